@@ -1,0 +1,150 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// Access are the rights of a memory region, a memory window or a queue pair;
+// bits are enum ibv_access_flags'. Remote read has no local counterpart: what
+// is registered can always be read locally.
+type Access uint32
+
+const (
+	AccessLocalWrite   Access = 1 << 0
+	AccessRemoteWrite  Access = 1 << 1
+	AccessRemoteRead   Access = 1 << 2
+	AccessRemoteAtomic Access = 1 << 3
+	AccessMWBind       Access = 1 << 4
+	AccessZeroBased    Access = 1 << 5
+	AccessOnDemand     Access = 1 << 6
+	AccessHugeTLB      Access = 1 << 7
+	AccessFlushGlobal  Access = 1 << 8
+	AccessFlushPersist Access = 1 << 9
+	AccessRelaxed      Access = 1 << 20 // IBV_ACCESS_RELAXED_ORDERING
+)
+
+// QPType is enum ibv_qp_type.
+type QPType uint8
+
+const (
+	QPRC QPType = 2
+	QPUC QPType = 3
+	QPUD QPType = 4
+)
+
+// QPState is enum ibv_qp_state.
+type QPState uint8
+
+const (
+	QPReset QPState = 0
+	QPInit  QPState = 1
+	QPRTR   QPState = 2
+	QPRTS   QPState = 3
+	QPSQD   QPState = 4
+	QPSQE   QPState = 5
+	QPErr   QPState = 6
+)
+
+// MTU is a path MTU in bytes of payload: 256, 512, 1024, 2048 or 4096.
+type MTU uint16
+
+// AHAttr is where packets go (struct ibv_ah_attr; the GRH is always there).
+type AHAttr struct {
+	DGID         wire.GID
+	SGIDIndex    uint8
+	FlowLabel    uint32 // 20 bits
+	HopLimit     uint8  // 0: the default of 64
+	TrafficClass uint8
+	PortNum      uint8 // 1
+	SL           uint8
+	StaticRate   uint8
+}
+
+// QPCap are a queue pair's sizes (struct ibv_qp_cap).
+type QPCap struct {
+	MaxSendWR, MaxRecvWR   uint32
+	MaxSendSGE, MaxRecvSGE uint32
+	MaxInlineData          uint32 // bytes
+}
+
+// QPInitAttr is what CreateQP takes (struct ibv_qp_init_attr).
+type QPInitAttr struct {
+	Type           QPType
+	SendCQ, RecvCQ *CQ
+	SRQ            *SRQ // nil: a receive queue of its own
+	Cap            QPCap
+	SignalAll      bool // sq_sig_all
+	// RecvRing stands in for the receive queue when its WQEs live elsewhere
+	// (a queue shared with another process); nil: PostRecv's own ring.
+	RecvRing RecvRing
+}
+
+// QPAttrMask says which attributes ModifyQP sets; bits are enum
+// ibv_qp_attr_mask's.
+type QPAttrMask uint32
+
+const (
+	QPAttrState           QPAttrMask = 1 << 0
+	QPAttrCurState        QPAttrMask = 1 << 1
+	QPAttrEnSQDNotify     QPAttrMask = 1 << 2
+	QPAttrAccessFlags     QPAttrMask = 1 << 3
+	QPAttrPKeyIndex       QPAttrMask = 1 << 4
+	QPAttrPort            QPAttrMask = 1 << 5
+	QPAttrQKey            QPAttrMask = 1 << 6
+	QPAttrAV              QPAttrMask = 1 << 7
+	QPAttrPathMTU         QPAttrMask = 1 << 8
+	QPAttrTimeout         QPAttrMask = 1 << 9
+	QPAttrRetryCnt        QPAttrMask = 1 << 10
+	QPAttrRNRRetry        QPAttrMask = 1 << 11
+	QPAttrRQPSN           QPAttrMask = 1 << 12
+	QPAttrMaxRdAtomic     QPAttrMask = 1 << 13 // IBV_QP_MAX_QP_RD_ATOMIC
+	QPAttrAltPath         QPAttrMask = 1 << 14
+	QPAttrMinRNRTimer     QPAttrMask = 1 << 15
+	QPAttrSQPSN           QPAttrMask = 1 << 16
+	QPAttrMaxDestRdAtomic QPAttrMask = 1 << 17
+	QPAttrPathMigState    QPAttrMask = 1 << 18
+	QPAttrCap             QPAttrMask = 1 << 19
+	QPAttrDestQPN         QPAttrMask = 1 << 20
+	QPAttrRateLimit       QPAttrMask = 1 << 25
+)
+
+// QPAttr is what ModifyQP sets and QueryQP returns (struct ibv_qp_attr).
+type QPAttr struct {
+	State, CurState QPState
+	PathMTU         MTU
+	QKey            uint32
+	RQPSN, SQPSN    wire.PSN
+	DestQPN         wire.QPN
+	Access          Access
+	Cap             QPCap
+	AH              AHAttr
+	PKeyIndex       uint16
+	EnSQDNotify     bool // en_sqd_async_notify
+	SQDraining      bool
+	MaxRdAtomic     uint8 // READs and atomics outstanding as requester
+	MaxDestRdAtomic uint8 // and as responder
+	MinRNRTimer     uint8 // code 0 to 31
+	PortNum         uint8
+	Timeout         uint8 // 4.096 µs << Timeout; 0: never
+	RetryCnt        uint8 // 0 to 7; 7 means seven
+	RNRRetry        uint8 // 0 to 7; 7 means for ever
+}
+
+// RecvWQE is one receive work request as the engine works on it: its own copy,
+// so that a queue shared with another process cannot change under it.
+type RecvWQE struct {
+	ID  uint64
+	SGL []SGE // storage is kept between uses
+}
+
+// RecvRing is a source of receive work requests. Pop moves the next one into
+// w, reusing w.SGL's storage, and reports false when there is none. A WQE that
+// is malformed sets bad: the responder answers a remote operational error. It
+// is called with the QP (or SRQ) locked.
+type RecvRing interface {
+	Pop(w *RecvWQE) (ok, bad bool)
+}
+
+// CQRing stands in for a completion queue's storage when it lives elsewhere (a
+// queue shared with another process). Push reports false when it is full.
+type CQRing interface {
+	Push(wc *WC) bool
+}

@@ -1,0 +1,42 @@
+package rxe
+
+import "errors"
+
+// The sentinels that every error of this package unwraps to.
+var (
+	ErrInvalid      = errors.New("invalid argument")        // EINVAL
+	ErrBusy         = errors.New("object is in use")        // EBUSY
+	ErrFull         = errors.New("queue is full")           // ENOMEM of post_send, post_recv
+	ErrLimit        = errors.New("device limit reached")    // ENOMEM of create calls
+	ErrNotSupported = errors.New("operation not supported") // EOPNOTSUPP
+	ErrClosed       = errors.New("object is closed")        // EBADF
+	ErrPermission   = errors.New("permission denied")       // EPERM
+)
+
+// OpError says which call refused which argument, and why. Err is or wraps one
+// of the sentinels.
+type OpError struct {
+	Op  string // the verb: "CreateQP"
+	Arg string // the argument or attribute: "cap.max_send_wr", or empty
+	Why string // what is wrong with it, or empty
+	Err error
+}
+
+func (e *OpError) Error() string {
+	s := e.Op
+	if e.Arg != "" {
+		s += ": " + e.Arg
+	}
+	if e.Why != "" {
+		return s + ": " + e.Why + " (" + e.Err.Error() + ")"
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+func invalid(op, arg, why string) error {
+	return &OpError{Op: op, Arg: arg, Why: why, Err: ErrInvalid}
+}
+
+func opErr(op, arg string, err error) error { return &OpError{Op: op, Arg: arg, Err: err} }

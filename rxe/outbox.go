@@ -1,0 +1,125 @@
+package rxe
+
+import (
+	"sync"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// The outbox collects what one run-to-completion step sends: packets are built
+// in place, next to each other, so that a run of packets of one size to one
+// destination is one Burst, which a link moves with one system call.
+
+const (
+	burstBytes   = 64<<10 - 128 // a UDP datagram train with its IP and UDP headers fits 64 KiB
+	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
+	outboxBytes  = burstBytes + 8192
+	maxBursts    = 64
+)
+
+type outbox struct {
+	dev    *Device
+	buf    []byte
+	bursts []wire.Burst
+	start  int  // of the open burst, in buf
+	count  int  // packets in the open burst
+	closed bool // the open burst takes no more: its last packet was shorter
+
+	kicks []*QP // same-device QPs whose inbox got packets
+}
+
+var outboxPool = sync.Pool{New: func() any {
+	return &outbox{
+		buf:    make([]byte, 0, outboxBytes),
+		bursts: make([]wire.Burst, 0, maxBursts),
+	}
+}}
+
+func (d *Device) getOutbox() *outbox {
+	o := outboxPool.Get().(*outbox)
+	o.dev = d
+	return o
+}
+
+// room says whether a packet of n bytes (without ICRC) to r can be added
+// without a flush.
+func (o *outbox) room(n int) bool {
+	return len(o.buf)+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
+}
+
+// packet returns n bytes (headers, payload and pad) to be filled in for r. It
+// flushes first when there is no room: whatever was handed out before must be
+// complete by then.
+func (o *outbox) packet(r *wire.Route, n int) []byte {
+	if !o.room(n) {
+		o.flush()
+	}
+	size := n + wire.ICRCLen
+	at := len(o.buf)
+	o.buf = o.buf[:at+size]
+	if !o.extend(r, at, size) {
+		o.bursts = append(o.bursts, wire.Burst{Route: r, Buf: o.buf[at : at+size : at+size], Seg: size})
+		o.start, o.count, o.closed = at, 1, false
+	}
+	return o.buf[at : at+n : at+n]
+}
+
+func (o *outbox) extend(r *wire.Route, at, size int) bool {
+	if len(o.bursts) == 0 || o.closed || o.count == burstPackets {
+		return false
+	}
+	b := &o.bursts[len(o.bursts)-1]
+	if b.Route != r || size > b.Seg || at+size-o.start > burstBytes {
+		return false
+	}
+	b.Buf = o.buf[o.start : at+size : at+size]
+	o.count++
+	o.closed = size < b.Seg
+	return true
+}
+
+// mark and rewind take back the packets built since, when their payload turns
+// out to be unreadable.
+type outboxMark struct {
+	buf, bursts, start, count, last int
+	closed                          bool
+}
+
+func (o *outbox) mark() outboxMark {
+	m := outboxMark{buf: len(o.buf), bursts: len(o.bursts), start: o.start, count: o.count, closed: o.closed}
+	if m.bursts > 0 {
+		m.last = len(o.bursts[m.bursts-1].Buf)
+	}
+	return m
+}
+
+func (o *outbox) rewind(m outboxMark) {
+	o.buf, o.bursts = o.buf[:m.buf], o.bursts[:m.bursts]
+	o.start, o.count, o.closed = m.start, m.count, m.closed
+	if m.bursts > 0 {
+		b := &o.bursts[m.bursts-1]
+		b.Buf = b.Buf[:m.last:m.last]
+	}
+}
+
+// flush sends what was collected: to the link, or to the inboxes of this
+// device's own QPs.
+func (o *outbox) flush() {
+	if len(o.bursts) > 0 {
+		o.dev.transmit(o)
+	}
+	clear(o.bursts)
+	o.buf, o.bursts = o.buf[:0], o.bursts[:0]
+	o.start, o.count, o.closed = 0, 0, false
+}
+
+// done flushes, gives the outbox back and runs the inboxes it filled. No QP
+// lock may be held.
+func (o *outbox) done() {
+	o.flush()
+	o.dev.runInboxes(o)
+	clear(o.kicks)
+	o.kicks = o.kicks[:0]
+	o.dev = nil
+	outboxPool.Put(o)
+}

@@ -1,0 +1,83 @@
+package rxe
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// QP is a queue pair. Its lock covers everything below mu; whoever has an
+// event for the QP takes it and runs the event to completion.
+type QP struct {
+	dev            *Device
+	pd             *PD
+	qpn            wire.QPN
+	typ            QPType
+	sendCQ, recvCQ *CQ
+	srq            *SRQ
+	signalAll      bool
+
+	inbox inbox // packets from QPs of the same device (loopback.go)
+	stats QPCounters
+
+	mu     sync.Mutex
+	attr   QPAttr      // what ModifyQP set; attr.State is the state
+	route  *wire.Route // RC, UC: made from attr.AH; replaced, never changed
+	pkey   wire.PKey   // made from attr.PKeyIndex
+	sq     sendQueue
+	req    requester
+	comp   completer
+	resp   responder
+	timer  qpTimer
+	dead   bool // destroyed
+	refs   atomic.Int32
+	groups map[wire.GID]struct{} // multicast groups attached to
+}
+
+// Num is the queue pair number.
+func (q *QP) Num() wire.QPN { return q.qpn }
+
+// Type is the transport service.
+func (q *QP) Type() QPType { return q.typ }
+
+// State is the present state.
+func (q *QP) State() QPState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.attr.State
+}
+
+// QPCounters count what one queue pair did; all monotonic.
+type QPCounters struct {
+	SentPackets, RcvdPackets   atomic.Uint64
+	SentBytes, RcvdBytes       atomic.Uint64 // payload
+	Retransmits, Timeouts      atomic.Uint64
+	SeqNAKsSent, SeqNAKsRcvd   atomic.Uint64
+	RNRNAKsSent, RNRNAKsRcvd   atomic.Uint64
+	Duplicates, OutOfSequence  atomic.Uint64
+	Dropped                    atomic.Uint64
+}
+
+// mtu is the payload bytes of a full packet.
+func (q *QP) mtu() int { return int(q.attr.PathMTU) }
+
+// fail takes the QP to ERR and flushes both queues in order. The caller holds
+// the lock and has already completed the work request at fault.
+func (q *QP) fail() {
+	if q.attr.State == QPErr || q.attr.State == QPReset {
+		return
+	}
+	q.attr.State = QPErr
+	q.flushQueues()
+}
+
+// flushQueues completes everything that is queued with WCFlushErr, in order.
+func (q *QP) flushQueues() {
+	q.flushSend()
+	q.resp.flushRecv(q)
+	q.timer.clear()
+	if q.srq != nil {
+		q.dev.event(Event{Type: EventQPLastWQEReached, QP: q})
+	}
+}
