@@ -1,0 +1,67 @@
+package wire
+
+import "net/netip"
+
+// Route is how packets of one flow travel: the fields of the IP and UDP headers
+// that the sender chooses.
+type Route struct {
+	Src, Dst     netip.Addr
+	SrcPort      uint16
+	TrafficClass uint8 // IPv4 TOS or IPv6 traffic class
+	HopLimit     uint8 // IPv4 TTL or IPv6 hop limit
+	FlowLabel    uint32
+}
+
+// Burst is packets of one route, back to back in Buf, each Seg bytes long; the
+// last may be shorter. Each ends in ICRCLen bytes of room, which the link fills
+// in: only the link knows the IPv4 identification that the ICRC covers.
+type Burst struct {
+	Route *Route
+	Buf   []byte
+	Seg   int
+}
+
+// N returns the number of packets. A Seg of 0 or less means one packet.
+func (b *Burst) N() int {
+	if len(b.Buf) == 0 {
+		return 0
+	}
+	if b.Seg <= 0 {
+		return 1
+	}
+	return (len(b.Buf) + b.Seg - 1) / b.Seg
+}
+
+// Packet returns packet i, 0 <= i < N, with its room for the ICRC.
+func (b *Burst) Packet(i int) []byte {
+	if b.Seg <= 0 {
+		return b.Buf
+	}
+	return b.Buf[i*b.Seg : min((i+1)*b.Seg, len(b.Buf))]
+}
+
+// Datagram is one packet as it arrived: BTH through pad, its ICRC verified and
+// stripped, and what the IP and UDP headers said.
+type Datagram struct {
+	Data         []byte
+	Src, Dst     netip.Addr
+	SrcPort      uint16
+	TrafficClass uint8
+	HopLimit     uint8
+}
+
+// UDPSourcePort returns the source port, 0xc000 to 0xffff, of a flow: a hash of
+// the 20-bit flow label or, where that is 0, of the two queue pairs. It is what
+// Linux computes (include/rdma/ib_verbs.h, rdma_get_udp_sport), so that a flow
+// keeps its path through ECMP whichever end runs Linux.
+func UDPSourcePort(flowLabel uint32, local, remote QPN) uint16 {
+	const labelMask = 1<<20 - 1
+	label := flowLabel & labelMask
+	if label == 0 {
+		v := uint64(local) * uint64(remote)
+		v ^= v >> 20
+		v ^= v >> 40
+		label = uint32(v & labelMask)
+	}
+	return uint16(label&0x3fff^label>>14) | 0xc000
+}
