@@ -49,7 +49,7 @@ func (p PKey) Full() bool { return p&PKeyFullMember != 0 }
 // (IBA 10.9.3, C10-127).
 func PKeyMatch(a, b PKey) bool {
 	const number = PKeyFullMember - 1
-	return a&number == b&number && a&number != 0 && (a|b).Full()
+	return a&number == b&number && a&number != 0 && (a | b).Full()
 }
 
 // GID is a port address in network byte order. In RoCEv2 it is an IPv6 address,
