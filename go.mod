@@ -3,9 +3,12 @@ module github.com/gorxe/gorxe
 go 1.26.0
 
 require (
-	github.com/alecthomas/kong v1.15.0 // indirect
+	github.com/alecthomas/kong v1.15.0
+	github.com/vishvananda/netlink v1.3.1
+	golang.org/x/sys v0.49.0
+)
+
+require (
 	github.com/google/gopacket v1.1.19 // indirect
-	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 )

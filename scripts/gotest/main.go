@@ -1,0 +1,147 @@
+// Command gotest runs `go test` and reports it the way CI needs it: the closing
+// line of each package as go test prints it, the output of what failed, the
+// names of what was skipped, and totals. With CI=true in the environment a
+// skipped test is a failure, so that a missing tool cannot go unnoticed.
+//
+// usage: go run ./scripts/gotest [go test flags] [packages]
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+func main() {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd.Stderr = os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		fatal(err)
+	}
+	sum, readErr := report(events, os.Stdout)
+	waitErr := cmd.Wait()
+	fmt.Println(sum)
+	switch {
+	case waitErr != nil:
+		fatal(fmt.Errorf("go test: %w", waitErr))
+	case readErr != nil:
+		fatal(readErr)
+	case sum.packages == 0:
+		fatal(fmt.Errorf("no package was tested"))
+	case len(sum.skipped) > 0 && os.Getenv("CI") == "true":
+		fatal(fmt.Errorf("%d skipped with CI=true", len(sum.skipped)))
+	}
+}
+
+func fatal(err error) {
+	fmt.Fprintf(os.Stderr, "gotest: %v\n", err)
+	os.Exit(1)
+}
+
+// event is one line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// summary counts tests, subtests included.
+type summary struct {
+	packages int
+	passed   int
+	failed   []string
+	skipped  []string
+}
+
+func (s summary) String() string {
+	line := fmt.Sprintf("TOTAL %d packages: %d tests passed, %d failed, %d skipped",
+		s.packages, s.passed, len(s.failed), len(s.skipped))
+	for _, name := range s.failed {
+		line += "\n  FAILED  " + name
+	}
+	for _, name := range s.skipped {
+		line += "\n  SKIPPED " + name
+	}
+	return line
+}
+
+// report reads the events of one go test run and writes what a reader wants to
+// see of them to w.
+func report(events io.Reader, w io.Writer) (summary, error) {
+	var sum summary
+	pending := make(map[string]*strings.Builder) // output of the tests that still run, by full name
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return sum, err
+		}
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				// Not an event: go test itself has something to say.
+				fmt.Fprintf(w, "%s", line)
+			} else {
+				sum.add(e, pending, w)
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	// What is left never finished: its package crashed or timed out.
+	for name, out := range pending {
+		sum.failed = append(sum.failed, name+" (did not finish)")
+		fmt.Fprint(w, out)
+	}
+	return sum, nil
+}
+
+// add accounts for one event.
+func (s *summary) add(e event, pending map[string]*strings.Builder, w io.Writer) {
+	if e.Test == "" {
+		switch e.Action {
+		case "output", "build-output":
+			// "PASS" before the closing line says nothing that line does not.
+			if e.Output != "PASS\n" {
+				fmt.Fprint(w, e.Output)
+			}
+		case "pass", "fail":
+			s.packages++
+		}
+		return
+	}
+	name := e.Package + "." + e.Test
+	switch e.Action {
+	case "run":
+		pending[name] = new(strings.Builder)
+	case "output":
+		if out := pending[name]; out != nil {
+			out.WriteString(e.Output)
+		}
+	case "pass":
+		s.passed++
+		delete(pending, name)
+	case "fail":
+		s.failed = append(s.failed, name)
+		if out := pending[name]; out != nil {
+			fmt.Fprint(w, out)
+		}
+		delete(pending, name)
+	case "skip":
+		s.skipped = append(s.skipped, name)
+		if out := pending[name]; out != nil {
+			fmt.Fprint(w, out)
+		}
+		delete(pending, name)
+	}
+}

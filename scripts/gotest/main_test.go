@@ -1,0 +1,49 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReport(t *testing.T) {
+	const events = `
+{"Action":"build-output","ImportPath":"p/bad","Output":"bad.go:1: syntax error\n"}
+{"Action":"run","Package":"p/a","Test":"TestGood"}
+{"Action":"output","Package":"p/a","Test":"TestGood","Output":"chatter\n"}
+{"Action":"pass","Package":"p/a","Test":"TestGood"}
+{"Action":"run","Package":"p/a","Test":"TestBad"}
+{"Action":"output","Package":"p/a","Test":"TestBad","Output":"want 1, got 2\n"}
+{"Action":"fail","Package":"p/a","Test":"TestBad"}
+{"Action":"run","Package":"p/a","Test":"TestSkip"}
+{"Action":"output","Package":"p/a","Test":"TestSkip","Output":"no tool\n"}
+{"Action":"skip","Package":"p/a","Test":"TestSkip"}
+{"Action":"run","Package":"p/a","Test":"TestHangs"}
+{"Action":"output","Package":"p/a","Output":"FAIL\tp/a\t0.1s\n"}
+{"Action":"fail","Package":"p/a"}
+{"Action":"output","Package":"p/b","Output":"PASS\n"}
+{"Action":"output","Package":"p/b","Output":"ok  \tp/b\t0.2s\n"}
+{"Action":"pass","Package":"p/b"}
+{"Action":"skip","Package":"p/none"}
+no event at all
+`
+	var out strings.Builder
+	sum, err := report(strings.NewReader(events[1:]), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.packages != 2 || sum.passed != 1 {
+		t.Errorf("packages, passed = %d, %d, want 2, 1", sum.packages, sum.passed)
+	}
+	if want := []string{"p/a.TestBad", "p/a.TestHangs (did not finish)"}; !slices.Equal(sum.failed, want) {
+		t.Errorf("failed = %q, want %q", sum.failed, want)
+	}
+	if want := []string{"p/a.TestSkip"}; !slices.Equal(sum.skipped, want) {
+		t.Errorf("skipped = %q, want %q", sum.skipped, want)
+	}
+	const want = "bad.go:1: syntax error\nwant 1, got 2\nno tool\n" +
+		"FAIL\tp/a\t0.1s\nok  \tp/b\t0.2s\nno event at all\n"
+	if out.String() != want {
+		t.Errorf("printed\n%s\nwant\n%s", &out, want)
+	}
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs the programs that the tests call and that this machine lacks.
+# Debian packages through apt-get; says what it does; does nothing when all is there.
+set -euo pipefail
+
+missing=()
+need() { # need PACKAGE CHECK...: the package is missing when the check fails
+	local package=$1
+	shift
+	"$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+need tshark command -v tshark
+need iproute2 command -v ip
+# The system's Python: a version manager's python3 does not see Debian's scapy.
+need python3 test -x /usr/bin/python3
+need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
+# The race detector links through a C compiler.
+need gcc command -v "${CC:-gcc}"
+need libc6-dev test -e /usr/include/stdio.h
+
+if ! command -v go >/dev/null 2>&1; then
+	echo "setup: Go is not installed or not in PATH: see https://go.dev/doc/install" >&2
+	exit 1
+fi
+
+if [ ${#missing[@]} -eq 0 ]; then
+	echo "setup: everything the tests need is installed"
+	exit 0
+fi
+
+echo "setup: missing: ${missing[*]}"
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "setup: no apt-get here: install these packages (Debian names) by hand" >&2
+	exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null 2>&1; then
+		echo "setup: run as root: apt-get install ${missing[*]}" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+fi
+# tshark's package asks a question otherwise; the answer (no) is its default.
+export DEBIAN_FRONTEND=noninteractive
+install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
+echo "setup: ${install[*]}"
+"${install[@]}" || { "${as_root[@]}" apt-get update && "${install[@]}"; }
