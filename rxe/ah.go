@@ -1,0 +1,96 @@
+package rxe
+
+import (
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+const defaultHopLimit = 64
+
+// AH is an address handle: where UD messages go.
+type AH struct {
+	pd   *PD
+	attr AHAttr
+	num  uint32
+	path *wire.Route
+	dead atomic.Bool
+}
+
+// CreateAH makes an address handle (ibv_create_ah). ErrInvalid for a GID index
+// without a GID, for a destination that is none, and for one of another IP
+// version than the source.
+func (pd *PD) CreateAH(attr AHAttr) (*AH, error) {
+	const op = "CreateAH"
+	d := pd.dev
+	path, err := d.route(op, &attr, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.claim(op, &d.live.AH, d.limits.MaxAH, pd); err != nil {
+		return nil, err
+	}
+	a := &AH{pd: pd, attr: attr, path: path}
+	a.num = d.ahs.insert(a, d.random.index)
+	return a, nil
+}
+
+// Query returns what the handle was made from (ibv_query_ah).
+func (a *AH) Query() AHAttr { return a.attr }
+
+// Num is the handle's number on its device, which fits 24 bits.
+func (a *AH) Num() uint32 { return a.num }
+
+// PD is the protection domain that the handle belongs to.
+func (a *AH) PD() *PD { return a.pd }
+
+// AH finds an address handle by its number; nil when there is none.
+func (d *Device) AH(num uint32) *AH { return d.ahs.lookup(num) }
+
+// Destroy frees the handle (ibv_destroy_ah). Messages already posted are sent.
+func (a *AH) Destroy() error {
+	if a.dead.Swap(true) {
+		return opErr("DestroyAH", "ah", ErrClosed)
+	}
+	d := a.pd.dev
+	d.ahs.remove(a.num)
+	d.unclaim(&d.live.AH, a.pd)
+	return nil
+}
+
+// route is how packets to the handle travel.
+func (a *AH) route() *wire.Route { return a.path }
+
+// makeRoute is the route of the flow from QP lqpn to QP rqpn.
+func (d *Device) makeRoute(a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, error) {
+	return d.route("ModifyQP", a, lqpn, rqpn)
+}
+
+func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, error) {
+	src, err := d.QueryGID(int(a.SGIDIndex))
+	switch {
+	case a.PortNum != thePort:
+		return nil, invalid(op, "ah.port_num", "is not 1")
+	case err != nil || src.IsZero():
+		return nil, invalid(op, "ah.sgid_index", "has no GID")
+	case a.DGID.IsZero():
+		return nil, invalid(op, "ah.dgid", "is zero")
+	case a.FlowLabel >= 1<<20:
+		return nil, invalid(op, "ah.flow_label", "exceeds 20 bits")
+	}
+	r := &wire.Route{
+		Src:          src.Addr(),
+		Dst:          a.DGID.Addr(),
+		SrcPort:      wire.UDPSourcePort(a.FlowLabel, lqpn, rqpn),
+		TrafficClass: a.TrafficClass,
+		HopLimit:     a.HopLimit,
+		FlowLabel:    a.FlowLabel,
+	}
+	if r.Src.Is4() != r.Dst.Is4() {
+		return nil, invalid(op, "ah.dgid", "is of another IP version than the source GID")
+	}
+	if r.HopLimit == 0 {
+		r.HopLimit = defaultHopLimit
+	}
+	return r, nil
+}

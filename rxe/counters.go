@@ -1,0 +1,126 @@
+package rxe
+
+import "sync/atomic"
+
+// Counters count what the device did since it was made. The first group has
+// the names of rdma_rxe's hw_counters; the second says why packets were
+// dropped.
+type Counters struct {
+	SentPkts, RcvdPkts atomic.Uint64
+	DuplicateRequest   atomic.Uint64
+	OutOfSeqRequest    atomic.Uint64
+	RcvdRNRErr         atomic.Uint64
+	SentRNRErr         atomic.Uint64
+	RcvdSeqErr         atomic.Uint64
+	AckDeferred        atomic.Uint64
+	RetryExceeded      atomic.Uint64
+	RetryRNRExceeded   atomic.Uint64
+	CompleterRetry     atomic.Uint64
+	SendErr            atomic.Uint64
+	LinkDowned         atomic.Uint64
+	RDMASends          atomic.Uint64
+	RDMARecvs          atomic.Uint64
+
+	Malformed     atomic.Uint64 // wire.Parse refused it
+	BadQPN        atomic.Uint64 // no such QP
+	BadState      atomic.Uint64 // the QP does not listen
+	BadType       atomic.Uint64 // of another transport service than the QP's
+	BadPKey       atomic.Uint64
+	BadQKey       atomic.Uint64
+	BadAddr       atomic.Uint64 // not from the QP's peer, or to another address
+	BadOpcode     atomic.Uint64 // out of the message's sequence, on UC
+	BadLength     atomic.Uint64 // fits no receive buffer, on UC and UD
+	NoRecvWQE     atomic.Uint64 // on UC and UD
+	OutOfSeqDrop  atomic.Uint64 // request ahead of the expected PSN, already NAKed; UC gap
+	StaleRequest  atomic.Uint64 // a duplicate that nothing is kept of
+	GhostAck      atomic.Uint64 // response to nothing outstanding
+	StaleResponse atomic.Uint64 // response to what was completed or asked again
+	BadResponse   atomic.Uint64 // response that does not fit its request
+}
+
+// Counter is one counter's reading.
+type Counter struct {
+	Name  string
+	Value uint64
+}
+
+// hwCounters is how many of the entries below are rdma_rxe's.
+const hwCounters = 15
+
+func (c *Counters) table() [30]struct {
+	name string
+	v    *atomic.Uint64
+} {
+	return [...]struct {
+		name string
+		v    *atomic.Uint64
+	}{
+		{"sent_pkts", &c.SentPkts},
+		{"rcvd_pkts", &c.RcvdPkts},
+		{"duplicate_request", &c.DuplicateRequest},
+		{"out_of_seq_request", &c.OutOfSeqRequest},
+		{"rcvd_rnr_err", &c.RcvdRNRErr},
+		{"send_rnr_err", &c.SentRNRErr},
+		{"rcvd_seq_err", &c.RcvdSeqErr},
+		{"ack_deferred", &c.AckDeferred},
+		{"retry_exceeded_err", &c.RetryExceeded},
+		{"retry_rnr_exceeded_err", &c.RetryRNRExceeded},
+		{"completer_retry_err", &c.CompleterRetry},
+		{"send_err", &c.SendErr},
+		{"link_downed", &c.LinkDowned},
+		{"rdma_sends", &c.RDMASends},
+		{"rdma_recvs", &c.RDMARecvs},
+
+		{"drop_malformed", &c.Malformed},
+		{"drop_bad_qpn", &c.BadQPN},
+		{"drop_bad_state", &c.BadState},
+		{"drop_bad_type", &c.BadType},
+		{"drop_bad_pkey", &c.BadPKey},
+		{"drop_bad_qkey", &c.BadQKey},
+		{"drop_bad_addr", &c.BadAddr},
+		{"drop_bad_opcode", &c.BadOpcode},
+		{"drop_bad_length", &c.BadLength},
+		{"drop_no_recv_wqe", &c.NoRecvWQE},
+		{"drop_out_of_seq", &c.OutOfSeqDrop},
+		{"drop_stale_request", &c.StaleRequest},
+		{"drop_ghost_ack", &c.GhostAck},
+		{"drop_stale_response", &c.StaleResponse},
+		{"drop_bad_response", &c.BadResponse},
+	}
+}
+
+// Counters reads every counter of the device, rdma_rxe's first.
+func (d *Device) Counters() []Counter { return d.counters.read(len(d.counters.table())) }
+
+// HWCounters reads the counters that rdma_rxe has, in its order
+// (/sys/class/infiniband/*/hw_counters).
+func (d *Device) HWCounters() []Counter { return d.counters.read(hwCounters) }
+
+func (c *Counters) read(n int) []Counter {
+	t := c.table()
+	out := make([]Counter, n)
+	for i := range out {
+		out[i] = Counter{t[i].name, t[i].v.Load()}
+	}
+	return out
+}
+
+// Counters reads every counter of the queue pair.
+func (q *QP) Counters() []Counter {
+	s := &q.stats
+	return []Counter{
+		{"sent_packets", s.SentPackets.Load()},
+		{"rcvd_packets", s.RcvdPackets.Load()},
+		{"sent_bytes", s.SentBytes.Load()},
+		{"rcvd_bytes", s.RcvdBytes.Load()},
+		{"retransmits", s.Retransmits.Load()},
+		{"timeouts", s.Timeouts.Load()},
+		{"seq_naks_sent", s.SeqNAKsSent.Load()},
+		{"seq_naks_rcvd", s.SeqNAKsRcvd.Load()},
+		{"rnr_naks_sent", s.RNRNAKsSent.Load()},
+		{"rnr_naks_rcvd", s.RNRNAKsRcvd.Load()},
+		{"duplicates", s.Duplicates.Load()},
+		{"out_of_sequence", s.OutOfSequence.Load()},
+		{"dropped", s.Dropped.Load()},
+	}
+}

@@ -1,0 +1,222 @@
+package rxe
+
+import "sync"
+
+// CQInit is what CreateCQ takes.
+type CQInit struct {
+	Entries int // at least this many
+	// OnCompletion is called once for each ReqNotify, when the completion asked
+	// for arrives. A QP may be locked: it must not call back into the device.
+	OnCompletion func(*CQ)
+	// Ring stands in for the queue when it lives elsewhere; Poll is not used
+	// then. Nil: a queue of the CQ's own.
+	Ring CQRing
+}
+
+// CQ is a completion queue.
+type CQ struct {
+	dev    *Device
+	notify func(*CQ)
+
+	mu     sync.Mutex // a leaf lock
+	ring   CQRing     // nil: wcs
+	wcs    []WC       // circular
+	head   int        // the oldest
+	count  int
+	cap    int
+	armed  cqArm
+	failed bool // overflowed
+	dead   bool
+	users  int // QPs, guarded by dev.mu
+}
+
+type cqArm uint8
+
+const (
+	armNone cqArm = iota
+	armSolicited
+	armAny
+)
+
+// CreateCQ makes a completion queue (ibv_create_cq).
+func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
+	const op = "CreateCQ"
+	if init.Entries < 1 || uint64(init.Entries) > uint64(d.limits.MaxCQE) {
+		return nil, invalid(op, "entries", "not between 1 and max_cqe")
+	}
+	if err := d.claim(op, &d.live.CQ, d.limits.MaxCQ, nil); err != nil {
+		return nil, err
+	}
+	c := &CQ{dev: d, notify: init.OnCompletion, ring: init.Ring, cap: init.Entries}
+	if c.ring == nil {
+		c.wcs = make([]WC, c.cap)
+	}
+	d.mu.Lock()
+	d.cqs[c] = struct{}{}
+	d.mu.Unlock()
+	return c, nil
+}
+
+// Cap is how many completions fit.
+func (c *CQ) Cap() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cap
+}
+
+// Poll moves up to len(wcs) completions out and returns how many
+// (ibv_poll_cq). Once those that arrived before an overflow are gone, it
+// returns an error.
+func (c *CQ) Poll(wcs []WC) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return 0, opErr("PollCQ", "cq", ErrClosed)
+	}
+	n := min(len(wcs), c.count)
+	c.copyOut(wcs[:n])
+	c.head += n
+	if c.head >= len(c.wcs) {
+		c.head -= len(c.wcs)
+	}
+	c.count -= n
+	if n == 0 && c.failed {
+		return 0, &OpError{Op: "PollCQ", Arg: "cq", Why: "overflowed", Err: ErrFull}
+	}
+	return n, nil
+}
+
+// copyOut copies the oldest len(wcs) completions, which must be there.
+func (c *CQ) copyOut(wcs []WC) {
+	n := copy(wcs, c.wcs[min(c.head, len(c.wcs)):])
+	copy(wcs[n:], c.wcs)
+}
+
+// Resize changes how many completions fit (ibv_resize_cq). ErrInvalid when more
+// than that are waiting.
+func (c *CQ) Resize(entries int) error {
+	const op = "ResizeCQ"
+	if entries < 1 || uint64(entries) > uint64(c.dev.limits.MaxCQE) {
+		return invalid(op, "entries", "not between 1 and max_cqe")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.dead:
+		return opErr(op, "cq", ErrClosed)
+	case c.ring != nil:
+		return opErr(op, "cq", ErrNotSupported)
+	case entries < c.count:
+		return invalid(op, "entries", "fewer than are waiting")
+	}
+	wcs := make([]WC, entries)
+	c.copyOut(wcs[:c.count])
+	c.wcs, c.head, c.cap = wcs, 0, entries
+	return nil
+}
+
+// ReplaceRing resizes a CQ whose queue lives elsewhere: move, called while
+// nothing is pushed, returns the new ring with what was waiting in the old
+// one. Its error leaves the CQ as it was.
+func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
+	const op = "ResizeCQ"
+	if entries < 1 || uint64(entries) > uint64(c.dev.limits.MaxCQE) {
+		return invalid(op, "entries", "not between 1 and max_cqe")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.dead:
+		return opErr(op, "cq", ErrClosed)
+	case c.ring == nil:
+		return opErr(op, "cq", ErrNotSupported)
+	}
+	ring, err := move()
+	if err != nil {
+		return err
+	}
+	c.ring, c.cap = ring, entries
+	return nil
+}
+
+// ReqNotify asks for one call of OnCompletion at the next completion, or with
+// solicitedOnly at the next one that is solicited or an error
+// (ibv_req_notify_cq). The wider of two requests stands.
+func (c *CQ) ReqNotify(solicitedOnly bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return opErr("ReqNotifyCQ", "cq", ErrClosed)
+	}
+	want := armAny
+	if solicitedOnly {
+		want = armSolicited
+	}
+	c.armed = max(c.armed, want)
+	return nil
+}
+
+// Destroy frees the queue and what is left in it (ibv_destroy_cq). ErrBusy
+// while a QP uses it.
+func (c *CQ) Destroy() error {
+	const op = "DestroyCQ"
+	d := c.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.dead:
+		return opErr(op, "cq", ErrClosed)
+	case c.users > 0:
+		return opErr(op, "cq", ErrBusy)
+	}
+	c.dead = true
+	c.wcs, c.ring, c.count, c.head = nil, nil, 0, 0
+	delete(d.cqs, c)
+	d.live.CQ--
+	return nil
+}
+
+// push adds a completion and notifies. It reports false when the queue is full:
+// the queue is then in error for good, and the caller's QP must be too (IBA
+// C11-39).
+func (c *CQ) push(wc *WC, solicited bool) bool {
+	c.mu.Lock()
+	if c.dead || c.failed {
+		c.mu.Unlock()
+		return false
+	}
+	if !c.put(wc) {
+		c.failed = true
+		c.mu.Unlock()
+		c.dev.event(Event{Type: EventCQErr, CQ: c})
+		return false
+	}
+	fire := c.armed == armAny ||
+		c.armed == armSolicited && (solicited || wc.Status != WCSuccess)
+	if fire {
+		c.armed = armNone
+	}
+	c.mu.Unlock()
+	if fire && c.notify != nil {
+		c.notify(c)
+	}
+	return true
+}
+
+func (c *CQ) put(wc *WC) bool {
+	if c.ring != nil {
+		return c.ring.Push(wc)
+	}
+	if c.count == len(c.wcs) {
+		return false
+	}
+	at := c.head + c.count
+	if at >= len(c.wcs) {
+		at -= len(c.wcs)
+	}
+	c.wcs[at] = *wc
+	c.count++
+	return true
+}

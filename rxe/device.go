@@ -1,0 +1,223 @@
+package rxe
+
+import (
+	crand "crypto/rand"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Config is what New makes a device from. Link and Clock are required.
+type Config struct {
+	Name  string
+	GUID  uint64 // EUI-64 of the node, host order
+	Link  Link
+	Clock Clock
+	// Seed feeds the generator that QPNs and keys are drawn from. All zero:
+	// the operating system's randomness, which is right but for replays.
+	Seed [32]byte
+	// Limits replaces the capabilities and limits; nil: DefaultLimits.
+	Limits *DeviceAttr
+	// OnEvent is told of asynchronous events. It may be called with a QP
+	// locked and must not call back into the device.
+	OnEvent func(Event)
+	// Tap sees the packets that pass between QPs of this device, which reach
+	// no Link. Nil: such packets need not be formed at all.
+	Tap func(b *wire.Burst)
+}
+
+// Device is one RDMA device with one port.
+type Device struct {
+	cfg      Config
+	limits   DeviceAttr
+	counters Counters
+	timers   timerHeap
+	random   random
+
+	qps  numTable[QP]
+	keys numTable[keyObject]
+	ahs  numTable[AH]
+
+	port   port
+	gids   atomic.Pointer[gidTable]
+	groups mcastTable
+
+	mu     sync.Mutex // below; taken last but for leaf locks of CQ and SRQ
+	closed bool
+	pds    map[*PD]struct{}
+	cqs    map[*CQ]struct{}
+	srqs   map[*SRQ]struct{}
+	live   ObjectCounts
+}
+
+// ObjectCounts says how many objects of each kind exist.
+type ObjectCounts struct {
+	PD, MR, MW, CQ, SRQ, QP, AH int
+}
+
+// New makes a device whose port is down and has no GID: see SetGIDs, SetPort.
+func New(cfg Config) (*Device, error) {
+	if cfg.Link == nil {
+		return nil, invalid("New", "link", "is nil")
+	}
+	if cfg.Clock == nil {
+		return nil, invalid("New", "clock", "is nil")
+	}
+	d := &Device{
+		cfg:    cfg,
+		limits: DefaultLimits(),
+		pds:    make(map[*PD]struct{}),
+		cqs:    make(map[*CQ]struct{}),
+		srqs:   make(map[*SRQ]struct{}),
+	}
+	if cfg.Limits != nil {
+		d.limits = *cfg.Limits
+	}
+	d.limits.NodeGUID, d.limits.SysImageGUID = cfg.GUID, cfg.GUID
+	seed := cfg.Seed
+	if seed == [32]byte{} {
+		crand.Read(seed[:]) // never fails
+	}
+	d.random.gen = rand.NewChaCha8(seed)
+	d.port.init()
+	d.gids.Store(newGIDTable(nil))
+	return d, nil
+}
+
+// Name is the device's name, as in the configuration.
+func (d *Device) Name() string { return d.cfg.Name }
+
+// GUID is the node GUID in host order.
+func (d *Device) GUID() uint64 { return d.cfg.GUID }
+
+// Attr returns capabilities and limits (ibv_query_device_ex).
+func (d *Device) Attr() DeviceAttr { return d.limits }
+
+// Objects counts the objects that exist.
+func (d *Device) Objects() ObjectCounts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.live
+}
+
+// Close destroys every object that is left, in the order in which they depend
+// on each other. The objects answer ErrClosed from then on. A second Close
+// does nothing.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+
+	d.qps.each(func(_ uint32, q *QP) {
+		q.detachAll()
+		q.Destroy() //nolint:errcheck // may have been destroyed meanwhile
+	})
+	d.ahs.each(func(_ uint32, a *AH) { a.Destroy() })             //nolint:errcheck // as above
+	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // windows first:
+	d.keys.each(func(_ uint32, k *keyObject) { k.closeRegion() }) // they hold regions
+	d.closeQueues()
+	return nil
+}
+
+func (d *Device) closeQueues() {
+	d.mu.Lock()
+	cqs, srqs, pds := keysOf(d.cqs), keysOf(d.srqs), keysOf(d.pds)
+	d.mu.Unlock()
+	for _, s := range srqs {
+		s.Destroy() //nolint:errcheck // may have been destroyed meanwhile
+	}
+	for _, c := range cqs {
+		c.Destroy() //nolint:errcheck // as above
+	}
+	for _, p := range pds {
+		p.Dealloc() //nolint:errcheck // as above
+	}
+}
+
+func keysOf[T comparable](m map[T]struct{}) []T {
+	s := make([]T, 0, len(m))
+	for k := range m {
+		s = append(s, k)
+	}
+	return s
+}
+
+// claim counts one more object against limit, and refuses on a closed device.
+// With pd it also makes the object a child of it.
+func (d *Device) claim(op string, count *int, limit uint32, pd *PD) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return opErr(op, "device", ErrClosed)
+	case pd != nil && pd.dead:
+		return opErr(op, "pd", ErrClosed)
+	case uint32(*count) >= limit:
+		return opErr(op, "", ErrLimit)
+	}
+	*count++
+	if pd != nil {
+		pd.children++
+	}
+	return nil
+}
+
+func (d *Device) unclaim(count *int, pd *PD) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*count--
+	if pd != nil {
+		pd.children--
+	}
+}
+
+// lookupQP finds a queue pair without a lock; nil when there is none.
+func (d *Device) lookupQP(n wire.QPN) *QP { return d.qps.lookup(uint32(n)) }
+
+// QP finds a queue pair by its number; nil when there is none.
+func (d *Device) QP(n wire.QPN) *QP { return d.lookupQP(n) }
+
+// event reports e to the owner. It may be called with any lock held.
+func (d *Device) event(e Event) {
+	if d.cfg.OnEvent != nil {
+		d.cfg.OnEvent(e)
+	}
+}
+
+// random draws numbers that a peer cannot guess from those it has seen.
+type random struct {
+	mu  sync.Mutex
+	gen *rand.ChaCha8
+}
+
+func (r *random) uint32() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return uint32(r.gen.Uint64())
+}
+
+// qpn draws a queue pair number; 0 and 1 are the special QPs', 0xffffff is
+// the multicast QPN (IBA 9.6.1.3).
+func (r *random) qpn() uint32 {
+	for {
+		if n := r.uint32() & 0xffffff; n > 1 && n != 0xffffff {
+			return n
+		}
+	}
+}
+
+// index draws a 24-bit key index or AH number; 0 is never one, so that a zero
+// key is always invalid.
+func (r *random) index() uint32 {
+	for {
+		if n := r.uint32() & 0xffffff; n != 0 {
+			return n
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package rxe
+
+// DeviceAttr are a device's capabilities and limits (struct ibv_device_attr
+// and ibv_device_attr_ex).
+type DeviceAttr struct {
+	FWVer                  string
+	NodeGUID, SysImageGUID uint64 // host order
+	VendorID               uint32
+	VendorPartID           uint32
+	HWVer                  uint32
+	Cap                    DeviceCap
+	PageSizeCap            uint64
+	AtomicCap              uint8 // enum ibv_atomic_cap; 1: atomic among this device's QPs
+	LocalCAAckDelay        uint8
+	PhysPortCnt            uint8
+	MaxPKeys               uint16
+	MaxMRSize              uint64 // bytes
+
+	MaxQP, MaxCQ, MaxMR, MaxPD uint32
+	MaxMW, MaxAH, MaxSRQ       uint32
+
+	MaxQPWR, MaxCQE, MaxSRQWR     uint32 // entries of one queue
+	MaxSGE, MaxSGERd, MaxSRQSGE   uint32
+	MaxInlineData                 uint32 // bytes
+	MaxQPRdAtom, MaxQPInitRdAtom  uint32 // READs and atomics per QP, as responder and requester
+	MaxResRdAtom                  uint32 // and of the device, as responder
+	MaxMcastGrp, MaxMcastQPAttach uint32
+	MaxTotalMcastQPAttach         uint32
+	MaxMsgSize                    uint32 // bytes
+}
+
+// DeviceCap are enum ibv_device_cap_flags', as far as the device has them.
+type DeviceCap uint64
+
+const (
+	CapBadPKeyCntr      DeviceCap = 1 << 1
+	CapBadQKeyCntr      DeviceCap = 1 << 2
+	CapUDAVPortEnforce  DeviceCap = 1 << 6
+	CapPortActiveEvent  DeviceCap = 1 << 10
+	CapSysImageGUID     DeviceCap = 1 << 11
+	CapRCRNRNAKGen      DeviceCap = 1 << 12
+	CapSRQResize        DeviceCap = 1 << 13
+	CapMemWindow        DeviceCap = 1 << 17
+	CapMemMgtExtensions DeviceCap = 1 << 21
+	CapMemWindowType2A  DeviceCap = 1 << 23
+	CapMemWindowType2B  DeviceCap = 1 << 24
+	CapFlushGlobal      DeviceCap = 1 << 38
+	CapFlushPersistent  DeviceCap = 1 << 39
+	CapAtomicWrite      DeviceCap = 1 << 40
+)
+
+// DefaultLimits are those of Linux rdma_rxe (rxe_param.h), but for what
+// gorxe does not have (path migration, several P_Keys) and the message size,
+// which is IBA's 2 GiB.
+func DefaultLimits() DeviceAttr {
+	const many = 1 << 20
+	return DeviceAttr{
+		VendorID: 0xffffff,
+		Cap: CapBadPKeyCntr | CapBadQKeyCntr | CapUDAVPortEnforce | CapPortActiveEvent |
+			CapSysImageGUID | CapRCRNRNAKGen | CapSRQResize | CapMemWindow |
+			CapMemMgtExtensions | CapMemWindowType2B |
+			CapFlushGlobal | CapFlushPersistent | CapAtomicWrite,
+		PageSizeCap:     0xfffff000,
+		AtomicCap:       1,
+		LocalCAAckDelay: 15,
+		PhysPortCnt:     1,
+		MaxPKeys:        1,
+		MaxMRSize:       1<<64 - 1,
+
+		MaxQP: many, MaxCQ: many, MaxMR: many, MaxPD: many,
+		MaxMW: many, MaxAH: many, MaxSRQ: many,
+
+		MaxQPWR: many, MaxCQE: 1<<15 - 1, MaxSRQWR: many,
+		MaxSGE: 32, MaxSGERd: 32, MaxSRQSGE: 27,
+		MaxInlineData: 512,
+		MaxQPRdAtom:   128, MaxQPInitRdAtom: 128,
+		MaxResRdAtom: 0x3f000,
+		MaxMcastGrp:  8192, MaxMcastQPAttach: 56,
+		MaxTotalMcastQPAttach: 0x70000,
+		MaxMsgSize:            1 << 31,
+	}
+}

@@ -1,0 +1,172 @@
+package rxe
+
+import (
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// A key is a 24-bit index, drawn at random, and a variant byte in its low bits
+// that changes with each use of the index, so that a stale key is refused (IBA
+// 10.6.3.3). Regions and windows share the indices.
+
+// keyReason says why a key does not give access; keyOK says that it does.
+type keyReason uint8
+
+const (
+	keyOK       keyReason = iota
+	keyNotFound           // no region or window has this index
+	keyVariant            // stale: the variant byte is another
+	keyState              // a window that is not bound
+	keyType               // a window where a region must be named, or the reverse
+	keyPD                 // of another protection domain
+	keyQP                 // a type 2 window bound on another QP
+	keyAccess             // a right that was not granted
+	keyRange              // not all of the range lies inside
+	keyBusy               // in use by something that must go first
+)
+
+var keyReasonNames = [...]string{
+	keyOK:       "ok",
+	keyNotFound: "no such key",
+	keyVariant:  "stale key",
+	keyState:    "window not bound",
+	keyType:     "wrong kind of object",
+	keyPD:       "wrong protection domain",
+	keyQP:       "window bound on another QP",
+	keyAccess:   "right not granted",
+	keyRange:    "outside the range",
+	keyBusy:     "in use",
+}
+
+func (r keyReason) String() string {
+	if int(r) < len(keyReasonNames) {
+		return keyReasonNames[r]
+	}
+	return "unknown"
+}
+
+// keyObject is what a key index leads to: a region or a window.
+type keyObject struct {
+	mr *MR
+	mw *MW
+}
+
+func (d *Device) lookupKey(key uint32) *keyObject { return d.keys.lookup(key >> 8) }
+
+// grant is the right to access one checked range. It keeps the region from
+// being deregistered until it is released. The zero grant is that of an empty
+// range, which names no memory.
+type grant struct {
+	mr  *MR
+	reg *region
+	mem Memory
+	va  uint64 // in mem
+}
+
+// release ends the access. It may be called once.
+func (g *grant) release() {
+	if g.reg != nil {
+		g.reg.uses.release()
+		*g = grant{}
+	}
+}
+
+// extent is a range of addresses with rights: what a region and a bound
+// window have in common, and all that the check below looks at.
+type extent struct {
+	key    uint32 // with the variant byte
+	pd     *PD
+	qp     *QP    // type 2 windows: the only QP that may use it; else nil
+	base   uint64 // first address as peers and work requests name it
+	length uint64 // base+length does not pass 2^64
+	access Access
+}
+
+// check is the whole decision on a key: may q do need to n bytes at va through
+// an extent found under key? Every requested right must be granted (IBA
+// 10.6.3, C10-56 and o10-37.2).
+func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
+	off := va - e.base // wraps to more than length when va < base
+	switch {
+	case e.key != key:
+		return keyVariant
+	case e.pd != q.pd:
+		return keyPD
+	case e.qp != nil && e.qp != q:
+		return keyQP
+	case e.access&need != need:
+		return keyAccess
+	case off > e.length || n > e.length-off:
+		return keyRange
+	}
+	return keyOK
+}
+
+// localAccess checks a piece of a scatter/gather list. need is 0 to read and
+// AccessLocalWrite to write. An empty piece is not checked.
+func (q *QP) localAccess(s SGE, need Access) (grant, keyReason) {
+	if s.Length == 0 {
+		return grant{}, keyOK
+	}
+	k := q.dev.lookupKey(uint32(s.LKey))
+	if k == nil {
+		return grant{}, keyNotFound
+	}
+	if k.mr == nil {
+		return grant{}, keyType
+	}
+	return k.mr.access(q, uint32(s.LKey), s.Addr, uint64(s.Length), need)
+}
+
+// remoteAccess checks what a request asks for. need is one or more of the
+// remote rights and the flush rights. An empty range is not checked (C9-88).
+func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (grant, keyReason) {
+	if n == 0 {
+		return grant{}, keyOK
+	}
+	k := q.dev.lookupKey(uint32(rkey))
+	if k == nil {
+		return grant{}, keyNotFound
+	}
+	if k.mw != nil {
+		return k.mw.access(q, uint32(rkey), va, n, need)
+	}
+	return k.mr.access(q, uint32(rkey), va, n, need)
+}
+
+// useCount counts the accesses in flight, so that whoever ends the life of
+// what they use can wait for them. Once dying it admits no more.
+type useCount struct {
+	n       atomic.Int64
+	drained chan struct{} // made before dying is set
+}
+
+const useDying = 1 << 62
+
+func (u *useCount) acquire() bool {
+	for {
+		n := u.n.Load()
+		if n&useDying != 0 {
+			return false
+		}
+		if u.n.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (u *useCount) release() {
+	if u.n.Add(-1) == useDying {
+		close(u.drained)
+	}
+}
+
+// drain refuses further uses and returns when the last has ended. It may be
+// called once.
+func (u *useCount) drain() {
+	u.drained = make(chan struct{})
+	if u.n.Add(useDying) != useDying {
+		<-u.drained
+	}
+}

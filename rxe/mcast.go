@@ -1,0 +1,154 @@
+package rxe
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// mcastTable says which QPs are attached to which multicast group. Readers see
+// a snapshot.
+type mcastTable struct {
+	mu     sync.Mutex // writers; taken before QP.mu
+	total  int        // attachments
+	groups atomic.Pointer[map[wire.GID][]*QP]
+}
+
+func (t *mcastTable) snapshot() map[wire.GID][]*QP {
+	if m := t.groups.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// replace publishes a copy in which gid has these members.
+func (t *mcastTable) replace(gid wire.GID, members []*QP) {
+	next := make(map[wire.GID][]*QP)
+	for g, qs := range t.snapshot() {
+		if g != gid {
+			next[g] = qs
+		}
+	}
+	if len(members) > 0 {
+		next[gid] = members
+	}
+	t.groups.Store(&next)
+}
+
+// mcastMembers are the QPs attached to gid. It takes no lock; the slice never
+// changes.
+func (d *Device) mcastMembers(gid wire.GID) []*QP { return d.groups.snapshot()[gid] }
+
+// AttachMcast makes a UD QP receive what is sent to gid (ibv_attach_mcast). lid
+// means nothing on Ethernet. Attaching twice does nothing.
+func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
+	const op = "AttachMcast"
+	if err := q.checkMcast(op, gid); err != nil {
+		return err
+	}
+	d := q.dev
+	t := &d.groups
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	members := t.snapshot()[gid]
+	if indexOf(members, q) >= 0 {
+		return nil
+	}
+	switch {
+	case uint32(len(members)) >= d.limits.MaxMcastQPAttach:
+		return opErr(op, "max_mcast_qp_attach", ErrLimit)
+	case uint32(t.total) >= d.limits.MaxTotalMcastQPAttach:
+		return opErr(op, "max_total_mcast_qp_attach", ErrLimit)
+	case len(members) == 0 && uint32(len(t.snapshot())) >= d.limits.MaxMcastGrp:
+		return opErr(op, "max_mcast_grp", ErrLimit)
+	}
+	if len(members) == 0 {
+		if err := d.cfg.Link.Join(gid); err != nil {
+			return &OpError{Op: op, Arg: "gid", Err: err}
+		}
+	}
+	if !q.noteGroup(gid, true) {
+		if len(members) == 0 {
+			d.cfg.Link.Leave(gid) //nolint:errcheck // undoes the Join
+		}
+		return opErr(op, "qp", ErrClosed)
+	}
+	t.replace(gid, append(append([]*QP(nil), members...), q))
+	t.total++
+	return nil
+}
+
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid when the QP is
+// not attached.
+func (q *QP) DetachMcast(gid wire.GID, lid uint16) error {
+	const op = "DetachMcast"
+	if err := q.checkMcast(op, gid); err != nil {
+		return err
+	}
+	t := &q.dev.groups
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	members := t.snapshot()[gid]
+	i := indexOf(members, q)
+	if i < 0 {
+		return invalid(op, "gid", "QP is not attached")
+	}
+	rest := append(append([]*QP(nil), members[:i]...), members[i+1:]...)
+	t.replace(gid, rest)
+	t.total--
+	q.noteGroup(gid, false)
+	if len(rest) == 0 {
+		if err := q.dev.cfg.Link.Leave(gid); err != nil {
+			return &OpError{Op: op, Arg: "gid", Err: err}
+		}
+	}
+	return nil
+}
+
+func (q *QP) checkMcast(op string, gid wire.GID) error {
+	switch {
+	case q.typ != QPUD:
+		return invalid(op, "qp", "is not UD")
+	case !gid.IsMulticast():
+		return invalid(op, "gid", "is no multicast address")
+	}
+	return nil
+}
+
+// noteGroup keeps the QP's own list, and reports whether the QP lives.
+func (q *QP) noteGroup(gid wire.GID, attached bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !attached {
+		delete(q.groups, gid)
+		return true
+	}
+	if q.dead {
+		return false
+	}
+	if q.groups == nil {
+		q.groups = make(map[wire.GID]struct{})
+	}
+	q.groups[gid] = struct{}{}
+	return true
+}
+
+// detachAll leaves every group, when the device closes.
+func (q *QP) detachAll() {
+	q.mu.Lock()
+	groups := keysOf(q.groups)
+	q.mu.Unlock()
+	for _, g := range groups {
+		q.DetachMcast(g, 0) //nolint:errcheck // may have been detached meanwhile
+	}
+}
+
+func indexOf(qs []*QP, q *QP) int {
+	for i := range qs {
+		if qs[i] == q {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,230 @@
+package rxe
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// MR is a memory region: a range of a Memory that keys give access to.
+type MR struct {
+	dev *Device
+	key keyObject
+
+	reg atomic.Pointer[region] // nil: deregistered
+
+	mu      sync.Mutex // writers of reg, and windows; a leaf lock
+	windows int        // bound to this region
+}
+
+// region is one registration; Rereg replaces it as a whole.
+type region struct {
+	extent
+	mem  Memory
+	addr uint64 // of extent.base, in mem
+	uses useCount
+}
+
+// accessRemoteWrites are the rights that imply writing to memory, which the
+// region must grant locally too (IBA 10.6.3.2, o10-36.2.6).
+const accessRemoteWrites = AccessRemoteWrite | AccessRemoteAtomic
+
+const accessKnown = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
+	AccessMWBind | AccessZeroBased | AccessOnDemand | AccessHugeTLB |
+	AccessFlushGlobal | AccessFlushPersist | accessOptional
+
+// accessOptional are the bits that a device may ignore
+// (IBV_ACCESS_OPTIONAL_RANGE, bits 20 to 29).
+const accessOptional Access = 0x3ff << 20
+
+// RegMR registers length bytes at addr of mem (ibv_reg_mr_iova2). Work requests
+// and peers name the first byte iova; with AccessZeroBased they name it 0.
+// ErrInvalid for unknown rights, for remote write or atomic without local
+// write, and for a range that wraps.
+func (pd *PD) RegMR(mem Memory, addr, length, iova uint64, access Access) (*MR, error) {
+	const op = "RegMR"
+	d := pd.dev
+	reg, err := d.newRegion(op, pd, mem, addr, length, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.claim(op, &d.live.MR, d.limits.MaxMR, pd); err != nil {
+		return nil, err
+	}
+	mr := &MR{dev: d}
+	mr.key.mr = mr
+	variant := d.random.uint32() & 0xff
+	// The region is stored last: until then the index finds an MR without one,
+	// which no key matches.
+	reg.key = d.keys.insert(&mr.key, d.random.index)<<8 | variant
+	mr.reg.Store(reg)
+	return mr, nil
+}
+
+func (d *Device) newRegion(op string, pd *PD, mem Memory, addr, length, iova uint64, access Access) (*region, error) {
+	if access&AccessZeroBased != 0 {
+		iova = 0
+	}
+	switch {
+	case mem == nil:
+		return nil, invalid(op, "mem", "is nil")
+	case length > d.limits.MaxMRSize:
+		return nil, invalid(op, "length", "exceeds max_mr_size")
+	case addr+length < addr:
+		return nil, invalid(op, "addr", "range wraps")
+	case iova+length < iova:
+		return nil, invalid(op, "iova", "range wraps")
+	}
+	if err := checkMRAccess(op, access); err != nil {
+		return nil, err
+	}
+	return &region{
+		extent: extent{pd: pd, base: iova, length: length, access: access},
+		mem:    mem,
+		addr:   addr,
+	}, nil
+}
+
+func checkMRAccess(op string, access Access) error {
+	switch {
+	case access&^accessKnown != 0:
+		return invalid(op, "access", "unknown flags")
+	case access&accessRemoteWrites != 0 && access&AccessLocalWrite == 0:
+		return invalid(op, "access", "remote write and atomic need local write")
+	}
+	return nil
+}
+
+// LKey names the region in work requests.
+func (mr *MR) LKey() wire.LKey { return wire.LKey(mr.currentKey()) }
+
+// RKey names the region in a peer's requests. It is the same number as the
+// lkey, as with rdma_rxe; without a remote right it gives no access.
+func (mr *MR) RKey() wire.RKey { return wire.RKey(mr.currentKey()) }
+
+func (mr *MR) currentKey() uint32 {
+	if reg := mr.reg.Load(); reg != nil {
+		return reg.key
+	}
+	return 0
+}
+
+// Length is the bytes registered; 0 after Dereg.
+func (mr *MR) Length() uint64 {
+	if reg := mr.reg.Load(); reg != nil {
+		return reg.length
+	}
+	return 0
+}
+
+// access checks a range and, when it is granted, holds the region.
+func (mr *MR) access(q *QP, key uint32, va, n uint64, need Access) (grant, keyReason) {
+	for {
+		reg := mr.reg.Load()
+		if reg == nil {
+			return grant{}, keyNotFound
+		}
+		if r := reg.check(q, key, va, n, need); r != keyOK {
+			return grant{}, r
+		}
+		// A region that is dying has been replaced already: look again.
+		if reg.uses.acquire() {
+			return grant{mr: mr, reg: reg, mem: reg.mem, va: reg.addr + (va - reg.base)}, keyOK
+		}
+	}
+}
+
+// ReregFlags say what Rereg changes; bits are enum ibv_rereg_mr_flags'.
+type ReregFlags uint32
+
+const (
+	ReregTranslation ReregFlags = 1 << 0
+	ReregPD          ReregFlags = 1 << 1
+	ReregAccess      ReregFlags = 1 << 2
+)
+
+// Rereg changes translation (mem, addr, length, iova), PD or access of the
+// region (ibv_rereg_mr); arguments that flags do not name are ignored. It
+// returns when no access under the old registration is in flight. The key
+// stays the same unless the translation changes. ErrBusy while a window is bound. On
+// an error the region stays as it was.
+func (mr *MR) Rereg(flags ReregFlags, pd *PD, mem Memory, addr, length, iova uint64, access Access) error {
+	const op = "ReregMR"
+	mr.mu.Lock()
+	old := mr.reg.Load()
+	reg, err := mr.replacement(op, old, flags, pd, mem, addr, length, iova, access)
+	if err == nil && reg.pd != old.pd {
+		err = mr.dev.moveChild(op, old.pd, reg.pd)
+	}
+	if err != nil {
+		mr.mu.Unlock()
+		return err
+	}
+	mr.reg.Store(reg)
+	mr.mu.Unlock()
+	old.uses.drain()
+	return nil
+}
+
+func (mr *MR) replacement(op string, old *region, flags ReregFlags, pd *PD, mem Memory, addr, length, iova uint64, access Access) (*region, error) {
+	const known = ReregTranslation | ReregPD | ReregAccess
+	switch {
+	case old == nil:
+		return nil, opErr(op, "mr", ErrClosed)
+	case flags == 0 || flags&^known != 0:
+		return nil, invalid(op, "flags", "none, or unknown ones")
+	case flags&ReregPD != 0 && (pd == nil || pd.dev != mr.dev):
+		return nil, invalid(op, "pd", "is not of this device")
+	case mr.windows > 0:
+		return nil, opErr(op, "mr", ErrBusy)
+	}
+	key := old.key
+	if flags&ReregPD == 0 {
+		pd = old.pd
+	}
+	if flags&ReregAccess == 0 {
+		access = old.access
+	}
+	if flags&ReregTranslation == 0 {
+		mem, addr, length, iova = old.mem, old.addr, old.length, old.base
+	} else {
+		key = nextVariant(key)
+	}
+	reg, err := mr.dev.newRegion(op, pd, mem, addr, length, iova, access)
+	if err == nil {
+		reg.key = key
+	}
+	return reg, err
+}
+
+// Dereg ends the registration (ibv_dereg_mr) and returns when no access is in
+// flight. ErrBusy while a window is bound.
+func (mr *MR) Dereg() error {
+	const op = "DeregMR"
+	mr.mu.Lock()
+	reg := mr.reg.Load()
+	switch {
+	case reg == nil:
+		mr.mu.Unlock()
+		return opErr(op, "mr", ErrClosed)
+	case mr.windows > 0:
+		mr.mu.Unlock()
+		return opErr(op, "mr", ErrBusy)
+	}
+	mr.reg.Store(nil)
+	mr.mu.Unlock()
+	mr.dev.keys.remove(reg.key >> 8)
+	reg.uses.drain()
+	mr.dev.unclaim(&mr.dev.live.MR, reg.pd)
+	return nil
+}
+
+func (k *keyObject) closeRegion() {
+	if k.mr != nil {
+		k.mr.Dereg() //nolint:errcheck // may be gone already
+	}
+}
+
+// nextVariant is the key with the next variant byte (ibv_inc_rkey).
+func nextVariant(key uint32) uint32 { return key&^0xff | (key+1)&0xff }

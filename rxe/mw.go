@@ -1,0 +1,238 @@
+package rxe
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// MWType is enum ibv_mw_type.
+type MWType uint8
+
+const (
+	MWType1 MWType = 1 // bound with ibv_bind_mw; used by every QP of its domain
+	MWType2 MWType = 2 // bound with a key of the consumer's; used by one QP
+)
+
+// MW is a memory window: a key of its own to part of a region, given and taken
+// back by work requests.
+//
+// A type 2 window is 2B (QP and protection domain must match) unless the
+// device advertises 2A alone (only the QP must; IBA 10.6.7.2.2).
+type MW struct {
+	dev *Device
+	pd  *PD
+	typ MWType
+	key keyObject
+
+	bound atomic.Pointer[binding] // nil: free
+
+	mu   sync.Mutex // writers of bound, and below; taken before MR.mu
+	rkey uint32
+	dead bool
+}
+
+// binding is what a window gives access to. While it exists its region can
+// neither be reregistered nor deregistered.
+type binding struct {
+	extent
+	mr   *MR
+	reg  *region
+	addr uint64 // of extent.base, in reg.mem
+}
+
+// AllocMW makes a window that is bound to nothing (ibv_alloc_mw).
+func (pd *PD) AllocMW(typ MWType) (*MW, error) {
+	const op = "AllocMW"
+	if typ != MWType1 && typ != MWType2 {
+		return nil, invalid(op, "type", "unknown")
+	}
+	d := pd.dev
+	if err := d.claim(op, &d.live.MW, d.limits.MaxMW, pd); err != nil {
+		return nil, err
+	}
+	mw := &MW{dev: d, pd: pd, typ: typ}
+	mw.key.mw = mw
+	mw.mu.Lock()
+	defer mw.mu.Unlock()
+	mw.rkey = d.keys.insert(&mw.key, d.random.index)<<8 | d.random.uint32()&0xff
+	return mw, nil
+}
+
+// RKey is the window's present key; each bind changes it.
+func (mw *MW) RKey() wire.RKey {
+	mw.mu.Lock()
+	defer mw.mu.Unlock()
+	return wire.RKey(mw.rkey)
+}
+
+// Type is the window's type.
+func (mw *MW) Type() MWType { return mw.typ }
+
+// Dealloc frees the window, bound or not (ibv_dealloc_mw).
+func (mw *MW) Dealloc() error {
+	mw.mu.Lock()
+	if mw.dead {
+		mw.mu.Unlock()
+		return opErr("DeallocMW", "mw", ErrClosed)
+	}
+	mw.dead = true
+	mw.set(nil)
+	index := mw.rkey >> 8
+	mw.mu.Unlock()
+	mw.dev.keys.remove(index)
+	mw.dev.unclaim(&mw.dev.live.MW, mw.pd)
+	return nil
+}
+
+func (k *keyObject) closeWindow() {
+	if k.mw != nil {
+		k.mw.Dealloc() //nolint:errcheck // may be gone already
+	}
+}
+
+// set replaces the binding and keeps the regions' counts. The caller holds
+// mw.mu. An access through the old binding that was granted before goes on: it
+// came first, and its region stays.
+func (mw *MW) set(b *binding) {
+	if old := mw.bound.Swap(b); old != nil {
+		old.mr.mu.Lock()
+		old.mr.windows--
+		old.mr.mu.Unlock()
+	}
+}
+
+// access checks a range and, when it is granted, holds the region.
+func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (grant, keyReason) {
+	b := mw.bound.Load()
+	if b == nil {
+		return grant{}, keyState
+	}
+	if r := b.check(q, key, va, n, need); r != keyOK {
+		return grant{}, r
+	}
+	// The region dies only after the window was taken off it.
+	if !b.reg.uses.acquire() {
+		return grant{}, keyState
+	}
+	return grant{mr: b.mr, reg: b.reg, mem: b.reg.mem, va: b.addr + (va - b.base)}, keyOK
+}
+
+// bindMW executes a BIND MW work request (IBA 10.6.7.2, 11.4.5).
+func (q *QP) bindMW(b *MWBind) WCStatus {
+	if b == nil || b.MW == nil || b.MW.bind(q, b) != keyOK {
+		return WCMWBindErr
+	}
+	return WCSuccess
+}
+
+func (mw *MW) bind(q *QP, b *MWBind) keyReason {
+	mw.mu.Lock()
+	defer mw.mu.Unlock()
+	switch {
+	case mw.dead:
+		return keyNotFound
+	case mw.pd != q.pd: // C10-72
+		return keyPD
+	case mw.typ == MWType2 && mw.bound.Load() != nil: // o10-37.2.30
+		return keyState
+	}
+	key := mw.rkey&^0xff | uint32(b.RKey)&0xff
+	if mw.typ == MWType1 && b.RKey == 0 {
+		key = nextVariant(mw.rkey)
+	}
+	var next *binding
+	if b.Length == 0 {
+		if mw.typ == MWType2 { // o10-37.2.40: there is LOCAL INV for that
+			return keyRange
+		}
+	} else {
+		var r keyReason
+		if next, r = mw.newBinding(q, b, key); r != keyOK {
+			return r
+		}
+	}
+	mw.rkey = key
+	mw.set(next)
+	return keyOK
+}
+
+// newBinding checks the region's side of a bind and counts the window on it.
+func (mw *MW) newBinding(q *QP, b *MWBind, key uint32) (*binding, keyReason) {
+	const rights = AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessZeroBased |
+		AccessFlushGlobal | AccessFlushPersist | accessOptional
+	if b.MR == nil || b.MR.dev != mw.dev {
+		return nil, keyNotFound
+	}
+	if b.Access&^rights != 0 || (mw.typ == MWType1 && b.Access&AccessZeroBased != 0) { // o10-36.2.2
+		return nil, keyAccess
+	}
+	b.MR.mu.Lock()
+	defer b.MR.mu.Unlock()
+	reg := b.MR.reg.Load()
+	if reg == nil {
+		return nil, keyNotFound
+	}
+	need := AccessMWBind // C10-73
+	if b.Access&accessRemoteWrites != 0 {
+		need |= AccessLocalWrite // C10-74
+	}
+	if r := reg.check(q, reg.key, b.Addr, b.Length, need); r != keyOK { // C10-75
+		return nil, r
+	}
+	if reg.access&AccessZeroBased != 0 {
+		return nil, keyType
+	}
+	n := &binding{
+		extent: extent{key: key, pd: mw.pd, base: b.Addr, length: b.Length, access: b.Access},
+		mr:     b.MR,
+		reg:    reg,
+		addr:   reg.addr + (b.Addr - reg.base),
+	}
+	if b.Access&AccessZeroBased != 0 {
+		n.base = 0
+	}
+	if mw.typ == MWType2 {
+		n.qp = q
+	}
+	b.MR.windows++
+	return n, keyOK
+}
+
+// localInvalidate executes a LOCAL INV work request.
+func (q *QP) localInvalidate(rkey wire.RKey) WCStatus {
+	if q.invalidate(rkey) != keyOK {
+		return WCMWBindErr // memory management operation error
+	}
+	return WCSuccess
+}
+
+// remoteInvalidate executes the invalidation of a SEND with invalidate. The
+// caller holds no grant.
+func (q *QP) remoteInvalidate(rkey wire.RKey) keyReason { return q.invalidate(rkey) }
+
+// invalidate frees a bound type 2 window of this QP. Type 1 windows and
+// regions other than fast-registered ones, which gorxe does not have, cannot
+// be invalidated (IBA 10.6.5, o10-37.2.26).
+func (q *QP) invalidate(rkey wire.RKey) keyReason {
+	k := q.dev.lookupKey(uint32(rkey))
+	switch {
+	case k == nil:
+		return keyNotFound
+	case k.mw == nil || k.mw.typ != MWType2:
+		return keyType
+	}
+	mw := k.mw
+	mw.mu.Lock()
+	defer mw.mu.Unlock()
+	b := mw.bound.Load()
+	if b == nil {
+		return keyState
+	}
+	if r := b.check(q, uint32(rkey), b.base, 0, 0); r != keyOK {
+		return r
+	}
+	mw.set(nil)
+	return keyOK
+}

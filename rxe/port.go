@@ -1,0 +1,207 @@
+package rxe
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// PortState is enum ibv_port_state.
+type PortState uint8
+
+const (
+	PortNop         PortState = 0
+	PortDown        PortState = 1
+	PortInit        PortState = 2
+	PortArmed       PortState = 3
+	PortActive      PortState = 4
+	PortActiveDefer PortState = 5
+)
+
+const (
+	physDisabled  = 3 // port_info PhysState
+	physLinkUp    = 5
+	linkEthernet  = 2       // IBV_LINK_LAYER_ETHERNET
+	portCapCM     = 1 << 16 // IB_PORT_CM_SUP
+	width1X       = 1
+	speedSDR      = 1
+	gidTableLen   = 1024
+	thePort       = 1
+	maxMTU        = MTU(4096)
+	maxPSNValue   = wire.PSNMask
+	maxTimeout    = 31
+	maxRetryCount = 7
+)
+
+// PortAttr is struct ibv_port_attr; MTUs are in bytes. RoCE ports have no LID,
+// subnet manager or virtual lanes.
+type PortAttr struct {
+	State        PortState
+	MaxMTU       MTU
+	ActiveMTU    MTU
+	GIDTblLen    int
+	PKeyTblLen   uint16
+	PortCapFlags uint32
+	MaxMsgSize   uint32 // bytes
+	BadPKeyCntr  uint32
+	QKeyViolCntr uint32
+	MaxVLNum     uint8
+	ActiveWidth  uint8 // 1: 1X
+	ActiveSpeed  uint8 // 1: 2.5 Gb/s, as rdma_rxe says of any link
+	PhysState    uint8
+	LinkLayer    uint8 // 2: Ethernet
+}
+
+type port struct {
+	mu    sync.Mutex
+	state PortState
+	mtu   MTU
+}
+
+func (p *port) init() { p.state, p.mtu = PortDown, 1024 }
+
+// gidTable is replaced as a whole when the port's addresses change.
+type gidTable struct {
+	gids  []wire.GID // by index; zero: empty entry
+	addrs map[netip.Addr]struct{}
+}
+
+func newGIDTable(gids []wire.GID) *gidTable {
+	t := &gidTable{gids: gids, addrs: make(map[netip.Addr]struct{}, len(gids))}
+	for _, g := range gids {
+		if !g.IsZero() {
+			t.addrs[g.Addr()] = struct{}{}
+		}
+	}
+	return t
+}
+
+// ValidMTU says whether m is one of the five path MTUs.
+func (m MTU) ValidMTU() bool {
+	switch m {
+	case 256, 512, 1024, 2048, 4096:
+		return true
+	}
+	return false
+}
+
+// SetPort says whether the port's link is up and which path MTU it carries. A
+// change of state raises a port event.
+func (d *Device) SetPort(state PortState, activeMTU MTU) error {
+	const op = "SetPort"
+	if state > PortActiveDefer {
+		return invalid(op, "state", "unknown")
+	}
+	if !activeMTU.ValidMTU() {
+		return invalid(op, "active_mtu", "is no path MTU")
+	}
+	d.port.mu.Lock()
+	was := d.port.state
+	d.port.state, d.port.mtu = state, activeMTU
+	d.port.mu.Unlock()
+	switch {
+	case was != PortActive && state == PortActive:
+		d.event(Event{Type: EventPortActive, Port: thePort})
+	case was == PortActive && state != PortActive:
+		d.counters.LinkDowned.Add(1)
+		d.event(Event{Type: EventPortErr, Port: thePort})
+	}
+	return nil
+}
+
+// SetGIDs replaces the GID table; zero entries are empty ones. A change raises
+// EventGIDChange. Routes made before keep their source address.
+func (d *Device) SetGIDs(gids []wire.GID) error {
+	const op = "SetGIDs"
+	if len(gids) > gidTableLen {
+		return invalid(op, "gids", "more than the table holds")
+	}
+	for _, g := range gids {
+		if g.IsMulticast() {
+			return invalid(op, "gids", "multicast address")
+		}
+	}
+	next := newGIDTable(append([]wire.GID(nil), gids...))
+	old := d.gids.Swap(next)
+	if !sameGIDs(old.gids, next.gids) {
+		d.event(Event{Type: EventGIDChange, Port: thePort})
+	}
+	return nil
+}
+
+func sameGIDs(a, b []wire.GID) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// QueryPort returns the port's attributes (ibv_query_port).
+func (d *Device) QueryPort() PortAttr {
+	d.port.mu.Lock()
+	state, mtu := d.port.state, d.port.mtu
+	d.port.mu.Unlock()
+	a := PortAttr{
+		State:        state,
+		MaxMTU:       maxMTU,
+		ActiveMTU:    mtu,
+		GIDTblLen:    gidTableLen,
+		PKeyTblLen:   uint16(len(pkeyTable)),
+		PortCapFlags: portCapCM,
+		MaxMsgSize:   d.limits.MaxMsgSize,
+		BadPKeyCntr:  uint32(d.counters.BadPKey.Load()),
+		QKeyViolCntr: uint32(d.counters.BadQKey.Load()),
+		MaxVLNum:     1,
+		ActiveWidth:  width1X,
+		ActiveSpeed:  speedSDR,
+		PhysState:    physDisabled,
+		LinkLayer:    linkEthernet,
+	}
+	if state == PortActive {
+		a.PhysState = physLinkUp
+	}
+	return a
+}
+
+// QueryGID returns entry i of the GID table, zero when it is empty
+// (ibv_query_gid). ErrInvalid beyond the table.
+func (d *Device) QueryGID(i int) (wire.GID, error) {
+	if i < 0 || i >= gidTableLen {
+		return wire.GID{}, invalid("QueryGID", "index", "beyond the GID table")
+	}
+	gids := d.gids.Load().gids
+	if i >= len(gids) {
+		return wire.GID{}, nil
+	}
+	return gids[i], nil
+}
+
+// GIDs returns the GID table up to its last entry.
+func (d *Device) GIDs() []wire.GID {
+	return append([]wire.GID(nil), d.gids.Load().gids...)
+}
+
+// localGID says whether addr is an address of this port. It takes no lock: it
+// is asked for every burst.
+func (d *Device) localGID(addr netip.Addr) bool {
+	_, ok := d.gids.Load().addrs[addr]
+	return ok
+}
+
+// pkeyTable is the P_Key table: full membership of the default partition, as
+// with rdma_rxe.
+var pkeyTable = [...]wire.PKey{wire.DefaultPKey}
+
+// QueryPKey returns entry i of the P_Key table (ibv_query_pkey).
+func (d *Device) QueryPKey(i int) (wire.PKey, error) {
+	if i < 0 || i >= len(pkeyTable) {
+		return 0, invalid("QueryPKey", "index", "beyond the P_Key table")
+	}
+	return pkeyTable[i], nil
+}

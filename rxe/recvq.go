@@ -1,0 +1,128 @@
+package rxe
+
+// recvRing is the in-memory receive queue: a ring of work requests whose
+// gather lists lie in one block, so that posting and popping allocate nothing.
+type recvRing struct {
+	slots  []recvSlot
+	sges   []SGE // maxSGE for each slot
+	maxSGE int
+	head   int // the oldest
+	count  int
+}
+
+type recvSlot struct {
+	id uint64
+	n  int // SGEs in use
+}
+
+func newRecvRing(maxWR, maxSGE uint32) *recvRing {
+	return &recvRing{
+		slots:  make([]recvSlot, maxWR),
+		sges:   make([]SGE, int(maxWR)*int(maxSGE)),
+		maxSGE: int(maxSGE),
+	}
+}
+
+// post copies wr in; ErrFull and ErrInvalid say what is wrong with it.
+func (r *recvRing) post(wr *RecvWR) error {
+	const op = "PostRecv"
+	if len(wr.SGL) > r.maxSGE {
+		return invalid(op, "num_sge", "exceeds max_recv_sge")
+	}
+	if r.count == len(r.slots) {
+		return opErr(op, "", ErrFull)
+	}
+	at := r.index(r.count)
+	r.slots[at] = recvSlot{id: wr.ID, n: copy(r.sges[at*r.maxSGE:(at+1)*r.maxSGE], wr.SGL)}
+	r.count++
+	return nil
+}
+
+func (r *recvRing) index(i int) int {
+	if i += r.head; i >= len(r.slots) {
+		i -= len(r.slots)
+	}
+	return i
+}
+
+// Pop implements RecvRing. What was posted was checked then: it is never bad.
+func (r *recvRing) Pop(w *RecvWQE) (ok, bad bool) {
+	if r.count == 0 {
+		return false, false
+	}
+	s := &r.slots[r.head]
+	from := r.head * r.maxSGE
+	w.ID = s.id
+	w.SGL = append(w.SGL[:0], r.sges[from:from+s.n]...)
+	r.head = r.index(1)
+	r.count--
+	return true, false
+}
+
+// Len is how many work requests wait.
+func (r *recvRing) Len() int { return r.count }
+
+// resized is a ring of another size with the same contents, which must fit.
+func (r *recvRing) resized(maxWR uint32) *recvRing {
+	next := newRecvRing(maxWR, uint32(r.maxSGE))
+	for i := range r.count {
+		at := r.index(i)
+		next.slots[i] = r.slots[at]
+		copy(next.sges[i*r.maxSGE:(i+1)*r.maxSGE], r.sges[at*r.maxSGE:])
+	}
+	next.count = r.count
+	return next
+}
+
+// clear forgets every work request.
+func (r *recvRing) clear() { r.head, r.count = 0, 0 }
+
+// PostRecv queues receive work requests (ibv_post_recv) and returns how many it
+// queued: with an error, that is the position of the bad one. A QP in RESET
+// takes none; in ERR they are flushed at once, in order.
+func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
+	const op = "PostRecv"
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.dead:
+		return 0, opErr(op, "qp", ErrClosed)
+	case q.srq != nil:
+		return 0, invalid(op, "qp", "has a shared receive queue")
+	case q.rring == nil:
+		return 0, opErr(op, "qp", ErrNotSupported)
+	case q.attr.State == QPReset:
+		return 0, invalid(op, "qp", "is in RESET")
+	}
+	for n = range wrs {
+		if err = q.rring.post(&wrs[n]); err != nil {
+			break
+		}
+		if q.attr.State == QPErr {
+			q.resp.flushRecv(q)
+		}
+	}
+	if err == nil {
+		n = len(wrs)
+	}
+	return n, err
+}
+
+// FlushRecv completes with WCFlushErr what waits in the receive queue of a QP
+// in ERR. Whoever keeps the QP's RecvRing calls it after adding to the ring.
+func (q *QP) FlushRecv() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.dead && q.attr.State == QPErr && q.srq == nil {
+		q.resp.flushRecv(q)
+	}
+}
+
+// popRecv takes the next receive work request, from the SRQ if there is one.
+// The caller holds the QP's lock. See RecvRing for bad.
+func (q *QP) popRecv(w *RecvWQE) (ok, bad bool) {
+	if q.srq != nil {
+		return q.srq.pop(w)
+	}
+	return q.rq.Pop(w)
+}

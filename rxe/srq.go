@@ -1,0 +1,219 @@
+package rxe
+
+import "sync"
+
+// SRQInit is what CreateSRQ takes (struct ibv_srq_init_attr).
+type SRQInit struct {
+	MaxWR, MaxSGE uint32
+	Limit         uint32
+	// Ring stands in for the queue when its WQEs live elsewhere; nil: PostRecv's
+	// own. For the limit event it should have a method Len() int, the number of
+	// work requests that wait.
+	Ring RecvRing
+}
+
+// SRQAttr is struct ibv_srq_attr.
+type SRQAttr struct {
+	MaxWR, MaxSGE uint32
+	Limit         uint32 // 0: no event is wanted
+}
+
+// SRQAttrMask bits are enum ibv_srq_attr_mask's.
+type SRQAttrMask uint32
+
+const (
+	SRQAttrMaxWR SRQAttrMask = 1 << 0
+	SRQAttrLimit SRQAttrMask = 1 << 1
+)
+
+// SRQ is a receive queue that several QPs take from.
+type SRQ struct {
+	dev *Device
+	pd  *PD
+
+	mu   sync.Mutex // a leaf lock
+	attr SRQAttr
+	ring RecvRing
+	own  *recvRing // ring, when it is the SRQ's own
+	dead bool
+
+	users int // QPs, guarded by dev.mu
+}
+
+// CreateSRQ makes a shared receive queue (ibv_create_srq).
+func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
+	const op = "CreateSRQ"
+	d := pd.dev
+	switch {
+	case init.MaxWR < 1 || init.MaxWR > d.limits.MaxSRQWR:
+		return nil, invalid(op, "max_wr", "not between 1 and max_srq_wr")
+	case init.MaxSGE > d.limits.MaxSRQSGE:
+		return nil, invalid(op, "max_sge", "exceeds max_srq_sge")
+	case init.Limit > init.MaxWR:
+		return nil, invalid(op, "srq_limit", "exceeds max_wr")
+	}
+	if err := d.claim(op, &d.live.SRQ, d.limits.MaxSRQ, pd); err != nil {
+		return nil, err
+	}
+	s := &SRQ{dev: d, pd: pd, ring: init.Ring,
+		attr: SRQAttr{MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Limit: init.Limit}}
+	if s.ring == nil {
+		s.own = newRecvRing(init.MaxWR, init.MaxSGE)
+		s.ring = s.own
+	}
+	d.mu.Lock()
+	d.srqs[s] = struct{}{}
+	d.mu.Unlock()
+	return s, nil
+}
+
+// Query returns the present attributes (ibv_query_srq).
+func (s *SRQ) Query() (SRQAttr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return SRQAttr{}, opErr("QuerySRQ", "srq", ErrClosed)
+	}
+	return s.attr, nil
+}
+
+// Modify changes the size, or arms the limit event (ibv_modify_srq): it is
+// raised once, when fewer than Limit work requests are left.
+func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.checkModify(attr, mask); err != nil {
+		return err
+	}
+	if mask&SRQAttrMaxWR != 0 {
+		s.own = s.own.resized(attr.MaxWR)
+		s.ring = s.own
+		s.attr.MaxWR = attr.MaxWR
+	}
+	if mask&SRQAttrLimit != 0 {
+		s.attr.Limit = attr.Limit
+	}
+	return nil
+}
+
+// ReplaceRing resizes an SRQ whose queue lives elsewhere: move, called while
+// nothing is taken, returns the new ring with what was waiting in the old one.
+// Its error leaves the SRQ as it was.
+func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
+	const op = "ModifySRQ"
+	if maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR {
+		return invalid(op, "max_wr", "not between 1 and max_srq_wr")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.dead:
+		return opErr(op, "srq", ErrClosed)
+	case s.own != nil:
+		return opErr(op, "srq", ErrNotSupported)
+	case maxWR < s.attr.Limit:
+		return invalid(op, "max_wr", "below srq_limit")
+	}
+	ring, err := move()
+	if err != nil {
+		return err
+	}
+	s.ring, s.attr.MaxWR = ring, maxWR
+	return nil
+}
+
+func (s *SRQ) checkModify(attr SRQAttr, mask SRQAttrMask) error {
+	const op = "ModifySRQ"
+	maxWR, limit := s.attr.MaxWR, s.attr.Limit
+	if s.dead {
+		return opErr(op, "srq", ErrClosed)
+	}
+	if mask == 0 || mask&^(SRQAttrMaxWR|SRQAttrLimit) != 0 {
+		return invalid(op, "mask", "none, or unknown attributes")
+	}
+	if mask&SRQAttrMaxWR != 0 {
+		maxWR = attr.MaxWR
+		switch {
+		case s.own == nil:
+			return opErr(op, "max_wr", ErrNotSupported)
+		case maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR:
+			return invalid(op, "max_wr", "not between 1 and max_srq_wr")
+		case uint64(maxWR) < uint64(s.own.count):
+			return invalid(op, "max_wr", "fewer than are waiting")
+		}
+	}
+	if mask&SRQAttrLimit != 0 {
+		limit = attr.Limit
+	}
+	if limit > maxWR {
+		return invalid(op, "srq_limit", "exceeds max_wr")
+	}
+	return nil
+}
+
+// PostRecv queues receive work requests (ibv_post_srq_recv) and returns how many
+// it queued: with an error, that is the position of the bad one.
+func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) {
+	const op = "PostSRQRecv"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.dead:
+		return 0, opErr(op, "srq", ErrClosed)
+	case s.own == nil:
+		return 0, opErr(op, "srq", ErrNotSupported)
+	}
+	for n := range wrs {
+		if err := s.own.post(&wrs[n]); err != nil {
+			return n, err
+		}
+	}
+	return len(wrs), nil
+}
+
+// Destroy frees the queue (ibv_destroy_srq). ErrBusy while a QP uses it.
+func (s *SRQ) Destroy() error {
+	const op = "DestroySRQ"
+	d := s.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.dead:
+		return opErr(op, "srq", ErrClosed)
+	case s.users > 0:
+		return opErr(op, "srq", ErrBusy)
+	}
+	s.dead = true
+	s.ring, s.own = nil, nil
+	delete(d.srqs, s)
+	d.live.SRQ--
+	s.pd.children--
+	return nil
+}
+
+// pop takes the next work request, and raises the limit event when that
+// leaves fewer than the limit. See RecvRing for bad.
+func (s *SRQ) pop(w *RecvWQE) (ok, bad bool) {
+	s.mu.Lock()
+	if s.dead {
+		s.mu.Unlock()
+		return false, false
+	}
+	ok, bad = s.ring.Pop(w)
+	low := ok && s.attr.Limit > 0 && s.below()
+	if low {
+		s.attr.Limit = 0
+	}
+	s.mu.Unlock()
+	if low {
+		s.dev.event(Event{Type: EventSRQLimitReached, SRQ: s})
+	}
+	return ok, bad
+}
+
+func (s *SRQ) below() bool {
+	r, ok := s.ring.(interface{ Len() int })
+	return ok && uint64(r.Len()) < uint64(s.attr.Limit)
+}
