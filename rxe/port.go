@@ -3,6 +3,7 @@ package rxe
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -29,9 +30,9 @@ const (
 	gidTableLen   = 1024
 	thePort       = 1
 	maxMTU        = MTU(4096)
-	maxPSNValue   = wire.PSNMask
 	maxTimeout    = 31
 	maxRetryCount = 7
+	maxRNRTimer   = 31
 )
 
 // PortAttr is struct ibv_port_attr; MTUs are in bytes. RoCE ports have no LID,
@@ -54,12 +55,18 @@ type PortAttr struct {
 }
 
 type port struct {
-	mu    sync.Mutex
-	state PortState
-	mtu   MTU
+	mu    sync.Mutex // SetPort
+	state atomic.Uint32
+	mtu   atomic.Uint32
 }
 
-func (p *port) init() { p.state, p.mtu = PortDown, 1024 }
+func (p *port) init() {
+	p.state.Store(uint32(PortDown))
+	p.mtu.Store(1024)
+}
+
+// activeMTU is the largest path MTU that the link carries.
+func (d *Device) activeMTU() MTU { return MTU(d.port.mtu.Load()) }
 
 // gidTable is replaced as a whole when the port's addresses change.
 type gidTable struct {
@@ -77,8 +84,8 @@ func newGIDTable(gids []wire.GID) *gidTable {
 	return t
 }
 
-// ValidMTU says whether m is one of the five path MTUs.
-func (m MTU) ValidMTU() bool {
+// Valid says whether m is one of the five path MTUs.
+func (m MTU) Valid() bool {
 	switch m {
 	case 256, 512, 1024, 2048, 4096:
 		return true
@@ -93,13 +100,13 @@ func (d *Device) SetPort(state PortState, activeMTU MTU) error {
 	if state > PortActiveDefer {
 		return invalid(op, "state", "unknown")
 	}
-	if !activeMTU.ValidMTU() {
+	if !activeMTU.Valid() {
 		return invalid(op, "active_mtu", "is no path MTU")
 	}
 	d.port.mu.Lock()
-	was := d.port.state
-	d.port.state, d.port.mtu = state, activeMTU
-	d.port.mu.Unlock()
+	defer d.port.mu.Unlock()
+	was := PortState(d.port.state.Swap(uint32(state)))
+	d.port.mtu.Store(uint32(activeMTU))
 	switch {
 	case was != PortActive && state == PortActive:
 		d.event(Event{Type: EventPortActive, Port: thePort})
@@ -144,13 +151,10 @@ func sameGIDs(a, b []wire.GID) bool {
 
 // QueryPort returns the port's attributes (ibv_query_port).
 func (d *Device) QueryPort() PortAttr {
-	d.port.mu.Lock()
-	state, mtu := d.port.state, d.port.mtu
-	d.port.mu.Unlock()
 	a := PortAttr{
-		State:        state,
+		State:        PortState(d.port.state.Load()),
 		MaxMTU:       maxMTU,
-		ActiveMTU:    mtu,
+		ActiveMTU:    d.activeMTU(),
 		GIDTblLen:    gidTableLen,
 		PKeyTblLen:   uint16(len(pkeyTable)),
 		PortCapFlags: portCapCM,
@@ -163,7 +167,7 @@ func (d *Device) QueryPort() PortAttr {
 		PhysState:    physDisabled,
 		LinkLayer:    linkEthernet,
 	}
-	if state == PortActive {
+	if a.State == PortActive {
 		a.PhysState = physLinkUp
 	}
 	return a

@@ -26,6 +26,8 @@ type QP struct {
 	route  *wire.Route // RC, UC: made from attr.AH; replaced, never changed
 	pkey   wire.PKey   // made from attr.PKeyIndex
 	sq     sendQueue
+	rq     RecvRing  // nil with an SRQ
+	rring  *recvRing // rq, when it is PostRecv's own
 	req    requester
 	comp   completer
 	resp   responder
@@ -50,13 +52,13 @@ func (q *QP) State() QPState {
 
 // QPCounters count what one queue pair did; all monotonic.
 type QPCounters struct {
-	SentPackets, RcvdPackets   atomic.Uint64
-	SentBytes, RcvdBytes       atomic.Uint64 // payload
-	Retransmits, Timeouts      atomic.Uint64
-	SeqNAKsSent, SeqNAKsRcvd   atomic.Uint64
-	RNRNAKsSent, RNRNAKsRcvd   atomic.Uint64
-	Duplicates, OutOfSequence  atomic.Uint64
-	Dropped                    atomic.Uint64
+	SentPackets, RcvdPackets  atomic.Uint64
+	SentBytes, RcvdBytes      atomic.Uint64 // payload
+	Retransmits, Timeouts     atomic.Uint64
+	SeqNAKsSent, SeqNAKsRcvd  atomic.Uint64
+	RNRNAKsSent, RNRNAKsRcvd  atomic.Uint64
+	Duplicates, OutOfSequence atomic.Uint64
+	Dropped                   atomic.Uint64
 }
 
 // mtu is the payload bytes of a full packet.

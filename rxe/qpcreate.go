@@ -1,0 +1,152 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// sgeBytes is what one SGE takes of a send WQE: inline data and the gather
+// list share the space, so asking for one gives as much of the other
+// (rxe_qp_init_req does the same).
+const sgeBytes = 16
+
+// CreateQP makes a queue pair in RESET (ibv_create_qp). What it has at least
+// of each size asked for, Query says.
+func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
+	const op = "CreateQP"
+	d := pd.dev
+	if err := pd.checkInit(op, &init); err != nil {
+		return nil, err
+	}
+	q := &QP{
+		dev: d, pd: pd, typ: init.Type,
+		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
+		signalAll: init.SignalAll,
+	}
+	q.attr.Cap = roundCap(init.Cap)
+	if err := q.claim(op); err != nil {
+		return nil, err
+	}
+	switch {
+	case q.srq != nil:
+		q.attr.Cap.MaxRecvWR, q.attr.Cap.MaxRecvSGE = 0, 0
+	case init.RecvRing != nil:
+		q.rq = init.RecvRing
+	default:
+		q.rring = newRecvRing(q.attr.Cap.MaxRecvWR, q.attr.Cap.MaxRecvSGE)
+		q.rq = q.rring
+	}
+	q.sq.init(q.attr.Cap)
+	// Packets may find the QP as soon as it has a number; they wait for the
+	// lock.
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.qpn = wire.QPN(d.qps.insert(q, d.random.qpn))
+	q.reset()
+	return q, nil
+}
+
+func (pd *PD) checkInit(op string, a *QPInitAttr) error {
+	l, c := &pd.dev.limits, &a.Cap
+	switch {
+	case a.Type != QPRC && a.Type != QPUC && a.Type != QPUD:
+		return &OpError{Op: op, Arg: "qp_type", Why: a.Type.String(), Err: ErrNotSupported}
+	case a.SendCQ == nil || a.SendCQ.dev != pd.dev:
+		return invalid(op, "send_cq", "is not of this device")
+	case a.RecvCQ == nil || a.RecvCQ.dev != pd.dev:
+		return invalid(op, "recv_cq", "is not of this device")
+	case a.SRQ != nil && a.SRQ.dev != pd.dev:
+		return invalid(op, "srq", "is not of this device")
+	case c.MaxSendWR > l.MaxQPWR:
+		return invalid(op, "cap.max_send_wr", "exceeds max_qp_wr")
+	case c.MaxSendSGE > l.MaxSGE:
+		return invalid(op, "cap.max_send_sge", "exceeds max_sge")
+	case c.MaxInlineData > l.MaxInlineData:
+		return invalid(op, "cap.max_inline_data", "exceeds the device's limit")
+	case a.SRQ == nil && c.MaxRecvWR > l.MaxQPWR:
+		return invalid(op, "cap.max_recv_wr", "exceeds max_qp_wr")
+	case a.SRQ == nil && c.MaxRecvSGE > l.MaxSGE:
+		return invalid(op, "cap.max_recv_sge", "exceeds max_sge")
+	}
+	return nil
+}
+
+// roundCap is what a QP has that was asked for c.
+func roundCap(c QPCap) QPCap {
+	space := max(c.MaxSendSGE*sgeBytes, (c.MaxInlineData+sgeBytes-1)&^(sgeBytes-1))
+	c.MaxSendSGE, c.MaxInlineData = space/sgeBytes, space
+	return c
+}
+
+// claim counts the QP on everything it uses, all or nothing.
+func (q *QP) claim(op string) error {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return opErr(op, "device", ErrClosed)
+	case q.pd.dead:
+		return opErr(op, "pd", ErrClosed)
+	case q.sendCQ.dead:
+		return opErr(op, "send_cq", ErrClosed)
+	case q.recvCQ.dead:
+		return opErr(op, "recv_cq", ErrClosed)
+	case q.srq != nil && q.srq.dead:
+		return opErr(op, "srq", ErrClosed)
+	case uint32(d.live.QP) >= d.limits.MaxQP:
+		return opErr(op, "", ErrLimit)
+	}
+	d.live.QP++
+	q.use(1)
+	return nil
+}
+
+// use adds n to the users of what the QP refers to. The caller holds dev.mu.
+func (q *QP) use(n int) {
+	q.pd.children += n
+	q.sendCQ.users += n
+	q.recvCQ.users += n
+	if q.srq != nil {
+		q.srq.users += n
+	}
+}
+
+// Query returns what was set and what the QP was made from (ibv_query_qp).
+func (q *QP) Query() (QPAttr, QPInitAttr, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.dead {
+		return QPAttr{}, QPInitAttr{}, opErr("QueryQP", "qp", ErrClosed)
+	}
+	attr := q.attr
+	attr.CurState = attr.State
+	return attr, QPInitAttr{
+		Type: q.typ, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, SRQ: q.srq,
+		Cap: attr.Cap, SignalAll: q.signalAll,
+	}, nil
+}
+
+// Destroy frees the queue pair and its queued work, which does not complete
+// (ibv_destroy_qp). ErrBusy while it is attached to a multicast group.
+func (q *QP) Destroy() error {
+	const op = "DestroyQP"
+	d := q.dev
+	q.mu.Lock()
+	switch {
+	case q.dead:
+		q.mu.Unlock()
+		return opErr(op, "qp", ErrClosed)
+	case len(q.groups) > 0:
+		q.mu.Unlock()
+		return opErr(op, "qp", ErrBusy)
+	}
+	q.reset()
+	q.dead = true
+	q.mu.Unlock()
+
+	d.timers.remove(q)
+	d.qps.remove(uint32(q.qpn))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.live.QP--
+	q.use(-1)
+	return nil
+}
