@@ -10,7 +10,7 @@ type Counters struct {
 	DuplicateRequest   atomic.Uint64
 	OutOfSeqRequest    atomic.Uint64
 	RcvdRNRErr         atomic.Uint64
-	SentRNRErr         atomic.Uint64
+	SendRNRErr         atomic.Uint64
 	RcvdSeqErr         atomic.Uint64
 	AckDeferred        atomic.Uint64
 	RetryExceeded      atomic.Uint64
@@ -60,7 +60,7 @@ func (c *Counters) table() [30]struct {
 		{"duplicate_request", &c.DuplicateRequest},
 		{"out_of_seq_request", &c.OutOfSeqRequest},
 		{"rcvd_rnr_err", &c.RcvdRNRErr},
-		{"send_rnr_err", &c.SentRNRErr},
+		{"send_rnr_err", &c.SendRNRErr},
 		{"rcvd_seq_err", &c.RcvdSeqErr},
 		{"ack_deferred", &c.AckDeferred},
 		{"retry_exceeded_err", &c.RetryExceeded},

@@ -221,3 +221,15 @@ func (r *random) index() uint32 {
 		}
 	}
 }
+
+// moveChild makes an object of domain from one of domain to.
+func (d *Device) moveChild(op string, from, to *PD) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if to.dead {
+		return opErr(op, "pd", ErrClosed)
+	}
+	from.children--
+	to.children++
+	return nil
+}

@@ -18,7 +18,7 @@ var wcStatusNames = []string{
 	WCLocEECOpErr:   "local EE context operation error",
 	WCLocProtErr:    "local protection error",
 	WCFlushErr:      "Work Request Flushed Error",
-	WCMWBindErr:     "memory bind operation error",
+	WCMWBindErr:     "memory management operation error",
 	WCBadRespErr:    "bad response error",
 	WCLocAccessErr:  "local access error",
 	WCRemInvReqErr:  "remote invalid request error",
