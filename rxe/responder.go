@@ -1,0 +1,292 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// The responder executes a peer's requests. A packet goes request -> the
+// service's own sequence rules (reliable below, unreliable and datagram in
+// responder_ud.go) -> execute (responder_ops.go), which checks and does what
+// the packet asks. What a packet does wrong is a fault (responder_fault.go);
+// what is to be sent back waits in PSN order (responder_read.go).
+//
+// Payload is not copied as it comes: the pieces of a batch are written to
+// memory with one call, before anything that would show that they are there.
+
+// maxMessage is the longest message in bytes (IBA 9.7.2, C9-39).
+const maxMessage = 1 << 31
+
+// responder is the receiving role of a QP. The zero value is that of RESET.
+type responder struct {
+	psn   wire.PSN     // expected next
+	msn   wire.MSN     // messages completed
+	msg   wire.OpFlags // the message being received: OpSend, OpWrite or 0
+	quiet bool         // a NAK told the peer where to go on: no second one
+	known bool         // EventCommEst was raised
+
+	recv  receiving
+	write writing
+	pend  pending
+	ack   acking
+
+	queue   []response // to be sent, in PSN order
+	history resources  // for replays of READs and atomics
+	pace    pacing
+
+	grh [wire.GRHLen]byte // of the datagram being received
+}
+
+// receiving is the receive work request at the head of the queue, once it was
+// taken.
+type receiving struct {
+	wqe   RecvWQE
+	held  bool
+	at    cursor
+	room  uint64 // bytes of wqe.SGL
+	bytes uint64 // received into it
+}
+
+// writing is the RDMA WRITE being received.
+type writing struct {
+	rkey  wire.RKey
+	va    uint64 // of the next byte
+	left  uint32
+	total uint32
+}
+
+// pending is payload on its way to memory, of one kind of message. If it
+// cannot be written, the request at fault is the first: psn and msn are from
+// before it.
+type pending struct {
+	batch spanBatch
+	kind  wire.OpFlags
+	psn   wire.PSN
+	msn   wire.MSN
+}
+
+// acking is what acknowledgement is owed at the end of a batch.
+type acking struct {
+	owed bool
+	dup  bool     // for a duplicate:
+	psn  wire.PSN // of the ACK then
+}
+
+// reset forgets everything, as the transition to RESET wants it. Storage is
+// kept.
+func (r *responder) reset(*QP) {
+	r.pend.batch.drop()
+	r.history.clear()
+	*r = responder{
+		recv:    receiving{wqe: RecvWQE{SGL: r.recv.wqe.SGL[:0]}},
+		pend:    pending{batch: r.pend.batch},
+		queue:   r.queue[:0],
+		history: r.history,
+	}
+}
+
+// setPSN sets the PSN that is expected first (rq_psn).
+func (r *responder) setPSN(_ *QP, psn wire.PSN) {
+	r.psn = psn & wire.PSNMask
+	r.quiet = false
+}
+
+// flushRecv completes the receive work request in hand and, unless they belong
+// to an SRQ, those that are posted, in order (IBA 10.3.1.5).
+func (r *responder) flushRecv(q *QP) {
+	r.pend.batch.drop()
+	r.queue, r.ack, r.msg = r.queue[:0], acking{}, 0
+	if r.recv.held {
+		r.recv.held = false
+		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)
+	}
+	if q.srq != nil {
+		return
+	}
+	for {
+		ok, _ := q.popRecv(&r.recv.wqe)
+		if !ok {
+			return
+		}
+		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)
+	}
+}
+
+// pushRecvError completes a receive work request that failed. There is nothing
+// left to do if that does not fit its queue either.
+func (q *QP) pushRecvError(id uint64, status WCStatus) {
+	q.recvCQ.push(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
+}
+
+// request handles one request packet that passed the checks of QP.accept.
+func (r *responder) request(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) {
+	if q.typ != QPUD && !r.known && q.attr.State == QPRTR {
+		r.known = true // IBA 11.6.3.2: communication established
+		q.dev.event(Event{Type: EventCommEst, QP: q})
+	}
+	switch q.typ {
+	case QPRC:
+		r.reliable(q, p, o)
+	case QPUC:
+		r.unreliable(q, p, o)
+	case QPUD:
+		r.datagram(q, p, dg, o)
+	}
+}
+
+// endBatch writes to memory and sends what the packets since the last call
+// left to be done.
+func (r *responder) endBatch(q *QP, o *outbox) {
+	if !r.settle(q, o) {
+		return
+	}
+	r.emitSmall(q, o)
+	r.emitACK(q, o)
+}
+
+// reliable handles a request of the RC service.
+func (r *responder) reliable(q *QP, p wire.Packet, o *outbox) {
+	switch ahead := p.PSN().Diff(r.psn); {
+	case ahead > 0:
+		r.gap(q, o)
+		return
+	case ahead < 0:
+		r.duplicate(q, p, o)
+		return
+	}
+	if r.quiet {
+		r.quiet = false
+		r.cancelNAK()
+	}
+	msn := r.msn
+	if f := r.execute(q, p, o); f != faultNone {
+		r.refuse(q, f, p.PSN(), msn, o)
+		return
+	}
+	if p.AckReq() && !p.Info().Has(answered) {
+		r.ack.owed, r.ack.dup = true, false
+	}
+}
+
+// gap answers a request beyond the expected one: one NAK that names the PSN
+// missed, and silence until that arrives (IBA 9.7.5.1.3; C9-105).
+func (r *responder) gap(q *QP, o *outbox) {
+	q.dev.counters.OutOfSeqRequest.Add(1)
+	q.stats.OutOfSequence.Add(1)
+	if r.quiet {
+		return
+	}
+	if !r.settle(q, o) {
+		return
+	}
+	r.quiet = true
+	r.ack = acking{} // implied
+	q.stats.SeqNAKsSent.Add(1)
+	r.respond(q, response{
+		kind: respondNAK, psn: r.psn, msn: r.msn,
+		syndrome: wire.SyndromeNAK(wire.NAKPSNSequence),
+	})
+}
+
+// execute checks the packet that is expected, in the order in which rdma_rxe
+// does, and does what it asks for.
+func (r *responder) execute(q *QP, p wire.Packet, o *outbox) fault {
+	info := p.Info()
+	switch {
+	case !r.inSequence(info):
+		return faultSequence
+	case !q.permits(p):
+		return faultQPAccess
+	case info.Has(answered) && (q.attr.MaxDestRdAtomic == 0 || r.full(q, o)):
+		return faultDepth
+	}
+	if info.Has(wire.OpRecv) {
+		if f := r.takeRecv(q); f != faultNone {
+			return f
+		}
+	}
+	switch {
+	case info.Has(wire.OpSend):
+		return r.execSend(q, p, o)
+	case info.Has(wire.OpWrite):
+		return r.execWrite(q, p, o)
+	case info.Has(wire.OpRead):
+		return r.execRead(q, p, o)
+	case info.Has(wire.OpAtomic):
+		return r.execAtomic(q, p, o)
+	case info.Has(wire.OpAtomicWrite):
+		return r.execAtomicWrite(q, p, o)
+	case info.Has(wire.OpFlush):
+		return r.execFlush(q, p, o)
+	default:
+		return faultSequence
+	}
+}
+
+const (
+	// answered are the requests with a response of their own, which
+	// max_dest_rd_atomic limits.
+	answered    = wire.OpRead | wire.OpAtomic | wire.OpAtomicWrite | wire.OpFlush
+	messageKind = wire.OpSend | wire.OpWrite
+)
+
+// inSequence says whether a packet may follow the one before it (IBA 9.7.4.1.2,
+// table 39).
+func (r *responder) inSequence(info *wire.OpInfo) bool {
+	if info.Has(wire.OpStart) {
+		return r.msg == 0
+	}
+	return r.msg != 0 && info.Has(r.msg)
+}
+
+// follow notes what message, if any, goes on after a packet that was executed.
+func (r *responder) follow(info *wire.OpInfo) {
+	r.psn = r.psn.Next()
+	if info.Has(wire.OpEnd) {
+		r.msg = 0
+		r.msn = (r.msn + 1) & wire.MSNMask
+		return
+	}
+	r.msg = info.Flags & messageKind
+}
+
+// permits says whether the QP allows the operation at all (qp_access_flags).
+func (q *QP) permits(p wire.Packet) bool {
+	info := p.Info()
+	var need Access
+	switch {
+	case info.Has(wire.OpWrite | wire.OpAtomicWrite):
+		need = AccessRemoteWrite
+	case info.Has(wire.OpRead):
+		need = AccessRemoteRead
+	case info.Has(wire.OpAtomic):
+		need = AccessRemoteAtomic
+	case info.Has(wire.OpFlush):
+		need = flushAccess(p)
+	}
+	return q.attr.Access&need == need
+}
+
+// takeRecv makes sure that a receive work request is in hand.
+func (r *responder) takeRecv(q *QP) fault {
+	v := &r.recv
+	if v.held {
+		v.rewind()
+		return faultNone
+	}
+	ok, bad := q.popRecv(&v.wqe)
+	if !ok {
+		return faultNoRecv
+	}
+	v.held = true
+	v.rewind()
+	if bad {
+		return faultRecvMalformed
+	}
+	v.room = 0
+	for i := range v.wqe.SGL {
+		v.room += uint64(v.wqe.SGL[i].Length)
+	}
+	return faultNone
+}
+
+// rewind goes back to the start of the buffer: what it holds of an abandoned
+// message is overwritten.
+func (v *receiving) rewind() { v.at, v.bytes = cursor{}, 0 }

@@ -1,0 +1,305 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// The operations: each checks length, then key, then acts; only when it
+// returns faultNone has the expected PSN moved.
+
+// execSend takes one packet of a SEND into the receive work request in hand.
+func (r *responder) execSend(q *QP, p wire.Packet, o *outbox) fault {
+	info, data := p.Info(), p.Payload()
+	if !validLength(info, len(data), q.mtu()) || r.recv.bytes+uint64(len(data)) > maxMessage {
+		return faultLength
+	}
+	if !r.drain(q, o) {
+		return faultRemoteAccess
+	}
+	if f := r.scatter(q, data, o); f != faultNone {
+		return f
+	}
+	if info.Has(wire.OpEnd) {
+		wc := WC{Opcode: WCRecv, ByteLen: uint32(r.recv.bytes)}
+		if f := r.complete(q, p, &wc, o); f != faultNone {
+			return f
+		}
+	}
+	r.follow(info)
+	return faultNone
+}
+
+// validLength checks a packet's payload against its place in the message
+// (IBA 9.7.4.1.6 to 9.7.4.1.8).
+func validLength(info *wire.OpInfo, n, mtu int) bool {
+	switch {
+	case info.Has(wire.OpFirst | wire.OpMiddle):
+		return n == mtu
+	case info.Has(wire.OpLast):
+		return n >= 1 && n <= mtu
+	default:
+		return n <= mtu
+	}
+}
+
+// scatter puts data into the receive buffer, after what is there already.
+func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
+	v := &r.recv
+	if v.bytes+uint64(len(data)) > v.room {
+		return faultRecvShort
+	}
+	v.bytes += uint64(len(data))
+	for len(data) > 0 {
+		s, ok := v.at.next(v.wqe.SGL, len(data))
+		if !ok {
+			return faultRecvShort
+		}
+		g, why := q.localAccess(s, AccessLocalWrite)
+		if why != keyOK {
+			return faultRecvAccess
+		}
+		if !r.deposit(q, g, data[:s.Length], wire.OpSend, o) {
+			return faultRecvAccess
+		}
+		data = data[s.Length:]
+	}
+	return faultNone
+}
+
+// execWrite takes one packet of an RDMA WRITE. The range is checked as a whole
+// at the first packet, so that a WRITE that reaches outside changes nothing,
+// and again piece by piece: the key may be gone by then.
+func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
+	info, data := p.Info(), p.Payload()
+	w := r.write
+	if info.Has(wire.OpStart) {
+		w = writing{rkey: p.RKey(), va: p.VA(), left: p.DMALen(), total: p.DMALen()}
+	}
+	n := uint32(len(data))
+	if w.total > maxMessage || !validLength(info, len(data), q.mtu()) ||
+		n > w.left || info.Has(wire.OpEnd) != (n == w.left) {
+		return faultLength
+	}
+	check := uint64(n)
+	if info.Has(wire.OpStart) {
+		check = uint64(w.total)
+	}
+	if !r.drain(q, o) {
+		return faultRemoteAccess
+	}
+	g, why := q.remoteAccess(w.rkey, w.va, check, AccessRemoteWrite)
+	if why != keyOK {
+		return faultRemoteAccess
+	}
+	if n > 0 && !r.deposit(q, g, data, wire.OpWrite, o) {
+		return faultRemoteAccess
+	}
+	w.va += uint64(n)
+	w.left -= n
+	if info.Has(wire.OpImm) {
+		wc := WC{Opcode: WCRecvImm, ByteLen: w.total}
+		if f := r.complete(q, p, &wc, o); f != faultNone {
+			return f
+		}
+	}
+	r.write = w
+	r.follow(info)
+	return faultNone
+}
+
+// deposit adds a piece to the payload that waits to be written. It reports
+// false when what waited before could not be: the QP has failed then.
+func (r *responder) deposit(q *QP, g grant, data []byte, kind wire.OpFlags, o *outbox) bool {
+	d := &r.pend
+	if !d.batch.fits(g.mem) || (len(d.batch.spans) > 0 && d.kind != kind) {
+		if !r.settle(q, o) {
+			g.release()
+			return false
+		}
+	}
+	if len(d.batch.spans) == 0 {
+		d.kind, d.psn, d.msn = kind, r.psn, r.msn
+	}
+	d.batch.add(g, data)
+	return true
+}
+
+// settle writes the payload that waits to memory. An address space that is
+// gone is a fault of the first request whose payload waited: the peer takes a
+// NAK as acknowledgement of all before it. It reports false if the QP failed.
+func (r *responder) settle(q *QP, o *outbox) bool {
+	d := &r.pend
+	if len(d.batch.spans) == 0 {
+		return q.attr.State != QPErr
+	}
+	if d.batch.write() == nil {
+		return true
+	}
+	f := faultRecvAccess
+	if d.kind == wire.OpWrite {
+		f = faultRemoteAccess
+	}
+	if q.typ == QPUC && d.kind == wire.OpWrite {
+		r.abandon()
+		return true
+	}
+	if r.drain(q, o) {
+		r.terminate(q, f, d.psn, d.msn, o)
+	}
+	return false
+}
+
+// complete finishes the receive work request in hand: the data is in memory,
+// the key invalidated, then the completion.
+func (r *responder) complete(q *QP, p wire.Packet, wc *WC, o *outbox) fault {
+	if !r.settle(q, o) {
+		return faultRecvAccess
+	}
+	info := p.Info()
+	if info.Has(wire.OpInv) {
+		if q.remoteInvalidate(p.InvRKey()) != keyOK {
+			return faultInvalidate
+		}
+		wc.InvRKey = p.InvRKey()
+		wc.Flags |= WCWithInv
+	}
+	if info.Has(wire.OpImm) {
+		wc.Imm = p.Imm()
+		wc.Flags |= WCWithImm
+	}
+	wc.ID, wc.QPN, wc.PKeyIndex = r.recv.wqe.ID, q.qpn, q.attr.PKeyIndex
+	// rdma_rxe sets the GRH flag on connected QPs as well.
+	wc.Flags |= WCGRH
+	wc.SrcQP = q.attr.DestQPN
+	if q.typ == QPUD {
+		wc.SrcQP = p.SrcQP()
+	}
+	r.recv.held = false
+	if !q.recvCQ.push(wc, p.Solicited()) {
+		return faultOverflow
+	}
+	q.dev.counters.RDMARecvs.Add(1)
+	return faultNone
+}
+
+// execAtomic does a compare-and-swap or fetch-and-add.
+func (r *responder) execAtomic(q *QP, p wire.Packet, o *outbox) fault {
+	const size = 8
+	switch {
+	case len(p.Payload()) != 0:
+		return faultLength
+	case p.VA()%size != 0:
+		return faultMisaligned
+	case !r.settle(q, o) || !r.drain(q, o):
+		return faultRemoteAccess
+	}
+	g, why := q.remoteAccess(p.RKey(), p.VA(), size, AccessRemoteAtomic)
+	if why != keyOK {
+		return faultRemoteAccess
+	}
+	var old uint64
+	var err error
+	if p.Opcode() == wire.RCCompareSwap {
+		old, err = g.mem.CompareSwap(g.va, p.Compare(), p.SwapAdd())
+	} else {
+		old, err = g.mem.FetchAdd(g.va, p.SwapAdd())
+	}
+	g.release()
+	if err != nil {
+		return faultRemoteAccess
+	}
+	r.answer(q, p, response{kind: respondAtomic, orig: old})
+	return faultNone
+}
+
+// execAtomicWrite stores eight bytes at once (IBA A19.4.2).
+func (r *responder) execAtomicWrite(q *QP, p wire.Packet, o *outbox) fault {
+	const size = 8
+	data := p.Payload()
+	switch {
+	case len(data) != size || p.DMALen() != size:
+		return faultLength
+	case p.VA()%size != 0:
+		return faultMisaligned
+	case !r.settle(q, o) || !r.drain(q, o):
+		return faultRemoteAccess
+	}
+	g, why := q.remoteAccess(p.RKey(), p.VA(), size, AccessRemoteWrite)
+	if why != keyOK {
+		return faultRemoteAccess
+	}
+	// The payload is bytes, as a WRITE's: memory gets them in this order.
+	err := g.mem.Store(g.va, hostWord(data))
+	g.release()
+	if err != nil {
+		return faultRemoteAccess
+	}
+	r.answer(q, p, response{kind: respondEmpty})
+	return faultNone
+}
+
+// execFlush makes what was written visible or persistent (IBA A19.4.1). Every
+// write is in memory once settled, so there is only the check.
+func (r *responder) execFlush(q *QP, p wire.Packet, o *outbox) fault {
+	_, level := p.FlushType()
+	need := flushAccess(p)
+	switch {
+	case len(p.Payload()) != 0 || need == 0 || level > wire.FlushMR || p.DMALen() > maxMessage:
+		return faultLength
+	case !r.settle(q, o):
+		return faultRemoteAccess
+	}
+	va, n := p.VA(), uint64(p.DMALen())
+	if level == wire.FlushMR {
+		// The key stands for the whole region; the range means nothing.
+		if !q.flushesRegion(p.RKey(), need) {
+			return faultRemoteAccess
+		}
+	} else {
+		g, why := q.remoteAccess(p.RKey(), va, n, need)
+		if why != keyOK {
+			return faultRemoteAccess
+		}
+		g.release()
+	}
+	r.answer(q, p, response{kind: respondEmpty})
+	return faultNone
+}
+
+func flushAccess(p wire.Packet) (need Access) {
+	placement, _ := p.FlushType()
+	if placement&wire.FlushGlobal != 0 {
+		need |= AccessFlushGlobal
+	}
+	if placement&wire.FlushPersistent != 0 {
+		need |= AccessFlushPersist
+	}
+	return need
+}
+
+// answer records a request that is executed once, with the result that every
+// replay gets, and queues its response.
+func (r *responder) answer(q *QP, p wire.Packet, a response) {
+	a.psn = p.PSN()
+	r.follow(p.Info())
+	a.msn = r.msn
+	r.history.add(resource{response: a, opcode: p.Opcode(), last: a.psn})
+	r.ack = acking{} // implied by the response
+	r.respond(q, a)
+}
+
+// flushesRegion says whether a key, whatever range it covers, may be used to
+// flush all of it.
+func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
+	k := q.dev.lookupKey(uint32(rkey))
+	if k == nil {
+		return false
+	}
+	var e *extent
+	if k.mw != nil {
+		if b := k.mw.bound.Load(); b != nil {
+			e = &b.extent
+		}
+	} else if reg := k.mr.reg.Load(); reg != nil {
+		e = &reg.extent
+	}
+	return e != nil && e.check(q, uint32(rkey), e.base, 0, need) == keyOK
+}

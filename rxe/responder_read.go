@@ -1,0 +1,473 @@
+package rxe
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Responses wait in PSN order. Only READ responses can make others wait: they
+// are sent in portions, with pauses that grow when the peer asks for the same
+// data again, so that a peer whose buffers are small is not overrun. A request
+// that changes memory lets all earlier READs finish first.
+
+const (
+	paceBytes = 256 << 10 // READ responses per portion
+	paceFirst = Time(20 * time.Microsecond)
+	paceMax   = Time(5 * time.Millisecond)
+
+	// responseBytes is what a MIDDLE has besides payload and pad.
+	responseBytes = wire.BTHLen + wire.ICRCLen
+)
+
+// pacing is the pause between portions of READ responses; 0 is none.
+type pacing struct{ gap Time }
+
+func (p *pacing) slower() { p.gap = min(max(2*p.gap, paceFirst), paceMax) }
+
+func (p *pacing) faster() {
+	if p.gap /= 2; p.gap < paceFirst {
+		p.gap = 0
+	}
+}
+
+type responseKind uint8
+
+const (
+	respondRead   responseKind = iota // READ responses
+	respondAtomic                     // ATOMIC ACKNOWLEDGE
+	respondEmpty                      // a READ response without data: ATOMIC WRITE, FLUSH
+	respondNAK                        // ACKNOWLEDGE with a syndrome
+)
+
+// response is what one request gets back.
+type response struct {
+	kind     responseKind
+	syndrome wire.Syndrome // respondNAK
+	replay   bool          // a READ that was asked for again
+	began    bool          // READ: the FIRST is on its way
+	psn      wire.PSN      // of the next packet
+	msn      wire.MSN
+	rkey     wire.RKey
+	left     uint32 // READ: bytes to be sent
+	total    uint32 // READ: bytes in all
+	va       uint64 // READ: of the next byte
+	orig     uint64 // atomics: what was there before
+}
+
+// restart goes back to the first packet of a READ.
+func (a *response) restart(mtu int) {
+	if a.kind != respondRead || !a.began {
+		return
+	}
+	sent := a.total - a.left
+	a.psn = a.psn.Sub(sent / uint32(mtu)) // whole packets: the last one ends it
+	a.va -= uint64(sent)
+	a.left, a.began = a.total, false
+}
+
+// resource is a READ or atomic that may be asked for again (IBA 9.7.5.1.2).
+type resource struct {
+	response // as it was before the first packet
+	opcode   wire.Opcode
+	last     wire.PSN
+}
+
+// resources are the latest of them.
+type resources struct {
+	ring []resource
+	next int // the oldest, to be overwritten
+	n    int
+}
+
+func (h *resources) clear() { h.next, h.n = 0, 0 }
+
+func (h *resources) add(e resource) {
+	if len(h.ring) == 0 {
+		return
+	}
+	h.ring[h.next] = e
+	h.next = (h.next + 1) % len(h.ring)
+	h.n = min(h.n+1, len(h.ring))
+}
+
+// at returns the entry that i others are newer than.
+func (h *resources) at(i int) *resource {
+	return &h.ring[(h.next-1-i+2*len(h.ring))%len(h.ring)]
+}
+
+// find returns the newest entry that has psn, nil if there is none.
+func (h *resources) find(psn wire.PSN, op wire.Opcode) *resource {
+	for i := range h.n {
+		if e := h.at(i); !psn.Less(e.psn) && !e.last.Less(psn) {
+			if e.opcode == op {
+				return e
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// before returns the last PSN at or after psn that an ACK may name without
+// claiming that a READ or atomic was answered which the peer may still wait
+// for; next is the PSN expected.
+func (h *resources) before(psn, next wire.PSN) wire.PSN {
+	limit := next
+	for i := range h.n {
+		if e := h.at(i); psn.Less(e.psn) && e.psn.Less(limit) {
+			limit = e.psn
+		}
+	}
+	return limit.Sub(1)
+}
+
+// resize makes room for max_dest_rd_atomic requests. A peer that rounds the
+// number up to a power of two, as rdma_rxe does, must find room too.
+func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
+	slots := 1
+	for slots < maxDestRdAtomic+2 {
+		slots *= 2
+	}
+	if slots == len(r.history.ring) {
+		return
+	}
+	next := resources{ring: make([]resource, slots)}
+	for i := min(r.history.n, slots) - 1; i >= 0; i-- {
+		next.add(*r.history.at(i))
+	}
+	r.history = next
+	queue := make([]response, len(r.queue), max(2*slots+1, len(r.queue)))
+	copy(queue, r.queue)
+	r.queue = queue
+}
+
+// full says whether as many requests wait for their response as may: replays
+// take at most half of the queue.
+func (r *responder) full(q *QP, o *outbox) bool {
+	if len(r.queue) < 2*len(r.history.ring) {
+		return false
+	}
+	if r.settle(q, o) {
+		r.emitSmall(q, o)
+	}
+	return len(r.queue) >= 2*len(r.history.ring)
+}
+
+// execRead accepts a READ; the data is read when its turn to be sent comes.
+func (r *responder) execRead(q *QP, p wire.Packet, o *outbox) fault {
+	n := p.DMALen()
+	if len(p.Payload()) != 0 || n > maxMessage {
+		return faultLength
+	}
+	g, why := q.remoteAccess(p.RKey(), p.VA(), uint64(n), AccessRemoteRead)
+	if why != keyOK {
+		return faultRemoteAccess
+	}
+	g.release()
+	if !r.settle(q, o) {
+		return faultRemoteAccess
+	}
+	packets := readPackets(n, q.mtu())
+	a := response{kind: respondRead, psn: p.PSN(), rkey: p.RKey(), va: p.VA(), left: n, total: n}
+	r.psn = r.psn.Add(packets)
+	r.msn = (r.msn + 1) & wire.MSNMask
+	a.msn = r.msn
+	r.history.add(resource{response: a, opcode: p.Opcode(), last: r.psn.Sub(1)})
+	r.ack = acking{} // implied by the response
+	r.respond(q, a)
+	return faultNone
+}
+
+// readPackets is how many responses a READ of n bytes has, one at least.
+func readPackets(n uint32, mtu int) uint32 {
+	if n == 0 {
+		return 1
+	}
+	return (n-1)/uint32(mtu) + 1
+}
+
+// duplicate handles a request from before the expected PSN: what changed
+// something is not done again, only answered again (IBA 9.7.5.1.2).
+func (r *responder) duplicate(q *QP, p wire.Packet, o *outbox) {
+	q.dev.counters.DuplicateRequest.Add(1)
+	q.stats.Duplicates.Add(1)
+	if !r.settle(q, o) {
+		return
+	}
+	switch info := p.Info(); {
+	case info.Has(messageKind):
+		if !r.ack.owed {
+			r.ack = acking{dup: true, owed: true, psn: r.history.before(p.PSN(), r.psn)}
+		} else if r.ack.dup {
+			r.ack.psn = r.history.before(p.PSN(), r.psn)
+		}
+	case info.Has(wire.OpRead):
+		r.replayRead(q, p)
+	default:
+		r.replay(q, p)
+	}
+}
+
+// stale counts a duplicate that nothing is kept of; the peer gets no answer.
+func (r *responder) stale(q *QP) {
+	q.dev.counters.StaleRequest.Add(1)
+	q.stats.Dropped.Add(1)
+}
+
+// replay answers an atomic again with the result that it had.
+func (r *responder) replay(q *QP, p wire.Packet) {
+	e := r.history.find(p.PSN(), p.Opcode())
+	if e == nil || len(r.queue) >= len(r.history.ring) {
+		r.stale(q)
+		return
+	}
+	if i := r.waiting(e.psn); i >= 0 {
+		return // the first answer is not even sent
+	}
+	r.ack = acking{}
+	r.respond(q, e.response)
+}
+
+// waiting returns the place in the queue of the response that begins at psn.
+func (r *responder) waiting(first wire.PSN) int {
+	for i := range r.queue {
+		if a := &r.queue[i]; a.kind != respondNAK && a.psn == first && !a.began {
+			return i
+		}
+	}
+	return -1
+}
+
+// replayRead answers a READ again, or the rest of it: the request must lie
+// inside the one it repeats. The key is checked again when data is read.
+func (r *responder) replayRead(q *QP, p wire.Packet) {
+	e := r.history.find(p.PSN(), p.Opcode())
+	if e == nil {
+		r.stale(q)
+		return
+	}
+	skip := uint64(p.PSN().Diff(e.psn)) * uint64(q.mtu())
+	n := p.DMALen()
+	inside := skip+uint64(n) <= uint64(e.total) && (n > 0 || e.total == 0)
+	if !inside || len(p.Payload()) != 0 || (n > 0 && (p.RKey() != e.rkey || p.VA() != e.va+skip)) {
+		r.stale(q)
+		return
+	}
+	a := e.response
+	a.psn, a.va, a.left, a.total, a.replay = p.PSN(), p.VA(), n, n, true
+	r.ack = acking{}
+	if r.pendingRead(q, &a, e) {
+		return
+	}
+	if len(r.queue) >= len(r.history.ring) {
+		r.stale(q)
+		return
+	}
+	r.pace.slower()
+	r.respond(q, a)
+}
+
+// pendingRead deals with a repeated READ whose responses are still being sent:
+// what is to come anyway needs nothing, what was lost is sent again from there.
+func (r *responder) pendingRead(q *QP, a *response, e *resource) bool {
+	for i := range r.queue {
+		w := &r.queue[i]
+		if w.kind != respondRead || w.psn.Less(e.psn) || e.last.Less(w.psn) {
+			continue
+		}
+		if !a.psn.Less(w.psn) && a.left <= w.left {
+			return true
+		}
+		*w = *a
+		r.pace.slower()
+		for j := i + 1; j < len(r.queue); j++ {
+			r.queue[j].restart(q.mtu())
+		}
+		return true
+	}
+	return false
+}
+
+// respond queues a response in PSN order. What it overtakes starts again: the
+// peer takes nothing that comes before its turn.
+func (r *responder) respond(q *QP, a response) {
+	at := len(r.queue)
+	for at > 0 && a.psn.Less(r.queue[at-1].psn) {
+		at--
+		r.queue[at].restart(q.mtu())
+	}
+	r.queue = append(r.queue, response{})
+	copy(r.queue[at+1:], r.queue[at:])
+	r.queue[at] = a
+}
+
+// cancelNAK takes back a NAK that is not sent: what it asks for has come.
+func (r *responder) cancelNAK() {
+	if n := len(r.queue); n > 0 && r.queue[n-1].kind == respondNAK {
+		r.queue = r.queue[:n-1]
+	}
+}
+
+func (r *responder) pop() {
+	n := copy(r.queue, r.queue[1:])
+	r.queue = r.queue[:n]
+}
+
+// emitSmall sends responses up to the first READ.
+func (r *responder) emitSmall(q *QP, o *outbox) {
+	for len(r.queue) > 0 && r.queue[0].kind != respondRead {
+		r.queue[0].emit(q, o)
+		r.pop()
+	}
+}
+
+// drain sends all responses that wait, whatever the pace. It reports false if
+// the QP failed.
+func (r *responder) drain(q *QP, o *outbox) bool {
+	for len(r.queue) > 0 {
+		r.emitPortion(q, o, maxMessage)
+	}
+	return q.attr.State != QPErr
+}
+
+// resume sends the next portion of READ responses and returns when to call
+// again; 0 is never.
+func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
+	if len(r.queue) == 0 || !r.settle(q, o) {
+		return 0
+	}
+	r.emitPortion(q, o, paceBytes)
+	if len(r.queue) == 0 {
+		r.emitACK(q, o)
+		return 0
+	}
+	return max(now+r.pace.gap, 1)
+}
+
+// emitPortion sends responses with up to about budget bytes of data.
+func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
+	for len(r.queue) > 0 && budget > 0 {
+		a := &r.queue[0]
+		if a.kind != respondRead {
+			a.emit(q, o)
+			r.pop()
+			continue
+		}
+		for done := false; !done && budget > 0; {
+			n, ok := a.emitRead(q, o)
+			if !ok {
+				// What follows was executed, but the peer takes the NAK for
+				// the end (IBA 9.7.5.2.8).
+				r.terminate(q, faultRemoteAccess, a.psn, a.msn, o)
+				return
+			}
+			budget -= n
+			done = a.left == 0
+		}
+		if a.left == 0 {
+			if !a.replay {
+				r.pace.faster()
+			}
+			r.pop()
+		}
+	}
+}
+
+// emitACK sends the acknowledgement that is owed, once no response is before
+// it: the last packet that came in order answers for all (IBA 9.7.5.1.1).
+func (r *responder) emitACK(q *QP, o *outbox) {
+	if !r.ack.owed || len(r.queue) > 0 {
+		return
+	}
+	psn := r.psn.Sub(1)
+	if r.ack.dup {
+		psn = r.ack.psn
+	}
+	r.ack = acking{}
+	a := response{kind: respondNAK, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
+	a.emit(q, o)
+}
+
+// emit sends a response of one packet.
+func (a *response) emit(q *QP, o *outbox) {
+	h := a.headers(q, wire.RCAck)
+	switch a.kind {
+	case respondAtomic:
+		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, a.orig
+	case respondEmpty:
+		h.Opcode = wire.RCReadResponseOnly
+	case respondNAK:
+		h.Syndrome = a.syndrome
+	}
+	h.Put(o.packet(q.route, h.Len()))
+	q.countSent(1, 0)
+}
+
+func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
+	return wire.Headers{Opcode: op, PKey: q.pkey, DestQP: q.attr.DestQPN,
+		PSN: a.psn, Syndrome: wire.SyndromeACK, MSN: a.msn}
+}
+
+// emitRead sends the next group of READ response packets and returns how many
+// bytes of the budget they use. When the data cannot be read nothing is sent,
+// and a is as before.
+func (a *response) emitRead(q *QP, o *outbox) (n int, ok bool) {
+	mtu := q.mtu()
+	group := min(burstBytes/(mtu+responseBytes), burstPackets)
+	size := int(min(a.left, uint32(group*mtu)))
+	packets := int(readPackets(uint32(size), mtu))
+	room := size + packets*(responseBytes+wire.AETHLen) + 3
+	g, why := q.remoteAccess(a.rkey, a.va, uint64(size), AccessRemoteRead)
+	if why != keyOK {
+		return 0, false
+	}
+	o.reserve(room)
+	before, mark := *a, o.mark()
+	h := a.headers(q, 0)
+	for range packets {
+		a.readPacket(q, &h, &g, o)
+	}
+	if o.in.read() != nil {
+		o.rewind(mark)
+		*a = before
+		return 0, false
+	}
+	q.countSent(uint32(packets), size)
+	return room, true
+}
+
+// readPacket builds one READ response whose payload is gathered later. The
+// grant goes with the first piece.
+func (a *response) readPacket(q *QP, h *wire.Headers, g *grant, o *outbox) {
+	n := min(int(a.left), q.mtu())
+	last := int(a.left) == n
+	switch {
+	case !a.began && last:
+		h.Opcode = wire.RCReadResponseOnly
+	case !a.began:
+		h.Opcode = wire.RCReadResponseFirst
+	case last:
+		h.Opcode = wire.RCReadResponseLast
+	default:
+		h.Opcode = wire.RCReadResponseMiddle
+	}
+	h.PSN, h.Pad = a.psn, uint8(wire.PadLen(n))
+	hl := h.Len()
+	b := o.packet(q.route, hl+n+int(h.Pad))
+	h.Put(b)
+	clear(b[hl+n:])
+	if n > 0 {
+		o.in.add(*g, b[hl:hl+n])
+		*g = grant{mem: g.mem, va: g.va + uint64(n)} // the region is held already
+	}
+	a.began = true
+	a.psn = a.psn.Next()
+	a.va += uint64(n)
+	a.left -= uint32(n)
+}
+
+// hostWord is eight bytes of payload as the number that memory holds when they
+// lie there in this order.
+func hostWord(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }

@@ -1,0 +1,107 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// The unreliable services answer nothing: what is wrong with a message ends
+// that message only, unless the fault is this side's own.
+
+// unreliable handles a packet of the UC service. A message with a packet
+// missing is given up, and its receive buffer used for the next one
+// (IBA 9.8.2.2).
+func (r *responder) unreliable(q *QP, p wire.Packet, o *outbox) {
+	info := p.Info()
+	if p.PSN() != r.psn {
+		q.dev.counters.OutOfSeqDrop.Add(1)
+		q.stats.OutOfSequence.Add(1)
+		if !r.settle(q, o) {
+			return
+		}
+		r.abandon()
+		r.psn = p.PSN()
+	}
+	if r.msg != 0 && info.Has(wire.OpStart) {
+		// The end of the message before is missing: this is the next one.
+		q.dev.counters.BadOpcode.Add(1)
+		if !r.settle(q, o) {
+			return
+		}
+		r.abandon()
+	}
+	psn, msn := r.psn, r.msn
+	f := r.execute(q, p, o)
+	r.psn = psn.Next()
+	if f == faultNone || q.attr.State == QPErr {
+		return
+	}
+	q.countDropped(f)
+	if faultRules[f].local {
+		if r.settle(q, o) {
+			r.terminate(q, f, psn, msn, o)
+		}
+		return
+	}
+	if r.settle(q, o) {
+		r.abandon()
+	}
+}
+
+// abandon gives up the message being received. The receive work request stays
+// in hand; what came of the message must be in memory, as the buffer may be the
+// next message's.
+func (r *responder) abandon() {
+	r.msg = 0
+	r.recv.rewind()
+}
+
+// datagram handles a UD packet: a whole message, behind the 40 bytes of its
+// GRH (IBA 11.4.1.2).
+func (r *responder) datagram(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) {
+	if p.QKey() != q.attr.QKey {
+		q.dev.counters.BadQKey.Add(1)
+		q.stats.Dropped.Add(1)
+		return
+	}
+	if f := r.receiveDatagram(q, p, dg, o); f != faultNone && q.attr.State != QPErr {
+		q.countDropped(f)
+		if faultRules[f].local {
+			r.pend.batch.drop()
+			r.terminate(q, f, p.PSN(), r.msn, o)
+		}
+	}
+}
+
+func (r *responder) receiveDatagram(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) fault {
+	if f := r.takeRecv(q); f != faultNone {
+		return f
+	}
+	data := p.Payload()
+	total := wire.GRHLen + len(data)
+	if uint64(total) > r.recv.room {
+		return faultRecvShort // dropped; the buffer stays for the next one
+	}
+	wire.PutGRH(r.grh[:], dg, udpHeaderLen+len(p.Bytes())+wire.ICRCLen)
+	if f := r.scatter(q, r.grh[:], o); f != faultNone {
+		return f
+	}
+	if f := r.scatter(q, data, o); f != faultNone {
+		return f
+	}
+	wc := WC{Opcode: WCRecv, ByteLen: uint32(total)}
+	return r.complete(q, p, &wc, o)
+}
+
+const udpHeaderLen = 8
+
+// countDropped counts a packet of an unreliable service that came to nothing.
+func (q *QP) countDropped(f fault) {
+	c := &q.dev.counters
+	q.stats.Dropped.Add(1)
+	switch f {
+	case faultNoRecv:
+		c.NoRecvWQE.Add(1)
+	case faultSequence:
+		c.BadOpcode.Add(1)
+	case faultLength, faultRecvShort:
+		c.BadLength.Add(1)
+	}
+}
