@@ -48,41 +48,48 @@ func NewICRC(route *Route, dstPort uint16) ICRCState {
 }
 
 func newICRC4(src, dst [4]byte, srcPort, dstPort uint16) ICRCState {
-	var h [8 + ipv4Len + udpLen]byte
-	ones(h[:8]) // in place of the InfiniBand local route header
-	ip := h[8:]
-	ip[0], ip[1] = 0x45, 0xff // TOS
-	ip[8], ip[9] = 0xff, 17   // TTL, protocol UDP
-	ones(ip[10:12])           // checksum
-	copy(ip[12:], src[:])
-	copy(ip[16:], dst[:])
-	putUDP(ip[ipv4Len:], srcPort, dstPort)
-	return ICRCState{base: ^crc32.ChecksumIEEE(h[:])}
+	reg := feed(prefix4, src[:])
+	reg = feed(reg, dst[:])
+	return ICRCState{base: feedUDP(reg, srcPort, dstPort)}
 }
 
 func newICRC6(src, dst [16]byte, srcPort, dstPort uint16) ICRCState {
-	var h [8 + ipv6Len + udpLen]byte
-	ones(h[:8])
-	ip := h[8:]
-	ip[0] = 0x6f
-	ones(ip[1:4])           // traffic class and flow label
-	ip[6], ip[7] = 17, 0xff // next header UDP, hop limit
-	copy(ip[8:], src[:])
-	copy(ip[24:], dst[:])
-	putUDP(ip[ipv6Len:], srcPort, dstPort)
-	return ICRCState{base: ^crc32.ChecksumIEEE(h[:]), v6: true}
+	reg := feed(prefix6, src[:])
+	reg = feed(reg, dst[:])
+	return ICRCState{base: feedUDP(reg, srcPort, dstPort), v6: true}
 }
 
-func putUDP(b []byte, srcPort, dstPort uint16) {
-	binary.BigEndian.PutUint16(b[0:], srcPort)
-	binary.BigEndian.PutUint16(b[2:], dstPort)
-	ones(b[6:8]) // checksum
+// prefix4 and prefix6 are the register before the source address: the eight
+// ones in place of an InfiniBand local route header, and the IP header, masked,
+// with zeros for what differs between packets.
+var (
+	prefix4 = feed(^uint32(0), []byte{
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0x45, 0xff, 0, 0, 0, 0, 0, 0,
+		0xff, ipProtoUDP, 0xff, 0xff, // TTL, protocol, checksum
+	})
+	prefix6 = feed(^uint32(0), []byte{
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0x6f, 0xff, 0xff, 0xff, // traffic class and flow label
+		0, 0, ipProtoUDP, 0xff, // next header, hop limit
+	})
+)
+
+// feedUDP feeds a UDP header of length zero and masked checksum.
+func feedUDP(reg uint32, srcPort, dstPort uint16) uint32 {
+	h := [udpLen]byte{6: 0xff, 7: 0xff}
+	binary.BigEndian.PutUint16(h[0:], srcPort)
+	binary.BigEndian.PutUint16(h[2:], dstPort)
+	return feed(reg, h[:])
 }
 
-func ones(b []byte) {
-	for i := range b {
-		b[i] = 0xff
+// feed returns register reg after the bytes of b. Unlike crc32.Update, which is
+// for long input, it lets b stay on the stack.
+func feed(reg uint32, b []byte) uint32 {
+	for _, c := range b {
+		reg = crc32.IEEETable[byte(reg)^c] ^ reg>>8
 	}
+	return reg
 }
 
 // as4 and as16 do not panic on an address of the other family or none.
