@@ -25,7 +25,9 @@ type outbox struct {
 	count  int  // packets in the open burst
 	closed bool // the open burst takes no more: its last packet was shorter
 
-	kicks []*QP // same-device QPs whose inbox got packets
+	now   Time
+	kicks []*QP     // same-device QPs whose inbox got packets
+	in    spanBatch // payloads that wait to be gathered into buf
 }
 
 var outboxPool = sync.Pool{New: func() any {
@@ -38,6 +40,7 @@ var outboxPool = sync.Pool{New: func() any {
 func (d *Device) getOutbox() *outbox {
 	o := outboxPool.Get().(*outbox)
 	o.dev = d
+	o.now = d.cfg.Clock.Now()
 	return o
 }
 
@@ -45,6 +48,18 @@ func (d *Device) getOutbox() *outbox {
 // without a flush.
 func (o *outbox) room(n int) bool {
 	return len(o.buf)+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
+}
+
+// groupBursts bounds the bursts that the packets of one message need: its
+// first, middle and last packets differ in size.
+const groupBursts = 4
+
+// reserve makes room for a group of packets of one message, n bytes in all with
+// their ICRCs, so that none of them causes a flush.
+func (o *outbox) reserve(n int) {
+	if len(o.buf)+n > cap(o.buf) || len(o.bursts)+groupBursts > maxBursts {
+		o.flush()
+	}
 }
 
 // packet returns n bytes (headers, payload and pad) to be filled in for r. It
@@ -118,8 +133,6 @@ func (o *outbox) flush() {
 func (o *outbox) done() {
 	o.flush()
 	o.dev.runInboxes(o)
-	clear(o.kicks)
-	o.kicks = o.kicks[:0]
 	o.dev = nil
 	outboxPool.Put(o)
 }

@@ -1,0 +1,367 @@
+package rxe
+
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// The completer takes the responses: una is the oldest PSN that has not been
+// answered. Everything below it is done; a response to anything above it
+// acknowledges what lies between (IBA 9.7.5.1.2), unless that had to return
+// data, which then was lost and is asked for again.
+
+type completer struct {
+	una     wire.PSN
+	retries uint8 // left, of retry_cnt
+	rnr     uint8 // left, of rnr_retry
+	// gap: the request at una was already sent again for a lost answer; what
+	// still arrives out of order tells nothing new.
+	gap bool
+
+	out spanBatch // READ data that waits to be scattered
+}
+
+func (c *completer) abandon(q *QP) {
+	c.out.drop()
+	c.una = q.req.limit
+	c.gap = false
+}
+
+// progress refills the retry budgets: they count attempts at one PSN.
+func (c *completer) progress(q *QP) {
+	c.retries, c.rnr = q.attr.RetryCnt, q.attr.RNRRetry
+	c.gap = false
+}
+
+func (c *completer) armRetransmit(q *QP, now Time) {
+	q.timer.retransmit = 0
+	if t := ackTimeout(q.attr.Timeout); t != 0 && c.una != q.req.limit {
+		q.timer.retransmit = now + Time(t)
+	}
+}
+
+// response handles one acknowledgement or READ response.
+func (c *completer) response(q *QP, p wire.Packet, o *outbox) {
+	psn := p.PSN()
+	switch {
+	case psn.Diff(c.una) < 0:
+		q.dev.counters.StaleResponse.Add(1)
+		q.stats.Duplicates.Add(1)
+		return
+	case psn.Diff(q.req.limit) >= 0:
+		// Of a PSN never sent: a ghost (IBA 9.7.5.1.3), dropped.
+		q.dev.counters.GhostAck.Add(1)
+		return
+	}
+	if p.Info().Has(wire.OpReadResp) {
+		c.data(q, p, o)
+		return
+	}
+	switch s := p.Syndrome(); {
+	case p.Opcode() == wire.RCAtomicAck:
+		c.atomic(q, p, o)
+	case s.IsACK():
+		c.ackThrough(q, psn, o)
+		q.retire()
+	case s.IsRNR():
+		c.rnrNAK(q, psn, s.RNRTimer(), o)
+	case s.IsNAK():
+		c.nak(q, psn, s.NAKCode(), o)
+	default:
+		q.dev.counters.StaleResponse.Add(1)
+	}
+}
+
+// ackThrough takes everything up to psn as acknowledged and reports whether it
+// could be: a request that had to return data stops it.
+func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
+	for psn.Diff(c.una) >= 0 {
+		w := c.oldest(q)
+		if w == nil {
+			return false
+		}
+		if w.returns() {
+			c.implied(q, o)
+			return false
+		}
+		c.moveTo(q, w, minPSN(psn, w.last).Next(), o.now)
+	}
+	return true
+}
+
+func minPSN(a, b wire.PSN) wire.PSN {
+	if b.Less(a) {
+		return b
+	}
+	return a
+}
+
+// oldest is the work request that una belongs to, or nil.
+func (c *completer) oldest(q *QP) *sendWQE {
+	q.retire()
+	for i := q.sq.cons; i != q.sq.prod; i++ {
+		w := q.sq.at(i)
+		if !w.started || w.local() {
+			return nil
+		}
+		if !w.done {
+			return w
+		}
+	}
+	return nil
+}
+
+// moveTo advances una inside or past w.
+func (c *completer) moveTo(q *QP, w *sendWQE, una wire.PSN, now Time) {
+	c.una = una
+	if q.req.psn.Less(una) {
+		c.catchUp(q, una)
+	}
+	if w.last.Less(una) {
+		w.done = true
+	}
+	q.req.reads.release(una)
+	q.req.grow(q)
+	c.progress(q)
+	q.timer.rnr = 0
+	c.armRetransmit(q, now)
+}
+
+// catchUp moves the requester on when a late answer shows that what it went
+// back to had arrived.
+func (c *completer) catchUp(q *QP, una wire.PSN) {
+	r := &q.req
+	r.psn = una
+	for r.cur != q.sq.prod {
+		w := q.sq.at(r.cur)
+		if !w.started || !w.last.Less(una) {
+			return
+		}
+		r.cur++
+	}
+}
+
+// implied handles an answer that shows that an earlier one was lost
+// (IBA 9.7.5.2.? implied NAK): the request is sent again, once.
+func (c *completer) implied(q *QP, o *outbox) {
+	if c.gap {
+		return
+	}
+	c.retry(q, o)
+	c.gap = true
+}
+
+// retry goes back to una, if the budget allows, or ends the request.
+func (c *completer) retry(q *QP, _ *outbox) {
+	if c.retries == 0 {
+		q.dev.counters.RetryExceeded.Add(1)
+		c.failOldest(q, WCRetryExcErr)
+		return
+	}
+	c.retries--
+	q.dev.counters.CompleterRetry.Add(1)
+	q.req.shrink()
+	c.goBack(q)
+}
+
+// goBack moves the requester to una.
+func (c *completer) goBack(q *QP) {
+	r := &q.req
+	r.psn = c.una
+	r.reads.revoke(c.una)
+	for r.cur != q.sq.cons {
+		w := q.sq.at(r.cur - 1)
+		if w.done || w.last.Less(c.una) {
+			break
+		}
+		r.cur--
+	}
+}
+
+// timeout handles the local ACK timeout (IBA 9.7.6.1.3).
+func (c *completer) timeout(q *QP, o *outbox) {
+	if c.una == q.req.limit || q.attr.State == QPErr {
+		return
+	}
+	q.stats.Timeouts.Add(1)
+	c.gap = false
+	c.retry(q, o)
+}
+
+// failOldest ends the request at una with an error; what was acknowledged
+// before it completes first.
+func (c *completer) failOldest(q *QP, status WCStatus) {
+	if w := c.oldest(q); w != nil {
+		w.status = status
+		q.retire()
+	}
+}
+
+// rnrNAK waits as long as the responder asked (IBA 9.7.5.2.8).
+func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
+	q.dev.counters.RcvdRNRErr.Add(1)
+	q.stats.RNRNAKsRcvd.Add(1)
+	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn || q.timer.rnr != 0 {
+		q.retire()
+		return
+	}
+	if q.attr.RNRRetry != 7 {
+		if c.rnr == 0 {
+			q.dev.counters.RetryRNRExceeded.Add(1)
+			c.failOldest(q, WCRNRRetryErr)
+			return
+		}
+		c.rnr--
+	}
+	c.goBack(q)
+	q.timer.retransmit = 0
+	q.timer.rnr = o.now + Time(wire.RNRTimeout(timer))
+	q.retire()
+}
+
+// nakStatus is the completion for each NAK code (IBA table 58).
+var nakStatus = map[wire.NAKCode]WCStatus{
+	wire.NAKInvalidRequest: WCRemInvReqErr,
+	wire.NAKRemoteAccess:   WCRemAccessErr,
+	wire.NAKRemoteOp:       WCRemOpErr,
+	wire.NAKInvalidRD:      WCRemInvRDReq,
+}
+
+func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
+	if code == wire.NAKPSNSequence {
+		q.dev.counters.RcvdSeqErr.Add(1)
+		q.stats.SeqNAKsRcvd.Add(1)
+	}
+	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn {
+		q.retire()
+		return
+	}
+	status, fatal := nakStatus[code]
+	switch {
+	case fatal:
+		c.failOldest(q, status)
+	case code != wire.NAKPSNSequence:
+		c.failOldest(q, WCBadRespErr)
+	case q.timer.rnr == 0:
+		// During an RNR wait it tells nothing new: rxe sends one for what
+		// was in flight behind the refused packet.
+		c.retry(q, o)
+		q.retire()
+	}
+}
+
+// inOrder takes what lies before a data-bearing response as acknowledged and
+// returns the request it answers, or nil.
+func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendWQE {
+	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn {
+		return nil
+	}
+	return c.oldest(q)
+}
+
+// data takes a READ response, which also answers ATOMIC WRITE and FLUSH.
+func (c *completer) data(q *QP, p wire.Packet, o *outbox) {
+	psn := p.PSN()
+	w := c.inOrder(q, psn, o)
+	if w == nil {
+		q.retire()
+		return
+	}
+	index := uint32(psn.Diff(w.first))
+	if !q.expectedData(w, index, p) {
+		c.failOldest(q, WCBadRespErr)
+		return
+	}
+	if w.op == WRRead && !c.scatter(q, w, index*uint32(q.mtu()), p.Payload()) {
+		c.failOldest(q, WCLocProtErr)
+		return
+	}
+	if psn == w.last && c.out.write() != nil {
+		c.failOldest(q, WCLocProtErr)
+		return
+	}
+	c.moveTo(q, w, psn.Next(), o.now)
+	q.retire()
+}
+
+// expectedData checks a READ response against what was asked for: its length,
+// and that a request's last packet, and no other, ends the response. FIRST and
+// MIDDLE, LAST and ONLY are not told apart: Linux answers a partial retry as if
+// it were still in the middle of the message.
+func (q *QP) expectedData(w *sendWQE, index uint32, p wire.Packet) bool {
+	if !w.returns() || w.op == WRCompareSwap || w.op == WRFetchAdd {
+		return false
+	}
+	size := uint32(len(p.Payload()))
+	if w.op != WRRead {
+		return size == 0 && p.Opcode() == wire.RCReadResponseOnly
+	}
+	mtu := uint32(q.mtu())
+	if size != min(mtu, w.length-index*mtu) {
+		return false
+	}
+	chunk := max(readChunkBytes/mtu, 1)
+	ends := index+1 == w.packets || (index+1)%chunk == 0
+	return ends == p.Info().Has(wire.OpEnd)
+}
+
+// scatter puts READ data down to be written at byte off of the request.
+func (c *completer) scatter(q *QP, w *sendWQE, off uint32, b []byte) bool {
+	at := seek(w.sgl, off)
+	for len(b) > 0 {
+		piece, ok := at.next(w.sgl, len(b))
+		if !ok {
+			return false
+		}
+		g, why := q.localAccess(piece, AccessLocalWrite)
+		if why != keyOK {
+			return false
+		}
+		if !c.out.fits(g.mem) && c.out.write() != nil {
+			g.release()
+			return false
+		}
+		c.out.add(g, b[:piece.Length])
+		b = b[piece.Length:]
+	}
+	return true
+}
+
+// settle writes the READ data of the batch that ends; its packets are about to
+// be overwritten.
+func (c *completer) settle(q *QP, _ *outbox) {
+	if c.out.write() != nil {
+		c.failOldest(q, WCLocProtErr)
+	}
+}
+
+// atomic takes the original value that an atomic returns.
+func (c *completer) atomic(q *QP, p wire.Packet, o *outbox) {
+	w := c.inOrder(q, p.PSN(), o)
+	if w == nil {
+		q.retire()
+		return
+	}
+	if w.op != WRCompareSwap && w.op != WRFetchAdd {
+		c.failOldest(q, WCBadRespErr)
+		return
+	}
+	if c.out.write() != nil || !c.store(q, w, p.AtomicOrig()) {
+		c.failOldest(q, WCLocProtErr)
+		return
+	}
+	c.moveTo(q, w, p.PSN().Next(), o.now)
+	q.retire()
+}
+
+// store writes an atomic's result, in host order as libibverbs has it.
+func (c *completer) store(q *QP, w *sendWQE, orig uint64) bool {
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], orig)
+	if !c.scatter(q, w, 0, b[:]) {
+		c.out.drop()
+		return false
+	}
+	return c.out.write() == nil
+}

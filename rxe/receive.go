@@ -1,0 +1,152 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// Receive takes a batch of packets as the link received them: the ICRC was
+// verified and is stripped. Their bytes are used only during the call. A run
+// of packets for one QP is one visit to that QP: one lock, one flush of its
+// memory writes, one ACK.
+func (d *Device) Receive(batch []wire.Datagram) {
+	o := d.getOutbox()
+	var q *QP
+	for i := range batch {
+		dg := &batch[i]
+		p, err := wire.Parse(dg.Data)
+		if err != nil {
+			d.counters.Malformed.Add(1)
+			continue
+		}
+		d.counters.RcvdPkts.Add(1)
+		if p.DestQP() == wire.MulticastQPN {
+			q = q.switchTo(nil, o)
+			d.receiveMulticast(p, dg, o)
+			continue
+		}
+		if q == nil || q.qpn != p.DestQP() {
+			if q = q.switchTo(d.lookupQP(p.DestQP()), o); q == nil {
+				d.counters.BadQPN.Add(1)
+				continue
+			}
+		}
+		q.packet(p, dg, o)
+	}
+	q.switchTo(nil, o)
+	o.done()
+}
+
+// receiveMulticast hands a packet to every QP attached to its group. Copies of
+// this device's own packets were delivered when they were sent.
+func (d *Device) receiveMulticast(p wire.Packet, dg *wire.Datagram, o *outbox) {
+	if d.localGID(dg.Src) {
+		return
+	}
+	for _, q := range d.mcastMembers(wire.GIDFromAddr(dg.Dst)) {
+		(*QP)(nil).switchTo(q, o)
+		q.packet(p, dg, o)
+		q.switchTo(nil, o)
+	}
+}
+
+// switchTo ends the visit to q and begins the one to next; either may be nil.
+// Only one QP is locked at a time.
+func (q *QP) switchTo(next *QP, o *outbox) *QP {
+	if q != nil {
+		q.endVisit(o)
+		q.mu.Unlock()
+	}
+	if next != nil {
+		next.mu.Lock()
+	}
+	return next
+}
+
+// endVisit does what was put off while a batch was worked through.
+func (q *QP) endVisit(o *outbox) {
+	if q.dead {
+		return
+	}
+	q.comp.settle(q, o)
+	q.resp.endBatch(q, o)
+	q.resumeReads(o)
+	q.runRequester(o)
+	q.schedule()
+}
+
+// resumeReads lets the responder emit READ responses until its pacing says to
+// wait.
+func (q *QP) resumeReads(o *outbox) {
+	if q.timer.pace != 0 {
+		return
+	}
+	for {
+		next := q.resp.resume(q, o, o.now)
+		if next == 0 {
+			return
+		}
+		if o.now = q.dev.cfg.Clock.Now(); next > o.now {
+			q.timer.pace = next
+			return
+		}
+	}
+}
+
+// packet handles one packet for this QP. The caller holds the lock.
+func (q *QP) packet(p wire.Packet, dg *wire.Datagram, o *outbox) {
+	q.stats.RcvdPackets.Add(1)
+	if !q.accept(p, dg) {
+		q.stats.Dropped.Add(1)
+		return
+	}
+	q.stats.RcvdBytes.Add(uint64(len(p.Payload())))
+	if p.Info().Has(wire.OpRequest) {
+		q.resp.request(q, p, dg, o)
+	} else {
+		q.comp.response(q, p, o)
+	}
+}
+
+// accept makes the checks of IBA 9.6.1 that come before any transport state:
+// what fails them is dropped without an answer.
+func (q *QP) accept(p wire.Packet, dg *wire.Datagram) bool {
+	c := &q.dev.counters
+	info := p.Info()
+	switch {
+	case q.dead || !q.listens(info.Has(wire.OpRequest)):
+		c.BadState.Add(1)
+	case info.Service != q.typ.service():
+		c.BadType.Add(1)
+	case !wire.PKeyMatch(p.PKey(), q.pkey):
+		c.BadPKey.Add(1)
+	case q.typ != QPUD && (dg.Src != q.route.Dst || dg.Dst != q.route.Src):
+		c.BadAddr.Add(1)
+	default:
+		return true
+	}
+	return false
+}
+
+// listens says whether packets count in the present state: requests from RTR
+// on, responses from RTS on; SQE leaves the receive side working.
+func (q *QP) listens(request bool) bool {
+	switch q.attr.State {
+	case QPRTR:
+		return request
+	case QPRTS, QPSQD:
+		return true
+	case QPSQE:
+		return request
+	default:
+		return false
+	}
+}
+
+func (t QPType) service() wire.Service {
+	switch t {
+	case QPRC:
+		return wire.ServiceRC
+	case QPUC:
+		return wire.ServiceUC
+	default:
+		return wire.ServiceUD
+	}
+}

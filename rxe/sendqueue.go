@@ -1,0 +1,370 @@
+package rxe
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// MaxMessage is the longest message, in bytes (IBA 9.7.2: 2^31).
+const MaxMessage = 1 << 31
+
+// sendQueue is the ring of send work requests. Indices run freely; cons is the
+// oldest that has not completed, prod the next free one.
+type sendQueue struct {
+	wqes       []sendWQE
+	mask       uint32
+	depth      uint32 // what the caller asked for; at most len(wqes)
+	prod, cons uint32
+	maxSGE     int
+	maxInline  int
+}
+
+// sendWQE is a send work request as queued: the engine's own copy.
+type sendWQE struct {
+	id     uint64
+	op     WROpcode
+	flags  SendFlags
+	status WCStatus // of a request that failed before or without the peer
+	// started: it has its PSNs, or was executed; done: nothing is outstanding.
+	started, done bool
+	length        uint32 // bytes of payload, both directions
+	first, last   wire.PSN
+	packets       uint32
+
+	sgl    []SGE
+	inline []byte
+
+	imm        uint32
+	invRKey    wire.RKey
+	remoteAddr uint64
+	rkey       wire.RKey
+	compareAdd uint64
+	swap       uint64
+	flush      flushArg
+	ud         udDest
+	bind       MWBind
+}
+
+type flushArg struct{ kind, level uint8 }
+
+type udDest struct {
+	route *wire.Route
+	qpn   wire.QPN
+	qkey  uint32
+}
+
+func (s *sendQueue) at(i uint32) *sendWQE { return &s.wqes[i&s.mask] }
+
+func (s *sendQueue) empty() bool { return s.cons == s.prod }
+
+// init makes the ring; c has been validated.
+func (s *sendQueue) init(c QPCap) {
+	depth := max(c.MaxSendWR, 1)
+	n := uint32(1) << bits.Len32(depth-1)
+	*s = sendQueue{wqes: make([]sendWQE, n), mask: n - 1, depth: c.MaxSendWR,
+		maxSGE: int(c.MaxSendSGE), maxInline: int(c.MaxInlineData)}
+}
+
+// PostSend queues work requests (ibv_post_send). n is how many were queued;
+// with an error, wrs[n] is the one that was refused, and none after it was
+// looked at. A QP in SQE or ERR takes them and completes them with WCFlushErr.
+func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
+	o := q.dev.getOutbox()
+	q.mu.Lock()
+	n, err = q.postSend(wrs)
+	switch q.attr.State {
+	case QPErr, QPSQE:
+		q.flushSend()
+	default:
+		q.runRequester(o)
+		q.schedule()
+	}
+	q.mu.Unlock()
+	o.done()
+	return n, err
+}
+
+func (q *QP) postSend(wrs []SendWR) (int, error) {
+	if q.dead {
+		return 0, opErr("PostSend", "qp", ErrClosed)
+	}
+	if q.attr.State < QPRTS {
+		return 0, invalid("PostSend", "qp", "state "+q.attr.State.String()+" does not send")
+	}
+	for i := range wrs {
+		if q.sq.prod-q.sq.cons >= q.sq.depth {
+			return i, opErr("PostSend", "send queue", ErrFull)
+		}
+		if err := q.checkSend(&wrs[i]); err != nil {
+			return i, err
+		}
+		q.sq.at(q.sq.prod).fill(&wrs[i])
+		q.sq.prod++
+	}
+	return len(wrs), nil
+}
+
+// sendOps says which operations a transport service has (IBA table 33).
+var sendOps = map[QPType]uint32{
+	QPRC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
+		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv | 1<<WRFlush | 1<<WRAtomicWrite,
+	QPUC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRLocalInv | 1<<WRBindMW,
+	QPUD: 1<<WRSend | 1<<WRSendImm,
+}
+
+// checkSend refuses a malformed work request with the name of what is wrong.
+func (q *QP) checkSend(wr *SendWR) error {
+	const op = "PostSend"
+	if wr.Op > 31 || sendOps[q.typ]&(1<<wr.Op) == 0 {
+		return &OpError{op, "opcode", wr.Op.String() + " on " + q.typ.String(), ErrInvalid}
+	}
+	if wr.Flags&SendInline != 0 {
+		switch {
+		case len(wr.Inline) > q.sq.maxInline:
+			return invalid(op, "inline", "longer than cap.max_inline_data")
+		case wr.Op == WRRead || wr.Op == WRCompareSwap || wr.Op == WRFetchAdd:
+			return invalid(op, "send_flags", "IBV_SEND_INLINE with an operation that returns data")
+		}
+	} else if len(wr.SGL) > q.sq.maxSGE {
+		return invalid(op, "num_sge", "more than cap.max_send_sge")
+	}
+	n := wr.bytes()
+	if n > MaxMessage {
+		return invalid(op, "sg_list", "message longer than 2 GiB")
+	}
+	switch wr.Op {
+	case WRCompareSwap, WRFetchAdd:
+		if n != 8 {
+			return invalid(op, "sg_list", "an atomic returns exactly 8 bytes")
+		}
+		if wr.RemoteAddr&7 != 0 {
+			return invalid(op, "remote_addr", "an atomic needs 8-byte alignment")
+		}
+	case WRAtomicWrite:
+		if n != 8 {
+			return invalid(op, "sg_list", "ATOMIC WRITE takes exactly 8 bytes")
+		}
+		if wr.RemoteAddr&7 != 0 {
+			return invalid(op, "remote_addr", "ATOMIC WRITE needs 8-byte alignment")
+		}
+	case WRFlush:
+		if wr.FlushType == 0 || wr.FlushType > 3 || wr.FlushLevel > 1 {
+			return invalid(op, "flush", "unknown placement type or selectivity level")
+		}
+	case WRBindMW:
+		if wr.Bind == nil || wr.Bind.MW == nil {
+			return invalid(op, "bind_mw.mw", "missing")
+		}
+	default:
+	}
+	if q.typ == QPUD {
+		if wr.AH == nil {
+			return invalid(op, "ud.ah", "missing")
+		}
+		if wr.AH.pd != q.pd {
+			return invalid(op, "ud.ah", "belongs to another protection domain")
+		}
+	}
+	return nil
+}
+
+// bytes is the payload length of the request.
+func (wr *SendWR) bytes() uint64 {
+	switch {
+	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW:
+		return 0
+	case wr.Flags&SendInline != 0:
+		return uint64(len(wr.Inline))
+	case wr.Op == WRAtomicWrite && len(wr.SGL) == 0:
+		return 8
+	}
+	var n uint64
+	for i := range wr.SGL {
+		n += uint64(wr.SGL[i].Length)
+	}
+	return n
+}
+
+// fill copies a checked request. The storage of the lists is kept.
+func (w *sendWQE) fill(wr *SendWR) {
+	sgl, inline := w.sgl[:0], w.inline[:0]
+	*w = sendWQE{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
+		imm: wr.Imm, invRKey: wr.InvRKey, remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
+		compareAdd: wr.CompareAdd, swap: wr.Swap}
+	switch {
+	case wr.Flags&SendInline != 0:
+		inline = append(inline, wr.Inline...)
+	case wr.Op == WRAtomicWrite && len(wr.SGL) == 0:
+		inline = binary.NativeEndian.AppendUint64(inline, wr.AtomicWrite)
+		w.flags |= SendInline
+	default:
+		sgl = append(sgl, wr.SGL...)
+	}
+	w.sgl, w.inline = sgl, inline
+	switch wr.Op {
+	case WRFlush:
+		w.flush = flushArg{wr.FlushType, wr.FlushLevel}
+		w.length = wr.FlushLength
+	case WRBindMW:
+		w.bind = *wr.Bind
+	default:
+	}
+	if wr.AH != nil {
+		w.ud = udDest{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
+	}
+}
+
+// carries says whether the request's packets have its payload.
+func (w *sendWQE) carries() bool {
+	switch w.op {
+	case WRWrite, WRWriteImm, WRSend, WRSendImm, WRSendInv, WRAtomicWrite:
+		return true
+	default:
+		return false
+	}
+}
+
+// returns says whether the peer answers the request with more than an ACK, so
+// that an ACK of a later request means that the answer was lost.
+func (w *sendWQE) returns() bool {
+	switch w.op {
+	case WRRead, WRCompareSwap, WRFetchAdd, WRFlush, WRAtomicWrite:
+		return true
+	default:
+		return false
+	}
+}
+
+// local says whether the request is done by this side alone.
+func (w *sendWQE) local() bool { return w.op == WRLocalInv || w.op == WRBindMW }
+
+// sendWCOpcode is the completion's opcode for each request's.
+var sendWCOpcode = [...]WCOpcode{
+	WRWrite: WCWrite, WRWriteImm: WCWrite, WRSend: WCSend, WRSendImm: WCSend, WRRead: WCRead,
+	WRCompareSwap: WCCompareSwap, WRFetchAdd: WCFetchAdd, WRLocalInv: WCLocalInv,
+	WRBindMW: WCBindMW, WRSendInv: WCSend, WRFlush: WCFlush, WRAtomicWrite: WCAtomicWrite,
+}
+
+// complete ends the oldest work request. It reports false when the completion
+// queue overflowed.
+func (q *QP) complete(status WCStatus) bool {
+	w := q.sq.at(q.sq.cons)
+	q.sq.cons++
+	if status == WCSuccess && w.flags&SendSignaled == 0 && !q.signalAll {
+		return true
+	}
+	wc := WC{ID: w.id, Status: status, Opcode: sendWCOpcode[w.op], QPN: q.qpn}
+	if status == WCSuccess {
+		wc.ByteLen = w.length
+		if w.op == WRWriteImm || w.op == WRSendImm {
+			wc.Flags |= WCWithImm
+		}
+	}
+	return q.sendCQ.push(&wc, false)
+}
+
+// retire completes, in order, what has nothing outstanding any more.
+func (q *QP) retire() {
+	for q.sq.cons != q.sq.prod {
+		w := q.sq.at(q.sq.cons)
+		if w.status != WCSuccess {
+			q.failSend(w.status)
+			return
+		}
+		if !w.done {
+			break
+		}
+		if !q.complete(WCSuccess) {
+			q.cqOverflow()
+			return
+		}
+	}
+	q.checkDrained()
+}
+
+// failSend completes the oldest work request with an error and takes the QP
+// where IBA 10.3.1 says: RC to ERR, UC and UD to SQE, whose receive side works
+// on. What is queued behind it is flushed.
+func (q *QP) failSend(status WCStatus) {
+	q.complete(status)
+	if q.typ == QPRC {
+		q.fail()
+		return
+	}
+	if q.attr.State == QPRTS || q.attr.State == QPSQD {
+		q.attr.State = QPSQE
+	}
+	q.flushSend()
+}
+
+func (q *QP) cqOverflow() {
+	q.dev.event(Event{Type: EventQPFatal, QP: q})
+	q.fail()
+}
+
+// flushSend completes every queued request with WCFlushErr, in order.
+func (q *QP) flushSend() {
+	for !q.sq.empty() {
+		q.complete(WCFlushErr)
+	}
+	q.req.abandon(q)
+	q.comp.abandon(q)
+	q.timer.retransmit, q.timer.rnr = 0, 0
+}
+
+// beginDrain enters SQD: what was begun is finished, nothing new is begun.
+func (q *QP) beginDrain() {
+	q.attr.SQDraining = true
+	q.checkDrained()
+}
+
+// checkDrained raises the event once nothing that was begun is outstanding.
+func (q *QP) checkDrained() {
+	if q.attr.State != QPSQD || !q.attr.SQDraining {
+		return
+	}
+	if !q.sq.empty() && q.sq.at(q.sq.cons).started {
+		return
+	}
+	q.attr.SQDraining = false
+	if q.attr.EnSQDNotify {
+		q.attr.EnSQDNotify = false
+		q.dev.event(Event{Type: EventSQDrained, QP: q})
+	}
+}
+
+// resetSend forgets all send work without completing it (RESET, IBA 10.3.1.1).
+func (q *QP) resetSend() {
+	q.sq.cons = q.sq.prod
+	q.req.abandon(q)
+	q.req.window = 0
+	q.comp.abandon(q)
+	q.timer.clear()
+}
+
+// setSendPSN sets the PSN of the next request.
+func (q *QP) setSendPSN(psn wire.PSN) {
+	q.req.psn, q.req.limit = psn, psn
+	q.comp.una = psn
+}
+
+// startRequester prepares the requester on entering RTS.
+func (q *QP) startRequester() {
+	q.attr.SQDraining = false
+	q.req.start(q)
+	q.comp.progress(q)
+}
+
+// kick runs the requester after a change of state.
+func (q *QP) kick() {
+	o := q.dev.getOutbox()
+	q.mu.Lock()
+	if !q.dead {
+		q.runRequester(o)
+		q.schedule()
+	}
+	q.mu.Unlock()
+	o.done()
+}

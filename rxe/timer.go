@@ -1,0 +1,194 @@
+package rxe
+
+import (
+	"sync"
+	"time"
+)
+
+// Deadlines: each QP has at most one entry in its device's heap, at or before
+// the earliest deadline it has. A deadline that moves later (every ACK does
+// that) touches nothing; the entry finds out when it comes due. So a message
+// costs no heap operation.
+
+// minAckTimeout is the shortest local ACK timeout honoured. The kernel's
+// rdma_rxe rounds up to a jiffy (1 to 10 ms) for the same reason: a shorter
+// one expires while the peer's process is merely scheduled out.
+const minAckTimeout = time.Millisecond
+
+// ackTimeout is 4.096 µs << code; 0 means never (IBA 11.2.4.2).
+func ackTimeout(code uint8) time.Duration {
+	if code == 0 {
+		return 0
+	}
+	return max(4096*time.Nanosecond<<(code&31), minAckTimeout)
+}
+
+// qpTimer are the deadlines of one QP, under the QP's lock. Zero is off.
+type qpTimer struct {
+	retransmit Time
+	rnr        Time // the requester waits for this after an RNR NAK
+	pace       Time // READ responses go on at this time
+
+	queued Time // the heap entry's time as far as this QP knows; 0: none
+
+	index int  // in the heap, 1-based; 0: not in it; under timerHeap.mu
+	at    Time // under timerHeap.mu
+}
+
+func (t *qpTimer) clear() { t.retransmit, t.rnr, t.pace = 0, 0, 0 }
+
+func (t *qpTimer) next() Time {
+	next := t.retransmit
+	for _, at := range [...]Time{t.rnr, t.pace} {
+		if at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// schedule makes sure that the QP is run at its next deadline. The caller
+// holds the QP's lock.
+func (q *QP) schedule() {
+	next := q.timer.next()
+	if next == 0 || (q.timer.queued != 0 && q.timer.queued <= next) {
+		return
+	}
+	q.timer.queued = next
+	q.dev.timers.set(q, next, q.dev.cfg.Clock)
+}
+
+// Expire runs every deadline that is due.
+func (d *Device) Expire() {
+	o := d.getOutbox()
+	for {
+		q := d.timers.popDue(o.now, d.cfg.Clock)
+		if q == nil {
+			break
+		}
+		q.expire(o)
+		o.flush()
+		d.runInboxes(o)
+	}
+	o.done()
+}
+
+func (q *QP) expire(o *outbox) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timer.queued = 0
+	if q.dead {
+		return
+	}
+	t := &q.timer
+	if t.rnr != 0 && t.rnr <= o.now {
+		t.rnr = 0
+	}
+	if t.retransmit != 0 && t.retransmit <= o.now {
+		t.retransmit = 0
+		q.comp.timeout(q, o)
+	}
+	if t.pace != 0 && t.pace <= o.now {
+		t.pace = 0
+		q.resumeReads(o)
+	}
+	q.runRequester(o)
+	q.schedule()
+}
+
+// timerHeap is a binary heap of QPs by their entry's time.
+type timerHeap struct {
+	mu sync.Mutex
+	h  []*QP
+}
+
+func (t *timerHeap) set(q *QP, at Time, c Clock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q.timer.at = at
+	if q.timer.index == 0 {
+		t.h = append(t.h, q)
+		q.timer.index = len(t.h)
+	}
+	t.up(q.timer.index - 1)
+	t.down(q.timer.index - 1)
+	if t.h[0] == q {
+		c.Arm(at)
+	}
+}
+
+// popDue takes the first QP whose time has come, or arms the clock for the
+// first that is left.
+func (t *timerHeap) popDue(now Time, c Clock) *QP {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.h) == 0 {
+		return nil
+	}
+	q := t.h[0]
+	if q.timer.at > now {
+		c.Arm(q.timer.at)
+		return nil
+	}
+	t.removeAt(0)
+	return q
+}
+
+// remove forgets a QP that is destroyed.
+func (t *timerHeap) remove(q *QP) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q.timer.index != 0 {
+		t.removeAt(q.timer.index - 1)
+	}
+}
+
+func (t *timerHeap) removeAt(i int) {
+	q, last := t.h[i], len(t.h)-1
+	t.swap(i, last)
+	t.h[last] = nil
+	t.h = t.h[:last]
+	q.timer.index = 0
+	if i < last {
+		t.up(i)
+		t.down(i)
+	}
+}
+
+func (t *timerHeap) swap(i, j int) {
+	t.h[i], t.h[j] = t.h[j], t.h[i]
+	t.h[i].timer.index, t.h[j].timer.index = i+1, j+1
+}
+
+func (t *timerHeap) less(i, j int) bool {
+	a, b := t.h[i], t.h[j]
+	return a.timer.at < b.timer.at || (a.timer.at == b.timer.at && a.qpn < b.qpn)
+}
+
+func (t *timerHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !t.less(i, parent) {
+			return
+		}
+		t.swap(i, parent)
+		i = parent
+	}
+}
+
+func (t *timerHeap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(t.h) {
+			return
+		}
+		if child+1 < len(t.h) && t.less(child+1, child) {
+			child++
+		}
+		if !t.less(child, i) {
+			return
+		}
+		t.swap(i, child)
+		i = child
+	}
+}
