@@ -1,0 +1,12 @@
+// Package sim holds the engine's tests with two devices over a simulated
+// network and clock (package simnet). Everything in it goes through package
+// rxe's exported calls, as a program would.
+//
+//   - seeds_test.go draws a world from a seed, runs random traffic under random
+//     faults (world_test.go, traffic_test.go, post_test.go, complete_test.go) and
+//     holds completions and memory against a sequential model.
+//   - trace_test.go checks what went over the network: rules that hold for every
+//     RC conversation, whatever the traffic.
+//   - conformance_test.go scripts single exchanges, packet by packet.
+//   - hostile_test.go lets a peer lie.
+package sim

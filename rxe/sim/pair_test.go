@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// endpoint is one QP: as a requester it posts and completes work, as a
+// responder it owns a target region and posts receives.
+type endpoint struct {
+	w    *world
+	h    *host
+	peer *endpoint
+	typ  rxe.QPType
+	p    pairParams
+	q    *rxe.QP
+	ah   *rxe.AH // UD
+
+	// As requester.
+	todo   int     // work requests left to post
+	flight []*sent // posted and not known to be complete, oldest first
+	nextID uint64
+	reads  []extent // of the peer's target, being read by what is in flight
+	unsig  int      // posted since the last signaled one
+	sleeps bool     // a wake-up is scheduled
+	failed bool
+	died   bool // has completed one with an error other than a flush
+
+	// As responder.
+	target extent // offset and length in the host's memory
+	mr     *rxe.MR
+	iova   uint64
+	window window
+	recvs  *receiveQueue
+	expect []*message // sent by the peer and not received yet, oldest first
+	unsure []unsureWrite
+	torn   []extent // of the target, by requests that failed
+}
+
+// extent is a range of a host's memory.
+type extent struct{ off, n int }
+
+func (a extent) overlaps(b extent) bool { return a.off < b.off+b.n && b.off < a.off+a.n }
+
+// window is the type 2 memory window on an endpoint's target that its peer
+// uses.
+type window struct {
+	mw    *rxe.MW
+	state windowState
+	ext   extent
+	rkey  wire.RKey
+	users int // of the peer's work requests in flight
+}
+
+type windowState uint8
+
+const (
+	windowFree windowState = iota
+	windowBinding
+	windowBound
+	windowLeaving // an invalidation is under way
+)
+
+// sent is a work request in flight.
+type sent struct {
+	wr       rxe.SendWR
+	size     int
+	local    []extent
+	want     []byte // what a READ or an atomic must bring
+	target   extent // of the peer's memory, that it writes
+	msg      *message
+	windowed bool
+}
+
+// message is what a receive must find.
+type message struct {
+	data     []byte
+	size     int // WRITE with immediate has no data for the receiver
+	imm      uint32
+	hasImm   bool
+	inv      wire.RKey
+	received bool
+}
+
+func (w *world) newPair(p pairParams) {
+	a := w.newEndpoint(w.hosts[p.hosts[0]], p, p.ops[0])
+	b := w.newEndpoint(w.hosts[p.hosts[1]], p, p.ops[1])
+	a.peer, b.peer = b, a
+	a.connect(p.psn[0], p.psn[1])
+	b.connect(p.psn[1], p.psn[0])
+	if p.typ == rxe.QPRC {
+		w.trace.conversation(a, p.psn[0])
+		w.trace.conversation(b, p.psn[1])
+	}
+}
+
+const qkey = 0x1234_5678
+
+func (w *world) newEndpoint(h *host, p pairParams, ops int) *endpoint {
+	e := &endpoint{w: w, h: h, typ: p.typ, p: p, todo: ops}
+	init := rxe.QPInitAttr{
+		Type: p.typ, SendCQ: h.sendCQ, RecvCQ: h.recvCQ,
+		Cap:       rxe.QPCap{MaxSendWR: uint32(p.depth), MaxSendSGE: 4, MaxInlineData: 256},
+		SignalAll: p.signalAll,
+	}
+	e.recvs = h.srq
+	if e.recvs == nil {
+		e.recvs = newReceiveQueue(h, p.maxSize+grhSpace(p.typ), p.recvDepth)
+		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = uint32(p.recvDepth), 4
+	} else {
+		init.SRQ = e.recvs.srq
+	}
+	var err error
+	e.q, err = h.pd.CreateQP(init)
+	must(err)
+	if h.srq == nil {
+		e.recvs.q = e.q
+	}
+	w.byQPN[connID{h.index, e.q.Num()}] = e
+	w.ends = append(w.ends, e)
+	e.makeTarget()
+	return e
+}
+
+// makeTarget registers what the peer may read and write, under addresses of its
+// own.
+func (e *endpoint) makeTarget() {
+	off, ok := e.h.alloc(e.p.target, 8)
+	if !ok {
+		failf("no room for the target")
+	}
+	e.target = extent{off, e.p.target}
+	e.iova = e.w.rng.Uint64()>>1&^7 + uint64(memBase+off)&7
+	var err error
+	e.mr, err = e.h.pd.RegMR(e.h.mem, uint64(memBase+off), uint64(e.p.target), e.iova,
+		rxe.AccessLocalWrite|rxe.AccessRemoteRead|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic|
+			rxe.AccessMWBind|rxe.AccessFlushGlobal|rxe.AccessFlushPersist)
+	must(err)
+	if e.typ == rxe.QPRC {
+		e.window.mw, err = e.h.pd.AllocMW(rxe.MWType2)
+		must(err)
+	}
+}
+
+// remote is the address by which the peer's requests name byte off of the host's
+// memory, which lies in the target.
+func (e *endpoint) remote(off int) uint64 { return e.iova + uint64(off-e.target.off) }
+
+func (e *endpoint) connect(sqPSN, rqPSN wire.PSN) {
+	p := &e.p
+	ah := rxe.AHAttr{DGID: wire.GIDFromAddr(e.peer.h.addr), PortNum: 1, TrafficClass: 8, FlowLabel: p.flowLabel}
+	attr := rxe.QPAttr{
+		State: rxe.QPInit, PortNum: 1, QKey: qkey, AH: ah,
+		Access:  rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic | rxe.AccessFlushGlobal | rxe.AccessFlushPersist,
+		PathMTU: p.mtu, DestQPN: e.peer.q.Num(), SQPSN: sqPSN, RQPSN: rqPSN,
+		MaxRdAtomic: p.rdAtomic, MaxDestRdAtomic: p.rdAtomic,
+		MinRNRTimer: p.rnrTimer, Timeout: p.timeout, RetryCnt: 7, RNRRetry: 7,
+	}
+	mask := [3]rxe.QPAttrMask{
+		rxe.QPAttrState | rxe.QPAttrPKeyIndex | rxe.QPAttrPort,
+		rxe.QPAttrState,
+		rxe.QPAttrState | rxe.QPAttrSQPSN,
+	}
+	switch p.typ {
+	case rxe.QPUD:
+		mask[0] |= rxe.QPAttrQKey
+		var err error
+		e.ah, err = e.h.pd.CreateAH(ah)
+		must(err)
+	case rxe.QPRC:
+		mask[1] |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
+		mask[2] |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
+		fallthrough
+	default:
+		mask[0] |= rxe.QPAttrAccessFlags
+		mask[1] |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
+	}
+	for i, state := range [...]rxe.QPState{rxe.QPInit, rxe.QPRTR, rxe.QPRTS} {
+		attr.State = state
+		must(e.q.Modify(&attr, mask[i]))
+	}
+}
+
+// teardown takes every QP to ERR, sees its receives flushed, destroys everything
+// and compares memory.
+func (w *world) teardown() {
+	for _, e := range w.ends {
+		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
+		w.poll()
+		e.recvs.checkFlushed(e)
+		e.leftovers()
+		e.settleUnsure()
+	}
+	for _, h := range w.hosts {
+		if h.srq != nil {
+			h.srq.concede()
+		}
+	}
+	for _, e := range w.ends {
+		must(e.q.Destroy())
+		if e.ah != nil {
+			must(e.ah.Destroy())
+		}
+		if e.window.mw != nil {
+			must(e.window.mw.Dealloc())
+		}
+		must(e.mr.Dereg())
+	}
+	for _, h := range w.hosts {
+		h.destroy()
+		h.compare()
+	}
+}
+
+// leftovers are the ends that only unreliable or failed conversations may leave.
+func (e *endpoint) leftovers() {
+	if e.typ == rxe.QPRC && !e.failed {
+		for _, m := range e.expect {
+			failf("host %d QP %#x: a message of %d bytes that its sender saw complete was not received",
+				e.h.index, e.q.Num(), m.size)
+		}
+	}
+}
+
+func (h *host) destroy() {
+	must(h.mr.Dereg())
+	if h.srq != nil {
+		must(h.srq.srq.Destroy())
+	}
+	must(h.sendCQ.Destroy())
+	if h.recvCQ != h.sendCQ {
+		must(h.recvCQ.Destroy())
+	}
+	must(h.pd.Dealloc())
+	if c := h.dev.Objects(); c != (rxe.ObjectCounts{}) {
+		failf("host %d leaks objects: %+v", h.index, c)
+	}
+	must(h.dev.Close())
+}
+
+func (h *host) compare() {
+	if bytes.Equal(h.mem.Data, h.model) {
+		return
+	}
+	for i := range h.model {
+		if h.mem.Data[i] != h.model[i] {
+			where := "outside every target"
+			for _, e := range h.w.ends {
+				if e.h == h && (extent{i, 1}).overlaps(e.target) {
+					where = "in the target of a QP of type " + e.typ.String()
+				}
+			}
+			failf("host %d: memory differs from the model at offset %#x, %s: %#02x, want %#02x",
+				h.index, i, where, h.mem.Data[i], h.model[i])
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// params are all that a run is made from.
+type params struct {
+	seed      uint64
+	net       simnet.Config
+	v6        bool
+	oneCQ     bool
+	srq       bool
+	memory    int           // bytes of each host
+	thinkTime time.Duration // between postings, at most
+	recvDelay time.Duration // of receives, at most
+	pairs     []pairParams
+}
+
+// pairParams are those of two connected QPs.
+type pairParams struct {
+	typ       rxe.QPType
+	mtu       rxe.MTU
+	hosts     [2]int
+	ops       [2]int
+	psn       [2]wire.PSN
+	depth     int // of the send queues
+	recvDepth int
+	maxSize   int // bytes of a message
+	target    int // bytes
+	signalAll bool
+	signaled  int // percent
+	rdAtomic  uint8
+	rnrTimer  uint8
+	timeout   uint8
+	flowLabel uint32
+}
+
+func (p *params) lossy() bool { return p.net.Loss+p.net.Corrupt+p.net.Reorder > 0 }
+
+// maxRecv is the size of a receive buffer that any QP may take.
+func (p *params) maxRecv() int {
+	n := 0
+	for _, pp := range p.pairs {
+		n = max(n, pp.maxSize+grhSpace(pp.typ))
+	}
+	return n
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// drawParams makes a run up. big asks for messages of up to megabytes.
+func drawParams(seed uint64, big bool) params {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := params{
+		seed:      seed,
+		v6:        r.IntN(3) == 0,
+		oneCQ:     r.IntN(2) == 0,
+		srq:       r.IntN(4) == 0,
+		memory:    192 << 10,
+		thinkTime: pick(r, 0, 5*time.Microsecond, 100*time.Microsecond),
+		recvDelay: pick(r, 0, 10*time.Microsecond, time.Millisecond),
+	}
+	p.net = drawFaults(r)
+	p.net.Seed = seed
+	// packets bounds a message so that what is lost on the way leaves retries a
+	// chance: see TestSeeds on how many runs exceed them.
+	packets := 400
+	switch loss := p.net.Loss + p.net.Corrupt; {
+	case loss > 0.12:
+		packets = 12
+	case loss > 0.05:
+		packets = 40
+	}
+	if big {
+		p.memory = 12 << 20
+		packets *= 10
+	}
+	n := pick(r, 1, 1, 1, 2, 3)
+	for range n {
+		p.pairs = append(p.pairs, drawPair(r, packets, p.memory/(16*n)))
+	}
+	return p
+}
+
+// drawFaults draws none, some, or up to 20 percent of each.
+func drawFaults(r *rand.Rand) simnet.Config {
+	c := simnet.Config{
+		Latency:   pick(r, time.Microsecond, 5*time.Microsecond, 40*time.Microsecond),
+		ReorderBy: pick(r, 2*time.Microsecond, 20*time.Microsecond, 300*time.Microsecond),
+		PerByte:   pick[time.Duration](r, 0, 0, 1),
+		MaxBatch:  pick(r, 1, 4, 64),
+	}
+	level := pick(r, 0, 0.01, 0.03, 0.05, 0.1, 0.2)
+	for _, f := range [...]*float64{&c.Loss, &c.Duplicate, &c.Reorder, &c.Corrupt} {
+		if r.IntN(2) == 0 {
+			*f = r.Float64() * level
+		}
+	}
+	// Loss is what retries have to beat; corruption is loss by another name.
+	c.Corrupt = min(c.Corrupt, 0.22-c.Loss)
+	return c
+}
+
+func drawPair(r *rand.Rand, packets, maxBytes int) pairParams {
+	p := pairParams{
+		typ:       pick(r, rxe.QPRC, rxe.QPRC, rxe.QPRC, rxe.QPRC, rxe.QPUC, rxe.QPUD),
+		mtu:       pick[rxe.MTU](r, 256, 512, 1024, 2048, 4096),
+		hosts:     pick(r, [2]int{0, 1}, [2]int{0, 1}, [2]int{1, 0}, [2]int{0, 0}),
+		ops:       [2]int{1 + r.IntN(24), r.IntN(24)},
+		depth:     1 + r.IntN(16),
+		recvDepth: 1 + r.IntN(8),
+		signalAll: r.IntN(8) == 0,
+		signaled:  pick(r, 100, 60, 20),
+		rdAtomic:  pick[uint8](r, 1, 2, 4, 16),
+		rnrTimer:  uint8(1 + r.IntN(12)),
+		timeout:   uint8(8 + r.IntN(5)),
+		flowLabel: r.Uint32N(2) * r.Uint32N(1<<20),
+	}
+	for i := range p.psn {
+		p.psn[i] = wire.PSN(r.Uint32() & wire.PSNMask)
+		if r.IntN(2) == 0 {
+			p.psn[i] = wire.PSN(0).Sub(r.Uint32N(64))
+		}
+	}
+	p.maxSize = min(packets*int(p.mtu), maxBytes)
+	if p.typ == rxe.QPUD {
+		p.maxSize = min(p.maxSize, int(p.mtu))
+	}
+	p.target = max(2*p.maxSize, 256)
+	if p.recvDepth*p.maxSize > 4*maxBytes {
+		p.recvDepth = 4 * maxBytes / p.maxSize
+	}
+	return p
+}

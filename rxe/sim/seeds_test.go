@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// runSeed makes one run and returns what went wrong. big runs move megabytes.
+func runParams(p params) (stats runStats, sum uint64, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.error
+		default:
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	w := newWorld(p)
+	w.run()
+	return w.stats, w.checksum(), w.trace.err
+}
+
+func seedCount(t testing.TB) int {
+	s := os.Getenv("GORXE_SEEDS")
+	if s == "" {
+		if raceEnabled {
+			return 300
+		}
+		return 2000
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("GORXE_SEEDS=%q is not a number of seeds", s)
+	}
+	return n
+}
+
+func seedFirst(t testing.TB) uint64 {
+	s := os.Getenv("GORXE_SEED_FIRST")
+	if s == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("GORXE_SEED_FIRST=%q is not a seed", s)
+	}
+	return n
+}
+
+// isBig says which seeds are run with megabytes.
+func isBig(seed uint64) bool { return seed%211 == 0 }
+
+// TestSeeds runs random traffic under random faults, GORXE_SEEDS runs from seed
+// GORXE_SEED_FIRST on. Every 50th is run twice, and must be the same bit for
+// bit.
+func TestSeeds(t *testing.T) {
+	n, first := seedCount(t), seedFirst(t)
+	var total runStats
+	var errs []error
+	exceeded := 0
+	progress := time.Now()
+	for i := range n {
+		seed := first + uint64(i)
+		p := drawParams(seed, isBig(seed))
+		stats, sum, err := runParams(p)
+		if err == nil && seed%50 == 0 {
+			if _, again, _ := runParams(p); again != sum {
+				err = fmt.Errorf("second run differs: checksum %x, then %x", sum, again)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("seed %d: %w", seed, err))
+			if len(errs) >= 20 {
+				break
+			}
+		}
+		total.add(stats)
+		if stats.retryExceeded > 0 {
+			exceeded++
+		}
+		if time.Since(progress) > 10*time.Second {
+			progress = time.Now()
+			fmt.Printf("sim: %d of %d seeds, %d failed\n", i+1, n, len(errs))
+		}
+	}
+	t.Logf("%d seeds: %+v; %d with retries exceeded", n, total, exceeded)
+	if exceeded*50 > n+50 {
+		t.Errorf("%d of %d runs ended in RETRY_EXC: the faults are too hard to prove anything", exceeded, n)
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Errorf("%v\nto repeat one: GORXE_SEED_FIRST=<seed> GORXE_SEEDS=1 go test ./rxe/sim -run TestSeeds", err)
+	}
+}

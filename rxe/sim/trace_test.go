@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// traceChecker holds what goes over the network to rules that every RC
+// conversation obeys (after the checkers of Lumina, SIGCOMM 2023):
+//
+//   - a request's PSN is at most one past the highest sent before;
+//   - a responder never acknowledges what was not delivered to it, and its
+//     acknowledgements never go back;
+//   - it sends one sequence NAK per gap, with the first missing PSN.
+type traceChecker struct {
+	w     *world
+	flows map[flowID]*flow
+	err   error
+}
+
+// flowID names the requests to one QP.
+type flowID struct {
+	dst netip.Addr
+	qpn wire.QPN
+}
+
+// flow is what is known of the requests of one QP to its peer.
+type flow struct {
+	from      *endpoint
+	next      wire.PSN // the first PSN never sent
+	mtu       uint32
+	delivered wire.PSN // the first PSN not delivered in order
+	acked     wire.PSN // the highest PSN acknowledged, plus one
+	naked     bool     // a sequence NAK is out for delivered
+}
+
+func newTraceChecker(w *world) *traceChecker {
+	return &traceChecker{w: w, flows: make(map[flowID]*flow)}
+}
+
+// conversation announces the requests of e.
+func (t *traceChecker) conversation(e *endpoint, psn wire.PSN) {
+	id := flowID{e.peer.h.addr, e.peer.q.Num()}
+	t.flows[id] = &flow{from: e, next: psn, delivered: psn, acked: psn, mtu: uint32(e.p.mtu)}
+}
+
+func (t *traceChecker) observe(p *simnet.Packet, fate simnet.Fate) {
+	if t.err != nil || len(p.Data) < wire.BTHLen+wire.ICRCLen {
+		return
+	}
+	if fate == simnet.Discarded || fate == simnet.Duplicated {
+		return
+	}
+	pkt, err := wire.Parse(p.Data[:len(p.Data)-wire.ICRCLen])
+	if err != nil {
+		t.fail(p, "does not parse: %v", err)
+		return
+	}
+	if pkt.Info().Service != wire.ServiceRC {
+		return
+	}
+	switch sent := fate != simnet.Delivered; {
+	case pkt.Info().Has(wire.OpRequest):
+		f := t.flows[flowID{p.Route.Dst, pkt.DestQP()}]
+		if f == nil {
+			return // of a QP that is gone
+		}
+		if sent {
+			t.request(p, pkt, f)
+		} else {
+			f.deliver(pkt)
+		}
+	case sent && pkt.Info().Has(wire.HasAETH):
+		t.response(p, pkt)
+	}
+}
+
+// span is how many PSNs a request takes.
+func (f *flow) span(pkt wire.Packet) uint32 {
+	if !pkt.Info().Has(wire.OpRead) {
+		return 1
+	}
+	return max(1, (pkt.DMALen()+f.mtu-1)/f.mtu)
+}
+
+func (t *traceChecker) request(p *simnet.Packet, pkt wire.Packet, f *flow) {
+	psn := pkt.PSN()
+	if f.next.Less(psn) {
+		t.fail(p, "PSN %#x skips %#x", psn, f.next)
+	}
+	if end := psn.Add(f.span(pkt)); f.next.Less(end) {
+		f.next = end
+	}
+}
+
+// deliver moves the expected PSN on as a responder does that has receives.
+func (f *flow) deliver(pkt wire.Packet) {
+	if pkt.PSN() == f.delivered {
+		f.delivered = f.delivered.Add(f.span(pkt))
+		f.naked = false
+	}
+}
+
+// response checks what the responder of the opposite flow sends.
+func (t *traceChecker) response(p *simnet.Packet, pkt wire.Packet) {
+	// The response is addressed to the requester: find the flow it sends.
+	var f *flow
+	for _, e := range t.w.ends {
+		if e.h.addr == p.Route.Dst && e.q.Num() == pkt.DestQP() {
+			f = t.flows[flowID{e.peer.h.addr, e.peer.q.Num()}]
+		}
+	}
+	if f == nil {
+		return
+	}
+	psn, s := pkt.PSN(), pkt.Syndrome()
+	switch {
+	case s.IsACK():
+		if f.delivered.Less(psn.Next()) && pkt.Opcode() == wire.RCAck {
+			t.fail(p, "acknowledges PSN %#x, delivered in order is only up to %#x", psn, f.delivered.Sub(1))
+		}
+		if pkt.Opcode() != wire.RCAck {
+			return
+		}
+		if psn.Next().Less(f.acked) {
+			t.fail(p, "acknowledges PSN %#x after %#x", psn, f.acked.Sub(1))
+		}
+		f.acked = psn.Next()
+	case s.IsNAK() && s.NAKCode() == wire.NAKPSNSequence:
+		if f.delivered.Less(psn) {
+			t.fail(p, "NAKs PSN %#x, the first missing is %#x", psn, f.delivered)
+		}
+	}
+}
+
+func (t *traceChecker) fail(p *simnet.Packet, format string, args ...any) {
+	pkt, _ := wire.Parse(p.Data[:len(p.Data)-wire.ICRCLen])
+	op := wire.Opcode(p.Data[0])
+	t.err = fmt.Errorf("trace at %v: %v from %v to %v PSN %#x: %s", t.w.net.Now(), op,
+		p.Route.Src, p.Route.Dst, pkt.PSN(), fmt.Sprintf(format, args...))
+}

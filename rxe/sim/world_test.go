@@ -1,0 +1,297 @@
+package sim
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// failure is how a check deep inside a run gives up on it.
+type failure struct{ error }
+
+func failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+func must(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// world is one run: two hosts, their network and what happens in it.
+type world struct {
+	p     params
+	rng   *rand.Rand
+	net   *simnet.Network
+	hosts [2]*host
+	ends  []*endpoint
+	byQPN map[connID]*endpoint
+	trace *traceChecker
+	sum   uint32 // of every completion and its time
+	wcs   [16]rxe.WC
+	stats runStats
+}
+
+type connID struct {
+	host int
+	qpn  wire.QPN
+}
+
+// runStats is what a run has to report.
+type runStats struct {
+	completed, received, bytes int
+	flushed, retryExceeded     int
+	packets                    uint64
+}
+
+func (s *runStats) add(o runStats) {
+	s.completed += o.completed
+	s.received += o.received
+	s.bytes += o.bytes
+	s.flushed += o.flushed
+	s.retryExceeded += o.retryExceeded
+	s.packets += o.packets
+}
+
+// host is one device with one address space, half of it the model of the other.
+type host struct {
+	w      *world
+	index  int
+	addr   netip.Addr
+	port   *simnet.Port
+	dev    *rxe.Device
+	pd     *rxe.PD
+	mem    *simnet.Memory
+	model  []byte // what mem must hold
+	used   int    // of mem, handed out by alloc
+	mr     *rxe.MR
+	sendCQ *rxe.CQ
+	recvCQ *rxe.CQ
+	srq    *receiveQueue // nil: every QP has its own
+	// lax: partial messages of failed or unreliable peers may lie in receive
+	// buffers.
+	lax bool
+}
+
+const memBase = 0x7f00_0000_1000
+
+// template is what memory holds at first: every byte a guard for its
+// neighbours.
+var template = func() []byte {
+	b := make([]byte, 16<<20)
+	fillPattern(b, 0x9e3779b97f4a7c15)
+	return b
+}()
+
+func fillPattern(b []byte, x uint64) {
+	for i := 0; i < len(b); i += 8 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		for j := i; j < min(i+8, len(b)); j++ {
+			b[j] = byte(x >> (8 * (j - i)))
+		}
+	}
+}
+
+// arenas are kept between runs; runs of one process are sequential.
+var arenas [4][]byte
+
+func arena(i, size int) []byte {
+	if cap(arenas[i]) < size {
+		arenas[i] = make([]byte, size)
+	}
+	b := arenas[i][:size]
+	copy(b, template[:size])
+	return b
+}
+
+func newWorld(p params) *world {
+	w := &world{
+		p:     p,
+		rng:   rand.New(rand.NewPCG(p.seed, 1)),
+		net:   simnet.New(p.net),
+		byQPN: make(map[connID]*endpoint),
+	}
+	w.trace = newTraceChecker(w)
+	w.net.Observe = w.trace.observe
+	addrs := [2]string{"192.0.2.1", "192.0.2.2"}
+	if p.v6 {
+		addrs = [2]string{"2001:db8::1", "2001:db8::2"}
+	}
+	for i := range w.hosts {
+		w.hosts[i] = w.newHost(i, netip.MustParseAddr(addrs[i]))
+	}
+	for _, pp := range p.pairs {
+		w.newPair(pp)
+	}
+	return w
+}
+
+func (w *world) newHost(i int, addr netip.Addr) *host {
+	h := &host{w: w, index: i, addr: addr, port: w.net.NewPort(addr)}
+	h.mem = &simnet.Memory{Base: memBase, Data: arena(2*i, w.p.memory)}
+	h.model = arena(2*i+1, w.p.memory)
+	var seed [32]byte
+	seed[0], seed[1] = byte(i), 1
+	for j := range 8 {
+		seed[8+j] = byte(w.p.seed >> (8 * j))
+	}
+	var err error
+	h.dev, err = rxe.New(rxe.Config{
+		Name: fmt.Sprint("sim", i), GUID: uint64(i + 1),
+		Link: h.port, Clock: h.port, Seed: seed, OnEvent: h.event,
+	})
+	must(err)
+	h.port.Attach(h.dev)
+	must(h.dev.SetGIDs([]wire.GID{wire.GIDFromAddr(addr)}))
+	must(h.dev.SetPort(rxe.PortActive, 4096))
+	h.pd, err = h.dev.AllocPD()
+	must(err)
+	h.mr, err = h.pd.RegMR(h.mem, memBase, uint64(len(h.mem.Data)), memBase, rxe.AccessLocalWrite)
+	must(err)
+	h.sendCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 8192})
+	must(err)
+	h.recvCQ = h.sendCQ
+	if !w.p.oneCQ {
+		h.recvCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 8192})
+		must(err)
+	}
+	if w.p.srq {
+		h.srq = newReceiveQueue(h, w.p.maxRecv(), 4)
+		h.srq.srq, err = h.pd.CreateSRQ(rxe.SRQInit{MaxWR: uint32(h.srq.depth), MaxSGE: 4})
+		must(err)
+		for _, pp := range w.p.pairs {
+			h.lax = h.lax || pp.typ != rxe.QPRC
+		}
+	}
+	return h
+}
+
+func (h *host) event(e rxe.Event) {
+	switch e.Type {
+	case rxe.EventCQErr, rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr, rxe.EventSRQErr:
+		failf("host %d: asynchronous event %d", h.index, e.Type)
+	default:
+	}
+}
+
+// alloc hands out n bytes of the host's memory, at least a guard byte apart and
+// at any alignment but the one asked for; false when there is no room.
+func (h *host) alloc(n, align int) (off int, ok bool) {
+	off = h.used + 1 + h.w.rng.IntN(16)
+	off = (off + align - 1) / align * align
+	if off+n+16 > len(h.model) {
+		return 0, false
+	}
+	h.used = off + n
+	return off, true
+}
+
+// fill writes fresh bytes to the host's memory and its model.
+func (h *host) fill(off, n int) []byte {
+	fillPattern(h.model[off:off+n], h.w.rng.Uint64()|1)
+	copy(h.mem.Data[off:off+n], h.model[off:])
+	return h.model[off : off+n : off+n]
+}
+
+// concede accepts what lies in a range: nothing says what it must be.
+func (h *host) concede(off, n int) { copy(h.model[off:off+n], h.mem.Data[off:]) }
+
+// note adds a completion to the run's checksum.
+func (w *world) note(h *host, wc *rxe.WC) {
+	s := fmt.Appendf(nil, "%d %d %+v", h.index, w.net.Now(), *wc)
+	w.sum = crc32.Update(w.sum, crc32.IEEETable, s)
+}
+
+// poll takes every completion there is: receives first, since whoever sees a
+// send complete may count on the message having been received.
+func (w *world) poll() {
+	for _, h := range w.hosts {
+		w.pollCQ(h, h.recvCQ)
+	}
+	for _, h := range w.hosts {
+		if h.sendCQ != h.recvCQ {
+			w.pollCQ(h, h.sendCQ)
+		}
+	}
+}
+
+func (w *world) pollCQ(h *host, cq *rxe.CQ) {
+	for {
+		n, err := cq.Poll(w.wcs[:])
+		must(err)
+		for i := range w.wcs[:n] {
+			wc := &w.wcs[i]
+			w.note(h, wc)
+			e := w.byQPN[connID{h.index, wc.QPN}]
+			if e == nil {
+				failf("completion for unknown QP: %+v", *wc)
+			}
+			if wc.ID&recvID != 0 {
+				e.recvDone(wc)
+			} else {
+				e.sendDone(wc)
+			}
+		}
+		if n < len(w.wcs) {
+			return
+		}
+	}
+}
+
+// virtualLimit is when a run counts as stalled: far beyond what retries take.
+const virtualLimit = rxe.Time(5 * time.Minute)
+
+// run drives the traffic to its end and checks everything that is left to
+// check.
+func (w *world) run() {
+	for _, e := range w.ends {
+		e.start()
+	}
+	finished := w.net.Run(virtualLimit, func() bool {
+		w.poll()
+		return w.idle()
+	})
+	if !finished {
+		w.stalled()
+	}
+	w.net.Drain(w.net.Now() + rxe.Time(20*time.Millisecond))
+	w.poll()
+	if !w.idle() {
+		failf("work left after the network had drained")
+	}
+	w.teardown()
+	w.stats.packets = w.net.Stats[simnet.Delivered]
+}
+
+func (w *world) idle() bool {
+	for _, e := range w.ends {
+		if e.todo > 0 && !e.failed || len(e.flight) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) stalled() {
+	for _, e := range w.ends {
+		if len(e.flight) > 0 || e.todo > 0 {
+			attr, _, _ := e.q.Query()
+			first := "nothing posted"
+			if len(e.flight) > 0 {
+				first = fmt.Sprintf("%d in flight, oldest %v of %d bytes", len(e.flight), e.flight[0].wr.Op, e.flight[0].size)
+			}
+			failf("stalled at %v: host %d QP %#x %v state %v, %d to do, %s", time.Duration(w.net.Now()),
+				e.h.index, e.q.Num(), e.typ, attr.State, e.todo, first)
+		}
+	}
+}
+
+// checksum identifies the run: two runs of one seed must have the same.
+func (w *world) checksum() uint64 { return uint64(w.net.Trace())<<32 | uint64(w.sum) }
