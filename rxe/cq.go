@@ -20,6 +20,7 @@ type CQ struct {
 
 	mu     sync.Mutex // a leaf lock
 	ring   CQRing     // nil: wcs
+	handed WC         // to ring
 	wcs    []WC       // circular
 	head   int        // the oldest
 	count  int
@@ -207,7 +208,8 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 
 func (c *CQ) put(wc *WC) bool {
 	if c.ring != nil {
-		return c.ring.Push(wc)
+		c.handed = *wc // the caller's would escape to the heap
+		return c.ring.Push(&c.handed)
 	}
 	if c.count == len(c.wcs) {
 		return false
