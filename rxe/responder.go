@@ -32,6 +32,7 @@ type responder struct {
 	pace    pacing
 
 	grh [wire.GRHLen]byte // of the datagram being received
+	wc  WC                // the completion being made
 }
 
 // receiving is the receive work request at the head of the queue, once it was
@@ -168,19 +169,20 @@ func (r *responder) reliable(q *QP, p wire.Packet, o *outbox) {
 // gap answers a request beyond the expected one: one NAK that names the PSN
 // missed, and silence until that arrives (IBA 9.7.5.1.3; C9-105).
 func (r *responder) gap(q *QP, o *outbox) {
-	q.dev.counters.OutOfSeqRequest.Add(1)
 	q.stats.OutOfSequence.Add(1)
 	if r.quiet {
+		q.dev.counters.OutOfSeqDrop.Add(1)
 		return
 	}
 	if !r.settle(q, o) {
 		return
 	}
+	q.dev.counters.OutOfSeqRequest.Add(1)
 	r.quiet = true
 	r.ack = acking{} // implied
 	q.stats.SeqNAKsSent.Add(1)
 	r.respond(q, response{
-		kind: respondNAK, psn: r.psn, msn: r.msn,
+		kind: respondAck, psn: r.psn, msn: r.msn,
 		syndrome: wire.SyndromeNAK(wire.NAKPSNSequence),
 	})
 }

@@ -80,7 +80,7 @@ func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 	q.dev.counters.SendRNRErr.Add(1)
 	q.stats.RNRNAKsSent.Add(1)
 	r.respond(q, response{
-		kind: respondNAK, psn: psn, msn: msn,
+		kind: respondAck, psn: psn, msn: msn,
 		syndrome: wire.SyndromeRNR(q.attr.MinRNRTimer),
 	})
 }
@@ -92,7 +92,7 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 	r.ack = acking{}
 	r.queue = r.queue[:0]
 	if rule.tell && q.typ == QPRC {
-		n := response{kind: respondNAK, psn: psn, msn: msn, syndrome: rule.answer}
+		n := response{kind: respondAck, psn: psn, msn: msn, syndrome: rule.answer}
 		n.emit(q, o)
 	}
 	if r.recv.held && rule.status != WCSuccess {

@@ -18,8 +18,7 @@ func (r *responder) execSend(q *QP, p wire.Packet, o *outbox) fault {
 		return f
 	}
 	if info.Has(wire.OpEnd) {
-		wc := WC{Opcode: WCRecv, ByteLen: uint32(r.recv.bytes)}
-		if f := r.complete(q, p, &wc, o); f != faultNone {
+		if f := r.complete(q, p, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
 			return f
 		}
 	}
@@ -95,8 +94,7 @@ func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
 	w.va += uint64(n)
 	w.left -= n
 	if info.Has(wire.OpImm) {
-		wc := WC{Opcode: WCRecvImm, ByteLen: w.total}
-		if f := r.complete(q, p, &wc, o); f != faultNone {
+		if f := r.complete(q, p, WCRecvImm, w.total, o); f != faultNone {
 			return f
 		}
 	}
@@ -137,10 +135,6 @@ func (r *responder) settle(q *QP, o *outbox) bool {
 	if d.kind == wire.OpWrite {
 		f = faultRemoteAccess
 	}
-	if q.typ == QPUC && d.kind == wire.OpWrite {
-		r.abandon()
-		return true
-	}
 	if r.drain(q, o) {
 		r.terminate(q, f, d.psn, d.msn, o)
 	}
@@ -149,11 +143,14 @@ func (r *responder) settle(q *QP, o *outbox) bool {
 
 // complete finishes the receive work request in hand: the data is in memory,
 // the key invalidated, then the completion.
-func (r *responder) complete(q *QP, p wire.Packet, wc *WC, o *outbox) fault {
+func (r *responder) complete(q *QP, p wire.Packet, op WCOpcode, n uint32, o *outbox) fault {
 	if !r.settle(q, o) {
 		return faultRecvAccess
 	}
-	info := p.Info()
+	// rdma_rxe sets the GRH flag on connected QPs as well.
+	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, Flags: WCGRH, ByteLen: n,
+		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
+	wc, info := &r.wc, p.Info()
 	if info.Has(wire.OpInv) {
 		if q.remoteInvalidate(p.InvRKey()) != keyOK {
 			return faultInvalidate
@@ -165,10 +162,6 @@ func (r *responder) complete(q *QP, p wire.Packet, wc *WC, o *outbox) fault {
 		wc.Imm = p.Imm()
 		wc.Flags |= WCWithImm
 	}
-	wc.ID, wc.QPN, wc.PKeyIndex = r.recv.wqe.ID, q.qpn, q.attr.PKeyIndex
-	// rdma_rxe sets the GRH flag on connected QPs as well.
-	wc.Flags |= WCGRH
-	wc.SrcQP = q.attr.DestQPN
 	if q.typ == QPUD {
 		wc.SrcQP = p.SrcQP()
 	}
@@ -194,6 +187,10 @@ func (r *responder) execAtomic(q *QP, p wire.Packet, o *outbox) fault {
 	g, why := q.remoteAccess(p.RKey(), p.VA(), size, AccessRemoteAtomic)
 	if why != keyOK {
 		return faultRemoteAccess
+	}
+	if g.va%size != 0 {
+		g.release()
+		return faultMisaligned
 	}
 	var old uint64
 	var err error
@@ -225,6 +222,10 @@ func (r *responder) execAtomicWrite(q *QP, p wire.Packet, o *outbox) fault {
 	g, why := q.remoteAccess(p.RKey(), p.VA(), size, AccessRemoteWrite)
 	if why != keyOK {
 		return faultRemoteAccess
+	}
+	if g.va%size != 0 {
+		g.release()
+		return faultMisaligned
 	}
 	// The payload is bytes, as a WRITE's: memory gets them in this order.
 	err := g.mem.Store(g.va, hostWord(data))

@@ -38,13 +38,13 @@ const (
 	respondRead   responseKind = iota // READ responses
 	respondAtomic                     // ATOMIC ACKNOWLEDGE
 	respondEmpty                      // a READ response without data: ATOMIC WRITE, FLUSH
-	respondNAK                        // ACKNOWLEDGE with a syndrome
+	respondAck                        // ACKNOWLEDGE: the NAKs, and ACKs that are due
 )
 
 // response is what one request gets back.
 type response struct {
 	kind     responseKind
-	syndrome wire.Syndrome // respondNAK
+	syndrome wire.Syndrome // of respondAck
 	replay   bool          // a READ that was asked for again
 	began    bool          // READ: the FIRST is on its way
 	psn      wire.PSN      // of the next packet
@@ -233,7 +233,7 @@ func (r *responder) replay(q *QP, p wire.Packet) {
 // waiting returns the place in the queue of the response that begins at psn.
 func (r *responder) waiting(first wire.PSN) int {
 	for i := range r.queue {
-		if a := &r.queue[i]; a.kind != respondNAK && a.psn == first && !a.began {
+		if a := &r.queue[i]; a.kind != respondAck && a.psn == first && !a.began {
 			return i
 		}
 	}
@@ -305,7 +305,7 @@ func (r *responder) respond(q *QP, a response) {
 
 // cancelNAK takes back a NAK that is not sent: what it asks for has come.
 func (r *responder) cancelNAK() {
-	if n := len(r.queue); n > 0 && r.queue[n-1].kind == respondNAK {
+	if n := len(r.queue); n > 0 && r.queue[n-1].kind == respondAck {
 		r.queue = r.queue[:n-1]
 	}
 }
@@ -386,7 +386,7 @@ func (r *responder) emitACK(q *QP, o *outbox) {
 		psn = r.ack.psn
 	}
 	r.ack = acking{}
-	a := response{kind: respondNAK, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
+	a := response{kind: respondAck, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
 	a.emit(q, o)
 }
 
@@ -398,7 +398,7 @@ func (a *response) emit(q *QP, o *outbox) {
 		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, a.orig
 	case respondEmpty:
 		h.Opcode = wire.RCReadResponseOnly
-	case respondNAK:
+	case respondAck:
 		h.Syndrome = a.syndrome
 	}
 	h.Put(o.packet(q.route, h.Len()))

@@ -86,8 +86,7 @@ func (r *responder) receiveDatagram(q *QP, p wire.Packet, dg *wire.Datagram, o *
 	if f := r.scatter(q, data, o); f != faultNone {
 		return f
 	}
-	wc := WC{Opcode: WCRecv, ByteLen: uint32(total)}
-	return r.complete(q, p, &wc, o)
+	return r.complete(q, p, WCRecv, uint32(total), o)
 }
 
 const udpHeaderLen = 8
