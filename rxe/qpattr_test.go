@@ -1,0 +1,195 @@
+package rxe
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+var (
+	objTypes  = []QPType{QPRC, QPUC, QPUD}
+	objStates = []QPState{QPReset, QPInit, QPRTR, QPRTS, QPSQD, QPSQE, QPErr}
+)
+
+// specTransitions is IBA table 11.2.5.2 once more, in the words of the
+// attributes and per service, so that a slip in lifeCycle's shared masks shows.
+// Each line is "from to: required; optional"; no line, no transition.
+var specTransitions = map[QPType]string{
+	QPRC: `
+RESET RESET: ;
+RESET INIT: pkey_index port_num qp_access_flags;
+INIT RESET: ;
+INIT ERR: ;
+INIT INIT: ; pkey_index port_num qp_access_flags
+INIT RTR: ah_attr path_mtu dest_qp_num rq_psn max_dest_rd_atomic min_rnr_timer; alt_ah_attr qp_access_flags pkey_index
+RTR RESET: ;
+RTR ERR: ;
+RTR RTS: sq_psn timeout retry_cnt rnr_retry max_rd_atomic; cur_qp_state alt_ah_attr qp_access_flags min_rnr_timer path_mig_state
+RTS RESET: ;
+RTS ERR: ;
+RTS RTS: ; cur_qp_state alt_ah_attr qp_access_flags min_rnr_timer path_mig_state
+RTS SQD: ; en_sqd_async_notify
+SQD RESET: ;
+SQD ERR: ;
+SQD RTS: ; cur_qp_state alt_ah_attr qp_access_flags min_rnr_timer path_mig_state
+SQD SQD: ; port_num ah_attr timeout retry_cnt rnr_retry max_rd_atomic max_dest_rd_atomic alt_ah_attr qp_access_flags pkey_index min_rnr_timer path_mig_state
+ERR RESET: ;
+ERR ERR: ;`,
+	QPUC: `
+RESET RESET: ;
+RESET INIT: pkey_index port_num qp_access_flags;
+INIT RESET: ;
+INIT ERR: ;
+INIT INIT: ; pkey_index port_num qp_access_flags
+INIT RTR: ah_attr path_mtu dest_qp_num rq_psn; alt_ah_attr qp_access_flags pkey_index
+RTR RESET: ;
+RTR ERR: ;
+RTR RTS: sq_psn; cur_qp_state alt_ah_attr qp_access_flags path_mig_state
+RTS RESET: ;
+RTS ERR: ;
+RTS RTS: ; cur_qp_state alt_ah_attr qp_access_flags path_mig_state
+RTS SQD: ; en_sqd_async_notify
+SQD RESET: ;
+SQD ERR: ;
+SQD RTS: ; cur_qp_state alt_ah_attr qp_access_flags path_mig_state
+SQD SQD: ; ah_attr alt_ah_attr qp_access_flags pkey_index path_mig_state
+SQE RESET: ;
+SQE ERR: ;
+SQE RTS: ; cur_qp_state qp_access_flags
+ERR RESET: ;
+ERR ERR: ;`,
+	QPUD: `
+RESET RESET: ;
+RESET INIT: pkey_index port_num qkey;
+INIT RESET: ;
+INIT ERR: ;
+INIT INIT: ; pkey_index port_num qkey
+INIT RTR: ; pkey_index qkey
+RTR RESET: ;
+RTR ERR: ;
+RTR RTS: sq_psn; cur_qp_state qkey
+RTS RESET: ;
+RTS ERR: ;
+RTS RTS: ; cur_qp_state qkey
+RTS SQD: ; en_sqd_async_notify
+SQD RESET: ;
+SQD ERR: ;
+SQD RTS: ; cur_qp_state qkey
+SQD SQD: ; pkey_index qkey
+SQE RESET: ;
+SQE ERR: ;
+SQE RTS: ; cur_qp_state qkey
+ERR RESET: ;
+ERR ERR: ;`,
+}
+
+func specOf(t *testing.T, typ QPType) map[transition]attrSet {
+	t.Helper()
+	states := make(map[string]QPState)
+	for _, s := range objStates {
+		states[s.String()] = s
+	}
+	mask := func(names string) (m QPAttrMask) {
+		for _, n := range strings.Fields(names) {
+			before := m
+			for _, a := range attrNames {
+				if a.name == n {
+					m |= a.bit
+				}
+			}
+			if m == before {
+				t.Fatalf("no attribute %q", n)
+			}
+		}
+		return m
+	}
+	spec := make(map[transition]attrSet)
+	for line := range strings.Lines(strings.TrimSpace(specTransitions[typ])) {
+		head, attrs, _ := strings.Cut(line, ":")
+		required, optional, _ := strings.Cut(attrs, ";")
+		from, to, _ := strings.Cut(head, " ")
+		spec[transition{states[from], states[to]}] = attrSet{mask(required), mask(optional)}
+	}
+	return spec
+}
+
+func TestLifeCycleTable(t *testing.T) {
+	for _, typ := range objTypes {
+		spec := specOf(t, typ)
+		for _, from := range objStates {
+			for _, to := range objStates {
+				want, wantOK := spec[transition{from, to}]
+				got, ok := attrsFor(typ, from, to)
+				if ok != wantOK || (ok && got != want) {
+					t.Errorf("%v %v to %v: %+v, %v; want %+v, %v", typ, from, to, got, ok, want, wantOK)
+				}
+			}
+		}
+	}
+	if _, ok := attrsFor(9, QPReset, QPInit); ok {
+		t.Error("a transition of an unknown type")
+	}
+}
+
+// TestTransitions takes a QP of each type, in each state, to each state: with
+// what is required, with each required attribute missing, and with each
+// foreign one added. A refusal must name the attribute and change nothing.
+func TestTransitions(t *testing.T) {
+	d := newObjDev(t)
+	pd := d.pd()
+	for _, typ := range objTypes {
+		for _, from := range objStates {
+			if typ == QPRC && from == QPSQE {
+				continue
+			}
+			for _, to := range objStates {
+				q := d.qp(pd, typ)
+				d.reach(q, from)
+				d.tryTransition(q, from, to)
+				d.must(q.Destroy())
+			}
+		}
+	}
+}
+
+func (o *objDev) tryTransition(q *QP, from, to QPState) {
+	o.t.Helper()
+	set, ok := attrsFor(q.typ, from, to)
+	if !ok {
+		o.refused(q, to, QPAttrState, "qp_state")
+		return
+	}
+	for _, a := range attrNames {
+		switch {
+		case a.bit == QPAttrState:
+		case set.required&a.bit != 0:
+			o.refused(q, to, QPAttrState|set.required&^a.bit, a.name)
+		case set.optional&a.bit == 0 && a.bit != QPAttrCurState:
+			o.refused(q, to, QPAttrState|set.required|a.bit, a.name)
+		}
+	}
+	a := objAttr()
+	a.State, a.CurState = to, from
+	supported := ^(QPAttrAltPath | QPAttrPathMigState)
+	if err := q.Modify(&a, QPAttrState|set.required|set.optional&supported); err != nil {
+		o.t.Errorf("%v %v to %v with all optional attributes: %v", q.typ, from, to, err)
+	}
+	if q.State() != to {
+		o.t.Errorf("%v %v to %v: now %v", q.typ, from, to, q.State())
+	}
+}
+
+func (o *objDev) refused(q *QP, to QPState, mask QPAttrMask, arg string) {
+	o.t.Helper()
+	before, _, _ := q.Query()
+	a := objAttr()
+	a.State, a.CurState = to, before.State
+	err := q.Modify(&a, mask)
+	var op *OpError
+	if !errors.Is(err, ErrInvalid) || !errors.As(err, &op) || op.Arg != arg {
+		o.t.Errorf("%v %v to %v mask %x: %v, want one that names %s", q.typ, before.State, to, mask, err, arg)
+	}
+	if after, _, _ := q.Query(); after != before {
+		o.t.Errorf("%v %v to %v: refusal changed %+v to %+v", q.typ, before.State, to, before, after)
+	}
+}
