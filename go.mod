@@ -11,4 +11,5 @@ require (
 require (
 	github.com/google/gopacket v1.1.19 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
+	golang.org/x/net v0.0.0-20190620200207-3b0461eec859 // indirect
 )

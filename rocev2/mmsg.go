@@ -1,0 +1,139 @@
+package rocev2
+
+// All of the package's unsafe code: sendmmsg, recvmmsg, and the socket
+// addresses and control messages that they take. x/sys/unix has neither call.
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mmsghdr is struct mmsghdr of recvmmsg(2).
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32
+}
+
+// sockaddr holds either kind of socket address.
+type sockaddr = unix.RawSockaddrInet6
+
+const (
+	cmsgAlign = strconv.IntSize / 8
+	// cmsgSpace is the room of one control message of up to 8 bytes of data.
+	cmsgSpace = unix.SizeofCmsghdr + 8
+)
+
+// cmsgLen is the length field of the control message at b[0].
+func cmsgLen(b []byte) uint64 {
+	if strconv.IntSize == 64 {
+		return binary.NativeEndian.Uint64(b)
+	}
+	return uint64(binary.NativeEndian.Uint32(b))
+}
+
+// appendCmsg appends one control message to b, padded to cmsgSpace.
+func appendCmsg(b []byte, level, kind int32, value uint32, size int) []byte {
+	at := len(b)
+	b = b[:at+cmsgSpace]
+	clear(b[at:])
+	length := unix.SizeofCmsghdr + size
+	if strconv.IntSize == 64 {
+		binary.NativeEndian.PutUint64(b[at:], uint64(length))
+	} else {
+		binary.NativeEndian.PutUint32(b[at:], uint32(length))
+	}
+	head := b[at+unix.SizeofCmsghdr-8:]
+	binary.NativeEndian.PutUint32(head, uint32(level))
+	binary.NativeEndian.PutUint32(head[4:], uint32(kind))
+	if size == 2 {
+		binary.NativeEndian.PutUint16(head[8:], uint16(value))
+	} else {
+		binary.NativeEndian.PutUint32(head[8:], value)
+	}
+	return b
+}
+
+// putSockaddr writes the address that sendmsg takes and returns its length.
+// flowLabel is sent only if the socket has IPV6_FLOWINFO_SEND.
+func putSockaddr(sa *sockaddr, addr netip.Addr, port uint16, flowLabel, scope uint32) uint32 {
+	if addr.Is4() {
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(sa))
+		in.Family = unix.AF_INET
+		in.Addr = addr.As4()
+		putPort(&in.Port, port)
+		return unix.SizeofSockaddrInet4
+	}
+	sa.Family = unix.AF_INET6
+	sa.Addr = addr.As16()
+	putPort(&sa.Port, port)
+	binary.BigEndian.PutUint32((*[4]byte)(unsafe.Pointer(&sa.Flowinfo))[:], flowLabel&0xfffff)
+	sa.Scope_id = scope
+	return unix.SizeofSockaddrInet6
+}
+
+// readSockaddr is the inverse, for an address that recvmsg wrote.
+func readSockaddr(sa *sockaddr) (netip.Addr, uint16) {
+	if sa.Family == unix.AF_INET {
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(sa))
+		return netip.AddrFrom4(in.Addr), port(&in.Port)
+	}
+	return netip.AddrFrom16(sa.Addr).Unmap(), port(&sa.Port)
+}
+
+// Ports are big-endian in memory, whatever the host's order.
+func putPort(field *uint16, v uint16) {
+	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(field))[:], v)
+}
+
+func port(field *uint16) uint16 {
+	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(field))[:])
+}
+
+// setBuffers points a message at its address, data and control buffers.
+// Pointers are stored as pointers, so the collector sees them.
+func (m *mmsghdr) setBuffers(name *sockaddr, nameLen uint32, iov *unix.Iovec, data, control []byte) {
+	m.hdr.Name = (*byte)(unsafe.Pointer(name))
+	m.hdr.Namelen = nameLen
+	iov.Base = unsafe.SliceData(data)
+	iov.SetLen(len(data))
+	m.hdr.Iov = iov
+	m.hdr.SetIovlen(1)
+	m.hdr.Control = nil
+	if len(control) > 0 {
+		m.hdr.Control = unsafe.SliceData(control)
+	}
+	m.hdr.SetControllen(len(control))
+	m.hdr.Flags = 0
+	m.n = 0
+}
+
+// sendmmsg sends as many messages as it can, in order. An error is about the
+// first one: with any sent before it the kernel reports success and their
+// number.
+func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
+	return mmsg(unix.SYS_SENDMMSG, fd, msgs)
+}
+
+// recvmmsg receives what is there, without waiting.
+func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
+	return mmsg(unix.SYS_RECVMMSG, fd, msgs)
+}
+
+func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {
+	for {
+		n, _, errno := unix.Syscall6(trap, uintptr(fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+			continue
+		default:
+			return 0, errno
+		}
+	}
+}

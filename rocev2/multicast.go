@@ -1,0 +1,93 @@
+package rocev2
+
+import (
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// group is a multicast group that the port listens to, on a socket of its own:
+// one bound to the group's address, as the others are to theirs.
+type group struct {
+	rx   *receiver
+	uses int
+}
+
+// JoinGroup receives what is sent to a multicast group on the port's interface.
+// The address of a multicast GID is GID.Addr: IPv6, or IPv4 for an IPv4-mapped
+// one. Each call needs its LeaveGroup.
+//
+// Packets that this port itself sent to the group are not received: copies for
+// its own queue pairs are the engine's. Those of other ports of the host are.
+func (p *Port) JoinGroup(addr netip.Addr) error {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsMulticast() {
+		return &PortError{Op: "join", Object: "group " + addr.String(), Kind: ErrConfig, Hint: "not a multicast address"}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return &PortError{Op: "join", Object: "group " + addr.String(), Kind: ErrClosed}
+	}
+	if g := p.groups[addr]; g != nil {
+		g.uses++
+		return nil
+	}
+	rx, err := p.openReceiver(addr)
+	if err != nil {
+		return err
+	}
+	if err := rx.join(p.index); err != nil {
+		rx.file.Close()
+		return &PortError{Op: "join", Object: "group " + addr.String() + " on interface " + p.name,
+			Kind: permissionKind(err), Cause: err,
+			Hint: "the interface must be up and do multicast; net.ipv4.igmp_max_memberships bounds the groups of a host"}
+	}
+	p.groups[addr] = &group{rx: rx, uses: 1}
+	rx.start()
+	return nil
+}
+
+// LeaveGroup ends one JoinGroup. It returns when the group's last packet has
+// been received, unless others still use the group.
+func (p *Port) LeaveGroup(addr netip.Addr) error {
+	addr = addr.Unmap().WithZone("")
+	p.mu.Lock()
+	g := p.groups[addr]
+	if g == nil {
+		closed := p.closed
+		p.mu.Unlock()
+		e := &PortError{Op: "leave", Object: "group " + addr.String(), Kind: ErrConfig, Hint: "it was not joined"}
+		if closed {
+			e.Kind, e.Hint = ErrClosed, ""
+		}
+		return e
+	}
+	g.uses--
+	last := g.uses == 0
+	if last {
+		delete(p.groups, addr)
+	}
+	p.mu.Unlock()
+	if last {
+		g.rx.stop() // the membership ends with the socket
+	}
+	return nil
+}
+
+func (r *receiver) join(index int) (err error) {
+	control := r.raw.Control(func(fd uintptr) {
+		if r.addr.Is4() {
+			mreq := &unix.IPMreqn{Multiaddr: r.addr.As4(), Ifindex: int32(index)}
+			err = os.NewSyscallError("IP_ADD_MEMBERSHIP", unix.SetsockoptIPMreqn(int(fd), unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, mreq))
+			return
+		}
+		mreq := &unix.IPv6Mreq{Multiaddr: r.addr.As16(), Interface: uint32(index)}
+		err = os.NewSyscallError("IPV6_JOIN_GROUP", unix.SetsockoptIPv6Mreq(int(fd), unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, mreq))
+	})
+	if err == nil {
+		err = control
+	}
+	return err
+}

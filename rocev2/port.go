@@ -1,0 +1,273 @@
+package rocev2
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Defaults of Config.
+const (
+	DefaultSourcePorts  = 4
+	DefaultSocketBuffer = 8 << 20
+)
+
+// Config says which port to open, and who hears from it.
+type Config struct {
+	// Interface names the network interface whose addresses make the GID table.
+	Interface string
+
+	// Address, if valid, is the only address of the port, on Interface if that is
+	// set too. Any address of 127.0.0.0/8 will do, so that several ports fit into
+	// one host. One of Interface and Address must be given. The zone of an IPv6
+	// link-local address names its interface.
+	Address netip.Addr
+
+	// Port is the UDP port, 4791 if 0. Others serve tests only: no peer listens
+	// there.
+	Port uint16
+
+	// Receiver is called with the packets that arrived together, in the order of
+	// arrival. The slice and the packets' Data are the port's again when it
+	// returns. There is one caller per address and multicast group, so calls may
+	// overlap. It must not call Close, and not JoinGroup or LeaveGroup.
+	Receiver func([]wire.Datagram)
+
+	// OnPort, if set, is called after each change of the link or its addresses,
+	// one call at a time, not from Open. It must not call Close.
+	OnPort func(PortInfo)
+
+	Log *slog.Logger // nil discards
+	Tap *Tap         // nil if nobody captures
+
+	// SourcePorts is how many UDP source ports packets leave from, per address:
+	// 1 to 64, DefaultSourcePorts if 0.
+	SourcePorts int
+
+	// SocketBuffer is the size asked for each socket's buffers, in bytes,
+	// DefaultSocketBuffer if 0. Without CAP_NET_ADMIN the kernel caps it at
+	// net.core.rmem_max and wmem_max; PortInfo.ReceiveBuffer has the result.
+	SocketBuffer int
+
+	// NoGSO and NoGRO behave as on a kernel without these: for tests, and for
+	// devices whose offload is broken.
+	NoGSO, NoGRO bool
+}
+
+// Port carries RoCEv2 packets on one network interface or address. All methods
+// may be called from several goroutines.
+type Port struct {
+	cfg      Config
+	log      *slog.Logger
+	name     string // of the interface
+	index    int
+	counters Counters
+
+	batches      sync.Pool // *sendBatch
+	segmentLimit atomic.Int32
+	gsoOff       atomic.Bool
+	groOff       atomic.Bool
+
+	// mu is held for reading during each Send, so that no socket is closed, and
+	// its number given to another file, under a sender.
+	mu        sync.RWMutex
+	closed    bool
+	endpoints map[netip.Addr]*endpoint
+	groups    map[netip.Addr]*group
+	table     []netip.Addr // GID table; the zero Addr marks an unused index
+	info      PortInfo
+
+	// own is a copy of endpoints' keys that receivers read without mu: they are
+	// waited for under Close.
+	own atomic.Pointer[[]netip.Addr]
+
+	monitor *monitor
+}
+
+// Open binds the port's sockets and starts to receive and to follow the
+// interface. Its errors unwrap to ErrConfig, ErrNoInterface, ErrNoAddress,
+// ErrPortTaken or ErrPermission.
+func Open(cfg Config) (*Port, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, &PortError{Op: "open", Object: "netlink socket", Kind: permissionKind(err), Cause: err}
+	}
+	link, err := findLink(h, cfg.Interface, cfg.Address)
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
+	p := &Port{
+		cfg: cfg, log: cfg.Log, name: link.Attrs().Name, index: link.Attrs().Index,
+		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
+	}
+	p.batches.New = func() any { return new(sendBatch) }
+	p.segmentLimit.Store(maxSegments)
+	p.own.Store(new([]netip.Addr))
+	// Subscribed before the first look, so that no change falls between.
+	p.monitor, err = newMonitor(p, h)
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
+	if err := p.openAddresses(link); err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.monitor.start()
+	return p, nil
+}
+
+// complete checks a Config and fills in its defaults.
+func (c *Config) complete() error {
+	bad := func(field, hint string) error {
+		return &PortError{Op: "open", Object: "Config." + field, Kind: ErrConfig, Hint: hint}
+	}
+	c.Address = c.Address.Unmap()
+	if zone := c.Address.Zone(); zone != "" {
+		if c.Interface != "" && c.Interface != zone {
+			return bad("Address", "its zone "+zone+" is not the interface "+c.Interface)
+		}
+		c.Interface, c.Address = zone, c.Address.WithZone("")
+	}
+	switch {
+	case c.Receiver == nil:
+		return bad("Receiver", "it is nil; packets need someone to receive them")
+	case c.Interface == "" && !c.Address.IsValid():
+		return bad("Interface", "name an interface or give an address; DefaultInterface suggests one")
+	case c.Address.IsValid() && (c.Address.IsUnspecified() || c.Address.IsMulticast()):
+		return bad("Address", c.Address.String()+" is not a unicast address")
+	case c.SourcePorts < 0 || c.SourcePorts > 64:
+		return bad("SourcePorts", strconv.Itoa(c.SourcePorts)+" is outside 0 to 64")
+	case c.SocketBuffer < 0:
+		return bad("SocketBuffer", "it is negative")
+	}
+	if c.Port == 0 {
+		c.Port = wire.UDPPort
+	}
+	if c.SourcePorts == 0 {
+		c.SourcePorts = DefaultSourcePorts
+	}
+	if c.SocketBuffer == 0 {
+		c.SocketBuffer = DefaultSocketBuffer
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return nil
+}
+
+// openAddresses opens the sockets of every address that the link has now.
+func (p *Port) openAddresses(link netlink.Link) error {
+	addrs, err := p.currentAddrs(link)
+	if err != nil {
+		return err
+	}
+	if len(addrs) == 0 {
+		return &PortError{Op: "open", Object: "interface " + p.name, Kind: ErrNoAddress,
+			Hint: "it has no usable IP address; assign one with `ip address add … dev " + p.name + "`"}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range addrs {
+		e, err := p.openEndpoint(a)
+		if err != nil {
+			return err
+		}
+		p.endpoints[a] = e
+	}
+	p.setTable(addrs)
+	p.setInfo(linkInfo(link))
+	for _, e := range p.endpoints {
+		e.rx.start()
+	}
+	return nil
+}
+
+// currentAddrs lists the addresses that the port should have.
+func (p *Port) currentAddrs(link netlink.Link) ([]netip.Addr, error) {
+	addrs, err := linkAddrs(p.monitor.handle, link)
+	if err != nil {
+		return nil, &PortError{Op: "list", Object: "addresses of interface " + p.name, Kind: permissionKind(err), Cause: err}
+	}
+	if want := p.cfg.Address; want.IsValid() {
+		local127 := want.Is4() && want.IsLoopback() && link.Attrs().RawFlags&unix.IFF_LOOPBACK != 0
+		if slices.Contains(addrs, want) || local127 {
+			return []netip.Addr{want}, nil
+		}
+		return nil, nil
+	}
+	return addrs[:min(len(addrs), maxGIDs)], nil
+}
+
+// setTable lays the addresses out as a GID table. The caller holds mu.
+func (p *Port) setTable(addrs []netip.Addr) {
+	p.table = gidTable(p.table, addrs)
+	own := slices.Clone(addrs)
+	p.own.Store(&own)
+}
+
+// setInfo completes what a link says with the GID table, and tells whether
+// anything changed. The caller holds mu.
+func (p *Port) setInfo(info PortInfo) bool {
+	info.GIDs = gids(p.table)
+	for _, e := range p.endpoints {
+		if info.ReceiveBuffer == 0 || e.rx.room < info.ReceiveBuffer {
+			info.ReceiveBuffer = e.rx.room
+		}
+	}
+	changed := !info.equal(p.info)
+	p.info = info
+	return changed
+}
+
+// owns tells whether addr is one of the port's; it takes no lock.
+func (p *Port) owns(addr netip.Addr) bool { return slices.Contains(*p.own.Load(), addr) }
+
+// Info describes the port as it is now.
+func (p *Port) Info() PortInfo {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	info := p.info
+	info.GIDs, info.MAC = slices.Clone(info.GIDs), slices.Clone(info.MAC)
+	return info
+}
+
+// Counters returns the port's statistics, live.
+func (p *Port) Counters() *Counters { return &p.counters }
+
+// Close stops receiving and releases everything. When it returns, Receiver and
+// OnPort have returned from their last calls. Closing twice is harmless.
+func (p *Port) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	endpoints, groups := p.endpoints, p.groups
+	p.endpoints, p.groups = nil, nil
+	p.mu.Unlock()
+
+	// Without the lock: Receiver may be inside Send.
+	p.monitor.stop()
+	for _, g := range groups {
+		g.rx.stop()
+	}
+	for _, e := range endpoints {
+		e.rx.stop()
+		e.closeSources()
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package rocev2
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Tap writes packets to a pcapng file as they are, or would be, on the wire: IP
+// header (link type RAW), UDP, BTH to ICRC. A capture on the interface cannot
+// show that where offloads join packets, and packets between two queue pairs of
+// one device never reach an interface at all. It is safe for concurrent use.
+type Tap struct {
+	mu     sync.Mutex
+	w      *pcapgo.NgWriter
+	buf    *bufio.Writer
+	file   io.Closer // nil if the caller owns the writer
+	packet []byte
+	err    error
+}
+
+// NewTap writes to w a capture of the interface named ifname.
+func NewTap(w io.Writer, ifname string) (*Tap, error) {
+	t := &Tap{buf: bufio.NewWriterSize(w, 1<<16)}
+	ng, err := pcapgo.NewNgWriterInterface(t.buf, pcapgo.NgInterface{
+		Name:       ifname,
+		LinkType:   layers.LinkTypeRaw,
+		SnapLength: 0, // unlimited
+	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "gorxe"}})
+	if err != nil {
+		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	}
+	t.w = ng
+	return t, nil
+}
+
+// OpenTap creates or truncates the file path and writes the capture to it.
+func OpenTap(path, ifname string) (*Tap, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, &PortError{Op: "create", Object: "capture " + path, Kind: permissionKind(err), Cause: err}
+	}
+	t, err := NewTap(f, ifname)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	t.file = f
+	return t, nil
+}
+
+// Flush writes out what is buffered. It returns the first error there was.
+func (t *Tap) Flush() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.flush()
+}
+
+func (t *Tap) flush() error {
+	if t.err == nil {
+		t.err = t.w.Flush()
+	}
+	if t.err == nil {
+		t.err = t.buf.Flush()
+	}
+	return t.err
+}
+
+// Close flushes the capture and closes the file that OpenTap opened. Packets
+// written later are dropped.
+func (t *Tap) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.flush()
+	if t.err == nil {
+		t.err = os.ErrClosed
+	}
+	if t.file != nil {
+		if e := t.file.Close(); err == nil {
+			err = e
+		}
+		t.file = nil
+	}
+	return err
+}
+
+// WriteOut records one packet that a device sends along route without a socket,
+// from a queue pair to another of the same device. pkt runs from BTH to ICRC;
+// the ICRC is filled in, for identification id.
+func (t *Tap) WriteOut(route *wire.Route, pkt []byte, id uint16) {
+	wire.NewICRC(route, wire.UDPPort).Put(pkt, id)
+	t.write(tapPacket{
+		src: route.Src.Unmap(), dst: route.Dst.Unmap(), srcPort: route.SrcPort, dstPort: wire.UDPPort,
+		class: route.TrafficClass, hops: route.HopLimit, label: route.FlowLabel, id: id, df: true, data: pkt,
+	})
+}
+
+// sent records packet i of a chunk.
+func (t *Tap) sent(c *chunk, i int, dstPort uint16) {
+	t.write(tapPacket{
+		src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,
+		class: c.route.TrafficClass, hops: c.route.HopLimit, label: c.route.FlowLabel,
+		id: uint16(i), df: true, data: c.packet(i),
+	})
+}
+
+// received records a packet that arrived, with the identification that its ICRC
+// tells.
+func (t *Tap) received(pkt []byte, src, dst netip.Addr, srcPort, dstPort uint16, m rxMeta, id uint16, df bool) {
+	t.write(tapPacket{
+		src: src, dst: dst, srcPort: srcPort, dstPort: dstPort,
+		class: m.trafficClass, hops: m.hopLimit, id: id, df: df, data: pkt,
+	})
+}
+
+// tapPacket is a packet with all that its IP and UDP headers say.
+type tapPacket struct {
+	src, dst         netip.Addr
+	srcPort, dstPort uint16
+	class, hops      uint8
+	label            uint32
+	id               uint16
+	df               bool
+	data             []byte
+}
+
+// defaultHops is what the system puts where the sender leaves the choice to it.
+const defaultHops = 64
+
+func (t *Tap) write(p tapPacket) {
+	if p.hops == 0 {
+		p.hops = defaultHops
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return
+	}
+	if p.src.Is4() {
+		t.packet = appendIPv4(t.packet[:0], &p)
+	} else {
+		t.packet = appendIPv6(t.packet[:0], &p)
+	}
+	t.err = t.w.WritePacket(gopacket.CaptureInfo{
+		Timestamp: time.Now(), CaptureLength: len(t.packet), Length: len(t.packet),
+	}, t.packet)
+}
+
+func appendIPv4(b []byte, p *tapPacket) []byte {
+	src, dst := p.src.As4(), p.dst.As4()
+	b = append(b, 0x45, p.class)
+	b = binary.BigEndian.AppendUint16(b, uint16(ipv4HeaderLen+udpHeaderLen+len(p.data)))
+	b = binary.BigEndian.AppendUint16(b, p.id)
+	if p.df {
+		b = append(b, 0x40, 0)
+	} else {
+		b = append(b, 0, 0)
+	}
+	b = append(b, p.hops, 17, 0, 0)
+	b = append(b, src[:]...)
+	b = append(b, dst[:]...)
+	binary.BigEndian.PutUint16(b[10:], ^fold(sum16(0, b)))
+	return appendUDP(b, p, 0) // RoCEv2 over IPv4 may leave the checksum out
+}
+
+func appendIPv6(b []byte, p *tapPacket) []byte {
+	src, dst := p.src.As16(), p.dst.As16()
+	length := udpHeaderLen + len(p.data)
+	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(p.class)<<20|p.label&0xfffff)
+	b = binary.BigEndian.AppendUint16(b, uint16(length))
+	b = append(b, 17, p.hops)
+	b = append(b, src[:]...)
+	b = append(b, dst[:]...)
+	sum := sum16(0, b[8:]) + 17 + uint32(length) // the pseudo-header
+	sum += uint32(p.srcPort) + uint32(p.dstPort) + uint32(length)
+	check := ^fold(sum16(sum, p.data))
+	if check == 0 {
+		check = 0xffff
+	}
+	return appendUDP(b, p, check)
+}
+
+func appendUDP(b []byte, p *tapPacket, check uint16) []byte {
+	b = binary.BigEndian.AppendUint16(b, p.srcPort)
+	b = binary.BigEndian.AppendUint16(b, p.dstPort)
+	b = binary.BigEndian.AppendUint16(b, uint16(udpHeaderLen+len(p.data)))
+	b = binary.BigEndian.AppendUint16(b, check)
+	return append(b, p.data...)
+}
+
+// sum16 adds the 16-bit words of b to sum (RFC 1071).
+func sum16(sum uint32, b []byte) uint32 {
+	for ; len(b) >= 2; b = b[2:] {
+		sum += uint32(binary.BigEndian.Uint16(b))
+	}
+	if len(b) == 1 {
+		sum += uint32(b[0]) << 8
+	}
+	return sum
+}
+
+func fold(sum uint32) uint16 {
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return uint16(sum)
+}
