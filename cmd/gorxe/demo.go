@@ -1,8 +1,99 @@
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
 
-type demoCmd struct{}
+	"github.com/gorxe/gorxe/internal/demo"
+	"golang.org/x/sys/unix"
+)
+
+type demoCmd struct {
+	Addresses []netip.Addr  `default:"127.0.0.1,127.0.0.2" placeholder:"ADDRESS" help:"Two addresses of this host; each becomes a device (default: ${default})."`
+	Duration  time.Duration `default:"500ms" help:"Length of each measurement (default: ${default})."`
+	Size      []size        `default:"64KiB,1MiB" placeholder:"SIZE" help:"Message sizes whose bandwidth is measured (default: ${default})."`
+	PCAP      string        `name:"pcap" default:"demo.pcapng" placeholder:"FILE" xor:"capture" help:"Capture file to write (default: ${default})."`
+	NoPCAP    bool          `name:"no-pcap" xor:"capture" help:"Write no capture."`
+	UDPPort   uint16        `name:"udp-port" default:"4791" help:"UDP port of both devices (default: ${default}, RoCEv2's own)."`
+}
+
+// Help is the part of `gorxe demo --help` above the flags.
+func (demoCmd) Help() string {
+	return `Two devices exchange data over real UDP sockets: SEND, WRITE, READ and atomics, at sizes around the path MTU. Every byte is verified, on both sides. The packets are written to a capture file that Wireshark opens. Then bandwidth and latency are measured, without the capture. It needs no root and no privilege.
+
+The exit code is 0 if all went well, 1 if an operation failed or data differed, 2 if the command line is wrong.
+
+Examples:
+  gorxe demo
+  gorxe demo --duration 5s --size 4KiB,8MiB --no-pcap
+  gorxe demo --addresses ::1,fd00::1 --pcap /tmp/v6.pcapng`
+}
 
 // Run runs the demo.
-func (c demoCmd) Run(ctx context.Context, std streams) error { return nil }
+func (c demoCmd) Run(ctx context.Context, std streams) error {
+	if len(c.Addresses) != 2 {
+		return usageError{fmt.Errorf("--addresses takes two addresses, got %d", len(c.Addresses))}
+	}
+	cfg := demo.Config{
+		Addresses: [2]netip.Addr(c.Addresses),
+		UDPPort:   c.UDPPort,
+		Duration:  c.Duration,
+		Capture:   c.PCAP,
+		Out:       std.out,
+	}
+	if c.NoPCAP {
+		cfg.Capture = ""
+	}
+	for _, s := range c.Size {
+		cfg.Sizes = append(cfg.Sizes, int(s))
+	}
+	if isTerminal(std.out) {
+		cfg.Terminal = std.out
+	}
+	err := demo.Run(ctx, cfg)
+	if errors.Is(err, demo.ErrConfig) {
+		return usageError{err}
+	}
+	return err
+}
+
+// isTerminal tells whether w is one.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// size is a number of bytes on the command line: "65536", "64KiB", "64K", "1M".
+type size int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *size) UnmarshalText(text []byte) error {
+	digits := strings.TrimRight(string(text), "BbIiKkMm")
+	var shift int
+	switch unit := strings.ToLower(string(text[len(digits):])); unit {
+	case "", "b":
+	case "k", "kib":
+		shift = 10
+	case "m", "mib":
+		shift = 20
+	default:
+		return fmt.Errorf("%q: the unit must be B, KiB or MiB", text)
+	}
+	n, err := strconv.ParseUint(digits, 10, 31-shift)
+	if err != nil {
+		return fmt.Errorf("%q is not a size: %w", text, err)
+	}
+	*s = size(n << shift)
+	return nil
+}

@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/verbsapi"
+)
+
+// queueDepth is the most work requests a side has under way.
+const queueDepth = 64
+
+// side is one device with one RC queue pair and one registered buffer, in which
+// the peer may do everything.
+type side struct {
+	ctx  *verbsapi.Context
+	qp   *verbsapi.QP
+	send *verbsapi.CQ
+	recv *verbsapi.CQ
+	mr   *verbsapi.MR
+	mtu  verbsapi.MTU
+	wcs  [queueDepth]verbsapi.WC
+}
+
+// pair is two connected sides.
+type pair struct{ a, b *side }
+
+// openPair opens both devices and connects them. Tap may be nil.
+func openPair(cfg *Config, buffer int, tap *rocev2.Tap) (*pair, error) {
+	p := new(pair)
+	var err error
+	// A packet would appear twice if both devices captured.
+	if p.a, err = openSide(cfg, 0, buffer, tap); err != nil {
+		return nil, err
+	}
+	if p.b, err = openSide(cfg, 1, buffer, nil); err != nil {
+		return nil, errors.Join(err, p.a.ctx.Close())
+	}
+	if err := errors.Join(p.a.connect(p.b), p.b.connect(p.a)); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *pair) close() error { return errors.Join(p.a.ctx.Close(), p.b.ctx.Close()) }
+
+func openSide(cfg *Config, index, buffer int, tap *rocev2.Tap) (_ *side, err error) {
+	ctx, err := verbsapi.Open(verbsapi.Config{
+		Name:    fmt.Sprintf("rxe%d", index),
+		Address: cfg.Addresses[index],
+		Port:    cfg.UDPPort,
+		Tap:     tap,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ctx.Close()) // closes what was made in it, too
+		}
+	}()
+	s := &side{ctx: ctx}
+	port, err := ctx.QueryPort(1)
+	if err != nil {
+		return nil, err
+	}
+	s.mtu = port.ActiveMTU
+	pd, err := ctx.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	const access = verbsapi.AccessLocalWrite | verbsapi.AccessRemoteWrite |
+		verbsapi.AccessRemoteRead | verbsapi.AccessRemoteAtomic
+	if s.mr, err = pd.RegMR(make([]byte, buffer), access); err != nil {
+		return nil, err
+	}
+	if s.send, err = ctx.CreateCQ(queueDepth, nil); err != nil {
+		return nil, err
+	}
+	if s.recv, err = ctx.CreateCQ(queueDepth, nil); err != nil {
+		return nil, err
+	}
+	s.qp, err = pd.CreateQP(verbsapi.QPInitAttr{
+		Type:   verbsapi.QPRC,
+		SendCQ: s.send,
+		RecvCQ: s.recv,
+		Cap: verbsapi.QPCap{MaxSendWR: queueDepth, MaxRecvWR: queueDepth,
+			MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect takes the queue pair from RESET to RTS, towards peer.
+func (s *side) connect(peer *side) error {
+	gid, err := peer.ctx.QueryGID(1, 0)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		attr verbsapi.QPAttr
+		mask verbsapi.QPAttrMask
+	}{
+		{
+			verbsapi.QPAttr{State: verbsapi.QPInit, PortNum: 1, Access: verbsapi.AccessRemoteWrite |
+				verbsapi.AccessRemoteRead | verbsapi.AccessRemoteAtomic},
+			verbsapi.QPAttrState | verbsapi.QPAttrPKeyIndex | verbsapi.QPAttrPort | verbsapi.QPAttrAccessFlags,
+		},
+		{
+			verbsapi.QPAttr{State: verbsapi.QPRTR, PathMTU: min(s.mtu, peer.mtu), DestQPN: peer.qp.Num(),
+				AH: verbsapi.AHAttr{DGID: gid, PortNum: 1}, MaxDestRdAtomic: 16, MinRNRTimer: 1},
+			verbsapi.QPAttrState | verbsapi.QPAttrAV | verbsapi.QPAttrPathMTU | verbsapi.QPAttrDestQPN |
+				verbsapi.QPAttrRQPSN | verbsapi.QPAttrMaxDestRdAtomic | verbsapi.QPAttrMinRNRTimer,
+		},
+		{
+			// 4.096 µs << 14 is 67 ms.
+			verbsapi.QPAttr{State: verbsapi.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 16},
+			verbsapi.QPAttrState | verbsapi.QPAttrSQPSN | verbsapi.QPAttrTimeout | verbsapi.QPAttrRetryCnt |
+				verbsapi.QPAttrRNRRetry | verbsapi.QPAttrMaxRdAtomic,
+		},
+	}
+	for i := range steps {
+		if err := s.qp.Modify(&steps[i].attr, steps[i].mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait takes at least one and at most limit completions of cq into s.wcs, and
+// checks that they are successes.
+func (s *side) wait(ctx context.Context, cq *verbsapi.CQ, limit int) ([]verbsapi.WC, error) {
+	n, err := cq.Wait(ctx, s.wcs[:min(limit, len(s.wcs))])
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.wcs[:n] {
+		if wc := &s.wcs[i]; wc.Status != verbsapi.WCSuccess {
+			return nil, fmt.Errorf("work request %d: %s", wc.ID, verbsapi.WCStatusStr(wc.Status))
+		}
+	}
+	return s.wcs[:n], nil
+}
+
+// postRecv posts one receive for n bytes at the start of the buffer.
+func (s *side) postRecv(n int) error {
+	_, err := s.qp.PostRecv([]verbsapi.RecvWR{{SGL: []verbsapi.SGE{s.mr.SGE(0, n)}}})
+	return err
+}
+
+// request is a signaled work request on the first n bytes of both buffers.
+func (s *side) request(op verbsapi.WROpcode, n int, peer *side) verbsapi.SendWR {
+	return verbsapi.SendWR{
+		Op:         op,
+		Flags:      verbsapi.SendSignaled,
+		SGL:        []verbsapi.SGE{s.mr.SGE(0, n)},
+		RemoteAddr: peer.mr.Addr(),
+		RKey:       peer.mr.RKey(),
+	}
+}
+
+func (s *side) post(wr verbsapi.SendWR) error {
+	_, err := s.qp.PostSend([]verbsapi.SendWR{wr})
+	return err
+}
