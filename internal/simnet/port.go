@@ -183,7 +183,6 @@ func (p *Port) take(f *flight) {
 		n.release(f)
 		return
 	}
-	n.note(Delivered, f)
 	p.queue = append(p.queue, f)
 	p.schedulePoll()
 }
@@ -203,6 +202,7 @@ func (p *Port) poll() {
 	k := min(len(p.queue), 1+p.net.rng.IntN(p.net.cfg.MaxBatch))
 	p.batch = p.batch[:0]
 	for _, f := range p.queue[:k] {
+		p.net.note(Delivered, f)
 		p.batch = append(p.batch, wire.Datagram{
 			Data: f.Data[:len(f.Data)-wire.ICRCLen],
 			Src:  f.Route.Src, Dst: f.Route.Dst, SrcPort: f.Route.SrcPort,

@@ -32,11 +32,11 @@ func (e *endpoint) post() {
 		return // a completion wakes it
 	}
 	var wrs []rxe.SendWR
-	for range min(1+e.w.rng.IntN(room), e.todo) {
+	for k := 1 + e.w.rng.IntN(room); k > 0 && e.todo > 0; k-- {
 		s := e.draw()
 		if s == nil {
-			e.todo = 0 // memory is used up
-			break
+			e.todo = 1 // memory is used up: one more, for the signal
+			s = e.last()
 		}
 		e.todo--
 		e.nextID++
@@ -116,6 +116,15 @@ func (e *endpoint) draw() *sent {
 	return s
 }
 
+// last is a request that needs no memory.
+func (e *endpoint) last() *sent {
+	s := &sent{}
+	s.wr.Op, s.wr.Flags = rxe.WRSend, rxe.SendInline
+	e.addressed(s)
+	e.message(s, []byte{})
+	return s
+}
+
 // drawSize favours what is short, and the neighbourhood of whole packets.
 func (e *endpoint) drawSize() int {
 	r, mtu := e.w.rng, int(e.p.mtu)
@@ -176,10 +185,14 @@ func (e *endpoint) drawSend(s *sent) bool {
 		data = []byte{}
 	}
 	e.message(s, data)
+	e.addressed(s)
+	return true
+}
+
+func (e *endpoint) addressed(s *sent) {
 	if e.typ == rxe.QPUD {
 		s.wr.AH, s.wr.RemoteQPN, s.wr.RemoteQKey = e.ah, e.peer.q.Num(), qkey
 	}
-	return true
 }
 
 // message tells the peer what to expect.

@@ -13,7 +13,7 @@ import (
 //
 //   - a request's PSN is at most one past the highest sent before;
 //   - a responder never acknowledges what was not delivered to it, and its
-//     acknowledgements never go back;
+//     acknowledgements go back only to answer a duplicate;
 //   - it sends one sequence NAK per gap, with the first missing PSN.
 type traceChecker struct {
 	w     *world
@@ -34,7 +34,9 @@ type flow struct {
 	mtu       uint32
 	delivered wire.PSN // the first PSN not delivered in order
 	acked     wire.PSN // the highest PSN acknowledged, plus one
-	naked     bool     // a sequence NAK is out for delivered
+	naked     bool     // a sequence NAK is out for:
+	nakPSN    wire.PSN
+	dup       bool // a duplicate was delivered since the last ACK
 }
 
 func newTraceChecker(w *world) *traceChecker {
@@ -98,9 +100,14 @@ func (t *traceChecker) request(p *simnet.Packet, pkt wire.Packet, f *flow) {
 
 // deliver moves the expected PSN on as a responder does that has receives.
 func (f *flow) deliver(pkt wire.Packet) {
-	if pkt.PSN() == f.delivered {
-		f.delivered = f.delivered.Add(f.span(pkt))
+	if pkt.PSN() == f.nakPSN {
 		f.naked = false
+	}
+	switch {
+	case pkt.PSN() == f.delivered:
+		f.delivered = f.delivered.Add(f.span(pkt))
+	case pkt.PSN().Less(f.delivered):
+		f.dup = true
 	}
 }
 
@@ -119,20 +126,26 @@ func (t *traceChecker) response(p *simnet.Packet, pkt wire.Packet) {
 	psn, s := pkt.PSN(), pkt.Syndrome()
 	switch {
 	case s.IsACK():
-		if f.delivered.Less(psn.Next()) && pkt.Opcode() == wire.RCAck {
+		if f.delivered.Less(psn.Next()) {
 			t.fail(p, "acknowledges PSN %#x, delivered in order is only up to %#x", psn, f.delivered.Sub(1))
 		}
 		if pkt.Opcode() != wire.RCAck {
-			return
+			return // an answer, first or replayed
 		}
-		if psn.Next().Less(f.acked) {
+		if psn.Next().Less(f.acked) && !f.dup {
 			t.fail(p, "acknowledges PSN %#x after %#x", psn, f.acked.Sub(1))
 		}
 		f.acked = psn.Next()
-	case s.IsNAK() && s.NAKCode() == wire.NAKPSNSequence:
-		if f.delivered.Less(psn) {
-			t.fail(p, "NAKs PSN %#x, the first missing is %#x", psn, f.delivered)
+		if t.w.p.net.MaxBatch == 1 { // else the duplicate may be behind, in the batch
+			f.dup = false
 		}
+	case s.IsRNR():
+		f.delivered = psn // was delivered, but not taken
+	case s.IsNAK() && s.NAKCode() == wire.NAKPSNSequence:
+		if f.delivered.Less(psn) || f.naked && f.nakPSN == psn {
+			t.fail(p, "NAKs PSN %#x, the first missing is %#x, NAKed before: %v", psn, f.delivered, f.naked)
+		}
+		f.naked, f.nakPSN = true, psn
 	}
 }
 
