@@ -116,9 +116,9 @@ func (d *Device) Close() error {
 
 	d.qps.each(func(_ uint32, q *QP) {
 		q.detachAll()
-		q.Destroy() //nolint:errcheck // may have been destroyed meanwhile
+		_ = q.Destroy() // may have been destroyed meanwhile
 	})
-	d.ahs.each(func(_ uint32, a *AH) { a.Destroy() })             //nolint:errcheck // as above
+	d.ahs.each(func(_ uint32, a *AH) { _ = a.Destroy() })
 	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // windows first:
 	d.keys.each(func(_ uint32, k *keyObject) { k.closeRegion() }) // they hold regions
 	d.closeQueues()
@@ -130,13 +130,13 @@ func (d *Device) closeQueues() {
 	cqs, srqs, pds := keysOf(d.cqs), keysOf(d.srqs), keysOf(d.pds)
 	d.mu.Unlock()
 	for _, s := range srqs {
-		s.Destroy() //nolint:errcheck // may have been destroyed meanwhile
+		_ = s.Destroy() // may have been destroyed meanwhile
 	}
 	for _, c := range cqs {
-		c.Destroy() //nolint:errcheck // as above
+		_ = c.Destroy() // as above
 	}
 	for _, p := range pds {
-		p.Dealloc() //nolint:errcheck // as above
+		_ = p.Dealloc() // as above
 	}
 }
 

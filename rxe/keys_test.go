@@ -357,3 +357,33 @@ func TestNumTable(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkRemoteAccess is the whole cost of a key on the way to memory: look
+// up, check, hold, let go.
+func BenchmarkRemoteAccess(b *testing.B) {
+	d, err := New(Config{Link: new(objLink), Clock: objClock{}, Seed: objSeed})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pd, err := d.AllocPD()
+	if err != nil {
+		b.Fatal(err)
+	}
+	q := &QP{dev: d, pd: pd}
+	var key wire.RKey
+	for range 1000 {
+		mr, err := pd.RegMR(&objMem{}, 0, 1<<20, 0, AccessRemoteRead)
+		if err != nil {
+			b.Fatal(err)
+		}
+		key = mr.RKey()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		g, r := q.remoteAccess(key, 4096, 4096, AccessRemoteRead)
+		if r != keyOK {
+			b.Fatal(r)
+		}
+		g.release()
+	}
+}

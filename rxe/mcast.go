@@ -70,7 +70,7 @@ func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 	}
 	if !q.noteGroup(gid, true) {
 		if len(members) == 0 {
-			d.cfg.Link.Leave(gid) //nolint:errcheck // undoes the Join
+			_ = d.cfg.Link.Leave(gid) // undoes the Join
 		}
 		return opErr(op, "qp", ErrClosed)
 	}
@@ -140,7 +140,7 @@ func (q *QP) detachAll() {
 	groups := keysOf(q.groups)
 	q.mu.Unlock()
 	for _, g := range groups {
-		q.DetachMcast(g, 0) //nolint:errcheck // may have been detached meanwhile
+		_ = q.DetachMcast(g, 0) // may have been detached meanwhile
 	}
 }
 

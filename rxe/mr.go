@@ -222,7 +222,7 @@ func (mr *MR) Dereg() error {
 
 func (k *keyObject) closeRegion() {
 	if k.mr != nil {
-		k.mr.Dereg() //nolint:errcheck // may be gone already
+		_ = k.mr.Dereg() // may be gone already
 	}
 }
 

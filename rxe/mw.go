@@ -88,7 +88,7 @@ func (mw *MW) Dealloc() error {
 
 func (k *keyObject) closeWindow() {
 	if k.mw != nil {
-		k.mw.Dealloc() //nolint:errcheck // may be gone already
+		_ = k.mw.Dealloc() // may be gone already
 	}
 }
 

@@ -186,6 +186,28 @@ func (d *Device) QueryGID(i int) (wire.GID, error) {
 	return gids[i], nil
 }
 
+// GIDEntry is one used entry of the GID table (struct ibv_gid_entry).
+type GIDEntry struct {
+	GID   wire.GID
+	Index int
+	Port  uint8
+	Type  uint8 // enum ibv_gid_type; 2: RoCE v2, the only one here
+}
+
+const gidTypeRoCEv2 = 2
+
+// GIDEntries returns the used entries of the GID table
+// (ibv_query_gid_table).
+func (d *Device) GIDEntries() []GIDEntry {
+	var entries []GIDEntry
+	for i, g := range d.gids.Load().gids {
+		if !g.IsZero() {
+			entries = append(entries, GIDEntry{GID: g, Index: i, Port: thePort, Type: gidTypeRoCEv2})
+		}
+	}
+	return entries
+}
+
 // GIDs returns the GID table up to its last entry.
 func (d *Device) GIDs() []wire.GID {
 	return append([]wire.GID(nil), d.gids.Load().gids...)

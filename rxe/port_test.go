@@ -60,6 +60,9 @@ func TestGIDTable(t *testing.T) {
 			t.Errorf("gid %d: %v, %v", i, g, err)
 		}
 	}
+	if e := d.GIDEntries(); len(e) != 1 || e[0] != (GIDEntry{objPeer, 1, 1, 2}) {
+		t.Errorf("entries %v", e)
+	}
 	for _, i := range []int{-1, gidTableLen} {
 		_, err := d.QueryGID(i)
 		d.want(err, ErrInvalid, "index")
