@@ -1,0 +1,204 @@
+package verbsapi
+
+import (
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// The engine's own types where the verbs mean the same thing.
+type (
+	GID  = wire.GID  // union ibv_gid
+	QPN  = wire.QPN  // 24 bits
+	PSN  = wire.PSN  // 24 bits
+	LKey = wire.LKey // names a region in local work requests
+	RKey = wire.RKey // names a region or window in a peer's requests
+	PKey = wire.PKey // partition key
+
+	SGE        = rxe.SGE        // struct ibv_sge
+	RecvWR     = rxe.RecvWR     // struct ibv_recv_wr
+	WC         = rxe.WC         // struct ibv_wc
+	AHAttr     = rxe.AHAttr     // struct ibv_ah_attr
+	QPCap      = rxe.QPCap      // struct ibv_qp_cap
+	QPAttr     = rxe.QPAttr     // struct ibv_qp_attr
+	QPAttrMask = rxe.QPAttrMask // enum ibv_qp_attr_mask
+	DeviceAttr = rxe.DeviceAttr // struct ibv_device_attr and ibv_device_attr_ex
+	DeviceCap  = rxe.DeviceCap  // enum ibv_device_cap_flags
+	Access     = rxe.Access     // enum ibv_access_flags
+	MTU        = rxe.MTU        // bytes
+	QPType     = rxe.QPType     // enum ibv_qp_type
+	QPState    = rxe.QPState    // enum ibv_qp_state
+	WROpcode   = rxe.WROpcode   // enum ibv_wr_opcode
+	SendFlags  = rxe.SendFlags  // enum ibv_send_flags
+	WCOpcode   = rxe.WCOpcode   // enum ibv_wc_opcode
+	WCFlags    = rxe.WCFlags    // enum ibv_wc_flags
+	WCStatus   = rxe.WCStatus   // enum ibv_wc_status
+	EventType  = rxe.EventType  // enum ibv_event_type
+	PortState  = rxe.PortState  // enum ibv_port_state
+	PortAttr   = rxe.PortAttr   // struct ibv_port_attr
+	MWType     = rxe.MWType     // enum ibv_mw_type
+)
+
+// enum ibv_access_flags.
+const (
+	AccessLocalWrite   = rxe.AccessLocalWrite
+	AccessRemoteWrite  = rxe.AccessRemoteWrite
+	AccessRemoteRead   = rxe.AccessRemoteRead
+	AccessRemoteAtomic = rxe.AccessRemoteAtomic
+	AccessMWBind       = rxe.AccessMWBind
+	AccessZeroBased    = rxe.AccessZeroBased
+	AccessOnDemand     = rxe.AccessOnDemand
+	AccessHugeTLB      = rxe.AccessHugeTLB
+	AccessFlushGlobal  = rxe.AccessFlushGlobal
+	AccessFlushPersist = rxe.AccessFlushPersist
+	AccessRelaxed      = rxe.AccessRelaxed
+)
+
+// enum ibv_qp_type, as far as this device has them.
+const (
+	QPRC = rxe.QPRC
+	QPUC = rxe.QPUC
+	QPUD = rxe.QPUD
+)
+
+// enum ibv_qp_state.
+const (
+	QPReset = rxe.QPReset
+	QPInit  = rxe.QPInit
+	QPRTR   = rxe.QPRTR
+	QPRTS   = rxe.QPRTS
+	QPSQD   = rxe.QPSQD
+	QPSQE   = rxe.QPSQE
+	QPErr   = rxe.QPErr
+)
+
+// enum ibv_qp_attr_mask.
+const (
+	QPAttrState           = rxe.QPAttrState
+	QPAttrCurState        = rxe.QPAttrCurState
+	QPAttrEnSQDNotify     = rxe.QPAttrEnSQDNotify
+	QPAttrAccessFlags     = rxe.QPAttrAccessFlags
+	QPAttrPKeyIndex       = rxe.QPAttrPKeyIndex
+	QPAttrPort            = rxe.QPAttrPort
+	QPAttrQKey            = rxe.QPAttrQKey
+	QPAttrAV              = rxe.QPAttrAV
+	QPAttrPathMTU         = rxe.QPAttrPathMTU
+	QPAttrTimeout         = rxe.QPAttrTimeout
+	QPAttrRetryCnt        = rxe.QPAttrRetryCnt
+	QPAttrRNRRetry        = rxe.QPAttrRNRRetry
+	QPAttrRQPSN           = rxe.QPAttrRQPSN
+	QPAttrMaxRdAtomic     = rxe.QPAttrMaxRdAtomic
+	QPAttrAltPath         = rxe.QPAttrAltPath
+	QPAttrMinRNRTimer     = rxe.QPAttrMinRNRTimer
+	QPAttrSQPSN           = rxe.QPAttrSQPSN
+	QPAttrMaxDestRdAtomic = rxe.QPAttrMaxDestRdAtomic
+	QPAttrPathMigState    = rxe.QPAttrPathMigState
+	QPAttrCap             = rxe.QPAttrCap
+	QPAttrDestQPN         = rxe.QPAttrDestQPN
+	QPAttrRateLimit       = rxe.QPAttrRateLimit
+)
+
+// enum ibv_wr_opcode.
+const (
+	WRWrite       = rxe.WRWrite
+	WRWriteImm    = rxe.WRWriteImm
+	WRSend        = rxe.WRSend
+	WRSendImm     = rxe.WRSendImm
+	WRRead        = rxe.WRRead
+	WRCompareSwap = rxe.WRCompareSwap
+	WRFetchAdd    = rxe.WRFetchAdd
+	WRLocalInv    = rxe.WRLocalInv
+	WRBindMW      = rxe.WRBindMW
+	WRSendInv     = rxe.WRSendInv
+	WRFlush       = rxe.WRFlush
+	WRAtomicWrite = rxe.WRAtomicWrite
+)
+
+// enum ibv_send_flags.
+const (
+	SendFence     = rxe.SendFence
+	SendSignaled  = rxe.SendSignaled
+	SendSolicited = rxe.SendSolicited
+	SendInline    = rxe.SendInline
+)
+
+// enum ibv_wc_opcode.
+const (
+	WCSend        = rxe.WCSend
+	WCWrite       = rxe.WCWrite
+	WCRead        = rxe.WCRead
+	WCCompareSwap = rxe.WCCompareSwap
+	WCFetchAdd    = rxe.WCFetchAdd
+	WCBindMW      = rxe.WCBindMW
+	WCLocalInv    = rxe.WCLocalInv
+	WCFlush       = rxe.WCFlush
+	WCAtomicWrite = rxe.WCAtomicWrite
+	WCRecv        = rxe.WCRecv
+	WCRecvImm     = rxe.WCRecvImm
+)
+
+// enum ibv_wc_flags.
+const (
+	WCGRH     = rxe.WCGRH
+	WCWithImm = rxe.WCWithImm
+	WCWithInv = rxe.WCWithInv
+)
+
+// enum ibv_wc_status.
+const (
+	WCSuccess       = rxe.WCSuccess
+	WCLocLenErr     = rxe.WCLocLenErr
+	WCLocQPOpErr    = rxe.WCLocQPOpErr
+	WCLocEECOpErr   = rxe.WCLocEECOpErr
+	WCLocProtErr    = rxe.WCLocProtErr
+	WCFlushErr      = rxe.WCFlushErr
+	WCMWBindErr     = rxe.WCMWBindErr
+	WCBadRespErr    = rxe.WCBadRespErr
+	WCLocAccessErr  = rxe.WCLocAccessErr
+	WCRemInvReqErr  = rxe.WCRemInvReqErr
+	WCRemAccessErr  = rxe.WCRemAccessErr
+	WCRemOpErr      = rxe.WCRemOpErr
+	WCRetryExcErr   = rxe.WCRetryExcErr
+	WCRNRRetryErr   = rxe.WCRNRRetryErr
+	WCLocRDDViolErr = rxe.WCLocRDDViolErr
+	WCRemInvRDReq   = rxe.WCRemInvRDReq
+	WCRemAbortErr   = rxe.WCRemAbortErr
+	WCInvEECNErr    = rxe.WCInvEECNErr
+	WCInvEECStErr   = rxe.WCInvEECStErr
+	WCFatalErr      = rxe.WCFatalErr
+	WCRespTimeout   = rxe.WCRespTimeout
+	WCGeneralErr    = rxe.WCGeneralErr
+)
+
+// enum ibv_event_type. Those without a use in this device (path migration,
+// subnet manager) exist for EventTypeStr.
+const (
+	EventCQErr            = rxe.EventCQErr
+	EventQPFatal          = rxe.EventQPFatal
+	EventQPReqErr         = rxe.EventQPReqErr
+	EventQPAccessErr      = rxe.EventQPAccessErr
+	EventCommEst          = rxe.EventCommEst
+	EventSQDrained        = rxe.EventSQDrained
+	EventPathMig          = rxe.EventPathMig
+	EventPathMigErr       = rxe.EventPathMigErr
+	EventDeviceFatal      = rxe.EventDeviceFatal
+	EventPortActive       = rxe.EventPortActive
+	EventPortErr          = rxe.EventPortErr
+	EventLIDChange        = rxe.EventLIDChange
+	EventPKeyChange       = rxe.EventPKeyChange
+	EventSMChange         = rxe.EventSMChange
+	EventSRQErr           = rxe.EventSRQErr
+	EventSRQLimitReached  = rxe.EventSRQLimitReached
+	EventQPLastWQEReached = rxe.EventQPLastWQEReached
+	EventClientReregister = rxe.EventClientReregister
+	EventGIDChange        = rxe.EventGIDChange
+)
+
+// enum ibv_port_state.
+const (
+	PortNop         = rxe.PortNop
+	PortDown        = rxe.PortDown
+	PortInit        = rxe.PortInit
+	PortArmed       = rxe.PortArmed
+	PortActive      = rxe.PortActive
+	PortActiveDefer = rxe.PortActiveDefer
+)

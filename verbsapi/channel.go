@@ -1,0 +1,78 @@
+package verbsapi
+
+import (
+	"context"
+	"sync"
+)
+
+// CompChannel is where completion queues report that completions wait (struct
+// ibv_comp_channel). Several queues may share one.
+type CompChannel struct {
+	ctx    *Context
+	events queue[*CQ]
+
+	mu   sync.Mutex
+	cqs  int // that report here
+	dead bool
+}
+
+// CreateCompChannel makes a channel (ibv_create_comp_channel).
+func (c *Context) CreateCompChannel() (*CompChannel, error) {
+	ch := &CompChannel{ctx: c}
+	ch.events.init()
+	if err := c.own("CreateCompChannel", kindChannel, ch); err != nil {
+		return nil, err
+	}
+	return ch, nil
+}
+
+// GetEvent waits until a completion queue that was armed with ReqNotify has a
+// completion (ibv_get_cq_event). Each event has to be acknowledged with
+// CQ.AckEvents: CQ.Destroy waits for that.
+func (ch *CompChannel) GetEvent(ctx context.Context) (*CQ, error) {
+	return ch.events.pop(ctx, "GetEvent", func(cq *CQ) { cq.compEvents.add() })
+}
+
+// Destroy frees the channel (ibv_destroy_comp_channel). ErrBusy while a
+// completion queue reports to it. Those who wait get ErrClosed.
+func (ch *CompChannel) Destroy() error {
+	const op = "DestroyCompChannel"
+	ch.mu.Lock()
+	switch {
+	case ch.dead:
+		ch.mu.Unlock()
+		return closed(op, "channel")
+	case ch.cqs > 0:
+		ch.mu.Unlock()
+		return &OpError{Op: op, Arg: "channel", Why: "completion queues use it", Err: ErrBusy}
+	}
+	ch.dead = true
+	ch.mu.Unlock()
+	ch.ctx.disown(kindChannel, ch)
+	ch.events.close()
+	return nil
+}
+
+func (ch *CompChannel) destroyNow() {
+	ch.mu.Lock()
+	ch.dead = true
+	ch.mu.Unlock()
+	ch.events.close()
+}
+
+// join makes a completion queue a user of the channel, leave ends that.
+func (ch *CompChannel) join(op string) error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.dead {
+		return closed(op, "channel")
+	}
+	ch.cqs++
+	return nil
+}
+
+func (ch *CompChannel) leave() {
+	ch.mu.Lock()
+	ch.cqs--
+	ch.mu.Unlock()
+}

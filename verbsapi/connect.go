@@ -1,0 +1,113 @@
+package verbsapi
+
+// Info is what the two ends of a connection tell each other before there is one,
+// by any other way.
+type Info struct {
+	QPN QPN
+	PSN PSN // of the first packet that this end will send, 24 bits
+	GID GID
+}
+
+// ConnectAttr are the attributes of a connection that have sensible defaults.
+// The zero value is them.
+type ConnectAttr struct {
+	PathMTU     MTU    // both ends' the same; 0: the port's active MTU
+	Access      Access // what the peer may do; 0: WRITE, READ, atomics and FLUSH
+	SGIDIndex   uint8
+	MaxRdAtomic uint8 // READs and atomics outstanding, each way; 0: 16
+	MinRNRTimer uint8 // code; 0: 0.64 ms
+	Timeout     uint8 // code; 0: 67 ms
+}
+
+// Defaults of ConnectAttr, and retry counts: seven retries, and for a receiver
+// that is not ready no end of them.
+const (
+	defaultConnAccess = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
+		AccessFlushGlobal | AccessFlushPersist
+	defaultRdAtomic = 16
+	defaultRNRTimer = 12
+	defaultTimeout  = 14
+	retryCount      = 7
+)
+
+// Connect takes an RC or UC queue pair from RESET through INIT and RTR to RTS,
+// towards remote. Local.PSN is what the peer was told. A queue pair that is
+// connected like this at both ends carries messages; post receives before the
+// peer sends: between Init and Connect.
+func (q *QP) Connect(local, remote Info, attr ConnectAttr) error {
+	if err := q.Init(attr); err != nil {
+		return err
+	}
+	if attr.PathMTU == 0 {
+		port, err := q.ctx.QueryPort(thePort)
+		if err != nil {
+			return err
+		}
+		attr.PathMTU = port.ActiveMTU
+	}
+	rtr := QPAttr{
+		State:           QPRTR,
+		PathMTU:         attr.PathMTU,
+		DestQPN:         remote.QPN,
+		RQPSN:           remote.PSN,
+		MaxDestRdAtomic: orDefault(attr.MaxRdAtomic, defaultRdAtomic),
+		MinRNRTimer:     orDefault(attr.MinRNRTimer, defaultRNRTimer),
+		AH:              AHAttr{DGID: remote.GID, SGIDIndex: attr.SGIDIndex, PortNum: thePort},
+	}
+	rts := QPAttr{
+		State:       QPRTS,
+		SQPSN:       local.PSN,
+		Timeout:     orDefault(attr.Timeout, defaultTimeout),
+		RetryCnt:    retryCount,
+		RNRRetry:    retryCount,
+		MaxRdAtomic: orDefault(attr.MaxRdAtomic, defaultRdAtomic),
+	}
+	rtrMask := QPAttrState | QPAttrAV | QPAttrPathMTU | QPAttrDestQPN | QPAttrRQPSN
+	rtsMask := QPAttrState | QPAttrSQPSN
+	if q.init.Type == QPRC {
+		rtrMask |= QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer
+		rtsMask |= QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic
+	}
+	if err := q.Modify(&rtr, rtrMask); err != nil {
+		return err
+	}
+	return q.Modify(&rts, rtsMask)
+}
+
+// Init takes an RC or UC queue pair from RESET to INIT, where receives can be
+// posted. In INIT it does nothing.
+func (q *QP) Init(attr ConnectAttr) error {
+	if q.State() == QPInit {
+		return nil
+	}
+	init := QPAttr{State: QPInit, PortNum: thePort, Access: attr.Access}
+	if init.Access == 0 {
+		init.Access = defaultConnAccess
+	}
+	return q.Modify(&init, QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrAccessFlags)
+}
+
+// InitUD takes a UD queue pair from RESET to RTS.
+func (q *QP) InitUD(qkey uint32, psn PSN) error {
+	init := QPAttr{State: QPInit, PortNum: thePort, QKey: qkey}
+	if err := q.Modify(&init, QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrQKey); err != nil {
+		return err
+	}
+	if err := q.Modify(&QPAttr{State: QPRTR}, QPAttrState); err != nil {
+		return err
+	}
+	return q.Modify(&QPAttr{State: QPRTS, SQPSN: psn}, QPAttrState|QPAttrSQPSN)
+}
+
+// Info is what the peer of this queue pair has to be told.
+func (q *QP) Info(psn PSN, sgidIndex int) (Info, error) {
+	gid, err := q.ctx.QueryGID(thePort, sgidIndex)
+	return Info{QPN: q.Num(), PSN: psn, GID: gid}, err
+}
+
+func orDefault(v, def uint8) uint8 {
+	if v == 0 {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,116 @@
+package verbsapi
+
+// CQWCFlags say which fields of a completion CQEx has to offer (enum
+// ibv_create_cq_wc_flags).
+type CQWCFlags uint64
+
+// enum ibv_create_cq_wc_flags, as far as the device has the fields.
+const (
+	CQWithByteLen      CQWCFlags = 1 << 0
+	CQWithImm          CQWCFlags = 1 << 1
+	CQWithQPNum        CQWCFlags = 1 << 2
+	CQWithSrcQP        CQWCFlags = 1 << 3
+	CQWithSLID         CQWCFlags = 1 << 4
+	CQWithSL           CQWCFlags = 1 << 5
+	CQWithDLIDPathBits CQWCFlags = 1 << 6
+
+	CQStandardFlags = CQWithDLIDPathBits<<1 - 1
+)
+
+// CQInitAttrEx is what CreateCQEx takes (struct ibv_cq_init_attr_ex).
+type CQInitAttrEx struct {
+	Entries int
+	Channel *CompChannel // nil: none
+	WCFlags CQWCFlags    // within CQStandardFlags
+}
+
+// CQEx is a completion queue whose completions are read field by field (struct
+// ibv_cq_ex). StartPoll takes the queue for the caller until EndPoll.
+type CQEx struct {
+	CQ
+	polling chan struct{} // holds a token between StartPoll and EndPoll
+	wc      [1]WC
+}
+
+// CreateCQEx makes a completion queue for field-by-field polling
+// (ibv_create_cq_ex). ErrNotSupported for fields that the device has not got:
+// time stamps, VLAN, flow tag, tag matching.
+func (c *Context) CreateCQEx(attr CQInitAttrEx) (*CQEx, error) {
+	if attr.WCFlags&^CQStandardFlags != 0 {
+		return nil, &OpError{Op: "CreateCQEx", Arg: "wc_flags", Err: ErrNotSupported}
+	}
+	q := &CQEx{polling: make(chan struct{}, 1)}
+	if err := c.initCQ(&q.CQ, attr.Entries, attr.Channel); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// AsCQ is the queue for the calls that take one (ibv_cq_ex_to_cq).
+func (q *CQEx) AsCQ() *CQ { return &q.CQ }
+
+// StartPoll takes the first completion; with true, the fields are there to be
+// read and EndPoll has to follow (ibv_start_poll). False: there is none.
+func (q *CQEx) StartPoll() (bool, error) {
+	q.polling <- struct{}{}
+	ok, err := q.NextPoll()
+	if !ok {
+		q.EndPoll()
+	}
+	return ok, err
+}
+
+// NextPoll goes on to the next completion (ibv_next_poll). False: there is none;
+// EndPoll has to follow all the same.
+func (q *CQEx) NextPoll() (bool, error) {
+	n, err := q.Poll(q.wc[:])
+	return n == 1, err
+}
+
+// EndPoll gives the queue back (ibv_end_poll).
+func (q *CQEx) EndPoll() {
+	select {
+	case <-q.polling:
+	default: // nobody polls
+	}
+}
+
+// WRID is the work request's ID (ibv_cq_ex.wr_id).
+func (q *CQEx) WRID() uint64 { return q.wc[0].ID }
+
+// Status is the completion status (ibv_cq_ex.status).
+func (q *CQEx) Status() WCStatus { return q.wc[0].Status }
+
+// ReadOpcode is what completed (ibv_wc_read_opcode).
+func (q *CQEx) ReadOpcode() WCOpcode { return q.wc[0].Opcode }
+
+// ReadVendorErr is the vendor's error code (ibv_wc_read_vendor_err).
+func (q *CQEx) ReadVendorErr() uint32 { return q.wc[0].VendorErr }
+
+// ReadByteLen is the number of bytes transferred (ibv_wc_read_byte_len).
+func (q *CQEx) ReadByteLen() uint32 { return q.wc[0].ByteLen }
+
+// ReadImmData is the immediate data in host order (ibv_wc_read_imm_data).
+func (q *CQEx) ReadImmData() uint32 { return q.wc[0].Imm }
+
+// ReadInvalidatedRKey is the key that the sender invalidated
+// (ibv_wc_read_invalidated_rkey).
+func (q *CQEx) ReadInvalidatedRKey() RKey { return q.wc[0].InvRKey }
+
+// ReadQPNum is the local queue pair (ibv_wc_read_qp_num).
+func (q *CQEx) ReadQPNum() QPN { return q.wc[0].QPN }
+
+// ReadSrcQP is the sender's queue pair, of UD (ibv_wc_read_src_qp).
+func (q *CQEx) ReadSrcQP() QPN { return q.wc[0].SrcQP }
+
+// ReadWCFlags are the completion's flags (ibv_wc_read_wc_flags).
+func (q *CQEx) ReadWCFlags() WCFlags { return q.wc[0].Flags }
+
+// ReadSLID is 0: Ethernet has no LIDs (ibv_wc_read_slid).
+func (q *CQEx) ReadSLID() uint32 { return 0 }
+
+// ReadSL is 0 (ibv_wc_read_sl).
+func (q *CQEx) ReadSL() uint8 { return 0 }
+
+// ReadDLIDPathBits is 0 (ibv_wc_read_dlid_path_bits).
+func (q *CQEx) ReadDLIDPathBits() uint8 { return 0 }

@@ -1,0 +1,86 @@
+package verbsapi
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// AsyncEvent is an asynchronous event (struct ibv_async_event). Of QP, CQ and
+// SRQ the one that Type is about is set; Port is set for events of the port.
+type AsyncEvent struct {
+	Type EventType
+	QP   *QP
+	CQ   *CQ
+	SRQ  *SRQ
+	Port uint8
+
+	count *unacked // of the object; nil for events of port and device
+	acked atomic.Bool
+}
+
+// eventTarget is an object that asynchronous events are about.
+type eventTarget interface {
+	context() *Context
+	event(rxe.Event) *AsyncEvent
+}
+
+// onEvent passes an event of the engine on: to the context of the object that it
+// is about, or to every context. It is called with a QP locked.
+func (e *engine) onEvent(ev rxe.Event) {
+	var object any
+	switch {
+	case ev.QP != nil:
+		object = ev.QP
+	case ev.CQ != nil:
+		object = ev.CQ
+	case ev.SRQ != nil:
+		object = ev.SRQ
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if object == nil {
+		for c := range e.contexts {
+			c.events.push(&AsyncEvent{Type: ev.Type, Port: ev.Port})
+		}
+		return
+	}
+	if t, ok := e.owners[object]; ok {
+		t.context().events.push(t.event(ev))
+	}
+}
+
+// watch makes object's events go to t.
+func (e *engine) watch(object any, t eventTarget) {
+	e.mu.Lock()
+	e.owners[object] = t
+	e.mu.Unlock()
+}
+
+// unwatch ends that and forgets t's events that nobody fetched.
+func (e *engine) unwatch(object any, t eventTarget, count *unacked) {
+	e.mu.Lock()
+	delete(e.owners, object)
+	e.mu.Unlock()
+	t.context().events.drop(func(ev *AsyncEvent) bool { return ev.count == count })
+}
+
+// GetAsyncEvent waits for the next asynchronous event of this context's objects
+// or of the port (ibv_get_async_event). Each event has to be acknowledged:
+// destroying its object waits for that.
+func (c *Context) GetAsyncEvent(ctx context.Context) (*AsyncEvent, error) {
+	return c.events.pop(ctx, "GetAsyncEvent", func(ev *AsyncEvent) {
+		if ev.count != nil {
+			ev.count.add()
+		}
+	})
+}
+
+// Ack acknowledges the event (ibv_ack_async_event). Doing so twice is harmless.
+func (ev *AsyncEvent) Ack() {
+	if ev.acked.Swap(true) || ev.count == nil {
+		return
+	}
+	ev.count.ack(1)
+}

@@ -1,0 +1,56 @@
+package verbsapi
+
+import (
+	"unsafe"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// bufMemory is a []byte as the address space of a memory region: address base
+// is the first byte of buf. The address is a number only; bytes are reached
+// through buf, which also keeps them alive.
+type bufMemory struct {
+	base uint64
+	buf  []byte
+}
+
+func newBufMemory(buf []byte) *bufMemory {
+	return &bufMemory{base: addrOf(buf), buf: buf}
+}
+
+// addrOf is the address of the first byte, 0 for an empty slice without one.
+func addrOf(buf []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) }
+
+// slice returns the n bytes at va, or nil when not all of them are in the
+// buffer. The subtraction may wrap: the result is then too large.
+func (m *bufMemory) slice(va uint64, n int) []byte {
+	off := va - m.base
+	if size := uint64(len(m.buf)); off > size || uint64(n) > size-off {
+		return nil
+	}
+	return m.buf[off : off+uint64(n) : off+uint64(n)]
+}
+
+func (m *bufMemory) ReadV(spans []rxe.Span) error {
+	for i := range spans {
+		s := &spans[i]
+		src := m.slice(s.VA, len(s.Buf))
+		if src == nil && len(s.Buf) > 0 {
+			return errUnmapped
+		}
+		copy(s.Buf, src)
+	}
+	return nil
+}
+
+func (m *bufMemory) WriteV(spans []rxe.Span) error {
+	for i := range spans {
+		s := &spans[i]
+		dst := m.slice(s.VA, len(s.Buf))
+		if dst == nil && len(s.Buf) > 0 {
+			return errUnmapped
+		}
+		copy(dst, s.Buf)
+	}
+	return nil
+}

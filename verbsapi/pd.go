@@ -1,0 +1,42 @@
+package verbsapi
+
+import "github.com/gorxe/gorxe/rxe"
+
+// PD is a protection domain (struct ibv_pd).
+type PD struct {
+	ctx *Context
+	pd  *rxe.PD
+}
+
+// AllocPD makes a protection domain (ibv_alloc_pd).
+func (c *Context) AllocPD() (*PD, error) {
+	pd, err := c.eng.dev.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	p := &PD{ctx: c, pd: pd}
+	if err := c.own("AllocPD", kindPD, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Dealloc frees the domain (ibv_dealloc_pd). ErrBusy while anything that was
+// made in it exists.
+func (p *PD) Dealloc() error {
+	err := p.pd.Dealloc()
+	if err == nil {
+		p.ctx.disown(kindPD, p)
+	}
+	return err
+}
+
+func (p *PD) destroyNow() { p.pd.Dealloc() } //nolint:errcheck // another context's objects may hold it
+
+// usable refuses a nil domain and one of another device.
+func (p *PD) usable(op string) error {
+	if p == nil {
+		return invalid(op, "pd", "is nil")
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package verbsapi
+
+import (
+	"context"
+	"sync"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// QP is a queue pair (struct ibv_qp).
+type QP struct {
+	ctx         *Context
+	qp          *rxe.QP
+	init        QPInitAttr
+	asyncEvents unacked
+
+	mu     sync.Mutex
+	groups map[GID]struct{} // attached to, for Close
+}
+
+// QPInitAttr is what CreateQP takes (struct ibv_qp_init_attr).
+type QPInitAttr struct {
+	Type           QPType
+	SendCQ, RecvCQ *CQ
+	SRQ            *SRQ // nil: a receive queue of its own
+	Cap            QPCap
+	SignalAll      bool // every send completes, SendSignaled or not
+}
+
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Query tells the sizes it
+// got, which are at least those asked for.
+func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
+	const op = "CreateQP"
+	if err := p.usable(op); err != nil {
+		return nil, err
+	}
+	switch {
+	case init.SendCQ == nil:
+		return nil, invalid(op, "send_cq", "is nil")
+	case init.RecvCQ == nil:
+		return nil, invalid(op, "recv_cq", "is nil")
+	}
+	eng := rxe.QPInitAttr{
+		Type:      init.Type,
+		SendCQ:    init.SendCQ.cq,
+		RecvCQ:    init.RecvCQ.cq,
+		Cap:       init.Cap,
+		SignalAll: init.SignalAll,
+	}
+	if init.SRQ != nil {
+		eng.SRQ = init.SRQ.srq
+	}
+	qp, err := p.pd.CreateQP(eng)
+	if err != nil {
+		return nil, err
+	}
+	q := &QP{ctx: p.ctx, qp: qp, init: init}
+	p.ctx.eng.watch(qp, q)
+	if err := p.ctx.own(op, kindQP, q); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// Num is the queue pair number.
+func (q *QP) Num() QPN { return q.qp.Num() }
+
+// State is the present state.
+func (q *QP) State() QPState { return q.qp.State() }
+
+// Modify changes the attributes that mask names (ibv_modify_qp). An error names
+// the attribute and leaves the queue pair as it was.
+func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
+	if attr == nil {
+		return invalid("ModifyQP", "attr", "is nil")
+	}
+	return q.qp.Modify(attr, mask)
+}
+
+// Query returns what was set, and what the queue pair was made from
+// (ibv_query_qp).
+func (q *QP) Query() (QPAttr, QPInitAttr, error) {
+	attr, eng, err := q.qp.Query()
+	if err != nil {
+		return QPAttr{}, QPInitAttr{}, err
+	}
+	init := q.init
+	init.Cap = eng.Cap
+	return attr, init, nil
+}
+
+// Counters returns what this queue pair counted.
+func (q *QP) Counters() []rxe.Counter { return q.qp.Counters() }
+
+// AttachMcast makes a UD queue pair receive what is sent to a multicast group
+// (ibv_attach_mcast). Lid means nothing here.
+func (q *QP) AttachMcast(gid GID, lid uint16) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.qp.AttachMcast(gid, lid)
+	if err == nil {
+		if q.groups == nil {
+			q.groups = make(map[GID]struct{})
+		}
+		q.groups[gid] = struct{}{}
+	}
+	return err
+}
+
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair
+// is not attached.
+func (q *QP) DetachMcast(gid GID, lid uint16) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.qp.DetachMcast(gid, lid)
+	if err == nil {
+		delete(q.groups, gid)
+	}
+	return err
+}
+
+// QueryDataInOrder tells whether the bytes of an operation are written in the
+// order of their addresses (ibv_query_qp_data_in_order). This device promises
+// nothing.
+func (q *QP) QueryDataInOrder(WROpcode, uint32) bool { return false }
+
+// Destroy frees the queue pair (ibv_destroy_qp); what was posted and has not
+// completed never will. It then waits until every event of it that was handed
+// out is acknowledged. ErrBusy while it is attached to a multicast group. If ctx
+// ends the wait, the queue pair is destroyed all the same.
+func (q *QP) Destroy(ctx context.Context) error {
+	if err := q.qp.Destroy(); err != nil {
+		return err
+	}
+	q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
+	q.ctx.disown(kindQP, q)
+	return q.asyncEvents.wait(ctx, q.ctx.closed)
+}
+
+func (q *QP) destroyNow() {
+	q.mu.Lock()
+	for gid := range q.groups {
+		q.qp.DetachMcast(gid, 0) //nolint:errcheck // the groups go with the port
+	}
+	q.mu.Unlock()
+	if q.qp.Destroy() == nil {
+		q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
+	}
+}
+
+func (q *QP) context() *Context { return q.ctx }
+
+func (q *QP) event(ev rxe.Event) *AsyncEvent {
+	return &AsyncEvent{Type: ev.Type, QP: q, count: &q.asyncEvents}
+}

@@ -1,0 +1,108 @@
+package verbsapi
+
+import (
+	"context"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// SRQ is a receive queue that several queue pairs take from (struct ibv_srq).
+type SRQ struct {
+	ctx         *Context
+	srq         *rxe.SRQ
+	asyncEvents unacked
+}
+
+// SRQAttr is struct ibv_srq_attr, SRQAttrMask enum ibv_srq_attr_mask.
+type (
+	SRQAttr     = rxe.SRQAttr
+	SRQAttrMask = rxe.SRQAttrMask
+)
+
+// enum ibv_srq_attr_mask.
+const (
+	SRQAttrMaxWR = rxe.SRQAttrMaxWR
+	SRQAttrLimit = rxe.SRQAttrLimit
+)
+
+// CreateSRQ makes a shared receive queue (ibv_create_srq).
+func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
+	const op = "CreateSRQ"
+	if err := p.usable(op); err != nil {
+		return nil, err
+	}
+	srq, err := p.pd.CreateSRQ(rxe.SRQInit{MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE, Limit: attr.Limit})
+	if err != nil {
+		return nil, err
+	}
+	s := &SRQ{ctx: p.ctx, srq: srq}
+	p.ctx.eng.watch(srq, s)
+	if err := p.ctx.own(op, kindSRQ, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Modify changes the size, or arms the limit event (ibv_modify_srq).
+func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error { return s.srq.Modify(attr, mask) }
+
+// Query returns the present attributes (ibv_query_srq).
+func (s *SRQ) Query() (SRQAttr, error) { return s.srq.Query() }
+
+// PostRecv queues receive work requests (ibv_post_srq_recv) and returns how many:
+// with an error, that is the position of the bad one.
+func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) { return s.srq.PostRecv(wrs) }
+
+// Destroy frees the queue (ibv_destroy_srq) and then waits until every event of
+// it that was handed out is acknowledged. ErrBusy while a QP uses it. If ctx
+// ends the wait, the queue is destroyed all the same.
+func (s *SRQ) Destroy(ctx context.Context) error {
+	if err := s.srq.Destroy(); err != nil {
+		return err
+	}
+	s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
+	s.ctx.disown(kindSRQ, s)
+	return s.asyncEvents.wait(ctx, s.ctx.closed)
+}
+
+func (s *SRQ) destroyNow() {
+	if s.srq.Destroy() == nil {
+		s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
+	}
+}
+
+func (s *SRQ) context() *Context { return s.ctx }
+
+func (s *SRQ) event(ev rxe.Event) *AsyncEvent {
+	return &AsyncEvent{Type: ev.Type, SRQ: s, count: &s.asyncEvents}
+}
+
+// SRQInitAttrEx is what CreateSRQEx takes (struct ibv_srq_init_attr_ex).
+type SRQInitAttrEx struct {
+	SRQAttr
+	PD   *PD
+	Type SRQType
+}
+
+// SRQType is enum ibv_srq_type.
+type SRQType uint8
+
+// enum ibv_srq_type.
+const (
+	SRQBasic SRQType = 0
+	SRQXRC   SRQType = 1
+	SRQTM    SRQType = 2
+)
+
+// CreateSRQEx makes a shared receive queue (ibv_create_srq_ex). ErrNotSupported
+// for types other than SRQBasic.
+func (c *Context) CreateSRQEx(attr SRQInitAttrEx) (*SRQ, error) {
+	const op = "CreateSRQEx"
+	switch {
+	case attr.Type != SRQBasic:
+		return nil, &OpError{Op: op, Arg: "srq_type", Err: ErrNotSupported}
+	case attr.PD == nil || attr.PD.ctx != c:
+		return nil, invalid(op, "pd", "is not of this context")
+	}
+	return attr.PD.CreateSRQ(attr.SRQAttr)
+}

@@ -1,0 +1,200 @@
+package verbsapi
+
+// What this file holds are libibverbs' functions for features that a RoCEv2
+// device in software has not got. They are here so that who looks for one finds
+// the answer: ErrNotSupported. Objects that cannot be made have no state.
+
+type (
+	// DM is device memory (struct ibv_dm). Memory here is all the host's.
+	DM struct{}
+	// XRCD is an XRC domain (struct ibv_xrcd).
+	XRCD struct{}
+	// TD is a thread domain (struct ibv_td). Every object is safe for concurrent
+	// use; there are no locks to save.
+	TD struct{}
+	// Flow is a flow steering rule (struct ibv_flow), FlowAction what it does.
+	Flow       struct{}
+	FlowAction struct{}
+	// WQ is a work queue for raw packets (struct ibv_wq), RWQIndTable spreads
+	// packets over several (struct ibv_rwq_ind_table).
+	WQ          struct{}
+	RWQIndTable struct{}
+	// CountersObject are counters for flows (struct ibv_counters). For the
+	// device's own see Context.Counters.
+	CountersObject struct{}
+	// ECE are the options of enhanced connection establishment (struct ibv_ece).
+	ECE struct{ VendorID, Options, CompMask uint32 }
+)
+
+// AllocDM is not supported (ibv_alloc_dm).
+func (c *Context) AllocDM(length, alignment int) (*DM, error) { return nil, notSupported("AllocDM") }
+
+// Free is not supported (ibv_free_dm).
+func (*DM) Free() error { return notSupported("FreeDM") }
+
+// MemcpyTo is not supported (ibv_memcpy_to_dm).
+func (*DM) MemcpyTo(offset uint64, from []byte) error { return notSupported("MemcpyToDM") }
+
+// MemcpyFrom is not supported (ibv_memcpy_from_dm).
+func (*DM) MemcpyFrom(to []byte, offset uint64) error { return notSupported("MemcpyFromDM") }
+
+// RegDMMR is not supported (ibv_reg_dm_mr).
+func (p *PD) RegDMMR(dm *DM, offset uint64, length int, access Access) (*MR, error) {
+	return nil, notSupported("RegDMMR")
+}
+
+// RegDMABufMR is not supported (ibv_reg_dmabuf_mr).
+func (p *PD) RegDMABufMR(offset uint64, length int, iova uint64, fd int, access Access) (*MR, error) {
+	return nil, notSupported("RegDMABufMR")
+}
+
+// AllocNullMR is not supported (ibv_alloc_null_mr).
+func (p *PD) AllocNullMR() (*MR, error) { return nil, notSupported("AllocNullMR") }
+
+// AdviseMR is not supported: there is nothing to fetch ahead (ibv_advise_mr).
+func (p *PD) AdviseMR(advice, flags uint32, sgl []SGE) error { return notSupported("AdviseMR") }
+
+// AllocTD is not supported (ibv_alloc_td).
+func (c *Context) AllocTD() (*TD, error) { return nil, notSupported("AllocTD") }
+
+// Dealloc is not supported (ibv_dealloc_td).
+func (*TD) Dealloc() error { return notSupported("DeallocTD") }
+
+// AllocParentDomain is not supported (ibv_alloc_parent_domain).
+func (c *Context) AllocParentDomain(pd *PD, td *TD) (*PD, error) {
+	return nil, notSupported("AllocParentDomain")
+}
+
+// ImportDevice is not supported: the device lives in this process
+// (ibv_import_device).
+func ImportDevice(fd int) (*Context, error) { return nil, notSupported("ImportDevice") }
+
+// ImportPD is not supported (ibv_import_pd).
+func (c *Context) ImportPD(handle uint32) (*PD, error) { return nil, notSupported("ImportPD") }
+
+// Unimport is not supported (ibv_unimport_pd).
+func (p *PD) Unimport() error { return notSupported("UnimportPD") }
+
+// ImportMR is not supported (ibv_import_mr).
+func (p *PD) ImportMR(handle uint32) (*MR, error) { return nil, notSupported("ImportMR") }
+
+// Unimport is not supported (ibv_unimport_mr).
+func (m *MR) Unimport() error { return notSupported("UnimportMR") }
+
+// ImportDM is not supported (ibv_import_dm).
+func (c *Context) ImportDM(handle uint32) (*DM, error) { return nil, notSupported("ImportDM") }
+
+// Unimport is not supported (ibv_unimport_dm).
+func (*DM) Unimport() error { return notSupported("UnimportDM") }
+
+// OpenXRCD is not supported (ibv_open_xrcd).
+func (c *Context) OpenXRCD(fd, oflags int) (*XRCD, error) { return nil, notSupported("OpenXRCD") }
+
+// Close is not supported (ibv_close_xrcd).
+func (*XRCD) Close() error { return notSupported("CloseXRCD") }
+
+// OpenQP is not supported: only XRC queue pairs are shared (ibv_open_qp).
+func (c *Context) OpenQP(num QPN, xrcd *XRCD) (*QP, error) { return nil, notSupported("OpenQP") }
+
+// Num is not supported: only an XRC SRQ has a number (ibv_get_srq_num).
+func (s *SRQ) Num() (uint32, error) { return 0, notSupported("GetSRQNum") }
+
+// PostOps is not supported: there is no tag matching (ibv_post_srq_ops).
+func (s *SRQ) PostOps() error { return notSupported("PostSRQOps") }
+
+// Modify is not supported: completions are never held back (ibv_modify_cq).
+func (q *CQ) Modify(count, period uint16) error { return notSupported("ModifyCQ") }
+
+// ReadCompletionTS is not supported (ibv_wc_read_completion_ts).
+func (q *CQEx) ReadCompletionTS() (uint64, error) { return 0, notSupported("ReadCompletionTS") }
+
+// ReadCompletionWallclockNS is not supported
+// (ibv_wc_read_completion_wallclock_ns).
+func (q *CQEx) ReadCompletionWallclockNS() (uint64, error) {
+	return 0, notSupported("ReadCompletionWallclockNS")
+}
+
+// ReadCVLAN is not supported (ibv_wc_read_cvlan).
+func (q *CQEx) ReadCVLAN() (uint16, error) { return 0, notSupported("ReadCVLAN") }
+
+// ReadFlowTag is not supported (ibv_wc_read_flow_tag).
+func (q *CQEx) ReadFlowTag() (uint32, error) { return 0, notSupported("ReadFlowTag") }
+
+// ReadTMInfo is not supported (ibv_wc_read_tm_info).
+func (q *CQEx) ReadTMInfo() (tag uint64, priv uint32, err error) {
+	return 0, 0, notSupported("ReadTMInfo")
+}
+
+// QueryRTValuesEx is not supported: the device has no clock
+// (ibv_query_rt_values_ex).
+func (c *Context) QueryRTValuesEx() (rawClock uint64, err error) {
+	return 0, notSupported("QueryRTValuesEx")
+}
+
+// ModifyRateLimit is not supported (ibv_modify_qp_rate_limit).
+func (q *QP) ModifyRateLimit(kbps, maxBurst uint32) error { return notSupported("ModifyQPRateLimit") }
+
+// SetECE is not supported (ibv_set_ece).
+func (q *QP) SetECE(e ECE) error { return notSupported("SetECE") }
+
+// QueryECE is not supported (ibv_query_ece).
+func (q *QP) QueryECE() (ECE, error) { return ECE{}, notSupported("QueryECE") }
+
+// CreateFlow is not supported (ibv_create_flow).
+func (q *QP) CreateFlow() (*Flow, error) { return nil, notSupported("CreateFlow") }
+
+// Destroy is not supported (ibv_destroy_flow).
+func (*Flow) Destroy() error { return notSupported("DestroyFlow") }
+
+// CreateFlowActionESP is not supported (ibv_create_flow_action_esp).
+func (c *Context) CreateFlowActionESP() (*FlowAction, error) {
+	return nil, notSupported("CreateFlowActionESP")
+}
+
+// ModifyESP is not supported (ibv_modify_flow_action_esp).
+func (*FlowAction) ModifyESP() error { return notSupported("ModifyFlowActionESP") }
+
+// Destroy is not supported (ibv_destroy_flow_action).
+func (*FlowAction) Destroy() error { return notSupported("DestroyFlowAction") }
+
+// CreateWQ is not supported (ibv_create_wq).
+func (c *Context) CreateWQ() (*WQ, error) { return nil, notSupported("CreateWQ") }
+
+// Modify is not supported (ibv_modify_wq).
+func (*WQ) Modify() error { return notSupported("ModifyWQ") }
+
+// Destroy is not supported (ibv_destroy_wq).
+func (*WQ) Destroy() error { return notSupported("DestroyWQ") }
+
+// PostRecv is not supported (ibv_post_wq_recv).
+func (*WQ) PostRecv([]RecvWR) (int, error) { return 0, notSupported("PostWQRecv") }
+
+// CreateRWQIndTable is not supported (ibv_create_rwq_ind_table).
+func (c *Context) CreateRWQIndTable(wqs []*WQ) (*RWQIndTable, error) {
+	return nil, notSupported("CreateRWQIndTable")
+}
+
+// Destroy is not supported (ibv_destroy_rwq_ind_table).
+func (*RWQIndTable) Destroy() error { return notSupported("DestroyRWQIndTable") }
+
+// CreateCounters is not supported (ibv_create_counters).
+func (c *Context) CreateCounters() (*CountersObject, error) {
+	return nil, notSupported("CreateCounters")
+}
+
+// Destroy is not supported (ibv_destroy_counters).
+func (*CountersObject) Destroy() error { return notSupported("DestroyCounters") }
+
+// AttachPointFlow is not supported (ibv_attach_counters_point_flow).
+func (*CountersObject) AttachPointFlow(*Flow) error {
+	return notSupported("AttachCountersPointFlow")
+}
+
+// Read is not supported (ibv_read_counters).
+func (*CountersObject) Read([]uint64) error { return notSupported("ReadCounters") }
+
+// ResolveEthL2FromGID is not supported: the operating system finds the neighbour
+// (ibv_resolve_eth_l2_from_gid).
+func (c *Context) ResolveEthL2FromGID(attr AHAttr) (mac [6]byte, vlan uint16, err error) {
+	return mac, 0, notSupported("ResolveEthL2FromGID")
+}
