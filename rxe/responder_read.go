@@ -357,6 +357,13 @@ func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
 		}
 		for done := false; !done && budget > 0; {
 			n, ok := a.emitRead(q, o)
+			if !ok && a.replay {
+				// The key was taken back since. A packet that the network
+				// held back for that long must not end the connection.
+				r.stale(q)
+				a.left = 0
+				break
+			}
 			if !ok {
 				// What follows was executed, but the peer takes the NAK for
 				// the end (IBA 9.7.5.2.8).

@@ -73,9 +73,9 @@ func drawParams(seed uint64, big bool) params {
 	packets := 400
 	switch loss := p.net.Loss + p.net.Corrupt; {
 	case loss > 0.12:
-		packets = 12
+		packets = 24
 	case loss > 0.05:
-		packets = 40
+		packets = 100
 	}
 	if big {
 		p.memory = 12 << 20
@@ -99,7 +99,7 @@ func drawFaults(r *rand.Rand) simnet.Config {
 	level := pick(r, 0, 0.01, 0.03, 0.05, 0.1, 0.2)
 	for _, f := range [...]*float64{&c.Loss, &c.Duplicate, &c.Reorder, &c.Corrupt} {
 		if r.IntN(2) == 0 {
-			*f = r.Float64() * level
+			*f = pick(r, level, r.Float64()*level)
 		}
 	}
 	// Loss is what retries have to beat; corruption is loss by another name.

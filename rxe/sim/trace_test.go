@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"net/netip"
+	"os"
 
 	"github.com/gorxe/gorxe/internal/simnet"
 	"github.com/gorxe/gorxe/wire"
@@ -39,6 +40,9 @@ type flow struct {
 	dup       bool // a duplicate was delivered since the last ACK
 }
 
+// dump prints every RC packet: for one seed, when it fails.
+var dump = os.Getenv("GORXE_SIM_DUMP") != ""
+
 func newTraceChecker(w *world) *traceChecker {
 	return &traceChecker{w: w, flows: make(map[flowID]*flow)}
 }
@@ -63,6 +67,10 @@ func (t *traceChecker) observe(p *simnet.Packet, fate simnet.Fate) {
 	}
 	if pkt.Info().Service != wire.ServiceRC {
 		return
+	}
+	if dump {
+		fmt.Printf("%9d %-10v %v>%v %v qp %06x psn %06x ack %v syndrome %v msn %d va %x len %d payload %d\n", t.w.net.Now(), fate,
+			p.Route.Src, p.Route.Dst, pkt.Opcode(), pkt.DestQP(), pkt.PSN(), pkt.AckReq(), pkt.Syndrome(), pkt.MSN(), pkt.VA(), pkt.DMALen(), len(pkt.Payload()))
 	}
 	switch sent := fate != simnet.Delivered; {
 	case pkt.Info().Has(wire.OpRequest):

@@ -155,11 +155,11 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 	must(err)
 	h.mr, err = h.pd.RegMR(h.mem, memBase, uint64(len(h.mem.Data)), memBase, rxe.AccessLocalWrite)
 	must(err)
-	h.sendCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 8192})
+	h.sendCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 1024})
 	must(err)
 	h.recvCQ = h.sendCQ
 	if !w.p.oneCQ {
-		h.recvCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 8192})
+		h.recvCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 1024})
 		must(err)
 	}
 	if w.p.srq {
