@@ -53,7 +53,7 @@ func newSliceMem() *sliceMem {
 
 func (m *sliceMem) at(va uint64, n int) ([]byte, error) {
 	off := va - benchBase
-	if m.unmap || off > benchSize || uint64(n) > benchSize-off {
+	if size := uint64(len(m.b)); m.unmap || off > size || uint64(n) > size-off {
 		return nil, errUnmap
 	}
 	return m.b[off : off+uint64(n)], nil
