@@ -6,7 +6,7 @@ import (
 )
 
 // Syndrome is the first byte of an AETH: what the responder answers
-// (IBA 9.7.5.2.1, table 44). The top three bits give the kind, the low five its
+// (IBA 9.7.5.2.1). The top three bits give the kind, the low five its
 // argument. Bit 7 is reserved, so a syndrome that has it is of no kind.
 type Syndrome uint8
 
@@ -52,7 +52,7 @@ func (s Syndrome) NAKCode() NAKCode { return NAKCode(s & syndromeArgMask) }
 // Credits returns the number of receive work requests that an ACK grants. It is
 // (0, false) if there is no limit, which is code 31, or if s is not an ACK.
 //
-// The encoding (IBA 9.7.7.2.1, table 46) is exact up to 4 and then a binary
+// The encoding (IBA 9.7.7.2) is exact up to 4 and then a binary
 // float with one bit of mantissa: 6, 8, 12, 16, …, 32768.
 func (s Syndrome) Credits() (n int, limited bool) {
 	code := int(s & syndromeArgMask)
@@ -80,7 +80,7 @@ func (s Syndrome) String() string {
 	return fmt.Sprintf("reserved syndrome 0x%02x", uint8(s))
 }
 
-// NAKCode says why a responder refused a request (IBA 9.7.5.2.8, table 45).
+// NAKCode says why a responder refused a request (IBA 9.7.5.2).
 type NAKCode uint8
 
 // The NAK codes; all others are reserved.
@@ -108,7 +108,7 @@ func (c NAKCode) String() string {
 	return fmt.Sprintf("reserved NAK code %d", uint8(c))
 }
 
-// rnrTimeouts is IBA 9.7.5.2.8, table 47, in units of 10 µs.
+// rnrTimeouts is IBA 9.7.5.2.8 in units of 10 µs.
 var rnrTimeouts = [32]uint32{
 	65536, 1, 2, 3, 4, 6, 8, 12,
 	16, 24, 32, 48, 64, 96, 128, 192,

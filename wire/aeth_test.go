@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestRNRTimeout compares with IBA table 47, in milliseconds as it is printed.
+// TestRNRTimeout compares with the table of IBA 9.7.5.2.8, in
+// milliseconds as it is printed there.
 func TestRNRTimeout(t *testing.T) {
 	for code, ms := range []float64{
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12,
@@ -67,7 +68,7 @@ func TestSyndromeBytes(t *testing.T) {
 	}
 }
 
-// TestCredits compares with IBA table 46.
+// TestCredits compares with the table of IBA 9.7.7.2.
 func TestCredits(t *testing.T) {
 	for code, want := range []int{
 		0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384,

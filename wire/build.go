@@ -54,7 +54,7 @@ type Headers struct {
 }
 
 // PadLen returns the number of pad bytes that follow a payload of n bytes, 0 to
-// 3 (IBA 9.2.3).
+// 3 (IBA 9.2).
 func PadLen(n int) int { return -n & 3 }
 
 // Len returns the length of the headers, 0 if the opcode does not exist.

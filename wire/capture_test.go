@@ -28,12 +28,11 @@ type captured struct {
 // readCapture returns the RoCEv2 packets of an Ethernet capture.
 func readCapture(t *testing.T, name string) (packets []captured) {
 	t.Helper()
-	f, err := os.Open(name)
+	file, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	r, err := pcapgo.NewReader(f)
+	r, err := pcapgo.NewReader(bytes.NewReader(file))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

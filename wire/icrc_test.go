@@ -126,7 +126,7 @@ func seal(s ICRCState, id uint16, df bool, pkt []byte) []byte {
 // TestUnknownID solves for every identification.
 func TestUnknownID(t *testing.T) {
 	s := NewICRC(testRoute(false), UDPPort)
-	for _, payload := range []int{0, 128, 1024, 4096} {
+	for _, payload := range []int{0, 1024} {
 		for _, df := range []bool{true, false} {
 			hint := &DFHint{clear: !df}
 			body := samplePacket(RCSendOnly, payload)

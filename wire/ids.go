@@ -28,7 +28,7 @@ const (
 	// MSNMask covers the 24 bits of an MSN on the wire.
 	MSNMask = 1<<24 - 1
 	// MulticastQPN is the destination of every multicast UD packet
-	// (IBA 10.5.1).
+	// (IBA 10.5).
 	MulticastQPN QPN = 0xffffff
 
 	// DefaultPKey is the full-member default partition, the only one that
@@ -37,7 +37,7 @@ const (
 	// PKeyFullMember is the membership bit.
 	PKeyFullMember PKey = 0x8000
 
-	// UDPPort is the IANA destination port of RoCEv2 (IBA A17.3.1).
+	// UDPPort is the IANA destination port of RoCEv2 (IBA A17).
 	UDPPort = 4791
 )
 
@@ -46,14 +46,14 @@ func (p PKey) Full() bool { return p&PKeyFullMember != 0 }
 
 // PKeyMatch reports whether endpoints with keys a and b may talk: same
 // partition, not the invalid partition 0, and at least one full member
-// (IBA 10.9.3, C10-127).
+// (IBA 10.9.3).
 func PKeyMatch(a, b PKey) bool {
 	const number = PKeyFullMember - 1
 	return a&number == b&number && a&number != 0 && (a | b).Full()
 }
 
 // GID is a port address in network byte order. In RoCEv2 it is an IPv6 address,
-// or an IPv4 address in its IPv4-mapped form (IBA A17.4.5).
+// or an IPv4 address in its IPv4-mapped form (IBA A17).
 type GID [16]byte
 
 // GIDFromAddr returns the GID of addr, dropping its zone. An invalid addr gives

@@ -3,7 +3,7 @@ package wire
 import "fmt"
 
 // Service is the transport service that an opcode belongs to, its top three
-// bits (IBA 9.2.1, table 38). Reliable datagram opcodes are not supported.
+// bits (IBA 9.2.1). Reliable datagram opcodes are not supported.
 type Service uint8
 
 // The transport services, by the value of opcode bits 7-5.
@@ -88,7 +88,7 @@ const (
 	UDSendOnlyImm Opcode = 0x65
 )
 
-// OpCNP is the congestion notification packet (IBA A17.9.3).
+// OpCNP is the congestion notification packet (IBA A17).
 const OpCNP Opcode = 0x81
 
 // Extended reliable connection opcodes (IBA A14).

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// opcodeList states IBA table 38, A14 and A19 once more, by hand and in another
+// opcodeList states IBA 9.2.1, A14 and A19 once more, by hand and in another
 // form than the table under test: value, name, headers in order, and properties
 // (R request, r response, P payload, Q takes a receive).
 const opcodeList = `

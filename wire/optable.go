@@ -53,7 +53,7 @@ const (
 	OpEnd   = OpLast | OpOnly
 )
 
-// Header lengths in bytes (IBA 9.2 to 9.3, A14, A17, A19).
+// Header lengths in bytes (IBA 9.2, 9.3, A14, A17, A19).
 const (
 	BTHLen          = 12
 	RETHLen         = 16
@@ -97,7 +97,7 @@ func (i *OpInfo) Valid() bool { return i.HeaderLen != 0 }
 func (i *OpInfo) Has(f OpFlags) bool { return i.Flags&f != 0 }
 
 // connectedOps are the opcodes of the connected services, by their low five
-// bits (IBA table 38). XRC has all but the last two, UC the first twelve.
+// bits (IBA 9.2.1). XRC has all but the last two, UC the first twelve.
 var connectedOps = [...]struct {
 	op    Opcode
 	name  string

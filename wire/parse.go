@@ -23,9 +23,9 @@ const (
 // Why Parse refuses a packet.
 var (
 	// ErrTruncated: shorter than the headers of its opcode, or not a whole
-	// number of 4-byte words, which every InfiniBand packet is (IBA 7.7.5).
+	// number of 4-byte words, which every InfiniBand packet is.
 	ErrTruncated = errors.New("packet truncated")
-	// ErrTVer: a transport header version other than 0 (IBA 9.6.1.3).
+	// ErrTVer: a transport header version other than 0.
 	ErrTVer = errors.New("unsupported transport header version")
 	// ErrPad: more pad bytes than payload bytes.
 	ErrPad = errors.New("pad count exceeds payload")
@@ -78,7 +78,7 @@ type Packet struct {
 
 // Parse checks b, which holds a packet from its BTH through its pad bytes, and
 // returns a view of it. The error is always a *ParseError. Reserved bits are
-// ignored, as IBA 5.2 wants of a receiver. Payload behind an opcode that carries
+// ignored, as a receiver should: hardware does set them. Payload behind an opcode that carries
 // none is not an error here: for a request it deserves a NAK, not silence.
 func Parse(b []byte) (Packet, error) {
 	if len(b) < BTHLen {
