@@ -19,7 +19,7 @@ type demoCmd struct {
 	Addresses []netip.Addr  `default:"127.0.0.1,127.0.0.2" placeholder:"ADDRESS" help:"Two addresses of this host; each becomes a device (default: ${default})."`
 	Duration  time.Duration `default:"500ms" help:"Length of each measurement (default: ${default})."`
 	Size      []size        `default:"64KiB,1MiB" placeholder:"SIZE" help:"Message sizes whose bandwidth is measured (default: ${default})."`
-	PCAP      string        `name:"pcap" default:"demo.pcapng" placeholder:"FILE" xor:"capture" help:"Capture file to write (default: ${default})."`
+	PCAP      string        `name:"pcap" placeholder:"FILE" xor:"capture" help:"Capture file to write (default: demo.pcapng)."`
 	NoPCAP    bool          `name:"no-pcap" xor:"capture" help:"Write no capture."`
 	UDPPort   uint16        `name:"udp-port" default:"4791" help:"UDP port of both devices (default: ${default}, RoCEv2's own)."`
 }
@@ -48,8 +48,9 @@ func (c demoCmd) Run(ctx context.Context, std streams) error {
 		Capture:   c.PCAP,
 		Out:       std.out,
 	}
-	if c.NoPCAP {
-		cfg.Capture = ""
+	// Not a default of the flag's: that would count as given beside --no-pcap.
+	if c.PCAP == "" && !c.NoPCAP {
+		cfg.Capture = "demo.pcapng"
 	}
 	for _, s := range c.Size {
 		cfg.Sizes = append(cfg.Sizes, int(s))

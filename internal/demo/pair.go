@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/verbsapi"
@@ -38,7 +39,7 @@ func openPair(cfg *Config, buffer int, tap *rocev2.Tap) (*pair, error) {
 	if p.b, err = openSide(cfg, 1, buffer, nil); err != nil {
 		return nil, errors.Join(err, p.a.ctx.Close())
 	}
-	if err := errors.Join(p.a.connect(p.b), p.b.connect(p.a)); err != nil {
+	if err := p.connect(); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
@@ -95,40 +96,20 @@ func openSide(cfg *Config, index, buffer int, tap *rocev2.Tap) (_ *side, err err
 	return s, nil
 }
 
-// connect takes the queue pair from RESET to RTS, towards peer.
-func (s *side) connect(peer *side) error {
-	gid, err := peer.ctx.QueryGID(1, 0)
-	if err != nil {
+// connect takes both queue pairs to RTS. On two interfaces the larger path MTU
+// has to give way.
+func (p *pair) connect() error {
+	infoA, errA := p.a.info()
+	infoB, errB := p.b.info()
+	if err := errors.Join(errA, errB); err != nil {
 		return err
 	}
-	steps := []struct {
-		attr verbsapi.QPAttr
-		mask verbsapi.QPAttrMask
-	}{
-		{
-			verbsapi.QPAttr{State: verbsapi.QPInit, PortNum: 1, Access: verbsapi.AccessRemoteWrite |
-				verbsapi.AccessRemoteRead | verbsapi.AccessRemoteAtomic},
-			verbsapi.QPAttrState | verbsapi.QPAttrPKeyIndex | verbsapi.QPAttrPort | verbsapi.QPAttrAccessFlags,
-		},
-		{
-			verbsapi.QPAttr{State: verbsapi.QPRTR, PathMTU: min(s.mtu, peer.mtu), DestQPN: peer.qp.Num(),
-				AH: verbsapi.AHAttr{DGID: gid, PortNum: 1}, MaxDestRdAtomic: 16, MinRNRTimer: 1},
-			verbsapi.QPAttrState | verbsapi.QPAttrAV | verbsapi.QPAttrPathMTU | verbsapi.QPAttrDestQPN |
-				verbsapi.QPAttrRQPSN | verbsapi.QPAttrMaxDestRdAtomic | verbsapi.QPAttrMinRNRTimer,
-		},
-		{
-			// 4.096 µs << 14 is 67 ms.
-			verbsapi.QPAttr{State: verbsapi.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 16},
-			verbsapi.QPAttrState | verbsapi.QPAttrSQPSN | verbsapi.QPAttrTimeout | verbsapi.QPAttrRetryCnt |
-				verbsapi.QPAttrRNRRetry | verbsapi.QPAttrMaxRdAtomic,
-		},
-	}
-	for i := range steps {
-		if err := s.qp.Modify(&steps[i].attr, steps[i].mask); err != nil {
-			return err
-		}
-	}
-	return nil
+	attr := verbsapi.ConnectAttr{PathMTU: min(p.a.mtu, p.b.mtu)}
+	return errors.Join(p.a.qp.Connect(infoA, infoB, attr), p.b.qp.Connect(infoB, infoA, attr))
+}
+
+func (s *side) info() (verbsapi.Info, error) {
+	return s.qp.Info(verbsapi.PSN(rand.Uint32N(1<<24)), 0)
 }
 
 // wait takes at least one and at most limit completions of cq into s.wcs, and

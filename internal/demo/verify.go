@@ -20,7 +20,7 @@ const (
 	// Wireshark takes a plain SEND of fewer bytes for a broken header of RPC over
 	// RDMA and calls it malformed. It should not look as if the demo sent any, and
 	// the other operations cover the small sizes.
-	minPlainSend = 8
+	minPlainSend = 16
 )
 
 // verify does each operation once per size and compares both whole buffers with

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// gorxe runs one command line.
+func gorxe(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, streams{out: &out, err: &err})
+	return code, out.String(), err.String()
+}
+
+func TestCommandLine(t *testing.T) {
+	tests := []struct {
+		args   []string
+		code   int
+		stdout string // a part of it; empty: nothing is printed there
+		stderr string // likewise
+	}{
+		{[]string{"--help"}, exitOK, "gorxe demo --duration", ""},
+		{[]string{"-h"}, exitOK, "Commands:", ""},
+		{[]string{"demo", "--help"}, exitOK, "--no-pcap", ""},
+		{[]string{"devices", "--help"}, exitOK, "gorxe devices --json", ""},
+		{[]string{"version"}, exitOK, "gorxe ", ""},
+		{nil, exitUsage, "", `expected one of "demo", "devices", "version"`},
+		{[]string{"run"}, exitUsage, "", "unexpected argument run"},
+		{[]string{"devices", "--yaml"}, exitUsage, "", "unknown flag --yaml"},
+		{[]string{"devices", "eth0"}, exitUsage, "", "unexpected argument eth0"},
+		{[]string{"demo", "--size", "12parsecs"}, exitUsage, "", "--size"},
+		{[]string{"demo", "--size", "0"}, exitUsage, "", "size 0"},
+		{[]string{"demo", "--duration", "-1s"}, exitUsage, "", "duration"},
+		{[]string{"demo", "--addresses", "127.0.0.1"}, exitUsage, "", "two addresses"},
+		{[]string{"demo", "--addresses", "here,there"}, exitUsage, "", "--addresses"},
+		{[]string{"demo", "--pcap", "x", "--no-pcap"}, exitUsage, "", "--no-pcap"},
+		{[]string{"demo", "--no-pcap", "--addresses", "192.0.2.77,192.0.2.78"}, exitFailed, "Two RoCEv2 devices", "192.0.2.77"},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			code, stdout, stderr := gorxe(t, tt.args...)
+			if code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			for _, s := range []struct{ name, got, want string }{
+				{"stdout", stdout, tt.stdout}, {"stderr", stderr, tt.stderr},
+			} {
+				if !strings.Contains(s.got, s.want) || s.want == "" && s.got != "" {
+					t.Errorf("%s is %q, want %q in it", s.name, s.got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// The loopback interface is the one device that every Linux host has.
+func TestDevices(t *testing.T) {
+	code, stdout, stderr := gorxe(t, "devices", "--json")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", code, stderr)
+	}
+	var devices []deviceInfo
+	if err := json.Unmarshal([]byte(stdout), &devices); err != nil {
+		t.Fatalf("%v in\n%s", err, stdout)
+	}
+	_, table, _ := gorxe(t, "devices")
+	var loopback bool
+	for i, d := range devices {
+		if want := fmt.Sprintf("rxe%d", i); d.Name != want {
+			t.Errorf("device %d is %q, want %q", i, d.Name, want)
+		}
+		if len(d.GIDs) == 0 || d.ActiveMTU > d.MTU && d.ActiveMTU != 256 {
+			t.Errorf("device %+v", d)
+		}
+		for _, g := range d.GIDs {
+			addr, err := netip.ParseAddr(g.Address)
+			if err != nil {
+				t.Errorf("%s, GID %d: %v", d.Name, g.Index, err)
+			}
+			if gid, err := netip.ParseAddr(g.GID); err != nil || gid.Unmap() != addr {
+				t.Errorf("%s, GID %d: %q is not %q", d.Name, g.Index, g.GID, g.Address)
+			}
+			loopback = loopback || addr.IsLoopback()
+			if !strings.Contains(table, g.GID) {
+				t.Errorf("the table lacks %s:\n%s", g.GID, table)
+			}
+		}
+	}
+	if !loopback {
+		t.Errorf("no loopback address in\n%s", stdout)
+	}
+}
+
+func TestWriteTable(t *testing.T) {
+	devices := []deviceInfo{
+		{Name: "rxe0", Interface: "eth0", State: "PORT_ACTIVE", MTU: 1500, ActiveMTU: 1024, GIDs: []gidInfo{
+			{Index: 0, GID: "g0", Address: "fe80::1"},
+			{Index: 3, GID: "g3", Address: "192.0.2.1"},
+		}},
+		{Name: "rxe1", Interface: "lo", State: "PORT_DOWN", MTU: 65536, ActiveMTU: 4096, GIDs: []gidInfo{
+			{Index: 1, GID: "g1", Address: "127.0.0.1"},
+		}},
+	}
+	const want = `DEVICE  INTERFACE  PORT STATE   MTU    ACTIVE MTU  INDEX  GID  ADDRESS
+rxe0    eth0       PORT_ACTIVE  1500   1024        0      g0   fe80::1
+                                                   3      g3   192.0.2.1
+rxe1    lo         PORT_DOWN    65536  4096        1      g1   127.0.0.1
+`
+	var out bytes.Buffer
+	if err := writeTable(&out, devices); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	// Two addresses that no other process uses at the same time.
+	pid := os.Getpid()
+	addrs := fmt.Sprintf("127.61.%d.%d,127.62.%[1]d.%[2]d", pid>>8&0xff, pid&0xff)
+	capture := filepath.Join(t.TempDir(), "demo.pcapng")
+	code, stdout, stderr := gorxe(t, "demo", "--addresses", addrs, "--duration", "1ms", "--size", "4KiB", "--pcap", capture)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", code, stderr)
+	}
+	if strings.Contains(stdout, "\x1b") {
+		t.Errorf("escape sequences where there is no terminal:\n%q", stdout)
+	}
+	if !strings.Contains(stdout, "4 KiB") || !strings.Contains(stdout, capture) {
+		t.Errorf("printed\n%s", stdout)
+	}
+	if info, err := os.Stat(capture); err != nil || info.Size() == 0 {
+		t.Errorf("capture: %v, %v", info, err)
+	}
+}
+
+func TestSize(t *testing.T) {
+	tests := []struct {
+		text string
+		want size // 0: refused
+	}{
+		{"1", 1}, {"65536", 65536}, {"2B", 2}, {"64K", 64 << 10}, {"64KiB", 64 << 10}, {"64kib", 64 << 10},
+		{"8M", 8 << 20}, {"8MiB", 8 << 20}, {"2047M", 2047 << 20},
+		{"", 0}, {"K", 0}, {"-1", 0}, {"1.5M", 0}, {"1G", 0}, {"1KB", 0}, {"2048M", 0}, {"99999999999", 0},
+	}
+	for _, tt := range tests {
+		var s size
+		err := s.UnmarshalText([]byte(tt.text))
+		if (err == nil) != (tt.want != 0) || err == nil && s != tt.want {
+			t.Errorf("%q is %d, %v; want %d", tt.text, s, err, tt.want)
+		}
+	}
+}
