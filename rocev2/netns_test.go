@@ -1,0 +1,150 @@
+package rocev2
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const inNetnsEnv = "GORXE_TEST_IN_NETNS"
+
+// inNetns runs the calling test again, alone, in a process with a network
+// namespace of its own, and returns false; in that process it returns true. A
+// user who may not is told so, and CI must be one who may.
+func inNetns(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inNetnsEnv) != "" {
+		lo, err := netlink.LinkByName("lo")
+		must(t, err)
+		must(t, netlink.LinkSetUp(lo))
+		return true
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	cmd.Env = append(os.Environ(), inNetnsEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if cmd.Process == nil {
+		missing(t, "cannot make a network namespace (needs root or user namespaces): %v", err)
+	}
+	if err != nil {
+		t.Errorf("in the network namespace: %v\n%s", err, out)
+	}
+	return false
+}
+
+// missing fails in CI, where everything must be there, and skips elsewhere.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cable is a veth pair: the port sits on one end, the test plays the network at
+// the other, frame by frame.
+type cable struct {
+	t    *testing.T
+	near netlink.Link
+	far  netlink.Link
+	fd   int // packet socket on the far end
+}
+
+// newCable makes the pair v0, v1 with v0 having the addresses. A segmentation
+// limit of one makes the kernel cut GSO sends before they enter the cable, as it
+// does for a NIC.
+func newCable(t *testing.T, addrs ...string) *cable {
+	t.Helper()
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0", MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
+	c := &cable{t: t}
+	var err error
+	c.near, err = netlink.LinkByName("v0")
+	must(t, err)
+	c.far, err = netlink.LinkByName("v1")
+	must(t, err)
+	must(t, netlink.LinkSetGSOMaxSegs(c.near, 1))
+	must(t, netlink.LinkSetUp(c.far))
+	must(t, netlink.LinkSetUp(c.near))
+	for _, a := range addrs {
+		c.addAddr(a)
+	}
+	c.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
+	must(t, err)
+	t.Cleanup(func() { unix.Close(c.fd) })
+	must(t, unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20))
+	must(t, unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: c.far.Attrs().Index}))
+	must(t, unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
+	return c
+}
+
+func htons(v uint16) uint16 { return v<<8 | v>>8 } // the tests' hosts are little-endian
+
+func (c *cable) addr(prefix string) *netlink.Addr {
+	c.t.Helper()
+	a, err := netlink.ParseAddr(prefix)
+	must(c.t, err)
+	a.Flags = unix.IFA_F_NODAD
+	return a
+}
+
+func (c *cable) addAddr(prefix string) { must(c.t, netlink.AddrAdd(c.near, c.addr(prefix))) }
+func (c *cable) delAddr(prefix string) { must(c.t, netlink.AddrDel(c.near, c.addr(prefix))) }
+
+// neighbour makes addr reachable: it is what the far end plays.
+func (c *cable) neighbour(addr netip.Addr) {
+	must(c.t, netlink.NeighSet(&netlink.Neigh{LinkIndex: c.near.Attrs().Index, State: netlink.NUD_PERMANENT,
+		IP: addr.AsSlice(), HardwareAddr: c.far.Attrs().HardwareAddr}))
+}
+
+// next returns the next RoCEv2 packet that comes out of the far end.
+func (c *cable) next() gopacket.Packet {
+	c.t.Helper()
+	buf := make([]byte, 65536)
+	for {
+		n, from, err := unix.Recvfrom(c.fd, buf, 0)
+		if err != nil {
+			c.t.Fatalf("no packet on the cable: %v", err)
+		}
+		if from.(*unix.SockaddrLinklayer).Pkttype == unix.PACKET_OUTGOING {
+			continue // what the test itself put in
+		}
+		p := gopacket.NewPacket(buf[:n], layers.LayerTypeEthernet, gopacket.Default)
+		if p.Layer(LayerTypeBTH) != nil {
+			return p
+		}
+	}
+}
+
+// inject puts an IP packet into the far end.
+func (c *cable) inject(ip []byte, dstMAC net.HardwareAddr) {
+	c.t.Helper()
+	frame := append([]byte{}, dstMAC...)
+	frame = append(frame, c.far.Attrs().HardwareAddr...)
+	if ip[0]>>4 == 4 {
+		frame = append(frame, 0x08, 0x00)
+	} else {
+		frame = append(frame, 0x86, 0xdd)
+	}
+	_, err := unix.Write(c.fd, append(frame, ip...))
+	must(c.t, err)
+}

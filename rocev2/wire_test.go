@@ -1,0 +1,168 @@
+package rocev2
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// The fact that the ICRC of every GSO send rests on: on the wire, segment i
+// carries IPv4 identification i and the don't-fragment flag.
+func TestGSOSegmentsOnTheWire(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
+	p := open(t, Config{Interface: "v0", Receiver: discard})
+	for _, pair := range [][2]string{{"10.9.0.1", "10.9.0.2"}, {"fd09::1", "fd09::2"}} {
+		src, dst := netip.MustParseAddr(pair[0]), netip.MustParseAddr(pair[1])
+		c.neighbour(dst)
+		for _, shape := range []struct{ n, size, tail int }{{1, 16, 0}, {1, 1040, 0}, {2, 28, 20}, {62, 1040, 0}, {128, 276, 0}, {15, 4112, 24}, {200, 300, 16}} {
+			route := &wire.Route{Src: src, Dst: dst, SrcPort: 0xc765, TrafficClass: 0x6a, HopLimit: 17, FlowLabel: 0x54321}
+			out := burst(route, shape.n, shape.size, shape.tail)
+			calls := p.Counters().SendCalls.Load()
+			must(t, p.Send([]wire.Burst{out}))
+			// Messages of one burst may differ in size from one another only in
+			// their number of packets.
+			perCall := min(maxGSOBytes/shape.size, int(p.segmentLimit.Load()))
+			for i := range shape.n {
+				checkSegment(t, c.next(), &out, i, i%perCall, p.SourcePort(route))
+			}
+			if n := p.Counters().SendCalls.Load() - calls; n != 1 {
+				t.Errorf("%v: %d calls for one burst", shape, n)
+			}
+		}
+	}
+	if p.gsoOff.Load() {
+		t.Error("GSO was given up")
+	}
+}
+
+func checkSegment(t *testing.T, p gopacket.Packet, out *wire.Burst, i, id int, srcPort uint16) {
+	t.Helper()
+	udp := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
+	if !bytes.Equal(udp.Payload, out.Packet(i)) {
+		t.Fatalf("packet %d of %d bytes: not what Send left in the buffer", i, len(udp.Payload))
+	}
+	if uint16(udp.SrcPort) != srcPort || srcPort < sourcePortFirst || udp.DstPort != wire.UDPPort {
+		t.Errorf("ports %d to %d, want %d to %d", udp.SrcPort, udp.DstPort, srcPort, wire.UDPPort)
+	}
+	r := out.Route
+	if v4, ok := p.NetworkLayer().(*layers.IPv4); ok {
+		if int(v4.Id) != id || v4.Flags != layers.IPv4DontFragment || v4.TOS != r.TrafficClass || v4.TTL != r.HopLimit {
+			t.Fatalf("packet %d: ID %d flags %v TOS %#x TTL %d, want ID %d, DF, TOS %#x, TTL %d",
+				i, v4.Id, v4.Flags, v4.TOS, v4.TTL, id, r.TrafficClass, r.HopLimit)
+		}
+	} else {
+		v6 := p.NetworkLayer().(*layers.IPv6)
+		if v6.TrafficClass != r.TrafficClass || v6.FlowLabel != r.FlowLabel || v6.HopLimit != r.HopLimit {
+			t.Fatalf("packet %d: traffic class %#x, flow label %#x, hop limit %d", i, v6.TrafficClass, v6.FlowLabel, v6.HopLimit)
+		}
+	}
+	state := wire.NewICRC(&wire.Route{Src: r.Src, Dst: r.Dst, SrcPort: srcPort}, wire.UDPPort)
+	if !state.Check(udp.Payload, uint16(id), true) {
+		t.Errorf("packet %d: bad ICRC for identification %d", i, id)
+	}
+}
+
+// What the kernel's rdma_rxe sent, put on a cable to the port: identifications
+// vary, the UDP checksum is 0, over IPv6 too, and nothing is coalesced.
+func TestReceiveKernelPackets(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	c := newCable(t)
+	counts := map[netip.Addr]int{}
+	var frames []gopacket.Packet
+	captured(t, func(file string, n int, p gopacket.Packet) {
+		if file != "allops_rc_gid1.pcap" && file != "allops_rc_gid0_v6.pcap" || p.Layer(LayerTypeBTH) == nil {
+			return
+		}
+		dst, _ := netip.AddrFromSlice(p.NetworkLayer().NetworkFlow().Dst().Raw())
+		counts[dst]++
+		frames = append(frames, p)
+	})
+	// Addresses of both directions, on one interface: each its own port. They
+	// must not be neighbours, or the kernel takes the frames for spoofed.
+	for dst, want := range counts {
+		t.Run(dst.String(), func(t *testing.T) {
+			prefix := dst.String() + "/64"
+			if dst.Is4() {
+				prefix = dst.String() + "/24"
+			}
+			c.addAddr(prefix)
+			defer c.delAddr(prefix)
+			s := newSink()
+			p := open(t, Config{Interface: "v0", Address: dst, Receiver: s.receive})
+			var sent []gopacket.Packet
+			for _, f := range frames {
+				if a, _ := netip.AddrFromSlice(f.NetworkLayer().NetworkFlow().Dst().Raw()); a == dst {
+					ip := f.NetworkLayer()
+					c.inject(append(bytes.Clone(ip.LayerContents()), ip.LayerPayload()...), c.near.Attrs().HardwareAddr)
+					sent = append(sent, f)
+				}
+			}
+			for i, d := range s.wait(want) {
+				udp := sent[i].Layer(layers.LayerTypeUDP).(*layers.UDP)
+				if !bytes.Equal(d.Data, udp.Payload[:len(udp.Payload)-icrcLen]) || d.SrcPort != uint16(udp.SrcPort) {
+					t.Fatalf("packet %d differs", i)
+				}
+			}
+			if n := p.Counters().ICRCErrors.Load(); n != 0 {
+				t.Errorf("icrc_errors is %d", n)
+			}
+		})
+	}
+}
+
+func TestMulticastOnTheWire(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
+	s := newSink()
+	p := open(t, Config{Interface: "v0", Receiver: s.receive})
+	tests := []struct {
+		src, far, group netip.Addr
+		mac             net.HardwareAddr
+	}{
+		{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("10.9.0.2"), netip.MustParseAddr("239.1.2.3"), net.HardwareAddr{1, 0, 0x5e, 1, 2, 3}},
+		{netip.MustParseAddr("fd09::1"), netip.MustParseAddr("fd09::2"), netip.MustParseAddr("ff15::1:2"), net.HardwareAddr{0x33, 0x33, 0, 1, 0, 2}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.group.String(), func(t *testing.T) {
+			must(t, p.JoinGroup(tt.group))
+			must(t, p.JoinGroup(tt.group))
+			must(t, p.LeaveGroup(tt.group)) // one use is left
+
+			out := burst(&wire.Route{Src: tt.src, Dst: tt.group, HopLimit: 1}, 3, 64, 0)
+			must(t, p.Send([]wire.Burst{out}))
+			for i := range 3 {
+				if got := c.next(); !bytes.Equal(got.Layer(layers.LayerTypeUDP).LayerPayload(), out.Packet(i)) {
+					t.Errorf("packet %d on the wire differs", i)
+				}
+			}
+			// The port's own packets do not come back; the neighbour's come.
+			in := tapPacket{src: tt.far, dst: tt.group, srcPort: 0xc000, dstPort: wire.UDPPort, hops: 1, id: 77, df: true, data: make([]byte, 32)}
+			wire.NewICRC(&wire.Route{Src: tt.far, Dst: tt.group, SrcPort: 0xc000}, wire.UDPPort).Put(in.data, 77)
+			if tt.src.Is4() {
+				c.inject(appendIPv4(nil, &in), tt.mac)
+			} else {
+				c.inject(appendIPv6(nil, &in), tt.mac)
+			}
+			got := s.wait(1)
+			if len(got) != 1 || got[0].Src != tt.far || got[0].Dst != tt.group {
+				t.Errorf("received %+v", got)
+			}
+			must(t, p.LeaveGroup(tt.group))
+			if p.LeaveGroup(tt.group) == nil {
+				t.Error("left more often than joined")
+			}
+		})
+	}
+}
