@@ -17,46 +17,48 @@ func FuzzResponder(f *testing.F) {
 	f.Add([]byte{0, 0x13, 0, 0, 0, 0, 0, 0, 0x13, 255, 0, 0, 0, 0, 0, 0x1d, 0, 8, 8, 0, 0, 8, 0x1c, 0, 0, 8, 0, 1, 8})
 	f.Add([]byte{1, 0x20, 0, 255, 0, 0, 0, 0, 0x24, 0, 9, 0, 0, 0, 0})
 	f.Add([]byte{2, 0x64, 0, 9, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if len(in) == 0 {
-			return
+	f.Fuzz(fuzzOne)
+}
+
+func fuzzOne(t *testing.T, in []byte) {
+	if len(in) == 0 {
+		return
+	}
+	typ := []QPType{QPRC, QPUC, QPUD}[in[0]%3]
+	b := newBench(t, typ, nil)
+	for i := range 8 {
+		b.post(uint64(i), uint64(i)*512, 100, 0, 300)
+	}
+	in = in[1:]
+	for len(in) >= 7 {
+		var batch []pkt
+		for len(in) >= 7 && len(batch) < 4 {
+			batch = append(batch, b.fuzzed(in[:7]))
+			in = in[7:]
 		}
-		typ := []QPType{QPRC, QPUC, QPUD}[in[0]%3]
-		b := newBench(t, typ, nil)
-		for i := range 8 {
-			b.post(uint64(i), uint64(i)*512, 100, 0, 300)
+		b.send(batch...)
+		b.clock.now = max(b.clock.now+1, b.clock.armed)
+		b.dev.Expire()
+		b.link.bursts = nil
+	}
+	b.must(b.qp.Modify(&QPAttr{State: QPErr}, QPAttrState))
+	b.wantGuard()
+	wcs := b.polled()
+	n := uint64(0)
+	for _, wc := range wcs {
+		if wc.ID != n {
+			t.Fatalf("completion of receive %d, want %d", wc.ID, n)
 		}
-		in = in[1:]
-		for len(in) >= 7 {
-			var batch []pkt
-			for len(in) >= 7 && len(batch) < 4 {
-				batch = append(batch, b.fuzzed(in[:7]))
-				in = in[7:]
-			}
-			b.send(batch...)
-			b.clock.now = max(b.clock.now+1, b.clock.armed)
-			b.dev.Expire()
-			b.link.bursts = nil
-		}
-		b.must(b.qp.Modify(&QPAttr{State: QPErr}, QPAttrState))
-		b.wantGuard()
-		wcs := b.polled()
-		n := uint64(0)
-		for _, wc := range wcs {
-			if wc.ID != n {
-				t.Fatalf("completion of receive %d, want %d", wc.ID, n)
-			}
-			n++
-		}
-		if n != 8 {
-			t.Fatalf("%d receives completed, want 8", n)
-		}
-		if _, err := b.mem.at(benchBase, 1); err != nil {
-			t.Fatal(err)
-		}
-		b.must(b.remote.Dereg()) // waits for ever if a grant was leaked
-		b.must(b.local.Dereg())
-	})
+		n++
+	}
+	if n != 8 {
+		t.Fatalf("%d receives completed, want 8", n)
+	}
+	if _, err := b.mem.at(benchBase, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.must(b.remote.Dereg()) // waits for ever if a grant was leaked
+	b.must(b.local.Dereg())
 }
 
 // fuzzed makes a packet of seven bytes: opcode, PSN relative to the expected
