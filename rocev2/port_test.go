@@ -73,7 +73,11 @@ func burst(route *wire.Route, n, size, tail int) wire.Burst {
 	for i := range buf {
 		buf[i] = byte(i*7 + i>>8)
 	}
-	return wire.Burst{Route: route, Buf: buf, Seg: size}
+	b := wire.Burst{Route: route, Buf: buf, Seg: size}
+	for i := range b.N() {
+		b.Packet(i)[0], b.Packet(i)[1] = byte(wire.UCSendMiddle), 0 // so that it decodes
+	}
+	return b
 }
 
 func body(b *wire.Burst, i int) []byte {

@@ -1,0 +1,107 @@
+package rocev2
+
+import (
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/gorxe/gorxe/wire"
+	"github.com/vishvananda/netlink"
+)
+
+func gid(addr string) wire.GID { return wire.GIDFromAddr(netip.MustParseAddr(addr)) }
+
+// Changes of the interface arrive as port events, and the sockets follow.
+func TestLiveChanges(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	c := newCable(t, "10.9.0.1/24")
+	events := make(chan PortInfo, 64)
+	s := newSink()
+	p := open(t, Config{Interface: "v0", Receiver: s.receive, OnPort: func(i PortInfo) { events <- i }})
+	until := func(what string, ok func(PortInfo) bool) PortInfo {
+		t.Helper()
+		t.Log("waiting for", what)
+		for i := range events {
+			if ok(i) {
+				return i
+			}
+		}
+		return PortInfo{}
+	}
+
+	must(t, netlink.LinkSetMTU(c.near, 1500))
+	if i := until("MTU 1500", func(i PortInfo) bool { return i.MTU == 1500 }); i.ActiveMTU != 1024 || i.Name != "v0" || len(i.MAC) != 6 {
+		t.Errorf("got %+v", i)
+	}
+	must(t, netlink.LinkSetDown(c.near))
+	until("the link to go down", func(i PortInfo) bool { return i.State == PortDown })
+	must(t, netlink.LinkSetUp(c.near))
+	until("the link to come up", func(i PortInfo) bool { return i.State == PortActive })
+	must(t, netlink.LinkSetDown(c.far))
+	until("the carrier to go", func(i PortInfo) bool { return i.State == PortDown })
+	must(t, netlink.LinkSetUp(c.far))
+	until("the carrier to come", func(i PortInfo) bool { return i.State == PortActive })
+
+	for _, a := range []string{"10.9.0.7", "fd09::7"} {
+		prefix, mapped := a+"/24", gid(a)
+		c.addAddr(prefix)
+		i := until(a, func(i PortInfo) bool { return slices.Contains(i.GIDs, mapped) })
+		at := slices.Index(i.GIDs, mapped)
+		addr := netip.MustParseAddr(a)
+		must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
+		s.wait(2)
+		c.delAddr(prefix)
+		until(a+" to go", func(i PortInfo) bool { return !slices.Contains(i.GIDs, mapped) })
+		if p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 1, 64, 0)}) == nil {
+			t.Error("sends from an address that is gone")
+		}
+		c.addAddr(prefix)
+		i = until(a+" to come back", func(i PortInfo) bool { return slices.Contains(i.GIDs, mapped) })
+		if got := slices.Index(i.GIDs, mapped); got != at {
+			t.Errorf("GID index of %s was %d, is now %d", a, at, got)
+		}
+	}
+
+	must(t, netlink.LinkDel(c.near))
+	until("the interface to vanish", func(i PortInfo) bool { return i.State == PortDown })
+}
+
+// Opening and closing leaves no goroutine and no descriptor.
+func TestNoLeak(t *testing.T) {
+	addr, group := netip.MustParseAddr("127.0.14.1"), netip.MustParseAddr("239.9.9.9")
+	cycle := func() {
+		p, err := Open(Config{Address: addr, Receiver: discard})
+		must(t, err)
+		must(t, p.JoinGroup(group))
+		must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 3, 64, 0)}))
+		must(t, p.Close())
+		must(t, p.Close())
+		if _, err := Open(Config{Address: addr, Interface: "nosuch0", Receiver: discard}); err == nil {
+			t.Fatal("opened an interface that does not exist")
+		}
+	}
+	cycle()
+	files, goroutines := openFiles(t), runtime.NumGoroutine()
+	for range 10 {
+		cycle()
+	}
+	if n := openFiles(t); n != files {
+		t.Errorf("%d descriptors open, %d before", n, files)
+	}
+	// A goroutine that has called Done may need a moment to vanish; one that
+	// leaked never does, and the test's time runs out with a dump of it.
+	for runtime.NumGoroutine() > goroutines {
+		runtime.Gosched()
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(list)
+}
