@@ -3,6 +3,7 @@ package simnet
 import (
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -120,10 +121,13 @@ func (n *Network) At(t rxe.Time, f func()) {
 func (n *Network) After(d time.Duration, f func()) { n.At(n.now+rxe.Time(d), f) }
 
 // Step runs the next event and reports whether there was one.
-func (n *Network) Step() bool {
-	for n.events.len() > 0 {
+func (n *Network) Step() bool { return n.step(math.MaxInt64) }
+
+// step runs the next event that is due by limit.
+func (n *Network) step(limit rxe.Time) bool {
+	for n.events.len() > 0 && n.events.next() <= limit {
 		e := n.events.pop()
-		if e.port != nil && e.arm != 0 && e.arm != e.port.armed {
+		if e.arm != 0 && e.arm != e.port.armed {
 			continue // disarmed since
 		}
 		n.now = max(n.now, e.at)
@@ -156,8 +160,7 @@ func (n *Network) Run(limit rxe.Time, done func() bool) bool {
 // Drain steps until no packet is on its way and nothing is left to call before
 // limit.
 func (n *Network) Drain(limit rxe.Time) {
-	for n.events.len() > 0 && n.events.next() <= limit {
-		n.Step()
+	for n.step(limit) {
 	}
 	n.now = max(n.now, limit)
 }

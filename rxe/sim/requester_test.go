@@ -130,7 +130,7 @@ func TestRequesterTimeoutExceeded(t *testing.T) {
 func TestRequesterTimeoutNotExceeded(t *testing.T) {
 	s := newStage(t, nil)
 	s.post(s.send(1, 10))
-	s.wait(2 * 4096 << 10)
+	s.wait(3 * 4096 << 9)
 	if n := len(s.hear()); n != 2 {
 		t.Fatalf("sent %d times, want 2", n)
 	}
@@ -292,7 +292,7 @@ func TestRequesterPartialReadRetry(t *testing.T) {
 	s.post(s.read(1, 3*stageMTU))
 	s.readResponse(wire.RCReadResponseFirst, stageSQ, template[:stageMTU])
 	s.hear()
-	s.wait(2 * 4096 << 10)
+	s.wait(3 * 4096 << 9)
 	h := s.hear()[0]
 	if h.Opcode != wire.RCReadRequest || h.PSN != stageSQ.Add(1) || h.VA != 0x1000+stageMTU || h.DMALen != 2*stageMTU {
 		t.Fatalf("asked for %v PSN %#x VA %#x length %d", h.Opcode, h.PSN, h.VA, h.DMALen)
