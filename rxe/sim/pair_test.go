@@ -29,14 +29,15 @@ type endpoint struct {
 	died   bool // has completed one with an error other than a flush
 
 	// As responder.
-	target extent // offset and length in the host's memory
-	mr     *rxe.MR
-	iova   uint64
-	window window
-	recvs  *receiveQueue
-	expect []*message // sent by the peer and not received yet, oldest first
-	unsure []unsureWrite
-	torn   []extent // of the target, by requests that failed
+	target  extent // offset and length in the host's memory
+	mr      *rxe.MR
+	iova    uint64
+	window  window
+	recvs   *receiveQueue
+	expect  []*message // sent by the peer and not received yet, oldest first
+	flushed []*recvBuf
+	unsure  []unsureWrite
+	torn    []extent // of the target, by requests that failed
 }
 
 // extent is a range of a host's memory.
@@ -187,6 +188,9 @@ func (e *endpoint) connect(sqPSN, rqPSN wire.PSN) {
 // and compares memory.
 func (w *world) teardown() {
 	for _, e := range w.ends {
+		if len(e.flushed) > 0 && !e.failed {
+			failf("host %d QP %#x: receives flushed without a failure", e.h.index, e.q.Num())
+		}
 		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
 		w.poll()
 		e.recvs.checkFlushed(e)
@@ -216,6 +220,11 @@ func (w *world) teardown() {
 
 // leftovers are the ends that only unreliable or failed conversations may leave.
 func (e *endpoint) leftovers() {
+	if e.typ != rxe.QPRC || e.failed {
+		for _, b := range e.flushed {
+			e.recvs.concedeBuf(b) // may hold part of a message
+		}
+	}
 	if e.typ == rxe.QPRC && !e.failed {
 		for _, m := range e.expect {
 			failf("host %d QP %#x: a message of %d bytes that its sender saw complete was not received",

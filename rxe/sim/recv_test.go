@@ -171,9 +171,7 @@ func (e *endpoint) recvDone(wc *rxe.WC) {
 		if wc.Status != rxe.WCFlushErr {
 			failf("host %d QP %#x: receive completed with status %v", e.h.index, wc.QPN, wc.Status)
 		}
-		if e.typ != rxe.QPRC || e.failed {
-			e.recvs.concedeBuf(b)
-		}
+		e.flushed = append(e.flushed, b)
 		return
 	}
 	if !e.failed {
