@@ -23,7 +23,6 @@ const (
 	keyQP                 // a type 2 window bound on another QP
 	keyAccess             // a right that was not granted
 	keyRange              // not all of the range lies inside
-	keyBusy               // in use by something that must go first
 )
 
 var keyReasonNames = [...]string{
@@ -36,7 +35,6 @@ var keyReasonNames = [...]string{
 	keyQP:       "window bound on another QP",
 	keyAccess:   "right not granted",
 	keyRange:    "outside the range",
-	keyBusy:     "in use",
 }
 
 func (r keyReason) String() string {

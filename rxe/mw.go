@@ -18,8 +18,10 @@ const (
 // MW is a memory window: a key of its own to part of a region, given and taken
 // back by work requests.
 //
-// A type 2 window is 2B (QP and protection domain must match) unless the
-// device advertises 2A alone (only the QP must; IBA 10.6.7.2.2).
+// IBA 10.6.7.2.2 knows two kinds of type 2: a 2A window is tied to the QP that
+// bound it, a 2B window to that QP and its protection domain. A bind is refused
+// unless QP, region and window share one domain, so both give the same access,
+// and one implementation serves a device that advertises either.
 type MW struct {
 	dev *Device
 	pd  *PD

@@ -296,7 +296,8 @@ func TestPairAllocatesNothing(t *testing.T) {
 		for range 2 * 64 { // every slot of the queues gets its storage
 			once()
 		}
-		if n := testing.AllocsPerRun(200, once); n >= 1 {
+		// Under the race detector sync.Pool drops what it is given at random.
+		if n := testing.AllocsPerRun(200, once); n >= 1 && !raceEnabled {
 			t.Errorf("%v: %v allocations per work request", op, n)
 		}
 	}

@@ -2,6 +2,11 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
+// visitBytes is how much a QP takes in before it answers, however long the
+// batch: a sender whose whole window came in one batch must not stand idle
+// until the last byte of it is copied.
+const visitBytes = 128 << 10
+
 // Receive takes a batch of packets as the link received them: the ICRC was
 // verified and is stripped. Their bytes are used only during the call. A run
 // of packets for one QP is one visit to that QP: one lock, one flush of its
@@ -9,6 +14,7 @@ import "github.com/gorxe/gorxe/wire"
 func (d *Device) Receive(batch []wire.Datagram) {
 	o := d.getOutbox()
 	var q *QP
+	visited := 0
 	for i := range batch {
 		dg := &batch[i]
 		p, err := wire.Parse(dg.Data)
@@ -29,6 +35,11 @@ func (d *Device) Receive(batch []wire.Datagram) {
 			}
 		}
 		q.packet(p, dg, o)
+		if visited += len(dg.Data); visited >= visitBytes {
+			visited = 0
+			q.endVisit(o)
+			o.flush()
+		}
 	}
 	q.switchTo(nil, o)
 	o.done()
