@@ -15,20 +15,20 @@ type reporter struct {
 
 func (r *reporter) printf(format string, args ...any) {
 	r.clearProgress()
-	_, _ = fmt.Fprintf(r.out, format, args...)
+	fmt.Fprintf(r.out, format, args...)
 }
 
 // progress says what is being done. On a terminal it replaces the last such
 // line; elsewhere the results say enough.
 func (r *reporter) progress(format string, args ...any) {
 	if r.terminal != nil {
-		_, _ = fmt.Fprintf(r.terminal, "\r\x1b[K"+format+" ...", args...)
+		fmt.Fprintf(r.terminal, "\r\x1b[K"+format+" ...", args...)
 	}
 }
 
 func (r *reporter) clearProgress() {
 	if r.terminal != nil {
-		_, _ = fmt.Fprint(r.terminal, "\r\x1b[K")
+		fmt.Fprint(r.terminal, "\r\x1b[K")
 	}
 }
 
@@ -41,21 +41,21 @@ func (r *reporter) tables(speeds []bandwidth, delays []latency) {
 	r.printf("\n")
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(speeds) > 0 {
-		_, _ = fmt.Fprintln(t, "bandwidth\tsize\tMiB/s\tmessages/s\t")
+		fmt.Fprintln(t, "bandwidth\tsize\tMiB/s\tmessages/s\t")
 		for _, b := range speeds {
 			perSecond := float64(b.messages) / b.elapsed.Seconds()
-			_, _ = fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t\n", b.name, sizeString(b.size),
+			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t\n", b.name, sizeString(b.size),
 				perSecond*float64(b.size)/(1<<20), perSecond)
 		}
-		_ = t.Flush()
+		t.Flush()
 		r.printf("\n")
 	}
-	_, _ = fmt.Fprintln(t, "latency\tsize\tmedian µs\t99 % µs\tsamples\t")
+	fmt.Fprintln(t, "latency\tsize\tmedian µs\t99 % µs\tsamples\t")
 	for _, l := range delays {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%d\t\n", l.name, sizeString(l.size),
+		fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%d\t\n", l.name, sizeString(l.size),
 			float64(l.median.Nanoseconds())/1e3, float64(l.p99.Nanoseconds())/1e3, l.samples)
 	}
-	_ = t.Flush()
+	t.Flush()
 }
 
 // sizeString is a number of bytes in the largest binary unit that divides it.
