@@ -96,9 +96,14 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 		file.Close()
 		return nil, &PortError{Op: "configure", Object: "receiving socket on " + addr.String(), Cause: err}
 	}
-	r := &receiver{port: p, file: file, raw: raw, addr: addr, room: room, peers: make(map[netip.Addr]*wire.DFHint)}
+	r := newReceiver(p, addr)
+	r.file, r.raw, r.room = file, raw, room
 	r.batch.buf = make([]byte, recvBatchLen*recvBufferLen)
 	return r, nil
+}
+
+func newReceiver(p *Port, addr netip.Addr) *receiver {
+	return &receiver{port: p, addr: addr, peers: make(map[netip.Addr]*wire.DFHint)}
 }
 
 func setReceiveOptions(fd int, addr netip.Addr) error {

@@ -1,0 +1,138 @@
+package rocev2
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// tapTraffic sends a burst over IPv4 and one over IPv6 from one port to another,
+// both with the tap, and one packet past the sockets. It returns how many
+// packets the tap should have.
+func tapTraffic(t *testing.T, tap *Tap) int {
+	t.Helper()
+	const n = 5
+	for _, pair := range [][2]string{{"127.0.17.1", "127.0.17.2"}, {"::1", "::1"}} {
+		src, dst := netip.MustParseAddr(pair[0]), netip.MustParseAddr(pair[1])
+		s := newSink()
+		rx := open(t, Config{Address: dst, Receiver: s.receive, Tap: tap})
+		tx := rx
+		if src != dst {
+			tx = open(t, Config{Address: src, Receiver: discard, Tap: tap})
+		}
+		must(t, tx.Send([]wire.Burst{burst(&wire.Route{Src: src, Dst: dst, TrafficClass: 8}, n, 1040, 100)}))
+		s.wait(n)
+		must(t, rx.Close()) // so that the receiver has written its last
+	}
+	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.1"), SrcPort: 0xc001}, 1, 1040, 0)
+	tap.WriteOut(out.Route, out.Buf, 0)
+	return 2*2*n + 1
+}
+
+func TestTap(t *testing.T) {
+	var file bytes.Buffer
+	tap, err := NewTap(&file, "rxe-test")
+	must(t, err)
+	want := tapTraffic(t, tap)
+	must(t, tap.Flush())
+	must(t, tap.Close())
+
+	r, err := pcapgo.NewNgReader(&file, pcapgo.DefaultNgReaderOptions)
+	must(t, err)
+	if i, err := r.Interface(0); err != nil || i.Name != "rxe-test" {
+		t.Errorf("interface %+v, %v", i, err)
+	}
+	got := 0
+	for {
+		data, _, err := r.ReadPacketData()
+		if err != nil {
+			break
+		}
+		got++
+		first := layers.LayerTypeIPv4
+		if data[0]>>4 == 6 {
+			first = layers.LayerTypeIPv6
+		}
+		p := gopacket.NewPacket(data, first, gopacket.Default)
+		if e := p.ErrorLayer(); e != nil {
+			t.Fatal(e.Error())
+		}
+		checkTapped(t, p)
+	}
+	if got != want {
+		t.Errorf("%d packets, want %d", got, want)
+	}
+}
+
+// checkTapped: the ICRC must be exact for the identification shown.
+func checkTapped(t *testing.T, p gopacket.Packet) {
+	t.Helper()
+	udp := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
+	src, _ := netip.AddrFromSlice(p.NetworkLayer().NetworkFlow().Src().Raw())
+	dst, _ := netip.AddrFromSlice(p.NetworkLayer().NetworkFlow().Dst().Raw())
+	var id uint16
+	if v4, ok := p.NetworkLayer().(*layers.IPv4); ok {
+		id = v4.Id
+		if fold(sum16(0, v4.Contents)) != 0xffff {
+			t.Error("bad IPv4 header checksum")
+		}
+	}
+	state := wire.NewICRC(&wire.Route{Src: src, Dst: dst, SrcPort: uint16(udp.SrcPort)}, wire.UDPPort)
+	if !state.Check(udp.Payload, id, true) {
+		t.Errorf("bad ICRC, identification %d", id)
+	}
+}
+
+func TestTapInTshark(t *testing.T) {
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		missing(t, "tshark is missing: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "tap.pcapng")
+	tap, err := OpenTap(path, "rxe-test")
+	must(t, err)
+	want := tapTraffic(t, tap)
+	must(t, tap.Close())
+	out, err := exec.Command(tshark, "-r", path, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+		"-T", "fields", "-e", "frame.interface_name", "-e", "infiniband.bth.opcode", "-e", "ip.checksum.status",
+		"-e", "udp.checksum.status", "-e", "_ws.malformed").Output()
+	must(t, err)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != want {
+		t.Fatalf("tshark shows %d packets, want %d", len(lines), want)
+	}
+	// Status 1 is good, 3 is "none": a UDP checksum of 0 over IPv4.
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "rxe-test\t33\t1\t3") && !strings.HasPrefix(l, "rxe-test\t33\t\t1") {
+			t.Errorf("tshark shows %q", l)
+		}
+	}
+}
+
+func TestTapErrors(t *testing.T) {
+	_, err := OpenTap(filepath.Join(t.TempDir(), "no", "such", "dir"), "x")
+	var typed *PortError
+	if !errors.As(err, &typed) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	must(t, err)
+	defer full.Close()
+	tap, err := NewTap(full, "x")
+	must(t, err)
+	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64, 0)
+	tap.WriteOut(out.Route, out.Buf, 0)
+	if tap.Flush() == nil || tap.Close() == nil {
+		t.Error("a full disk goes unnoticed")
+	}
+}
