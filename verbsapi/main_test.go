@@ -198,7 +198,9 @@ func pair(t testing.TB, a, b *Context, cfg endConfig, conn ConnectAttr) (*end, *
 	if cfg.typ == 0 {
 		cfg.typ = QPRC
 	}
-	x, y := newEnd(t, a, cfg), newEnd(t, b, cfg)
+	y := newEnd(t, b, cfg)
+	cfg.srq = nil // the second end's
+	x := newEnd(t, a, cfg)
 	ix, iy := x.info(0xfffffe), y.info(77) // one end's PSNs wrap soon
 	if err := x.qp.Connect(ix, iy, conn); err != nil {
 		t.Fatal(err)
@@ -220,4 +222,3 @@ func fill(b []byte, seed byte) {
 		b[i] = byte(i)*7 + byte(i>>8) + seed
 	}
 }
-
