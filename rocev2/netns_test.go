@@ -1,10 +1,12 @@
 package rocev2
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -107,7 +109,26 @@ func (c *cable) addr(prefix string) *netlink.Addr {
 	return a
 }
 
-func (c *cable) addAddr(prefix string) { must(c.t, netlink.AddrAdd(c.near, c.addr(prefix))) }
+// addAddr returns when the kernel takes packets to the address as its own, which
+// for IPv6 a worker of the kernel sees to.
+func (c *cable) addAddr(prefix string) {
+	c.t.Helper()
+	a := c.addr(prefix)
+	must(c.t, netlink.AddrAdd(c.near, a))
+	local := func(r netlink.Route) bool {
+		return r.Type == unix.RTN_LOCAL && r.Dst != nil && r.Dst.IP.Equal(a.IP)
+	}
+	for {
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_LOCAL}, netlink.RT_FILTER_TABLE)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			c.t.Fatal(err)
+		}
+		if slices.ContainsFunc(routes, local) {
+			return
+		}
+	}
+}
+
 func (c *cable) delAddr(prefix string) { must(c.t, netlink.AddrDel(c.near, c.addr(prefix))) }
 
 // neighbour makes addr reachable: it is what the far end plays.
