@@ -309,23 +309,7 @@ func (q *QP) expectedData(w *sendWQE, index uint32, p wire.Packet) bool {
 // scatter puts READ data down to be written at byte off of the request.
 func (c *completer) scatter(q *QP, w *sendWQE, off uint32, b []byte) bool {
 	at := seek(w.sgl, off)
-	for len(b) > 0 {
-		piece, ok := at.next(w.sgl, len(b))
-		if !ok {
-			return false
-		}
-		g, why := q.localAccess(piece, AccessLocalWrite)
-		if why != keyOK {
-			return false
-		}
-		if !c.out.fits(g.mem) && c.out.write() != nil {
-			g.release()
-			return false
-		}
-		c.out.add(g, b[:piece.Length])
-		b = b[piece.Length:]
-	}
-	return true
+	return c.out.cover(q, w.sgl, &at, b, AccessLocalWrite)
 }
 
 // settle writes the READ data of the batch that ends; its packets are about to

@@ -364,26 +364,7 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 		copy(b, w.inline[off:])
 		return true
 	}
-	for len(b) > 0 {
-		piece, ok := from.next(w.sgl, len(b))
-		if !ok {
-			return false
-		}
-		if piece.Length == 0 {
-			continue
-		}
-		g, why := q.localAccess(piece, 0)
-		if why != keyOK {
-			return false
-		}
-		if !o.in.fits(g.mem) && o.in.read() != nil {
-			g.release()
-			return false
-		}
-		o.in.add(g, b[:piece.Length])
-		b = b[piece.Length:]
-	}
-	return true
+	return o.in.cover(q, w.sgl, from, b, 0)
 }
 
 // sendRead asks for the next chunk of a READ. Long READs are asked for in

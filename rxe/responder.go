@@ -63,6 +63,11 @@ type pending struct {
 	msn   wire.MSN
 }
 
+// leased adds a piece of a message of that kind which the batch's lease covers.
+func (d *pending) leased(kind wire.OpFlags, key uint32, addr uint64, data []byte) bool {
+	return d.kind == kind && d.batch.leased(key, addr, data)
+}
+
 // acking is what acknowledgement is owed at the end of a batch.
 type acking struct {
 	owed bool

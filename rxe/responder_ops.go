@@ -65,7 +65,7 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 
 // execWrite takes one packet of an RDMA WRITE. The range is checked as a whole
 // at the first packet, so that a WRITE that reaches outside changes nothing,
-// and again piece by piece: the key may be gone by then.
+// and what is left of it again in each batch: the key may be gone by then.
 func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
 	info, data := p.Info(), p.Payload()
 	w := r.write
@@ -77,19 +77,21 @@ func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
 		n > w.left || info.Has(wire.OpEnd) != (n == w.left) {
 		return faultLength
 	}
-	check := uint64(n)
-	if info.Has(wire.OpStart) {
-		check = uint64(w.total)
-	}
 	if !r.drain(q, o) {
 		return faultRemoteAccess
 	}
-	g, why := q.remoteAccess(w.rkey, w.va, check, AccessRemoteWrite)
-	if why != keyOK {
-		return faultRemoteAccess
-	}
-	if n > 0 && !r.deposit(q, g, data, wire.OpWrite, o) {
-		return faultRemoteAccess
+	if n == 0 || !r.pend.leased(wire.OpWrite, uint32(w.rkey), w.va, data) {
+		// All that is left of the WRITE: at its first packet, the whole.
+		g, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+		if why != keyOK {
+			return faultRemoteAccess
+		}
+		if n > 0 && !r.deposit(q, g, data, wire.OpWrite, o) {
+			return faultRemoteAccess
+		}
+		if n > 0 {
+			r.pend.batch.lease = lease{key: uint32(w.rkey), addr: w.va, end: w.va + uint64(w.left), va: g.va}
+		}
 	}
 	w.va += uint64(n)
 	w.left -= n

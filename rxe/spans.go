@@ -7,6 +7,33 @@ type spanBatch struct {
 	mem    Memory
 	spans  []Span
 	grants []grant
+	lease  lease
+}
+
+// lease is a checked range that the last grant of the batch covers: the pieces
+// of one message follow each other, and one check serves them all.
+type lease struct {
+	key       uint32
+	addr, end uint64 // as the key's holder names it
+	va        uint64 // of addr, in the batch's Memory
+}
+
+// leased adds a piece that the lease covers, if it does.
+func (s *spanBatch) leased(key uint32, addr uint64, buf []byte) bool {
+	l := &s.lease
+	if l.key != key || addr < l.addr || addr > l.end || uint64(len(buf)) > l.end-addr ||
+		len(s.spans) == 0 || len(s.spans) == maxSpans {
+		return false
+	}
+	s.spans = append(s.spans, Span{VA: l.va + (addr - l.addr), Buf: buf})
+	return true
+}
+
+// addLease is add for a grant of n bytes at addr under key, of which buf is the
+// first piece.
+func (s *spanBatch) addLease(g grant, key uint32, addr, n uint64, buf []byte) {
+	s.lease = lease{key: key, addr: addr, end: addr + n, va: g.va}
+	s.add(g, buf)
 }
 
 // maxSpans bounds how many pieces wait; a system call takes 1,024 (IOV_MAX).
@@ -22,6 +49,45 @@ func (s *spanBatch) add(g grant, buf []byte) {
 	s.mem = g.mem
 	s.spans = append(s.spans, Span{VA: g.va, Buf: buf})
 	s.grants = append(s.grants, g)
+}
+
+// cover adds pieces of the list at the cursor for all of b, which is moved past
+// them: to be read with need 0, to be written with AccessLocalWrite. It reports
+// false when a key does not allow it or the list ends.
+func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) bool {
+	for len(b) > 0 {
+		rest, ok := at.rest(sgl)
+		if !ok {
+			return false
+		}
+		n := min(len(b), int(rest.Length))
+		if !s.leased(uint32(rest.LKey), rest.Addr, b[:n]) && !s.check(q, rest, b[:n], need) {
+			return false
+		}
+		at.off += uint32(n)
+		b = b[n:]
+	}
+	return true
+}
+
+// check adds the first piece of rest, under a lease of all of it.
+func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
+	g, why := q.localAccess(rest, need)
+	if why != keyOK {
+		return false
+	}
+	if !s.fits(g.mem) {
+		transfer := s.read
+		if need&AccessLocalWrite != 0 {
+			transfer = s.write
+		}
+		if transfer() != nil {
+			g.release()
+			return false
+		}
+	}
+	s.addLease(g, uint32(rest.LKey), rest.Addr, uint64(rest.Length), b)
+	return true
 }
 
 func (s *spanBatch) read() error {
@@ -49,7 +115,7 @@ func (s *spanBatch) drop() {
 	}
 	clear(s.grants)
 	clear(s.spans)
-	s.mem, s.spans, s.grants = nil, s.spans[:0], s.grants[:0]
+	s.mem, s.spans, s.grants, s.lease = nil, s.spans[:0], s.grants[:0], lease{}
 }
 
 // cursor is a place in a scatter/gather list.
@@ -69,17 +135,22 @@ func seek(sgl []SGE, off uint32) cursor {
 	return cursor{len(sgl), 0}
 }
 
-// next returns the piece of at most n bytes at the cursor and moves past it.
-func (c *cursor) next(sgl []SGE, n int) (SGE, bool) {
+// rest returns what is left of the element at the cursor.
+func (c *cursor) rest(sgl []SGE) (SGE, bool) {
 	for c.sge < len(sgl) && c.off >= sgl[c.sge].Length {
 		c.sge, c.off = c.sge+1, 0
 	}
 	if c.sge >= len(sgl) {
 		return SGE{}, false
 	}
-	e := sgl[c.sge]
-	take := min(e.Length-c.off, uint32(n))
-	piece := SGE{Addr: e.Addr + uint64(c.off), Length: take, LKey: e.LKey}
-	c.off += take
-	return piece, true
+	e := &sgl[c.sge]
+	return SGE{Addr: e.Addr + uint64(c.off), Length: e.Length - c.off, LKey: e.LKey}, true
+}
+
+// next returns the piece of at most n bytes at the cursor and moves past it.
+func (c *cursor) next(sgl []SGE, n int) (SGE, bool) {
+	piece, ok := c.rest(sgl)
+	piece.Length = min(piece.Length, uint32(n))
+	c.off += piece.Length
+	return piece, ok
 }
