@@ -1,5 +1,5 @@
-# gorxe: `make` lists the targets. Each target sets up what it needs by itself:
-# with Go and make on a fresh Debian machine, `make demo` and `make test` work.
+# `make` lists the targets. Each sets up what it needs by itself: with Go and
+# make on a fresh Debian machine, `make demo` and `make test` work.
 
 GO     ?= go
 # The pinned linter. It is compiled once, into bin/, and kept between runs.

@@ -11,10 +11,11 @@ need() { # need PACKAGE CHECK...: the package is missing when the check fails
 }
 
 need tshark command -v tshark
-need iproute2 command -v ip
 # The system's Python: a version manager's python3 does not see Debian's scapy.
 need python3 test -x /usr/bin/python3
 need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
+# verbs.h: the list of calls that package verbsapi has to cover.
+need libibverbs-dev test -e /usr/include/infiniband/verbs.h
 # The race detector links through a C compiler.
 need gcc command -v "${CC:-gcc}"
 need libc6-dev test -e /usr/include/stdio.h
