@@ -122,7 +122,7 @@ func Open(cfg Config) (*Port, error) {
 		return nil, err
 	}
 	if err := p.openAddresses(link); err != nil {
-		p.Close()
+		_ = p.Close() // never fails
 		return nil, err
 	}
 	p.monitor.start()

@@ -107,7 +107,7 @@ func newReceiver(p *Port, addr netip.Addr) *receiver {
 }
 
 func setReceiveOptions(fd int, addr netip.Addr) error {
-	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
+	tryInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
 	if addr.IsMulticast() {
 		// Several devices of a host may listen to one group.
 		if err := setInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1, "SO_REUSEADDR"); err != nil {
@@ -116,14 +116,14 @@ func setReceiveOptions(fd int, addr netip.Addr) error {
 	}
 	if addr.Is4() {
 		// Only groups that this very socket joined, not every one of the host's.
-		unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
+		tryInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
 		if err := setInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1, "IP_RECVTOS"); err != nil {
 			return err
 		}
 		return setInt(fd, unix.IPPROTO_IP, unix.IP_RECVTTL, 1, "IP_RECVTTL")
 	}
 	const ipv6MulticastAll = 29 // linux/in6.h; since 4.20
-	unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, ipv6MulticastAll, 0)
+	tryInt(fd, unix.IPPROTO_IPV6, ipv6MulticastAll, 0)
 	if err := setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1, "IPV6_V6ONLY"); err != nil {
 		return err
 	}

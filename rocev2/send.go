@@ -287,5 +287,5 @@ func (p *Port) degradeGSO(why string) {
 // waitWritable waits until the socket has room again, but not for long.
 func waitWritable(fd int) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-	unix.Poll(fds, sendWaitMillis) // on failure the next send says why
+	_, _ = unix.Poll(fds, sendWaitMillis) // on failure the next send says why
 }

@@ -102,7 +102,7 @@ func (p *Port) openSource(addr netip.Addr) (fd int, port uint16, err error) {
 // identification is the segment's index (package documentation).
 func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 	// Nobody sends to these sockets; what arrives is not worth memory.
-	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0)
+	tryInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0)
 	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, p.cfg.SocketBuffer)
 	if addr.Is4() {
 		if err := setInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, "IP_MTU_DISCOVER"); err != nil {
@@ -111,7 +111,7 @@ func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 		if p.cfg.NoGSO {
 			// RoCEv2 may leave the UDP checksum out (the ICRC covers the packet),
 			// which saves a pass over the data; the kernel refuses it with GSO.
-			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
+			tryInt(fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
 		}
 		mreq := &unix.IPMreqn{Address: addr.As4(), Ifindex: int32(p.index)}
 		return os.NewSyscallError("IP_MULTICAST_IF", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, mreq))
@@ -124,7 +124,7 @@ func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 	}
 	// Lets the flow label of the address through; without it the label is 0.
 	const ipv6FlowinfoSend = 33 // linux/in6.h
-	unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, ipv6FlowinfoSend, 1)
+	tryInt(fd, unix.IPPROTO_IPV6, ipv6FlowinfoSend, 1)
 	return setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, p.index, "IPV6_MULTICAST_IF")
 }
 
@@ -132,11 +132,14 @@ func setInt(fd, level, opt, value int, name string) error {
 	return os.NewSyscallError("setsockopt "+name, unix.SetsockoptInt(fd, level, opt, value))
 }
 
+// tryInt sets an option that a kernel may lack without harm.
+func tryInt(fd, level, opt, value int) { _ = unix.SetsockoptInt(fd, level, opt, value) }
+
 // setBuffer asks for a socket buffer, past the administrator's limit if this
 // process may, and returns what it got.
 func setBuffer(fd, opt, force, size int) int {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt, size)
+		tryInt(fd, unix.SOL_SOCKET, opt, size)
 	}
 	got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, opt)
 	if err != nil {

@@ -47,14 +47,14 @@ func New(segment int) (*Pair, error) {
 		return nil, err
 	}
 	if p.tx, err = listen("127.0.255.1"); err != nil {
-		p.rx.Close()
+		_ = p.rx.Close()
 		return nil, err
 	}
 	p.dst = p.rx.LocalAddr().(*net.UDPAddr).AddrPort()
 	room, err := receiveRoom(p.rx)
 	if err != nil {
-		p.tx.Close()
-		p.rx.Close()
+		_ = p.tx.Close()
+		_ = p.rx.Close()
 		return nil, err
 	}
 	p.window = int64(min(room/4, 1<<20)) // the kernel counts its own overhead too
@@ -72,8 +72,8 @@ func (p *Pair) Message() int { return len(p.buf) }
 
 // Close releases the sockets.
 func (p *Pair) Close() {
-	p.tx.Close()
-	p.rx.Close()
+	_ = p.tx.Close()
+	_ = p.rx.Close()
 	<-p.done
 }
 
@@ -149,7 +149,7 @@ func receiveRoom(c *net.UDPConn) (room int, err error) {
 			return fmt.Errorf("udpbaseline: UDP_GRO: %w", err)
 		}
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferBytes) != nil {
-			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferBytes)
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferBytes)
 		}
 		var err error
 		room, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
