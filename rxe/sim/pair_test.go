@@ -19,14 +19,15 @@ type endpoint struct {
 	ah   *rxe.AH // UD
 
 	// As requester.
-	todo   int     // work requests left to post
-	flight []*sent // posted and not known to be complete, oldest first
-	nextID uint64
-	reads  []extent // of the peer's target, being read by what is in flight
-	unsig  int      // posted since the last signaled one
-	sleeps bool     // a wake-up is scheduled
-	failed bool
-	died   bool // has completed one with an error other than a flush
+	todo     int     // work requests left to post
+	flight   []*sent // posted and not known to be complete, oldest first
+	nextID   uint64
+	reads    []extent // of the peer's target, being read by what is in flight
+	unsig    int      // posted since the last signaled one
+	sleeps   bool     // a wake-up is scheduled
+	draining bool     // in SQD
+	failed   bool
+	died     bool // has completed one with an error other than a flush
 
 	// As responder.
 	target  extent // offset and length in the host's memory

@@ -39,6 +39,7 @@ type pairParams struct {
 	rnrTimer  uint8
 	timeout   uint8
 	flowLabel uint32
+	pause     bool // through SQD, now and then
 }
 
 func (p *params) lossy() bool { return p.net.Loss+p.net.Corrupt+p.net.Reorder > 0 }
@@ -78,7 +79,7 @@ func drawParams(seed uint64, big bool) params {
 		packets = 100
 	}
 	if big {
-		p.memory = 12 << 20
+		p.memory = 32 << 20
 		packets *= 10
 	}
 	n := pick(r, 1, 1, 1, 2, 3)
@@ -121,6 +122,7 @@ func drawPair(r *rand.Rand, packets, maxBytes int) pairParams {
 		rnrTimer:  uint8(1 + r.IntN(12)),
 		timeout:   uint8(8 + r.IntN(5)),
 		flowLabel: r.Uint32N(2) * r.Uint32N(1<<20),
+		pause:     r.IntN(8) == 0,
 	}
 	for i := range p.psn {
 		p.psn[i] = wire.PSN(r.Uint32() & wire.PSNMask)

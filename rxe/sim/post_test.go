@@ -11,6 +11,40 @@ import (
 func (e *endpoint) start() {
 	e.recvs.wake()
 	e.wake()
+	if e.p.pause {
+		e.later(200*time.Microsecond, e.pause)
+	}
+}
+
+// later calls f within d.
+func (e *endpoint) later(d time.Duration, f func()) {
+	e.w.net.After(time.Duration(e.w.rng.Int64N(int64(d))), f)
+}
+
+// pause drains the send queue; the event that says so resumes it.
+func (e *endpoint) pause() {
+	if e.q.State() == rxe.QPRTS {
+		e.draining = true
+		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPSQD, EnSQDNotify: true}, rxe.QPAttrState|rxe.QPAttrEnSQDNotify))
+	}
+}
+
+// drained is for the event; the engine may not be called back from there.
+func (e *endpoint) drained() {
+	if !e.draining {
+		failf("host %d QP %#x: SQ_DRAINED without being asked for", e.h.index, e.q.Num())
+	}
+	e.draining = false
+	e.later(500*time.Microsecond, e.resume)
+}
+
+func (e *endpoint) resume() {
+	if e.q.State() == rxe.QPSQD {
+		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPRTS}, rxe.QPAttrState))
+		if e.todo > 0 {
+			e.later(200*time.Microsecond, e.pause)
+		}
+	}
 }
 
 // wake schedules the endpoint's next posting.

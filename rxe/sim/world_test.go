@@ -83,7 +83,7 @@ const memBase = 0x7f00_0000_1000
 // template is what memory holds at first: every byte a guard for its
 // neighbours.
 var template = func() []byte {
-	b := make([]byte, 16<<20)
+	b := make([]byte, 32<<20)
 	fillPattern(b, 0x9e3779b97f4a7c15)
 	return b
 }()
@@ -177,6 +177,8 @@ func (h *host) event(e rxe.Event) {
 	switch e.Type {
 	case rxe.EventCQErr, rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr, rxe.EventSRQErr:
 		failf("host %d: asynchronous event %d", h.index, e.Type)
+	case rxe.EventSQDrained:
+		h.w.byQPN[connID{h.index, e.QP.Num()}].drained()
 	default:
 	}
 }
