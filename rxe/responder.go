@@ -11,9 +11,6 @@ import "github.com/gorxe/gorxe/wire"
 // Payload is not copied as it comes: the pieces of a batch are written to
 // memory with one call, before anything that would show that they are there.
 
-// maxMessage is the longest message in bytes (IBA 9.7.2, C9-39).
-const maxMessage = 1 << 31
-
 // responder is the receiving role of a QP. The zero value is that of RESET.
 type responder struct {
 	psn   wire.PSN     // expected next

@@ -8,7 +8,7 @@ import "github.com/gorxe/gorxe/wire"
 // execSend takes one packet of a SEND into the receive work request in hand.
 func (r *responder) execSend(q *QP, p wire.Packet, o *outbox) fault {
 	info, data := p.Info(), p.Payload()
-	if !validLength(info, len(data), q.mtu()) || r.recv.bytes+uint64(len(data)) > maxMessage {
+	if !validLength(info, len(data), q.mtu()) || r.recv.bytes+uint64(len(data)) > MaxMessage {
 		return faultLength
 	}
 	if !r.drain(q, o) {
@@ -73,7 +73,7 @@ func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
 		w = writing{rkey: p.RKey(), va: p.VA(), left: p.DMALen(), total: p.DMALen()}
 	}
 	n := uint32(len(data))
-	if w.total > maxMessage || !validLength(info, len(data), q.mtu()) ||
+	if w.total > MaxMessage || !validLength(info, len(data), q.mtu()) ||
 		n > w.left || info.Has(wire.OpEnd) != (n == w.left) {
 		return faultLength
 	}
@@ -245,7 +245,7 @@ func (r *responder) execFlush(q *QP, p wire.Packet, o *outbox) fault {
 	_, level := p.FlushType()
 	need := flushAccess(p)
 	switch {
-	case len(p.Payload()) != 0 || need == 0 || level > wire.FlushMR || p.DMALen() > maxMessage:
+	case len(p.Payload()) != 0 || need == 0 || level > wire.FlushMR || p.DMALen() > MaxMessage:
 		return faultLength
 	case !r.settle(q, o):
 		return faultRemoteAccess

@@ -158,7 +158,7 @@ func (r *responder) full(q *QP, o *outbox) bool {
 // execRead accepts a READ; the data is read when its turn to be sent comes.
 func (r *responder) execRead(q *QP, p wire.Packet, o *outbox) fault {
 	n := p.DMALen()
-	if len(p.Payload()) != 0 || n > maxMessage {
+	if len(p.Payload()) != 0 || n > MaxMessage {
 		return faultLength
 	}
 	g, why := q.remoteAccess(p.RKey(), p.VA(), uint64(n), AccessRemoteRead)
@@ -327,7 +327,7 @@ func (r *responder) emitSmall(q *QP, o *outbox) {
 // the QP failed.
 func (r *responder) drain(q *QP, o *outbox) bool {
 	for len(r.queue) > 0 {
-		r.emitPortion(q, o, maxMessage)
+		r.emitPortion(q, o, MaxMessage)
 	}
 	return q.attr.State != QPErr
 }
