@@ -47,7 +47,7 @@ func (r *reporter) tables(speeds []bandwidth, delays []latency) {
 			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t\n", b.name, sizeString(b.size),
 				perSecond*float64(b.size)/(1<<20), perSecond)
 		}
-		t.Flush()
+		_ = t.Flush()
 		r.printf("\n")
 	}
 	fmt.Fprintln(t, "latency\tsize\tmedian µs\t99 % µs\tsamples\t")
@@ -55,7 +55,7 @@ func (r *reporter) tables(speeds []bandwidth, delays []latency) {
 		fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%d\t\n", l.name, sizeString(l.size),
 			float64(l.median.Nanoseconds())/1e3, float64(l.p99.Nanoseconds())/1e3, l.samples)
 	}
-	t.Flush()
+	_ = t.Flush()
 }
 
 // sizeString is a number of bytes in the largest binary unit that divides it.
