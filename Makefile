@@ -52,7 +52,7 @@ bench: ## Benchmarks, with allocations, and the plain UDP baseline in the same r
 lint: $(GOLANGCI) ## gofmt, and golangci-lint with the layer rules of ARCHITECTURE.md
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt-ed:"; echo "$$bad"; exit 1; fi
 	$(GOLANGCI) config verify
-	$(GOLANGCI) run --timeout 15m ./...
+	$(GOLANGCI) run --allow-parallel-runners --timeout 15m ./...
 
 $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
