@@ -19,7 +19,10 @@ type engine struct {
 	key   engineKey
 	dev   *rxe.Device
 	port  *rocev2.Port
+	link  portLink
 	clock *clock
+
+	portMu sync.Mutex // updatePort
 
 	refs int // guarded by engines.mu
 
@@ -68,7 +71,7 @@ func startEngine(key engineKey, cfg Config) (*engine, error) {
 		contexts: make(map[*Context]struct{}),
 		owners:   make(map[any]eventTarget),
 	}
-	link := &portLink{}
+	link := &e.link
 	devCfg := rxe.Config{
 		Name:    cfg.Name,
 		GUID:    cfg.guid(),
@@ -89,7 +92,7 @@ func startEngine(key engineKey, cfg Config) (*engine, error) {
 		Address:   cfg.Address,
 		Port:      cfg.Port,
 		Receiver:  func(b []wire.Datagram) { raceReceive(); e.dev.Receive(b) },
-		OnPort:    e.setPort,
+		OnPort:    func(rocev2.PortInfo) { e.updatePort() },
 		Log:       cfg.Log,
 		Tap:       cfg.Tap,
 	})
@@ -98,7 +101,7 @@ func startEngine(key engineKey, cfg Config) (*engine, error) {
 		return nil, err
 	}
 	link.port.Store(e.port)
-	e.setPort(e.port.Info())
+	e.updatePort()
 	e.clock.run(e.dev.Expire)
 	return e, nil
 }
@@ -119,8 +122,17 @@ func (e *engine) release() error {
 	return err
 }
 
-// setPort tells the device what its port is like now.
-func (e *engine) setPort(info rocev2.PortInfo) {
+// updatePort tells the device what its port is like now. It asks the port again,
+// so that of two changes the last one stands. A change before the port is in
+// place counts once it is.
+func (e *engine) updatePort() {
+	port := e.link.port.Load()
+	if port == nil {
+		return
+	}
+	e.portMu.Lock()
+	defer e.portMu.Unlock()
+	info := port.Info()
 	e.dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
 	e.dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
 }

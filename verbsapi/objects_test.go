@@ -219,19 +219,22 @@ func TestMR(t *testing.T) {
 func TestCQ(t *testing.T) {
 	ctx := testContext(t)
 	a, _ := newPair(t, endConfig{}, ConnectAttr{})
+	// In ERR, what is posted completes at once.
+	if err := a.qp.Modify(&QPAttr{State: QPErr}, QPAttrState); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 3 {
 		a.post(SendWR{ID: uint64(i), Op: WRWrite})
 	}
-	// The second queue pair's completion comes after these three are in.
-	a.expect(ctx, 0, WCSuccess)
+	a.expect(ctx, 0, WCFlushErr)
 	if err := a.cq.Resize(1); !errors.Is(err, ErrInvalid) {
 		t.Errorf("too small: %v", err)
 	}
 	if err := a.cq.Resize(500); err != nil || a.cq.Cap() != 500 {
 		t.Errorf("Resize: %v, %d", err, a.cq.Cap())
 	}
-	a.expect(ctx, 1, WCSuccess)
-	a.expect(ctx, 2, WCSuccess)
+	a.expect(ctx, 1, WCFlushErr)
+	a.expect(ctx, 2, WCFlushErr)
 	if n, err := a.cq.Poll(make([]WC, 4)); n != 0 || err != nil {
 		t.Errorf("empty: %d, %v", n, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"sync"
 	"testing"
 )
 
@@ -290,4 +291,60 @@ func TestPostErrors(t *testing.T) {
 	if n, err := a.qp.PostRecv(recv); n != 2 || !errors.Is(err, ErrFull) {
 		t.Errorf("100 receives into a queue for 2: %d, %v", n, err)
 	}
+}
+
+// TestConcurrent: many goroutines share one queue pair and its queue; everything
+// that was posted completes once.
+func TestConcurrent(t *testing.T) {
+	const (
+		posters = 4
+		each    = 50
+	)
+	forPeers(t, endConfig{depth: posters * each}, func(t *testing.T, ctx context.Context, a, b *end) {
+		var wg sync.WaitGroup
+		for p := range posters {
+			wg.Go(func() {
+				for i := range each {
+					n, err := a.qp.PostSend([]SendWR{{ID: uint64(p*each + i), Op: WRWrite, Flags: SendSignaled,
+						SGL: []SGE{a.mr.SGE(0, 700)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}})
+					if n != 1 || err != nil {
+						t.Errorf("PostSend: %d, %v", n, err)
+					}
+				}
+			})
+		}
+		var mu sync.Mutex
+		seen := make(map[uint64]int)
+		left := posters * each
+		waitCtx, stop := context.WithCancel(ctx)
+		for range 3 {
+			wg.Go(func() {
+				wcs := make([]WC, 5)
+				for {
+					n, err := a.cq.Wait(waitCtx, wcs)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					for _, wc := range wcs[:n] {
+						seen[wc.ID]++
+						if left--; left == 0 {
+							stop()
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		stop()
+		if len(seen) != posters*each {
+			t.Errorf("%d of %d completed", len(seen), posters*each)
+		}
+		for id, n := range seen {
+			if n != 1 {
+				t.Errorf("%d completed %d times", id, n)
+			}
+		}
+	})
 }
