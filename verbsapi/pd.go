@@ -33,7 +33,7 @@ func (p *PD) Dealloc() error {
 
 func (p *PD) destroyNow() { p.pd.Dealloc() } //nolint:errcheck // another context's objects may hold it
 
-// usable refuses a nil domain and one of another device.
+// usable refuses a nil domain.
 func (p *PD) usable(op string) error {
 	if p == nil {
 		return invalid(op, "pd", "is nil")
