@@ -60,6 +60,7 @@ type summary struct {
 	passed   int
 	failed   []string
 	skipped  []string
+	shuffle  map[string]string // package: the seed of its order, to repeat a failure with
 }
 
 func (s summary) String() string {
@@ -77,7 +78,7 @@ func (s summary) String() string {
 // report reads the events of one go test run and writes what a reader wants to
 // see of them to w.
 func report(events io.Reader, w io.Writer) (summary, error) {
-	var sum summary
+	sum := summary{shuffle: make(map[string]string)}
 	pending := make(map[string]*strings.Builder) // output of the tests that still run, by full name
 	lines := bufio.NewReader(events)
 	for {
@@ -106,18 +107,29 @@ func report(events io.Reader, w io.Writer) (summary, error) {
 	return sum, nil
 }
 
+// addPackage accounts for an event of a package as a whole.
+func (s *summary) addPackage(e event, w io.Writer) {
+	switch e.Action {
+	case "output", "build-output":
+		switch {
+		case e.Output == "PASS\n": // the closing line says it
+		case strings.HasPrefix(e.Output, "-test.shuffle "):
+			s.shuffle[e.Package] = e.Output
+		default:
+			fmt.Fprint(w, e.Output)
+		}
+	case "fail":
+		s.packages++
+		fmt.Fprint(w, s.shuffle[e.Package])
+	case "pass":
+		s.packages++
+	}
+}
+
 // add accounts for one event.
 func (s *summary) add(e event, pending map[string]*strings.Builder, w io.Writer) {
 	if e.Test == "" {
-		switch e.Action {
-		case "output", "build-output":
-			// "PASS" before the closing line says nothing that line does not.
-			if e.Output != "PASS\n" {
-				fmt.Fprint(w, e.Output)
-			}
-		case "pass", "fail":
-			s.packages++
-		}
+		s.addPackage(e, w)
 		return
 	}
 	name := e.Package + "." + e.Test

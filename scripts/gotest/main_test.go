@@ -9,6 +9,8 @@ import (
 func TestReport(t *testing.T) {
 	const events = `
 {"Action":"build-output","ImportPath":"p/bad","Output":"bad.go:1: syntax error\n"}
+{"Action":"output","Package":"p/a","Output":"-test.shuffle 11\n"}
+{"Action":"output","Package":"p/b","Output":"-test.shuffle 12\n"}
 {"Action":"run","Package":"p/a","Test":"TestGood"}
 {"Action":"output","Package":"p/a","Test":"TestGood","Output":"chatter\n"}
 {"Action":"pass","Package":"p/a","Test":"TestGood"}
@@ -42,7 +44,7 @@ no event at all
 		t.Errorf("skipped = %q, want %q", sum.skipped, want)
 	}
 	const want = "bad.go:1: syntax error\nwant 1, got 2\nno tool\n" +
-		"FAIL\tp/a\t0.1s\nok  \tp/b\t0.2s\nno event at all\n"
+		"FAIL\tp/a\t0.1s\n-test.shuffle 11\nok  \tp/b\t0.2s\nno event at all\n"
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", &out, want)
 	}
