@@ -192,6 +192,9 @@ func (c *completer) timeout(q *QP, o *outbox) {
 // failOldest ends the request at una with an error; what was acknowledged
 // before it completes first.
 func (c *completer) failOldest(q *QP, status WCStatus) {
+	if status == WCBadRespErr {
+		q.dev.counters.BadResponse.Add(1)
+	}
 	if w := c.oldest(q); w != nil {
 		w.status = status
 		q.retire()

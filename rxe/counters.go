@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Counters count what the device did since it was made. The first group has
 // the names of rdma_rxe's hw_counters; the second says why packets were
-// dropped.
+// dropped or, on RC, refused with a NAK.
 type Counters struct {
 	SentPkts, RcvdPkts atomic.Uint64
 	DuplicateRequest   atomic.Uint64
@@ -28,8 +28,10 @@ type Counters struct {
 	BadPKey       atomic.Uint64
 	BadQKey       atomic.Uint64
 	BadAddr       atomic.Uint64 // not from the QP's peer, or to another address
-	BadOpcode     atomic.Uint64 // out of the message's sequence, on UC
-	BadLength     atomic.Uint64 // fits no receive buffer, on UC and UD
+	BadOpcode     atomic.Uint64 // out of the message's sequence, or not permitted by the QP
+	BadLength     atomic.Uint64 // against the rules, or fits no receive buffer
+	BadAccess     atomic.Uint64 // rkey, range or right; misaligned atomic; too many READs
+	BadRecvWQE    atomic.Uint64 // the receive work request or its CQ could not take it
 	NoRecvWQE     atomic.Uint64 // on UC and UD
 	OutOfSeqDrop  atomic.Uint64 // request ahead of the expected PSN, already NAKed; UC gap
 	StaleRequest  atomic.Uint64 // a duplicate that nothing is kept of
@@ -47,7 +49,7 @@ type Counter struct {
 // hwCounters is how many of the entries below are rdma_rxe's.
 const hwCounters = 15
 
-func (c *Counters) table() [30]struct {
+func (c *Counters) table() [32]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -80,6 +82,8 @@ func (c *Counters) table() [30]struct {
 		{"drop_bad_addr", &c.BadAddr},
 		{"drop_bad_opcode", &c.BadOpcode},
 		{"drop_bad_length", &c.BadLength},
+		{"drop_bad_access", &c.BadAccess},
+		{"drop_bad_recv_wqe", &c.BadRecvWQE},
 		{"drop_no_recv_wqe", &c.NoRecvWQE},
 		{"drop_out_of_seq", &c.OutOfSeqDrop},
 		{"drop_stale_request", &c.StaleRequest},

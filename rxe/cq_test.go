@@ -178,7 +178,7 @@ func TestCQAllocatesNothing(t *testing.T) {
 	wcs := make([]WC, 2)
 	if n := testing.AllocsPerRun(100, func() {
 		c.push(&wcs[1], true)
-		c.Poll(wcs)
+		_, _ = c.Poll(wcs)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -89,8 +89,9 @@ func (m MTU) Valid() bool {
 	switch m {
 	case 256, 512, 1024, 2048, 4096:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // SetPort says whether the port's link is up and which path MTU it carries. A

@@ -32,8 +32,7 @@ type QP struct {
 	comp   completer
 	resp   responder
 	timer  qpTimer
-	dead   bool // destroyed
-	refs   atomic.Int32
+	dead   bool                  // destroyed
 	groups map[wire.GID]struct{} // multicast groups attached to
 }
 

@@ -40,10 +40,10 @@ func TestRecvRing(t *testing.T) {
 		t.Error("popped from an empty ring")
 	}
 	wr := recvWRs(1)[0]
-	if n := testing.AllocsPerRun(100, func() { r.post(&wr); r.Pop(&w) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = r.post(&wr); r.Pop(&w) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if n := testing.AllocsPerRun(10, func() { newRecvRing(0, 0).post(&wr) }); n > 8 {
+	if n := testing.AllocsPerRun(10, func() { _ = newRecvRing(0, 0).post(&wr) }); n > 8 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // fault says what is wrong with a request, or with what it met here.
 type fault uint8
@@ -55,6 +59,24 @@ var (
 	nakOp      = wire.SyndromeNAK(wire.NAKRemoteOp)
 )
 
+// faultCounters says under which name each fault is counted.
+var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
+	faultNoRecv:        func(c *Counters) *atomic.Uint64 { return &c.NoRecvWQE },
+	faultSequence:      func(c *Counters) *atomic.Uint64 { return &c.BadOpcode },
+	faultQPAccess:      func(c *Counters) *atomic.Uint64 { return &c.BadOpcode },
+	faultDepth:         func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
+	faultLength:        func(c *Counters) *atomic.Uint64 { return &c.BadLength },
+	faultMisaligned:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
+	faultRemoteAccess:  func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
+	faultRecvShort:     func(c *Counters) *atomic.Uint64 { return &c.BadLength },
+	faultRecvAccess:    func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
+	faultRecvMalformed: func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
+	faultInvalidate:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
+	faultOverflow:      func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
+}
+
+func (f fault) count(c *Counters) { faultCounters[f](c).Add(1) }
+
 // refuse answers a request of the RC service at fault and, unless the receiver
 // is merely not ready, ends the connection. All that came before it is done
 // and answered first.
@@ -69,6 +91,7 @@ func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox
 		r.notReady(q, psn, msn)
 		return
 	}
+	f.count(&q.dev.counters)
 	r.terminate(q, f, psn, msn, o)
 }
 

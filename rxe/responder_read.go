@@ -405,7 +405,7 @@ func (a *response) emit(q *QP, o *outbox) {
 		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, a.orig
 	case respondEmpty:
 		h.Opcode = wire.RCReadResponseOnly
-	case respondAck:
+	default:
 		h.Syndrome = a.syndrome
 	}
 	h.Put(o.packet(q.route, h.Len()))

@@ -103,14 +103,6 @@ const udpHeaderLen = 8
 
 // countDropped counts a packet of an unreliable service that came to nothing.
 func (q *QP) countDropped(f fault) {
-	c := &q.dev.counters
 	q.stats.Dropped.Add(1)
-	switch f {
-	case faultNoRecv:
-		c.NoRecvWQE.Add(1)
-	case faultSequence:
-		c.BadOpcode.Add(1)
-	case faultLength, faultRecvShort:
-		c.BadLength.Add(1)
-	}
+	f.count(&q.dev.counters)
 }

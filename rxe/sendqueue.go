@@ -216,16 +216,6 @@ func (w *sendWQE) fill(wr *SendWR) {
 	}
 }
 
-// carries says whether the request's packets have its payload.
-func (w *sendWQE) carries() bool {
-	switch w.op {
-	case WRWrite, WRWriteImm, WRSend, WRSendImm, WRSendInv, WRAtomicWrite:
-		return true
-	default:
-		return false
-	}
-}
-
 // returns says whether the peer answers the request with more than an ACK, so
 // that an ACK of a later request means that the answer was lost.
 func (w *sendWQE) returns() bool {

@@ -136,12 +136,13 @@ func (f *friend) work() {
 	}
 }
 
-// refill gives the victim something to receive into and to ask for.
+// refill gives the victim something to receive into and to ask for. A queue
+// that is full already is as good.
 func (h *hostile) refill() {
 	for range 4 {
-		h.q.PostRecv([]rxe.RecvWR{{ID: 1, SGL: h.sge(recvOff, recvLen)}})
+		_, _ = h.q.PostRecv([]rxe.RecvWR{{ID: 1, SGL: h.sge(recvOff, recvLen)}})
 	}
-	h.q.PostSend([]rxe.SendWR{
+	_, _ = h.q.PostSend([]rxe.SendWR{
 		{Op: rxe.WRRead, SGL: h.sge(recvOff, recvLen), RemoteAddr: 0x1000, RKey: 7},
 		{Op: rxe.WRSend, SGL: h.sge(0, 100)},
 		{Op: rxe.WRFetchAdd, SGL: h.sge(recvOff, 8), RemoteAddr: 0x1000, RKey: 7},
