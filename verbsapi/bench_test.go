@@ -184,21 +184,23 @@ func pingPong(e *end, n int, first bool) error {
 }
 
 // BenchmarkMessageRate is WRITEs over one queue pair, and over a thousand in
-// turn; batch of them are posted in one call. Small messages of one queue pair
-// share system calls and acknowledgements, which those of a thousand cannot;
-// one of 64 KiB has its own either way, so that is where to compare the two.
+// turn: depth of them are under way, batch are posted in one call. Small
+// messages of one queue pair share system calls and acknowledgements when many
+// are under way, which those of a thousand cannot. With one under way, or at
+// 64 KiB, each has its own either way: that is where to compare the two.
 func BenchmarkMessageRate(b *testing.B) {
-	for _, c := range []struct{ size, batch int }{{8, 1}, {8, 16}, {64 << 10, 1}} {
+	for _, c := range []struct{ size, batch, depth int }{
+		{8, 1, 1}, {8, 1, 1000}, {8, 16, 1000}, {64 << 10, 1, 64},
+	} {
 		for _, qps := range []int{1, 1000} {
-			b.Run(fmt.Sprintf("size=%d/batch=%d/qps=%d", c.size, c.batch, qps), func(b *testing.B) {
-				benchMessages(b, qps, c.size, c.batch)
+			b.Run(fmt.Sprintf("size=%d/batch=%d/depth=%d/qps=%d", c.size, c.batch, c.depth, qps), func(b *testing.B) {
+				benchMessages(b, qps, c.size, c.batch, c.depth)
 			})
 		}
 	}
 }
 
-func benchMessages(b *testing.B, qps, size, batch int) {
-	depth := max(64, min(1000, 4<<20/size)) // messages under way
+func benchMessages(b *testing.B, qps, size, batch, depth int) {
 	x, y := openTest(b, Config{}), openTest(b, Config{})
 	px, py := must(x.AllocPD())(b), must(y.AllocPD())(b)
 	cx, cy := must(x.CreateCQ(4*depth, nil))(b), must(y.CreateCQ(4*depth, nil))(b)
