@@ -7,6 +7,7 @@
 //     holds completions and memory against a sequential model.
 //   - trace_test.go checks what went over the network: rules that hold for every
 //     RC conversation, whatever the traffic.
-//   - conformance_test.go scripts single exchanges, packet by packet.
+//   - requester_test.go and responder_test.go script single exchanges, packet by
+//     packet (stage_test.go); mistakes_test.go looks at both ends of an error.
 //   - hostile_test.go lets a peer lie.
 package sim

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// runSeed makes one run and returns what went wrong. big runs move megabytes.
+// runParams makes one run and returns what went wrong.
 func runParams(p params) (stats runStats, sum uint64, err error) {
 	defer func() {
 		switch r := recover().(type) {
