@@ -2,9 +2,10 @@
 // network and clock (package simnet). Everything in it goes through package
 // rxe's exported calls, as a program would.
 //
-//   - seeds_test.go draws a world from a seed, runs random traffic under random
-//     faults (world_test.go, traffic_test.go, post_test.go, complete_test.go) and
-//     holds completions and memory against a sequential model.
+//   - seeds_test.go draws a world from a seed (params_test.go), runs random
+//     traffic under random faults (world_test.go, pair_test.go, post_test.go,
+//     recv_test.go, complete_test.go) and holds completions and memory against a
+//     sequential model. fuzz_test.go lets a fuzzer draw.
 //   - trace_test.go checks what went over the network: rules that hold for every
 //     RC conversation, whatever the traffic.
 //   - requester_test.go and responder_test.go script single exchanges, packet by
