@@ -136,7 +136,7 @@ func (e *endpoint) makeTarget() {
 	e.target = extent{off, e.p.target}
 	e.iova = e.w.rng.Uint64()>>1&^7 + uint64(memBase+off)&7
 	var err error
-	e.mr, err = e.h.pd.RegMR(e.h.mem, uint64(memBase+off), uint64(e.p.target), e.iova,
+	e.mr, err = e.h.pd.RegMR(e.h.addressSpace(), uint64(memBase+off), uint64(e.p.target), e.iova,
 		rxe.AccessLocalWrite|rxe.AccessRemoteRead|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic|
 			rxe.AccessMWBind|rxe.AccessFlushGlobal|rxe.AccessFlushPersist)
 	must(err)
@@ -235,7 +235,9 @@ func (e *endpoint) leftovers() {
 }
 
 func (h *host) destroy() {
-	must(h.mr.Dereg())
+	for _, r := range h.mrs {
+		must(r.mr.Dereg())
+	}
 	if h.srq != nil {
 		must(h.srq.srq.Destroy())
 	}

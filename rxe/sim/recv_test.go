@@ -72,10 +72,12 @@ func (h *host) pieces(n int) (p []extent, ok bool) {
 	return p, true
 }
 
+// sgl names the pieces by the keys of either region.
 func (h *host) sgl(pieces []extent) []rxe.SGE {
 	s := make([]rxe.SGE, len(pieces))
 	for i, p := range pieces {
-		s[i] = rxe.SGE{Addr: uint64(memBase + p.off), Length: uint32(p.n), LKey: h.mr.LKey()}
+		r := &h.mrs[h.w.rng.IntN(len(h.mrs))]
+		s[i] = rxe.SGE{Addr: r.iova + uint64(p.off), Length: uint32(p.n), LKey: r.mr.LKey()}
 	}
 	return s
 }

@@ -67,15 +67,20 @@ type host struct {
 	dev    *rxe.Device
 	pd     *rxe.PD
 	mem    *simnet.Memory
-	model  []byte // what mem must hold
-	used   int    // of mem, handed out by alloc
-	mr     *rxe.MR
+	model  []byte     // what mem must hold
+	used   int        // of mem, handed out by alloc
+	mrs    [2]localMR // of all memory, by two names
 	sendCQ *rxe.CQ
 	recvCQ *rxe.CQ
 	srq    *receiveQueue // nil: every QP has its own
 	// lax: partial messages of failed or unreliable peers may lie in receive
 	// buffers.
 	lax bool
+}
+
+type localMR struct {
+	mr   *rxe.MR
+	iova uint64
 }
 
 const memBase = 0x7f00_0000_1000
@@ -153,8 +158,12 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 	must(h.dev.SetPort(rxe.PortActive, 4096))
 	h.pd, err = h.dev.AllocPD()
 	must(err)
-	h.mr, err = h.pd.RegMR(h.mem, memBase, uint64(len(h.mem.Data)), memBase, rxe.AccessLocalWrite)
-	must(err)
+	for j := range h.mrs {
+		r := &h.mrs[j]
+		r.iova = pick(w.rng, memBase, 0, w.rng.Uint64()>>1)
+		r.mr, err = h.pd.RegMR(h.addressSpace(), memBase, uint64(len(h.mem.Data)), r.iova, rxe.AccessLocalWrite)
+		must(err)
+	}
 	h.sendCQ, err = h.dev.CreateCQ(rxe.CQInit{Entries: 1024})
 	must(err)
 	h.recvCQ = h.sendCQ
@@ -171,6 +180,15 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 		}
 	}
 	return h
+}
+
+// addressSpace is the host's memory, or another one that is the same bytes: the
+// engine may not mix them in one call.
+func (h *host) addressSpace() rxe.Memory {
+	if h.w.rng.IntN(2) == 0 {
+		return h.mem
+	}
+	return &simnet.Memory{Base: h.mem.Base, Data: h.mem.Data}
 }
 
 func (h *host) event(e rxe.Event) {
