@@ -47,19 +47,36 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 	}
 	v.bytes += uint64(len(data))
 	for len(data) > 0 {
-		s, ok := v.at.next(v.wqe.SGL, len(data))
+		rest, ok := v.at.rest(v.wqe.SGL)
 		if !ok {
 			return faultRecvShort
 		}
-		g, why := q.localAccess(s, AccessLocalWrite)
-		if why != keyOK {
-			return faultRecvAccess
+		n := min(len(data), int(rest.Length))
+		if !r.pend.leased(wire.OpSend, uint32(rest.LKey), rest.Addr, data[:n]) {
+			if f := r.scatterChecked(q, rest, data[:n], o); f != faultNone {
+				return f
+			}
 		}
-		if !r.deposit(q, g, data[:s.Length], wire.OpSend, o) {
-			return faultRecvAccess
-		}
-		data = data[s.Length:]
+		v.at.off += uint32(n)
+		data = data[n:]
 	}
+	return faultNone
+}
+
+// scatterChecked deposits the first bytes of rest, under a lease of all of it
+// if its key covers that: a buffer may be announced longer than it is
+// registered, and fails only where data reaches beyond.
+func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) fault {
+	g, why := q.localAccess(rest, AccessLocalWrite)
+	if why != keyOK {
+		rest.Length = uint32(len(data))
+		g, why = q.localAccess(rest, AccessLocalWrite)
+	}
+	if why != keyOK || !r.deposit(q, g, data, wire.OpSend, o) {
+		return faultRecvAccess
+	}
+	r.pend.batch.lease = lease{key: uint32(rest.LKey), addr: rest.Addr,
+		end: rest.Addr + uint64(rest.Length), va: g.va}
 	return faultNone
 }
 

@@ -146,11 +146,3 @@ func (c *cursor) rest(sgl []SGE) (SGE, bool) {
 	e := &sgl[c.sge]
 	return SGE{Addr: e.Addr + uint64(c.off), Length: e.Length - c.off, LKey: e.LKey}, true
 }
-
-// next returns the piece of at most n bytes at the cursor and moves past it.
-func (c *cursor) next(sgl []SGE, n int) (SGE, bool) {
-	piece, ok := c.rest(sgl)
-	piece.Length = min(piece.Length, uint32(n))
-	c.off += piece.Length
-	return piece, ok
-}
