@@ -82,7 +82,7 @@ func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
 			return false
 		}
 		if w.returns() {
-			c.implied(q, o)
+			c.implied(q)
 			return false
 		}
 		c.moveTo(q, w, minPSN(psn, w.last).Next(), o.now)
@@ -143,17 +143,17 @@ func (c *completer) catchUp(q *QP, una wire.PSN) {
 }
 
 // implied handles an answer that shows that an earlier one was lost
-// (IBA 9.7.5.2.? implied NAK): the request is sent again, once.
-func (c *completer) implied(q *QP, o *outbox) {
+// (an implied NAK): the request is sent again, once.
+func (c *completer) implied(q *QP) {
 	if c.gap {
 		return
 	}
-	c.retry(q, o)
+	c.retry(q)
 	c.gap = true
 }
 
 // retry goes back to una, if the budget allows, or ends the request.
-func (c *completer) retry(q *QP, _ *outbox) {
+func (c *completer) retry(q *QP) {
 	if c.retries == 0 {
 		q.dev.counters.RetryExceeded.Add(1)
 		c.failOldest(q, WCRetryExcErr)
@@ -180,13 +180,13 @@ func (c *completer) goBack(q *QP) {
 }
 
 // timeout handles the local ACK timeout (IBA 9.7.6.1.3).
-func (c *completer) timeout(q *QP, o *outbox) {
+func (c *completer) timeout(q *QP) {
 	if c.una == q.req.limit || q.attr.State == QPErr {
 		return
 	}
 	q.stats.Timeouts.Add(1)
 	c.gap = false
-	c.retry(q, o)
+	c.retry(q)
 }
 
 // failOldest ends the request at una with an error; what was acknowledged
@@ -249,7 +249,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 	case q.timer.rnr == 0:
 		// During an RNR wait it tells nothing new: rxe sends one for what
 		// was in flight behind the refused packet.
-		c.retry(q, o)
+		c.retry(q)
 		q.retire()
 	}
 }
@@ -304,7 +304,7 @@ func (q *QP) expectedData(w *sendWQE, index uint32, p wire.Packet) bool {
 	if size != min(mtu, w.length-index*mtu) {
 		return false
 	}
-	chunk := max(readChunkBytes/mtu, 1)
+	chunk := readChunk(mtu)
 	ends := index+1 == w.packets || (index+1)%chunk == 0
 	return ends == p.Info().Has(wire.OpEnd)
 }
@@ -317,7 +317,7 @@ func (c *completer) scatter(q *QP, w *sendWQE, off uint32, b []byte) bool {
 
 // settle writes the READ data of the batch that ends; its packets are about to
 // be overwritten.
-func (c *completer) settle(q *QP, _ *outbox) {
+func (c *completer) settle(q *QP) {
 	if c.out.write() != nil {
 		c.failOldest(q, WCLocProtErr)
 	}

@@ -76,7 +76,7 @@ func (q *QP) endVisit(o *outbox) {
 	if q.dead {
 		return
 	}
-	q.comp.settle(q, o)
+	q.comp.settle(q)
 	q.resp.endBatch(q, o)
 	q.resumeReads(o)
 	q.runRequester(o)

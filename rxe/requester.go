@@ -21,7 +21,7 @@ type requester struct {
 	limit  wire.PSN // one past the highest PSN ever sent
 	cur    uint32   // index of the work request being sent
 	window int32    // packets, adapted to loss
-	noAck  int      // packets since the last AckReq
+	noAck  int      // payload bytes since the last AckReq
 
 	reads readRing // READs and atomics outstanding
 }
@@ -190,11 +190,12 @@ func (q *QP) sendSome(w *sendWQE, o *outbox) bool {
 	if sent == 0 {
 		return false
 	}
-	return q.advance(w, sent)
+	q.advance(w, sent)
+	return true
 }
 
 // advance moves the position past n PSNs of w.
-func (q *QP) advance(w *sendWQE, n uint32) bool {
+func (q *QP) advance(w *sendWQE, n uint32) {
 	r := &q.req
 	if r.psn.Less(r.limit) {
 		q.stats.Retransmits.Add(uint64(n))
@@ -210,7 +211,6 @@ func (q *QP) advance(w *sendWQE, n uint32) bool {
 			q.comp.una = r.psn
 		}
 	}
-	return true
 }
 
 // sendOpcodes is the BTH opcode by position in the message: first, middle,
@@ -367,6 +367,9 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 	return o.in.cover(q, w.sgl, from, b, 0)
 }
 
+// readChunk is how many packets one READ request asks for at most.
+func readChunk(mtu uint32) uint32 { return max(readChunkBytes/mtu, 1) }
+
 // sendRead asks for the next chunk of a READ. Long READs are asked for in
 // pieces, each a READ request of its own, so that no more is under way than
 // this side can take in; the pieces end at the same PSNs when asked for again.
@@ -375,7 +378,7 @@ func (q *QP) sendRead(w *sendWQE, room uint32, o *outbox) uint32 {
 		return 0
 	}
 	mtu := uint32(q.mtu())
-	chunk := max(readChunkBytes/mtu, 1)
+	chunk := readChunk(mtu)
 	index := uint32(q.req.psn.Diff(w.first))
 	n := min(chunk-index%chunk, w.packets-index)
 	if n > room && q.req.psn != q.comp.una {

@@ -86,7 +86,7 @@ func (q *QP) expire(o *outbox) {
 	}
 	if t.retransmit != 0 && t.retransmit <= o.now {
 		t.retransmit = 0
-		q.comp.timeout(q, o)
+		q.comp.timeout(q)
 	}
 	if t.pace != 0 && t.pace <= o.now {
 		t.pace = 0
