@@ -75,6 +75,11 @@ type QPInitAttr struct {
 	// RecvRing stands in for the receive queue when its WQEs live elsewhere
 	// (a queue shared with another process); nil: PostRecv's own ring.
 	RecvRing RecvRing
+	// OnSendDone, if set, is told when the n oldest work requests of the send
+	// queue have left it (completed or, on RESET, forgotten), before their
+	// completion is pushed. It is called with the QP locked and must not call
+	// back into the device.
+	OnSendDone func(n uint32)
 }
 
 // QPAttrMask says which attributes ModifyQP sets; bits are enum

@@ -17,6 +17,7 @@ type QP struct {
 	sendCQ, recvCQ *CQ
 	srq            *SRQ
 	signalAll      bool
+	onSendDone     func(n uint32)
 
 	inbox inbox // packets from QPs of the same device (loopback.go)
 	stats QPCounters

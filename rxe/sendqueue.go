@@ -97,8 +97,10 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		if q.sq.prod-q.sq.cons >= q.sq.depth {
 			return i, opErr("PostSend", "send queue", ErrFull)
 		}
-		if err := q.checkSend(&wrs[i]); err != nil {
-			return i, err
+		if wrs[i].Status == WCSuccess {
+			if err := q.checkSend(&wrs[i]); err != nil {
+				return i, err
+			}
 		}
 		q.sq.at(q.sq.prod).fill(&wrs[i])
 		q.sq.prod++
@@ -190,6 +192,10 @@ func (wr *SendWR) bytes() uint64 {
 // fill copies a checked request. The storage of the lists is kept.
 func (w *sendWQE) fill(wr *SendWR) {
 	sgl, inline := w.sgl[:0], w.inline[:0]
+	if wr.Status != WCSuccess {
+		*w = sendWQE{id: wr.ID, op: wr.Op & 31, flags: wr.Flags, status: wr.Status, sgl: sgl, inline: inline}
+		return
+	}
 	*w = sendWQE{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
 		imm: wr.Imm, invRKey: wr.InvRKey, remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
 		compareAdd: wr.CompareAdd, swap: wr.Swap}
@@ -231,7 +237,7 @@ func (w *sendWQE) returns() bool {
 func (w *sendWQE) local() bool { return w.op == WRLocalInv || w.op == WRBindMW }
 
 // sendWCOpcode is the completion's opcode for each request's.
-var sendWCOpcode = [...]WCOpcode{
+var sendWCOpcode = [32]WCOpcode{
 	WRWrite: WCWrite, WRWriteImm: WCWrite, WRSend: WCSend, WRSendImm: WCSend, WRRead: WCRead,
 	WRCompareSwap: WCCompareSwap, WRFetchAdd: WCFetchAdd, WRLocalInv: WCLocalInv,
 	WRBindMW: WCBindMW, WRSendInv: WCSend, WRFlush: WCFlush, WRAtomicWrite: WCAtomicWrite,
@@ -242,6 +248,9 @@ var sendWCOpcode = [...]WCOpcode{
 func (q *QP) complete(status WCStatus) bool {
 	w := q.sq.at(q.sq.cons)
 	q.sq.cons++
+	if q.onSendDone != nil {
+		q.onSendDone(1)
+	}
 	if status == WCSuccess && w.flags&SendSignaled == 0 && !q.signalAll {
 		return true
 	}
@@ -327,6 +336,9 @@ func (q *QP) checkDrained() {
 
 // resetSend forgets all send work without completing it (RESET, IBA 10.3.1.1).
 func (q *QP) resetSend() {
+	if n := q.sq.prod - q.sq.cons; n > 0 && q.onSendDone != nil {
+		q.onSendDone(n)
+	}
 	q.sq.cons = q.sq.prod
 	q.req.abandon(q)
 	q.req.window = 0

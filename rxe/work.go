@@ -63,6 +63,11 @@ type SendWR struct {
 	RemoteQKey uint32
 
 	Bind *MWBind // BIND MW
+
+	// Status, if not WCSuccess, is what is wrong with the request by the word of
+	// whoever keeps the queue it comes from: it is not looked at, and completes
+	// with this status in its turn.
+	Status WCStatus
 }
 
 // MWBind is what BIND MW binds (struct ibv_mw_bind_info).
