@@ -32,7 +32,7 @@ type Config struct {
 // Context is an open device (struct ibv_context).
 type Context struct {
 	device *Device
-	eng    *engine
+	eng    *sharedEngine
 	events queue[*AsyncEvent]
 
 	mu     sync.Mutex
@@ -78,7 +78,7 @@ func Open(cfg Config) (*Context, error) {
 		return nil, err
 	}
 	c := &Context{
-		device: &Device{name: cfg.Name, guid: eng.dev.GUID(), info: eng.port.Info(), cfg: cfg},
+		device: &Device{name: cfg.Name, guid: eng.dev.GUID(), info: eng.run.Port().Info(), cfg: cfg},
 		eng:    eng,
 		closed: make(chan struct{}),
 	}
@@ -171,4 +171,4 @@ func (c *Context) Addr() netip.Addr {
 }
 
 // PortCounters are the statistics of the network port, live.
-func (c *Context) PortCounters() *rocev2.Counters { return c.eng.port.Counters() }
+func (c *Context) PortCounters() *rocev2.Counters { return c.eng.run.Port().Counters() }

@@ -28,7 +28,7 @@ type eventTarget interface {
 
 // onEvent passes an event of the engine on: to the context of the object that it
 // is about, or to every context. It is called with a QP locked.
-func (e *engine) onEvent(ev rxe.Event) {
+func (e *sharedEngine) onEvent(ev rxe.Event) {
 	var object any
 	switch {
 	case ev.QP != nil:
@@ -52,14 +52,14 @@ func (e *engine) onEvent(ev rxe.Event) {
 }
 
 // watch makes object's events go to t.
-func (e *engine) watch(object any, t eventTarget) {
+func (e *sharedEngine) watch(object any, t eventTarget) {
 	e.mu.Lock()
 	e.owners[object] = t
 	e.mu.Unlock()
 }
 
 // unwatch ends that and forgets t's events that nobody fetched.
-func (e *engine) unwatch(object any, t eventTarget, count *unacked) {
+func (e *sharedEngine) unwatch(object any, t eventTarget, count *unacked) {
 	e.mu.Lock()
 	delete(e.owners, object)
 	e.mu.Unlock()

@@ -62,7 +62,7 @@ func ourGoroutine() string {
 	var stacks strings.Builder
 	pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
 	for _, s := range strings.Split(stacks.String(), "\n\n") {
-		if strings.Contains(s, "gorxe/gorxe/rocev2") || strings.Contains(s, "verbsapi.(*clock)") {
+		if strings.Contains(s, "gorxe/gorxe/rocev2") || strings.Contains(s, "engine.(*clock)") {
 			return s
 		}
 	}

@@ -1,4 +1,4 @@
-package verbsapi
+package engine
 
 import (
 	"math"

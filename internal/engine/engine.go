@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"log/slog"
+	"net/netip"
+	"sync"
+
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Config says what to start. Interface or Address must be given.
+type Config struct {
+	Name string // of the device: "rxe0"
+	// Interface is the network interface whose addresses are the GID table.
+	Interface string
+	// Address, if valid, is the only address of the device, of Interface if that
+	// is set too.
+	Address netip.Addr
+	// Port is the UDP port; 4791 if 0.
+	Port uint16
+	// Limits replaces the device's capabilities and limits; nil: the defaults.
+	Limits *rxe.DeviceAttr
+	// OnEvent is told of asynchronous events. It may be called with a QP locked
+	// and must not call back into the device.
+	OnEvent func(rxe.Event)
+	Tap     *rocev2.Tap  // nil: nobody captures
+	Log     *slog.Logger // nil: nobody listens
+}
+
+// GUID is the node's EUI-64. An address of its own gives a device of its own,
+// and so another GUID than the interface's.
+func (c *Config) GUID() uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(c.Interface)) // never fails, as below
+	if c.Address.IsValid() {
+		b := c.Address.As16()
+		h.Write(b[:])
+	}
+	binary.Write(h, binary.BigEndian, c.Port) //nolint:errcheck // as above
+	// Bit 1 of the first byte: locally administered (RFC 4291, appendix A).
+	return h.Sum64()&^(3<<56) | 2<<56
+}
+
+// Engine is a running device.
+type Engine struct {
+	dev   *rxe.Device
+	port  *rocev2.Port
+	link  portLink
+	clock *clock
+
+	portMu sync.Mutex // updatePort
+}
+
+// Start opens the port and starts the device on it. Errors of the network unwrap
+// to the sentinels of package rocev2, and say what to do.
+func Start(cfg Config) (*Engine, error) {
+	e := &Engine{clock: newClock()}
+	devCfg := rxe.Config{
+		Name:    cfg.Name,
+		GUID:    cfg.GUID(),
+		Link:    &e.link,
+		Clock:   e.clock,
+		Limits:  cfg.Limits,
+		OnEvent: cfg.OnEvent,
+	}
+	if cfg.Tap != nil {
+		devCfg.Tap = tapBurst(cfg.Tap)
+	}
+	var err error
+	if e.dev, err = rxe.New(devCfg); err != nil {
+		return nil, err
+	}
+	e.port, err = rocev2.Open(rocev2.Config{
+		Interface: cfg.Interface,
+		Address:   cfg.Address,
+		Port:      cfg.Port,
+		Receiver:  func(b []wire.Datagram) { raceReceive(); e.dev.Receive(b) },
+		OnPort:    func(rocev2.PortInfo) { e.updatePort() },
+		Log:       cfg.Log,
+		Tap:       cfg.Tap,
+	})
+	if err != nil {
+		e.dev.Close() //nolint:errcheck // nothing was made in it
+		return nil, err
+	}
+	e.link.port.Store(e.port)
+	e.updatePort()
+	e.clock.run(e.dev.Expire)
+	return e, nil
+}
+
+// Device is the engine's device.
+func (e *Engine) Device() *rxe.Device { return e.dev }
+
+// Port is the engine's network port.
+func (e *Engine) Port() *rocev2.Port { return e.port }
+
+// Close destroys what is left in the device and closes the port. When it
+// returns, no goroutine of the engine's is left.
+func (e *Engine) Close() error {
+	err := e.dev.Close()
+	e.clock.close()
+	if perr := e.port.Close(); err == nil {
+		err = perr
+	}
+	return err
+}
+
+// updatePort tells the device what its port is like now. It asks the port again,
+// so that of two changes the last one stands. A change before the port is in
+// place counts once it is.
+func (e *Engine) updatePort() {
+	port := e.link.port.Load()
+	if port == nil {
+		return
+	}
+	e.portMu.Lock()
+	defer e.portMu.Unlock()
+	info := port.Info()
+	e.dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
+	e.dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
+}
+
+// tapBurst captures packets between queue pairs of the device. Identifications
+// are those that one send of the burst would give.
+func tapBurst(tap *rocev2.Tap) func(*wire.Burst) {
+	return func(b *wire.Burst) {
+		for i := range b.N() {
+			tap.WriteOut(b.Route, b.Packet(i), uint16(i))
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// timeout only ends a test that would otherwise hang.
+const timeout = time.Minute
+
+// TestMain fails the run if a test leaves a goroutine behind.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := leftGoroutine(); code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "a goroutine is left:\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func leftGoroutine() (left string) {
+	// One that has just said it is done may not have left yet.
+	for start := time.Now(); time.Since(start) < timeout; runtime.Gosched() {
+		var stacks strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
+		left = ""
+		for _, s := range strings.Split(stacks.String(), "\n\n") {
+			if strings.Contains(s, "gorxe/gorxe/rocev2") || strings.Contains(s, "engine.(*clock)") {
+				left = s
+			}
+		}
+		if left == "" {
+			return ""
+		}
+	}
+	return left
+}
+
+// An engine's device has its port's address, and gives the port back.
+func TestStart(t *testing.T) {
+	cfg := Config{Name: "rxe7", Address: netip.MustParseAddr("127.78.0.1")}
+	for range 2 {
+		e, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Device().Name() != "rxe7" || e.Device().GUID() != cfg.GUID() {
+			t.Errorf("device %q, %#x", e.Device().Name(), e.Device().GUID())
+		}
+		if gid, err := e.Device().QueryGID(0); err != nil || gid.Addr() != cfg.Address {
+			t.Errorf("GID 0 is %v, %v", gid, err)
+		}
+		if state := e.Device().QueryPort().State; state != rxe.PortActive {
+			t.Errorf("port state %v", state)
+		}
+		if _, err := Start(cfg); !errors.Is(err, rocev2.ErrPortTaken) {
+			t.Errorf("a second engine on the address: %v", err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Events of the port reach who asked for them.
+func TestEvents(t *testing.T) {
+	var seen atomic.Bool
+	e, err := Start(Config{
+		Name: "rxe0", Address: netip.MustParseAddr("127.78.0.2"),
+		OnEvent: func(ev rxe.Event) {
+			if ev.Type == rxe.EventPortActive {
+				seen.Store(true)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if !seen.Load() {
+		t.Error("the port became active and nobody was told")
+	}
+}
+
+func TestGUID(t *testing.T) {
+	seen := make(map[uint64]Config)
+	for _, c := range []Config{
+		{Interface: "lo"}, {Interface: "eth0"}, {Interface: "lo", Port: 4792},
+		{Address: netip.MustParseAddr("127.0.0.1")}, {Address: netip.MustParseAddr("::1")},
+		{Interface: "lo", Address: netip.MustParseAddr("127.0.0.1")},
+	} {
+		g := c.GUID()
+		if g != c.GUID() {
+			t.Errorf("%+v has two GUIDs", c)
+		}
+		if g>>56&3 != 2 {
+			t.Errorf("%+v: %#x is not a locally administered EUI-64 of one node", c, g)
+		}
+		if other, ok := seen[g]; ok {
+			t.Errorf("%+v and %+v have the same GUID", c, other)
+		}
+		seen[g] = c
+	}
+}
+
+// The clock calls at the deadline that was set last, which may be an earlier one.
+func TestClock(t *testing.T) {
+	c := newClock()
+	if c.Now() == 0 {
+		t.Error("the time is 0, which means none")
+	}
+	expired := make(chan rxe.Time, 1)
+	c.run(func() { expired <- c.Now() })
+	defer c.close()
+	c.Arm(c.Now() + rxe.Time(time.Hour))
+	for range 3 {
+		due := c.Now() + rxe.Time(time.Millisecond)
+		c.Arm(due)
+		select {
+		case at := <-expired:
+			if at < due {
+				t.Errorf("expired at %d, due at %d", at, due)
+			}
+		case <-time.After(timeout):
+			t.Fatal("the deadline passed unnoticed")
+		}
+	}
+}

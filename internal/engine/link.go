@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// portLink is the port as the device's link.
+type portLink struct {
+	port atomic.Pointer[rocev2.Port]
+}
+
+// Send loses packets while the port is not open yet, or not any more.
+func (l *portLink) Send(bursts []wire.Burst) {
+	raceSend()
+	if p := l.port.Load(); p != nil {
+		p.Send(bursts) //nolint:errcheck // a lost packet is the transport's to mend
+	}
+}
+
+func (l *portLink) Join(mgid wire.GID) error {
+	if p := l.port.Load(); p != nil {
+		return p.JoinGroup(mgid.Addr())
+	}
+	return rxe.ErrClosed
+}
+
+func (l *portLink) Leave(mgid wire.GID) error {
+	if p := l.port.Load(); p != nil {
+		return p.LeaveGroup(mgid.Addr())
+	}
+	return rxe.ErrClosed
+}
