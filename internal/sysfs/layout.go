@@ -78,6 +78,11 @@ func (b *builder) constant(p, content string) {
 	b.file(p, 0o444, func() (string, error) { return content, nil })
 }
 
+// setting is a file that the kernel lets root write.
+func (b *builder) setting(p, content string) {
+	b.file(p, 0o644, func() (string, error) { return content, nil })
+}
+
 func (b *builder) table(p string, n int, read func(i int) (string, error)) {
 	b.add(Node{Path: p, Kind: Dir, Mode: 0o755, table: &table{n: n, read: read}})
 }
@@ -106,18 +111,35 @@ func (b *builder) device(index int, d *Device) {
 	dir := devicesInfiniband + "/" + d.Name
 	b.dir(dir)
 	b.link(classInfiniband+"/"+d.Name, dir)
-	b.link(dir+"/subsystem", classInfiniband)
-	b.constant(dir+"/uevent", "NAME="+d.Name+"\n")
+	b.driverCore(dir, classInfiniband, "NAME="+d.Name+"\n")
 	b.constant(dir+"/node_type", "1: CA\n")
 	b.constant(dir+"/node_guid", guid(d.NodeGUID))
 	b.constant(dir+"/sys_image_guid", guid(d.SysImageGUID))
-	b.constant(dir+"/node_desc", describe(d.NodeDesc))
+	b.setting(dir+"/node_desc", describe(d.NodeDesc))
 	b.constant(dir+"/fw_ver", d.FWVer+"\n")
 	b.constant(dir+"/parent", d.Netdev+"\n")
 	b.dir(dir + "/ports")
 	b.port(dir+"/ports/1", d)
 	b.parentDevice(dir + "/device")
 	b.uverbs(index, d)
+}
+
+// driverCore lays out what every device of a class has: drivers/base/core.c,
+// device_add, and drivers/base/power/sysfs.c for a device without power
+// management.
+func (b *builder) driverCore(dir, class, uevent string) {
+	b.link(dir+"/subsystem", class)
+	b.setting(dir+"/uevent", uevent)
+	power := dir + "/power"
+	b.dir(power)
+	b.setting(power+"/async", "disabled\n")
+	b.setting(power+"/control", "auto\n")
+	b.file(power+"/autosuspend_delay_ms", 0o644, func() (string, error) { return "", unix.EIO })
+	b.constant(power+"/runtime_enabled", "disabled\n")
+	b.constant(power+"/runtime_status", "unsupported\n")
+	for _, name := range []string{"runtime_active_kids", "runtime_active_time", "runtime_suspended_time", "runtime_usage"} {
+		b.constant(power+"/"+name, "0\n")
+	}
 }
 
 // parentDevice lays out what stands for the bus device of a NIC: see the package
@@ -154,11 +176,10 @@ func (b *builder) uverbs(index int, d *Device) {
 	number := fmt.Sprintf("%d:%d", uverbsMajor, minor)
 	b.dir(dir)
 	b.link(classVerbs+"/"+name, dir)
-	b.link(dir+"/subsystem", classVerbs)
+	b.driverCore(dir, classVerbs, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\nDEVMODE=0666\n", uverbsMajor, minor, name))
 	b.constant(dir+"/ibdev", d.Name+"\n")
 	b.constant(dir+"/abi_version", decimal(rxeABI))
 	b.constant(dir+"/dev", number+"\n")
-	b.constant(dir+"/uevent", fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\nDEVMODE=0666\n", uverbsMajor, minor, name))
 	b.add(Node{
 		Path: "/dev/infiniband/" + name, Kind: CharDev, Mode: 0o666,
 		Rdev: unix.Mkdev(uverbsMajor, uint32(minor)), DeviceName: d.Name, Device: index,
@@ -196,7 +217,7 @@ func (b *builder) port(dir string, d *Device) {
 	b.counters(dir+"/counters", d.Counters)
 	if d.HWCounters != nil {
 		b.counters(dir+"/hw_counters", d.HWCounters)
-		b.constant(dir+"/hw_counters/lifespan", decimal(statsLifespan))
+		b.setting(dir+"/hw_counters/lifespan", decimal(statsLifespan))
 	}
 }
 

@@ -52,7 +52,10 @@ func (k Kind) format() uint32 {
 // DirentType is the d_type of k in a directory listing.
 func (k Kind) DirentType() uint8 { return uint8(k.format() >> 12) }
 
-// Node is one file, directory, link or device of a [Tree]. It is immutable.
+// Node is one file, directory, link or device of a [Tree]. It is immutable, and
+// nothing of it can be written: modes are the kernel's, which lets root write
+// some, but an open for writing of anything but a CharDev is the caller's to
+// refuse, with EACCES as the kernel refuses it for the others.
 type Node struct {
 	Path string // where it is: absolute, without links
 	Kind Kind
