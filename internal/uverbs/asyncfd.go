@@ -1,0 +1,30 @@
+package uverbs
+
+import "encoding/binary"
+
+// asyncFD is where a context's asynchronous events go: its records are struct
+// ib_uverbs_async_event_desc, the handle that the program gave the object (for
+// the port, its number) and what happened.
+type asyncFD struct{ *eventPipe }
+
+const (
+	asyncEventSize = 16
+	asyncEventType = 8
+)
+
+func newAsyncFD() (*asyncFD, error) {
+	p, err := newEventPipe(asyncEventSize)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncFD{p}, nil
+}
+
+// push tells the program of an event about objKey; nil for the port's, which
+// are not counted. A QP may be locked.
+func (a *asyncFD) push(element uint64, eventType uint32, objKey any) {
+	e := event{key: objKey}
+	binary.NativeEndian.PutUint64(e.record[:], element)
+	binary.NativeEndian.PutUint32(e.record[asyncEventType:], eventType)
+	a.send(e)
+}

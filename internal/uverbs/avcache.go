@@ -1,0 +1,68 @@
+package uverbs
+
+import (
+	"sync"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// avCacheSize bounds the address handles that one send queue keeps for a librxe
+// that puts the address itself into each work request.
+const avCacheSize = 32
+
+// avCache makes address handles of addresses, and keeps those used last.
+type avCache struct {
+	mu      sync.Mutex // a leaf lock but for those of the device
+	entries []avEntry  // the one used last comes first
+	closed  bool
+}
+
+type avEntry struct {
+	attr rxe.AHAttr
+	ah   *rxe.AH
+}
+
+// get returns a handle for attr, nil if there can be none.
+func (c *avCache) get(pd *rxe.PD, attr rxe.AHAttr) *rxe.AH {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.entries {
+		if c.entries[i].attr == attr {
+			c.front(i)
+			return c.entries[0].ah
+		}
+	}
+	if c.closed || pd == nil {
+		return nil
+	}
+	ah, err := pd.CreateAH(attr)
+	if err != nil {
+		return nil // completes as what it is: a request without an address
+	}
+	if len(c.entries) == avCacheSize {
+		last := avCacheSize - 1
+		_ = c.entries[last].ah.Destroy() // may be gone with the device
+		c.entries = c.entries[:last]
+	}
+	c.entries = append(c.entries, avEntry{attr, ah})
+	c.front(len(c.entries) - 1)
+	return ah
+}
+
+func (c *avCache) front(i int) {
+	e := c.entries[i]
+	copy(c.entries[1:i+1], c.entries[:i])
+	c.entries[0] = e
+}
+
+// drop destroys the handles. A GID change invalidates them too: the address is
+// then resolved anew.
+func (c *avCache) drop(closing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.entries {
+		_ = c.entries[i].ah.Destroy() // may be gone with the device
+	}
+	c.entries = nil
+	c.closed = c.closed || closing
+}

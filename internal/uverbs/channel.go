@@ -1,0 +1,24 @@
+package uverbs
+
+import "encoding/binary"
+
+// channel is a completion channel: its records are struct
+// ib_uverbs_comp_event_desc, the handle that the program gave the CQ.
+type channel struct{ *eventPipe }
+
+const compEventSize = 8
+
+func newChannel() (*channel, error) {
+	p, err := newEventPipe(compEventSize)
+	if err != nil {
+		return nil, err
+	}
+	return &channel{p}, nil
+}
+
+// notify tells the program of a completion on the CQ cqKey. A QP may be locked.
+func (c *channel) notify(userHandle uint64, cqKey any) {
+	e := event{key: cqKey}
+	binary.NativeEndian.PutUint64(e.record[:], userHandle)
+	c.send(e)
+}

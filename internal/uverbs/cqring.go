@@ -1,0 +1,153 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// struct ib_uverbs_wc, which is struct ibv_wc to the program.
+const (
+	wcID        = 0
+	wcStatus    = 8
+	wcOpcode    = 12
+	wcVendorErr = 16
+	wcByteLen   = 20
+	wcEx        = 24 // imm_data in network order, or invalidate_rkey
+	wcQPN       = 28
+	wcSrcQP     = 32
+	wcFlags     = 36
+	wcPKeyIndex = 40
+	wcSLID      = 42
+	wcSL        = 44
+	wcPathBits  = 45
+	wcPort      = 46
+	wcSize      = 48
+)
+
+// wcRecvBit is set in the opcodes of receive completions (IBV_WC_RECV).
+const wcRecvBit = rxe.WCRecv
+
+// cqRing is a completion queue in the program's memory: the daemon produces.
+type cqRing struct {
+	ring
+	prod uint32
+	cqe  [wcSize]byte
+}
+
+// newCQRing makes a completion queue for at least entries completions.
+func newCQRing(a *arena, entries int) (*cqRing, error) {
+	if entries < 1 {
+		return nil, fmt.Errorf("completion queue of %d entries: %w", entries, unix.EINVAL)
+	}
+	r, err := newRing(a, uint64(entries), wcSize)
+	if err != nil {
+		return nil, err
+	}
+	return &cqRing{ring: r}, nil
+}
+
+// Push is rxe.CQRing.
+func (r *cqRing) Push(wc *rxe.WC) bool {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil || r.distance(r.consumer(), r.prod) == r.mask {
+		return false
+	}
+	encodeWC(&r.cqe, wc)
+	copy(r.slot(r.prod), r.cqe[:])
+	r.prod = (r.prod + 1) & r.mask
+	r.setProducer(r.prod)
+	return true
+}
+
+// encodeWC is make_send_cqe and do_complete of rdma_rxe: after an error nothing
+// but its four fields is set, and every receive of a program's is marked as
+// having a GRH.
+func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
+	clear(b[:])
+	ne := binary.NativeEndian
+	ne.PutUint64(b[wcID:], wc.ID)
+	ne.PutUint32(b[wcStatus:], uint32(wc.Status))
+	ne.PutUint32(b[wcVendorErr:], wc.VendorErr)
+	ne.PutUint32(b[wcQPN:], uint32(wc.QPN))
+	if wc.Status != rxe.WCSuccess {
+		return
+	}
+	flags := wc.Flags
+	ne.PutUint32(b[wcOpcode:], uint32(wc.Opcode))
+	ne.PutUint32(b[wcByteLen:], wc.ByteLen)
+	if flags&rxe.WCWithInv != 0 {
+		ne.PutUint32(b[wcEx:], uint32(wc.InvRKey))
+	} else {
+		binary.BigEndian.PutUint32(b[wcEx:], wc.Imm)
+	}
+	if wc.Opcode&wcRecvBit != 0 {
+		flags |= rxe.WCGRH
+		ne.PutUint32(b[wcSrcQP:], uint32(wc.SrcQP))
+		b[wcPort] = 1
+	}
+	ne.PutUint32(b[wcFlags:], uint32(flags))
+	ne.PutUint16(b[wcPKeyIndex:], wc.PKeyIndex)
+}
+
+// resized makes a completion queue of another size with what waits in this one,
+// which is left as it is: EINVAL if that does not fit. Nothing may be pushed
+// meanwhile (rxe.CQ.ReplaceRing).
+func (r *cqRing) resized(a *arena, entries int) (*cqRing, error) {
+	n, err := newCQRing(a, entries)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.move(r); err != nil {
+		n.free()
+		return nil, err
+	}
+	return n, nil
+}
+
+// move fills an empty ring that nobody else knows with what waits in from. The
+// consumer, who may poll on, moves the old index: what he takes meanwhile he
+// gets again, as with rdma_rxe (resize_finish); librxe holds its lock.
+func (r *cqRing) move(from *cqRing) error {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	from.piece.mu.Lock()
+	defer from.piece.mu.Unlock()
+	if from.piece.mem == nil || r.piece.mem == nil {
+		return unix.EINVAL
+	}
+	n := moveSlots(&r.ring, &from.ring, from.consumer(), from.prod)
+	if n < 0 {
+		return fmt.Errorf("completion queue: more completions wait than fit: %w", unix.EINVAL)
+	}
+	r.prod = uint32(n)
+	r.setProducer(r.prod)
+	return nil
+}
+
+// moveSlots copies the slots from first up to last to the beginning of an empty
+// ring, and returns how many they were; -1 if they do not fit.
+func moveSlots(to, from *ring, first, last uint32) int {
+	n := from.distance(first, last)
+	if n > to.mask {
+		return -1
+	}
+	for i := range n {
+		copy(to.slot(i), from.slot(first + i)[:from.size])
+	}
+	return int(n)
+}
+
+// waiting is how many completions the program has not taken.
+func (r *cqRing) waiting() int {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil {
+		return 0
+	}
+	return int(r.distance(r.consumer(), r.prod))
+}

@@ -1,0 +1,146 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// struct rxe_recv_wqe, with the gather list behind it.
+const (
+	recvWRID   = 0
+	recvLength = 16 // dma.length
+	recvNumSGE = 28 // dma.num_sge
+	recvSGL    = 40
+
+	sgeSize   = 16 // struct rxe_sge
+	sgeAddr   = 0
+	sgeLength = 8
+	sgeLKey   = 12
+)
+
+// maxQueueSGE bounds a work request of either queue, whatever the device's
+// limits say; rdma_rxe has 32.
+const maxQueueSGE = 64
+
+// recvRing is a receive queue, or a shared one, in the program's memory: the
+// daemon consumes.
+type recvRing struct {
+	ring
+	maxSGE uint32
+	cons   uint32
+	wqe    [recvSGL + maxQueueSGE*sgeSize]byte // the copy being looked at
+}
+
+// newRecvRing makes a receive queue for at least maxWR requests.
+func newRecvRing(a *arena, maxWR, maxSGE uint32) (*recvRing, error) {
+	if maxSGE > maxQueueSGE {
+		return nil, fmt.Errorf("receive queue with %d SGEs: %w", maxSGE, unix.EINVAL)
+	}
+	r, err := newRing(a, uint64(maxWR), recvSGL+int(maxSGE)*sgeSize)
+	if err != nil {
+		return nil, err
+	}
+	return &recvRing{ring: r, maxSGE: maxSGE}, nil
+}
+
+// Pop is rxe.RecvRing.
+func (r *recvRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil || r.producer() == r.cons {
+		return false, false
+	}
+	// The head first, as it says how long the list is; each byte once.
+	slot := r.slot(r.cons)
+	copy(r.wqe[:recvSGL], slot)
+	n := binary.NativeEndian.Uint32(r.wqe[recvNumSGE:])
+	if n <= r.maxSGE {
+		copy(r.wqe[recvSGL:], slot[recvSGL:recvSGL+n*sgeSize])
+	}
+	r.cons = (r.cons + 1) & r.mask
+	r.setConsumer(r.cons)
+	return true, !decodeRecv(w, &r.wqe, r.maxSGE)
+}
+
+// decodeRecv fills w from the copy of a WQE and reports whether it is sound: a
+// list no longer than the queue's, and of less than 4 GiB in all.
+func decodeRecv(w *rxe.RecvWQE, b *[recvSGL + maxQueueSGE*sgeSize]byte, maxSGE uint32) bool {
+	w.ID = binary.NativeEndian.Uint64(b[recvWRID:])
+	w.SGL = w.SGL[:0]
+	n := binary.NativeEndian.Uint32(b[recvNumSGE:])
+	if n > maxSGE {
+		return false
+	}
+	var total uint64
+	for i := range n {
+		e := decodeSGE(b[recvSGL+i*sgeSize:])
+		total += uint64(e.Length)
+		w.SGL = append(w.SGL, e)
+	}
+	return total <= 1<<32-1
+}
+
+func decodeSGE(b []byte) rxe.SGE {
+	return rxe.SGE{
+		Addr:   binary.NativeEndian.Uint64(b[sgeAddr:]),
+		Length: binary.NativeEndian.Uint32(b[sgeLength:]),
+		LKey:   wire.LKey(binary.NativeEndian.Uint32(b[sgeLKey:])),
+	}
+}
+
+// Len is how many work requests wait.
+func (r *recvRing) Len() int {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil {
+		return 0
+	}
+	return int(r.distance(r.cons, r.producer()))
+}
+
+// reset forgets what waits: the QP went to RESET.
+func (r *recvRing) reset() {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil {
+		return
+	}
+	r.cons = r.producer()
+	r.setConsumer(r.cons)
+}
+
+// resized makes a queue for maxWR requests with what waits in this one, which is
+// left as it is: EINVAL if that does not fit. Nothing may be popped meanwhile
+// (rxe.SRQ.ReplaceRing).
+func (r *recvRing) resized(a *arena, maxWR uint32) (*recvRing, error) {
+	n, err := newRecvRing(a, maxWR, r.maxSGE)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.move(r); err != nil {
+		n.free()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (r *recvRing) move(from *recvRing) error {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	from.piece.mu.Lock()
+	defer from.piece.mu.Unlock()
+	if from.piece.mem == nil || r.piece.mem == nil {
+		return unix.EINVAL
+	}
+	n := moveSlots(&r.ring, &from.ring, from.cons, from.producer())
+	if n < 0 {
+		return fmt.Errorf("shared receive queue: more requests wait than fit: %w", unix.EINVAL)
+	}
+	r.setProducer(uint32(n))
+	return nil
+}

@@ -1,0 +1,277 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// sendRing is a send queue in the program's memory: the daemon consumes, in two
+// steps. A doorbell takes work requests from it, which moves fetched; when they
+// complete, done moves cons, which librxe is shown: its room in the ring is the
+// engine's room in the send queue.
+//
+// A doorbell may be held up: the engine reads the program's memory, which may
+// not answer (userfaultfd). So nobody waits for one. Whoever rings while another
+// is at work leaves a mark, and the other looks again; done, reset and free need
+// piece.mu only, which is held while elements are copied. The one doorbell that
+// is held up costs the daemon one thread until the program ends.
+type sendRing struct {
+	ring
+	maxSGE    uint32
+	maxInline uint32
+	avs       avCache
+
+	bells atomic.Int32 // doorbells rung and not answered; the first answers all
+
+	// Guarded by piece.mu:
+	fetched uint32 // next for a doorbell
+	cons    uint32 // next to complete
+	epoch   uint32 // counts resets
+	stalled *stalledBell
+}
+
+// stalledBell is a doorbell that ended because the engine's queue was full.
+type stalledBell struct {
+	qp   *rxe.QP
+	keys keys
+}
+
+// newSendRing makes a send queue for at least c.MaxSendWR requests with c's
+// lists and inline data, which share their space.
+func newSendRing(a *arena, c rxe.QPCap) (*sendRing, error) {
+	space := max(c.MaxSendSGE*sgeSize, c.MaxInlineData)
+	if c.MaxSendSGE > maxQueueSGE || c.MaxInlineData > maxQueueSGE*sgeSize {
+		return nil, fmt.Errorf("send queue with %d SGEs and %d bytes inline: %w",
+			c.MaxSendSGE, c.MaxInlineData, unix.EINVAL)
+	}
+	space = (space + sgeSize - 1) &^ (sgeSize - 1)
+	r, err := newRing(a, uint64(c.MaxSendWR), sendHeadSize+int(space))
+	if err != nil {
+		return nil, err
+	}
+	return &sendRing{ring: r, maxSGE: space / sgeSize, maxInline: space}, nil
+}
+
+// free unmaps the queue and destroys the address handles made for it.
+func (r *sendRing) free() {
+	r.ring.free()
+	r.avs.drop(true)
+}
+
+// doorbell hands to the engine what the program put in the queue (post_send of
+// librxe rings after having done so). EINVAL: the QP is in no state that sends;
+// what is in the queue stays there.
+func (r *sendRing) doorbell(qp *rxe.QP, k keys) error {
+	n := r.bells.Add(1)
+	if n != 1 {
+		return nil // whoever is at work looks again
+	}
+	for {
+		err := r.answer(qp, k)
+		if r.bells.CompareAndSwap(n, 0) {
+			return err
+		}
+		n = r.bells.Load()
+	}
+}
+
+// answer posts what is in the queue, and no more than one queue full: the
+// program adds to it meanwhile, and may say anything.
+func (r *sendRing) answer(qp *rxe.QP, k keys) error {
+	b := sendBatches.Get().(*sendBatch)
+	defer sendBatches.Put(b)
+	for left := r.mask; left > 0; {
+		r.fetch(b, qp.Type(), k, left)
+		if len(b.wrs) == 0 {
+			return nil
+		}
+		left -= uint32(len(b.wrs))
+		n, err := b.post(qp)
+		if n < len(b.wrs) {
+			return r.unfetch(b, n, qp, k, err)
+		}
+	}
+	return nil
+}
+
+// unfetch puts back what the engine did not take after the first n.
+func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) error {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.epoch == b.epoch {
+		r.fetched = (r.fetched - uint32(len(b.wrs)-n)) & r.mask
+	}
+	if errors.Is(why, rxe.ErrFull) {
+		r.stalled = &stalledBell{qp, k}
+		return nil
+	}
+	return unix.EINVAL
+}
+
+// fetch fills b with the next work requests, at most max and what b holds.
+func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k keys, max uint32) {
+	b.reset()
+	r.copyOut(b, max)
+	for i := range b.wrs {
+		r.decode(b, i, typ, k)
+	}
+}
+
+// copyOut copies WQEs, each byte once.
+func (r *sendRing) copyOut(b *sendBatch, max uint32) {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil {
+		return
+	}
+	b.epoch = r.epoch
+	n := min(r.distance(r.fetched, r.producer()), max, sendBatchSize)
+	for range n {
+		slot := r.slot(r.fetched)
+		w := &b.wqes[len(b.wrs)]
+		copy(w.head[:], slot)
+		w.kind, w.size = w.head.payload()
+		w.fits = w.size <= r.maxInline && (w.kind != payloadSGL || w.head.u32(sendNumSGE) <= r.maxSGE)
+		if w.fits {
+			copy(w.payload[:w.size], slot[sendPayload:])
+		}
+		b.wrs = b.wrs[:len(b.wrs)+1]
+		r.fetched = (r.fetched + 1) & r.mask
+	}
+}
+
+// decode makes work request i of the batch from the copy of its WQE.
+func (r *sendRing) decode(b *sendBatch, i int, typ rxe.QPType, k keys) {
+	w, wr := &b.wqes[i], &b.wrs[i]
+	status := w.head.fill(wr, &w.bind, typ, k)
+	switch {
+	case status != rxe.WCSuccess:
+	case !w.fits:
+		status = rxe.WCLocQPOpErr
+	case w.kind == payloadInline && wr.Op == rxe.WRAtomicWrite:
+		wr.AtomicWrite = binary.NativeEndian.Uint64(w.payload[:])
+	case w.kind == payloadInline:
+		wr.Flags |= rxe.SendInline
+		wr.Inline = w.payload[:w.size]
+	case w.kind == payloadSGL:
+		status = setSGL(wr, w.payload[:w.size], w.sgl[:w.size/sgeSize])
+	}
+	if status == rxe.WCSuccess && typ == rxe.QPUD {
+		status = r.address(&w.head, wr, k)
+	}
+	wr.Status = status
+}
+
+// address finds the address handle of a datagram (rxe_get_av).
+func (r *sendRing) address(h *sendHead, wr *rxe.SendWR, k keys) rxe.WCStatus {
+	pd := k.pd()
+	if num := h.u32(sendUDAHNum); num != 0 {
+		wr.AH = pd.Device().AH(num)
+	} else {
+		wr.AH = r.avs.get(pd, h.ahAttr())
+	}
+	if wr.AH == nil || wr.AH.PD() != pd {
+		return rxe.WCLocQPOpErr
+	}
+	return rxe.WCSuccess
+}
+
+// done is rxe.QPInitAttr.OnSendDone: the n oldest work requests are over.
+func (r *sendRing) done(n uint32) {
+	r.piece.mu.Lock()
+	// Work requests that were on their way to the engine during a reset are
+	// none of this queue's.
+	n = min(n, r.distance(r.cons, r.fetched))
+	r.cons = (r.cons + n) & r.mask
+	if r.piece.mem != nil {
+		r.setConsumer(r.cons)
+	}
+	bell := r.stalled
+	r.stalled = nil
+	r.piece.mu.Unlock()
+	if bell != nil {
+		// The QP is locked here.
+		go func() { _ = r.doorbell(bell.qp, bell.keys) }() // there is no caller to tell
+	}
+}
+
+// reset forgets what is in the queue: the QP went to RESET.
+func (r *sendRing) reset() {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	r.epoch++
+	r.stalled = nil
+	if r.piece.mem == nil {
+		return
+	}
+	r.fetched = r.producer()
+	r.cons = r.fetched
+	r.setConsumer(r.cons)
+}
+
+// sendBatchSize is how many work requests one call of the engine gets.
+const sendBatchSize = 32
+
+// sendBatch is the room for the work of a doorbell: copies of WQEs, and the work
+// requests made of them.
+type sendBatch struct {
+	wrs   []rxe.SendWR // those in use, of all
+	epoch uint32       // of the ring, when they were fetched
+	all   [sendBatchSize]rxe.SendWR
+	wqes  [sendBatchSize]sendWQE
+}
+
+// sendWQE is the copy of a send WQE.
+type sendWQE struct {
+	head    sendHead
+	kind    payloadKind
+	fits    bool   // the payload has the size that the queue allows, and is here
+	size    uint32 // of the payload, bytes
+	bind    rxe.MWBind
+	payload [maxQueueSGE * sgeSize]byte
+	sgl     [maxQueueSGE]rxe.SGE
+}
+
+var sendBatches = sync.Pool{New: func() any { return new(sendBatch) }}
+
+// reset empties the batch; what its work requests refer to must not live on
+// with it.
+func (b *sendBatch) reset() {
+	for i := range b.wrs {
+		b.wqes[i].bind = rxe.MWBind{}
+	}
+	clear(b.wrs)
+	b.wrs = b.all[:0]
+}
+
+// post gives the batch to the engine and returns how much of it was taken. A
+// work request that the engine refuses becomes one that fails in its turn; an
+// error is about the QP.
+func (b *sendBatch) post(qp *rxe.QP) (int, error) {
+	at := 0
+	for {
+		n, err := qp.PostSend(b.wrs[at:])
+		at += n
+		if err == nil || at == len(b.wrs) {
+			return at, err
+		}
+		if !aboutWR(err) || b.wrs[at].Status != rxe.WCSuccess {
+			return at, err
+		}
+		b.wrs[at].Status = rxe.WCLocQPOpErr
+	}
+}
+
+// aboutWR says whether an error of PostSend is about a work request, and not
+// about the QP.
+func aboutWR(err error) bool {
+	var op *rxe.OpError
+	return errors.Is(err, rxe.ErrInvalid) && errors.As(err, &op) && op.Arg != "qp"
+}

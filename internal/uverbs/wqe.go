@@ -1,0 +1,218 @@
+package uverbs
+
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// struct rxe_send_wqe: a struct rxe_send_wr, the driver's own fields, a struct
+// rxe_dma_info, and behind it the gather list or the inline data.
+const (
+	sendWRID   = 0
+	sendOpcode = 12
+	sendFlags  = 16
+	sendEx     = 20 // imm_data in network order, or invalidate_rkey
+
+	sendRDMAAddr    = 24 // wr.rdma, and the address of wr.atomic and wr.flush
+	sendRDMARKey    = 32
+	sendAtomicAdd   = 32 // compare_add
+	sendAtomicSwap  = 40
+	sendAtomicRKey  = 48
+	sendFlushRKey   = 36
+	sendFlushType   = 40
+	sendFlushLevel  = 41
+	sendUDQPN       = 24
+	sendUDQKey      = 28
+	sendUDAHNum     = 36
+	sendUDAV        = 56
+	sendMWAddr      = 24
+	sendMWLength    = 32
+	sendMWMRLKey    = 40
+	sendMWRKey      = 44 // mw_rkey: the window's present key
+	sendMWNewRKey   = 48
+	sendMWAccess    = 52
+	sendLength      = 184 // dma.length
+	sendNumSGE      = 196 // dma.num_sge
+	sendPayload     = 208 // dma.sge, dma.inline_data, dma.atomic_wr
+	sendHeadSize    = sendPayload
+	atomicWordBytes = 8
+
+	avPort         = 0
+	avDGID         = 8
+	avFlowLabel    = 24
+	avSGIDIndex    = 28
+	avHopLimit     = 29
+	avTrafficClass = 30
+	avSize         = 88
+)
+
+// knownSendFlags are those that rxe.SendFlags has.
+const knownSendFlags = uint32(rxe.SendFence | rxe.SendSignaled | rxe.SendSolicited | rxe.SendInline)
+
+// keys finds what a work request names and what the engine does not look up
+// itself. Methods are called without a lock held.
+type keys interface {
+	pd() *rxe.PD // the QP's
+	mwByRKey(rkey uint32) *rxe.MW
+	mrByLKey(lkey uint32) *rxe.MR
+}
+
+// sendHead is the copy of a send WQE without its list.
+type sendHead [sendHeadSize]byte
+
+func (h *sendHead) u16(off int) uint16 { return binary.NativeEndian.Uint16(h[off:]) }
+func (h *sendHead) u32(off int) uint32 { return binary.NativeEndian.Uint32(h[off:]) }
+func (h *sendHead) u64(off int) uint64 { return binary.NativeEndian.Uint64(h[off:]) }
+
+// payloadKind is what lies behind the head of a send WQE.
+type payloadKind uint8
+
+const (
+	payloadNone payloadKind = iota
+	payloadSGL
+	payloadInline
+)
+
+// payload says what lies behind the head, and how many bytes of it to copy.
+//
+// The list's length counts, not dma.length: librxe 44 fills that wrongly for
+// lists (wr_set_sge_list), and the kernel then sends too much or too little.
+// Bytes without a list can only be inline data: ibv_wr_set_inline_data does not
+// set IBV_SEND_INLINE, as providers of hardware do not need it to.
+func (h *sendHead) payload() (kind payloadKind, n uint32) {
+	length, sges := h.u32(sendLength), h.u32(sendNumSGE)
+	switch rxe.WROpcode(min(h.u32(sendOpcode), 255)) {
+	case rxe.WRLocalInv, rxe.WRBindMW, rxe.WRFlush:
+		return payloadNone, 0
+	case rxe.WRAtomicWrite:
+		// dma.atomic_wr, which no flag announces.
+		if sges == 0 {
+			return payloadInline, atomicWordBytes
+		}
+	case rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd:
+		return payloadSGL, sges * sgeSize
+	}
+	if rxe.SendFlags(h.u32(sendFlags)&knownSendFlags)&rxe.SendInline != 0 || sges == 0 {
+		return payloadInline, length
+	}
+	return payloadSGL, sges * sgeSize
+}
+
+// fill makes a work request of the head alone. What it returns, if not
+// WCSuccess, is what rdma_rxe completes such a request with (rxe_requester,
+// rxe_do_local_ops, and what a peer would have answered).
+func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k keys) rxe.WCStatus {
+	*wr = rxe.SendWR{
+		ID:    h.u64(sendWRID),
+		Flags: rxe.SendFlags(h.u32(sendFlags) & knownSendFlags &^ uint32(rxe.SendInline)),
+	}
+	op := h.u32(sendOpcode)
+	if op > uint32(rxe.WRAtomicWrite) {
+		return rxe.WCLocQPOpErr
+	}
+	wr.Op = rxe.WROpcode(op)
+	if typ == rxe.QPUD {
+		wr.RemoteQPN = wire.QPN(h.u32(sendUDQPN) & 0xffffff)
+		wr.RemoteQKey = h.u32(sendUDQKey)
+		wr.Imm = binary.BigEndian.Uint32(h[sendEx:])
+		return rxe.WCSuccess
+	}
+	switch wr.Op {
+	case rxe.WRWriteImm, rxe.WRSendImm:
+		wr.Imm = binary.BigEndian.Uint32(h[sendEx:])
+	case rxe.WRSendInv, rxe.WRLocalInv:
+		wr.InvRKey = wire.RKey(h.u32(sendEx))
+	default:
+	}
+	switch wr.Op {
+	case rxe.WRWrite, rxe.WRWriteImm, rxe.WRRead, rxe.WRAtomicWrite:
+		wr.RemoteAddr = h.u64(sendRDMAAddr)
+		wr.RKey = wire.RKey(h.u32(sendRDMARKey))
+	case rxe.WRCompareSwap, rxe.WRFetchAdd:
+		wr.RemoteAddr = h.u64(sendRDMAAddr)
+		wr.RKey = wire.RKey(h.u32(sendAtomicRKey))
+		wr.CompareAdd = h.u64(sendAtomicAdd)
+		wr.Swap = h.u64(sendAtomicSwap)
+	case rxe.WRFlush:
+		wr.RemoteAddr = h.u64(sendRDMAAddr)
+		wr.RKey = wire.RKey(h.u32(sendFlushRKey))
+		wr.FlushType, wr.FlushLevel = h[sendFlushType], h[sendFlushLevel]
+		wr.FlushLength = h.u32(sendLength)
+	case rxe.WRBindMW:
+		return h.fillBind(wr, bind, k)
+	default:
+	}
+	if wr.RemoteAddr&7 != 0 && (wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd ||
+		wr.Op == rxe.WRAtomicWrite) {
+		return rxe.WCRemInvReqErr // ibv_wr_atomic_* do not look
+	}
+	return rxe.WCSuccess
+}
+
+func (h *sendHead) fillBind(wr *rxe.SendWR, bind *rxe.MWBind, k keys) rxe.WCStatus {
+	*bind = rxe.MWBind{
+		MW:     k.mwByRKey(h.u32(sendMWRKey)),
+		RKey:   wire.RKey(h.u32(sendMWNewRKey)),
+		Addr:   h.u64(sendMWAddr),
+		Length: h.u64(sendMWLength),
+		Access: rxe.Access(h.u32(sendMWAccess)),
+	}
+	if bind.Length != 0 {
+		bind.MR = k.mrByLKey(h.u32(sendMWMRLKey))
+	}
+	if bind.MW == nil {
+		return rxe.WCMWBindErr
+	}
+	wr.Bind = bind
+	return rxe.WCSuccess
+}
+
+// setSGL decodes the list, of which b is the copy, into room.
+func setSGL(wr *rxe.SendWR, b []byte, room []rxe.SGE) rxe.WCStatus {
+	var total uint64
+	for i := range room {
+		room[i] = decodeSGE(b[i*sgeSize:])
+		total += uint64(room[i].Length)
+	}
+	wr.SGL = room
+	switch {
+	case total > rxe.MaxMessage:
+		return rxe.WCLocLenErr
+	case wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd:
+		// librxe asks for 8 bytes or more, and the answer fills the first 8.
+		if total < atomicWordBytes {
+			return rxe.WCLocProtErr
+		}
+		wr.SGL = firstBytes(room, atomicWordBytes)
+	default:
+	}
+	return rxe.WCSuccess
+}
+
+// firstBytes cuts a list that is long enough to n bytes.
+func firstBytes(sgl []rxe.SGE, n uint32) []rxe.SGE {
+	for i := range sgl {
+		if sgl[i].Length >= n {
+			sgl[i].Length = n
+			return sgl[:i+1]
+		}
+		n -= sgl[i].Length
+	}
+	return sgl
+}
+
+// ahAttr is the address vector in the WQE of a librxe that knows no AH numbers
+// (rdma-core before 37).
+func (h *sendHead) ahAttr() rxe.AHAttr {
+	av := h[sendUDAV : sendUDAV+avSize]
+	return rxe.AHAttr{
+		DGID:         wire.GID(av[avDGID : avDGID+16]),
+		SGIDIndex:    av[avSGIDIndex],
+		FlowLabel:    binary.NativeEndian.Uint32(av[avFlowLabel:]) & 0xfffff,
+		HopLimit:     av[avHopLimit],
+		TrafficClass: av[avTrafficClass],
+		PortNum:      av[avPort],
+	}
+}
