@@ -1,0 +1,230 @@
+package standby
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const limit = 20 * time.Millisecond
+
+// bench is a role whose work is to take calls from a queue; a call is a channel
+// that it waits for.
+type bench struct {
+	watch *Watch
+	role  *Role
+	queue chan chan struct{}
+	quit  chan struct{}
+	done  atomic.Int32 // calls that returned
+	runs  atomic.Int32 // times run was called
+	ended atomic.Int32 // holders that Leave sent home
+}
+
+func newBench(most int) *bench {
+	b := &bench{watch: NewWatch(limit), queue: make(chan chan struct{}), quit: make(chan struct{})}
+	b.role = b.watch.Start(most, func(h *Holder) {
+		b.runs.Add(1)
+		for {
+			select {
+			case call := <-b.queue:
+				h.Enter()
+				<-call
+				stays := h.Leave()
+				b.done.Add(1)
+				if !stays {
+					b.ended.Add(1)
+					return
+				}
+			case <-b.quit:
+				return
+			}
+		}
+	})
+	return b
+}
+
+func (b *bench) expect(t *testing.T, alive int, done, runs, ended int32) {
+	t.Helper()
+	synctest.Wait()
+	if b.role.Alive() != alive || b.done.Load() != done || b.runs.Load() != runs || b.ended.Load() != ended {
+		t.Errorf("alive %d, calls done %d, runs %d, sent home %d; want %d, %d, %d, %d",
+			b.role.Alive(), b.done.Load(), b.runs.Load(), b.ended.Load(), alive, done, runs, ended)
+	}
+}
+
+func (b *bench) stop(t *testing.T, want bool) {
+	t.Helper()
+	close(b.quit)
+	if got := b.role.Stop(time.Second); got != want {
+		t.Errorf("Stop = %v, want %v", got, want)
+	}
+	b.watch.Close()
+}
+
+func returned() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func TestTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(3)
+		// Whatever the watch was doing: awake, or asleep after a quiet hour.
+		for _, quiet := range []time.Duration{0, time.Hour} {
+			before := b.runs.Load()
+			time.Sleep(quiet)
+			stuck := make(chan struct{})
+			b.queue <- stuck
+			time.Sleep(limit)
+			b.expect(t, 1, b.done.Load(), max(before, 1), b.ended.Load())
+			time.Sleep(limit / 2)
+			b.expect(t, 2, b.done.Load(), max(before, 1)+1, b.ended.Load())
+			done := b.done.Load()
+			b.queue <- returned()
+			b.expect(t, 2, done+1, max(before, 1)+1, b.ended.Load())
+			ended := b.ended.Load()
+			close(stuck)
+			b.expect(t, 1, done+2, max(before, 1)+1, ended+1)
+		}
+		b.stop(t, true)
+	})
+}
+
+func TestShortCallsKeepTheRole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(3)
+		for range 100 {
+			call := make(chan struct{})
+			b.queue <- call
+			time.Sleep(limit / 2)
+			close(call)
+		}
+		b.expect(t, 1, 100, 1, 0)
+		b.stop(t, true)
+	})
+}
+
+func TestBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(3)
+		var stuck []chan struct{}
+		for range 3 {
+			call := make(chan struct{})
+			stuck = append(stuck, call)
+			b.queue <- call
+			time.Sleep(2 * limit)
+		}
+		time.Sleep(time.Hour)
+		b.expect(t, 3, 0, 3, 0)
+		// The last one was not replaced, so it goes on; and once one of the
+		// others is back, it can be.
+		close(stuck[2])
+		b.expect(t, 3, 1, 3, 0)
+		again := make(chan struct{})
+		b.queue <- again
+		time.Sleep(time.Hour)
+		b.expect(t, 3, 1, 3, 0)
+		close(stuck[0])
+		time.Sleep(2 * limit)
+		b.expect(t, 3, 2, 4, 1)
+		close(stuck[1])
+		close(again)
+		b.expect(t, 1, 4, 4, 3)
+		b.stop(t, true)
+	})
+}
+
+// TestStopLeavesTheCaughtAlone: neither those caught before nor the holder
+// itself is waited for, but for the patience.
+func TestStopLeavesTheCaughtAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(8)
+		first, second := make(chan struct{}), make(chan struct{})
+		b.queue <- first
+		time.Sleep(2 * limit)
+		b.queue <- second
+		begin := time.Now()
+		b.stop(t, false)
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("Stop took %v", took)
+		}
+		b.expect(t, 2, 0, 2, 0)
+		close(first)
+		close(second)
+		b.expect(t, 0, 2, 2, 2)
+	})
+}
+
+func TestStopWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(8)
+		call := make(chan struct{})
+		b.queue <- call
+		time.AfterFunc(500*time.Millisecond, func() { close(call) })
+		b.stop(t, true)
+		b.expect(t, 0, 1, 1, 0)
+	})
+}
+
+// TestRace has calls end about when the watch looks at them: no call is done
+// twice, none is lost, and never do two goroutines hold the role.
+func TestRace(t *testing.T) {
+	w := NewWatch(2 * time.Millisecond)
+	var held, calls atomic.Int32
+	var running sync.WaitGroup
+	queue := make(chan time.Duration)
+	role := w.Start(64, func(h *Holder) {
+		running.Add(1)
+		defer running.Done()
+		for d := range queue {
+			if held.Add(1) != 1 {
+				t.Error("two holders")
+			}
+			held.Add(-1)
+			h.Enter()
+			if d > 0 {
+				<-time.After(d)
+			}
+			calls.Add(1)
+			if !h.Leave() {
+				return
+			}
+		}
+	})
+	const n = 100
+	for i := range n {
+		queue <- time.Duration(i%5) * time.Millisecond
+	}
+	close(queue)
+	role.Stop(time.Minute)
+	w.Close()
+	running.Wait()
+	if calls.Load() != n {
+		t.Errorf("%d calls of %d", calls.Load(), n)
+	}
+}
+
+func TestEnterLeaveAllocatesNothing(t *testing.T) {
+	w := NewWatch(limit)
+	defer w.Close()
+	h := &Holder{watch: w}
+	if n := testing.AllocsPerRun(1000, func() {
+		h.Enter()
+		h.Leave()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkEnterLeave(b *testing.B) {
+	w := NewWatch(limit)
+	defer w.Close()
+	h := &Holder{watch: w}
+	for b.Loop() {
+		h.Enter()
+		h.Leave()
+	}
+}
