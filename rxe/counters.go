@@ -38,6 +38,7 @@ type Counters struct {
 	GhostAck      atomic.Uint64 // response to nothing outstanding
 	StaleResponse atomic.Uint64 // response to what was completed or asked again
 	BadResponse   atomic.Uint64 // response that does not fit its request
+	InboxFull     atomic.Uint64 // too much left for a QP that another thread holds
 }
 
 // Counter is one counter's reading.
@@ -49,7 +50,7 @@ type Counter struct {
 // hwCounters is how many of the entries below are rdma_rxe's.
 const hwCounters = 15
 
-func (c *Counters) table() [32]struct {
+func (c *Counters) table() [33]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -90,6 +91,7 @@ func (c *Counters) table() [32]struct {
 		{"drop_ghost_ack", &c.GhostAck},
 		{"drop_stale_response", &c.StaleResponse},
 		{"drop_bad_response", &c.BadResponse},
+		{"drop_inbox_full", &c.InboxFull},
 	}
 }
 

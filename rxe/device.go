@@ -23,6 +23,11 @@ type Config struct {
 	// OnEvent is told of asynchronous events. It may be called with a QP
 	// locked and must not call back into the device.
 	OnEvent func(Event)
+	// OnDeliver, if set, is called when a program's call has left something for
+	// other QPs of this device, and somebody should call Device.Deliver. It
+	// may be called from any thread, with no QP locked. Nil: the call itself
+	// delivers, and so waits for the memory of other QPs' owners.
+	OnDeliver func()
 	// Tap sees the packets that pass between QPs of this device, which reach
 	// no Link. Nil: such packets need not be formed at all.
 	Tap func(b *wire.Burst)
@@ -40,6 +45,7 @@ type Device struct {
 	keys numTable[keyObject]
 	ahs  numTable[AH]
 
+	local  deliveries // between QPs of this device
 	port   port
 	gids   atomic.Pointer[gidTable]
 	groups mcastTable
@@ -104,7 +110,9 @@ func (d *Device) Objects() ObjectCounts {
 
 // Close destroys every object that is left, in the order in which they depend
 // on each other. The objects answer ErrClosed from then on. A second Close
-// does nothing.
+// does nothing. Like QP.Destroy and MR.Dereg, it waits for accesses to program
+// memory that are under way, which may take as long as the program likes; who
+// cannot wait that long ends the program first.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {

@@ -11,22 +11,65 @@ import (
 // dropped the inbox is run. One thread at a time runs an inbox, so the order
 // is the order of sending.
 
-// inbox holds packets for one QP until somebody runs it.
-type inbox struct {
-	mu      sync.Mutex
-	queue   []*localBatch
-	spare   []*localBatch // the slice that was run last, to be filled next
-	running bool
+// deliveries are the QPs that something was left for, and those whose requester
+// stopped to let them catch up. They are the device's, not the thread's: one
+// that program memory holds fast leaves the others' to the others.
+type deliveries struct {
+	mu     sync.Mutex // a leaf lock
+	filled qpList
+	paused qpList
 }
 
-// localBatch is a burst's worth of packets to one QP.
-type localBatch struct {
-	buf   []byte
-	seg   int
-	proto wire.Datagram // all but Data
+// qpList is a queue of QPs.
+type qpList struct {
+	qps  []*QP
+	head int
 }
 
-var localPool = sync.Pool{New: func() any { return new(localBatch) }}
+func (l *qpList) push(q *QP) { l.qps = append(l.qps, q) }
+
+func (l *qpList) pop() *QP {
+	if l.head == len(l.qps) {
+		return nil
+	}
+	q := l.qps[l.head]
+	l.qps[l.head] = nil
+	if l.head++; l.head == len(l.qps) || l.head >= 64 {
+		n := copy(l.qps, l.qps[l.head:])
+		clear(l.qps[n:])
+		l.qps, l.head = l.qps[:n], 0
+	}
+	return q
+}
+
+func (d *deliveries) add(q *QP) {
+	d.mu.Lock()
+	d.filled.push(q)
+	d.mu.Unlock()
+}
+
+func (d *deliveries) pause(q *QP) {
+	d.mu.Lock()
+	d.paused.push(q)
+	d.mu.Unlock()
+}
+
+func (d *deliveries) empty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.filled.qps) == 0 && len(d.paused.qps) == 0
+}
+
+// next is the QP whose turn it is: receivers first.
+func (d *deliveries) next() (q *QP, paused bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q = d.filled.pop(); q != nil {
+		return q, false
+	}
+	q = d.paused.pop()
+	return q, true
+}
 
 // transmit sends the outbox's bursts on their way.
 func (d *Device) transmit(o *outbox) {
@@ -35,9 +78,9 @@ func (d *Device) transmit(o *outbox) {
 		b := &o.bursts[i]
 		switch {
 		case b.Route.Dst.IsMulticast():
-			d.multicastLocal(b, o)
+			d.multicastLocal(b)
 		case d.localGID(b.Route.Dst):
-			d.deliverLocal(b, o)
+			d.deliverLocal(b)
 			continue
 		}
 		o.bursts[remote] = *b
@@ -50,7 +93,7 @@ func (d *Device) transmit(o *outbox) {
 
 // deliverLocal splits a burst by destination QP: UD packets over one address
 // handle may go to several.
-func (d *Device) deliverLocal(b *wire.Burst, o *outbox) {
+func (d *Device) deliverLocal(b *wire.Burst) {
 	if d.cfg.Tap != nil {
 		d.cfg.Tap(b)
 	}
@@ -62,7 +105,7 @@ func (d *Device) deliverLocal(b *wire.Burst, o *outbox) {
 		}
 		to = min(to, len(b.Buf))
 		if q := d.lookupQP(dest); q != nil {
-			q.leave(b.Buf[from:to], b.Seg, b.Route, o)
+			q.leave(burstParcel(b.Buf[from:to], b.Seg, b.Route))
 		} else {
 			d.counters.BadQPN.Add(1)
 		}
@@ -72,9 +115,9 @@ func (d *Device) deliverLocal(b *wire.Burst, o *outbox) {
 
 // multicastLocal gives every attached QP of this device, the sender's own
 // among them, its copy (IBA 10.5.2.1).
-func (d *Device) multicastLocal(b *wire.Burst, o *outbox) {
+func (d *Device) multicastLocal(b *wire.Burst) {
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(b.Route.Dst)) {
-		q.leave(b.Buf, b.Seg, b.Route, o)
+		q.leave(burstParcel(b.Buf, b.Seg, b.Route))
 	}
 }
 
@@ -83,75 +126,42 @@ func destQP(b []byte) wire.QPN {
 	return wire.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
 }
 
-// leave copies packets into q's inbox.
-func (q *QP) leave(buf []byte, seg int, r *wire.Route, o *outbox) {
-	l := localPool.Get().(*localBatch)
-	l.buf = append(l.buf[:0], buf...)
-	l.seg = seg
-	l.proto = wire.Datagram{Src: r.Src, Dst: r.Dst, SrcPort: r.SrcPort,
-		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit}
-	in := &q.inbox
-	in.mu.Lock()
-	in.queue = append(in.queue, l)
-	kick := !in.running
-	in.running = true
-	in.mu.Unlock()
-	if kick {
-		o.kicks = append(o.kicks, q)
+// pauseBytes is how much a requester sends before the receivers on the same
+// device get their turn: inboxes are bounded.
+const pauseBytes = 1 << 20
+
+// pause reports whether q's requester is to stop, to be resumed when the
+// inboxes have been run.
+func (o *outbox) pause(q *QP) bool {
+	if o.sent < pauseBytes {
+		return false
 	}
+	o.dev.local.pause(q)
+	return true
 }
 
-// runInboxes runs every inbox that was filled, and those that doing so fills.
-// No QP lock may be held.
-func (d *Device) runInboxes(o *outbox) {
-	for i := 0; i < len(o.kicks); i++ {
-		o.kicks[i].runInbox(o)
-	}
-	clear(o.kicks)
-	o.kicks = o.kicks[:0]
-}
+// Deliver passes on what QPs of this device have for each other. It is for an
+// owner who has set Config.OnDeliver, and may be called by several threads at
+// once.
+func (d *Device) Deliver() { d.getOutbox().done() }
 
-func (q *QP) runInbox(o *outbox) {
-	in := &q.inbox
+// deliver runs every inbox that was filled, and those that doing so fills. No
+// QP may be locked.
+func (d *Device) deliver(o *outbox) {
 	for {
-		in.mu.Lock()
-		work := in.queue
-		if len(work) == 0 {
-			in.running = false
-			in.mu.Unlock()
+		q, paused := d.local.next()
+		switch {
+		case q == nil:
+			o.sent = 0
 			return
-		}
-		in.queue, in.spare = in.spare[:0], nil
-		in.mu.Unlock()
-
-		q.mu.Lock()
-		for _, l := range work {
-			q.localPackets(l, o)
-		}
-		q.endVisit(o)
-		q.mu.Unlock()
-		o.flush()
-
-		for i, l := range work {
-			localPool.Put(l)
-			work[i] = nil
-		}
-		in.mu.Lock()
-		in.spare = work
-		in.mu.Unlock()
-	}
-}
-
-func (q *QP) localPackets(l *localBatch, o *outbox) {
-	for at := 0; at < len(l.buf); at += l.seg {
-		dg := l.proto
-		dg.Data = l.buf[at : min(at+l.seg, len(l.buf))-wire.ICRCLen]
-		p, err := wire.Parse(dg.Data)
-		if err != nil {
-			q.dev.counters.Malformed.Add(1)
+		case paused && !q.wake(), !paused && !q.collect():
 			continue
 		}
-		q.dev.counters.RcvdPkts.Add(1)
-		q.packet(p, &dg, o)
+		o.sent = 0
+		if paused {
+			q.endVisit(o)
+		}
+		q.unlock(o)
+		o.flush()
 	}
 }

@@ -10,7 +10,7 @@ import (
 // mcastTable says which QPs are attached to which multicast group. Readers see
 // a snapshot.
 type mcastTable struct {
-	mu     sync.Mutex // writers; taken before QP.mu
+	mu     sync.Mutex // writers; QPs are locked before it, never after
 	total  int        // attachments
 	groups atomic.Pointer[map[wire.GID][]*QP]
 }
@@ -56,6 +56,8 @@ func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 		return nil
 	}
 	switch {
+	case q.groups.over:
+		return opErr(op, "qp", ErrClosed)
 	case uint32(len(members)) >= d.limits.MaxMcastQPAttach:
 		return opErr(op, "max_mcast_qp_attach", ErrLimit)
 	case uint32(t.total) >= d.limits.MaxTotalMcastQPAttach:
@@ -68,12 +70,7 @@ func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 			return &OpError{Op: op, Arg: "gid", Err: err}
 		}
 	}
-	if !q.noteGroup(gid, true) {
-		if len(members) == 0 {
-			_ = d.cfg.Link.Leave(gid) // undoes the Join
-		}
-		return opErr(op, "qp", ErrClosed)
-	}
+	q.groups.add(gid)
 	t.replace(gid, append(append([]*QP(nil), members...), q))
 	t.total++
 	return nil
@@ -97,7 +94,7 @@ func (q *QP) DetachMcast(gid wire.GID, lid uint16) error {
 	rest := append(append([]*QP(nil), members[:i]...), members[i+1:]...)
 	t.replace(gid, rest)
 	t.total--
-	q.noteGroup(gid, false)
+	delete(q.groups.in, gid)
 	if len(rest) == 0 {
 		if err := q.dev.cfg.Link.Leave(gid); err != nil {
 			return &OpError{Op: op, Arg: "gid", Err: err}
@@ -116,29 +113,34 @@ func (q *QP) checkMcast(op string, gid wire.GID) error {
 	return nil
 }
 
-// noteGroup keeps the QP's own list, and reports whether the QP lives.
-func (q *QP) noteGroup(gid wire.GID, attached bool) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !attached {
-		delete(q.groups, gid)
-		return true
+// mcastGroups are the groups that one QP is attached to, under mcastTable.mu.
+type mcastGroups struct {
+	in   map[wire.GID]struct{}
+	over bool // the QP is being destroyed
+}
+
+func (g *mcastGroups) add(gid wire.GID) {
+	if g.in == nil {
+		g.in = make(map[wire.GID]struct{})
 	}
-	if q.dead {
-		return false
-	}
-	if q.groups == nil {
-		q.groups = make(map[wire.GID]struct{})
-	}
-	q.groups[gid] = struct{}{}
-	return true
+	g.in[gid] = struct{}{}
+}
+
+// leaveMcast bars the QP from all groups, if it is in none.
+func (q *QP) leaveMcast() bool {
+	t := &q.dev.groups
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q.groups.over = len(q.groups.in) == 0
+	return q.groups.over
 }
 
 // detachAll leaves every group, when the device closes.
 func (q *QP) detachAll() {
-	q.mu.Lock()
-	groups := keysOf(q.groups)
-	q.mu.Unlock()
+	t := &q.dev.groups
+	t.mu.Lock()
+	groups := keysOf(q.groups.in)
+	t.mu.Unlock()
 	for _, g := range groups {
 		_ = q.DetachMcast(g, 0) // may have been detached meanwhile
 	}

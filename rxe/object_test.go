@@ -205,9 +205,9 @@ func (o *objDev) reach(q *QP, state QPState) {
 		o.step(q, s)
 	}
 	if state == QPSQE { // only a failed send leads there
-		q.mu.Lock()
+		q.lock()
 		q.attr.State = QPSQE
-		q.mu.Unlock()
+		q.unlock(nil)
 	}
 	o.takeEvents()
 }

@@ -25,9 +25,9 @@ type outbox struct {
 	count  int  // packets in the open burst
 	closed bool // the open burst takes no more: its last packet was shorter
 
-	now   Time
-	kicks []*QP     // same-device QPs whose inbox got packets
-	in    spanBatch // payloads that wait to be gathered into buf
+	now  Time
+	sent int       // bytes since the inboxes of this device's QPs were run
+	in   spanBatch // payloads that wait to be gathered into buf
 }
 
 var outboxPool = sync.Pool{New: func() any {
@@ -128,11 +128,30 @@ func (o *outbox) flush() {
 	o.start, o.count, o.closed = 0, 0, false
 }
 
-// done flushes, gives the outbox back and runs the inboxes it filled. No QP
-// lock may be held.
+// done flushes, runs the inboxes of this device that have something and gives
+// the outbox back. No QP may be locked.
 func (o *outbox) done() {
 	o.flush()
-	o.dev.runInboxes(o)
-	o.dev = nil
+	o.dev.deliver(o)
+	o.close()
+}
+
+// posted is done for a program's call: its owner may want deliveries to other
+// programs to wait.
+func (o *outbox) posted() {
+	f := o.dev.cfg.OnDeliver
+	if f == nil {
+		o.done()
+		return
+	}
+	o.flush()
+	if !o.dev.local.empty() {
+		f()
+	}
+	o.close()
+}
+
+func (o *outbox) close() {
+	o.dev, o.sent = nil, 0
 	outboxPool.Put(o)
 }

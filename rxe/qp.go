@@ -1,13 +1,12 @@
 package rxe
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
 )
 
-// QP is a queue pair. Its lock covers everything below mu; whoever has an
+// QP is a queue pair. Its lock covers everything below gate; whoever has an
 // event for the QP takes it and runs the event to completion.
 type QP struct {
 	dev            *Device
@@ -19,22 +18,21 @@ type QP struct {
 	signalAll      bool
 	onSendDone     func(n uint32)
 
-	inbox inbox // packets from QPs of the same device (loopback.go)
-	stats QPCounters
+	groups mcastGroups
+	stats  QPCounters
 
-	mu     sync.Mutex
-	attr   QPAttr      // what ModifyQP set; attr.State is the state
-	route  *wire.Route // RC, UC: made from attr.AH; replaced, never changed
-	pkey   wire.PKey   // made from attr.PKeyIndex
-	sq     sendQueue
-	rq     RecvRing  // nil with an SRQ
-	rring  *recvRing // rq, when it is PostRecv's own
-	req    requester
-	comp   completer
-	resp   responder
-	timer  qpTimer
-	dead   bool                  // destroyed
-	groups map[wire.GID]struct{} // multicast groups attached to
+	gate  gate
+	attr  QPAttr      // what ModifyQP set; attr.State is the state
+	route *wire.Route // RC, UC: made from attr.AH; replaced, never changed
+	pkey  wire.PKey   // made from attr.PKeyIndex
+	sq    sendQueue
+	rq    RecvRing  // nil with an SRQ
+	rring *recvRing // rq, when it is PostRecv's own
+	req   requester
+	comp  completer
+	resp  responder
+	timer qpTimer
+	dead  bool // destroyed
 }
 
 // Num is the queue pair number.
@@ -45,8 +43,8 @@ func (q *QP) Type() QPType { return q.typ }
 
 // State is the present state.
 func (q *QP) State() QPState {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.lock()
+	defer q.unlock(nil)
 	return q.attr.State
 }
 

@@ -20,6 +20,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
 		signalAll: init.SignalAll, onSendDone: init.OnSendDone,
 	}
+	q.gate.init()
 	q.attr.Cap = roundCap(init.Cap)
 	if err := q.claim(op); err != nil {
 		return nil, err
@@ -34,10 +35,10 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		q.rq = q.rring
 	}
 	q.sq.init(q.attr.Cap)
-	// Packets may find the QP as soon as it has a number; they wait for the
-	// lock.
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	// Packets may find the QP as soon as it has a number; they wait in its
+	// inbox.
+	q.lock()
+	defer q.unlock(nil)
 	q.qpn = wire.QPN(d.qps.insert(q, d.random.qpn))
 	q.reset()
 	return q, nil
@@ -111,8 +112,8 @@ func (q *QP) use(n int) {
 
 // Query returns what was set and what the QP was made from (ibv_query_qp).
 func (q *QP) Query() (QPAttr, QPInitAttr, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.lock()
+	defer q.unlock(nil)
 	if q.dead {
 		return QPAttr{}, QPInitAttr{}, opErr("QueryQP", "qp", ErrClosed)
 	}
@@ -125,22 +126,14 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 }
 
 // Destroy frees the queue pair and its queued work, which does not complete
-// (ibv_destroy_qp). ErrBusy while it is attached to a multicast group.
+// (ibv_destroy_qp). ErrBusy while it is attached to a multicast group. It waits
+// for a thread that accesses memory on behalf of the QP, however long that
+// takes.
 func (q *QP) Destroy() error {
-	const op = "DestroyQP"
 	d := q.dev
-	q.mu.Lock()
-	switch {
-	case q.dead:
-		q.mu.Unlock()
-		return opErr(op, "qp", ErrClosed)
-	case len(q.groups) > 0:
-		q.mu.Unlock()
-		return opErr(op, "qp", ErrBusy)
+	if err := q.die(); err != nil {
+		return err
 	}
-	q.reset()
-	q.dead = true
-	q.mu.Unlock()
 
 	d.timers.remove(q)
 	d.qps.remove(uint32(q.qpn))
@@ -148,5 +141,21 @@ func (q *QP) Destroy() error {
 	defer d.mu.Unlock()
 	d.live.QP--
 	q.use(-1)
+	return nil
+}
+
+// die empties the QP for good.
+func (q *QP) die() error {
+	const op = "DestroyQP"
+	q.lock()
+	defer q.unlock(nil)
+	switch {
+	case q.dead:
+		return opErr(op, "qp", ErrClosed)
+	case !q.leaveMcast():
+		return opErr(op, "qp", ErrBusy)
+	}
+	q.reset()
+	q.dead = true
 	return nil
 }

@@ -9,9 +9,9 @@ const accessQP = accessKnown
 // Modify changes the attributes that mask names (ibv_modify_qp). Everything is
 // checked first: an error names the attribute and leaves the QP as it was.
 func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
-	q.mu.Lock()
+	q.lock()
 	run, err := q.modify(attr, mask)
-	q.mu.Unlock()
+	q.unlock(nil)
 	if run {
 		q.kick()
 	}

@@ -107,9 +107,9 @@ func TestModifyRefusals(t *testing.T) {
 	d.want(q.Modify(&a, QPAttrState), ErrInvalid, "qp_state")
 	d.step(q, QPRTS)
 
-	q.mu.Lock()
+	q.lock()
 	q.attr.State, q.attr.SQDraining = QPSQD, true
-	q.mu.Unlock()
+	q.unlock(nil)
 	a.State = QPRTS
 	d.want(q.Modify(&a, QPAttrState), ErrInvalid, "qp_state")
 	d.want(q.Modify(&a, QPAttrTimeout), ErrInvalid, "qp_state")

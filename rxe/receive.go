@@ -10,11 +10,10 @@ const visitBytes = 128 << 10
 // Receive takes a batch of packets as the link received them: the ICRC was
 // verified and is stripped. Their bytes are used only during the call. A run
 // of packets for one QP is one visit to that QP: one lock, one flush of its
-// memory writes, one ACK.
+// memory writes, one ACK. Receive may be called by several threads at once. It
+// waits for none of them: see gate.
 func (d *Device) Receive(batch []wire.Datagram) {
-	o := d.getOutbox()
-	var q *QP
-	visited := 0
+	v := visit{o: d.getOutbox()}
 	for i := range batch {
 		dg := &batch[i]
 		p, err := wire.Parse(dg.Data)
@@ -24,51 +23,84 @@ func (d *Device) Receive(batch []wire.Datagram) {
 		}
 		d.counters.RcvdPkts.Add(1)
 		if p.DestQP() == wire.MulticastQPN {
-			q = q.switchTo(nil, o)
-			d.receiveMulticast(p, dg, o)
+			d.receiveMulticast(p, dg, &v)
 			continue
 		}
-		if q == nil || q.qpn != p.DestQP() {
-			if q = q.switchTo(d.lookupQP(p.DestQP()), o); q == nil {
-				d.counters.BadQPN.Add(1)
-				continue
-			}
+		if v.q == nil || v.q.qpn != p.DestQP() {
+			v.to(d.lookupQP(p.DestQP()))
 		}
-		q.packet(p, dg, o)
-		if visited += len(dg.Data); visited >= visitBytes {
-			visited = 0
-			q.endVisit(o)
-			o.flush()
+		if v.q == nil {
+			d.counters.BadQPN.Add(1)
+			continue
 		}
+		v.packet(p, dg)
 	}
-	q.switchTo(nil, o)
-	o.done()
+	v.to(nil)
+	v.o.done()
 }
 
 // receiveMulticast hands a packet to every QP attached to its group. Copies of
 // this device's own packets were delivered when they were sent.
-func (d *Device) receiveMulticast(p wire.Packet, dg *wire.Datagram, o *outbox) {
+func (d *Device) receiveMulticast(p wire.Packet, dg *wire.Datagram, v *visit) {
 	if d.localGID(dg.Src) {
 		return
 	}
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(dg.Dst)) {
-		(*QP)(nil).switchTo(q, o)
-		q.packet(p, dg, o)
-		q.switchTo(nil, o)
+		v.to(q)
+		v.packet(p, dg)
+	}
+	v.to(nil)
+}
+
+// visit is a run of received packets for one QP.
+type visit struct {
+	o     *outbox
+	q     *QP // nil: none
+	held  bool
+	left  *parcel // of a QP that another thread holds: to be left in its inbox
+	bytes int     // taken in since the last answer
+}
+
+// to ends the visit to one QP and begins that to the next; nil is none. Only
+// one QP is locked at a time.
+func (v *visit) to(next *QP) {
+	v.leave()
+	if v.held {
+		v.q.endVisit(v.o)
+		v.q.unlock(v.o)
+	}
+	v.q, v.held = next, false
+	if next != nil && next.tryLock() {
+		v.held = true
+		if !next.gate.idle() {
+			next.runInbox(v.o) // came first
+		}
 	}
 }
 
-// switchTo ends the visit to q and begins the one to next; either may be nil.
-// Only one QP is locked at a time.
-func (q *QP) switchTo(next *QP, o *outbox) *QP {
-	if q != nil {
-		q.endVisit(o)
-		q.mu.Unlock()
+// leave is for packets of a QP that was held. Should it be free by now, the end
+// of Receive finds out.
+func (v *visit) leave() {
+	if v.left != nil {
+		v.q.leave(v.left)
+		v.left = nil
 	}
-	if next != nil {
-		next.mu.Lock()
+}
+
+func (v *visit) packet(p wire.Packet, dg *wire.Datagram) {
+	if !v.held {
+		if v.left == nil || !v.left.extend(dg) {
+			v.leave()
+			v.left = datagramParcel(dg)
+		}
+		return
 	}
-	return next
+	v.q.packet(p, dg, v.o)
+	if v.bytes += len(dg.Data); v.bytes >= visitBytes {
+		v.bytes = 0
+		v.q.endVisit(v.o)
+		v.o.flush()
+	}
 }
 
 // endVisit does what was put off while a batch was worked through.

@@ -82,8 +82,8 @@ func (r *recvRing) clear() { r.head, r.count = 0, 0 }
 // takes none; in ERR they are flushed at once, in order.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	const op = "PostRecv"
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.lock()
+	defer q.unlock(nil)
 	switch {
 	case q.dead:
 		return 0, opErr(op, "qp", ErrClosed)
@@ -111,8 +111,8 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 // FlushRecv completes with WCFlushErr what waits in the receive queue of a QP
 // in ERR. Whoever keeps the QP's RecvRing calls it after adding to the ring.
 func (q *QP) FlushRecv() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.lock()
+	defer q.unlock(nil)
 	if !q.dead && q.attr.State == QPErr && q.srq == nil {
 		q.resp.flushRecv(q)
 	}

@@ -82,7 +82,7 @@ func (r *requester) grow(q *QP) { r.window = min(r.window+1+r.window/16, q.maxWi
 
 // runRequester sends what may be sent now. The caller holds the lock.
 func (q *QP) runRequester(o *outbox) {
-	for q.maySend() {
+	for q.maySend() && !o.pause(q) {
 		if w := q.sq.at(q.req.cur); !q.step(w, o) {
 			break
 		}
@@ -284,7 +284,7 @@ func (q *QP) sendData(w *sendWQE, room uint32, o *outbox) uint32 {
 		w.status = WCLocProtErr
 		return 0
 	}
-	q.countSent(n, bytes)
+	q.countSent(n, bytes, o)
 	if index+n == w.packets && w.op != WRWrite && w.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
@@ -299,7 +299,8 @@ func (q *QP) payloadMTU() int {
 	return q.mtu()
 }
 
-func (q *QP) countSent(packets uint32, bytes int) {
+func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
+	o.sent += bytes + int(packets)*wire.BTHLen
 	q.stats.SentPackets.Add(uint64(packets))
 	q.stats.SentBytes.Add(uint64(bytes))
 	q.dev.counters.SentPkts.Add(uint64(packets))
@@ -393,7 +394,7 @@ func (q *QP) sendRead(w *sendWQE, room uint32, o *outbox) uint32 {
 	}
 	h.Put(o.packet(q.route, h.Len()))
 	q.req.reads.push(psnRange{q.req.psn, q.req.psn.Add(n - 1)})
-	q.countSent(1, 0)
+	q.countSent(1, 0, o)
 	return n
 }
 
@@ -428,6 +429,6 @@ func (q *QP) sendSingle(w *sendWQE, o *outbox) uint32 {
 		return 0
 	}
 	q.req.reads.push(psnRange{q.req.psn, q.req.psn})
-	q.countSent(1, size)
+	q.countSent(1, size, o)
 	return 1
 }

@@ -409,7 +409,7 @@ func (a *response) emit(q *QP, o *outbox) {
 		h.Syndrome = a.syndrome
 	}
 	h.Put(o.packet(q.route, h.Len()))
-	q.countSent(1, 0)
+	q.countSent(1, 0, o)
 }
 
 func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
@@ -441,7 +441,7 @@ func (a *response) emitRead(q *QP, o *outbox) (n int, ok bool) {
 		*a = before
 		return 0, false
 	}
-	q.countSent(uint32(packets), size)
+	q.countSent(uint32(packets), size, o)
 	return room, true
 }
 

@@ -72,7 +72,7 @@ func (s *sendQueue) init(c QPCap) {
 // looked at. A QP in SQE or ERR takes them and completes them with WCFlushErr.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	o := q.dev.getOutbox()
-	q.mu.Lock()
+	q.lock()
 	n, err = q.postSend(wrs)
 	switch q.attr.State {
 	case QPErr, QPSQE:
@@ -81,8 +81,8 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 		q.runRequester(o)
 		q.schedule()
 	}
-	q.mu.Unlock()
-	o.done()
+	q.unlock(o)
+	o.posted()
 	return n, err
 }
 
@@ -362,11 +362,11 @@ func (q *QP) startRequester() {
 // kick runs the requester after a change of state.
 func (q *QP) kick() {
 	o := q.dev.getOutbox()
-	q.mu.Lock()
+	q.lock()
 	if !q.dead {
 		q.runRequester(o)
 		q.schedule()
 	}
-	q.mu.Unlock()
-	o.done()
+	q.unlock(o)
+	o.posted()
 }

@@ -58,7 +58,8 @@ func (q *QP) schedule() {
 	q.dev.timers.set(q, next, q.dev.cfg.Clock)
 }
 
-// Expire runs every deadline that is due.
+// Expire runs every deadline that is due. It may be called by several threads
+// at once, and waits for none of them: see gate.
 func (d *Device) Expire() {
 	o := d.getOutbox()
 	for {
@@ -66,16 +67,18 @@ func (d *Device) Expire() {
 		if q == nil {
 			break
 		}
-		q.expire(o)
-		o.flush()
-		d.runInboxes(o)
+		if q.wake() {
+			q.deadlines(o)
+			q.unlock(o)
+			o.flush()
+			d.deliver(o)
+		}
 	}
 	o.done()
 }
 
-func (q *QP) expire(o *outbox) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// deadlines does what is due at o.now. The caller holds the QP.
+func (q *QP) deadlines(o *outbox) {
 	q.timer.queued = 0
 	if q.dead {
 		return
@@ -131,6 +134,10 @@ func (t *timerHeap) popDue(now Time, c Clock) *QP {
 		return nil
 	}
 	t.removeAt(0)
+	if len(t.h) > 0 {
+		// Already now: the thread may not come back for it.
+		c.Arm(t.h[0].timer.at)
+	}
 	return q
 }
 

@@ -1,0 +1,382 @@
+package rxe
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// trapMemory is memory that holds whoever writes to it, like that of a program
+// that answers its own page faults (userfaultfd).
+type trapMemory struct {
+	byteMemory
+	caught chan struct{} // one for each write
+	open   chan struct{} // closed: go on
+}
+
+func newTrapMemory(n int) *trapMemory {
+	return &trapMemory{byteMemory{make([]byte, n)}, make(chan struct{}, 64), make(chan struct{})}
+}
+
+func (m *trapMemory) WriteV(spans []Span) error {
+	m.caught <- struct{}{}
+	<-m.open
+	return m.byteMemory.WriteV(spans)
+}
+
+// take empties the pipe into a batch of its own.
+func (l *pipe) take() []wire.Datagram {
+	batch := append([]wire.Datagram(nil), l.queue...)
+	buf := append([]byte(nil), l.buf...)
+	at := 0
+	for i := range batch {
+		batch[i].Data = buf[at:l.ends[i]]
+		at = l.ends[i]
+	}
+	l.buf, l.queue, l.ends = l.buf[:0], l.queue[:0], l.ends[:0]
+	return batch
+}
+
+func (e *pairEnd) counter(t testing.TB, q *QP, name string) uint64 {
+	t.Helper()
+	list := e.dev.Counters()
+	if q != nil {
+		list = q.Counters()
+	}
+	for _, c := range list {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	t.Fatalf("no counter %q", name)
+	return 0
+}
+
+// A thread is caught in the memory of one QP's program. Others bring packets
+// and deadlines for that QP and go on; another QP works; once the thread is let
+// go, it does all that was left, and nothing has to be sent again.
+func TestCaughtThread(t *testing.T) {
+	p := newPair(t, 2, 1<<20, 1024)
+	mem := newTrapMemory(1 << 20)
+	trap, err := p.b.pd.RegMR(mem, 0, 1<<20, 0, allRemote)
+	must(t, err)
+	write := func(q int, mr *MR, n int) {
+		for range n {
+			_, err := p.a.qps[q].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: mr.RKey(),
+				SGL: []SGE{{Addr: 4096, Length: 5000, LKey: p.a.mr.LKey()}}}})
+			must(t, err)
+		}
+	}
+	fill(p.a.mem.b)
+
+	// The thread to be caught; the QP has a deadline of its own.
+	_, err = p.b.qps[0].PostSend([]SendWR{{Op: WRWrite, RKey: p.a.mr.RKey(), Flags: SendSignaled,
+		SGL: []SGE{{Length: 8, LKey: p.b.mr.LKey()}}}})
+	must(t, err)
+	p.b.link.take() // is lost
+	write(0, trap, 1)
+	first := p.a.link.take()
+	done := make(chan struct{})
+	go func() { p.b.dev.Receive(first); close(done) }()
+	<-mem.caught
+	if s := p.b.qps[0].Snapshot(); !s.Busy || s.State != QPRTS || s.DestQPN != p.a.qps[0].Num() || s.DGID != p.a.gid {
+		t.Errorf("snapshot %+v", s)
+	}
+
+	// This thread is not.
+	write(0, trap, 20)
+	write(1, p.b.mr, 3)
+	p.b.dev.Receive(p.a.link.take())
+	p.clock.now += Time(1e9)
+	p.b.dev.Expire()
+	p.pump()
+	p.a.take(t, 3) // of the other QP
+
+	close(mem.open)
+	<-done
+	p.pump()
+	p.a.take(t, 21)
+	p.b.take(t, 1)
+	equal(t, "WRITE", mem.b, p.a.mem.b[4096:][:5000])
+	if n := p.a.counter(t, p.a.qps[0], "retransmits"); n != 0 {
+		t.Errorf("%d packets were sent again", n)
+	}
+	if n := p.b.counter(t, p.b.qps[0], "timeouts"); n != 1 {
+		t.Errorf("%d deadlines were seen, want 1", n)
+	}
+	if s := p.b.qps[0].Snapshot(); s.Busy || s.RecvPSN != wire.PSN(0xfffff0).Add(21*5) {
+		t.Errorf("snapshot %+v", s)
+	}
+}
+
+func fill(b []byte) {
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+}
+
+// Between QPs of one device too: a thread caught on behalf of one leaves what
+// it had for the next to whoever comes, and posting waits for nobody.
+func TestCaughtDelivery(t *testing.T) {
+	d := newLocalPair(t, 3, 1<<20, 1024, nil)
+	mem := newTrapMemory(4096)
+	trap, err := d.pd.RegMR(mem, 0, 4096, 0, allRemote)
+	must(t, err)
+	post := func(i int, mr *MR) {
+		_, err := d.qps[2*i].PostSend([]SendWR{{ID: uint64(i), Op: WRWrite, Flags: SendSignaled, RKey: mr.RKey(),
+			SGL: []SGE{{Length: 8, LKey: d.mr.LKey()}}}})
+		must(t, err)
+	}
+	done := make(chan struct{})
+	go func() { post(0, trap); close(done) }()
+	<-mem.caught
+	post(0, trap)
+	post(1, d.mr)
+	d.take(t, 1)
+	// What a caught thread has listed, another one delivers.
+	d.qps[5].lock()
+	post(2, d.mr)
+	d.take(t, 0)
+	d.qps[5].unlock(nil)
+	d.take(t, 1)
+	close(mem.open)
+	<-done
+	d.take(t, 2)
+}
+
+// With OnDeliver a program's call touches its own QP only.
+func TestOnDeliver(t *testing.T) {
+	var told int
+	d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.OnDeliver = func() { told++ } })
+	fill(d.mem.b[:5000])
+	_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 10_000,
+		SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
+	must(t, err)
+	d.take(t, 0)
+	if d.mem.b[10_100] != 0 || told != 1 {
+		t.Fatalf("delivered by the call, or not announced: told %d times", told)
+	}
+	d.dev.Deliver()
+	d.take(t, 1)
+	equal(t, "WRITE", d.mem.b[10_000:15_000], d.mem.b[:5000])
+	if _, _, err := d.qps[0].Query(); err != nil || told != 1 {
+		t.Errorf("%v; told %d times", err, told)
+	}
+}
+
+// newLocalPair makes one device with n pairs of connected QPs, 2i and 2i+1.
+func newLocalPair(t testing.TB, n, memory int, mtu MTU, change func(*Config)) *pairEnd {
+	t.Helper()
+	return newLocalPairs(t, n, memory, mtu, mtu, change)
+}
+
+// newLocalPairs is newLocalPair with different path MTUs at the two ends.
+func newLocalPairs(t testing.TB, n, memory int, mtu, peer MTU, change func(*Config)) *pairEnd {
+	t.Helper()
+	e := newPairEnd(t, &armRecorder{now: 1}, "10.0.0.1", memory)
+	if change != nil {
+		cfg := e.dev.cfg
+		change(&cfg)
+		e.dev.cfg = cfg
+	}
+	for range 2 * n {
+		q, err := e.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq,
+			Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}})
+		must(t, err)
+		e.qps = append(e.qps, q)
+	}
+	for i := range n {
+		connect(t, e.qps[2*i], e.qps[2*i+1], e.gid, mtu)
+		connect(t, e.qps[2*i+1], e.qps[2*i], e.gid, peer)
+	}
+	return e
+}
+
+// Threads that bring packets for one QP at once, and others that call it: each
+// packet is received or counted as dropped by the time the last of them is
+// back, and none of them waits. UD takes packets in any order.
+func TestInboxLosesNothing(t *testing.T) {
+	const threads, batches, each = 8, 400, 3
+	b := newBenchCQ(t, QPUD, threads*batches*each, nil)
+	q := b.qp
+	ring := &endlessRing{sgl: []SGE{{Addr: localVA, Length: 256, LKey: b.local.LKey()}}}
+	q.rq, q.rring = ring, nil
+	var wg sync.WaitGroup
+	for i := range threads {
+		wg.Go(func() {
+			h := wire.Headers{Opcode: wire.UDSendOnly, PKey: wire.DefaultPKey, DestQP: q.qpn, QKey: benchQKey, SrcQP: 7}
+			batch := make([]wire.Datagram, each)
+			for n := range batches {
+				for j := range batch {
+					data := make([]byte, 4*(1+(i+n+j)%50))
+					batch[j] = wire.Datagram{Data: append(h.Append(nil), data...), Src: benchThere, Dst: benchHere, HopLimit: uint8(i)}
+				}
+				b.dev.Receive(batch)
+				for j := range batch { // the bytes were ours for the call only
+					clear(batch[j].Data)
+				}
+				if n%16 == 0 {
+					q.Query() //nolint:errcheck // for the lock
+					q.Snapshot()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := uint64(0)
+	for {
+		wcs := b.polled()
+		if len(wcs) == 0 {
+			break
+		}
+		got += uint64(len(wcs))
+	}
+	if dropped := b.dev.counters.InboxFull.Load(); got+dropped != threads*batches*each || got == 0 {
+		t.Errorf("%d received and %d dropped of %d", got, dropped, threads*batches*each)
+	}
+	if n := q.stats.RcvdPackets.Load(); n != got {
+		t.Errorf("%d packets counted, want %d", n, got)
+	}
+}
+
+// endlessRing is a receive queue that is never empty.
+type endlessRing struct{ sgl []SGE }
+
+func (r *endlessRing) Pop(w *RecvWQE) (ok, bad bool) {
+	w.SGL = append(w.SGL[:0], r.sgl...)
+	return true, false
+}
+
+// A QP that is held takes no more than its inbox; the rest is counted as
+// dropped. The inbox costs no memory but its own.
+func TestInboxBound(t *testing.T) {
+	b := newBench(t, QPUC, nil)
+	q := b.qp
+	pkts := make([]pkt, 64)
+	batch := func(at int) {
+		for i := range pkts {
+			pkts[i] = req(wire.UCWriteOnly, benchPSN+wire.PSN(at*len(pkts)+i), pattern(200), b.at(0, 200))
+		}
+		b.send(pkts...)
+	}
+	q.lock()
+	n := 0
+	for ; b.dev.counters.InboxFull.Load() == 0; n++ {
+		batch(n)
+		if n > 2*inboxBytes/(200*len(pkts)) {
+			t.Fatal("the inbox is not bounded")
+		}
+	}
+	full := b.dev.counters.InboxFull.Load()
+	q.unlock(nil)
+	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
+		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
+	}
+	if q.gate.inbox.bytes != 0 || !q.gate.inbox.empty() {
+		t.Error("the inbox is not empty")
+	}
+}
+
+// Packets left for a QP cost no allocation.
+func TestInboxAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool drops what it is given at random")
+	}
+	b := newBench(t, QPUC, nil)
+	h := wire.Headers{Opcode: wire.UCWriteMiddle, PKey: wire.DefaultPKey, DestQP: b.qp.qpn}
+	data := append(h.Append(nil), pattern(benchMTU)...)
+	batch := make([]wire.Datagram, 32)
+	for i := range batch {
+		batch[i] = wire.Datagram{Data: data, Src: benchThere, Dst: benchHere}
+	}
+	once := func() {
+		b.qp.lock()
+		b.dev.Receive(batch)
+		b.qp.unlock(nil)
+	}
+	once()
+	if n := testing.AllocsPerRun(100, once); n >= 1 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := b.qp.stats.RcvdPackets.Load(); got != 102*32 {
+		t.Errorf("%d packets taken in", got)
+	}
+}
+
+// A thread does not serve for ever what others leave: the clock's goes on.
+func TestHandOver(t *testing.T) {
+	b := newBench(t, QPUC, nil)
+	q := b.qp
+	const rounds = 3 * inboxRounds
+	n := 0
+	b.clock.now, b.clock.armed = 1000, 0
+	mem := &hookMemory{sliceMem: b.mem}
+	mr, err := b.pd.RegMR(mem, remoteVA, remoteLen, remoteVA, benchRights)
+	b.must(err)
+	mem.onWrite = func() {
+		if n++; n < rounds {
+			b.send(req(wire.UCWriteOnly, benchPSN+wire.PSN(n), pattern(8), b.at(0, 8), func(h *wire.Headers) { h.RKey = mr.RKey() }))
+		}
+	}
+	b.send(req(wire.UCWriteOnly, benchPSN, pattern(8), b.at(0, 8), func(h *wire.Headers) { h.RKey = mr.RKey() }))
+	if n != 1+inboxRounds || b.clock.armed != 1000 {
+		t.Fatalf("one call went %d rounds; the clock is armed for %d", n, b.clock.armed)
+	}
+	for range 2 {
+		b.dev.Expire()
+	}
+	if n != rounds || !q.gate.idle() {
+		t.Errorf("%d rounds, want %d", n, rounds)
+	}
+}
+
+type hookMemory struct {
+	*sliceMem
+	onWrite func()
+}
+
+func (m *hookMemory) WriteV(spans []Span) error {
+	m.onWrite()
+	return m.sliceMem.WriteV(spans)
+}
+
+// Senders and callers of one pair of QPs on many threads: every work request
+// completes, though no thread may wait for another.
+func TestLocalThreads(t *testing.T) {
+	const threads, each = 4, 300
+	d := newLocalPair(t, threads, 1<<20, 1024, nil)
+	var done atomic.Uint64
+	var wg sync.WaitGroup
+	for i := range 2 * threads {
+		wg.Go(func() {
+			q := d.qps[i]
+			wr := []SendWR{{Op: WRWrite, RKey: d.mr.RKey(), RemoteAddr: uint64(4096 * i),
+				SGL: []SGE{{Addr: uint64(1<<19 + 4096*i), Length: 4000, LKey: d.mr.LKey()}}}}
+			for n := range each {
+				if n%3 == 0 {
+					wr[0].Op = WRRead
+				} else {
+					wr[0].Op = WRWrite
+				}
+				for {
+					if _, err := q.PostSend(wr); err == nil {
+						break
+					}
+					q.Query() //nolint:errcheck // its lock lets the queue be worked off
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	for i, q := range d.qps {
+		if s := q.Snapshot(); s.SendQueue != 0 || s.State != QPRTS {
+			t.Errorf("QP %d: %+v", i, s)
+		}
+	}
+	if done.Load() != 2*threads*each {
+		t.Error("not all were posted")
+	}
+}
