@@ -55,14 +55,12 @@ func (c *avCache) front(i int) {
 	c.entries[0] = e
 }
 
-// drop destroys the handles. A GID change invalidates them too: the address is
-// then resolved anew.
-func (c *avCache) drop(closing bool) {
+// close destroys the handles, and makes no more.
+func (c *avCache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.entries {
 		_ = c.entries[i].ah.Destroy() // may be gone with the device
 	}
-	c.entries = nil
-	c.closed = c.closed || closing
+	c.entries, c.closed = nil, true
 }

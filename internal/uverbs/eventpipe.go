@@ -282,9 +282,7 @@ func (p *eventPipe) forget(key any) (reported uint32) {
 		e.key = p.keyOf(e.handle())
 		p.backlog.addFirst(e)
 	}
-	if p.waiter == nil {
-		p.flush()
-	}
+	p.flush() // there may be room for what waited
 	return sent.n - min(unread+dropped, sent.n)
 }
 

@@ -62,7 +62,7 @@ func newSendRing(a *arena, c rxe.QPCap) (*sendRing, error) {
 // free unmaps the queue and destroys the address handles made for it.
 func (r *sendRing) free() {
 	r.ring.free()
-	r.avs.drop(true)
+	r.avs.close()
 }
 
 // doorbell hands to the engine what the program put in the queue (post_send of

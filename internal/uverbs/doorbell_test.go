@@ -1,0 +1,318 @@
+package uverbs
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// TestMalformedSend: a WQE that no librxe writes fails in its turn, with what
+// rdma_rxe says, and what was posted before it is done.
+func TestMalformedSend(t *testing.T) {
+	const opErr, protErr, lenErr = rxe.WCLocQPOpErr, rxe.WCLocProtErr, rxe.WCLocLenErr
+	type edit = func(w *cSendWQE, payload []byte)
+	atomic := rxe.SendWR{Op: rxe.WRFetchAdd, RemoteAddr: stationBase}
+	for _, tc := range []struct {
+		name string
+		typ  rxe.QPType
+		wr   rxe.SendWR
+		edit edit
+		want rxe.WCStatus
+	}{
+		{"opcode 10", rxe.QPRC, rxe.SendWR{Op: 10}, nil, opErr},
+		{"opcode 16", rxe.QPRC, rxe.SendWR{Op: 16}, nil, opErr},
+		{"opcode 256", rxe.QPRC, rxe.SendWR{}, func(w *cSendWQE, _ []byte) { w.opcode = 256 + 2 }, opErr},
+		{"opcode huge", rxe.QPRC, rxe.SendWR{}, func(w *cSendWQE, _ []byte) { w.opcode = 1<<32 - 1 }, opErr},
+		{"READ on UC", rxe.QPUC, rxe.SendWR{Op: rxe.WRRead}, nil, opErr},
+		{"WRITE on UD", rxe.QPUD, rxe.SendWR{Op: rxe.WRWrite}, nil, opErr},
+		{"num_sge", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend}, func(w *cSendWQE, _ []byte) { w.dma.numSGE = 5 }, opErr},
+		{"num_sge that overflows", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend},
+			func(w *cSendWQE, _ []byte) { w.dma.numSGE = 1<<28 + 1 }, opErr},
+		{"READ num_sge", rxe.QPRC, rxe.SendWR{Op: rxe.WRRead},
+			func(w *cSendWQE, _ []byte) { w.dma.numSGE = 1<<32 - 1 }, opErr},
+		{"inline too long", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend, Flags: rxe.SendInline},
+			func(w *cSendWQE, _ []byte) { w.dma.length = 65 }, opErr},
+		{"inline length huge", rxe.QPRC, rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendInline},
+			func(w *cSendWQE, _ []byte) { w.dma.length = 1<<32 - 1 }, opErr},
+		{"bytes without a list", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend},
+			func(w *cSendWQE, _ []byte) { w.dma.length = 4096 }, opErr},
+		{"message too long", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend,
+			SGL: []rxe.SGE{sge(0, 1<<31, 1), sge(0, 1, 1)}}, nil, lenErr},
+		{"no such key", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{sge(stationBase, 8, 0)}}, nil, protErr},
+		{"short atomic", rxe.QPRC, atomic, nil, protErr},
+		{"misaligned atomic", rxe.QPRC, rxe.SendWR{Op: rxe.WRFetchAdd, RemoteAddr: stationBase + 4,
+			SGL: []rxe.SGE{sge(stationBase, 8, 0)}}, nil, rxe.WCRemInvReqErr},
+		{"misaligned ATOMIC WRITE", rxe.QPRC, rxe.SendWR{Op: rxe.WRAtomicWrite, RemoteAddr: stationBase + 4},
+			nil, rxe.WCRemInvReqErr},
+		{"FLUSH of no kind", rxe.QPRC, rxe.SendWR{Op: rxe.WRFlush}, nil, opErr},
+		{"BIND MW of no window", rxe.QPRC, rxe.SendWR{Op: rxe.WRBindMW}, nil, rxe.WCMWBindErr},
+		{"LOCAL INV of nothing", rxe.QPRC, rxe.SendWR{Op: rxe.WRLocalInv}, nil, rxe.WCMWBindErr},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, b := pair(t, tc.typ)
+			var before []sendWR
+			if tc.typ != rxe.QPUD {
+				b.recv.postRecv(1)
+				before = append(before, sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled}})
+			}
+			tc.wr.ID = 2
+			a.post(append(before, sendWR{SendWR: tc.wr, edit: tc.edit},
+				sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend}})...)
+			if before != nil {
+				a.want(1, rxe.WCSuccess)
+			}
+			a.want(2, tc.want)
+			a.want(3, rxe.WCFlushErr)
+			a.wantNone()
+			if !a.send.empty() {
+				t.Error("the consumer index lags")
+			}
+		})
+	}
+}
+
+// TestListLength: the list says how long a message is. librxe 44 computes
+// dma.length of a list from its first element.
+func TestListLength(t *testing.T) {
+	a, b := pair(t, rxe.QPRC)
+	for _, wrong := range []uint32{0, 2, 6, 1 << 31} {
+		b.recv.postRecv(1, b.sge(0, 100))
+		a.post(sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, SGL: []rxe.SGE{a.sge(0, 1), a.sge(1, 4)}},
+			edit: func(w *cSendWQE, _ []byte) { w.dma.length, w.dma.resid = wrong, wrong }})
+		if wc := b.want(1, rxe.WCSuccess); wc.byteLen != 5 {
+			t.Errorf("dma.length %d: %d bytes arrived", wrong, wc.byteLen)
+		}
+	}
+}
+
+// TestDoorbellState: a QP that does not send refuses, keeps what is in the
+// queue, and sends it once it does; RESET forgets it.
+func TestDoorbellState(t *testing.T) {
+	dev := testDevice(t)
+	a, b := newStation(t, dev, rxe.QPRC), newStation(t, dev, rxe.QPRC)
+	b.connect(a.qp)
+	post := func(id uint64) {
+		t.Helper()
+		if !a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: signaled}}) {
+			t.Fatal("full")
+		}
+	}
+	post(1)
+	post(2)
+	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, unix.EINVAL) {
+		t.Fatalf("doorbell in RESET: %v", err)
+	}
+	if a.send.consumer() != 0 {
+		t.Fatal("work requests are gone")
+	}
+	a.connect(b.qp)
+	b.recv.postRecv(8)
+	b.recv.postRecv(9)
+	a.must(a.sq.doorbell(a.qp, a))
+	a.want(1, rxe.WCSuccess)
+	a.want(2, rxe.WCSuccess)
+
+	post(3) // never rung for
+	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
+	a.sq.reset()
+	a.rq.reset()
+	if !a.send.empty() {
+		t.Error("something is left after RESET")
+	}
+	a.wantNone()
+
+	a.connect(b.qp)
+	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
+	post(4)
+	a.must(a.sq.doorbell(a.qp, a))
+	a.want(4, rxe.WCFlushErr)
+
+	a.must(a.qp.Destroy())
+	post(5)
+	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("doorbell of a destroyed QP: %v", err)
+	}
+	a.sq.free()
+	a.must(a.sq.doorbell(a.qp, a))
+}
+
+// TestStalledDoorbell: what the engine has no room for is taken up, without
+// another doorbell, when it has.
+func TestStalledDoorbell(t *testing.T) {
+	dev := testDevice(t)
+	b := newStation(t, dev, rxe.QPRC)
+	small := stationCap
+	small.MaxSendWR = 2 // the engine's; the ring has room for three
+	a := newStationCap(t, dev, rxe.QPRC, small)
+	a.connect(b.qp)
+	b.connect(a.qp)
+	for id := range uint64(3) {
+		if !a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: signaled}}) {
+			t.Fatal("full")
+		}
+	}
+	a.must(a.sq.doorbell(a.qp, a)) // there is nothing to receive into yet
+	a.wantNone()
+	a.sq.piece.mu.Lock()
+	stalled := a.sq.stalled != nil
+	a.sq.piece.mu.Unlock()
+	if !stalled {
+		t.Fatal("three work requests in an engine's queue of two")
+	}
+	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
+	a.want(0, rxe.WCFlushErr)
+	a.want(1, rxe.WCFlushErr)
+	for {
+		if wc, ok := a.comp.poll(); ok {
+			if wc.id != 2 || rxe.WCStatus(wc.status) != rxe.WCFlushErr {
+				t.Fatalf("%+v", wc)
+			}
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// stuckMemory is a program's memory that does not answer.
+type stuckMemory struct {
+	rxe.Memory
+	entered, release chan struct{}
+}
+
+func (m *stuckMemory) ReadV(spans []rxe.Span) error {
+	m.entered <- struct{}{}
+	<-m.release
+	return m.Memory.ReadV(spans)
+}
+
+// TestStuckDoorbell: while a doorbell waits for memory that does not answer,
+// further ones return, and so does the end of the queue.
+func TestStuckDoorbell(t *testing.T) {
+	a, b := pair(t, rxe.QPRC)
+	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
+	mr := must[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	list := []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}
+	for id := range uint64(3) {
+		b.recv.postRecv(id, b.sge(0, 8))
+	}
+	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled, SGL: list}})
+	var first sync.WaitGroup
+	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
+	<-stuck.entered
+	a.post(sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: signaled}})
+	a.wantNone()
+	close(stuck.release)
+	first.Wait() // which answered for both
+	a.want(1, rxe.WCSuccess)
+	a.want(2, rxe.WCSuccess)
+
+	again := &stuckMemory{a.mem, stuck.entered, make(chan struct{})}
+	mr = must[*rxe.MR](t)(a.dom.RegMR(again, stationBase, 4096, stationBase, 0))
+	list[0].LKey = mr.LKey()
+	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend, Flags: signaled, SGL: list}})
+	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
+	<-again.entered
+	a.sq.free()
+	a.must(a.sq.doorbell(a.qp, a))
+	close(again.release)
+	first.Wait()
+}
+
+// TestHostileProducer: a producer index from nowhere makes the daemon look at
+// what is in the queue, whatever that is, once.
+func TestHostileProducer(t *testing.T) {
+	for _, hostile := range []uint32{1, 15, 16, 1 << 31, 1<<32 - 1, 0xdeadbeef} {
+		a, _ := pair(t, rxe.QPUC)
+		for i := range a.send.mem[384:] {
+			a.send.mem[384+i] = byte(i * 31)
+		}
+		a.send.setProducer(hostile)
+		_ = a.sq.doorbell(a.qp, a)
+		n := 0
+		for {
+			if _, ok := a.comp.poll(); !ok {
+				break
+			}
+			n++
+		}
+		if n > 15 || a.send.consumer() > 15 {
+			t.Errorf("producer %#x: %d completions, consumer %#x", hostile, n, a.send.consumer())
+		}
+	}
+}
+
+// TestConcurrentDoorbells: threads of a program that share a QP lose nothing.
+func TestConcurrentDoorbells(t *testing.T) {
+	a, _ := pair(t, rxe.QPUC)
+	var lock sync.Mutex // librxe's, which is not held over the doorbell
+	const each = 500
+	var threads sync.WaitGroup
+	for range 4 {
+		threads.Go(func() {
+			for posted := 0; posted < each; {
+				lock.Lock()
+				if a.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend}}) {
+					posted++
+				}
+				lock.Unlock()
+				if err := a.sq.doorbell(a.qp, a); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	threads.Wait()
+	if !a.send.empty() {
+		t.Error("work requests are left in the queue")
+	}
+	if n := a.sq.bells.Load(); n != 0 {
+		t.Errorf("%d doorbells unanswered", n)
+	}
+}
+
+// TestDoneClamped: completions never take the consumer past what was fetched.
+func TestDoneClamped(t *testing.T) {
+	a, _ := pair(t, rxe.QPRC)
+	a.sq.done(5)
+	if got := a.send.consumer(); got != 0 {
+		t.Errorf("consumer %d", got)
+	}
+}
+
+func TestDoorbellAllocs(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools at random")
+	}
+	a, b := pair(t, rxe.QPRC)
+	wr := sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, Flags: signaled, SGL: []rxe.SGE{a.sge(0, 100), a.sge(100, 10)}}}
+	in := sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendInline, Inline: make([]byte, 16),
+		RemoteAddr: stationBase, RKey: wire.RKey(b.mr.RKey())}}
+	list := []rxe.SGE{b.sge(0, 200)}
+	round := func() {
+		b.recv.postRecv(1, list...)
+		a.send.postSend(&in)
+		a.send.postSend(&wr)
+		if a.sq.doorbell(a.qp, a) != nil {
+			t.Fatal("doorbell")
+		}
+		if _, ok := a.comp.poll(); !ok {
+			t.Fatal("no completion")
+		}
+		if _, ok := b.comp.poll(); !ok {
+			t.Fatal("nothing received")
+		}
+	}
+	for range 100 {
+		round()
+	}
+	if n := testing.AllocsPerRun(1000, round); n != 0 {
+		t.Errorf("%v allocations for a doorbell with two work requests", n)
+	}
+}

@@ -1,0 +1,381 @@
+package uverbs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// A station is a program with one queue pair whose queues are all shared rings,
+// of a device whose QPs talk to each other: nothing reaches its link.
+type station struct {
+	t    testing.TB
+	dev  *rxe.Device
+	dom  *rxe.PD
+	mem  *simnet.Memory
+	mr   *rxe.MR
+	mw   *rxe.MW
+	qp   *rxe.QP
+	cq   *rxe.CQ
+	sq   *sendRing
+	rq   *recvRing
+	cqr  *cqRing
+	send *clientQueue
+	recv *clientQueue
+	comp *clientQueue
+	told int // completion events
+}
+
+const (
+	stationBase = 0x10000
+	stationSize = 1 << 20
+	stationQKey = 0x1234
+)
+
+var stationAddr = netip.MustParseAddr("10.0.0.1")
+
+type nowhere struct{}
+
+func (nowhere) Send([]wire.Burst)     {}
+func (nowhere) Join(wire.GID) error   { return nil }
+func (nowhere) Leave(wire.GID) error  { return nil }
+func (nowhere) Now() rxe.Time         { return 1 }
+func (nowhere) Arm(deadline rxe.Time) {}
+
+func testDevice(t testing.TB) *rxe.Device {
+	t.Helper()
+	dev := must[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: nowhere{}, Clock: nowhere{}, Seed: [32]byte{1}}))
+	if err := dev.SetGIDs([]wire.GID{wire.GIDFromAddr(stationAddr)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.SetPort(rxe.PortActive, 4096); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dev.Close() })
+	return dev
+}
+
+func (s *station) pd() *rxe.PD                  { return s.dom }
+func (s *station) mrByLKey(lkey uint32) *rxe.MR { return pick(s.mr, uint32(s.mr.LKey()) == lkey) }
+func (s *station) mwByRKey(rkey uint32) *rxe.MW { return pick(s.mw, uint32(s.mw.RKey())>>8 == rkey>>8) }
+
+func pick[T any](p *T, yes bool) *T {
+	if yes {
+		return p
+	}
+	return nil
+}
+
+var stationCap = rxe.QPCap{MaxSendWR: 15, MaxRecvWR: 15, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
+
+const stationRights = rxe.AccessLocalWrite | rxe.AccessRemoteWrite | rxe.AccessRemoteRead |
+	rxe.AccessRemoteAtomic | rxe.AccessMWBind | rxe.AccessFlushGlobal | rxe.AccessFlushPersist
+
+func newStation(t testing.TB, dev *rxe.Device, typ rxe.QPType) *station {
+	return newStationCap(t, dev, typ, stationCap)
+}
+
+func newStationCap(t testing.TB, dev *rxe.Device, typ rxe.QPType, qpCap rxe.QPCap) *station {
+	t.Helper()
+	a := testArena(t)
+	s := &station{t: t, dev: dev, mem: &simnet.Memory{Base: stationBase, Data: make([]byte, stationSize)}}
+	s.dom = must[*rxe.PD](t)(dev.AllocPD())
+	s.mr = must[*rxe.MR](t)(s.dom.RegMR(s.mem, stationBase, stationSize, stationBase, stationRights))
+	s.mw = must[*rxe.MW](t)(s.dom.AllocMW(rxe.MWType2))
+	s.cqr = must[*cqRing](t)(newCQRing(a, 63))
+	s.cq = must[*rxe.CQ](t)(dev.CreateCQ(rxe.CQInit{Entries: s.cqr.entries(), Ring: s.cqr,
+		OnCompletion: func(*rxe.CQ) { s.told++ }}))
+	s.sq = must[*sendRing](t)(newSendRing(a, qpCap))
+	s.rq = must[*recvRing](t)(newRecvRing(a, qpCap.MaxRecvWR, qpCap.MaxRecvSGE))
+	s.qp = must[*rxe.QP](t)(s.dom.CreateQP(rxe.QPInitAttr{Type: typ, SendCQ: s.cq, RecvCQ: s.cq,
+		Cap: qpCap, RecvRing: s.rq, OnSendDone: s.sq.done}))
+	s.send, s.recv, s.comp = client(t, a, s.sq), client(t, a, s.rq), client(t, a, s.cqr)
+	return s
+}
+
+func (s *station) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// connect takes the QP to RTS; peer is ignored by UD.
+func (s *station) connect(peer *rxe.QP) {
+	s.t.Helper()
+	a := rxe.QPAttr{State: rxe.QPInit, PortNum: 1, QKey: stationQKey, Access: stationRights,
+		PathMTU: 1024, DestQPN: peer.Num(), MaxDestRdAtomic: 4, MaxRdAtomic: 4, MinRNRTimer: 1,
+		RetryCnt: 7, RNRRetry: 7, Timeout: 14,
+		AH: rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}}
+	init := rxe.QPAttrState | rxe.QPAttrPKeyIndex | rxe.QPAttrPort
+	rtr, rts := rxe.QPAttrState, rxe.QPAttrState|rxe.QPAttrSQPSN
+	switch s.qp.Type() {
+	case rxe.QPUD:
+		init |= rxe.QPAttrQKey
+	case rxe.QPRC:
+		rtr |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
+		rts |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
+		fallthrough
+	case rxe.QPUC:
+		init |= rxe.QPAttrAccessFlags
+		rtr |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
+	}
+	s.must(s.qp.Modify(&a, init))
+	a.State = rxe.QPRTR
+	s.must(s.qp.Modify(&a, rtr))
+	a.State = rxe.QPRTS
+	s.must(s.qp.Modify(&a, rts))
+}
+
+// pair is two connected stations of one device.
+func pair(t testing.TB, typ rxe.QPType) (a, b *station) {
+	return pairCap(t, typ, stationCap)
+}
+
+func pairCap(t testing.TB, typ rxe.QPType, qpCap rxe.QPCap) (a, b *station) {
+	t.Helper()
+	dev := testDevice(t)
+	a, b = newStationCap(t, dev, typ, qpCap), newStationCap(t, dev, typ, qpCap)
+	a.connect(b.qp)
+	b.connect(a.qp)
+	return a, b
+}
+
+// sge names n bytes at off of the station's memory.
+func (s *station) sge(off uint64, n uint32) rxe.SGE {
+	return rxe.SGE{Addr: stationBase + off, Length: n, LKey: s.mr.LKey()}
+}
+
+func (s *station) bytes(off, n int) []byte { return s.mem.Data[off : off+n] }
+
+// post puts work requests into the queue and rings once.
+func (s *station) post(wrs ...sendWR) {
+	s.t.Helper()
+	for i := range wrs {
+		if !s.send.postSend(&wrs[i]) {
+			s.t.Fatal("send queue is full")
+		}
+	}
+	s.must(s.sq.doorbell(s.qp, s))
+}
+
+// want polls one completion.
+func (s *station) want(id uint64, status rxe.WCStatus) cWC {
+	s.t.Helper()
+	wc, ok := s.comp.poll()
+	if !ok {
+		s.t.Fatalf("no completion; want %d %v", id, status)
+	}
+	if wc.id != id || rxe.WCStatus(wc.status) != status || wc.qpn != uint32(s.qp.Num()) {
+		s.t.Fatalf("completion %d %v of QP %#x, want %d %v", wc.id, rxe.WCStatus(wc.status), wc.qpn, id, status)
+	}
+	return wc
+}
+
+func (s *station) wantNone() {
+	s.t.Helper()
+	if wc, ok := s.comp.poll(); ok {
+		s.t.Fatalf("completion %+v", wc)
+	}
+}
+
+func fillBytes(b []byte, seed byte) {
+	for i := range b {
+		b[i] = byte(i)*7 + seed
+	}
+}
+
+const signaled = rxe.SendSignaled
+
+func TestRCTraffic(t *testing.T) {
+	a, b := pair(t, rxe.QPRC)
+	fillBytes(a.bytes(0, 5000), 1)
+	list := []rxe.SGE{a.sge(0, 1000), a.sge(1000, 0), a.sge(1000, 4000)}
+	remote := uint64(stationBase + 0x8000)
+	rkey := b.mr.RKey()
+
+	t.Run("SEND", func(t *testing.T) {
+		b.recv.postRecv(90, b.sge(0x2000, 100), b.sge(0x3000, 8000))
+		a.post(sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled, SGL: list}})
+		if wc := a.want(1, rxe.WCSuccess); wc.opcode != 0 || wc.byteLen != 5000 {
+			t.Errorf("%+v", wc)
+		}
+		if wc := b.want(90, rxe.WCSuccess); wc.opcode != 128 || wc.byteLen != 5000 || wc.flags != 1 {
+			t.Errorf("%+v", wc)
+		}
+		if got := append(bytes.Clone(b.bytes(0x2000, 100)), b.bytes(0x3000, 4900)...); !bytes.Equal(got, a.bytes(0, 5000)) {
+			t.Error("other bytes arrived")
+		}
+	})
+	t.Run("SEND imm inline", func(t *testing.T) {
+		for _, noFlag := range []bool{false, true} {
+			b.recv.postRecv(91, b.sge(0, 64))
+			a.post(sendWR{noFlag: noFlag, SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSendImm, Imm: 0x01020304,
+				Flags: signaled | rxe.SendInline, Inline: []byte("inline")}})
+			a.want(2, rxe.WCSuccess)
+			if wc := b.want(91, rxe.WCSuccess); wc.ex != [4]byte{1, 2, 3, 4} || wc.flags != 3 || wc.byteLen != 6 {
+				t.Errorf("%+v", wc)
+			}
+			if got := b.bytes(0, 6); string(got) != "inline" {
+				t.Errorf("%q arrived", got)
+			}
+			clear(b.bytes(0, 6))
+		}
+	})
+	t.Run("WRITE and WRITE imm", func(t *testing.T) {
+		b.recv.postRecv(92)
+		a.post(
+			sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRWrite, SGL: list, RemoteAddr: remote, RKey: rkey}},
+			sendWR{SendWR: rxe.SendWR{ID: 4, Op: rxe.WRWriteImm, Flags: signaled, SGL: list[:1],
+				RemoteAddr: remote + 5000, RKey: rkey, Imm: 7}})
+		if wc := a.want(4, rxe.WCSuccess); wc.opcode != 1 || wc.flags != 2 {
+			t.Errorf("%+v", wc)
+		}
+		if wc := b.want(92, rxe.WCSuccess); wc.opcode != 129 || wc.byteLen != 1000 || wc.ex != [4]byte{0, 0, 0, 7} {
+			t.Errorf("%+v", wc)
+		}
+		if !bytes.Equal(b.bytes(0x8000, 5000), a.bytes(0, 5000)) || !bytes.Equal(b.bytes(0x8000+5000, 1000), a.bytes(0, 1000)) {
+			t.Error("other bytes arrived")
+		}
+	})
+	t.Run("READ", func(t *testing.T) {
+		fillBytes(b.bytes(0x8000, 5000), 99)
+		a.post(sendWR{SendWR: rxe.SendWR{ID: 5, Op: rxe.WRRead, Flags: signaled | rxe.SendFence,
+			SGL: []rxe.SGE{a.sge(0x5000, 3000), a.sge(0x7000, 2000)}, RemoteAddr: remote, RKey: rkey}})
+		if wc := a.want(5, rxe.WCSuccess); wc.opcode != 2 || wc.byteLen != 5000 {
+			t.Errorf("%+v", wc)
+		}
+		if got := append(bytes.Clone(a.bytes(0x5000, 3000)), a.bytes(0x7000, 2000)...); !bytes.Equal(got, b.bytes(0x8000, 5000)) {
+			t.Error("other bytes arrived")
+		}
+	})
+	t.Run("atomics", func(t *testing.T) {
+		word := b.bytes(0x8000, 8)
+		binary.LittleEndian.PutUint64(word, 40)
+		a.post(
+			sendWR{SendWR: rxe.SendWR{ID: 6, Op: rxe.WRFetchAdd, Flags: signaled, SGL: []rxe.SGE{a.sge(0x5000, 8)},
+				RemoteAddr: remote, RKey: rkey, CompareAdd: 2}},
+			// A list of more than 8 bytes: librxe lets it pass.
+			sendWR{SendWR: rxe.SendWR{ID: 7, Op: rxe.WRCompareSwap, Flags: signaled,
+				SGL:        []rxe.SGE{a.sge(0x5008, 4), a.sge(0x500c, 100)},
+				RemoteAddr: remote, RKey: rkey, CompareAdd: 42, Swap: 77}},
+			sendWR{SendWR: rxe.SendWR{ID: 8, Op: rxe.WRAtomicWrite, Flags: signaled,
+				RemoteAddr: remote + 8, RKey: rkey, AtomicWrite: 0x1122334455667788}},
+			sendWR{SendWR: rxe.SendWR{ID: 9, Op: rxe.WRFlush, Flags: signaled, FlushType: 1, FlushLength: 64,
+				RemoteAddr: remote, RKey: rkey}})
+		for id, opcode := range []uint32{4, 3, 9, 8} {
+			if wc := a.want(uint64(6+id), rxe.WCSuccess); wc.opcode != opcode {
+				t.Errorf("%+v", wc)
+			}
+		}
+		got := []uint64{
+			binary.LittleEndian.Uint64(a.bytes(0x5000, 8)), binary.LittleEndian.Uint64(a.bytes(0x5008, 8)),
+			binary.LittleEndian.Uint64(word), binary.LittleEndian.Uint64(b.bytes(0x8008, 8)),
+		}
+		for i, want := range []uint64{40, 42, 77, 0x1122334455667788} {
+			if got[i] != want {
+				t.Errorf("word %d: %#x, want %#x", i, got[i], want)
+			}
+		}
+	})
+	a.wantNone()
+	b.wantNone()
+	if !a.send.empty() || !b.recv.empty() {
+		t.Error("a queue is not empty: the consumer index lags")
+	}
+}
+
+// TestWindows: BIND MW, SEND with invalidate and LOCAL INV name what the program
+// knows by key.
+func TestWindows(t *testing.T) {
+	a, b := pair(t, rxe.QPRC)
+	bind := func(next uint32) sendWR {
+		return sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRBindMW, Flags: signaled},
+			mwRKey: uint32(b.mw.RKey()), bindRKey: next, mrLKey: uint32(b.mr.LKey()),
+			bindAddr: stationBase, bindLength: 4096, bindAccess: uint32(rxe.AccessRemoteWrite)}
+	}
+	next := uint32(b.mw.RKey())&^0xff | (uint32(b.mw.RKey())+1)&0xff
+	b.post(bind(next))
+	if wc := b.want(1, rxe.WCSuccess); wc.opcode != 5 {
+		t.Errorf("%+v", wc)
+	}
+	a.post(sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRWrite, Flags: signaled, SGL: []rxe.SGE{a.sge(0, 100)},
+		RemoteAddr: stationBase, RKey: wire.RKey(next)}})
+	a.want(2, rxe.WCSuccess)
+	b.post(sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRLocalInv, Flags: signaled, InvRKey: wire.RKey(next)}})
+	if wc := b.want(3, rxe.WCSuccess); wc.opcode != 6 {
+		t.Errorf("%+v", wc)
+	}
+	b.post(bind(next))
+	b.want(1, rxe.WCSuccess)
+	b.recv.postRecv(4)
+	a.post(sendWR{SendWR: rxe.SendWR{ID: 5, Op: rxe.WRSendInv, Flags: signaled, InvRKey: wire.RKey(next)}})
+	a.want(5, rxe.WCSuccess)
+	if wc := b.want(4, rxe.WCSuccess); wc.flags != 9 || binary.NativeEndian.Uint32(wc.ex[:]) != next {
+		t.Errorf("%+v", wc)
+	}
+	bad := bind(next)
+	bad.mwRKey = 0xdead00
+	b.post(bad)
+	b.want(1, rxe.WCMWBindErr)
+}
+
+func TestUDTraffic(t *testing.T) {
+	a, b := pair(t, rxe.QPUD)
+	ah := must[*rxe.AH](t)(a.dom.CreateAH(rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}))
+	foreign := must[*rxe.AH](t)(b.dom.CreateAH(rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}))
+	before := a.dev.Objects().AH
+	fillBytes(a.bytes(0, 500), 3)
+	wr := rxe.SendWR{ID: 1, Op: rxe.WRSendImm, Flags: signaled, SGL: []rxe.SGE{a.sge(0, 500)},
+		RemoteQPN: b.qp.Num(), RemoteQKey: stationQKey, Imm: 5}
+	for i, dest := range []sendWR{
+		{SendWR: wr, ahNum: ah.Num()},
+		{SendWR: wr, av: av(wire.GIDFromAddr(stationAddr), 0)},
+		{SendWR: wr, av: av(wire.GIDFromAddr(stationAddr), 0)},
+	} {
+		b.recv.postRecv(9, b.sge(0x1000, 540))
+		a.post(dest)
+		a.want(1, rxe.WCSuccess)
+		wc := b.want(9, rxe.WCSuccess)
+		if wc.srcQP != uint32(a.qp.Num()) || wc.byteLen != 540 || wc.flags != 3 || wc.port != 1 {
+			t.Errorf("%d: %+v", i, wc)
+		}
+		if !bytes.Equal(b.bytes(0x1000+40, 500), a.bytes(0, 500)) {
+			t.Errorf("%d: other bytes arrived", i)
+		}
+		clear(b.bytes(0x1000, 540))
+	}
+	if n := a.dev.Objects().AH - before; n != 1 {
+		t.Errorf("%d address handles for one address", n)
+	}
+	// Each of these is a request without an address: it fails and takes the QP
+	// to SQE, from where it is brought back.
+	for name, dest := range map[string]sendWR{
+		"foreign": {SendWR: wr, ahNum: foreign.Num()},
+		"unknown": {SendWR: wr, ahNum: 1<<32 - 1},
+		"no GID":  {SendWR: wr, av: av(wire.GIDFromAddr(stationAddr), 200)},
+		"port":    {SendWR: wr, av: make([]byte, 88)},
+	} {
+		a.post(dest)
+		if wc, _ := a.comp.poll(); rxe.WCStatus(wc.status) != rxe.WCLocQPOpErr {
+			t.Errorf("%s: %v", name, rxe.WCStatus(wc.status))
+		}
+		a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPRTS}, rxe.QPAttrState))
+	}
+	// The cache is bounded, and gives up what it has.
+	for i := range 2 * avCacheSize {
+		a.sq.avs.get(a.dom, rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1, TrafficClass: uint8(i)})
+	}
+	if n := a.dev.Objects().AH - before; n != avCacheSize {
+		t.Errorf("%d address handles in a cache of %d", n, avCacheSize)
+	}
+	a.sq.free()
+	if n := a.dev.Objects().AH - before; n != 0 {
+		t.Errorf("%d address handles after free", n)
+	}
+}
