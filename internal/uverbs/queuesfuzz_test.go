@@ -1,0 +1,167 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"testing"
+	"unsafe"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// fuzzQPTypes are the types that a fuzzed byte chooses from.
+var fuzzQPTypes = [...]rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD}
+
+// FuzzSendWQE: whatever two slots of a send queue hold, the engine gets work
+// requests within the queue's bounds, and every one of them completes.
+func FuzzSendWQE(f *testing.F) {
+	for op := range uint32(17) {
+		w := cSendWQE{id: 7, opcode: op, flags: uint32(signaled), dma: cDMA{length: 8, resid: 8, numSGE: 1}}
+		b := unsafe.Slice((*byte)(unsafe.Pointer(&w)), unsafe.Sizeof(w))
+		payload := make([]byte, 64)
+		putSGL(payload, []rxe.SGE{sge(stationBase, 8, 1)})
+		f.Add(byte(op), append(append([]byte{}, b...), payload...), []byte{})
+	}
+	f.Fuzz(func(t *testing.T, typ byte, first, second []byte) {
+		a, b := pair(t, fuzzQPTypes[int(typ)%len(fuzzQPTypes)])
+		for i := range uint64(4) {
+			b.recv.postRecv(i, b.sge(0, 4096))
+		}
+		for _, wqe := range [][]byte{first, second} {
+			slot := a.send.next()[:1<<*a.send.word(0)]
+			copy(slot, wqe)
+			// Of the two keys one is right, so that more than the refusal is seen.
+			if n := binary.NativeEndian.Uint32(slot[196:]); n == 1 {
+				binary.NativeEndian.PutUint32(slot[208+12:], uint32(a.mr.LKey()))
+			}
+			if len(wqe)%2 == 1 {
+				binary.NativeEndian.PutUint32(slot[32:], uint32(b.mr.RKey()))
+			}
+			a.send.advanceProducer()
+		}
+		checkBatch(t, a)
+		if err := a.sq.doorbell(a.qp, a); err != nil {
+			t.Fatal(err)
+		}
+		if c := a.send.consumer(); c > 2 {
+			t.Fatalf("consumer %d of 2", c)
+		}
+		a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
+		if !a.send.empty() {
+			t.Fatal("a work request was lost")
+		}
+		for n := 0; ; n++ {
+			wc, ok := a.comp.poll()
+			if !ok {
+				break
+			}
+			if n == 2 || wc.status > uint32(rxe.WCGeneralErr) {
+				t.Fatalf("completion %d: %+v", n, wc)
+			}
+		}
+	})
+}
+
+// checkBatch looks at what a doorbell would give the engine, and puts it back.
+func checkBatch(t *testing.T, s *station) {
+	t.Helper()
+	b := new(sendBatch)
+	s.sq.fetch(b, s.qp.Type(), s, 15)
+	for i := range b.wrs {
+		wr := &b.wrs[i]
+		if len(wr.SGL) > int(s.sq.maxSGE) || len(wr.Inline) > int(s.sq.maxInline) {
+			t.Fatalf("%d SGEs, %d bytes inline", len(wr.SGL), len(wr.Inline))
+		}
+		if wr.AH != nil && wr.AH.PD() != s.dom && wr.Status == rxe.WCSuccess {
+			t.Fatal("an address handle of another domain")
+		}
+	}
+	s.sq.fetched = s.sq.cons
+}
+
+// FuzzRecvWQE: a receive WQE is sound and within bounds, or bad.
+func FuzzRecvWQE(f *testing.F) {
+	f.Add([]byte{}, byte(1))
+	w := make([]byte, 40+32)
+	w[28] = 2
+	f.Add(w, byte(2))
+	w[28] = 3
+	f.Add(w, byte(2))
+	f.Fuzz(func(t *testing.T, wqe []byte, maxSGE byte) {
+		limit := uint32(maxSGE) % (maxQueueSGE + 1)
+		var b [recvSGL + maxQueueSGE*sgeSize]byte
+		copy(b[:], wqe)
+		var got rxe.RecvWQE
+		ok := decodeRecv(&got, &b, limit)
+		n := binary.NativeEndian.Uint32(b[28:])
+		var total uint64
+		for i := range min(n, maxQueueSGE) {
+			total += uint64(binary.NativeEndian.Uint32(b[40+16*i+8:]))
+		}
+		if want := n <= limit && total <= 1<<32-1; ok != want {
+			t.Fatalf("%d of %d SGEs, %d bytes: %v", n, limit, total, ok)
+		}
+		if ok && len(got.SGL) != int(n) {
+			t.Fatalf("%d SGEs of %d", len(got.SGL), n)
+		}
+	})
+}
+
+// FuzzRing: a program that writes any index at any time gets what is in its
+// queues, within their bounds, and the daemon's own indices stay its own.
+func FuzzRing(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7})
+	f.Add([]byte{0, 0, 0, 0, 0, 0x80, 0xff, 0x81, 0x7f, 5, 5, 5, 6, 6, 6})
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		a := testArena(t)
+		cq := must[*cqRing](t)(newCQRing(a, 3))
+		rq := must[*recvRing](t)(newRecvRing(a, 3, 1))
+		cc, rc := client(t, a, cq), client(t, a, rq)
+		var w rxe.RecvWQE
+		var prod, cons uint32 // the daemon's, counted here
+		for i, op := range ops {
+			value := uint32(op>>3) * 0x08421085
+			switch op & 7 {
+			case 0:
+				if cq.Push(&rxe.WC{ID: uint64(i)}) {
+					prod++
+				}
+			case 1:
+				if ok, _ := rq.Pop(&w); ok {
+					cons++
+				}
+			case 2:
+				cc.setConsumer(value)
+			case 3:
+				rc.setProducer(value)
+			case 4: // the daemon's indices, and the geometry: of no effect
+				cc.setProducer(value)
+				rc.setConsumer(value)
+				*cc.word(0), *cc.word(4), *rc.word(0), *rc.word(4) = value, value, value, value
+			case 5:
+				if n, err := cq.resized(a, 1+int(op>>3)); err == nil {
+					prod = uint32(n.waiting())
+					cq.free()
+					cq, cc = n, client(t, a, n)
+				}
+			case 6:
+				if n, err := rq.resized(a, uint32(op>>3)); err == nil {
+					cons = 0
+					rq.free()
+					rq, rc = n, client(t, a, n)
+				}
+			case 7:
+				rq.reset()
+				cons = rq.cons
+			}
+			if cq.prod != prod&cq.mask || rq.cons != cons&rq.mask {
+				t.Fatalf("op %d: producer %d, consumer %d; want %d, %d", i, cq.prod, rq.cons, prod, cons)
+			}
+			if n := cq.waiting(); n < 0 || n > cq.entries() {
+				t.Fatalf("%d wait in a queue of %d", n, cq.entries())
+			}
+			if n := rq.Len(); n < 0 || n > rq.entries() {
+				t.Fatalf("%d wait in a queue of %d", n, rq.entries())
+			}
+		}
+	})
+}
