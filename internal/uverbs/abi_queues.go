@@ -1,0 +1,347 @@
+package uverbs
+
+// The structs of the ABI that are about CQs, SRQs and QPs, and librxe's parts
+// of them (rdma_user_rxe.h).
+
+// struct ib_uverbs_create_cq
+type createCQReq struct {
+	Response    uint64
+	UserHandle  uint64
+	CQE         uint32
+	CompVector  uint32
+	CompChannel int32
+	Reserved    uint32
+}
+
+// struct ib_uverbs_create_cq_resp
+type createCQResp struct {
+	CQHandle uint32
+	CQE      uint32
+}
+
+// struct ib_uverbs_ex_create_cq
+type exCreateCQReq struct {
+	UserHandle  uint64
+	CQE         uint32
+	CompVector  uint32
+	CompChannel int32
+	CompMask    uint32
+	Flags       uint32
+	Reserved    uint32
+}
+
+// struct ib_uverbs_ex_create_cq_resp
+type exCreateCQResp struct {
+	Base           createCQResp
+	CompMask       uint32
+	ResponseLength uint32
+}
+
+// struct ib_uverbs_resize_cq
+type resizeCQReq struct {
+	Response uint64
+	CQHandle uint32
+	CQE      uint32
+}
+
+// struct ib_uverbs_resize_cq_resp
+type resizeCQResp struct {
+	CQE      uint32
+	Reserved uint32
+}
+
+// struct ib_uverbs_req_notify_cq
+type reqNotifyCQReq struct {
+	CQHandle      uint32
+	SolicitedOnly uint32
+}
+
+// struct ib_uverbs_destroy_cq; destroy_qp and destroy_srq are the same
+type destroyReq struct {
+	Response uint64
+	Handle   uint32 `c:"cq_handle"`
+	Reserved uint32
+}
+
+// struct ib_uverbs_destroy_cq_resp
+type destroyCQResp struct {
+	CompEventsReported  uint32
+	AsyncEventsReported uint32
+}
+
+// struct ib_uverbs_destroy_qp_resp; destroy_srq_resp is the same
+type destroyResp struct {
+	EventsReported uint32
+}
+
+// struct ib_uverbs_create_srq
+type createSRQReq struct {
+	Response   uint64
+	UserHandle uint64
+	PDHandle   uint32
+	MaxWR      uint32
+	MaxSGE     uint32
+	SRQLimit   uint32
+}
+
+// struct ib_uverbs_create_xsrq
+type createXSRQReq struct {
+	Response   uint64
+	UserHandle uint64
+	SRQType    uint32
+	PDHandle   uint32
+	MaxWR      uint32
+	MaxSGE     uint32
+	SRQLimit   uint32
+	MaxNumTags uint32
+	XRCDHandle uint32
+	CQHandle   uint32
+}
+
+// struct ib_uverbs_create_srq_resp
+type createSRQResp struct {
+	SRQHandle uint32
+	MaxWR     uint32
+	MaxSGE    uint32
+	SRQN      uint32
+}
+
+// struct ib_uverbs_modify_srq
+type modifySRQReq struct {
+	SRQHandle uint32
+	AttrMask  uint32
+	MaxWR     uint32
+	SRQLimit  uint32
+}
+
+// struct ib_uverbs_query_srq
+type querySRQReq struct {
+	Response  uint64
+	SRQHandle uint32
+	Reserved  uint32
+}
+
+// struct ib_uverbs_query_srq_resp
+type querySRQResp struct {
+	MaxWR    uint32
+	MaxSGE   uint32
+	SRQLimit uint32
+	Reserved uint32
+}
+
+// struct ib_uverbs_create_qp
+type createQPReq struct {
+	Response      uint64
+	UserHandle    uint64
+	PDHandle      uint32
+	SendCQHandle  uint32
+	RecvCQHandle  uint32
+	SRQHandle     uint32
+	MaxSendWR     uint32
+	MaxRecvWR     uint32
+	MaxSendSGE    uint32
+	MaxRecvSGE    uint32
+	MaxInlineData uint32
+	SQSigAll      uint8
+	QPType        uint8
+	IsSRQ         uint8
+	Reserved      uint8
+}
+
+// struct ib_uverbs_create_qp_resp
+type createQPResp struct {
+	QPHandle      uint32
+	QPN           uint32
+	MaxSendWR     uint32
+	MaxRecvWR     uint32
+	MaxSendSGE    uint32
+	MaxRecvSGE    uint32
+	MaxInlineData uint32
+	Reserved      uint32
+}
+
+// struct ib_uverbs_ex_create_qp
+type exCreateQPReq struct {
+	UserHandle      uint64
+	PDHandle        uint32
+	SendCQHandle    uint32
+	RecvCQHandle    uint32
+	SRQHandle       uint32
+	MaxSendWR       uint32
+	MaxRecvWR       uint32
+	MaxSendSGE      uint32
+	MaxRecvSGE      uint32
+	MaxInlineData   uint32
+	SQSigAll        uint8
+	QPType          uint8
+	IsSRQ           uint8
+	Reserved        uint8
+	CompMask        uint32
+	CreateFlags     uint32
+	RWQIndTblHandle uint32
+	SourceQPN       uint32
+}
+
+// struct ib_uverbs_ex_create_qp_resp
+type exCreateQPResp struct {
+	Base           createQPResp
+	CompMask       uint32
+	ResponseLength uint32
+}
+
+// struct ib_uverbs_qp_cap
+type qpCap struct {
+	MaxSendWR     uint32
+	MaxRecvWR     uint32
+	MaxSendSGE    uint32
+	MaxRecvSGE    uint32
+	MaxInlineData uint32
+}
+
+// struct ib_uverbs_qp_dest
+type qpDest struct {
+	DGID         [16]byte
+	FlowLabel    uint32
+	DLID         uint16
+	Reserved     uint16
+	SGIDIndex    uint8
+	HopLimit     uint8
+	TrafficClass uint8
+	SL           uint8
+	SrcPathBits  uint8
+	StaticRate   uint8
+	IsGlobal     uint8
+	PortNum      uint8
+}
+
+// struct ib_uverbs_query_qp
+type queryQPReq struct {
+	Response uint64
+	QPHandle uint32
+	AttrMask uint32
+}
+
+// struct ib_uverbs_query_qp_resp
+type queryQPResp struct {
+	Dest            qpDest
+	AltDest         qpDest
+	MaxSendWR       uint32
+	MaxRecvWR       uint32
+	MaxSendSGE      uint32
+	MaxRecvSGE      uint32
+	MaxInlineData   uint32
+	QKey            uint32 `c:"qkey"`
+	RQPSN           uint32 `c:"rq_psn"`
+	SQPSN           uint32 `c:"sq_psn"`
+	DestQPNum       uint32
+	QPAccessFlags   uint32
+	PKeyIndex       uint16 `c:"pkey_index"`
+	AltPKeyIndex    uint16 `c:"alt_pkey_index"`
+	QPState         uint8
+	CurQPState      uint8
+	PathMTU         uint8
+	PathMigState    uint8
+	SQDraining      uint8
+	MaxRdAtomic     uint8
+	MaxDestRdAtomic uint8
+	MinRNRTimer     uint8
+	PortNum         uint8
+	Timeout         uint8
+	RetryCnt        uint8
+	RNRRetry        uint8
+	AltPortNum      uint8
+	AltTimeout      uint8
+	SQSigAll        uint8
+	Reserved        [5]byte
+}
+
+// struct ib_uverbs_modify_qp
+type modifyQPReq struct {
+	Dest             qpDest
+	AltDest          qpDest
+	QPHandle         uint32
+	AttrMask         uint32
+	QKey             uint32 `c:"qkey"`
+	RQPSN            uint32 `c:"rq_psn"`
+	SQPSN            uint32 `c:"sq_psn"`
+	DestQPNum        uint32
+	QPAccessFlags    uint32
+	PKeyIndex        uint16 `c:"pkey_index"`
+	AltPKeyIndex     uint16 `c:"alt_pkey_index"`
+	QPState          uint8
+	CurQPState       uint8
+	PathMTU          uint8
+	PathMigState     uint8
+	EnSQDAsyncNotify uint8
+	MaxRdAtomic      uint8
+	MaxDestRdAtomic  uint8
+	MinRNRTimer      uint8
+	PortNum          uint8
+	Timeout          uint8
+	RetryCnt         uint8
+	RNRRetry         uint8
+	AltPortNum       uint8
+	AltTimeout       uint8
+	Reserved         [2]byte
+}
+
+// struct ib_uverbs_ex_modify_qp
+type exModifyQPReq struct {
+	Base      modifyQPReq
+	RateLimit uint32
+	Reserved  uint32
+}
+
+// struct ib_uverbs_ex_modify_qp_resp
+type exModifyQPResp struct {
+	CompMask       uint32
+	ResponseLength uint32
+}
+
+// struct ib_uverbs_post_send
+type postSendReq struct {
+	Response uint64
+	QPHandle uint32
+	WRCount  uint32
+	SGECount uint32
+	WQESize  uint32
+}
+
+// struct ib_uverbs_post_send_resp
+type postSendResp struct {
+	BadWR uint32
+}
+
+// sendWRSize is sizeof(struct ib_uverbs_send_wr).
+const sendWRSize = 56
+
+// struct mminfo
+type mmInfo struct {
+	Offset uint64
+	Size   uint32
+	Pad    uint32
+}
+
+// struct rxe_create_qp_resp
+type rxeCreateQPResp struct {
+	RQMI mmInfo `c:"rq_mi"`
+	SQMI mmInfo `c:"sq_mi"`
+}
+
+// struct rxe_create_srq_resp
+type rxeCreateSRQResp struct {
+	MI       mmInfo `c:"mi"`
+	SRQNum   uint32
+	Reserved uint32
+}
+
+// struct rxe_modify_srq_cmd
+type rxeModifySRQCmd struct {
+	MmapInfoAddr uint64
+}
+
+// struct rxe_create_ah_resp
+type rxeCreateAHResp struct {
+	AHNum    uint32
+	Reserved uint32
+}

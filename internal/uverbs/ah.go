@@ -1,0 +1,112 @@
+package uverbs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// ahRes is an address handle.
+type ahRes struct{ ah *rxe.AH }
+
+func (r *ahRes) destroy(*object, bool) error { return r.ah.Destroy() }
+
+// thePort is the one that the device has.
+const thePort = 1
+
+// checkAddress is what the kernel asks of an address on RoCE before it asks the
+// driver (verbs.c:rdma_fill_sgid_attr): a GRH, and a source GID.
+func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
+	if a.PortNum != thePort || !global {
+		return unix.EINVAL
+	}
+	gid, err := d.rxe.QueryGID(int(a.SGIDIndex))
+	if err != nil {
+		return err
+	}
+	if gid.IsZero() {
+		return unix.ENODATA
+	}
+	return nil
+}
+
+func writeCreateAH(k *call) error {
+	req, err := request[createAHReq](k)
+	if err != nil {
+		return err
+	}
+	o, err := k.make(objAH)
+	if err != nil {
+		return err
+	}
+	if req.Attr.PortNum != thePort {
+		return unix.EINVAL
+	}
+	pd, err := held[*pdRes](k, objPD, req.PDHandle)
+	if err != nil {
+		return err
+	}
+	attr := req.Attr.engine()
+	if err := k.f.dev.checkAddress(req.Attr.IsGlobal != 0, &attr); err != nil {
+		return err
+	}
+	ah, err := pd.pd.CreateAH(attr)
+	if err != nil {
+		return err
+	}
+	o.res = &ahRes{ah}
+	// A librxe that leaves no room for the number puts the address itself into
+	// its work requests (rxe_create_ah).
+	if k.uhwOut.size >= sizeOf[rxeCreateAHResp]() {
+		if err := respondUHW(k, rxeCreateAHResp{AHNum: ah.Num()}); err != nil {
+			return err
+		}
+	}
+	return respond(k, createAHResp{AHHandle: o.handle})
+}
+
+func (a *ahAttr) engine() rxe.AHAttr {
+	return rxe.AHAttr{
+		DGID:         wire.GID(a.DGID),
+		SGIDIndex:    a.SGIDIndex,
+		FlowLabel:    a.FlowLabel & flowLabelMask,
+		HopLimit:     a.HopLimit,
+		TrafficClass: a.TrafficClass,
+		PortNum:      a.PortNum,
+		SL:           a.SL,
+		StaticRate:   a.StaticRate,
+	}
+}
+
+// flowLabelMask: what is beyond the 20 bits of the header is not looked at, as
+// by rdma_rxe.
+const flowLabelMask = 1<<20 - 1
+
+func (d *qpDest) engine() rxe.AHAttr {
+	return rxe.AHAttr{
+		DGID:         wire.GID(d.DGID),
+		SGIDIndex:    d.SGIDIndex,
+		FlowLabel:    d.FlowLabel & flowLabelMask,
+		HopLimit:     d.HopLimit,
+		TrafficClass: d.TrafficClass,
+		PortNum:      d.PortNum,
+		SL:           d.SL,
+		StaticRate:   d.StaticRate,
+	}
+}
+
+// destOf is the reverse; addresses on RoCE are always global (rxe_av_to_attr).
+func destOf(a *rxe.AHAttr) qpDest {
+	return qpDest{
+		DGID:         a.DGID,
+		FlowLabel:    a.FlowLabel,
+		SGIDIndex:    a.SGIDIndex,
+		HopLimit:     a.HopLimit,
+		TrafficClass: a.TrafficClass,
+		SL:           a.SL,
+		StaticRate:   a.StaticRate,
+		IsGlobal:     1,
+		PortNum:      a.PortNum,
+	}
+}

@@ -1,0 +1,182 @@
+package uverbs
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// call is one request on its way through a handler, in whichever form it came:
+// what it brought, where its answer goes, and what has to be undone if that
+// cannot be delivered (struct uverbs_attr_bundle).
+//
+// No lock is held while the program's memory is touched: the request is copied
+// first, and the objects that a call works with are taken by count.
+type call struct {
+	f *File
+	c Caller
+
+	in     []byte  // the core request
+	out    reply   // the core response
+	uhwIn  []byte  // the provider's part of the request (librxe's)
+	uhwOut reply   // and of the response
+	attrs  attrSet // of the ioctl form; empty in the other
+
+	made  *object // a new object, found by others once the call has succeeded
+	held  [8]*object
+	nheld int
+
+	scratch [512]byte // for requests of the write() form
+}
+
+// reply is a buffer of the program's for an answer.
+type reply struct {
+	addr uint64
+	size int
+	attr *attr // the attribute that names it, to be marked as written; or nil
+}
+
+// begin makes a used call ready for the next request.
+func (k *call) begin(c Caller) {
+	k.c = c
+	k.in, k.uhwIn = nil, nil
+	k.out, k.uhwOut = reply{}, reply{}
+	k.made, k.nheld = nil, 0
+}
+
+// end publishes what the call made, or undoes it, and lets go of what it held.
+func (k *call) end(err error) {
+	if o := k.made; o != nil {
+		if err == nil {
+			o.unseize()
+			k.f.objects.publish(o)
+		} else {
+			k.f.abandon(o)
+		}
+	}
+	for _, o := range k.held[:k.nheld] {
+		o.unshare()
+	}
+	clear(k.held[:k.nheld])
+	k.attrs.clear()
+	k.c, k.in, k.uhwIn, k.made = nil, nil, nil, nil
+}
+
+// hold finds an object and keeps it from being destroyed until the call ends.
+func (k *call) hold(typ objectType, handle uint64) (*object, error) {
+	o, err := k.f.objects.find(typ, handle)
+	switch {
+	case err != nil:
+		return nil, err
+	case k.f.dev.gone.Load():
+		return nil, unix.EIO
+	case k.nheld == len(k.held):
+		return nil, unix.EINVAL
+	case !o.share():
+		return nil, unix.EBUSY
+	}
+	k.held[k.nheld] = o
+	k.nheld++
+	return o, nil
+}
+
+// held finds an object, holds it, and returns its resource.
+func held[R resource](k *call, typ objectType, handle uint32) (R, error) {
+	o, err := k.hold(typ, uint64(handle))
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return o.res.(R), nil
+}
+
+// make takes a handle for an object that the call is about to make. It has to
+// fill in res, and whatever else belongs to it.
+func (k *call) make(typ objectType) (*object, error) {
+	if err := k.f.needContext(); err != nil {
+		return nil, err
+	}
+	o := &object{typ: typ, handle: k.f.objects.reserve()}
+	o.use.Store(-1)
+	k.made = o
+	return o, nil
+}
+
+// destroy ends an object for good. The caller may still read what it was.
+func (k *call) destroy(typ objectType, handle uint64) (*object, error) {
+	o, err := k.f.objects.find(typ, handle)
+	if err != nil {
+		return nil, err
+	}
+	return o, k.destroyFound(o)
+}
+
+func (k *call) destroyFound(o *object) error {
+	if !o.seize() {
+		return unix.EBUSY
+	}
+	if err := o.destroy(false); err != nil {
+		o.unseize()
+		return err
+	}
+	// It stays seized: others may have found it already.
+	k.f.objects.remove(o.handle)
+	return nil
+}
+
+// request is the core request as a T: what is missing is zero, and what is more
+// than this ABI knows must be (uverbs_cmd.c:uverbs_request).
+func request[T any](k *call) (T, error) {
+	req := load[T](k.in)
+	if n := sizeOf[T](); len(k.in) > n && !isZero(k.in[n:]) {
+		return req, unix.EOPNOTSUPP
+	}
+	return req, nil
+}
+
+func isZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// respond answers with the core response: as much of it as the program has room
+// for, and zeroes in what room is left (uverbs_cmd.c:uverbs_response).
+func respond[T any](k *call, resp T) error {
+	b := bytesOf(&resp)
+	if k.out.size > len(b) {
+		b = append(append(make([]byte, 0, k.out.size), b...), make([]byte, k.out.size-len(b))...)
+	}
+	return k.answer(&k.out, b)
+}
+
+// responseLength is what an extended command says of the response's length.
+func responseLength[T any](k *call) uint32 { return uint32(min(k.out.size, sizeOf[T]())) }
+
+// respondUHW answers with the provider's part.
+func respondUHW[T any](k *call, resp T) error { return k.answer(&k.uhwOut, bytesOf(&resp)) }
+
+// answer writes b, or as much of it as there is room for.
+func (k *call) answer(r *reply, b []byte) error {
+	b = b[:min(len(b), r.size)]
+	if len(b) > 0 {
+		if err := k.c.Write(r.addr, b); err != nil {
+			return err
+		}
+	}
+	if r.attr != nil {
+		r.attr.written()
+	}
+	return nil
+}
+
+// probe makes sure that an answer can be delivered before something is done
+// that cannot be undone.
+func (k *call) probe(r *reply, n int) error {
+	n = min(n, r.size)
+	if n == 0 {
+		return nil
+	}
+	return k.c.Write(r.addr, make([]byte, n))
+}

@@ -1,0 +1,72 @@
+package uverbs
+
+import "golang.org/x/sys/unix"
+
+// The calls that give the program event files. What it gets cannot be taken back
+// if the answer does not reach it, so that is tried first.
+
+func writeCreateCompChannel(k *call) error {
+	if _, err := request[createCompChannelReq](k); err != nil {
+		return err
+	}
+	if err := k.f.needContext(); err != nil {
+		return err
+	}
+	if err := k.probe(&k.out, sizeOf[createCompChannelResp]()); err != nil {
+		return err
+	}
+	ch, err := newChannel()
+	if err != nil {
+		return err
+	}
+	fd, err := k.install(ch.eventPipe)
+	if err == nil && !k.f.events.addChannel(ch) {
+		err = unix.EIO
+	}
+	if err != nil {
+		ch.close()
+		return err
+	}
+	return respond(k, createCompChannelResp{FD: uint32(fd)})
+}
+
+// install gives the program the reading end of an event file.
+func (k *call) install(p *eventPipe) (int32, error) {
+	fd, err := k.c.InstallFD(p.fd())
+	if err != nil {
+		return -1, err
+	}
+	p.handedOver()
+	return fd, nil
+}
+
+// newAsync makes an asynchronous event descriptor for the program.
+func (k *call) newAsync() (int32, error) {
+	a, err := newAsyncFD()
+	if err != nil {
+		return -1, err
+	}
+	fd, err := k.install(a.eventPipe)
+	if err == nil && !k.f.events.addAsync(a) {
+		err = unix.EIO
+	}
+	if err != nil {
+		a.close()
+		return -1, err
+	}
+	return fd, nil
+}
+
+func ioctlAsyncEventAlloc(k *call) error {
+	if err := k.f.needContext(); err != nil {
+		return err
+	}
+	a := k.attrs.get(attrAsyncEventFD)
+	fd, err := k.newAsync()
+	if err != nil {
+		return err
+	}
+	a.wire.Data = uint64(fd)
+	k.attrs.dirty = true
+	return nil
+}

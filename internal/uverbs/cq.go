@@ -1,0 +1,233 @@
+package uverbs
+
+import (
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// cqRes is a completion queue.
+type cqRes struct {
+	f       *File
+	cq      *rxe.CQ
+	ring    atomic.Pointer[cqRing]
+	channel *channel // nil: nobody is told of completions
+}
+
+func (r *cqRes) destroy(o *object, _ bool) error {
+	if err := r.cq.Destroy(); err != nil {
+		return err
+	}
+	r.f.dev.disown(r.cq)
+	r.ring.Load().free()
+	if r.channel != nil {
+		o.compReported = r.channel.forget(o)
+	}
+	return nil
+}
+
+// newCQ is a request for a CQ, whichever way it came.
+type newCQ struct {
+	user       uint64
+	cqe        uint32
+	compVector uint32
+	flags      uint32
+	channel    *channel
+	async      *asyncFD
+}
+
+// createCQ is rxe_create_cq and what its callers have in common. The queue's
+// place goes to the provider; the answer to the program itself is the caller's.
+func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
+	switch {
+	case req.compVector >= k.f.dev.compVectors:
+		return nil, unix.EINVAL
+	case k.uhwOut.size < sizeOf[mmInfo]():
+		return nil, unix.EINVAL
+	case req.flags != 0:
+		return nil, unix.EOPNOTSUPP
+	case req.cqe == 0 || req.cqe > k.f.dev.rxe.Attr().MaxCQE:
+		return nil, unix.EINVAL
+	}
+	ring, err := newCQRing(k.f.arena, int(req.cqe))
+	if err != nil {
+		return nil, memoryErrno(err)
+	}
+	o.user, o.async = req.user, req.async
+	r := &cqRes{f: k.f, channel: req.channel}
+	r.ring.Store(ring)
+	init := rxe.CQInit{Entries: min(ring.entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: ring}
+	if ch := req.channel; ch != nil {
+		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.user, o) }
+	}
+	if r.cq, err = k.f.dev.rxe.CreateCQ(init); err != nil {
+		ring.free()
+		return nil, err
+	}
+	k.f.dev.own(r.cq, o)
+	o.res = r
+	return r, respondUHW(k, placeOf(ring.info()))
+}
+
+func placeOf(offset uint64, size uint32) mmInfo { return mmInfo{Offset: offset, Size: size} }
+
+func (r *cqRes) entries() uint32 { return uint32(r.ring.Load().entries()) }
+
+func writeCreateCQ(k *call) error {
+	req, err := request[createCQReq](k)
+	if err != nil {
+		return err
+	}
+	o, r, err := k.createCQByWrite(&newCQ{user: req.UserHandle, cqe: req.CQE, compVector: req.CompVector}, req.CompChannel)
+	if err != nil {
+		return err
+	}
+	return respond(k, createCQResp{CQHandle: o.handle, CQE: r.entries()})
+}
+
+func writeExCreateCQ(k *call) error {
+	req, err := request[exCreateCQReq](k)
+	if err != nil {
+		return err
+	}
+	if req.CompMask != 0 || req.Reserved != 0 {
+		return unix.EINVAL
+	}
+	n := &newCQ{user: req.UserHandle, cqe: req.CQE, compVector: req.CompVector, flags: req.Flags}
+	o, r, err := k.createCQByWrite(n, req.CompChannel)
+	if err != nil {
+		return err
+	}
+	return respond(k, exCreateCQResp{
+		Base:           createCQResp{CQHandle: o.handle, CQE: r.entries()},
+		ResponseLength: responseLength[exCreateCQResp](k),
+	})
+}
+
+// createCQByWrite finds what the write() forms name by number.
+func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*object, *cqRes, error) {
+	if req.compVector >= k.f.dev.compVectors {
+		return nil, nil, unix.EINVAL
+	}
+	o, err := k.make(objCQ)
+	if err != nil {
+		return nil, nil, err
+	}
+	if channelFD >= 0 {
+		e, err := k.eventFiles(uint64(channelFD), objCompChannel)
+		if err != nil {
+			return nil, nil, err
+		}
+		req.channel = e.channel
+	}
+	req.async = k.f.events.defaultAsync()
+	r, err := k.createCQ(o, req)
+	return o, r, err
+}
+
+func ioctlCreateCQ(k *call) error {
+	flags, err := k.attrs.flags(attrCreateCQFlags, cqFlagTimestamp|cqFlagIgnoreOverrun)
+	if err != nil {
+		return err
+	}
+	req := &newCQ{
+		user:       k.attrs.u64(attrCreateCQUserHandle),
+		cqe:        k.attrs.u32(attrCreateCQCQE),
+		compVector: k.attrs.u32(attrCreateCQCompVector),
+		flags:      flags,
+		async:      k.asyncAttr(attrCreateCQEventFD),
+	}
+	if a := k.attrs.get(attrCreateCQCompChannel); a != nil {
+		req.channel = a.files.channel
+	}
+	r, err := k.createCQ(k.attrs.object(attrCreateCQHandle), req)
+	if err != nil {
+		return err
+	}
+	return put(k, attrCreateCQRespCQE, r.entries())
+}
+
+// asyncAttr is where an object's events go (ib_uverbs_get_async_event).
+func (k *call) asyncAttr(id uint16) *asyncFD {
+	if a := k.attrs.get(id); a != nil {
+		return a.files.async
+	}
+	return k.f.events.defaultAsync()
+}
+
+func writeResizeCQ(k *call) error {
+	req, err := request[resizeCQReq](k)
+	if err != nil {
+		return err
+	}
+	r, err := held[*cqRes](k, objCQ, req.CQHandle)
+	if err != nil {
+		return err
+	}
+	max := k.f.dev.rxe.Attr().MaxCQE
+	switch {
+	case k.uhwOut.size < sizeOf[mmInfo]():
+		return unix.EINVAL
+	case req.CQE == 0 || req.CQE > max:
+		return unix.EINVAL
+	}
+	// The queue changes at once: see first that the program can be told.
+	if err := k.probe(&k.uhwOut, sizeOf[mmInfo]()); err != nil {
+		return err
+	}
+	if err := k.probe(&k.out, sizeOf[resizeCQResp]()); err != nil {
+		return err
+	}
+	var old, ring *cqRing
+	err = r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) {
+		var err error
+		old = r.ring.Load()
+		if ring, err = old.resized(k.f.arena, int(req.CQE)); err != nil {
+			return nil, memoryErrno(err)
+		}
+		r.ring.Store(ring)
+		return ring, nil
+	})
+	if err != nil {
+		return err
+	}
+	old.free()
+	if err := respondUHW(k, placeOf(ring.info())); err != nil {
+		return err
+	}
+	return respond(k, resizeCQResp{CQE: uint32(ring.entries())})
+}
+
+func writeReqNotifyCQ(k *call) error {
+	req, err := request[reqNotifyCQReq](k)
+	if err != nil {
+		return err
+	}
+	r, err := held[*cqRes](k, objCQ, req.CQHandle)
+	if err != nil {
+		return err
+	}
+	return r.cq.ReqNotify(req.SolicitedOnly != 0)
+}
+
+func writeDestroyCQ(k *call) error {
+	req, err := request[destroyReq](k)
+	if err != nil {
+		return err
+	}
+	o, err := k.destroy(objCQ, uint64(req.Handle))
+	if err != nil {
+		return err
+	}
+	return respond(k, o.cqEvents())
+}
+
+func ioctlDestroyCQ(k *call) error {
+	return put(k, attrDestroyResp, k.attrs.object(attrDestroyHandle).cqEvents())
+}
+
+func (o *object) cqEvents() destroyCQResp {
+	return destroyCQResp{CompEventsReported: o.compReported, AsyncEventsReported: o.asyncReported}
+}

@@ -1,0 +1,186 @@
+package uverbs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Config is what NewDevice makes a device from.
+type Config struct {
+	Device *rxe.Device
+	Index  int // of /dev/infiniband/uverbsN
+	// FWVer is the firmware version, "major.minor.sub"; empty is 0.0.0, as
+	// rdma_rxe has it.
+	FWVer string
+	// NetIndex is the index of the network interface, for GID entries; nil: 0,
+	// none.
+	NetIndex func() int
+	Log      *slog.Logger // nil: nothing is logged
+}
+
+// Device is /dev/infiniband/uverbsN: an rxe.Device as programs open it.
+type Device struct {
+	cfg         Config
+	rxe         *rxe.Device
+	log         *slog.Logger
+	fwVer       uint64
+	compVectors uint32      // as many as rdma_rxe has
+	gone        atomic.Bool // Close was called
+
+	// owners says whose an object of the engine's is, for events. They come with
+	// a QP locked, so this is a leaf lock.
+	mu     sync.Mutex
+	owners map[any]*object // *rxe.QP, *rxe.CQ, *rxe.SRQ
+	files  map[*File]struct{}
+}
+
+// NewDevice makes the device. The engine's events must be handed to its Event.
+func NewDevice(cfg Config) (*Device, error) {
+	if cfg.Device == nil {
+		return nil, errors.New("uverbs: Config.Device is nil")
+	}
+	ver, err := parseFWVer(cfg.FWVer)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{
+		cfg: cfg, rxe: cfg.Device, log: cfg.Log, fwVer: ver,
+		compVectors: uint32(runtime.NumCPU()),
+		owners:      make(map[any]*object),
+		files:       make(map[*File]struct{}),
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	return d, nil
+}
+
+// parseFWVer packs a version as the rxe provider unpacks it (rxe_query_device).
+func parseFWVer(s string) (uint64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var v uint64
+	parts := strings.Split(s, ".")
+	if len(parts) > 3 {
+		return 0, fmt.Errorf("uverbs: firmware version %q has more than three parts", s)
+	}
+	for i := range 3 {
+		var n uint64
+		if i < len(parts) {
+			var err error
+			if n, err = strconv.ParseUint(parts[i], 10, 16); err != nil {
+				return 0, fmt.Errorf("uverbs: firmware version %q: %w", s, err)
+			}
+		}
+		v = v<<16 | n
+	}
+	return v, nil
+}
+
+// Open is one open("/dev/infiniband/uverbsN"). ENODEV after Close.
+func (d *Device) Open() (*File, error) {
+	a, err := newArena()
+	if err != nil {
+		return nil, err
+	}
+	f := &File{dev: d, arena: a}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone.Load() {
+		a.close()
+		return nil, fmt.Errorf("uverbs%d: device is closed: %w", d.cfg.Index, unix.ENODEV)
+	}
+	d.files[f] = struct{}{}
+	return f, nil
+}
+
+// Close takes the device away from the programs that have it open: they get
+// IBV_EVENT_DEVICE_FATAL, their objects end, and all but destroying calls answer
+// EIO (the kernel's disassociation). It waits for no call in progress; the
+// objects of a file that has one end with it. A second Close does nothing.
+func (d *Device) Close() {
+	d.mu.Lock()
+	if d.gone.Swap(true) {
+		d.mu.Unlock()
+		return
+	}
+	d.mu.Unlock()
+	for _, f := range d.opened() {
+		f.events.broadcast(0, uint32(rxe.EventDeviceFatal))
+		f.disassociate()
+	}
+}
+
+// opened are the files open now.
+func (d *Device) opened() []*File {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	files := make([]*File, 0, len(d.files))
+	for f := range d.files {
+		files = append(files, f)
+	}
+	return files
+}
+
+// Event takes an event of the engine (rxe.Config.OnEvent) to the program that it
+// concerns. A QP may be locked: it does not call back into the engine.
+func (d *Device) Event(ev rxe.Event) {
+	switch {
+	case ev.QP != nil:
+		d.eventOf(ev.QP, ev.Type)
+	case ev.CQ != nil:
+		d.eventOf(ev.CQ, ev.Type)
+	case ev.SRQ != nil:
+		d.eventOf(ev.SRQ, ev.Type)
+	default:
+		for _, f := range d.opened() {
+			f.events.broadcast(uint64(ev.Port), uint32(ev.Type))
+		}
+	}
+}
+
+func (d *Device) eventOf(engine any, typ rxe.EventType) {
+	d.mu.Lock()
+	o := d.owners[engine]
+	d.mu.Unlock()
+	if o != nil && o.async != nil {
+		o.async.push(o.user, uint32(typ), o)
+	}
+}
+
+// own and disown say whom events of an engine object concern.
+func (d *Device) own(engine any, o *object) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owners[engine] = o
+}
+
+func (d *Device) disown(engine any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.owners, engine)
+}
+
+func (d *Device) forget(f *File) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.files, f)
+}
+
+func (d *Device) netIndex() uint32 {
+	if d.cfg.NetIndex == nil {
+		return 0
+	}
+	return uint32(d.cfg.NetIndex())
+}

@@ -1,0 +1,279 @@
+package uverbs
+
+import (
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// mrRes is a memory region.
+type mrRes struct {
+	f  *File
+	mr *rxe.MR
+
+	mu     sync.Mutex // a leaf lock, for Status
+	region region
+}
+
+// region is what was registered.
+type region struct {
+	space  Space
+	pd     *rxe.PD
+	start  uint64 // in the program's address space
+	length uint64
+	iova   uint64 // as work requests and peers name it
+	access rxe.Access
+}
+
+func (r *mrRes) destroy(*object, bool) error {
+	lkey := uint32(r.mr.LKey())
+	if err := r.mr.Dereg(); err != nil {
+		// rdma_rxe's answer while a window is bound (rxe_dereg_mr; IBA
+		// 10.6.7.2.6).
+		if errors.Is(err, rxe.ErrBusy) {
+			return unix.EINVAL
+		}
+		return err
+	}
+	r.f.keys.dropMR(lkey)
+	return nil
+}
+
+func (r *mrRes) get() region {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.region
+}
+
+func (r *mrRes) set(to region) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.region = to
+}
+
+// rkey is the key for peers: none without a right for them (rxe_mr_init).
+func (r *mrRes) rkey() uint32 {
+	const remote = rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic |
+		rxe.AccessFlushGlobal | rxe.AccessFlushPersist
+	if r.get().access&remote == 0 {
+		return 0
+	}
+	return uint32(r.mr.RKey())
+}
+
+// accessKnown are the rights that a region may be asked for. Optional ones that
+// this device does not know are ignored, which is what optional means.
+const accessKnown = rxe.AccessLocalWrite | rxe.AccessRemoteWrite | rxe.AccessRemoteRead |
+	rxe.AccessRemoteAtomic | rxe.AccessMWBind | rxe.AccessZeroBased | rxe.AccessOnDemand |
+	rxe.AccessHugeTLB | rxe.AccessFlushGlobal | rxe.AccessFlushPersist | accessOptional
+
+// checkAccess is ib_check_mr_access; unlike rdma_rxe before 6.15 every region
+// may be on demand, as none is pinned.
+func checkAccess(a rxe.Access) error {
+	const writes = rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic
+	if a&writes != 0 && a&rxe.AccessLocalWrite == 0 || a&^accessKnown != 0 {
+		return unix.EINVAL
+	}
+	return nil
+}
+
+// writable is ib_access_writable.
+func writable(a rxe.Access) bool {
+	return a&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic|rxe.AccessMWBind) != 0
+}
+
+const pageOffset = pageSize - 1
+
+// checkRange is what ib_umem_get checks and does: all of it has to be there,
+// unless it is on demand. RLIMIT_MEMLOCK is not charged: nothing is locked.
+func (g *region) checkRange() error {
+	end := g.start + g.length
+	if g.access&rxe.AccessOnDemand != 0 {
+		if end < g.start && !g.implicit() {
+			return unix.EINVAL
+		}
+		return nil
+	}
+	if end < g.start || (end+pageOffset)&^pageOffset < end || g.length == 0 && g.start&pageOffset == 0 {
+		return unix.EINVAL
+	}
+	return g.space.Check(g.start, g.length, writable(g.access))
+}
+
+// implicit is all of the address space (ib_umem_odp_alloc_implicit).
+func (g *region) implicit() bool { return g.start == 0 && g.length == 1<<64-1 }
+
+func writeRegMR(k *call) error {
+	req, err := request[regMRReq](k)
+	if err != nil {
+		return err
+	}
+	if req.Start&pageOffset != req.HCAVA&pageOffset {
+		return unix.EINVAL
+	}
+	o, err := k.make(objMR)
+	if err != nil {
+		return err
+	}
+	access := rxe.Access(req.AccessFlags)
+	if err := checkAccess(access); err != nil {
+		return err
+	}
+	pd, err := held[*pdRes](k, objPD, req.PDHandle)
+	if err != nil {
+		return err
+	}
+	g := region{pd: pd.pd, start: req.Start, length: req.Length, iova: req.HCAVA, access: access}
+	if g.space, err = k.c.Space(); err != nil {
+		return err
+	}
+	if err := g.checkRange(); err != nil {
+		return err
+	}
+	mr, err := g.pd.RegMR(g.space, g.start, g.length, g.iova, access)
+	if err != nil {
+		return err
+	}
+	r := &mrRes{f: k.f, mr: mr, region: g}
+	o.res = r
+	k.f.keys.addMR(r)
+	return respond(k, regMRResp{MRHandle: o.handle, LKey: uint32(mr.LKey()), RKey: r.rkey()})
+}
+
+// writeReregMR changes a region. rdma_rxe got it in 6.4 for rights and domain;
+// here the memory may change too.
+func writeReregMR(k *call) error {
+	req, err := request[reregMRReq](k)
+	if err != nil {
+		return err
+	}
+	what := rxe.ReregFlags(req.Flags)
+	access := rxe.Access(req.AccessFlags)
+	switch {
+	case what == 0:
+		return unix.EINVAL
+	case what&^(rxe.ReregTranslation|rxe.ReregPD|rxe.ReregAccess) != 0:
+		return unix.EOPNOTSUPP
+	case what&rxe.ReregTranslation != 0 && req.Start&pageOffset != req.HCAVA&pageOffset:
+		return unix.EINVAL
+	}
+	r, release, err := k.seizeMR(req.MRHandle)
+	if err != nil {
+		return err
+	}
+	defer release()
+	g := r.get()
+	if what&rxe.ReregAccess != 0 {
+		if err := checkAccess(access); err != nil {
+			return err
+		}
+		g.access = access
+	}
+	if what&rxe.ReregPD != 0 {
+		pd, err := held[*pdRes](k, objPD, req.PDHandle)
+		if err != nil {
+			return err
+		}
+		g.pd = pd.pd
+	}
+	if what&rxe.ReregTranslation != 0 {
+		g.start, g.length, g.iova = req.Start, req.Length, req.HCAVA
+		if g.space, err = k.c.Space(); err != nil {
+			return err
+		}
+	}
+	if what&(rxe.ReregTranslation|rxe.ReregAccess) != 0 {
+		if err := g.checkRange(); err != nil {
+			return err
+		}
+	}
+	if err := k.probe(&k.out, sizeOf[reregMRResp]()); err != nil {
+		return err
+	}
+	if err := r.mr.Rereg(what, g.pd, g.space, g.start, g.length, g.iova, g.access); err != nil {
+		return err
+	}
+	r.set(g)
+	return respond(k, reregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
+}
+
+// seizeMR takes a region for oneself.
+func (k *call) seizeMR(handle uint32) (*mrRes, func(), error) {
+	o, err := k.f.objects.find(objMR, uint64(handle))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case k.f.dev.gone.Load():
+		return nil, nil, unix.EIO
+	case !o.seize():
+		return nil, nil, unix.EBUSY
+	}
+	return o.res.(*mrRes), o.unseize, nil
+}
+
+// ioctlAdviseMR answers ibv_advise_mr: there is nothing to prefetch, as memory
+// is accessed where it lies, but what is named has to exist (rxe_odp.c of 6.15).
+func ioctlAdviseMR(k *call) error {
+	advice, err := k.attrs.constant(attrAdviseAdvice, 1<<32-1)
+	if err != nil {
+		return err
+	}
+	if _, err := k.attrs.flags(attrAdviseFlags, adviseFlagFlush); err != nil {
+		return err
+	}
+	list := k.attrs.get(attrAdviseSGList).data
+	if len(list)%sizeOf[wireSGE]() != 0 {
+		return unix.EINVAL
+	}
+	if advice > advisePrefetchNoFault {
+		return unix.EOPNOTSUPP
+	}
+	pd := k.attrs.object(attrAdvisePD).res.(*pdRes)
+	for ; len(list) > 0; list = list[sizeOf[wireSGE]():] {
+		if err := k.f.advise(pd.pd, uint32(advice), load[wireSGE](list)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advise checks one range that the program means to use.
+func (f *File) advise(pd *rxe.PD, advice uint32, s wireSGE) error {
+	r := f.keys.mr(s.LKey)
+	if r == nil {
+		return unix.EINVAL
+	}
+	g := r.get()
+	base := g.iova
+	if g.access&rxe.AccessZeroBased != 0 {
+		base = 0
+	}
+	off := s.Addr - base
+	switch {
+	case g.pd != pd:
+		return unix.EINVAL
+	case advice == advisePrefetchWrite && g.access&rxe.AccessLocalWrite == 0:
+		return unix.EINVAL
+	case off > g.length || uint64(s.Length) > g.length-off:
+		return unix.EINVAL
+	}
+	return nil
+}
+
+func ioctlQueryMR(k *call) error {
+	r := k.attrs.object(attrQueryMRHandle).res.(*mrRes)
+	g := r.get()
+	if err := put(k, attrQueryMRLKey, uint32(r.mr.LKey())); err != nil {
+		return err
+	}
+	if err := put(k, attrQueryMRRKey, r.rkey()); err != nil {
+		return err
+	}
+	if err := put(k, attrQueryMRLength, g.length); err != nil {
+		return err
+	}
+	return put(k, attrQueryMRIOVA, g.iova)
+}

@@ -1,0 +1,303 @@
+package uverbs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// qpRes is a queue pair. It finds what its work requests name (keys).
+type qpRes struct {
+	f      *File
+	qp     *rxe.QP
+	domain *rxe.PD
+	send   *sendRing
+	recv   *recvRing // nil with an SRQ
+	caps   rxe.QPCap // of the queues as they are
+
+	groups groupSet
+}
+
+func (r *qpRes) pd() *rxe.PD                  { return r.domain }
+func (r *qpRes) mwByRKey(rkey uint32) *rxe.MW { return r.f.keys.mw(rkey) }
+func (r *qpRes) mrByLKey(lkey uint32) *rxe.MR {
+	if m := r.f.keys.mr(lkey); m != nil {
+		return m.mr
+	}
+	return nil
+}
+
+func (r *qpRes) destroy(_ *object, closing bool) error {
+	if closing {
+		r.leaveGroups()
+	}
+	if err := r.qp.Destroy(); err != nil {
+		return err
+	}
+	r.f.dev.disown(r.qp)
+	r.freeRings()
+	return nil
+}
+
+func (r *qpRes) freeRings() {
+	r.send.free()
+	if r.recv != nil {
+		r.recv.free()
+	}
+}
+
+// newQP is a request for a QP, whichever way it came.
+type newQP struct {
+	user           uint64
+	typ            uint64
+	flags          uint32
+	sigAll         bool
+	cap            rxe.QPCap
+	pd             *pdRes
+	sendCQ, recvCQ *cqRes
+	srq            *srqRes
+	async          *asyncFD
+}
+
+// createQP is rxe_create_qp: the queues are made, and their places told to the
+// provider.
+func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
+	if err := k.checkNewQP(req); err != nil {
+		return nil, err
+	}
+	r := &qpRes{f: k.f, domain: req.pd.pd}
+	init := rxe.QPInitAttr{
+		Type: rxe.QPType(req.typ), SendCQ: req.sendCQ.cq, RecvCQ: req.recvCQ.cq,
+		Cap: req.cap, SignalAll: req.sigAll,
+	}
+	if err := r.makeRings(k.f.arena, &init, req.srq); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.qp, err = r.domain.CreateQP(init); err != nil {
+		r.freeRings()
+		return nil, err
+	}
+	o.user, o.async, o.res = req.user, req.async, r
+	k.f.dev.own(r.qp, o)
+	_, made, err := r.qp.Query()
+	if err != nil {
+		return nil, err
+	}
+	r.caps = made.Cap
+	places := rxeCreateQPResp{SQMI: placeOf(r.send.info())}
+	if r.recv != nil {
+		places.RQMI = placeOf(r.recv.info())
+	} else {
+		r.caps.MaxRecvWR, r.caps.MaxRecvSGE = req.cap.MaxRecvWR, req.cap.MaxRecvSGE
+	}
+	return r, respondUHW(k, places)
+}
+
+// checkNewQP is rxe_qp_chk_init, in its order.
+func (k *call) checkNewQP(req *newQP) error {
+	max := k.f.dev.rxe.Attr()
+	c := &req.cap
+	switch {
+	case k.uhwOut.size < sizeOf[rxeCreateQPResp]():
+		return unix.EINVAL
+	case req.flags != 0:
+		return unix.EOPNOTSUPP
+	case req.typ != qptRC && req.typ != qptUC && req.typ != qptUD:
+		return unix.EOPNOTSUPP
+	case req.sendCQ == nil || req.recvCQ == nil:
+		return unix.EINVAL
+	case c.MaxSendWR > max.MaxQPWR || c.MaxSendSGE > max.MaxSGE || c.MaxInlineData > max.MaxInlineData:
+		return unix.EINVAL
+	case req.srq == nil && (c.MaxRecvWR > max.MaxQPWR || c.MaxRecvSGE > max.MaxSGE):
+		return unix.EINVAL
+	case len(k.uhwIn) > 0:
+		return unix.EINVAL
+	}
+	return nil
+}
+
+// makeRings makes the queues that the program shares and puts them into init,
+// whose sizes become those of the queues.
+func (r *qpRes) makeRings(a *arena, init *rxe.QPInitAttr, srq *srqRes) (err error) {
+	most := r.f.dev.rxe.Attr().MaxQPWR
+	if r.send, err = newSendRing(a, init.Cap); err != nil {
+		return memoryErrno(err)
+	}
+	init.Cap.MaxSendWR = min(uint32(r.send.entries()), most)
+	init.OnSendDone = r.send.done
+	if srq != nil {
+		init.SRQ = srq.srq
+		return nil
+	}
+	if r.recv, err = newRecvRing(a, init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE); err != nil {
+		r.send.free()
+		return memoryErrno(err)
+	}
+	init.Cap.MaxRecvWR = min(uint32(r.recv.entries()), most)
+	init.RecvRing = r.recv
+	return nil
+}
+
+func writeCreateQP(k *call) error {
+	req, err := request[createQPReq](k)
+	if err != nil {
+		return err
+	}
+	ex := exCreateQPReq{
+		UserHandle: req.UserHandle, PDHandle: req.PDHandle,
+		SendCQHandle: req.SendCQHandle, RecvCQHandle: req.RecvCQHandle, SRQHandle: req.SRQHandle,
+		MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
+		MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData,
+		SQSigAll: req.SQSigAll, QPType: req.QPType, IsSRQ: req.IsSRQ,
+	}
+	o, r, err := k.createQPByWrite(&ex)
+	if err != nil {
+		return err
+	}
+	return respond(k, r.createResp(o))
+}
+
+func writeExCreateQP(k *call) error {
+	req, err := request[exCreateQPReq](k)
+	if err != nil {
+		return err
+	}
+	if req.CompMask&^createQPMaskIndTable != 0 || req.Reserved != 0 {
+		return unix.EINVAL
+	}
+	o, r, err := k.createQPByWrite(&req)
+	if err != nil {
+		return err
+	}
+	return respond(k, exCreateQPResp{Base: r.createResp(o), ResponseLength: responseLength[exCreateQPResp](k)})
+}
+
+func (r *qpRes) createResp(o *object) createQPResp {
+	return createQPResp{
+		QPHandle: o.handle, QPN: uint32(r.qp.Num()),
+		MaxSendWR: r.caps.MaxSendWR, MaxRecvWR: r.caps.MaxRecvWR,
+		MaxSendSGE: r.caps.MaxSendSGE, MaxRecvSGE: r.caps.MaxRecvSGE,
+		MaxInlineData: r.caps.MaxInlineData,
+	}
+}
+
+// createQPByWrite finds what the write() forms name by handle
+// (uverbs_cmd.c:create_qp).
+func (k *call) createQPByWrite(req *exCreateQPReq) (*object, *qpRes, error) {
+	if !knownQPType(uint64(req.QPType)) {
+		return nil, nil, unix.EINVAL
+	}
+	o, err := k.make(objQP)
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.CompMask&createQPMaskIndTable != 0 || req.QPType == qptXRCTgt {
+		return nil, nil, unix.EINVAL // no handle names what it would need
+	}
+	n := &newQP{
+		user: req.UserHandle, typ: uint64(req.QPType), flags: req.CreateFlags, sigAll: req.SQSigAll != 0,
+		cap: rxe.QPCap{
+			MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
+			MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData,
+		},
+		async: k.f.events.defaultAsync(),
+	}
+	if req.IsSRQ != 0 && req.QPType != qptXRCIni {
+		if n.srq, err = held[*srqRes](k, objSRQ, req.SRQHandle); err != nil {
+			return nil, nil, err
+		}
+	}
+	if n.recvCQ, err = held[*cqRes](k, objCQ, req.RecvCQHandle); err != nil {
+		return nil, nil, err
+	}
+	if n.sendCQ, err = held[*cqRes](k, objCQ, req.SendCQHandle); err != nil {
+		return nil, nil, err
+	}
+	if n.pd, err = held[*pdRes](k, objPD, req.PDHandle); err != nil {
+		return nil, nil, err
+	}
+	r, err := k.createQP(o, n)
+	return o, r, err
+}
+
+func knownQPType(t uint64) bool {
+	switch t {
+	case qptRC, qptUC, qptUD, qptRawPacket, qptXRCIni, qptXRCTgt, qptDriver:
+		return true
+	default:
+		return false
+	}
+}
+
+func ioctlCreateQP(k *call) error {
+	req, err := k.qpAttrs()
+	if err != nil {
+		return err
+	}
+	r, err := k.createQP(k.attrs.object(attrCreateQPHandle), req)
+	if err != nil {
+		return err
+	}
+	if err := putStruct(k, attrCreateQPRespCap, qpCap(r.caps)); err != nil {
+		return err
+	}
+	return put(k, attrCreateQPRespQPNum, uint32(r.qp.Num()))
+}
+
+// qpAttrs reads the attributes of QP_CREATE (uverbs_std_types_qp.c).
+func (k *call) qpAttrs() (*newQP, error) {
+	s := &k.attrs
+	typ, err := s.constant(attrCreateQPType, 1<<32-1)
+	switch {
+	case err != nil:
+		return nil, err
+	case typ == qptXRCTgt:
+		return nil, unix.ENOENT // the XRC domain is missing
+	case !knownQPType(typ):
+		return nil, unix.EINVAL
+	}
+	pd, scq, rcq := s.object(attrCreateQPPD), s.object(attrCreateQPSendCQ), s.object(attrCreateQPRecvCQ)
+	if pd == nil || scq == nil || rcq == nil && typ != qptXRCIni {
+		return nil, unix.ENOENT
+	}
+	flags, err := s.flags(attrCreateQPFlags, qpCreateBlockMulticastLoopback|qpCreateScatterFCS|
+		qpCreateCVLANStripping|qpCreatePCIWriteEndPadding|qpCreateSQSigAll)
+	if err != nil {
+		return nil, err
+	}
+	req := &newQP{
+		user: s.u64(attrCreateQPUserHandle), typ: typ,
+		flags: flags &^ qpCreateSQSigAll, sigAll: flags&qpCreateSQSigAll != 0,
+		cap:   rxe.QPCap(load[qpCap](s.get(attrCreateQPCap).data)),
+		pd:    pd.res.(*pdRes),
+		async: k.asyncAttr(attrCreateQPEventFD),
+	}
+	if err := checkCreateFlags(typ, req.flags); err != nil {
+		return nil, err
+	}
+	if s.get(attrCreateQPSourceQPN) != nil {
+		return nil, unix.EOPNOTSUPP
+	}
+	req.sendCQ = scq.res.(*cqRes)
+	if rcq != nil {
+		req.recvCQ = rcq.res.(*cqRes)
+	}
+	if srq := s.object(attrCreateQPSRQ); srq != nil {
+		req.srq = srq.res.(*srqRes)
+	}
+	return req, nil
+}
+
+// checkCreateFlags is check_creation_flags of uverbs_std_types_qp.c.
+func checkCreateFlags(typ uint64, flags uint32) error {
+	switch {
+	case flags == 0 || typ == qptDriver:
+		return nil
+	case typ != qptRawPacket && typ != qptUD:
+		return unix.EINVAL
+	case flags&(qpCreateScatterFCS|qpCreateCVLANStripping) != 0 && typ != qptRawPacket:
+		return unix.EINVAL
+	}
+	return nil
+}

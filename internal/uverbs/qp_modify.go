@@ -1,0 +1,176 @@
+package uverbs
+
+import (
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// standardAttrs are the bits of struct ib_uverbs_modify_qp
+// (IB_QP_ATTR_STANDARD_BITS).
+const standardAttrs = 1<<21 - 1
+
+func writeModifyQP(k *call) error {
+	req, err := request[modifyQPReq](k)
+	if err != nil {
+		return err
+	}
+	if req.AttrMask&^standardAttrs != 0 {
+		return unix.EOPNOTSUPP
+	}
+	return k.modifyQP(&req)
+}
+
+func writeExModifyQP(k *call) error {
+	req, err := request[exModifyQPReq](k)
+	if err != nil {
+		return err
+	}
+	// A rate limit is known to the kernel, and not to rdma_rxe.
+	if req.Base.AttrMask&^standardAttrs != 0 {
+		return unix.EOPNOTSUPP
+	}
+	if err := k.modifyQP(&req.Base); err != nil {
+		return err
+	}
+	return respond(k, exModifyQPResp{ResponseLength: responseLength[exModifyQPResp](k)})
+}
+
+// modifyQP is uverbs_cmd.c:modify_qp and rxe_modify_qp.
+func (k *call) modifyQP(req *modifyQPReq) error {
+	r, err := held[*qpRes](k, objQP, req.QPHandle)
+	if err != nil {
+		return err
+	}
+	mask := rxe.QPAttrMask(req.AttrMask)
+	if err := k.f.dev.checkModify(req, mask); err != nil {
+		return err
+	}
+	attr := req.engine()
+	if mask&rxe.QPAttrPathMigState != 0 && req.PathMigState == 0 {
+		// MIGRATED, which is what a device without path migration always is.
+		mask &^= rxe.QPAttrPathMigState
+	}
+	if err := r.qp.Modify(&attr, mask); err != nil {
+		return err
+	}
+	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
+		r.send.reset()
+		if r.recv != nil {
+			r.recv.reset()
+		}
+	}
+	return nil
+}
+
+// checkModify is what comes before the engine's own checks.
+func (d *Device) checkModify(req *modifyQPReq, mask rxe.QPAttrMask) error {
+	switch {
+	case mask&rxe.QPAttrPort != 0 && req.PortNum != thePort:
+		return unix.EINVAL
+	case mask&rxe.QPAttrAltPath != 0: // not on RoCE
+		return unix.EINVAL
+	case mask&rxe.QPAttrCurState != 0 && req.CurQPState > uint8(rxe.QPErr):
+		return unix.EINVAL
+	case mask&rxe.QPAttrState != 0 && req.QPState > uint8(rxe.QPErr):
+		return unix.EINVAL
+	case mask&rxe.QPAttrPathMTU != 0 && mtuBytes(req.PathMTU) == 0:
+		return unix.EINVAL
+	}
+	if mask&rxe.QPAttrAV != 0 {
+		ah := req.Dest.engine()
+		return d.checkAddress(req.Dest.IsGlobal != 0, &ah)
+	}
+	return nil
+}
+
+// engine is the request as the engine has it. Numbers of 24 bits are cut to
+// that, and rights that say nothing about a QP are ignored, as by the kernel.
+func (req *modifyQPReq) engine() rxe.QPAttr {
+	return rxe.QPAttr{
+		State:           rxe.QPState(req.QPState),
+		CurState:        rxe.QPState(req.CurQPState),
+		PathMTU:         mtuBytes(req.PathMTU),
+		QKey:            req.QKey,
+		RQPSN:           wire.PSN(req.RQPSN) & wire.PSNMask,
+		SQPSN:           wire.PSN(req.SQPSN) & wire.PSNMask,
+		DestQPN:         wire.QPN(req.DestQPNum) & wire.QPNMask,
+		Access:          rxe.Access(req.QPAccessFlags) & accessKnown,
+		AH:              req.Dest.engine(),
+		PKeyIndex:       req.PKeyIndex,
+		EnSQDNotify:     req.EnSQDAsyncNotify != 0,
+		MaxRdAtomic:     req.MaxRdAtomic,
+		MaxDestRdAtomic: req.MaxDestRdAtomic,
+		MinRNRTimer:     req.MinRNRTimer & 31,
+		PortNum:         req.PortNum,
+		Timeout:         req.Timeout,
+		RetryCnt:        req.RetryCnt,
+		RNRRetry:        req.RNRRetry,
+	}
+}
+
+// mtuBytes and mtuEnum convert between enum ibv_mtu, 1 to 5, and bytes, 256 to
+// 4096. 0 bytes: there is no such MTU.
+func mtuBytes(enum uint8) rxe.MTU {
+	if enum < 1 || enum > 5 {
+		return 0
+	}
+	return rxe.MTU(128 << enum)
+}
+
+// mtuEnum of a QP whose MTU was not set is the smallest, as with rdma_rxe.
+func mtuEnum(m rxe.MTU) uint8 {
+	return uint8(max(bits.Len16(uint16(m))-8, 1))
+}
+
+func writeQueryQP(k *call) error {
+	req, err := request[queryQPReq](k)
+	if err != nil {
+		return err
+	}
+	r, err := held[*qpRes](k, objQP, req.QPHandle)
+	if err != nil {
+		return err
+	}
+	a, init, err := r.qp.Query()
+	if err != nil {
+		return err
+	}
+	return respond(k, queryQPResp{
+		Dest:            destOf(&a.AH),
+		AltDest:         destOf(&rxe.AHAttr{}),
+		MaxSendWR:       init.Cap.MaxSendWR,
+		MaxRecvWR:       init.Cap.MaxRecvWR,
+		MaxSendSGE:      init.Cap.MaxSendSGE,
+		MaxRecvSGE:      init.Cap.MaxRecvSGE,
+		MaxInlineData:   init.Cap.MaxInlineData,
+		QKey:            a.QKey,
+		RQPSN:           uint32(a.RQPSN),
+		SQPSN:           uint32(a.SQPSN),
+		DestQPNum:       uint32(a.DestQPN),
+		QPAccessFlags:   uint32(a.Access),
+		PKeyIndex:       a.PKeyIndex,
+		QPState:         uint8(a.State),
+		CurQPState:      uint8(a.CurState),
+		PathMTU:         mtuEnum(a.PathMTU),
+		SQDraining:      boolByte(a.SQDraining),
+		MaxRdAtomic:     a.MaxRdAtomic,
+		MaxDestRdAtomic: a.MaxDestRdAtomic,
+		MinRNRTimer:     a.MinRNRTimer,
+		PortNum:         a.PortNum,
+		Timeout:         a.Timeout,
+		RetryCnt:        a.RetryCnt,
+		RNRRetry:        a.RNRRetry,
+		SQSigAll:        boolByte(init.SignalAll),
+	})
+}
+
+func boolByte(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,60 @@
+package uverbs
+
+import "golang.org/x/sys/unix"
+
+// writePostSend is the doorbell: librxe has put its work requests into the send
+// queue, and sends none here. Those that another program might send are checked
+// for their form and otherwise ignored, as by rdma_rxe, whose users' queues are
+// always in shared memory (rxe_post_send).
+//
+// This is the hot path: one read of the program's memory, which the caller has
+// done, and no allocation.
+func writePostSend(k *call) error {
+	req := load[postSendReq](k.in)
+	if err := req.check(k.in[sizeOf[postSendReq]():]); err != nil {
+		return err
+	}
+	o, err := k.f.objects.find(objQP, uint64(req.QPHandle))
+	switch {
+	case err != nil:
+		return err
+	case k.f.dev.gone.Load():
+		return unix.EIO
+	case !o.share():
+		return unix.EBUSY
+	}
+	r := o.res.(*qpRes)
+	err = r.send.doorbell(r.qp, r)
+	o.unshare()
+	if req.WRCount == 0 {
+		return err // nor is the response of interest, whose one field is 0
+	}
+	resp := postSendResp{}
+	if err != nil {
+		resp.BadWR = 1
+	}
+	if e := respond(k, resp); e != nil {
+		return e
+	}
+	return err
+}
+
+// check says whether rest holds the work requests and gather lists announced,
+// and nothing else (uverbs_cmd.c:ib_uverbs_post_send).
+func (req *postSendReq) check(rest []byte) error {
+	want := uint64(req.WRCount) * uint64(req.WQESize)
+	have := uint64(len(rest))
+	if want > have {
+		return unix.ENOSPC
+	}
+	want += uint64(req.SGECount) * uint64(sizeOf[wireSGE]())
+	switch {
+	case want > have:
+		return unix.ENOSPC
+	case !isZero(rest[want:]):
+		return unix.EOPNOTSUPP
+	case req.WQESize < sendWRSize:
+		return unix.EINVAL
+	}
+	return nil
+}
