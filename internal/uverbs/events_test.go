@@ -25,7 +25,7 @@ func reader(t testing.TB, p *eventPipe) int {
 
 func testChannel(t testing.TB) (*channel, int) {
 	t.Helper()
-	c := must[*channel](t)(newChannel())
+	c := need[*channel](t)(newChannel())
 	t.Cleanup(c.close)
 	return c, reader(t, c.eventPipe)
 }
@@ -95,7 +95,7 @@ func TestChannel(t *testing.T) {
 }
 
 func TestAsyncFD(t *testing.T) {
-	a := must[*asyncFD](t)(newAsyncFD())
+	a := need[*asyncFD](t)(newAsyncFD())
 	t.Cleanup(a.close)
 	fd := reader(t, a.eventPipe)
 	qp := new(objKey)
@@ -188,11 +188,11 @@ func TestChannelForgetOverflow(t *testing.T) {
 
 // TestChannelGone: the end of the reader is quiet, and seen.
 func TestChannelGone(t *testing.T) {
-	c := must[*channel](t)(newChannel())
+	c := need[*channel](t)(newChannel())
 	if c.gone() {
 		t.Fatal("gone before it was given away")
 	}
-	fd := must[int](t)(unix.Dup(c.fd()))
+	fd := need[int](t)(unix.Dup(c.fd()))
 	c.handedOver()
 	if c.gone() || c.fd() != -1 {
 		t.Fatal("gone while the program has it")

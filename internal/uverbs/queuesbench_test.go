@@ -46,7 +46,7 @@ func BenchmarkDoorbell(b *testing.B) {
 
 func BenchmarkPush(b *testing.B) {
 	a := testArena(b)
-	r := must[*cqRing](b)(newCQRing(a, 1000))
+	r := need[*cqRing](b)(newCQRing(a, 1000))
 	c := client(b, a, r)
 	wc := &rxe.WC{Opcode: rxe.WCRecv}
 	b.ReportAllocs()
@@ -58,7 +58,7 @@ func BenchmarkPush(b *testing.B) {
 
 func BenchmarkPop(b *testing.B) {
 	a := testArena(b)
-	r := must[*recvRing](b)(newRecvRing(a, 1000, 1))
+	r := need[*recvRing](b)(newRecvRing(a, 1000, 1))
 	c := client(b, a, r)
 	w, list := &rxe.RecvWQE{}, []rxe.SGE{{Length: 1}}
 	b.ReportAllocs()

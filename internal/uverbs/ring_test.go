@@ -24,7 +24,7 @@ func testArena(t testing.TB) *arena {
 	return a
 }
 
-func must[T any](t testing.TB) func(T, error) T {
+func need[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {
@@ -45,7 +45,7 @@ func client(t testing.TB, a *arena, r interface{ info() (uint64, uint32) }) *cli
 // under the daemon.
 func TestArenaSealed(t *testing.T) {
 	a := testArena(t)
-	r := must[*cqRing](t)(newCQRing(a, 100))
+	r := need[*cqRing](t)(newCQRing(a, 100))
 	c := client(t, a, r)
 	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestArenaOffsets(t *testing.T) {
 	a := testArena(t)
 	seen := make(map[uint64]bool)
 	for range 100 {
-		r := must[*cqRing](t)(newCQRing(a, 10))
+		r := need[*cqRing](t)(newCQRing(a, 10))
 		off, size := r.info()
 		if seen[off] || off == 0 || off%pageSize != 0 || size%pageSize != 0 {
 			t.Fatalf("place %#x of %#x bytes", off, size)
@@ -107,9 +107,9 @@ func TestArenaOffsets(t *testing.T) {
 
 func TestArenaClose(t *testing.T) {
 	a := testArena(t)
-	cq := must[*cqRing](t)(newCQRing(a, 10))
-	rq := must[*recvRing](t)(newRecvRing(a, 10, 1))
-	sq := must[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 10}))
+	cq := need[*cqRing](t)(newCQRing(a, 10))
+	rq := need[*recvRing](t)(newRecvRing(a, 10, 1))
+	sq := need[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 10}))
 	a.close()
 	a.close()
 	if _, err := newCQRing(a, 10); !errors.Is(err, os.ErrClosed) {
@@ -146,7 +146,7 @@ func TestRingGeometry(t *testing.T) {
 		{127, 208, 127, 8},
 		{128, 257, 255, 9},
 	} {
-		r := must[ring](t)(newRing(a, tc.entries, tc.size))
+		r := need[ring](t)(newRing(a, tc.entries, tc.size))
 		c := client(t, a, &r)
 		if r.entries() != tc.wantEntries || c.mask() != uint32(tc.wantEntries) || *c.word(0) != tc.wantElem {
 			t.Errorf("%d entries of %d bytes: %d entries, mask %#x, element 2^%d",
@@ -170,7 +170,7 @@ func TestRingGeometry(t *testing.T) {
 // TestCQE: what the program sees of each kind of completion.
 func TestCQE(t *testing.T) {
 	a := testArena(t)
-	r := must[*cqRing](t)(newCQRing(a, 16))
+	r := need[*cqRing](t)(newCQRing(a, 16))
 	c := client(t, a, r)
 	for _, tc := range []struct {
 		name string
@@ -203,7 +203,7 @@ func TestCQE(t *testing.T) {
 // queue full or empty and no worse.
 func TestCQRingFull(t *testing.T) {
 	a := testArena(t)
-	r := must[*cqRing](t)(newCQRing(a, 3))
+	r := need[*cqRing](t)(newCQRing(a, 3))
 	c := client(t, a, r)
 	for id := range uint64(20) {
 		if id >= 3 {
@@ -234,7 +234,7 @@ func TestCQRingFull(t *testing.T) {
 
 func TestCQRingResized(t *testing.T) {
 	a := testArena(t)
-	r := must[*cqRing](t)(newCQRing(a, 7))
+	r := need[*cqRing](t)(newCQRing(a, 7))
 	c := client(t, a, r)
 	for id := range uint64(10) { // wraps
 		r.Push(&rxe.WC{ID: id})
@@ -246,7 +246,7 @@ func TestCQRingResized(t *testing.T) {
 		t.Fatalf("5 completions moved to a queue of 3: %v", err)
 	}
 	for _, n := range []int{5, 100} {
-		to := must[*cqRing](t)(r.resized(a, n))
+		to := need[*cqRing](t)(r.resized(a, n))
 		nc := client(t, a, to)
 		to.Push(&rxe.WC{ID: 10})
 		for want := uint64(5); want <= 10; want++ {
@@ -267,7 +267,7 @@ func sge(addr uint64, length uint32, lkey uint32) rxe.SGE {
 
 func TestRecvRing(t *testing.T) {
 	a := testArena(t)
-	r := must[*recvRing](t)(newRecvRing(a, 4, 2))
+	r := need[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	var w rxe.RecvWQE
 	if ok, _ := r.Pop(&w); ok {
@@ -299,7 +299,7 @@ func TestRecvRing(t *testing.T) {
 
 func TestRecvRingMalformed(t *testing.T) {
 	a := testArena(t)
-	r := must[*recvRing](t)(newRecvRing(a, 4, 2))
+	r := need[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	for _, tc := range []struct {
 		name string
@@ -333,7 +333,7 @@ func TestRecvRingMalformed(t *testing.T) {
 // queue has slots, and nothing from outside of it.
 func TestRecvRingHostileProducer(t *testing.T) {
 	a := testArena(t)
-	r := must[*recvRing](t)(newRecvRing(a, 4, 2))
+	r := need[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	for _, hostile := range []uint32{8, 1 << 31, 1<<32 - 1, 0xdeadbeef} {
 		c.setProducer(hostile)
@@ -353,7 +353,7 @@ func TestRecvRingHostileProducer(t *testing.T) {
 
 func TestRecvRingResized(t *testing.T) {
 	a := testArena(t)
-	r := must[*recvRing](t)(newRecvRing(a, 7, 1))
+	r := need[*recvRing](t)(newRecvRing(a, 7, 1))
 	c := client(t, a, r)
 	var w rxe.RecvWQE
 	for id := range uint64(10) {
@@ -365,7 +365,7 @@ func TestRecvRingResized(t *testing.T) {
 	if _, err := r.resized(a, 3); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("5 requests moved to a queue of 3: %v", err)
 	}
-	to := must[*recvRing](t)(r.resized(a, 20))
+	to := need[*recvRing](t)(r.resized(a, 20))
 	nc := client(t, a, to)
 	nc.postRecv(10, sge(10, 1, 1))
 	for want := uint64(5); want <= 10; want++ {
@@ -379,7 +379,7 @@ func TestRecvRingResized(t *testing.T) {
 // mixture of what it wrote, which was checked as such.
 func TestTornWQE(t *testing.T) {
 	a := testArena(t)
-	r := must[*recvRing](t)(newRecvRing(a, 1, 4))
+	r := need[*recvRing](t)(newRecvRing(a, 1, 4))
 	c := client(t, a, r)
 	var stop atomic.Bool
 	done := make(chan struct{})
@@ -407,9 +407,9 @@ func TestTornWQE(t *testing.T) {
 
 func TestRingAllocs(t *testing.T) {
 	a := testArena(t)
-	cq := must[*cqRing](t)(newCQRing(a, 16))
+	cq := need[*cqRing](t)(newCQRing(a, 16))
 	cc := client(t, a, cq)
-	rq := must[*recvRing](t)(newRecvRing(a, 16, 4))
+	rq := need[*recvRing](t)(newRecvRing(a, 16, 4))
 	rc := client(t, a, rq)
 	wc, w := &rxe.WC{ID: 1, Opcode: rxe.WCRecv}, &rxe.RecvWQE{SGL: make([]rxe.SGE, 0, 4)}
 	sgl := []rxe.SGE{sge(1, 2, 3), sge(4, 5, 6)}
