@@ -1,0 +1,205 @@
+package interpose
+
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"golang.org/x/sys/unix"
+)
+
+// Generic commands of include/uapi/asm-generic/ioctls.h.
+const (
+	fioNBIO  = 0x5421
+	fioNClex = 0x5450
+	fioClex  = 0x5451
+	fioAsync = 0x5452
+)
+
+// ioctl goes to the device, but for those that the kernel answers for every file
+// (fs/ioctl.c: do_vfs_ioctl).
+func (r *receiver) ioctl() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	switch cmd := uint32(r.arg(1)); {
+	case cmd == fioClex || cmd == fioNClex || cmd == fioNBIO || cmd == fioAsync:
+		return pass
+	case o.file == nil:
+		return fail(unix.ENOTTY)
+	default:
+		return verdictOf(o.file.Ioctl(&r.caller, cmd, r.arg(2)))
+	}
+}
+
+func verdictOf(n int64, err error) verdict {
+	if err != nil {
+		return failed(err)
+	}
+	return value(n)
+}
+
+// write goes to the device: older commands, and the doorbell.
+func (r *receiver) write() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	if o.file == nil {
+		return fail(unix.EBADF) // not open for writing
+	}
+	r.caller.reqAddr, r.caller.reqLen = r.arg(1), r.arg(2)
+	return verdictOf(o.file.Write(&r.caller, r.arg(1), r.arg(2)))
+}
+
+// writev with one piece is a write. With more, the kernel makes a write of each
+// (fs/read_write.c: do_loop_readv_writev); nobody does that to a device.
+func (r *receiver) writev() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	if o.file == nil {
+		return fail(unix.EBADF)
+	}
+	var iov [16]byte
+	if r.arg(2) != 1 {
+		return fail(unix.EINVAL)
+	}
+	if err := r.caller.Read(r.arg(1), iov[:]); err != nil {
+		return failed(err)
+	}
+	return verdictOf(o.file.Write(&r.caller, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:])))
+}
+
+// read answers read, readv and pread64: none of our objects can be read.
+func (r *receiver) read() verdict {
+	o := r.object(r.fd(0))
+	switch {
+	case o == nil:
+		return pass
+	case o.dir != nil:
+		return fail(unix.EISDIR)
+	case o.file != nil:
+		return fail(unix.EINVAL)
+	default:
+		return fail(o.unread)
+	}
+}
+
+// lseek moves in a directory; a device has no position.
+func (r *receiver) lseek() verdict {
+	o := r.object(r.fd(0))
+	switch {
+	case o == nil:
+		return pass
+	case o.dir == nil:
+		return fail(unix.ESPIPE)
+	default:
+		return verdictOf(o.dir.seek(int64(r.arg(1)), int32(r.arg(2))))
+	}
+}
+
+func (r *receiver) fstat() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	st := r.s.stat(o.node)
+	return r.store(r.arg(1), bytesOf(&st))
+}
+
+func (r *receiver) fstatfs() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	st := statfsOf(o.node)
+	return r.store(r.arg(1), bytesOf(&st))
+}
+
+func (r *receiver) fchdir() verdict {
+	o := r.object(r.fd(0))
+	switch {
+	case o == nil:
+		return pass
+	case o.node.Kind != sysfs.Dir:
+		return fail(unix.ENOTDIR)
+	default:
+		return fail(unix.EACCES) // see chdir
+	}
+}
+
+func (r *receiver) fxattr() verdict {
+	if r.object(r.fd(0)) == nil {
+		return pass
+	}
+	return fail(unix.EOPNOTSUPP)
+}
+
+// forget answers calls that change what a number of the range refers to, and that
+// the kernel carries out: close, close_range, dup2 and dup3. A dup2 to a number
+// below the range moves a device out of sight; the program wants that number, and
+// no other would do.
+func (r *receiver) forget() verdict {
+	r.s.procs.forget()
+	return pass
+}
+
+// dup gives a duplicate a number in the range too, or its calls would not be
+// seen. It is the same description, taken from the program for a moment.
+func (r *receiver) dup(flags int) verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	owner, err := r.caller.owner()
+	if err != nil {
+		return fail(unix.EMFILE)
+	}
+	fd, err := unix.PidfdGetfd(owner.pidfd, int(r.fd(0)), 0)
+	if err != nil {
+		if forbidden(err) {
+			r.s.complain(noAccess(err))
+			return fail(unix.EMFILE)
+		}
+		return failed(err)
+	}
+	defer unix.Close(fd)
+	return r.install(fd, flags&unix.O_CLOEXEC != 0)
+}
+
+// fcntl is trapped for its two kinds of dup.
+func (r *receiver) fcntl() verdict {
+	if uint32(r.arg(1)) == unix.F_DUPFD_CLOEXEC {
+		return r.dup(unix.O_CLOEXEC)
+	}
+	return r.dup(0)
+}
+
+// exec lets the call go on when nothing that is under way could hit the new
+// program. It may have to wait for that, which is not for the receiver to do.
+func (r *receiver) exec() verdict {
+	s := r.s
+	s.procs.forget()
+	if !s.procs.any() {
+		return pass
+	}
+	st, err := readStatus(r.thread())
+	if err != nil {
+		return pass
+	}
+	p := s.procs.leader(st.tgid)
+	if p == nil {
+		return pass
+	}
+	s.procs.exec(p)
+	id := r.n.id
+	s.users.Add(1)
+	s.running.Go(func() {
+		defer s.release()
+		p.space.quiesce()
+		s.listener.proceed(id)
+	})
+	return verdict{kind: sent}
+}

@@ -1,0 +1,275 @@
+package interpose
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"golang.org/x/sys/unix"
+)
+
+// open answers open, openat and creat.
+func (r *receiver) open(dirfd int32, arg int, flags uint64) verdict {
+	n, v := r.named(dirfd, arg, followOpen(flags))
+	if n == nil {
+		return v
+	}
+	return r.openNode(n, flags)
+}
+
+// followOpen tells whether open follows a link at the end of the path.
+func followOpen(flags uint64) bool {
+	return flags&unix.O_NOFOLLOW == 0 && flags&(unix.O_CREAT|unix.O_EXCL) != unix.O_CREAT|unix.O_EXCL
+}
+
+// openat2 has its flags in a struct open_how, and may confine the path.
+func (r *receiver) openat2() verdict {
+	p, ok := r.readPath(1)
+	if !ok {
+		return pass
+	}
+	var how [unix.SizeofOpenHow]byte
+	if r.arg(3) < uint64(len(how)) || r.caller.peek(r.arg(2), how[:]) != nil {
+		return pass // EINVAL or EFAULT
+	}
+	flags, resolve := binary.NativeEndian.Uint64(how[:]), binary.NativeEndian.Uint64(how[16:])
+	if len(p) > 0 && p[0] == '/' && resolve&(unix.RESOLVE_IN_ROOT|unix.RESOLVE_BENEATH) != 0 {
+		return pass // another root than the one with our tree in it
+	}
+	n, v := r.find(p, r.fd(0), followOpen(flags))
+	if n == nil {
+		return v
+	}
+	return r.openNode(n, flags)
+}
+
+// openNode opens a node as the kernel's files would be (fs/namei.c: do_open,
+// fs/kernfs/file.c: kernfs_fop_open).
+func (r *receiver) openNode(n *sysfs.Node, flags uint64) verdict {
+	writes := flags&unix.O_ACCMODE != unix.O_RDONLY
+	cloexec := flags&unix.O_CLOEXEC != 0
+	switch {
+	case flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL:
+		return fail(unix.EEXIST)
+	case n.Kind != sysfs.Dir && flags&unix.O_DIRECTORY != 0:
+		return fail(unix.ENOTDIR)
+	}
+	switch n.Kind {
+	case sysfs.Dir:
+		if writes || flags&unix.O_CREAT != 0 {
+			return fail(unix.EISDIR)
+		}
+		return r.openDir(n, cloexec)
+	case sysfs.CharDev:
+		return r.openDevice(n, cloexec)
+	case sysfs.File:
+		if writes && n.Mode&0o222 == 0 {
+			return fail(unix.EACCES)
+		}
+		return r.openFile(n, cloexec)
+	default: // a link that is not followed
+		return fail(unix.ELOOP)
+	}
+}
+
+// openDevice opens a device and gives the program a description of its memfd.
+func (r *receiver) openDevice(n *sysfs.Node, cloexec bool) verdict {
+	owner, err := r.caller.owner()
+	if err != nil {
+		return fail(unix.EACCES)
+	}
+	f, err := r.s.cfg.Host.Open(n.DeviceName, Credentials{PID: owner.tgid, UID: owner.uid, GID: owner.gid})
+	if err != nil {
+		var errno unix.Errno
+		if !errors.As(err, &errno) {
+			r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
+		}
+		return failed(err)
+	}
+	fd, err := unix.Open(procSelfFD(f.FD()), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		f.Close()
+		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
+		return fail(unix.ENFILE)
+	}
+	return r.give(&object{node: n, file: f}, fd, cloexec)
+}
+
+// openFile gives the program the content of a file: it becomes an ordinary file
+// of the program's, at an ordinary number.
+func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
+	content, err := n.Content()
+	if err != nil {
+		return r.openUnreadable(n, err, cloexec)
+	}
+	fd, err := readOnly("gorxe-file", content)
+	if err != nil {
+		r.s.log.Error("a file cannot be opened for the program", "path", n.Path, "error", err)
+		return fail(unix.ENFILE)
+	}
+	defer unix.Close(fd)
+	a := newFD{id: r.n.id, src: uint32(fd), flags: unix.SECCOMP_ADDFD_FLAG_SEND}
+	if cloexec {
+		a.mode = unix.O_CLOEXEC
+	}
+	switch _, errno := r.s.listener.addFD(&a); errno {
+	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS:
+		return verdict{kind: sent}
+	default:
+		return fail(errno)
+	}
+}
+
+// openUnreadable opens a file that opens, and then fails to be read: its read
+// must be trapped.
+func (r *receiver) openUnreadable(n *sysfs.Node, err error, cloexec bool) verdict {
+	fd, ferr := readOnly("gorxe-file", nil)
+	if ferr != nil {
+		return fail(unix.ENFILE)
+	}
+	return r.give(&object{node: n, unread: failed(err).errno}, fd, cloexec)
+}
+
+// readOnly makes a descriptor that reads content, which nobody can change.
+func readOnly(name string, content []byte) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	defer unix.Close(fd)
+	for len(content) > 0 {
+		n, err := unix.Write(fd, content)
+		if err != nil {
+			return -1, fmt.Errorf("writing a memfd: %w", err)
+		}
+		content = content[n:]
+	}
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return -1, fmt.Errorf("sealing a memfd: %w", err)
+	}
+	ro, err := unix.Open(procSelfFD(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("reopening a memfd: %w", err)
+	}
+	return ro, nil
+}
+
+// stat answers stat, lstat and newfstatat; the buffer is the argument after the
+// path.
+func (r *receiver) stat(dirfd int32, arg int, buf, flags uint64) verdict {
+	n, v := r.statNode(dirfd, arg, flags)
+	if n == nil {
+		return v
+	}
+	st := r.s.stat(n)
+	return r.store(buf, bytesOf(&st))
+}
+
+// statx has its flags before its buffer, and a mask that may be ignored: all
+// basic fields are known.
+func (r *receiver) statx() verdict {
+	n, v := r.statNode(r.fd(0), 1, r.arg(2))
+	if n == nil {
+		return v
+	}
+	st := r.s.statx(n)
+	return r.store(r.arg(4), bytesOf(&st))
+}
+
+// statNode is the node that a call of the stat family means: by path, or with an
+// empty one by descriptor.
+func (r *receiver) statNode(dirfd int32, arg int, flags uint64) (*sysfs.Node, verdict) {
+	p, ok := r.readPath(arg)
+	if !ok {
+		return nil, pass
+	}
+	if len(p) == 0 && flags&unix.AT_EMPTY_PATH != 0 {
+		if o := r.object(dirfd); o != nil {
+			return o.node, pass
+		}
+		return nil, pass
+	}
+	return r.find(p, dirfd, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
+}
+
+// access answers access, faccessat and faccessat2. The files are root's, and
+// root may read and write whatever the mode says (generic_permission).
+func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
+	n, v := r.named(dirfd, arg, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
+	if n == nil {
+		return v
+	}
+	owner, err := r.caller.owner()
+	if err != nil {
+		return fail(unix.EACCES)
+	}
+	have := n.Mode & 7
+	if owner.uid == 0 {
+		have = n.Mode>>6&7 | 6
+	}
+	if uint64(have)&mode != mode {
+		return fail(unix.EACCES)
+	}
+	return value(0)
+}
+
+// readlink answers readlink and readlinkat: no zero at the end, and cut without
+// a word.
+func (r *receiver) readlink(dirfd int32, arg int, buf, size uint64) verdict {
+	n, v := r.named(dirfd, arg, false)
+	if n == nil {
+		return v
+	}
+	if int32(size) <= 0 || n.Kind != sysfs.Link {
+		return fail(unix.EINVAL)
+	}
+	target := n.Target()
+	target = target[:min(uint64(len(target)), size)]
+	if v := r.store(buf, []byte(target)); v.errno != 0 {
+		return v
+	}
+	return value(int64(len(target)))
+}
+
+// chdir into the tree is refused: the kernel has no such directory to give.
+func (r *receiver) chdir() verdict {
+	n, v := r.named(cwd, 0, true)
+	switch {
+	case n == nil:
+		return v
+	case n.Kind != sysfs.Dir:
+		return fail(unix.ENOTDIR)
+	default:
+		return fail(unix.EACCES)
+	}
+}
+
+// statfs says which file system a path of the tree would be on.
+func (r *receiver) statfs() verdict {
+	n, v := r.named(cwd, 0, true)
+	if n == nil {
+		return v
+	}
+	st := statfsOf(n)
+	return r.store(r.arg(1), bytesOf(&st))
+}
+
+// xattr answers what reads extended attributes by path: there are none.
+func (r *receiver) xattr() verdict {
+	n, v := r.named(cwd, 0, true)
+	if n == nil {
+		return v
+	}
+	return fail(unix.EOPNOTSUPP)
+}
+
+// store writes a result to the program and is the verdict of a call that
+// succeeds with 0 then.
+func (r *receiver) store(addr uint64, b []byte) verdict {
+	if err := r.caller.Write(addr, b); err != nil {
+		return failed(err)
+	}
+	return value(0)
+}

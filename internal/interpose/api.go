@@ -1,0 +1,80 @@
+package interpose
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/uverbs"
+)
+
+// Host is the machine that programs seem to run on. Its methods are called from
+// several goroutines.
+type Host interface {
+	// Tree is the file tree as it is now.
+	Tree() *sysfs.Tree
+	// Open opens the device with that name (rxe0); an error that is a unix.Errno
+	// is what open(2) answers, others become EIO.
+	Open(device string, who Credentials) (File, error)
+}
+
+// File is an open device: a *uverbs.File. Its methods may be called from several
+// goroutines; errors are unix.Errno values.
+type File interface {
+	// FD is a memfd that queues are mapped from. It stays open until Close.
+	FD() int
+	Ioctl(c uverbs.Caller, cmd uint32, arg uint64) (int64, error)
+	Write(c uverbs.Caller, buf, n uint64) (int64, error)
+	// Close is called once, when nothing in the program refers to the file any
+	// more.
+	Close()
+}
+
+// Credentials say which process opens a device: its number as this process sees
+// it, and its effective user and group.
+type Credentials struct {
+	PID      int
+	UID, GID uint32
+}
+
+// Keeper is a process that has rights over the program which this one may lack,
+// being its ancestor or of the same user. Its methods may be called from several
+// goroutines. The keeper's side is KeepMem. See also StatKeeper.
+type Keeper interface {
+	// OpenMem opens /proc/PID/mem of the process that pidfd stands for.
+	OpenMem(pidfd int) (memfd int, err error)
+}
+
+// FDRange is where the program's descriptors of ours lie: Base to Base+Count-1.
+type FDRange struct {
+	Base, Count uint32
+}
+
+// Contains tells whether fd lies in the range.
+func (r FDRange) Contains(fd uint32) bool { return fd-r.Base < r.Count }
+
+// ServeConfig is what a session needs.
+type ServeConfig struct {
+	Host Host
+	// Keeper is asked where the kernel refuses; nil if there is none.
+	Keeper Keeper
+	// FDs is the range that the program's filter was made with.
+	FDs FDRange
+	// Shared is the page made by NewShared, in which the keeper finds the calls
+	// that were in hand; nil if nobody looks.
+	Shared *os.File
+	Log    *slog.Logger // nil: slog.Default
+}
+
+// Serve answers the calls of the program behind listener until the last process
+// that could make any has ended, and then returns nil; or until ctx is done, and
+// returns its error. All files are closed then. The listener stays open: as long
+// as somebody holds it, and answers, the program lives on.
+func Serve(ctx context.Context, listener *os.File, cfg ServeConfig) error {
+	s, err := NewSession(listener, cfg)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx)
+}

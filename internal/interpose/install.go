@@ -1,0 +1,81 @@
+package interpose
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrListenerExists is what Install answers in a process that already runs under
+// a listener, which the kernel allows only one of: an outer `gorxe run`, or a
+// container engine's. Under an outer gorxe run the program has its devices
+// already, and can simply be run.
+var ErrListenerExists = errors.New("another seccomp listener already answers for this process " +
+	"(an outer gorxe run, or the container engine): the kernel allows one")
+
+// Installed is a filter in force.
+type Installed struct {
+	// Listener is the descriptor that notifications come from, close-on-exec.
+	Listener int
+	// Killable says that signals do not interrupt a call that is being answered
+	// (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19). Without it a program
+	// with frequent signals may see calls on its devices fail with EINTR after
+	// they took effect.
+	Killable bool
+}
+
+// Install puts the calling thread, and all that it will start, under the filter.
+// The caller has locked the goroutine to the thread, hands the listener to a
+// process that answers, and execs the program; it must not open files in between,
+// as nobody answers yet. The thread cannot get rid of the filter again, nor of
+// no_new_privs: set-user-ID programs run without their privilege below it.
+func Install(spec FilterSpec) (Installed, error) {
+	prog := filter(spec)
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return Installed{}, fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)
+	}
+	// SPEC_ALLOW: before 5.16 a filter otherwise turns speculation off for the
+	// whole program.
+	flags := uintptr(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW)
+	in := Installed{Killable: true}
+	fd, errno := setFilter(flags|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &fprog)
+	if errno == unix.EINVAL {
+		in.Killable = false
+		fd, errno = setFilter(flags, &fprog)
+	}
+	runtime.KeepAlive(prog)
+	if errno != 0 {
+		return Installed{}, installError(errno)
+	}
+	in.Listener = fd
+	return in, nil
+}
+
+func setFilter(flags uintptr, prog *unix.SockFprog) (int, unix.Errno) {
+	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(prog)))
+	return int(fd), errno
+}
+
+// installError says what an errno of seccomp(2) means to who runs the command.
+func installError(errno unix.Errno) error {
+	var why string
+	switch errno {
+	case unix.EBUSY:
+		return ErrListenerExists
+	case unix.EPERM, unix.EACCES:
+		why = "seccomp(2) is forbidden here: in a container, allow it in the seccomp profile " +
+			"(the default profiles of Docker and Podman do), or set seccomp=unconfined"
+	case unix.ENOSYS:
+		why = "this kernel has no seccomp filters, or a sandbox hides them: " +
+			"CONFIG_SECCOMP_FILTER and Linux 5.14 are needed"
+	case unix.EINVAL:
+		why = "this kernel cannot notify a listener: Linux 5.14 is needed"
+	default:
+		why = "seccomp(2)"
+	}
+	return fmt.Errorf("%s: %w", why, errno)
+}

@@ -1,0 +1,250 @@
+package interpose
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// An object is what a descriptor of ours refers to: an open device, a directory,
+// or a file that cannot be read. In the program it is a memfd, whose device and
+// inode tell which; duplicates, in forked processes too, are the same object.
+type object struct {
+	id    uverbs.FileID
+	watch int // of inotify
+	node  *sysfs.Node
+
+	file    File       // of a device
+	dir     *directory // of a directory
+	unread  unix.Errno // of a file: what a read answers
+	closing sync.Once
+}
+
+// objects are a session's.
+type objects struct {
+	mu     sync.Mutex
+	byID   map[uverbs.FileID]*object
+	byWD   map[int]*object
+	refuse bool // the session ends
+
+	// install serialises the search for a free number and its use.
+	install sync.Mutex
+}
+
+func (t *objects) init() {
+	t.byID, t.byWD = make(map[uverbs.FileID]*object), make(map[int]*object)
+}
+
+func (t *objects) get(id uverbs.FileID) *object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+func (t *objects) byWatch(wd int) *object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byWD[wd]
+}
+
+func (t *objects) put(o *object) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refuse {
+		return false
+	}
+	t.byID[o.id], t.byWD[o.watch] = o, o
+	return true
+}
+
+func (t *objects) remove(o *object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, o.id)
+	delete(t.byWD, o.watch)
+}
+
+// all lists the objects, and lets no more come.
+func (t *objects) all() []*object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refuse = true
+	list := make([]*object, 0, len(t.byID))
+	for _, o := range t.byID {
+		list = append(list, o)
+	}
+	return list
+}
+
+// closeObject releases what nobody refers to any more. Closing a device may wait
+// for work on memory that does not answer, so it has a goroutine of its own.
+func (s *Session) closeObject(o *object) {
+	o.closing.Do(func() {
+		s.objects.remove(o)
+		s.procs.forget()
+		s.house.unwatch(o.watch)
+		if o.file != nil {
+			s.running.Go(o.file.Close)
+		}
+	})
+}
+
+func statID(path string) (uverbs.FileID, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return uverbs.FileID{}, err
+	}
+	return uverbs.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
+}
+
+func (r *receiver) procFD(fd int32) string {
+	return "/proc/" + strconv.Itoa(r.thread()) + "/fd/" + strconv.Itoa(int(fd))
+}
+
+// fileID is what the caller's descriptor refers to.
+func (r *receiver) fileID(fd int32) (uverbs.FileID, error) {
+	if fd < 0 {
+		return uverbs.FileID{}, unix.EBADF
+	}
+	id, err := statID(r.procFD(fd))
+	switch err {
+	case nil:
+		return id, nil
+	case unix.ENOENT:
+		return id, unix.EBADF
+	default:
+		return r.keptID(fd, err)
+	}
+}
+
+// hotTable remembers what descriptors referred to a moment ago. An entry ends
+// with the next trapped close, dup or exec of the session (processes.epoch). What
+// is not seen, as a descriptor's move by io_uring, ends with hotLife.
+type hotTable [64]hotEntry
+
+type hotEntry struct {
+	tid     uint32
+	fd      int32
+	epoch   uint64
+	until   int64
+	object  *object
+	process *process
+}
+
+const hotLife = int64(time.Second)
+
+var started = time.Now()
+
+// nanotime is a monotonic reading.
+func nanotime() int64 { return int64(time.Since(started)) }
+
+func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
+	return &h[(tid*7+uint32(fd))%uint32(len(h))]
+}
+
+// object is what the caller's descriptor refers to, nil if it is not ours.
+func (r *receiver) object(fd int32) *object {
+	if !r.s.cfg.FDs.Contains(uint32(fd)) {
+		return nil
+	}
+	epoch := r.s.procs.epoch.Load()
+	e := r.hot.at(r.n.pid, fd)
+	if e.tid == r.n.pid && e.fd == fd && e.epoch == epoch && nanotime() < e.until {
+		r.caller.process = e.process
+		return e.object
+	}
+	id, err := r.fileID(fd)
+	if err != nil {
+		return nil
+	}
+	o := r.s.objects.get(id)
+	if o == nil {
+		return nil
+	}
+	if p, err := r.caller.owner(); err == nil {
+		*e = hotEntry{r.n.pid, fd, epoch, nanotime() + hotLife, o, p}
+	}
+	return o
+}
+
+// give installs an object in the program as the answer to the call in hand. fd is
+// a description for the program alone, which give closes: with it goes the object,
+// if the program does not get it.
+func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
+	defer unix.Close(fd)
+	if err := r.s.adopt(o, fd); err != nil {
+		r.s.log.Error("a file cannot be opened for the program", "path", o.node.Path, "error", err)
+		if o.file != nil {
+			o.file.Close()
+		}
+		return failed(err)
+	}
+	return r.install(fd, cloexec)
+}
+
+// adopt enters an object in the session's tables.
+func (s *Session) adopt(o *object, fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("fstat: %w", err)
+	}
+	o.id = uverbs.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+	wd, err := s.house.watchClose(fd)
+	if err != nil {
+		return err
+	}
+	o.watch = wd
+	if !s.objects.put(o) {
+		s.house.unwatch(wd)
+		return unix.ENODEV
+	}
+	return nil
+}
+
+// install puts fd at a free number of the range and answers the call with it.
+func (r *receiver) install(fd int, cloexec bool) verdict {
+	s := r.s
+	s.objects.install.Lock()
+	defer s.objects.install.Unlock()
+	n, ok := r.freeFD()
+	if !ok {
+		s.log.Warn("the program has no descriptor left for a device",
+			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
+		return fail(unix.EMFILE)
+	}
+	s.procs.forget()
+	a := newFD{
+		id: r.n.id, src: uint32(fd), fd: n,
+		flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
+	}
+	if cloexec {
+		a.mode = unix.O_CLOEXEC
+	}
+	switch _, errno := s.listener.addFD(&a); errno {
+	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone
+		return verdict{kind: sent}
+	case unix.EBADF: // the program has lowered its limit
+		return fail(unix.EMFILE)
+	default:
+		return fail(errno)
+	}
+}
+
+// freeFD finds a number of the range that the caller does not use. A number that
+// is in use would be replaced silently, so this looks; a thread that uses dup2 to
+// the same number at this moment is not seen.
+func (r *receiver) freeFD() (uint32, bool) {
+	for n := range r.s.cfg.FDs.Count {
+		fd := r.s.cfg.FDs.Base + n
+		_, err := r.fileID(int32(fd))
+		if err == unix.EBADF {
+			return fd, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,168 @@
+package interpose
+
+import (
+	"bytes"
+	"path"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	pathMax  = 4096 // with the zero
+	userPage = 4096 // the least size of a page of memory
+	// Most paths are shorter, and a read across a page may fail.
+	pathChunk = 256
+)
+
+// readPath reads the path that an argument points to. False leaves the answer to
+// the kernel: it is not readable, or too long.
+func (r *receiver) readPath(arg int) ([]byte, bool) {
+	addr, n := r.arg(arg), 0
+	for n < len(r.path) {
+		at := addr + uint64(n)
+		chunk := r.path[n:min(n+int(userPage-at%userPage), n+pathChunk, len(r.path))]
+		if r.caller.peek(at, chunk) != nil {
+			return nil, false
+		}
+		if i := bytes.IndexByte(chunk, 0); i >= 0 {
+			return r.path[:n+i], true
+		}
+		n += len(chunk)
+	}
+	return nil, false
+}
+
+// origin is where relative paths begin.
+type origin interface {
+	// ourDir is the path of the tree's directory that a descriptor refers to.
+	// Another object of ours is no directory: the error is ENOTDIR.
+	ourDir(fd int32) (dir string, ours bool, err error)
+	// hostDir is the path of the directory that a descriptor, or cwd, refers to,
+	// as the program sees it.
+	hostDir(fd int32) (string, error)
+}
+
+// absolute is the path that may lead into the tree, or "" if it cannot. The rules:
+//
+//   - an absolute path is looked at if it is the tree's after lexical cleaning, or
+//     mentions it. Changed roots do not matter: the devices are there too.
+//   - a relative path is looked at if it begins at a directory of ours, or mentions
+//     the tree.
+//
+// All others are the kernel's, unread.
+func absolute(t *sysfs.Tree, p []byte, dirfd int32, from origin) (string, error) {
+	if len(p) == 0 {
+		return "", nil
+	}
+	if p[0] == '/' {
+		// Owns does not keep the string.
+		if mentions(p) || t.Owns(unsafe.String(&p[0], len(p))) {
+			return string(p), nil
+		}
+		return "", nil
+	}
+	if dirfd != cwd {
+		dir, ours, err := from.ourDir(dirfd)
+		if err != nil {
+			return "", err
+		}
+		if ours {
+			return dir + "/" + string(p), nil
+		}
+	}
+	if !mentions(p) {
+		return "", nil
+	}
+	dir, err := from.hostDir(dirfd)
+	if err != nil || !strings.HasPrefix(dir, "/") {
+		return "", nil // the kernel says what is wrong
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + string(p), nil
+}
+
+// mentions tells whether a path has a part of a name that leads to the tree.
+func mentions(p []byte) bool {
+	return bytes.Contains(p, []byte("infiniband")) || bytes.Contains(p, []byte("rdma_cm")) ||
+		bytes.Contains(p, []byte("231:"))
+}
+
+// lookup finds the node that a path names. Without a node and an error, the call
+// is the kernel's.
+func lookup(t *sysfs.Tree, p []byte, dirfd int32, follow bool, from origin) (*sysfs.Node, error) {
+	abs, err := absolute(t, p, dirfd, from)
+	if abs == "" || err != nil {
+		return nil, err
+	}
+	n, outside, err := t.Walk(abs, follow)
+	if outside == "" {
+		return n, err
+	}
+	// The way goes through the tree and leaves it. The kernel, which has no tree,
+	// could not follow; where the path does not even begin there, it can.
+	if t.Owns(path.Clean(abs)) {
+		return nil, unix.ENOENT
+	}
+	return nil, nil
+}
+
+// named is the node that the path argument of the call in hand names; without a
+// node, the verdict.
+func (r *receiver) named(dirfd int32, arg int, follow bool) (*sysfs.Node, verdict) {
+	p, ok := r.readPath(arg)
+	if !ok {
+		return nil, pass
+	}
+	return r.find(p, dirfd, follow)
+}
+
+func (r *receiver) find(p []byte, dirfd int32, follow bool) (*sysfs.Node, verdict) {
+	n, err := lookup(r.s.cfg.Host.Tree(), p, dirfd, follow, r)
+	if err != nil {
+		return nil, failed(err)
+	}
+	return n, pass
+}
+
+func (r *receiver) ourDir(fd int32) (string, bool, error) {
+	o := r.object(fd)
+	if o == nil {
+		return "", false, nil
+	}
+	if o.node.Kind != sysfs.Dir {
+		return "", false, unix.ENOTDIR
+	}
+	return o.node.Path, true, nil
+}
+
+func (r *receiver) hostDir(fd int32) (string, error) {
+	proc := "/proc/" + strconv.Itoa(r.thread())
+	link := proc + "/cwd"
+	if fd != cwd {
+		link = proc + "/fd/" + strconv.Itoa(int(fd))
+	}
+	dir, err := readlink(link)
+	if err != nil {
+		return "", err
+	}
+	root, err := readlink(proc + "/root")
+	if err != nil || root == "/" {
+		return dir, err
+	}
+	if rest, below := strings.CutPrefix(dir, root); below && (rest == "" || rest[0] == '/') {
+		return "/" + strings.TrimPrefix(rest, "/"), nil
+	}
+	return dir, nil
+}
+
+func readlink(p string) (string, error) {
+	var buf [pathMax]byte
+	n, err := unix.Readlink(p, buf[:])
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}

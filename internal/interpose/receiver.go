@@ -1,0 +1,152 @@
+package interpose
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// verdict is the answer to a call; its zero value lets the call go on in the
+// kernel.
+type verdict struct {
+	kind  verdictKind
+	errno unix.Errno
+	val   int64
+}
+
+type verdictKind uint8
+
+const (
+	proceeds verdictKind = iota
+	answered
+	sent // the handler has answered, or left that to somebody else
+)
+
+var pass = verdict{}
+
+func value(n int64) verdict { return verdict{kind: answered, val: n} }
+
+func fail(e unix.Errno) verdict { return verdict{kind: answered, errno: e} }
+
+// failed is the verdict on an error that should be a unix.Errno.
+func failed(err error) verdict {
+	var errno unix.Errno
+	if !errors.As(err, &errno) || errno == 0 {
+		errno = unix.EIO
+	}
+	return fail(errno)
+}
+
+// cwd stands for the current directory.
+const cwd = unix.AT_FDCWD
+
+// States of a receiver: the number of the call in the upper bits, and these.
+const (
+	busy      = 1 << iota // has a call in hand
+	caught                // the watchdog has put a spare in its place
+	stateBits = iota
+)
+
+// A receiver is a thread that takes notifications and answers each before it
+// takes the next. A session has one: more do not make it faster, since the kernel
+// wakes them all. Nothing on the way of a doorbell allocates.
+type receiver struct {
+	s      *Session
+	slot   *slot // where the keeper finds the call in hand
+	n      notification
+	answer response
+	caller caller
+	hot    hotTable
+	path   [pathMax]byte
+
+	tid   atomic.Int32 // 0 before and after run
+	state atomic.Uint64
+	// taken is the state of a call that the watchdog may answer with success
+	// although it is still being carried out: a doorbell that has been read.
+	taken    atomic.Uint64
+	takenVal atomic.Int64 // what it answers then
+}
+
+func (r *receiver) arg(i int) uint64 { return r.n.args[i] }
+func (r *receiver) fd(i int) int32   { return int32(r.n.args[i]) }
+func (r *receiver) thread() int      { return int(r.n.pid) }
+
+// run receives until the session stops or the receiver was caught.
+func (r *receiver) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.tid.Store(int32(unix.Gettid()))
+	defer r.tid.Store(0)
+	seq := uint64(0)
+	for !r.s.stopping.Load() {
+		switch errno := r.s.listener.recv(&r.n); errno {
+		case 0:
+		case unix.EINTR, unix.ENOENT:
+			continue
+		default:
+			r.s.log.Error("the program's calls can no longer be received", "error", errno)
+			r.s.stop(errno)
+			return
+		}
+		seq++
+		if !r.handle(seq << stateBits) {
+			return
+		}
+	}
+}
+
+// handle answers the call in hand and reports whether the receiver is still in
+// its place.
+func (r *receiver) handle(state uint64) bool {
+	r.s.page.take(r.slot, &r.n)
+	r.state.Store(state | busy)
+	r.s.dog.see()
+	r.send(r.dispatch())
+	r.slot.release()
+	return r.state.CompareAndSwap(state|busy, state)
+}
+
+func (r *receiver) dispatch() verdict {
+	nr := r.n.nr
+	if nr < 0 || nr >= maxNr || handlers[nr] == nil {
+		return pass
+	}
+	if r.s.dog.exhausted() {
+		return r.withoutMemory()
+	}
+	r.caller.begin(r)
+	return handlers[nr](r)
+}
+
+// send gives the kernel its answer. If the caller was killed in the meantime
+// (ENOENT) there is nothing to undo: descriptors were installed in it, and are
+// closed with it.
+func (r *receiver) send(v verdict) {
+	switch v.kind {
+	case sent:
+		return
+	case proceeds:
+		r.answer = response{id: r.n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	default:
+		r.answer = response{id: r.n.id, val: v.val, error: -int32(v.errno)}
+		if v.errno != 0 {
+			r.answer.val = 0
+		}
+	}
+	switch errno := r.s.listener.send(&r.answer); errno {
+	case 0, unix.ENOENT, unix.EINPROGRESS: // EINPROGRESS: the watchdog was faster
+	default:
+		r.s.log.Error("a call could not be answered", "syscall", r.n.nr, "error", errno)
+	}
+}
+
+// withoutMemory answers when so many receivers are caught that another one must
+// not be risked: nothing that would touch the program's memory is done.
+func (r *receiver) withoutMemory() verdict {
+	if !touchesObject(r.n.nr) || r.object(r.fd(0)) == nil {
+		return pass
+	}
+	return fail(unix.EIO)
+}

@@ -1,0 +1,127 @@
+package interpose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Session is one program, with all that it starts, behind one listener.
+type Session struct {
+	cfg      ServeConfig
+	log      *slog.Logger
+	listener listener // a duplicate of its own
+	page     *page
+	objects  objects
+	procs    processes
+	dog      watchdog
+	house    *house
+
+	stopping   atomic.Bool  // receivers shall end
+	users      atomic.Int32 // of listener and page: receivers, and Serve
+	noPeek     atomic.Bool  // process_vm_readv is forbidden
+	complained atomic.Bool
+	reason     atomic.Pointer[error]
+	running    sync.WaitGroup // receivers, watchdog, closers: all but caught ones
+}
+
+// NewSession prepares to serve. Calls wait until Serve.
+func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
+	if cfg.Host == nil || cfg.FDs.Count == 0 {
+		return nil, errors.New("interpose: a session needs a Host and a range of descriptors")
+	}
+	fd, err := unix.FcntlInt(l.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("duplicating the listener: %w", err)
+	}
+	s := &Session{cfg: cfg, log: cfg.Log, listener: listener(fd)}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.page, err = mapPage(cfg.Shared); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	if s.house, err = newHouse(s); err != nil {
+		s.page.unmap()
+		unix.Close(fd)
+		return nil, err
+	}
+	s.objects.init()
+	s.procs.init(s)
+	s.dog.init(s)
+	return s, nil
+}
+
+// Serve answers until the last process behind the listener has ended (nil), until
+// ctx is done, or until receiving fails. It is called once.
+func (s *Session) Serve(ctx context.Context) error {
+	if !s.listener.wakeSync() {
+		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
+	}
+	s.users.Add(1)
+	s.dog.start()
+	defer context.AfterFunc(ctx, func() { s.stop(context.Cause(ctx)) })()
+	s.house.keep()
+	s.shutdown()
+	if err := s.reason.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// stop makes Serve return err.
+func (s *Session) stop(err error) {
+	s.reason.CompareAndSwap(nil, &err)
+	s.house.stop()
+}
+
+// shutdown ends the receivers, except those that are caught in a program's
+// memory: they end by themselves, at the latest with that program, and the last
+// of them closes the listener.
+func (s *Session) shutdown() {
+	s.stopping.Store(true)
+	s.dog.stop()
+	for _, o := range s.objects.all() {
+		s.closeObject(o)
+	}
+	s.running.Wait()
+	s.procs.closeAll()
+	s.house.close()
+	s.release()
+}
+
+// release gives up the listener and the page for one user.
+func (s *Session) release() {
+	if s.users.Add(-1) == 0 {
+		s.page.unmap()
+		unix.Close(int(s.listener))
+	}
+}
+
+// nudge wakes a receiver that waits for a notification. The signal is the one
+// that the Go runtime uses for such purposes itself, and ignores otherwise.
+func (r *receiver) nudge() {
+	if tid := r.tid.Load(); tid != 0 {
+		_ = unix.Tgkill(os.Getpid(), int(tid), unix.SIGURG)
+	}
+}
+
+// A ProcessStatus is a process that has, or had, something to do with a device.
+type ProcessStatus struct {
+	PID     int
+	Command string
+	UID     uint32
+	Since   time.Time
+}
+
+// Processes lists the processes that opened a device or looked at the tree, and
+// have not ended.
+func (s *Session) Processes() []ProcessStatus { return s.procs.status() }

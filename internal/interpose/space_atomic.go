@@ -1,0 +1,56 @@
+package interpose
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The atomics are atomic among themselves, within one address space: that is what
+// IBV_ATOMIC_HCA promises. The program's own processor does not take part: a
+// program that mixes its atomic instructions with a peer's atomics on one word
+// may lose an update, as with any adapter that is not IBV_ATOMIC_GLOB. Two
+// processes that register the same shared memory are two spaces.
+
+// word is the lock for an address. The locks are the space's own, so memory that
+// never answers holds up nobody else's atomics.
+func (s *space) word(va uint64) *sync.Mutex { return &s.words[va>>3%uint64(len(s.words))] }
+
+// update replaces the word at va by what f makes of it; keep leaves it.
+func (s *space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (uint64, error) {
+	if va%8 != 0 || !s.acquire() {
+		return 0, unix.EFAULT
+	}
+	defer s.release()
+	m := s.word(va)
+	m.Lock()
+	defer m.Unlock()
+	var b [8]byte
+	if err := s.access(va, b[:], false); err != nil {
+		return 0, err
+	}
+	old := binary.NativeEndian.Uint64(b[:])
+	next, keep := f(old)
+	if keep {
+		return old, nil
+	}
+	binary.NativeEndian.PutUint64(b[:], next)
+	return old, s.access(va, b[:], true)
+}
+
+// CompareSwap implements rxe.Memory.
+func (s *space) CompareSwap(va, compare, swap uint64) (uint64, error) {
+	return s.update(va, func(old uint64) (uint64, bool) { return swap, old != compare })
+}
+
+// FetchAdd implements rxe.Memory.
+func (s *space) FetchAdd(va, add uint64) (uint64, error) {
+	return s.update(va, func(old uint64) (uint64, bool) { return old + add, false })
+}
+
+// Store implements rxe.Memory.
+func (s *space) Store(va, v uint64) error {
+	_, err := s.update(va, func(uint64) (uint64, bool) { return v, false })
+	return err
+}

@@ -1,0 +1,107 @@
+package interpose
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Check implements uverbs.Space. Where the mappings are not to be seen, it says
+// yes: what is wrong shows when the memory is used.
+func (s *space) Check(addr, length uint64, write bool) error {
+	if length == 0 {
+		return nil
+	}
+	if !addressable(addr, 0) || length > 1<<63-1-addr {
+		return unix.EFAULT
+	}
+	if !s.alive() {
+		return unix.EFAULT
+	}
+	f, err := os.Open(procPath(s.pid, "maps"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	covered := false
+	err = unix.ENOTTY
+	if !noMapQuery.Load() {
+		covered, err = queryMaps(f, addr, addr+length, write)
+	}
+	if errors.Is(err, unix.ENOTTY) {
+		noMapQuery.Store(true)
+		covered, err = scanMaps(f, addr, addr+length, write)
+	}
+	if err == nil && !covered {
+		return unix.EFAULT
+	}
+	return nil
+}
+
+// noMapQuery says that the kernel is older than 6.11.
+var noMapQuery atomic.Bool
+
+// mapQuery is struct procmap_query.
+type mapQuery struct {
+	size, flags, addr       uint64
+	start, end              uint64
+	vmaFlags, pageSize      uint64
+	offset, inode           uint64
+	devMajor, devMinor      uint32
+	nameSize, buildIDSize   uint32
+	nameAddr, buildIDMemory uint64
+}
+
+const (
+	procmapQuery = 0xc0686611 // PROCMAP_QUERY
+	vmaReadable  = 1          // PROCMAP_QUERY_VMA_READABLE, as flag and as answer
+	vmaWritable  = 2          // PROCMAP_QUERY_VMA_WRITABLE
+)
+
+// queryMaps asks for the mapping of each address in turn.
+func queryMaps(f *os.File, addr, end uint64, write bool) (bool, error) {
+	want := uint64(vmaReadable)
+	if write {
+		want |= vmaWritable
+	}
+	for addr < end {
+		q := mapQuery{size: uint64(unsafe.Sizeof(mapQuery{})), flags: want, addr: addr}
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), procmapQuery, uintptr(unsafe.Pointer(&q)))
+		switch {
+		case errno == unix.ENOENT:
+			return false, nil
+		case errno != 0:
+			return false, errno
+		case q.end <= addr:
+			return false, unix.EINVAL
+		}
+		addr = q.end
+	}
+	return true, nil
+}
+
+// scanMaps reads the list, which is in order of addresses.
+func scanMaps(r io.Reader, addr, end uint64, write bool) (bool, error) {
+	lines := bufio.NewScanner(r)
+	for addr < end && lines.Scan() {
+		var from, to uint64
+		var perm string
+		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &perm); err != nil || len(perm) < 2 {
+			return false, fmt.Errorf("interpose: /proc/PID/maps: %q", lines.Text())
+		}
+		if to <= addr {
+			continue
+		}
+		if from > addr || perm[0] != 'r' || write && perm[1] != 'w' {
+			return false, nil
+		}
+		addr = to
+	}
+	return addr >= end, lines.Err()
+}

@@ -1,0 +1,186 @@
+package interpose
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// A call that is in hand for two looks of the watchdog is caught.
+	watchInterval = 10 * time.Millisecond
+	// After so many looks at nothing it sleeps until the next call.
+	idleLooks = 100
+	// maxCaught bounds the threads that a program can occupy by memory that never
+	// answers. Beyond that it gets EIO from its devices.
+	maxCaught = 32
+)
+
+// watchdog replaces a receiver that does not come back: it reads or writes
+// memory of a program, and such an access takes as long as whoever provides the
+// page likes (userfaultfd(2), FUSE). Only calls that need that memory may wait
+// for it.
+type watchdog struct {
+	s      *Session
+	asleep atomic.Bool
+	alarm  chan struct{} // wakes it
+	done   chan struct{}
+	stuck  atomic.Int32 // receivers that are caught
+
+	mu      sync.Mutex
+	current *receiver
+}
+
+func (w *watchdog) init(s *Session) {
+	w.s, w.alarm, w.done = s, make(chan struct{}, 1), make(chan struct{})
+}
+
+// see is called by a receiver when it has a call in hand.
+func (w *watchdog) see() {
+	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
+		select {
+		case w.alarm <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// exhausted says that no more receivers can be spared.
+func (w *watchdog) exhausted() bool { return w.stuck.Load() >= maxCaught }
+
+func (w *watchdog) start() {
+	w.mu.Lock()
+	w.replace()
+	w.mu.Unlock()
+	w.s.running.Go(w.watch)
+}
+
+// replace starts a receiver; w.mu is held.
+func (w *watchdog) replace() {
+	r := &receiver{s: w.s, slot: w.s.page.slot()}
+	w.current = r
+	w.s.running.Add(1)
+	w.s.users.Add(1)
+	go func() {
+		r.run()
+		w.s.page.free(r.slot)
+		w.s.release()
+		if r.state.Load()&caught == 0 {
+			w.s.running.Done()
+		} else {
+			w.stuck.Add(-1)
+		}
+	}()
+}
+
+// watch looks at the receiver from time to time. A call is known by its number
+// in the receiver's state, so the receiver need not read the clock.
+func (w *watchdog) watch() {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	var last uint64
+	looks, idle := 0, 0
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-ticker.C:
+		}
+		state := w.current.state.Load()
+		switch {
+		case state != last:
+			last, looks, idle = state, 0, 0
+		case state&busy != 0:
+			if looks++; looks >= 2 {
+				w.takeOver(state)
+				last, looks = 0, 0
+			}
+		default:
+			if idle++; idle >= idleLooks {
+				if !w.sleep(ticker) {
+					return
+				}
+				idle = 0
+			}
+		}
+	}
+}
+
+// sleep waits for the next call; false means that the session stops.
+func (w *watchdog) sleep(ticker *time.Ticker) bool {
+	ticker.Stop()
+	w.asleep.Store(true)
+	// A call that came just before has not seen that; one that comes later has.
+	if w.current.state.Load()&busy == 0 {
+		select {
+		case <-w.done:
+			return false
+		case <-w.alarm:
+		}
+	}
+	w.asleep.Store(false)
+	ticker.Reset(watchInterval)
+	return true
+}
+
+// takeOver puts a spare in the place of the receiver, unless it just came back.
+func (w *watchdog) takeOver(state uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.current
+	if w.s.stopping.Load() {
+		return
+	}
+	// Read before it is known that these are this call's: the exchange tells.
+	id, val, taken := r.slot.id.Load(), r.takenVal.Load(), r.taken.Load() == state
+	if !r.state.CompareAndSwap(state, state|caught) {
+		return
+	}
+	// Not caught by its own memory: the doorbell was read, and works at another
+	// program's, which must not hold up this one.
+	if taken {
+		w.s.listener.send(&response{id: id, val: val})
+	}
+	w.s.log.Warn("a call is held up by memory that does not answer; another thread takes over",
+		"caught", w.stuck.Load()+1)
+	if w.stuck.Add(1) == maxCaught {
+		w.s.log.Error("too many calls are held up by memory that does not answer: "+
+			"devices answer EIO until some of it does", "caught", maxCaught)
+	}
+	w.s.running.Done() // for r
+	w.replace()
+}
+
+// stop ends the watch and the receiver. One that stays busy is not waited for:
+// what it waits for may be the program's.
+func (w *watchdog) stop() {
+	close(w.done)
+	w.mu.Lock()
+	r := w.current
+	w.mu.Unlock()
+	var last uint64
+	looks := 0
+	for r.tid.Load() != 0 && r.state.Load()&caught == 0 {
+		r.nudge()
+		time.Sleep(time.Millisecond)
+		state := r.state.Load()
+		if state != last || state&busy == 0 {
+			last, looks = state, 0
+		} else if looks++; looks >= patience {
+			w.abandon(r, state)
+		}
+	}
+}
+
+// patience is how many milliseconds a session that stops waits for one call.
+const patience = 100
+
+// abandon lets the receiver finish its call alone.
+func (w *watchdog) abandon(r *receiver, state uint64) {
+	w.stuck.Add(1)
+	if r.state.CompareAndSwap(state, state|caught) {
+		w.s.running.Done()
+	} else {
+		w.stuck.Add(-1)
+	}
+}
