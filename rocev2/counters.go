@@ -30,6 +30,8 @@ type Counters struct {
 	Truncated        atomic.Uint64 // datagrams larger than a receive buffer
 	ReceiveQueueDrop atomic.Uint64 // packets that found the socket's queue full
 	ReceiveErrors    atomic.Uint64 // recvmmsg calls that failed
+
+	ReceiverTakeovers atomic.Uint64 // times that another goroutine took over from a caught one
 }
 
 // All yields every counter under the name that metrics and `gorxe` show.
@@ -55,6 +57,7 @@ func (c *Counters) All() iter.Seq2[string, uint64] {
 			{"truncated", &c.Truncated},
 			{"receive_queue_drop", &c.ReceiveQueueDrop},
 			{"receive_errors", &c.ReceiveErrors},
+			{"receiver_takeovers", &c.ReceiverTakeovers},
 		} {
 			if !yield(e.name, e.value.Load()) {
 				return

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -89,8 +90,9 @@ func (p *Port) refresh() {
 	}
 	stale, changed := p.apply(link, addrs)
 	// Outside the lock: a receiver may be inside Send.
+	deadline := time.Now().Add(p.patience)
 	for _, e := range stale {
-		e.rx.stop()
+		e.rx.stop(deadline)
 		e.closeSources()
 	}
 	p.notify(changed)

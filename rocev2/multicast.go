@@ -3,6 +3,7 @@ package rocev2
 import (
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,8 @@ func (p *Port) JoinGroup(addr netip.Addr) error {
 }
 
 // LeaveGroup ends one JoinGroup. It returns when the group's last packet has
-// been received, unless others still use the group.
+// been received, unless others still use the group, or the call that receives it
+// is caught (see Close).
 func (p *Port) LeaveGroup(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	p.mu.Lock()
@@ -71,7 +73,7 @@ func (p *Port) LeaveGroup(addr netip.Addr) error {
 	}
 	p.mu.Unlock()
 	if last {
-		g.rx.stop() // the membership ends with the socket
+		g.rx.stop(time.Now().Add(p.patience)) // the membership ends with the socket
 	}
 	return nil
 }

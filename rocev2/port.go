@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/gorxe/gorxe/internal/standby"
 	"github.com/gorxe/gorxe/wire"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -38,7 +40,10 @@ type Config struct {
 	// Receiver is called with the packets that arrived together, in the order of
 	// arrival. The slice and the packets' Data are the port's again when it
 	// returns. There is one caller per address and multicast group, so calls may
-	// overlap. It must not call Close, and not JoinGroup or LeaveGroup.
+	// overlap. A call that takes more than some 20 ms is taken to be caught, say by
+	// memory that does not answer: another goroutine then receives in its stead,
+	// up to 32 per address, and newer packets may overtake what is left of the
+	// caught one's. It must not call Close, and not JoinGroup or LeaveGroup.
 	Receiver func([]wire.Datagram)
 
 	// OnPort, if set, is called after each change of the link or its addresses,
@@ -89,7 +94,9 @@ type Port struct {
 	// waited for under Close.
 	own atomic.Pointer[[]netip.Addr]
 
-	monitor *monitor
+	monitor  *monitor
+	watch    *standby.Watch // over the receivers
+	patience time.Duration  // closePatience
 }
 
 // Open binds the port's sockets and starts to receive and to follow the
@@ -111,6 +118,7 @@ func Open(cfg Config) (*Port, error) {
 	p := &Port{
 		cfg: cfg, log: cfg.Log, name: link.Attrs().Name, index: link.Attrs().Index,
 		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
+		patience: closePatience,
 	}
 	p.batches.New = func() any { return new(sendBatch) }
 	p.segmentLimit.Store(maxSegments)
@@ -121,6 +129,7 @@ func Open(cfg Config) (*Port, error) {
 		h.Close()
 		return nil, err
 	}
+	p.watch = standby.NewWatch(callLimit)
 	if err := p.openAddresses(link); err != nil {
 		_ = p.Close() // never fails
 		return nil, err
@@ -248,7 +257,10 @@ func (p *Port) Info() PortInfo {
 func (p *Port) Counters() *Counters { return &p.counters }
 
 // Close stops receiving and releases everything. When it returns, Receiver and
-// OnPort have returned from their last calls. Closing twice is harmless.
+// OnPort have returned from their last calls, but for calls of Receiver that are
+// caught: those that another goroutine had taken over from, and one that does not
+// return within a second. Their goroutines end when the calls return. Closing
+// twice is harmless.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -262,12 +274,14 @@ func (p *Port) Close() error {
 
 	// Without the lock: Receiver may be inside Send.
 	p.monitor.stop()
+	deadline := time.Now().Add(p.patience)
 	for _, g := range groups {
-		g.rx.stop()
+		g.rx.stop(deadline)
 	}
 	for _, e := range endpoints {
-		e.rx.stop()
+		e.rx.stop(deadline)
 		e.closeSources()
 	}
+	p.watch.Close()
 	return nil
 }

@@ -143,7 +143,7 @@ func FuzzReceive(f *testing.F) {
 		p := &Port{cfg: Config{Port: 4791}}
 		p.own.Store(new([]netip.Addr))
 		for _, a := range addrList("10.0.0.1", "fe80::1") {
-			r := newReceiver(p, a)
+			r := newReader(&receiver{port: p, addr: a})
 			r.accept(data, rxMeta{segment: size}, a.Next(), srcPort)
 			packets := uint64(1)
 			if size > 0 && len(data) > 0 {

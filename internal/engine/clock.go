@@ -2,22 +2,32 @@ package engine
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/standby"
 	"github.com/gorxe/gorxe/rxe"
 )
 
+// What is due when a deadline passes may be caught: it may write to the memory of
+// a program that does not answer. As rocev2 does for packets.
+const (
+	expireLimit = 20 * time.Millisecond
+	maxExpirers = 32
+	// closePatience is how long close waits for one of them.
+	closePatience = time.Second
+)
+
 // clock is the engine's clock: monotonic time since it was made, and one
-// goroutine that waits for the deadline that Arm gave last.
+// goroutine at a time that waits for the deadline that Arm gave last.
 type clock struct {
 	start    time.Time
 	deadline atomic.Int64 // the next one
 	sleeping atomic.Int64 // what the goroutine sleeps for
 	poke     chan struct{}
 	stop     chan struct{}
-	wg       sync.WaitGroup
+	watch    *standby.Watch
+	role     *standby.Role
 }
 
 const never = math.MaxInt64
@@ -48,37 +58,54 @@ func (c *clock) Arm(deadline rxe.Time) {
 
 // run calls expire at each deadline until close.
 func (c *clock) run(expire func()) {
-	c.wg.Go(func() {
-		timer := time.NewTimer(never)
-		defer timer.Stop()
-		for {
-			next := c.deadline.Load()
-			c.sleeping.Store(next)
-			// An Arm between the two lines above saw the old value: look again.
-			if c.deadline.Load() < next {
-				continue
-			}
-			timer.Reset(time.Duration(next - int64(c.Now())))
-			select {
-			case <-timer.C:
-				c.expireDue(expire)
-			case <-c.poke:
-			case <-c.stop:
-				return
-			}
-		}
-	})
+	c.watch = standby.NewWatch(expireLimit)
+	c.role = c.watch.Start(maxExpirers, func(h *standby.Holder) { c.wait(h, expire) })
 }
 
-// expireDue forgets the deadline before it calls expire, which arms the next.
-func (c *clock) expireDue(expire func()) {
-	due := c.deadline.Load()
-	if due <= int64(c.Now()) && c.deadline.CompareAndSwap(due, never) {
-		expire()
+// wait calls expire at each deadline until close, or until another goroutine
+// does.
+func (c *clock) wait(h *standby.Holder, expire func()) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		next := c.deadline.Load()
+		c.sleeping.Store(next)
+		// An Arm between the two lines above saw the old value: look again.
+		if c.deadline.Load() < next {
+			continue
+		}
+		timer.Reset(time.Duration(next - int64(c.Now())))
+		select {
+		case <-timer.C:
+			if c.passed() {
+				h.Enter()
+				expire()
+				if !h.Leave() {
+					return
+				}
+			}
+		case <-c.poke:
+		case <-c.stop:
+			return
+		}
 	}
 }
 
-func (c *clock) close() {
+// passed tells whether the deadline has passed, and forgets it if so: expire arms
+// the next one.
+func (c *clock) passed() bool {
+	due := c.deadline.Load()
+	return due <= int64(c.Now()) && c.deadline.CompareAndSwap(due, never)
+}
+
+// close ends run. It returns when the last call of expire has, or reports false
+// when that has not within patience: then it is caught.
+func (c *clock) close() bool {
 	close(c.stop)
-	c.wg.Wait()
+	if c.role == nil {
+		return true
+	}
+	ended := c.role.Stop(closePatience)
+	c.watch.Close()
+	return ended
 }

@@ -99,8 +99,10 @@ func (e *Engine) Device() *rxe.Device { return e.dev }
 // Port is the engine's network port.
 func (e *Engine) Port() *rocev2.Port { return e.port }
 
-// Close destroys what is left in the device and closes the port. When it
-// returns, no goroutine of the engine's is left.
+// Close destroys what is left in the device and closes the port. It waits for
+// accesses to program memory that are under way (rxe.Device.Close). When it
+// returns, no goroutine of the engine's is left, but those that a copy to such
+// memory has caught since (rocev2.Port.Close): each ends when its copy does.
 func (e *Engine) Close() error {
 	err := e.dev.Close()
 	e.clock.close()

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Deadlines are kept while the goroutine that kept an earlier one is caught.
+func TestClockWhenExpireIsCaught(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		kept := make(chan rxe.Time, 10)
+		caught := make(chan chan struct{}, 10)
+		catch := true
+		c.run(func() {
+			kept <- c.Now()
+			if catch {
+				free := make(chan struct{})
+				caught <- free
+				<-free
+			}
+		})
+		c.Arm(c.Now() + rxe.Time(time.Second))
+		<-kept
+		free := <-caught
+		catch = false
+		// Armed by somebody else, before and after another goroutine took over.
+		for _, in := range []time.Duration{expireLimit / 2, time.Second} {
+			due := c.Now() + rxe.Time(in)
+			c.Arm(due)
+			if at := <-kept; at < due || at > due+2*rxe.Time(expireLimit) {
+				t.Errorf("due at %v, kept at %v", due, at)
+			}
+		}
+		close(free)
+		c.Arm(c.Now() + rxe.Time(time.Second))
+		<-kept
+		if !c.close() {
+			t.Error("close left somebody behind")
+		}
+	})
+}
+
+func TestClockClosesWhileCaught(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		free, called := make(chan struct{}), make(chan struct{})
+		c.run(func() { close(called); <-free })
+		c.Arm(c.Now())
+		<-called
+		if c.close() {
+			t.Error("close waited for a caught call")
+		}
+		close(free)
+	})
+}

@@ -1,0 +1,155 @@
+package rocev2
+
+import (
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// trap is a Receiver whose calls are caught by packets of one length, until they
+// are freed; others go to its sink.
+type trap struct {
+	*sink
+	caught chan chan struct{} // one for each caught call, which ends with it
+}
+
+const trapLen = 666
+
+func newTrap() *trap { return &trap{newSink(), make(chan chan struct{}, 64)} }
+
+func (tr *trap) receive(batch []wire.Datagram) {
+	traps := 0
+	var rest []wire.Datagram
+	for _, d := range batch {
+		if len(d.Data) == trapLen-icrcLen {
+			traps++
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	tr.sink.receive(rest)
+	for range traps {
+		free := make(chan struct{})
+		tr.caught <- free
+		<-free
+	}
+}
+
+// send sends one packet of each size, and waits until it has been received.
+func (tr *trap) send(t *testing.T, from *Port, route *wire.Route, sizes ...int) {
+	t.Helper()
+	for _, size := range sizes {
+		must(t, from.Send([]wire.Burst{burst(route, 1, size, 0)}))
+		if got := tr.wait(1); len(got) != 1 || len(got[0].Data) != size-icrcLen {
+			t.Fatalf("received %d packets", len(got))
+		}
+	}
+}
+
+func (tr *trap) catch(t *testing.T, from *Port, route *wire.Route) (free chan struct{}) {
+	t.Helper()
+	must(t, from.Send([]wire.Burst{burst(route, 1, trapLen, 0)}))
+	return <-tr.caught
+}
+
+// settle waits until as many goroutines run as before: those of calls that have
+// been freed need a moment.
+func settle(goroutines int) {
+	for runtime.NumGoroutine() > goroutines {
+		runtime.Gosched()
+	}
+}
+
+func TestOthersGoOnWhenACallIsCaught(t *testing.T) {
+	before := runtime.NumGoroutine()
+	src, dst, other := netip.MustParseAddr("127.0.15.1"), netip.MustParseAddr("127.0.15.2"), netip.MustParseAddr("127.0.15.3")
+	tr := newTrap()
+	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
+	tx2 := open(t, Config{Address: other, Receiver: discard})
+	route, route2 := &wire.Route{Src: src, Dst: dst}, &wire.Route{Src: other, Dst: dst}
+	tr.send(t, tx, route, 64, 65)
+
+	var caught []chan struct{}
+	for i := range 5 {
+		caught = append(caught, tr.catch(t, tx, route))
+		// From the same peer and from another one, several times.
+		tr.send(t, tx, route, 100+i, 200+i)
+		tr.send(t, tx2, route2, 300+i)
+	}
+	if n := rx.Counters().ReceiverTakeovers.Load(); n != 5 {
+		t.Errorf("%d takeovers, want 5", n)
+	}
+	for _, free := range caught {
+		close(free)
+	}
+	tr.send(t, tx, route, 64)
+	for _, p := range []*Port{rx, tx, tx2} {
+		must(t, p.Close())
+	}
+	settle(before)
+}
+
+func TestCloseWhileCaught(t *testing.T) {
+	before := runtime.NumGoroutine()
+	src, dst := netip.MustParseAddr("127.0.16.1"), netip.MustParseAddr("127.0.16.2")
+	tr := newTrap()
+	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
+	route := &wire.Route{Src: src, Dst: dst}
+	rx.patience = time.Nanosecond
+	first := tr.catch(t, tx, route)
+	tr.send(t, tx, route, 64) // by the second reader
+	last := tr.catch(t, tx, route)
+
+	// Neither the one that was replaced nor the last one is waited for, and the
+	// address is free at once.
+	must(t, rx.Close())
+	tr2 := newTrap()
+	again := open(t, Config{Address: dst, Receiver: tr2.receive})
+	tr2.send(t, tx, route, 64)
+
+	// What the caught ones do when they are freed is harmless: they may well send.
+	if err := rx.Send([]wire.Burst{burst(&wire.Route{Src: dst, Dst: src}, 1, 64, 0)}); err == nil {
+		t.Error("a closed port sends")
+	}
+	close(first)
+	close(last)
+	must(t, again.Close())
+	must(t, tx.Close())
+	settle(before)
+}
+
+// TestTakeoversUnderTraffic frees caught calls at any moment while packets
+// arrive; under the race detector it shows that readers share nothing.
+func TestTakeoversUnderTraffic(t *testing.T) {
+	src, dst := netip.MustParseAddr("127.0.17.1"), netip.MustParseAddr("127.0.17.2")
+	tr := newTrap()
+	open(t, Config{Address: dst, Receiver: tr.receive})
+	tx := open(t, Config{Address: src, Receiver: discard})
+	route := &wire.Route{Src: src, Dst: dst}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case free := <-tr.caught:
+				// About when the takeover happens: before it, after it, or at once.
+				time.AfterFunc(callLimit, func() { close(free) })
+			case <-stop:
+				return
+			}
+		}
+	})
+	for i := range 10 {
+		must(t, tx.Send([]wire.Burst{burst(route, 1, trapLen, 0), burst(route, 3, 128, 0)}))
+		for got := 0; got < 3; {
+			got += len(tr.wait(1))
+		}
+		tr.send(t, tx, route, 64+i)
+	}
+	close(stop)
+	wg.Wait()
+}
