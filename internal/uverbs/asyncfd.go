@@ -20,11 +20,15 @@ func newAsyncFD() (*asyncFD, error) {
 	return &asyncFD{p}, nil
 }
 
-// push tells the program of an event about objKey; nil for the port's, which
-// are not counted. A QP may be locked.
+// push tells the program of an event about objKey; nil for the port's and the
+// device's, which are not counted. A QP may be locked.
 func (a *asyncFD) push(element uint64, eventType uint32, objKey any) {
 	e := event{key: objKey}
 	binary.NativeEndian.PutUint64(e.record[:], element)
 	binary.NativeEndian.PutUint32(e.record[asyncEventType:], eventType)
+	if objKey == nil {
+		a.sendAside(e)
+		return
+	}
 	a.send(e)
 }

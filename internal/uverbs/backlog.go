@@ -1,48 +1,79 @@
 package uverbs
 
-// backlog are events that are not in the pipe yet, in order. Equal ones are
-// kept once, with a count: a reader that never reads costs no more than the
-// objects that it has.
+import "slices"
+
+// backlog are events that are not in the pipe yet, in order. Equal events of an
+// object are kept once, with a count, so that a reader that never reads costs no
+// more than the objects that it has. Those of the port are kept in their order,
+// which says how things stand now, and only so many.
 type backlog struct {
-	order []event
-	count map[event]uint32
+	order []waitingEvent
+	first uint64           // the number of order[0]; the others follow
+	at    map[event]uint64 // the numbers of objects' events
 }
+
+type waitingEvent struct {
+	event
+	n uint32
+}
+
+// maxPortEvents bounds the list for events of the port: past that, the latest
+// takes the place of the one before.
+const maxPortEvents = 4096
 
 func (b *backlog) empty() bool { return len(b.order) == 0 }
 
 func (b *backlog) add(e event) {
-	if b.bump(e) {
-		b.order = append(b.order, e)
+	switch {
+	case e.key == nil && len(b.order) < maxPortEvents:
+		b.order = append(b.order, waitingEvent{e, 1})
+	case e.key == nil:
+		for i := range slices.Backward(b.order) {
+			if b.order[i].key == nil {
+				b.order[i].event = e
+				return
+			}
+		}
+		b.order = append(b.order, waitingEvent{e, 1})
+	case !b.bump(e):
+		b.order = append(b.order, waitingEvent{e, 1})
+		b.at[e] = b.first + uint64(len(b.order)) - 1
 	}
 }
 
 func (b *backlog) addFirst(e event) {
-	if b.bump(e) {
-		b.order = append(b.order, event{})
-		copy(b.order[1:], b.order)
-		b.order[0] = e
+	if e.key != nil && b.bump(e) {
+		return
+	}
+	b.order = slices.Insert(b.order, 0, waitingEvent{e, 1})
+	b.first--
+	if e.key != nil {
+		b.at[e] = b.first
 	}
 }
 
-// bump counts e and reports whether it is the first of its kind.
+// bump counts e if it is in the list.
 func (b *backlog) bump(e event) bool {
-	if b.count == nil {
-		b.count = make(map[event]uint32)
+	if b.at == nil {
+		b.at = make(map[event]uint64)
 	}
-	b.count[e]++
-	return b.count[e] == 1
+	i, ok := b.at[e]
+	if ok {
+		b.order[i-b.first].n++
+	}
+	return ok
 }
 
 // encode fills buf with the records of the first events and returns the bytes
 // used; remove takes as many events off.
 func (b *backlog) encode(buf []byte, size int) int {
 	n := 0
-	for _, e := range b.order {
-		for range b.count[e] {
+	for i := range b.order {
+		for range b.order[i].n {
 			if len(buf)-n < size {
 				return n
 			}
-			n += copy(buf[n:], e.record[:size])
+			n += copy(buf[n:], b.order[i].record[:size])
 		}
 	}
 	return n
@@ -51,32 +82,36 @@ func (b *backlog) encode(buf []byte, size int) int {
 func (b *backlog) remove(n int) {
 	gone := 0
 	for ; n > 0; gone++ {
-		e := b.order[gone]
-		if c := b.count[e]; uint64(c) > uint64(n) {
-			b.count[e] = c - uint32(n)
+		w := &b.order[gone]
+		if uint64(w.n) > uint64(n) {
+			w.n -= uint32(n)
 			break
-		} else {
-			n -= int(c)
-			delete(b.count, e)
+		}
+		n -= int(w.n)
+		if w.key != nil {
+			delete(b.at, w.event)
 		}
 	}
-	keep := append(b.order[:0], b.order[gone:]...)
-	clear(b.order[len(keep):])
-	b.order = keep
+	b.order = slices.Delete(b.order, 0, gone)
+	b.first += uint64(gone)
 }
 
 // drop takes off the events about key and returns how many they were.
 func (b *backlog) drop(key any) (n uint32) {
-	keep := b.order[:0]
-	for _, e := range b.order {
-		if e.key == key {
-			n += b.count[e]
-			delete(b.count, e)
-		} else {
-			keep = append(keep, e)
+	kept := 0
+	for _, w := range b.order {
+		switch {
+		case w.key == key:
+			n += w.n
+			delete(b.at, w.event)
+			continue
+		case w.key != nil:
+			b.at[w.event] = b.first + uint64(kept)
 		}
+		b.order[kept] = w
+		kept++
 	}
-	clear(b.order[len(keep):])
-	b.order = keep
+	clear(b.order[kept:])
+	b.order = b.order[:kept]
 	return n
 }

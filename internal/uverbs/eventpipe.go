@@ -25,9 +25,12 @@ import (
 //
 // send is called with a QP locked. Its write never waits for room, but it may
 // for the pipe's lock, which a reader holds for ever whose buffer does not
-// answer (userfaultfd). So one thread at a time makes system calls on a pipe
-// (busy), and no other waits for it: they leave their events behind, and it
-// takes them along.
+// answer (userfaultfd): as the engine's own accesses to that program's memory
+// may, so whoever runs the engine is prepared for it. One thread at a time makes
+// system calls on a pipe (busy), and no other waits for it: they leave their
+// events behind, and it takes them along. So a program holds up one thread. (A
+// socket has no such lock, but no reading end that can be opened anew, and so no
+// way to see that the program has closed its own.)
 type eventPipe struct {
 	size  int // of a record
 	inode FileID
@@ -186,6 +189,20 @@ func (p *eventPipe) send(e event) {
 	p.flush()
 }
 
+// sendAside gives the program a record in a goroutine of its own: for a caller
+// that runs no engine, and has other programs to tell.
+func (p *eventPipe) sendAside(e event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.backlog.add(e)
+	if !p.busy {
+		p.awaitRoom()
+	}
+}
+
 // write puts records into the pipe: all, or none with EAGAIN if there is no
 // room and EPIPE if there is no reader.
 func (p *eventPipe) write(b []byte) error {
@@ -217,8 +234,8 @@ func (p *eventPipe) flush() bool {
 	return true
 }
 
-// awaitRoom has a goroutine flush the backlog once the program has read. One
-// that cannot be started leaves that to the next event.
+// awaitRoom has a goroutine flush the backlog, now and whenever the program has
+// made room. One that cannot be started leaves that to the next event.
 func (p *eventPipe) awaitRoom() {
 	if p.waiter != nil {
 		return
