@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gorxe/gorxe/internal/nofile"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,6 +34,11 @@ func RangeFor(limit uint64) (FDRange, error) {
 	count := min(top/fdsPerOne, maxCount)
 	return FDRange{Base: top - count, Count: count}, nil
 }
+
+// OwnRange is RangeFor the limit that this process was started with, which is also
+// the limit of a program that it executes. (Getrlimit shows another one: package
+// syscall raises it.)
+func OwnRange() (FDRange, error) { return RangeFor(nofile.Soft()) }
 
 // rule says when a system call is trapped. Descriptors are C ints: the upper half
 // of the register is ignored, as the kernel does.
