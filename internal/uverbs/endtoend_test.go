@@ -1,0 +1,96 @@
+package uverbs
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// endpoint is a QP of a program, with its queues mapped.
+type endpoint struct {
+	*user
+	pd, qp, qpn      uint32
+	cq               createCQResp
+	channel          int32
+	mr               regMRResp
+	send, recv, comp *clientQueue
+}
+
+func newEndpoint(t testing.TB, u *user, typ rxe.QPType) *endpoint {
+	t.Helper()
+	e := &endpoint{user: u, pd: u.allocPD(), channel: u.createChannel()}
+	e.mr = u.regMR(e.pd, programData, 128<<10, stationRights)
+	cq, mi := u.createCQ(50, e.channel, 0xc0ffee)
+	e.cq = cq
+	e.comp = mapQueue(t, u.f.FD(), mi.Offset, mi.Size)
+	qp, queues := u.createQP(typ, e.pd, cq.CQHandle)
+	e.qp, e.qpn = qp.QPHandle, qp.QPN
+	e.send = mapQueue(t, u.f.FD(), queues.SQMI.Offset, queues.SQMI.Size)
+	e.recv = mapQueue(t, u.f.FD(), queues.RQMI.Offset, queues.RQMI.Size)
+	return e
+}
+
+func (e *endpoint) sge(off uint64, n uint32) rxe.SGE { return sge(programData+off, n, e.mr.LKey) }
+
+func (e *endpoint) bytes(off uint64, n int) []byte { return e.mem.Bytes(programData+off, n) }
+
+// TestPingPong: two programs, each in a form of its own, do what
+// ibv_rc_pingpong -e does: everything from GET_CONTEXT to DESTROY by requests,
+// all work through the mapped queues.
+func TestPingPong(t *testing.T) {
+	for _, typ := range []rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD} {
+		t.Run(typ.String(), func(t *testing.T) {
+			d, engine := newDevice(t)
+			a := newEndpoint(t, &user{opened(t, d), forms[0]}, typ)
+			b := newEndpoint(t, &user{opened(t, d), forms[1]}, typ)
+			a.connect(a.qp, typ, b.qpn)
+			b.connect(b.qp, typ, a.qpn)
+			_, ahNum := a.createAH(a.pd)
+
+			if !b.recv.postRecv(7, b.sge(0, 2048)) {
+				t.Fatal("receive queue full")
+			}
+			b.call(verb{cmd: cmdReqNotifyCQ, req: bytesFrom(reqNotifyCQReq{CQHandle: b.cq.CQHandle})})
+			fillBytes(a.bytes(0, 1024), 3)
+			wr := &sendWR{SendWR: rxe.SendWR{ID: 9, Op: rxe.WRSend, Flags: rxe.SendSignaled, SGL: []rxe.SGE{a.sge(0, 1024)}}}
+			if typ == rxe.QPUD {
+				wr.ahNum, wr.RemoteQPN, wr.RemoteQKey = ahNum, wire.QPN(b.qpn), stationQKey
+			}
+			if !a.send.postSend(wr) {
+				t.Fatal("send queue full")
+			}
+			a.call(doorbellVerb(a.qp))
+
+			if wc, ok := a.comp.poll(); !ok || wc.id != 9 || wc.status != 0 {
+				t.Fatalf("send completion %+v %v", wc, ok)
+			}
+			wc, ok := b.comp.poll()
+			if !ok || wc.id != 7 || wc.status != 0 {
+				t.Fatalf("receive completion %+v %v", wc, ok)
+			}
+			grh := 0
+			if typ == rxe.QPUD {
+				grh = 40
+			}
+			if !bytes.Equal(a.bytes(0, 1024), b.bytes(uint64(grh), 1024)) {
+				t.Error("data differ")
+			}
+			if got := next(t, b.real(b.channel)); got != 0xc0ffee {
+				t.Errorf("completion event %#x", got)
+			}
+			// One event was read of b's, none of a's.
+			b.call(destroyVerb(cmdDestroyQP, b.qp))
+			ev := core[destroyCQResp](b.call(destroyVerb(cmdDestroyCQ, b.cq.CQHandle)))
+			if ev.CompEventsReported != 1 || ev.AsyncEventsReported != 0 {
+				t.Errorf("reported %+v", ev)
+			}
+			a.exit()
+			b.exit()
+			if n := engine.Objects(); n != (rxe.ObjectCounts{}) {
+				t.Errorf("left: %+v", n)
+			}
+		})
+	}
+}

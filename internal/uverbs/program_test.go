@@ -1,0 +1,357 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// A program is the other side of the ABI: it has memory and descriptors, and
+// makes requests as libibverbs does, in either form. It stands for the
+// interposer too (Caller).
+type program struct {
+	t   testing.TB
+	dev *Device
+	f   *File
+	mem *programMemory
+
+	mu      sync.Mutex
+	fds     map[int32]int // the program's descriptors, by number
+	nextFD  int32
+	maxFDs  int
+	top     uint64 // of what alloc has given out
+	reads   int
+	writes  int
+	failing func(addr uint64) bool // says which writes fail
+}
+
+// programMemory is an address space.
+type programMemory struct {
+	simnet.Memory
+	check func(addr, length uint64, write bool) error
+}
+
+const (
+	programBase = 0x7f0000000000
+	programSize = 512 << 10
+	programData = programBase + 256<<10 // from here on it is not used for requests
+)
+
+func (m *programMemory) Check(addr, length uint64, write bool) error {
+	if m.check != nil {
+		return m.check(addr, length, write)
+	}
+	if addr < m.Base || length > uint64(len(m.Data)) || addr-m.Base > uint64(len(m.Data))-length {
+		return unix.EFAULT
+	}
+	return nil
+}
+
+// newDevice is a device with a file open and a context.
+func newDevice(t testing.TB) (*Device, *rxe.Device) {
+	t.Helper()
+	engine := testDevice(t)
+	d := need[*Device](t)(NewDevice(Config{Device: engine, FWVer: "1.2.3", NetIndex: func() int { return 7 }}))
+	t.Cleanup(d.Close)
+	return d, engine
+}
+
+func newProgram(t testing.TB, d *Device) *program {
+	t.Helper()
+	p := &program{
+		t: t, dev: d, f: need[*File](t)(d.Open()), maxFDs: 100, nextFD: 50,
+		mem: &programMemory{Memory: simnet.Memory{Base: programBase, Data: make([]byte, programSize)}},
+		fds: make(map[int32]int),
+	}
+	t.Cleanup(p.exit)
+	return p
+}
+
+// opened is a program with a context.
+func opened(t testing.TB, d *Device) *program {
+	t.Helper()
+	p := newProgram(t, d)
+	p.reset()
+	p.ok(p.ioctl(objDevice, methodGetContext))
+	p.ok(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)))
+	return p
+}
+
+// exit ends the program.
+func (p *program) exit() {
+	p.f.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for fd, real := range p.fds {
+		_ = unix.Close(real)
+		delete(p.fds, fd)
+	}
+}
+
+func (p *program) ok(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("%v", err)
+	}
+}
+
+func (p *program) want(err, want error) {
+	p.t.Helper()
+	if !errors.Is(err, want) {
+		p.t.Fatalf("%v, not %v", err, want)
+	}
+}
+
+// Caller.
+
+func (p *program) Read(addr uint64, b []byte) error {
+	p.reads++
+	from := p.mem.Bytes(addr, len(b))
+	if from == nil {
+		return unix.EFAULT
+	}
+	copy(b, from)
+	return nil
+}
+
+func (p *program) Write(addr uint64, b []byte) error {
+	p.writes++
+	to := p.mem.Bytes(addr, len(b))
+	if to == nil || p.failing != nil && p.failing(addr) {
+		return unix.EFAULT
+	}
+	copy(to, b)
+	return nil
+}
+
+func (p *program) Space() (Space, error) { return p.mem, nil }
+
+func (p *program) InstallFD(fd int) (int32, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.fds) >= p.maxFDs {
+		return -1, unix.EMFILE
+	}
+	real, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	p.nextFD++
+	p.fds[p.nextFD] = real
+	return p.nextFD, nil
+}
+
+func (p *program) FileID(fd int32) (FileID, error) {
+	real := p.real(fd)
+	if real < 0 {
+		return FileID{}, unix.EBADF
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(real, &st); err != nil {
+		return FileID{}, err
+	}
+	return FileID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
+}
+
+func (p *program) real(fd int32) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if real, ok := p.fds[fd]; ok {
+		return real
+	}
+	return -1
+}
+
+// closeFD is close(fd).
+func (p *program) closeFD(fd int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = unix.Close(p.fds[fd])
+	delete(p.fds, fd)
+}
+
+// Memory for requests.
+
+func (p *program) reset() { p.top = programBase }
+
+// alloc puts b into the program's memory.
+func (p *program) alloc(b []byte) uint64 {
+	at := p.top
+	copy(p.mem.Bytes(at, len(b)), b)
+	p.top += (uint64(len(b)) + 7) &^ 7
+	return at
+}
+
+// room is n bytes for an answer, none of them zero.
+func (p *program) room(n int) uint64 {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 0xee
+	}
+	return p.alloc(b)
+}
+
+// request is a write() command before it has a form.
+type verb struct {
+	cmd           uint32 // with cmdExtended
+	req           []byte // the core request, without the address of the response
+	resp, uhwResp int    // room for answers
+	uhw           []byte
+}
+
+// answer is what came back.
+type answer struct{ core, uhw []byte }
+
+func core[T any](a answer) T { return load[T](a.core) }
+func uhw[T any](a answer) T  { return load[T](a.uhw) }
+
+// form is a way to make a request of write() commands.
+type form struct {
+	name string
+	call func(*program, verb) (answer, error)
+}
+
+var forms = []form{{"write", (*program).write}, {"ioctl", (*program).invoke}}
+
+// hasResponse says of a plain command that its request begins with the address.
+func hasResponse(cmd uint32) bool {
+	return cmd&cmdExtended == 0 && int(cmd) < len(commands) && commands[cmd].responds
+}
+
+// write makes a request by write().
+func (p *program) write(v verb) (answer, error) {
+	p.reset()
+	out := p.room(v.resp + v.uhwResp)
+	buf := p.alloc(v.bytes(out))
+	n := uint64(len(v.bytes(out)))
+	done, err := p.f.Write(p, buf, n)
+	if err == nil && uint64(done) != n {
+		p.t.Fatalf("write of %d bytes returned %d", n, done)
+	}
+	b := p.mem.Bytes(out, v.resp+v.uhwResp)
+	return answer{b[:v.resp:v.resp], b[v.resp:]}, err
+}
+
+// bytes is the request as write() takes it.
+func (v *verb) bytes(out uint64) []byte {
+	req := append([]byte(nil), v.req...)
+	if v.cmd&cmdExtended != 0 {
+		hdr := cmdHdr{Command: v.cmd, InWords: uint16(len(req) / 8), OutWords: uint16(v.resp / 8)}
+		ex := cmdExHdr{Response: out, ProviderInWords: uint16(len(v.uhw) / 8), ProviderOutWords: uint16(v.uhwResp / 8)}
+		if v.resp+v.uhwResp == 0 {
+			ex.Response = 0
+		}
+		return append(append(append(bytesOf(&hdr), bytesOf(&ex)...), req...), v.uhw...)
+	}
+	if hasResponse(v.cmd) && len(req) >= 8 {
+		binary.NativeEndian.PutUint64(req, out)
+	}
+	n := cmdHdrSize + len(req) + len(v.uhw)
+	hdr := cmdHdr{Command: v.cmd, InWords: uint16(n / 4), OutWords: uint16((v.resp + v.uhwResp) / 4)}
+	return append(append(bytesOf(&hdr), req...), v.uhw...)
+}
+
+// invoke makes a request by INVOKE_WRITE.
+func (p *program) invoke(v verb) (answer, error) {
+	p.reset()
+	out, uhwOut := p.room(v.resp), p.room(v.uhwResp)
+	list := []ioctlAttr{num(attrWriteCmd, uint64(v.cmd))}
+	if len(v.req) > 0 {
+		list = append(list, p.in(attrCoreIn, v.req))
+	}
+	if v.resp > 0 {
+		list = append(list, ioctlAttr{AttrID: attrCoreOut, Len: uint16(v.resp), Flags: attrFMandatory, Data: out})
+	}
+	if len(v.uhw) > 0 {
+		list = append(list, p.in(attrUHWIn, v.uhw))
+	}
+	if v.uhwResp > 0 {
+		list = append(list, ioctlAttr{AttrID: attrUHWOut, Len: uint16(v.uhwResp), Flags: attrFMandatory, Data: uhwOut})
+	}
+	err := p.ioctlList(objDevice, methodInvokeWrite, list)
+	return answer{p.mem.Bytes(out, v.resp), p.mem.Bytes(uhwOut, v.uhwResp)}, err
+}
+
+// Attributes of the ioctl form.
+
+// num is an inline value of 8 bytes.
+func num(id uint16, v uint64) ioctlAttr {
+	return ioctlAttr{AttrID: id, Len: 8, Flags: attrFMandatory, Data: v}
+}
+
+func num32(id uint16, v uint32) ioctlAttr {
+	return ioctlAttr{AttrID: id, Len: 4, Flags: attrFMandatory, Data: uint64(v)}
+}
+
+func obj(id uint16, handle uint32) ioctlAttr {
+	return ioctlAttr{AttrID: id, Flags: attrFMandatory, Data: uint64(handle)}
+}
+
+func fdAttr(id uint16, fd int32) ioctlAttr {
+	return ioctlAttr{AttrID: id, Flags: attrFMandatory, Data: uint64(int64(fd))}
+}
+
+// newObj and newFD are answered.
+func newObj(id uint16) ioctlAttr { return ioctlAttr{AttrID: id, Flags: attrFMandatory} }
+func newFD(id uint16) ioctlAttr  { return newObj(id) }
+
+// in is a value, out room for one.
+func (p *program) in(id uint16, b []byte) ioctlAttr {
+	a := ioctlAttr{AttrID: id, Len: uint16(len(b)), Flags: attrFMandatory}
+	if len(b) <= 8 {
+		var inline [8]byte
+		copy(inline[:], b)
+		a.Data = binary.NativeEndian.Uint64(inline[:])
+	} else {
+		a.Data = p.alloc(b)
+	}
+	return a
+}
+
+func (p *program) out(id uint16, n int) ioctlAttr {
+	return ioctlAttr{AttrID: id, Len: uint16(n), Flags: attrFMandatory, Data: p.room(n)}
+}
+
+// ioctl makes a request of attributes made with p.in and p.out since p.reset.
+func (p *program) ioctl(o objectType, method uint16, list ...ioctlAttr) error {
+	return p.ioctlList(o, method, list)
+}
+
+// ioctlList leaves what came back in list.
+func (p *program) ioctlList(o objectType, method uint16, list []ioctlAttr) error {
+	at := p.alloc(ioctlBytes(o, method, list))
+	_, err := p.f.Ioctl(p, rdmaVerbsIoctl, at)
+	for i := range list {
+		list[i] = load[ioctlAttr](p.mem.Bytes(at+ioctlHdrSize+uint64(i)*ioctlAttrSize, ioctlAttrSize))
+	}
+	return err
+}
+
+func ioctlBytes(o objectType, method uint16, list []ioctlAttr) []byte {
+	hdr := ioctlHdr{
+		Length: uint16(ioctlHdrSize + len(list)*ioctlAttrSize), ObjectID: uint16(o), MethodID: method,
+		NumAttrs: uint16(len(list)), DriverID: driverRXE,
+	}
+	b := append([]byte(nil), bytesOf(&hdr)...)
+	for i := range list {
+		b = append(b, bytesOf(&list[i])...)
+	}
+	return b
+}
+
+// get is the value that an output attribute got.
+func get[T any](p *program, a ioctlAttr) T {
+	p.t.Helper()
+	if a.Flags&attrFValidOutput == 0 {
+		p.t.Fatalf("attribute %#x is not marked as output", a.AttrID)
+	}
+	return load[T](p.mem.Bytes(a.Data, int(a.Len)))
+}
+
+func bytesFrom[T any](v T) []byte { return append([]byte(nil), bytesOf(&v)...) }
