@@ -62,7 +62,6 @@ type keys interface {
 // sendHead is the copy of a send WQE without its list.
 type sendHead [sendHeadSize]byte
 
-func (h *sendHead) u16(off int) uint16 { return binary.NativeEndian.Uint16(h[off:]) }
 func (h *sendHead) u32(off int) uint32 { return binary.NativeEndian.Uint32(h[off:]) }
 func (h *sendHead) u64(off int) uint64 { return binary.NativeEndian.Uint64(h[off:]) }
 
@@ -93,6 +92,7 @@ func (h *sendHead) payload() (kind payloadKind, n uint32) {
 		}
 	case rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd:
 		return payloadSGL, sges * sgeSize
+	default:
 	}
 	if rxe.SendFlags(h.u32(sendFlags)&knownSendFlags)&rxe.SendInline != 0 || sges == 0 {
 		return payloadInline, length
