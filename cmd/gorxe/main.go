@@ -1,6 +1,6 @@
-// Command gorxe is the command line of the software RDMA device: it shows what
-// devices a host would have, and demonstrates them. It is thin: what it does
-// lies in internal/demo and rocev2.
+// Command gorxe is the command line of the software RDMA device: it gives devices
+// to unmodified programs, shows what they do with them, and demonstrates them. It
+// is thin: what it does lies in internal/keeper, internal/daemon and internal/demo.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/gorxe/gorxe/internal/keeper"
 )
 
 // The exit codes of every subcommand.
@@ -31,6 +32,9 @@ func (e usageError) Unwrap() error { return e.err }
 
 // cli is the grammar of the command line.
 type cli struct {
+	Run     runCmd     `cmd:"" help:"Run a program with an RDMA device."`
+	Daemon  daemonCmd  `cmd:"" help:"Hold devices for programs of several runs and users."`
+	Status  statusCmd  `cmd:"" help:"Show devices, and what programs do with them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that the interfaces of this host would have."`
 	Version versionCmd `cmd:"" help:"Print the version."`
@@ -42,22 +46,28 @@ type streams struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
-	stop()
-	os.Exit(code)
+	keeper.Stage(os.Args)
+	os.Exit(run(untilSignal, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 
-// run executes one command line and returns its exit code.
-func run(ctx context.Context, args []string, std streams) int {
+// untilSignal is the context of commands that end when they are told to.
+func untilSignal() (context.Context, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process
+	return ctx, nil
+}
+
+// run executes one command line and returns its exit code. Commands that want a
+// context get newContext's; the others are left alone with signals.
+func run(newContext func() (context.Context, error), args []string, std streams) int {
 	helped := false
 	parser, err := kong.New(&cli{},
 		kong.Name("gorxe"),
 		kong.Description("A software RDMA (RoCEv2) device in user space: no kernel module, no RDMA hardware.\n\n"+
-			"Examples:\n  gorxe demo\n  gorxe demo --duration 5s --no-pcap\n  gorxe devices --json"),
+			"Examples:\n  gorxe run ibv_devinfo\n  gorxe run -- ib_write_bw -d rxe0 --report_gbits\n  gorxe status\n  gorxe demo"),
 		kong.Writers(std.out, std.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindToProvider(newContext),
 		kong.Bind(std),
 		// The parser calls this for --help only, and goes on parsing when it returns.
 		kong.Exit(func(int) { helped = true }),
@@ -75,10 +85,16 @@ func run(ctx context.Context, args []string, std streams) int {
 		return exitUsage
 	}
 	if err := parsed.Run(); err != nil {
-		complain(std, err)
+		if err != errSaid {
+			complain(std, err)
+		}
 		var usage usageError
-		if errors.As(err, &usage) {
+		var exit *keeper.ExitError
+		switch {
+		case errors.As(err, &usage):
 			return exitUsage
+		case errors.As(err, &exit):
+			return exit.Code
 		}
 		return exitFailed
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -15,7 +16,8 @@ import (
 func gorxe(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{out: &out, err: &err})
+	ctx := func() (context.Context, error) { return t.Context(), nil }
+	code = run(ctx, args, streams{out: &out, err: &err})
 	return code, out.String(), err.String()
 }
 
@@ -26,13 +28,13 @@ func TestCommandLine(t *testing.T) {
 		stdout string // a part of it; empty: nothing is printed there
 		stderr string // likewise
 	}{
-		{[]string{"--help"}, exitOK, "gorxe demo --duration", ""},
+		{[]string{"--help"}, exitOK, "gorxe run -- ib_write_bw", ""},
 		{[]string{"-h"}, exitOK, "Commands:", ""},
 		{[]string{"demo", "--help"}, exitOK, "--no-pcap", ""},
 		{[]string{"devices", "--help"}, exitOK, "gorxe devices --json", ""},
 		{[]string{"version"}, exitOK, "gorxe ", ""},
-		{nil, exitUsage, "", `expected one of "demo", "devices", "version"`},
-		{[]string{"run"}, exitUsage, "", "unexpected argument run"},
+		{nil, exitUsage, "", `expected one of "run", "daemon", "status", "demo", "devices"`},
+		{[]string{"walk"}, exitUsage, "", "unexpected argument walk"},
 		{[]string{"devices", "--yaml"}, exitUsage, "", "unknown flag --yaml"},
 		{[]string{"devices", "eth0"}, exitUsage, "", "unexpected argument eth0"},
 		{[]string{"demo", "--size", "12parsecs"}, exitUsage, "", "--size"},

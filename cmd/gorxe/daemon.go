@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/daemon"
+)
+
+type daemonCmd struct {
+	deviceFlags `embed:""`
+	SocketMode  fileMode `name:"socket-mode" default:"0600" placeholder:"MODE" help:"Permissions of the socket, in octal (default: ${default}, its owner only)."`
+	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket."`
+	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last."`
+}
+
+// Help is the part of `gorxe daemon --help` above the flags.
+func (daemonCmd) Help() string {
+	return `Holds the devices for programs that gorxe run starts: several at once, and of several users if --socket-mode and --socket-group let them connect (see docs/security.md). It stays in the foreground, tells systemd when it is ready, and ends cleanly on SIGTERM and SIGINT; programs that are attached then go on without a device.
+
+The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command line is wrong.
+
+Examples:
+  gorxe daemon
+  gorxe daemon --device rxe0=eth0 --device rxe1=127.0.0.1 --log-level info
+  gorxe daemon --socket /run/gorxe.sock --socket-mode 0660 --socket-group rdma`
+}
+
+// privateGrace is how long a daemon outlives the last gorxe run: long enough for
+// the next command of a script to find it.
+const privateGrace = time.Second
+
+// Run serves until a signal.
+func (c daemonCmd) Run(ctx context.Context, std streams) error {
+	var ready *daemon.Ready
+	if c.Private {
+		var err error
+		if ready, err = daemon.NewReady(); err != nil {
+			return usageError{err}
+		}
+	}
+	server, err := c.start(std)
+	if ready != nil {
+		ready.Say(err)
+		if err != nil {
+			return errSaid
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := daemon.Notify("READY=1"); err != nil {
+		slog.New(slog.NewTextHandler(std.err, nil)).Warn("the service manager does not listen", "error", err)
+	}
+	defer context.AfterFunc(ctx, func() {
+		daemon.Notify("STOPPING=1") //nolint:errcheck // it shows
+	})()
+	return server.Run(ctx)
+}
+
+func (c daemonCmd) start(std streams) (*daemon.Server, error) {
+	specs, err := daemon.ParseSpecs(c.Device)
+	if err != nil {
+		if errors.Is(err, daemon.ErrSpec) {
+			err = usageError{err}
+		}
+		return nil, err
+	}
+	inherited, err := daemon.Inherited()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := daemon.Sockets(c.Socket)
+	if err != nil {
+		return nil, err
+	}
+	if inherited != nil {
+		paths[0] = inherited.Addr().String()
+	}
+	return daemon.Start(daemon.Config{
+		Devices: specs, Socket: paths[0], Inherited: inherited,
+		SocketMode: fs.FileMode(c.SocketMode), SocketGroup: c.SocketGroup,
+		Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
+		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),
+	})
+}
+
+// logLevel is a value that the parser has let pass.
+func logLevel(name string) slog.Level {
+	level := slog.LevelWarn
+	if name != "" {
+		_ = level.UnmarshalText([]byte(name)) // one of the four
+	}
+	return level
+}
+
+// errSaid: whom it concerns has been told.
+var errSaid = errors.New("")
+
+// fileMode is a mode on the command line: "0660".
+type fileMode fs.FileMode
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *fileMode) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 8, 32)
+	if err != nil || n > 0o777 {
+		return fmt.Errorf("%q is not a mode: three octal digits are, as 0660", text)
+	}
+	*m = fileMode(n)
+	return nil
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/daemon"
+)
+
+type statusCmd struct {
+	Socket   string        `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET, $$XDG_RUNTIME_DIR/gorxe.sock, /run/gorxe.sock)."`
+	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
+	Watch    bool          `short:"w" help:"Print again and again, until interrupted."`
+	Interval time.Duration `default:"1s" help:"Time between two prints of --watch (default: ${default})."`
+}
+
+// Help is the part of `gorxe status --help` above the flags.
+func (statusCmd) Help() string {
+	return `Asks the daemon, or the one that gorxe run started, for its devices, ports and GIDs, and for the programs that are attached with their queue pairs, completion queues and memory regions. Sessions of other users are shown to root and to the daemon's own user only.
+
+The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
+
+Examples:
+  gorxe status
+  gorxe status --json
+  gorxe status --watch --interval 500ms`
+}
+
+// Run prints the status.
+func (c statusCmd) Run(newContext func() (context.Context, error), std streams) error {
+	if c.Interval <= 0 {
+		return usageError{fmt.Errorf("--interval %v: it must be positive", c.Interval)}
+	}
+	if !c.Watch {
+		return c.print(std.out)
+	}
+	ctx, err := newContext()
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(c.Interval)
+	defer tick.Stop()
+	for {
+		if isTerminal(std.out) {
+			fmt.Fprint(std.out, "\x1b[H\x1b[J") // the top left corner; clear what is below
+		}
+		if err := c.print(std.out); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !c.JSON {
+			fmt.Fprintln(std.out)
+		}
+	}
+}
+
+func (c statusCmd) print(w io.Writer) error {
+	paths, err := daemon.Sockets(c.Socket)
+	if err != nil {
+		return err
+	}
+	client, err := daemon.Dial(paths)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	st, err := client.Status()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(st)
+	}
+	return writeStatus(w, st)
+}
+
+// writeStatus prints one table each of ports, of processes and of queue pairs.
+func writeStatus(w io.Writer, st *daemon.Status) error {
+	what := "daemon"
+	if st.Private {
+		what = "private daemon"
+	}
+	fmt.Fprintf(w, "%s, process %d at %s, since %s\n\n", what, st.PID, st.Socket, st.Started.Format(time.DateTime))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	writePorts(t, st.Devices)
+	writeProcesses(t, st)
+	writeQPs(t, st)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if st.Hidden > 0 {
+		fmt.Fprintf(w, "\nSessions of other users: %d\n", st.Hidden)
+	}
+	return nil
+}
+
+func writePorts(w io.Writer, devices []daemon.DeviceStatus) {
+	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tINDEX\tGID")
+	for _, d := range devices {
+		for _, p := range d.Ports {
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU)
+			if len(p.GIDs) == 0 {
+				fmt.Fprintln(w, "\t\t")
+			}
+			for i, g := range p.GIDs {
+				if i > 0 {
+					fmt.Fprint(w, "\t\t\t\t\t")
+				}
+				fmt.Fprintf(w, "\t%d\t%s\n", g.Index, g.GID)
+			}
+		}
+	}
+}
+
+func writeProcesses(w io.Writer, st *daemon.Status) {
+	if len(st.Sessions) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nSESSION\tUSER\tPROCESS\tNAME\tDEVICE\tPDS\tMRS\tMR BYTES\tCQS\tSRQS\tQPS")
+	for _, s := range st.Sessions {
+		if len(s.Processes) == 0 {
+			fmt.Fprintf(w, "%d\t%s\t-\t%s\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")))
+		}
+		for _, p := range s.Processes {
+			for _, f := range p.Files {
+				var size uint64
+				for _, m := range f.MRs {
+					size += m.Length
+				}
+				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.ID, userName(s.UID), p.PID, printable(p.Name),
+					f.Device, f.PDs, len(f.MRs), size, len(f.CQs), len(f.SRQs), len(f.QPs))
+			}
+		}
+	}
+}
+
+func writeQPs(w io.Writer, st *daemon.Status) {
+	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER GID\tMTU\tQUEUED\tCOUNTERS\n"
+	for _, s := range st.Sessions {
+		for _, p := range s.Processes {
+			for _, f := range p.Files {
+				for _, q := range f.QPs {
+					fmt.Fprint(w, head)
+					head = ""
+					peer := "-\t-\t-"
+					if q.Peer != nil {
+						peer = fmt.Sprintf("%#06x\t%s\t%d", q.Peer.QPN, q.Peer.GID, q.Peer.MTU)
+					}
+					fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State,
+						peer, q.SendQueue, counters(q.Counters))
+				}
+			}
+		}
+	}
+}
+
+// counters are those that are not zero.
+func counters(all map[string]uint64) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name] != 0 {
+			fmt.Fprintf(&b, "%s=%d ", name, all[name])
+		}
+	}
+	return strings.TrimSuffix(b.String(), " ")
+}
+
+// userName is the name of a user, or the number if there is none.
+func userName(uid uint32) string {
+	number := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username
+	}
+	return number
+}
+
+// printable keeps what a program calls itself from driving the terminal.
+func printable(s string) string {
+	if s == "" {
+		return "?"
+	}
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}

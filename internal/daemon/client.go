@@ -1,0 +1,196 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// Client is a connection to a daemon, as a keeper or `gorxe status` has it.
+type Client struct {
+	conn *Conn
+	path string
+}
+
+// Dial connects to the daemon that is reachable at the first of paths that has
+// one; ErrNoDaemon if none has.
+func Dial(paths []string) (*Client, error) {
+	var none error
+	for _, path := range paths {
+		conn, err := dial(path)
+		if err == nil {
+			return &Client{conn: conn, path: path}, nil
+		}
+		if !errors.Is(err, ErrNoDaemon) {
+			return nil, err
+		}
+		if none == nil {
+			none = err
+		}
+	}
+	return nil, none
+}
+
+// Inherit takes over the connection of a Client in another process.
+func Inherit(f *os.File) (*Client, error) {
+	conn, err := NewConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn: conn}, nil
+}
+
+// Close ends the connection; Questions returns.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// File is a duplicate of the connection, to be inherited.
+func (c *Client) File() (*os.File, error) { return c.conn.File() }
+
+// Socket is the path that was dialled.
+func (c *Client) Socket() string { return c.path }
+
+// call sends a request and receives its reply.
+func (c *Client) call(req request, fds ...int) (reply, []int, error) {
+	req.Version = protocolVersion
+	var r reply
+	if err := c.conn.Send(req, fds...); err != nil {
+		return r, nil, c.broken(err)
+	}
+	got, err := c.conn.Recv(&r)
+	if err != nil {
+		return r, nil, c.broken(err)
+	}
+	if err := r.err(); err != nil {
+		closeAll(got)
+		return r, nil, err
+	}
+	return r, got, nil
+}
+
+// broken is ErrEnding for a daemon that hung up: one that ends does so to those
+// that it did not see any more.
+func (c *Client) broken(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return ErrEnding
+	}
+	return fmt.Errorf("the daemon's socket: %w", err)
+}
+
+// Hello announces a session of command. From then on the daemon waits for it.
+func (c *Client) Hello(command []string) (Hello, error) {
+	r, fds, err := c.call(request{Op: opHello, Command: shorten(command)})
+	closeAll(fds)
+	if err != nil {
+		return Hello{}, err
+	}
+	if r.Hello == nil {
+		return Hello{}, errVersion
+	}
+	return *r.Hello, nil
+}
+
+// shorten makes a command fit into a message: it is for people to read.
+func shorten(command []string) []string {
+	const room = 1024
+	out, n := []string(nil), 0
+	for _, arg := range command {
+		if n+len(arg) > room {
+			return append(out, "…")
+		}
+		out, n = append(out, arg), n+len(arg)
+	}
+	return out
+}
+
+// Attach hands over the listener of a program, with the page that daemon and
+// keeper share, and says where the program's device descriptors lie. After it,
+// only Questions may be called.
+func (c *Client) Attach(listener, shared int, fds interpose.FDRange) error {
+	_, got, err := c.call(request{Op: opAttach, PID: os.Getpid(), FDBase: fds.Base, FDCount: fds.Count}, listener, shared)
+	closeAll(got)
+	return err
+}
+
+// Rights are what a keeper can do with a process of its program, and a daemon
+// may not.
+type Rights interface {
+	OpenMem(pidfd int) (*os.File, error)
+	Stat(pidfd int, fd int32) (uverbs.FileID, error)
+}
+
+// Questions answers the daemon's questions until the daemon is done with the
+// session, or is gone.
+func (c *Client) Questions(rights Rights) error {
+	for {
+		var r reply
+		fds, err := c.conn.Recv(&r)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if r.Question == 0 || len(fds) != 1 {
+			closeAll(fds)
+			continue // a newer daemon's; it will do without
+		}
+		err = c.answer(&r, fds[0], rights)
+		closeAll(fds)
+		if err != nil {
+			return c.broken(err)
+		}
+	}
+}
+
+func (c *Client) answer(r *reply, pidfd int, rights Rights) error {
+	req := request{Version: protocolVersion, Op: opAnswer, ID: r.Question}
+	var mem *os.File
+	err := error(unix.ENOSYS)
+	switch r.Ask {
+	case askMem:
+		mem, err = rights.OpenMem(pidfd)
+	case askStat:
+		var id uverbs.FileID
+		id, err = rights.Stat(pidfd, r.FD)
+		req.Dev, req.Ino = id.Dev, id.Ino
+	}
+	if err != nil {
+		errno := unix.EPERM
+		errors.As(err, &errno)
+		req.Errno = int(errno)
+		return c.conn.Send(req)
+	}
+	if mem == nil {
+		return c.conn.Send(req)
+	}
+	defer mem.Close()
+	return c.conn.Send(req, int(mem.Fd()))
+}
+
+// maxStatus bounds what Status reads.
+const maxStatus = 64 << 20
+
+// Status asks what the daemon holds.
+func (c *Client) Status() (*Status, error) {
+	_, fds, err := c.call(request{Op: opStatus})
+	if err != nil {
+		return nil, err
+	}
+	if len(fds) != 1 {
+		closeAll(fds)
+		return nil, errVersion
+	}
+	f := os.NewFile(uintptr(fds[0]), "status")
+	defer f.Close()
+	st := new(Status)
+	if err := json.NewDecoder(io.NewSectionReader(f, 0, maxStatus)).Decode(st); err != nil {
+		return nil, fmt.Errorf("the daemon's status: %w", err)
+	}
+	return st, nil
+}

@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of one message: what does not fit, as the text of a status, goes in a
+// memfd.
+const (
+	maxMessage = 16 << 10
+	maxFDs     = 2
+)
+
+// Conn is one end of a SOCK_SEQPACKET socket that carries one JSON text and up
+// to maxFDs descriptors a message. Send may be called by several goroutines,
+// Recv by one.
+type Conn struct {
+	sock *net.UnixConn
+	mu   sync.Mutex // Send
+}
+
+// NewConn takes over a socket that was inherited or received.
+func NewConn(f *os.File) (*Conn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no socket: %w", f.Name(), err)
+	}
+	sock, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, fmt.Errorf("%s is no unix socket", f.Name())
+	}
+	return &Conn{sock: sock}, nil
+}
+
+// Pair makes a pair of connected sockets, for NewConn and for a child.
+func Pair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "socketpair"), os.NewFile(uintptr(fds[1]), "socketpair"), nil
+}
+
+// Close ends the connection; a Recv that waits returns an error.
+func (c *Conn) Close() error { return c.sock.Close() }
+
+// File is a duplicate of the socket, to be inherited.
+func (c *Conn) File() (*os.File, error) { return c.sock.File() }
+
+// Peer is who connected, or who listens.
+func (c *Conn) Peer() (unix.Ucred, error) {
+	raw, err := c.sock.SyscallConn()
+	if err != nil {
+		return unix.Ucred{}, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return unix.Ucred{}, err
+	}
+	if credErr != nil {
+		return unix.Ucred{}, credErr
+	}
+	return *cred, nil
+}
+
+// Send sends msg and fds, which stay the caller's.
+func (c *Conn) Send(msg any, fds ...int) error {
+	text, err := json.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxMessage {
+		return fmt.Errorf("a message of %d bytes is longer than %d", len(text), maxMessage)
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _, err = c.sock.WriteMsgUnix(text, oob, nil)
+	return err
+}
+
+// errTruncated: a message was longer than any may be.
+var errTruncated = errors.New("message or descriptors truncated")
+
+// Recv receives a message into msg and returns the descriptors that came with
+// it, close-on-exec, for the caller to close. The other end's hanging up is
+// io.EOF.
+func (c *Conn) Recv(msg any) (fds []int, err error) {
+	text := make([]byte, maxMessage)
+	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
+	n, oobn, flags, _, err := c.sock.ReadMsgUnix(text, oob)
+	if err != nil {
+		if errors.Is(err, unix.ECONNRESET) {
+			err = io.EOF // hung up with something unread
+		}
+		return nil, err
+	}
+	fds, err = rights(oob[:oobn])
+	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = errTruncated
+	}
+	if err == nil {
+		err = json.Unmarshal(text[:n], msg)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, err
+	}
+	return fds, nil
+}
+
+// rights are the descriptors in control messages.
+func rights(oob []byte) (fds []int, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	for i := range msgs {
+		got, err := unix.ParseUnixRights(&msgs[i])
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

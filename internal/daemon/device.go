@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// device is one device of the daemon's: the engine, and the two faces that
+// programs see of it.
+type device struct {
+	spec    Spec
+	index   int // N of uverbsN
+	created time.Time
+	engine  *engine.Engine
+	verbs   *uverbs.Device
+}
+
+func startDevice(spec Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
+	d := &device{spec: spec, index: index, created: time.Now()}
+	log = log.With("device", spec.Name)
+	// The first events come before there is anybody to hear of them.
+	hear := new(eventRelay)
+	var err error
+	d.engine, err = engine.Start(engine.Config{
+		Name: spec.Name, Interface: spec.Interface, Address: spec.Address,
+		Tap: tap, Log: log, OnEvent: hear.event,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.verbs, err = uverbs.NewDevice(uverbs.Config{
+		Device: d.engine.Device(), Index: index,
+		NetIndex: func() int { return d.engine.Port().Info().Index },
+		Log:      log,
+	})
+	if err != nil {
+		d.engine.Close() //nolint:errcheck // err says what is wrong
+		return nil, err
+	}
+	hear.to(d.verbs.Event)
+	return d, nil
+}
+
+// close lets go of what programs hold first: their queues lie in memory of theirs.
+func (d *device) close() error {
+	d.verbs.Close()
+	return d.engine.Close()
+}
+
+// sysfs is the device as the file tree shows it.
+func (d *device) sysfs() sysfs.Device {
+	dev := d.engine.Device()
+	return sysfs.Device{
+		Name: d.spec.Name, Index: d.index, Created: d.created,
+		NodeGUID: dev.GUID(), SysImageGUID: dev.Attr().SysImageGUID,
+		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
+		Netdev:   d.engine.Port().Info().Name,
+		Port:     d.port,
+		HWCounters: func() []sysfs.Counter {
+			counters := dev.HWCounters()
+			out := make([]sysfs.Counter, len(counters))
+			for i, c := range counters {
+				out[i] = sysfs.Counter{Name: c.Name, Value: c.Value}
+			}
+			return out
+		},
+	}
+}
+
+func (d *device) port() sysfs.PortInfo {
+	dev := d.engine.Device()
+	attr := dev.QueryPort()
+	return sysfs.PortInfo{
+		State: uint8(attr.State), PhysState: attr.PhysState, LinkLayer: attr.LinkLayer,
+		ActiveWidth: attr.ActiveWidth, ActiveSpeed: attr.ActiveSpeed,
+		CapMask:     attr.PortCapFlags,
+		GIDTableLen: attr.GIDTblLen, GIDs: dev.GIDs(),
+		PKeys: pkeys(dev, attr.PKeyTblLen),
+	}
+}
+
+func pkeys(dev *rxe.Device, n uint16) []uint16 {
+	keys := make([]uint16, n)
+	for i := range keys {
+		key, err := dev.QueryPKey(i)
+		if err != nil {
+			key = wire.PKey(0)
+		}
+		keys[i] = uint16(key)
+	}
+	return keys
+}

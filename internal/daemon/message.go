@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The protocol between keepers and daemon. A client says hello and is told what
+// there is; from then on a daemon that ends with its last program waits for it.
+// Then it attaches, once, a listener with the page that it shares (see
+// interpose.ServeConfig); the connection lives as long as the session, and the
+// daemon asks in it for what only the keeper may open. Or it asks for the status.
+
+// protocolVersion changes when an older peer could misunderstand.
+const protocolVersion = 1
+
+// request is what a client sends.
+type request struct {
+	Version int    `json:"version"`
+	Op      string `json:"op"`
+
+	// hello
+	Command []string `json:"command,omitempty"` // the program, for the status
+
+	// attach; with two descriptors, the listener and the shared page
+	PID     int    `json:"pid,omitempty"` // of the keeper
+	FDBase  uint32 `json:"fd_base,omitempty"`
+	FDCount uint32 `json:"fd_count,omitempty"`
+
+	// answer to the daemon's question with this number; if Errno is 0 with the
+	// descriptor, or device and inode
+	ID    uint64 `json:"id,omitempty"`
+	Errno int    `json:"errno,omitempty"`
+	Dev   uint64 `json:"dev,omitempty"`
+	Ino   uint64 `json:"ino,omitempty"`
+}
+
+const (
+	opHello  = "hello"
+	opAttach = "attach"
+	opStatus = "status"
+	opAnswer = "answer"
+)
+
+// reply is what the daemon sends: the reply to a request, or a question.
+type reply struct {
+	Version int     `json:"version"`
+	Error   string  `json:"error,omitempty"`
+	Code    errCode `json:"code,omitempty"`
+
+	Hello *Hello `json:"hello,omitempty"`
+
+	// Question, if not 0, is the number of a question about the process whose
+	// pidfd is with it.
+	Question uint64 `json:"question,omitempty"`
+	Ask      string `json:"ask,omitempty"`
+	FD       int32  `json:"fd,omitempty"`
+}
+
+const (
+	askMem  = "mem"  // open its memory
+	askStat = "stat" // fstat its descriptor FD
+)
+
+// Hello is what a daemon says of itself.
+type Hello struct {
+	PID     int    `json:"pid"`
+	Private bool   `json:"private"` // ends with its last program
+	Devices []Spec `json:"devices"`
+}
+
+// errCode is what a client can act on.
+type errCode string
+
+const (
+	codeEnding errCode = "ending" // the daemon is about to end: look for another
+	codeLimit  errCode = "limit"
+)
+
+// Errors of a daemon's replies.
+var (
+	ErrEnding  = errors.New("the daemon is ending")
+	ErrLimit   = errors.New("a limit of the daemon's is reached")
+	errVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", protocolVersion)
+)
+
+// err is the reply's error as a Go error.
+func (r *reply) err() error {
+	switch {
+	case r.Version != protocolVersion:
+		return errVersion
+	case r.Code == codeEnding:
+		return ErrEnding
+	case r.Code == codeLimit:
+		return fmt.Errorf("%w: %s", ErrLimit, r.Error)
+	case r.Error != "":
+		return errors.New("the daemon refused: " + r.Error)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a private daemon writes to the pipe of the `gorxe run` that started it: one
+// of these, or else an error, and a newline.
+const (
+	ReadyWord = "ready"
+	RunsWord  = "another daemon was faster"
+)
+
+// readyFD is the pipe's descriptor.
+const readyFD = 3
+
+// Ready is that pipe.
+type Ready struct{ pipe *os.File }
+
+// NewReady takes over the pipe. It fails in a process that was started without.
+func NewReady() (*Ready, error) {
+	if _, err := unix.FcntlInt(readyFD, unix.F_GETFD, 0); err != nil {
+		return nil, errors.New("--private is for the daemons that `gorxe run` starts")
+	}
+	unix.CloseOnExec(readyFD)
+	return &Ready{pipe: os.NewFile(readyFD, "ready pipe")}, nil
+}
+
+// Say tells the outcome of Start, and closes the pipe.
+func (r *Ready) Say(err error) {
+	word := ReadyWord
+	switch {
+	case errors.Is(err, ErrDaemonRuns):
+		word = RunsWord
+	case err != nil:
+		word = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	fmt.Fprintln(r.pipe, word)
+	r.pipe.Close()
+}

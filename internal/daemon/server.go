@@ -1,0 +1,258 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/rocev2"
+)
+
+// Config says what to serve.
+type Config struct {
+	Devices []Spec
+	// Socket is the path to listen at. Inherited, if set, listens there already.
+	Socket    string
+	Inherited *net.UnixListener
+	// SocketMode and SocketGroup say who may attach, of those who are not the
+	// socket's owner. The group is left alone if empty.
+	SocketMode  fs.FileMode
+	SocketGroup string
+	// Capture is the pcapng file for the packets of all devices; empty: none.
+	Capture string
+	// Private is for a daemon that some `gorxe run` started for itself: it ends
+	// when it had no session for as long as Grace.
+	Private bool
+	Grace   time.Duration
+	Log     *slog.Logger
+}
+
+// Server is a running daemon.
+type Server struct {
+	cfg     Config
+	started time.Time
+	log     *slog.Logger
+	sock    *socketFile
+	tap     *rocev2.Tap
+	devices []*device
+	tree    *sysfs.Tree
+	serve   func(context.Context, *os.File, interpose.ServeConfig) error
+
+	wg sync.WaitGroup // connections
+
+	mu       sync.Mutex // below
+	ending   bool       // takes no new sessions
+	sessions map[*session]struct{}
+	lastID   uint64
+	idle     *time.Timer // private daemons: runs while there is no session
+	ended    chan struct{}
+}
+
+// Start opens the devices and the socket. The socket comes first: of two daemons
+// that start at once, the second should hear of the first, and not of UDP ports.
+func Start(cfg Config) (*Server, error) {
+	s := &Server{
+		cfg: cfg, started: time.Now(), log: cfg.Log,
+		serve:    interpose.Serve,
+		sessions: make(map[*session]struct{}),
+		ended:    make(chan struct{}),
+	}
+	if err := s.open(); err != nil {
+		s.release() //nolint:errcheck // err says what is wrong
+		return nil, err
+	}
+	if cfg.Private {
+		s.idle = time.AfterFunc(startGrace, s.endIfIdle)
+	}
+	return s, nil
+}
+
+// startGrace is how long a private daemon waits for its first session.
+const startGrace = 10 * time.Second
+
+func (s *Server) open() (err error) {
+	if ln := s.cfg.Inherited; ln != nil {
+		s.sock = &socketFile{UnixListener: ln, path: s.cfg.Socket}
+	} else if s.sock, err = listen(s.cfg.Socket, s.cfg.SocketMode, s.cfg.SocketGroup); err != nil {
+		return err
+	}
+	if s.cfg.Capture != "" {
+		if s.tap, err = rocev2.OpenTap(s.cfg.Capture, "gorxe"); err != nil {
+			return err
+		}
+	}
+	var tree []sysfs.Device
+	for i, spec := range s.cfg.Devices {
+		d, err := startDevice(spec, i, s.tap, s.log)
+		if err != nil {
+			return fmt.Errorf("device %v: %w", spec, s.explain(err))
+		}
+		s.devices = append(s.devices, d)
+		tree = append(tree, d.sysfs())
+	}
+	s.tree = sysfs.New(tree)
+	return nil
+}
+
+// explain adds what a user of the daemon can do about a device that does not
+// start.
+func (s *Server) explain(err error) error {
+	if errors.Is(err, rocev2.ErrPortTaken) {
+		return fmt.Errorf("%w; another daemon, whose socket --socket or %s could name, or the kernel's rdma_rxe may hold it: "+
+			"attach to that daemon, or take an address of its own with --device, as rxe0=127.0.0.2", err, EnvSocket)
+	}
+	return err
+}
+
+// Run serves until ctx is done, or until a private daemon has ended. Programs
+// that are attached then are left to their keepers. It is called once, and
+// releases everything.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	accepted := make(chan error, 1)
+	go func() { accepted <- s.accept(ctx) }()
+	flush := time.NewTicker(time.Second)
+	defer flush.Stop()
+	var err error
+	for running := true; running; {
+		select {
+		case <-ctx.Done():
+			running = false
+		case <-s.ended:
+			running = false
+		case err = <-accepted:
+			accepted <- nil // for the receive below
+			running = false
+		case <-flush.C:
+			if s.tap != nil {
+				// Without it a capture of a daemon that is killed lacks its end.
+				s.tap.Flush() //nolint:errcheck // Close says it as well
+			}
+		}
+	}
+	s.mu.Lock()
+	s.ending = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.mu.Unlock()
+	s.sock.withdraw()
+	<-accepted
+	cancel() // the sessions end
+	s.wg.Wait()
+	if rerr := s.release(); err == nil {
+		err = rerr
+	}
+	return err
+}
+
+// release closes what open opened.
+func (s *Server) release() error {
+	if s.sock != nil {
+		s.sock.withdraw()
+	}
+	var errs []error
+	for _, d := range s.devices {
+		if err := d.close(); err != nil {
+			errs = append(errs, fmt.Errorf("device %v: %w", d.spec, err))
+		}
+	}
+	if s.tap != nil {
+		if err := s.tap.Close(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// accept serves connections until the socket is closed.
+func (s *Server) accept(ctx context.Context) error {
+	for {
+		sock, err := s.sock.AcceptUnix()
+		switch {
+		case err == nil:
+			s.wg.Go(func() { s.connection(ctx, &Conn{sock: sock}) })
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case isTemporary(err):
+			// Out of descriptors, say: those there are will come back.
+			s.log.Error("a connection could not be accepted", "error", err, "hint", "raise the limit of open files (LimitNOFILE, ulimit -n)")
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(100 * time.Millisecond):
+			}
+		default:
+			return fmt.Errorf("socket %s: %w", s.cfg.Socket, err)
+		}
+	}
+}
+
+// isTemporary is net.Error's Temporary, for what accept(2) can say.
+func isTemporary(err error) bool {
+	for _, e := range temporary {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// enter makes n one of the sessions.
+func (s *Server) enter(n *session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		return ErrEnding
+	}
+	own := 0
+	for other := range s.sessions {
+		if other.cred.Uid == n.cred.Uid {
+			own++
+		}
+	}
+	if own >= maxSessionsPerUser {
+		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, n.cred.Uid, own)
+	}
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.lastID++
+	n.id = s.lastID
+	s.sessions[n] = struct{}{}
+	return nil
+}
+
+// leave is called once for each session that entered.
+func (s *Server) leave(n *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, n)
+	if s.idle != nil && len(s.sessions) == 0 && !s.ending {
+		s.idle.Reset(s.cfg.Grace)
+	}
+}
+
+// endIfIdle ends a private daemon, unless a session came at the last moment.
+func (s *Server) endIfIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sessions) == 0 && !s.ending {
+		s.ending = true
+		close(s.ended)
+	}
+}
+
+// hello is what the daemon says of itself.
+func (s *Server) hello() *Hello {
+	return &Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices}
+}

@@ -1,0 +1,204 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// What one user may take of what all share. A session costs the daemon some
+// descriptors and threads, an open device a memfd and what the program makes in
+// it (which rxe bounds).
+const (
+	maxSessionsPerUser = 256
+	maxFilesPerSession = 1024
+)
+
+// temporary are errors of accept(2) that pass.
+var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED, unix.EINTR}
+
+// session is what one keeper has attached.
+type session struct {
+	server  *Server
+	conn    *Conn
+	cred    unix.Ucred // of who connected
+	id      uint64
+	since   time.Time
+	command []string
+	log     *slog.Logger
+	asked   questions
+
+	mu     sync.Mutex // below
+	keeper int        // its process; 0 before it attached
+	files  map[*file]struct{}
+}
+
+// connection serves one connection.
+func (s *Server) connection(ctx context.Context, conn *Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	cred, err := conn.Peer()
+	if err != nil {
+		s.log.Error("a client without credentials", "error", err)
+		return
+	}
+	var req request
+	fds, err := conn.Recv(&req)
+	closeAll(fds)
+	switch {
+	case err != nil:
+		if !errors.Is(err, io.EOF) {
+			s.log.Debug("a client that makes no sense", "uid", cred.Uid, "pid", cred.Pid, "error", err)
+		}
+	case req.Version != protocolVersion:
+		refuse(conn, errVersion)
+	case req.Op == opStatus:
+		s.sendStatus(conn, cred)
+	case req.Op == opHello:
+		n := &session{
+			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command,
+			files: make(map[*file]struct{}),
+			log:   s.log.With("uid", cred.Uid, "pid", cred.Pid),
+		}
+		n.run(ctx)
+	default:
+		refuse(conn, errors.New("unknown request "+req.Op))
+	}
+}
+
+// refuse tells the client that a request failed. Whether it arrives is not the
+// daemon's concern.
+func refuse(conn *Conn, err error) {
+	r := reply{Version: protocolVersion, Error: err.Error()}
+	switch {
+	case errors.Is(err, ErrEnding):
+		r.Code = codeEnding
+	case errors.Is(err, ErrLimit):
+		r.Code = codeLimit
+	}
+	conn.Send(r) //nolint:errcheck // as above
+}
+
+// run serves the session until its keeper is gone and its program has ended.
+func (n *session) run(ctx context.Context) {
+	if err := n.server.enter(n); err != nil {
+		refuse(n.conn, err)
+		return
+	}
+	defer n.server.leave(n)
+	if n.conn.Send(reply{Version: protocolVersion, Hello: n.server.hello()}) != nil {
+		return
+	}
+	var served sync.WaitGroup
+	attached := false
+	for {
+		var req request
+		fds, err := n.conn.Recv(&req)
+		if err != nil {
+			break
+		}
+		switch {
+		case req.Op == opAnswer:
+			n.asked.answer(req, fds)
+		case req.Op == opAttach && !attached && len(fds) == 2:
+			attached = true
+			n.mu.Lock()
+			n.keeper = req.PID
+			n.mu.Unlock()
+			n.conn.Send(reply{Version: protocolVersion}) //nolint:errcheck // Recv will say so
+			served.Go(func() {
+				n.attach(ctx, req, fds)
+				n.conn.Close() // the keeper learns from it that nothing is left
+			})
+		default:
+			closeAll(fds)
+			refuse(n.conn, errors.New("unexpected request "+req.Op))
+		}
+	}
+	// A keeper that was killed leaves its programs behind. Its questions fail.
+	n.asked.end()
+	served.Wait()
+}
+
+// attach answers the calls of the program behind the listener fds[0] until it
+// ends.
+func (n *session) attach(ctx context.Context, req request, fds []int) {
+	listener := os.NewFile(uintptr(fds[0]), "listener")
+	defer listener.Close()
+	shared := os.NewFile(uintptr(fds[1]), "shared page")
+	defer shared.Close()
+	n.log.Info("attached", "command", n.command)
+	err := n.server.serve(ctx, listener, interpose.ServeConfig{
+		Host:   n,
+		Keeper: n,
+		FDs:    interpose.FDRange{Base: req.FDBase, Count: req.FDCount},
+		Shared: shared,
+		Log:    n.log,
+	})
+	if err != nil && ctx.Err() == nil {
+		n.log.Error("the session broke off", "error", err)
+		return
+	}
+	n.log.Info("detached")
+}
+
+// Tree implements interpose.Host.
+func (n *session) Tree() *sysfs.Tree { return n.server.tree }
+
+// Open implements interpose.Host.
+func (n *session) Open(name string, who interpose.Credentials) (interpose.File, error) {
+	for _, d := range n.server.devices {
+		if d.spec.Name == name {
+			return n.open(d, who)
+		}
+	}
+	return nil, unix.ENODEV
+}
+
+func (n *session) open(d *device, who interpose.Credentials) (interpose.File, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.files) >= maxFilesPerSession {
+		n.log.Warn("a session has too many devices open", "limit", maxFilesPerSession)
+		return nil, unix.EMFILE
+	}
+	verbs, err := d.verbs.Open()
+	if err != nil {
+		return nil, err
+	}
+	f := &file{File: verbs, session: n, device: d, who: who}
+	n.files[f] = struct{}{}
+	return f, nil
+}
+
+// openFiles are the files that are open now.
+func (n *session) openFiles() []*file {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := make([]*file, 0, len(n.files))
+	for f := range n.files {
+		list = append(list, f)
+	}
+	return list
+}
+
+// OpenMem implements interpose.Keeper.
+func (n *session) OpenMem(pidfd int) (int, error) {
+	a := n.asked.ask(n.conn, reply{Ask: askMem}, pidfd).got(true)
+	return a.fd, a.err
+}
+
+// Stat implements interpose.StatKeeper.
+func (n *session) Stat(pidfd int, fd int32) (uverbs.FileID, error) {
+	a := n.asked.ask(n.conn, reply{Ask: askStat, FD: fd}, pidfd).got(false)
+	return a.id, a.err
+}

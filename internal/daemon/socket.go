@@ -1,0 +1,183 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// EnvSocket names the variable that says where the daemon's socket is.
+const EnvSocket = "GORXE_SOCKET"
+
+const systemSocket = "/run/gorxe.sock"
+
+// ErrNoDaemon: nobody listens.
+var ErrNoDaemon = errors.New("no daemon is reachable")
+
+// ErrDaemonRuns: the socket has a daemon already.
+var ErrDaemonRuns = errors.New("a daemon is running already")
+
+// Sockets are the paths where clients look for a daemon, in order; the first is
+// where one of this user's would listen. flag is what --socket says.
+func Sockets(flag string) ([]string, error) {
+	if flag != "" {
+		return []string{flag}, nil
+	}
+	if env := os.Getenv(EnvSocket); env != "" {
+		return []string{env}, nil
+	}
+	if os.Geteuid() == 0 {
+		return []string{systemSocket}, nil
+	}
+	own, err := userSocket()
+	if err != nil {
+		return nil, err
+	}
+	return []string{own, systemSocket}, nil
+}
+
+// userSocket is in the user's own runtime directory, or in a directory in /tmp
+// that belongs to the user and that nobody else can write to.
+func userSocket() (string, error) {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "gorxe.sock"), nil
+	}
+	dir := filepath.Join(os.TempDir(), "gorxe-"+strconv.Itoa(os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return "", fmt.Errorf("%s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return "", fmt.Errorf("%s is not a directory of this user's alone: set XDG_RUNTIME_DIR or %s to a better place", dir, EnvSocket)
+	}
+	return filepath.Join(dir, "gorxe.sock"), nil
+}
+
+// dial connects to the daemon at path. Where nobody listens, the error is
+// ErrNoDaemon.
+func dial(path string) (*Conn, error) {
+	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
+		return nil, fmt.Errorf("socket %s: the path is longer than a unix socket's may be: choose another with --socket", path)
+	}
+	sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	switch {
+	case err == nil:
+		return &Conn{sock: sock}, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
+		return nil, fmt.Errorf("%w at %s: start one with `gorxe daemon`", ErrNoDaemon, path)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("socket %s: permission denied: ask for membership of its group (see ls -l), or choose another socket with --socket", path)
+	case errors.Is(err, unix.EPROTOTYPE):
+		return nil, fmt.Errorf("socket %s belongs to another program: choose another with --socket", path)
+	}
+	return nil, fmt.Errorf("socket %s: %w", path, err)
+}
+
+// socketFile is a listening socket and what is to be done with its path.
+type socketFile struct {
+	*net.UnixListener
+	path string
+	lock *os.File // held as long as the socket is ours; nil if systemd made it
+}
+
+// listen makes the socket at path. What a dead daemon left there is replaced: a
+// lock beside the socket makes sure that of two daemons only one does so.
+func listen(path string, mode fs.FileMode, group string) (*socketFile, error) {
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w: choose another place with --socket", path, err)
+	}
+	s, err := listenLocked(lock, path, mode, group)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func listenLocked(lock *os.File, path string, mode fs.FileMode, group string) (*socketFile, error) {
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("%w at %s: stop it, or choose another socket with --socket", ErrDaemonRuns, path)
+	}
+	conn, err := dial(path)
+	switch {
+	case err == nil:
+		conn.Close()
+		return nil, fmt.Errorf("%w at %s: stop it, or choose another socket with --socket", ErrDaemonRuns, path)
+	case !errors.Is(err, ErrNoDaemon):
+		return nil, err
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	// The mode holds from the first moment on.
+	old := unix.Umask(0o777)
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	unix.Umask(old)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w: choose another place with --socket", path, err)
+	}
+	ln.SetUnlinkOnClose(false) // close does it, in the right order
+	s := &socketFile{UnixListener: ln, path: path, lock: lock}
+	if err := s.permit(mode, group); err != nil {
+		ln.Close()
+		os.Remove(path) //nolint:errcheck // it is useless, and replaced next time
+		return nil, err
+	}
+	return s, nil
+}
+
+// removeStale removes a socket that nobody listens on, and nothing else.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s exists and is no socket: choose another with --socket", path)
+	}
+	return os.Remove(path)
+}
+
+// permit sets who may connect.
+func (s *socketFile) permit(mode fs.FileMode, group string) error {
+	if group != "" {
+		g, err := user.LookupGroup(group)
+		if err != nil {
+			return fmt.Errorf("socket group: %w", err)
+		}
+		gid, err := strconv.Atoi(g.Gid)
+		if err != nil {
+			return fmt.Errorf("socket group %s: %w", group, err)
+		}
+		if err := os.Chown(s.path, -1, gid); err != nil {
+			return fmt.Errorf("socket group %s: %w", group, err)
+		}
+	}
+	return os.Chmod(s.path, mode)
+}
+
+// withdraw removes the path, so that nobody new arrives, and the lock last, so
+// that nobody removes a successor's socket.
+func (s *socketFile) withdraw() {
+	if s.lock != nil {
+		os.Remove(s.path) //nolint:errcheck // the next daemon replaces what is left
+	}
+	s.Close() //nolint:errcheck // nothing is buffered in it
+	if s.lock != nil {
+		s.lock.Close()
+	}
+}

@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/rocev2"
+)
+
+// ErrSpec: a device was asked for in words that make no sense.
+var ErrSpec = errors.New("invalid device")
+
+// Spec says which device to make: on all addresses of an interface, or on one
+// address.
+type Spec struct {
+	Name      string     `json:"name"`
+	Interface string     `json:"interface,omitempty"`
+	Address   netip.Addr `json:"address,omitzero"`
+}
+
+// String is the form that ParseSpec takes.
+func (s Spec) String() string {
+	if s.Address.IsValid() {
+		return s.Name + "=" + s.Address.String()
+	}
+	return s.Name + "=" + s.Interface
+}
+
+// maxName is IB_DEVICE_NAME_MAX without the zero byte.
+const maxName = 63
+
+// ParseSpec reads NAME=INTERFACE or NAME=ADDRESS.
+func ParseSpec(text string) (Spec, error) {
+	name, where, ok := strings.Cut(text, "=")
+	if !ok || where == "" {
+		return Spec{}, fmt.Errorf("%w %q: want NAME=INTERFACE or NAME=ADDRESS, as rxe0=eth0 or rxe0=127.0.0.1", ErrSpec, text)
+	}
+	if err := checkName(name); err != nil {
+		return Spec{}, err
+	}
+	s := Spec{Name: name}
+	if addr, err := netip.ParseAddr(where); err == nil {
+		s.Address = addr.Unmap()
+		return s, nil
+	}
+	// The kernel's own rule: net/core/dev.c:dev_valid_name.
+	if len(where) > 15 || strings.ContainsAny(where, "/: \t\n") {
+		return Spec{}, fmt.Errorf("%w %q: %q is neither an IP address nor the name of an interface", ErrSpec, text, where)
+	}
+	s.Interface = where
+	return s, nil
+}
+
+// checkName wants "rxe": without NETLINK_RDMA, libibverbs chooses the provider
+// of a device by its name (rdma-core providers/rxe/rxe.c, VERBS_NAME_MATCH), and
+// a device that no provider claims is left out of its list.
+func checkName(name string) error {
+	rest, ok := strings.CutPrefix(name, "rxe")
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: the name %q must begin with \"rxe\": by that prefix libibverbs finds the provider of the device", ErrSpec, name)
+	case len(name) > maxName:
+		return fmt.Errorf("%w: the name %q is longer than %d bytes", ErrSpec, name, maxName)
+	}
+	for _, c := range []byte(rest) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+			return fmt.Errorf("%w: the name %q may have letters, digits and \"_-.\" after \"rxe\"", ErrSpec, name)
+		}
+	}
+	return nil
+}
+
+// ParseSpecs reads what was given with --device. Nothing gives DefaultSpecs.
+func ParseSpecs(texts []string) ([]Spec, error) {
+	if len(texts) == 0 {
+		return DefaultSpecs()
+	}
+	if len(texts) > sysfs.MaxDevices {
+		return nil, fmt.Errorf("%w: %d devices are more than %d", ErrSpec, len(texts), sysfs.MaxDevices)
+	}
+	specs := make([]Spec, 0, len(texts))
+	for _, text := range texts {
+		s, err := ParseSpec(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range specs {
+			if s.Name == other.Name {
+				return nil, fmt.Errorf("%w: two devices are named %q", ErrSpec, s.Name)
+			}
+			if s.Address == other.Address && s.Interface == other.Interface {
+				return nil, fmt.Errorf("%w: %v and %v are on the same addresses", ErrSpec, other, s)
+			}
+		}
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+// DefaultSpecs is rxe0 on the interface of the default route, or on lo where
+// there is none.
+func DefaultSpecs() ([]Spec, error) {
+	name, err := rocev2.DefaultInterface()
+	return []Spec{{Name: "rxe0", Interface: name}}, err
+}

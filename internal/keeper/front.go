@@ -1,0 +1,227 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/gorxe/gorxe/internal/daemon"
+	"golang.org/x/sys/unix"
+)
+
+// Config says what to run and with which devices.
+type Config struct {
+	Program []string // empty: the user's shell
+	Socket  string   // of --socket
+	// What a daemon of its own gets, if none is reachable. One that is reachable
+	// must have these devices already, if any are named.
+	Devices  []string
+	Capture  string
+	LogLevel string
+}
+
+// Outcome is how the program ended.
+type Outcome struct{ status unix.WaitStatus }
+
+// Exit ends this process in the same way.
+func (o Outcome) Exit() {
+	if o.status.Signaled() {
+		die(o.status.Signal())
+	}
+	os.Exit(o.status.ExitStatus())
+}
+
+// ExitError is an error with an exit code.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Run runs the program. An error is an *ExitError: the program was not started.
+func Run(cfg Config) (Outcome, error) {
+	argv := cfg.Program
+	if len(argv) == 0 {
+		argv = []string{shell()}
+	}
+	file, err := lookPath(argv[0])
+	if err != nil {
+		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
+	}
+	if nested() {
+		// The kernel allows one listener, and the one there is answers already.
+		err := execProgram(file, argv, os.Environ())
+		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
+	}
+	f := &front{signals: make(chan os.Signal, 128)}
+	if err := f.start(cfg, file, argv); err != nil {
+		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+	}
+	status, err := f.follow()
+	if err != nil {
+		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+	}
+	return Outcome{status}, nil
+}
+
+// shell is the user's.
+func shell() string {
+	if sh := os.Getenv("SHELL"); sh != "" {
+		return sh
+	}
+	return "/bin/sh"
+}
+
+// nested tells whether this process runs under a gorxe run. The variable alone may
+// have come a long way.
+func nested() bool {
+	if os.Getenv(envSession) == "" {
+		return false
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	return err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n")
+}
+
+// front is the process that the user started.
+type front struct {
+	signals chan os.Signal
+	conn    *daemon.Conn // to the keeper
+	keeper  int          // process
+	program int          // process, as the keeper said
+}
+
+// start connects to a daemon and starts the keeper.
+func (f *front) start(cfg Config, file string, argv []string) error {
+	mask := currentMask()
+	passed, err := inherited()
+	if err != nil {
+		return err
+	}
+	// A daemon that has to be started must not hold the program's descriptors.
+	setCloseOnExec(passed, true)
+	client, err := attach(cfg, argv)
+	setCloseOnExec(passed, false)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	// The keeper must not miss what the group is sent while it starts.
+	catch(f.signals)
+	if err := f.spawn(client, file, argv, mask); err != nil {
+		return err
+	}
+	// If the keeper is killed, the program becomes this process's child.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	}
+	return letGo(passed, 0, 1)
+}
+
+func (f *front) spawn(client *daemon.Client, file string, argv []string, mask unix.Sigset_t) error {
+	ours, theirs, err := daemon.Pair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	if f.conn, err = daemon.NewConn(ours); err != nil {
+		return err
+	}
+	sock, err := client.File()
+	if err != nil {
+		return err
+	}
+	defer sock.Close()
+	p := plan{parent: os.Getpid(), mask: mask, file: file, argv: argv}
+	if p.front, err = passOn(theirs); err != nil {
+		return err
+	}
+	defer unix.Close(p.front)
+	if p.daemon, err = passOn(sock); err != nil {
+		return err
+	}
+	defer unix.Close(p.daemon)
+	return withBlocked(func() error {
+		f.keeper, err = syscall.ForkExec(self, p.keeperArgs(), &syscall.ProcAttr{
+			Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		})
+		if err != nil {
+			return fmt.Errorf("starting the keeper: %w", err)
+		}
+		return nil
+	})
+}
+
+// errKeeperDied: there is nobody who knows of the program.
+var errKeeperDied = errors.New("the keeper of the program died")
+
+// follow passes on signals until the program has ended, and does what it does.
+func (f *front) follow() (unix.WaitStatus, error) {
+	defer signal.Stop(f.signals)
+	reports := make(chan report)
+	go func() {
+		defer close(reports)
+		for {
+			var r report
+			fds, err := f.conn.Recv(&r)
+			for _, fd := range fds {
+				unix.Close(fd) // none belongs there
+			}
+			if err != nil {
+				return
+			}
+			reports <- r
+		}
+	}()
+	for {
+		select {
+		case s := <-f.signals:
+			f.conn.Send(notice{Signal: int(s.(unix.Signal))}) //nolint:errcheck // the keeper's end is noticed below
+		case r, ok := <-reports:
+			switch {
+			case !ok:
+				return f.orphaned()
+			case r.Ended:
+				return unix.WaitStatus(r.Status), nil
+			case r.Error != "":
+				return 0, errors.New(r.Error)
+			case r.Say != "":
+				complain("%s", r.Say)
+			case r.Started != 0:
+				f.program = r.Started
+			case r.Stopped != 0:
+				raise(unix.Signal(r.Stopped))
+			}
+		}
+	}
+}
+
+// orphaned follows the program without a keeper: it is this process's child now.
+func (f *front) orphaned() (unix.WaitStatus, error) {
+	if f.program == 0 {
+		return 0, errKeeperDied
+	}
+	complain("%v; the program goes on", errKeeperDied)
+	go func() {
+		for s := range f.signals {
+			_ = unix.Kill(f.program, s.(unix.Signal)) // it is not reaped before this process ends
+		}
+	}()
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(f.program, &ws, unix.WUNTRACED, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, errKeeperDied
+		case pid == f.program && ws.Stopped():
+			raise(ws.StopSignal())
+		case pid == f.program:
+			return ws, nil
+		}
+	}
+}

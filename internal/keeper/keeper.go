@@ -1,0 +1,312 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// keeper is the process that keeps a program.
+type keeper struct {
+	plan   plan
+	front  *daemon.Conn
+	daemon *daemon.Client
+	canary *canary
+
+	program  int // process
+	pidfd    int // of it
+	listener *os.File
+	shared   *os.File
+	fds      interpose.FDRange
+	detached chan struct{} // closed when the daemon holds nothing of the program's any more
+
+	mu        sync.Mutex // below
+	continued bool       // the keeper has continued the front, which will report it
+}
+
+// keep is the keeper's whole life.
+func keep(p plan) error {
+	k := &keeper{plan: p, detached: make(chan struct{})}
+	err := k.start()
+	if err != nil {
+		if k.front != nil {
+			k.tell(report{Error: err.Error()})
+		}
+		return err
+	}
+	k.tell(report{Started: k.program})
+	go k.listen()
+	go k.attend()
+	return k.wait()
+}
+
+// tell reports to the front. If that is gone, nobody wants to know.
+func (k *keeper) tell(r report) {
+	k.front.Send(r) //nolint:errcheck // as above
+}
+
+// start starts the program.
+func (k *keeper) start() error {
+	var err error
+	if k.front, err = daemon.NewConn(os.NewFile(uintptr(k.plan.front), "socket of the front")); err != nil {
+		return err
+	}
+	if k.daemon, err = daemon.Inherit(os.NewFile(uintptr(k.plan.daemon), "socket of the daemon")); err != nil {
+		return err
+	}
+	if k.canary, err = newCanary(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	}
+	if k.shared, err = interpose.NewShared(); err != nil {
+		return err
+	}
+	child, err := k.spawn()
+	if err != nil {
+		return err
+	}
+	defer child.Close()
+	// What follows goes wrong for the child as well: it ends with its socket.
+	if err := k.release(); err != nil {
+		return err
+	}
+	if err := k.takeListener(child); err != nil {
+		return err
+	}
+	if err := k.daemon.Attach(int(k.listener.Fd()), int(k.shared.Fd()), k.fds); err != nil {
+		return err
+	}
+	return child.Send(proceed{})
+}
+
+// spawn starts the child and returns the socket to it.
+func (k *keeper) spawn() (*daemon.Conn, error) {
+	var err error
+	if k.fds, err = interpose.OwnRange(); err != nil {
+		return nil, err
+	}
+	ours, theirs, err := daemon.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	conn, err := daemon.NewConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := passOn(theirs)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	defer unix.Close(fd)
+	argv := k.plan.childArgs(fd, k.fds)
+	env := append(os.Environ(), envSession+"=1")
+	k.program, err = syscall.ForkExec(self, argv, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{PidFD: &k.pidfd},
+	})
+	if err == nil && k.pidfd < 0 {
+		err = unix.ENOSYS // a kernel before 5.4
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("starting the program's process: %w", err)
+	}
+	return conn, nil
+}
+
+// release gives up what the program has by now: its descriptors, and the
+// directory, whose file system may be unmounted one day.
+func (k *keeper) release() error {
+	fds, err := inherited()
+	if err != nil {
+		return err
+	}
+	if err := letGo(fds, 0, 1, 2); err != nil {
+		return err
+	}
+	return os.Chdir("/")
+}
+
+// takeListener receives what the child has installed.
+func (k *keeper) takeListener(child *daemon.Conn) error {
+	var in installed
+	fds, err := child.Recv(&in)
+	if err != nil {
+		return fmt.Errorf("the program's process ended before it ran the program: %w", err)
+	}
+	if in.Error != "" {
+		return errors.New(in.Error)
+	}
+	if len(fds) != 1 {
+		return errors.New("the program's process sent no listener")
+	}
+	k.listener = os.NewFile(uintptr(fds[0]), "listener")
+	if !in.Killable {
+		k.tell(report{Say: "this kernel (before 5.19) lets signals interrupt RDMA calls: programs with frequent signals may fail"})
+	}
+	return nil
+}
+
+// listen hears what the front has to say, until it ends.
+func (k *keeper) listen() {
+	for {
+		var n notice
+		fds, err := k.front.Recv(&n)
+		for _, fd := range fds {
+			unix.Close(fd) // none belongs there
+		}
+		if err != nil {
+			// The front was killed (SIGKILL), and what is meant is the program. If
+			// that has ended, the signal goes nowhere.
+			_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0)
+			return
+		}
+		k.signalled(unix.Signal(n.Signal))
+	}
+}
+
+// signalled passes on a signal that the front got, if the program did not get it
+// too.
+func (k *keeper) signalled(s unix.Signal) {
+	had := k.canary.groupHad(s)
+	if s == unix.SIGCONT {
+		k.mu.Lock()
+		own := k.continued
+		k.continued = false
+		k.mu.Unlock()
+		had = had || own
+	}
+	if !had {
+		_ = unix.PidfdSendSignal(k.pidfd, s, nil, 0) // the program may have ended
+	}
+}
+
+// attend serves the daemon; without it, the program.
+func (k *keeper) attend() {
+	defer close(k.detached)
+	err := k.daemon.Questions(rights{})
+	k.daemon.Close()
+	if !hungUp(k.listener) {
+		say := "the daemon is gone; the program goes on, its RDMA devices answer ENODEV"
+		if err != nil {
+			say += " (" + err.Error() + ")"
+		}
+		k.tell(report{Say: say})
+	}
+	interpose.Fallback(k.listener, k.shared, k.fds)
+	k.listener.Close()
+}
+
+// hungUp tells whether no process is left behind a listener.
+func hungUp(listener *os.File) bool {
+	fds := []unix.PollFd{{Fd: int32(listener.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1
+}
+
+// wait reaps the program and its orphans until there are none left.
+func (k *keeper) wait() error {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WUNTRACED|unix.WCONTINUED, nil)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.ECHILD:
+			return nil
+		case err != nil:
+			return os.NewSyscallError("wait4", err)
+		case pid != k.program:
+		case ws.Stopped():
+			k.tell(report{Stopped: int(ws.StopSignal())})
+		case ws.Continued():
+			k.resumed()
+		default:
+			k.ended(ws)
+		}
+	}
+}
+
+// resumed continues the front, which has stopped with the program, if somebody
+// continued the program alone.
+func (k *keeper) resumed() {
+	k.tell(report{Continued: true})
+	front := os.Getppid()
+	if front == k.plan.parent && isStopped(front) {
+		k.mu.Lock()
+		k.continued = true
+		k.mu.Unlock()
+		_ = unix.Kill(front, unix.SIGCONT) // it may have ended
+	}
+}
+
+// detachPatience bounds the wait for a daemon that does not answer.
+const detachPatience = 5 * time.Second
+
+// ended tells the front that the program has ended. If nothing is left of it, its
+// devices are closed by then, as they are when the kernel ends a process.
+func (k *keeper) ended(ws unix.WaitStatus) {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err == unix.ECHILD {
+			select {
+			case <-k.detached:
+			case <-time.After(detachPatience):
+			}
+			break
+		}
+		if pid == 0 || err != nil && err != unix.EINTR {
+			break // somebody is left
+		}
+	}
+	k.tell(report{Ended: true, Status: uint32(ws)})
+}
+
+// rights are the keeper's, as an ancestor of all processes of the program.
+type rights struct{}
+
+func (rights) OpenMem(pidfd int) (*os.File, error) { return interpose.KeepMem(pidfd) }
+func (rights) Stat(pidfd int, fd int32) (uverbs.FileID, error) {
+	return interpose.KeepStat(pidfd, fd)
+}
+
+// become is the child's whole life: it ends as the program, or with an exit code.
+func become(p plan) int {
+	// The filter is this thread's, and exec makes this thread the process.
+	runtime.LockOSThread()
+	conn, err := daemon.NewConn(os.NewFile(uintptr(p.front), "socket of the keeper"))
+	if err != nil {
+		complain("%v", err)
+		return ExitFailed
+	}
+	in, err := interpose.Install(interpose.FilterSpec{FDs: p.fds})
+	if err != nil {
+		conn.Send(installed{Error: err.Error()}) //nolint:errcheck // without the keeper nobody waits
+		return ExitFailed
+	}
+	if err := conn.Send(installed{Killable: in.Killable}, in.Listener); err != nil {
+		return ExitFailed
+	}
+	unix.Close(in.Listener)
+	if _, err := conn.Recv(new(proceed)); err != nil {
+		return ExitFailed // the keeper knows why, or is gone
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &p.mask, nil); err != nil {
+		complain("sigprocmask: %v", err)
+		return ExitFailed
+	}
+	err = execProgram(p.file, p.argv, os.Environ())
+	complain("%v", err)
+	return exitCode(err)
+}

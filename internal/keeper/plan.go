@@ -1,0 +1,111 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"golang.org/x/sys/unix"
+)
+
+// self is this executable, for the processes that gorxe run starts of itself.
+const self = "/proc/self/exe"
+
+// envSession is set in the program's environment: it tells a gorxe run inside the
+// program that there is one outside.
+const envSession = "GORXE_SESSION"
+
+// First arguments of the stages. They are no commands: the command line takes
+// none that begins with an underscore.
+const (
+	stageKeep  = "_keep"
+	stageStart = "_start"
+)
+
+// plan is what a stage is told on its command line:
+//
+//	gorxe _keep PARENT FRONT DAEMON MASK FILE ARG0…
+//	gorxe _start KEEPER BASE COUNT MASK FILE ARG0…
+type plan struct {
+	parent int               // process of the front
+	front  int               // descriptor: socket of the front, or of the keeper
+	daemon int               // descriptor: socket of the daemon
+	fds    interpose.FDRange // for the filter
+	mask   unix.Sigset_t     // the program's signal mask
+	file   string            // the program
+	argv   []string          // its arguments, with the name
+}
+
+func (p *plan) keeperArgs() []string {
+	return append([]string{"gorxe", stageKeep,
+		strconv.Itoa(p.parent), strconv.Itoa(p.front), strconv.Itoa(p.daemon),
+		formatMask(p.mask), p.file}, p.argv...)
+}
+
+func (p *plan) childArgs(keeper int, fds interpose.FDRange) []string {
+	return append([]string{"gorxe", stageStart,
+		strconv.Itoa(keeper), strconv.FormatUint(uint64(fds.Base), 10), strconv.FormatUint(uint64(fds.Count), 10),
+		formatMask(p.mask), p.file}, p.argv...)
+}
+
+// errPlan: somebody calls a stage by hand.
+var errPlan = errors.New("this is a part of `gorxe run` and not a command")
+
+// parsePlan reads args behind the stage's name.
+func parsePlan(stage string, args []string) (p plan, err error) {
+	const numbers = 3 // that come before the mask
+	if len(args) < numbers+3 {
+		return plan{}, errPlan
+	}
+	var n [numbers]uint64
+	for i := range n {
+		if n[i], err = strconv.ParseUint(args[i], 10, 64); err != nil {
+			return plan{}, errPlan
+		}
+	}
+	if p.mask, err = parseMask(args[numbers]); err != nil {
+		return plan{}, errPlan
+	}
+	p.file, p.argv = args[numbers+1], args[numbers+2:]
+	if stage == stageKeep {
+		p.parent, p.front, p.daemon = int(n[0]), int(n[1]), int(n[2])
+	} else {
+		p.front, p.fds = int(n[0]), interpose.FDRange{Base: uint32(n[1]), Count: uint32(n[2])}
+	}
+	return p, nil
+}
+
+// Stage runs one of the processes of gorxe run, if args (os.Args) say that this is
+// one. It does not return then.
+func Stage(args []string) {
+	if len(args) < 2 || args[1] != stageKeep && args[1] != stageStart {
+		return
+	}
+	p, err := parsePlan(args[1], args[2:])
+	switch {
+	case err != nil:
+		complain("%v", err)
+		os.Exit(ExitFailed)
+	case args[1] == stageStart:
+		os.Exit(become(p))
+	}
+	if keep(p) != nil {
+		os.Exit(ExitFailed) // the front says what
+	}
+	os.Exit(0)
+}
+
+// isStopped tells whether a process is (proc_pid_stat(5)).
+func isStopped(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	// The name, in parentheses, may have any character in it.
+	text := string(stat)
+	rest := text[strings.LastIndexByte(text, ')')+1:]
+	return strings.HasPrefix(rest, " T")
+}

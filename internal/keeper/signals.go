@@ -1,0 +1,106 @@
+package keeper
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// forwarded are the signals that somebody may send to the front and mean the
+// program: all but those that cannot be caught, those that say something of the
+// process that gets them (a fault, a child, a timer of the runtime's), and the
+// two that C libraries keep for themselves.
+var forwarded = func() (list []unix.Signal) {
+	for s := unix.Signal(1); s <= 64; s++ {
+		switch s {
+		case unix.SIGKILL, unix.SIGSTOP,
+			unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS,
+			unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, 32, 33:
+		default:
+			list = append(list, s)
+		}
+	}
+	return list
+}()
+
+// maskOf is list as a signal mask.
+func maskOf(list []unix.Signal) (set unix.Sigset_t) {
+	for _, s := range list {
+		set.Val[0] |= 1 << (s - 1)
+	}
+	return set
+}
+
+// currentMask is the calling thread's signal mask.
+func currentMask() (set unix.Sigset_t) {
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // asks only; cannot fail
+	return set
+}
+
+func formatMask(set unix.Sigset_t) string { return strconv.FormatUint(uint64(set.Val[0]), 16) }
+
+func parseMask(text string) (set unix.Sigset_t, err error) {
+	v, err := strconv.ParseUint(text, 16, 64)
+	set.Val[0] = v
+	return set, err
+}
+
+// withBlocked runs f with the forwarded signals blocked in the calling thread:
+// what f starts is born with that mask.
+func withBlocked(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	set, old := maskOf(forwarded), unix.Sigset_t{}
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old); err != nil {
+		return os.NewSyscallError("sigprocmask", err)
+	}
+	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // it was valid before
+	return f()
+}
+
+// catch delivers the forwarded signals to c. Those that this process was started
+// to ignore (nohup, background jobs of scripts) stay ignored: the program is
+// started to ignore them too.
+func catch(c chan<- os.Signal) {
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+}
+
+// sigaction is the kernel's, of any architecture: all zero is SIG_DFL.
+type sigaction [4]uint64
+
+// swapAction sets what the process does on s, behind the Go runtime's back.
+func swapAction(s unix.Signal, new, old *sigaction) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), // cannot fail for a valid s
+		uintptr(unsafe.Pointer(new)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
+}
+
+// raise sends s to the calling thread, with its default action, and returns when
+// that is over: the process has been stopped and continued, or it never returns.
+func raise(s unix.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before sigaction
+	swapAction(s, new(sigaction), &before)
+	defer swapAction(s, &before, nil)
+	set, old := maskOf([]unix.Signal{s}), unix.Sigset_t{}
+	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, &old) // cannot fail, as below
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), s)
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+}
+
+// die ends this process as the program was ended.
+func die(s unix.Signal) {
+	// The program has dumped its core, if it was to; this process has nothing to
+	// tell there.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // cannot fail
+	raise(s)
+	os.Exit(128 + int(s)) // not reached, but for signals whose default is harmless
+}
