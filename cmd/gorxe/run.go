@@ -40,8 +40,12 @@ func (c runCmd) Run() error {
 	if _, err := daemon.ParseSpecs(c.Device); errors.Is(err, daemon.ErrSpec) {
 		return usageError{err}
 	}
+	program := c.Program
+	if len(program) > 0 && program[0] == "--" { // the parser passes it through with the rest
+		program = program[1:]
+	}
 	outcome, err := keeper.Run(keeper.Config{
-		Program: c.Program, Socket: c.Socket,
+		Program: program, Socket: c.Socket,
 		Devices: c.Device, Capture: c.PCAP, LogLevel: c.LogLevel,
 	})
 	if err != nil {
