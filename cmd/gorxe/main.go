@@ -50,6 +50,9 @@ func main() {
 	os.Exit(run(untilSignal, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 
+// contexts makes the context of a command.
+type contexts func() (context.Context, error)
+
 // untilSignal is the context of commands that end when they are told to.
 func untilSignal() (context.Context, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,7 +62,7 @@ func untilSignal() (context.Context, error) {
 
 // run executes one command line and returns its exit code. Commands that want a
 // context get newContext's; the others are left alone with signals.
-func run(newContext func() (context.Context, error), args []string, std streams) int {
+func run(newContext contexts, args []string, std streams) int {
 	helped := false
 	parser, err := kong.New(&cli{},
 		kong.Name("gorxe"),
@@ -67,7 +70,8 @@ func run(newContext func() (context.Context, error), args []string, std streams)
 			"Examples:\n  gorxe run ibv_devinfo\n  gorxe run -- ib_write_bw -d rxe0 --report_gbits\n  gorxe status\n  gorxe demo"),
 		kong.Writers(std.out, std.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindToProvider(newContext),
+		kong.BindToProvider((func() (context.Context, error))(newContext)),
+		kong.Bind(newContext),
 		kong.Bind(std),
 		// The parser calls this for --help only, and goes on parsing when it returns.
 		kong.Exit(func(int) { helped = true }),

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,7 +35,7 @@ Examples:
 }
 
 // Run prints the status.
-func (c statusCmd) Run(newContext func() (context.Context, error), std streams) error {
+func (c statusCmd) Run(newContext contexts, std streams) error {
 	if c.Interval <= 0 {
 		return usageError{fmt.Errorf("--interval %v: it must be positive", c.Interval)}
 	}
@@ -84,6 +83,7 @@ func (c statusCmd) print(w io.Writer) error {
 	if c.JSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
 		return enc.Encode(st)
 	}
 	return writeStatus(w, st)

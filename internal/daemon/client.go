@@ -83,8 +83,9 @@ func (c *Client) broken(err error) error {
 }
 
 // Hello announces a session of command. From then on the daemon waits for it.
-func (c *Client) Hello(command []string) (Hello, error) {
-	r, fds, err := c.call(request{Op: opHello, Command: shorten(command)})
+// ErrEnding: look for a daemon again.
+func (c *Client) Hello(command []string, wanted Wanted) (Hello, error) {
+	r, fds, err := c.call(request{Op: opHello, Command: shorten(command), Wanted: wanted})
 	closeAll(fds)
 	if err != nil {
 		return Hello{}, err

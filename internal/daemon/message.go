@@ -21,6 +21,7 @@ type request struct {
 
 	// hello
 	Command []string `json:"command,omitempty"` // the program, for the status
+	Wanted  Wanted   `json:"wanted,omitzero"`
 
 	// attach; with two descriptors, the listener and the shared page
 	PID     int    `json:"pid,omitempty"` // of the keeper
@@ -61,6 +62,12 @@ const (
 	askMem  = "mem"  // open its memory
 	askStat = "stat" // fstat its descriptor FD
 )
+
+// Wanted is what a session cannot do without: these devices, this capture file.
+type Wanted struct {
+	Devices []Spec `json:"devices,omitempty"`
+	Capture string `json:"capture,omitempty"`
+}
 
 // Hello is what a daemon says of itself.
 type Hello struct {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,10 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 			accepted <- nil // for the receive below
 			running = false
 		case <-flush.C:
-			if s.tap != nil {
-				// Without it a capture of a daemon that is killed lacks its end.
-				s.tap.Flush() //nolint:errcheck // Close says it as well
-			}
+			s.flush()
 		}
 	}
 	s.mu.Lock()
@@ -153,6 +151,14 @@ func (s *Server) Run(ctx context.Context) error {
 		err = rerr
 	}
 	return err
+}
+
+// flush writes the capture out: who looks at it when a program has ended, or when
+// the daemon was killed, should find the program's packets there.
+func (s *Server) flush() {
+	if s.tap != nil {
+		s.tap.Flush() //nolint:errcheck // Close says it as well
+	}
 }
 
 // release closes what open opened.
@@ -214,6 +220,14 @@ func (s *Server) enter(n *session) error {
 	if s.ending {
 		return ErrEnding
 	}
+	if err := s.suits(&n.wanted); err != nil {
+		if s.cfg.Private && len(s.sessions) == 0 {
+			// Nobody needs this daemon any more: make room for one that suits.
+			s.end()
+			err = ErrEnding
+		}
+		return err
+	}
 	own := 0
 	for other := range s.sessions {
 		if other.cred.Uid == n.cred.Uid {
@@ -242,14 +256,34 @@ func (s *Server) leave(n *session) {
 	}
 }
 
+// suits refuses a session that asks for what is settled when a daemon starts.
+func (s *Server) suits(w *Wanted) error {
+	const choose = "or choose another socket with --socket, for a daemon of its own"
+	if w.Capture != "" && w.Capture != s.cfg.Capture {
+		return fmt.Errorf("--pcap: it is running already (process %d): give --pcap when it is started, %s", os.Getpid(), choose)
+	}
+	for _, d := range w.Devices {
+		if !slices.Contains(s.cfg.Devices, d) {
+			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device away, %s",
+				d, os.Getpid(), s.cfg.Devices, choose)
+		}
+	}
+	return nil
+}
+
 // endIfIdle ends a private daemon, unless a session came at the last moment.
 func (s *Server) endIfIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.sessions) == 0 && !s.ending {
-		s.ending = true
-		close(s.ended)
+		s.end()
 	}
+}
+
+// end makes Run return. The caller holds mu.
+func (s *Server) end() {
+	s.ending = true
+	close(s.ended)
 }
 
 // hello is what the daemon says of itself.

@@ -34,6 +34,7 @@ type session struct {
 	id      uint64
 	since   time.Time
 	command []string
+	wanted  Wanted
 	log     *slog.Logger
 	asked   questions
 
@@ -65,7 +66,7 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 		s.sendStatus(conn, cred)
 	case req.Op == opHello:
 		n := &session{
-			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command,
+			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}),
 			log:   s.log.With("uid", cred.Uid, "pid", cred.Pid),
 		}
@@ -117,6 +118,7 @@ func (n *session) run(ctx context.Context) {
 			n.conn.Send(reply{Version: protocolVersion}) //nolint:errcheck // Recv will say so
 			served.Go(func() {
 				n.attach(ctx, req, fds)
+				n.server.flush()
 				n.conn.Close() // the keeper learns from it that nothing is left
 			})
 		default:

@@ -25,15 +25,23 @@ func attach(cfg Config, argv []string) (*daemon.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Capture != "" {
+		// The daemon works elsewhere.
+		if cfg.Capture, err = filepath.Abs(cfg.Capture); err != nil {
+			return nil, err
+		}
+	}
+	wanted := daemon.Wanted{Capture: cfg.Capture}
+	if len(cfg.Devices) > 0 {
+		if wanted.Devices, err = daemon.ParseSpecs(cfg.Devices); err != nil {
+			return nil, err
+		}
+	}
 	for range attempts {
 		client, err := daemon.Dial(paths)
 		switch {
 		case err == nil:
-			hello, err := client.Hello(argv)
-			if err == nil {
-				err = suits(&hello, &cfg, client.Socket())
-			}
-			if err == nil {
+			if _, err = client.Hello(argv, wanted); err == nil {
 				return client, nil
 			}
 			client.Close()
@@ -53,33 +61,6 @@ func attach(cfg Config, argv []string) (*daemon.Client, error) {
 	return nil, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
 }
 
-// suits refuses a daemon that was started with other devices than the user asks
-// for: they are made when a daemon starts.
-func suits(hello *daemon.Hello, cfg *Config, socket string) error {
-	if cfg.Capture != "" {
-		return fmt.Errorf("--pcap: the daemon at %s (process %d) runs already: give it --pcap when it is started, "+
-			"or choose another socket with --socket", socket, hello.PID)
-	}
-	if len(cfg.Devices) == 0 {
-		return nil
-	}
-	specs, err := daemon.ParseSpecs(cfg.Devices)
-	if err != nil {
-		return err
-	}
-	have := make(map[daemon.Spec]bool)
-	for _, s := range hello.Devices {
-		have[s] = true
-	}
-	for _, s := range specs {
-		if !have[s] {
-			return fmt.Errorf("--device %v: the daemon at %s (process %d) has %v: leave --device away, "+
-				"or choose another socket with --socket for a daemon of its own", s, socket, hello.PID, hello.Devices)
-		}
-	}
-	return nil
-}
-
 // startPrivate starts a daemon that serves at socket and ends with its last
 // program. It belongs to no terminal and holds no descriptor of this process's.
 func startPrivate(cfg Config, socket string) error {
@@ -93,12 +74,7 @@ func startPrivate(cfg Config, socket string) error {
 		args = append(args, "--device", d)
 	}
 	if cfg.Capture != "" {
-		file, err := filepath.Abs(cfg.Capture)
-		if err != nil {
-			w.Close()
-			return err
-		}
-		args = append(args, "--pcap", file)
+		args = append(args, "--pcap", cfg.Capture)
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Args[0] = "gorxe"
