@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// daemon is a `gorxe daemon` with its own socket.
+type daemon struct {
+	*proc
+	t      *testing.T
+	host   *host
+	socket string
+	fds    int // open when it was idle
+}
+
+// startDaemon returns when the daemon says that it is ready. It is checked for
+// leaks when the test ends.
+func startDaemon(t *testing.T, h *host, args ...string) *daemon {
+	t.Helper()
+	dir, err := os.MkdirTemp(scratch, "daemon-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	notify := filepath.Join(dir, "notify")
+	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ready.Close()
+	d := &daemon{t: t, host: h, socket: filepath.Join(dir, "gorxe.sock")}
+	argv := append([]string{gorxe, "daemon", "--socket", d.socket}, args...)
+	d.proc = start(t, h, []string{"NOTIFY_SOCKET=" + notify}, argv...)
+	if err := awaitReady(ready, d.proc); err != nil {
+		t.Fatalf("gorxe daemon: %v\n%s", err, d.describe())
+	}
+	// What a daemon keeps from its first session on is not a leak.
+	d.run("true").ok()
+	d.idle()
+	d.fds = openFiles(d.pid())
+	t.Cleanup(func() {
+		if !t.Failed() && !d.ended() {
+			d.checkLeaks()
+		}
+	})
+	return d
+}
+
+func awaitReady(c *net.UnixConn, p *proc) error {
+	buf := make([]byte, 4096)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !p.ended(); {
+		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // a socket has deadlines
+		n, err := c.Read(buf)
+		if err == nil && strings.Contains(string(buf[:n]), "READY=1") {
+			return nil
+		}
+	}
+	return fmt.Errorf("did not say that it is ready (sd_notify)")
+}
+
+func (d *daemon) pid() int { return d.cmd.Process.Pid }
+
+func (d *daemon) env() []string { return []string{"GORXE_SOCKET=" + d.socket} }
+
+// run starts a program under `gorxe run`, attached to the daemon.
+func (d *daemon) run(argv ...string) *proc {
+	d.t.Helper()
+	return d.runAs(d.host, argv...)
+}
+
+func (d *daemon) runAs(h *host, argv ...string) *proc {
+	d.t.Helper()
+	return start(d.t, h, d.env(), append([]string{gorxe, "run", "--"}, argv...)...)
+}
+
+// books is what the tests read of `gorxe status --json`.
+type books struct {
+	Devices []struct {
+		Name     string            `json:"name"`
+		Objects  map[string]int    `json:"objects"`
+		Counters map[string]uint64 `json:"counters"`
+	} `json:"devices"`
+	Sessions []struct {
+		Command   []string `json:"command"`
+		Processes []struct {
+			PID  int    `json:"pid"`
+			Name string `json:"name"`
+		} `json:"processes"`
+	} `json:"sessions"`
+}
+
+func (b books) objects() int {
+	n := 0
+	for _, d := range b.Devices {
+		for _, count := range d.Objects {
+			n += count
+		}
+	}
+	return n
+}
+
+func (d *daemon) books() (b books) {
+	d.t.Helper()
+	text := start(d.t, d.host, d.env(), gorxe, "status", "--json").ok()
+	if err := json.Unmarshal([]byte(text), &b); err != nil {
+		d.t.Fatalf("gorxe status --json: %v\n%s", err, text)
+	}
+	return b
+}
+
+// idle waits until the daemon has noticed that all programs are gone.
+func (d *daemon) idle() {
+	d.t.Helper()
+	var b books
+	if !until(patience, func() bool { b = d.books(); return len(b.Sessions) == 0 && b.objects() == 0 }) {
+		d.t.Fatalf("all programs have ended, and the daemon still holds: %+v\n%s", b, d.describe())
+	}
+}
+
+func (d *daemon) checkLeaks() {
+	d.t.Helper()
+	d.idle()
+	if !until(10*time.Second, func() bool { return openFiles(d.pid()) <= d.fds }) {
+		d.t.Errorf("the daemon has %d open files; it had %d at first:\n%s", openFiles(d.pid()), d.fds, listFiles(d.pid()))
+	}
+}
+
+func openFiles(pid int) int {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	return len(entries)
+}
+
+func listFiles(pid int) string {
+	var b strings.Builder
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, l := range links {
+		target, _ := os.Readlink(l)
+		fmt.Fprintf(&b, "  %s -> %s\n", filepath.Base(l), target)
+	}
+	return b.String()
+}

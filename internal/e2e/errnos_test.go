@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// compile builds a C program of testdata against the installed libibverbs.
+func compile(t *testing.T, name string) string {
+	t.Helper()
+	need(t, "gcc")
+	bin := filepath.Join(scratch, name)
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	out, err := exec.Command("gcc", "-O1", "-Wall", "-o", bin, "testdata/"+name+".c", "-libverbs", "-lpthread").CombinedOutput()
+	if err != nil {
+		t.Fatalf("gcc %s.c: %v\n%s", name, err, out)
+	}
+	return bin
+}
+
+// answersDiffer lists the refusals that are not the kernel's, and why.
+var answersDiffer = map[string]differs{}
+
+// TestErrnos: what Linux's rdma_rxe refuses is refused here with the same errno.
+// rdma-core decides by errno what to try next, and programs print it.
+func TestErrnos(t *testing.T) {
+	if !selection.takes(core) {
+		return
+	}
+	text, err := os.ReadFile("testdata/errnos-linux-6.1.192.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := oneHost(t)
+	got := answers(r.start(compile(t, "errnos"), r.device, "1").ok())
+	var table strings.Builder
+	table.WriteString("| request | Linux 6.1 rdma_rxe | gorxe | because |\n|---|---|---|---|\n")
+	for _, line := range slices.Collect(strings.Lines(string(text))) {
+		name, want, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		name, want = splitAnswer(name, want)
+		d, known := answersDiffer[name]
+		if known {
+			table.WriteString("| " + name + " | " + want + " | " + d.here + " | " + d.reason + " |\n")
+			want = d.here
+		}
+		if got[name] != want {
+			t.Errorf("%s: %s, want %s", name, got[name], want)
+		}
+	}
+	compatibility(t, "refusals", table.String())
+}
+
+func answers(text string) map[string]string {
+	got := make(map[string]string)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		name, value = splitAnswer(name, value)
+		got[name] = value
+	}
+	return got
+}
+
+// splitAnswer puts the group back to the name: "busy: destroy_cq: EBUSY".
+func splitAnswer(name, value string) (string, string) {
+	if i := strings.LastIndex(value, ": "); i >= 0 {
+		return name + ": " + value[:i], value[i+2:]
+	}
+	return name, value
+}

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+)
+
+// rank says in which runs a case takes part. A case that does not is left out,
+// not skipped: a skip means that something is missing on the machine.
+type rank int
+
+const (
+	core     rank = iota // also under the race detector, which is slow
+	standard             // in every other run
+	complete             // with GORXE_E2E=full
+)
+
+// selection counts what ran, to say so at the end.
+var selection tally
+
+type tally struct {
+	mu       sync.Mutex
+	ran, all int
+}
+
+// takes says whether cases of this rank run.
+func (s *tally) takes(r rank) bool {
+	limit := standard
+	switch {
+	case full:
+		limit = complete
+	case raceEnabled:
+		limit = core
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all++
+	if r > limit {
+		return false
+	}
+	s.ran++
+	return true
+}
+
+func (s *tally) report() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := fmt.Sprintf("e2e: ran %d of %d cases", s.ran, s.all)
+	if s.ran < s.all {
+		text += ": a representative selection. GORXE_E2E=full runs all of them"
+	}
+	return text
+}
