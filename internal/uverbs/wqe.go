@@ -157,7 +157,9 @@ func (h *sendHead) fillBind(wr *rxe.SendWR, bind *rxe.MWBind, k keys) rxe.WCStat
 		RKey:   wire.RKey(h.u32(sendMWNewRKey)),
 		Addr:   h.u64(sendMWAddr),
 		Length: h.u64(sendMWLength),
-		Access: rxe.Access(h.u32(sendMWAccess)),
+		// Local rights say nothing about a window: rdma_rxe ignores them, and
+		// pyverbs' tests give them.
+		Access: rxe.Access(h.u32(sendMWAccess)) &^ (rxe.AccessLocalWrite | rxe.AccessMWBind),
 	}
 	if bind.Length != 0 {
 		bind.MR = k.mrByLKey(h.u32(sendMWMRLKey))
