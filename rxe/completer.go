@@ -41,8 +41,8 @@ func (c *completer) armRetransmit(q *QP, now Time) {
 	}
 }
 
-// response handles one acknowledgement or READ response.
-func (c *completer) response(q *QP, p wire.Packet, o *outbox) {
+// response handles one acknowledgement or READ response, or a train of these.
+func (c *completer) response(q *QP, p train, o *outbox) {
 	psn := p.PSN()
 	switch {
 	case psn.Diff(c.una) < 0:
@@ -60,7 +60,7 @@ func (c *completer) response(q *QP, p wire.Packet, o *outbox) {
 	}
 	switch s := p.Syndrome(); {
 	case p.Opcode() == wire.RCAtomicAck:
-		c.atomic(q, p, o)
+		c.atomic(q, p.Packet, o)
 	case s.IsACK():
 		c.ackThrough(q, psn, o)
 		q.retire()
@@ -122,7 +122,7 @@ func (c *completer) moveTo(q *QP, w *sendWQE, una wire.PSN, now Time) {
 		w.done = true
 	}
 	q.req.reads.release(una)
-	q.req.grow(q)
+	q.req.grow(q, 1)
 	c.progress(q)
 	q.timer.rnr = 0
 	c.armRetransmit(q, now)
@@ -264,7 +264,7 @@ func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendWQE {
 }
 
 // data takes a READ response, which also answers ATOMIC WRITE and FLUSH.
-func (c *completer) data(q *QP, p wire.Packet, o *outbox) {
+func (c *completer) data(q *QP, p train, o *outbox) {
 	psn := p.PSN()
 	w := c.inOrder(q, psn, o)
 	if w == nil {
@@ -280,11 +280,13 @@ func (c *completer) data(q *QP, p wire.Packet, o *outbox) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	if psn == w.last && c.out.write() != nil {
+	next := psn.Add(p.n)
+	if next == w.last.Next() && c.out.write() != nil {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	c.moveTo(q, w, psn.Next(), o.now)
+	q.req.grow(q, p.n-1) // and one by the move
+	c.moveTo(q, w, next, o.now)
 	q.retire()
 }
 
@@ -292,7 +294,7 @@ func (c *completer) data(q *QP, p wire.Packet, o *outbox) {
 // and that a request's last packet, and no other, ends the response. FIRST and
 // MIDDLE, LAST and ONLY are not told apart: Linux answers a partial retry as if
 // it were still in the middle of the message.
-func (q *QP) expectedData(w *sendWQE, index uint32, p wire.Packet) bool {
+func (q *QP) expectedData(w *sendWQE, index uint32, p train) bool {
 	if !w.returns() || w.op == WRCompareSwap || w.op == WRFetchAdd {
 		return false
 	}
@@ -301,12 +303,13 @@ func (q *QP) expectedData(w *sendWQE, index uint32, p wire.Packet) bool {
 		return size == 0 && p.Opcode() == wire.RCReadResponseOnly
 	}
 	mtu := uint32(q.mtu())
-	if size != min(mtu, w.length-index*mtu) {
+	if size != min(p.n*mtu, w.length-index*mtu) {
 		return false
 	}
 	chunk := readChunk(mtu)
-	ends := index+1 == w.packets || (index+1)%chunk == 0
-	return ends == p.Info().Has(wire.OpEnd)
+	next := index + p.n
+	ends := next == w.packets || next%chunk == 0
+	return ends == p.Info().Has(wire.OpEnd) && index/chunk == (next-1)/chunk
 }
 
 // scatter puts READ data down to be written at byte off of the request.

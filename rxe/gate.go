@@ -92,7 +92,7 @@ func (q *QP) wake() bool {
 }
 
 // leave puts a parcel into the inbox, or drops it when that is full. It has the
-// QP listed for Device.deliver.
+// QP listed for Device.deliver, unless somebody holds it.
 func (q *QP) leave(p *parcel) {
 	g := &q.gate
 	g.mu.Lock()
@@ -100,7 +100,7 @@ func (q *QP) leave(p *parcel) {
 	if !full {
 		g.inbox.add(p)
 	}
-	list := !full && !g.listed
+	list := !full && !g.listed && !g.held // its holder will look
 	g.listed = g.listed || list
 	g.mu.Unlock()
 	switch {
@@ -213,7 +213,13 @@ func (g *gate) takeInbox() (first *parcel, due bool) {
 func (q *QP) runInbox(o *outbox) {
 	first, due := q.gate.takeInbox()
 	for p := first; p != nil; p = p.next {
-		q.unpack(p, o)
+		switch {
+		case p.form.n == 0:
+			q.unpack(p, o)
+		case !q.takeTrain(p, o):
+			cut := p.cut()
+			cut.next, p.next = p.next, cut
+		}
 	}
 	if due {
 		o.now = q.dev.cfg.Clock.Now()

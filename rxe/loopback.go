@@ -104,10 +104,12 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 			to += b.Seg
 		}
 		to = min(to, len(b.Buf))
+		p := burstParcel(b.Buf[from:to], b.Seg, b.Route)
 		if q := d.lookupQP(dest); q != nil {
-			q.leave(burstParcel(b.Buf[from:to], b.Seg, b.Route))
+			q.leave(p)
 		} else {
-			d.counters.BadQPN.Add(1)
+			d.counters.BadQPN.Add(uint64(p.count()))
+			p.free()
 		}
 		from = to
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	burstBytes   = 64<<10 - 128 // a UDP datagram train with its IP and UDP headers fits 64 KiB
 	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
-	outboxBytes  = burstBytes + 8192
+	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
 	maxBursts    = 64
 )
 

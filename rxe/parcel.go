@@ -6,20 +6,22 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// parcel is packets of one flow, copied to be left in a QP's inbox.
+// parcel is packets of one flow, or a train of them, left in a QP's inbox.
 type parcel struct {
 	next *parcel // in the inbox
 	buf  []byte
 	ends []int32       // of each packet in buf
 	gap  int           // bytes between packets
 	from wire.Datagram // all but Data
+	form trainForm     // of a train, which has all of buf
 	// counted: the packets are in the device's counters already.
 	counted bool
 }
 
 const (
 	smallParcel = 4 << 10
-	largeParcel = 64<<10 + smallParcel // a full burst, or a train with its headers
+	// largeParcel holds a full burst, and a group of packets however many.
+	largeParcel = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
 )
 
 var (
@@ -36,7 +38,7 @@ func newParcel(n int) *parcel {
 	}
 	p := pool.Get().(*parcel)
 	p.buf, p.ends = p.buf[:0], p.ends[:0]
-	p.next, p.gap, p.counted = nil, 0, false
+	p.next, p.gap, p.counted, p.form = nil, 0, false, trainForm{}
 	return p
 }
 
@@ -53,7 +55,14 @@ func (p *parcel) free() {
 // memory is what the parcel weighs in an inbox.
 func (p *parcel) memory() int { return cap(p.buf) + 4*cap(p.ends) }
 
-func (p *parcel) count() int { return len(p.ends) }
+// count is how many packets it holds or stands for.
+func (p *parcel) count() int { return len(p.ends) + int(p.form.n) }
+
+// datagramOn is a packet on a route, without its data.
+func datagramOn(r *wire.Route) wire.Datagram {
+	return wire.Datagram{Src: r.Src, Dst: r.Dst, SrcPort: r.SrcPort,
+		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit}
+}
 
 // burstParcel holds packets that this device built, seg bytes each with the
 // room for their ICRC.
@@ -61,8 +70,7 @@ func burstParcel(buf []byte, seg int, r *wire.Route) *parcel {
 	p := newParcel(len(buf))
 	p.buf = append(p.buf, buf...)
 	p.gap = wire.ICRCLen
-	p.from = wire.Datagram{Src: r.Src, Dst: r.Dst, SrcPort: r.SrcPort,
-		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit}
+	p.from = datagramOn(r)
 	for at := 0; at < len(buf); at += seg {
 		p.ends = append(p.ends, int32(min(at+seg, len(buf))-wire.ICRCLen))
 	}

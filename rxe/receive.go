@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // visitBytes is how much a QP takes in before it answers, however long the
 // batch: a sender whose whole window came in one batch must not stand idle
@@ -135,37 +139,44 @@ func (q *QP) resumeReads(o *outbox) {
 
 // packet handles one packet for this QP. The caller holds the lock.
 func (q *QP) packet(p wire.Packet, dg *wire.Datagram, o *outbox) {
-	q.stats.RcvdPackets.Add(1)
-	if !q.accept(p, dg) {
+	if c := q.refusal(p, dg); c != nil {
+		c.Add(1)
+		q.stats.RcvdPackets.Add(1)
 		q.stats.Dropped.Add(1)
 		return
 	}
-	q.stats.RcvdBytes.Add(uint64(len(p.Payload())))
-	if p.Info().Has(wire.OpRequest) {
-		q.resp.request(q, p, dg, o)
+	q.received(train{p, 1}, dg, o)
+}
+
+// received handles what is not refused.
+func (q *QP) received(t train, dg *wire.Datagram, o *outbox) {
+	q.stats.RcvdPackets.Add(uint64(t.n))
+	q.stats.RcvdBytes.Add(uint64(len(t.Payload())))
+	if t.Info().Has(wire.OpRequest) {
+		q.resp.request(q, t, dg, o)
 	} else {
-		q.comp.response(q, p, o)
+		q.comp.response(q, t, o)
 	}
 }
 
-// accept makes the checks of IBA 9.6.1 that come before any transport state:
-// what fails them is dropped without an answer.
-func (q *QP) accept(p wire.Packet, dg *wire.Datagram) bool {
+// refusal makes the checks of IBA 9.6.1 that come before any transport state:
+// what fails them is dropped without an answer. It returns the counter for what
+// is wrong, nil if nothing is.
+func (q *QP) refusal(p wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	c := &q.dev.counters
 	info := p.Info()
 	switch {
 	case q.dead || !q.listens(info.Has(wire.OpRequest)):
-		c.BadState.Add(1)
+		return &c.BadState
 	case info.Service != q.typ.service():
-		c.BadType.Add(1)
+		return &c.BadType
 	case !wire.PKeyMatch(p.PKey(), q.pkey):
-		c.BadPKey.Add(1)
+		return &c.BadPKey
 	case q.typ != QPUD && (dg.Src != q.route.Dst || dg.Dst != q.route.Src):
-		c.BadAddr.Add(1)
+		return &c.BadAddr
 	default:
-		return true
+		return nil
 	}
-	return false
 }
 
 // listens says whether packets count in the present state: requests from RTR

@@ -77,8 +77,12 @@ func (q *QP) maxWindow() int32 {
 // shrink reacts to a loss.
 func (r *requester) shrink() { r.window = max(r.window/2, minWindow) }
 
-// grow reacts to an acknowledgement.
-func (r *requester) grow(q *QP) { r.window = min(r.window+1+r.window/16, q.maxWindow()) }
+// grow reacts to n acknowledgements.
+func (r *requester) grow(q *QP, n uint32) {
+	for most := q.maxWindow(); n > 0 && r.window < most; n-- {
+		r.window = min(r.window+1+r.window/16, most)
+	}
+}
 
 // runRequester sends what may be sent now. The caller holds the lock.
 func (q *QP) runRequester(o *outbox) {
@@ -170,7 +174,7 @@ func (q *QP) doLocal(w *sendWQE) bool {
 
 // sendSome sends the next packets of w and reports whether to go on.
 func (q *QP) sendSome(w *sendWQE, o *outbox) bool {
-	room := uint32(burstPackets)
+	room := uint32(groupPackets)
 	if q.typ == QPRC {
 		out := q.req.psn.Diff(q.comp.una)
 		if out >= q.req.window {
@@ -213,9 +217,9 @@ func (q *QP) advance(w *sendWQE, n uint32) {
 	}
 }
 
-// sendOpcodes is the BTH opcode by position in the message: first, middle,
-// last, only.
-var sendOpcodes = [2][16][4]wire.Opcode{
+// sendOpcodes are the opcodes of each service's messages, readOps those of a
+// READ's responses.
+var sendOpcodes = [3][16]messageOps{
 	0: {
 		WRSend:     {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
 		WRSendImm:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},
@@ -229,66 +233,74 @@ var sendOpcodes = [2][16][4]wire.Opcode{
 		WRWrite:    {wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLast, wire.UCWriteOnly},
 		WRWriteImm: {wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLastImm, wire.UCWriteOnlyImm},
 	},
+	2: { // a message is one packet
+		WRSend:    {opOnly: wire.UDSendOnly},
+		WRSendImm: {opOnly: wire.UDSendOnlyImm},
+	},
 }
 
-func (q *QP) sendOpcode(op WROpcode, first, last bool) wire.Opcode {
-	switch {
-	case q.typ == QPUD && op == WRSend:
-		return wire.UDSendOnly
-	case q.typ == QPUD:
-		return wire.UDSendOnlyImm
-	}
-	service := 0
-	if q.typ == QPUC {
-		service = 1
-	}
-	row := &sendOpcodes[service][op]
-	switch {
-	case first && last:
-		return row[3]
-	case first:
-		return row[0]
-	case last:
-		return row[2]
+var readOps = messageOps{wire.RCReadResponseFirst, wire.RCReadResponseMiddle,
+	wire.RCReadResponseLast, wire.RCReadResponseOnly}
+
+func (q *QP) messageOps(op WROpcode) *messageOps {
+	switch q.typ {
+	case QPRC:
+		return &sendOpcodes[0][op]
+	case QPUC:
+		return &sendOpcodes[1][op]
 	default:
-		return row[1]
+		return &sendOpcodes[2][op]
 	}
 }
 
 // maxHeader bounds the transport headers of a data packet: BTH, RETH, ImmDt.
 const maxHeader = 12 + 16 + 4 + 3
 
-// sendData builds up to room packets of a SEND or WRITE and returns how many.
-// A payload that cannot be read takes the whole group back.
+// sendData sends up to room packets of a SEND or WRITE and returns how many. A
+// payload that cannot be read takes the whole group back.
 func (q *QP) sendData(w *sendWQE, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
 	index := uint32(q.req.psn.Diff(w.first))
-	n := min(w.packets-index, room, uint32(burstBytes/(mtu+maxHeader+wire.ICRCLen)), burstPackets)
-	left := int(w.length) - int(index)*mtu
-	bytes := min(left, int(n)*mtu)
-	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
-	mark := o.mark()
-	from := seek(w.sgl, index*uint32(mtu))
-	noAck := q.req.noAck
-	for i := range n {
-		if !q.dataPacket(w, index+i, &from, o) {
-			o.in.drop()
-			o.rewind(mark)
-			q.req.noAck = noAck
-			w.status = WCLocProtErr
-			return 0
-		}
+	n := min(w.packets-index, room, uint32(groupOf(mtu)))
+	ok := false
+	if n > 1 && q.straight() {
+		ok = q.sendTrain(w, index, n, o)
+	} else {
+		ok = q.sendPackets(w, index, n, o)
 	}
-	if o.in.read() != nil {
-		o.rewind(mark)
+	if !ok {
 		w.status = WCLocProtErr
 		return 0
 	}
-	q.countSent(n, bytes, o)
+	q.countSent(n, min(int(w.length)-int(index)*mtu, int(n)*mtu), o)
 	if index+n == w.packets && w.op != WRWrite && w.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
 	return n
+}
+
+// sendPackets builds n packets of w, from packet number index on. It reports
+// false when the payload cannot be read.
+func (q *QP) sendPackets(w *sendWQE, index, n uint32, o *outbox) bool {
+	mtu := q.payloadMTU()
+	bytes := min(int(w.length)-int(index)*mtu, int(n)*mtu)
+	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
+	mark := o.mark()
+	from := seek(w.sgl, index*uint32(mtu))
+	acks := q.ackPace()
+	for i := range n {
+		if !q.dataPacket(w, index+i, &from, &acks, o) {
+			o.in.drop()
+			o.rewind(mark)
+			return false
+		}
+	}
+	if o.in.read() != nil {
+		o.rewind(mark)
+		return false
+	}
+	q.req.noAck = acks.since
+	return true
 }
 
 // payloadMTU is the payload of a full packet; a UD message is one packet.
@@ -308,14 +320,29 @@ func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 
 // dataPacket builds packet number index of w, all but its payload, which is
 // put down to be gathered.
-func (q *QP) dataPacket(w *sendWQE, index uint32, from *cursor, o *outbox) bool {
+func (q *QP) dataPacket(w *sendWQE, index uint32, from *cursor, acks *ackPace, o *outbox) bool {
 	mtu := q.payloadMTU()
 	off := int(index) * mtu
 	size := min(mtu, int(w.length)-off)
-	first, last := index == 0, index == w.packets-1
+	h := q.dataHeaders(w, index, 1)
+	h.Pad = uint8(-size & 3)
+	h.AckReq = acks.next(index == w.packets-1, size)
+	route := q.route
+	if q.typ == QPUD {
+		route = w.ud.route
+	}
+	hl := h.Len()
+	b := o.packet(route, hl+size+int(h.Pad))
+	h.Put(b)
+	clear(b[hl+size:])
+	return q.payload(w, off, b[hl:hl+size], from, o)
+}
+
+// dataHeaders are those of n packets of w as one, from packet number index on.
+func (q *QP) dataHeaders(w *sendWQE, index, n uint32) wire.Headers {
+	ends := index+n == w.packets
 	h := wire.Headers{
-		Opcode:  q.sendOpcode(w.op, first, last),
-		Pad:     uint8(-size & 3),
+		Opcode:  q.messageOps(w.op).at(index == 0, ends),
 		PKey:    q.pkey,
 		DestQP:  q.attr.DestQPN,
 		PSN:     w.first.Add(index),
@@ -325,11 +352,8 @@ func (q *QP) dataPacket(w *sendWQE, index uint32, from *cursor, o *outbox) bool 
 		Imm:     w.imm,
 		InvRKey: w.invRKey,
 	}
-	h.Solicited = last && w.flags&SendSolicited != 0 && w.op != WRWrite
-	h.AckReq = q.askAck(last, size)
-	route := q.route
+	h.Solicited = ends && w.flags&SendSolicited != 0 && w.op != WRWrite
 	if q.typ == QPUD {
-		route = w.ud.route
 		h.DestQP, h.SrcQP, h.QKey = w.ud.qpn, q.qpn, w.ud.qkey
 		if h.QKey&(1<<31) != 0 {
 			h.QKey = q.attr.QKey // IBA 10.2.5: the QP's own stands in
@@ -338,23 +362,32 @@ func (q *QP) dataPacket(w *sendWQE, index uint32, from *cursor, o *outbox) bool 
 	if w.length == 0 {
 		h.RKey = 0 // IBA C9-88: not checked; rxe stores 0 for its replays
 	}
-	hl := h.Len()
-	b := o.packet(route, hl+size+int(h.Pad))
-	h.Put(b)
-	clear(b[hl+size:])
-	return q.payload(w, off, b[hl:hl+size], from, o)
+	return h
 }
 
-// askAck sets AckReq at the end of a message and now and then inside.
-func (q *QP) askAck(last bool, size int) bool {
+// ackPace sets AckReq at the end of a message and now and then inside.
+type ackPace struct {
+	since int // payload bytes since the last AckReq
+	every int // 0: never, not even at the end
+}
+
+func (q *QP) ackPace() ackPace {
 	if q.typ != QPRC {
+		return ackPace{}
+	}
+	return ackPace{q.req.noAck, min(ackEveryBytes, int(q.req.window)*q.mtu()/4)}
+}
+
+// next says whether the next packet has AckReq.
+func (a *ackPace) next(ends bool, size int) bool {
+	if a.every == 0 {
 		return false
 	}
-	q.req.noAck += size
-	if !last && q.req.noAck < min(ackEveryBytes, int(q.req.window)*q.mtu()/4) {
+	a.since += size
+	if !ends && a.since < a.every {
 		return false
 	}
-	q.req.noAck = 0
+	a.since = 0
 	return true
 }
 

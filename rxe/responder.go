@@ -35,11 +35,13 @@ type responder struct {
 // receiving is the receive work request at the head of the queue, once it was
 // taken.
 type receiving struct {
-	wqe   RecvWQE
-	held  bool
-	at    cursor
-	room  uint64 // bytes of wqe.SGL
-	bytes uint64 // received into it
+	wqe  RecvWQE
+	held bool
+	at   cursor
+	// malformed: wqe makes no sense, by the word of who keeps the queue.
+	malformed bool
+	room      uint64 // bytes of wqe.SGL
+	bytes     uint64 // received into it
 }
 
 // writing is the RDMA WRITE being received.
@@ -118,8 +120,9 @@ func (q *QP) pushRecvError(id uint64, status WCStatus) {
 	q.recvCQ.push(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
 }
 
-// request handles one request packet that passed the checks of QP.accept.
-func (r *responder) request(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) {
+// request handles one request packet that passed the checks of QP.refusal, or a
+// train of them.
+func (r *responder) request(q *QP, p train, dg *wire.Datagram, o *outbox) {
 	if q.typ != QPUD && !r.known && q.attr.State == QPRTR {
 		r.known = true // IBA 11.6.3.2: communication established
 		q.dev.event(Event{Type: EventCommEst, QP: q})
@@ -130,7 +133,7 @@ func (r *responder) request(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) 
 	case QPUC:
 		r.unreliable(q, p, o)
 	case QPUD:
-		r.datagram(q, p, dg, o)
+		r.datagram(q, p.Packet, dg, o)
 	}
 }
 
@@ -145,13 +148,13 @@ func (r *responder) endBatch(q *QP, o *outbox) {
 }
 
 // reliable handles a request of the RC service.
-func (r *responder) reliable(q *QP, p wire.Packet, o *outbox) {
+func (r *responder) reliable(q *QP, p train, o *outbox) {
 	switch ahead := p.PSN().Diff(r.psn); {
 	case ahead > 0:
 		r.gap(q, o)
 		return
 	case ahead < 0:
-		r.duplicate(q, p, o)
+		r.duplicate(q, p.Packet, o)
 		return
 	}
 	if r.quiet {
@@ -191,12 +194,12 @@ func (r *responder) gap(q *QP, o *outbox) {
 
 // execute checks the packet that is expected, in the order in which rdma_rxe
 // does, and does what it asks for.
-func (r *responder) execute(q *QP, p wire.Packet, o *outbox) fault {
+func (r *responder) execute(q *QP, p train, o *outbox) fault {
 	info := p.Info()
 	switch {
 	case !r.inSequence(info):
 		return faultSequence
-	case !q.permits(p):
+	case !q.permits(p.Packet):
 		return faultQPAccess
 	case info.Has(answered) && (q.attr.MaxDestRdAtomic == 0 || r.full(q, o)):
 		return faultDepth
@@ -212,13 +215,13 @@ func (r *responder) execute(q *QP, p wire.Packet, o *outbox) fault {
 	case info.Has(wire.OpWrite):
 		return r.execWrite(q, p, o)
 	case info.Has(wire.OpRead):
-		return r.execRead(q, p, o)
+		return r.execRead(q, p.Packet, o)
 	case info.Has(wire.OpAtomic):
-		return r.execAtomic(q, p, o)
+		return r.execAtomic(q, p.Packet, o)
 	case info.Has(wire.OpAtomicWrite):
-		return r.execAtomicWrite(q, p, o)
+		return r.execAtomicWrite(q, p.Packet, o)
 	case info.Has(wire.OpFlush):
-		return r.execFlush(q, p, o)
+		return r.execFlush(q, p.Packet, o)
 	default:
 		return faultSequence
 	}
@@ -240,9 +243,9 @@ func (r *responder) inSequence(info *wire.OpInfo) bool {
 	return r.msg != 0 && info.Has(r.msg)
 }
 
-// follow notes what message, if any, goes on after a packet that was executed.
-func (r *responder) follow(info *wire.OpInfo) {
-	r.psn = r.psn.Next()
+// follow notes what message, if any, goes on after n packets that were executed.
+func (r *responder) follow(info *wire.OpInfo, n uint32) {
+	r.psn = r.psn.Add(n)
 	if info.Has(wire.OpEnd) {
 		r.msg = 0
 		r.msn = (r.msn + 1) & wire.MSNMask
@@ -271,22 +274,18 @@ func (q *QP) permits(p wire.Packet) bool {
 // takeRecv makes sure that a receive work request is in hand.
 func (r *responder) takeRecv(q *QP) fault {
 	v := &r.recv
-	if v.held {
-		v.rewind()
-		return faultNone
+	if !v.held {
+		if v.held, v.malformed = q.popRecv(&v.wqe); !v.held {
+			return faultNoRecv
+		}
+		v.room = 0
+		for i := range v.wqe.SGL {
+			v.room += uint64(v.wqe.SGL[i].Length)
+		}
 	}
-	ok, bad := q.popRecv(&v.wqe)
-	if !ok {
-		return faultNoRecv
-	}
-	v.held = true
 	v.rewind()
-	if bad {
+	if v.malformed {
 		return faultRecvMalformed
-	}
-	v.room = 0
-	for i := range v.wqe.SGL {
-		v.room += uint64(v.wqe.SGL[i].Length)
 	}
 	return faultNone
 }

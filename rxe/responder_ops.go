@@ -5,10 +5,10 @@ import "github.com/gorxe/gorxe/wire"
 // The operations: each checks length, then key, then acts; only when it
 // returns faultNone has the expected PSN moved.
 
-// execSend takes one packet of a SEND into the receive work request in hand.
-func (r *responder) execSend(q *QP, p wire.Packet, o *outbox) fault {
+// execSend takes a packet of a SEND into the receive work request in hand.
+func (r *responder) execSend(q *QP, p train, o *outbox) fault {
 	info, data := p.Info(), p.Payload()
-	if !validLength(info, len(data), q.mtu()) || r.recv.bytes+uint64(len(data)) > MaxMessage {
+	if !p.validLength(q.mtu()) || r.recv.bytes+uint64(len(data)) > MaxMessage {
 		return faultLength
 	}
 	if !r.drain(q, o) {
@@ -18,24 +18,25 @@ func (r *responder) execSend(q *QP, p wire.Packet, o *outbox) fault {
 		return f
 	}
 	if info.Has(wire.OpEnd) {
-		if f := r.complete(q, p, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
+		if f := r.complete(q, p.Packet, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
 			return f
 		}
 	}
-	r.follow(info)
+	r.follow(info, p.n)
 	return faultNone
 }
 
 // validLength checks a packet's payload against its place in the message
 // (IBA 9.7.4.1.6 to 9.7.4.1.8).
-func validLength(info *wire.OpInfo, n, mtu int) bool {
-	switch {
+func (t train) validLength(mtu int) bool {
+	size, full := len(t.Payload()), int(t.n)*mtu
+	switch info := t.Info(); {
 	case info.Has(wire.OpFirst | wire.OpMiddle):
-		return n == mtu
-	case info.Has(wire.OpLast):
-		return n >= 1 && n <= mtu
+		return size == full
+	case info.Has(wire.OpLast) || t.n > 1:
+		return size > full-mtu && size <= full
 	default:
-		return n <= mtu
+		return size <= full
 	}
 }
 
@@ -80,17 +81,14 @@ func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) faul
 	return faultNone
 }
 
-// execWrite takes one packet of an RDMA WRITE. The range is checked as a whole
+// execWrite takes a packet of an RDMA WRITE. The range is checked as a whole
 // at the first packet, so that a WRITE that reaches outside changes nothing,
 // and what is left of it again in each batch: the key may be gone by then.
-func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
+func (r *responder) execWrite(q *QP, p train, o *outbox) fault {
 	info, data := p.Info(), p.Payload()
-	w := r.write
-	if info.Has(wire.OpStart) {
-		w = writing{rkey: p.RKey(), va: p.VA(), left: p.DMALen(), total: p.DMALen()}
-	}
+	w := r.writing(p)
 	n := uint32(len(data))
-	if w.total > MaxMessage || !validLength(info, len(data), q.mtu()) ||
+	if w.total > MaxMessage || !p.validLength(q.mtu()) ||
 		n > w.left || info.Has(wire.OpEnd) != (n == w.left) {
 		return faultLength
 	}
@@ -113,13 +111,21 @@ func (r *responder) execWrite(q *QP, p wire.Packet, o *outbox) fault {
 	w.va += uint64(n)
 	w.left -= n
 	if info.Has(wire.OpImm) {
-		if f := r.complete(q, p, WCRecvImm, w.total, o); f != faultNone {
+		if f := r.complete(q, p.Packet, WCRecvImm, w.total, o); f != faultNone {
 			return f
 		}
 	}
 	r.write = w
-	r.follow(info)
+	r.follow(info, p.n)
 	return faultNone
+}
+
+// writing is the WRITE that a packet is of.
+func (r *responder) writing(p train) writing {
+	if p.Info().Has(wire.OpStart) {
+		return writing{rkey: p.RKey(), va: p.VA(), left: p.DMALen(), total: p.DMALen()}
+	}
+	return r.write
 }
 
 // deposit adds a piece to the payload that waits to be written. It reports
@@ -299,7 +305,7 @@ func flushAccess(p wire.Packet) (need Access) {
 // replay gets, and queues its response.
 func (r *responder) answer(q *QP, p wire.Packet, a response) {
 	a.psn = p.PSN()
-	r.follow(p.Info())
+	r.follow(p.Info(), 1)
 	a.msn = r.msn
 	r.history.add(resource{response: a, opcode: p.Opcode(), last: a.psn})
 	r.ack = acking{} // implied by the response

@@ -422,44 +422,46 @@ func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
 // and a is as before.
 func (a *response) emitRead(q *QP, o *outbox) (n int, ok bool) {
 	mtu := q.mtu()
-	group := min(burstBytes/(mtu+responseBytes), burstPackets)
-	size := int(min(a.left, uint32(group*mtu)))
-	packets := int(readPackets(uint32(size), mtu))
-	room := size + packets*(responseBytes+wire.AETHLen) + 3
+	size := int(min(a.left, uint32(groupOf(mtu)*mtu)))
+	packets := readPackets(uint32(size), mtu)
+	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
 	g, why := q.remoteAccess(a.rkey, a.va, uint64(size), AccessRemoteRead)
 	if why != keyOK {
 		return 0, false
 	}
+	if packets > 1 && q.straight() {
+		ok = a.emitTrain(q, g, packets, size, o)
+	} else {
+		ok = a.emitPackets(q, g, packets, room, o)
+	}
+	if !ok {
+		return 0, false
+	}
+	q.countSent(packets, size, o)
+	return room, true
+}
+
+// emitPackets builds the next n READ response packets, which need room bytes.
+func (a *response) emitPackets(q *QP, g grant, n uint32, room int, o *outbox) bool {
 	o.reserve(room)
 	before, mark := *a, o.mark()
 	h := a.headers(q, 0)
-	for range packets {
+	for range n {
 		a.readPacket(q, &h, &g, o)
 	}
 	if o.in.read() != nil {
 		o.rewind(mark)
 		*a = before
-		return 0, false
+		return false
 	}
-	q.countSent(uint32(packets), size, o)
-	return room, true
+	return true
 }
 
 // readPacket builds one READ response whose payload is gathered later. The
 // grant goes with the first piece.
 func (a *response) readPacket(q *QP, h *wire.Headers, g *grant, o *outbox) {
 	n := min(int(a.left), q.mtu())
-	last := int(a.left) == n
-	switch {
-	case !a.began && last:
-		h.Opcode = wire.RCReadResponseOnly
-	case !a.began:
-		h.Opcode = wire.RCReadResponseFirst
-	case last:
-		h.Opcode = wire.RCReadResponseLast
-	default:
-		h.Opcode = wire.RCReadResponseMiddle
-	}
+	h.Opcode = readOps.at(!a.began, int(a.left) == n)
 	h.PSN, h.Pad = a.psn, uint8(wire.PadLen(n))
 	hl := h.Len()
 	b := o.packet(q.route, hl+n+int(h.Pad))
@@ -469,10 +471,15 @@ func (a *response) readPacket(q *QP, h *wire.Headers, g *grant, o *outbox) {
 		o.in.add(*g, b[hl:hl+n])
 		*g = grant{mem: g.mem, va: g.va + uint64(n)} // the region is held already
 	}
+	a.advance(1, n)
+}
+
+// advance moves on by n packets of size bytes in all.
+func (a *response) advance(n uint32, size int) {
 	a.began = true
-	a.psn = a.psn.Next()
-	a.va += uint64(n)
-	a.left -= uint32(n)
+	a.psn = a.psn.Add(n)
+	a.va += uint64(size)
+	a.left -= uint32(size)
 }
 
 // hostWord is eight bytes of payload as the number that memory holds when they

@@ -14,7 +14,7 @@ const ucLate = 1 << 15
 // unreliable handles a packet of the UC service. A message with a packet
 // missing is given up, and its receive buffer used for the next one
 // (IBA 9.8.2.2).
-func (r *responder) unreliable(q *QP, p wire.Packet, o *outbox) {
+func (r *responder) unreliable(q *QP, p train, o *outbox) {
 	info := p.Info()
 	if ahead := p.PSN().Diff(r.psn); ahead != 0 {
 		q.dev.counters.OutOfSeqDrop.Add(1)
@@ -39,7 +39,7 @@ func (r *responder) unreliable(q *QP, p wire.Packet, o *outbox) {
 	}
 	psn, msn := r.psn, r.msn
 	f := r.execute(q, p, o)
-	r.psn = psn.Next()
+	r.psn = psn.Add(p.n)
 	if f == faultNone || q.attr.State == QPErr {
 		return
 	}

@@ -19,6 +19,7 @@ type params struct {
 	memory    int           // bytes of each host
 	thinkTime time.Duration // between postings, at most
 	recvDelay time.Duration // of receives, at most
+	tap       bool          // see packets between QPs of one device
 	pairs     []pairParams
 }
 
@@ -69,6 +70,7 @@ func drawParams(seed uint64, big bool) params {
 	}
 	p.net = drawFaults(r)
 	p.net.Seed = seed
+	p.tap = seed%2 == 0
 	// packets bounds a message so that what is lost on the way leaves retries a
 	// chance: see TestSeeds on how many runs exceed them.
 	packets := 400

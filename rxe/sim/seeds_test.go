@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// runParams makes one run and returns what went wrong.
-func runParams(p params) (stats runStats, sum uint64, err error) {
+// runWorld makes one run and returns what went wrong.
+func runWorld(p params) (w *world, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -21,9 +21,18 @@ func runParams(p params) (stats runStats, sum uint64, err error) {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	w := newWorld(p)
+	w = newWorld(p)
 	w.run()
-	return w.stats, w.checksum(), w.trace.err
+	return w, w.trace.err
+}
+
+// runParams is runWorld without the world.
+func runParams(p params) (stats runStats, sum uint64, err error) {
+	w, err := runWorld(p)
+	if w == nil {
+		return stats, 0, err
+	}
+	return w.stats, w.checksum(), err
 }
 
 func seedCount(t testing.TB) int {

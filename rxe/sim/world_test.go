@@ -35,6 +35,7 @@ type world struct {
 	sum   uint32 // of every completion and its time
 	wcs   [16]rxe.WC
 	stats runStats
+	final string // what everything was like at the end: see finalState
 }
 
 type connID struct {
@@ -46,6 +47,7 @@ type connID struct {
 type runStats struct {
 	completed, received, bytes int
 	flushed, retryExceeded     int
+	tapped                     int
 	packets                    uint64
 }
 
@@ -55,6 +57,7 @@ func (s *runStats) add(o runStats) {
 	s.bytes += o.bytes
 	s.flushed += o.flushed
 	s.retryExceeded += o.retryExceeded
+	s.tapped += o.tapped
 	s.packets += o.packets
 }
 
@@ -150,7 +153,7 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 	var err error
 	h.dev, err = rxe.New(rxe.Config{
 		Name: fmt.Sprint("sim", i), GUID: uint64(i + 1),
-		Link: h.port, Clock: h.port, Seed: seed, OnEvent: h.event,
+		Link: h.port, Clock: h.port, Seed: seed, OnEvent: h.event, Tap: h.tap(),
 	})
 	must(err)
 	h.port.Attach(h.dev)
@@ -180,6 +183,22 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 		}
 	}
 	return h
+}
+
+// tap checks what it sees: whole packets with room for their ICRC.
+func (h *host) tap() func(*wire.Burst) {
+	if !h.w.p.tap {
+		return nil
+	}
+	return func(b *wire.Burst) {
+		for i := range b.N() {
+			p := b.Packet(i)
+			if _, err := wire.Parse(p[:len(p)-wire.ICRCLen]); err != nil {
+				failf("host %d: the tap saw a malformed packet: %v", h.index, err)
+			}
+			h.w.stats.tapped++
+		}
+	}
 }
 
 // addressSpace is the host's memory, or another one that is the same bytes: the
@@ -286,6 +305,7 @@ func (w *world) run() {
 	if !w.idle() {
 		failf("work left after the network had drained")
 	}
+	w.final = w.finalState()
 	w.teardown()
 	w.stats.packets = w.net.Stats[simnet.Delivered]
 }

@@ -1,0 +1,206 @@
+package rxe
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// bare is a packet in a parcel, or seen by the tap, without its ICRC.
+type bare struct {
+	from wire.Datagram
+	data []byte
+}
+
+// waiting cuts and returns what lies in a QP's inbox, which it empties, and how
+// many trains there were.
+func waiting(q *QP) (pkts []bare, trains int) {
+	first, _ := q.gate.takeInbox()
+	for p := first; p != nil; p = p.next {
+		c := p
+		if p.form.n > 0 {
+			trains++
+			c = p.cut()
+		}
+		at := 0
+		for _, end := range c.ends {
+			pkts = append(pkts, bare{c.from, c.buf[at:end]})
+			at = int(end) + c.gap
+		}
+	}
+	return pkts, trains
+}
+
+// A train is cut into the very packets that are formed when a tap is on: bit
+// for bit, whatever the message and its place in the stream.
+func TestTrainCut(t *testing.T) {
+	const half = 1 << 20
+	flags := SendSolicited | SendSignaled
+	for _, mtu := range []MTU{256, 1024, 4096} {
+		for _, op := range []WROpcode{WRSend, WRSendImm, WRSendInv, WRWrite, WRWriteImm, WRRead} {
+			for _, size := range []uint32{1, uint32(mtu), uint32(mtu) + 1, 3*uint32(mtu) - 1, 64 << 10, 64<<10 + 3, 200_001} {
+				t.Run(fmt.Sprintf("%v/mtu=%d/size=%d", op, mtu, size), func(t *testing.T) {
+					var seen []bare
+					tap := func(b *wire.Burst) {
+						for i := range b.N() {
+							p := append([]byte(nil), b.Packet(i)...)
+							seen = append(seen, bare{datagramOn(b.Route), p[:len(p)-wire.ICRCLen]})
+						}
+					}
+					var got [2][]bare
+					for i, tap := range []func(*wire.Burst){nil, tap} {
+						d := newLocalPair(t, 1, 2*half, mtu, func(c *Config) { c.Tap = tap })
+						fill(d.mem.b)
+						requester, responder := d.qps[0], d.qps[1]
+						receiver := responder
+						responder.lock()
+						_, err := requester.PostSend([]SendWR{
+							{Op: op, Flags: flags, Imm: 7, InvRKey: 9, RemoteAddr: half, RKey: d.mr.RKey(),
+								SGL: []SGE{{Addr: 5, Length: size / 3, LKey: d.mr.LKey()}, {Addr: 99_999, Length: size - size/3, LKey: d.mr.LKey()}}}})
+						must(t, err)
+						if op == WRRead {
+							receiver = requester
+							requester.lock()
+							responder.unlock(nil) // answers
+						}
+						seen = withoutRead(seen)
+						pkts, trains := waiting(receiver)
+						if (trains > 0) != (tap == nil && size > uint32(mtu)) {
+							t.Errorf("%d trains", trains)
+						}
+						got[i] = pkts
+						receiver.unlock(nil)
+					}
+					for name, other := range map[string][]bare{"inbox": got[1], "tap": seen} {
+						if len(got[0]) != len(other) {
+							t.Fatalf("%d packets straight, %d in the %s", len(got[0]), len(other), name)
+						}
+						for i := range other {
+							if a, b := got[0][i], other[i]; !bytes.Equal(a.data, b.data) || a.from.Src != b.from.Src ||
+								a.from.Dst != b.from.Dst || a.from.SrcPort != b.from.SrcPort {
+								t.Fatalf("packet %d of %d differs from that in the %s:\n%x\n%x", i, len(other), name,
+									head(a.data), head(b.data))
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func head(b []byte) []byte { return b[:min(len(b), 40)] }
+
+// withoutRead drops READ requests: the test is about data.
+func withoutRead(pkts []bare) []bare {
+	if len(pkts) > 0 && wire.Opcode(pkts[0].data[0]) == wire.RCReadRequest {
+		return pkts[1:]
+	}
+	return pkts
+}
+
+// A receiver that differs from what the sender takes it for gets packets.
+func TestTrainNotTaken(t *testing.T) {
+	for name, change := range map[string]func(q *QP, l *parcel){
+		"path MTU":     func(q *QP, l *parcel) { q.attr.PathMTU = 2048 },
+		"state":        func(q *QP, l *parcel) { q.attr.State = QPErr },
+		"P_Key":        func(q *QP, l *parcel) { q.pkey = 0x1234 },
+		"address":      func(q *QP, l *parcel) { l.from.Src = benchThere },
+		"PSN":          func(q *QP, l *parcel) { q.resp.psn++ },
+		"PSN behind":   func(q *QP, l *parcel) { q.resp.psn-- },
+		"rights":       func(q *QP, l *parcel) { q.attr.Access = 0 },
+		"other kind":   func(q *QP, l *parcel) { q.resp.msg = wire.OpSend },
+		"key":          func(q *QP, l *parcel) { l.buf[wire.BTHLen+11]++ },
+		"length":       func(q *QP, l *parcel) { l.buf[wire.BTHLen+15]++ },
+		"other packet": func(q *QP, l *parcel) { l.buf[0] = byte(wire.RCReadResponseOnly) },
+		"nothing":      nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newLocalPair(t, 1, 1<<20, 1024, nil)
+			q := d.qps[1]
+			q.lock()
+			_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, RKey: d.mr.RKey(), SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
+			must(t, err)
+			l, _ := q.gate.takeInbox()
+			if change != nil {
+				change(q, l)
+			}
+			o := d.dev.getOutbox()
+			if took := q.takeTrain(l, o); took != (change == nil) {
+				t.Errorf("taken as a whole: %v", took)
+			}
+			q.endVisit(o)
+			if n := q.stats.RcvdPackets.Load(); change != nil && n != 0 {
+				t.Errorf("%d packets counted of a train that was not taken", n)
+			}
+		})
+	}
+}
+
+// Between QPs of one device, steady state allocates nothing either.
+func TestLocalAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool drops what it is given at random")
+	}
+	for _, op := range []WROpcode{WRSend, WRWrite, WRRead} {
+		d := newLocalPair(t, 1, 1<<20, 1024, nil)
+		wr := []SendWR{{Op: op, RemoteAddr: 8, RKey: d.mr.RKey(), Flags: SendSignaled,
+			SGL: []SGE{{Addr: 4096, Length: 100_000, LKey: d.mr.LKey()}}}}
+		recv := []RecvWR{{SGL: []SGE{{Addr: 200_000, Length: 100_000, LKey: d.mr.LKey()}}}}
+		wcs := make([]WC, 4)
+		once := func() {
+			if op == WRSend {
+				if _, err := d.qps[1].PostRecv(recv); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := d.qps[0].PostSend(wr); err != nil {
+				t.Fatal(err)
+			}
+			if n, _ := d.cq.Poll(wcs); n == 0 || wcs[0].Status != WCSuccess {
+				t.Fatalf("%v: %d completions, %+v", op, n, wcs[0])
+			}
+		}
+		for range 2 * 64 {
+			once()
+		}
+		if n := testing.AllocsPerRun(200, once); n >= 1 {
+			t.Errorf("%v: %v allocations per work request", op, n)
+		}
+	}
+}
+
+// BenchmarkLocal is two QPs of one device, in trains and (with a tap) in
+// packets.
+func BenchmarkLocal(b *testing.B) {
+	for _, op := range []WROpcode{WRWrite, WRRead} {
+		for _, mtu := range []MTU{256, 1024, 4096} {
+			for _, size := range []int{8, 64 << 10, 1 << 20} {
+				for _, tap := range []bool{false, true} {
+					b.Run(fmt.Sprintf("%v/mtu=%d/size=%d/tap=%v", op, mtu, size, tap), func(b *testing.B) {
+						d := newLocalPair(b, 1, 4<<20, mtu, func(c *Config) {
+							if tap {
+								c.Tap = func(*wire.Burst) {}
+							}
+						})
+						wr := []SendWR{{Op: op, Flags: SendSignaled, RemoteAddr: 2 << 20, RKey: d.mr.RKey(),
+							SGL: []SGE{{Addr: 0, Length: uint32(size), LKey: d.mr.LKey()}}}}
+						wcs := make([]WC, 4)
+						b.SetBytes(int64(size))
+						b.ReportAllocs()
+						for b.Loop() {
+							if _, err := d.qps[0].PostSend(wr); err != nil {
+								b.Fatal(err)
+							}
+							if n, _ := d.cq.Poll(wcs); n != 1 || wcs[0].Status != WCSuccess {
+								b.Fatalf("%d completions, %+v", n, wcs[0])
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
