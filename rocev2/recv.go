@@ -13,6 +13,9 @@ const (
 	// may hold dozens of packets; senders that leave the UDP checksum out, as
 	// kernel rdma_rxe does, are not coalesced and need the batch.
 	recvBatchLen = 16
+	// joinedBatchLen is how many while GRO does its work: then four datagrams are
+	// 256 KiB, which the caches still hold when they are checked and copied.
+	joinedBatchLen = 4
 	// recvBufferLen holds the largest datagram that GRO makes.
 	recvBufferLen = 65536
 
@@ -55,6 +58,7 @@ type recvSlot struct {
 }
 
 type recvBatch struct {
+	want  int // messages to ask for: the first of msgs
 	n     int // messages received
 	errno unix.Errno
 	msgs  [recvBatchLen]mmsghdr
@@ -68,10 +72,10 @@ func (r *reader) run(h *standby.Holder) {
 	b := &r.batch
 	b.buf = make([]byte, recvBatchLen*recvBufferLen)
 	receive := func(fd uintptr) bool {
-		b.n, b.errno = recvmmsg(int(fd), b.msgs[:])
+		b.n, b.errno = recvmmsg(int(fd), b.msgs[:b.want])
 		return b.errno != unix.EAGAIN
 	}
-	b.n = recvBatchLen
+	b.n, b.want = recvBatchLen, recvBatchLen
 	for {
 		b.reset()
 		if r.rx.raw.Read(receive) != nil {
@@ -103,12 +107,16 @@ func (b *recvBatch) reset() {
 func (r *reader) deliver(h *standby.Holder) bool {
 	b := &r.batch
 	r.out = r.out[:0]
+	b.want = recvBatchLen
 	for i := range b.n {
 		m, s := &b.msgs[i], &b.slots[i]
 		meta := parseControl(s.control[:min(int(m.hdr.Controllen), len(s.control))])
 		if meta.hasDropped && meta.dropped != r.rx.lastDropped {
 			r.port.counters.ReceiveQueueDrop.Add(uint64(meta.dropped - r.rx.lastDropped))
 			r.rx.lastDropped = meta.dropped
+		}
+		if meta.segment > 0 {
+			b.want = joinedBatchLen
 		}
 		if m.hdr.Flags&unix.MSG_TRUNC != 0 {
 			r.port.counters.Truncated.Add(1)
