@@ -1,0 +1,324 @@
+package uverbs
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// holdingCaller is a program whose memory answers when it is let.
+type holdingCaller struct {
+	*program
+	entered, release chan struct{}
+}
+
+func newHolding(p *program) *holdingCaller {
+	return &holdingCaller{p, make(chan struct{}), make(chan struct{})}
+}
+
+func (c *holdingCaller) Write(addr uint64, b []byte) error {
+	c.entered <- struct{}{}
+	<-c.release
+	return c.program.Write(addr, b)
+}
+
+// TestCloseDuringCall: a file that is closed while a call waits for memory that
+// does not answer: Close does not wait, nobody else can begin a call, and when
+// the call ends everything goes.
+func TestCloseDuringCall(t *testing.T) {
+	d, engine := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	u.makeAll()
+	v := verb{cmd: cmdAllocPD, req: bytesFrom(allocPDReq{}), resp: 4}
+	u.reset()
+	buf := u.alloc(v.bytes(u.room(4)))
+	c := newHolding(u.program)
+	done := make(chan error)
+	go func() {
+		_, err := u.f.Write(c, buf, 16)
+		done <- err
+	}()
+	<-c.entered
+	u.f.Close()
+	u.f.Close()
+	if _, err := u.f.Write(u, buf, 16); err != unix.EIO {
+		t.Errorf("write after close: %v", err)
+	}
+	if _, err := u.f.Ioctl(u, rdmaVerbsIoctl, buf); err != unix.EIO {
+		t.Errorf("ioctl after close: %v", err)
+	}
+	if n := engine.Objects(); n.PD != 2 {
+		t.Errorf("the call's objects are gone: %+v", n)
+	}
+	c.release <- struct{}{}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for engine.Objects() != (rxe.ObjectCounts{}) { // on a thread of its own
+		runtime.Gosched()
+	}
+	if s := u.f.Status(); s.PDs != 0 || len(s.QPs) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestBusyObject: an object that a call works with cannot be destroyed by
+// another, and the other way round.
+func TestBusyObject(t *testing.T) {
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	o := u.makeAll()
+	u.reset()
+	v := verb{cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: o.qp}), resp: sizeOf[queryQPResp]()}
+	b := v.bytes(u.room(v.resp))
+	buf := u.alloc(b)
+	c := newHolding(u.program)
+	done := make(chan error)
+	go func() {
+		_, err := u.f.Write(c, buf, uint64(len(b)))
+		done <- err
+	}()
+	<-c.entered
+	other := &program{t: t, f: u.f, mem: &programMemory{Memory: u.mem.Memory}}
+	other.top = programBase + 64<<10
+	raw := func(v verb) error {
+		b := v.bytes(programBase + 128<<10)
+		at := other.alloc(b)
+		_, err := u.f.Write(other, at, uint64(len(b)))
+		return err
+	}
+	if err := raw(destroyVerb(cmdDestroyQP, o.qp)); err != unix.EBUSY {
+		t.Errorf("destroyed while in use: %v", err)
+	}
+	if err := raw(v); err != nil {
+		t.Errorf("two that look: %v", err)
+	}
+	c.release <- struct{}{}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := raw(destroyVerb(cmdDestroyQP, o.qp)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDisassociate: the device goes away under its programs.
+func TestDisassociate(t *testing.T) {
+	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
+		async := u.real(firstFD(u.program))
+		o := u.makeAll()
+		d.Close()
+		d.Close()
+		if n := engine.Objects(); n != (rxe.ObjectCounts{}) {
+			t.Errorf("left: %+v", n)
+		}
+		var b [16]byte
+		if n, err := unix.Read(async, b[:]); n != 16 || err != nil || load[uint32](b[8:]) != uint32(rxe.EventDeviceFatal) {
+			t.Errorf("event %d %v %x", n, err, b)
+		}
+		destroys := map[string]bool{"DESTROY_AH": true, "DEALLOC_MW": true, "DEREG_MR": true, "DESTROY_QP": true,
+			"DESTROY_SRQ": true, "DESTROY_CQ": true, "DEALLOC_PD (EBUSY)": true}
+		for name, v := range o.verbs() {
+			if destroys[name] {
+				continue
+			}
+			if _, err := u.form.call(u.program, v); err != unix.EIO {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		// What the program gives up is gone already.
+		for name, v := range o.verbs() {
+			if !destroys[name] {
+				continue
+			}
+			if _, err := u.form.call(u.program, v); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := u.form.call(u.program, v); err != unix.ENOENT {
+				t.Errorf("%s twice: %v", name, err)
+			}
+		}
+		if _, err := d.Open(); err == nil {
+			t.Error("opened")
+		}
+	})
+}
+
+// TestExit: a program that goes away at any moment leaves nothing: no object, no
+// descriptor.
+func TestExit(t *testing.T) {
+	d, engine := newDevice(t)
+	fds := openFDs(t)
+	for range 3 {
+		for _, form := range forms {
+			u := &user{opened(t, d), form}
+			o := u.makeAll()
+			u.call(verb{cmd: cmdAttachMcast, req: bytesFrom(mcastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp})})
+			e := newEndpoint(t, u, rxe.QPRC)
+			e.connect(e.qp, rxe.QPRC, e.qpn)
+			e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 10)}}}) // nobody receives
+			e.call(doorbellVerb(e.qp))
+			u.exit()
+		}
+	}
+	if n := engine.Objects(); n != (rxe.ObjectCounts{}) {
+		t.Errorf("objects left: %+v", n)
+	}
+	if len(d.owners) != 0 || len(d.files) != 0 {
+		t.Errorf("%d owners, %d files left", len(d.owners), len(d.files))
+	}
+	for openFDs(t) > fds { // pipes are closed by other threads
+		runtime.Gosched()
+	}
+}
+
+func openFDs(t *testing.T) int {
+	t.Helper()
+	n := 0
+	for fd := range 1024 {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestChannels: channels that the program closed are not kept, and one that it
+// cannot be given is not made.
+func TestChannels(t *testing.T) {
+	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
+		for range 20 {
+			u.closeFD(u.createChannel())
+		}
+		// The daemon's ends are closed by other threads.
+		for n := 20; n > 1; n, _ = u.f.events.counts() {
+			runtime.Gosched()
+			u.closeFD(u.createChannel())
+		}
+		keep := u.createChannel()
+		before, _ := u.f.events.counts()
+		u.maxFDs = len(u.fds)
+		v := verb{cmd: cmdCreateCompChannel, req: bytesFrom(createCompChannelReq{}), resp: 4}
+		if _, err := u.form.call(u.program, v); err != unix.EMFILE {
+			t.Errorf("no room for a descriptor: %v", err)
+		}
+		if n, _ := u.f.events.counts(); n > before {
+			t.Errorf("%d channels, %d before", n, before)
+		}
+		// A CQ outlives its channel.
+		cq, _ := u.createCQ(4, keep, 1)
+		u.closeFD(keep)
+		u.f.objects.lookup(cq.CQHandle).res.(*cqRes).channel.notify(1, nil)
+		u.call(destroyVerb(cmdDestroyCQ, cq.CQHandle))
+	})
+}
+
+// TestConcurrent: several threads of one program, the device's events, and
+// someone who asks for the status, at once.
+func TestConcurrent(t *testing.T) {
+	d, engine := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	o := u.makeAll()
+	var wg sync.WaitGroup
+	for n := range 4 {
+		p := &program{t: t, dev: d, f: u.f, maxFDs: 1000, nextFD: 1000 * int32(n+1), fds: make(map[int32]int),
+			mem: &programMemory{Memory: u.mem.Memory}}
+		p.mem.Data = make([]byte, programSize)
+		v := &user{p, forms[n%2]}
+		wg.Go(func() {
+			for i := range 100 {
+				pd := v.allocPD()
+				cq, _ := v.createCQ(4, -1, 5)
+				qp, _ := v.createQP(rxe.QPUD, pd, cq.CQHandle)
+				mr := v.regMR(pd, programData, 100, 1)
+				for _, req := range connectReqs(qp.QPHandle, rxe.QPUD, 0) {
+					v.call(modifyVerb(req))
+				}
+				_, _ = v.form.call(v.program, doorbellVerb(qp.QPHandle))
+				_, _ = v.form.call(v.program, doorbellVerb(o.qp))
+				_, _ = v.form.call(v.program, destroyVerb(cmdDestroyQP, uint32(i))) // any
+				for _, w := range []verb{destroyVerb(cmdDestroyQP, qp.QPHandle), destroyVerb(cmdDeregMR, mr.MRHandle),
+					destroyVerb(cmdDestroyCQ, cq.CQHandle), destroyVerb(cmdDeallocPD, pd)} {
+					_, _ = v.form.call(v.program, w)
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var bystanders sync.WaitGroup
+	for _, f := range []func(){
+		func() { u.f.Status() },
+		func() { d.Event(rxe.Event{Type: rxe.EventGIDChange, Port: 1}) },
+	} {
+		bystanders.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	bystanders.Wait()
+	u.exit()
+	if n := engine.Objects(); n != (rxe.ObjectCounts{}) {
+		t.Errorf("left: %+v", n)
+	}
+}
+
+// TestDoorbellCost: a doorbell reads the program's memory once, writes nothing
+// there, and allocates nothing.
+func TestDoorbellCost(t *testing.T) {
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	e := newEndpoint(t, u, rxe.QPRC)
+	e.connect(e.qp, rxe.QPRC, e.qpn)
+	e.reset()
+	v := doorbellVerb(e.qp)
+	b := v.bytes(e.room(4))
+	buf := e.alloc(b)
+	e.reads, e.writes = 0, 0
+	if _, err := e.f.Write(e, buf, 32); err != nil || e.reads != 1 || e.writes != 0 {
+		t.Errorf("%v, %d reads, %d writes", err, e.reads, e.writes)
+	}
+	wr := &sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled, RemoteAddr: programData + 4096,
+		SGL: []rxe.SGE{e.sge(0, 64)}}}
+	wr.RKey = wire.RKey(e.mr.RKey)
+	allocs := testing.AllocsPerRun(200, func() {
+		e.send.postSend(wr)
+		if _, err := e.f.Write(e, buf, 32); err != nil {
+			t.Fatal(err)
+		}
+		if wc, ok := e.comp.poll(); !ok || wc.status != 0 {
+			t.Fatalf("%+v %v", wc, ok)
+		}
+	})
+	if allocs != 0 && !raceEnabled {
+		t.Errorf("%v allocations for a doorbell", allocs)
+	}
+}
+
+func BenchmarkWriteDoorbell(b *testing.B) {
+	d, _ := newDevice(b)
+	u := &user{opened(b, d), forms[0]}
+	e := newEndpoint(b, u, rxe.QPRC)
+	e.connect(e.qp, rxe.QPRC, e.qpn)
+	e.reset()
+	v := doorbellVerb(e.qp)
+	buf := e.alloc(v.bytes(e.room(4)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.f.Write(e, buf, 32); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
