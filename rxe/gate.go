@@ -1,28 +1,101 @@
 package rxe
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // A QP's lock is a gate. Program memory can block the thread that holds a QP
 // for as long as the program likes, so a thread that serves others as well, one
 // that brings packets or a deadline, never waits at a gate: it leaves what it
 // has in the QP's inbox and goes on. Whoever holds the QP runs the inbox before
-// giving it back. That nothing is left and that the QP is free are decided in
-// one step, so nothing stays behind.
+// giving it back. That nothing is left and that the QP is free is one step, on
+// one word, so nothing stays behind.
 
 // gate is the lock of one QP and what was left for it.
 type gate struct {
-	mu      sync.Mutex // a leaf lock, held for a few instructions
-	free    sync.Cond  // on mu: held became false
-	held    bool
-	waiting int // threads in QP.lock
+	state atomic.Uint32 // gateHeld and the others
 
-	inbox  inbox
-	listed bool // in Device.local, to be collected
-	due    bool // a deadline came, or the requester has to go on
-	seen   QPSnapshot
+	mu      sync.Mutex // a leaf lock, for what follows
+	free    sync.Cond  // held is no more
+	waiting int        // threads in QP.lock
+	inbox   inbox
+	due     bool // a deadline came, or the requester has to go on
+	listed  bool // in Device.local, to be collected
 }
 
+// What is not held is changed under mu only; a QP that nobody left anything for
+// and nobody waits for is taken and given back without it.
+const (
+	gateHeld    = 1 << iota
+	gateLeft    // inbox is not empty, or due
+	gateWaiting // waiting is not 0
+)
+
 func (g *gate) init() { g.free.L = &g.mu }
+
+// enter takes the QP if it is free. left says that there is something to be run
+// first.
+func (g *gate) enter() (held, left bool) {
+	for {
+		s := g.state.Load()
+		if s&gateHeld != 0 {
+			return false, false
+		}
+		if g.state.CompareAndSwap(s, s|gateHeld) {
+			return true, s&gateLeft != 0
+		}
+	}
+}
+
+// leave opens the gate, unless something was left.
+func (g *gate) leave() bool {
+	if g.state.CompareAndSwap(gateHeld, 0) {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state.Load()&gateLeft != 0 {
+		return false
+	}
+	g.open()
+	return true
+}
+
+// open lets the next one in. The caller holds the QP and mu.
+func (g *gate) open() {
+	g.state.And(^uint32(gateHeld))
+	if g.waiting > 0 {
+		g.free.Signal()
+	}
+}
+
+// wait takes the QP when it is free.
+func (g *gate) wait() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting++
+	g.state.Or(gateWaiting)
+	for {
+		if held, _ := g.enter(); held {
+			break
+		}
+		g.free.Wait()
+	}
+	if g.waiting--; g.waiting == 0 {
+		g.state.And(^uint32(gateWaiting))
+	}
+}
+
+// takeInbox empties the inbox.
+func (g *gate) takeInbox() (first *parcel, due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first, due = g.inbox.first, g.due
+	g.inbox, g.due = inbox{}, false
+	g.state.And(^uint32(gateLeft))
+	return first, due
+}
 
 const (
 	// inboxBytes bounds the memory of what was left for one QP. Windows of two
@@ -40,8 +113,6 @@ type inbox struct {
 	bytes       int // of memory
 }
 
-func (in *inbox) empty() bool { return in.first == nil }
-
 func (in *inbox) add(p *parcel) {
 	if in.last == nil {
 		in.first = p
@@ -54,61 +125,49 @@ func (in *inbox) add(p *parcel) {
 
 // lock takes the QP for its own caller, who may wait.
 func (q *QP) lock() {
-	g := &q.gate
-	g.mu.Lock()
-	g.waiting++
-	for g.held {
-		g.free.Wait()
+	if held, _ := q.gate.enter(); !held {
+		q.gate.wait()
 	}
-	g.waiting--
-	g.held = true
-	g.mu.Unlock()
-}
-
-// tryLock takes the QP if it is free.
-func (q *QP) tryLock() bool {
-	g := &q.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.held {
-		return false
-	}
-	g.held = true
-	return true
 }
 
 // wake takes the QP if it is free, and else has whoever holds it look at its
 // deadlines and its requester.
 func (q *QP) wake() bool {
 	g := &q.gate
+	if held, _ := g.enter(); held {
+		return true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.held {
-		g.due = true
+	g.due = true
+	// If it was given back since, this finds it so.
+	if g.state.Or(gateLeft)&gateHeld != 0 {
 		return false
 	}
-	g.held = true
-	return true
+	held, _ := g.enter()
+	return held
 }
 
 // leave puts a parcel into the inbox, or drops it when that is full. It has the
-// QP listed for Device.deliver, unless somebody holds it.
+// QP listed for Device.deliver, unless somebody holds it, who will look.
 func (q *QP) leave(p *parcel) {
-	g := &q.gate
-	g.mu.Lock()
-	full := g.inbox.bytes+p.memory() > inboxBytes
-	if !full {
-		g.inbox.add(p)
-	}
-	list := !full && !g.listed && !g.held // its holder will look
-	g.listed = g.listed || list
-	g.mu.Unlock()
-	switch {
-	case full:
+	if full, list := q.gate.put(p); full {
 		q.overrun(p)
-	case list:
+	} else if list {
 		q.dev.local.add(q)
 	}
+}
+
+func (g *gate) put(p *parcel) (full, list bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inbox.bytes+p.memory() > inboxBytes {
+		return true, false
+	}
+	g.inbox.add(p)
+	list = g.state.Or(gateLeft)&gateHeld == 0 && !g.listed
+	g.listed = g.listed || list
+	return false, list
 }
 
 // collect is for a QP taken off the list. It takes the QP if that is free and
@@ -118,18 +177,11 @@ func (q *QP) collect() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.listed = false
-	if g.held || g.inbox.empty() {
+	if g.state.Load()&gateLeft == 0 {
 		return false
 	}
-	g.held = true
-	return true
-}
-
-// idle says whether nothing is left to be done. The caller holds the QP.
-func (g *gate) idle() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.inbox.empty() && !g.due
+	held, _ := g.enter()
+	return held
 }
 
 // overrun counts a parcel that did not fit, and frees it.
@@ -143,7 +195,7 @@ func (q *QP) overrun(p *parcel) {
 // unlock runs what was left for the QP and gives it back. o collects what that
 // sends; without one, unlock sends it itself, and no other QP may be locked.
 func (q *QP) unlock(o *outbox) {
-	if q.release() {
+	if q.gate.leave() {
 		return
 	}
 	own := o
@@ -152,11 +204,11 @@ func (q *QP) unlock(o *outbox) {
 	}
 	for round := 0; ; round++ {
 		if round == inboxRounds {
-			q.handOver(own)
+			q.handOver()
 			break
 		}
 		q.runInbox(own)
-		if q.release() {
+		if q.gate.leave() {
 			break
 		}
 		own.flush()
@@ -166,47 +218,17 @@ func (q *QP) unlock(o *outbox) {
 	}
 }
 
-// release gives the QP back, unless there is something to be done first.
-func (q *QP) release() bool {
-	g := &q.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.inbox.empty() || g.due {
-		return false
-	}
-	g.giveBack(q)
-	return true
-}
-
-// handOver gives the QP back with work left in its inbox, for the clock's
-// thread to go on with, or for whoever waits for the QP.
-func (q *QP) handOver(o *outbox) {
+// handOver gives the QP back whatever is in its inbox, for the clock's thread to
+// go on with, or for whoever waits for the QP.
+func (q *QP) handOver() {
 	if !q.dead {
-		o.now = q.dev.cfg.Clock.Now()
-		q.timer.queued = o.now
-		q.dev.timers.set(q, o.now, q.dev.cfg.Clock)
+		now := q.dev.cfg.Clock.Now()
+		q.timer.queued = now
+		q.dev.timers.set(q, now, q.dev.cfg.Clock)
 	}
 	q.gate.mu.Lock()
 	defer q.gate.mu.Unlock()
-	q.gate.giveBack(q)
-}
-
-// giveBack opens the gate. The caller holds mu, and the QP.
-func (g *gate) giveBack(q *QP) {
-	g.seen = q.observe()
-	g.held = false
-	if g.waiting > 0 {
-		g.free.Signal()
-	}
-}
-
-// takeInbox empties the inbox.
-func (g *gate) takeInbox() (first *parcel, due bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	first, due = g.inbox.first, g.due
-	g.inbox, g.due = inbox{}, false
-	return first, due
+	q.gate.open()
 }
 
 // runInbox works through what was left, as one visit. The caller holds the QP.

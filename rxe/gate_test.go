@@ -274,7 +274,7 @@ func TestInboxBound(t *testing.T) {
 	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
 		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
 	}
-	if q.gate.inbox.bytes != 0 || !q.gate.inbox.empty() {
+	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 {
 		t.Error("the inbox is not empty")
 	}
 }
@@ -327,7 +327,7 @@ func TestHandOver(t *testing.T) {
 	for range 2 {
 		b.dev.Expire()
 	}
-	if n != rounds || !q.gate.idle() {
+	if n != rounds || q.gate.state.Load() != 0 {
 		t.Errorf("%d rounds, want %d", n, rounds)
 	}
 }
@@ -379,4 +379,49 @@ func TestLocalThreads(t *testing.T) {
 	if done.Load() != 2*threads*each {
 		t.Error("not all were posted")
 	}
+}
+
+// A deadline that finds the QP held is met when it is given back, with nothing
+// else in the inbox.
+func TestDeadlineLeft(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 1024)
+	q := p.a.qps[0]
+	_, err := q.PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 8, LKey: p.a.mr.LKey()}}}})
+	must(t, err)
+	p.a.link.take() // is lost
+	q.lock()
+	p.clock.now += Time(1e9)
+	p.a.dev.Expire()
+	if n := p.a.counter(t, q, "timeouts"); n != 0 {
+		t.Fatal("a QP that is held was worked on")
+	}
+	q.unlock(nil)
+	p.pump()
+	p.a.take(t, 1)
+	if n := p.a.counter(t, q, "timeouts"); n != 1 {
+		t.Errorf("%d deadlines were seen, want 1", n)
+	}
+}
+
+// A look at a QP does not run its inbox, which may block: the clock's thread
+// does.
+func TestSnapshotRunsNothing(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 1024)
+	mem := newTrapMemory(4096)
+	trap, err := p.b.pd.RegMR(mem, 0, 4096, 0, allRemote)
+	must(t, err)
+	_, err = p.a.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: trap.RKey(), SGL: []SGE{{Length: 8, LKey: p.a.mr.LKey()}}}})
+	must(t, err)
+	q := p.b.qps[0]
+	for _, dg := range p.a.link.take() {
+		q.leave(datagramParcel(&dg))
+	}
+	if s := q.Snapshot(); s.Busy || s.RecvPSN != 0xfffff0 {
+		t.Errorf("snapshot %+v", s)
+	}
+	close(mem.open)
+	p.clock.now++
+	p.b.dev.Expire()
+	p.pump()
+	p.a.take(t, 1)
 }

@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -15,7 +16,8 @@ import (
 // stopped to let them catch up. They are the device's, not the thread's: one
 // that program memory holds fast leaves the others' to the others.
 type deliveries struct {
-	mu     sync.Mutex // a leaf lock
+	some   atomic.Int32 // how many there are
+	mu     sync.Mutex   // a leaf lock
 	filled qpList
 	paused qpList
 }
@@ -44,31 +46,34 @@ func (l *qpList) pop() *QP {
 
 func (d *deliveries) add(q *QP) {
 	d.mu.Lock()
+	d.some.Add(1)
 	d.filled.push(q)
 	d.mu.Unlock()
 }
 
 func (d *deliveries) pause(q *QP) {
 	d.mu.Lock()
+	d.some.Add(1)
 	d.paused.push(q)
 	d.mu.Unlock()
 }
 
-func (d *deliveries) empty() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.filled.qps) == 0 && len(d.paused.qps) == 0
-}
+func (d *deliveries) empty() bool { return d.some.Load() == 0 }
 
 // next is the QP whose turn it is: receivers first.
 func (d *deliveries) next() (q *QP, paused bool) {
+	if d.empty() {
+		return nil, false
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q = d.filled.pop(); q != nil {
-		return q, false
+	if q = d.filled.pop(); q == nil {
+		q, paused = d.paused.pop(), true
 	}
-	q = d.paused.pop()
-	return q, true
+	if q != nil {
+		d.some.Add(-1)
+	}
+	return q, paused
 }
 
 // transmit sends the outbox's bursts on their way.
@@ -129,13 +134,13 @@ func destQP(b []byte) wire.QPN {
 }
 
 // pauseBytes is how much a requester sends before the receivers on the same
-// device get their turn: inboxes are bounded.
-const pauseBytes = 1 << 20
+// device get their turn: inboxes are bounded, and caches are.
+const pauseBytes = 256 << 10
 
 // pause reports whether q's requester is to stop, to be resumed when the
 // inboxes have been run.
 func (o *outbox) pause(q *QP) bool {
-	if o.sent < pauseBytes {
+	if o.sent < pauseBytes || q.typ != QPUD && !o.dev.localGID(q.route.Dst) {
 		return false
 	}
 	o.dev.local.pause(q)

@@ -21,6 +21,8 @@ type QP struct {
 	groups mcastGroups
 	stats  QPCounters
 
+	seen atomic.Pointer[QPSnapshot]
+
 	gate  gate
 	attr  QPAttr      // what ModifyQP set; attr.State is the state
 	route *wire.Route // RC, UC: made from attr.AH; replaced, never changed
@@ -70,6 +72,7 @@ func (q *QP) fail() {
 	}
 	q.attr.State = QPErr
 	q.flushQueues()
+	q.publish()
 }
 
 // flushQueues completes everything that is queued with WCFlushErr, in order.

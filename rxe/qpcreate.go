@@ -41,6 +41,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	defer q.unlock(nil)
 	q.qpn = wire.QPN(d.qps.insert(q, d.random.qpn))
 	q.reset()
+	q.publish()
 	return q, nil
 }
 

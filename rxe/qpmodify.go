@@ -46,6 +46,7 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) (run bool, err error) {
 	if mask&QPAttrState != 0 {
 		q.enter(from, to)
 	}
+	q.publish()
 	return q.attr.State == QPRTS, nil
 }
 

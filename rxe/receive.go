@@ -74,11 +74,12 @@ func (v *visit) to(next *QP) {
 		v.q.unlock(v.o)
 	}
 	v.q, v.held = next, false
-	if next != nil && next.tryLock() {
-		v.held = true
-		if !next.gate.idle() {
-			next.runInbox(v.o) // came first
-		}
+	if next == nil {
+		return
+	}
+	held, left := next.gate.enter()
+	if v.held = held; left {
+		next.runInbox(v.o) // came first
 	}
 }
 

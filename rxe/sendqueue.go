@@ -296,6 +296,7 @@ func (q *QP) failSend(status WCStatus) {
 		q.attr.State = QPSQE
 	}
 	q.flushSend()
+	q.publish()
 }
 
 func (q *QP) cqOverflow() {

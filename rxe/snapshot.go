@@ -20,20 +20,27 @@ type QPSnapshot struct {
 }
 
 // Snapshot says what the QP is like. It never waits: while a thread works on
-// the QP, the answer is from before that. For the counters see Counters, which
-// does not wait either.
+// the QP, what it changes is not seen yet, but for State. For the counters see
+// Counters, which does not wait either.
 func (q *QP) Snapshot() QPSnapshot {
-	g := &q.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.seen
-	s.Num, s.Type, s.Busy = q.qpn, q.typ, g.held
+	held, left := q.gate.enter()
+	if held {
+		q.publish()
+		// Not unlock: running an inbox may take long.
+		if left || !q.gate.leave() {
+			q.handOver()
+		}
+	}
+	s := *q.seen.Load()
+	s.Busy = !held
 	return s
 }
 
-// observe is for whoever holds the QP.
-func (q *QP) observe() QPSnapshot {
-	return QPSnapshot{
+// publish notes what others may see of the QP while it is held.
+func (q *QP) publish() {
+	q.seen.Store(&QPSnapshot{
+		Num:       q.qpn,
+		Type:      q.typ,
 		State:     q.attr.State,
 		DestQPN:   q.attr.DestQPN,
 		DGID:      q.attr.AH.DGID,
@@ -42,5 +49,5 @@ func (q *QP) observe() QPSnapshot {
 		AckedPSN:  q.comp.una,
 		RecvPSN:   q.resp.psn,
 		SendQueue: q.sq.prod - q.sq.cons,
-	}
+	})
 }
