@@ -7,6 +7,7 @@ const (
 	x32Bit    = 0x40000000 // __X32_SYSCALL_BIT
 
 	sysGetdents = unix.SYS_GETDENTS
+	sysFstatat  = unix.SYS_NEWFSTATAT
 )
 
 // trapped are the calls that the filter knows. The old forms without a directory
@@ -22,7 +23,7 @@ var trapped = []call{
 	{unix.SYS_LSTAT, always, func(r *receiver) verdict {
 		return r.stat(cwd, 0, r.arg(1), unix.AT_SYMLINK_NOFOLLOW)
 	}},
-	{unix.SYS_NEWFSTATAT, pathFlag3, func(r *receiver) verdict {
+	{sysFstatat, pathFlag3, func(r *receiver) verdict {
 		return r.stat(r.fd(0), 1, r.arg(2), r.arg(3))
 	}},
 	{unix.SYS_STATX, pathFlag2, (*receiver).statx},

@@ -7,13 +7,14 @@ const (
 	x32Bit    = 0 // no second set of numbers
 
 	sysGetdents = -1 // only getdents64
+	sysFstatat  = unix.SYS_FSTATAT
 )
 
 // trapped are the calls that the filter knows.
 var trapped = []call{
 	{unix.SYS_OPENAT, always, func(r *receiver) verdict { return r.open(r.fd(0), 1, r.arg(2)) }},
 	{unix.SYS_OPENAT2, always, (*receiver).openat2},
-	{unix.SYS_FSTATAT, pathFlag3, func(r *receiver) verdict {
+	{sysFstatat, pathFlag3, func(r *receiver) verdict {
 		return r.stat(r.fd(0), 1, r.arg(2), r.arg(3))
 	}},
 	{unix.SYS_STATX, pathFlag2, (*receiver).statx},

@@ -1,8 +1,21 @@
 package interpose
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // runProgram is one of the programs that the tests put behind the filter; each
@@ -20,4 +33,545 @@ func runProgram(role string, args []string) int {
 	return 0
 }
 
-var programs = map[string]func(args []string) error{}
+const device = "/dev/infiniband/uverbs0"
+
+var programs = map[string]func(args []string) error{
+	"files":    files,
+	"fds":      descriptors,
+	"signals":  signals,
+	"hold":     hold,
+	"nested":   nested,
+	"threads":  threads,
+	"stall":    stall,
+	"stalls":   stalls,
+	"doorbell": ringOnce,
+	"exec":     execLoop,
+	"bench":    bench,
+	"forks":    forks,
+	"ring":     ring,
+}
+
+// check collects what differs from what was expected.
+type checks struct{ errs []error }
+
+func (c *checks) eq(what string, got, want any) {
+	if got != want {
+		c.errs = append(c.errs, fmt.Errorf("%s: %v, want %v", what, got, want))
+	}
+}
+
+func (c *checks) err() error { return errors.Join(c.errs...) }
+
+// errOf is the errno of a raw call, for those that x/sys does not pass through.
+func errOf(trap uintptr, args ...uintptr) error {
+	var a [6]uintptr
+	copy(a[:], args)
+	_, _, errno := unix.Syscall6(trap, a[0], a[1], a[2], a[3], a[4], a[5])
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// files makes every call that takes a path.
+func files([]string) error {
+	var c checks
+	var st unix.Stat_t
+	c.eq("stat", unix.Stat(device, &st), nil)
+	c.eq("stat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFCHR))
+	c.eq("stat: number", uint64(st.Rdev), unix.Mkdev(231, 192))
+	c.eq("lstat", unix.Lstat("/sys/class/infiniband/rxe0", &st), nil)
+	c.eq("lstat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFLNK))
+	c.eq("stat of a link", unix.Stat("/sys/class/infiniband/rxe0", &st), nil)
+	c.eq("stat of a link: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
+	c.eq("stat of nothing", unix.Stat("/dev/infiniband/uverbs7", &st), unix.ENOENT)
+	c.eq("stat below a file", unix.Stat(device+"/x", &st), unix.ENOTDIR)
+	c.eq("stat elsewhere", unix.Stat("/etc/passwd", &st), nil)
+	c.eq("stat to nowhere", errOf(sysFstatat, at(unix.AT_FDCWD), cstring(device), 8, 0), unix.EFAULT)
+	c.eq("stat of nowhere", errOf(sysFstatat, at(unix.AT_FDCWD), 8, 8, 0), unix.EFAULT)
+	var stx unix.Statx_t
+	c.eq("statx", unix.Statx(unix.AT_FDCWD, device, 0, unix.STATX_BASIC_STATS, &stx), nil)
+	c.eq("statx: number", [2]uint32{stx.Rdev_major, stx.Rdev_minor}, [2]uint32{231, 192})
+	var sfs unix.Statfs_t
+	c.eq("statfs", unix.Statfs("/sys/class/infiniband", &sfs), nil)
+	c.eq("statfs: type", int64(sfs.Type), int64(unix.SYSFS_MAGIC))
+
+	c.eq("access", unix.Access(device, unix.R_OK|unix.W_OK), nil)
+	c.eq("access to run", unix.Access(device, unix.X_OK), unix.EACCES)
+	c.eq("faccessat2", unix.Faccessat(unix.AT_FDCWD, device, unix.R_OK, unix.AT_EACCESS), nil)
+	link, err := os.Readlink("/sys/class/infiniband/rxe0")
+	c.eq("readlink", link, "../../devices/virtual/infiniband/rxe0")
+	c.eq("readlink", err, nil)
+	var short [5]byte
+	n, err := unix.Readlink("/sys/class/infiniband/rxe0", short[:])
+	c.eq("short readlink", string(short[:max(n, 0)]), "../..")
+	c.eq("short readlink", err, nil)
+	_, err = unix.Readlink(device, short[:])
+	c.eq("readlink of a device", err, unix.EINVAL)
+	_, err = unix.Getxattr(device, "system.posix_acl_access", nil)
+	c.eq("getxattr", err, unix.EOPNOTSUPP)
+	c.eq("chdir", unix.Chdir("/sys/class/infiniband"), unix.EACCES)
+	c.eq("chdir elsewhere", unix.Chdir("/sys/class"), nil)
+	_, err = os.ReadFile("infiniband/rxe0/node_type") // relative to it
+	c.eq("relative open", err, nil)
+
+	_, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_RDMA)
+	c.eq("netlink", err, unix.EPROTONOSUPPORT)
+	c.openings()
+	c.directories()
+	return c.err()
+}
+
+func at(fd int) uintptr { return uintptr(fd) }
+
+func cstring(s string) uintptr {
+	b, err := unix.BytePtrFromString(s)
+	if err != nil {
+		panic(err)
+	}
+	keep = append(keep, b)
+	return uintptr(unsafe.Pointer(b))
+}
+
+var keep []*byte
+
+// openings opens with all kinds of flags.
+func (c *checks) openings() {
+	for _, o := range []struct {
+		path  string
+		flags int
+		err   error
+	}{
+		{"/sys/class/infiniband/rxe0/node_type", unix.O_RDONLY, nil},
+		{"/sys/class/infiniband/rxe0/node_type", unix.O_RDWR, unix.EACCES},
+		{"/sys/class/infiniband/rxe0/node_type", unix.O_DIRECTORY, unix.ENOTDIR},
+		{"/sys/class/infiniband", unix.O_DIRECTORY, nil},
+		{"/sys/class/infiniband", unix.O_WRONLY, unix.EISDIR},
+		{"/sys/class/infiniband/rxe0", unix.O_NOFOLLOW, unix.ELOOP},
+		{device, unix.O_CREAT | unix.O_EXCL | unix.O_RDWR, unix.EEXIST},
+		{device, unix.O_DIRECTORY, unix.ENOTDIR},
+		{device, unix.O_RDWR | unix.O_CLOEXEC, nil},
+		{"/dev/infiniband/rdma_cm", unix.O_RDWR, unix.ENOENT},
+	} {
+		fd, err := unix.Open(o.path, o.flags, 0)
+		c.eq(fmt.Sprintf("open %s with %#x", o.path, o.flags), err, o.err)
+		if err == nil {
+			unix.Close(fd)
+		}
+		fd, err = unix.Openat2(unix.AT_FDCWD, o.path, &unix.OpenHow{Flags: uint64(o.flags)})
+		c.eq(fmt.Sprintf("openat2 %s with %#x", o.path, o.flags), err, o.err)
+		if err == nil {
+			unix.Close(fd)
+		}
+	}
+	content, err := os.ReadFile("/sys/class/infiniband/rxe0/node_type")
+	c.eq("content", string(content), "1: CA\n")
+	c.eq("content", err, nil)
+	_, err = os.ReadFile("/sys/class/infiniband/rxe0/ports/1/gid_attrs/types/5")
+	c.eq("file that cannot be read", errors.Is(err, unix.EINVAL), true)
+	fd, _ := unix.Open("/sys/class/infiniband/rxe0/node_type", unix.O_RDONLY, 0)
+	c.eq("file: a low number", fd < 100, true)
+	_, err = unix.Write(fd, []byte("x"))
+	c.eq("file: write", err, unix.EBADF)
+	unix.Close(fd)
+}
+
+// directories reads directories, and from them.
+func (c *checks) directories() {
+	fd, err := unix.Open("/sys/class/infiniband_verbs", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	c.eq("opendir", err, nil)
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	c.eq("fstat", unix.Fstat(fd, &st), nil)
+	c.eq("fstat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
+	st = unix.Stat_t{}
+	c.eq("fstatat", unix.Fstatat(fd, "", &st, unix.AT_EMPTY_PATH), nil)
+	c.eq("fstatat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
+	buf := make([]byte, 40)
+	total := 0
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil || n == 0 {
+			c.eq("getdents", err, nil)
+			break
+		}
+		total++
+	}
+	c.eq("getdents in small pieces", total, 4) // . .. abi_version uverbs0
+	_, err = unix.Getdents(fd, buf[:10])
+	c.eq("getdents at the end", err, nil)
+	_, err = unix.Seek(fd, 0, unix.SEEK_SET)
+	c.eq("rewind", err, nil)
+	_, err = unix.Getdents(fd, buf[:10])
+	c.eq("getdents in too small a buffer", err, unix.EINVAL)
+	_, err = unix.Read(fd, buf)
+	c.eq("read", err, unix.EISDIR)
+	c.eq("fchdir", unix.Fchdir(fd), unix.EACCES)
+	c.eq("openat", func() error {
+		sub, err := unix.Openat(fd, "uverbs0", unix.O_DIRECTORY|unix.O_PATH, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(sub)
+		f, err := unix.Openat(sub, "ibdev", unix.O_RDONLY, 0)
+		if err == nil {
+			unix.Close(f)
+		}
+		return err
+	}(), nil)
+	c.eq("ioctl", errOf(unix.SYS_IOCTL, at(fd), unix.TCGETS, 0), unix.ENOTTY)
+	names := func(path string) string {
+		entries, err := os.ReadDir(path)
+		c.eq("ReadDir "+path, err, nil)
+		var s []string
+		for _, e := range entries {
+			s = append(s, e.Name())
+		}
+		return strings.Join(s, " ")
+	}
+	c.eq("list", names("/sys/class/infiniband_verbs"), "abi_version uverbs0")
+	c.eq("list", names("/dev/infiniband"), "uverbs0")
+}
+
+// descriptors makes copies of a device, and closes them in all ways. What the
+// device sees is for the test to say; "x" as a write ends a stage.
+func descriptors([]string) error {
+	var c checks
+	open := func() int {
+		fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		c.eq("open", err, nil)
+		return fd
+	}
+	ring := func(what string, fd int) {
+		n, err := unix.Write(fd, make([]byte, 16))
+		c.eq(what+": write", err, nil)
+		c.eq(what+": write", n, 16)
+	}
+	fd := open()
+	ring("device", fd)
+	var st unix.Stat_t
+	c.eq("fstat", unix.Fstat(fd, &st), nil)
+	c.eq("fstat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFCHR))
+	_, err := unix.Read(fd, make([]byte, 8))
+	c.eq("read", err, unix.EINVAL)
+	_, err = unix.Seek(fd, 0, 0)
+	c.eq("lseek", err, unix.ESPIPE)
+	_, err = unix.Getdents(fd, make([]byte, 100))
+	c.eq("getdents", err, unix.ENOTDIR)
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	c.eq("close-on-exec", flags, unix.FD_CLOEXEC)
+	c.eq("close-on-exec", err, nil)
+	_, err = unix.Openat(fd, "x", 0, 0)
+	c.eq("openat", err, unix.ENOTDIR)
+
+	two, err := unix.Dup(fd)
+	c.eq("dup", err, nil)
+	ring("dup", two)
+	three, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	c.eq("F_DUPFD_CLOEXEC", err, nil)
+	ring("F_DUPFD_CLOEXEC", three)
+	flags, _ = unix.FcntlInt(uintptr(three), unix.F_GETFD, 0)
+	c.eq("F_DUPFD_CLOEXEC: close-on-exec", flags, unix.FD_CLOEXEC)
+	c.eq("dup3 within the range", unix.Dup3(fd, three+1, 0), nil)
+	ring("dup3", three+1)
+
+	// A device that is replaced by a file is a file.
+	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
+	c.eq("open null", err, nil)
+	c.eq("dup3 over a device", unix.Dup3(null, two, 0), nil)
+	n, err := unix.Write(two, make([]byte, 99))
+	c.eq("write to null", n, 99)
+	c.eq("write to null", err, nil)
+	var nullStat unix.Stat_t
+	c.eq("fstat of null", unix.Fstat(two, &nullStat), nil)
+	c.eq("fstat of null", uint64(nullStat.Rdev), unix.Mkdev(1, 3))
+
+	unix.Close(fd)
+	ring("after a close", three)
+	c.eq("close_range", unix.CloseRange(uint(three), uint(three+1), 0), nil)
+	_, err = unix.Write(three, make([]byte, 16))
+	c.eq("closed", err, unix.EBADF)
+
+	// As many as there are, and one more.
+	var all []int
+	for {
+		fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			c.eq("full", err, unix.EMFILE)
+			break
+		}
+		all = append(all, fd)
+	}
+	fmt.Println("opened", len(all))
+	for _, fd := range all {
+		unix.Close(fd)
+	}
+	fd = open()
+	ring("after all were closed", fd)
+	return c.err()
+}
+
+// signals rings while a timer fires every 700 µs, and counts what was lost.
+func signals(args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	fired := make(chan os.Signal, 1)
+	signal.Notify(fired, unix.SIGALRM)
+	fd, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	it := unix.Itimerval{Interval: unix.Timeval{Usec: 700}, Value: unix.Timeval{Usec: 700}}
+	if _, err := unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval(it)); err != nil {
+		return err
+	}
+	for range n {
+		if k, err := unix.Write(fd, make([]byte, 32)); err != nil || k != 32 {
+			return fmt.Errorf("write: %d, %w", k, err)
+		}
+		if f, err := unix.Open("/sys/class/infiniband/rxe0/node_type", 0, 0); err != nil {
+			return fmt.Errorf("open: %w", err)
+		} else {
+			unix.Close(f)
+		}
+	}
+	<-fired
+	return nil
+}
+
+// hold opens the device, says so, and waits for its end.
+func hold([]string) error {
+	if _, err := unix.Open(device, unix.O_RDWR, 0); err != nil {
+		return err
+	}
+	fmt.Println("open")
+	_, err := os.Stdin.Read(make([]byte, 1))
+	return err
+}
+
+// nested tries to be behind two listeners.
+func nested([]string) error {
+	runtime.LockOSThread()
+	_, err := Install(FilterSpec{FDs: testRange})
+	if !errors.Is(err, ErrListenerExists) {
+		return fmt.Errorf("a second listener: %w", err)
+	}
+	return nil
+}
+
+// threads opens and rings from many threads at once.
+func threads([]string) error {
+	var all sync.WaitGroup
+	errs := make(chan error, 100)
+	for range 8 {
+		all.Go(func() {
+			runtime.LockOSThread()
+			for range 50 {
+				fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+				if err != nil {
+					errs <- err
+					return
+				}
+				if n, err := unix.Write(fd, make([]byte, 16)); n != 16 {
+					errs <- fmt.Errorf("write: %w", err)
+				}
+				unix.Close(fd)
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return errors.Join(<-errs)
+}
+
+// forks has children that use the inherited device, under the number that it has.
+func forks([]string) error {
+	fd, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		cmd := exec.Command(os.Args[0], strconv.Itoa(fd))
+		cmd.Env = append(os.Environ(), roleEnv+"=ring")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return nil
+}
+
+// ring writes to an inherited device.
+func ring(args []string) error {
+	fd, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, make([]byte, 16))
+	return err
+}
+
+// uffd makes memory that never answers: page faults in it go to a descriptor
+// that nobody reads.
+func uffd() (uintptr, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
+	if errno != 0 {
+		return 0, fmt.Errorf("userfaultfd: %w", errno)
+	}
+	api := [3]uint64{0xaa, 0, 0} // UFFD_API
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, 0xc018aa3f, uintptr(unsafe.Pointer(&api))); errno != 0 {
+		return 0, fmt.Errorf("UFFDIO_API: %w", errno)
+	}
+	const size = 1 << 20
+	mem, _, errno := unix.Syscall6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	reg := [4]uint64{uint64(mem), size, 1, 0} // UFFDIO_REGISTER_MODE_MISSING
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, 0xc020aa00, uintptr(unsafe.Pointer(&reg))); errno != 0 {
+		return 0, fmt.Errorf("UFFDIO_REGISTER: %w", errno)
+	}
+	return mem, nil
+}
+
+// stallN has n threads whose calls never return, and others that must not notice.
+func stallN(n int) error {
+	mem, err := uffd()
+	if err != nil {
+		fmt.Println("skip:", err)
+		return nil
+	}
+	fd, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		go func() {
+			if i%2 == 0 {
+				_ = errOf(unix.SYS_OPENAT, at(unix.AT_FDCWD), mem+uintptr(i)*4096, 0, 0)
+			} else {
+				_ = errOf(unix.SYS_WRITE, at(fd), mem+uintptr(i)*4096, 32)
+			}
+		}()
+	}
+	if n < maxCaught {
+		for range 20 {
+			if _, err := os.ReadFile("/etc/passwd"); err != nil {
+				return err
+			}
+		}
+		_, err = unix.Write(fd, make([]byte, 16))
+	} else {
+		for err == nil {
+			_, err = unix.Write(fd, make([]byte, 16))
+		}
+		// Other files are not the worse for it.
+		if _, err := os.ReadFile("/etc/passwd"); err != nil {
+			return err
+		}
+	}
+	fmt.Println("write:", err)
+	return nil
+}
+
+func stall([]string) error  { return stallN(3) }
+func stalls([]string) error { return stallN(maxCaught + 8) }
+
+// ringOnce writes one doorbell.
+func ringOnce([]string) error {
+	fd, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	req := make([]byte, doorbellSize)
+	binary.NativeEndian.PutUint32(req, 28)
+	n, err := unix.Write(fd, req)
+	fmt.Println("wrote", n, err)
+	// The next call is not held up either.
+	if _, err := os.ReadFile("/etc/passwd"); err != nil {
+		return err
+	}
+	return nil
+}
+
+// canaryAddr is where execLoop has memory in each of its lives.
+const (
+	canaryAddr = 0x5a0000000000
+	canarySize = 1 << 16
+)
+
+// execLoop registers memory with the device, and becomes another program with
+// memory at the same place, which must stay as it is.
+func execLoop(args []string) error {
+	lives, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	mem, _, errno := unix.Syscall6(unix.SYS_MMAP, canaryAddr, canarySize, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
+	if errno != 0 {
+		return errno
+	}
+	for end := time.Now().Add(10 * time.Millisecond); time.Now().Before(end); {
+		for _, w := range unsafe.Slice((*uint64)(ptr(mem)), canarySize/8) {
+			if w != 0 {
+				return fmt.Errorf("%#x was written to the new program", w)
+			}
+		}
+	}
+	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, make([]byte, 16)); err != nil { // the test begins to write
+		return err
+	}
+	time.Sleep(2 * time.Millisecond)
+	if lives == 0 {
+		return nil
+	}
+	// One that fails changes nothing.
+	if err := syscall.Exec("/nonexistent", nil, nil); err != unix.ENOENT {
+		return err
+	}
+	return syscall.Exec("/proc/self/exe", []string{os.Args[0], strconv.Itoa(lives - 1)}, os.Environ())
+}
+
+//go:nocheckptr
+func ptr(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
+
+// bench times calls, n of each kind.
+func bench(args []string) error {
+	runtime.LockOSThread()
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	req := make([]byte, doorbellSize)
+	binary.NativeEndian.PutUint32(req, 28)
+	var st unix.Stat_t
+	for _, b := range []struct {
+		name string
+		f    func()
+	}{
+		{"getppid, not trapped", func() { unix.Getppid() }},
+		{"stat of another file", func() { _ = unix.Stat("/etc/passwd", &st) }},
+		{"stat of the device", func() { _ = unix.Stat(device, &st) }},
+		{"doorbell", func() { _, _ = unix.Write(fd, req) }},
+	} {
+		for range n / 10 {
+			b.f()
+		}
+		start := time.Now()
+		for range n {
+			b.f()
+		}
+		fmt.Printf("%s\t%d\n", b.name, time.Since(start).Nanoseconds()/int64(n))
+	}
+	return nil
+}

@@ -19,3 +19,16 @@ func TestIbvDevinfo(t *testing.T) {
 	}
 	t.Log(out)
 }
+
+// pingpong is a server and a client of the same program, in one session.
+func pingpong(tool, port string, args string) string {
+	return tool + " -p " + port + " -g 0 " + args + " >/dev/null & s=$!; " +
+		"for i in 1 2 3 4 5 6 7 8 9; do " + tool + " -p " + port + " -g 0 " + args + " localhost && break; sleep 0.1; done; wait $s"
+}
+
+func TestPingpong(t *testing.T) {
+	out := run(t, options{host: engineHost(t)}, "/bin/bash", "-c", pingpong(tool(t, "ibv_rc_pingpong"), "18613", "-n 100 -c"))
+	if !strings.Contains(out, "100 iters") {
+		t.Errorf("ibv_rc_pingpong:\n%s", out)
+	}
+}

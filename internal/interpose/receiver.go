@@ -113,10 +113,10 @@ func (r *receiver) dispatch() verdict {
 	if nr < 0 || nr >= maxNr || handlers[nr] == nil {
 		return pass
 	}
+	r.caller.begin(r)
 	if r.s.dog.exhausted() {
 		return r.withoutMemory()
 	}
-	r.caller.begin(r)
 	return handlers[nr](r)
 }
 

@@ -1,6 +1,7 @@
 package interpose
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"sync"
@@ -37,6 +38,7 @@ type space struct {
 	mem     int // closed with the last reference
 	pid     int
 	refs    atomic.Int64 // accesses under way, and the owner
+	bursts  atomic.Int64 // accesses under way by process number
 	gone    atomic.Bool
 	careful atomic.Bool // only through mem
 	words   [16]sync.Mutex
@@ -85,9 +87,21 @@ const (
 // exec fails: there is no telling when that is known.
 func (s *space) quiesce() {
 	s.careful.Store(true)
-	for end := nanotime() + int64(quiesceLimit); s.refs.Load() > 1 && nanotime() < end; {
+	for end := nanotime() + int64(quiesceLimit); s.bursts.Load() > 0 && nanotime() < end; {
 		time.Sleep(quiesceStep)
 	}
+}
+
+// enterBurst begins an access by process number, if that is allowed still and
+// means this address space.
+func (s *space) enterBurst() bool {
+	// In this order: quiesce waits for who came before careful was set.
+	s.bursts.Add(1)
+	if s.careful.Load() || !s.check() {
+		s.bursts.Add(-1)
+		return false
+	}
+	return true
 }
 
 // alive tells whether the address space still is some process's.
@@ -123,10 +137,10 @@ func addressable(va uint64, n int) bool {
 
 // access moves p from or to va through mem.
 func (s *space) access(va uint64, p []byte, write bool) error {
-	if !addressable(va, len(p)) {
-		return unix.EFAULT
-	}
 	for len(p) > 0 {
+		if !addressable(va, len(p)) {
+			return unix.EFAULT
+		}
 		var n int
 		var err error
 		if write {
@@ -138,12 +152,36 @@ func (s *space) access(va uint64, p []byte, write bool) error {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return unix.EFAULT
+			return s.fault(va, p, write)
 		case n == 0:
 			s.gone.Store(true)
 			return unix.EFAULT
 		}
 		p, va = p[n:], va+uint64(n)
+	}
+	return nil
+}
+
+// fault is access to what mem refuses. That may be a page that userfaultfd is to
+// provide: mem does not wait for those (mm/userfaultfd.c: handle_userfault, without
+// FAULT_FLAG_ALLOW_RETRY), which the program's own processor would.
+func (s *space) fault(va uint64, p []byte, write bool) error {
+	if !s.enterBurst() {
+		return unix.EFAULT
+	}
+	defer s.bursts.Add(-1)
+	v := vectorPool.Get().(*vectors)
+	defer vectorPool.Put(v)
+	buf := bytes.Clone(p) // p stays off the heap
+	_, total, err := v.fill([]rxe.Span{{VA: va, Buf: buf}})
+	if err == nil {
+		err = v.move(s.pid, total, write)
+	}
+	if err != nil {
+		return unix.EFAULT
+	}
+	if !write {
+		copy(p, buf)
 	}
 	return nil
 }
@@ -179,12 +217,10 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 	if len(spans) == 1 && len(spans[0].Buf) <= smallAccess {
 		return s.access(spans[0].VA, spans[0].Buf, write)
 	}
-	if s.careful.Load() {
+	if !s.enterBurst() {
 		return s.each(spans, write)
 	}
-	if !s.check() {
-		return unix.EFAULT
-	}
+	defer s.bursts.Add(-1)
 	v := vectorPool.Get().(*vectors)
 	defer vectorPool.Put(v)
 	for len(spans) > 0 {

@@ -1,0 +1,5 @@
+//go:build race
+
+package interpose
+
+const raceEnabled = true

@@ -1,0 +1,298 @@
+package interpose
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/gorxe/gorxe/rxe"
+	"golang.org/x/sys/unix"
+)
+
+// ownSpace is this process's address space, seen from outside.
+func ownSpace(t testing.TB) *space {
+	t.Helper()
+	fd, err := unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpace(fd, os.Getpid())
+	t.Cleanup(s.release)
+	return s
+}
+
+// mapped is anonymous memory of its own, with its address.
+func mapped(t testing.TB, size, prot int) ([]byte, uint64) {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, size, prot, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(b) })
+	return b, addrOf(b)
+}
+
+func addrOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(&b[0]))) }
+
+// ways are the two ways into a space.
+func ways(t *testing.T, f func(t *testing.T, s *space)) {
+	t.Run("process_vm", func(t *testing.T) { f(t, ownSpace(t)) })
+	t.Run("mem", func(t *testing.T) {
+		s := ownSpace(t)
+		s.careful.Store(true)
+		f(t, s)
+	})
+}
+
+// pieces cuts size bytes at va into spans of the given length, in random buffers.
+func pieces(va uint64, size, each int, fill byte) []rxe.Span {
+	var spans []rxe.Span
+	for off := 0; off < size; off += each {
+		spans = append(spans, rxe.Span{VA: va + uint64(off), Buf: bytes.Repeat([]byte{fill + byte(off/each)}, min(each, size-off))})
+	}
+	return spans
+}
+
+func TestSpaceTransfer(t *testing.T) {
+	ways(t, func(t *testing.T, s *space) {
+		const size = 1 << 20
+		mem, va := mapped(t, size, unix.PROT_READ|unix.PROT_WRITE)
+		for _, each := range []int{1000, 4096, 65536, size} { // 1000: more pieces than one call takes
+			spans := pieces(va, size, each, byte(each/7))
+			if err := s.WriteV(spans); err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range spans {
+				if !bytes.Equal(mem[p.VA-va:][:len(p.Buf)], p.Buf) {
+					t.Fatalf("pieces of %d: piece %d was not written", each, i)
+				}
+				clear(p.Buf)
+			}
+			// Backwards, so that no piece follows the one before.
+			for i, j := 0, len(spans)-1; i < j; i, j = i+1, j-1 {
+				spans[i], spans[j] = spans[j], spans[i]
+			}
+			if err := s.ReadV(spans); err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range spans {
+				if !bytes.Equal(mem[p.VA-va:][:len(p.Buf)], p.Buf) {
+					t.Fatalf("pieces of %d: piece %d was not read", each, i)
+				}
+			}
+		}
+	})
+}
+
+func TestSpaceFaults(t *testing.T) {
+	ways(t, func(t *testing.T, s *space) {
+		_, va := mapped(t, 4*4096, unix.PROT_READ|unix.PROT_WRITE)
+		if _, _, errno := unix.Syscall(unix.SYS_MUNMAP, uintptr(va+2*4096), 4096, 0); errno != 0 {
+			t.Fatal(errno)
+		}
+		buf := func(n int) []byte { return make([]byte, n) }
+		for name, spans := range map[string][]rxe.Span{
+			"small":         {{VA: va + 2*4096, Buf: buf(1)}},
+			"end":           {{VA: va + 2*4096 - 4, Buf: buf(8)}},
+			"large":         {{VA: va, Buf: buf(3 * 4096)}},
+			"second":        {{VA: va, Buf: buf(4096)}, {VA: va + 2*4096, Buf: buf(4096)}},
+			"null":          {{VA: 0, Buf: buf(8)}},
+			"kernel":        {{VA: 0xffff_8000_0000_0000, Buf: buf(8192)}},
+			"kernel, small": {{VA: 1 << 63, Buf: buf(8)}},
+			"wrap":          {{VA: ^uint64(0) - 3, Buf: buf(8)}},
+			"wrap, large":   {{VA: ^uint64(0) - 3, Buf: buf(8192)}},
+			"wrap, signed":  {{VA: 1<<63 - 3, Buf: buf(8192)}},
+		} {
+			if err := s.ReadV(spans); err != unix.EFAULT {
+				t.Errorf("%s: read: %v", name, err)
+			}
+			if err := s.WriteV(spans); err != unix.EFAULT {
+				t.Errorf("%s: write: %v", name, err)
+			}
+		}
+		for _, none := range [][]rxe.Span{nil, {{VA: 0}}, {{VA: 0}, {VA: ^uint64(0)}}} {
+			if s.ReadV(none) != nil || s.WriteV(none) != nil {
+				t.Error("nothing to move is an error")
+			}
+		}
+	})
+}
+
+func TestSpaceAtomics(t *testing.T) {
+	s := ownSpace(t)
+	mem, va := mapped(t, 4096, unix.PROT_READ|unix.PROT_WRITE)
+	word := (*uint64)(unsafe.Pointer(&mem[8]))
+	*word = 5
+	if old, err := s.CompareSwap(va+8, 4, 9); old != 5 || err != nil || *word != 5 {
+		t.Errorf("CompareSwap that differs: %d, %v, then %d", old, err, *word)
+	}
+	if old, err := s.CompareSwap(va+8, 5, 9); old != 5 || err != nil || *word != 9 {
+		t.Errorf("CompareSwap: %d, %v, then %d", old, err, *word)
+	}
+	if old, err := s.FetchAdd(va+8, ^uint64(0)); old != 9 || err != nil || *word != 8 {
+		t.Errorf("FetchAdd: %d, %v, then %d", old, err, *word)
+	}
+	if err := s.Store(va+8, 77); err != nil || *word != 77 {
+		t.Errorf("Store: %v, then %d", err, *word)
+	}
+	for _, bad := range []uint64{va + 4, 0, 1 << 63} {
+		if _, err := s.FetchAdd(bad, 1); err != unix.EFAULT {
+			t.Errorf("FetchAdd at %#x: %v", bad, err)
+		}
+	}
+	*word = 0
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 500 {
+				if _, err := s.FetchAdd(va+8, 1); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if *word != 2000 {
+		t.Errorf("2000 additions make %d", *word)
+	}
+}
+
+func TestSpaceCheck(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		noMapQuery.Store(old)
+		s := ownSpace(t)
+		_, va := mapped(t, 8*4096, unix.PROT_READ|unix.PROT_WRITE)
+		protect := func(page, prot uintptr) {
+			if _, _, errno := unix.Syscall(unix.SYS_MPROTECT, uintptr(va)+page*4096, 4096, prot); errno != 0 {
+				t.Fatal(errno)
+			}
+		}
+		protect(4, unix.PROT_READ)
+		protect(5, unix.PROT_NONE)
+		if _, _, errno := unix.Syscall(unix.SYS_MUNMAP, uintptr(va)+6*4096, 4096, 0); errno != 0 {
+			t.Fatal(errno)
+		}
+		for _, tt := range []struct {
+			from, n     uint64
+			read, write bool
+		}{
+			{0, 4 * 4096, true, true},
+			{1, 4*4096 - 1, true, true},
+			{0, 0, true, true},
+			{3 * 4096, 2 * 4096, true, false},
+			{4 * 4096, 1, true, false},
+			{4 * 4096, 4097, false, false},
+			{5 * 4096, 1, false, false},
+			{6 * 4096, 1, false, false},
+			{6*4096 - 1, 2, false, false},
+			{0, 8 * 4096, false, false},
+			{1 << 62, 1, false, false},
+			{0, ^uint64(0), false, false},
+		} {
+			if err := s.Check(va+tt.from, tt.n, false); (err == nil) != tt.read {
+				t.Errorf("old %t: %d bytes at %d: read: %v", old, tt.n, tt.from, err)
+			}
+			if err := s.Check(va+tt.from, tt.n, true); (err == nil) != tt.write {
+				t.Errorf("old %t: %d bytes at %d: write: %v", old, tt.n, tt.from, err)
+			}
+		}
+	}
+	noMapQuery.Store(false)
+}
+
+// TestScanMaps: every prefix of a list is a list, or an error, and no more.
+func TestScanMaps(t *testing.T) {
+	const list = "00400000-00401000 r-xp 00000000 08:01 1 /bin/x\n7f0000000000-7f0000002000 rw-p 00000000 00:00 0\n"
+	for n := range len(list) {
+		_, _ = scanMaps(strings.NewReader(list[:n]), 0x7f0000000000, 0x7f0000002000, true)
+	}
+	if ok, err := scanMaps(strings.NewReader(list), 0x7f0000000000, 0x7f0000002000, true); !ok || err != nil {
+		t.Errorf("%t, %v", ok, err)
+	}
+}
+
+// TestSpaceGone: of a process that has ended nothing can be read, and nothing
+// that has its number since is reached.
+func TestSpaceGone(t *testing.T) {
+	p := start(t, options{idle: true}, "/bin/sleep", "1000")
+	fd, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpace(fd, p.cmd.Process.Pid)
+	if !s.alive() {
+		t.Error("a living process counts as gone")
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	if s.alive() {
+		t.Error("an ended process counts as living")
+	}
+	s = newSpace(dupFD(t, s.mem), os.Getpid()) // its number is another's now: ours
+	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
+	for _, n := range []int{1, 8192} {
+		if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, n)}}); err != unix.EFAULT {
+			t.Errorf("write of %d: %v", n, err)
+		}
+	}
+	if mem[0] != 0 || mem[8191] != 0 {
+		t.Error("a write to an ended process went to the next of its number")
+	}
+	s.release()
+	if s.acquire() {
+		t.Error("access after the last reference")
+	}
+}
+
+func dupFD(t *testing.T, fd int) int {
+	t.Helper()
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestSpaceAllocations(t *testing.T) {
+	ways(t, func(t *testing.T, s *space) {
+		mem, va := mapped(t, 1<<16, unix.PROT_READ|unix.PROT_WRITE)
+		clear(mem)
+		bulk, one := pieces(va, 1<<16, 1024, 1), pieces(va, 8, 8, 1)
+		for name, f := range map[string]func(){
+			"ReadV":    func() { _ = s.ReadV(bulk) },
+			"WriteV":   func() { _ = s.WriteV(bulk) },
+			"one word": func() { _ = s.WriteV(one) },
+			"FetchAdd": func() { _, _ = s.FetchAdd(va, 1) },
+			"Store":    func() { _ = s.Store(va, 1) },
+		} {
+			if n := testing.AllocsPerRun(200, f); n > 0 && !raceEnabled {
+				t.Errorf("%s: %v allocations", name, n)
+			}
+		}
+	})
+}
+
+func BenchmarkSpace(b *testing.B) {
+	s := ownSpace(b)
+	mem, va := mapped(b, 1<<20, unix.PROT_READ|unix.PROT_WRITE)
+	clear(mem)
+	for _, way := range []string{"vm", "mem"} {
+		s.careful.Store(way == "mem")
+		for _, size := range []int{8, 512, 4096, 8192, 65536} {
+			spans := pieces(va, size, min(size, 4096), 1)
+			b.Run(way+"/"+strconv.Itoa(size), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := s.WriteV(spans); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
