@@ -1,0 +1,240 @@
+package engine
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// silent is memory of which a part does not answer until it is told to: what a
+// program with userfaultfd or FUSE can do. The zero va of a silent memory is
+// nowhere.
+type silent struct {
+	mu     sync.Mutex
+	b      []byte
+	va     uint64        // accesses from here on are caught
+	caught chan struct{} // one for each
+	free   chan struct{} // closed: they go on
+}
+
+func newSilent(n int) *silent {
+	return &silent{b: make([]byte, n), caught: make(chan struct{}, 64), free: make(chan struct{})}
+}
+
+// silence makes everything from va on stop answering.
+func (m *silent) silence(va uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.va = va
+}
+
+func (m *silent) move(spans []rxe.Span, copyPart func(mem, buf []byte)) error {
+	for _, s := range spans {
+		m.mu.Lock()
+		stuck := m.va != 0 && s.VA >= m.va
+		m.mu.Unlock()
+		if stuck {
+			m.caught <- struct{}{}
+			<-m.free
+		}
+		m.mu.Lock()
+		copyPart(m.b[s.VA:][:len(s.Buf)], s.Buf)
+		m.mu.Unlock()
+	}
+	return nil
+}
+
+func (m *silent) ReadV(spans []rxe.Span) error {
+	return m.move(spans, func(mem, buf []byte) { copy(buf, mem) })
+}
+
+func (m *silent) WriteV(spans []rxe.Span) error {
+	return m.move(spans, func(mem, buf []byte) { copy(mem, buf) })
+}
+
+func (m *silent) CompareSwap(uint64, uint64, uint64) (uint64, error) { return 0, nil }
+func (m *silent) FetchAdd(uint64, uint64) (uint64, error)            { return 0, nil }
+func (m *silent) Store(uint64, uint64) error                         { return nil }
+
+// host is an engine with one region of memory.
+type host struct {
+	t   *testing.T
+	e   *Engine
+	pd  *rxe.PD
+	mem *silent
+	mr  *rxe.MR
+}
+
+const (
+	silentVA = 0x8000 // the part of the memory that may stop answering
+	memSize  = 0x10000
+)
+
+func newHost(t *testing.T, addr string) *host {
+	t.Helper()
+	e, err := Start(Config{Name: "rxe0", Address: netip.MustParseAddr(addr)})
+	must(t, err)
+	h := &host{t: t, e: e, mem: newSilent(memSize)}
+	h.pd, err = e.Device().AllocPD()
+	must(t, err)
+	h.mr, err = h.pd.RegMR(h.mem, 0, memSize, 0,
+		rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteRead)
+	must(t, err)
+	return h
+}
+
+// queue is a connected RC QP and its completions.
+type queue struct {
+	t      *testing.T
+	h      *host
+	cq     *rxe.CQ
+	qp     *rxe.QP
+	signal chan struct{}
+}
+
+func newQueue(h *host) *queue {
+	q := &queue{t: h.t, h: h, signal: make(chan struct{}, 1)}
+	var err error
+	q.cq, err = h.e.Device().CreateCQ(rxe.CQInit{Entries: 64, OnCompletion: func(*rxe.CQ) {
+		select {
+		case q.signal <- struct{}{}:
+		default:
+		}
+	}})
+	must(h.t, err)
+	q.qp, err = h.pd.CreateQP(rxe.QPInitAttr{Type: rxe.QPRC, SendCQ: q.cq, RecvCQ: q.cq, SignalAll: true,
+		Cap: rxe.QPCap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	must(h.t, err)
+	return q
+}
+
+// connect brings the QP to RTS towards QP dest of the device at addr.
+func (q *queue) connect(addr string, dest wire.QPN, timeout uint8) {
+	q.t.Helper()
+	a := rxe.QPAttr{
+		State: rxe.QPInit, PortNum: 1, PathMTU: 1024, DestQPN: dest, RQPSN: 1, SQPSN: 1,
+		Access: rxe.AccessRemoteWrite | rxe.AccessRemoteRead, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
+		MinRNRTimer: 1, Timeout: timeout, RetryCnt: 7, RNRRetry: 7,
+		AH: rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr(addr)), PortNum: 1},
+	}
+	must(q.t, q.qp.Modify(&a, rxe.QPAttrState|rxe.QPAttrPKeyIndex|rxe.QPAttrPort|rxe.QPAttrAccessFlags))
+	a.State = rxe.QPRTR
+	must(q.t, q.qp.Modify(&a, rxe.QPAttrState|rxe.QPAttrAV|rxe.QPAttrPathMTU|rxe.QPAttrDestQPN|
+		rxe.QPAttrRQPSN|rxe.QPAttrMaxDestRdAtomic|rxe.QPAttrMinRNRTimer))
+	a.State = rxe.QPRTS
+	must(q.t, q.qp.Modify(&a, rxe.QPAttrState|rxe.QPAttrTimeout|rxe.QPAttrRetryCnt|rxe.QPAttrRNRRetry|
+		rxe.QPAttrSQPSN|rxe.QPAttrMaxRdAtomic))
+}
+
+// write posts a WRITE of 4 KiB from va to the same place at the other end.
+func (q *queue) write(va uint64, rkey wire.RKey) {
+	q.t.Helper()
+	_, err := q.qp.PostSend([]rxe.SendWR{{
+		Op: rxe.WRWrite, RemoteAddr: va, RKey: rkey,
+		SGL: []rxe.SGE{{Addr: va, Length: 4096, LKey: q.h.mr.LKey()}},
+	}})
+	must(q.t, err)
+}
+
+// wait returns the status of the next completion.
+func (q *queue) wait() rxe.WCStatus {
+	q.t.Helper()
+	var wcs [1]rxe.WC
+	end := time.After(timeout)
+	for armed := false; ; armed = true {
+		n, err := q.cq.Poll(wcs[:])
+		must(q.t, err)
+		if n == 1 {
+			return wcs[0].Status
+		}
+		if !armed {
+			must(q.t, q.cq.ReqNotify(false))
+			continue
+		}
+		select {
+		case <-q.signal:
+			must(q.t, q.cq.ReqNotify(false))
+		case <-end:
+			q.t.Fatal("no completion")
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ackTimeout is a code of IBA's, of 2 s: long against the takeover by a spare.
+const ackTimeout = 19
+
+// TestSilentTarget has packets arrive for memory that does not answer: other
+// queue pairs of the device go on, and so does that one once it answers.
+func TestSilentTarget(t *testing.T) {
+	const here, there = "127.78.0.11", "127.78.0.12"
+	a, b := newHost(t, here), newHost(t, there)
+	defer a.e.Close()
+	defer b.e.Close()
+	var qs, peers []*queue
+	for range 3 {
+		q, p := newQueue(a), newQueue(b)
+		q.connect(there, p.qp.Num(), ackTimeout)
+		p.connect(here, q.qp.Num(), ackTimeout)
+		qs, peers = append(qs, q), append(peers, p)
+	}
+	b.mem.silence(silentVA)
+	// Two of the three are caught, one after the other.
+	for _, q := range qs[:2] {
+		q.write(silentVA, b.mr.RKey())
+		<-b.mem.caught
+		for range 20 {
+			qs[2].write(0, b.mr.RKey())
+			if s := qs[2].wait(); s != rxe.WCSuccess {
+				t.Fatalf("a queue pair beside it: %v", s)
+			}
+		}
+	}
+	// The other way as well: b's own requests need b's receiver for their ACKs.
+	peers[2].write(0, a.mr.RKey())
+	if s := peers[2].wait(); s != rxe.WCSuccess {
+		t.Errorf("in the other direction: %v", s)
+	}
+	if n := b.e.Port().Counters().ReceiverTakeovers.Load(); n < 2 {
+		t.Errorf("%d takeovers", n)
+	}
+	close(b.mem.free)
+	for _, q := range qs[:2] {
+		if s := q.wait(); s != rxe.WCSuccess {
+			t.Errorf("once the memory answers: %v", s)
+		}
+	}
+}
+
+// TestSilentSource has a retransmission read memory that does not answer any
+// more: it is the clock's goroutine that is caught, and other deadlines are kept.
+func TestSilentSource(t *testing.T) {
+	const here, nobody = "127.78.0.13", "127.78.0.14"
+	a := newHost(t, here)
+	defer a.e.Close()
+	const soon = 12 // 16.8 ms
+	stuck, other := newQueue(a), newQueue(a)
+	stuck.connect(nobody, 100, soon)
+	other.connect(nobody, 101, soon)
+	stuck.write(silentVA, 1)
+	a.mem.silence(silentVA)
+	<-a.mem.caught // the first retransmission
+	other.write(0, 1)
+	if s := other.wait(); s != rxe.WCRetryExcErr {
+		t.Errorf("a queue pair beside it: %v, want %v", s, rxe.WCRetryExcErr)
+	}
+	close(a.mem.free)
+	if s := stuck.wait(); s != rxe.WCRetryExcErr {
+		t.Errorf("once the memory answers: %v, want %v", s, rxe.WCRetryExcErr)
+	}
+}
