@@ -19,10 +19,13 @@ type silent struct {
 	va     uint64        // accesses from here on are caught
 	caught chan struct{} // one for each
 	free   chan struct{} // closed: they go on
+	answer func()        // closes it
 }
 
 func newSilent(n int) *silent {
-	return &silent{b: make([]byte, n), caught: make(chan struct{}, 64), free: make(chan struct{})}
+	m := &silent{b: make([]byte, n), caught: make(chan struct{}, 64), free: make(chan struct{})}
+	m.answer = sync.OnceFunc(func() { close(m.free) })
+	return m
 }
 
 // silence makes everything from va on stop answering.
@@ -79,6 +82,10 @@ func newHost(t *testing.T, addr string) *host {
 	e, err := Start(Config{Name: "rxe0", Address: netip.MustParseAddr(addr)})
 	must(t, err)
 	h := &host{t: t, e: e, mem: newSilent(memSize)}
+	t.Cleanup(func() {
+		h.mem.answer() // Close waits for accesses
+		must(t, e.Close())
+	})
 	h.pd, err = e.Device().AllocPD()
 	must(t, err)
 	h.mr, err = h.pd.RegMR(h.mem, 0, memSize, 0,
@@ -179,8 +186,6 @@ const ackTimeout = 19
 func TestSilentTarget(t *testing.T) {
 	const here, there = "127.78.0.11", "127.78.0.12"
 	a, b := newHost(t, here), newHost(t, there)
-	defer a.e.Close()
-	defer b.e.Close()
 	var qs, peers []*queue
 	for range 3 {
 		q, p := newQueue(a), newQueue(b)
@@ -208,7 +213,7 @@ func TestSilentTarget(t *testing.T) {
 	if n := b.e.Port().Counters().ReceiverTakeovers.Load(); n < 2 {
 		t.Errorf("%d takeovers", n)
 	}
-	close(b.mem.free)
+	b.mem.answer()
 	for _, q := range qs[:2] {
 		if s := q.wait(); s != rxe.WCSuccess {
 			t.Errorf("once the memory answers: %v", s)
@@ -221,7 +226,6 @@ func TestSilentTarget(t *testing.T) {
 func TestSilentSource(t *testing.T) {
 	const here, nobody = "127.78.0.13", "127.78.0.14"
 	a := newHost(t, here)
-	defer a.e.Close()
 	const soon = 12 // 16.8 ms
 	stuck, other := newQueue(a), newQueue(a)
 	stuck.connect(nobody, 100, soon)
@@ -233,7 +237,7 @@ func TestSilentSource(t *testing.T) {
 	if s := other.wait(); s != rxe.WCRetryExcErr {
 		t.Errorf("a queue pair beside it: %v, want %v", s, rxe.WCRetryExcErr)
 	}
-	close(a.mem.free)
+	a.mem.answer()
 	if s := stuck.wait(); s != rxe.WCRetryExcErr {
 		t.Errorf("once the memory answers: %v, want %v", s, rxe.WCRetryExcErr)
 	}
