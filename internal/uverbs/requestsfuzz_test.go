@@ -1,0 +1,110 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// fuzzUser is a program with one of everything, whose handles are the same every
+// time, and a device to itself, whose queues are no longer than it takes.
+func fuzzUser(t *testing.T) (*user, *rxe.Device) {
+	limits := rxe.DefaultLimits()
+	limits.MaxQPWR, limits.MaxSRQWR, limits.MaxCQE = 1023, 1023, 1023
+	engine := need[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: nowhere{}, Clock: nowhere{}, Limits: &limits, Seed: [32]byte{1}}))
+	if err := engine.SetGIDs([]wire.GID{wire.GIDFromAddr(stationAddr)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	d := need[*Device](t)(NewDevice(Config{Device: engine}))
+	t.Cleanup(d.Close)
+	u := &user{opened(t, d), forms[0]}
+	o := u.makeAll()
+	u.connect(o.qp, rxe.QPUD, 0)
+	return u, engine
+}
+
+// checkLife: whatever the requests were, the program still works, and leaves
+// nothing when it goes.
+func checkLife(t *testing.T, u *user, engine *rxe.Device) {
+	u.allocPD()
+	u.f.Status()
+	u.exit()
+	if n := engine.Objects(); n != (rxe.ObjectCounts{}) {
+		t.Errorf("left: %+v", n)
+	}
+}
+
+// fuzzSteps cuts input into the requests of one program: each begins with its
+// length.
+func fuzzSteps(data []byte) [][]byte {
+	var steps [][]byte
+	for len(data) >= 2 && len(steps) < 8 {
+		n := min(int(binary.LittleEndian.Uint16(data)), len(data)-2)
+		steps = append(steps, data[2:2+n])
+		data = data[2+n:]
+	}
+	return steps
+}
+
+func fuzzStep(b []byte) []byte {
+	return append(binary.LittleEndian.AppendUint16(nil, uint16(len(b))), b...)
+}
+
+// FuzzWrite feeds requests of the write() form to a program with objects, as
+// bytes.
+func FuzzWrite(f *testing.F) {
+	o := &objects{pd: 0, cq: 1, cq2: 2, srq: 3, qp: 4, mr: regMRResp{MRHandle: 5}, mw: allocMWResp{MWHandle: 6}, ah: 7, channel: 52}
+	for _, v := range o.verbs() {
+		f.Add(fuzzStep(v.bytes(programBase)))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u, engine := fuzzUser(t)
+		for _, b := range fuzzSteps(data) {
+			u.reset()
+			u.room(4096)
+			at := u.alloc(b)
+			if n, err := u.f.Write(u, at, uint64(len(b))); err == nil && n != int64(len(b)) {
+				t.Errorf("%d of %d bytes", n, len(b))
+			}
+		}
+		checkLife(t, u, engine)
+	})
+}
+
+// FuzzIoctl does the same with the ioctl form: object, method, and a list of
+// attributes.
+func FuzzIoctl(f *testing.F) {
+	list := func(o objectType, method uint16, attrs ...ioctlAttr) {
+		f.Add(fuzzStep(ioctlBytes(o, method, attrs)))
+	}
+	out := func(id uint16, n uint16) ioctlAttr { return ioctlAttr{AttrID: id, Len: n, Data: programBase} }
+	for key, m := range methods {
+		var attrs []ioctlAttr
+		for i := range m.attrs {
+			s := &m.attrs[i]
+			switch s.kind {
+			case kindIn:
+				attrs = append(attrs, ioctlAttr{AttrID: s.id, Len: uint16(max(s.min, 4)), Data: 2})
+			case kindOut:
+				attrs = append(attrs, out(s.id, uint16(max(s.min, 64))))
+			default:
+				attrs = append(attrs, ioctlAttr{AttrID: s.id, Data: 1})
+			}
+		}
+		list(key.object, key.method, attrs...)
+	}
+	list(objDevice, methodInvokeWrite, num(attrWriteCmd, cmdCreateCQ), ioctlAttr{AttrID: attrCoreIn, Len: 32, Data: programBase},
+		out(attrCoreOut, 8), out(attrUHWOut, 16))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u, engine := fuzzUser(t)
+		for _, b := range fuzzSteps(data) {
+			u.reset()
+			u.room(4096)
+			_, _ = u.f.Ioctl(u, rdmaVerbsIoctl, u.alloc(b)) // any errno will do
+		}
+		checkLife(t, u, engine)
+	})
+}
