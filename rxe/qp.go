@@ -34,6 +34,7 @@ type QP struct {
 	comp  completer
 	resp  responder
 	timer qpTimer
+	taken taken
 	dead  bool // destroyed
 }
 

@@ -18,20 +18,21 @@ const visitBytes = 128 << 10
 // waits for none of them: see gate.
 func (d *Device) Receive(batch []wire.Datagram) {
 	v := visit{o: d.getOutbox()}
+	malformed := 0
 	for i := range batch {
 		dg := &batch[i]
 		p, err := wire.Parse(dg.Data)
 		if err != nil {
-			d.counters.Malformed.Add(1)
+			malformed++
 			continue
 		}
-		d.counters.RcvdPkts.Add(1)
-		if p.DestQP() == wire.MulticastQPN {
+		dest := p.DestQP()
+		if dest == wire.MulticastQPN {
 			d.receiveMulticast(p, dg, &v)
 			continue
 		}
-		if v.q == nil || v.q.qpn != p.DestQP() {
-			v.to(d.lookupQP(p.DestQP()))
+		if v.q == nil || v.q.qpn != dest {
+			v.to(d.lookupQP(dest))
 		}
 		if v.q == nil {
 			d.counters.BadQPN.Add(1)
@@ -40,6 +41,8 @@ func (d *Device) Receive(batch []wire.Datagram) {
 		v.packet(p, dg)
 	}
 	v.to(nil)
+	d.counters.Malformed.Add(uint64(malformed))
+	d.counters.RcvdPkts.Add(uint64(len(batch) - malformed))
 	v.o.done()
 }
 
@@ -110,6 +113,7 @@ func (v *visit) packet(p wire.Packet, dg *wire.Datagram) {
 
 // endVisit does what was put off while a batch was worked through.
 func (q *QP) endVisit(o *outbox) {
+	q.tally()
 	if q.dead {
 		return
 	}
@@ -118,6 +122,18 @@ func (q *QP) endVisit(o *outbox) {
 	q.resumeReads(o)
 	q.runRequester(o)
 	q.schedule()
+}
+
+// taken is what a QP took in since it was counted: packets are many, and
+// counters that others read at any time are dear.
+type taken struct{ packets, bytes uint64 }
+
+func (q *QP) tally() {
+	if q.taken.packets > 0 {
+		q.stats.RcvdPackets.Add(q.taken.packets)
+		q.stats.RcvdBytes.Add(q.taken.bytes)
+		q.taken = taken{}
+	}
 }
 
 // resumeReads lets the responder emit READ responses until its pacing says to
@@ -142,7 +158,7 @@ func (q *QP) resumeReads(o *outbox) {
 func (q *QP) packet(p wire.Packet, dg *wire.Datagram, o *outbox) {
 	if c := q.refusal(p, dg); c != nil {
 		c.Add(1)
-		q.stats.RcvdPackets.Add(1)
+		q.taken.packets++
 		q.stats.Dropped.Add(1)
 		return
 	}
@@ -151,8 +167,8 @@ func (q *QP) packet(p wire.Packet, dg *wire.Datagram, o *outbox) {
 
 // received handles what is not refused.
 func (q *QP) received(t train, dg *wire.Datagram, o *outbox) {
-	q.stats.RcvdPackets.Add(uint64(t.n))
-	q.stats.RcvdBytes.Add(uint64(len(t.Payload())))
+	q.taken.packets += uint64(t.n)
+	q.taken.bytes += uint64(len(t.Payload()))
 	if t.Info().Has(wire.OpRequest) {
 		q.resp.request(q, t, dg, o)
 	} else {

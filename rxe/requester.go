@@ -286,10 +286,14 @@ func (q *QP) sendPackets(w *sendWQE, index, n uint32, o *outbox) bool {
 	bytes := min(int(w.length)-int(index)*mtu, int(n)*mtu)
 	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
 	mark := o.mark()
+	h := q.dataHeaders(w, index, 1)
 	from := seek(w.sgl, index*uint32(mtu))
 	acks := q.ackPace()
 	for i := range n {
-		if !q.dataPacket(w, index+i, &from, &acks, o) {
+		if i > 0 {
+			q.nextHeaders(&h, w, index+i)
+		}
+		if !q.dataPacket(w, index+i, &h, &from, &acks, o) {
 			o.in.drop()
 			o.rewind(mark)
 			return false
@@ -320,11 +324,10 @@ func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 
 // dataPacket builds packet number index of w, all but its payload, which is
 // put down to be gathered.
-func (q *QP) dataPacket(w *sendWQE, index uint32, from *cursor, acks *ackPace, o *outbox) bool {
+func (q *QP) dataPacket(w *sendWQE, index uint32, h *wire.Headers, from *cursor, acks *ackPace, o *outbox) bool {
 	mtu := q.payloadMTU()
 	off := int(index) * mtu
 	size := min(mtu, int(w.length)-off)
-	h := q.dataHeaders(w, index, 1)
 	h.Pad = uint8(-size & 3)
 	h.AckReq = acks.next(index == w.packets-1, size)
 	route := q.route
@@ -352,7 +355,7 @@ func (q *QP) dataHeaders(w *sendWQE, index, n uint32) wire.Headers {
 		Imm:     w.imm,
 		InvRKey: w.invRKey,
 	}
-	h.Solicited = ends && w.flags&SendSolicited != 0 && w.op != WRWrite
+	h.Solicited = ends && w.solicits()
 	if q.typ == QPUD {
 		h.DestQP, h.SrcQP, h.QKey = w.ud.qpn, q.qpn, w.ud.qkey
 		if h.QKey&(1<<31) != 0 {
@@ -364,6 +367,18 @@ func (q *QP) dataHeaders(w *sendWQE, index, n uint32) wire.Headers {
 	}
 	return h
 }
+
+// nextHeaders makes the headers of packet number index from those of the one
+// before.
+func (q *QP) nextHeaders(h *wire.Headers, w *sendWQE, index uint32) {
+	ends := index+1 == w.packets
+	h.Opcode = q.messageOps(w.op).at(false, ends)
+	h.PSN = h.PSN.Next()
+	h.Solicited = ends && w.solicits()
+}
+
+// solicits says whether the request's last packet asks for an event.
+func (w *sendWQE) solicits() bool { return w.flags&SendSolicited != 0 && w.op != WRWrite }
 
 // ackPace sets AckReq at the end of a message and now and then inside.
 type ackPace struct {
