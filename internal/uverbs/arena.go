@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,8 +20,13 @@ import (
 // past the end of a mapped file is SIGBUS. Within the size there is none: a page
 // that the program punched out is zero again at the next access, and its memory
 // was accounted for when the queue was made.
+//
+// Giving memory back takes the file's lock, which the program can hold for ever
+// with a write from memory that does not answer: as for creating a queue, that is
+// done in its own requests, or not at all (end).
 type arena struct {
-	file int
+	file   int
+	ending atomic.Bool
 
 	mu     sync.Mutex
 	next   int64 // the first offset not given out
@@ -103,7 +109,7 @@ func (p *piece) free() {
 	a := p.arena
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if n := p.unmap(); n > 0 && !a.closed {
+	if n := p.unmap(); n > 0 && !a.closed && !a.ending.Load() {
 		a.punch(p.off, n)
 	}
 	delete(a.pieces, p)
@@ -119,6 +125,10 @@ func (p *piece) unmap() int64 {
 	}
 	return int64(n)
 }
+
+// end says that the file is about to be closed: queues freed from now on leave
+// their memory to that.
+func (a *arena) end() { a.ending.Store(true) }
 
 // close unmaps all that is left and gives the file up. What is still in the
 // program's hands lives on there.

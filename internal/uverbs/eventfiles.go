@@ -10,6 +10,7 @@ type eventFileTable struct {
 	channels []*channel
 	asyncs   []*asyncFD
 	first    *asyncFD // the one of objects that name none; it stays that
+	calls    pipeCalls
 	closed   bool
 }
 
@@ -30,6 +31,7 @@ func (t *eventFileTable) addChannel(ch *channel) bool {
 		}
 	}
 	clear(t.channels[len(keep):])
+	ch.share(&t.calls)
 	t.channels = append(keep, ch)
 	return true
 }
@@ -49,6 +51,7 @@ func (t *eventFileTable) addAsync(a *asyncFD) bool {
 		}
 	}
 	clear(t.asyncs[len(keep):])
+	a.share(&t.calls)
 	t.asyncs = append(keep, a)
 	if t.first == nil {
 		t.first = a

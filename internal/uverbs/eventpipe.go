@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,12 +29,13 @@ import (
 // answer (userfaultfd): as the engine's own accesses to that program's memory
 // may, so whoever runs the engine is prepared for it. One thread at a time makes
 // system calls on a pipe (busy), and no other waits for it: they leave their
-// events behind, and it takes them along. So a program holds up one thread. (A
-// socket has no such lock, but no reading end that can be opened anew, and so no
-// way to see that the program has closed its own.)
+// events behind, and it takes them along; and few do on all pipes of a program
+// (pipeCalls). (A socket has no such lock, but no reading end that can be opened
+// anew, and so no way to see that the program has closed its own.)
 type eventPipe struct {
 	size  int // of a record
 	inode FileID
+	calls *pipeCalls
 
 	mu      sync.Mutex // a leaf lock, not held in calls that may wait
 	idle    *sync.Cond // busy became false, or closed true
@@ -46,6 +48,16 @@ type eventPipe struct {
 	waiter  *os.File      // w again, on which a goroutine waits for room; nil: none
 	buf     [pipeBuf]byte // of whoever is busy
 }
+
+// pipeCalls counts who is in system calls of the pipes of one open file, so that
+// a program whose readers do not answer holds up only so many threads: those
+// that run the engine, and the pipes' own goroutines.
+type pipeCalls struct{ inline, aside atomic.Int32 }
+
+const (
+	maxInline = 4
+	maxAside  = 16
+)
 
 // event is one record, and what it is about; key may be nil.
 type event struct {
@@ -74,7 +86,7 @@ func newEventPipe(size int) (*eventPipe, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
-	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents)}
+	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), calls: new(pipeCalls)}
 	p.idle = sync.NewCond(&p.mu)
 	var st unix.Stat_t
 	err := unix.Fstat(p.r, &st)
@@ -91,6 +103,10 @@ func newEventPipe(size int) (*eventPipe, error) {
 	return p, nil
 }
 
+// share makes the pipe one of those that c counts for. It is called before
+// anything is sent.
+func (p *eventPipe) share(c *pipeCalls) { p.calls = c }
+
 // fd is the reading end, to be given to the program; -1 after handedOver.
 func (p *eventPipe) fd() int {
 	p.mu.Lock()
@@ -98,18 +114,26 @@ func (p *eventPipe) fd() int {
 	return p.r
 }
 
-// handedOver gives up the daemon's reading end: the program has its own.
+// handedOver gives up the daemon's reading end: the program has its own. As
+// forget it is for the program's own requests.
 func (p *eventPipe) handedOver() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closeReader()
+	if r := p.takeReader(); r >= 0 {
+		_ = unix.Close(r) // nothing to be written back
+	}
 }
 
-func (p *eventPipe) closeReader() {
-	if p.r >= 0 {
-		_ = unix.Close(p.r) // nothing to be written back
-		p.r = -1
-	}
+func (p *eventPipe) takeReader() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.r
+	p.r = -1
+	return r
+}
+
+// closeAside closes an end of the pipe, which takes the pipe's lock as well
+// (pipe_release).
+func closeAside(fd int) {
+	go func() { _ = unix.Close(fd) }() // nothing to be written back
 }
 
 func (p *eventPipe) id() FileID { return p.inode }
@@ -135,12 +159,15 @@ func (p *eventPipe) close() {
 		return
 	}
 	p.closed = true
-	p.closeReader()
+	if p.r >= 0 {
+		closeAside(p.r)
+		p.r = -1
+	}
 	if p.waiter != nil {
 		_ = p.waiter.SetWriteDeadline(time.Unix(1, 0)) // wakes its goroutine
 	}
 	if !p.busy {
-		_ = unix.Close(p.w) // nothing to be written back
+		closeAside(p.w)
 	}
 	p.idle.Broadcast()
 }
@@ -156,7 +183,7 @@ func (p *eventPipe) leave() {
 	p.mu.Lock()
 	p.busy = false
 	if p.closed {
-		_ = unix.Close(p.w) // nothing to be written back
+		closeAside(p.w)
 	}
 	p.idle.Broadcast()
 }
@@ -171,13 +198,17 @@ func (p *eventPipe) send(e event) {
 	if e.key != nil {
 		p.sent[e.key] = sentEvents{p.sent[e.key].n + 1, e.handle()}
 	}
-	switch {
-	case p.busy || p.waiter != nil: // whoever it is takes it along
+	if p.busy || p.waiter != nil { // whoever it is takes it along
 		p.backlog.add(e)
 		return
-	case !p.backlog.empty():
+	}
+	defer p.calls.inline.Add(-1)
+	if p.calls.inline.Add(1) > maxInline {
 		p.backlog.add(e)
-	default:
+		p.awaitRoom()
+		return
+	}
+	if p.backlog.empty() {
 		copy(p.buf[:], e.record[:p.size])
 		p.enter()
 		err := p.write(p.buf[:p.size])
@@ -185,12 +216,14 @@ func (p *eventPipe) send(e event) {
 		if err == unix.EAGAIN {
 			p.backlog.addFirst(e)
 		}
+	} else {
+		p.backlog.add(e)
 	}
 	p.flush()
 }
 
-// sendAside gives the program a record in a goroutine of its own: for a caller
-// that runs no engine, and has other programs to tell.
+// sendAside gives the program a record in a goroutine of the pipe's: for a
+// caller that runs no engine, and has other programs to tell.
 func (p *eventPipe) sendAside(e event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,8 +273,13 @@ func (p *eventPipe) awaitRoom() {
 	if p.waiter != nil {
 		return
 	}
+	if p.calls.aside.Add(1) > maxAside {
+		p.calls.aside.Add(-1)
+		return
+	}
 	fd, err := unix.FcntlInt(uintptr(p.w), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
+		p.calls.aside.Add(-1)
 		return
 	}
 	p.waiter = os.NewFile(uintptr(fd), "event pipe")
@@ -249,6 +287,7 @@ func (p *eventPipe) awaitRoom() {
 }
 
 func (p *eventPipe) flushWhenRoom(f *os.File) {
+	defer p.calls.aside.Add(-1)
 	conn, err := f.SyscallConn()
 	if err == nil {
 		err = conn.Write(func(uintptr) bool {
@@ -284,10 +323,13 @@ func (p *eventPipe) forget(key any) (reported uint32) {
 	for p.busy && !p.closed {
 		p.idle.Wait()
 	}
+	if p.closed {
+		return 0
+	}
 	sent := p.sent[key]
 	delete(p.sent, key)
 	unread := p.backlog.drop(key)
-	if p.closed || sent.n <= unread {
+	if sent.n <= unread {
 		return 0
 	}
 	p.enter()

@@ -111,9 +111,12 @@ func (f *File) teardown() {
 		closing := f.gate.closed
 		f.gate.Unlock()
 
-		f.destroyAll()
 		if closing {
 			f.events.close()
+			f.arena.end()
+		}
+		f.destroyAll()
+		if closing {
 			f.arena.close()
 			f.dev.forget(f)
 		}

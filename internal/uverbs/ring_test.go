@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -103,6 +104,26 @@ func TestArenaOffsets(t *testing.T) {
 	if st.Blocks > 100*pageSize/512 {
 		t.Errorf("%d blocks still allocated", st.Blocks)
 	}
+}
+
+// TestArenaEnd: the end of an open does not depend on the file's lock, which the
+// program holds by writing to its file from memory that does not answer.
+func TestArenaEnd(t *testing.T) {
+	page, answer := unansweredPage(t)
+	a := testArena(t)
+	r := need[*cqRing](t)(newCQRing(a, 10))
+	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	var writer sync.WaitGroup
+	writer.Go(func() { _, _ = unix.Write(int(own.Fd()), page[:8]) })
+	a.end()
+	r.free()
+	a.close()
+	answer()
+	writer.Wait()
 }
 
 func TestArenaClose(t *testing.T) {
