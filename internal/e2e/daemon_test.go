@@ -44,7 +44,7 @@ func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 		t.Fatalf("gorxe daemon: %v\n%s", err, d.describe())
 	}
 	// What a daemon keeps from its first session on is not a leak.
-	d.run("true").ok()
+	d.run(t, "true").ok()
 	d.idle()
 	d.fds = openFiles(d.pid())
 	t.Cleanup(func() {
@@ -72,14 +72,14 @@ func (d *daemon) pid() int { return d.cmd.Process.Pid }
 func (d *daemon) env() []string { return []string{"GORXE_SOCKET=" + d.socket} }
 
 // run starts a program under `gorxe run`, attached to the daemon.
-func (d *daemon) run(argv ...string) *proc {
-	d.t.Helper()
-	return d.runAs(d.host, argv...)
+func (d *daemon) run(t *testing.T, argv ...string) *proc {
+	t.Helper()
+	return d.runAs(t, d.host, argv...)
 }
 
-func (d *daemon) runAs(h *host, argv ...string) *proc {
-	d.t.Helper()
-	return start(d.t, h, d.env(), append([]string{gorxe, "run", "--"}, argv...)...)
+func (d *daemon) runAs(t *testing.T, h *host, argv ...string) *proc {
+	t.Helper()
+	return start(t, h, d.env(), append([]string{gorxe, "run", "--"}, argv...)...)
 }
 
 // books is what the tests read of `gorxe status --json`.

@@ -14,11 +14,10 @@ import (
 // topology is where the two programs of a case run.
 type topology struct {
 	name   string
-	server func(argv ...string) *proc
-	client func(argv ...string) *proc
-	both   func(argv ...string) *proc // instead: one `gorxe run` with both in it
-	host   *host                      // of the server
-	// link-local GIDs work from one interface to another one's only
+	server launch
+	client launch
+	both   launch // instead: one `gorxe run` with both in it
+	host   *host  // of the server
 	device string
 }
 
@@ -43,9 +42,9 @@ func (o topology) exchange(t *testing.T, argv ...string) outcome {
 	if o.both != nil {
 		return o.exchangeInOne(t, port, server)
 	}
-	s := o.server(server...)
+	s := o.server(t, server...)
 	s.listening(port)
-	c := o.client(client...)
+	c := o.client(t, client...)
 	defer func() {
 		if t.Failed() {
 			t.Logf("server: %s", s.describe())
@@ -58,7 +57,7 @@ func (o topology) exchange(t *testing.T, argv ...string) outcome {
 
 func (o topology) exchangeInOne(t *testing.T, port int, argv []string) outcome {
 	t.Helper()
-	p := o.both(append([]string{strconv.Itoa(port), o.host.addr}, argv...)...)
+	p := o.both(t, append([]string{strconv.Itoa(port), o.host.addr}, argv...)...)
 	text := p.ok()
 	var r [2]result
 	if err := json.Unmarshal([]byte(text[strings.LastIndexByte(strings.TrimSpace(text), '\n')+1:]), &r); err != nil {
@@ -82,7 +81,7 @@ func topologies(t *testing.T) []topology {
 	t.Helper()
 	if native != "" {
 		h := &host{addr: "127.0.0.1"}
-		run := func(argv ...string) *proc { return start(t, h, nil, argv...) }
+		run := func(t *testing.T, argv ...string) *proc { return start(t, h, nil, argv...) }
 		return []topology{{name: "native", server: run, client: run, host: h, device: native}}
 	}
 	a, b := twoHosts(t, 4500)
@@ -95,14 +94,13 @@ func topologies(t *testing.T) []topology {
 }
 
 // pair runs this binary under one `gorxe run`, and it the two programs.
-func (d *daemon) pair(args ...string) *proc {
-	d.t.Helper()
+func (d *daemon) pair(t *testing.T, args ...string) *proc {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
-	argv := append([]string{gorxe, "run", "--", "env", roleEnv + "=pair", self}, args...)
-	return start(d.t, d.host, d.env(), argv...)
+	return d.run(t, append([]string{"env", roleEnv + "=pair", self}, args...)...)
 }
 
 // play is the main function of this binary in a role.
@@ -133,9 +131,22 @@ func playPair(args []string) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
-	if !until(patience/2, func() bool { return listens(os.Getpid(), port) }) {
-		server.Process.Kill()
-		server.Wait()
+	ended := make(chan struct{})
+	go func() {
+		server.Wait() //nolint:errcheck // ProcessState says it
+		close(ended)
+	}()
+	gone := func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	}
+	if !until(patience/2, func() bool { return gone() || listens(os.Getpid(), port) }) || gone() {
+		server.Process.Kill() //nolint:errcheck // it may have ended
+		<-ended
 		fmt.Fprintf(os.Stderr, "e2e: %s does not listen:\n%s", argv[0], so.String())
 		return 1
 	}
@@ -143,11 +154,11 @@ func playPair(args []string) int {
 	client.Stdout, client.Stderr = &co, &co
 	if err := client.Run(); client.ProcessState == nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
-		server.Process.Kill()
-		server.Wait()
+		server.Process.Kill() //nolint:errcheck // it may have ended
+		<-ended
 		return 1
 	}
-	server.Wait()
+	<-ended
 	json.NewEncoder(os.Stdout).Encode([2]result{ //nolint:errcheck // the test misses it
 		{Code: status(server.ProcessState), Out: so.String()},
 		{Code: status(client.ProcessState), Out: co.String()},

@@ -2,9 +2,12 @@ package e2e
 
 import "testing"
 
-// runner starts programs that see the device.
+// launch starts a program that sees a device.
+type launch func(t *testing.T, argv ...string) *proc
+
+// runner is one place where programs can be started.
 type runner struct {
-	start  func(argv ...string) *proc
+	start  launch
 	device string
 }
 
@@ -13,7 +16,7 @@ type runner struct {
 func oneHost(t *testing.T) runner {
 	t.Helper()
 	if native != "" {
-		return runner{func(argv ...string) *proc { return start(t, &host{}, nil, argv...) }, native}
+		return runner{func(t *testing.T, argv ...string) *proc { return start(t, &host{}, nil, argv...) }, native}
 	}
 	return oneDaemon(t).runner()
 }
