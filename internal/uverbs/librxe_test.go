@@ -45,8 +45,8 @@ type cWC struct {
 	status, opcode, vendorErr, byteLen uint32
 	ex                                 [4]byte
 	qpn, srcQP, flags                  uint32
-	pkeyIndex, slid                    uint16
-	sl, pathBits, port, _              uint8
+	pkeyIndex, _                       uint16
+	_, pathBits, port, _               uint8
 }
 
 type clientQueue struct {
