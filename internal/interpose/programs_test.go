@@ -49,6 +49,8 @@ var programs = map[string]func(args []string) error{
 	"bench":    bench,
 	"forks":    forks,
 	"ring":     ring,
+	"until":    until,
+	"serve":    serveProgram,
 }
 
 // check collects what differs from what was expected.
@@ -410,6 +412,23 @@ func ring(args []string) error {
 	}
 	_, err = unix.Write(fd, make([]byte, 16))
 	return err
+}
+
+// until rings until that fails, and says how.
+func until([]string) error {
+	fd, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	for err == nil {
+		_, err = unix.Write(fd, make([]byte, 16))
+	}
+	_, ioctl := unix.IoctlGetInt(fd, 0)
+	_, open := unix.Open(device, unix.O_RDWR, 0)
+	_, other := os.ReadFile("/etc/passwd")
+	fmt.Println(err, ioctl, open, other, unix.Close(fd))
+	return nil
 }
 
 // uffd makes memory that never answers: page faults in it go to a descriptor

@@ -31,13 +31,56 @@ const roleEnv = "GORXE_TRAP_ROLE"
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleEnv); role {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(leakless(m))
 	case "launch":
 		fmt.Fprintln(os.Stderr, "launch:", launch(os.Args[1:]))
 		os.Exit(125)
 	default:
 		os.Exit(runProgram(role, os.Args[1:]))
 	}
+}
+
+// leakless runs the tests, after which there must be as many descriptors and
+// goroutines as before.
+func leakless(m *testing.M) int {
+	if _, err := self(); err != nil { // the poller's descriptors exist from now on
+		panic(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	r.Close()
+	w.Close()
+	fds, routines := openFDs(), runtime.NumGoroutine()
+	if status := m.Run(); status != 0 {
+		return status
+	}
+	for range 200 {
+		if len(openFDs()) <= len(fds) && runtime.NumGoroutine() <= routines {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Printf("descriptors before: %v\n after: %v\n", fds, openFDs())
+	stacks := make([]byte, 1<<20)
+	fmt.Printf("%d goroutines, %d now:\n%s\n", routines, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+	return 1
+}
+
+// openFDs says what the descriptors of this process refer to.
+func openFDs() []string {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		panic(err)
+	}
+	var list []string
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			list = append(list, e.Name()+" "+to)
+		}
+	}
+	return list
 }
 
 // launch is what gorxe run's child does.
@@ -170,6 +213,7 @@ type options struct {
 	shared  *os.File
 	idle    bool // do not serve
 	stdin   *os.File
+	stdout  *os.File
 }
 
 var self = sync.OnceValues(os.Executable)
@@ -197,6 +241,9 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	if o.stdin != nil {
 		p.cmd.Stdin = o.stdin
+	}
+	if o.stdout != nil {
+		p.cmd.Stdout = o.stdout
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: o.cred, Pdeathsig: syscall.SIGKILL}
 	p.cmd.WaitDelay = 10 * time.Second

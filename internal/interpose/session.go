@@ -23,6 +23,7 @@ type Session struct {
 	procs    processes
 	dog      watchdog
 	house    *house
+	mounts   mounts
 
 	stopping   atomic.Bool  // receivers shall end
 	users      atomic.Int32 // of listener and page: receivers, and Serve
@@ -54,6 +55,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	s.mounts.look()
 	s.objects.init()
 	s.procs.init(s)
 	s.dog.init(s)

@@ -232,6 +232,7 @@ func TestSpaceGone(t *testing.T) {
 	if s.alive() {
 		t.Error("an ended process counts as living")
 	}
+	defer s.release()
 	s = newSpace(dupFD(t, s.mem), os.Getpid()) // its number is another's now: ours
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
 	for _, n := range []int{1, 8192} {

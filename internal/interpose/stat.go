@@ -22,7 +22,7 @@ const blockSize = 4096
 func (s *Session) stat(n *sysfs.Node) unix.Stat_t {
 	var st unix.Stat_t
 	from := n.Stat()
-	set(&st.Dev, deviceOf(n))
+	set(&st.Dev, s.deviceOf(n))
 	set(&st.Ino, from.Ino)
 	set(&st.Mode, uint64(from.Mode))
 	set(&st.Nlink, uint64(from.Nlink))
@@ -38,7 +38,7 @@ func (s *Session) stat(n *sysfs.Node) unix.Stat_t {
 func (s *Session) statx(n *sysfs.Node) unix.Statx_t {
 	from := n.Stat()
 	t := unix.StatxTimestamp{Sec: from.Mtime.Unix(), Nsec: uint32(from.Mtime.Nanosecond())}
-	dev := deviceOf(n)
+	dev := s.deviceOf(n)
 	return unix.Statx_t{
 		Mask: unix.STATX_BASIC_STATS, Blksize: blockSize,
 		Ino: from.Ino, Mode: uint16(from.Mode), Nlink: from.Nlink, Size: uint64(from.Size),
@@ -48,17 +48,24 @@ func (s *Session) statx(n *sysfs.Node) unix.Statx_t {
 	}
 }
 
-// deviceOf is the st_dev of the file system that the node seems to be on.
-func deviceOf(n *sysfs.Node) uint64 {
-	at := "/dev"
+// mounts are the file systems that nodes seem to be on: their st_dev, 0 in a
+// container that lacks them.
+type mounts struct{ dev, sys uint64 }
+
+func (m *mounts) look() {
+	if id, err := statID("/dev"); err == nil {
+		m.dev = id.Dev
+	}
+	if id, err := statID("/sys"); err == nil {
+		m.sys = id.Dev
+	}
+}
+
+func (s *Session) deviceOf(n *sysfs.Node) uint64 {
 	if inSysfs(n) {
-		at = "/sys"
+		return s.mounts.sys
 	}
-	id, err := statID(at)
-	if err != nil {
-		return 0 // a container without it
-	}
-	return id.Dev
+	return s.mounts.dev
 }
 
 func inSysfs(n *sysfs.Node) bool { return strings.HasPrefix(n.Path, "/sys/") }

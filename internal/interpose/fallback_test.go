@@ -1,0 +1,161 @@
+package interpose
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFallbackInHand: calls that were received and not answered, noted or not,
+// do not hang when the one who received them is gone.
+func TestFallbackInHand(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		received int  // calls taken, the last of which is not answered
+		noted    bool // the last one is in the page
+	}{
+		{"nothing received", 0, false},
+		{"first in hand", 1, true},
+		{"in hand", 5, true},
+		{"not noted", 5, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shared, err := NewShared()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			p := start(t, options{idle: true}, "/bin/cat", "/etc/hostname")
+			page, err := mapPage(shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.unmap()
+			slot, l := page.slot(), listener(p.listener.Fd())
+			for i := range tt.received {
+				var n notification
+				if errno := l.recv(&n); errno != 0 {
+					t.Fatal(errno)
+				}
+				last := i == tt.received-1
+				if !last || tt.noted {
+					page.take(slot, &n)
+				}
+				if !last {
+					l.proceed(n.id)
+					slot.release()
+				}
+			}
+			if err := Fallback(p.listener, shared, p.fds); err != nil {
+				t.Error(err)
+			}
+			want, _ := os.ReadFile("/etc/hostname")
+			if err := p.cmd.Wait(); err != nil || p.out.String() != string(want) {
+				t.Errorf("%v: %q %s", err, p.out.String(), p.err.String())
+			}
+		})
+	}
+}
+
+// serveProgram serves the listener and page that it is given, until it is killed.
+func serveProgram(args []string) error {
+	var fds FDRange
+	if _, err := fmt.Sscan(strings.Join(args, " "), &fds.Base, &fds.Count); err != nil {
+		return err
+	}
+	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
+		Host: newFakes(&testing.B{}), FDs: fds, Shared: os.NewFile(4, "page"),
+	})
+}
+
+// TestFallbackAfterKill: the process that serves is killed while the program is
+// busy with its device. The program is told, and goes on.
+func TestFallbackAfterKill(t *testing.T) {
+	exe, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		shared, err := NewShared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shared.Close()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, options{idle: true, program: "until", stdout: w})
+		w.Close()
+		daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count))
+		daemon.Env = append(os.Environ(), roleEnv+"=serve")
+		daemon.ExtraFiles = []*os.File{p.listener, shared}
+		daemon.Stderr = os.Stderr
+		if err := daemon.Start(); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 200)
+		n, err := r.Read(buf)
+		if err != nil || string(buf[:n]) != "open\n" {
+			t.Fatalf("%q, %v", buf[:n], err)
+		}
+		_ = daemon.Process.Kill()
+		_ = daemon.Wait()
+		if err := Fallback(p.listener, shared, p.fds); err != nil {
+			t.Error(err)
+		}
+		n, _ = r.Read(buf)
+		r.Close()
+		const want = "no such device no such device no such file or directory <nil> <nil>\n"
+		if got := string(buf[:n]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if err := p.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSharedPage: only what NewShared made is mapped.
+func TestSharedPage(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(pageSize); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapPage(f); err == nil {
+		t.Error("an ordinary file was mapped")
+	}
+	fd, err := memfd("gorxe-small", pageSize-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := os.NewFile(uintptr(fd), "small")
+	defer small.Close()
+	if _, err := mapPage(small); err == nil {
+		t.Error("a short file was mapped")
+	}
+}
+
+// TestSlots: there are more than receivers, and one that is not there is no crash.
+func TestSlots(t *testing.T) {
+	if slots < maxCaught+2 {
+		t.Errorf("%d slots for %d receivers", slots, maxCaught+1)
+	}
+	p, err := mapPage(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.unmap()
+	for range slots + 1 {
+		p.take(p.slot(), &notification{id: 7, nr: unix.SYS_IOCTL})
+	}
+}
