@@ -50,9 +50,11 @@ func (s *attrSet) get(id uint16) *attr {
 	return nil
 }
 
-// parse checks the attributes in the order in which they came
-// (uverbs_ioctl.c:uverbs_process_attr), and that none is missing.
-func (s *attrSet) parse(m *methodSpec) error {
+// parse checks the attributes in the order in which they came, and finds the
+// objects that they name (uverbs_ioctl.c:uverbs_set_attr); then it looks whether
+// one is missing.
+func (k *call) parse(m *methodSpec) error {
+	s := &k.attrs
 	s.attrs = s.attrs[:0]
 	for i := range s.wires {
 		w := &s.wires[i]
@@ -69,6 +71,9 @@ func (s *attrSet) parse(m *methodSpec) error {
 			return err
 		}
 		s.attrs = append(s.attrs, attr{spec: spec, wire: w, set: s})
+		if err := k.resolve(&s.attrs[len(s.attrs)-1]); err != nil {
+			return err
+		}
 	}
 	for i := range m.attrs {
 		if m.attrs[i].mandatory && s.get(m.attrs[i].id) == nil {
@@ -133,32 +138,26 @@ func (s *attrSet) copyIn(c Caller) error {
 	return nil
 }
 
-// resolve finds the objects that handles and descriptors name.
-func (k *call) resolve(s *attrSet) error {
-	for i := range s.attrs {
-		a := &s.attrs[i]
-		var err error
-		switch {
-		case a.spec.kind == kindFD && a.spec.access == accessRead:
-			a.files, err = k.eventFiles(a.wire.Data, a.spec.object)
-		case a.spec.kind != kindIDR:
-		case a.spec.access == accessNew:
-			if a.obj, err = k.make(a.spec.object); err == nil {
-				a.wire.Data = uint64(a.obj.handle)
-				s.dirty = true
-			}
-		case a.spec.access == accessDestroy:
-			a.obj, err = k.f.objects.find(a.spec.object, a.wire.Data)
-		case absent[a.spec.object]:
-			err = unix.EINVAL
-		default:
-			a.obj, err = k.hold(a.spec.object, a.wire.Data)
+// resolve finds the object that a handle or descriptor names, or takes a handle
+// for a new one.
+func (k *call) resolve(a *attr) (err error) {
+	switch {
+	case a.spec.kind == kindFD && a.spec.access == accessRead:
+		a.files, err = k.eventFiles(a.wire.Data, a.spec.object)
+	case a.spec.kind != kindIDR:
+	case a.spec.access == accessNew:
+		if a.obj, err = k.make(a.spec.object); err == nil {
+			a.wire.Data = uint64(a.obj.handle)
+			a.set.dirty = true
 		}
-		if err != nil {
-			return err
-		}
+	case a.spec.access == accessDestroy:
+		a.obj, err = k.f.objects.find(a.spec.object, a.wire.Data)
+	case absent[a.spec.object]:
+		err = unix.EINVAL
+	default:
+		a.obj, err = k.hold(a.spec.object, a.wire.Data)
 	}
-	return nil
+	return err
 }
 
 // absent are the types of objects that this device, like rdma_rxe, does not

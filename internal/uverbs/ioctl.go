@@ -60,13 +60,10 @@ func (k *call) ioctl(arg uint64) error {
 }
 
 func (k *call) run(m *methodSpec) error {
-	if err := k.attrs.parse(m); err != nil {
+	if err := k.parse(m); err != nil {
 		return err
 	}
 	if err := k.attrs.copyIn(k.c); err != nil {
-		return err
-	}
-	if err := k.resolve(&k.attrs); err != nil {
 		return err
 	}
 	if a := k.attrs.get(attrUHWIn); a != nil {

@@ -124,6 +124,9 @@ func TestAttributes(t *testing.T) {
 		{"unknown and optional", func(l []ioctlAttr) []ioctlAttr { return append(l, ioctlAttr{AttrID: 31}) }, nil},
 		{"twice", func(l []ioctlAttr) []ioctlAttr { return append(l, l[1]) }, unix.EINVAL},
 		{"mandatory one missing", func(l []ioctlAttr) []ioctlAttr { return l[1:] }, unix.EINVAL},
+		{"bad descriptor, and one missing", func(l []ioctlAttr) []ioctlAttr {
+			return append(l[1:], fdAttr(attrCreateCQCompChannel, 1))
+		}, unix.EBADF},
 		{"value too short", func(l []ioctlAttr) []ioctlAttr { l[1].Len = 3; return l }, unix.EINVAL},
 		{"value too long", func(l []ioctlAttr) []ioctlAttr { l[1].Len = 8; return l }, unix.EINVAL},
 		{"reserved", func(l []ioctlAttr) []ioctlAttr { l[1].Reserved = 1; return l }, unix.EINVAL},
