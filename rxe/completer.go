@@ -306,10 +306,9 @@ func (q *QP) expectedData(w *sendWQE, index uint32, p train) bool {
 	if size != min(p.n*mtu, w.length-index*mtu) {
 		return false
 	}
-	chunk := readChunk(mtu)
-	next := index + p.n
-	ends := next == w.packets || next%chunk == 0
-	return ends == p.Info().Has(wire.OpEnd) && index/chunk == (next-1)/chunk
+	next, inside := index+p.n, readChunk(mtu)-1
+	ends := next == w.packets || next&inside == 0
+	return ends == p.Info().Has(wire.OpEnd) && (index^(next-1))&^inside == 0
 }
 
 // scatter puts READ data down to be written at byte off of the request.

@@ -13,7 +13,6 @@ const (
 	windowPackets  = 1024      // likewise
 	minWindow      = 16        // packets, whatever was lost
 	readChunkBytes = 256 << 10 // one READ request asks for no more
-	ackEveryBytes  = 64 << 10  // AckReq inside long messages
 )
 
 type requester struct {
@@ -380,7 +379,8 @@ func (q *QP) nextHeaders(h *wire.Headers, w *sendWQE, index uint32) {
 // solicits says whether the request's last packet asks for an event.
 func (w *sendWQE) solicits() bool { return w.flags&SendSolicited != 0 && w.op != WRWrite }
 
-// ackPace sets AckReq at the end of a message and now and then inside.
+// ackPace sets AckReq at the end of a message, and inside often enough that the
+// window never closes: each acknowledgement costs both sides a system call.
 type ackPace struct {
 	since int // payload bytes since the last AckReq
 	every int // 0: never, not even at the end
@@ -390,7 +390,7 @@ func (q *QP) ackPace() ackPace {
 	if q.typ != QPRC {
 		return ackPace{}
 	}
-	return ackPace{q.req.noAck, min(ackEveryBytes, int(q.req.window)*q.mtu()/4)}
+	return ackPace{q.req.noAck, int(q.req.window) * q.mtu() / 4}
 }
 
 // next says whether the next packet has AckReq.
@@ -416,7 +416,8 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 	return o.in.cover(q, w.sgl, from, b, 0)
 }
 
-// readChunk is how many packets one READ request asks for at most.
+// readChunk is how many packets one READ request asks for at most, a power of
+// two as path MTUs are.
 func readChunk(mtu uint32) uint32 { return max(readChunkBytes/mtu, 1) }
 
 // sendRead asks for the next chunk of a READ. Long READs are asked for in
