@@ -33,7 +33,7 @@ type Config struct {
 	// when it had no session for as long as Grace.
 	Private bool
 	Grace   time.Duration
-	Log     *slog.Logger
+	Log     *slog.Logger // nil: nobody listens
 }
 
 // Server is a running daemon.
@@ -60,6 +60,9 @@ type Server struct {
 // Start opens the devices and the socket. The socket comes first: of two daemons
 // that start at once, the second should hear of the first, and not of UDP ports.
 func Start(cfg Config) (*Server, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	s := &Server{
 		cfg: cfg, started: time.Now(), log: cfg.Log,
 		serve:    interpose.Serve,

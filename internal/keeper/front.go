@@ -203,7 +203,18 @@ func (f *front) follow() (unix.WaitStatus, error) {
 // orphaned follows the program without a keeper: it is this process's child now.
 func (f *front) orphaned() (unix.WaitStatus, error) {
 	if f.program == 0 {
+		select {
+		case s := <-f.signals:
+			die(s.(unix.Signal)) // it hit the keeper before that could catch it
+		default:
+		}
 		return 0, errKeeperDied
+	}
+	// Its end comes before its children are somebody else's.
+	for {
+		if _, err := unix.Wait4(f.keeper, nil, 0, nil); err != unix.EINTR {
+			break
+		}
 	}
 	complain("%v; the program goes on", errKeeperDied)
 	go func() {

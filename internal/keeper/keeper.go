@@ -37,6 +37,11 @@ type keeper struct {
 func keep(p plan) error {
 	k := &keeper{plan: p, detached: make(chan struct{})}
 	err := k.start()
+	var died *diedError
+	if errors.As(err, &died) {
+		k.tell(report{Ended: true, Status: uint32(died.status)})
+		return nil
+	}
 	if err != nil {
 		if k.front != nil {
 			k.tell(report{Error: err.Error()})
@@ -57,13 +62,14 @@ func (k *keeper) tell(r report) {
 // start starts the program.
 func (k *keeper) start() error {
 	var err error
+	// First of all: until then, signals for the group end this process.
+	if k.canary, err = newCanary(); err != nil {
+		return err
+	}
 	if k.front, err = daemon.NewConn(os.NewFile(uintptr(k.plan.front), "socket of the front")); err != nil {
 		return err
 	}
 	if k.daemon, err = daemon.Inherit(os.NewFile(uintptr(k.plan.daemon), "socket of the daemon")); err != nil {
-		return err
-	}
-	if k.canary, err = newCanary(); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -144,7 +150,7 @@ func (k *keeper) takeListener(child *daemon.Conn) error {
 	var in installed
 	fds, err := child.Recv(&in)
 	if err != nil {
-		return fmt.Errorf("the program's process ended before it ran the program: %w", err)
+		return k.died(err)
 	}
 	if in.Error != "" {
 		return errors.New(in.Error)
@@ -157,6 +163,29 @@ func (k *keeper) takeListener(child *daemon.Conn) error {
 		k.tell(report{Say: "this kernel (before 5.19) lets signals interrupt RDMA calls: programs with frequent signals may fail"})
 	}
 	return nil
+}
+
+// diedError: a signal ended the child before it was the program. It was meant for
+// the program: Ctrl-C, say.
+type diedError struct{ status unix.WaitStatus }
+
+func (e *diedError) Error() string {
+	return "the program's process was ended by " + e.status.Signal().String()
+}
+
+// died says why the child hung up.
+func (k *keeper) died(cause error) error {
+	var ws unix.WaitStatus
+	for {
+		_, err := unix.Wait4(k.program, &ws, 0, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if ws.Signaled() {
+		return &diedError{ws}
+	}
+	return fmt.Errorf("the program's process ended before it ran the program (exit code %d): %w", ws.ExitStatus(), cause)
 }
 
 // listen hears what the front has to say, until it ends.

@@ -13,13 +13,13 @@ import (
 // forwarded are the signals that somebody may send to the front and mean the
 // program: all but those that cannot be caught, those that say something of the
 // process that gets them (a fault, a child, a timer of the runtime's), and the
-// two that C libraries keep for themselves.
+// three that C libraries keep for themselves.
 var forwarded = func() (list []unix.Signal) {
 	for s := unix.Signal(1); s <= 64; s++ {
 		switch s {
 		case unix.SIGKILL, unix.SIGSTOP,
 			unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS,
-			unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, 32, 33:
+			unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, 32, 33, 34:
 		default:
 			list = append(list, s)
 		}

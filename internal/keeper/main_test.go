@@ -1,0 +1,251 @@
+package keeper
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/daemon"
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is also the command that it tests: with these first arguments
+// it is the front, a stage, the daemon, or a program to run.
+func TestMain(m *testing.M) {
+	Stage(os.Args)
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "run":
+			mainRun(os.Args[2:])
+		case "daemon":
+			mainDaemon(os.Args[2:])
+		case "signals":
+			mainSignals()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// mainRun is `gorxe run ADDRESS PROGRAM…`.
+func mainRun(args []string) {
+	outcome, err := Run(Config{Devices: []string{"rxe0=" + args[0]}, Program: args[1:]})
+	if err == nil {
+		outcome.Exit()
+	}
+	complain("%v", err)
+	var exit *ExitError
+	errors.As(err, &exit)
+	os.Exit(exit.Code)
+}
+
+// mainDaemon is `gorxe daemon`, as startPrivate calls it.
+func mainDaemon(args []string) {
+	cfg := daemon.Config{SocketMode: 0o600, Grace: 200 * time.Millisecond}
+	for i := 0; i < len(args); i++ {
+		switch args[i] {
+		case "--private":
+			cfg.Private = true
+		case "--socket":
+			i++
+			cfg.Socket = args[i]
+		case "--device":
+			i++
+			spec, err := daemon.ParseSpec(args[i])
+			if err != nil {
+				panic(err)
+			}
+			cfg.Devices = append(cfg.Devices, spec)
+		}
+	}
+	server, err := daemon.Start(cfg)
+	if ready, rerr := daemon.NewReady(); rerr == nil {
+		ready.Say(err)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	if err := server.Run(ctx); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// mainSignals prints the signals that it gets, until its standard input ends.
+func mainSignals() {
+	c := make(chan os.Signal, 64)
+	signal.Notify(c)
+	signal.Ignore(unix.SIGURG) // the runtime's own
+	done := make(chan bool)
+	go func() {
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that matters
+		close(done)
+	}()
+	fmt.Println("ready", os.Getpid())
+	for {
+		select {
+		case s := <-c:
+			fmt.Println(int(s.(unix.Signal)))
+		case <-done:
+			os.Exit(0)
+		}
+	}
+}
+
+// testTimeout only ends a test that would otherwise hang.
+const testTimeout = 10 * time.Second
+
+// lastAddr makes every test's device its own, in 127.79.0.0/16.
+var lastAddr atomic.Uint32
+
+func testAddr() string {
+	n := lastAddr.Add(1)
+	return netip.AddrFrom4([4]byte{127, 79, byte(os.Getpid()), byte(n)}).String()
+}
+
+// stage is a place for runs: a socket of its own, and a device address.
+type stage struct {
+	t      *testing.T
+	socket string
+	addr   string
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, socket: filepath.Join(t.TempDir(), "s"), addr: testAddr()}
+	t.Cleanup(s.waitForEnd)
+	return s
+}
+
+// env is the environment of a run.
+func (s *stage) env() []string {
+	return append(os.Environ(), daemon.EnvSocket+"="+s.socket)
+}
+
+// run is `gorxe run`.
+func (s *stage) run(program ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	s.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{"run", s.addr}, program...)...)
+	cmd.Env = s.env()
+	return cmd
+}
+
+// dial connects to the daemon; nil if there is none.
+func (s *stage) dial() *daemon.Client {
+	c, err := daemon.Dial([]string{s.socket})
+	if errors.Is(err, daemon.ErrNoDaemon) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// status is the daemon's; nil if there is none.
+func (s *stage) status() *daemon.Status {
+	c := s.dial()
+	if c == nil {
+		return nil
+	}
+	defer c.Close()
+	st, err := c.Status()
+	if errors.Is(err, daemon.ErrEnding) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+// waitForEnd waits until the private daemon has ended.
+func (s *stage) waitForEnd() {
+	for start := time.Now(); s.dial() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > testTimeout {
+			s.t.Error("the private daemon does not end")
+			return
+		}
+	}
+}
+
+// lines reads a program's output line by line.
+type lines struct {
+	t *testing.T
+	r *bufio.Reader
+}
+
+func (l *lines) next() string {
+	l.t.Helper()
+	line, err := l.r.ReadString('\n')
+	if err != nil {
+		l.t.Fatalf("after %q: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// start starts cmd with pipes, and returns its output and its input.
+func start(t *testing.T, cmd *exec.Cmd) (*lines, io.WriteCloser) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &lines{t, bufio.NewReader(out)}, in
+}
+
+// waitStatus is how a process ended.
+func waitStatus(t *testing.T, cmd *exec.Cmd) unix.WaitStatus {
+	t.Helper()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return unix.WaitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus))
+}
+
+// children are the processes whose parent is pid.
+func children(t *testing.T, pid int) (list []int) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, f := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, child)
+		}
+	}
+	return list
+}
