@@ -45,7 +45,7 @@ func (r *receiver) write() verdict {
 	if o == nil {
 		return pass
 	}
-	if o.file == nil {
+	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF) // not open for writing
 	}
 	r.caller.reqAddr, r.caller.reqLen = r.arg(1), r.arg(2)
@@ -59,7 +59,7 @@ func (r *receiver) writev() verdict {
 	if o == nil {
 		return pass
 	}
-	if o.file == nil {
+	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF)
 	}
 	var iov [16]byte
@@ -72,8 +72,13 @@ func (r *receiver) writev() verdict {
 	return verdictOf(o.file.Write(&r.caller, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:])))
 }
 
-// read answers read, readv and pread64: none of our objects can be read.
-func (r *receiver) read() verdict {
+// read answers read and readv: none of our objects can be read.
+func (r *receiver) read() verdict { return r.unreadable(unix.EINVAL) }
+
+// pread answers pread64; a device has no position.
+func (r *receiver) pread() verdict { return r.unreadable(unix.ESPIPE) }
+
+func (r *receiver) unreadable(device unix.Errno) verdict {
 	o := r.object(r.fd(0))
 	switch {
 	case o == nil:
@@ -81,10 +86,20 @@ func (r *receiver) read() verdict {
 	case o.dir != nil:
 		return fail(unix.EISDIR)
 	case o.file != nil:
-		return fail(unix.EINVAL)
+		return fail(device)
 	default:
 		return fail(o.unread)
 	}
+}
+
+// noDevice answers calls that a device refuses with e (struct file_operations
+// uverbs_fops lacks them), and that the memfd behind it would carry out. On other
+// objects they are the kernel's.
+func (r *receiver) noDevice(e unix.Errno) verdict {
+	if o := r.object(r.fd(0)); o != nil && o.file != nil {
+		return fail(e)
+	}
+	return pass
 }
 
 // lseek moves in a directory; a device has no position.

@@ -62,10 +62,10 @@ func (r *receiver) openNode(n *sysfs.Node, flags uint64) verdict {
 		}
 		return r.openDir(n, cloexec)
 	case sysfs.CharDev:
-		return r.openDevice(n, cloexec)
+		return r.openDevice(n, int(flags&unix.O_ACCMODE), cloexec)
 	case sysfs.File:
-		if writes && n.Mode&0o222 == 0 {
-			return fail(unix.EACCES)
+		if writes {
+			return fail(unix.EACCES) // whatever its mode: nothing takes what is written
 		}
 		return r.openFile(n, cloexec)
 	default: // a link that is not followed
@@ -73,8 +73,9 @@ func (r *receiver) openNode(n *sysfs.Node, flags uint64) verdict {
 	}
 }
 
-// openDevice opens a device and gives the program a description of its memfd.
-func (r *receiver) openDevice(n *sysfs.Node, cloexec bool) verdict {
+// openDevice opens a device and gives the program a description of its memfd, with
+// the access mode that the program asked for: mmap looks at that.
+func (r *receiver) openDevice(n *sysfs.Node, mode int, cloexec bool) verdict {
 	owner, err := r.caller.owner()
 	if err != nil {
 		return fail(unix.EACCES)
@@ -87,13 +88,13 @@ func (r *receiver) openDevice(n *sysfs.Node, cloexec bool) verdict {
 		}
 		return failed(err)
 	}
-	fd, err := unix.Open(procSelfFD(f.FD()), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(procSelfFD(f.FD()), mode|unix.O_CLOEXEC, 0)
 	if err != nil {
 		f.Close()
 		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
 		return fail(unix.ENFILE)
 	}
-	return r.give(&object{node: n, file: f}, fd, cloexec)
+	return r.give(&object{node: n, file: f, readOnly: mode == unix.O_RDONLY}, fd, cloexec)
 }
 
 // openFile gives the program the content of a file: it becomes an ordinary file
@@ -160,10 +161,17 @@ func readOnly(name string, content []byte) (int, error) {
 // path.
 func (r *receiver) stat(dirfd int32, arg int, buf, flags uint64) verdict {
 	n, v := r.statNode(dirfd, arg, flags)
-	if n == nil {
+	var st unix.Stat_t
+	switch {
+	case n != nil:
+		st = r.s.stat(n)
+	case v.above == "":
 		return v
+	default:
+		if err := unix.Stat(v.above, &st); err != nil {
+			return failed(err)
+		}
 	}
-	st := r.s.stat(n)
 	return r.store(buf, bytesOf(&st))
 }
 
@@ -171,10 +179,17 @@ func (r *receiver) stat(dirfd int32, arg int, buf, flags uint64) verdict {
 // basic fields are known.
 func (r *receiver) statx() verdict {
 	n, v := r.statNode(r.fd(0), 1, r.arg(2))
-	if n == nil {
+	var st unix.Statx_t
+	switch {
+	case n != nil:
+		st = r.s.statx(n)
+	case v.above == "":
 		return v
+	default:
+		if err := unix.Statx(unix.AT_FDCWD, v.above, 0, unix.STATX_BASIC_STATS, &st); err != nil {
+			return failed(err)
+		}
 	}
-	st := r.s.statx(n)
 	return r.store(r.arg(4), bytesOf(&st))
 }
 
@@ -199,6 +214,9 @@ func (r *receiver) statNode(dirfd int32, arg int, flags uint64) (*sysfs.Node, ve
 func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 	n, v := r.named(dirfd, arg, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
 	if n == nil {
+		if v.above != "" && mode&unix.W_OK == 0 {
+			return value(0)
+		}
 		return v
 	}
 	owner, err := r.caller.owner()

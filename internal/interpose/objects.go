@@ -19,10 +19,11 @@ type object struct {
 	watch int // of inotify
 	node  *sysfs.Node
 
-	file    File       // of a device
-	dir     *directory // of a directory
-	unread  unix.Errno // of a file: what a read answers
-	closing sync.Once
+	file     File       // of a device
+	readOnly bool       // of a device: write(2) is refused, as by the kernel's VFS
+	dir      *directory // of a directory
+	unread   unix.Errno // of a file: what a read answers
+	closing  sync.Once
 }
 
 // objects are a session's.

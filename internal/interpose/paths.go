@@ -90,23 +90,44 @@ func mentions(p []byte) bool {
 		bytes.Contains(p, []byte("231:"))
 }
 
+// above are the directories of the host that hold what is the tree's. They are
+// the same for everybody, so that what this process sees of them is what the
+// program would.
+var above = map[string]bool{
+	"/": true, "/dev": true, "/dev/char": true, "/sys": true, "/sys/class": true, "/sys/class/misc": true,
+	"/sys/dev": true, "/sys/dev/char": true, "/sys/devices": true, "/sys/devices/virtual": true,
+}
+
 // lookup finds the node that a path names. Without a node and an error, the call
-// is the kernel's.
-func lookup(t *sysfs.Tree, p []byte, dirfd int32, follow bool, from origin) (*sysfs.Node, error) {
+// is the kernel's; outside is then one of the directories above if the path leads
+// there through the tree, where the kernel cannot follow.
+func lookup(t *sysfs.Tree, p []byte, dirfd int32, follow bool, from origin) (n *sysfs.Node, outside string, err error) {
 	abs, err := absolute(t, p, dirfd, from)
 	if abs == "" || err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	n, outside, err := t.Walk(abs, follow)
+	n, outside, err = t.Walk(abs, follow)
 	if outside == "" {
-		return n, err
+		return n, "", err
 	}
-	// The way goes through the tree and leaves it. The kernel, which has no tree,
-	// could not follow; where the path does not even begin there, it can.
+	if outside = path.Clean(outside); above[outside] && through(t, abs) {
+		return nil, outside, nil
+	}
+	// What begins elsewhere is the kernel's to follow.
 	if t.Owns(path.Clean(abs)) {
-		return nil, unix.ENOENT
+		return nil, "", unix.ENOENT
 	}
-	return nil, nil
+	return nil, "", nil
+}
+
+// through tells whether a path passes through a directory of the tree.
+func through(t *sysfs.Tree, abs string) bool {
+	for i := 1; i < len(abs); i++ {
+		if abs[i] == '/' && t.Owns(abs[:i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // named is the node that the path argument of the call in hand names; without a
@@ -120,11 +141,11 @@ func (r *receiver) named(dirfd int32, arg int, follow bool) (*sysfs.Node, verdic
 }
 
 func (r *receiver) find(p []byte, dirfd int32, follow bool) (*sysfs.Node, verdict) {
-	n, err := lookup(r.s.cfg.Host.Tree(), p, dirfd, follow, r)
+	n, outside, err := lookup(r.s.cfg.Host.Tree(), p, dirfd, follow, r)
 	if err != nil {
 		return nil, failed(err)
 	}
-	return n, pass
+	return n, verdict{above: outside}
 }
 
 func (r *receiver) ourDir(fd int32) (string, bool, error) {

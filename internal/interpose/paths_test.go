@@ -57,6 +57,11 @@ func TestLookup(t *testing.T) {
 		{"", cwd, theKernel},
 		{"/", cwd, theKernel},
 		{"/dev/infiniband/../null", cwd, theKernel},
+		{"/dev/infiniband/..", cwd, "above: /dev"},
+		{"/sys/class/infiniband/rxe0/../..", cwd, "above: /sys/devices/virtual"},
+		{"/dev/infiniband/../..", cwd, "above: /"},
+		{"/dev/../etc", cwd, theKernel},
+		{"/dev/infiniband/../../root", cwd, theKernel},
 		{"/opt/infiniband/lib", cwd, theKernel},
 		{"/dev/infiniband2", cwd, theKernel},
 
@@ -70,11 +75,14 @@ func TestLookup(t *testing.T) {
 		{"x", 3900, "no such file or directory"},
 		{"../net/lo", 3900, theKernel}, // not there for the kernel either: the descriptor is a file
 		{"../../../etc/passwd", 3900, theKernel},
+		{"..", 3900, "above: /sys/class"},
 		{"x", 3901, "not a directory"},
 	} {
 		got := theKernel
-		n, err := lookup(tree, []byte(tt.path), tt.dirfd, true, at)
+		n, outside, err := lookup(tree, []byte(tt.path), tt.dirfd, true, at)
 		switch {
+		case outside != "":
+			got = "above: " + outside
 		case err != nil:
 			got = err.Error()
 		case n != nil:
@@ -100,10 +108,13 @@ func FuzzPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte, dir string, follow bool) {
 		at := places{ours: "/sys/class/infiniband", host: dir, cwd: dir}
 		for _, fd := range []int32{cwd, 5, 3900, 3901, -1} {
-			n, err := lookup(tree, p, fd, follow, at)
+			n, outside, err := lookup(tree, p, fd, follow, at)
 			var errno unix.Errno
 			if err != nil && !errors.As(err, &errno) {
 				t.Errorf("%q: error %v is not an errno", p, err)
+			}
+			if outside != "" && (n != nil || err != nil || !above[outside]) {
+				t.Errorf("%q leads out to %s with %v, %v", p, outside, n, err)
 			}
 			if n != nil && !tree.Owns(n.Path) {
 				t.Errorf("%q leads to %s", p, n.Path)

@@ -146,6 +146,7 @@ func (c *checks) openings() {
 	}{
 		{"/sys/class/infiniband/rxe0/node_type", unix.O_RDONLY, nil},
 		{"/sys/class/infiniband/rxe0/node_type", unix.O_RDWR, unix.EACCES},
+		{"/sys/class/infiniband/rxe0/node_desc", unix.O_WRONLY, unix.EACCES},
 		{"/sys/class/infiniband/rxe0/node_type", unix.O_DIRECTORY, unix.ENOTDIR},
 		{"/sys/class/infiniband", unix.O_DIRECTORY, nil},
 		{"/sys/class/infiniband", unix.O_WRONLY, unix.EISDIR},
@@ -260,6 +261,20 @@ func descriptors([]string) error {
 	c.eq("lseek", err, unix.ESPIPE)
 	_, err = unix.Getdents(fd, make([]byte, 100))
 	c.eq("getdents", err, unix.ENOTDIR)
+	_, err = unix.Pread(fd, make([]byte, 8), 0)
+	c.eq("pread", err, unix.ESPIPE)
+	_, err = unix.Pwrite(fd, make([]byte, 8), 0)
+	c.eq("pwrite", err, unix.ESPIPE)
+	c.eq("ftruncate", unix.Ftruncate(fd, 0), unix.EINVAL)
+	c.eq("fallocate", unix.Fallocate(fd, 0, 0, 4096), unix.ENODEV)
+	c.eq("fsync", unix.Fsync(fd), unix.EINVAL)
+	reader, err := unix.Open(device, unix.O_RDONLY, 0)
+	c.eq("open for reading", err, nil)
+	_, err = unix.Write(reader, make([]byte, 16))
+	c.eq("write to what is open for reading", err, unix.EBADF)
+	_, err = unix.Mmap(reader, 0, 4096, unix.PROT_WRITE, unix.MAP_SHARED)
+	c.eq("map what is open for reading", err, unix.EACCES)
+	unix.Close(reader)
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	c.eq("close-on-exec", flags, unix.FD_CLOEXEC)
 	c.eq("close-on-exec", err, nil)

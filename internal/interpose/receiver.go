@@ -14,6 +14,11 @@ type verdict struct {
 	kind  verdictKind
 	errno unix.Errno
 	val   int64
+
+	// above, of the verdict on a path, is the directory of the host that the path
+	// leads to through the tree, as /dev/infiniband/.. does. The kernel, which has
+	// no such way, answers ENOENT; calls that only look answer better.
+	above string
 }
 
 type verdictKind uint8

@@ -146,7 +146,7 @@ func (s *slot) release() { s.state.Store(slotIdle) }
 func touchesObject(nr int32) bool {
 	switch nr {
 	case unix.SYS_IOCTL, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_READ, unix.SYS_READV,
-		unix.SYS_PREAD64, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCHDIR,
+		unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCHDIR,
 		unix.SYS_GETDENTS64, sysGetdents:
 		return true
 	default:

@@ -112,6 +112,8 @@ func TestTools(t *testing.T) {
 		{"ls /sys/class/infiniband", "rxe0\n"},
 		{"ls -l /dev/infiniband/uverbs0 | cut -c1-10,11-20", "crw-rw-rw-"},
 		{"ls -lR /sys/class/infiniband/rxe0/ports >/dev/null && echo ok", "ok\n"},
+		{"ls -la /dev/infiniband/ /sys/class/infiniband/ | grep -c ' \\.\\.$'", "2\n"},
+		{"stat -c %F /sys/class/infiniband/..", "directory\n"},
 		{"cat /sys/class/infiniband/*/node_type", "1: CA\n"},
 		{"cd / && cat sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n"},
 		{"find /sys/class/infiniband_verbs/ -name 'uverbs*'", "/sys/class/infiniband_verbs/uverbs0\n"},
