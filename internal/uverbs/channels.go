@@ -1,7 +1,5 @@
 package uverbs
 
-import "golang.org/x/sys/unix"
-
 // The calls that give the program event files. What it gets cannot be taken back
 // if the answer does not reach it, so that is tried first.
 
@@ -19,12 +17,13 @@ func writeCreateCompChannel(k *call) error {
 	if err != nil {
 		return err
 	}
-	fd, err := k.install(ch.eventPipe)
-	if err == nil && !k.f.events.addChannel(ch) {
-		err = unix.EIO
-	}
-	if err != nil {
+	if err := k.f.events.addChannel(ch); err != nil {
 		ch.close()
+		return err
+	}
+	fd, err := k.install(ch.eventPipe)
+	if err != nil {
+		ch.close() // and forgotten, as one that the program has closed
 		return err
 	}
 	return respond(k, createCompChannelResp{FD: uint32(fd)})
@@ -46,12 +45,14 @@ func (k *call) newAsync() (int32, error) {
 	if err != nil {
 		return -1, err
 	}
-	fd, err := k.install(a.eventPipe)
-	if err == nil && !k.f.events.addAsync(a) {
-		err = unix.EIO
-	}
-	if err != nil {
+	if err := k.f.events.addAsync(a); err != nil {
 		a.close()
+		return -1, err
+	}
+	fd, err := k.install(a.eventPipe)
+	if err != nil {
+		k.f.events.neverMind(a)
+		a.close() // and forgotten, as one that the program has closed
 		return -1, err
 	}
 	return fd, nil

@@ -1,62 +1,117 @@
 package uverbs
 
-import "sync"
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
 
 // eventFileTable are the event files of one open: completion channels and
 // asynchronous event descriptors. The program names them by descriptor, so they
 // are found by what fstat says of it.
 type eventFileTable struct {
 	mu       sync.Mutex // a leaf lock but for the event files'
-	channels []*channel
-	asyncs   []*asyncFD
+	channels eventFileList[*channel]
+	asyncs   eventFileList[*asyncFD]
 	first    *asyncFD // the one of objects that name none; it stays that
 	calls    pipeCalls
 	closed   bool
 }
 
-// addChannel takes a channel in, and forgets those that the program has closed.
-// It reports whether the table is still open.
-func (t *eventFileTable) addChannel(ch *channel) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	keep := t.channels[:0]
-	for _, old := range t.channels {
-		if old.gone() {
-			old.close()
-		} else {
-			keep = append(keep, old)
-		}
-	}
-	clear(t.channels[len(keep):])
-	ch.share(&t.calls)
-	t.channels = append(keep, ch)
-	return true
+// eventFileList are the event files of one kind. Those that the program has
+// closed are found now and then, when there are many.
+type eventFileList[T eventFile] struct {
+	files  []T
+	lookAt int // how many are to be looked through
 }
 
-func (t *eventFileTable) addAsync(a *asyncFD) bool {
+type eventFile interface {
+	id() FileID
+	gone() bool
+	close()
+	share(*pipeCalls)
+}
+
+const (
+	fewEventFiles = 16
+	maxEventFiles = 4096 // of one kind, for one open: each is a descriptor of the daemon's
+)
+
+// add takes a file in. EMFILE when there are too many.
+func (l *eventFileList[T]) add(f T) error {
+	if len(l.files) >= max(l.lookAt, fewEventFiles) {
+		l.dropGone()
+	}
+	if len(l.files) >= maxEventFiles {
+		return unix.EMFILE
+	}
+	l.files = append(l.files, f)
+	return nil
+}
+
+func (l *eventFileList[T]) dropGone() {
+	keep := l.files[:0]
+	for _, f := range l.files {
+		if f.gone() {
+			f.close()
+		} else {
+			keep = append(keep, f)
+		}
+	}
+	clear(l.files[len(keep):])
+	l.files, l.lookAt = keep, min(2*len(keep), maxEventFiles)
+}
+
+func (l *eventFileList[T]) find(id FileID) (f T, ok bool) {
+	for _, f := range l.files {
+		if f.id() == id {
+			return f, true
+		}
+	}
+	return f, false
+}
+
+func (l *eventFileList[T]) close() {
+	for _, f := range l.files {
+		f.close()
+	}
+	l.files = nil
+}
+
+// addChannel takes a channel in. EIO when the file goes away.
+func (t *eventFileTable) addChannel(ch *channel) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return false
+		return unix.EIO
 	}
-	keep := t.asyncs[:0]
-	for _, old := range t.asyncs {
-		if old.gone() {
-			old.close()
-		} else {
-			keep = append(keep, old)
-		}
+	ch.share(&t.calls)
+	return t.channels.add(ch)
+}
+
+func (t *eventFileTable) addAsync(a *asyncFD) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return unix.EIO
 	}
-	clear(t.asyncs[len(keep):])
 	a.share(&t.calls)
-	t.asyncs = append(keep, a)
+	if err := t.asyncs.add(a); err != nil {
+		return err
+	}
 	if t.first == nil {
 		t.first = a
 	}
-	return true
+	return nil
+}
+
+// neverMind takes back that a is the first: the program did not get it.
+func (t *eventFileTable) neverMind(a *asyncFD) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.first == a {
+		t.first = nil
+	}
 }
 
 // find finds an event file of a type; nil when the descriptor is something else.
@@ -64,17 +119,13 @@ func (t *eventFileTable) find(id FileID, typ objectType) *eventFiles {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if typ == objCompChannel {
-		for _, ch := range t.channels {
-			if ch.id() == id {
-				return &eventFiles{channel: ch}
-			}
+		if ch, ok := t.channels.find(id); ok {
+			return &eventFiles{channel: ch}
 		}
 		return nil
 	}
-	for _, a := range t.asyncs {
-		if a.id() == id {
-			return &eventFiles{async: a}
-		}
+	if a, ok := t.asyncs.find(id); ok {
+		return &eventFiles{async: a}
 	}
 	return nil
 }
@@ -91,7 +142,7 @@ func (t *eventFileTable) defaultAsync() *asyncFD {
 // event descriptor, without a lock: the write to a pipe may have to wait.
 func (t *eventFileTable) broadcast(element uint64, eventType uint32) {
 	t.mu.Lock()
-	asyncs := append([]*asyncFD(nil), t.asyncs...)
+	asyncs := append([]*asyncFD(nil), t.asyncs.files...)
 	t.mu.Unlock()
 	for _, a := range asyncs {
 		a.push(element, eventType, nil)
@@ -101,18 +152,13 @@ func (t *eventFileTable) broadcast(element uint64, eventType uint32) {
 func (t *eventFileTable) counts() (channels, asyncs int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.channels), len(t.asyncs)
+	return len(t.channels.files), len(t.asyncs.files)
 }
 
 func (t *eventFileTable) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	for _, ch := range t.channels {
-		ch.close()
-	}
-	for _, a := range t.asyncs {
-		a.close()
-	}
-	t.channels, t.asyncs = nil, nil
+	t.channels.close()
+	t.asyncs.close()
 }

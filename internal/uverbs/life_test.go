@@ -192,12 +192,9 @@ func openFDs(t *testing.T) int {
 // cannot be given is not made.
 func TestChannels(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
-		for range 20 {
-			u.closeFD(u.createChannel())
-		}
-		// The daemon's ends are closed by other threads.
-		for n := 20; n > 1; n, _ = u.f.events.counts() {
-			runtime.Gosched()
+		// Until some are forgotten: the daemon's ends are closed by other threads.
+		for before, n := 0, 0; n >= before; n, _ = u.f.events.counts() {
+			before = n
 			u.closeFD(u.createChannel())
 		}
 		keep := u.createChannel()
@@ -207,8 +204,11 @@ func TestChannels(t *testing.T) {
 		if _, err := u.form.call(u.program, v); err != unix.EMFILE {
 			t.Errorf("no room for a descriptor: %v", err)
 		}
-		if n, _ := u.f.events.counts(); n > before {
+		if n, _ := u.f.events.counts(); n > before+1 {
 			t.Errorf("%d channels, %d before", n, before)
+		}
+		if err := u.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)); err != unix.EMFILE {
+			t.Errorf("no room for a descriptor: %v", err)
 		}
 		// A CQ outlives its channel.
 		cq, _ := u.createCQ(4, keep, 1)
@@ -216,6 +216,26 @@ func TestChannels(t *testing.T) {
 		u.f.objects.lookup(cq.CQHandle).res.(*cqRes).channel.notify(1, nil)
 		u.call(destroyVerb(cmdDestroyCQ, cq.CQHandle))
 	})
+}
+
+// TestFirstAsyncFD: events go to the first descriptor that the program got, not
+// to one that it did not get.
+func TestFirstAsyncFD(t *testing.T) {
+	d, _ := newDevice(t)
+	p := newProgram(t, d)
+	p.reset()
+	p.ok(p.ioctl(objDevice, methodGetContext))
+	p.maxFDs = 0
+	p.want(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)), unix.EMFILE)
+	p.maxFDs = 9
+	p.ok(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)))
+	u := &user{p, forms[0]}
+	o := u.makeAll()
+	d.Event(rxe.Event{Type: rxe.EventQPFatal, QP: u.f.objects.lookup(o.qp).res.(*qpRes).qp})
+	var b [16]byte
+	if n, err := unix.Read(p.real(51), b[:]); n != 16 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
 }
 
 // TestConcurrent: several threads of one program, the device's events, and
