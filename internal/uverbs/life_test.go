@@ -257,7 +257,7 @@ func TestConcurrent(t *testing.T) {
 				qp, _ := v.createQP(rxe.QPUD, pd, cq.CQHandle)
 				mr := v.regMR(pd, programData, 100, 1)
 				for _, req := range connectReqs(qp.QPHandle, rxe.QPUD, 0) {
-					v.call(modifyVerb(req))
+					_, _ = v.form.call(v.program, modifyVerb(req)) // another may have destroyed it
 				}
 				_, _ = v.form.call(v.program, doorbellVerb(qp.QPHandle))
 				_, _ = v.form.call(v.program, doorbellVerb(o.qp))
