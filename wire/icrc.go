@@ -17,7 +17,7 @@ import (
 // follow. So a state per flow holds the register behind the IP and UDP headers
 // with zeros for the lengths and the identification; their effect is added from
 // tables, and that of masking BTH byte 4 is added before the byte is reached.
-// One pass of hash/crc32 over the packet, in place, then does the rest.
+// One pass of an ordinary CRC-32 over the packet, in place, then does the rest.
 
 const (
 	ipv4Len = 20
@@ -126,11 +126,15 @@ func (s ICRCState) Sum(id uint16, df bool, pkt []byte) uint32 {
 	return sumBytes(^reg, pkt)
 }
 
-// sumBytes is crc32.Update for packets: hash/crc32 is fast for whole blocks of
-// 16 bytes, from 64 on, but takes up to 15 bytes behind them one by one, and
-// nearly every packet has a header's worth of those.
+// sumBytes is crc32.Update for packets. Long ones go to crcWide where there is
+// one. hash/crc32 is fast for whole blocks of 16 bytes, from 64 on, but takes up
+// to 15 bytes behind them one by one, and nearly every packet has a header's worth
+// of those.
 func sumBytes(crc uint32, b []byte) uint32 {
 	const block, least = 16, 64
+	if haveWideCRC && len(b) >= crcWideLen {
+		return ^crcWide(^crc, b)
+	}
 	if whole := len(b) &^ (block - 1); whole >= least {
 		crc = crc32.Update(crc, crc32.IEEETable, b[:whole])
 		b = b[whole:]

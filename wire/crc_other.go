@@ -1,0 +1,13 @@
+//go:build !amd64
+
+package wire
+
+import "hash/crc32"
+
+// Elsewhere hash/crc32 is as good as it gets.
+const (
+	haveWideCRC = false
+	crcWideLen  = 256
+)
+
+func crcWide(reg uint32, b []byte) uint32 { return ^crc32.Update(^reg, crc32.IEEETable, b) }
