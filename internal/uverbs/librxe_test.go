@@ -49,8 +49,12 @@ type cWC struct {
 	_, pathBits, port, _               uint8
 }
 
+// clientQueue is a mapped queue. Its geometry is read once, where librxe reads it
+// each time: tests overwrite it.
 type clientQueue struct {
-	mem []byte
+	mem   []byte
+	slots uint32 // less one
+	shift uint32
 }
 
 // mapQueue is librxe's mmap of a queue.
@@ -61,7 +65,9 @@ func mapQueue(t testing.TB, fd int, off uint64, size uint32) *clientQueue {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Munmap(mem) })
-	return &clientQueue{mem}
+	q := &clientQueue{mem: mem}
+	q.shift, q.slots = *q.word(0), q.mask()
+	return q
 }
 
 func (q *clientQueue) word(off int) *uint32 { return (*uint32)(unsafe.Pointer(&q.mem[off])) }
@@ -70,11 +76,11 @@ func (q *clientQueue) producer() uint32     { return atomic.LoadUint32(q.word(12
 func (q *clientQueue) consumer() uint32     { return atomic.LoadUint32(q.word(256)) }
 func (q *clientQueue) setProducer(i uint32) { atomic.StoreUint32(q.word(128), i) }
 func (q *clientQueue) setConsumer(i uint32) { atomic.StoreUint32(q.word(256), i) }
-func (q *clientQueue) full() bool           { return q.consumer() == (q.producer()+1)&q.mask() }
+func (q *clientQueue) full() bool           { return q.consumer() == (q.producer()+1)&q.slots }
 func (q *clientQueue) empty() bool          { return q.consumer() == q.producer() }
-func (q *clientQueue) advanceProducer()     { q.setProducer((q.producer() + 1) & q.mask()) }
-func (q *clientQueue) advanceConsumer()     { q.setConsumer((q.consumer() + 1) & q.mask()) }
-func (q *clientQueue) elem(i uint32) []byte { return q.mem[384+i<<*q.word(0):] }
+func (q *clientQueue) advanceProducer()     { q.setProducer((q.producer() + 1) & q.slots) }
+func (q *clientQueue) advanceConsumer()     { q.setConsumer((q.consumer() + 1) & q.slots) }
+func (q *clientQueue) elem(i uint32) []byte { return q.mem[384+(i&q.slots)<<q.shift:] }
 func (q *clientQueue) next() []byte         { return q.elem(q.producer()) }
 func at[T any](b []byte) *T                 { return (*T)(unsafe.Pointer(&b[0])) }
 func putSGL(b []byte, sgl []rxe.SGE) (n uint32) {
