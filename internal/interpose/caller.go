@@ -108,7 +108,11 @@ func (c *caller) peek(addr uint64, p []byte) error {
 		if err == nil || !forbidden(err) {
 			return err
 		}
-		c.r.s.noPeek.Store(true)
+		if c.r.s.noPeek.CompareAndSwap(false, true) {
+			c.r.s.log.Info("process_vm_readv is refused (kernel.yama.ptrace_scope, another user, or a "+
+				"seccomp profile): the program's memory is reached through /proc/PID/mem, at half the speed",
+				"error", err)
+		}
 	}
 	return c.Read(addr, p)
 }

@@ -31,6 +31,11 @@ const roleEnv = "GORXE_TRAP_ROLE"
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleEnv); role {
 	case "":
+		if os.Getenv(forbidEnv) != "" {
+			if err := forbidProcessVM(); err != nil {
+				panic(err)
+			}
+		}
 		os.Exit(leakless(m))
 	case "launch":
 		fmt.Fprintln(os.Stderr, "launch:", launch(os.Args[1:]))

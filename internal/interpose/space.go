@@ -42,6 +42,7 @@ type space struct {
 	gone    atomic.Bool
 	careful atomic.Bool // only through mem
 	words   [16]sync.Mutex
+	engine  attempts // accesses by the engine
 }
 
 var _ uverbs.Space = (*space)(nil)
@@ -214,6 +215,11 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 		return unix.EFAULT
 	}
 	defer s.release()
+	ticket, ok := s.engine.begin()
+	if !ok {
+		return unix.EFAULT
+	}
+	defer s.engine.end(ticket)
 	if len(spans) == 1 && len(spans[0].Buf) <= smallAccess {
 		return s.access(spans[0].VA, spans[0].Buf, write)
 	}

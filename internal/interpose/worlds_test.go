@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // compile builds a C program of testdata, static, with musl.
@@ -88,6 +90,43 @@ func TestUnprivileged(t *testing.T) {
 	if n := strings.Count(string(out), "--- PASS: Test"); n < 10 {
 		t.Errorf("%d tests passed:\n%s", n, out)
 	}
+}
+
+// TestForbiddenProcessVM runs tests again where a sandbox refuses
+// process_vm_readv and process_vm_writev.
+func TestForbiddenProcessVM(t *testing.T) {
+	exe, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.v", "-test.timeout=2m",
+		"-test.run=^Test(Files|Descriptors|Exec|IbvDevinfo|Pingpong)$")
+	cmd.Env = append(os.Environ(), forbidEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "process_vm_readv is refused") {
+		t.Errorf("it was not forbidden:\n%s", out)
+	}
+}
+
+const forbidEnv = "GORXE_TRAP_FORBID"
+
+// forbidProcessVM is such a sandbox, for this process and its children.
+func forbidProcessVM() error {
+	prog := program{
+		load(offNr), on(opJEQ, unix.SYS_PROCESS_VM_READV, 1, 0), on(opJEQ, unix.SYS_PROCESS_VM_WRITEV, 0, 1),
+		ret(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)), allow,
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, errno := setFilter(unix.SECCOMP_FILTER_FLAG_TSYNC, &unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // TestTracers: a program can be looked at while it is behind the filter.
