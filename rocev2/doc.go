@@ -9,8 +9,10 @@
 // The path of a packet out: Send (send.go) picks the socket of the source
 // address and port (source.go), cuts the burst to what the kernel takes in one
 // call, writes each packet's ICRC, and calls sendmmsg (mmsg.go). The path in:
-// a receiver goroutine per address (recv.go) calls recvmmsg, splits what GRO
-// joined (split.go), checks every ICRC, and calls Config.Receiver.
+// for each address there is a socket (receiver.go) and a goroutine that reads it
+// (recv.go): it calls recvmmsg, splits what GRO joined (split.go), checks every
+// ICRC, and calls Config.Receiver. If that does not come back, another goroutine
+// goes on reading.
 //
 // What an ordinary UDP socket hides, and what follows from it:
 //
