@@ -73,7 +73,11 @@ func TestScribble(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	list := []rxe.SGE{honest[0].sge(0, 64)}
-	for round := range 20000 {
+	rounds := 20000
+	if raceEnabled {
+		rounds = 300
+	}
+	for round := range rounds {
 		for i, s := range wild {
 			if s.qp.State() != rxe.QPRTS {
 				s.must(s.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
