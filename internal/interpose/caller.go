@@ -45,8 +45,7 @@ func (c *caller) Read(addr uint64, p []byte) error {
 		return err
 	}
 	if c.reqLen != 0 && addr == c.reqAddr && isDoorbell(p) {
-		c.r.takenVal.Store(int64(c.reqLen))
-		c.r.taken.Store(c.r.state.Load())
+		c.r.take(int64(c.reqLen))
 	}
 	return nil
 }

@@ -154,6 +154,20 @@ func TestKill(t *testing.T) {
 	p.ended()
 }
 
+// TestKillAnyMoment: wherever a program is when it is killed, nothing of it stays.
+// What leaks in this process shows at the end of all tests.
+func TestKillAnyMoment(t *testing.T) {
+	for i := range 25 {
+		h := newFakes(t)
+		p := start(t, options{program: "storm", host: h})
+		eventually(t, "the program is busy", func() bool { return h.rings.Load() > int32(i*17) })
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		p.ended()
+		h.allClosed(t)
+	}
+}
+
 func waitProcesses(p *underTrap) []ProcessStatus { return p.session.Processes() }
 
 // opened1 waits for the first open.

@@ -51,6 +51,7 @@ var programs = map[string]func(args []string) error{
 	"ring":     ring,
 	"until":    until,
 	"serve":    serveProgram,
+	"storm":    storm,
 }
 
 // check collects what differs from what was expected.
@@ -401,6 +402,29 @@ func threads([]string) error {
 	all.Wait()
 	close(errs)
 	return errors.Join(<-errs)
+}
+
+// storm opens, rings, copies and closes from several threads until it is killed.
+func storm([]string) error {
+	for range 4 {
+		go func() {
+			for {
+				fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+				if err != nil {
+					panic(err)
+				}
+				_, _ = unix.Write(fd, make([]byte, 16))
+				if two, err := unix.Dup(fd); err == nil {
+					_, _ = unix.Write(two, make([]byte, 16))
+					unix.Close(two)
+				}
+				_, _ = os.ReadDir("/sys/class/infiniband_verbs")
+				_, _ = os.ReadFile("/sys/class/infiniband/rxe0/node_type")
+				unix.Close(fd)
+			}
+		}()
+	}
+	select {}
 }
 
 // forks has children that use the inherited device, under the number that it has.

@@ -118,6 +118,10 @@ func (r *receiver) dispatch() verdict {
 	if nr < 0 || nr >= maxNr || handlers[nr] == nil {
 		return pass
 	}
+	if r.n.pid == 0 {
+		r.s.complain(errInvisible)
+		return pass
+	}
 	r.caller.begin(r)
 	if r.s.dog.exhausted() {
 		return r.withoutMemory()
@@ -145,6 +149,19 @@ func (r *receiver) send(v verdict) {
 	default:
 		r.s.log.Error("a call could not be answered", "syscall", r.n.nr, "error", errno)
 	}
+}
+
+// take notes that the call in hand has been read, and may succeed with val from
+// now on whatever it still waits for. If the watchdog has been here before, it is
+// answered at once.
+func (r *receiver) take(val int64) {
+	state := r.state.Load()
+	if state&caught != 0 {
+		r.send(value(val))
+		return
+	}
+	r.takenVal.Store(val)
+	r.taken.Store(state)
 }
 
 // withoutMemory answers when so many receivers are caught that another one must

@@ -200,6 +200,9 @@ func TestSpaceCheck(t *testing.T) {
 				t.Errorf("old %t: %d bytes at %d: write: %v", old, tt.n, tt.from, err)
 			}
 		}
+		if noMapQuery.Load() != old {
+			t.Log("this kernel has no PROCMAP_QUERY (Linux 6.11)")
+		}
 	}
 	noMapQuery.Store(false)
 }
