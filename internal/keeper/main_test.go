@@ -107,7 +107,7 @@ func mainSignals() {
 }
 
 // testTimeout only ends a test that would otherwise hang.
-const testTimeout = 10 * time.Second
+const testTimeout = 20 * time.Second
 
 // lastAddr makes every test's device its own, in 127.79.0.0/16.
 var lastAddr atomic.Uint32
