@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// traffic is a pair of programs that would go on for minutes.
+type traffic struct {
+	server, client *proc
+}
+
+// run starts perftest and returns when the client is at it: its queue pair sends.
+func (d *daemon) traffic(t *testing.T, argv ...string) traffic {
+	t.Helper()
+	port := d.host.nextPort()
+	// A timeout of 1 ms, tried 7 times: a dead peer shows soon.
+	argv = append(argv, "-d", "rxe0", "-F", "-x", "1", "-u", "8", "-p", strconv.Itoa(port))
+	tr := traffic{server: d.run(t, argv...)}
+	tr.server.listening(port)
+	before := d.sent()
+	tr.client = d.run(t, append(argv, d.host.addr)...)
+	if !until(patience, func() bool { return tr.client.ended() || d.sent() > before }) || tr.client.ended() {
+		t.Fatalf("no traffic\n%s\n%s", tr.server.describe(), tr.client.describe())
+	}
+	return tr
+}
+
+// sent counts what the programs on this daemon have posted.
+func (d *daemon) sent() (n uint64) {
+	for _, dev := range d.books().Devices {
+		n += dev.Counters["rdma_sends"] + dev.Counters["sent_pkts"]
+	}
+	return n
+}
+
+// killProgram kills the program that `gorxe run` started, if it has not ended.
+func (p *proc) killProgram(name string) {
+	p.t.Helper()
+	for _, pid := range tree(p.cmd.Process.Pid) {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if strings.TrimSpace(string(comm)) != name {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			p.t.Fatal(err)
+		}
+		return
+	}
+}
+
+// victim is a pair of programs to kill one of.
+type victim struct {
+	argv []string
+	// Who is left learns of the other's death: a sender from its timeouts, a server
+	// without work of its own from the TCP connection. Where it only waits for
+	// messages, no RDMA device would tell it, and it is killed as well.
+	serverLearns, clientLearns bool
+}
+
+var victims = []victim{
+	{[]string{"ib_write_bw", "-D", "100", "-s", "65536"}, true, true},
+	{[]string{"ib_send_bw", "-n", "5000000", "-N", "-s", "4096", "-e"}, false, true},
+	{[]string{"ib_read_bw", "-D", "100", "-s", "65536"}, true, true},
+	{[]string{"ib_send_lat", "-D", "100", "-s", "64"}, false, false},
+	{[]string{"ib_write_bw", "-D", "100", "-s", "65536", "-b", "-q", "4"}, true, true},
+	{[]string{"ib_atomic_bw", "-D", "100"}, true, true},
+}
+
+// TestKillProgram: kill -9 of a client or a server at a random moment leaves
+// nothing in the daemon, the other one ends with an error, and the next pair
+// works.
+func TestKillProgram(t *testing.T) {
+	need(t, "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	d := oneDaemon(t)
+	o := topology{server: d.run, client: d.run, host: d.host}
+	rng := rand.New(rand.NewPCG(1, uint64(kills)))
+	for i := range kills {
+		v := victims[i%len(victims)]
+		tr := d.traffic(t, v.argv...)
+		dying, left, who, learns := tr.client, tr.server, "client", v.serverLearns
+		if rng.IntN(2) == 0 {
+			dying, left, who, learns = tr.server, tr.client, "server", v.clientLearns
+		}
+		moment := time.Duration(rng.IntN(20_000)) * time.Microsecond
+		time.Sleep(moment) // not to wait for anything: when it happens is the test
+		dying.killProgram(v.argv[0])
+		if code := dying.wait(); code != -int(syscall.SIGKILL) {
+			t.Errorf("kill %d: gorxe run ended with %d, not like its program\n%s", i, code, dying.out.String())
+		}
+		if !learns {
+			left.killProgram(v.argv[0]) // if it still runs
+		}
+		if code := left.wait(); code == 0 {
+			t.Errorf("kill %d: the %s of %v after %v: the other one ended without an error\n%s", i, who, v.argv, moment, left.out.String())
+		}
+		d.idle()
+	}
+	o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "50").good(t)
+	d.checkMemory(t)
+}
+
+// TestKillKeeper: the same with `gorxe run` itself. Nobody answers for its program
+// any more, so that has to end, and the daemon holds nothing.
+func TestKillKeeper(t *testing.T) {
+	need(t, "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	d := oneDaemon(t)
+	for range (kills + 9) / 10 {
+		tr := d.traffic(t, victims[0].argv...)
+		pids := tree(tr.client.cmd.Process.Pid)
+		if err := tr.client.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		tr.client.wait()
+		for _, pid := range pids {
+			if !until(patience, func() bool { return syscall.Kill(pid, 0) != nil }) {
+				t.Errorf("process %d of a killed gorxe run still runs", pid)
+				syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it may have ended
+			}
+		}
+		if code := tr.server.wait(); code == 0 {
+			t.Errorf("the other one ended without an error\n%s", tr.server.out.String())
+		}
+		d.idle()
+	}
+}
+
+// TestKillDaemon: kill -9 of the daemon. Its programs get errors from their
+// device, gorxe run ends as they do, and the next daemon works.
+func TestKillDaemon(t *testing.T) {
+	endDaemon(t, (kills+3)/4, syscall.SIGKILL)
+}
+
+// TestStopDaemon: told to end, the daemon tells its programs, so that those learn
+// of it too that only look at their queues.
+func TestStopDaemon(t *testing.T) {
+	endDaemon(t, len(victims), syscall.SIGTERM)
+}
+
+func endDaemon(t *testing.T, times int, how syscall.Signal) {
+	t.Helper()
+	need(t, "ib_send_bw", "bash")
+	if !selection.takes(standard) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	rng := rand.New(rand.NewPCG(2, uint64(times)))
+	for i := range times {
+		v := victims[i%len(victims)]
+		d := startDaemon(t, a, "--device", "rxe0=eth0")
+		// A shell does not notice, and can start programs as before.
+		over := d.socket + ".over"
+		shell := d.run(t, "bash", "-c", "while ! test -e "+over+"; do /bin/true; done; cat /etc/hostname; ! ibv_devices")
+		tr := d.traffic(t, v.argv...)
+		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // as above
+		if err := d.cmd.Process.Signal(how); err != nil {
+			t.Fatal(err)
+		}
+		if code := d.wait(); how == syscall.SIGTERM && code != 0 {
+			t.Errorf("the daemon ended with %d\n%s", code, d.out.String())
+		}
+		for name, p := range map[string]*proc{"server": tr.server, "client": tr.client} {
+			if how == syscall.SIGKILL && !(v.clientLearns && v.serverLearns) {
+				p.killProgram(v.argv[0])
+			}
+			if err := p.waitFor(patience); err != nil {
+				t.Errorf("%v %d: the %s of %v: %v", how, i, name, v.argv, err)
+			} else if code := p.wait(); code == 0 {
+				t.Errorf("%v %d: the %s of %v ended without an error\n%s", how, i, name, v.argv, p.out.String())
+			}
+		}
+		if err := os.WriteFile(over, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code := shell.wait(); code != 0 {
+			t.Errorf("%v %d: a shell without a device ended with %d\n%s", how, i, code, shell.out.String())
+		}
+	}
+}
+
+// checkMemory compares the daemon's memory with what it was after the same work.
+func (d *daemon) checkMemory(t *testing.T) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmRSS:") || strings.HasPrefix(line, "RssShmem:") || strings.HasPrefix(line, "Threads:") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+// TestStall: a program whose memory never answers stalls nobody else, and can be
+// killed.
+func TestStall(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	bin := compile(t, "stall")
+	d := oneDaemon(t)
+	var stalled []*proc
+	for range 8 {
+		p := d.run(t, bin, "rxe0")
+		if !until(patience, func() bool { return p.ended() || strings.Contains(p.out.String(), "stalled") }) || p.ended() {
+			t.Fatalf("%s", p.describe())
+		}
+		stalled = append(stalled, p)
+		o := topology{server: d.run, client: d.run, host: d.host}
+		for _, tool := range []string{"rc", "ud", "srq"} {
+			o.exchange(t, "ibv_"+tool+"_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "50", "-s", "1024").good(t)
+		}
+	}
+	for _, p := range stalled {
+		for _, pid := range tree(p.cmd.Process.Pid)[1:] {
+			syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // its parent may have taken it along
+		}
+		p.wait()
+	}
+}
+
+// TestLanding: fork and exec while remote WRITEs land.
+func TestLanding(t *testing.T) {
+	if !selection.takes(core) {
+		return
+	}
+	bin := compile(t, "landing")
+	rounds := 20
+	if raceEnabled {
+		rounds = 3
+	}
+	r := oneHost(t)
+	for _, how := range []string{"exec", "fork"} {
+		if out := r.start(t, bin, r.device, how, strconv.Itoa(rounds)).ok(); !strings.HasSuffix(out, "ok\n") {
+			t.Errorf("%s: %s", how, out)
+		}
+	}
+}
