@@ -20,15 +20,25 @@ func newAsyncFD() (*asyncFD, error) {
 	return &asyncFD{p}, nil
 }
 
-// push tells the program of an event about objKey; nil for the port's and the
-// device's, which are not counted. A QP may be locked.
+// push tells the program of an event about objKey; nil for the port's, which are
+// not counted. A QP may be locked.
 func (a *asyncFD) push(element uint64, eventType uint32, objKey any) {
-	e := event{key: objKey}
-	binary.NativeEndian.PutUint64(e.record[:], element)
-	binary.NativeEndian.PutUint32(e.record[asyncEventType:], eventType)
+	e := asyncEvent(element, eventType, objKey)
 	if objKey == nil {
 		a.sendAside(e)
 		return
 	}
 	a.send(e)
+}
+
+// tell is push about the port or the device for who may wait for the program.
+func (a *asyncFD) tell(element uint64, eventType uint32) {
+	a.send(asyncEvent(element, eventType, nil))
+}
+
+func asyncEvent(element uint64, eventType uint32, objKey any) event {
+	e := event{key: objKey}
+	binary.NativeEndian.PutUint64(e.record[:], element)
+	binary.NativeEndian.PutUint32(e.record[asyncEventType:], eventType)
+	return e
 }

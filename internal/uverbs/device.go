@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -105,10 +106,16 @@ func (d *Device) Open() (*File, error) {
 	return f, nil
 }
 
+// closePatience is how long Device.Close waits for programs whose memory does not
+// answer.
+const closePatience = time.Second
+
 // Close takes the device away from the programs that have it open: they get
-// IBV_EVENT_DEVICE_FATAL, their objects end, and all but destroying calls answer
-// EIO (the kernel's disassociation). It waits for no call in progress; the
-// objects of a file that has one end with it. A second Close does nothing.
+// IBV_EVENT_DEVICE_FATAL, what is in their queues completes with WCFlushErr, for
+// those that only look there, their objects end, and all but destroying calls
+// answer EIO (the kernel's disassociation). It waits for no call in progress, and
+// not for ever for the engine's accesses to a program's memory; the objects of a
+// file that has one end with it. A second Close does nothing.
 func (d *Device) Close() {
 	d.mu.Lock()
 	if d.gone.Swap(true) {
@@ -116,9 +123,24 @@ func (d *Device) Close() {
 		return
 	}
 	d.mu.Unlock()
-	for _, f := range d.opened() {
-		f.events.broadcast(0, uint32(rxe.EventDeviceFatal))
-		f.disassociate()
+	files := d.opened()
+	ended := make(chan struct{}, len(files))
+	for _, f := range files {
+		go func() {
+			f.events.tell(0, uint32(rxe.EventDeviceFatal))
+			f.disassociate()
+			ended <- struct{}{}
+		}()
+	}
+	patience := time.NewTimer(closePatience)
+	defer patience.Stop()
+	for range files {
+		select {
+		case <-ended:
+		case <-patience.C:
+			d.log.Warn("programs whose memory does not answer keep their objects for now")
+			return
+		}
 	}
 }
 

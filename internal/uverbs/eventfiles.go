@@ -138,15 +138,24 @@ func (t *eventFileTable) defaultAsync() *asyncFD {
 	return t.first
 }
 
-// broadcast sends an event of the port or the device to every asynchronous
-// event descriptor, without a lock: the write to a pipe may have to wait.
+// broadcast sends an event of the port to every asynchronous event descriptor;
+// tell does so before it returns, which may take as long as the program likes.
 func (t *eventFileTable) broadcast(element uint64, eventType uint32) {
-	t.mu.Lock()
-	asyncs := append([]*asyncFD(nil), t.asyncs.files...)
-	t.mu.Unlock()
-	for _, a := range asyncs {
+	for _, a := range t.allAsyncs() {
 		a.push(element, eventType, nil)
 	}
+}
+
+func (t *eventFileTable) tell(element uint64, eventType uint32) {
+	for _, a := range t.allAsyncs() {
+		a.tell(element, eventType)
+	}
+}
+
+func (t *eventFileTable) allAsyncs() []*asyncFD {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]*asyncFD(nil), t.asyncs.files...)
 }
 
 func (t *eventFileTable) counts() (channels, asyncs int) {

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // File is one open of the device: what the kernel keeps in struct
@@ -111,9 +113,11 @@ func (f *File) teardown() {
 		closing := f.gate.closed
 		f.gate.Unlock()
 
+		f.arena.end() // a program that lost its device still reads its queues
 		if closing {
 			f.events.close()
-			f.arena.end()
+		} else {
+			f.flushAll()
 		}
 		f.destroyAll()
 		if closing {
@@ -143,6 +147,15 @@ func (f *File) destroyAll() {
 			}
 		})
 	}
+}
+
+// flushAll completes what is in the queues with an error.
+func (f *File) flushAll() {
+	f.objects.each(func(o *object) {
+		if r, ok := o.res.(*qpRes); ok {
+			_ = r.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET
+		}
+	})
 }
 
 // needContext is what making an object takes: a device and a context

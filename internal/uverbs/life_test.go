@@ -108,6 +108,23 @@ func TestBusyObject(t *testing.T) {
 }
 
 // TestDisassociate: the device goes away under its programs.
+// TestDisassociateFlushes: a program that only looks at its queues learns there
+// that the device is gone.
+func TestDisassociateFlushes(t *testing.T) {
+	d, _ := newDevice(t)
+	e := newEndpoint(t, &user{opened(t, d), forms[0]}, rxe.QPRC)
+	e.connect(e.qp, rxe.QPRC, e.qpn)
+	for id := range uint64(3) {
+		e.recv.postRecv(id, e.sge(0, 64))
+	}
+	d.Close()
+	for id := range uint64(3) {
+		if wc, ok := e.comp.poll(); !ok || wc.id != id || rxe.WCStatus(wc.status) != rxe.WCFlushErr {
+			t.Errorf("%+v %v", wc, ok)
+		}
+	}
+}
+
 func TestDisassociate(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		async := u.real(firstFD(u.program))
