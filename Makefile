@@ -8,11 +8,12 @@ GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
+KILLS      ?= 200
 BENCH      ?= .
 BENCHTIME  ?= 1s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit race vet fuzz soak bench lint oracles fmt clean setup
+.PHONY: help build demo test unit race e2e compat vet fuzz soak bench lint oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,10 +30,16 @@ demo: build ## Two devices over real UDP on loopback: verify, measure, capture
 test: setup vet unit race ## Everything CI tests: vet, all tests shuffled, all tests again under -race
 
 unit: ## All tests once, in random order
-	$(GO) run ./scripts/gotest -timeout 10m -shuffle=on ./...
+	$(GO) run ./scripts/gotest -timeout 20m -shuffle=on ./...
 
 race: ## All tests under the race detector (fewer simulation seeds)
 	CGO_ENABLED=1 $(GO) run ./scripts/gotest -timeout 15m -race -shuffle=on ./...
+
+e2e: setup ## Stock programs under gorxe run: every case, not only those of make test (KILLS=200)
+	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/e2e
+
+compat: setup ## Compare with the kernel's rdma_rxe again, and write docs/compatibility.md
+	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos' ./internal/e2e -update
 
 vet: ## go vet
 	$(GO) vet ./...

@@ -2,6 +2,7 @@
 # Installs the programs that the tests call and that this machine lacks.
 # Debian packages through apt-get; says what it does; does nothing when all is there.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 missing=()
 need() { # need PACKAGE CHECK...: the package is missing when the check fails
@@ -16,7 +17,15 @@ need python3 test -x /usr/bin/python3
 need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
 # verbs.h: the list of calls that package verbsapi has to cover.
 need libibverbs-dev test -e /usr/include/infiniband/verbs.h
-# The race detector links through a C compiler.
+# Stock programs, run under `gorxe run` (internal/e2e).
+need ibverbs-utils command -v ibv_rc_pingpong
+need ibverbs-providers test -e /etc/libibverbs.d/rxe.driver
+need perftest command -v ib_write_bw
+need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
+need strace command -v strace
+need gdb command -v gdb
+need iproute2 command -v ip
+# The race detector, and the tests' own C programs.
 need gcc command -v "${CC:-gcc}"
 need libc6-dev test -e /usr/include/stdio.h
 
@@ -26,25 +35,38 @@ if ! command -v go >/dev/null 2>&1; then
 fi
 
 if [ ${#missing[@]} -eq 0 ]; then
-	echo "setup: everything the tests need is installed"
-	exit 0
-fi
-
-echo "setup: missing: ${missing[*]}"
-if ! command -v apt-get >/dev/null 2>&1; then
-	echo "setup: no apt-get here: install these packages (Debian names) by hand" >&2
-	exit 1
-fi
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-	if ! command -v sudo >/dev/null 2>&1; then
-		echo "setup: run as root: apt-get install ${missing[*]}" >&2
+	echo "setup: every package that the tests need is installed"
+else
+	echo "setup: missing: ${missing[*]}"
+	if ! command -v apt-get >/dev/null 2>&1; then
+		echo "setup: no apt-get here: install these packages (Debian names) by hand" >&2
 		exit 1
 	fi
-	as_root=(sudo)
+	as_root=()
+	if [ "$(id -u)" -ne 0 ]; then
+		if ! command -v sudo >/dev/null 2>&1; then
+			echo "setup: run as root: apt-get install ${missing[*]}" >&2
+			exit 1
+		fi
+		as_root=(sudo)
+	fi
+	# tshark's package asks a question otherwise; the answer (no) is its default.
+	export DEBIAN_FRONTEND=noninteractive
+	install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
+	echo "setup: ${install[*]}"
+	"${install[@]}" || { "${as_root[@]}" apt-get update && "${install[@]}"; }
 fi
-# tshark's package asks a question otherwise; the answer (no) is its default.
-export DEBIAN_FRONTEND=noninteractive
-install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
-echo "setup: ${install[*]}"
-"${install[@]}" || { "${as_root[@]}" apt-get update && "${install[@]}"; }
+
+# rdma-core's Python tests are documentation to Debian, and slim images leave
+# documentation out.
+tests=usr/share/doc/rdma-core/tests
+if [ ! -e "/$tests/run_tests.py" ] && [ ! -e "bin/$tests/run_tests.py" ]; then
+	echo "setup: unpacking rdma-core's tests into bin/$tests"
+	work=$(mktemp -d)
+	(cd "$work" && apt-get download -o APT::Sandbox::User="$(id -un)" python3-pyverbs)
+	mkdir -p bin
+	dpkg-deb --fsys-tarfile "$work"/python3-pyverbs_*.deb | tar -x -C bin "./$tests"
+	rm -rf "$work"
+fi
+
+./scripts/newer-rdma-core.sh bin/rdma-core-newer
