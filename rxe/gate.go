@@ -48,8 +48,8 @@ func (g *gate) enter() (held, left bool) {
 	}
 }
 
-// leave opens the gate, unless something was left.
-func (g *gate) leave() bool {
+// exit gives the QP back, unless something was left.
+func (g *gate) exit() bool {
 	if g.state.CompareAndSwap(gateHeld, 0) {
 		return true
 	}
@@ -62,7 +62,7 @@ func (g *gate) leave() bool {
 	return true
 }
 
-// open lets the next one in. The caller holds the QP and mu.
+// open gives the QP back. The caller holds it, and mu.
 func (g *gate) open() {
 	g.state.And(^uint32(gateHeld))
 	if g.waiting > 0 {
@@ -88,20 +88,24 @@ func (g *gate) wait() {
 }
 
 // takeInbox empties the inbox.
-func (g *gate) takeInbox() (first *parcel, due bool) {
+func (g *gate) takeInbox() (in inbox, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first, due = g.inbox.first, g.due
+	in, due = g.inbox, g.due
 	g.inbox, g.due = inbox{}, false
 	g.state.And(^uint32(gateLeft))
-	return first, due
+	return in, due
 }
 
 const (
 	// inboxBytes bounds the memory of what was left for one QP. Windows of two
 	// directions fit in it; beyond that packets are dropped, as by any receiver
-	// that is overrun, and the transport recovers.
-	inboxBytes = 4 << 20
+	// that is overrun, and the transport recovers. Once all inboxes together
+	// have crowdBytes, which only QPs that are held fast can bring about, each
+	// may have no more than crowdedBytes.
+	inboxBytes   = 4 << 20
+	crowdBytes   = 64 << 20
+	crowdedBytes = 128 << 10
 	// inboxRounds is how often a thread runs what others leave meanwhile; then
 	// the clock's thread gets the rest, so that none is held up for ever.
 	inboxRounds = 16
@@ -151,17 +155,26 @@ func (q *QP) wake() bool {
 // leave puts a parcel into the inbox, or drops it when that is full. It has the
 // QP listed for Device.deliver, unless somebody holds it, who will look.
 func (q *QP) leave(p *parcel) {
-	if full, list := q.gate.put(p); full {
+	all, size := &q.dev.local.bytes, int64(p.memory())
+	limit := inboxBytes
+	if all.Add(size) > crowdBytes {
+		limit = crowdedBytes
+	}
+	full, list := q.gate.put(p, limit)
+	if full {
+		all.Add(-size)
 		q.overrun(p)
-	} else if list {
+		return
+	}
+	if list {
 		q.dev.local.add(q)
 	}
 }
 
-func (g *gate) put(p *parcel) (full, list bool) {
+func (g *gate) put(p *parcel, limit int) (full, list bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inbox.bytes+p.memory() > inboxBytes {
+	if g.inbox.bytes+p.memory() > limit {
 		return true, false
 	}
 	g.inbox.add(p)
@@ -195,7 +208,7 @@ func (q *QP) overrun(p *parcel) {
 // unlock runs what was left for the QP and gives it back. o collects what that
 // sends; without one, unlock sends it itself, and no other QP may be locked.
 func (q *QP) unlock(o *outbox) {
-	if q.gate.leave() {
+	if q.gate.exit() {
 		return
 	}
 	own := o
@@ -208,7 +221,7 @@ func (q *QP) unlock(o *outbox) {
 			break
 		}
 		q.runInbox(own)
-		if q.gate.leave() {
+		if q.gate.exit() {
 			break
 		}
 		own.flush()
@@ -233,8 +246,9 @@ func (q *QP) handOver() {
 
 // runInbox works through what was left, as one visit. The caller holds the QP.
 func (q *QP) runInbox(o *outbox) {
-	first, due := q.gate.takeInbox()
-	for p := first; p != nil; p = p.next {
+	in, due := q.gate.takeInbox()
+	q.dev.local.bytes.Add(int64(-in.bytes))
+	for p := in.first; p != nil; p = p.next {
 		switch {
 		case p.form.n == 0:
 			q.unpack(p, o)
@@ -248,7 +262,7 @@ func (q *QP) runInbox(o *outbox) {
 		q.deadlines(o)
 	}
 	q.endVisit(o)
-	for p := first; p != nil; {
+	for p := in.first; p != nil; {
 		next := p.next
 		p.free()
 		p = next

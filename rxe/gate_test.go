@@ -274,10 +274,36 @@ func TestInboxBound(t *testing.T) {
 	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
 		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
 	}
-	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 {
+	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.local.bytes.Load() != 0 {
 		t.Error("the inbox is not empty")
 	}
 }
+
+// Many QPs held fast cannot have all the memory that one may have.
+func TestInboxesBound(t *testing.T) {
+	d := newLocalPair(t, 1, 1<<20, 1024, nil)
+	q := d.qps[1]
+	q.lock()
+	d.dev.local.bytes.Store(crowdBytes)
+	wr := []SendWR{{Op: WRWrite, RKey: d.mr.RKey(), RemoteAddr: 1 << 19, SGL: []SGE{{Length: 500_000, LKey: d.mr.LKey()}}}}
+	_, err := d.qps[0].PostSend(wr)
+	must(t, err)
+	if n := q.gate.inbox.bytes; n == 0 || n > crowdedBytes {
+		t.Errorf("%d bytes were left", n)
+	}
+	full := d.counter(t, nil, "drop_inbox_full")
+	d.dev.local.bytes.Add(-crowdBytes)
+	q.unlock(nil)
+	for range 20 { // what was dropped is sent again
+		d.clock().now += Time(1e9)
+		d.dev.Expire()
+	}
+	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.local.bytes.Load() != 0 {
+		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.local.bytes.Load(), s)
+	}
+}
+
+func (e *pairEnd) clock() *armRecorder { return e.dev.cfg.Clock.(*armRecorder) }
 
 // Packets left for a QP cost no allocation.
 func TestInboxAllocatesNothing(t *testing.T) {

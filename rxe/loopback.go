@@ -16,7 +16,8 @@ import (
 // stopped to let them catch up. They are the device's, not the thread's: one
 // that program memory holds fast leaves the others' to the others.
 type deliveries struct {
-	some   atomic.Int32 // how many there are
+	bytes  atomic.Int64 // of memory, in all inboxes
+	some   atomic.Int32 // how many QPs are below
 	mu     sync.Mutex   // a leaf lock
 	filled qpList
 	paused qpList
@@ -155,16 +156,18 @@ func (d *Device) Deliver() { d.getOutbox().done() }
 // deliver runs every inbox that was filled, and those that doing so fills. No
 // QP may be locked.
 func (d *Device) deliver(o *outbox) {
-	for {
+	for n := 1; ; n++ {
 		q, paused := d.local.next()
-		switch {
-		case q == nil:
-			o.sent = 0
+		o.sent = 0
+		if q == nil {
 			return
-		case paused && !q.wake(), !paused && !q.collect():
+		}
+		if paused && !q.wake() || !paused && !q.collect() {
 			continue
 		}
-		o.sent = 0
+		if n%16 == 0 {
+			o.now = d.cfg.Clock.Now() // others may add as fast as this takes
+		}
 		if paused {
 			q.endVisit(o)
 		}

@@ -27,7 +27,7 @@ func (q *QP) Snapshot() QPSnapshot {
 	if held {
 		q.publish()
 		// Not unlock: running an inbox may take long.
-		if left || !q.gate.leave() {
+		if left || !q.gate.exit() {
 			q.handOver()
 		}
 	}

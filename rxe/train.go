@@ -214,15 +214,15 @@ func (q *QP) mayAccess(sgl []SGE, at cursor, n uint64, need Access) bool {
 
 // cut makes the packets that a train stands for.
 func (l *parcel) cut() *parcel {
+	cut := newParcel(largeParcel)
+	cut.from = l.from
 	p, err := wire.Parse(l.buf)
 	if err != nil {
-		return nil // not what newTrain makes
+		return cut // newTrain makes no such thing
 	}
 	f := &l.form
 	data, acks := p.Payload(), f.acks
 	begins, ends := p.Info().Has(wire.OpStart), p.Info().Has(wire.OpEnd)
-	cut := newParcel(largeParcel)
-	cut.from = l.from
 	for i := range f.n {
 		last := i == f.n-1
 		size := min(f.mtu, len(data))
