@@ -25,7 +25,7 @@ func compile(t *testing.T, name string) string {
 }
 
 const (
-	isMemory  = "the descriptor is a memory file that gorxe answers for; system calls that no verbs library makes on it are left alone"
+	isMemory  = "the descriptor is a memory file that gorxe answers for; it can be mapped where no queue is"
 	hasODP    = "gorxe has on-demand paging, which rdma_rxe of this version lacks"
 	isForked  = "the kernel compares credentials by address, so a fork loses them; here the forked child may use what it inherited"
 	isChecked = "out of range; rdma_rxe does not look"
@@ -33,9 +33,6 @@ const (
 
 // answersDiffer lists the answers that are not the kernel's, and why.
 var answersDiffer = map[string]differs{
-	"pwrite":                                  {"ok", isMemory},
-	"ftruncate":                               {"EPERM", isMemory},
-	"fsync":                                   {"ok", isMemory},
 	"mmap offset 0":                           {"ok", isMemory},
 	"mmap far offset":                         {"ok", isMemory},
 	"fresh: mmap":                             {"ok", isMemory},
