@@ -6,6 +6,8 @@
 //     traffic under random faults (world_test.go, pair_test.go, post_test.go,
 //     recv_test.go, complete_test.go) and holds completions and memory against a
 //     sequential model. fuzz_test.go lets a fuzzer draw.
+//   - straight_test.go runs seeds with two QPs on one device, in whole messages and
+//     in packets, and looks for any difference; also with mistakes.
 //   - trace_test.go checks what went over the network: rules that hold for every
 //     RC conversation, whatever the traffic.
 //   - requester_test.go and responder_test.go script single exchanges, packet by
