@@ -1,0 +1,208 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"golang.org/x/sys/unix"
+)
+
+// testTimeout only ends a test that would otherwise hang.
+const testTimeout = 20 * time.Second
+
+// TestMain fails the run if a test leaves a goroutine or a descriptor behind.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(envOther); path != "" {
+		os.Exit(otherUser(path))
+	}
+	before := openFiles()
+	code := m.Run()
+	if err := leaks(before); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func openFiles() int {
+	// The runtime's own poller is opened at first use.
+	if r, w, err := os.Pipe(); err == nil {
+		r.Close()
+		w.Close()
+	}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		panic(err)
+	}
+	return len(files)
+}
+
+func whatIsOpen() (list []string) {
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, l := range links {
+		to, _ := os.Readlink(l)
+		list = append(list, to)
+	}
+	return list
+}
+
+func leaks(before int) error {
+	var left string
+	// A goroutine that has just said it is done may not have left yet.
+	for start := time.Now(); time.Since(start) < testTimeout; runtime.Gosched() {
+		var stacks strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
+		left = ""
+		for _, s := range strings.Split(stacks.String(), "\n\n") {
+			if strings.Contains(s, "gorxe/gorxe/") && !strings.Contains(s, "daemon.TestMain") {
+				left = s
+			}
+		}
+		if left == "" {
+			if after := openFiles(); after > before {
+				return fmt.Errorf("%d descriptors at the start, at the end %d: %v", before, after, whatIsOpen())
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("a goroutine is left:\n%s", left)
+}
+
+// lastAddr makes every test's device its own, in 127.80.0.0/16.
+var lastAddr atomic.Uint32
+
+func testSpec(name string) Spec {
+	n := lastAddr.Add(1)
+	return Spec{Name: name, Address: netip.AddrFrom4([4]byte{127, 80, byte(os.Getpid()), byte(n)})}
+}
+
+// running is a daemon under test.
+type running struct {
+	*Server
+	stop func() error // and wait
+}
+
+// startTest starts a daemon on a socket of its own. What serves a listener is
+// serve, if that is not nil.
+func startTest(t *testing.T, cfg Config, serve func(context.Context, *os.File, interpose.ServeConfig) error) *running {
+	t.Helper()
+	if cfg.Socket == "" {
+		cfg.Socket = filepath.Join(t.TempDir(), "s")
+	}
+	if cfg.SocketMode == 0 {
+		cfg.SocketMode = 0o600
+	}
+	if cfg.Devices == nil {
+		cfg.Devices = []Spec{testSpec("rxe0")}
+	}
+	s, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if serve != nil {
+		s.serve = serve
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stopped := false
+	r := &running{s, func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-ended
+	}}
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *running) dial(t *testing.T) *Client {
+	t.Helper()
+	c, err := Dial([]string{r.cfg.Socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// attached is a client whose session serve has.
+func (r *running) attached(t *testing.T) *Client {
+	t.Helper()
+	c := r.dial(t)
+	if _, err := c.Hello([]string{"program", "argument"}, Wanted{}); err != nil {
+		t.Fatal(err)
+	}
+	a, b, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	defer b.Close()
+	if err := c.Attach(int(a.Fd()), int(b.Fd()), interpose.FDRange{Base: 900, Count: 100}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// eventually waits for what other goroutines do.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for start := time.Now(); !ok(); runtime.Gosched() {
+		if time.Since(start) > testTimeout {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// envOther makes the test binary a client of the daemon at that path.
+const envOther = "GORXE_TEST_OTHER_USER"
+
+// otherUser says on standard output what another user can do.
+func otherUser(path string) int {
+	c, err := Dial([]string{path})
+	if err != nil {
+		fmt.Println(err)
+		return 0
+	}
+	defer c.Close()
+	st, err := c.Status()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Printf("%d sessions, %d hidden\n", len(st.Sessions), st.Hidden)
+	return 0
+}
+
+// nobody is a user who is not the one that runs the tests.
+const nobody = 65534
+
+var errServe = errors.New("serve failed")
+
+func newPidfd(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}

@@ -1,0 +1,292 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// A session is what the client says it is, is visible as long as it lasts, and
+// takes with it what its programs had open.
+func TestSession(t *testing.T) {
+	end := make(chan struct{})
+	serve := func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
+		if cfg.FDs != (interpose.FDRange{Base: 900, Count: 100}) {
+			t.Errorf("range %+v", cfg.FDs)
+		}
+		if _, err := cfg.Host.Open("rxe1", interpose.Credentials{}); err != unix.ENODEV {
+			t.Errorf("a device that there is not: %v", err)
+		}
+		f, err := cfg.Host.Open("rxe0", interpose.Credentials{PID: os.Getpid()})
+		if err != nil {
+			return err
+		}
+		<-end
+		f.Close()
+		return nil
+	}
+	s := startTest(t, Config{}, serve)
+	c := s.attached(t)
+	var st *Status
+	eventually(t, "a process with a device", func() bool {
+		var err error
+		if st, err = s.dial(t).Status(); err != nil {
+			t.Fatal(err)
+		}
+		return len(st.Sessions) == 1 && len(st.Sessions[0].Processes) == 1
+	})
+	n := st.Sessions[0]
+	if n.UID != uint32(os.Getuid()) || n.Keeper != os.Getpid() || !slices.Equal(n.Command, []string{"program", "argument"}) {
+		t.Errorf("session %+v", n)
+	}
+	if p := n.Processes[0]; p.PID != os.Getpid() || p.Name == "" || len(p.Files) != 1 || p.Files[0].Device != "rxe0" {
+		t.Errorf("process %+v", p)
+	}
+	if d := st.Devices[0]; d.Name != "rxe0" || len(d.Ports) != 1 || len(d.Ports[0].GIDs) == 0 || d.Ports[0].State != "PORT_ACTIVE" {
+		t.Errorf("device %+v", d)
+	}
+	close(end)
+	// The daemon hangs up when it is done.
+	if err := c.Questions(nil); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "no session", func() bool { st, _ = s.dial(t).Status(); return len(st.Sessions) == 0 })
+}
+
+// testRights are what a test's keeper has.
+type testRights struct{}
+
+func (testRights) OpenMem(int) (*os.File, error) { return os.Open("/proc/self/mem") }
+func (testRights) Stat(_ int, fd int32) (uverbs.FileID, error) {
+	if fd != 7 {
+		return uverbs.FileID{}, fmt.Errorf("no such descriptor: %w", unix.ENOENT)
+	}
+	return uverbs.FileID{Dev: 1, Ino: 2}, nil
+}
+
+// A daemon asks the keeper, and goes on without it.
+func TestQuestions(t *testing.T) {
+	asked, end := make(chan error, 1), make(chan struct{})
+	pidfd := newPidfd(t)
+	serve := func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
+		k := cfg.Keeper.(interpose.StatKeeper)
+		asked <- func() error {
+			fd, err := k.OpenMem(pidfd)
+			if err != nil {
+				return err
+			}
+			unix.Close(fd)
+			if id, err := k.Stat(pidfd, 7); err != nil || id != (uverbs.FileID{Dev: 1, Ino: 2}) {
+				return fmt.Errorf("stat: %+v, %w", id, err)
+			}
+			if _, err := k.Stat(pidfd, 8); err != unix.ENOENT {
+				return fmt.Errorf("stat of nothing: %w", err)
+			}
+			return nil
+		}()
+		<-end
+		if _, err := k.OpenMem(pidfd); err != unix.EPERM {
+			asked <- fmt.Errorf("without a keeper: %w", err)
+		}
+		asked <- nil
+		return nil
+	}
+	s := startTest(t, Config{}, serve)
+	c := s.attached(t)
+	answered := make(chan error, 1)
+	go func() { answered <- c.Questions(testRights{}) }()
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	<-answered
+	close(end)
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+}
+
+// A keeper that says nothing, or nonsense, is no keeper.
+func TestBadAnswers(t *testing.T) {
+	result := make(chan error, 1)
+	pidfd := newPidfd(t)
+	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
+		_, err := cfg.Keeper.OpenMem(pidfd)
+		result <- err
+		return nil
+	})
+	for _, answer := range []request{
+		{Op: opAnswer, ID: 1},                 // without the descriptor
+		{Op: opAnswer, ID: 1, Errno: 13},      // EACCES
+		{Op: opAnswer, ID: 1, Dev: 1, Ino: 2}, // to another question
+	} {
+		c := s.attached(t)
+		var r reply
+		fds, err := c.conn.Recv(&r)
+		closeAll(fds)
+		if err != nil || r.Question != 1 || r.Ask != askMem || len(fds) != 1 {
+			t.Fatalf("%+v, %d descriptors, %v", r, len(fds), err)
+		}
+		c.conn.Send(request{Op: opAnswer, ID: 99}) // to none
+		c.conn.Send(answer)
+		if err := <-result; err != unix.EPERM && err != unix.EACCES {
+			t.Errorf("%+v: %v", answer, err)
+		}
+	}
+}
+
+// What a client sends cannot harm others.
+func TestHostileClients(t *testing.T) {
+	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ interpose.ServeConfig) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	for _, text := range []string{
+		"x", "{}", "[]", `{"version":1}`, `{"version":2,"op":"hello"}`, `{"version":1,"op":"attach"}`,
+		`{"version":1,"op":"answer","id":1}`, `{"version":1,"op":"hello","command":7}`, strings.Repeat("x", maxMessage+1),
+	} {
+		c := s.dial(t)
+		if _, err := c.conn.sock.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		var r reply
+		if _, err := c.conn.Recv(&r); err == nil && r.Error == "" {
+			t.Errorf("%.40q is answered with %+v", text, r)
+		}
+		c.Close()
+	}
+	// Twice, without a listener, with too many descriptors, after a hello.
+	c := s.attached(t)
+	if err := c.Attach(0, 0, interpose.FDRange{}); err == nil {
+		t.Error("a second listener is taken")
+	}
+	c = s.dial(t)
+	if _, err := c.Hello(nil, Wanted{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.call(request{Op: opAttach}, 0); err == nil {
+		t.Error("half an attach is taken")
+	}
+	if err := c.conn.Send(request{Op: opAttach}, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.dial(t).Status(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nobody takes all the sessions.
+func TestLimits(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	for range maxSessionsPerUser {
+		if _, err := s.dial(t).Hello(nil, Wanted{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.dial(t).Hello(nil, Wanted{}); !errors.Is(err, ErrLimit) {
+		t.Errorf("one more: %v", err)
+	}
+	n := &session{server: s.Server, log: s.log, files: make(map[*file]struct{})}
+	for range maxFilesPerSession {
+		n.files[new(file)] = struct{}{}
+	}
+	if _, err := n.Open("rxe0", interpose.Credentials{}); err != unix.EMFILE {
+		t.Errorf("one more file: %v", err)
+	}
+}
+
+// A private daemon ends with its last session, and not before its first.
+func TestPrivate(t *testing.T) {
+	s := startTest(t, Config{Private: true, Grace: time.Millisecond}, nil)
+	one, two := s.dial(t), s.dial(t)
+	for _, c := range []*Client{one, two} {
+		if _, err := c.Hello(nil, Wanted{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one.Close()
+	if hello, err := s.dial(t).Hello(nil, Wanted{}); err != nil || !hello.Private {
+		t.Fatalf("%+v, %v", hello, err)
+	}
+	two.Close()
+	eventually(t, "the sessions' end", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.sessions) <= 1 })
+	s.mu.Lock()
+	for n := range s.sessions {
+		n.conn.Close()
+	}
+	s.mu.Unlock()
+	eventually(t, "the daemon's end", func() bool {
+		c, err := Dial([]string{s.cfg.Socket})
+		if err == nil {
+			c.Close()
+		}
+		return errors.Is(err, ErrNoDaemon)
+	})
+}
+
+// A daemon that does not suit is given up if nobody needs it.
+func TestWanted(t *testing.T) {
+	dev := testSpec("rxe0")
+	s := startTest(t, Config{Private: true, Grace: time.Hour, Devices: []Spec{dev}}, nil)
+	one := s.dial(t)
+	if _, err := one.Hello(nil, Wanted{Devices: []Spec{dev}}); err != nil {
+		t.Fatal(err)
+	}
+	other := Wanted{Devices: []Spec{testSpec("rxe0")}}
+	if _, err := s.dial(t).Hello(nil, other); err == nil || errors.Is(err, ErrEnding) || !strings.Contains(err.Error(), dev.String()) {
+		t.Errorf("another device: %v", err)
+	}
+	if _, err := s.dial(t).Hello(nil, Wanted{Capture: "/tmp/x"}); err == nil || !strings.Contains(err.Error(), "--pcap") {
+		t.Errorf("a capture: %v", err)
+	}
+	one.Close()
+	eventually(t, "way given", func() bool {
+		c, err := Dial([]string{s.cfg.Socket})
+		if err != nil {
+			return errors.Is(err, ErrNoDaemon)
+		}
+		defer c.Close()
+		_, err = c.Hello(nil, other)
+		return errors.Is(err, ErrEnding)
+	})
+}
+
+// Sessions end with the daemon, and its keepers hear of it.
+func TestShutdown(t *testing.T) {
+	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ interpose.ServeConfig) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	c := s.attached(t)
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Questions(nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(s.cfg.Socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// A listener that fails ends one session only.
+func TestServeFails(t *testing.T) {
+	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error { return errServe })
+	if err := s.attached(t).Questions(nil); err != nil {
+		t.Error(err)
+	}
+	// What interpose itself says to a descriptor that is no listener.
+	s2 := startTest(t, Config{}, nil)
+	if err := s2.attached(t).Questions(nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,252 @@
+package daemon
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a daemon that was killed left is replaced; a daemon that runs, and files
+// that are something else, are not.
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	stale, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	if _, err := Dial([]string{path}); !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "gorxe daemon") {
+		t.Errorf("a stale socket: %v", err)
+	}
+	s := startTest(t, Config{Socket: path}, nil)
+	if _, err := Start(Config{Socket: path}); !errors.Is(err, ErrDaemonRuns) {
+		t.Errorf("a second daemon: %v", err)
+	}
+	if _, err := s.dial(t).Status(); err != nil {
+		t.Errorf("the first one, after that: %v", err)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Dial([]string{path}); !errors.Is(err, ErrNoDaemon) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := net.Listen("unix", filepath.Join(dir, "stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	for _, tt := range []struct{ path, err string }{
+		{file, "no socket"},
+		{filepath.Join(dir, "stream"), "another program"},
+		{filepath.Join(dir, "none", "s"), "--socket"},
+		{filepath.Join(dir, strings.Repeat("x", 120)), "longer"},
+	} {
+		if s, err := listen(tt.path, 0o600, ""); err == nil || !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %v, %v; want %q in it", tt.path, s, err, tt.err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+	if s, err := listen(filepath.Join(dir, "s"), 0o600, "no-such-group"); err == nil {
+		t.Errorf("a group that there is not: %v", s)
+	}
+}
+
+// A daemon whose UDP port is taken says what to do, and leaves no socket.
+func TestPortTaken(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	path := filepath.Join(t.TempDir(), "s")
+	_, err := Start(Config{Socket: path, Devices: s.cfg.Devices})
+	if err == nil || !strings.Contains(err.Error(), "--device") || !strings.Contains(err.Error(), EnvSocket) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+func TestSockets(t *testing.T) {
+	t.Setenv(EnvSocket, "/env")
+	if got, err := Sockets("/flag"); err != nil || len(got) != 1 || got[0] != "/flag" {
+		t.Errorf("with a flag: %q, %v", got, err)
+	}
+	if got, err := Sockets(""); err != nil || len(got) != 1 || got[0] != "/env" {
+		t.Errorf("with the variable: %q, %v", got, err)
+	}
+	t.Setenv(EnvSocket, "")
+	got, err := Sockets("")
+	if err != nil || got[len(got)-1] != systemSocket {
+		t.Errorf("with nothing: %q, %v", got, err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "/xdg")
+	if path, err := userSocket(); err != nil || path != "/xdg/gorxe.sock" {
+		t.Errorf("a user's: %q, %v", path, err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", t.TempDir())
+	path, err := userSocket()
+	if err != nil || filepath.Dir(filepath.Dir(path)) != os.TempDir() {
+		t.Errorf("in %s: %q, %v", os.TempDir(), path, err)
+	}
+	// Others could have put a daemon of theirs there.
+	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := userSocket(); err == nil {
+		t.Errorf("everybody's directory: %q", path)
+	}
+}
+
+// Who may connect is what the mode says; who connects sees their own.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("this test changes its user: run it as root")
+		}
+		t.Skip("this test changes its user: run it as root")
+	}
+	dir, err := os.MkdirTemp("", "gorxe-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The test binary lies where only its owner can reach it.
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "test"), binary, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		mode os.FileMode
+		want string
+	}{
+		{0o600, "permission denied"},
+		{0o666, "0 sessions, 1 hidden"},
+	} {
+		s := startTest(t, Config{Socket: filepath.Join(dir, "s"+strconv.Itoa(int(tt.mode))), SocketMode: tt.mode}, nil)
+		if _, err := s.dial(t).Hello([]string{"mine"}, Wanted{}); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(filepath.Join(dir, "test"))
+		cmd.Env = append(os.Environ(), envOther+"="+s.cfg.Socket)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), tt.want) {
+			t.Errorf("mode %o: %s, %v; want %q", tt.mode, out, err, tt.want)
+		}
+	}
+	s := startTest(t, Config{}, nil)
+	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}}
+	if err := s.enter(n); err != nil {
+		t.Fatal(err)
+	}
+	for uid, want := range map[uint32]int{0: 1, nobody: 1, 1: 0} {
+		if st := s.status(uid); len(st.Sessions) != want || st.Hidden != 1-want {
+			t.Errorf("user %d sees %d sessions, %d are hidden", uid, len(st.Sessions), st.Hidden)
+		}
+	}
+	s.leave(n)
+}
+
+// Messages and descriptors arrive together, or not at all.
+func TestConn(t *testing.T) {
+	fa, fb, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewConn(fa)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewConn(fb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := a.Send("hello", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	fds, err := b.Recv(&text)
+	if err != nil || text != "hello" || len(fds) != 2 {
+		t.Fatalf("%q, %v, %v", text, fds, err)
+	}
+	for _, fd := range fds {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("a descriptor that programs would inherit: %v", err)
+		}
+	}
+	closeAll(fds)
+	if err := a.Send(strings.Repeat("x", maxMessage)); err == nil {
+		t.Error("too long a message is sent")
+	}
+	if err := a.Send("many", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if fds, err := b.Recv(&text); err == nil {
+		t.Errorf("too many descriptors arrive: %v", fds)
+	}
+	if err := a.Send(7, 0); err != nil {
+		t.Fatal(err)
+	}
+	if fds, err := b.Recv(&text); err == nil {
+		t.Errorf("a number arrives as a string, with %v", fds)
+	}
+	a.Close()
+	if _, err := b.Recv(&text); !errors.Is(err, io.EOF) {
+		t.Errorf("after hanging up: %v", err)
+	}
+}
+
+// The service manager is told, in both its spellings of an address.
+func TestNotify(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	if err := Notify("READY=1"); err != nil {
+		t.Error(err)
+	}
+	for _, addr := range []string{filepath.Join(t.TempDir(), "n"), "@gorxe-test-" + strconv.Itoa(os.Getpid())} {
+		l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: addr, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("NOTIFY_SOCKET", addr)
+		if err := Notify("READY=1"); err != nil {
+			t.Error(err)
+		}
+		var b [64]byte
+		n, err := l.Read(b[:])
+		if err != nil || string(b[:n]) != "READY=1" {
+			t.Errorf("%s: %q, %v", addr, b[:n], err)
+		}
+		l.Close()
+	}
+	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()+1))
+	if ln, err := Inherited(); ln != nil || err != nil {
+		t.Errorf("another process's socket is taken: %v, %v", ln, err)
+	}
+}
