@@ -2,10 +2,12 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"log/slog"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -52,13 +54,15 @@ type Engine struct {
 	link  portLink
 	clock *clock
 
+	patience time.Duration // devicePatience
+
 	portMu sync.Mutex // updatePort
 }
 
 // Start opens the port and starts the device on it. Errors of the network unwrap
 // to the sentinels of package rocev2, and say what to do.
 func Start(cfg Config) (*Engine, error) {
-	e := &Engine{clock: newClock()}
+	e := &Engine{clock: newClock(), patience: devicePatience}
 	devCfg := rxe.Config{
 		Name:    cfg.Name,
 		GUID:    cfg.GUID(),
@@ -99,12 +103,30 @@ func (e *Engine) Device() *rxe.Device { return e.dev }
 // Port is the engine's network port.
 func (e *Engine) Port() *rocev2.Port { return e.port }
 
+// devicePatience is how long Close waits for the device. Destroying a million
+// objects takes less.
+const devicePatience = 5 * time.Second
+
+// ErrHeld is what Close returns when memory that does not answer keeps some of
+// the device.
+var ErrHeld = errors.New("engine: a copy to or from a program's memory does not end")
+
 // Close destroys what is left in the device and closes the port. It waits for
-// accesses to program memory that are under way (rxe.Device.Close). When it
-// returns, no goroutine of the engine's is left, but those that a copy to such
-// memory has caught since (rocev2.Port.Close): each ends when its copy does.
+// copies to and from program memory that are under way, but not for ever: those
+// that have not ended then are left to themselves, with what they use of the
+// device, and Close returns ErrHeld. Their goroutines are the only ones of the
+// engine's that may be left when it returns.
 func (e *Engine) Close() error {
-	err := e.dev.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- e.dev.Close() }()
+	patience := time.NewTimer(e.patience)
+	defer patience.Stop()
+	var err error
+	select {
+	case err = <-closed:
+	case <-patience.C:
+		err = ErrHeld
+	}
 	e.clock.close()
 	if perr := e.port.Close(); err == nil {
 		err = perr

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
 	"testing"
@@ -70,6 +71,8 @@ type host struct {
 	pd  *rxe.PD
 	mem *silent
 	mr  *rxe.MR
+
+	close func() error
 }
 
 const (
@@ -81,10 +84,10 @@ func newHost(t *testing.T, addr string) *host {
 	t.Helper()
 	e, err := Start(Config{Name: "rxe0", Address: netip.MustParseAddr(addr)})
 	must(t, err)
-	h := &host{t: t, e: e, mem: newSilent(memSize)}
+	h := &host{t: t, e: e, mem: newSilent(memSize), close: e.Close}
 	t.Cleanup(func() {
 		h.mem.answer() // Close waits for accesses
-		must(t, e.Close())
+		must(t, h.close())
 	})
 	h.pd, err = e.Device().AllocPD()
 	must(t, err)
@@ -241,4 +244,24 @@ func TestSilentSource(t *testing.T) {
 	if s := stuck.wait(); s != rxe.WCRetryExcErr {
 		t.Errorf("once the memory answers: %v, want %v", s, rxe.WCRetryExcErr)
 	}
+}
+
+// TestCloseHeld: the device's memory is held, the engine ends all the same.
+func TestCloseHeld(t *testing.T) {
+	const here, there = "127.78.0.15", "127.78.0.16"
+	a, b := newHost(t, here), newHost(t, there)
+	q, p := newQueue(a), newQueue(b)
+	q.connect(there, p.qp.Num(), ackTimeout)
+	p.connect(here, q.qp.Num(), ackTimeout)
+	b.mem.silence(silentVA)
+	q.write(silentVA, b.mr.RKey())
+	<-b.mem.caught
+	b.e.patience = time.Millisecond
+	if err := b.close(); !errors.Is(err, ErrHeld) {
+		t.Errorf("Close: %v, want %v", err, ErrHeld)
+	}
+	b.close = func() error { return nil }
+	// The address is free, and what was caught does no harm when it goes on.
+	newHost(t, there)
+	b.mem.answer()
 }
