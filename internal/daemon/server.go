@@ -148,12 +148,32 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	s.sock.withdraw()
 	<-accepted
-	cancel() // the sessions end
-	s.wg.Wait()
-	if rerr := s.release(); err == nil {
-		err = rerr
+	return errors.Join(err, s.shutdown(cancel))
+}
+
+// shutdownPatience bounds the end: a program's memory may never answer (a
+// userfaultfd, a FUSE file), and whoever is reading it does not come back.
+const shutdownPatience = 5 * time.Second
+
+// shutdown takes the devices away from the programs, which see their queue pairs
+// flushed and IBV_EVENT_DEVICE_FATAL, and then ends the sessions.
+func (s *Server) shutdown(endSessions func()) error {
+	ended := make(chan error, 1)
+	go func() {
+		for _, d := range s.devices {
+			d.verbs.Close()
+		}
+		endSessions()
+		s.wg.Wait()
+		ended <- s.release()
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(shutdownPatience):
+		endSessions()
+		return fmt.Errorf("a program's memory does not answer: the daemon ends without its sessions having ended")
 	}
-	return err
 }
 
 // flush writes the capture out: who looks at it when a program has ended, or when

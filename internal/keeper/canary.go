@@ -22,11 +22,18 @@ type canary struct {
 	loud chan os.Signal // those that could not be blocked
 	slow unix.Sigset_t  // the same as a set
 	seen [65]bool       // since the front last told of that signal
+	cont time.Time      // when SIGCONT was seen last
 }
 
-// canaryPatience is how long the runtime may take to deliver a signal that was
-// pending already.
-const canaryPatience = 20 * time.Millisecond
+const (
+	// canaryPatience is how long the runtime may take to deliver a signal that was
+	// pending already.
+	canaryPatience = 20 * time.Millisecond
+	// contMemory is how long after a SIGCONT a stop signal is taken for one that
+	// the group had and that the SIGCONT took back (signal(7)). The front may tell
+	// of the two in either order.
+	contMemory = 50 * time.Millisecond
+)
 
 func newCanary() (*canary, error) {
 	c := &canary{loud: make(chan os.Signal, len(forwarded))}
@@ -62,9 +69,7 @@ func (c *canary) groupHad(s unix.Signal) bool {
 	c.seen[s] = false
 	switch s {
 	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
-		// SIGCONT takes back those that are pending (signal(7)); what was sent to
-		// the front alone does not happen within that time.
-		had = had || c.seen[unix.SIGCONT]
+		had = had || time.Since(c.cont) < contMemory
 	}
 	return had
 }
@@ -86,6 +91,9 @@ func (c *canary) await(s unix.Signal) {
 func (c *canary) note(s unix.Signal) {
 	if int(s) < len(c.seen) {
 		c.seen[s] = true
+	}
+	if s == unix.SIGCONT {
+		c.cont = time.Now()
 	}
 }
 
