@@ -96,7 +96,7 @@ func perftests() (cases []perftest) {
 	add(standard, 1, "read_bw", "-n 100 -s 65536 -o 1")
 	add(complete, 1, "write_bw", "-D 2 -s 65536")
 	add(complete, 1, "write_bw", "-n 1000 -s 65536 -q 64")
-	add(standard, 1, "write_lat", "-n 10000 -s 2")
+	add(standard, 1, "write_lat", "-n 2000 -s 2")
 	add(standard, 1, "write_bw", "-n 4096 -s 8 --post_list=32")
 	add(standard, 1, "write_bw", "-n 100 -s 65536 --mr_per_qp -q 4")
 	add(standard, 1, "send_bw", "-n 100 -s 65536 --use_old_post_send")
@@ -109,9 +109,10 @@ var tableRow = regexp.MustCompile(`(?m)^ *\d+ +\d+ +([\d.]+|inf) +([\d.]+|inf)`)
 
 func TestPerftest(t *testing.T) {
 	need(t, "ib_write_bw")
-	for _, o := range topologies(t) {
-		for _, c := range perftests() {
-			if !selection.takes(c.rank) {
+	ways := topologies(t)
+	for j, o := range ways {
+		for i, c := range perftests() {
+			if !selection.inTurn(c.rank, i, j, len(ways)) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s %s", o.name, c.tool, c.args), func(t *testing.T) {

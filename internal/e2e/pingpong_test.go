@@ -57,9 +57,10 @@ var iterations = regexp.MustCompile(`(?m)^(\d+) iters in`)
 
 func TestPingpong(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
-	for _, o := range topologies(t) {
-		for _, c := range pingpongs() {
-			if !selection.takes(c.rank) {
+	ways := topologies(t)
+	for j, o := range ways {
+		for i, c := range pingpongs() {
+			if !selection.inTurn(c.rank, i, j, len(ways)) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s %s", o.name, c.tool, c.args), func(t *testing.T) {

@@ -23,6 +23,15 @@ type tally struct {
 	ran, all int
 }
 
+// inTurn says whether case number i runs in way j of ways that it can be run in.
+// What is not core runs in one of them, in turn, unless everything is asked for.
+func (s *tally) inTurn(r rank, i, j, ways int) bool {
+	if r == standard && i%ways != j && !full {
+		r = complete
+	}
+	return s.takes(r)
+}
+
 // takes says whether cases of this rank run.
 func (s *tally) takes(r rank) bool {
 	limit := standard
