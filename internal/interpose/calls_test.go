@@ -226,6 +226,29 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStopIdle: a program that makes no call does not hold up the end either.
+func TestStopIdle(t *testing.T) {
+	for range 10 {
+		h := newFakes(t)
+		p := start(t, options{host: h}, "/bin/sleep", "1000")
+		eventually(t, "the program runs", func() bool {
+			b, _ := os.ReadFile(procPath(p.cmd.Process.Pid, "wchan"))
+			return strings.Contains(string(b), "nanosleep")
+		})
+		p.stop()
+		select {
+		case err := <-p.served:
+			if err == nil {
+				t.Error("Serve returned nil before the program ended")
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("Serve does not return")
+		}
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	}
+}
+
 // TestStall: calls on memory that never answers hold up nobody but themselves.
 func TestStall(t *testing.T) {
 	for _, tt := range []struct{ program, want string }{

@@ -46,6 +46,10 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	if err := allowInterrupts(); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
 	if s.page, err = mapPage(cfg.Shared); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -108,11 +112,10 @@ func (s *Session) release() {
 	}
 }
 
-// nudge wakes a receiver that waits for a notification. The signal is the one
-// that the Go runtime uses for such purposes itself, and ignores otherwise.
+// nudge wakes a receiver that waits for a notification.
 func (r *receiver) nudge() {
 	if tid := r.tid.Load(); tid != 0 {
-		_ = unix.Tgkill(os.Getpid(), int(tid), unix.SIGURG)
+		interrupt(int(tid))
 	}
 }
 

@@ -13,6 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// gone is the error of an access to an address space that has ended, by exec or
+// by the death of its process. Whoever cares asks for the method: a device whose
+// program has died is silent towards its peers, where one whose program named a
+// wrong address complains. To all others it is EFAULT.
+type gone struct{}
+
+func (gone) Error() string { return "the address space has ended" }
+func (gone) Gone() bool    { return true }
+func (gone) Unwrap() error { return unix.EFAULT }
+
+var errGone error = gone{}
+
 // space is the address space of a program. It has two ways in:
 //
 //   - /proc/PID/mem, opened when the space was made, belongs to this address space
@@ -105,6 +117,14 @@ func (s *space) enterBurst() bool {
 	return true
 }
 
+// why is the error of an access that failed.
+func (s *space) why() error {
+	if !s.check() {
+		return errGone
+	}
+	return unix.EFAULT
+}
+
 // alive tells whether the address space still is some process's.
 func (s *space) alive() bool {
 	if !s.acquire() {
@@ -156,7 +176,7 @@ func (s *space) access(va uint64, p []byte, write bool) error {
 			return s.fault(va, p, write)
 		case n == 0:
 			s.gone.Store(true)
-			return unix.EFAULT
+			return errGone
 		}
 		p, va = p[n:], va+uint64(n)
 	}
@@ -168,7 +188,7 @@ func (s *space) access(va uint64, p []byte, write bool) error {
 // FAULT_FLAG_ALLOW_RETRY), which the program's own processor would.
 func (s *space) fault(va uint64, p []byte, write bool) error {
 	if !s.enterBurst() {
-		return unix.EFAULT
+		return s.why()
 	}
 	defer s.bursts.Add(-1)
 	v := vectorPool.Get().(*vectors)
@@ -179,7 +199,7 @@ func (s *space) fault(va uint64, p []byte, write bool) error {
 		err = v.move(s.pid, total, write)
 	}
 	if err != nil {
-		return unix.EFAULT
+		return s.why()
 	}
 	if !write {
 		copy(p, buf)
@@ -190,12 +210,16 @@ func (s *space) fault(va uint64, p []byte, write bool) error {
 func (s *space) read(va uint64, p []byte) error  { return s.one(va, p, false) }
 func (s *space) write(va uint64, p []byte) error { return s.one(va, p, true) }
 
+// one is access for callers that expect an errno.
 func (s *space) one(va uint64, p []byte, write bool) error {
 	if !s.acquire() {
 		return unix.EFAULT
 	}
 	defer s.release()
-	return s.access(va, p, write)
+	if s.access(va, p, write) != nil {
+		return unix.EFAULT
+	}
+	return nil
 }
 
 // ReadV implements rxe.Memory.
@@ -212,7 +236,7 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 		return nil
 	}
 	if !s.acquire() {
-		return unix.EFAULT
+		return errGone
 	}
 	defer s.release()
 	ticket, ok := s.engine.begin()
@@ -236,7 +260,7 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 		}
 		if err := v.move(s.pid, total, write); err != nil {
 			if err == unix.EFAULT {
-				return err
+				return s.why()
 			}
 			// Refused (Yama, another user, a sandbox), or the leading thread of the
 			// process has ended before the others.

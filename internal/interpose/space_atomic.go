@@ -19,8 +19,11 @@ func (s *space) word(va uint64) *sync.Mutex { return &s.words[va>>3%uint64(len(s
 
 // update replaces the word at va by what f makes of it; keep leaves it.
 func (s *space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (uint64, error) {
-	if va%8 != 0 || !s.acquire() {
+	if va%8 != 0 {
 		return 0, unix.EFAULT
+	}
+	if !s.acquire() {
+		return 0, errGone
 	}
 	defer s.release()
 	ticket, ok := s.engine.begin()

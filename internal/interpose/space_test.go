@@ -239,7 +239,7 @@ func TestSpaceGone(t *testing.T) {
 	s = newSpace(dupFD(t, s.mem), os.Getpid()) // its number is another's now: ours
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
 	for _, n := range []int{1, 8192} {
-		if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, n)}}); err != unix.EFAULT {
+		if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, n)}}); err != errGone {
 			t.Errorf("write of %d: %v", n, err)
 		}
 	}
