@@ -94,7 +94,8 @@ func (r *responder) setPSN(_ *QP, psn wire.PSN) {
 }
 
 // flushRecv completes the receive work request in hand and, unless they belong
-// to an SRQ, those that are posted, in order (IBA 10.3.1.5).
+// to an SRQ, those that are posted, in order (IBA 10.3.1.5): as many as the queue
+// holds, since one in a program's memory can be filled as fast as it is flushed.
 func (r *responder) flushRecv(q *QP) {
 	r.pend.batch.drop()
 	r.queue, r.ack, r.msg = r.queue[:0], acking{}, 0
@@ -105,7 +106,7 @@ func (r *responder) flushRecv(q *QP) {
 	if q.srq != nil {
 		return
 	}
-	for {
+	for range q.attr.Cap.MaxRecvWR {
 		ok, _ := q.popRecv(&r.recv.wqe)
 		if !ok {
 			return

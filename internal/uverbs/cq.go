@@ -180,17 +180,21 @@ func writeResizeCQ(k *call) error {
 	if err := k.probe(&k.out, sizeOf[resizeCQResp]()); err != nil {
 		return err
 	}
-	var old, ring *cqRing
+	ring, err := newCQRing(k.f.arena, int(req.CQE))
+	if err != nil {
+		return memoryErrno(err)
+	}
+	var old *cqRing
 	err = r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) {
-		var err error
 		old = r.ring.Load()
-		if ring, err = old.resized(k.f.arena, int(req.CQE)); err != nil {
-			return nil, memoryErrno(err)
+		if err := ring.move(old); err != nil {
+			return nil, err
 		}
 		r.ring.Store(ring)
 		return ring, nil
 	})
 	if err != nil {
+		ring.free()
 		return err
 	}
 	old.free()

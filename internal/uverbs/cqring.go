@@ -94,24 +94,10 @@ func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	ne.PutUint16(b[wcPKeyIndex:], wc.PKeyIndex)
 }
 
-// resized makes a completion queue of another size with what waits in this one,
-// which is left as it is: EINVAL if that does not fit. Nothing may be pushed
-// meanwhile (rxe.CQ.ReplaceRing).
-func (r *cqRing) resized(a *arena, entries int) (*cqRing, error) {
-	n, err := newCQRing(a, entries)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.move(r); err != nil {
-		n.free()
-		return nil, err
-	}
-	return n, nil
-}
-
-// move fills an empty ring that nobody else knows with what waits in from. The
-// consumer, who may poll on, moves the old index: what he takes meanwhile he
-// gets again, as with rdma_rxe (resize_finish); librxe holds its lock.
+// move fills a new ring, which nobody else knows, with what waits in from, which is
+// left as it is: EINVAL if that does not fit. Nothing may be pushed meanwhile
+// (rxe.CQ.ReplaceRing). A consumer who polls on gets again what he takes, as with
+// rdma_rxe (resize_finish); librxe holds its lock.
 func (r *cqRing) move(from *cqRing) error {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()

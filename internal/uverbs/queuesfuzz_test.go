@@ -138,13 +138,13 @@ func FuzzRing(f *testing.F) {
 				rc.setConsumer(value)
 				*cc.word(0), *cc.word(4), *rc.word(0), *rc.word(4) = value, value, value, value
 			case 5:
-				if n, err := cq.resized(a, 1+int(op>>3)); err == nil {
+				if n, err := resizedCQ(a, cq, 1+int(op>>3)); err == nil {
 					prod = uint32(n.waiting())
 					cq.free()
 					cq, cc = n, client(t, a, n)
 				}
 			case 6:
-				if n, err := rq.resized(a, uint32(op>>3)); err == nil {
+				if n, err := resizedRecv(a, rq, uint32(op>>3)); err == nil {
 					cons = 0
 					rq.free()
 					rq, rc = n, client(t, a, n)

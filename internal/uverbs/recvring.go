@@ -114,21 +114,9 @@ func (r *recvRing) reset() {
 	r.setConsumer(r.cons)
 }
 
-// resized makes a queue for maxWR requests with what waits in this one, which is
+// move fills a new ring, which nobody else knows, with what waits in from, which is
 // left as it is: EINVAL if that does not fit. Nothing may be popped meanwhile
 // (rxe.SRQ.ReplaceRing).
-func (r *recvRing) resized(a *arena, maxWR uint32) (*recvRing, error) {
-	n, err := newRecvRing(a, maxWR, r.maxSGE)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.move(r); err != nil {
-		n.free()
-		return nil, err
-	}
-	return n, nil
-}
-
 func (r *recvRing) move(from *recvRing) error {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()

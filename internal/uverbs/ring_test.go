@@ -253,6 +253,23 @@ func TestCQRingFull(t *testing.T) {
 	}
 }
 
+// resizedCQ and resizedRecv make a ring of another size with what waits in r.
+func resizedCQ(a *arena, r *cqRing, entries int) (*cqRing, error) {
+	n, err := newCQRing(a, entries)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.move(r)
+}
+
+func resizedRecv(a *arena, r *recvRing, maxWR uint32) (*recvRing, error) {
+	n, err := newRecvRing(a, maxWR, r.maxSGE)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.move(r)
+}
+
 func TestCQRingResized(t *testing.T) {
 	a := testArena(t)
 	r := need[*cqRing](t)(newCQRing(a, 7))
@@ -263,11 +280,11 @@ func TestCQRingResized(t *testing.T) {
 			c.poll()
 		}
 	}
-	if _, err := r.resized(a, 3); !errors.Is(err, unix.EINVAL) {
+	if _, err := resizedCQ(a, r, 3); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("5 completions moved to a queue of 3: %v", err)
 	}
 	for _, n := range []int{5, 100} {
-		to := need[*cqRing](t)(r.resized(a, n))
+		to := need[*cqRing](t)(resizedCQ(a, r, n))
 		nc := client(t, a, to)
 		to.Push(&rxe.WC{ID: 10})
 		for want := uint64(5); want <= 10; want++ {
@@ -383,10 +400,10 @@ func TestRecvRingResized(t *testing.T) {
 			r.Pop(&w)
 		}
 	}
-	if _, err := r.resized(a, 3); !errors.Is(err, unix.EINVAL) {
+	if _, err := resizedRecv(a, r, 3); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("5 requests moved to a queue of 3: %v", err)
 	}
-	to := need[*recvRing](t)(r.resized(a, 20))
+	to := need[*recvRing](t)(resizedRecv(a, r, 20))
 	nc := client(t, a, to)
 	nc.postRecv(10, sge(10, 1, 1))
 	for want := uint64(5); want <= 10; want++ {

@@ -1,7 +1,6 @@
 package uverbs
 
 import (
-	"math/bits"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -200,28 +199,28 @@ func (k *call) resizeSRQ(r *srqRes, maxWR uint32, place *reply) error {
 	if err := k.probe(place, place.size); err != nil {
 		return err
 	}
-	var old, ring *recvRing
-	entries := min(ringEntries(maxWR), k.f.dev.rxe.Attr().MaxSRQWR)
-	err := r.srq.ReplaceRing(entries, func() (rxe.RecvRing, error) {
-		var err error
+	ring, err := newRecvRing(k.f.arena, maxWR, r.ring.Load().maxSGE)
+	if err != nil {
+		return memoryErrno(err)
+	}
+	var old *recvRing
+	entries := min(uint32(ring.entries()), k.f.dev.rxe.Attr().MaxSRQWR)
+	err = r.srq.ReplaceRing(entries, func() (rxe.RecvRing, error) {
 		old = r.ring.Load()
-		if ring, err = old.resized(k.f.arena, maxWR); err != nil {
-			return nil, memoryErrno(err)
+		if err := ring.move(old); err != nil {
+			return nil, err
 		}
 		r.ring.Store(ring)
 		return ring, nil
 	})
 	if err != nil {
+		ring.free()
 		return err
 	}
 	old.free()
 	info := placeOf(ring.info())
 	return k.answer(place, bytesOf(&info))
 }
-
-// ringEntries is how many entries a ring has that was asked for n
-// (rxe_queue_init).
-func ringEntries(n uint32) uint32 { return 1<<bits.Len32(n) - 1 }
 
 func writeQuerySRQ(k *call) error {
 	req, err := request[querySRQReq](k)
