@@ -24,8 +24,9 @@ help: ## List the targets
 build: ## Build bin/gorxe, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gorxe ./cmd/gorxe
 
-demo: build ## Two devices over real UDP on loopback: verify, measure, capture
-	./bin/gorxe demo
+demo: build ## Stock RDMA programs under gorxe run; two devices over UDP: verify, measure, capture
+	@./scripts/setup.sh demo
+	@./scripts/demo.sh
 
 test: setup vet unit race ## Everything CI tests: vet, all tests shuffled, all tests again under -race
 

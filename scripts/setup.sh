@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests call and that this machine lacks.
+# Installs the programs that the tests call and that this machine lacks; with the
+# argument "demo", those that `make demo` runs.
 # Debian packages through apt-get; says what it does; does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,23 +12,28 @@ need() { # need PACKAGE CHECK...: the package is missing when the check fails
 	"$@" >/dev/null 2>&1 || missing+=("$package")
 }
 
-need tshark command -v tshark
-# The system's Python: a version manager's python3 does not see Debian's scapy.
-need python3 test -x /usr/bin/python3
-need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
-# verbs.h: the list of calls that package verbsapi has to cover.
-need libibverbs-dev test -e /usr/include/infiniband/verbs.h
-# Stock programs, run under `gorxe run` (internal/e2e).
+what=${1:-tests}
+
+# Stock programs, run under `gorxe run`.
 need ibverbs-utils command -v ibv_rc_pingpong
 need ibverbs-providers test -e /etc/libibverbs.d/rxe.driver
 need perftest command -v ib_write_bw
-need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
-need strace command -v strace
-need gdb command -v gdb
-need iproute2 command -v ip
-# The race detector, and the tests' own C programs.
-need gcc command -v "${CC:-gcc}"
-need libc6-dev test -e /usr/include/stdio.h
+if [ "$what" = tests ]; then
+	need tshark command -v tshark
+	# The system's Python: a version manager's python3 does not see Debian's scapy.
+	need python3 test -x /usr/bin/python3
+	need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
+	# verbs.h: the list of calls that package verbsapi has to cover.
+	need libibverbs-dev test -e /usr/include/infiniband/verbs.h
+	# More of them, for internal/e2e.
+	need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
+	need strace command -v strace
+	need gdb command -v gdb
+	need iproute2 command -v ip
+	# The race detector, and the tests' own C programs.
+	need gcc command -v "${CC:-gcc}"
+	need libc6-dev test -e /usr/include/stdio.h
+fi
 
 if ! command -v go >/dev/null 2>&1; then
 	echo "setup: Go is not installed or not in PATH: see https://go.dev/doc/install" >&2
@@ -35,7 +41,7 @@ if ! command -v go >/dev/null 2>&1; then
 fi
 
 if [ ${#missing[@]} -eq 0 ]; then
-	echo "setup: every package that the tests need is installed"
+	echo "setup: every package needed is installed"
 else
 	echo "setup: missing: ${missing[*]}"
 	if ! command -v apt-get >/dev/null 2>&1; then
@@ -56,6 +62,8 @@ else
 	echo "setup: ${install[*]}"
 	"${install[@]}" || { "${as_root[@]}" apt-get update && "${install[@]}"; }
 fi
+
+[ "$what" = tests ] || exit 0
 
 # rdma-core's Python tests are documentation to Debian, and slim images leave
 # documentation out.

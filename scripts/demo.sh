@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# What `make demo` shows: stock RDMA programs, as Debian ships them, on a machine
+# without RDMA hardware and without a kernel module; then gorxe's own demo. All of
+# it stays on the loopback interface.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+gorxe=./bin/gorxe
+port=${DEMO_PORT:-18600} # TCP, where the programs meet
+
+# A daemon of the demo's own, whatever else runs on this machine.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export GORXE_SOCKET=$work/gorxe.sock
+
+bold='' plain=''
+if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
+
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+
+run() { # run COMMAND...: shows a command and runs it with a device
+	say "\$ gorxe run $*"
+	"$gorxe" run --device rxe0=lo -- "$@"
+}
+
+listens() { # listens PORT: somebody accepts TCP connections there
+	grep -qiE "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$1") [0-9A-F]+:0000 0A " /proc/net/tcp /proc/net/tcp6
+}
+
+pair() { # pair SERVER-COMMAND...: runs it, and beside it the same with "localhost"
+	say "\$ gorxe run $* &    # the server"
+	"$gorxe" run --device rxe0=lo -- "$@" >"$work/server" 2>&1 &
+	local server=$!
+	until listens "$port"; do
+		kill -0 "$server" 2>/dev/null || { cat "$work/server" >&2; exit 1; }
+		sleep 0.05
+	done
+	run "$@" localhost
+	wait "$server" || { cat "$work/server" >&2; exit 1; }
+}
+
+say "1. The device, as libibverbs sees it"
+run ibv_devinfo -d rxe0
+
+say "2. A ping-pong between two processes, every byte checked (-c)"
+pair ibv_rc_pingpong -d rxe0 -g 1 -c -p "$port"
+
+say "3. Bandwidth of RDMA WRITE between two processes (perftest)"
+pair ib_write_bw -d rxe0 -x 1 -F -p "$port"
+
+say "4. What the daemon holds (the runs above shared one; it ends with the last)"
+say "\$ gorxe status"
+"$gorxe" run --device rxe0=lo -- sleep 1 &
+until "$gorxe" status 2>/dev/null; do sleep 0.05; done
+wait
+while "$gorxe" status >/dev/null 2>&1; do sleep 0.05; done
+
+say "5. Two devices of a Go program, over UDP: package verbsapi"
+"$gorxe" demo "$@"
