@@ -53,7 +53,7 @@ type fakes struct {
 
 func newFakes(t testing.TB) *fakes {
 	h := &fakes{fakeHost: newHost(t, "rxe0")}
-	h.fakeHost.open = func(string, Credentials) (File, error) {
+	h.open = func(string, Credentials) (File, error) {
 		fd, err := memfd("gorxe-test", 1<<20)
 		if err != nil {
 			return nil, err
@@ -216,7 +216,9 @@ func TestStop(t *testing.T) {
 	h.allClosed(t)
 	fell := make(chan error, 1)
 	go func() { fell <- Fallback(p.listener, nil, p.fds) }()
-	w.Write([]byte("x"))
+	if _, err := w.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
 	w.Close()
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, p.err.String())

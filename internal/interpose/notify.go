@@ -1,7 +1,6 @@
 package interpose
 
 import (
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -113,21 +112,4 @@ func (l listener) addFD(a *newFD) (int32, unix.Errno) {
 func (l listener) wakeSync() bool {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), notifSetFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	return errno == 0
-}
-
-// hungUp waits until no process has the filter any more, or until stop becomes
-// readable.
-func (l listener) hungUp(stop *os.File) (bool, error) {
-	fds := []unix.PollFd{{Fd: int32(l)}, {Fd: int32(stop.Fd()), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
-			return false, os.NewSyscallError("poll", err)
-		}
-		if fds[0].Revents != 0 {
-			return true, nil
-		}
-		if fds[1].Revents != 0 {
-			return false, nil
-		}
-	}
 }

@@ -1,9 +1,9 @@
 package nofile_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +16,7 @@ import (
 // been faster than package syscall.
 func TestSoft(t *testing.T) {
 	if os.Getenv("NOFILE_CHILD") != "" {
-		os.Stdout.WriteString("soft=" + strconv.FormatUint(nofile.Soft(), 10) + "\n")
+		fmt.Printf("soft=%d\n", nofile.Soft())
 		return
 	}
 	for _, limit := range []string{"64", "256", "777"} {
