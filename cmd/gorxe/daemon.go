@@ -57,10 +57,16 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	if err := daemon.Notify("READY=1"); err != nil {
 		slog.New(slog.NewTextHandler(std.err, nil)).Warn("the service manager does not listen", "error", err)
 	}
-	defer context.AfterFunc(ctx, func() {
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
 		daemon.Notify("STOPPING=1") //nolint:errcheck // it shows
-	})()
-	return server.Run(ctx)
+	})
+	err = server.Run(ctx)
+	if !stop() {
+		<-told
+	}
+	return err
 }
 
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {

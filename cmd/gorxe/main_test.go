@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/daemon"
 )
 
 // gorxe runs one command line.
@@ -35,6 +38,19 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"version"}, exitOK, "gorxe ", ""},
 		{nil, exitUsage, "", `expected one of "run", "daemon", "status", "demo", "devices"`},
 		{[]string{"walk"}, exitUsage, "", "unexpected argument walk"},
+		{[]string{"run", "--help"}, exitOK, "gorxe run -- ibv_rc_pingpong", ""},
+		{[]string{"daemon", "--help"}, exitOK, "--socket-mode 0660", ""},
+		{[]string{"status", "--help"}, exitOK, "gorxe status --watch", ""},
+		{[]string{"run", "--device", "eth0=lo", "true"}, exitUsage, "", `must begin with "rxe"`},
+		{[]string{"run", "--device", "rxe0", "true"}, exitUsage, "", "NAME=INTERFACE"},
+		{[]string{"run", "--log-level", "loud", "true"}, exitUsage, "", "--log-level"},
+		{[]string{"run", "--", "gorxe-no-such-program"}, 127, "", "gorxe-no-such-program"},
+		{[]string{"run", "/etc/passwd", "--help"}, 126, "", "/etc/passwd"},
+		{[]string{"daemon", "--device", "eth0=lo"}, exitUsage, "", `must begin with "rxe"`},
+		{[]string{"daemon", "--socket-mode", "888"}, exitUsage, "", "octal"},
+		{[]string{"daemon", "now"}, exitUsage, "", "unexpected argument now"},
+		{[]string{"status", "--socket", "/no/such/socket"}, exitFailed, "", "gorxe daemon"},
+		{[]string{"status", "--watch", "--interval", "0s"}, exitUsage, "", "--interval"},
 		{[]string{"devices", "--yaml"}, exitUsage, "", "unknown flag --yaml"},
 		{[]string{"devices", "eth0"}, exitUsage, "", "unexpected argument eth0"},
 		{[]string{"demo", "--size", "12parsecs"}, exitUsage, "", "--size"},
@@ -117,6 +133,48 @@ rxe1    lo         PORT_DOWN    65536  4096        1      g1   127.0.0.1
 `
 	var out bytes.Buffer
 	if err := writeTable(&out, devices); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+}
+
+func TestWriteStatus(t *testing.T) {
+	st := &daemon.Status{PID: 7, Socket: "/run/gorxe.sock", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Hidden: 2,
+		Devices: []daemon.DeviceStatus{{Name: "rxe0", Ports: []daemon.PortStatus{{
+			Number: 1, Interface: "lo", State: "PORT_ACTIVE", MTU: 65536, ActiveMTU: 4096,
+			GIDs: []daemon.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "g2"}},
+		}}}},
+		Sessions: []daemon.SessionStatus{
+			{ID: 1, UID: 4294967294, Command: []string{"sleep", "\x1b[2J"}},
+			{ID: 2, UID: 4294967294, Processes: []daemon.ProcessStatus{{PID: 11, Name: "prog", Files: []daemon.FileStatus{{
+				Device: "rxe0", PDs: 1, MRs: []daemon.MRStatus{{Length: 4096}, {Length: 1}}, CQs: make([]daemon.CQStatus, 2),
+				QPs: []daemon.QPStatus{
+					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &daemon.PeerStatus{GID: "g", QPN: 0x12, MTU: 1024},
+						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0}},
+					{QPN: 0x13, Type: "UD", State: "INIT"},
+				},
+			}}}}},
+		}}
+	const want = `daemon, process 7 at /run/gorxe.sock, since 2026-01-02 03:04:05
+
+DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  INDEX  GID
+rxe0    1     PORT_ACTIVE  lo         65536  4096        0      g0
+                                                         2      g2
+
+SESSION  USER        PROCESS  NAME        DEVICE  PDS  MRS  MR BYTES  CQS  SRQS  QPS
+1        4294967294  -        sleep ?[2J  -       -    -    -         -    -     -
+2        4294967294  11       prog        rxe0    1    2    4097      2    0     2
+
+PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER GID  MTU   QUEUED  COUNTERS
+11       rxe0    0x000011  RC    RTS    0x000012  g         1024  3       a=1 b=2
+11       rxe0    0x000013  UD    INIT   -         -         -     0       -
+
+Sessions of other users: 2
+`
+	var out bytes.Buffer
+	if err := writeStatus(&out, st); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != want {

@@ -134,7 +134,7 @@ func writeProcesses(w io.Writer, st *daemon.Status) {
 	fmt.Fprintln(w, "\nSESSION\tUSER\tPROCESS\tNAME\tDEVICE\tPDS\tMRS\tMR BYTES\tCQS\tSRQS\tQPS")
 	for _, s := range st.Sessions {
 		if len(s.Processes) == 0 {
-			fmt.Fprintf(w, "%d\t%s\t-\t%s\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")))
+			fmt.Fprintf(w, "%d\t%s\t-\t%.40s\t-\t-\t-\t-\t-\t-\t-\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")))
 		}
 		for _, p := range s.Processes {
 			for _, f := range p.Files {
@@ -176,6 +176,9 @@ func counters(all map[string]uint64) string {
 		if all[name] != 0 {
 			fmt.Fprintf(&b, "%s=%d ", name, all[name])
 		}
+	}
+	if b.Len() == 0 {
+		return "-"
 	}
 	return strings.TrimSuffix(b.String(), " ")
 }
