@@ -22,7 +22,8 @@ type Host interface {
 // File is an open device: a *uverbs.File. Its methods may be called from several
 // goroutines; errors are unix.Errno values.
 type File interface {
-	// FD is a memfd that queues are mapped from. It stays open until Close.
+	// FD is a memfd, with a name that begins with gorxe, that queues are mapped
+	// from. It stays open until Close.
 	FD() int
 	Ioctl(c uverbs.Caller, cmd uint32, arg uint64) (int64, error)
 	Write(c uverbs.Caller, buf, n uint64) (int64, error)

@@ -3,6 +3,7 @@ package interpose
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,6 +160,11 @@ func (r *receiver) object(fd int32) *object {
 		r.caller.process = e.process
 		return e.object
 	}
+	// The link first: it costs nothing, where a stat of some other file may ask a
+	// file server that does not answer.
+	if link, err := readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
+		return nil
+	}
 	id, err := r.fileID(fd)
 	if err != nil {
 		return nil
@@ -242,8 +248,11 @@ func (r *receiver) install(fd int, cloexec bool) verdict {
 func (r *receiver) freeFD() (uint32, bool) {
 	for n := range r.s.cfg.FDs.Count {
 		fd := r.s.cfg.FDs.Base + n
-		_, err := r.fileID(int32(fd))
-		if err == unix.EBADF {
+		_, err := readlink(r.procFD(int32(fd)))
+		if forbidden(err) {
+			_, err = r.keptID(int32(fd), err)
+		}
+		if err == unix.ENOENT || err == unix.EBADF {
 			return fd, true
 		}
 	}

@@ -3,6 +3,7 @@ package interpose
 import (
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -165,9 +166,13 @@ func (r *receiver) take(val int64) {
 }
 
 // withoutMemory answers when so many receivers are caught that another one must
-// not be risked: nothing that would touch the program's memory is done.
+// not be risked: nothing that may wait for the program is done.
 func (r *receiver) withoutMemory() verdict {
-	if !touchesObject(r.n.nr) || r.object(r.fd(0)) == nil {
+	fd := r.fd(0)
+	if !touchesObject(r.n.nr) || !r.s.cfg.FDs.Contains(uint32(fd)) {
+		return pass
+	}
+	if link, err := readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
 		return pass
 	}
 	return fail(unix.EIO)

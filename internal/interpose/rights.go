@@ -138,7 +138,9 @@ func pidOf(pidfd int) (int, error) {
 }
 
 // StatKeeper is a Keeper that can also look at descriptors. It is needed where
-// this process may not: for another user's programs without CAP_SYS_PTRACE.
+// this process may not: for another user's programs without CAP_SYS_PTRACE. What
+// it does not help with there: relative paths, which are left to the kernel, and
+// dup of a device, which is EMFILE.
 type StatKeeper interface {
 	Keeper
 	// Stat is fstat of descriptor fd of the process that pidfd stands for; ENOENT

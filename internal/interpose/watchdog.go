@@ -1,6 +1,8 @@
 package interpose
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,9 +143,14 @@ func (w *watchdog) takeOver(state uint64) {
 	if taken {
 		w.s.listener.send(&response{id: id, val: val})
 	}
-	w.s.log.Warn("a call is held up by memory that does not answer; another thread takes over",
-		"caught", w.stuck.Load()+1)
-	if w.stuck.Add(1) == maxCaught {
+	n := w.stuck.Add(1)
+	level := slog.LevelDebug // a few: the machine may just be busy
+	if n >= maxStuck {
+		level = slog.LevelWarn
+	}
+	w.s.log.Log(context.Background(), level,
+		"a call is held up, by memory that does not answer or by a busy machine; another thread takes over", "caught", n)
+	if n == maxCaught {
 		w.s.log.Error("too many calls are held up by memory that does not answer: "+
 			"devices answer EIO until some of it does", "caught", maxCaught)
 	}
