@@ -200,8 +200,9 @@ func TestIoctlOnly(t *testing.T) {
 	p.want(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)), unix.EINVAL)
 	p.want(p.ioctl(objDevice, methodQueryPort, num(attrQueryPortNum, 1), p.out(attrQueryPortResp, 40)), unix.EINVAL)
 
-	list := []ioctlAttr{p.out(attrContextNumCompVectors, 4), p.out(attrContextCoreSupport, 8)}
+	list := []ioctlAttr{p.out(attrContextNumCompVectors, 4), p.out(attrContextCoreSupport, 8), p.out(attrUHWOut, 8)}
 	p.ok(p.ioctlList(objDevice, methodGetContext, list))
+	get[uint64](p, list[2]) // the provider's part counts as written
 	if n := get[uint32](p, list[0]); n != d.compVectors || n == 0 {
 		t.Errorf("%d completion vectors", n)
 	}

@@ -178,6 +178,13 @@ func TestExit(t *testing.T) {
 			u.call(verb{cmd: cmdAttachMcast, req: bytesFrom(mcastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp})})
 			e := newEndpoint(t, u, rxe.QPRC)
 			e.connect(e.qp, rxe.QPRC, e.qpn)
+			mw := u.allocMW(e.pd, 2)
+			e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRBindMW, Flags: rxe.SendSignaled}, mwRKey: mw.RKey,
+				bindRKey: mw.RKey ^ 1, mrLKey: e.mr.LKey, bindAddr: programData, bindLength: 10, bindAccess: uint32(rxe.AccessRemoteRead)})
+			e.call(doorbellVerb(e.qp))
+			if wc, ok := e.comp.poll(); !ok || wc.status != 0 {
+				t.Fatalf("bind: %+v %v", wc, ok)
+			}
 			e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 10)}}}) // nobody receives
 			e.call(doorbellVerb(e.qp))
 			u.exit()
