@@ -47,7 +47,7 @@ func Inherit(f *os.File) (*Client, error) {
 }
 
 // Close ends the connection; Questions returns.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() { c.conn.Close() }
 
 // File is a duplicate of the connection, to be inherited.
 func (c *Client) File() (*os.File, error) { return c.conn.File() }

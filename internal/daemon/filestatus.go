@@ -65,7 +65,7 @@ type PeerStatus struct {
 }
 
 func (f *file) status() FileStatus {
-	in := f.File.Status()
+	in := f.Status()
 	st := FileStatus{
 		Device: f.device.spec.Name,
 		PDs:    in.PDs, MWs: in.MWs, AHs: in.AHs, Channels: in.Channels,

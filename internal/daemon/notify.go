@@ -19,7 +19,7 @@ func Notify(state string) error {
 	if err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // the datagram has gone
 	_, err = c.Write([]byte(state))
 	return err
 }
@@ -44,7 +44,7 @@ func Inherited() (*net.UnixListener, error) {
 	}
 	unixLn, ok := ln.(*net.UnixListener)
 	if !ok || unixLn.Addr().Network() != "unixpacket" {
-		ln.Close()
+		ln.Close() //nolint:errcheck // an error follows anyway
 		return nil, fmt.Errorf("the service manager passed a socket of %v: the daemon takes ListenSequentialPacket", ln.Addr().Network())
 	}
 	return unixLn, nil

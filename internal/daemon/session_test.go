@@ -136,8 +136,11 @@ func TestBadAnswers(t *testing.T) {
 		if err != nil || r.Question != 1 || r.Ask != askMem || len(fds) != 1 {
 			t.Fatalf("%+v, %d descriptors, %v", r, len(fds), err)
 		}
-		c.conn.Send(request{Op: opAnswer, ID: 99}) // to none
-		c.conn.Send(answer)
+		for _, a := range []request{{Op: opAnswer, ID: 99}, answer} { // the first to no question
+			if err := c.conn.Send(a); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := <-result; err != unix.EPERM && err != unix.EACCES {
 			t.Errorf("%+v: %v", answer, err)
 		}

@@ -130,7 +130,7 @@ func listenLocked(lock *os.File, path string, mode fs.FileMode, group string) (*
 	ln.SetUnlinkOnClose(false) // close does it, in the right order
 	s := &socketFile{UnixListener: ln, path: path, lock: lock}
 	if err := s.permit(mode, group); err != nil {
-		ln.Close()
+		ln.Close()      //nolint:errcheck // as below
 		os.Remove(path) //nolint:errcheck // it is useless, and replaced next time
 		return nil, err
 	}

@@ -65,10 +65,9 @@ func checkName(name string) error {
 	case len(name) > maxName:
 		return fmt.Errorf("%w: the name %q is longer than %d bytes", ErrSpec, name, maxName)
 	}
-	for _, c := range []byte(rest) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
-			return fmt.Errorf("%w: the name %q may have letters, digits and \"_-.\" after \"rxe\"", ErrSpec, name)
-		}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+	if strings.Trim(rest, letters) != "" {
+		return fmt.Errorf("%w: the name %q may have letters, digits and \"_-.\" after \"rxe\"", ErrSpec, name)
 	}
 	return nil
 }

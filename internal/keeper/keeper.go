@@ -234,7 +234,9 @@ func (k *keeper) attend() {
 		}
 		k.tell(report{Say: say})
 	}
-	interpose.Fallback(k.listener, k.shared, k.fds)
+	if err := interpose.Fallback(k.listener, k.shared, k.fds); err != nil {
+		k.tell(report{Say: "the program is left alone: " + err.Error()})
+	}
 	k.listener.Close()
 }
 
