@@ -334,3 +334,17 @@ func TestExec(t *testing.T) {
 		t.Errorf("%d writes, %d writers ended", landed.Load(), refused.Load())
 	}
 }
+
+// TestStopUnanswered: a file that cannot be closed does not hold up the end of
+// the session for ever.
+func TestStopUnanswered(t *testing.T) {
+	var g sync.WaitGroup
+	g.Add(1)
+	if waitFor(&g, time.Millisecond) {
+		t.Error("did not wait")
+	}
+	g.Done()
+	if !waitFor(&g, 20*time.Second) {
+		t.Error("waited for nothing")
+	}
+}

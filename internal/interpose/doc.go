@@ -33,6 +33,10 @@
 // trapping it would make every fstat of every program slow). A program that does
 // so gets what a host without the device gives it, usually ENOENT or ENOTTY.
 //
+// The range of descriptors is fixed when the filter is made. A program that lowers
+// its own limit of open files below it gets EMFILE for devices and directories of
+// the tree.
+//
 // The trap is no security boundary against the program: it runs with its own
 // rights, and only what it does through the device is checked.
 package interpose

@@ -91,7 +91,7 @@ func (s *Session) closeObject(o *object) {
 		s.procs.forget()
 		s.house.unwatch(o.watch)
 		if o.file != nil {
-			s.running.Go(o.file.Close)
+			s.closing.Go(o.file.Close)
 		}
 	})
 }
@@ -235,7 +235,9 @@ func (r *receiver) install(fd int, cloexec bool) verdict {
 	switch _, errno := s.listener.addFD(&a); errno {
 	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone
 		return verdict{kind: sent}
-	case unix.EBADF: // the program has lowered its limit
+	case unix.EBADF:
+		s.log.Warn("the program has lowered its limit of open files (RLIMIT_NOFILE, ulimit -n) below where "+
+			"devices are kept: lower it before gorxe run instead", "needed", a.fd+1)
 		return fail(unix.EMFILE)
 	default:
 		return fail(errno)

@@ -30,7 +30,8 @@ type Session struct {
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
 	complained atomic.Bool
 	reason     atomic.Pointer[error]
-	running    sync.WaitGroup // receivers, watchdog, closers: all but caught ones
+	running    sync.WaitGroup // receivers that are not caught, and the watchdog
+	closing    sync.WaitGroup // closes of files
 }
 
 // NewSession prepares to serve. Calls wait until Serve.
@@ -99,9 +100,30 @@ func (s *Session) shutdown() {
 		s.closeObject(o)
 	}
 	s.running.Wait()
+	if !waitFor(&s.closing, closePatience) {
+		s.log.Warn("files of the program are still being closed: its memory does not answer")
+	}
 	s.procs.closeAll()
 	s.house.close()
 	s.release()
+}
+
+// closePatience bounds the wait for files that are closed. What they wait for may
+// be the program, and the session may have to end before it.
+const closePatience = 5 * time.Second
+
+func waitFor(g *sync.WaitGroup, patience time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		g.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
 }
 
 // release gives up the listener and the page for one user.
