@@ -33,6 +33,8 @@ if [ "$what" = tests ]; then
 	# The race detector, and the tests' own C programs.
 	need gcc command -v "${CC:-gcc}"
 	need libc6-dev test -e /usr/include/stdio.h
+	# A C library whose programs make the older system calls: internal/interpose.
+	need musl-tools command -v musl-gcc
 fi
 
 if ! command -v go >/dev/null 2>&1; then
