@@ -61,7 +61,7 @@ func TestPostSendForm(t *testing.T) {
 			}
 		}
 		// Before RTS the engine takes none.
-		e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend}})
+		e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled}})
 		a, err := post(postSendReq{WQESize: 64, WRCount: 1}, make([]byte, 64))
 		if err != unix.EINVAL || load[uint32](a.core) != 1 {
 			t.Errorf("in RESET: %v, bad_wr %x", err, a.core)
