@@ -39,7 +39,12 @@ func TestFallbackInHand(t *testing.T) {
 			slot, l := page.slot(), listener(p.listener.Fd())
 			for i := range tt.received {
 				var n notification
-				if errno := l.recv(&n); errno != 0 {
+				errno := l.recv(&n)
+				// Until a call is received, a signal takes it back.
+				for errno == unix.EINTR || errno == unix.ENOENT {
+					errno = l.recv(&n)
+				}
+				if errno != 0 {
 					t.Fatal(errno)
 				}
 				last := i == tt.received-1
