@@ -13,6 +13,8 @@ const (
 	windowPackets  = 1024      // likewise
 	minWindow      = 16        // packets, whatever was lost
 	readChunkBytes = 256 << 10 // one READ request asks for no more
+
+	ackEveryPackets = 128 // AckReq inside long messages
 )
 
 type requester struct {
@@ -379,8 +381,9 @@ func (q *QP) nextHeaders(h *wire.Headers, w *sendWQE, index uint32) {
 // solicits says whether the request's last packet asks for an event.
 func (w *sendWQE) solicits() bool { return w.flags&SendSolicited != 0 && w.op != WRWrite }
 
-// ackPace sets AckReq at the end of a message, and inside often enough that the
-// window never closes: each acknowledgement costs both sides a system call.
+// ackPace sets AckReq at the end of a message, and inside often enough that
+// neither the window closes nor a slow receiver lets the retransmission timer
+// expire; each acknowledgement costs both sides a system call.
 type ackPace struct {
 	since int // payload bytes since the last AckReq
 	every int // 0: never, not even at the end
@@ -390,7 +393,7 @@ func (q *QP) ackPace() ackPace {
 	if q.typ != QPRC {
 		return ackPace{}
 	}
-	return ackPace{q.req.noAck, int(q.req.window) * q.mtu() / 4}
+	return ackPace{q.req.noAck, min(int(q.req.window)/4, ackEveryPackets) * q.mtu()}
 }
 
 // next says whether the next packet has AckReq.

@@ -167,7 +167,7 @@ func (r *responder) takes(q *QP, t train) bool {
 			return false
 		}
 		v := &r.recv
-		return v.bytes+n <= min(v.room, MaxMessage) && q.mayAccess(v.wqe.SGL, v.at, n, AccessLocalWrite)
+		return v.bytes+n <= MaxMessage && q.mayAccess(v.wqe.SGL, v.at, n, AccessLocalWrite)
 	}
 	w := r.writing(t)
 	if w.total > MaxMessage || n > uint64(w.left) || info.Has(wire.OpEnd) != (n == uint64(w.left)) {

@@ -140,6 +140,53 @@ func TestTrainNotTaken(t *testing.T) {
 	}
 }
 
+// badRing has one receive work request, which makes no sense.
+type badRing struct{ taken bool }
+
+func (r *badRing) Pop(w *RecvWQE) (ok, bad bool) {
+	ok, r.taken = !r.taken, true
+	w.ID, w.SGL = 77, w.SGL[:0]
+	return ok, ok
+}
+
+// A receive work request that is malformed ends the connection in the same way
+// for a packet, for packets and for a train.
+func TestRecvMalformed(t *testing.T) {
+	for _, size := range []uint32{0, 8, 5000} {
+		for name, tap := range map[string]func(*wire.Burst){"straight": nil, "packets": func(*wire.Burst) {}} {
+			d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.Tap = tap })
+			d.qps[1].rq, d.qps[1].rring = &badRing{}, nil
+			_, err := d.qps[0].PostSend([]SendWR{{ID: 1, Op: WRSend, Flags: SendSignaled,
+				SGL: []SGE{{Length: size, LKey: d.mr.LKey()}}}})
+			must(t, err)
+			wcs := make([]WC, 4)
+			n, _ := d.cq.Poll(wcs)
+			if n != 2 || wcs[0].ID != 77 || wcs[0].Status != WCLocQPOpErr || wcs[1].ID != 1 || wcs[1].Status != WCRemOpErr {
+				t.Errorf("%d bytes, %s: completions %+v", size, name, wcs[:n])
+			}
+		}
+	}
+}
+
+// The window of a requester that lost something opens by the packets that come
+// back, however they come.
+func TestTrainWindow(t *testing.T) {
+	var windows [2]int32
+	for i, tap := range []func(*wire.Burst){nil, func(*wire.Burst) {}} {
+		d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.Tap = tap })
+		q := d.qps[0]
+		q.req.window = minWindow
+		_, err := q.PostSend([]SendWR{{Op: WRRead, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 1 << 19,
+			SGL: []SGE{{Length: 40_000, LKey: d.mr.LKey()}}}})
+		must(t, err)
+		d.take(t, 1)
+		windows[i] = q.req.window
+	}
+	if windows[0] != windows[1] || windows[0] < minWindow+40 {
+		t.Errorf("after 40 packets the window is %d straight, %d in packets", windows[0], windows[1])
+	}
+}
+
 // Between QPs of one device, steady state allocates nothing either.
 func TestLocalAllocatesNothing(t *testing.T) {
 	if raceEnabled {
