@@ -141,7 +141,7 @@ const pauseBytes = 256 << 10
 // pause reports whether q's requester is to stop, to be resumed when the
 // inboxes have been run.
 func (o *outbox) pause(q *QP) bool {
-	if o.sent < pauseBytes || q.typ != QPUD && !o.dev.localGID(q.route.Dst) {
+	if o.sent < pauseBytes || q.typ != QPUD && !q.local() {
 		return false
 	}
 	o.dev.local.pause(q)

@@ -262,7 +262,10 @@ const maxHeader = 12 + 16 + 4 + 3
 func (q *QP) sendData(w *sendWQE, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
 	index := uint32(q.req.psn.Diff(w.first))
-	n := min(w.packets-index, room, uint32(groupOf(mtu)))
+	n := min(w.packets-index, room)
+	if n > 1 {
+		n = min(n, uint32(q.group(maxHeader+wire.ICRCLen)))
+	}
 	ok := false
 	if n > 1 && q.straight() {
 		ok = q.sendTrain(w, index, n, o)

@@ -422,7 +422,7 @@ func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
 // and a is as before.
 func (a *response) emitRead(q *QP, o *outbox) (n int, ok bool) {
 	mtu := q.mtu()
-	size := int(min(a.left, uint32(groupOf(mtu)*mtu)))
+	size := int(min(a.left, uint32(q.group(responseBytes)*mtu)))
 	packets := readPackets(uint32(size), mtu)
 	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
 	g, why := q.remoteAccess(a.rkey, a.va, uint64(size), AccessRemoteRead)

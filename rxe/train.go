@@ -53,19 +53,31 @@ func (m *messageOps) at(begins, ends bool) wire.Opcode {
 	}
 }
 
-// groupBytes and groupPackets bound what is gathered, and sent or left, at once.
+// groupBytes and groupPackets bound what is gathered and left for a QP of this
+// device at once.
 const (
 	groupBytes   = 64 << 10
 	groupPackets = 256
 )
 
-// groupOf is how many full packets a group has.
-func groupOf(mtu int) int { return min(groupBytes/mtu, groupPackets) }
+// group is how many full packets of a connected QP are gathered at once, each
+// with up to head bytes besides its payload: for the network as many as one
+// burst takes.
+func (q *QP) group(head int) int {
+	mtu := q.mtu()
+	if q.local() {
+		return min(groupBytes/mtu, groupPackets)
+	}
+	return min(burstBytes/(mtu+head), burstPackets)
+}
+
+// local says whether the peer of a connected QP is on this device.
+func (q *QP) local() bool { return q.dev.localGID(q.route.Dst) }
 
 // straight says whether packets for the peer may be trains: it is on this
 // device, and another QP, which takes nothing before this one is done.
 func (q *QP) straight() bool {
-	return q.dev.cfg.Tap == nil && q.dev.localGID(q.route.Dst) && q.attr.DestQPN != q.qpn
+	return q.dev.cfg.Tap == nil && q.local() && q.attr.DestQPN != q.qpn
 }
 
 // newTrain begins a train whose payload has n bytes, to be filled in.
