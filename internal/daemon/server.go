@@ -214,7 +214,7 @@ func (s *Server) accept(ctx context.Context) error {
 			return nil
 		case isTemporary(err):
 			// Out of descriptors, say: those there are will come back.
-			s.log.Error("a connection could not be accepted", "error", err, "hint", "raise the limit of open files (LimitNOFILE, ulimit -n)")
+			s.log.Error("a connection could not be accepted", "error", err, "hint", hint(err))
 			select {
 			case <-ctx.Done():
 				return nil

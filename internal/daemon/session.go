@@ -175,11 +175,20 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 	}
 	verbs, err := d.verbs.Open()
 	if err != nil {
+		n.log.Error("a device could not be opened", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
 	f := &file{File: verbs, session: n, device: d, who: who}
 	n.files[f] = struct{}{}
 	return f, nil
+}
+
+// hint says what to do about an error of the daemon's own.
+func hint(err error) string {
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return "the daemon has too many files open: raise its limit (ulimit -H -n, LimitNOFILE)"
+	}
+	return ""
 }
 
 // openFiles are the files that are open now.

@@ -36,7 +36,30 @@ func TestMain(m *testing.M) {
 			mainSignals()
 		}
 	}
-	os.Exit(m.Run())
+	// Processes that lose their parent become this one's: none may be left.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := orphans(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// orphans waits for the end of all that the tests started.
+func orphans() error {
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		_, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case err == unix.ECHILD:
+			return nil
+		case time.Since(start) > testTimeout:
+			left, _ := exec.Command("ps", "-o", "pid,args", "--ppid", strconv.Itoa(os.Getpid())).Output()
+			return fmt.Errorf("processes are left:\n%s", left)
+		}
+	}
 }
 
 // mainRun is `gorxe run ADDRESS PROGRAM…`.
