@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/gorxe/gorxe/internal/interpose"
@@ -19,18 +20,20 @@ type Client struct {
 }
 
 // Dial connects to the daemon that is reachable at the first of paths that has
-// one; ErrNoDaemon if none has.
+// one; ErrNoDaemon if none has. A daemon that is not for this user counts as none,
+// unless its socket is the first: then it was asked for.
 func Dial(paths []string) (*Client, error) {
 	var none error
-	for _, path := range paths {
+	for i, path := range paths {
 		conn, err := dial(path)
-		if err == nil {
+		switch {
+		case err == nil:
 			return &Client{conn: conn, path: path}, nil
-		}
-		if !errors.Is(err, ErrNoDaemon) {
+		case i > 0 && errors.Is(err, fs.ErrPermission):
+			none = fmt.Errorf("%w; %w", none, err)
+		case !errors.Is(err, ErrNoDaemon):
 			return nil, err
-		}
-		if none == nil {
+		case none == nil:
 			none = err
 		}
 	}

@@ -177,10 +177,16 @@ const envOther = "GORXE_TEST_OTHER_USER"
 
 // otherUser says on standard output what another user can do.
 func otherUser(path string) int {
+	if _, err := Dial([]string{path}); err != nil {
+		// A daemon that is not this user's keeps nobody from having one.
+		_, second := Dial([]string{path + ".none", path})
+		fmt.Println(err, errors.Is(err, ErrNoDaemon), errors.Is(second, ErrNoDaemon))
+		return 0
+	}
 	c, err := Dial([]string{path})
 	if err != nil {
 		fmt.Println(err)
-		return 0
+		return 1
 	}
 	defer c.Close()
 	st, err := c.Status()

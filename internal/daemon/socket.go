@@ -76,7 +76,7 @@ func dial(path string) (*Conn, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w at %s: start one with `gorxe daemon`", ErrNoDaemon, path)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("socket %s: permission denied: ask for membership of its group (see ls -l), or choose another socket with --socket", path)
+		return nil, fmt.Errorf("socket %s: %w: ask for membership of its group (see ls -l), or choose another socket with --socket", path, fs.ErrPermission)
 	case errors.Is(err, unix.EPROTOTYPE):
 		return nil, fmt.Errorf("socket %s belongs to another program: choose another with --socket", path)
 	}

@@ -149,7 +149,7 @@ func TestOtherUser(t *testing.T) {
 		mode os.FileMode
 		want string
 	}{
-		{0o600, "permission denied"},
+		{0o600, "--socket false true"},
 		{0o666, "0 sessions, 1 hidden"},
 	} {
 		s := startTest(t, Config{Socket: filepath.Join(dir, "s"+strconv.Itoa(int(tt.mode))), SocketMode: tt.mode}, nil)
