@@ -196,11 +196,15 @@ func (r *receiver) statx() verdict {
 // statNode is the node that a call of the stat family means: by path, or with an
 // empty one by descriptor.
 func (r *receiver) statNode(dirfd int32, arg int, flags uint64) (*sysfs.Node, verdict) {
-	p, ok := r.readPath(arg)
-	if !ok {
-		return nil, pass
+	empty := flags&unix.AT_EMPTY_PATH != 0
+	var p []byte
+	if !empty || r.arg(arg) != 0 { // no path at all is an empty one, since 6.11
+		var ok bool
+		if p, ok = r.readPath(arg); !ok {
+			return nil, pass
+		}
 	}
-	if len(p) == 0 && flags&unix.AT_EMPTY_PATH != 0 {
+	if len(p) == 0 && empty {
 		if o := r.object(dirfd); o != nil {
 			return o.node, pass
 		}

@@ -85,7 +85,7 @@ func TestFallbackAfterKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 10 {
+	for range 5 {
 		shared, err := NewShared()
 		if err != nil {
 			t.Fatal(err)

@@ -183,6 +183,9 @@ func (c *checks) directories() {
 	st = unix.Stat_t{}
 	c.eq("fstatat", unix.Fstatat(fd, "", &st, unix.AT_EMPTY_PATH), nil)
 	c.eq("fstatat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
+	st = unix.Stat_t{}
+	c.eq("fstatat without a path", errOf(sysFstatat, at(fd), 0, uintptr(unsafe.Pointer(&st)), unix.AT_EMPTY_PATH), nil)
+	c.eq("fstatat without a path: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
 	buf := make([]byte, 40)
 	total := 0
 	for {
