@@ -164,6 +164,17 @@ func TestOnDeliver(t *testing.T) {
 	if _, _, err := d.qps[0].Query(); err != nil || told != 1 {
 		t.Errorf("%v; told %d times", err, told)
 	}
+	// More than goes at once: the requester waits for its receiver as well.
+	fill(d.mem.b[:400_000])
+	_, err = d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 500_000,
+		SGL: []SGE{{Length: 400_000, LKey: d.mr.LKey()}}}})
+	must(t, err)
+	if s := d.qps[0].Snapshot(); s.SendPSN.Diff(s.AckedPSN) > pauseBytes/1024+64 || told != 2 {
+		t.Errorf("%d packets sent at once; told %d times", s.SendPSN.Diff(s.AckedPSN), told)
+	}
+	d.dev.Deliver()
+	d.take(t, 1)
+	equal(t, "WRITE", d.mem.b[500_000:900_000], d.mem.b[:400_000])
 }
 
 // newLocalPair makes one device with n pairs of connected QPs, 2i and 2i+1.
