@@ -108,6 +108,8 @@ func play(role string, args []string) int {
 	switch role {
 	case "pair":
 		return playPair(args)
+	case "look":
+		return playLook()
 	default:
 		fmt.Fprintf(os.Stderr, "e2e: no role %q\n", role)
 		return 2

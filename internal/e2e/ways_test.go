@@ -1,0 +1,252 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// nobody is an ordinary user, with a runtime directory.
+func nobody(t *testing.T, h *host) (*host, []string) {
+	t.Helper()
+	const uid = 65534
+	dir, err := os.MkdirTemp(scratch, "nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, uid, uid); err != nil {
+		missing(t, "needs root with more than one user: %v", err)
+	}
+	return h.as(uid, uid), []string{"XDG_RUNTIME_DIR=" + dir, "HOME=" + dir}
+}
+
+// TestPrivateDaemon: an ordinary user without a daemon. The first `gorxe run`
+// brings an engine, a second one joins it, and when the last has ended nothing is
+// left: no process, no socket that answers.
+func TestPrivateDaemon(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	if !selection.takes(core) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	user, env := nobody(t, a)
+	run := func(t *testing.T, argv ...string) *proc {
+		return start(t, user, env, append([]string{gorxe, "run", "--device", "rxe0=eth0", "--"}, argv...)...)
+	}
+	o := topology{server: run, client: run, host: user}
+	o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "200").good(t)
+	o.exchange(t, "ibv_ud_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "2", "-c", "-e", "-n", "200", "-s", "1024").good(t)
+	gone := func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }
+	if !until(patience, gone) {
+		t.Errorf("the engine of the last gorxe run still answers")
+	}
+	if out := start(t, user, env, gorxe, "status").out.String(); strings.Contains(out, "goroutine") {
+		t.Errorf("gorxe status: %s", out)
+	}
+}
+
+// TestOrdinaryUsers: two users on one daemon of root's can work together, and
+// neither sees the other's sessions.
+func TestOrdinaryUsers(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	if !selection.takes(standard) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-mode", "0666")
+	one, two := a.as(65534, 65534), a.as(65533, 65533)
+	as := func(h *host) launch {
+		return func(t *testing.T, argv ...string) *proc { return d.runAs(t, h, argv...) }
+	}
+	o := topology{server: as(one), client: as(two), host: one}
+	o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "100").good(t)
+	o.exchange(t, "ibv_srq_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "100").good(t)
+	waiting := as(one)(t, "ib_write_bw", "-d", "rxe0", "-x", "1", "-p", "18999")
+	waiting.listening(18999)
+	for h, sees := range map[*host]bool{a: true, one: true, two: false} {
+		out := start(t, h, d.env(), gorxe, "status", "--json").ok()
+		if strings.Contains(out, "ib_write_bw") != sees {
+			t.Errorf("user %v sees the program of user 65534: %v, want %v\n%s", h.cred, !sees, sees, out)
+		}
+	}
+	waiting.killTree()
+}
+
+// TestFewDescriptors: with a low limit of open files.
+func TestFewDescriptors(t *testing.T) {
+	need(t, "prlimit", "ibv_rc_pingpong")
+	if !selection.takes(standard) {
+		return
+	}
+	d := oneDaemon(t)
+	for _, limit := range []string{"256:256", "64:64", "32:1024"} {
+		run := func(t *testing.T, argv ...string) *proc {
+			return start(t, d.host, d.env(), append([]string{"prlimit", "--nofile=" + limit, gorxe, "run", "--"}, argv...)...)
+		}
+		o := topology{server: run, client: run, host: d.host}
+		o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "100").good(t)
+		soft, _, _ := strings.Cut(limit, ":")
+		if got := strings.TrimSpace(run(t, "bash", "-c", "ulimit -n").ok()); got != soft {
+			t.Errorf("the program sees a limit of %s open files, not %s", got, soft)
+		}
+	}
+}
+
+// preload builds testdata/preload.c, and runs programs with it.
+func (d *daemon) preloaded(t *testing.T, setting string) launch {
+	t.Helper()
+	need(t, "gcc")
+	lib := filepath.Join(scratch, "preload.so")
+	if _, err := os.Stat(lib); err != nil {
+		if out, err := exec.Command("gcc", "-O1", "-Wall", "-shared", "-fPIC", "-o", lib, "testdata/preload.c", "-ldl").CombinedOutput(); err != nil {
+			t.Fatalf("gcc preload.c: %v\n%s", err, out)
+		}
+	}
+	return func(t *testing.T, argv ...string) *proc {
+		t.Helper()
+		return d.run(t, append([]string{"env", setting + "=1", "LD_PRELOAD=" + lib}, argv...)...)
+	}
+}
+
+// TestTimerSignals: programs that a signal interrupts a thousand times a second.
+func TestTimerSignals(t *testing.T) {
+	need(t, "ibv_rc_pingpong", "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	d := oneDaemon(t)
+	run := d.preloaded(t, "E2E_TIMER")
+	o := topology{server: run, client: run, host: d.host}
+	for _, args := range []string{"rc -s 65536", "rc -e", "uc -e", "ud -s 1024", "srq -e"} {
+		tool, rest, _ := strings.Cut(args, " ")
+		argv := append([]string{"ibv_" + tool + "_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "1000"}, strings.Fields(rest)...)
+		o.exchange(t, argv...).good(t)
+	}
+	o.exchange(t, "ib_write_bw", "-d", "rxe0", "-p", "PORT", "-x", "1", "-F", "-n", "1000", "-s", "4096").good(t)
+}
+
+// TestWriteABI: the older form of the ABI, write() commands, for everything.
+func TestWriteABI(t *testing.T) {
+	need(t, "ibv_rc_pingpong", "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	d := oneDaemon(t)
+	run := d.preloaded(t, "E2E_WRITE_ABI")
+	kernel := devinfo(d.run(t, "ibv_devinfo", "-v").ok())
+	for name, value := range devinfo(run(t, "ibv_devinfo", "-v").ok()) {
+		// What only the newer form can ask for falls back to sysfs.
+		if kernel[name] != value {
+			t.Errorf("ibv_devinfo: %s is %q by write(), %q by ioctl()", name, value, kernel[name])
+		}
+	}
+	for name, o := range map[string]topology{
+		"both":   {server: run, client: run, host: d.host},
+		"server": {server: run, client: d.run, host: d.host},
+	} {
+		for _, args := range []string{"rc -s 65536", "rc -e", "uc", "ud -s 1024", "srq -e -q 4"} {
+			t.Run(name+"/"+args, func(t *testing.T) {
+				tool, rest, _ := strings.Cut(args, " ")
+				argv := append([]string{"ibv_" + tool + "_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "100"}, strings.Fields(rest)...)
+				o.exchange(t, argv...).good(t)
+			})
+		}
+		for _, tool := range []string{"send_bw", "read_bw", "atomic_lat"} {
+			t.Run(name+"/"+tool, func(t *testing.T) {
+				o.exchange(t, "ib_"+tool, "-d", "rxe0", "-p", "PORT", "-x", "1", "-F", "-n", "100").good(t)
+			})
+		}
+	}
+}
+
+// TestLook: programs that use system calls in ways of their own: a static C
+// program, a Go program (whose runtime is its own C library), Python and find.
+func TestLook(t *testing.T) {
+	need(t, "gcc", "find", "/usr/bin/python3")
+	if !selection.takes(core) {
+		return
+	}
+	bin := filepath.Join(scratch, "look")
+	if out, err := exec.Command("gcc", "-O1", "-Wall", "-static", "-o", bin, "testdata/look.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc -static look.c: %v\n%s", err, out)
+	}
+	d := oneDaemon(t)
+	const want = "rxe0: 1: CA -> ../../devices/virtual/infiniband/rxe0\nuverbs0: 231:192\nopen: 231:192\n"
+	if out := d.run(t, bin).ok(); out != want {
+		t.Errorf("a static program finds:\n%swant:\n%s", out, want)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := d.run(t, "env", roleEnv+"=look", self).ok(); out != "rxe0: 1: CA, active\n" {
+		t.Errorf("a Go program finds %q", out)
+	}
+	const walk = `
+import os
+files = [os.path.join(d, f) for d, _, fs in os.walk("/sys/class/infiniband/rxe0/") for f in fs]
+text = {f: open(f, "rb").read() for f in files if not f.endswith("autosuspend_delay_ms") and "/gid_attrs/" not in f}
+print(text["/sys/class/infiniband/rxe0/ports/1/state"].decode(), end="")
+assert os.path.realpath("/sys/class/infiniband/rxe0/ports/1/lid") == "/sys/devices/virtual/infiniband/rxe0/ports/1/lid"
+`
+	if out := d.run(t, "/usr/bin/python3", "-c", walk).ok(); out != "4: ACTIVE\n" {
+		t.Errorf("Python reads %q", out)
+	}
+	if out := d.run(t, "find", "-L", "/sys/class/infiniband/rxe0/ports", "-maxdepth", "2", "-name", "link_layer").ok(); out != "/sys/class/infiniband/rxe0/ports/1/link_layer\n" {
+		t.Errorf("find finds %q", out)
+	}
+}
+
+// playLook is what a Go program sees.
+func playLook() int {
+	devices, err := os.ReadDir("/sys/class/infiniband")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, e := range devices {
+		kind, err := os.ReadFile("/sys/class/infiniband/" + e.Name() + "/node_type")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		ports, err := os.ReadDir("/sys/class/infiniband/" + e.Name() + "/ports")
+		if err != nil || len(ports) != 1 {
+			fmt.Fprintln(os.Stderr, ports, err)
+			return 1
+		}
+		state, err := os.ReadFile("/sys/class/infiniband/" + e.Name() + "/ports/" + ports[0].Name() + "/state")
+		if err != nil || string(state) != "4: ACTIVE\n" {
+			fmt.Fprintln(os.Stderr, string(state), err)
+			return 1
+		}
+		fmt.Printf("%s: %s, active\n", e.Name(), strings.TrimSpace(string(kind)))
+	}
+	return 0
+}
+
+// TestStatus: what gorxe status says while a pair is at work.
+func TestStatus(t *testing.T) {
+	need(t, "ib_write_bw")
+	if !selection.takes(core) {
+		return
+	}
+	d := oneDaemon(t)
+	tr := d.traffic(t, victims[0].argv...)
+	b := d.books()
+	if len(b.Sessions) != 2 || b.Devices[0].Objects["qp"] != 2 || b.Devices[0].Objects["mr"] != 2 {
+		t.Errorf("books: %+v", b)
+	}
+	table := start(t, d.host, d.env(), gorxe, "status").ok()
+	for _, want := range []string{"rxe0", "ACTIVE", "ib_write_bw", "RTS", "ffff:0a58:0001"} {
+		if !regexp.MustCompile(want).MatchString(table) {
+			t.Errorf("gorxe status does not say %s:\n%s", want, table)
+		}
+	}
+	tr.client.killProgram("ib_write_bw")
+	tr.server.wait()
+}
