@@ -11,6 +11,7 @@ FUZZTIME   ?= 1m
 KILLS      ?= 200
 BENCH      ?= .
 BENCHTIME  ?= 1s
+ROWS       ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test unit race e2e compat vet fuzz soak bench lint oracles fmt clean setup
@@ -19,7 +20,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: SEEDS=$(SEEDS) (soak), FUZZTIME=$(FUZZTIME) (fuzz, per target),"
-	@echo "             BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) (bench)"
+	@echo "             BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) ROWS=$(ROWS) (bench; go run ./scripts/bench -h)"
 
 build: ## Build bin/gorxe, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gorxe ./cmd/gorxe
@@ -54,7 +55,8 @@ fuzz: ## Each fuzz target for FUZZTIME
 soak: ## SEEDS simulation runs
 	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim
 
-bench: ## Benchmarks, with allocations, and the plain UDP baseline in the same run
+bench: setup ## Stock programs as a table, Go benchmarks with allocations, plain UDP in the same runs
+	$(GO) run ./scripts/bench -rows '$(ROWS)'
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
 
 lint: $(GOLANGCI) ## gofmt, and golangci-lint with the layer rules of ARCHITECTURE.md

@@ -17,6 +17,7 @@ type daemonCmd struct {
 	SocketMode  fileMode `name:"socket-mode" default:"0600" placeholder:"MODE" help:"Permissions of the socket, in octal (default: ${default}, its owner only)."`
 	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last."`
+	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
 
 // Help is the part of `gorxe daemon --help` above the flags.
@@ -44,7 +45,7 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 			return usageError{err}
 		}
 	}
-	server, err := c.start(std)
+	server, stopProfile, err := c.startProfiled(std)
 	if ready != nil {
 		ready.Say(err)
 		if err != nil {
@@ -66,7 +67,20 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	if !stop() {
 		<-told
 	}
-	return err
+	return errors.Join(err, stopProfile())
+}
+
+// startProfiled is start, with a profile if one is wanted.
+func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, error) {
+	stop, err := startProfile(c.CPUProfile)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := c.start(std)
+	if err != nil {
+		err = errors.Join(err, stop())
+	}
+	return server, stop, err
 }
 
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {

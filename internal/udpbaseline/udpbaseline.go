@@ -23,7 +23,24 @@ const (
 	bufferBytes = 8 << 20
 )
 
-// Pair is a sending and a receiving socket on loopback addresses.
+// End is where a socket is opened.
+type End struct {
+	Addr netip.Addr
+	// Do calls a function where the address exists, as in another network
+	// namespace; nil: here.
+	Do func(func() error) error
+}
+
+// The ends of pairs that are not asked to be elsewhere.
+var (
+	loopbackA = End{Addr: netip.AddrFrom4([4]byte{127, 0, 255, 1})}
+	loopbackB = End{Addr: netip.AddrFrom4([4]byte{127, 0, 255, 2})}
+)
+
+// Loopback are two ends on loopback addresses.
+func Loopback() (a, b End) { return loopbackA, loopbackB }
+
+// Pair is a sending and a receiving socket.
 type Pair struct {
 	tx, rx  *net.UDPConn
 	dst     netip.AddrPort
@@ -36,17 +53,21 @@ type Pair struct {
 	done     chan struct{}
 }
 
-// New opens a pair that sends datagrams of segment bytes.
-func New(segment int) (*Pair, error) {
+// New opens a pair on loopback addresses that sends datagrams of segment bytes.
+func New(segment int) (*Pair, error) { return Between(segment, loopbackA, loopbackB) }
+
+// Between opens a pair that sends datagrams of segment bytes from one end to the
+// other.
+func Between(segment int, from, to End) (*Pair, error) {
 	if segment < 1 || segment > maxBytes {
 		return nil, fmt.Errorf("udpbaseline: segment of %d bytes is outside 1 to %d", segment, maxBytes)
 	}
 	p := &Pair{segment: segment, progress: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
-	if p.rx, err = listen("127.0.255.2"); err != nil {
+	if p.rx, err = to.listen(); err != nil {
 		return nil, err
 	}
-	if p.tx, err = listen("127.0.255.1"); err != nil {
+	if p.tx, err = from.listen(); err != nil {
 		_ = p.rx.Close()
 		return nil, err
 	}
@@ -134,8 +155,16 @@ func Benchmark(b *testing.B, segment int, message int64) {
 	}
 }
 
-func listen(addr string) (*net.UDPConn, error) {
-	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)))
+func (e End) listen() (c *net.UDPConn, err error) {
+	open := func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.Addr, 0)))
+		return err
+	}
+	if e.Do == nil {
+		err = open()
+	} else {
+		err = e.Do(open)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("udpbaseline: %w", err)
 	}

@@ -1,6 +1,9 @@
 package udpbaseline
 
-import "testing"
+import (
+	"net/netip"
+	"testing"
+)
 
 func TestTransfer(t *testing.T) {
 	for _, segment := range []int{1, 276, 1040, 4112, maxBytes} {
@@ -32,4 +35,24 @@ func BenchmarkPlainUDP(b *testing.B) {
 	}{{"1040", 1040}, {"4112", 4112}} {
 		b.Run(s.name, func(b *testing.B) { Benchmark(b, s.segment, 1<<20) })
 	}
+}
+
+func TestHalfRoundTrip(t *testing.T) {
+	a, b := Loopback()
+	d, err := HalfRoundTrip(34, 10, a, b)
+	if err != nil || d <= 0 {
+		t.Errorf("%v, %v", d, err)
+	}
+	if _, err := HalfRoundTrip(34, 10, a, End{Addr: netip.MustParseAddr("192.0.2.1")}); err == nil {
+		t.Error("an address of nobody's is accepted")
+	}
+}
+
+func BenchmarkPlainUDPRoundTrip(b *testing.B) {
+	x, y := Loopback()
+	d, err := HalfRoundTrip(34, b.N, x, y)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(d.Nanoseconds()), "ns/half")
 }

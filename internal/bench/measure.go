@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Config says what to measure, and with what.
+type Config struct {
+	Gorxe       string   // path of the binary
+	Self        []string // a command that calls TrapProgram when TrapRole follows
+	Rows        []Row
+	Repetitions int
+	Target      time.Duration // of one measurement, without starting and ending
+	Profiles    string        // directory for CPU profiles of the daemons; may be empty
+	Progress    io.Writer
+}
+
+// run is the state of one Run.
+type run struct {
+	cfg       Config
+	places    map[string]*place
+	baselines []baseline
+	udp       map[baseline]*Series
+	rows      []*Result
+	done, all int
+}
+
+// Run measures. It repeats all rows in turn, not each by itself, so that what
+// else the machine does falls on all of them. When it returns an error besides a
+// report, some rows could not be measured, and say so.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	report := &Report{Machine: thisMachine(), Repetitions: cfg.Repetitions}
+	dir, err := os.MkdirTemp("", "gorxe-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	r := &run{cfg: cfg, places: map[string]*place{}, udp: map[baseline]*Series{}}
+	defer func() {
+		for _, p := range r.places {
+			p.close()
+		}
+	}()
+	if report.Missing, err = r.open(ctx, dir); err != nil {
+		return nil, err
+	}
+	r.plan()
+	err = r.measure(ctx)
+	report.Machine.LoadAfter = load()
+	report.fill(r)
+	return report, err
+}
+
+// open makes the places that the rows need, and the one where calls are trapped.
+func (r *run) open(ctx context.Context, dir string) (missing string, err error) {
+	one, err := newOneDaemon(ctx, r.cfg, dir)
+	if err != nil {
+		return "", err
+	}
+	r.places[OneDaemon] = one
+	for _, row := range r.cfg.Rows {
+		if row.Place != TwoDaemons {
+			continue
+		}
+		two, err := newTwoDaemons(ctx, r.cfg, dir)
+		switch {
+		case errors.Is(err, errNoHosts):
+			return err.Error(), nil
+		case err != nil:
+			return "", err
+		}
+		r.places[TwoDaemons] = two
+		break
+	}
+	return "", nil
+}
+
+// plan lists what is to be measured where there is a place for it.
+func (r *run) plan() {
+	want := func(b baseline) {
+		if r.udp[b] == nil {
+			r.udp[b] = &Series{}
+			r.baselines = append(r.baselines, b)
+		}
+	}
+	want(trapped)
+	for _, row := range r.cfg.Rows {
+		if r.places[row.Place] != nil {
+			want(row.udp())
+			r.rows = append(r.rows, &Result{Row: row, Name: row.Name()})
+		}
+	}
+	r.all = r.cfg.Repetitions * (len(r.baselines) + len(r.rows))
+}
+
+func (r *run) measure(ctx context.Context) error {
+	for range r.cfg.Repetitions {
+		for _, b := range r.baselines {
+			v, err := b.measure(ctx, r.cfg, r.places[b.place])
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.name(), err)
+			}
+			r.udp[b].add(v)
+			r.progress(b.name(), b.kind, v)
+		}
+		for _, res := range r.rows {
+			if res.Failed == "" {
+				r.repeat(ctx, res)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	failed := 0
+	for _, res := range r.rows {
+		if res.Failed != "" {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d rows could not be measured", failed, len(r.rows))
+	}
+	return nil
+}
+
+// repeat measures a row once more.
+func (r *run) repeat(ctx context.Context, res *Result) {
+	v, err := r.once(ctx, res)
+	if err != nil {
+		res.Failed = err.Error()
+		fmt.Fprintf(r.cfg.Progress, "%s: %v\n", res.Name, err)
+		return
+	}
+	res.Series.add(v)
+	r.progress(res.Name, res.Kind, v)
+}
+
+func (r *run) once(ctx context.Context, res *Result) (float64, error) {
+	place := r.places[res.Place]
+	if res.Iterations == 0 {
+		n := res.firstTry()
+		v, err := res.run(ctx, place, n)
+		if err != nil {
+			return 0, err
+		}
+		res.Iterations = scale(n, r.cfg.Target, res.each(v))
+	}
+	return res.run(ctx, place, res.Iterations)
+}
+
+func (r Row) run(ctx context.Context, p *place, n int) (float64, error) {
+	out, err := p.run(ctx, r, n)
+	if err != nil {
+		return 0, err
+	}
+	return r.figure(out)
+}
+
+// growth bounds how much more than a first try is done: that may have been
+// a lucky moment.
+const growth = 100
+
+// scale is how many messages take the target time, if a try with n of them took
+// each for one.
+func scale(n int, target, each time.Duration) int {
+	want := int(target / max(each, time.Nanosecond))
+	want = min(max(want, n), n*growth)
+	return (want + txDepth - 1) / txDepth * txDepth
+}
+
+func (r *run) progress(name string, k Kind, v float64) {
+	r.done++
+	fmt.Fprintf(r.cfg.Progress, "[%d/%d] %-36s %s %s\n", r.done, r.all, name, number(k, v), k.Unit())
+}

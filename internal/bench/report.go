@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// Report is what was measured.
+type Report struct {
+	Machine     Machine    `json:"machine"`
+	Repetitions int        `json:"repetitions"`
+	Missing     string     `json:"missing,omitempty"` // why there are no rows of TwoDaemons
+	Baselines   []Baseline `json:"baselines"`
+	Rows        []*Result  `json:"rows"`
+}
+
+// Machine is where, and how busy that was with other things before and with the
+// measurement after: the load average of one minute.
+type Machine struct {
+	CPUs       int     `json:"cpus"`
+	Arch       string  `json:"arch"`
+	Kernel     string  `json:"kernel"`
+	LoadBefore float64 `json:"load_before"`
+	LoadAfter  float64 `json:"load_after"`
+}
+
+// Series are the figures of all repetitions, in the order they were taken.
+type Series struct {
+	Samples []float64 `json:"samples"`
+	Median  float64   `json:"median"`
+	Low     float64   `json:"low"`
+	High    float64   `json:"high"`
+}
+
+func (s *Series) add(v float64) {
+	s.Samples = append(s.Samples, v)
+	sorted := slices.Sorted(slices.Values(s.Samples))
+	n := len(sorted)
+	s.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
+	s.Low, s.High = sorted[0], sorted[n-1]
+}
+
+// spread is the range of the figures, as a part of the median.
+func (s *Series) spread() float64 { return (s.High - s.Low) / s.Median }
+
+// Baseline is what rows are compared with.
+type Baseline struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	Series
+}
+
+// Result is a row with its figures.
+type Result struct {
+	Name string `json:"name"`
+	Row
+	Iterations int    `json:"iterations"` // messages in each repetition
+	Unit       string `json:"unit"`
+	Failed     string `json:"failed,omitempty"`
+	Series
+
+	// OfUDP is the figure as a part of plain UDP's in datagrams of the same size
+	// over the same network. For a latency, that is how many times as long it
+	// takes.
+	OfUDP float64 `json:"of_udp,omitempty"`
+	// Calls is the time of one message, as a multiple of a trapped call's.
+	Calls float64 `json:"trapped_calls,omitempty"`
+}
+
+// fill takes over what was measured.
+func (rep *Report) fill(r *run) {
+	for _, b := range r.baselines {
+		rep.Baselines = append(rep.Baselines, Baseline{b.name(), b.kind.Unit(), *r.udp[b]})
+	}
+	rep.Rows = r.rows
+	call := r.udp[trapped].Median
+	for _, res := range r.rows {
+		res.Unit = res.Kind.Unit()
+		if len(res.Samples) == 0 {
+			continue
+		}
+		res.OfUDP = res.Median / r.udp[res.udp()].Median
+		res.Calls = float64(res.each(res.Median).Nanoseconds()) / 1e3 / call
+	}
+}
+
+// Print writes the report as one table.
+func (rep *Report) Print(w io.Writer) {
+	m := rep.Machine
+	fmt.Fprintf(w, "perftest under gorxe run: %d cores, %s, Linux %s, load %.1f before and %.1f after; median of %d, ± half the range\n\n",
+		m.CPUs, m.Arch, m.Kernel, m.LoadBefore, m.LoadAfter, rep.Repetitions)
+	for _, b := range rep.Baselines {
+		fmt.Fprintf(w, "%s %s\n", pad(b.Name, 30), b.cell(kindOf(b.Unit)))
+	}
+	const what = 34
+	column := func(title string) string { return pad(title, 24) + " of UDP  calls" }
+	fmt.Fprintf(w, "\n%s %s   %s\n", pad("", what), column("one daemon"), column("two daemons, veth"))
+	for _, line := range rep.lines() {
+		fmt.Fprintf(w, "%s %s   %s\n", pad(line.what, what), line.cell(OneDaemon), line.cell(TwoDaemons))
+	}
+	fmt.Fprint(w, "\nof UDP: of what plain UDP does with GSO and GRO, in datagrams of the same size, on loopback and on the veth\n"+
+		"calls: the time of one message over that of one trapped call\n")
+	if rep.Missing != "" {
+		fmt.Fprintf(w, "%s\n", rep.Missing)
+	}
+}
+
+// line is one line of the table: the same in both places.
+type line struct {
+	what    string
+	results map[string]*Result
+}
+
+func (rep *Report) lines() (lines []*line) {
+	for _, res := range rep.Rows {
+		what := res.what()
+		i := slices.IndexFunc(lines, func(l *line) bool { return l.what == what })
+		if i < 0 {
+			i = len(lines)
+			lines = append(lines, &line{what, map[string]*Result{}})
+		}
+		lines[i].results[res.Place] = res
+	}
+	return lines
+}
+
+func (l *line) cell(place string) string {
+	res := l.results[place]
+	switch {
+	case res == nil, res.Failed == "" && len(res.Samples) == 0:
+		return pad("-", 38)
+	case res.Failed != "":
+		return pad("failed", 38)
+	}
+	ratio := fmt.Sprintf("%.2g %%", 100*res.OfUDP)
+	if res.Kind == Latency {
+		ratio = fmt.Sprintf("x %.1f", res.OfUDP)
+	}
+	return fmt.Sprintf("%s %7s %6.2f", pad(res.cell(res.Kind), 24), ratio, res.Calls)
+}
+
+func (s *Series) cell(k Kind) string {
+	if len(s.Samples) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%9s %-10s ±%.0f %%", number(k, s.Median), k.Unit(), 50*s.spread())
+}
+
+// number prints a figure with as many digits as it deserves.
+func number(k Kind, v float64) string {
+	switch k {
+	case Messages:
+		digits := math.Pow(10, max(0, math.Floor(math.Log10(v))-2))
+		return grouped(int(math.Round(v/digits) * digits))
+	case Bandwidth:
+		return fmt.Sprintf("%.2f", v)
+	default:
+		return fmt.Sprintf("%.1f", v)
+	}
+}
+
+// grouped is 1234567 as 1,234,567.
+func grouped(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
+}
+
+func kindOf(unit string) Kind {
+	for _, k := range []Kind{Bandwidth, Messages} {
+		if k.Unit() == unit {
+			return k
+		}
+	}
+	return Latency
+}
+
+func thisMachine() Machine {
+	m := Machine{CPUs: runtime.NumCPU(), Arch: runtime.GOARCH, LoadBefore: load()}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	return m
+}
+
+// load is the load average of the last minute.
+func load() (v float64) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		fmt.Sscan(string(text), &v) //nolint:errcheck // 0 then
+	}
+	return v
+}

@@ -1,0 +1,126 @@
+// Command bench measures stock RDMA programs under gorxe run, beside plain UDP and
+// a trapped call, and prints one table: see package bench. Progress goes to
+// standard error.
+//
+// usage: go run ./scripts/bench [flags]
+//
+//	-rows REGEXP     only the rows whose names match, as one/ib_write_bw/64KiB/mtu4096
+//	-list            print the names of the rows, and measure nothing
+//	-n 3             repetitions
+//	-time 300ms      how long one measurement takes, without its preparation
+//	-json            print the report as JSON
+//	-profiles DIR    write CPU profiles of the daemons there, for go tool pprof
+//	-gorxe PATH      measure this binary instead of building one
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/bench"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == bench.TrapRole {
+		if err := beTrapped(os.Args[2]); err != nil {
+			fail(err)
+		}
+		return
+	}
+	if err := measure(); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+	os.Exit(1)
+}
+
+func beTrapped(span string) error {
+	d, err := time.ParseDuration(span)
+	if err != nil {
+		return err
+	}
+	return bench.TrapProgram(os.Stdout, d)
+}
+
+func measure() error {
+	rows := flag.String("rows", "", "measure only the rows whose names match this regular `expression`")
+	list := flag.Bool("list", false, "print the names of the rows")
+	repetitions := flag.Int("n", 3, "repetitions")
+	target := flag.Duration("time", 300*time.Millisecond, "how long one measurement takes")
+	asJSON := flag.Bool("json", false, "print JSON")
+	profiles := flag.String("profiles", "", "`directory` for CPU profiles of the daemons")
+	gorxe := flag.String("gorxe", "", "`path` of the binary; one is built otherwise")
+	flag.Parse()
+
+	want, err := regexp.Compile(*rows)
+	if err != nil {
+		return err
+	}
+	cfg := bench.Config{
+		Gorxe: *gorxe, Rows: bench.Select(bench.Rows(), want), Repetitions: *repetitions,
+		Target: *target, Profiles: *profiles, Progress: os.Stderr,
+	}
+	switch {
+	case len(cfg.Rows) == 0:
+		return fmt.Errorf("no row matches %q; -list shows all", *rows)
+	case cfg.Repetitions < 1:
+		return errors.New("-n must be at least 1")
+	case *list:
+		for _, r := range cfg.Rows {
+			fmt.Println(r.Name())
+		}
+		return nil
+	}
+	return run(cfg, func(rep *bench.Report, w io.Writer) error {
+		if *asJSON {
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			return enc.Encode(rep)
+		}
+		rep.Print(w)
+		return nil
+	})
+}
+
+func run(cfg bench.Config, print func(*bench.Report, io.Writer) error) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cfg.Self = []string{self}
+	if cfg.Gorxe == "" {
+		dir, err := os.MkdirTemp("", "gorxe-bench-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		cfg.Gorxe = filepath.Join(dir, "gorxe")
+		build := exec.Command("go", "build", "-trimpath", "-o", cfg.Gorxe, "github.com/gorxe/gorxe/cmd/gorxe")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("go build cmd/gorxe: %w", err)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	rep, err := bench.Run(ctx, cfg)
+	if rep != nil {
+		err = errors.Join(err, print(rep, os.Stdout))
+	}
+	return err
+}
