@@ -112,11 +112,23 @@ func shorten(command []string) []string {
 	return out
 }
 
-// Attach hands over the listener of a program, with the page that daemon and
-// keeper share, and says where the program's device descriptors lie. After it,
-// only Questions may be called.
-func (c *Client) Attach(listener, shared int, fds interpose.FDRange) error {
-	_, got, err := c.call(request{Op: opAttach, PID: os.Getpid(), FDBase: fds.Base, FDCount: fds.Count}, listener, shared)
+// Attachment is what a keeper hands over.
+type Attachment struct {
+	Listener, Shared *os.File // see interpose.ServeConfig
+	FDs              interpose.FDRange
+	Program          int // the process that is about to become the program
+	// NoAccess is why the keeper cannot open the program's memory; nil if it can.
+	NoAccess error
+}
+
+// Attach hands a program over. It fails if neither daemon nor keeper can open the
+// program's memory. After it, only Questions may be called.
+func (c *Client) Attach(a Attachment) error {
+	req := request{Op: opAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count}
+	if a.NoAccess != nil {
+		req.NoAccess = a.NoAccess.Error()
+	}
+	_, got, err := c.call(req, int(a.Listener.Fd()), int(a.Shared.Fd()))
 	closeAll(got)
 	return err
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(envOther); path != "" {
 		os.Exit(otherUser(path))
 	}
-	before := openFiles()
+	before := countFiles()
 	code := m.Run()
 	if err := leaks(before); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,17 +35,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func openFiles() int {
+func countFiles() int {
 	// The runtime's own poller is opened at first use.
 	if r, w, err := os.Pipe(); err == nil {
 		r.Close()
 		w.Close()
 	}
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		panic(err)
-	}
-	return len(files)
+	return openFiles()
 }
 
 func whatIsOpen() (list []string) {
@@ -70,7 +66,7 @@ func leaks(before int) error {
 			}
 		}
 		if left == "" {
-			if after := openFiles(); after > before {
+			if after := countFiles(); after > before {
 				return fmt.Errorf("%d descriptors at the start, at the end %d: %v", before, after, whatIsOpen())
 			}
 			return nil
@@ -156,7 +152,7 @@ func (r *running) attached(t *testing.T) *Client {
 	}
 	defer a.Close()
 	defer b.Close()
-	if err := c.Attach(int(a.Fd()), int(b.Fd()), interpose.FDRange{Base: 900, Count: 100}); err != nil {
+	if err := c.Attach(Attachment{Listener: a, Shared: b, FDs: interpose.FDRange{Base: 900, Count: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	return c

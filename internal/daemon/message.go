@@ -24,9 +24,12 @@ type request struct {
 	Wanted  Wanted   `json:"wanted,omitzero"`
 
 	// attach; with two descriptors, the listener and the shared page
-	PID     int    `json:"pid,omitempty"` // of the keeper
+	PID     int    `json:"pid,omitempty"`     // of the keeper
+	Program int    `json:"program,omitempty"` // its process
 	FDBase  uint32 `json:"fd_base,omitempty"`
 	FDCount uint32 `json:"fd_count,omitempty"`
+	// NoAccess, if not empty, says why the keeper cannot open the program's memory.
+	NoAccess string `json:"no_access,omitempty"`
 
 	// answer to the daemon's question with this number; if Errno is 0 with the
 	// descriptor, or device and inode

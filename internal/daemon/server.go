@@ -110,8 +110,8 @@ func (s *Server) open() (err error) {
 // start.
 func (s *Server) explain(err error) error {
 	if errors.Is(err, rocev2.ErrPortTaken) {
-		return fmt.Errorf("%w; another daemon, whose socket --socket or %s could name, or the kernel's rdma_rxe may hold it: "+
-			"attach to that daemon, or take an address of its own with --device, as rxe0=127.0.0.2", err, EnvSocket)
+		return fmt.Errorf("%w. If it is another user's gorxe, attach to its socket (--socket, %s) where that user lets you, "+
+			"or take an address of your own with --device, as rxe0=127.0.0.2", err, EnvSocket)
 	}
 	return err
 }

@@ -110,6 +110,9 @@ func (n *session) run(ctx context.Context) {
 		switch {
 		case req.Op == opAnswer:
 			n.asked.answer(req, fds)
+		case req.Op == opAttach && !attached && req.NoAccess != "" && interpose.CheckAccess(req.Program) != nil:
+			closeAll(fds)
+			refuse(n.conn, errors.New(req.NoAccess))
 		case req.Op == opAttach && !attached && len(fds) == 2:
 			attached = true
 			n.mu.Lock()

@@ -169,7 +169,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	// Twice, without a listener, with too many descriptors, after a hello.
 	c := s.attached(t)
-	if err := c.Attach(0, 0, interpose.FDRange{}); err == nil {
+	if err := c.Attach(Attachment{Listener: os.Stdin, Shared: os.Stdin}); err == nil {
 		t.Error("a second listener is taken")
 	}
 	c = s.dial(t)
@@ -278,6 +278,27 @@ func TestShutdown(t *testing.T) {
 	}
 	if _, err := os.Lstat(s.cfg.Socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// A program whose memory neither side can open is not started.
+func TestNoAccess(t *testing.T) {
+	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error { return nil })
+	for _, tt := range []struct {
+		program int
+		ok      bool
+	}{
+		{os.Getpid(), true}, // the daemon can
+		{1 << 30, false},    // there is none
+	} {
+		c := s.dial(t)
+		if _, err := c.Hello(nil, Wanted{}); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Attach(Attachment{Listener: os.Stdin, Shared: os.Stdin, Program: tt.program, NoAccess: errors.New("scope 2")})
+		if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "scope 2") {
+			t.Errorf("process %d: %v", tt.program, err)
+		}
 	}
 }
 

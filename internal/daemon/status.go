@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,10 @@ type Status struct {
 	Sessions []SessionStatus `json:"sessions"`
 	// Hidden is how many sessions of other users are left out.
 	Hidden int `json:"hidden_sessions"`
+	// What the daemon's process has: what does not go back to what it was, when the
+	// sessions have ended, is a leak.
+	Goroutines int `json:"goroutines"`
+	OpenFiles  int `json:"open_files"` // -1: unknown
 }
 
 // DeviceStatus is one device.
@@ -87,7 +92,8 @@ func (s *Server) sendStatus(conn *Conn, cred unix.Ucred) {
 // session, others their own.
 func (s *Server) status(uid uint32) *Status {
 	st := &Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
-		Devices: []DeviceStatus{}, Sessions: []SessionStatus{}}
+		Devices: []DeviceStatus{}, Sessions: []SessionStatus{},
+		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
 	for _, d := range s.devices {
 		st.Devices = append(st.Devices, d.status())
 	}
@@ -146,6 +152,15 @@ func (n *session) status() SessionStatus {
 	}
 	slices.SortFunc(st.Processes, func(a, b ProcessStatus) int { return cmp.Compare(a.PID, b.PID) })
 	return st
+}
+
+// openFiles counts this process's descriptors.
+func openFiles() int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return -1
+	}
+	return len(list) - 1 // the directory itself
 }
 
 // processName is what ps calls a process; empty if it is gone.

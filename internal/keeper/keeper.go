@@ -90,7 +90,11 @@ func (k *keeper) start() error {
 	if err := k.takeListener(child); err != nil {
 		return err
 	}
-	if err := k.daemon.Attach(int(k.listener.Fd()), int(k.shared.Fd()), k.fds); err != nil {
+	err = k.daemon.Attach(daemon.Attachment{
+		Listener: k.listener, Shared: k.shared, FDs: k.fds,
+		Program: k.program, NoAccess: interpose.CheckAccess(k.program),
+	})
+	if err != nil {
 		return err
 	}
 	return child.Send(proceed{})

@@ -53,6 +53,8 @@ func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	timeout := time.AfterFunc(testTimeout, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	t.Cleanup(func() { timeout.Stop() })
 	// A character device, but one that the runtime can poll.
 	if err := master.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
@@ -167,6 +169,6 @@ func TestJobControl(t *testing.T) {
 	tty.expect("Stopped")
 	tty.keys("kill -9 %%; wait; echo status=$?\n")
 	tty.expect("status=")
-	tty.keys("exit\n")
+	tty.keys("exit\nexit\n") // the second for a shell that warns of stopped jobs
 	waitStatus(t, shell)
 }
