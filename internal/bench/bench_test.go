@@ -57,6 +57,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"bandwidth", preamble + bwHead + bwRow + end, bw, ""},
 		{"latency", preamble + latHead + latRow + end, Outcome{Size: 2, Iterations: 1000, Typical: 173.77, P99: 15895}, ""},
+		{"no deviation", latHead + strings.Replace(latRow, "2542.93", "-nan", 1), Outcome{Size: 2, Iterations: 1000, Typical: 173.77, P99: 15895}, ""},
 		{"a warning in between", preamble + bwHead + "Conflicting CPU frequency values detected\n" + bwRow + end, bw, ""},
 		{"without a peak", bwHead + strings.Replace(bwRow, "0.96", "0.00", 1), bw, ""},
 		{"nothing", "", Outcome{}, errNoFigures.Error()},

@@ -49,6 +49,8 @@ func parse(output string) (Outcome, error) {
 	return Outcome{}, errNoFigures
 }
 
+// numbers are the figures of a line. None is negative, but the deviation of
+// latencies sometimes is "-nan".
 func numbers(line string) ([]float64, error) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {
@@ -57,7 +59,7 @@ func numbers(line string) ([]float64, error) {
 	v := make([]float64, len(fields))
 	for i, f := range fields {
 		var err error
-		if v[i], err = strconv.ParseFloat(f, 64); err != nil {
+		if v[i], err = strconv.ParseFloat(strings.TrimPrefix(f, "-"), 64); err != nil {
 			return nil, err
 		}
 	}
