@@ -9,12 +9,13 @@ GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
 KILLS      ?= 200
+INTEROP    ?= standard
 BENCH      ?= .
 BENCHTIME  ?= 1s
 ROWS       ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit race e2e compat vet fuzz soak bench lint oracles fmt clean setup
+.PHONY: help build demo test unit race e2e interop compat vet fuzz soak bench lint oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,10 @@ race: ## All tests under the race detector (fewer simulation seeds)
 
 e2e: setup ## Stock programs under gorxe run: every case, not only those of make test (KILLS=200)
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/e2e
+
+interop: setup ## Against a real kernel's rdma_rxe, in an emulated machine; writes docs/interop.md (INTEROP=full)
+	@./scripts/setup.sh interop
+	GORXE_INTEROP=$(INTEROP) $(GO) test -count=1 -timeout 2h -v ./internal/interop -update
 
 compat: setup ## Compare with the kernel's rdma_rxe again, and write docs/compatibility.md
 	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos' ./internal/e2e -update

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks; with the
-# argument "demo", those that `make demo` runs.
+# argument "demo", those that `make demo` runs; with "interop", those that only
+# `make interop` needs.
 # Debian packages through apt-get; says what it does; does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,6 +36,10 @@ if [ "$what" = tests ]; then
 	need libc6-dev test -e /usr/include/stdio.h
 	# A C library whose programs make the older system calls: internal/interpose.
 	need musl-tools command -v musl-gcc
+fi
+if [ "$what" = interop ]; then
+	need qemu-system-x86 command -v qemu-system-x86_64
+	need xz-utils command -v xz # modules of newer kernels
 fi
 
 if ! command -v go >/dev/null 2>&1; then

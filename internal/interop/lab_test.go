@@ -1,0 +1,306 @@
+package interop
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/interop/agent"
+)
+
+// The cable: tap0 here, eth0 in the guest.
+const (
+	tap     = "tap0"
+	linkMTU = 4200 // room for path MTU 4096 with all headers
+
+	hostIPv4, guestIPv4 = "10.77.0.1", "10.77.0.2"
+	hostIPv6, guestIPv6 = "fd77::1", "fd77::2"
+)
+
+// patience bounds one program of a case. An emulated machine, beside other work,
+// is slow; a program that hangs is not worth an exact limit.
+const patience = 120 * time.Second
+
+// laboratory is the two machines and the cable between them.
+type laboratory struct {
+	out     string // directory for what the cases leave
+	scratch string
+	kernel  kernel
+	release string // what the guest's uname says
+
+	gorxe *machine
+	guest *machine
+	wire  *capture
+
+	vm    *exec.Cmd
+	local net.Conn
+	port  int
+}
+
+// machine is one end of the cable.
+type machine struct {
+	*agent.Client
+	name  string
+	addr  string   // of its end, IPv4, for what programs say to each other over TCP
+	under []string // what every verbs program is run under
+	gid   map[family]int
+}
+
+type family string
+
+const (
+	ipv4 family = "IPv4"
+	ipv6 family = "IPv6"
+)
+
+// verbs starts a program with the machine's RDMA device.
+func (m *machine) verbs(argv ...string) *agent.Proc {
+	return m.Start(append(append([]string{}, m.under...), argv...)...)
+}
+
+// sh runs a command and wants it to succeed.
+func (m *machine) sh(script string) (string, error) {
+	p := m.Start("sh", "-c", script)
+	code, err := p.Wait(patience)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit status %d", code)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w\n%s", m.name, script, err, p.Output())
+	}
+	return p.Output(), err
+}
+
+func newLaboratory(out string) (_ *laboratory, err error) {
+	l := &laboratory{out: out, port: 18500}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if err := os.RemoveAll(out); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
+	}
+	if l.scratch, err = os.MkdirTemp("", "gorxe-interop-"); err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	defer func() { fmt.Printf("interop: the machines took %.0f s to start\n", time.Since(started).Seconds()) }()
+	if l.kernel, err = getKernel(); err != nil {
+		return nil, err
+	}
+	if err := l.build(); err != nil {
+		return nil, err
+	}
+	here, there := net.Pipe()
+	l.local = here
+	go agent.Serve(there) //nolint:errcheck // it ends with the pipe
+	l.gorxe = &machine{Client: agent.NewClient(here), name: "gorxe", addr: hostIPv4}
+	if err := l.layCable(); err != nil {
+		return nil, err
+	}
+	if l.wire, err = startCapture(tap); err != nil {
+		return nil, err
+	}
+	if err := l.boot(); err != nil {
+		text, _ := os.ReadFile(l.console())
+		return nil, fmt.Errorf("%w\nthe guest's console:\n%s", err, text)
+	}
+	return l, l.startDevices()
+}
+
+// build compiles what runs on the two machines. It comes before the boot: the
+// guest may remember which of the host's files there are.
+func (l *laboratory) build() error {
+	for _, pkg := range []string{"cmd/gorxe", "internal/interop/guest"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", l.scratch+"/", "github.com/gorxe/gorxe/"+pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+		}
+	}
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "gcc"
+	}
+	cmd := exec.Command(cc, "-O1", "-Wall", "-Wextra", "-Werror", "-o", l.endpoint(), "testdata/endpoint.c", "-libverbs")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s endpoint.c: %w\n%s", cc, err, out)
+	}
+	return nil
+}
+
+func (l *laboratory) endpoint() string { return filepath.Join(l.scratch, "endpoint") }
+
+func (l *laboratory) console() string { return filepath.Join(l.out, "console.txt") }
+
+func (l *laboratory) layCable() error {
+	_, err := l.gorxe.sh(fmt.Sprintf(`set -e
+ip link set lo up
+ip tuntap add dev %[1]s mode tap
+ip link set %[1]s mtu %[2]d address 02:00:00:00:77:01 addrgenmode none
+ip link set %[1]s up
+ip addr add fe80::1/64 dev %[1]s nodad
+ip addr add %[3]s/24 dev %[1]s
+ip addr add %[4]s/64 dev %[1]s nodad`, tap, linkMTU, hostIPv4, hostIPv6))
+	return err
+}
+
+// boot starts the emulator and waits for the guest's agent. The guest powers
+// itself off when the agent's port closes.
+func (l *laboratory) boot() error {
+	image, err := l.kernel.image()
+	if err != nil {
+		return err
+	}
+	init, err := os.ReadFile(filepath.Join(l.scratch, "guest"))
+	if err != nil {
+		return err
+	}
+	packed, err := l.kernel.initramfs(init)
+	if err != nil {
+		return err
+	}
+	initrd := filepath.Join(l.scratch, "initrd.gz")
+	if err := os.WriteFile(initrd, packed, 0o644); err != nil {
+		return err
+	}
+	socket := filepath.Join(l.scratch, "agent")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	// No offloads: what is on the tap is what would be on a cable.
+	nic := "virtio-net-pci,netdev=cable,mac=02:00:00:00:77:02,csum=off,gso=off,guest_csum=off," +
+		"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
+	l.vm = exec.Command("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024",
+		"-kernel", image, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 loglevel=4",
+		"-serial", "stdio",
+		"-virtfs", "local,path=/,mount_tag=hostroot,security_model=passthrough,readonly=on,multidevs=remap",
+		"-netdev", "tap,id=cable,ifname="+tap+",script=no,downscript=no", "-device", nic,
+		"-chardev", "socket,id=agent,path="+socket, "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=agent")
+	log, err := os.Create(l.console())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	l.vm.Stdout, l.vm.Stderr = log, log
+	if err := l.vm.Start(); err != nil {
+		return err
+	}
+	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		return fmt.Errorf("qemu: %w", err)
+	}
+	l.guest = &machine{Client: agent.NewClient(conn), name: "kernel", addr: guestIPv4}
+	l.release, err = l.guest.sh("uname -r")
+	if err != nil {
+		return err
+	}
+	version, err := l.guest.sh("uname -v")
+	if err != nil {
+		return err
+	}
+	// "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)": the part that tells.
+	if _, v, ok := strings.Cut(version, "Debian "); ok {
+		l.release = "Debian " + strings.Fields(v)[0]
+	}
+	return nil
+}
+
+// startDevices makes the kernel's rxe0 and gorxe's.
+func (l *laboratory) startDevices() error {
+	if _, err := l.guest.sh(fmt.Sprintf(`set -e
+ip link set lo up
+ip link set eth0 mtu %d addrgenmode none
+ip link set eth0 up
+ip addr add fe80::2/64 dev eth0 nodad
+ip addr add %s/24 dev eth0
+ip addr add %s/64 dev eth0 nodad
+rdma link add rxe0 type rxe netdev eth0`, linkMTU, guestIPv4, guestIPv6)); err != nil {
+		return err
+	}
+	socket := filepath.Join(l.scratch, "gorxe.sock")
+	binary := filepath.Join(l.scratch, "gorxe")
+	daemon := l.gorxe.Start(binary, "daemon", "--device", "rxe0="+tap, "--socket", socket)
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(socket); err == nil {
+			break
+		}
+		if daemon.Ended() || time.Now().After(deadline) {
+			return fmt.Errorf("gorxe daemon: %s", daemon.Output())
+		}
+	}
+	l.gorxe.under = []string{binary, "run", "--socket", socket, "--"}
+	for m, addrs := range map[*machine][2]string{l.gorxe: {hostIPv4, hostIPv6}, l.guest: {guestIPv4, guestIPv6}} {
+		if err := m.findGIDs(addrs[0], addrs[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findGIDs looks up where the addresses are in the device's GID table.
+func (m *machine) findGIDs(v4, v6 string) error {
+	p := m.verbs("sh", "-c", "for i in 0 1 2 3 4 5 6 7; do echo $i $(cat /sys/class/infiniband/rxe0/ports/1/gids/$i); done")
+	if code, err := p.Wait(patience); code != 0 || err != nil {
+		return fmt.Errorf("%s: GID table: %d %v\n%s", m.name, code, err, p.Output())
+	}
+	m.gid = map[family]int{}
+	for line := range strings.Lines(p.Output()) {
+		f := strings.Fields(line)
+		if len(f) != 2 {
+			continue
+		}
+		ip := net.ParseIP(f[1])
+		switch i, err := strconv.Atoi(f[0]); {
+		case err != nil:
+			return err
+		case ip.Equal(net.ParseIP(v4)):
+			m.gid[ipv4] = i
+		case ip.Equal(net.ParseIP(v6)):
+			m.gid[ipv6] = i
+		}
+	}
+	if len(m.gid) != 2 {
+		return fmt.Errorf("%s: its GID table lacks %s or %s:\n%s", m.name, v4, v6, p.Output())
+	}
+	return nil
+}
+
+// nextPort is a TCP port that no other case has used.
+func (l *laboratory) nextPort() int {
+	l.port++
+	return l.port
+}
+
+// close ends all: the guest powers itself off when the connection to its agent
+// goes, and the namespace of processes ends with this one.
+func (l *laboratory) close() {
+	if l.wire != nil {
+		l.wire.close()
+	}
+	if l.local != nil {
+		l.local.Close()
+	}
+	if l.vm != nil && l.vm.Process != nil {
+		l.vm.Process.Kill() //nolint:errcheck // it may have ended
+		l.vm.Wait()         //nolint:errcheck // it was killed
+	}
+	if l.scratch != "" {
+		os.RemoveAll(l.scratch)
+	}
+}

@@ -1,0 +1,162 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/interop/agent"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// trial is one case that runs: what its programs write and what goes over the
+// cable is its own, and its end is a row of the table.
+type trial struct {
+	*testing.T
+	row   row
+	procs []traced
+	// damaged: this case corrupts packets on the guest's side of the capture.
+	damaged bool
+}
+
+type traced struct {
+	machine *machine
+	*agent.Proc
+}
+
+// begin starts a case, which is to be a subtest of its own.
+func begin(t *testing.T, r row) *trial {
+	t.Helper()
+	tr := &trial{T: t, row: r}
+	if _, err := lab.wire.take(); err != nil {
+		t.Logf("between cases: %v", err)
+	}
+	t.Cleanup(tr.finish)
+	return tr
+}
+
+// finish looks at what was said on the wire, and keeps it.
+func (tr *trial) finish() {
+	for _, p := range tr.procs {
+		if !p.Ended() {
+			p.Kill()
+		}
+	}
+	packets, err := lab.wire.take()
+	if err != nil {
+		tr.Error(err)
+	}
+	tr.inspect(packets)
+	dir := filepath.Join(lab.out, strings.NewReplacer("/", "_", " ", "-").Replace(tr.Name()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		tr.Error(err)
+	}
+	if err := save(filepath.Join(dir, "tap0.pcapng"), packets); err != nil {
+		tr.Error(err)
+	}
+	for i, p := range tr.procs {
+		text := strings.Join(p.Argv, " ") + "\n" + p.Output()
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%s.txt", i, p.machine.name)), []byte(text), 0o644); err != nil {
+			tr.Error(err)
+		}
+		if tr.Failed() {
+			tr.Logf("%s: %s", p.machine.name, text)
+		}
+	}
+	tr.row.Passed = !tr.Failed()
+	results.add(tr.row)
+}
+
+// inspect checks every packet that gorxe sent, against the IP header it had on
+// the cable, and, where nothing damages them, the kernel's.
+func (tr *trial) inspect(packets []packet) {
+	complaints := 0
+	for _, p := range packets {
+		r, err := parseRoCE(p.data)
+		if r == nil && err == nil {
+			continue
+		}
+		if err == nil {
+			err = r.intact()
+		}
+		if p.sent {
+			tr.row.Sent++
+			results.sample(p, r)
+		} else {
+			tr.row.Received++
+			if tr.damaged {
+				err = nil
+			}
+		}
+		if err != nil && complaints < 5 {
+			complaints++
+			tr.Errorf("packet %d of the cable, from %s: %v\n%x", tr.row.Sent+tr.row.Received, sender(p), err, p.data)
+		}
+	}
+}
+
+func sender(p packet) string {
+	if p.sent {
+		return "gorxe"
+	}
+	return "the kernel"
+}
+
+// opcode of a packet that has a BTH.
+func (r *roce) opcode() wire.Opcode { return wire.Opcode(r.bth[0]) }
+
+// verbs starts a verbs program of this case.
+func (tr *trial) verbs(m *machine, argv ...string) *agent.Proc {
+	p := m.verbs(argv...)
+	tr.procs = append(tr.procs, traced{m, p})
+	return p
+}
+
+// exchange runs a server and, when it listens, a client with the same arguments
+// and the server's address. In argv, PORT stands for a TCP port and GID for the
+// index of the machine's GID in that family.
+func (tr *trial) exchange(server, client *machine, f family, argv ...string) (serverSaid, clientSaid string) {
+	tr.Helper()
+	port := lab.nextPort()
+	fill := func(m *machine) []string {
+		args := slices.Clone(argv)
+		for i := range args {
+			switch args[i] {
+			case "PORT":
+				args[i] = strconv.Itoa(port)
+			case "GID":
+				args[i] = strconv.Itoa(m.gid[f])
+			}
+		}
+		return args
+	}
+	s := tr.verbs(server, fill(server)...)
+	if err := server.Listening(port); err != nil {
+		tr.Fatalf("%s: %v", server.name, err)
+	}
+	c := tr.verbs(client, append(fill(client), server.addr)...)
+	for m, p := range map[*machine]*agent.Proc{client: c, server: s} {
+		if code, err := p.Wait(patience); code != 0 || err != nil {
+			tr.Errorf("%s: exit status %d, %v", m.name, code, err)
+		}
+	}
+	return s.Output(), c.Output()
+}
+
+// eachRole runs a case with gorxe as client and as server.
+func eachRole(t *testing.T, section, name string, f family, run func(tr *trial, server, client *machine)) {
+	t.Helper()
+	for _, role := range []string{"client", "server"} {
+		t.Run(strings.Join([]string{name, string(f), role}, "/"), func(t *testing.T) {
+			server, client := lab.guest, lab.gorxe
+			if role == "server" {
+				server, client = client, server
+			}
+			run(begin(t, row{Section: section, Case: name, Role: role, Family: f}), server, client)
+		})
+	}
+}
