@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/netns"
 )
 
 // topology is where the two programs of a case run.
@@ -146,7 +148,7 @@ func playPair(args []string) int {
 			return false
 		}
 	}
-	if !until(patience/2, func() bool { return gone() || listens(os.Getpid(), port) }) || gone() {
+	if !until(patience/2, func() bool { return gone() || netns.Listens(os.Getpid(), port) }) || gone() {
 		server.Process.Kill() //nolint:errcheck // it may have ended
 		<-ended
 		fmt.Fprintf(os.Stderr, "e2e: %s does not listen:\n%s", argv[0], so.String())

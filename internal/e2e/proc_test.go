@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/netns"
 )
 
 // proc is a program that runs. Whatever happens, it and its descendants are gone
@@ -63,6 +65,11 @@ func start(t *testing.T, h *host, env []string, argv ...string) *proc {
 	t.Cleanup(func() {
 		if !p.ended() {
 			p.killTree()
+		}
+		for _, mark := range []string{"WARNING: DATA RACE", "\npanic: ", "\nfatal error: "} {
+			if text := p.out.String(); strings.Contains("\n"+text, mark) && !t.Failed() {
+				t.Errorf("%s:\n%s", p.name, text)
+			}
 		}
 	})
 	return p
@@ -142,26 +149,8 @@ func until(limit time.Duration, cond func() bool) bool {
 // the TCP port: the programs say nothing when they are ready.
 func (p *proc) listening(port int) {
 	p.t.Helper()
-	ready := until(patience, func() bool { return p.ended() || listens(p.cmd.Process.Pid, port) })
+	ready := until(patience, func() bool { return p.ended() || netns.Listens(p.cmd.Process.Pid, port) })
 	if !ready || p.ended() {
 		p.t.Fatalf("%s: does not listen on port %d\n%s", p.name, port, p.describe())
 	}
-}
-
-// listens reads the namespace's TCP sockets through one of its processes.
-func listens(pid, port int) bool {
-	for _, file := range []string{"tcp", "tcp6"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			// "  0: 00000000:4853 00000000:0000 0A ...": address, peer, LISTEN.
-			f := strings.Fields(line)
-			if len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
-				return true
-			}
-		}
-	}
-	return false
 }

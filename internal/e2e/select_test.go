@@ -24,9 +24,10 @@ type tally struct {
 }
 
 // inTurn says whether case number i runs in way j of ways that it can be run in.
-// What is not core runs in one of them, in turn, unless everything is asked for.
+// Unless everything is asked for, most run in one of them, in turn; core cases run
+// in all, if there is no race detector.
 func (s *tally) inTurn(r rank, i, j, ways int) bool {
-	if r == standard && i%ways != j && !full {
+	if (r == standard || raceEnabled) && i%ways != j && !full {
 		r = complete
 	}
 	return s.takes(r)
