@@ -20,45 +20,46 @@ import (
 const attempts = 50
 
 // attach finds a daemon or starts a private one, and announces the session.
-func attach(cfg Config, argv []string) (*daemon.Client, error) {
+func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
+	var hello daemon.Hello
 	paths, err := daemon.Sockets(cfg.Socket)
 	if err != nil {
-		return nil, err
+		return nil, hello, err
 	}
 	if cfg.Capture != "" {
 		// The daemon works elsewhere.
 		if cfg.Capture, err = filepath.Abs(cfg.Capture); err != nil {
-			return nil, err
+			return nil, hello, err
 		}
 	}
 	wanted := daemon.Wanted{Capture: cfg.Capture}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = daemon.ParseSpecs(cfg.Devices); err != nil {
-			return nil, err
+			return nil, hello, err
 		}
 	}
 	for range attempts {
 		client, err := daemon.Dial(paths)
 		switch {
 		case err == nil:
-			if _, err = client.Hello(argv, wanted); err == nil {
-				return client, nil
+			if hello, err = client.Hello(argv, wanted); err == nil {
+				return client, hello, nil
 			}
 			client.Close()
 			if !errors.Is(err, daemon.ErrEnding) {
-				return nil, err
+				return nil, hello, err
 			}
 		case errors.Is(err, daemon.ErrNoDaemon):
 			if err := startPrivate(cfg, paths[0]); err != nil && !errors.Is(err, daemon.ErrDaemonRuns) {
-				return nil, err
+				return nil, hello, err
 			}
 			continue
 		default:
-			return nil, err
+			return nil, hello, err
 		}
 		time.Sleep(20 * time.Millisecond) // it closes its UDP ports
 	}
-	return nil, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
+	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
 }
 
 // startPrivate starts a daemon that serves at socket and ends with its last

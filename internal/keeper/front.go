@@ -104,7 +104,7 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	}
 	// A daemon that has to be started must not hold the program's descriptors.
 	setCloseOnExec(passed, true)
-	client, err := attach(cfg, argv)
+	client, hello, err := attach(cfg, argv)
 	setCloseOnExec(passed, false)
 	if err != nil {
 		return err
@@ -112,7 +112,11 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	defer client.Close()
 	// The keeper must not miss what the group is sent while it starts.
 	catch(f.signals)
-	if err := f.spawn(client, file, argv, mask); err != nil {
+	p := plan{parent: os.Getpid(), mask: mask, file: file, argv: argv}
+	if hello.Private {
+		p.tracer = hello.PID // of the same user, and of this PID namespace
+	}
+	if err := f.spawn(client, p); err != nil {
 		return err
 	}
 	// If the keeper is killed, the program becomes this process's child.
@@ -122,7 +126,7 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	return letGo(passed, 0, 1)
 }
 
-func (f *front) spawn(client *daemon.Client, file string, argv []string, mask unix.Sigset_t) error {
+func (f *front) spawn(client *daemon.Client, p plan) error {
 	ours, theirs, err := daemon.Pair()
 	if err != nil {
 		return err
@@ -136,7 +140,6 @@ func (f *front) spawn(client *daemon.Client, file string, argv []string, mask un
 		return err
 	}
 	defer sock.Close()
-	p := plan{parent: os.Getpid(), mask: mask, file: file, argv: argv}
 	if p.front, err = passOn(theirs); err != nil {
 		return err
 	}

@@ -341,6 +341,12 @@ func become(p plan) int {
 		complain("sigprocmask: %v", err)
 		return ExitFailed
 	}
+	if p.tracer != 0 {
+		// Under Yama's ptrace_scope 1 only ancestors may copy to and from a process,
+		// and whom it names: the daemon is spared a detour through /proc/PID/mem,
+		// for the program itself, if not for its children. EINVAL without Yama.
+		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(p.tracer), 0, 0, 0)
+	}
 	err = execProgram(p.file, p.argv, os.Environ())
 	complain("%v", err)
 	return exitCode(err)

@@ -27,13 +27,14 @@ const (
 
 // plan is what a stage is told on its command line:
 //
-//	gorxe _keep PARENT FRONT DAEMON MASK FILE ARG0…
-//	gorxe _start KEEPER BASE COUNT MASK FILE ARG0…
+//	gorxe _keep PARENT FRONT DAEMON TRACER MASK FILE ARG0…
+//	gorxe _start KEEPER BASE COUNT TRACER MASK FILE ARG0…
 type plan struct {
 	parent int               // process of the front
 	front  int               // descriptor: socket of the front, or of the keeper
 	daemon int               // descriptor: socket of the daemon
 	fds    interpose.FDRange // for the filter
+	tracer int               // process that may access the program's memory; 0: none
 	mask   unix.Sigset_t     // the program's signal mask
 	file   string            // the program
 	argv   []string          // its arguments, with the name
@@ -42,13 +43,13 @@ type plan struct {
 func (p *plan) keeperArgs() []string {
 	return append([]string{"gorxe", stageKeep,
 		strconv.Itoa(p.parent), strconv.Itoa(p.front), strconv.Itoa(p.daemon),
-		formatMask(p.mask), p.file}, p.argv...)
+		strconv.Itoa(p.tracer), formatMask(p.mask), p.file}, p.argv...)
 }
 
 func (p *plan) childArgs(keeper int, fds interpose.FDRange) []string {
 	return append([]string{"gorxe", stageStart,
 		strconv.Itoa(keeper), strconv.FormatUint(uint64(fds.Base), 10), strconv.FormatUint(uint64(fds.Count), 10),
-		formatMask(p.mask), p.file}, p.argv...)
+		strconv.Itoa(p.tracer), formatMask(p.mask), p.file}, p.argv...)
 }
 
 // errPlan: somebody calls a stage by hand.
@@ -56,7 +57,7 @@ var errPlan = errors.New("this is a part of `gorxe run` and not a command")
 
 // parsePlan reads args behind the stage's name.
 func parsePlan(stage string, args []string) (p plan, err error) {
-	const numbers = 3 // that come before the mask
+	const numbers = 4 // that come before the mask
 	if len(args) < numbers+3 {
 		return plan{}, errPlan
 	}
@@ -70,6 +71,7 @@ func parsePlan(stage string, args []string) (p plan, err error) {
 		return plan{}, errPlan
 	}
 	p.file, p.argv = args[numbers+1], args[numbers+2:]
+	p.tracer = int(n[3])
 	if stage == stageKeep {
 		p.parent, p.front, p.daemon = int(n[0]), int(n[1]), int(n[2])
 	} else {
