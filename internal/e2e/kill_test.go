@@ -172,7 +172,7 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 			t.Errorf("the daemon ended with %d\n%s", code, d.out.String())
 		}
 		for name, p := range map[string]*proc{"server": tr.server, "client": tr.client} {
-			if how == syscall.SIGKILL && !(v.clientLearns && v.serverLearns) {
+			if how == syscall.SIGKILL && (!v.clientLearns || !v.serverLearns) {
 				p.killProgram(v.argv[0])
 			}
 			if err := p.waitFor(patience); err != nil {

@@ -67,7 +67,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
-	defer os.RemoveAll(scratch)
+	defer os.RemoveAll(scratch) //nolint:errcheck // in the temporary directory
 	// Programs of other users live here as well.
 	if err := os.Chmod(scratch, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

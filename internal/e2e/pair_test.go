@@ -126,7 +126,7 @@ func playPair(args []string) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 2
 	}
-	os.Unsetenv(roleEnv)
+	os.Unsetenv(roleEnv) //nolint:errcheck // the name is a good one
 	addr, argv := args[1], args[2:]
 	var so, co strings.Builder
 	server := exec.Command(argv[0], argv[1:]...)
