@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// compile builds a C program of testdata against the installed libibverbs.
+// compile builds a C program of testdata, NAME.c with NAME_*.c, against the
+// installed libibverbs.
 func compile(t *testing.T, name string) string {
 	t.Helper()
 	need(t, "gcc")
@@ -17,7 +18,12 @@ func compile(t *testing.T, name string) string {
 	if _, err := os.Stat(bin); err == nil {
 		return bin
 	}
-	out, err := exec.Command("gcc", "-O1", "-Wall", "-o", bin, "testdata/"+name+".c", "-libverbs", "-lpthread").CombinedOutput()
+	parts, err := filepath.Glob("testdata/" + name + "_*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := slices.Concat([]string{"-O1", "-Wall", "-o", bin, "testdata/" + name + ".c"}, parts, []string{"-libverbs"})
+	out, err := exec.Command("gcc", argv...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc %s.c: %v\n%s", name, err, out)
 	}
