@@ -90,12 +90,16 @@ func (h *Host) IP(args string) error {
 	return nil
 }
 
-// Cable joins two hosts, other than the process's own: interface eth0 of each, a
-// veth of that MTU with the address given.
+// Link joins two hosts, other than the process's own, by a veth: interface eth0 of
+// each, down and without an address.
+func Link(a, b *Host, mtu int) error {
+	return a.IP(fmt.Sprintf("link add eth0 mtu %d type veth peer name eth0 mtu %d netns /proc/%d/fd/%d",
+		mtu, mtu, os.Getpid(), b.ns.Fd()))
+}
+
+// Cable links two hosts, with an address each.
 func Cable(a, b *Host, mtu int, addrA, addrB netip.Prefix) error {
-	link := fmt.Sprintf("link add eth0 mtu %d type veth peer name eth0 mtu %d netns /proc/%d/fd/%d",
-		mtu, mtu, os.Getpid(), b.ns.Fd())
-	if err := a.IP(link); err != nil {
+	if err := Link(a, b, mtu); err != nil {
 		return err
 	}
 	for _, end := range []struct {
