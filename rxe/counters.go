@@ -39,6 +39,7 @@ type Counters struct {
 	StaleResponse atomic.Uint64 // response to what was completed or asked again
 	BadResponse   atomic.Uint64 // response that does not fit its request
 	InboxFull     atomic.Uint64 // too much left for a QP that another thread holds
+	MemoryGone    atomic.Uint64 // for memory of a program that has ended
 }
 
 // Counter is one counter's reading.
@@ -50,7 +51,7 @@ type Counter struct {
 // hwCounters is how many of the entries below are rdma_rxe's.
 const hwCounters = 15
 
-func (c *Counters) table() [33]struct {
+func (c *Counters) table() [34]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -92,6 +93,7 @@ func (c *Counters) table() [33]struct {
 		{"drop_stale_response", &c.StaleResponse},
 		{"drop_bad_response", &c.BadResponse},
 		{"drop_inbox_full", &c.InboxFull},
+		{"drop_memory_gone", &c.MemoryGone},
 	}
 }
 

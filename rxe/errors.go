@@ -11,6 +11,10 @@ var (
 	ErrNotSupported = errors.New("operation not supported") // EOPNOTSUPP
 	ErrClosed       = errors.New("object is closed")        // EBADF
 	ErrPermission   = errors.New("permission denied")       // EPERM
+
+	// ErrGone is a Memory's word that the whole address space has ended: its
+	// program has exited, or is another one now.
+	ErrGone = errors.New("the address space has ended")
 )
 
 // OpError says which call refused which argument, and why. Err is or wraps one

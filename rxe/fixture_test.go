@@ -3,6 +3,7 @@ package rxe
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"testing"
@@ -40,7 +41,8 @@ type sliceMem struct {
 	mu     sync.Mutex
 	b      []byte
 	unmap  bool
-	writes int // calls of WriteV
+	ended  bool // with its program
+	writes int  // calls of WriteV
 }
 
 func newSliceMem() *sliceMem {
@@ -52,6 +54,9 @@ func newSliceMem() *sliceMem {
 }
 
 func (m *sliceMem) at(va uint64, n int) ([]byte, error) {
+	if m.ended {
+		return nil, fmt.Errorf("memory: %w", ErrGone)
+	}
 	off := va - benchBase
 	if size := uint64(len(m.b)); m.unmap || off > size || uint64(n) > size-off {
 		return nil, errUnmap
@@ -86,7 +91,10 @@ func (m *sliceMem) word(va uint64, f func(uint64) uint64) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, err := m.at(va, 8)
-	if err != nil || va%8 != 0 {
+	if err != nil {
+		return 0, err
+	}
+	if va%8 != 0 {
 		return 0, errUnmap
 	}
 	old := binary.NativeEndian.Uint64(b)

@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
@@ -23,6 +24,7 @@ const (
 	faultRecvMalformed       // the receive work request makes no sense
 	faultInvalidate          // SEND with invalidate names what cannot be
 	faultOverflow            // no room in the receive queue's CQ
+	faultGone                // the program whose memory it is has ended
 	numFaults
 )
 
@@ -51,6 +53,8 @@ var faultRules = [numFaults]struct {
 	// Class J: no NAK; the peer finds out by its retries (IBA 9.9.6.3).
 	faultInvalidate: {status: WCRemInvReqErr},
 	faultOverflow:   {event: EventQPFatal, raise: true, local: true},
+	// As a device that was reset: the peer finds out by its retries.
+	faultGone: {local: true},
 }
 
 var (
@@ -73,6 +77,16 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultRecvMalformed: func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultInvalidate:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultOverflow:      func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
+	faultGone:          func(c *Counters) *atomic.Uint64 { return &c.MemoryGone },
+}
+
+// inMemory is the fault of an access that the memory refused with err, f if the
+// program is still there.
+func (f fault) inMemory(err error) fault {
+	if errors.Is(err, ErrGone) {
+		return faultGone
+	}
+	return f
 }
 
 func (f fault) count(c *Counters) { faultCounters[f](c).Add(1) }

@@ -202,3 +202,29 @@ func TestResponderMemoryGone(t *testing.T) {
 		b.wantState(QPErr)
 	})
 }
+
+// Where the program itself has ended, the device is silent: the peer's retries
+// tell it, as if the device had gone.
+func TestResponderProgramGone(t *testing.T) {
+	for name, request := range map[string]func(b *bench) pkt{
+		"SEND":         func(*bench) pkt { return req(wire.RCSendOnly, 100, pattern(8)) },
+		"WRITE":        func(b *bench) pkt { return req(wire.RCWriteOnly, 100, pattern(8), b.at(0, 8)) },
+		"READ":         func(b *bench) pkt { return req(wire.RCReadRequest, 100, nil, b.at(0, 8)) },
+		"FETCH ADD":    func(b *bench) pkt { return req(wire.RCFetchAdd, 100, nil, b.at(0, 0)) },
+		"ATOMIC WRITE": func(b *bench) pkt { return req(wire.RCAtomicWrite, 100, pattern(8), b.at(0, 8)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, QPRC, nil)
+			b.post(1, 0, 100)
+			b.mem.ended = true
+			b.send(request(b))
+			b.want()
+			b.wantWC(WC{ID: 1, Status: WCFlushErr})
+			b.wantState(QPErr)
+			b.wantEvents()
+			if n := b.dev.counters.MemoryGone.Load(); n != 1 {
+				t.Errorf("drop_memory_gone is %d", n)
+			}
+		})
+	}
+}

@@ -153,13 +153,16 @@ func (r *responder) settle(q *QP, o *outbox) bool {
 	if len(d.batch.spans) == 0 {
 		return q.attr.State != QPErr
 	}
-	if d.batch.write() == nil {
+	err := d.batch.write()
+	if err == nil {
 		return true
 	}
 	f := faultRecvAccess
 	if d.kind == wire.OpWrite {
 		f = faultRemoteAccess
 	}
+	f = f.inMemory(err)
+	f.count(&q.dev.counters)
 	if r.drain(q, o) {
 		r.terminate(q, f, d.psn, d.msn, o)
 	}
@@ -226,7 +229,7 @@ func (r *responder) execAtomic(q *QP, p wire.Packet, o *outbox) fault {
 	}
 	g.release()
 	if err != nil {
-		return faultRemoteAccess
+		return faultRemoteAccess.inMemory(err)
 	}
 	r.answer(q, p, response{kind: respondAtomic, orig: old})
 	return faultNone
@@ -256,7 +259,7 @@ func (r *responder) execAtomicWrite(q *QP, p wire.Packet, o *outbox) fault {
 	err := g.mem.Store(g.va, hostWord(data))
 	g.release()
 	if err != nil {
-		return faultRemoteAccess
+		return faultRemoteAccess.inMemory(err)
 	}
 	r.answer(q, p, response{kind: respondEmpty})
 	return faultNone

@@ -356,18 +356,19 @@ func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
 			continue
 		}
 		for done := false; !done && budget > 0; {
-			n, ok := a.emitRead(q, o)
-			if !ok && a.replay {
+			n, f := a.emitRead(q, o)
+			if f != faultNone && a.replay {
 				// The key was taken back since. A packet that the network
 				// held back for that long must not end the connection.
 				r.stale(q)
 				a.left = 0
 				break
 			}
-			if !ok {
+			if f != faultNone {
 				// What follows was executed, but the peer takes the NAK for
 				// the end (IBA 9.7.5.2.8).
-				r.terminate(q, faultRemoteAccess, a.psn, a.msn, o)
+				f.count(&q.dev.counters)
+				r.terminate(q, f, a.psn, a.msn, o)
 				return
 			}
 			budget -= n
@@ -420,41 +421,42 @@ func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
 // emitRead sends the next group of READ response packets and returns how many
 // bytes of the budget they use. When the data cannot be read nothing is sent,
 // and a is as before.
-func (a *response) emitRead(q *QP, o *outbox) (n int, ok bool) {
+func (a *response) emitRead(q *QP, o *outbox) (n int, f fault) {
 	mtu := q.mtu()
 	size := int(min(a.left, uint32(q.group(responseBytes)*mtu)))
 	packets := readPackets(uint32(size), mtu)
 	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
 	g, why := q.remoteAccess(a.rkey, a.va, uint64(size), AccessRemoteRead)
 	if why != keyOK {
-		return 0, false
+		return 0, faultRemoteAccess
 	}
+	var err error
 	if packets > 1 && q.straight() {
-		ok = a.emitTrain(q, g, packets, size, o)
+		err = a.emitTrain(q, g, packets, size, o)
 	} else {
-		ok = a.emitPackets(q, g, packets, room, o)
+		err = a.emitPackets(q, g, packets, room, o)
 	}
-	if !ok {
-		return 0, false
+	if err != nil {
+		return 0, faultRemoteAccess.inMemory(err)
 	}
 	q.countSent(packets, size, o)
-	return room, true
+	return room, faultNone
 }
 
 // emitPackets builds the next n READ response packets, which need room bytes.
-func (a *response) emitPackets(q *QP, g grant, n uint32, room int, o *outbox) bool {
+func (a *response) emitPackets(q *QP, g grant, n uint32, room int, o *outbox) error {
 	o.reserve(room)
 	before, mark := *a, o.mark()
 	h := a.headers(q, 0)
 	for range n {
 		a.readPacket(q, &h, &g, o)
 	}
-	if o.in.read() != nil {
+	err := o.in.read()
+	if err != nil {
 		o.rewind(mark)
 		*a = before
-		return false
 	}
-	return true
+	return err
 }
 
 // readPacket builds one READ response whose payload is gathered later. The

@@ -132,20 +132,19 @@ func (q *QP) sendTrain(w *sendWQE, index, n uint32, o *outbox) bool {
 }
 
 // emitTrain leaves the next n packets of a READ response, size bytes in all,
-// for the peer. It reports false when the data cannot be read; the grant is
-// used up.
-func (a *response) emitTrain(q *QP, g grant, n uint32, size int, o *outbox) bool {
+// for the peer, unless the data cannot be read; the grant is used up.
+func (a *response) emitTrain(q *QP, g grant, n uint32, size int, o *outbox) error {
 	ends := int(a.left) == size
 	h := a.headers(q, readOps.at(!a.began, ends))
 	t, payload := newTrain(q.route, &h, trainForm{n: n, mtu: q.mtu(), ops: &readOps}, size)
 	o.in.add(g, payload)
-	if o.in.read() != nil {
+	if err := o.in.read(); err != nil {
 		t.free()
-		return false
+		return err
 	}
 	a.advance(n, size)
 	q.dev.leaveTrain(h.DestQP, t, o)
-	return true
+	return nil
 }
 
 // takeTrain handles a train as a whole, if it can be.

@@ -14,14 +14,13 @@ import (
 )
 
 // gone is the error of an access to an address space that has ended, by exec or
-// by the death of its process. Whoever cares asks for the method: a device whose
-// program has died is silent towards its peers, where one whose program named a
-// wrong address complains. To all others it is EFAULT.
+// by the death of its process: a device whose program has died is silent towards
+// its peers, where one whose program named a wrong address complains. To those who
+// do not ask it is EFAULT.
 type gone struct{}
 
-func (gone) Error() string { return "the address space has ended" }
-func (gone) Gone() bool    { return true }
-func (gone) Unwrap() error { return unix.EFAULT }
+func (gone) Error() string   { return rxe.ErrGone.Error() }
+func (gone) Unwrap() []error { return []error{rxe.ErrGone, unix.EFAULT} }
 
 var errGone error = gone{}
 
