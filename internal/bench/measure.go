@@ -16,7 +16,7 @@ type Config struct {
 	Rows        []Row
 	Repetitions int
 	Target      time.Duration // of one measurement, without starting and ending
-	Profiles    string        // directory for CPU profiles of the daemons; may be empty
+	Profiles    string        // directory for CPU profiles of the daemons; then nothing is compared
 	Progress    io.Writer
 }
 
@@ -83,7 +83,8 @@ func (r *run) open(ctx context.Context, dir string) (missing string, err error) 
 // plan lists what is to be measured where there is a place for it.
 func (r *run) plan() {
 	want := func(b baseline) {
-		if r.udp[b] == nil {
+		// Nothing but the rows shall be in a profile.
+		if r.udp[b] == nil && r.cfg.Profiles == "" {
 			r.udp[b] = &Series{}
 			r.baselines = append(r.baselines, b)
 		}
@@ -164,7 +165,7 @@ func (r Row) run(ctx context.Context, p *place, n int) (float64, error) {
 
 // growth bounds how much more than a first try is done: that may have been
 // a lucky moment.
-const growth = 100
+const growth = 1000
 
 // scale is how many messages take the target time, if a try with n of them took
 // each for one.

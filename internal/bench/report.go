@@ -81,14 +81,14 @@ func (rep *Report) fill(r *run) {
 		rep.Baselines = append(rep.Baselines, Baseline{b.name(), b.kind.Unit(), *r.udp[b]})
 	}
 	rep.Rows = r.rows
-	call := r.udp[trapped].Median
 	for _, res := range r.rows {
 		res.Unit = res.Kind.Unit()
-		if len(res.Samples) == 0 {
+		udp, call := r.udp[res.udp()], r.udp[trapped]
+		if len(res.Samples) == 0 || udp == nil || call == nil {
 			continue
 		}
-		res.OfUDP = res.Median / r.udp[res.udp()].Median
-		res.Calls = float64(res.each(res.Median).Nanoseconds()) / 1e3 / call
+		res.OfUDP = res.Median / udp.Median
+		res.Calls = float64(res.each(res.Median).Nanoseconds()) / 1e3 / call.Median
 	}
 }
 
@@ -140,11 +140,14 @@ func (l *line) cell(place string) string {
 	case res.Failed != "":
 		return pad("failed", 38)
 	}
-	ratio := fmt.Sprintf("%.2g %%", 100*res.OfUDP)
-	if res.Kind == Latency {
+	ratio, calls := fmt.Sprintf("%.2g %%", 100*res.OfUDP), fmt.Sprintf("%.2f", res.Calls)
+	switch {
+	case res.OfUDP == 0: // not compared
+		ratio, calls = "", ""
+	case res.Kind == Latency:
 		ratio = fmt.Sprintf("x %.1f", res.OfUDP)
 	}
-	return fmt.Sprintf("%s %7s %6.2f", pad(res.cell(res.Kind), 24), ratio, res.Calls)
+	return fmt.Sprintf("%s %7s %6s", pad(res.cell(res.Kind), 24), ratio, calls)
 }
 
 func (s *Series) cell(k Kind) string {

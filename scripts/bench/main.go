@@ -9,7 +9,8 @@
 //	-n 3             repetitions
 //	-time 300ms      how long one measurement takes, without its preparation
 //	-json            print the report as JSON
-//	-profiles DIR    write CPU profiles of the daemons there, for go tool pprof
+//	-profiles DIR    write CPU profiles of the daemons there, for go tool pprof, and
+//	                 run nothing but the rows
 //	-gorxe PATH      measure this binary instead of building one
 package main
 
