@@ -59,10 +59,21 @@ func (s *sendQueue) at(i uint32) *sendWQE { return &s.wqes[i&s.mask] }
 
 func (s *sendQueue) empty() bool { return s.cons == s.prod }
 
+// sendWQEBytes is what a sendWQE takes without its lists.
+const sendWQEBytes = 320
+
+// SendMemory is how many bytes a send queue of these sizes takes at most.
+func (c QPCap) SendMemory() int64 {
+	c = roundCap(c)
+	return int64(sendDepth(c)) * int64(sendWQEBytes+c.MaxSendSGE*sgeBytes+c.MaxInlineData)
+}
+
+// sendDepth is how many places the ring has.
+func sendDepth(c QPCap) uint32 { return 1 << bits.Len32(max(c.MaxSendWR, 1)-1) }
+
 // init makes the ring; c has been validated.
 func (s *sendQueue) init(c QPCap) {
-	depth := max(c.MaxSendWR, 1)
-	n := uint32(1) << bits.Len32(depth-1)
+	n := sendDepth(c)
 	*s = sendQueue{wqes: make([]sendWQE, n), mask: n - 1, depth: c.MaxSendWR,
 		maxSGE: int(c.MaxSendSGE), maxInline: int(c.MaxInlineData)}
 }

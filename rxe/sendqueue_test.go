@@ -3,6 +3,7 @@ package rxe
 import (
 	"fmt"
 	"testing"
+	"unsafe"
 )
 
 // A work request that its queue's keeper calls malformed completes with that
@@ -123,4 +124,19 @@ func connect2(t *testing.T, q, peer *QP, gid [16]byte, mtu MTU) {
 	t.Helper()
 	must(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
 	connect(t, q, peer, gid, mtu)
+}
+
+// TestSendMemory: what SendMemory promises is enough for what the queue holds.
+func TestSendMemory(t *testing.T) {
+	if n := unsafe.Sizeof(sendWQE{}); n > sendWQEBytes {
+		t.Errorf("a sendWQE has %d bytes, sendWQEBytes says %d", n, sendWQEBytes)
+	}
+	for _, c := range []QPCap{{}, {MaxSendWR: 1}, {MaxSendWR: 5, MaxSendSGE: 3}, {MaxSendWR: 1 << 20, MaxInlineData: 500}} {
+		var s sendQueue
+		s.init(roundCap(c))
+		per := int64(unsafe.Sizeof(sendWQE{})) + int64(s.maxSGE)*int64(unsafe.Sizeof(SGE{})) + int64(s.maxInline)
+		if need := int64(len(s.wqes)) * per; c.SendMemory() < need {
+			t.Errorf("%+v: %d bytes, %d are needed", c, c.SendMemory(), need)
+		}
+	}
 }

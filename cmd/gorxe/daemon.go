@@ -16,6 +16,7 @@ type daemonCmd struct {
 	deviceFlags `embed:""`
 	SocketMode  fileMode `name:"socket-mode" default:"0600" placeholder:"MODE" help:"Permissions of the socket, in octal (default: ${default}, its owner only)."`
 	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket."`
+	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"Memory of the daemon's that the programs of one user may take, as 512MiB or 4GiB (default: a quarter of the machine's, and at least 1GiB)."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
@@ -104,7 +105,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	}
 	return daemon.Start(daemon.Config{
 		Devices: specs, Socket: paths[0], Inherited: inherited,
-		SocketMode: fs.FileMode(c.SocketMode), SocketGroup: c.SocketGroup,
+		SocketMode: fs.FileMode(c.SocketMode), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
 		Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),
 	})

@@ -75,12 +75,12 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// size is a number of bytes on the command line: "65536", "64KiB", "64K", "1M".
+// size is a number of bytes on the command line: "65536", "64KiB", "64K", "1M", "4G".
 type size int
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *size) UnmarshalText(text []byte) error {
-	digits := strings.TrimRight(string(text), "BbIiKkMm")
+	digits := strings.TrimRight(string(text), "BbIiKkMmGg")
 	var shift int
 	switch unit := strings.ToLower(string(text[len(digits):])); unit {
 	case "", "b":
@@ -88,10 +88,12 @@ func (s *size) UnmarshalText(text []byte) error {
 		shift = 10
 	case "m", "mib":
 		shift = 20
+	case "g", "gib":
+		shift = 30
 	default:
-		return fmt.Errorf("%q: the unit must be B, KiB or MiB", text)
+		return fmt.Errorf("%q: the unit must be B, KiB, MiB or GiB", text)
 	}
-	n, err := strconv.ParseUint(digits, 10, 31-shift)
+	n, err := strconv.ParseUint(digits, 10, strconv.IntSize-1-shift)
 	if err != nil {
 		return fmt.Errorf("%q is not a size: %w", text, err)
 	}

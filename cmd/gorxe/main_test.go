@@ -48,6 +48,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"run", "/etc/passwd", "--help"}, 126, "", "/etc/passwd"},
 		{[]string{"daemon", "--device", "eth0=lo"}, exitUsage, "", `must begin with "rxe"`},
 		{[]string{"daemon", "--socket-mode", "888"}, exitUsage, "", "octal"},
+		{[]string{"daemon", "--user-memory", "4T"}, exitUsage, "", "--user-memory"},
+		{[]string{"daemon", "--user-memory", "4G", "now"}, exitUsage, "", "unexpected argument now"},
 		{[]string{"daemon", "now"}, exitUsage, "", "unexpected argument now"},
 		{[]string{"status", "--socket", "/no/such/socket"}, exitFailed, "", "gorxe daemon"},
 		{[]string{"status", "--watch", "--interval", "0s"}, exitUsage, "", "--interval"},
@@ -208,8 +210,8 @@ func TestSize(t *testing.T) {
 		want size // 0: refused
 	}{
 		{"1", 1}, {"65536", 65536}, {"2B", 2}, {"64K", 64 << 10}, {"64KiB", 64 << 10}, {"64kib", 64 << 10},
-		{"8M", 8 << 20}, {"8MiB", 8 << 20}, {"2047M", 2047 << 20},
-		{"", 0}, {"K", 0}, {"-1", 0}, {"1.5M", 0}, {"1G", 0}, {"1KB", 0}, {"2048M", 0}, {"99999999999", 0},
+		{"8M", 8 << 20}, {"8MiB", 8 << 20}, {"2047M", 2047 << 20}, {"4G", 4 << 30}, {"1GiB", 1 << 30},
+		{"", 0}, {"K", 0}, {"-1", 0}, {"1.5M", 0}, {"1KB", 0}, {"1T", 0}, {"9999999999G", 0}, {"99999999999999999999", 0},
 	}
 	for _, tt := range tests {
 		var s size

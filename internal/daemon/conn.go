@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -125,6 +126,17 @@ func (c *Conn) Recv(msg any) (fds []int, err error) {
 		return nil, err
 	}
 	return fds, nil
+}
+
+// RecvWithin is Recv for a peer that may be silent for so long only.
+func (c *Conn) RecvWithin(msg any, patience time.Duration) (fds []int, err error) {
+	if err := c.sock.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if fds, err = c.Recv(msg); err != nil {
+		return nil, err
+	}
+	return fds, c.sock.SetReadDeadline(time.Time{})
 }
 
 // rights are the descriptors in control messages.

@@ -27,6 +27,9 @@ type Config struct {
 	// socket's owner. The group is left alone if empty.
 	SocketMode  fs.FileMode
 	SocketGroup string
+	// UserMemory is how many bytes of the daemon's memory the programs of one user
+	// may take; 0: what UserMemory says.
+	UserMemory int64
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
 	// Private is for a daemon that some `gorxe run` started for itself: it ends
@@ -52,6 +55,7 @@ type Server struct {
 	mu       sync.Mutex // below
 	ending   bool       // takes no new sessions
 	sessions map[*session]struct{}
+	tenants  tenants
 	lastID   uint64
 	idle     *time.Timer // private daemons: runs while there is no session
 	ended    chan struct{}
@@ -67,6 +71,7 @@ func Start(cfg Config) (*Server, error) {
 		cfg: cfg, started: time.Now(), log: cfg.Log,
 		serve:    interpose.Serve,
 		sessions: make(map[*session]struct{}),
+		tenants:  newTenants(cfg.UserMemory),
 		ended:    make(chan struct{}),
 	}
 	if err := s.open(); err != nil {
@@ -251,15 +256,12 @@ func (s *Server) enter(n *session) error {
 		}
 		return err
 	}
-	own := 0
-	for other := range s.sessions {
-		if other.cred.Uid == n.cred.Uid {
-			own++
-		}
+	u := s.tenants.of(n.cred.Uid)
+	if u.sessions >= maxSessionsPerUser {
+		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, n.cred.Uid, u.sessions)
 	}
-	if own >= maxSessionsPerUser {
-		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, n.cred.Uid, own)
-	}
+	u.sessions++
+	n.tenant = u
 	if s.idle != nil {
 		s.idle.Stop()
 	}
@@ -274,9 +276,30 @@ func (s *Server) leave(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, n)
+	n.tenant.sessions--
 	if s.idle != nil && len(s.sessions) == 0 && !s.ending {
 		s.idle.Reset(s.cfg.Grace)
 	}
+}
+
+// greet counts a connection of a user's, unless there are too many.
+func (s *Server) greet(uid uint32) (*tenant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tenants.sweep()
+	u := s.tenants.of(uid)
+	if u.connections >= maxConnectionsPerUser {
+		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, u.connections)
+	}
+	u.connections++
+	return u, nil
+}
+
+// dismiss undoes greet.
+func (s *Server) dismiss(u *tenant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u.connections--
 }
 
 // suits refuses a session that asks for what is settled when a daemon starts.

@@ -15,13 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What one user may take of what all share. A session costs the daemon some
-// descriptors and threads, an open device a memfd and what the program makes in
-// it (which rxe bounds).
+// What one user may take of what all share, besides the budget for devices
+// (tenant.go). A connection costs the daemon a descriptor, a session some more, and
+// threads.
 const (
-	maxSessionsPerUser = 256
-	maxFilesPerSession = 1024
+	maxSessionsPerUser    = 256
+	maxConnectionsPerUser = maxSessionsPerUser + 64
+	maxFilesPerSession    = 1024
 )
+
+// helloPatience is how long a client may take to say what it wants.
+const helloPatience = 10 * time.Second
 
 // temporary are errors of accept(2) that pass.
 var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED, unix.EINTR}
@@ -31,6 +35,7 @@ type session struct {
 	server  *Server
 	conn    *Conn
 	cred    unix.Ucred // of who connected
+	tenant  *tenant    // the same; set by Server.enter
 	id      uint64
 	since   time.Time
 	command []string
@@ -52,8 +57,14 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 		s.log.Error("a client without credentials", "error", err)
 		return
 	}
+	u, err := s.greet(cred.Uid)
+	if err != nil {
+		refuse(conn, err)
+		return
+	}
+	defer s.dismiss(u)
 	var req request
-	fds, err := conn.Recv(&req)
+	fds, err := conn.RecvWithin(&req, helloPatience)
 	closeAll(fds)
 	switch {
 	case err != nil:
@@ -176,7 +187,7 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 		n.log.Warn("a session has too many devices open", "limit", maxFilesPerSession)
 		return nil, unix.EMFILE
 	}
-	verbs, err := d.verbs.Open()
+	verbs, err := d.verbs.Open(n.tenant.budget)
 	if err != nil {
 		n.log.Error("a device could not be opened", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
@@ -188,8 +199,11 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 
 // hint says what to do about an error of the daemon's own.
 func hint(err error) string {
-	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-		return "the daemon has too many files open: raise its limit (ulimit -H -n, LimitNOFILE)"
+	switch {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return "the daemon has too many files open, or this user a quarter of those: raise its limit (ulimit -H -n, LimitNOFILE)"
+	case errors.Is(err, unix.ENOMEM):
+		return "the user's share of the daemon's memory is used up: gorxe daemon --user-memory sets it"
 	}
 	return ""
 }

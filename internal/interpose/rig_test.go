@@ -188,7 +188,7 @@ func (h *fakeHost) Open(name string, who Credentials) (File, error) {
 	if d == nil {
 		return nil, unix.ENODEV
 	}
-	f, err := d.Open()
+	f, err := d.Open(nil)
 	if err != nil {
 		return nil, err
 	}

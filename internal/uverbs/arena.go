@@ -21,51 +21,86 @@ import (
 // that the program punched out is zero again at the next access, and its memory
 // was accounted for when the queue was made.
 //
+// The daemon maps it in windows, as a process has only so many mappings
+// (vm.max_map_count) for the queues of all programs.
+//
 // Giving memory back takes the file's lock, which the program can hold for ever
 // with a write from memory that does not answer: as for creating a queue, that is
-// done in its own requests, or not at all (end).
+// done in its own requests, or aside, or not at all (end).
 type arena struct {
 	file   int
+	budget *Budget
 	ending atomic.Bool
 
-	mu     sync.Mutex
-	next   int64 // the first offset not given out
-	pieces map[*piece]struct{}
-	closed bool
+	mu      sync.Mutex
+	next    int64 // the first offset that no window has
+	current *window
+	windows map[*window]struct{}
+	pieces  map[*piece]struct{}
+	held    Cost // of the budget, for windows and pieces
+	closed  bool
 }
 
-// arenaSize is the room of one open: 2^33 queues of the smallest size.
+// arenaSize is the room of one open: 2^24 windows.
 const arenaSize = 1 << 46
+
+// windowSize is how much of the file is mapped at once, if a queue does not need
+// more.
+const windowSize = 4 << 20
 
 const pageSize = 4096
 
-// piece is a part of an arena that the daemon has mapped. Whoever touches mem
-// holds mu, for no longer than it takes to copy an element: freeing a queue does
-// not depend on what its user is doing.
+// window is a part of the file that the daemon has mapped. Its places are given
+// out in order.
+type window struct {
+	off    int64
+	mem    []byte
+	filled int64
+	pieces int
+}
+
+// piece is a part of a window. Whoever touches mem holds mu, for no longer than
+// it takes to copy an element: freeing a queue does not depend on what its user
+// is doing.
 type piece struct {
-	arena *arena
-	off   int64
+	arena  *arena
+	window *window
+	off    int64
+	size   int64
 
 	mu  sync.Mutex // a leaf lock
 	mem []byte     // nil: freed
 }
 
-func newArena() (*arena, error) {
+func newArena(b *Budget) (*arena, error) {
+	if err := b.take(openCost); err != nil {
+		return nil, err
+	}
+	fd, err := makeArenaFile()
+	if err != nil {
+		b.give(openCost)
+		return nil, err
+	}
+	// Offset 0 stays unused: no queue is mistaken for "none".
+	return &arena{file: fd, budget: b, next: pageSize, held: openCost,
+		windows: make(map[*window]struct{}), pieces: make(map[*piece]struct{})}, nil
+}
+
+func makeArenaFile() (int, error) {
 	fd, err := unix.MemfdCreate("gorxe-uverbs", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, fmt.Errorf("memfd for queues: %w", err)
+		return -1, fmt.Errorf("memfd for queues: %w", err)
 	}
 	if err := unix.Ftruncate(fd, arenaSize); err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("memfd for queues: size (is RLIMIT_FSIZE unlimited?): %w", err)
+		return -1, fmt.Errorf("memfd for queues: size (is RLIMIT_FSIZE unlimited?): %w", err)
 	}
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("memfd for queues: seals: %w", err)
+		return -1, fmt.Errorf("memfd for queues: seals: %w", err)
 	}
-	// Offset 0 stays unused: no queue is mistaken for "none".
-	return &arena{file: fd, next: pageSize, pieces: make(map[*piece]struct{})}, nil
+	return fd, nil
 }
 
 // fd is the daemon's descriptor of the file, which stays the arena's.
@@ -76,31 +111,95 @@ func (a *arena) alloc(size int) (*piece, error) {
 	n := (int64(size) + pageSize - 1) &^ (pageSize - 1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.closed:
+	if a.closed {
 		return nil, fmt.Errorf("queue memory: %w", os.ErrClosed)
-	case n <= 0 || n > arenaSize-a.next:
-		return nil, fmt.Errorf("queue memory: %w", unix.ENOMEM)
+	}
+	if err := a.charge(n); err != nil {
+		return nil, fmt.Errorf("queue memory: %w", err)
+	}
+	w, err := a.windowFor(n)
+	if err != nil {
+		a.refund(n)
+		return nil, fmt.Errorf("queue memory: %d bytes: %w", n, err)
 	}
 	// Memory now, and an error if there is none, instead of SIGBUS at an access.
-	if err := unix.Fallocate(a.file, 0, a.next, n); err != nil {
+	if err := a.fallocate(0, w.off+w.filled, n); err != nil {
+		a.drop(w)
+		a.refund(n)
 		return nil, fmt.Errorf("queue memory: %d bytes: %w", n, err)
 	}
-	mem, err := unix.Mmap(a.file, a.next, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		a.punch(a.next, n)
-		return nil, fmt.Errorf("queue memory: %d bytes: %w", n, err)
-	}
-	p := &piece{arena: a, off: a.next, mem: mem}
-	a.next += n
+	p := &piece{arena: a, window: w, off: w.off + w.filled, size: n, mem: w.mem[w.filled : w.filled+n : w.filled+n]}
+	w.filled += n
+	w.pieces++
 	a.pieces[p] = struct{}{}
 	return p, nil
 }
 
-// punch gives memory back. An error (a kernel without it) costs memory until
-// the file is closed, and nothing else.
-func (a *arena) punch(off, n int64) {
-	_ = unix.Fallocate(a.file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+// windowFor is one with room for n bytes. A large queue has one of its own.
+func (a *arena) windowFor(n int64) (*window, error) {
+	if w := a.current; w != nil && n <= int64(len(w.mem))-w.filled {
+		return w, nil
+	}
+	size := max(n, windowSize)
+	if size > arenaSize-a.next {
+		return nil, unix.ENOMEM
+	}
+	if err := a.charge(windowMemory); err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(a.file, a.next, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		a.refund(windowMemory)
+		return nil, err
+	}
+	w := &window{off: a.next, mem: mem}
+	a.next += size
+	a.windows[w] = struct{}{}
+	if size == windowSize {
+		old := a.current
+		a.current = w
+		if old != nil {
+			a.drop(old)
+		}
+	}
+	return w, nil
+}
+
+// drop unmaps a window that nobody needs.
+func (a *arena) drop(w *window) {
+	if w.pieces > 0 || w == a.current {
+		return
+	}
+	_ = unix.Munmap(w.mem) // fails only for what is not mapped
+	delete(a.windows, w)
+	a.refund(windowMemory)
+}
+
+func (a *arena) charge(n int64) error {
+	err := a.budget.take(Cost{Memory: n})
+	if err == nil {
+		a.held.Memory += n
+	}
+	return err
+}
+
+func (a *arena) refund(n int64) {
+	a.budget.give(Cost{Memory: n})
+	a.held.Memory -= n
+}
+
+func (a *arena) fallocate(mode uint32, off, n int64) error {
+	for {
+		if err := unix.Fallocate(a.file, mode, off, n); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// punch gives memory back, and says whether that worked. An error (a kernel
+// without it) costs memory until the file is closed, and nothing else.
+func (a *arena) punch(off, n int64) bool {
+	return a.fallocate(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n) == nil
 }
 
 // free unmaps the piece and gives its memory back. The program's mapping, if it
@@ -109,30 +208,34 @@ func (p *piece) free() {
 	a := p.arena
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if n := p.unmap(); n > 0 && !a.closed && !a.ending.Load() {
-		a.punch(p.off, n)
+	if !p.detach() || a.closed {
+		return
 	}
 	delete(a.pieces, p)
+	if !a.ending.Load() && a.punch(p.off, p.size) {
+		a.refund(p.size)
+	}
+	p.window.pieces--
+	a.drop(p.window)
 }
 
-func (p *piece) unmap() int64 {
+// detach takes the memory from the piece's users; false if it is freed already.
+func (p *piece) detach() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.mem)
-	if n > 0 {
-		_ = unix.Munmap(p.mem) // fails only for what is not mapped
-		p.mem = nil
-	}
-	return int64(n)
+	mapped := p.mem != nil
+	p.mem = nil
+	return mapped
 }
 
 // end says that the file is about to be closed: queues freed from now on leave
 // their memory to that.
 func (a *arena) end() { a.ending.Store(true) }
 
-// close unmaps all that is left and gives the file up. What is still in the
-// program's hands lives on there.
-func (a *arena) close() {
+// close unmaps all that is left and gives the file up. The program may hold the
+// file for longer: unless keep is set, its memory is taken back even so, and the
+// budget has it until then.
+func (a *arena) close(keep bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -140,10 +243,27 @@ func (a *arena) close() {
 	}
 	a.closed = true
 	for p := range a.pieces {
-		p.unmap()
+		p.detach()
 	}
 	clear(a.pieces)
+	a.current = nil
+	for w := range a.windows {
+		_ = unix.Munmap(w.mem) // fails only for what is not mapped
+	}
+	clear(a.windows)
+	if keep || a.next == pageSize {
+		a.giveUp()
+		return
+	}
+	a.budget.aside(func() {
+		a.punch(pageSize, a.next-pageSize)
+		a.giveUp()
+	})
+}
+
+func (a *arena) giveUp() {
 	_ = unix.Close(a.file) // nothing to be written back
+	a.budget.give(a.held)
 }
 
 // memoryErrno is the errno of a queue that could not be made.

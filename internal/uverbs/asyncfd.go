@@ -12,8 +12,8 @@ const (
 	asyncEventType = 8
 )
 
-func newAsyncFD() (*asyncFD, error) {
-	p, err := newEventPipe(asyncEventSize)
+func newAsyncFD(calls *pipeCalls) (*asyncFD, error) {
+	p, err := newEventPipe(asyncEventSize, calls)
 	if err != nil {
 		return nil, err
 	}

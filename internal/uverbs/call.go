@@ -94,7 +94,11 @@ func (k *call) make(typ objectType) (*object, error) {
 	if err := k.f.needContext(); err != nil {
 		return nil, err
 	}
-	o := &object{typ: typ, handle: k.f.objects.reserve()}
+	o := &object{typ: typ}
+	if err := k.charge(o, costOf(typ)); err != nil {
+		return nil, err
+	}
+	o.handle = k.f.objects.reserve()
 	o.use.Store(-1)
 	k.made = o
 	return o, nil
@@ -117,6 +121,7 @@ func (k *call) destroyFound(o *object) error {
 		o.unseize()
 		return err
 	}
+	k.f.discharge(o)
 	// It stays seized: others may have found it already.
 	k.f.objects.remove(o.handle)
 	return nil

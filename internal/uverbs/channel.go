@@ -8,8 +8,8 @@ type channel struct{ *eventPipe }
 
 const compEventSize = 8
 
-func newChannel() (*channel, error) {
-	p, err := newEventPipe(compEventSize)
+func newChannel(calls *pipeCalls) (*channel, error) {
+	p, err := newEventPipe(compEventSize, calls)
 	if err != nil {
 		return nil, err
 	}

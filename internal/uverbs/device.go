@@ -89,17 +89,19 @@ func parseFWVer(s string) (uint64, error) {
 	return v, nil
 }
 
-// Open is one open("/dev/infiniband/uverbsN"). ENODEV after Close.
-func (d *Device) Open() (*File, error) {
-	a, err := newArena()
+// Open is one open("/dev/infiniband/uverbsN"), whose costs b bears. ENODEV after
+// Close; ENOMEM or EMFILE if they are too much.
+func (d *Device) Open(b *Budget) (*File, error) {
+	a, err := newArena(b)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}
-	f := &File{dev: d, arena: a}
+	f := &File{dev: d, arena: a, budget: b}
+	f.events.calls.budget = b
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone.Load() {
-		a.close()
+		a.close(false)
 		return nil, fmt.Errorf("uverbs%d: device is closed: %w", d.cfg.Index, unix.ENODEV)
 	}
 	d.files[f] = struct{}{}

@@ -29,7 +29,6 @@ type eventFile interface {
 	id() FileID
 	gone() bool
 	close()
-	share(*pipeCalls)
 }
 
 const (
@@ -85,7 +84,6 @@ func (t *eventFileTable) addChannel(ch *channel) error {
 	if t.closed {
 		return unix.EIO
 	}
-	ch.share(&t.calls)
 	return t.channels.add(ch)
 }
 
@@ -95,7 +93,6 @@ func (t *eventFileTable) addAsync(a *asyncFD) error {
 	if t.closed {
 		return unix.EIO
 	}
-	a.share(&t.calls)
 	if err := t.asyncs.add(a); err != nil {
 		return err
 	}

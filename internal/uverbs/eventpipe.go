@@ -36,6 +36,7 @@ type eventPipe struct {
 	size  int // of a record
 	inode FileID
 	calls *pipeCalls
+	done  chan struct{} // closed with the pipe
 
 	mu      sync.Mutex // a leaf lock, not held in calls that may wait
 	idle    *sync.Cond // busy became false, or closed true
@@ -49,15 +50,15 @@ type eventPipe struct {
 	buf     [pipeBuf]byte // of whoever is busy
 }
 
-// pipeCalls counts who is in system calls of the pipes of one open file, so that
-// a program whose readers do not answer holds up only so many threads: those
-// that run the engine, and the pipes' own goroutines.
-type pipeCalls struct{ inline, aside atomic.Int32 }
+// pipeCalls are the system calls on the pipes of one open file. A program whose
+// readers do not answer holds up only so many threads with them: of those that
+// run the engine, and those of its user's budget.
+type pipeCalls struct {
+	inline atomic.Int32
+	budget *Budget
+}
 
-const (
-	maxInline = 4
-	maxAside  = 16
-)
+const maxInline = 4
 
 // event is one record, and what it is about; key may be nil.
 type event struct {
@@ -81,12 +82,17 @@ const maxEventSize = 16
 // (PIPE_BUF), in whole records.
 const pipeBuf = 4096
 
-func newEventPipe(size int) (*eventPipe, error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+func newEventPipe(size int, calls *pipeCalls) (*eventPipe, error) {
+	if err := calls.budget.take(pipeCost); err != nil {
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
-	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), calls: new(pipeCalls)}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		calls.budget.give(pipeCost)
+		return nil, fmt.Errorf("event pipe: %w", err)
+	}
+	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), calls: calls,
+		done: make(chan struct{})}
 	p.idle = sync.NewCond(&p.mu)
 	var st unix.Stat_t
 	err := unix.Fstat(p.r, &st)
@@ -102,10 +108,6 @@ func newEventPipe(size int) (*eventPipe, error) {
 	p.inode = FileID{Dev: uint64(st.Dev), Ino: st.Ino}
 	return p, nil
 }
-
-// share makes the pipe one of those that c counts for. It is called before
-// anything is sent.
-func (p *eventPipe) share(c *pipeCalls) { p.calls = c }
 
 // fd is the reading end, to be given to the program; -1 after handedOver.
 func (p *eventPipe) fd() int {
@@ -130,10 +132,18 @@ func (p *eventPipe) takeReader() int {
 	return r
 }
 
-// closeAside closes an end of the pipe, which takes the pipe's lock as well
-// (pipe_release).
-func closeAside(fd int) {
-	go func() { _ = unix.Close(fd) }() // nothing to be written back
+// closeAside gives the ends of the pipe up, which takes the pipe's lock as well
+// (pipe_release). The caller holds the lock.
+func (p *eventPipe) closeAside() {
+	r, w, budget := p.r, p.w, p.calls.budget
+	p.r = -1
+	budget.aside(func() {
+		if r >= 0 {
+			_ = unix.Close(r) // nothing to be written back
+		}
+		_ = unix.Close(w)
+		budget.give(pipeCost)
+	})
 }
 
 func (p *eventPipe) id() FileID { return p.inode }
@@ -159,21 +169,18 @@ func (p *eventPipe) close() {
 		return
 	}
 	p.closed = true
-	if p.r >= 0 {
-		closeAside(p.r)
-		p.r = -1
-	}
+	close(p.done)
 	if p.waiter != nil {
 		_ = p.waiter.SetWriteDeadline(time.Unix(1, 0)) // wakes its goroutine
 	}
 	if !p.busy {
-		closeAside(p.w)
+		p.closeAside()
 	}
 	p.idle.Broadcast()
 }
 
 // enter and leave enclose system calls on w, which are made without the lock.
-// The last to leave a closed pipe closes w.
+// The last to leave a closed pipe gives it up.
 func (p *eventPipe) enter() {
 	p.busy = true
 	p.mu.Unlock()
@@ -183,7 +190,7 @@ func (p *eventPipe) leave() {
 	p.mu.Lock()
 	p.busy = false
 	if p.closed {
-		closeAside(p.w)
+		p.closeAside()
 	}
 	p.idle.Broadcast()
 }
@@ -273,13 +280,8 @@ func (p *eventPipe) awaitRoom() {
 	if p.waiter != nil {
 		return
 	}
-	if p.calls.aside.Add(1) > maxAside {
-		p.calls.aside.Add(-1)
-		return
-	}
 	fd, err := unix.FcntlInt(uintptr(p.w), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		p.calls.aside.Add(-1)
 		return
 	}
 	p.waiter = os.NewFile(uintptr(fd), "event pipe")
@@ -287,10 +289,13 @@ func (p *eventPipe) awaitRoom() {
 }
 
 func (p *eventPipe) flushWhenRoom(f *os.File) {
-	defer p.calls.aside.Add(-1)
 	conn, err := f.SyscallConn()
 	if err == nil {
 		err = conn.Write(func(uintptr) bool {
+			if !p.calls.budget.enterPipe(p.done) {
+				return true
+			}
+			defer p.calls.budget.leavePipe()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			for p.busy && !p.closed {

@@ -24,9 +24,11 @@ func reader(t testing.TB, p *eventPipe) int {
 	return fd
 }
 
-func testChannel(t testing.TB) (*channel, int) {
+func testChannel(t testing.TB) (*channel, int) { return testChannelOf(t, new(pipeCalls)) }
+
+func testChannelOf(t testing.TB, calls *pipeCalls) (*channel, int) {
 	t.Helper()
-	c := need[*channel](t)(newChannel())
+	c := need[*channel](t)(newChannel(calls))
 	t.Cleanup(c.close)
 	return c, reader(t, c.eventPipe)
 }
@@ -96,7 +98,7 @@ func TestChannel(t *testing.T) {
 }
 
 func TestAsyncFD(t *testing.T) {
-	a := need[*asyncFD](t)(newAsyncFD())
+	a := need[*asyncFD](t)(newAsyncFD(new(pipeCalls)))
 	t.Cleanup(a.close)
 	fd := reader(t, a.eventPipe)
 	qp := new(objKey)
@@ -194,7 +196,7 @@ func TestChannelForgetOverflow(t *testing.T) {
 
 // TestChannelGone: the end of the reader is quiet, and seen.
 func TestChannelGone(t *testing.T) {
-	c := need[*channel](t)(newChannel())
+	c := need[*channel](t)(newChannel(new(pipeCalls)))
 	if c.gone() {
 		t.Fatal("gone before it was given away")
 	}

@@ -15,6 +15,7 @@ import (
 type File struct {
 	dev     *Device
 	arena   *arena
+	budget  *Budget
 	objects handleTable
 	events  eventFileTable
 	keys    keyTable
@@ -121,7 +122,8 @@ func (f *File) teardown() {
 		}
 		f.destroyAll()
 		if closing {
-			f.arena.close()
+			// What a program has that lost its device are its last completions.
+			f.arena.close(f.dev.gone.Load())
 			f.dev.forget(f)
 		}
 
@@ -144,7 +146,9 @@ func (f *File) destroyAll() {
 			}
 			if err := o.destroy(true); err != nil {
 				f.dev.log.Error("object survives its program", "type", o.typ, "handle", o.handle, "err", err)
+				return
 			}
+			f.discharge(o)
 		})
 	}
 }
@@ -177,5 +181,6 @@ func (f *File) abandon(o *object) {
 			f.dev.log.Error("object survives its making", "type", o.typ, "err", err)
 		}
 	}
+	f.discharge(o)
 	f.objects.remove(o.handle)
 }

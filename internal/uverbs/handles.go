@@ -14,6 +14,7 @@ type object struct {
 	user   uint64   // the program's own name of it, which events carry
 	async  *asyncFD // where its asynchronous events go; nil: nowhere
 	res    resource // nil once the device went away
+	cost   int64    // of the file's budget, bytes; guarded as res is
 
 	// use counts the calls that work with the object, -1 being one that
 	// destroys or replaces it. Nobody waits: whoever finds it taken gets EBUSY

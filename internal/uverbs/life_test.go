@@ -160,7 +160,7 @@ func TestDisassociate(t *testing.T) {
 				t.Errorf("%s twice: %v", name, err)
 			}
 		}
-		if _, err := d.Open(); err == nil {
+		if _, err := d.Open(nil); err == nil {
 			t.Error("opened")
 		}
 	})

@@ -62,10 +62,12 @@ func newDevice(t testing.TB) (*Device, *rxe.Device) {
 	return d, engine
 }
 
-func newProgram(t testing.TB, d *Device) *program {
+func newProgram(t testing.TB, d *Device) *program { return newProgramOf(t, d, nil) }
+
+func newProgramOf(t testing.TB, d *Device, b *Budget) *program {
 	t.Helper()
 	p := &program{
-		t: t, dev: d, f: need[*File](t)(d.Open()), maxFDs: 100, nextFD: 50,
+		t: t, dev: d, f: need[*File](t)(d.Open(b)), maxFDs: 100, nextFD: 50,
 		mem: &programMemory{Memory: simnet.Memory{Base: programBase, Data: make([]byte, programSize)}},
 		fds: make(map[int32]int),
 	}
@@ -74,9 +76,11 @@ func newProgram(t testing.TB, d *Device) *program {
 }
 
 // opened is a program with a context.
-func opened(t testing.TB, d *Device) *program {
+func opened(t testing.TB, d *Device) *program { return openedOf(t, d, nil) }
+
+func openedOf(t testing.TB, d *Device, b *Budget) *program {
 	t.Helper()
-	p := newProgram(t, d)
+	p := newProgramOf(t, d, b)
 	p.reset()
 	p.ok(p.ioctl(objDevice, methodGetContext))
 	p.ok(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)))

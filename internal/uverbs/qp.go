@@ -73,7 +73,11 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 	if err := r.makeRings(k.f.arena, &init, req.srq); err != nil {
 		return nil, err
 	}
-	var err error
+	err := k.charge(o, init.Cap.SendMemory())
+	if err != nil {
+		r.freeRings()
+		return nil, err
+	}
 	if r.qp, err = r.domain.CreateQP(init); err != nil {
 		r.freeRings()
 		return nil, err

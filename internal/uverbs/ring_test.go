@@ -17,11 +17,11 @@ import (
 
 func testArena(t testing.TB) *arena {
 	t.Helper()
-	a, err := newArena()
+	a, err := newArena(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.close)
+	t.Cleanup(func() { a.close(false) })
 	return a
 }
 
@@ -121,7 +121,7 @@ func TestArenaEnd(t *testing.T) {
 	writer.Go(func() { _, _ = unix.Write(int(own.Fd()), page[:8]) })
 	a.end()
 	r.free()
-	a.close()
+	a.close(false)
 	answer()
 	writer.Wait()
 }
@@ -131,8 +131,8 @@ func TestArenaClose(t *testing.T) {
 	cq := need[*cqRing](t)(newCQRing(a, 10))
 	rq := need[*recvRing](t)(newRecvRing(a, 10, 1))
 	sq := need[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 10}))
-	a.close()
-	a.close()
+	a.close(false)
+	a.close(false)
 	if _, err := newCQRing(a, 10); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("queue in a closed arena: %v", err)
 	}

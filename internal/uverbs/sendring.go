@@ -197,8 +197,8 @@ func (r *sendRing) done(n uint32) {
 	r.stalled = nil
 	r.piece.mu.Unlock()
 	if bell != nil {
-		// The QP is locked here.
-		go func() { _ = r.doorbell(bell.qp, bell.keys) }() // there is no caller to tell
+		// The QP is locked here. The engine may be held up by the program's memory.
+		r.piece.arena.budget.aside(func() { _ = r.doorbell(bell.qp, bell.keys) }) // there is no caller to tell
 	}
 }
 

@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/uverbs"
+)
+
+// Limits of one user if nothing else is said: a share of what the daemon may have,
+// enough for a queue pair of the largest size.
+const (
+	leastUserMemory = 1 << 30
+	memoryShare     = 4
+	filesShare      = 4
+)
+
+// UserMemory is how much memory of the daemon's the programs of one user take if
+// nothing else is said, in bytes.
+func UserMemory() int64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return leastUserMemory
+	}
+	return max(leastUserMemory, int64(info.Totalram)*int64(info.Unit)/memoryShare)
+}
+
+// userFiles is how many descriptors of the daemon's they take.
+func userFiles() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(limit.Cur/filesShare, 1<<20))
+}
+
+// tenant is a user who is connected, or has left something behind.
+type tenant struct {
+	budget      *uverbs.Budget
+	connections int
+	sessions    int
+}
+
+// tenants are known by user number.
+type tenants struct {
+	limit uverbs.Cost
+	byID  map[uint32]*tenant
+}
+
+func newTenants(memory int64) tenants {
+	if memory == 0 {
+		memory = UserMemory()
+	}
+	return tenants{uverbs.Cost{Memory: memory, Files: userFiles()}, make(map[uint32]*tenant)}
+}
+
+// of is the user with that number.
+func (t *tenants) of(uid uint32) *tenant {
+	u := t.byID[uid]
+	if u == nil {
+		u = &tenant{budget: uverbs.NewBudget(t.limit)}
+		t.byID[uid] = u
+	}
+	return u
+}
+
+// sweep forgets users who have nothing.
+func (t *tenants) sweep() {
+	for uid, u := range t.byID {
+		if u.connections == 0 && u.budget.Used() == (uverbs.Cost{}) {
+			delete(t.byID, uid)
+		}
+	}
+}
