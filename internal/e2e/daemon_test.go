@@ -17,7 +17,8 @@ type daemon struct {
 	t      *testing.T
 	host   *host
 	socket string
-	fds    int // open when it was idle
+	// When it was idle:
+	fds, goroutines int
 }
 
 // startDaemon returns when the daemon says that it is ready. It is checked for
@@ -45,7 +46,7 @@ func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 	}
 	// What a daemon keeps from its first session on is not a leak.
 	d.run(t, "true").ok()
-	d.idle()
+	d.goroutines = d.idle().Goroutines
 	d.fds = openFiles(d.pid())
 	t.Cleanup(func() {
 		if !t.Failed() && !d.ended() {
@@ -96,6 +97,7 @@ type books struct {
 			Name string `json:"name"`
 		} `json:"processes"`
 	} `json:"sessions"`
+	Goroutines int `json:"goroutines"`
 }
 
 func (b books) objects() int {
@@ -118,17 +120,21 @@ func (d *daemon) books() (b books) {
 }
 
 // idle waits until the daemon has noticed that all programs are gone.
-func (d *daemon) idle() {
+func (d *daemon) idle() (b books) {
 	d.t.Helper()
-	var b books
 	if !until(patience, func() bool { b = d.books(); return len(b.Sessions) == 0 && b.objects() == 0 }) {
 		d.t.Fatalf("all programs have ended, and the daemon still holds: %+v\n%s", b, d.describe())
 	}
+	return b
 }
 
 func (d *daemon) checkLeaks() {
 	d.t.Helper()
-	d.idle()
+	var b books
+	if !until(10*time.Second, func() bool { b = d.idle(); return b.Goroutines <= d.goroutines }) {
+		d.t.Errorf("the daemon has %d goroutines; it had %d at first\n%s", b.Goroutines, d.goroutines, d.describe())
+		return
+	}
 	if !until(10*time.Second, func() bool { return openFiles(d.pid()) <= d.fds }) {
 		d.t.Errorf("the daemon has %d open files; it had %d at first:\n%s", openFiles(d.pid()), d.fds, listFiles(d.pid()))
 	}

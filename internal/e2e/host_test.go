@@ -10,10 +10,11 @@ import (
 	"github.com/gorxe/gorxe/internal/netns"
 )
 
-// host is a network namespace, which is all of a host that matters here.
+// host is a network namespace, which is all of a host that matters here. The zero
+// value is that of the test.
 type host struct {
-	net  netns.Host // the zero Host: the namespace of the test
-	addr string     // its IPv4 address, for what programs say to each other over TCP
+	net  netns.Host
+	addr string // its IPv4 address, for what programs say to each other over TCP
 	cred *syscall.Credential
 	port atomic.Int32
 }
@@ -24,29 +25,28 @@ func (h *host) nextPort() int { return 18000 + int(h.port.Add(1)) }
 // as is the same host, with programs run as another user.
 func (h *host) as(uid, gid uint32) *host {
 	other := &host{net: h.net, addr: h.addr, cred: &syscall.Credential{Uid: uid, Gid: gid}}
-	other.port.Store(20000 + h.port.Load())
+	other.port.Store(2000 + h.port.Load())
 	return other
 }
 
-// start starts a command in the namespace: a child inherits the one of the thread
-// that forks it.
+// start starts a command there.
 func (h *host) start(cmd *exec.Cmd) error { return h.net.Do(cmd.Start) }
 
 // newHost makes a namespace. It is gone when nothing uses it any more.
 func newHost(t *testing.T, addr string) *host {
 	t.Helper()
-	made, err := netns.New()
+	ns, err := netns.New()
 	if err != nil {
 		missing(t, "%v", err)
 	}
-	t.Cleanup(made.Close)
-	return &host{net: *made, addr: addr}
+	t.Cleanup(ns.Close)
+	return &host{net: *ns, addr: addr}
 }
 
 // ip runs iproute2 there.
-func (h *host) ip(t *testing.T, args string) {
+func (h *host) ip(t *testing.T, format string, args ...any) {
 	t.Helper()
-	if err := h.net.IP(args); err != nil {
+	if err := h.net.IP(fmt.Sprintf(format, args...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -68,11 +68,11 @@ func twoHosts(t *testing.T, mtu int) (a, b *host) {
 	}
 	for i, h := range []*host{a, b} {
 		// Without duplicate address detection addresses can be used at once.
-		h.ip(t, fmt.Sprintf("link set eth0 address 02:00:00:00:00:0%d addrgenmode none", i+1))
+		h.ip(t, "link set eth0 address 02:00:00:00:00:0%d addrgenmode none", i+1)
 		h.ip(t, "link set eth0 up")
-		h.ip(t, fmt.Sprintf("addr add fe80::%d/64 dev eth0 nodad", i+1))
-		h.ip(t, fmt.Sprintf("addr add %s/24 dev eth0", h.addr))
-		h.ip(t, fmt.Sprintf("addr add fd88::%d/64 dev eth0 nodad", i+1))
+		h.ip(t, "addr add fe80::%d/64 dev eth0 nodad", i+1)
+		h.ip(t, "addr add %s/24 dev eth0", h.addr)
+		h.ip(t, "addr add fd88::%d/64 dev eth0 nodad", i+1)
 	}
 	return a, b
 }
