@@ -12,8 +12,8 @@ const (
 	asyncEventType = 8
 )
 
-func newAsyncFD(calls *pipeCalls) (*asyncFD, error) {
-	p, err := newEventPipe(asyncEventSize, calls)
+func newAsyncFD(budget *Budget) (*asyncFD, error) {
+	p, err := newEventPipe(asyncEventSize, budget)
 	if err != nil {
 		return nil, err
 	}

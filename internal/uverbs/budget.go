@@ -3,19 +3,22 @@ package uverbs
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
 // Budget bounds what the opens of one user take of the daemon, so that others
-// find something left. A nil Budget has no bounds.
+// find something left: memory, descriptors, and threads, as the program's memory may
+// not answer.
 type Budget struct {
 	mu      sync.Mutex // a leaf lock
 	limit   Cost
 	used    Cost
 	chores  []func() // to be done aside
 	workers int
-	pipes   chan struct{} // a place for each thread that writes to one
+	inline  atomic.Int32  // threads of the engine that write to a pipe
+	pipes   chan struct{} // a place for each other one
 }
 
 // Cost is what something takes of the daemon.
@@ -54,9 +57,6 @@ func (b *Budget) Used() Cost {
 
 // take reserves c, or nothing: ENOMEM or EMFILE.
 func (b *Budget) take(c Cost) error {
-	if b == nil {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -72,19 +72,18 @@ func (b *Budget) take(c Cost) error {
 }
 
 func (b *Budget) give(c Cost) {
-	if b == nil {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used.Memory -= c.Memory
 	b.used.Files -= c.Files
 }
 
-// maxWorkers bounds the threads that one user's chores hold up, and maxPipes those
-// that bring events to pipes.
+// How many threads the programs of one user hold up if they do not answer: with
+// chores, with events that those who run the engine bring, and with events brought
+// by the pipes' own goroutines.
 const (
 	maxWorkers = 4
+	maxInline  = 4
 	maxPipes   = 16
 )
 
@@ -92,10 +91,6 @@ const (
 // pipe whose reader does not answer. What it gives back stays taken until then;
 // there are only so many threads for it, after which a user waits for oneself.
 func (b *Budget) aside(chore func()) {
-	if b == nil {
-		go chore()
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.chores = append(b.chores, chore)
@@ -125,9 +120,6 @@ func (b *Budget) work() {
 // enterPipe waits until few enough threads are in system calls on the user's
 // pipes; false if done is closed before.
 func (b *Budget) enterPipe(done <-chan struct{}) bool {
-	if b == nil {
-		return true
-	}
 	select {
 	case b.pipes <- struct{}{}:
 		return true
@@ -137,9 +129,7 @@ func (b *Budget) enterPipe(done <-chan struct{}) bool {
 }
 
 func (b *Budget) leavePipe() {
-	if b != nil {
-		<-b.pipes
-	}
+	<-b.pipes
 }
 
 // costOf is what an object of a type costs without what is in it.

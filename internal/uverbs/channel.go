@@ -8,8 +8,8 @@ type channel struct{ *eventPipe }
 
 const compEventSize = 8
 
-func newChannel(calls *pipeCalls) (*channel, error) {
-	p, err := newEventPipe(compEventSize, calls)
+func newChannel(budget *Budget) (*channel, error) {
+	p, err := newEventPipe(compEventSize, budget)
 	if err != nil {
 		return nil, err
 	}

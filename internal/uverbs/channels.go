@@ -13,7 +13,7 @@ func writeCreateCompChannel(k *call) error {
 	if err := k.probe(&k.out, sizeOf[createCompChannelResp]()); err != nil {
 		return err
 	}
-	ch, err := newChannel(&k.f.events.calls)
+	ch, err := newChannel(k.f.budget)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (k *call) install(p *eventPipe) (int32, error) {
 
 // newAsync makes an asynchronous event descriptor for the program.
 func (k *call) newAsync() (int32, error) {
-	a, err := newAsyncFD(&k.f.events.calls)
+	a, err := newAsyncFD(k.f.budget)
 	if err != nil {
 		return -1, err
 	}

@@ -89,15 +89,18 @@ func parseFWVer(s string) (uint64, error) {
 	return v, nil
 }
 
-// Open is one open("/dev/infiniband/uverbsN"), whose costs b bears. ENODEV after
+// Open is one open("/dev/infiniband/uverbsN"), whose costs b bears; nil: a budget of
+// its own, without limits. ENODEV after
 // Close; ENOMEM or EMFILE if they are too much.
 func (d *Device) Open(b *Budget) (*File, error) {
+	if b == nil {
+		b = NewBudget(Cost{})
+	}
 	a, err := newArena(b)
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}
 	f := &File{dev: d, arena: a, budget: b}
-	f.events.calls.budget = b
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone.Load() {

@@ -14,7 +14,6 @@ type eventFileTable struct {
 	channels eventFileList[*channel]
 	asyncs   eventFileList[*asyncFD]
 	first    *asyncFD // the one of objects that name none; it stays that
-	calls    pipeCalls
 	closed   bool
 }
 

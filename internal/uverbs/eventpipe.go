@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,14 +28,14 @@ import (
 // answer (userfaultfd): as the engine's own accesses to that program's memory
 // may, so whoever runs the engine is prepared for it. One thread at a time makes
 // system calls on a pipe (busy), and no other waits for it: they leave their
-// events behind, and it takes them along; and few do on all pipes of a program
-// (pipeCalls). (A socket has no such lock, but no reading end that can be opened
+// events behind, and it takes them along; and few do on all pipes of a user
+// (Budget). (A socket has no such lock, but no reading end that can be opened
 // anew, and so no way to see that the program has closed its own.)
 type eventPipe struct {
-	size  int // of a record
-	inode FileID
-	calls *pipeCalls
-	done  chan struct{} // closed with the pipe
+	size   int // of a record
+	inode  FileID
+	budget *Budget
+	done   chan struct{} // closed with the pipe
 
 	mu      sync.Mutex // a leaf lock, not held in calls that may wait
 	idle    *sync.Cond // busy became false, or closed true
@@ -49,16 +48,6 @@ type eventPipe struct {
 	waiter  *os.File      // w again, on which a goroutine waits for room; nil: none
 	buf     [pipeBuf]byte // of whoever is busy
 }
-
-// pipeCalls are the system calls on the pipes of one open file. A program whose
-// readers do not answer holds up only so many threads with them: of those that
-// run the engine, and those of its user's budget.
-type pipeCalls struct {
-	inline atomic.Int32
-	budget *Budget
-}
-
-const maxInline = 4
 
 // event is one record, and what it is about; key may be nil.
 type event struct {
@@ -82,16 +71,16 @@ const maxEventSize = 16
 // (PIPE_BUF), in whole records.
 const pipeBuf = 4096
 
-func newEventPipe(size int, calls *pipeCalls) (*eventPipe, error) {
-	if err := calls.budget.take(pipeCost); err != nil {
+func newEventPipe(size int, budget *Budget) (*eventPipe, error) {
+	if err := budget.take(pipeCost); err != nil {
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		calls.budget.give(pipeCost)
+		budget.give(pipeCost)
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
-	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), calls: calls,
+	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), budget: budget,
 		done: make(chan struct{})}
 	p.idle = sync.NewCond(&p.mu)
 	var st unix.Stat_t
@@ -135,7 +124,7 @@ func (p *eventPipe) takeReader() int {
 // closeAside gives the ends of the pipe up, which takes the pipe's lock as well
 // (pipe_release). The caller holds the lock.
 func (p *eventPipe) closeAside() {
-	r, w, budget := p.r, p.w, p.calls.budget
+	r, w, budget := p.r, p.w, p.budget
 	p.r = -1
 	budget.aside(func() {
 		if r >= 0 {
@@ -209,8 +198,8 @@ func (p *eventPipe) send(e event) {
 		p.backlog.add(e)
 		return
 	}
-	defer p.calls.inline.Add(-1)
-	if p.calls.inline.Add(1) > maxInline {
+	defer p.budget.inline.Add(-1)
+	if p.budget.inline.Add(1) > maxInline {
 		p.backlog.add(e)
 		p.awaitRoom()
 		return
@@ -292,10 +281,10 @@ func (p *eventPipe) flushWhenRoom(f *os.File) {
 	conn, err := f.SyscallConn()
 	if err == nil {
 		err = conn.Write(func(uintptr) bool {
-			if !p.calls.budget.enterPipe(p.done) {
+			if !p.budget.enterPipe(p.done) {
 				return true
 			}
-			defer p.calls.budget.leavePipe()
+			defer p.budget.leavePipe()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			for p.busy && !p.closed {

@@ -24,11 +24,11 @@ func reader(t testing.TB, p *eventPipe) int {
 	return fd
 }
 
-func testChannel(t testing.TB) (*channel, int) { return testChannelOf(t, new(pipeCalls)) }
+func testChannel(t testing.TB) (*channel, int) { return testChannelOf(t, NewBudget(Cost{})) }
 
-func testChannelOf(t testing.TB, calls *pipeCalls) (*channel, int) {
+func testChannelOf(t testing.TB, budget *Budget) (*channel, int) {
 	t.Helper()
-	c := need[*channel](t)(newChannel(calls))
+	c := need[*channel](t)(newChannel(budget))
 	t.Cleanup(c.close)
 	return c, reader(t, c.eventPipe)
 }
@@ -98,7 +98,7 @@ func TestChannel(t *testing.T) {
 }
 
 func TestAsyncFD(t *testing.T) {
-	a := need[*asyncFD](t)(newAsyncFD(new(pipeCalls)))
+	a := need[*asyncFD](t)(newAsyncFD(NewBudget(Cost{})))
 	t.Cleanup(a.close)
 	fd := reader(t, a.eventPipe)
 	qp := new(objKey)
@@ -196,7 +196,7 @@ func TestChannelForgetOverflow(t *testing.T) {
 
 // TestChannelGone: the end of the reader is quiet, and seen.
 func TestChannelGone(t *testing.T) {
-	c := need[*channel](t)(newChannel(new(pipeCalls)))
+	c := need[*channel](t)(newChannel(NewBudget(Cost{})))
 	if c.gone() {
 		t.Fatal("gone before it was given away")
 	}

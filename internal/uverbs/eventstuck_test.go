@@ -51,12 +51,11 @@ func TestStuckReader(t *testing.T) {
 	page, answer := unansweredPage(t)
 	const pipes = 2 * (maxInline + maxPipes)
 	budget := NewBudget(Cost{})
-	calls := pipeCalls{budget: budget}
 	var readers, senders sync.WaitGroup
 	channels := make([]*channel, pipes)
 	x := new(objKey)
 	for i := range channels {
-		c, fd := testChannelOf(t, &calls)
+		c, fd := testChannelOf(t, budget)
 		if err := unix.SetNonblock(fd, false); err != nil {
 			t.Fatal(err)
 		}

@@ -107,7 +107,37 @@ func TestBusyObject(t *testing.T) {
 	}
 }
 
-// TestDisassociate: the device goes away under its programs.
+// TestDestroyHeldUp: a doorbell that waits for memory was answered for, so the
+// program may destroy the QP; that waits with it, and succeeds.
+func TestDestroyHeldUp(t *testing.T) {
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	e := newEndpoint(t, u, rxe.QPRC)
+	e.connect(e.qp, rxe.QPRC, e.qpn)
+	e.reset()
+	v := doorbellVerb(e.qp)
+	bell := e.alloc(v.bytes(e.room(4)))
+	v = destroyVerb(cmdDestroyQP, e.qp)
+	end := v.bytes(e.room(16))
+	endAt := e.alloc(end)
+	entered, release := make(chan struct{}), make(chan struct{})
+	u.mem.read = func() {
+		close(entered)
+		<-release
+	}
+	e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 64)}}})
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = e.f.Write(e, bell, 32) }) // as if answered: it may say anything
+	<-entered
+	calls.Go(func() {
+		if _, err := e.f.Write(e, endAt, uint64(len(end))); err != nil {
+			t.Errorf("destroy: %v", err)
+		}
+	})
+	close(release)
+	calls.Wait()
+}
+
 // TestDisassociateFlushes: a program that only looks at its queues learns there
 // that the device is gone.
 func TestDisassociateFlushes(t *testing.T) {
@@ -125,6 +155,7 @@ func TestDisassociateFlushes(t *testing.T) {
 	}
 }
 
+// TestDisassociate: the device goes away under its programs.
 func TestDisassociate(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		async := u.real(firstFD(u.program))

@@ -35,6 +35,14 @@ type program struct {
 type programMemory struct {
 	simnet.Memory
 	check func(addr, length uint64, write bool) error
+	read  func() // is called before memory is read
+}
+
+func (m *programMemory) ReadV(spans []rxe.Span) error {
+	if m.read != nil {
+		m.read()
+	}
+	return m.Memory.ReadV(spans)
 }
 
 const (

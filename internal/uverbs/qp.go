@@ -27,13 +27,14 @@ func (r *qpRes) mrByLKey(lkey uint32) *rxe.MR {
 	return nil
 }
 
-func (r *qpRes) destroy(_ *object, closing bool) error {
+func (r *qpRes) destroy(o *object, closing bool) error {
 	if closing {
 		r.leaveGroups()
 	}
 	if err := r.qp.Destroy(); err != nil {
 		return err
 	}
+	o.bell.Store(nil)
 	r.f.dev.disown(r.qp)
 	r.freeRings()
 	return nil
@@ -83,6 +84,7 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 		return nil, err
 	}
 	o.user, o.async, o.res = req.user, req.async, r
+	o.bell.Store(r)
 	k.f.dev.own(r.qp, o)
 	_, made, err := r.qp.Query()
 	if err != nil {

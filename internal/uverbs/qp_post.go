@@ -20,12 +20,12 @@ func writePostSend(k *call) error {
 		return err
 	case k.f.dev.gone.Load():
 		return unix.EIO
-	case !o.share():
-		return unix.EBUSY
 	}
-	r := o.res.(*qpRes)
+	r := o.bell.Load()
+	if r == nil {
+		return unix.ENOENT // it has just been destroyed
+	}
 	err = r.send.doorbell(r.qp, r)
-	o.unshare()
 	if req.WRCount == 0 {
 		return err // nor is the response of interest, whose one field is 0
 	}

@@ -17,7 +17,7 @@ import (
 
 func testArena(t testing.TB) *arena {
 	t.Helper()
-	a, err := newArena(nil)
+	a, err := newArena(NewBudget(Cost{}))
 	if err != nil {
 		t.Fatal(err)
 	}
