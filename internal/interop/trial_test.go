@@ -19,6 +19,8 @@ type trial struct {
 	*testing.T
 	row   row
 	procs []traced
+	// packets are the case's so far.
+	packets []packet
 	// damaged: this case corrupts packets on the guest's side of the capture.
 	damaged bool
 }
@@ -46,16 +48,13 @@ func (tr *trial) finish() {
 			p.Kill()
 		}
 	}
-	packets, err := lab.wire.take()
-	if err != nil {
-		tr.Error(err)
-	}
-	tr.inspect(packets)
+	tr.collect()
+	tr.inspect()
 	dir := filepath.Join(lab.out, strings.NewReplacer("/", "_", " ", "-").Replace(tr.Name()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		tr.Error(err)
 	}
-	if err := save(filepath.Join(dir, "tap0.pcapng"), packets); err != nil {
+	if err := save(filepath.Join(dir, "tap0.pcapng"), tr.packets); err != nil {
 		tr.Error(err)
 	}
 	for i, p := range tr.procs {
@@ -71,11 +70,38 @@ func (tr *trial) finish() {
 	results.add(tr.row)
 }
 
+// collect takes what has gone over the cable since the last time.
+func (tr *trial) collect() {
+	tr.Helper()
+	packets, err := lab.wire.take()
+	if err != nil {
+		tr.Error(err)
+	}
+	tr.packets = append(tr.packets, packets...)
+}
+
+// naks are the answers so far, of gorxe or of the kernel, that are no ACKs.
+func (tr *trial) naks(gorxe bool) []wire.Syndrome {
+	tr.Helper()
+	tr.collect()
+	var list []wire.Syndrome
+	for _, p := range tr.packets {
+		r, err := parseRoCE(p.data)
+		if r == nil || err != nil || p.sent != gorxe || r.intact() != nil {
+			continue
+		}
+		if q, _ := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen]); q.Opcode() == wire.RCAck && !q.Syndrome().IsACK() {
+			list = append(list, q.Syndrome())
+		}
+	}
+	return list
+}
+
 // inspect checks every packet that gorxe sent, against the IP header it had on
 // the cable, and, where nothing damages them, the kernel's.
-func (tr *trial) inspect(packets []packet) {
+func (tr *trial) inspect() {
 	complaints := 0
-	for _, p := range packets {
+	for _, p := range tr.packets {
 		r, err := parseRoCE(p.data)
 		if r == nil && err == nil {
 			continue
