@@ -158,6 +158,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 		Keeper: n,
 		FDs:    interpose.FDRange{Base: req.FDBase, Count: req.FDCount},
 		Shared: shared,
+		Held:   &n.tenant.held,
 		Log:    n.log,
 	})
 	if err != nil && ctx.Err() == nil {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/uverbs"
 )
 
@@ -36,6 +37,7 @@ func userFiles() int {
 // tenant is a user who is connected, or has left something behind.
 type tenant struct {
 	budget      *uverbs.Budget
+	held        interpose.Held
 	connections int
 	sessions    int
 }

@@ -65,7 +65,9 @@ type ServeConfig struct {
 	// Shared is the page made by NewShared, in which the keeper finds the calls
 	// that were in hand; nil if nobody looks.
 	Shared *os.File
-	Log    *slog.Logger // nil: slog.Default
+	// Held is common to the sessions of one user; nil: the session's own.
+	Held *Held
+	Log  *slog.Logger // nil: slog.Default
 }
 
 // Serve answers the calls of the program behind listener until the last process

@@ -35,6 +35,14 @@ func RangeFor(limit uint64) (FDRange, error) {
 	return FDRange{Base: top - count, Count: count}, nil
 }
 
+// check refuses what is not a range that RangeFor makes.
+func (r FDRange) check() error {
+	if r.Count == 0 || r.Count > maxCount || r.Base > maxFDs-r.Count {
+		return fmt.Errorf("%d descriptors from %d on are no range of a filter's", r.Count, r.Base)
+	}
+	return nil
+}
+
 // OwnRange is RangeFor the limit that this process was started with, which is also
 // the limit of a program that it executes. (Getrlimit shows another one: package
 // syscall raises it.)

@@ -1,6 +1,8 @@
 package interpose
 
 import (
+	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +46,22 @@ const (
 // may sleep, so none of them is a raw system call: those would hold up the
 // garbage collector.
 type listener int
+
+// checkListener refuses what is no listener. Who serves programs of other users
+// believes what a listener says of them, and a FUSE server's file, say, answers
+// ioctls with whatever that likes.
+func checkListener(f *os.File) error {
+	// kernel/seccomp.c: init_listener. No file's path reads so: those begin with /.
+	const name = "anon_inode:seccomp notify"
+	link, err := readlink(procSelfFD(int(f.Fd())))
+	if err != nil {
+		return fmt.Errorf("the listener: %w", err)
+	}
+	if link != name {
+		return fmt.Errorf("%s is no seccomp listener", link)
+	}
+	return nil
+}
 
 func (l listener) ioctl(req uint, arg unsafe.Pointer) (int, unix.Errno) {
 	n, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), uintptr(req), uintptr(arg))

@@ -98,7 +98,7 @@ func (t *processes) open(r *receiver, old *process, st status) (*process, error)
 	}
 	p := &process{
 		tgid: st.tgid, pidfd: pidfd, uid: st.uid, gid: st.gid, since: time.Now(),
-		space: newSpace(mem, st.tgid), stamp: stamp(r.thread()),
+		space: newSpace(mem, st.tgid, r.s.cfg.Held), stamp: stamp(r.thread()),
 	}
 	// All of this was read under a number. It is the caller's if the caller was
 	// there all the time.

@@ -25,7 +25,7 @@ func TestKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mem.Close()
-	s := newSpace(dupFD(t, int(mem.Fd())), cmd.Process.Pid)
+	s := newSpace(dupFD(t, int(mem.Fd())), cmd.Process.Pid, new(Held))
 	defer s.release()
 	if !s.alive() {
 		t.Error("the memory is not the child's")

@@ -36,8 +36,17 @@ type Session struct {
 
 // NewSession prepares to serve. Calls wait until Serve.
 func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
-	if cfg.Host == nil || cfg.FDs.Count == 0 {
-		return nil, errors.New("interpose: a session needs a Host and a range of descriptors")
+	if cfg.Host == nil {
+		return nil, errors.New("interpose: a session needs a Host")
+	}
+	if cfg.Held == nil {
+		cfg.Held = new(Held)
+	}
+	if err := cfg.FDs.check(); err != nil {
+		return nil, err
+	}
+	if err := checkListener(l); err != nil {
+		return nil, err
 	}
 	fd, err := unix.FcntlInt(l.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -99,8 +99,14 @@ func checkPage(fd int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("page of calls in hand: %w", err)
 	}
+	// Of huge pages there are only so many: one that is punched out may not come
+	// back, and the next access is SIGBUS.
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return fmt.Errorf("page of calls in hand: %w", err)
+	}
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || st.Size < pageSize {
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || st.Size < pageSize || fs.Type != unix.TMPFS_MAGIC {
 		return fmt.Errorf("page of calls in hand: not made by NewShared")
 	}
 	return nil

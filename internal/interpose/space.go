@@ -54,12 +54,13 @@ type space struct {
 	careful atomic.Bool // only through mem
 	words   [16]sync.Mutex
 	engine  attempts // accesses by the engine
+	held    *Held    // those of all spaces of the user
 }
 
 var _ uverbs.Space = (*space)(nil)
 
-func newSpace(mem, pid int) *space {
-	s := &space{mem: mem, pid: pid}
+func newSpace(mem, pid int, held *Held) *space {
+	s := &space{mem: mem, pid: pid, held: held}
 	s.refs.Store(1)
 	return s
 }
@@ -238,11 +239,11 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 		return errGone
 	}
 	defer s.release()
-	ticket, ok := s.engine.begin()
+	turn, ok := s.begin()
 	if !ok {
 		return unix.EFAULT
 	}
-	defer s.engine.end(ticket)
+	defer s.end(turn)
 	if len(spans) == 1 && len(spans[0].Buf) <= smallAccess {
 		return s.access(spans[0].VA, spans[0].Buf, write)
 	}

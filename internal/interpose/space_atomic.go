@@ -26,11 +26,11 @@ func (s *space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (u
 		return 0, errGone
 	}
 	defer s.release()
-	ticket, ok := s.engine.begin()
+	turn, ok := s.begin()
 	if !ok {
 		return 0, unix.EFAULT
 	}
-	defer s.engine.end(ticket)
+	defer s.end(turn)
 	m := s.word(va)
 	m.Lock()
 	defer m.Unlock()

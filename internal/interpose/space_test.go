@@ -20,7 +20,7 @@ func ownSpace(t testing.TB) *space {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSpace(fd, os.Getpid())
+	s := newSpace(fd, os.Getpid(), new(Held))
 	t.Cleanup(s.release)
 	return s
 }
@@ -226,7 +226,7 @@ func TestSpaceGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSpace(fd, p.cmd.Process.Pid)
+	s := newSpace(fd, p.cmd.Process.Pid, new(Held))
 	if !s.alive() {
 		t.Error("a living process counts as gone")
 	}
@@ -236,7 +236,7 @@ func TestSpaceGone(t *testing.T) {
 		t.Error("an ended process counts as living")
 	}
 	defer s.release()
-	s = newSpace(dupFD(t, s.mem), os.Getpid()) // its number is another's now: ours
+	s = newSpace(dupFD(t, s.mem), os.Getpid(), new(Held)) // its number is another's now: ours
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
 	for _, n := range []int{1, 8192} {
 		if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, n)}}); err != errGone {

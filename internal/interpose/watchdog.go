@@ -48,7 +48,15 @@ func (w *watchdog) see() {
 }
 
 // exhausted says that no more receivers can be spared.
-func (w *watchdog) exhausted() bool { return w.stuck.Load() >= maxCaught }
+func (w *watchdog) exhausted() bool {
+	return w.stuck.Load() >= maxCaught || w.s.cfg.Held.receivers.Load() >= maxHeld
+}
+
+// count adds n to the receivers that are caught, and returns how many they are.
+func (w *watchdog) count(n int32) int32 {
+	w.s.cfg.Held.receivers.Add(n)
+	return w.stuck.Add(n)
+}
 
 func (w *watchdog) start() {
 	w.mu.Lock()
@@ -70,7 +78,7 @@ func (w *watchdog) replace() {
 		if r.state.Load()&caught == 0 {
 			w.s.running.Done()
 		} else {
-			w.stuck.Add(-1)
+			w.count(-1)
 		}
 	}()
 }
@@ -143,7 +151,7 @@ func (w *watchdog) takeOver(state uint64) {
 	if taken {
 		w.s.listener.send(&response{id: id, val: val})
 	}
-	n := w.stuck.Add(1)
+	n := w.count(1)
 	level := slog.LevelDebug // a few: the machine may just be busy
 	if n >= maxStuck {
 		level = slog.LevelWarn
@@ -184,10 +192,10 @@ const patience = 100
 
 // abandon lets the receiver finish its call alone.
 func (w *watchdog) abandon(r *receiver, state uint64) {
-	w.stuck.Add(1)
+	w.count(1)
 	if r.state.CompareAndSwap(state, state|caught) {
 		w.s.running.Done()
 	} else {
-		w.stuck.Add(-1)
+		w.count(-1)
 	}
 }
