@@ -3,6 +3,7 @@ package uverbs
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -129,11 +130,16 @@ func TestDestroyHeldUp(t *testing.T) {
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = e.f.Write(e, bell, 32) }) // as if answered: it may say anything
 	<-entered
+	var destroyed atomic.Bool
 	calls.Go(func() {
 		if _, err := e.f.Write(e, endAt, uint64(len(end))); err != nil {
 			t.Errorf("destroy: %v", err)
 		}
+		destroyed.Store(true)
 	})
+	for o := e.f.objects.lookup(e.qp); o.use.Load() != -1 && !destroyed.Load(); {
+		runtime.Gosched()
+	}
 	close(release)
 	calls.Wait()
 }
