@@ -22,6 +22,7 @@ type gate struct {
 	inbox   inbox
 	due     bool // a deadline came, or the requester has to go on
 	listed  bool // in Device.local, to be collected
+	shut    bool // the QP is destroyed: nothing is left for it any more
 }
 
 // What is not held is changed under mu only; a QP that nobody left anything for
@@ -95,6 +96,15 @@ func (g *gate) takeInbox() (in inbox, due bool) {
 	g.inbox, g.due = inbox{}, false
 	g.state.And(^uint32(gateLeft))
 	return in, due
+}
+
+// shutInbox ends the inbox. Whoever destroys the QP runs what is in it, and would
+// not come to an end if others could add to it, nor find out what they left behind
+// afterwards.
+func (g *gate) shutInbox() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
 }
 
 const (
@@ -174,7 +184,7 @@ func (q *QP) leave(p *parcel) {
 func (g *gate) put(p *parcel, limit int) (full, list bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inbox.bytes+p.memory() > limit {
+	if g.shut || g.inbox.bytes+p.memory() > limit {
 		return true, false
 	}
 	g.inbox.add(p)

@@ -314,6 +314,18 @@ func TestInboxesBound(t *testing.T) {
 	}
 }
 
+// Nothing is left for a QP that is destroyed, by those who still know it: nobody
+// would find it there.
+func TestInboxOfDestroyed(t *testing.T) {
+	d := newLocalPair(t, 1, 1<<20, 1024, nil)
+	q := d.qps[1]
+	must(t, q.Destroy())
+	q.leave(newParcel(100))
+	if n := d.dev.local.bytes.Load(); n != 0 || !d.dev.local.empty() || q.gate.inbox != (inbox{}) {
+		t.Errorf("%d bytes are left for a QP that is destroyed", n)
+	}
+}
+
 func (e *pairEnd) clock() *armRecorder { return e.dev.cfg.Clock.(*armRecorder) }
 
 // Packets left for a QP cost no allocation.

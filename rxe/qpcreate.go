@@ -158,5 +158,6 @@ func (q *QP) die() error {
 	}
 	q.reset()
 	q.dead = true
+	q.gate.shutInbox()
 	return nil
 }
