@@ -32,6 +32,17 @@ func tree(root int) []int {
 	return pids
 }
 
+// runs says whether a process exists and has not ended. Who reaps orphans may
+// take their time.
+func runs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
 func (p *proc) killTree() {
 	for _, pid := range tree(p.cmd.Process.Pid) {
 		syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it may have ended
