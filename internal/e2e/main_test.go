@@ -15,6 +15,12 @@ import (
 // the test, under gorxe.
 const roleEnv = "GORXE_E2E_ROLE"
 
+// usernsEnv marks the second run of the binary, in a user namespace of its own.
+const usernsEnv = "GORXE_E2E_USERNS"
+
+// oneUser: the test has no other users than its own to run programs as.
+var oneUser = os.Getenv(usernsEnv) != ""
+
 // The program under test, and how much of it is to be tested.
 var (
 	gorxe    string // path of the binary; empty in native mode
@@ -46,6 +52,7 @@ func TestMain(m *testing.M) {
 // user may make network namespaces.
 func asRootOfNamespace() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), usernsEnv+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
