@@ -100,6 +100,7 @@ func (t *processes) open(r *receiver, old *process, st status) (*process, error)
 		tgid: st.tgid, pidfd: pidfd, uid: st.uid, gid: st.gid, since: time.Now(),
 		space: newSpace(mem, st.tgid, r.s.cfg.Held), stamp: stamp(r.thread()),
 	}
+	p.space.careful.Store(!byNumber(st.uid))
 	// All of this was read under a number. It is the caller's if the caller was
 	// there all the time.
 	if !r.s.listener.valid(r.n.id) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
@@ -45,6 +46,22 @@ func noAccess(err error) error {
 	}
 	return fmt.Errorf("the program's memory is out of reach (%w): %s", err, why)
 }
+
+// byNumber tells whether programs of user uid may be accessed by process number.
+// Numbers are given anew, and a program that is clever about it could make its own
+// one a stranger's: that must not be one that only this process has rights over.
+func byNumber(uid uint32) bool {
+	own := uint32(os.Geteuid())
+	return uid == own && (own == 0 || !mayTrace())
+}
+
+// mayTrace tells whether this process has CAP_SYS_PTRACE.
+var mayTrace = sync.OnceValue(func() bool {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&hdr, &data[0])
+	return err != nil || data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
+})
 
 // complain logs an error that makes devices useless for a program, once.
 func (s *Session) complain(err error) {

@@ -39,8 +39,10 @@ var errGone error = gone{}
 // So small accesses go the first way; bursts go the second after a look at the
 // first. The look and the burst cannot be one, but an exec is a trapped call: it
 // waits until no access is under way, and from then on every access goes the
-// first way. What remains: a process that dies between the two, and whose number
-// is given to a new one in these microseconds.
+// first way. What remains is a process that ends while its address space lives on
+// in another one (clone with CLONE_VM), and whose number a third one gets. A
+// program could bring that about, so the second way is only for programs that may
+// do as much to that third one as this process may (byNumber).
 //
 // Either way an access may take for ever, when the page is provided by somebody
 // who does not answer. No lock is held across an access but those of the space's
@@ -59,6 +61,8 @@ type space struct {
 
 var _ uverbs.Space = (*space)(nil)
 
+// newSpace is the address space of process pid behind mem. Bursts go by its number
+// if that is allowed.
 func newSpace(mem, pid int, held *Held) *space {
 	s := &space{mem: mem, pid: pid, held: held}
 	s.refs.Store(1)
@@ -247,10 +251,6 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 	if len(spans) == 1 && len(spans[0].Buf) <= smallAccess {
 		return s.access(spans[0].VA, spans[0].Buf, write)
 	}
-	if !s.enterBurst() {
-		return s.each(spans, write)
-	}
-	defer s.bursts.Add(-1)
 	v := vectorPool.Get().(*vectors)
 	defer vectorPool.Put(v)
 	for len(spans) > 0 {
@@ -258,10 +258,18 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 		if err != nil {
 			return err
 		}
-		if err := v.move(s.pid, total, write); err != nil {
-			if err == unix.EFAULT {
-				return s.why()
-			}
+		// Each time anew: the one before may have taken very long.
+		if !s.enterBurst() {
+			return s.each(spans, write)
+		}
+		err = v.move(s.pid, total, write)
+		s.bursts.Add(-1)
+		switch {
+		case err == nil:
+			spans = spans[n:]
+		case err == unix.EFAULT:
+			return s.why()
+		default:
 			// Refused (Yama, another user, a sandbox), or the leading thread of the
 			// process has ended before the others.
 			if forbidden(err) {
@@ -269,7 +277,6 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 			}
 			return s.each(spans, write)
 		}
-		spans = spans[n:]
 	}
 	return nil
 }

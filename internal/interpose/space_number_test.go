@@ -1,0 +1,60 @@
+package interpose
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/gorxe/gorxe/rxe"
+	"golang.org/x/sys/unix"
+)
+
+// TestLongBurst: a burst is more than one call by process number, and the program
+// holds up the first one for as long as it likes. What is meant by the number
+// then is looked at again.
+func TestLongBurst(t *testing.T) {
+	mem, handler, err := uffd()
+	if errors.Is(err, unix.EPERM) && os.Getuid() != 0 {
+		t.Skip("userfaultfd of system calls' accesses is for root (vm.unprivileged_userfaultfd)")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The number is this process's, as if given anew; the memory is another's.
+	p := start(t, options{idle: true}, "/bin/sleep", "1000")
+	fd, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpace(fd, os.Getpid(), new(Held))
+	defer s.release()
+	stranger, strangerVA := mapped(t, pageSize, unix.PROT_READ|unix.PROT_WRITE)
+	clear(stranger)
+	spans := pieces(uint64(mem), 16*vectorLen, 16, 1)
+	spans = append(spans, rxe.Span{VA: strangerVA, Buf: bytes.Repeat([]byte{1}, 64)})
+	done := make(chan error)
+	go func() { done <- s.WriteV(spans) }()
+	for s.bursts.Load() == 0 {
+		runtime.Gosched()
+	}
+	s.careful.Store(true)
+	_ = unix.Close(handler) // the page is as any other from now on
+	if err := <-done; err == nil {
+		t.Error("no error")
+	}
+	if stranger[0] != 0 {
+		t.Error("the second call went to whoever has the number")
+	}
+}
+
+func TestByNumber(t *testing.T) {
+	own := uint32(os.Geteuid())
+	if byNumber(own + 1) {
+		t.Error("another user's programs are accessed by number")
+	}
+	if want := own == 0 || !mayTrace(); byNumber(own) != want {
+		t.Errorf("one's own programs: %t", !want)
+	}
+}
