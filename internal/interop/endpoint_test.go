@@ -28,6 +28,7 @@ const (
 	stateRTS, stateErr = 3, 6
 
 	withImm, withInv = 2, 8
+	kernelWithInv    = 4 // IB_WC_WITH_INVALIDATE, the kernel's own, which rxe_resp.c (6.1) gives to users as well
 )
 
 // mtuEnum is ibv_mtu of a number of bytes.
@@ -91,7 +92,7 @@ func (e *endpoint) do(format string, args ...any) answer {
 // reply waits for the answer to a command.
 func (e *endpoint) reply(command string) answer {
 	e.Helper()
-	text, err := e.proc.ReadLine(patience)
+	text, err := e.proc.ReadLine(e.limit)
 	if err == nil && !strings.HasPrefix(text, "ok") {
 		err = fmt.Errorf("%s", text)
 	}
@@ -184,7 +185,7 @@ func join(a, b *endpoint, qp int, p path) {
 func (e *endpoint) refused(format string, args ...any) string {
 	e.Helper()
 	line := e.begin(format, args...)
-	text, err := e.proc.ReadLine(patience)
+	text, err := e.proc.ReadLine(e.limit)
 	if err != nil || !strings.HasPrefix(text, "error ") {
 		e.Fatalf("%s: %s: %q %v", e.machine.name, line, text, err)
 	}

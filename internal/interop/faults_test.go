@@ -28,14 +28,13 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	if _, err := lab.guest.sh(`set -e
-ip link add ifb0 type ifb
 ip link set ifb0 mtu 4200 up
 tc qdisc add dev eth0 handle ffff: ingress
 tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0`); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := lab.guest.sh("tc qdisc del dev eth0 ingress; ip link del ifb0"); err != nil {
+		if _, err := lab.guest.sh("tc qdisc del dev eth0 ingress"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -65,6 +64,7 @@ func faultMessages() int {
 func underFault(tr *trial, server, client *machine, device, netem string) {
 	const max = 8000 // up to 8 packets
 	n := faultMessages()
+	tr.limit = longPatience
 	a, b := tr.pair(client, server, ipv4, 1<<18, path{kind: typeRC, more: "timeout=13"}) // 34 ms
 	if _, err := lab.guest.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", device, netem)); err != nil {
 		tr.Fatal(err)
@@ -74,12 +74,12 @@ func underFault(tr *trial, server, client *machine, device, netem string) {
 			tr.Error(err)
 		}
 	}()
-	a.do("loop qp=0 mr=0 n=%d max=%d raddr=%d rkey=%s", n, max, b.addr, b.rkey)
+	a.do("loop qp=0 mr=0 n=%d max=%d raddr=%d rkey=%s ms=%d", n, max, b.addr, b.rkey, longPatience.Milliseconds())
 	if count := b.do("get mr=0 off=%d", 8*max).number(b, "is"); count != uint64(n) {
 		tr.Errorf("%d atomics took effect, not %d", count, n)
 	}
-	sink := b.begin("sink qp=0 mr=0 n=%d max=%d", n, max)
-	a.do("stream qp=0 mr=0 n=%d max=%d", n, max)
+	sink := b.begin("sink qp=0 mr=0 n=%d max=%d ms=%d", n, max, longPatience.Milliseconds())
+	a.do("stream qp=0 mr=0 n=%d max=%d ms=%d", n, max, longPatience.Milliseconds())
 	b.reply(sink)
 	tr.row.Note = fmt.Sprintf("%d operations", 4*n)
 }

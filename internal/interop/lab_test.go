@@ -26,6 +26,9 @@ const (
 // is slow; a program that hangs is not worth an exact limit.
 const patience = 120 * time.Second
 
+// longPatience bounds the commands that do many operations.
+const longPatience = 30 * time.Minute
+
 // laboratory is the two machines and the cable between them.
 type laboratory struct {
 	out     string // directory for what the cases leave

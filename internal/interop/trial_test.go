@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/interop/agent"
 	"github.com/gorxe/gorxe/wire"
@@ -23,6 +24,8 @@ type trial struct {
 	packets []packet
 	// damaged: this case corrupts packets on the guest's side of the capture.
 	damaged bool
+	// limit bounds the answer of an endpoint.
+	limit time.Duration
 }
 
 type traced struct {
@@ -33,7 +36,7 @@ type traced struct {
 // begin starts a case, which is to be a subtest of its own.
 func begin(t *testing.T, r row) *trial {
 	t.Helper()
-	tr := &trial{T: t, row: r}
+	tr := &trial{T: t, row: r, limit: patience}
 	if _, err := lab.wire.take(); err != nil {
 		t.Logf("between cases: %v", err)
 	}

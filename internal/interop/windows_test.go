@@ -45,6 +45,10 @@ func TestWindows(t *testing.T) {
 				a.do("send qp=0 op=%d mr=0 off=0 len=%d inv=%d", opSendInv, size, key)
 				a.polled("SEND with invalidate", statusSuccess)
 				c := b.polled("SEND with invalidate", statusSuccess)
+				if server == lab.guest && c.flags == kernelWithInv {
+					tr.row.Note = "a WRITE after that: remote access error; **defect of the kernel**: it marks the completion with its own flag (4, for users IP_CSUM_OK), not with WITH_INV"
+					c.flags = withInv
+				}
 				if c.bytes != size || c.flags != withInv || uint32(c.extra) != key {
 					tr.Fatalf("completion %+v, want key %d", c, key)
 				}
@@ -53,7 +57,9 @@ func TestWindows(t *testing.T) {
 					use(a, b, key, statusRemAccess, "WRITE through a window that was invalidated")
 				}
 			}
-			tr.row.Note = "a WRITE after that: remote access error"
+			if tr.row.Note == "" {
+				tr.row.Note = "a WRITE after that: remote access error"
+			}
 		})
 	}
 	eachRole(t, "Memory windows, invalidation", "type 2, invalidated locally", ipv4, func(tr *trial, server, client *machine) {
@@ -75,7 +81,15 @@ func TestWindows(t *testing.T) {
 			if out {
 				key := bind2(b)
 				a.do("send qp=0 op=%d mr=0 off=0 len=100 raddr=%d rkey=%d", opWrite, b.addr+8192-50, key)
-				a.polled("WRITE beyond the window", statusRemAccess)
+				switch got := a.poll().status; {
+				case got == statusRemAccess:
+					tr.row.Note = "remote access error"
+				case got == statusSuccess && b.machine == lab.guest:
+					// rxe_resp.c:check_rkey (6.1) asks the region only.
+					tr.row.Note = "**defect of the kernel**: it checks the range of the region, not of the window, and writes"
+				default:
+					tr.Fatalf("WRITE beyond the window: status %d", got)
+				}
 				return
 			}
 			b.do("mw mw=0 type=1")

@@ -399,12 +399,12 @@ static void do_poll(void)
 
 	printf("ok");
 	for (; n > 0 && next(&wc, until) > 0; n--) {
-		unsigned extra = wc.wc_flags & IBV_WC_WITH_IMM ? be32toh(wc.imm_data) :
-				 wc.wc_flags & IBV_WC_WITH_INV ? wc.invalidated_rkey : 0;
+		unsigned flags = wc.status ? 0 : wc.wc_flags & ~IBV_WC_GRH;
+		unsigned extra = flags & IBV_WC_WITH_IMM ? be32toh(wc.imm_data) : flags ? wc.invalidated_rkey : 0;
 
 		printf(" wc=%llu:%d:%d:%u:%u:%u", (unsigned long long)wc.wr_id, wc.status,
 		       wc.status ? 0 : (int)wc.opcode, wc.status ? 0 : wc.byte_len,
-		       wc.status ? 0 : wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV), wc.status ? 0 : extra);
+		       flags, extra);
 	}
 	say("");
 }
