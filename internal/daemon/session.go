@@ -202,9 +202,9 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 func hint(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return "the daemon has too many files open, or this user a quarter of those: raise its limit (ulimit -H -n, LimitNOFILE)"
-	case errors.Is(err, unix.ENOMEM):
-		return "the user's share of the daemon's memory is used up: gorxe daemon --user-memory sets it"
+		return "raise the daemon's limit of open files (ulimit -H -n, LimitNOFILE)"
+	case errors.Is(err, uverbs.ErrSpent):
+		return "gorxe daemon --user-memory sets how much memory there is for a user"
 	}
 	return ""
 }

@@ -266,10 +266,11 @@ func (a *arena) giveUp() {
 	a.budget.give(a.held)
 }
 
-// memoryErrno is the errno of a queue that could not be made.
-func memoryErrno(err error) error {
-	if errno := unix.Errno(0); errors.As(err, &errno) && errno == unix.EINVAL {
-		return unix.EINVAL
+// queueError is why a queue could not be made, for errnoOf: what is wrong with the
+// request, or no memory.
+func queueError(err error) error {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOMEM) {
+		return err
 	}
-	return unix.ENOMEM
+	return fmt.Errorf("%w (%w)", unix.ENOMEM, err)
 }

@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,9 @@ var (
 	pipeCost = Cost{pipeMemory, 2} // one to wait for room
 )
 
+// ErrSpent: the user has taken all that a user may.
+var ErrSpent = errors.New("the user's share of the daemon is used up")
+
 // NewBudget makes a budget that has its limits; 0 is no limit.
 func NewBudget(limit Cost) *Budget {
 	return &Budget{limit: limit, pipes: make(chan struct{}, maxPipes)}
@@ -55,16 +59,16 @@ func (b *Budget) Used() Cost {
 	return b.used
 }
 
-// take reserves c, or nothing: ENOMEM or EMFILE.
+// take reserves c, or nothing: ErrSpent, with ENOMEM or EMFILE.
 func (b *Budget) take(c Cost) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.limit.Memory > 0 && c.Memory > b.limit.Memory-b.used.Memory:
-		return fmt.Errorf("%d bytes, with %d of the user's %d in use: %w",
-			c.Memory, b.used.Memory, b.limit.Memory, unix.ENOMEM)
+		return fmt.Errorf("%w: %d bytes, with %d of %d in use: %w",
+			ErrSpent, c.Memory, b.used.Memory, b.limit.Memory, unix.ENOMEM)
 	case b.limit.Files > 0 && c.Files > b.limit.Files-b.used.Files:
-		return fmt.Errorf("%d of the user's %d files in use: %w", b.used.Files, b.limit.Files, unix.EMFILE)
+		return fmt.Errorf("%w: %d of %d files in use: %w", ErrSpent, b.used.Files, b.limit.Files, unix.EMFILE)
 	}
 	b.used.Memory += c.Memory
 	b.used.Files += c.Files

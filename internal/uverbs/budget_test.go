@@ -48,6 +48,9 @@ func TestBudget(t *testing.T) {
 	b.give(Cost{100, 3})
 	wantGiven(t, b)
 	none := NewBudget(Cost{})
+	if err := b.take(Cost{Files: 4}); !errors.Is(err, ErrSpent) {
+		t.Errorf("more than there is: %v", err)
+	}
 	if err := none.take(Cost{1 << 62, 1 << 30}); err != nil {
 		t.Errorf("a budget without limits: %v", err)
 	}

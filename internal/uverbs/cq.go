@@ -53,7 +53,7 @@ func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
 	}
 	ring, err := newCQRing(k.f.arena, int(req.cqe))
 	if err != nil {
-		return nil, memoryErrno(err)
+		return nil, queueError(err)
 	}
 	o.user, o.async = req.user, req.async
 	r := &cqRes{f: k.f, channel: req.channel}
@@ -182,7 +182,7 @@ func writeResizeCQ(k *call) error {
 	}
 	ring, err := newCQRing(k.f.arena, int(req.CQE))
 	if err != nil {
-		return memoryErrno(err)
+		return queueError(err)
 	}
 	var old *cqRing
 	err = r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) {

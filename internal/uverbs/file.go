@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,7 @@ type File struct {
 	keys    keyTable
 	context atomic.Bool          // GET_CONTEXT was called
 	idle    atomic.Pointer[call] // one to use again, so that a doorbell allocates nothing
+	spent   sync.Once            // the budget was, which is logged
 
 	// gate counts the calls in progress, so that what they use goes when the last
 	// has ended. It is a leaf lock and never held during a call.
@@ -58,6 +60,11 @@ func (f *File) enter(c Caller) (*call, error) {
 // leave ends a call.
 func (f *File) leave(k *call, err error) {
 	k.end(err)
+	if err != nil && errors.Is(err, ErrSpent) {
+		f.spent.Do(func() {
+			f.dev.log.Warn("a program cannot make all that it wants", "error", err)
+		})
+	}
 	f.idle.Store(k)
 	f.uncount()
 }

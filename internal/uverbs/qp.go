@@ -128,7 +128,7 @@ func (k *call) checkNewQP(req *newQP) error {
 func (r *qpRes) makeRings(a *arena, init *rxe.QPInitAttr, srq *srqRes) (err error) {
 	most := r.f.dev.rxe.Attr().MaxQPWR
 	if r.send, err = newSendRing(a, init.Cap); err != nil {
-		return memoryErrno(err)
+		return queueError(err)
 	}
 	init.Cap.MaxSendWR = min(uint32(r.send.entries()), most)
 	init.OnSendDone = r.send.done
@@ -138,7 +138,7 @@ func (r *qpRes) makeRings(a *arena, init *rxe.QPInitAttr, srq *srqRes) (err erro
 	}
 	if r.recv, err = newRecvRing(a, init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE); err != nil {
 		r.send.free()
-		return memoryErrno(err)
+		return queueError(err)
 	}
 	init.Cap.MaxRecvWR = min(uint32(r.recv.entries()), most)
 	init.RecvRing = r.recv

@@ -49,7 +49,7 @@ func (k *call) createSRQ(o *object, req *newSRQ) (rxe.SRQAttr, error) {
 	}
 	ring, err := newRecvRing(k.f.arena, req.maxWR, maxSGE)
 	if err != nil {
-		return rxe.SRQAttr{}, memoryErrno(err)
+		return rxe.SRQAttr{}, queueError(err)
 	}
 	r := &srqRes{f: k.f}
 	r.ring.Store(ring)
@@ -201,7 +201,7 @@ func (k *call) resizeSRQ(r *srqRes, maxWR uint32, place *reply) error {
 	}
 	ring, err := newRecvRing(k.f.arena, maxWR, r.ring.Load().maxSGE)
 	if err != nil {
-		return memoryErrno(err)
+		return queueError(err)
 	}
 	var old *recvRing
 	entries := min(uint32(ring.entries()), k.f.dev.rxe.Attr().MaxSRQWR)
