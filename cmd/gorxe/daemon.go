@@ -78,10 +78,33 @@ func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, err
 		return nil, nil, err
 	}
 	server, err := c.start(std)
+	for end := time.Now().Add(2 * privateGrace); errors.Is(err, daemon.ErrDaemonRuns) && c.idle() && time.Now().Before(end); {
+		time.Sleep(privateGrace / 20)
+		server, err = c.start(std)
+	}
 	if err != nil {
 		err = errors.Join(err, stop())
 	}
 	return server, stop, err
+}
+
+// idle tells whether the daemon that is in the way is one that a gorxe run
+// started and that is about to end.
+func (c daemonCmd) idle() bool {
+	if c.Private {
+		return false
+	}
+	paths, err := daemon.Sockets(c.Socket)
+	if err != nil {
+		return false
+	}
+	client, err := daemon.Dial(paths[:1])
+	if err != nil {
+		return true // it has just ended, or is about to
+	}
+	defer client.Close()
+	st, err := client.Status()
+	return err != nil || st.Private && len(st.Sessions) == 0
 }
 
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {

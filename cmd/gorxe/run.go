@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/gorxe/gorxe/internal/daemon"
 	"github.com/gorxe/gorxe/internal/keeper"
@@ -10,7 +12,7 @@ import (
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
 	Device   []string `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Socket   string   `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET, $$XDG_RUNTIME_DIR/gorxe.sock, /run/gorxe.sock)."`
+	Socket   string   `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else root's is /run/gorxe.sock, and a user's $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	PCAP     string   `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices, also those that reach no network, to this pcapng file."`
 	LogLevel string   `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
 }
@@ -41,7 +43,10 @@ func (c runCmd) Run() error {
 		return usageError{err}
 	}
 	program := c.Program
-	if len(program) > 0 && program[0] == "--" { // the parser passes it through with the rest
+	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the rest
+		if program[0] != "--" {
+			return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --", program[0])}
+		}
 		program = program[1:]
 	}
 	outcome, err := keeper.Run(keeper.Config{

@@ -16,7 +16,7 @@ import (
 )
 
 type statusCmd struct {
-	Socket   string        `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET, $$XDG_RUNTIME_DIR/gorxe.sock, /run/gorxe.sock)."`
+	Socket   string        `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else root's is /run/gorxe.sock, and a user's $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
 	Watch    bool          `short:"w" help:"Print again and again, until interrupted."`
 	Interval time.Duration `default:"1s" help:"Time between two prints of --watch (default: ${default})."`

@@ -27,11 +27,12 @@ var ErrDaemonRuns = errors.New("a daemon is running already")
 // Sockets are the paths where clients look for a daemon, in order; the first is
 // where one of this user's would listen. flag is what --socket says.
 func Sockets(flag string) ([]string, error) {
-	if flag != "" {
-		return []string{flag}, nil
+	if flag == "" {
+		flag = os.Getenv(EnvSocket)
 	}
-	if env := os.Getenv(EnvSocket); env != "" {
-		return []string{env}, nil
+	if flag != "" {
+		path, err := filepath.Abs(flag) // a daemon that is started works elsewhere
+		return []string{path}, err
 	}
 	if os.Geteuid() == 0 {
 		return []string{systemSocket}, nil

@@ -14,7 +14,8 @@ import (
 // container engine's. Under an outer gorxe run the program has its devices
 // already, and can simply be run.
 var ErrListenerExists = errors.New("another seccomp listener already answers for this process " +
-	"(an outer gorxe run, or the container engine): the kernel allows one")
+	"(an outer gorxe run, or the container engine), and the kernel allows one: " +
+	"start this outside of it, or the container with a seccomp profile without notifications")
 
 // Installed is a filter in force.
 type Installed struct {

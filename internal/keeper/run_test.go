@@ -86,7 +86,7 @@ func TestEnvironment(t *testing.T) {
 		{"signals", sigState, sigStateHere(t)},
 		{"limit", "ulimit -n", "321"},
 		{"group", "test $(ps -o pgid= $$) = $(ps -o pgid= $PPID) && echo same", "same"},
-		{"nested", os.Args[0] + " run " + s.addr + " cat /sys/class/infiniband/rxe0/node_type", "1: CA"},
+		{"nested", os.Args[0] + " run " + s.addr + " cat /sys/class/infiniband/rxe0/node_type 2>/dev/null", "1: CA"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
