@@ -15,6 +15,7 @@ import (
 // gate is the lock of one QP and what was left for it.
 type gate struct {
 	state atomic.Uint32 // gateHeld and the others
+	left  atomic.Int64  // inbox.bytes, for those who only look
 
 	mu      sync.Mutex // a leaf lock, for what follows
 	free    sync.Cond  // held is no more
@@ -93,6 +94,7 @@ func (g *gate) takeInbox() (in inbox, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	in, due = g.inbox, g.due
+	g.left.Store(0)
 	g.inbox, g.due = inbox{}, false
 	g.state.And(^uint32(gateLeft))
 	return in, due
@@ -188,6 +190,7 @@ func (g *gate) put(p *parcel, limit int) (full, list bool) {
 		return true, false
 	}
 	g.inbox.add(p)
+	g.left.Store(int64(g.inbox.bytes))
 	list = g.state.Or(gateLeft)&gateHeld == 0 && !g.listed
 	g.listed = g.listed || list
 	return false, list

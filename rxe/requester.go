@@ -23,6 +23,8 @@ type requester struct {
 	cur    uint32   // index of the work request being sent
 	window int32    // packets, adapted to loss
 	noAck  int      // payload bytes since the last AckReq
+	// heldSince is when hold began to hold the requester; 0: it does not.
+	heldSince Time
 
 	reads readRing // READs and atomics outstanding
 }
@@ -87,7 +89,7 @@ func (r *requester) grow(q *QP, n uint32) {
 
 // runRequester sends what may be sent now. The caller holds the lock.
 func (q *QP) runRequester(o *outbox) {
-	for q.maySend() && !o.pause(q) {
+	for q.maySend() && !o.pause(q) && !q.hold(o) {
 		if w := q.sq.at(q.req.cur); !q.step(w, o) {
 			break
 		}
@@ -117,7 +119,7 @@ func (q *QP) step(w *sendWQE, o *outbox) bool {
 
 // maySend says whether there is a work request to go on with.
 func (q *QP) maySend() bool {
-	if q.timer.rnr != 0 || q.req.cur == q.sq.prod {
+	if q.timer.rnr != 0 || q.timer.hold != 0 || q.req.cur == q.sq.prod {
 		return false
 	}
 	switch q.attr.State {

@@ -28,6 +28,7 @@ type qpTimer struct {
 	retransmit Time
 	rnr        Time // the requester waits for this after an RNR NAK
 	pace       Time // READ responses go on at this time
+	hold       Time // the requester waits for a receiver of this device
 
 	queued Time // the heap entry's time as far as this QP knows; 0: none
 
@@ -35,11 +36,11 @@ type qpTimer struct {
 	at    Time // under timerHeap.mu
 }
 
-func (t *qpTimer) clear() { t.retransmit, t.rnr, t.pace = 0, 0, 0 }
+func (t *qpTimer) clear() { t.retransmit, t.rnr, t.pace, t.hold = 0, 0, 0, 0 }
 
 func (t *qpTimer) next() Time {
 	next := t.retransmit
-	for _, at := range [...]Time{t.rnr, t.pace} {
+	for _, at := range [...]Time{t.rnr, t.pace, t.hold} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -86,6 +87,9 @@ func (q *QP) deadlines(o *outbox) {
 	t := &q.timer
 	if t.rnr != 0 && t.rnr <= o.now {
 		t.rnr = 0
+	}
+	if t.hold != 0 && t.hold <= o.now {
+		t.hold = 0
 	}
 	if t.retransmit != 0 && t.retransmit <= o.now {
 		t.retransmit = 0

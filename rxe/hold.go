@@ -1,0 +1,35 @@
+package rxe
+
+import "time"
+
+// A UC sender has no window. On one device it would fill the inbox of a receiver
+// that merely waits for a processor, and what does not fit is lost, as it never is
+// between two programs of one host. So it waits while there is much in the inbox;
+// but a receiver that has taken nothing for long is left to itself, as on a
+// network.
+const (
+	holdBytes = inboxBytes / 4
+	holdStep  = Time(100 * time.Microsecond)
+	holdLimit = Time(100 * time.Millisecond)
+)
+
+// hold reports whether the requester is to wait for the receiver, and sets the
+// time to look again.
+func (q *QP) hold(o *outbox) bool {
+	if q.typ != QPUC || !q.local() {
+		return false
+	}
+	peer := q.dev.lookupQP(q.attr.DestQPN)
+	if peer == nil || peer == q || peer.gate.left.Load() < holdBytes {
+		q.req.heldSince = 0
+		return false
+	}
+	if q.req.heldSince == 0 {
+		q.req.heldSince = o.now
+	}
+	if o.now-q.req.heldSince >= holdLimit {
+		return false
+	}
+	q.timer.hold = o.now + holdStep
+	return true
+}

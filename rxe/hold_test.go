@@ -1,0 +1,75 @@
+package rxe
+
+import (
+	"testing"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// newUCPair is a device with two UC queue pairs that are connected to each other,
+// and a message of 8 MiB on its way from the first, which the second does not
+// take: a thread holds it.
+func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
+	const size = 8 << 20
+	d = newLocalPair(t, 0, 2*size, 1024, nil)
+	fill(d.mem.b[:size])
+	var qps [2]*QP
+	for i := range qps {
+		q, err := d.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: d.cq, RecvCQ: d.cq,
+			Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
+		must(t, err)
+		qps[i] = q
+	}
+	for i, q := range qps {
+		connectUC(t, q, qps[1-i], d.gid)
+	}
+	a, b = qps[0], qps[1]
+	b.lock()
+	_, err := a.PostSend([]SendWR{{ID: 1, Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: size,
+		SGL: []SGE{{Length: size, LKey: d.mr.LKey()}}}})
+	must(t, err)
+	return d, a, b
+}
+
+func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
+	t.Helper()
+	attr := &QPAttr{State: QPInit, PortNum: 1, Access: allRemote}
+	must(t, q.Modify(attr, QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrAccessFlags))
+	attr = &QPAttr{State: QPRTR, PathMTU: 1024, DestQPN: peer.Num(), AH: AHAttr{DGID: gid, PortNum: 1}}
+	must(t, q.Modify(attr, QPAttrState|QPAttrAV|QPAttrPathMTU|QPAttrDestQPN|QPAttrRQPSN))
+	must(t, q.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
+}
+
+// A receiver that has not got the processor for a while loses nothing.
+func TestHoldForReceiver(t *testing.T) {
+	d, a, b := newUCPair(t)
+	if n := b.gate.inbox.bytes; n < holdBytes || n > inboxBytes/2 || a.sq.empty() {
+		t.Fatalf("%d bytes are in the inbox, and the message is sent: %v", n, a.sq.empty())
+	}
+	d.clock().now += holdLimit / 2
+	d.dev.Expire()
+	b.unlock(nil)
+	for range 100 {
+		d.clock().now += holdStep
+		d.dev.Expire()
+	}
+	d.take(t, 1)
+	equal(t, "WRITE", d.mem.b[8<<20:], d.mem.b[:8<<20])
+	if n := d.counter(t, nil, "drop_inbox_full"); n != 0 {
+		t.Errorf("%d packets dropped", n)
+	}
+}
+
+// One that takes nothing for long holds up nobody.
+func TestHoldEnds(t *testing.T) {
+	d, _, b := newUCPair(t)
+	for range 2 {
+		d.clock().now += holdLimit
+		d.dev.Expire()
+	}
+	d.take(t, 1)
+	if n := d.counter(t, nil, "drop_inbox_full"); n == 0 {
+		t.Error("no packet dropped")
+	}
+	b.unlock(nil)
+}
