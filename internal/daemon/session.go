@@ -158,6 +158,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 		Keeper: n,
 		FDs:    interpose.FDRange{Base: req.FDBase, Count: req.FDCount},
 		Shared: shared,
+		Budget: n.tenant.budget,
 		Held:   &n.tenant.held,
 		Log:    n.log,
 	})

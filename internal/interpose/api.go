@@ -65,6 +65,8 @@ type ServeConfig struct {
 	// Shared is the page made by NewShared, in which the keeper finds the calls
 	// that were in hand; nil if nobody looks.
 	Shared *os.File
+	// Budget bears what processes and open files cost; nil: one without limits.
+	Budget *uverbs.Budget
 	// Held is common to the sessions of one user; nil: the session's own.
 	Held *Held
 	Log  *slog.Logger // nil: slog.Default

@@ -90,6 +90,7 @@ func (s *Session) closeObject(o *object) {
 		s.objects.remove(o)
 		s.procs.forget()
 		s.house.unwatch(o.watch)
+		s.cfg.Budget.Give(objectCost)
 		if o.file != nil {
 			s.closing.Go(o.file.Close)
 		}
@@ -196,6 +197,21 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 
 // adopt enters an object in the session's tables.
 func (s *Session) adopt(o *object, fd int) error {
+	if err := s.cfg.Budget.Take(objectCost); err != nil {
+		return err
+	}
+	err := s.watch(o, fd)
+	if err != nil {
+		s.cfg.Budget.Give(objectCost)
+	}
+	return err
+}
+
+// objectCost is what an object costs besides what a device does: directories have
+// lists, and inotify has only so many watches.
+var objectCost = uverbs.Cost{Memory: 16 << 10}
+
+func (s *Session) watch(o *object, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("fstat: %w", err)

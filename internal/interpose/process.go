@@ -2,12 +2,14 @@ package interpose
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +24,11 @@ type process struct {
 	stamp    string // tells the program from one that replaces it
 	since    time.Time
 	execs    atomic.Bool // it has tried to exec
+	budget   *uverbs.Budget
 }
+
+// processCost is what a process costs: its pidfd, its memory's descriptor.
+var processCost = uverbs.Cost{Memory: 4 << 10, Files: 2}
 
 // processes are a session's.
 type processes struct {
@@ -32,8 +38,12 @@ type processes struct {
 	mu      sync.Mutex
 	byTGID  map[int]*process
 	threads map[uint32]threadEntry
+	sweepAt int // threads, when those that have passed are to be forgotten
 	closed  bool
 }
+
+// fewThreads are not worth a sweep.
+const fewThreads = 1024
 
 // threadEntry is the process of a thread, for a moment: thread ids are reused.
 type threadEntry struct {
@@ -43,7 +53,7 @@ type threadEntry struct {
 
 func (t *processes) init(s *Session) {
 	t.s = s
-	t.byTGID, t.threads = make(map[int]*process), make(map[uint32]threadEntry)
+	t.byTGID, t.threads, t.sweepAt = make(map[int]*process), make(map[uint32]threadEntry), fewThreads
 }
 
 // forget ends what receivers remember of descriptors.
@@ -69,10 +79,20 @@ func (t *processes) of(r *receiver) (*process, error) {
 			return nil, err
 		}
 	}
+	t.remember(r.n.pid, p, nanotime())
+	return p, nil
+}
+
+// remember notes the process of a thread. Threads end without a word, and a
+// program may have ever new ones.
+func (t *processes) remember(tid uint32, p *process, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.threads[r.n.pid] = threadEntry{p, nanotime() + hotLife}
-	return p, nil
+	if len(t.threads) >= t.sweepAt {
+		maps.DeleteFunc(t.threads, func(_ uint32, e threadEntry) bool { return now >= e.until })
+		t.sweepAt = max(2*len(t.threads), fewThreads)
+	}
+	t.threads[tid] = threadEntry{p, now + hotLife}
 }
 
 // same tells whether the process is still the program that it was, in spite of a
@@ -87,18 +107,24 @@ func (p *process) same(tid int) bool {
 
 // open makes the process of the caller, in the place of old, if that is not nil.
 func (t *processes) open(r *receiver, old *process, st status) (*process, error) {
+	budget := t.s.cfg.Budget
+	if err := budget.Take(processCost); err != nil {
+		return nil, err
+	}
 	pidfd, err := unix.PidfdOpen(st.tgid, 0)
 	if err != nil {
+		budget.Give(processCost)
 		return nil, fmt.Errorf("pidfd_open: %w", err)
 	}
 	mem, err := r.openMem(pidfd)
 	if err != nil {
 		unix.Close(pidfd)
+		budget.Give(processCost)
 		return nil, err
 	}
 	p := &process{
 		tgid: st.tgid, pidfd: pidfd, uid: st.uid, gid: st.gid, since: time.Now(),
-		space: newSpace(mem, st.tgid, r.s.cfg.Held), stamp: stamp(r.thread()),
+		space: newSpace(mem, st.tgid, r.s.cfg.Held), stamp: stamp(r.thread()), budget: budget,
 	}
 	p.space.careful.Store(!byNumber(st.uid))
 	// All of this was read under a number. It is the caller's if the caller was
@@ -114,10 +140,11 @@ func (t *processes) open(r *receiver, old *process, st status) (*process, error)
 	return p, nil
 }
 
+// enter makes p known. After an error it is as unknown as before.
 func (t *processes) enter(p, old *process) error {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.closed {
-		t.mu.Unlock()
 		return unix.ENODEV
 	}
 	if old != nil {
@@ -127,9 +154,11 @@ func (t *processes) enter(p, old *process) error {
 	if other := t.byTGID[p.tgid]; other != nil {
 		t.remove(other)
 	}
+	if err := t.s.house.watchExit(p.pidfd); err != nil {
+		return err
+	}
 	t.byTGID[p.tgid] = p
-	t.mu.Unlock()
-	return t.s.house.watchExit(p.pidfd)
+	return nil
 }
 
 // remove drops a process; t.mu is held.
@@ -150,6 +179,7 @@ func (t *processes) remove(p *process) {
 func (p *process) close() {
 	unix.Close(p.pidfd)
 	p.space.release()
+	p.budget.Give(processCost)
 }
 
 // ended is called when a pidfd is readable. The number may be a new process's

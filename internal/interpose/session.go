@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,6 +39,9 @@ type Session struct {
 func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Host == nil {
 		return nil, errors.New("interpose: a session needs a Host")
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = uverbs.NewBudget(uverbs.Cost{})
 	}
 	if cfg.Held == nil {
 		cfg.Held = new(Held)

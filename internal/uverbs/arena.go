@@ -73,12 +73,12 @@ type piece struct {
 }
 
 func newArena(b *Budget) (*arena, error) {
-	if err := b.take(openCost); err != nil {
+	if err := b.Take(openCost); err != nil {
 		return nil, err
 	}
 	fd, err := makeArenaFile()
 	if err != nil {
-		b.give(openCost)
+		b.Give(openCost)
 		return nil, err
 	}
 	// Offset 0 stays unused: no queue is mistaken for "none".
@@ -176,7 +176,7 @@ func (a *arena) drop(w *window) {
 }
 
 func (a *arena) charge(n int64) error {
-	err := a.budget.take(Cost{Memory: n})
+	err := a.budget.Take(Cost{Memory: n})
 	if err == nil {
 		a.held.Memory += n
 	}
@@ -184,7 +184,7 @@ func (a *arena) charge(n int64) error {
 }
 
 func (a *arena) refund(n int64) {
-	a.budget.give(Cost{Memory: n})
+	a.budget.Give(Cost{Memory: n})
 	a.held.Memory -= n
 }
 
@@ -263,7 +263,7 @@ func (a *arena) close(keep bool) {
 
 func (a *arena) giveUp() {
 	_ = unix.Close(a.file) // nothing to be written back
-	a.budget.give(a.held)
+	a.budget.Give(a.held)
 }
 
 // queueError is why a queue could not be made, for errnoOf: what is wrong with the

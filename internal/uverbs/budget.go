@@ -59,8 +59,8 @@ func (b *Budget) Used() Cost {
 	return b.used
 }
 
-// take reserves c, or nothing: ErrSpent, with ENOMEM or EMFILE.
-func (b *Budget) take(c Cost) error {
+// Take reserves c, or nothing: ErrSpent, with ENOMEM or EMFILE.
+func (b *Budget) Take(c Cost) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -75,7 +75,8 @@ func (b *Budget) take(c Cost) error {
 	return nil
 }
 
-func (b *Budget) give(c Cost) {
+// Give undoes a Take.
+func (b *Budget) Give(c Cost) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used.Memory -= c.Memory
@@ -146,7 +147,7 @@ func costOf(typ objectType) int64 {
 
 // charge takes n bytes for an object, which are given back with it.
 func (k *call) charge(o *object, n int64) error {
-	if err := k.f.budget.take(Cost{Memory: n}); err != nil {
+	if err := k.f.budget.Take(Cost{Memory: n}); err != nil {
 		return err
 	}
 	o.cost += n
@@ -155,6 +156,6 @@ func (k *call) charge(o *object, n int64) error {
 
 // discharge gives back what the object cost.
 func (f *File) discharge(o *object) {
-	f.budget.give(Cost{Memory: o.cost})
+	f.budget.Give(Cost{Memory: o.cost})
 	o.cost = 0
 }

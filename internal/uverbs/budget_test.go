@@ -41,17 +41,17 @@ func TestBudget(t *testing.T) {
 		{Cost{Memory: 1}, unix.ENOMEM, Cost{100, 3}},
 		{Cost{Files: 1}, unix.EMFILE, Cost{100, 3}},
 	} {
-		if err := b.take(s.take); !errors.Is(err, s.err) || b.Used() != s.used {
+		if err := b.Take(s.take); !errors.Is(err, s.err) || b.Used() != s.used {
 			t.Errorf("take %+v: %v, used %+v", s.take, err, b.Used())
 		}
 	}
-	b.give(Cost{100, 3})
+	b.Give(Cost{100, 3})
 	wantGiven(t, b)
 	none := NewBudget(Cost{})
-	if err := b.take(Cost{Files: 4}); !errors.Is(err, ErrSpent) {
+	if err := b.Take(Cost{Files: 4}); !errors.Is(err, ErrSpent) {
 		t.Errorf("more than there is: %v", err)
 	}
-	if err := none.take(Cost{1 << 62, 1 << 30}); err != nil {
+	if err := none.Take(Cost{1 << 62, 1 << 30}); err != nil {
 		t.Errorf("a budget without limits: %v", err)
 	}
 }

@@ -72,12 +72,12 @@ const maxEventSize = 16
 const pipeBuf = 4096
 
 func newEventPipe(size int, budget *Budget) (*eventPipe, error) {
-	if err := budget.take(pipeCost); err != nil {
+	if err := budget.Take(pipeCost); err != nil {
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		budget.give(pipeCost)
+		budget.Give(pipeCost)
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
 	p := &eventPipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), budget: budget,
@@ -131,7 +131,7 @@ func (p *eventPipe) closeAside() {
 			_ = unix.Close(r) // nothing to be written back
 		}
 		_ = unix.Close(w)
-		budget.give(pipeCost)
+		budget.Give(pipeCost)
 	})
 }
 
