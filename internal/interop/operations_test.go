@@ -243,9 +243,14 @@ func TestUD(t *testing.T) {
 		const group = "ff0e0000000000000000000000007777"
 		if server == lab.guest {
 			// rdma_rxe 6.1 joins at the link only; its IP layer has to be told.
-			if _, err := server.sh("ip addr add ff0e::7777/128 dev eth0 autojoin"); err != nil {
+			if _, err := server.sh("ip addr add ff0e::7777/128 dev eth0 nodad autojoin"); err != nil {
 				tr.Fatal(err)
 			}
+			defer func() {
+				if _, err := server.sh("ip addr del ff0e::7777/128 dev eth0"); err != nil {
+					tr.Error(err)
+				}
+			}()
 		}
 		a, b := tr.pair(client, server, ipv6, 1<<16, path{kind: typeUD})
 		b.do("join qp=0 gid=%s", group)

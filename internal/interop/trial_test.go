@@ -148,7 +148,7 @@ func (tr *trial) verbs(m *machine, argv ...string) *agent.Proc {
 // exchange runs a server and, when it listens, a client with the same arguments
 // and the server's address. In argv, PORT stands for a TCP port and GID for the
 // index of the machine's GID in that family.
-func (tr *trial) exchange(server, client *machine, f family, argv ...string) (serverSaid, clientSaid string) {
+func (tr *trial) exchange(server, client *machine, f family, argv ...string) {
 	tr.Helper()
 	port := lab.nextPort()
 	fill := func(m *machine) []string {
@@ -168,12 +168,14 @@ func (tr *trial) exchange(server, client *machine, f family, argv ...string) (se
 		tr.Fatalf("%s: %v", server.name, err)
 	}
 	c := tr.verbs(client, append(fill(client), server.addr)...)
-	for m, p := range map[*machine]*agent.Proc{client: c, server: s} {
-		if code, err := p.Wait(patience); code != 0 || err != nil {
-			tr.Errorf("%s: exit status %d, %v", m.name, code, err)
-		}
+	if code, err := c.Wait(patience); code != 0 || err != nil {
+		// The server would wait for a client that has gone.
+		s.Kill()
+		tr.Fatalf("%s, the client: exit status %d, %v", client.name, code, err)
 	}
-	return s.Output(), c.Output()
+	if code, err := s.Wait(patience); code != 0 || err != nil {
+		tr.Fatalf("%s, the server: exit status %d, %v", server.name, code, err)
+	}
 }
 
 // eachRole runs a case with gorxe as client and as server.
