@@ -201,6 +201,7 @@ type underTrap struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
 	listener *os.File
+	budget   *uverbs.Budget // of the session, but for devices
 	fds      FDRange
 	killable bool
 	session  *Session
@@ -237,7 +238,7 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	}
 	ours, theirs := socketpair(t)
 	defer ours.Close()
-	p := &underTrap{t: t, served: make(chan error, 1)}
+	p := &underTrap{t: t, served: make(chan error, 1), budget: uverbs.NewBudget(uverbs.Cost{})}
 	p.cmd = exec.Command(exe, argv...)
 	if o.nofile != 0 {
 		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit -n " + strconv.Itoa(o.nofile) + ` && exec "$0" "$@"`, exe}, argv...)...)
@@ -311,7 +312,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared,
+		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -345,6 +346,9 @@ func (p *underTrap) ended() {
 	case err := <-p.served:
 		if err != nil {
 			p.t.Errorf("Serve: %v", err)
+		}
+		if used := p.budget.Used(); used != (uverbs.Cost{}) {
+			p.t.Errorf("the session kept %+v of the user's budget", used)
 		}
 	case <-time.After(20 * time.Second):
 		p.t.Fatal("the session does not end although the program has")
