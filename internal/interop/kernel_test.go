@@ -63,7 +63,7 @@ func (k kernel) download(cache string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer os.RemoveAll(work) //nolint:errcheck // it only takes room
 	fmt.Printf("interop: getting Debian's %s, once\n", k.name)
 	script := `set -eu
 cd "$1"

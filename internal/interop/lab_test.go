@@ -304,6 +304,6 @@ func (l *laboratory) close() {
 		l.vm.Wait()         //nolint:errcheck // it was killed
 	}
 	if l.scratch != "" {
-		os.RemoveAll(l.scratch)
+		os.RemoveAll(l.scratch) //nolint:errcheck // it only takes room
 	}
 }

@@ -45,8 +45,11 @@ func TestDialogue(t *testing.T) {
 	p := c.Start("sh", "-c", "while read line; do echo got $line; done")
 	q := c.Start("cat")
 	for _, line := range []string{"one", "two"} {
-		p.Write([]byte(line + "\n"))
-		q.Write([]byte(line + "\n"))
+		for _, to := range []*Proc{p, q} {
+			if _, err := to.Write([]byte(line + "\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if got, err := p.ReadLine(patience); got != "got "+line || err != nil {
 			t.Fatalf("%q %v", got, err)
 		}
