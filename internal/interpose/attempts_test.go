@@ -64,7 +64,7 @@ func TestHeld(t *testing.T) {
 		t.Error("another user's access is refused")
 	}
 	stuck[3].end(turns[3])
-	if s := newSpace(-1, 0, held); !begins(s) || !begins(s) {
+	if s := newSpace(-1, 0, held); !begins(s) {
 		t.Error("refused although one came back")
 	}
 	// Quick ones are not refused, however many they are.

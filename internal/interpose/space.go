@@ -264,10 +264,10 @@ func (s *space) transfer(spans []rxe.Span, write bool) error {
 		}
 		err = v.move(s.pid, total, write)
 		s.bursts.Add(-1)
-		switch {
-		case err == nil:
+		switch err {
+		case nil:
 			spans = spans[n:]
-		case err == unix.EFAULT:
+		case unix.EFAULT:
 			return s.why()
 		default:
 			// Refused (Yama, another user, a sandbox), or the leading thread of the
