@@ -85,7 +85,8 @@ func (f *File) uncount() {
 // Close gives back everything that the open held. It waits for no call in
 // progress: with one, everything goes when that ends. Without one it is all
 // gone when Close returns, which may take as long as the engine's accesses to
-// this program's memory. A second Close does nothing.
+// this program's memory, but for what is closed aside (Budget). A second Close does
+// nothing.
 func (f *File) Close() {
 	f.gate.Lock()
 	f.gate.closed = true
