@@ -210,3 +210,35 @@ func TestArenaTakenBack(t *testing.T) {
 		}
 	}
 }
+
+// TestStalledOnce: a doorbell that stalls again and again is taken up once, however
+// long those who would do so are held up.
+func TestStalledOnce(t *testing.T) {
+	b := NewBudget(Cost{})
+	release := make(chan struct{})
+	for range maxWorkers {
+		b.aside(func() { <-release })
+	}
+	a := need[*arena](t)(newArena(b))
+	defer a.close(false)
+	r := need[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
+	waiting := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.chores)
+	}
+	for waiting() > 0 { // until all workers are held up
+		runtime.Gosched()
+	}
+	qp := newStation(t, testDevice(t), rxe.QPRC).qp
+	for range 100 {
+		r.piece.mu.Lock()
+		r.stalled = &stalledBell{qp, nil}
+		r.piece.mu.Unlock()
+		r.done(0)
+	}
+	if n := waiting(); n != 1 {
+		t.Errorf("%d calls wait for one doorbell", n)
+	}
+	close(release)
+}

@@ -35,6 +35,7 @@ type sendRing struct {
 	cons    uint32 // next to complete
 	epoch   uint32 // counts resets
 	stalled *stalledBell
+	again   bool // somebody is on the way to ring for it
 }
 
 // stalledBell is a doorbell that ended because the engine's queue was full.
@@ -195,11 +196,21 @@ func (r *sendRing) done(n uint32) {
 	}
 	bell := r.stalled
 	r.stalled = nil
+	ring := bell != nil && !r.again
+	r.again = r.again || ring
 	r.piece.mu.Unlock()
-	if bell != nil {
+	if ring {
 		// The QP is locked here. The engine may be held up by the program's memory.
-		r.piece.arena.budget.aside(func() { _ = r.doorbell(bell.qp, bell.keys) }) // there is no caller to tell
+		r.piece.arena.budget.aside(func() { r.ringAgain(bell) })
 	}
+}
+
+// ringAgain goes on with a doorbell that had stalled.
+func (r *sendRing) ringAgain(bell *stalledBell) {
+	r.piece.mu.Lock()
+	r.again = false
+	r.piece.mu.Unlock()
+	_ = r.doorbell(bell.qp, bell.keys) // there is no caller to tell
 }
 
 // reset forgets what is in the queue: the QP went to RESET.
