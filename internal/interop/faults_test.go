@@ -13,7 +13,7 @@ var faults = []struct{ name, netem string }{
 	{"duplication 5 %", "duplicate 5%"},
 	{"reordering", "delay 2ms reorder 90% 50%"},
 	{"corruption 2 %", "corrupt 2%"},
-	{"delay 200 ms, above the timeout", "delay 200ms"},
+	{"delay 300 ms, above the timeout", "delay 300ms"},
 }
 
 // TestFaults: in each direction, in both roles, all data is right and every
@@ -52,10 +52,10 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 	}
 }
 
-// faultTimeout is 134 ms. Eight of them in vain are the end: so an emulated
-// machine may stand still for a second. (rdma_rxe itself never gives up at
+// faultTimeout is 268 ms. Eight of them in vain are the end: so an emulated
+// machine may stand still for two seconds. (rdma_rxe itself never gives up at
 // retry_cnt 7, which the specification does not have.)
-const faultTimeout = "timeout=15 retry=7"
+const faultTimeout = "timeout=16 retry=7"
 
 // faultMessages is how many messages are written, read and counted, and how many
 // are sent.
