@@ -54,12 +54,13 @@ func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, e
 		rounds := int(cfg.Target / (20 * time.Microsecond))
 		d, err := udpbaseline.HalfRoundTrip(b.segment, max(rounds, 1), p.from, p.to)
 		return float64(d.Nanoseconds()) / 1e3, err
-	}
-	bytes, err := stream(b.segment, cfg.Target, p.from, p.to)
-	if b.kind == Bandwidth {
+	case Bandwidth:
+		bytes, err := stream(b.segment, cfg.Target, p.from, p.to)
 		return bytes / (1 << 30), err
+	default:
+		bytes, err := stream(b.segment, cfg.Target, p.from, p.to)
+		return bytes / float64(b.segment), err
 	}
-	return bytes / float64(b.segment), err
 }
 
 // stream returns bytes per second.

@@ -39,7 +39,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // scratch
 	r := &run{cfg: cfg, places: map[string]*place{}, udp: map[baseline]*Series{}}
 	defer func() {
 		for _, p := range r.places {
@@ -138,7 +138,7 @@ func (r *run) repeat(ctx context.Context, res *Result) {
 		fmt.Fprintf(r.cfg.Progress, "%s: %v\n", res.Name, err)
 		return
 	}
-	res.Series.add(v)
+	res.add(v)
 	r.progress(res.Name, res.Kind, v)
 }
 

@@ -91,8 +91,9 @@ func (p *place) close() {
 func (p *place) port() int {
 	if p.hosts == nil {
 		if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
-			defer l.Close()
-			return l.Addr().(*net.TCPAddr).Port
+			port := l.Addr().(*net.TCPAddr).Port
+			_ = l.Close() // it was never used
+			return port
 		}
 	}
 	p.ports++
@@ -117,7 +118,7 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 	if err != nil {
 		return nil, err
 	}
-	defer ready.Close()
+	defer func() { _ = ready.Close() }()
 	ctx, cancel := context.WithCancel(ctx)
 	d := &daemon{gorxe: cfg.Gorxe, host: h, socket: stem + ".sock", cancel: cancel, ended: make(chan struct{})}
 	d.cmd = d.command(ctx, "daemon", "--device", deviceName+"="+where)
@@ -132,8 +133,8 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 		return nil, err
 	}
 	go func() {
-		d.cmd.Wait() //nolint:errcheck // it is ended by a signal, or has said why not
-		ready.SetReadDeadline(time.Now())
+		d.cmd.Wait()                          //nolint:errcheck // it is ended by a signal, or has said why not
+		_ = ready.SetReadDeadline(time.Now()) // closed: it was ready
 		close(d.ended)
 	}()
 	if err := awaitReady(ready); err != nil {

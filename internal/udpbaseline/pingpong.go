@@ -15,7 +15,7 @@ func HalfRoundTrip(size, rounds int, a, b End) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer near.Close()
+	defer func() { _ = near.Close() }()
 	far, err := b.listen()
 	if err != nil {
 		return 0, err
@@ -26,7 +26,7 @@ func HalfRoundTrip(size, rounds int, a, b End) (time.Duration, error) {
 		echo(far, make([]byte, size))
 	}()
 	defer func() {
-		far.Close()
+		_ = far.Close()
 		<-echoed
 	}()
 	peer := far.LocalAddr().(*net.UDPAddr).AddrPort()

@@ -108,7 +108,7 @@ func run(cfg bench.Config, print func(*bench.Report, io.Writer) error) error {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
+		defer os.RemoveAll(dir) //nolint:errcheck // scratch
 		cfg.Gorxe = filepath.Join(dir, "gorxe")
 		build := exec.Command("go", "build", "-trimpath", "-o", cfg.Gorxe, "github.com/gorxe/gorxe/cmd/gorxe")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
