@@ -3,15 +3,19 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -236,6 +240,26 @@ func TestRun(t *testing.T) {
 	}
 	if made, _ := filepath.Glob(cfg.Profiles + "/*.pprof"); len(made) != 1 || len(rep.Baselines) != 0 {
 		t.Errorf("profiles: %v, baselines: %v", made, rep.Baselines)
+	}
+}
+
+// TestNoHosts: who may make no namespaces is told so, and measures the rest.
+func TestNoHosts(t *testing.T) {
+	got := make(chan error)
+	go func() {
+		// Never unlocked: the thread, which has no rights any more, ends here.
+		runtime.LockOSThread()
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			got <- err
+			return
+		}
+		_, err := newTwoDaemons(t.Context(), Config{}, t.TempDir())
+		got <- err
+	}()
+	if err := <-got; !errors.Is(err, errNoHosts) || !strings.Contains(err.Error(), "needs root") {
+		t.Error(err)
 	}
 }
 

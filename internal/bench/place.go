@@ -44,35 +44,38 @@ func newOneDaemon(ctx context.Context, cfg Config, dir string) (*place, error) {
 var errNoHosts = errors.New("not measured between two daemons")
 
 // newTwoDaemons are daemons on two hosts with a cable between them.
-func newTwoDaemons(ctx context.Context, cfg Config, dir string) (p *place, err error) {
-	p = &place{name: TwoDaemons}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
+func newTwoDaemons(ctx context.Context, cfg Config, dir string) (*place, error) {
+	p := &place{name: TwoDaemons}
+	if err := p.openTwo(ctx, cfg, dir); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *place) openTwo(ctx context.Context, cfg Config, dir string) (err error) {
 	for range 2 {
 		h, err := netns.New()
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNoHosts, err)
+			return fmt.Errorf("%w: %w", errNoHosts, err)
 		}
 		p.hosts = append(p.hosts, h)
 	}
 	a, b := netip.MustParsePrefix("10.77.0.1/24"), netip.MustParsePrefix("10.77.0.2/24")
 	if err := netns.Cable(p.hosts[0], p.hosts[1], vethMTU, a, b); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoHosts, err)
+		return fmt.Errorf("%w: %w", errNoHosts, err)
 	}
 	if p.server, err = startDaemon(ctx, cfg, p.hosts[0], filepath.Join(dir, "server"), "eth0"); err != nil {
-		return nil, err
+		return err
 	}
 	p.server.addr = a.Addr()
 	if p.client, err = startDaemon(ctx, cfg, p.hosts[1], filepath.Join(dir, "client"), "eth0"); err != nil {
-		return nil, err
+		return err
 	}
 	p.client.addr = b.Addr()
 	p.from = udpbaseline.End{Addr: b.Addr(), Do: p.hosts[1].Do}
 	p.to = udpbaseline.End{Addr: a.Addr(), Do: p.hosts[0].Do}
-	return p, nil
+	return nil
 }
 
 func (p *place) close() {
