@@ -33,7 +33,9 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
-// TestPerftest: the eight programs. What they measure means nothing here.
+// TestPerftest: the eight programs. What they measure means nothing here. Not the
+// latency tests with -e: perftest 4.5 looks at a completion that it has not got
+// when an event comes for one that it has polled before.
 func TestPerftest(t *testing.T) {
 	for _, tc := range []struct {
 		argv string
@@ -46,7 +48,6 @@ func TestPerftest(t *testing.T) {
 		{"ib_send_bw -n 20 -q 4 --use-srq -s 4096", ipv4},
 		{"ib_send_bw -n 20 -b -q 2 -s 4096", ipv4},
 		{"ib_send_lat -n 20 -s 64", ""},
-		{"ib_send_lat -n 20 -e -s 2", ipv4},
 		{"ib_send_lat -n 20 -c UD -s 64", ipv4},
 		{"ib_write_bw -n 20 -s 65536", ""},
 		{"ib_write_bw -n 20 -c UC -s 3000", ipv4},
