@@ -79,11 +79,10 @@ func run(m *testing.M) int {
 		}
 		defer lab.close()
 		code := m.Run()
-		if err := results.wireshark(out); err != nil {
-			code = 1
-			fmt.Fprintln(os.Stderr, "interop:", err)
-		}
 		results.print(os.Stdout)
+		if err := results.wireshark(out); err != nil {
+			return 1, err
+		}
 		fmt.Printf("interop: captures and outputs are in %s\n", out)
 		if *update {
 			err = results.write("../../docs/interop.md")
