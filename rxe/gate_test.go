@@ -328,11 +328,9 @@ func TestInboxOfDestroyed(t *testing.T) {
 
 func (e *pairEnd) clock() *armRecorder { return e.dev.cfg.Clock.(*armRecorder) }
 
-// Packets left for a QP cost no allocation.
+// Packets left for a QP cost no allocation. Under the race detector they may:
+// pools drop things at random there.
 func TestInboxAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("sync.Pool drops what it is given at random")
-	}
 	b := newBench(t, QPUC, nil)
 	h := wire.Headers{Opcode: wire.UCWriteMiddle, PKey: wire.DefaultPKey, DestQP: b.qp.qpn}
 	data := append(h.Append(nil), pattern(benchMTU)...)
@@ -346,7 +344,7 @@ func TestInboxAllocatesNothing(t *testing.T) {
 		b.qp.unlock(nil)
 	}
 	once()
-	if n := testing.AllocsPerRun(100, once); n >= 1 {
+	if n := testing.AllocsPerRun(100, once); n >= 1 && !raceEnabled {
 		t.Errorf("%v allocations", n)
 	}
 	if got := b.qp.stats.RcvdPackets.Load(); got != 102*32 {

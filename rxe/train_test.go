@@ -187,11 +187,9 @@ func TestTrainWindow(t *testing.T) {
 	}
 }
 
-// Between QPs of one device, steady state allocates nothing either.
+// Between QPs of one device, steady state allocates nothing either (but under the
+// race detector, where pools drop things at random).
 func TestLocalAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("sync.Pool drops what it is given at random")
-	}
 	for _, op := range []WROpcode{WRSend, WRWrite, WRRead} {
 		d := newLocalPair(t, 1, 1<<20, 1024, nil)
 		wr := []SendWR{{Op: op, RemoteAddr: 8, RKey: d.mr.RKey(), Flags: SendSignaled,
@@ -214,7 +212,7 @@ func TestLocalAllocatesNothing(t *testing.T) {
 		for range 2 * 64 {
 			once()
 		}
-		if n := testing.AllocsPerRun(200, once); n >= 1 {
+		if n := testing.AllocsPerRun(200, once); n >= 1 && !raceEnabled {
 			t.Errorf("%v: %v allocations per work request", op, n)
 		}
 	}

@@ -286,10 +286,9 @@ func TestDoneClamped(t *testing.T) {
 	}
 }
 
+// A doorbell allocates nothing. Under the race detector it may: pools drop things
+// at random there.
 func TestDoorbellAllocs(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector empties pools at random")
-	}
 	a, b := pair(t, rxe.QPRC)
 	wr := sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, Flags: signaled, SGL: []rxe.SGE{a.sge(0, 100), a.sge(100, 10)}}}
 	in := sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendInline, Inline: make([]byte, 16),
@@ -312,7 +311,7 @@ func TestDoorbellAllocs(t *testing.T) {
 	for range 100 {
 		round()
 	}
-	if n := testing.AllocsPerRun(1000, round); n != 0 {
+	if n := testing.AllocsPerRun(1000, round); n != 0 && !raceEnabled {
 		t.Errorf("%v allocations for a doorbell with two work requests", n)
 	}
 }
