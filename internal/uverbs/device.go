@@ -100,7 +100,7 @@ func (d *Device) Open(b *Budget) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}
-	f := &File{dev: d, arena: a, budget: b}
+	f := &File{dev: d, arena: a, budget: b, settled: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone.Load() {
@@ -118,8 +118,8 @@ const closePatience = time.Second
 // Close takes the device away from the programs that have it open: they get
 // IBV_EVENT_DEVICE_FATAL, what is in their queues completes with WCFlushErr, for
 // those that only look there, their objects end, and all but destroying calls
-// answer EIO (the kernel's disassociation). It waits for no call in progress, and
-// not for ever for the engine's accesses to a program's memory; the objects of a
+// answer EIO (the kernel's disassociation). It does not wait for ever for calls in
+// progress, nor for the engine's accesses to a program's memory; the objects of a
 // file that has one end with it. A second Close does nothing.
 func (d *Device) Close() {
 	d.mu.Lock()

@@ -34,6 +34,7 @@ type File struct {
 		closed  bool // Close was called
 		done    bool // all was given back
 	}
+	settled chan struct{} // closed when teardown has run for the first time
 }
 
 // FD is the memfd that the program's queues are mapped from. It belongs to the
@@ -94,8 +95,12 @@ func (f *File) Close() {
 	f.endObjects()
 }
 
-// disassociate ends the objects, but leaves their handles to be destroyed.
-func (f *File) disassociate() { f.endObjects() }
+// disassociate ends the objects, but leaves their handles to be destroyed. It
+// returns when that has been done, by whoever ends the last call in progress.
+func (f *File) disassociate() {
+	f.endObjects()
+	<-f.settled
+}
 
 func (f *File) endObjects() {
 	f.gate.Lock()
@@ -125,7 +130,8 @@ func (f *File) teardown() {
 		f.arena.end() // a program that lost its device still reads its queues
 		if closing {
 			f.events.close()
-		} else {
+		}
+		if f.dev.gone.Load() {
 			f.flushAll()
 		}
 		f.destroyAll()
@@ -138,6 +144,11 @@ func (f *File) teardown() {
 		f.gate.Lock()
 		f.gate.running = false
 		f.gate.done = closing
+		select {
+		case <-f.settled:
+		default:
+			close(f.settled)
+		}
 		f.gate.Unlock()
 	}
 }

@@ -144,6 +144,42 @@ func TestDestroyHeldUp(t *testing.T) {
 	calls.Wait()
 }
 
+// TestDisassociateDuringCall: a device and a file that go away while a call is in
+// progress, as a daemon's do that ends: the queues are flushed even so.
+func TestDisassociateDuringCall(t *testing.T) {
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	e := newEndpoint(t, u, rxe.QPRC)
+	e.connect(e.qp, rxe.QPRC, e.qpn)
+	for id := range uint64(3) {
+		e.recv.postRecv(id, e.sge(0, 64))
+	}
+	e.reset()
+	v := verb{cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: e.qp}), resp: sizeOf[queryQPResp]()}
+	b := v.bytes(u.room(v.resp))
+	buf := u.alloc(b)
+	c := newHolding(u.program)
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = u.f.Write(c, buf, uint64(len(b))) })
+	<-c.entered
+	calls.Go(func() {
+		d.Close()
+		u.f.Close()
+	})
+	for pending := false; !pending; runtime.Gosched() {
+		u.f.gate.Lock()
+		pending = u.f.gate.pending
+		u.f.gate.Unlock()
+	}
+	close(c.release)
+	calls.Wait()
+	for id := range uint64(3) {
+		if wc, ok := e.comp.poll(); !ok || wc.id != id || rxe.WCStatus(wc.status) != rxe.WCFlushErr {
+			t.Errorf("%+v %v", wc, ok)
+		}
+	}
+}
+
 // TestDisassociateFlushes: a program that only looks at its queues learns there
 // that the device is gone.
 func TestDisassociateFlushes(t *testing.T) {
