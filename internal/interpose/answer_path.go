@@ -88,13 +88,29 @@ func (r *receiver) openDevice(n *sysfs.Node, mode int, cloexec bool) verdict {
 		}
 		return failed(err)
 	}
-	fd, err := unix.Open(procSelfFD(f.FD()), mode|unix.O_CLOEXEC, 0)
+	fd, err := describe(f.FD(), mode)
 	if err != nil {
 		f.Close()
 		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
 		return fail(unix.ENFILE)
 	}
 	return r.give(&object{node: n, file: f, readOnly: mode == unix.O_RDONLY}, fd, cloexec)
+}
+
+// describe is a description of a device's memfd for the program. It stands at the
+// end, where a write is refused (EPERM, the size being sealed): should a doorbell
+// ever continue in the kernel, because the daemon went away with the call in hand,
+// the program must not think that it was heard.
+func describe(memfd, mode int) (int, error) {
+	fd, err := unix.Open(procSelfFD(memfd), mode|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // openFile gives the program the content of a file: it becomes an ordinary file

@@ -59,7 +59,7 @@ const probes = 64
 
 // inHand answers the calls that the page names, and those around the last one. Of
 // these nothing but the number is known: they continue. A write or ioctl on a
-// device that does so has no effect but on the memory of the dead queues.
+// device that does so fails (describe).
 func (f fallback) inHand(p *page) {
 	for i := range p.slots {
 		s := &p.slots[i]
