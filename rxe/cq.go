@@ -42,8 +42,8 @@ const (
 // CreateCQ makes a completion queue (ibv_create_cq).
 func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	const op = "CreateCQ"
-	if init.Entries < 1 || uint64(init.Entries) > uint64(d.limits.MaxCQE) {
-		return nil, invalid(op, "entries", "not between 1 and max_cqe")
+	if err := d.checkEntries(op, init.Entries); err != nil {
+		return nil, err
 	}
 	if err := d.claim(op, &d.live.CQ, d.limits.MaxCQ, nil); err != nil {
 		return nil, err
@@ -56,6 +56,13 @@ func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	d.cqs[c] = struct{}{}
 	d.mu.Unlock()
 	return c, nil
+}
+
+func (d *Device) checkEntries(op string, entries int) error {
+	if entries < 1 || uint64(entries) > uint64(d.limits.MaxCQE) {
+		return invalid(op, "entries", "not between 1 and max_cqe")
+	}
+	return nil
 }
 
 // Cap is how many completions fit.
@@ -97,8 +104,8 @@ func (c *CQ) copyOut(wcs []WC) {
 // than that are waiting.
 func (c *CQ) Resize(entries int) error {
 	const op = "ResizeCQ"
-	if entries < 1 || uint64(entries) > uint64(c.dev.limits.MaxCQE) {
-		return invalid(op, "entries", "not between 1 and max_cqe")
+	if err := c.dev.checkEntries(op, entries); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +128,8 @@ func (c *CQ) Resize(entries int) error {
 // one. Its error leaves the CQ as it was.
 func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	const op = "ResizeCQ"
-	if entries < 1 || uint64(entries) > uint64(c.dev.limits.MaxCQE) {
-		return invalid(op, "entries", "not between 1 and max_cqe")
+	if err := c.dev.checkEntries(op, entries); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -73,11 +73,13 @@ func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) faul
 		rest.Length = uint32(len(data))
 		g, why = q.localAccess(rest, AccessLocalWrite)
 	}
-	if why != keyOK || !r.deposit(q, g, data, wire.OpSend, o) {
+	if why != keyOK {
 		return faultRecvAccess
 	}
-	r.pend.batch.lease = lease{key: uint32(rest.LKey), addr: rest.Addr,
-		end: rest.Addr + uint64(rest.Length), va: g.va}
+	l := g.lease(uint32(rest.LKey), rest.Addr, uint64(rest.Length))
+	if !r.deposit(q, g, l, data, wire.OpSend, o) {
+		return faultRecvAccess
+	}
 	return faultNone
 }
 
@@ -101,11 +103,9 @@ func (r *responder) execWrite(q *QP, p train, o *outbox) fault {
 		if why != keyOK {
 			return faultRemoteAccess
 		}
-		if n > 0 && !r.deposit(q, g, data, wire.OpWrite, o) {
+		l := g.lease(uint32(w.rkey), w.va, uint64(w.left))
+		if n > 0 && !r.deposit(q, g, l, data, wire.OpWrite, o) {
 			return faultRemoteAccess
-		}
-		if n > 0 {
-			r.pend.batch.lease = lease{key: uint32(w.rkey), addr: w.va, end: w.va + uint64(w.left), va: g.va}
 		}
 	}
 	w.va += uint64(n)
@@ -128,9 +128,9 @@ func (r *responder) writing(p train) writing {
 	return r.write
 }
 
-// deposit adds a piece to the payload that waits to be written. It reports
-// false when what waited before could not be: the QP has failed then.
-func (r *responder) deposit(q *QP, g grant, data []byte, kind wire.OpFlags, o *outbox) bool {
+// deposit adds a piece to the payload that waits to be written, under a lease of
+// all that g was checked for. It reports false when what waited before could not be: the QP has failed then.
+func (r *responder) deposit(q *QP, g grant, l lease, data []byte, kind wire.OpFlags, o *outbox) bool {
 	d := &r.pend
 	if !d.batch.fits(g.mem) || (len(d.batch.spans) > 0 && d.kind != kind) {
 		if !r.settle(q, o) {
@@ -141,7 +141,7 @@ func (r *responder) deposit(q *QP, g grant, data []byte, kind wire.OpFlags, o *o
 	if len(d.batch.spans) == 0 {
 		d.kind, d.psn, d.msn = kind, r.psn, r.msn
 	}
-	d.batch.add(g, data)
+	d.batch.addLease(g, l, data)
 	return true
 }
 

@@ -29,10 +29,14 @@ func (s *spanBatch) leased(key uint32, addr uint64, buf []byte) bool {
 	return true
 }
 
-// addLease is add for a grant of n bytes at addr under key, of which buf is the
-// first piece.
-func (s *spanBatch) addLease(g grant, key uint32, addr, n uint64, buf []byte) {
-	s.lease = lease{key: key, addr: addr, end: addr + n, va: g.va}
+// lease is what g, for n bytes at addr under key, was checked for.
+func (g grant) lease(key uint32, addr, n uint64) lease {
+	return lease{key: key, addr: addr, end: addr + n, va: g.va}
+}
+
+// addLease is add for the first piece of what l covers.
+func (s *spanBatch) addLease(g grant, l lease, buf []byte) {
+	s.lease = l
 	s.add(g, buf)
 }
 
@@ -86,7 +90,7 @@ func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
 			return false
 		}
 	}
-	s.addLease(g, uint32(rest.LKey), rest.Addr, uint64(rest.Length), b)
+	s.addLease(g, g.lease(uint32(rest.LKey), rest.Addr, uint64(rest.Length)), b)
 	return true
 }
 

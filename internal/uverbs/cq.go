@@ -184,20 +184,12 @@ func writeResizeCQ(k *call) error {
 	if err != nil {
 		return queueError(err)
 	}
-	var old *cqRing
-	err = r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) {
-		old = r.ring.Load()
-		if err := ring.move(old); err != nil {
-			return nil, err
-		}
-		r.ring.Store(ring)
-		return ring, nil
+	err = replaceRing(&r.ring, ring, func(move func() error) error {
+		return r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) { return ring, move() })
 	})
 	if err != nil {
-		ring.free()
 		return err
 	}
-	old.free()
 	if err := respondUHW(k, placeOf(ring.info())); err != nil {
 		return err
 	}

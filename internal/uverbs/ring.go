@@ -97,3 +97,31 @@ func (r *ring) slot(i uint32) []byte {
 
 // distance is how many elements lie from index from up to index to.
 func (r *ring) distance(from, to uint32) uint32 { return (to - from) & r.mask }
+
+// movable is a queue that can take over what is in another.
+type movable[T any] interface {
+	*T
+	move(from *T) error
+	free()
+}
+
+// replaceRing puts ring in the place of the queue at current, and frees that one;
+// after an error it frees ring, and everything is as it was. replace has the engine
+// change queues, and calls move while nothing is put in or taken out.
+func replaceRing[T any, R movable[T]](current *atomic.Pointer[T], ring R, replace func(move func() error) error) error {
+	var old R
+	err := replace(func() error {
+		old = current.Load()
+		if err := ring.move(old); err != nil {
+			return err
+		}
+		current.Store(ring)
+		return nil
+	})
+	if err != nil {
+		ring.free()
+		return err
+	}
+	old.free()
+	return nil
+}

@@ -203,21 +203,13 @@ func (k *call) resizeSRQ(r *srqRes, maxWR uint32, place *reply) error {
 	if err != nil {
 		return queueError(err)
 	}
-	var old *recvRing
 	entries := min(uint32(ring.entries()), k.f.dev.rxe.Attr().MaxSRQWR)
-	err = r.srq.ReplaceRing(entries, func() (rxe.RecvRing, error) {
-		old = r.ring.Load()
-		if err := ring.move(old); err != nil {
-			return nil, err
-		}
-		r.ring.Store(ring)
-		return ring, nil
+	err = replaceRing(&r.ring, ring, func(move func() error) error {
+		return r.srq.ReplaceRing(entries, func() (rxe.RecvRing, error) { return ring, move() })
 	})
 	if err != nil {
-		ring.free()
 		return err
 	}
-	old.free()
 	info := placeOf(ring.info())
 	return k.answer(place, bytesOf(&info))
 }
