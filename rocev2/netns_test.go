@@ -14,6 +14,8 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 const inNetnsEnv = "GORXE_TEST_IN_NETNS"
@@ -39,21 +41,12 @@ func inNetns(t *testing.T) bool {
 	}
 	out, err := cmd.CombinedOutput()
 	if cmd.Process == nil {
-		missing(t, "cannot make a network namespace (needs root or user namespaces): %v", err)
+		testenv.Missing(t, "cannot make a network namespace (needs root or user namespaces): %v", err)
 	}
 	if err != nil {
 		t.Errorf("in the network namespace: %v\n%s", err, out)
 	}
 	return false
-}
-
-// missing fails in CI, where everything must be there, and skips elsewhere.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
 
 func must(t testing.TB, err error) {

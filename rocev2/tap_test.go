@@ -13,6 +13,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -96,7 +97,7 @@ func checkTapped(t *testing.T, p gopacket.Packet) {
 func TestTapInTshark(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
-		missing(t, "tshark is missing: %v", err)
+		testenv.Missing(t, "tshark is missing: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "tap.pcapng")
 	tap, err := OpenTap(path, "rxe-test")

@@ -3,7 +3,6 @@ package verbsapi
 import (
 	"maps"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -34,10 +34,7 @@ var tsharkArgs = []string{
 func TestTshark(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("tshark is missing: %v", err)
-		}
-		t.Skipf("tshark is missing: %v", err)
+		testenv.Missing(t, "tshark is missing: %v", err)
 	}
 	for _, c := range []struct {
 		name string

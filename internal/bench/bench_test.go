@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -189,7 +191,7 @@ func TestNumbers(t *testing.T) {
 func TestRun(t *testing.T) {
 	for _, tool := range []string{"ib_write_lat", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			missing(t, "%s is not installed: run scripts/setup.sh", tool)
+			testenv.Missing(t, "%s is not installed: run scripts/setup.sh", tool)
 		}
 	}
 	gorxe := filepath.Join(t.TempDir(), "gorxe")
@@ -261,12 +263,4 @@ func TestNoHosts(t *testing.T) {
 	if err := <-got; !errors.Is(err, errNoHosts) || !strings.Contains(err.Error(), "needs root") {
 		t.Error(err)
 	}
-}
-
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/netns"
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // host is a network namespace, which is all of a host that matters here. The zero
@@ -37,7 +38,7 @@ func newHost(t *testing.T, addr string) *host {
 	t.Helper()
 	ns, err := netns.New()
 	if err != nil {
-		missing(t, "%v", err)
+		testenv.Missing(t, "%v", err)
 	}
 	t.Cleanup(ns.Close)
 	return &host{net: *ns, addr: addr}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // roleEnv makes the test binary play a part of a test instead: it is then run by
@@ -115,14 +117,6 @@ func need(t *testing.T, tools ...string) {
 		if _, err := exec.LookPath(tool); err == nil {
 			continue
 		}
-		missing(t, "%s is not installed: run scripts/setup.sh", tool)
+		testenv.Missing(t, "%s is not installed: run scripts/setup.sh", tool)
 	}
-}
-
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }

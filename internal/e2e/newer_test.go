@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // TestNewerRDMACore: libibverbs and librxe of a newer Debian, in a chroot, beside
@@ -19,7 +21,7 @@ func TestNewerRDMACore(t *testing.T) {
 	}
 	version, err := os.ReadFile(filepath.Join(root, ".complete"))
 	if err != nil {
-		missing(t, "a newer rdma-core is not there (scripts/setup.sh unpacks it): %v", err)
+		testenv.Missing(t, "a newer rdma-core is not there (scripts/setup.sh unpacks it): %v", err)
 	}
 	t.Logf("%s", version)
 	a, b := twoHosts(t, 4500)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // rdmacoreTests is where the tests are: installed, or unpacked by scripts/setup.sh
@@ -25,7 +27,7 @@ func rdmacoreTests(t *testing.T) string {
 			return dir
 		}
 	}
-	missing(t, "rdma-core's tests are not there: run scripts/setup.sh")
+	testenv.Missing(t, "rdma-core's tests are not there: run scripts/setup.sh")
 	return ""
 }
 

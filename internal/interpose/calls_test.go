@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
@@ -110,7 +111,7 @@ func TestSignals(t *testing.T) {
 	h := newFakes(t)
 	p := start(t, options{program: "signals", host: h}, fmt.Sprint(n))
 	if !p.killable {
-		t.Skip("Linux 5.19 is needed")
+		testenv.Missing(t, "Linux 5.19 is needed")
 	}
 	p.wait()
 	if got := h.rings.Load(); got != n {
@@ -262,7 +263,7 @@ func TestStall(t *testing.T) {
 			p := start(t, options{program: tt.program, host: h})
 			out := p.wait()
 			if strings.HasPrefix(out, "skip:") {
-				t.Skip(out)
+				testenv.Missing(t, "%s", out)
 			}
 			if out != tt.want {
 				t.Errorf("%q, want %q", out, tt.want)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -368,9 +369,6 @@ func tool(t testing.TB, name string) string {
 	if err == nil {
 		return path
 	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is missing: make setup installs it", name)
-	}
-	t.Skipf("%s is missing: make setup installs it", name)
+	testenv.Missing(t, "%s is missing: make setup installs it", name)
 	return ""
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // compile builds a C program of testdata, static, with musl.
@@ -58,7 +60,7 @@ func TestChroot(t *testing.T) {
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root may do that")
+		testenv.Missing(t, "only root may do that")
 	}
 }
 
