@@ -50,6 +50,8 @@ type Server struct {
 	tree    *sysfs.Tree
 	serve   func(context.Context, *os.File, interpose.ServeConfig) error
 
+	closes interpose.Closes
+
 	wg sync.WaitGroup // connections
 
 	mu       sync.Mutex // below

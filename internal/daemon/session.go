@@ -160,6 +160,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 		Shared: shared,
 		Budget: n.tenant.budget,
 		Held:   &n.tenant.held,
+		Closes: &n.server.closes,
 		Log:    n.log,
 	})
 	if err != nil && ctx.Err() == nil {

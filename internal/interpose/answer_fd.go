@@ -116,11 +116,11 @@ func (r *receiver) lseek() verdict {
 }
 
 func (r *receiver) fstat() verdict {
-	o := r.object(r.fd(0))
-	if o == nil {
+	n := r.nodeOf(r.fd(0))
+	if n == nil {
 		return pass
 	}
-	st := r.s.stat(o.node)
+	st := r.s.stat(n)
 	return r.store(r.arg(1), bytesOf(&st))
 }
 

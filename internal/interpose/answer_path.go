@@ -3,7 +3,6 @@ package interpose
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"golang.org/x/sys/unix"
@@ -113,31 +112,6 @@ func describe(memfd, mode int) (int, error) {
 	return fd, nil
 }
 
-// openFile gives the program the content of a file: it becomes an ordinary file
-// of the program's, at an ordinary number.
-func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
-	content, err := n.Content()
-	if err != nil {
-		return r.openUnreadable(n, err, cloexec)
-	}
-	fd, err := readOnly("gorxe-file", content)
-	if err != nil {
-		r.s.log.Error("a file cannot be opened for the program", "path", n.Path, "error", err)
-		return fail(unix.ENFILE)
-	}
-	defer unix.Close(fd)
-	a := newFD{id: r.n.id, src: uint32(fd), flags: unix.SECCOMP_ADDFD_FLAG_SEND}
-	if cloexec {
-		a.mode = unix.O_CLOEXEC
-	}
-	switch _, errno := r.s.listener.addFD(&a); errno {
-	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS:
-		return verdict{kind: sent}
-	default:
-		return fail(errno)
-	}
-}
-
 // openUnreadable opens a file that opens, and then fails to be read: its read
 // must be trapped.
 func (r *receiver) openUnreadable(n *sysfs.Node, err error, cloexec bool) verdict {
@@ -146,31 +120,6 @@ func (r *receiver) openUnreadable(n *sysfs.Node, err error, cloexec bool) verdic
 		return fail(unix.ENFILE)
 	}
 	return r.give(&object{node: n, unread: failed(err).errno}, fd, cloexec)
-}
-
-// readOnly makes a descriptor that reads content, which nobody can change.
-func readOnly(name string, content []byte) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return -1, fmt.Errorf("memfd_create: %w", err)
-	}
-	defer unix.Close(fd)
-	for len(content) > 0 {
-		n, err := unix.Write(fd, content)
-		if err != nil {
-			return -1, fmt.Errorf("writing a memfd: %w", err)
-		}
-		content = content[n:]
-	}
-	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		return -1, fmt.Errorf("sealing a memfd: %w", err)
-	}
-	ro, err := unix.Open(procSelfFD(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("reopening a memfd: %w", err)
-	}
-	return ro, nil
 }
 
 // stat answers stat, lstat and newfstatat; the buffer is the argument after the
@@ -221,10 +170,7 @@ func (r *receiver) statNode(dirfd int32, arg int, flags uint64) (*sysfs.Node, ve
 		}
 	}
 	if len(p) == 0 && empty {
-		if o := r.object(dirfd); o != nil {
-			return o.node, pass
-		}
-		return nil, pass
+		return r.nodeOf(dirfd), pass
 	}
 	return r.find(p, dirfd, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
 }
@@ -271,7 +217,9 @@ func (r *receiver) readlink(dirfd int32, arg int, buf, size uint64) verdict {
 	return value(int64(len(target)))
 }
 
-// chdir into the tree is refused: the kernel has no such directory to give.
+// chdir into the tree is refused: the kernel has no such directory to give. To say
+// otherwise would be dangerous, since relative names in calls that are not trapped
+// (unlink, rename) would go on meaning the directory where the program was.
 func (r *receiver) chdir() verdict {
 	n, v := r.named(cwd, 0, true)
 	switch {

@@ -69,7 +69,9 @@ type ServeConfig struct {
 	Budget *uverbs.Budget
 	// Held is common to the sessions of one user; nil: the session's own.
 	Held *Held
-	Log  *slog.Logger // nil: slog.Default
+	// Closes is common to the sessions of this process; nil: the session's own.
+	Closes *Closes
+	Log    *slog.Logger // nil: slog.Default
 }
 
 // Serve answers the calls of the program behind listener until the last process

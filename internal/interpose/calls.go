@@ -61,7 +61,7 @@ var trapped = slices.Concat(oldForms, []call{
 	{unix.SYS_FSYNC, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
 	{unix.SYS_FDATASYNC, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
 	{unix.SYS_LSEEK, fdAt0, (*receiver).lseek},
-	{unix.SYS_FSTAT, fdAt0, (*receiver).fstat},
+	{unix.SYS_FSTAT, statAt0, (*receiver).fstat},
 	{unix.SYS_FSTATFS, fdAt0, (*receiver).fstatfs},
 	{unix.SYS_FCHDIR, fdAt0, (*receiver).fchdir},
 	{unix.SYS_GETDENTS64, fdAt0, func(r *receiver) verdict { return r.getdents(dirent64) }},

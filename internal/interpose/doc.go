@@ -8,20 +8,21 @@
 //  1. filter.go: a classic BPF program, installed by Install in the child that
 //     becomes the program, sorts calls by number and arguments. Calls that name a
 //     file are trapped; calls on a descriptor only if its number lies in the
-//     FDRange, where all descriptors of ours are kept.
+//     FDRange, where all descriptors of ours are kept, and fstat also below it,
+//     where files of the tree are that the kernel reads.
 //  2. receiver.go: a thread receives the notification and answers it, to
 //     completion. calls.go says by which handler.
 //  3. paths.go, answer_path.go: what a path names; the tree of package sysfs
 //     answers, or the kernel.
-//  4. objects.go, answer_fd.go, answer_dir.go: what a descriptor is. It is
-//     recognised by what it refers to (device and inode of a memfd), not by its
-//     number.
+//  4. objects.go, files.go, answer_fd.go, answer_dir.go: what a descriptor is. It
+//     is recognised by what it refers to (device and inode of a memfd, or its
+//     name), not by its number.
 //  5. caller.go, process.go, space.go: the calling thread, its process, and the
 //     address space, which is what memory regions belong to.
 //
 // watchdog.go replaces a receiver that is caught in a program's memory;
-// housekeeping.go learns of closed files and ended processes; fallback.go is what
-// the keeper does when the daemon has died.
+// housekeeping.go learns of ended processes, and closes.go of closed files;
+// fallback.go is what the keeper does when the daemon has died.
 //
 // # What is not seen
 //

@@ -23,6 +23,14 @@ const (
 	fdsPerOne = 4  // the share of a low limit that is taken: a quarter
 )
 
+// files is the range below r for files of the tree that were opened for reading.
+// They are memfds that the kernel reads, and nothing about them is trapped but what
+// asks for their status: that is to be the one which stat gives for the path.
+func (r FDRange) files() FDRange {
+	count := min(r.Count, r.Base)
+	return FDRange{Base: r.Base - count, Count: count}
+}
+
 // RangeFor is the range of descriptors for a program whose soft RLIMIT_NOFILE is
 // limit.
 func RangeFor(limit uint64) (FDRange, error) {
@@ -55,10 +63,11 @@ type rule uint8
 const (
 	always    rule = iota
 	fdAt0          // the descriptor args[0] is in the range
+	statAt0        // args[0] is in the range or that of files
 	fdAt0or1       // args[0] or args[1] is
 	fdSpan         // close_range: args[0] to args[1] overlap the range
 	dupFcntl       // fdAt0, and the command makes a duplicate
-	pathFlag2      // always, but for fstat forms; AT_ flags are args[2]
+	pathFlag2      // always, but fstat's forms as statAt0; AT_ flags are args[2]
 	pathFlag3      // the same with args[3]
 	netlink        // never: NETLINK_RDMA is refused by the filter itself
 )
@@ -141,6 +150,8 @@ func check(r rule, fds FDRange) program {
 		return program{trap}
 	case fdAt0:
 		return program{load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+	case statAt0:
+		return program{load(offArg(0)), on(opJGE, fds.files().Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
 	case fdAt0or1:
 		return program{
 			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 3),
@@ -173,13 +184,14 @@ func check(r rule, fds FDRange) program {
 }
 
 // unlessFstat traps a call whose path may be empty unless it says AT_EMPTY_PATH
-// with a descriptor that is not ours: that is how glibc and others spell fstat.
+// with a descriptor that is not ours, nor of a file of the tree: that is how glibc
+// and others spell fstat.
 func unlessFstat(flags int, fds FDRange) program {
 	cwd := int32(unix.AT_FDCWD)
 	return program{
 		load(offArg(flags)), on(opJSET, unix.AT_EMPTY_PATH, 0, 4),
 		load(offArg(0)), on(opJEQ, uint32(cwd), 2, 0),
-		on(opJGE, fds.Base, 0, 2), on(opJGE, fds.Base+fds.Count, 1, 0),
+		on(opJGE, fds.files().Base, 0, 2), on(opJGE, fds.Base+fds.Count, 1, 0),
 		trap, allow,
 	}
 }

@@ -81,6 +81,7 @@ func expect(d *sysData, fds FDRange) uint32 {
 	if d.arch != auditArch {
 		return pass
 	}
+	stat := fds.Contains(uint32(d.args[0])) || fds.files().Contains(uint32(d.args[0]))
 	in := func(i int) bool { return fds.Contains(uint32(d.args[i])) }
 	for _, c := range trapped {
 		if c.nr != d.nr {
@@ -91,6 +92,8 @@ func expect(d *sysData, fds FDRange) uint32 {
 			return notify
 		case fdAt0:
 			return when(in(0))
+		case statAt0:
+			return when(stat)
 		case fdAt0or1:
 			return when(in(0) || in(1))
 		case fdSpan:
@@ -102,7 +105,7 @@ func expect(d *sysData, fds FDRange) uint32 {
 			if c.rule == pathFlag3 {
 				flags = d.args[3]
 			}
-			return when(flags&unix.AT_EMPTY_PATH == 0 || in(0) || int32(d.args[0]) == unix.AT_FDCWD)
+			return when(flags&unix.AT_EMPTY_PATH == 0 || stat || int32(d.args[0]) == unix.AT_FDCWD)
 		case netlink:
 			if uint32(d.args[0]) == unix.AF_NETLINK && uint32(d.args[2]) == unix.NETLINK_RDMA {
 				return unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
@@ -119,7 +122,7 @@ func TestFilter(t *testing.T) {
 	}
 	cwd := int32(unix.AT_FDCWD)
 	values := []uint64{
-		0, 1, 2, 3, uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
+		0, 1, 2, 3, uint64(testRange.files().Base) - 1, uint64(testRange.files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
 		uint64(testRange.Base + testRange.Count), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
 		unix.AF_NETLINK, unix.NETLINK_RDMA,

@@ -14,21 +14,23 @@ import (
 type house struct {
 	s     *Session
 	epoll int
-	wake  int // eventfd
+	wake  int // eventfd: keep has something to look at
 
-	mu     sync.Mutex
-	notify int // inotify; -1 once closed
+	mu       sync.Mutex
+	stopped  bool
+	news     []int // watches whose files were closed
+	overflow bool  // news were lost
 }
 
 // Tags of what epoll reports; a process's is its pidfd.
 const (
 	tagListener = -1 - iota
-	tagNotify
 	tagWake
 )
 
 func newHouse(s *Session) (*house, error) {
-	h := &house{s: s, epoll: -1, wake: -1, notify: -1}
+	h := &house{s: s, epoll: -1, wake: -1}
+	s.cfg.Closes.join(h)
 	err := h.open()
 	if err != nil {
 		h.close()
@@ -44,23 +46,11 @@ func (h *house) open() (err error) {
 	if h.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
 	}
-	if h.notify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
-		return fmt.Errorf("inotify_init (the limit is fs.inotify.max_user_instances): %w", err)
-	}
 	// No events for the listener: hang-up is reported without being asked for.
-	for _, e := range []struct {
-		fd, tag int32
-		events  uint32
-	}{
-		{int32(h.s.listener), tagListener, 0},
-		{int32(h.notify), tagNotify, unix.EPOLLIN},
-		{int32(h.wake), tagWake, unix.EPOLLIN},
-	} {
-		if err := h.add(int(e.fd), e.tag, e.events); err != nil {
-			return err
-		}
+	if err := h.add(int(h.s.listener), tagListener, 0); err != nil {
+		return err
 	}
-	return nil
+	return h.add(h.wake, tagWake, unix.EPOLLIN)
 }
 
 func (h *house) add(fd int, tag int32, events uint32) error {
@@ -73,19 +63,30 @@ func (h *house) add(fd int, tag int32, events uint32) error {
 
 func (h *house) close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, fd := range []int{h.epoll, h.wake, h.notify} {
+	for _, fd := range []int{h.epoll, h.wake} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	h.epoll, h.wake, h.notify = -1, -1, -1
+	h.epoll, h.wake = -1, -1
+	h.mu.Unlock()
+	h.s.cfg.Closes.leave(h)
 }
 
 // stop makes keep return.
-func (h *house) stop() {
+func (h *house) stop() { h.post(func() { h.stopped = true }) }
+
+// closed makes keep close the object with that watch.
+func (h *house) closed(wd int) { h.post(func() { h.news = append(h.news, wd) }) }
+
+// lost makes keep say that closes were missed.
+func (h *house) lost() { h.post(func() { h.overflow = true }) }
+
+// post notes something for keep and wakes it.
+func (h *house) post(note func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	note()
 	if h.wake >= 0 {
 		_, _ = unix.Write(h.wake, binary.NativeEndian.AppendUint64(nil, 1))
 	}
@@ -102,10 +103,12 @@ func (h *house) keep() {
 		}
 		for i := range max(n, 0) {
 			switch tag := events[i].Fd; tag {
-			case tagListener, tagWake:
+			case tagListener:
 				return
-			case tagNotify:
-				h.closed()
+			case tagWake:
+				if !h.look() {
+					return
+				}
 			default:
 				h.s.procs.ended(int(tag))
 			}
@@ -113,28 +116,23 @@ func (h *house) keep() {
 	}
 }
 
-// watchClose asks for news of the last close of a description of the file behind
-// fd: by close, exec, exit or munmap, of whichever process has it then. The watch
-// also keeps the inode, and so its number, until unwatch.
-func (h *house) watchClose(fd int) (int, error) {
+// look closes what was closed. False means that the session stops.
+func (h *house) look() bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.notify < 0 {
-		return 0, unix.ENODEV
+	var count [8]byte
+	_, _ = unix.Read(h.wake, count[:]) // what is noted from here on wakes keep again
+	news, overflow, stopped := h.news, h.overflow, h.stopped
+	h.news, h.overflow = nil, false
+	h.mu.Unlock()
+	if overflow {
+		h.s.log.Error("inotify lost events: files that the program closed may stay open until it ends")
 	}
-	wd, err := unix.InotifyAddWatch(h.notify, procSelfFD(fd), unix.IN_CLOSE)
-	if err != nil {
-		return 0, fmt.Errorf("inotify_add_watch (the limit is fs.inotify.max_user_watches): %w", err)
+	for _, wd := range news {
+		if o := h.s.objects.byWatch(wd); o != nil {
+			h.s.closeObject(o)
+		}
 	}
-	return wd, nil
-}
-
-func (h *house) unwatch(wd int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.notify >= 0 {
-		_, _ = unix.InotifyRmWatch(h.notify, uint32(wd))
-	}
+	return !stopped
 }
 
 // watchExit asks for news of a process's end.
@@ -145,28 +143,6 @@ func (h *house) watchExit(pidfd int) error {
 		return unix.ENODEV
 	}
 	return h.add(pidfd, int32(pidfd), unix.EPOLLIN)
-}
-
-// closed reads what inotify has to say. Events carry no name: all are of one size.
-func (h *house) closed() {
-	var buf [64 * unix.SizeofInotifyEvent]byte
-	for {
-		n, err := unix.Read(h.notify, buf[:])
-		if err != nil || n <= 0 {
-			return
-		}
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			wd := int(int32(binary.NativeEndian.Uint32(b)))
-			mask := binary.NativeEndian.Uint32(b[4:])
-			if mask&unix.IN_Q_OVERFLOW != 0 {
-				h.s.log.Error("inotify lost events: files that the program closed may stay open until it ends")
-			}
-			if o := h.s.objects.byWatch(wd); o != nil && mask&unix.IN_CLOSE != 0 {
-				h.s.closeObject(o)
-			}
-			b = b[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])):]
-		}
-	}
 }
 
 func procSelfFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -17,15 +17,20 @@ import (
 // inode tell which; duplicates, in forked processes too, are the same object.
 type object struct {
 	id    uverbs.FileID
-	watch int // of inotify
+	watch int // of Closes; unwatched if there is none
+	kept  int // a descriptor of what is not watched
 	node  *sysfs.Node
 
 	file     File       // of a device
 	readOnly bool       // of a device: write(2) is refused, as by the kernel's VFS
 	dir      *directory // of a directory
 	unread   unix.Errno // of a file: what a read answers
+	cost     uverbs.Cost
 	closing  sync.Once
 }
+
+// unwatched is in the place of a watch's number.
+const unwatched = -1
 
 // objects are a session's.
 type objects struct {
@@ -60,7 +65,10 @@ func (t *objects) put(o *object) bool {
 	if t.refuse {
 		return false
 	}
-	t.byID[o.id], t.byWD[o.watch] = o, o
+	t.byID[o.id] = o
+	if o.watch != unwatched {
+		t.byWD[o.watch] = o
+	}
 	return true
 }
 
@@ -89,8 +97,8 @@ func (s *Session) closeObject(o *object) {
 	o.closing.Do(func() {
 		s.objects.remove(o)
 		s.procs.forget()
-		s.house.unwatch(o.watch)
-		s.cfg.Budget.Give(objectCost)
+		s.unwatch(o)
+		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
 			s.closing.Go(o.file.Close)
 		}
@@ -195,38 +203,72 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 	return r.install(fd, cloexec)
 }
 
+// objectCost is what an object costs besides what a device does: directories have
+// lists, and inotify has only so many watches. keptCost comes on top of it without
+// a watch.
+var (
+	objectCost = uverbs.Cost{Memory: 16 << 10}
+	keptCost   = uverbs.Cost{Files: 1}
+)
+
 // adopt enters an object in the session's tables.
 func (s *Session) adopt(o *object, fd int) error {
 	if err := s.cfg.Budget.Take(objectCost); err != nil {
 		return err
 	}
-	err := s.watch(o, fd)
+	o.cost = objectCost
+	err := s.enter(o, fd)
 	if err != nil {
-		s.cfg.Budget.Give(objectCost)
+		s.cfg.Budget.Give(o.cost)
 	}
 	return err
 }
 
-// objectCost is what an object costs besides what a device does: directories have
-// lists, and inotify has only so many watches.
-var objectCost = uverbs.Cost{Memory: 16 << 10}
-
-func (s *Session) watch(o *object, fd int) error {
+func (s *Session) enter(o *object, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("fstat: %w", err)
 	}
 	o.id = uverbs.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
-	wd, err := s.house.watchClose(fd)
-	if err != nil {
+	if err := s.watch(o, fd); err != nil {
 		return err
 	}
-	o.watch = wd
 	if !s.objects.put(o) {
-		s.house.unwatch(wd)
+		s.unwatch(o)
 		return unix.ENODEV
 	}
 	return nil
+}
+
+// watch sees to it that the object is closed when its file is. If that cannot be
+// known it is closed with the session. Until then something must refer to the
+// inode, for its number says which object it is.
+func (s *Session) watch(o *object, fd int) (err error) {
+	if o.watch, err = s.cfg.Closes.watch(fd, s.house); err == nil {
+		return nil
+	}
+	if s.unwatched.CompareAndSwap(false, true) {
+		s.log.Warn("devices and directories that the program closes stay open until it ends", "error", err)
+	}
+	if err := s.cfg.Budget.Take(keptCost); err != nil {
+		return err
+	}
+	o.watch = unwatched
+	if o.kept, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		s.cfg.Budget.Give(keptCost)
+		return fmt.Errorf("dup: %w", err)
+	}
+	o.cost.Files += keptCost.Files
+	return nil
+}
+
+// unwatch ends what watch began.
+func (s *Session) unwatch(o *object) {
+	if o.watch == unwatched {
+		unix.Close(o.kept)
+		return
+	}
+	s.cfg.Closes.unwatch(o.watch)
 }
 
 // install puts fd at a free number of the range and answers the call with it.
@@ -234,7 +276,7 @@ func (r *receiver) install(fd int, cloexec bool) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := r.freeFD()
+	n, ok := r.freeFD(s.cfg.FDs, r.unused)
 	if !ok {
 		s.log.Warn("the program has no descriptor left for a device",
 			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
@@ -260,19 +302,22 @@ func (r *receiver) install(fd int, cloexec bool) verdict {
 	}
 }
 
-// freeFD finds a number of the range that the caller does not use. A number that
+// freeFD finds a number of a range that the caller does not use. A number that
 // is in use would be replaced silently, so this looks; a thread that uses dup2 to
 // the same number at this moment is not seen.
-func (r *receiver) freeFD() (uint32, bool) {
-	for n := range r.s.cfg.FDs.Count {
-		fd := r.s.cfg.FDs.Base + n
-		_, err := readlink(r.procFD(int32(fd)))
-		if forbidden(err) {
-			_, err = r.keptID(int32(fd), err)
-		}
-		if err == unix.ENOENT || err == unix.EBADF {
+func (r *receiver) freeFD(in FDRange, unused func(fd int32) bool) (uint32, bool) {
+	for n := range in.Count {
+		if fd := in.Base + n; unused(int32(fd)) {
 			return fd, true
 		}
 	}
 	return 0, false
+}
+
+func (r *receiver) unused(fd int32) bool {
+	_, err := readlink(r.procFD(fd))
+	if forbidden(err) {
+		_, err = r.keptID(fd, err)
+	}
+	return err == unix.ENOENT || err == unix.EBADF
 }

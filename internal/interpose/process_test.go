@@ -32,7 +32,7 @@ func TestThreadsForgotten(t *testing.T) {
 // by who opened them.
 func TestProcessNotWatched(t *testing.T) {
 	s := new(Session)
-	s.house = &house{s: s, epoll: -1, wake: -1, notify: -1}
+	s.house = &house{s: s, epoll: -1, wake: -1}
 	s.procs.init(s)
 	p := &process{tgid: 1, pidfd: -1, space: newSpace(-1, 1, new(Held)), budget: uverbs.NewBudget(uverbs.Cost{})}
 	if err := s.procs.enter(p, nil); !errors.Is(err, unix.ENODEV) {

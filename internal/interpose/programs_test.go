@@ -166,7 +166,15 @@ func (c *checks) openings() {
 	_, err = os.ReadFile("/sys/class/infiniband/rxe0/ports/1/gid_attrs/types/5")
 	c.eq("file that cannot be read", errors.Is(err, unix.EINVAL), true)
 	fd, _ := unix.Open("/sys/class/infiniband/rxe0/node_type", unix.O_RDONLY, 0)
-	c.eq("file: a low number", fd < 100, true)
+	var byPath, byFD unix.Stat_t
+	c.eq("file: stat", unix.Stat("/sys/class/infiniband/rxe0/node_type", &byPath), nil)
+	c.eq("file: fstat", unix.Fstat(fd, &byFD), nil)
+	c.eq("file: fstat is what stat is", byFD, byPath)
+	c.eq("file: fstatat", unix.Fstatat(fd, "", &byFD, unix.AT_EMPTY_PATH), nil)
+	c.eq("file: fstatat is what stat is", byFD, byPath)
+	var stx unix.Statx_t
+	c.eq("file: statx", unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &stx), nil)
+	c.eq("file: statx is what stat is", [2]uint64{unix.Mkdev(stx.Dev_major, stx.Dev_minor), stx.Ino}, [2]uint64{byPath.Dev, byPath.Ino})
 	_, err = unix.Write(fd, []byte("x"))
 	c.eq("file: write", err, unix.EBADF)
 	unix.Close(fd)

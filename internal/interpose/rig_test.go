@@ -38,6 +38,11 @@ func TestMain(m *testing.M) {
 				panic(err)
 			}
 		}
+		if n := os.Getenv(limitEnv); n != "" {
+			if err := limitInotify(n); err != nil {
+				panic(err)
+			}
+		}
 		os.Exit(leakless(m))
 	case "launch":
 		fmt.Fprintln(os.Stderr, "launch:", launch(os.Args[1:]))

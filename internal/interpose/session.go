@@ -30,6 +30,7 @@ type Session struct {
 	users      atomic.Int32 // of listener and page: receivers, and Serve
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
 	complained atomic.Bool
+	unwatched  atomic.Bool // a file could not be watched, and that was said
 	reason     atomic.Pointer[error]
 	running    sync.WaitGroup // receivers that are not caught, and the watchdog
 	closing    sync.WaitGroup // closes of files
@@ -45,6 +46,9 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	}
 	if cfg.Held == nil {
 		cfg.Held = new(Held)
+	}
+	if cfg.Closes == nil {
+		cfg.Closes = new(Closes)
 	}
 	if err := cfg.FDs.check(); err != nil {
 		return nil, err

@@ -1,0 +1,112 @@
+package interpose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"golang.org/x/sys/unix"
+)
+
+// filePrefix begins the name of the memfd with the content of a file of the tree,
+// whose path follows: so its status can be answered without a table. A program that
+// makes such a memfd deceives itself.
+const filePrefix = "gorxe-file:"
+
+// maxMemfdName is how long a name may be (mm/memfd.c: MFD_NAME_MAX_LEN).
+const maxMemfdName = 249
+
+// openFile gives the program the content of a file: it becomes an ordinary file
+// of the program's, at a number whose status is asked here.
+func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
+	content, err := n.Content()
+	if err != nil {
+		return r.openUnreadable(n, err, cloexec)
+	}
+	name := filePrefix + n.Path
+	fd, err := readOnly(name[:min(len(name), maxMemfdName)], content)
+	if err != nil {
+		r.s.log.Error("a file cannot be opened for the program", "path", n.Path, "error", err)
+		return fail(unix.ENFILE)
+	}
+	defer unix.Close(fd)
+	a := newFD{id: r.n.id, src: uint32(fd), flags: unix.SECCOMP_ADDFD_FLAG_SEND}
+	if cloexec {
+		a.mode = unix.O_CLOEXEC
+	}
+	errno := r.placeFile(a)
+	if errno == unix.EBADF {
+		_, errno = r.s.listener.addFD(&a) // at any number: fstat is the memfd's then
+	}
+	switch errno {
+	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS:
+		return verdict{kind: sent}
+	default:
+		return fail(errno)
+	}
+}
+
+// placeFile answers with a descriptor in the range of files. EBADF: there is no
+// such number to be had.
+func (r *receiver) placeFile(a newFD) unix.Errno {
+	r.s.objects.install.Lock()
+	defer r.s.objects.install.Unlock()
+	n, ok := r.freeFD(r.s.cfg.FDs.files(), func(fd int32) bool {
+		_, err := readlink(r.procFD(fd))
+		return err == unix.ENOENT // where it is forbidden to look, nodeOf could not either
+	})
+	if !ok {
+		return unix.EBADF
+	}
+	a.fd, a.flags = n, a.flags|unix.SECCOMP_ADDFD_FLAG_SETFD
+	_, errno := r.s.listener.addFD(&a)
+	return errno
+}
+
+// readOnly makes a descriptor that reads content, which nobody can change.
+func readOnly(name string, content []byte) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	defer unix.Close(fd)
+	for len(content) > 0 {
+		n, err := unix.Write(fd, content)
+		if err != nil {
+			return -1, fmt.Errorf("writing a memfd: %w", err)
+		}
+		content = content[n:]
+	}
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return -1, fmt.Errorf("sealing a memfd: %w", err)
+	}
+	ro, err := unix.Open(procSelfFD(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("reopening a memfd: %w", err)
+	}
+	return ro, nil
+}
+
+// nodeOf is what of the tree the caller's descriptor refers to, nil if nothing.
+func (r *receiver) nodeOf(fd int32) *sysfs.Node {
+	if o := r.object(fd); o != nil {
+		return o.node
+	}
+	if !r.s.cfg.FDs.files().Contains(uint32(fd)) {
+		return nil
+	}
+	link, err := readlink(r.procFD(fd))
+	if err != nil {
+		return nil
+	}
+	path, ours := strings.CutPrefix(link, "/memfd:"+filePrefix)
+	if !ours {
+		return nil
+	}
+	n, err := r.s.cfg.Host.Tree().Lookup(strings.TrimSuffix(path, " (deleted)"), false)
+	if err != nil || n == nil || n.Kind != sysfs.File {
+		return nil
+	}
+	return n
+}
