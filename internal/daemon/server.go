@@ -43,7 +43,8 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	started time.Time
-	log     *slog.Logger
+	log     *slog.Logger // within logs
+	logs    logLimit
 	sock    *socketFile
 	tap     *rocev2.Tap
 	devices []*device
@@ -70,12 +71,13 @@ func Start(cfg Config) (*Server, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, started: time.Now(), log: cfg.Log,
+		cfg: cfg, started: time.Now(),
 		serve:    interpose.Serve,
 		sessions: make(map[*session]struct{}),
 		tenants:  newTenants(cfg.UserMemory),
 		ended:    make(chan struct{}),
 	}
+	s.log = s.logs.logger(cfg.Log, nil)
 	if err := s.open(); err != nil {
 		s.release() //nolint:errcheck // err says what is wrong
 		return nil, err

@@ -79,7 +79,7 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 		n := &session{
 			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}),
-			log:   s.log.With("uid", cred.Uid, "pid", cred.Pid),
+			log:   s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 		}
 		n.run(ctx)
 	default:
