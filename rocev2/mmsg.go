@@ -123,9 +123,12 @@ func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return mmsg(unix.SYS_RECVMMSG, fd, msgs)
 }
 
+// mmsg leaves the runtime alone: a call that never waits is over before another
+// thread could have taken this one's place, and telling the runtime of it costs as
+// much as a short packet.
 func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.Syscall6(trap, uintptr(fd),
+		n, _, errno := unix.RawSyscall6(trap, uintptr(fd),
 			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:

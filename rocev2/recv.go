@@ -13,9 +13,9 @@ const (
 	// may hold dozens of packets; senders that leave the UDP checksum out, as
 	// kernel rdma_rxe does, are not coalesced and need the batch.
 	recvBatchLen = 16
-	// joinedBatchLen is how many while GRO does its work: then four datagrams are
-	// 256 KiB, which the caches still hold when they are checked and copied.
-	joinedBatchLen = 4
+	// recvBatchBytes is how much one call should take, which is less when GRO does
+	// its work: the caches must still hold it when it is checked and copied.
+	recvBatchBytes = 256 << 10
 	// recvBufferLen holds the largest datagram that GRO makes.
 	recvBufferLen = 65536
 
@@ -102,21 +102,26 @@ func (b *recvBatch) reset() {
 	}
 }
 
+// ask decides how many messages to ask for next: if they are like those of the
+// last call, which had that many bytes, they make a batch.
+func (b *recvBatch) ask(octets int) {
+	mean := octets/b.n + 1
+	b.want = min(max(recvBatchBytes/mean, 1), recvBatchLen)
+}
+
 // deliver checks the packets of the batch and hands the good ones over. It
 // reports whether this is still the socket's reader.
 func (r *reader) deliver(h *standby.Holder) bool {
 	b := &r.batch
 	r.out = r.out[:0]
-	b.want = recvBatchLen
+	octets := 0
 	for i := range b.n {
 		m, s := &b.msgs[i], &b.slots[i]
+		octets += int(m.n)
 		meta := parseControl(s.control[:min(int(m.hdr.Controllen), len(s.control))])
 		if meta.hasDropped && meta.dropped != r.rx.lastDropped {
 			r.port.counters.ReceiveQueueDrop.Add(uint64(meta.dropped - r.rx.lastDropped))
 			r.rx.lastDropped = meta.dropped
-		}
-		if meta.segment > 0 {
-			b.want = joinedBatchLen
 		}
 		if m.hdr.Flags&unix.MSG_TRUNC != 0 {
 			r.port.counters.Truncated.Add(1)
@@ -125,6 +130,7 @@ func (r *reader) deliver(h *standby.Holder) bool {
 		src, srcPort := readSockaddr(&s.name)
 		r.accept(b.buf[i*recvBufferLen:][:m.n], meta, src, srcPort)
 	}
+	b.ask(octets)
 	if len(r.out) == 0 {
 		return true
 	}

@@ -9,7 +9,7 @@ import (
 // visitBytes is how much a QP takes in before it answers, however long the
 // batch: a sender whose whole window came in one batch must not stand idle
 // until the last byte of it is copied.
-const visitBytes = 128 << 10
+const visitBytes = 256 << 10
 
 // Receive takes a batch of packets as the link received them: the ICRC was
 // verified and is stripped. Their bytes are used only during the call. A run

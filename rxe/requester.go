@@ -426,7 +426,9 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 
 // readChunk is how many packets one READ request asks for at most, a power of
 // two as path MTUs are.
-func readChunk(mtu uint32) uint32 { return max(readChunkBytes/mtu, 1) }
+// Several of them fit into the window, so that the responder always has one to
+// answer while the answers to another are on their way.
+func readChunk(mtu uint32) uint32 { return min(readChunkBytes/mtu, windowPackets/4) }
 
 // sendRead asks for the next chunk of a READ. Long READs are asked for in
 // pieces, each a READ request of its own, so that no more is under way than

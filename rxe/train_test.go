@@ -3,6 +3,7 @@ package rxe
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/gorxe/gorxe/wire"
@@ -95,10 +96,7 @@ func head(b []byte) []byte { return b[:min(len(b), 40)] }
 
 // withoutRead drops READ requests: the test is about data.
 func withoutRead(pkts []bare) []bare {
-	if len(pkts) > 0 && wire.Opcode(pkts[0].data[0]) == wire.RCReadRequest {
-		return pkts[1:]
-	}
-	return pkts
+	return slices.DeleteFunc(pkts, func(p bare) bool { return wire.Opcode(p.data[0]) == wire.RCReadRequest })
 }
 
 // A receiver that differs from what the sender takes it for gets packets.
