@@ -61,8 +61,10 @@ func (d *device) sysfs() sysfs.Device {
 		Name: d.spec.Name, Index: d.index, Created: d.created,
 		NodeGUID: dev.GUID(), SysImageGUID: dev.Attr().SysImageGUID,
 		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
+		HCAType:  "rxe",
 		Netdev:   d.engine.Port().Info().Name,
 		Port:     d.port,
+		Counters: func() []sysfs.Counter { return portCounters(d.engine.Port().Counters(), dev.HWCounters()) },
 		HWCounters: func() []sysfs.Counter {
 			counters := dev.HWCounters()
 			out := make([]sysfs.Counter, len(counters))

@@ -12,10 +12,14 @@ import (
 // opened, and how far it was read. In the program it is an empty memfd; a
 // directory of ours would lead the program out of its own root through "..".
 type directory struct {
-	entries []sysfs.Entry // "." and ".." first
+	entries  []sysfs.Entry // "." and ".." first
+	position               // the index of the next entry
+}
 
+// position is how far something was read.
+type position struct {
 	mu  sync.Mutex
-	pos int64 // index of the next entry
+	pos int64
 }
 
 func newDirectory(n *sysfs.Node) *directory {
@@ -36,22 +40,35 @@ func (r *receiver) openDir(n *sysfs.Node, cloexec bool) verdict {
 	return r.give(&object{node: n, dir: newDirectory(n)}, fd, cloexec)
 }
 
-// seek sets the position: 0 to rewind, or what getdents said of an entry.
-func (d *directory) seek(offset int64, whence int32) (int64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// seek sets the position: 0 to rewind, or what getdents said of an entry. There is
+// no end to count from (fs/seq_file.c: seq_lseek).
+func (p *position) seek(offset int64, whence int32) (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch whence {
 	case unix.SEEK_SET:
 	case unix.SEEK_CUR:
-		offset += d.pos
+		offset += p.pos
 	default:
 		return 0, unix.EINVAL
 	}
 	if offset < 0 {
 		return 0, unix.EINVAL
 	}
-	d.pos = offset
+	p.pos = offset
 	return offset, nil
+}
+
+func (p *position) at() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pos
+}
+
+func (p *position) set(pos int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pos = pos
 }
 
 // direntForm is one of the two layouts of directory entries.
@@ -121,9 +138,7 @@ func (r *receiver) getdents(f direntForm) verdict {
 		return fail(unix.ENOTDIR)
 	}
 	d := o.dir
-	d.mu.Lock()
-	pos := d.pos
-	d.mu.Unlock()
+	pos := d.at()
 	b, next, err := d.list(f, pos, int(min(uint64(uint32(r.arg(2))), direntChunk)))
 	if err != nil {
 		return failed(err)
@@ -132,8 +147,6 @@ func (r *receiver) getdents(f direntForm) verdict {
 	if v := r.store(r.arg(1), b); v.errno != 0 {
 		return v
 	}
-	d.mu.Lock()
-	d.pos = next
-	d.mu.Unlock()
+	d.set(next)
 	return value(int64(len(b)))
 }

@@ -72,14 +72,46 @@ func (r *receiver) writev() verdict {
 	return verdictOf(o.file.Write(&r.caller, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:])))
 }
 
-// read answers read and readv: none of our objects can be read.
-func (r *receiver) read() verdict { return r.unreadable(unix.EINVAL) }
+// read answers read.
+func (r *receiver) read() verdict {
+	o := r.object(r.fd(0))
+	if o == nil || o.live == nil {
+		return unreadable(o, unix.EINVAL)
+	}
+	return r.readOn(o, r.arg(1), r.arg(2))
+}
+
+// readv answers as read does that gets the first piece full and no more, which a
+// program must expect of any file.
+func (r *receiver) readv() verdict {
+	o := r.object(r.fd(0))
+	if o == nil || o.live == nil {
+		return unreadable(o, unix.EINVAL)
+	}
+	var iov [16]byte
+	if r.arg(2) == 0 {
+		return value(0)
+	}
+	if err := r.caller.Read(r.arg(1), iov[:]); err != nil {
+		return failed(err)
+	}
+	return r.readOn(o, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:]))
+}
 
 // pread answers pread64; a device has no position.
-func (r *receiver) pread() verdict { return r.unreadable(unix.ESPIPE) }
-
-func (r *receiver) unreadable(device unix.Errno) verdict {
+func (r *receiver) pread() verdict {
 	o := r.object(r.fd(0))
+	if o == nil || o.live == nil {
+		return unreadable(o, unix.ESPIPE)
+	}
+	if int64(r.arg(3)) < 0 {
+		return fail(unix.EINVAL)
+	}
+	return r.readLive(o, int64(r.arg(3)), r.arg(1), r.arg(2))
+}
+
+// unreadable is the verdict on a read of what is not live.
+func unreadable(o *object, device unix.Errno) verdict {
 	switch {
 	case o == nil:
 		return pass
@@ -102,17 +134,21 @@ func (r *receiver) noDevice(e unix.Errno) verdict {
 	return pass
 }
 
-// lseek moves in a directory; a device has no position.
+// lseek moves in a directory or a file; a device has no position.
 func (r *receiver) lseek() verdict {
 	o := r.object(r.fd(0))
+	var p *position
 	switch {
 	case o == nil:
 		return pass
-	case o.dir == nil:
-		return fail(unix.ESPIPE)
+	case o.dir != nil:
+		p = &o.dir.position
+	case o.live != nil:
+		p = &o.live.position
 	default:
-		return verdictOf(o.dir.seek(int64(r.arg(1)), int32(r.arg(2))))
+		return fail(unix.ESPIPE)
 	}
+	return verdictOf(p.seek(int64(r.arg(1)), int32(r.arg(2))))
 }
 
 func (r *receiver) fstat() verdict {

@@ -53,7 +53,7 @@ var trapped = slices.Concat(oldForms, []call{
 	{unix.SYS_WRITE, fdAt0, (*receiver).write},
 	{unix.SYS_WRITEV, fdAt0, (*receiver).writev},
 	{unix.SYS_READ, fdAt0, (*receiver).read},
-	{unix.SYS_READV, fdAt0, (*receiver).read},
+	{unix.SYS_READV, fdAt0, (*receiver).readv},
 	{unix.SYS_PREAD64, fdAt0, (*receiver).pread},
 	{unix.SYS_PWRITE64, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.ESPIPE) }},
 	{unix.SYS_FTRUNCATE, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},

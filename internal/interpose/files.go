@@ -17,7 +17,8 @@ const filePrefix = "gorxe-file:"
 const maxMemfdName = 249
 
 // openFile gives the program the content of a file: it becomes an ordinary file
-// of the program's, at a number whose status is asked here.
+// of the program's, at a number whose status is asked here. A live one is read here
+// too.
 func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 	content, err := n.Content()
 	if err != nil {
@@ -28,6 +29,9 @@ func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 	if err != nil {
 		r.s.log.Error("a file cannot be opened for the program", "path", n.Path, "error", err)
 		return fail(unix.ENFILE)
+	}
+	if n.Live {
+		return r.give(&object{node: n, live: new(liveFile)}, fd, cloexec)
 	}
 	defer unix.Close(fd)
 	a := newFD{id: r.n.id, src: uint32(fd), flags: unix.SECCOMP_ADDFD_FLAG_SEND}
@@ -86,6 +90,51 @@ func readOnly(name string, content []byte) (int, error) {
 		return -1, fmt.Errorf("reopening a memfd: %w", err)
 	}
 	return ro, nil
+}
+
+// liveFile is an open file that says something new whenever it is read from the
+// start, as all do in the kernel (fs/seq_file.c: seq_read_iter).
+type liveFile struct {
+	position
+	content []byte // at the last read from the start; under mu
+}
+
+// readOn reads from where the last read ended.
+func (r *receiver) readOn(o *object, buf, size uint64) verdict {
+	at := o.live.at()
+	v := r.readLive(o, at, buf, size)
+	if v.errno == 0 {
+		o.live.set(at + v.val)
+	}
+	return v
+}
+
+// readLive reads from a position.
+func (r *receiver) readLive(o *object, at int64, buf, size uint64) verdict {
+	content, err := o.live.read(o.node, at)
+	if err != nil {
+		return failed(err)
+	}
+	content = content[min(at, int64(len(content))):]
+	content = content[:min(size, uint64(len(content)))]
+	if v := r.store(buf, content); v.errno != 0 {
+		return v
+	}
+	return value(int64(len(content)))
+}
+
+// read is the content for a read from a position.
+func (f *liveFile) read(n *sysfs.Node, at int64) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at == 0 || f.content == nil {
+		content, err := n.Content()
+		if err != nil {
+			return nil, err
+		}
+		f.content = content
+	}
+	return f.content, nil
 }
 
 // nodeOf is what of the tree the caller's descriptor refers to, nil if nothing.

@@ -13,7 +13,7 @@ import (
 )
 
 // An object is what a descriptor of ours refers to: an open device, a directory,
-// or a file that cannot be read. In the program it is a memfd, whose device and
+// a file that is read again and again, or one that cannot be read. In the program it is a memfd, whose device and
 // inode tell which; duplicates, in forked processes too, are the same object.
 type object struct {
 	id    uverbs.FileID
@@ -24,6 +24,7 @@ type object struct {
 	file     File       // of a device
 	readOnly bool       // of a device: write(2) is refused, as by the kernel's VFS
 	dir      *directory // of a directory
+	live     *liveFile  // of a file whose content is ever new
 	unread   unix.Errno // of a file: what a read answers
 	cost     uverbs.Cost
 	closing  sync.Once

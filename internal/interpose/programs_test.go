@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -113,6 +114,7 @@ func files([]string) error {
 	_, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_RDMA)
 	c.eq("netlink", err, unix.EPROTONOSUPPORT)
 	c.openings()
+	c.counter()
 	c.directories()
 	return c.err()
 }
@@ -178,6 +180,52 @@ func (c *checks) openings() {
 	_, err = unix.Write(fd, []byte("x"))
 	c.eq("file: write", err, unix.EBADF)
 	unix.Close(fd)
+}
+
+// counter reads a file that is new at every read from its start.
+func (c *checks) counter() {
+	fd, err := unix.Open("/sys/class/infiniband/rxe0/ports/1/hw_counters/reads", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	c.eq("counter: open", err, nil)
+	defer unix.Close(fd)
+	var buf [32]byte
+	number := func(what string, n int, err error) int {
+		c.eq(what, err, nil)
+		v, err := strconv.Atoi(strings.TrimSuffix(string(buf[:max(n, 0)]), "\n"))
+		c.eq(what+": a number", err, nil)
+		return v
+	}
+	n, err := unix.Read(fd, buf[:])
+	first := number("counter: read", n, err)
+	n, err = unix.Read(fd, buf[:])
+	c.eq("counter: read at the end", n, 0)
+	c.eq("counter: read at the end", err, nil)
+	at, err := unix.Seek(fd, 0, unix.SEEK_CUR)
+	c.eq("counter: position", at, int64(len(strconv.Itoa(first))+1))
+	c.eq("counter: position", err, nil)
+	_, err = unix.Seek(fd, 0, unix.SEEK_SET)
+	c.eq("counter: rewind", err, nil)
+	n, err = unix.Read(fd, buf[:])
+	c.eq("counter: read again", number("counter: read again", n, err), first+1)
+	n, err = unix.Pread(fd, buf[:], 0)
+	c.eq("counter: pread", number("counter: pread", n, err), first+2)
+	n, err = unix.Pread(fd, buf[:], 1000)
+	c.eq("counter: pread beyond", n, 0)
+	c.eq("counter: pread beyond", err, nil)
+	_, err = unix.Pread(fd, buf[:], -1)
+	c.eq("counter: pread before", err, unix.EINVAL)
+	_, err = unix.Seek(fd, 0, unix.SEEK_SET)
+	c.eq("counter: rewind", err, nil)
+	n, err = unix.Readv(fd, [][]byte{buf[:1], buf[1:]})
+	c.eq("counter: readv", n, 1)
+	c.eq("counter: readv", err, nil)
+	rest, err := unix.Read(fd, buf[1:])
+	c.eq("counter: one number in pieces", number("counter: the rest", n+rest, err), first+3)
+	c.eq("counter: read to nowhere", errOf(unix.SYS_PREAD64, uintptr(fd), 8, 4, 0), unix.EFAULT)
+	_, err = unix.Getdents(fd, buf[:])
+	c.eq("counter: getdents", err, unix.ENOTDIR)
+	var st unix.Stat_t
+	c.eq("counter: fstat", unix.Fstat(fd, &st), nil)
+	c.eq("counter: type", st.Mode, uint32(unix.S_IFREG|0o444))
 }
 
 // directories reads directories, and from them.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -139,6 +140,7 @@ type fakeHost struct {
 	devs map[string]*uverbs.Device
 	open func(name string, who Credentials) (File, error) // nil: devs
 
+	reads  atomic.Uint64 // of its counter, and what that says
 	mu     sync.Mutex
 	opened []Credentials
 }
@@ -174,6 +176,9 @@ func newHost(t testing.TB, names ...string) *fakeHost {
 					State: 4, PhysState: 5, LinkLayer: 2, ActiveWidth: 1, ActiveSpeed: 1,
 					GIDTableLen: 16, GIDs: []wire.GID{gid}, PKeys: []uint16{0xffff},
 				}
+			},
+			HWCounters: func() []sysfs.Counter {
+				return []sysfs.Counter{{Name: "reads", Value: h.reads.Add(1)}}
 			},
 		})
 	}

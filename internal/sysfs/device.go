@@ -16,6 +16,7 @@ type Device struct {
 	SysImageGUID uint64
 	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
 	FWVer        string // rdma_rxe has none
+	HCAType      string // empty leaves the file out, as rdma_rxe does
 	Netdev       string // the network interface: parent, and the GIDs' ndevs
 
 	// Created is what libibverbs tells a device from its successor by: it must

@@ -30,8 +30,9 @@
 //   - rdma-core's Python tests: ports/1/pkeys, and device/net, which must be
 //     absent: it announces RDMA CM to them. Linux rdma_rxe has no device/net
 //     either.
-//   - ibstat, node_exporter and the like: everything below ports/1.
+//   - ibstat, node_exporter and the like: hca_type, and everything below ports/1;
+//     some give up without counters/.
 //
-// What a kernel's rdma_rxe does not have is only device/, made for the programs
-// above.
+// What a kernel's rdma_rxe does not have is device/, hca_type and ports/1/counters,
+// for the programs above. The last two are left out if a Device does not give them.
 package sysfs

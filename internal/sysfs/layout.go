@@ -117,6 +117,9 @@ func (b *builder) device(index int, d *Device) {
 	b.constant(dir+"/sys_image_guid", guid(d.SysImageGUID))
 	b.setting(dir+"/node_desc", describe(d.NodeDesc))
 	b.constant(dir+"/fw_ver", d.FWVer+"\n")
+	if d.HCAType != "" {
+		b.constant(dir+"/hca_type", d.HCAType+"\n")
+	}
 	b.constant(dir+"/parent", d.Netdev+"\n")
 	b.dir(dir + "/ports")
 	b.port(dir+"/ports/1", d)
@@ -259,13 +262,14 @@ func (b *builder) counters(dir string, read func() []Counter) {
 	}
 	b.dir(dir)
 	for _, c := range read() {
-		b.file(dir+"/"+c.Name, 0o444, func() (string, error) {
+		value := func() (string, error) {
 			for _, now := range read() {
 				if now.Name == c.Name {
 					return decimal(now.Value), nil
 				}
 			}
 			return "", unix.EINVAL
-		})
+		}
+		b.add(Node{Path: dir + "/" + c.Name, Kind: File, Mode: 0o444, read: value, Live: true})
 	}
 }

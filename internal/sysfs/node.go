@@ -68,6 +68,10 @@ type Node struct {
 	DeviceName string
 	Device     int
 
+	// Live says of a File that programs keep it open, and read it again from the
+	// start to see what it says now: a counter.
+	Live bool
+
 	mtime    time.Time
 	target   string
 	read     func() (string, error)
