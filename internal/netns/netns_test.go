@@ -16,12 +16,10 @@ func hosts(t *testing.T) (a, b *Host) {
 		t.Cleanup(a.Close)
 		b, err = New()
 	}
-	switch {
-	case err == nil:
-		t.Cleanup(b.Close)
-	default:
+	if err != nil {
 		testenv.Missing(t, "%v", err)
 	}
+	t.Cleanup(b.Close)
 	return a, b
 }
 
