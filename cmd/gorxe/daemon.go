@@ -14,8 +14,8 @@ import (
 
 type daemonCmd struct {
 	deviceFlags `embed:""`
-	SocketMode  fileMode `name:"socket-mode" default:"0600" placeholder:"MODE" help:"Permissions of the socket, in octal (default: ${default}, its owner only)."`
-	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket."`
+	SocketMode  fileMode `name:"socket-mode" placeholder:"MODE" help:"Permissions of the socket, in octal (default: 0600, its owner only; with --socket-group 0660)."`
+	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket, whose members may connect."`
 	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"Memory of the daemon's that the programs of one user may take, as 512MiB or 4GiB (default: a quarter of the machine's, and at least 1GiB)."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
@@ -30,7 +30,7 @@ The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command 
 Examples:
   gorxe daemon
   gorxe daemon --device rxe0=eth0 --device rxe1=127.0.0.1 --log-level info
-  gorxe daemon --socket /run/gorxe.sock --socket-mode 0660 --socket-group rdma`
+  gorxe daemon --socket /run/gorxe.sock --socket-group rdma`
 }
 
 // privateGrace is how long a daemon outlives the last gorxe run: long enough for
@@ -128,10 +128,22 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	}
 	return daemon.Start(daemon.Config{
 		Devices: specs, Socket: paths[0], Inherited: inherited,
-		SocketMode: fs.FileMode(c.SocketMode), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
+		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
 		Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),
 	})
+}
+
+// socketMode is who may connect: a group that is named is meant to.
+func (c daemonCmd) socketMode() fs.FileMode {
+	switch {
+	case c.SocketMode != 0:
+		return fs.FileMode(c.SocketMode)
+	case c.SocketGroup != "":
+		return 0o660
+	default:
+		return 0o600
+	}
 }
 
 // logLevel is a value that the parser has let pass.

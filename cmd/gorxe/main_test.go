@@ -39,7 +39,7 @@ func TestCommandLine(t *testing.T) {
 		{nil, exitUsage, "", `expected one of "run", "daemon", "status", "demo", "devices"`},
 		{[]string{"walk"}, exitUsage, "", "unexpected argument walk"},
 		{[]string{"run", "--help"}, exitOK, "gorxe run -- ibv_rc_pingpong", ""},
-		{[]string{"daemon", "--help"}, exitOK, "--socket-mode 0660", ""},
+		{[]string{"daemon", "--help"}, exitOK, "--socket-group rdma", ""},
 		{[]string{"status", "--help"}, exitOK, "gorxe status --watch", ""},
 		{[]string{"run", "--device", "eth0=lo", "true"}, exitUsage, "", `must begin with "rxe"`},
 		{[]string{"run", "--device", "rxe0", "true"}, exitUsage, "", "NAME=INTERFACE"},

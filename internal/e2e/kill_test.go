@@ -17,16 +17,23 @@ type traffic struct {
 	server, client *proc
 }
 
-// run starts perftest and returns when the client is at it: its queue pair sends.
+// traffic starts perftest and returns when the client is at it: its queue pair
+// sends.
 func (d *daemon) traffic(t *testing.T, argv ...string) traffic {
+	t.Helper()
+	return d.trafficFrom(t, d, argv...)
+}
+
+// trafficFrom is traffic with a client on another daemon.
+func (d *daemon) trafficFrom(t *testing.T, from *daemon, argv ...string) traffic {
 	t.Helper()
 	port := d.host.nextPort()
 	argv = append(slices.Clone(argv), "-d", "rxe0", "-F", "-x", "1", "-p", strconv.Itoa(port))
 	tr := traffic{server: d.run(t, argv...)}
 	tr.server.listening(port)
-	before := d.sent()
-	tr.client = d.run(t, append(argv, d.host.addr)...)
-	if !until(patience, func() bool { return tr.client.ended() || d.sent() > before }) || tr.client.ended() {
+	before := from.sent()
+	tr.client = from.run(t, append(argv, d.host.addr)...)
+	if !until(patience, func() bool { return tr.client.ended() || from.sent() > before }) || tr.client.ended() {
 		t.Fatalf("no traffic\n%s\n%s", tr.server.describe(), tr.client.describe())
 	}
 	return tr
@@ -114,6 +121,47 @@ func TestKillProgram(t *testing.T) {
 	t.Logf("the daemon has %d KiB; after the first quarter it had %d", now, warm)
 	if now > warm+32<<10 {
 		t.Errorf("the daemon has %d KiB of memory after %d kills; it had %d after the first quarter", now, kills, warm)
+	}
+}
+
+// retryExceeded is how perftest prints IBV_WC_RETRY_EXC_ERR, "transport retry counter
+// exceeded".
+const retryExceeded = "Failed status 12:"
+
+// TestKillPeer: who has work outstanding when its peer is killed learns that from a
+// completion, as from a device whose peer has lost power.
+func TestKillPeer(t *testing.T) {
+	need(t, "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	a, b := twoHosts(t, 4500)
+	da, db := startDaemon(t, a, "--device", "rxe0=eth0"), startDaemon(t, b, "--device", "rxe0=eth0")
+	for name, from := range map[string]*daemon{"one daemon": da, "two daemons": db} {
+		for _, tt := range []struct {
+			argv   string
+			server bool // is killed; else the client
+		}{
+			{"ib_write_bw -D 100 -s 65536", true},
+			{"ib_send_bw -n 5000000 -N -s 4096 -e", true},
+			{"ib_read_bw -D 100 -s 65536", true},
+			{"ib_atomic_bw -D 100", true},
+			{"ib_write_bw -D 100 -s 65536 -b", false},
+		} {
+			t.Run(name+"/"+tt.argv, func(t *testing.T) {
+				argv := strings.Fields(tt.argv)
+				tr := da.trafficFrom(t, from, argv...)
+				dying, left := tr.client, tr.server
+				if tt.server {
+					dying, left = tr.server, tr.client
+				}
+				dying.killProgram(argv[0])
+				dying.wait()
+				if code, out := left.wait(), left.out.String(); code == 0 || !strings.Contains(out, retryExceeded) {
+					t.Errorf("who is left ended with %d, and not with %q:\n%s", code, retryExceeded, out)
+				}
+			})
+		}
 	}
 }
 

@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // nobody is an ordinary user, with a runtime directory.
@@ -49,6 +54,83 @@ func TestPrivateDaemon(t *testing.T) {
 	}
 	if out := start(t, user, env, gorxe, "status").out.String(); strings.Contains(out, "goroutine") {
 		t.Errorf("gorxe status: %s", out)
+	}
+}
+
+// TestPrivateJoined: the device of a `gorxe run` is that of those which come after
+// it, with no word on the command line, and stays theirs when the first has ended.
+func TestPrivateJoined(t *testing.T) {
+	need(t, "ib_write_bw", "ibv_devices")
+	if !selection.takes(standard) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	someone, env := nobody(t, a)
+	gorxeRun := func(flags ...string) launch {
+		return func(t *testing.T, argv ...string) *proc {
+			t.Helper()
+			return start(t, someone, env, slices.Concat([]string{gorxe, "run"}, flags, []string{"--"}, argv)...)
+		}
+	}
+	join := gorxeRun()
+	first := gorxeRun("--device", "rxe7=eth0")(t, "sh", "-c", "ibv_devices; sleep 1000")
+	if !until(patience, func() bool { return first.ended() || strings.Contains(first.out.String(), "rxe7") }) || first.ended() {
+		t.Fatalf("%s", first.describe())
+	}
+	if list := join(t, "ibv_devices").ok(); list != first.out.String() {
+		t.Errorf("the second gorxe run sees\n%s\nthe first\n%s", list, first.out.String())
+	}
+	if code := gorxeRun("--device", "rxe8=eth0")(t, "true").wait(); code != 125 {
+		t.Errorf("gorxe run with a device that the daemon has not ended with %d", code)
+	}
+	port := someone.nextPort()
+	argv := []string{"ib_write_bw", "-d", "rxe7", "-x", "1", "-F", "-n", "100", "-p", strconv.Itoa(port)}
+	server := join(t, argv...)
+	server.listening(port)
+	status := start(t, someone, env, gorxe, "status", "--json").ok()
+	if !strings.Contains(status, "sleep 1000") || !strings.Contains(status, "ib_write_bw") {
+		t.Errorf("gorxe status does not know both programs:\n%s", status)
+	}
+	first.killProgram("sleep")
+	first.wait()
+	join(t, append(argv, someone.addr)...).ok()
+	server.ok()
+	if !until(patience, func() bool { return start(t, someone, env, gorxe, "status").wait() != 0 }) {
+		t.Error("the engine of the last gorxe run still answers")
+	}
+}
+
+// TestSocketGroup: members of the group may attach, and others hear what they can
+// do.
+func TestSocketGroup(t *testing.T) {
+	need(t, "ibv_devinfo")
+	if !selection.takes(standard) {
+		return
+	}
+	if oneUser {
+		t.Log("not as an ordinary user: it takes root to be two others")
+		return
+	}
+	const group = 100
+	g, err := user.LookupGroupId(strconv.Itoa(group))
+	if err != nil {
+		testenv.Missing(t, "%v", err)
+	}
+	a, _ := twoHosts(t, 1500)
+	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-group", g.Name)
+	member, other := a.as(65534, 65534), a.as(65533, 65533)
+	member.cred.Groups = []uint32{group}
+	if out := d.runAs(t, member, "ibv_devinfo").ok(); !strings.Contains(out, "PORT_ACTIVE") {
+		t.Errorf("a member of %s finds\n%s", g.Name, out)
+	}
+	refused := d.runAs(t, other, "ibv_devinfo")
+	if code := refused.wait(); code != 125 {
+		t.Errorf("exit status %d for who is no member\n%s", code, refused.out.String())
+	}
+	for _, want := range []string{d.socket, "permission denied", "group"} {
+		if !strings.Contains(refused.out.String(), want) {
+			t.Errorf("who is no member is not told of %q:\n%s", want, refused.out.String())
+		}
 	}
 }
 
