@@ -1,0 +1,182 @@
+package capture
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+const (
+	ipv4HeaderLen = 20
+	ipv6HeaderLen = 40
+	udpHeaderLen  = 8
+	protoUDP      = 17
+	protoHopByHop = 0
+	protoFragment = 44
+	protoDestOpts = 60
+)
+
+// ip takes an IP header off; version and header say which.
+func (p *Packet) ip(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	switch b[0] >> 4 {
+	case 4:
+		p.ipv4(b)
+	case 6:
+		p.ipv6(b)
+	}
+}
+
+func (p *Packet) ipv4(b []byte) {
+	header := int(b[0]&15) * 4
+	if header < ipv4HeaderLen || len(b) < header {
+		return
+	}
+	fragment := binary.BigEndian.Uint16(b[6:])
+	p.IP = IPHeader{
+		Version:      4,
+		HeaderLen:    uint8(header),
+		TrafficClass: b[1],
+		HopLimit:     b[8],
+		DF:           fragment&0x4000 != 0,
+		MF:           fragment&0x2000 != 0,
+		FragOffset:   fragment & 0x1fff * 8,
+		ID:           binary.BigEndian.Uint16(b[4:]),
+		Length:       int(binary.BigEndian.Uint16(b[2:])),
+		Checksum:     ChecksumGood,
+	}
+	if fold(sum16(0, b[:header])) != 0xffff {
+		p.IP.Checksum = ChecksumBad
+	}
+	if b[9] != protoUDP || p.IP.FragOffset != 0 {
+		return
+	}
+	p.Src, p.Dst = netip.AddrFrom4([4]byte(b[12:])), netip.AddrFrom4([4]byte(b[16:]))
+	p.udp(b, header)
+}
+
+func (p *Packet) ipv6(b []byte) {
+	if len(b) < ipv6HeaderLen {
+		return
+	}
+	p.grh(b)
+	p.IP.Length += ipv6HeaderLen
+	next, header := b[6], ipv6HeaderLen
+	// RoCEv2 knows no extension headers; what carries one is still recognised.
+	for next == protoHopByHop || next == protoDestOpts {
+		if len(b) < header+8 {
+			return
+		}
+		next, header = b[header], header+8+int(b[header+1])*8
+	}
+	if next == protoFragment {
+		if len(b) < header+8 {
+			return
+		}
+		word := binary.BigEndian.Uint16(b[header+2:])
+		p.IP.MF, p.IP.FragOffset = word&1 != 0, word&^7
+		if p.IP.FragOffset != 0 {
+			return
+		}
+		next, header = b[header], header+8
+	}
+	if next == protoUDP && header < 256 {
+		p.IP.HeaderLen = uint8(header)
+		p.udp(b, header)
+	}
+}
+
+// grh reads what an IPv6 header and a GRH have in common. b has all 40 bytes.
+func (p *Packet) grh(b []byte) {
+	first := binary.BigEndian.Uint32(b)
+	p.IP = IPHeader{
+		Version:      6,
+		HeaderLen:    ipv6HeaderLen,
+		TrafficClass: uint8(first >> 20),
+		FlowLabel:    first & 0xfffff,
+		HopLimit:     b[7],
+		Length:       int(binary.BigEndian.Uint16(b[4:])),
+	}
+	p.Src, p.Dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
+}
+
+// udp takes the UDP header off; ip is the packet from the IP header on.
+func (p *Packet) udp(ip []byte, header int) {
+	if len(ip) < header+udpHeaderLen {
+		return
+	}
+	u := ip[header:]
+	if binary.BigEndian.Uint16(u[2:]) != wire.UDPPort {
+		return
+	}
+	p.Kind = RoCEv2
+	p.UDP = UDPHeader{
+		SrcPort: binary.BigEndian.Uint16(u),
+		DstPort: wire.UDPPort,
+		Length:  int(binary.BigEndian.Uint16(u[4:])),
+	}
+	// A packet ends where its IP header says: an Ethernet frame may be padded.
+	// A capture before segmentation offload may say 0, and mean all there is.
+	end := p.IP.Length
+	if end == 0 {
+		end = len(ip) + p.Length - len(p.Frame)
+	}
+	p.Network = ip[:header+udpHeaderLen]
+	p.TransportLen = max(0, end-header-udpHeaderLen)
+	p.Transport = u[udpHeaderLen:min(len(u), udpHeaderLen+p.TransportLen)]
+	p.UDP.Checksum = p.udpChecksum(u)
+}
+
+func (p *Packet) udpChecksum(u []byte) Checksum {
+	check := binary.BigEndian.Uint16(u[6:])
+	if check == 0 {
+		return ChecksumNone
+	}
+	if p.Truncated() || p.IP.MF || p.UDP.Length != udpHeaderLen+len(p.Transport) {
+		return ChecksumUnknown
+	}
+	var pseudo uint64
+	if p.IP.Version == 4 {
+		src, dst := p.Src.As4(), p.Dst.As4()
+		pseudo = sum16(sum16(0, src[:]), dst[:])
+	} else {
+		src, dst := p.Src.As16(), p.Dst.As16()
+		pseudo = sum16(sum16(0, src[:]), dst[:])
+	}
+	pseudo += protoUDP + uint64(p.UDP.Length)
+	switch {
+	case fold(sum16(pseudo, u[:p.UDP.Length])) == 0xffff:
+		return ChecksumGood
+	case fold(pseudo) == check:
+		return ChecksumOffload
+	}
+	return ChecksumBad
+}
+
+// sum16 adds the 16-bit words of b to sum (RFC 1071), eight bytes at a time: the
+// sum of 32-bit words is that of 16-bit ones, once it is folded.
+func sum16(sum uint64, b []byte) uint64 {
+	for len(b) >= 8 {
+		w := binary.BigEndian.Uint64(b)
+		sum += w>>32 + w&0xffffffff
+		b = b[8:]
+	}
+	for len(b) >= 2 {
+		sum += uint64(binary.BigEndian.Uint16(b))
+		b = b[2:]
+	}
+	if len(b) == 1 {
+		sum += uint64(b[0]) << 8
+	}
+	return sum
+}
+
+func fold(sum uint64) uint16 {
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return uint16(sum)
+}

@@ -1,0 +1,312 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Options are those of a Checker. The zero value applies every rule.
+type Options struct {
+	// Ignore names rules that are not applied.
+	Ignore []string
+	// OnFinding, if set, gets every finding as it is made. It must not keep the
+	// *Finding.
+	OnFinding func(*Finding)
+	// MaxFlows bounds memory: when there are more, those that have been quiet
+	// for the longest are forgotten, and begin anew if they speak again. 0 means
+	// 16384.
+	MaxFlows int
+}
+
+const defaultMaxFlows = 16384
+
+// Checker applies the rules to packets, which it is given in the order of the
+// capture. It is for one goroutine.
+type Checker struct {
+	opts     Options
+	ignore   ruleSet
+	icrc     icrcCache
+	flows    map[flowKey]*Flow
+	between  map[hosts][]*Flow
+	agreed   agreements
+	recent   *Flow // of the last packet
+	seq      uint64
+	flowID   int
+	budget   int // records that the streams' histories may still take
+	closed   bool
+	verdict  Verdict
+	now      time.Time
+	summary  Summary
+	findings []Finding // of the current packet
+	cut      []byte    // the headers of a packet that was captured in part
+}
+
+// New returns a checker. The error says that Options.Ignore names no rule.
+func New(opts Options) (*Checker, error) {
+	ignore, err := newRuleSet(opts.Ignore)
+	if err != nil {
+		return nil, err
+	}
+	if opts.MaxFlows <= 0 {
+		opts.MaxFlows = defaultMaxFlows
+	}
+	return &Checker{
+		opts:    opts,
+		ignore:  ignore,
+		flows:   make(map[flowKey]*Flow),
+		between: make(map[hosts][]*Flow),
+		budget:  historyBudget,
+		summary: Summary{PerRule: make([]RuleCount, len(allRules))},
+	}, nil
+}
+
+// subject is the packet under judgement.
+type subject struct {
+	*capture.Packet
+	pkt     wire.Packet
+	info    *wire.OpInfo
+	psn     wire.PSN
+	payload int // bytes without pad, also of a cut packet
+	whole   bool
+	icrc    ICRC
+	at      int64 // nanoseconds
+}
+
+// Add judges the next packet. It keeps nothing of p.
+func (c *Checker) Add(p *capture.Packet) *Verdict {
+	c.findings = c.findings[:0]
+	c.verdict = Verdict{}
+	c.now = p.Time
+	c.count(p)
+	if p.Kind != capture.Other {
+		c.transport(p)
+	}
+	c.verdict.Findings = c.findings
+	return &c.verdict
+}
+
+func (c *Checker) transport(p *capture.Packet) {
+	s := subject{Packet: p, at: p.Time.UnixNano()}
+	s.icrc = c.checkICRC(p)
+	c.verdict.ICRC = s.icrc
+	if s.icrc == ICRCBad {
+		c.damaged(&s)
+		return
+	}
+	if len(p.Transport) < wire.BTHLen {
+		if !p.Truncated() {
+			c.report(&s, nil, ruleLength, "a BTH and an ICRC, 16 bytes", bytesSeen(len(p.Transport)))
+		}
+		return
+	}
+	f := c.flow(p)
+	c.verdict.Flow = f
+	f.touch(c, &s)
+	c.network(&s, f)
+	if !c.parse(&s, f) {
+		return
+	}
+	c.verdict.Packet, c.verdict.Parsed = s.pkt, true
+	c.headers(&s, f)
+	f.Stats.Bytes += uint64(s.payload)
+	switch s.info.Service {
+	case wire.ServiceRC, wire.ServiceXRC, wire.ServiceUC:
+		if s.info.Has(wire.OpRequest) {
+			f.Stats.Requests++
+			c.request(&s, f)
+		} else {
+			f.Stats.Responses++
+			c.response(&s, f)
+		}
+	case wire.ServiceUD:
+		f.Stats.Requests++
+		c.datagram(&s, f)
+	case wire.ServiceCNP:
+		f.Stats.CNPs++
+		c.cnp(&s, f)
+	default:
+	}
+}
+
+// damaged reports a packet that did not arrive as it was sent. Its fields may be
+// anything, so that it joins no flow; it is listed with the one that it names, if
+// there is such a one.
+func (c *Checker) damaged(s *subject) {
+	var f *Flow
+	if len(s.Transport) >= wire.BTHLen {
+		f = c.flows[keyOf(s.Packet)]
+	}
+	c.verdict.Flow = f
+	c.report(s, f, ruleICRC, "the ICRC of the packet", fmt.Sprintf("another, in %v from %v to %v",
+		wire.Opcode(s.Transport[0]), s.Src, s.Dst))
+}
+
+// report makes a finding about the packet under judgement.
+func (c *Checker) report(s *subject, f *Flow, r *Rule, expected, seen string) {
+	c.reportAs(r.Severity, s, f, r, expected, seen)
+}
+
+// reportAs makes a finding of less than the rule's severity.
+func (c *Checker) reportAs(severity Severity, s *subject, f *Flow, r *Rule, expected, seen string) {
+	if s.icrc == ICRCUnknown {
+		severity = min(severity, Warning) // it may be damaged
+	}
+	c.emit(Finding{
+		Packet: s.Number, Time: s.Time, Flow: f, Rule: r, Severity: severity, Expected: expected, Seen: seen,
+	})
+}
+
+func (c *Checker) emit(x Finding) {
+	if c.ignore[x.Rule.index] {
+		return
+	}
+	c.summary.add(&x)
+	if x.Flow != nil {
+		x.Flow.Stats.found(x.Severity)
+	}
+	c.findings = append(c.findings, x)
+	if c.opts.OnFinding != nil {
+		c.opts.OnFinding(&x)
+	}
+}
+
+// keyOf returns the key of a packet's flow; it has a BTH.
+func keyOf(p *capture.Packet) flowKey {
+	b := p.Transport
+	return flowKey{
+		src: p.Src.As16(), dst: p.Dst.As16(), kind: p.Kind,
+		qpn: wire.QPN(b[5])<<16 | wire.QPN(b[6])<<8 | wire.QPN(b[7]),
+	}
+}
+
+// flow returns the flow of a packet, a new one if need be.
+func (c *Checker) flow(p *capture.Packet) *Flow {
+	key := keyOf(p)
+	if f := c.recent; f != nil && f.key == key {
+		return f
+	}
+	f := c.flows[key]
+	if f == nil {
+		f = c.newFlow(key, p)
+	}
+	c.recent = f
+	return f
+}
+
+func (c *Checker) newFlow(key flowKey, p *capture.Packet) *Flow {
+	if len(c.flows) >= c.opts.MaxFlows {
+		c.evict()
+	}
+	c.flowID++
+	f := &Flow{
+		ID: c.flowID, Kind: p.Kind, Service: wire.Opcode(p.Transport[0]).Service(),
+		Src: p.Src, Dst: p.Dst, QPN: key.qpn, key: key,
+	}
+	f.Stats.First, f.Stats.FirstPacket = p.Time, p.Number
+	c.flows[key] = f
+	c.between[key.hosts()] = append(c.between[key.hosts()], f)
+	c.agreed.link(c, f)
+	return f
+}
+
+// evict forgets the quarter of the flows that have been quiet for the longest.
+func (c *Checker) evict() {
+	flows := c.list()
+	slices.SortFunc(flows, func(a, b *Flow) int { return int(int64(a.seq) - int64(b.seq)) })
+	for _, f := range flows[:max(1, len(flows)/4)] {
+		c.forget(f)
+	}
+	c.summary.Forgotten += max(1, len(flows)/4)
+}
+
+func (c *Checker) forget(f *Flow) {
+	c.finish(f)
+	if f.Peer != nil && f.Peer.Peer == f {
+		f.Peer.Peer = nil
+	}
+	if f.req != nil {
+		c.budget += len(f.req.ring)
+	}
+	delete(c.flows, f.key)
+	h := f.key.hosts()
+	list := c.between[h]
+	if i := slices.Index(list, f); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(c.between, h)
+	} else {
+		c.between[h] = list
+	}
+	if c.recent == f {
+		c.recent = nil
+	}
+	// Others may have taken it for their peer.
+	for _, g := range c.between[h.reversed()] {
+		if g.pair.candidate == f {
+			g.pair = pairing{}
+		}
+	}
+}
+
+// list returns the flows in order of appearance.
+func (c *Checker) list() []*Flow {
+	flows := make([]*Flow, 0, len(c.flows))
+	for _, f := range c.flows {
+		flows = append(flows, f)
+	}
+	slices.SortFunc(flows, func(a, b *Flow) int { return a.ID - b.ID })
+	return flows
+}
+
+// Close ends the capture: what has been waited for will not come any more. It
+// returns the findings of that, which OnFinding gets as well.
+func (c *Checker) Close() []Finding {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.findings = c.findings[:0]
+	for _, f := range c.list() {
+		c.finish(f)
+	}
+	return c.findings
+}
+
+// finish judges what is left open of a flow that ends here.
+func (c *Checker) finish(f *Flow) {
+	if f.req != nil {
+		c.endRequests(f)
+	}
+}
+
+// touch counts a packet.
+func (f *Flow) touch(c *Checker, s *subject) {
+	c.seq++
+	f.seq = c.seq
+	f.Stats.Packets++
+	f.Stats.Last = s.Time
+	if s.Truncated() {
+		f.Stats.Truncated++
+	}
+	if s.IP.Version != 0 && s.IP.ECN() == capture.ECNCE {
+		f.Stats.Marked++
+	}
+}
+
+func (s *FlowStats) found(severity Severity) {
+	switch severity {
+	case Note:
+		s.Notes++
+	case Warning:
+		s.Warnings++
+	default:
+		s.Violations++
+	}
+}
+
+func bytesSeen(n int) string { return fmt.Sprintf("%d bytes", n) }

@@ -1,0 +1,95 @@
+package conformance
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Flow is the packets from one address to one queue pair of another: one
+// direction of a connection, or datagrams.
+type Flow struct {
+	ID       int // from 1, in order of appearance
+	Kind     capture.Kind
+	Service  wire.Service // of its first packet
+	Src, Dst netip.Addr
+	QPN      wire.QPN // the destination
+
+	// Peer is the opposite direction of a connection, nil while that is not
+	// known for certain. Peer.QPN is then the queue pair that sends here.
+	Peer *Flow
+	// SourceQPN is the sender of the last datagram.
+	SourceQPN wire.QPN
+
+	Stats FlowStats
+
+	key         flowKey
+	req         *requests  // nil until there is one
+	resp        *responses // nil until there is one
+	pair        pairing
+	port        uint16 // the UDP source port
+	portChanged bool
+	manyCNPs    bool
+	depth       int // READs and atomics that may be outstanding, if pair.agreed
+	// seq is when the flow last had a packet, for eviction.
+	seq uint64
+}
+
+// FlowStats count what a flow was seen to do.
+type FlowStats struct {
+	First, Last time.Time
+	FirstPacket int
+	Packets     uint64
+	Bytes       uint64 // of payload
+	Requests    uint64
+	Responses   uint64
+	Messages    uint64 // that ended
+
+	Retransmissions uint64
+	Duplicates      uint64 // the same packet twice
+	Late            uint64 // filled a gap
+	Gaps            uint64
+	Missing         uint64 // PSNs never seen
+
+	ACKs, NAKs, RNRs uint64
+	CNPs             uint64
+	Marked           uint64 // CE in the IP header
+	Truncated        uint64
+
+	PathMTU                     int // inferred; 0 for unknown
+	PKey                        wire.PKey
+	QKey                        uint32 // of datagrams, the last seen
+	MaxReads                    int    // READs and atomics outstanding at most
+	Notes, Warnings, Violations uint64
+}
+
+func (f *Flow) String() string {
+	from := ""
+	switch {
+	case f.Peer != nil:
+		from = fmt.Sprintf(" qp %#06x", uint32(f.Peer.QPN))
+	case f.Service == wire.ServiceUD:
+		from = fmt.Sprintf(" qp %#06x", uint32(f.SourceQPN))
+	}
+	return fmt.Sprintf("%v %v%s > %v qp %#06x", f.Service, f.Src, from, f.Dst, uint32(f.QPN))
+}
+
+// flowKey names a flow.
+type flowKey struct {
+	src, dst [16]byte
+	qpn      wire.QPN
+	kind     capture.Kind
+}
+
+// hosts names the flows between two addresses in one direction.
+type hosts struct {
+	src, dst [16]byte
+	kind     capture.Kind
+}
+
+func (k flowKey) hosts() hosts { return hosts{k.src, k.dst, k.kind} }
+
+func (h hosts) reversed() hosts { return hosts{h.dst, h.src, h.kind} }

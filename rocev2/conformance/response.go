@@ -1,0 +1,334 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Responses, judged against the requests of the opposite flow. A response whose
+// request was not seen is not judged; one to a PSN that was not sent is, once the
+// next request shows that the capture lacks none.
+
+type responses struct {
+	last responseID // for duplicates
+	nak  sentNAK
+}
+
+// responseID tells two responses apart from one that was doubled.
+type responseID struct {
+	on       bool
+	psn      wire.PSN
+	op       wire.Opcode
+	syndrome wire.Syndrome
+	id       uint16
+}
+
+// sentNAK is the sequence NAK that is out.
+type sentNAK struct {
+	on     bool
+	psn    wire.PSN
+	id     uint16
+	packet int
+}
+
+// interval is the numbers from lo to hi, round a circle of 2^24.
+type interval struct {
+	on     bool
+	lo, hi wire.PSN // an MSN counts as PSNs do
+}
+
+// inFlight is how long a request may be seen after a response to it: captures of
+// several queues are merged by clocks that differ.
+const inFlight = int64(time.Millisecond)
+
+func (c *Checker) response(s *subject, f *Flow) {
+	if f.resp == nil {
+		f.resp = &responses{}
+	}
+	y := s.pkt.Syndrome()
+	if s.info.Has(wire.HasAETH) {
+		switch {
+		case y.IsACK():
+			f.Stats.ACKs++
+		case y.IsRNR():
+			f.Stats.RNRs++
+		default:
+			f.Stats.NAKs++
+		}
+	}
+	id := responseID{on: true, psn: s.psn, op: s.pkt.Opcode(), syndrome: y, id: s.IP.ID}
+	c.verdict.Class = ClassNew
+	if id == f.resp.last && s.IP.Version == 4 && s.IP.ID != 0 {
+		c.verdict.Class = ClassDuplicate
+		f.Stats.Duplicates++
+		return
+	}
+	f.resp.last = id
+	x := c.requester(s, f)
+	if x == nil || !x.req.started {
+		return
+	}
+	r := x.req
+	if r.life > 1 && r.first == r.next {
+		return
+	}
+	d := s.psn.Diff(r.next)
+	switch {
+	case !r.nextSure && d >= 0:
+		return
+	case d >= 0:
+		c.unsent(s, f, r, d)
+		return
+	case s.psn.Less(r.first):
+		if d < -far && r.life == 1 {
+			c.unsent(s, f, r, d)
+		}
+		return
+	}
+	switch {
+	case s.info.Has(wire.OpReadResp):
+		c.readResponse(s, f, x)
+	case s.info.Has(wire.HasAtomicAckETH):
+		c.atomicAck(s, f, x)
+	case y.IsACK():
+		c.ack(s, f, x)
+	default:
+		c.negative(s, f, x)
+	}
+	if s.info.Has(wire.HasAETH) && y.IsACK() {
+		c.msn(s, f, x)
+	}
+	c.takeEffect(s, x, y)
+}
+
+// takeEffect notes what a response means to the requester.
+func (c *Checker) takeEffect(s *subject, x *Flow, y wire.Syndrome) {
+	r := x.req
+	switch {
+	case !s.info.Has(wire.HasAETH) || y.IsACK():
+		c.acknowledge(s, x, s.psn.Next())
+	case y.IsRNR():
+		c.acknowledge(s, x, s.psn)
+		r.rnr = rnrState{on: true, psn: s.psn, at: s.at, wait: wire.RNRTimeout(y.RNRTimer()), packet: s.Number}
+	case y.IsNAK():
+		c.acknowledge(s, x, s.psn)
+		if y.NAKCode() == wire.NAKPSNSequence && !r.acked.Less(s.psn) && !s.psn.Less(r.acked) {
+			r.nak = nakState{on: true, psn: s.psn, packet: s.Number}
+			r.running = false
+		}
+	}
+}
+
+// unsent handles a response to a PSN that no request seen has.
+func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
+	rule := ruleAckUnsent
+	if s.info.Has(wire.OpReadResp) {
+		rule = ruleReadRange
+	}
+	after := s.at
+	if d < 64 && d >= 0 {
+		after += inFlight
+	}
+	r.wait(pendingFinding{
+		finding: s.about(), flow: f, rule: rule, after: after,
+		expected: fmt.Sprintf("a PSN before %#x, which is the next", uint32(r.next)),
+		seen:     fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name),
+	})
+}
+
+func (c *Checker) readResponse(s *subject, f, x *Flow) {
+	r, mtu := x.req, x.mtu()
+	if e := r.at(s.psn, s.Number); e != nil && !e.op.Info().Has(wire.OpRead) {
+		if e.op.Info().Has(wire.OpAtomicWrite|wire.OpFlush) && s.info.Has(wire.OpOnly) {
+			if s.payload != 0 {
+				c.report(s, f, ruleReadLen, "no payload for "+e.op.String(), bytesSeen(s.payload))
+			}
+			return
+		}
+		if e.flags&recResent == 0 {
+			c.report(s, f, ruleResponseKind, fmt.Sprintf("ACKNOWLEDGE of %v in packet %d", e.op, e.packet), s.info.Name)
+		}
+		return
+	}
+	q, known := r.read(s.psn, mtu, s.Number)
+	if q == nil || !known {
+		return
+	}
+	span, sure := q.span(mtu)
+	if !sure {
+		if s.info.Has(wire.OpFirst) && legalMTU(s.payload) && s.psn == q.psn {
+			c.learnMTU(s, f, true) // the response tells what the requests did not
+		}
+		return
+	}
+	off := uint32(s.psn.Diff(q.psn))
+	if off < q.seen {
+		c.verdict.Class = ClassRetransmission
+		f.Stats.Retransmissions++
+	}
+	q.seen = max(q.seen, off+1)
+	if off+1 == span {
+		c.answered(s, f, r, q.psn)
+	}
+	if !readPlace(s.info, q, off, span) {
+		c.report(s, f, ruleReadOpcode, fmt.Sprintf("%s as response %d of %d to the READ of packet %d", readPlaceName(off, span), off+1, span, q.packet), s.info.Name)
+		return
+	}
+	want := uint32(mtu)
+	if off+1 == span {
+		want = q.length - off*uint32(mtu)
+	}
+	if uint32(s.payload) != want && !q.partial {
+		if s.info.Has(wire.OpFirst | wire.OpMiddle) {
+			if legalMTU(s.payload) {
+				c.report(s, f, rulePathMTU, bytesSeen(mtu)+" in "+s.info.Name, bytesSeen(s.payload))
+			}
+			return
+		}
+		c.report(s, f, ruleReadLen, fmt.Sprintf("%d bytes of the %d of the READ in packet %d", want, q.length, q.packet), bytesSeen(s.payload))
+	}
+}
+
+// readPlace reports whether a READ response has the opcode of its place. If the
+// READ was asked for again from the middle on, the response may begin there, or go
+// on as if it had not been interrupted, as Linux does.
+func readPlace(info *wire.OpInfo, q *readRequest, off, span uint32) bool {
+	switch {
+	case q.partial:
+		return true
+	case off == 0 && span == 1:
+		return info.Has(wire.OpOnly)
+	case off == 0:
+		return info.Has(wire.OpFirst)
+	case off+1 == span:
+		return info.Has(wire.OpLast)
+	}
+	return info.Has(wire.OpMiddle)
+}
+
+func readPlaceName(off, span uint32) string {
+	switch {
+	case span == 1:
+		return "ONLY"
+	case off == 0:
+		return "FIRST"
+	case off+1 == span:
+		return "LAST"
+	}
+	return "MIDDLE"
+}
+
+func (c *Checker) atomicAck(s *subject, f, x *Flow) {
+	r := x.req
+	e := r.at(s.psn, s.Number)
+	if e == nil {
+		if q, known := r.read(s.psn, x.mtu(), s.Number); q != nil && known {
+			c.report(s, f, ruleResponseKind, fmt.Sprintf("READ responses to the READ of packet %d", q.packet), s.info.Name)
+		}
+		return
+	}
+	if !e.op.Info().Has(wire.OpAtomic) {
+		if e.flags&recResent == 0 {
+			c.report(s, f, ruleResponseKind, fmt.Sprintf("the response of %v in packet %d", e.op, e.packet), s.info.Name)
+		}
+		return
+	}
+	c.answered(s, f, r, s.psn)
+	value := s.pkt.AtomicOrig()
+	if e.flags&recAnswered != 0 {
+		c.verdict.Class = ClassRetransmission
+		f.Stats.Retransmissions++
+		if old := uint64(e.off)<<32 | uint64(e.total); old != value {
+			c.report(s, f, ruleAtomicReplay, fmt.Sprintf("%#x, as before, for the atomic of packet %d", old, e.packet), fmt.Sprintf("%#x", value))
+		}
+		return
+	}
+	e.flags |= recAnswered
+	e.off, e.total = uint32(value>>32), uint32(value)
+}
+
+// ack judges a positive ACKNOWLEDGE.
+func (c *Checker) ack(s *subject, f, x *Flow) {
+	r := x.req
+	if f.resp.nak.on && !s.psn.Less(f.resp.nak.psn) {
+		f.resp.nak.on = false
+	}
+	what := ""
+	if e := r.at(s.psn, s.Number); e != nil && e.op.Info().Has(wire.OpAtomic) && e.flags&(recAnswered|recResent) == 0 {
+		what = fmt.Sprintf("ATOMIC ACKNOWLEDGE of the atomic of packet %d", e.packet)
+	} else if q, known := r.read(s.psn, x.mtu(), s.Number); q != nil && known && q.seen == 0 {
+		what = fmt.Sprintf("READ responses to the READ of packet %d", q.packet)
+	}
+	if what != "" {
+		// The response may have been lost, and this be for a duplicate.
+		c.reportAs(Warning, s, f, ruleResponseKind, what, s.info.Name)
+	}
+}
+
+// negative judges NAKs and RNR NAKs.
+func (c *Checker) negative(s *subject, f, x *Flow) {
+	r, y := x.req, s.pkt.Syndrome()
+	e := r.at(s.psn, s.Number)
+	switch {
+	case y.IsNAK() && y.NAKCode() == wire.NAKPSNSequence:
+		n := &f.resp.nak
+		if n.on && n.psn == s.psn && !r.sentSince(s.psn, n.packet) {
+			severity := Warning
+			if s.IP.Version == 4 && s.IP.ID != n.id {
+				severity = Violation // it is not that one, doubled
+			}
+			c.reportAs(severity, s, f, ruleNAKRepeated, fmt.Sprintf("none until PSN %#x is sent again, after the NAK of packet %d", uint32(s.psn), n.packet), y.String())
+		}
+		*n = sentNAK{on: true, psn: s.psn, id: s.IP.ID, packet: s.Number}
+	case y.IsNAK() && y.NAKCode() == wire.NAKRemoteAccess && e != nil && e.op.Info().Has(wire.OpSend) && !e.op.Info().Has(wire.OpInv):
+		c.report(s, f, ruleNAKCode, fmt.Sprintf("no remote access error for %v in packet %d", e.op, e.packet), y.String())
+	}
+}
+
+// sentSince reports whether a PSN was sent after a packet of the capture.
+func (r *requests) sentSince(psn wire.PSN, packet int) bool {
+	e := r.at(psn, packet)
+	return e == nil || e.last > packet
+}
+
+// msn holds the MSN to the messages that have been seen to end. Where its count
+// begins is not known: each response narrows down where that may be.
+func (c *Checker) msn(s *subject, f, x *Flow) {
+	r := x.req
+	e := r.at(s.psn, s.Number)
+	if e == nil || e.flags&recCounted == 0 || e.epoch != r.epoch {
+		return
+	}
+	done := e.msgs
+	if e.op.Info().Has(wire.OpRead|wire.OpAtomic|wire.OpFlush|wire.OpAtomicWrite) && done > 0 {
+		done-- // may be counted before or after the answer
+	}
+	msn := wire.PSN(s.pkt.MSN())
+	now := interval{on: true, lo: msn.Sub(r.msgs), hi: msn.Sub(done)}
+	base := r.msnBase
+	if !base.on {
+		r.msnBase = now
+		return
+	}
+	lo, hi := base.lo, base.hi
+	if lo.Less(now.lo) {
+		lo = now.lo
+	}
+	if now.hi.Less(hi) {
+		hi = now.hi
+	}
+	if !hi.Less(lo) {
+		r.msnBase, r.badMSNs = interval{on: true, lo: lo, hi: hi}, 0
+		return
+	}
+	expected := fmt.Sprintf("%d to %d", base.lo.Add(done), base.hi.Add(r.msgs))
+	if r.badMSNs++; r.badMSNs > 3 {
+		r.msnBase, r.badMSNs = now, 0 // it is the base that was wrong
+	}
+	r.wait(pendingFinding{
+		finding: s.about(), flow: f, rule: ruleMSN, after: s.at,
+		expected: expected, seen: fmt.Sprint(uint32(msn)),
+	})
+}
