@@ -27,7 +27,7 @@ listens() { # listens PORT: somebody accepts TCP connections there
 	grep -qiE "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$1") [0-9A-F]+:0000 0A " /proc/net/tcp /proc/net/tcp6
 }
 
-pair() { # pair SERVER-COMMAND...: runs it, and beside it the same with "localhost"
+pair() { # pair SERVER-COMMAND...: runs it, and beside it its client
 	say "\$ gorxe run $* &    # the server"
 	"$gorxe" run --device rxe0=lo -- "$@" >"$work/server" 2>&1 &
 	local server=$!
@@ -35,7 +35,7 @@ pair() { # pair SERVER-COMMAND...: runs it, and beside it the same with "localho
 		kill -0 "$server" 2>/dev/null || { cat "$work/server" >&2; exit 1; }
 		sleep 0.05
 	done
-	run "$@" localhost
+	run "$@" 127.0.0.1
 	wait "$server" || { cat "$work/server" >&2; exit 1; }
 }
 
