@@ -10,7 +10,8 @@ port=${DEMO_PORT:-18600} # TCP, where the programs meet
 
 # A daemon of the demo's own, whatever else runs on this machine.
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+server= # the one that runs in the background
+trap 'if [ -n "$server" ]; then kill "$server" || true; fi; rm -rf "$work"' EXIT
 export GORXE_SOCKET=$work/gorxe.sock
 
 bold='' plain=''
@@ -30,13 +31,14 @@ listens() { # listens PORT: somebody accepts TCP connections there
 pair() { # pair SERVER-COMMAND...: runs it, and beside it its client
 	say "\$ gorxe run $* &    # the server"
 	"$gorxe" run --device rxe0=lo -- "$@" >"$work/server" 2>&1 &
-	local server=$!
+	server=$!
 	until listens "$port"; do
-		kill -0 "$server" 2>/dev/null || { cat "$work/server" >&2; exit 1; }
+		kill -0 "$server" 2>/dev/null || { server=; cat "$work/server" >&2; exit 1; }
 		sleep 0.05
 	done
 	run "$@" 127.0.0.1
 	wait "$server" || { cat "$work/server" >&2; exit 1; }
+	server=
 }
 
 say "1. The device, as libibverbs sees it"
