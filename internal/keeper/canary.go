@@ -1,121 +1,114 @@
 package keeper
 
 import (
-	"os"
-	"os/signal"
-	"time"
-	"unsafe"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // canary tells signals that were sent to the process group from those that were
 // sent to the front alone: the keeper is in the group as well, and gets the former
-// too. A signal for a group becomes pending for all its members in one system
-// call, so it is there by the time that the front's message about it arrives.
+// too. kill(2) makes a signal pending for the members of a group one after the
+// other, the newest first: for the program, the keeper, the front. So it is in the
+// keeper's inbox by the time that the front's notice of it arrives.
 //
-// The keeper is born with these signals blocked, and finds them in a signalfd. Go
-// unblocks those that by default end a process (runtime/signal_unix.go:
-// blockableSig); they have to be caught, and arrive a little later.
+// Signals that come twice before a process looks are one, and the keeper may have
+// looked less often than the front. Notices are numbered for that. The front hears
+// when the keeper has dealt with one, and looks into its inbox before it takes note
+// of that: a notice says how far it has heard, and what that included, the front
+// got after the keeper had looked.
 type canary struct {
-	fd   int
-	loud chan os.Signal // those that could not be blocked
-	slow unix.Sigset_t  // the same as a set
-	seen [65]bool       // since the front last told of that signal
-	cont time.Time      // when SIGCONT was seen last
+	in      *inbox
+	heard   int        // notices that have been dealt with
+	settled int        // the last of them after which the front was to settle
+	seen    []sighting // that the front has not told of
+	told    [65]int    // by signal: sighting.notice of the last one it told of
 }
 
-const (
-	// canaryPatience is how long the runtime may take to deliver a signal that was
-	// pending already.
-	canaryPatience = 20 * time.Millisecond
-	// contMemory is how long after a SIGCONT a stop signal is taken for one that
-	// the group had and that the SIGCONT took back (signal(7)). The front may tell
-	// of the two in either order.
-	contMemory = 50 * time.Millisecond
-)
+// sighting is a signal that the keeper got.
+type sighting struct {
+	arrival
+	notice int // the first to be dealt with after it was seen
+}
 
 func newCanary() (*canary, error) {
-	c := &canary{loud: make(chan os.Signal, len(forwarded))}
-	set, blocked := maskOf(forwarded), currentMask()
-	c.slow.Val[0] = set.Val[0] &^ blocked.Val[0]
-	for _, s := range forwarded {
-		// What is ignored stays ignored: the program inherits it.
-		if c.isSlow(s) && !signal.Ignored(s) {
-			signal.Notify(c.loud, s)
-		}
-	}
-	var err error
-	if c.fd, err = unix.Signalfd(-1, &set, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK); err != nil {
-		return nil, os.NewSyscallError("signalfd", err)
-	}
-	return c, nil
+	in, err := newInbox()
+	return &canary{in: in}, err
 }
 
-func (c *canary) isSlow(s unix.Signal) bool { return c.slow.Val[0]&(1<<(s-1)) != 0 }
-
-// groupHad tells whether s, which the front says it got, went to the whole group.
-// Each telling counts once: signals that come twice before they are looked at
-// are one, for the front and here.
-func (c *canary) groupHad(s unix.Signal) bool {
-	if s < 1 || int(s) >= len(c.seen) {
-		return true // no signal at all
-	}
-	c.drain()
-	if !c.seen[s] && c.isSlow(s) {
-		c.await(s)
-	}
-	had := c.seen[s]
-	c.seen[s] = false
-	switch s {
-	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
-		had = had || time.Since(c.cont) < contMemory
-	}
-	return had
-}
-
-// await gives the runtime time to deliver s.
-func (c *canary) await(s unix.Signal) {
-	timeout := time.NewTimer(canaryPatience)
-	defer timeout.Stop()
-	for !c.seen[s] {
-		select {
-		case got := <-c.loud:
-			c.note(got.(unix.Signal))
-		case <-timeout.C:
-			return
-		}
+// look notes what has come, and what it notes, the front has as well.
+func (c *canary) look() {
+	list := c.in.drain()
+	// kill(2) may still be at it. It holds the kernel's tasklist_lock, which
+	// setpgid(2) has to wait for, here without an effect.
+	_ = unix.Setpgid(0, unix.Getpgrp())
+	for _, a := range list {
+		c.seen = append(c.seen, sighting{a, c.heard + 1})
 	}
 }
 
-func (c *canary) note(s unix.Signal) {
-	if int(s) < len(c.seen) {
-		c.seen[s] = true
-	}
-	if s == unix.SIGCONT {
-		c.cont = time.Now()
-	}
+// hear begins to deal with a notice from a front that has heard of so many.
+func (c *canary) hear(heard int) {
+	c.seen = slices.DeleteFunc(c.seen, func(s sighting) bool {
+		if c.in.isLoud(s.Signal) && (c.settled < s.notice || heard < c.settled) {
+			return false // it may still be on its way to the front's inbox
+		}
+		// The front has told of it, or never will: another signal took it back.
+		return s.notice <= heard
+	})
+	c.look()
 }
 
-// drain notes what has come so far.
-func (c *canary) drain() {
-	for more := true; more; {
-		select {
-		case s := <-c.loud:
-			c.note(s.(unix.Signal))
-		default:
-			more = false
-		}
+// dealt ends dealing with a notice. It tells whether the front must settle before
+// it looks.
+func (c *canary) dealt(number int) (settle bool) {
+	c.heard = number
+	settle = slices.ContainsFunc(c.seen, func(s sighting) bool { return c.in.isLoud(s.Signal) })
+	if settle {
+		c.settled = number
 	}
-	var info [8]unix.SignalfdSiginfo
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&info)), unsafe.Sizeof(info))
-	for {
-		n, err := unix.Read(c.fd, raw)
-		if err != nil || n <= 0 {
-			return // EAGAIN: that was all
-		}
-		for _, in := range info[:n/int(unsafe.Sizeof(info[0]))] {
-			c.note(unix.Signal(in.Signo))
-		}
+	return settle
+}
+
+// groupHad tells whether the group had a, of which the front tells in a notice. So
+// it was if the keeper
+//
+//   - has seen it;
+//   - may have seen it together with one that the front has told of already, and
+//     it is a job control signal, which does nothing if it comes twice;
+//   - has seen what overrules it: a stop signal that was sent to the group after a
+//     SIGCONT, which the keeper then may have seen or not, or the reverse. The
+//     front did not tell of this one before, so it came later.
+func (c *canary) groupHad(a arrival, heard int) bool {
+	at := slices.IndexFunc(c.seen, func(s sighting) bool { return s.arrival == a })
+	if at < 0 && c.in.isLoud(a.Signal) {
+		c.in.settle()
+		c.look()
+		at = slices.IndexFunc(c.seen, func(s sighting) bool { return s.arrival == a })
 	}
+	if at >= 0 {
+		c.told[a.Signal] = c.seen[at].notice
+		// Those before it that it took back, the front does not tell of.
+		n := 0
+		c.seen = slices.DeleteFunc(c.seen, func(s sighting) bool {
+			n++
+			return n-1 == at || n-1 < at && overrules(a.Signal, s.Signal)
+		})
+		return true
+	}
+	if (isStop(a.Signal) || a.Signal == unix.SIGCONT) && heard < c.told[a.Signal] {
+		return true
+	}
+	return slices.ContainsFunc(c.seen, func(s sighting) bool { return overrules(s.Signal, a.Signal) })
+}
+
+// overrules tells whether signal s takes back one that is pending (signal(7)).
+func overrules(s, pending unix.Signal) bool {
+	return s == unix.SIGCONT && isStop(pending) || isStop(s) && pending == unix.SIGCONT
+}
+
+// isStop tells whether s is one of the signals that stop a process and can be
+// caught.
+func isStop(s unix.Signal) bool {
+	return s == unix.SIGTSTP || s == unix.SIGTTIN || s == unix.SIGTTOU
 }

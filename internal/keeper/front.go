@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -61,7 +61,11 @@ func Run(cfg Config) (Outcome, error) {
 		err := execProgram(file, argv, os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
-	f := &front{signals: make(chan os.Signal, 128)}
+	mask, err := born()
+	if err != nil {
+		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+	}
+	f := &front{mask: mask}
 	if err := f.start(cfg, file, argv); err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 	}
@@ -92,30 +96,40 @@ func nested() bool {
 
 // front is the process that the user started.
 type front struct {
-	signals chan os.Signal
+	mask    unix.Sigset_t // as the user started it, and for the program
+	in      *inbox
 	conn    *daemon.Conn // to the keeper
 	keeper  int          // process
 	program int          // process, as the keeper said
+	told    int          // notices that the keeper was sent
+	heard   int          // notices that it has dealt with
 }
 
 // start connects to a daemon and starts the keeper.
 func (f *front) start(cfg Config, file string, argv []string) error {
-	mask := currentMask()
 	passed, err := inherited()
 	if err != nil {
 		return err
 	}
-	// A daemon that has to be started must not hold the program's descriptors.
-	setCloseOnExec(passed, true)
-	client, hello, err := attach(cfg, argv)
-	setCloseOnExec(passed, false)
+	var client *daemon.Client
+	var hello daemon.Hello
+	// Until there is a program, signals mean this process.
+	err = withMask(f.mask, func() (err error) {
+		// A daemon that has to be started must not hold the program's descriptors.
+		setCloseOnExec(passed, true)
+		defer setCloseOnExec(passed, false)
+		client, hello, err = attach(cfg, argv)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	// The keeper must not miss what the group is sent while it starts.
-	catch(f.signals)
-	p := plan{parent: os.Getpid(), mask: mask, file: file, argv: argv}
+	if f.in, err = newInbox(); err != nil {
+		return err
+	}
+	p := plan{parent: os.Getpid(), mask: f.mask, file: file, argv: argv}
 	if hello.Private {
 		p.tracer = hello.PID // of the same user, and of this PID namespace
 	}
@@ -167,30 +181,24 @@ var errKeeperDied = errors.New("the keeper of the program died")
 
 // follow passes on signals until the program has ended, and does what it does.
 func (f *front) follow() (unix.WaitStatus, error) {
-	defer signal.Stop(f.signals)
-	reports := make(chan report)
-	go func() {
-		defer close(reports)
-		for {
-			var r report
-			fds, err := f.conn.Recv(&r)
-			for _, fd := range fds {
-				unix.Close(fd) // none belongs there
-			}
-			if err != nil {
-				return
-			}
-			reports <- r
-		}
-	}()
+	wake, reports := make(chan struct{}), make(chan report)
+	go f.in.watch(wake)
+	go f.listen(reports)
 	for {
+		// With a full socket in both directions nobody would read.
+		quiet, loud := wake, f.in.loud
+		if f.told-f.heard >= maxUnheard {
+			quiet, loud = nil, nil
+		}
 		select {
-		case s := <-f.signals:
-			f.conn.Send(notice{Signal: int(s.(unix.Signal))}) //nolint:errcheck // the keeper's end is noticed below
+		case <-quiet:
+			f.tell(nil)
+		case s := <-loud:
+			f.tell([]arrival{{Signal: s.(unix.Signal)}})
 		case r, ok := <-reports:
 			switch {
 			case !ok:
-				return f.orphaned()
+				return f.orphaned(wake)
 			case r.Ended:
 				return unix.WaitStatus(r.Status), nil
 			case r.Error != "":
@@ -199,20 +207,76 @@ func (f *front) follow() (unix.WaitStatus, error) {
 				complain("%s", r.Say)
 			case r.Started != 0:
 				f.program = r.Started
+			case r.Heard != 0:
+				if r.Settle {
+					f.in.settle()
+				}
+				f.tell(nil) // with what it had heard before: see canary
+				f.heard = r.Heard
 			case r.Stopped != 0:
-				raise(unix.Signal(r.Stopped))
+				f.stop(unix.Signal(r.Stopped), r.Stop)
 			}
 		}
 	}
 }
 
+// listen hears what the keeper has to say, until it ends.
+func (f *front) listen(reports chan<- report) {
+	defer close(reports)
+	for {
+		var r report
+		fds, err := f.conn.Recv(&r)
+		for _, fd := range fds {
+			unix.Close(fd) // none belongs there
+		}
+		if err != nil {
+			return
+		}
+		reports <- r
+	}
+}
+
+// maxTold bounds the signals in a notice. Real-time signals may queue by the
+// thousand.
+const maxTold = 64
+
+// maxUnheard bounds the notices that the keeper has not dealt with.
+const maxUnheard = 16
+
+// tell sends notice of signals and of those that are in the inbox, if there are
+// any.
+func (f *front) tell(signals []arrival) {
+	for list := range slices.Chunk(append(signals, f.in.drain()...), maxTold) {
+		f.send(notice{Signals: list})
+	}
+}
+
+func (f *front) send(n notice) {
+	f.told++
+	n.Number, n.Heard = f.told, f.heard
+	f.conn.Send(n) //nolint:errcheck // the keeper's end is noticed by listen
+}
+
+// stop stops this process, as the program has stopped, until it is continued. See
+// job.
+func (f *front) stop(s unix.Signal, number int) {
+	f.tell(nil) // before a SIGCONT takes back what stopped the program
+	if isStopped(f.program) {
+		raise(s)
+	}
+	list := f.in.drain()
+	now := min(len(list), maxTold)
+	f.send(notice{Resumed: number, Signals: list[:now]})
+	f.tell(list[now:])
+}
+
 // orphaned follows the program without a keeper: it is this process's child now.
-func (f *front) orphaned() (unix.WaitStatus, error) {
+func (f *front) orphaned(wake <-chan struct{}) (unix.WaitStatus, error) {
 	if f.program == 0 {
-		select {
-		case s := <-f.signals:
-			die(s.(unix.Signal)) // it hit the keeper before that could catch it
-		default:
+		for _, a := range f.in.drain() {
+			if f.in.isLoud(a.Signal) {
+				die(a.Signal) // it hit the keeper before that could catch it
+			}
 		}
 		return 0, errKeeperDied
 	}
@@ -223,11 +287,7 @@ func (f *front) orphaned() (unix.WaitStatus, error) {
 		}
 	}
 	complain("%v; the program goes on", errKeeperDied)
-	go func() {
-		for s := range f.signals {
-			_ = unix.Kill(f.program, s.(unix.Signal)) // it is not reaped before this process ends
-		}
-	}()
+	go f.forward(wake)
 	for {
 		var ws unix.WaitStatus
 		pid, err := unix.Wait4(f.program, &ws, unix.WUNTRACED, nil)
@@ -239,6 +299,26 @@ func (f *front) orphaned() (unix.WaitStatus, error) {
 			raise(ws.StopSignal())
 		case pid == f.program:
 			return ws, nil
+		}
+	}
+}
+
+// forward passes on signals without a keeper, which could tell whether the program
+// has them: what the kernel sends it has, as that means a terminal and the group.
+func (f *front) forward(wake <-chan struct{}) {
+	const siKernel = 0x80 // si_code (sigaction(2))
+	for {
+		var list []arrival
+		select {
+		case <-wake:
+			list = f.in.drain()
+		case s := <-f.in.loud:
+			list = []arrival{{Signal: s.(unix.Signal)}}
+		}
+		for _, a := range list {
+			if a.Code != siKernel {
+				_ = unix.Kill(f.program, a.Signal) // it is not reaped before this process ends
+			}
 		}
 	}
 }

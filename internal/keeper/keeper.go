@@ -29,8 +29,8 @@ type keeper struct {
 	fds      interpose.FDRange
 	detached chan struct{} // closed when the daemon holds nothing of the program's any more
 
-	mu        sync.Mutex // below
-	continued bool       // the keeper has continued the front, which will report it
+	mu  sync.Mutex // below, and the canary
+	job job
 }
 
 // keep is the keeper's whole life.
@@ -50,6 +50,7 @@ func keep(p plan) error {
 	}
 	k.tell(report{Started: k.program})
 	go k.listen()
+	go k.look()
 	go k.attend()
 	return k.wait()
 }
@@ -206,24 +207,47 @@ func (k *keeper) listen() {
 			_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0)
 			return
 		}
-		k.signalled(unix.Signal(n.Signal))
+		k.noticed(n)
 	}
 }
 
-// signalled passes on a signal that the front got, if the program did not get it
-// too.
-func (k *keeper) signalled(s unix.Signal) {
-	had := k.canary.groupHad(s)
-	if s == unix.SIGCONT {
+// look makes the canary see signals as soon as they come: the longer they wait, the
+// more become one.
+func (k *keeper) look() {
+	wake := make(chan struct{})
+	go k.canary.in.watch(wake)
+	for range wake {
 		k.mu.Lock()
-		own := k.continued
-		k.continued = false
+		k.canary.look()
 		k.mu.Unlock()
-		had = had || own
 	}
-	if !had {
-		_ = unix.PidfdSendSignal(k.pidfd, s, nil, 0) // the program may have ended
+}
+
+// noticed passes on the signals that the front got, if the program did not get them
+// too.
+func (k *keeper) noticed(n notice) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.canary.hear(n.Heard)
+	continued := k.resumed(n.Resumed)
+	for _, a := range n.Signals {
+		switch {
+		case a.Signal == unix.SIGCONT && int(a.PID) == os.Getpid():
+			// See wake.
+		case k.canary.groupHad(a, n.Heard) && k.inGroup():
+		case a.Signal == unix.SIGCONT && continued:
+		default:
+			_ = unix.PidfdSendSignal(k.pidfd, a.Signal, nil, 0) // the program may have ended
+		}
 	}
+	k.tell(report{Settle: k.canary.dealt(n.Number), Heard: n.Number})
+}
+
+// inGroup tells whether the program is in the process group that it was started in:
+// an interactive shell makes one of its own.
+func (k *keeper) inGroup() bool {
+	group, err := unix.Getpgid(k.program)
+	return err != nil || group == unix.Getpgrp()
 }
 
 // attend serves the daemon; without it, the program.
@@ -254,35 +278,27 @@ func hungUp(listener *os.File) bool {
 // wait reaps the program and its orphans until there are none left.
 func (k *keeper) wait() error {
 	for {
+		// Reaping is one step with what follows from it: change must not overtake.
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WUNTRACED|unix.WCONTINUED, nil)
+		var pid int
+		if err == nil {
+			k.mu.Lock()
+			pid, err = unix.Wait4(-1, &ws, unix.WUNTRACED|unix.WCONTINUED|unix.WNOHANG, nil)
+			if pid == k.program {
+				k.changed(ws)
+			}
+			k.mu.Unlock()
+		}
 		switch {
 		case err == unix.EINTR:
 		case err == unix.ECHILD:
 			return nil
 		case err != nil:
-			return os.NewSyscallError("wait4", err)
-		case pid != k.program:
-		case ws.Stopped():
-			k.tell(report{Stopped: int(ws.StopSignal())})
-		case ws.Continued():
-			k.resumed()
-		default:
+			return os.NewSyscallError("wait", err)
+		case pid == k.program && (ws.Exited() || ws.Signaled()):
 			k.ended(ws)
 		}
-	}
-}
-
-// resumed continues the front, which has stopped with the program, if somebody
-// continued the program alone.
-func (k *keeper) resumed() {
-	k.tell(report{Continued: true})
-	front := os.Getppid()
-	if front == k.plan.parent && isStopped(front) {
-		k.mu.Lock()
-		k.continued = true
-		k.mu.Unlock()
-		_ = unix.Kill(front, unix.SIGCONT) // it may have ended
 	}
 }
 

@@ -136,8 +136,9 @@ const testTimeout = 20 * time.Second
 var lastAddr atomic.Uint32
 
 func testAddr() string {
-	n := lastAddr.Add(1)
-	return netip.AddrFrom4([4]byte{127, 79, byte(os.Getpid()), byte(n)}).String()
+	// Several test binaries may run at once.
+	n := uint16(os.Getpid())<<6 | uint16(lastAddr.Add(1))&(1<<6-1)
+	return netip.AddrFrom4([4]byte{127, 79, byte(n >> 8), byte(n)}).String()
 }
 
 // stage is a place for runs: a socket of its own, and a device address.

@@ -4,18 +4,23 @@ package keeper
 
 // report is what the keeper tells the front.
 type report struct {
-	Started   int    `json:"started,omitempty"` // the program's process
-	Stopped   int    `json:"stopped,omitempty"` // by this signal
-	Continued bool   `json:"continued,omitempty"`
-	Say       string `json:"say,omitempty"`   // to the user
-	Error     string `json:"error,omitempty"` // the program was not started
-	Ended     bool   `json:"ended,omitempty"` // with:
-	Status    uint32 `json:"status,omitempty"`
+	Started int    `json:"started,omitempty"` // the program's process
+	Stopped int    `json:"stopped,omitempty"` // by this signal;
+	Stop    int    `json:"stop,omitempty"`    // the number of this stop
+	Heard   int    `json:"heard,omitempty"`   // number of a notice that it has dealt with
+	Settle  bool   `json:"settle,omitempty"`  // inbox.settle is to be called before the next
+	Say     string `json:"say,omitempty"`     // to the user
+	Error   string `json:"error,omitempty"`   // the program was not started
+	Ended   bool   `json:"ended,omitempty"`   // with:
+	Status  uint32 `json:"status,omitempty"`
 }
 
-// notice is what the front tells the keeper: it was sent this signal.
+// notice is what the front tells the keeper: it was sent these signals.
 type notice struct {
-	Signal int `json:"signal"`
+	Number  int       `json:"number"`
+	Heard   int       `json:"heard"` // report.Heard: see canary
+	Signals []arrival `json:"signals,omitempty"`
+	Resumed int       `json:"resumed,omitempty"` // it is back from this stop (report.Stop)
 }
 
 // then the keeper and the child.

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"os"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"unsafe"
@@ -54,23 +53,21 @@ func parseMask(text string) (set unix.Sigset_t, err error) {
 func withBlocked(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	set, old := maskOf(forwarded), unix.Sigset_t{}
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old); err != nil {
+	set, mask := maskOf(forwarded), currentMask()
+	mask.Val[0] |= set.Val[0]
+	return withMask(mask, f)
+}
+
+// withMask runs f with this mask in the calling thread.
+func withMask(mask unix.Sigset_t, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var old unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &mask, &old); err != nil {
 		return os.NewSyscallError("sigprocmask", err)
 	}
 	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // it was valid before
 	return f()
-}
-
-// catch delivers the forwarded signals to c. Those that this process was started
-// to ignore (nohup, background jobs of scripts) stay ignored: the program is
-// started to ignore them too.
-func catch(c chan<- os.Signal) {
-	for _, s := range forwarded {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
 }
 
 // sigaction is the kernel's, of any architecture: all zero is SIG_DFL.
@@ -91,8 +88,11 @@ func raise(s unix.Signal) {
 	swapAction(s, new(sigaction), &before)
 	defer swapAction(s, &before, nil)
 	set, old := maskOf([]unix.Signal{s}), unix.Sigset_t{}
-	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, &old) // cannot fail, as below
+	// If there is another s, both are pending: what continues a stopped process
+	// takes back the second.
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old) // cannot fail, as below
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), s)
+	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 }
 

@@ -1,0 +1,134 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// job is the program as the shell sees it: the front stops when the program has
+// stopped, and goes on when it goes on. Stops are numbered. The front follows one
+// at a time: it is told of one, stops with it unless that is over, and says when it
+// is back.
+type job struct {
+	stop     int         // the program's last stop
+	signal   unix.Signal // that caused it
+	stopped  bool        // it is in that now
+	followed int         // stop that the front follows; 0: none
+}
+
+// changed follows a change of the program's state. k.mu is held.
+func (k *keeper) changed(ws unix.WaitStatus) {
+	switch {
+	case ws.Stopped():
+		k.canary.look() // before a SIGCONT takes back what caused it
+		k.job.stop++
+		k.job.signal, k.job.stopped = ws.StopSignal(), true
+		k.tellStop()
+	case ws.Continued():
+		k.job.stopped = false
+		if k.job.followed != 0 {
+			go k.wake(k.job.followed)
+		}
+	}
+}
+
+// tellStop makes the front follow the program's stop, if it does not follow one.
+// k.mu is held.
+func (k *keeper) tellStop() {
+	if k.job.followed == 0 {
+		k.job.followed = k.job.stop
+		k.tell(report{Stopped: int(k.job.signal), Stop: k.job.stop})
+	}
+}
+
+// wake gets the front out of a stop that is over for the program: somebody may have
+// continued that alone.
+func (k *keeper) wake(stop int) {
+	for start := time.Now(); k.asleep(stop, time.Since(start) < holdPatience); time.Sleep(time.Millisecond) {
+	}
+}
+
+// holdPatience only ends what would hang: a stop signal that does not stop the
+// program although it should, as in an orphaned process group.
+const holdPatience = time.Second
+
+// asleep tells whether the front still follows the stop, and should not. It
+// continues the front then, if that is stopped; if hold is set, not yet if the
+// program is about to stop.
+func (k *keeper) asleep(stop int, hold bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.update()
+	front := os.Getppid()
+	if k.job.followed != stop || k.job.stopped || front != k.plan.parent {
+		return false
+	}
+	k.canary.look()
+	// Until the front gets to run after a stop, a new stop signal stops it at once.
+	if hold && slices.ContainsFunc(k.canary.seen, k.willStop) {
+		return true
+	}
+	if isStopped(front) {
+		_ = unix.Kill(front, unix.SIGCONT) // it may have ended
+	}
+	return true
+}
+
+// willStop tells whether s stops the program.
+func (k *keeper) willStop(s sighting) bool {
+	if !isStop(s.Signal) || !k.inGroup() {
+		return false
+	}
+	status := fmt.Sprintf("/proc/%d/status", k.program)
+	return !inSet(status, "SigBlk", s.Signal) && !inSet(status, "SigIgn", s.Signal) && !inSet(status, "SigCgt", s.Signal)
+}
+
+// resumed hears that the front is back from a stop. If the program is not, the
+// front was continued alone, and the program was meant; it tells whether. k.mu is
+// held.
+func (k *keeper) resumed(stop int) bool {
+	if stop == 0 || stop != k.job.followed {
+		return false
+	}
+	k.job.followed = 0
+	k.update()
+	switch {
+	case !k.job.stopped:
+	case k.job.stop == stop:
+		_ = unix.PidfdSendSignal(k.pidfd, unix.SIGCONT, nil, 0) // it may have ended
+		return true
+	default:
+		k.tellStop()
+	}
+	return false
+}
+
+// update follows a change of the program's state that wait has not seen yet: not
+// its end, which is left to wait. k.mu is held.
+func (k *keeper) update() {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, k.program, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)
+	if err != nil || info.Signo == 0 {
+		return
+	}
+	// Behind si_code: padding, si_pid, si_uid, si_status (sigaction(2)).
+	status := *(*int32)(unsafe.Add(unsafe.Pointer(&info), 24))
+	const stopped, continued = 0x7f, 0xffff // as wait4 encodes it
+	switch info.Code {
+	case cldStopped:
+		k.changed(unix.WaitStatus(status<<8 | stopped))
+	case cldContinued:
+		k.changed(continued)
+	}
+}
+
+// si_code of a child's signals (sigaction(2)).
+const (
+	cldStopped   = 5
+	cldContinued = 6
+)
