@@ -37,6 +37,7 @@ type cli struct {
 	Status  statusCmd  `cmd:"" help:"Show devices, and what programs do with them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that the interfaces of this host would have."`
+	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Judge captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -67,7 +68,7 @@ func run(newContext contexts, args []string, std streams) int {
 	parser, err := kong.New(&cli{},
 		kong.Name("gorxe"),
 		kong.Description("A software RDMA (RoCEv2) device in user space: no kernel module, no RDMA hardware.\n\n"+
-			"Examples:\n  gorxe run ibv_devinfo\n  gorxe run -- ib_write_bw -d rxe0 --report_gbits\n  gorxe status\n  gorxe demo"),
+			"Examples:\n  gorxe run ibv_devinfo\n  gorxe run -- ib_write_bw -d rxe0 --report_gbits\n  gorxe status\n  gorxe demo\n  gorxe pcap check demo.pcapng"),
 		kong.Writers(std.out, std.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindToProvider((func() (context.Context, error))(newContext)),
@@ -89,7 +90,7 @@ func run(newContext contexts, args []string, std streams) int {
 		return exitUsage
 	}
 	if err := parsed.Run(); err != nil {
-		if err != errSaid {
+		if !errors.Is(err, errSaid) {
 			complain(std, err)
 		}
 		var usage usageError

@@ -74,6 +74,8 @@ type subject struct {
 	whole   bool
 	icrc    ICRC
 	at      int64 // nanoseconds
+	// contiguous: a request that takes the very next PSN.
+	contiguous bool
 }
 
 // Add judges the next packet. It keeps nothing of p.
@@ -163,6 +165,9 @@ func (c *Checker) reportAs(severity Severity, s *subject, f *Flow, r *Rule, expe
 func (c *Checker) emit(x Finding) {
 	if c.ignore[x.Rule.index] {
 		return
+	}
+	if x.Flow.doubtful() {
+		x.Severity = min(x.Severity, Warning)
 	}
 	c.summary.add(&x)
 	if x.Flow != nil {

@@ -93,3 +93,9 @@ type hosts struct {
 func (k flowKey) hosts() hosts { return hosts{k.src, k.dst, k.kind} }
 
 func (h hosts) reversed() hosts { return hosts{h.dst, h.src, h.kind} }
+
+// doubtful reports whether packets of a connection could not be checked for
+// damage, so that what others are held to may be wrong.
+func (f *Flow) doubtful() bool {
+	return f != nil && (f.Stats.Truncated > 0 || f.Peer != nil && f.Peer.Stats.Truncated > 0)
+}

@@ -139,6 +139,41 @@ func (r *requests) read(psn wire.PSN, mtu, now int) (q *readRequest, known bool)
 	return q, known
 }
 
+// anyRead returns nil if fits is true of any READ whose range has psn, and the last
+// of those that it is not true of otherwise.
+func (r *requests) anyRead(psn wire.PSN, mtu, now int, fits func(q *readRequest, off, span uint32) bool) *readRequest {
+	var bad *readRequest
+	for i := range r.reads {
+		e := &r.reads[i]
+		if e.life != r.life || now-e.packet > staleAfter || psn.Less(e.psn) {
+			continue
+		}
+		off := uint32(psn.Diff(e.psn))
+		span, _ := e.span(mtu)
+		if off >= span {
+			continue
+		}
+		if fits(e, off, span) {
+			return nil
+		}
+		if bad == nil || bad.packet < e.packet {
+			bad = e
+		}
+	}
+	return bad
+}
+
+// resolve finds the range of the READ that was sent last, once the path MTU is
+// known.
+func (r *requests) resolve(mtu int) {
+	q := &r.reads[(r.readPos+maxReads-1)%maxReads]
+	if r.nextSure || q.life != r.life || q.psn.Next() != r.next {
+		return
+	}
+	span, _ := q.span(mtu)
+	r.next, r.nextSure = q.psn.Add(span), true
+}
+
 // ending returns the READ whose range ends right before psn.
 func (r *requests) ending(psn wire.PSN, mtu, now int) *readRequest {
 	for i := range r.reads {

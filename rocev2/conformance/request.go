@@ -43,6 +43,9 @@ type requests struct {
 	msgs    uint32
 	msnBase interval
 
+	calm   int  // requests in order since the last sign of loss
+	uneasy bool // there has been one
+
 	acked      wire.PSN // the first that has not been acknowledged
 	ackedKnown bool
 	lossy      bool // the capture lacks packets that arrived
@@ -53,7 +56,6 @@ type requests struct {
 	nak     nakState
 	rnr     rnrState
 	running bool // in a run of retransmissions
-	strikes int  // RNR waits that were too short
 	asked   askState
 	depth   depthState
 	badMSNs int
@@ -86,7 +88,8 @@ type pendingFinding struct {
 	flow           *Flow
 	rule           *Rule
 	expected, seen string
-	after          int64 // the request must not be seen before
+	after          int64 // the next request must not be seen before
+	left           int   // requests in order that are still to follow
 }
 
 // nakState is a sequence NAK that the requester has to obey.
@@ -157,8 +160,12 @@ func (c *Checker) request(s *subject, f *Flow) {
 	if class == ClassUnknown {
 		return // held
 	}
+	s.contiguous = d == 0 && r.nextSure
 	if class == ClassNew || class == ClassAfterGap || class == ClassLate {
-		c.learnMTU(s, f, d == 0 && r.nextSure)
+		c.learnMTU(s, f, s.contiguous)
+	}
+	if !s.contiguous {
+		c.disturbed(r)
 	}
 	c.accept(s, f, r, class)
 }
@@ -250,7 +257,7 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	span, spanSure := uint32(1), true
 	if s.info.Has(wire.OpRead) {
 		q := readRequest{psn: s.psn, length: s.pkt.DMALen(), va: s.pkt.VA(), rkey: s.pkt.RKey(), life: r.life, packet: s.Number}
-		q.partial = class != ClassNew && class != ClassAfterGap || s.psn == r.first
+		q.partial = !s.contiguous
 		span, spanSure = q.span(mtu)
 		if class != ClassDuplicate {
 			r.reads[r.readPos] = q
@@ -287,7 +294,10 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 		c.wentBack(s, f, r)
 	default:
 	}
-	c.neighbours(s, f, r, e, mtu, span, spanSure)
+	if class != ClassRetransmission {
+		// One that was not seen before may be of an earlier life.
+		c.neighbours(s, f, r, e, mtu, span, spanSure)
+	}
 }
 
 // advance moves the stream on to a packet that is new.
@@ -295,7 +305,6 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 	if class == ClassAfterGap || !r.nextSure {
 		r.newEpoch()
 		e.epoch = r.epoch
-		c.dismiss(r)
 	} else {
 		c.confirm(s, r)
 	}
@@ -359,17 +368,17 @@ func (c *Checker) wentBack(s *subject, f *Flow, r *requests) {
 	r.nak.on = false
 }
 
-// maxStrikes is how many early retries may have crossed the NAK on the way.
-const maxStrikes = 2
+// crossing is how long a retry that was sent before the RNR NAK arrived, for a
+// timeout, may be under way.
+const crossing = 100 * time.Millisecond
 
 // rnrServed judges the retry of a request that got an RNR NAK.
 func (c *Checker) rnrServed(s *subject, f *Flow, r *requests) {
 	waited := time.Duration(s.at - r.rnr.at)
 	// Linux counts 61.41 ms for 61.44; clocks differ.
 	if waited < r.rnr.wait-r.rnr.wait/20 && waited >= 0 {
-		r.strikes++
 		severity := Warning
-		if r.strikes > maxStrikes {
+		if waited > crossing {
 			severity = Violation
 		}
 		c.reportAs(severity, s, f, ruleRNRWait, fmt.Sprintf("%v after packet %d", r.rnr.wait, r.rnr.packet), waited.String())
@@ -563,25 +572,47 @@ func (c *Checker) settle(s *subject, f *Flow, r *requests) bool {
 	return false
 }
 
-// wait makes a finding depend on the next request.
-func (r *requests) wait(p pendingFinding) {
-	if len(r.pending) < 8 {
-		r.pending = append(r.pending, p)
+// calm is how many requests in PSN order make it sure enough that nothing is
+// missing around a packet: that a response to a PSN that was not sent, or with an
+// MSN too high, is not one to a request that only the capture lacks.
+const calm = 16
+
+// wait makes a finding depend on the requests that follow.
+func (c *Checker) wait(r *requests, p pendingFinding) {
+	if r.uneasy && r.calm < calm || len(r.pending) == cap(r.pending) && len(r.pending) >= 8 {
+		c.emitAbout(p.finding, p.flow, p.rule, Warning, p.expected, p.seen)
+		return
 	}
+	r.pending = append(r.pending, p)
 }
 
-// confirm reports what has been waiting: the requests go on without a gap.
+// confirm counts a request that follows without a gap.
 func (c *Checker) confirm(s *subject, r *requests) {
+	r.calm++
+	kept := r.pending[:0]
 	for _, p := range r.pending {
-		if s.at >= p.after {
-			c.emitAbout(p.finding, p.flow, p.rule, p.rule.Severity, p.expected, p.seen)
+		if s.at < p.after {
+			continue // overtaken by its response
 		}
+		p.after = 0
+		if p.left--; p.left <= 0 {
+			c.emitAbout(p.finding, p.flow, p.rule, p.rule.Severity, p.expected, p.seen)
+			continue
+		}
+		kept = append(kept, p)
+	}
+	r.pending = kept
+}
+
+// disturbed notes a sign that packets were lost or sent again: then the capture
+// may lack some too, and what waits is less than sure.
+func (c *Checker) disturbed(r *requests) {
+	r.uneasy, r.calm = true, 0
+	for _, p := range r.pending {
+		c.emitAbout(p.finding, p.flow, p.rule, Warning, p.expected, p.seen)
 	}
 	r.pending = r.pending[:0]
 }
-
-// dismiss forgets what has been waiting: packets are missing.
-func (c *Checker) dismiss(r *requests) { r.pending = r.pending[:0] }
 
 func (s *subject) about() finding {
 	return finding{packet: s.Number, time: s.Time, cut: s.icrc == ICRCUnknown}

@@ -43,6 +43,9 @@ type interval struct {
 // several queues are merged by clocks that differ.
 const inFlight = int64(time.Millisecond)
 
+// near is how far ahead of the requests seen a response may be for want of a few.
+const near = 64
+
 func (c *Checker) response(s *subject, f *Flow) {
 	if f.resp == nil {
 		f.resp = &responses{}
@@ -63,6 +66,9 @@ func (c *Checker) response(s *subject, f *Flow) {
 	if id == f.resp.last && s.IP.Version == 4 && s.IP.ID != 0 {
 		c.verdict.Class = ClassDuplicate
 		f.Stats.Duplicates++
+		if f.Peer != nil && f.Peer.req != nil {
+			c.disturbed(f.Peer.req)
+		}
 		return
 	}
 	f.resp.last = id
@@ -127,12 +133,12 @@ func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 	if s.info.Has(wire.OpReadResp) {
 		rule = ruleReadRange
 	}
-	after := s.at
-	if d < 64 && d >= 0 {
-		after += inFlight
+	after, left := s.at, 1
+	if d < near && d >= 0 {
+		after, left = after+inFlight, calm
 	}
-	r.wait(pendingFinding{
-		finding: s.about(), flow: f, rule: rule, after: after,
+	c.wait(r, pendingFinding{
+		finding: s.about(), flow: f, rule: rule, after: after, left: left,
 		expected: fmt.Sprintf("a PSN before %#x, which is the next", uint32(r.next)),
 		seen:     fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name),
 	})
@@ -160,6 +166,7 @@ func (c *Checker) readResponse(s *subject, f, x *Flow) {
 	if !sure {
 		if s.info.Has(wire.OpFirst) && legalMTU(s.payload) && s.psn == q.psn {
 			c.learnMTU(s, f, true) // the response tells what the requests did not
+			r.resolve(s.payload)
 		}
 		return
 	}
@@ -167,37 +174,51 @@ func (c *Checker) readResponse(s *subject, f, x *Flow) {
 	if off < q.seen {
 		c.verdict.Class = ClassRetransmission
 		f.Stats.Retransmissions++
+		c.disturbed(r)
 	}
 	q.seen = max(q.seen, off+1)
 	if off+1 == span {
 		c.answered(s, f, r, q.psn)
 	}
-	if !readPlace(s.info, q, off, span) {
-		c.report(s, f, ruleReadOpcode, fmt.Sprintf("%s as response %d of %d to the READ of packet %d", readPlaceName(off, span), off+1, span, q.packet), s.info.Name)
+	if bad := r.anyRead(s.psn, mtu, s.Number, func(q *readRequest, off, span uint32) bool {
+		return q.partial || readPlace(s.info, off, span)
+	}); bad != nil {
+		severity := ruleReadOpcode.Severity
+		if off > 0 && s.info.Has(wire.OpStart) {
+			severity = Warning // the READ may have been sent again from here on, unseen
+		}
+		c.reportAs(severity, s, f, ruleReadOpcode, fmt.Sprintf("%s as response %d of %d to the READ of packet %d", readPlaceName(off, span), off+1, span, q.packet), s.info.Name)
 		return
 	}
-	want := uint32(mtu)
-	if off+1 == span {
-		want = q.length - off*uint32(mtu)
-	}
-	if uint32(s.payload) != want && !q.partial {
-		if s.info.Has(wire.OpFirst | wire.OpMiddle) {
-			if legalMTU(s.payload) {
-				c.report(s, f, rulePathMTU, bytesSeen(mtu)+" in "+s.info.Name, bytesSeen(s.payload))
-			}
-			return
+	c.readLength(s, f, r, mtu)
+}
+
+// readLength holds the payload of a READ response to what was asked for.
+func (c *Checker) readLength(s *subject, f *Flow, r *requests, mtu int) {
+	var want uint32
+	bad := r.anyRead(s.psn, mtu, s.Number, func(q *readRequest, off, span uint32) bool {
+		want = uint32(mtu)
+		if off+1 == span {
+			want = q.length - off*uint32(mtu)
 		}
-		c.report(s, f, ruleReadLen, fmt.Sprintf("%d bytes of the %d of the READ in packet %d", want, q.length, q.packet), bytesSeen(s.payload))
+		return uint32(s.payload) == want
+	})
+	switch {
+	case bad == nil:
+	case s.info.Has(wire.OpFirst | wire.OpMiddle):
+		if legalMTU(s.payload) {
+			c.report(s, f, rulePathMTU, bytesSeen(mtu)+" in "+s.info.Name, bytesSeen(s.payload))
+		}
+	default:
+		c.report(s, f, ruleReadLen, fmt.Sprintf("%d bytes of the %d of the READ in packet %d", want, bad.length, bad.packet), bytesSeen(s.payload))
 	}
 }
 
-// readPlace reports whether a READ response has the opcode of its place. If the
-// READ was asked for again from the middle on, the response may begin there, or go
-// on as if it had not been interrupted, as Linux does.
-func readPlace(info *wire.OpInfo, q *readRequest, off, span uint32) bool {
+// readPlace reports whether a READ response has the opcode of its place. For the
+// rest of a READ, asked for again, nothing is certain: the response may begin
+// there, or go on as if it had not been interrupted, as that of Linux does.
+func readPlace(info *wire.OpInfo, off, span uint32) bool {
 	switch {
-	case q.partial:
-		return true
 	case off == 0 && span == 1:
 		return info.Has(wire.OpOnly)
 	case off == 0:
@@ -240,6 +261,7 @@ func (c *Checker) atomicAck(s *subject, f, x *Flow) {
 	if e.flags&recAnswered != 0 {
 		c.verdict.Class = ClassRetransmission
 		f.Stats.Retransmissions++
+		c.disturbed(r)
 		if old := uint64(e.off)<<32 | uint64(e.total); old != value {
 			c.report(s, f, ruleAtomicReplay, fmt.Sprintf("%#x, as before, for the atomic of packet %d", old, e.packet), fmt.Sprintf("%#x", value))
 		}
@@ -272,7 +294,10 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 	r, y := x.req, s.pkt.Syndrome()
 	e := r.at(s.psn, s.Number)
 	switch {
-	case y.IsNAK() && y.NAKCode() == wire.NAKPSNSequence:
+	case y.IsRNR():
+		// Behind it Linux answers the next packet with a sequence NAK.
+		f.resp.nak.on = false
+	case y.NAKCode() == wire.NAKPSNSequence:
 		n := &f.resp.nak
 		if n.on && n.psn == s.psn && !r.sentSince(s.psn, n.packet) {
 			severity := Warning
@@ -282,7 +307,7 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 			c.reportAs(severity, s, f, ruleNAKRepeated, fmt.Sprintf("none until PSN %#x is sent again, after the NAK of packet %d", uint32(s.psn), n.packet), y.String())
 		}
 		*n = sentNAK{on: true, psn: s.psn, id: s.IP.ID, packet: s.Number}
-	case y.IsNAK() && y.NAKCode() == wire.NAKRemoteAccess && e != nil && e.op.Info().Has(wire.OpSend) && !e.op.Info().Has(wire.OpInv):
+	case y.NAKCode() == wire.NAKRemoteAccess && e != nil && e.op.Info().Has(wire.OpSend) && !e.op.Info().Has(wire.OpInv):
 		c.report(s, f, ruleNAKCode, fmt.Sprintf("no remote access error for %v in packet %d", e.op, e.packet), y.String())
 	}
 }
@@ -327,8 +352,8 @@ func (c *Checker) msn(s *subject, f, x *Flow) {
 	if r.badMSNs++; r.badMSNs > 3 {
 		r.msnBase, r.badMSNs = now, 0 // it is the base that was wrong
 	}
-	r.wait(pendingFinding{
-		finding: s.about(), flow: f, rule: ruleMSN, after: s.at,
+	c.wait(r, pendingFinding{
+		finding: s.about(), flow: f, rule: ruleMSN, left: calm,
 		expected: expected, seen: fmt.Sprint(uint32(msn)),
 	})
 }

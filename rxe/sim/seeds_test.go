@@ -11,7 +11,10 @@ import (
 )
 
 // runWorld makes one run and returns what went wrong.
-func runWorld(p params) (w *world, err error) {
+func runWorld(p params) (*world, error) { return runWorldWith(p, func(*world) {}) }
+
+// runWorldWith is runWorld of a world that setup has seen before.
+func runWorldWith(p params, setup func(*world)) (w *world, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -22,6 +25,7 @@ func runWorld(p params) (w *world, err error) {
 		}
 	}()
 	w = newWorld(p)
+	setup(w)
 	w.run()
 	return w, w.trace.err
 }

@@ -35,7 +35,8 @@ type world struct {
 	sum   uint32 // of every completion and its time
 	wcs   [16]rxe.WC
 	stats runStats
-	final string // what everything was like at the end: see finalState
+	onTap func(pkt []byte, r *wire.Route) // sees what a tap sees
+	final string                          // what everything was like at the end: see finalState
 }
 
 type connID struct {
@@ -197,6 +198,9 @@ func (h *host) tap() func(*wire.Burst) {
 				failf("host %d: the tap saw a malformed packet: %v", h.index, err)
 			}
 			h.w.stats.tapped++
+			if h.w.onTap != nil {
+				h.w.onTap(p, b.Route)
+			}
 		}
 	}
 }
