@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks; with the
-# argument "demo", those that `make demo` runs; with "interop", those that only
-# `make interop` needs.
+# argument "demo", those that `make demo` runs.
 # Debian packages through apt-get; says what it does; does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,8 +35,7 @@ if [ "$what" = tests ]; then
 	need libc6-dev test -e /usr/include/stdio.h
 	# A C library whose programs make the older system calls: internal/interpose.
 	need musl-tools command -v musl-gcc
-fi
-if [ "$what" = interop ]; then
+	# The machine that has a kernel's rdma_rxe: internal/interop.
 	need qemu-system-x86 command -v qemu-system-x86_64
 	need xz-utils command -v xz # modules of newer kernels
 fi
@@ -85,3 +83,4 @@ if [ ! -e "/$tests/run_tests.py" ] && [ ! -e "bin/$tests/run_tests.py" ]; then
 fi
 
 ./scripts/newer-rdma-core.sh bin/rdma-core-newer
+./scripts/debian-kernel.sh bookworm >/dev/null

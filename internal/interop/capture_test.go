@@ -48,6 +48,7 @@ func startCapture(device string) (*capture, error) {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20) != nil {
 			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 128<<20)
 		}
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(all), Ifindex: index})
 	}
 	if err != nil {
@@ -95,8 +96,9 @@ func (c *capture) run() {
 
 // drain empties the socket. c.mu is held.
 func (c *capture) drain() {
+	var control [128]byte
 	for {
-		n, from, err := unix.Recvfrom(c.fd, c.buf, unix.MSG_TRUNC)
+		n, controlled, _, from, err := unix.Recvmsg(c.fd, c.buf, control[:], unix.MSG_TRUNC)
 		if err != nil {
 			if err != unix.EAGAIN && err != unix.EINTR {
 				c.err = err
@@ -112,9 +114,23 @@ func (c *capture) drain() {
 		}
 		link, ok := from.(*unix.SockaddrLinklayer)
 		c.packets = append(c.packets, packet{
-			at: time.Now(), sent: ok && link.Pkttype == unix.PACKET_OUTGOING, data: append([]byte(nil), c.buf[:n]...),
+			at: timestamp(control[:controlled]), sent: ok && link.Pkttype == unix.PACKET_OUTGOING, data: append([]byte(nil), c.buf[:n]...),
 		})
 	}
+}
+
+// timestamp is when the kernel had the packet.
+func timestamp(control []byte) time.Time {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return time.Now()
+	}
+	for _, m := range messages {
+		if m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16 {
+			return time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+		}
+	}
+	return time.Now()
 }
 
 // take returns what came since the last time.
@@ -163,6 +179,7 @@ type roce struct {
 	route wire.Route
 	ipID  uint16
 	df    bool
+	sum   uint16 // UDP checksum
 	bth   []byte // from BTH through ICRC
 }
 
@@ -226,7 +243,7 @@ func (p *roce) udp(datagram []byte) (*roce, error) {
 	if n := int(binary.BigEndian.Uint16(datagram[4:])); n != len(datagram) {
 		return nil, fmt.Errorf("UDP length %d in %d bytes", n, len(datagram))
 	}
-	p.route.SrcPort = binary.BigEndian.Uint16(datagram)
+	p.route.SrcPort, p.sum = binary.BigEndian.Uint16(datagram), binary.BigEndian.Uint16(datagram[6:])
 	p.bth = datagram[header:]
 	return p, nil
 }

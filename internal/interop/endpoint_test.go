@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -18,12 +19,17 @@ const (
 
 	accessLocalWrite, accessRemoteWrite, accessRemoteRead, accessRemoteAtomic, accessMWBind = 1, 2, 4, 8, 16
 	accessAll                                                                               = 31
+	accessFlushGlobal                                                                       = 1 << 8
+
+	// ibv_qp_create_send_ops_flags, and what ibv_wr_flush takes.
+	extSend, extWrite, extRead, extFlush, extAtomicWrite = 1 << 2, 1 << 0, 1 << 4, 1 << 11, 1 << 12
+	flushGlobal, flushRange, flushRegion                 = 1, 0, 1
 
 	flagFence, flagSignaled, flagSolicited, flagInline = 1, 2, 4, 8
 
-	statusSuccess, statusRemInvReq, statusRemAccess, statusRemOp = 0, 9, 10, 11
-	statusRetryExceeded, statusRNRExceeded                       = 12, 13
-	statusFlushed                                                = 5
+	statusSuccess, statusLocQPOp, statusFlushed   = 0, 2, 5
+	statusRemInvReq, statusRemAccess, statusRemOp = 9, 10, 11
+	statusRetryExceeded, statusRNRExceeded        = 12, 13
 
 	stateRTS, stateErr = 3, 6
 
@@ -33,6 +39,12 @@ const (
 
 // mtuEnum is ibv_mtu of a number of bytes.
 var mtuEnum = map[int]int{256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
+
+var statusName = map[int]string{
+	statusSuccess: "success", statusLocQPOp: "LOC_QP_OP_ERR", statusFlushed: "WR_FLUSH_ERR",
+	statusRemInvReq: "REM_INV_REQ_ERR", statusRemAccess: "REM_ACCESS_ERR", statusRemOp: "REM_OP_ERR",
+	statusRetryExceeded: "RETRY_EXC_ERR", statusRNRExceeded: "RNR_RETRY_EXC_ERR",
+}
 
 // endpoint is the program testdata/endpoint.c on one of the machines.
 type endpoint struct {
@@ -56,10 +68,25 @@ type completion struct{ id, status, opcode, bytes, flags, extra int }
 // open starts the program, with a region 0 of that size.
 func (tr *trial) open(m *machine, f family, size int) *endpoint {
 	tr.Helper()
+	return tr.start(m, f, size, accessAll, lab.endpoint())
+}
+
+// openNewer starts it with libibverbs and librxe of a newer Debian, which have
+// FLUSH.
+func (tr *trial) openNewer(m *machine, f family, size int) *endpoint {
+	tr.Helper()
+	libraries := filepath.Join(newerRoot, "usr/lib/x86_64-linux-gnu")
+	return tr.start(m, f, size, accessAll|accessFlushGlobal,
+		"env", "IBV_DRIVERS="+filepath.Join(libraries, "libibverbs/librxe"),
+		filepath.Join(libraries, "ld-linux-x86-64.so.2"), "--library-path", libraries, lab.endpointNewer())
+}
+
+func (tr *trial) start(m *machine, f family, size, access int, argv ...string) *endpoint {
+	tr.Helper()
 	e := &endpoint{trial: tr, machine: m, qpn: map[int]string{}}
-	e.proc = tr.verbs(m, lab.endpoint(), "rxe0", strconv.Itoa(m.gid[f]))
+	e.proc = tr.verbs(m, append(argv, "rxe0", strconv.Itoa(m.gid[f]))...)
 	e.gid = e.reply("its device").fields["gid"]
-	a := e.do("mr mr=0 len=%d access=%d", size, accessAll)
+	a := e.do("mr mr=0 len=%d access=%d", size, access)
 	e.rkey, e.addr = a.fields["rkey"], a.number(e, "addr")
 	return e
 }
@@ -145,10 +172,12 @@ func (e *endpoint) holds(what string, off, size, seed int) {
 
 // path is how two queue pairs are joined.
 type path struct {
-	kind int
-	mtu  int
-	none bool   // no access
-	more string // arguments of connect
+	kind     int
+	mtu      int
+	none     bool   // no access
+	shared   bool   // the responder's receives come from its shared queue
+	extended int    // operations that need an extended queue pair
+	more     string // arguments of connect
 }
 
 // Sequence numbers begin just before their wrap.
@@ -166,11 +195,18 @@ func (tr *trial) pair(requester, responder *machine, f family, size int, p path)
 func join(a, b *endpoint, qp int, p path) {
 	a.Helper()
 	access := accessAll &^ accessMWBind
+	if p.extended&extFlush != 0 {
+		access |= accessFlushGlobal
+	}
 	for _, e := range []*endpoint{a, b} {
 		if e == b && p.none {
 			access = 0
 		}
-		e.qpn[qp] = e.do("qp qp=%d type=%d access=%d", qp, p.kind, access).fields["qpn"]
+		srq := 0
+		if e == b && p.shared {
+			srq = 1
+		}
+		e.qpn[qp] = e.do("qp qp=%d type=%d access=%d extended=%d srq=%d", qp, p.kind, access, p.extended, srq).fields["qpn"]
 	}
 	mtu := mtuEnum[p.mtu]
 	if mtu == 0 {

@@ -2,35 +2,69 @@ package interop
 
 import (
 	"fmt"
+	"os"
 	"testing"
+	"time"
 )
 
-// TestEndurance: 16 queue pairs at once, half of them in each direction.
+// endurance is how long that test runs.
+func endurance(t *testing.T) time.Duration {
+	text := os.Getenv("GORXE_INTEROP_ENDURANCE")
+	if text == "" {
+		return 2 * time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("GORXE_INTEROP_ENDURANCE: %v", err)
+	}
+	return d
+}
+
+// TestEndurance: 16 queue pairs at once, half of them in each direction, of each
+// half two thirds with one-sided operations and one third with messages; random
+// sizes, every byte compared.
 func TestEndurance(t *testing.T) {
 	t.Run("mixed", func(t *testing.T) {
-		tr := begin(t, row{Section: "Endurance", Case: "16 queue pairs, both directions at once", Role: "both", Family: ipv4})
-		tr.limit = longPatience
+		tr := begin(t, row{Section: "Endurance", Case: "16 queue pairs, both directions at once", Role: "both", Family: "both"})
+		length := endurance(t)
+		tr.limit = length + longPatience
 		const pairs, max = 16, 8000
-		messages := 64
-		if full {
-			messages = 5000
+		limits := fmt.Sprintf("max=%d for=%d ms=%d", max, length.Milliseconds(), tr.limit.Milliseconds())
+		type connection struct {
+			a, b     *endpoint
+			messages bool
 		}
-		type working struct {
-			e       *endpoint
-			command string
-		}
-		var all []working
+		var all []connection
 		for i := range pairs {
 			requester, responder := lab.gorxe, lab.guest
 			if i%2 == 1 {
 				requester, responder = responder, requester
 			}
-			a, b := tr.pair(requester, responder, ipv4, 1<<18, path{kind: typeRC, mtu: []int{256, 1024, 4096}[i%3]})
-			all = append(all, working{a, a.begin("loop qp=0 mr=0 n=%d max=%d raddr=%d rkey=%s ms=%d", messages, max, b.addr, b.rkey, longPatience.Milliseconds())})
+			f := []family{ipv4, ipv6}[i/2%2]
+			a, b := tr.pair(requester, responder, f, 1<<18, path{kind: typeRC, mtu: []int{256, 1024, 4096}[i/2%3]})
+			all = append(all, connection{a, b, i/2%3 == 1})
 		}
-		for _, w := range all {
-			w.e.reply(w.command)
+		for i, c := range all {
+			if c.messages {
+				c.b.begin("sink qp=0 mr=0 seed=%d %s", i, limits)
+				c.a.begin("stream qp=0 mr=0 seed=%d %s", i, limits)
+			} else {
+				c.a.begin("loop qp=0 mr=0 raddr=%d rkey=%s seed=%d %s", c.b.addr, c.b.rkey, i, limits)
+			}
 		}
-		tr.row.Note = fmt.Sprintf("%d operations: WRITE, READ back, FETCH_ADD", 3*messages*pairs)
+		defer tr.stream()()
+		operations := uint64(0)
+		for _, c := range all {
+			n := c.a.reply("loop or stream").number(c.a, "n")
+			if c.messages {
+				if got := c.b.reply("sink").number(c.b, "n"); got != n {
+					tr.Errorf("%d messages arrived, not %d", got, n)
+				}
+				operations += n
+			} else {
+				operations += 3 * n
+			}
+		}
+		tr.row.Note = fmt.Sprintf("%d operations in %v: SEND with and without immediate; WRITE, READ back, FETCH_ADD or CMP_SWAP", operations, length)
 	})
 }

@@ -41,12 +41,11 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 	// What comes to the guest passes ifb0, what it sends eth0.
 	for _, direction := range []struct{ name, device string }{{"to gorxe", "eth0"}, {"to the kernel", "ifb0"}} {
 		for _, fault := range faults {
-			if fault.name == "loss 1 %" && !full {
-				continue
-			}
-			eachRole(t, "Faults", fault.name+" "+direction.name, ipv4, func(tr *trial, server, client *machine) {
+			name := fault.name + " " + direction.name
+			t.Run(name, func(t *testing.T) {
+				tr := begin(t, row{Section: "Faults", Case: name, Role: "both", Family: ipv4})
 				tr.damaged = direction.device == "eth0" && strings.HasPrefix(fault.name, "corruption")
-				underFault(tr, server, client, direction.device, fault.netem)
+				underFault(tr, direction.device, fault.netem)
 			})
 		}
 	}
@@ -57,20 +56,33 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 // retry_cnt 7, which the specification does not have.)
 const faultTimeout = "timeout=16 retry=7"
 
-// faultMessages is how many messages are written, read and counted, and how many
-// are sent.
-func faultMessages() int {
+// faultOperations is how many a fault gets in one direction.
+func faultOperations() int {
 	if full {
-		return 2500 // 10,000 operations
+		return 10_000
 	}
-	return 100
+	return 1000
 }
 
-func underFault(tr *trial, server, client *machine, device, netem string) {
-	const max = 8000 // up to 8 packets
-	n := faultMessages()
+// underFault does the operations on four connections at once, so that one is at
+// work while another waits for a timeout. Each end is the requester of two.
+func underFault(tr *trial, device, netem string) {
+	const (
+		max   = 8000 // up to 8 packets
+		pairs = 4
+	)
+	n := (faultOperations() + 4*pairs - 1) / (4 * pairs) // messages: written, read and counted; and as many sent
 	tr.limit = longPatience
-	a, b := tr.pair(client, server, ipv4, 1<<18, path{kind: typeRC, more: faultTimeout})
+	type connection struct{ a, b *endpoint }
+	var all []connection
+	for i := range pairs {
+		requester, responder := lab.gorxe, lab.guest
+		if i%2 == 1 {
+			requester, responder = responder, requester
+		}
+		a, b := tr.pair(requester, responder, ipv4, 1<<18, path{kind: typeRC, more: faultTimeout})
+		all = append(all, connection{a, b})
+	}
 	if _, err := lab.guest.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", device, netem)); err != nil {
 		tr.Fatal(err)
 	}
@@ -79,12 +91,25 @@ func underFault(tr *trial, server, client *machine, device, netem string) {
 			tr.Error(err)
 		}
 	}()
-	a.do("loop qp=0 mr=0 n=%d max=%d raddr=%d rkey=%s ms=%d", n, max, b.addr, b.rkey, longPatience.Milliseconds())
-	if count := b.do("get mr=0 off=%d", 8*max).number(b, "is"); count != uint64(n) {
-		tr.Errorf("%d atomics took effect, not %d", count, n)
+	limits := fmt.Sprintf("n=%d max=%d ms=%d", n, max, longPatience.Milliseconds())
+	for i, c := range all {
+		c.a.begin("loop qp=0 mr=0 raddr=%d rkey=%s seed=%d %s", c.b.addr, c.b.rkey, i, limits)
 	}
-	sink := b.begin("sink qp=0 mr=0 n=%d max=%d ms=%d", n, max, longPatience.Milliseconds())
-	a.do("stream qp=0 mr=0 n=%d max=%d ms=%d", n, max, longPatience.Milliseconds())
-	b.reply(sink)
-	tr.row.Note = fmt.Sprintf("%d operations", 4*n)
+	for _, c := range all {
+		c.a.reply("loop")
+		if count := c.b.do("get mr=0 off=%d", 8*max).number(c.b, "is"); count != uint64(n) {
+			tr.Errorf("%d atomics took effect, not %d", count, n)
+		}
+	}
+	for i, c := range all {
+		c.b.begin("sink qp=0 mr=0 seed=%d %s", i, limits)
+		c.a.begin("stream qp=0 mr=0 seed=%d %s", i, limits)
+	}
+	for _, c := range all {
+		c.a.reply("stream")
+		if got := c.b.reply("sink").number(c.b, "n"); got != uint64(n) {
+			tr.Errorf("%d messages arrived, not %d", got, n)
+		}
+	}
+	tr.row.Note = fmt.Sprintf("%d operations", 4*n*pairs)
 }

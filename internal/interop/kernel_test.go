@@ -16,64 +16,41 @@ import (
 
 // kernel is a kernel image and its modules, unpacked.
 type kernel struct {
-	name string // of Debian's package
-	dir  string
+	suite string // of Debian
+	dir   string
 }
 
-// getKernel returns the kernel that GORXE_INTEROP_KERNEL names, or the one that
-// Debian's linux-image-amd64 stands for, from the cache or from the archive.
-func getKernel() (kernel, error) {
-	cache, err := os.UserCacheDir()
+// download returns the directory of a suite's kernel, from the cache or from the
+// archive.
+func download(suite string) (string, error) {
+	cmd := exec.Command("../../scripts/debian-kernel.sh", suite)
+	cmd.Stderr = os.Stderr
+	dir, err := cmd.Output()
 	if err != nil {
-		return kernel{}, err
+		return "", fmt.Errorf("debian-kernel.sh %s: %w", suite, err)
 	}
-	cache = filepath.Join(cache, "gorxe", "interop")
-	name := os.Getenv("GORXE_INTEROP_KERNEL")
-	if name == "" {
-		if name, err = currentKernel(); err != nil {
-			return kernel{}, err
-		}
-	}
-	k := kernel{name: name, dir: filepath.Join(cache, name)}
-	if _, err := os.Stat(k.dir); err == nil {
-		return k, nil
-	}
-	return k, k.download(cache)
+	return strings.TrimSpace(string(dir)), nil
 }
 
-func currentKernel() (string, error) {
-	out, err := exec.Command("apt-cache", "depends", "linux-image-amd64").Output()
-	if err != nil {
-		return "", fmt.Errorf("apt-cache depends linux-image-amd64: %w (GORXE_INTEROP_KERNEL names a package instead)", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: "); ok && strings.HasPrefix(name, "linux-image-") {
-			return name, nil
-		}
-	}
-	return "", fmt.Errorf("apt knows no linux-image-amd64: run apt-get update")
-}
+// since is the version of Linux that brought a feature to rdma_rxe.
+type since struct{ major, minor int }
 
-// download unpacks beside the final place, so that what is there is complete.
-func (k kernel) download(cache string) error {
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(cache, "new-")
+var (
+	atomicWrite = since{6, 2}
+	flush       = since{6, 3}
+)
+
+// has tells whether the kernel is that old or younger.
+func (l *laboratory) has(feature since) bool {
+	image, err := l.kernel.image()
 	if err != nil {
-		return err
+		return false
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // it only takes room
-	fmt.Printf("interop: getting Debian's %s, once\n", k.name)
-	script := `set -eu
-cd "$1"
-apt-get download -o APT::Sandbox::User="$(id -un)" "$2"
-mkdir root
-dpkg-deb --fsys-tarfile "$2"_*.deb | tar -x -C root ./boot ./lib/modules`
-	if out, err := exec.Command("sh", "-c", script, "sh", work, k.name).CombinedOutput(); err != nil {
-		return fmt.Errorf("apt-get download %s: %w\n%s", k.name, err, out)
+	var v since
+	if _, err := fmt.Sscanf(filepath.Base(image), "vmlinuz-%d.%d.", &v.major, &v.minor); err != nil {
+		return false
 	}
-	return os.Rename(filepath.Join(work, "root"), k.dir)
+	return v.major > feature.major || v.major == feature.major && v.minor >= feature.minor
 }
 
 func (k kernel) image() (string, error) { return k.one("boot/vmlinuz-*") }

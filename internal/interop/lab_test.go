@@ -79,8 +79,8 @@ func (m *machine) sh(script string) (string, error) {
 	return p.Output(), err
 }
 
-func newLaboratory(out string) (_ *laboratory, err error) {
-	l := &laboratory{out: out, port: 18500}
+func newLaboratory(out string, k kernel) (_ *laboratory, err error) {
+	l := &laboratory{out: out, kernel: k, port: 18500}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -97,9 +97,6 @@ func newLaboratory(out string) (_ *laboratory, err error) {
 	}
 	started := time.Now()
 	defer func() { fmt.Printf("interop: the machines took %.0f s to start\n", time.Since(started).Seconds()) }()
-	if l.kernel, err = getKernel(); err != nil {
-		return nil, err
-	}
 	if err := l.build(); err != nil {
 		return nil, err
 	}
@@ -130,18 +127,45 @@ func (l *laboratory) build() error {
 			return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 		}
 	}
+	headers := filepath.Join(newerRoot, "usr/include")
+	for program, flags := range map[string][]string{
+		l.endpoint():      nil,
+		l.endpointNewer(): {"-DHAVE_FLUSH", "-I", headers},
+	} {
+		if len(flags) > 0 && !l.has(flush) {
+			continue
+		}
+		if err := compile(program, flags...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newerRoot is where scripts/newer-rdma-core.sh unpacks a newer rdma-core.
+var newerRoot = func() string {
+	dir, err := filepath.Abs("../../bin/rdma-core-newer")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
+
+func compile(program string, flags ...string) error {
 	cc := os.Getenv("CC")
 	if cc == "" {
 		cc = "gcc"
 	}
-	cmd := exec.Command(cc, "-O1", "-Wall", "-Wextra", "-Werror", "-o", l.endpoint(), "testdata/endpoint.c", "-libverbs")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	args := append(flags, "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/endpoint.c", "-libverbs")
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s endpoint.c: %w\n%s", cc, err, out)
 	}
 	return nil
 }
 
 func (l *laboratory) endpoint() string { return filepath.Join(l.scratch, "endpoint") }
+
+func (l *laboratory) endpointNewer() string { return filepath.Join(l.scratch, "endpoint-newer") }
 
 func (l *laboratory) console() string { return filepath.Join(l.out, "console.txt") }
 

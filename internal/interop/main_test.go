@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -14,33 +15,65 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write docs/interop.md")
-	full   = os.Getenv("GORXE_INTEROP") == "full"
+	update   = flag.Bool("update", false, "write docs/interop.md")
+	captures = flag.Bool("captures", false, "write the curated captures into testdata/pcaps")
+	full     = os.Getenv("GORXE_INTEROP") == "full"
 )
 
-// insideEnv marks the process that runs in namespaces of its own.
+// insideEnv marks the process that runs in namespaces of its own, and has the
+// suite and the directory of its kernel.
 const insideEnv = "GORXE_INTEROP_INSIDE"
+
+// outDir is where the cases leave what they leave.
+const outDir = "../../bin/interop"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	switch {
-	case os.Getenv("GORXE_INTEROP") == "":
+	if k, inside := os.LookupEnv(insideEnv); inside {
+		suite, dir, _ := strings.Cut(k, "=")
+		os.Exit(run(m, kernel{suite: suite, dir: dir}))
+	}
+	if os.Getenv("GORXE_INTEROP") == "" {
 		fmt.Println("interop: left out; `make interop` runs these tests")
 		os.Exit(0)
-	case os.Getenv(insideEnv) == "":
-		os.Exit(inNamespaces())
 	}
-	os.Exit(run(m))
+	code := 0
+	for _, suite := range suites() {
+		dir, err := download(suite)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "interop:", err)
+			os.Exit(1)
+		}
+		code = max(code, inNamespaces(suite+"="+dir))
+	}
+	if *update {
+		if err := writePage("../../docs/interop.md"); err != nil {
+			fmt.Fprintln(os.Stderr, "interop:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// suites are Debian's whose kernels are to answer.
+func suites() []string {
+	if list := os.Getenv("GORXE_INTEROP_KERNELS"); list != "" {
+		return strings.Fields(list)
+	}
+	if full {
+		return []string{"bookworm", "bookworm-backports"}
+	}
+	return []string{"bookworm"}
 }
 
 // inNamespaces runs this binary again in namespaces of its own: of the network,
 // for the tap and UDP port 4791; of processes, so that nothing outlives the
 // tests, whatever happens to them.
-func inNamespaces() int {
+func inNamespaces(kernel string) int {
 	// The child is to die with this thread.
 	runtime.LockOSThread()
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Env = append(os.Environ(), insideEnv+"="+kernel)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
@@ -62,7 +95,7 @@ func inNamespaces() int {
 // lab is what all cases use.
 var lab *laboratory
 
-func run(m *testing.M) int {
+func run(m *testing.M, k kernel) int {
 	code, err := func() (int, error) {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return 1, fmt.Errorf("private mounts: %w", err)
@@ -70,11 +103,11 @@ func run(m *testing.M) int {
 		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 			return 1, fmt.Errorf("mount /proc: %w", err)
 		}
-		out, err := filepath.Abs("../../bin/interop")
+		out, err := filepath.Abs(filepath.Join(outDir, k.suite))
 		if err != nil {
 			return 1, err
 		}
-		if lab, err = newLaboratory(out); err != nil {
+		if lab, err = newLaboratory(out, k); err != nil {
 			return 1, err
 		}
 		defer lab.close()
@@ -84,10 +117,12 @@ func run(m *testing.M) int {
 			return 1, err
 		}
 		fmt.Printf("interop: captures and outputs are in %s\n", out)
-		if *update {
-			err = results.write("../../docs/interop.md")
+		if *captures {
+			if err := writeCurated("../../testdata/pcaps"); err != nil {
+				return 1, err
+			}
 		}
-		return code, err
+		return code, results.save(out)
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)

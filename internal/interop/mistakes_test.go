@@ -2,8 +2,8 @@ package interop
 
 import (
 	"fmt"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -83,6 +83,18 @@ var mistakes = []mistake{
 	}, statusRetryExceeded, 0, true},
 }
 
+// answersOnWire names the answers that are no ACKs.
+func answersOnWire(naks []wire.Syndrome) string {
+	if len(naks) == 0 {
+		return "no answer on the wire"
+	}
+	var names []string
+	for _, n := range naks {
+		names = append(names, n.String())
+	}
+	return strings.Join(names, ", ")
+}
+
 // TestMistakes: both say what the kernel says to the same mistake.
 func TestMistakes(t *testing.T) {
 	for _, m := range mistakes {
@@ -100,7 +112,7 @@ func TestMistakes(t *testing.T) {
 			m.do(a, b)
 			a.polled(m.name, m.status)
 			naks := tr.naks(server == lab.gorxe)
-			tr.row.Note = fmt.Sprintf("completion status %d; answers on the wire: %v", m.status, naks)
+			tr.row.Note = fmt.Sprintf("%s; %s", statusName[m.status], answersOnWire(naks))
 			if m.none {
 				if len(naks) > 0 {
 					tr.Errorf("answers on the wire: %v", naks)
@@ -118,56 +130,4 @@ func TestMistakes(t *testing.T) {
 			a.polled("a SEND after that", statusFlushed)
 		})
 	}
-}
-
-// TestReceives: none posted, or one that is too small.
-func TestReceives(t *testing.T) {
-	eachRole(t, "Mistakes", "SEND, receive buffer too small", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, rc)
-		b.do("recv qp=0 mr=0 off=0 len=16")
-		request(opSend, 64, 0)(a, b)
-		status, received := a.poll().status, b.poll().status
-		naks := tr.naks(server == lab.gorxe)
-		tr.row.Note = fmt.Sprintf("completion status %d, of the receive %d; answers on the wire: %v", status, received, naks)
-		if status == statusSuccess || received == statusSuccess || len(naks) == 0 {
-			tr.Error(tr.row.Note)
-		}
-	})
-	eachRole(t, "Receiver not ready", "then ready", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, path{kind: typeRC, more: "rnrtimer=18"}) // 4 ms
-		a.do("fill mr=0 off=0 len=3000 seed=2")
-		for id := range 3 {
-			a.do("send qp=0 id=%d op=%d mr=0 off=0 len=3000", id, opSend)
-		}
-		// Not before the responder has said that it is not ready.
-		for deadline := time.Now().Add(patience); len(tr.naks(server == lab.gorxe)) == 0 && time.Now().Before(deadline); {
-			time.Sleep(10 * time.Millisecond)
-		}
-		for id := range 3 {
-			b.do("recv qp=0 id=%d mr=0 off=%d len=4096", id, 4096*id)
-		}
-		for id := range 3 {
-			if a.polled("SEND", statusSuccess).id != id || b.polled("SEND", statusSuccess).id != id {
-				tr.Error("out of order")
-			}
-			b.holds("SEND", 4096*id, 3000, 2)
-		}
-		rnr := tr.naks(server == lab.gorxe)
-		if len(rnr) == 0 || !rnr[0].IsRNR() || rnr[0].RNRTimer() != 18 {
-			tr.Errorf("answers on the wire: %v", rnr)
-		}
-		tr.row.Note = "3 SENDs arrive in order; first answer " + rnr[0].String()
-	})
-	eachRole(t, "Receiver not ready", "never, rnr_retry 2", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, impatient)
-		request(opSend, 64, 0)(a, b)
-		a.polled("SEND", statusRNRExceeded)
-		rnr := 0
-		for _, s := range tr.naks(server == lab.gorxe) {
-			if s.IsRNR() {
-				rnr++
-			}
-		}
-		tr.row.Note = fmt.Sprintf("completion status %d after %d RNR NAKs", statusRNRExceeded, rnr)
-	})
 }

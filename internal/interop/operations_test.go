@@ -1,11 +1,15 @@
 package interop
 
 import (
+	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"testing"
+
+	"github.com/gorxe/gorxe/wire"
 )
 
-// takes says whether a case runs: the standard run has a selection.
+// takes says whether a case runs: the quick run has a selection.
 func takes(standard bool) bool { return standard || full }
 
 // TestTransfers: every operation that moves data, at sizes around the path MTU.
@@ -99,7 +103,9 @@ func TestBig(t *testing.T) {
 		standard  bool
 	}{
 		{4096, 1 << 20, ipv4, true}, {1024, 1 << 20, ipv6, true},
-		{4096, 8 << 20, ipv6, false}, {1024, 8 << 20, ipv4, false},
+		{256, 1 << 20, ipv6, false}, {512, 1 << 20, ipv4, false}, {2048, 1 << 20, ipv4, false},
+		{256, 8 << 20, ipv4, false}, {512, 8 << 20, ipv6, false}, {1024, 8 << 20, ipv4, false},
+		{2048, 8 << 20, ipv6, false}, {4096, 8 << 20, ipv6, false},
 	} {
 		if !takes(tc.standard) {
 			continue
@@ -229,6 +235,7 @@ func TestUD(t *testing.T) {
 			a, b := tr.pair(client, server, f, 1<<16, path{kind: typeUD})
 			a.do("ah ah=0 gid=%s", b.gid)
 			b.do("recv qp=0 id=1 mr=0 off=8152 len=4136")
+			before := b.do("port").number(b, "qkey")
 			for id, qkey := range []int{0x22222222, 0x11111111} {
 				a.do("send qp=0 ah=0 peer=%s op=%d mr=0 len=%d qkey=%d", b.qpn[0], opSend, 8*(id+1), qkey)
 				a.polled("UD", statusSuccess)
@@ -236,30 +243,100 @@ func TestUD(t *testing.T) {
 			if c := b.polled("UD", statusSuccess); c.bytes != 40+16 {
 				tr.Errorf("received %d bytes: that with the wrong Q_Key", c.bytes)
 			}
-			tr.row.Note = "dropped; the next with the right one arrives"
+			if n := b.do("port").number(b, "qkey") - before; n != 1 {
+				tr.Errorf("the port counted %d", n)
+			}
+			tr.row.Note = "dropped, and counted in qkey_viol_cntr; the next with the right one arrives"
 		})
 	}
-	eachRole(t, "Datagrams", "UD, multicast", ipv6, func(tr *trial, server, client *machine) {
-		const group = "ff0e0000000000000000000000007777"
-		if server == lab.guest {
-			// rdma_rxe 6.1 joins at the link only; its IP layer has to be told.
-			if _, err := server.sh("ip addr add ff0e::7777/128 dev eth0 nodad autojoin"); err != nil {
-				tr.Fatal(err)
-			}
-			defer func() {
-				if _, err := server.sh("ip addr del ff0e::7777/128 dev eth0"); err != nil {
-					tr.Error(err)
+	for f, group := range map[family]netip.Addr{ipv4: netip.MustParseAddr("239.77.0.7"), ipv6: netip.MustParseAddr("ff0e::7777")} {
+		eachRole(t, "Datagrams", "UD, multicast", f, func(tr *trial, server, client *machine) {
+			if server == lab.guest {
+				// rdma_rxe joins at the link only; its IP layer has to be told.
+				address := fmt.Sprintf("%v/%d dev eth0", group, group.BitLen())
+				if _, err := server.sh("ip addr add " + address + " autojoin"); err != nil {
+					tr.Fatal(err)
 				}
-			}()
+				defer func() {
+					if _, err := server.sh("ip addr del " + address); err != nil {
+						tr.Error(err)
+					}
+				}()
+			}
+			gid := hex.EncodeToString(group.AsSlice())
+			if group.Is4() {
+				gid = "00000000000000000000ffff" + gid
+			}
+			a, b := tr.pair(client, server, f, 1<<16, path{kind: typeUD})
+			b.do("join qp=0 gid=%s", gid)
+			a.do("ah ah=0 gid=%s", gid)
+			a.do("fill mr=0 off=0 len=500 seed=3")
+			b.do("recv qp=0 mr=0 off=8152 len=4136")
+			a.do("send qp=0 ah=0 peer=%d op=%d mr=0 off=0 len=500", 0xffffff, opSend)
+			a.polled("UD", statusSuccess)
+			b.polled("UD", statusSuccess)
+			b.holds("UD", 8192, 500, 3)
+			tr.row.Note = "500 bytes to a group"
+		})
+	}
+}
+
+// TestSharedReceives: two queue pairs take from one shared receive queue.
+func TestSharedReceives(t *testing.T) {
+	eachRole(t, "Atomics, order, forms of posting", "2 queue pairs, 1 shared receive queue", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.open(client, ipv4, 1<<16), tr.open(server, ipv4, 1<<16)
+		b.do("srq")
+		for qp := range 2 {
+			join(a, b, qp, path{kind: typeRC, shared: true})
 		}
-		a, b := tr.pair(client, server, ipv6, 1<<16, path{kind: typeUD})
-		b.do("join qp=0 gid=%s", group)
-		a.do("ah ah=0 gid=%s", group)
-		a.do("fill mr=0 off=0 len=500 seed=3")
-		b.do("recv qp=0 mr=0 off=8152 len=4136")
-		a.do("send qp=0 ah=0 peer=%d op=%d mr=0 off=0 len=500", 0xffffff, opSend)
-		a.polled("UD", statusSuccess)
-		b.polled("UD", statusSuccess)
-		b.holds("UD", 8192, 500, 3)
+		a.do("fill mr=0 off=0 len=3000 seed=7")
+		for id := range 8 {
+			b.do("recv srq=1 id=%d mr=0 off=%d len=4096", id, 4096*id)
+		}
+		for id := range 8 {
+			a.do("send qp=%d id=%d op=%d mr=0 off=0 len=3000", id%2, id, opSend)
+			a.polled("SEND", statusSuccess)
+			if c := b.polled("SEND", statusSuccess); c.id != id {
+				tr.Errorf("receive %d completes, not %d", c.id, id)
+			}
+			b.holds("SEND", 4096*id, 3000, 7)
+		}
+		tr.row.Note = "8 SENDs take the receives in order"
+	})
+}
+
+// TestDepth: a requester with more READs than it may have outstanding.
+func TestDepth(t *testing.T) {
+	eachRole(t, "Atomics, order, forms of posting", "8 READs at once, max_rd_atomic 3", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, ipv4, 1<<16, path{kind: typeRC, mtu: 256, more: "rd=3"})
+		b.do("fill mr=0 off=0 len=4096 seed=5")
+		for id := range 8 {
+			a.begin("send qp=0 id=%d op=%d mr=0 off=%d len=4096 raddr=%d rkey=%s", id, opRead, 4096*(id+1), b.addr, b.rkey)
+		}
+		for range 8 {
+			a.reply("a READ")
+		}
+		for id := range 8 {
+			a.polled("READ", statusSuccess)
+			a.holds("READ", 4096*(id+1), 4096, 5)
+		}
+		most, outstanding := 0, 0
+		tr.collect()
+		for _, p := range tr.packets {
+			switch r, err := parseRoCE(p.data); {
+			case r == nil || err != nil:
+			case r.opcode() == wire.RCReadRequest:
+				outstanding++
+				most = max(most, outstanding)
+			case r.opcode() == wire.RCReadResponseLast || r.opcode() == wire.RCReadResponseOnly:
+				outstanding--
+			}
+		}
+		if client == lab.guest {
+			tr.row.Settled = fmt.Sprintf("Asked for max_rd_atomic 3, it keeps %d READs outstanding.", most)
+		} else if most > 3 {
+			tr.Errorf("%d READs outstanding", most)
+		}
+		tr.row.Note = "all of them"
 	})
 }

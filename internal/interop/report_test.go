@@ -2,25 +2,29 @@ package interop
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/wire"
 )
 
-// results are the rows of this run.
+// results are those of this process's kernel.
 var results table
 
 type table struct {
-	rows    []row
-	samples []packet // of what gorxe sent, for tshark
-	opcodes map[wire.Opcode]int
+	Kernel  string
+	Date    string
+	Rows    []row
+	Opcodes map[wire.Opcode]int // packets that gorxe sent
+	Read    int                 // of which tshark read so many
+	Habits  habits
+
+	samples []packet
 }
 
 type row struct {
@@ -29,9 +33,37 @@ type row struct {
 	Role    string // of gorxe
 	Family  family
 	Note    string // what the case showed
+	Settled string // a reading of the driver's source that it decided
 	Passed  bool
 
 	Sent, Received int // packets, by gorxe
+}
+
+// habits are how the kernel fills in the headers below the BTH.
+type habits struct {
+	IPv4, NoID, NoDF int // packets
+	IPv6, Summed     int // with a UDP checksum
+	SummedIPv4       int
+}
+
+func (h *habits) see(r *roce) {
+	count := func(n *int, when bool) {
+		if when {
+			*n++
+		}
+	}
+	v4 := r.route.Src.Is4()
+	count(&h.IPv4, v4)
+	count(&h.NoID, v4 && r.ipID == 0)
+	count(&h.NoDF, v4 && !r.df)
+	count(&h.SummedIPv4, v4 && r.sum != 0)
+	count(&h.IPv6, !v4)
+	count(&h.Summed, !v4 && r.sum != 0)
+}
+
+func (h *habits) String() string {
+	return fmt.Sprintf("Of %d packets over IPv4, %d have identification 0, %d lack DF, %d have a UDP checksum; of %d over IPv6, %d have one.",
+		h.IPv4, h.NoID, h.NoDF, h.SummedIPv4, h.IPv6, h.Summed)
 }
 
 func (r *row) result() string {
@@ -41,29 +73,34 @@ func (r *row) result() string {
 	return "**fail**"
 }
 
-func (t *table) add(r row) { t.rows = append(t.rows, r) }
+func (t *table) add(r row) { t.Rows = append(t.Rows, r) }
 
 // samplesPerOpcode bounds what tshark has to read.
-const samplesPerOpcode = 200
+func samplesPerOpcode() int {
+	if full {
+		return 5000
+	}
+	return 200
+}
 
 func (t *table) sample(p packet, r *roce) {
 	if r == nil || len(r.bth) == 0 {
 		return
 	}
-	if t.opcodes == nil {
-		t.opcodes = map[wire.Opcode]int{}
+	if t.Opcodes == nil {
+		t.Opcodes = map[wire.Opcode]int{}
 	}
 	op := r.opcode()
-	if t.opcodes[op] < samplesPerOpcode {
+	if t.Opcodes[op] < samplesPerOpcode() {
 		t.samples = append(t.samples, p)
 	}
-	t.opcodes[op]++
+	t.Opcodes[op]++
 }
 
 func (t *table) failed() int {
 	n := 0
-	for i := range t.rows {
-		if !t.rows[i].Passed {
+	for i := range t.Rows {
+		if !t.Rows[i].Passed {
 			n++
 		}
 	}
@@ -72,11 +109,11 @@ func (t *table) failed() int {
 
 func (t *table) print(w io.Writer) {
 	fmt.Fprintf(w, "\ngorxe and %s, link MTU %d\n", lab.release, linkMTU)
-	for _, r := range t.rows {
+	for _, r := range t.Rows {
 		fmt.Fprintf(w, "%-12s %-34s %-7s %-5s %6d sent %6d received  %s %s\n",
 			r.Section, r.Case, r.Role, r.Family, r.Sent, r.Received, r.result(), r.Note)
 	}
-	fmt.Fprintf(w, "%d cases, %d failed\n", len(t.rows), t.failed())
+	fmt.Fprintf(w, "%d cases, %d failed\n", len(t.Rows), t.failed())
 }
 
 // wireshark lets tshark read the samples: it is to find no malformed field.
@@ -102,45 +139,20 @@ func (t *table) wireshark(out string) error {
 	if said.Len() > 0 {
 		return fmt.Errorf("tshark finds malformed packets in %s:\n%s", path, said.String())
 	}
-	fmt.Printf("interop: tshark finds nothing malformed in %d packets of gorxe's, with %d opcodes\n", len(t.samples), len(t.opcodes))
+	t.Read = len(t.samples)
+	fmt.Printf("interop: tshark finds nothing malformed in %d packets of gorxe's, with %d opcodes\n", len(t.samples), len(t.Opcodes))
 	return nil
 }
 
-const preamble = `# Interoperation with Linux's rdma_rxe
+// resultsFile keeps a kernel's results beside its captures, until they are made
+// into a page.
+const resultsFile = "results.json"
 
-What ` + "`make interop`" + ` found: gorxe on one end of a cable (a tap), a Debian kernel with
-rdma_rxe in an emulated machine on the other. The run writes this file. For every
-packet the ICRC was checked with the IP header that it had on the cable, and the
-headers were parsed; tshark read a sample and found nothing malformed.
-
-`
-
-// write writes the table as a page of the documentation.
-func (t *table) write(path string) error {
-	var b bytes.Buffer
-	b.WriteString(preamble)
-	fmt.Fprintf(&b, "| | |\n|---|---|\n| kernel | %s |\n| date | %s |\n| link MTU | %d |\n| cases | %d, of which %d failed |\n| opcodes that gorxe sent | %s |\n",
-		lab.release, time.Now().UTC().Format(time.DateOnly), linkMTU, len(t.rows), t.failed(), t.opcodeList())
-	section := ""
-	for _, r := range t.rows {
-		if r.Section != section {
-			section = r.Section
-			fmt.Fprintf(&b, "\n## %s\n\n| case | gorxe is | over | packets sent, received | result | |\n|---|---|---|---|---|---|\n", section)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d, %d | %s | %s |\n", r.Case, r.Role, r.Family, r.Sent, r.Received, r.result(), r.Note)
+func (t *table) save(dir string) error {
+	t.Kernel, t.Date = lab.release, time.Now().UTC().Format(time.DateOnly)
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
-}
-
-func (t *table) opcodeList() string {
-	var ops []wire.Opcode
-	for op := range t.opcodes {
-		ops = append(ops, op)
-	}
-	slices.Sort(ops)
-	var names []string
-	for _, op := range ops {
-		names = append(names, fmt.Sprintf("%v", op))
-	}
-	return strings.Join(names, ", ")
+	return os.WriteFile(filepath.Join(dir, resultsFile), text, 0o644)
 }

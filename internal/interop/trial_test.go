@@ -21,7 +21,13 @@ type trial struct {
 	row   row
 	procs []traced
 	// packets are the case's so far.
-	packets []packet
+	packets    []packet
+	inspected  int // of them
+	complaints int
+	// forged are the frames that the case itself has put on the cable.
+	forged map[string]bool
+	// answered counts a device's answers that nextResponse has seen.
+	answered map[*endpoint]int
 	// damaged: this case corrupts packets on the guest's side of the capture.
 	damaged bool
 	// limit bounds the answer of an endpoint.
@@ -36,7 +42,7 @@ type traced struct {
 // begin starts a case, which is to be a subtest of its own.
 func begin(t *testing.T, r row) *trial {
 	t.Helper()
-	tr := &trial{T: t, row: r, limit: patience}
+	tr := &trial{T: t, row: r, limit: patience, forged: map[string]bool{}, answered: map[*endpoint]int{}}
 	if _, err := lab.wire.take(); err != nil {
 		t.Logf("between cases: %v", err)
 	}
@@ -60,6 +66,7 @@ func (tr *trial) finish() {
 	if err := save(filepath.Join(dir, "tap0.pcapng"), tr.packets); err != nil {
 		tr.Error(err)
 	}
+	curate(tr.Name(), tr.packets)
 	for i, p := range tr.procs {
 		text := strings.Join(p.Argv, " ") + "\n" + p.Output()
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%s.txt", i, p.machine.name)), []byte(text), 0o644); err != nil {
@@ -101,12 +108,13 @@ func (tr *trial) naks(gorxe bool) []wire.Syndrome {
 }
 
 // inspect checks every packet that gorxe sent, against the IP header it had on
-// the cable, and, where nothing damages them, the kernel's.
+// the cable, and, where nothing damages them, the kernel's. Those that were
+// inspected before are left out.
 func (tr *trial) inspect() {
-	complaints := 0
-	for _, p := range tr.packets {
+	for ; tr.inspected < len(tr.packets); tr.inspected++ {
+		p := tr.packets[tr.inspected]
 		r, err := parseRoCE(p.data)
-		if r == nil && err == nil {
+		if r == nil && err == nil || tr.forged[string(p.data)] {
 			continue
 		}
 		if err == nil {
@@ -117,15 +125,43 @@ func (tr *trial) inspect() {
 			results.sample(p, r)
 		} else {
 			tr.row.Received++
-			if tr.damaged {
+			if tr.damaged || err != nil && r != nil && r.flushOfKernel() {
 				err = nil
+			} else if err == nil {
+				results.Habits.see(r)
 			}
 		}
-		if err != nil && complaints < 5 {
-			complaints++
+		if err != nil && tr.complaints < 5 {
+			tr.complaints++
 			tr.Errorf("packet %d of the cable, from %s: %v\n%x", tr.row.Sent+tr.row.Received, sender(p), err, p.data)
 		}
 	}
+}
+
+// streamed is how many packets a long case keeps.
+const streamed = 20_000
+
+// stream inspects packets while the case goes on, and forgets all but the last
+// ones, until the function that it returns is called.
+func (tr *trial) stream() (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Second):
+			}
+			tr.collect()
+			tr.inspect()
+			if old := len(tr.packets) - streamed; old > 0 {
+				tr.packets = slices.Delete(tr.packets, 0, old)
+				tr.inspected -= old
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
 }
 
 func sender(p packet) string {

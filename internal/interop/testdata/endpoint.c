@@ -7,12 +7,16 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { OBJECTS = 32, CQ_ENTRIES = 1024, DEPTH = 64, SLOTS = 8, MAX_INLINE = 64 };
 
@@ -185,6 +189,21 @@ static void do_srq(void)
 		ok();
 }
 
+/*
+ * create makes a queue pair. Operations that ibv_post_send does not know need an
+ * extended one.
+ */
+static struct ibv_qp *create(struct ibv_qp_init_attr *init, uint64_t extended)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.send_cq = init->send_cq, .recv_cq = init->recv_cq, .qp_type = init->qp_type, .srq = init->srq,
+		.cap = init->cap, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pds[0], .send_ops_flags = extended,
+	};
+
+	return extended ? ibv_create_qp_ex(ctx, &ex) : ibv_create_qp(pds[0], init);
+}
+
 /* do_qp makes a queue pair and takes it to INIT. */
 static void do_qp(void)
 {
@@ -199,7 +218,7 @@ static void do_qp(void)
 		.qp_access_flags = number("access", 0), .qkey = number("qkey", 0x11111111),
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	struct ibv_qp *qp = ibv_create_qp(pds[0], &init);
+	struct ibv_qp *qp = create(&init, number("extended", 0));
 	int error;
 
 	if (!qp) {
@@ -371,6 +390,44 @@ static void do_send(void)
 	answer("ibv_post_send", ibv_post_send(qps[object("qp")], &wr, &bad));
 }
 
+/* do_awrite posts an ATOMIC WRITE of 8 bytes, do_flush a FLUSH. */
+static void do_awrite(void)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(qps[object("qp")]);
+
+	ibv_wr_start(qp);
+	qp->wr_id = number("id", 1);
+	qp->wr_flags = number("flags", IBV_SEND_SIGNALED);
+	ibv_wr_atomic_write(qp, number("rkey", 0), number("raddr", 0), place());
+	answer("ibv_wr_complete", ibv_wr_complete(qp));
+}
+
+static void do_flush(void)
+{
+#ifdef HAVE_FLUSH
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(qps[object("qp")]);
+
+	ibv_wr_start(qp);
+	qp->wr_id = number("id", 1);
+	qp->wr_flags = number("flags", IBV_SEND_SIGNALED);
+	ibv_wr_flush(qp, number("rkey", 0), number("raddr", 0), number("len", 0), number("placement", 0), number("range", 0));
+	answer("ibv_wr_complete", ibv_wr_complete(qp));
+#else
+	say("error this libibverbs has no FLUSH");
+#endif
+}
+
+static void do_port(void)
+{
+	struct ibv_port_attr attr;
+	int error = ibv_query_port(ctx, 1, &attr);
+
+	if (error)
+		fails("ibv_query_port", error);
+	else
+		say("ok pkey=%u qkey=%u", attr.bad_pkey_cntr, attr.qkey_viol_cntr);
+}
+
 static double seconds(void)
 {
 	struct timespec t;
@@ -409,99 +466,144 @@ static void do_poll(void)
 	say("");
 }
 
-/* post posts one work request of the loops below. */
-static int post(struct ibv_qp *qp, int op, uint64_t id, uint8_t *at, uint32_t len, uint64_t raddr, uint32_t rkey)
+/* draw is a random number that the seed and the place fix. */
+static uint32_t draw(uint32_t seed, uint32_t i)
 {
-	struct ibv_sge sge = { (uintptr_t)at, len, region_argument()->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = op,
-				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	uint32_t x = (seed + 1) * 2654435761u ^ (i + 1) * 2246822519u;
 
-	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = raddr;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 1;
-	} else {
-		wr.wr.rdma.remote_addr = raddr;
-		wr.wr.rdma.rkey = rkey;
-	}
-	return ibv_post_send(qp, &wr, &bad);
+	x = (x ^ x >> 15) * 3266489917u;
+	return x ^ x >> 13;
 }
 
-/* size_of varies the lengths of the loops' messages. */
-static uint32_t size_of(uint32_t i, uint32_t max) { return 1 + (i * 2654435761u >> 8) % max; }
+/* size_of varies the lengths of the loops' messages; one in four is inline. */
+static uint32_t size_of(uint32_t seed, uint32_t i, uint32_t max)
+{
+	return 1 + draw(seed, i) % (draw(seed, ~i) % 4 ? max : MAX_INLINE);
+}
+
+/* work is a work request of the loops: length, and inline if it is short. */
+static int work(struct ibv_qp *qp, struct ibv_send_wr *wr, uint8_t *at, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)at, len, region_argument()->mr->lkey };
+	struct ibv_send_wr *bad;
+	int carries = wr->opcode != IBV_WR_RDMA_READ && wr->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_ATOMIC_CMP_AND_SWP;
+
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	wr->send_flags |= len <= MAX_INLINE && carries ? IBV_SEND_INLINE : 0;
+	return ibv_post_send(qp, wr, &bad);
+}
+
+/* rdma posts a WRITE or a READ of the loops. */
+static int rdma(struct ibv_qp *qp, int op, uint64_t id, uint8_t *at, uint32_t len, uint64_t raddr, uint32_t rkey)
+{
+	/* The READ that follows a WRITE tells of both. */
+	struct ibv_send_wr wr = { .wr_id = id, .opcode = op, .send_flags = op == IBV_WR_RDMA_READ ? IBV_SEND_SIGNALED : 0 };
+
+	wr.wr.rdma.remote_addr = raddr;
+	wr.wr.rdma.rkey = rkey;
+	return work(qp, &wr, at, len);
+}
+
+/* count adds 1 to the peer's counter, with one atomic or the other. */
+static int count(struct ibv_qp *qp, int compare, uint64_t id, uint64_t was, uint8_t *at, uint64_t raddr, uint32_t rkey)
+{
+	struct ibv_send_wr wr = { .wr_id = id, .opcode = compare ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	wr.wr.atomic.remote_addr = raddr;
+	wr.wr.atomic.rkey = rkey;
+	wr.wr.atomic.compare_add = compare ? was : 1;
+	wr.wr.atomic.swap = was + 1;
+	return work(qp, &wr, at, 8);
+}
 
 /*
- * do_loop writes n messages to the peer, reads each back and compares, and adds 1
- * to the peer's counter for each: three operations, SLOTS messages at a time. The
- * peer's region starts with SLOTS places of max bytes; its counter is behind them.
+ * do_loop writes messages to the peer, reads each back and compares, and counts it
+ * with an atomic at the peer: three operations, SLOTS messages at a time. n bounds
+ * the messages, for (in ms) the time. The peer's region starts with SLOTS places of
+ * max bytes; its counter is behind them.
  */
 static void do_loop(void)
 {
 	struct ibv_qp *qp = qps[object("qp")];
-	uint32_t n = number("n", 1), max = number("max", 4096), rkey = number("rkey", 0), i, k;
+	uint32_t n = number("n", UINT32_MAX), max = number("max", 4096), seed = number("seed", 0), rkey = number("rkey", 0), i = 0, k;
 	uint64_t raddr = number("raddr", 0);
-	uint8_t *base = region_argument()->at;
-	double until = seconds() + number("ms", 100000) / 1e3;
+	uint8_t *base = region_argument()->at, *counted = base + 2 * SLOTS * max;
+	double until = seconds() + number("ms", 100000) / 1e3, end = seconds() + number("for", UINT32_MAX) / 1e3;
 	struct ibv_wc wc;
 
-	for (i = 0; i < n; i += SLOTS) {
+	while (i < n && seconds() < end) {
 		uint32_t batch = n - i < SLOTS ? n - i : SLOTS;
 
 		for (k = 0; k < batch; k++) {
 			uint8_t *out = base + k * max, *in = base + (SLOTS + k) * max;
-			uint32_t len = size_of(i + k, max);
+			uint32_t len = size_of(seed, i + k, max);
 			int error;
 
-			fill_at(out, len, i + k);
+			fill_at(out, len, seed + i + k);
 			memset(in, 0, len);
-			error = post(qp, IBV_WR_RDMA_WRITE, i + k, out, len, raddr + k * max, rkey);
+			error = rdma(qp, IBV_WR_RDMA_WRITE, i + k, out, len, raddr + k * max, rkey);
 			if (!error)
-				error = post(qp, IBV_WR_RDMA_READ, i + k, in, len, raddr + k * max, rkey);
+				error = rdma(qp, IBV_WR_RDMA_READ, i + k, in, len, raddr + k * max, rkey);
 			if (!error)
-				error = post(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, i + k, base + 2 * SLOTS * max, 8, raddr + SLOTS * max, rkey);
+				error = count(qp, draw(seed, i + k) & 1, i + k, i + k, counted + 8 * k, raddr + SLOTS * max, rkey);
 			if (error) {
 				fails("ibv_post_send", error);
 				return;
 			}
 		}
-		for (k = 0; k < 3 * batch; k++) {
+		for (k = 0; k < 2 * batch; k++) {
 			if (next(&wc, until) <= 0) {
 				say("error message %u: no completion", i);
 				return;
 			}
-			if (wc.status || wc.wr_id != i + k / 3) {
+			if (wc.status || wc.wr_id != i + k / 2) {
 				say("error message %u, completion %u: id %llu, %s", i, k, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
 				return;
 			}
 		}
 		for (k = 0; k < batch; k++) {
-			long at = differs_at(base + (SLOTS + k) * max, size_of(i + k, max), i + k);
+			uint32_t len = size_of(seed, i + k, max);
+			long at = differs_at(base + (SLOTS + k) * max, len, seed + i + k);
+			uint64_t was;
 
+			memcpy(&was, counted + 8 * k, 8);
 			if (at >= 0) {
-				say("error message %u of %u bytes differs at %ld", i + k, size_of(i + k, max), at);
+				say("error message %u of %u bytes differs at %ld", i + k, len, at);
+				return;
+			}
+			if (was != i + k) {
+				say("error message %u: the counter was %llu", i + k, (unsigned long long)was);
 				return;
 			}
 		}
+		i += batch;
 	}
-	ok();
+	say("ok n=%u", i);
 }
 
-/* do_stream sends n messages, SLOTS at a time. */
+/* do_stream sends messages, SLOTS at a time; the last one's immediate is 1. */
 static void do_stream(void)
 {
 	struct ibv_qp *qp = qps[object("qp")];
-	uint32_t n = number("n", 1), max = number("max", 4096), posted = 0, i;
+	uint32_t n = number("n", UINT32_MAX), max = number("max", 4096), seed = number("seed", 0), posted = 0, i;
 	uint8_t *base = region_argument()->at;
-	double until = seconds() + number("ms", 100000) / 1e3;
+	double until = seconds() + number("ms", 100000) / 1e3, end = seconds() + number("for", UINT32_MAX) / 1e3;
 	struct ibv_wc wc;
+	int last = 0;
 
-	for (i = 0; i < n; i++) {
-		for (; posted < n && posted < i + SLOTS; posted++) {
+	for (i = 0; !last || i < posted; i++) {
+		for (; !last && posted < i + SLOTS; posted++) {
+			struct ibv_send_wr wr = { .wr_id = posted, .send_flags = IBV_SEND_SIGNALED };
 			uint8_t *out = base + posted % SLOTS * max;
 			int error;
 
-			fill_at(out, size_of(posted, max), posted);
-			error = post(qp, IBV_WR_SEND, posted, out, size_of(posted, max), 0, 0);
+			last = posted + 1 == n || seconds() >= end;
+			wr.opcode = last || draw(seed, posted) & 1 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+			wr.imm_data = htobe32(last);
+			fill_at(out, size_of(seed, posted, max), seed + posted);
+			error = work(qp, &wr, out, size_of(seed, posted, max));
 			if (error) {
 				fails("ibv_post_send", error);
 				return;
@@ -512,7 +614,7 @@ static void do_stream(void)
 			return;
 		}
 	}
-	ok();
+	say("ok n=%u", i);
 }
 
 static int post_sink(struct ibv_qp *qp, uint32_t i, uint32_t max)
@@ -527,28 +629,51 @@ static int post_sink(struct ibv_qp *qp, uint32_t i, uint32_t max)
 static void do_sink(void)
 {
 	struct ibv_qp *qp = qps[object("qp")];
-	uint32_t n = number("n", 1), max = number("max", 4096), posted, i;
+	uint32_t max = number("max", 4096), seed = number("seed", 0), posted, i, last = 0;
 	double until = seconds() + number("ms", 100000) / 1e3;
 	struct ibv_wc wc;
 
-	for (posted = 0; posted < n && posted < SLOTS; posted++)
+	for (posted = 0; posted < SLOTS; posted++)
 		post_sink(qp, posted, max);
-	for (i = 0; i < n; i++) {
+	for (i = 0; !last; i++) {
+		uint32_t len = size_of(seed, i, max);
 		long at;
 
-		if (next(&wc, until) <= 0 || wc.status || wc.wr_id != i || wc.byte_len != size_of(i, max)) {
+		if (next(&wc, until) <= 0 || wc.status || wc.wr_id != i || wc.byte_len != len) {
 			say("error receive %u: id %llu, %u bytes, %s", i, (unsigned long long)wc.wr_id, wc.byte_len, ibv_wc_status_str(wc.status));
 			return;
 		}
-		at = differs_at(region_argument()->at + i % SLOTS * max, wc.byte_len, i);
+		at = differs_at(region_argument()->at + i % SLOTS * max, len, seed + i);
 		if (at >= 0) {
 			say("error receive %u differs at %ld", i, at);
 			return;
 		}
-		if (posted < n)
-			post_sink(qp, posted++, max);
+		last = wc.wc_flags & IBV_WC_WITH_IMM ? be32toh(wc.imm_data) : 0;
+		post_sink(qp, posted++, max);
 	}
-	ok();
+	say("ok n=%u", i);
+}
+
+/* do_frame puts an Ethernet frame, bytes=hex, on a link: what no device would send. */
+static void do_frame(void)
+{
+	static uint8_t frame[2048];
+	struct sockaddr_ll to = { .sll_family = AF_PACKET };
+	const char *text = value("bytes");
+	char link[IF_NAMESIZE] = "";
+	size_t n = 0;
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	for (; text && n < sizeof frame && sscanf(text, "%2hhx", &frame[n]) == 1; text += 2)
+		n++;
+	if (value("link"))
+		sscanf(value("link"), "%15s", link);
+	to.sll_ifindex = if_nametoindex(link);
+	if (fd < 0 || sendto(fd, frame, n, 0, (struct sockaddr *)&to, sizeof to) != (ssize_t)n)
+		fails("sendto", 0);
+	else
+		ok();
+	close(fd);
 }
 
 static const struct {
@@ -559,7 +684,8 @@ static const struct {
 	{ "get", do_get }, { "srq", do_srq }, { "qp", do_qp }, { "connect", do_connect }, { "modify", do_modify },
 	{ "state", do_state }, { "destroy", do_destroy }, { "ah", do_ah }, { "join", do_join }, { "mw", do_mw },
 	{ "bind", do_bind }, { "recv", do_recv }, { "send", do_send }, { "poll", do_poll }, { "loop", do_loop },
-	{ "stream", do_stream }, { "sink", do_sink },
+	{ "stream", do_stream }, { "sink", do_sink }, { "awrite", do_awrite }, { "flush", do_flush }, { "port", do_port },
+	{ "frame", do_frame },
 };
 
 static int open_device(const char *name)

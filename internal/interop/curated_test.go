@@ -1,0 +1,108 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+)
+
+// curated are the captures that the tests of other packages feed on. Each is made
+// of what some cases said, one after the other, and has a text beside it.
+var curated = []struct {
+	file  string
+	shows string
+	cases string // their names, as a regular expression
+	suite string // of the kernel
+	bytes int    // at most so many of each case: the beginning of a long one
+}{
+	{"interop-operations", "WRITE, READ, atomics; a fence, inline data, READs and atomics beyond the depth of 4; 8 READs at max_rd_atomic 3 (the kernel keeps 4 outstanding); PSNs wrap.",
+		`^TestAtomics/|^TestOrder/|^TestDepth/`, "bookworm", 60_000},
+	{"interop-transfers", "SEND, WRITE, READ, with and without immediate, of 0 to 4 KiB over RC and UC; PSNs wrap.",
+		`^TestTransfers/RC,_path_MTU_256/|^TestTransfers/UC`, "bookworm", 30_000},
+	{"interop-datagrams", "UD with and without immediate, with a wrong Q_Key, multicast.",
+		`^TestUD/`, "bookworm", 6_000},
+	{"interop-mistakes", "Each mistake and the answer to it: remote access error, invalid request, remote operational error, and silence.",
+		`^TestMistakes/|^TestReceives/SEND`, "bookworm", 10_000},
+	{"interop-not-ready", "RNR NAKs: a receive that is posted later (what was under way behind the first SEND gets one NAK for its sequence), and one that never is.",
+		`^TestReceives/(then|never)`, "bookworm", 20_000},
+	{"interop-windows", "Memory windows of both types, SEND with invalidate, and WRITEs to what is not bound any more.",
+		`^TestWindows/`, "bookworm", 20_000},
+	{"interop-loss", "Loss of 5 % in one direction, then in the other (tc-netem in the guest, behind the capture: what it drops on the way to the kernel is here, what it drops on the way to gorxe is not): sequence NAKs, timeouts, go-back-N, READs that go on where they stopped. The beginning.",
+		`^TestFaults/loss_5`, "bookworm", 80_000},
+	{"interop-atomic-write", "ATOMIC WRITE, and one with the rkey of nothing.",
+		`^TestAtomicWrite/`, "bookworm-backports", 10_000},
+	// Aside: other readers would refuse its ICRCs.
+	{"defects/interop-flush", "FLUSH, each twice: the ICRC that rdma_rxe gives it and looks for covers the headers twice; the test seals each anew, for the other side to take it.",
+		`^TestFlush/FLUSH_of|^TestFlush/FLUSH,`, "bookworm-backports", 10_000},
+}
+
+// curation collects the packets of the curated captures.
+var curation = map[string][]packet{}
+
+func curate(name string, packets []packet) {
+	for _, c := range curated {
+		if c.suite != lab.kernel.suite || !regexp.MustCompile(c.cases).MatchString(name) {
+			continue
+		}
+		for left := c.bytes; len(packets) > 0; packets = packets[1:] {
+			if left -= len(packets[0].data); left < 0 {
+				break
+			}
+			curation[c.file] = append(curation[c.file], packets[0])
+		}
+	}
+}
+
+// writeCurated writes those of this process's kernel.
+func writeCurated(dir string) error {
+	tools, err := exec.Command("dpkg-query", "-W", "-f", "${Package} ${Version}, ", "libibverbs1", "perftest", "qemu-system-x86").Output()
+	if err != nil {
+		return fmt.Errorf("dpkg-query: %w", err)
+	}
+	for _, c := range curated {
+		packets := curation[c.file]
+		if len(packets) == 0 {
+			continue
+		}
+		if err := writePcap(filepath.Join(dir, c.file+".pcap"), packets); err != nil {
+			return err
+		}
+		text := fmt.Sprintf(`%s
+
+gorxe (10.77.0.1, fd77::1) and the rdma_rxe of %s in an emulated machine
+(10.77.0.2, fd77::2), on the tap between them; link MTU %d, no offloads.
+Made by: go test ./internal/interop -captures; the cases
+%s
+Programs: %s.
+`, c.shows, lab.release, linkMTU, c.cases, strings.TrimSuffix(string(tools), ", "))
+		if err := os.WriteFile(filepath.Join(dir, c.file+".txt"), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writePcap(path string, packets []packet) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := pcapgo.NewWriter(file)
+	err = w.WriteFileHeader(1<<16, layers.LinkTypeEthernet)
+	for _, p := range packets {
+		if err == nil {
+			err = w.WritePacket(gopacket.CaptureInfo{Timestamp: p.at, CaptureLength: len(p.data), Length: len(p.data)}, p.data)
+		}
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

@@ -1,0 +1,204 @@
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+const preamble = `# Interoperation with Linux's rdma_rxe
+
+What ` + "`make interop-full`" + ` found: gorxe on one end of a cable (a tap), a Debian kernel
+with rdma_rxe in an emulated machine on the other. The run writes this file. For
+every packet the ICRC was checked with the IP header that it had on the cable, and
+the headers were parsed; tshark read those of each opcode's first thousands and found
+nothing malformed.
+
+Where a case has two results, gorxe was the client (the requester) in the first, and
+the server (the responder) in the second.
+
+`
+
+// page is what every kernel said.
+type page struct {
+	bytes.Buffer
+	tables []table
+}
+
+// writePage makes the results of the kernels of this run into documentation.
+func writePage(path string) error {
+	var p page
+	for _, suite := range suites() {
+		text, err := os.ReadFile(filepath.Join(outDir, suite, resultsFile))
+		if err != nil {
+			return err
+		}
+		var t table
+		if err := json.Unmarshal(text, &t); err != nil {
+			return fmt.Errorf("%s: %w", suite, err)
+		}
+		p.tables = append(p.tables, t)
+	}
+	p.WriteString(preamble)
+	p.summary()
+	p.cases()
+	p.settled()
+	return os.WriteFile(path, p.Bytes(), 0o644)
+}
+
+// line writes a line of a table with a cell for each kernel.
+func (p *page) line(name string, cell func(*table) string) {
+	fmt.Fprintf(p, "| %s |", name)
+	for i := range p.tables {
+		fmt.Fprintf(p, " %s |", cell(&p.tables[i]))
+	}
+	p.WriteString("\n")
+}
+
+func (p *page) rule(columns int) { p.WriteString(strings.Repeat("|---", columns) + "|\n") }
+
+func (p *page) summary() {
+	p.line("kernel", func(t *table) string { return t.Kernel })
+	p.rule(1 + len(p.tables))
+	p.line("date", func(t *table) string { return t.Date })
+	p.line("cases", func(t *table) string { return fmt.Sprintf("%d, of which %d failed", len(t.Rows), t.failed()) })
+	p.line("packets that gorxe sent, that it received", func(t *table) string {
+		sent, received := 0, 0
+		for _, r := range t.Rows {
+			sent, received = sent+r.Sent, received+r.Received
+		}
+		return fmt.Sprintf("%d, %d", sent, received)
+	})
+	p.line("of which tshark read", func(t *table) string { return fmt.Sprint(t.Read) })
+	p.line("opcodes that gorxe sent", func(t *table) string { return opcodeList(t.Opcodes) })
+	fmt.Fprintf(p, "\nLink MTU %d.\n", linkMTU)
+}
+
+func opcodeList(packets map[wire.Opcode]int) string {
+	var ops []wire.Opcode
+	for op := range packets {
+		ops = append(ops, op)
+	}
+	slices.Sort(ops)
+	var names []string
+	for _, op := range ops {
+		names = append(names, op.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// caseKey says which rows are one line of the page.
+type caseKey struct {
+	section, name string
+	family        family
+}
+
+func (r *row) key() caseKey { return caseKey{r.Section, r.Case, r.Family} }
+
+func (p *page) cases() {
+	var sections []string
+	var order []caseKey
+	for _, t := range p.tables {
+		for _, r := range t.Rows {
+			if !slices.Contains(sections, r.Section) {
+				sections = append(sections, r.Section)
+			}
+			if !slices.Contains(order, r.key()) {
+				order = append(order, r.key())
+			}
+		}
+	}
+	for _, section := range sections {
+		fmt.Fprintf(p, "\n## %s\n\n", section)
+		p.line("case | over", func(t *table) string { return t.Kernel })
+		p.rule(2 + len(p.tables))
+		for _, key := range order {
+			if key.section == section {
+				name := key.name
+				if notes := p.notes(key); notes != "" {
+					name += ": " + notes
+				}
+				p.line(name+" | "+string(key.family), func(t *table) string { return t.cell(key) })
+			}
+		}
+	}
+}
+
+// cell is a kernel's results in a case.
+func (t *table) cell(key caseKey) string {
+	var all []string
+	for i := range t.Rows {
+		if t.Rows[i].key() == key {
+			all = append(all, t.Rows[i].result())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// notes are what a case showed. Those that only some of its rows have say whose
+// they are.
+func (p *page) notes(key caseKey) string {
+	type said struct {
+		note  string
+		where []string
+	}
+	var all []*said
+	rows := 0
+	for _, t := range p.tables {
+		for _, r := range t.Rows {
+			if r.key() != key {
+				continue
+			}
+			rows++
+			at := slices.IndexFunc(all, func(s *said) bool { return s.note == r.Note })
+			if at < 0 {
+				at = len(all)
+				all = append(all, &said{note: r.Note})
+			}
+			all[at].where = append(all[at].where, t.Kernel+", "+r.Role)
+		}
+	}
+	var texts []string
+	for _, s := range all {
+		switch {
+		case s.note == "":
+		case len(s.where) == rows:
+			texts = append(texts, s.note)
+		default:
+			texts = append(texts, fmt.Sprintf("%s (%s)", s.note, strings.Join(s.where, "; ")))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// settled lists what was only read in the driver's source before.
+func (p *page) settled() {
+	var order []string
+	kernels := map[string][]string{}
+	for _, t := range p.tables {
+		for _, r := range t.Rows {
+			if r.Settled == "" {
+				continue
+			}
+			if kernels[r.Settled] == nil {
+				order = append(order, r.Settled)
+			}
+			if !slices.Contains(kernels[r.Settled], t.Kernel) {
+				kernels[r.Settled] = append(kernels[r.Settled], t.Kernel)
+			}
+		}
+	}
+	p.WriteString("\n## What the driver's source left open, and the run decided\n\n")
+	for i := range p.tables {
+		fmt.Fprintf(p, "- %s (%s)\n", &p.tables[i].Habits, p.tables[i].Kernel)
+	}
+	for _, text := range order {
+		fmt.Fprintf(p, "- %s (%s)\n", text, strings.Join(kernels[text], "; "))
+	}
+}

@@ -1,0 +1,176 @@
+package interop
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// TestReceives: none posted, or one that is too small.
+func TestReceives(t *testing.T) {
+	eachRole(t, "Mistakes", "SEND, receive buffer too small", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, ipv4, 1<<16, rc)
+		b.do("recv qp=0 mr=0 off=0 len=16")
+		request(opSend, 64, 0)(a, b)
+		status, received := a.poll().status, b.poll().status
+		naks := tr.naks(server == lab.gorxe)
+		tr.row.Note = fmt.Sprintf("%s, the receive %s; %s", statusName[status], statusName[received], answersOnWire(naks))
+		if status != statusRemOp || received != statusLocQPOp || len(naks) != 1 || naks[0] != wire.SyndromeNAK(wire.NAKRemoteOp) {
+			tr.Error(tr.row.Note)
+		}
+	})
+	eachRole(t, "Receiver not ready", "then ready", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, ipv4, 1<<16, path{kind: typeRC, more: "rnrtimer=18"}) // 4 ms
+		a.do("fill mr=0 off=0 len=3000 seed=2")
+		for id := range 3 {
+			a.do("send qp=0 id=%d op=%d mr=0 off=0 len=3000", id, opSend)
+		}
+		// Not before the responder has said that it is not ready.
+		for deadline := time.Now().Add(patience); len(tr.naks(server == lab.gorxe)) == 0 && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		for id := range 3 {
+			b.do("recv qp=0 id=%d mr=0 off=%d len=4096", id, 4096*id)
+		}
+		for id := range 3 {
+			if a.polled("SEND", statusSuccess).id != id || b.polled("SEND", statusSuccess).id != id {
+				tr.Error("out of order")
+			}
+			b.holds("SEND", 4096*id, 3000, 2)
+		}
+		rnr := tr.naks(server == lab.gorxe)
+		if len(rnr) == 0 || !rnr[0].IsRNR() || rnr[0].RNRTimer() != 18 {
+			tr.Errorf("answers on the wire: %v", rnr)
+		}
+		tr.row.Note = "3 SENDs arrive in order; first answer " + rnr[0].String()
+		if server == lab.guest {
+			sequence := slices.ContainsFunc(rnr, func(s wire.Syndrome) bool { return s == wire.SyndromeNAK(wire.NAKPSNSequence) })
+			tr.row.Settled = fmt.Sprintf("Behind an RNR NAK, packets that were under way are answered with a NAK for a PSN sequence error: %v.", sequence)
+		} else {
+			tr.row.Settled = fmt.Sprintf("While it waits for an RNR timer, it sends newer requests: %v.", tr.sentWhileWaiting())
+		}
+	})
+	eachRole(t, "Receiver not ready", "never, rnr_retry 2", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, ipv4, 1<<16, impatient)
+		request(opSend, 64, 0)(a, b)
+		a.polled("SEND", statusRNRExceeded)
+		rnr := 0
+		for _, s := range tr.naks(server == lab.gorxe) {
+			if s.IsRNR() {
+				rnr++
+			}
+		}
+		tr.row.Note = fmt.Sprintf("%s after %d RNR NAKs", statusName[statusRNRExceeded], rnr)
+		if rnr != 3 {
+			tr.Error(tr.row.Note)
+		}
+	})
+}
+
+// sentWhileWaiting tells whether the kernel's requester sent something new between
+// an RNR NAK and its retry.
+func (tr *trial) sentWhileWaiting() bool {
+	tr.collect()
+	waiting, refused, highest := false, wire.PSN(0), wire.PSN(0)
+	for _, p := range tr.packets {
+		r, err := parseRoCE(p.data)
+		if r == nil || err != nil || r.intact() != nil {
+			continue
+		}
+		q, _ := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen])
+		switch {
+		case p.sent:
+			if q.Opcode() == wire.RCAck && q.Syndrome().IsRNR() {
+				waiting, refused = true, q.PSN()
+			}
+		case waiting && q.PSN() == refused:
+			waiting = false
+		case waiting && highest.Less(q.PSN()):
+			return true
+		}
+		if !p.sent && highest.Less(q.PSN()) || highest == 0 {
+			highest = q.PSN()
+		}
+	}
+	return false
+}
+
+// TestRNRTimers: every class of timer that a responder may ask for, each on a
+// queue pair of its own: the requester does not come back before.
+func TestRNRTimers(t *testing.T) {
+	eachRole(t, "Receiver not ready", "the 32 timers, 0.01 to 655.36 ms", ipv4, func(tr *trial, server, client *machine) {
+		const timers = 32
+		a, b := tr.open(client, ipv4, 1<<12), tr.open(server, ipv4, 1<<12)
+		for timer := range timers {
+			join(a, b, timer, path{kind: typeRC, more: fmt.Sprintf("rnrtimer=%d", timer)})
+		}
+		for timer := range timers {
+			a.do("send qp=%d id=%d op=%d mr=0 off=0 len=8", timer, timer, opSend)
+		}
+		var waits [timers][]time.Duration
+		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			waits = tr.rnrWaits(a, b)
+			if !slices.ContainsFunc(waits[:], func(w []time.Duration) bool { return len(w) == 0 }) {
+				break
+			}
+			if time.Now().After(deadline) {
+				tr.Fatalf("not every queue pair has come back: %v", waits)
+			}
+		}
+		for timer := range timers {
+			b.do("recv qp=%d id=%d mr=0 off=%d len=8", timer, timer, 64*timer)
+		}
+		for range timers {
+			a.polled("SEND", statusSuccess)
+			b.polled("SEND", statusSuccess)
+		}
+		// The kernel counts in jiffies of 4 ms, the first of which has begun.
+		slack := time.Duration(0)
+		if client == lab.guest {
+			slack = 4 * time.Millisecond
+		}
+		for timer, list := range waits {
+			if least, want := slices.Min(list), wire.RNRTimeout(uint8(timer)); least < want-slack {
+				tr.Errorf("timer %d: came back after %v, not %v", timer, least, want)
+			}
+		}
+		tr.row.Note = "each is on the wire; no requester comes back before"
+	})
+}
+
+// rnrWaits are the times between an RNR NAK and the next packet of that queue
+// pair, by the timer that the NAK has.
+func (tr *trial) rnrWaits(a, b *endpoint) (waits [32][]time.Duration) {
+	tr.Helper()
+	tr.collect()
+	timerOf, since := map[string]int{}, map[int]time.Time{}
+	for qp := range waits {
+		timerOf[a.qpn[qp]], timerOf[b.qpn[qp]] = qp, qp
+	}
+	for _, p := range tr.packets {
+		r, err := parseRoCE(p.data)
+		if r == nil || err != nil {
+			continue
+		}
+		q, err := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen])
+		if err != nil {
+			continue
+		}
+		timer, ours := timerOf[fmt.Sprint(uint32(q.DestQP()))]
+		switch at, waiting := since[timer]; {
+		case !ours:
+		case q.Opcode() == wire.RCAck && q.Syndrome().IsRNR():
+			if int(q.Syndrome().RNRTimer()) != timer {
+				tr.Fatalf("timer %d on the wire, not %d", q.Syndrome().RNRTimer(), timer)
+			}
+			since[timer] = p.at
+		case waiting && q.Opcode() == wire.RCSendOnly:
+			waits[timer] = append(waits[timer], p.at.Sub(at))
+			delete(since, timer)
+		}
+	}
+	return waits
+}

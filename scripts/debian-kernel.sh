@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Unpacks the kernel image and the modules that Debian's linux-image-amd64 stands
+# for in a suite into the user's cache, and prints the directory. Nothing is
+# installed. A kernel that is there stays: remove the directory for a newer one.
+# usage: scripts/debian-kernel.sh SUITE   (bookworm, bookworm-backports, ...)
+set -euo pipefail
+. "$(dirname "$0")/private-apt.sh"
+
+suite=$1
+dir=${XDG_CACHE_HOME:-$HOME/.cache}/gorxe/kernels/$suite
+
+if [ -e "$dir/.complete" ]; then
+	echo "$dir"
+	exit 0
+fi
+echo "debian-kernel: fetching the kernel of $suite" >&2
+suites=("$suite")
+case $suite in *-*) ;; *) suites+=("$suite-security") ;; esac
+
+mkdir -p "$(dirname "$dir")"
+work=$(mktemp -d "$dir.XXXXXX") # beside it, so that what is there is complete
+trap 'rm -rf "$work"' EXIT
+private_apt "$work/apt" "${suites[@]}"
+package=$(apt-cache "${apt[@]}" depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+if [ -z "$package" ]; then
+	echo "debian-kernel: $suite has no linux-image-amd64" >&2
+	exit 1
+fi
+(cd "$work" && apt-get "${apt[@]}" download "$package")
+mkdir "$work/root"
+dpkg-deb --fsys-tarfile "$work/$package"_*.deb | tar -x -C "$work/root" --no-same-owner
+dpkg-deb -f "$work/$package"_*.deb Package Version | sed 's/^[^:]*: //' | paste -sd ' ' >"$work/root/.complete"
+rm -rf "$dir"
+mv "$work/root" "$dir"
+echo "debian-kernel: $(cat "$dir/.complete")" >&2
+echo "$dir"

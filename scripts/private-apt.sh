@@ -1,0 +1,30 @@
+# Sourced by scripts that unpack packages of another Debian suite. private_apt
+# fetches the package lists of suites into a scratch directory and sets $apt, the
+# options that make apt-get and apt-cache use only those: the machine's own apt is
+# neither asked nor changed, and nothing counts as installed.
+# usage: private_apt SCRATCH SUITE...
+private_apt() {
+	local scratch=$1 suite mirror
+	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+	shift
+	for tool in apt-get dpkg-deb; do
+		if ! command -v "$tool" >/dev/null; then
+			echo "$0: needs $tool" >&2
+			return 1
+		fi
+	done
+	mkdir -p "$scratch"/{lists/partial,archives/partial}
+	: >"$scratch/status"
+	for suite in "$@"; do
+		mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+		case $suite in *-security) mirror=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security} ;; esac
+		echo "deb [signed-by=$keyring] $mirror $suite main"
+	done >"$scratch/sources.list"
+	apt=(-qq
+		-o Dir::Etc::SourceList="$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null
+		-o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
+		-o Dir::State::Lists="$scratch/lists" -o Dir::State::status="$scratch/status"
+		-o Dir::Cache::Archives="$scratch/archives" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
+		-o APT::Install-Recommends=false -o APT::Sandbox::User="$(id -un)" -o Debug::NoLocking=true)
+	apt-get "${apt[@]}" update
+}
