@@ -67,11 +67,23 @@ func (r *receiver) placeFile(a newFD) unix.Errno {
 	return errno
 }
 
+// memfdCreate makes an empty file that can be sealed.
+func memfdCreate(name string) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	switch {
+	case err == nil:
+		return fd, nil
+	case forbidden(err):
+		return -1, fmt.Errorf("memfd_create: %w: %s", err, Sandboxed("memfd_create"))
+	}
+	return -1, fmt.Errorf("memfd_create: %w", err)
+}
+
 // readOnly makes a descriptor that reads content, which nobody can change.
 func readOnly(name string, content []byte) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := memfdCreate(name)
 	if err != nil {
-		return -1, fmt.Errorf("memfd_create: %w", err)
+		return -1, err
 	}
 	defer unix.Close(fd)
 	for len(content) > 0 {

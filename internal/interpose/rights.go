@@ -32,19 +32,31 @@ func (r *receiver) openMem(pidfd int) (int, error) {
 
 // noAccess says what a refusal to open a program's memory comes from.
 func noAccess(err error) error {
-	why := "it belongs to another user, or has dropped the right to be looked at (prctl PR_SET_DUMPABLE): " +
-		"run gorxe as the same user, or with CAP_SYS_PTRACE"
-	if b, rerr := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); rerr == nil {
-		switch scope := string(bytes.TrimSpace(b)); scope {
-		case "0":
-		case "1":
-			why = "kernel.yama.ptrace_scope is 1, and gorxe is not the program's ancestor: " +
-				"start the program with gorxe run, give gorxe CAP_SYS_PTRACE, or set the value to 0"
-		default:
-			why = "kernel.yama.ptrace_scope is " + scope + ": set it to 0 or 1, or give gorxe CAP_SYS_PTRACE"
-		}
+	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope") // not there without Yama
+	return fmt.Errorf("the program's memory is out of reach (%w): %s", err, whyNoAccess(string(bytes.TrimSpace(scope))))
+}
+
+// whyNoAccess is the cause under a ptrace_scope, which is empty without Yama
+// (Documentation/admin-guide/LSM/Yama.rst).
+func whyNoAccess(scope string) string {
+	switch scope {
+	case "1":
+		return "kernel.yama.ptrace_scope is 1, and gorxe is not the program's ancestor: " +
+			"start the program with gorxe run, give gorxe CAP_SYS_PTRACE, or set the value to 0"
+	case "2":
+		return "kernel.yama.ptrace_scope is 2: set it to 0 or 1, or give gorxe CAP_SYS_PTRACE"
+	case "3":
+		return "kernel.yama.ptrace_scope is 3, which forbids it to everybody and cannot be taken back: " +
+			"boot with 0 or 1 (look in /etc/sysctl.d)"
 	}
-	return fmt.Errorf("the program's memory is out of reach (%w): %s", err, why)
+	return "it belongs to another user, or has dropped the right to be looked at (prctl PR_SET_DUMPABLE): " +
+		"run gorxe as the same user, or with CAP_SYS_PTRACE"
+}
+
+// Sandboxed says what to do about a system call that is forbidden and that the
+// kernel forbids nobody.
+func Sandboxed(call string) string {
+	return "a sandbox forbids it: allow " + call + " in the container's seccomp profile, or in the service's SystemCallFilter="
 }
 
 // byNumber tells whether programs of user uid may be accessed by process number.

@@ -61,9 +61,9 @@ func NewShared() (*os.File, error) {
 // memfd makes a memfd of a fixed size. Nobody who gets it can shrink it under
 // our feet.
 func memfd(name string, size int64) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := memfdCreate(name)
 	if err != nil {
-		return -1, fmt.Errorf("memfd_create: %w", err)
+		return -1, err
 	}
 	if err := unix.Ftruncate(fd, size); err != nil {
 		unix.Close(fd)

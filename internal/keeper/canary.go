@@ -42,6 +42,10 @@ func (c *canary) look() {
 	// kill(2) may still be at it. It holds the kernel's tasklist_lock, which
 	// setpgid(2) has to wait for, here without an effect.
 	_ = unix.Setpgid(0, unix.Getpgrp())
+	c.note(list...)
+}
+
+func (c *canary) note(list ...arrival) {
 	for _, a := range list {
 		c.seen = append(c.seen, sighting{a, c.heard + 1})
 	}

@@ -20,5 +20,7 @@
 // group (a key on the terminal, kill of a negative number) reaches the program
 // without help; one for the front's process alone has to be passed on. The keeper
 // tells which it was: being in the group, it gets the former too, and never the
-// latter (canary.go).
+// latter (canary.go). Both look at their signals when it suits them (inbox.go),
+// which takes that they are born with them blocked: the front executes itself for
+// that (born.go). Stops and their ends go by the program's state (job.go).
 package keeper

@@ -50,6 +50,9 @@ func Run(cfg Config) (Outcome, error) {
 		argv = []string{shell()}
 	}
 	file, err := lookPath(argv[0])
+	if err != nil && len(cfg.Program) == 0 {
+		err = fmt.Errorf("no shell to run: the environment variable SHELL is %q: %w", os.Getenv("SHELL"), err)
+	}
 	if err != nil {
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
@@ -137,8 +140,8 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		return err
 	}
 	// If the keeper is killed, the program becomes this process's child.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	if err := adoptOrphans(); err != nil {
+		return err
 	}
 	return letGo(passed, 0, 1)
 }

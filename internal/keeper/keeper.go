@@ -73,8 +73,8 @@ func (k *keeper) start() error {
 	if k.daemon, err = daemon.Inherit(os.NewFile(uintptr(k.plan.daemon), "socket of the daemon")); err != nil {
 		return err
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	if err := adoptOrphans(); err != nil {
+		return err
 	}
 	if k.shared, err = interpose.NewShared(); err != nil {
 		return err

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 			mainDaemon(os.Args[2:])
 		case "signals":
 			mainSignals()
+		case "forbid":
+			mainForbid(os.Args[2:])
 		}
 	}
 	// Processes that lose their parent become this one's: none may be left.

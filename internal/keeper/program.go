@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gorxe/gorxe/internal/interpose"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,6 +72,16 @@ func execProgram(file string, argv, env []string) error {
 		err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", file}, argv[1:]...), env)
 	}
 	return &fs.PathError{Op: "exec", Path: argv[0], Err: err}
+}
+
+// adoptOrphans makes processes below this one its children when they lose their
+// parent.
+func adoptOrphans() error {
+	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("prctl(PR_SET_CHILD_SUBREAPER): %w: %s", err, interpose.Sandboxed("prctl"))
+	}
+	return nil
 }
 
 // exitCode is what a shell says of a program that could not be run.
