@@ -37,7 +37,7 @@ type cli struct {
 	Status  statusCmd  `cmd:"" help:"Show devices, and what programs do with them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that the interfaces of this host would have."`
-	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Judge captures of RDMA traffic, of any device."`
+	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Judge and show captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -11,6 +11,7 @@ import (
 // pcapCmd groups what works on capture files.
 type pcapCmd struct {
 	Check pcapCheckCmd `cmd:"" help:"Say whether captured traffic obeys the protocol."`
+	Show  pcapShowCmd  `cmd:"" help:"Print packets: as lines, with every field, as ladder diagrams."`
 }
 
 // Help is the part of `gorxe pcap --help` above the flags.
@@ -19,7 +20,8 @@ func (pcapCmd) Help() string {
 
 Examples:
   gorxe pcap check run.pcapng
-  gorxe pcap check --rules`
+  gorxe pcap check --rules
+  gorxe pcap show --html run.html run.pcapng`
 }
 
 // ruleInfo is one rule as --rules --json prints it.

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gorxe/gorxe/internal/ladder"
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+)
+
+type pcapShowCmd struct {
+	File    string       `arg:"" help:"Capture: pcap or pcapng, plain or gzip; - is standard input."`
+	Verbose bool         `short:"v" help:"Print every field."`
+	Ladder  bool         `help:"Draw a ladder diagram for each flow."`
+	HTML    string       `name:"html" placeholder:"FILE" help:"Write the ladder diagrams as one HTML page; - is standard output."`
+	QP      []queuePair  `placeholder:"QPN" help:"Only flows of these queue pairs."`
+	Host    []netip.Addr `placeholder:"ADDRESS" help:"Only flows of these addresses."`
+	Notable bool         `help:"Only what is retransmitted, refused, damaged or against a rule; with --ladder and --html also what is around it."`
+	Limit   int          `placeholder:"N" help:"Packets shown at most (default: all lines; 2000 packets of ladders)."`
+	Color   string       `enum:"auto,always,never" default:"auto" help:"Colour lines and ladders: auto, always or never (default: ${default})."`
+}
+
+// Help is the part of `gorxe pcap show --help` above the flags.
+func (pcapShowCmd) Help() string {
+	return `Prints one line a packet: number, seconds since the first, addresses, and the transport in the words of the field. After the PSN stand S for a solicited event, A for an acknowledge request, F for FECN, B for BECN and C for CE in the IP header. What a rule of gorxe pcap check says about a packet stands below it.
+
+A ladder keeps the first packets of each flow and those around anything notable, up to --limit, and says how many are left out.
+
+The exit code is 0, 1 if the file cannot be read to its end, 2 if the command line is wrong.
+
+Examples:
+  gorxe pcap show run.pcapng
+  gorxe pcap show -v --qp 0x11 run.pcapng
+  gorxe pcap show --ladder --notable run.pcapng
+  gorxe pcap show --html run.html run.pcapng`
+}
+
+// queuePair is a queue pair number on the command line, in any base.
+type queuePair uint32
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (q *queuePair) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 0, 24)
+	if err != nil {
+		return fmt.Errorf("%q is not a queue pair number", text)
+	}
+	*q = queuePair(n)
+	return nil
+}
+
+// Run shows the capture.
+func (c pcapShowCmd) Run(std streams) error {
+	if c.Limit < 0 {
+		return usageError{fmt.Errorf("--limit %d: it must not be negative", c.Limit)}
+	}
+	if c.Verbose && (c.Ladder || c.HTML != "") {
+		return usageError{errors.New("-v is for lines: a ladder shows no fields, and the page shows them on click")}
+	}
+	in, name, err := openCapture(c.File)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	filter := ladder.Filter{Notable: c.Notable}
+	for _, q := range c.QP {
+		filter.QPs = append(filter.QPs, uint32(q))
+	}
+	for _, h := range c.Host {
+		filter.Hosts = append(filter.Hosts, h.Unmap())
+	}
+	color := c.Color == "always" || c.Color == "auto" && isTerminal(std.out) && os.Getenv("NO_COLOR") == ""
+	if !c.Ladder && c.HTML == "" {
+		return c.lines(in, std, filter, color)
+	}
+	return c.draw(in, name, std, filter, color)
+}
+
+func openCapture(file string) (in *os.File, name string, err error) {
+	if file == "-" {
+		return os.Stdin, "standard input", nil
+	}
+	in, err = os.Open(file)
+	return in, filepath.Base(file), err
+}
+
+func (c pcapShowCmd) lines(in io.Reader, std streams, filter ladder.Filter, color bool) error {
+	out := bufio.NewWriter(std.out)
+	l := ladder.Lines{Out: out, Filter: filter, Verbose: c.Verbose, Color: color, Limit: c.Limit}
+	last, _, readErr := ladder.Read(in, l.Add)
+	err := l.Findings(last)
+	if l.LeftOut > 0 {
+		fmt.Fprintf(out, "%d packets are left out: --limit.\n", l.LeftOut)
+	}
+	return errors.Join(readErr, err, out.Flush())
+}
+
+func (c pcapShowCmd) draw(in io.Reader, name string, std streams, filter ladder.Filter, color bool) error {
+	l := ladder.Collector{Filter: filter, MaxRows: c.Limit}
+	last, summary, readErr := ladder.Read(in, func(p *capture.Packet, v *conformance.Verdict) error {
+		l.Add(p, v)
+		return nil
+	})
+	if readErr != nil && summary.Packets == 0 {
+		return readErr
+	}
+	l.Findings(last)
+	if c.Ladder {
+		out := bufio.NewWriter(std.out)
+		if err := errors.Join(l.WriteText(out, color), out.Flush()); err != nil {
+			return err
+		}
+	}
+	if c.HTML != "" {
+		if err := writeTo(c.HTML, std.out, func(w io.Writer) error { return l.WriteHTML(w, name, summary, readErr) }); err != nil {
+			return err
+		}
+	}
+	return readErr
+}
+
+// writeTo writes a file, or to out if its name is -.
+func writeTo(name string, out io.Writer, write func(io.Writer) error) error {
+	if name == "-" {
+		return write(out)
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

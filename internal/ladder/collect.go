@@ -1,0 +1,342 @@
+package ladder
+
+import (
+	"bytes"
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+const (
+	// DefaultRows is how many packets a Collector keeps if it is not told.
+	DefaultRows = 2000
+	// Shares of MaxRows, in eighths: the first packets of the capture take no more
+	// than headShare, and with the first few of each flow no more than flowShare;
+	// with what is notable they take no more than notableShare. The rest is for
+	// packets that a rule found fault with.
+	headShare    = 5
+	flowShare    = 6
+	notableShare = 7
+	// few is how many packets of a flow are shown that begins late.
+	few = 8
+	// around is how many packets are kept before and after a notable one.
+	around = 6
+	// maxStreams bounds the flows that are looked at at all.
+	maxStreams = 1 << 15
+	// maxPerRow bounds the findings that one row shows.
+	maxPerRow = 16
+)
+
+// Collector keeps the packets of a capture that a ladder shows: the first ones, of
+// the capture and of each flow, and those around packets that are notable. It is for one goroutine.
+type Collector struct {
+	Filter Filter
+	// MaxRows bounds the packets kept; 0 means DefaultRows.
+	MaxRows int
+
+	streams map[streamKey]*stream
+	order   []*stream
+	rows    map[int]*Row // kept, by number
+	start   time.Time
+	started bool
+	chosen  uint64
+	unseen  uint64                // packets of flows beyond maxStreams
+	later   []conformance.Finding // about packets that are not kept
+	dropped uint64                // findings beyond those
+}
+
+// streamKey names a flow, or the packets between two hosts that belong to none.
+type streamKey struct {
+	flow     *conformance.Flow
+	src, dst netip.Addr
+}
+
+type stream struct {
+	flow   *conformance.Flow
+	first  *Row // for its addresses, if flow is nil
+	kept   []*Row
+	recent [around]Row // the last ones not kept, a ring
+	held   int         // how many of these
+	pos    int         // of the next
+	follow int         // packets still to be kept after a notable one
+	seen   uint64
+}
+
+// Add takes a packet in, if it is chosen.
+func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict) {
+	if !c.started {
+		c.start, c.started = p.Time, true
+		c.streams, c.rows = make(map[streamKey]*stream), make(map[int]*Row)
+	}
+	if c.Filter.flow(p, v) {
+		c.add(p, v)
+	}
+	c.Findings(v.Findings)
+}
+
+func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
+	c.chosen++
+	key := streamKey{flow: v.Flow}
+	if v.Flow == nil {
+		key.src, key.dst = p.Src, p.Dst
+	}
+	s := c.streams[key]
+	if s == nil {
+		if len(c.order) == maxStreams {
+			c.unseen++
+			return
+		}
+		s = &stream{flow: v.Flow}
+		c.streams[key] = s
+		c.order = append(c.order, s)
+	}
+	s.seen++
+	slot := &s.recent[s.pos]
+	slot.set(p, v)
+	slot.index = s.seen
+	if s.flow == nil && s.first == nil {
+		s.first = slot.clone()
+	}
+	s.pos = (s.pos + 1) % around
+	s.held = min(s.held+1, around)
+
+	blamed := slices.ContainsFunc(v.Findings, func(x conformance.Finding) bool {
+		return x.Packet == p.Number && x.Severity > conformance.Note
+	})
+	switch {
+	case blamed:
+		c.keepRecent(s, c.maxRows())
+		s.follow = around
+	case slot.Notable():
+		c.keepRecent(s, c.share(notableShare))
+		s.follow = around
+	case s.follow > 0:
+		s.follow--
+		c.keepRecent(s, c.share(notableShare))
+	case c.Filter.Notable:
+	case len(c.rows) < c.share(headShare):
+		c.keepRecent(s, c.share(headShare))
+	case len(s.kept) < few:
+		c.keepRecent(s, c.share(flowShare))
+	}
+}
+
+func (c *Collector) share(eighths int) int { return (c.maxRows()*eighths + 7) / 8 }
+
+func (c *Collector) maxRows() int { return cmp.Or(max(c.MaxRows, 0), DefaultRows) }
+
+// keepRecent keeps what the ring holds, up to limit rows in all.
+func (c *Collector) keepRecent(s *stream, limit int) {
+	for i := range s.held {
+		if len(c.rows) >= limit {
+			return
+		}
+		r := &s.recent[(s.pos-s.held+i+around)%around]
+		if c.rows[r.Number] == nil {
+			k := r.clone()
+			c.rows[k.Number] = k
+			s.kept = append(s.kept, k)
+		}
+	}
+	s.held = 0
+}
+
+// clone returns a row with storage of its own.
+func (r *Row) clone() *Row {
+	k := *r
+	k.Findings = slices.Clone(r.Findings)
+	k.head, k.sample = bytes.Clone(r.head), bytes.Clone(r.sample)
+	if r.parsed {
+		k.pkt, _ = wire.Parse(k.head) // as it did before
+	}
+	return &k
+}
+
+// Findings notes what was found. Add does that; it is for those that
+// Checker.Close returns.
+func (c *Collector) Findings(all []conformance.Finding) {
+	for i := range all {
+		x := &all[i]
+		if r := c.rows[x.Packet]; r != nil {
+			if len(r.Findings) == maxPerRow {
+				c.dropped++
+				continue
+			}
+			r.Findings = append(r.Findings, *x)
+			continue
+		}
+		// Of a packet that is not kept: those just seen can still be.
+		if r := c.retrieve(x); r != nil && len(r.Findings) < maxPerRow {
+			r.Findings = append(r.Findings, *x)
+			continue
+		}
+		if x.Severity == conformance.Note || len(c.later) >= c.maxRows() {
+			c.dropped++
+			continue
+		}
+		c.later = append(c.later, *x)
+	}
+}
+
+// retrieve keeps a packet that a flow's ring still holds.
+func (c *Collector) retrieve(x *conformance.Finding) *Row {
+	s := c.streams[streamKey{flow: x.Flow}]
+	if s == nil || x.Flow == nil {
+		return nil
+	}
+	for i := range s.held {
+		if s.recent[(s.pos-s.held+i+around)%around].Number == x.Packet {
+			c.keepRecent(s, c.maxRows())
+			return c.rows[x.Packet]
+		}
+	}
+	return nil
+}
+
+// Conversation is the packets between two ends: both directions of a connection,
+// or datagrams to and fro, or one direction, if the other is not known.
+type Conversation struct {
+	ID          int
+	Service     wire.Service
+	Left, Right End
+	Rows        []*Row // by number
+	Packets     uint64 // of which Rows are those kept
+	Stats       []conformance.FlowStats
+	// Other are findings about packets that are not kept.
+	Other []conformance.Finding
+
+	flows []*conformance.Flow
+}
+
+// End is one end of a conversation.
+type End struct {
+	Addr netip.Addr
+	QPN  wire.QPN
+	// Known: the queue pair is. One that only sends is not.
+	Known bool
+}
+
+// OneWay reports whether only one direction was seen.
+func (c *Conversation) OneWay() bool { return len(c.flows) == 1 }
+
+// Sum adds up one count of both directions.
+func (c *Conversation) Sum(count func(*conformance.FlowStats) uint64) uint64 {
+	var n uint64
+	for i := range c.Stats {
+		n += count(&c.Stats[i])
+	}
+	return n
+}
+
+// ToRight reports the direction of one of its rows.
+func (c *Conversation) ToRight(r *Row) bool {
+	return r.Flow == c.flows[0]
+}
+
+// countSkipped notes before each row how many packets were left out.
+func (c *Conversation) countSkipped() {
+	last := make(map[*conformance.Flow]uint64, len(c.flows))
+	for _, r := range c.Rows {
+		r.skipped = r.index - last[r.Flow] - 1
+		last[r.Flow] = r.index
+	}
+}
+
+// Conversations makes conversations of what was kept, in order of appearance.
+func (c *Collector) Conversations() []*Conversation {
+	later := make(map[*conformance.Flow][]conformance.Finding)
+	for _, x := range c.later {
+		later[x.Flow] = append(later[x.Flow], x)
+	}
+	datagrams := c.datagrams()
+	var all []*Conversation
+	taken := make(map[*stream]bool)
+	for _, s := range c.order {
+		if taken[s] {
+			continue
+		}
+		taken[s] = true
+		v := &Conversation{ID: len(all) + 1}
+		v.add(s)
+		if o := c.opposite(s, datagrams); o != nil && !taken[o] {
+			taken[o] = true
+			v.add(o)
+		}
+		v.name(s)
+		slices.SortFunc(v.Rows, func(a, b *Row) int { return a.Number - b.Number })
+		v.countSkipped()
+		for _, f := range v.flows {
+			v.Other = append(v.Other, later[f]...)
+			delete(later, f)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func (v *Conversation) add(s *stream) {
+	v.flows = append(v.flows, s.flow)
+	v.Rows = append(v.Rows, s.kept...)
+	v.Packets += s.seen
+	if s.flow != nil {
+		v.Stats = append(v.Stats, s.flow.Stats)
+	}
+}
+
+// name says whose conversation it is. s is its first direction, to the right.
+func (v *Conversation) name(s *stream) {
+	f := s.flow
+	if f == nil {
+		v.Left.Addr, v.Right.Addr = s.first.Src, s.first.Dst
+		return
+	}
+	v.Service = f.Service
+	v.Left, v.Right = End{Addr: f.Src}, End{Addr: f.Dst, QPN: f.QPN, Known: true}
+	switch {
+	case f.Peer != nil:
+		v.Left.QPN, v.Left.Known = f.Peer.QPN, true
+	case f.Service == wire.ServiceUD:
+		v.Left.QPN, v.Left.Known = f.SourceQPN, true
+	}
+}
+
+// datagramKey names the datagrams from one queue pair to another.
+type datagramKey struct {
+	src, dst netip.Addr
+	from, to wire.QPN
+}
+
+func (c *Collector) datagrams() map[datagramKey]*stream {
+	m := make(map[datagramKey]*stream)
+	for _, s := range c.order {
+		if f := s.flow; f != nil && f.Service == wire.ServiceUD {
+			m[datagramKey{f.Src, f.Dst, f.SourceQPN, f.QPN}] = s
+		}
+	}
+	return m
+}
+
+// opposite returns the other direction of a flow.
+func (c *Collector) opposite(s *stream, datagrams map[datagramKey]*stream) *stream {
+	f := s.flow
+	switch {
+	case f == nil:
+		return nil
+	case f.Peer != nil:
+		return c.streams[streamKey{flow: f.Peer}]
+	case f.Service == wire.ServiceUD:
+		return datagrams[datagramKey{f.Dst, f.Src, f.QPN, f.SourceQPN}]
+	}
+	return nil
+}
+
+// LeftOut returns how many packets and findings were chosen, and are not in any
+// conversation.
+func (c *Collector) LeftOut() (packets, findings uint64) {
+	return c.chosen - uint64(len(c.rows)), c.dropped
+}

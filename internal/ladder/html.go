@@ -1,0 +1,220 @@
+package ladder
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+)
+
+//go:embed page.html page.css page.js
+var files embed.FS
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets}).ParseFS(files, "page.html"))
+
+// page is what the template is given. All text in it may come from a hostile
+// capture; html/template escapes it.
+type page struct {
+	Name          string
+	Trouble       string // why the file could not be read to its end
+	Style         template.CSS
+	Script        template.JS
+	Summary       conformance.Summary
+	Facts         []Field
+	Verdict       string // class of the summary
+	Rules         []ruleLine
+	Conversations []pageConversation
+	MorePackets   uint64
+	MoreFindings  uint64
+	Quiet         int // conversations of which no packet is kept
+}
+
+type ruleLine struct {
+	*conformance.Rule
+	conformance.RuleCount
+	Worst string
+}
+
+type pageConversation struct {
+	*Conversation
+	Facts []Field
+	Lines []pageLine
+	Rest  uint64 // packets that are not shown
+	Worst string
+}
+
+// pageLine is a packet, or what is left out before it.
+type pageLine struct {
+	*Row
+	Skipped uint64
+	Clock   string
+	Class   string // of the element
+	Arrow   string // for those who do not see it
+	Text    string
+}
+
+// WriteHTML writes the conversations as one page that needs nothing else. name is
+// the capture's, trouble the error that its reading ended with.
+func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, trouble error) error {
+	p := page{Name: name, Summary: s, Verdict: verdictClass(&s)}
+	style, err := files.ReadFile("page.css")
+	if err != nil {
+		return err
+	}
+	script, err := files.ReadFile("page.js")
+	if err != nil {
+		return err
+	}
+	p.Style, p.Script = template.CSS(style), template.JS(script)
+	if trouble != nil {
+		p.Trouble = trouble.Error()
+	}
+	p.Facts = summaryFacts(&s)
+	p.Rules = ruleLines(&s)
+	p.MorePackets, p.MoreFindings = c.LeftOut()
+	for _, v := range c.Conversations() {
+		if len(v.Rows) == 0 && len(v.Other) == 0 {
+			p.Quiet++
+			continue
+		}
+		p.Conversations = append(p.Conversations, c.pageConversation(v))
+	}
+	return pageTemplate.Execute(w, &p)
+}
+
+func summaryFacts(s *conformance.Summary) []Field {
+	facts := []Field{{"packets", fmt.Sprint(s.Packets)}}
+	for _, n := range [...]struct {
+		name string
+		n    uint64
+	}{
+		{capture.RoCEv2.String(), s.RoCEv2}, {capture.RoCEv1.String(), s.RoCEv1}, {capture.InfiniBand.String(), s.InfiniBand},
+		{"other", s.Other}, {"cut", s.Truncated},
+	} {
+		if n.n > 0 {
+			facts = append(facts, Field{n.name, fmt.Sprint(n.n)})
+		}
+	}
+	if d := s.Last.Sub(s.First); d > 0 {
+		facts = append(facts, Field{"time", d.Round(time.Microsecond).String()})
+	}
+	return append(facts, Field{"flows", fmt.Sprint(len(s.Flows) + s.Forgotten)})
+}
+
+func verdictClass(s *conformance.Summary) string {
+	switch {
+	case s.Violations > 0:
+		return "violation"
+	case s.Warnings > 0:
+		return "warning"
+	}
+	return "clean"
+}
+
+// ruleLines are the rules that had something to say, the gravest first.
+func ruleLines(s *conformance.Summary) []ruleLine {
+	var lines []ruleLine
+	for _, r := range conformance.Rules() {
+		n := s.Of(r.Name)
+		worst := conformance.Note
+		switch {
+		case n.Total() == 0:
+			continue
+		case n.Violations > 0:
+			worst = conformance.Violation
+		case n.Warnings > 0:
+			worst = conformance.Warning
+		}
+		lines = append(lines, ruleLine{Rule: r, RuleCount: n, Worst: worst.String()})
+	}
+	weight := map[string]int{"violation": 0, "warning": 1, "note": 2}
+	slices.SortStableFunc(lines, func(a, b ruleLine) int { return cmp.Compare(weight[a.Worst], weight[b.Worst]) })
+	return lines
+}
+
+func (c *Collector) pageConversation(v *Conversation) pageConversation {
+	p := pageConversation{Conversation: v, Rest: v.Packets - uint64(len(v.Rows))}
+	p.Facts = conversationFacts(v)
+	switch {
+	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Violations }) > 0:
+		p.Worst = "violation"
+	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Warnings }) > 0:
+		p.Worst = "warning"
+	}
+	for _, r := range v.Rows {
+		p.Lines = append(p.Lines, pageLine{
+			Row: r, Skipped: r.skipped, Clock: strings.TrimSpace(clock(r.Time.Sub(c.start))),
+			Class: rowClass(r, v.ToRight(r)), Arrow: arrowText(v, r), Text: rung(r),
+		})
+	}
+	return p
+}
+
+func conversationFacts(v *Conversation) []Field {
+	facts := []Field{{"packets", fmt.Sprint(v.Packets)}}
+	for i := range v.Stats {
+		if mtu := v.Stats[i].PathMTU; mtu > 0 {
+			facts = append(facts, Field{"path MTU", fmt.Sprint(mtu)})
+			break
+		}
+	}
+	for _, n := range [...]struct {
+		name  string
+		count func(*conformance.FlowStats) uint64
+	}{
+		{"messages", func(s *conformance.FlowStats) uint64 { return s.Messages }},
+		{"payload bytes", func(s *conformance.FlowStats) uint64 { return s.Bytes }},
+		{"retransmissions", func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
+		{"NAKs", func(s *conformance.FlowStats) uint64 { return s.NAKs }},
+		{"RNR NAKs", func(s *conformance.FlowStats) uint64 { return s.RNRs }},
+		{"CNPs", func(s *conformance.FlowStats) uint64 { return s.CNPs }},
+		{"PSNs missing", func(s *conformance.FlowStats) uint64 { return s.Missing }},
+		{"notes", func(s *conformance.FlowStats) uint64 { return s.Notes }},
+		{"warnings", func(s *conformance.FlowStats) uint64 { return s.Warnings }},
+		{"violations", func(s *conformance.FlowStats) uint64 { return s.Violations }},
+	} {
+		if k := v.Sum(n.count); k > 0 {
+			facts = append(facts, Field{n.name, fmt.Sprint(k)})
+		}
+	}
+	return facts
+}
+
+// rowClass is the look of a row: direction, then the gravest thing about it.
+func rowClass(r *Row, right bool) string {
+	class := "left"
+	if right {
+		class = "right"
+	}
+	switch {
+	case r.ICRC == conformance.ICRCBad:
+		class += " bad"
+	case r.Negative():
+		class += " nak"
+	case r.Class == conformance.ClassRetransmission || r.Class == conformance.ClassDuplicate:
+		class += " again"
+	case len(r.Tags()) > 0:
+		class += " odd"
+	}
+	if s := r.Severity(); s > conformance.Note {
+		class += " " + s.String()
+	}
+	if r.Notable() {
+		class += " notable"
+	}
+	return class
+}
+
+func arrowText(v *Conversation, r *Row) string {
+	if v.ToRight(r) {
+		return "to the right"
+	}
+	return "to the left"
+}

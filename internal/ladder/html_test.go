@@ -1,0 +1,140 @@
+package ladder
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// element is what a test wants to know of one of the page's.
+type element struct {
+	name  string
+	attrs map[string]string
+	text  string // what it begins with
+}
+
+func (e *element) is(class string) bool {
+	return strings.Contains(" "+e.attrs["class"]+" ", " "+class+" ")
+}
+
+// parsePage parses a page strictly: the template writes HTML that is XML too, so
+// that whatever is not closed or escaped is an error.
+func parsePage(b []byte) ([]element, error) {
+	d := xml.NewDecoder(bytes.NewReader(b))
+	d.Entity = xml.HTMLEntity
+	var all []element
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			e := element{name: x.Name.Local, attrs: make(map[string]string)}
+			for _, a := range x.Attr {
+				e.attrs[a.Name.Local] = a.Value
+			}
+			all = append(all, e)
+		case xml.CharData:
+			if len(all) > 0 && all[len(all)-1].text == "" {
+				all[len(all)-1].text = string(x)
+			}
+		}
+	}
+}
+
+func htmlPage(t testing.TB, file []byte, name string, c *Collector) []byte {
+	t.Helper()
+	s := collected(t, file, c)
+	var out bytes.Buffer
+	if err := c.WriteHTML(&out, name, s, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestPage: the page is whole, needs nothing else, and shows what was found.
+func TestPage(t *testing.T) {
+	var c Collector
+	const hostile = `</title><script>alert(1)</script>.pcap`
+	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), hostile, &c)
+	elements, err := parsePage(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, count := make(map[string]bool), make(map[string]int)
+	for i := range elements {
+		e := &elements[i]
+		if id := e.attrs["id"]; id != "" {
+			if ids[id] {
+				t.Errorf("two elements are %q", id)
+			}
+			ids[id] = true
+		}
+		count[e.name]++
+		for _, class := range []string{"row", "again", "nak", "bad", "violation"} {
+			if e.name == "details" && e.is(class) {
+				count["."+class]++
+			}
+		}
+		for _, attr := range []string{"src", "href", "action", "data"} {
+			if v, ok := e.attrs[attr]; ok && !strings.HasPrefix(v, "#") {
+				t.Errorf("<%s %s=%q> needs what is not in the page", e.name, attr, v)
+			}
+		}
+	}
+	for i := range elements {
+		if to := elements[i].attrs["href"]; to != "" && !ids[to[1:]] {
+			t.Errorf("a link to %q, which is not there", to)
+		}
+		if to := elements[i].attrs["aria-labelledby"]; to != "" && !ids[to] {
+			t.Errorf("labelled by %q, which is not there", to)
+		}
+	}
+	if count["script"] != 1 || count["details"] != count["summary"] || count["main"] != 1 || count["h1"] != 1 {
+		t.Errorf("elements %v", count)
+	}
+	// Of the capture: 1161 packets, 26 of them damaged.
+	want := map[string]int{".row": 1161, ".bad": 26, ".violation": 26, ".nak": 8}
+	for class, n := range want {
+		if count[class] != n {
+			t.Errorf("%d elements are %s, want %d", count[class], class, n)
+		}
+	}
+	if count[".again"] < 300 {
+		t.Errorf("%d retransmissions", count[".again"])
+	}
+	if bad := regexp.MustCompile(`https?://|url\(|@import|fetch\(|XMLHttp`).Find(page); bad != nil {
+		t.Errorf("the page holds %q", bad)
+	}
+}
+
+// TestPageBounded: what is left out is said.
+func TestPageBounded(t *testing.T) {
+	c := Collector{MaxRows: 40}
+	page := htmlPage(t, repeated(contents(t, "rping.pcap"), 100), "long", &c)
+	elements, err := parsePage(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, said := 0, ""
+	for i := range elements {
+		if e := &elements[i]; e.name == "details" {
+			rows++
+		} else if e.attrs["id"] == "left-out" {
+			said = e.text
+		}
+	}
+	left, _ := c.LeftOut()
+	if rows > 40 || !strings.HasPrefix(said, fmt.Sprintf("%d packets left out", left)) {
+		t.Errorf("%d rows, and the page says %q of %d", rows, said, left)
+	}
+}

@@ -1,0 +1,196 @@
+package ladder
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// sampleLen is how much payload a row keeps for showing.
+const sampleLen = 64
+
+// Row is one packet as it is shown. It owns all it holds.
+type Row struct {
+	Number   int
+	Time     time.Time
+	Kind     capture.Kind
+	Src, Dst netip.Addr
+	Flow     *conformance.Flow // nil: none, or not known
+	Class    conformance.Class
+	ICRC     conformance.ICRC
+	Findings []conformance.Finding
+	Payload  int  // bytes, without pad
+	Cut      bool // captured in part
+
+	length int // of the frame on the wire
+	ip     capture.IPHeader
+	udp    capture.UDPHeader
+	slid   uint16
+	dlid   uint16
+	index  uint64 // counts the packets of the flow, from 1
+	// skipped is how many packets of the flow were left out right before it.
+	skipped uint64
+	parsed  bool
+	pkt     wire.Packet // headers only, of head
+	pad     int
+	head    []byte
+	sample  []byte
+}
+
+// set makes r the row of a packet. It reuses r's storage.
+func (r *Row) set(p *capture.Packet, v *conformance.Verdict) {
+	*r = Row{
+		Number: p.Number, Time: p.Time, Kind: p.Kind, Src: p.Src, Dst: p.Dst,
+		Flow: v.Flow, Class: v.Class, ICRC: v.ICRC, Cut: p.Truncated(),
+		Findings: r.Findings[:0], head: r.head[:0], sample: r.sample[:0],
+		length: p.Length, ip: p.IP, udp: p.UDP, slid: p.SLID, dlid: p.DLID,
+	}
+	if !v.Parsed {
+		// Damaged: what the first bytes seem to say is shown all the same.
+		if v.ICRC == conformance.ICRCBad {
+			r.guess(p.Transport[:len(p.Transport)-wire.ICRCLen])
+		}
+		return
+	}
+	info := v.Packet.Info()
+	r.take(v.Packet.Bytes()[:info.HeaderLen], int(p.Transport[1]>>4&3))
+	r.Payload = max(0, p.TransportLen-wire.ICRCLen-info.HeaderLen-r.pad)
+	if rest := p.Transport[min(info.HeaderLen, len(p.Transport)):]; len(rest) > 0 {
+		r.sample = append(r.sample, rest[:min(len(rest), r.Payload, sampleLen)]...)
+	}
+}
+
+// take parses headers, and keeps them.
+func (r *Row) take(head []byte, pad int) {
+	const padBits = 0x30
+	r.pad = pad
+	r.head = append(r.head, head...)
+	r.head[1] &^= padBits // there is no payload behind it
+	var err error
+	r.pkt, err = wire.Parse(r.head)
+	r.parsed = err == nil
+}
+
+func (r *Row) guess(b []byte) {
+	if p, err := wire.Parse(b); err == nil {
+		r.take(b[:p.Info().HeaderLen], p.Pad())
+		r.Payload = len(p.Payload())
+	}
+}
+
+// Flags are the bits of the BTH that are set: S solicited event, A acknowledge
+// request, F FECN, B BECN; and C for CE in the IP header.
+func (r *Row) Flags() string {
+	var b strings.Builder
+	for _, f := range [...]struct {
+		set  bool
+		name byte
+	}{
+		{r.pkt.Solicited(), 'S'}, {r.pkt.AckReq(), 'A'}, {r.pkt.FECN(), 'F'}, {r.pkt.BECN(), 'B'},
+		{r.ip.Version != 0 && r.ip.ECN() == capture.ECNCE, 'C'},
+	} {
+		if f.set {
+			b.WriteByte(f.name)
+		}
+	}
+	return b.String()
+}
+
+// Opcode is the opcode in words: "RC SEND_FIRST". Of what cannot be parsed it says
+// what is there.
+func (r *Row) Opcode() string {
+	switch {
+	case r.parsed:
+		return strings.Replace(r.pkt.Info().Name, "_", " ", 1)
+	case r.Kind == capture.Other:
+		return "not RDMA"
+	default:
+		return fmt.Sprintf("%v, unreadable", r.Kind)
+	}
+}
+
+// Words is the packet in the words of the field.
+func (r *Row) Words() string {
+	if !r.parsed {
+		return fmt.Sprintf("%s  %d B", r.Opcode(), r.length)
+	}
+	p, info := r.pkt, r.pkt.Info()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s qp %#x psn 0x%06x", r.Opcode(), uint32(p.DestQP()), uint32(p.PSN()))
+	if f := r.Flags(); f != "" {
+		b.WriteString(" " + f)
+	}
+	if info.Has(wire.HasDETH) {
+		fmt.Fprintf(&b, "  from qp %#x q_key %#x", uint32(p.SrcQP()), p.QKey())
+	}
+	if info.Has(wire.HasRETH) {
+		fmt.Fprintf(&b, "  va %#x rkey %#x len %d", p.VA(), uint32(p.RKey()), p.DMALen())
+	}
+	if info.Has(wire.HasAtomicETH) {
+		fmt.Fprintf(&b, "  va %#x rkey %#x %s", p.VA(), uint32(p.RKey()), r.operands())
+	}
+	if info.Has(wire.HasAETH) {
+		fmt.Fprintf(&b, "  %v msn %d", p.Syndrome(), uint32(p.MSN()))
+	}
+	if info.Has(wire.HasAtomicAckETH) {
+		fmt.Fprintf(&b, " was %#x", p.AtomicOrig())
+	}
+	if info.Has(wire.HasImm) {
+		fmt.Fprintf(&b, "  imm %#x", p.Imm())
+	}
+	if info.Has(wire.HasIETH) {
+		fmt.Fprintf(&b, "  invalidates rkey %#x", uint32(p.InvRKey()))
+	}
+	if info.Has(wire.OpPayload) || r.Payload > 0 {
+		fmt.Fprintf(&b, "  %d B", r.Payload)
+	}
+	return b.String()
+}
+
+func (r *Row) operands() string {
+	if r.pkt.Info().Name == wire.RCCompareSwap.Info().Name || r.pkt.Opcode() == wire.XRCCompareSwap {
+		return fmt.Sprintf("compare %#x swap %#x", r.pkt.Compare(), r.pkt.SwapAdd())
+	}
+	return fmt.Sprintf("add %#x", r.pkt.SwapAdd())
+}
+
+// Tags say what there is to know about a packet besides its fields.
+func (r *Row) Tags() []string {
+	var tags []string
+	switch r.Class {
+	case conformance.ClassRetransmission, conformance.ClassAfterGap, conformance.ClassLate, conformance.ClassDuplicate:
+		tags = append(tags, r.Class.String())
+	default:
+	}
+	if r.ICRC == conformance.ICRCBad {
+		tags = append(tags, "bad ICRC")
+	}
+	if r.Cut {
+		tags = append(tags, "cut")
+	}
+	return tags
+}
+
+// Negative reports whether the packet is a NAK or an RNR NAK.
+func (r *Row) Negative() bool {
+	return r.parsed && r.ICRC != conformance.ICRCBad && r.pkt.Info().Has(wire.HasAETH) && !r.pkt.Syndrome().IsACK()
+}
+
+// Severity is that of the worst finding, 0 if there is none.
+func (r *Row) Severity() conformance.Severity {
+	var worst conformance.Severity
+	for i := range r.Findings {
+		worst = max(worst, r.Findings[i].Severity)
+	}
+	return worst
+}
+
+// Notable reports whether somebody who looks for a fault would look here.
+func (r *Row) Notable() bool {
+	return r.Severity() > conformance.Note || r.Negative() || len(r.Tags()) > 0
+}
