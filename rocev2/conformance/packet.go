@@ -85,10 +85,7 @@ func (c *Checker) parseCut(s *subject, f *Flow) bool {
 // headers judges one packet by itself.
 func (c *Checker) headers(s *subject, f *Flow) {
 	p, info := s.pkt, s.info
-	f.Stats.PKey = p.PKey()
-	if p.PKey()&^wire.PKeyFullMember == 0 {
-		c.report(s, f, rulePKey, "a partition other than 0", fmt.Sprintf("P_Key %#04x", uint16(p.PKey())))
-	}
+	c.partition(s, f)
 	c.reserved(s, f)
 	c.payloadRules(s, f)
 	if p.Solicited() && info.Service != wire.ServiceCNP && !maySolicit(info) {
@@ -104,6 +101,20 @@ func (c *Checker) headers(s *subject, f *Flow) {
 		c.syndromeRules(s, f)
 	}
 	c.destination(s, f)
+}
+
+// partition judges the P_Key. A connection has one; that it changes takes a
+// change of the port's table.
+func (c *Checker) partition(s *subject, f *Flow) {
+	key, before := s.pkt.PKey(), f.Stats.PKey
+	f.Stats.PKey = key
+	switch {
+	case key&^wire.PKeyFullMember == 0:
+		c.report(s, f, rulePKey, "a partition other than 0", fmt.Sprintf("P_Key %#04x", uint16(key)))
+		f.Stats.PKey = before
+	case before != 0 && key != before && s.info.Service != wire.ServiceUD && s.info.Service != wire.ServiceCNP:
+		c.reportAs(Warning, s, f, rulePKey, fmt.Sprintf("P_Key %#04x, as before", uint16(before)), fmt.Sprintf("%#04x", uint16(key)))
+	}
 }
 
 // maySolicit reports whether a packet may ask for an event: the last one of what

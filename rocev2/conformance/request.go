@@ -164,7 +164,11 @@ func (c *Checker) request(s *subject, f *Flow) {
 	if class == ClassNew || class == ClassAfterGap || class == ClassLate {
 		c.learnMTU(s, f, s.contiguous)
 	}
-	if !s.contiguous {
+	switch {
+	case class == ClassAfterGap:
+		r.pending = r.pending[:0] // the capture does lack packets
+		c.disturbed(r)
+	case !s.contiguous:
 		c.disturbed(r)
 	}
 	c.accept(s, f, r, class)
@@ -554,9 +558,16 @@ func (c *Checker) settle(s *subject, f *Flow, r *requests) bool {
 	h := r.held
 	r.held = heldPacket{}
 	toHeld, toNext := s.psn.Diff(h.psn), s.psn.Diff(r.next)
+	isFar := func(d int32) bool { return d > far || d < -far }
 	old := r.at(s.psn, s.Number)
+	// Behind it, or itself again? One that is far from the others may have been
+	// followed by some that the capture lacks.
+	behind := s.psn == h.next || toHeld == 0
+	if isFar(h.psn.Diff(r.next)) {
+		behind = behind || toHeld > 0 && !isFar(toHeld)
+	}
 	switch {
-	case toNext == 0 || old != nil && same(old, s):
+	case toNext == 0 || old != nil && same(old, s) || !behind && !isFar(toNext):
 		// The stream goes on as if nothing had been: the held one was wrong.
 		severity := h.rule.Severity
 		if !h.surely {
@@ -564,7 +575,7 @@ func (c *Checker) settle(s *subject, f *Flow, r *requests) bool {
 		}
 		c.emitAbout(h.subject, f, h.rule, severity, h.expected, h.seen)
 		return false
-	case toHeld >= 0 && h.next.Diff(s.psn) >= -64 || toHeld == 0:
+	case behind:
 		c.emitAbout(h.subject, f, ruleRestart, Note, fmt.Sprintf("a PSN near %#x", uint32(r.next)), fmt.Sprintf("PSNs from %#x", uint32(h.psn)))
 		f.restart()
 		return true
@@ -589,11 +600,16 @@ func (c *Checker) wait(r *requests, p pendingFinding) {
 // confirm counts a request that follows without a gap.
 func (c *Checker) confirm(s *subject, r *requests) {
 	r.calm++
+	for i, p := range r.pending {
+		if s.at < p.after {
+			// It was overtaken by its response, or is sent again.
+			r.pending = append(r.pending[:i], r.pending[i+1:]...)
+			c.disturbed(r)
+			return
+		}
+	}
 	kept := r.pending[:0]
 	for _, p := range r.pending {
-		if s.at < p.after {
-			continue // overtaken by its response
-		}
 		p.after = 0
 		if p.left--; p.left <= 0 {
 			c.emitAbout(p.finding, p.flow, p.rule, p.rule.Severity, p.expected, p.seen)

@@ -133,14 +133,23 @@ func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 	if s.info.Has(wire.OpReadResp) {
 		rule = ruleReadRange
 	}
+	expected := fmt.Sprintf("a PSN before %#x, which is the next", uint32(r.next))
+	seen := fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name)
+	if s.info.Has(wire.HasAETH) && s.pkt.Syndrome().IsACK() && r.msnBase.on &&
+		r.msnBase.hi.Add(r.msgs).Less(wire.PSN(s.pkt.MSN())) {
+		// The MSN tells of requests that have not been seen either.
+		if d < 0 || d >= near {
+			c.reportAs(Warning, s, f, rule, expected, seen)
+		}
+		c.disturbed(r)
+		return
+	}
 	after, left := s.at, 1
 	if d < near && d >= 0 {
 		after, left = after+inFlight, calm
 	}
 	c.wait(r, pendingFinding{
-		finding: s.about(), flow: f, rule: rule, after: after, left: left,
-		expected: fmt.Sprintf("a PSN before %#x, which is the next", uint32(r.next)),
-		seen:     fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name),
+		finding: s.about(), flow: f, rule: rule, after: after, left: left, expected: expected, seen: seen,
 	})
 }
 
@@ -297,6 +306,7 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 	case y.IsRNR():
 		// Behind it Linux answers the next packet with a sequence NAK.
 		f.resp.nak.on = false
+	case !y.IsNAK():
 	case y.NAKCode() == wire.NAKPSNSequence:
 		n := &f.resp.nak
 		if n.on && n.psn == s.psn && !r.sentSince(s.psn, n.packet) {

@@ -29,7 +29,7 @@ var (
 	rulePayload     = rule("payload", Violation, "9.3.3, 9.7.3.3", "There is payload where the opcode requires it, and none where it has none.")
 	ruleReserved    = rule("reserved-bits", Warning, "9.2, 9.3", "Reserved bits are sent as 0.")
 	ruleSolicited   = rule("solicited-event", Warning, "9.2.2", "The solicited event bit is set only in the last packet of a SEND or a WRITE with immediate.")
-	rulePKey        = rule("p-key", Violation, "10.9.3", "The partition number is not 0.")
+	rulePKey        = rule("p-key", Violation, "10.9.3", "The partition number is not 0, and a connection keeps its P_Key.")
 	ruleQKey        = rule("q-key", Violation, "10.2.5", "Packets to QP1 carry Q_Key 0x80010000.")
 	ruleManagement  = rule("management-qp", Violation, "10.2.5, A17.4", "QP0 gets nothing, QP1 datagrams only.")
 	ruleMulticast   = rule("multicast-qp", Violation, "10.5", "Datagrams to QP 0xffffff, and only they, go to a multicast address.")

@@ -33,7 +33,7 @@ type RuleCount struct {
 }
 
 // Total is the number of findings.
-func (r *RuleCount) Total() uint64 { return r.Notes + r.Warnings + r.Violations }
+func (r RuleCount) Total() uint64 { return r.Notes + r.Warnings + r.Violations }
 
 func (s *Summary) add(x *Finding) {
 	r := &s.PerRule[x.Rule.index]
