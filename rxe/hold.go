@@ -33,3 +33,11 @@ func (q *QP) hold(o *outbox) bool {
 	q.timer.hold = o.now + holdStep
 	return true
 }
+
+// yields reports whether the requester is to stop for what was left for this QP
+// meanwhile. It goes on when whoever holds the QP has run that, which is before
+// the QP is given back. Windows keep RC from sending for so long that the inbox
+// overflows; UC would send all that was posted.
+func (q *QP) yields() bool {
+	return q.typ == QPUC && q.gate.left.Load() >= holdBytes
+}

@@ -73,3 +73,48 @@ func TestHoldEnds(t *testing.T) {
 	}
 	b.unlock(nil)
 }
+
+// repliesLink answers whatever is sent with more than that.
+type repliesLink struct {
+	captureLink
+	reply func()
+}
+
+func (l *repliesLink) Send(bursts []wire.Burst) {
+	l.captureLink.Send(bursts)
+	l.reply()
+}
+
+// A UC QP that has much to send takes in what comes meanwhile.
+func TestUCBothWays(t *testing.T) {
+	b := newBench(t, QPUC, nil)
+	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
+	const repliesEach, batch = 160, 16
+	came := 0
+	b.dev.cfg.Link = &repliesLink{reply: func() {
+		for range repliesEach {
+			pkts := make([]pkt, batch)
+			for i := range pkts {
+				pkts[i] = req(wire.UCWriteOnly, benchPSN+wire.PSN(came), pattern(200), b.at(0, 200))
+				came++
+			}
+			b.send(pkts...)
+		}
+	}}
+	piece := SGE{Addr: remoteVA, Length: remoteLen, LKey: b.remote.LKey()}
+	wrs := make([]SendWR, 16)
+	for i := range wrs {
+		wrs[i] = SendWR{Op: WRWrite, RKey: 1, SGL: []SGE{piece, piece, piece, piece}}
+	}
+	_, err := b.qp.PostSend(wrs)
+	b.must(err)
+	if least := inboxBytes / smallParcel * batch; came < 2*least {
+		t.Fatalf("only %d packets came, which may fit into the inbox", came)
+	}
+	if dropped, got := b.dev.counters.InboxFull.Load(), b.qp.stats.RcvdPackets.Load(); dropped != 0 || got != uint64(came) {
+		t.Errorf("%d packets came: %d dropped, %d taken", came, dropped, got)
+	}
+	if n, want := b.qp.stats.SentBytes.Load(), uint64(len(wrs)*4*remoteLen); n != want {
+		t.Errorf("%d bytes sent of %d", n, want)
+	}
+}
