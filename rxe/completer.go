@@ -152,6 +152,9 @@ func (c *completer) implied(q *QP) {
 	c.gap = true
 }
 
+// tries is how often what is at una was tried again.
+func (c *completer) tries(q *QP) uint8 { return q.attr.RetryCnt - c.retries }
+
 // retry goes back to una, if the budget allows, or ends the request.
 func (c *completer) retry(q *QP) {
 	if c.retries == 0 {

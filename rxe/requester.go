@@ -369,7 +369,7 @@ func (q *QP) dataHeaders(w *sendWQE, index, n uint32) wire.Headers {
 		}
 	}
 	if w.length == 0 {
-		h.RKey = 0 // IBA C9-88: not checked; rxe stores 0 for its replays
+		h.RKey = 0 // not checked (IBA C9-88)
 	}
 	return h
 }
@@ -430,6 +430,11 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 // answer while the answers to another are on their way.
 func readChunk(mtu uint32) uint32 { return min(readChunkBytes/mtu, windowPackets/4) }
 
+// The rkey of a READ of no bytes is not checked (IBA C9-88), but rdma_rxe compares
+// that of a repeated one with what it kept of the first, and drops it in silence if
+// they differ: Linux 6.1 keeps the rkey that came, and 6.12 keeps 0. So the first
+// try has the program's, and every other one has 0.
+
 // sendRead asks for the next chunk of a READ. Long READs are asked for in
 // pieces, each a READ request of its own, so that no more is under way than
 // this side can take in; the pieces end at the same PSNs when asked for again.
@@ -448,8 +453,8 @@ func (q *QP) sendRead(w *sendWQE, room uint32, o *outbox) uint32 {
 	length := min(n*mtu, w.length-off)
 	h := wire.Headers{Opcode: wire.RCReadRequest, PKey: q.pkey, DestQP: q.attr.DestQPN,
 		PSN: q.req.psn, AckReq: true, VA: w.remoteAddr + uint64(off), RKey: w.rkey, DMALen: length}
-	if length == 0 {
-		h.RKey = 0
+	if length == 0 && q.comp.tries(q)%2 == 1 {
+		h.RKey = 0 // as said above
 	}
 	h.Put(o.packet(q.route, h.Len()))
 	q.req.reads.push(psnRange{q.req.psn, q.req.psn.Add(n - 1)})

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,6 +126,21 @@ func TestRequesterTimeoutExceeded(t *testing.T) {
 	}
 	s.done(rxe.WC{ID: 1, Status: rxe.WCRetryExcErr}, rxe.WC{ID: 2, Status: rxe.WCFlushErr})
 	s.state(rxe.QPErr)
+}
+
+// A READ of no bytes has the program's rkey and 0 in turns: releases of rdma_rxe
+// keep the one or the other to compare repeated requests with.
+func TestRequesterEmptyReadKey(t *testing.T) {
+	s := newStage(t, func(a *rxe.QPAttr) { a.RetryCnt = 3 })
+	s.post(s.read(1, 0))
+	s.wait(10 * time.Second)
+	var keys []wire.RKey
+	for _, h := range s.hear() {
+		keys = append(keys, h.RKey)
+	}
+	if want := []wire.RKey{7, 0, 7, 0}; !slices.Equal(keys, want) {
+		t.Errorf("rkeys %v, want %v", keys, want)
+	}
 }
 
 func TestRequesterTimeoutNotExceeded(t *testing.T) {
