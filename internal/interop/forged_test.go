@@ -242,6 +242,21 @@ func TestDuplicates(t *testing.T) {
 			}
 		}
 	})
+	t.Run("READ of zero bytes, the response is lost", func(t *testing.T) {
+		tr := begin(t, row{Section: "Duplicates", Case: "READ of zero bytes, the response is lost", Role: "client", Family: ipv4})
+		a, b := tr.pair(lab.gorxe, lab.guest, ipv4, region, rc)
+		barrier(a, b) // finds the address
+		if _, err := lab.guest.sh("tc qdisc add dev eth0 root netem loss 100%"); err != nil {
+			tr.Fatal(err)
+		}
+		a.do("send qp=0 op=%d mr=0 len=0 raddr=%d rkey=%s", opRead, b.addr, b.rkey)
+		if _, err := lab.guest.sh("tc qdisc del dev eth0 root"); err != nil {
+			tr.Fatal(err)
+		}
+		a.polled("READ", statusSuccess)
+		barrier(a, b)
+		tr.row.Note = "asked for again"
+	})
 	eachRole(t, "Duplicates", "READ from its middle, then from its start", ipv4, func(tr *trial, server, client *machine) {
 		a, b := tr.pair(client, server, ipv4, region, rc)
 		b.do("fill mr=0 off=0 len=4096 seed=3")

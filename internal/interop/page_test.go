@@ -31,17 +31,21 @@ type page struct {
 	tables []table
 }
 
-// writePage makes the results of the kernels of this run into documentation.
+// writePage makes all results that are there into documentation: each kernel's last.
 func writePage(path string) error {
+	files, err := filepath.Glob(filepath.Join(outDir, "*", resultsFile))
+	if err != nil {
+		return err
+	}
 	var p page
-	for _, suite := range suites() {
-		text, err := os.ReadFile(filepath.Join(outDir, suite, resultsFile))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
 		var t table
 		if err := json.Unmarshal(text, &t); err != nil {
-			return fmt.Errorf("%s: %w", suite, err)
+			return fmt.Errorf("%s: %w", file, err)
 		}
 		p.tables = append(p.tables, t)
 	}

@@ -232,7 +232,10 @@ func (c *Checker) reread(s *subject, f *Flow, r *requests, mtu int) Class {
 		return ClassRetransmission
 	}
 	k := uint64(s.psn.Diff(q.psn)) * uint64(mtu)
-	rest := s.pkt.VA() == q.va+k && s.pkt.RKey() == q.rkey && uint64(s.pkt.DMALen())+k <= uint64(q.length)
+	// Nobody looks at the rkey of a READ of zero bytes (C9-88), and Linux versions
+	// differ in which they want when it comes again.
+	key := s.pkt.RKey() == q.rkey || q.length == 0
+	rest := s.pkt.VA() == q.va+k && key && uint64(s.pkt.DMALen())+k <= uint64(q.length)
 	if !rest {
 		c.hold(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
 			fmt.Sprintf("the READ of packet %d again or its rest: %#x, %d bytes at most", q.packet, q.va+k, uint64(q.length)-min(k, uint64(q.length))),
