@@ -220,6 +220,8 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 		}
 		c.rnr--
 	}
+	// The budget of retries is for a responder that is not there.
+	c.retries = q.attr.RetryCnt
 	c.goBack(q)
 	q.timer.retransmit = 0
 	q.timer.rnr = o.now + Time(wire.RNRTimeout(timer))

@@ -254,6 +254,21 @@ func TestRequesterRNRNotExceeded(t *testing.T) {
 	s.done(rxe.WC{ID: 1})
 }
 
+// Linux's responder sends a sequence NAK behind an RNR NAK, for what was under way
+// behind the packet refused. When that comes after a short RNR timer it asks for a
+// retry, however often: the responder is there.
+func TestRequesterRNRWithSequenceNAK(t *testing.T) {
+	s := newStage(t, func(a *rxe.QPAttr) { a.RNRRetry = 7 })
+	s.post(s.send(1, 10), s.send(2, 10))
+	for range 20 {
+		s.ack(stageSQ, wire.SyndromeRNR(1))
+		s.wait(100 * time.Microsecond)
+		s.ack(stageSQ, wire.SyndromeNAK(wire.NAKPSNSequence))
+	}
+	s.ack(stageSQ.Add(1), wire.SyndromeACK)
+	s.done(rxe.WC{ID: 1}, rxe.WC{ID: 2})
+}
+
 // A response of the wrong kind at the expected PSN is fatal (IBA 9.9.2.3).
 func TestRequesterBadResponse(t *testing.T) {
 	for _, h := range []wire.Headers{
