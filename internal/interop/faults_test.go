@@ -2,6 +2,8 @@ package interop
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -13,7 +15,7 @@ var faults = []struct{ name, netem string }{
 	{"duplication 5 %", "duplicate 5%"},
 	{"reordering", "delay 2ms reorder 90% 50%"},
 	{"corruption 2 %", "corrupt 2%"},
-	{"delay 300 ms, above the timeout", "delay 300ms"},
+	{"delay 600 ms, above the timeout", "delay 600ms"},
 }
 
 // TestFaults: in each direction, in both roles, all data is right and every
@@ -51,13 +53,20 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 	}
 }
 
-// faultTimeout is 268 ms. Eight of them in vain are the end: so an emulated
-// machine may stand still for two seconds. (rdma_rxe itself never gives up at
+// faultTimeout is 537 ms. Eight of them in vain are the end: so an emulated
+// machine may stand still for four seconds. (rdma_rxe itself never gives up at
 // retry_cnt 7, which the specification does not have.)
-const faultTimeout = "timeout=16 retry=7"
+const faultTimeout = "timeout=17 retry=7"
 
 // faultOperations is how many a fault gets in one direction.
-func faultOperations() int {
+func faultOperations(t *testing.T) int {
+	if text := os.Getenv("GORXE_INTEROP_FAULT_OPS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("GORXE_INTEROP_FAULT_OPS: %v", err)
+		}
+		return n
+	}
 	if full {
 		return 10_000
 	}
@@ -71,7 +80,7 @@ func underFault(tr *trial, device, netem string) {
 		max   = 8000 // up to 8 packets
 		pairs = 4
 	)
-	n := (faultOperations() + 4*pairs - 1) / (4 * pairs) // messages: written, read and counted; and as many sent
+	n := (faultOperations(tr.T) + 4*pairs - 1) / (4 * pairs) // messages: written, read and counted; and as many sent
 	tr.limit = longPatience
 	type connection struct{ a, b *endpoint }
 	var all []connection
