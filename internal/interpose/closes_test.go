@@ -76,7 +76,11 @@ func TestCloses(t *testing.T) {
 		}
 		c.unwatch(watches[i])
 	}
+	c.tell(-1, unix.IN_Q_OVERFLOW)
 	for i, s := range all {
+		if !s.house.overflow {
+			t.Errorf("session %d does not hear that events were lost", i)
+		}
 		if news := s.house.takeNews(); len(news) != 0 {
 			t.Errorf("session %d hears of %v, which is not its", i, news)
 		}
