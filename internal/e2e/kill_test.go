@@ -218,8 +218,12 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 		d := startDaemon(t, a, "--device", "rxe0=eth0")
 		// A shell does not notice, and can start programs as before.
 		over := d.socket + ".over"
-		shell := d.run(t, "bash", "-c", "while ! test -e "+over+"; do /bin/true; done; cat /etc/hostname; ! ibv_devices")
+		shell := d.run(t, "bash", "-c", "echo attached; while ! test -e "+over+"; do /bin/true; done; cat /etc/hostname; ! ibv_devices")
 		tr := d.traffic(t, v.argv...)
+		// One that comes later finds no daemon, and has one of its own.
+		if !until(patience, func() bool { return shell.ended() || strings.Contains(shell.out.String(), "attached") }) || shell.ended() {
+			t.Fatalf("%s", shell.describe())
+		}
 		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // as above
 		if err := d.cmd.Process.Signal(how); err != nil {
 			t.Fatal(err)
