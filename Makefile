@@ -41,7 +41,7 @@ e2e: setup ## Stock programs under gorxe run: every case, not only those of make
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/e2e
 
 interop: setup ## Against Debian 12's rdma_rxe in an emulated machine: a selection
-	GORXE_INTEROP=quick $(GO) run ./scripts/gotest -timeout 15m -count=1 ./internal/interop
+	GORXE_INTEROP=quick $(GO) run ./scripts/gotest -timeout 20m -count=1 ./internal/interop
 
 interop-full: setup ## Everything, with a newer kernel too; writes docs/interop.md
 	GORXE_INTEROP=full $(GO) run ./scripts/gotest -timeout 4h -count=1 ./internal/interop -update

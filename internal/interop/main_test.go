@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -113,16 +114,14 @@ func run(m *testing.M, k kernel) int {
 		defer lab.close()
 		code := m.Run()
 		results.print(os.Stdout)
-		if err := results.wireshark(out); err != nil {
-			return 1, err
-		}
+		malformed := results.wireshark(out)
 		fmt.Printf("interop: captures and outputs are in %s\n", out)
 		if *captures {
 			if err := writeCurated("../../testdata/pcaps"); err != nil {
 				return 1, err
 			}
 		}
-		return code, results.save(out)
+		return code, errors.Join(malformed, results.save(out))
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)

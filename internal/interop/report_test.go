@@ -122,8 +122,9 @@ func (t *table) wireshark(out string) error {
 	if err := save(path, t.samples); err != nil {
 		return err
 	}
-	args := []string{"-n", "-r", path, "-Y", "_ws.malformed || !infiniband.bth"}
 	// Payloads that happen to look like another protocol are none.
+	const own = `!(frame.protocols contains "infiniband:")`
+	args := []string{"-n", "-r", path, "-Y", "(_ws.malformed && " + own + ") || !infiniband.bth"}
 	for _, guesser := range []string{
 		"smc", "smb_direct", "rpcordma", "nvme-rdma", "lnet", "iser", "infiniband.eoib",
 		"infiniband_sdp", "fcoib", "drbd", "ethertype", "ipoib",
