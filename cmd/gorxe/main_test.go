@@ -85,6 +85,13 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pcap", "show", "--ladder", "--qp", "32", "../../testdata/pcaps/rping.pcap"}, exitOK, "1. RC 10.77.0.1 qp 0x20 ↔ 10.77.0.2 qp 0x20: 60 packets", ""},
 		{[]string{"pcap", "show", "--html", "-", "../../testdata/pcaps/rping.pcap"}, exitOK, "<title>rping.pcap", ""},
 		{[]string{"pcap", "show", "--html", "/no/such/dir/x", "../../testdata/pcaps/rping.pcap"}, exitFailed, "", "/no/such/dir/x"},
+		{[]string{"pcap", "replay", "--help"}, exitOK, "gorxe pcap replay run.pcapng", ""},
+		{[]string{"pcap", "replay"}, exitUsage, "", "<file>"},
+		{[]string{"pcap", "replay", "/no/such/file"}, exitFailed, "", "/no/such/file"},
+		{[]string{"pcap", "replay", "main_test.go"}, exitFailed, "", "not a pcap or pcapng file"},
+		{[]string{"pcap", "replay", "../../testdata/pcaps/rping.pcap"}, exitOK, "6 sessions, 65 packets and requests played, 65 packets compared: equal", ""},
+		{[]string{"pcap", "replay", "../../testdata/pcaps/interop-not-ready.pcap"}, exitOK, "Linux sends one sequence NAK", ""},
+		{[]string{"pcap", "replay", "--json", "../../testdata/pcaps/rping.pcap"}, exitOK, `"role": "responder"`, ""},
 		{[]string{"demo", "--pcap", "x", "--no-pcap"}, exitUsage, "", "--no-pcap"},
 		{[]string{"demo", "--no-pcap", "--addresses", "192.0.2.77,192.0.2.78"}, exitFailed, "Two RoCEv2 devices", "192.0.2.77"},
 	}

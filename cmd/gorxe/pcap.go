@@ -10,8 +10,9 @@ import (
 
 // pcapCmd groups what works on capture files.
 type pcapCmd struct {
-	Check pcapCheckCmd `cmd:"" help:"Say whether captured traffic obeys the protocol."`
-	Show  pcapShowCmd  `cmd:"" help:"Print packets: as lines, with every field, as ladder diagrams."`
+	Check  pcapCheckCmd  `cmd:"" help:"Say whether captured traffic obeys the protocol."`
+	Show   pcapShowCmd   `cmd:"" help:"Print packets: as lines, with every field, as ladder diagrams."`
+	Replay pcapReplayCmd `cmd:"" help:"Hold the engine to what captured devices did."`
 }
 
 // Help is the part of `gorxe pcap --help` above the flags.
@@ -21,7 +22,8 @@ func (pcapCmd) Help() string {
 Examples:
   gorxe pcap check run.pcapng
   gorxe pcap check --rules
-  gorxe pcap show --html run.html run.pcapng`
+  gorxe pcap show --html run.html run.pcapng
+  gorxe pcap replay run.pcapng`
 }
 
 // ruleInfo is one rule as --rules --json prints it.

@@ -12,13 +12,13 @@ import (
 // returns the findings of the end. On an error, which is that of reading or add's,
 // what came before it counts.
 func Read(in io.Reader, add func(*capture.Packet, *conformance.Verdict) error) ([]conformance.Finding, conformance.Summary, error) {
-	r, err := capture.NewReader(in)
-	if err != nil {
-		return nil, conformance.Summary{}, err
-	}
 	c, err := conformance.New(conformance.Options{})
 	if err != nil {
 		return nil, conformance.Summary{}, err
+	}
+	r, err := capture.NewReader(in)
+	if err != nil {
+		return nil, c.Summary(), err
 	}
 	var p capture.Packet
 	for {

@@ -1,0 +1,307 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+const (
+	// maxPackets and maxBytes bound what is kept of a capture.
+	maxPackets = 1 << 20
+	maxBytes   = 512 << 20
+	// maxLives bounds how often one queue pair may begin anew.
+	maxLives = 1 << 12
+)
+
+// event is one packet of a session.
+type event struct {
+	number  int // in the capture
+	request bool
+	pkt     wire.Packet
+}
+
+// session is one queue pair's requests and the responses to them.
+type session struct {
+	flow    *conformance.Flow // of the requests
+	events  []event
+	mtu     int
+	paired  bool // the opposite direction is known
+	guessed bool // or taken to be known
+	service wire.Service
+}
+
+// stream is the packets of one flow.
+type stream struct {
+	flow    *conformance.Flow
+	packets []event
+	resets  []int   // packets at which its requester begins anew
+	damaged int     // packets that are cut: their payload is not known
+	guessed *stream // the opposite direction, see pair.go
+	byPSN   map[wire.PSN][]event
+}
+
+// loader reads a capture.
+type loader struct {
+	checker *conformance.Checker
+	streams map[*conformance.Flow]*stream
+	order   []*stream
+	packets int
+	bytes   int
+	work    int // steps of guessing
+	leftOut int
+}
+
+func load(in io.Reader) (*loader, error) {
+	l := &loader{streams: make(map[*conformance.Flow]*stream)}
+	r, err := capture.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	l.checker, err = conformance.New(conformance.Options{OnFinding: l.finding})
+	if err != nil {
+		return nil, err
+	}
+	var p capture.Packet
+	for {
+		err = r.Next(&p)
+		if err != nil {
+			break
+		}
+		l.add(&p, l.checker.Add(&p))
+	}
+	l.checker.Close()
+	if errors.Is(err, io.EOF) || errors.Is(err, capture.ErrCut) {
+		err = nil
+	}
+	return l, err
+}
+
+// finding notes where queue pairs were reset.
+func (l *loader) finding(x *conformance.Finding) {
+	const restarted = "qp-restarted"
+	if x.Rule.Name == restarted && x.Flow != nil {
+		if s := l.stream(x.Flow); len(s.resets) < maxLives {
+			s.resets = append(s.resets, x.Packet)
+		}
+	}
+}
+
+func (l *loader) stream(f *conformance.Flow) *stream {
+	s := l.streams[f]
+	if s == nil {
+		s = &stream{flow: f}
+		l.streams[f] = s
+		l.order = append(l.order, s)
+	}
+	return s
+}
+
+func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
+	if v.Flow == nil || !v.Parsed {
+		return // damaged
+	}
+	s := l.stream(v.Flow)
+	switch {
+	case v.ICRC != conformance.ICRCGood:
+		s.damaged++
+		return
+	case l.packets == maxPackets || l.bytes+len(p.Transport) > maxBytes:
+		l.leftOut++
+		return
+	}
+	pkt, err := wire.Parse(bytes.Clone(v.Packet.Bytes()))
+	if err != nil {
+		return // it was parsed before
+	}
+	l.packets++
+	l.bytes += len(p.Transport)
+	s.packets = append(s.packets, event{number: p.Number, pkt: pkt, request: pkt.Info().Has(wire.OpRequest)})
+}
+
+// sessions cuts the capture into what can be played, and says what cannot.
+func (l *loader) sessions() (all []*session, skipped []Skipped) {
+	if l.leftOut > 0 {
+		skipped = append(skipped, Skipped{Why: fmt.Sprintf("%d packets: the capture is longer than what is replayed", l.leftOut)})
+	}
+	l.guess()
+	for _, s := range l.order {
+		if !slices.ContainsFunc(s.packets, func(e event) bool { return e.request }) {
+			if s.damaged > 0 {
+				skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
+			}
+			continue
+		}
+		peer := s.guessed
+		if s.flow.Peer != nil {
+			peer = l.streams[s.flow.Peer]
+		}
+		switch {
+		case s.damaged > 0 || peer != nil && peer.damaged > 0:
+			skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
+		case s.flow.Service == wire.ServiceUD:
+			all = append(all, datagramSessions(s)...)
+		case s.flow.Service == wire.ServiceRC || s.flow.Service == wire.ServiceUC:
+			all = append(all, s.lives(peer)...)
+		default:
+			skipped = append(skipped, Skipped{s.flow.String(), fmt.Sprintf("the engine has no %v", s.flow.Service)})
+		}
+	}
+	return all, skipped
+}
+
+// lives are the sessions of a connection's requests in one direction.
+func (s *stream) lives(peer *stream) []*session {
+	var events []event
+	for _, e := range s.packets {
+		if e.request && e.pkt.Info().Service == s.flow.Service {
+			events = append(events, e)
+		}
+	}
+	if peer != nil {
+		for _, e := range peer.packets {
+			if !e.request && e.pkt.Info().Has(wire.OpResponse) {
+				events = append(events, e)
+			}
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.number - b.number })
+	slices.Sort(s.resets)
+	var all []*session
+	for _, life := range cutLong(cutAtFaults(cutAt(events, s.resets))) {
+		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: s.guessed != nil, service: s.flow.Service}
+		n.mtu = pathMTU(life)
+		if n.begin() {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// cutAt divides events where packets of the given numbers are.
+func cutAt(events []event, numbers []int) [][]event {
+	var parts [][]event
+	for _, n := range numbers {
+		i, _ := slices.BinarySearchFunc(events, n, func(e event, n int) int { return e.number - n })
+		if i > 0 {
+			parts = append(parts, events[:i])
+		}
+		events = events[i:]
+	}
+	return append(parts, events)
+}
+
+// cutAtFaults divides lives behind a NAK that ends a connection, if what follows
+// is answered again: the queue pair was reset.
+func cutAtFaults(lives [][]event) [][]event {
+	var parts [][]event
+	for _, events := range lives {
+		for from := 0; len(events) > 0; {
+			i := fatalNAK(events, from)
+			if i < 0 || len(parts) >= maxLives {
+				parts = append(parts, events)
+				break
+			}
+			// The answered request is of the new life, and so is all from the
+			// first one of that PSN on.
+			j := slices.IndexFunc(events[i+1:], func(e event) bool { return !e.request && !refused(e.pkt) })
+			if j < 0 {
+				from = i + 1
+				continue
+			}
+			answered := events[i+1+j].pkt.PSN()
+			k := slices.IndexFunc(events[i+1:], func(e event) bool {
+				return e.request && e.pkt.Info().Has(wire.OpStart) && !answered.Less(e.pkt.PSN())
+			})
+			if k < 0 {
+				from = i + 1
+				continue
+			}
+			parts = append(parts, events[:i+1+k])
+			events, from = events[i+1+k:], 0
+		}
+	}
+	return parts
+}
+
+// cutLong divides lives so long that PSNs come round again.
+func cutLong(lives [][]event) [][]event {
+	const most = 1 << 21
+	var parts [][]event
+	for _, events := range lives {
+		from := 0
+		for i, e := range events {
+			if e.request && e.pkt.Info().Has(wire.OpStart) && e.pkt.PSN().Diff(events[from].pkt.PSN()) > most {
+				parts, from = append(parts, events[from:i]), i
+			}
+		}
+		parts = append(parts, events[from:])
+	}
+	return parts
+}
+
+func fatalNAK(events []event, from int) int {
+	for i := from; i < len(events); i++ {
+		if p := events[i].pkt; !events[i].request && p.Syndrome().IsNAK() && p.Syndrome().NAKCode() != wire.NAKPSNSequence {
+			return i
+		}
+	}
+	return -1
+}
+
+// refused reports whether a response is a NAK of any kind.
+func refused(p wire.Packet) bool {
+	return p.Info().Has(wire.HasAETH) && !p.Syndrome().IsACK()
+}
+
+// begin drops what comes before the first beginning of a message; it reports
+// false if nothing is left.
+func (n *session) begin() bool {
+	i := slices.IndexFunc(n.events, func(e event) bool { return e.request && e.pkt.Info().Has(wire.OpStart) })
+	if i < 0 {
+		return false
+	}
+	n.events = n.events[i:]
+	return true
+}
+
+// pathMTU is that of the full packets; if there are none, the largest that Ethernet
+// carries, which fits every packet that is whole.
+func pathMTU(events []event) int {
+	for _, e := range events {
+		if size := len(e.pkt.Payload()); e.pkt.Info().Has(wire.OpFirst|wire.OpMiddle) && legalMTU(size) {
+			return size
+		}
+	}
+	return 4096
+}
+
+func legalMTU(n int) bool { return n == 256 || n == 512 || n == 1024 || n == 2048 || n == 4096 }
+
+// datagramSessions divides the datagrams to a queue pair by who sent them.
+func datagramSessions(s *stream) []*session {
+	bySender := make(map[wire.QPN]*session)
+	var all []*session
+	for _, e := range s.packets {
+		if e.pkt.Info().Service != wire.ServiceUD {
+			continue
+		}
+		n := bySender[e.pkt.SrcQP()]
+		if n == nil {
+			if len(all) == maxLives {
+				continue
+			}
+			n = &session{flow: s.flow, mtu: 4096, service: wire.ServiceUD}
+			bySender[e.pkt.SrcQP()] = n
+			all = append(all, n)
+		}
+		n.events = append(n.events, e)
+	}
+	return all
+}

@@ -1,0 +1,55 @@
+package replay
+
+import (
+	"errors"
+	"io"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Replay plays a capture. The error is that of reading it; what came before that
+// has been played.
+func Replay(in io.Reader) (*Report, error) {
+	l, err := load(in)
+	if l == nil {
+		return nil, err
+	}
+	report := new(Report)
+	var sessions []*session
+	sessions, report.Skipped = l.sessions()
+	for _, n := range sessions {
+		if n.service == wire.ServiceRC && n.paired {
+			report.play(n, Responder, playResponder)
+		}
+		report.play(n, Requester, playRequester)
+	}
+	return report, err
+}
+
+func (r *Report) play(n *session, role Role, play func(*session, *Session) error) {
+	s := &Session{
+		Flow: n.flow.String(), Role: role, First: n.events[0].number,
+		Free: make(map[string]int), Assumed: make(map[string]int),
+	}
+	if n.guessed {
+		s.assume("which flows are the two directions of the connection")
+	}
+	if err := play(n, s); err != nil && !errors.Is(err, errEnd) {
+		s.Stopped = err.Error()
+	}
+	r.Sessions = append(r.Sessions, s)
+}
+
+// errEnd ends a session where nothing is left to compare.
+var errEnd = errors.New("the queue pair is in error")
+
+// budget is how many bytes the engine may send in a session: a few times what was
+// captured.
+func (n *session) budget() int64 {
+	const slack, times = 1 << 20, 16
+	total := int64(slack)
+	for _, e := range n.events {
+		total += times * int64(len(e.pkt.Bytes()))
+	}
+	return total
+}

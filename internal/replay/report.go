@@ -1,0 +1,92 @@
+package replay
+
+import "fmt"
+
+// Report is what replaying a capture showed.
+type Report struct {
+	Sessions []*Session `json:"sessions"`
+	Skipped  []Skipped  `json:"skipped,omitempty"`
+}
+
+// Skipped is what was not played.
+type Skipped struct {
+	Flow string `json:"flow,omitempty"` // empty: the capture
+	Why  string `json:"why"`
+}
+
+// Session is one queue pair's requests, played in one role.
+type Session struct {
+	Flow  string `json:"flow"`
+	Role  Role   `json:"role"`
+	First int    `json:"firstPacket"`
+
+	Played   int `json:"played"`   // packets, or work requests, given to the engine
+	Compared int `json:"compared"` // captured packets that the engine's were compared with
+	// Free are the liberties that were taken, by name; Assumed is what was made
+	// up about the captured device, because its packets imply it.
+	Free        map[string]int `json:"free,omitempty"`
+	Assumed     map[string]int `json:"assumed,omitempty"`
+	Differences []Difference   `json:"differences,omitempty"`
+	// More is how many differences there are beyond those.
+	More int `json:"more,omitempty"`
+	// Stopped says why the session was not played to its end.
+	Stopped string `json:"stopped,omitempty"`
+
+	unexplained int
+}
+
+// Role is the engine's in a session.
+type Role string
+
+// The roles.
+const (
+	Responder Role = "responder"
+	Requester Role = "requester"
+)
+
+// Difference is a packet that the engine would not have sent like this.
+type Difference struct {
+	Packet   int    `json:"packet"` // captured
+	About    string `json:"about"`
+	Captured string `json:"captured"`
+	Engine   string `json:"engine"`
+	// Explained says why both are right, or which of them is not. Empty: nobody
+	// knows.
+	Explained string `json:"explained,omitempty"`
+}
+
+const maxDifferences = 1000
+
+func (s *Session) differ(d Difference) {
+	if d.Explained == "" {
+		s.unexplained++
+	}
+	if len(s.Differences) == maxDifferences {
+		s.More++
+		return
+	}
+	s.Differences = append(s.Differences, d)
+}
+
+func (s *Session) free(what string)   { s.Free[what]++ }
+func (s *Session) assume(what string) { s.Assumed[what]++ }
+
+// Unexplained is the number of differences that are not explained.
+func (r *Report) Unexplained() int {
+	n := 0
+	for _, s := range r.Sessions {
+		n += s.unexplained
+	}
+	return n
+}
+
+// Unexplained is the number of the session's differences that are not explained.
+func (s *Session) Unexplained() int { return s.unexplained }
+
+func (d *Difference) String() string {
+	text := fmt.Sprintf("packet %d: %s: captured %s, the engine %s", d.Packet, d.About, d.Captured, d.Engine)
+	if d.Explained != "" {
+		text += " (" + d.Explained + ")"
+	}
+	return text
+}
