@@ -191,43 +191,24 @@ func btoi(b bool) int {
 
 func bit(b bool) string { return strconv.Itoa(btoi(b)) }
 
-// tsharkGuessers are protocols that tshark suspects in any payload. They hide
-// it, and call it malformed.
-var tsharkGuessers = []string{
-	"smc", "smb_direct", "rpcordma", "nvme-rdma", "lnet", "iser", "infiniband.eoib",
-	"infiniband_sdp", "fcoib", "drbd", "ethertype", "ipoib",
-}
-
 // TestTshark compares every field of every packet with what tshark reads.
 func TestTshark(t *testing.T) {
-	path, err := exec.LookPath("tshark")
-	needTool(t, err == nil, "tshark")
+	var fields []string
+	for _, c := range tsharkColumns {
+		fields = append(fields, c.field)
+	}
 	for _, v6 := range []bool{false, true} {
 		views := tsharkViews(oraclePackets(v6))
 		packets := make([]oraclePacket, len(views))
 		for i, v := range views {
 			packets[i] = v.oraclePacket
 		}
-		args := []string{"-n", "-r", writePcap(t, packets), "-T", "fields", "-E", "separator=|", "-E", "occurrence=f"}
-		for _, g := range tsharkGuessers {
-			args = append(args, "--disable-protocol", g)
-		}
-		for _, c := range tsharkColumns {
-			args = append(args, "-e", c.field)
-		}
-		var stderr bytes.Buffer
-		cmd := exec.Command(path, args...)
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("tshark: %v\n%s", err, &stderr)
-		}
-		lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-		if len(lines) != len(views) {
-			t.Fatalf("tshark read %d packets of %d", len(lines), len(views))
+		rows := testenv.Tshark(t, writePcap(t, packets), fields...)
+		if len(rows) != len(views) {
+			t.Fatalf("tshark read %d packets of %d", len(rows), len(views))
 		}
 		for i := range views {
-			compareTshark(t, &views[i], strings.Split(lines[i], "|"))
+			compareTshark(t, &views[i], rows[i])
 		}
 		t.Logf("IPv6 %v: %d packets compared", v6, len(views))
 	}
