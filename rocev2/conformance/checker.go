@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,11 +19,11 @@ type Options struct {
 	OnFinding func(*Finding)
 	// MaxFlows bounds memory: when there are more, those that have been quiet
 	// for the longest are forgotten, and begin anew if they speak again. 0 means
-	// 16384.
+	// 8192.
 	MaxFlows int
 }
 
-const defaultMaxFlows = 16384
+const defaultMaxFlows = 8192
 
 // Checker applies the rules to packets, which it is given in the order of the
 // capture. It is for one goroutine.
@@ -31,7 +32,7 @@ type Checker struct {
 	ignore   ruleSet
 	icrc     icrcCache
 	flows    map[flowKey]*Flow
-	between  map[hosts][]*Flow
+	between  map[hosts]*direction
 	agreed   agreements
 	recent   *Flow // of the last packet
 	seq      uint64
@@ -58,7 +59,7 @@ func New(opts Options) (*Checker, error) {
 		opts:    opts,
 		ignore:  ignore,
 		flows:   make(map[flowKey]*Flow),
-		between: make(map[hosts][]*Flow),
+		between: make(map[hosts]*direction),
 		budget:  historyBudget,
 		summary: Summary{PerRule: make([]RuleCount, len(allRules))},
 	}, nil
@@ -213,7 +214,9 @@ func (c *Checker) newFlow(key flowKey, p *capture.Packet) *Flow {
 	}
 	f.Stats.First, f.Stats.FirstPacket = p.Time, p.Number
 	c.flows[key] = f
-	c.between[key.hosts()] = append(c.between[key.hosts()], f)
+	f.dir = c.direction(key.hosts())
+	f.dir.flows++
+	f.dir.unpaired = append(f.dir.unpaired, f)
 	c.agreed.link(c, f)
 	return f
 }
@@ -221,11 +224,24 @@ func (c *Checker) newFlow(key flowKey, p *capture.Packet) *Flow {
 // evict forgets the quarter of the flows that have been quiet for the longest.
 func (c *Checker) evict() {
 	flows := c.list()
-	slices.SortFunc(flows, func(a, b *Flow) int { return int(int64(a.seq) - int64(b.seq)) })
-	for _, f := range flows[:max(1, len(flows)/4)] {
+	slices.SortFunc(flows, func(a, b *Flow) int { return cmp.Compare(a.seq, b.seq) })
+	gone := flows[:max(1, len(flows)/4)]
+	for _, f := range gone {
 		c.forget(f)
 	}
-	c.summary.Forgotten += max(1, len(flows)/4)
+	c.summary.Forgotten += len(gone)
+	isGone := func(f *Flow) bool { return f.gone }
+	for h, d := range c.between {
+		d.unpaired = slices.DeleteFunc(d.unpaired, isGone)
+		if d.flows == 0 {
+			delete(c.between, h)
+		}
+	}
+	for _, f := range flows[len(gone):] {
+		if f.pair.candidate != nil && f.pair.candidate.gone {
+			f.pair = pairing{}
+		}
+	}
 }
 
 func (c *Checker) forget(f *Flow) {
@@ -236,25 +252,11 @@ func (c *Checker) forget(f *Flow) {
 	if f.req != nil {
 		c.budget += len(f.req.ring)
 	}
+	f.gone = true
+	f.dir.flows--
 	delete(c.flows, f.key)
-	h := f.key.hosts()
-	list := c.between[h]
-	if i := slices.Index(list, f); i >= 0 {
-		list = slices.Delete(list, i, i+1)
-	}
-	if len(list) == 0 {
-		delete(c.between, h)
-	} else {
-		c.between[h] = list
-	}
 	if c.recent == f {
 		c.recent = nil
-	}
-	// Others may have taken it for their peer.
-	for _, g := range c.between[h.reversed()] {
-		if g.pair.candidate == f {
-			g.pair = pairing{}
-		}
 	}
 }
 
@@ -300,6 +302,7 @@ func (f *Flow) touch(c *Checker, s *subject) {
 	}
 	if s.IP.Version != 0 && s.IP.ECN() == capture.ECNCE {
 		f.Stats.Marked++
+		f.dir.marked++
 	}
 }
 

@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -115,9 +116,10 @@ func (c *Checker) agree(key, peer flowKey, depth int) {
 	a.pairs[key] = agreement{peer, depth}
 	if f := c.flows[key]; f != nil {
 		// The numbers were used before, for another connection.
-		if f.Peer != nil {
-			f.Peer.Peer = nil
-			f.Peer = nil
+		if x := f.Peer; x != nil {
+			f.Peer, x.Peer = nil, nil
+			f.dir.unpaired = append(f.dir.unpaired, f)
+			x.dir.unpaired = append(x.dir.unpaired, x)
 		}
 		f.pair = pairing{}
 		f.restart()
@@ -141,8 +143,7 @@ func (a *agreements) link(c *Checker, f *Flow) {
 
 // depthState counts the READs and atomics that are outstanding.
 type depthState struct {
-	reads [maxReads]outstandingRead
-	n     int
+	reads []outstandingRead
 	over  outstandingRead // the oldest when there were too many
 	about finding
 	depth int
@@ -156,15 +157,14 @@ type outstandingRead struct {
 // outstanding counts a READ or an atomic that is sent for the first time.
 func (c *Checker) outstanding(s *subject, f *Flow, r *requests, span uint32) {
 	d := &r.depth
-	if d.n == len(d.reads) {
-		copy(d.reads[:], d.reads[1:])
-		d.n--
+	if len(d.reads) == maxReads {
+		d.reads = d.reads[:copy(d.reads, d.reads[1:])]
 	}
-	d.reads[d.n] = outstandingRead{psn: s.psn, on: true}
-	d.n++
-	f.Stats.MaxReads = max(f.Stats.MaxReads, d.n)
-	if f.pair.agreed && d.n > f.depth && !d.over.on {
-		d.over, d.about, d.depth = d.reads[0], s.about(), d.n
+	d.reads = append(d.reads, outstandingRead{psn: s.psn, on: true})
+	n := len(d.reads)
+	f.Stats.MaxReads = max(f.Stats.MaxReads, n)
+	if f.pair.agreed && n > f.depth && !d.over.on {
+		d.over, d.about, d.depth = d.reads[0], s.about(), n
 	}
 }
 
@@ -180,12 +180,5 @@ func (c *Checker) answered(s *subject, f *Flow, r *requests, psn wire.PSN) {
 		}
 		d.over.on = false
 	}
-	kept := 0
-	for _, o := range d.reads[:d.n] {
-		if psn.Less(o.psn) {
-			d.reads[kept] = o
-			kept++
-		}
-	}
-	d.n = kept
+	d.reads = slices.DeleteFunc(d.reads, func(o outstandingRead) bool { return !psn.Less(o.psn) })
 }

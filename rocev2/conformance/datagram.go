@@ -31,13 +31,8 @@ func (c *Checker) cnp(s *subject, f *Flow) {
 			}
 		}
 	}
-	marked, cnps := uint64(0), uint64(0)
-	for _, x := range c.between[f.key.hosts().reversed()] {
-		marked += x.Stats.Marked
-	}
-	for _, x := range c.between[f.key.hosts()] {
-		cnps += x.Stats.CNPs
-	}
+	f.dir.cnps++
+	marked, cnps := c.opposite(f).marked, f.dir.cnps
 	switch {
 	case marked == 0 && f.Stats.CNPs == 1:
 		c.report(s, f, ruleCNPCause, "a packet marked CE the other way", "none so far")

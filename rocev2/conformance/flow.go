@@ -27,6 +27,8 @@ type Flow struct {
 	Stats FlowStats
 
 	key         flowKey
+	dir         *direction
+	gone        bool       // forgotten
 	req         *requests  // nil until there is one
 	resp        *responses // nil until there is one
 	pair        pairing
@@ -91,6 +93,25 @@ type hosts struct {
 }
 
 func (k flowKey) hosts() hosts { return hosts{k.src, k.dst, k.kind} }
+
+// direction is what is known of the flows between two addresses in one direction.
+type direction struct {
+	flows        int
+	unpaired     []*Flow // those whose opposite is not known
+	marked, cnps uint64
+}
+
+func (c *Checker) direction(h hosts) *direction {
+	d := c.between[h]
+	if d == nil {
+		d = new(direction)
+		c.between[h] = d
+	}
+	return d
+}
+
+// opposite is the direction back.
+func (c *Checker) opposite(f *Flow) *direction { return c.direction(f.key.hosts().reversed()) }
 
 func (h hosts) reversed() hosts { return hosts{h.dst, h.src, h.kind} }
 

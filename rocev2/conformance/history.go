@@ -8,7 +8,7 @@ import (
 // and the last READs by their ranges.
 
 const (
-	minHistory = 64
+	minHistory = 16
 	maxHistory = 8192
 	maxReads   = 64
 	maxHoles   = 16
@@ -102,7 +102,7 @@ func (r *requests) wants(psn wire.PSN) bool {
 	if r.ackedKnown {
 		return !psn.Less(r.acked)
 	}
-	return len(r.ring) < 4*minHistory
+	return len(r.ring) < 16*minHistory
 }
 
 func (r *requests) grow(c *Checker) {
@@ -166,6 +166,9 @@ func (r *requests) anyRead(psn wire.PSN, mtu, now int, fits func(q *readRequest,
 // resolve finds the range of the READ that was sent last, once the path MTU is
 // known.
 func (r *requests) resolve(mtu int) {
+	if len(r.reads) == 0 {
+		return
+	}
 	q := &r.reads[(r.readPos+maxReads-1)%maxReads]
 	if r.nextSure || q.life != r.life || q.psn.Next() != r.next {
 		return

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"slices"
+
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -24,6 +26,8 @@ const (
 	// attempts is how many responses of a flow without peer are all looked up;
 	// from then on it is one in attempts.
 	attempts = 64
+	// maxCandidates is how many flows without peer are looked through.
+	maxCandidates = 1024
 )
 
 // pairing is the search for a flow's requests.
@@ -62,17 +66,17 @@ func (c *Checker) requester(s *subject, f *Flow) *Flow {
 	}
 	p.score, p.scored = p.score+1, s.Number
 	need := proof
-	switch h := f.key.hosts(); {
+	switch {
 	case certain:
 		need = 1
-	case len(c.between[h]) == 1 && len(c.between[h.reversed()]) == 1:
+	case f.dir.flows == 1 && c.opposite(f).flows == 1:
 		need = proofAlone
 	}
 	if p.score < need {
 		return nil
 	}
 	// Does another claim it?
-	for _, g := range c.between[f.key.hosts()] {
+	for _, g := range f.dir.unpaired {
 		if g != f && g.pair.candidate == match && g.pair.score > 0 {
 			f.pair.banned, g.pair.banned, match.pair.banned = true, true, true
 			return nil
@@ -86,13 +90,17 @@ func (c *Checker) requester(s *subject, f *Flow) *Flow {
 // is the packet of the request; certain is whether there can hardly be a mistake.
 func (c *Checker) match(s *subject, f *Flow) (match *Flow, sent int, certain bool) {
 	certain = s.psn.Diff(0) > guessable || s.psn.Diff(0) < -guessable
+	candidates := c.opposite(f).unpaired
+	if len(candidates) > maxCandidates {
+		return nil, 0, false
+	}
 	matches := 0
-	for _, x := range c.between[f.key.hosts().reversed()] {
+	for _, x := range candidates {
 		if x.req == nil || x.Service == wire.ServiceUC {
 			continue
 		}
 		packet := 0
-		if (x.Peer == nil || x.Peer == f) && !x.pair.banned {
+		if !x.pair.banned {
 			packet = x.req.answeredBy(s, x.mtu())
 		}
 		if packet == 0 {
@@ -116,6 +124,11 @@ func (c *Checker) match(s *subject, f *Flow) (match *Flow, sent int, certain boo
 // join makes two flows the directions of one connection.
 func join(f, x *Flow) {
 	f.Peer, x.Peer = x, f
+	for _, g := range []*Flow{f, x} {
+		if i := slices.Index(g.dir.unpaired, g); i >= 0 {
+			g.dir.unpaired = slices.Delete(g.dir.unpaired, i, i+1)
+		}
+	}
 	switch {
 	case f.Stats.PathMTU == 0:
 		f.Stats.PathMTU = x.Stats.PathMTU

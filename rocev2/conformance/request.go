@@ -33,7 +33,7 @@ type requests struct {
 	prevNext wire.PSN
 
 	ring    []record
-	reads   [maxReads]readRequest
+	reads   []readRequest // a ring of maxReads, if there are any
 	readPos int
 	holes   []hole
 
@@ -90,6 +90,7 @@ type pendingFinding struct {
 	expected, seen string
 	after          int64 // the next request must not be seen before
 	left           int   // requests in order that are still to follow
+	severity       Severity
 }
 
 // nakState is a sequence NAK that the requester has to obey.
@@ -127,7 +128,7 @@ func (f *Flow) restart() {
 	if r := f.req; r != nil {
 		*r = requests{
 			life: r.life + 1, prevNext: r.next, nextSure: true, epoch: r.epoch + 1,
-			ring: r.ring, lossy: r.lossy, holes: r.holes[:0], pending: r.pending[:0],
+			ring: r.ring, reads: r.reads, lossy: r.lossy, holes: r.holes[:0], pending: r.pending[:0],
 		}
 	}
 	f.Stats.PathMTU = 0
@@ -267,6 +268,9 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 		q.partial = !s.contiguous
 		span, spanSure = q.span(mtu)
 		if class != ClassDuplicate {
+			if r.reads == nil {
+				r.reads = make([]readRequest, maxReads)
+			}
 			r.reads[r.readPos] = q
 			r.readPos = (r.readPos + 1) % maxReads
 		}
@@ -615,7 +619,7 @@ func (c *Checker) confirm(s *subject, r *requests) {
 	for _, p := range r.pending {
 		p.after = 0
 		if p.left--; p.left <= 0 {
-			c.emitAbout(p.finding, p.flow, p.rule, p.rule.Severity, p.expected, p.seen)
+			c.emitAbout(p.finding, p.flow, p.rule, p.severity, p.expected, p.seen)
 			continue
 		}
 		kept = append(kept, p)

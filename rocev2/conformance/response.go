@@ -112,6 +112,9 @@ func (c *Checker) response(s *subject, f *Flow) {
 // takeEffect notes what a response means to the requester.
 func (c *Checker) takeEffect(s *subject, x *Flow, y wire.Syndrome) {
 	r := x.req
+	if s.info.Has(wire.HasAETH) && !y.IsACK() {
+		r.asked.on = false // it is an answer, and none follows until something is sent again
+	}
 	switch {
 	case !s.info.Has(wire.HasAETH) || y.IsACK():
 		c.acknowledge(s, x, s.psn.Next())
@@ -144,12 +147,12 @@ func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 		c.disturbed(r)
 		return
 	}
-	after, left := s.at, 1
+	after, left, severity := s.at, 1, Violation
 	if d < near && d >= 0 {
-		after, left = after+inFlight, calm
+		after, left, severity = after+inFlight, calm, Warning
 	}
 	c.wait(r, pendingFinding{
-		finding: s.about(), flow: f, rule: rule, after: after, left: left, expected: expected, seen: seen,
+		finding: s.about(), flow: f, rule: rule, severity: severity, after: after, left: left, expected: expected, seen: seen,
 	})
 }
 
@@ -333,8 +336,8 @@ func (r *requests) sentSince(psn wire.PSN, packet int) bool {
 func (c *Checker) msn(s *subject, f, x *Flow) {
 	r := x.req
 	e := r.at(s.psn, s.Number)
-	if e == nil || e.flags&recCounted == 0 || e.epoch != r.epoch {
-		return
+	if e == nil || e.flags&recCounted == 0 || e.epoch != r.epoch || r.calm < calm {
+		return // after a loss, or where the capture begins, it may be ahead of what was seen
 	}
 	done := e.msgs
 	if e.op.Info().Has(wire.OpRead|wire.OpAtomic|wire.OpFlush|wire.OpAtomicWrite) && done > 0 {
@@ -363,7 +366,7 @@ func (c *Checker) msn(s *subject, f, x *Flow) {
 		r.msnBase, r.badMSNs = now, 0 // it is the base that was wrong
 	}
 	c.wait(r, pendingFinding{
-		finding: s.about(), flow: f, rule: ruleMSN, left: calm,
+		finding: s.about(), flow: f, rule: ruleMSN, severity: Violation, left: calm,
 		expected: expected, seen: fmt.Sprint(uint32(msn)),
 	})
 }

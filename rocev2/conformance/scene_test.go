@@ -160,7 +160,7 @@ func (s *scene) datagram(qpn wire.QPN, qkey uint32, payload []byte) *scenePacket
 
 // clean appends some of everything that a connection does.
 func (s *scene) clean() {
-	s.sends(3)
+	s.sends(calm)
 	s.message(wire.RCWriteFirst, 50)
 	s.message(wire.RCSendFirst, 256)
 	s.read(600)
