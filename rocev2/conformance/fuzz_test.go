@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -41,39 +42,59 @@ func FuzzCheck(f *testing.F) {
 func FuzzStreams(f *testing.F) {
 	f.Add([]byte("some requests, and some responses to them"))
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 60))
-	f.Fuzz(func(t *testing.T, script []byte) {
-		c, err := New(Options{MaxFlows: 4})
-		if err != nil {
-			t.Fatal(err)
+	f.Fuzz(stream)
+}
+
+// stream judges the packets that a script of ten bytes each draws.
+func stream(t *testing.T, script []byte) {
+	c, err := New(Options{MaxFlows: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; len(script) >= 10; n++ {
+		b := script[:10]
+		script = script[10:]
+		h := wire.Headers{
+			Opcode: wire.Opcode(b[0]), PSN: wire.PSN(binary.BigEndian.Uint16(b[1:])) - 0x8000, DestQP: wire.QPN(b[3] & 3),
+			AckReq: b[4]&1 != 0, Syndrome: wire.Syndrome(b[5]), MSN: wire.MSN(b[6]), DMALen: uint32(b[7]) << (b[4] >> 3), PKey: wire.DefaultPKey,
 		}
-		for n := 0; len(script) >= 10; n++ {
-			b := script[:10]
-			script = script[10:]
-			h := wire.Headers{
-				Opcode: wire.Opcode(b[0]), PSN: wire.PSN(binary.BigEndian.Uint16(b[1:])) - 0x8000, DestQP: wire.QPN(b[3] & 3),
-				AckReq: b[4]&1 != 0, Syndrome: wire.Syndrome(b[5]), MSN: wire.MSN(b[6]), DMALen: uint32(b[7]) << (b[4] >> 3), PKey: wire.DefaultPKey,
-			}
-			p := capture.Packet{
-				Number: n + 1, Time: time.Unix(0, int64(n)*int64(b[9])*1e5), Kind: capture.RoCEv2,
-				Src: netip.AddrFrom4([4]byte{192, 0, 2, 1 + b[4]>>1&1}), Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2 - b[4]>>1&1}),
-				IP: capture.IPHeader{Version: 4, HeaderLen: 20, DF: true, ID: uint16(b[8])},
-			}
-			body := append(h.Append(nil), make([]byte, []int{0, 4, 256, 512}[b[8]&3])...)
-			if len(body) < wire.BTHLen {
-				continue
-			}
-			p.UDP = capture.UDPHeader{SrcPort: 0xc000, DstPort: wire.UDPPort, Length: 8 + len(body) + wire.ICRCLen}
-			p.IP.Length = 20 + p.UDP.Length
-			p.Network = make([]byte, 28)
-			p.Transport = append(body, 0, 0, 0, 0)
-			state := wire.NewICRC(&wire.Route{Src: p.Src, Dst: p.Dst, SrcPort: 0xc000}, wire.UDPPort)
-			state.Put(p.Transport, p.IP.ID)
-			p.TransportLen = len(p.Transport)
-			c.Add(&p)
+		p := capture.Packet{
+			Number: n + 1, Time: time.Unix(0, int64(n)*int64(b[9])*1e5), Kind: capture.RoCEv2,
+			Src: netip.AddrFrom4([4]byte{192, 0, 2, 1 + b[4]>>1&1}), Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2 - b[4]>>1&1}),
+			IP: capture.IPHeader{Version: 4, HeaderLen: 20, DF: true, ID: uint16(b[8])},
 		}
-		c.Close()
-		consistent(t, c)
-	})
+		body := append(h.Append(nil), make([]byte, []int{0, 4, 256, 512}[b[8]&3])...)
+		if len(body) < wire.BTHLen {
+			continue
+		}
+		p.UDP = capture.UDPHeader{SrcPort: 0xc000, DstPort: wire.UDPPort, Length: 8 + len(body) + wire.ICRCLen}
+		p.IP.Length = 20 + p.UDP.Length
+		p.Network = make([]byte, 28)
+		p.Transport = append(body, 0, 0, 0, 0)
+		state := wire.NewICRC(&wire.Route{Src: p.Src, Dst: p.Dst, SrcPort: 0xc000}, wire.UDPPort)
+		state.Put(p.Transport, p.IP.ID)
+		p.TransportLen = len(p.Transport)
+		c.Add(&p)
+	}
+	c.Close()
+	consistent(t, c)
+}
+
+// TestRandomStreams is FuzzStreams without a fuzzer.
+func TestRandomStreams(t *testing.T) {
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		script := make([]byte, 10*r.IntN(100))
+		for i := range script {
+			// Opcodes of RC, and PSNs near each other.
+			mask := [10]byte{0x1f, 0, 0x0f, 3, 0xff, 0xff, 7, 0xff, 0xff, 0xff}[i%10]
+			script[i] = byte(r.Uint32()) & mask
+			if i%10 == 1 {
+				script[i] = 0x80
+			}
+		}
+		stream(t, script)
+	}
 }
 
 // consistent checks what has to hold whatever the packets were.
