@@ -19,6 +19,7 @@ type grant struct {
 	lo, hi uint64
 	rights rxe.Access
 	key    wire.RKey // the engine's; 0: not made yet, or taken back
+	old    wire.RKey // what was taken back
 }
 
 // noKey is a key that the engine never has: index 0.
@@ -114,6 +115,23 @@ func (k *keys) of(key wire.RKey) wire.RKey {
 	return g.key
 }
 
+// refusing returns the engine's key for a request that the captured device
+// refused: one that the engine ought to refuse too, out of range, without the
+// right, or taken back. Where nothing speaks against the request, it is one that is
+// not good, and assumed is true.
+func (k *keys) refusing(p wire.Packet) (key wire.RKey, assumed bool) {
+	g := k.granted[p.RKey()]
+	switch {
+	case g == nil:
+		return noKey, false
+	case g.key == 0 && g.old != 0:
+		return g.old, false
+	case k.allows(p):
+		return noKey, true
+	}
+	return k.of(p.RKey()), false
+}
+
 // make registers the memory that a captured key stands for.
 func (k *keys) make(key wire.RKey, g *grant) error {
 	rights := g.rights | rxe.AccessLocalWrite
@@ -143,6 +161,6 @@ func (k *keys) make(key wire.RKey, g *grant) error {
 // of another window.
 func (k *keys) takenBack(key wire.RKey) {
 	if g := k.granted[key]; g != nil {
-		g.key = 0
+		g.key, g.old = 0, g.key
 	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// maxPackets and maxBytes bound what is kept of a capture.
 	maxPackets = 1 << 20
-	maxBytes   = 512 << 20
+	maxBytes   = 256 << 20
 	// maxLives bounds how often one queue pair may begin anew.
 	maxLives = 1 << 12
 )

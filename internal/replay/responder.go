@@ -109,10 +109,10 @@ func (r *responder) request(i int) error {
 	b := bytes.Clone(p.Bytes())
 	if ahead <= 0 {
 		r.learn(i)
-		r.translate(b, p)
+		r.translate(b, i)
 	}
 	if ahead == 0 {
-		if err := r.prepare(i, b); err != nil {
+		if err := r.prepare(i); err != nil {
 			return err
 		}
 	}
@@ -137,12 +137,21 @@ func (r *responder) request(i int) error {
 	return nil
 }
 
-// translate puts the engine's keys into a request.
-func (r *responder) translate(b []byte, p wire.Packet) {
+// translate puts the engine's keys into the request at position i.
+func (r *responder) translate(b []byte, i int) {
 	const keyOffset = 8 // behind the address, in RETH and AtomicETH
-	info := p.Info()
+	p, info := r.events[i].pkt, r.events[i].pkt.Info()
 	if at := int(max(info.RETH, info.AtomicETH)); at > 0 {
-		binary.BigEndian.PutUint32(b[at+keyOffset:], uint32(r.keys.of(p.RKey())))
+		var key wire.RKey
+		if no, ok := r.x.refusal(i); ok && no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteAccess) {
+			var assumed bool
+			if key, assumed = r.keys.refusing(p); assumed {
+				r.s.assume("a key that was good before or after is not now")
+			}
+		} else {
+			key = r.keys.of(p.RKey())
+		}
+		binary.BigEndian.PutUint32(b[at+keyOffset:], uint32(key))
 	}
 	if info.Has(wire.HasIETH) {
 		binary.BigEndian.PutUint32(b[info.IETH:], uint32(r.keys.of(p.InvRKey())))
@@ -177,7 +186,7 @@ func (r *responder) found(va uint64, b []byte) {
 
 // prepare makes the engine what the captured device was like when it got the
 // request at position i, which is the one that the engine expects.
-func (r *responder) prepare(i int, b []byte) error {
+func (r *responder) prepare(i int) error {
 	p, info := r.events[i].pkt, r.events[i].pkt.Info()
 	no, isRefused := r.x.refusal(i)
 	access := everyRight
@@ -192,20 +201,9 @@ func (r *responder) prepare(i int, b []byte) error {
 			return err
 		}
 	}
-	if isRefused && no.Syndrome().IsNAK() {
-		switch no.Syndrome().NAKCode() {
-		case wire.NAKRemoteAccess:
-			if accessed(p) > 0 && r.keys.allows(p) {
-				binary.BigEndian.PutUint32(b[int(max(info.RETH, info.AtomicETH))+8:], uint32(noKey))
-				r.s.assume("a key that was good before or after is not now")
-			}
-		case wire.NAKInvalidRequest:
-			if rights := rightsFor(p); accessed(p) > 0 && sound(p, r.mtu) {
-				access &^= rights
-				r.s.assume("a queue pair without the right")
-			}
-		default:
-		}
+	if isRefused && no.Syndrome() == wire.SyndromeNAK(wire.NAKInvalidRequest) && accessed(p) > 0 && sound(p, r.mtu) {
+		access &^= rightsFor(p)
+		r.s.assume("a queue pair without the right")
 	}
 	if err := r.h.q.Modify(&rxe.QPAttr{Access: access}, rxe.QPAttrAccessFlags); err != nil {
 		return r.ended(err)
