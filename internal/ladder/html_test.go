@@ -120,7 +120,7 @@ func TestPage(t *testing.T) {
 // TestPageBounded: what is left out is said.
 func TestPageBounded(t *testing.T) {
 	c := Collector{MaxRows: 40}
-	page := htmlPage(t, repeated(contents(t, "rping.pcap"), 100), "long", &c)
+	page := htmlPage(t, repeated(contents(t, "rping.pcap"), 40), "long", &c)
 	elements, err := parsePage(page)
 	if err != nil {
 		t.Fatal(err)

@@ -188,8 +188,8 @@ func damage(t *testing.T, file []byte, number int) {
 // around them are, and all others are counted.
 func TestBounded(t *testing.T) {
 	one := contents(t, "rping.pcap")
-	file := repeated(one, 200)
-	const fault = 7000
+	file := repeated(one, 60)
+	const fault = 2000
 	damage(t, file, fault)
 	c := Collector{MaxRows: 100}
 	s := collected(t, file, &c)
