@@ -234,6 +234,10 @@ func TestDemo(t *testing.T) {
 	if info, err := os.Stat(capture); err != nil || info.Size() == 0 {
 		t.Errorf("capture: %v, %v", info, err)
 	}
+	code, stdout, stderr = gorxe(t, "pcap", "check", capture)
+	if code != exitOK || !strings.Contains(stdout, "2 flows: 0 violations, 0 warnings, 0 notes") {
+		t.Errorf("pcap check: exit code %d\n%s%s", code, stdout, stderr)
+	}
 }
 
 func TestSize(t *testing.T) {

@@ -12,7 +12,9 @@
 // Packet as it was seen, whatever it is. It reassembles no IP fragments. It
 // never panics on a hostile file, and holds no more of it than one block.
 //
-// pcapgo, which the rest of the project uses, needs 4 to 10 times as long per
-// packet (see BenchmarkReader): a checker that is asked for a million packets a
-// second has no time for that.
+// pcapgo, which the rest of the project uses, reads a packet about as fast
+// (BenchmarkReader). What it lacks is a bound on the memory that a damaged file
+// can ask for, several sections of different byte order, mixed link types without
+// being told, the count of packets that the file itself says are missing, and a
+// frame that is decoded where it lies.
 package capture

@@ -2,7 +2,7 @@
 // InfiniBand transport protocol, packet by packet and rule by rule.
 //
 //	report, err := conformance.CheckFile("run.pcapng", conformance.Options{})
-//	if report.Violations() > 0 { … report.Findings … }
+//	if report.Violations > 0 { … report.Findings … }
 //
 // A packet takes this path through Checker.Add (checker.go): its ICRC is checked
 // (icrc.go), then what one packet can break by itself (packet.go, network.go);

@@ -42,6 +42,7 @@ type requests struct {
 	epoch   uint32
 	msgs    uint32
 	msnBase interval
+	msnSure bool // msnBase was learned when nothing was missing
 
 	calm   int  // requests in order since the last sign of loss
 	uneasy bool // there has been one
@@ -630,7 +631,7 @@ func (c *Checker) confirm(s *subject, r *requests) {
 // disturbed notes a sign that packets were lost or sent again: then the capture
 // may lack some too, and what waits is less than sure.
 func (c *Checker) disturbed(r *requests) {
-	r.uneasy, r.calm = true, 0
+	r.uneasy, r.calm, r.msnSure = true, 0, false
 	for _, p := range r.pending {
 		c.emitAbout(p.finding, p.flow, p.rule, Warning, p.expected, p.seen)
 	}

@@ -336,8 +336,14 @@ func (r *requests) sentSince(psn wire.PSN, packet int) bool {
 func (c *Checker) msn(s *subject, f, x *Flow) {
 	r := x.req
 	e := r.at(s.psn, s.Number)
-	if e == nil || e.flags&recCounted == 0 || e.epoch != r.epoch || r.calm < calm {
-		return // after a loss, or where the capture begins, it may be ahead of what was seen
+	if e == nil || e.flags&recCounted == 0 || e.epoch != r.epoch || r.uneasy && r.calm < calm {
+		return // after a loss it may be ahead of what was seen
+	}
+	severity := Violation
+	if r.calm < calm {
+		severity = Warning // so it may be where the capture begins
+	} else if !r.msnSure {
+		r.msnSure, r.msnBase = true, interval{}
 	}
 	done := e.msgs
 	if e.op.Info().Has(wire.OpRead|wire.OpAtomic|wire.OpFlush|wire.OpAtomicWrite) && done > 0 {
@@ -366,7 +372,7 @@ func (c *Checker) msn(s *subject, f, x *Flow) {
 		r.msnBase, r.badMSNs = now, 0 // it is the base that was wrong
 	}
 	c.wait(r, pendingFinding{
-		finding: s.about(), flow: f, rule: ruleMSN, severity: Violation, left: calm,
+		finding: s.about(), flow: f, rule: ruleMSN, severity: severity, left: calm,
 		expected: expected, seen: fmt.Sprint(uint32(msn)),
 	})
 }

@@ -25,7 +25,6 @@ type traffic struct {
 	out     []byte
 	states  [2]wire.ICRCState
 	buf     []byte
-	started bool
 }
 
 const trafficRun = 16 // packets of a WRITE
@@ -64,13 +63,13 @@ func (tr *traffic) add() {
 		h.DestQP = wire.QPN(tr.seq & wire.QPNMask)
 	}
 	n, from := tr.payload, 0
-	switch {
-	case step == trafficRun:
+	switch step {
+	case trafficRun:
 		h.Opcode, h.DestQP, h.PSN, n, from = wire.RCAck, h.DestQP+0x1000, h.PSN.Sub(1), 0, 1
 		h.Syndrome, h.MSN = wire.SyndromeACK, wire.MSN(tr.msn[qp])
-	case step == 0:
+	case 0:
 		h.Opcode, h.VA, h.DMALen = wire.RCWriteFirst, 0x10000, uint32(trafficRun*tr.payload)
-	case step == trafficRun-1:
+	case trafficRun - 1:
 		h.Opcode, h.AckReq = wire.RCWriteLast, true
 		tr.msn[qp]++
 	default:

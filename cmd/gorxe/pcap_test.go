@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/rocev2/conformance"
+)
+
+const damaged = "../../testdata/pcaps/netem_corrupt2.pcap"
+
+func TestPCAPCheckJSON(t *testing.T) {
+	code, stdout, _ := gorxe(t, "pcap", "check", "--json", "--max", "3", damaged, "../../testdata/pcaps/rping.pcap")
+	var files []captureInfo
+	if err := json.Unmarshal([]byte(stdout), &files); err != nil || code != exitFailed || len(files) != 2 {
+		t.Fatalf("exit code %d, %v in\n%s", code, err, stdout)
+	}
+	bad, good := files[0], files[1]
+	if bad.Packets != 1161 || bad.Violations != 26 || len(bad.Findings) != 3 || len(bad.Flows) != 2 || len(bad.Rules) != 1 {
+		t.Errorf("%+v", bad)
+	}
+	if f := bad.Findings[0]; f.Packet != 60 || f.Rule != "icrc" || f.Severity != "violation" || f.Expected == "" || f.Seen == "" || f.Clause == "" {
+		t.Errorf("%+v", f)
+	}
+	if good.Violations != 0 || len(good.Flows) != 4 || good.Flows[2].Peer != good.Flows[3].ID {
+		t.Errorf("%+v", good)
+	}
+}
+
+func TestPCAPCheckJUnit(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.xml")
+	code, _, stderr := gorxe(t, "pcap", "check", "-q", "--junit", name, "--ignore", "pad", damaged)
+	if code != exitFailed || stderr != "" {
+		t.Fatalf("exit code %d, %q", code, stderr)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all junitSuites
+	if err := xml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	s := all.Suites[0]
+	if len(s.Cases) != len(conformance.Rules()) || s.Tests != len(s.Cases) || s.Failures != 1 || s.Skipped != 1 || s.Errors != 0 {
+		t.Errorf("%d cases: %+v", len(s.Cases), s)
+	}
+	for _, c := range s.Cases {
+		if (c.Failure != nil) != (c.Name == "icrc") || (c.Skipped != nil) != (c.Name == "pad") {
+			t.Errorf("%+v", c)
+		}
+		if c.Failure != nil && strings.Count(c.Failure.Text, "packet ") != 20 {
+			t.Errorf("%s", c.Failure.Text)
+		}
+	}
+	// A file that cannot be read is an error, not a pass.
+	if code, _, _ = gorxe(t, "pcap", "check", "-q", "--junit", name, "main_test.go"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	if text, err = os.ReadFile(name); err != nil || !strings.Contains(string(text), `errors="1"`) {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
+// TestPCAPStrict: a warning fails only if it is asked to.
+func TestPCAPStrict(t *testing.T) {
+	const warns = "../../testdata/pcaps/broken/solicited-event.pcap"
+	if code, stdout, _ := gorxe(t, "pcap", "check", warns); code != exitOK || !strings.Contains(stdout, "warning: solicited-event (IBA 9.2.2)") {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+	if code, _, _ := gorxe(t, "pcap", "check", "--strict", warns); code != exitFailed {
+		t.Errorf("exit code %d with --strict", code)
+	}
+}
