@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,6 +109,10 @@ func run(m *testing.M, k kernel) int {
 		if err != nil {
 			return 1, err
 		}
+		earlier, err := load(out)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 1, err
+		}
 		if lab, err = newLaboratory(out, k); err != nil {
 			return 1, err
 		}
@@ -121,7 +126,7 @@ func run(m *testing.M, k kernel) int {
 				return 1, err
 			}
 		}
-		return code, errors.Join(malformed, results.save(out))
+		return code, errors.Join(malformed, results.save(out, &earlier))
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,13 +38,9 @@ func writePage(path string) error {
 	}
 	var p page
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		t, err := load(filepath.Dir(file))
 		if err != nil {
 			return err
-		}
-		var t table
-		if err := json.Unmarshal(text, &t); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
 		}
 		p.tables = append(p.tables, t)
 	}

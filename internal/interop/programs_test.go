@@ -61,7 +61,8 @@ func TestPerftest(t *testing.T) {
 		{"ib_atomic_bw -n 20 -A FETCH_AND_ADD", "", ipv6},
 		{"ib_atomic_lat -n 20 -A CMP_AND_SWAP", "", ipv4},
 	} {
-		argv := append(strings.Fields(tc.argv), "-d", "rxe0", "-x", "GID", "-p", "PORT", "-F")
+		// An ACK timeout of a second, for an emulated machine pauses.
+		argv := append(strings.Fields(tc.argv), "-d", "rxe0", "-x", "GID", "-p", "PORT", "-F", "-u", "18")
 		for _, f := range []family{ipv4, ipv6} {
 			if tc.only != "" && tc.only != f || !takes(tc.quick == f) {
 				continue

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gorxe/gorxe/wire"
@@ -149,8 +150,42 @@ func (t *table) wireshark(out string) error {
 // into a page.
 const resultsFile = "results.json"
 
-func (t *table) save(dir string) error {
+// load reads the results that an earlier run has left.
+func load(dir string) (t table, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, resultsFile))
+	if err == nil {
+		err = json.Unmarshal(text, &t)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return t, err
+}
+
+// merge replaces the earlier run's results by those of this run's cases. So a run
+// of some of them (-run) leaves the page whole.
+func (t *table) merge(earlier *table) {
+	if earlier.Kernel != t.Kernel {
+		return
+	}
+	rows := slices.Clone(earlier.Rows)
+	for _, r := range t.Rows {
+		at := slices.IndexFunc(rows, func(o row) bool { return o.key() == r.key() && o.Role == r.Role })
+		if at < 0 {
+			rows = append(rows, r)
+		} else {
+			rows[at] = r
+		}
+	}
+	for op, n := range earlier.Opcodes {
+		t.Opcodes[op] = max(t.Opcodes[op], n)
+	}
+	t.Rows, t.Read, t.Habits = rows, max(t.Read, earlier.Read), earlier.Habits
+}
+
+func (t *table) save(dir string, earlier *table) error {
 	t.Kernel, t.Date = lab.release, time.Now().UTC().Format(time.DateOnly)
+	t.merge(earlier)
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err
