@@ -56,7 +56,7 @@ const probe = `<script>
     return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
   }));
   seen.dark = !(paper > 0.5);
-  parent.document.documentElement.setAttribute("data-seen", JSON.stringify(seen));
+  parent.document.documentElement.setAttribute("data-seen-" + window.innerWidth, JSON.stringify(seen));
 })();
 </script>`
 
@@ -78,47 +78,54 @@ func TestChromium(t *testing.T) {
 	var c Collector
 	page := string(htmlPage(t, contents(t, "netem_corrupt2.pcap"), "netem_corrupt2.pcap", &c))
 	page = strings.Replace(page, "</body>", probe+"</body>", 1)
-	for _, tt := range []struct {
-		name   string
-		width  string
-		scheme string // Chromium's numbers
-		dark   bool
-	}{{"wide", "1280", "1", false}, {"narrow", "360", "1", false}, {"dark", "1280", "0", true}} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			// In a frame, since a window cannot be as narrow as a telephone.
-			frame := `<!DOCTYPE html><html><body><iframe style="border:0;width:` + tt.width + `px;height:800px" srcdoc="` +
-				html.EscapeString(page) + `"></iframe></body></html>`
-			file := filepath.Join(t.TempDir(), "page.html")
-			if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			seen := look(t, browser, file, "--blink-settings=preferredColorScheme="+tt.scheme)
-			if seen.Rows != 1161 || seen.Found != 1 || seen.Notable < 300 || seen.Notable > 1000 {
-				t.Errorf("%d rows, %d found, %d notable", seen.Rows, seen.Found, seen.Notable)
-			}
-			if seen.FirstNotable == "" || seen.FirstNotable == seen.SecondNotable || seen.BackTo != seen.FirstNotable {
-				t.Errorf("n, n and p lead to %q, %q, %q", seen.FirstNotable, seen.SecondNotable, seen.BackTo)
-			}
-			if !seen.Opened || !seen.Detail {
-				t.Errorf("a click opens a row: %v, with its fields: %v", seen.Opened, seen.Detail)
-			}
-			if seen.Overflow > 0 {
-				t.Errorf("at %d px the page is %d px too wide", seen.Width, seen.Overflow)
-			}
-			if !seen.Arrow || seen.Colors != 4 {
-				t.Errorf("arrow across the lane: %v; %d of 4 looks differ", seen.Arrow, seen.Colors)
-			}
-			if seen.Dark != tt.dark || seen.Contrast < 4.5 { // WCAG AA
-				t.Errorf("dark %v, contrast %.1f", seen.Dark, seen.Contrast)
-			}
-		})
+	widths := []string{"1280", "360"}
+	// In frames, since a window cannot be as narrow as a telephone.
+	doc := `<!DOCTYPE html><html><body>`
+	for _, width := range widths {
+		doc += `<iframe style="border:0;width:` + width + `px;height:800px" srcdoc="` + html.EscapeString(page) + `"></iframe>`
+	}
+	file := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(file, []byte(doc+`</body></html>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, scheme := range []struct {
+		name    string
+		setting string // Chromium's number
+		dark    bool
+	}{{"light", "1", false}, {"dark", "0", true}} {
+		dom := look(t, browser, file, "--blink-settings=preferredColorScheme="+scheme.setting)
+		for _, width := range widths {
+			t.Run(scheme.name+", "+width, func(t *testing.T) { saw(t, dom, width).check(t, scheme.dark) })
+		}
 	}
 }
 
-func look(t *testing.T, browser, file, setting string) (seen seenByChromium) {
+// check holds what the probe saw to what it should see.
+func (s *seenByChromium) check(t *testing.T, dark bool) {
+	if s.Rows != 1161 || s.Found != 1 || s.Notable < 300 || s.Notable > 1000 {
+		t.Errorf("%d rows, %d found, %d notable", s.Rows, s.Found, s.Notable)
+	}
+	if s.FirstNotable == "" || s.FirstNotable == s.SecondNotable || s.BackTo != s.FirstNotable {
+		t.Errorf("n, n and p lead to %q, %q, %q", s.FirstNotable, s.SecondNotable, s.BackTo)
+	}
+	if !s.Opened || !s.Detail {
+		t.Errorf("a click opens a row: %v, with its fields: %v", s.Opened, s.Detail)
+	}
+	if s.Overflow > 0 {
+		t.Errorf("at %d px the page is %d px too wide", s.Width, s.Overflow)
+	}
+	if !s.Arrow || s.Colors != 4 {
+		t.Errorf("arrow across the lane: %v; %d of 4 looks differ", s.Arrow, s.Colors)
+	}
+	if s.Dark != dark || s.Contrast < 4.5 { // WCAG AA
+		t.Errorf("dark %v, contrast %.1f", s.Dark, s.Contrast)
+	}
+}
+
+// look returns the document as it is when the page's probes are done.
+func look(t *testing.T, browser, file, setting string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
 		setting, "--virtual-time-budget=5000", "--dump-dom", "file://"+file)
@@ -126,11 +133,18 @@ func look(t *testing.T, browser, file, setting string) (seen seenByChromium) {
 	if err != nil {
 		t.Fatalf("chromium: %v", err)
 	}
-	m := regexp.MustCompile(`data-seen="([^"]*)"`).FindSubmatch(dom)
+	return dom
+}
+
+// saw returns what the probe in the frame of a width has left in a document.
+func saw(t *testing.T, dom []byte, width string) *seenByChromium {
+	t.Helper()
+	m := regexp.MustCompile(`data-seen-` + width + `="([^"]*)"`).FindSubmatch(dom)
 	if m == nil {
 		t.Fatalf("the page's probe did not come to its end: %.300s", dom)
 	}
-	if err := json.Unmarshal([]byte(html.UnescapeString(string(m[1]))), &seen); err != nil {
+	seen := new(seenByChromium)
+	if err := json.Unmarshal([]byte(html.UnescapeString(string(m[1]))), seen); err != nil {
 		t.Fatal(err)
 	}
 	return seen

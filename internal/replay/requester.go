@@ -99,7 +99,7 @@ func (r *requester) request(i int) error {
 	if !psn.Less(r.highest) {
 		r.highest, r.retried = psn.Add(span(e.pkt, r.mtu)), false
 	} else if _, ok := r.sent[psn]; !r.retried || !ok && r.h.q.Snapshot().AckedPSN == psn {
-		if err := r.retry(); err != nil {
+		if err := r.retry(e); err != nil {
 			return err
 		}
 	}
@@ -400,25 +400,36 @@ func (r *requester) wentBack(e event, out []wire.Packet) {
 }
 
 // retry lets the time pass after which the engine sends again what is not
-// acknowledged, as the captured device does now.
-func (r *requester) retry() error {
+// acknowledged, as the captured device does now with e.
+func (r *requester) retry(e event) error {
 	r.retried = true
-	wait := ackTimeout + time.Second
-	if r.rnr {
-		wait = time.Second
-		r.rnr = false
-	}
 	una := r.h.q.Snapshot().AckedPSN
 	if una == r.limit {
 		r.s.free("retries of what had been answered")
 		return nil
 	}
-	if err := r.h.settle(rxe.Time(wait)); err != nil {
-		return err
+	if r.rnr {
+		const longestRNR = time.Second
+		r.rnr = false
+		if err := r.h.settle(rxe.Time(longestRNR)); err != nil {
+			return err
+		}
+	}
+	if len(r.h.out) == 0 {
+		if err := r.h.settle(rxe.Time(ackTimeout + time.Second)); err != nil {
+			return err
+		}
 	}
 	if r.poll(); r.died != rxe.WCSuccess {
 		r.s.free("retries beyond the engine's count")
 		return errEnd
+	}
+	if out := r.h.out; len(out) == 0 || out[0].PSN() != una {
+		got := "sends nothing"
+		if len(out) > 0 {
+			got = "sends " + words(out[0])
+		}
+		r.s.differ(Difference{Packet: e.number, About: "retry", Captured: fmt.Sprintf("%s; PSN %#06x is not acknowledged", words(e.pkt), uint32(una)), Engine: got})
 	}
 	return r.pump()
 }
