@@ -207,6 +207,8 @@ type Conversation struct {
 	Rows        []*Row // by number
 	Packets     uint64 // of which Rows are those kept
 	Stats       []conformance.FlowStats
+	// Guessed: that the two directions belong together is.
+	Guessed bool
 	// Other are findings about packets that are not kept.
 	Other []conformance.Finding
 
@@ -253,7 +255,7 @@ func (c *Collector) Conversations() []*Conversation {
 	for _, x := range c.later {
 		later[x.Flow] = append(later[x.Flow], x)
 	}
-	datagrams := c.datagrams()
+	datagrams, guesses := c.datagrams(), c.guesses()
 	var all []*Conversation
 	taken := make(map[*stream]bool)
 	for _, s := range c.order {
@@ -263,7 +265,11 @@ func (c *Collector) Conversations() []*Conversation {
 		taken[s] = true
 		v := &Conversation{ID: len(all) + 1}
 		v.add(s)
-		if o := c.opposite(s, datagrams); o != nil && !taken[o] {
+		o := c.opposite(s, datagrams)
+		if g := guesses[s]; o == nil && g != nil {
+			o, v.Guessed = g, true
+		}
+		if o != nil && !taken[o] {
 			taken[o] = true
 			v.add(o)
 		}
@@ -302,6 +308,8 @@ func (v *Conversation) name(s *stream) {
 		v.Left.QPN, v.Left.Known = f.Peer.QPN, true
 	case f.Service == wire.ServiceUD:
 		v.Left.QPN, v.Left.Known = f.SourceQPN, true
+	case v.Guessed && len(v.flows) > 1:
+		v.Left.QPN, v.Left.Known = v.flows[1].QPN, true
 	}
 }
 

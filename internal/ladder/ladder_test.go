@@ -158,6 +158,25 @@ func TestTextLadder(t *testing.T) {
 	}
 }
 
+// TestGuess: connections that nothing but their PSNs tells apart are drawn with both
+// directions, and it is said that this is a guess.
+func TestGuess(t *testing.T) {
+	var c Collector
+	collected(t, contents(t, "interop-not-ready.pcap"), &c)
+	ends := make(map[[2]uint32]int)
+	for _, v := range c.Conversations() {
+		if v.OneWay() || !v.Guessed {
+			continue
+		}
+		ends[[2]uint32{uint32(v.Left.QPN), uint32(v.Right.QPN)}] = len(v.Rows)
+	}
+	for pair, n := range map[[2]uint32]int{{0x3d1c9f, 0xeb}: 23, {0xec, 0xdb2d1b}: 20, {0x9d3b5, 0xed}: 6, {0xee, 0x5db413}: 6} {
+		if ends[pair] != n {
+			t.Errorf("%#x has %d rows, want %d; all: %v", pair, ends[pair], n, ends)
+		}
+	}
+}
+
 // repeated is a capture n times over, damaged nowhere: packets of the same flows.
 func repeated(file []byte, n int) []byte {
 	const header = 24

@@ -107,6 +107,9 @@ func (v *Conversation) title() string {
 			fmt.Fprintf(&b, ", %d %s", k, n.name)
 		}
 	}
+	if v.Guessed {
+		b.WriteString(" (paired by their PSNs)")
+	}
 	return b.String()
 }
 
