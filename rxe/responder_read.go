@@ -13,22 +13,70 @@ import (
 // that changes memory lets all earlier READs finish first.
 
 const (
-	paceBytes = 256 << 10 // READ responses per portion
-	paceFirst = Time(20 * time.Microsecond)
-	paceMax   = Time(5 * time.Millisecond)
+	paceBytes   = 256 << 10 // READ responses per portion, at most
+	pacePackets = 1024      // likewise
+	paceLeast   = 16        // packets in the smallest portion
+	paceFirst   = Time(20 * time.Microsecond)
+	paceMax     = Time(5 * time.Millisecond)
+	paceCalm    = 32 // portions that the peer takes before they come faster
 
 	// responseBytes is what a MIDDLE has besides payload and pad.
 	responseBytes = wire.BTHLen + wire.ICRCLen
 )
 
-// pacing is the pause between portions of READ responses; 0 is none.
-type pacing struct{ gap Time }
+// pacing is the size of the portions of READ responses, and the pause between
+// them. A slow peer loses what comes behind the first packet that it has no room
+// for, and asks again from there, which says how fast it is.
+type pacing struct {
+	gap  Time // 0: no pause
+	most int  // packets in a portion; 0: as many as may be
+	calm int  // portions since the last change
 
-func (p *pacing) slower() { p.gap = min(max(2*p.gap, paceFirst), paceMax) }
+	from  wire.PSN // the stream of responses that goes out, or went out last: its first
+	since Time     // and when that was sent
+}
+
+// portion is how many packets go out at once.
+func (p *pacing) portion(mtu int) int {
+	most := min(paceBytes/mtu, pacePackets)
+	if p.most > 0 {
+		most = min(most, p.most)
+	}
+	return most
+}
+
+func (p *pacing) begin(psn wire.PSN, now Time) { p.from, p.since = psn, now }
+
+// slower is for a peer that asks again from psn on.
+func (p *pacing) slower(psn wire.PSN, now Time) {
+	p.calm = 0
+	if p.most == 0 {
+		p.most = pacePackets
+	}
+	gap := max(4*p.gap, paceFirst)
+	p.most = max(p.most/2, paceLeast)
+	if taken := int(psn.Diff(p.from)); taken > paceLeast && now > p.since {
+		p.most = max(min(p.most, taken/4), paceLeast)
+		gap = max((now-p.since)*Time(p.most)/Time(taken), 2*p.gap)
+	}
+	if gap > paceMax {
+		p.most = max(int(Time(p.most)*paceMax/gap), paceLeast)
+		gap = paceMax
+	}
+	p.gap = gap
+}
 
 func (p *pacing) faster() {
+	p.calm = 0
 	if p.gap /= 2; p.gap < paceFirst {
-		p.gap = 0
+		p.gap, p.most = 0, 0
+	}
+}
+
+// taken is that another portion went out, and nothing was asked for again.
+func (p *pacing) taken() {
+	if p.calm++; p.calm == paceCalm {
+		p.faster()
 	}
 }
 
@@ -204,7 +252,7 @@ func (r *responder) duplicate(q *QP, p wire.Packet, o *outbox) {
 			r.ack.psn = r.history.before(p.PSN(), r.psn)
 		}
 	case info.Has(wire.OpRead):
-		r.replayRead(q, p)
+		r.replayRead(q, p, o.now)
 	default:
 		r.replay(q, p)
 	}
@@ -242,7 +290,7 @@ func (r *responder) waiting(first wire.PSN) int {
 
 // replayRead answers a READ again, or the rest of it: the request must lie
 // inside the one it repeats. The key is checked again when data is read.
-func (r *responder) replayRead(q *QP, p wire.Packet) {
+func (r *responder) replayRead(q *QP, p wire.Packet, now Time) {
 	e := r.history.find(p.PSN(), p.Opcode())
 	if e == nil {
 		r.stale(q)
@@ -258,20 +306,20 @@ func (r *responder) replayRead(q *QP, p wire.Packet) {
 	a := e.response
 	a.psn, a.va, a.left, a.total, a.replay = p.PSN(), p.VA(), n, n, true
 	r.ack = acking{}
-	if r.pendingRead(q, &a, e) {
+	if r.pendingRead(q, &a, e, now) {
 		return
 	}
 	if len(r.queue) >= len(r.history.ring) {
 		r.stale(q)
 		return
 	}
-	r.pace.slower()
+	r.pace.slower(a.psn, now)
 	r.respond(q, a)
 }
 
 // pendingRead deals with a repeated READ whose responses are still being sent:
 // what is to come anyway needs nothing, what was lost is sent again from there.
-func (r *responder) pendingRead(q *QP, a *response, e *resource) bool {
+func (r *responder) pendingRead(q *QP, a *response, e *resource, now Time) bool {
 	for i := range r.queue {
 		w := &r.queue[i]
 		if w.kind != respondRead || w.psn.Less(e.psn) || e.last.Less(w.psn) {
@@ -281,7 +329,7 @@ func (r *responder) pendingRead(q *QP, a *response, e *resource) bool {
 			return true
 		}
 		*w = *a
-		r.pace.slower()
+		r.pace.slower(a.psn, now)
 		for j := i + 1; j < len(r.queue); j++ {
 			r.queue[j].restart(q.mtu())
 		}
@@ -338,7 +386,8 @@ func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
 	if len(r.queue) == 0 || !r.settle(q, o) {
 		return 0
 	}
-	r.emitPortion(q, o, paceBytes)
+	r.emitPortion(q, o, r.pace.portion(q.mtu()))
+	r.pace.taken()
 	if len(r.queue) == 0 {
 		r.emitACK(q, o)
 		return 0
@@ -346,7 +395,7 @@ func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
 	return max(now+r.pace.gap, 1)
 }
 
-// emitPortion sends responses with up to about budget bytes of data.
+// emitPortion sends responses of up to budget packets of data.
 func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
 	for len(r.queue) > 0 && budget > 0 {
 		a := &r.queue[0]
@@ -356,7 +405,10 @@ func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
 			continue
 		}
 		for done := false; !done && budget > 0; {
-			n, f := a.emitRead(q, o)
+			if !a.began {
+				r.pace.begin(a.psn, o.now)
+			}
+			n, f := a.emitRead(q, budget, o)
 			if f != faultNone && a.replay {
 				// The key was taken back since. A packet that the network
 				// held back for that long must not end the connection.
@@ -418,12 +470,12 @@ func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
 		PSN: a.psn, Syndrome: wire.SyndromeACK, MSN: a.msn}
 }
 
-// emitRead sends the next group of READ response packets and returns how many
-// bytes of the budget they use. When the data cannot be read nothing is sent,
-// and a is as before.
-func (a *response) emitRead(q *QP, o *outbox) (n int, f fault) {
+// emitRead sends the next group of READ response packets, budget at most, and
+// returns how many they are. When the data cannot be read nothing is sent, and a is
+// as before.
+func (a *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	mtu := q.mtu()
-	size := int(min(a.left, uint32(q.group(responseBytes)*mtu)))
+	size := int(min(a.left, uint32(min(q.group(responseBytes), budget)*mtu)))
 	packets := readPackets(uint32(size), mtu)
 	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
 	g, why := q.remoteAccess(a.rkey, a.va, uint64(size), AccessRemoteRead)
@@ -440,7 +492,7 @@ func (a *response) emitRead(q *QP, o *outbox) (n int, f fault) {
 		return 0, faultRemoteAccess.inMemory(err)
 	}
 	q.countSent(packets, size, o)
-	return room, faultNone
+	return int(packets), faultNone
 }
 
 // emitPackets builds the next n READ response packets, which need room bytes.

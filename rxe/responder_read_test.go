@@ -3,6 +3,7 @@ package rxe
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -173,7 +174,7 @@ func TestResponderReadPacing(t *testing.T) {
 	const portion = paceBytes / benchMTU
 	const n = 3 * paceBytes
 	b, at := bigRead(t, 2*n)
-	b.qp.resp.pace.slower() // as if the peer had lost something
+	b.qp.resp.pace.slower(0, 0) // as if the peer had lost something
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, n)), req(wire.RCReadRequest, 100+3*portion, nil, at(n, 8)))
 	got := b.psns()
 	if len(got) == 0 || len(got) > portion || got[0] != 100 {
@@ -203,11 +204,58 @@ func TestResponderReadPacing(t *testing.T) {
 	wantRun(t, all, 110, 100+3*portion)
 }
 
+// A peer that takes in less than it is sent, and asks again a while after it lost
+// something, is not sent everything many times over.
+func TestResponderReadSlowPeer(t *testing.T) {
+	const (
+		n      = 1 << 20
+		end    = wire.PSN(100 + n/benchMTU)
+		room   = 256                         // packets that the peer has room for
+		each   = Time(50 * time.Microsecond) // it takes for one
+		answer = Time(10 * time.Millisecond) // until it asks again
+		never  = Time(1 << 62)
+	)
+	b, at := bigRead(t, n)
+	ask := func(from wire.PSN) {
+		done := int(from-100) * benchMTU
+		b.send(req(wire.RCReadRequest, from, nil, at(uint64(done), n-done)))
+	}
+	ask(100)
+	expected, again, free, sent := wire.PSN(100), never, b.clock.now, 0
+	for expected != end {
+		for _, psn := range b.psns() {
+			sent++
+			if free = max(free, b.clock.now); free > b.clock.now+room*each {
+				continue // lost
+			}
+			free += each
+			switch {
+			case psn == expected:
+				expected++
+			case psn > expected:
+				again = min(again, b.clock.now+answer)
+			}
+		}
+		if len(b.qp.resp.queue) > 0 && b.clock.armed < again {
+			b.clock.now = max(b.clock.now, b.clock.armed)
+			b.dev.Expire()
+			continue
+		}
+		b.clock.now = max(b.clock.now, min(again, b.clock.now+answer))
+		again = never
+		ask(expected)
+	}
+	// All of it goes out before the first loss is known of.
+	if most := 5 * n / benchMTU / 2; sent > most {
+		t.Errorf("%d packets for a READ of %d", sent, n/benchMTU)
+	}
+}
+
 // A WRITE behind a READ waits for all of it, whatever the pace.
 func TestResponderWriteBehindRead(t *testing.T) {
 	const n = 2 * paceBytes
 	b, at := bigRead(t, n)
-	b.qp.resp.pace.slower()
+	b.qp.resp.pace.slower(0, 0)
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, n)))
 	first := b.psns()
 	b.send(req(wire.RCWriteOnly, 100+n/benchMTU, pattern(8), b.at(0, 8)))
@@ -221,7 +269,7 @@ func TestResponderNAKBehindRead(t *testing.T) {
 	const end = 100 + n/benchMTU
 	for _, heal := range []bool{false, true} {
 		b, at := bigRead(t, n)
-		b.qp.resp.pace.slower()
+		b.qp.resp.pace.slower(0, 0)
 		b.send(req(wire.RCReadRequest, 100, nil, at(0, n)))
 		b.psns()
 		b.send(req(wire.RCReadRequest, end+1, nil, at(0, 8)))
@@ -251,7 +299,7 @@ func TestResponderReplayOvertakes(t *testing.T) {
 	b, at := bigRead(t, n)
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, 8)))
 	b.take()
-	b.qp.resp.pace.slower()
+	b.qp.resp.pace.slower(0, 0)
 	b.send(req(wire.RCReadRequest, 101, nil, at(0, n)))
 	b.take()
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, 8)))
@@ -267,7 +315,7 @@ func TestResponderReplayOvertakes(t *testing.T) {
 // A receiver on the way to RESET forgets READs that are under way.
 func TestResponderResetDuringRead(t *testing.T) {
 	b, at := bigRead(t, 2*paceBytes)
-	b.qp.resp.pace.slower()
+	b.qp.resp.pace.slower(0, 0)
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, 2*paceBytes)))
 	b.take()
 	b.must(b.qp.Modify(&QPAttr{State: QPReset}, QPAttrState))
