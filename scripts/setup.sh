@@ -38,6 +38,8 @@ if [ "$what" = tests ]; then
 	# The machine that has a kernel's rdma_rxe: internal/interop.
 	need qemu-system-x86 command -v qemu-system-x86_64
 	need xz-utils command -v xz # modules of newer kernels
+	# What looks at the pages of `gorxe pcap show --html`: internal/ladder.
+	need chromium-headless-shell sh -c 'command -v chromium-headless-shell || command -v chromium'
 fi
 
 if ! command -v go >/dev/null 2>&1; then
