@@ -238,7 +238,7 @@ func TestDuplicates(t *testing.T) {
 				tr.Errorf("rkey %s: answered with %s, and again with %s", which, first, again)
 			}
 			if server == lab.guest {
-				tr.row.Settled += fmt.Sprintf("The duplicate of a READ of zero bytes with rkey %s is answered with %s. ", which, again)
+				tr.row.Settled += fmt.Sprintf("The duplicate of a READ of zero bytes with rkey %s is answered with %s.\n", which, again)
 			}
 		}
 	})

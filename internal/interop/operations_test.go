@@ -332,9 +332,11 @@ func TestDepth(t *testing.T) {
 				outstanding--
 			}
 		}
-		if client == lab.guest {
-			tr.row.Settled = fmt.Sprintf("Asked for max_rd_atomic 3, it keeps %d READs outstanding.", most)
-		} else if most > 3 {
+		switch {
+		case most <= 3:
+		case client == lab.guest:
+			tr.row.Settled = fmt.Sprintf("Asked for max_rd_atomic 3, it has up to %d READs outstanding.", most)
+		default:
 			tr.Errorf("%d READs outstanding", most)
 		}
 		tr.row.Note = "all of them"

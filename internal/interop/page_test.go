@@ -176,20 +176,21 @@ func (p *page) notes(key caseKey) string {
 	return strings.Join(texts, "; ")
 }
 
-// settled lists what was only read in the driver's source before.
+// settled lists what was only read in the driver's source before, and was now
+// seen: what did not happen in a run is not there.
 func (p *page) settled() {
 	var order []string
 	kernels := map[string][]string{}
 	for _, t := range p.tables {
 		for _, r := range t.Rows {
-			if r.Settled == "" {
-				continue
-			}
-			if kernels[r.Settled] == nil {
-				order = append(order, r.Settled)
-			}
-			if !slices.Contains(kernels[r.Settled], t.Kernel) {
-				kernels[r.Settled] = append(kernels[r.Settled], t.Kernel)
+			for line := range strings.Lines(r.Settled) {
+				text := strings.TrimSpace(line)
+				if kernels[text] == nil {
+					order = append(order, text)
+				}
+				if !slices.Contains(kernels[text], t.Kernel) {
+					kernels[text] = append(kernels[text], t.Kernel)
+				}
 			}
 		}
 	}
