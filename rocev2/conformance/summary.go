@@ -53,9 +53,10 @@ func (s *Summary) add(x *Finding) {
 	}
 }
 
-// Of returns the count of one rule, zero if there is none of that name.
+// Of returns the count of one rule, zero if there is none of that name, or if the
+// summary is the zero one.
 func (s *Summary) Of(rule string) RuleCount {
-	if r := RuleByName(rule); r != nil {
+	if r := RuleByName(rule); r != nil && r.index < len(s.PerRule) {
 		return s.PerRule[r.index]
 	}
 	return RuleCount{}
