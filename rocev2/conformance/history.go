@@ -43,6 +43,7 @@ type record struct {
 	msgs    uint32 // messages that have ended in the epoch, this packet included
 	packet  int    // in which it was first seen
 	last    int    // in which it was last seen
+	at      int64  // nanoseconds, of last
 }
 
 // readRequest is a READ: it takes as many PSNs as its response has packets.

@@ -57,6 +57,7 @@ type requests struct {
 	nak     nakState
 	rnr     rnrState
 	running bool // in a run of retransmissions
+	back    backState
 	asked   askState
 	depth   depthState
 	badMSNs int
@@ -203,7 +204,7 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 				fmt.Sprintf("%s, %d bytes", s.info.Name, s.payload))
 			return ClassUnknown
 		}
-		if s.IP.Version == 4 && s.IP.ID != 0 && s.IP.ID == old.id {
+		if r.doubled(old, s) {
 			return ClassDuplicate
 		}
 		if s.info.Has(wire.OpRead) {
@@ -284,7 +285,7 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	e := r.put(c, s.psn)
 	*e = record{
 		psn: s.psn, op: s.pkt.Opcode(), id: s.IP.ID, life: r.life, payload: uint32(s.payload),
-		packet: s.Number, last: s.Number, epoch: r.epoch,
+		packet: s.Number, last: s.Number, at: s.at, epoch: r.epoch,
 	}
 	if s.pkt.AckReq() {
 		e.flags |= recAckReq
@@ -297,12 +298,14 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 		c.advance(s, f, r, e, class, span, spanSure)
 	case ClassLate:
 		f.Stats.Late++
+		r.goBack(s)
 		r.fill(s.psn, span)
 		if r.nak.on && !r.nak.psn.Less(s.psn) {
 			r.nak.on, r.running = false, true
 		}
 	case ClassRetransmission:
 		f.Stats.Retransmissions++
+		r.goBack(s)
 		c.wentBack(s, f, r)
 	default:
 	}
@@ -350,11 +353,12 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 		return
 	}
 	f.Stats.Retransmissions++
+	r.goBack(s)
 	if r.rnr.on && s.psn == r.rnr.psn {
 		c.rnrServed(s, f, r)
 	}
 	c.wentBack(s, f, r)
-	e.id, e.last, e.flags = s.IP.ID, s.Number, e.flags|recResent
+	e.id, e.last, e.at, e.flags = s.IP.ID, s.Number, s.at, e.flags|recResent
 	if r.asked.on && r.asked.psn == s.psn {
 		r.asked.on = false // somebody waits for it
 	}

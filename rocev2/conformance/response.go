@@ -12,8 +12,10 @@ import (
 // next request shows that the capture lacks none.
 
 type responses struct {
-	last responseID // for duplicates
-	nak  sentNAK
+	last    responseID // for duplicates
+	lastAt  int64
+	sameIDs bool // another packet had the IPv4 identification of the one before
+	nak     sentNAK
 }
 
 // responseID tells two responses apart from one that was doubled.
@@ -63,7 +65,7 @@ func (c *Checker) response(s *subject, f *Flow) {
 	}
 	id := responseID{on: true, psn: s.psn, op: s.pkt.Opcode(), syndrome: y, id: s.IP.ID}
 	c.verdict.Class = ClassNew
-	if id == f.resp.last && s.IP.Version == 4 && s.IP.ID != 0 {
+	if f.resp.doubled(id, s) {
 		c.verdict.Class = ClassDuplicate
 		f.Stats.Duplicates++
 		if f.Peer != nil && f.Peer.req != nil {
@@ -71,7 +73,7 @@ func (c *Checker) response(s *subject, f *Flow) {
 		}
 		return
 	}
-	f.resp.last = id
+	f.resp.last, f.resp.lastAt = id, s.at
 	x := c.requester(s, f)
 	if x == nil || !x.req.started {
 		return
