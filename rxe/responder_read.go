@@ -17,8 +17,13 @@ const (
 	pacePackets = 1024      // likewise
 	paceLeast   = 16        // packets in the smallest portion
 	paceFirst   = Time(20 * time.Microsecond)
+	paceStart   = Time(time.Millisecond) // at most after a first loss
 	paceMax     = Time(5 * time.Millisecond)
-	paceCalm    = 32 // portions that the peer takes before they come faster
+
+	// Responses come faster after as many portions that nothing was lost of, and
+	// after as long as the peer took to say that something was, or that long.
+	paceCalm = 8
+	paceLag  = Time(50 * time.Millisecond)
 
 	// responseBytes is what a MIDDLE has besides payload and pad.
 	responseBytes = wire.BTHLen + wire.ICRCLen
@@ -31,6 +36,8 @@ type pacing struct {
 	gap  Time // 0: no pause
 	most int  // packets in a portion; 0: as many as may be
 	calm int  // portions since the last change
+	lag  Time // that the peer took to ask again
+	mark Time // of the last change
 
 	from  wire.PSN // the stream of responses that goes out, or went out last: its first
 	since Time     // and when that was sent
@@ -49,33 +56,33 @@ func (p *pacing) begin(psn wire.PSN, now Time) { p.from, p.since = psn, now }
 
 // slower is for a peer that asks again from psn on.
 func (p *pacing) slower(psn wire.PSN, now Time) {
-	p.calm = 0
+	p.calm, p.mark, p.lag = 0, now, min(now-p.since, paceLag)
+	least, most := max(4*p.gap, paceFirst), min(8*p.gap, paceMax)
+	if p.gap == 0 {
+		most = paceStart
+	}
 	if p.most == 0 {
 		p.most = pacePackets
 	}
-	gap := max(4*p.gap, paceFirst)
+	p.gap = least
 	p.most = max(p.most/2, paceLeast)
 	if taken := int(psn.Diff(p.from)); taken > paceLeast && now > p.since {
 		p.most = max(min(p.most, taken/4), paceLeast)
-		gap = max((now-p.since)*Time(p.most)/Time(taken), 2*p.gap)
+		p.gap = max((now-p.since)*Time(p.most)/Time(taken), least/2)
 	}
-	if gap > paceMax {
-		p.most = max(int(Time(p.most)*paceMax/gap), paceLeast)
-		gap = paceMax
-	}
-	p.gap = gap
+	p.gap = min(p.gap, most)
 }
 
 func (p *pacing) faster() {
-	p.calm = 0
 	if p.gap /= 2; p.gap < paceFirst {
 		p.gap, p.most = 0, 0
 	}
 }
 
 // taken is that another portion went out, and nothing was asked for again.
-func (p *pacing) taken() {
-	if p.calm++; p.calm == paceCalm {
+func (p *pacing) taken(now Time) {
+	if p.calm++; p.calm >= paceCalm && now-p.mark > p.lag {
+		p.calm, p.mark = 0, now
 		p.faster()
 	}
 }
@@ -387,7 +394,7 @@ func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
 		return 0
 	}
 	r.emitPortion(q, o, r.pace.portion(q.mtu()))
-	r.pace.taken()
+	r.pace.taken(now)
 	if len(r.queue) == 0 {
 		r.emitACK(q, o)
 		return 0
