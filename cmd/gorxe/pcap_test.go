@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,5 +75,40 @@ func TestPCAPStrict(t *testing.T) {
 	}
 	if code, _, _ := gorxe(t, "pcap", "check", "--strict", warns); code != exitFailed {
 		t.Errorf("exit code %d with --strict", code)
+	}
+}
+
+// TestPCAPNothing: a capture without RDMA does not pass for a clean one.
+func TestPCAPNothing(t *testing.T) {
+	dir := t.TempDir()
+	header := []byte{0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0}
+	arp := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0}, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x06)
+	for name, file := range map[string][]byte{
+		"no-packets.pcap": header, "other.pcap": slices.Concat(header, arp), "cut.pcap": slices.Concat(header, arp[:20]),
+	} {
+		t.Run(name, func(t *testing.T) {
+			name, junit := filepath.Join(dir, name), filepath.Join(dir, name+".xml")
+			if err := os.WriteFile(name, file, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := gorxe(t, "pcap", "check", "--json", "--junit", junit, name)
+			var files []captureInfo
+			if err := json.Unmarshal([]byte(stdout), &files); err != nil {
+				t.Fatal(err)
+			}
+			if code != exitFailed || !strings.Contains(stderr, "nothing to judge") || !strings.Contains(files[0].Error, "nothing to judge") {
+				t.Errorf("exit code %d, %q, %+v", code, stderr, files[0])
+			}
+			if text, err := os.ReadFile(junit); err != nil || !strings.Contains(string(text), `errors="1"`) {
+				t.Errorf("%v, %s", err, text)
+			}
+			if code, stdout, stderr = gorxe(t, "pcap", "check", "--allow-empty", name); code != exitOK || stderr != "" || !strings.Contains(stdout, "0 violations") {
+				t.Errorf("exit code %d with --allow-empty, %q, %q", code, stdout, stderr)
+			}
+			// It fails beside a good one, too.
+			if code, _, _ = gorxe(t, "pcap", "check", "-q", "../../testdata/pcaps/rping.pcap", name); code != exitFailed {
+				t.Errorf("exit code %d beside another", code)
+			}
+		})
 	}
 }

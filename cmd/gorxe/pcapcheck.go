@@ -18,6 +18,7 @@ type pcapCheckCmd struct {
 	Rules  bool     `help:"List the rules, and check nothing."`
 	Ignore []string `placeholder:"RULE" help:"Do not apply these rules."`
 	Strict bool     `help:"Fail on warnings too."`
+	Empty  bool     `name:"allow-empty" help:"Pass files in which there is nothing to judge."`
 	Max    int      `default:"20" help:"Findings to print of each rule; all are counted. 0 prints all (default: ${default})."`
 	Quiet  bool     `short:"q" help:"Print one line for each file, and no findings."`
 	JSON   bool     `name:"json" xor:"form" help:"Print JSON."`
@@ -30,7 +31,7 @@ func (pcapCheckCmd) Help() string {
 
 A violation is what no correct device sends. A warning is what is against a recommendation, or would be a violation if it were not for the capture, which may lack packets. A note is worth knowing. Captures that begin in the middle, hold one direction, lack packets or are cut are judged only on what they show.
 
-The exit code is 0 if there is no violation, 1 if there is one or a file cannot be read, 2 if the command line is wrong.
+The exit code is 0 if there is no violation, 1 if there is one, or a file cannot be read or has no packet of RDMA (but with --allow-empty), 2 if the command line is wrong.
 
 Examples:
   gorxe pcap check run.pcapng
@@ -85,13 +86,20 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 // captureReport is the verdict on one file.
 type captureReport struct {
 	file     string
-	err      error // it could not be read to its end
+	err      error // it could not be read to its end, or errNothing
 	cut      bool  // it ends within a packet
 	drops    uint64
 	elapsed  time.Duration
 	summary  conformance.Summary
 	findings []conformance.Finding // up to --max of each rule
 }
+
+// errNothing fails a capture that is not of RDMA: a check that judged nothing, for
+// a wrong interface or filter, must not look like one that found nothing.
+var errNothing = errors.New("nothing to judge: no packet to UDP port 4791, no RoCEv1, no InfiniBand (--allow-empty passes that)")
+
+// empty reports whether no packet could be judged.
+func (r *captureReport) empty() bool { return r.summary.Other == r.summary.Packets }
 
 func (r *captureReport) failed(strict bool) bool {
 	return r.err != nil || r.summary.Violations > 0 || strict && r.summary.Warnings > 0
@@ -127,6 +135,9 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 	checker.Close()
 	progress.clear()
 	r.summary = checker.Summary()
+	if r.err == nil && r.empty() && !c.Empty {
+		r.err = errNothing
+	}
 	if text {
 		if !c.Quiet {
 			out.rest()

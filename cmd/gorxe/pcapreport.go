@@ -115,9 +115,6 @@ func writeVerdict(w io.Writer, r *captureReport) {
 	}
 	fmt.Fprintf(w, "%s: %s%s, %s: %s, %s, %s\n", r.file, plural(s.Packets, "packet"), of, plural(uint64(len(s.Flows)), "flow"),
 		plural(s.Violations, "violation"), plural(s.Warnings, "warning"), plural(s.Notes, "note"))
-	if s.Packets > 0 && s.Other == s.Packets {
-		fmt.Fprintf(w, "%s: nothing to judge: no packet to UDP port 4791, no RoCEv1, no InfiniBand\n", r.file)
-	}
 	if r.drops > 0 {
 		fmt.Fprintf(w, "%s: by its own account the file lacks %s\n", r.file, plural(r.drops, "packet"))
 	}
