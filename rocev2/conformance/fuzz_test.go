@@ -82,7 +82,11 @@ func stream(t *testing.T, script []byte) {
 
 // TestRandomStreams is FuzzStreams without a fuzzer.
 func TestRandomStreams(t *testing.T) {
-	for seed := range uint64(1000) {
+	seeds := uint64(1000)
+	if raceEnabled {
+		seeds = 100
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 0))
 		script := make([]byte, 10*r.IntN(100))
 		for i := range script {

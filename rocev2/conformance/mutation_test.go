@@ -257,7 +257,7 @@ func (c *tally) share(n int) string {
 func TestMutations(t *testing.T) {
 	n := 10000
 	if raceEnabled {
-		n = 1000
+		n = 20 * len(mutations) // there is one goroutine only
 	}
 	if s := os.Getenv("GORXE_MUTATIONS"); s != "" {
 		var err error

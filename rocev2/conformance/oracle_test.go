@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,25 +147,20 @@ func readVerdicts(t *testing.T, script string, args ...string) map[string]map[in
 	return all
 }
 
-// TestICRCVerdicts compares the verdict on every packet of every capture.
+// TestICRCVerdicts compares the verdict on every frame of every capture.
 func TestICRCVerdicts(t *testing.T) {
 	if _, err := os.Stat(python); err != nil {
 		testenv.Missing(t, "NOT CHECKED against an independent ICRC: install the Debian package python3")
 	}
-	files := allCaptures(t)
-	oracles := map[string]map[string]map[int]bool{
-		"icrc_check.py": readVerdicts(t, icrcScript, append([]string{"../../testdata/tools"}, files...)...),
-	}
 	if err := exec.Command(python, "-c", "import scapy.contrib.roce").Run(); err != nil {
 		testenv.Missing(t, "NOT CHECKED against scapy: install the Debian package python3-scapy")
 	}
-	var ethernet []string
-	for _, f := range files {
-		if filepath.Base(f) != "infiniband.pcap" && filepath.Base(f) != "rocev1.pcap" {
-			ethernet = append(ethernet, f)
-		}
+	files := merged(t, allCaptures(t))
+	ethernet := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return filepath.Base(name) != ethernetFile })
+	oracles := map[string]map[string]map[int]bool{
+		"icrc_check.py": readVerdicts(t, icrcScript, append([]string{"../../testdata/tools"}, files...)...),
+		"scapy":         readVerdicts(t, scapyScript, ethernet...),
 	}
-	oracles["scapy"] = readVerdicts(t, scapyScript, ethernet...)
 	compared, bad := map[string]int{}, 0
 	for _, name := range files {
 		each(t, name, func(p *capture.Packet, v *Verdict) {
@@ -282,22 +278,32 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// merged joins captures of one link type into one file: tshark takes longer to
-// start than to read them.
+// ethernetFile is the one of merged that has the Ethernet frames.
+var ethernetFile = mergedName(capture.LinkEthernet)
+
+func mergedName(link capture.LinkType) string { return fmt.Sprintf("link-type-%d.pcap", link) }
+
+// merged joins captures of one link type into one file, each frame once: tshark
+// takes longer to start than to read them, scapy a millisecond for each packet.
 func merged(t *testing.T, files []string) (all []string) {
 	t.Helper()
 	frames := map[capture.LinkType][]capture.Packet{}
+	seen := map[string]bool{}
 	for _, name := range files {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := load(t, name, file)
-		link := l.packets[0].Link
-		frames[link] = append(frames[link], l.packets...)
+		for _, p := range load(t, name, file).packets {
+			if !seen[string(p.Frame)] {
+				seen[string(p.Frame)] = true
+				frames[p.Link] = append(frames[p.Link], p)
+			}
+		}
 	}
+	dir := t.TempDir()
 	for link, packets := range frames {
-		name := filepath.Join(t.TempDir(), "merged.pcap")
+		name := filepath.Join(dir, mergedName(link))
 		var b bytes.Buffer
 		w := pcapgo.NewWriter(&b)
 		if err := w.WriteFileHeader(65535, layers.LinkType(link)); err != nil {

@@ -121,7 +121,7 @@ func heap() uint64 {
 func TestMemory(t *testing.T) {
 	n := 10_000_000
 	if raceEnabled {
-		n = 600_000
+		n = 100_000
 	}
 	const limit = 200 << 20
 	// As many queue pairs as keep full histories, and more.
@@ -138,7 +138,8 @@ func TestMemory(t *testing.T) {
 	if used > limit {
 		t.Errorf("%d MiB", used>>20)
 	}
-	tr = newTraffic(n/50, 256, 1)
+	strangers := max(n/50, 3*defaultMaxFlows)
+	tr = newTraffic(strangers, 256, 1)
 	tr.strange = true
 	if r, err = Check(tr, Options{}); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestMemory(t *testing.T) {
 	if used = heap(); used > limit {
 		t.Errorf("a queue pair for each packet: %d MiB", used>>20)
 	}
-	t.Logf("%d queue pairs: %d MiB, %d forgotten", n/50, used>>20, r.Forgotten)
+	t.Logf("%d queue pairs: %d MiB, %d forgotten", strangers, used>>20, r.Forgotten)
 	if len(r.Flows) > defaultMaxFlows || r.Forgotten == 0 || len(r.Findings) > MaxFindings {
 		t.Errorf("%d flows, %d forgotten, %d findings", len(r.Flows), r.Forgotten, len(r.Findings))
 	}
