@@ -29,6 +29,8 @@ dir=$(mktemp -d) && chmod 777 "$dir" && cd "$dir"
 export gorxe=/usr/local/bin/gorxe dir GORXE_SOCKET="$dir/gorxe.sock"
 ip netns exec gorxe sh -e <<'END'
 listens() { for i in $(seq 200); do ss -Hltn "sport = :$1" | grep -q . && return; sleep 0.1; done; return 1; }
+# The daemon of the script before may still be on its way out.
+for i in $(seq 200); do ss -Hlun 'sport = :4791' | grep -q . || break; sleep 0.1; done
 %s
 END`, filepath.Join(lab.scratch, "gorxe"), script))
 	if err != nil {

@@ -177,6 +177,9 @@ func (t *table) merge(earlier *table) {
 			rows[at] = r
 		}
 	}
+	if t.Opcodes == nil {
+		t.Opcodes = map[wire.Opcode]int{}
+	}
 	for op, n := range earlier.Opcodes {
 		t.Opcodes[op] = max(t.Opcodes[op], n)
 	}
