@@ -19,8 +19,9 @@ type view struct {
 	name string
 	// sees tells whether a packet is in it; n counts the packets of the run.
 	sees    func(w *world, p *simnet.Packet, fate simnet.Fate, n int) bool
-	taps    bool // also sees what passes between queue pairs of one device
-	snap    int  // bytes of the transport that are kept; 0 for all
+	taps    bool   // also sees what passes between queue pairs of one device
+	snap    int    // bytes of the transport that are kept; 0 for all
+	batch   uint16 // IPv4 identifications count to there, as those of UDP_SEGMENT do; 0: each packet has its own
 	w       *world
 	checker *conformance.Checker
 	number  int
@@ -62,6 +63,7 @@ func views() []*view {
 			return n > 100 && end0(w, p, fate, n)
 		}},
 		{name: "cut", sees: end0, snap: 44},
+		{name: "sent in batches", sees: end0, taps: true, batch: 5},
 	}
 }
 
@@ -88,6 +90,11 @@ func (v *view) feed(p *simnet.Packet) {
 		Transport:    p.Data,
 		TransportLen: len(p.Data),
 		Network:      make([]byte, ipv4+udp),
+	}
+	if icrc := wire.NewICRC(&p.Route, wire.UDPPort); v.batch > 0 && icrc.Check(p.Data, p.ID, true) {
+		c.IP.ID = p.ID % v.batch
+		c.Transport = slices.Clone(c.Transport)
+		icrc.Put(c.Transport, c.IP.ID)
 	}
 	if c.Src.Is6() {
 		c.IP = capture.IPHeader{Version: 6, HeaderLen: ipv6}
