@@ -52,13 +52,10 @@ func rocev1File(t testing.TB) []byte {
 	})
 }
 
-// erfFile is one in native InfiniBand, half of the packets with a GRH, as Endace's
-// cards record it.
+// erfFile is one in native InfiniBand, as Endace's cards record it.
 func erfFile(t testing.TB) []byte {
-	n := 0
 	return framesFile(t, layers.LinkType(capture.LinkERF), func(p *scenePacket) []byte {
 		b := infiniBandPacket(p, false)
-		n++
 		head := make([]byte, 16)
 		head[8] = 21
 		binary.BigEndian.PutUint16(head[10:], uint16(len(head)+len(b)))
