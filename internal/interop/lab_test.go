@@ -210,7 +210,9 @@ func (l *laboratory) boot() error {
 	nic := "virtio-net-pci,netdev=cable,mac=02:00:00:00:77:02,csum=off,gso=off,guest_csum=off," +
 		"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
 	l.vm = exec.Command("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024",
+		// Without the fast string instructions, which emulated are slow: the kernel
+		// would copy with them, byte by byte.
+		"-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm", "-smp", "2", "-m", "1024",
 		"-kernel", image, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 loglevel=4",
 		"-serial", "stdio",
 		"-virtfs", "local,path=/,mount_tag=hostroot,security_model=passthrough,readonly=on,multidevs=remap",
