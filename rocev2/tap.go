@@ -12,6 +12,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -168,7 +169,7 @@ func appendIPv4(b []byte, p *tapPacket) []byte {
 	b = append(b, p.hops, 17, 0, 0)
 	b = append(b, src[:]...)
 	b = append(b, dst[:]...)
-	binary.BigEndian.PutUint16(b[10:], ^fold(sum16(0, b)))
+	binary.BigEndian.PutUint16(b[10:], ^checksum.Fold(checksum.Add(0, b)))
 	return appendUDP(b, p, 0) // RoCEv2 over IPv4 may leave the checksum out
 }
 
@@ -180,9 +181,9 @@ func appendIPv6(b []byte, p *tapPacket) []byte {
 	b = append(b, 17, p.hops)
 	b = append(b, src[:]...)
 	b = append(b, dst[:]...)
-	sum := sum16(0, b[8:]) + 17 + uint32(length) // the pseudo-header
-	sum += uint32(p.srcPort) + uint32(p.dstPort) + uint32(length)
-	check := ^fold(sum16(sum, p.data))
+	sum := checksum.Add(0, b[8:]) + 17 + uint64(length) // the pseudo-header
+	sum += uint64(p.srcPort) + uint64(p.dstPort) + uint64(length)
+	check := ^checksum.Fold(checksum.Add(sum, p.data))
 	if check == 0 {
 		check = 0xffff
 	}
@@ -195,22 +196,4 @@ func appendUDP(b []byte, p *tapPacket, check uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(udpHeaderLen+len(p.data)))
 	b = binary.BigEndian.AppendUint16(b, check)
 	return append(b, p.data...)
-}
-
-// sum16 adds the 16-bit words of b to sum (RFC 1071).
-func sum16(sum uint32, b []byte) uint32 {
-	for ; len(b) >= 2; b = b[2:] {
-		sum += uint32(binary.BigEndian.Uint16(b))
-	}
-	if len(b) == 1 {
-		sum += uint32(b[0]) << 8
-	}
-	return sum
-}
-
-func fold(sum uint32) uint16 {
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return uint16(sum)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -84,7 +85,7 @@ func checkTapped(t *testing.T, p gopacket.Packet) {
 	var id uint16
 	if v4, ok := p.NetworkLayer().(*layers.IPv4); ok {
 		id = v4.Id
-		if fold(sum16(0, v4.Contents)) != 0xffff {
+		if checksum.Fold(checksum.Add(0, v4.Contents)) != 0xffff {
 			t.Error("bad IPv4 header checksum")
 		}
 	}

@@ -1,67 +1,30 @@
 package ladder
 
 import (
-	"net/netip"
-
-	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/internal/guess"
+	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Where the checker does not commit itself to which flows are the two directions
-// of a connection, a ladder may guess, and says so: two flows fit if each response
-// that is kept of either (up to maxProofs) answers a request of the other that came before it. Of
-// several, it is the one whose request came last before the first response.
+const (
+	// maxCandidates bounds the flows between two hosts that are tried.
+	maxCandidates = 128
+	// maxProofs is how many responses of a flow are looked at.
+	maxProofs = 64
+)
 
-// maxCandidates bounds the flows between two hosts that are tried.
-const maxCandidates = 128
-
-// maxProofs is how many responses of a flow are looked at.
-const maxProofs = 64
-
-type hosts struct {
-	src, dst netip.Addr
-	kind     capture.Kind
+// guesses pairs the streams of connections without a known peer, by the packets that
+// are kept. A ladder says that it rests on one.
+func (c *Collector) guesses() map[*stream]*stream {
+	return guess.Pairs(c.order, (*stream).shown, maxCandidates, (*stream).answers)
 }
 
-// guesses pairs the streams of connections without a known peer.
-func (c *Collector) guesses() map[*stream]*stream {
-	between := make(map[hosts][]*stream)
-	for _, s := range c.order {
-		if f := s.flow; f != nil && f.Service == wire.ServiceRC && f.Peer == nil && len(s.kept) > 0 {
-			h := hosts{f.Src, f.Dst, f.Kind}
-			between[h] = append(between[h], s)
-		}
+// shown is the flow of a stream of which something is kept.
+func (s *stream) shown() *conformance.Flow {
+	if len(s.kept) == 0 {
+		return nil
 	}
-	pairs := make(map[*stream]*stream)
-	for _, s := range c.order {
-		f := s.flow
-		if f == nil || f.Peer != nil || f.Service != wire.ServiceRC || pairs[s] != nil {
-			continue
-		}
-		others := between[hosts{f.Dst, f.Src, f.Kind}]
-		if len(others) > maxCandidates {
-			continue
-		}
-		var best *stream
-		nearest := 0
-		for _, o := range others {
-			if o == s || pairs[o] != nil {
-				continue
-			}
-			// Of the two, s is the one that has responses.
-			at, _ := s.answers(o)
-			if at <= nearest {
-				continue
-			}
-			if _, ok := o.answers(s); ok {
-				best, nearest = o, at
-			}
-		}
-		if best != nil {
-			pairs[s], pairs[best] = best, s
-		}
-	}
-	return pairs
+	return s.flow
 }
 
 // answers reports whether every response kept of s answers a request kept of o, and

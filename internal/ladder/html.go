@@ -165,21 +165,7 @@ func conversationFacts(v *Conversation) []Field {
 			break
 		}
 	}
-	for _, n := range [...]struct {
-		name  string
-		count func(*conformance.FlowStats) uint64
-	}{
-		{"messages", func(s *conformance.FlowStats) uint64 { return s.Messages }},
-		{"payload bytes", func(s *conformance.FlowStats) uint64 { return s.Bytes }},
-		{"retransmissions", func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
-		{"NAKs", func(s *conformance.FlowStats) uint64 { return s.NAKs }},
-		{"RNR NAKs", func(s *conformance.FlowStats) uint64 { return s.RNRs }},
-		{"CNPs", func(s *conformance.FlowStats) uint64 { return s.CNPs }},
-		{"PSNs missing", func(s *conformance.FlowStats) uint64 { return s.Missing }},
-		{"notes", func(s *conformance.FlowStats) uint64 { return s.Notes }},
-		{"warnings", func(s *conformance.FlowStats) uint64 { return s.Warnings }},
-		{"violations", func(s *conformance.FlowStats) uint64 { return s.Violations }},
-	} {
+	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 {
 			facts = append(facts, Field{n.name, fmt.Sprint(k)})
 		}

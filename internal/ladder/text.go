@@ -86,6 +86,24 @@ func (c *Conversation) Arrow() string {
 	return "↔"
 }
 
+// sums are what is counted of a conversation; its title has those that are titled.
+var sums = [...]struct {
+	name   string
+	titled bool
+	count  func(*conformance.FlowStats) uint64
+}{
+	{"messages", false, func(s *conformance.FlowStats) uint64 { return s.Messages }},
+	{"payload bytes", false, func(s *conformance.FlowStats) uint64 { return s.Bytes }},
+	{"retransmissions", true, func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
+	{"NAKs", true, func(s *conformance.FlowStats) uint64 { return s.NAKs }},
+	{"RNR NAKs", true, func(s *conformance.FlowStats) uint64 { return s.RNRs }},
+	{"CNPs", false, func(s *conformance.FlowStats) uint64 { return s.CNPs }},
+	{"PSNs missing", false, func(s *conformance.FlowStats) uint64 { return s.Missing }},
+	{"notes", false, func(s *conformance.FlowStats) uint64 { return s.Notes }},
+	{"warnings", true, func(s *conformance.FlowStats) uint64 { return s.Warnings }},
+	{"violations", true, func(s *conformance.FlowStats) uint64 { return s.Violations }},
+}
+
 // title sums a conversation up.
 func (v *Conversation) title() string {
 	var b strings.Builder
@@ -93,17 +111,8 @@ func (v *Conversation) title() string {
 		fmt.Fprintf(&b, "%v ", v.Service)
 	}
 	fmt.Fprintf(&b, "%v %s %v: %s", v.Left, v.Arrow(), v.Right, packets(v.Packets))
-	for _, n := range [...]struct {
-		name  string
-		count func(*conformance.FlowStats) uint64
-	}{
-		{"retransmissions", func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
-		{"NAKs", func(s *conformance.FlowStats) uint64 { return s.NAKs }},
-		{"RNR NAKs", func(s *conformance.FlowStats) uint64 { return s.RNRs }},
-		{"warnings", func(s *conformance.FlowStats) uint64 { return s.Warnings }},
-		{"violations", func(s *conformance.FlowStats) uint64 { return s.Violations }},
-	} {
-		if k := v.Sum(n.count); k > 0 {
+	for _, n := range sums {
+		if k := v.Sum(n.count); k > 0 && n.titled {
 			fmt.Fprintf(&b, ", %d %s", k, n.name)
 		}
 	}

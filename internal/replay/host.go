@@ -94,7 +94,7 @@ func (h *host) connect(a rxe.QPAttr) error {
 	a.AH = rxe.AHAttr{DGID: wire.GIDFromAddr(h.there), PortNum: 1}
 	a.MaxRdAtomic, a.MaxDestRdAtomic, a.MinRNRTimer = depth, depth, 1
 	a.Timeout, a.RetryCnt, a.RNRRetry = ackTimeoutCode, 7, 7
-	typ := qpType(serviceOf(h.q))
+	typ := h.q.Snapshot().Type
 	init, rtr, rts := rxe.QPAttrPKeyIndex|rxe.QPAttrPort, rxe.QPAttrMask(0), rxe.QPAttrSQPSN
 	switch typ {
 	case rxe.QPUD:
@@ -118,17 +118,6 @@ func (h *host) connect(a rxe.QPAttr) error {
 		}
 	}
 	return nil
-}
-
-func serviceOf(q *rxe.QP) wire.Service {
-	switch q.Snapshot().Type {
-	case rxe.QPUC:
-		return wire.ServiceUC
-	case rxe.QPUD:
-		return wire.ServiceUD
-	default:
-		return wire.ServiceRC
-	}
 }
 
 func (h *host) close() { _ = h.dev.Close() } // nothing of it is left to be told

@@ -41,9 +41,8 @@ type session struct {
 type stream struct {
 	flow    *conformance.Flow
 	packets []event
-	resets  []int   // packets at which its requester begins anew
-	damaged int     // packets that are cut: their payload is not known
-	guessed *stream // the opposite direction, see pair.go
+	resets  []int // packets at which its requester begins anew
+	damaged int   // packets that are cut: their payload is not known
 	byPSN   map[wire.PSN][]event
 }
 
@@ -130,7 +129,7 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 	if l.leftOut > 0 {
 		skipped = append(skipped, Skipped{Why: fmt.Sprintf("%d packets: the capture is longer than what is replayed", l.leftOut)})
 	}
-	l.guess()
+	guesses := l.guess()
 	for _, s := range l.order {
 		if !slices.ContainsFunc(s.packets, func(e event) bool { return e.request }) {
 			if s.damaged > 0 {
@@ -138,7 +137,7 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 			}
 			continue
 		}
-		peer := s.guessed
+		peer := guesses[s]
 		if s.flow.Peer != nil {
 			peer = l.streams[s.flow.Peer]
 		}
@@ -175,7 +174,7 @@ func (s *stream) lives(peer *stream) []*session {
 	slices.Sort(s.resets)
 	var all []*session
 	for _, life := range cutLong(cutAtFaults(cutAt(events, s.resets))) {
-		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: s.guessed != nil, service: s.flow.Service}
+		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: s.flow.Service}
 		n.mtu = pathMTU(life)
 		if n.begin() {
 			all = append(all, n)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -48,7 +49,7 @@ func (p *Packet) ipv4(b []byte) {
 		Length:       int(binary.BigEndian.Uint16(b[2:])),
 		Checksum:     ChecksumGood,
 	}
-	if fold(sum16(0, b[:header])) != 0xffff {
+	if checksum.Fold(checksum.Add(0, b[:header])) != 0xffff {
 		p.IP.Checksum = ChecksumBad
 	}
 	if b[9] != protoUDP || p.IP.FragOffset != 0 {
@@ -141,42 +142,17 @@ func (p *Packet) udpChecksum(u []byte) Checksum {
 	var pseudo uint64
 	if p.IP.Version == 4 {
 		src, dst := p.Src.As4(), p.Dst.As4()
-		pseudo = sum16(sum16(0, src[:]), dst[:])
+		pseudo = checksum.Add(checksum.Add(0, src[:]), dst[:])
 	} else {
 		src, dst := p.Src.As16(), p.Dst.As16()
-		pseudo = sum16(sum16(0, src[:]), dst[:])
+		pseudo = checksum.Add(checksum.Add(0, src[:]), dst[:])
 	}
 	pseudo += protoUDP + uint64(p.UDP.Length)
 	switch {
-	case fold(sum16(pseudo, u[:p.UDP.Length])) == 0xffff:
+	case checksum.Fold(checksum.Add(pseudo, u[:p.UDP.Length])) == 0xffff:
 		return ChecksumGood
-	case fold(pseudo) == check:
+	case checksum.Fold(pseudo) == check:
 		return ChecksumOffload
 	}
 	return ChecksumBad
-}
-
-// sum16 adds the 16-bit words of b to sum (RFC 1071), eight bytes at a time: the
-// sum of 32-bit words is that of 16-bit ones, once it is folded.
-func sum16(sum uint64, b []byte) uint64 {
-	for len(b) >= 8 {
-		w := binary.BigEndian.Uint64(b)
-		sum += w>>32 + w&0xffffffff
-		b = b[8:]
-	}
-	for len(b) >= 2 {
-		sum += uint64(binary.BigEndian.Uint16(b))
-		b = b[2:]
-	}
-	if len(b) == 1 {
-		sum += uint64(b[0]) << 8
-	}
-	return sum
-}
-
-func fold(sum uint64) uint16 {
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return uint16(sum)
 }

@@ -1,0 +1,45 @@
+package guess
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Pairs takes the candidate whose request was last before the first response, and
+// only where each of the two fits the other.
+func TestPairs(t *testing.T) {
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	flows := map[string]*conformance.Flow{}
+	for name, ends := range map[string][2]netip.Addr{
+		"a1": {a, b}, "a2": {a, b}, "a3": {a, b}, "b1": {b, a}, "b2": {b, a}, "datagrams": {b, a}, "known": {b, a},
+	} {
+		flows[name] = &conformance.Flow{Src: ends[0], Dst: ends[1], Service: wire.ServiceRC}
+	}
+	flows["datagrams"].Service = wire.ServiceUD
+	flows["known"].Peer = flows["a1"]
+	// At which packet the request was that s answers of o; not listed: they do not fit.
+	answers := map[[2]string]int{
+		{"b1", "a1"}: 5, {"a1", "b1"}: 0,
+		{"b1", "a2"}: 7, {"a2", "b1"}: 0,
+		{"b1", "a3"}: 9, // but a3 does not fit b1
+		{"b2", "a1"}: 3, {"a1", "b2"}: 4,
+		{"known", "a3"}: 8, {"a3", "known"}: 0,
+		{"datagrams", "a3"}: 8, {"a3", "datagrams"}: 0,
+	}
+	order := []string{"b1", "b2", "a1", "a2", "a3", "datagrams", "known", "none"}
+	pairs := func(most int) map[string]string {
+		return Pairs(order, func(s string) *conformance.Flow { return flows[s] }, most,
+			func(s, o string) (int, bool) { at, ok := answers[[2]string{s, o}]; return at, ok })
+	}
+	want := map[string]string{"b1": "a2", "a2": "b1", "b2": "a1", "a1": "b2"}
+	if got := pairs(3); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := pairs(2); len(got) != 0 {
+		t.Errorf("%v of more than are tried", got)
+	}
+}
