@@ -128,6 +128,13 @@ func (c *Conn) Recv(msg any) (fds []int, err error) {
 	return fds, nil
 }
 
+// RecvOnly is Recv where no descriptors belong; those that come are closed.
+func (c *Conn) RecvOnly(msg any) error {
+	fds, err := c.Recv(msg)
+	closeAll(fds)
+	return err
+}
+
 // RecvWithin is Recv for a peer that may be silent for so long only.
 func (c *Conn) RecvWithin(msg any, patience time.Duration) (fds []int, err error) {
 	if err := c.sock.SetReadDeadline(time.Now().Add(patience)); err != nil {

@@ -228,11 +228,7 @@ func (f *front) listen(reports chan<- report) {
 	defer close(reports)
 	for {
 		var r report
-		fds, err := f.conn.Recv(&r)
-		for _, fd := range fds {
-			unix.Close(fd) // none belongs there
-		}
-		if err != nil {
+		if err := f.conn.RecvOnly(&r); err != nil {
 			return
 		}
 		reports <- r

@@ -197,11 +197,7 @@ func (k *keeper) died(cause error) error {
 func (k *keeper) listen() {
 	for {
 		var n notice
-		fds, err := k.front.Recv(&n)
-		for _, fd := range fds {
-			unix.Close(fd) // none belongs there
-		}
-		if err != nil {
+		if err := k.front.RecvOnly(&n); err != nil {
 			// The front was killed (SIGKILL), and what is meant is the program. If
 			// that has ended, the signal goes nowhere.
 			_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0)
@@ -350,7 +346,7 @@ func become(p plan) int {
 		return ExitFailed
 	}
 	unix.Close(in.Listener)
-	if _, err := conn.Recv(new(proceed)); err != nil {
+	if err := conn.RecvOnly(new(proceed)); err != nil {
 		return ExitFailed // the keeper knows why, or is gone
 	}
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &p.mask, nil); err != nil {

@@ -18,6 +18,16 @@ type endpoint struct {
 	send, recv, comp *clientQueue
 }
 
+// newLoop is an endpoint of a device of its own, connected with itself.
+func newLoop(t testing.TB) *endpoint {
+	t.Helper()
+	d, _ := newDevice(t)
+	e := newEndpoint(t, &user{opened(t, d), forms[0]}, rxe.QPRC)
+	e.connect(e.qp, rxe.QPRC, e.qpn)
+	e.reset()
+	return e
+}
+
 func newEndpoint(t testing.TB, u *user, typ rxe.QPType) *endpoint {
 	t.Helper()
 	e := &endpoint{user: u, pd: u.allocPD(), channel: u.createChannel()}

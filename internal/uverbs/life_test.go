@@ -111,18 +111,14 @@ func TestBusyObject(t *testing.T) {
 // TestDestroyHeldUp: a doorbell that waits for memory was answered for, so the
 // program may destroy the QP; that waits with it, and succeeds.
 func TestDestroyHeldUp(t *testing.T) {
-	d, _ := newDevice(t)
-	u := &user{opened(t, d), forms[0]}
-	e := newEndpoint(t, u, rxe.QPRC)
-	e.connect(e.qp, rxe.QPRC, e.qpn)
-	e.reset()
+	e := newLoop(t)
 	v := doorbellVerb(e.qp)
 	bell := e.alloc(v.bytes(e.room(4)))
 	v = destroyVerb(cmdDestroyQP, e.qp)
 	end := v.bytes(e.room(16))
 	endAt := e.alloc(end)
 	entered, release := make(chan struct{}), make(chan struct{})
-	u.mem.read = func() {
+	e.mem.read = func() {
 		close(entered)
 		<-release
 	}
@@ -395,11 +391,7 @@ func TestConcurrent(t *testing.T) {
 // TestDoorbellCost: a doorbell reads the program's memory once, writes nothing
 // there, and allocates nothing.
 func TestDoorbellCost(t *testing.T) {
-	d, _ := newDevice(t)
-	u := &user{opened(t, d), forms[0]}
-	e := newEndpoint(t, u, rxe.QPRC)
-	e.connect(e.qp, rxe.QPRC, e.qpn)
-	e.reset()
+	e := newLoop(t)
 	v := doorbellVerb(e.qp)
 	b := v.bytes(e.room(4))
 	buf := e.alloc(b)
@@ -425,11 +417,7 @@ func TestDoorbellCost(t *testing.T) {
 }
 
 func BenchmarkWriteDoorbell(b *testing.B) {
-	d, _ := newDevice(b)
-	u := &user{opened(b, d), forms[0]}
-	e := newEndpoint(b, u, rxe.QPRC)
-	e.connect(e.qp, rxe.QPRC, e.qpn)
-	e.reset()
+	e := newLoop(b)
 	v := doorbellVerb(e.qp)
 	buf := e.alloc(v.bytes(e.room(4)))
 	b.ReportAllocs()
