@@ -74,6 +74,10 @@ func writeCurated(dir string) error {
 		if err := writePcap(filepath.Join(dir, c.file+".pcap"), packets); err != nil {
 			return err
 		}
+		verdict := "no finding."
+		if filepath.Dir(c.file) == "defects" {
+			verdict = "icrc: the FLUSH packets that the kernel sealed, and no others."
+		}
 		text := fmt.Sprintf(`%s
 
 gorxe (10.77.0.1, fd77::1) and the rdma_rxe of %s in an emulated machine
@@ -81,7 +85,9 @@ gorxe (10.77.0.1, fd77::1) and the rdma_rxe of %s in an emulated machine
 Made by: go test ./internal/interop -captures; the cases
 %s
 Programs: %s.
-`, c.shows, lab.release, linkMTU, c.cases, strings.TrimSuffix(string(tools), ", "))
+Licence: made for this project; none restricts it.
+Verdict: %s
+`, c.shows, lab.release, linkMTU, c.cases, strings.TrimSuffix(string(tools), ", "), verdict)
 		if err := os.WriteFile(filepath.Join(dir, c.file+".txt"), []byte(text), 0o644); err != nil {
 			return err
 		}
