@@ -110,6 +110,9 @@ func TestQueries(t *testing.T) {
 	if a := must(c.QueryDeviceEx())(t); a.MaxQP == 0 || a.NodeGUID != c.Device().GUID() || a.PhysPortCntEx != 1 {
 		t.Errorf("device %+v", a)
 	}
+	if a := must(c.QueryDevice())(t); a != must(c.QueryDeviceEx())(t).DeviceAttr {
+		t.Errorf("device %+v is another than the extended one", a)
+	}
 	p := must(c.QueryPort(1))(t)
 	if p.State != PortActive || p.ActiveMTU != 4096 {
 		t.Errorf("port %+v", p)
