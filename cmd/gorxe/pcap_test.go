@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,13 +80,43 @@ func TestPCAPStrict(t *testing.T) {
 	}
 }
 
+// TestPCAPRules: --rules chooses, and never has a file pass by not looking at it.
+func TestPCAPRules(t *testing.T) {
+	const msn = "../../testdata/pcaps/broken/msn.pcap"
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"--rules=msn", msn}, exitFailed},
+		{[]string{"--rules=pad,msn", msn}, exitFailed},
+		{[]string{"--rules=pad", "--rules=msn", msn}, exitFailed},
+		{[]string{"--rules=pad", msn}, exitOK},
+		{[]string{"--rules=msn", "--ignore=msn", msn}, exitOK},
+		{[]string{"--rules=icrc", damaged}, exitFailed},
+		{[]string{"--rules=no-such-rule", msn}, exitUsage},
+		{[]string{"--rules", msn}, exitUsage},
+		{[]string{"--rules", "msn", msn}, exitUsage},
+		{[]string{"--rules=msn"}, exitUsage},
+	} {
+		if code, stdout, stderr := gorxe(t, append([]string{"pcap", "check", "-q"}, c.args...)...); code != c.code {
+			t.Errorf("%v: exit code %d, want %d; %q, %q", c.args, code, c.code, stdout, stderr)
+		}
+	}
+}
+
 // TestPCAPNothing: a capture without RDMA does not pass for a clean one.
 func TestPCAPNothing(t *testing.T) {
 	dir := t.TempDir()
 	header := []byte{0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0}
 	arp := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0}, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x06)
+	// A whole IPv4 and UDP header, to port 4791, and nothing behind them.
+	headers := []byte{0, 0, 0, 0, 0, 0, 0, 0, 42, 0, 0, 0, 66, 0, 0, 0}
+	headers = append(headers, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0)
+	headers = append(headers, 0x45, 0, 0, 52, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2)
+	headers = append(headers, 0xc0, 0, 0x12, 0xb7, 0, 32, 0, 0)
 	for name, file := range map[string][]byte{
 		"no-packets.pcap": header, "other.pcap": slices.Concat(header, arp), "cut.pcap": slices.Concat(header, arp[:20]),
+		"headers-only.pcap": slices.Concat(header, headers),
 	} {
 		t.Run(name, func(t *testing.T) {
 			name, junit := filepath.Join(dir, name), filepath.Join(dir, name+".xml")
@@ -110,5 +142,35 @@ func TestPCAPNothing(t *testing.T) {
 				t.Errorf("exit code %d beside another", code)
 			}
 		})
+	}
+}
+
+// TestPCAPProgress: on a terminal, a file that takes long shows how far it is, and
+// leaves nothing behind.
+func TestPCAPProgress(t *testing.T) {
+	var screen bytes.Buffer
+	file, err := os.Open(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p := newProgress(streams{err: &screen}, damaged)
+	if p.on {
+		t.Fatal("a buffer is no terminal")
+	}
+	p.on = true
+	p.start(file)
+	p.next = p.began // as if it had taken long
+	half := make([]byte, p.size/2)
+	if _, err := io.ReadFull(p, half); err != nil {
+		t.Fatal(err)
+	}
+	if bar := "[" + strings.Repeat("#", 15) + strings.Repeat(".", 15) + "]"; !strings.Contains(screen.String(), bar) {
+		t.Errorf("%q has no %q", screen.String(), bar)
+	}
+	screen.Reset()
+	p.clear()
+	if got := screen.String(); got != "\r\x1b[K" {
+		t.Errorf("cleared with %q", got)
 	}
 }

@@ -1,28 +1,31 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
 type pcapCheckCmd struct {
-	Files  []string `arg:"" optional:"" name:"file" help:"Capture files; - is standard input."`
-	Rules  bool     `help:"List the rules, and check nothing."`
-	Ignore []string `placeholder:"RULE" help:"Do not apply these rules."`
-	Strict bool     `help:"Fail on warnings too."`
-	Empty  bool     `name:"allow-empty" help:"Pass files in which there is nothing to judge."`
-	Max    int      `default:"20" help:"Findings to print of each rule; all are counted. 0 prints all (default: ${default})."`
-	Quiet  bool     `short:"q" help:"Print one line for each file, and no findings."`
-	JSON   bool     `name:"json" xor:"form" help:"Print JSON."`
-	JUnit  string   `name:"junit" placeholder:"FILE" help:"Also write a JUnit XML report, with a test case for each rule."`
+	Files  []string   `arg:"" optional:"" name:"file" help:"Capture files; - is standard input."`
+	Rules  ruleChoice `help:"Apply only these rules: --rules=RULE,... Without =, list the rules, and check nothing."`
+	Ignore []string   `placeholder:"RULE" help:"Do not apply these rules."`
+	Strict bool       `help:"Fail on warnings too."`
+	Empty  bool       `name:"allow-empty" help:"Pass files in which there is nothing to judge."`
+	Max    int        `default:"20" help:"Findings to print of each rule; all are counted. 0 prints all (default: ${default})."`
+	Quiet  bool       `short:"q" help:"Print one line for each file, and no findings."`
+	JSON   bool       `name:"json" xor:"form" help:"Print JSON."`
+	JUnit  string     `name:"junit" placeholder:"FILE" help:"Also write a JUnit XML report, with a test case for each rule."`
 }
 
 // Help is the part of `gorxe pcap check --help` above the flags.
@@ -37,21 +40,59 @@ Examples:
   gorxe pcap check run.pcapng
   gorxe pcap check --ignore source-port,reserved-bits --max 0 switch.pcap.gz
   gorxe pcap check --junit report.xml --json captures/*.pcap > report.json
+  gorxe pcap check --rules=icrc,msn run.pcapng
   tcpdump -i eth0 -w - udp port 4791 | gorxe pcap check -
   gorxe pcap check --rules`
 }
 
+// ruleChoice is the value of --rules: alone it asks for a list, with names it chooses.
+type ruleChoice struct {
+	list  bool
+	names []string
+}
+
+// IsBool tells kong that the flag needs no value.
+func (*ruleChoice) IsBool() bool { return true }
+
+// Decode implements kong.MapperValue. Only what follows a = is a value: what follows a
+// space is a file.
+func (r *ruleChoice) Decode(ctx *kong.DecodeContext) error {
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		r.list = true
+		return nil
+	}
+	r.names = append(r.names, strings.Split(ctx.Scan.Pop().String(), ",")...)
+	return nil
+}
+
+// known refuses names that no rule has.
+func known(flag string, names []string) error {
+	for _, name := range names {
+		if conformance.RuleByName(name) == nil {
+			return usageError{fmt.Errorf("%s: no rule is named %q; see gorxe pcap check --rules", flag, name)}
+		}
+	}
+	return nil
+}
+
 // Run checks captures.
 func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
-	if c.Rules {
+	switch {
+	case c.Rules.list && len(c.Files) > 0:
+		return usageError{errors.New("--rules alone lists the rules and checks no file; --rules=RULE,... applies only these")}
+	case c.Rules.list:
 		return listRules(std, c.JSON)
-	}
-	if len(c.Files) == 0 {
+	case len(c.Files) == 0:
 		return usageError{errors.New("no capture file given")}
 	}
-	for _, name := range c.Ignore {
-		if conformance.RuleByName(name) == nil {
-			return usageError{fmt.Errorf("--ignore: no rule is named %q; see gorxe pcap check --rules", name)}
+	if err := cmp.Or(known("--rules", c.Rules.names), known("--ignore", c.Ignore)); err != nil {
+		return err
+	}
+	if len(c.Rules.names) > 0 {
+		for _, rule := range conformance.Rules() {
+			if !slices.Contains(c.Rules.names, rule.Name) {
+				c.Ignore = append(c.Ignore, rule.Name)
+			}
 		}
 	}
 	if c.Max < 0 {
@@ -96,10 +137,12 @@ type captureReport struct {
 
 // errNothing fails a capture that is not of RDMA: a check that judged nothing, for
 // a wrong interface or filter, must not look like one that found nothing.
-var errNothing = errors.New("nothing to judge: no packet to UDP port 4791, no RoCEv1, no InfiniBand (--allow-empty passes that)")
+var errNothing = errors.New("nothing to judge: no packet to UDP port 4791, of RoCEv1 or of InfiniBand, of which the BTH was captured (--allow-empty passes that)")
 
 // empty reports whether no packet could be judged.
-func (r *captureReport) empty() bool { return r.summary.Other == r.summary.Packets }
+func (r *captureReport) empty() bool {
+	return len(r.summary.Flows)+r.summary.Forgotten == 0 && r.summary.Violations == 0
+}
 
 func (r *captureReport) failed(strict bool) bool {
 	return r.err != nil || r.summary.Violations > 0 || strict && r.summary.Warnings > 0
