@@ -1,0 +1,115 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Requests that are sent again: whether they are what they were, where the requester
+// goes back to behind a NAK, and when.
+
+// nakState is a sequence NAK that the requester has to obey.
+type nakState struct {
+	on     bool
+	psn    wire.PSN
+	packet int
+}
+
+type rnrState struct {
+	on     bool
+	psn    wire.PSN
+	at     int64
+	wait   time.Duration
+	packet int
+}
+
+// reread classifies a READ in the range of one that was sent before: it may ask
+// for the rest of it.
+func (c *Checker) reread(s *subject, f *Flow, r *requests, mtu int) Class {
+	q, _ := r.read(s.psn, mtu, s.Number)
+	if q == nil {
+		return ClassRetransmission
+	}
+	k := uint64(s.psn.Diff(q.psn)) * uint64(mtu)
+	// Nobody looks at the rkey of a READ of zero bytes (C9-88), and Linux versions
+	// differ in which they want when it comes again.
+	key := s.pkt.RKey() == q.rkey || q.length == 0
+	rest := s.pkt.VA() == q.va+k && key && uint64(s.pkt.DMALen())+k <= uint64(q.length)
+	if !rest {
+		c.hold(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
+			fmt.Sprintf("the READ of packet %d again or its rest: %#x, %d bytes at most", q.packet, q.va+k, uint64(q.length)-min(k, uint64(q.length))),
+			fmt.Sprintf("%#x, %d bytes", s.pkt.VA(), s.pkt.DMALen()))
+		return ClassUnknown
+	}
+	return ClassRetransmission
+}
+
+// same reports whether a packet is what was sent before under its PSN.
+func same(old *record, s *subject) bool {
+	return old.op == s.pkt.Opcode() && int(old.payload) == s.payload &&
+		(!s.info.Has(wire.HasRETH) || old.total == s.pkt.DMALen())
+}
+
+// unacknowledged reports whether a PSN is known not to have been acknowledged: so
+// the requester cannot have ended that connection in peace.
+func (r *requests) unacknowledged(psn wire.PSN) bool {
+	return r.ackedKnown && !psn.Less(r.acked)
+}
+
+// sentAgain handles a packet that has been seen before.
+func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class Class) {
+	if class == ClassDuplicate {
+		f.Stats.Duplicates++
+		return
+	}
+	f.Stats.Retransmissions++
+	r.goBack(s)
+	if r.rnr.on && s.psn == r.rnr.psn {
+		c.rnrServed(s, f, r)
+	}
+	c.wentBack(s, f, r)
+	e.id, e.last, e.at, e.flags = s.IP.ID, s.Number, s.at, e.flags|recResent
+	if r.asked.on && r.asked.psn == s.psn {
+		r.asked.on = false // somebody waits for it
+	}
+}
+
+// wentBack notes where a run of retransmissions begins, and holds that to the NAK
+// before it.
+func (c *Checker) wentBack(s *subject, f *Flow, r *requests) {
+	if r.running {
+		if r.nak.on && !r.nak.psn.Less(s.psn) {
+			r.nak.on = false
+		}
+		return
+	}
+	r.running = true
+	if !r.nak.on {
+		return
+	}
+	if r.nak.psn.Less(s.psn) {
+		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
+			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
+	}
+	r.nak.on = false
+}
+
+// crossing is how long a retry that was sent before the RNR NAK arrived, for a
+// timeout, may be under way.
+const crossing = 100 * time.Millisecond
+
+// rnrServed judges the retry of a request that got an RNR NAK.
+func (c *Checker) rnrServed(s *subject, f *Flow, r *requests) {
+	waited := time.Duration(s.at - r.rnr.at)
+	// Linux counts 61.41 ms for 61.44; clocks differ.
+	if waited < r.rnr.wait-r.rnr.wait/20 && waited >= 0 {
+		severity := Warning
+		if waited > crossing {
+			severity = Violation
+		}
+		c.reportAs(severity, s, f, ruleRNRWait, fmt.Sprintf("%v after packet %d", r.rnr.wait, r.rnr.packet), waited.String())
+	}
+	r.rnr.on = false
+}
