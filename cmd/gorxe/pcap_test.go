@@ -72,7 +72,7 @@ func TestPCAPCheckJUnit(t *testing.T) {
 // TestPCAPStrict: a warning fails only if it is asked to.
 func TestPCAPStrict(t *testing.T) {
 	const warns = "../../testdata/pcaps/broken/solicited-event.pcap"
-	if code, stdout, _ := gorxe(t, "pcap", "check", warns); code != exitOK || !strings.Contains(stdout, "warning: solicited-event (IBA 9.2.2)") {
+	if code, stdout, _ := gorxe(t, "pcap", "check", warns); code != exitOK || !strings.Contains(stdout, "warning: solicited-event (IBA 9.2, solicited event)") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
 	if code, _, _ := gorxe(t, "pcap", "check", "--strict", warns); code != exitFailed {

@@ -162,37 +162,38 @@ type ruleTally struct {
 }
 
 type flowInfo struct {
-	ID              int    `json:"id"`
-	Kind            string `json:"kind"`
-	Service         string `json:"service"`
-	Source          string `json:"source"`
-	SourceQP        string `json:"source_qp,omitempty"`
-	Destination     string `json:"destination"`
-	DestinationQP   string `json:"destination_qp"`
-	Peer            int    `json:"peer,omitempty"`
-	PathMTU         int    `json:"path_mtu,omitempty"`
-	PKey            string `json:"p_key"`
-	QKey            string `json:"q_key,omitempty"`
-	FirstPacket     int    `json:"first_packet"`
-	Packets         uint64 `json:"packets"`
-	Requests        uint64 `json:"requests"`
-	Responses       uint64 `json:"responses"`
-	Messages        uint64 `json:"messages"`
-	Bytes           uint64 `json:"bytes"`
-	Retransmissions uint64 `json:"retransmissions"`
-	Duplicates      uint64 `json:"duplicates"`
-	Late            uint64 `json:"late"`
-	Gaps            uint64 `json:"gaps"`
-	Missing         uint64 `json:"missing"`
-	ACKs            uint64 `json:"acks"`
-	NAKs            uint64 `json:"naks"`
-	RNRs            uint64 `json:"rnrs"`
-	CNPs            uint64 `json:"cnps"`
-	Marked          uint64 `json:"ce_marked"`
-	MaxReads        int    `json:"max_outstanding_reads"`
-	Violations      uint64 `json:"violations"`
-	Warnings        uint64 `json:"warnings"`
-	Notes           uint64 `json:"notes"`
+	ID              int     `json:"id"`
+	Kind            string  `json:"kind"`
+	Service         string  `json:"service"`
+	Source          string  `json:"source"`
+	SourceQP        string  `json:"source_qp,omitempty"`
+	Destination     string  `json:"destination"`
+	DestinationQP   string  `json:"destination_qp"`
+	Peer            int     `json:"peer,omitempty"`
+	PathMTU         int     `json:"path_mtu,omitempty"`
+	PKey            string  `json:"p_key"`
+	QKey            string  `json:"q_key,omitempty"`
+	FirstPacket     int     `json:"first_packet"`
+	Packets         uint64  `json:"packets"`
+	Requests        uint64  `json:"requests"`
+	Responses       uint64  `json:"responses"`
+	Messages        uint64  `json:"messages"`
+	Bytes           uint64  `json:"bytes"`
+	Retransmissions uint64  `json:"retransmissions"`
+	Duplicates      uint64  `json:"duplicates"`
+	Late            uint64  `json:"late"`
+	Gaps            uint64  `json:"gaps"`
+	Missing         uint64  `json:"missing"`
+	ACKs            uint64  `json:"acks"`
+	NAKs            uint64  `json:"naks"`
+	RNRs            uint64  `json:"rnrs"`
+	CNPs            uint64  `json:"cnps"`
+	CNPGap          float64 `json:"shortest_cnp_gap_seconds,omitempty"`
+	Marked          uint64  `json:"ce_marked"`
+	MaxReads        int     `json:"max_outstanding_reads"`
+	Violations      uint64  `json:"violations"`
+	Warnings        uint64  `json:"warnings"`
+	Notes           uint64  `json:"notes"`
 }
 
 type findingInfo struct {
@@ -214,7 +215,7 @@ func flowInfoOf(f *conformance.Flow) flowInfo {
 		PathMTU: s.PathMTU, PKey: fmt.Sprintf("%#04x", uint16(s.PKey)), FirstPacket: s.FirstPacket,
 		Packets: s.Packets, Requests: s.Requests, Responses: s.Responses, Messages: s.Messages, Bytes: s.Bytes,
 		Retransmissions: s.Retransmissions, Duplicates: s.Duplicates, Late: s.Late, Gaps: s.Gaps, Missing: s.Missing,
-		ACKs: s.ACKs, NAKs: s.NAKs, RNRs: s.RNRs, CNPs: s.CNPs, Marked: s.Marked, MaxReads: s.MaxReads,
+		ACKs: s.ACKs, NAKs: s.NAKs, RNRs: s.RNRs, CNPs: s.CNPs, CNPGap: s.CNPGap.Seconds(), Marked: s.Marked, MaxReads: s.MaxReads,
 		Violations: s.Violations, Warnings: s.Warnings, Notes: s.Notes,
 	}
 	if f.Peer != nil {

@@ -156,9 +156,18 @@ var broken = map[string]func(s *scene){
 	},
 
 	// Congestion.
-	"cnp-format":     func(s *scene) { s.marked(1); s.cnp().headers.BECN = false },
+	"cnp-format":     func(s *scene) { s.marked(1); s.cnp().headers.PSN = 1 },
 	"cnp-unprompted": func(s *scene) { s.cnp() },
 	"cnp-rate":       func(s *scene) { s.marked(1); s.cnp(); s.cnp() },
+	"cnp-reaction": func(s *scene) {
+		for range obstinate {
+			s.stream((pause+3)*slotTime, steady+2)
+			s.cnp()
+			s.now -= sceneGap
+		}
+		s.stream((reaction+3)*slotTime, steady+2)
+		s.send(0)
+	},
 }
 
 // extra breaks an acknowledgement that says nothing new.
@@ -174,6 +183,16 @@ func (s *scene) marked(n int) {
 	for range n {
 		s.request(wire.RCSendOnly, wire.Headers{}, 64).tos = 3
 		s.ack()
+	}
+}
+
+// stream sends requests for some time, so many in a slot; a switch has marked the first.
+func (s *scene) stream(d time.Duration, packets int) {
+	each := slotTime / time.Duration(packets)
+	tos := byte(3)
+	for end := s.now + d; s.now < end; s.now += each - sceneGap {
+		p := s.request(wire.RCSendOnly, wire.Headers{}, 0)
+		p.headers.AckReq, p.tos, tos = false, tos, 2
 	}
 }
 

@@ -116,6 +116,7 @@ func (c *Checker) transport(p *capture.Packet) {
 	c.verdict.Packet, c.verdict.Parsed = s.pkt, true
 	c.headers(&s, f)
 	f.Stats.Bytes += uint64(s.payload)
+	c.measure(&s, f)
 	switch s.info.Service {
 	case wire.ServiceRC, wire.ServiceXRC, wire.ServiceUC:
 		if s.info.Has(wire.OpRequest) {

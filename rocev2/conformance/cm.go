@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"encoding/binary"
-	"fmt"
-	"slices"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -139,46 +137,4 @@ func (a *agreements) link(c *Checker, f *Flow) {
 		x.pair.agreed = true
 		join(f, x)
 	}
-}
-
-// depthState counts the READs and atomics that are outstanding.
-type depthState struct {
-	reads []outstandingRead
-	over  outstandingRead // the oldest when there were too many
-	about finding
-	depth int
-}
-
-type outstandingRead struct {
-	psn wire.PSN
-	on  bool
-}
-
-// outstanding counts a READ or an atomic that is sent for the first time.
-func (c *Checker) outstanding(s *subject, f *Flow, r *requests, span uint32) {
-	d := &r.depth
-	if len(d.reads) == maxReads {
-		d.reads = d.reads[:copy(d.reads, d.reads[1:])]
-	}
-	d.reads = append(d.reads, outstandingRead{psn: s.psn, on: true})
-	n := len(d.reads)
-	f.Stats.MaxReads = max(f.Stats.MaxReads, n)
-	if f.pair.agreed && n > f.depth && !d.over.on {
-		d.over, d.about, d.depth = d.reads[0], s.about(), n
-	}
-}
-
-// answered notes the last response to a READ or an atomic, and with it to all
-// before it. If it is the response to the oldest of too many, that one was indeed
-// outstanding, not only lost to the capture.
-func (c *Checker) answered(s *subject, f *Flow, r *requests, psn wire.PSN) {
-	d := &r.depth
-	if d.over.on && !psn.Less(d.over.psn) {
-		if psn == d.over.psn && f.Peer != nil {
-			c.emitAbout(d.about, f.Peer, ruleReadDepth, Violation,
-				fmt.Sprintf("at most %d outstanding", f.Peer.depth), fmt.Sprint(d.depth))
-		}
-		d.over.on = false
-	}
-	d.reads = slices.DeleteFunc(d.reads, func(o outstandingRead) bool { return !psn.Less(o.psn) })
 }

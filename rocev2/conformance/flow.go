@@ -35,6 +35,8 @@ type Flow struct {
 	port        uint16 // the UDP source port
 	portChanged bool
 	manyCNPs    bool
+	lastCNP     int64 // nanoseconds
+	rate        rateState
 	depth       int // READs and atomics that may be outstanding, if pair.agreed
 	// seq is when the flow last had a packet, for eviction.
 	seq uint64
@@ -58,13 +60,14 @@ type FlowStats struct {
 
 	ACKs, NAKs, RNRs uint64
 	CNPs             uint64
-	Marked           uint64 // CE in the IP header
+	CNPGap           time.Duration // the shortest between two of them
+	Marked           uint64        // CE in the IP header
 	Truncated        uint64
 
 	PathMTU                     int // inferred; 0 for unknown
 	PKey                        wire.PKey
 	QKey                        uint32 // of datagrams, the last seen
-	MaxReads                    int    // READs and atomics outstanding at most
+	MaxReads                    int    // READs and atomics known to have been outstanding at most
 	Notes, Warnings, Violations uint64
 }
 

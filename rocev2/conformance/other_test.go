@@ -81,13 +81,17 @@ func infiniBandPacket(p *scenePacket, global bool) []byte {
 }
 
 func framesFile(t testing.TB, link layers.LinkType, frame func(p *scenePacket) []byte) []byte {
+	return packetsFile(t, link, brokenScene(func(*scene) {}).packets, frame)
+}
+
+func packetsFile(t testing.TB, link layers.LinkType, packets []*scenePacket, frame func(p *scenePacket) []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := pcapgo.NewWriterNanos(&b)
 	if err := w.WriteFileHeader(65535, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range brokenScene(func(*scene) {}).packets {
+	for _, p := range packets {
 		f := frame(p)
 		ci := gopacket.CaptureInfo{Timestamp: time.Unix(1700000000, 0).Add(p.at), CaptureLength: len(f), Length: len(f)}
 		if err := w.WritePacket(ci, f); err != nil {
@@ -118,4 +122,21 @@ func TestOtherNetworks(t *testing.T) {
 			t.Errorf("%s: the damaged packet was not found: %v, %v", name, err, r.Findings)
 		}
 	}
+}
+
+// TestSubnetManagement: an InfiniBand network is managed through QP0, which RoCE has
+// not (CA17-33).
+func TestSubnetManagement(t *testing.T) {
+	s := newScene()
+	s.datagram(1, 0, make([]byte, 256)).headers.DestQP = 0
+	s.datagram(1, 0, make([]byte, 256)).headers.DestQP = 0
+	packet := func(p *scenePacket) []byte { return infiniBandPacket(p, false) }
+	r, err := Check(bytes.NewReader(packetsFile(t, layers.LinkType(capture.LinkInfiniBand), s.packets, packet)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.InfiniBand != 2 || len(r.Findings) > 0 {
+		t.Errorf("InfiniBand: %d packets, findings %v", r.InfiniBand, r.Findings)
+	}
+	s.report(t).only(t, ruleManagement, Violation, 2)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -107,7 +108,9 @@ func (c *Checker) headers(s *subject, f *Flow) {
 // change of the port's table.
 func (c *Checker) partition(s *subject, f *Flow) {
 	key, before := s.pkt.PKey(), f.Stats.PKey
-	f.Stats.PKey = key
+	if s.info.Service != wire.ServiceCNP {
+		f.Stats.PKey = key
+	}
 	switch {
 	case key&^wire.PKeyFullMember == 0:
 		c.report(s, f, rulePKey, "a partition other than 0", fmt.Sprintf("P_Key %#04x", uint16(key)))
@@ -200,6 +203,8 @@ func (c *Checker) syndromeRules(s *subject, f *Flow) {
 func (c *Checker) destination(s *subject, f *Flow) {
 	ud := s.info.Service == wire.ServiceUD
 	switch {
+	case f.QPN == 0 && s.Kind == capture.InfiniBand && ud:
+		return // subnet management
 	case f.QPN == 0:
 		c.report(s, f, ruleManagement, "no packets to QP0", s.info.Name)
 		return

@@ -247,7 +247,7 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 		r.asked = askState{on: true, psn: s.psn, at: s.at, finding: s.about()}
 	}
 	if s.info.Has(wire.OpRead | wire.OpAtomic | wire.OpAtomicWrite | wire.OpFlush) {
-		c.outstanding(s, f, r, span)
+		r.outstanding(s)
 	}
 }
 

@@ -160,6 +160,9 @@ func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 
 func (c *Checker) readResponse(s *subject, f, x *Flow) {
 	r, mtu := x.req, x.mtu()
+	if s.info.Has(wire.OpEnd) {
+		c.answered(x, s.psn)
+	}
 	if e := r.at(s.psn, s.Number); e != nil && !e.op.Info().Has(wire.OpRead) {
 		if e.op.Info().Has(wire.OpAtomicWrite|wire.OpFlush) && s.info.Has(wire.OpOnly) {
 			if s.payload != 0 {
@@ -191,9 +194,6 @@ func (c *Checker) readResponse(s *subject, f, x *Flow) {
 		c.disturbed(r)
 	}
 	q.seen = max(q.seen, off+1)
-	if off+1 == span {
-		c.answered(s, f, r, q.psn)
-	}
 	if bad := r.anyRead(s.psn, mtu, s.Number, func(q *readRequest, off, span uint32) bool {
 		return q.partial || readPlace(s.info, off, span)
 	}); bad != nil {
@@ -270,7 +270,7 @@ func (c *Checker) atomicAck(s *subject, f, x *Flow) {
 		}
 		return
 	}
-	c.answered(s, f, r, s.psn)
+	c.answered(x, s.psn)
 	value := s.pkt.AtomicOrig()
 	if e.flags&recAnswered != 0 {
 		c.verdict.Class = ClassRetransmission
@@ -322,6 +322,8 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 			c.reportAs(severity, s, f, ruleNAKRepeated, fmt.Sprintf("none until PSN %#x is sent again, after the NAK of packet %d", uint32(s.psn), n.packet), y.String())
 		}
 		*n = sentNAK{on: true, psn: s.psn, id: s.IP.ID, packet: s.Number}
+	case y.NAKCode() == wire.NAKInvalidRequest && e != nil:
+		c.refused(s, f, x, e)
 	case y.NAKCode() == wire.NAKRemoteAccess && e != nil && e.op.Info().Has(wire.OpSend) && !e.op.Info().Has(wire.OpInv):
 		c.report(s, f, ruleNAKCode, fmt.Sprintf("no remote access error for %v in packet %d", e.op, e.packet), y.String())
 	}

@@ -42,6 +42,7 @@ type scenePacket struct {
 }
 
 const (
+	sceneGap = 10 * time.Microsecond
 	sceneMTU = 256
 	sceneQPA = 0x11
 	sceneQPB = 0x12
@@ -61,7 +62,7 @@ func (s *scene) add(fromB bool, h wire.Headers, payload []byte) *scenePacket {
 	if fromB {
 		i = 1
 	}
-	s.now += 10 * time.Microsecond
+	s.now += sceneGap
 	s.ids[i]++
 	if h.PKey == 0 {
 		h.PKey = wire.DefaultPKey
