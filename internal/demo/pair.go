@@ -96,6 +96,10 @@ func openSide(cfg *Config, index, buffer int, tap *rocev2.Tap) (_ *side, err err
 	return s, nil
 }
 
+// ackTimeout, 4.096 µs << 17, is 0.54 s. Both ends are threads of this process, one of
+// which a busy machine may leave aside for as long as seven retries of the default take.
+const ackTimeout = 17
+
 // connect takes both queue pairs to RTS. On two interfaces the larger path MTU
 // has to give way.
 func (p *pair) connect() error {
@@ -104,7 +108,7 @@ func (p *pair) connect() error {
 	if err := errors.Join(errA, errB); err != nil {
 		return err
 	}
-	attr := verbsapi.ConnectAttr{PathMTU: min(p.a.mtu, p.b.mtu)}
+	attr := verbsapi.ConnectAttr{PathMTU: min(p.a.mtu, p.b.mtu), Timeout: ackTimeout}
 	return errors.Join(p.a.qp.Connect(infoA, infoB, attr), p.b.qp.Connect(infoB, infoA, attr))
 }
 
