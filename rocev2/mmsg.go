@@ -93,15 +93,13 @@ func port(field *uint16) uint16 {
 	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(field))[:])
 }
 
-// setBuffers points a message at its address, data and control buffers.
-// Pointers are stored as pointers, so the collector sees them.
-func (m *mmsghdr) setBuffers(name *sockaddr, nameLen uint32, iov *unix.Iovec, data, control []byte) {
+// set points a message at its address, data and control buffers. Pointers are
+// stored as pointers, so the collector sees them.
+func (m *mmsghdr) set(name *sockaddr, nameLen uint32, iovs []unix.Iovec, control []byte) {
 	m.hdr.Name = (*byte)(unsafe.Pointer(name))
 	m.hdr.Namelen = nameLen
-	iov.Base = unsafe.SliceData(data)
-	iov.SetLen(len(data))
-	m.hdr.Iov = iov
-	m.hdr.SetIovlen(1)
+	m.hdr.Iov = unsafe.SliceData(iovs)
+	m.hdr.SetIovlen(len(iovs))
 	m.hdr.Control = nil
 	if len(control) > 0 {
 		m.hdr.Control = unsafe.SliceData(control)
@@ -110,6 +108,14 @@ func (m *mmsghdr) setBuffers(name *sockaddr, nameLen uint32, iov *unix.Iovec, da
 	m.hdr.Flags = 0
 	m.n = 0
 }
+
+func setIovec(iov *unix.Iovec, data []byte) {
+	iov.Base = unsafe.SliceData(data)
+	iov.SetLen(len(data))
+}
+
+// iovBytes is what setIovec was given.
+func iovBytes(iov *unix.Iovec) []byte { return unsafe.Slice(iov.Base, int(iov.Len)) }
 
 // sendmmsg sends as many messages as it can, in order. An error is about the
 // first one: with any sent before it the kernel reports success and their

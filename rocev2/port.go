@@ -76,7 +76,7 @@ type Port struct {
 	index    int
 	counters Counters
 
-	batches      sync.Pool // *sendBatch
+	sends        sync.Pool // *sends
 	segmentLimit atomic.Int32
 	gsoOff       atomic.Bool
 	groOff       atomic.Bool
@@ -120,7 +120,7 @@ func Open(cfg Config) (*Port, error) {
 		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
 		patience: closePatience,
 	}
-	p.batches.New = func() any { return new(sendBatch) }
+	p.sends.New = func() any { return new(sends) }
 	p.segmentLimit.Store(maxSegments)
 	p.own.Store(new([]netip.Addr))
 	// Subscribed before the first look, so that no change falls between.

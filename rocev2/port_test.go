@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -166,6 +167,42 @@ func TestSendSeveralBursts(t *testing.T) {
 				t.Fatal("packets received are not the ones sent")
 			}
 		}
+	}
+}
+
+// Packets of many flows need no more calls than there are sockets, and none
+// overtakes another of its flow.
+func TestSendManyFlows(t *testing.T) {
+	const flows, each = 1000, 3
+	for _, cfg := range []Config{{}, {SourcePorts: 1}, {SourcePorts: 64}, {NoGSO: true}} {
+		s := newSink()
+		src, dst := netip.MustParseAddr("127.0.11.1"), netip.MustParseAddr("127.0.11.2")
+		in := open(t, Config{Address: dst, Receiver: s.receive})
+		cfg.Address, cfg.Receiver = src, discard
+		p := open(t, cfg)
+		var bursts []wire.Burst
+		for i := range flows * each {
+			b := burst(&wire.Route{Src: src, Dst: dst, SrcPort: uint16(0xc000 + i%flows)}, 1, 20, 0)
+			binary.BigEndian.PutUint32(b.Buf[8:], uint32(i))
+			bursts = append(bursts, b)
+		}
+		if err := p.Send(bursts); err != nil {
+			t.Fatal(err)
+		}
+		last := map[uint32]uint32{}
+		for _, d := range s.wait(flows * each) {
+			i := binary.BigEndian.Uint32(d.Data[8:])
+			if n, seen := last[i%flows]; seen && n >= i || d.SrcPort != p.SourcePort(bursts[i].Route) {
+				t.Fatalf("%+v: packet %d from port %d, after %d", cfg, i, d.SrcPort, n)
+			}
+			last[i%flows] = i
+		}
+		calls := int(p.Counters().SendCalls.Load())
+		if most := flows*each/sendPieces + p.cfg.SourcePorts; !cfg.NoGSO && calls > most {
+			t.Errorf("%d ports: %d calls, want at most %d", p.cfg.SourcePorts, calls, most)
+		}
+		p.Close()
+		in.Close()
 	}
 }
 

@@ -54,7 +54,7 @@ type flow struct {
 type recvSlot struct {
 	control [6 * cmsgSpace]byte
 	name    sockaddr
-	iov     unix.Iovec
+	iov     [1]unix.Iovec
 }
 
 type recvBatch struct {
@@ -97,8 +97,8 @@ func (r *reader) run(h *standby.Holder) {
 func (b *recvBatch) reset() {
 	for i := range b.n {
 		s := &b.slots[i]
-		b.msgs[i].setBuffers(&s.name, uint32(unix.SizeofSockaddrInet6), &s.iov,
-			b.buf[i*recvBufferLen:][:recvBufferLen], s.control[:])
+		setIovec(&s.iov[0], b.buf[i*recvBufferLen:][:recvBufferLen])
+		b.msgs[i].set(&s.name, uint32(unix.SizeofSockaddrInet6), s.iov[:], s.control[:])
 	}
 }
 

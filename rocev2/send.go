@@ -1,8 +1,6 @@
 package rocev2
 
 import (
-	"net/netip"
-
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )
@@ -21,47 +19,14 @@ const (
 	ipv6HeaderLen = 40
 	udpHeaderLen  = 8
 
-	// sendBatchLen is how many messages one sendmmsg call takes.
-	sendBatchLen = 32
-
 	// A full socket buffer means that the interface is the bottleneck. Waiting
 	// this long for room paces the sender; after that the packets are lost, as
 	// on any congested path, and the transport recovers.
 	sendWaitMillis = 10
 )
 
-// chunk is the packets of one message: a single packet, or a GSO send.
-type chunk struct {
-	icrc     wire.ICRCState
-	buf      []byte
-	seg      int // bytes per packet; the last may be shorter
-	n        int // packets
-	src, dst netip.Addr
-	srcPort  uint16
-	route    *wire.Route
-}
-
-func (c *chunk) packet(i int) []byte {
-	return c.buf[i*c.seg : min((i+1)*c.seg, len(c.buf))]
-}
-
-// sendSlot is the memory that one message points to.
-type sendSlot struct {
-	control [3 * cmsgSpace]byte
-	name    sockaddr
-	iov     unix.Iovec
-}
-
-// sendBatch is the messages of one sendmmsg call, all for the same socket.
-type sendBatch struct {
-	fd     int
-	n      int
-	msgs   [sendBatchLen]mmsghdr
-	slots  [sendBatchLen]sendSlot
-	chunks [sendBatchLen]chunk
-}
-
-// Send transmits the packets of each burst, in order, and fills in their ICRC.
+// Send transmits the packets of each burst and fills in their ICRC. The packets of
+// one flow leave in order; those of flows with different source ports need not.
 // The buffers are the caller's again when it returns. It may be called from
 // several goroutines.
 //
@@ -79,15 +44,18 @@ func (p *Port) Send(bursts []wire.Burst) error {
 	if p.closed {
 		return &PortError{Op: "send on", Object: p.name, Kind: ErrClosed}
 	}
-	b := p.batches.Get().(*sendBatch)
+	s := p.sends.Get().(*sends)
 	var failed error
 	for i := range bursts {
-		if err := p.addBurst(b, &bursts[i]); err != nil && failed == nil {
+		if err := p.addBurst(s, &bursts[i]); err != nil && failed == nil {
 			failed = err
 		}
 	}
-	p.flush(b)
-	p.batches.Put(b)
+	for _, b := range s.used {
+		p.flush(b)
+	}
+	s.used = s.used[:0]
+	p.sends.Put(s)
 	return failed
 }
 
@@ -103,13 +71,14 @@ func (p *Port) SourcePort(r *wire.Route) uint16 {
 	return e.ports[e.socketFor(r.SrcPort)]
 }
 
-// addBurst cuts one burst into messages.
-func (p *Port) addBurst(b *sendBatch, burst *wire.Burst) error {
-	c := chunk{route: burst.Route, src: burst.Route.Src.Unmap(), dst: burst.Route.Dst.Unmap()}
-	e := p.endpoints[c.src]
-	if e == nil || c.dst.Is4() != c.src.Is4() || !c.dst.IsValid() {
+// addBurst distributes one burst over messages.
+func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
+	r := burst.Route
+	src, dst := r.Src.Unmap(), r.Dst.Unmap()
+	e := p.endpoints[src]
+	if e == nil || dst.Is4() != src.Is4() || !dst.IsValid() {
 		p.counters.SendDropUnreachable.Add(uint64(burst.N()))
-		return &PortError{Op: "send from", Object: c.src.String() + " to " + c.dst.String(), Kind: ErrNoAddress,
+		return &PortError{Op: "send from", Object: src.String() + " to " + dst.String(), Kind: ErrNoAddress,
 			Hint: "the source must be in the port's GID table, and of the destination's IP version"}
 	}
 	seg, rest := burst.Seg, burst.Buf
@@ -121,30 +90,38 @@ func (p *Port) addBurst(b *sendBatch, burst *wire.Burst) error {
 	}
 	if last := len(rest) % seg; seg < minPacket || last != 0 && last < minPacket {
 		p.counters.SendDropOther.Add(uint64(burst.N()))
-		return &PortError{Op: "send from", Object: c.src.String(), Kind: ErrConfig,
+		return &PortError{Op: "send from", Object: src.String(), Kind: ErrConfig,
 			Hint: "a packet is shorter than a BTH and an ICRC"}
 	}
-
-	socket := e.socketFor(c.route.SrcPort)
-	if b.n > 0 && b.fd != e.fds[socket] {
-		p.flush(b)
-	}
-	b.fd = e.fds[socket]
-	c.srcPort = e.ports[socket]
-	c.icrc = wire.NewICRC(&wire.Route{Src: c.src, Dst: c.dst, SrcPort: c.srcPort}, p.cfg.Port)
+	b := s.batch(e, e.socketFor(r.SrcPort))
 	perCall := p.packetsPerCall(e, seg)
 	for len(rest) > 0 {
-		c.buf = rest[:min(perCall*seg, len(rest))]
-		rest = rest[len(c.buf):]
-		c.seg, c.n = seg, (len(c.buf)+seg-1)/seg
-		if b.n == sendBatchLen {
-			p.flush(b)
+		c := b.last()
+		if c == nil || !c.takes(r, dst, seg, perCall) || b.pieces == len(b.iovs) {
+			if b.n == sendBatchLen || b.pieces == len(b.iovs) {
+				p.flush(b)
+			}
+			c = b.add(r, src, dst, seg, p.cfg.Port)
 		}
-		b.chunks[b.n] = c
-		p.prepare(&b.msgs[b.n], &b.slots[b.n], &b.chunks[b.n])
-		b.n++
+		piece := rest[:min((perCall-c.n)*seg, len(rest))]
+		rest = rest[len(piece):]
+		p.seal(c, piece)
+		b.extend(c, piece)
 	}
 	return nil
+}
+
+// seal writes the ICRCs of packets that are about to be added to c.
+func (p *Port) seal(c *chunk, piece []byte) {
+	for i := c.n; len(piece) > 0; i++ {
+		pkt := piece[:min(c.seg, len(piece))]
+		piece = piece[len(pkt):]
+		// Segment i of a GSO send carries identification i (doc.go).
+		c.icrc.Put(pkt, uint16(i))
+		if p.cfg.Tap != nil {
+			p.cfg.Tap.sent(c, pkt, uint16(i), p.cfg.Port)
+		}
+	}
 }
 
 // packetsPerCall is how many packets of seg bytes one message may carry.
@@ -155,15 +132,8 @@ func (p *Port) packetsPerCall(e *endpoint, seg int) int {
 	return max(1, min(maxGSOBytes/seg, int(p.segmentLimit.Load())))
 }
 
-// prepare seals the packets of a chunk and describes them to the kernel.
-func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *chunk) {
-	for i := range c.n {
-		// Segment i of a GSO send carries identification i (doc.go).
-		c.icrc.Put(c.packet(i), uint16(i))
-		if p.cfg.Tap != nil {
-			p.cfg.Tap.sent(c, i, p.cfg.Port)
-		}
-	}
+// prepare describes a chunk, whose packets are in iovs, to the kernel.
+func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *chunk, iovs []unix.Iovec) {
 	control := s.control[:0]
 	if c.n > 1 {
 		control = appendCmsg(control, unix.IPPROTO_UDP, unix.UDP_SEGMENT, uint32(c.seg), 2)
@@ -185,18 +155,22 @@ func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *chunk) {
 		}
 	}
 	nameLen := putSockaddr(&s.name, c.dst, p.cfg.Port, r.FlowLabel, p.scope(c.dst))
-	m.setBuffers(&s.name, nameLen, &s.iov, c.buf, control)
+	m.set(&s.name, nameLen, iovs, control)
 }
 
 // flush sends what the batch holds and leaves it empty.
 func (p *Port) flush(b *sendBatch) {
+	for i := range b.n {
+		c := &b.chunks[i]
+		p.prepare(&b.msgs[i], &b.slots[i], c, b.iovs[c.from:c.to])
+	}
 	waited := false
 	for done := 0; done < b.n; {
 		n, errno := sendmmsg(b.fd, b.msgs[done:b.n])
 		p.counters.SendCalls.Add(1)
 		for i := done; i < done+n; i++ {
 			p.counters.SentPackets.Add(uint64(b.chunks[i].n))
-			p.counters.SentBytes.Add(uint64(len(b.chunks[i].buf)))
+			p.counters.SentBytes.Add(uint64(b.chunks[i].bytes))
 		}
 		done += n
 		switch {
@@ -209,11 +183,7 @@ func (p *Port) flush(b *sendBatch) {
 			done++
 		}
 	}
-	clear(b.chunks[:b.n]) // keep no reference to the caller's memory
-	for i := range b.n {
-		b.slots[i].iov.Base = nil
-	}
-	b.n = 0
+	b.clear()
 }
 
 // sendFailed deals with a message that the kernel refused.
@@ -223,7 +193,7 @@ func (p *Port) sendFailed(b *sendBatch, c *chunk, errno unix.Errno) {
 		case unix.EIO, unix.EOPNOTSUPP, unix.ENOPROTOOPT:
 			// EIO: a device on the path cannot do the checksum of the segments.
 			p.degradeGSO(errno.Error())
-			p.sendSingly(b.fd, c)
+			p.sendSingly(b, c)
 			return
 		case unix.EINVAL, unix.EMSGSIZE:
 			// Too many segments for this kernel, or the size is above the path's
@@ -231,7 +201,7 @@ func (p *Port) sendFailed(b *sendBatch, c *chunk, errno unix.Errno) {
 			if errno == unix.EINVAL && c.n > oldMaxSegments {
 				p.segmentLimit.Store(oldMaxSegments)
 			}
-			p.sendSingly(b.fd, c)
+			p.sendSingly(b, c)
 			return
 		}
 	}
@@ -240,25 +210,37 @@ func (p *Port) sendFailed(b *sendBatch, c *chunk, errno unix.Errno) {
 
 // sendSingly sends the packets of a refused GSO send one by one: each carries
 // identification 0 now, which the ICRC covers.
-func (p *Port) sendSingly(fd int, c *chunk) {
+func (p *Port) sendSingly(b *sendBatch, c *chunk) {
+	for i := c.from; i < c.to; i++ {
+		piece := iovBytes(&b.iovs[i])
+		for len(piece) > 0 {
+			pkt := piece[:min(c.seg, len(piece))]
+			piece = piece[len(pkt):]
+			p.sendOne(b.fd, c, pkt)
+		}
+	}
+}
+
+func (p *Port) sendOne(fd int, c *chunk, pkt []byte) {
 	var (
 		slot sendSlot
 		msg  [1]mmsghdr
+		iovs [1]unix.Iovec
 	)
-	for i := range c.n {
-		one := *c
-		one.buf = c.packet(i)
-		one.seg, one.n = len(one.buf), 1
-		p.prepare(&msg[0], &slot, &one)
-		_, errno := sendmmsg(fd, msg[:])
-		p.counters.SendCalls.Add(1)
-		if errno != 0 {
-			p.countDrop(errno, 1)
-			continue
-		}
-		p.counters.SentPackets.Add(1)
-		p.counters.SentBytes.Add(uint64(len(one.buf)))
+	one := *c
+	one.n = 0
+	p.seal(&one, pkt)
+	one.n = 1
+	setIovec(&iovs[0], pkt)
+	p.prepare(&msg[0], &slot, &one, iovs[:])
+	_, errno := sendmmsg(fd, msg[:])
+	p.counters.SendCalls.Add(1)
+	if errno != 0 {
+		p.countDrop(errno, 1)
+		return
 	}
+	p.counters.SentPackets.Add(1)
+	p.counters.SentBytes.Add(uint64(len(pkt)))
 }
 
 func (p *Port) countDrop(errno unix.Errno, packets int) {

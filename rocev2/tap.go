@@ -105,12 +105,12 @@ func (t *Tap) WriteOut(route *wire.Route, pkt []byte, id uint16) {
 	})
 }
 
-// sent records packet i of a chunk.
-func (t *Tap) sent(c *chunk, i int, dstPort uint16) {
+// sent records a packet of a chunk.
+func (t *Tap) sent(c *chunk, pkt []byte, id, dstPort uint16) {
 	t.write(tapPacket{
 		src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,
 		class: c.route.TrafficClass, hops: c.route.HopLimit, label: c.route.FlowLabel,
-		id: uint16(i), df: true, data: c.packet(i),
+		id: id, df: true, data: pkt,
 	})
 }
 

@@ -44,6 +44,50 @@ func TestGSOSegmentsOnTheWire(t *testing.T) {
 	}
 }
 
+// Flows that share a message share its identifications, and nothing else: what
+// their headers say is each one's own.
+func TestSharedGSOOnTheWire(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
+	p := open(t, Config{Interface: "v0", Receiver: discard, SourcePorts: 1})
+	for _, pair := range [][2]string{{"10.9.0.1", "10.9.0.2"}, {"fd09::1", "fd09::2"}} {
+		src, dst := netip.MustParseAddr(pair[0]), netip.MustParseAddr(pair[1])
+		c.neighbour(dst)
+		plain := wire.Route{Src: src, Dst: dst, SrcPort: 0xc001, HopLimit: 64, FlowLabel: 0x54321}
+		other := plain
+		other.SrcPort = 0xc002
+		class := other
+		class.TrafficClass = 0x20
+		var bursts []wire.Burst
+		var ids []int // of each burst's first packet
+		for _, b := range []struct {
+			route         *wire.Route
+			n, size, tail int
+			id            int
+		}{
+			{&plain, 1, 20, 0, 0}, {&other, 2, 20, 0, 1}, {&plain, 1, 20, 0, 3}, // three flows' worth
+			{&class, 1, 20, 0, 0}, {&other, 1, 20, 0, 0}, // another class is another message
+			{&plain, 2, 40, 32, 0}, {&plain, 1, 40, 0, 0}, // a short packet is the last
+			{&other, 150, 40, 0, 1}, // fills one message and begins another
+		} {
+			bursts = append(bursts, burst(b.route, b.n, b.size, b.tail))
+			ids = append(ids, b.id)
+		}
+		calls := p.Counters().SendCalls.Load()
+		must(t, p.Send(bursts))
+		if n := p.Counters().SendCalls.Load() - calls; n != 1 {
+			t.Errorf("%d calls for one socket", n)
+		}
+		for k := range bursts {
+			for i := range bursts[k].N() {
+				checkSegment(t, c.next(), &bursts[k], i, (ids[k]+i)%int(p.segmentLimit.Load()), p.SourcePort(bursts[k].Route))
+			}
+		}
+	}
+}
+
 func checkSegment(t *testing.T, p gopacket.Packet, out *wire.Burst, i, id int, srcPort uint16) {
 	t.Helper()
 	udp := p.Layer(layers.LayerTypeUDP).(*layers.UDP)

@@ -14,7 +14,7 @@ const (
 	burstBytes   = 64<<10 - 128 // a UDP datagram train with its IP and UDP headers fits 64 KiB
 	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
 	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
-	maxBursts    = 64
+	maxBursts    = 256
 )
 
 type outbox struct {
