@@ -81,6 +81,9 @@ func New(cfg Config) (*Device, error) {
 	if cfg.Limits != nil {
 		d.limits = *cfg.Limits
 	}
+	if type2 := CapMemWindowType2A | CapMemWindowType2B; d.limits.Cap&type2 == type2 {
+		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other") // o10-37.2.31
+	}
 	d.limits.NodeGUID, d.limits.SysImageGUID = cfg.GUID, cfg.GUID
 	seed := cfg.Seed
 	if seed == [32]byte{} {
@@ -122,13 +125,13 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 
+	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // first: they hold regions and QPs
 	d.qps.each(func(_ uint32, q *QP) {
 		q.detachAll()
 		_ = q.Destroy() // may have been destroyed meanwhile
 	})
 	d.ahs.each(func(_ uint32, a *AH) { _ = a.Destroy() })
-	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // windows first:
-	d.keys.each(func(_ uint32, k *keyObject) { k.closeRegion() }) // they hold regions
+	d.keys.each(func(_ uint32, k *keyObject) { k.closeRegion() })
 	d.closeQueues()
 	return nil
 }

@@ -42,7 +42,7 @@ const (
 	CapSRQResize        DeviceCap = 1 << 13
 	CapMemWindow        DeviceCap = 1 << 17
 	CapMemMgtExtensions DeviceCap = 1 << 21
-	CapMemWindowType2A  DeviceCap = 1 << 23
+	CapMemWindowType2A  DeviceCap = 1 << 23 // or the next, but not both: see MW
 	CapMemWindowType2B  DeviceCap = 1 << 24
 	CapFlushGlobal      DeviceCap = 1 << 38
 	CapFlushPersistent  DeviceCap = 1 << 39

@@ -18,10 +18,13 @@ const (
 // MW is a memory window: a key of its own to part of a region, given and taken
 // back by work requests.
 //
-// IBA 10.6.7.2.2 knows two kinds of type 2: a 2A window is tied to the QP that
-// bound it, a 2B window to that QP and its protection domain. A bind is refused
-// unless QP, region and window share one domain, so both give the same access,
-// and one implementation serves a device that advertises either.
+// There are two kinds of type 2, and a device has one of them, as its capabilities
+// say (o10-37.2.31). A 2A window is tied to the QP that bound it, which cannot be
+// destroyed before the window is free; a 2B window to that QP and its protection
+// domain, so that the number of a QP that is gone gives no access. Both give the same
+// access here, as a bind is refused unless QP, region and window share one domain, and
+// no QP but the very one that bound a window may use it. Like rdma_rxe's, a device has
+// 2B by default.
 type MW struct {
 	dev *Device
 	pd  *PD
@@ -94,11 +97,17 @@ func (k *keyObject) closeWindow() {
 	}
 }
 
-// set replaces the binding and keeps the regions' counts. The caller holds
+// set replaces the binding and keeps the regions' and the QPs' counts. The caller holds
 // mw.mu. An access through the old binding that was granted before goes on: it
 // came first, and its region stays.
 func (mw *MW) set(b *binding) {
+	if b != nil && b.qp != nil {
+		b.qp.windows.Add(1)
+	}
 	if old := mw.bound.Swap(b); old != nil {
+		if old.qp != nil {
+			old.qp.windows.Add(-1)
+		}
 		old.mr.mu.Lock()
 		old.mr.windows--
 		old.mr.mu.Unlock()

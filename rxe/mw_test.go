@@ -204,3 +204,65 @@ func TestType2Window(t *testing.T) {
 	_, err := pd.AllocMW(3)
 	d.want(err, ErrInvalid, "type")
 }
+
+// TestType2AWindow: what tells 2A from 2B. Its QP cannot be destroyed while the window
+// is bound; a 2B window stays bound, and is of no use to anybody.
+func TestType2AWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		cap  DeviceCap
+		ties bool
+	}{
+		"2A": {CapMemWindowType2A, true},
+		"2B": {CapMemWindowType2B, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newObjDevWith(t, c.cap)
+			pd := d.pd()
+			q, other := d.qp(pd, QPRC), d.qp(pd, QPRC)
+			mr := d.mr(pd, 0x5000, 0x100, 0x1000, objMRAccess)
+			mw := d.mw(pd, MWType2)
+			bind := MWBind{MW: mw, MR: mr, Addr: 0x1000, Length: 8, Access: AccessRemoteRead}
+			if s := q.bindMW(&bind); s != WCSuccess {
+				t.Fatal(s)
+			}
+			key := mw.RKey()
+			d.must(other.Destroy()) // it has none
+			if c.ties {
+				d.want(q.Destroy(), ErrBusy, "qp")
+				if g, r := q.remoteAccess(key, 0x1000, 8, AccessRemoteRead); r != keyOK {
+					t.Errorf("after the refusal: %v", r)
+				} else {
+					g.release()
+				}
+				if s := q.localInvalidate(key); s != WCSuccess {
+					t.Fatal(s)
+				}
+				d.must(q.Destroy())
+				return
+			}
+			d.must(q.Destroy())
+			if _, r := d.qp(pd, QPRC).remoteAccess(key, 0x1000, 8, AccessRemoteRead); r != keyQP {
+				t.Errorf("another QP of the domain: %v", r)
+			}
+			d.want(mr.Dereg(), ErrBusy, "mr")
+			d.must(mw.Dealloc())
+			d.must(mr.Dereg())
+		})
+	}
+	// Close finds the order by itself.
+	d := newObjDevWith(t, CapMemWindowType2A)
+	pd := d.pd()
+	q, mw := d.qp(pd, QPRC), d.mw(pd, MWType2)
+	mr := d.mr(pd, 0x5000, 0x100, 0x1000, objMRAccess)
+	if s := q.bindMW(&MWBind{MW: mw, MR: mr, Addr: 0x1000, Length: 8, Access: AccessRemoteRead}); s != WCSuccess {
+		t.Fatal(s)
+	}
+	d.must(d.Close())
+	if left := d.Objects(); left != (ObjectCounts{}) {
+		t.Errorf("left behind: %+v", left)
+	}
+	limits := DefaultLimits()
+	limits.Cap |= CapMemWindowType2A | CapMemWindowType2B
+	_, err := New(Config{Link: new(objLink), Clock: objClock{}, Limits: &limits})
+	d.want(err, ErrInvalid, "limits")
+}

@@ -65,10 +65,15 @@ var (
 	objMGID = wire.GID{10: 0xff, 11: 0xff, 12: 239, 15: 7}
 )
 
-func newObjDev(t *testing.T) *objDev {
+func newObjDev(t *testing.T) *objDev { return newObjDevWith(t, CapMemWindowType2B) }
+
+// newObjDevWith makes one with type 2 memory windows of one kind.
+func newObjDevWith(t *testing.T, windows DeviceCap) *objDev {
 	t.Helper()
 	o := &objDev{t: t, link: new(objLink)}
-	d, err := New(Config{Name: "rxe0", GUID: 7, Link: o.link, Clock: objClock{}, Seed: objSeed,
+	limits := DefaultLimits()
+	limits.Cap = limits.Cap&^(CapMemWindowType2A|CapMemWindowType2B) | windows
+	d, err := New(Config{Name: "rxe0", GUID: 7, Link: o.link, Clock: objClock{}, Seed: objSeed, Limits: &limits,
 		OnEvent: func(e Event) {
 			o.mu.Lock()
 			defer o.mu.Unlock()

@@ -18,8 +18,9 @@ type QP struct {
 	signalAll      bool
 	onSendDone     func(n uint32)
 
-	groups mcastGroups
-	stats  QPCounters
+	groups  mcastGroups
+	windows atomic.Int32 // of type 2 that are bound on it; grows under the lock only
+	stats   QPCounters
 
 	seen atomic.Pointer[QPSnapshot]
 

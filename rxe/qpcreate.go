@@ -127,9 +127,9 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 }
 
 // Destroy frees the queue pair and its queued work, which does not complete
-// (ibv_destroy_qp). ErrBusy while it is attached to a multicast group. It waits
-// for a thread that accesses memory on behalf of the QP, however long that
-// takes.
+// (ibv_destroy_qp). ErrBusy while it is attached to a multicast group, or type 2A
+// windows are bound on it. It waits for a thread that accesses memory on behalf of
+// the QP, however long that takes.
 func (q *QP) Destroy() error {
 	d := q.dev
 	if err := q.die(); err != nil {
@@ -153,6 +153,8 @@ func (q *QP) die() error {
 	switch {
 	case q.dead:
 		return opErr(op, "qp", ErrClosed)
+	case q.dev.limits.Cap&CapMemWindowType2A != 0 && q.windows.Load() > 0:
+		return opErr(op, "qp", ErrBusy)
 	case !q.leaveMcast():
 		return opErr(op, "qp", ErrBusy)
 	}

@@ -44,9 +44,9 @@ type Context struct {
 type kind int
 
 const (
-	kindQP kind = iota
+	kindMW kind = iota
+	kindQP
 	kindAH
-	kindMW
 	kindMR
 	kindSRQ
 	kindCQ
