@@ -15,6 +15,7 @@ type nakState struct {
 	on     bool
 	psn    wire.PSN
 	packet int
+	at     int64
 }
 
 type rnrState struct {
@@ -77,7 +78,7 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 }
 
 // wentBack notes where a run of retransmissions begins, and holds that to the NAK
-// before it.
+// before it, or, if time was up, to what has been acknowledged.
 func (c *Checker) wentBack(s *subject, f *Flow, r *requests) {
 	if r.running {
 		if r.nak.on && !r.nak.psn.Less(s.psn) {
@@ -86,14 +87,26 @@ func (c *Checker) wentBack(s *subject, f *Flow, r *requests) {
 		return
 	}
 	r.running = true
-	if !r.nak.on {
-		return
-	}
-	if r.nak.psn.Less(s.psn) {
+	switch {
+	case r.nak.on && r.nak.psn.Less(s.psn):
 		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
+			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
+	case !r.nak.on && !r.rnr.on && r.ackedKnown && !r.lossy && r.acked.Less(s.psn):
+		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, the first that is not acknowledged", uint32(r.acked)),
 			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
 	}
 	r.nak.on = false
+}
+
+// goesOn judges a new request behind a sequence NAK: some may have been under way, but
+// not for long.
+func (c *Checker) goesOn(s *subject, f *Flow, r *requests) {
+	if !r.nak.on || time.Duration(s.at-r.nak.at) < crossing {
+		return
+	}
+	r.nak.on = false
+	c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
+		fmt.Sprintf("new requests %v later, the last of PSN %#x", time.Duration(s.at-r.nak.at), uint32(s.psn)))
 }
 
 // crossing is how long a retry that was sent before the RNR NAK arrived, for a

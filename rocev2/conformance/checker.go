@@ -73,8 +73,10 @@ type subject struct {
 	psn     wire.PSN
 	payload int // bytes without pad, also of a cut packet
 	whole   bool
-	icrc    ICRC
-	at      int64 // nanoseconds
+	// headless: cut behind the BTH, so that the other headers are not known.
+	headless bool
+	icrc     ICRC
+	at       int64 // nanoseconds
 	// contiguous: a request that takes the very next PSN.
 	contiguous bool
 }
@@ -111,6 +113,9 @@ func (c *Checker) transport(p *capture.Packet) {
 	f.touch(c, &s)
 	c.network(&s, f)
 	if !c.parse(&s, f) {
+		if s.headless {
+			c.headless(&s, f)
+		}
 		return
 	}
 	c.verdict.Packet, c.verdict.Parsed = s.pkt, true

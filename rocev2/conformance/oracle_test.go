@@ -27,12 +27,12 @@ import (
 
 const python = "/usr/bin/python3" // Debian's, for which python3-scapy installs
 
-// allCaptures are those of working devices, the broken ones, and one of each
+// allCaptures are those of devices, defects included, the broken ones, and one of each
 // network that the others lack.
 func allCaptures(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.pcap", "broken/*.pcap"} {
+	for _, pattern := range []string{"*.pcap", "broken/*.pcap", "defects/*.pcap"} {
 		files, err := filepath.Glob(captures + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no captures %s: %v", pattern, err)

@@ -73,7 +73,8 @@ func (c *Checker) parseCut(s *subject, f *Flow) bool {
 		return false
 	}
 	if len(s.Transport) < n {
-		return false // not all headers were captured
+		s.headless = true
+		return false
 	}
 	c.cut = append(c.cut[:0], s.Transport[:n]...)
 	c.cut[1] &^= bthPad

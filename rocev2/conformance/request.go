@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -122,6 +123,37 @@ func (c *Checker) request(s *subject, f *Flow) {
 	c.accept(s, f, r, class)
 }
 
+// headless takes in a packet of which no more than the BTH was captured. A request is
+// known to have been sent, and no more: so the stream goes on behind it as behind a
+// READ whose range is not known.
+func (c *Checker) headless(s *subject, f *Flow) {
+	f.Stats.Bytes += uint64(s.payload)
+	switch {
+	case s.info.Service != wire.ServiceRC && s.info.Service != wire.ServiceXRC && s.info.Service != wire.ServiceUC:
+		return
+	case !s.info.Has(wire.OpRequest):
+		f.Stats.Responses++
+		return
+	}
+	f.Stats.Requests++
+	s.psn = wire.PSN(binary.BigEndian.Uint32(s.Transport[8:]) & wire.PSNMask)
+	r := f.requests(s)
+	if !r.started {
+		r.start(s)
+	}
+	d := s.psn.Diff(r.next)
+	switch {
+	case d > far || d < -far:
+		return
+	case d < 0:
+		r.fill(s.psn, 1)
+	default:
+		r.next, r.nextSure = s.psn.Next(), false
+		r.newEpoch()
+	}
+	c.disturbed(r)
+}
+
 func (r *requests) start(s *subject) {
 	r.started, r.next, r.first, r.since = true, s.psn, s.psn, s.at
 }
@@ -235,6 +267,7 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 	} else {
 		c.confirm(s, r)
 	}
+	c.goesOn(s, f, r)
 	r.next, r.nextSure = s.psn.Add(span), spanSure
 	r.running = false
 	if s.info.Has(wire.OpEnd) {

@@ -20,7 +20,7 @@ type Rule struct {
 	index int
 }
 
-// The rules. Each is described in docs/pcap.md too, with what can excuse it.
+// The rules. What can excuse one that is not obeyed, docs/pcap.md says.
 var (
 	// One packet.
 	ruleICRC        = rule("icrc", Violation, "7.8.1, A17.3.3", "The invariant CRC is that of the packet and its addresses.")
@@ -33,7 +33,7 @@ var (
 	ruleSolicited   = rule("solicited-event", Warning, "9.2, solicited event", "The solicited event bit is set only in the last packet of a SEND or a WRITE with immediate.")
 	rulePKey        = rule("p-key", Violation, "10.9, partitioning", "The partition number is not 0, and a connection keeps its P_Key.")
 	ruleQKey        = rule("q-key", Violation, "10.2, queue keys", "Packets to QP1 carry Q_Key 0x80010000.")
-	ruleManagement  = rule("management-qp", Violation, "A17.6, CA17-33", "QP0 gets nothing, QP1 datagrams only.")
+	ruleManagement  = rule("management-qp", Violation, "A17.6, CA17-33", "QP0 gets nothing (in RoCE), QP1 datagrams only.")
 	ruleMulticast   = rule("multicast-qp", Violation, "10.5, multicast", "Datagrams to QP 0xffffff, and only they, go to a multicast address.")
 	ruleRETHLength  = rule("reth-length", Violation, "9.3, RDMA extended transport header", "A request is of at most 2^31 bytes; the length in a WRITE FIRST exceeds its payload, that in an ONLY equals it.")
 	ruleSyndrome    = rule("syndrome", Violation, "9.3, ACK extended transport header", "Syndrome and NAK code are defined; only ACKNOWLEDGE carries a NAK.")
@@ -52,9 +52,9 @@ var (
 	rulePSN       = rule("psn-sequence", Violation, "9.7.1, packet sequence numbers", "Each request takes the next PSN, a READ as many as its response has packets.", "opcode-sequence")
 	rulePSNGap    = rule("psn-gap", Note, "9.7.1, packet sequence numbers", "Every PSN is in the capture. (Those that are not were lost by the network, or by the capture.)")
 	ruleRetrans   = rule("retransmission", Violation, "9.7.6, requester: receiving responses", "What is sent again under a PSN is what was sent before.", "opcode-sequence", "write-length", "read-response-opcode", "read-response-length")
-	ruleGoBack    = rule("go-back-n", Warning, "9.7.6, requester: receiving responses", "After a sequence NAK the requester goes back to the PSN that it names.")
+	ruleGoBack    = rule("go-back-n", Warning, "9.7.6, requester: receiving responses", "After a sequence NAK the requester goes back to the PSN that it names; when time is up, to the first that is not acknowledged.")
 	ruleRNRWait   = rule("rnr-wait", Violation, "9.7.5.2.8", "After an RNR NAK the requester waits as long as it was told.")
-	ruleReadDepth = rule("read-depth", Violation, "9.7.4, responder: receiving requests; 12.7", "No more READs and atomics are outstanding than the connection manager agreed on.")
+	ruleReadDepth = rule("read-depth", Violation, "9.7.4, responder: receiving requests; 12.7", "No more READs and atomics are outstanding than the connection manager agreed on, or than 255.")
 	ruleAckReq    = rule("ack-missing", Warning, "9.7.5.1.2", "A request that asks for an acknowledgement gets one.")
 	ruleRestart   = rule("qp-restarted", Note, "10.3.1, queue pair states", "The queue pair goes on with unrelated PSNs: it was reset, or its number used again.")
 	ruleService   = rule("service", Warning, "9.2, operation code", "A queue pair gets packets of one transport service only.")

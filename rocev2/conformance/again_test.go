@@ -1,0 +1,80 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// TestGoBack: behind a sequence NAK the requester goes back to the PSN named; what was
+// under way when that came is no offence.
+func TestGoBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		play     func(s *scene, lost *scenePacket)
+		warnings int
+	}{
+		"goes back": {func(s *scene, lost *scenePacket) { s.again(lost) }, 0},
+		"some under way": {func(s *scene, lost *scenePacket) {
+			s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			s.again(lost)
+		}, 0},
+		"goes back late": {func(s *scene, lost *scenePacket) {
+			s.now += time.Second
+			s.again(lost)
+		}, 0},
+		"goes on": {func(s *scene, _ *scenePacket) {
+			for range 5 {
+				s.now += crossing / 2
+				s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			}
+		}, 1},
+		"begins beyond": {func(s *scene, lost *scenePacket) {
+			behind := s.packets[len(s.packets)-2]
+			s.again(behind)
+			s.again(lost)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.clean()
+			s.msn--
+			lost := s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			s.msn -= 2
+			s.answer(wire.SyndromeNAK(wire.NAKPSNSequence), lost.headers.PSN)
+			test.play(s, lost)
+			r := s.report(t)
+			if n := r.Of(ruleGoBack.Name); int(n.Warnings) != test.warnings || n.Violations+n.Notes > 0 {
+				t.Errorf("%+v, want %d warnings", n, test.warnings)
+			}
+		})
+	}
+}
+
+// TestGoBackInTime: a requester that has waited long enough begins with the first
+// request that is not acknowledged.
+func TestGoBackInTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		first    int
+		warnings int
+	}{"at the first": {0, 0}, "beyond it": {1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.clean()
+			var sent []*scenePacket
+			for range 3 {
+				sent = append(sent, s.request(wire.RCSendOnly, wire.Headers{}, 64))
+			}
+			s.now += time.Second
+			for _, p := range sent[test.first:] {
+				s.again(p)
+			}
+			r := s.report(t)
+			if n := r.Of(ruleGoBack.Name); int(n.Warnings) != test.warnings || n.Violations+n.Notes > 0 {
+				t.Errorf("%+v, want %d warnings", n, test.warnings)
+			}
+		})
+	}
+}
