@@ -65,5 +65,23 @@ func Pairs[S comparable](all []S, flow func(S) *conformance.Flow, most int, answ
 }
 
 func alone(f *conformance.Flow) bool {
-	return f != nil && f.Service == wire.ServiceRC && f.Peer == nil
+	return f != nil && (f.Service == wire.ServiceRC || f.Service == wire.ServiceXRC) && f.Peer == nil
+}
+
+// Answers reports whether a packet may be a response to a request, by their PSNs and
+// what they are. A READ takes as many PSNs as its responses are packets, of 256 bytes
+// at least.
+func Answers(request, response wire.Packet) bool {
+	ahead := response.PSN().Diff(request.PSN())
+	asked, info := request.Info(), response.Info()
+	switch {
+	case ahead != 0:
+		return ahead > 0 && info.Has(wire.OpReadResp) && asked.Has(wire.OpRead) && uint32(ahead) <= request.DMALen()/256
+	case info.Has(wire.OpReadResp):
+		return asked.Has(wire.OpRead | wire.OpAtomicWrite | wire.OpFlush)
+	case info.Has(wire.HasAtomicAckETH):
+		return asked.Has(wire.OpAtomic)
+	default:
+		return info.Has(wire.HasAETH) && (!asked.Has(wire.OpAtomic) || !response.Syndrome().IsACK())
+	}
 }

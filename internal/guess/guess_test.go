@@ -43,3 +43,47 @@ func TestPairs(t *testing.T) {
 		t.Errorf("%v of more than are tried", got)
 	}
 }
+
+// Answers is of PSNs and of kinds.
+func TestAnswers(t *testing.T) {
+	packet := func(op wire.Opcode, psn wire.PSN, length uint32, y wire.Syndrome) wire.Packet {
+		h := wire.Headers{Opcode: op, PSN: psn, DMALen: length, Syndrome: y}
+		p, err := wire.Parse(h.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	const last = 0xffffff // its successor is 0
+	nak := wire.SyndromeNAK(wire.NAKRemoteAccess)
+	for _, test := range []struct {
+		request  wire.Opcode
+		length   uint32
+		response wire.Opcode
+		psn      wire.PSN
+		syndrome wire.Syndrome
+		want     bool
+	}{
+		{wire.RCSendOnly, 0, wire.RCAck, last, wire.SyndromeACK, true},
+		{wire.RCSendOnly, 0, wire.RCAck, 0, wire.SyndromeACK, false},
+		{wire.RCSendOnly, 0, wire.RCAck, last - 1, wire.SyndromeACK, false},
+		{wire.RCSendOnly, 0, wire.RCReadResponseOnly, last, wire.SyndromeACK, false},
+		{wire.RCSendOnly, 0, wire.RCAtomicAck, last, wire.SyndromeACK, false},
+		{wire.RCReadRequest, 0, wire.RCReadResponseOnly, last, wire.SyndromeACK, true},
+		{wire.RCReadRequest, 1000, wire.RCReadResponseMiddle, 2, wire.SyndromeACK, true},
+		{wire.RCReadRequest, 1000, wire.RCReadResponseMiddle, 3, wire.SyndromeACK, false},
+		{wire.RCReadRequest, 1000, wire.RCAck, 2, wire.SyndromeACK, false},
+		{wire.RCReadRequest, 1000, wire.RCAck, last, nak, true},
+		{wire.RCFetchAdd, 0, wire.RCAtomicAck, last, wire.SyndromeACK, true},
+		{wire.RCFetchAdd, 0, wire.RCAck, last, nak, true},
+		{wire.RCFetchAdd, 0, wire.RCAck, last, wire.SyndromeACK, false},
+		{wire.RCFetchAdd, 0, wire.RCReadResponseOnly, last, wire.SyndromeACK, false},
+		{wire.RCFlush, 0, wire.RCReadResponseOnly, last, wire.SyndromeACK, true},
+	} {
+		request := packet(test.request, last, test.length, 0)
+		response := packet(test.response, test.psn, 0, test.syndrome)
+		if got := Answers(request, response); got != test.want {
+			t.Errorf("%v of %d bytes, %v of PSN %#x: %v", test.request, test.length, test.response, test.psn, got)
+		}
+	}
+}

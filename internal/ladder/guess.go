@@ -51,24 +51,12 @@ func (s *stream) answers(o *stream) (first int, ok bool) {
 
 // asked returns the last request before r that r may answer, 0 if there is none.
 func (s *stream) asked(r *Row) int {
-	psn, info := r.pkt.PSN(), r.pkt.Info()
 	at := 0
 	for _, q := range s.kept {
 		if q.Number > r.Number {
 			break
 		}
-		if !q.parsed || !q.pkt.Info().Has(wire.OpRequest) {
-			continue
-		}
-		ahead := psn.Diff(q.pkt.PSN())
-		switch i := q.pkt.Info(); {
-		case info.Has(wire.OpReadResp) && i.Has(wire.OpRead):
-			if ahead >= 0 && uint32(ahead) <= q.pkt.DMALen()/256 {
-				at = q.Number
-			}
-		case ahead == 0 && info.Has(wire.HasAtomicAckETH) == i.Has(wire.OpAtomic):
-			at = q.Number
-		case ahead == 0 && r.Negative():
+		if q.parsed && q.pkt.Info().Has(wire.OpRequest) && guess.Answers(q.pkt, r.pkt) {
 			at = q.Number
 		}
 	}

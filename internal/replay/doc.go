@@ -2,10 +2,10 @@
 //
 // Each direction of each connection of a capture is played twice. As the
 // responder, the engine gets the captured requests, and its responses are compared
-// with the captured ones (responder.go). As the requester, it is given the work
+// with the captured ones (responder*.go). As the requester, it is given the work
 // requests that the captured packets stand for, gets the captured responses, and
-// its requests are compared (requester.go). Datagrams and UC have no responses:
-// the engine is their requester only.
+// its requests are compared (requester*.go, workrequest.go). Datagrams and UC have no
+// responses: the engine is their requester only. XRC is played as RC (xrc.go).
 //
 // load.go reads a capture and cuts it into sessions: one queue pair's requests,
 // and the responses to them, from one reset to the next. What the capture implies

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -32,9 +31,10 @@ type session struct {
 	flow    *conformance.Flow // of the requests
 	events  []event
 	mtu     int
-	paired  bool // the opposite direction is known
-	guessed bool // or taken to be known
-	service wire.Service
+	paired  bool         // the opposite direction is known
+	guessed bool         // or taken to be known
+	service wire.Service // of the engine's queue pair
+	xrc     bool         // it stands for one of XRC
 }
 
 // stream is the packets of one flow.
@@ -115,7 +115,7 @@ func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
 		l.leftOut++
 		return
 	}
-	pkt, err := wire.Parse(bytes.Clone(v.Packet.Bytes()))
+	pkt, err := wire.Parse(asRC(v.Packet))
 	if err != nil {
 		return // it was parsed before
 	}
@@ -146,7 +146,7 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 			skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
 		case s.flow.Service == wire.ServiceUD:
 			all = append(all, datagramSessions(s)...)
-		case s.flow.Service == wire.ServiceRC || s.flow.Service == wire.ServiceUC:
+		case s.flow.Service == wire.ServiceRC || s.flow.Service == wire.ServiceUC || s.flow.Service == wire.ServiceXRC:
 			all = append(all, s.lives(peer)...)
 		default:
 			skipped = append(skipped, Skipped{s.flow.String(), fmt.Sprintf("the engine has no %v", s.flow.Service)})
@@ -157,9 +157,13 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 
 // lives are the sessions of a connection's requests in one direction.
 func (s *stream) lives(peer *stream) []*session {
+	service := s.flow.Service
+	if service == wire.ServiceXRC {
+		service = wire.ServiceRC // see asRC
+	}
 	var events []event
 	for _, e := range s.packets {
-		if e.request && e.pkt.Info().Service == s.flow.Service {
+		if e.request && e.pkt.Info().Service == service {
 			events = append(events, e)
 		}
 	}
@@ -174,7 +178,7 @@ func (s *stream) lives(peer *stream) []*session {
 	slices.Sort(s.resets)
 	var all []*session
 	for _, life := range cutLong(cutAtFaults(cutAt(events, s.resets))) {
-		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: s.flow.Service}
+		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: service, xrc: service != s.flow.Service}
 		n.mtu = pathMTU(life)
 		if n.begin() {
 			all = append(all, n)

@@ -79,11 +79,7 @@ func (l *loader) requestBefore(requests map[wire.PSN][]event, e event) int {
 		if i == 0 {
 			continue
 		}
-		r := list[i-1].pkt.Info()
-		switch {
-		case p.Info().Has(wire.OpReadResp) && !r.Has(wire.OpRead|wire.OpAtomicWrite|wire.OpFlush):
-			return 0
-		case p.Info().Has(wire.HasAtomicAckETH) && !r.Has(wire.OpAtomic):
+		if !guess.Answers(list[i-1].pkt, p) {
 			return 0
 		}
 		return list[i-1].number

@@ -34,6 +34,9 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 	if n.guessed {
 		s.assume("which flows are the two directions of the connection")
 	}
+	if n.xrc {
+		s.assume(assumedXRC)
+	}
 	if err := play(n, s); err != nil && !errors.Is(err, errEnd) {
 		s.Stopped = err.Error()
 	}

@@ -1,0 +1,106 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Two packets with one PSN: the captured device's and the engine's.
+
+// compare holds a captured request to what the engine sent under its PSN.
+func (r *requester) compare(e event) {
+	p, g := e.pkt, r.sent[e.pkt.PSN()]
+	r.s.Compared++
+	for _, d := range compareRequests(p, g) {
+		d.Packet = e.number
+		switch {
+		case d.About == "length of a READ" && g.DMALen() < p.DMALen():
+			r.s.free("READs asked for in pieces")
+			continue
+		case p.Info().Has(wire.OpRead) && d.About == "length of a READ":
+			r.s.free("rests of READs asked for again")
+			continue
+		}
+		r.s.differ(d)
+	}
+}
+
+// compareRequests compares two requests with one PSN.
+func compareRequests(p, g wire.Packet) (ds []Difference) {
+	if p.Opcode() != g.Opcode() {
+		return []Difference{{About: "opcode", Captured: words(p), Engine: words(g)}}
+	}
+	for _, f := range [...]struct {
+		about string
+		p, g  uint64
+	}{
+		{"destination", uint64(p.DestQP()), uint64(g.DestQP())},
+		{"address", p.VA(), g.VA()},
+		{"length of a READ", uint64(p.DMALen()), uint64(g.DMALen())},
+		{"immediate", uint64(p.Imm()), uint64(g.Imm())},
+		{"key to invalidate", uint64(p.InvRKey()), uint64(g.InvRKey())},
+		{"compare operand", p.Compare(), g.Compare()},
+		{"swap or add operand", p.SwapAdd(), g.SwapAdd()},
+		{"Q_Key", uint64(p.QKey()), uint64(g.QKey())},
+		{"solicited event", flag(p.Solicited()), flag(g.Solicited())},
+	} {
+		if f.about == "length of a READ" && !p.Info().Has(wire.OpRead) {
+			f.about = "length"
+		}
+		if f.p != f.g {
+			ds = append(ds, Difference{About: f.about, Captured: fmt.Sprintf("%#x in %s", f.p, words(p)), Engine: fmt.Sprintf("%#x", f.g)})
+		}
+	}
+	if p.RKey() != g.RKey() {
+		d := Difference{About: "rkey", Captured: fmt.Sprintf("%#x in %s", uint32(p.RKey()), words(p)), Engine: fmt.Sprintf("%#x", uint32(g.RKey()))}
+		if p.DMALen() == 0 && !p.Info().Has(wire.HasAtomicETH) {
+			d.Explained = whyNoKey
+		}
+		ds = append(ds, d)
+	}
+	if !bytes.Equal(p.Payload(), g.Payload()) {
+		ds = append(ds, Difference{About: "payload", Captured: sample(p.Payload()), Engine: sample(g.Payload())})
+	}
+	return ds
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// compareResponses compares two responses with one PSN.
+func compareResponses(p, g wire.Packet) (ds []Difference) {
+	if p.Opcode() != g.Opcode() {
+		ds = append(ds, Difference{About: "opcode", Captured: words(p), Engine: words(g)})
+	}
+	if !bytes.Equal(p.Payload(), g.Payload()) {
+		ds = append(ds, Difference{About: "payload", Captured: sample(p.Payload()), Engine: sample(g.Payload())})
+	}
+	if p.Info().Has(wire.HasAtomicAckETH) && g.Info().Has(wire.HasAtomicAckETH) && p.AtomicOrig() != g.AtomicOrig() {
+		ds = append(ds, Difference{About: "original value",
+			Captured: fmt.Sprintf("%#x", p.AtomicOrig()), Engine: fmt.Sprintf("%#x", g.AtomicOrig())})
+	}
+	return ds
+}
+
+// words is a packet in few words.
+func words(p wire.Packet) string {
+	text := fmt.Sprintf("%s PSN %#06x", p.Info().Name, uint32(p.PSN()))
+	if p.Info().Has(wire.HasAETH) {
+		text += " " + p.Syndrome().String()
+	}
+	return text
+}
+
+func sample(b []byte) string {
+	const n = 16
+	if len(b) > n {
+		return fmt.Sprintf("%d bytes, % x…", len(b), b[:n])
+	}
+	return fmt.Sprintf("%d bytes, % x", len(b), b)
+}

@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// The engine as requester goes back: behind a NAK at once, without one when time is up.
+
+// wentBack holds what the engine sends after a NAK to the specification.
+func (r *requester) wentBack(e event, out []wire.Packet) {
+	p := e.pkt
+	switch {
+	case p.Syndrome().IsRNR():
+		if len(out) > 0 && !p.PSN().Less(out[0].PSN()) {
+			r.s.differ(Difference{Packet: e.number, About: "wait after RNR NAK", Captured: words(p), Engine: "sends at once: " + words(out[0])})
+		}
+		r.rnr = true
+	case p.Syndrome() == wire.SyndromeNAK(wire.NAKPSNSequence) && !r.rnr:
+		r.retried = true
+		if len(out) == 0 || out[0].PSN() != p.PSN() {
+			got := "sends nothing"
+			if len(out) > 0 {
+				got = "sends " + words(out[0])
+			}
+			r.s.differ(Difference{Packet: e.number, About: "retry", Captured: words(p), Engine: got})
+		}
+	}
+}
+
+// retry lets the time pass after which the engine sends again what is not
+// acknowledged, as the captured device does now with e.
+func (r *requester) retry(e event) error {
+	r.retried = true
+	una := r.h.q.Snapshot().AckedPSN
+	if una == r.limit {
+		r.s.free("retries of what had been answered")
+		return nil
+	}
+	if r.rnr {
+		const longestRNR = time.Second
+		r.rnr = false
+		if err := r.h.settle(rxe.Time(longestRNR)); err != nil {
+			return err
+		}
+	}
+	if len(r.h.out) == 0 {
+		if err := r.h.settle(rxe.Time(ackTimeout + time.Second)); err != nil {
+			return err
+		}
+	}
+	if r.poll(); r.died != rxe.WCSuccess {
+		r.s.free("retries beyond the engine's count")
+		return errEnd
+	}
+	if out := r.h.out; len(out) == 0 || out[0].PSN() != una {
+		got := "sends nothing"
+		if len(out) > 0 {
+			got = "sends " + words(out[0])
+		}
+		r.s.differ(Difference{Packet: e.number, About: "retry", Captured: fmt.Sprintf("%s; PSN %#06x is not acknowledged", words(e.pkt), uint32(una)), Engine: got})
+	}
+	return r.pump()
+}

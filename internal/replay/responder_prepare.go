@@ -1,0 +1,145 @@
+package replay
+
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// What the engine as responder is given to be as the captured device was: keys, rights,
+// receives, and what lies in memory.
+
+// translate puts the engine's keys into the request at position i.
+func (r *responder) translate(b []byte, i int) {
+	const keyOffset = 8 // behind the address, in RETH and AtomicETH
+	p, info := r.events[i].pkt, r.events[i].pkt.Info()
+	if at := int(max(info.RETH, info.AtomicETH)); at > 0 {
+		var key wire.RKey
+		if no, ok := r.x.refusal(i); ok && no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteAccess) {
+			var assumed bool
+			if key, assumed = r.keys.refusing(p); assumed {
+				r.s.assume("a key that was good before or after is not now")
+			}
+		} else {
+			key = r.keys.of(p.RKey())
+		}
+		binary.BigEndian.PutUint32(b[at+keyOffset:], uint32(key))
+	}
+	if info.Has(wire.HasIETH) {
+		binary.BigEndian.PutUint32(b[info.IETH:], uint32(r.keys.of(p.InvRKey())))
+	}
+}
+
+// learn puts into memory what the captured device found there.
+func (r *responder) learn(i int) {
+	p := r.events[i].pkt
+	switch info := p.Info(); {
+	case info.Has(wire.OpRead):
+		n := min(readPackets(p, r.mtu), uint32(len(r.events)))
+		for k := range n {
+			if a, ok := r.x.answer(p.PSN().Add(k), i, wire.OpReadResp); ok {
+				r.found(p.VA()+uint64(k)*uint64(r.mtu), a.Payload())
+			}
+		}
+	case info.Has(wire.OpAtomic) && !p.PSN().Less(r.h.q.Snapshot().RecvPSN):
+		if a, ok := r.x.answer(p.PSN(), i, wire.HasAtomicAckETH); ok {
+			var word [8]byte
+			binary.NativeEndian.PutUint64(word[:], a.AtomicOrig())
+			r.found(p.VA(), word[:])
+		}
+	}
+}
+
+func (r *responder) found(va uint64, b []byte) {
+	if changed, err := r.mem.write(va, b); changed && err == nil {
+		r.s.assume("memory changed by the captured host itself")
+	}
+}
+
+// prepare makes the engine what the captured device was like when it got the
+// request at position i, which is the one that the engine expects.
+func (r *responder) prepare(i int) error {
+	p, info := r.events[i].pkt, r.events[i].pkt.Info()
+	no, isRefused := r.x.refusal(i)
+	access := everyRight
+	isRefused = isRefused && (!r.ready || !no.Syndrome().IsRNR())
+	if isRefused && no.Syndrome().IsRNR() {
+		if err := r.h.q.Modify(&rxe.QPAttr{MinRNRTimer: no.Syndrome().RNRTimer()}, rxe.QPAttrMinRNRTimer); err != nil {
+			return r.ended(err)
+		}
+		r.s.assume("no receive posted")
+	} else if info.Has(wire.OpRecv) && !r.posted {
+		if err := r.postRecv(i); err != nil {
+			return err
+		}
+	}
+	if isRefused && no.Syndrome() == wire.SyndromeNAK(wire.NAKInvalidRequest) && accessed(p) > 0 && sound(p, r.mtu) {
+		access &^= rightsFor(p)
+		r.s.assume("a queue pair without the right")
+	}
+	if err := r.h.q.Modify(&rxe.QPAttr{Access: access}, rxe.QPAttrAccessFlags); err != nil {
+		return r.ended(err)
+	}
+	return nil
+}
+
+// ended is the error for a queue pair that cannot be prepared: it has failed.
+func (r *responder) ended(err error) error {
+	if r.h.q.State() == rxe.QPErr {
+		return nil
+	}
+	return err
+}
+
+// sound reports whether nothing in a request itself calls for a NAK.
+func sound(p wire.Packet, mtu int) bool {
+	size := len(p.Payload())
+	switch info := p.Info(); {
+	case info.Has(wire.OpAtomic):
+		return p.VA()%8 == 0
+	case info.Has(wire.OpWrite | wire.OpFirst):
+		return size == mtu || info.Has(wire.OpOnly) && size == int(p.DMALen())
+	default:
+		return size <= mtu
+	}
+}
+
+// postRecv posts a receive for the message that begins at position i: a large one,
+// or one that is too short for the packet that the captured device refused.
+func (r *responder) postRecv(i int) error {
+	length := uint32(recvLength)
+	if at, ok := r.tooLong(i); ok {
+		length = at
+		r.s.assume("a receive shorter than the message")
+	}
+	wr := rxe.RecvWR{ID: recvID, SGL: []rxe.SGE{{Length: length, LKey: r.recv.LKey()}}}
+	if _, err := r.h.q.PostRecv([]rxe.RecvWR{wr}); err != nil {
+		return r.ended(err)
+	}
+	r.posted = true
+	return nil
+}
+
+// tooLong returns the length of a receive that a SEND does not fit into, if it was
+// refused as too long.
+func (r *responder) tooLong(i int) (uint32, bool) {
+	p := r.events[i].pkt
+	if !p.Info().Has(wire.OpSend) {
+		return 0, false
+	}
+	for k := uint32(0); k < uint32(len(r.events)); k++ {
+		j := after(r.x.requests[p.PSN().Add(k)], i-1)
+		if j < 0 {
+			return 0, false
+		}
+		if no, ok := r.x.refusal(j); ok && no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteOp) {
+			size := uint32(len(r.events[j].pkt.Payload()))
+			return k*uint32(r.mtu) + max(size, 1) - 1, size > 0
+		}
+		if r.events[j].pkt.Info().Has(wire.OpEnd) {
+			return 0, false
+		}
+	}
+	return 0, false
+}
