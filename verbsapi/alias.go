@@ -38,6 +38,29 @@ type (
 	MWType     = rxe.MWType     // enum ibv_mw_type
 )
 
+// enum ibv_device_cap_flags, as far as the device has them. Of the two types of memory
+// window a device has one: CapMemWindowType2B, unless Config.Limits says otherwise.
+const (
+	CapBadPKeyCntr      = rxe.CapBadPKeyCntr
+	CapBadQKeyCntr      = rxe.CapBadQKeyCntr
+	CapUDAVPortEnforce  = rxe.CapUDAVPortEnforce
+	CapPortActiveEvent  = rxe.CapPortActiveEvent
+	CapSysImageGUID     = rxe.CapSysImageGUID
+	CapRCRNRNAKGen      = rxe.CapRCRNRNAKGen
+	CapSRQResize        = rxe.CapSRQResize
+	CapMemWindow        = rxe.CapMemWindow
+	CapMemMgtExtensions = rxe.CapMemMgtExtensions
+	CapMemWindowType2A  = rxe.CapMemWindowType2A
+	CapMemWindowType2B  = rxe.CapMemWindowType2B
+	CapFlushGlobal      = rxe.CapFlushGlobal
+	CapFlushPersistent  = rxe.CapFlushPersistent
+	CapAtomicWrite      = rxe.CapAtomicWrite
+)
+
+// DefaultLimits are the capabilities and limits of a device that was opened without
+// Config.Limits, to begin others with.
+func DefaultLimits() DeviceAttr { return rxe.DefaultLimits() }
+
 // enum ibv_access_flags.
 const (
 	AccessLocalWrite   = rxe.AccessLocalWrite

@@ -126,8 +126,9 @@ func (q *QP) QueryDataInOrder(WROpcode, uint32) bool { return false }
 
 // Destroy frees the queue pair (ibv_destroy_qp); what was posted and has not
 // completed never will. It then waits until every event of it that was handed
-// out is acknowledged. ErrBusy while it is attached to a multicast group. If ctx
-// ends the wait, the queue pair is destroyed all the same.
+// out is acknowledged. ErrBusy while it is attached to a multicast group, or type 2A
+// windows are bound on it. If ctx ends the wait, the queue pair is destroyed all the
+// same.
 func (q *QP) Destroy(ctx context.Context) error {
 	if err := q.qp.Destroy(); err != nil {
 		return err

@@ -206,6 +206,30 @@ func TestMemoryWindows(t *testing.T) {
 	})
 }
 
+// TestType2AWindows: on a device that has these, a queue pair on which one is bound stays.
+func TestType2AWindows(t *testing.T) {
+	limits := DefaultLimits()
+	limits.Cap = limits.Cap&^CapMemWindowType2B | CapMemWindowType2A
+	cfg := Config{Address: testAddr(), Limits: &limits}
+	ctx, c, other := testContext(t), openTest(t, cfg), openTest(t, cfg) // of one device
+	a, b := pair(t, c, c, endConfig{}, ConnectAttr{})
+	mw := must(b.pd.AllocMW(MWType2))(t)
+	bind := MWBind{MW: mw, RKey: IncRKey(mw.RKey()), MR: b.mr, Addr: b.mr.Addr(), Length: 8, Access: AccessRemoteWrite}
+	b.post(SendWR{ID: 1, Op: WRBindMW, Bind: &bind})
+	b.expect(ctx, 1, WCSuccess)
+	if err := b.qp.Destroy(ctx); !errors.Is(err, ErrBusy) {
+		t.Errorf("Destroy with a window bound: %v", err)
+	}
+	a.post(SendWR{ID: 2, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: bind.Addr, RKey: bind.RKey})
+	a.expect(ctx, 2, WCSuccess)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := other.eng.dev.Objects(); left.MW+left.QP+left.MR+left.PD > 0 {
+		t.Errorf("left behind: %+v", left)
+	}
+}
+
 // TestErrors: what each mistake completes with, at both ends.
 func TestErrors(t *testing.T) {
 	const flushedID = 99
