@@ -14,7 +14,7 @@ BENCHTIME  ?= 1s
 ROWS       ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit race e2e interop interop-full compat vet fuzz soak bench lint oracles fmt clean setup
+.PHONY: help build demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench lint oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ interop: setup ## Against Debian 12's rdma_rxe in an emulated machine: a selecti
 
 interop-full: setup ## Everything, with a newer kernel too; writes docs/interop.md
 	GORXE_INTEROP=full $(GO) run ./scripts/gotest -timeout 4h -count=1 ./internal/interop -update
+
+interop-broken: setup ## That make interop can fail: give it a gorxe with one mistake, three times
+	./scripts/broken-builds.sh
 
 compat: setup ## Compare with the kernel's rdma_rxe again, and write docs/compatibility.md
 	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos' ./internal/e2e -update

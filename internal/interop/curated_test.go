@@ -21,26 +21,33 @@ var curated = []struct {
 	cases string // their names, as a regular expression
 	suite string // of the kernel
 	bytes int    // at most so many of each case: the beginning of a long one
+	alone bool   // between two kernels
 }{
 	{"interop-operations", "WRITE, READ, atomics; a fence, inline data, READs and atomics beyond the depth of 4; 8 READs at max_rd_atomic 3 (the kernel keeps 4 outstanding); PSNs wrap.",
-		`^TestAtomics/|^TestOrder/|^TestDepth/`, "bookworm", 60_000},
+		`^TestAtomics/|^TestOrder/|^TestDepth/`, "bookworm", 60_000, false},
 	{"interop-transfers", "SEND, WRITE, READ, with and without immediate, of 0 to 4 KiB over RC and UC; PSNs wrap.",
-		`^TestTransfers/RC,_path_MTU_256/|^TestTransfers/UC`, "bookworm", 30_000},
+		`^TestTransfers/RC,_path_MTU_256/|^TestTransfers/UC`, "bookworm", 30_000, false},
 	{"interop-datagrams", "UD with and without immediate, with a wrong Q_Key, multicast.",
-		`^TestUD/`, "bookworm", 6_000},
+		`^TestUD/`, "bookworm", 6_000, false},
 	{"interop-mistakes", "Each mistake and the answer to it: remote access error, invalid request, remote operational error, and silence.",
-		`^TestMistakes/|^TestReceives/SEND`, "bookworm", 10_000},
+		`^TestMistakes/|^TestReceives/SEND`, "bookworm", 10_000, false},
 	{"interop-not-ready", "RNR NAKs: a receive that is posted later (what was under way behind the first SEND gets one NAK for its sequence), and one that never is.",
-		`^TestReceives/(then|never)`, "bookworm", 20_000},
+		`^TestReceives/(then|never)`, "bookworm", 20_000, false},
 	{"interop-windows", "Memory windows of both types, SEND with invalidate, and WRITEs to what is not bound any more.",
-		`^TestWindows/`, "bookworm", 20_000},
+		`^TestWindows/`, "bookworm", 20_000, false},
 	{"interop-loss", "Loss of 5 % in one direction, then in the other (tc-netem in the guest, behind the capture: what it drops on the way to the kernel is here, what it drops on the way to gorxe is not): sequence NAKs, timeouts, go-back-N, READs that go on where they stopped. The beginning.",
-		`^TestFaults/loss_5`, "bookworm", 80_000},
+		`^TestFaults/loss_5`, "bookworm", 80_000, false},
 	{"interop-atomic-write", "ATOMIC WRITE, and one with the rkey of nothing.",
-		`^TestAtomicWrite/`, "bookworm-backports", 10_000},
+		`^TestAtomicWrite/`, "bookworm-backports", 10_000, false},
+	{"interop-kernels-operations", "Two kernels: WRITE, READ, both atomics, SEND with and without immediate, in an order with a fence; ATOMIC WRITE, and one with the rkey of nothing.",
+		`^TestAtomics/.*IPv4/client|^TestOrder/.*client|^TestAtomicWrite/.*IPv4/client`, "bookworm-backports", 30_000, true},
+	{"interop-kernels-mistakes", "Two kernels: each mistake and the answer to it.",
+		`^TestMistakes/.*client|^TestReceives/(SEND|never).*client`, "bookworm-backports", 5_000, true},
+	{"defects/interop-kernels-flush", "Two kernels: FLUSH of a range and of a region, with the ICRC that covers the headers twice, which both give it and look for.",
+		`^TestFlush/FLUSH_of.*client`, "bookworm-backports", 10_000, true},
 	// Aside: other readers would refuse its ICRCs.
 	{"defects/interop-flush", "FLUSH, each twice: the ICRC that rdma_rxe gives it and looks for covers the headers twice; the test seals each anew, for the other side to take it.",
-		`^TestFlush/FLUSH_of|^TestFlush/FLUSH,`, "bookworm-backports", 10_000},
+		`^TestFlush/FLUSH_of|^TestFlush/FLUSH,`, "bookworm-backports", 10_000, false},
 }
 
 // curation collects the packets of the curated captures.
@@ -48,7 +55,7 @@ var curation = map[string][]packet{}
 
 func curate(name string, packets []packet) {
 	for _, c := range curated {
-		if c.suite != lab.kernel.suite || !regexp.MustCompile(c.cases).MatchString(name) {
+		if c.suite != lab.kernel.suite || c.alone != kernels || !regexp.MustCompile(c.cases).MatchString(name) {
 			continue
 		}
 		for left := c.bytes; len(packets) > 0; packets = packets[1:] {
@@ -78,16 +85,19 @@ func writeCurated(dir string) error {
 		if filepath.Dir(c.file) == "defects" {
 			verdict = "icrc: the FLUSH packets that the kernel sealed, and no others."
 		}
-		text := fmt.Sprintf(`%s
-
-gorxe (10.77.0.1, fd77::1) and the rdma_rxe of %s in an emulated machine
-(10.77.0.2, fd77::2), on the tap between them; link MTU %d, no offloads.
-Made by: go test ./internal/interop -captures; the cases
+		ends, how := "gorxe (%s, %s) and the rdma_rxe of %s in an emulated machine\n(%s, %s), on the tap between them", ""
+		if c.alone {
+			ends = "Two emulated machines, (%s, %s), both with the rdma_rxe of %s, and\n(%s, %s), on the tap of the latter"
+			how = "GORXE_INTEROP_PEER=kernel "
+		}
+		text := fmt.Sprintf("%s\n\n"+ends+"; link MTU %d, no offloads.\n", c.shows,
+			lab.gorxe.addr, lab.gorxe.addr6, lab.release, lab.guest.addr, lab.guest.addr6, linkMTU) +
+			fmt.Sprintf(`Made by: %sgo test ./internal/interop -captures; the cases
 %s
 Programs: %s.
 Licence: made for this project; none restricts it.
 Verdict: %s
-`, c.shows, lab.release, linkMTU, c.cases, strings.TrimSuffix(string(tools), ", "), verdict)
+`, how, c.cases, strings.TrimSuffix(string(tools), ", "), verdict)
 		if err := os.WriteFile(filepath.Join(dir, c.file+".txt"), []byte(text), 0o644); err != nil {
 			return err
 		}

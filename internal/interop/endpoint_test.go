@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/internal/interop/agent"
 )
 
-// What testdata/endpoint.c takes and gives: the numbers of <infiniband/verbs.h>.
+// What testdata/endpoint takes and gives: the numbers of <infiniband/verbs.h>.
 const (
 	typeRC, typeUC, typeUD = 0, 1, 2
 
@@ -27,9 +27,10 @@ const (
 
 	flagFence, flagSignaled, flagSolicited, flagInline = 1, 2, 4, 8
 
-	statusSuccess, statusLocQPOp, statusFlushed   = 0, 2, 5
-	statusRemInvReq, statusRemAccess, statusRemOp = 9, 10, 11
-	statusRetryExceeded, statusRNRExceeded        = 12, 13
+	statusSuccess, statusLocQPOp, statusFlushed           = 0, 2, 5
+	statusRemInvReq, statusRemAccess, statusRemOp         = 9, 10, 11
+	statusBadResp, statusRetryExceeded, statusRNRExceeded = 7, 12, 13
+	statusFatal                                           = 19
 
 	stateRTS, stateErr = 3, 6
 
@@ -43,10 +44,10 @@ var mtuEnum = map[int]int{256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 var statusName = map[int]string{
 	statusSuccess: "success", statusLocQPOp: "LOC_QP_OP_ERR", statusFlushed: "WR_FLUSH_ERR",
 	statusRemInvReq: "REM_INV_REQ_ERR", statusRemAccess: "REM_ACCESS_ERR", statusRemOp: "REM_OP_ERR",
-	statusRetryExceeded: "RETRY_EXC_ERR", statusRNRExceeded: "RNR_RETRY_EXC_ERR",
+	statusBadResp: "BAD_RESP_ERR", statusFatal: "FATAL_ERR", statusRetryExceeded: "RETRY_EXC_ERR", statusRNRExceeded: "RNR_RETRY_EXC_ERR",
 }
 
-// endpoint is the program testdata/endpoint.c on one of the machines.
+// endpoint is the program testdata/endpoint on one of the machines.
 type endpoint struct {
 	*trial
 	machine *machine

@@ -23,10 +23,11 @@ var faults = []struct{ name, netem string }{
 func TestFaults(t *testing.T) {
 	// Or the faults would hit the resolution of addresses, which nobody repeats
 	// for the length of a case.
-	for m, peer := range map[*machine][2]string{lab.gorxe: {tap, "02:00:00:00:77:02"}, lab.guest: {"eth0", "02:00:00:00:77:01"}} {
-		addr := map[*machine]string{lab.gorxe: guestIPv4, lab.guest: hostIPv4}[m]
-		if _, err := m.sh(fmt.Sprintf("ip neigh replace %s lladdr %s dev %s nud permanent", addr, peer[1], peer[0])); err != nil {
-			t.Fatal(err)
+	for m, peer := range map[*machine]*machine{lab.gorxe: lab.guest, lab.guest: lab.gorxe} {
+		for _, addr := range []string{peer.addr, peer.addr6} {
+			if _, err := m.sh(fmt.Sprintf("ip neigh replace %s lladdr %s dev %s nud permanent", addr, peer.mac, m.device)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if _, err := lab.guest.sh(`set -e
@@ -45,7 +46,7 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 		for _, fault := range faults {
 			name := fault.name + " " + direction.name
 			t.Run(name, func(t *testing.T) {
-				tr := begin(t, row{Section: "Faults", Case: name, Role: "both", Family: ipv4})
+				tr := begin(t, row{Section: "Faults", Case: name, Role: "both", Family: "both"})
 				tr.damaged = direction.device == "eth0" && strings.HasPrefix(fault.name, "corruption")
 				underFault(tr, direction.device, fault.netem)
 			})
@@ -74,7 +75,8 @@ func faultOperations(t *testing.T) int {
 }
 
 // underFault does the operations on four connections at once, so that one is at
-// work while another waits for a timeout. Each end is the requester of two.
+// work while another waits for a timeout. Each end is the requester of two, one over
+// IPv4 and one over IPv6.
 func underFault(tr *trial, device, netem string) {
 	const (
 		max   = 8000 // up to 8 packets
@@ -89,7 +91,7 @@ func underFault(tr *trial, device, netem string) {
 		if i%2 == 1 {
 			requester, responder = responder, requester
 		}
-		a, b := tr.pair(requester, responder, ipv4, 1<<18, path{kind: typeRC, more: faultTimeout})
+		a, b := tr.pair(requester, responder, []family{ipv4, ipv6}[i/2], 1<<18, path{kind: typeRC, more: faultTimeout})
 		all = append(all, connection{a, b})
 	}
 	if _, err := lab.guest.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", device, netem)); err != nil {

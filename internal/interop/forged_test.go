@@ -37,10 +37,10 @@ func (tr *trial) forge(e *endpoint, op wire.Opcode, change func(h *wire.Headers)
 			continue
 		}
 		frame := append([]byte(nil), p.data...)
-		at := len(frame) - len(r.bth) // the frame ends with the ICRC: none of these is padded to Ethernet's minimum
+		at := len(frame) - len(r.Transport) // the frame ends with the ICRC: none of these is padded to Ethernet's minimum
 		bth := frame[at:]
 		binary.BigEndian.PutUint16(frame[at-2:], 0) // UDP's own checksum, which IPv4 may lack
-		q, err := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen])
+		q, err := wire.Parse(r.body())
 		if err != nil {
 			tr.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func (tr *trial) forge(e *endpoint, op wire.Opcode, change func(h *wire.Headers)
 		change(&h)
 		h.Put(bth)
 		state := wire.NewICRC(&r.route, wire.UDPPort)
-		state.Put(bth, r.ipID)
+		state.Put(bth, r.IP.ID)
 		switch how {
 		case sealRight:
 		case sealWrong:
@@ -57,8 +57,7 @@ func (tr *trial) forge(e *endpoint, op wire.Opcode, change func(h *wire.Headers)
 			binary.LittleEndian.PutUint32(frame[len(frame)-wire.ICRCLen:], sealedTwice(r, bth))
 		}
 		tr.forged[string(frame)] = true
-		link := map[bool]string{true: tap, false: "eth0"}[fromGorxe]
-		e.do("frame link=%s bytes=%s", link, hex.EncodeToString(frame))
+		e.do("frame link=%s bytes=%s", e.machine.device, hex.EncodeToString(frame))
 		return
 	}
 	tr.Fatalf("%s has sent no %v", e.machine.name, op)
@@ -70,21 +69,16 @@ func (tr *trial) forge(e *endpoint, op wire.Opcode, change func(h *wire.Headers)
 func sealedTwice(r *roce, bth []byte) uint32 {
 	state := wire.NewICRC(&r.route, wire.UDPPort)
 	body := bth[:len(bth)-wire.ICRCLen]
-	return crc32.Update(state.Sum(r.ipID, r.df, body), crc32.IEEETable, body)
+	return crc32.Update(state.Sum(r.IP.ID, r.IP.DF, body), crc32.IEEETable, body)
 }
 
 // responses counts what a device has sent in this case that answers a queue pair
 // of the other.
 func (tr *trial) responses(e *endpoint, want func(q wire.Packet) bool) int {
 	tr.Helper()
-	tr.collect()
 	n := 0
-	for _, p := range tr.packets {
-		r, err := parseRoCE(p.data)
-		if r == nil || err != nil || p.sent != (e.machine == lab.gorxe) || r.intact() != nil {
-			continue
-		}
-		if q, _ := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen]); q.Info().Flags&wire.OpResponse != 0 && want(q) {
+	for q := range tr.said(e.machine == lab.gorxe) {
+		if q.Info().Flags&wire.OpResponse != 0 && want(q) {
 			n++
 		}
 	}
@@ -133,8 +127,8 @@ func TestForged(t *testing.T) {
 		{"queue pair that is not there", func(h *wire.Headers) { h.DestQP ^= 0x800000 }, sealRight, ""},
 		{"another transport's opcode", func(h *wire.Headers) { h.Opcode = wire.UCSendOnly }, sealRight, ""},
 	} {
-		eachRole(t, "Mistakes", "SEND, "+tc.name, ipv4, func(tr *trial, server, client *machine) {
-			a, b := tr.pair(client, server, ipv4, 1<<16, rc)
+		eachFamily(t, "Mistakes", "SEND, "+tc.name, ipv4, func(tr *trial, server, client *machine) {
+			a, b := tr.pair(client, server, tr.row.Family, 1<<16, rc)
 			counter := func() uint64 {
 				if tc.counter == "" {
 					return 0
@@ -186,8 +180,8 @@ func TestDuplicates(t *testing.T) {
 		a.do("send qp=0 op=%d mr=0 off=32768 len=8 raddr=%d rkey=%s", opWrite, b.addr+32768, b.rkey)
 		a.polled("WRITE", statusSuccess)
 	}
-	eachRole(t, "Duplicates", "SEND, atomic", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, region, rc)
+	eachFamily(t, "Duplicates", "SEND, atomic", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, region, rc)
 		for id := range 2 {
 			b.do("recv qp=0 id=%d mr=0 off=%d len=64", id, 64*id)
 		}
@@ -213,9 +207,9 @@ func TestDuplicates(t *testing.T) {
 		}
 		tr.row.Note = "executed once; the duplicate of the atomic is answered with the value that it returned"
 	})
-	eachRole(t, "Duplicates", "READ of zero bytes", ipv4, func(tr *trial, server, client *machine) {
+	eachFamily(t, "Duplicates", "READ of zero bytes", ipv4, func(tr *trial, server, client *machine) {
 		for _, named := range []bool{false, true} {
-			a, b := tr.pair(client, server, ipv4, region, rc)
+			a, b := tr.pair(client, server, tr.row.Family, region, rc)
 			key, err := strconv.ParseUint(b.rkey, 10, 32)
 			if err != nil {
 				tr.Fatal(err)
@@ -257,8 +251,8 @@ func TestDuplicates(t *testing.T) {
 		barrier(a, b)
 		tr.row.Note = "asked for again"
 	})
-	eachRole(t, "Duplicates", "READ from its middle, then from its start", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, region, rc)
+	eachFamily(t, "Duplicates", "READ from its middle, then from its start", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, region, rc)
 		b.do("fill mr=0 off=0 len=4096 seed=3")
 		a.do("send qp=0 op=%d mr=0 off=0 len=4096 raddr=%d rkey=%s", opRead, b.addr, b.rkey)
 		a.polled("READ", statusSuccess)
@@ -279,8 +273,8 @@ func TestDuplicates(t *testing.T) {
 		}
 		tr.row.Note = "the half is answered with 2 packets"
 	})
-	eachRole(t, "Duplicates", "READ, again behind one of zero bytes", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, region, rc)
+	eachFamily(t, "Duplicates", "READ, again behind one of zero bytes", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, region, rc)
 		a.do("send qp=0 op=%d mr=0 off=0 len=4096 raddr=%d rkey=%s", opRead, b.addr, b.rkey)
 		a.polled("READ", statusSuccess)
 		tr.collect()

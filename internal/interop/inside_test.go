@@ -112,7 +112,7 @@ func BenchmarkInside(b *testing.B) {
 							b.Fatal(err)
 						}
 						return out
-					}, argv+strconv.Itoa(lab.guest.gid[ipv4]), guestIPv4))
+					}, argv+strconv.Itoa(lab.guest.gid[ipv4]), lab.guest.addr))
 					ours = append(ours, average(b, func(script string) string { return inside(b, script) },
 						"$gorxe run --device rxe0=127.0.0.1 -- "+argv+"1", "127.0.0.1"))
 				}

@@ -70,7 +70,7 @@ func (k kernel) one(pattern string) (string, error) {
 // that a kernel does not have, or has compiled in, are left out.
 var guestModules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay",
-	"crc32-pclmul", "crc32_generic", "rdma_rxe", "ib_uverbs",
+	"crc32-pclmul", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
 }
 

@@ -17,9 +17,6 @@ import (
 const (
 	tap     = "tap0"
 	linkMTU = 4200 // room for path MTU 4096 with all headers
-
-	hostIPv4, guestIPv4 = "10.77.0.1", "10.77.0.2"
-	hostIPv6, guestIPv6 = "fd77::1", "fd77::2"
 )
 
 // patience bounds one program of a case. An emulated machine, beside other work,
@@ -36,22 +33,29 @@ type laboratory struct {
 	kernel  kernel
 	release string // what the guest's uname says
 
-	gorxe *machine
-	guest *machine
-	wire  *capture
+	gorxe  *machine // or a second guest in its place: see kernels
+	guest  *machine
+	wire   *recorder
+	reader *reader
 
-	vm    *exec.Cmd
 	local net.Conn
 	port  int
 }
 
+// kernels puts a second guest in gorxe's place: what one kernel says to another.
+var kernels = os.Getenv("GORXE_INTEROP_PEER") == "kernel"
+
 // machine is one end of the cable.
 type machine struct {
 	*agent.Client
-	name  string
-	addr  string   // of its end, IPv4, for what programs say to each other over TCP
-	under []string // what every verbs program is run under
-	gid   map[family]int
+	name   string
+	device string // the cable's end
+	mac    string
+	addr   string // IPv4
+	addr6  string
+	under  []string // what every verbs program is run under
+	gid    map[family]int
+	vm     *exec.Cmd // nil for this machine
 }
 
 type family string
@@ -80,7 +84,7 @@ func (m *machine) sh(script string) (string, error) {
 }
 
 func newLaboratory(out string, k kernel) (_ *laboratory, err error) {
-	l := &laboratory{out: out, kernel: k, port: 18500}
+	l := &laboratory{out: out, kernel: k, port: 18500, reader: startReader(out)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -103,25 +107,40 @@ func newLaboratory(out string, k kernel) (_ *laboratory, err error) {
 	here, there := net.Pipe()
 	l.local = here
 	go agent.Serve(there) //nolint:errcheck // it ends with the pipe
-	l.gorxe = &machine{Client: agent.NewClient(here), name: "gorxe", addr: hostIPv4}
-	if err := l.layCable(); err != nil {
+	local := &machine{Client: agent.NewClient(here), name: "gorxe", device: tap}
+	l.gorxe, l.guest = local, &machine{name: "kernel", device: "eth0"}
+	if kernels {
+		l.gorxe = &machine{name: "kernel2", device: "eth0"}
+	}
+	for i, m := range []*machine{l.gorxe, l.guest} {
+		m.mac = fmt.Sprintf("02:00:00:00:77:%02x", i+1)
+		m.addr, m.addr6 = fmt.Sprintf("10.77.0.%d", i+1), fmt.Sprintf("fd77::%d", i+1)
+	}
+	if err := l.layCable(local); err != nil {
 		return nil, err
 	}
-	if l.wire, err = startCapture(tap); err != nil {
+	if l.wire, err = startRecorder(tap); err != nil {
 		return nil, err
 	}
-	if err := l.boot(); err != nil {
-		text, _ := os.ReadFile(l.console())
-		return nil, fmt.Errorf("%w\nthe guest's console:\n%s", err, text)
+	if err := l.startKernel(l.guest, tap); err != nil {
+		return nil, err
 	}
-	return l, l.startDevices()
+	if kernels {
+		return l, l.startKernel(l.gorxe, tap2)
+	}
+	return l, l.startGorxe()
 }
 
 // build compiles what runs on the two machines. It comes before the boot: the
 // guest may remember which of the host's files there are.
 func (l *laboratory) build() error {
 	for _, pkg := range []string{"cmd/gorxe", "internal/interop/guest"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", l.scratch+"/", "github.com/gorxe/gorxe/"+pkg)
+		args := []string{"build", "-trimpath", "-o", l.scratch + "/"}
+		// scripts/broken-builds.sh: a gorxe with a mistake.
+		if overlay := os.Getenv("GORXE_INTEROP_OVERLAY"); overlay != "" {
+			args = append(args, "-overlay", overlay)
+		}
+		cmd := exec.Command("go", append(args, "github.com/gorxe/gorxe/"+pkg)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
@@ -156,9 +175,13 @@ func compile(program string, flags ...string) error {
 	if cc == "" {
 		cc = "gcc"
 	}
-	args := append(flags, "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/endpoint.c", "-libverbs")
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s endpoint.c: %w\n%s", cc, err, out)
+	sources, err := filepath.Glob("testdata/endpoint/*.c")
+	if err != nil {
+		return err
+	}
+	args := append(flags, "-O1", "-Wall", "-Wextra", "-Werror", "-o", program)
+	if out, err := exec.Command(cc, append(append(args, sources...), "-libverbs")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s testdata/endpoint: %w\n%s", cc, err, out)
 	}
 	return nil
 }
@@ -167,23 +190,44 @@ func (l *laboratory) endpoint() string { return filepath.Join(l.scratch, "endpoi
 
 func (l *laboratory) endpointNewer() string { return filepath.Join(l.scratch, "endpoint-newer") }
 
-func (l *laboratory) console() string { return filepath.Join(l.out, "console.txt") }
-
-func (l *laboratory) layCable() error {
-	_, err := l.gorxe.sh(fmt.Sprintf(`set -e
+// layCable makes the tap, and gives it to gorxe or joins it to the second guest's.
+func (l *laboratory) layCable(local *machine) error {
+	script := fmt.Sprintf(`set -e
 ip link set lo up
 ip tuntap add dev %[1]s mode tap
-ip link set %[1]s mtu %[2]d address 02:00:00:00:77:01 addrgenmode none
-ip link set %[1]s up
-ip addr add fe80::1/64 dev %[1]s nodad
-ip addr add %[3]s/24 dev %[1]s
-ip addr add %[4]s/64 dev %[1]s nodad`, tap, linkMTU, hostIPv4, hostIPv6))
+ip link set %[1]s mtu %[2]d addrgenmode none
+`, tap, linkMTU)
+	if kernels {
+		script += fmt.Sprintf(`ip tuntap add dev %[3]s mode tap
+ip link set %[3]s mtu %[2]d addrgenmode none
+ip link add cable type bridge mcast_snooping 0
+ip link set cable mtu %[2]d addrgenmode none
+ip link set %[1]s master cable up
+ip link set %[3]s master cable up
+ip link set cable up`, tap, linkMTU, tap2)
+	} else {
+		script += fmt.Sprintf("ip link set %s address %s\n", tap, local.mac) + local.addresses()
+	}
+	_, err := local.sh(script)
 	return err
+}
+
+// tap2 is the second guest's.
+const tap2 = "tap1"
+
+// addresses are commands that set the link up with its addresses.
+func (m *machine) addresses() string {
+	return fmt.Sprintf(`ip link set %[1]s mtu %[2]d addrgenmode none
+ip link set %[1]s up
+ip addr add fe80::%[3]s/64 dev %[1]s nodad
+ip addr add %[4]s/24 dev %[1]s
+ip addr add %[5]s/64 dev %[1]s nodad
+`, m.device, linkMTU, m.mac[len(m.mac)-1:], m.addr, m.addr6)
 }
 
 // boot starts the emulator and waits for the guest's agent. The guest powers
 // itself off when the agent's port closes.
-func (l *laboratory) boot() error {
+func (l *laboratory) boot(m *machine, tap string, log *os.File) error {
 	image, err := l.kernel.image()
 	if err != nil {
 		return err
@@ -196,20 +240,20 @@ func (l *laboratory) boot() error {
 	if err != nil {
 		return err
 	}
-	initrd := filepath.Join(l.scratch, "initrd.gz")
+	initrd := filepath.Join(l.scratch, m.name+".initrd.gz")
 	if err := os.WriteFile(initrd, packed, 0o644); err != nil {
 		return err
 	}
-	socket := filepath.Join(l.scratch, "agent")
+	socket := filepath.Join(l.scratch, m.name+".agent")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	// No offloads: what is on the tap is what would be on a cable.
-	nic := "virtio-net-pci,netdev=cable,mac=02:00:00:00:77:02,csum=off,gso=off,guest_csum=off," +
+	nic := "virtio-net-pci,netdev=cable,mac=" + m.mac + ",csum=off,gso=off,guest_csum=off," +
 		"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
-	l.vm = exec.Command("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+	m.vm = exec.Command("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		// Without the fast string instructions, which emulated are slow: the kernel
 		// would copy with them, byte by byte.
 		"-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm", "-smp", "2", "-m", "1024",
@@ -218,13 +262,8 @@ func (l *laboratory) boot() error {
 		"-virtfs", "local,path=/,mount_tag=hostroot,security_model=passthrough,readonly=on,multidevs=remap",
 		"-netdev", "tap,id=cable,ifname="+tap+",script=no,downscript=no", "-device", nic,
 		"-chardev", "socket,id=agent,path="+socket, "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=agent")
-	log, err := os.Create(l.console())
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	l.vm.Stdout, l.vm.Stderr = log, log
-	if err := l.vm.Start(); err != nil {
+	m.vm.Stdout, m.vm.Stderr = log, log
+	if err := m.vm.Start(); err != nil {
 		return err
 	}
 	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
@@ -234,12 +273,12 @@ func (l *laboratory) boot() error {
 	if err != nil {
 		return fmt.Errorf("qemu: %w", err)
 	}
-	l.guest = &machine{Client: agent.NewClient(conn), name: "kernel", addr: guestIPv4}
-	l.release, err = l.guest.sh("uname -r")
+	m.Client = agent.NewClient(conn)
+	l.release, err = m.sh("uname -r")
 	if err != nil {
 		return err
 	}
-	version, err := l.guest.sh("uname -v")
+	version, err := m.sh("uname -v")
 	if err != nil {
 		return err
 	}
@@ -250,18 +289,26 @@ func (l *laboratory) boot() error {
 	return nil
 }
 
-// startDevices makes the kernel's rxe0 and gorxe's.
-func (l *laboratory) startDevices() error {
-	if _, err := l.guest.sh(fmt.Sprintf(`set -e
-ip link set lo up
-ip link set eth0 mtu %d addrgenmode none
-ip link set eth0 up
-ip addr add fe80::2/64 dev eth0 nodad
-ip addr add %s/24 dev eth0
-ip addr add %s/64 dev eth0 nodad
-rdma link add rxe0 type rxe netdev eth0`, linkMTU, guestIPv4, guestIPv6)); err != nil {
+// startKernel boots a guest and makes the kernel's rxe0.
+func (l *laboratory) startKernel(m *machine, tap string) error {
+	console := filepath.Join(l.out, "console-"+m.name+".txt")
+	log, err := os.Create(console)
+	if err != nil {
 		return err
 	}
+	defer log.Close()
+	if err := l.boot(m, tap, log); err != nil {
+		text, _ := os.ReadFile(console)
+		return fmt.Errorf("%w\nthe guest's console:\n%s", err, text)
+	}
+	if _, err := m.sh("set -e\nip link set lo up\n" + m.addresses() + "rdma link add rxe0 type rxe netdev " + m.device); err != nil {
+		return err
+	}
+	return m.findGIDs()
+}
+
+// startGorxe starts the daemon with gorxe's rxe0.
+func (l *laboratory) startGorxe() error {
 	socket := filepath.Join(l.scratch, "gorxe.sock")
 	binary := filepath.Join(l.scratch, "gorxe")
 	daemon := l.gorxe.Start(binary, "daemon", "--device", "rxe0="+tap, "--socket", socket)
@@ -274,16 +321,11 @@ rdma link add rxe0 type rxe netdev eth0`, linkMTU, guestIPv4, guestIPv6)); err !
 		}
 	}
 	l.gorxe.under = []string{binary, "run", "--socket", socket, "--"}
-	for m, addrs := range map[*machine][2]string{l.gorxe: {hostIPv4, hostIPv6}, l.guest: {guestIPv4, guestIPv6}} {
-		if err := m.findGIDs(addrs[0], addrs[1]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.gorxe.findGIDs()
 }
 
 // findGIDs looks up where the addresses are in the device's GID table.
-func (m *machine) findGIDs(v4, v6 string) error {
+func (m *machine) findGIDs() error {
 	p := m.verbs("sh", "-c", "for i in 0 1 2 3 4 5 6 7; do echo $i $(cat /sys/class/infiniband/rxe0/ports/1/gids/$i); done")
 	if code, err := p.Wait(patience); code != 0 || err != nil {
 		return fmt.Errorf("%s: GID table: %d %v\n%s", m.name, code, err, p.Output())
@@ -298,14 +340,14 @@ func (m *machine) findGIDs(v4, v6 string) error {
 		switch i, err := strconv.Atoi(f[0]); {
 		case err != nil:
 			return err
-		case ip.Equal(net.ParseIP(v4)):
+		case ip.Equal(net.ParseIP(m.addr)):
 			m.gid[ipv4] = i
-		case ip.Equal(net.ParseIP(v6)):
+		case ip.Equal(net.ParseIP(m.addr6)):
 			m.gid[ipv6] = i
 		}
 	}
 	if len(m.gid) != 2 {
-		return fmt.Errorf("%s: its GID table lacks %s or %s:\n%s", m.name, v4, v6, p.Output())
+		return fmt.Errorf("%s: its GID table lacks %s or %s:\n%s", m.name, m.addr, m.addr6, p.Output())
 	}
 	return nil
 }
@@ -325,9 +367,11 @@ func (l *laboratory) close() {
 	if l.local != nil {
 		l.local.Close()
 	}
-	if l.vm != nil && l.vm.Process != nil {
-		l.vm.Process.Kill() //nolint:errcheck // it may have ended
-		l.vm.Wait()         //nolint:errcheck // it was killed
+	for _, m := range []*machine{l.gorxe, l.guest} {
+		if m != nil && m.vm != nil && m.vm.Process != nil {
+			m.vm.Process.Kill() //nolint:errcheck // it may have ended
+			m.vm.Wait()         //nolint:errcheck // it was killed
+		}
 	}
 	if l.scratch != "" {
 		os.RemoveAll(l.scratch) //nolint:errcheck // it only takes room

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,7 +28,7 @@ var (
 const insideEnv = "GORXE_INTEROP_INSIDE"
 
 // outDir is where the cases leave what they leave.
-const outDir = "../../bin/interop"
+var outDir = cmp.Or(os.Getenv("GORXE_INTEROP_OUT"), "../../bin/interop")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -105,7 +106,11 @@ func run(m *testing.M, k kernel) int {
 		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 			return 1, fmt.Errorf("mount /proc: %w", err)
 		}
-		out, err := filepath.Abs(filepath.Join(outDir, k.suite))
+		dir := k.suite
+		if kernels {
+			dir = filepath.Join("kernels", k.suite) // not for the page
+		}
+		out, err := filepath.Abs(filepath.Join(outDir, dir))
 		if err != nil {
 			return 1, err
 		}
@@ -119,7 +124,10 @@ func run(m *testing.M, k kernel) int {
 		defer lab.close()
 		code := m.Run()
 		results.print(os.Stdout)
-		malformed := results.wireshark(out)
+		malformed := lab.reader.finish()
+		if malformed == nil {
+			results.read()
+		}
 		fmt.Printf("interop: captures and outputs are in %s\n", out)
 		if *captures {
 			if err := writeCurated("../../testdata/pcaps"); err != nil {

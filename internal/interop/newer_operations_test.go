@@ -35,8 +35,8 @@ func TestAtomicWrite(t *testing.T) {
 			tr.row.Note = "20 of them"
 		})
 	}
-	eachRole(t, newerSection, "ATOMIC WRITE, rkey of nothing", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, atomic)
+	eachFamily(t, newerSection, "ATOMIC WRITE, rkey of nothing", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, atomic)
 		key := b.do("mr mr=1 len=8192 access=%d", accessAll)
 		b.do("dereg mr=1")
 		a.do("awrite qp=0 mr=0 off=0 raddr=%s rkey=%s", key.fields["addr"], key.fields["rkey"])
@@ -58,8 +58,8 @@ func (tr *trial) refusedWith(a, b *endpoint, status int, nak wire.NAKCode) {
 // flushOfKernel tells whether this is a FLUSH with the ICRC that rdma_rxe gives
 // one.
 func (r *roce) flushOfKernel() bool {
-	return len(r.bth) > wire.BTHLen+wire.ICRCLen && r.opcode() == wire.RCFlush &&
-		binary.LittleEndian.Uint32(r.bth[len(r.bth)-wire.ICRCLen:]) == sealedTwice(r, r.bth)
+	return r.opcode() == wire.RCFlush &&
+		binary.LittleEndian.Uint32(r.Transport[len(r.Transport)-wire.ICRCLen:]) == sealedTwice(r, r.Transport)
 }
 
 // TestFlush: rdma_rxe seals a FLUSH in a way of its own and takes no other, so
@@ -109,8 +109,8 @@ func TestFlush(t *testing.T) {
 		}
 	}
 	for name, access := range map[string]int{"rkey of nothing": -1, "region without the right": accessAll} {
-		eachRole(t, newerSection, "FLUSH, "+name, ipv4, func(tr *trial, server, client *machine) {
-			a, b := pair(tr, server, client, ipv4)
+		eachFamily(t, newerSection, "FLUSH, "+name, ipv4, func(tr *trial, server, client *machine) {
+			a, b := pair(tr, server, client, tr.row.Family)
 			key := b.do("mr mr=1 len=8192 access=%d", max(access, 0)|accessLocalWrite)
 			if access < 0 {
 				b.do("dereg mr=1")
@@ -119,8 +119,8 @@ func TestFlush(t *testing.T) {
 			tr.row.Note += "; REM_ACCESS_ERR; " + answersOnWire(tr.naks(b.machine == lab.gorxe))
 		})
 	}
-	eachRole(t, "Duplicates", "FLUSH", ipv4, func(tr *trial, server, client *machine) {
-		a, b := pair(tr, server, client, ipv4)
+	eachFamily(t, "Duplicates", "FLUSH", ipv4, func(tr *trial, server, client *machine) {
+		a, b := pair(tr, server, client, tr.row.Family)
 		flushes(a, b, b.addr, b.rkey, flushRange, statusSuccess)
 		tr.answered[b] = tr.responses(b, anyResponse)
 		how := sealRight

@@ -16,8 +16,8 @@ const preamble = `# Interoperation with Linux's rdma_rxe
 What ` + "`make interop-full`" + ` found: gorxe on one end of a cable (a tap), a Debian kernel
 with rdma_rxe in an emulated machine on the other. The run writes this file. For
 every packet the ICRC was checked with the IP header that it had on the cable, and
-the headers were parsed; tshark read those of each opcode's first thousands and found
-nothing malformed.
+the headers were parsed; tshark read those that gorxe sent, and found nothing
+malformed.
 
 Where a case has two results, gorxe was the client (the requester) in the first, and
 the server (the responder) in the second.
@@ -74,7 +74,13 @@ func (p *page) summary() {
 		}
 		return fmt.Sprintf("%d, %d", sent, received)
 	})
-	p.line("of which tshark read", func(t *table) string { return fmt.Sprint(t.Read) })
+	p.line("of which tshark read", func(t *table) string {
+		read := 0
+		for _, r := range t.Rows {
+			read += r.Read
+		}
+		return fmt.Sprint(read)
+	})
 	p.line("opcodes that gorxe sent", func(t *table) string { return opcodeList(t.Opcodes) })
 	fmt.Fprintf(p, "\nLink MTU %d.\n", linkMTU)
 }
@@ -134,7 +140,11 @@ func (t *table) cell(key caseKey) string {
 	var all []string
 	for i := range t.Rows {
 		if t.Rows[i].key() == key {
-			all = append(all, t.Rows[i].result())
+			text := t.Rows[i].result()
+			if date := t.Rows[i].Date; date != t.Date {
+				text += " (" + date + ")"
+			}
+			all = append(all, text)
 		}
 	}
 	return strings.Join(all, ", ")
@@ -195,8 +205,12 @@ func (p *page) settled() {
 		}
 	}
 	p.WriteString("\n## What the driver's source left open, and the run decided\n\n")
-	for i := range p.tables {
-		fmt.Fprintf(p, "- %s (%s)\n", &p.tables[i].Habits, p.tables[i].Kernel)
+	for _, t := range p.tables {
+		var h habits
+		for i := range t.Rows {
+			h.add(&t.Rows[i].Habits)
+		}
+		fmt.Fprintf(p, "- %s (%s)\n", &h, t.Kernel)
 	}
 	for _, text := range order {
 		fmt.Fprintf(p, "- %s (%s)\n", text, strings.Join(kernels[text], "; "))

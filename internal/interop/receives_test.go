@@ -11,8 +11,8 @@ import (
 
 // TestReceives: none posted, or one that is too small.
 func TestReceives(t *testing.T) {
-	eachRole(t, "Mistakes", "SEND, receive buffer too small", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, rc)
+	eachFamily(t, "Mistakes", "SEND, receive buffer too small", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, rc)
 		b.do("recv qp=0 mr=0 off=0 len=16")
 		request(opSend, 64, 0)(a, b)
 		status, received := a.poll().status, b.poll().status
@@ -22,8 +22,8 @@ func TestReceives(t *testing.T) {
 			tr.Error(tr.row.Note)
 		}
 	})
-	eachRole(t, "Receiver not ready", "then ready", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, path{kind: typeRC, more: "rnrtimer=18"}) // 4 ms
+	eachFamily(t, "Receiver not ready", "then ready", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC, more: "rnrtimer=18"}) // 4 ms
 		a.do("fill mr=0 off=0 len=3000 seed=2")
 		for id := range 3 {
 			a.do("send qp=0 id=%d op=%d mr=0 off=0 len=3000", id, opSend)
@@ -55,8 +55,8 @@ func TestReceives(t *testing.T) {
 			tr.row.Settled = "Behind an RNR NAK it answers what was under way with a NAK for the sequence."
 		}
 	})
-	eachRole(t, "Receiver not ready", "never, rnr_retry 2", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, impatient)
+	eachFamily(t, "Receiver not ready", "never, rnr_retry 2", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, impatient)
 		request(opSend, 64, 0)(a, b)
 		a.polled("SEND", statusRNRExceeded)
 		rnr := 0
@@ -82,7 +82,7 @@ func (tr *trial) sentWhileWaiting() bool {
 		if r == nil || err != nil || r.intact() != nil {
 			continue
 		}
-		q, _ := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen])
+		q, _ := wire.Parse(r.body())
 		switch {
 		case p.sent:
 			if q.Opcode() == wire.RCAck && q.Syndrome().IsRNR() {
@@ -103,9 +103,9 @@ func (tr *trial) sentWhileWaiting() bool {
 // TestRNRTimers: every class of timer that a responder may ask for, each on a
 // queue pair of its own: the requester does not come back before.
 func TestRNRTimers(t *testing.T) {
-	eachRole(t, "Receiver not ready", "the 32 timers, 0.01 to 655.36 ms", ipv4, func(tr *trial, server, client *machine) {
+	eachFamily(t, "Receiver not ready", "the 32 timers, 0.01 to 655.36 ms", ipv4, func(tr *trial, server, client *machine) {
 		const timers = 32
-		a, b := tr.open(client, ipv4, 1<<12), tr.open(server, ipv4, 1<<12)
+		a, b := tr.open(client, tr.row.Family, 1<<12), tr.open(server, tr.row.Family, 1<<12)
 		for timer := range timers {
 			join(a, b, timer, path{kind: typeRC, more: fmt.Sprintf("rnrtimer=%d", timer)})
 		}
@@ -157,7 +157,7 @@ func (tr *trial) rnrWaits(a, b *endpoint) (waits [32][]time.Duration) {
 		if r == nil || err != nil {
 			continue
 		}
-		q, err := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen])
+		q, err := wire.Parse(r.body())
 		if err != nil {
 			continue
 		}

@@ -1,16 +1,15 @@
 package interop
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -22,10 +21,6 @@ type table struct {
 	Date    string
 	Rows    []row
 	Opcodes map[wire.Opcode]int // packets that gorxe sent
-	Read    int                 // of which tshark read so many
-	Habits  habits
-
-	samples []packet
 }
 
 type row struct {
@@ -36,8 +31,11 @@ type row struct {
 	Note    string // what the case showed
 	Settled string // a reading of the driver's source that it decided
 	Passed  bool
+	Date    string
 
 	Sent, Received int // packets, by gorxe
+	Read           int // of those sent, by tshark, which found nothing malformed
+	Habits         habits
 }
 
 // habits are how the kernel fills in the headers below the BTH.
@@ -45,6 +43,11 @@ type habits struct {
 	IPv4, NoID, NoDF int // packets
 	IPv6, Summed     int // with a UDP checksum
 	SummedIPv4       int
+}
+
+func (h *habits) add(o *habits) {
+	h.IPv4, h.NoID, h.NoDF, h.SummedIPv4 = h.IPv4+o.IPv4, h.NoID+o.NoID, h.NoDF+o.NoDF, h.SummedIPv4+o.SummedIPv4
+	h.IPv6, h.Summed = h.IPv6+o.IPv6, h.Summed+o.Summed
 }
 
 func (h *habits) see(r *roce) {
@@ -55,11 +58,11 @@ func (h *habits) see(r *roce) {
 	}
 	v4 := r.route.Src.Is4()
 	count(&h.IPv4, v4)
-	count(&h.NoID, v4 && r.ipID == 0)
-	count(&h.NoDF, v4 && !r.df)
-	count(&h.SummedIPv4, v4 && r.sum != 0)
+	count(&h.NoID, v4 && r.IP.ID == 0)
+	count(&h.NoDF, v4 && !r.IP.DF)
+	count(&h.SummedIPv4, v4 && r.UDP.Checksum != capture.ChecksumNone)
 	count(&h.IPv6, !v4)
-	count(&h.Summed, !v4 && r.sum != 0)
+	count(&h.Summed, !v4 && r.UDP.Checksum != capture.ChecksumNone)
 }
 
 func (h *habits) String() string {
@@ -76,24 +79,10 @@ func (r *row) result() string {
 
 func (t *table) add(r row) { t.Rows = append(t.Rows, r) }
 
-// samplesPerOpcode bounds what tshark has to read.
-func samplesPerOpcode() int {
-	if full {
-		return 5000
-	}
-	return 200
-}
-
-func (t *table) sample(p packet, r *roce) {
-	if r == nil || len(r.bth) == 0 {
-		return
-	}
+// count counts a packet that gorxe sent.
+func (t *table) count(op wire.Opcode) {
 	if t.Opcodes == nil {
 		t.Opcodes = map[wire.Opcode]int{}
-	}
-	op := r.opcode()
-	if t.Opcodes[op] < samplesPerOpcode() {
-		t.samples = append(t.samples, p)
 	}
 	t.Opcodes[op]++
 }
@@ -117,33 +106,11 @@ func (t *table) print(w io.Writer) {
 	fmt.Fprintf(w, "%d cases, %d failed\n", len(t.Rows), t.failed())
 }
 
-// wireshark lets tshark read the samples: it is to find no malformed field.
-func (t *table) wireshark(out string) error {
-	path := filepath.Join(out, "sample.pcapng")
-	if err := save(path, t.samples); err != nil {
-		return err
+// read notes that tshark has read everything.
+func (t *table) read() {
+	for i := range t.Rows {
+		t.Rows[i].Read = t.Rows[i].Sent
 	}
-	// Payloads that happen to look like another protocol are none.
-	const own = `!(frame.protocols contains "infiniband:")`
-	args := []string{"-n", "-r", path, "-Y", "(_ws.malformed && " + own + ") || !infiniband.bth"}
-	for _, guesser := range []string{
-		"smc", "smb_direct", "rpcordma", "nvme-rdma", "lnet", "iser", "infiniband.eoib",
-		"infiniband_sdp", "fcoib", "drbd", "ethertype", "ipoib",
-	} {
-		args = append(args, "--disable-protocol", guesser)
-	}
-	var said, complaint bytes.Buffer
-	cmd := exec.Command("tshark", args...)
-	cmd.Stdout, cmd.Stderr = &said, &complaint
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("tshark: %w\n%s", err, complaint.String())
-	}
-	if said.Len() > 0 {
-		return fmt.Errorf("tshark finds malformed packets in %s:\n%s", path, said.String())
-	}
-	t.Read = len(t.samples)
-	fmt.Printf("interop: tshark finds nothing malformed in %d packets of gorxe's, with %d opcodes\n", len(t.samples), len(t.Opcodes))
-	return nil
 }
 
 // resultsFile keeps a kernel's results beside its captures, until they are made
@@ -183,11 +150,14 @@ func (t *table) merge(earlier *table) {
 	for op, n := range earlier.Opcodes {
 		t.Opcodes[op] = max(t.Opcodes[op], n)
 	}
-	t.Rows, t.Read, t.Habits = rows, max(t.Read, earlier.Read), earlier.Habits
+	t.Rows = rows
 }
 
 func (t *table) save(dir string, earlier *table) error {
 	t.Kernel, t.Date = lab.release, time.Now().UTC().Format(time.DateOnly)
+	for i := range t.Rows {
+		t.Rows[i].Date = t.Date
+	}
 	t.merge(earlier)
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,17 +91,30 @@ func (tr *trial) collect() {
 	tr.packets = append(tr.packets, packets...)
 }
 
+// said are the packets so far of one device, gorxe's or the kernel's. Those that
+// are damaged are left out.
+func (tr *trial) said(gorxe bool) iter.Seq[wire.Packet] {
+	tr.Helper()
+	tr.collect()
+	return func(yield func(wire.Packet) bool) {
+		for _, p := range tr.packets {
+			r, err := parseRoCE(p.data)
+			if r == nil || err != nil || p.sent != gorxe || r.intact() != nil {
+				continue
+			}
+			if q, _ := wire.Parse(r.body()); !yield(q) {
+				return
+			}
+		}
+	}
+}
+
 // naks are the answers so far, of gorxe or of the kernel, that are no ACKs.
 func (tr *trial) naks(gorxe bool) []wire.Syndrome {
 	tr.Helper()
-	tr.collect()
 	var list []wire.Syndrome
-	for _, p := range tr.packets {
-		r, err := parseRoCE(p.data)
-		if r == nil || err != nil || p.sent != gorxe || r.intact() != nil {
-			continue
-		}
-		if q, _ := wire.Parse(r.bth[:len(r.bth)-wire.ICRCLen]); q.Opcode() == wire.RCAck && !q.Syndrome().IsACK() {
+	for q := range tr.said(gorxe) {
+		if q.Opcode() == wire.RCAck && !q.Syndrome().IsACK() {
 			list = append(list, q.Syndrome())
 		}
 	}
@@ -122,14 +136,19 @@ func (tr *trial) inspect() {
 		}
 		if p.sent {
 			tr.row.Sent++
-			results.sample(p, r)
 		} else {
 			tr.row.Received++
-			if tr.damaged || err != nil && r != nil && r.flushOfKernel() {
-				err = nil
-			} else if err == nil {
-				results.Habits.see(r)
+		}
+		switch {
+		case p.sent && !kernels:
+			lab.reader.add(p)
+			if r != nil {
+				results.count(r.opcode())
 			}
+		case tr.damaged || err != nil && r != nil && r.flushOfKernel():
+			err = nil
+		case err == nil:
+			tr.row.Habits.see(r)
 		}
 		if err != nil && tr.complaints < 5 {
 			tr.complaints++
@@ -171,9 +190,6 @@ func sender(p packet) string {
 	return "the kernel"
 }
 
-// opcode of a packet that has a BTH.
-func (r *roce) opcode() wire.Opcode { return wire.Opcode(r.bth[0]) }
-
 // verbs starts a verbs program of this case.
 func (tr *trial) verbs(m *machine, argv ...string) *agent.Proc {
 	p := m.verbs(argv...)
@@ -184,7 +200,7 @@ func (tr *trial) verbs(m *machine, argv ...string) *agent.Proc {
 // exchange runs a server and, when it listens, a client with the same arguments
 // and the server's address. In argv, PORT stands for a TCP port and GID for the
 // index of the machine's GID in that family.
-func (tr *trial) exchange(server, client *machine, f family, argv ...string) {
+func (tr *trial) exchange(server, client *machine, argv ...string) {
 	tr.Helper()
 	port := lab.nextPort()
 	fill := func(m *machine) []string {
@@ -194,7 +210,7 @@ func (tr *trial) exchange(server, client *machine, f family, argv ...string) {
 			case "PORT":
 				args[i] = strconv.Itoa(port)
 			case "GID":
-				args[i] = strconv.Itoa(m.gid[f])
+				args[i] = strconv.Itoa(m.gid[tr.row.Family])
 			}
 		}
 		return args
@@ -211,6 +227,17 @@ func (tr *trial) exchange(server, client *machine, f family, argv ...string) {
 	}
 	if code, err := s.Wait(patience); code != 0 || err != nil {
 		tr.Fatalf("%s, the server: exit status %d, %v", server.name, code, err)
+	}
+}
+
+// eachFamily runs a case in both roles over IPv4 and IPv6; the quick run has one
+// family, or none ("").
+func eachFamily(t *testing.T, section, name string, quick family, run func(tr *trial, server, client *machine)) {
+	t.Helper()
+	for _, f := range []family{ipv4, ipv6} {
+		if takes(f == quick) {
+			eachRole(t, section, name, f, run)
+		}
 	}
 }
 

@@ -62,8 +62,8 @@ func TestWindows(t *testing.T) {
 			}
 		})
 	}
-	eachRole(t, "Memory windows, invalidation", "type 2, invalidated locally", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, ipv4, 1<<16, path{kind: typeRC})
+	eachFamily(t, "Memory windows, invalidation", "type 2, invalidated locally", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC})
 		key := bind2(b)
 		use(a, b, key, statusSuccess, "WRITE through the window")
 		b.do("send qp=0 op=%d inv=%d", opLocalInv, key)
@@ -76,8 +76,8 @@ func TestWindows(t *testing.T) {
 		if out {
 			name = "type 2, outside of its range"
 		}
-		eachRole(t, "Memory windows, invalidation", name, ipv4, func(tr *trial, server, client *machine) {
-			a, b := tr.pair(client, server, ipv4, 1<<16, path{kind: typeRC})
+		eachFamily(t, "Memory windows, invalidation", name, ipv4, func(tr *trial, server, client *machine) {
+			a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC})
 			if out {
 				key := bind2(b)
 				a.do("send qp=0 op=%d mr=0 off=0 len=100 raddr=%d rkey=%d", opWrite, b.addr+8192-50, key)

@@ -43,12 +43,13 @@ func TestKernelCaptures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := 0
+	used, size := 0, 0
 	for _, name := range append(files, defects...) {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
+		size += len(file)
 		name = filepath.Base(name)
 		packets := load(t, name, file).packets
 		r, err := Check(bytes.NewReader(file), Options{})
@@ -67,6 +68,9 @@ func TestKernelCaptures(t *testing.T) {
 		if r.Violations != known.times {
 			t.Errorf("%s: %d violations, want %d", name, r.Violations, known.times)
 		}
+	}
+	if size > 2<<20 {
+		t.Errorf("%d bytes of captures: a clone is to stay small", size)
 	}
 	if used != len(shown) {
 		t.Errorf("%d of the %d captures that are excused exist", used, len(shown))

@@ -1,0 +1,70 @@
+package interop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// TestLinkMTU: the path MTU is more than the links between the two can carry. No
+// packet may be fragmented, so that long ones do not arrive.
+func TestLinkMTU(t *testing.T) {
+	setMTU := func(mtu int) {
+		t.Helper()
+		for _, m := range []*machine{lab.gorxe, lab.guest} {
+			if _, err := m.sh(fmt.Sprintf("ip link set %s mtu %d", m.device, mtu)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Cleanup(func() { setMTU(linkMTU) })
+	setMTU(1500)
+	eachFamily(t, "Mistakes", "path MTU 4096 on links of 1500 bytes", ipv4, func(tr *trial, server, client *machine) {
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC, mtu: 4096, more: "timeout=16 retry=3"})
+		for id := range 2 {
+			b.do("recv qp=0 id=%d mr=0 off=0 len=8192", id)
+		}
+		request(opSend, 1024, 0)(a, b)
+		a.polled("a short SEND", statusSuccess)
+		request(opSend, 4096, 0)(a, b)
+		status := a.poll().status
+		tr.row.Note = "taken by ibv_modify_qp; SEND of 1 KiB arrives, of 4 KiB: " + statusName[status]
+		if client == lab.guest {
+			tr.row.Settled = "It takes a path MTU of 4096 on a link of 1500 bytes; a SEND of 4 KiB ends with " + statusName[status] + "."
+		}
+		if status == statusSuccess {
+			tr.Error("a packet that no link carries is acknowledged")
+		}
+	})
+}
+
+// TestManagement: what the kernel's connection manager sends to queue pair 1, which
+// gorxe does not have: it is left without an answer.
+func TestManagement(t *testing.T) {
+	t.Run("MAD", func(t *testing.T) {
+		tr := begin(t, row{Section: "Datagrams", Case: "MAD of the connection manager to queue pair 1", Role: "server", Family: ipv4})
+		tr.verbs(lab.guest, "ib_send_bw", "-d", "rxe0", "-R", "-F", "-n", "5", lab.gorxe.addr)
+		mad := func() (wire.Packet, bool) {
+			for q := range tr.said(false) {
+				if q.DestQP() == 1 {
+					return q, true
+				}
+			}
+			return wire.Packet{}, false
+		}
+		q, sent := mad()
+		for deadline := time.Now().Add(patience); !sent && time.Now().Before(deadline); q, sent = mad() {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if !sent {
+			tr.Fatal("no packet to queue pair 1")
+		}
+		for range tr.said(true) {
+			tr.Error("gorxe answers")
+		}
+		tr.row.Note = fmt.Sprintf("Q_Key %#x; no answer", q.QKey())
+		tr.row.Settled = fmt.Sprintf("The BTH of a MAD has AckReq %v.", map[bool]int{false: 0, true: 1}[q.AckReq()])
+	})
+}
