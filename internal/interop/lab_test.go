@@ -58,6 +58,8 @@ type machine struct {
 	vm     *exec.Cmd // nil for this machine
 }
 
+func (m *machine) isKernel() bool { return m.vm != nil }
+
 type family string
 
 const (

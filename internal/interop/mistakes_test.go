@@ -24,7 +24,7 @@ var (
 	rc        = path{kind: typeRC}
 	forbidden = path{kind: typeRC, none: true}
 	// A peer that does not answer is given up soon.
-	impatient = path{kind: typeRC, more: "timeout=14 retry=2 rnr=2"}
+	impatient = path{kind: typeRC, more: "timeout=14 retry=2"}
 )
 
 // request posts an operation on 8 bytes, at an offset of the peer's region.

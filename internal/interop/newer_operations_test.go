@@ -83,7 +83,7 @@ func TestFlush(t *testing.T) {
 		if a.nextResponse(b) == "nothing" {
 			a.row.Note = defect
 			how := sealRight
-			if b.machine == lab.guest {
+			if b.machine.isKernel() {
 				how = sealTwice
 			}
 			// When it comes again, the kernel's has lost the address.
@@ -124,12 +124,12 @@ func TestFlush(t *testing.T) {
 		flushes(a, b, b.addr, b.rkey, flushRange, statusSuccess)
 		tr.answered[b] = tr.responses(b, anyResponse)
 		how := sealRight
-		if server == lab.guest {
+		if server.isKernel() {
 			how = sealTwice
 		}
 		tr.forge(a, wire.RCFlush, func(h *wire.Headers) { h.VA = b.addr }, how)
 		switch answer := tr.nextResponse(b); {
-		case server == lab.guest:
+		case server.isKernel():
 			tr.row.Settled = "A duplicate FLUSH is answered with " + answer + "."
 		case answer != "RC_RDMA_READ_RESPONSE_ONLY":
 			tr.Errorf("answered with %s", answer)

@@ -237,7 +237,7 @@ func TestUD(t *testing.T) {
 	}
 	for f, group := range map[family]netip.Addr{ipv4: netip.MustParseAddr("239.77.0.7"), ipv6: netip.MustParseAddr("ff0e::7777")} {
 		eachRole(t, "Datagrams", "UD, multicast", f, func(tr *trial, server, client *machine) {
-			if server == lab.guest {
+			if server.isKernel() {
 				// rdma_rxe joins at the link only; its IP layer has to be told.
 				address := fmt.Sprintf("%v/%d dev eth0", group, group.BitLen())
 				if _, err := server.sh("ip addr add " + address + " autojoin"); err != nil {
@@ -320,7 +320,7 @@ func TestDepth(t *testing.T) {
 		}
 		switch {
 		case most <= 3:
-		case client == lab.guest:
+		case client.isKernel():
 			tr.row.Settled = fmt.Sprintf("Asked for max_rd_atomic 3, it has up to %d READs outstanding.", most)
 		default:
 			tr.Errorf("%d READs outstanding", most)

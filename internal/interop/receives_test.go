@@ -56,7 +56,7 @@ func TestReceives(t *testing.T) {
 		}
 	})
 	eachFamily(t, "Receiver not ready", "never, rnr_retry 2", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, tr.row.Family, 1<<16, impatient)
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC, more: "rnr=2"})
 		request(opSend, 64, 0)(a, b)
 		a.polled("SEND", statusRNRExceeded)
 		rnr := 0
@@ -131,7 +131,7 @@ func TestRNRTimers(t *testing.T) {
 		}
 		// The kernel counts in jiffies of 4 ms, the first of which has begun.
 		slack := time.Duration(0)
-		if client == lab.guest {
+		if client.isKernel() {
 			slack = 4 * time.Millisecond
 		}
 		for timer, list := range waits {

@@ -29,8 +29,11 @@ func TestCaptures(t *testing.T) {
 	explained := map[string][]string{
 		whyRereadPlace: {"netem_corrupt2.pcap"},
 		whyBehindRNR:   {"interop-not-ready.pcap"},
-		whyNoKey:       {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap", "interop-operations.pcap", "interop-transfers.pcap"},
+		whyNoKey:       {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap",
+			"interop-operations.pcap", "interop-transfers.pcap", "interop-kernels-operations.pcap"},
 	}
+	// The kernel answers a FLUSH whose ICRC is wrong as its own is; the engine never has it.
+	unanswered := map[string]int{"interop-kernels-flush.pcap": 2}
 	roles := make(map[Role]int)
 	for _, file := range files {
 		name := filepath.Base(file)
@@ -52,13 +55,23 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%s: %s, as %s: %d played: %s", name, s.Flow, s.Role, s.Played, s.Stopped)
 			}
 			for i := range s.Differences {
-				if d := &s.Differences[i]; !slices.Contains(explained[d.Explained], name) {
+				d := &s.Differences[i]
+				if d.Explained == "" && unanswered[name] > 0 {
+					unanswered[name]--
+					continue
+				}
+				if !slices.Contains(explained[d.Explained], name) {
 					t.Errorf("%s: %s, as %s: %v", name, s.Flow, s.Role, d)
 				}
 			}
 			if n := s.Free["requests that the engine did not come to send"]; n > 0 {
 				t.Errorf("%s: %s: %d requests were not compared", name, s.Flow, n)
 			}
+		}
+	}
+	for name, n := range unanswered {
+		if n > 0 {
+			t.Errorf("%s: %d differences did not occur", name, n)
 		}
 	}
 	if roles[Responder] < 1000 || roles[Requester] < 1000 {

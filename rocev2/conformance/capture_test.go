@@ -24,8 +24,9 @@ type excuse struct {
 // shown are the captures in which something is found: damaged by the network on
 // purpose, or by a defect that the text beside it describes.
 var shown = map[string]excuse{
-	"netem_corrupt2.pcap": {rule: ruleICRC, times: 26}, // TestICRCVerdicts says which
-	"interop-flush.pcap":  {rule: ruleICRC, times: 12, opcodes: []wire.Opcode{wire.RCFlush}},
+	"netem_corrupt2.pcap":        {rule: ruleICRC, times: 26}, // TestICRCVerdicts says which
+	"interop-flush.pcap":         {rule: ruleICRC, times: 12, opcodes: []wire.Opcode{wire.RCFlush}},
+	"interop-kernels-flush.pcap": {rule: ruleICRC, times: 2, opcodes: []wire.Opcode{wire.RCFlush}},
 }
 
 // excuses reports whether a finding is of the kind that is known.
