@@ -11,7 +11,7 @@ import (
 // The extension transport headers as gopacket layers. Each has its fields, its
 // layer type, and the serialization of one header.
 
-// DETH is the datagram header (IBA 9.3.3).
+// DETH is the datagram header (IBA 9.3).
 type DETH struct {
 	layers.BaseLayer
 	QKey  uint32
@@ -31,7 +31,7 @@ type FETH struct {
 	Level     uint8 // 2 bits, selectivity
 }
 
-// RETH is the RDMA header (IBA 9.3.4).
+// RETH is the RDMA header (IBA 9.3).
 type RETH struct {
 	layers.BaseLayer
 	VA     uint64
@@ -39,7 +39,7 @@ type RETH struct {
 	Length uint32 // of the message, bytes
 }
 
-// AtomicETH is the header of an atomic request (IBA 9.3.5).
+// AtomicETH is the header of an atomic request (IBA 9.3).
 type AtomicETH struct {
 	layers.BaseLayer
 	VA      uint64
@@ -48,26 +48,26 @@ type AtomicETH struct {
 	Compare uint64
 }
 
-// AETH is the acknowledge header (IBA 9.3.6).
+// AETH is the acknowledge header (IBA 9.3).
 type AETH struct {
 	layers.BaseLayer
 	Syndrome wire.Syndrome
 	MSN      wire.MSN
 }
 
-// AtomicAckETH is the result of an atomic request (IBA 9.3.7).
+// AtomicAckETH is the result of an atomic request (IBA 9.3).
 type AtomicAckETH struct {
 	layers.BaseLayer
 	Original uint64
 }
 
-// ImmDt is immediate data (IBA 9.3.8).
+// ImmDt is immediate data (IBA 9.3).
 type ImmDt struct {
 	layers.BaseLayer
 	Imm uint32
 }
 
-// IETH is the header of a send with invalidate (IBA 9.3.9).
+// IETH is the header of a send with invalidate (IBA 9.3).
 type IETH struct {
 	layers.BaseLayer
 	RKey wire.RKey

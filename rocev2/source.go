@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The range of UDP source ports that RoCEv2 uses (IBA A17.9.2: the upper two
-// bits set, 14 bits of entropy).
+// The range of UDP source ports: upper two bits set, 14 bits of entropy, as Linux and
+// network cards have them. The specification leaves it open, and wants one port for what
+// must stay in order (IBA A17.3.2.1, A17.9.4).
 const (
 	sourcePortFirst = 0xC000
 	sourcePortCount = 0x4000

@@ -50,7 +50,7 @@ func (c *completer) response(q *QP, p train, o *outbox) {
 		q.stats.Duplicates.Add(1)
 		return
 	case psn.Diff(q.req.limit) >= 0:
-		// Of a PSN never sent: a ghost (IBA 9.7.5.1.3), dropped.
+		// Of a PSN never sent: a ghost (IBA 9.7.6), dropped.
 		q.dev.counters.GhostAck.Add(1)
 		return
 	}
@@ -228,7 +228,7 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.retire()
 }
 
-// nakStatus is the completion for each NAK code (IBA table 58).
+// nakStatus is the completion for each NAK code (IBA 9.9.2).
 var nakStatus = map[wire.NAKCode]WCStatus{
 	wire.NAKInvalidRequest: WCRemInvReqErr,
 	wire.NAKRemoteAccess:   WCRemAccessErr,

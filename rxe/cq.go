@@ -188,7 +188,7 @@ func (c *CQ) Destroy() error {
 
 // push adds a completion and notifies. It reports false when the queue is full:
 // the queue is then in error for good, and the caller's QP must be too (IBA
-// C11-39).
+// 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
 	c.mu.Lock()
 	if c.dead || c.failed {

@@ -214,7 +214,7 @@ func (r *random) uint32() uint32 {
 }
 
 // qpn draws a queue pair number; 0 and 1 are the special QPs', 0xffffff is
-// the multicast QPN (IBA 9.6.1.3).
+// the multicast QPN (IBA 10.5).
 func (r *random) qpn() uint32 {
 	for {
 		if n := r.uint32() & 0xffffff; n > 1 && n != 0xffffff {

@@ -82,8 +82,8 @@ type extent struct {
 }
 
 // check is the whole decision on a key: may q do need to n bytes at va through
-// an extent found under key? Every requested right must be granted (IBA
-// 10.6.3, C10-56 and o10-37.2).
+// an extent found under key? Every requested right must be granted
+// (IBA 10.6.3).
 func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
 	off := va - e.base // wraps to more than length when va < base
 	switch {

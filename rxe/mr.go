@@ -27,7 +27,7 @@ type region struct {
 }
 
 // accessRemoteWrites are the rights that imply writing to memory, which the
-// region must grant locally too (IBA 10.6.3.2, o10-36.2.6).
+// region must grant locally too (IBA 10.6.3; C10-74).
 const accessRemoteWrites = AccessRemoteWrite | AccessRemoteAtomic
 
 const accessKnown = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |

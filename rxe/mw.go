@@ -130,7 +130,7 @@ func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (grant, keyRe
 	return grant{mr: b.mr, reg: b.reg, mem: b.reg.mem, va: b.addr + (va - b.base)}, keyOK
 }
 
-// bindMW executes a BIND MW work request (IBA 10.6.7.2, 11.4.5).
+// bindMW executes a BIND MW work request (IBA 10.6.7.2).
 func (q *QP) bindMW(b *MWBind) WCStatus {
 	if b == nil || b.MW == nil || b.MW.bind(q, b) != keyOK {
 		return WCMWBindErr

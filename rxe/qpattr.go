@@ -1,8 +1,8 @@
 package rxe
 
 // The life cycle of a queue pair as data: which attributes a transition needs
-// and which it may change besides (IBA 11.2.5.2 tables 94 to 98; the kernel's
-// ib_modify_qp_is_ok decides the same). QPAttrState is always allowed.
+// and which it may change besides (IBA 11.2.4.2, Modify Queue Pair; the
+// kernel's ib_modify_qp_is_ok decides the same). QPAttrState is always allowed.
 
 // attrSet are one transition's attributes for one transport service.
 type attrSet struct {

@@ -11,7 +11,7 @@ var (
 	objStates = []QPState{QPReset, QPInit, QPRTR, QPRTS, QPSQD, QPSQE, QPErr}
 )
 
-// specTransitions is IBA table 11.2.5.2 once more, in the words of the
+// specTransitions is the table of IBA 11.2.4.2 once more, in the words of the
 // attributes and per service, so that a slip in lifeCycle's shared masks shows.
 // Each line is "from to: required; optional"; no line, no transition.
 var specTransitions = map[QPType]string{

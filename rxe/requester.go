@@ -30,7 +30,7 @@ type requester struct {
 }
 
 // readRing holds the PSN ranges of the outstanding requests that use one of
-// the responder's resources (max_rd_atomic, IBA 9.7.3.3), oldest first.
+// the responder's resources (max_rd_atomic), oldest first.
 type readRing struct {
 	ring [256]psnRange
 	head uint8

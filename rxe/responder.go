@@ -94,7 +94,7 @@ func (r *responder) setPSN(_ *QP, psn wire.PSN) {
 }
 
 // flushRecv completes the receive work request in hand and, unless they belong
-// to an SRQ, those that are posted, in order (IBA 10.3.1.5): as many as the queue
+// to an SRQ, those that are posted, in order (IBA 10.3.1): as many as the queue
 // holds, since one in a program's memory can be filled as fast as it is flushed.
 func (r *responder) flushRecv(q *QP) {
 	r.pend.batch.drop()
@@ -125,7 +125,7 @@ func (q *QP) pushRecvError(id uint64, status WCStatus) {
 // train of them.
 func (r *responder) request(q *QP, p train, dg *wire.Datagram, o *outbox) {
 	if q.typ != QPUD && !r.known && q.attr.State == QPRTR {
-		r.known = true // IBA 11.6.3.2: communication established
+		r.known = true // IBA 11.6.3: communication established
 		q.dev.event(Event{Type: EventCommEst, QP: q})
 	}
 	switch q.typ {
@@ -173,7 +173,7 @@ func (r *responder) reliable(q *QP, p train, o *outbox) {
 }
 
 // gap answers a request beyond the expected one: one NAK that names the PSN
-// missed, and silence until that arrives (IBA 9.7.5.1.3; C9-105).
+// missed, and silence until that arrives (IBA 9.7.4.1).
 func (r *responder) gap(q *QP, o *outbox) {
 	q.stats.OutOfSequence.Add(1)
 	if r.quiet {
@@ -235,8 +235,7 @@ const (
 	messageKind = wire.OpSend | wire.OpWrite
 )
 
-// inSequence says whether a packet may follow the one before it (IBA 9.7.4.1.2,
-// table 39).
+// inSequence says whether a packet may follow the one before it (IBA 9.7.4.1).
 func (r *responder) inSequence(info *wire.OpInfo) bool {
 	if info.Has(wire.OpStart) {
 		return r.msg == 0

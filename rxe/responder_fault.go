@@ -28,8 +28,8 @@ const (
 	numFaults
 )
 
-// faultRules gives for each fault what IBA 9.9.3 (table 59, responder error
-// behaviour) asks for, or rdma_rxe does where tests of existing programs
+// faultRules gives for each fault what IBA 9.9.3 (responder error behaviour)
+// asks for, or rdma_rxe does where tests of existing programs
 // expect that.
 var faultRules = [numFaults]struct {
 	answer wire.Syndrome // RC: what the peer is told, if tell
@@ -38,7 +38,7 @@ var faultRules = [numFaults]struct {
 	event  EventType // if raise
 	raise  bool
 	// local faults are this side's doing: they end UC and UD as well, which
-	// else drop the message and go on (IBA 9.9.3.1, class D against E).
+	// else drop the message and go on (IBA 9.9.3, class D against E).
 	local bool
 }{
 	faultSequence:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
@@ -50,7 +50,7 @@ var faultRules = [numFaults]struct {
 	faultRecvShort:     {answer: nakOp, tell: true, status: WCLocQPOpErr},
 	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, local: true},
 	faultRecvMalformed: {answer: nakOp, tell: true, status: WCLocQPOpErr, local: true},
-	// Class J: no NAK; the peer finds out by its retries (IBA 9.9.6.3).
+	// Class J: no NAK; the peer finds out by its retries (IBA 9.9.3).
 	faultInvalidate: {status: WCRemInvReqErr},
 	faultOverflow:   {event: EventQPFatal, raise: true, local: true},
 	// As a device that was reset: the peer finds out by its retries.

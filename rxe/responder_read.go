@@ -122,7 +122,7 @@ func (a *response) restart(mtu int) {
 	a.left, a.began = a.total, false
 }
 
-// resource is a READ or atomic that may be asked for again (IBA 9.7.5.1.2).
+// resource is a READ or atomic that may be asked for again (IBA 9.4.4, 9.4.5).
 type resource struct {
 	response // as it was before the first packet
 	opcode   wire.Opcode
@@ -244,7 +244,7 @@ func readPackets(n uint32, mtu int) uint32 {
 }
 
 // duplicate handles a request from before the expected PSN: what changed
-// something is not done again, only answered again (IBA 9.7.5.1.2).
+// something is not done again, only answered again (IBA 9.7.5.1; C9-105).
 func (r *responder) duplicate(q *QP, p wire.Packet, o *outbox) {
 	q.dev.counters.DuplicateRequest.Add(1)
 	q.stats.Duplicates.Add(1)
@@ -443,7 +443,7 @@ func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
 }
 
 // emitACK sends the acknowledgement that is owed, once no response is before
-// it: the last packet that came in order answers for all (IBA 9.7.5.1.1).
+// it: the last packet that came in order answers for all (IBA 9.7.5.1.2).
 func (r *responder) emitACK(q *QP, o *outbox) {
 	if !r.ack.owed || len(r.queue) > 0 {
 		return

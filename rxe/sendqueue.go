@@ -7,7 +7,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// MaxMessage is the longest message, in bytes (IBA 9.7.2: 2^31).
+// MaxMessage is the longest message, in bytes (IBA 9.4: 2^31).
 const MaxMessage = 1 << 31
 
 // sendQueue is the ring of send work requests. Indices run freely; cons is the
@@ -119,7 +119,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 	return len(wrs), nil
 }
 
-// sendOps says which operations a transport service has (IBA table 33).
+// sendOps says which operations a transport service has (IBA 11.4.1.1, operation type matrix).
 var sendOps = map[QPType]uint32{
 	QPRC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
 		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv | 1<<WRFlush | 1<<WRAtomicWrite,

@@ -6,7 +6,7 @@ import (
 )
 
 // Syndrome is the first byte of an AETH: what the responder answers
-// (IBA 9.7.5.2.1). The top three bits give the kind, the low five its
+// (IBA 9.7.5.2). The top three bits give the kind, the low five its
 // argument. Bit 7 is reserved, so a syndrome that has it is of no kind.
 type Syndrome uint8
 

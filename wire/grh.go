@@ -59,7 +59,7 @@ func (g *GRH) Parse(b []byte) error {
 }
 
 // PutGRH writes to the first GRHLen bytes of b what a UD receiver finds there
-// when d arrives (IBA A17.4.5.1): the IPv6 header; or, over IPv4, twenty zeros
+// when d arrives (IBA A17.4.5.2): the IPv6 header; or, over IPv4, twenty zeros
 // and the IPv4 header. udpLen is the length of the UDP datagram in bytes, its
 // header included. Fields that a socket does not tell are as gorxe sends them:
 // flow label and IPv4 identification zero, don't-fragment set.

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// The invariant CRC of RoCEv2 (IBA A17): an ordinary reflected CRC-32 over
+// The invariant CRC of RoCEv2 (IBA A17.3.3): an ordinary reflected CRC-32 over
 // eight bytes of ones, the IP and UDP headers and the packet from BTH through
 // pad, with every field that may change on the way replaced by ones. It follows
 // the pad in little-endian order.

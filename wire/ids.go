@@ -37,7 +37,7 @@ const (
 	// PKeyFullMember is the membership bit.
 	PKeyFullMember PKey = 0x8000
 
-	// UDPPort is the IANA destination port of RoCEv2 (IBA A17).
+	// UDPPort is the IANA destination port of RoCEv2 (IBA A17.3.2.2).
 	UDPPort = 4791
 )
 
@@ -53,7 +53,7 @@ func PKeyMatch(a, b PKey) bool {
 }
 
 // GID is a port address in network byte order. In RoCEv2 it is an IPv6 address,
-// or an IPv4 address in its IPv4-mapped form (IBA A17).
+// or an IPv4 address in its IPv4-mapped form (IBA A17.4.1.1).
 type GID [16]byte
 
 // GIDFromAddr returns the GID of addr, dropping its zone. An invalid addr gives

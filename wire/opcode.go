@@ -88,7 +88,7 @@ const (
 	UDSendOnlyImm Opcode = 0x65
 )
 
-// OpCNP is the congestion notification packet (IBA A17).
+// OpCNP is the congestion notification packet (IBA A17.9.3).
 const OpCNP Opcode = 0x81
 
 // Extended reliable connection opcodes (IBA A14).

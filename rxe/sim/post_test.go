@@ -267,7 +267,7 @@ func (e *endpoint) aim(s *sent, n, align int) (extent, bool) {
 }
 
 // mutate is for a request that changes x of the target. A READ under way there
-// may be replayed, so it must be over first (IBA 9.5, table 79).
+// may be replayed, so it must be over first (IBA 9.5).
 func (e *endpoint) mutate(s *sent, x extent) {
 	s.target = x
 	if s.wr.Flags&rxe.SendFence != 0 {
