@@ -20,6 +20,10 @@ type Config struct {
 	Seed [32]byte
 	// Limits replaces the capabilities and limits; nil: DefaultLimits.
 	Limits *DeviceAttr
+	// Crowd is how many RC QPs may have requests under way to other devices before
+	// more of them wait for the acknowledgements of those, to share their system
+	// calls; 0: 64.
+	Crowd int
 	// OnEvent is told of asynchronous events. It may be called with a QP
 	// locked and must not call back into the device.
 	OnEvent func(Event)
@@ -46,6 +50,7 @@ type Device struct {
 	ahs  numTable[AH]
 
 	local  deliveries // between QPs of this device
+	crowd  crowd      // of QPs that send to others
 	port   port
 	gids   atomic.Pointer[gidTable]
 	groups mcastTable
@@ -88,6 +93,10 @@ func New(cfg Config) (*Device, error) {
 	seed := cfg.Seed
 	if seed == [32]byte{} {
 		crand.Read(seed[:]) // never fails
+	}
+	d.crowd.limit, d.crowd.epoch = crowdLimit, 1
+	if cfg.Crowd > 0 {
+		d.crowd.limit = cfg.Crowd
 	}
 	d.random.gen = rand.NewChaCha8(seed)
 	d.port.init()

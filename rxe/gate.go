@@ -221,7 +221,7 @@ func (q *QP) overrun(p *parcel) {
 // unlock runs what was left for the QP and gives it back. o collects what that
 // sends; without one, unlock sends it itself, and no other QP may be locked.
 func (q *QP) unlock(o *outbox) {
-	if q.gate.exit() {
+	if q.exit() {
 		return
 	}
 	own := o
@@ -234,7 +234,7 @@ func (q *QP) unlock(o *outbox) {
 			break
 		}
 		q.runInbox(own)
-		if q.gate.exit() {
+		if q.exit() {
 			break
 		}
 		own.flush()
@@ -242,6 +242,12 @@ func (q *QP) unlock(o *outbox) {
 	if o == nil {
 		own.posted()
 	}
+}
+
+// exit is gate.exit for a QP that may have nothing under way any more.
+func (q *QP) exit() bool {
+	q.leaveCrowd()
+	return q.gate.exit()
 }
 
 // handOver gives the QP back whatever is in its inbox, for the clock's thread to

@@ -16,11 +16,12 @@ import (
 // stopped to let them catch up. They are the device's, not the thread's: one
 // that program memory holds fast leaves the others' to the others.
 type deliveries struct {
-	bytes  atomic.Int64 // of memory, in all inboxes
-	some   atomic.Int32 // how many QPs are below
-	mu     sync.Mutex   // a leaf lock
-	filled qpList
-	paused qpList
+	bytes   atomic.Int64 // of memory, in all inboxes
+	some    atomic.Int32 // how many QPs are below
+	mu      sync.Mutex   // a leaf lock
+	filled  qpList
+	resumed qpList // whose turn to send to other devices has come: see crowd
+	paused  qpList
 }
 
 // qpList is a queue of QPs.
@@ -32,10 +33,10 @@ type qpList struct {
 func (l *qpList) push(q *QP) { l.qps = append(l.qps, q) }
 
 func (l *qpList) pop() *QP {
-	if l.head == len(l.qps) {
+	q := l.first()
+	if q == nil {
 		return nil
 	}
-	q := l.qps[l.head]
 	l.qps[l.head] = nil
 	if l.head++; l.head == len(l.qps) || l.head >= 64 {
 		n := copy(l.qps, l.qps[l.head:])
@@ -45,36 +46,43 @@ func (l *qpList) pop() *QP {
 	return q
 }
 
-func (d *deliveries) add(q *QP) {
-	d.mu.Lock()
-	d.some.Add(1)
-	d.filled.push(q)
-	d.mu.Unlock()
+func (l *qpList) empty() bool { return l.head == len(l.qps) }
+
+func (l *qpList) first() *QP {
+	if l.empty() {
+		return nil
+	}
+	return l.qps[l.head]
 }
 
-func (d *deliveries) pause(q *QP) {
+func (d *deliveries) add(q *QP)    { d.push(&d.filled, q) }
+func (d *deliveries) resume(q *QP) { d.push(&d.resumed, q) }
+func (d *deliveries) pause(q *QP)  { d.push(&d.paused, q) }
+
+func (d *deliveries) push(l *qpList, q *QP) {
 	d.mu.Lock()
 	d.some.Add(1)
-	d.paused.push(q)
+	l.push(q)
 	d.mu.Unlock()
 }
 
 func (d *deliveries) empty() bool { return d.some.Load() == 0 }
 
-// next is the QP whose turn it is: receivers first.
-func (d *deliveries) next() (q *QP, paused bool) {
+// next is the QP whose turn it is, nil if there is none, and the list it was on:
+// receivers come first.
+func (d *deliveries) next() (*QP, *qpList) {
 	if d.empty() {
-		return nil, false
+		return nil, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q = d.filled.pop(); q == nil {
-		q, paused = d.paused.pop(), true
+	for _, l := range [...]*qpList{&d.filled, &d.resumed, &d.paused} {
+		if q := l.pop(); q != nil {
+			d.some.Add(-1)
+			return q, l
+		}
 	}
-	if q != nil {
-		d.some.Add(-1)
-	}
-	return q, paused
+	return nil, nil
 }
 
 // transmit sends the outbox's bursts on their way.
@@ -153,25 +161,32 @@ func (o *outbox) pause(q *QP) bool {
 // once.
 func (d *Device) Deliver() { d.getOutbox().done() }
 
-// deliver runs every inbox that was filled, and those that doing so fills. No
-// QP may be locked.
+// deliver runs every inbox that was filled, those that doing so fills, and the
+// requesters that stopped. No QP may be locked.
 func (d *Device) deliver(o *outbox) {
 	for n := 1; ; n++ {
-		q, paused := d.local.next()
+		q, list := d.local.next()
 		o.sent = 0
 		if q == nil {
-			return
+			o.flush()
+			if d.local.empty() {
+				return
+			}
+			continue
 		}
-		if paused && !q.wake() || !paused && !q.collect() {
+		filled := list == &d.local.filled
+		if filled && !q.collect() || !filled && !q.wake() {
 			continue
 		}
 		if n%16 == 0 {
 			o.now = d.cfg.Clock.Now() // others may add as fast as this takes
 		}
-		if paused {
+		if !filled {
 			q.endVisit(o)
 		}
 		q.unlock(o)
-		o.flush()
+		if list != &d.local.resumed { // what these send is to share system calls
+			o.flush()
+		}
 	}
 }

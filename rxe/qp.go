@@ -24,6 +24,9 @@ type QP struct {
 
 	seen atomic.Pointer[QPSnapshot]
 
+	place atomic.Uint32 // in the device's crowd
+	waits Time          // in its line since then, under crowd.mu
+
 	gate  gate
 	attr  QPAttr      // what ModifyQP set; attr.State is the state
 	route *wire.Route // RC, UC: made from attr.AH; replaced, never changed

@@ -89,7 +89,7 @@ func (r *requester) grow(q *QP, n uint32) {
 
 // runRequester sends what may be sent now. The caller holds the lock.
 func (q *QP) runRequester(o *outbox) {
-	for q.maySend() && !o.pause(q) && !q.hold(o) && !q.yields() {
+	for q.maySend() && q.admitted(o.now) && !o.pause(q) && !q.hold(o) && !q.yields() {
 		if w := q.sq.at(q.req.cur); !q.step(w, o) {
 			break
 		}

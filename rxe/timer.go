@@ -63,6 +63,9 @@ func (q *QP) schedule() {
 // at once, and waits for none of them: see gate.
 func (d *Device) Expire() {
 	o := d.getOutbox()
+	if d.timers.crowdDue(o.now) {
+		d.crowd.expire(d, o.now)
+	}
 	for {
 		q := d.timers.popDue(o.now, d.cfg.Clock)
 		if q == nil {
@@ -105,8 +108,38 @@ func (q *QP) deadlines(o *outbox) {
 
 // timerHeap is a binary heap of QPs by their entry's time.
 type timerHeap struct {
-	mu sync.Mutex
-	h  []*QP
+	mu    sync.Mutex
+	h     []*QP
+	crowd Time // when to look after the crowd; 0: never
+}
+
+// arm gives the clock the first of all deadlines, if there is one.
+func (t *timerHeap) arm(c Clock) {
+	first := t.crowd
+	if len(t.h) > 0 && (first == 0 || t.h[0].timer.at < first) {
+		first = t.h[0].timer.at
+	}
+	if first != 0 {
+		c.Arm(first)
+	}
+}
+
+func (t *timerHeap) setCrowd(at Time, c Clock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.crowd = at
+	t.arm(c)
+}
+
+// crowdDue tells whether the crowd's deadline has come, and forgets it if so.
+func (t *timerHeap) crowdDue(now Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.crowd == 0 || t.crowd > now {
+		return false
+	}
+	t.crowd = 0
+	return true
 }
 
 func (t *timerHeap) set(q *QP, at Time, c Clock) {
@@ -120,7 +153,7 @@ func (t *timerHeap) set(q *QP, at Time, c Clock) {
 	t.up(q.timer.index - 1)
 	t.down(q.timer.index - 1)
 	if t.h[0] == q {
-		c.Arm(at)
+		t.arm(c)
 	}
 }
 
@@ -129,19 +162,13 @@ func (t *timerHeap) set(q *QP, at Time, c Clock) {
 func (t *timerHeap) popDue(now Time, c Clock) *QP {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.h) == 0 {
+	if len(t.h) == 0 || t.h[0].timer.at > now {
+		t.arm(c)
 		return nil
 	}
 	q := t.h[0]
-	if q.timer.at > now {
-		c.Arm(q.timer.at)
-		return nil
-	}
 	t.removeAt(0)
-	if len(t.h) > 0 {
-		// Already now: the thread may not come back for it.
-		c.Arm(t.h[0].timer.at)
-	}
+	t.arm(c) // already now: the thread may not come back for it
 	return q
 }
 
