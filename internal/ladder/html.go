@@ -17,7 +17,7 @@ import (
 //go:embed page.html page.css page.js
 var files embed.FS
 
-var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets}).ParseFS(files, "page.html"))
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets, "counted": counted}).ParseFS(files, "page.html"))
 
 // page is what the template is given. All text in it may come from a hostile
 // capture; html/template escapes it.
@@ -90,7 +90,7 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 }
 
 func summaryFacts(s *conformance.Summary) []Field {
-	facts := []Field{{"packets", fmt.Sprint(s.Packets)}}
+	facts := []Field{count(s.Packets, "packets")}
 	for _, n := range [...]struct {
 		name string
 		n    uint64
@@ -105,8 +105,10 @@ func summaryFacts(s *conformance.Summary) []Field {
 	if d := s.Last.Sub(s.First); d > 0 {
 		facts = append(facts, Field{"time", d.Round(time.Microsecond).String()})
 	}
-	return append(facts, Field{"flows", fmt.Sprint(len(s.Flows) + s.Forgotten)})
+	return append(facts, count(uint64(len(s.Flows)+s.Forgotten), "flows"))
 }
+
+func count(n uint64, name string) Field { return Field{named(n, name), fmt.Sprint(n)} }
 
 func verdictClass(s *conformance.Summary) string {
 	switch {
@@ -142,11 +144,8 @@ func ruleLines(s *conformance.Summary) []ruleLine {
 func (c *Collector) pageConversation(v *Conversation) pageConversation {
 	p := pageConversation{Conversation: v, Rest: v.Packets - uint64(len(v.Rows))}
 	p.Facts = conversationFacts(v)
-	switch {
-	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Violations }) > 0:
-		p.Worst = "violation"
-	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Warnings }) > 0:
-		p.Worst = "warning"
+	if worst := v.worst(); worst > conformance.Note {
+		p.Worst = worst.String()
 	}
 	for _, r := range v.Rows {
 		p.Lines = append(p.Lines, pageLine{
@@ -157,8 +156,24 @@ func (c *Collector) pageConversation(v *Conversation) pageConversation {
 	return p
 }
 
+// worst is the gravest thing that was found in a conversation, whether its packet is
+// shown or not.
+func (v *Conversation) worst() conformance.Severity {
+	var worst conformance.Severity
+	switch {
+	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Violations }) > 0:
+		return conformance.Violation
+	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Warnings }) > 0:
+		worst = conformance.Warning
+	}
+	for _, r := range v.Rows { // damaged packets are in no flow's count
+		worst = max(worst, r.Severity())
+	}
+	return worst
+}
+
 func conversationFacts(v *Conversation) []Field {
-	facts := []Field{{"packets", fmt.Sprint(v.Packets)}}
+	facts := []Field{count(v.Packets, "packets")}
 	for i := range v.Stats {
 		if mtu := v.Stats[i].PathMTU; mtu > 0 {
 			facts = append(facts, Field{"path MTU", fmt.Sprint(mtu)})
@@ -167,7 +182,7 @@ func conversationFacts(v *Conversation) []Field {
 	}
 	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 {
-			facts = append(facts, Field{n.name, fmt.Sprint(k)})
+			facts = append(facts, count(k, n.name))
 		}
 	}
 	return facts

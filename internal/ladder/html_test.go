@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
 // element is what a test wants to know of one of the page's.
@@ -136,5 +138,40 @@ func TestPageBounded(t *testing.T) {
 	left, _ := c.LeftOut()
 	if rows > 40 || !strings.HasPrefix(said, fmt.Sprintf("%d packets left out", left)) {
 		t.Errorf("%d rows, and the page says %q of %d", rows, said, left)
+	}
+}
+
+// TestNames: one thing is not several.
+func TestNames(t *testing.T) {
+	for _, test := range []struct {
+		n    uint64
+		name string
+		want string
+	}{
+		{0, "packets", "0 packets"}, {1, "packets", "1 packet"}, {2, "NAKs", "2 NAKs"}, {1, "NAKs", "1 NAK"},
+		{1, "PSNs missing", "1 PSN missing"}, {1, "payload bytes", "1 payload byte"},
+	} {
+		if got := counted(test.n, test.name); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// TestWorst: packets that belong to no flow are found fault with as well.
+func TestWorst(t *testing.T) {
+	var c Collector
+	htmlPage(t, contents(t, "netem_corrupt2.pcap"), "corrupt", &c)
+	seen := 0
+	for _, v := range c.Conversations() {
+		if len(v.Stats) > 0 {
+			continue
+		}
+		seen++
+		if got := v.worst(); got != conformance.Violation {
+			t.Errorf("flow %d, of damaged packets: %v", v.ID, got)
+		}
+	}
+	if seen == 0 {
+		t.Error("each damaged packet belongs to a flow")
 	}
 }

@@ -29,7 +29,7 @@ func (c *Collector) WriteText(w io.Writer, color bool) error {
 		}
 	}
 	if n, findings := c.LeftOut(); n > 0 || findings > 0 {
-		t.printf("%s and %d findings are left out: --limit keeps more.\n", packets(n), findings)
+		t.printf("%s and %s left out: --limit keeps more.\n", packets(n), counted(findings, "findings"))
 	}
 	return t.err
 }
@@ -70,13 +70,20 @@ func (t *textWriter) conversation(v *Conversation) {
 	t.printf("\n")
 }
 
-// packets is a number of packets in words.
-func packets(n uint64) string {
+// counted is a number of things in words; name is that of several.
+func counted(n uint64, name string) string { return fmt.Sprintf("%d %s", n, named(n, name)) }
+
+// named is the name of several things, or of one.
+func named(n uint64, name string) string {
 	if n == 1 {
-		return "1 packet"
+		name = strings.TrimSuffix(name, "s")
+		name = strings.Replace(name, "PSNs ", "PSN ", 1)
 	}
-	return fmt.Sprintf("%d packets", n)
+	return name
 }
+
+// packets is a number of packets in words.
+func packets(n uint64) string { return counted(n, "packets") }
 
 // Arrow stands between the names of the ends.
 func (c *Conversation) Arrow() string {
@@ -113,7 +120,7 @@ func (v *Conversation) title() string {
 	fmt.Fprintf(&b, "%v %s %v: %s", v.Left, v.Arrow(), v.Right, packets(v.Packets))
 	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 && n.titled {
-			fmt.Fprintf(&b, ", %d %s", k, n.name)
+			fmt.Fprintf(&b, ", %s", counted(k, n.name))
 		}
 	}
 	if v.Guessed {
