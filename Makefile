@@ -12,9 +12,10 @@ KILLS      ?= 200
 BENCH      ?= .
 BENCHTIME  ?= 1s
 ROWS       ?=
+PACKETS    ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench lint oracles fmt clean setup
+.PHONY: help build demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ vet: ## go vet
 
 oracles: setup ## Only the tests that compare with tshark, scapy and captures
 	$(GO) run ./scripts/gotest -timeout 10m -count=1 -run 'Tshark|Scapy|ICRC|Capture' ./wire ./rocev2
+
+pcap-speed: ## gorxe pcap check beside tshark on a file made for it (PACKETS=10000000: 11 GB)
+	GORXE_PACKETS=$(PACKETS) $(GO) test ./rocev2/conformance -run '^$$' -bench BesideTshark -benchtime 1x -timeout 1h
 
 fuzz: ## Each fuzz target for FUZZTIME
 	./scripts/fuzz.sh $(FUZZTIME)

@@ -70,7 +70,7 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 	if r.rnr.on && s.psn == r.rnr.psn {
 		c.rnrServed(s, f, r)
 	}
-	c.wentBack(s, f, r)
+	c.wentBack(s, f, r, s.at-e.at)
 	e.id, e.last, e.at, e.flags = s.IP.ID, s.Number, s.at, e.flags|recResent
 	if r.asked.on && r.asked.psn == s.psn {
 		r.asked.on = false // somebody waits for it
@@ -78,8 +78,9 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 }
 
 // wentBack notes where a run of retransmissions begins, and holds that to the NAK
-// before it, or, if time was up, to what has been acknowledged.
-func (c *Checker) wentBack(s *subject, f *Flow, r *requests) {
+// before it, or, if time was up, to what has been acknowledged. since is how long ago
+// the packet was sent before: one that the network has doubled comes soon.
+func (c *Checker) wentBack(s *subject, f *Flow, r *requests, since int64) {
 	if r.running {
 		if r.nak.on && !r.nak.psn.Less(s.psn) {
 			r.nak.on = false
@@ -91,7 +92,7 @@ func (c *Checker) wentBack(s *subject, f *Flow, r *requests) {
 	case r.nak.on && r.nak.psn.Less(s.psn):
 		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
 			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
-	case !r.nak.on && !r.rnr.on && r.ackedKnown && !r.lossy && r.acked.Less(s.psn):
+	case !r.nak.on && !r.rnr.on && since > doubledWithin && r.ackedKnown && !r.lossy && r.acked.Less(s.psn):
 		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, the first that is not acknowledged", uint32(r.acked)),
 			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
 	}

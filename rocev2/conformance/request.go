@@ -250,7 +250,7 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	case ClassRetransmission:
 		f.Stats.Retransmissions++
 		r.goBack(s)
-		c.wentBack(s, f, r)
+		c.wentBack(s, f, r, 0)
 	default:
 	}
 	if class != ClassRetransmission {
