@@ -99,6 +99,9 @@ func minPSN(a, b wire.PSN) wire.PSN {
 
 // oldest is the work request that una belongs to, or nil.
 func (c *completer) oldest(q *QP) *sendWQE {
+	if w := q.sq.at(q.sq.cons); !q.sq.empty() && w.started && !w.done && w.status == WCSuccess {
+		return w // and nothing before it is to be retired
+	}
 	q.retire()
 	for i := q.sq.cons; i != q.sq.prod; i++ {
 		w := q.sq.at(i)
@@ -122,7 +125,7 @@ func (c *completer) moveTo(q *QP, w *sendWQE, una wire.PSN, now Time) {
 		w.done = true
 	}
 	q.req.reads.release(una)
-	q.req.grow(q, 1)
+	q.req.grow(1)
 	c.progress(q)
 	q.timer.rnr = 0
 	c.armRetransmit(q, now)
@@ -290,9 +293,11 @@ func (c *completer) data(q *QP, p train, o *outbox) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	q.req.grow(q, p.n-1) // and one by the move
+	q.req.grow(p.n - 1) // and one by the move
 	c.moveTo(q, w, next, o.now)
-	q.retire()
+	if w.done {
+		q.retire()
+	}
 }
 
 // expectedData checks a READ response against what was asked for: its length,
@@ -311,9 +316,9 @@ func (q *QP) expectedData(w *sendWQE, index uint32, p train) bool {
 	if size != min(p.n*mtu, w.length-index*mtu) {
 		return false
 	}
-	next, inside := index+p.n, readChunk(mtu)-1
-	ends := next == w.packets || next&inside == 0
-	return ends == p.Info().Has(wire.OpEnd) && (index^(next-1))&^inside == 0
+	in := index%q.req.chunk + p.n // packets of the request, with these
+	ends := in == q.req.chunk || index+p.n == w.packets
+	return ends == p.Info().Has(wire.OpEnd) && in <= q.req.chunk
 }
 
 // scatter puts READ data down to be written at byte off of the request.

@@ -9,10 +9,10 @@ import "github.com/gorxe/gorxe/wire"
 // message, as IBA 9.7.5.1 allows and Linux does.
 
 const (
-	windowBytes    = 1 << 20   // unacknowledged, at most, in either direction
-	windowPackets  = 1024      // likewise
-	minWindow      = 16        // packets, whatever was lost
-	readChunkBytes = 256 << 10 // one READ request asks for no more
+	windowBytes   = 1 << 20 // unacknowledged, at most, in either direction
+	windowPackets = 1024    // likewise
+	minWindow     = 16      // packets, whatever was lost
+	readChunks    = 4       // READ requests that fit into the window
 
 	ackEveryPackets = 128 // AckReq inside long messages
 )
@@ -21,7 +21,9 @@ type requester struct {
 	psn    wire.PSN // of the next packet
 	limit  wire.PSN // one past the highest PSN ever sent
 	cur    uint32   // index of the work request being sent
+	most   int32    // packets in the window, if nothing is lost
 	window int32    // packets, adapted to loss
+	chunk  uint32   // packets that one READ request asks for, at most
 	noAck  int      // payload bytes since the last AckReq
 	// heldSince is when hold began to hold the requester; 0: it does not.
 	heldSince Time
@@ -60,8 +62,11 @@ func (r *readRing) revoke(psn wire.PSN) {
 }
 
 func (r *requester) start(q *QP) {
+	mtu := max(q.mtu(), 256)
+	r.most = int32(min(windowBytes/mtu, windowPackets))
+	r.chunk = uint32(wholeBursts(int(r.most)/readChunks, mtu))
 	if r.window == 0 {
-		r.window = q.maxWindow()
+		r.window = r.most
 	}
 }
 
@@ -73,17 +78,13 @@ func (r *requester) abandon(q *QP) {
 	r.reads.n = 0
 }
 
-func (q *QP) maxWindow() int32 {
-	return int32(min(windowBytes/max(q.mtu(), 256), windowPackets))
-}
-
 // shrink reacts to a loss.
 func (r *requester) shrink() { r.window = max(r.window/2, minWindow) }
 
 // grow reacts to n acknowledgements.
-func (r *requester) grow(q *QP, n uint32) {
-	for most := q.maxWindow(); n > 0 && r.window < most; n-- {
-		r.window = min(r.window+1+r.window/16, most)
+func (r *requester) grow(n uint32) {
+	for ; n > 0 && r.window < r.most; n-- {
+		r.window = min(r.window+1+r.window/16, r.most)
 	}
 }
 
@@ -424,12 +425,6 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 	return o.in.cover(q, w.sgl, from, b, 0)
 }
 
-// readChunk is how many packets one READ request asks for at most, a power of
-// two as path MTUs are.
-// Several of them fit into the window, so that the responder always has one to
-// answer while the answers to another are on their way.
-func readChunk(mtu uint32) uint32 { return min(readChunkBytes/mtu, windowPackets/4) }
-
 // The rkey of a READ of no bytes is not checked (IBA C9-88), but rdma_rxe compares
 // that of a repeated one with what it kept of the first, and drops it in silence if
 // they differ: Linux 6.1 keeps the rkey that came, and 6.12 keeps 0. So the first
@@ -438,12 +433,14 @@ func readChunk(mtu uint32) uint32 { return min(readChunkBytes/mtu, windowPackets
 // sendRead asks for the next chunk of a READ. Long READs are asked for in
 // pieces, each a READ request of its own, so that no more is under way than
 // this side can take in; the pieces end at the same PSNs when asked for again.
+// Several of them fit into the window, so that the responder always has one to
+// answer while the answers to another are on their way; and the answers to one
+// fill whole bursts.
 func (q *QP) sendRead(w *sendWQE, room uint32, o *outbox) uint32 {
 	if q.req.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
 		return 0
 	}
-	mtu := uint32(q.mtu())
-	chunk := readChunk(mtu)
+	mtu, chunk := uint32(q.mtu()), q.req.chunk
 	index := uint32(q.req.psn.Diff(w.first))
 	n := min(chunk-index%chunk, w.packets-index)
 	if n > room && q.req.psn != q.comp.una {

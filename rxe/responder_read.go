@@ -45,7 +45,7 @@ type pacing struct {
 
 // portion is how many packets go out at once.
 func (p *pacing) portion(mtu int) int {
-	most := min(paceBytes/mtu, pacePackets)
+	most := wholeBursts(min(paceBytes/mtu, pacePackets), mtu)
 	if p.most > 0 {
 		most = min(most, p.most)
 	}

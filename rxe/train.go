@@ -68,7 +68,18 @@ func (q *QP) group(head int) int {
 	if q.local() {
 		return min(groupBytes/mtu, groupPackets)
 	}
-	return min(burstBytes/(mtu+head), burstPackets)
+	return perBurst(mtu, head)
+}
+
+// perBurst is how many full packets one burst takes, each with head bytes
+// besides its payload.
+func perBurst(mtu, head int) int { return min(burstBytes/(mtu+head), burstPackets) }
+
+// wholeBursts is n packets of READ responses, or as many fewer as fill whole
+// bursts.
+func wholeBursts(n, mtu int) int {
+	burst := perBurst(mtu, responseBytes)
+	return n / burst * burst
 }
 
 // local says whether the peer of a connected QP is on this device.
