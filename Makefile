@@ -57,7 +57,7 @@ vet: ## go vet
 	$(GO) vet ./...
 
 oracles: setup ## Only the tests that compare with tshark, scapy and captures
-	$(GO) run ./scripts/gotest -timeout 10m -count=1 -run 'Tshark|Scapy|ICRC|Capture' ./wire ./rocev2
+	$(GO) run ./scripts/gotest -timeout 10m -count=1 -run 'Tshark|Scapy|ICRC|Capture' ./wire ./rocev2/...
 
 pcap-speed: ## gorxe pcap check beside tshark on a file made for it (PACKETS=10000000: 11 GB)
 	GORXE_PACKETS=$(PACKETS) $(GO) test ./rocev2/conformance -run '^$$' -bench BesideTshark -benchtime 1x -timeout 1h
