@@ -24,7 +24,8 @@
 //   - The don't-fragment bit is always set: a packet above the path's MTU is
 //     dropped and counted, never fragmented (IBA A17.3.1).
 //   - A receiver never looks at the UDP source port; it exists for the entropy
-//     of ECMP and RSS only. Send uses a small pool of ports per address.
+//     of ECMP and RSS only. Send uses a small pool of ports per address, and on
+//     the loopback interface, which has neither, one.
 //
 // Interfaces, addresses, MTU and link state come from netlink and are followed
 // live (link.go, monitor.go). A Tap writes what is, or would be, on the wire to

@@ -18,7 +18,7 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultSourcePorts  = 4
+	DefaultSourcePorts  = 4 // but see Config.SourcePorts
 	DefaultSocketBuffer = 8 << 20
 )
 
@@ -54,7 +54,8 @@ type Config struct {
 	Tap *Tap         // nil if nobody captures
 
 	// SourcePorts is how many UDP source ports packets leave from, per address:
-	// 1 to 64, DefaultSourcePorts if 0.
+	// 1 to 64. 0 stands for DefaultSourcePorts or, on a loopback interface, where
+	// nothing chooses a path by them, 1: packets of one port share system calls.
 	SourcePorts int
 
 	// SocketBuffer is the size asked for each socket's buffers, in bytes,
@@ -115,6 +116,9 @@ func Open(cfg Config) (*Port, error) {
 		h.Close()
 		return nil, err
 	}
+	if cfg.SourcePorts == 0 {
+		cfg.SourcePorts = defaultSourcePorts(link)
+	}
 	p := &Port{
 		cfg: cfg, log: cfg.Log, name: link.Attrs().Name, index: link.Attrs().Index,
 		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
@@ -136,6 +140,13 @@ func Open(cfg Config) (*Port, error) {
 	}
 	p.monitor.start()
 	return p, nil
+}
+
+func defaultSourcePorts(link netlink.Link) int {
+	if link.Attrs().RawFlags&unix.IFF_LOOPBACK != 0 {
+		return 1
+	}
+	return DefaultSourcePorts
 }
 
 // complete checks a Config and fills in its defaults.
@@ -164,9 +175,6 @@ func (c *Config) complete() error {
 	}
 	if c.Port == 0 {
 		c.Port = wire.UDPPort
-	}
-	if c.SourcePorts == 0 {
-		c.SourcePorts = DefaultSourcePorts
 	}
 	if c.SocketBuffer == 0 {
 		c.SocketBuffer = DefaultSocketBuffer

@@ -180,6 +180,9 @@ func TestSendManyFlows(t *testing.T) {
 		in := open(t, Config{Address: dst, Receiver: s.receive})
 		cfg.Address, cfg.Receiver = src, discard
 		p := open(t, cfg)
+		if cfg.SourcePorts == 0 && p.cfg.SourcePorts != 1 {
+			t.Errorf("%d source ports on the loopback interface", p.cfg.SourcePorts)
+		}
 		var bursts []wire.Burst
 		for i := range flows * each {
 			b := burst(&wire.Route{Src: src, Dst: dst, SrcPort: uint16(0xc000 + i%flows)}, 1, 20, 0)

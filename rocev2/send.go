@@ -54,7 +54,7 @@ func (p *Port) Send(bursts []wire.Burst) error {
 	for _, b := range s.used {
 		p.flush(b)
 	}
-	s.used = s.used[:0]
+	s.used, s.from = s.used[:0], nil
 	p.sends.Put(s)
 	return failed
 }
@@ -75,7 +75,7 @@ func (p *Port) SourcePort(r *wire.Route) uint16 {
 func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 	r := burst.Route
 	src, dst := r.Src.Unmap(), r.Dst.Unmap()
-	e := p.endpoints[src]
+	e := s.endpoint(p, src)
 	if e == nil || dst.Is4() != src.Is4() || !dst.IsValid() {
 		p.counters.SendDropUnreachable.Add(uint64(burst.N()))
 		return &PortError{Op: "send from", Object: src.String() + " to " + dst.String(), Kind: ErrNoAddress,

@@ -100,6 +100,15 @@ func (b *sendBatch) clear() {
 type sends struct {
 	used []*sendBatch // the first of all
 	all  []*sendBatch
+	from *endpoint // of the last burst
+}
+
+// endpoint is the one for src, nil if there is none.
+func (s *sends) endpoint(p *Port, src netip.Addr) *endpoint {
+	if s.from == nil || s.from.addr != src {
+		s.from = p.endpoints[src]
+	}
+	return s.from
 }
 
 // batch is the one for a socket of e.

@@ -20,6 +20,9 @@ func TestGSOSegmentsOnTheWire(t *testing.T) {
 	}
 	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
 	p := open(t, Config{Interface: "v0", Receiver: discard})
+	if n := p.cfg.SourcePorts; n != DefaultSourcePorts {
+		t.Errorf("%d source ports", n)
+	}
 	for _, pair := range [][2]string{{"10.9.0.1", "10.9.0.2"}, {"fd09::1", "fd09::2"}} {
 		src, dst := netip.MustParseAddr(pair[0]), netip.MustParseAddr(pair[1])
 		c.neighbour(dst)

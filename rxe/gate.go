@@ -14,16 +14,16 @@ import (
 
 // gate is the lock of one QP and what was left for it.
 type gate struct {
-	state atomic.Uint32 // gateHeld and the others
-	left  atomic.Int64  // inbox.bytes, for those who only look
-
-	mu      sync.Mutex // a leaf lock, for what follows
+	mu      sync.Mutex // a leaf lock, for all but state and left
 	free    sync.Cond  // held is no more
 	waiting int        // threads in QP.lock
 	inbox   inbox
 	due     bool // a deadline came, or the requester has to go on
 	listed  bool // in Device.local, to be collected
 	shut    bool // the QP is destroyed: nothing is left for it any more
+
+	state atomic.Uint32 // gateHeld and the others
+	left  atomic.Int64  // inbox.bytes, for those who only look
 }
 
 // What is not held is changed under mu only; a QP that nobody left anything for

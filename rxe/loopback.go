@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -88,12 +89,18 @@ func (d *deliveries) next() (*QP, *qpList) {
 // transmit sends the outbox's bursts on their way.
 func (d *Device) transmit(o *outbox) {
 	remote := 0 // bursts[:remote] go to the link
+	var dst netip.Addr
+	local := false
 	for i := range o.bursts {
 		b := &o.bursts[i]
+		if b.Route.Dst != dst {
+			dst = b.Route.Dst
+			local = d.localGID(dst)
+		}
 		switch {
-		case b.Route.Dst.IsMulticast():
+		case dst.IsMulticast():
 			d.multicastLocal(b)
-		case d.localGID(b.Route.Dst):
+		case local:
 			d.deliverLocal(b)
 			continue
 		}

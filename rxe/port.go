@@ -217,7 +217,11 @@ func (d *Device) GIDs() []wire.GID {
 // localGID says whether addr is an address of this port. It takes no lock: it
 // is asked for every burst.
 func (d *Device) localGID(addr netip.Addr) bool {
-	_, ok := d.gids.Load().addrs[addr]
+	return d.gids.Load().has(addr)
+}
+
+func (t *gidTable) has(addr netip.Addr) bool {
+	_, ok := t.addrs[addr]
 	return ok
 }
 

@@ -7,7 +7,9 @@ import (
 )
 
 // QP is a queue pair. Its lock covers everything below gate; whoever has an
-// event for the QP takes it and runs the event to completion.
+// event for the QP takes it and runs the event to completion. With many QPs the
+// next one is never in the cache: what every message needs lies close together,
+// and req, which ends in a long ring, comes last.
 type QP struct {
 	dev            *Device
 	pd             *PD
@@ -20,9 +22,8 @@ type QP struct {
 
 	groups  mcastGroups
 	windows atomic.Int32 // of type 2 that are bound on it; grows under the lock only
+	seen    atomic.Pointer[QPSnapshot]
 	stats   QPCounters
-
-	seen atomic.Pointer[QPSnapshot]
 
 	place atomic.Uint32 // in the device's crowd
 	waits Time          // in its line since then, under crowd.mu
@@ -34,12 +35,14 @@ type QP struct {
 	sq    sendQueue
 	rq    RecvRing  // nil with an SRQ
 	rring *recvRing // rq, when it is PostRecv's own
-	req   requester
+	dead  bool      // destroyed
+	near  bool      // what local found
+	gids  *gidTable // where, nil when route changes
+	taken taken
+	timer qpTimer
 	comp  completer
 	resp  responder
-	timer qpTimer
-	taken taken
-	dead  bool // destroyed
+	req   requester
 }
 
 // Num is the queue pair number.
@@ -57,13 +60,13 @@ func (q *QP) State() QPState {
 
 // QPCounters count what one queue pair did; all monotonic.
 type QPCounters struct {
-	SentPackets, RcvdPackets  atomic.Uint64
-	SentBytes, RcvdBytes      atomic.Uint64 // payload
 	Retransmits, Timeouts     atomic.Uint64
 	SeqNAKsSent, SeqNAKsRcvd  atomic.Uint64
 	RNRNAKsSent, RNRNAKsRcvd  atomic.Uint64
 	Duplicates, OutOfSequence atomic.Uint64
 	Dropped                   atomic.Uint64
+	SentPackets, RcvdPackets  atomic.Uint64
+	SentBytes, RcvdBytes      atomic.Uint64 // payload
 }
 
 // mtu is the payload bytes of a full packet.

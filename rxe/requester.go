@@ -34,9 +34,9 @@ type requester struct {
 // readRing holds the PSN ranges of the outstanding requests that use one of
 // the responder's resources (max_rd_atomic), oldest first.
 type readRing struct {
-	ring [256]psnRange
-	head uint8
 	n    int
+	head uint8
+	ring [256]psnRange
 }
 
 type psnRange struct{ first, last wire.PSN }

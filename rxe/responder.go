@@ -19,13 +19,13 @@ type responder struct {
 	quiet bool         // a NAK told the peer where to go on: no second one
 	known bool         // EventCommEst was raised
 
-	recv  receiving
+	ack   acking
+	queue []response // to be sent, in PSN order
 	write writing
 	pend  pending
-	ack   acking
+	recv  receiving
 
-	queue   []response // to be sent, in PSN order
-	history resources  // for replays of READs and atomics
+	history resources // for replays of READs and atomics
 	pace    pacing
 
 	grh [wire.GRHLen]byte // of the datagram being received

@@ -114,6 +114,9 @@ func (s *spanBatch) write() error {
 
 // drop forgets what waits and lets its regions go.
 func (s *spanBatch) drop() {
+	if len(s.spans) == 0 {
+		return
+	}
 	for i := range s.grants {
 		s.grants[i].release()
 	}

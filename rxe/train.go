@@ -83,7 +83,12 @@ func wholeBursts(n, mtu int) int {
 }
 
 // local says whether the peer of a connected QP is on this device.
-func (q *QP) local() bool { return q.dev.localGID(q.route.Dst) }
+func (q *QP) local() bool {
+	if t := q.dev.gids.Load(); q.gids != t {
+		q.gids, q.near = t, t.has(q.route.Dst)
+	}
+	return q.near
+}
 
 // straight says whether packets for the peer may be trains: it is on this
 // device, and another QP, which takes nothing before this one is done.
