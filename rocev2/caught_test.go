@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/standby"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -137,7 +138,7 @@ func TestTakeoversUnderTraffic(t *testing.T) {
 			select {
 			case free := <-tr.caught:
 				// About when the takeover happens: before it, after it, or at once.
-				time.AfterFunc(callLimit, func() { close(free) })
+				time.AfterFunc(callLimit*standby.Doubt, func() { close(free) })
 			case <-stop:
 				return
 			}

@@ -40,10 +40,10 @@ type Config struct {
 	// Receiver is called with the packets that arrived together, in the order of
 	// arrival. The slice and the packets' Data are the port's again when it
 	// returns. There is one caller per address and multicast group, so calls may
-	// overlap. A call that takes more than some 20 ms is taken to be caught, say by
-	// memory that does not answer: another goroutine then receives in its stead,
-	// up to 32 per address, and newer packets may overtake what is left of the
-	// caught one's. It must not call Close, and not JoinGroup or LeaveGroup.
+	// overlap. A call that takes more than some 20 ms while a thread waits for memory
+	// that does not answer, or ten times that, is taken to be caught: another
+	// goroutine then receives in its stead, up to 32 per address, and newer packets
+	// may overtake what is left of the caught one's. It must not call Close, and not JoinGroup or LeaveGroup.
 	Receiver func([]wire.Datagram)
 
 	// OnPort, if set, is called after each change of the link or its addresses,
@@ -58,9 +58,10 @@ type Config struct {
 	// nothing chooses a path by them, 1: packets of one port share system calls.
 	SourcePorts int
 
-	// SocketBuffer is the size asked for each socket's buffers, in bytes,
-	// DefaultSocketBuffer if 0. Without CAP_NET_ADMIN the kernel caps it at
-	// net.core.rmem_max and wmem_max; PortInfo.ReceiveBuffer has the result.
+	// SocketBuffer is the size asked for each sending socket's buffer, in bytes,
+	// DefaultSocketBuffer if 0; receiving ones get four times that. Without
+	// CAP_NET_ADMIN the kernel caps it at net.core.wmem_max and rmem_max;
+	// PortInfo.ReceiveBuffer has the result.
 	SocketBuffer int
 
 	// NoGSO and NoGRO behave as on a kernel without these: for tests, and for

@@ -14,8 +14,9 @@ import (
 // Config.Receiver may be caught: the engine writes to memory of programs, which
 // may be such that a write never returns.
 const (
-	// callLimit is how long one call may take before another goroutine receives
-	// in its stead. A batch takes well under a millisecond.
+	// callLimit is how long one call may take before it is suspected to be caught,
+	// and another goroutine receives in its stead. A batch takes well under a
+	// millisecond.
 	callLimit = 20 * time.Millisecond
 	// maxReaders bounds the goroutines, and with them threads and buffers, that
 	// one socket may have in such calls.
@@ -23,6 +24,9 @@ const (
 	// closePatience is how long Close and the removal of an address wait for a
 	// call to return.
 	closePatience = time.Second
+	// receiveRoom is how many times Config.SocketBuffer a receiving socket has: what
+	// does not fit is lost, for good if no window bounds the sender (UC).
+	receiveRoom = 4
 )
 
 // receiver owns one receiving socket. It is bound to one address, so what it
@@ -57,7 +61,7 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 				"interface", p.name, "reason", err)
 		}
 	}
-	room := setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, p.cfg.SocketBuffer)
+	room := setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, receiveRoom*p.cfg.SocketBuffer)
 	if err := unix.Bind(fd, bindAddr(addr, p.cfg.Port, p.scope(addr))); err != nil {
 		unix.Close(fd)
 		return nil, bindError(addr, p.cfg.Port, os.NewSyscallError("bind", err))

@@ -115,7 +115,11 @@ const (
 	// that is overrun, and the transport recovers. Once all inboxes together
 	// have crowdBytes, which only QPs that are held fast can bring about, each
 	// may have no more than crowdedBytes.
-	inboxBytes   = 4 << 20
+	inboxBytes = 4 << 20
+	// roomyBytes is what a QP whose losses nobody mends may have while there is no
+	// more in all inboxes: its sender has no window, and whoever holds the QP may
+	// be waiting for a processor.
+	roomyBytes   = 32 << 20
 	crowdBytes   = 64 << 20
 	crowdedBytes = 128 << 10
 	// inboxRounds is how often a thread runs what others leave meanwhile; then
@@ -169,8 +173,11 @@ func (q *QP) wake() bool {
 func (q *QP) leave(p *parcel) {
 	all, size := &q.dev.local.bytes, int64(p.memory())
 	limit := inboxBytes
-	if all.Add(size) > crowdBytes {
+	switch have := all.Add(size); {
+	case have > crowdBytes:
 		limit = crowdedBytes
+	case have <= roomyBytes && q.typ != QPRC:
+		limit = roomyBytes
 	}
 	full, list := q.gate.put(p, limit)
 	if full {
@@ -221,7 +228,7 @@ func (q *QP) overrun(p *parcel) {
 // unlock runs what was left for the QP and gives it back. o collects what that
 // sends; without one, unlock sends it itself, and no other QP may be locked.
 func (q *QP) unlock(o *outbox) {
-	if q.exit() {
+	if q.release(o) {
 		return
 	}
 	own := o
@@ -234,7 +241,7 @@ func (q *QP) unlock(o *outbox) {
 			break
 		}
 		q.runInbox(own)
-		if q.exit() {
+		if q.release(own) {
 			break
 		}
 		own.flush()
@@ -244,8 +251,13 @@ func (q *QP) unlock(o *outbox) {
 	}
 }
 
-// exit is gate.exit for a QP that may have nothing under way any more.
-func (q *QP) exit() bool {
+// release gives the QP back, unless something was left for it. What a UC QP has
+// in o is sent before: whoever takes the QP next may send more of it, and a
+// message that is overtaken is lost, for UC repeats nothing.
+func (q *QP) release(o *outbox) bool {
+	if q.typ == QPUC && o != nil {
+		o.flush()
+	}
 	q.leaveCrowd()
 	return q.gate.exit()
 }

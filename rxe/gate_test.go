@@ -276,9 +276,12 @@ func TestInboxBound(t *testing.T) {
 	n := 0
 	for ; b.dev.counters.InboxFull.Load() == 0; n++ {
 		batch(n)
-		if n > 2*inboxBytes/(200*len(pkts)) {
+		if n > 2*roomyBytes/(200*len(pkts)) {
 			t.Fatal("the inbox is not bounded")
 		}
+	}
+	if q.gate.inbox.bytes < roomyBytes/2 {
+		t.Errorf("a UC QP may have no more than %d bytes", q.gate.inbox.bytes)
 	}
 	full := b.dev.counters.InboxFull.Load()
 	q.unlock(nil)
@@ -287,6 +290,20 @@ func TestInboxBound(t *testing.T) {
 	}
 	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.local.bytes.Load() != 0 {
 		t.Error("the inbox is not empty")
+	}
+}
+
+// What RC loses is sent again, and its windows fit into less.
+func TestInboxBoundRC(t *testing.T) {
+	d := newLocalPair(t, 1, 1<<20, 1024, nil)
+	q := d.qps[1]
+	q.lock()
+	defer q.unlock(nil)
+	for range 2 * inboxBytes / largeParcel {
+		q.leave(newParcel(largeParcel))
+	}
+	if n := q.gate.inbox.bytes; n > inboxBytes || n < inboxBytes/2 {
+		t.Errorf("%d bytes were left", n)
 	}
 }
 

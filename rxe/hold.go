@@ -13,11 +13,23 @@ const (
 	holdLimit = Time(100 * time.Millisecond)
 )
 
+// Nothing says how much of what a UC sender sends over a network has been taken
+// in. So it sleeps between portions: where the receiver is on the same machine, it
+// then has less of a processor than the receiver, which does not sleep while there
+// is something to take in.
+const (
+	portion      = 512 << 10
+	portionPause = Time(100 * time.Microsecond)
+)
+
 // hold reports whether the requester is to wait for the receiver, and sets the
 // time to look again.
 func (q *QP) hold(o *outbox) bool {
-	if q.typ != QPUC || !q.local() {
+	if q.typ != QPUC {
 		return false
+	}
+	if !q.local() {
+		return q.rest()
 	}
 	peer := q.dev.lookupQP(q.attr.DestQPN)
 	if peer == nil || peer == q || peer.gate.left.Load() < holdBytes {
@@ -31,6 +43,16 @@ func (q *QP) hold(o *outbox) bool {
 		return false
 	}
 	q.timer.hold = o.now + holdStep
+	return true
+}
+
+// rest reports whether a portion was sent, and sets the time for the next.
+func (q *QP) rest() bool {
+	if q.req.portion < portion {
+		return false
+	}
+	q.req.portion = 0
+	q.timer.hold = q.dev.cfg.Clock.Now() + portionPause
 	return true
 }
 

@@ -1,6 +1,8 @@
 package rxe
 
 import (
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/gorxe/gorxe/wire"
@@ -63,6 +65,7 @@ func TestHoldForReceiver(t *testing.T) {
 // One that takes nothing for long holds up nobody.
 func TestHoldEnds(t *testing.T) {
 	d, _, b := newUCPair(t)
+	d.dev.local.bytes.Add(roomyBytes) // of others
 	for range 2 {
 		d.clock().now += holdLimit
 		d.dev.Expire()
@@ -91,6 +94,7 @@ func TestUCBothWays(t *testing.T) {
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
 	const repliesEach, batch = 160, 16
 	came := 0
+	b.dev.local.bytes.Add(roomyBytes) // of others
 	b.dev.cfg.Link = &repliesLink{reply: func() {
 		for range repliesEach {
 			pkts := make([]pkt, batch)
@@ -108,6 +112,10 @@ func TestUCBothWays(t *testing.T) {
 	}
 	_, err := b.qp.PostSend(wrs)
 	b.must(err)
+	for !b.qp.sq.empty() {
+		b.clock.now += portionPause
+		b.dev.Expire()
+	}
 	if least := inboxBytes / smallParcel * batch; came < 2*least {
 		t.Fatalf("only %d packets came, which may fit into the inbox", came)
 	}
@@ -118,3 +126,89 @@ func TestUCBothWays(t *testing.T) {
 		t.Errorf("%d bytes sent of %d", n, want)
 	}
 }
+
+// What a UC QP sends leaves in order, though several threads send it.
+func TestUCOrder(t *testing.T) {
+	b := newBench(t, QPUC, nil)
+	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
+	var (
+		wg    sync.WaitGroup
+		first = true
+		psns  []wire.PSN
+	)
+	write := func() {
+		_, err := b.qp.PostSend([]SendWR{{Op: WRWrite, RKey: 1, SGL: []SGE{{Addr: localVA, Length: 8, LKey: b.local.LKey()}}}})
+		b.must(err)
+	}
+	b.dev.cfg.Link = &hookLink{send: func(bursts []wire.Burst) {
+		if first { // and has not arrived yet, when another thread has more to send
+			first = false
+			other := make(chan struct{})
+			wg.Go(func() { write(); close(other) })
+			waits := func() bool {
+				b.qp.gate.mu.Lock()
+				defer b.qp.gate.mu.Unlock()
+				return b.qp.gate.waiting > 0
+			}
+			for done := false; !done && !waits(); {
+				select {
+				case <-other:
+					done = true
+				default:
+					runtime.Gosched()
+				}
+			}
+		}
+		for i := range bursts {
+			p, err := wire.Parse(bursts[i].Packet(0)[:bursts[i].Seg-wire.ICRCLen])
+			b.must(err)
+			psns = append(psns, p.PSN())
+		}
+	}}
+	write()
+	wg.Wait()
+	if len(psns) != 2 || psns[1] != psns[0].Next() {
+		t.Errorf("PSNs %v left", psns)
+	}
+}
+
+// A UC QP whose peer is elsewhere sleeps between portions.
+func TestUCRests(t *testing.T) {
+	b := newBench(t, QPUC, nil)
+	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
+	piece := SGE{Addr: remoteVA, Length: remoteLen, LKey: b.remote.LKey()}
+	wrs := make([]SendWR, 16)
+	for i := range wrs {
+		wrs[i] = SendWR{Op: WRWrite, RKey: 1, SGL: []SGE{piece, piece, piece, piece}}
+	}
+	_, err := b.qp.PostSend(wrs)
+	b.must(err)
+	sent := func() int { return int(b.qp.stats.SentBytes.Load()) }
+	for portions := 1; ; portions++ {
+		if n, most := sent(), portions*(portion+burstBytes); n > most {
+			t.Fatalf("%d bytes sent in %d portions", n, portions)
+		}
+		if b.qp.sq.empty() {
+			break
+		}
+		before := sent()
+		b.clock.now += portionPause - 1
+		b.dev.Expire()
+		if n := sent(); n != before {
+			t.Fatalf("%d bytes sent before the pause was over", n-before)
+		}
+		b.clock.now++
+		b.dev.Expire()
+	}
+	if n, want := sent(), len(wrs)*4*remoteLen; n != want || want < 2*portion {
+		t.Errorf("%d bytes sent of %d", n, want)
+	}
+}
+
+// hookLink hands over what is sent.
+type hookLink struct {
+	captureLink
+	send func([]wire.Burst)
+}
+
+func (l *hookLink) Send(bursts []wire.Burst) { l.send(bursts) }

@@ -27,6 +27,7 @@ type requester struct {
 	noAck  int      // payload bytes since the last AckReq
 	// heldSince is when hold began to hold the requester; 0: it does not.
 	heldSince Time
+	portion   int // bytes that a UC QP has sent since it rested
 
 	reads readRing // READs and atomics outstanding
 }
@@ -324,6 +325,7 @@ func (q *QP) payloadMTU() int {
 
 func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 	o.sent += bytes + int(packets)*wire.BTHLen
+	q.req.portion += bytes
 	q.stats.SentPackets.Add(uint64(packets))
 	q.stats.SentBytes.Add(uint64(bytes))
 	q.dev.counters.SentPkts.Add(uint64(packets))

@@ -10,6 +10,10 @@
 // holder in the caught one's place. The caught one learns of it when its call
 // returns, and ends.
 //
+// A call may also take long because its thread waits for a processor. A second
+// holder would only overtake it then; so the watch looks at the process's threads
+// first, and while none of them waits for memory it has more patience.
+//
 // What it costs: two atomic operations per call, no clock reading and no system
 // call; the watch sleeps while no calls are made.
 package standby
@@ -23,6 +27,7 @@ import (
 // Watch looks after roles. It must be closed.
 type Watch struct {
 	tick   time.Duration
+	stuck  func() bool  // whether any call may be caught
 	now    atomic.Int64 // ticks so far, from 1
 	asleep atomic.Bool
 	wake   chan struct{}
@@ -37,14 +42,21 @@ const (
 	// A call that began in one tick is too long in the third after it, so that it
 	// has taken two whole ticks.
 	tooManyTicks = 3
+	// Doubt is how many times longer a call may take while nothing says that it is
+	// caught: what catches it may be something that the threads do not show.
+	Doubt = 10
 	// After so many ticks in which no call was seen, the watch sleeps.
 	quietTicks = 16
 )
 
 // NewWatch starts a watch that replaces the holder of a role when a call has
-// taken between limit and one and a half times that.
-func NewWatch(limit time.Duration) *Watch {
+// taken between limit and one and a half times that and a thread of the process
+// waits for memory, or when it has taken [Doubt] times as long.
+func NewWatch(limit time.Duration) *Watch { return newWatch(limit, memoryWaits) }
+
+func newWatch(limit time.Duration, stuck func() bool) *Watch {
 	w := &Watch{
+		stuck: stuck,
 		tick:  limit / (tooManyTicks - 1),
 		wake:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
@@ -103,13 +115,18 @@ func (w *Watch) look() (calls bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now.Load()
+	stuck := sync.OnceValue(w.stuck)
 	for r := range w.roles {
 		since := r.holder.since.Load()
 		if since == outside {
 			continue
 		}
 		calls = true
-		if now-since >= tooManyTicks && int(r.alive.Load()) < r.most && r.holder.since.CompareAndSwap(since, caught) {
+		took := now - since
+		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < Doubt*tooManyTicks && !stuck() {
+			continue
+		}
+		if r.holder.since.CompareAndSwap(since, caught) {
 			r.appoint()
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 const limit = 20 * time.Millisecond
 
+func always() bool { return true }
+
 // bench is a role whose work is to take calls from a queue; a call is a channel
 // that it waits for.
 type bench struct {
@@ -23,7 +25,7 @@ type bench struct {
 }
 
 func newBench(most int) *bench {
-	b := &bench{watch: NewWatch(limit), queue: make(chan chan struct{}), quit: make(chan struct{})}
+	b := &bench{watch: newWatch(limit, always), queue: make(chan chan struct{}), quit: make(chan struct{})}
 	b.role = b.watch.Start(most, func(h *Holder) {
 		b.runs.Add(1)
 		for {
@@ -89,6 +91,31 @@ func TestTakeOver(t *testing.T) {
 			close(stuck)
 			b.expect(t, 1, done+2, max(before, 1)+1, ended+1)
 		}
+		b.stop(t, true)
+	})
+}
+
+// While no thread waits for memory, a call that takes long has not got a processor,
+// and another holder would overtake it. But not for ever.
+func TestDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(3)
+		waits := false
+		b.watch.stuck = func() bool { return waits }
+		first, second := make(chan struct{}), make(chan struct{})
+		b.queue <- first
+		time.Sleep((Doubt - 1) * limit)
+		b.expect(t, 1, 0, 1, 0)
+		time.Sleep(limit * Doubt)
+		b.expect(t, 2, 0, 2, 0)
+		b.queue <- second
+		time.Sleep(2 * limit)
+		b.expect(t, 2, 0, 2, 0)
+		waits = true
+		time.Sleep(limit)
+		b.expect(t, 3, 0, 3, 0)
+		close(first)
+		close(second)
 		b.stop(t, true)
 	})
 }
@@ -172,7 +199,7 @@ func TestStopWaits(t *testing.T) {
 // TestRace has calls end about when the watch looks at them: no call is done
 // twice, none is lost, and never do two goroutines hold the role.
 func TestRace(t *testing.T) {
-	w := NewWatch(2 * time.Millisecond)
+	w := newWatch(2*time.Millisecond, always)
 	var held, calls atomic.Int32
 	var running sync.WaitGroup
 	queue := make(chan time.Duration)
