@@ -106,6 +106,12 @@ func run(newContext contexts, args []string, std streams) int {
 	return exitOK
 }
 
+// complain says what went wrong. Where files are opened, nobody knows that there
+// may be too few of them.
 func complain(std streams, err error) {
-	fmt.Fprintf(std.err, "gorxe: %v\n", err)
+	hint := ""
+	if errors.Is(err, syscall.EMFILE) {
+		hint = ": raise the limit of open files (ulimit -n, LimitNOFILE= in a systemd unit)"
+	}
+	fmt.Fprintf(std.err, "gorxe: %v%s\n", err, hint)
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -147,6 +149,14 @@ func TestDevices(t *testing.T) {
 	}
 	if !loopback {
 		t.Errorf("no loopback address in\n%s", stdout)
+	}
+}
+
+func TestTooFewFiles(t *testing.T) {
+	var out strings.Builder
+	complain(streams{err: &out}, fmt.Errorf("starting a daemon: %w", &fs.PathError{Op: "open", Path: "/dev/null", Err: syscall.EMFILE}))
+	if text := out.String(); !strings.Contains(text, "ulimit -n") {
+		t.Errorf("%q does not say what to do", text)
 	}
 }
 
