@@ -55,7 +55,7 @@ var (
 	ruleGoBack    = rule("go-back-n", Warning, "9.7.6, requester: receiving responses", "After a sequence NAK the requester goes back to the PSN that it names; when time is up, to the first that is not acknowledged.")
 	ruleRNRWait   = rule("rnr-wait", Violation, "9.7.5.2.8", "After an RNR NAK the requester waits as long as it was told.")
 	ruleReadDepth = rule("read-depth", Violation, "9.7.4, responder: receiving requests; 12.7", "No more READs and atomics are outstanding than the connection manager agreed on, or than 255.")
-	ruleAckReq    = rule("ack-missing", Warning, "9.7.5.1.2", "A request that asks for an acknowledgement gets one.")
+	ruleAckReq    = rule("ack-missing", Warning, "9.7.5, acknowledgements", "A request that asks for an acknowledgement gets one.")
 	ruleRestart   = rule("qp-restarted", Note, "10.3.1, queue pair states", "The queue pair goes on with unrelated PSNs: it was reset, or its number used again.")
 	ruleService   = rule("service", Warning, "9.2, operation code", "A queue pair gets packets of one transport service only.")
 
