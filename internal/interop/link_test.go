@@ -29,13 +29,16 @@ func TestLinkMTU(t *testing.T) {
 		request(opSend, 1024, 0)(a, b)
 		a.polled("a short SEND", statusSuccess)
 		request(opSend, 4096, 0)(a, b)
-		status := a.poll().status
-		tr.row.Note = "taken by ibv_modify_qp; SEND of 1 KiB arrives, of 4 KiB: " + statusName[status]
-		if client.isKernel() {
-			tr.row.Settled = "It takes a path MTU of 4096 on a link of 1500 bytes; a SEND of 4 KiB ends with " + statusName[status] + "."
+		how := "does not complete"
+		if list := a.do("poll n=1 ms=10000").completions; len(list) == 1 {
+			how = "ends with " + statusName[list[0].status]
 		}
-		if status == statusSuccess {
-			tr.Error("a packet that no link carries is acknowledged")
+		tr.row.Note = "taken by ibv_modify_qp; SEND of 1 KiB arrives, of 4 KiB " + how
+		switch {
+		case client.isKernel():
+			tr.row.Settled = "It takes a path MTU of 4096 on a link of 1500 bytes; a SEND of 4 KiB " + how + "."
+		case how != "ends with RETRY_EXC_ERR":
+			tr.Error(how)
 		}
 	})
 }
