@@ -76,6 +76,14 @@ func (l listener) recv(n *notification) unix.Errno {
 	return errno
 }
 
+// abandoned tells whether the last process behind the listener has ended. From then
+// on recv fails at once, with ENOENT (Linux 6.11), and before that waited for ever.
+func (l listener) abandoned() bool {
+	fds := []unix.PollFd{{Fd: int32(l)}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1 && fds[0].Revents&unix.POLLHUP != 0
+}
+
 // send answers. ENOENT: the caller is gone.
 func (l listener) send(r *response) unix.Errno {
 	for {

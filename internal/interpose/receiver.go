@@ -79,7 +79,8 @@ func (r *receiver) arg(i int) uint64 { return r.n.args[i] }
 func (r *receiver) fd(i int) int32   { return int32(r.n.args[i]) }
 func (r *receiver) thread() int      { return int(r.n.pid) }
 
-// run receives until the session stops or the receiver was caught.
+// run receives until there is nobody left to receive from, the session stops, or
+// the receiver was caught.
 func (r *receiver) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -89,7 +90,12 @@ func (r *receiver) run() {
 	for !r.s.stopping.Load() {
 		switch errno := r.s.listener.recv(&r.n); errno {
 		case 0:
-		case unix.EINTR, unix.ENOENT:
+		case unix.EINTR:
+			continue
+		case unix.ENOENT:
+			if r.s.listener.abandoned() {
+				return
+			}
 			continue
 		default:
 			r.s.log.Error("the program's calls can no longer be received", "error", errno)

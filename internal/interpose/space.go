@@ -37,9 +37,9 @@ var errGone error = gone{}
 //     reach the new program.
 //
 // So small accesses go the first way; bursts go the second after a look at the
-// first. The look and the burst cannot be one, but an exec is a trapped call: it
-// waits until no access is under way, and from then on every access goes the
-// first way. What remains is a process that ends while its address space lives on
+// first, which serves those that follow within a millisecond too. The look and the
+// burst cannot be one, but an exec is a trapped call: it waits until no access is
+// under way, and from then on every access goes the first way. What remains is a process that ends while its address space lives on
 // in another one (clone with CLONE_VM), and whose number a third one gets. A
 // program could bring that about, so the second way is only for programs that may
 // do as much to that third one as this process may (byNumber).
@@ -52,6 +52,7 @@ type space struct {
 	pid     int
 	refs    atomic.Int64 // accesses under way, and the owner
 	bursts  atomic.Int64 // accesses under way by process number
+	seen    atomic.Int64 // when the number was known to mean this space; 0: never
 	gone    atomic.Bool
 	careful atomic.Bool // only through mem
 	words   [16]sync.Mutex
@@ -114,10 +115,28 @@ func (s *space) quiesce() {
 func (s *space) enterBurst() bool {
 	// In this order: quiesce waits for who came before careful was set.
 	s.bursts.Add(1)
-	if s.careful.Load() || !s.check() {
+	if s.careful.Load() || !s.checkNumber() {
 		s.bursts.Add(-1)
 		return false
 	}
+	return true
+}
+
+// numberLife is how long a look at the process number serves. Another process gets
+// the number only when this one has ended and every other number was given
+// (kernel/pid.c: alloc_pid goes round): 32,768 forks, by default.
+const numberLife = int64(time.Millisecond)
+
+// checkNumber tells whether the process number means this address space.
+func (s *space) checkNumber() bool {
+	now := nanotime()
+	if seen := s.seen.Load(); seen != 0 && now-seen < numberLife {
+		return true
+	}
+	if !s.check() {
+		return false
+	}
+	s.seen.Store(now | 1)
 	return true
 }
 

@@ -252,6 +252,35 @@ func TestSpaceGone(t *testing.T) {
 	}
 }
 
+// TestNumberSeen: a look at the process number serves for numberLife. That the process
+// has ended meanwhile is noticed all the same.
+func TestNumberSeen(t *testing.T) {
+	p := start(t, options{idle: true}, "/bin/sleep", "1000")
+	fd, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpace(fd, p.cmd.Process.Pid, new(Held))
+	defer s.release()
+	if !s.checkNumber() || s.seen.Load() == 0 {
+		t.Fatal("the number of a living process does not count as its own")
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	large := []rxe.Span{{VA: 1 << 20, Buf: make([]byte, 8192)}}
+	s.seen.Store(nanotime()) // as if it had ended just now
+	if err := s.WriteV(large); err != errGone {
+		t.Errorf("write to a process that ended a moment ago: %v", err)
+	}
+	s = newSpace(dupFD(t, s.mem), os.Getpid(), new(Held)) // its number is another's now: ours
+	defer s.release()
+	s.seen.Store(nanotime() - numberLife)
+	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
+	if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, len(mem))}}); err != errGone || mem[0] != 0 {
+		t.Errorf("write with a number that was looked at long ago: %v, memory %d", err, mem[0])
+	}
+}
+
 func dupFD(t *testing.T, fd int) int {
 	t.Helper()
 	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
