@@ -18,7 +18,7 @@ const (
 // then has less of a processor than the receiver, which does not sleep while there
 // is something to take in.
 const (
-	portion      = 512 << 10
+	portion      = 4 << 20
 	portionPause = Time(100 * time.Microsecond)
 )
 
