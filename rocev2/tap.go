@@ -44,9 +44,10 @@ func NewTap(w io.Writer, ifname string) (*Tap, error) {
 	return t, nil
 }
 
-// OpenTap creates or truncates the file path and writes the capture to it.
+// OpenTap creates or truncates the file path and writes the capture to it. A file
+// that it creates is its owner's only: it holds the payload of every user.
 func OpenTap(path, ifname string) (*Tap, error) {
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, &PortError{Op: "create", Object: "capture " + path, Kind: permissionKind(err), Cause: err}
 	}

@@ -105,6 +105,9 @@ func TestTapInTshark(t *testing.T) {
 	must(t, err)
 	want := tapTraffic(t, tap)
 	must(t, tap.Close())
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a new capture: %v, %v; it holds what others sent", info.Mode(), err)
+	}
 	out, err := exec.Command(tshark, "-r", path, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"-T", "fields", "-e", "frame.interface_name", "-e", "infiniband.bth.opcode", "-e", "ip.checksum.status",
 		"-e", "udp.checksum.status", "-e", "_ws.malformed").Output()
