@@ -24,8 +24,10 @@ type bench struct {
 	ended atomic.Int32 // holders that Leave sent home
 }
 
-func newBench(most int) *bench {
-	b := &bench{watch: newWatch(limit, always), queue: make(chan chan struct{}), quit: make(chan struct{})}
+func newBench(most int) *bench { return newBenchOf(most, always) }
+
+func newBenchOf(most int, stuck func() bool) *bench {
+	b := &bench{watch: newWatch(limit, stuck), queue: make(chan chan struct{}), quit: make(chan struct{})}
 	b.role = b.watch.Start(most, func(h *Holder) {
 		b.runs.Add(1)
 		for {
@@ -99,9 +101,8 @@ func TestTakeOver(t *testing.T) {
 // and another holder would overtake it. But not for ever.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(3)
-		waits := false
-		b.watch.stuck = func() bool { return waits }
+		var waits atomic.Bool
+		b := newBenchOf(3, waits.Load)
 		first, second := make(chan struct{}), make(chan struct{})
 		b.queue <- first
 		time.Sleep((Doubt - 1) * limit)
@@ -111,7 +112,7 @@ func TestDoubt(t *testing.T) {
 		b.queue <- second
 		time.Sleep(2 * limit)
 		b.expect(t, 2, 0, 2, 0)
-		waits = true
+		waits.Store(true)
 		time.Sleep(limit)
 		b.expect(t, 3, 0, 3, 0)
 		close(first)
