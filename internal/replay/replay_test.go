@@ -29,7 +29,7 @@ func TestCaptures(t *testing.T) {
 	explained := map[string][]string{
 		whyRereadPlace: {"netem_corrupt2.pcap"},
 		whyBehindRNR:   {"interop-not-ready.pcap"},
-		whyNoKey:       {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap",
+		whyNoKey: {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap",
 			"interop-operations.pcap", "interop-transfers.pcap", "interop-kernels-operations.pcap"},
 	}
 	// The kernel answers a FLUSH whose ICRC is wrong as its own is; the engine never has it.
