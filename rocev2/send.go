@@ -96,24 +96,28 @@ func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 	b := s.batch(e, e.socketFor(r.SrcPort))
 	perCall := p.packetsPerCall(e, seg)
 	for len(rest) > 0 {
+		if b.pieces == len(b.iovs) {
+			p.flush(b)
+		}
 		c := b.last()
-		if c == nil || !c.takes(r, dst, seg, perCall) || b.pieces == len(b.iovs) {
-			if b.n == sendBatchLen || b.pieces == len(b.iovs) {
+		if c == nil || !c.takes(r, dst, seg, perCall) {
+			if b.n == sendBatchLen {
 				p.flush(b)
 			}
 			c = b.add(r, src, dst, seg, p.cfg.Port)
 		}
 		piece := rest[:min((perCall-c.n)*seg, len(rest))]
 		rest = rest[len(piece):]
-		p.seal(c, piece)
+		p.seal(c, piece, c.n)
 		b.extend(c, piece)
 	}
 	return nil
 }
 
-// seal writes the ICRCs of packets that are about to be added to c.
-func (p *Port) seal(c *chunk, piece []byte) {
-	for i := c.n; len(piece) > 0; i++ {
+// seal writes the ICRCs of packets that are about to be added to c, the first of
+// which will be its segment i.
+func (p *Port) seal(c *chunk, piece []byte, i int) {
+	for ; len(piece) > 0; i++ {
 		pkt := piece[:min(c.seg, len(piece))]
 		piece = piece[len(pkt):]
 		// Segment i of a GSO send carries identification i (doc.go).
@@ -228,9 +232,8 @@ func (p *Port) sendOne(fd int, c *chunk, pkt []byte) {
 		iovs [1]unix.Iovec
 	)
 	one := *c
-	one.n = 0
-	p.seal(&one, pkt)
 	one.n = 1
+	p.seal(&one, pkt, 0)
 	setIovec(&iovs[0], pkt)
 	p.prepare(&msg[0], &slot, &one, iovs[:])
 	_, errno := sendmmsg(fd, msg[:])
