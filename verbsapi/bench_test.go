@@ -93,7 +93,7 @@ func runDepth(b *testing.B, e *end, wr []SendWR, depth int) {
 // until stop.
 func keepReceiving(b *testing.B, e *end, depth, size int) (stop func()) {
 	recv := []RecvWR{{SGL: []SGE{e.mr.SGE(0, size)}}}
-	for range min(2*depth, benchDepth) {
+	for range benchDepth {
 		if _, err := e.qp.PostRecv(recv); err != nil {
 			b.Fatal(err)
 		}
