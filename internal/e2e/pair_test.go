@@ -112,6 +112,8 @@ func play(role string, args []string) int {
 		return playPair(args)
 	case "look":
 		return playLook()
+	case "seek":
+		return playSeek(args)
 	default:
 		fmt.Fprintf(os.Stderr, "e2e: no role %q\n", role)
 		return 2
