@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/memfd"
 )
 
 // Status is what a daemon holds, as `gorxe status --json` prints it.
@@ -74,7 +76,7 @@ type ProcessStatus struct {
 
 // sendStatus answers a status request. The text goes in a memfd: it may be long.
 func (s *Server) sendStatus(conn *Conn, cred unix.Ucred) {
-	fd, err := unix.MemfdCreate("gorxe-status", unix.MFD_CLOEXEC)
+	fd, err := memfd.Create("gorxe-status")
 	if err != nil {
 		refuse(conn, fmt.Errorf("memfd: %w", err))
 		return

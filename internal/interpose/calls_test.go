@@ -55,7 +55,7 @@ type fakes struct {
 func newFakes(t testing.TB) *fakes {
 	h := &fakes{fakeHost: newHost(t, "rxe0")}
 	h.open = func(string, Credentials) (File, error) {
-		fd, err := memfd("gorxe-test", 1<<20)
+		fd, err := fixedSize("gorxe-test", 1<<20)
 		if err != nil {
 			return nil, err
 		}

@@ -141,7 +141,7 @@ func TestSharedPage(t *testing.T) {
 	if _, err := mapPage(f); err == nil {
 		t.Error("an ordinary file was mapped")
 	}
-	fd, err := memfd("gorxe-small", pageSize-1)
+	fd, err := fixedSize("gorxe-small", pageSize-1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"golang.org/x/sys/unix"
 )
@@ -67,9 +68,9 @@ func (r *receiver) placeFile(a newFD) unix.Errno {
 	return errno
 }
 
-// memfdCreate makes an empty file that can be sealed.
+// memfdCreate makes an empty file that can be sealed, and says who forbids it.
 func memfdCreate(name string) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := memfd.Create(name)
 	switch {
 	case err == nil:
 		return fd, nil

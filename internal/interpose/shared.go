@@ -51,16 +51,16 @@ type page struct {
 
 // NewShared makes the page that a keeper and the process that serves share.
 func NewShared() (*os.File, error) {
-	fd, err := memfd("gorxe-calls", pageSize)
+	fd, err := fixedSize("gorxe-calls", pageSize)
 	if err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "gorxe-calls"), nil
 }
 
-// memfd makes a memfd of a fixed size. Nobody who gets it can shrink it under
+// fixedSize makes a memfd of a fixed size. Nobody who gets it can shrink it under
 // our feet.
-func memfd(name string, size int64) (int, error) {
+func fixedSize(name string, size int64) (int, error) {
 	fd, err := memfdCreate(name)
 	if err != nil {
 		return -1, err

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/memfd"
 )
 
 // arena is the file that an open of the device is to the program, and that its
@@ -87,7 +89,7 @@ func newArena(b *Budget) (*arena, error) {
 }
 
 func makeArenaFile() (int, error) {
-	fd, err := unix.MemfdCreate("gorxe-uverbs", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := memfd.Create("gorxe-uverbs")
 	if err != nil {
 		return -1, fmt.Errorf("memfd for queues: %w", err)
 	}
