@@ -39,6 +39,9 @@ const (
 	objDM
 	objCounters
 	objAsyncEvent
+	objDMAH // not in the headers of Linux 6.1, as those that follow
+	objDMABuf
+	objCompCntr
 )
 
 // Methods of each object.

@@ -40,7 +40,7 @@ func (k *call) ioctl(arg uint64) error {
 		return unix.EINVAL
 	}
 	m := methods[methodKey{objectType(hdr.ObjectID), hdr.MethodID}]
-	if m == nil {
+	if m == nil || m.absent {
 		return unix.EPROTONOSUPPORT
 	}
 	list := make([]byte, n*ioctlAttrSize)
@@ -138,6 +138,3 @@ func invokeWrite(k *call) error {
 	}
 	return m.handle(k)
 }
-
-// notSupported is the handler of what the kernel knows and rdma_rxe does not.
-func notSupported(*call) error { return unix.EOPNOTSUPP }

@@ -1,10 +1,9 @@
 package uverbs
 
 // The schema of the ioctl form: which attributes each method of each object has,
-// and what the framework checks of them before the handler sees them. A method
-// that is not here does not exist, and answers EPROTONOSUPPORT, as do the
-// objects that rdma_rxe does not have (flows, WQs, XRC domains, counters, device
-// memory…): rdma-core falls back to write(), or says EOPNOTSUPP itself.
+// and what the framework checks of them before the handler sees them. What
+// rdma_rxe does not have (flows, WQs, XRC domains, counters, device memory…) is in
+// schema_absent.go.
 
 // attrKind is enum uverbs_attr_type, as far as used.
 type attrKind uint8
@@ -45,6 +44,8 @@ type methodSpec struct {
 	handle func(*call) error
 	// destroys says that attribute 0 is destroyed before handle is called.
 	destroys bool
+	// absent says that the kernel has no such method for rdma_rxe.
+	absent bool
 }
 
 const maxAttrLen = 1<<16 - 1
@@ -125,6 +126,9 @@ func init() {
 		for key, spec := range m {
 			methods[key] = spec
 		}
+	}
+	for key, name := range absentMethods {
+		methods[key] = &methodSpec{name: name, absent: true}
 	}
 }
 
@@ -273,7 +277,6 @@ var schemaMR = map[methodKey]*methodSpec{
 			output(attrQueryMRIOVA, 8),
 		},
 	},
-	// DM_MR_REG needs a device memory object, and so does not exist here.
 	{objMR, methodRegDMABufMR}: {
 		name: "REG_DMABUF_MR", handle: notSupported,
 		attrs: []attrSpec{

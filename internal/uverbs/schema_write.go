@@ -1,8 +1,7 @@
 package uverbs
 
-// The write() commands. Those that rdma_rxe does not have stand here too, with
-// what the kernel answers for them: EOPNOTSUPP, framed as a plain command
-// without a request (uverbs_uapi.c:ib_uverbs_notsupp).
+// The write() commands. Those that rdma_rxe does not have are in
+// schema_absent.go; a number that means nothing answers as they do.
 
 // The tables end where rdma_rxe's do; numbers beyond are EOPNOTSUPP whatever
 // the rest of the request says. They are filled by init: the handlers refer to
@@ -75,6 +74,9 @@ func init() {
 		cmdDetachMcast: plain[mcastReq]("DETACH_MCAST", writeDetachMcast),
 	} {
 		commands[n] = c
+	}
+	for n, name := range absentCommands {
+		commands[n].name = name
 	}
 	for n, c := range map[int]command{
 		cmdQueryDevice: extended("EX_QUERY_DEVICE", writeExQueryDevice),
