@@ -63,7 +63,13 @@ func TestInterfaceWithoutAddress(t *testing.T) {
 	}
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0"}, PeerName: "v1"}))
 	_, err := Open(Config{Interface: "v0", Receiver: discard})
-	checkError(t, err, ErrNoAddress, []string{"interface v0", "ip address add"})
+	checkError(t, err, ErrNoAddress, []string{"interface v0", "ip link set v0 up", "ip address add"})
+	v0, err := netlink.LinkByName("v0")
+	must(t, err)
+	must(t, netlink.LinkSetUp(v0))
+	_, err = Open(Config{Interface: "v0", Receiver: discard})
+	checkError(t, err, ErrNoAddress, []string{"interface v0: no usable address: it has no usable IP address", "ip address add"})
+	must(t, netlink.LinkSetDown(v0))
 	infos, err := Interfaces()
 	must(t, err)
 	for _, i := range infos {

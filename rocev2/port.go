@@ -3,6 +3,7 @@ package rocev2
 import (
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -193,8 +194,7 @@ func (p *Port) openAddresses(link netlink.Link) error {
 		return err
 	}
 	if len(addrs) == 0 {
-		return &PortError{Op: "open", Object: "interface " + p.name, Kind: ErrNoAddress,
-			Hint: "it has no usable IP address; assign one with `ip address add … dev " + p.name + "`"}
+		return &PortError{Op: "open", Object: "interface " + p.name, Kind: ErrNoAddress, Hint: p.addressHint(link)}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,6 +211,15 @@ func (p *Port) openAddresses(link netlink.Link) error {
 		e.rx.start()
 	}
 	return nil
+}
+
+// addressHint says why an interface gives the port no address, and what to do.
+func (p *Port) addressHint(link netlink.Link) string {
+	assign := "assign one with `ip address add … dev " + p.name + "`"
+	if link.Attrs().Flags&net.FlagUp == 0 {
+		return "it is down; set it up with `ip link set " + p.name + " up`, and if it has no IP address then, " + assign
+	}
+	return "it has no usable IP address; " + assign
 }
 
 // currentAddrs lists the addresses that the port should have.
