@@ -11,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/log
 out=$PWD/bin/interop-broken
-export GORXE_INTEROP=quick GORXE_INTEROP_OUT=$out/none
+# A ping-pong takes a second or two; with a mistake it may hang.
+export GORXE_INTEROP=quick GORXE_INTEROP_OUT=$out/none GORXE_INTEROP_PATIENCE=30s
 
 run() { go test -count=1 -v -timeout 30m -run "$tests" ./internal/interop >"$log" 2>&1; }
 

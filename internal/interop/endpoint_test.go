@@ -120,12 +120,24 @@ func (e *endpoint) do(format string, args ...any) answer {
 // reply waits for the answer to a command.
 func (e *endpoint) reply(command string) answer {
 	e.Helper()
+	return e.parse(command, e.line(command))
+}
+
+// line is the answer as it comes.
+func (e *endpoint) line(command string) string {
+	e.Helper()
 	text, err := e.proc.ReadLine(e.limit)
-	if err == nil && !strings.HasPrefix(text, "ok") {
-		err = fmt.Errorf("%s", text)
-	}
 	if err != nil {
 		e.Fatalf("%s: %s: %v", e.machine.name, command, err)
+	}
+	return text
+}
+
+// parse takes the answer to a command that is to succeed apart.
+func (e *endpoint) parse(command, text string) answer {
+	e.Helper()
+	if !strings.HasPrefix(text, "ok") {
+		e.Fatalf("%s: %s: %s", e.machine.name, command, text)
 	}
 	a := answer{fields: map[string]string{}}
 	for _, field := range strings.Fields(text)[1:] {

@@ -25,8 +25,9 @@ func endurance(t *testing.T) time.Duration {
 // sizes, every byte compared.
 func TestEndurance(t *testing.T) {
 	t.Run("mixed", func(t *testing.T) {
-		tr := begin(t, row{Section: "Endurance", Case: "16 queue pairs, both directions at once", Role: "both", Family: "both"})
 		length := endurance(t)
+		name := fmt.Sprintf("16 queue pairs, both directions at once, for %v", length)
+		tr := begin(t, row{Section: "Endurance", Case: name, Role: "both", Family: "both"})
 		tr.limit = length + longPatience
 		const pairs, max = 16, 8000
 		limits := fmt.Sprintf("max=%d for=%d ms=%d", max, length.Milliseconds(), tr.limit.Milliseconds())
@@ -65,6 +66,6 @@ func TestEndurance(t *testing.T) {
 				operations += 3 * n
 			}
 		}
-		tr.row.Note = fmt.Sprintf("%d operations in %v: SEND with and without immediate; WRITE, READ back, FETCH_ADD or CMP_SWAP", operations, length)
+		tr.row.Note = fmt.Sprintf("%d operations: SEND with and without immediate; WRITE, READ back, FETCH_ADD or CMP_SWAP", operations)
 	})
 }

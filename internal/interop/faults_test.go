@@ -3,9 +3,12 @@ package interop
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/wire"
 )
 
 // The faults, as tc-netem's arguments.
@@ -41,17 +44,38 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 			t.Error(err)
 		}
 	})
-	// What comes to the guest passes ifb0, what it sends eth0.
-	for _, direction := range []struct{ name, device string }{{"to gorxe", "eth0"}, {"to the kernel", "ifb0"}} {
+	// What the guest sends passes its eth0, before the capture; what comes to it
+	// ifb0, behind the capture. Another guest in gorxe's place does that to what it
+	// sends, so that the capture has what the kernel had.
+	toKernel := queue{lab.guest, "ifb0"}
+	if kernels {
+		toKernel = queue{lab.gorxe, lab.gorxe.device}
+	}
+	for _, direction := range []struct {
+		name string
+		queue
+	}{{"to gorxe", queue{lab.guest, lab.guest.device}}, {"to the kernel", toKernel}} {
 		for _, fault := range faults {
 			name := fault.name + " " + direction.name
 			t.Run(name, func(t *testing.T) {
 				tr := begin(t, row{Section: "Faults", Case: name, Role: "both", Family: "both"})
-				tr.damaged = direction.device == "eth0" && strings.HasPrefix(fault.name, "corruption")
-				underFault(tr, direction.device, fault.netem)
+				tr.damaged = direction.device != "ifb0" && strings.HasPrefix(fault.name, "corruption")
+				switch {
+				case strings.HasPrefix(fault.name, "delay") && direction.name == "to gorxe":
+					tr.known = &defectZeroWrite
+				case direction.name == "to the kernel":
+					tr.known = &defectEmptyRead
+				}
+				underFault(tr, direction.queue, fault.netem)
 			})
 		}
 	}
+}
+
+// queue is where tc-netem can be: of packets that are to leave through a device.
+type queue struct {
+	*machine
+	device string
 }
 
 // faultTimeout is 537 ms. Eight of them in vain are the end: so an emulated
@@ -77,50 +101,105 @@ func faultOperations(t *testing.T) int {
 // underFault does the operations on four connections at once, so that one is at
 // work while another waits for a timeout. Each end is the requester of two, one over
 // IPv4 and one over IPv6.
-func underFault(tr *trial, device, netem string) {
-	const (
-		max   = 8000 // up to 8 packets
-		pairs = 4
-	)
+func underFault(tr *trial, at queue, netem string) {
+	const pairs = 4
+	shapes := []struct {
+		family
+		mtu, max int // messages of up to 8 packets
+	}{{ipv4, 1024, 8000}, {ipv6, 256, 2000}}
 	n := (faultOperations(tr.T) + 4*pairs - 1) / (4 * pairs) // messages: written, read and counted; and as many sent
 	tr.limit = longPatience
-	type connection struct{ a, b *endpoint }
 	var all []connection
 	for i := range pairs {
 		requester, responder := lab.gorxe, lab.guest
 		if i%2 == 1 {
 			requester, responder = responder, requester
 		}
-		a, b := tr.pair(requester, responder, []family{ipv4, ipv6}[i/2], 1<<18, path{kind: typeRC, more: faultTimeout})
-		all = append(all, connection{a, b})
+		a, b := tr.pair(requester, responder, shapes[i/2].family, 1<<18, path{kind: typeRC, mtu: shapes[i/2].mtu, more: faultTimeout})
+		all = append(all, connection{a: a, b: b, max: shapes[i/2].max})
 	}
-	if _, err := lab.guest.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", device, netem)); err != nil {
+	if _, err := at.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", at.device, netem)); err != nil {
 		tr.Fatal(err)
 	}
 	defer func() {
-		if _, err := lab.guest.sh(fmt.Sprintf("tc qdisc del dev %s root", device)); err != nil {
+		if _, err := at.sh(fmt.Sprintf("tc qdisc del dev %s root", at.device)); err != nil {
 			tr.Error(err)
 		}
 	}()
-	limits := fmt.Sprintf("n=%d max=%d ms=%d", n, max, longPatience.Milliseconds())
+	limits := fmt.Sprintf("n=%d ms=%d", n, longPatience.Milliseconds())
 	for i, c := range all {
-		c.a.begin("loop qp=0 mr=0 raddr=%d rkey=%s seed=%d %s", c.b.addr, c.b.rkey, i, limits)
+		c.a.begin("loop qp=0 mr=0 raddr=%d rkey=%s seed=%d max=%d %s", c.b.addr, c.b.rkey, i, c.max, limits)
 	}
-	for _, c := range all {
-		c.a.reply("loop")
-		if count := c.b.do("get mr=0 off=%d", 8*max).number(c.b, "is"); count != uint64(n) {
+	operations := 0
+	for i, c := range all {
+		if all[i].dead = c.defective("loop"); all[i].dead {
+			continue
+		}
+		operations += 3 * n
+		if count := c.b.do("get mr=0 off=%d", 8*c.max).number(c.b, "is"); count != uint64(n) {
 			tr.Errorf("%d atomics took effect, not %d", count, n)
 		}
 	}
+	all = slices.DeleteFunc(all, func(c connection) bool { return c.dead })
 	for i, c := range all {
-		c.b.begin("sink qp=0 mr=0 seed=%d %s", i, limits)
-		c.a.begin("stream qp=0 mr=0 seed=%d %s", i, limits)
+		c.b.begin("sink qp=0 mr=0 seed=%d max=%d %s", i, c.max, limits)
+		c.a.begin("stream qp=0 mr=0 seed=%d max=%d %s", i, c.max, limits)
 	}
 	for _, c := range all {
-		c.a.reply("stream")
+		if c.defective("stream") {
+			continue
+		}
+		operations += n
 		if got := c.b.reply("sink").number(c.b, "n"); got != uint64(n) {
 			tr.Errorf("%d messages arrived, not %d", got, n)
 		}
 	}
-	tr.row.Note = fmt.Sprintf("%d operations", 4*n*pairs)
+	tr.row.Note = fmt.Sprintf("%d operations", operations)
+	if tr.row.Defect {
+		tr.row.Note += "; " + tr.known.String()
+		tr.irreproachable()
+	}
+}
+
+// connection is a requester and a responder under a fault.
+type connection struct {
+	a, b *endpoint
+	max  int // bytes of a message
+	dead bool
+}
+
+// defective waits for the end of what the requester does, which is to be a success,
+// or the end that a defect of the kernel is known to make. The others go on then.
+func (c *connection) defective(command string) bool {
+	tr := c.a.trial
+	tr.Helper()
+	text := c.a.line(command)
+	if d := tr.known; d == nil || !c.a.machine.isKernel() || !lab.has(d.from) || !strings.Contains(text, d.ends) {
+		c.a.parse(command, text)
+		return false
+	}
+	tr.Logf("%s: %s: %s", c.a.machine.name, command, text)
+	tr.row.Defect = true
+	tr.moment = tr.conversation(c.a, c.b)
+	return true
+}
+
+// conversation is what queue pair 0 of an endpoint and that of another have said.
+func (tr *trial) conversation(a, b *endpoint) (packets []packet) {
+	tr.Helper()
+	tr.collect()
+	to := map[string]string{} // an address and a number
+	for _, e := range []*endpoint{a, b} {
+		for _, addr := range []string{e.machine.addr, e.machine.addr6} {
+			to[addr] = e.qpn[0]
+		}
+	}
+	for _, p := range tr.packets {
+		if r, err := parseRoCE(p.data); r == nil || err != nil || r.intact() != nil {
+			continue
+		} else if q, err := wire.Parse(r.body()); err == nil && to[r.route.Dst.String()] == fmt.Sprint(q.DestQP()) {
+			packets = append(packets, p)
+		}
+	}
+	return packets
 }

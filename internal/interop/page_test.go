@@ -66,7 +66,7 @@ func (p *page) summary() {
 	p.line("kernel", func(t *table) string { return t.Kernel })
 	p.rule(1 + len(p.tables))
 	p.line("date", func(t *table) string { return t.Date })
-	p.line("cases", func(t *table) string { return fmt.Sprintf("%d, of which %d failed", len(t.Rows), t.failed()) })
+	p.line("result", (*table).tally)
 	p.line("packets that gorxe sent, that it received", func(t *table) string {
 		sent, received := 0, 0
 		for _, r := range t.Rows {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -157,17 +158,20 @@ func save(path string, packets []packet) error {
 	if err != nil {
 		return err
 	}
-	w, err := pcapgo.NewNgWriter(file, layers.LinkTypeEthernet)
+	return errors.Join(write(file, packets), file.Close())
+}
+
+// write writes frames as pcapng.
+func write(to io.Writer, packets []packet) error {
+	w, err := pcapgo.NewNgWriter(to, layers.LinkTypeEthernet)
 	if err != nil {
-		file.Close()
 		return err
 	}
 	for _, p := range packets {
 		info := gopacket.CaptureInfo{Timestamp: p.at, CaptureLength: len(p.data), Length: len(p.data)}
 		if err := w.WritePacket(info, p.data); err != nil {
-			file.Close()
 			return err
 		}
 	}
-	return errors.Join(w.Flush(), file.Close())
+	return w.Flush()
 }

@@ -31,6 +31,7 @@ type row struct {
 	Note    string // what the case showed
 	Settled string // a reading of the driver's source that it decided
 	Passed  bool
+	Defect  bool // it ended with a defect of the kernel that is documented
 	Date    string
 
 	Sent, Received int // packets, by gorxe
@@ -71,10 +72,14 @@ func (h *habits) String() string {
 }
 
 func (r *row) result() string {
-	if r.Passed {
+	switch {
+	case !r.Passed:
+		return "**fail**"
+	case r.Defect:
+		return "defect"
+	default:
 		return "pass"
 	}
-	return "**fail**"
 }
 
 func (t *table) add(r row) { t.Rows = append(t.Rows, r) }
@@ -87,14 +92,18 @@ func (t *table) count(op wire.Opcode) {
 	t.Opcodes[op]++
 }
 
-func (t *table) failed() int {
-	n := 0
+// tally is how many rows there are, and how they ended.
+func (t *table) tally() string {
+	failed, defects := 0, 0
 	for i := range t.Rows {
-		if !t.Rows[i].Passed {
-			n++
+		switch r := &t.Rows[i]; {
+		case !r.Passed:
+			failed++
+		case r.Defect:
+			defects++
 		}
 	}
-	return n
+	return fmt.Sprintf("%d cases, of which %d failed, and %d ended with a defect of the kernel", len(t.Rows), failed, defects)
 }
 
 func (t *table) print(w io.Writer) {
@@ -103,7 +112,7 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintf(w, "%-12s %-34s %-7s %-5s %6d sent %6d received  %s %s\n",
 			r.Section, r.Case, r.Role, r.Family, r.Sent, r.Received, r.result(), r.Note)
 	}
-	fmt.Fprintf(w, "%d cases, %d failed\n", len(t.Rows), t.failed())
+	fmt.Fprintln(w, t.tally())
 }
 
 // read notes that tshark has read everything.

@@ -29,9 +29,13 @@ type trial struct {
 	forged map[string]bool
 	// answered counts a device's answers that nextResponse has seen.
 	answered map[*endpoint]int
+	// known is the defect of the kernel that may end this case,
+	known *faultDefect
+	// and moment the conversation in which it shows.
+	moment []packet
 	// damaged: this case corrupts packets on the guest's side of the capture.
 	damaged bool
-	// limit bounds the answer of an endpoint.
+	// limit bounds a program, and the answer of an endpoint.
 	limit time.Duration
 }
 
@@ -43,7 +47,7 @@ type traced struct {
 // begin starts a case, which is to be a subtest of its own.
 func begin(t *testing.T, r row) *trial {
 	t.Helper()
-	tr := &trial{T: t, row: r, limit: patience, forged: map[string]bool{}, answered: map[*endpoint]int{}}
+	tr := &trial{T: t, row: r, limit: caseLimit, forged: map[string]bool{}, answered: map[*endpoint]int{}}
 	if _, err := lab.wire.take(); err != nil {
 		t.Logf("between cases: %v", err)
 	}
@@ -67,7 +71,7 @@ func (tr *trial) finish() {
 	if err := save(filepath.Join(dir, "tap0.pcapng"), tr.packets); err != nil {
 		tr.Error(err)
 	}
-	curate(tr.Name(), tr.packets)
+	curate(tr)
 	for i, p := range tr.procs {
 		text := strings.Join(p.Argv, " ") + "\n" + p.Output()
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%s.txt", i, p.machine.name)), []byte(text), 0o644); err != nil {
@@ -220,12 +224,12 @@ func (tr *trial) exchange(server, client *machine, argv ...string) {
 		tr.Fatalf("%s: %v", server.name, err)
 	}
 	c := tr.verbs(client, append(fill(client), server.addr)...)
-	if code, err := c.Wait(patience); code != 0 || err != nil {
+	if code, err := c.Wait(tr.limit); code != 0 || err != nil {
 		// The server would wait for a client that has gone.
 		s.Kill()
 		tr.Fatalf("%s, the client: exit status %d, %v", client.name, code, err)
 	}
-	if code, err := s.Wait(patience); code != 0 || err != nil {
+	if code, err := s.Wait(tr.limit); code != 0 || err != nil {
 		tr.Fatalf("%s, the server: exit status %d, %v", server.name, code, err)
 	}
 }

@@ -46,7 +46,7 @@ func TestWindows(t *testing.T) {
 				a.polled("SEND with invalidate", statusSuccess)
 				c := b.polled("SEND with invalidate", statusSuccess)
 				if server.isKernel() && c.flags == kernelWithInv {
-					tr.row.Note = "a WRITE after that: remote access error; **defect of the kernel**: it marks the completion with its own flag (4, for users IP_CSUM_OK), not with WITH_INV"
+					tr.row.Note = "a WRITE after that: remote access error; " + defectInvalidate.String()
 					c.flags = withInv
 				}
 				if c.bytes != size || c.flags != withInv || uint32(c.extra) != key {
@@ -86,7 +86,7 @@ func TestWindows(t *testing.T) {
 					tr.row.Note = "remote access error"
 				case got == statusSuccess && b.machine.isKernel():
 					// rxe_resp.c:check_rkey (6.1) asks the region only.
-					tr.row.Note = "**defect of the kernel**: it checks the range of the region, not of the window, and writes"
+					tr.row.Note = defectWindow.String()
 				default:
 					tr.Fatalf("WRITE beyond the window: status %d", got)
 				}

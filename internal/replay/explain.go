@@ -7,5 +7,6 @@ const (
 	whyBehindRNR   = "Linux sends one sequence NAK for what was in flight behind a request that it answered with an RNR NAK (rxe_resp.c, check_psn); the specification has it dropped (IBA 9.7.5.2.8), and requesters ignore it"
 	whyCaptureEnds = "the capture ends, or lacks the packet"
 	whyBusy        = "an RNR NAK for a request that takes no receive says that the device was busy (IBA 9.7.5.2.8); the engine was not"
+	whyPresentMSN  = "Linux answers a duplicate with the present count of messages, the engine with that of the first answer; requesters ignore it"
 	whyNoKey       = "the key of a request without data means nothing (IBA C9-88)"
 )

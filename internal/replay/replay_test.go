@@ -29,8 +29,9 @@ func TestCaptures(t *testing.T) {
 	explained := map[string][]string{
 		whyRereadPlace: {"netem_corrupt2.pcap"},
 		whyBehindRNR:   {"interop-not-ready.pcap"},
+		whyPresentMSN:  {"interop-kernels-reordering.pcap"},
 		whyNoKey: {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap",
-			"interop-operations.pcap", "interop-transfers.pcap", "interop-kernels-operations.pcap"},
+			"interop-operations.pcap", "interop-transfers.pcap", "interop-kernels-operations.pcap", "interop-delay.pcap"},
 	}
 	// The kernel answers a FLUSH whose ICRC is wrong as its own is; the engine never has it.
 	unanswered := map[string]int{"interop-kernels-flush.pcap": 2}

@@ -31,6 +31,7 @@ type responder struct {
 	}
 	msn     wire.MSN // what captured MSNs are ahead of the engine's
 	msnSure bool
+	newest  wire.MSN          // of the captured
 	rereads map[wire.PSN]bool // where a READ was asked for again
 }
 
@@ -132,7 +133,8 @@ func (r *responder) absorb(number int) {
 		case p.Opcode() == wire.RCAck:
 			r.acks[p.PSN()] = p
 		default:
-			r.answers[p.PSN()] = answer{pkt: p}
+			_, again := r.answers[p.PSN()]
+			r.answers[p.PSN()] = answer{pkt: p, again: again}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 type answer struct {
 	pkt      wire.Packet
 	compared bool // with a captured one
+	again    bool // to a duplicate
 }
 
 // sentNAK is a NAK of the engine's.
@@ -61,7 +62,7 @@ func (r *responder) ack(i int) error {
 		return fmt.Errorf("packet %d: the engine and the captured device have parted", e.number)
 	}
 	if g, ok := r.acks[p.PSN()]; ok {
-		r.compareMSN(e, g)
+		r.compareMSN(e, g, false)
 	} else {
 		r.s.free("acknowledgements coalesced")
 	}
@@ -90,14 +91,23 @@ func (r *responder) redo(psn wire.PSN, end int) error {
 	return nil
 }
 
-func (r *responder) compareMSN(e *event, g wire.Packet) {
+// compareMSN compares how many messages an answer says are complete; again: one to a
+// duplicate.
+func (r *responder) compareMSN(e *event, g wire.Packet, again bool) {
 	ahead := (e.pkt.MSN() - g.MSN()) & wire.MSNMask
 	if !r.msnSure {
 		r.msn, r.msnSure = ahead, true
 	}
+	if (e.pkt.MSN()-r.newest)&wire.MSNMask < (wire.MSNMask+1)/2 {
+		r.newest = e.pkt.MSN()
+	}
 	if ahead != r.msn {
-		r.s.differ(Difference{Packet: e.number, About: "MSN", Captured: fmt.Sprint(e.pkt.MSN()),
-			Engine: fmt.Sprint((g.MSN() + r.msn) & wire.MSNMask)})
+		d := Difference{Packet: e.number, About: "MSN", Captured: fmt.Sprint(e.pkt.MSN()),
+			Engine: fmt.Sprint((g.MSN() + r.msn) & wire.MSNMask)}
+		if again && e.pkt.MSN() == r.newest {
+			d.Explained = whyPresentMSN
+		}
+		r.s.differ(d)
 	}
 }
 
@@ -111,7 +121,7 @@ func (r *responder) data(e *event) {
 		return
 	}
 	g := a.pkt
-	r.answers[p.PSN()] = answer{pkt: g, compared: true}
+	r.answers[p.PSN()] = answer{pkt: g, compared: true, again: a.again}
 	for _, d := range compareResponses(p, g) {
 		d.Packet = e.number
 		if d.About == "opcode" && r.reread(p.PSN()) && p.Info().Has(wire.OpReadResp) && g.Info().Has(wire.OpReadResp) {
@@ -120,7 +130,7 @@ func (r *responder) data(e *event) {
 		r.s.differ(d)
 	}
 	if p.Info().Has(wire.HasAETH) && g.Info().Has(wire.HasAETH) {
-		r.compareMSN(e, g)
+		r.compareMSN(e, g, a.again)
 	}
 }
 
@@ -139,7 +149,7 @@ func (r *responder) negative(i int) {
 		if g.pkt.Syndrome() != p.Syndrome() {
 			r.s.differ(Difference{Packet: e.number, About: "syndrome", Captured: words(p), Engine: words(g.pkt)})
 		}
-		r.compareMSN(e, g.pkt)
+		r.compareMSN(e, g.pkt, false)
 		r.noteRNR(p)
 		return
 	}

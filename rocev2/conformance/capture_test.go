@@ -27,6 +27,7 @@ var shown = map[string]excuse{
 	"netem_corrupt2.pcap":        {rule: ruleICRC, times: 26}, // TestICRCVerdicts says which
 	"interop-flush.pcap":         {rule: ruleICRC, times: 12, opcodes: []wire.Opcode{wire.RCFlush}},
 	"interop-kernels-flush.pcap": {rule: ruleICRC, times: 2, opcodes: []wire.Opcode{wire.RCFlush}},
+	"interop-delay.pcap":         {rule: ruleRestart}, // a note
 }
 
 // excuses reports whether a finding is of the kind that is known.

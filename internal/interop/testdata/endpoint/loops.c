@@ -58,6 +58,16 @@ static int count(struct ibv_qp *qp, int compare, uint64_t id, uint64_t was, uint
 	return work(qp, &wr, at, 8);
 }
 
+/* wrong counts those of n messages, from number i on, that were read back as something else. */
+static uint32_t wrong(const uint8_t *in, uint32_t n, uint32_t i, uint32_t max, uint32_t seed)
+{
+	uint32_t k, found = 0;
+
+	for (k = 0; k < n; k++)
+		found += differs_at(in + k * max, size_of(seed, i + k, max), seed + i + k) >= 0;
+	return found;
+}
+
 /*
  * do_loop writes messages to the peer, reads each back and compares, and counts it
  * with an atomic at the peer: three operations, SLOTS messages at a time. n bounds
@@ -99,7 +109,9 @@ void do_loop(void)
 				return;
 			}
 			if (wc.status || wc.wr_id != i + k / 2) {
-				say("error message %u, completion %u: id %llu, %s", i, k, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
+				say("error message %u, completion %u: id %llu, %s; READs before that, of other data: %u", i, k,
+				    (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
+				    wrong(base + SLOTS * max, (k + 1) / 2, i, max, seed));
 				return;
 			}
 		}
