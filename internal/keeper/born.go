@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -26,6 +28,9 @@ func born() (mask unix.Sigset_t, err error) {
 	}
 	mask = currentMask()
 	name, err := os.ReadFile("/proc/self/comm")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: /proc is not mounted here: mount -t proc proc /proc", err)
+	}
 	if err != nil {
 		return mask, err
 	}

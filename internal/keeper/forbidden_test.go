@@ -2,6 +2,8 @@ package keeper
 
 import (
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -9,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // mainForbid runs a command that is forbidden a system call, as by a sandbox: with
@@ -69,6 +73,31 @@ func TestForbidden(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// In a chroot, /proc may be missing.
+func TestNoProc(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		testenv.Missing(t, "%v", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := newStage(t).run("true")
+	cmd.Path = unshare
+	cmd.Args = append([]string{"unshare", "-m", "sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh", exe}, cmd.Args[1:]...)
+	if os.Geteuid() != 0 {
+		cmd.Args = slices.Insert(cmd.Args, 1, "-r")
+	}
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != ExitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(string(out), "/proc is not mounted") {
+		t.Errorf("%q", out)
 	}
 }
 
