@@ -185,6 +185,34 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
+// TestContainer: an ordinary user's container, which has namespaces of its own for
+// users, processes, mounts and the network, and neither a daemon nor an interface
+// but lo.
+func TestContainer(t *testing.T) {
+	need(t, "unshare", "ip", "ss", "ibv_rc_pingpong")
+	if !selection.takes(standard) {
+		return
+	}
+	user, env := nobody(t, newHost(t, "127.0.0.1"))
+	container := []string{"unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc"}
+	if p := start(t, user, env, append(container, "true")...); p.wait() != 0 {
+		testenv.Missing(t, "no container for an ordinary user: %s", p.out.String())
+	}
+	const script = `
+set -eu
+ip link set lo up
+exec "$0" run -- sh -euc '
+ping="ibv_rc_pingpong -d rxe0 -g 1 -c -e -n 100"
+$ping & server=$!
+until ss -Hltn "sport = :18515" | grep -q .; do kill -0 $server; sleep 0.05; done
+$ping 127.0.0.1
+wait $server'
+`
+	if out := start(t, user, env, append(container, "sh", "-c", script, gorxe)...).ok(); strings.Count(out, "100 iters") != 2 {
+		t.Errorf("a pair in a container:\n%s", out)
+	}
+}
+
 // preload builds testdata/preload.c, and runs programs with it.
 func (d *daemon) preloaded(t *testing.T, setting string) launch {
 	t.Helper()
