@@ -84,6 +84,9 @@ func (l listener) abandoned() bool {
 	return err == nil && n == 1 && fds[0].Revents&unix.POLLHUP != 0
 }
 
+// Abandoned tells whether no process is left whose calls come to the listener.
+func Abandoned(l *os.File) bool { return listener(l.Fd()).abandoned() }
+
 // send answers. ENOENT: the caller is gone.
 func (l listener) send(r *response) unix.Errno {
 	for {

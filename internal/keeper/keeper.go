@@ -251,7 +251,7 @@ func (k *keeper) attend() {
 	defer close(k.detached)
 	err := k.daemon.Questions(rights{})
 	k.daemon.Close()
-	if !hungUp(k.listener) {
+	if !interpose.Abandoned(k.listener) {
 		say := "the daemon is gone; the program goes on, its RDMA devices answer ENODEV"
 		if err != nil {
 			say += " (" + err.Error() + ")"
@@ -262,13 +262,6 @@ func (k *keeper) attend() {
 		k.tell(report{Say: "the program is left alone: " + err.Error()})
 	}
 	k.listener.Close()
-}
-
-// hungUp tells whether no process is left behind a listener.
-func hungUp(listener *os.File) bool {
-	fds := []unix.PollFd{{Fd: int32(listener.Fd())}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 1
 }
 
 // wait reaps the program and its orphans until there are none left.
