@@ -16,21 +16,27 @@ func (r *requester) compare(e event) {
 	for _, d := range compareRequests(p, g) {
 		d.Packet = e.number
 		switch {
-		case d.About == "length of a READ" && g.DMALen() < p.DMALen():
+		case d.About != readLength:
+			r.s.differ(d)
+		case g.DMALen() < p.DMALen():
 			r.s.free("READs asked for in pieces")
-			continue
-		case p.Info().Has(wire.OpRead) && d.About == "length of a READ":
+		default:
 			r.s.free("rests of READs asked for again")
-			continue
 		}
-		r.s.differ(d)
 	}
 }
+
+// readLength is what a difference is about that the engine is free to make.
+const readLength = "length of a READ"
 
 // compareRequests compares two requests with one PSN.
 func compareRequests(p, g wire.Packet) (ds []Difference) {
 	if p.Opcode() != g.Opcode() {
 		return []Difference{{About: "opcode", Captured: words(p), Engine: words(g)}}
+	}
+	length := "length"
+	if p.Info().Has(wire.OpRead) {
+		length = readLength
 	}
 	for _, f := range [...]struct {
 		about string
@@ -38,7 +44,7 @@ func compareRequests(p, g wire.Packet) (ds []Difference) {
 	}{
 		{"destination", uint64(p.DestQP()), uint64(g.DestQP())},
 		{"address", p.VA(), g.VA()},
-		{"length of a READ", uint64(p.DMALen()), uint64(g.DMALen())},
+		{length, uint64(p.DMALen()), uint64(g.DMALen())},
 		{"immediate", uint64(p.Imm()), uint64(g.Imm())},
 		{"key to invalidate", uint64(p.InvRKey()), uint64(g.InvRKey())},
 		{"compare operand", p.Compare(), g.Compare()},
@@ -46,9 +52,6 @@ func compareRequests(p, g wire.Packet) (ds []Difference) {
 		{"Q_Key", uint64(p.QKey()), uint64(g.QKey())},
 		{"solicited event", flag(p.Solicited()), flag(g.Solicited())},
 	} {
-		if f.about == "length of a READ" && !p.Info().Has(wire.OpRead) {
-			f.about = "length"
-		}
 		if f.p != f.g {
 			ds = append(ds, Difference{About: f.about, Captured: fmt.Sprintf("%#x in %s", f.p, words(p)), Engine: fmt.Sprintf("%#x", f.g)})
 		}

@@ -22,11 +22,7 @@ func (r *requester) wentBack(e event, out []wire.Packet) {
 	case p.Syndrome() == wire.SyndromeNAK(wire.NAKPSNSequence) && !r.rnr:
 		r.retried = true
 		if len(out) == 0 || out[0].PSN() != p.PSN() {
-			got := "sends nothing"
-			if len(out) > 0 {
-				got = "sends " + words(out[0])
-			}
-			r.s.differ(Difference{Packet: e.number, About: "retry", Captured: words(p), Engine: got})
+			r.s.differ(Difference{Packet: e.number, About: "retry", Captured: words(p), Engine: begins(out)})
 		}
 	}
 }
@@ -57,11 +53,16 @@ func (r *requester) retry(e event) error {
 		return errEnd
 	}
 	if out := r.h.out; len(out) == 0 || out[0].PSN() != una {
-		got := "sends nothing"
-		if len(out) > 0 {
-			got = "sends " + words(out[0])
-		}
-		r.s.differ(Difference{Packet: e.number, About: "retry", Captured: fmt.Sprintf("%s; PSN %#06x is not acknowledged", words(e.pkt), uint32(una)), Engine: got})
+		r.s.differ(Difference{Packet: e.number, About: "retry",
+			Captured: fmt.Sprintf("%s; PSN %#06x is not acknowledged", words(e.pkt), uint32(una)), Engine: begins(out)})
 	}
 	return r.pump()
+}
+
+// begins says what the engine sends first.
+func begins(out []wire.Packet) string {
+	if len(out) == 0 {
+		return "sends nothing"
+	}
+	return "sends " + words(out[0])
 }
