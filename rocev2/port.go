@@ -44,7 +44,8 @@ type Config struct {
 	// overlap. A call that takes more than some 20 ms while a thread waits for memory
 	// that does not answer, or ten times that, is taken to be caught: another
 	// goroutine then receives in its stead, up to 32 per address, and newer packets
-	// may overtake what is left of the caught one's. It must not call Close, and not JoinGroup or LeaveGroup.
+	// may overtake what is left of the caught one's. It must not call Close,
+	// JoinGroup or LeaveGroup.
 	Receiver func([]wire.Datagram)
 
 	// OnPort, if set, is called after each change of the link or its addresses,

@@ -46,7 +46,9 @@ func (q *QP) hold(o *outbox) bool {
 	return true
 }
 
-// rest reports whether a portion was sent, and sets the time for the next.
+// rest reports whether a portion was sent, and sets the time for the next. The
+// pause begins now: o.now is when the portion was begun, and sending it takes
+// longer than the pause.
 func (q *QP) rest() bool {
 	if q.req.portion < portion {
 		return false

@@ -27,7 +27,7 @@ type requester struct {
 	noAck  int      // payload bytes since the last AckReq
 	// heldSince is when hold began to hold the requester; 0: it does not.
 	heldSince Time
-	portion   int // bytes that a UC QP has sent since it rested
+	portion   int // payload bytes sent since the QP rested, which only UC QPs do
 
 	reads readRing // READs and atomics outstanding
 }

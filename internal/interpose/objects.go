@@ -13,8 +13,9 @@ import (
 )
 
 // An object is what a descriptor of ours refers to: an open device, a directory,
-// a file that is read again and again, or one that cannot be read. In the program it is a memfd, whose device and
-// inode tell which; duplicates, in forked processes too, are the same object.
+// a file that is read again and again, or one that cannot be read. In the program
+// it is a memfd, whose device and inode tell which; duplicates, in forked processes
+// too, are the same object.
 type object struct {
 	id    uverbs.FileID
 	watch int // of Closes; unwatched if there is none

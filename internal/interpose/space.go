@@ -39,10 +39,11 @@ var errGone error = gone{}
 // So small accesses go the first way; bursts go the second after a look at the
 // first, which serves those that follow within a millisecond too. The look and the
 // burst cannot be one, but an exec is a trapped call: it waits until no access is
-// under way, and from then on every access goes the first way. What remains is a process that ends while its address space lives on
-// in another one (clone with CLONE_VM), and whose number a third one gets. A
-// program could bring that about, so the second way is only for programs that may
-// do as much to that third one as this process may (byNumber).
+// under way, and from then on every access goes the first way. What remains is a
+// process that ends while its address space lives on in another one (clone with
+// CLONE_VM), and whose number a third one gets. A program could bring that about,
+// so the second way is only for programs that may do as much to that third one as
+// this process may (byNumber).
 //
 // Either way an access may take for ever, when the page is provided by somebody
 // who does not answer. No lock is held across an access but those of the space's
