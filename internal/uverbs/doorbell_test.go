@@ -179,6 +179,39 @@ func TestStalledDoorbell(t *testing.T) {
 	}
 }
 
+// TestStalledTooLate: what the engine had no room for is posted at once if all that
+// filled it has completed meanwhile: no completion is left to ring for it.
+func TestStalledTooLate(t *testing.T) {
+	dev := testDevice(t)
+	b := newStation(t, dev, rxe.QPRC)
+	small := stationCap
+	small.MaxSendWR = 2 // the engine's; the ring has room for three
+	a := newStationCap(t, dev, rxe.QPRC, small)
+	a.connect(b.qp)
+	b.connect(a.qp)
+	for id := range uint64(3) {
+		if !a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: signaled}}) {
+			t.Fatal("full")
+		}
+	}
+	// As a doorbell does, with the completions right behind the engine's refusal.
+	batch := new(sendBatch)
+	a.sq.fetch(batch, rxe.QPRC, a, 3)
+	n, err := batch.post(a.qp)
+	if n != 2 || !errors.Is(err, rxe.ErrFull) {
+		t.Fatalf("the engine took %d of 3: %v", n, err)
+	}
+	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
+	a.want(0, rxe.WCFlushErr)
+	a.want(1, rxe.WCFlushErr)
+	again, err := a.sq.unfetch(batch, n, a.qp, a, err)
+	if !again || err != nil || a.sq.stalled != nil {
+		t.Fatalf("go on: %v, %v; stalled %v", again, err, a.sq.stalled)
+	}
+	a.must(a.sq.doorbell(a.qp, a))
+	a.want(2, rxe.WCFlushErr)
+}
+
 // stuckMemory is a program's memory that does not answer.
 type stuckMemory struct {
 	rxe.Memory

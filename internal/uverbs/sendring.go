@@ -93,27 +93,34 @@ func (r *sendRing) answer(qp *rxe.QP, k keys) error {
 		if len(b.wrs) == 0 {
 			return nil
 		}
-		left -= uint32(len(b.wrs))
 		n, err := b.post(qp)
-		if n < len(b.wrs) {
-			return r.unfetch(b, n, qp, k, err)
+		left -= uint32(max(n, 1)) // nor for ever, whatever the indices say
+		if n == len(b.wrs) {
+			continue
+		}
+		if again, err := r.unfetch(b, n, qp, k, err); !again {
+			return err
 		}
 	}
 	return nil
 }
 
-// unfetch puts back what the engine did not take after the first n.
-func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) error {
+// unfetch puts back what the engine did not take after the first n, and says
+// whether to try that again at once.
+func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) (again bool, err error) {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
 	if r.epoch == b.epoch {
 		r.fetched = (r.fetched - uint32(len(b.wrs)-n)) & r.mask
 	}
-	if errors.Is(why, rxe.ErrFull) {
-		r.stalled = &stalledBell{qp, k}
-		return nil
+	switch {
+	case !errors.Is(why, rxe.ErrFull):
+		return false, unix.EINVAL
+	case r.fetched == r.cons:
+		return true, nil // all has completed since: nothing is left to ring for it
 	}
-	return unix.EINVAL
+	r.stalled = &stalledBell{qp, k}
+	return false, nil
 }
 
 // fetch fills b with the next work requests, at most max and what b holds.
