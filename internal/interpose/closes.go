@@ -116,17 +116,21 @@ func (c *Closes) read(notify *os.File) {
 			return
 		}
 		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			c.tell(int(int32(binary.NativeEndian.Uint32(b))), binary.NativeEndian.Uint32(b[4:]))
+			c.tell(notify, int(int32(binary.NativeEndian.Uint32(b))), binary.NativeEndian.Uint32(b[4:]))
 			b = b[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])):]
 		}
 	}
 }
 
 // tell passes on one event. The numbers of watches are not used again (fs/notify/
-// inotify: idr_alloc_cyclic), so that one which comes late means nobody.
-func (c *Closes) tell(wd int, mask uint32) {
+// inotify: idr_alloc_cyclic), so that one which comes late means nobody; but another
+// instance begins to count anew.
+func (c *Closes) tell(notify *os.File, wd int, mask uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if notify != c.notify {
+		return
+	}
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		for h := range c.houses {
 			h.lost()

@@ -76,7 +76,7 @@ func TestCloses(t *testing.T) {
 		}
 		c.unwatch(watches[i])
 	}
-	c.tell(-1, unix.IN_Q_OVERFLOW)
+	c.tell(c.notify, -1, unix.IN_Q_OVERFLOW)
 	for i, s := range all {
 		if !s.house.overflow {
 			t.Errorf("session %d does not hear that events were lost", i)
@@ -92,6 +92,39 @@ func TestCloses(t *testing.T) {
 	if _, err := c.watch(0, all[0].house); err != unix.ENODEV {
 		t.Errorf("watch of a session that has ended: %v", err)
 	}
+}
+
+// TestClosesLate: an event of an instance that was given up means no file that is
+// watched with the next one, whose watches have the same numbers.
+func TestClosesLate(t *testing.T) {
+	c := new(Closes)
+	watched := func() (*Session, *os.File, int) {
+		s := notified(t, c)
+		fd, err := readOnly("gorxe-test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		wd, err := c.watch(fd, s.house)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, c.notify, wd
+	}
+	before, old, number := watched()
+	c.unwatch(number)
+	before.house.close()
+	s, _, wd := watched()
+	if wd != number {
+		t.Fatalf("watch %d after watch %d: there is nothing to mistake", wd, number)
+	}
+	c.tell(old, number, unix.IN_CLOSE_NOWRITE)
+	c.tell(old, -1, unix.IN_Q_OVERFLOW)
+	if news := s.house.takeNews(); len(news) != 0 || s.house.overflow {
+		t.Errorf("hears of %v, lost events %v", news, s.house.overflow)
+	}
+	c.unwatch(wd)
+	s.house.close()
 }
 
 // limitEnv gives the tests a user namespace with so many inotify instances.
