@@ -45,7 +45,9 @@ func (c *caller) Read(addr uint64, p []byte) error {
 		return err
 	}
 	if c.reqLen != 0 && addr == c.reqAddr && isDoorbell(p) {
-		c.r.take(int64(c.reqLen))
+		if val := int64(c.reqLen); c.r.take(val) {
+			c.r.send(value(val))
+		}
 	}
 	return nil
 }

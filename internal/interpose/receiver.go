@@ -48,13 +48,6 @@ func failed(err error) verdict {
 // cwd stands for the current directory.
 const cwd = unix.AT_FDCWD
 
-// States of a receiver: the number of the call in the upper bits, and these.
-const (
-	busy      = 1 << iota // has a call in hand
-	caught                // the watchdog has put a spare in its place
-	stateBits = iota
-)
-
 // A receiver is a thread that takes notifications and answers each before it
 // takes the next. A session has one: more do not make it faster, since the kernel
 // wakes them all. Nothing on the way of a doorbell allocates.
@@ -67,12 +60,8 @@ type receiver struct {
 	hot    hotTable
 	path   [pathMax]byte
 
-	tid   atomic.Int32 // 0 before and after run
-	state atomic.Uint64
-	// taken is the state of a call that the watchdog may answer with success
-	// although it is still being carried out: a doorbell that has been read.
-	taken    atomic.Uint64
-	takenVal atomic.Int64 // what it answers then
+	tid atomic.Int32 // 0 before and after run
+	progress
 }
 
 func (r *receiver) arg(i int) uint64 { return r.n.args[i] }
@@ -103,7 +92,7 @@ func (r *receiver) run() {
 			return
 		}
 		seq++
-		if !r.handle(seq << stateBits) {
+		if !r.handle(seq) {
 			return
 		}
 	}
@@ -111,13 +100,13 @@ func (r *receiver) run() {
 
 // handle answers the call in hand and reports whether the receiver is still in
 // its place.
-func (r *receiver) handle(state uint64) bool {
+func (r *receiver) handle(seq uint64) bool {
 	r.s.page.take(r.slot, &r.n)
-	r.state.Store(state | busy)
+	r.begin(seq)
 	r.s.dog.see()
 	r.send(r.dispatch())
 	r.slot.release()
-	return r.state.CompareAndSwap(state|busy, state)
+	return r.end(seq)
 }
 
 func (r *receiver) dispatch() verdict {
@@ -156,19 +145,6 @@ func (r *receiver) send(v verdict) {
 	default:
 		r.s.log.Error("a call could not be answered", "syscall", r.n.nr, "error", errno)
 	}
-}
-
-// take notes that the call in hand has been read, and may succeed with val from
-// now on whatever it still waits for. If the watchdog has been here before, it is
-// answered at once.
-func (r *receiver) take(val int64) {
-	state := r.state.Load()
-	if state&caught != 0 {
-		r.send(value(val))
-		return
-	}
-	r.takenVal.Store(val)
-	r.taken.Store(state)
 }
 
 // withoutMemory answers when so many receivers are caught that another one must

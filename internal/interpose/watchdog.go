@@ -75,10 +75,10 @@ func (w *watchdog) replace() {
 		r.run()
 		w.s.page.free(r.slot)
 		w.s.release()
-		if r.state.Load()&caught == 0 {
-			w.s.running.Done()
-		} else {
+		if r.replaced() {
 			w.count(-1)
+		} else {
+			w.s.running.Done()
 		}
 	}()
 }
@@ -141,9 +141,9 @@ func (w *watchdog) takeOver(state uint64) {
 	if w.s.stopping.Load() {
 		return
 	}
-	// Read before it is known that these are this call's: the exchange tells.
-	id, val, taken := r.slot.id.Load(), r.takenVal.Load(), r.taken.Load() == state
-	if !r.state.CompareAndSwap(state, state|caught) {
+	id := r.slot.id.Load() // this call's, if it is caught
+	ok, taken, val := r.catch(state)
+	if !ok {
 		return
 	}
 	// Not caught by its own memory: the doorbell was read, and works at another
@@ -175,7 +175,7 @@ func (w *watchdog) stop() {
 	w.mu.Unlock()
 	var last uint64
 	looks := 0
-	for r.tid.Load() != 0 && r.state.Load()&caught == 0 {
+	for r.tid.Load() != 0 && !r.replaced() {
 		r.nudge()
 		time.Sleep(time.Millisecond)
 		state := r.state.Load()
@@ -193,7 +193,7 @@ const patience = 100
 // abandon lets the receiver finish its call alone.
 func (w *watchdog) abandon(r *receiver, state uint64) {
 	w.count(1)
-	if r.state.CompareAndSwap(state, state|caught) {
+	if ok, _, _ := r.catch(state); ok {
 		w.s.running.Done()
 	} else {
 		w.count(-1)
