@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -108,10 +107,13 @@ func (c *Conn) Recv(msg any) (fds []int, err error) {
 	text := make([]byte, maxMessage)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
 	n, oobn, flags, _, err := c.sock.ReadMsgUnix(text, oob)
+	if errors.Is(err, unix.ECONNRESET) {
+		// The other end hung up with something unread. The kernel says so once,
+		// before it hands over what that end had sent, which may be its last words
+		// (net/core/datagram.c: __skb_try_recv_datagram).
+		n, oobn, flags, _, err = c.sock.ReadMsgUnix(text, oob)
+	}
 	if err != nil {
-		if errors.Is(err, unix.ECONNRESET) {
-			err = io.EOF // hung up with something unread
-		}
 		return nil, err
 	}
 	fds, err = rights(oob[:oobn])

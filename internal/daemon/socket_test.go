@@ -226,6 +226,37 @@ func TestConn(t *testing.T) {
 	}
 }
 
+// What was sent before hanging up arrives, although the other end hung up with
+// something unread.
+func TestConnLastWords(t *testing.T) {
+	fa, fb, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewConn(fa)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewConn(fb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for c, text := range map[*Conn]string{a: "the end", b: "too late"} {
+		if err := c.Send(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Close()
+	var text string
+	if err := b.RecvOnly(&text); err != nil || text != "the end" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := b.RecvOnly(&text); !errors.Is(err, io.EOF) {
+		t.Errorf("after hanging up: %v", err)
+	}
+}
+
 // The service manager is told, in both its spellings of an address.
 func TestNotify(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
