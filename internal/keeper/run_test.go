@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -155,7 +156,7 @@ func TestSignals(t *testing.T) {
 	}
 	// What gorxe run is started with ignored, as by nohup, stays so.
 	sigs = slices.DeleteFunc(sigs, func(sig unix.Signal) bool { return signal.Ignored(sig) })
-	// Never the same one twice in a row: such signals may become one.
+	// Never the same one again before all have taken it: the two would be one.
 	for _, to := range []int{front, -front, front, -front} {
 		for _, sig := range sigs {
 			if err := unix.Kill(to, sig); err != nil {
@@ -166,6 +167,7 @@ func TestSignals(t *testing.T) {
 				t.Fatalf("%v to %d: the program got %s", sig, to, got)
 			}
 		}
+		waitIdle(t, front)
 	}
 	in.Close()
 	if rest, _ := out.r.ReadString(0); rest != "" {
@@ -173,6 +175,39 @@ func TestSignals(t *testing.T) {
 	}
 	if ws := waitStatus(t, cmd); !ws.Exited() || ws.ExitStatus() != 0 {
 		t.Errorf("status %#x", ws)
+	}
+}
+
+// waitIdle waits until all processes of a group sleep, and have taken the signals
+// that they were sent.
+func waitIdle(t *testing.T, group int) {
+	t.Helper()
+	idle := func() bool {
+		processes, _ := filepath.Glob("/proc/[0-9]*")
+		for _, process := range processes {
+			pid, _ := strconv.Atoi(filepath.Base(process))
+			if pgid, err := unix.Getpgid(pid); err != nil || pgid != group {
+				continue
+			}
+			threads, _ := filepath.Glob(process + "/task/*/status")
+			for _, thread := range threads {
+				status, err := os.ReadFile(thread)
+				if err != nil {
+					continue // it has ended
+				}
+				for _, line := range []string{"State:\tS", "SigPnd:\t0000000000000000\n", "ShdPnd:\t0000000000000000\n"} {
+					if !strings.Contains(string(status), line) {
+						return false
+					}
+				}
+			}
+		}
+		return true
+	}
+	for start := time.Now(); !idle(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > testTimeout {
+			t.Fatal("the processes do not come to rest")
+		}
 	}
 }
 
