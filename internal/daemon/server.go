@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -101,6 +102,9 @@ func (s *Server) open() (err error) {
 		if s.tap, err = rocev2.OpenTap(s.cfg.Capture, "gorxe"); err != nil {
 			return err
 		}
+	}
+	if err := uverbs.RaiseLimits(); err != nil {
+		return err
 	}
 	var tree []sysfs.Device
 	for i, spec := range s.cfg.Devices {

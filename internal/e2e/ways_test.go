@@ -185,6 +185,30 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
+// TestSmallFiles: a limit of file sizes, which the files of devices would exceed, is
+// lifted where that is allowed, and named where it is not.
+func TestSmallFiles(t *testing.T) {
+	need(t, "prlimit", "ibv_devinfo")
+	if !selection.takes(standard) {
+		return
+	}
+	user, env := nobody(t, newHost(t, "127.0.0.1"))
+	run := func(limit string) *proc {
+		return start(t, user, env, "prlimit", "--fsize="+limit, gorxe, "run", "--device", "rxe0=127.0.0.1", "--", "ibv_devinfo")
+	}
+	if out := run("1000000:unlimited").ok(); !strings.Contains(out, "PORT_ACTIVE") {
+		t.Errorf("under a soft limit:\n%s", out)
+	}
+	// Nothing of the first may serve the second.
+	if !until(patience, func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }) {
+		t.Fatal("the engine of the last gorxe run still answers")
+	}
+	p := run("1000000:1000000")
+	if code := p.wait(); code != 125 || !strings.Contains(p.out.String(), "ulimit -f") {
+		t.Errorf("under a hard limit: exit status %d\n%s", code, p.out.String())
+	}
+}
+
 // TestContainer: an ordinary user's container, which has namespaces of its own for
 // users, processes, mounts and the network, and neither a daemon nor an interface
 // but lo.

@@ -74,6 +74,23 @@ type piece struct {
 	mem []byte     // nil: freed
 }
 
+// RaiseLimits lifts what may keep a device from being opened: an arena is a file of
+// arenaSize to the limit of file sizes, however little of it is used.
+func RaiseLimits() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || limit.Cur >= arenaSize {
+		return nil // what is wrong shows when a device is opened
+	}
+	for _, most := range []uint64{limit.Max, unix.RLIM_INFINITY} { // the second takes CAP_SYS_RESOURCE
+		err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: most})
+		if err == nil && most >= arenaSize {
+			return nil
+		}
+	}
+	return fmt.Errorf("the limit of file sizes (RLIMIT_FSIZE) is %d: the memory files of devices are larger: "+
+		"start gorxe under ulimit -f unlimited", limit.Max)
+}
+
 func newArena(b *Budget) (*arena, error) {
 	if err := b.Take(openCost); err != nil {
 		return nil, err
@@ -95,7 +112,7 @@ func makeArenaFile() (int, error) {
 	}
 	if err := unix.Ftruncate(fd, arenaSize); err != nil {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("memfd for queues: size (is RLIMIT_FSIZE unlimited?): %w", err)
+		return -1, fmt.Errorf("memfd for queues: size: %w", err)
 	}
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
