@@ -200,6 +200,7 @@ func (s *Server) flush() {
 // release closes what open opened.
 func (s *Server) release() error {
 	if s.sock != nil {
+		defer s.sock.unlock()
 		s.sock.withdraw()
 	}
 	var errs []error

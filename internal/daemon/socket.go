@@ -89,7 +89,7 @@ func dial(path string) (*Conn, error) {
 type socketFile struct {
 	*net.UnixListener
 	path string
-	lock *os.File // held as long as the socket is ours; nil if systemd made it
+	lock *os.File // held until everything is released; nil if systemd made the socket
 }
 
 // listen makes the socket at path. What a dead daemon left there is replaced: a
@@ -172,13 +172,17 @@ func (s *socketFile) permit(mode fs.FileMode, group string) error {
 	return os.Chmod(s.path, mode)
 }
 
-// withdraw removes the path, so that nobody new arrives, and the lock last, so
-// that nobody removes a successor's socket.
+// withdraw removes the path and stops to listen, so that nobody new arrives.
 func (s *socketFile) withdraw() {
 	if s.lock != nil {
 		os.Remove(s.path) //nolint:errcheck // the next daemon replaces what is left
 	}
 	s.Close() //nolint:errcheck // nothing is buffered in it
+}
+
+// unlock lets another daemon have the path. It comes last of all: the other one may
+// want the same devices, and nobody is to remove its socket.
+func (s *socketFile) unlock() {
 	if s.lock != nil {
 		s.lock.Close()
 	}

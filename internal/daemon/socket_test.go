@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/testenv"
 )
 
@@ -43,6 +45,31 @@ func TestListen(t *testing.T) {
 	if _, err := Dial([]string{path}); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("after its end: %v", err)
 	}
+}
+
+// A daemon that has left its socket, and not yet its ports, is still in the way of
+// the next one, and takes nothing from that.
+func TestSuccessor(t *testing.T) {
+	end := make(chan struct{})
+	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error {
+		<-end
+		return nil
+	})
+	s.attached(t)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	eventually(t, "the socket goes", func() bool {
+		_, err := os.Lstat(s.cfg.Socket)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	if next, err := Start(Config{Socket: s.cfg.Socket}); !errors.Is(err, ErrDaemonRuns) {
+		t.Errorf("a second daemon: %v, %v", next, err)
+	}
+	close(end)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	startTest(t, Config{Socket: s.cfg.Socket, Devices: s.cfg.Devices}, nil).dial(t)
 }
 
 func TestListenErrors(t *testing.T) {

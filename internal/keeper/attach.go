@@ -50,14 +50,17 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 				return nil, hello, err
 			}
 		case errors.Is(err, daemon.ErrNoDaemon):
-			if err := startPrivate(cfg, paths[0]); err != nil && !errors.Is(err, daemon.ErrDaemonRuns) {
+			err := startPrivate(cfg, paths[0])
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, daemon.ErrDaemonRuns) {
 				return nil, hello, err
 			}
-			continue
 		default:
 			return nil, hello, err
 		}
-		time.Sleep(20 * time.Millisecond) // it closes its UDP ports
+		time.Sleep(20 * time.Millisecond) // it closes its UDP ports, or opens them
 	}
 	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
 }
