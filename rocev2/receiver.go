@@ -18,9 +18,10 @@ const (
 	// and another goroutine receives in its stead. A batch takes well under a
 	// millisecond.
 	callLimit = 20 * time.Millisecond
-	// maxReaders bounds the goroutines, and with them threads and buffers, that
-	// one socket may have in such calls.
-	maxReaders = 32
+	// maxReaders bounds the goroutines, and with them threads and buffers of 1 MiB,
+	// that one socket may have in such calls. Programs of several users may hold up
+	// some each (interpose.Held).
+	maxReaders = 128
 	// closePatience is how long Close and the removal of an address wait for a
 	// call to return.
 	closePatience = time.Second

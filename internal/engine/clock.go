@@ -13,7 +13,7 @@ import (
 // a program that does not answer. As rocev2 does for packets.
 const (
 	expireLimit = 20 * time.Millisecond
-	maxExpirers = 32
+	maxExpirers = 128
 	// closePatience is how long close waits for one of them.
 	closePatience = time.Second
 )
