@@ -32,6 +32,9 @@ var (
 		since{6, 12}, "Work Request Flushed Error; READs before that, of other data: 1"}
 )
 
+// defects are all of them.
+var defects = []*defect{&defectFlush, &defectInvalidate, &defectWindow, &defectStray, &defectZeroWrite.defect, &defectEmptyRead.defect}
+
 func (d *defect) String() string {
 	return fmt.Sprintf("**defect of the kernel**: %s (testdata/pcaps/%s.pcap)", d.what, d.capture)
 }
@@ -45,7 +48,7 @@ type faultDefect struct {
 
 // TestDefects: of each there is the capture.
 func TestDefects(t *testing.T) {
-	for _, d := range []defect{defectFlush, defectInvalidate, defectWindow, defectStray, defectZeroWrite.defect, defectEmptyRead.defect} {
+	for _, d := range defects {
 		if _, err := os.Stat("../../testdata/pcaps/" + d.capture + ".pcap"); err != nil {
 			t.Errorf("%s: %v", d.what, err)
 		}

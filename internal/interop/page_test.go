@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ func writePage(path string) error {
 	}
 	p.WriteString(preamble)
 	p.summary()
+	p.defects()
 	p.cases()
 	p.settled()
 	return os.WriteFile(path, p.Bytes(), 0o644)
@@ -58,6 +60,23 @@ func (p *page) line(name string, cell func(*table) string) {
 		fmt.Fprintf(p, " %s |", cell(&p.tables[i]))
 	}
 	p.WriteString("\n")
+}
+
+// defects lists what is documented, and where these runs have met it. Those that end
+// a requester under faults depend on the moment.
+func (p *page) defects() {
+	p.WriteString("\n## Defects of the kernel\n\n| defect | capture, in testdata/pcaps | met by |\n|---|---|---|\n")
+	for _, d := range defects {
+		var met []string
+		for _, t := range p.tables {
+			for _, r := range t.Rows {
+				if at := fmt.Sprintf("%s (%s)", r.Case, t.Kernel); strings.Contains(r.Note, d.what) && !slices.Contains(met, at) {
+					met = append(met, at)
+				}
+			}
+		}
+		fmt.Fprintf(p, "| %s | %s | %s |\n", d.what, d.capture, cmp.Or(strings.Join(met, "; "), "nothing this time"))
+	}
 }
 
 func (p *page) rule(columns int) { p.WriteString(strings.Repeat("|---", columns) + "|\n") }
