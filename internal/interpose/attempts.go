@@ -29,8 +29,8 @@ const (
 	// maxHeld bounds the threads that a user's sessions occupy together.
 	maxHeld = 4 * maxCaught
 	// maxHeldAccesses bounds those of the engine. A watch that replaces them one by
-	// one has time for as many again before they count as stuck, and more than both
-	// in reserve (rocev2, engine: 32).
+	// one has time for as many again before they count as stuck; its reserve (rocev2,
+	// engine: 128) is enough for that of five users.
 	maxHeldAccesses = 12
 )
 
