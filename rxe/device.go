@@ -2,7 +2,9 @@ package rxe
 
 import (
 	crand "crypto/rand"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -147,7 +149,7 @@ func (d *Device) Close() error {
 
 func (d *Device) closeQueues() {
 	d.mu.Lock()
-	cqs, srqs, pds := keysOf(d.cqs), keysOf(d.srqs), keysOf(d.pds)
+	cqs, srqs, pds := slices.Collect(maps.Keys(d.cqs)), slices.Collect(maps.Keys(d.srqs)), slices.Collect(maps.Keys(d.pds))
 	d.mu.Unlock()
 	for _, s := range srqs {
 		_ = s.Destroy() // may have been destroyed meanwhile
@@ -158,14 +160,6 @@ func (d *Device) closeQueues() {
 	for _, p := range pds {
 		_ = p.Dealloc() // as above
 	}
-}
-
-func keysOf[T comparable](m map[T]struct{}) []T {
-	s := make([]T, 0, len(m))
-	for k := range m {
-		s = append(s, k)
-	}
-	return s
 }
 
 // claim counts one more object against limit, and refuses on a closed device.

@@ -1,6 +1,8 @@
 package rxe
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -52,7 +54,7 @@ func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	members := t.snapshot()[gid]
-	if indexOf(members, q) >= 0 {
+	if slices.Contains(members, q) {
 		return nil
 	}
 	switch {
@@ -87,7 +89,7 @@ func (q *QP) DetachMcast(gid wire.GID, lid uint16) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	members := t.snapshot()[gid]
-	i := indexOf(members, q)
+	i := slices.Index(members, q)
 	if i < 0 {
 		return invalid(op, "gid", "QP is not attached")
 	}
@@ -139,18 +141,9 @@ func (q *QP) leaveMcast() bool {
 func (q *QP) detachAll() {
 	t := &q.dev.groups
 	t.mu.Lock()
-	groups := keysOf(q.groups.in)
+	groups := slices.Collect(maps.Keys(q.groups.in))
 	t.mu.Unlock()
 	for _, g := range groups {
 		_ = q.DetachMcast(g, 0) // may have been detached meanwhile
 	}
-}
-
-func indexOf(qs []*QP, q *QP) int {
-	for i := range qs {
-		if qs[i] == q {
-			return i
-		}
-	}
-	return -1
 }

@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -132,22 +133,10 @@ func (d *Device) SetGIDs(gids []wire.GID) error {
 	}
 	next := newGIDTable(append([]wire.GID(nil), gids...))
 	old := d.gids.Swap(next)
-	if !sameGIDs(old.gids, next.gids) {
+	if !slices.Equal(old.gids, next.gids) {
 		d.event(Event{Type: EventGIDChange, Port: thePort})
 	}
 	return nil
-}
-
-func sameGIDs(a, b []wire.GID) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // QueryPort returns the port's attributes (ibv_query_port).

@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/gorxe/gorxe/wire"
@@ -278,21 +279,18 @@ func (r *responder) replay(q *QP, p wire.Packet) {
 		r.stale(q)
 		return
 	}
-	if i := r.waiting(e.psn); i >= 0 {
+	if r.waits(e.psn) {
 		return // the first answer is not even sent
 	}
 	r.ack = acking{}
 	r.respond(q, e.response)
 }
 
-// waiting returns the place in the queue of the response that begins at psn.
-func (r *responder) waiting(first wire.PSN) int {
-	for i := range r.queue {
-		if a := &r.queue[i]; a.kind != respondAck && a.psn == first && !a.began {
-			return i
-		}
-	}
-	return -1
+// waits tells whether the response that begins at psn is still to be sent.
+func (r *responder) waits(psn wire.PSN) bool {
+	return slices.ContainsFunc(r.queue, func(a response) bool {
+		return a.kind != respondAck && a.psn == psn && !a.began
+	})
 }
 
 // replayRead answers a READ again, or the rest of it: the request must lie
