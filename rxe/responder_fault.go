@@ -28,9 +28,8 @@ const (
 	numFaults
 )
 
-// faultRules gives for each fault what IBA 9.9.3 (responder error behaviour)
-// asks for, or rdma_rxe does where tests of existing programs
-// expect that.
+// faultRules gives for each fault what IBA 9.9.3 (responder error behaviour) asks
+// for, or rdma_rxe does where tests of existing programs expect that.
 var faultRules = [numFaults]struct {
 	answer wire.Syndrome // RC: what the peer is told, if tell
 	tell   bool

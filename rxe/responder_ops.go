@@ -129,7 +129,8 @@ func (r *responder) writing(p train) writing {
 }
 
 // deposit adds a piece to the payload that waits to be written, under a lease of
-// all that g was checked for. It reports false when what waited before could not be: the QP has failed then.
+// all that g was checked for. It reports false when what waited before could not be:
+// the QP has failed then.
 func (r *responder) deposit(q *QP, g grant, l lease, data []byte, kind wire.OpFlags, o *outbox) bool {
 	d := &r.pend
 	if !d.batch.fits(g.mem) || (len(d.batch.spans) > 0 && d.kind != kind) {

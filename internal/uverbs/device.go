@@ -90,8 +90,7 @@ func parseFWVer(s string) (uint64, error) {
 }
 
 // Open is one open("/dev/infiniband/uverbsN"), whose costs b bears; nil: a budget of
-// its own, without limits. ENODEV after
-// Close; ENOMEM or EMFILE if they are too much.
+// its own, without limits. ENODEV after Close; ENOMEM or EMFILE if they are too much.
 func (d *Device) Open(b *Budget) (*File, error) {
 	if b == nil {
 		b = NewBudget(Cost{})
