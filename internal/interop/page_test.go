@@ -159,9 +159,13 @@ func (t *table) cell(key caseKey) string {
 	var all []string
 	for i := range t.Rows {
 		if t.Rows[i].key() == key {
-			text := t.Rows[i].result()
-			if date := t.Rows[i].Date; date != t.Date {
-				text += " (" + date + ")"
+			r := &t.Rows[i]
+			text := r.result()
+			if r.Date != t.Date {
+				text += " (" + r.Date + ")"
+			}
+			if r.Read < r.Sent {
+				text += fmt.Sprintf(" (tshark read %d of %d packets)", r.Read, r.Sent)
 			}
 			all = append(all, text)
 		}
