@@ -1,11 +1,13 @@
 package verbsapi
 
 import (
+	"cmp"
 	"net/netip"
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // sharedEngine is a running device and who uses it. Contexts that were opened on
@@ -37,7 +39,7 @@ var engines = struct {
 
 // acquireEngine returns the engine of cfg's address, started if need be.
 func acquireEngine(cfg Config) (*sharedEngine, error) {
-	key := engineKey{iface: cfg.Interface, addr: cfg.Address.Unmap(), port: cfg.Port}
+	key := engineKey{iface: cfg.Interface, addr: cfg.Address.Unmap(), port: cmp.Or(cfg.Port, wire.UDPPort)}
 	engines.mu.Lock()
 	defer engines.mu.Unlock()
 	if e := engines.open[key]; e != nil {

@@ -63,7 +63,7 @@ func TestOpenErrors(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	addr := testAddr()
-	one, two := openTest(t, Config{Address: addr}), openTest(t, Config{Address: addr})
+	one, two := openTest(t, Config{Address: addr}), openTest(t, Config{Address: addr, Port: wire.UDPPort})
 	if one.eng != two.eng {
 		t.Error("two devices on one address")
 	}
