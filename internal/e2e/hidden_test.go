@@ -15,13 +15,13 @@ import (
 const realHost = `
 set -eu
 dev=$1; shift
-mount -t tmpfs dev "$dev"
+mount -t tmpfs -o mode=755 dev "$dev"
 for name in null zero random urandom; do touch "$dev/$name"; mount --bind "/dev/$name" "$dev/$name"; done
 mkdir -p "$dev/char" "$dev/infiniband/by-ibdev"
 for name in uverbs0 uverbs1 umad0 rdma_cm; do echo real > "$dev/infiniband/$name"; done
 ln -s ../uverbs1 "$dev/infiniband/by-ibdev/uverbs-mlx5_0"
 ln -s ../infiniband/uverbs1 "$dev/char/231:193"
-mount --move "$dev" /dev
+mount --rbind "$dev" /dev
 mount -t tmpfs sys /sys
 nic=devices/pci0000:00/0000:00:05.0
 cd /sys
