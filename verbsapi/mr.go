@@ -17,8 +17,9 @@ type MR struct {
 
 // mapping is what a registration gives names to.
 type mapping struct {
-	buf  []byte
-	base uint64 // what work requests call the first byte
+	buf    []byte
+	base   uint64 // what work requests call the first byte
+	access Access
 }
 
 // RegMR registers buf (ibv_reg_mr). Work requests name its bytes by their
@@ -57,7 +58,7 @@ func newMapping(buf []byte, iova uint64, access Access) *mapping {
 	if access&AccessZeroBased != 0 {
 		iova = 0
 	}
-	return &mapping{buf: buf, base: iova}
+	return &mapping{buf: buf, base: iova, access: access}
 }
 
 // ReregFlags say what Rereg changes (enum ibv_rereg_mr_flags).
@@ -82,10 +83,16 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 		}
 		engPD = pd.pd
 	}
-	base := addrOf(buf)
-	err := m.mr.Rereg(flags, engPD, newBufMemory(buf), base, uint64(len(buf)), base, access)
-	if err == nil && flags&ReregTranslation != 0 {
-		m.at.Store(newMapping(buf, base, access))
+	to := *m.at.Load()
+	if flags&ReregTranslation != 0 {
+		to.buf, to.base = buf, addrOf(buf)
+	}
+	if flags&ReregAccess != 0 {
+		to.access = access
+	}
+	err := m.mr.Rereg(flags, engPD, newBufMemory(to.buf), addrOf(to.buf), uint64(len(to.buf)), to.base, to.access)
+	if err == nil {
+		m.at.Store(newMapping(to.buf, to.base, to.access))
 	}
 	return err
 }

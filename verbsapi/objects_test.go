@@ -201,6 +201,18 @@ func TestMR(t *testing.T) {
 	if string(other[28:]) != "abcd" || named.Len() != 32 {
 		t.Errorf("buffer %q", other)
 	}
+	// Zero-based is a right, which a new buffer does not take away, and rights may add.
+	if err := zero.Rereg(ReregTranslation, nil, other, 0); err != nil {
+		t.Fatal(err)
+	}
+	write(zero, zero.Addr()+24, WCSuccess)
+	if err := optional.Rereg(ReregAccess, nil, nil, testAccess|AccessZeroBased); err != nil {
+		t.Fatal(err)
+	}
+	write(optional, optional.Addr()+32, WCSuccess)
+	if string(other[24:28]) != "abcd" || string(buf[32:36]) != "abcd" {
+		t.Errorf("buffers %q, %q", other, buf)
+	}
 	if err := named.Rereg(ReregPD, nil, nil, 0); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no domain: %v", err)
 	}
