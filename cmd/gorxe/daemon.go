@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/rocev2"
 )
 
 type daemonCmd struct {
@@ -78,7 +79,7 @@ func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, err
 		return nil, nil, err
 	}
 	server, err := c.start(std)
-	for end := time.Now().Add(2 * privateGrace); errors.Is(err, daemon.ErrDaemonRuns) && c.idle() && time.Now().Before(end); {
+	for end := time.Now().Add(2 * privateGrace); c.clears(err) && time.Now().Before(end); {
 		time.Sleep(privateGrace / 20)
 		server, err = c.start(std)
 	}
@@ -86,6 +87,13 @@ func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, err
 		err = errors.Join(err, stop())
 	}
 	return server, stop, err
+}
+
+// clears tells whether what kept the daemon from starting may go by itself: one that
+// a gorxe run started and that is about to end, at this socket or, as its UDP port
+// shows, at another.
+func (c daemonCmd) clears(err error) bool {
+	return errors.Is(err, rocev2.ErrPortTaken) || errors.Is(err, daemon.ErrDaemonRuns) && c.idle()
 }
 
 // idle tells whether the daemon that is in the way is one that a gorxe run

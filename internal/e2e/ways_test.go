@@ -100,6 +100,26 @@ func TestPrivateJoined(t *testing.T) {
 	}
 }
 
+// TestPrivateOneByOne: the engine of a `gorxe run` that has just ended is not in the
+// way of one at another socket.
+func TestPrivateOneByOne(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	user, env := nobody(t, a)
+	dir, err := os.MkdirTemp(scratch, "sockets-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		start(t, user, env, gorxe, "run", "--device", "rxe0=eth0", "--socket", filepath.Join(dir, name), "--", "true").ok()
+	}
+}
+
 // TestSocketGroup: members of the group may attach, and others hear what they can
 // do.
 func TestSocketGroup(t *testing.T) {
