@@ -203,20 +203,25 @@ func TestOtherUser(t *testing.T) {
 	s.leave(n)
 }
 
-// Messages and descriptors arrive together, or not at all.
-func TestConn(t *testing.T) {
+// connPair returns the two ends of a connection.
+func connPair(t *testing.T) (a, b *Conn) {
+	t.Helper()
 	fa, fb, err := Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewConn(fa)
-	if err != nil {
+	if a, err = NewConn(fa); err != nil {
 		t.Fatal(err)
 	}
-	b, err := NewConn(fb)
-	if err != nil {
+	if b, err = NewConn(fb); err != nil {
 		t.Fatal(err)
 	}
+	return a, b
+}
+
+// Messages and descriptors arrive together, or not at all.
+func TestConn(t *testing.T) {
+	a, b := connPair(t)
 	defer b.Close()
 	if err := a.Send("hello", 0, 1); err != nil {
 		t.Fatal(err)
@@ -256,18 +261,7 @@ func TestConn(t *testing.T) {
 // What was sent before hanging up arrives, although the other end hung up with
 // something unread.
 func TestConnLastWords(t *testing.T) {
-	fa, fb, err := Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := NewConn(fa)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := NewConn(fb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, b := connPair(t)
 	defer b.Close()
 	for c, text := range map[*Conn]string{a: "the end", b: "too late"} {
 		if err := c.Send(text); err != nil {

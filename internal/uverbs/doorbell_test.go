@@ -142,13 +142,14 @@ func TestDoorbellState(t *testing.T) {
 	a.must(a.sq.doorbell(a.qp, a))
 }
 
-// TestStalledDoorbell: what the engine has no room for is taken up, without
-// another doorbell, when it has.
-func TestStalledDoorbell(t *testing.T) {
+// overfull is a station whose ring holds three SENDs, which the engine has room for
+// two of. Its peer has nothing to receive them into.
+func overfull(t *testing.T) *station {
+	t.Helper()
 	dev := testDevice(t)
 	b := newStation(t, dev, rxe.QPRC)
 	small := stationCap
-	small.MaxSendWR = 2 // the engine's; the ring has room for three
+	small.MaxSendWR = 2
 	a := newStationCap(t, dev, rxe.QPRC, small)
 	a.connect(b.qp)
 	b.connect(a.qp)
@@ -157,6 +158,13 @@ func TestStalledDoorbell(t *testing.T) {
 			t.Fatal("full")
 		}
 	}
+	return a
+}
+
+// TestStalledDoorbell: what the engine has no room for is taken up, without
+// another doorbell, when it has.
+func TestStalledDoorbell(t *testing.T) {
+	a := overfull(t)
 	a.must(a.sq.doorbell(a.qp, a)) // there is nothing to receive into yet
 	a.wantNone()
 	a.sq.piece.mu.Lock()
@@ -182,18 +190,7 @@ func TestStalledDoorbell(t *testing.T) {
 // TestStalledTooLate: what the engine had no room for is posted at once if all that
 // filled it has completed meanwhile: no completion is left to ring for it.
 func TestStalledTooLate(t *testing.T) {
-	dev := testDevice(t)
-	b := newStation(t, dev, rxe.QPRC)
-	small := stationCap
-	small.MaxSendWR = 2 // the engine's; the ring has room for three
-	a := newStationCap(t, dev, rxe.QPRC, small)
-	a.connect(b.qp)
-	b.connect(a.qp)
-	for id := range uint64(3) {
-		if !a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: signaled}}) {
-			t.Fatal("full")
-		}
-	}
+	a := overfull(t)
 	// As a doorbell does, with the completions right behind the engine's refusal.
 	batch := new(sendBatch)
 	a.sq.fetch(batch, rxe.QPRC, a, 3)
