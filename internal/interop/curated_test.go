@@ -89,12 +89,8 @@ func ending(packets []packet) []packet {
 	at, newest := 0, wire.PSN(0)
 	var before wire.Packet
 	for i, p := range packets {
-		r, err := parseRoCE(p.data)
-		if r == nil || err != nil {
-			continue
-		}
-		q, err := wire.Parse(r.body())
-		if err != nil {
+		q, ok := transport(p.data)
+		if !ok {
 			continue
 		}
 		if q.Info().Has(wire.OpRequest) && (i == 0 || newest.Less(q.PSN())) {

@@ -40,6 +40,16 @@ func parseRoCE(frame []byte) (*roce, error) {
 	return p, nil
 }
 
+// transport returns the RoCEv2 packet in a frame, if there is a whole one.
+func transport(frame []byte) (p wire.Packet, ok bool) {
+	r, err := parseRoCE(frame)
+	if r == nil || err != nil {
+		return p, false
+	}
+	p, err = wire.Parse(r.body())
+	return p, err == nil
+}
+
 const udpHeader = 8
 
 // intact checks the ICRC with the IP header that the packet had, and that the

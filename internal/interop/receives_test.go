@@ -153,12 +153,8 @@ func (tr *trial) rnrWaits(a, b *endpoint) (waits [32][]time.Duration) {
 		timerOf[a.qpn[qp]], timerOf[b.qpn[qp]] = qp, qp
 	}
 	for _, p := range tr.packets {
-		r, err := parseRoCE(p.data)
-		if r == nil || err != nil {
-			continue
-		}
-		q, err := wire.Parse(r.body())
-		if err != nil {
+		q, ok := transport(p.data)
+		if !ok {
 			continue
 		}
 		timer, ours := timerOf[fmt.Sprint(uint32(q.DestQP()))]
