@@ -5,6 +5,9 @@ GO     ?= go
 # The pinned linter. It is compiled once, into bin/, and kept between runs.
 GOLANGCI_VERSION := v2.12.2
 GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
+# What it remembers names files of the checkout: another one, gone since, would be
+# complained about.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
