@@ -23,11 +23,7 @@ func TestLongBurst(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The number is this process's, as if given anew; the memory is another's.
-	p := start(t, options{idle: true}, "/bin/sleep", "1000")
-	fd, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, fd := sleeper(t)
 	s := newSpace(fd, os.Getpid(), new(Held))
 	defer s.release()
 	stranger, strangerVA := mapped(t, pageSize, unix.PROT_READ|unix.PROT_WRITE)

@@ -218,14 +218,21 @@ func TestScanMaps(t *testing.T) {
 	}
 }
 
-// TestSpaceGone: of a process that has ended nothing can be read, and nothing
-// that has its number since is reached.
-func TestSpaceGone(t *testing.T) {
-	p := start(t, options{idle: true}, "/bin/sleep", "1000")
-	fd, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+// sleeper starts a program that does nothing, and opens its memory.
+func sleeper(t *testing.T) (p *underTrap, mem int) {
+	t.Helper()
+	p = start(t, options{idle: true}, "/bin/sleep", "1000")
+	mem, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p, mem
+}
+
+// TestSpaceGone: of a process that has ended nothing can be read, and nothing
+// that has its number since is reached.
+func TestSpaceGone(t *testing.T) {
+	p, fd := sleeper(t)
 	s := newSpace(fd, p.cmd.Process.Pid, new(Held))
 	if !s.alive() {
 		t.Error("a living process counts as gone")
@@ -255,11 +262,7 @@ func TestSpaceGone(t *testing.T) {
 // TestNumberSeen: a look at the process number serves for numberLife. That the process
 // has ended meanwhile is noticed all the same.
 func TestNumberSeen(t *testing.T) {
-	p := start(t, options{idle: true}, "/bin/sleep", "1000")
-	fd, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, fd := sleeper(t)
 	s := newSpace(fd, p.cmd.Process.Pid, new(Held))
 	defer s.release()
 	if !s.checkNumber() || s.seen.Load() == 0 {
