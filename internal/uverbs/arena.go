@@ -33,6 +33,7 @@ type arena struct {
 	file   int
 	budget *Budget
 	ending atomic.Bool
+	bells  bellLog
 
 	mu      sync.Mutex
 	next    int64 // the first offset that no window has
@@ -43,8 +44,12 @@ type arena struct {
 	closed  bool
 }
 
-// arenaSize is the room of one open: 2^24 windows.
+// arenaSize is the room for queues of one open: 2^24 windows.
 const arenaSize = 1 << 46
+
+// arenaEnd is the size of the file. Behind the queues is room for doorbells that
+// nobody traps (bells.go): 32 bytes each, for nine years of a million in a second.
+const arenaEnd = 1 << 53
 
 // windowSize is how much of the file is mapped at once, if a queue does not need
 // more.
@@ -75,15 +80,15 @@ type piece struct {
 }
 
 // RaiseLimits lifts what may keep a device from being opened: an arena is a file of
-// arenaSize to the limit of file sizes, however little of it is used.
+// arenaEnd to the limit of file sizes, however little of it is used.
 func RaiseLimits() error {
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || limit.Cur >= arenaSize {
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || limit.Cur >= arenaEnd {
 		return nil // what is wrong shows when a device is opened
 	}
 	for _, most := range []uint64{limit.Max, unix.RLIM_INFINITY} { // the second takes CAP_SYS_RESOURCE
 		err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: most})
-		if err == nil && most >= arenaSize {
+		if err == nil && most >= arenaEnd {
 			return nil
 		}
 	}
@@ -110,7 +115,7 @@ func makeArenaFile() (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("memfd for queues: %w", err)
 	}
-	if err := unix.Ftruncate(fd, arenaSize); err != nil {
+	if err := unix.Ftruncate(fd, arenaEnd); err != nil {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("memfd for queues: size: %w", err)
 	}
@@ -270,12 +275,16 @@ func (a *arena) close(keep bool) {
 		_ = unix.Munmap(w.mem) // fails only for what is not mapped
 	}
 	clear(a.windows)
-	if keep || a.next == pageSize {
+	clean := !keep && a.next != pageSize
+	if !clean && !a.bells.used.Load() {
 		a.giveUp()
 		return
 	}
 	a.budget.aside(func() {
-		a.punch(pageSize, a.next-pageSize)
+		if clean {
+			a.punch(pageSize, a.next-pageSize)
+		}
+		a.bells.end(a)
 		a.giveUp()
 	})
 }

@@ -14,6 +14,7 @@ type cqRes struct {
 	cq      *rxe.CQ
 	ring    atomic.Pointer[cqRing]
 	channel *channel // nil: nobody is told of completions
+	handle  uint32
 }
 
 func (r *cqRes) destroy(o *object, _ bool) error {
@@ -56,7 +57,8 @@ func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
 		return nil, queueError(err)
 	}
 	o.user, o.async = req.user, req.async
-	r := &cqRes{f: k.f, channel: req.channel}
+	r := &cqRes{f: k.f, channel: req.channel, handle: o.handle}
+	ring.label(label{kind: labelCQ, cq: o.handle})
 	r.ring.Store(ring)
 	init := rxe.CQInit{Entries: min(ring.entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: ring}
 	if ch := req.channel; ch != nil {
@@ -184,6 +186,7 @@ func writeResizeCQ(k *call) error {
 	if err != nil {
 		return queueError(err)
 	}
+	ring.label(label{kind: labelCQ, cq: r.handle})
 	err = replaceRing(&r.ring, ring, func(move func() error) error {
 		return r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) { return ring, move() })
 	})

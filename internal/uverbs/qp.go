@@ -84,6 +84,10 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 		return nil, err
 	}
 	o.user, o.async, o.res = req.user, req.async, r
+	r.send.label(label{kind: labelWork, cq: req.sendCQ.handle, qpn: uint32(r.qp.Num())})
+	if r.recv != nil {
+		r.recv.label(label{kind: labelWork, cq: req.recvCQ.handle, qpn: uint32(r.qp.Num())})
+	}
 	o.bell.Store(r)
 	k.f.dev.own(r.qp, o)
 	_, made, err := r.qp.Query()

@@ -105,6 +105,39 @@ func (r *sendRing) answer(qp *rxe.QP, k keys) error {
 	return nil
 }
 
+// waits tells whether there is something in the queue that the engine has not had
+// and has not been too full for.
+func (r *sendRing) waits() bool {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	return r.piece.mem != nil && r.stalled == nil && r.distance(r.fetched, r.producer()) != 0
+}
+
+// look hands one batch to the engine, of no more than share if it is more than one
+// work request, and returns what that was worth (ringShare). more says that there is
+// reason to look again at once.
+func (r *sendRing) look(qp *rxe.QP, k keys, share int) (worth int, more bool) {
+	n := r.bells.Add(1)
+	if n != 1 {
+		return 0, false // whoever is at work looks again
+	}
+	b := sendBatches.Get().(*sendBatch)
+	defer sendBatches.Put(b)
+	r.fetch(b, qp.Type(), k, sendBatchSize)
+	worth = r.cut(b, share)
+	taken, err := b.post(qp)
+	if taken == len(b.wrs) {
+		more = r.waits()
+	} else {
+		more, _ = r.unfetch(b, taken, qp, k, err)
+	}
+	if !r.bells.CompareAndSwap(n, 0) {
+		r.bells.Store(0)
+		more = true // somebody rang, and left it to this call
+	}
+	return worth, more
+}
+
 // unfetch puts back what the engine did not take after the first n, and says
 // whether to try that again at once.
 func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) (again bool, err error) {
@@ -262,11 +295,50 @@ var sendBatches = sync.Pool{New: func() any { return new(sendBatch) }}
 // reset empties the batch; what its work requests refer to must not live on
 // with it.
 func (b *sendBatch) reset() {
-	for i := range b.wrs {
+	b.shorten(0)
+	b.wrs = b.all[:0]
+}
+
+// cut puts back what is more than share, but for the first, and returns what the rest
+// is worth.
+func (r *sendRing) cut(b *sendBatch, share int) (worth int) {
+	keep := 0
+	for keep < len(b.wrs) {
+		n := worthOf(&b.wrs[keep])
+		if keep > 0 && worth+n > share {
+			break
+		}
+		worth += n
+		keep++
+	}
+	if keep == len(b.wrs) {
+		return worth
+	}
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.epoch == b.epoch {
+		r.fetched = (r.fetched - uint32(len(b.wrs)-keep)) & r.mask
+	}
+	b.shorten(keep)
+	return worth
+}
+
+// worthOf is the part of ringShare that a work request takes.
+func worthOf(wr *rxe.SendWR) int {
+	size := uint64(0)
+	for _, s := range wr.SGL {
+		size += uint64(s.Length)
+	}
+	return int(max(ringEach, min(size, ringShare)))
+}
+
+// shorten leaves the first n of the batch.
+func (b *sendBatch) shorten(n int) {
+	for i := n; i < len(b.wrs); i++ {
 		b.wqes[i].bind = rxe.MWBind{}
 	}
-	clear(b.wrs)
-	b.wrs = b.all[:0]
+	clear(b.wrs[n:])
+	b.wrs = b.wrs[:n]
 }
 
 // post gives the batch to the engine and returns how much of it was taken. A

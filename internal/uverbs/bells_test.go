@@ -1,0 +1,294 @@
+package uverbs
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// loops are endpoints of one program, each connected with itself.
+func loops(t testing.TB, n int) []*endpoint {
+	t.Helper()
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	list := make([]*endpoint, n)
+	for i := range list {
+		list[i] = newEndpoint(t, u, rxe.QPRC)
+		list[i].connect(list[i].qp, rxe.QPRC, list[i].qpn)
+	}
+	u.reset()
+	return list
+}
+
+// write puts a WRITE into the queue, and rings for nothing.
+func (e *endpoint) write(id uint64, size uint32) {
+	e.t.Helper()
+	e.writeAt(0, id, size)
+}
+
+// writeAt is write at an offset of the program's memory, to which it also goes.
+func (e *endpoint) writeAt(off, id uint64, size uint32) {
+	e.t.Helper()
+	if !e.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRWrite, Flags: rxe.SendSignaled,
+		SGL: []rxe.SGE{e.sge(off, size)}, RemoteAddr: programData + off, RKey: wire.RKey(e.mr.RKey)}}) {
+		e.t.Fatal("send queue full")
+	}
+}
+
+// completed takes the completions of an endpoint.
+func (e *endpoint) completed() (n int) {
+	e.t.Helper()
+	for {
+		wc, ok := e.comp.poll()
+		if !ok {
+			return n
+		}
+		if wc.status != 0 {
+			e.t.Errorf("%+v", wc)
+		}
+		n++
+	}
+}
+
+// rings are the two ways in which a queue is looked at: for a trapped doorbell, and
+// for one that is not.
+func (s *station) rings() [2]func() error {
+	return [2]func() error{
+		func() error { return s.sq.doorbell(s.qp, s) },
+		func() error {
+			for more := true; more; {
+				_, more = s.sq.look(s.qp, s, ringShare)
+			}
+			return nil
+		},
+	}
+}
+
+// TestRing: what is new in any queue is done, without a call that says which; a queue
+// pair that does not send yet keeps what it has, and is no reason to call again.
+func TestRing(t *testing.T) {
+	list := loops(t, 5)
+	idle := newEndpoint(t, list[0].user, rxe.QPRC)
+	f := list[0].f
+	if f.Ring() {
+		t.Error("there is more of nothing")
+	}
+	for i, e := range list {
+		for id := range i {
+			e.write(uint64(id), 8)
+		}
+	}
+	idle.write(99, 8)
+	for rounds := 0; f.Ring(); rounds++ {
+		if rounds > 100 {
+			t.Fatal("it never ends")
+		}
+	}
+	for i, e := range list {
+		if n := e.completed(); n != i {
+			t.Errorf("queue pair %d: %d completions, want %d", i, n, i)
+		}
+	}
+	if idle.send.consumer() != 0 {
+		t.Error("a queue pair in RESET took something")
+	}
+	// Ready to send, it does so with the next doorbell, whichever that is.
+	idle.connect(idle.qp, rxe.QPRC, idle.qpn)
+	list[1].write(1, 8)
+	for f.Ring() {
+	}
+	if idle.completed() != 1 || list[1].completed() != 1 {
+		t.Error("something was left")
+	}
+}
+
+// TestRingShare: one call does a share of the work, and the queues take turns.
+func TestRingShare(t *testing.T) {
+	list := loops(t, 4)
+	const each, size = 10, 60 << 10 // in three shares: 4, 4 and 2 of them
+	for _, e := range list {
+		for id := range uint64(each) {
+			e.write(id, size)
+		}
+	}
+	var served [4]int
+	calls, last := 0, -1
+	for more := true; more; calls++ {
+		if calls > 3*len(list) {
+			t.Fatal("it never ends")
+		}
+		more = list[0].f.Ring()
+		for i, e := range list {
+			n := e.completed()
+			if n > 5 {
+				t.Errorf("call %d did %d of a queue", calls, n)
+			}
+			if n >= 4 && i == last {
+				t.Errorf("call %d served queue %d again", calls, i)
+			}
+			if n >= 4 {
+				last = i
+			}
+			served[i] += n
+		}
+	}
+	for i, n := range served {
+		if n != each {
+			t.Errorf("queue pair %d: %d completions, want %d", i, n, each)
+		}
+	}
+}
+
+// TestRingStuck: a queue whose work waits for memory costs the one who does it, and
+// nobody else.
+func TestRingStuck(t *testing.T) {
+	a, b := pair(t, rxe.QPRC)
+	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
+	mr := need[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	for id := range uint64(2) {
+		b.recv.postRecv(id, b.sge(0, 8))
+	}
+	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled,
+		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
+	var first sync.WaitGroup
+	again := false
+	first.Go(func() { _, again = a.sq.look(a.qp, a, ringShare) })
+	<-stuck.entered
+	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: signaled}})
+	if _, more := a.sq.look(a.qp, a, ringShare); more {
+		t.Error("the second one is to come again")
+	}
+	close(stuck.release)
+	first.Wait()
+	if !again {
+		t.Fatal("the first one did not hear of the second")
+	}
+	a.want(1, rxe.WCSuccess)
+	a.sq.look(a.qp, a, ringShare)
+	a.want(2, rxe.WCSuccess)
+}
+
+// TestRingConcurrent: several threads ring and are rung for, and lose nothing.
+func TestRingConcurrent(t *testing.T) {
+	list := loops(t, 3)
+	f := list[0].f
+	const each = 300
+	stop := make(chan struct{})
+	var ringers, posters sync.WaitGroup
+	for range 3 {
+		ringers.Go(func() {
+			for {
+				more := f.Ring()
+				select {
+				case <-stop:
+					if !more {
+						return
+					}
+				default:
+				}
+			}
+		})
+	}
+	for i, e := range list {
+		posters.Go(func() {
+			done := 0
+			for id := range uint64(each) {
+				e.writeAt(uint64(i)*64, id, 8) // each has memory of its own
+				for deadline := time.Now().Add(10 * time.Second); ; {
+					if n := e.completed(); n > 0 {
+						done += n
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Error("a doorbell was not heard")
+						return
+					}
+				}
+			}
+			if done != each {
+				t.Errorf("%d completions, want %d", done, each)
+			}
+		})
+	}
+	posters.Wait()
+	close(stop)
+	ringers.Wait()
+}
+
+// TestBellAllocs: nothing is allocated. Under the race detector pools drop things.
+func TestBellAllocs(t *testing.T) {
+	list := loops(t, 2)
+	f := list[0].f
+	round := func() {
+		list[1].write(1, 8)
+		for f.Ring() {
+		}
+		if list[1].completed() != 1 {
+			t.Fatal("no completion")
+		}
+	}
+	for range 100 {
+		round()
+	}
+	base := testing.AllocsPerRun(100, func() { list[1].completed() })
+	if n := testing.AllocsPerRun(1000, round); n > base+2 && !raceEnabled { // those of write itself
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestSweep: the memory that doorbells fill is given back, before and after the file
+// is closed, and a closed file is not rung.
+func TestSweep(t *testing.T) {
+	e := loops(t, 1)[0]
+	f := e.f
+	fd, err := unix.FcntlInt(uintptr(f.FD()), unix.F_DUPFD_CLOEXEC, 0) // the program's
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	blocks := func() int64 {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Blocks
+	}
+	fill := func() {
+		if _, err := unix.Pwrite(fd, make([]byte, 1<<20), f.BellOffset()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shrinks := func(to int64) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); blocks() > to; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d blocks, want %d", blocks(), to)
+			}
+		}
+	}
+	before := blocks()
+	for range 3 {
+		fill()
+		if blocks() < before+1<<11 {
+			t.Fatal("nothing was filled")
+		}
+		f.Sweep()
+		shrinks(before)
+	}
+	fill()
+	var both sync.WaitGroup
+	both.Go(f.Sweep)
+	both.Go(f.Close)
+	both.Wait()
+	shrinks(8)
+	e.send.setProducer(5)
+	if f.Ring() {
+		t.Error("a closed file rings")
+	}
+	f.Sweep()
+}

@@ -1,0 +1,213 @@
+package uverbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// When a daemon is killed its programs have work requests in their queues that nobody
+// will complete, and one that polls for them would do so for ever. What it takes to
+// complete them stands in the queues themselves: each has a label in the first words
+// of its header that struct rxe_queue_buf leaves unused (pad_1).
+
+// label says what a queue is.
+type label struct {
+	kind labelKind
+	cq   uint32 // handle of the completion queue, which this is or completes to
+	qpn  uint32
+}
+
+type labelKind uint32
+
+const (
+	labelCQ   labelKind = 1 + iota
+	labelWork           // a send or receive queue
+)
+
+// Where a label stands in struct rxe_queue_buf.
+const (
+	queueLabel = 8
+	labelMagic = 0x65787267 // "grxe"
+)
+
+// label labels the queue, before anybody knows of it.
+func (r *ring) label(l label) {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem == nil {
+		return
+	}
+	b := r.piece.mem[queueLabel:]
+	ne := binary.NativeEndian
+	ne.PutUint32(b[4:], uint32(l.kind))
+	ne.PutUint32(b[8:], l.cq)
+	ne.PutUint32(b[12:], l.qpn)
+	ne.PutUint32(b, labelMagic)
+}
+
+// FlushOrphan completes, with WCFlushErr, what is left in the queues of a device whose
+// daemon is gone, and returns how much that was. fd is the device's memfd, in a
+// description that nobody else uses. What the daemon had completed at its last moment
+// may be completed once more.
+//
+// All that is in the file is the program's to write, and it may hold the file's lock for
+// as long as it likes: nobody but the program should have to wait for this.
+func FlushOrphan(fd int) (int, error) {
+	f := orphan{fd: fd, cqs: make(map[uint32]*orphanRing)}
+	if err := f.find(); err != nil {
+		return 0, err
+	}
+	for _, q := range f.work {
+		if cq := f.cqs[q.cq]; cq != nil {
+			if err := f.flush(q, cq); err != nil {
+				return f.flushed, err
+			}
+		}
+	}
+	return f.flushed, nil
+}
+
+// orphan is the file of a device without a daemon.
+type orphan struct {
+	fd   int
+	cqs  map[uint32]*orphanRing
+	work []*orphanRing
+
+	flushed int
+}
+
+// orphanRing is a queue in it, as its header describes it.
+type orphanRing struct {
+	label
+	off        int64
+	mask       uint32
+	shift      uint32
+	prod, cons uint32
+}
+
+// Bounds of what a header is believed.
+const (
+	maxOrphanPages = 1 << 18 // that are looked at: 1 GiB
+	maxOrphanShift = 16
+	maxOrphanWork  = 1 << 20 // work requests that are completed
+)
+
+// find reads the headers. Queues begin at pages; only those that have memory are looked
+// at.
+func (f *orphan) find() error {
+	pages := 0
+	for off := int64(pageSize); off < arenaSize; {
+		data, err := unix.Seek(f.fd, off, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // there is no more
+		}
+		if err != nil {
+			return fmt.Errorf("queues of a device: %w", err)
+		}
+		hole, err := unix.Seek(f.fd, data, unix.SEEK_HOLE)
+		if err != nil {
+			return fmt.Errorf("queues of a device: %w", err)
+		}
+		for off = data &^ (pageSize - 1); off < min(hole, arenaSize); pages++ {
+			if pages == maxOrphanPages {
+				return nil
+			}
+			off += f.look(off)
+		}
+	}
+	return nil
+}
+
+// look enters the queue that begins at off, if one does, and returns how many bytes to
+// go on by.
+func (f *orphan) look(off int64) int64 {
+	var h [queueData]byte
+	if n, err := unix.Pread(f.fd, h[:], off); err != nil || n < len(h) {
+		return pageSize
+	}
+	word := func(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) }
+	q := &orphanRing{
+		label: label{labelKind(word(queueLabel + 4)), word(queueLabel + 8), word(queueLabel + 12)},
+		off:   off, mask: word(queueIndexMask), shift: word(queueLog2ElemSize),
+		prod: word(queueProducer), cons: word(queueConsumer),
+	}
+	size := q.size()
+	if word(queueLabel) != labelMagic || size == 0 {
+		return pageSize
+	}
+	q.prod, q.cons = q.prod&q.mask, q.cons&q.mask
+	switch q.kind {
+	case labelCQ:
+		f.cqs[q.cq] = q
+	case labelWork:
+		f.work = append(f.work, q)
+	}
+	return (size + pageSize - 1) &^ (pageSize - 1)
+}
+
+// size is how long the queue is; 0 if it cannot be one of ours.
+func (q *orphanRing) size() int64 {
+	slots := uint64(q.mask) + 1
+	if slots&(slots-1) != 0 || q.shift > maxOrphanShift || 1<<q.shift < minElemSize {
+		return 0
+	}
+	if size := queueData + slots<<q.shift; size <= maxRingBytes {
+		return int64(size)
+	}
+	return 0
+}
+
+func (q *orphanRing) slot(i uint32) int64 {
+	return q.off + queueData + int64(i&q.mask)<<q.shift
+}
+
+// flush completes what is in q.
+func (f *orphan) flush(q, cq *orphanRing) error {
+	for ; q.cons != q.prod && f.flushed < maxOrphanWork; f.flushed++ {
+		var id [8]byte // the first word of either kind of WQE
+		if _, err := unix.Pread(f.fd, id[:], q.slot(q.cons)); err != nil {
+			return fmt.Errorf("work request of a device: %w", err)
+		}
+		wc := rxe.WC{ID: binary.NativeEndian.Uint64(id[:]), Status: rxe.WCFlushErr, QPN: wire.QPN(q.qpn)}
+		if pushed, err := f.push(cq, &wc); err != nil || !pushed {
+			return err
+		}
+		q.cons = (q.cons + 1) & q.mask
+		if err := f.store(q.off+queueConsumer, q.cons); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// push is cqRing.Push; false: it is full.
+func (f *orphan) push(cq *orphanRing, wc *rxe.WC) (bool, error) {
+	var word [4]byte
+	if _, err := unix.Pread(f.fd, word[:], cq.off+queueConsumer); err != nil {
+		return false, fmt.Errorf("completion queue of a device: %w", err)
+	}
+	next := (cq.prod + 1) & cq.mask
+	if next == binary.NativeEndian.Uint32(word[:])&cq.mask {
+		return false, nil
+	}
+	var b [wcSize]byte
+	encodeWC(&b, wc)
+	if _, err := unix.Pwrite(f.fd, b[:], cq.slot(cq.prod)); err != nil {
+		return false, fmt.Errorf("completion queue of a device: %w", err)
+	}
+	cq.prod = next
+	return true, f.store(cq.off+queueProducer, next)
+}
+
+func (f *orphan) store(off int64, word uint32) error {
+	if _, err := unix.Pwrite(f.fd, binary.NativeEndian.AppendUint32(nil, word), off); err != nil {
+		return fmt.Errorf("queue of a device: %w", err)
+	}
+	return nil
+}
