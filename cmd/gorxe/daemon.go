@@ -137,7 +137,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	return daemon.Start(daemon.Config{
 		Devices: specs, Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
-		Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
+		Doorbells: c.Doorbells, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),
 	})
 }

@@ -46,6 +46,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"run", "--device", "eth0=lo", "true"}, exitUsage, "", `must begin with "rxe"`},
 		{[]string{"run", "--device", "rxe0", "true"}, exitUsage, "", "NAME=INTERFACE"},
 		{[]string{"run", "--log-level", "loud", "true"}, exitUsage, "", "--log-level"},
+		{[]string{"run", "--doorbells", "loud", "true"}, exitUsage, "", "--doorbells"},
 		{[]string{"run", "--lgo-level", "info", "true"}, exitUsage, "", "unknown flag --lgo-level"},
 		{[]string{"run", "--", "--gorxe-no-such-program"}, 127, "", "--gorxe-no-such-program"},
 		{[]string{"run", "--", "gorxe-no-such-program"}, 127, "", "gorxe-no-such-program"},

@@ -11,10 +11,11 @@ import (
 
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
-	Device   []string `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Socket   string   `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else root's is /run/gorxe.sock, and a user's $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
-	PCAP     string   `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices, also those that reach no network, to this pcapng file."`
-	LogLevel string   `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	Device    []string         `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
+	Socket    string           `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else root's is /run/gorxe.sock, and a user's $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	PCAP      string           `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices, also those that reach no network, to this pcapng file."`
+	Doorbells daemon.Doorbells `name:"doorbells" placeholder:"WHICH" help:"Which doorbells (the system call of post_send) are trapped: trapped (all: errors as rdma_rxe's), direct (none: more messages), auto (the default: trapped unless that is slow here). See docs/compatibility.md."`
+	LogLevel  string           `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
 }
 
 type runCmd struct {
@@ -51,7 +52,7 @@ func (c runCmd) Run() error {
 	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
-		Devices: c.Device, Capture: c.PCAP, LogLevel: c.LogLevel,
+		Devices: c.Device, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
 	})
 	if err != nil {
 		return err

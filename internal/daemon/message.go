@@ -3,6 +3,8 @@ package daemon
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gorxe/gorxe/internal/interpose"
 )
 
 // The protocol between keepers and daemon. A client says hello and is told what
@@ -12,7 +14,7 @@ import (
 // daemon asks in it for what only the keeper may open. Or it asks for the status.
 
 // protocolVersion changes when an older peer could misunderstand.
-const protocolVersion = 1
+const protocolVersion = 2
 
 // request is what a client sends.
 type request struct {
@@ -66,10 +68,15 @@ const (
 	askStat = "stat" // fstat its descriptor FD
 )
 
-// Wanted is what a session cannot do without: these devices, this capture file.
+// Doorbells says which doorbells of programs are trapped.
+type Doorbells = interpose.Doorbells
+
+// Wanted is what a session cannot do without: these devices, this capture file; and
+// which doorbells it wants trapped, if that is not for the daemon to say.
 type Wanted struct {
-	Devices []Spec `json:"devices,omitempty"`
-	Capture string `json:"capture,omitempty"`
+	Devices   []Spec              `json:"devices,omitempty"`
+	Capture   string              `json:"capture,omitempty"`
+	Doorbells interpose.Doorbells `json:"doorbells"`
 }
 
 // Hello is what a daemon says of itself.

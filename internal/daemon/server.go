@@ -31,6 +31,8 @@ type Config struct {
 	// UserMemory is how many bytes of the daemon's memory the programs of one user
 	// may take; 0: what UserMemory says.
 	UserMemory int64
+	// Doorbells says which doorbells of programs are trapped.
+	Doorbells interpose.Doorbells
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
 	// Private is for a daemon that some `gorxe run` started for itself: it ends

@@ -162,12 +162,22 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 		Held:   &n.tenant.held,
 		Closes: &n.server.closes,
 		Log:    n.log,
+
+		Doorbells: n.doorbells(),
 	})
 	if err != nil && ctx.Err() == nil {
 		n.log.Error("the session broke off", "error", err)
 		return
 	}
 	n.log.Info("detached")
+}
+
+// doorbells is what the session wants, or else what the daemon was told.
+func (n *session) doorbells() interpose.Doorbells {
+	if n.wanted.Doorbells != interpose.DoorbellsAuto {
+		return n.wanted.Doorbells
+	}
+	return n.server.cfg.Doorbells
 }
 
 // Tree implements interpose.Host.

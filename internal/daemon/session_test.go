@@ -154,8 +154,8 @@ func TestHostileClients(t *testing.T) {
 		return ctx.Err()
 	})
 	for _, text := range []string{
-		"x", "{}", "[]", `{"version":1}`, `{"version":2,"op":"hello"}`, `{"version":1,"op":"attach"}`,
-		`{"version":1,"op":"answer","id":1}`, `{"version":1,"op":"hello","command":7}`, strings.Repeat("x", maxMessage+1),
+		"x", "{}", "[]", `{"version":2}`, `{"version":1,"op":"hello"}`, `{"version":2,"op":"attach"}`,
+		`{"version":2,"op":"answer","id":1}`, `{"version":2,"op":"hello","command":7}`, strings.Repeat("x", maxMessage+1),
 	} {
 		c := s.dial(t)
 		if _, err := c.conn.sock.Write([]byte(text)); err != nil {

@@ -232,9 +232,6 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 			t.Errorf("the daemon ended with %d\n%s", code, d.out.String())
 		}
 		for name, p := range map[string]*proc{"server": tr.server, "client": tr.client} {
-			if how == syscall.SIGKILL && (!v.clientLearns || !v.serverLearns) {
-				p.killProgram(v.argv[0])
-			}
 			if err := p.waitFor(patience); err != nil {
 				t.Errorf("%v %d: the %s of %v: %v", how, i, name, v.argv, err)
 			} else if code := p.wait(); code == 0 {

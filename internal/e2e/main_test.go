@@ -25,12 +25,15 @@ var oneUser = os.Getenv(usernsEnv) != ""
 
 // The program under test, and how much of it is to be tested.
 var (
-	gorxe    string // path of the binary; empty in native mode
-	scratch  string // of this run; removed at its end
-	native   = os.Getenv("GORXE_E2E_NATIVE")
-	full     = os.Getenv("GORXE_E2E") == "full"
-	kills    = count("GORXE_KILLS", 20)
-	patience = 90 * time.Second // after which a program counts as hanging
+	gorxe   string // path of the binary; empty in native mode
+	scratch string // of this run; removed at its end
+	native  = os.Getenv("GORXE_E2E_NATIVE")
+	full    = os.Getenv("GORXE_E2E") == "full"
+	kills   = count("GORXE_KILLS", 20)
+	// doorbells is the daemons' flag of that name: not all that is tested is tested
+	// with each (TestDirect).
+	doorbells = os.Getenv("GORXE_E2E_DOORBELLS")
+	patience  = 90 * time.Second // after which a program counts as hanging
 )
 
 func count(env string, standard int) int {

@@ -217,7 +217,7 @@ func (r *receiver) dup(flags int) verdict {
 		return failed(err)
 	}
 	defer unix.Close(fd)
-	return r.install(fd, flags&unix.O_CLOEXEC != 0)
+	return r.install(o, fd, flags&unix.O_CLOEXEC != 0)
 }
 
 // fcntl is trapped for its two kinds of dup.

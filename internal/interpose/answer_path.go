@@ -3,6 +3,7 @@ package interpose
 import (
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"golang.org/x/sys/unix"
@@ -87,13 +88,24 @@ func (r *receiver) openDevice(n *sysfs.Node, mode int, cloexec bool) verdict {
 		}
 		return failed(err)
 	}
+	o := &object{node: n, file: f, readOnly: mode == unix.O_RDONLY}
 	fd, err := describe(f.FD(), mode)
+	if err == nil && !o.readOnly && r.s.direct(owner) {
+		err = r.s.bells.add(o, fd, r.s.cfg.Closes)
+	}
 	if err != nil {
 		f.Close()
 		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
 		return fail(unix.ENFILE)
 	}
-	return r.give(&object{node: n, file: f, readOnly: mode == unix.O_RDONLY}, fd, cloexec)
+	if o.direct {
+		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName, "trapped_call", time.Duration(r.s.pace.least.Load()))
+	}
+	v := r.give(o, fd, cloexec)
+	if o.direct && r.replaced() {
+		r.s.dog.nudge() // it waits for calls only
+	}
+	return v
 }
 
 // describe is a description of a device's memfd for the program. It stands at the

@@ -27,6 +27,12 @@ type File interface {
 	FD() int
 	Ioctl(c uverbs.Caller, cmd uint32, arg uint64) (int64, error)
 	Write(c uverbs.Caller, buf, n uint64) (int64, error)
+	// BellOffset is where in the memfd doorbells that are not trapped leave what they
+	// write. Ring answers them, or some of them: more says that it should be called
+	// again. Sweep is called now and then while there are some.
+	BellOffset() int64
+	Ring() (more bool)
+	Sweep()
 	// Close is called once, when nothing in the program refers to the file any
 	// more.
 	Close()
@@ -71,7 +77,9 @@ type ServeConfig struct {
 	Held *Held
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
-	Log    *slog.Logger // nil: slog.Default
+	// Doorbells says which doorbells are trapped.
+	Doorbells Doorbells
+	Log       *slog.Logger // nil: slog.Default
 }
 
 // Serve answers the calls of the program behind listener until the last process

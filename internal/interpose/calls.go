@@ -10,7 +10,7 @@ import (
 type call struct {
 	nr     uint32
 	rule   rule
-	answer handler // nil for what the filter answers itself
+	answer handler
 }
 
 // A handler answers the call that a receiver has in hand.
@@ -50,7 +50,7 @@ var trapped = slices.Concat(oldForms, []call{
 	{unix.SYS_LLISTXATTR, always, (*receiver).xattr},
 
 	{unix.SYS_IOCTL, fdAt0, (*receiver).ioctl},
-	{unix.SYS_WRITE, fdAt0, (*receiver).write},
+	{unix.SYS_WRITE, bell, (*receiver).write},
 	{unix.SYS_WRITEV, fdAt0, (*receiver).writev},
 	{unix.SYS_READ, fdAt0, (*receiver).read},
 	{unix.SYS_READV, fdAt0, (*receiver).readv},
@@ -77,5 +77,5 @@ var trapped = slices.Concat(oldForms, []call{
 	{unix.SYS_EXECVE, always, (*receiver).exec},
 	{unix.SYS_EXECVEAT, always, (*receiver).exec},
 
-	{unix.SYS_SOCKET, netlink, nil},
+	{unix.SYS_SOCKET, netlink, (*receiver).netlink},
 })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,8 @@ type Closes struct {
 	houses  map[*house]struct{} // of the sessions
 	notify  *os.File            // nil until something is watched
 	watches map[int]*house      // by watch descriptor
+
+	bells atomic.Int32 // sessions that have an instance for their doorbells
 }
 
 // join announces a session that may watch.

@@ -21,6 +21,7 @@ func Fallback(l, shared *os.File, fds FDRange) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := fallback{listener(l.Fd()), fds}
+	f.orphansSoon()
 	if shared != nil {
 		p, err := mapPage(shared)
 		if err != nil {
@@ -82,6 +83,10 @@ func (f fallback) inHand(p *page) {
 }
 
 func (f fallback) answer(n *notification) {
+	if n.nr == unix.SYS_SOCKET {
+		f.l.refuse(n.id, noNetlink)
+		return
+	}
 	if touchesObject(n.nr) && f.ours(n) {
 		f.l.refuse(n.id, unix.ENODEV)
 		return

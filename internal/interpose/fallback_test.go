@@ -73,8 +73,14 @@ func serveProgram(args []string) error {
 	if _, err := fmt.Sscan(strings.Join(args, " "), &fds.Base, &fds.Count); err != nil {
 		return err
 	}
+	var bells Doorbells
+	if len(args) > 2 {
+		if err := bells.UnmarshalText([]byte(args[2])); err != nil {
+			return err
+		}
+	}
 	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
-		Host: newFakes(&testing.B{}), FDs: fds, Shared: os.NewFile(4, "page"),
+		Host: newFakes(&testing.B{}), FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: bells,
 	})
 }
 

@@ -56,7 +56,7 @@ func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 func (r *receiver) placeFile(a newFD) unix.Errno {
 	r.s.objects.install.Lock()
 	defer r.s.objects.install.Unlock()
-	n, ok := r.freeFD(r.s.cfg.FDs.files(), func(fd int32) bool {
+	n, ok := r.freeFD([]FDRange{r.s.cfg.FDs.files()}, func(fd int32) bool {
 		_, err := readlink(r.procFD(fd))
 		return err == unix.ENOENT // where it is forbidden to look, nodeOf could not either
 	})

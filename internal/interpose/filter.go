@@ -18,9 +18,10 @@ type FilterSpec struct {
 // the limit are trapped for each, and select(2) is not for such numbers anyway.
 const (
 	maxFDs    = 4096
-	maxCount  = 128
+	maxCount  = 160
 	leastFDs  = 32 // a limit below this leaves no room worth having
 	fdsPerOne = 4  // the share of a low limit that is taken: a quarter
+	bellShare = 5  // the part of it that bells are: a fifth
 )
 
 // files is the range below r for files of the tree that were opened for reading.
@@ -29,6 +30,17 @@ const (
 func (r FDRange) files() FDRange {
 	count := min(r.Count, r.Base)
 	return FDRange{Base: r.Base - count, Count: count}
+}
+
+// bells is the part of r for devices whose doorbells are not trapped.
+func (r FDRange) bells() FDRange {
+	count := r.Count / bellShare
+	return FDRange{Base: r.Base + r.Count - count, Count: count}
+}
+
+// trapped is the rest of r.
+func (r FDRange) trapped() FDRange {
+	return FDRange{Base: r.Base, Count: r.Count - r.bells().Count}
 }
 
 // RangeFor is the range of descriptors for a program whose soft RLIMIT_NOFILE is
@@ -65,11 +77,12 @@ const (
 	fdAt0          // the descriptor args[0] is in the range
 	statAt0        // args[0] is in the range or that of files
 	fdAt0or1       // args[0] or args[1] is
+	bell           // fdAt0, but for a doorbell on one of FDRange.bells
 	fdSpan         // close_range: args[0] to args[1] overlap the range
 	dupFcntl       // fdAt0, and the command makes a duplicate
 	pathFlag2      // always, but fstat's forms as statAt0; AT_ flags are args[2]
 	pathFlag3      // the same with args[3]
-	netlink        // never: NETLINK_RDMA is refused by the filter itself
+	netlink        // NETLINK_RDMA
 )
 
 // Offsets in struct seccomp_data. The low half of an argument comes first on the
@@ -150,6 +163,13 @@ func check(r rule, fds FDRange) program {
 		return program{trap}
 	case fdAt0:
 		return program{load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+	case bell:
+		return program{
+			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow,
+			on(opJGE, fds.bells().Base, 0, 4),
+			load(offArg(2) + 4), on(opJEQ, 0, 0, 2), load(offArg(2)), on(opJEQ, doorbellSize, 1, 0),
+			trap, allow,
+		}
 	case statAt0:
 		return program{load(offArg(0)), on(opJGE, fds.files().Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
 	case fdAt0or1:
@@ -177,8 +197,7 @@ func check(r rule, fds FDRange) program {
 		return program{
 			load(offArg(0)), on(opJEQ, unix.AF_NETLINK, 0, 3),
 			load(offArg(2)), on(opJEQ, unix.NETLINK_RDMA, 0, 1),
-			ret(unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)),
-			allow,
+			trap, allow,
 		}
 	}
 }

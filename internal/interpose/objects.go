@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
@@ -22,8 +23,12 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *sysfs.Node
 
-	file     File       // of a device
-	readOnly bool       // of a device: write(2) is refused, as by the kernel's VFS
+	file     File // of a device
+	readOnly bool // of a device: write(2) is refused, as by the kernel's VFS
+	direct   bool // of a device: its doorbells are not trapped
+	bellWD   int  // of bells, if it is direct
+	rings    bool // it is on the list of bells, whose lock guards this
+	swept    atomic.Int64
 	dir      *directory // of a directory
 	live     *liveFile  // of a file whose content is ever new
 	unread   unix.Errno // of a file: what a read answers
@@ -100,6 +105,7 @@ func (s *Session) closeObject(o *object) {
 		s.objects.remove(o)
 		s.procs.forget()
 		s.unwatch(o)
+		s.bells.remove(o)
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
 			s.closing.Go(o.file.Close)
@@ -197,12 +203,13 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 	defer unix.Close(fd)
 	if err := r.s.adopt(o, fd); err != nil {
 		r.s.log.Error("a file cannot be opened for the program", "path", o.node.Path, "error", err)
+		r.s.bells.remove(o)
 		if o.file != nil {
 			o.file.Close()
 		}
 		return failed(err)
 	}
-	return r.install(fd, cloexec)
+	return r.install(o, fd, cloexec)
 }
 
 // objectCost is what an object costs besides what a device does: directories have
@@ -273,12 +280,27 @@ func (s *Session) unwatch(o *object) {
 	s.cfg.Closes.unwatch(o.watch)
 }
 
-// install puts fd at a free number of the range and answers the call with it.
-func (r *receiver) install(fd int, cloexec bool) verdict {
+// numbers are where descriptors of the object may be, the best first. The kernel
+// carries out a write of 32 bytes on those of bells; on what cannot be written to, it
+// fails as it should.
+func (o *object) numbers(all FDRange) []FDRange {
+	switch {
+	case o.direct:
+		return []FDRange{all.bells(), all.trapped()}
+	case o.file != nil && !o.readOnly:
+		return []FDRange{all.trapped()}
+	default:
+		return []FDRange{all.trapped(), all.bells()}
+	}
+}
+
+// install puts fd, which refers to o, at a free number of the range and answers the
+// call with it.
+func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := r.freeFD(s.cfg.FDs, r.unused)
+	n, ok := r.freeFD(o.numbers(s.cfg.FDs), r.unused)
 	if !ok {
 		s.log.Warn("the program has no descriptor left for a device",
 			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
@@ -304,13 +326,15 @@ func (r *receiver) install(fd int, cloexec bool) verdict {
 	}
 }
 
-// freeFD finds a number of a range that the caller does not use. A number that
+// freeFD finds a number of the ranges that the caller does not use. A number that
 // is in use would be replaced silently, so this looks; a thread that uses dup2 to
 // the same number at this moment is not seen.
-func (r *receiver) freeFD(in FDRange, unused func(fd int32) bool) (uint32, bool) {
-	for n := range in.Count {
-		if fd := in.Base + n; unused(int32(fd)) {
-			return fd, true
+func (r *receiver) freeFD(in []FDRange, unused func(fd int32) bool) (uint32, bool) {
+	for _, part := range in {
+		for n := range part.Count {
+			if fd := part.Base + n; unused(int32(fd)) {
+				return fd, true
+			}
 		}
 	}
 	return 0, false

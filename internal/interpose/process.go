@@ -24,6 +24,7 @@ type process struct {
 	stamp    string // tells the program from one that replaces it
 	since    time.Time
 	execs    atomic.Bool // it has tried to exec
+	modern   atomic.Bool // it has asked for NETLINK_RDMA
 	budget   *uverbs.Budget
 }
 

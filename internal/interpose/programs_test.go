@@ -45,6 +45,8 @@ var programs = map[string]func(args []string) error{
 	"until":    until,
 	"serve":    serveProgram,
 	"storm":    storm,
+	"bells":    bellsAndCalls,
+	"bell":     bellUntil,
 }
 
 // check collects what differs from what was expected.

@@ -60,6 +60,7 @@ type receiver struct {
 	hot    hotTable
 	path   [pathMax]byte
 
+	seq uint64       // of what is in hand
 	tid atomic.Int32 // 0 before and after run
 	progress
 }
@@ -75,8 +76,16 @@ func (r *receiver) run() {
 	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
-	seq := uint64(0)
 	for !r.s.stopping.Load() {
+		if r.s.bells.open.Load() {
+			switch r.bells() {
+			case bellsCall:
+			case bellsRung:
+				continue
+			case bellsCaught:
+				return
+			}
+		}
 		switch errno := r.s.listener.recv(&r.n); errno {
 		case 0:
 		case unix.EINTR:
@@ -91,8 +100,8 @@ func (r *receiver) run() {
 			r.s.stop(errno)
 			return
 		}
-		seq++
-		if !r.handle(seq) {
+		r.s.pace.received(r.n.pid)
+		if !r.handle() {
 			return
 		}
 	}
@@ -100,13 +109,16 @@ func (r *receiver) run() {
 
 // handle answers the call in hand and reports whether the receiver is still in
 // its place.
-func (r *receiver) handle(seq uint64) bool {
+func (r *receiver) handle() bool {
+	r.seq++
 	r.s.page.take(r.slot, &r.n)
-	r.begin(seq)
+	r.begin(r.seq)
 	r.s.dog.see()
-	r.send(r.dispatch())
+	v := r.dispatch()
+	r.s.pace.answers(r.n.pid, v)
+	r.send(v)
 	r.slot.release()
-	return r.end(seq)
+	return r.end(r.seq)
 }
 
 func (r *receiver) dispatch() verdict {
@@ -133,6 +145,10 @@ func (r *receiver) send(v verdict) {
 	case sent:
 		return
 	case proceeds:
+		if r.n.nr == unix.SYS_SOCKET { // the kernel may have what nobody is to see
+			r.answer = response{id: r.n.id, error: -int32(noNetlink)}
+			break
+		}
 		r.answer = response{id: r.n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	default:
 		r.answer = response{id: r.n.id, val: v.val, error: -int32(v.errno)}

@@ -231,6 +231,8 @@ type options struct {
 	keeper  Keeper
 	shared  *os.File
 	idle    bool // do not serve
+	bells   Doorbells
+	fsize   string // ulimit -f
 	stdin   *os.File
 	stdout  *os.File
 }
@@ -253,6 +255,9 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	p.cmd = exec.Command(exe, argv...)
 	if o.nofile != 0 {
 		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit -n " + strconv.Itoa(o.nofile) + ` && exec "$0" "$@"`, exe}, argv...)...)
+	}
+	if o.fsize != "" {
+		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit -f " + o.fsize + ` && exec "$0" "$@"`, exe}, argv...)...)
 	}
 	p.cmd.Env = append(append(os.Environ(), roleEnv+"=launch", "GORXE_TRAP_PROGRAM="+o.program,
 		"GORXE_TRAP_CHROOT="+o.chroot), o.env...)
@@ -323,7 +328,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget,
+		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget, Doorbells: o.bells,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

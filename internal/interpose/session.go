@@ -24,6 +24,9 @@ type Session struct {
 	procs    processes
 	dog      watchdog
 	house    *house
+	bells    bells
+	pace     pace
+	sync     bool // trapped calls have the faster wake-up
 	mounts   mounts
 
 	stopping   atomic.Bool  // receivers shall end
@@ -87,7 +90,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 // Serve answers until the last process behind the listener has ended (nil), until
 // ctx is done, or until receiving fails. It is called once.
 func (s *Session) Serve(ctx context.Context) error {
-	if !s.listener.wakeSync() {
+	if s.sync = s.listener.wakeSync(); !s.sync {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
 	}
 	s.users.Add(1)
@@ -147,6 +150,7 @@ func waitFor(g *sync.WaitGroup, patience time.Duration) bool {
 func (s *Session) release() {
 	if s.users.Add(-1) == 0 {
 		s.page.unmap()
+		s.bells.close(s.cfg.Closes)
 		unix.Close(int(s.listener))
 	}
 }

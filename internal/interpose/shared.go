@@ -153,7 +153,7 @@ func touchesObject(nr int32) bool {
 	switch nr {
 	case unix.SYS_IOCTL, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_READ, unix.SYS_READV,
 		unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCHDIR,
-		unix.SYS_GETDENTS64, sysGetdents:
+		unix.SYS_GETDENTS64, sysGetdents, unix.SYS_SOCKET:
 		return true
 	default:
 		return false

@@ -83,6 +83,13 @@ func (w *watchdog) replace() {
 	}()
 }
 
+// nudge makes the receiver look whether there is something new to wait for.
+func (w *watchdog) nudge() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current.nudge()
+}
+
 // watch looks at the receiver from time to time. A call is known by its number
 // in the receiver's state, so the receiver need not read the clock.
 func (w *watchdog) watch() {

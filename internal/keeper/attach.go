@@ -32,7 +32,7 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := daemon.Wanted{Capture: cfg.Capture}
+	wanted := daemon.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = daemon.ParseSpecs(cfg.Devices); err != nil {
 			return nil, hello, err

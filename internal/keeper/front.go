@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/interpose"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,6 +22,8 @@ type Config struct {
 	Devices  []string
 	Capture  string
 	LogLevel string
+
+	Doorbells interpose.Doorbells // of this program
 }
 
 // Outcome is how the program ended.

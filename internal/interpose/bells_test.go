@@ -1,0 +1,216 @@
+package interpose
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// bellFakes are fakes that count what reaches them by which way.
+type bellFakes struct {
+	*fakes
+	rung, called atomic.Int32
+	late         atomic.Int32 // calls that came before the doorbell rung ahead of them
+	hold         chan struct{}
+}
+
+func newBellFakes(t testing.TB) *bellFakes {
+	h := &bellFakes{fakes: newFakes(t)}
+	open := h.open
+	last := int32(0)
+	h.write = func(_ uverbs.Caller, _, n uint64) (int64, error) {
+		h.called.Add(1)
+		if now := h.rung.Load(); n < doorbellSize {
+			if now == last {
+				h.late.Add(1)
+			}
+			last = now
+		}
+		return int64(n), nil
+	}
+	h.open = func(name string, who Credentials) (File, error) {
+		f, err := open(name, who)
+		if err != nil {
+			return nil, err
+		}
+		return &bellFile{f.(*fakeFile), h}, nil
+	}
+	return h
+}
+
+// bellFile is a fakeFile that tells its host of doorbells.
+type bellFile struct {
+	*fakeFile
+	host *bellFakes
+}
+
+func (f *bellFile) Ring() bool {
+	n := f.host.rung.Add(1)
+	if f.host.hold != nil && n == 1 {
+		<-f.host.hold
+	}
+	return n%3 == 1 // now and then it wants to be called again
+}
+
+// TestDirectDoorbells: doorbells are not trapped, everything else is, and a doorbell
+// is heard before the call that the program makes after it.
+func TestDirectDoorbells(t *testing.T) {
+	const rounds = 500
+	h := newBellFakes(t)
+	out := run(t, options{program: "bells", host: h, bells: DoorbellsDirect}, fmt.Sprint(rounds))
+	h.allClosed(t)
+	if out != "<nil>\n" {
+		t.Errorf("%q", out)
+	}
+	if n := h.called.Load(); n != rounds {
+		t.Errorf("%d calls were trapped, want %d", n, rounds)
+	}
+	if n := h.late.Load(); n != 0 {
+		t.Errorf("%d calls came before the doorbell that the program had rung", n)
+	}
+	if h.rung.Load() == 0 {
+		t.Error("nothing was heard of a doorbell")
+	}
+}
+
+// TestTrappedDoorbells: who does not ask for another way, or cannot have it, has
+// doorbells trapped.
+func TestTrappedDoorbells(t *testing.T) {
+	const rounds = 10
+	for _, tt := range []struct {
+		name  string
+		bells Doorbells
+		limit string
+	}{
+		{"wanted", DoorbellsTrapped, "unlimited"},
+		{"limited files", DoorbellsDirect, "1000"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newBellFakes(t)
+			p := start(t, options{program: "bells", host: h, bells: tt.bells, fsize: tt.limit}, fmt.Sprint(rounds))
+			p.wait()
+			if n := h.called.Load(); n != 2*rounds+1 || h.rung.Load() != 0 {
+				t.Errorf("%d calls and %d doorbells, want %d and none", n, h.rung.Load(), 2*rounds+1)
+			}
+		})
+	}
+	t.Run("old library", func(t *testing.T) { // it does not ask for netlink
+		h := newBellFakes(t)
+		run(t, options{program: "doorbell", host: h, bells: DoorbellsDirect})
+		if h.called.Load() != 1 || h.rung.Load() != 0 {
+			t.Errorf("%d calls and %d doorbells", h.called.Load(), h.rung.Load())
+		}
+	})
+}
+
+// TestStuckBell: a doorbell whose work waits for memory that does not answer holds up
+// neither calls nor later doorbells.
+func TestStuckBell(t *testing.T) {
+	h := newBellFakes(t)
+	h.hold = make(chan struct{})
+	p := start(t, options{program: "bells", host: h, bells: DoorbellsDirect}, "50")
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.called.Load(); n != 50 {
+		t.Errorf("%d calls, want 50", n)
+	}
+	close(h.hold)
+	p.ended()
+	h.allClosed(t)
+}
+
+// TestMute: when who serves is gone, doorbells that nobody traps fail too.
+func TestMute(t *testing.T) {
+	exe, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := NewShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, options{idle: true, program: "bell", stdout: w})
+	w.Close()
+	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), DoorbellsDirect.String())
+	daemon.Env = append(os.Environ(), roleEnv+"=serve")
+	daemon.ExtraFiles = []*os.File{p.listener, shared}
+	daemon.Stderr = os.Stderr
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 200)
+	if n, err := r.Read(buf); err != nil || string(buf[:n]) != "open\n" {
+		t.Fatalf("%q, %v", buf[:n], err)
+	}
+	_ = daemon.Process.Kill()
+	_ = daemon.Wait()
+	if err := Fallback(p.listener, shared, p.fds); err != nil {
+		t.Error(err)
+	}
+	n, _ := r.Read(buf)
+	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
+	if got := string(buf[:n]); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDoorbellsText(t *testing.T) {
+	for _, d := range []Doorbells{DoorbellsAuto, DoorbellsTrapped, DoorbellsDirect} {
+		text, err := d.MarshalText()
+		var got Doorbells
+		if err != nil || got.UnmarshalText(text) != nil || got != d {
+			t.Errorf("%v became %q and %v (%v)", d, text, got, err)
+		}
+	}
+	if err := new(Doorbells).UnmarshalText([]byte("loud")); err == nil {
+		t.Error("loud is taken")
+	}
+}
+
+func TestPace(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		calls int
+		pause time.Duration
+		quick int // the call that comes at once
+		want  bool
+	}{
+		{"slow", paceCalls, 2 * slowCall, -1, true},
+		{"too few to tell", paceCalls - 1, 2 * slowCall, -1, false},
+		{"one undisturbed", paceCalls, 2 * slowCall, paceCalls / 2, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p pace
+			p.answers(7, pass)
+			for i := range tt.calls {
+				p.received(9) // another thread's
+				if i != tt.quick {
+					p.at.Add(-int64(tt.pause)) // as if it had been answered before
+				}
+				p.received(7)
+				p.answers(7, verdict{kind: sent})
+				p.received(7) // nobody knows when that was answered
+				p.answers(7, pass)
+			}
+			if got := p.slow(); got != tt.want {
+				t.Errorf("slow: %v after %v", got, time.Duration(p.least.Load()))
+			}
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package interpose
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/uverbs"
+	"golang.org/x/sys/unix"
+)
+
+// orphansPatience bounds the wait for orphans: a program can hold the lock of a file.
+const orphansPatience = time.Second
+
+// orphansSoon returns when orphans has done its work, or has to wait for the program,
+// which only that program has to suffer from.
+func (f fallback) orphansSoon() {
+	done := make(chan struct{})
+	go func() {
+		f.orphans()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(orphansPatience):
+	}
+}
+
+// orphans tells the program that its devices are gone where it does not ask: doorbells
+// that are not trapped fail from now on, with EPERM, and what is in the queues is
+// completed with an error.
+func (f fallback) orphans() {
+	for _, pid := range descendants(os.Getpid()) {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
+			link, err := readlink(procPath(pid, "fd/"+strconv.Itoa(int(fd))))
+			if err == nil && strings.HasPrefix(link, memfdPrefix) {
+				orphan(pidfd, int(fd))
+			}
+		}
+		unix.Close(pidfd)
+	}
+}
+
+// orphan does so for one descriptor of a process. What cannot be had, because the
+// process has become another user's, stays as it is.
+func orphan(pidfd, fd int) {
+	theirs, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(theirs)
+	// The program's description, of which it has all descriptors, moves to the end of
+	// the file, where those with trapped doorbells stand anyway (describe).
+	_, _ = unix.Seek(theirs, 0, unix.SEEK_END) // it is a memfd
+	own, err := unix.Open(procSelfFD(theirs), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // a file of the tree, which is read-only
+	}
+	defer unix.Close(own)
+	_, _ = uverbs.FlushOrphan(own) // there is nobody to tell
+}
+
+// descendants are the processes that pid has started, directly or not. With pid a
+// subreaper, orphans are among them.
+func descendants(pid int) []int {
+	children := make(map[int][]int)
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if st, err := readStatus(n); err == nil {
+			children[st.ppid] = append(children[st.ppid], n)
+		}
+	}
+	list := children[pid]
+	for i := 0; i < len(list); i++ {
+		list = append(list, children[list[i]]...)
+	}
+	return list
+}

@@ -1,0 +1,63 @@
+package interpose
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// openModern opens a device as libibverbs does, which first asks for netlink.
+func openModern(path string) (int, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	if err != unix.EPROTONOSUPPORT {
+		return -1, fmt.Errorf("a socket for NETLINK_RDMA: %d, %w", fd, err)
+	}
+	return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+}
+
+// bellsAndCalls rings and then makes a call that is trapped, args[0] times.
+func bellsAndCalls(args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	for range n {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize)); err != nil {
+			return err
+		}
+		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
+			return err
+		}
+	}
+	// A duplicate is as good, and what is no doorbell is trapped.
+	two, err := unix.Dup(fd)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(two, make([]byte, doorbellSize))
+	fmt.Println(err)
+	return nil
+}
+
+// bellUntil rings until that fails, and says how.
+func bellUntil([]string) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	for err == nil {
+		_, err = unix.Write(fd, make([]byte, doorbellSize))
+	}
+	_, trapped := unix.Write(fd, make([]byte, doorbellSize/2))
+	_, netlink := openModern(device)
+	_, other := os.ReadFile("/etc/passwd")
+	fmt.Println(err, trapped, netlink, other)
+	return nil
+}
