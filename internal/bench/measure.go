@@ -16,6 +16,7 @@ type Config struct {
 	Rows        []Row
 	Repetitions int
 	Target      time.Duration // of one measurement, without starting and ending
+	Doorbells   string        // of the daemons' flag; empty: theirs to choose
 	Profiles    string        // directory for CPU profiles of the daemons; then nothing is compared
 	Progress    io.Writer
 }

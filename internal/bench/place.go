@@ -124,7 +124,11 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 	defer func() { _ = ready.Close() }()
 	ctx, cancel := context.WithCancel(ctx)
 	d := &daemon{gorxe: cfg.Gorxe, host: h, socket: stem + ".sock", cancel: cancel, ended: make(chan struct{})}
-	d.cmd = d.command(ctx, "daemon", "--device", deviceName+"="+where)
+	argv := []string{"daemon", "--device", deviceName + "=" + where}
+	if cfg.Doorbells != "" {
+		argv = append(argv, "--doorbells", cfg.Doorbells)
+	}
+	d.cmd = d.command(ctx, argv...)
 	d.cmd.Env = append(d.cmd.Env, "NOTIFY_SOCKET="+stem+".notify")
 	if cfg.Profiles != "" {
 		profile := filepath.Join(cfg.Profiles, filepath.Base(stem)+".pprof")

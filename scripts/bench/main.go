@@ -11,6 +11,7 @@
 //	-json            print the report as JSON
 //	-profiles DIR    write CPU profiles of the daemons there, for go tool pprof, and
 //	                 run nothing but the rows
+//	-doorbells WHICH trapped or direct: gorxe daemon --help
 //	-gorxe PATH      measure this binary instead of building one
 package main
 
@@ -64,6 +65,7 @@ func measure() error {
 	target := flag.Duration("time", 300*time.Millisecond, "how long one measurement takes")
 	asJSON := flag.Bool("json", false, "print JSON")
 	profiles := flag.String("profiles", "", "`directory` for CPU profiles of the daemons")
+	doorbells := flag.String("doorbells", "", "`which` doorbells of programs are trapped: trapped or direct")
 	gorxe := flag.String("gorxe", "", "`path` of the binary; one is built otherwise")
 	flag.Parse()
 
@@ -73,7 +75,7 @@ func measure() error {
 	}
 	cfg := bench.Config{
 		Gorxe: *gorxe, Rows: bench.Select(bench.Rows(), want), Repetitions: *repetitions,
-		Target: *target, Profiles: *profiles, Progress: os.Stderr,
+		Target: *target, Doorbells: *doorbells, Profiles: *profiles, Progress: os.Stderr,
 	}
 	switch {
 	case len(cfg.Rows) == 0:
