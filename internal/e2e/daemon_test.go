@@ -39,10 +39,7 @@ func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 	}
 	defer ready.Close()
 	d := &daemon{t: t, host: h, socket: filepath.Join(dir, "gorxe.sock")}
-	argv := append([]string{gorxe, "daemon", "--socket", d.socket}, args...)
-	if doorbells != "" {
-		argv = append(argv, "--doorbells", doorbells)
-	}
+	argv := append([]string{gorxe, "daemon", "--socket", d.socket, "--doorbells", doorbells}, args...)
 	d.proc = start(t, h, []string{"NOTIFY_SOCKET=" + notify}, argv...)
 	if err := awaitReady(ready, d.proc); err != nil {
 		t.Fatalf("gorxe daemon: %v\n%s", err, d.describe())

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,9 +31,9 @@ var (
 	native  = os.Getenv("GORXE_E2E_NATIVE")
 	full    = os.Getenv("GORXE_E2E") == "full"
 	kills   = count("GORXE_KILLS", 20)
-	// doorbells is the daemons' flag of that name: not all that is tested is tested
-	// with each (TestDirect).
-	doorbells = os.Getenv("GORXE_E2E_DOORBELLS")
+	// doorbells is the daemons' flag of that name. What is expected of errno needs
+	// trapped ones; TestDirect says what is tested with others, too.
+	doorbells = cmp.Or(os.Getenv("GORXE_E2E_DOORBELLS"), "trapped")
 	patience  = 90 * time.Second // after which a program counts as hanging
 )
 

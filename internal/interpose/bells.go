@@ -118,6 +118,7 @@ func (b *bells) note(wd int, mask uint32) {
 	}
 }
 
+// enter puts an object on the list once; b.mu is held.
 func (b *bells) enter(o *object) {
 	if !o.rings {
 		o.rings = true
@@ -125,8 +126,8 @@ func (b *bells) enter(o *object) {
 	}
 }
 
-// take gives up to n of the list; those that are left after a receiver was caught
-// are for the next one.
+// take takes one off the list, nil if there is none. What is left when a receiver is
+// caught is for the next one.
 func (b *bells) take() *object {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,6 +140,7 @@ func (b *bells) take() *object {
 	return o
 }
 
+// again puts it back.
 func (b *bells) again(o *object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
