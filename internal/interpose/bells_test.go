@@ -3,7 +3,6 @@ package interpose
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,10 +127,6 @@ func TestStuckBell(t *testing.T) {
 
 // TestMute: when who serves is gone, doorbells that nobody traps fail too.
 func TestMute(t *testing.T) {
-	exe, err := self()
-	if err != nil {
-		t.Fatal(err)
-	}
 	shared, err := NewShared()
 	if err != nil {
 		t.Fatal(err)
@@ -144,13 +139,7 @@ func TestMute(t *testing.T) {
 	defer r.Close()
 	p := start(t, options{idle: true, program: "bell", stdout: w})
 	w.Close()
-	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), DoorbellsDirect.String())
-	daemon.Env = append(os.Environ(), roleEnv+"=serve")
-	daemon.ExtraFiles = []*os.File{p.listener, shared}
-	daemon.Stderr = os.Stderr
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	daemon := p.servedBy(shared, DoorbellsDirect)
 	buf := make([]byte, 200)
 	if n, err := r.Read(buf); err != nil || string(buf[:n]) != "open\n" {
 		t.Fatalf("%q, %v", buf[:n], err)

@@ -70,27 +70,38 @@ func TestFallbackInHand(t *testing.T) {
 // serveProgram serves the listener and page that it is given, until it is killed.
 func serveProgram(args []string) error {
 	var fds FDRange
-	if _, err := fmt.Sscan(strings.Join(args, " "), &fds.Base, &fds.Count); err != nil {
+	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
 		return err
 	}
 	var bells Doorbells
-	if len(args) > 2 {
-		if err := bells.UnmarshalText([]byte(args[2])); err != nil {
-			return err
-		}
+	if err := bells.UnmarshalText([]byte(args[2])); err != nil {
+		return err
 	}
 	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
 		Host: newFakes(&testing.B{}), FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: bells,
 	})
 }
 
+// servedBy serves the program in a process of its own.
+func (p *underTrap) servedBy(shared *os.File, bells Doorbells) *exec.Cmd {
+	p.t.Helper()
+	exe, err := self()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), bells.String())
+	daemon.Env = append(os.Environ(), roleEnv+"=serve")
+	daemon.ExtraFiles = []*os.File{p.listener, shared}
+	daemon.Stderr = os.Stderr
+	if err := daemon.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	return daemon
+}
+
 // TestFallbackAfterKill: the process that serves is killed while the program is
 // busy with its device. The program is told, and goes on.
 func TestFallbackAfterKill(t *testing.T) {
-	exe, err := self()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 5 {
 		shared, err := NewShared()
 		if err != nil {
@@ -103,13 +114,7 @@ func TestFallbackAfterKill(t *testing.T) {
 		}
 		p := start(t, options{idle: true, program: "until", stdout: w})
 		w.Close()
-		daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count))
-		daemon.Env = append(os.Environ(), roleEnv+"=serve")
-		daemon.ExtraFiles = []*os.File{p.listener, shared}
-		daemon.Stderr = os.Stderr
-		if err := daemon.Start(); err != nil {
-			t.Fatal(err)
-		}
+		daemon := p.servedBy(shared, DoorbellsAuto)
 		buf := make([]byte, 200)
 		n, err := r.Read(buf)
 		if err != nil || string(buf[:n]) != "open\n" {
