@@ -74,26 +74,37 @@ func (f *File) enterBell() bool {
 
 // Sweep gives back the memory that doorbells have filled since the last time. It
 // waits for nothing.
-func (f *File) Sweep() { f.arena.bells.sweep(f.arena) }
+func (f *File) Sweep() { f.arena.bells.clean(f.arena) }
 
 // bellLog is the part of an arena's file that doorbells are written to.
 type bellLog struct {
-	used     atomic.Bool
-	sweeping atomic.Bool
+	used  atomic.Bool
+	sweep atomic.Int32 // sweepNone, or what is under way
 
 	mu    sync.Mutex // held by who punches; after end nobody does
 	ended bool
 }
 
-// sweep clears the log aside: the program can hold the file's lock (arena).
-func (l *bellLog) sweep(a *arena) {
+const (
+	sweepNone = iota
+	sweepOnce
+	sweepAgain // what was written meanwhile is to go too
+)
+
+// clean clears the log aside, for the program can hold the file's lock (arena), and
+// one thread has to do for that.
+func (l *bellLog) clean(a *arena) {
 	l.used.Store(true)
-	if !l.sweeping.CompareAndSwap(false, true) {
+	if l.sweep.Swap(sweepAgain) != sweepNone {
 		return
 	}
 	a.budget.aside(func() {
-		l.clear(a)
-		l.sweeping.Store(false)
+		for l.sweep.Store(sweepOnce); ; l.sweep.Store(sweepOnce) {
+			l.clear(a)
+			if l.sweep.CompareAndSwap(sweepOnce, sweepNone) {
+				return
+			}
+		}
 	})
 }
 
