@@ -74,9 +74,9 @@ type Doorbells = interpose.Doorbells
 // Wanted is what a session cannot do without: these devices, this capture file; and
 // which doorbells it wants trapped, if that is not for the daemon to say.
 type Wanted struct {
-	Devices   []Spec              `json:"devices,omitempty"`
-	Capture   string              `json:"capture,omitempty"`
-	Doorbells interpose.Doorbells `json:"doorbells"`
+	Devices   []Spec    `json:"devices,omitempty"`
+	Capture   string    `json:"capture,omitempty"`
+	Doorbells Doorbells `json:"doorbells"`
 }
 
 // Hello is what a daemon says of itself.

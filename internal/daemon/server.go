@@ -32,7 +32,7 @@ type Config struct {
 	// may take; 0: what UserMemory says.
 	UserMemory int64
 	// Doorbells says which doorbells of programs are trapped.
-	Doorbells interpose.Doorbells
+	Doorbells Doorbells
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
 	// Private is for a daemon that some `gorxe run` started for itself: it ends

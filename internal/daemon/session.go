@@ -173,7 +173,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 }
 
 // doorbells is what the session wants, or else what the daemon was told.
-func (n *session) doorbells() interpose.Doorbells {
+func (n *session) doorbells() Doorbells {
 	if n.wanted.Doorbells != interpose.DoorbellsAuto {
 		return n.wanted.Doorbells
 	}

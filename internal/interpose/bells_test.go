@@ -2,7 +2,6 @@ package interpose
 
 import (
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,7 +91,7 @@ func TestTrappedDoorbells(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newBellFakes(t)
-			p := start(t, options{program: "bells", host: h, bells: tt.bells, fsize: tt.limit}, fmt.Sprint(rounds))
+			p := start(t, options{program: "bells", host: h, bells: tt.bells, ulimit: "-f " + tt.limit}, fmt.Sprint(rounds))
 			p.wait()
 			if n := h.called.Load(); n != 2*rounds+1 || h.rung.Load() != 0 {
 				t.Errorf("%d calls and %d doorbells, want %d and none", n, h.rung.Load(), 2*rounds+1)
@@ -127,35 +126,9 @@ func TestStuckBell(t *testing.T) {
 
 // TestMute: when who serves is gone, doorbells that nobody traps fail too.
 func TestMute(t *testing.T) {
-	shared, err := NewShared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shared.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	p := start(t, options{idle: true, program: "bell", stdout: w})
-	w.Close()
-	daemon := p.servedBy(shared, DoorbellsDirect)
-	buf := make([]byte, 200)
-	if n, err := r.Read(buf); err != nil || string(buf[:n]) != "open\n" {
-		t.Fatalf("%q, %v", buf[:n], err)
-	}
-	_ = daemon.Process.Kill()
-	_ = daemon.Wait()
-	if err := Fallback(p.listener, shared, p.fds); err != nil {
-		t.Error(err)
-	}
-	n, _ := r.Read(buf)
 	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
-	if got := string(buf[:n]); got != want {
+	if got := orphaned(t, "bell", DoorbellsDirect); got != want {
 		t.Errorf("%q, want %q", got, want)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		t.Error(err)
 	}
 }
 

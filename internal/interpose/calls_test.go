@@ -103,7 +103,7 @@ func TestDescriptors(t *testing.T) {
 
 func TestLowLimit(t *testing.T) {
 	h := newFakes(t)
-	p := start(t, options{program: "fds", host: h, nofile: 256})
+	p := start(t, options{program: "fds", host: h, ulimit: "-n 256"})
 	if p.fds != (FDRange{192, 64}) {
 		t.Errorf("range %v", p.fds)
 	}

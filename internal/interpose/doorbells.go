@@ -63,13 +63,19 @@ func (d Doorbells) String() string {
 // trapped. So it is under a limit of file sizes, which such a write would meet.
 func (s *Session) direct(p *process) bool {
 	switch {
-	case s.cfg.Doorbells == DoorbellsTrapped, !p.modern.Load(), fileSizeLimited(p.tgid):
+	case s.cfg.Doorbells == DoorbellsTrapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == DoorbellsDirect:
-		return true
+	case s.cfg.Doorbells == DoorbellsAuto && !s.trapsSlowly():
+		return false
 	default:
-		return !s.sync && runtime.NumCPU() > 1 || s.pace.slow()
+		return !fileSizeLimited(p.tgid)
 	}
+}
+
+// trapsSlowly tells whether a trapped call costs more than a wake-up that nobody waits
+// for.
+func (s *Session) trapsSlowly() bool {
+	return !s.sync && runtime.NumCPU() > 1 || s.pace.slow()
 }
 
 // fileSizeLimited tells whether a process has an RLIMIT_FSIZE, or may have one.
@@ -100,8 +106,8 @@ func (r *receiver) netlink() verdict {
 // pace is how long trapped calls take: the shortest time between the answer to a
 // thread and its next call. What the program does between the two is in it, but among
 // the calls that come before a device is opened some follow each other at once. It is
-// measured until then. A receiver that was caught, and is not alone for a moment, makes
-// it a little wrong.
+// measured until then, or until it is known not to be slow. A receiver that was caught,
+// and is not alone for a moment, makes it a little wrong.
 type pace struct {
 	settled atomic.Bool // it is no longer measured
 	least   atomic.Int64
@@ -128,7 +134,9 @@ func (p *pace) received(tid uint32) {
 	if least := p.least.Load(); least == 0 || gap < least {
 		p.least.Store(gap)
 	}
-	p.calls.Add(1)
+	if p.calls.Add(1) >= paceCalls && p.least.Load() <= int64(slowCall) {
+		p.settled.Store(true) // it will not be more
+	}
 }
 
 // answers notes that the thread's call is about to be answered: once it is, the thread

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/uverbs"
@@ -16,33 +17,42 @@ const orphansPatience = time.Second
 // orphansSoon returns when orphans has done its work, or has to wait for the program,
 // which only that program has to suffer from.
 func (f fallback) orphansSoon() {
-	done := make(chan struct{})
-	go func() {
-		f.orphans()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(orphansPatience):
-	}
+	var work sync.WaitGroup
+	work.Go(f.orphans)
+	waitFor(&work, orphansPatience)
 }
 
 // orphans tells the program that its devices are gone where it does not ask: doorbells
 // that are not trapped fail from now on, with EPERM, and what is in the queues is
 // completed with an error.
 func (f fallback) orphans() {
-	for _, pid := range descendants(os.Getpid()) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
 		}
-		for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
-			link, err := readlink(procPath(pid, "fd/"+strconv.Itoa(int(fd))))
-			if err == nil && strings.HasPrefix(link, memfdPrefix) {
-				orphan(pidfd, int(fd))
-			}
+		if _, err := descendant(pidfd); err == nil {
+			f.orphansOf(pid, pidfd)
 		}
 		unix.Close(pidfd)
+	}
+}
+
+// orphansOf does so in one process.
+func (f fallback) orphansOf(pid, pidfd int) {
+	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
+		link, err := readlink(procPath(pid, "fd/"+strconv.Itoa(int(fd))))
+		if err == nil && strings.HasPrefix(link, memfdPrefix) {
+			orphan(pidfd, int(fd))
+		}
 	}
 }
 
@@ -63,28 +73,4 @@ func orphan(pidfd, fd int) {
 	}
 	defer unix.Close(own)
 	_, _ = uverbs.FlushOrphan(own) // there is nobody to tell
-}
-
-// descendants are the processes that pid has started, directly or not. With pid a
-// subreaper, orphans are among them.
-func descendants(pid int) []int {
-	children := make(map[int][]int)
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if st, err := readStatus(n); err == nil {
-			children[st.ppid] = append(children[st.ppid], n)
-		}
-	}
-	list := children[pid]
-	for i := 0; i < len(list); i++ {
-		list = append(list, children[list[i]]...)
-	}
-	return list
 }

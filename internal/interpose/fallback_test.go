@@ -82,59 +82,59 @@ func serveProgram(args []string) error {
 	})
 }
 
-// servedBy serves the program in a process of its own.
-func (p *underTrap) servedBy(shared *os.File, bells Doorbells) *exec.Cmd {
-	p.t.Helper()
+// orphaned runs a program that says when it has opened its device, kills the process
+// that serves it then, and returns what the program says after that.
+func orphaned(t *testing.T, program string, bells Doorbells) string {
+	t.Helper()
+	shared, err := NewShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, options{idle: true, program: program, stdout: w})
+	w.Close()
 	exe, err := self()
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), bells.String())
 	daemon.Env = append(os.Environ(), roleEnv+"=serve")
 	daemon.ExtraFiles = []*os.File{p.listener, shared}
 	daemon.Stderr = os.Stderr
 	if err := daemon.Start(); err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return daemon
+	buf := make([]byte, 200)
+	n, err := r.Read(buf)
+	if err != nil || string(buf[:n]) != "open\n" {
+		t.Fatalf("%q, %v", buf[:n], err)
+	}
+	_ = daemon.Process.Kill()
+	_ = daemon.Wait()
+	if err := Fallback(p.listener, shared, p.fds); err != nil {
+		t.Error(err)
+	}
+	n, _ = r.Read(buf)
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	return string(buf[:n])
 }
 
 // TestFallbackAfterKill: the process that serves is killed while the program is
 // busy with its device. The program is told, and goes on.
 func TestFallbackAfterKill(t *testing.T) {
 	for range 5 {
-		shared, err := NewShared()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer shared.Close()
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := start(t, options{idle: true, program: "until", stdout: w})
-		w.Close()
-		daemon := p.servedBy(shared, DoorbellsAuto)
-		buf := make([]byte, 200)
-		n, err := r.Read(buf)
-		if err != nil || string(buf[:n]) != "open\n" {
-			t.Fatalf("%q, %v", buf[:n], err)
-		}
-		_ = daemon.Process.Kill()
-		_ = daemon.Wait()
-		if err := Fallback(p.listener, shared, p.fds); err != nil {
-			t.Error(err)
-		}
-		n, _ = r.Read(buf)
-		r.Close()
 		const want = "no such device no such device no such file or directory <nil> <nil>\n"
 		// A call that was received but not yet noted continues in the kernel.
-		got := strings.Replace(string(buf[:n]), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
+		got := strings.Replace(orphaned(t, "until", DoorbellsAuto), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
-		}
-		if err := p.cmd.Wait(); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -23,15 +23,15 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *sysfs.Node
 
-	file     File // of a device
-	readOnly bool // of a device: write(2) is refused, as by the kernel's VFS
-	direct   bool // of a device: its doorbells are not trapped
-	bellWD   int  // of bells, if it is direct
-	rings    bool // it is on the list of bells, whose lock guards this
-	swept    atomic.Int64
-	dir      *directory // of a directory
-	live     *liveFile  // of a file whose content is ever new
-	unread   unix.Errno // of a file: what a read answers
+	file     File         // of a device
+	readOnly bool         // of a device: write(2) is refused, as by the kernel's VFS
+	direct   bool         // of a device: its doorbells are not trapped
+	bellWD   int          // of bells, if it is direct
+	rings    bool         // it is on the list of bells, whose lock guards this
+	swept    atomic.Int64 // when Sweep was last called, nanotime
+	dir      *directory   // of a directory
+	live     *liveFile    // of a file whose content is ever new
+	unread   unix.Errno   // of a file: what a read answers
 	cost     uverbs.Cost
 	closing  sync.Once
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,7 +223,7 @@ type underTrap struct {
 type options struct {
 	program string // role of the program: the test binary runs itself
 	env     []string
-	nofile  int    // ulimit -n
+	ulimit  string // arguments of that command
 	chroot  string // of the program
 	cred    *syscall.Credential
 	host    Host
@@ -232,7 +231,6 @@ type options struct {
 	shared  *os.File
 	idle    bool // do not serve
 	bells   Doorbells
-	fsize   string // ulimit -f
 	stdin   *os.File
 	stdout  *os.File
 }
@@ -253,11 +251,8 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	defer ours.Close()
 	p := &underTrap{t: t, served: make(chan error, 1), budget: uverbs.NewBudget(uverbs.Cost{})}
 	p.cmd = exec.Command(exe, argv...)
-	if o.nofile != 0 {
-		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit -n " + strconv.Itoa(o.nofile) + ` && exec "$0" "$@"`, exe}, argv...)...)
-	}
-	if o.fsize != "" {
-		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit -f " + o.fsize + ` && exec "$0" "$@"`, exe}, argv...)...)
+	if o.ulimit != "" {
+		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit " + o.ulimit + ` && exec "$0" "$@"`, exe}, argv...)...)
 	}
 	p.cmd.Env = append(append(os.Environ(), roleEnv+"=launch", "GORXE_TRAP_PROGRAM="+o.program,
 		"GORXE_TRAP_CHROOT="+o.chroot), o.env...)

@@ -148,7 +148,8 @@ func (p *page) take(s *slot, n *notification) {
 func (s *slot) release() { s.state.Store(slotIdle) }
 
 // touchesObject tells calls that the kernel would carry out on the memfd, which
-// is not what the program means, from those that it may.
+// is not what the program means, from those that it may. A socket for NETLINK_RDMA is
+// not the kernel's to give either.
 func touchesObject(nr int32) bool {
 	switch nr {
 	case unix.SYS_IOCTL, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_READ, unix.SYS_READV,

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/gorxe/gorxe/internal/daemon"
-	"github.com/gorxe/gorxe/internal/interpose"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +22,7 @@ type Config struct {
 	Capture  string
 	LogLevel string
 
-	Doorbells interpose.Doorbells // of this program
+	Doorbells daemon.Doorbells // of this program
 }
 
 // Outcome is how the program ended.

@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -23,6 +24,8 @@ func (f *File) BellOffset() int64 { return arenaSize }
 const (
 	ringShare = 256 << 10
 	ringEach  = 1 << 10
+
+	noShare = math.MaxInt // for what is bounded otherwise
 )
 
 // Ring takes what is new in the send queues to the engine, or some of it: more says

@@ -89,7 +89,7 @@ func (r *sendRing) answer(qp *rxe.QP, k keys) error {
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	for left := r.mask; left > 0; {
-		r.fetch(b, qp.Type(), k, left)
+		r.fetch(b, qp.Type(), k, left, noShare)
 		if len(b.wrs) == 0 {
 			return nil
 		}
@@ -123,8 +123,7 @@ func (r *sendRing) look(qp *rxe.QP, k keys, share int) (worth int, more bool) {
 	}
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
-	r.fetch(b, qp.Type(), k, sendBatchSize)
-	worth = r.cut(b, share)
+	r.fetch(b, qp.Type(), k, sendBatchSize, share)
 	taken, err := b.post(qp)
 	if taken == len(b.wrs) {
 		more = r.waits()
@@ -135,7 +134,7 @@ func (r *sendRing) look(qp *rxe.QP, k keys, share int) (worth int, more bool) {
 		r.bells.Store(0)
 		more = true // somebody rang, and left it to this call
 	}
-	return worth, more
+	return b.worth, more
 }
 
 // unfetch puts back what the engine did not take after the first n, and says
@@ -156,17 +155,18 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) (
 	return false, nil
 }
 
-// fetch fills b with the next work requests, at most max and what b holds.
-func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k keys, max uint32) {
+// fetch fills b with the next work requests, at most max and what b holds, and past
+// the first no more than share.
+func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k keys, max uint32, share int) {
 	b.reset()
-	r.copyOut(b, max)
+	r.copyOut(b, max, share)
 	for i := range b.wrs {
 		r.decode(b, i, typ, k)
 	}
 }
 
 // copyOut copies WQEs, each byte once.
-func (r *sendRing) copyOut(b *sendBatch, max uint32) {
+func (r *sendRing) copyOut(b *sendBatch, max uint32, share int) {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
 	if r.piece.mem == nil {
@@ -183,6 +183,11 @@ func (r *sendRing) copyOut(b *sendBatch, max uint32) {
 		if w.fits {
 			copy(w.payload[:w.size], slot[sendPayload:])
 		}
+		worth := w.worth()
+		if len(b.wrs) > 0 && b.worth+worth > share {
+			return
+		}
+		b.worth += worth
 		b.wrs = b.wrs[:len(b.wrs)+1]
 		r.fetched = (r.fetched + 1) & r.mask
 	}
@@ -275,6 +280,7 @@ const sendBatchSize = 32
 type sendBatch struct {
 	wrs   []rxe.SendWR // those in use, of all
 	epoch uint32       // of the ring, when they were fetched
+	worth int          // of them all (ringShare)
 	all   [sendBatchSize]rxe.SendWR
 	wqes  [sendBatchSize]sendWQE
 }
@@ -290,55 +296,27 @@ type sendWQE struct {
 	sgl     [maxQueueSGE]rxe.SGE
 }
 
+// worth is the part of ringShare that the work request takes.
+func (w *sendWQE) worth() int {
+	size := uint64(0)
+	if w.fits && w.kind == payloadSGL {
+		for at := uint32(0); at < w.size; at += sgeSize {
+			size += uint64(decodeSGE(w.payload[at:]).Length)
+		}
+	}
+	return int(max(ringEach, min(size, ringShare)))
+}
+
 var sendBatches = sync.Pool{New: func() any { return new(sendBatch) }}
 
 // reset empties the batch; what its work requests refer to must not live on
 // with it.
 func (b *sendBatch) reset() {
-	b.shorten(0)
-	b.wrs = b.all[:0]
-}
-
-// cut puts back what is more than share, but for the first, and returns what the rest
-// is worth.
-func (r *sendRing) cut(b *sendBatch, share int) (worth int) {
-	keep := 0
-	for keep < len(b.wrs) {
-		n := worthOf(&b.wrs[keep])
-		if keep > 0 && worth+n > share {
-			break
-		}
-		worth += n
-		keep++
-	}
-	if keep == len(b.wrs) {
-		return worth
-	}
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
-	if r.epoch == b.epoch {
-		r.fetched = (r.fetched - uint32(len(b.wrs)-keep)) & r.mask
-	}
-	b.shorten(keep)
-	return worth
-}
-
-// worthOf is the part of ringShare that a work request takes.
-func worthOf(wr *rxe.SendWR) int {
-	size := uint64(0)
-	for _, s := range wr.SGL {
-		size += uint64(s.Length)
-	}
-	return int(max(ringEach, min(size, ringShare)))
-}
-
-// shorten leaves the first n of the batch.
-func (b *sendBatch) shorten(n int) {
-	for i := n; i < len(b.wrs); i++ {
+	for i := range b.wrs {
 		b.wqes[i].bind = rxe.MWBind{}
 	}
-	clear(b.wrs[n:])
-	b.wrs = b.wrs[:n]
+	clear(b.wrs)
+	b.wrs, b.worth = b.all[:0], 0
 }
 
 // post gives the batch to the engine and returns how much of it was taken. A
