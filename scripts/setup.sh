@@ -38,7 +38,7 @@ if [ "$what" = tests ]; then
 	# The machine that has a kernel's rdma_rxe: internal/interop.
 	need qemu-system-x86 command -v qemu-system-x86_64
 	need xz-utils command -v xz # modules of newer kernels
-	# What looks at the pages of `gorxe pcap show --html`: internal/ladder.
+	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.
 	need chromium-headless-shell sh -c 'command -v chromium-headless-shell || command -v chromium'
 fi
 

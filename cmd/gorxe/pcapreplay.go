@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gorxe/gorxe/internal/replay"
+	"github.com/gorxe/gorxe/internal/pcap/replay"
 )
 
 type pcapReplayCmd struct {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/gorxe/gorxe/internal/ladder"
+	"github.com/gorxe/gorxe/internal/pcap/ladder"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-const captures = "../../testdata/pcaps/"
+const captures = "../../../testdata/pcaps/"
 
 // TestCaptures: the engine does what captured devices did, or the difference is
 // explained; of each explanation it is known in which captures it occurs.

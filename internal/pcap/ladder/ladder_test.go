@@ -16,7 +16,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-const captures = "../../testdata/pcaps/"
+const captures = "../../../testdata/pcaps/"
 
 func contents(t testing.TB, name string) []byte {
 	t.Helper()

@@ -3,7 +3,7 @@ package replay
 import (
 	"slices"
 
-	"github.com/gorxe/gorxe/internal/guess"
+	"github.com/gorxe/gorxe/internal/pcap/guess"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )

@@ -1,7 +1,7 @@
 package ladder
 
 import (
-	"github.com/gorxe/gorxe/internal/guess"
+	"github.com/gorxe/gorxe/internal/pcap/guess"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
