@@ -192,7 +192,7 @@ func (r *responder) complete(q *QP, p wire.Packet, op WCOpcode, n uint32, o *out
 		wc.Flags |= WCWithImm
 	}
 	if q.typ == QPUD {
-		wc.SrcQP = p.SrcQP()
+		wc.SrcQP, wc.SL = p.SrcQP(), r.packetType()
 	}
 	r.recv.held = false
 	if !q.recvCQ.push(wc, p.Solicited()) {

@@ -99,6 +99,15 @@ func (r *responder) receiveDatagram(q *QP, p wire.Packet, dg *wire.Datagram, o *
 	return r.complete(q, p, WCRecv, uint32(total), o)
 }
 
+// packetType returns the service level of the completion for the datagram whose
+// GRH is at hand: its first byte is 0 in the IPv4 form (wire.PutGRH).
+func (r *responder) packetType() uint8 {
+	if r.grh[0] == 0 {
+		return SLRoCEv2IPv4
+	}
+	return SLRoCEv2IPv6
+}
+
 const udpHeaderLen = 8
 
 // countDropped counts a packet of an unreliable service that came to nothing.

@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"github.com/gorxe/gorxe/wire"
@@ -82,7 +83,7 @@ func TestResponderUD(t *testing.T) {
 	b.wantWC()
 	b.send(req(wire.UDSendOnlyImm, 77, data, from))
 	wc := b.wantWC(WC{ID: 1})
-	want := WC{ID: 1, Opcode: WCRecv, Flags: WCGRH | WCWithImm, Imm: 9, ByteLen: 1040, QPN: b.qp.qpn, SrcQP: 0x4321}
+	want := WC{ID: 1, Opcode: WCRecv, Flags: WCGRH | WCWithImm, Imm: 9, ByteLen: 1040, QPN: b.qp.qpn, SrcQP: 0x4321, SL: SLRoCEv2IPv4}
 	if wc != nil && wc[0] != want {
 		t.Errorf("completion %+v, want %+v", wc[0], want)
 	}
@@ -101,6 +102,37 @@ func TestResponderUD(t *testing.T) {
 	}
 	b.wantGuard()
 	b.wantState(QPRTR)
+}
+
+// TestResponderUDPacketType: the completion of a datagram says over which network
+// header it came, and the first byte of the GRH does too. The values are written out:
+// programs compare with these numbers.
+func TestResponderUDPacketType(t *testing.T) {
+	here6, there6 := netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+	for name, c := range map[string]struct {
+		src, dst  netip.Addr
+		sl, first byte
+	}{
+		"IPv4":         {benchThere, benchHere, 10, 0},
+		"IPv4, mapped": {netip.AddrFrom16(benchThere.As16()), netip.AddrFrom16(benchHere.As16()), 10, 0},
+		"IPv6":         {there6, here6, 9, 0x60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, QPUD, nil)
+			b.must(b.dev.SetGIDs([]wire.GID{wire.GIDFromAddr(benchHere), wire.GIDFromAddr(here6)}))
+			b.post(1, 0, 40)
+			copy(b.bytes(localVA, 1), []byte{0xff})
+			h := wire.Headers{Opcode: wire.UDSendOnly, PKey: wire.DefaultPKey, DestQP: b.qp.qpn, QKey: benchQKey}
+			b.dev.Receive([]wire.Datagram{{Data: h.Append(nil), Src: c.src, Dst: c.dst}})
+			wc := b.wantWC(WC{ID: 1})
+			if wc != nil && wc[0].SL != c.sl {
+				t.Errorf("service level %d, want %d", wc[0].SL, c.sl)
+			}
+			if got := b.bytes(localVA, 1)[0]; got != c.first {
+				t.Errorf("the GRH begins with %#x, want %#x", got, c.first)
+			}
+		})
+	}
 }
 
 // A receive buffer that gives no access ends the QP of every service: the

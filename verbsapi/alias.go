@@ -166,6 +166,13 @@ const (
 	WCWithInv = rxe.WCWithInv
 )
 
+// WC.SL of a UD receive: over which network header the message came. Adapters of
+// the ConnectX family report the same.
+const (
+	SLRoCEv2IPv6 = rxe.SLRoCEv2IPv6
+	SLRoCEv2IPv4 = rxe.SLRoCEv2IPv4
+)
+
 // enum ibv_wc_status.
 const (
 	WCSuccess       = rxe.WCSuccess

@@ -109,8 +109,9 @@ func (q *CQEx) ReadWCFlags() WCFlags { return q.wc[0].Flags }
 // ReadSLID is 0: Ethernet has no LIDs (ibv_wc_read_slid).
 func (q *CQEx) ReadSLID() uint32 { return 0 }
 
-// ReadSL is 0 (ibv_wc_read_sl).
-func (q *CQEx) ReadSL() uint8 { return 0 }
+// ReadSL is SLRoCEv2IPv4 or SLRoCEv2IPv6 of a UD receive, and 0 of all others
+// (ibv_wc_read_sl).
+func (q *CQEx) ReadSL() uint8 { return q.wc[0].SL }
 
 // ReadDLIDPathBits is 0 (ibv_wc_read_dlid_path_bits).
 func (q *CQEx) ReadDLIDPathBits() uint8 { return 0 }

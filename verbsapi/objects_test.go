@@ -559,7 +559,7 @@ func TestUD(t *testing.T) {
 			a.post(SendWR{ID: 2, Op: WRSendImm, Imm: 3, SGL: []SGE{a.mr.SGE(0, 1000)}, AH: ah, RemoteQPN: b.qp.Num(), RemoteQKey: testQKey})
 			a.expect(ctx, 2, WCSuccess)
 			wc := b.expect(ctx, 1, WCSuccess)
-			if wc.Flags&WCGRH == 0 || wc.SrcQP != a.qp.Num() || wc.ByteLen != 1000+GRHLen || wc.Imm != 3 {
+			if wc.Flags&WCGRH == 0 || wc.SrcQP != a.qp.Num() || wc.ByteLen != 1000+GRHLen || wc.Imm != 3 || wc.SL != SLRoCEv2IPv4 {
 				t.Errorf("completion %+v", wc)
 			}
 			if !bytes.Equal(b.buf[GRHLen:][:1000], a.buf[:1000]) {

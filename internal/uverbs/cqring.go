@@ -66,7 +66,8 @@ func (r *cqRing) Push(wc *rxe.WC) bool {
 
 // encodeWC is make_send_cqe and do_complete of rdma_rxe: after an error nothing
 // but its four fields is set, and every receive of a program's is marked as
-// having a GRH.
+// having a GRH. One thing is not rdma_rxe's: the service level of a datagram
+// (rxe.SLRoCEv2IPv4).
 func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	clear(b[:])
 	ne := binary.NativeEndian
@@ -88,7 +89,7 @@ func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	if wc.Opcode&wcRecvBit != 0 {
 		flags |= rxe.WCGRH
 		ne.PutUint32(b[wcSrcQP:], uint32(wc.SrcQP))
-		b[wcPort] = 1
+		b[wcSL], b[wcPort] = wc.SL, 1
 	}
 	ne.PutUint32(b[wcFlags:], uint32(flags))
 	ne.PutUint16(b[wcPKeyIndex:], wc.PKeyIndex)

@@ -80,9 +80,12 @@ func TestPingPong(t *testing.T) {
 			if !ok || wc.id != 7 || wc.status != 0 {
 				t.Fatalf("receive completion %+v %v", wc, ok)
 			}
-			grh := 0
+			grh, sl := 0, uint8(0)
 			if typ == rxe.QPUD {
-				grh = 40
+				grh, sl = 40, rxe.SLRoCEv2IPv4
+			}
+			if wc.sl != sl {
+				t.Errorf("service level %d, want %d", wc.sl, sl)
 			}
 			if !bytes.Equal(a.bytes(0, 1024), b.bytes(uint64(grh), 1024)) {
 				t.Error("data differ")

@@ -46,7 +46,7 @@ type cWC struct {
 	ex                                 [4]byte
 	qpn, srcQP, flags                  uint32
 	pkeyIndex, _                       uint16
-	_, _, port, _                      uint8
+	sl, _, port, _                     uint8
 }
 
 // clientQueue is a mapped queue. Its geometry is read once, where librxe reads it

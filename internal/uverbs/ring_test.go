@@ -204,6 +204,8 @@ func TestCQE(t *testing.T) {
 			cWC{id: 2, opcode: 1, flags: 2}},
 		{"recv", rxe.WC{ID: 3, Opcode: rxe.WCRecv, ByteLen: 5, QPN: 1, SrcQP: 2, PKeyIndex: 3},
 			cWC{id: 3, opcode: 128, byteLen: 5, qpn: 1, srcQP: 2, flags: 1, pkeyIndex: 3, port: 1}},
+		{"datagram", rxe.WC{ID: 7, Opcode: rxe.WCRecv, SL: rxe.SLRoCEv2IPv4},
+			cWC{id: 7, opcode: 128, flags: 1, sl: 10, port: 1}},
 		{"recv imm", rxe.WC{ID: 4, Opcode: rxe.WCRecvImm, Flags: rxe.WCWithImm, Imm: 0x01020304},
 			cWC{id: 4, opcode: 129, flags: 3, ex: [4]byte{1, 2, 3, 4}, port: 1}},
 		{"recv inv", rxe.WC{ID: 5, Opcode: rxe.WCRecv, Flags: rxe.WCWithInv, InvRKey: 0x01020304},
