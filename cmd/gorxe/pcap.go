@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"text/tabwriter"
-
-	"github.com/gorxe/gorxe/rocev2/conformance"
+	"errors"
+	"io"
+	"os"
 )
 
 // pcapCmd groups what works on capture files.
@@ -26,35 +24,11 @@ Examples:
   gorxe pcap replay run.pcapng`
 }
 
-// ruleInfo is one rule as --rules --json prints it.
-type ruleInfo struct {
-	Name     string   `json:"name"`
-	Severity string   `json:"severity"`
-	Clause   string   `json:"clause"`
-	Text     string   `json:"text"`
-	Implies  []string `json:"implies,omitempty"`
-}
-
-// listRules prints what there is to break.
-func listRules(std streams, asJSON bool) error {
-	if asJSON {
-		var list []ruleInfo
-		for _, r := range conformance.Rules() {
-			list = append(list, ruleInfo{r.Name, r.Severity.String(), r.Clause, r.Text, r.Implies})
-		}
-		return writeJSON(std, list)
+// writeTo has write fill the file of the given name.
+func writeTo(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
 	}
-	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tSEVERITY\tCLAUSE\tTEXT")
-	for _, r := range conformance.Rules() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Name, r.Severity, r.Clause, r.Text)
-	}
-	return t.Flush()
-}
-
-func writeJSON(std streams, v any) error {
-	enc := json.NewEncoder(std.out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	return errors.Join(write(f), f.Close())
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -18,7 +18,7 @@ const damaged = "../../testdata/pcaps/netem_corrupt2.pcap"
 
 func TestPCAPCheckJSON(t *testing.T) {
 	code, stdout, _ := gorxe(t, "pcap", "check", "--json", "--max", "3", damaged, "../../testdata/pcaps/rping.pcap")
-	var files []captureInfo
+	var files []report.JSONCapture
 	if err := json.Unmarshal([]byte(stdout), &files); err != nil || code != exitFailed || len(files) != 2 {
 		t.Fatalf("exit code %d, %v in\n%s", code, err, stdout)
 	}
@@ -44,7 +44,7 @@ func TestPCAPCheckJUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all junitSuites
+	var all report.JUnitSuites
 	if err := xml.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestPCAPNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			code, stdout, stderr := gorxe(t, "pcap", "check", "--json", "--junit", junit, name)
-			var files []captureInfo
+			var files []report.JSONCapture
 			if err := json.Unmarshal([]byte(stdout), &files); err != nil {
 				t.Fatal(err)
 			}
@@ -145,32 +145,9 @@ func TestPCAPNothing(t *testing.T) {
 	}
 }
 
-// TestPCAPProgress: on a terminal, a file that takes long shows how far it is, and
-// leaves nothing behind.
-func TestPCAPProgress(t *testing.T) {
-	var screen bytes.Buffer
-	file, err := os.Open(damaged)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	p := newProgress(streams{err: &screen}, damaged)
-	if p.on {
+// TestTerminal: a buffer is no terminal, so that progress is not shown in one.
+func TestTerminal(t *testing.T) {
+	if isTerminal(new(bytes.Buffer)) {
 		t.Fatal("a buffer is no terminal")
-	}
-	p.on = true
-	p.start(file)
-	p.next = p.began // as if it had taken long
-	half := make([]byte, p.size/2)
-	if _, err := io.ReadFull(p, half); err != nil {
-		t.Fatal(err)
-	}
-	if bar := "[" + strings.Repeat("#", 15) + strings.Repeat(".", 15) + "]"; !strings.Contains(screen.String(), bar) {
-		t.Errorf("%q has no %q", screen.String(), bar)
-	}
-	screen.Reset()
-	p.clear()
-	if got := screen.String(); got != "\r\x1b[K" {
-		t.Errorf("cleared with %q", got)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/internal/pcap/read"
+	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -81,7 +81,7 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 	case c.Rules.list && len(c.Files) > 0:
 		return usageError{errors.New("--rules alone lists the rules and checks no file; --rules=RULE,... applies only these")}
 	case c.Rules.list:
-		return listRules(std, c.JSON)
+		return report.WriteRules(std.out, c.JSON)
 	case len(c.Files) == 0:
 		return usageError{errors.New("no capture file given")}
 	}
@@ -98,23 +98,24 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 	if c.Max < 0 {
 		return usageError{errors.New("--max must not be negative")}
 	}
-	var reports []*captureReport
+	var captures []*report.Capture
 	failed := false
 	for i, name := range c.Files {
 		r := c.check(ctx, std, name, i > 0)
-		reports = append(reports, r)
-		failed = failed || r.failed(c.Strict)
+		captures = append(captures, r)
+		failed = failed || r.Failed(c.Strict)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 	if c.JSON {
-		if err := writeJSON(std, jsonReports(reports)); err != nil {
+		if err := report.WriteJSON(std.out, report.JSON(captures)); err != nil {
 			return err
 		}
 	}
 	if c.JUnit != "" {
-		if err := writeJUnit(c.JUnit, reports, c.Ignore, c.Strict); err != nil {
+		err := writeTo(c.JUnit, func(w io.Writer) error { return report.WriteJUnit(w, captures, c.Ignore, c.Strict) })
+		if err != nil {
 			return err
 		}
 	}
@@ -124,175 +125,63 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// captureReport is the verdict on one file.
-type captureReport struct {
-	file     string
-	err      error // it could not be read to its end, or errNothing
-	cut      bool  // it ends within a packet
-	drops    uint64
-	elapsed  time.Duration
-	summary  conformance.Summary
-	findings []conformance.Finding // up to --max of each rule
-}
-
-// errNothing fails a capture that is not of RDMA: a check that judged nothing, for
-// a wrong interface or filter, must not look like one that found nothing.
-var errNothing = errors.New("nothing to judge: no packet to UDP port 4791, of RoCEv1 or of InfiniBand, of which the BTH was captured (--allow-empty passes that)")
-
-// empty reports whether no packet could be judged.
-func (r *captureReport) empty() bool {
-	return len(r.summary.Flows)+r.summary.Forgotten == 0 && r.summary.Violations == 0
-}
-
-func (r *captureReport) failed(strict bool) bool {
-	return r.err != nil || r.summary.Violations > 0 || strict && r.summary.Warnings > 0
-}
-
-// check judges one file, and prints what it finds as it goes.
-func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more bool) *captureReport {
-	r := &captureReport{file: name}
-	text := !c.JSON
-	out := newFindingPrinter(std.out, c.Max)
-	quiet := !text || c.Quiet
-	progress := newProgress(std, name)
-	checker, err := conformance.New(conformance.Options{Ignore: c.Ignore, OnFinding: func(x *conformance.Finding) {
-		if !out.wants(x) {
+// check judges one file, and prints findings as they are made. Another file's were
+// printed before if more is set.
+func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more bool) *report.Capture {
+	r := &report.Capture{File: name}
+	var progress *read.Progress
+	if isTerminal(std.err) {
+		progress = read.NewProgress(std.err)
+	}
+	var listed []conformance.Finding // for JSON and JUnit
+	printer := report.NewFindings(std.out, c.Max)
+	opts := conformance.Options{Ignore: c.Ignore, OnFinding: func(x *conformance.Finding) {
+		if !printer.Count(x) {
 			return
 		}
-		if !quiet {
-			progress.clear()
+		if !c.JSON && !c.Quiet {
+			progress.Clear()
 			if more {
 				fmt.Fprintln(std.out)
 				more = false
 			}
-			out.print(name, x)
+			printer.Print(name, x)
 		}
 		if c.JSON || c.JUnit != "" {
-			r.findings = append(r.findings, *x)
+			listed = append(listed, *x)
 		}
-	}})
-	if err == nil {
-		err = r.read(ctx, name, checker, progress)
+	}}
+	started := time.Now()
+	checked, err := checkFile(ctx, name, progress, opts)
+	r.Err, r.Elapsed = err, time.Since(started)
+	if checked != nil {
+		r.Report = *checked
 	}
-	r.err = err
-	checker.Close()
-	progress.clear()
-	r.summary = checker.Summary()
-	if r.err == nil && r.empty() && !c.Empty {
-		r.err = errNothing
+	r.Findings = listed
+	progress.Clear()
+	if r.Err == nil && r.Empty() && !c.Empty {
+		r.Err = report.ErrNothing
 	}
-	if text {
+	if !c.JSON {
 		if !c.Quiet {
-			out.rest()
-			if err := writeSummary(std.out, r); r.err == nil {
-				r.err = err
+			printer.Rest()
+			if err := r.WriteSummary(std.out); r.Err == nil {
+				r.Err = err
 			}
 		}
-		writeVerdict(std.out, r)
+		r.WriteVerdict(std.out)
 	}
-	if r.err != nil {
-		complain(std, fmt.Errorf("%s: %w", name, r.err))
+	if r.Err != nil {
+		complain(std, fmt.Errorf("%s: %w", name, r.Err))
 	}
 	return r
 }
 
-// read feeds a file to the checker.
-func (r *captureReport) read(ctx context.Context, name string, checker *conformance.Checker, progress *progress) error {
-	file := os.Stdin
-	if name != "-" {
-		var err error
-		if file, err = os.Open(name); err != nil {
-			return err
-		}
-		defer file.Close()
-	}
-	started := time.Now()
-	defer func() { r.elapsed = time.Since(started) }()
-	progress.start(file)
-	in, err := capture.NewReader(progress)
+func checkFile(ctx context.Context, name string, progress *read.Progress, opts conformance.Options) (*conformance.Report, error) {
+	file, err := read.Open(ctx, name, progress)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var p capture.Packet
-	for n := 0; ; n++ {
-		if n&0xffff == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		err := in.Next(&p)
-		r.drops = in.Drops()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, capture.ErrCut):
-			r.cut = true
-			return nil
-		case err != nil:
-			return err
-		}
-		checker.Add(&p)
-		progress.packets++
-	}
+	defer file.Close()
+	return file.Check(opts, nil)
 }
-
-// progress counts what is read of a file, and shows it on a terminal if that
-// takes long.
-type progress struct {
-	std     streams
-	name    string
-	file    *os.File
-	size    int64 // 0 if it is not known
-	read    int64
-	packets int64
-	began   time.Time
-	next    time.Time
-	visible bool
-	on      bool
-}
-
-const progressEvery = 250 * time.Millisecond
-
-func newProgress(std streams, name string) *progress {
-	return &progress{std: std, name: name, on: isTerminal(std.err)}
-}
-
-func (p *progress) start(file *os.File) {
-	p.file, p.began = file, time.Now()
-	p.next = p.began.Add(2 * progressEvery)
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-		p.size = info.Size()
-	}
-}
-
-// Read reads the file for the reader of captures, a large piece at a time.
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.file.Read(b)
-	p.read += int64(n)
-	if p.on {
-		if now := time.Now(); now.After(p.next) {
-			p.next = now.Add(progressEvery)
-			p.show(now)
-		}
-	}
-	return n, err
-}
-
-func (p *progress) show(now time.Time) {
-	const width = 30
-	rate := float64(p.packets) / now.Sub(p.began).Seconds() / 1e6
-	bar := ""
-	if p.size > 0 {
-		done := min(int(p.read*width/p.size), width)
-		bar = fmt.Sprintf("[%s%s] %3d %%  ", repeat('#', done), repeat('.', width-done), p.read*100/p.size)
-	}
-	fmt.Fprintf(p.std.err, "\r\x1b[K%s%.1f million packets, %.2f million/s", bar, float64(p.packets)/1e6, rate)
-	p.visible = true
-}
-
-func (p *progress) clear() {
-	if p.visible {
-		fmt.Fprint(p.std.err, "\r\x1b[K")
-		p.visible = false
-	}
-}
-
-func repeat(c byte, n int) string { return string(slices.Repeat([]byte{c}, n)) }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"bufio"
-	"cmp"
+	"context"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 
+	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/replay"
+	"github.com/gorxe/gorxe/internal/pcap/report"
 )
 
 type pcapReplayCmd struct {
@@ -28,40 +27,29 @@ Examples:
   gorxe pcap replay -v captures/*.pcap`
 }
 
-// replayed is one file's result.
-type replayed struct {
-	File   string         `json:"file"`
-	Error  string         `json:"error,omitempty"`
-	Report *replay.Report `json:"report"`
-}
-
 // Run replays the captures.
 func (c pcapReplayCmd) Run(std streams) error {
 	out := bufio.NewWriter(std.out)
-	var results []replayed
+	var results []report.JSONReplay
 	failed := false
-	for _, file := range c.Files {
-		r, err := replayFile(file)
+	for _, name := range c.Files {
+		r, err := replayFile(name)
 		if err != nil {
-			complain(std, fmt.Errorf("%s: %w", file, err))
+			complain(std, fmt.Errorf("%s: %w", name, err))
 		}
 		failed = failed || err != nil || r.Unexplained() > 0
 		if r == nil {
 			continue
 		}
 		if c.JSON {
-			result := replayed{File: file, Report: r}
-			if err != nil {
-				result.Error = err.Error()
-			}
-			results = append(results, result)
+			results = append(results, report.NewJSONReplay(name, r, err))
 			continue
 		}
-		c.print(out, file, r)
+		report.WriteReplay(out, name, r, c.Verbose)
 	}
 	err := out.Flush()
 	if c.JSON {
-		err = writeJSON(std, results)
+		err = report.WriteJSON(std.out, results)
 	}
 	if err == nil && failed {
 		return errSaid
@@ -69,94 +57,11 @@ func (c pcapReplayCmd) Run(std streams) error {
 	return err
 }
 
-func replayFile(file string) (*replay.Report, error) {
-	in, _, err := openCapture(file)
+func replayFile(name string) (*replay.Report, error) {
+	file, err := read.Open(context.Background(), name, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
-	return replay.Replay(in)
-}
-
-// print writes what a replay showed: sessions with something to say, and a line
-// that sums up.
-func (c pcapReplayCmd) print(w io.Writer, file string, r *replay.Report) {
-	played, compared, explained, stopped := 0, 0, 0, 0
-	for _, s := range r.Sessions {
-		played += s.Played
-		compared += s.Compared
-		explained += len(s.Differences) + s.More - s.Unexplained()
-		if s.Stopped != "" {
-			stopped++
-		}
-		if c.Verbose || len(s.Differences) > 0 || s.Stopped != "" {
-			c.session(w, s)
-		}
-	}
-	for _, k := range r.Skipped {
-		fmt.Fprintf(w, "not played: %s\n", joined(k.Flow, k.Why))
-	}
-	verdict := "equal"
-	switch n := r.Unexplained(); {
-	case n > 0:
-		verdict = fmt.Sprintf("%d differences are not explained, %d are", n, explained)
-	case explained > 0:
-		verdict = fmt.Sprintf("equal, but for %d differences that are explained", explained)
-	case compared == 0:
-		verdict = "nothing to compare"
-	}
-	if stopped > 0 {
-		verdict += fmt.Sprintf("; %d sessions were not played to their end", stopped)
-	}
-	fmt.Fprintf(w, "%s: %d sessions, %d packets and requests played, %d packets compared: %s\n", file, len(r.Sessions), played, compared, verdict)
-}
-
-func joined(flow, why string) string {
-	if flow == "" {
-		return why
-	}
-	return flow + ": " + why
-}
-
-func (c pcapReplayCmd) session(w io.Writer, s *replay.Session) {
-	fmt.Fprintf(w, "%s, from packet %d, the engine as %s: %d played, %d compared\n", s.Flow, s.First, s.Role, s.Played, s.Compared)
-	counts(w, "taken as free", s.Free)
-	counts(w, "assumed", s.Assumed)
-	c.differences(w, s)
-	if s.Stopped != "" {
-		fmt.Fprintf(w, "  stopped: %s\n", s.Stopped)
-	}
-}
-
-func counts(w io.Writer, what string, n map[string]int) {
-	for _, name := range slices.Sorted(maps.Keys(n)) {
-		fmt.Fprintf(w, "  %s: %s, %d times\n", what, name, n[name])
-	}
-}
-
-// differences prints one of each kind, or all.
-func (c pcapReplayCmd) differences(w io.Writer, s *replay.Session) {
-	type kind struct{ about, explained string }
-	seen := make(map[kind]int)
-	for i := range s.Differences {
-		d := &s.Differences[i]
-		k := kind{d.About, d.Explained}
-		if seen[k]++; seen[k] == 1 || c.Verbose {
-			fmt.Fprintf(w, "  %v\n", d)
-		}
-	}
-	if s.More > 0 {
-		defer fmt.Fprintf(w, "  and %d more\n", s.More)
-	}
-	if c.Verbose {
-		return
-	}
-	kinds := slices.SortedFunc(maps.Keys(seen), func(a, b kind) int {
-		return cmp.Or(cmp.Compare(a.about, b.about), cmp.Compare(a.explained, b.explained))
-	})
-	for _, k := range kinds {
-		if n := seen[k] - 1; n > 0 {
-			fmt.Fprintf(w, "  and %d more about the %s: -v prints them\n", n, k.about)
-		}
-	}
+	defer file.Close()
+	return replay.Replay(file)
 }

@@ -2,15 +2,16 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/gorxe/gorxe/internal/pcap/ladder"
+	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -63,11 +64,11 @@ func (c pcapShowCmd) Run(std streams) error {
 	if c.Verbose && (c.Ladder || c.HTML != "") {
 		return usageError{errors.New("-v is for lines: a ladder shows no fields, and the page shows them on click")}
 	}
-	in, name, err := openCapture(c.File)
+	file, err := read.Open(context.Background(), c.File, nil)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer file.Close()
 	filter := ladder.Filter{Notable: c.Notable}
 	for _, q := range c.QP {
 		filter.QPs = append(filter.QPs, uint32(q))
@@ -77,40 +78,45 @@ func (c pcapShowCmd) Run(std streams) error {
 	}
 	color := c.Color == "always" || c.Color == "auto" && isTerminal(std.out) && os.Getenv("NO_COLOR") == ""
 	if !c.Ladder && c.HTML == "" {
-		return c.lines(in, std, filter, color)
+		return c.lines(file, std, filter, color)
 	}
-	return c.draw(in, name, std, filter, color)
+	return c.draw(file, std, filter, color)
 }
 
-func openCapture(file string) (in *os.File, name string, err error) {
-	if file == "-" {
-		return os.Stdin, "standard input", nil
+// show passes each packet of the file to visit. A file that ends within a packet was
+// not read to its end.
+func show(file *read.File, visit func(*capture.Packet, *conformance.Verdict) error) (*conformance.Report, error) {
+	r, err := file.Check(conformance.Options{}, visit)
+	switch {
+	case r == nil:
+		r = new(conformance.Report)
+	case r.Cut:
+		err = capture.ErrCut
 	}
-	in, err = os.Open(file)
-	return in, filepath.Base(file), err
+	return r, err
 }
 
-func (c pcapShowCmd) lines(in io.Reader, std streams, filter ladder.Filter, color bool) error {
+func (c pcapShowCmd) lines(file *read.File, std streams, filter ladder.Filter, color bool) error {
 	out := bufio.NewWriter(std.out)
 	l := ladder.Lines{Out: out, Filter: filter, Verbose: c.Verbose, Color: color, Limit: c.Limit}
-	last, _, readErr := ladder.Read(in, l.Add)
-	err := l.Findings(last)
+	r, readErr := show(file, l.Add)
+	err := l.Findings(r.AtEnd)
 	if l.LeftOut > 0 {
 		fmt.Fprintf(out, "%d packets are left out: --limit.\n", l.LeftOut)
 	}
 	return errors.Join(readErr, err, out.Flush())
 }
 
-func (c pcapShowCmd) draw(in io.Reader, name string, std streams, filter ladder.Filter, color bool) error {
+func (c pcapShowCmd) draw(file *read.File, std streams, filter ladder.Filter, color bool) error {
 	l := ladder.Collector{Filter: filter, MaxRows: c.Limit}
-	last, summary, readErr := ladder.Read(in, func(p *capture.Packet, v *conformance.Verdict) error {
+	r, readErr := show(file, func(p *capture.Packet, v *conformance.Verdict) error {
 		l.Add(p, v)
 		return nil
 	})
-	if readErr != nil && summary.Packets == 0 {
+	if readErr != nil && r.Packets == 0 {
 		return readErr
 	}
-	l.Findings(last)
+	l.Findings(r.AtEnd)
 	if c.Ladder {
 		out := bufio.NewWriter(std.out)
 		if err := errors.Join(l.WriteText(out, color), out.Flush()); err != nil {
@@ -118,21 +124,16 @@ func (c pcapShowCmd) draw(in io.Reader, name string, std streams, filter ladder.
 		}
 	}
 	if c.HTML != "" {
-		if err := writeTo(c.HTML, std.out, func(w io.Writer) error { return l.WriteHTML(w, name, summary, readErr) }); err != nil {
+		page := func(w io.Writer) error { return l.WriteHTML(w, file.Title, r.Summary, readErr) }
+		err := error(nil)
+		if c.HTML == "-" {
+			err = page(std.out)
+		} else {
+			err = writeTo(c.HTML, page)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return readErr
-}
-
-// writeTo writes a file, or to out if its name is -.
-func writeTo(name string, out io.Writer, write func(io.Writer) error) error {
-	if name == "-" {
-		return write(out)
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

@@ -1,9 +1,6 @@
 package conformance
 
 import (
-	"errors"
-	"io"
-	"os"
 	"time"
 
 	"github.com/gorxe/gorxe/rocev2/capture"
@@ -93,70 +90,4 @@ func (c *Checker) count(p *capture.Packet) {
 	if p.Truncated() {
 		s.Truncated++
 	}
-}
-
-// Report is the verdict on a capture.
-type Report struct {
-	Summary
-	// Findings are all but those of rules that were ignored, up to MaxFindings.
-	Findings []Finding
-	// Cut: the file ends within a packet.
-	Cut bool
-	// Drops is how many packets the file itself says that it lacks.
-	Drops uint64
-}
-
-// MaxFindings bounds Report.Findings: a capture of something else entirely has
-// one or more per packet.
-const MaxFindings = 10000
-
-// Check reads a capture to its end and judges it.
-func Check(in io.Reader, opts Options) (*Report, error) {
-	report := new(Report)
-	own := opts.OnFinding
-	opts.OnFinding = func(x *Finding) {
-		if len(report.Findings) < MaxFindings {
-			report.Findings = append(report.Findings, *x)
-		}
-		if own != nil {
-			own(x)
-		}
-	}
-	c, err := New(opts)
-	if err != nil {
-		return nil, err
-	}
-	r, err := capture.NewReader(in)
-	if err != nil {
-		return nil, err
-	}
-	var p capture.Packet
-	for {
-		err := r.Next(&p)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if errors.Is(err, capture.ErrCut) {
-			report.Cut = true
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		c.Add(&p)
-	}
-	c.Close()
-	report.Summary = c.Summary()
-	report.Drops = r.Drops()
-	return report, nil
-}
-
-// CheckFile is Check of a file.
-func CheckFile(name string, opts Options) (*Report, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return Check(f, opts)
 }

@@ -30,15 +30,15 @@ func contents(t testing.TB, name string) []byte {
 // collected reads a capture into a collector.
 func collected(t testing.TB, file []byte, c *Collector) conformance.Summary {
 	t.Helper()
-	last, summary, err := Read(bytes.NewReader(file), func(p *capture.Packet, v *conformance.Verdict) error {
+	r, err := conformance.Read(bytes.NewReader(file), conformance.Options{}, func(p *capture.Packet, v *conformance.Verdict) error {
 		c.Add(p, v)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || r.Cut {
+		t.Fatal(r, err)
 	}
-	c.Findings(last)
-	return summary
+	c.Findings(r.AtEnd)
+	return r.Summary
 }
 
 // lines prints a capture.
@@ -46,11 +46,11 @@ func lines(t testing.TB, file []byte, l Lines) string {
 	t.Helper()
 	var out strings.Builder
 	l.Out = &out
-	last, _, err := Read(bytes.NewReader(file), l.Add)
-	if err != nil {
-		t.Fatal(err)
+	r, err := conformance.Read(bytes.NewReader(file), conformance.Options{}, l.Add)
+	if err != nil || r.Cut {
+		t.Fatal(r, err)
 	}
-	if err := l.Findings(last); err != nil {
+	if err := l.Findings(r.AtEnd); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -251,19 +251,22 @@ func FuzzShow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		c := Collector{MaxRows: 64}
 		l := Lines{Out: io.Discard, Verbose: true, Color: true}
-		last, summary, err := Read(bytes.NewReader(file), func(p *capture.Packet, v *conformance.Verdict) error {
+		r, err := conformance.Read(bytes.NewReader(file), conformance.Options{}, func(p *capture.Packet, v *conformance.Verdict) error {
 			c.Add(p, v)
 			return l.Add(p, v)
 		})
-		c.Findings(last)
-		if err := l.Findings(last); err != nil {
+		if r == nil {
+			r = new(conformance.Report)
+		}
+		c.Findings(r.AtEnd)
+		if err := l.Findings(r.AtEnd); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.WriteText(io.Discard, true); err != nil {
 			t.Fatal(err)
 		}
 		var page bytes.Buffer
-		if err := c.WriteHTML(&page, fmt.Sprintf("%q", file[:min(len(file), 20)]), summary, err); err != nil {
+		if err := c.WriteHTML(&page, fmt.Sprintf("%q", file[:min(len(file), 20)]), r.Summary, err); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := parsePage(page.Bytes()); err != nil {

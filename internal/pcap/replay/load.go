@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,7 +47,6 @@ type stream struct {
 
 // loader reads a capture.
 type loader struct {
-	checker *conformance.Checker
 	streams map[*conformance.Flow]*stream
 	order   []*stream
 	packets int
@@ -57,27 +55,15 @@ type loader struct {
 	leftOut int
 }
 
+// load reads a capture. The loader is nil if in is not a capture.
 func load(in io.Reader) (*loader, error) {
 	l := &loader{streams: make(map[*conformance.Flow]*stream)}
-	r, err := capture.NewReader(in)
-	if err != nil {
+	r, err := conformance.Read(in, conformance.Options{OnFinding: l.finding}, func(p *capture.Packet, v *conformance.Verdict) error {
+		l.add(p, v)
+		return nil
+	})
+	if r == nil {
 		return nil, err
-	}
-	l.checker, err = conformance.New(conformance.Options{OnFinding: l.finding})
-	if err != nil {
-		return nil, err
-	}
-	var p capture.Packet
-	for {
-		err = r.Next(&p)
-		if err != nil {
-			break
-		}
-		l.add(&p, l.checker.Add(&p))
-	}
-	l.checker.Close()
-	if errors.Is(err, io.EOF) || errors.Is(err, capture.ErrCut) {
-		err = nil
 	}
 	return l, err
 }

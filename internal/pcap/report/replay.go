@@ -1,0 +1,111 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/gorxe/gorxe/internal/pcap/replay"
+)
+
+// JSONReplay is the replay of one capture as JSON.
+type JSONReplay struct {
+	File   string         `json:"file"`
+	Error  string         `json:"error,omitempty"`
+	Report *replay.Report `json:"report"`
+}
+
+// NewJSONReplay returns the JSON of a replay; err is why the file could not be read
+// to its end.
+func NewJSONReplay(file string, r *replay.Report, err error) JSONReplay {
+	j := JSONReplay{File: file, Report: r}
+	if err != nil {
+		j.Error = err.Error()
+	}
+	return j
+}
+
+// WriteReplay prints what a replay showed: the sessions with differences, or all if
+// verbose, and one line that sums up.
+func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
+	played, compared, explained, stopped := 0, 0, 0, 0
+	for _, s := range r.Sessions {
+		played += s.Played
+		compared += s.Compared
+		explained += len(s.Differences) + s.More - s.Unexplained()
+		if s.Stopped != "" {
+			stopped++
+		}
+		if verbose || len(s.Differences) > 0 || s.Stopped != "" {
+			writeSession(w, s, verbose)
+		}
+	}
+	for _, k := range r.Skipped {
+		fmt.Fprintf(w, "not played: %s\n", joined(k.Flow, k.Why))
+	}
+	verdict := "equal"
+	switch n := r.Unexplained(); {
+	case n > 0:
+		verdict = fmt.Sprintf("%d differences are not explained, %d are", n, explained)
+	case explained > 0:
+		verdict = fmt.Sprintf("equal, but for %d differences that are explained", explained)
+	case compared == 0:
+		verdict = "nothing to compare"
+	}
+	if stopped > 0 {
+		verdict += fmt.Sprintf("; %d sessions were not played to their end", stopped)
+	}
+	fmt.Fprintf(w, "%s: %d sessions, %d packets and requests played, %d packets compared: %s\n", file, len(r.Sessions), played, compared, verdict)
+}
+
+func joined(flow, why string) string {
+	if flow == "" {
+		return why
+	}
+	return flow + ": " + why
+}
+
+func writeSession(w io.Writer, s *replay.Session, verbose bool) {
+	fmt.Fprintf(w, "%s, from packet %d, the engine as %s: %d played, %d compared\n", s.Flow, s.First, s.Role, s.Played, s.Compared)
+	writeCounts(w, "taken as free", s.Free)
+	writeCounts(w, "assumed", s.Assumed)
+	writeDifferences(w, s, verbose)
+	if s.Stopped != "" {
+		fmt.Fprintf(w, "  stopped: %s\n", s.Stopped)
+	}
+}
+
+func writeCounts(w io.Writer, what string, n map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		fmt.Fprintf(w, "  %s: %s, %d times\n", what, name, n[name])
+	}
+}
+
+// writeDifferences prints one of each kind, or all.
+func writeDifferences(w io.Writer, s *replay.Session, verbose bool) {
+	type kind struct{ about, explained string }
+	seen := make(map[kind]int)
+	for i := range s.Differences {
+		d := &s.Differences[i]
+		k := kind{d.About, d.Explained}
+		if seen[k]++; seen[k] == 1 || verbose {
+			fmt.Fprintf(w, "  %v\n", d)
+		}
+	}
+	if s.More > 0 {
+		defer fmt.Fprintf(w, "  and %d more\n", s.More)
+	}
+	if verbose {
+		return
+	}
+	kinds := slices.SortedFunc(maps.Keys(seen), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.about, b.about), cmp.Compare(a.explained, b.explained))
+	})
+	for _, k := range kinds {
+		if n := seen[k] - 1; n > 0 {
+			fmt.Fprintf(w, "  and %d more about the %s: -v prints them\n", n, k.about)
+		}
+	}
+}
