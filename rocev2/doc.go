@@ -29,7 +29,7 @@
 //
 // Interfaces, addresses, MTU and link state come from netlink and are followed
 // live (link.go, monitor.go). A Tap writes what is, or would be, on the wire to
-// a pcapng file, and the gopacket layers of this package decode it.
+// a pcapng file, which the gopacket layers of package rocev2/layers decode.
 //
 // The package knows nothing of queue pairs: the first header it does not look
 // into is the BTH. It runs on Linux only.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/testenv"
+	rocelayers "github.com/gorxe/gorxe/rocev2/layers"
 )
 
 const inNetnsEnv = "GORXE_TEST_IN_NETNS"
@@ -71,6 +72,7 @@ type cable struct {
 func newCable(t *testing.T, addrs ...string) *cable {
 	t.Helper()
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0", MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
+	rocelayers.Register()
 	c := &cable{t: t}
 	var err error
 	c.near, err = netlink.LinkByName("v0")
@@ -143,7 +145,7 @@ func (c *cable) next() gopacket.Packet {
 			continue // what the test itself put in
 		}
 		p := gopacket.NewPacket(buf[:n], layers.LayerTypeEthernet, gopacket.Default)
-		if p.Layer(LayerTypeBTH) != nil {
+		if p.Layer(rocelayers.LayerTypeBTH) != nil {
 			return p
 		}
 	}

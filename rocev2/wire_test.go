@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
+	rocelayers "github.com/gorxe/gorxe/rocev2/layers"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -127,14 +128,16 @@ func TestReceiveKernelPackets(t *testing.T) {
 	c := newCable(t)
 	dsts := map[netip.Addr]bool{}
 	var frames []gopacket.Packet
-	captured(t, func(file string, n int, p gopacket.Packet) {
-		if file != "allops_rc_gid1.pcap" && file != "allops_rc_gid0_v6.pcap" || p.Layer(LayerTypeBTH) == nil {
-			return
+	for _, file := range []string{"allops_rc_gid1.pcap", "allops_rc_gid0_v6.pcap"} {
+		for _, p := range captured(t, "../testdata/pcaps/"+file) {
+			if p.Layer(rocelayers.LayerTypeBTH) == nil {
+				continue
+			}
+			dst, _ := netip.AddrFromSlice(p.NetworkLayer().NetworkFlow().Dst().Raw())
+			dsts[dst] = true
+			frames = append(frames, p)
 		}
-		dst, _ := netip.AddrFromSlice(p.NetworkLayer().NetworkFlow().Dst().Raw())
-		dsts[dst] = true
-		frames = append(frames, p)
-	})
+	}
 	// Addresses of both directions, on one interface: each its own port. They
 	// must not be neighbours, or the kernel takes the frames for spoofed.
 	for dst := range dsts {

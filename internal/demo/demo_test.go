@@ -16,6 +16,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/gorxe/gorxe/rocev2"
+	rocelayers "github.com/gorxe/gorxe/rocev2/layers"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -51,6 +52,7 @@ func TestRun(t *testing.T) {
 // checkCapture reads the capture as any gopacket program would, and looks for
 // the opcodes of every operation and every way of cutting a message.
 func checkCapture(t *testing.T, path string, addrs [2]netip.Addr) {
+	rocelayers.Register()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +68,7 @@ func checkCapture(t *testing.T, path string, addrs [2]netip.Addr) {
 			t.Fatalf("%v\n%v", e.Error(), packet)
 		}
 		ip, _ := packet.Layer(layers.LayerTypeIPv4).(*layers.IPv4)
-		bth, _ := packet.Layer(rocev2.LayerTypeBTH).(*rocev2.BTH)
+		bth, _ := packet.Layer(rocelayers.LayerTypeBTH).(*rocelayers.BTH)
 		if ip == nil || bth == nil {
 			t.Fatalf("not RoCEv2 over IPv4:\n%v", packet)
 		}

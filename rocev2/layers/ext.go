@@ -1,39 +1,39 @@
-package rocev2
+package layers
 
 import (
 	"encoding/binary"
 
 	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
+	gplayers "github.com/google/gopacket/layers"
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The extension transport headers as gopacket layers. Each has its fields, its
+// The extension transport headers as gopacket gplayers. Each has its fields, its
 // layer type, and the serialization of one header.
 
 // DETH is the datagram header (IBA 9.3).
 type DETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	QKey  uint32
 	SrcQP wire.QPN
 }
 
 // XRCETH is the extended reliable connection header (IBA A14.4.3).
 type XRCETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	SRQN uint32
 }
 
 // FETH is the flush header (IBA A19.4.1).
 type FETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	Placement uint8 // 4 bits
 	Level     uint8 // 2 bits, selectivity
 }
 
 // RETH is the RDMA header (IBA 9.3).
 type RETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	VA     uint64
 	RKey   wire.RKey
 	Length uint32 // of the message, bytes
@@ -41,7 +41,7 @@ type RETH struct {
 
 // AtomicETH is the header of an atomic request (IBA 9.3).
 type AtomicETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	VA      uint64
 	RKey    wire.RKey
 	SwapAdd uint64
@@ -50,31 +50,31 @@ type AtomicETH struct {
 
 // AETH is the acknowledge header (IBA 9.3).
 type AETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	Syndrome wire.Syndrome
 	MSN      wire.MSN
 }
 
 // AtomicAckETH is the result of an atomic request (IBA 9.3).
 type AtomicAckETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	Original uint64
 }
 
 // ImmDt is immediate data (IBA 9.3).
 type ImmDt struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	Imm uint32
 }
 
 // IETH is the header of a send with invalidate (IBA 9.3).
 type IETH struct {
-	layers.BaseLayer
+	gplayers.BaseLayer
 	RKey wire.RKey
 }
 
 // CNP is the reserved block of a congestion notification packet (IBA A17.9.3).
-type CNP struct{ layers.BaseLayer }
+type CNP struct{ gplayers.BaseLayer }
 
 func (*DETH) LayerType() gopacket.LayerType         { return LayerTypeDETH }
 func (*XRCETH) LayerType() gopacket.LayerType       { return LayerTypeXRCETH }
@@ -89,42 +89,42 @@ func (*CNP) LayerType() gopacket.LayerType          { return LayerTypeCNP }
 
 var be = binary.BigEndian
 
-func decodeDETH(l layers.BaseLayer) gopacket.Layer {
+func decodeDETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &DETH{l, be.Uint32(l.Contents), wire.QPN(be.Uint32(l.Contents[4:]) & wire.QPNMask)}
 }
 
-func decodeXRCETH(l layers.BaseLayer) gopacket.Layer {
+func decodeXRCETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &XRCETH{l, be.Uint32(l.Contents) & wire.QPNMask}
 }
 
-func decodeFETH(l layers.BaseLayer) gopacket.Layer {
+func decodeFETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &FETH{l, l.Contents[3] & 0xf, l.Contents[3] >> 4 & 3}
 }
 
-func decodeRETH(l layers.BaseLayer) gopacket.Layer {
+func decodeRETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &RETH{l, be.Uint64(l.Contents), wire.RKey(be.Uint32(l.Contents[8:])), be.Uint32(l.Contents[12:])}
 }
 
-func decodeAtomicETH(l layers.BaseLayer) gopacket.Layer {
+func decodeAtomicETH(l gplayers.BaseLayer) gopacket.Layer {
 	c := l.Contents
 	return &AtomicETH{l, be.Uint64(c), wire.RKey(be.Uint32(c[8:])), be.Uint64(c[12:]), be.Uint64(c[20:])}
 }
 
-func decodeAETH(l layers.BaseLayer) gopacket.Layer {
+func decodeAETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &AETH{l, wire.Syndrome(l.Contents[0]), wire.MSN(be.Uint32(l.Contents) & wire.MSNMask)}
 }
 
-func decodeAtomicAckETH(l layers.BaseLayer) gopacket.Layer {
+func decodeAtomicAckETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &AtomicAckETH{l, be.Uint64(l.Contents)}
 }
 
-func decodeImmDt(l layers.BaseLayer) gopacket.Layer { return &ImmDt{l, be.Uint32(l.Contents)} }
+func decodeImmDt(l gplayers.BaseLayer) gopacket.Layer { return &ImmDt{l, be.Uint32(l.Contents)} }
 
-func decodeIETH(l layers.BaseLayer) gopacket.Layer {
+func decodeIETH(l gplayers.BaseLayer) gopacket.Layer {
 	return &IETH{l, wire.RKey(be.Uint32(l.Contents))}
 }
 
-func decodeCNP(l layers.BaseLayer) gopacket.Layer { return &CNP{l} }
+func decodeCNP(l gplayers.BaseLayer) gopacket.Layer { return &CNP{l} }
 
 // prepend makes room for a header of n bytes.
 func prepend(b gopacket.SerializeBuffer, n int) ([]byte, error) {

@@ -1,4 +1,4 @@
-package rocev2
+package layers
 
 import (
 	"bytes"
@@ -7,15 +7,20 @@ import (
 	"testing"
 
 	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
+	gplayers "github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/gorxe/gorxe/wire"
 )
 
+func TestMain(m *testing.M) {
+	Register()
+	m.Run()
+}
+
 // captured calls fn with each packet of each capture of kernel rdma_rxe.
 func captured(t testing.TB, fn func(file string, n int, p gopacket.Packet)) {
 	t.Helper()
-	files, err := filepath.Glob("../testdata/pcaps/*.pcap")
+	files, err := filepath.Glob("../../testdata/pcaps/*.pcap")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no captures: %v", err)
 	}
@@ -40,11 +45,11 @@ func captured(t testing.TB, fn func(file string, n int, p gopacket.Packet)) {
 }
 
 // Every packet that the kernel sent must decode, agree with package wire, and
-// come out the same when it is built again from its layers.
+// come out the same when it is built again from its gplayers.
 func TestLayersOnCaptures(t *testing.T) {
 	seen := map[wire.Opcode]int{}
 	captured(t, func(file string, n int, p gopacket.Packet) {
-		udp, ok := p.TransportLayer().(*layers.UDP)
+		udp, ok := p.TransportLayer().(*gplayers.UDP)
 		if !ok || udp.DstPort != wire.UDPPort {
 			return
 		}
@@ -55,7 +60,7 @@ func TestLayersOnCaptures(t *testing.T) {
 			return
 		}
 		b := p.Layer(LayerTypeBTH).(*BTH)
-		body := udp.Payload[:len(udp.Payload)-icrcLen]
+		body := udp.Payload[:len(udp.Payload)-wire.ICRCLen]
 		view, err := wire.Parse(body)
 		if err != nil {
 			if file != "netem_corrupt2.pcap" {
@@ -119,7 +124,7 @@ func compareLayers(t *testing.T, p gopacket.Packet, b *BTH, view wire.Packet) {
 }
 
 // rebuild serializes the RoCEv2 layers of p again, ICRC computed afresh.
-func rebuild(t *testing.T, file string, n int, p gopacket.Packet, udp *layers.UDP) {
+func rebuild(t *testing.T, file string, n int, p gopacket.Packet, udp *gplayers.UDP) {
 	t.Helper()
 	var out []gopacket.SerializableLayer
 	for _, l := range p.Layers() {
@@ -141,7 +146,7 @@ func rebuild(t *testing.T, file string, n int, p gopacket.Packet, udp *layers.UD
 	}
 }
 
-// Headers that no capture has.
+// TestLayersRoundTrip: headers that no capture has are the same after a round trip.
 func TestLayersRoundTrip(t *testing.T) {
 	tests := []struct {
 		name string
@@ -178,7 +183,7 @@ func TestLayersRoundTrip(t *testing.T) {
 	}
 }
 
-// Every prefix of every opcode's packet is refused or decoded, never a panic.
+// FuzzLayers: every prefix of every opcode's packet is refused or decoded, without a panic.
 func FuzzLayers(f *testing.F) {
 	for op := range 256 {
 		f.Add(append([]byte{byte(op), 0x30}, make([]byte, 60)...))
@@ -188,7 +193,7 @@ func FuzzLayers(f *testing.F) {
 		if p.ErrorLayer() != nil {
 			return
 		}
-		total := icrcLen
+		total := wire.ICRCLen
 		for _, l := range p.Layers() {
 			total += len(l.LayerContents())
 		}
