@@ -18,7 +18,7 @@ ROWS       ?=
 PACKETS    ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint oracles fmt clean setup
+.PHONY: help build demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,10 +75,13 @@ bench: setup ## Stock programs as a table, Go benchmarks with allocations, plain
 	$(GO) run ./scripts/bench -rows '$(ROWS)'
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
 
-lint: $(GOLANGCI) ## gofmt, and golangci-lint with the layer rules of ARCHITECTURE.md
+lint: prose $(GOLANGCI) ## gofmt, golangci-lint with the layer rules of ARCHITECTURE.md, and the prose check
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt-ed:"; echo "$$bad"; exit 1; fi
 	$(GOLANGCI) config verify
 	$(GOLANGCI) run --allow-parallel-runners --timeout 15m ./...
+
+prose: ## The English of documents, comments and messages (go run ./scripts/prose -h)
+	$(GO) run ./scripts/prose
 
 $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
