@@ -111,7 +111,7 @@ func setReceiveOptions(fd int, addr netip.Addr) error {
 }
 
 func (r *receiver) start() {
-	r.role = r.port.watch.Start(maxReaders, func(h *standby.Holder) {
+	r.role = r.port.watch.Start(maxReaders, func(h *standby.Worker) {
 		if r.readers.Add(1) > 1 {
 			r.port.counters.ReceiverTakeovers.Add(1)
 		}

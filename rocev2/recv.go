@@ -68,7 +68,7 @@ type recvBatch struct {
 
 // run receives until the socket is closed, or until another reader has taken
 // over while Config.Receiver was called.
-func (r *reader) run(h *standby.Holder) {
+func (r *reader) run(h *standby.Worker) {
 	b := &r.batch
 	b.buf = make([]byte, recvBatchLen*recvBufferLen)
 	receive := func(fd uintptr) bool {
@@ -111,7 +111,7 @@ func (b *recvBatch) ask(octets int) {
 
 // deliver checks the packets of the batch and hands the good ones over. It
 // reports whether this is still the socket's reader.
-func (r *reader) deliver(h *standby.Holder) bool {
+func (r *reader) deliver(h *standby.Worker) bool {
 	b := &r.batch
 	r.out = r.out[:0]
 	octets := 0

@@ -39,7 +39,7 @@ type Counters struct {
 	StaleResponse atomic.Uint64 // response to what was completed or asked again
 	BadResponse   atomic.Uint64 // response that does not fit its request
 	InboxFull     atomic.Uint64 // too much left for a QP that another thread holds
-	MemoryGone    atomic.Uint64 // for memory of a program that has ended
+	MemoryEnded   atomic.Uint64 // for memory of a program that has ended
 }
 
 // Counter is one counter's reading.
@@ -93,7 +93,7 @@ func (c *Counters) table() [34]struct {
 		{"drop_stale_response", &c.StaleResponse},
 		{"drop_bad_response", &c.BadResponse},
 		{"drop_inbox_full", &c.InboxFull},
-		{"drop_memory_gone", &c.MemoryGone},
+		{"drop_memory_gone", &c.MemoryEnded},
 	}
 }
 

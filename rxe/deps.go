@@ -32,7 +32,7 @@ type Span struct {
 }
 
 // Memory is the address space that a memory region lies in. An error means
-// that the address space is gone (ErrGone) or the range is not mapped; the engine
+// that the address space is gone (ErrSpaceEnded) or the range is not mapped; the engine
 // makes it a protection error, but says nothing to a peer of what is gone. The
 // atomics are atomic against each other and act on naturally aligned 8-byte words
 // in host byte order.

@@ -22,10 +22,10 @@ type Config struct {
 	Seed [32]byte
 	// Limits replaces the capabilities and limits; nil: DefaultLimits.
 	Limits *DeviceAttr
-	// Crowd is how many RC QPs may have requests under way to other devices before
+	// MaxActiveQPs is how many RC QPs may have requests under way to other devices before
 	// more of them wait for the acknowledgements of those, to share their system
 	// calls; 0: 64.
-	Crowd int
+	MaxActiveQPs int
 	// OnEvent is told of asynchronous events. It may be called with a QP
 	// locked and must not call back into the device.
 	OnEvent func(Event)
@@ -97,8 +97,8 @@ func New(cfg Config) (*Device, error) {
 		crand.Read(seed[:]) // never fails
 	}
 	d.crowd.limit, d.crowd.epoch = crowdLimit, 1
-	if cfg.Crowd > 0 {
-		d.crowd.limit = cfg.Crowd
+	if cfg.MaxActiveQPs > 0 {
+		d.crowd.limit = cfg.MaxActiveQPs
 	}
 	d.random.gen = rand.NewChaCha8(seed)
 	d.port.init()

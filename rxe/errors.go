@@ -12,9 +12,9 @@ var (
 	ErrClosed       = errors.New("object is closed")        // EBADF
 	ErrPermission   = errors.New("permission denied")       // EPERM
 
-	// ErrGone is a Memory's word that the whole address space has ended: its
+	// ErrSpaceEnded is a Memory's word that the whole address space has ended: its
 	// program has exited, or is another one now.
-	ErrGone = errors.New("the address space has ended")
+	ErrSpaceEnded = errors.New("the address space has ended")
 )
 
 // OpError says which call refused which argument, and why. Err is or wraps one

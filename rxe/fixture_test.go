@@ -55,7 +55,7 @@ func newSliceMem() *sliceMem {
 
 func (m *sliceMem) at(va uint64, n int) ([]byte, error) {
 	if m.ended {
-		return nil, fmt.Errorf("memory: %w", ErrGone)
+		return nil, fmt.Errorf("memory: %w", ErrSpaceEnded)
 	}
 	off := va - benchBase
 	if size := uint64(len(m.b)); m.unmap || off > size || uint64(n) > size-off {
@@ -171,26 +171,16 @@ func newBenchCQ(t testing.TB, typ QPType, cqe int, change func(*QPAttr)) *bench 
 
 func (b *bench) toRTR(typ QPType, change func(*QPAttr)) {
 	b.t.Helper()
-	a := QPAttr{State: QPInit, PortNum: 1, QKey: benchQKey, Access: benchRights,
+	a := QPAttr{PortNum: 1, QKey: benchQKey, Access: benchRights,
 		PathMTU: benchMTU, DestQPN: benchPeerQP, RQPSN: benchPSN, MaxDestRdAtomic: 2, MinRNRTimer: 12,
 		AH: AHAttr{DGID: wire.GIDFromAddr(benchThere), PortNum: 1}}
 	if change != nil {
 		change(&a)
 	}
-	init, rtr := QPAttrState|QPAttrPKeyIndex|QPAttrPort, QPAttrState
-	switch typ {
-	case QPUD:
-		init |= QPAttrQKey
-	default:
-		init |= QPAttrAccessFlags
-		rtr |= QPAttrAV | QPAttrPathMTU | QPAttrDestQPN | QPAttrRQPSN
+	for from := range QPRTR {
+		a.State = from + 1
+		b.must(b.qp.Modify(&a, RequiredMask(typ, from, a.State)))
 	}
-	if typ == QPRC {
-		rtr |= QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer
-	}
-	b.must(b.qp.Modify(&a, init))
-	a.State = QPRTR
-	b.must(b.qp.Modify(&a, rtr))
 }
 
 func (b *bench) must(err error) {

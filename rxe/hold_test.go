@@ -35,11 +35,11 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 
 func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
 	t.Helper()
-	attr := &QPAttr{State: QPInit, PortNum: 1, Access: allRemote}
-	must(t, q.Modify(attr, QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrAccessFlags))
-	attr = &QPAttr{State: QPRTR, PathMTU: 1024, DestQPN: peer.Num(), AH: AHAttr{DGID: gid, PortNum: 1}}
-	must(t, q.Modify(attr, QPAttrState|QPAttrAV|QPAttrPathMTU|QPAttrDestQPN|QPAttrRQPSN))
-	must(t, q.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
+	a := QPAttr{PortNum: 1, Access: allRemote, PathMTU: 1024, DestQPN: peer.Num(), AH: AHAttr{DGID: gid, PortNum: 1}}
+	for from := range QPRTS {
+		a.State = from + 1
+		must(t, q.Modify(&a, RequiredMask(QPUC, from, a.State)))
+	}
 }
 
 // A receiver that has not got the processor for a while loses nothing.

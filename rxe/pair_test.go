@@ -183,13 +183,13 @@ func newPair(t testing.TB, n, memory int, mtu MTU) *pair {
 
 func connect(t testing.TB, q, peer *QP, gid wire.GID, mtu MTU) {
 	t.Helper()
-	must(t, q.Modify(&QPAttr{State: QPInit, PortNum: 1, Access: allRemote},
-		QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrAccessFlags))
-	must(t, q.Modify(&QPAttr{State: QPRTR, PathMTU: mtu, DestQPN: peer.Num(), RQPSN: 0xfffff0,
-		MaxDestRdAtomic: 16, MinRNRTimer: 12, AH: AHAttr{DGID: gid, PortNum: 1}},
-		QPAttrState|QPAttrAV|QPAttrPathMTU|QPAttrDestQPN|QPAttrRQPSN|QPAttrMaxDestRdAtomic|QPAttrMinRNRTimer))
-	must(t, q.Modify(&QPAttr{State: QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: 0xfffff0, MaxRdAtomic: 16},
-		QPAttrState|QPAttrTimeout|QPAttrRetryCnt|QPAttrRNRRetry|QPAttrSQPSN|QPAttrMaxRdAtomic))
+	a := QPAttr{PortNum: 1, Access: allRemote, PathMTU: mtu, DestQPN: peer.Num(), RQPSN: 0xfffff0,
+		MaxDestRdAtomic: 16, MinRNRTimer: 12, AH: AHAttr{DGID: gid, PortNum: 1},
+		Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: 0xfffff0, MaxRdAtomic: 16}
+	for from := range QPRTS {
+		a.State = from + 1
+		must(t, q.Modify(&a, RequiredMask(QPRC, from, a.State)))
+	}
 }
 
 // pump runs both links until nothing moves.

@@ -114,6 +114,17 @@ func attrsFor(typ QPType, from, to QPState) (attrSet, bool) {
 	}
 }
 
+// RequiredMask returns the attributes that a transition needs, QPAttrState
+// among them; 0 when there is no such transition. A QP that sets exactly these
+// gets from RESET to RTS.
+func RequiredMask(typ QPType, from, to QPState) QPAttrMask {
+	set, ok := attrsFor(typ, from, to)
+	if !ok {
+		return 0
+	}
+	return QPAttrState | set.required
+}
+
 // attrNames are the fields of struct ibv_qp_attr behind the mask's bits.
 var attrNames = []struct {
 	bit  QPAttrMask

@@ -193,3 +193,27 @@ func (o *objDev) refused(q *QP, to QPState, mask QPAttrMask, arg string) {
 		o.t.Errorf("%v %v to %v: refusal changed %+v to %+v", q.typ, before.State, to, before, after)
 	}
 }
+
+// RequiredMask names what ibv_modify_qp(3) lists for each step to RTS.
+func TestRequiredMask(t *testing.T) {
+	const (
+		initRC = QPAttrState | QPAttrPKeyIndex | QPAttrPort | QPAttrAccessFlags
+		rtrUC  = QPAttrState | QPAttrAV | QPAttrPathMTU | QPAttrDestQPN | QPAttrRQPSN
+		rtsUC  = QPAttrState | QPAttrSQPSN
+	)
+	for typ, want := range map[QPType][3]QPAttrMask{
+		QPRC: {initRC, rtrUC | QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer,
+			rtsUC | QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic},
+		QPUC: {initRC, rtrUC, rtsUC},
+		QPUD: {QPAttrState | QPAttrPKeyIndex | QPAttrPort | QPAttrQKey, QPAttrState, rtsUC},
+	} {
+		for from := range QPRTS {
+			if got := RequiredMask(typ, from, from+1); got != want[from] {
+				t.Errorf("%v from %v: %#x, want %#x", typ, from, got, want[from])
+			}
+		}
+	}
+	if got := RequiredMask(QPRC, QPReset, QPRTS); got != 0 {
+		t.Errorf("RESET to RTS: %#x, and there is no such transition", got)
+	}
+}

@@ -46,7 +46,6 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 }
 
 func (pd *PD) checkInit(op string, a *QPInitAttr) error {
-	l, c := &pd.dev.limits, &a.Cap
 	switch {
 	case a.Type != QPRC && a.Type != QPUC && a.Type != QPUD:
 		return &OpError{Op: op, Arg: "qp_type", Why: a.Type.String(), Err: ErrNotSupported}
@@ -56,15 +55,26 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 		return invalid(op, "recv_cq", "is not of this device")
 	case a.SRQ != nil && a.SRQ.dev != pd.dev:
 		return invalid(op, "srq", "is not of this device")
+	}
+	return pd.dev.limits.CheckQPCap(&a.Cap, a.SRQ != nil)
+}
+
+// CheckQPCap reports which size of a new QP exceeds the device's limits. With
+// an SRQ the QP has no receive queue, so its receive sizes are not looked at
+// (rxe_qp_chk_cap). CreateQP calls it; a caller that allocates queues of its own
+// before that calls it first.
+func (l *DeviceAttr) CheckQPCap(c *QPCap, sharedRecv bool) error {
+	const op = "CreateQP"
+	switch {
 	case c.MaxSendWR > l.MaxQPWR:
 		return invalid(op, "cap.max_send_wr", "exceeds max_qp_wr")
 	case c.MaxSendSGE > l.MaxSGE:
 		return invalid(op, "cap.max_send_sge", "exceeds max_sge")
 	case c.MaxInlineData > l.MaxInlineData:
 		return invalid(op, "cap.max_inline_data", "exceeds the device's limit")
-	case a.SRQ == nil && c.MaxRecvWR > l.MaxQPWR:
+	case !sharedRecv && c.MaxRecvWR > l.MaxQPWR:
 		return invalid(op, "cap.max_recv_wr", "exceeds max_qp_wr")
-	case a.SRQ == nil && c.MaxRecvSGE > l.MaxSGE:
+	case !sharedRecv && c.MaxRecvSGE > l.MaxSGE:
 		return invalid(op, "cap.max_recv_sge", "exceeds max_sge")
 	}
 	return nil

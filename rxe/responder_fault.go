@@ -24,7 +24,7 @@ const (
 	faultRecvMalformed       // the receive work request makes no sense
 	faultInvalidate          // SEND with invalidate names what cannot be
 	faultOverflow            // no room in the receive queue's CQ
-	faultGone                // the program whose memory it is has ended
+	faultSpaceEnded          // the program whose memory it is has ended
 	numFaults
 )
 
@@ -53,7 +53,7 @@ var faultRules = [numFaults]struct {
 	faultInvalidate: {status: WCRemInvReqErr},
 	faultOverflow:   {event: EventQPFatal, raise: true, local: true},
 	// As a device that was reset: the peer finds out by its retries.
-	faultGone: {local: true},
+	faultSpaceEnded: {local: true},
 }
 
 var (
@@ -76,14 +76,14 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultRecvMalformed: func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultInvalidate:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultOverflow:      func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
-	faultGone:          func(c *Counters) *atomic.Uint64 { return &c.MemoryGone },
+	faultSpaceEnded:    func(c *Counters) *atomic.Uint64 { return &c.MemoryEnded },
 }
 
 // inMemory is the fault of an access that the memory refused with err, f if the
 // program is still there.
 func (f fault) inMemory(err error) fault {
-	if errors.Is(err, ErrGone) {
-		return faultGone
+	if errors.Is(err, ErrSpaceEnded) {
+		return faultSpaceEnded
 	}
 	return f
 }

@@ -222,7 +222,7 @@ func TestResponderProgramGone(t *testing.T) {
 			b.wantWC(WC{ID: 1, Status: WCFlushErr})
 			b.wantState(QPErr)
 			b.wantEvents()
-			if n := b.dev.counters.MemoryGone.Load(); n != 1 {
+			if n := b.dev.counters.MemoryEnded.Load(); n != 1 {
 				t.Errorf("drop_memory_gone is %d", n)
 			}
 		})

@@ -1,5 +1,7 @@
 package verbsapi
 
+import "github.com/gorxe/gorxe/rxe"
+
 // Info is what the two ends of a connection tell each other before there is one,
 // by any other way.
 type Info struct {
@@ -62,16 +64,16 @@ func (q *QP) Connect(local, remote Info, attr ConnectAttr) error {
 		RNRRetry:    retryCount,
 		MaxRdAtomic: orDefault(attr.MaxRdAtomic, defaultRdAtomic),
 	}
-	rtrMask := QPAttrState | QPAttrAV | QPAttrPathMTU | QPAttrDestQPN | QPAttrRQPSN
-	rtsMask := QPAttrState | QPAttrSQPSN
-	if q.init.Type == QPRC {
-		rtrMask |= QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer
-		rtsMask |= QPAttrTimeout | QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic
-	}
-	if err := q.Modify(&rtr, rtrMask); err != nil {
+	if err := q.step(QPInit, &rtr); err != nil {
 		return err
 	}
-	return q.Modify(&rts, rtsMask)
+	return q.step(QPRTR, &rts)
+}
+
+// step takes the queue pair from one state to attr.State, with the attributes
+// that this transition requires.
+func (q *QP) step(from QPState, attr *QPAttr) error {
+	return q.Modify(attr, rxe.RequiredMask(q.init.Type, from, attr.State))
 }
 
 // Init takes an RC or UC queue pair from RESET to INIT, where receives can be
@@ -84,19 +86,19 @@ func (q *QP) Init(attr ConnectAttr) error {
 	if init.Access == 0 {
 		init.Access = defaultConnAccess
 	}
-	return q.Modify(&init, QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrAccessFlags)
+	return q.step(QPReset, &init)
 }
 
 // InitUD takes a UD queue pair from RESET to RTS.
 func (q *QP) InitUD(qkey uint32, psn PSN) error {
 	init := QPAttr{State: QPInit, PortNum: thePort, QKey: qkey}
-	if err := q.Modify(&init, QPAttrState|QPAttrPKeyIndex|QPAttrPort|QPAttrQKey); err != nil {
+	if err := q.step(QPReset, &init); err != nil {
 		return err
 	}
-	if err := q.Modify(&QPAttr{State: QPRTR}, QPAttrState); err != nil {
+	if err := q.step(QPInit, &QPAttr{State: QPRTR}); err != nil {
 		return err
 	}
-	return q.Modify(&QPAttr{State: QPRTS, SQPSN: psn}, QPAttrState|QPAttrSQPSN)
+	return q.step(QPRTR, &QPAttr{State: QPRTS, SQPSN: psn})
 }
 
 // Info is what the peer of this queue pair has to be told.

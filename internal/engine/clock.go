@@ -59,12 +59,12 @@ func (c *clock) Arm(deadline rxe.Time) {
 // run calls expire at each deadline until close.
 func (c *clock) run(expire func()) {
 	c.watch = standby.NewWatch(expireLimit)
-	c.role = c.watch.Start(maxExpirers, func(h *standby.Holder) { c.wait(h, expire) })
+	c.role = c.watch.Start(maxExpirers, func(h *standby.Worker) { c.wait(h, expire) })
 }
 
 // wait calls expire at each deadline until close, or until another goroutine
 // does.
-func (c *clock) wait(h *standby.Holder, expire func()) {
+func (c *clock) wait(h *standby.Worker, expire func()) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {

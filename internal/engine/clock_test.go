@@ -32,7 +32,7 @@ func TestClockWhenExpireIsCaught(t *testing.T) {
 		for _, in := range []time.Duration{expireLimit / 2, time.Second} {
 			due := c.Now() + rxe.Time(in)
 			c.Arm(due)
-			if at := <-kept; at < due || at > due+2*standby.Doubt*rxe.Time(expireLimit) {
+			if at := <-kept; at < due || at > due+2*standby.UnconfirmedFactor*rxe.Time(expireLimit) {
 				t.Errorf("due at %v, kept at %v", due, at)
 			}
 		}

@@ -107,14 +107,14 @@ func (e *Engine) Port() *rocev2.Port { return e.port }
 // objects takes less.
 const devicePatience = 5 * time.Second
 
-// ErrHeld is what Close returns when memory that does not answer keeps some of
+// ErrBlockedAccess is what Close returns when memory that does not answer keeps some of
 // the device.
-var ErrHeld = errors.New("engine: a copy to or from a program's memory does not end")
+var ErrBlockedAccess = errors.New("engine: a copy to or from a program's memory does not end")
 
 // Close destroys what is left in the device and closes the port. It waits for
 // copies to and from program memory that are under way, but not for ever: those
 // that have not ended then are left to themselves, with what they use of the
-// device, and Close returns ErrHeld. Their goroutines are the only ones of the
+// device, and Close returns ErrBlockedAccess. Their goroutines are the only ones of the
 // engine's that may be left when it returns.
 func (e *Engine) Close() error {
 	closed := make(chan error, 1)
@@ -125,7 +125,7 @@ func (e *Engine) Close() error {
 	select {
 	case err = <-closed:
 	case <-patience.C:
-		err = ErrHeld
+		err = ErrBlockedAccess
 	}
 	e.clock.close()
 	if perr := e.port.Close(); err == nil {

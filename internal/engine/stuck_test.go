@@ -126,18 +126,15 @@ func newQueue(h *host) *queue {
 func (q *queue) connect(addr string, dest wire.QPN, timeout uint8) {
 	q.t.Helper()
 	a := rxe.QPAttr{
-		State: rxe.QPInit, PortNum: 1, PathMTU: 1024, DestQPN: dest, RQPSN: 1, SQPSN: 1,
+		PortNum: 1, PathMTU: 1024, DestQPN: dest, RQPSN: 1, SQPSN: 1,
 		Access: rxe.AccessRemoteWrite | rxe.AccessRemoteRead, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
 		MinRNRTimer: 1, Timeout: timeout, RetryCnt: 7, RNRRetry: 7,
 		AH: rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr(addr)), PortNum: 1},
 	}
-	must(q.t, q.qp.Modify(&a, rxe.QPAttrState|rxe.QPAttrPKeyIndex|rxe.QPAttrPort|rxe.QPAttrAccessFlags))
-	a.State = rxe.QPRTR
-	must(q.t, q.qp.Modify(&a, rxe.QPAttrState|rxe.QPAttrAV|rxe.QPAttrPathMTU|rxe.QPAttrDestQPN|
-		rxe.QPAttrRQPSN|rxe.QPAttrMaxDestRdAtomic|rxe.QPAttrMinRNRTimer))
-	a.State = rxe.QPRTS
-	must(q.t, q.qp.Modify(&a, rxe.QPAttrState|rxe.QPAttrTimeout|rxe.QPAttrRetryCnt|rxe.QPAttrRNRRetry|
-		rxe.QPAttrSQPSN|rxe.QPAttrMaxRdAtomic))
+	for from := range rxe.QPRTS {
+		a.State = from + 1
+		must(q.t, q.qp.Modify(&a, rxe.RequiredMask(rxe.QPRC, from, a.State)))
+	}
 }
 
 // write posts a WRITE of 4 KiB from va to the same place at the other end.
@@ -257,8 +254,8 @@ func TestCloseHeld(t *testing.T) {
 	q.write(silentVA, b.mr.RKey())
 	<-b.mem.caught
 	b.e.patience = time.Millisecond
-	if err := b.close(); !errors.Is(err, ErrHeld) {
-		t.Errorf("Close: %v, want %v", err, ErrHeld)
+	if err := b.close(); !errors.Is(err, ErrBlockedAccess) {
+		t.Errorf("Close: %v, want %v", err, ErrBlockedAccess)
 	}
 	b.close = func() error { return nil }
 	// The address is free, and what was caught does no harm when it goes on.

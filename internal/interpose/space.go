@@ -19,8 +19,8 @@ import (
 // do not ask it is EFAULT.
 type gone struct{}
 
-func (gone) Error() string   { return rxe.ErrGone.Error() }
-func (gone) Unwrap() []error { return []error{rxe.ErrGone, unix.EFAULT} }
+func (gone) Error() string   { return rxe.ErrSpaceEnded.Error() }
+func (gone) Unwrap() []error { return []error{rxe.ErrSpaceEnded, unix.EFAULT} }
 
 var errGone error = gone{}
 

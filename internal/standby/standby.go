@@ -42,9 +42,9 @@ const (
 	// A call that began in one tick is too long in the third after it, so that it
 	// has taken two whole ticks.
 	tooManyTicks = 3
-	// Doubt is how many times longer a call may take while nothing says that it is
+	// UnconfirmedFactor is how many times longer a call may take while nothing says that it is
 	// caught: what catches it may be something that the threads do not show.
-	Doubt = 10
+	UnconfirmedFactor = 10
 	// After so many ticks in which no call was seen, the watch sleeps.
 	quietTicks = 16
 )
@@ -123,7 +123,7 @@ func (w *Watch) look() (calls bool) {
 		}
 		calls = true
 		took := now - since
-		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < Doubt*tooManyTicks && !stuck() {
+		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < UnconfirmedFactor*tooManyTicks && !stuck() {
 			continue
 		}
 		if r.holder.since.CompareAndSwap(since, caught) {
@@ -137,14 +137,14 @@ func (w *Watch) look() (calls bool) {
 type Role struct {
 	watch *Watch
 	most  int
-	run   func(*Holder)
+	run   func(*Worker)
 
 	alive  atomic.Int32 // holders whose run has not returned, caught ones too
-	holder *Holder      // under watch.mu
+	holder *Worker      // under watch.mu
 }
 
-// Holder is the goroutine that does the work of a role, until it is caught.
-type Holder struct {
+// Worker is the goroutine that does the work of a role, until it is caught.
+type Worker struct {
 	watch *Watch
 	since atomic.Int64 // the tick in which the call began, or one of these:
 	done  chan struct{}
@@ -159,7 +159,7 @@ const (
 // but no more than most goroutines are in run at a time: past that the work waits
 // until one comes back. run does the work until it is told to end by means of its
 // own, or until [Holder.Leave] says so.
-func (w *Watch) Start(most int, run func(*Holder)) *Role {
+func (w *Watch) Start(most int, run func(*Worker)) *Role {
 	r := &Role{watch: w, most: most, run: run}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *Watch) Start(most int, run func(*Holder)) *Role {
 
 // appoint starts a new holder. The caller holds watch.mu.
 func (r *Role) appoint() {
-	h := &Holder{watch: r.watch, done: make(chan struct{})}
+	h := &Worker{watch: r.watch, done: make(chan struct{})}
 	r.holder = h
 	r.alive.Add(1)
 	go func() {
@@ -183,7 +183,7 @@ func (r *Role) appoint() {
 // Enter says that a call begins which may catch the holder. The watch may start
 // another holder from here on; what that one reads of what this one wrote before
 // Enter is in order.
-func (h *Holder) Enter() {
+func (h *Worker) Enter() {
 	h.since.Store(h.watch.now.Load())
 	if h.watch.asleep.Load() {
 		select {
@@ -195,7 +195,7 @@ func (h *Holder) Enter() {
 
 // Leave says that the call has returned. If it reports false, the role has
 // another holder: run must return, and touch nothing of the role's.
-func (h *Holder) Leave() bool {
+func (h *Worker) Leave() bool {
 	return h.since.Swap(outside) != caught
 }
 

@@ -28,7 +28,7 @@ func newBench(most int) *bench { return newBenchOf(most, always) }
 
 func newBenchOf(most int, stuck func() bool) *bench {
 	b := &bench{watch: newWatch(limit, stuck), queue: make(chan chan struct{}), quit: make(chan struct{})}
-	b.role = b.watch.Start(most, func(h *Holder) {
+	b.role = b.watch.Start(most, func(h *Worker) {
 		b.runs.Add(1)
 		for {
 			select {
@@ -105,9 +105,9 @@ func TestDoubt(t *testing.T) {
 		b := newBenchOf(3, waits.Load)
 		first, second := make(chan struct{}), make(chan struct{})
 		b.queue <- first
-		time.Sleep((Doubt - 1) * limit)
+		time.Sleep((UnconfirmedFactor - 1) * limit)
 		b.expect(t, 1, 0, 1, 0)
-		time.Sleep(limit * Doubt)
+		time.Sleep(limit * UnconfirmedFactor)
 		b.expect(t, 2, 0, 2, 0)
 		b.queue <- second
 		time.Sleep(2 * limit)
@@ -204,7 +204,7 @@ func TestRace(t *testing.T) {
 	var held, calls atomic.Int32
 	var running sync.WaitGroup
 	queue := make(chan time.Duration)
-	role := w.Start(64, func(h *Holder) {
+	role := w.Start(64, func(h *Worker) {
 		running.Add(1)
 		defer running.Done()
 		for d := range queue {
@@ -238,7 +238,7 @@ func TestRace(t *testing.T) {
 func TestEnterLeaveAllocatesNothing(t *testing.T) {
 	w := NewWatch(limit)
 	defer w.Close()
-	h := &Holder{watch: w}
+	h := &Worker{watch: w}
 	if n := testing.AllocsPerRun(1000, func() {
 		h.Enter()
 		h.Leave()
@@ -250,7 +250,7 @@ func TestEnterLeaveAllocatesNothing(t *testing.T) {
 func BenchmarkEnterLeave(b *testing.B) {
 	w := NewWatch(limit)
 	defer w.Close()
-	h := &Holder{watch: w}
+	h := &Worker{watch: w}
 	for b.Loop() {
 		h.Enter()
 		h.Leave()

@@ -106,8 +106,7 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 
 // checkNewQP is rxe_qp_chk_init, in its order.
 func (k *call) checkNewQP(req *newQP) error {
-	max := k.f.dev.rxe.Attr()
-	c := &req.cap
+	limits := k.f.dev.rxe.Attr()
 	switch {
 	case k.uhwOut.size < sizeOf[rxeCreateQPResp]():
 		return unix.EINVAL
@@ -117,9 +116,7 @@ func (k *call) checkNewQP(req *newQP) error {
 		return unix.EOPNOTSUPP
 	case req.sendCQ == nil || req.recvCQ == nil:
 		return unix.EINVAL
-	case c.MaxSendWR > max.MaxQPWR || c.MaxSendSGE > max.MaxSGE || c.MaxInlineData > max.MaxInlineData:
-		return unix.EINVAL
-	case req.srq == nil && (c.MaxRecvWR > max.MaxQPWR || c.MaxRecvSGE > max.MaxSGE):
+	case limits.CheckQPCap(&req.cap, req.srq != nil) != nil:
 		return unix.EINVAL
 	case len(k.uhwIn) > 0:
 		return unix.EINVAL

@@ -108,28 +108,14 @@ func (s *station) must(err error) {
 // connect takes the QP to RTS; peer is ignored by UD.
 func (s *station) connect(peer *rxe.QP) {
 	s.t.Helper()
-	a := rxe.QPAttr{State: rxe.QPInit, PortNum: 1, QKey: stationQKey, Access: stationRights,
+	a := rxe.QPAttr{PortNum: 1, QKey: stationQKey, Access: stationRights,
 		PathMTU: 1024, DestQPN: peer.Num(), MaxDestRdAtomic: 4, MaxRdAtomic: 4, MinRNRTimer: 1,
 		RetryCnt: 7, RNRRetry: 7, Timeout: 14,
 		AH: rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}}
-	init := rxe.QPAttrState | rxe.QPAttrPKeyIndex | rxe.QPAttrPort
-	rtr, rts := rxe.QPAttrState, rxe.QPAttrState|rxe.QPAttrSQPSN
-	switch s.qp.Type() {
-	case rxe.QPUD:
-		init |= rxe.QPAttrQKey
-	case rxe.QPRC:
-		rtr |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-		rts |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
-		fallthrough
-	case rxe.QPUC:
-		init |= rxe.QPAttrAccessFlags
-		rtr |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
+	for from := range rxe.QPRTS {
+		a.State = from + 1
+		s.must(s.qp.Modify(&a, rxe.RequiredMask(s.qp.Type(), from, a.State)))
 	}
-	s.must(s.qp.Modify(&a, init))
-	a.State = rxe.QPRTR
-	s.must(s.qp.Modify(&a, rtr))
-	a.State = rxe.QPRTS
-	s.must(s.qp.Modify(&a, rts))
 }
 
 // pair is two connected stations of one device.

@@ -107,27 +107,15 @@ func (u *user) connect(qp uint32, typ rxe.QPType, peer uint32) {
 }
 
 func connectReqs(qp uint32, typ rxe.QPType, peer uint32) []modifyQPReq {
-	init := rxe.QPAttrState | rxe.QPAttrPKeyIndex | rxe.QPAttrPort
-	rtr, rts := rxe.QPAttrState, rxe.QPAttrState|rxe.QPAttrSQPSN
-	switch typ {
-	case rxe.QPUD:
-		init |= rxe.QPAttrQKey
-	case rxe.QPRC:
-		rtr |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-		rts |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
-		fallthrough
-	case rxe.QPUC:
-		init |= rxe.QPAttrAccessFlags
-		rtr |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
-	}
 	req := modifyQPReq{
 		QPHandle: qp, PortNum: 1, QKey: stationQKey, QPAccessFlags: uint32(stationRights), PathMTU: 3,
 		DestQPNum: peer, MaxDestRdAtomic: 4, MaxRdAtomic: 4, MinRNRTimer: 1, RetryCnt: 7, RNRRetry: 7, Timeout: 14,
 		Dest: qpDest{DGID: wire.GIDFromAddr(stationAddr), IsGlobal: 1, PortNum: 1, HopLimit: 64},
 	}
 	var reqs []modifyQPReq
-	for i, mask := range []rxe.QPAttrMask{init, rtr, rts} {
-		req.QPState, req.AttrMask = uint8(i+1), uint32(mask)
+	for from := range rxe.QPRTS {
+		to := from + 1
+		req.QPState, req.AttrMask = uint8(to), uint32(rxe.RequiredMask(typ, from, to))
 		reqs = append(reqs, req)
 	}
 	return reqs

@@ -95,14 +95,9 @@ func (m *member) newQP() *rxe.QP {
 		m.t.Fatal(err)
 	}
 	a := rxe.QPAttr{PortNum: 1, QKey: qkey}
-	for _, step := range [...]struct {
-		to   rxe.QPState
-		mask rxe.QPAttrMask
-	}{
-		{rxe.QPInit, rxe.QPAttrPKeyIndex | rxe.QPAttrPort | rxe.QPAttrQKey}, {rxe.QPRTR, 0}, {rxe.QPRTS, rxe.QPAttrSQPSN},
-	} {
-		a.State = step.to
-		if err := q.Modify(&a, step.mask|rxe.QPAttrState); err != nil {
+	for from := range rxe.QPRTS {
+		a.State = from + 1
+		if err := q.Modify(&a, rxe.RequiredMask(rxe.QPUD, from, a.State)); err != nil {
 			m.t.Fatal(err)
 		}
 	}

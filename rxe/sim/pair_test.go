@@ -154,34 +154,20 @@ func (e *endpoint) connect(sqPSN, rqPSN wire.PSN) {
 	p := &e.p
 	ah := rxe.AHAttr{DGID: wire.GIDFromAddr(e.peer.h.addr), PortNum: 1, TrafficClass: 8, FlowLabel: p.flowLabel}
 	attr := rxe.QPAttr{
-		State: rxe.QPInit, PortNum: 1, QKey: qkey, AH: ah,
+		PortNum: 1, QKey: qkey, AH: ah,
 		Access:  rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic | rxe.AccessFlushGlobal | rxe.AccessFlushPersist,
 		PathMTU: p.mtu, DestQPN: e.peer.q.Num(), SQPSN: sqPSN, RQPSN: rqPSN,
 		MaxRdAtomic: p.rdAtomic, MaxDestRdAtomic: p.rdAtomic,
 		MinRNRTimer: p.rnrTimer, Timeout: p.timeout, RetryCnt: 7, RNRRetry: 7,
 	}
-	mask := [3]rxe.QPAttrMask{
-		rxe.QPAttrState | rxe.QPAttrPKeyIndex | rxe.QPAttrPort,
-		rxe.QPAttrState,
-		rxe.QPAttrState | rxe.QPAttrSQPSN,
-	}
-	switch p.typ {
-	case rxe.QPUD:
-		mask[0] |= rxe.QPAttrQKey
+	if p.typ == rxe.QPUD {
 		var err error
 		e.ah, err = e.h.pd.CreateAH(ah)
 		must(err)
-	case rxe.QPRC:
-		mask[1] |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-		mask[2] |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
-		fallthrough
-	default:
-		mask[0] |= rxe.QPAttrAccessFlags
-		mask[1] |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
 	}
-	for i, state := range [...]rxe.QPState{rxe.QPInit, rxe.QPRTR, rxe.QPRTS} {
-		attr.State = state
-		must(e.q.Modify(&attr, mask[i]))
+	for from := range rxe.QPRTS {
+		attr.State = from + 1
+		must(e.q.Modify(&attr, rxe.RequiredMask(p.typ, from, attr.State)))
 	}
 }
 

@@ -98,18 +98,9 @@ func (s *stage) connect(dest wire.QPN, change func(*rxe.QPAttr)) *rxe.QP {
 
 func connectRC(t *testing.T, q *rxe.QP, a rxe.QPAttr) {
 	t.Helper()
-	for _, step := range [...]struct {
-		to   rxe.QPState
-		mask rxe.QPAttrMask
-	}{
-		{rxe.QPInit, rxe.QPAttrPKeyIndex | rxe.QPAttrPort | rxe.QPAttrAccessFlags},
-		{rxe.QPRTR, rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN |
-			rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer},
-		{rxe.QPRTS, rxe.QPAttrSQPSN | rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry |
-			rxe.QPAttrMaxRdAtomic},
-	} {
-		a.State = step.to
-		if err := q.Modify(&a, step.mask|rxe.QPAttrState); err != nil {
+	for from := range rxe.QPRTS {
+		a.State = from + 1
+		if err := q.Modify(&a, rxe.RequiredMask(rxe.QPRC, from, a.State)); err != nil {
 			t.Fatal(err)
 		}
 	}

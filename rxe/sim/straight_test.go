@@ -215,15 +215,9 @@ func (b *blunder) connect() {
 		case 4:
 			a.DestQPN = q.Num() // itself
 		}
-		mask := [3]rxe.QPAttrMask{rxe.QPAttrPKeyIndex | rxe.QPAttrPort | rxe.QPAttrAccessFlags,
-			rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN, rxe.QPAttrSQPSN}
-		if typ == rxe.QPRC {
-			mask[1] |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-			mask[2] |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
-		}
-		for j, to := range [...]rxe.QPState{rxe.QPInit, rxe.QPRTR, rxe.QPRTS} {
-			a.State = to
-			must(q.Modify(&a, mask[j]|rxe.QPAttrState))
+		for from := range rxe.QPRTS {
+			a.State = from + 1
+			must(q.Modify(&a, rxe.RequiredMask(typ, from, a.State)))
 		}
 	}
 }

@@ -95,27 +95,22 @@ func (h *host) connect(a rxe.QPAttr) error {
 	a.MaxRdAtomic, a.MaxDestRdAtomic, a.MinRNRTimer = depth, depth, 1
 	a.Timeout, a.RetryCnt, a.RNRRetry = ackTimeoutCode, 7, 7
 	typ := h.q.Snapshot().Type
-	init, rtr, rts := rxe.QPAttrPKeyIndex|rxe.QPAttrPort, rxe.QPAttrMask(0), rxe.QPAttrSQPSN
-	switch typ {
-	case rxe.QPUD:
-		init |= rxe.QPAttrQKey
-	case rxe.QPUC:
-		init |= rxe.QPAttrAccessFlags
-		rtr |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
-	default:
-		init |= rxe.QPAttrAccessFlags
-		rtr |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN |
-			rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-		rts |= rxe.QPAttrTimeout | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
+	a.State = rxe.QPReset
+	if err := h.enter(&a, rxe.QPAttrState); err != nil {
+		return err
 	}
-	for _, step := range [...]struct {
-		to   rxe.QPState
-		mask rxe.QPAttrMask
-	}{{rxe.QPReset, 0}, {rxe.QPInit, init}, {rxe.QPRTR, rtr}, {rxe.QPRTS, rts}} {
-		a.State = step.to
-		if err := h.q.Modify(&a, step.mask|rxe.QPAttrState); err != nil {
-			return fmt.Errorf("replay: %w", err)
+	for from := range rxe.QPRTS {
+		a.State = from + 1
+		if err := h.enter(&a, rxe.RequiredMask(typ, from, a.State)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (h *host) enter(a *rxe.QPAttr, mask rxe.QPAttrMask) error {
+	if err := h.q.Modify(a, mask); err != nil {
+		return fmt.Errorf("replay: %w", err)
 	}
 	return nil
 }
