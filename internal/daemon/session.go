@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -121,7 +122,7 @@ func (n *session) run(ctx context.Context) {
 		switch {
 		case req.Op == opAnswer:
 			n.asked.answer(req, fds)
-		case req.Op == opAttach && !attached && req.NoAccess != "" && interpose.CheckAccess(req.Program) != nil:
+		case req.Op == opAttach && !attached && req.NoAccess != "" && procmem.CheckAccess(req.Program) != nil:
 			closeAll(fds)
 			refuse(n.conn, errors.New(req.NoAccess))
 		case req.Op == opAttach && !attached && len(fds) == 2:
@@ -159,7 +160,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 		FDs:    interpose.FDRange{Base: req.FDBase, Count: req.FDCount},
 		Shared: shared,
 		Budget: n.tenant.budget,
-		Held:   &n.tenant.held,
+		User:   &n.tenant.threads,
 		Closes: &n.server.closes,
 		Log:    n.log,
 

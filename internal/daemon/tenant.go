@@ -37,7 +37,7 @@ func userFiles() int {
 // tenant is a user who is connected, or has left something behind.
 type tenant struct {
 	budget      *uverbs.Budget
-	held        interpose.Held
+	threads     interpose.User
 	connections int
 	sessions    int
 }

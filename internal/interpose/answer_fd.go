@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"golang.org/x/sys/unix"
 )
 
@@ -210,8 +212,8 @@ func (r *receiver) dup(flags int) verdict {
 	}
 	fd, err := unix.PidfdGetfd(owner.pidfd, int(r.fd(0)), 0)
 	if err != nil {
-		if forbidden(err) {
-			r.s.complain(noAccess(err))
+		if procmem.Forbidden(err) {
+			r.s.complain(procmem.NoAccess(err))
 			return fail(unix.EMFILE)
 		}
 		return failed(err)
@@ -236,11 +238,11 @@ func (r *receiver) exec() verdict {
 	if !s.procs.any() {
 		return pass
 	}
-	st, err := readStatus(r.thread())
+	st, err := procfs.ReadStatus(r.thread())
 	if err != nil {
 		return pass
 	}
-	p := s.procs.leader(st.tgid)
+	p := s.procs.leader(st.TGID)
 	if p == nil {
 		return pass
 	}
@@ -249,7 +251,7 @@ func (r *receiver) exec() verdict {
 	s.users.Add(1)
 	s.running.Go(func() {
 		defer s.release()
-		p.space.quiesce()
+		p.space.PrepareExec()
 		s.listener.proceed(id)
 	})
 	return verdict{kind: sent}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -113,7 +114,7 @@ func (r *receiver) openDevice(n *sysfs.Node, mode int, cloexec bool) verdict {
 // ever continue in the kernel, because the daemon went away with the call in hand,
 // the program must not think that it was heard.
 func describe(memfd, mode int) (int, error) {
-	fd, err := unix.Open(procSelfFD(memfd), mode|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(procfs.SelfFD(memfd), mode|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}

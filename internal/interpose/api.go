@@ -73,8 +73,8 @@ type ServeConfig struct {
 	Shared *os.File
 	// Budget bears what processes and open files cost; nil: one without limits.
 	Budget *uverbs.Budget
-	// Held is common to the sessions of one user; nil: the session's own.
-	Held *Held
+	// User is common to the sessions of one user; nil: the session's own.
+	User *User
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
 	// Doorbells says which doorbells are trapped.

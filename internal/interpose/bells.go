@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +35,7 @@ func (b *bells) add(o *object, fd int, c *Closes) error {
 	if !b.begin(c) {
 		return nil
 	}
-	wd, err := unix.InotifyAddWatch(b.notify, procSelfFD(fd), unix.IN_MODIFY)
+	wd, err := unix.InotifyAddWatch(b.notify, procfs.SelfFD(fd), unix.IN_MODIFY)
 	if err != nil {
 		return nil
 	}
@@ -207,7 +209,7 @@ func (r *receiver) ring(o *object) bool {
 	r.begin(r.seq)
 	r.s.dog.see()
 	more := o.file.Ring()
-	if now := nanotime(); now-o.swept.Load() > int64(sweepEvery) {
+	if now := mono.Now(); now-o.swept.Load() > int64(sweepEvery) {
 		o.swept.Store(now)
 		o.file.Sweep()
 	}

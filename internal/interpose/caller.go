@@ -3,6 +3,7 @@ package interpose
 import (
 	"encoding/binary"
 
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +42,7 @@ func (c *caller) Read(addr uint64, p []byte) error {
 	if err != nil {
 		return unix.EFAULT
 	}
-	if err := owner.space.read(addr, p); err != nil {
+	if err := owner.space.Read(addr, p); err != nil {
 		return err
 	}
 	if c.reqLen != 0 && addr == c.reqAddr && isDoorbell(p) {
@@ -67,7 +68,7 @@ func (c *caller) Write(addr uint64, p []byte) error {
 	if err != nil {
 		return unix.EFAULT
 	}
-	return owner.space.write(addr, p)
+	return owner.space.Write(addr, p)
 }
 
 // Space implements uverbs.Caller.
@@ -105,8 +106,8 @@ func (c *caller) FileID(fd int32) (uverbs.FileID, error) {
 // number for its address space. Nothing but that decision may hang on it.
 func (c *caller) peek(addr uint64, p []byte) error {
 	if !c.r.s.noPeek.Load() {
-		err := peek(c.r.thread(), addr, p)
-		if err == nil || !forbidden(err) {
+		err := procmem.Peek(c.r.thread(), addr, p)
+		if err == nil || !procmem.Forbidden(err) {
 			return err
 		}
 		if c.r.s.noPeek.CompareAndSwap(false, true) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
@@ -240,7 +241,7 @@ func TestStopIdle(t *testing.T) {
 		h := newFakes(t)
 		p := start(t, options{host: h}, "/bin/sleep", "1000")
 		eventually(t, "the program runs", func() bool {
-			b, _ := os.ReadFile(procPath(p.cmd.Process.Pid, "wchan"))
+			b, _ := os.ReadFile(procfs.Path(p.cmd.Process.Pid, "wchan"))
 			return strings.Contains(string(b), "nanosleep")
 		})
 		p.stop()

@@ -111,20 +111,20 @@ func TestPageOfClient(t *testing.T) {
 	}
 }
 
-// The threads that one user's sessions hold up are counted together.
-func TestHeldReceivers(t *testing.T) {
-	held := new(Held)
-	one := &watchdog{s: &Session{cfg: ServeConfig{Held: held}}}
-	other := &watchdog{s: &Session{cfg: ServeConfig{Held: held}}}
+// The threads of one user's sessions that are blocked are counted together.
+func TestUserReceivers(t *testing.T) {
+	user := new(User)
+	one := &watchdog{s: &Session{cfg: ServeConfig{User: user}}}
+	other := &watchdog{s: &Session{cfg: ServeConfig{User: user}}}
 	one.count(maxCaught)
 	if !one.exhausted() || other.exhausted() {
 		t.Error("a session is exhausted by its own receivers, and no other's")
 	}
-	one.count(maxHeld - maxCaught)
+	one.count(maxUserBlocked - maxCaught)
 	if !other.exhausted() {
 		t.Error("not exhausted, with as many receivers caught as a user may have")
 	}
-	one.count(-maxHeld)
+	one.count(-maxUserBlocked)
 	if one.exhausted() || other.exhausted() {
 		t.Error("exhausted, and nobody is caught")
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,7 +59,7 @@ func (c *Closes) watch(fd int, h *house) (int, error) {
 	}
 	var wd int
 	err := control(c.notify, func(notify int) (err error) {
-		wd, err = unix.InotifyAddWatch(notify, procSelfFD(fd), unix.IN_CLOSE)
+		wd, err = unix.InotifyAddWatch(notify, procfs.SelfFD(fd), unix.IN_CLOSE)
 		return err
 	})
 	if err != nil {

@@ -17,8 +17,8 @@
 //  4. objects.go, files.go, answer_fd.go, answer_dir.go: what a descriptor is. It
 //     is recognised by what it refers to (device and inode of a memfd, or its
 //     name), not by its number.
-//  5. caller.go, process.go, space.go: the calling thread, its process, and the
-//     address space, which is what memory regions belong to.
+//  5. caller.go, process.go: the calling thread, its process, and that process's
+//     address space (package procmem), which is what memory regions belong to.
 //
 // watchdog.go replaces a receiver that is caught in a program's memory;
 // housekeeping.go learns of ended processes, and closes.go of closed files;

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -80,7 +82,7 @@ func (s *Session) trapsSlowly() bool {
 
 // fileSizeLimited tells whether a process has an RLIMIT_FSIZE, or may have one.
 func fileSizeLimited(pid int) bool {
-	f, err := os.Open(procPath(pid, "limits"))
+	f, err := os.Open(procfs.Path(pid, "limits"))
 	if err != nil {
 		return true
 	}
@@ -130,7 +132,7 @@ func (p *pace) received(tid uint32) {
 	if p.settled.Load() || tid != p.last.Load() {
 		return
 	}
-	gap := nanotime() - p.at.Load()
+	gap := mono.Now() - p.at.Load()
 	if least := p.least.Load(); least == 0 || gap < least {
 		p.least.Store(gap)
 	}
@@ -148,7 +150,7 @@ func (p *pace) answers(tid uint32, v verdict) {
 		p.last.Store(0)
 	default:
 		p.last.Store(tid)
-		p.at.Store(nanotime())
+		p.at.Store(mono.Now())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -100,7 +101,7 @@ func (f fallback) ours(n *notification) bool {
 	if !f.fds.Contains(fd) {
 		return false
 	}
-	target, err := readlink("/proc/" + strconv.Itoa(int(n.pid)) + "/fd/" + strconv.Itoa(int(fd)))
+	target, err := procfs.Readlink("/proc/" + strconv.Itoa(int(n.pid)) + "/fd/" + strconv.Itoa(int(fd)))
 	// A refusal to look leaves no doubt that a stranger would be hit: the range is
 	// ours.
 	return err != nil || strings.HasPrefix(target, memfdPrefix)

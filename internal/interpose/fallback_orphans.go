@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +40,7 @@ func (f fallback) orphans() {
 		if err != nil {
 			continue
 		}
-		if _, err := descendant(pidfd); err == nil {
+		if _, err := procfs.Descendant(pidfd); err == nil {
 			f.orphansOf(pid, pidfd)
 		}
 		unix.Close(pidfd)
@@ -49,7 +50,7 @@ func (f fallback) orphans() {
 // orphansOf does so in one process.
 func (f fallback) orphansOf(pid, pidfd int) {
 	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
-		link, err := readlink(procPath(pid, "fd/"+strconv.Itoa(int(fd))))
+		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
 		if err == nil && strings.HasPrefix(link, memfdPrefix) {
 			orphan(pidfd, int(fd))
 		}
@@ -67,7 +68,7 @@ func orphan(pidfd, fd int) {
 	// The program's description, of which it has all descriptors, moves to the end of
 	// the file, where those with trapped doorbells stand anyway (describe).
 	_, _ = unix.Seek(theirs, 0, unix.SEEK_END) // it is a memfd
-	own, err := unix.Open(procSelfFD(theirs), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	own, err := unix.Open(procfs.SelfFD(theirs), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // a file of the tree, which is read-only
 	}

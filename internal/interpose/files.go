@@ -6,6 +6,8 @@ import (
 
 	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,7 +59,7 @@ func (r *receiver) placeFile(a newFD) unix.Errno {
 	r.s.objects.install.Lock()
 	defer r.s.objects.install.Unlock()
 	n, ok := r.freeFD([]FDRange{r.s.cfg.FDs.files()}, func(fd int32) bool {
-		_, err := readlink(r.procFD(fd))
+		_, err := procfs.Readlink(r.procFD(fd))
 		return err == unix.ENOENT // where it is forbidden to look, nodeOf could not either
 	})
 	if !ok {
@@ -74,7 +76,7 @@ func memfdCreate(name string) (int, error) {
 	switch {
 	case err == nil:
 		return fd, nil
-	case forbidden(err):
+	case procmem.Forbidden(err):
 		return -1, fmt.Errorf("memfd_create: %w: %s", err, Sandboxed("memfd_create"))
 	}
 	return -1, fmt.Errorf("memfd_create: %w", err)
@@ -98,7 +100,7 @@ func readOnly(name string, content []byte) (int, error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		return -1, fmt.Errorf("sealing a memfd: %w", err)
 	}
-	ro, err := unix.Open(procSelfFD(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	ro, err := unix.Open(procfs.SelfFD(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("reopening a memfd: %w", err)
 	}
@@ -158,7 +160,7 @@ func (r *receiver) nodeOf(fd int32) *sysfs.Node {
 	if !r.s.cfg.FDs.files().Contains(uint32(fd)) {
 		return nil
 	}
-	link, err := readlink(r.procFD(fd))
+	link, err := procfs.Readlink(r.procFD(fd))
 	if err != nil {
 		return nil
 	}

@@ -3,7 +3,6 @@ package interpose
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -144,5 +143,3 @@ func (h *house) watchExit(pidfd int) error {
 	}
 	return h.add(pidfd, int32(pidfd), unix.EPOLLIN)
 }
-
-func procSelfFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +54,7 @@ type listener int
 func checkListener(f *os.File) error {
 	// kernel/seccomp.c: init_listener. No file's path reads so: those begin with /.
 	const name = "anon_inode:seccomp notify"
-	link, err := readlink(procSelfFD(int(f.Fd())))
+	link, err := procfs.Readlink(procfs.SelfFD(int(f.Fd())))
 	if err != nil {
 		return fmt.Errorf("the listener: %w", err)
 	}

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -157,11 +160,6 @@ type hotEntry struct {
 
 const hotLife = int64(time.Second)
 
-var started = time.Now()
-
-// nanotime is a monotonic reading.
-func nanotime() int64 { return int64(time.Since(started)) }
-
 func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
 	return &h[(tid*7+uint32(fd))%uint32(len(h))]
 }
@@ -173,13 +171,13 @@ func (r *receiver) object(fd int32) *object {
 	}
 	epoch := r.s.procs.epoch.Load()
 	e := r.hot.at(r.n.pid, fd)
-	if e.tid == r.n.pid && e.fd == fd && e.epoch == epoch && nanotime() < e.until {
+	if e.tid == r.n.pid && e.fd == fd && e.epoch == epoch && mono.Now() < e.until {
 		r.caller.process = e.process
 		return e.object
 	}
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
-	if link, err := readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
 		return nil
 	}
 	id, err := r.fileID(fd)
@@ -191,7 +189,7 @@ func (r *receiver) object(fd int32) *object {
 		return nil
 	}
 	if p, err := r.caller.owner(); err == nil {
-		*e = hotEntry{r.n.pid, fd, epoch, nanotime() + hotLife, o, p}
+		*e = hotEntry{r.n.pid, fd, epoch, mono.Now() + hotLife, o, p}
 	}
 	return o
 }
@@ -341,8 +339,8 @@ func (r *receiver) freeFD(in []FDRange, unused func(fd int32) bool) (uint32, boo
 }
 
 func (r *receiver) unused(fd int32) bool {
-	_, err := readlink(r.procFD(fd))
-	if forbidden(err) {
+	_, err := procfs.Readlink(r.procFD(fd))
+	if procmem.Forbidden(err) {
 		_, err = r.keptID(fd, err)
 	}
 	return err == unix.ENOENT || err == unix.EBADF

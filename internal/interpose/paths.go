@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -165,11 +166,11 @@ func (r *receiver) hostDir(fd int32) (string, error) {
 	if fd != cwd {
 		link = proc + "/fd/" + strconv.Itoa(int(fd))
 	}
-	dir, err := readlink(link)
+	dir, err := procfs.Readlink(link)
 	if err != nil {
 		return "", err
 	}
-	root, err := readlink(proc + "/root")
+	root, err := procfs.Readlink(proc + "/root")
 	if err != nil || root == "/" {
 		return dir, err
 	}
@@ -177,13 +178,4 @@ func (r *receiver) hostDir(fd int32) (string, error) {
 		return "/" + strings.TrimPrefix(rest, "/"), nil
 	}
 	return dir, nil
-}
-
-func readlink(p string) (string, error) {
-	var buf [pathMax]byte
-	n, err := unix.Readlink(p, buf[:])
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
 }

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +23,8 @@ type process struct {
 	tgid     int
 	pidfd    int
 	uid, gid uint32
-	space    *space
-	stamp    string // tells the program from one that replaces it
+	space    *procmem.Space
+	image    string // tells the program from one that replaces it
 	since    time.Time
 	execs    atomic.Bool // it has tried to exec
 	modern   atomic.Bool // it has asked for NETLINK_RDMA
@@ -65,22 +68,22 @@ func (t *processes) of(r *receiver) (*process, error) {
 	t.mu.Lock()
 	e, ok := t.threads[r.n.pid]
 	t.mu.Unlock()
-	if ok && !e.process.execs.Load() && nanotime() < e.until {
+	if ok && !e.process.execs.Load() && mono.Now() < e.until {
 		return e.process, nil
 	}
-	st, err := readStatus(r.thread())
+	st, err := procfs.ReadStatus(r.thread())
 	if err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
-	p := t.byTGID[st.tgid]
+	p := t.byTGID[st.TGID]
 	t.mu.Unlock()
 	if p == nil || !p.same(r.thread()) {
 		if p, err = t.open(r, p, st); err != nil {
 			return nil, err
 		}
 	}
-	t.remember(r.n.pid, p, nanotime())
+	t.remember(r.n.pid, p, mono.Now())
 	return p, nil
 }
 
@@ -98,21 +101,21 @@ func (t *processes) remember(tid uint32, p *process, now int64) {
 
 // same tells whether the process is still the program that it was, in spite of a
 // call of exec: that may have failed. The old memory may live on in a process
-// that shares it (vfork), so the stamp is compared as well.
+// that shares it (vfork), so the image is compared as well.
 func (p *process) same(tid int) bool {
-	if !p.space.alive() {
+	if !p.space.Alive() {
 		return false
 	}
-	return !p.execs.Load() || p.stamp == stamp(tid)
+	return !p.execs.Load() || p.image == procfs.Image(tid)
 }
 
 // open makes the process of the caller, in the place of old, if that is not nil.
-func (t *processes) open(r *receiver, old *process, st status) (*process, error) {
+func (t *processes) open(r *receiver, old *process, st procfs.Status) (*process, error) {
 	budget := t.s.cfg.Budget
 	if err := budget.Take(processCost); err != nil {
 		return nil, err
 	}
-	pidfd, err := unix.PidfdOpen(st.tgid, 0)
+	pidfd, err := unix.PidfdOpen(st.TGID, 0)
 	if err != nil {
 		budget.Give(processCost)
 		return nil, fmt.Errorf("pidfd_open: %w", err)
@@ -124,10 +127,12 @@ func (t *processes) open(r *receiver, old *process, st status) (*process, error)
 		return nil, err
 	}
 	p := &process{
-		tgid: st.tgid, pidfd: pidfd, uid: st.uid, gid: st.gid, since: time.Now(),
-		space: newSpace(mem, st.tgid, r.s.cfg.Held), stamp: stamp(r.thread()), budget: budget,
+		tgid: st.TGID, pidfd: pidfd, uid: st.UID, gid: st.GID, since: time.Now(),
+		space: procmem.New(mem, st.TGID, &r.s.cfg.User.accesses), image: procfs.Image(r.thread()), budget: budget,
 	}
-	p.space.careful.Store(!byNumber(st.uid))
+	if !procmem.ByNumber(st.UID) {
+		p.space.MemOnly()
+	}
 	// All of this was read under a number. It is the caller's if the caller was
 	// there all the time.
 	if !r.s.listener.valid(r.n.id) {
@@ -179,7 +184,7 @@ func (t *processes) remove(p *process) {
 
 func (p *process) close() {
 	unix.Close(p.pidfd)
-	p.space.release()
+	p.space.Release()
 	p.budget.Give(processCost)
 }
 
@@ -234,7 +239,7 @@ func (t *processes) status() []ProcessStatus {
 	defer t.mu.Unlock()
 	list := make([]ProcessStatus, 0, len(t.byTGID))
 	for _, p := range t.byTGID {
-		comm, _ := os.ReadFile(procPath(p.tgid, "comm")) // empty when it just ended
+		comm, _ := os.ReadFile(procfs.Path(p.tgid, "comm")) // empty when it just ended
 		list = append(list, ProcessStatus{
 			PID: p.tgid, Command: strings.TrimSpace(string(comm)), UID: p.uid, Since: p.since,
 		})

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +36,7 @@ func TestProcessNotWatched(t *testing.T) {
 	s := new(Session)
 	s.house = &house{s: s, epoll: -1, wake: -1}
 	s.procs.init(s)
-	p := &process{tgid: 1, pidfd: -1, space: newSpace(-1, 1, new(Held)), budget: uverbs.NewBudget(uverbs.Cost{})}
+	p := &process{tgid: 1, pidfd: -1, space: procmem.New(-1, 1, new(procmem.User)), budget: uverbs.NewBudget(uverbs.Cost{})}
 	if err := s.procs.enter(p, nil); !errors.Is(err, unix.ENODEV) {
 		t.Errorf("enter: %v", err)
 	}
@@ -48,7 +50,7 @@ func TestSessionBudget(t *testing.T) {
 	budget := uverbs.NewBudget(uverbs.Cost{Files: processCost.Files - 1})
 	s := &Session{cfg: ServeConfig{Budget: budget}}
 	s.procs.init(s)
-	if _, err := s.procs.open(&receiver{s: s}, nil, status{tgid: os.Getpid()}); !errors.Is(err, uverbs.ErrSpent) {
+	if _, err := s.procs.open(&receiver{s: s}, nil, procfs.Status{TGID: os.Getpid()}); !errors.Is(err, uverbs.ErrSpent) {
 		t.Errorf("a process beyond the budget: %v", err)
 	}
 	small := uverbs.NewBudget(uverbs.Cost{Memory: objectCost.Memory - 1})

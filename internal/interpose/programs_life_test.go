@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/testenv"
 	"golang.org/x/sys/unix"
 )
 
@@ -158,32 +159,9 @@ func until([]string) error {
 	return nil
 }
 
-// uffd makes memory that never answers: page faults in it go to a descriptor
-// that nobody reads. Once that is closed, it is as any other.
-func uffd() (mem uintptr, handler int, err error) {
-	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
-	if errno != 0 {
-		return 0, -1, fmt.Errorf("userfaultfd: %w", errno)
-	}
-	api := [3]uint64{0xaa, 0, 0} // UFFD_API
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, 0xc018aa3f, uintptr(unsafe.Pointer(&api))); errno != 0 {
-		return 0, -1, fmt.Errorf("UFFDIO_API: %w", errno)
-	}
-	const size = 1 << 20
-	mem, _, errno = unix.Syscall6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
-	if errno != 0 {
-		return 0, -1, errno
-	}
-	reg := [4]uint64{uint64(mem), size, 1, 0} // UFFDIO_REGISTER_MODE_MISSING
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, 0xc020aa00, uintptr(unsafe.Pointer(&reg))); errno != 0 {
-		return 0, -1, fmt.Errorf("UFFDIO_REGISTER: %w", errno)
-	}
-	return mem, int(fd), nil
-}
-
 // stallN has n threads whose calls never return, and others that must not notice.
 func stallN(n int) error {
-	mem, _, err := uffd()
+	mem, _, err := testenv.Userfault()
 	if err != nil {
 		fmt.Println("skip:", err)
 		return nil

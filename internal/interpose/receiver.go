@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -127,7 +128,7 @@ func (r *receiver) dispatch() verdict {
 		return pass
 	}
 	if r.n.pid == 0 {
-		r.s.complain(errInvisible)
+		r.s.complain(procfs.ErrInvisible)
 		return pass
 	}
 	r.caller.begin(r)
@@ -170,7 +171,7 @@ func (r *receiver) withoutMemory() verdict {
 	if !touchesObject(r.n.nr) || !r.s.cfg.FDs.Contains(uint32(fd)) {
 		return pass
 	}
-	if link, err := readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
 		return pass
 	}
 	return fail(unix.EIO)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -149,7 +150,7 @@ type nowhere struct{}
 func (nowhere) Send([]wire.Burst)     {}
 func (nowhere) Join(wire.GID) error   { return nil }
 func (nowhere) Leave(wire.GID) error  { return nil }
-func (nowhere) Now() rxe.Time         { return rxe.Time(nanotime()) }
+func (nowhere) Now() rxe.Time         { return rxe.Time(mono.Now()) }
 func (nowhere) Arm(deadline rxe.Time) {}
 
 func newHost(t testing.TB, names ...string) *fakeHost {

@@ -47,8 +47,8 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = uverbs.NewBudget(uverbs.Cost{})
 	}
-	if cfg.Held == nil {
-		cfg.Held = new(Held)
+	if cfg.User == nil {
+		cfg.User = new(User)
 	}
 	if cfg.Closes == nil {
 		cfg.Closes = new(Closes)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
 const (
@@ -16,7 +18,18 @@ const (
 	// maxCaught bounds the threads that a program can occupy by memory that never
 	// answers. Beyond that it gets EIO from its devices.
 	maxCaught = 32
+	// A busy machine may delay so many receivers; the log mentions them quietly.
+	fewBlocked = 4
+	// maxUserBlocked bounds the threads that a user's sessions occupy together.
+	maxUserBlocked = 4 * maxCaught
 )
+
+// User is what the sessions of one user have in common: how many of their threads
+// are blocked by memory that does not answer. The zero value is ready.
+type User struct {
+	blocked  atomic.Int32 // receivers
+	accesses procmem.User // by the engine
+}
 
 // watchdog replaces a receiver that does not come back: it reads or writes
 // memory of a program, and such an access takes as long as whoever provides the
@@ -49,12 +62,12 @@ func (w *watchdog) see() {
 
 // exhausted says that no more receivers can be spared.
 func (w *watchdog) exhausted() bool {
-	return w.stuck.Load() >= maxCaught || w.s.cfg.Held.receivers.Load() >= maxHeld
+	return w.stuck.Load() >= maxCaught || w.s.cfg.User.blocked.Load() >= maxUserBlocked
 }
 
 // count adds n to the receivers that are caught, and returns how many they are.
 func (w *watchdog) count(n int32) int32 {
-	w.s.cfg.Held.receivers.Add(n)
+	w.s.cfg.User.blocked.Add(n)
 	return w.stuck.Add(n)
 }
 
@@ -160,7 +173,7 @@ func (w *watchdog) takeOver(state uint64) {
 	}
 	n := w.count(1)
 	level := slog.LevelDebug // a few: the machine may just be busy
-	if n >= maxStuck {
+	if n >= fewBlocked {
 		level = slog.LevelWarn
 	}
 	w.s.log.Log(context.Background(), level,

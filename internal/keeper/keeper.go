@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/daemon"
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -93,7 +94,7 @@ func (k *keeper) start() error {
 	}
 	err = k.daemon.Attach(daemon.Attachment{
 		Listener: k.listener, Shared: k.shared, FDs: k.fds,
-		Program: k.program, NoAccess: interpose.CheckAccess(k.program),
+		Program: k.program, NoAccess: procmem.CheckAccess(k.program),
 	})
 	if err != nil {
 		return err

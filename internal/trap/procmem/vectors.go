@@ -1,4 +1,4 @@
-package interpose
+package procmem
 
 import (
 	"sync"
@@ -20,9 +20,9 @@ type vectors struct {
 
 var vectorPool = sync.Pool{New: func() any { return new(vectors) }}
 
-// fill takes as many spans as fit, and says how many and how many bytes they are.
-// Pieces that follow each other in the program are one to the kernel, which then
-// looks up its pages once.
+// fill takes as many spans as fit. It returns their number and their total size.
+// Pieces that follow each other in the program become one for the kernel, which then
+// looks up their pages once.
 func (v *vectors) fill(spans []rxe.Span) (n int, total int, err error) {
 	v.nl, v.nr = 0, 0
 	next := uint64(0)
@@ -50,8 +50,8 @@ func (v *vectors) fill(spans []rxe.Span) (n int, total int, err error) {
 	return n, total, nil
 }
 
-// move does the transfer. Less than all of it is EFAULT: the kernel stops at the
-// first page that is not to be had.
+// move does the transfer. If the kernel moves less than all of it, the error is
+// EFAULT: the kernel stops at the first page that it cannot get.
 func (v *vectors) move(pid, total int, write bool) error {
 	if total == 0 {
 		return nil
@@ -74,8 +74,8 @@ func (v *vectors) call(pid int, write bool) (int, error) {
 	return unix.ProcessVMReadv(pid, v.local[:v.nl], v.remote[:v.nr], 0)
 }
 
-// peek reads len(p) bytes at addr in the address space of a thread.
-func peek(tid int, addr uint64, p []byte) error {
+// Peek reads len(p) bytes at addr in the address space that thread tid has now.
+func Peek(tid int, addr uint64, p []byte) error {
 	local := [1]unix.Iovec{{Base: unsafe.SliceData(p)}}
 	local[0].SetLen(len(p))
 	remote := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(p)}}

@@ -1,4 +1,4 @@
-package interpose
+package procmem
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +16,7 @@ import (
 // holds up the first one for as long as it likes. What is meant by the number
 // then is looked at again.
 func TestLongBurst(t *testing.T) {
-	mem, handler, err := uffd()
+	mem, handler, err := testenv.Userfault()
 	if errors.Is(err, unix.EPERM) && os.Getuid() != 0 {
 		t.Skip("userfaultfd of system calls' accesses is for root (vm.unprivileged_userfaultfd)")
 	}
@@ -24,9 +25,9 @@ func TestLongBurst(t *testing.T) {
 	}
 	// The number is this process's, as if given anew; the memory is another's.
 	_, fd := sleeper(t)
-	s := newSpace(fd, os.Getpid(), new(Held))
-	defer s.release()
-	stranger, strangerVA := mapped(t, pageSize, unix.PROT_READ|unix.PROT_WRITE)
+	s := New(fd, os.Getpid(), new(User))
+	defer s.Release()
+	stranger, strangerVA := mapped(t, 4096, unix.PROT_READ|unix.PROT_WRITE)
 	clear(stranger)
 	spans := pieces(uint64(mem), 16*vectorLen, 16, 1)
 	spans = append(spans, rxe.Span{VA: strangerVA, Buf: bytes.Repeat([]byte{1}, 64)})
@@ -35,7 +36,7 @@ func TestLongBurst(t *testing.T) {
 	for s.bursts.Load() == 0 {
 		runtime.Gosched()
 	}
-	s.careful.Store(true)
+	s.memOnly.Store(true)
 	_ = unix.Close(handler) // the page is as any other from now on
 	if err := <-done; err == nil {
 		t.Error("no error")
@@ -47,10 +48,10 @@ func TestLongBurst(t *testing.T) {
 
 func TestByNumber(t *testing.T) {
 	own := uint32(os.Geteuid())
-	if byNumber(own + 1) {
+	if ByNumber(own + 1) {
 		t.Error("another user's programs are accessed by number")
 	}
-	if want := own == 0 || !mayTrace(); byNumber(own) != want {
+	if want := own == 0 || !mayTrace(); ByNumber(own) != want {
 		t.Errorf("one's own programs: %t", !want)
 	}
 }

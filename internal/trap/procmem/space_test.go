@@ -1,27 +1,30 @@
-package interpose
+package procmem
 
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
 )
 
 // ownSpace is this process's address space, seen from outside.
-func ownSpace(t testing.TB) *space {
+func ownSpace(t testing.TB) *Space {
 	t.Helper()
 	fd, err := unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSpace(fd, os.Getpid(), new(Held))
-	t.Cleanup(s.release)
+	s := New(fd, os.Getpid(), new(User))
+	t.Cleanup(s.Release)
 	return s
 }
 
@@ -39,11 +42,11 @@ func mapped(t testing.TB, size, prot int) ([]byte, uint64) {
 func addrOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(&b[0]))) }
 
 // ways are the two ways into a space.
-func ways(t *testing.T, f func(t *testing.T, s *space)) {
+func ways(t *testing.T, f func(t *testing.T, s *Space)) {
 	t.Run("process_vm", func(t *testing.T) { f(t, ownSpace(t)) })
 	t.Run("mem", func(t *testing.T) {
 		s := ownSpace(t)
-		s.careful.Store(true)
+		s.memOnly.Store(true)
 		f(t, s)
 	})
 }
@@ -58,7 +61,7 @@ func pieces(va uint64, size, each int, fill byte) []rxe.Span {
 }
 
 func TestSpaceTransfer(t *testing.T) {
-	ways(t, func(t *testing.T, s *space) {
+	ways(t, func(t *testing.T, s *Space) {
 		const size = 1 << 20
 		mem, va := mapped(t, size, unix.PROT_READ|unix.PROT_WRITE)
 		for _, each := range []int{1000, 4096, 65536, size} { // 1000: more pieces than one call takes
@@ -89,7 +92,7 @@ func TestSpaceTransfer(t *testing.T) {
 }
 
 func TestSpaceFaults(t *testing.T) {
-	ways(t, func(t *testing.T, s *space) {
+	ways(t, func(t *testing.T, s *Space) {
 		_, va := mapped(t, 4*4096, unix.PROT_READ|unix.PROT_WRITE)
 		if _, _, errno := unix.Syscall(unix.SYS_MUNMAP, uintptr(va+2*4096), 4096, 0); errno != 0 {
 			t.Fatal(errno)
@@ -219,41 +222,50 @@ func TestScanMaps(t *testing.T) {
 }
 
 // sleeper starts a program that does nothing, and opens its memory.
-func sleeper(t *testing.T) (p *underTrap, mem int) {
+func sleeper(t *testing.T) (p *exec.Cmd, mem int) {
 	t.Helper()
-	p = start(t, options{idle: true}, "/bin/sleep", "1000")
-	mem, err := unix.Open(procPath(p.cmd.Process.Pid, "mem"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	p = exec.Command("/bin/sleep", "1000")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { end(p) })
+	mem, err := Open(p.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p, mem
 }
 
-// TestSpaceGone: of a process that has ended nothing can be read, and nothing
+// end kills a program and waits for it.
+func end(p *exec.Cmd) {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+// TestSpaceEnded: of a process that has ended nothing can be read, and nothing
 // that has its number since is reached.
-func TestSpaceGone(t *testing.T) {
+func TestSpaceEnded(t *testing.T) {
 	p, fd := sleeper(t)
-	s := newSpace(fd, p.cmd.Process.Pid, new(Held))
-	if !s.alive() {
-		t.Error("a living process counts as gone")
+	s := New(fd, p.Process.Pid, new(User))
+	if !s.Alive() {
+		t.Error("a living process counts as ended")
 	}
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
-	if s.alive() {
+	end(p)
+	if s.Alive() {
 		t.Error("an ended process counts as living")
 	}
-	defer s.release()
-	s = newSpace(dupFD(t, s.mem), os.Getpid(), new(Held)) // its number is another's now: ours
+	defer s.Release()
+	s = New(dupFD(t, s.mem), os.Getpid(), new(User)) // its number is another's now: ours
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
 	for _, n := range []int{1, 8192} {
-		if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, n)}}); err != errGone {
+		if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, n)}}); err != errEnded {
 			t.Errorf("write of %d: %v", n, err)
 		}
 	}
 	if mem[0] != 0 || mem[8191] != 0 {
 		t.Error("a write to an ended process went to the next of its number")
 	}
-	s.release()
+	s.Release()
 	if s.acquire() {
 		t.Error("access after the last reference")
 	}
@@ -263,23 +275,22 @@ func TestSpaceGone(t *testing.T) {
 // has ended meanwhile is noticed all the same.
 func TestNumberSeen(t *testing.T) {
 	p, fd := sleeper(t)
-	s := newSpace(fd, p.cmd.Process.Pid, new(Held))
-	defer s.release()
-	if !s.checkNumber() || s.seen.Load() == 0 {
+	s := New(fd, p.Process.Pid, new(User))
+	defer s.Release()
+	if !s.checkNumber() || s.checked.Load() == 0 {
 		t.Fatal("the number of a living process does not count as its own")
 	}
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	end(p)
 	large := []rxe.Span{{VA: 1 << 20, Buf: make([]byte, 8192)}}
-	s.seen.Store(nanotime()) // as if it had ended just now
-	if err := s.WriteV(large); err != errGone {
+	s.checked.Store(mono.Now()) // as if it had ended just now
+	if err := s.WriteV(large); err != errEnded {
 		t.Errorf("write to a process that ended a moment ago: %v", err)
 	}
-	s = newSpace(dupFD(t, s.mem), os.Getpid(), new(Held)) // its number is another's now: ours
-	defer s.release()
-	s.seen.Store(nanotime() - numberLife)
+	s = New(dupFD(t, s.mem), os.Getpid(), new(User)) // its number is another's now: ours
+	defer s.Release()
+	s.checked.Store(mono.Now() - numberLife)
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
-	if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, len(mem))}}); err != errGone || mem[0] != 0 {
+	if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, len(mem))}}); err != errEnded || mem[0] != 0 {
 		t.Errorf("write with a number that was looked at long ago: %v, memory %d", err, mem[0])
 	}
 }
@@ -294,7 +305,7 @@ func dupFD(t *testing.T, fd int) int {
 }
 
 func TestSpaceAllocations(t *testing.T) {
-	ways(t, func(t *testing.T, s *space) {
+	ways(t, func(t *testing.T, s *Space) {
 		mem, va := mapped(t, 1<<16, unix.PROT_READ|unix.PROT_WRITE)
 		clear(mem)
 		bulk, one := pieces(va, 1<<16, 1024, 1), pieces(va, 8, 8, 1)
@@ -305,7 +316,7 @@ func TestSpaceAllocations(t *testing.T) {
 			"FetchAdd": func() { _, _ = s.FetchAdd(va, 1) },
 			"Store":    func() { _ = s.Store(va, 1) },
 		} {
-			if n := testing.AllocsPerRun(200, f); n > 0 && !raceEnabled {
+			if n := testing.AllocsPerRun(200, f); n > 0 && !testenv.Race {
 				t.Errorf("%s: %v allocations", name, n)
 			}
 		}
@@ -317,7 +328,7 @@ func BenchmarkSpace(b *testing.B) {
 	mem, va := mapped(b, 1<<20, unix.PROT_READ|unix.PROT_WRITE)
 	clear(mem)
 	for _, way := range []string{"vm", "mem"} {
-		s.careful.Store(way == "mem")
+		s.memOnly.Store(way == "mem")
 		for _, size := range []int{8, 512, 4096, 8192, 65536} {
 			spans := pieces(va, size, min(size, 4096), 1)
 			b.Run(way+"/"+strconv.Itoa(size), func(b *testing.B) {

@@ -1,4 +1,4 @@
-package interpose
+package procmem
 
 import (
 	"bufio"
@@ -9,22 +9,24 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// Check implements uverbs.Space. Where the mappings are not to be seen, it says
-// yes: what is wrong shows when the memory is used.
-func (s *space) Check(addr, length uint64, write bool) error {
+// Check reports whether all of a range is mapped, and writable if write is set;
+// EFAULT. It returns nil where the mappings cannot be read: an access to the memory
+// will then show what is wrong.
+func (s *Space) Check(addr, length uint64, write bool) error {
 	if length == 0 {
 		return nil
 	}
 	if !addressable(addr, 0) || length > 1<<63-1-addr {
 		return unix.EFAULT
 	}
-	if !s.alive() {
+	if !s.Alive() {
 		return unix.EFAULT
 	}
-	f, err := os.Open(procPath(s.pid, "maps"))
+	f, err := os.Open(procfs.Path(s.pid, "maps"))
 	if err != nil {
 		return nil
 	}
@@ -44,7 +46,7 @@ func (s *space) Check(addr, length uint64, write bool) error {
 	return nil
 }
 
-// noMapQuery says that the kernel is older than 6.11.
+// noMapQuery says that the kernel has no PROCMAP_QUERY: it is older than 6.11.
 var noMapQuery atomic.Bool
 
 // mapQuery is struct procmap_query.
@@ -86,14 +88,14 @@ func queryMaps(f *os.File, addr, end uint64, write bool) (bool, error) {
 	return true, nil
 }
 
-// scanMaps reads the list, which is in order of addresses.
+// scanMaps reads /proc/PID/maps, which is sorted by address.
 func scanMaps(r io.Reader, addr, end uint64, write bool) (bool, error) {
 	lines := bufio.NewScanner(r)
 	for addr < end && lines.Scan() {
 		var from, to uint64
 		var perm string
 		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &perm); err != nil || len(perm) < 2 {
-			return false, fmt.Errorf("interpose: /proc/PID/maps: %q", lines.Text())
+			return false, fmt.Errorf("procmem: /proc/PID/maps: %q", lines.Text())
 		}
 		if to <= addr {
 			continue

@@ -1,5 +1,0 @@
-//go:build !race
-
-package interpose
-
-const raceEnabled = false

@@ -1,0 +1,142 @@
+// Package procfs reads what /proc says of a program's processes and descriptors.
+package procfs
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Path returns the path of a file of /proc/PID. A thread's number serves as well.
+func Path(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
+
+// FD returns the path of a descriptor of process or thread pid.
+func FD(pid int, fd int32) string { return Path(pid, "fd/"+strconv.Itoa(int(fd))) }
+
+// SelfFD returns the path of a descriptor of this process.
+func SelfFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// pathMax is PATH_MAX, with the zero at the end.
+const pathMax = 4096
+
+// Readlink returns the target of a symbolic link. Its errors are unix.Errno values.
+func Readlink(path string) (string, error) {
+	var buf [pathMax]byte
+	n, err := unix.Readlink(path, buf[:])
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// Status is what /proc/PID/status says of a thread.
+type Status struct {
+	TGID, PPID int
+	UID, GID   uint32 // effective
+}
+
+// ErrInvisible is the error of a thread whose number is 0: the kernel reports that
+// number for a thread that this process's pid namespace does not contain.
+var ErrInvisible = errors.New("the program's processes are not visible here: gorxe and the program " +
+	"must be in the same pid namespace, or gorxe in an outer one")
+
+// ReadStatus reads the status of a thread; ESRCH means that it has ended.
+func ReadStatus(tid int) (st Status, err error) {
+	if tid == 0 {
+		return st, ErrInvisible
+	}
+	b, err := os.ReadFile(Path(tid, "status"))
+	if err != nil {
+		return st, err
+	}
+	found := 0
+	for line := range bytes.Lines(b) {
+		key, rest, _ := bytes.Cut(line, []byte(":\t"))
+		f := bytes.Fields(rest)
+		number := func(i int) int {
+			if i >= len(f) {
+				return 0
+			}
+			n, _ := strconv.Atoi(string(f[i])) // the kernel writes numbers
+			return n
+		}
+		switch string(key) {
+		case "Tgid":
+			st.TGID = number(0)
+		case "PPid":
+			st.PPID = number(0)
+		case "Uid":
+			st.UID = uint32(number(1))
+		case "Gid":
+			st.GID = uint32(number(1))
+		default:
+			continue
+		}
+		found++
+	}
+	if found < 4 || st.TGID == 0 {
+		return st, unix.ESRCH
+	}
+	return st, nil
+}
+
+// Image returns what identifies the program that a thread executes: the addresses
+// of its code, stack, arguments and environment. An execve changes them. The result
+// is fields 26 to 28 and 48 to 51 of /proc/PID/stat (proc(5)), or empty if the file
+// cannot be read.
+func Image(tid int) string {
+	b, err := os.ReadFile(Path(tid, "stat"))
+	if err != nil {
+		return ""
+	}
+	// The command name stands in parentheses and may contain anything. All fields
+	// after it are numbers.
+	_, rest, _ := bytes.Cut(b[max(bytes.LastIndexByte(b, ')'), 0):], []byte(" "))
+	f := bytes.Fields(rest)
+	const third = 3 // f[0] is field 3
+	if len(f) <= 51-third {
+		return ""
+	}
+	return string(bytes.Join(append(f[26-third:28-third+1:28-third+1], f[48-third:51-third+1]...), []byte(" ")))
+}
+
+// PIDOf returns the process number behind a pidfd (fs/pidfs.c: pidfd_show_fdinfo).
+// ESRCH means that the process has ended.
+func PIDOf(pidfd int) (int, error) {
+	f, err := os.Open("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if rest, ok := bytes.CutPrefix(lines.Bytes(), []byte("Pid:\t")); ok {
+			if pid, err := strconv.Atoi(string(rest)); err == nil && pid > 0 {
+				return pid, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("the process has ended: %w", unix.ESRCH)
+}
+
+// Descendant returns the number of the process behind pidfd if that process
+// descends from this one; otherwise EPERM. All descendants of a subreaper count.
+func Descendant(pidfd int) (int, error) {
+	pid, err := PIDOf(pidfd)
+	if err != nil {
+		return 0, err
+	}
+	for at := pid; at != os.Getpid(); {
+		st, err := ReadStatus(at)
+		if err != nil || st.PPID == 0 {
+			return 0, fmt.Errorf("process %d does not belong to this program: %w", pid, unix.EPERM)
+		}
+		at = st.PPID
+	}
+	return pid, nil
+}
