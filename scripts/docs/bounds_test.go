@@ -1,0 +1,88 @@
+package docs
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestArchitectureIsShort: ARCHITECTURE.md can be read in one sitting.
+func TestArchitectureIsShort(t *testing.T) {
+	const most = 1200
+	text := read(t, "ARCHITECTURE.md")
+	n := 0
+	for w := range strings.FieldsSeq(text) {
+		if regexp.MustCompile(`[\p{L}\p{N}]`).MatchString(w) {
+			n++
+		}
+	}
+	if n > most || n < most/3 {
+		t.Errorf("ARCHITECTURE.md has %d words, above %d: move what explains a decision to docs/design", n, most)
+	}
+}
+
+// TestGlossary: it is short, sorted, and defines words that occur.
+func TestGlossary(t *testing.T) {
+	const most = 25
+	_, text, found := strings.Cut(read(t, "ARCHITECTURE.md"), "| word | means |\n|---|---|\n")
+	if !found {
+		t.Fatal("ARCHITECTURE.md has no glossary")
+	}
+	text, _, _ = strings.Cut(text, "\n\n")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) > most || len(lines) < 5 {
+		t.Errorf("the glossary has %d lines, above %d", len(lines), most)
+	}
+	uses := source()
+	for _, doc := range documents(t) {
+		if doc != "ARCHITECTURE.md" {
+			uses += read(t, doc)
+		}
+	}
+	last := ""
+	for _, line := range lines {
+		word := strings.TrimSpace(strings.Split(line, "|")[1])
+		if word < last {
+			t.Errorf("the glossary has %q behind %q", word, last)
+		}
+		last = word
+		if !regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(word, " ", `\s*`)).MatchString(uses) {
+			t.Errorf("the glossary defines %q, which no code uses", word)
+		}
+	}
+}
+
+// TestDesignRecords: each record has the three parts, and numbers are not used twice.
+func TestDesignRecords(t *testing.T) {
+	seen := make(map[string]string)
+	for _, name := range documents(t) {
+		rest, ok := strings.CutPrefix(name, "docs/design/")
+		if !ok || rest == "README.md" {
+			continue
+		}
+		number, _, _ := strings.Cut(rest, "-")
+		if other := seen[number]; other != "" {
+			t.Errorf("%s and %s have one number", name, other)
+		}
+		seen[number] = name
+		text := read(t, name)
+		if !strings.HasPrefix(text, "# "+number+": ") {
+			t.Errorf("%s does not begin with its number", name)
+		}
+		for _, part := range []string{"**Context.**", "**Decision.**", "**Cost.**"} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("%s has no part %s, or two", name, part)
+			}
+		}
+	}
+	if len(seen) < 15 {
+		t.Errorf("only %d design records were found", len(seen))
+	}
+}
+
+// TestOneTable: docs/performance.md has one table.
+func TestOneTable(t *testing.T) {
+	if n := strings.Count(read(t, "docs/performance.md"), "\n|---"); n != 1 {
+		t.Errorf("docs/performance.md has %d tables: others go to docs/notes", n)
+	}
+}
