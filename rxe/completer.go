@@ -17,7 +17,7 @@ type completer struct {
 	rnr     uint8 // left, of rnr_retry
 	// gap: the request at una was already sent again for a lost answer; what
 	// still arrives out of order tells nothing new.
-	gap bool
+	retriedGap bool
 
 	out spanBatch // READ data that waits to be scattered
 }
@@ -25,25 +25,25 @@ type completer struct {
 func (c *completer) abandon(q *QP) {
 	c.out.drop()
 	c.una = q.req.limit
-	c.gap = false
+	c.retriedGap = false
 }
 
 // progress refills the retry budgets: they count attempts at one PSN.
 func (c *completer) progress(q *QP) {
 	c.retries, c.rnr = q.attr.RetryCnt, q.attr.RNRRetry
-	c.gap = false
+	c.retriedGap = false
 }
 
 func (c *completer) armRetransmit(q *QP, now Time) {
-	q.timer.retransmit = 0
+	q.timer.retransmitAt = 0
 	if t := ackTimeout(q.attr.Timeout); t != 0 && c.una != q.req.limit {
-		q.timer.retransmit = now + Time(t)
+		q.timer.retransmitAt = now + Time(t)
 	}
 }
 
 // response handles one acknowledgement or READ response, or a train of these.
-func (c *completer) response(q *QP, p train, o *outbox) {
-	psn := p.PSN()
+func (c *completer) response(q *QP, pkt packet, o *outbox) {
+	psn := pkt.PSN()
 	switch {
 	case psn.Diff(c.una) < 0:
 		q.dev.counters.StaleResponse.Add(1)
@@ -54,13 +54,13 @@ func (c *completer) response(q *QP, p train, o *outbox) {
 		q.dev.counters.GhostAck.Add(1)
 		return
 	}
-	if p.Info().Has(wire.OpReadResp) {
-		c.data(q, p, o)
+	if pkt.Info().Has(wire.OpReadResp) {
+		c.data(q, pkt, o)
 		return
 	}
-	switch s := p.Syndrome(); {
-	case p.Opcode() == wire.RCAtomicAck:
-		c.atomic(q, p.Packet, o)
+	switch s := pkt.Syndrome(); {
+	case pkt.Opcode() == wire.RCAtomicAck:
+		c.atomic(q, pkt.Packet, o)
 	case s.IsACK():
 		c.ackThrough(q, psn, o)
 		q.retire()
@@ -77,15 +77,15 @@ func (c *completer) response(q *QP, p train, o *outbox) {
 // could be: a request that had to return data stops it.
 func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
 	for psn.Diff(c.una) >= 0 {
-		w := c.oldest(q)
-		if w == nil {
+		wqe := c.oldest(q)
+		if wqe == nil {
 			return false
 		}
-		if w.returns() {
+		if wqe.needsResponse() {
 			c.implied(q)
 			return false
 		}
-		c.moveTo(q, w, minPSN(psn, w.last).Next(), o.now)
+		c.moveTo(q, wqe, minPSN(psn, wqe.last).Next(), o.now)
 	}
 	return true
 }
@@ -98,36 +98,36 @@ func minPSN(a, b wire.PSN) wire.PSN {
 }
 
 // oldest is the work request that una belongs to, or nil.
-func (c *completer) oldest(q *QP) *sendWQE {
-	if w := q.sq.at(q.sq.cons); !q.sq.empty() && w.started && !w.done && w.status == WCSuccess {
-		return w // and nothing before it is to be retired
+func (c *completer) oldest(q *QP) *sendEntry {
+	if wqe := q.sq.at(q.sq.cons); !q.sq.empty() && wqe.started && !wqe.done && wqe.status == WCSuccess {
+		return wqe // and nothing before it is to be retired
 	}
 	q.retire()
 	for i := q.sq.cons; i != q.sq.prod; i++ {
-		w := q.sq.at(i)
-		if !w.started || w.local() {
+		wqe := q.sq.at(i)
+		if !wqe.started || wqe.isLocalOp() {
 			return nil
 		}
-		if !w.done {
-			return w
+		if !wqe.done {
+			return wqe
 		}
 	}
 	return nil
 }
 
 // moveTo advances una inside or past w.
-func (c *completer) moveTo(q *QP, w *sendWQE, una wire.PSN, now Time) {
+func (c *completer) moveTo(q *QP, wqe *sendEntry, una wire.PSN, now Time) {
 	c.una = una
 	if q.req.psn.Less(una) {
 		c.catchUp(q, una)
 	}
-	if w.last.Less(una) {
-		w.done = true
+	if wqe.last.Less(una) {
+		wqe.done = true
 	}
 	q.req.reads.release(una)
 	q.req.grow(1)
 	c.progress(q)
-	q.timer.rnr = 0
+	q.timer.rnrUntil = 0
 	c.armRetransmit(q, now)
 }
 
@@ -137,8 +137,8 @@ func (c *completer) catchUp(q *QP, una wire.PSN) {
 	r := &q.req
 	r.psn = una
 	for r.cur != q.sq.prod {
-		w := q.sq.at(r.cur)
-		if !w.started || !w.last.Less(una) {
+		wqe := q.sq.at(r.cur)
+		if !wqe.started || !wqe.last.Less(una) {
 			return
 		}
 		r.cur++
@@ -148,11 +148,11 @@ func (c *completer) catchUp(q *QP, una wire.PSN) {
 // implied handles an answer that shows that an earlier one was lost
 // (an implied NAK): the request is sent again, once.
 func (c *completer) implied(q *QP) {
-	if c.gap {
+	if c.retriedGap {
 		return
 	}
 	c.retry(q)
-	c.gap = true
+	c.retriedGap = true
 }
 
 // tries is how often what is at una was tried again.
@@ -177,8 +177,8 @@ func (c *completer) goBack(q *QP) {
 	r.psn = c.una
 	r.reads.revoke(c.una)
 	for r.cur != q.sq.cons {
-		w := q.sq.at(r.cur - 1)
-		if w.done || w.last.Less(c.una) {
+		wqe := q.sq.at(r.cur - 1)
+		if wqe.done || wqe.last.Less(c.una) {
 			break
 		}
 		r.cur--
@@ -191,7 +191,7 @@ func (c *completer) timeout(q *QP) {
 		return
 	}
 	q.stats.Timeouts.Add(1)
-	c.gap = false
+	c.retriedGap = false
 	c.retry(q)
 }
 
@@ -201,8 +201,8 @@ func (c *completer) failOldest(q *QP, status WCStatus) {
 	if status == WCBadRespErr {
 		q.dev.counters.BadResponse.Add(1)
 	}
-	if w := c.oldest(q); w != nil {
-		w.status = status
+	if wqe := c.oldest(q); wqe != nil {
+		wqe.status = status
 		q.retire()
 	}
 }
@@ -211,7 +211,7 @@ func (c *completer) failOldest(q *QP, status WCStatus) {
 func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.dev.counters.RcvdRNRErr.Add(1)
 	q.stats.RNRNAKsRcvd.Add(1)
-	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn || q.timer.rnr != 0 {
+	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn || q.timer.rnrUntil != 0 {
 		q.retire()
 		return
 	}
@@ -226,8 +226,8 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	// The budget of retries is for a responder that is not there.
 	c.retries = q.attr.RetryCnt
 	c.goBack(q)
-	q.timer.retransmit = 0
-	q.timer.rnr = o.now + Time(wire.RNRTimeout(timer))
+	q.timer.retransmitAt = 0
+	q.timer.rnrUntil = o.now + Time(wire.RNRTimeout(timer))
 	q.retire()
 }
 
@@ -254,7 +254,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 		c.failOldest(q, status)
 	case code != wire.NAKPSNSequence:
 		c.failOldest(q, WCBadRespErr)
-	case q.timer.rnr == 0:
+	case q.timer.rnrUntil == 0:
 		// During an RNR wait it tells nothing new: rxe sends one for what
 		// was in flight behind the refused packet.
 		c.retry(q)
@@ -264,7 +264,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 
 // inOrder takes what lies before a data-bearing response as acknowledged and
 // returns the request it answers, or nil.
-func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendWQE {
+func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendEntry {
 	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn {
 		return nil
 	}
@@ -272,30 +272,30 @@ func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendWQE {
 }
 
 // data takes a READ response, which also answers ATOMIC WRITE and FLUSH.
-func (c *completer) data(q *QP, p train, o *outbox) {
-	psn := p.PSN()
-	w := c.inOrder(q, psn, o)
-	if w == nil {
+func (c *completer) data(q *QP, pkt packet, o *outbox) {
+	psn := pkt.PSN()
+	wqe := c.inOrder(q, psn, o)
+	if wqe == nil {
 		q.retire()
 		return
 	}
-	index := uint32(psn.Diff(w.first))
-	if !q.expectedData(w, index, p) {
+	index := uint32(psn.Diff(wqe.first))
+	if !q.expectedData(wqe, index, pkt) {
 		c.failOldest(q, WCBadRespErr)
 		return
 	}
-	if w.op == WRRead && !c.scatter(q, w, index*uint32(q.mtu()), p.Payload()) {
+	if wqe.op == WRRead && !c.scatter(q, wqe, index*uint32(q.mtu()), pkt.Payload()) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	next := psn.Add(p.n)
-	if next == w.last.Next() && c.out.write() != nil {
+	next := psn.Add(pkt.count)
+	if next == wqe.last.Next() && c.out.write() != nil {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	q.req.grow(p.n - 1) // and one by the move
-	c.moveTo(q, w, next, o.now)
-	if w.done {
+	q.req.grow(pkt.count - 1) // and one by the move
+	c.moveTo(q, wqe, next, o.now)
+	if wqe.done {
 		q.retire()
 	}
 }
@@ -304,27 +304,27 @@ func (c *completer) data(q *QP, p train, o *outbox) {
 // and that a request's last packet, and no other, ends the response. FIRST and
 // MIDDLE, LAST and ONLY are not told apart: Linux answers a partial retry as if
 // it were still in the middle of the message.
-func (q *QP) expectedData(w *sendWQE, index uint32, p train) bool {
-	if !w.returns() || w.op == WRCompareSwap || w.op == WRFetchAdd {
+func (q *QP) expectedData(wqe *sendEntry, index uint32, pkt packet) bool {
+	if !wqe.needsResponse() || wqe.op == WRCompareSwap || wqe.op == WRFetchAdd {
 		return false
 	}
-	size := uint32(len(p.Payload()))
-	if w.op != WRRead {
-		return size == 0 && p.Opcode() == wire.RCReadResponseOnly
+	size := uint32(len(pkt.Payload()))
+	if wqe.op != WRRead {
+		return size == 0 && pkt.Opcode() == wire.RCReadResponseOnly
 	}
 	mtu := uint32(q.mtu())
-	if size != min(p.n*mtu, w.length-index*mtu) {
+	if size != min(pkt.count*mtu, wqe.length-index*mtu) {
 		return false
 	}
-	in := index%q.req.chunk + p.n // packets of the request, with these
-	ends := in == q.req.chunk || index+p.n == w.packets
-	return ends == p.Info().Has(wire.OpEnd) && in <= q.req.chunk
+	in := index%q.req.readChunk + pkt.count // packets of the request, with these
+	ends := in == q.req.readChunk || index+pkt.count == wqe.packets
+	return ends == pkt.Info().Has(wire.OpEnd) && in <= q.req.readChunk
 }
 
 // scatter puts READ data down to be written at byte off of the request.
-func (c *completer) scatter(q *QP, w *sendWQE, off uint32, b []byte) bool {
-	at := seek(w.sgl, off)
-	return c.out.cover(q, w.sgl, &at, b, AccessLocalWrite)
+func (c *completer) scatter(q *QP, wqe *sendEntry, off uint32, b []byte) bool {
+	at := seek(wqe.sgl, off)
+	return c.out.cover(q, wqe.sgl, &at, b, AccessLocalWrite)
 }
 
 // settle writes the READ data of the batch that ends; its packets are about to
@@ -336,29 +336,29 @@ func (c *completer) settle(q *QP) {
 }
 
 // atomic takes the original value that an atomic returns.
-func (c *completer) atomic(q *QP, p wire.Packet, o *outbox) {
-	w := c.inOrder(q, p.PSN(), o)
-	if w == nil {
+func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
+	wqe := c.inOrder(q, pkt.PSN(), o)
+	if wqe == nil {
 		q.retire()
 		return
 	}
-	if w.op != WRCompareSwap && w.op != WRFetchAdd {
+	if wqe.op != WRCompareSwap && wqe.op != WRFetchAdd {
 		c.failOldest(q, WCBadRespErr)
 		return
 	}
-	if c.out.write() != nil || !c.store(q, w, p.AtomicOrig()) {
+	if c.out.write() != nil || !c.store(q, wqe, pkt.AtomicOrig()) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	c.moveTo(q, w, p.PSN().Next(), o.now)
+	c.moveTo(q, wqe, pkt.PSN().Next(), o.now)
 	q.retire()
 }
 
 // store writes an atomic's result, in host order as libibverbs has it.
-func (c *completer) store(q *QP, w *sendWQE, orig uint64) bool {
+func (c *completer) store(q *QP, wqe *sendEntry, orig uint64) bool {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], orig)
-	if !c.scatter(q, w, 0, b[:]) {
+	if !c.scatter(q, wqe, 0, b[:]) {
 		c.out.drop()
 		return false
 	}

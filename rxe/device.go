@@ -51,11 +51,11 @@ type Device struct {
 	keys numTable[keyObject]
 	ahs  numTable[AH]
 
-	local  deliveries // between QPs of this device
-	crowd  crowd      // of QPs that send to others
-	port   port
-	gids   atomic.Pointer[gidTable]
-	groups mcastTable
+	runQueue  runQueue  // between QPs of this device
+	admission admission // of QPs that send to others
+	port      port
+	gids      atomic.Pointer[gidTable]
+	groups    mcastTable
 
 	mu     sync.Mutex // below; taken last but for leaf locks of CQ and SRQ
 	closed bool
@@ -96,9 +96,9 @@ func New(cfg Config) (*Device, error) {
 	if seed == [32]byte{} {
 		crand.Read(seed[:]) // never fails
 	}
-	d.crowd.limit, d.crowd.epoch = crowdLimit, 1
+	d.admission.limit, d.admission.epoch = defaultActiveQPs, 1
 	if cfg.MaxActiveQPs > 0 {
-		d.crowd.limit = cfg.MaxActiveQPs
+		d.admission.limit = cfg.MaxActiveQPs
 	}
 	d.random.gen = rand.NewChaCha8(seed)
 	d.port.init()

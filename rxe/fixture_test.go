@@ -230,11 +230,11 @@ func (b *bench) take() []wire.Packet {
 		burst := &b.link.bursts[i]
 		for j := range burst.N() {
 			raw := burst.Packet(j)
-			p, err := wire.Parse(raw[:len(raw)-wire.ICRCLen])
+			pkt, err := wire.Parse(raw[:len(raw)-wire.ICRCLen])
 			if err != nil {
 				b.t.Fatalf("the QP sent a malformed packet: %v", err)
 			}
-			out = append(out, p)
+			out = append(out, pkt)
 		}
 	}
 	b.link.bursts = nil
@@ -242,19 +242,19 @@ func (b *bench) take() []wire.Packet {
 }
 
 // check says what is wrong with a packet, "" if nothing is.
-type check func(p wire.Packet) string
+type check func(pkt wire.Packet) string
 
 // want compares what was sent with one check for each packet.
 func (b *bench) want(checks ...check) {
 	b.t.Helper()
 	got := b.take()
-	for i, p := range got {
+	for i, pkt := range got {
 		if i >= len(checks) {
-			b.t.Errorf("packet %d: %v PSN %d was not expected", i, p.Opcode(), p.PSN())
+			b.t.Errorf("packet %d: %v PSN %d was not expected", i, pkt.Opcode(), pkt.PSN())
 			continue
 		}
-		if why := checks[i](p); why != "" {
-			b.t.Errorf("packet %d (%v PSN %d %v): %s", i, p.Opcode(), p.PSN(), p.Syndrome(), why)
+		if why := checks[i](pkt); why != "" {
+			b.t.Errorf("packet %d (%v PSN %d %v): %s", i, pkt.Opcode(), pkt.PSN(), pkt.Syndrome(), why)
 		}
 	}
 	if len(got) < len(checks) {

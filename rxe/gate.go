@@ -20,66 +20,66 @@ type gate struct {
 	inbox   inbox
 	due     bool // a deadline came, or the requester has to go on
 	listed  bool // in Device.local, to be collected
-	shut    bool // the QP is destroyed: nothing is left for it any more
+	closed  bool // the QP is destroyed: nothing is left for it any more
 
-	state atomic.Uint32 // gateHeld and the others
-	left  atomic.Int64  // inbox.bytes, for those who only look
+	state       atomic.Uint32 // gateLocked and the others
+	queuedBytes atomic.Int64  // inbox.bytes, for those who only look
 }
 
 // What is not held is changed under mu only; a QP that nobody left anything for
 // and nobody waits for is taken and given back without it.
 const (
-	gateHeld    = 1 << iota
-	gateLeft    // inbox is not empty, or due
+	gateLocked  = 1 << iota
+	gateQueued  // inbox is not empty, or due
 	gateWaiting // waiting is not 0
 )
 
 func (g *gate) init() { g.free.L = &g.mu }
 
-// enter takes the QP if it is free. left says that there is something to be run
+// tryLock takes the QP if it is free. left says that there is something to be run
 // first.
-func (g *gate) enter() (held, left bool) {
+func (g *gate) tryLock() (locked, queued bool) {
 	for {
 		s := g.state.Load()
-		if s&gateHeld != 0 {
+		if s&gateLocked != 0 {
 			return false, false
 		}
-		if g.state.CompareAndSwap(s, s|gateHeld) {
-			return true, s&gateLeft != 0
+		if g.state.CompareAndSwap(s, s|gateLocked) {
+			return true, s&gateQueued != 0
 		}
 	}
 }
 
-// exit gives the QP back, unless something was left.
-func (g *gate) exit() bool {
-	if g.state.CompareAndSwap(gateHeld, 0) {
+// tryUnlock gives the QP back, unless something was left.
+func (g *gate) tryUnlock() bool {
+	if g.state.CompareAndSwap(gateLocked, 0) {
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state.Load()&gateLeft != 0 {
+	if g.state.Load()&gateQueued != 0 {
 		return false
 	}
-	g.open()
+	g.unlock()
 	return true
 }
 
-// open gives the QP back. The caller holds it, and mu.
-func (g *gate) open() {
-	g.state.And(^uint32(gateHeld))
+// unlock gives the QP back. The caller holds it, and mu.
+func (g *gate) unlock() {
+	g.state.And(^uint32(gateLocked))
 	if g.waiting > 0 {
 		g.free.Signal()
 	}
 }
 
-// wait takes the QP when it is free.
-func (g *gate) wait() {
+// lock takes the QP when it is free.
+func (g *gate) lock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting++
 	g.state.Or(gateWaiting)
 	for {
-		if held, _ := g.enter(); held {
+		if locked, _ := g.tryLock(); locked {
 			break
 		}
 		g.free.Wait()
@@ -94,34 +94,34 @@ func (g *gate) takeInbox() (in inbox, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	in, due = g.inbox, g.due
-	g.left.Store(0)
+	g.queuedBytes.Store(0)
 	g.inbox, g.due = inbox{}, false
-	g.state.And(^uint32(gateLeft))
+	g.state.And(^uint32(gateQueued))
 	return in, due
 }
 
-// shutInbox ends the inbox. Whoever destroys the QP runs what is in it, and would
+// closeInbox ends the inbox. Whoever destroys the QP runs what is in it, and would
 // not come to an end if others could add to it, nor find out what they left behind
 // afterwards.
-func (g *gate) shutInbox() {
+func (g *gate) closeInbox() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = true
+	g.closed = true
 }
 
 const (
-	// inboxBytes bounds the memory of what was left for one QP. Windows of two
+	// inboxLimit bounds the memory of what was left for one QP. Windows of two
 	// directions fit in it; beyond that packets are dropped, as by any receiver
 	// that is overrun, and the transport recovers. Once all inboxes together
-	// have crowdBytes, which only QPs that are held fast can bring about, each
-	// may have no more than crowdedBytes.
-	inboxBytes = 4 << 20
-	// roomyBytes is what a QP whose losses nobody mends may have while there is no
+	// have inboxesScarceAbove, which only QPs that are held fast can bring about, each
+	// may have no more than inboxLimitScarce.
+	inboxLimit = 4 << 20
+	// inboxLimitUnreliable is what a QP whose losses nobody mends may have while there is no
 	// more in all inboxes: its sender has no window, and whoever holds the QP may
 	// be waiting for a processor.
-	roomyBytes   = 32 << 20
-	crowdBytes   = 64 << 20
-	crowdedBytes = 128 << 10
+	inboxLimitUnreliable = 32 << 20
+	inboxesScarceAbove   = 64 << 20
+	inboxLimitScarce     = 128 << 10
 	// inboxRounds is how often a thread runs what others leave meanwhile; then
 	// the clock's thread gets the rest, so that none is held up for ever.
 	inboxRounds = 16
@@ -129,76 +129,76 @@ const (
 
 // inbox is a queue of parcels.
 type inbox struct {
-	first, last *parcel
+	first, last *inboxItem
 	bytes       int // of memory
 }
 
-func (in *inbox) add(p *parcel) {
+func (in *inbox) add(item *inboxItem) {
 	if in.last == nil {
-		in.first = p
+		in.first = item
 	} else {
-		in.last.next = p
+		in.last.next = item
 	}
-	in.last = p
-	in.bytes += p.memory()
+	in.last = item
+	in.bytes += item.memory()
 }
 
 // lock takes the QP for its own caller, who may wait.
 func (q *QP) lock() {
-	if held, _ := q.gate.enter(); !held {
-		q.gate.wait()
+	if locked, _ := q.gate.tryLock(); !locked {
+		q.gate.lock()
 	}
 }
 
-// wake takes the QP if it is free, and else has whoever holds it look at its
+// tryRun takes the QP if it is free, and else has whoever holds it look at its
 // deadlines and its requester.
-func (q *QP) wake() bool {
+func (q *QP) tryRun() bool {
 	g := &q.gate
-	if held, _ := g.enter(); held {
+	if locked, _ := g.tryLock(); locked {
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.due = true
 	// If it was given back since, this finds it so.
-	if g.state.Or(gateLeft)&gateHeld != 0 {
+	if g.state.Or(gateQueued)&gateLocked != 0 {
 		return false
 	}
-	held, _ := g.enter()
-	return held
+	locked, _ := g.tryLock()
+	return locked
 }
 
-// leave puts a parcel into the inbox, or drops it when that is full. It has the
+// enqueue puts a parcel into the inbox, or drops it when that is full. It has the
 // QP listed for Device.deliver, unless somebody holds it, who will look.
-func (q *QP) leave(p *parcel) {
-	all, size := &q.dev.local.bytes, int64(p.memory())
-	limit := inboxBytes
+func (q *QP) enqueue(item *inboxItem) {
+	all, size := &q.dev.runQueue.inboxBytes, int64(item.memory())
+	limit := inboxLimit
 	switch have := all.Add(size); {
-	case have > crowdBytes:
-		limit = crowdedBytes
-	case have <= roomyBytes && q.typ != QPRC:
-		limit = roomyBytes
+	case have > inboxesScarceAbove:
+		limit = inboxLimitScarce
+	case have <= inboxLimitUnreliable && q.typ != QPRC:
+		limit = inboxLimitUnreliable
 	}
-	full, list := q.gate.put(p, limit)
+	full, list := q.gate.enqueue(item, limit)
 	if full {
 		all.Add(-size)
-		q.overrun(p)
+		q.dropOverrun(item)
 		return
 	}
 	if list {
-		q.dev.local.add(q)
+		q.dev.runQueue.add(q)
 	}
 }
 
-func (g *gate) put(p *parcel, limit int) (full, list bool) {
+func (g *gate) enqueue(item *inboxItem, limit int) (full, list bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut || g.inbox.bytes+p.memory() > limit {
+	if g.closed || g.inbox.bytes+item.memory() > limit {
 		return true, false
 	}
-	g.inbox.add(p)
-	g.left.Store(int64(g.inbox.bytes))
-	list = g.state.Or(gateLeft)&gateHeld == 0 && !g.listed
+	g.inbox.add(item)
+	g.queuedBytes.Store(int64(g.inbox.bytes))
+	list = g.state.Or(gateQueued)&gateLocked == 0 && !g.listed
 	g.listed = g.listed || list
 	return false, list
 }
@@ -210,25 +210,25 @@ func (q *QP) collect() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.listed = false
-	if g.state.Load()&gateLeft == 0 {
+	if g.state.Load()&gateQueued == 0 {
 		return false
 	}
-	held, _ := g.enter()
-	return held
+	locked, _ := g.tryLock()
+	return locked
 }
 
-// overrun counts a parcel that did not fit, and frees it.
-func (q *QP) overrun(p *parcel) {
-	n := uint64(p.count())
+// dropOverrun counts a parcel that did not fit, and frees it.
+func (q *QP) dropOverrun(item *inboxItem) {
+	n := uint64(item.count())
 	q.stats.Dropped.Add(n)
 	q.dev.counters.InboxFull.Add(n)
-	p.free()
+	item.free()
 }
 
 // unlock runs what was left for the QP and gives it back. o collects what that
 // sends; without one, unlock sends it itself, and no other QP may be locked.
 func (q *QP) unlock(o *outbox) {
-	if q.release(o) {
+	if q.tryUnlock(o) {
 		return
 	}
 	own := o
@@ -241,7 +241,7 @@ func (q *QP) unlock(o *outbox) {
 			break
 		}
 		q.runInbox(own)
-		if q.release(own) {
+		if q.tryUnlock(own) {
 			break
 		}
 		own.flush()
@@ -251,15 +251,15 @@ func (q *QP) unlock(o *outbox) {
 	}
 }
 
-// release gives the QP back, unless something was left for it. What a UC QP has
+// tryUnlock gives the QP back, unless something was left for it. What a UC QP has
 // in o is sent before: whoever takes the QP next may send more of it, and a
 // message that is overtaken is lost, for UC repeats nothing.
-func (q *QP) release(o *outbox) bool {
+func (q *QP) tryUnlock(o *outbox) bool {
 	if q.typ == QPUC && o != nil {
 		o.flush()
 	}
-	q.leaveCrowd()
-	return q.gate.exit()
+	q.releaseAdmission()
+	return q.gate.tryUnlock()
 }
 
 // handOver gives the QP back whatever is in its inbox, for the clock's thread to
@@ -267,25 +267,25 @@ func (q *QP) release(o *outbox) bool {
 func (q *QP) handOver() {
 	if !q.dead {
 		now := q.dev.cfg.Clock.Now()
-		q.timer.queued = now
+		q.timer.queuedAt = now
 		q.dev.timers.set(q, now, q.dev.cfg.Clock)
 	}
 	q.gate.mu.Lock()
 	defer q.gate.mu.Unlock()
-	q.gate.open()
+	q.gate.unlock()
 }
 
 // runInbox works through what was left, as one visit. The caller holds the QP.
 func (q *QP) runInbox(o *outbox) {
 	in, due := q.gate.takeInbox()
-	q.dev.local.bytes.Add(int64(-in.bytes))
-	for p := in.first; p != nil; p = p.next {
+	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))
+	for item := in.first; item != nil; item = item.next {
 		switch {
-		case p.form.n == 0:
-			q.unpack(p, o)
-		case !q.takeTrain(p, o):
-			cut := p.cut()
-			cut.next, p.next = p.next, cut
+		case item.super.count == 0:
+			q.unpack(item, o)
+		case !q.receiveSuperPacket(item, o):
+			cut := item.segment()
+			cut.next, item.next = item.next, cut
 		}
 	}
 	if due {
@@ -293,9 +293,9 @@ func (q *QP) runInbox(o *outbox) {
 		q.deadlines(o)
 	}
 	q.endVisit(o)
-	for p := in.first; p != nil; {
-		next := p.next
-		p.free()
-		p = next
+	for item := in.first; item != nil; {
+		next := item.next
+		item.free()
+		item = next
 	}
 }

@@ -57,7 +57,7 @@ func (e *pairEnd) counter(t testing.TB, q *QP, name string) uint64 {
 // A thread is caught in the memory of one QP's program. Others bring packets
 // and deadlines for that QP and go on; another QP works; once the thread is let
 // go, it does all that was left, and nothing has to be sent again.
-func TestCaughtThread(t *testing.T) {
+func TestBlockedThread(t *testing.T) {
 	p := newPair(t, 2, 1<<20, 1024)
 	mem := newTrapMemory(1 << 20)
 	trap, err := p.b.pd.RegMR(mem, 0, 1<<20, 0, allRemote)
@@ -119,7 +119,7 @@ func fill(b []byte) {
 
 // Between QPs of one device too: a thread caught on behalf of one leaves what
 // it had for the next to whoever comes, and posting waits for nobody.
-func TestCaughtDelivery(t *testing.T) {
+func TestBlockedDelivery(t *testing.T) {
 	d := newLocalPair(t, 3, 1<<20, 1024, nil)
 	mem := newTrapMemory(4096)
 	trap, err := d.pd.RegMR(mem, 0, 4096, 0, allRemote)
@@ -169,7 +169,7 @@ func TestOnDeliver(t *testing.T) {
 	_, err = d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 500_000,
 		SGL: []SGE{{Length: 400_000, LKey: d.mr.LKey()}}}})
 	must(t, err)
-	if s := d.qps[0].Snapshot(); s.SendPSN.Diff(s.AckedPSN) > pauseBytes/1024+64 || told != 2 {
+	if s := d.qps[0].Snapshot(); s.SendPSN.Diff(s.AckedPSN) > yieldBytes/1024+64 || told != 2 {
 		t.Errorf("%d packets sent at once; told %d times", s.SendPSN.Diff(s.AckedPSN), told)
 	}
 	d.dev.Deliver()
@@ -276,11 +276,11 @@ func TestInboxBound(t *testing.T) {
 	n := 0
 	for ; b.dev.counters.InboxFull.Load() == 0; n++ {
 		batch(n)
-		if n > 2*roomyBytes/(200*len(pkts)) {
+		if n > 2*inboxLimitUnreliable/(200*len(pkts)) {
 			t.Fatal("the inbox is not bounded")
 		}
 	}
-	if q.gate.inbox.bytes < roomyBytes/2 {
+	if q.gate.inbox.bytes < inboxLimitUnreliable/2 {
 		t.Errorf("a UC QP may have no more than %d bytes", q.gate.inbox.bytes)
 	}
 	full := b.dev.counters.InboxFull.Load()
@@ -288,7 +288,7 @@ func TestInboxBound(t *testing.T) {
 	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
 		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
 	}
-	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.local.bytes.Load() != 0 {
+	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.runQueue.inboxBytes.Load() != 0 {
 		t.Error("the inbox is not empty")
 	}
 }
@@ -299,10 +299,10 @@ func TestInboxBoundRC(t *testing.T) {
 	q := d.qps[1]
 	q.lock()
 	defer q.unlock(nil)
-	for range 2 * inboxBytes / largeParcel {
-		q.leave(newParcel(largeParcel))
+	for range 2 * inboxLimit / largeItemBytes {
+		q.enqueue(newItem(largeItemBytes))
 	}
-	if n := q.gate.inbox.bytes; n > inboxBytes || n < inboxBytes/2 {
+	if n := q.gate.inbox.bytes; n > inboxLimit || n < inboxLimit/2 {
 		t.Errorf("%d bytes were left", n)
 	}
 }
@@ -312,22 +312,22 @@ func TestInboxesBound(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
 	q.lock()
-	d.dev.local.bytes.Store(crowdBytes)
+	d.dev.runQueue.inboxBytes.Store(inboxesScarceAbove)
 	wr := []SendWR{{Op: WRWrite, RKey: d.mr.RKey(), RemoteAddr: 1 << 19, SGL: []SGE{{Length: 500_000, LKey: d.mr.LKey()}}}}
 	_, err := d.qps[0].PostSend(wr)
 	must(t, err)
-	if n := q.gate.inbox.bytes; n == 0 || n > crowdedBytes {
+	if n := q.gate.inbox.bytes; n == 0 || n > inboxLimitScarce {
 		t.Errorf("%d bytes were left", n)
 	}
 	full := d.counter(t, nil, "drop_inbox_full")
-	d.dev.local.bytes.Add(-crowdBytes)
+	d.dev.runQueue.inboxBytes.Add(-inboxesScarceAbove)
 	q.unlock(nil)
 	for range 20 { // what was dropped is sent again
 		d.clock().now += Time(1e9)
 		d.dev.Expire()
 	}
-	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.local.bytes.Load() != 0 {
-		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.local.bytes.Load(), s)
+	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.runQueue.inboxBytes.Load() != 0 {
+		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.runQueue.inboxBytes.Load(), s)
 	}
 }
 
@@ -337,8 +337,8 @@ func TestInboxOfDestroyed(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
 	must(t, q.Destroy())
-	q.leave(newParcel(100))
-	if n := d.dev.local.bytes.Load(); n != 0 || !d.dev.local.empty() || q.gate.inbox != (inbox{}) {
+	q.enqueue(newItem(100))
+	if n := d.dev.runQueue.inboxBytes.Load(); n != 0 || !d.dev.runQueue.empty() || q.gate.inbox != (inbox{}) {
 		t.Errorf("%d bytes are left for a QP that is destroyed", n)
 	}
 }
@@ -478,7 +478,7 @@ func TestSnapshotRunsNothing(t *testing.T) {
 	must(t, err)
 	q := p.b.qps[0]
 	for _, dg := range p.a.link.take() {
-		q.leave(datagramParcel(&dg))
+		q.enqueue(itemFromDatagram(&dg))
 	}
 	if s := q.Snapshot(); s.Busy || s.RecvPSN != 0xfffff0 {
 		t.Errorf("snapshot %+v", s)

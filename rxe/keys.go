@@ -52,10 +52,10 @@ type keyObject struct {
 
 func (d *Device) lookupKey(key uint32) *keyObject { return d.keys.lookup(key >> 8) }
 
-// grant is the right to access one checked range. It keeps the region from
+// regionRef is the right to access one checked range. It keeps the region from
 // being deregistered until it is released. The zero grant is that of an empty
 // range, which names no memory.
-type grant struct {
+type regionRef struct {
 	mr  *MR
 	reg *region
 	mem Memory
@@ -63,10 +63,10 @@ type grant struct {
 }
 
 // release ends the access. It may be called once.
-func (g *grant) release() {
-	if g.reg != nil {
-		g.reg.uses.release()
-		*g = grant{}
+func (ref *regionRef) release() {
+	if ref.reg != nil {
+		ref.reg.uses.release()
+		*ref = regionRef{}
 	}
 }
 
@@ -103,29 +103,29 @@ func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
 
 // localAccess checks a piece of a scatter/gather list. need is 0 to read and
 // AccessLocalWrite to write. An empty piece is not checked.
-func (q *QP) localAccess(s SGE, need Access) (grant, keyReason) {
+func (q *QP) localAccess(s SGE, need Access) (regionRef, keyReason) {
 	if s.Length == 0 {
-		return grant{}, keyOK
+		return regionRef{}, keyOK
 	}
 	k := q.dev.lookupKey(uint32(s.LKey))
 	if k == nil {
-		return grant{}, keyNotFound
+		return regionRef{}, keyNotFound
 	}
 	if k.mr == nil {
-		return grant{}, keyType
+		return regionRef{}, keyType
 	}
 	return k.mr.access(q, uint32(s.LKey), s.Addr, uint64(s.Length), need)
 }
 
 // remoteAccess checks what a request asks for. need is one or more of the
 // remote rights and the flush rights. An empty range is not checked (C9-88).
-func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (grant, keyReason) {
+func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
 	if n == 0 {
-		return grant{}, keyOK
+		return regionRef{}, keyOK
 	}
 	k := q.dev.lookupKey(uint32(rkey))
 	if k == nil {
-		return grant{}, keyNotFound
+		return regionRef{}, keyNotFound
 	}
 	if k.mw != nil {
 		return k.mw.access(q, uint32(rkey), va, n, need)

@@ -154,10 +154,10 @@ func (k *keyModel) try(t *testing.T, q *QP, key wire.RKey, va, n uint64, need Ac
 			want, at = true, r.addr+va-r.base
 		}
 	}
-	g, reason := q.remoteAccess(key, va, n, need)
-	if (reason == keyOK) != want || g.va != at {
+	ref, reason := q.remoteAccess(key, va, n, need)
+	if (reason == keyOK) != want || ref.va != at {
 		t.Fatalf("key %x at %x need %x: %v, memory %x; want access %v, memory %x",
-			key, va, need, reason, g.va, want, at)
+			key, va, need, reason, ref.va, want, at)
 	}
-	g.release()
+	ref.release()
 }

@@ -113,17 +113,17 @@ func TestLocalAccess(t *testing.T) {
 		{"address instead of iova", SGE{0x5000, 1, mr.LKey()}, 0, keyRange},
 		{"window", SGE{0x1000, 1, wire.LKey(mw.RKey())}, 0, keyType},
 	} {
-		g, r := q.localAccess(c.sge, c.need)
+		ref, r := q.localAccess(c.sge, c.need)
 		if r != c.want {
 			t.Errorf("%s: %v, want %v", c.name, r, c.want)
 		}
-		if r == keyOK && c.sge.Length > 0 && g.va != 0x5010 {
-			t.Errorf("%s: va %x", c.name, g.va)
+		if r == keyOK && c.sge.Length > 0 && ref.va != 0x5010 {
+			t.Errorf("%s: va %x", c.name, ref.va)
 		}
-		if (r != keyOK) != (g.reg == nil) && c.sge.Length > 0 {
-			t.Errorf("%s: grant %+v with %v", c.name, g, r)
+		if (r != keyOK) != (ref.reg == nil) && c.sge.Length > 0 {
+			t.Errorf("%s: grant %+v with %v", c.name, ref, r)
 		}
-		g.release()
+		ref.release()
 	}
 	if n := mr.reg.Load().uses.n.Load(); n != 0 {
 		t.Errorf("%d uses left", n)
@@ -135,12 +135,12 @@ func TestRemoteAccess(t *testing.T) {
 	pd := d.pd()
 	q := d.qp(pd, QPRC)
 	mr := d.mr(pd, 0x5000, 0x100, 0, AccessRemoteRead|AccessZeroBased)
-	g, r := q.remoteAccess(mr.RKey(), 0x80, 0x80, AccessRemoteRead)
-	if r != keyOK || g.va != 0x5080 {
-		t.Fatalf("%v at %x", r, g.va)
+	ref, r := q.remoteAccess(mr.RKey(), 0x80, 0x80, AccessRemoteRead)
+	if r != keyOK || ref.va != 0x5080 {
+		t.Fatalf("%v at %x", r, ref.va)
 	}
-	g.release()
-	g.release() // of nothing
+	ref.release()
+	ref.release() // of nothing
 	if _, r := q.remoteAccess(0, 0, 0, AccessRemoteWrite); r != keyOK {
 		t.Errorf("empty range: %v", r)
 	}
@@ -247,10 +247,10 @@ func TestRereg(t *testing.T) {
 	if s := q.bindMW(&bind); s != WCSuccess {
 		t.Fatal(s)
 	}
-	if g, r := q.remoteAccess(key, 0x1000, 1, AccessRemoteRead); r != keyOK {
+	if ref, r := q.remoteAccess(key, 0x1000, 1, AccessRemoteRead); r != keyOK {
 		t.Errorf("refusals changed the region: %v", r)
 	} else {
-		g.release()
+		ref.release()
 	}
 
 	d.must(mr.Rereg(ReregPD, pd2, nil, 0, 0, 0, 0))
@@ -268,11 +268,11 @@ func TestRereg(t *testing.T) {
 	if _, r := q2.remoteAccess(key, 0x2000, 1, AccessRemoteWrite); r != keyVariant {
 		t.Errorf("old key: %v", r)
 	}
-	g, r := q2.remoteAccess(mr.RKey(), 0x2001, 1, AccessRemoteWrite)
-	if r != keyOK || g.va != 0x9001 || mr.Length() != 0x10 {
-		t.Errorf("new translation: %v at %x, length %x", r, g.va, mr.Length())
+	ref, r := q2.remoteAccess(mr.RKey(), 0x2001, 1, AccessRemoteWrite)
+	if r != keyOK || ref.va != 0x9001 || mr.Length() != 0x10 {
+		t.Errorf("new translation: %v at %x, length %x", r, ref.va, mr.Length())
 	}
-	g.release()
+	ref.release()
 	d.must(mr.Dereg())
 	d.want(mr.Rereg(ReregAccess, nil, nil, 0, 0, 0, 0), ErrClosed, "mr")
 }
@@ -289,8 +289,8 @@ func TestAccessDuringRereg(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 500 {
-				if g, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r == keyOK {
-					g.release()
+				if ref, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r == keyOK {
+					ref.release()
 				}
 			}
 		})
@@ -310,8 +310,8 @@ func TestAccessAllocatesNothing(t *testing.T) {
 	mr := d.mr(pd, 0, 0x100, 0, AccessRemoteRead)
 	key := mr.RKey()
 	if n := testing.AllocsPerRun(100, func() {
-		g, _ := q.remoteAccess(key, 0, 1, AccessRemoteRead)
-		g.release()
+		ref, _ := q.remoteAccess(key, 0, 1, AccessRemoteRead)
+		ref.release()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -380,10 +380,10 @@ func BenchmarkRemoteAccess(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		g, r := q.remoteAccess(key, 4096, 4096, AccessRemoteRead)
+		ref, r := q.remoteAccess(key, 4096, 4096, AccessRemoteRead)
 		if r != keyOK {
 			b.Fatal(r)
 		}
-		g.release()
+		ref.release()
 	}
 }

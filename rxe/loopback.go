@@ -13,16 +13,16 @@ import (
 // dropped the inbox is run. One thread at a time runs an inbox, so the order
 // is the order of sending.
 
-// deliveries are the QPs that something was left for, and those whose requester
+// runQueue are the QPs that something was left for, and those whose requester
 // stopped to let them catch up. They are the device's, not the thread's: one
 // that program memory holds fast leaves the others' to the others.
-type deliveries struct {
-	bytes   atomic.Int64 // of memory, in all inboxes
-	some    atomic.Int32 // how many QPs are below
-	mu      sync.Mutex   // a leaf lock
-	filled  qpList
-	resumed qpList // whose turn to send to other devices has come: see crowd
-	paused  qpList
+type runQueue struct {
+	inboxBytes atomic.Int64 // of memory, in all inboxes
+	count      atomic.Int32 // how many QPs are below
+	mu         sync.Mutex   // a leaf lock
+	filled     qpList
+	resumed    qpList // whose turn to send to other devices has come: see crowd
+	yielded    qpList
 }
 
 // qpList is a queue of QPs.
@@ -56,30 +56,30 @@ func (l *qpList) first() *QP {
 	return l.qps[l.head]
 }
 
-func (d *deliveries) add(q *QP)    { d.push(&d.filled, q) }
-func (d *deliveries) resume(q *QP) { d.push(&d.resumed, q) }
-func (d *deliveries) pause(q *QP)  { d.push(&d.paused, q) }
+func (rq *runQueue) add(q *QP)    { rq.push(&rq.filled, q) }
+func (rq *runQueue) resume(q *QP) { rq.push(&rq.resumed, q) }
+func (rq *runQueue) yield(q *QP)  { rq.push(&rq.yielded, q) }
 
-func (d *deliveries) push(l *qpList, q *QP) {
-	d.mu.Lock()
-	d.some.Add(1)
+func (rq *runQueue) push(l *qpList, q *QP) {
+	rq.mu.Lock()
+	rq.count.Add(1)
 	l.push(q)
-	d.mu.Unlock()
+	rq.mu.Unlock()
 }
 
-func (d *deliveries) empty() bool { return d.some.Load() == 0 }
+func (rq *runQueue) empty() bool { return rq.count.Load() == 0 }
 
 // next is the QP whose turn it is, nil if there is none, and the list it was on:
 // receivers come first.
-func (d *deliveries) next() (*QP, *qpList) {
-	if d.empty() {
+func (rq *runQueue) next() (*QP, *qpList) {
+	if rq.empty() {
 		return nil, nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range [...]*qpList{&d.filled, &d.resumed, &d.paused} {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	for _, l := range [...]*qpList{&rq.filled, &rq.resumed, &rq.yielded} {
 		if q := l.pop(); q != nil {
-			d.some.Add(-1)
+			rq.count.Add(-1)
 			return q, l
 		}
 	}
@@ -125,12 +125,12 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 			to += b.Seg
 		}
 		to = min(to, len(b.Buf))
-		p := burstParcel(b.Buf[from:to], b.Seg, b.Route)
+		item := itemFromBurst(b.Buf[from:to], b.Seg, b.Route)
 		if q := d.lookupQP(dest); q != nil {
-			q.leave(p)
+			q.enqueue(item)
 		} else {
-			d.counters.BadQPN.Add(uint64(p.count()))
-			p.free()
+			d.counters.BadQPN.Add(uint64(item.count()))
+			item.free()
 		}
 		from = to
 	}
@@ -140,7 +140,7 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 // among them, its copy (IBA 10.5.2.1).
 func (d *Device) multicastLocal(b *wire.Burst) {
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(b.Route.Dst)) {
-		q.leave(burstParcel(b.Buf, b.Seg, b.Route))
+		q.enqueue(itemFromBurst(b.Buf, b.Seg, b.Route))
 	}
 }
 
@@ -149,17 +149,17 @@ func destQP(b []byte) wire.QPN {
 	return wire.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
 }
 
-// pauseBytes is how much a requester sends before the receivers on the same
+// yieldBytes is how much a requester sends before the receivers on the same
 // device get their turn: inboxes are bounded, and caches are.
-const pauseBytes = 256 << 10
+const yieldBytes = 256 << 10
 
-// pause reports whether q's requester is to stop, to be resumed when the
+// yield reports whether q's requester is to stop, to be resumed when the
 // inboxes have been run.
-func (o *outbox) pause(q *QP) bool {
-	if o.sent < pauseBytes || q.typ != QPUD && !q.local() {
+func (o *outbox) yield(q *QP) bool {
+	if o.sinceYield < yieldBytes || q.typ != QPUD && !q.peerIsLocal() {
 		return false
 	}
-	o.dev.local.pause(q)
+	o.dev.runQueue.yield(q)
 	return true
 }
 
@@ -172,17 +172,17 @@ func (d *Device) Deliver() { d.getOutbox().done() }
 // requesters that stopped. No QP may be locked.
 func (d *Device) deliver(o *outbox) {
 	for n := 1; ; n++ {
-		q, list := d.local.next()
-		o.sent = 0
+		q, list := d.runQueue.next()
+		o.sinceYield = 0
 		if q == nil {
 			o.flush()
-			if d.local.empty() {
+			if d.runQueue.empty() {
 				return
 			}
 			continue
 		}
-		filled := list == &d.local.filled
-		if filled && !q.collect() || !filled && !q.wake() {
+		filled := list == &d.runQueue.filled
+		if filled && !q.collect() || !filled && !q.tryRun() {
 			continue
 		}
 		if n%16 == 0 {
@@ -192,7 +192,7 @@ func (d *Device) deliver(o *outbox) {
 			q.endVisit(o)
 		}
 		q.unlock(o)
-		if list != &d.local.resumed { // what these send is to share system calls
+		if list != &d.runQueue.resumed { // what these send is to share system calls
 			o.flush()
 		}
 	}

@@ -119,18 +119,18 @@ func (mr *MR) Length() uint64 {
 }
 
 // access checks a range and, when it is granted, holds the region.
-func (mr *MR) access(q *QP, key uint32, va, n uint64, need Access) (grant, keyReason) {
+func (mr *MR) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	for {
 		reg := mr.reg.Load()
 		if reg == nil {
-			return grant{}, keyNotFound
+			return regionRef{}, keyNotFound
 		}
 		if r := reg.check(q, key, va, n, need); r != keyOK {
-			return grant{}, r
+			return regionRef{}, r
 		}
 		// A region that is dying has been replaced already: look again.
 		if reg.uses.acquire() {
-			return grant{mr: mr, reg: reg, mem: reg.mem, va: reg.addr + (va - reg.base)}, keyOK
+			return regionRef{mr: mr, reg: reg, mem: reg.mem, va: reg.addr + (va - reg.base)}, keyOK
 		}
 	}
 }

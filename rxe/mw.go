@@ -115,19 +115,19 @@ func (mw *MW) set(b *binding) {
 }
 
 // access checks a range and, when it is granted, holds the region.
-func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (grant, keyReason) {
+func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	b := mw.bound.Load()
 	if b == nil {
-		return grant{}, keyState
+		return regionRef{}, keyState
 	}
 	if r := b.check(q, key, va, n, need); r != keyOK {
-		return grant{}, r
+		return regionRef{}, r
 	}
 	// The region dies only after the window was taken off it.
 	if !b.reg.uses.acquire() {
-		return grant{}, keyState
+		return regionRef{}, keyState
 	}
-	return grant{mr: b.mr, reg: b.reg, mem: b.reg.mem, va: b.addr + (va - b.base)}, keyOK
+	return regionRef{mr: b.mr, reg: b.reg, mem: b.reg.mem, va: b.addr + (va - b.base)}, keyOK
 }
 
 // bindMW executes a BIND MW work request (IBA 10.6.7.2).

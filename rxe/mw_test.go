@@ -108,11 +108,11 @@ func TestType1Window(t *testing.T) {
 		{"right of the region only", q, key, 0x1040, 1, AccessRemoteRead, keyAccess},
 		{"range of the region only", q, key, 0x1000, 1, AccessRemoteWrite, keyRange},
 	} {
-		g, r := c.q.remoteAccess(c.key, c.va, c.n, c.need)
-		if r != c.want || (r == keyOK && g.va != 0x5040) {
-			t.Errorf("%s: %v at %x, want %v", c.name, r, g.va, c.want)
+		ref, r := c.q.remoteAccess(c.key, c.va, c.n, c.need)
+		if r != c.want || (r == keyOK && ref.va != 0x5040) {
+			t.Errorf("%s: %v at %x, want %v", c.name, r, ref.va, c.want)
 		}
-		g.release()
+		ref.release()
 	}
 	if s := q.localInvalidate(key); s != WCMWBindErr {
 		t.Errorf("LOCAL INV of type 1: %v", s)
@@ -155,11 +155,11 @@ func TestType2Window(t *testing.T) {
 	if got := mw.bind(q, &bind); got != keyState {
 		t.Errorf("bind of a bound window: %v", got) // o10-37.2.30
 	}
-	g, r := q.remoteAccess(key, 0x10, 0x30, AccessRemoteRead)
-	if r != keyOK || g.va != 0x5050 {
-		t.Errorf("zero-based: %v at %x", r, g.va)
+	ref, r := q.remoteAccess(key, 0x10, 0x30, AccessRemoteRead)
+	if r != keyOK || ref.va != 0x5050 {
+		t.Errorf("zero-based: %v at %x", r, ref.va)
 	}
-	g.release()
+	ref.release()
 	if _, r := q.remoteAccess(key, 0x1040, 1, AccessRemoteRead); r != keyRange {
 		t.Errorf("address of the region: %v", r)
 	}
@@ -229,10 +229,10 @@ func TestType2AWindow(t *testing.T) {
 			d.must(other.Destroy()) // it has none
 			if c.ties {
 				d.want(q.Destroy(), ErrBusy, "qp")
-				if g, r := q.remoteAccess(key, 0x1000, 8, AccessRemoteRead); r != keyOK {
+				if ref, r := q.remoteAccess(key, 0x1000, 8, AccessRemoteRead); r != keyOK {
 					t.Errorf("after the refusal: %v", r)
 				} else {
-					g.release()
+					ref.release()
 				}
 				if s := q.localInvalidate(key); s != WCSuccess {
 					t.Fatal(s)

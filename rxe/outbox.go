@@ -25,9 +25,9 @@ type outbox struct {
 	count  int  // packets in the open burst
 	closed bool // the open burst takes no more: its last packet was shorter
 
-	now  Time
-	sent int       // bytes since the inboxes of this device's QPs were run
-	in   spanBatch // payloads that wait to be gathered into buf
+	now        Time
+	sinceYield int       // bytes since the inboxes of this device's QPs were run
+	in         spanBatch // payloads that wait to be gathered into buf
 }
 
 var outboxPool = sync.Pool{New: func() any {
@@ -145,13 +145,13 @@ func (o *outbox) posted() {
 		return
 	}
 	o.flush()
-	if !o.dev.local.empty() {
+	if !o.dev.runQueue.empty() {
 		f()
 	}
 	o.close()
 }
 
 func (o *outbox) close() {
-	o.dev, o.sent = nil, 0
+	o.dev, o.sinceYield = nil, 0
 	outboxPool.Put(o)
 }

@@ -20,29 +20,29 @@ type QP struct {
 	signalAll      bool
 	onSendDone     func(n uint32)
 
-	groups  mcastGroups
-	windows atomic.Int32 // of type 2 that are bound on it; grows under the lock only
-	seen    atomic.Pointer[QPSnapshot]
-	stats   QPCounters
+	groups   mcastGroups
+	windows  atomic.Int32 // of type 2 that are bound on it; grows under the lock only
+	snapshot atomic.Pointer[QPSnapshot]
+	stats    QPCounters
 
-	place atomic.Uint32 // in the device's crowd
-	waits Time          // in its line since then, under crowd.mu
+	activeEpoch  atomic.Uint32 // in the device's crowd
+	waitingSince Time          // in its line since then, under crowd.mu
 
-	gate  gate
-	attr  QPAttr      // what ModifyQP set; attr.State is the state
-	route *wire.Route // RC, UC: made from attr.AH; replaced, never changed
-	pkey  wire.PKey   // made from attr.PKeyIndex
-	sq    sendQueue
-	rq    RecvRing  // nil with an SRQ
-	rring *recvRing // rq, when it is PostRecv's own
-	dead  bool      // destroyed
-	near  bool      // what local found
-	gids  *gidTable // where, nil when route changes
-	taken taken
-	timer qpTimer
-	comp  completer
-	resp  responder
-	req   requester
+	gate      gate
+	attr      QPAttr      // what ModifyQP set; attr.State is the state
+	route     *wire.Route // RC, UC: made from attr.AH; replaced, never changed
+	pkey      wire.PKey   // made from attr.PKeyIndex
+	sq        sendQueue
+	rq        RecvRing  // nil with an SRQ
+	rring     *recvRing // rq, when it is PostRecv's own
+	dead      bool      // destroyed
+	peerLocal bool      // what local found
+	peerGIDs  *gidTable // where, nil when route changes
+	rx        rxTally
+	timer     qpTimer
+	comp      completer
+	resp      responder
+	req       requester
 }
 
 // Num is the queue pair number.

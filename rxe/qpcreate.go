@@ -170,6 +170,6 @@ func (q *QP) die() error {
 	}
 	q.reset()
 	q.dead = true
-	q.gate.shutInbox()
+	q.gate.closeInbox()
 	return nil
 }

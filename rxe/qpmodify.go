@@ -134,7 +134,7 @@ func set[T any](to *T, v T, named QPAttrMask) {
 func (q *QP) apply(next *QPAttr, mask QPAttrMask, path *wire.Route) {
 	q.attr = *next
 	if path != nil {
-		q.route, q.gids = path, nil
+		q.route, q.peerGIDs = path, nil
 	}
 	if mask&QPAttrPKeyIndex != 0 {
 		q.pkey = pkeyTable[q.attr.PKeyIndex]
@@ -174,7 +174,7 @@ func (q *QP) enter(from, to QPState) {
 // sizes (IBA 10.3.1.1).
 func (q *QP) reset() {
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
-	q.route, q.gids, q.pkey = nil, nil, 0
+	q.route, q.peerGIDs, q.pkey = nil, nil, 0
 	q.resetSend()
 	q.resp.reset(q)
 	q.timer.clear()

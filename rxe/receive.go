@@ -21,14 +21,14 @@ func (d *Device) Receive(batch []wire.Datagram) {
 	malformed := 0
 	for i := range batch {
 		dg := &batch[i]
-		p, err := wire.Parse(dg.Data)
+		pkt, err := wire.Parse(dg.Data)
 		if err != nil {
 			malformed++
 			continue
 		}
-		dest := p.DestQP()
+		dest := pkt.DestQP()
 		if dest == wire.MulticastQPN {
-			d.receiveMulticast(p, dg, &v)
+			d.receiveMulticast(pkt, dg, &v)
 			continue
 		}
 		if v.q == nil || v.q.qpn != dest {
@@ -38,7 +38,7 @@ func (d *Device) Receive(batch []wire.Datagram) {
 			d.counters.BadQPN.Add(1)
 			continue
 		}
-		v.packet(p, dg)
+		v.packet(pkt, dg)
 	}
 	v.to(nil)
 	d.counters.Malformed.Add(uint64(malformed))
@@ -48,62 +48,62 @@ func (d *Device) Receive(batch []wire.Datagram) {
 
 // receiveMulticast hands a packet to every QP attached to its group. Copies of
 // this device's own packets were delivered when they were sent.
-func (d *Device) receiveMulticast(p wire.Packet, dg *wire.Datagram, v *visit) {
+func (d *Device) receiveMulticast(pkt wire.Packet, dg *wire.Datagram, v *visit) {
 	if d.localGID(dg.Src) {
 		return
 	}
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(dg.Dst)) {
 		v.to(q)
-		v.packet(p, dg)
+		v.packet(pkt, dg)
 	}
 	v.to(nil)
 }
 
 // visit is a run of received packets for one QP.
 type visit struct {
-	o     *outbox
-	q     *QP // nil: none
-	held  bool
-	left  *parcel // of a QP that another thread holds: to be left in its inbox
-	bytes int     // taken in since the last answer
+	o      *outbox
+	q      *QP // nil: none
+	locked bool
+	queued *inboxItem // of a QP that another thread holds: to be left in its inbox
+	bytes  int        // taken in since the last answer
 }
 
 // to ends the visit to one QP and begins that to the next; nil is none. Only
 // one QP is locked at a time.
 func (v *visit) to(next *QP) {
-	v.leave()
-	if v.held {
+	v.enqueue()
+	if v.locked {
 		v.q.endVisit(v.o)
 		v.q.unlock(v.o)
 	}
-	v.q, v.held = next, false
+	v.q, v.locked = next, false
 	if next == nil {
 		return
 	}
-	held, left := next.gate.enter()
-	if v.held = held; left {
+	locked, queued := next.gate.tryLock()
+	if v.locked = locked; queued {
 		next.runInbox(v.o) // came first
 	}
 }
 
-// leave is for packets of a QP that was held. Should it be free by now, the end
+// enqueue is for packets of a QP that was held. Should it be free by now, the end
 // of Receive finds out.
-func (v *visit) leave() {
-	if v.left != nil {
-		v.q.leave(v.left)
-		v.left = nil
+func (v *visit) enqueue() {
+	if v.queued != nil {
+		v.q.enqueue(v.queued)
+		v.queued = nil
 	}
 }
 
-func (v *visit) packet(p wire.Packet, dg *wire.Datagram) {
-	if !v.held {
-		if v.left == nil || !v.left.extend(dg) {
-			v.leave()
-			v.left = datagramParcel(dg)
+func (v *visit) packet(pkt wire.Packet, dg *wire.Datagram) {
+	if !v.locked {
+		if v.queued == nil || !v.queued.extend(dg) {
+			v.enqueue()
+			v.queued = itemFromDatagram(dg)
 		}
 		return
 	}
-	v.q.packet(p, dg, v.o)
+	v.q.packet(pkt, dg, v.o)
 	if v.bytes += len(dg.Data); v.bytes >= visitBytes {
 		v.bytes = 0
 		v.q.endVisit(v.o)
@@ -113,7 +113,7 @@ func (v *visit) packet(p wire.Packet, dg *wire.Datagram) {
 
 // endVisit does what was put off while a batch was worked through.
 func (q *QP) endVisit(o *outbox) {
-	q.tally()
+	q.countReceived()
 	if q.dead {
 		return
 	}
@@ -124,22 +124,22 @@ func (q *QP) endVisit(o *outbox) {
 	q.schedule()
 }
 
-// taken is what a QP took in since it was counted: packets are many, and
+// rxTally is what a QP took in since it was counted: packets are many, and
 // counters that others read at any time are dear.
-type taken struct{ packets, bytes uint64 }
+type rxTally struct{ packets, bytes uint64 }
 
-func (q *QP) tally() {
-	if q.taken.packets > 0 {
-		q.stats.RcvdPackets.Add(q.taken.packets)
-		q.stats.RcvdBytes.Add(q.taken.bytes)
-		q.taken = taken{}
+func (q *QP) countReceived() {
+	if q.rx.packets > 0 {
+		q.stats.RcvdPackets.Add(q.rx.packets)
+		q.stats.RcvdBytes.Add(q.rx.bytes)
+		q.rx = rxTally{}
 	}
 }
 
 // resumeReads lets the responder emit READ responses until its pacing says to
 // wait.
 func (q *QP) resumeReads(o *outbox) {
-	if q.timer.pace != 0 {
+	if q.timer.readsPausedUntil != 0 {
 		return
 	}
 	for {
@@ -148,46 +148,46 @@ func (q *QP) resumeReads(o *outbox) {
 			return
 		}
 		if o.now = q.dev.cfg.Clock.Now(); next > o.now {
-			q.timer.pace = next
+			q.timer.readsPausedUntil = next
 			return
 		}
 	}
 }
 
 // packet handles one packet for this QP. The caller holds the lock.
-func (q *QP) packet(p wire.Packet, dg *wire.Datagram, o *outbox) {
-	if c := q.refusal(p, dg); c != nil {
+func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
+	if c := q.refusal(pkt, dg); c != nil {
 		c.Add(1)
-		q.taken.packets++
+		q.rx.packets++
 		q.stats.Dropped.Add(1)
 		return
 	}
-	q.received(train{p, 1}, dg, o)
+	q.received(packet{pkt, 1}, dg, o)
 }
 
 // received handles what is not refused.
-func (q *QP) received(t train, dg *wire.Datagram, o *outbox) {
-	q.taken.packets += uint64(t.n)
-	q.taken.bytes += uint64(len(t.Payload()))
-	if t.Info().Has(wire.OpRequest) {
-		q.resp.request(q, t, dg, o)
+func (q *QP) received(pkt packet, dg *wire.Datagram, o *outbox) {
+	q.rx.packets += uint64(pkt.count)
+	q.rx.bytes += uint64(len(pkt.Payload()))
+	if pkt.Info().Has(wire.OpRequest) {
+		q.resp.request(q, pkt, dg, o)
 	} else {
-		q.comp.response(q, t, o)
+		q.comp.response(q, pkt, o)
 	}
 }
 
 // refusal makes the checks of IBA 9.6.1 that come before any transport state:
 // what fails them is dropped without an answer. It returns the counter for what
 // is wrong, nil if nothing is.
-func (q *QP) refusal(p wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
+func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	c := &q.dev.counters
-	info := p.Info()
+	info := pkt.Info()
 	switch {
 	case q.dead || !q.listens(info.Has(wire.OpRequest)):
 		return &c.BadState
 	case info.Service != q.typ.service():
 		return &c.BadType
-	case !wire.PKeyMatch(p.PKey(), q.pkey):
+	case !wire.PKeyMatch(pkt.PKey(), q.pkey):
 		return &c.BadPKey
 	case q.typ != QPUD && (dg.Src != q.route.Dst || dg.Dst != q.route.Src):
 		return &c.BadAddr

@@ -18,16 +18,16 @@ const (
 )
 
 type requester struct {
-	psn    wire.PSN // of the next packet
-	limit  wire.PSN // one past the highest PSN ever sent
-	cur    uint32   // index of the work request being sent
-	most   int32    // packets in the window, if nothing is lost
-	window int32    // packets, adapted to loss
-	chunk  uint32   // packets that one READ request asks for, at most
-	noAck  int      // payload bytes since the last AckReq
-	// heldSince is when hold began to hold the requester; 0: it does not.
-	heldSince Time
-	portion   int // payload bytes sent since the QP rested, which only UC QPs do
+	psn         wire.PSN // of the next packet
+	limit       wire.PSN // one past the highest PSN ever sent
+	cur         uint32   // index of the work request being sent
+	maxWindow   int32    // packets in the window, if nothing is lost
+	window      int32    // packets, adapted to loss
+	readChunk   uint32   // packets that one READ request asks for, at most
+	sinceAckReq int      // payload bytes since the last AckReq
+	// pausedSince is when hold began to hold the requester; 0: it does not.
+	pausedSince Time
+	quantumSent int // payload bytes sent since the QP rested, which only UC QPs do
 
 	reads readRing // READs and atomics outstanding
 }
@@ -64,10 +64,10 @@ func (r *readRing) revoke(psn wire.PSN) {
 
 func (r *requester) start(q *QP) {
 	mtu := max(q.mtu(), 256)
-	r.most = int32(min(windowBytes/mtu, windowPackets))
-	r.chunk = uint32(wholeBursts(int(r.most)/readChunks, mtu))
+	r.maxWindow = int32(min(windowBytes/mtu, windowPackets))
+	r.readChunk = uint32(roundToBursts(int(r.maxWindow)/readChunks, mtu))
 	if r.window == 0 {
-		r.window = r.most
+		r.window = r.maxWindow
 	}
 }
 
@@ -75,7 +75,7 @@ func (r *requester) start(q *QP) {
 func (r *requester) abandon(q *QP) {
 	r.cur = q.sq.prod
 	r.psn = r.limit
-	r.noAck = 0
+	r.sinceAckReq = 0
 	r.reads.n = 0
 }
 
@@ -84,44 +84,44 @@ func (r *requester) shrink() { r.window = max(r.window/2, minWindow) }
 
 // grow reacts to n acknowledgements.
 func (r *requester) grow(n uint32) {
-	for ; n > 0 && r.window < r.most; n-- {
-		r.window = min(r.window+1+r.window/16, r.most)
+	for ; n > 0 && r.window < r.maxWindow; n-- {
+		r.window = min(r.window+1+r.window/16, r.maxWindow)
 	}
 }
 
 // runRequester sends what may be sent now. The caller holds the lock.
 func (q *QP) runRequester(o *outbox) {
-	for q.maySend() && q.admitted(o.now) && !o.pause(q) && !q.hold(o) && !q.yields() {
-		if w := q.sq.at(q.req.cur); !q.step(w, o) {
+	for q.maySend() && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
+		if wqe := q.sq.at(q.req.cur); !q.step(wqe, o) {
 			break
 		}
 	}
 	q.retire()
-	if q.typ == QPRC && q.timer.retransmit == 0 && q.timer.rnr == 0 && q.comp.una != q.req.psn {
+	if q.typ == QPRC && q.timer.retransmitAt == 0 && q.timer.rnrUntil == 0 && q.comp.una != q.req.psn {
 		q.comp.armRetransmit(q, o.now)
 	}
 }
 
 // step goes on with w and reports false when it must wait: for an answer, for
 // room in the window, or for its turn to be completed with an error.
-func (q *QP) step(w *sendWQE, o *outbox) bool {
+func (q *QP) step(wqe *sendEntry, o *outbox) bool {
 	switch {
-	case w.status != WCSuccess:
+	case wqe.status != WCSuccess:
 		return false
-	case w.local():
-		return q.doLocal(w)
-	case !w.started && !q.begin(w):
+	case wqe.isLocalOp():
+		return q.doLocalOp(wqe)
+	case !wqe.started && !q.begin(wqe):
 		return false
-	case w.done:
+	case wqe.done:
 		return true
 	default:
-		return q.sendSome(w, o)
+		return q.sendSome(wqe, o)
 	}
 }
 
 // maySend says whether there is a work request to go on with.
 func (q *QP) maySend() bool {
-	if q.timer.rnr != 0 || q.timer.hold != 0 || q.req.cur == q.sq.prod {
+	if q.timer.rnrUntil != 0 || q.timer.pausedUntil != 0 || q.req.cur == q.sq.prod {
 		return false
 	}
 	switch q.attr.State {
@@ -136,49 +136,49 @@ func (q *QP) maySend() bool {
 
 // begin gives a work request its PSNs. It reports false when the request must
 // wait.
-func (q *QP) begin(w *sendWQE) bool {
-	if w.flags&SendFence != 0 && q.req.reads.n > 0 {
+func (q *QP) begin(wqe *sendEntry) bool {
+	if wqe.flags&SendFence != 0 && q.req.reads.n > 0 {
 		return false // IBA 10.8.3.3: after all earlier READs and atomics
 	}
-	if q.typ == QPUD && int(w.length) > int(q.dev.activeMTU()) {
+	if q.typ == QPUD && int(wqe.length) > int(q.dev.activeMTU()) {
 		// IBA C10-93.1.1, and rxe_req.c: completes, and nothing is sent.
-		w.started, w.done = true, true
+		wqe.started, wqe.done = true, true
 		q.req.cur++
 		return true
 	}
-	w.started = true
-	w.packets = 1
-	if mtu := uint32(q.mtu()); q.typ != QPUD && w.op != WRFlush && w.length > mtu {
-		w.packets = (w.length-1)/mtu + 1
+	wqe.started = true
+	wqe.packets = 1
+	if mtu := uint32(q.mtu()); q.typ != QPUD && wqe.op != WRFlush && wqe.length > mtu {
+		wqe.packets = (wqe.length-1)/mtu + 1
 	}
-	w.first = q.req.psn
-	w.last = w.first.Add(w.packets - 1)
+	wqe.first = q.req.psn
+	wqe.last = wqe.first.Add(wqe.packets - 1)
 	return true
 }
 
-// doLocal executes BIND MW and LOCAL INV when all before has completed, so
+// doLocalOp executes BIND MW and LOCAL INV when all before has completed, so
 // that nothing outstanding uses the key that changes.
-func (q *QP) doLocal(w *sendWQE) bool {
+func (q *QP) doLocalOp(wqe *sendEntry) bool {
 	q.retire()
 	if q.sq.cons != q.req.cur || q.sq.empty() {
 		return false
 	}
-	if w.op == WRBindMW {
-		w.status = q.bindMW(&w.bind)
+	if wqe.op == WRBindMW {
+		wqe.status = q.bindMW(&wqe.bind)
 	} else {
-		w.status = q.localInvalidate(w.invRKey)
+		wqe.status = q.localInvalidate(wqe.invRKey)
 	}
-	w.started = true
-	if w.status != WCSuccess {
+	wqe.started = true
+	if wqe.status != WCSuccess {
 		return false
 	}
-	w.done = true
+	wqe.done = true
 	q.req.cur++
 	return true
 }
 
 // sendSome sends the next packets of w and reports whether to go on.
-func (q *QP) sendSome(w *sendWQE, o *outbox) bool {
+func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 	room := uint32(groupPackets)
 	if q.typ == QPRC {
 		out := q.req.psn.Diff(q.comp.una)
@@ -189,22 +189,22 @@ func (q *QP) sendSome(w *sendWQE, o *outbox) bool {
 	}
 	var sent uint32
 	switch {
-	case w.op == WRRead:
-		sent = q.sendRead(w, room, o)
-	case w.returns():
-		sent = q.sendSingle(w, o)
+	case wqe.op == WRRead:
+		sent = q.sendRead(wqe, room, o)
+	case wqe.needsResponse():
+		sent = q.sendSingle(wqe, o)
 	default:
-		sent = q.sendData(w, room, o)
+		sent = q.sendData(wqe, room, o)
 	}
 	if sent == 0 {
 		return false
 	}
-	q.advance(w, sent)
+	q.advance(wqe, sent)
 	return true
 }
 
 // advance moves the position past n PSNs of w.
-func (q *QP) advance(w *sendWQE, n uint32) {
+func (q *QP) advance(wqe *sendEntry, n uint32) {
 	r := &q.req
 	if r.psn.Less(r.limit) {
 		q.stats.Retransmits.Add(uint64(n))
@@ -213,10 +213,10 @@ func (q *QP) advance(w *sendWQE, n uint32) {
 	if r.limit.Less(r.psn) {
 		r.limit = r.psn
 	}
-	if r.psn.Diff(w.last) > 0 {
+	if r.psn.Diff(wqe.last) > 0 {
 		r.cur++
 		if q.typ != QPRC {
-			w.done = true
+			wqe.done = true
 			q.comp.una = r.psn
 		}
 	}
@@ -263,25 +263,25 @@ const maxHeader = 12 + 16 + 4 + 3
 
 // sendData sends up to room packets of a SEND or WRITE and returns how many. A
 // payload that cannot be read takes the whole group back.
-func (q *QP) sendData(w *sendWQE, room uint32, o *outbox) uint32 {
+func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
-	index := uint32(q.req.psn.Diff(w.first))
-	n := min(w.packets-index, room)
+	index := uint32(q.req.psn.Diff(wqe.first))
+	n := min(wqe.packets-index, room)
 	if n > 1 {
 		n = min(n, uint32(q.group(maxHeader+wire.ICRCLen)))
 	}
 	ok := false
-	if n > 1 && q.straight() {
-		ok = q.sendTrain(w, index, n, o)
+	if n > 1 && q.sendsSuperPackets() {
+		ok = q.sendSuperPacket(wqe, index, n, o)
 	} else {
-		ok = q.sendPackets(w, index, n, o)
+		ok = q.sendPackets(wqe, index, n, o)
 	}
 	if !ok {
-		w.status = WCLocProtErr
+		wqe.status = WCLocProtErr
 		return 0
 	}
-	q.countSent(n, min(int(w.length)-int(index)*mtu, int(n)*mtu), o)
-	if index+n == w.packets && w.op != WRWrite && w.op != WRWriteImm {
+	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), o)
+	if index+n == wqe.packets && wqe.op != WRWrite && wqe.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
 	return n
@@ -289,19 +289,19 @@ func (q *QP) sendData(w *sendWQE, room uint32, o *outbox) uint32 {
 
 // sendPackets builds n packets of w, from packet number index on. It reports
 // false when the payload cannot be read.
-func (q *QP) sendPackets(w *sendWQE, index, n uint32, o *outbox) bool {
+func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	mtu := q.payloadMTU()
-	bytes := min(int(w.length)-int(index)*mtu, int(n)*mtu)
+	bytes := min(int(wqe.length)-int(index)*mtu, int(n)*mtu)
 	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
 	mark := o.mark()
-	h := q.dataHeaders(w, index, 1)
-	from := seek(w.sgl, index*uint32(mtu))
+	h := q.dataHeaders(wqe, index, 1)
+	from := seek(wqe.sgl, index*uint32(mtu))
 	acks := q.ackPace()
 	for i := range n {
 		if i > 0 {
-			q.nextHeaders(&h, w, index+i)
+			q.nextHeaders(&h, wqe, index+i)
 		}
-		if !q.dataPacket(w, index+i, &h, &from, &acks, o) {
+		if !q.dataPacket(wqe, index+i, &h, &from, &acks, o) {
 			o.in.drop()
 			o.rewind(mark)
 			return false
@@ -311,7 +311,7 @@ func (q *QP) sendPackets(w *sendWQE, index, n uint32, o *outbox) bool {
 		o.rewind(mark)
 		return false
 	}
-	q.req.noAck = acks.since
+	q.req.sinceAckReq = acks.since
 	return true
 }
 
@@ -324,8 +324,8 @@ func (q *QP) payloadMTU() int {
 }
 
 func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
-	o.sent += bytes + int(packets)*wire.BTHLen
-	q.req.portion += bytes
+	o.sinceYield += bytes + int(packets)*wire.BTHLen
+	q.req.quantumSent += bytes
 	q.stats.SentPackets.Add(uint64(packets))
 	q.stats.SentBytes.Add(uint64(bytes))
 	q.dev.counters.SentPkts.Add(uint64(packets))
@@ -333,45 +333,45 @@ func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 
 // dataPacket builds packet number index of w, all but its payload, which is
 // put down to be gathered.
-func (q *QP) dataPacket(w *sendWQE, index uint32, h *wire.Headers, from *cursor, acks *ackPace, o *outbox) bool {
+func (q *QP) dataPacket(wqe *sendEntry, index uint32, h *wire.Headers, from *cursor, acks *ackPace, o *outbox) bool {
 	mtu := q.payloadMTU()
 	off := int(index) * mtu
-	size := min(mtu, int(w.length)-off)
+	size := min(mtu, int(wqe.length)-off)
 	h.Pad = uint8(-size & 3)
-	h.AckReq = acks.next(index == w.packets-1, size)
+	h.AckReq = acks.next(index == wqe.packets-1, size)
 	route := q.route
 	if q.typ == QPUD {
-		route = w.ud.route
+		route = wqe.ud.route
 	}
 	hl := h.Len()
 	b := o.packet(route, hl+size+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+size:])
-	return q.payload(w, off, b[hl:hl+size], from, o)
+	return q.payload(wqe, off, b[hl:hl+size], from, o)
 }
 
 // dataHeaders are those of n packets of w as one, from packet number index on.
-func (q *QP) dataHeaders(w *sendWQE, index, n uint32) wire.Headers {
-	ends := index+n == w.packets
+func (q *QP) dataHeaders(wqe *sendEntry, index, n uint32) wire.Headers {
+	ends := index+n == wqe.packets
 	h := wire.Headers{
-		Opcode:  q.messageOps(w.op).at(index == 0, ends),
+		Opcode:  q.messageOps(wqe.op).at(index == 0, ends),
 		PKey:    q.pkey,
 		DestQP:  q.attr.DestQPN,
-		PSN:     w.first.Add(index),
-		VA:      w.remoteAddr,
-		RKey:    w.rkey,
-		DMALen:  w.length,
-		Imm:     w.imm,
-		InvRKey: w.invRKey,
+		PSN:     wqe.first.Add(index),
+		VA:      wqe.remoteAddr,
+		RKey:    wqe.rkey,
+		DMALen:  wqe.length,
+		Imm:     wqe.imm,
+		InvRKey: wqe.invRKey,
 	}
-	h.Solicited = ends && w.solicits()
+	h.Solicited = ends && wqe.solicits()
 	if q.typ == QPUD {
-		h.DestQP, h.SrcQP, h.QKey = w.ud.qpn, q.qpn, w.ud.qkey
+		h.DestQP, h.SrcQP, h.QKey = wqe.ud.qpn, q.qpn, wqe.ud.qkey
 		if h.QKey&(1<<31) != 0 {
 			h.QKey = q.attr.QKey // IBA 10.2.5: the QP's own stands in
 		}
 	}
-	if w.length == 0 {
+	if wqe.length == 0 {
 		h.RKey = 0 // not checked (IBA C9-88)
 	}
 	return h
@@ -379,15 +379,15 @@ func (q *QP) dataHeaders(w *sendWQE, index, n uint32) wire.Headers {
 
 // nextHeaders makes the headers of packet number index from those of the one
 // before.
-func (q *QP) nextHeaders(h *wire.Headers, w *sendWQE, index uint32) {
-	ends := index+1 == w.packets
-	h.Opcode = q.messageOps(w.op).at(false, ends)
+func (q *QP) nextHeaders(h *wire.Headers, wqe *sendEntry, index uint32) {
+	ends := index+1 == wqe.packets
+	h.Opcode = q.messageOps(wqe.op).at(false, ends)
 	h.PSN = h.PSN.Next()
-	h.Solicited = ends && w.solicits()
+	h.Solicited = ends && wqe.solicits()
 }
 
 // solicits says whether the request's last packet asks for an event.
-func (w *sendWQE) solicits() bool { return w.flags&SendSolicited != 0 && w.op != WRWrite }
+func (wqe *sendEntry) solicits() bool { return wqe.flags&SendSolicited != 0 && wqe.op != WRWrite }
 
 // ackPace sets AckReq at the end of a message, and inside often enough that
 // neither the window closes nor a slow receiver lets the retransmission timer
@@ -401,7 +401,7 @@ func (q *QP) ackPace() ackPace {
 	if q.typ != QPRC {
 		return ackPace{}
 	}
-	return ackPace{q.req.noAck, min(int(q.req.window)/4, ackEveryPackets) * q.mtu()}
+	return ackPace{q.req.sinceAckReq, min(int(q.req.window)/4, ackEveryPackets) * q.mtu()}
 }
 
 // next says whether the next packet has AckReq.
@@ -419,12 +419,12 @@ func (a *ackPace) next(ends bool, size int) bool {
 
 // payload puts down the len(b) bytes of w at off to be gathered into b; from is
 // the same place in its scatter/gather list.
-func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) bool {
-	if w.flags&SendInline != 0 {
-		copy(b, w.inline[off:])
+func (q *QP) payload(wqe *sendEntry, off int, b []byte, from *cursor, o *outbox) bool {
+	if wqe.flags&SendInline != 0 {
+		copy(b, wqe.inline[off:])
 		return true
 	}
-	return o.in.cover(q, w.sgl, from, b, 0)
+	return o.in.cover(q, wqe.sgl, from, b, 0)
 }
 
 // The rkey of a READ of no bytes is not checked (IBA C9-88), but rdma_rxe compares
@@ -438,20 +438,20 @@ func (q *QP) payload(w *sendWQE, off int, b []byte, from *cursor, o *outbox) boo
 // Several of them fit into the window, so that the responder always has one to
 // answer while the answers to another are on their way; and the answers to one
 // fill whole bursts.
-func (q *QP) sendRead(w *sendWQE, room uint32, o *outbox) uint32 {
+func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	if q.req.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
 		return 0
 	}
-	mtu, chunk := uint32(q.mtu()), q.req.chunk
-	index := uint32(q.req.psn.Diff(w.first))
-	n := min(chunk-index%chunk, w.packets-index)
+	mtu, chunk := uint32(q.mtu()), q.req.readChunk
+	index := uint32(q.req.psn.Diff(wqe.first))
+	n := min(chunk-index%chunk, wqe.packets-index)
 	if n > room && q.req.psn != q.comp.una {
 		return 0
 	}
 	off := index * mtu
-	length := min(n*mtu, w.length-off)
+	length := min(n*mtu, wqe.length-off)
 	h := wire.Headers{Opcode: wire.RCReadRequest, PKey: q.pkey, DestQP: q.attr.DestQPN,
-		PSN: q.req.psn, AckReq: true, VA: w.remoteAddr + uint64(off), RKey: w.rkey, DMALen: length}
+		PSN: q.req.psn, AckReq: true, VA: wqe.remoteAddr + uint64(off), RKey: wqe.rkey, DMALen: length}
 	if length == 0 && q.comp.tries(q)%2 == 1 {
 		h.RKey = 0 // as said above
 	}
@@ -462,18 +462,18 @@ func (q *QP) sendRead(w *sendWQE, room uint32, o *outbox) uint32 {
 }
 
 // sendSingle sends the one packet of an atomic, an ATOMIC WRITE or a FLUSH.
-func (q *QP) sendSingle(w *sendWQE, o *outbox) uint32 {
+func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 	if q.req.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
 		return 0
 	}
 	h := wire.Headers{PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: q.req.psn, AckReq: true,
-		VA: w.remoteAddr, RKey: w.rkey, DMALen: w.length, FlushPlacement: w.flush.kind, FlushLevel: w.flush.level}
+		VA: wqe.remoteAddr, RKey: wqe.rkey, DMALen: wqe.length, FlushPlacement: wqe.flush.kind, FlushLevel: wqe.flush.level}
 	size := 0
-	switch w.op {
+	switch wqe.op {
 	case WRCompareSwap:
-		h.Opcode, h.SwapAdd, h.Compare = wire.RCCompareSwap, w.swap, w.compareAdd
+		h.Opcode, h.SwapAdd, h.Compare = wire.RCCompareSwap, wqe.swap, wqe.compareAdd
 	case WRFetchAdd:
-		h.Opcode, h.SwapAdd = wire.RCFetchAdd, w.compareAdd
+		h.Opcode, h.SwapAdd = wire.RCFetchAdd, wqe.compareAdd
 	case WRFlush:
 		h.Opcode = wire.RCFlush
 	default:
@@ -485,10 +485,10 @@ func (q *QP) sendSingle(w *sendWQE, o *outbox) uint32 {
 	b := o.packet(q.route, hl+size)
 	h.Put(b)
 	from := cursor{}
-	if size > 0 && !q.payload(w, 0, b[hl:], &from, o) || o.in.read() != nil {
+	if size > 0 && !q.payload(wqe, 0, b[hl:], &from, o) || o.in.read() != nil {
 		o.in.drop()
 		o.rewind(mark)
-		w.status = WCLocProtErr
+		wqe.status = WCLocProtErr
 		return 0
 	}
 	q.req.reads.push(psnRange{q.req.psn, q.req.psn})

@@ -13,20 +13,20 @@ import "github.com/gorxe/gorxe/wire"
 
 // responder is the receiving role of a QP. The zero value is that of RESET.
 type responder struct {
-	psn   wire.PSN     // expected next
-	msn   wire.MSN     // messages completed
-	msg   wire.OpFlags // the message being received: OpSend, OpWrite or 0
-	quiet bool         // a NAK told the peer where to go on: no second one
-	known bool         // EventCommEst was raised
+	psn         wire.PSN     // expected next
+	msn         wire.MSN     // messages completed
+	openMessage wire.OpFlags // the message being received: OpSend, OpWrite or 0
+	nakSent     bool         // a NAK told the peer where to go on: no second one
+	established bool         // EventCommEst was raised
 
 	ack   acking
 	queue []response // to be sent, in PSN order
-	write writing
-	pend  pending
+	write inboundWrite
+	pend  pendingWrite
 	recv  receiving
 
 	history resources // for replays of READs and atomics
-	pace    pacing
+	pace    readPacing
 
 	grh [wire.GRHLen]byte // of the datagram being received
 	wc  WC                // the completion being made
@@ -35,36 +35,36 @@ type responder struct {
 // receiving is the receive work request at the head of the queue, once it was
 // taken.
 type receiving struct {
-	wqe  RecvWQE
-	held bool
-	at   cursor
+	wqe    RecvWQE
+	hasWQE bool
+	at     cursor
 	// malformed: wqe makes no sense, by the word of who keeps the queue.
 	malformed bool
-	room      uint64 // bytes of wqe.SGL
+	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
 }
 
-// writing is the RDMA WRITE being received.
-type writing struct {
+// inboundWrite is the RDMA WRITE being received.
+type inboundWrite struct {
 	rkey  wire.RKey
 	va    uint64 // of the next byte
 	left  uint32
 	total uint32
 }
 
-// pending is payload on its way to memory, of one kind of message. If it
+// pendingWrite is payload on its way to memory, of one kind of message. If it
 // cannot be written, the request at fault is the first: psn and msn are from
 // before it.
-type pending struct {
+type pendingWrite struct {
 	batch spanBatch
 	kind  wire.OpFlags
 	psn   wire.PSN
 	msn   wire.MSN
 }
 
-// leased adds a piece of a message of that kind which the batch's lease covers.
-func (d *pending) leased(kind wire.OpFlags, key uint32, addr uint64, data []byte) bool {
-	return d.kind == kind && d.batch.leased(key, addr, data)
+// extend adds a piece of a message of that kind which the batch's lease covers.
+func (pend *pendingWrite) extend(kind wire.OpFlags, key uint32, addr uint64, data []byte) bool {
+	return pend.kind == kind && pend.batch.extend(key, addr, data)
 }
 
 // acking is what acknowledgement is owed at the end of a batch.
@@ -81,7 +81,7 @@ func (r *responder) reset(*QP) {
 	r.history.clear()
 	*r = responder{
 		recv:    receiving{wqe: RecvWQE{SGL: r.recv.wqe.SGL[:0]}},
-		pend:    pending{batch: r.pend.batch},
+		pend:    pendingWrite{batch: r.pend.batch},
 		queue:   r.queue[:0],
 		history: r.history,
 	}
@@ -90,7 +90,7 @@ func (r *responder) reset(*QP) {
 // setPSN sets the PSN that is expected first (rq_psn).
 func (r *responder) setPSN(_ *QP, psn wire.PSN) {
 	r.psn = psn & wire.PSNMask
-	r.quiet = false
+	r.nakSent = false
 }
 
 // flushRecv completes the receive work request in hand and, unless they belong
@@ -98,9 +98,9 @@ func (r *responder) setPSN(_ *QP, psn wire.PSN) {
 // holds, since one in a program's memory can be filled as fast as it is flushed.
 func (r *responder) flushRecv(q *QP) {
 	r.pend.batch.drop()
-	r.queue, r.ack, r.msg = r.queue[:0], acking{}, 0
-	if r.recv.held {
-		r.recv.held = false
+	r.queue, r.ack, r.openMessage = r.queue[:0], acking{}, 0
+	if r.recv.hasWQE {
+		r.recv.hasWQE = false
 		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)
 	}
 	if q.srq != nil {
@@ -123,18 +123,18 @@ func (q *QP) pushRecvError(id uint64, status WCStatus) {
 
 // request handles one request packet that passed the checks of QP.refusal, or a
 // train of them.
-func (r *responder) request(q *QP, p train, dg *wire.Datagram, o *outbox) {
-	if q.typ != QPUD && !r.known && q.attr.State == QPRTR {
-		r.known = true // IBA 11.6.3: communication established
+func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
+	if q.typ != QPUD && !r.established && q.attr.State == QPRTR {
+		r.established = true // IBA 11.6.3: communication established
 		q.dev.event(Event{Type: EventCommEst, QP: q})
 	}
 	switch q.typ {
 	case QPRC:
-		r.reliable(q, p, o)
+		r.requestRC(q, pkt, o)
 	case QPUC:
-		r.unreliable(q, p, o)
+		r.requestUC(q, pkt, o)
 	case QPUD:
-		r.datagram(q, p.Packet, dg, o)
+		r.requestUD(q, pkt.Packet, dg, o)
 	}
 }
 
@@ -148,35 +148,35 @@ func (r *responder) endBatch(q *QP, o *outbox) {
 	r.emitACK(q, o)
 }
 
-// reliable handles a request of the RC service.
-func (r *responder) reliable(q *QP, p train, o *outbox) {
-	switch ahead := p.PSN().Diff(r.psn); {
+// requestRC handles a request of the RC service.
+func (r *responder) requestRC(q *QP, pkt packet, o *outbox) {
+	switch ahead := pkt.PSN().Diff(r.psn); {
 	case ahead > 0:
-		r.gap(q, o)
+		r.nakSequence(q, o)
 		return
 	case ahead < 0:
-		r.duplicate(q, p.Packet, o)
+		r.duplicateRequest(q, pkt.Packet, o)
 		return
 	}
-	if r.quiet {
-		r.quiet = false
+	if r.nakSent {
+		r.nakSent = false
 		r.cancelNAK()
 	}
 	msn := r.msn
-	if f := r.execute(q, p, o); f != faultNone {
-		r.refuse(q, f, p.PSN(), msn, o)
+	if f := r.execute(q, pkt, o); f != faultNone {
+		r.refuse(q, f, pkt.PSN(), msn, o)
 		return
 	}
-	if p.AckReq() && !p.Info().Has(answered) {
+	if pkt.AckReq() && !pkt.Info().Has(answered) {
 		r.ack.owed, r.ack.dup = true, false
 	}
 }
 
-// gap answers a request beyond the expected one: one NAK that names the PSN
+// nakSequence answers a request beyond the expected one: one NAK that names the PSN
 // missed, and silence until that arrives (IBA 9.7.4.1).
-func (r *responder) gap(q *QP, o *outbox) {
+func (r *responder) nakSequence(q *QP, o *outbox) {
 	q.stats.OutOfSequence.Add(1)
-	if r.quiet {
+	if r.nakSent {
 		q.dev.counters.OutOfSeqDrop.Add(1)
 		return
 	}
@@ -184,7 +184,7 @@ func (r *responder) gap(q *QP, o *outbox) {
 		return
 	}
 	q.dev.counters.OutOfSeqRequest.Add(1)
-	r.quiet = true
+	r.nakSent = true
 	r.ack = acking{} // implied
 	q.stats.SeqNAKsSent.Add(1)
 	r.respond(q, response{
@@ -195,34 +195,34 @@ func (r *responder) gap(q *QP, o *outbox) {
 
 // execute checks the packet that is expected, in the order in which rdma_rxe
 // does, and does what it asks for.
-func (r *responder) execute(q *QP, p train, o *outbox) fault {
-	info := p.Info()
+func (r *responder) execute(q *QP, pkt packet, o *outbox) fault {
+	info := pkt.Info()
 	switch {
-	case !r.inSequence(info):
+	case !r.checkOpSeq(info):
 		return faultSequence
-	case !q.permits(p.Packet):
+	case !q.checkOpValid(pkt.Packet):
 		return faultQPAccess
-	case info.Has(answered) && (q.attr.MaxDestRdAtomic == 0 || r.full(q, o)):
+	case info.Has(answered) && (q.attr.MaxDestRdAtomic == 0 || r.resourcesFull(q, o)):
 		return faultDepth
 	}
 	if info.Has(wire.OpRecv) {
-		if f := r.takeRecv(q); f != faultNone {
+		if f := r.getRecvWQE(q); f != faultNone {
 			return f
 		}
 	}
 	switch {
 	case info.Has(wire.OpSend):
-		return r.execSend(q, p, o)
+		return r.sendDataIn(q, pkt, o)
 	case info.Has(wire.OpWrite):
-		return r.execWrite(q, p, o)
+		return r.writeDataIn(q, pkt, o)
 	case info.Has(wire.OpRead):
-		return r.execRead(q, p.Packet, o)
+		return r.queueRead(q, pkt.Packet, o)
 	case info.Has(wire.OpAtomic):
-		return r.execAtomic(q, p.Packet, o)
+		return r.atomicReply(q, pkt.Packet, o)
 	case info.Has(wire.OpAtomicWrite):
-		return r.execAtomicWrite(q, p.Packet, o)
+		return r.atomicWriteReply(q, pkt.Packet, o)
 	case info.Has(wire.OpFlush):
-		return r.execFlush(q, p.Packet, o)
+		return r.processFlush(q, pkt.Packet, o)
 	default:
 		return faultSequence
 	}
@@ -235,28 +235,28 @@ const (
 	messageKind = wire.OpSend | wire.OpWrite
 )
 
-// inSequence says whether a packet may follow the one before it (IBA 9.7.4.1).
-func (r *responder) inSequence(info *wire.OpInfo) bool {
+// checkOpSeq says whether a packet may follow the one before it (IBA 9.7.4.1).
+func (r *responder) checkOpSeq(info *wire.OpInfo) bool {
 	if info.Has(wire.OpStart) {
-		return r.msg == 0
+		return r.openMessage == 0
 	}
-	return r.msg != 0 && info.Has(r.msg)
+	return r.openMessage != 0 && info.Has(r.openMessage)
 }
 
-// follow notes what message, if any, goes on after n packets that were executed.
-func (r *responder) follow(info *wire.OpInfo, n uint32) {
+// advance notes what message, if any, goes on after n packets that were executed.
+func (r *responder) advance(info *wire.OpInfo, n uint32) {
 	r.psn = r.psn.Add(n)
 	if info.Has(wire.OpEnd) {
-		r.msg = 0
+		r.openMessage = 0
 		r.msn = (r.msn + 1) & wire.MSNMask
 		return
 	}
-	r.msg = info.Flags & messageKind
+	r.openMessage = info.Flags & messageKind
 }
 
-// permits says whether the QP allows the operation at all (qp_access_flags).
-func (q *QP) permits(p wire.Packet) bool {
-	info := p.Info()
+// checkOpValid says whether the QP allows the operation at all (qp_access_flags).
+func (q *QP) checkOpValid(pkt wire.Packet) bool {
+	info := pkt.Info()
 	var need Access
 	switch {
 	case info.Has(wire.OpWrite | wire.OpAtomicWrite):
@@ -266,25 +266,25 @@ func (q *QP) permits(p wire.Packet) bool {
 	case info.Has(wire.OpAtomic):
 		need = AccessRemoteAtomic
 	case info.Has(wire.OpFlush):
-		need = flushAccess(p)
+		need = flushAccess(pkt)
 	}
 	return q.attr.Access&need == need
 }
 
-// takeRecv makes sure that a receive work request is in hand.
-func (r *responder) takeRecv(q *QP) fault {
-	v := &r.recv
-	if !v.held {
-		if v.held, v.malformed = q.popRecv(&v.wqe); !v.held {
+// getRecvWQE makes sure that a receive work request is in hand.
+func (r *responder) getRecvWQE(q *QP) fault {
+	recv := &r.recv
+	if !recv.hasWQE {
+		if recv.hasWQE, recv.malformed = q.popRecv(&recv.wqe); !recv.hasWQE {
 			return faultNoRecv
 		}
-		v.room = 0
-		for i := range v.wqe.SGL {
-			v.room += uint64(v.wqe.SGL[i].Length)
+		recv.capacity = 0
+		for i := range recv.wqe.SGL {
+			recv.capacity += uint64(recv.wqe.SGL[i].Length)
 		}
 	}
-	v.rewind()
-	if v.malformed {
+	recv.rewind()
+	if recv.malformed {
 		return faultRecvMalformed
 	}
 	return faultNone
@@ -292,4 +292,4 @@ func (r *responder) takeRecv(q *QP) fault {
 
 // rewind goes back to the start of the buffer: what it holds of an abandoned
 // message is overwritten.
-func (v *receiving) rewind() { v.at, v.bytes = cursor{}, 0 }
+func (recv *receiving) rewind() { recv.at, recv.bytes = cursor{}, 0 }

@@ -111,7 +111,7 @@ func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox
 // notReady sends an RNR NAK. The packets that are in flight behind the one
 // refused deserve no NAK: the peer will go back anyway.
 func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
-	r.quiet = true
+	r.nakSent = true
 	r.ack = acking{}
 	q.dev.counters.SendRNRErr.Add(1)
 	q.stats.RNRNAKsSent.Add(1)
@@ -131,8 +131,8 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 		n := response{kind: respondAck, psn: psn, msn: msn, syndrome: rule.answer}
 		n.emit(q, o)
 	}
-	if r.recv.held && rule.status != WCSuccess {
-		r.recv.held = false
+	if r.recv.hasWQE && rule.status != WCSuccess {
+		r.recv.hasWQE = false
 		q.pushRecvError(r.recv.wqe.ID, rule.status)
 	}
 	if rule.raise {

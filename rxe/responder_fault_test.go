@@ -178,7 +178,7 @@ func TestResponderDeregisteredMidWrite(t *testing.T) {
 }
 
 // Memory that turns out to be gone fails the first request whose data it was.
-func TestResponderMemoryGone(t *testing.T) {
+func TestResponderMemoryUnmapped(t *testing.T) {
 	t.Run("WRITE", func(t *testing.T) {
 		b := newBench(t, QPRC, nil)
 		b.mem.unmap = true
@@ -205,7 +205,7 @@ func TestResponderMemoryGone(t *testing.T) {
 
 // Where the program itself has ended, the device is silent: the peer's retries
 // tell it, as if the device had gone.
-func TestResponderProgramGone(t *testing.T) {
+func TestResponderSpaceEnded(t *testing.T) {
 	for name, request := range map[string]func(b *bench) pkt{
 		"SEND":         func(*bench) pkt { return req(wire.RCSendOnly, 100, pattern(8)) },
 		"WRITE":        func(b *bench) pkt { return req(wire.RCWriteOnly, 100, pattern(8), b.at(0, 8)) },

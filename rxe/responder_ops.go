@@ -5,10 +5,10 @@ import "github.com/gorxe/gorxe/wire"
 // The operations: each checks length, then key, then acts; only when it
 // returns faultNone has the expected PSN moved.
 
-// execSend takes a packet of a SEND into the receive work request in hand.
-func (r *responder) execSend(q *QP, p train, o *outbox) fault {
-	info, data := p.Info(), p.Payload()
-	if !p.validLength(q.mtu()) || r.recv.bytes+uint64(len(data)) > MaxMessage {
+// sendDataIn takes a packet of a SEND into the receive work request in hand.
+func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
+	info, data := pkt.Info(), pkt.Payload()
+	if !pkt.validLength(q.mtu()) || r.recv.bytes+uint64(len(data)) > MaxMessage {
 		return faultLength
 	}
 	if !r.drain(q, o) {
@@ -18,22 +18,22 @@ func (r *responder) execSend(q *QP, p train, o *outbox) fault {
 		return f
 	}
 	if info.Has(wire.OpEnd) {
-		if f := r.complete(q, p.Packet, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
+		if f := r.doComplete(q, pkt.Packet, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
 			return f
 		}
 	}
-	r.follow(info, p.n)
+	r.advance(info, pkt.count)
 	return faultNone
 }
 
 // validLength checks a packet's payload against its place in the message
 // (IBA 9.7.4.1.6 to 9.7.4.1.8).
-func (t train) validLength(mtu int) bool {
-	size, full := len(t.Payload()), int(t.n)*mtu
-	switch info := t.Info(); {
+func (pkt packet) validLength(mtu int) bool {
+	size, full := len(pkt.Payload()), int(pkt.count)*mtu
+	switch info := pkt.Info(); {
 	case info.Has(wire.OpFirst | wire.OpMiddle):
 		return size == full
-	case info.Has(wire.OpLast) || t.n > 1:
+	case info.Has(wire.OpLast) || pkt.count > 1:
 		return size > full-mtu && size <= full
 	default:
 		return size <= full
@@ -42,23 +42,23 @@ func (t train) validLength(mtu int) bool {
 
 // scatter puts data into the receive buffer, after what is there already.
 func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
-	v := &r.recv
-	if v.bytes+uint64(len(data)) > v.room {
+	recv := &r.recv
+	if recv.bytes+uint64(len(data)) > recv.capacity {
 		return faultRecvShort
 	}
-	v.bytes += uint64(len(data))
+	recv.bytes += uint64(len(data))
 	for len(data) > 0 {
-		rest, ok := v.at.rest(v.wqe.SGL)
+		rest, ok := recv.at.rest(recv.wqe.SGL)
 		if !ok {
 			return faultRecvShort
 		}
 		n := min(len(data), int(rest.Length))
-		if !r.pend.leased(wire.OpSend, uint32(rest.LKey), rest.Addr, data[:n]) {
+		if !r.pend.extend(wire.OpSend, uint32(rest.LKey), rest.Addr, data[:n]) {
 			if f := r.scatterChecked(q, rest, data[:n], o); f != faultNone {
 				return f
 			}
 		}
-		v.at.off += uint32(n)
+		recv.at.off += uint32(n)
 		data = data[n:]
 	}
 	return faultNone
@@ -68,62 +68,62 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 // if its key covers that: a buffer may be announced longer than it is
 // registered, and fails only where data reaches beyond.
 func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) fault {
-	g, why := q.localAccess(rest, AccessLocalWrite)
+	ref, why := q.localAccess(rest, AccessLocalWrite)
 	if why != keyOK {
 		rest.Length = uint32(len(data))
-		g, why = q.localAccess(rest, AccessLocalWrite)
+		ref, why = q.localAccess(rest, AccessLocalWrite)
 	}
 	if why != keyOK {
 		return faultRecvAccess
 	}
-	l := g.lease(uint32(rest.LKey), rest.Addr, uint64(rest.Length))
-	if !r.deposit(q, g, l, data, wire.OpSend, o) {
+	checked := ref.checkedRange(uint32(rest.LKey), rest.Addr, uint64(rest.Length))
+	if !r.deposit(q, ref, checked, data, wire.OpSend, o) {
 		return faultRecvAccess
 	}
 	return faultNone
 }
 
-// execWrite takes a packet of an RDMA WRITE. The range is checked as a whole
+// writeDataIn takes a packet of an RDMA WRITE. The range is checked as a whole
 // at the first packet, so that a WRITE that reaches outside changes nothing,
 // and what is left of it again in each batch: the key may be gone by then.
-func (r *responder) execWrite(q *QP, p train, o *outbox) fault {
-	info, data := p.Info(), p.Payload()
-	w := r.writing(p)
+func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
+	info, data := pkt.Info(), pkt.Payload()
+	w := r.inboundWrite(pkt)
 	n := uint32(len(data))
-	if w.total > MaxMessage || !p.validLength(q.mtu()) ||
+	if w.total > MaxMessage || !pkt.validLength(q.mtu()) ||
 		n > w.left || info.Has(wire.OpEnd) != (n == w.left) {
 		return faultLength
 	}
 	if !r.drain(q, o) {
 		return faultRemoteAccess
 	}
-	if n == 0 || !r.pend.leased(wire.OpWrite, uint32(w.rkey), w.va, data) {
+	if n == 0 || !r.pend.extend(wire.OpWrite, uint32(w.rkey), w.va, data) {
 		// All that is left of the WRITE: at its first packet, the whole.
-		g, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+		ref, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
 		if why != keyOK {
 			return faultRemoteAccess
 		}
-		l := g.lease(uint32(w.rkey), w.va, uint64(w.left))
-		if n > 0 && !r.deposit(q, g, l, data, wire.OpWrite, o) {
+		checked := ref.checkedRange(uint32(w.rkey), w.va, uint64(w.left))
+		if n > 0 && !r.deposit(q, ref, checked, data, wire.OpWrite, o) {
 			return faultRemoteAccess
 		}
 	}
 	w.va += uint64(n)
 	w.left -= n
 	if info.Has(wire.OpImm) {
-		if f := r.complete(q, p.Packet, WCRecvImm, w.total, o); f != faultNone {
+		if f := r.doComplete(q, pkt.Packet, WCRecvImm, w.total, o); f != faultNone {
 			return f
 		}
 	}
 	r.write = w
-	r.follow(info, p.n)
+	r.advance(info, pkt.count)
 	return faultNone
 }
 
-// writing is the WRITE that a packet is of.
-func (r *responder) writing(p train) writing {
-	if p.Info().Has(wire.OpStart) {
-		return writing{rkey: p.RKey(), va: p.VA(), left: p.DMALen(), total: p.DMALen()}
+// inboundWrite is the WRITE that a packet is of.
+func (r *responder) inboundWrite(pkt packet) inboundWrite {
+	if pkt.Info().Has(wire.OpStart) {
+		return inboundWrite{rkey: pkt.RKey(), va: pkt.VA(), left: pkt.DMALen(), total: pkt.DMALen()}
 	}
 	return r.write
 }
@@ -131,18 +131,18 @@ func (r *responder) writing(p train) writing {
 // deposit adds a piece to the payload that waits to be written, under a lease of
 // all that g was checked for. It reports false when what waited before could not be:
 // the QP has failed then.
-func (r *responder) deposit(q *QP, g grant, l lease, data []byte, kind wire.OpFlags, o *outbox) bool {
-	d := &r.pend
-	if !d.batch.fits(g.mem) || (len(d.batch.spans) > 0 && d.kind != kind) {
+func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []byte, kind wire.OpFlags, o *outbox) bool {
+	pend := &r.pend
+	if !pend.batch.fits(ref.mem) || (len(pend.batch.spans) > 0 && pend.kind != kind) {
 		if !r.settle(q, o) {
-			g.release()
+			ref.release()
 			return false
 		}
 	}
-	if len(d.batch.spans) == 0 {
-		d.kind, d.psn, d.msn = kind, r.psn, r.msn
+	if len(pend.batch.spans) == 0 {
+		pend.kind, pend.psn, pend.msn = kind, r.psn, r.msn
 	}
-	d.batch.addLease(g, l, data)
+	pend.batch.addChecked(ref, checked, data)
 	return true
 }
 
@@ -150,152 +150,152 @@ func (r *responder) deposit(q *QP, g grant, l lease, data []byte, kind wire.OpFl
 // gone is a fault of the first request whose payload waited: the peer takes a
 // NAK as acknowledgement of all before it. It reports false if the QP failed.
 func (r *responder) settle(q *QP, o *outbox) bool {
-	d := &r.pend
-	if len(d.batch.spans) == 0 {
+	pend := &r.pend
+	if len(pend.batch.spans) == 0 {
 		return q.attr.State != QPErr
 	}
-	err := d.batch.write()
+	err := pend.batch.write()
 	if err == nil {
 		return true
 	}
 	f := faultRecvAccess
-	if d.kind == wire.OpWrite {
+	if pend.kind == wire.OpWrite {
 		f = faultRemoteAccess
 	}
 	f = f.inMemory(err)
 	f.count(&q.dev.counters)
 	if r.drain(q, o) {
-		r.terminate(q, f, d.psn, d.msn, o)
+		r.terminate(q, f, pend.psn, pend.msn, o)
 	}
 	return false
 }
 
-// complete finishes the receive work request in hand: the data is in memory,
+// doComplete finishes the receive work request in hand: the data is in memory,
 // the key invalidated, then the completion.
-func (r *responder) complete(q *QP, p wire.Packet, op WCOpcode, n uint32, o *outbox) fault {
+func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o *outbox) fault {
 	if !r.settle(q, o) {
 		return faultRecvAccess
 	}
 	// rdma_rxe sets the GRH flag on connected QPs as well.
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, Flags: WCGRH, ByteLen: n,
 		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
-	wc, info := &r.wc, p.Info()
+	wc, info := &r.wc, pkt.Info()
 	if info.Has(wire.OpInv) {
-		if q.remoteInvalidate(p.InvRKey()) != keyOK {
+		if q.remoteInvalidate(pkt.InvRKey()) != keyOK {
 			return faultInvalidate
 		}
-		wc.InvRKey = p.InvRKey()
+		wc.InvRKey = pkt.InvRKey()
 		wc.Flags |= WCWithInv
 	}
 	if info.Has(wire.OpImm) {
-		wc.Imm = p.Imm()
+		wc.Imm = pkt.Imm()
 		wc.Flags |= WCWithImm
 	}
 	if q.typ == QPUD {
-		wc.SrcQP, wc.SL = p.SrcQP(), r.packetType()
+		wc.SrcQP, wc.SL = pkt.SrcQP(), r.packetType()
 	}
-	r.recv.held = false
-	if !q.recvCQ.push(wc, p.Solicited()) {
+	r.recv.hasWQE = false
+	if !q.recvCQ.push(wc, pkt.Solicited()) {
 		return faultOverflow
 	}
 	q.dev.counters.RDMARecvs.Add(1)
 	return faultNone
 }
 
-// execAtomic does a compare-and-swap or fetch-and-add.
-func (r *responder) execAtomic(q *QP, p wire.Packet, o *outbox) fault {
+// atomicReply does a compare-and-swap or fetch-and-add.
+func (r *responder) atomicReply(q *QP, pkt wire.Packet, o *outbox) fault {
 	const size = 8
 	switch {
-	case len(p.Payload()) != 0:
+	case len(pkt.Payload()) != 0:
 		return faultLength
-	case p.VA()%size != 0:
+	case pkt.VA()%size != 0:
 		return faultMisaligned
 	case !r.settle(q, o) || !r.drain(q, o):
 		return faultRemoteAccess
 	}
-	g, why := q.remoteAccess(p.RKey(), p.VA(), size, AccessRemoteAtomic)
+	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), size, AccessRemoteAtomic)
 	if why != keyOK {
 		return faultRemoteAccess
 	}
-	if g.va%size != 0 {
-		g.release()
+	if ref.va%size != 0 {
+		ref.release()
 		return faultMisaligned
 	}
 	var old uint64
 	var err error
-	if p.Opcode() == wire.RCCompareSwap {
-		old, err = g.mem.CompareSwap(g.va, p.Compare(), p.SwapAdd())
+	if pkt.Opcode() == wire.RCCompareSwap {
+		old, err = ref.mem.CompareSwap(ref.va, pkt.Compare(), pkt.SwapAdd())
 	} else {
-		old, err = g.mem.FetchAdd(g.va, p.SwapAdd())
+		old, err = ref.mem.FetchAdd(ref.va, pkt.SwapAdd())
 	}
-	g.release()
+	ref.release()
 	if err != nil {
 		return faultRemoteAccess.inMemory(err)
 	}
-	r.answer(q, p, response{kind: respondAtomic, orig: old})
+	r.answer(q, pkt, response{kind: respondAtomic, orig: old})
 	return faultNone
 }
 
-// execAtomicWrite stores eight bytes at once (IBA A19.4.2).
-func (r *responder) execAtomicWrite(q *QP, p wire.Packet, o *outbox) fault {
+// atomicWriteReply stores eight bytes at once (IBA A19.4.2).
+func (r *responder) atomicWriteReply(q *QP, pkt wire.Packet, o *outbox) fault {
 	const size = 8
-	data := p.Payload()
+	data := pkt.Payload()
 	switch {
-	case len(data) != size || p.DMALen() != size:
+	case len(data) != size || pkt.DMALen() != size:
 		return faultLength
-	case p.VA()%size != 0:
+	case pkt.VA()%size != 0:
 		return faultMisaligned
 	case !r.settle(q, o) || !r.drain(q, o):
 		return faultRemoteAccess
 	}
-	g, why := q.remoteAccess(p.RKey(), p.VA(), size, AccessRemoteWrite)
+	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), size, AccessRemoteWrite)
 	if why != keyOK {
 		return faultRemoteAccess
 	}
-	if g.va%size != 0 {
-		g.release()
+	if ref.va%size != 0 {
+		ref.release()
 		return faultMisaligned
 	}
 	// The payload is bytes, as a WRITE's: memory gets them in this order.
-	err := g.mem.Store(g.va, hostWord(data))
-	g.release()
+	err := ref.mem.Store(ref.va, hostWord(data))
+	ref.release()
 	if err != nil {
 		return faultRemoteAccess.inMemory(err)
 	}
-	r.answer(q, p, response{kind: respondEmpty})
+	r.answer(q, pkt, response{kind: respondEmpty})
 	return faultNone
 }
 
-// execFlush makes what was written visible or persistent (IBA A19.4.1). Every
+// processFlush makes what was written visible or persistent (IBA A19.4.1). Every
 // write is in memory once settled, so there is only the check.
-func (r *responder) execFlush(q *QP, p wire.Packet, o *outbox) fault {
-	_, level := p.FlushType()
-	need := flushAccess(p)
+func (r *responder) processFlush(q *QP, pkt wire.Packet, o *outbox) fault {
+	_, level := pkt.FlushType()
+	need := flushAccess(pkt)
 	switch {
-	case len(p.Payload()) != 0 || need == 0 || level > wire.FlushMR || p.DMALen() > MaxMessage:
+	case len(pkt.Payload()) != 0 || need == 0 || level > wire.FlushMR || pkt.DMALen() > MaxMessage:
 		return faultLength
 	case !r.settle(q, o):
 		return faultRemoteAccess
 	}
-	va, n := p.VA(), uint64(p.DMALen())
+	va, n := pkt.VA(), uint64(pkt.DMALen())
 	if level == wire.FlushMR {
 		// The key stands for the whole region; the range means nothing.
-		if !q.flushesRegion(p.RKey(), need) {
+		if !q.flushesRegion(pkt.RKey(), need) {
 			return faultRemoteAccess
 		}
 	} else {
-		g, why := q.remoteAccess(p.RKey(), va, n, need)
+		ref, why := q.remoteAccess(pkt.RKey(), va, n, need)
 		if why != keyOK {
 			return faultRemoteAccess
 		}
-		g.release()
+		ref.release()
 	}
-	r.answer(q, p, response{kind: respondEmpty})
+	r.answer(q, pkt, response{kind: respondEmpty})
 	return faultNone
 }
 
-func flushAccess(p wire.Packet) (need Access) {
-	placement, _ := p.FlushType()
+func flushAccess(pkt wire.Packet) (need Access) {
+	placement, _ := pkt.FlushType()
 	if placement&wire.FlushGlobal != 0 {
 		need |= AccessFlushGlobal
 	}
@@ -307,13 +307,13 @@ func flushAccess(p wire.Packet) (need Access) {
 
 // answer records a request that is executed once, with the result that every
 // replay gets, and queues its response.
-func (r *responder) answer(q *QP, p wire.Packet, a response) {
-	a.psn = p.PSN()
-	r.follow(p.Info(), 1)
-	a.msn = r.msn
-	r.history.add(resource{response: a, opcode: p.Opcode(), last: a.psn})
+func (r *responder) answer(q *QP, pkt wire.Packet, resp response) {
+	resp.psn = pkt.PSN()
+	r.advance(pkt.Info(), 1)
+	resp.msn = r.msn
+	r.history.add(resource{response: resp, opcode: pkt.Opcode(), last: resp.psn})
 	r.ack = acking{} // implied by the response
-	r.respond(q, a)
+	r.respond(q, resp)
 }
 
 // flushesRegion says whether a key, whatever range it covers, may be used to

@@ -14,76 +14,76 @@ import (
 // that changes memory lets all earlier READs finish first.
 
 const (
-	paceBytes   = 256 << 10 // READ responses per portion, at most
-	pacePackets = 1024      // likewise
-	paceLeast   = 16        // packets in the smallest portion
-	paceFirst   = Time(20 * time.Microsecond)
-	paceStart   = Time(time.Millisecond) // at most after a first loss
-	paceMax     = Time(5 * time.Millisecond)
+	readQuantumBytes   = 256 << 10 // READ responses per portion, at most
+	readQuantumPackets = 1024      // likewise
+	readQuantumMin     = 16        // packets in the smallest portion
+	readPauseMin       = Time(20 * time.Microsecond)
+	readPauseFirstMax  = Time(time.Millisecond) // at most after a first loss
+	readPauseMax       = Time(5 * time.Millisecond)
 
 	// Responses come faster after as many portions that nothing was lost of, and
 	// after as long as the peer took to say that something was, or that long.
-	paceCalm = 8
-	paceLag  = Time(50 * time.Millisecond)
+	speedUpQuanta   = 8
+	speedUpDelayMax = Time(50 * time.Millisecond)
 
 	// responseBytes is what a MIDDLE has besides payload and pad.
 	responseBytes = wire.BTHLen + wire.ICRCLen
 )
 
-// pacing is the size of the portions of READ responses, and the pause between
+// readPacing is the size of the portions of READ responses, and the pause between
 // them. A slow peer loses what comes behind the first packet that it has no room
 // for, and asks again from there, which says how fast it is.
-type pacing struct {
-	gap  Time // 0: no pause
-	most int  // packets in a portion; 0: as many as may be
-	calm int  // portions since the last change
-	lag  Time // that the peer took to ask again
-	mark Time // of the last change
+type readPacing struct {
+	pause     Time // 0: no pause
+	limit     int  // packets in a portion; 0: as many as may be
+	quanta    int  // portions since the last change
+	lossDelay Time // that the peer took to ask again
+	changedAt Time // of the last change
 
-	from  wire.PSN // the stream of responses that goes out, or went out last: its first
-	since Time     // and when that was sent
+	streamPSN   wire.PSN // the stream of responses that goes out, or went out last: its first
+	streamStart Time     // and when that was sent
 }
 
-// portion is how many packets go out at once.
-func (p *pacing) portion(mtu int) int {
-	most := wholeBursts(min(paceBytes/mtu, pacePackets), mtu)
-	if p.most > 0 {
-		most = min(most, p.most)
+// quantum is how many packets go out at once.
+func (p *readPacing) quantum(mtu int) int {
+	most := roundToBursts(min(readQuantumBytes/mtu, readQuantumPackets), mtu)
+	if p.limit > 0 {
+		most = min(most, p.limit)
 	}
 	return most
 }
 
-func (p *pacing) begin(psn wire.PSN, now Time) { p.from, p.since = psn, now }
+func (p *readPacing) begin(psn wire.PSN, now Time) { p.streamPSN, p.streamStart = psn, now }
 
 // slower is for a peer that asks again from psn on.
-func (p *pacing) slower(psn wire.PSN, now Time) {
-	p.calm, p.mark, p.lag = 0, now, min(now-p.since, paceLag)
-	least, most := max(4*p.gap, paceFirst), min(8*p.gap, paceMax)
-	if p.gap == 0 {
-		most = paceStart
+func (p *readPacing) slower(psn wire.PSN, now Time) {
+	p.quanta, p.changedAt, p.lossDelay = 0, now, min(now-p.streamStart, speedUpDelayMax)
+	least, most := max(4*p.pause, readPauseMin), min(8*p.pause, readPauseMax)
+	if p.pause == 0 {
+		most = readPauseFirstMax
 	}
-	if p.most == 0 {
-		p.most = pacePackets
+	if p.limit == 0 {
+		p.limit = readQuantumPackets
 	}
-	p.gap = least
-	p.most = max(p.most/2, paceLeast)
-	if taken := int(psn.Diff(p.from)); taken > paceLeast && now > p.since {
-		p.most = max(min(p.most, taken/4), paceLeast)
-		p.gap = max((now-p.since)*Time(p.most)/Time(taken), least/2)
+	p.pause = least
+	p.limit = max(p.limit/2, readQuantumMin)
+	if taken := int(psn.Diff(p.streamPSN)); taken > readQuantumMin && now > p.streamStart {
+		p.limit = max(min(p.limit, taken/4), readQuantumMin)
+		p.pause = max((now-p.streamStart)*Time(p.limit)/Time(taken), least/2)
 	}
-	p.gap = min(p.gap, most)
+	p.pause = min(p.pause, most)
 }
 
-func (p *pacing) faster() {
-	if p.gap /= 2; p.gap < paceFirst {
-		p.gap, p.most = 0, 0
+func (p *readPacing) faster() {
+	if p.pause /= 2; p.pause < readPauseMin {
+		p.pause, p.limit = 0, 0
 	}
 }
 
-// taken is that another portion went out, and nothing was asked for again.
-func (p *pacing) taken(now Time) {
-	if p.calm++; p.calm >= paceCalm && now-p.mark > p.lag {
-		p.calm, p.mark = 0, now
+// quantumSent is that another portion went out, and nothing was asked for again.
+func (p *readPacing) quantumSent(now Time) {
+	if p.quanta++; p.quanta >= speedUpQuanta && now-p.changedAt > p.lossDelay {
+		p.quanta, p.changedAt = 0, now
 		p.faster()
 	}
 }
@@ -113,14 +113,14 @@ type response struct {
 }
 
 // restart goes back to the first packet of a READ.
-func (a *response) restart(mtu int) {
-	if a.kind != respondRead || !a.began {
+func (resp *response) restart(mtu int) {
+	if resp.kind != respondRead || !resp.began {
 		return
 	}
-	sent := a.total - a.left
-	a.psn = a.psn.Sub(sent / uint32(mtu)) // whole packets: the last one ends it
-	a.va -= uint64(sent)
-	a.left, a.began = a.total, false
+	sent := resp.total - resp.left
+	resp.psn = resp.psn.Sub(sent / uint32(mtu)) // whole packets: the last one ends it
+	resp.va -= uint64(sent)
+	resp.left, resp.began = resp.total, false
 }
 
 // resource is a READ or atomic that may be asked for again (IBA 9.4.4, 9.4.5).
@@ -199,9 +199,9 @@ func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
 	r.queue = queue
 }
 
-// full says whether as many requests wait for their response as may: replays
+// resourcesFull says whether as many requests wait for their response as may: replays
 // take at most half of the queue.
-func (r *responder) full(q *QP, o *outbox) bool {
+func (r *responder) resourcesFull(q *QP, o *outbox) bool {
 	if len(r.queue) < 2*len(r.history.ring) {
 		return false
 	}
@@ -211,28 +211,28 @@ func (r *responder) full(q *QP, o *outbox) bool {
 	return len(r.queue) >= 2*len(r.history.ring)
 }
 
-// execRead accepts a READ; the data is read when its turn to be sent comes.
-func (r *responder) execRead(q *QP, p wire.Packet, o *outbox) fault {
-	n := p.DMALen()
-	if len(p.Payload()) != 0 || n > MaxMessage {
+// queueRead accepts a READ; the data is read when its turn to be sent comes.
+func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
+	n := pkt.DMALen()
+	if len(pkt.Payload()) != 0 || n > MaxMessage {
 		return faultLength
 	}
-	g, why := q.remoteAccess(p.RKey(), p.VA(), uint64(n), AccessRemoteRead)
+	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), uint64(n), AccessRemoteRead)
 	if why != keyOK {
 		return faultRemoteAccess
 	}
-	g.release()
+	ref.release()
 	if !r.settle(q, o) {
 		return faultRemoteAccess
 	}
 	packets := readPackets(n, q.mtu())
-	a := response{kind: respondRead, psn: p.PSN(), rkey: p.RKey(), va: p.VA(), left: n, total: n}
+	resp := response{kind: respondRead, psn: pkt.PSN(), rkey: pkt.RKey(), va: pkt.VA(), left: n, total: n}
 	r.psn = r.psn.Add(packets)
 	r.msn = (r.msn + 1) & wire.MSNMask
-	a.msn = r.msn
-	r.history.add(resource{response: a, opcode: p.Opcode(), last: r.psn.Sub(1)})
+	resp.msn = r.msn
+	r.history.add(resource{response: resp, opcode: pkt.Opcode(), last: r.psn.Sub(1)})
 	r.ack = acking{} // implied by the response
-	r.respond(q, a)
+	r.respond(q, resp)
 	return faultNone
 }
 
@@ -244,39 +244,39 @@ func readPackets(n uint32, mtu int) uint32 {
 	return (n-1)/uint32(mtu) + 1
 }
 
-// duplicate handles a request from before the expected PSN: what changed
+// duplicateRequest handles a request from before the expected PSN: what changed
 // something is not done again, only answered again (IBA 9.7.5.1; C9-105).
-func (r *responder) duplicate(q *QP, p wire.Packet, o *outbox) {
+func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
 	q.dev.counters.DuplicateRequest.Add(1)
 	q.stats.Duplicates.Add(1)
 	if !r.settle(q, o) {
 		return
 	}
-	switch info := p.Info(); {
+	switch info := pkt.Info(); {
 	case info.Has(messageKind):
 		if !r.ack.owed {
-			r.ack = acking{dup: true, owed: true, psn: r.history.before(p.PSN(), r.psn)}
+			r.ack = acking{dup: true, owed: true, psn: r.history.before(pkt.PSN(), r.psn)}
 		} else if r.ack.dup {
-			r.ack.psn = r.history.before(p.PSN(), r.psn)
+			r.ack.psn = r.history.before(pkt.PSN(), r.psn)
 		}
 	case info.Has(wire.OpRead):
-		r.replayRead(q, p, o.now)
+		r.replayRead(q, pkt, o.now)
 	default:
-		r.replay(q, p)
+		r.replay(q, pkt)
 	}
 }
 
-// stale counts a duplicate that nothing is kept of; the peer gets no answer.
-func (r *responder) stale(q *QP) {
+// dropStale counts a duplicate that nothing is kept of; the peer gets no answer.
+func (r *responder) dropStale(q *QP) {
 	q.dev.counters.StaleRequest.Add(1)
 	q.stats.Dropped.Add(1)
 }
 
 // replay answers an atomic again with the result that it had.
-func (r *responder) replay(q *QP, p wire.Packet) {
-	e := r.history.find(p.PSN(), p.Opcode())
+func (r *responder) replay(q *QP, pkt wire.Packet) {
+	e := r.history.find(pkt.PSN(), pkt.Opcode())
 	if e == nil || len(r.queue) >= len(r.history.ring) {
-		r.stale(q)
+		r.dropStale(q)
 		return
 	}
 	if r.waits(e.psn) {
@@ -288,53 +288,53 @@ func (r *responder) replay(q *QP, p wire.Packet) {
 
 // waits tells whether the response that begins at psn is still to be sent.
 func (r *responder) waits(psn wire.PSN) bool {
-	return slices.ContainsFunc(r.queue, func(a response) bool {
-		return a.kind != respondAck && a.psn == psn && !a.began
+	return slices.ContainsFunc(r.queue, func(resp response) bool {
+		return resp.kind != respondAck && resp.psn == psn && !resp.began
 	})
 }
 
 // replayRead answers a READ again, or the rest of it: the request must lie
 // inside the one it repeats. The key is checked again when data is read.
-func (r *responder) replayRead(q *QP, p wire.Packet, now Time) {
-	e := r.history.find(p.PSN(), p.Opcode())
+func (r *responder) replayRead(q *QP, pkt wire.Packet, now Time) {
+	e := r.history.find(pkt.PSN(), pkt.Opcode())
 	if e == nil {
-		r.stale(q)
+		r.dropStale(q)
 		return
 	}
-	skip := uint64(p.PSN().Diff(e.psn)) * uint64(q.mtu())
-	n := p.DMALen()
+	skip := uint64(pkt.PSN().Diff(e.psn)) * uint64(q.mtu())
+	n := pkt.DMALen()
 	inside := skip+uint64(n) <= uint64(e.total) && (n > 0 || e.total == 0)
-	if !inside || len(p.Payload()) != 0 || (n > 0 && (p.RKey() != e.rkey || p.VA() != e.va+skip)) {
-		r.stale(q)
+	if !inside || len(pkt.Payload()) != 0 || (n > 0 && (pkt.RKey() != e.rkey || pkt.VA() != e.va+skip)) {
+		r.dropStale(q)
 		return
 	}
-	a := e.response
-	a.psn, a.va, a.left, a.total, a.replay = p.PSN(), p.VA(), n, n, true
+	resp := e.response
+	resp.psn, resp.va, resp.left, resp.total, resp.replay = pkt.PSN(), pkt.VA(), n, n, true
 	r.ack = acking{}
-	if r.pendingRead(q, &a, e, now) {
+	if r.pendingRead(q, &resp, e, now) {
 		return
 	}
 	if len(r.queue) >= len(r.history.ring) {
-		r.stale(q)
+		r.dropStale(q)
 		return
 	}
-	r.pace.slower(a.psn, now)
-	r.respond(q, a)
+	r.pace.slower(resp.psn, now)
+	r.respond(q, resp)
 }
 
 // pendingRead deals with a repeated READ whose responses are still being sent:
 // what is to come anyway needs nothing, what was lost is sent again from there.
-func (r *responder) pendingRead(q *QP, a *response, e *resource, now Time) bool {
+func (r *responder) pendingRead(q *QP, resp *response, e *resource, now Time) bool {
 	for i := range r.queue {
-		w := &r.queue[i]
-		if w.kind != respondRead || w.psn.Less(e.psn) || e.last.Less(w.psn) {
+		waiting := &r.queue[i]
+		if waiting.kind != respondRead || waiting.psn.Less(e.psn) || e.last.Less(waiting.psn) {
 			continue
 		}
-		if !a.psn.Less(w.psn) && a.left <= w.left {
+		if !resp.psn.Less(waiting.psn) && resp.left <= waiting.left {
 			return true
 		}
-		*w = *a
-		r.pace.slower(a.psn, now)
+		*waiting = *resp
+		r.pace.slower(resp.psn, now)
 		for j := i + 1; j < len(r.queue); j++ {
 			r.queue[j].restart(q.mtu())
 		}
@@ -345,15 +345,15 @@ func (r *responder) pendingRead(q *QP, a *response, e *resource, now Time) bool 
 
 // respond queues a response in PSN order. What it overtakes starts again: the
 // peer takes nothing that comes before its turn.
-func (r *responder) respond(q *QP, a response) {
+func (r *responder) respond(q *QP, resp response) {
 	at := len(r.queue)
-	for at > 0 && a.psn.Less(r.queue[at-1].psn) {
+	for at > 0 && resp.psn.Less(r.queue[at-1].psn) {
 		at--
 		r.queue[at].restart(q.mtu())
 	}
 	r.queue = append(r.queue, response{})
 	copy(r.queue[at+1:], r.queue[at:])
-	r.queue[at] = a
+	r.queue[at] = resp
 }
 
 // cancelNAK takes back a NAK that is not sent: what it asks for has come.
@@ -380,7 +380,7 @@ func (r *responder) emitSmall(q *QP, o *outbox) {
 // the QP failed.
 func (r *responder) drain(q *QP, o *outbox) bool {
 	for len(r.queue) > 0 {
-		r.emitPortion(q, o, MaxMessage)
+		r.emitQuantum(q, o, MaxMessage)
 	}
 	return q.attr.State != QPErr
 }
@@ -391,48 +391,48 @@ func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
 	if len(r.queue) == 0 || !r.settle(q, o) {
 		return 0
 	}
-	r.emitPortion(q, o, r.pace.portion(q.mtu()))
-	r.pace.taken(now)
+	r.emitQuantum(q, o, r.pace.quantum(q.mtu()))
+	r.pace.quantumSent(now)
 	if len(r.queue) == 0 {
 		r.emitACK(q, o)
 		return 0
 	}
-	return max(now+r.pace.gap, 1)
+	return max(now+r.pace.pause, 1)
 }
 
-// emitPortion sends responses of up to budget packets of data.
-func (r *responder) emitPortion(q *QP, o *outbox, budget int) {
+// emitQuantum sends responses of up to budget packets of data.
+func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 	for len(r.queue) > 0 && budget > 0 {
-		a := &r.queue[0]
-		if a.kind != respondRead {
-			a.emit(q, o)
+		resp := &r.queue[0]
+		if resp.kind != respondRead {
+			resp.emit(q, o)
 			r.pop()
 			continue
 		}
 		for done := false; !done && budget > 0; {
-			if !a.began {
-				r.pace.begin(a.psn, o.now)
+			if !resp.began {
+				r.pace.begin(resp.psn, o.now)
 			}
-			n, f := a.emitRead(q, budget, o)
-			if f != faultNone && a.replay {
+			n, f := resp.emitRead(q, budget, o)
+			if f != faultNone && resp.replay {
 				// The key was taken back since. A packet that the network
 				// held back for that long must not end the connection.
-				r.stale(q)
-				a.left = 0
+				r.dropStale(q)
+				resp.left = 0
 				break
 			}
 			if f != faultNone {
 				// What follows was executed, but the peer takes the NAK for
 				// the end (IBA 9.7.5.2.8).
 				f.count(&q.dev.counters)
-				r.terminate(q, f, a.psn, a.msn, o)
+				r.terminate(q, f, resp.psn, resp.msn, o)
 				return
 			}
 			budget -= n
-			done = a.left == 0
+			done = resp.left == 0
 		}
-		if a.left == 0 {
-			if !a.replay {
+		if resp.left == 0 {
+			if !resp.replay {
 				r.pace.faster()
 			}
 			r.pop()
@@ -451,47 +451,47 @@ func (r *responder) emitACK(q *QP, o *outbox) {
 		psn = r.ack.psn
 	}
 	r.ack = acking{}
-	a := response{kind: respondAck, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
-	a.emit(q, o)
+	resp := response{kind: respondAck, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
+	resp.emit(q, o)
 }
 
 // emit sends a response of one packet.
-func (a *response) emit(q *QP, o *outbox) {
-	h := a.headers(q, wire.RCAck)
-	switch a.kind {
+func (resp *response) emit(q *QP, o *outbox) {
+	h := resp.headers(q, wire.RCAck)
+	switch resp.kind {
 	case respondAtomic:
-		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, a.orig
+		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, resp.orig
 	case respondEmpty:
 		h.Opcode = wire.RCReadResponseOnly
 	default:
-		h.Syndrome = a.syndrome
+		h.Syndrome = resp.syndrome
 	}
 	h.Put(o.packet(q.route, h.Len()))
 	q.countSent(1, 0, o)
 }
 
-func (a *response) headers(q *QP, op wire.Opcode) wire.Headers {
+func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
 	return wire.Headers{Opcode: op, PKey: q.pkey, DestQP: q.attr.DestQPN,
-		PSN: a.psn, Syndrome: wire.SyndromeACK, MSN: a.msn}
+		PSN: resp.psn, Syndrome: wire.SyndromeACK, MSN: resp.msn}
 }
 
 // emitRead sends the next group of READ response packets, budget at most, and
 // returns how many they are. When the data cannot be read nothing is sent, and a is
 // as before.
-func (a *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
+func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	mtu := q.mtu()
-	size := int(min(a.left, uint32(min(q.group(responseBytes), budget)*mtu)))
+	size := int(min(resp.left, uint32(min(q.group(responseBytes), budget)*mtu)))
 	packets := readPackets(uint32(size), mtu)
 	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
-	g, why := q.remoteAccess(a.rkey, a.va, uint64(size), AccessRemoteRead)
+	ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
 	if why != keyOK {
 		return 0, faultRemoteAccess
 	}
 	var err error
-	if packets > 1 && q.straight() {
-		err = a.emitTrain(q, g, packets, size, o)
+	if packets > 1 && q.sendsSuperPackets() {
+		err = resp.emitSuperPacket(q, ref, packets, size, o)
 	} else {
-		err = a.emitPackets(q, g, packets, room, o)
+		err = resp.emitPackets(q, ref, packets, room, o)
 	}
 	if err != nil {
 		return 0, faultRemoteAccess.inMemory(err)
@@ -501,44 +501,44 @@ func (a *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 }
 
 // emitPackets builds the next n READ response packets, which need room bytes.
-func (a *response) emitPackets(q *QP, g grant, n uint32, room int, o *outbox) error {
+func (resp *response) emitPackets(q *QP, ref regionRef, n uint32, room int, o *outbox) error {
 	o.reserve(room)
-	before, mark := *a, o.mark()
-	h := a.headers(q, 0)
+	before, mark := *resp, o.mark()
+	h := resp.headers(q, 0)
 	for range n {
-		a.readPacket(q, &h, &g, o)
+		resp.readPacket(q, &h, &ref, o)
 	}
 	err := o.in.read()
 	if err != nil {
 		o.rewind(mark)
-		*a = before
+		*resp = before
 	}
 	return err
 }
 
 // readPacket builds one READ response whose payload is gathered later. The
 // grant goes with the first piece.
-func (a *response) readPacket(q *QP, h *wire.Headers, g *grant, o *outbox) {
-	n := min(int(a.left), q.mtu())
-	h.Opcode = readOps.at(!a.began, int(a.left) == n)
-	h.PSN, h.Pad = a.psn, uint8(wire.PadLen(n))
+func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outbox) {
+	n := min(int(resp.left), q.mtu())
+	h.Opcode = readOps.at(!resp.began, int(resp.left) == n)
+	h.PSN, h.Pad = resp.psn, uint8(wire.PadLen(n))
 	hl := h.Len()
 	b := o.packet(q.route, hl+n+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+n:])
 	if n > 0 {
-		o.in.add(*g, b[hl:hl+n])
-		*g = grant{mem: g.mem, va: g.va + uint64(n)} // the region is held already
+		o.in.add(*ref, b[hl:hl+n])
+		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the region is held already
 	}
-	a.advance(1, n)
+	resp.advance(1, n)
 }
 
 // advance moves on by n packets of size bytes in all.
-func (a *response) advance(n uint32, size int) {
-	a.began = true
-	a.psn = a.psn.Add(n)
-	a.va += uint64(size)
-	a.left -= uint32(size)
+func (resp *response) advance(n uint32, size int) {
+	resp.began = true
+	resp.psn = resp.psn.Add(n)
+	resp.va += uint64(size)
+	resp.left -= uint32(size)
 }
 
 // hostWord is eight bytes of payload as the number that memory holds when they

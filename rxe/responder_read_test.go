@@ -155,8 +155,8 @@ func bigRead(t *testing.T, n int) (*bench, func(off uint64, n int) func(*wire.He
 
 // psns are the PSNs sent, in order.
 func (b *bench) psns() (out []wire.PSN) {
-	for _, p := range b.take() {
-		out = append(out, p.PSN())
+	for _, pkt := range b.take() {
+		out = append(out, pkt.PSN())
 	}
 	return out
 }
@@ -171,8 +171,8 @@ func wantRun(t *testing.T, got []wire.PSN, first, last wire.PSN) {
 // Long READs go out in portions; a peer that asks again is sent the rest from
 // there, more slowly, and in PSN order.
 func TestResponderReadPacing(t *testing.T) {
-	const portion = paceBytes / benchMTU
-	const n = 3 * paceBytes
+	const portion = readQuantumBytes / benchMTU
+	const n = 3 * readQuantumBytes
 	b, at := bigRead(t, 2*n)
 	b.qp.resp.pace.slower(0, 0) // as if the peer had lost something
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, n)), req(wire.RCReadRequest, 100+3*portion, nil, at(n, 8)))
@@ -190,9 +190,9 @@ func TestResponderReadPacing(t *testing.T) {
 		t.Errorf("%d packets before the time", len(extra))
 	}
 	// The peer lost what follows PSN 109.
-	gap := b.qp.resp.pace.gap
+	gap := b.qp.resp.pace.pause
 	b.send(req(wire.RCReadRequest, 110, nil, at(10*benchMTU, n-10*benchMTU)))
-	if b.qp.resp.pace.gap <= gap {
+	if b.qp.resp.pace.pause <= gap {
 		t.Error("a loss does not slow the responses down")
 	}
 	var all []wire.PSN
@@ -253,7 +253,7 @@ func TestResponderReadSlowPeer(t *testing.T) {
 
 // A WRITE behind a READ waits for all of it, whatever the pace.
 func TestResponderWriteBehindRead(t *testing.T) {
-	const n = 2 * paceBytes
+	const n = 2 * readQuantumBytes
 	b, at := bigRead(t, n)
 	b.qp.resp.pace.slower(0, 0)
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, n)))
@@ -265,7 +265,7 @@ func TestResponderWriteBehindRead(t *testing.T) {
 // A sequence NAK does not overtake READ responses, and is not sent if what it
 // asks for comes before its turn.
 func TestResponderNAKBehindRead(t *testing.T) {
-	const n = 2 * paceBytes
+	const n = 2 * readQuantumBytes
 	const end = 100 + n/benchMTU
 	for _, heal := range []bool{false, true} {
 		b, at := bigRead(t, n)
@@ -295,7 +295,7 @@ func TestResponderNAKBehindRead(t *testing.T) {
 
 // A replay that overtakes responses still to come makes those start again.
 func TestResponderReplayOvertakes(t *testing.T) {
-	const n = 2 * paceBytes
+	const n = 2 * readQuantumBytes
 	b, at := bigRead(t, n)
 	b.send(req(wire.RCReadRequest, 100, nil, at(0, 8)))
 	b.take()
@@ -314,9 +314,9 @@ func TestResponderReplayOvertakes(t *testing.T) {
 
 // A receiver on the way to RESET forgets READs that are under way.
 func TestResponderResetDuringRead(t *testing.T) {
-	b, at := bigRead(t, 2*paceBytes)
+	b, at := bigRead(t, 2*readQuantumBytes)
 	b.qp.resp.pace.slower(0, 0)
-	b.send(req(wire.RCReadRequest, 100, nil, at(0, 2*paceBytes)))
+	b.send(req(wire.RCReadRequest, 100, nil, at(0, 2*readQuantumBytes)))
 	b.take()
 	b.must(b.qp.Modify(&QPAttr{State: QPReset}, QPAttrState))
 	b.clock.now = b.clock.armed + 1

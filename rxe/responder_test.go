@@ -26,17 +26,17 @@ func (b *bench) at(off uint64, n int) func(*wire.Headers) {
 }
 
 func ack(psn wire.PSN, msn wire.MSN) check {
-	return func(p wire.Packet) string {
-		if p.Opcode() != wire.RCAck || p.Syndrome() != wire.SyndromeACK || p.PSN() != psn || p.MSN() != msn {
-			return fmt.Sprintf("MSN %d, want an ACK of PSN %d with MSN %d", p.MSN(), psn, msn)
+	return func(pkt wire.Packet) string {
+		if pkt.Opcode() != wire.RCAck || pkt.Syndrome() != wire.SyndromeACK || pkt.PSN() != psn || pkt.MSN() != msn {
+			return fmt.Sprintf("MSN %d, want an ACK of PSN %d with MSN %d", pkt.MSN(), psn, msn)
 		}
 		return ""
 	}
 }
 
 func answerOf(op wire.Opcode, s wire.Syndrome, psn wire.PSN) check {
-	return func(p wire.Packet) string {
-		if p.Opcode() != op || p.Syndrome() != s || p.PSN() != psn {
+	return func(pkt wire.Packet) string {
+		if pkt.Opcode() != op || pkt.Syndrome() != s || pkt.PSN() != psn {
 			return fmt.Sprintf("want %v of PSN %d with %v", op, psn, s)
 		}
 		return ""
@@ -48,22 +48,22 @@ func nak(code wire.NAKCode, psn wire.PSN) check {
 }
 
 func atomicAck(psn wire.PSN, orig uint64) check {
-	return func(p wire.Packet) string {
-		if p.Opcode() != wire.RCAtomicAck || p.PSN() != psn || p.AtomicOrig() != orig {
-			return fmt.Sprintf("orig 0x%x, want ATOMIC ACK of PSN %d with 0x%x", p.AtomicOrig(), psn, orig)
+	return func(pkt wire.Packet) string {
+		if pkt.Opcode() != wire.RCAtomicAck || pkt.PSN() != psn || pkt.AtomicOrig() != orig {
+			return fmt.Sprintf("orig 0x%x, want ATOMIC ACK of PSN %d with 0x%x", pkt.AtomicOrig(), psn, orig)
 		}
 		return ""
 	}
 }
 
 func readData(op wire.Opcode, psn wire.PSN, data []byte) check {
-	return func(p wire.Packet) string {
+	return func(pkt wire.Packet) string {
 		switch {
-		case p.Opcode() != op || p.PSN() != psn:
+		case pkt.Opcode() != op || pkt.PSN() != psn:
 			return fmt.Sprintf("want %v PSN %d", op, psn)
-		case !bytes.Equal(p.Payload(), data):
+		case !bytes.Equal(pkt.Payload(), data):
 			return "wrong data"
-		case p.Info().Has(wire.HasAETH) && p.Syndrome() != wire.SyndromeACK:
+		case pkt.Info().Has(wire.HasAETH) && pkt.Syndrome() != wire.SyndromeACK:
 			return "wrong syndrome"
 		}
 		return ""

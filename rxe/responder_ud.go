@@ -11,12 +11,12 @@ import "github.com/gorxe/gorxe/wire"
 // more than half the circle.
 const ucLate = 1 << 15
 
-// unreliable handles a packet of the UC service. A message with a packet
+// requestUC handles a packet of the UC service. A message with a packet
 // missing is given up, and its receive buffer used for the next one
 // (IBA 9.8.2.2).
-func (r *responder) unreliable(q *QP, p train, o *outbox) {
-	info := p.Info()
-	if ahead := p.PSN().Diff(r.psn); ahead != 0 {
+func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
+	info := pkt.Info()
+	if ahead := pkt.PSN().Diff(r.psn); ahead != 0 {
 		q.dev.counters.OutOfSeqDrop.Add(1)
 		q.stats.OutOfSequence.Add(1)
 		if -ucLate <= ahead && ahead < 0 {
@@ -26,20 +26,20 @@ func (r *responder) unreliable(q *QP, p train, o *outbox) {
 		if !r.settle(q, o) {
 			return
 		}
-		r.abandon()
-		r.psn = p.PSN()
+		r.abandonMessage()
+		r.psn = pkt.PSN()
 	}
-	if r.msg != 0 && info.Has(wire.OpStart) {
+	if r.openMessage != 0 && info.Has(wire.OpStart) {
 		// The end of the message before is missing: this is the next one.
 		q.dev.counters.BadOpcode.Add(1)
 		if !r.settle(q, o) {
 			return
 		}
-		r.abandon()
+		r.abandonMessage()
 	}
 	psn, msn := r.psn, r.msn
-	f := r.execute(q, p, o)
-	r.psn = psn.Add(p.n)
+	f := r.execute(q, pkt, o)
+	r.psn = psn.Add(pkt.count)
 	if f == faultNone || q.attr.State == QPErr {
 		return
 	}
@@ -51,52 +51,52 @@ func (r *responder) unreliable(q *QP, p train, o *outbox) {
 		return
 	}
 	if r.settle(q, o) {
-		r.abandon()
+		r.abandonMessage()
 	}
 }
 
-// abandon gives up the message being received. The receive work request stays
+// abandonMessage gives up the message being received. The receive work request stays
 // in hand; what came of the message must be in memory, as the buffer may be the
 // next message's.
-func (r *responder) abandon() {
-	r.msg = 0
+func (r *responder) abandonMessage() {
+	r.openMessage = 0
 	r.recv.rewind()
 }
 
-// datagram handles a UD packet: a whole message, behind the 40 bytes of its
+// requestUD handles a UD packet: a whole message, behind the 40 bytes of its
 // GRH (IBA 11.4.1.2).
-func (r *responder) datagram(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) {
-	if p.QKey() != q.attr.QKey {
+func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outbox) {
+	if pkt.QKey() != q.attr.QKey {
 		q.dev.counters.BadQKey.Add(1)
 		q.stats.Dropped.Add(1)
 		return
 	}
-	if f := r.receiveDatagram(q, p, dg, o); f != faultNone && q.attr.State != QPErr {
+	if f := r.receiveDatagram(q, pkt, dg, o); f != faultNone && q.attr.State != QPErr {
 		q.countDropped(f)
 		if faultRules[f].local {
 			r.pend.batch.drop()
-			r.terminate(q, f, p.PSN(), r.msn, o)
+			r.terminate(q, f, pkt.PSN(), r.msn, o)
 		}
 	}
 }
 
-func (r *responder) receiveDatagram(q *QP, p wire.Packet, dg *wire.Datagram, o *outbox) fault {
-	if f := r.takeRecv(q); f != faultNone {
+func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outbox) fault {
+	if f := r.getRecvWQE(q); f != faultNone {
 		return f
 	}
-	data := p.Payload()
+	data := pkt.Payload()
 	total := wire.GRHLen + len(data)
-	if uint64(total) > r.recv.room {
+	if uint64(total) > r.recv.capacity {
 		return faultRecvShort // dropped; the buffer stays for the next one
 	}
-	wire.PutGRH(r.grh[:], dg, udpHeaderLen+len(p.Bytes())+wire.ICRCLen)
+	wire.PutGRH(r.grh[:], dg, udpHeaderLen+len(pkt.Bytes())+wire.ICRCLen)
 	if f := r.scatter(q, r.grh[:], o); f != faultNone {
 		return f
 	}
 	if f := r.scatter(q, data, o); f != faultNone {
 		return f
 	}
-	return r.complete(q, p, WCRecv, uint32(total), o)
+	return r.doComplete(q, pkt, WCRecv, uint32(total), o)
 }
 
 // packetType returns the service level of the completion for the datagram whose

@@ -13,7 +13,7 @@ const MaxMessage = 1 << 31
 // sendQueue is the ring of send work requests. Indices run freely; cons is the
 // oldest that has not completed, prod the next free one.
 type sendQueue struct {
-	wqes       []sendWQE
+	wqes       []sendEntry
 	mask       uint32
 	depth      uint32 // what the caller asked for; at most len(wqes)
 	prod, cons uint32
@@ -21,8 +21,8 @@ type sendQueue struct {
 	maxInline  int
 }
 
-// sendWQE is a send work request as queued: the engine's own copy.
-type sendWQE struct {
+// sendEntry is a send work request as queued: the engine's own copy.
+type sendEntry struct {
 	id     uint64
 	op     WROpcode
 	flags  SendFlags
@@ -55,17 +55,17 @@ type udDest struct {
 	qkey  uint32
 }
 
-func (s *sendQueue) at(i uint32) *sendWQE { return &s.wqes[i&s.mask] }
+func (s *sendQueue) at(i uint32) *sendEntry { return &s.wqes[i&s.mask] }
 
 func (s *sendQueue) empty() bool { return s.cons == s.prod }
 
-// sendWQEBytes is what a sendWQE takes without its lists.
-const sendWQEBytes = 320
+// sendEntryBytes is what a sendEntry takes without its lists.
+const sendEntryBytes = 320
 
 // SendMemory is how many bytes a send queue of these sizes takes at most.
 func (c QPCap) SendMemory() int64 {
 	c = roundCap(c)
-	return int64(sendDepth(c)) * int64(sendWQEBytes+c.MaxSendSGE*sgeBytes+c.MaxInlineData)
+	return int64(sendDepth(c)) * int64(sendEntryBytes+c.MaxSendSGE*sgeBytes+c.MaxInlineData)
 }
 
 // sendDepth is how many places the ring has.
@@ -74,7 +74,7 @@ func sendDepth(c QPCap) uint32 { return 1 << bits.Len32(max(c.MaxSendWR, 1)-1) }
 // init makes the ring; c has been validated.
 func (s *sendQueue) init(c QPCap) {
 	n := sendDepth(c)
-	*s = sendQueue{wqes: make([]sendWQE, n), mask: n - 1, depth: c.MaxSendWR,
+	*s = sendQueue{wqes: make([]sendEntry, n), mask: n - 1, depth: c.MaxSendWR,
 		maxSGE: int(c.MaxSendSGE), maxInline: int(c.MaxInlineData)}
 }
 
@@ -201,13 +201,13 @@ func (wr *SendWR) bytes() uint64 {
 }
 
 // fill copies a checked request. The storage of the lists is kept.
-func (w *sendWQE) fill(wr *SendWR) {
-	sgl, inline := w.sgl[:0], w.inline[:0]
+func (wqe *sendEntry) fill(wr *SendWR) {
+	sgl, inline := wqe.sgl[:0], wqe.inline[:0]
 	if wr.Status != WCSuccess {
-		*w = sendWQE{id: wr.ID, op: wr.Op & 31, flags: wr.Flags, status: wr.Status, sgl: sgl, inline: inline}
+		*wqe = sendEntry{id: wr.ID, op: wr.Op & 31, flags: wr.Flags, status: wr.Status, sgl: sgl, inline: inline}
 		return
 	}
-	*w = sendWQE{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
+	*wqe = sendEntry{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
 		imm: wr.Imm, invRKey: wr.InvRKey, remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
 		compareAdd: wr.CompareAdd, swap: wr.Swap}
 	switch {
@@ -215,28 +215,28 @@ func (w *sendWQE) fill(wr *SendWR) {
 		inline = append(inline, wr.Inline...)
 	case wr.Op == WRAtomicWrite && len(wr.SGL) == 0:
 		inline = binary.NativeEndian.AppendUint64(inline, wr.AtomicWrite)
-		w.flags |= SendInline
+		wqe.flags |= SendInline
 	default:
 		sgl = append(sgl, wr.SGL...)
 	}
-	w.sgl, w.inline = sgl, inline
+	wqe.sgl, wqe.inline = sgl, inline
 	switch wr.Op {
 	case WRFlush:
-		w.flush = flushArg{wr.FlushType, wr.FlushLevel}
-		w.length = wr.FlushLength
+		wqe.flush = flushArg{wr.FlushType, wr.FlushLevel}
+		wqe.length = wr.FlushLength
 	case WRBindMW:
-		w.bind = *wr.Bind
+		wqe.bind = *wr.Bind
 	default:
 	}
 	if wr.AH != nil {
-		w.ud = udDest{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
+		wqe.ud = udDest{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
 	}
 }
 
-// returns says whether the peer answers the request with more than an ACK, so
+// needsResponse says whether the peer answers the request with more than an ACK, so
 // that an ACK of a later request means that the answer was lost.
-func (w *sendWQE) returns() bool {
-	switch w.op {
+func (wqe *sendEntry) needsResponse() bool {
+	switch wqe.op {
 	case WRRead, WRCompareSwap, WRFetchAdd, WRFlush, WRAtomicWrite:
 		return true
 	default:
@@ -244,8 +244,8 @@ func (w *sendWQE) returns() bool {
 	}
 }
 
-// local says whether the request is done by this side alone.
-func (w *sendWQE) local() bool { return w.op == WRLocalInv || w.op == WRBindMW }
+// isLocalOp says whether the request is done by this side alone.
+func (wqe *sendEntry) isLocalOp() bool { return wqe.op == WRLocalInv || wqe.op == WRBindMW }
 
 // sendWCOpcode is the completion's opcode for each request's.
 var sendWCOpcode = [32]WCOpcode{
@@ -257,18 +257,18 @@ var sendWCOpcode = [32]WCOpcode{
 // complete ends the oldest work request. It reports false when the completion
 // queue overflowed.
 func (q *QP) complete(status WCStatus) bool {
-	w := q.sq.at(q.sq.cons)
+	wqe := q.sq.at(q.sq.cons)
 	q.sq.cons++
 	if q.onSendDone != nil {
 		q.onSendDone(1)
 	}
-	if status == WCSuccess && w.flags&SendSignaled == 0 && !q.signalAll {
+	if status == WCSuccess && wqe.flags&SendSignaled == 0 && !q.signalAll {
 		return true
 	}
-	wc := WC{ID: w.id, Status: status, Opcode: sendWCOpcode[w.op], QPN: q.qpn}
+	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
 	if status == WCSuccess {
-		wc.ByteLen = w.length
-		if w.op == WRWriteImm || w.op == WRSendImm {
+		wc.ByteLen = wqe.length
+		if wqe.op == WRWriteImm || wqe.op == WRSendImm {
 			wc.Flags |= WCWithImm
 		}
 	}
@@ -278,12 +278,12 @@ func (q *QP) complete(status WCStatus) bool {
 // retire completes, in order, what has nothing outstanding any more.
 func (q *QP) retire() {
 	for q.sq.cons != q.sq.prod {
-		w := q.sq.at(q.sq.cons)
-		if w.status != WCSuccess {
-			q.failSend(w.status)
+		wqe := q.sq.at(q.sq.cons)
+		if wqe.status != WCSuccess {
+			q.failSend(wqe.status)
 			return
 		}
-		if !w.done {
+		if !wqe.done {
 			break
 		}
 		if !q.complete(WCSuccess) {
@@ -322,7 +322,7 @@ func (q *QP) flushSend() {
 	}
 	q.req.abandon(q)
 	q.comp.abandon(q)
-	q.timer.retransmit, q.timer.rnr = 0, 0
+	q.timer.retransmitAt, q.timer.rnrUntil = 0, 0
 }
 
 // beginDrain enters SQD: what was begun is finished, nothing new is begun.

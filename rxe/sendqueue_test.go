@@ -128,13 +128,13 @@ func connect2(t *testing.T, q, peer *QP, gid [16]byte, mtu MTU) {
 
 // TestSendMemory: what SendMemory promises is enough for what the queue holds.
 func TestSendMemory(t *testing.T) {
-	if n := unsafe.Sizeof(sendWQE{}); n > sendWQEBytes {
-		t.Errorf("a sendWQE has %d bytes, sendWQEBytes says %d", n, sendWQEBytes)
+	if n := unsafe.Sizeof(sendEntry{}); n > sendEntryBytes {
+		t.Errorf("a sendWQE has %d bytes, sendWQEBytes says %d", n, sendEntryBytes)
 	}
 	for _, c := range []QPCap{{}, {MaxSendWR: 1}, {MaxSendWR: 5, MaxSendSGE: 3}, {MaxSendWR: 1 << 20, MaxInlineData: 500}} {
 		var s sendQueue
 		s.init(roundCap(c))
-		per := int64(unsafe.Sizeof(sendWQE{})) + int64(s.maxSGE)*int64(unsafe.Sizeof(SGE{})) + int64(s.maxInline)
+		per := int64(unsafe.Sizeof(sendEntry{})) + int64(s.maxSGE)*int64(unsafe.Sizeof(SGE{})) + int64(s.maxInline)
 		if need := int64(len(s.wqes)) * per; c.SendMemory() < need {
 			t.Errorf("%+v: %d bytes, %d are needed", c, c.SendMemory(), need)
 		}

@@ -23,22 +23,22 @@ type QPSnapshot struct {
 // the QP, what it changes is not seen yet, but for State. For the counters see
 // Counters, which does not wait either.
 func (q *QP) Snapshot() QPSnapshot {
-	held, left := q.gate.enter()
-	if held {
+	locked, queued := q.gate.tryLock()
+	if locked {
 		q.publish()
 		// Not unlock: running an inbox may take long.
-		if left || !q.gate.exit() {
+		if queued || !q.gate.tryUnlock() {
 			q.handOver()
 		}
 	}
-	s := *q.seen.Load()
-	s.Busy = !held
+	s := *q.snapshot.Load()
+	s.Busy = !locked
 	return s
 }
 
 // publish notes what others may see of the QP while it is held.
 func (q *QP) publish() {
-	q.seen.Store(&QPSnapshot{
+	q.snapshot.Store(&QPSnapshot{
 		Num:       q.qpn,
 		Type:      q.typ,
 		State:     q.attr.State,

@@ -4,40 +4,40 @@ package rxe
 // Every piece holds its region in use until the batch is done. Memory values
 // are compared, so they must be comparable: pointers are.
 type spanBatch struct {
-	mem    Memory
-	spans  []Span
-	grants []grant
-	lease  lease
+	mem     Memory
+	spans   []Span
+	refs    []regionRef
+	checked checkedRange
 }
 
-// lease is a checked range that the last grant of the batch covers: the pieces
+// checkedRange is a checked range that the last grant of the batch covers: the pieces
 // of one message follow each other, and one check serves them all.
-type lease struct {
+type checkedRange struct {
 	key       uint32
 	addr, end uint64 // as the key's holder names it
 	va        uint64 // of addr, in the batch's Memory
 }
 
-// leased adds a piece that the lease covers, if it does.
-func (s *spanBatch) leased(key uint32, addr uint64, buf []byte) bool {
-	l := &s.lease
-	if l.key != key || addr < l.addr || addr > l.end || uint64(len(buf)) > l.end-addr ||
+// extend adds a piece that the lease covers, if it does.
+func (s *spanBatch) extend(key uint32, addr uint64, buf []byte) bool {
+	checked := &s.checked
+	if checked.key != key || addr < checked.addr || addr > checked.end || uint64(len(buf)) > checked.end-addr ||
 		len(s.spans) == 0 || len(s.spans) == maxSpans {
 		return false
 	}
-	s.spans = append(s.spans, Span{VA: l.va + (addr - l.addr), Buf: buf})
+	s.spans = append(s.spans, Span{VA: checked.va + (addr - checked.addr), Buf: buf})
 	return true
 }
 
-// lease is what g, for n bytes at addr under key, was checked for.
-func (g grant) lease(key uint32, addr, n uint64) lease {
-	return lease{key: key, addr: addr, end: addr + n, va: g.va}
+// checkedRange is what g, for n bytes at addr under key, was checked for.
+func (ref regionRef) checkedRange(key uint32, addr, n uint64) checkedRange {
+	return checkedRange{key: key, addr: addr, end: addr + n, va: ref.va}
 }
 
-// addLease is add for the first piece of what l covers.
-func (s *spanBatch) addLease(g grant, l lease, buf []byte) {
-	s.lease = l
-	s.add(g, buf)
+// addChecked is add for the first piece of what l covers.
+func (s *spanBatch) addChecked(ref regionRef, checked checkedRange, buf []byte) {
+	s.checked = checked
+	s.add(ref, buf)
 }
 
 // maxSpans bounds how many pieces wait; a system call takes 1,024 (IOV_MAX).
@@ -49,10 +49,10 @@ func (s *spanBatch) fits(mem Memory) bool {
 }
 
 // add takes over the grant. The batch must fit it.
-func (s *spanBatch) add(g grant, buf []byte) {
-	s.mem = g.mem
-	s.spans = append(s.spans, Span{VA: g.va, Buf: buf})
-	s.grants = append(s.grants, g)
+func (s *spanBatch) add(ref regionRef, buf []byte) {
+	s.mem = ref.mem
+	s.spans = append(s.spans, Span{VA: ref.va, Buf: buf})
+	s.refs = append(s.refs, ref)
 }
 
 // cover adds pieces of the list at the cursor for all of b, which is moved past
@@ -65,7 +65,7 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 			return false
 		}
 		n := min(len(b), int(rest.Length))
-		if !s.leased(uint32(rest.LKey), rest.Addr, b[:n]) && !s.check(q, rest, b[:n], need) {
+		if !s.extend(uint32(rest.LKey), rest.Addr, b[:n]) && !s.check(q, rest, b[:n], need) {
 			return false
 		}
 		at.off += uint32(n)
@@ -76,21 +76,21 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 
 // check adds the first piece of rest, under a lease of all of it.
 func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
-	g, why := q.localAccess(rest, need)
+	ref, why := q.localAccess(rest, need)
 	if why != keyOK {
 		return false
 	}
-	if !s.fits(g.mem) {
+	if !s.fits(ref.mem) {
 		transfer := s.read
 		if need&AccessLocalWrite != 0 {
 			transfer = s.write
 		}
 		if transfer() != nil {
-			g.release()
+			ref.release()
 			return false
 		}
 	}
-	s.addLease(g, g.lease(uint32(rest.LKey), rest.Addr, uint64(rest.Length)), b)
+	s.addChecked(ref, ref.checkedRange(uint32(rest.LKey), rest.Addr, uint64(rest.Length)), b)
 	return true
 }
 
@@ -117,12 +117,12 @@ func (s *spanBatch) drop() {
 	if len(s.spans) == 0 {
 		return
 	}
-	for i := range s.grants {
-		s.grants[i].release()
+	for i := range s.refs {
+		s.refs[i].release()
 	}
-	clear(s.grants)
+	clear(s.refs)
 	clear(s.spans)
-	s.mem, s.spans, s.grants, s.lease = nil, s.spans[:0], s.grants[:0], lease{}
+	s.mem, s.spans, s.refs, s.checked = nil, s.spans[:0], s.refs[:0], checkedRange{}
 }
 
 // cursor is a place in a scatter/gather list.

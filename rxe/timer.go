@@ -25,22 +25,22 @@ func ackTimeout(code uint8) time.Duration {
 
 // qpTimer are the deadlines of one QP, under the QP's lock. Zero is off.
 type qpTimer struct {
-	retransmit Time
-	rnr        Time // the requester waits for this after an RNR NAK
-	pace       Time // READ responses go on at this time
-	hold       Time // the requester waits for a receiver of this device
+	retransmitAt     Time
+	rnrUntil         Time // the requester waits for this after an RNR NAK
+	readsPausedUntil Time // READ responses go on at this time
+	pausedUntil      Time // the requester waits for a receiver of this device
 
-	queued Time // the heap entry's time as far as this QP knows; 0: none
+	queuedAt Time // the heap entry's time as far as this QP knows; 0: none
 
-	index int  // in the heap, 1-based; 0: not in it; under timerHeap.mu
-	at    Time // under timerHeap.mu
+	heapIndex int  // in the heap, 1-based; 0: not in it; under timerHeap.mu
+	heapTime  Time // under timerHeap.mu
 }
 
-func (t *qpTimer) clear() { t.retransmit, t.rnr, t.pace, t.hold = 0, 0, 0, 0 }
+func (t *qpTimer) clear() { t.retransmitAt, t.rnrUntil, t.readsPausedUntil, t.pausedUntil = 0, 0, 0, 0 }
 
 func (t *qpTimer) next() Time {
-	next := t.retransmit
-	for _, at := range [...]Time{t.rnr, t.pace, t.hold} {
+	next := t.retransmitAt
+	for _, at := range [...]Time{t.rnrUntil, t.readsPausedUntil, t.pausedUntil} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -52,10 +52,10 @@ func (t *qpTimer) next() Time {
 // holds the QP's lock.
 func (q *QP) schedule() {
 	next := q.timer.next()
-	if next == 0 || (q.timer.queued != 0 && q.timer.queued <= next) {
+	if next == 0 || (q.timer.queuedAt != 0 && q.timer.queuedAt <= next) {
 		return
 	}
-	q.timer.queued = next
+	q.timer.queuedAt = next
 	q.dev.timers.set(q, next, q.dev.cfg.Clock)
 }
 
@@ -63,15 +63,15 @@ func (q *QP) schedule() {
 // at once, and waits for none of them: see gate.
 func (d *Device) Expire() {
 	o := d.getOutbox()
-	if d.timers.crowdDue(o.now) {
-		d.crowd.expire(d, o.now)
+	if d.timers.admissionDue(o.now) {
+		d.admission.expire(d, o.now)
 	}
 	for {
 		q := d.timers.popDue(o.now, d.cfg.Clock)
 		if q == nil {
 			break
 		}
-		if q.wake() {
+		if q.tryRun() {
 			q.deadlines(o)
 			q.unlock(o)
 			o.flush()
@@ -83,23 +83,23 @@ func (d *Device) Expire() {
 
 // deadlines does what is due at o.now. The caller holds the QP.
 func (q *QP) deadlines(o *outbox) {
-	q.timer.queued = 0
+	q.timer.queuedAt = 0
 	if q.dead {
 		return
 	}
 	t := &q.timer
-	if t.rnr != 0 && t.rnr <= o.now {
-		t.rnr = 0
+	if t.rnrUntil != 0 && t.rnrUntil <= o.now {
+		t.rnrUntil = 0
 	}
-	if t.hold != 0 && t.hold <= o.now {
-		t.hold = 0
+	if t.pausedUntil != 0 && t.pausedUntil <= o.now {
+		t.pausedUntil = 0
 	}
-	if t.retransmit != 0 && t.retransmit <= o.now {
-		t.retransmit = 0
+	if t.retransmitAt != 0 && t.retransmitAt <= o.now {
+		t.retransmitAt = 0
 		q.comp.timeout(q)
 	}
-	if t.pace != 0 && t.pace <= o.now {
-		t.pace = 0
+	if t.readsPausedUntil != 0 && t.readsPausedUntil <= o.now {
+		t.readsPausedUntil = 0
 		q.resumeReads(o)
 	}
 	q.runRequester(o)
@@ -108,50 +108,50 @@ func (q *QP) deadlines(o *outbox) {
 
 // timerHeap is a binary heap of QPs by their entry's time.
 type timerHeap struct {
-	mu    sync.Mutex
-	h     []*QP
-	crowd Time // when to look after the crowd; 0: never
+	mu        sync.Mutex
+	h         []*QP
+	admission Time // when to look after the crowd; 0: never
 }
 
 // arm gives the clock the first of all deadlines, if there is one.
 func (t *timerHeap) arm(c Clock) {
-	first := t.crowd
-	if len(t.h) > 0 && (first == 0 || t.h[0].timer.at < first) {
-		first = t.h[0].timer.at
+	first := t.admission
+	if len(t.h) > 0 && (first == 0 || t.h[0].timer.heapTime < first) {
+		first = t.h[0].timer.heapTime
 	}
 	if first != 0 {
 		c.Arm(first)
 	}
 }
 
-func (t *timerHeap) setCrowd(at Time, c Clock) {
+func (t *timerHeap) setAdmission(at Time, c Clock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.crowd = at
+	t.admission = at
 	t.arm(c)
 }
 
-// crowdDue tells whether the crowd's deadline has come, and forgets it if so.
-func (t *timerHeap) crowdDue(now Time) bool {
+// admissionDue tells whether the crowd's deadline has come, and forgets it if so.
+func (t *timerHeap) admissionDue(now Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.crowd == 0 || t.crowd > now {
+	if t.admission == 0 || t.admission > now {
 		return false
 	}
-	t.crowd = 0
+	t.admission = 0
 	return true
 }
 
 func (t *timerHeap) set(q *QP, at Time, c Clock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q.timer.at = at
-	if q.timer.index == 0 {
+	q.timer.heapTime = at
+	if q.timer.heapIndex == 0 {
 		t.h = append(t.h, q)
-		q.timer.index = len(t.h)
+		q.timer.heapIndex = len(t.h)
 	}
-	t.up(q.timer.index - 1)
-	t.down(q.timer.index - 1)
+	t.up(q.timer.heapIndex - 1)
+	t.down(q.timer.heapIndex - 1)
 	if t.h[0] == q {
 		t.arm(c)
 	}
@@ -162,7 +162,7 @@ func (t *timerHeap) set(q *QP, at Time, c Clock) {
 func (t *timerHeap) popDue(now Time, c Clock) *QP {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.h) == 0 || t.h[0].timer.at > now {
+	if len(t.h) == 0 || t.h[0].timer.heapTime > now {
 		t.arm(c)
 		return nil
 	}
@@ -176,8 +176,8 @@ func (t *timerHeap) popDue(now Time, c Clock) *QP {
 func (t *timerHeap) remove(q *QP) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if q.timer.index != 0 {
-		t.removeAt(q.timer.index - 1)
+	if q.timer.heapIndex != 0 {
+		t.removeAt(q.timer.heapIndex - 1)
 	}
 }
 
@@ -186,7 +186,7 @@ func (t *timerHeap) removeAt(i int) {
 	t.swap(i, last)
 	t.h[last] = nil
 	t.h = t.h[:last]
-	q.timer.index = 0
+	q.timer.heapIndex = 0
 	if i < last {
 		t.up(i)
 		t.down(i)
@@ -195,12 +195,12 @@ func (t *timerHeap) removeAt(i int) {
 
 func (t *timerHeap) swap(i, j int) {
 	t.h[i], t.h[j] = t.h[j], t.h[i]
-	t.h[i].timer.index, t.h[j].timer.index = i+1, j+1
+	t.h[i].timer.heapIndex, t.h[j].timer.heapIndex = i+1, j+1
 }
 
 func (t *timerHeap) less(i, j int) bool {
 	a, b := t.h[i], t.h[j]
-	return a.timer.at < b.timer.at || (a.timer.at == b.timer.at && a.qpn < b.qpn)
+	return a.timer.heapTime < b.timer.heapTime || (a.timer.heapTime == b.timer.heapTime && a.qpn < b.qpn)
 }
 
 func (t *timerHeap) up(i int) {

@@ -14,8 +14,8 @@ import (
 const (
 	expireLimit = 20 * time.Millisecond
 	maxExpirers = 128
-	// closePatience is how long close waits for one of them.
-	closePatience = time.Second
+	// clockCloseTimeout is how long close waits for one of them.
+	clockCloseTimeout = time.Second
 )
 
 // clock is the engine's clock: monotonic time since it was made, and one
@@ -105,7 +105,7 @@ func (c *clock) close() bool {
 	if c.role == nil {
 		return true
 	}
-	ended := c.role.Stop(closePatience)
+	ended := c.role.Stop(clockCloseTimeout)
 	c.watch.Close()
 	return ended
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Deadlines are kept while the goroutine that kept an earlier one is caught.
-func TestClockWhenExpireIsCaught(t *testing.T) {
+func TestClockWhenExpireBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		kept := make(chan rxe.Time, 10)
@@ -45,7 +45,7 @@ func TestClockWhenExpireIsCaught(t *testing.T) {
 	})
 }
 
-func TestClockClosesWhileCaught(t *testing.T) {
+func TestClockClosesWhileBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		free, called := make(chan struct{}), make(chan struct{})

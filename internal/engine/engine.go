@@ -54,7 +54,7 @@ type Engine struct {
 	link  portLink
 	clock *clock
 
-	patience time.Duration // devicePatience
+	closeTimeout time.Duration // deviceCloseTimeout
 
 	portMu sync.Mutex // updatePort
 }
@@ -62,7 +62,7 @@ type Engine struct {
 // Start opens the port and starts the device on it. Errors of the network unwrap
 // to the sentinels of package rocev2, and say what to do.
 func Start(cfg Config) (*Engine, error) {
-	e := &Engine{clock: newClock(), patience: devicePatience}
+	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout}
 	devCfg := rxe.Config{
 		Name:    cfg.Name,
 		GUID:    cfg.GUID(),
@@ -103,9 +103,9 @@ func (e *Engine) Device() *rxe.Device { return e.dev }
 // Port is the engine's network port.
 func (e *Engine) Port() *rocev2.Port { return e.port }
 
-// devicePatience is how long Close waits for the device. Destroying a million
+// deviceCloseTimeout is how long Close waits for the device. Destroying a million
 // objects takes less.
-const devicePatience = 5 * time.Second
+const deviceCloseTimeout = 5 * time.Second
 
 // ErrBlockedAccess is what Close returns when memory that does not answer keeps some of
 // the device.
@@ -119,7 +119,7 @@ var ErrBlockedAccess = errors.New("engine: a copy to or from a program's memory 
 func (e *Engine) Close() error {
 	closed := make(chan error, 1)
 	go func() { closed <- e.dev.Close() }()
-	patience := time.NewTimer(e.patience)
+	patience := time.NewTimer(e.closeTimeout)
 	defer patience.Stop()
 	var err error
 	select {

@@ -26,13 +26,13 @@ import (
 
 // Watch looks after roles. It must be closed.
 type Watch struct {
-	tick   time.Duration
-	stuck  func() bool  // whether any call may be caught
-	now    atomic.Int64 // ticks so far, from 1
-	asleep atomic.Bool
-	wake   chan struct{}
-	stop   chan struct{}
-	done   chan struct{}
+	tick    time.Duration
+	blocked func() bool  // whether any call may be caught
+	now     atomic.Int64 // ticks so far, from 1
+	asleep  atomic.Bool
+	wake    chan struct{}
+	stop    chan struct{}
+	done    chan struct{}
 
 	mu    sync.Mutex
 	roles map[*Role]struct{}
@@ -56,12 +56,12 @@ func NewWatch(limit time.Duration) *Watch { return newWatch(limit, memoryWaits) 
 
 func newWatch(limit time.Duration, stuck func() bool) *Watch {
 	w := &Watch{
-		stuck: stuck,
-		tick:  limit / (tooManyTicks - 1),
-		wake:  make(chan struct{}, 1),
-		stop:  make(chan struct{}),
-		done:  make(chan struct{}),
-		roles: make(map[*Role]struct{}),
+		blocked: stuck,
+		tick:    limit / (tooManyTicks - 1),
+		wake:    make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		roles:   make(map[*Role]struct{}),
 	}
 	w.now.Store(1)
 	go w.run()
@@ -115,9 +115,9 @@ func (w *Watch) look() (calls bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now.Load()
-	stuck := sync.OnceValue(w.stuck)
+	stuck := sync.OnceValue(w.blocked)
 	for r := range w.roles {
-		since := r.holder.since.Load()
+		since := r.worker.since.Load()
 		if since == outside {
 			continue
 		}
@@ -126,7 +126,7 @@ func (w *Watch) look() (calls bool) {
 		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < UnconfirmedFactor*tooManyTicks && !stuck() {
 			continue
 		}
-		if r.holder.since.CompareAndSwap(since, caught) {
+		if r.worker.since.CompareAndSwap(since, replaced) {
 			r.appoint()
 		}
 	}
@@ -140,7 +140,7 @@ type Role struct {
 	run   func(*Worker)
 
 	alive  atomic.Int32 // holders whose run has not returned, caught ones too
-	holder *Worker      // under watch.mu
+	worker *Worker      // under watch.mu
 }
 
 // Worker is the goroutine that does the work of a role, until it is caught.
@@ -151,8 +151,8 @@ type Worker struct {
 }
 
 const (
-	outside = 0  // of a call
-	caught  = -1 // another one holds the role
+	outside  = 0  // of a call
+	replaced = -1 // another one holds the role
 )
 
 // Start calls run in a goroutine, and in another one whenever that is caught;
@@ -171,7 +171,7 @@ func (w *Watch) Start(most int, run func(*Worker)) *Role {
 // appoint starts a new holder. The caller holds watch.mu.
 func (r *Role) appoint() {
 	h := &Worker{watch: r.watch, done: make(chan struct{})}
-	r.holder = h
+	r.worker = h
 	r.alive.Add(1)
 	go func() {
 		defer close(h.done)
@@ -196,7 +196,7 @@ func (h *Worker) Enter() {
 // Leave says that the call has returned. If it reports false, the role has
 // another holder: run must return, and touch nothing of the role's.
 func (h *Worker) Leave() bool {
-	return h.since.Swap(outside) != caught
+	return h.since.Swap(outside) != replaced
 }
 
 // Alive is how many goroutines are in run: one, and those that are caught.
@@ -209,7 +209,7 @@ func (r *Role) Alive() int { return int(r.alive.Load()) }
 func (r *Role) Stop(patience time.Duration) bool {
 	r.watch.mu.Lock()
 	delete(r.watch.roles, r)
-	h := r.holder
+	h := r.worker
 	r.watch.mu.Unlock()
 	select {
 	case <-h.done:
@@ -224,7 +224,7 @@ func (r *Role) Stop(patience time.Duration) bool {
 	case <-timer.C:
 		// Inside a call it will find out; if it is not, its run is about to end.
 		if since := h.since.Load(); since != outside {
-			h.since.CompareAndSwap(since, caught)
+			h.since.CompareAndSwap(since, replaced)
 		}
 		return false
 	}

@@ -165,9 +165,9 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestStopLeavesTheCaughtAlone: neither those caught before nor the holder
+// TestStopLeavesBlockedWorkers: neither those caught before nor the holder
 // itself is waited for, but for the patience.
-func TestStopLeavesTheCaughtAlone(t *testing.T) {
+func TestStopLeavesBlockedWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(8)
 		first, second := make(chan struct{}), make(chan struct{})

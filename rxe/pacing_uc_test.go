@@ -43,16 +43,16 @@ func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
 }
 
 // A receiver that has not got the processor for a while loses nothing.
-func TestHoldForReceiver(t *testing.T) {
+func TestUCPauseForReceiver(t *testing.T) {
 	d, a, b := newUCPair(t)
-	if n := b.gate.inbox.bytes; n < holdBytes || n > inboxBytes/2 || a.sq.empty() {
+	if n := b.gate.inbox.bytes; n < ucPauseBytes || n > inboxLimit/2 || a.sq.empty() {
 		t.Fatalf("%d bytes are in the inbox, and the message is sent: %v", n, a.sq.empty())
 	}
-	d.clock().now += holdLimit / 2
+	d.clock().now += ucPauseLimit / 2
 	d.dev.Expire()
 	b.unlock(nil)
 	for range 100 {
-		d.clock().now += holdStep
+		d.clock().now += ucPauseStep
 		d.dev.Expire()
 	}
 	d.take(t, 1)
@@ -63,11 +63,11 @@ func TestHoldForReceiver(t *testing.T) {
 }
 
 // One that takes nothing for long holds up nobody.
-func TestHoldEnds(t *testing.T) {
+func TestUCPauseEnds(t *testing.T) {
 	d, _, b := newUCPair(t)
-	d.dev.local.bytes.Add(roomyBytes) // of others
+	d.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
 	for range 2 {
-		d.clock().now += holdLimit
+		d.clock().now += ucPauseLimit
 		d.dev.Expire()
 	}
 	d.take(t, 1)
@@ -94,7 +94,7 @@ func TestUCBothWays(t *testing.T) {
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
 	const repliesEach, batch = 160, 16
 	came := 0
-	b.dev.local.bytes.Add(roomyBytes) // of others
+	b.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
 	b.dev.cfg.Link = &repliesLink{reply: func() {
 		for range repliesEach {
 			pkts := make([]pkt, batch)
@@ -113,10 +113,10 @@ func TestUCBothWays(t *testing.T) {
 	_, err := b.qp.PostSend(wrs)
 	b.must(err)
 	for !b.qp.sq.empty() {
-		b.clock.now += portionPause
+		b.clock.now += ucQuantumPause
 		b.dev.Expire()
 	}
-	if least := inboxBytes / smallParcel * batch; came < 2*least {
+	if least := inboxLimit / smallItemBytes * batch; came < 2*least {
 		t.Fatalf("only %d packets came, which may fit into the inbox", came)
 	}
 	if dropped, got := b.dev.counters.InboxFull.Load(), b.qp.stats.RcvdPackets.Load(); dropped != 0 || got != uint64(came) {
@@ -160,9 +160,9 @@ func TestUCOrder(t *testing.T) {
 			}
 		}
 		for i := range bursts {
-			p, err := wire.Parse(bursts[i].Packet(0)[:bursts[i].Seg-wire.ICRCLen])
+			pkt, err := wire.Parse(bursts[i].Packet(0)[:bursts[i].Seg-wire.ICRCLen])
 			b.must(err)
-			psns = append(psns, p.PSN())
+			psns = append(psns, pkt.PSN())
 		}
 	}}
 	write()
@@ -181,11 +181,11 @@ func TestUCRests(t *testing.T) {
 	for i := range wrs {
 		wrs[i] = SendWR{Op: WRWrite, RKey: 1, SGL: []SGE{piece, piece, piece, piece}}
 	}
-	const posts = 3 * portion / (16 * 4 * remoteLen)
+	const posts = 3 * ucQuantum / (16 * 4 * remoteLen)
 	sent := func() int { return int(b.qp.stats.SentBytes.Load()) }
 	portions := 1
 	for posted := 0; ; {
-		if n, most := sent(), portions*(portion+burstBytes); n > most {
+		if n, most := sent(), portions*(ucQuantum+burstBytes); n > most {
 			t.Fatalf("%d bytes sent in %d portions", n, portions)
 		}
 		if b.qp.sq.empty() {
@@ -198,7 +198,7 @@ func TestUCRests(t *testing.T) {
 			continue
 		}
 		before := sent()
-		b.clock.now += portionPause - 1
+		b.clock.now += ucQuantumPause - 1
 		b.dev.Expire()
 		if n := sent(); n != before {
 			t.Fatalf("%d bytes sent before the pause was over", n-before)

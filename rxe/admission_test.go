@@ -6,11 +6,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// newCrowd connects n RC QPs of two devices; of the first, two may be under way.
+// newActivePair connects n RC QPs of two devices; of the first, two may be under way.
 // write posts a WRITE on each of the QPs with these indices.
-func newCrowd(t *testing.T, n int) (p *pair, write func(qps ...int)) {
+func newActivePair(t *testing.T, n int) (p *pair, write func(qps ...int)) {
 	p = newPair(t, n, 4096, 1024)
-	p.a.dev.crowd.limit = 2
+	p.a.dev.admission.limit = 2
 	return p, func(qps ...int) {
 		t.Helper()
 		for _, i := range qps {
@@ -47,8 +47,8 @@ func (p *pair) answer() {
 
 // Who comes late waits for the acknowledgements of those before, and follows
 // them in order. Who is in may send more.
-func TestCrowdWaits(t *testing.T) {
-	p, write := newCrowd(t, 6)
+func TestAdmissionWaits(t *testing.T) {
+	p, write := newActivePair(t, 6)
 	write(0, 1, 2, 3, 4, 5, 1, 3)
 	p.sent(t, 0, 1, 1)
 	p.answer()
@@ -64,9 +64,9 @@ func TestCrowdWaits(t *testing.T) {
 }
 
 // Half of the crowd goes before others come in, together.
-func TestCrowdComesInTogether(t *testing.T) {
-	p, write := newCrowd(t, 8)
-	p.a.dev.crowd.limit = 4
+func TestAdmissionOfManyAtOnce(t *testing.T) {
+	p, write := newActivePair(t, 8)
+	p.a.dev.admission.limit = 4
 	write(0, 1, 2, 3, 4, 5)
 	p.a.link.deliver(&p.spare)
 	acks := p.b.link
@@ -86,18 +86,18 @@ func TestCrowdComesInTogether(t *testing.T) {
 }
 
 // Peers that do not answer hold up the others for a short time only, and once.
-func TestCrowdWithoutAnswers(t *testing.T) {
-	p, write := newCrowd(t, 6)
+func TestAdmissionWithoutAnswers(t *testing.T) {
+	p, write := newActivePair(t, 6)
 	write(0, 1)
 	p.a.link = &pipe{to: p.b.dev}
 	p.a.dev.cfg.Link = p.a.link // what was sent is lost
 	p.clock.now += 1000
 	write(2, 3, 4)
 	p.sent(t)
-	if want := p.clock.now + crowdStep; p.clock.armed != want {
+	if want := p.clock.now + admissionDelay; p.clock.armed != want {
 		t.Fatalf("the clock is armed for %d, want %d", p.clock.armed, want)
 	}
-	p.clock.now += crowdStep - 1
+	p.clock.now += admissionDelay - 1
 	p.a.dev.Expire()
 	p.sent(t)
 	p.clock.now++
@@ -111,20 +111,20 @@ func TestCrowdWithoutAnswers(t *testing.T) {
 	p.a.dev.Expire()
 	p.pump()
 	p.a.take(t, 3)
-	if in := p.a.dev.crowd.in; in != 0 {
+	if in := p.a.dev.admission.active; in != 0 {
 		t.Errorf("%d are in, and nothing is under way", in)
 	}
 }
 
 // A QP that ends gives up its place, or its turn.
-func TestCrowdAndTheDead(t *testing.T) {
+func TestAdmissionAndDestroyedQPs(t *testing.T) {
 	for name, end := range map[string]func(*QP) error{
 		"ERR":     func(q *QP) error { return q.Modify(&QPAttr{State: QPErr}, QPAttrState) },
 		"RESET":   func(q *QP) error { return q.Modify(&QPAttr{State: QPReset}, QPAttrState) },
 		"destroy": (*QP).Destroy,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, write := newCrowd(t, 6)
+			p, write := newActivePair(t, 6)
 			write(0, 1, 2, 3, 4)
 			p.a.link.queue, p.a.link.ends, p.a.link.buf = nil, nil, nil // lost
 			for _, i := range []int{2, 0, 1} {
@@ -136,24 +136,24 @@ func TestCrowdAndTheDead(t *testing.T) {
 			p.answer()
 			p.sent(t, 5)
 			p.answer()
-			if c := &p.a.dev.crowd; c.in != 0 || !c.line.empty() || !p.a.dev.local.empty() {
-				t.Errorf("%d are in, the line is empty: %v", c.in, c.line.empty())
+			if a := &p.a.dev.admission; a.active != 0 || !a.waiting.empty() || !p.a.dev.runQueue.empty() {
+				t.Errorf("%d are in, the line is empty: %v", a.active, a.waiting.empty())
 			}
 		})
 	}
 }
 
 // What passes within a device, or is not acknowledged, waits for nobody.
-func TestCrowdIsOfOthers(t *testing.T) {
+func TestAdmissionIsForOtherDevices(t *testing.T) {
 	d := newLocalPair(t, 1, 8192, 1024, nil)
-	d.dev.crowd.limit = 0
+	d.dev.admission.limit = 0
 	_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(),
 		SGL: []SGE{{Length: 8, LKey: d.mr.LKey()}}}})
 	must(t, err)
 	d.take(t, 1)
 
 	b := newBench(t, QPUC, nil)
-	b.dev.crowd.limit = 0
+	b.dev.admission.limit = 0
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
 	_, err = b.qp.PostSend([]SendWR{{Op: WRWrite, RKey: 1, SGL: []SGE{{Addr: remoteVA, Length: 8, LKey: b.remote.LKey()}}}})
 	b.must(err)
@@ -163,8 +163,8 @@ func TestCrowdIsOfOthers(t *testing.T) {
 }
 
 // In a steady state the line costs no memory.
-func TestCrowdAllocatesNothing(t *testing.T) {
-	p, write := newCrowd(t, 6)
+func TestAdmissionAllocatesNothing(t *testing.T) {
+	p, write := newActivePair(t, 6)
 	wcs := make([]WC, 8)
 	wr := []SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 8, LKey: p.a.mr.LKey()}}}}
 	write(0)

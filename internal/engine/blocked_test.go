@@ -15,16 +15,16 @@ import (
 // program with userfaultfd or FUSE can do. The zero va of a silent memory is
 // nowhere.
 type silent struct {
-	mu     sync.Mutex
-	b      []byte
-	va     uint64        // accesses from here on are caught
-	caught chan struct{} // one for each
-	free   chan struct{} // closed: they go on
-	answer func()        // closes it
+	mu      sync.Mutex
+	b       []byte
+	va      uint64        // accesses from here on are caught
+	blocked chan struct{} // one for each
+	free    chan struct{} // closed: they go on
+	answer  func()        // closes it
 }
 
 func newSilent(n int) *silent {
-	m := &silent{b: make([]byte, n), caught: make(chan struct{}, 64), free: make(chan struct{})}
+	m := &silent{b: make([]byte, n), blocked: make(chan struct{}, 64), free: make(chan struct{})}
 	m.answer = sync.OnceFunc(func() { close(m.free) })
 	return m
 }
@@ -42,7 +42,7 @@ func (m *silent) move(spans []rxe.Span, copyPart func(mem, buf []byte)) error {
 		stuck := m.va != 0 && s.VA >= m.va
 		m.mu.Unlock()
 		if stuck {
-			m.caught <- struct{}{}
+			m.blocked <- struct{}{}
 			<-m.free
 		}
 		m.mu.Lock()
@@ -197,7 +197,7 @@ func TestSilentTarget(t *testing.T) {
 	// Two of the three are caught, one after the other.
 	for _, q := range qs[:2] {
 		q.write(silentVA, b.mr.RKey())
-		<-b.mem.caught
+		<-b.mem.blocked
 		for range 20 {
 			qs[2].write(0, b.mr.RKey())
 			if s := qs[2].wait(); s != rxe.WCSuccess {
@@ -232,7 +232,7 @@ func TestSilentSource(t *testing.T) {
 	other.connect(nobody, 101, soon)
 	stuck.write(silentVA, 1)
 	a.mem.silence(silentVA)
-	<-a.mem.caught // the first retransmission
+	<-a.mem.blocked // the first retransmission
 	other.write(0, 1)
 	if s := other.wait(); s != rxe.WCRetryExcErr {
 		t.Errorf("a queue pair beside it: %v, want %v", s, rxe.WCRetryExcErr)
@@ -243,8 +243,8 @@ func TestSilentSource(t *testing.T) {
 	}
 }
 
-// TestCloseHeld: the device's memory is held, the engine ends all the same.
-func TestCloseHeld(t *testing.T) {
+// TestCloseWhileBlocked: the device's memory is held, the engine ends all the same.
+func TestCloseWhileBlocked(t *testing.T) {
 	const here, there = "127.78.0.15", "127.78.0.16"
 	a, b := newHost(t, here), newHost(t, there)
 	q, p := newQueue(a), newQueue(b)
@@ -252,8 +252,8 @@ func TestCloseHeld(t *testing.T) {
 	p.connect(here, q.qp.Num(), ackTimeout)
 	b.mem.silence(silentVA)
 	q.write(silentVA, b.mr.RKey())
-	<-b.mem.caught
-	b.e.patience = time.Millisecond
+	<-b.mem.blocked
+	b.e.closeTimeout = time.Millisecond
 	if err := b.close(); !errors.Is(err, ErrBlockedAccess) {
 		t.Errorf("Close: %v, want %v", err, ErrBlockedAccess)
 	}

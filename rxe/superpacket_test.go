@@ -17,26 +17,26 @@ type bare struct {
 
 // waiting cuts and returns what lies in a QP's inbox, which it empties, and how
 // many trains there were.
-func waiting(q *QP) (pkts []bare, trains int) {
+func waiting(q *QP) (pkts []bare, supers int) {
 	in, _ := q.gate.takeInbox()
-	for p := in.first; p != nil; p = p.next {
-		c := p
-		if p.form.n > 0 {
-			trains++
-			c = p.cut()
+	for item := in.first; item != nil; item = item.next {
+		c := item
+		if item.super.count > 0 {
+			supers++
+			c = item.segment()
 		}
 		at := 0
 		for _, end := range c.ends {
 			pkts = append(pkts, bare{c.from, c.buf[at:end]})
-			at = int(end) + c.gap
+			at = int(end) + c.trailer
 		}
 	}
-	return pkts, trains
+	return pkts, supers
 }
 
 // A train is cut into the very packets that are formed when a tap is on: bit
 // for bit, whatever the message and its place in the stream.
-func TestTrainCut(t *testing.T) {
+func TestSuperPacketSegmented(t *testing.T) {
 	const half = 300_000
 	flags := SendSolicited | SendSignaled
 	for _, mtu := range []MTU{256, 1024, 4096} {
@@ -47,7 +47,7 @@ func TestTrainCut(t *testing.T) {
 					tap := func(b *wire.Burst) {
 						for i := range b.N() {
 							p := append([]byte(nil), b.Packet(i)...)
-							seen = append(seen, bare{datagramOn(b.Route), p[:len(p)-wire.ICRCLen]})
+							seen = append(seen, bare{datagramFor(b.Route), p[:len(p)-wire.ICRCLen]})
 						}
 					}
 					var got [2][]bare
@@ -67,9 +67,9 @@ func TestTrainCut(t *testing.T) {
 							responder.unlock(nil) // answers
 						}
 						seen = withoutRead(seen)
-						pkts, trains := waiting(receiver)
-						if (trains > 0) != (tap == nil && size > uint32(mtu)) {
-							t.Errorf("%d trains", trains)
+						pkts, supers := waiting(receiver)
+						if (supers > 0) != (tap == nil && size > uint32(mtu)) {
+							t.Errorf("%d trains", supers)
 						}
 						got[i] = pkts
 						receiver.unlock(nil)
@@ -100,19 +100,19 @@ func withoutRead(pkts []bare) []bare {
 }
 
 // A receiver that differs from what the sender takes it for gets packets.
-func TestTrainNotTaken(t *testing.T) {
-	for name, change := range map[string]func(q *QP, l *parcel){
-		"path MTU":     func(q *QP, l *parcel) { q.attr.PathMTU = 2048 },
-		"state":        func(q *QP, l *parcel) { q.attr.State = QPErr },
-		"P_Key":        func(q *QP, l *parcel) { q.pkey = 0x1234 },
-		"address":      func(q *QP, l *parcel) { l.from.Src = benchThere },
-		"PSN":          func(q *QP, l *parcel) { q.resp.psn++ },
-		"PSN behind":   func(q *QP, l *parcel) { q.resp.psn-- },
-		"rights":       func(q *QP, l *parcel) { q.attr.Access = 0 },
-		"other kind":   func(q *QP, l *parcel) { q.resp.msg = wire.OpSend },
-		"key":          func(q *QP, l *parcel) { l.buf[wire.BTHLen+11]++ },
-		"length":       func(q *QP, l *parcel) { l.buf[wire.BTHLen+15]++ },
-		"other packet": func(q *QP, l *parcel) { l.buf[0] = byte(wire.RCReadResponseOnly) },
+func TestSuperPacketNotAcceptedWhole(t *testing.T) {
+	for name, change := range map[string]func(q *QP, item *inboxItem){
+		"path MTU":     func(q *QP, item *inboxItem) { q.attr.PathMTU = 2048 },
+		"state":        func(q *QP, item *inboxItem) { q.attr.State = QPErr },
+		"P_Key":        func(q *QP, item *inboxItem) { q.pkey = 0x1234 },
+		"address":      func(q *QP, item *inboxItem) { item.from.Src = benchThere },
+		"PSN":          func(q *QP, item *inboxItem) { q.resp.psn++ },
+		"PSN behind":   func(q *QP, item *inboxItem) { q.resp.psn-- },
+		"rights":       func(q *QP, item *inboxItem) { q.attr.Access = 0 },
+		"other kind":   func(q *QP, item *inboxItem) { q.resp.openMessage = wire.OpSend },
+		"key":          func(q *QP, item *inboxItem) { item.buf[wire.BTHLen+11]++ },
+		"length":       func(q *QP, item *inboxItem) { item.buf[wire.BTHLen+15]++ },
+		"other packet": func(q *QP, item *inboxItem) { item.buf[0] = byte(wire.RCReadResponseOnly) },
 		"nothing":      nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,12 +122,12 @@ func TestTrainNotTaken(t *testing.T) {
 			_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, RKey: d.mr.RKey(), SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
 			must(t, err)
 			in, _ := q.gate.takeInbox()
-			l := in.first
+			item := in.first
 			if change != nil {
-				change(q, l)
+				change(q, item)
 			}
 			o := d.dev.getOutbox()
-			if took := q.takeTrain(l, o); took != (change == nil) {
+			if took := q.receiveSuperPacket(item, o); took != (change == nil) {
 				t.Errorf("taken as a whole: %v", took)
 			}
 			q.endVisit(o)
@@ -168,7 +168,7 @@ func TestRecvMalformed(t *testing.T) {
 
 // The window of a requester that lost something opens by the packets that come
 // back, however they come.
-func TestTrainWindow(t *testing.T) {
+func TestSuperPacketWindow(t *testing.T) {
 	var windows [2]int32
 	for i, tap := range []func(*wire.Burst){nil, func(*wire.Burst) {}} {
 		d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.Tap = tap })

@@ -45,8 +45,8 @@ func diff(a, b string) string {
 	return ""
 }
 
-// TestStraight runs seeds of TestSeeds with more pairs on one host.
-func TestStraight(t *testing.T) {
+// TestSuperPackets runs seeds of TestSeeds with more pairs on one host.
+func TestSuperPackets(t *testing.T) {
 	first, tapped := seedFirst(t), 0
 	for i := range max(seedCount(t)/4, 1) {
 		seed := first + uint64(i)
@@ -75,16 +75,16 @@ func TestStraight(t *testing.T) {
 	}
 }
 
-// TestStraightMistakes is about what goes wrong: it draws two QPs of one device
+// TestSuperPacketMistakes is about what goes wrong: it draws two QPs of one device
 // that may not fit each other, keys that do not, receives that are missing, and
 // work that nobody checks.
-func TestStraightMistakes(t *testing.T) {
+func TestSuperPacketMistakes(t *testing.T) {
 	first := seedFirst(t)
 	statuses := map[rxe.WCStatus]int{}
 	for i := range seedCount(t) {
 		seed := first + uint64(i)
-		straight := newBlunder(seed, false).run(statuses)
-		packets := newBlunder(seed, true).run(nil)
+		straight := newMistakes(seed, false).run(statuses)
+		packets := newMistakes(seed, true).run(nil)
 		if straight != packets {
 			t.Fatalf("seed %d: %s", seed, diff(straight, packets))
 		}
@@ -98,8 +98,8 @@ func TestStraightMistakes(t *testing.T) {
 	}
 }
 
-// blunder is one such run. Its decisions depend on the seed only.
-type blunder struct {
+// mistakes is one such run. Its decisions depend on the seed only.
+type mistakes struct {
 	rng  *rand.Rand
 	net  *simnet.Network
 	dev  *rxe.Device
@@ -115,17 +115,17 @@ type blunder struct {
 	seen map[rxe.WCStatus]int
 	// gone: memory may be met that is registered and not there. Which packet
 	// finds out depends on how many were written together.
-	holes, gone bool
+	holes, spaceEnded bool
 }
 
 const (
 	blunderMem = 256 << 10
-	blunderMRs = 4 // the last reaches beyond the memory
+	mistakeMRs = 4 // the last reaches beyond the memory
 	gapStart   = blunderMem - 16<<10
 )
 
-func newBlunder(seed uint64, tap bool) *blunder {
-	b := &blunder{rng: rand.New(rand.NewPCG(seed, 77)), net: simnet.New(simnet.Config{Seed: seed, MaxBatch: 1})}
+func newMistakes(seed uint64, tap bool) *mistakes {
+	b := &mistakes{rng: rand.New(rand.NewPCG(seed, 77)), net: simnet.New(simnet.Config{Seed: seed, MaxBatch: 1})}
 	port := b.net.NewPort(nearAddr)
 	cfg := rxe.Config{Name: "near", GUID: 1, Link: port, Clock: port, Seed: [32]byte{1}, OnEvent: b.event}
 	if tap {
@@ -154,13 +154,13 @@ func newBlunder(seed uint64, tap bool) *blunder {
 	return b
 }
 
-func (b *blunder) event(e rxe.Event) {
+func (b *mistakes) event(e rxe.Event) {
 	fmt.Fprintf(&b.log, "%v: event %v\n", b.net.Now(), e.Type)
 }
 
 // regions registers parts of the memory with some of the rights.
-func (b *blunder) regions() {
-	for i := range blunderMRs {
+func (b *mistakes) regions() {
+	for i := range mistakeMRs {
 		from, to := b.rng.IntN(gapStart/2), gapStart/2+b.rng.IntN(gapStart/2)
 		mem := rxe.Memory(b.mem)
 		if b.rng.IntN(2) == 0 {
@@ -173,7 +173,7 @@ func (b *blunder) regions() {
 			}
 		}
 		switch {
-		case i == blunderMRs-1:
+		case i == mistakeMRs-1:
 			from, to = gapStart+8<<10, blunderMem+8<<10
 		case b.rng.IntN(b.odds) == 0:
 			access = 0
@@ -184,7 +184,7 @@ func (b *blunder) regions() {
 	}
 }
 
-func (b *blunder) connect() {
+func (b *mistakes) connect() {
 	typ := pick(b.rng, rxe.QPRC, rxe.QPRC, rxe.QPRC, rxe.QPUC)
 	mtu := pick[rxe.MTU](b.rng, 256, 512, 1024, 2048, 4096)
 	psn := wire.PSN(0).Sub(b.rng.Uint32N(64))
@@ -223,7 +223,7 @@ func (b *blunder) connect() {
 }
 
 // sgl draws up to four pieces of n bytes in all; now and then one is outside.
-func (b *blunder) sgl(n int) []rxe.SGE {
+func (b *mistakes) sgl(n int) []rxe.SGE {
 	var s []rxe.SGE
 	for k := 1 + b.rng.IntN(4); k > 0; k-- {
 		part := n
@@ -238,10 +238,10 @@ func (b *blunder) sgl(n int) []rxe.SGE {
 }
 
 // place draws n bytes of a region, and its key; seldom a bad one.
-func (b *blunder) place(n int) (va uint64, key uint32) {
-	i := b.rng.IntN(blunderMRs - 1)
+func (b *mistakes) place(n int) (va uint64, key uint32) {
+	i := b.rng.IntN(mistakeMRs - 1)
 	if b.holes && b.rng.IntN(b.odds) == 0 {
-		i, b.gone = blunderMRs-1, true
+		i, b.spaceEnded = mistakeMRs-1, true
 	}
 	mr := b.mrs[i]
 	key = uint32(mr.LKey())
@@ -251,15 +251,15 @@ func (b *blunder) place(n int) (va uint64, key uint32) {
 	case 1:
 		return uint64(memBase + b.rng.IntN(blunderMem)), key
 	}
-	from := map[bool]uint64{false: memBase + gapStart/2 - 16<<10, true: memBase + blunderMem - 4<<10}[i == blunderMRs-1]
+	from := map[bool]uint64{false: memBase + gapStart/2 - 16<<10, true: memBase + blunderMem - 4<<10}[i == mistakeMRs-1]
 	return from + uint64(b.rng.IntN(16<<10)), key
 }
 
-func (b *blunder) size() int {
+func (b *mistakes) size() int {
 	return pick(b.rng, 0, 1, 8, 255, 256, 4096, 4097, 8192, b.rng.IntN(20_000), b.rng.IntN(60_000))
 }
 
-func (b *blunder) post(i int) {
+func (b *mistakes) post(i int) {
 	q := b.qps[i]
 	var wrs []rxe.SendWR
 	for range 1 + b.rng.IntN(4) {
@@ -297,7 +297,7 @@ func (b *blunder) post(i int) {
 	fmt.Fprintf(&b.log, "%v: QP %d: %d of %d posted: %v\n", b.net.Now(), i, k, len(wrs), err)
 }
 
-func (b *blunder) postRecv(i int) {
+func (b *mistakes) postRecv(i int) {
 	var wrs []rxe.RecvWR
 	for range 1 + b.rng.IntN(6) {
 		wrs = append(wrs, rxe.RecvWR{ID: 1<<63 | b.rng.Uint64(), SGL: b.sgl(pick(b.rng, 60_000, 30_000, b.size()))})
@@ -313,7 +313,7 @@ func (b *blunder) postRecv(i int) {
 }
 
 // run does a few dozen things and returns all there is to be seen of them.
-func (b *blunder) run(statuses map[rxe.WCStatus]int) string {
+func (b *mistakes) run(statuses map[rxe.WCStatus]int) string {
 	b.seen = statuses
 	for range 4 + b.rng.IntN(30) {
 		i := b.rng.IntN(2)
@@ -324,7 +324,7 @@ func (b *blunder) run(statuses map[rxe.WCStatus]int) string {
 			b.net.Drain(b.net.Now() + rxe.Time(b.rng.Int64N(int64(3*time.Millisecond))))
 		case 7:
 			if b.rng.IntN(b.odds) == 0 {
-				mr := b.mrs[b.rng.IntN(blunderMRs)]
+				mr := b.mrs[b.rng.IntN(mistakeMRs)]
 				fmt.Fprintf(&b.log, "dereg: %v\n", mr.Dereg())
 			}
 		default:
@@ -335,7 +335,7 @@ func (b *blunder) run(statuses map[rxe.WCStatus]int) string {
 	b.net.Drain(b.net.Now() + rxe.Time(10*time.Second))
 	b.poll()
 	fmt.Fprintf(&b.log, "memory %x\n", crc32.ChecksumIEEE(b.mem.Data[:gapStart]))
-	if !b.gone {
+	if !b.spaceEnded {
 		fmt.Fprintf(&b.log, "%v\n", b.dev.Counters())
 	}
 	for i, q := range b.qps {
@@ -345,7 +345,7 @@ func (b *blunder) run(statuses map[rxe.WCStatus]int) string {
 			s.RecvPSN = 0 // nothing is expected any more
 		}
 		fmt.Fprintf(&b.log, "QP %d: %+v %+v %v\n", i, attr, s, err)
-		if !b.gone {
+		if !b.spaceEnded {
 			fmt.Fprintf(&b.log, "%v\n", q.Counters())
 		}
 	}
@@ -353,7 +353,7 @@ func (b *blunder) run(statuses map[rxe.WCStatus]int) string {
 	return b.log.String()
 }
 
-func (b *blunder) poll() {
+func (b *mistakes) poll() {
 	var wcs [32]rxe.WC
 	for i, cq := range b.cqs {
 		for {

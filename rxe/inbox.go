@@ -1,0 +1,118 @@
+package rxe
+
+import (
+	"sync"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// inboxItem is packets of one flow, or a train of them, left in a QP's inbox.
+type inboxItem struct {
+	next    *inboxItem // in the inbox
+	buf     []byte
+	ends    []int32       // of each packet in buf
+	trailer int           // bytes between packets
+	from    wire.Datagram // all but Data
+	super   superPacket   // of a train, which has all of buf
+	// counted: the packets are in the device's counters already.
+	counted bool
+}
+
+const (
+	smallItemBytes = 4 << 10
+	// largeItemBytes holds a full burst, and a group of packets however many.
+	largeItemBytes = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
+)
+
+var (
+	smallItems = sync.Pool{New: func() any { return &inboxItem{buf: make([]byte, 0, smallItemBytes)} }}
+	largeItems = sync.Pool{New: func() any { return &inboxItem{buf: make([]byte, 0, largeItemBytes)} }}
+)
+
+// newItem is an empty one with room for n bytes, or for as many as there can
+// be.
+func newItem(n int) *inboxItem {
+	pool := &largeItems
+	if n <= smallItemBytes {
+		pool = &smallItems
+	}
+	item := pool.Get().(*inboxItem)
+	item.buf, item.ends = item.buf[:0], item.ends[:0]
+	item.next, item.trailer, item.counted, item.super = nil, 0, false, superPacket{}
+	return item
+}
+
+// free gives the parcel back. Nothing may refer to its bytes any more.
+func (item *inboxItem) free() {
+	item.next = nil
+	if cap(item.buf) > smallItemBytes {
+		largeItems.Put(item)
+	} else {
+		smallItems.Put(item)
+	}
+}
+
+// memory is what the parcel weighs in an inbox.
+func (item *inboxItem) memory() int { return cap(item.buf) + 4*cap(item.ends) }
+
+// count is how many packets it holds or stands for.
+func (item *inboxItem) count() int { return len(item.ends) + int(item.super.count) }
+
+// datagramFor is a packet on a route, without its data.
+func datagramFor(r *wire.Route) wire.Datagram {
+	return wire.Datagram{Src: r.Src, Dst: r.Dst, SrcPort: r.SrcPort,
+		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit}
+}
+
+// itemFromBurst holds packets that this device built, seg bytes each with the
+// room for their ICRC.
+func itemFromBurst(buf []byte, seg int, r *wire.Route) *inboxItem {
+	item := newItem(len(buf))
+	item.buf = append(item.buf, buf...)
+	item.trailer = wire.ICRCLen
+	item.from = datagramFor(r)
+	for at := 0; at < len(buf); at += seg {
+		item.ends = append(item.ends, int32(min(at+seg, len(buf))-wire.ICRCLen))
+	}
+	return item
+}
+
+// itemFromDatagram begins a parcel with a received packet.
+func itemFromDatagram(dg *wire.Datagram) *inboxItem {
+	item := newItem(4 * len(dg.Data)) // more may follow
+	item.from = *dg
+	item.from.Data = nil
+	item.counted = true
+	item.ends = append(item.ends, int32(len(dg.Data)))
+	item.buf = append(item.buf, dg.Data...)
+	return item
+}
+
+// extend adds a received packet if it came the same way and fits.
+func (item *inboxItem) extend(dg *wire.Datagram) bool {
+	f := &item.from
+	if len(item.buf)+len(dg.Data) > cap(item.buf) || f.Src != dg.Src || f.Dst != dg.Dst ||
+		f.SrcPort != dg.SrcPort || f.TrafficClass != dg.TrafficClass || f.HopLimit != dg.HopLimit {
+		return false
+	}
+	item.buf = append(item.buf, dg.Data...)
+	item.ends = append(item.ends, int32(len(item.buf)))
+	return true
+}
+
+// unpack handles the packets of a parcel. The caller holds the QP.
+func (q *QP) unpack(item *inboxItem, o *outbox) {
+	dg := item.from
+	at := 0
+	for _, end := range item.ends {
+		dg.Data = item.buf[at:end]
+		at = int(end) + item.trailer
+		pkt, err := wire.Parse(dg.Data)
+		if err == nil { // or it would not be here
+			q.packet(pkt, &dg, o)
+		}
+	}
+	if !item.counted {
+		q.dev.counters.RcvdPkts.Add(uint64(len(item.ends)))
+	}
+}

@@ -1,0 +1,269 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// Between two QPs of one device a message need not be cut into packets.
+// Consecutive packets of a message travel as a train: one packet with all their
+// payload, as if the path MTU were that much larger, gathered from the sender's
+// memory straight into the parcel that lies in the receiver's inbox, and
+// scattered from there. PSNs, counters and acknowledgements go on by as many
+// packets as it stands for.
+//
+// The receiver takes a train as a whole if nothing can be wrong with any packet
+// of it. Else it cuts the train into the packets that it stands for, so that
+// errors, retries and whatever is unusual have one implementation, that of
+// packets. Single packets, acknowledgements among them, are never anything else;
+// and with a tap, which wants to see packets, there are no trains.
+
+// packet is what a QP receives: a packet, or one that stands for n of them.
+type packet struct {
+	wire.Packet
+	count uint32
+}
+
+// superPacket is how a train is made, and so how it is cut.
+type superPacket struct {
+	count uint32 // packets; 0: the parcel holds packets
+	mtu   int    // of the sender
+	ops   *messageOps
+	acks  ackPace // of the first packet
+}
+
+// messageOps is the BTH opcode by position in the message.
+type messageOps [4]wire.Opcode
+
+const (
+	opFirst = iota
+	opMiddle
+	opLast
+	opOnly
+)
+
+// at is the opcode of the packet that begins or ends the message.
+func (m *messageOps) at(begins, ends bool) wire.Opcode {
+	switch {
+	case begins && ends:
+		return m[opOnly]
+	case begins:
+		return m[opFirst]
+	case ends:
+		return m[opLast]
+	default:
+		return m[opMiddle]
+	}
+}
+
+// groupBytes and groupPackets bound what is gathered and left for a QP of this
+// device at once.
+const (
+	groupBytes   = 64 << 10
+	groupPackets = 256
+)
+
+// group is how many full packets of a connected QP are gathered at once, each
+// with up to head bytes besides its payload: for the network as many as one
+// burst takes.
+func (q *QP) group(head int) int {
+	mtu := q.mtu()
+	if q.peerIsLocal() {
+		return min(groupBytes/mtu, groupPackets)
+	}
+	return segmentsPerBurst(mtu, head)
+}
+
+// segmentsPerBurst is how many full packets one burst takes, each with head bytes
+// besides its payload.
+func segmentsPerBurst(mtu, head int) int { return min(burstBytes/(mtu+head), burstPackets) }
+
+// roundToBursts is n packets of READ responses, or as many fewer as fill whole
+// bursts.
+func roundToBursts(n, mtu int) int {
+	burst := segmentsPerBurst(mtu, responseBytes)
+	return n / burst * burst
+}
+
+// peerIsLocal says whether the peer of a connected QP is on this device.
+func (q *QP) peerIsLocal() bool {
+	if t := q.dev.gids.Load(); q.peerGIDs != t {
+		q.peerGIDs, q.peerLocal = t, t.has(q.route.Dst)
+	}
+	return q.peerLocal
+}
+
+// sendsSuperPackets says whether packets for the peer may be trains: it is on this
+// device, and another QP, which takes nothing before this one is done.
+func (q *QP) sendsSuperPackets() bool {
+	return q.dev.cfg.Tap == nil && q.peerIsLocal() && q.attr.DestQPN != q.qpn
+}
+
+// newSuperPacket begins a train whose payload has n bytes, to be filled in.
+func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item *inboxItem, payload []byte) {
+	h.Pad = uint8(wire.PadLen(n))
+	hl := h.Len()
+	size := hl + n + int(h.Pad)
+	item = newItem(size)
+	item.from = datagramFor(r)
+	item.super = f
+	item.buf = item.buf[:size]
+	h.Put(item.buf)
+	clear(item.buf[hl+n:])
+	return item, item.buf[hl : hl+n]
+}
+
+// deliverSuperPacket puts a train into the inbox of the QP that it is for, behind what
+// was sent before.
+func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, o *outbox) {
+	o.flush()
+	if q := d.lookupQP(dest); q != nil {
+		q.enqueue(item)
+		return
+	}
+	d.counters.BadQPN.Add(uint64(item.count()))
+	item.free()
+}
+
+// sendSuperPacket leaves n packets of w, from packet number index on, for the peer.
+// It reports false when the payload cannot be read.
+func (q *QP) sendSuperPacket(wqe *sendEntry, index, n uint32, o *outbox) bool {
+	mtu := q.mtu()
+	off := int(index) * mtu
+	size := min(int(wqe.length)-off, int(n)*mtu)
+	h := q.dataHeaders(wqe, index, n)
+	f := superPacket{count: n, mtu: mtu, ops: q.messageOps(wqe.op), acks: q.ackPace()}
+	acks := f.acks
+	for i := range n {
+		ends := index+i == wqe.packets-1
+		h.AckReq = acks.next(ends, min(mtu, int(wqe.length)-off-int(i)*mtu)) || h.AckReq
+	}
+	item, payload := newSuperPacket(q.route, &h, f, size)
+	from := seek(wqe.sgl, uint32(off))
+	if !q.payload(wqe, off, payload, &from, o) || o.in.read() != nil {
+		o.in.drop()
+		item.free()
+		return false
+	}
+	q.req.sinceAckReq = acks.since
+	q.dev.deliverSuperPacket(h.DestQP, item, o)
+	return true
+}
+
+// emitSuperPacket leaves the next n packets of a READ response, size bytes in all,
+// for the peer, unless the data cannot be read; the grant is used up.
+func (resp *response) emitSuperPacket(q *QP, ref regionRef, n uint32, size int, o *outbox) error {
+	ends := int(resp.left) == size
+	h := resp.headers(q, readOps.at(!resp.began, ends))
+	item, payload := newSuperPacket(q.route, &h, superPacket{count: n, mtu: q.mtu(), ops: &readOps}, size)
+	o.in.add(ref, payload)
+	if err := o.in.read(); err != nil {
+		item.free()
+		return err
+	}
+	resp.advance(n, size)
+	q.dev.deliverSuperPacket(h.DestQP, item, o)
+	return nil
+}
+
+// receiveSuperPacket handles a train as a whole, if it can be.
+func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
+	whole, err := wire.Parse(item.buf)
+	pkt := packet{whole, item.super.count}
+	switch {
+	case err != nil || item.super.mtu != q.mtu():
+		return false
+	case q.refusal(whole, &item.from) != nil:
+		return false
+	case pkt.Info().Has(wire.OpRequest) && !q.resp.acceptsWhole(q, pkt):
+		return false
+	case !pkt.Info().Has(wire.OpRequest) && !q.comp.acceptsWhole(q, pkt):
+		return false
+	}
+	q.dev.counters.RcvdPkts.Add(uint64(pkt.count))
+	q.received(pkt, &item.from, o)
+	return true
+}
+
+// acceptsWhole says whether every packet of a request is in order.
+func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
+	info := pkt.Info()
+	if pkt.PSN() != r.psn || !r.checkOpSeq(info) || !q.checkOpValid(pkt.Packet) {
+		return false
+	}
+	n := uint64(len(pkt.Payload()))
+	if info.Has(wire.OpSend) {
+		if info.Has(wire.OpRecv) && r.getRecvWQE(q) != faultNone {
+			return false
+		}
+		recv := &r.recv
+		return recv.bytes+n <= MaxMessage && q.mayAccess(recv.wqe.SGL, recv.at, n, AccessLocalWrite)
+	}
+	w := r.inboundWrite(pkt)
+	if w.total > MaxMessage || n > uint64(w.left) || info.Has(wire.OpEnd) != (n == uint64(w.left)) {
+		return false
+	}
+	ref, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+	ref.release()
+	return why == keyOK && (!info.Has(wire.OpRecv) || r.getRecvWQE(q) == faultNone)
+}
+
+// acceptsWhole says whether every packet of a READ response is in order.
+func (c *completer) acceptsWhole(q *QP, pkt packet) bool {
+	first, last := pkt.PSN(), pkt.PSN().Add(pkt.count-1)
+	if first != c.una || last.Diff(q.req.limit) >= 0 {
+		return false
+	}
+	wqe := c.oldest(q)
+	if wqe == nil || wqe.op != WRRead || wqe.last.Less(last) {
+		return false
+	}
+	index := uint32(first.Diff(wqe.first))
+	return q.expectedData(wqe, index, pkt) &&
+		q.mayAccess(wqe.sgl, seek(wqe.sgl, index*uint32(q.mtu())), uint64(len(pkt.Payload())), AccessLocalWrite)
+}
+
+// mayAccess checks n bytes of a list from the cursor on, all keys and ranges.
+func (q *QP) mayAccess(sgl []SGE, at cursor, n uint64, need Access) bool {
+	for n > 0 {
+		rest, ok := at.rest(sgl)
+		if !ok {
+			return false
+		}
+		rest.Length = uint32(min(n, uint64(rest.Length)))
+		ref, why := q.localAccess(rest, need)
+		ref.release()
+		if why != keyOK {
+			return false
+		}
+		at.off += rest.Length
+		n -= uint64(rest.Length)
+	}
+	return true
+}
+
+// segment makes the packets that a train stands for.
+func (item *inboxItem) segment() *inboxItem {
+	cut := newItem(largeItemBytes)
+	cut.from = item.from
+	pkt, err := wire.Parse(item.buf)
+	if err != nil {
+		return cut // newSuperPacket makes no such thing
+	}
+	f := &item.super
+	data, acks := pkt.Payload(), f.acks
+	begins, ends := pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd)
+	for i := range f.count {
+		last := i == f.count-1
+		size := min(f.mtu, len(data))
+		h := pkt.Headers()
+		h.Opcode = f.ops.at(begins && i == 0, ends && last)
+		h.PSN = h.PSN.Add(i)
+		h.Pad = uint8(wire.PadLen(size))
+		h.Solicited = h.Solicited && last
+		h.AckReq = acks.next(ends && last, size)
+		cut.buf = h.Append(cut.buf)
+		cut.buf = append(cut.buf, data[:size]...)
+		cut.buf = append(cut.buf, make([]byte, h.Pad)...)
+		cut.ends = append(cut.ends, int32(len(cut.buf)))
+		data = data[size:]
+	}
+	return cut
+}
