@@ -47,7 +47,7 @@ e2e: setup ## Stock programs under gorxe run: every case, not only those of make
 interop: setup ## Against Debian 12's rdma_rxe in an emulated machine: a selection
 	GORXE_INTEROP=quick $(GO) run ./scripts/gotest -timeout 20m -count=1 ./internal/interop
 
-interop-full: setup ## Everything, with a newer kernel too; writes docs/interop.md
+interop-full: setup ## Everything, with a newer kernel too; writes testdata/pcaps/interop.md
 	GORXE_INTEROP=full $(GO) run ./scripts/gotest -timeout 4h -count=1 ./internal/interop -update
 
 interop-broken: setup ## That make interop can fail: give it a gorxe with one mistake, three times

@@ -2,7 +2,7 @@
 // rdma_rxe: a Debian kernel in an emulated machine, joined to this one by a tap
 // in a network namespace of the tests' own. `make interop`, part of `make test`,
 // runs a selection; `make interop-full` runs all, with a newer kernel as well, and
-// writes docs/interop.md. `go test` alone leaves them out, for they need a kernel
+// writes testdata/pcaps/interop.md. `go test` alone leaves them out: they need a kernel
 // image, some minutes, and a machine that does little else.
 //
 // Nothing has to be prepared. The kernel comes from Debian's archive once and is

@@ -12,16 +12,13 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-const preamble = `# Interoperation with Linux's rdma_rxe
+const preamble = `# Every case of the interoperation tests
 
-What ` + "`make interop-full`" + ` found: gorxe on one end of a cable (a tap), a Debian kernel
-with rdma_rxe in an emulated machine on the other. The run writes this file. For
-every packet the ICRC was checked with the IP header that it had on the cable, and
-the headers were parsed; tshark read those that gorxe sent, and found nothing
-malformed.
+` + "`make interop-full`" + ` writes this file. docs/interop.md says what the tests do and what they
+found.
 
-Where a case has two results, gorxe was the client (the requester) in the first, and
-the server (the responder) in the second.
+Where a case has two results, gorxe was the client (the requester) in the first one, and
+the server (the responder) in the second one.
 
 `
 
