@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/gorxe/gorxe/internal/interpose"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/interpose"
 )
 
 // Client is a connection to a daemon, as a keeper or `gorxe status` has it.
@@ -137,7 +138,7 @@ func (c *Client) Attach(a Attachment) error {
 // may not.
 type Rights interface {
 	OpenMem(pidfd int) (*os.File, error)
-	Stat(pidfd int, fd int32) (uverbs.FileID, error)
+	Stat(pidfd int, fd int32) (fdid.ID, error)
 }
 
 // Questions answers the daemon's questions until the daemon is done with the
@@ -172,7 +173,7 @@ func (c *Client) answer(r *reply, pidfd int, rights Rights) error {
 	case askMem:
 		mem, err = rights.OpenMem(pidfd)
 	case askStat:
-		var id uverbs.FileID
+		var id fdid.ID
 		id, err = rights.Stat(pidfd, r.FD)
 		req.Dev, req.Ino = id.Dev, id.Ino
 	}

@@ -4,8 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
 )
 
 // questions are what a session has asked its keeper and not been told yet.
@@ -19,7 +20,7 @@ type questions struct {
 // answer is a descriptor, what one refers to, or an errno.
 type answer struct {
 	fd  int // -1: none
-	id  uverbs.FileID
+	id  fdid.ID
 	err error
 }
 
@@ -89,7 +90,7 @@ func (q *questions) answer(req request, fds []int) {
 		closeAll(fds)
 		return
 	}
-	a := answer{fd: -1, id: uverbs.FileID{Dev: req.Dev, Ino: req.Ino}}
+	a := answer{fd: -1, id: fdid.ID{Dev: req.Dev, Ino: req.Ino}}
 	switch {
 	case req.Errno != 0:
 		closeAll(fds)

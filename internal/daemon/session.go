@@ -9,11 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // What one user may take of what all share, besides the budget for devices
@@ -216,7 +218,7 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return "raise the daemon's limit of open files (ulimit -H -n, LimitNOFILE)"
-	case errors.Is(err, uverbs.ErrSpent):
+	case errors.Is(err, quota.ErrSpent):
 		return "gorxe daemon --user-memory sets how much memory there is for a user"
 	}
 	return ""
@@ -240,7 +242,7 @@ func (n *session) OpenMem(pidfd int) (int, error) {
 }
 
 // Stat implements interpose.StatKeeper.
-func (n *session) Stat(pidfd int, fd int32) (uverbs.FileID, error) {
+func (n *session) Stat(pidfd int, fd int32) (fdid.ID, error) {
 	a := n.asked.ask(n.conn, reply{Ask: askStat, FD: fd}, pidfd).got(false)
 	return a.id, a.err
 }

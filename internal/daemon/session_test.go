@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/interpose"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/interpose"
 )
 
 // A session is what the client says it is, is visible as long as it lasts, and
@@ -66,11 +67,11 @@ func TestSession(t *testing.T) {
 type testRights struct{}
 
 func (testRights) OpenMem(int) (*os.File, error) { return os.Open("/proc/self/mem") }
-func (testRights) Stat(_ int, fd int32) (uverbs.FileID, error) {
+func (testRights) Stat(_ int, fd int32) (fdid.ID, error) {
 	if fd != 7 {
-		return uverbs.FileID{}, fmt.Errorf("no such descriptor: %w", unix.ENOENT)
+		return fdid.ID{}, fmt.Errorf("no such descriptor: %w", unix.ENOENT)
 	}
-	return uverbs.FileID{Dev: 1, Ino: 2}, nil
+	return fdid.ID{Dev: 1, Ino: 2}, nil
 }
 
 // A daemon asks the keeper, and goes on without it.
@@ -85,7 +86,7 @@ func TestQuestions(t *testing.T) {
 				return err
 			}
 			unix.Close(fd)
-			if id, err := k.Stat(pidfd, 7); err != nil || id != (uverbs.FileID{Dev: 1, Ino: 2}) {
+			if id, err := k.Stat(pidfd, 7); err != nil || id != (fdid.ID{Dev: 1, Ino: 2}) {
 				return fmt.Errorf("stat: %+v, %w", id, err)
 			}
 			if _, err := k.Stat(pidfd, 8); err != unix.ENOENT {

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/interpose"
-	"github.com/gorxe/gorxe/internal/uverbs"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // Limits of one user if nothing else is said: a share of what the daemon may have,
@@ -36,7 +36,7 @@ func userFiles() int {
 
 // tenant is a user who is connected, or has left something behind.
 type tenant struct {
-	budget      *uverbs.Budget
+	budget      *quota.Budget
 	threads     interpose.User
 	connections int
 	sessions    int
@@ -44,7 +44,7 @@ type tenant struct {
 
 // tenants are known by user number.
 type tenants struct {
-	limit uverbs.Cost
+	limit quota.Cost
 	byID  map[uint32]*tenant
 }
 
@@ -52,14 +52,14 @@ func newTenants(memory int64) tenants {
 	if memory == 0 {
 		memory = UserMemory()
 	}
-	return tenants{uverbs.Cost{Memory: memory, Files: userFiles()}, make(map[uint32]*tenant)}
+	return tenants{quota.Cost{Memory: memory, Files: userFiles()}, make(map[uint32]*tenant)}
 }
 
 // of is the user with that number.
 func (t *tenants) of(uid uint32) *tenant {
 	u := t.byID[uid]
 	if u == nil {
-		u = &tenant{budget: uverbs.NewBudget(t.limit)}
+		u = &tenant{budget: quota.New(t.limit)}
 		t.byID[uid] = u
 	}
 	return u
@@ -68,7 +68,7 @@ func (t *tenants) of(uid uint32) *tenant {
 // sweep forgets users who have nothing.
 func (t *tenants) sweep() {
 	for uid, u := range t.byID {
-		if u.connections == 0 && u.budget.Used() == (uverbs.Cost{}) {
+		if u.connections == 0 && u.budget.Used() == (quota.Cost{}) {
 			delete(t.byID, uid)
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/interpose"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // The programs of one user share what there is for a user, and get it back.
@@ -65,7 +66,7 @@ func TestTenants(t *testing.T) {
 	}
 	one.connections--
 	all.sweep()
-	if len(all.byID) != 0 || one.budget.Used() != (uverbs.Cost{}) {
+	if len(all.byID) != 0 || one.budget.Used() != (quota.Cost{}) {
 		t.Errorf("at the end: %v", all.byID)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/uverbs"
 )
@@ -72,7 +73,7 @@ type ServeConfig struct {
 	// that were in hand; nil if nobody looks.
 	Shared *os.File
 	// Budget bears what processes and open files cost; nil: one without limits.
-	Budget *uverbs.Budget
+	Budget *quota.Budget
 	// User is common to the sessions of one user; nil: the session's own.
 	User *User
 	// Closes is common to the sessions of this process; nil: the session's own.

@@ -3,9 +3,11 @@ package interpose
 import (
 	"encoding/binary"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // caller is the thread behind the call that a receiver has in hand.
@@ -93,7 +95,7 @@ func (c *caller) InstallFD(fd int) (int32, error) {
 }
 
 // FileID implements uverbs.Caller.
-func (c *caller) FileID(fd int32) (uverbs.FileID, error) {
+func (c *caller) FileID(fd int32) (fdid.ID, error) {
 	id, err := c.r.fileID(fd)
 	if err != nil {
 		return id, unix.EBADF

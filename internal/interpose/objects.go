@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // An object is what a descriptor of ours refers to: an open device, a directory,
@@ -21,7 +23,7 @@ import (
 // it is a memfd, whose device and inode tell which; duplicates, in forked processes
 // too, are the same object.
 type object struct {
-	id    uverbs.FileID
+	id    fdid.ID
 	watch int // of Closes; unwatched if there is none
 	kept  int // a descriptor of what is not watched
 	node  *sysfs.Node
@@ -35,7 +37,7 @@ type object struct {
 	dir      *directory   // of a directory
 	live     *liveFile    // of a file whose content is ever new
 	unread   unix.Errno   // of a file: what a read answers
-	cost     uverbs.Cost
+	cost     quota.Cost
 	closing  sync.Once
 }
 
@@ -45,7 +47,7 @@ const unwatched = -1
 // objects are a session's.
 type objects struct {
 	mu     sync.Mutex
-	byID   map[uverbs.FileID]*object
+	byID   map[fdid.ID]*object
 	byWD   map[int]*object
 	refuse bool // the session ends
 
@@ -54,10 +56,10 @@ type objects struct {
 }
 
 func (t *objects) init() {
-	t.byID, t.byWD = make(map[uverbs.FileID]*object), make(map[int]*object)
+	t.byID, t.byWD = make(map[fdid.ID]*object), make(map[int]*object)
 }
 
-func (t *objects) get(id uverbs.FileID) *object {
+func (t *objects) get(id fdid.ID) *object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
@@ -116,12 +118,12 @@ func (s *Session) closeObject(o *object) {
 	})
 }
 
-func statID(path string) (uverbs.FileID, error) {
+func statID(path string) (fdid.ID, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return uverbs.FileID{}, err
+		return fdid.ID{}, err
 	}
-	return uverbs.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
+	return fdid.FromStat(&st), nil
 }
 
 func (r *receiver) procFD(fd int32) string {
@@ -129,9 +131,9 @@ func (r *receiver) procFD(fd int32) string {
 }
 
 // fileID is what the caller's descriptor refers to.
-func (r *receiver) fileID(fd int32) (uverbs.FileID, error) {
+func (r *receiver) fileID(fd int32) (fdid.ID, error) {
 	if fd < 0 {
-		return uverbs.FileID{}, unix.EBADF
+		return fdid.ID{}, unix.EBADF
 	}
 	id, err := statID(r.procFD(fd))
 	switch err {
@@ -214,8 +216,8 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 // lists, and inotify has only so many watches. keptCost comes on top of it without
 // a watch.
 var (
-	objectCost = uverbs.Cost{Memory: 16 << 10}
-	keptCost   = uverbs.Cost{Files: 1}
+	objectCost = quota.Cost{Memory: 16 << 10}
+	keptCost   = quota.Cost{Files: 1}
 )
 
 // adopt enters an object in the session's tables.
@@ -236,7 +238,7 @@ func (s *Session) enter(o *object, fd int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("fstat: %w", err)
 	}
-	o.id = uverbs.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+	o.id = fdid.FromStat(&st)
 	if err := s.watch(o, fd); err != nil {
 		return err
 	}

@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // A process is one program in one address space, from its first call that is of
@@ -28,11 +29,11 @@ type process struct {
 	since    time.Time
 	execs    atomic.Bool // it has tried to exec
 	modern   atomic.Bool // it has asked for NETLINK_RDMA
-	budget   *uverbs.Budget
+	budget   *quota.Budget
 }
 
 // processCost is what a process costs: its pidfd, its memory's descriptor.
-var processCost = uverbs.Cost{Memory: 4 << 10, Files: 2}
+var processCost = quota.Cost{Memory: 4 << 10, Files: 2}
 
 // processes are a session's.
 type processes struct {

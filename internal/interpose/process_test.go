@@ -5,10 +5,11 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // Threads end without a word: what is remembered of them does not grow with all
@@ -36,7 +37,7 @@ func TestProcessNotWatched(t *testing.T) {
 	s := new(Session)
 	s.house = &house{s: s, epoll: -1, wake: -1}
 	s.procs.init(s)
-	p := &process{tgid: 1, pidfd: -1, space: procmem.New(-1, 1, new(procmem.User)), budget: uverbs.NewBudget(uverbs.Cost{})}
+	p := &process{tgid: 1, pidfd: -1, space: procmem.New(-1, 1, new(procmem.User)), budget: quota.New(quota.Cost{})}
 	if err := s.procs.enter(p, nil); !errors.Is(err, unix.ENODEV) {
 		t.Errorf("enter: %v", err)
 	}
@@ -47,23 +48,23 @@ func TestProcessNotWatched(t *testing.T) {
 
 // What processes and open files cost is taken of the user's budget, and given back.
 func TestSessionBudget(t *testing.T) {
-	budget := uverbs.NewBudget(uverbs.Cost{Files: processCost.Files - 1})
+	budget := quota.New(quota.Cost{Files: processCost.Files - 1})
 	s := &Session{cfg: ServeConfig{Budget: budget}}
 	s.procs.init(s)
-	if _, err := s.procs.open(&receiver{s: s}, nil, procfs.Status{TGID: os.Getpid()}); !errors.Is(err, uverbs.ErrSpent) {
+	if _, err := s.procs.open(&receiver{s: s}, nil, procfs.Status{TGID: os.Getpid()}); !errors.Is(err, quota.ErrSpent) {
 		t.Errorf("a process beyond the budget: %v", err)
 	}
-	small := uverbs.NewBudget(uverbs.Cost{Memory: objectCost.Memory - 1})
+	small := quota.New(quota.Cost{Memory: objectCost.Memory - 1})
 	s.cfg.Budget = small
-	if err := s.adopt(new(object), -1); !errors.Is(err, uverbs.ErrSpent) {
+	if err := s.adopt(new(object), -1); !errors.Is(err, quota.ErrSpent) {
 		t.Errorf("an object beyond the budget: %v", err)
 	}
-	s.cfg.Budget = uverbs.NewBudget(uverbs.Cost{})
+	s.cfg.Budget = quota.New(quota.Cost{})
 	if err := s.adopt(new(object), -1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("an object of no descriptor: %v", err)
 	}
-	for _, b := range []*uverbs.Budget{budget, small, s.cfg.Budget} {
-		if b.Used() != (uverbs.Cost{}) {
+	for _, b := range []*quota.Budget{budget, small, s.cfg.Budget} {
+		if b.Used() != (quota.Cost{}) {
 			t.Errorf("%+v is not given back", b.Used())
 		}
 	}

@@ -17,13 +17,15 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
-	"golang.org/x/sys/unix"
 )
 
 // The test binary is three things: the tests; with roleEnv=launch, the child that
@@ -212,7 +214,7 @@ type underTrap struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
 	listener *os.File
-	budget   *uverbs.Budget // of the session, but for devices
+	budget   *quota.Budget // of the session, but for devices
 	fds      FDRange
 	killable bool
 	session  *Session
@@ -250,7 +252,7 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	}
 	ours, theirs := socketpair(t)
 	defer ours.Close()
-	p := &underTrap{t: t, served: make(chan error, 1), budget: uverbs.NewBudget(uverbs.Cost{})}
+	p := &underTrap{t: t, served: make(chan error, 1), budget: quota.New(quota.Cost{})}
 	p.cmd = exec.Command(exe, argv...)
 	if o.ulimit != "" {
 		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit " + o.ulimit + ` && exec "$0" "$@"`, exe}, argv...)...)
@@ -359,7 +361,7 @@ func (p *underTrap) ended() {
 		if err != nil {
 			p.t.Errorf("Serve: %v", err)
 		}
-		if used := p.budget.Used(); used != (uverbs.Cost{}) {
+		if used := p.budget.Used(); used != (quota.Cost{}) {
 			p.t.Errorf("the session kept %+v of the user's budget", used)
 		}
 	case <-time.After(20 * time.Second):

@@ -6,10 +6,11 @@ import (
 	"os"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // openMem opens the memory of the process behind pidfd, which the caller of the
@@ -68,10 +69,10 @@ func KeepMem(pidfd int) (*os.File, error) {
 }
 
 // KeepStat is the keeper's side of StatKeeper.
-func KeepStat(pidfd int, fd int32) (uverbs.FileID, error) {
+func KeepStat(pidfd int, fd int32) (fdid.ID, error) {
 	pid, err := procfs.Descendant(pidfd)
 	if err != nil {
-		return uverbs.FileID{}, err
+		return fdid.ID{}, err
 	}
 	return statID(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
 }
@@ -84,18 +85,18 @@ type StatKeeper interface {
 	Keeper
 	// Stat is fstat of descriptor fd of the process that pidfd stands for; ENOENT
 	// if there is none.
-	Stat(pidfd int, fd int32) (uverbs.FileID, error)
+	Stat(pidfd int, fd int32) (fdid.ID, error)
 }
 
 // keptID asks the keeper what a descriptor is, when looking failed with err.
-func (r *receiver) keptID(fd int32, err error) (uverbs.FileID, error) {
+func (r *receiver) keptID(fd int32, err error) (fdid.ID, error) {
 	k, ok := r.s.cfg.Keeper.(StatKeeper)
 	if !ok || !procmem.Forbidden(err) {
-		return uverbs.FileID{}, err
+		return fdid.ID{}, err
 	}
 	p, err := r.caller.owner()
 	if err != nil {
-		return uverbs.FileID{}, err
+		return fdid.ID{}, err
 	}
 	id, err := k.Stat(p.pidfd, fd)
 	if errors.Is(err, unix.ENOENT) {

@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // Session is one program, with all that it starts, behind one listener.
@@ -45,7 +46,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		return nil, errors.New("interpose: a session needs a Host")
 	}
 	if cfg.Budget == nil {
-		cfg.Budget = uverbs.NewBudget(uverbs.Cost{})
+		cfg.Budget = quota.New(quota.Cost{})
 	}
 	if cfg.User == nil {
 		cfg.User = new(User)

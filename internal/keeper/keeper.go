@@ -9,11 +9,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
-	"golang.org/x/sys/unix"
 )
 
 // keeper is the process that keeps a program.
@@ -318,7 +319,7 @@ func (k *keeper) ended(ws unix.WaitStatus) {
 type rights struct{}
 
 func (rights) OpenMem(pidfd int) (*os.File, error) { return interpose.KeepMem(pidfd) }
-func (rights) Stat(pidfd int, fd int32) (uverbs.FileID, error) {
+func (rights) Stat(pidfd int, fd int32) (fdid.ID, error) {
 	return interpose.KeepStat(pidfd, fd)
 }
 

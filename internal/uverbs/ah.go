@@ -47,7 +47,7 @@ func writeCreateAH(k *call) error {
 	if err != nil {
 		return err
 	}
-	attr := req.Attr.engine()
+	attr := engineAH(&req.Attr)
 	if err := k.f.dev.checkAddress(req.Attr.IsGlobal != 0, &attr); err != nil {
 		return err
 	}
@@ -66,7 +66,8 @@ func writeCreateAH(k *call) error {
 	return respond(k, createAHResp{AHHandle: o.handle})
 }
 
-func (a *ahAttr) engine() rxe.AHAttr {
+// engineAH returns an address as the engine has it.
+func engineAH(a *ahAttr) rxe.AHAttr {
 	return rxe.AHAttr{
 		DGID:         wire.GID(a.DGID),
 		SGIDIndex:    a.SGIDIndex,
@@ -83,7 +84,8 @@ func (a *ahAttr) engine() rxe.AHAttr {
 // by rdma_rxe.
 const flowLabelMask = 1<<20 - 1
 
-func (d *qpDest) engine() rxe.AHAttr {
+// engineDest returns the address of a QP's path as the engine has it.
+func engineDest(d *qpDest) rxe.AHAttr {
 	return rxe.AHAttr{
 		DGID:         wire.GID(d.DGID),
 		SGIDIndex:    d.SGIDIndex,

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/memfd"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // arena is the file that an open of the device is to the program, and that its
@@ -31,7 +32,7 @@ import (
 // done in its own requests, or aside, or not at all (end).
 type arena struct {
 	file   int
-	budget *Budget
+	budget *quota.Budget
 	ending atomic.Bool
 	bells  bellLog
 
@@ -40,7 +41,7 @@ type arena struct {
 	current *window
 	windows map[*window]struct{}
 	pieces  map[*piece]struct{}
-	held    Cost // of the budget, for windows and pieces
+	held    quota.Cost // of the budget, for windows and pieces
 	closed  bool
 }
 
@@ -96,7 +97,7 @@ func RaiseLimits() error {
 		"start gorxe under ulimit -f unlimited", limit.Max)
 }
 
-func newArena(b *Budget) (*arena, error) {
+func newArena(b *quota.Budget) (*arena, error) {
 	if err := b.Take(openCost); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (a *arena) drop(w *window) {
 }
 
 func (a *arena) charge(n int64) error {
-	err := a.budget.Take(Cost{Memory: n})
+	err := a.budget.Take(quota.Cost{Memory: n})
 	if err == nil {
 		a.held.Memory += n
 	}
@@ -208,7 +209,7 @@ func (a *arena) charge(n int64) error {
 }
 
 func (a *arena) refund(n int64) {
-	a.budget.Give(Cost{Memory: n})
+	a.budget.Give(quota.Cost{Memory: n})
 	a.held.Memory -= n
 }
 
@@ -280,7 +281,7 @@ func (a *arena) close(keep bool) {
 		a.giveUp()
 		return
 	}
-	a.budget.aside(func() {
+	a.budget.Background(func() {
 		if clean {
 			a.punch(pageSize, a.next-pageSize)
 		}

@@ -1,6 +1,10 @@
 package uverbs
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/internal/quota"
+)
 
 // asyncFD is where a context's asynchronous events go: its records are struct
 // ib_uverbs_async_event_desc, the handle that the program gave the object (for
@@ -12,7 +16,7 @@ const (
 	asyncEventType = 8
 )
 
-func newAsyncFD(budget *Budget) (*asyncFD, error) {
+func newAsyncFD(budget *quota.Budget) (*asyncFD, error) {
 	p, err := newEventPipe(asyncEventSize, budget)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func (l *bellLog) clean(a *arena) {
 	if l.sweep.Swap(sweepAgain) != sweepNone {
 		return
 	}
-	a.budget.aside(func() {
+	a.budget.Background(func() {
 		for l.sweep.Store(sweepOnce); ; l.sweep.Store(sweepOnce) {
 			l.clear(a)
 			if l.sweep.CompareAndSwap(sweepOnce, sweepNone) {

@@ -1,60 +1,18 @@
 package uverbs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/quota/quotatest"
 	"github.com/gorxe/gorxe/rxe"
 )
-
-// wantGiven waits until nothing is taken of b.
-func wantGiven(t *testing.T, b *Budget) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for ; b.Used() != (Cost{}); runtime.Gosched() {
-		if ctx.Err() != nil {
-			t.Fatalf("%+v is not given back", b.Used())
-		}
-	}
-}
-
-func TestBudget(t *testing.T) {
-	b := NewBudget(Cost{Memory: 100, Files: 3})
-	for _, s := range []struct {
-		take Cost
-		err  error
-		used Cost
-	}{
-		{Cost{Memory: 60, Files: 1}, nil, Cost{60, 1}},
-		{Cost{Memory: 41, Files: 1}, unix.ENOMEM, Cost{60, 1}},
-		{Cost{Memory: 1 << 62}, unix.ENOMEM, Cost{60, 1}},
-		{Cost{Memory: 40, Files: 3}, unix.EMFILE, Cost{60, 1}},
-		{Cost{Memory: 40, Files: 2}, nil, Cost{100, 3}},
-		{Cost{Memory: 1}, unix.ENOMEM, Cost{100, 3}},
-		{Cost{Files: 1}, unix.EMFILE, Cost{100, 3}},
-	} {
-		if err := b.Take(s.take); !errors.Is(err, s.err) || b.Used() != s.used {
-			t.Errorf("take %+v: %v, used %+v", s.take, err, b.Used())
-		}
-	}
-	b.Give(Cost{100, 3})
-	wantGiven(t, b)
-	none := NewBudget(Cost{})
-	if err := b.Take(Cost{Files: 4}); !errors.Is(err, ErrSpent) {
-		t.Errorf("more than there is: %v", err)
-	}
-	if err := none.Take(Cost{1 << 62, 1 << 30}); err != nil {
-		t.Errorf("a budget without limits: %v", err)
-	}
-}
 
 func (u *user) try(v verb) error {
 	u.reset()
@@ -67,7 +25,7 @@ func (u *user) try(v verb) error {
 // itself has gone.
 func TestBudgetOfFile(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, _ *rxe.Device) {
-		b := NewBudget(Cost{})
+		b := quota.New(quota.Cost{})
 		u = &user{openedOf(t, d, b), u.form}
 		before := b.Used()
 		pd := u.allocPD()
@@ -87,13 +45,13 @@ func TestBudgetOfFile(t *testing.T) {
 		}
 		u.makeAll()
 		u.f.Close()
-		wantGiven(t, b)
+		quotatest.WantGiven(t, b)
 
 		u = &user{openedOf(t, d, b), u.form}
 		u.makeAll()
 		d.Close()
 		u.f.Close()
-		wantGiven(t, b)
+		quotatest.WantGiven(t, b)
 	})
 }
 
@@ -101,9 +59,9 @@ func TestBudgetOfFile(t *testing.T) {
 // another, and a failure takes nothing.
 func TestBudgetSpent(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, _ *rxe.Device) {
-		b := NewBudget(Cost{Memory: 4 << 20, Files: 8})
+		b := quota.New(quota.Cost{Memory: 4 << 20, Files: 8})
 		one := &user{openedOf(t, d, b), u.form}
-		other := &user{openedOf(t, d, NewBudget(Cost{Memory: 4 << 20})), u.form}
+		other := &user{openedOf(t, d, quota.New(quota.Cost{Memory: 4 << 20})), u.form}
 		pd := one.allocPD()
 		cq, _ := one.createCQ(10, -1, 1)
 		req := qpReq(rxe.QPRC, pd, cq.CQHandle)
@@ -134,7 +92,7 @@ func TestBudgetSpent(t *testing.T) {
 
 func TestBudgetFiles(t *testing.T) {
 	d, _ := newDevice(t)
-	b := NewBudget(Cost{Files: 2 * pipeCost.Files})
+	b := quota.New(quota.Cost{Files: 2 * pipeCost.Files})
 	u := &user{openedOf(t, d, b), forms[0]} // takes one for itself, and its async file
 	if err := u.try(verb{cmd: cmdCreateCompChannel, req: bytesFrom(createCompChannelReq{}), resp: 4}); err != unix.EMFILE {
 		t.Errorf("a channel too many: %v", err)
@@ -144,7 +102,7 @@ func TestBudgetFiles(t *testing.T) {
 // TestArenaWindows: many queues take few mappings, large ones are mapped alone, and
 // what is freed is unmapped.
 func TestArenaWindows(t *testing.T) {
-	b := NewBudget(Cost{})
+	b := quota.New(quota.Cost{})
 	a, err := newArena(b)
 	if err != nil {
 		t.Fatal(err)
@@ -183,14 +141,14 @@ func TestArenaWindows(t *testing.T) {
 		t.Errorf("%d bytes are taken without queues", got)
 	}
 	a.close(false)
-	wantGiven(t, b)
+	quotatest.WantGiven(t, b)
 }
 
 // TestArenaTakenBack: a program that keeps the file keeps no memory of the
 // daemon's with it, unless it has lost its device and may want to look.
 func TestArenaTakenBack(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		b := NewBudget(Cost{})
+		b := quota.New(quota.Cost{})
 		a := need[*arena](t)(newArena(b))
 		need[*cqRing](t)(newCQRing(a, 1000))
 		held, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
@@ -200,7 +158,7 @@ func TestArenaTakenBack(t *testing.T) {
 		defer held.Close()
 		a.close(keep)
 		a.close(keep)
-		wantGiven(t, b)
+		quotatest.WantGiven(t, b)
 		var st unix.Stat_t
 		if err := unix.Fstat(int(held.Fd()), &st); err != nil {
 			t.Fatal(err)
@@ -214,20 +172,15 @@ func TestArenaTakenBack(t *testing.T) {
 // TestStalledOnce: a doorbell that stalls again and again is taken up once, however
 // long those who would do so are held up.
 func TestStalledOnce(t *testing.T) {
-	b := NewBudget(Cost{})
+	b := quota.New(quota.Cost{})
 	release := make(chan struct{})
-	for range maxWorkers {
-		b.aside(func() { <-release })
+	for range quota.MaxWorkers {
+		b.Background(func() { <-release })
 	}
 	a := need[*arena](t)(newArena(b))
 	defer a.close(false)
 	r := need[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
-	waiting := func() int {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.chores)
-	}
-	for waiting() > 0 { // until all workers are held up
+	for b.Waiting() > 0 { // until all workers are held up
 		runtime.Gosched()
 	}
 	qp := newStation(t, testDevice(t), rxe.QPRC).qp
@@ -237,7 +190,7 @@ func TestStalledOnce(t *testing.T) {
 		r.piece.mu.Unlock()
 		r.done(0)
 	}
-	if n := waiting(); n != 1 {
+	if n := b.Waiting(); n != 1 {
 		t.Errorf("%d calls wait for one doorbell", n)
 	}
 	close(release)

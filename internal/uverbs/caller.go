@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/rxe"
+import (
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/rxe"
+)
 
 // Caller is the thread whose system call is being answered. It is valid for the
 // duration of that call only. Errors are unix.Errno values.
@@ -18,12 +21,8 @@ type Caller interface {
 	// the caller's.
 	InstallFD(fd int) (int32, error)
 	// FileID says what the program's descriptor fd refers to; EBADF.
-	FileID(fd int32) (FileID, error)
+	FileID(fd int32) (fdid.ID, error)
 }
-
-// FileID tells open files apart: device and inode of fstat. Duplicates of a
-// descriptor have the same one.
-type FileID struct{ Dev, Ino uint64 }
 
 // Space is the address space of a program. It must be comparable.
 type Space interface {

@@ -1,6 +1,10 @@
 package uverbs
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/internal/quota"
+)
 
 // channel is a completion channel: its records are struct
 // ib_uverbs_comp_event_desc, the handle that the program gave the CQ.
@@ -8,7 +12,7 @@ type channel struct{ *eventPipe }
 
 const compEventSize = 8
 
-func newChannel(budget *Budget) (*channel, error) {
+func newChannel(budget *quota.Budget) (*channel, error) {
 	p, err := newEventPipe(compEventSize, budget)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -91,9 +92,9 @@ func parseFWVer(s string) (uint64, error) {
 
 // Open is one open("/dev/infiniband/uverbsN"), whose costs b bears; nil: a budget of
 // its own, without limits. ENODEV after Close; ENOMEM or EMFILE if they are too much.
-func (d *Device) Open(b *Budget) (*File, error) {
+func (d *Device) Open(b *quota.Budget) (*File, error) {
 	if b == nil {
-		b = NewBudget(Cost{})
+		b = quota.New(quota.Cost{})
 	}
 	a, err := newArena(b)
 	if err != nil {

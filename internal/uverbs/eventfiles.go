@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
 )
 
 // eventFileTable are the event files of one open: completion channels and
@@ -25,7 +27,7 @@ type eventFileList[T eventFile] struct {
 }
 
 type eventFile interface {
-	id() FileID
+	id() fdid.ID
 	gone() bool
 	close()
 }
@@ -60,7 +62,7 @@ func (l *eventFileList[T]) dropGone() {
 	l.files, l.lookAt = keep, min(2*len(keep), maxEventFiles)
 }
 
-func (l *eventFileList[T]) find(id FileID) (f T, ok bool) {
+func (l *eventFileList[T]) find(id fdid.ID) (f T, ok bool) {
 	for _, f := range l.files {
 		if f.id() == id {
 			return f, true
@@ -111,7 +113,7 @@ func (t *eventFileTable) neverMind(a *asyncFD) {
 }
 
 // find finds an event file of a type; nil when the descriptor is something else.
-func (t *eventFileTable) find(id FileID, typ objectType) *eventFiles {
+func (t *eventFileTable) find(id fdid.ID, typ objectType) *eventFiles {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if typ == objCompChannel {

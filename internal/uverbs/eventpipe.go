@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // eventPipe carries records of one size to the program, which reads them as it
@@ -29,12 +32,12 @@ import (
 // may, so whoever runs the engine is prepared for it. One thread at a time makes
 // system calls on a pipe (busy), and no other waits for it: they leave their
 // events behind, and it takes them along; and few do on all pipes of a user
-// (Budget). (A socket has no such lock, but no reading end that can be opened
+// (quota.Budget). (A socket has no such lock, but no reading end that can be opened
 // anew, and so no way to see that the program has closed its own.)
 type eventPipe struct {
 	size   int // of a record
-	inode  FileID
-	budget *Budget
+	inode  fdid.ID
+	budget *quota.Budget
 	done   chan struct{} // closed with the pipe
 
 	mu      sync.Mutex // a leaf lock, not held in calls that may wait
@@ -71,7 +74,7 @@ const maxEventSize = 16
 // (PIPE_BUF), in whole records.
 const pipeBuf = 4096
 
-func newEventPipe(size int, budget *Budget) (*eventPipe, error) {
+func newEventPipe(size int, budget *quota.Budget) (*eventPipe, error) {
 	if err := budget.Take(pipeCost); err != nil {
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
@@ -94,7 +97,7 @@ func newEventPipe(size int, budget *Budget) (*eventPipe, error) {
 		p.close()
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
-	p.inode = FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+	p.inode = fdid.FromStat(&st)
 	return p, nil
 }
 
@@ -126,7 +129,7 @@ func (p *eventPipe) takeReader() int {
 func (p *eventPipe) closeAside() {
 	r, w, budget := p.r, p.w, p.budget
 	p.r = -1
-	budget.aside(func() {
+	budget.Background(func() {
 		if r >= 0 {
 			_ = unix.Close(r) // nothing to be written back
 		}
@@ -135,7 +138,7 @@ func (p *eventPipe) closeAside() {
 	})
 }
 
-func (p *eventPipe) id() FileID { return p.inode }
+func (p *eventPipe) id() fdid.ID { return p.inode }
 
 // gone says whether nobody has a reading end any more.
 func (p *eventPipe) gone() bool {
@@ -198,8 +201,8 @@ func (p *eventPipe) send(e event) {
 		p.backlog.add(e)
 		return
 	}
-	defer p.budget.inline.Add(-1)
-	if p.budget.inline.Add(1) > maxInline {
+	defer p.budget.LeaveInline()
+	if !p.budget.EnterInline() {
 		p.backlog.add(e)
 		p.awaitRoom()
 		return
@@ -281,10 +284,10 @@ func (p *eventPipe) flushWhenRoom(f *os.File) {
 	conn, err := f.SyscallConn()
 	if err == nil {
 		err = conn.Write(func(uintptr) bool {
-			if !p.budget.enterPipe(p.done) {
+			if !p.budget.EnterWriter(p.done) {
 				return true
 			}
-			defer p.budget.leavePipe()
+			defer p.budget.LeaveWriter()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			for p.busy && !p.closed {

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // reader is the program's end of an event pipe: a description of its own.
@@ -24,9 +27,9 @@ func reader(t testing.TB, p *eventPipe) int {
 	return fd
 }
 
-func testChannel(t testing.TB) (*channel, int) { return testChannelOf(t, NewBudget(Cost{})) }
+func testChannel(t testing.TB) (*channel, int) { return testChannelOf(t, quota.New(quota.Cost{})) }
 
-func testChannelOf(t testing.TB, budget *Budget) (*channel, int) {
+func testChannelOf(t testing.TB, budget *quota.Budget) (*channel, int) {
 	t.Helper()
 	c := need[*channel](t)(newChannel(budget))
 	t.Cleanup(c.close)
@@ -59,7 +62,7 @@ func TestChannel(t *testing.T) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		t.Fatal(err)
 	}
-	if c.id() != (FileID{uint64(st.Dev), st.Ino}) {
+	if c.id() != (fdid.FromStat(&st)) {
 		t.Errorf("id %+v", c.id())
 	}
 	x, y, z := new(objKey), new(objKey), new(objKey)
@@ -98,7 +101,7 @@ func TestChannel(t *testing.T) {
 }
 
 func TestAsyncFD(t *testing.T) {
-	a := need[*asyncFD](t)(newAsyncFD(NewBudget(Cost{})))
+	a := need[*asyncFD](t)(newAsyncFD(quota.New(quota.Cost{})))
 	t.Cleanup(a.close)
 	fd := reader(t, a.eventPipe)
 	qp := new(objKey)
@@ -196,7 +199,7 @@ func TestChannelForgetOverflow(t *testing.T) {
 
 // TestChannelGone: the end of the reader is quiet, and seen.
 func TestChannelGone(t *testing.T) {
-	c := need[*channel](t)(newChannel(NewBudget(Cost{})))
+	c := need[*channel](t)(newChannel(quota.New(quota.Cost{})))
 	if c.gone() {
 		t.Fatal("gone before it was given away")
 	}

@@ -8,6 +8,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/quota/quotatest"
 )
 
 // unansweredPage is memory whose first access waits until the returned function
@@ -49,8 +52,8 @@ func unansweredPage(t *testing.T) (page []byte, answer func()) {
 // be closed stays in the budget until it is.
 func TestStuckReader(t *testing.T) {
 	page, answer := unansweredPage(t)
-	const pipes = 2 * (maxInline + maxPipes)
-	budget := NewBudget(Cost{})
+	const pipes = 2 * (quota.MaxInline + quota.MaxWriters)
+	budget := quota.New(quota.Cost{})
 	var readers, senders sync.WaitGroup
 	channels := make([]*channel, pipes)
 	x := new(objKey)
@@ -73,7 +76,7 @@ func TestStuckReader(t *testing.T) {
 			})
 		}
 	}
-	for range 10*pipes - maxInline {
+	for range 10*pipes - quota.MaxInline {
 		<-inCall
 	}
 	for _, c := range channels {
@@ -83,16 +86,14 @@ func TestStuckReader(t *testing.T) {
 			t.Error("a closed channel reported events")
 		}
 	}
-	budget.mu.Lock()
-	if budget.workers > maxWorkers {
-		t.Errorf("%d threads close pipes, the limit is %d", budget.workers, maxWorkers)
+	if n := budget.Workers(); n > quota.MaxWorkers {
+		t.Errorf("%d threads close pipes, the limit is %d", n, quota.MaxWorkers)
 	}
-	budget.mu.Unlock()
 	if n := budget.Used().Files; n == 0 {
 		t.Error("pipes whose readers do not answer are closed")
 	}
 	answer()
 	senders.Wait()
 	readers.Wait()
-	wantGiven(t, budget)
+	quotatest.WantGiven(t, budget)
 }

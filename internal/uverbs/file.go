@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -16,7 +17,7 @@ import (
 type File struct {
 	dev     *Device
 	arena   *arena
-	budget  *Budget
+	budget  *quota.Budget
 	objects handleTable
 	events  eventFileTable
 	keys    keyTable
@@ -62,7 +63,7 @@ func (f *File) enter(c Caller) (*call, error) {
 // leave ends a call.
 func (f *File) leave(k *call, err error) {
 	k.end(err)
-	if err != nil && errors.Is(err, ErrSpent) {
+	if err != nil && errors.Is(err, quota.ErrSpent) {
 		f.spent.Do(func() {
 			f.dev.log.Warn("a program cannot make all that it wants", "error", err)
 		})
@@ -87,7 +88,7 @@ func (f *File) uncount() {
 // Close gives back everything that the open held. It waits for no call in
 // progress: with one, everything goes when that ends. Without one it is all
 // gone when Close returns, which may take as long as the engine's accesses to
-// this program's memory, but for what is closed aside (Budget). A second Close does
+// this program's memory, but for what is closed aside (quota.Budget). A second Close does
 // nothing.
 func (f *File) Close() {
 	f.gate.Lock()

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/simnet"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -72,7 +74,7 @@ func newDevice(t testing.TB) (*Device, *rxe.Device) {
 
 func newProgram(t testing.TB, d *Device) *program { return newProgramOf(t, d, nil) }
 
-func newProgramOf(t testing.TB, d *Device, b *Budget) *program {
+func newProgramOf(t testing.TB, d *Device, b *quota.Budget) *program {
 	t.Helper()
 	p := &program{
 		t: t, dev: d, f: need[*File](t)(d.Open(b)), maxFDs: 100, nextFD: 50,
@@ -86,7 +88,7 @@ func newProgramOf(t testing.TB, d *Device, b *Budget) *program {
 // opened is a program with a context.
 func opened(t testing.TB, d *Device) *program { return openedOf(t, d, nil) }
 
-func openedOf(t testing.TB, d *Device, b *Budget) *program {
+func openedOf(t testing.TB, d *Device, b *quota.Budget) *program {
 	t.Helper()
 	p := newProgramOf(t, d, b)
 	p.reset()
@@ -159,16 +161,16 @@ func (p *program) InstallFD(fd int) (int32, error) {
 	return p.nextFD, nil
 }
 
-func (p *program) FileID(fd int32) (FileID, error) {
+func (p *program) FileID(fd int32) (fdid.ID, error) {
 	real := p.real(fd)
 	if real < 0 {
-		return FileID{}, unix.EBADF
+		return fdid.ID{}, unix.EBADF
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(real, &st); err != nil {
-		return FileID{}, err
+		return fdid.ID{}, err
 	}
-	return FileID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
+	return fdid.ID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
 }
 
 func (p *program) real(fd int32) int {

@@ -49,7 +49,7 @@ func (k *call) modifyQP(req *modifyQPReq) error {
 	if err := k.f.dev.checkModify(req, mask); err != nil {
 		return err
 	}
-	attr := req.engine()
+	attr := engineQPAttr(req)
 	if mask&rxe.QPAttrPathMigState != 0 && req.PathMigState == 0 {
 		// MIGRATED, which is what a device without path migration always is.
 		mask &^= rxe.QPAttrPathMigState
@@ -81,15 +81,15 @@ func (d *Device) checkModify(req *modifyQPReq, mask rxe.QPAttrMask) error {
 		return unix.EINVAL
 	}
 	if mask&rxe.QPAttrAV != 0 {
-		ah := req.Dest.engine()
+		ah := engineDest(&req.Dest)
 		return d.checkAddress(req.Dest.IsGlobal != 0, &ah)
 	}
 	return nil
 }
 
-// engine is the request as the engine has it. Numbers of 24 bits are cut to
+// engineQPAttr returns the request as the engine has it. Numbers of 24 bits are cut to
 // that, and rights that say nothing about a QP are ignored, as by the kernel.
-func (req *modifyQPReq) engine() rxe.QPAttr {
+func engineQPAttr(req *modifyQPReq) rxe.QPAttr {
 	return rxe.QPAttr{
 		State:           rxe.QPState(req.QPState),
 		CurState:        rxe.QPState(req.CurQPState),
@@ -99,7 +99,7 @@ func (req *modifyQPReq) engine() rxe.QPAttr {
 		SQPSN:           wire.PSN(req.SQPSN) & wire.PSNMask,
 		DestQPN:         wire.QPN(req.DestQPNum) & wire.QPNMask,
 		Access:          rxe.Access(req.QPAccessFlags) & accessKnown,
-		AH:              req.Dest.engine(),
+		AH:              engineDest(&req.Dest),
 		PKeyIndex:       req.PKeyIndex,
 		EnSQDNotify:     req.EnSQDAsyncNotify != 0,
 		MaxRdAtomic:     req.MaxRdAtomic,

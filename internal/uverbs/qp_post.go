@@ -11,7 +11,7 @@ import "golang.org/x/sys/unix"
 // done, and no allocation.
 func writePostSend(k *call) error {
 	req := load[postSendReq](k.in)
-	if err := req.check(k.in[sizeOf[postSendReq]():]); err != nil {
+	if err := checkPostSend(&req, k.in[sizeOf[postSendReq]():]); err != nil {
 		return err
 	}
 	o, err := k.f.objects.find(objQP, uint64(req.QPHandle))
@@ -39,9 +39,9 @@ func writePostSend(k *call) error {
 	return err
 }
 
-// check says whether rest holds the work requests and gather lists announced,
+// checkPostSend reports whether rest holds the work requests and gather lists announced,
 // and nothing else (uverbs_cmd.c:ib_uverbs_post_send).
-func (req *postSendReq) check(rest []byte) error {
+func checkPostSend(req *postSendReq, rest []byte) error {
 	want := uint64(req.WRCount) * uint64(req.WQESize)
 	have := uint64(len(rest))
 	if want > have {

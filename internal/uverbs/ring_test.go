@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
 func testArena(t testing.TB) *arena {
 	t.Helper()
-	a, err := newArena(NewBudget(Cost{}))
+	a, err := newArena(quota.New(quota.Cost{}))
 	if err != nil {
 		t.Fatal(err)
 	}

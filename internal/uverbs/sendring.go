@@ -246,7 +246,7 @@ func (r *sendRing) done(n uint32) {
 	r.piece.mu.Unlock()
 	if ring {
 		// The QP is locked here. The engine may be held up by the program's memory.
-		r.piece.arena.budget.aside(func() { r.ringAgain(bell) })
+		r.piece.arena.budget.Background(func() { r.ringAgain(bell) })
 	}
 }
 

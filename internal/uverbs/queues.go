@@ -1,7 +1,6 @@
 package uverbs
 
-// The structs of the ABI that are about CQs, SRQs and QPs, and librxe's parts
-// of them (rdma_user_rxe.h).
+// The structs of the ABI that are about CQs, SRQs and QPs.
 
 // struct ib_uverbs_create_cq
 type createCQReq struct {
@@ -314,34 +313,3 @@ type postSendResp struct {
 
 // sendWRSize is sizeof(struct ib_uverbs_send_wr).
 const sendWRSize = 56
-
-// struct mminfo
-type mmInfo struct {
-	Offset uint64
-	Size   uint32
-	Pad    uint32
-}
-
-// struct rxe_create_qp_resp
-type rxeCreateQPResp struct {
-	RQMI mmInfo `c:"rq_mi"`
-	SQMI mmInfo `c:"sq_mi"`
-}
-
-// struct rxe_create_srq_resp
-type rxeCreateSRQResp struct {
-	MI       mmInfo `c:"mi"`
-	SRQNum   uint32
-	Reserved uint32
-}
-
-// struct rxe_modify_srq_cmd
-type rxeModifySRQCmd struct {
-	MmapInfoAddr uint64
-}
-
-// struct rxe_create_ah_resp
-type rxeCreateAHResp struct {
-	AHNum    uint32
-	Reserved uint32
-}

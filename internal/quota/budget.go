@@ -1,0 +1,74 @@
+// Package quota bounds what the programs of one user take of the daemon, so that
+// the programs of other users find something left: memory, descriptors, and the
+// threads that wait for a program's memory or pipes.
+//
+// It knows no kind of object: those who make one say what it costs.
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cost is what something takes of the daemon.
+type Cost struct {
+	Memory int64 // bytes: of shared queues, and an estimate of the rest
+	Files  int   // descriptors
+}
+
+// Budget is what one user may take, and has taken. Its methods may be called by
+// several threads at once.
+type Budget struct {
+	mu      sync.Mutex // a leaf lock
+	limit   Cost
+	used    Cost
+	work    []func() // waits for a worker
+	workers int
+
+	inline  atomic.Int32  // threads of the engine in system calls on the user's pipes
+	writers chan struct{} // a place for each of the pipes' own threads in such calls
+}
+
+// ErrSpent reports that the user has taken all that one user may take.
+var ErrSpent = errors.New("the user's share of the daemon is used up")
+
+// New makes a budget with limits; 0 is no limit.
+func New(limit Cost) *Budget {
+	return &Budget{limit: limit, writers: make(chan struct{}, MaxWriters)}
+}
+
+// Used returns what is taken now.
+func (b *Budget) Used() Cost {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Take reserves c. If c is more than is left it reserves nothing, and returns
+// ErrSpent with ENOMEM or EMFILE.
+func (b *Budget) Take(c Cost) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.limit.Memory > 0 && c.Memory > b.limit.Memory-b.used.Memory:
+		return fmt.Errorf("%w: %d bytes, with %d of %d in use: %w",
+			ErrSpent, c.Memory, b.used.Memory, b.limit.Memory, unix.ENOMEM)
+	case b.limit.Files > 0 && c.Files > b.limit.Files-b.used.Files:
+		return fmt.Errorf("%w: %d of %d files in use: %w", ErrSpent, b.used.Files, b.limit.Files, unix.EMFILE)
+	}
+	b.used.Memory += c.Memory
+	b.used.Files += c.Files
+	return nil
+}
+
+// Give undoes a Take.
+func (b *Budget) Give(c Cost) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used.Memory -= c.Memory
+	b.used.Files -= c.Files
+}
