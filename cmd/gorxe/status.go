@@ -103,6 +103,7 @@ func writeStatus(w io.Writer, st *daemon.Status) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	writeOldLibrxe(w, st)
 	if st.Hidden > 0 {
 		fmt.Fprintf(w, "\nSessions of other users: %d\n", st.Hidden)
 	}
@@ -164,6 +165,17 @@ func writeQPs(w io.Writer, st *daemon.Status) {
 					fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State,
 						peer, q.SendQueue, counters(q.Counters))
 				}
+			}
+		}
+	}
+}
+
+// writeOldLibrxe names the processes whose librxe loses completions.
+func writeOldLibrxe(w io.Writer, st *daemon.Status) {
+	for _, s := range st.Sessions {
+		for _, p := range s.Processes {
+			if slices.ContainsFunc(p.Files, func(f daemon.FileStatus) bool { return f.OldLibrxe }) {
+				fmt.Fprintf(w, "\n%s\n", daemon.OldLibrxe(p.PID, p.Name))
 			}
 		}
 	}

@@ -141,9 +141,9 @@ type Rights interface {
 	Stat(pidfd int, fd int32) (fdid.ID, error)
 }
 
-// Questions answers the daemon's questions until the daemon is done with the
-// session, or is gone.
-func (c *Client) Questions(rights Rights) error {
+// Questions answers the daemon's questions, and passes on to say what it has to say to
+// the user (nil: nobody), until the daemon is done with the session, or is gone.
+func (c *Client) Questions(rights Rights, say func(string)) error {
 	for {
 		var r reply
 		fds, err := c.conn.Recv(&r)
@@ -152,6 +152,9 @@ func (c *Client) Questions(rights Rights) error {
 				return nil
 			}
 			return err
+		}
+		if r.Say != "" && say != nil {
+			say(r.Say)
 		}
 		if r.Question == 0 || len(fds) != 1 {
 			closeAll(fds)

@@ -17,6 +17,9 @@ type file struct {
 // status never lacks what still exists.
 func (f *file) Close() {
 	f.File.Close()
+	if f.Overrun() {
+		f.warn() // in time for the keeper to hear of it
+	}
 	f.session.mu.Lock()
 	delete(f.session.files, f)
 	f.session.mu.Unlock()

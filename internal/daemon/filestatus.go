@@ -17,6 +17,8 @@ type FileStatus struct {
 	CQs      []CQStatus  `json:"cqs"`
 	SRQs     []SRQStatus `json:"srqs"`
 	QPs      []QPStatus  `json:"qps"`
+	// OldLibrxe: see OldLibrxe.
+	OldLibrxe bool `json:"old_librxe,omitempty"`
 }
 
 // MRStatus is a memory region, in the program's addresses.
@@ -70,6 +72,7 @@ func (f *file) status() FileStatus {
 		Device: f.device.spec.Name,
 		PDs:    in.PDs, MWs: in.MWs, AHs: in.AHs, Channels: in.Channels,
 		MRs: []MRStatus{}, CQs: []CQStatus{}, SRQs: []SRQStatus{}, QPs: []QPStatus{},
+		OldLibrxe: in.Overrun,
 	}
 	for _, m := range in.MRs {
 		st.MRs = append(st.MRs, MRStatus{Handle: m.Handle, Addr: m.Addr, Length: m.Length, Access: uint32(m.Access)})

@@ -96,7 +96,7 @@ func TestHostileLog(t *testing.T) {
 		return nil
 	})
 	c := s.attached(t)
-	if err := c.Questions(nil); err != nil {
+	if err := c.Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
 	if n := len(out.lines("a device could not be opened")); n != logBurst {

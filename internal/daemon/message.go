@@ -11,7 +11,8 @@ import (
 // there is; from then on a daemon that ends with its last program waits for it.
 // Then it attaches, once, a listener with the page that it shares (see
 // interpose.ServeConfig); the connection lives as long as the session, and the
-// daemon asks in it for what only the keeper may open. Or it asks for the status.
+// daemon asks in it for what only the keeper may open, and says what the user should
+// know of the program. Or the client asks for the status.
 
 // protocolVersion changes when an older peer could misunderstand.
 const protocolVersion = 2
@@ -61,6 +62,9 @@ type reply struct {
 	Question uint64 `json:"question,omitempty"`
 	Ask      string `json:"ask,omitempty"`
 	FD       int32  `json:"fd,omitempty"`
+
+	// Say is a sentence for the user of the session, and neither a reply nor a question.
+	Say string `json:"say,omitempty"`
 }
 
 const (

@@ -49,6 +49,7 @@ type session struct {
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
 	files  map[*file]struct{}
+	warned map[int]struct{} // processes whose librxe is old
 }
 
 // connection serves one connection.
@@ -81,8 +82,8 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 	case req.Op == opHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,
-			files: make(map[*file]struct{}),
-			log:   s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
+			files: make(map[*file]struct{}), warned: make(map[int]struct{}),
+			log: s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 		}
 		n.run(ctx)
 	default:
@@ -209,6 +210,7 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 		return nil, err
 	}
 	f := &file{File: verbs, session: n, device: d, who: who}
+	f.OnOverrun(f.warn)
 	n.files[f] = struct{}{}
 	return f, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -57,7 +58,7 @@ func TestSession(t *testing.T) {
 	}
 	close(end)
 	// The daemon hangs up when it is done.
-	if err := c.Questions(nil); err != nil {
+	if err := c.Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "no session", func() bool { st, _ = s.dial(t).Status(); return len(st.Sessions) == 0 })
@@ -104,7 +105,7 @@ func TestQuestions(t *testing.T) {
 	s := startTest(t, Config{}, serve)
 	c := s.attached(t)
 	answered := make(chan error, 1)
-	go func() { answered <- c.Questions(testRights{}) }()
+	go func() { answered <- c.Questions(testRights{}, nil) }()
 	if err := <-asked; err != nil {
 		t.Error(err)
 	}
@@ -274,7 +275,7 @@ func TestShutdown(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}
-	if err := c.Questions(nil); err != nil {
+	if err := c.Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(s.cfg.Socket); !errors.Is(err, os.ErrNotExist) {
@@ -306,12 +307,49 @@ func TestNoAccess(t *testing.T) {
 // A listener that fails ends one session only.
 func TestServeFails(t *testing.T) {
 	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error { return errServe })
-	if err := s.attached(t).Questions(nil); err != nil {
+	if err := s.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
 	// What interpose itself says to a descriptor that is no listener.
 	s2 := startTest(t, Config{}, nil)
-	if err := s2.attached(t).Questions(nil); err != nil {
+	if err := s2.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// The user is told of an old librxe once for each process, the log as well, and
+// processes that have ended are not remembered for ever.
+func TestOldLibrxe(t *testing.T) {
+	var out sink
+	const processes = 3
+	s := startTest(t, Config{Log: out.logger(slog.LevelWarn)}, func(_ context.Context, _ *os.File, cfg interpose.ServeConfig) error {
+		for i := range 2 * processes {
+			f, err := cfg.Host.Open("rxe0", interpose.Credentials{PID: os.Getpid() + i/2})
+			if err != nil {
+				return err
+			}
+			for range 3 {
+				f.(*file).warn()
+			}
+			f.Close()
+		}
+		n := cfg.Host.(*session)
+		for pid := range 2 * maxFilesPerSession {
+			n.firstOf(-pid)
+		}
+		if len(n.warned) > maxFilesPerSession {
+			t.Errorf("%d processes are remembered", len(n.warned))
+		}
+		return nil
+	})
+	var said []string
+	if err := s.attached(t).Questions(nil, func(text string) { said = append(said, text) }); err != nil {
+		t.Error(err)
+	}
+	if len(said) != processes || !strings.Contains(said[0], fmt.Sprintf("process %d (", os.Getpid())) {
+		t.Errorf("said %q, want one sentence for each of %d processes", said, processes)
+	}
+	if n := len(out.lines("librxe is too old")); n != processes {
+		t.Errorf("%d lines in the log, want %d", n, processes)
 	}
 }

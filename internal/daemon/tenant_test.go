@@ -37,7 +37,7 @@ func TestUserMemory(t *testing.T) {
 	}
 	close(end)
 	for _, c := range []*Client{first, second} {
-		if err := c.Questions(nil); err != nil {
+		if err := c.Questions(nil, nil); err != nil {
 			t.Error(err)
 		}
 		c.Close()

@@ -251,7 +251,7 @@ func (k *keeper) inGroup() bool {
 // attend serves the daemon; without it, the program.
 func (k *keeper) attend() {
 	defer close(k.detached)
-	err := k.daemon.Questions(rights{})
+	err := k.daemon.Questions(rights{}, func(text string) { k.tell(report{Say: text}) })
 	k.daemon.Close()
 	if !interpose.Abandoned(k.listener) {
 		say := "the daemon is gone; the program goes on, its RDMA devices answer ENODEV"

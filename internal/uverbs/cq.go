@@ -22,7 +22,9 @@ func (r *cqRes) destroy(o *object, _ bool) error {
 		return err
 	}
 	r.f.dev.disown(r.cq)
-	r.ring.Load().free()
+	ring := r.ring.Load()
+	ring.repair() // the last chance to hear of an overrun
+	ring.free()
 	if r.channel != nil {
 		o.compReported = r.channel.forget(o)
 	}
@@ -58,6 +60,7 @@ func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
 	}
 	o.user, o.async = req.user, req.async
 	r := &cqRes{f: k.f, channel: req.channel, handle: o.handle}
+	ring.overrun = k.f.overran
 	ring.label(label{kind: labelCQ, cq: o.handle})
 	r.ring.Store(ring)
 	init := rxe.CQInit{Entries: min(ring.entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: ring}
@@ -186,6 +189,7 @@ func writeResizeCQ(k *call) error {
 	if err != nil {
 		return queueError(err)
 	}
+	ring.overrun = k.f.overran
 	ring.label(label{kind: labelCQ, cq: r.handle})
 	err = replaceRing(&r.ring, ring, func(move func() error) error {
 		return r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) { return ring, move() })
@@ -208,6 +212,8 @@ func writeReqNotifyCQ(k *call) error {
 	if err != nil {
 		return err
 	}
+	// A program that is about to wait has polled, and will poll again.
+	r.ring.Load().repair()
 	return r.cq.ReqNotify(req.SolicitedOnly != 0)
 }
 

@@ -34,8 +34,12 @@ const wcRecvBit = rxe.WCRecv
 // cqRing is a completion queue in the program's memory: the daemon produces.
 type cqRing struct {
 	ring
-	prod uint32
-	cqe  [wcSize]byte
+	prod  uint32
+	taken uint32 // the consumer's index when the daemon last looked
+	// overrun, if not nil, is called when the consumer's index has passed prod. A QP
+	// may be locked: it must not block.
+	overrun func()
+	cqe     [wcSize]byte
 }
 
 // newCQRing makes a completion queue for at least entries completions.
@@ -54,14 +58,56 @@ func newCQRing(a *arena, entries int) (*cqRing, error) {
 func (r *cqRing) Push(wc *rxe.WC) bool {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
-	if r.piece.mem == nil || r.distance(r.consumer(), r.prod) == r.mask {
+	if r.piece.mem == nil {
 		return false
 	}
+	// Of a full queue, too, the slot at prod is empty.
 	encodeWC(&r.cqe, wc)
 	copy(r.slot(r.prod), r.cqe[:])
+	// The consumer's index is read as late as possible: an index that passes the
+	// producer's between the two steps below looks like one that took this completion.
+	if r.distance(r.settle(), r.prod) == r.mask {
+		return false
+	}
 	r.prod = (r.prod + 1) & r.mask
 	r.setProducer(r.prod)
 	return true
+}
+
+// settle reads the consumer's index. The program can take what was put in, so the
+// index lies between taken and prod. If it has passed prod, settle puts it back there
+// and calls overrun.
+//
+// librxe before rdma-core 55 passes it: after ibv_next_poll has returned ENOENT,
+// ibv_end_poll moves the index once more (providers/rxe/rxe.c:cq_next_poll,
+// cq_end_poll). The program then takes stale completions for new ones, and does not
+// see the next new one. It stores the index for the last time when its poll ends, so
+// the index can be put back if the program does not poll at that moment. If it does,
+// its next store prevails.
+//
+// An index that went back is the program's own doing, and believed: the program gets
+// again what it took.
+func (r *cqRing) settle() uint32 {
+	cons := r.consumer()
+	passed := r.distance(r.taken, cons) > r.distance(r.taken, r.prod)
+	if passed && r.distance(r.prod, cons) <= r.distance(cons, r.taken) {
+		cons = r.prod
+		r.setConsumer(cons)
+		if r.overrun != nil {
+			r.overrun()
+		}
+	}
+	r.taken = cons
+	return cons
+}
+
+// repair puts a consumer's index back that has passed the producer's.
+func (r *cqRing) repair() {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem != nil {
+		r.settle()
+	}
 }
 
 // encodeWC is make_send_cqe and do_complete of rdma_rxe: after an error nothing
@@ -107,7 +153,7 @@ func (r *cqRing) move(from *cqRing) error {
 	if from.piece.mem == nil || r.piece.mem == nil {
 		return unix.EINVAL
 	}
-	n := moveSlots(&r.ring, &from.ring, from.consumer(), from.prod)
+	n := moveSlots(&r.ring, &from.ring, from.settle(), from.prod)
 	if n < 0 {
 		return fmt.Errorf("completion queue: more completions wait than fit: %w", unix.EINVAL)
 	}
@@ -136,5 +182,5 @@ func (r *cqRing) waiting() int {
 	if r.piece.mem == nil {
 		return 0
 	}
-	return int(r.distance(r.consumer(), r.prod))
+	return int(r.distance(r.settle(), r.prod))
 }

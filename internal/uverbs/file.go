@@ -25,6 +25,7 @@ type File struct {
 	idle    atomic.Pointer[call] // one to use again, so that a doorbell allocates nothing
 	spent   sync.Once            // the budget was, which is logged
 	bellAt  atomic.Uint32        // the handle that Ring begins with
+	overrun overrun
 
 	// gate counts the calls in progress, so that what they use goes when the last
 	// has ended. It is a leaf lock and never held during a call.

@@ -27,7 +27,8 @@ const minElemSize = 64
 // ring is a queue shared with the program. Size and shift are the daemon's own:
 // those in the shared page are there for librxe to read. Of the two indices the
 // daemon owns one, and never reads it back; the other is the program's, and is
-// masked: whatever it says, it names a slot of the queue.
+// masked: whatever it says, it names a slot of the queue. The daemon writes that one
+// only where it cannot be right (cqRing.settle).
 //
 // The methods below are called with piece.mu held and mem not nil.
 type ring struct {

@@ -10,7 +10,8 @@ import (
 // FileStatus is what one open of a device holds (`gorxe status`).
 type FileStatus struct {
 	PDs, MWs, AHs int
-	Channels      int // completion channels
+	Overrun       bool // see File.Overrun
+	Channels      int  // completion channels
 	MRs           []MRStatus
 	CQs           []CQStatus
 	SRQs          []SRQStatus
@@ -66,6 +67,7 @@ func (f *File) Status() FileStatus {
 		}
 	})
 	f.uncount()
+	s.Overrun = f.Overrun()
 	// Handles come in falling order.
 	slices.Reverse(s.MRs)
 	slices.Reverse(s.CQs)

@@ -1,0 +1,213 @@
+package uverbs
+
+import (
+	"testing"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// exPoll is a poll with the extended API as librxe does it: ibv_start_poll,
+// ibv_next_poll until ENOENT, ibv_end_poll (providers/rxe/rxe.c).
+type exPoll struct {
+	*clientQueue
+	fixed bool // rdma-core 55 and newer
+}
+
+// poll returns what the program takes for completions.
+func (q exPoll) poll() (ids []uint64) {
+	cur := q.consumer()
+	if cur == q.producer() {
+		return nil
+	}
+	for {
+		ids = append(ids, at[cWC](q.elem(cur)).id)
+		next := (cur + 1) & q.slots
+		if next == q.producer() {
+			if !q.fixed {
+				cur = next
+			}
+			q.setConsumer(cur) // cq_next_poll
+			q.setConsumer((cur + 1) & q.slots)
+			return ids
+		}
+		cur = next
+	}
+}
+
+// watched is a queue of seven completions that counts its overruns.
+func watched(t *testing.T) (r *cqRing, c *clientQueue, overruns *int) {
+	t.Helper()
+	a := testArena(t)
+	r = need[*cqRing](t)(newCQRing(a, 7))
+	overruns = new(int)
+	r.overrun = func() { *overruns++ }
+	return r, client(t, a, r), overruns
+}
+
+// TestOverrunRepaired: polls of an old librxe, with a repair before each, take every
+// completion once, whatever number is put in between.
+func TestOverrunRepaired(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		r, c, overruns := watched(t)
+		q := exPoll{c, fixed}
+		id, polls := uint64(0), 0
+		for n := range 40 {
+			first := id
+			for range n % 7 { // a queue that was full is another test's
+				if !r.Push(&rxe.WC{ID: id}) {
+					t.Fatalf("fixed %v: full at %d", fixed, id)
+				}
+				id++
+			}
+			r.repair()
+			got := q.poll()
+			if len(got) != n%7 || len(got) > 0 && (got[0] != first || got[len(got)-1] != id-1) {
+				t.Fatalf("fixed %v: %d to %d were put in, taken %v", fixed, first, id, got)
+			}
+			if len(got) > 0 {
+				polls++
+			}
+		}
+		r.repair()
+		switch {
+		case fixed && *overruns != 0:
+			t.Errorf("%d overruns of a librxe that has none", *overruns)
+		case !fixed && *overruns != polls:
+			t.Errorf("%d overruns in %d polls", *overruns, polls)
+		}
+	}
+}
+
+// TestOverrunPush: what is put in behind an overrun is repaired with that, before it is
+// seen, and is not an overflow of the queue.
+func TestOverrunPush(t *testing.T) {
+	r, c, overruns := watched(t)
+	q := exPoll{c, false}
+	for id := range uint64(30) {
+		if !r.Push(&rxe.WC{ID: id}) {
+			t.Fatalf("the queue overflows at %d", id)
+		}
+		if got := q.poll(); len(got) != 1 || got[0] != id {
+			t.Fatalf("taken %v instead of %d", got, id)
+		}
+		if id == 0 && *overruns != 0 {
+			t.Fatal("an overrun before the first poll")
+		}
+	}
+	if *overruns != 29 {
+		t.Errorf("%d overruns seen, and 29 before a push", *overruns)
+	}
+}
+
+// TestOverrunSeenByOthers: the status, a resize and the end of a queue see an overrun.
+func TestOverrunSeenByOthers(t *testing.T) {
+	for name, look := range map[string]func(*testing.T, *cqRing){
+		"status": func(t *testing.T, r *cqRing) {
+			if n := r.waiting(); n != 0 {
+				t.Errorf("%d wait in an empty queue", n)
+			}
+		},
+		"resize": func(t *testing.T, r *cqRing) {
+			to := need[*cqRing](t)(newCQRing(testArena(t), 1))
+			if err := to.move(r); err != nil || to.prod != 0 {
+				t.Errorf("%d moved, %v", to.prod, err)
+			}
+		},
+	} {
+		r, c, overruns := watched(t)
+		r.Push(&rxe.WC{})
+		exPoll{c, false}.poll()
+		look(t, r)
+		if *overruns != 1 {
+			t.Errorf("%s: %d overruns", name, *overruns)
+		}
+	}
+}
+
+// TestConsumerFromNowhere: every index that a program can write, in every state of the
+// queue: nothing is lost that the program did not claim, an index that is possible is
+// left alone, and only one that passed the producer's is an overrun.
+func TestConsumerFromNowhere(t *testing.T) {
+	for taken := range uint32(8) {
+		for waiting := range uint32(8) {
+			for moved := range uint32(8) {
+				r, c, overruns := watched(t)
+				for range taken {
+					r.Push(&rxe.WC{})
+					c.advanceConsumer()
+				}
+				r.repair()
+				for range waiting {
+					r.Push(&rxe.WC{})
+				}
+				to := taken + moved | 0xdeadbe<<8 // beyond the mask
+				c.setConsumer(to)
+				r.repair()
+				possible, past := moved <= waiting, moved-waiting
+				ahead := !possible && past <= 8-moved
+				want := to
+				if ahead {
+					want = r.prod
+				}
+				if got := c.consumer(); got != want || (*overruns == 1) != ahead {
+					t.Fatalf("taken %d, %d wait, moved by %d: index %#x, want %#x; %d overruns, want %v",
+						taken, waiting, moved, got, want, *overruns, ahead)
+				}
+				if n := r.waiting(); n < 0 || n > 7 {
+					t.Fatalf("%d wait in a queue of seven", n)
+				}
+			}
+		}
+	}
+}
+
+// TestOverrunTold: who opened the file is told once, whichever call sees the overrun
+// and in however many queues there is one.
+func TestOverrunTold(t *testing.T) {
+	looks := map[string]func(*user, uint32){
+		"req_notify_cq": func(u *user, cq uint32) {
+			u.call(verb{cmd: cmdReqNotifyCQ, req: bytesFrom(reqNotifyCQReq{CQHandle: cq})})
+		},
+		"resize_cq": func(u *user, cq uint32) {
+			u.call(verb{cmd: cmdResizeCQ, req: bytesFrom(resizeCQReq{CQHandle: cq, CQE: 20}),
+				resp: sizeOf[resizeCQResp](), uhwResp: sizeOf[mmInfo]()})
+		},
+		"destroy_cq": func(u *user, cq uint32) { u.call(destroyVerb(cmdDestroyCQ, cq)) },
+		"status":     func(u *user, _ uint32) { u.f.Status() },
+	}
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			d, _ := newDevice(t)
+			u := &user{opened(t, d), forms[0]}
+			told := make(chan struct{}, 10)
+			u.f.OnOverrun(func() { told <- struct{}{} })
+			for i := range 2 {
+				cq, place := u.createCQ(10, -1, 0)
+				if u.f.Overrun() != (i > 0) {
+					t.Errorf("queue %d: an overrun before any poll", i)
+				}
+				q := mapQueue(t, u.f.FD(), place.Offset, place.Size)
+				q.setConsumer(q.producer() + 1)
+				look(u, cq.CQHandle)
+				if !u.f.Status().Overrun {
+					t.Errorf("queue %d: the status does not know of the overrun", i)
+				}
+			}
+			<-told
+			if len(told) != 0 {
+				t.Error("told twice")
+			}
+		})
+	}
+	t.Run("exit", func(t *testing.T) {
+		d, _ := newDevice(t)
+		u := &user{opened(t, d), forms[1]}
+		_, place := u.createCQ(10, -1, 0)
+		q := mapQueue(t, u.f.FD(), place.Offset, place.Size)
+		q.setConsumer(1)
+		u.exit()
+		if !u.f.Overrun() {
+			t.Error("the end of a program did not look")
+		}
+	})
+}
