@@ -189,6 +189,12 @@ func TestOverrunTold(t *testing.T) {
 				q := mapQueue(t, u.f.FD(), place.Offset, place.Size)
 				q.setConsumer(q.producer() + 1)
 				look(u, cq.CQHandle)
+				if !u.f.Overrun() {
+					t.Errorf("queue %d: the overrun was not seen", i)
+				}
+				if name == "req_notify_cq" && q.consumer() != q.producer() {
+					t.Errorf("queue %d: the index is at %d, not put back to %d", i, q.consumer(), q.producer())
+				}
 				if !u.f.Status().Overrun {
 					t.Errorf("queue %d: the status does not know of the overrun", i)
 				}

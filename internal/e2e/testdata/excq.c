@@ -1,6 +1,7 @@
 /*
  * An event-driven receiver with the extended API: after each event it asks for the
- * next one and polls with ibv_next_poll until ENOENT. usage: excq DEVICE ROUNDS [hold]
+ * next one and polls with ibv_next_poll until ENOENT; in every other round it polls
+ * before that, too. usage: excq DEVICE ROUNDS [hold]
  *
  * Each round sends 1 to 5 messages to itself and wants each receive completed once,
  * in order. With "hold" the program stays, with what it has, when all is received.
@@ -99,6 +100,8 @@ int main(int argc, char **argv)
 
 			CHECK("ibv_get_cq_event", !ibv_get_cq_event(channel, &which, &context));
 			ibv_ack_cq_events(which, 1);
+			if (round % 2)
+				received = poll_all(cq, received);
 			CHECK("ibv_req_notify_cq", !ibv_req_notify_cq(which, 0));
 			received = poll_all(cq, received);
 		}
