@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/quota/quotatest"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 )
 
 func TestBudget(t *testing.T) {

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -32,18 +33,18 @@ func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
 }
 
 func writeCreateAH(k *call) error {
-	req, err := request[createAHReq](k)
+	req, err := request[uapi.CreateAHReq](k)
 	if err != nil {
 		return err
 	}
-	o, err := k.make(objAH)
+	o, err := k.make(uapi.ObjAH)
 	if err != nil {
 		return err
 	}
 	if req.Attr.PortNum != thePort {
 		return unix.EINVAL
 	}
-	pd, err := held[*pdRes](k, objPD, req.PDHandle)
+	pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
@@ -58,16 +59,16 @@ func writeCreateAH(k *call) error {
 	o.res = &ahRes{ah}
 	// A librxe that leaves no room for the number puts the address itself into
 	// its work requests (rxe_create_ah).
-	if k.uhwOut.size >= sizeOf[rxeCreateAHResp]() {
+	if k.uhwOut.size >= uapi.SizeOf[rxeCreateAHResp]() {
 		if err := respondUHW(k, rxeCreateAHResp{AHNum: ah.Num()}); err != nil {
 			return err
 		}
 	}
-	return respond(k, createAHResp{AHHandle: o.handle})
+	return respond(k, uapi.CreateAHResp{AHHandle: o.handle})
 }
 
 // engineAH returns an address as the engine has it.
-func engineAH(a *ahAttr) rxe.AHAttr {
+func engineAH(a *uapi.AHAttr) rxe.AHAttr {
 	return rxe.AHAttr{
 		DGID:         wire.GID(a.DGID),
 		SGIDIndex:    a.SGIDIndex,
@@ -85,7 +86,7 @@ func engineAH(a *ahAttr) rxe.AHAttr {
 const flowLabelMask = 1<<20 - 1
 
 // engineDest returns the address of a QP's path as the engine has it.
-func engineDest(d *qpDest) rxe.AHAttr {
+func engineDest(d *uapi.QPDest) rxe.AHAttr {
 	return rxe.AHAttr{
 		DGID:         wire.GID(d.DGID),
 		SGIDIndex:    d.SGIDIndex,
@@ -99,8 +100,8 @@ func engineDest(d *qpDest) rxe.AHAttr {
 }
 
 // destOf is the reverse; addresses on RoCE are always global (rxe_av_to_attr).
-func destOf(a *rxe.AHAttr) qpDest {
-	return qpDest{
+func destOf(a *rxe.AHAttr) uapi.QPDest {
+	return uapi.QPDest{
 		DGID:         a.DGID,
 		FlowLabel:    a.FlowLabel,
 		SGIDIndex:    a.SGIDIndex,

@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // attr is one attribute of a request, checked against its specification.
 type attr struct {
 	spec  *attrSpec
-	wire  *ioctlAttr // as the program sent it; flags and handle go back there
+	wire  *uapi.IoctlAttr // as the program sent it; flags and handle go back there
 	set   *attrSet
 	data  []byte      // kindIn: the value
 	obj   *object     // kindIDR
@@ -24,13 +26,13 @@ type eventFiles struct {
 
 // written marks an output as filled in.
 func (a *attr) written() {
-	a.wire.Flags |= attrFValidOutput
+	a.wire.Flags |= uapi.AttrFValidOutput
 	a.set.dirty = true
 }
 
 // attrSet are the attributes of a request.
 type attrSet struct {
-	wires []ioctlAttr
+	wires []uapi.IoctlAttr
 	attrs []attr
 	dirty bool // the program's copy of wires has to be updated
 }
@@ -60,7 +62,7 @@ func (k *call) parse(m *methodSpec) error {
 		w := &s.wires[i]
 		spec := m.find(w.AttrID)
 		switch {
-		case spec == nil && w.Flags&attrFMandatory != 0:
+		case spec == nil && w.Flags&uapi.AttrFMandatory != 0:
 			return unix.EPROTONOSUPPORT
 		case spec == nil:
 			continue
@@ -92,7 +94,7 @@ func (m *methodSpec) find(id uint16) *attrSpec {
 	return nil
 }
 
-func (a *attrSpec) check(w *ioctlAttr) error {
+func (a *attrSpec) check(w *uapi.IoctlAttr) error {
 	if w.Reserved != 0 {
 		return unix.EINVAL
 	}
@@ -162,14 +164,14 @@ func (k *call) resolve(a *attr) (err error) {
 
 // absent are the types of objects that this device, like rdma_rxe, does not
 // have: no handle names one.
-var absent = map[objectType]bool{
-	objFlow: true, objXRCD: true, objRWQIndTbl: true, objWQ: true,
-	objFlowAction: true, objDM: true, objCounters: true,
+var absent = map[uapi.ObjectType]bool{
+	uapi.ObjFlow: true, uapi.ObjXRCD: true, uapi.ObjRWQIndTbl: true, uapi.ObjWQ: true,
+	uapi.ObjFlowAction: true, uapi.ObjDM: true, uapi.ObjCounters: true,
 }
 
 // eventFiles finds the event file behind a descriptor (rdma_core.c:
 // lookup_get_fd_uobject).
-func (k *call) eventFiles(fd uint64, typ objectType) (*eventFiles, error) {
+func (k *call) eventFiles(fd uint64, typ uapi.ObjectType) (*eventFiles, error) {
 	if int64(fd) != int64(int32(fd)) {
 		return nil, unix.EINVAL
 	}
@@ -192,14 +194,14 @@ func (k *call) eventFiles(fd uint64, typ objectType) (*eventFiles, error) {
 
 func (s *attrSet) u32(id uint16) uint32 {
 	if a := s.get(id); a != nil {
-		return load[uint32](a.data)
+		return uapi.Load[uint32](a.data)
 	}
 	return 0
 }
 
 func (s *attrSet) u64(id uint16) uint64 {
 	if a := s.get(id); a != nil {
-		return load[uint64](a.data)
+		return uapi.Load[uint64](a.data)
 	}
 	return 0
 }
@@ -248,14 +250,14 @@ func (s *attrSet) output(id uint16) reply {
 // put answers an output attribute, if it is there (uverbs_copy_to).
 func put[T any](k *call, id uint16, v T) error {
 	out := k.attrs.output(id)
-	return k.answer(&out, bytesOf(&v))
+	return k.answer(&out, uapi.BytesOf(&v))
 }
 
 // putStruct answers one that may be longer than this ABI's struct: the rest is
 // zeroed (uverbs_copy_to_struct_or_zero).
 func putStruct[T any](k *call, id uint16, v T) error {
 	out := k.attrs.output(id)
-	b := bytesOf(&v)
+	b := uapi.BytesOf(&v)
 	if out.size > len(b) {
 		b = append(append(make([]byte, 0, out.size), b...), make([]byte, out.size-len(b))...)
 	}

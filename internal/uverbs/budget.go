@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/internal/quota"
+import (
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/quota"
+)
 
 // What things cost besides the queues' memory: estimates, on the safe side. A
 // mapping and a pipe cost what they do because there can be only so many
@@ -19,8 +22,8 @@ var (
 )
 
 // costOf is what an object of a type costs without what is in it.
-func costOf(typ objectType) int64 {
-	if typ == objQP {
+func costOf(typ uapi.ObjectType) int64 {
+	if typ == uapi.ObjQP {
 		return qpMemory
 	}
 	return objectMemory

@@ -9,8 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/quota/quotatest"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -39,7 +40,7 @@ func TestBudgetOfFile(t *testing.T) {
 		if with.Memory < filled.Memory+qpMemory+2*pageSize {
 			t.Errorf("a QP takes %d bytes", with.Memory-filled.Memory)
 		}
-		u.call(destroyVerb(cmdDestroyQP, qp.QPHandle))
+		u.call(destroyVerb(uapi.CmdDestroyQP, qp.QPHandle))
 		if b.Used() != filled {
 			t.Errorf("%+v after destroying the QP, %+v before it was made", b.Used(), filled)
 		}
@@ -75,7 +76,7 @@ func TestBudgetSpent(t *testing.T) {
 		}
 		made := 0
 		for err := error(nil); err == nil && made < 1<<16; made++ {
-			err = one.try(verb{cmd: cmdAllocPD, req: bytesFrom(allocPDReq{}), resp: 4})
+			err = one.try(verb{cmd: uapi.CmdAllocPD, req: bytesFrom(uapi.AllocPDReq{}), resp: 4})
 			if err != nil && err != unix.ENOMEM {
 				t.Fatalf("PD %d: %v", made, err)
 			}
@@ -94,7 +95,7 @@ func TestBudgetFiles(t *testing.T) {
 	d, _ := newDevice(t)
 	b := quota.New(quota.Cost{Files: 2 * pipeCost.Files})
 	u := &user{openedOf(t, d, b), forms[0]} // takes one for itself, and its async file
-	if err := u.try(verb{cmd: cmdCreateCompChannel, req: bytesFrom(createCompChannelReq{}), resp: 4}); err != unix.EMFILE {
+	if err := u.try(verb{cmd: uapi.CmdCreateCompChannel, req: bytesFrom(uapi.CreateCompChannelReq{}), resp: 4}); err != unix.EMFILE {
 		t.Errorf("a channel too many: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package uverbs
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // call is one request on its way through a handler, in whichever form it came:
@@ -61,7 +63,7 @@ func (k *call) end(err error) {
 }
 
 // hold finds an object and keeps it from being destroyed until the call ends.
-func (k *call) hold(typ objectType, handle uint64) (*object, error) {
+func (k *call) hold(typ uapi.ObjectType, handle uint64) (*object, error) {
 	o, err := k.f.objects.find(typ, handle)
 	switch {
 	case err != nil:
@@ -79,7 +81,7 @@ func (k *call) hold(typ objectType, handle uint64) (*object, error) {
 }
 
 // held finds an object, holds it, and returns its resource.
-func held[R resource](k *call, typ objectType, handle uint32) (R, error) {
+func held[R resource](k *call, typ uapi.ObjectType, handle uint32) (R, error) {
 	o, err := k.hold(typ, uint64(handle))
 	if err != nil {
 		var none R
@@ -90,7 +92,7 @@ func held[R resource](k *call, typ objectType, handle uint32) (R, error) {
 
 // make takes a handle for an object that the call is about to make. It has to
 // fill in res, and whatever else belongs to it.
-func (k *call) make(typ objectType) (*object, error) {
+func (k *call) make(typ uapi.ObjectType) (*object, error) {
 	if err := k.f.needContext(); err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (k *call) make(typ objectType) (*object, error) {
 }
 
 // destroy ends an object for good. The caller may still read what it was.
-func (k *call) destroy(typ objectType, handle uint64) (*object, error) {
+func (k *call) destroy(typ uapi.ObjectType, handle uint64) (*object, error) {
 	o, err := k.f.objects.find(typ, handle)
 	if err != nil {
 		return nil, err
@@ -130,8 +132,8 @@ func (k *call) destroyFound(o *object) error {
 // request is the core request as a T: what is missing is zero, and what is more
 // than this ABI knows must be (uverbs_cmd.c:uverbs_request).
 func request[T any](k *call) (T, error) {
-	req := load[T](k.in)
-	if n := sizeOf[T](); len(k.in) > n && !isZero(k.in[n:]) {
+	req := uapi.Load[T](k.in)
+	if n := uapi.SizeOf[T](); len(k.in) > n && !isZero(k.in[n:]) {
 		return req, unix.EOPNOTSUPP
 	}
 	return req, nil
@@ -149,7 +151,7 @@ func isZero(b []byte) bool {
 // respond answers with the core response: as much of it as the program has room
 // for, and zeroes in what room is left (uverbs_cmd.c:uverbs_response).
 func respond[T any](k *call, resp T) error {
-	b := bytesOf(&resp)
+	b := uapi.BytesOf(&resp)
 	if k.out.size > len(b) {
 		b = append(append(make([]byte, 0, k.out.size), b...), make([]byte, k.out.size-len(b))...)
 	}
@@ -157,10 +159,10 @@ func respond[T any](k *call, resp T) error {
 }
 
 // responseLength is what an extended command says of the response's length.
-func responseLength[T any](k *call) uint32 { return uint32(min(k.out.size, sizeOf[T]())) }
+func responseLength[T any](k *call) uint32 { return uint32(min(k.out.size, uapi.SizeOf[T]())) }
 
 // respondUHW answers with the provider's part.
-func respondUHW[T any](k *call, resp T) error { return k.answer(&k.uhwOut, bytesOf(&resp)) }
+func respondUHW[T any](k *call, resp T) error { return k.answer(&k.uhwOut, uapi.BytesOf(&resp)) }
 
 // answer writes b, or as much of it as there is room for.
 func (k *call) answer(r *reply, b []byte) error {

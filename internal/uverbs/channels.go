@@ -1,16 +1,18 @@
 package uverbs
 
+import "github.com/gorxe/gorxe/internal/kernel/uapi"
+
 // The calls that give the program event files. What it gets cannot be taken back
 // if the answer does not reach it, so that is tried first.
 
 func writeCreateCompChannel(k *call) error {
-	if _, err := request[createCompChannelReq](k); err != nil {
+	if _, err := request[uapi.CreateCompChannelReq](k); err != nil {
 		return err
 	}
 	if err := k.f.needContext(); err != nil {
 		return err
 	}
-	if err := k.probe(&k.out, sizeOf[createCompChannelResp]()); err != nil {
+	if err := k.probe(&k.out, uapi.SizeOf[uapi.CreateCompChannelResp]()); err != nil {
 		return err
 	}
 	ch, err := newChannel(k.f.budget)
@@ -26,7 +28,7 @@ func writeCreateCompChannel(k *call) error {
 		ch.close() // and forgotten, as one that the program has closed
 		return err
 	}
-	return respond(k, createCompChannelResp{FD: uint32(fd)})
+	return respond(k, uapi.CreateCompChannelResp{FD: uint32(fd)})
 }
 
 // install gives the program the reading end of an event file.
@@ -62,7 +64,7 @@ func ioctlAsyncEventAlloc(k *call) error {
 	if err := k.f.needContext(); err != nil {
 		return err
 	}
-	a := k.attrs.get(attrAsyncEventFD)
+	a := k.attrs.get(uapi.AttrAsyncEventFD)
 	fd, err := k.newAsync()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -47,7 +48,7 @@ func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
 	switch {
 	case req.compVector >= k.f.dev.compVectors:
 		return nil, unix.EINVAL
-	case k.uhwOut.size < sizeOf[mmInfo]():
+	case k.uhwOut.size < uapi.SizeOf[mmInfo]():
 		return nil, unix.EINVAL
 	case req.flags != 0:
 		return nil, unix.EOPNOTSUPP
@@ -81,7 +82,7 @@ func placeOf(offset uint64, size uint32) mmInfo { return mmInfo{Offset: offset, 
 func (r *cqRes) entries() uint32 { return uint32(r.ring.Load().entries()) }
 
 func writeCreateCQ(k *call) error {
-	req, err := request[createCQReq](k)
+	req, err := request[uapi.CreateCQReq](k)
 	if err != nil {
 		return err
 	}
@@ -89,11 +90,11 @@ func writeCreateCQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, createCQResp{CQHandle: o.handle, CQE: r.entries()})
+	return respond(k, uapi.CreateCQResp{CQHandle: o.handle, CQE: r.entries()})
 }
 
 func writeExCreateCQ(k *call) error {
-	req, err := request[exCreateCQReq](k)
+	req, err := request[uapi.ExCreateCQReq](k)
 	if err != nil {
 		return err
 	}
@@ -105,9 +106,9 @@ func writeExCreateCQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, exCreateCQResp{
-		Base:           createCQResp{CQHandle: o.handle, CQE: r.entries()},
-		ResponseLength: responseLength[exCreateCQResp](k),
+	return respond(k, uapi.ExCreateCQResp{
+		Base:           uapi.CreateCQResp{CQHandle: o.handle, CQE: r.entries()},
+		ResponseLength: responseLength[uapi.ExCreateCQResp](k),
 	})
 }
 
@@ -116,12 +117,12 @@ func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*object, *cqRes, er
 	if req.compVector >= k.f.dev.compVectors {
 		return nil, nil, unix.EINVAL
 	}
-	o, err := k.make(objCQ)
+	o, err := k.make(uapi.ObjCQ)
 	if err != nil {
 		return nil, nil, err
 	}
 	if channelFD >= 0 {
-		e, err := k.eventFiles(uint64(channelFD), objCompChannel)
+		e, err := k.eventFiles(uint64(channelFD), uapi.ObjCompChannel)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -133,25 +134,25 @@ func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*object, *cqRes, er
 }
 
 func ioctlCreateCQ(k *call) error {
-	flags, err := k.attrs.flags(attrCreateCQFlags, cqFlagTimestamp|cqFlagIgnoreOverrun)
+	flags, err := k.attrs.flags(uapi.AttrCreateCQFlags, uapi.CQFlagTimestamp|uapi.CQFlagIgnoreOverrun)
 	if err != nil {
 		return err
 	}
 	req := &newCQ{
-		user:       k.attrs.u64(attrCreateCQUserHandle),
-		cqe:        k.attrs.u32(attrCreateCQCQE),
-		compVector: k.attrs.u32(attrCreateCQCompVector),
+		user:       k.attrs.u64(uapi.AttrCreateCQUserHandle),
+		cqe:        k.attrs.u32(uapi.AttrCreateCQCQE),
+		compVector: k.attrs.u32(uapi.AttrCreateCQCompVector),
 		flags:      flags,
-		async:      k.asyncAttr(attrCreateCQEventFD),
+		async:      k.asyncAttr(uapi.AttrCreateCQEventFD),
 	}
-	if a := k.attrs.get(attrCreateCQCompChannel); a != nil {
+	if a := k.attrs.get(uapi.AttrCreateCQCompChannel); a != nil {
 		req.channel = a.files.channel
 	}
-	r, err := k.createCQ(k.attrs.object(attrCreateCQHandle), req)
+	r, err := k.createCQ(k.attrs.object(uapi.AttrCreateCQHandle), req)
 	if err != nil {
 		return err
 	}
-	return put(k, attrCreateCQRespCQE, r.entries())
+	return put(k, uapi.AttrCreateCQRespCQE, r.entries())
 }
 
 // asyncAttr is where an object's events go (ib_uverbs_get_async_event).
@@ -163,26 +164,26 @@ func (k *call) asyncAttr(id uint16) *asyncFD {
 }
 
 func writeResizeCQ(k *call) error {
-	req, err := request[resizeCQReq](k)
+	req, err := request[uapi.ResizeCQReq](k)
 	if err != nil {
 		return err
 	}
-	r, err := held[*cqRes](k, objCQ, req.CQHandle)
+	r, err := held[*cqRes](k, uapi.ObjCQ, req.CQHandle)
 	if err != nil {
 		return err
 	}
 	max := k.f.dev.rxe.Attr().MaxCQE
 	switch {
-	case k.uhwOut.size < sizeOf[mmInfo]():
+	case k.uhwOut.size < uapi.SizeOf[mmInfo]():
 		return unix.EINVAL
 	case req.CQE == 0 || req.CQE > max:
 		return unix.EINVAL
 	}
 	// The queue changes at once: see first that the program can be told.
-	if err := k.probe(&k.uhwOut, sizeOf[mmInfo]()); err != nil {
+	if err := k.probe(&k.uhwOut, uapi.SizeOf[mmInfo]()); err != nil {
 		return err
 	}
-	if err := k.probe(&k.out, sizeOf[resizeCQResp]()); err != nil {
+	if err := k.probe(&k.out, uapi.SizeOf[uapi.ResizeCQResp]()); err != nil {
 		return err
 	}
 	ring, err := newCQRing(k.f.arena, int(req.CQE))
@@ -200,15 +201,15 @@ func writeResizeCQ(k *call) error {
 	if err := respondUHW(k, placeOf(ring.info())); err != nil {
 		return err
 	}
-	return respond(k, resizeCQResp{CQE: uint32(ring.entries())})
+	return respond(k, uapi.ResizeCQResp{CQE: uint32(ring.entries())})
 }
 
 func writeReqNotifyCQ(k *call) error {
-	req, err := request[reqNotifyCQReq](k)
+	req, err := request[uapi.ReqNotifyCQReq](k)
 	if err != nil {
 		return err
 	}
-	r, err := held[*cqRes](k, objCQ, req.CQHandle)
+	r, err := held[*cqRes](k, uapi.ObjCQ, req.CQHandle)
 	if err != nil {
 		return err
 	}
@@ -218,11 +219,11 @@ func writeReqNotifyCQ(k *call) error {
 }
 
 func writeDestroyCQ(k *call) error {
-	req, err := request[destroyReq](k)
+	req, err := request[uapi.DestroyReq](k)
 	if err != nil {
 		return err
 	}
-	o, err := k.destroy(objCQ, uint64(req.Handle))
+	o, err := k.destroy(uapi.ObjCQ, uint64(req.Handle))
 	if err != nil {
 		return err
 	}
@@ -230,9 +231,9 @@ func writeDestroyCQ(k *call) error {
 }
 
 func ioctlDestroyCQ(k *call) error {
-	return put(k, attrDestroyResp, k.attrs.object(attrDestroyHandle).cqEvents())
+	return put(k, uapi.AttrDestroyResp, k.attrs.object(uapi.AttrDestroyHandle).cqEvents())
 }
 
-func (o *object) cqEvents() destroyCQResp {
-	return destroyCQResp{CompEventsReported: o.compReported, AsyncEventsReported: o.asyncReported}
+func (o *object) cqEvents() uapi.DestroyCQResp {
+	return uapi.DestroyCQResp{CompEventsReported: o.compReported, AsyncEventsReported: o.asyncReported}
 }

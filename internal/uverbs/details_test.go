@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -13,21 +14,21 @@ import (
 func TestQueryDevice(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		a := engine.Attr()
-		r := core[queryDeviceResp](u.call(verb{cmd: cmdQueryDevice, req: bytesFrom(queryDeviceReq{}), resp: sizeOf[queryDeviceResp]()}))
+		r := core[uapi.QueryDeviceResp](u.call(verb{cmd: uapi.CmdQueryDevice, req: bytesFrom(uapi.QueryDeviceReq{}), resp: uapi.SizeOf[uapi.QueryDeviceResp]()}))
 		if r.FWVer != 1<<32|2<<16|3 || r.MaxQP != a.MaxQP || r.MaxSGE != 32 || r.VendorID != 0xffffff || r.PhysPortCnt != 1 {
 			t.Errorf("%+v", r)
 		}
 		// Programs of all ages: with room for less and for more than there is.
-		for _, n := range []int{sizeOf[queryDeviceResp]() + 8, sizeOf[exQueryDeviceResp](), sizeOf[exQueryDeviceResp]() + 64} {
-			e := u.call(verb{cmd: cmdQueryDevice | cmdExtended, req: bytesFrom(exQueryDeviceReq{}), resp: n})
-			x := core[exQueryDeviceResp](e)
-			if x.Base != r || x.ResponseLength != uint32(min(n, sizeOf[exQueryDeviceResp]())) {
+		for _, n := range []int{uapi.SizeOf[uapi.QueryDeviceResp]() + 8, uapi.SizeOf[uapi.ExQueryDeviceResp](), uapi.SizeOf[uapi.ExQueryDeviceResp]() + 64} {
+			e := u.call(verb{cmd: uapi.CmdQueryDevice | uapi.CmdExtended, req: bytesFrom(uapi.ExQueryDeviceReq{}), resp: n})
+			x := core[uapi.ExQueryDeviceResp](e)
+			if x.Base != r || x.ResponseLength != uint32(min(n, uapi.SizeOf[uapi.ExQueryDeviceResp]())) {
 				t.Errorf("%d bytes: %+v", n, x)
 			}
-			if n > sizeOf[exQueryDeviceResp]() && !isZero(e.core[sizeOf[exQueryDeviceResp]():]) {
+			if n > uapi.SizeOf[uapi.ExQueryDeviceResp]() && !isZero(e.core[uapi.SizeOf[uapi.ExQueryDeviceResp]():]) {
 				t.Errorf("%d bytes: the rest is not zero", n)
 			}
-			if n >= sizeOf[exQueryDeviceResp]() && (x.DeviceCapFlagsEx != uint64(a.Cap) || x.ODPCaps.GeneralCaps != 3) {
+			if n >= uapi.SizeOf[uapi.ExQueryDeviceResp]() && (x.DeviceCapFlagsEx != uint64(a.Cap) || x.ODPCaps.GeneralCaps != 3) {
 				t.Errorf("%d bytes: %+v", n, x)
 			}
 		}
@@ -85,16 +86,16 @@ func TestRegMR(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
-				req := regMRReq{Start: tc.addr, Length: tc.length, HCAVA: tc.addr + uint64(tc.iova),
+				req := uapi.RegMRReq{Start: tc.addr, Length: tc.length, HCAVA: tc.addr + uint64(tc.iova),
 					PDHandle: u.allocPD(), AccessFlags: uint32(tc.access)}
-				a, err := u.form.call(u.program, verb{cmd: cmdRegMR, req: bytesFrom(req), resp: sizeOf[regMRResp]()})
+				a, err := u.form.call(u.program, verb{cmd: uapi.CmdRegMR, req: bytesFrom(req), resp: uapi.SizeOf[uapi.RegMRResp]()})
 				if err != tc.want {
 					t.Fatalf("%v, not %v", err, tc.want)
 				}
 				if err != nil {
 					return
 				}
-				r := core[regMRResp](a)
+				r := core[uapi.RegMRResp](a)
 				if (r.RKey != 0) != tc.rkey || r.RKey != 0 && r.RKey != r.LKey || r.LKey == 0 {
 					t.Errorf("%+v", r)
 				}
@@ -107,24 +108,24 @@ func TestReregMR(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		pd, pd2 := u.allocPD(), u.allocPD()
 		mr := u.regMR(pd, programData, 4096, rxe.AccessLocalWrite)
-		rereg := func(req reregMRReq) (reregMRResp, error) {
+		rereg := func(req uapi.ReregMRReq) (uapi.ReregMRResp, error) {
 			req.MRHandle = mr.MRHandle
-			a, err := u.form.call(u.program, verb{cmd: cmdReregMR, req: bytesFrom(req), resp: sizeOf[reregMRResp]()})
-			return core[reregMRResp](a), err
+			a, err := u.form.call(u.program, verb{cmd: uapi.CmdReregMR, req: bytesFrom(req), resp: uapi.SizeOf[uapi.ReregMRResp]()})
+			return core[uapi.ReregMRResp](a), err
 		}
 		for _, tc := range []struct {
-			req  reregMRReq
+			req  uapi.ReregMRReq
 			want error
 		}{
-			{reregMRReq{}, unix.EINVAL},
-			{reregMRReq{Flags: 8}, unix.EOPNOTSUPP},
-			{reregMRReq{Flags: 1, Start: programData, HCAVA: programData + 1}, unix.EINVAL},
-			{reregMRReq{Flags: 1, Start: 4096, HCAVA: 4096, Length: 1}, unix.EFAULT},
-			{reregMRReq{Flags: 2, PDHandle: 99}, unix.ENOENT},
-			{reregMRReq{Flags: 4, AccessFlags: uint32(rxe.AccessRemoteWrite)}, unix.EINVAL},
-			{reregMRReq{Flags: 4, AccessFlags: uint32(rxe.AccessLocalWrite | rxe.AccessRemoteRead)}, nil},
-			{reregMRReq{Flags: 2, PDHandle: pd2}, nil},
-			{reregMRReq{Flags: 7, PDHandle: pd, Start: programData, HCAVA: programData, Length: 9000, AccessFlags: 1}, nil},
+			{uapi.ReregMRReq{}, unix.EINVAL},
+			{uapi.ReregMRReq{Flags: 8}, unix.EOPNOTSUPP},
+			{uapi.ReregMRReq{Flags: 1, Start: programData, HCAVA: programData + 1}, unix.EINVAL},
+			{uapi.ReregMRReq{Flags: 1, Start: 4096, HCAVA: 4096, Length: 1}, unix.EFAULT},
+			{uapi.ReregMRReq{Flags: 2, PDHandle: 99}, unix.ENOENT},
+			{uapi.ReregMRReq{Flags: 4, AccessFlags: uint32(rxe.AccessRemoteWrite)}, unix.EINVAL},
+			{uapi.ReregMRReq{Flags: 4, AccessFlags: uint32(rxe.AccessLocalWrite | rxe.AccessRemoteRead)}, nil},
+			{uapi.ReregMRReq{Flags: 2, PDHandle: pd2}, nil},
+			{uapi.ReregMRReq{Flags: 7, PDHandle: pd, Start: programData, HCAVA: programData, Length: 9000, AccessFlags: 1}, nil},
 		} {
 			r, err := rereg(tc.req)
 			if err != tc.want {
@@ -138,7 +139,7 @@ func TestReregMR(t *testing.T) {
 		if len(s.MRs) != 1 || s.MRs[0].Length != 9000 || s.MRs[0].RKey != 0 {
 			t.Errorf("%+v", s.MRs)
 		}
-		u.call(destroyVerb(cmdDeallocPD, pd2))
+		u.call(destroyVerb(uapi.CmdDeallocPD, pd2))
 		// A region with a window on it stays.
 		e := newEndpoint(t, u, rxe.QPRC)
 		e.connect(e.qp, rxe.QPRC, e.qpn)
@@ -146,11 +147,11 @@ func TestReregMR(t *testing.T) {
 		e.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRBindMW, Flags: rxe.SendSignaled},
 			mwRKey: mw.RKey, bindRKey: mw.RKey + 1, mrLKey: e.mr.LKey, bindAddr: programData, bindLength: 10, bindAccess: uint32(rxe.AccessRemoteRead)})
 		e.call(doorbellVerb(e.qp))
-		if _, err := u.form.call(u.program, destroyVerb(cmdDeregMR, e.mr.MRHandle)); err != unix.EINVAL {
+		if _, err := u.form.call(u.program, destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle)); err != unix.EINVAL {
 			t.Errorf("dereg under a window: %v", err)
 		}
-		u.call(destroyVerb(cmdDeallocMW, mw.MWHandle))
-		u.call(destroyVerb(cmdDeregMR, e.mr.MRHandle))
+		u.call(destroyVerb(uapi.CmdDeallocMW, mw.MWHandle))
+		u.call(destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle))
 	})
 }
 
@@ -162,17 +163,17 @@ func TestCQ(t *testing.T) {
 			if r.CQE != tc.get || mi.Offset == 0 || mi.Size == 0 {
 				t.Errorf("%d entries: %+v %+v", tc.ask, r, mi)
 			}
-			u.call(destroyVerb(cmdDestroyCQ, r.CQHandle))
+			u.call(destroyVerb(uapi.CmdDestroyCQ, r.CQHandle))
 		}
 		for _, cqe := range []uint32{0, 32768, 1 << 31} {
-			if _, err := u.form.call(u.program, createCQVerb(createCQReq{CQE: cqe, CompChannel: -1})); err != unix.EINVAL {
+			if _, err := u.form.call(u.program, createCQVerb(uapi.CreateCQReq{CQE: cqe, CompChannel: -1})); err != unix.EINVAL {
 				t.Errorf("%d entries: %v", cqe, err)
 			}
 		}
-		if _, err := u.form.call(u.program, createCQVerb(createCQReq{CQE: 1, CompChannel: 3})); err != unix.EBADF {
+		if _, err := u.form.call(u.program, createCQVerb(uapi.CreateCQReq{CQE: 1, CompChannel: 3})); err != unix.EBADF {
 			t.Errorf("no channel: %v", err)
 		}
-		async := createCQReq{CQE: 1, CompChannel: firstFD(u.program)}
+		async := uapi.CreateCQReq{CQE: 1, CompChannel: firstFD(u.program)}
 		if _, err := u.form.call(u.program, createCQVerb(async)); err != unix.EBADF {
 			t.Errorf("asynchronous events for a channel: %v", err)
 		}
@@ -184,8 +185,8 @@ func TestCQ(t *testing.T) {
 		}
 		e.call(doorbellVerb(e.qp))
 		resize := func(cqe uint32) (answer, error) {
-			req := resizeCQReq{CQHandle: e.cq.CQHandle, CQE: cqe}
-			return u.form.call(u.program, verb{cmd: cmdResizeCQ, req: bytesFrom(req), resp: 8, uhwResp: 16})
+			req := uapi.ResizeCQReq{CQHandle: e.cq.CQHandle, CQE: cqe}
+			return u.form.call(u.program, verb{cmd: uapi.CmdResizeCQ, req: bytesFrom(req), resp: 8, uhwResp: 16})
 		}
 		for _, cqe := range []uint32{0, 2, 32768} { // 2: five wait
 			if _, err := resize(cqe); err != unix.EINVAL {
@@ -194,7 +195,7 @@ func TestCQ(t *testing.T) {
 		}
 		a, err := resize(100)
 		e.ok(err)
-		if r := core[resizeCQResp](a); r.CQE != 127 {
+		if r := core[uapi.ResizeCQResp](a); r.CQE != 127 {
 			t.Errorf("%+v", r)
 		}
 		mi := uhw[mmInfo](a)
@@ -219,11 +220,11 @@ func TestSRQ(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		pd := u.allocPD()
 		for _, tc := range []struct {
-			req  createSRQReq
+			req  uapi.CreateSRQReq
 			want error
 		}{
-			{createSRQReq{MaxWR: 0}, unix.EINVAL}, {createSRQReq{MaxWR: 1<<20 + 1}, unix.EINVAL},
-			{createSRQReq{MaxWR: 1, MaxSGE: 28}, unix.EINVAL}, {createSRQReq{MaxWR: 1, MaxSGE: 27}, nil},
+			{uapi.CreateSRQReq{MaxWR: 0}, unix.EINVAL}, {uapi.CreateSRQReq{MaxWR: 1<<20 + 1}, unix.EINVAL},
+			{uapi.CreateSRQReq{MaxWR: 1, MaxSGE: 28}, unix.EINVAL}, {uapi.CreateSRQReq{MaxWR: 1, MaxSGE: 27}, nil},
 		} {
 			tc.req.PDHandle = pd
 			a, err := u.form.call(u.program, createSRQVerb(tc.req))
@@ -231,12 +232,12 @@ func TestSRQ(t *testing.T) {
 				t.Errorf("%+v: %v", tc.req, err)
 			}
 			if err == nil {
-				u.call(destroyVerb(cmdDestroySRQ, core[createSRQResp](a).SRQHandle))
+				u.call(destroyVerb(uapi.CmdDestroySRQ, core[uapi.CreateSRQResp](a).SRQHandle))
 			}
 		}
 		for typ, want := range map[uint32]error{1: unix.EINVAL, 3: unix.EOPNOTSUPP} {
-			req := createXSRQReq{SRQType: typ, PDHandle: pd, MaxWR: 1}
-			if _, err := u.form.call(u.program, verb{cmd: cmdCreateXSRQ, req: bytesFrom(req), resp: 16, uhwResp: 24}); err != want {
+			req := uapi.CreateXSRQReq{SRQType: typ, PDHandle: pd, MaxWR: 1}
+			if _, err := u.form.call(u.program, verb{cmd: uapi.CmdCreateXSRQ, req: bytesFrom(req), resp: 16, uhwResp: 24}); err != want {
 				t.Errorf("type %d: %v", typ, err)
 			}
 		}
@@ -248,36 +249,36 @@ func TestSRQ(t *testing.T) {
 		for id := range uint64(5) {
 			q.postRecv(id)
 		}
-		modify := func(req modifySRQReq, uhw []byte) error {
+		modify := func(req uapi.ModifySRQReq, uhw []byte) error {
 			req.SRQHandle = srq.SRQHandle
-			_, err := u.form.call(u.program, verb{cmd: cmdModifySRQ, req: bytesFrom(req), uhw: uhw})
+			_, err := u.form.call(u.program, verb{cmd: uapi.CmdModifySRQ, req: bytesFrom(req), uhw: uhw})
 			return err
 		}
 		place := bytesFrom(rxeModifySRQCmd{programData})
 		for _, tc := range []struct {
-			req  modifySRQReq
+			req  uapi.ModifySRQReq
 			uhw  []byte
 			want error
 		}{
-			{modifySRQReq{}, nil, unix.EINVAL}, // an old librxe
-			{modifySRQReq{}, place, nil},
-			{modifySRQReq{AttrMask: 1, MaxWR: 0}, place, unix.EINVAL},
-			{modifySRQReq{AttrMask: 1, MaxWR: 3}, place, unix.EINVAL}, // five wait
-			{modifySRQReq{AttrMask: 1, MaxWR: 100}, bytesFrom(rxeModifySRQCmd{8}), unix.EFAULT},
-			{modifySRQReq{AttrMask: 2, SRQLimit: 16}, place, unix.EINVAL},
-			{modifySRQReq{AttrMask: 3, MaxWR: 100, SRQLimit: 101}, place, unix.EINVAL},
-			{modifySRQReq{AttrMask: 3, MaxWR: 100, SRQLimit: 100}, place, nil},
-			{modifySRQReq{AttrMask: 1, MaxWR: 50}, place, unix.EINVAL}, // below the limit
+			{uapi.ModifySRQReq{}, nil, unix.EINVAL}, // an old librxe
+			{uapi.ModifySRQReq{}, place, nil},
+			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 0}, place, unix.EINVAL},
+			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 3}, place, unix.EINVAL}, // five wait
+			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 100}, bytesFrom(rxeModifySRQCmd{8}), unix.EFAULT},
+			{uapi.ModifySRQReq{AttrMask: 2, SRQLimit: 16}, place, unix.EINVAL},
+			{uapi.ModifySRQReq{AttrMask: 3, MaxWR: 100, SRQLimit: 101}, place, unix.EINVAL},
+			{uapi.ModifySRQReq{AttrMask: 3, MaxWR: 100, SRQLimit: 100}, place, nil},
+			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 50}, place, unix.EINVAL}, // below the limit
 		} {
 			if err := modify(tc.req, tc.uhw); err != tc.want {
 				t.Errorf("%+v: %v, not %v", tc.req, err, tc.want)
 			}
 		}
-		r := core[querySRQResp](u.call(verb{cmd: cmdQuerySRQ, req: bytesFrom(querySRQReq{SRQHandle: srq.SRQHandle}), resp: 16}))
+		r := core[uapi.QuerySRQResp](u.call(verb{cmd: uapi.CmdQuerySRQ, req: bytesFrom(uapi.QuerySRQReq{SRQHandle: srq.SRQHandle}), resp: 16}))
 		if r.MaxWR != 127 || r.MaxSGE != 2 || r.SRQLimit != 100 {
 			t.Errorf("%+v", r)
 		}
-		moved := load[mmInfo](u.mem.Bytes(programData, 16))
+		moved := uapi.Load[mmInfo](u.mem.Bytes(programData, 16))
 		q = mapQueue(t, u.f.FD(), moved.Offset, moved.Size)
 		if n := (q.producer() - q.consumer()) & q.mask(); n != 5 {
 			t.Errorf("%d requests wait", n)
@@ -292,27 +293,27 @@ func TestCreateQP(t *testing.T) {
 		cq, _ := u.createCQ(4, -1, 0)
 		for _, tc := range []struct {
 			name string
-			edit func(r *createQPReq)
+			edit func(r *uapi.CreateQPReq)
 			want error
 		}{
-			{"as it should be", func(r *createQPReq) {}, nil},
-			{"empty queues", func(r *createQPReq) {
+			{"as it should be", func(r *uapi.CreateQPReq) {}, nil},
+			{"empty queues", func(r *uapi.CreateQPReq) {
 				r.MaxSendWR, r.MaxRecvWR, r.MaxSendSGE, r.MaxRecvSGE, r.MaxInlineData = 0, 0, 0, 0, 0
 			}, nil},
-			{"send_wr", func(r *createQPReq) { r.MaxSendWR = 1<<20 + 1 }, unix.EINVAL},
-			{"recv_wr", func(r *createQPReq) { r.MaxRecvWR = 1<<20 + 1 }, unix.EINVAL},
-			{"send_sge", func(r *createQPReq) { r.MaxSendSGE = 33 }, unix.EINVAL},
-			{"recv_sge", func(r *createQPReq) { r.MaxRecvSGE = 33 }, unix.EINVAL},
-			{"inline", func(r *createQPReq) { r.MaxInlineData = 513 }, unix.EINVAL},
-			{"type 0", func(r *createQPReq) { r.QPType = 0 }, unix.EINVAL},
-			{"type 1", func(r *createQPReq) { r.QPType = 1 }, unix.EINVAL},
-			{"raw packet", func(r *createQPReq) { r.QPType = qptRawPacket }, unix.EOPNOTSUPP},
-			{"XRC ini", func(r *createQPReq) { r.QPType = qptXRCIni }, unix.EOPNOTSUPP},
-			{"XRC tgt", func(r *createQPReq) { r.QPType = qptXRCTgt }, unix.EINVAL},
-			{"driver", func(r *createQPReq) { r.QPType = qptDriver }, unix.EOPNOTSUPP},
-			{"no SRQ", func(r *createQPReq) { r.IsSRQ, r.SRQHandle = 1, 77 }, unix.ENOENT},
-			{"no send CQ", func(r *createQPReq) { r.SendCQHandle = 77 }, unix.ENOENT},
-			{"no recv CQ", func(r *createQPReq) { r.RecvCQHandle = 77 }, unix.ENOENT},
+			{"send_wr", func(r *uapi.CreateQPReq) { r.MaxSendWR = 1<<20 + 1 }, unix.EINVAL},
+			{"recv_wr", func(r *uapi.CreateQPReq) { r.MaxRecvWR = 1<<20 + 1 }, unix.EINVAL},
+			{"send_sge", func(r *uapi.CreateQPReq) { r.MaxSendSGE = 33 }, unix.EINVAL},
+			{"recv_sge", func(r *uapi.CreateQPReq) { r.MaxRecvSGE = 33 }, unix.EINVAL},
+			{"inline", func(r *uapi.CreateQPReq) { r.MaxInlineData = 513 }, unix.EINVAL},
+			{"type 0", func(r *uapi.CreateQPReq) { r.QPType = 0 }, unix.EINVAL},
+			{"type 1", func(r *uapi.CreateQPReq) { r.QPType = 1 }, unix.EINVAL},
+			{"raw packet", func(r *uapi.CreateQPReq) { r.QPType = uapi.QPTypeRawPacket }, unix.EOPNOTSUPP},
+			{"XRC ini", func(r *uapi.CreateQPReq) { r.QPType = uapi.QPTypeXRCIni }, unix.EOPNOTSUPP},
+			{"XRC tgt", func(r *uapi.CreateQPReq) { r.QPType = uapi.QPTypeXRCTgt }, unix.EINVAL},
+			{"driver", func(r *uapi.CreateQPReq) { r.QPType = uapi.QPTypeDriver }, unix.EOPNOTSUPP},
+			{"no SRQ", func(r *uapi.CreateQPReq) { r.IsSRQ, r.SRQHandle = 1, 77 }, unix.ENOENT},
+			{"no send CQ", func(r *uapi.CreateQPReq) { r.SendCQHandle = 77 }, unix.ENOENT},
+			{"no recv CQ", func(r *uapi.CreateQPReq) { r.RecvCQHandle = 77 }, unix.ENOENT},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				u.t = t
@@ -325,7 +326,7 @@ func TestCreateQP(t *testing.T) {
 				if err != nil {
 					return
 				}
-				r := core[createQPResp](a)
+				r := core[uapi.CreateQPResp](a)
 				if r.MaxSendWR < req.MaxSendWR || r.MaxRecvWR < req.MaxRecvWR || r.MaxSendSGE < req.MaxSendSGE ||
 					r.MaxRecvSGE < req.MaxRecvSGE || r.MaxInlineData < req.MaxInlineData {
 					t.Errorf("%+v for %+v", r, req)
@@ -335,29 +336,29 @@ func TestCreateQP(t *testing.T) {
 					q.MaxRecvSGE != r.MaxRecvSGE || q.MaxInlineData != r.MaxInlineData || q.SQSigAll != 1 || q.PathMTU != 1 {
 					t.Errorf("query %+v, create %+v", q, r)
 				}
-				u.call(destroyVerb(cmdDestroyQP, r.QPHandle))
+				u.call(destroyVerb(uapi.CmdDestroyQP, r.QPHandle))
 			})
 		}
 		u.t = t
 		for name, v := range map[string]verb{
-			"no room for librxe": {cmd: cmdCreateQP, req: bytesFrom(qpReq(rxe.QPRC, pd, cq.CQHandle)), resp: 32, uhwResp: 24},
-			"more from librxe":   {cmd: cmdCreateQP, req: bytesFrom(qpReq(rxe.QPRC, pd, cq.CQHandle)), resp: 32, uhwResp: 32, uhw: make([]byte, 8)},
+			"no room for librxe": {cmd: uapi.CmdCreateQP, req: bytesFrom(qpReq(rxe.QPRC, pd, cq.CQHandle)), resp: 32, uhwResp: 24},
+			"more from librxe":   {cmd: uapi.CmdCreateQP, req: bytesFrom(qpReq(rxe.QPRC, pd, cq.CQHandle)), resp: 32, uhwResp: 32, uhw: make([]byte, 8)},
 		} {
 			if _, err := u.form.call(u.program, v); err != unix.EINVAL {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		for i, want := range []error{unix.EOPNOTSUPP, unix.EINVAL, unix.EINVAL} {
-			req := exCreateQPReq{PDHandle: pd, SendCQHandle: cq.CQHandle, RecvCQHandle: cq.CQHandle, QPType: qptUD}
+			req := uapi.ExCreateQPReq{PDHandle: pd, SendCQHandle: cq.CQHandle, RecvCQHandle: cq.CQHandle, QPType: uapi.QPTypeUD}
 			switch i {
 			case 0:
-				req.CreateFlags = qpCreateBlockMulticastLoopback
+				req.CreateFlags = uapi.QPCreateBlockMulticastLoopback
 			case 1:
 				req.CompMask = 2
 			case 2:
-				req.CompMask = createQPMaskIndTable
+				req.CompMask = uapi.CreateQPMaskIndTable
 			}
-			if _, err := u.form.call(u.program, verb{cmd: cmdCreateQP | cmdExtended, req: bytesFrom(req), resp: 40, uhwResp: 32}); err != want {
+			if _, err := u.form.call(u.program, verb{cmd: uapi.CmdCreateQP | uapi.CmdExtended, req: bytesFrom(req), resp: 40, uhwResp: 32}); err != want {
 				t.Errorf("extended %d: %v", i, err)
 			}
 		}
@@ -374,47 +375,49 @@ func TestQPByAttributes(t *testing.T) {
 	srq, _ := u.createSRQ(pd, 4, 0)
 	for _, tc := range []struct {
 		name string
-		edit func(l []ioctlAttr) []ioctlAttr
+		edit func(l []uapi.IoctlAttr) []uapi.IoctlAttr
 		want error
 	}{
-		{"as it should be", func(l []ioctlAttr) []ioctlAttr { return l }, nil},
-		{"with SRQ", func(l []ioctlAttr) []ioctlAttr { return append(l, obj(attrCreateQPSRQ, srq.SRQHandle)) }, nil},
-		{"signals all", func(l []ioctlAttr) []ioctlAttr { return append(l, num32(attrCreateQPFlags, qpCreateSQSigAll)) }, nil},
-		{"no PD", func(l []ioctlAttr) []ioctlAttr { return l[1:] }, unix.ENOENT},
-		{"no send CQ", func(l []ioctlAttr) []ioctlAttr { return append(l[:1:1], l[2:]...) }, unix.ENOENT},
-		{"no recv CQ", func(l []ioctlAttr) []ioctlAttr { return append(l[:2:2], l[3:]...) }, unix.ENOENT},
-		{"unknown type", func(l []ioctlAttr) []ioctlAttr { l[3].Data = 7; return l }, unix.EINVAL},
-		{"huge type", func(l []ioctlAttr) []ioctlAttr { l[3].Data = 1<<32 + qptRC; return l }, unix.EINVAL},
-		{"XRC target", func(l []ioctlAttr) []ioctlAttr { l[3].Data = qptXRCTgt; return l }, unix.ENOENT},
-		{"XRC domain", func(l []ioctlAttr) []ioctlAttr { return append(l, obj(attrCreateQPXRCD, 0)) }, unix.EINVAL},
-		{"indirection table", func(l []ioctlAttr) []ioctlAttr { return append(l, obj(attrCreateQPIndTable, 0)) }, unix.EINVAL},
-		{"flag for others", func(l []ioctlAttr) []ioctlAttr {
-			return append(l, num32(attrCreateQPFlags, qpCreateBlockMulticastLoopback))
+		{"as it should be", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return l }, nil},
+		{"with SRQ", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, obj(uapi.AttrCreateQPSRQ, srq.SRQHandle)) }, nil},
+		{"signals all", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l, num32(uapi.AttrCreateQPFlags, uapi.QPCreateSQSigAll))
+		}, nil},
+		{"no PD", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return l[1:] }, unix.ENOENT},
+		{"no send CQ", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l[:1:1], l[2:]...) }, unix.ENOENT},
+		{"no recv CQ", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l[:2:2], l[3:]...) }, unix.ENOENT},
+		{"unknown type", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[3].Data = 7; return l }, unix.EINVAL},
+		{"huge type", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[3].Data = 1<<32 + uapi.QPTypeRC; return l }, unix.EINVAL},
+		{"XRC target", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[3].Data = uapi.QPTypeXRCTgt; return l }, unix.ENOENT},
+		{"XRC domain", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, obj(uapi.AttrCreateQPXRCD, 0)) }, unix.EINVAL},
+		{"indirection table", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, obj(uapi.AttrCreateQPIndTable, 0)) }, unix.EINVAL},
+		{"flag for others", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l, num32(uapi.AttrCreateQPFlags, uapi.QPCreateBlockMulticastLoopback))
 		}, unix.EINVAL},
-		{"unknown flag", func(l []ioctlAttr) []ioctlAttr { return append(l, num32(attrCreateQPFlags, 1)) }, unix.EINVAL},
-		{"source QPN", func(l []ioctlAttr) []ioctlAttr { return append(l, num32(attrCreateQPSourceQPN, 1)) }, unix.EOPNOTSUPP},
-		{"no descriptor", func(l []ioctlAttr) []ioctlAttr { return append(l, fdAttr(attrCreateQPEventFD, 3)) }, unix.EBADF},
+		{"unknown flag", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, num32(uapi.AttrCreateQPFlags, 1)) }, unix.EINVAL},
+		{"source QPN", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, num32(uapi.AttrCreateQPSourceQPN, 1)) }, unix.EOPNOTSUPP},
+		{"no descriptor", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, fdAttr(uapi.AttrCreateQPEventFD, 3)) }, unix.EBADF},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			u.t = t
 			u.reset()
-			qpCaps := qpCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}
-			l := tc.edit([]ioctlAttr{obj(attrCreateQPPD, pd), obj(attrCreateQPSendCQ, cq.CQHandle), obj(attrCreateQPRecvCQ, cq.CQHandle),
-				num(attrCreateQPType, qptRC), newObj(attrCreateQPHandle), num(attrCreateQPUserHandle, 9),
-				u.in(attrCreateQPCap, bytesOf(&qpCaps)), u.out(attrCreateQPRespCap, 20), u.out(attrCreateQPRespQPNum, 4), u.out(attrUHWOut, 32)})
-			err := u.ioctlList(objQP, methodQPCreate, l)
+			qpCaps := uapi.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}
+			l := tc.edit([]uapi.IoctlAttr{obj(uapi.AttrCreateQPPD, pd), obj(uapi.AttrCreateQPSendCQ, cq.CQHandle), obj(uapi.AttrCreateQPRecvCQ, cq.CQHandle),
+				num(uapi.AttrCreateQPType, uapi.QPTypeRC), newObj(uapi.AttrCreateQPHandle), num(uapi.AttrCreateQPUserHandle, 9),
+				u.in(uapi.AttrCreateQPCap, uapi.BytesOf(&qpCaps)), u.out(uapi.AttrCreateQPRespCap, 20), u.out(uapi.AttrCreateQPRespQPNum, 4), u.out(uapi.AttrUHWOut, 32)})
+			err := u.ioctlList(uapi.ObjQP, uapi.MethodQPCreate, l)
 			if err != tc.want {
 				t.Fatalf("%v, not %v", err, tc.want)
 			}
 			if err != nil {
 				return
 			}
-			if c := get[qpCap](u.program, l[7]); c.MaxSendWR != 7 || get[uint32](u.program, l[8]) == 0 {
+			if c := get[uapi.QPCap](u.program, l[7]); c.MaxSendWR != 7 || get[uint32](u.program, l[8]) == 0 {
 				t.Errorf("%+v", c)
 			}
 			u.reset()
-			out := []ioctlAttr{obj(attrDestroyHandle, uint32(l[4].Data)), u.out(attrDestroyResp, 4)}
-			u.ok(u.ioctlList(objQP, methodQPDestroy, out))
+			out := []uapi.IoctlAttr{obj(uapi.AttrDestroyHandle, uint32(l[4].Data)), u.out(uapi.AttrDestroyResp, 4)}
+			u.ok(u.ioctlList(uapi.ObjQP, uapi.MethodQPDestroy, out))
 			if n := get[uint32](u.program, out[1]); n != 0 {
 				t.Errorf("%d events reported", n)
 			}
@@ -429,38 +432,38 @@ func TestModifyQP(t *testing.T) {
 		cq, _ := u.createCQ(4, -1, 0)
 		qp, _ := u.createQP(rxe.QPRC, pd, cq.CQHandle)
 		good := connectReqs(qp.QPHandle, rxe.QPRC, 0x1000123)
-		try := func(req modifyQPReq) error {
+		try := func(req uapi.ModifyQPReq) error {
 			_, err := u.form.call(u.program, modifyVerb(req))
 			return err
 		}
 		for i, edits := range [][]struct {
 			name string
-			edit func(r *modifyQPReq)
+			edit func(r *uapi.ModifyQPReq)
 			want error
 		}{
 			{
-				{"port", func(r *modifyQPReq) { r.PortNum = 2 }, unix.EINVAL},
-				{"attribute beyond the known", func(r *modifyQPReq) { r.AttrMask |= 1 << 21 }, unix.EOPNOTSUPP},
-				{"state beyond", func(r *modifyQPReq) { r.QPState = 7 }, unix.EINVAL},
-				{"no such step", func(r *modifyQPReq) { r.QPState = 3 }, unix.EINVAL},
-				{"missing", func(r *modifyQPReq) { r.AttrMask &^= uint32(rxe.QPAttrPort) }, unix.EINVAL},
-				{"pkey", func(r *modifyQPReq) { r.PKeyIndex = 1 }, unix.EINVAL},
-				{"cur state beyond", func(r *modifyQPReq) { r.AttrMask |= 2; r.CurQPState = 9 }, unix.EINVAL},
-				{"", func(r *modifyQPReq) { r.QPAccessFlags |= 1 << 31 }, nil},
+				{"port", func(r *uapi.ModifyQPReq) { r.PortNum = 2 }, unix.EINVAL},
+				{"attribute beyond the known", func(r *uapi.ModifyQPReq) { r.AttrMask |= 1 << 21 }, unix.EOPNOTSUPP},
+				{"state beyond", func(r *uapi.ModifyQPReq) { r.QPState = 7 }, unix.EINVAL},
+				{"no such step", func(r *uapi.ModifyQPReq) { r.QPState = 3 }, unix.EINVAL},
+				{"missing", func(r *uapi.ModifyQPReq) { r.AttrMask &^= uint32(rxe.QPAttrPort) }, unix.EINVAL},
+				{"pkey", func(r *uapi.ModifyQPReq) { r.PKeyIndex = 1 }, unix.EINVAL},
+				{"cur state beyond", func(r *uapi.ModifyQPReq) { r.AttrMask |= 2; r.CurQPState = 9 }, unix.EINVAL},
+				{"", func(r *uapi.ModifyQPReq) { r.QPAccessFlags |= 1 << 31 }, nil},
 			}, {
-				{"alternate path", func(r *modifyQPReq) { r.AttrMask |= uint32(rxe.QPAttrAltPath) }, unix.EINVAL},
-				{"no GRH", func(r *modifyQPReq) { r.Dest.IsGlobal = 0 }, unix.EINVAL},
-				{"port of the address", func(r *modifyQPReq) { r.Dest.PortNum = 2 }, unix.EINVAL},
-				{"source GID", func(r *modifyQPReq) { r.Dest.SGIDIndex = 1 }, unix.ENODATA},
-				{"MTU 0", func(r *modifyQPReq) { r.PathMTU = 0 }, unix.EINVAL},
-				{"MTU 6", func(r *modifyQPReq) { r.PathMTU = 6 }, unix.EINVAL},
-				{"too many READs", func(r *modifyQPReq) { r.MaxDestRdAtomic = 129 }, unix.EINVAL},
-				{"", func(r *modifyQPReq) { r.RQPSN = 0xff000001 }, nil},
+				{"alternate path", func(r *uapi.ModifyQPReq) { r.AttrMask |= uint32(rxe.QPAttrAltPath) }, unix.EINVAL},
+				{"no GRH", func(r *uapi.ModifyQPReq) { r.Dest.IsGlobal = 0 }, unix.EINVAL},
+				{"port of the address", func(r *uapi.ModifyQPReq) { r.Dest.PortNum = 2 }, unix.EINVAL},
+				{"source GID", func(r *uapi.ModifyQPReq) { r.Dest.SGIDIndex = 1 }, unix.ENODATA},
+				{"MTU 0", func(r *uapi.ModifyQPReq) { r.PathMTU = 0 }, unix.EINVAL},
+				{"MTU 6", func(r *uapi.ModifyQPReq) { r.PathMTU = 6 }, unix.EINVAL},
+				{"too many READs", func(r *uapi.ModifyQPReq) { r.MaxDestRdAtomic = 129 }, unix.EINVAL},
+				{"", func(r *uapi.ModifyQPReq) { r.RQPSN = 0xff000001 }, nil},
 			}, {
-				{"timeout", func(r *modifyQPReq) { r.Timeout = 32 }, unix.EINVAL},
-				{"too many READs", func(r *modifyQPReq) { r.MaxRdAtomic = 129 }, unix.EINVAL},
-				{"migration", func(r *modifyQPReq) { r.AttrMask |= uint32(rxe.QPAttrPathMigState); r.PathMigState = 1 }, unix.EINVAL},
-				{"", func(r *modifyQPReq) { r.AttrMask |= uint32(rxe.QPAttrPathMigState) }, nil},
+				{"timeout", func(r *uapi.ModifyQPReq) { r.Timeout = 32 }, unix.EINVAL},
+				{"too many READs", func(r *uapi.ModifyQPReq) { r.MaxRdAtomic = 129 }, unix.EINVAL},
+				{"migration", func(r *uapi.ModifyQPReq) { r.AttrMask |= uint32(rxe.QPAttrPathMigState); r.PathMigState = 1 }, unix.EINVAL},
+				{"", func(r *uapi.ModifyQPReq) { r.AttrMask |= uint32(rxe.QPAttrPathMigState) }, nil},
 			},
 		} {
 			for _, tc := range edits {
@@ -480,16 +483,16 @@ func TestModifyQP(t *testing.T) {
 			t.Errorf("destination %+v, not %+v", q.Dest, good[1].Dest)
 		}
 		// Back to RESET: what was queued is forgotten.
-		u.call(modifyVerb(modifyQPReq{QPHandle: qp.QPHandle, AttrMask: 1}))
+		u.call(modifyVerb(uapi.ModifyQPReq{QPHandle: qp.QPHandle, AttrMask: 1}))
 		if q := u.queryQP(qp.QPHandle); q.QPState != 0 {
 			t.Errorf("state %d", q.QPState)
 		}
-		ex := exModifyQPReq{Base: good[0]}
-		if _, err := u.form.call(u.program, verb{cmd: cmdModifyQP | cmdExtended, req: bytesFrom(ex), resp: 8}); err != nil {
+		ex := uapi.ExModifyQPReq{Base: good[0]}
+		if _, err := u.form.call(u.program, verb{cmd: uapi.CmdModifyQP | uapi.CmdExtended, req: bytesFrom(ex), resp: 8}); err != nil {
 			t.Error(err)
 		}
 		ex.Base.AttrMask |= 1 << 25 // rate limit
-		if _, err := u.form.call(u.program, verb{cmd: cmdModifyQP | cmdExtended, req: bytesFrom(ex), resp: 8}); err != unix.EOPNOTSUPP {
+		if _, err := u.form.call(u.program, verb{cmd: uapi.CmdModifyQP | uapi.CmdExtended, req: bytesFrom(ex), resp: 8}); err != unix.EOPNOTSUPP {
 			t.Error(err)
 		}
 	})
@@ -501,17 +504,17 @@ func TestCreateAH(t *testing.T) {
 		v4 := wire.GIDFromAddr(stationAddr)
 		for _, tc := range []struct {
 			name string
-			attr ahAttr
+			attr uapi.AHAttr
 			want error
 		}{
-			{"no GRH", ahAttr{DGID: v4, PortNum: 1}, unix.EINVAL},
-			{"port", ahAttr{DGID: v4, PortNum: 0, IsGlobal: 1}, unix.EINVAL},
-			{"source GID", ahAttr{DGID: v4, PortNum: 1, IsGlobal: 1, SGIDIndex: 9}, unix.ENODATA},
-			{"no destination", ahAttr{PortNum: 1, IsGlobal: 1}, unix.EINVAL},
-			{"other IP version", ahAttr{DGID: [16]byte{0: 0xfd, 15: 1}, PortNum: 1, IsGlobal: 1}, unix.EINVAL},
-			{"multicast", ahAttr{DGID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 1}, PortNum: 1, IsGlobal: 1}, nil},
+			{"no GRH", uapi.AHAttr{DGID: v4, PortNum: 1}, unix.EINVAL},
+			{"port", uapi.AHAttr{DGID: v4, PortNum: 0, IsGlobal: 1}, unix.EINVAL},
+			{"source GID", uapi.AHAttr{DGID: v4, PortNum: 1, IsGlobal: 1, SGIDIndex: 9}, unix.ENODATA},
+			{"no destination", uapi.AHAttr{PortNum: 1, IsGlobal: 1}, unix.EINVAL},
+			{"other IP version", uapi.AHAttr{DGID: [16]byte{0: 0xfd, 15: 1}, PortNum: 1, IsGlobal: 1}, unix.EINVAL},
+			{"multicast", uapi.AHAttr{DGID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 1}, PortNum: 1, IsGlobal: 1}, nil},
 		} {
-			v := verb{cmd: cmdCreateAH, req: bytesFrom(createAHReq{PDHandle: pd, Attr: tc.attr}), resp: 4, uhwResp: 8}
+			v := verb{cmd: uapi.CmdCreateAH, req: bytesFrom(uapi.CreateAHReq{PDHandle: pd, Attr: tc.attr}), resp: 4, uhwResp: 8}
 			if _, err := u.form.call(u.program, v); err != tc.want {
 				t.Errorf("%s: %v, not %v", tc.name, err, tc.want)
 			}
@@ -549,23 +552,23 @@ func TestAsyncEvents(t *testing.T) {
 			if n, err := unix.Read(async, b[:]); n != 16 || err != nil {
 				t.Fatalf("event %d: %d %v", i, n, err)
 			}
-			if e, typ := load[uint64](b[:]), load[uint32](b[8:]); e != want.element || typ != want.typ {
+			if e, typ := uapi.Load[uint64](b[:]), uapi.Load[uint32](b[8:]); e != want.element || typ != want.typ {
 				t.Errorf("event %d: %#x %d, not %+v", i, e, typ, want)
 			}
 		}
 		// The other program has the port's alone.
 		var b [64]byte
-		if n, err := unix.Read(other.real(firstFD(other)), b[:]); n != 16 || err != nil || load[uint32](b[8:]) != 10 {
+		if n, err := unix.Read(other.real(firstFD(other)), b[:]); n != 16 || err != nil || uapi.Load[uint32](b[8:]) != 10 {
 			t.Errorf("other: %d %v %x", n, err, b[:16])
 		}
 		// One of two events of the QP was read.
-		if r := core[destroyResp](u.call(destroyVerb(cmdDestroyQP, o.qp))); r.EventsReported != 1 {
+		if r := core[uapi.DestroyResp](u.call(destroyVerb(uapi.CmdDestroyQP, o.qp))); r.EventsReported != 1 {
 			t.Errorf("QP: %+v", r)
 		}
-		if r := core[destroyCQResp](u.call(destroyVerb(cmdDestroyCQ, o.cq))); r.AsyncEventsReported != 1 || r.CompEventsReported != 0 {
+		if r := core[uapi.DestroyCQResp](u.call(destroyVerb(uapi.CmdDestroyCQ, o.cq))); r.AsyncEventsReported != 1 || r.CompEventsReported != 0 {
 			t.Errorf("CQ: %+v", r)
 		}
-		if r := core[destroyResp](u.call(destroyVerb(cmdDestroySRQ, o.srq))); r.EventsReported != 1 {
+		if r := core[uapi.DestroyResp](u.call(destroyVerb(uapi.CmdDestroySRQ, o.srq))); r.EventsReported != 1 {
 			t.Errorf("SRQ: %+v", r)
 		}
 		d.Event(rxe.Event{Type: rxe.EventQPFatal, QP: qp}) // late

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -17,11 +18,11 @@ func TestShortDestroyCQ(t *testing.T) {
 	cq, _ := u.createCQ(4, -1, 0)
 	u.reset()
 	out := u.room(8)
-	b := append(bytesFrom(cmdHdr{cmdDestroyCQ, 4, 2}), bytesFrom(destroyReq{Response: out, Handle: cq.CQHandle})...)
+	b := append(bytesFrom(uapi.CmdHdr{Command: uapi.CmdDestroyCQ, InWords: 4, OutWords: 2}), bytesFrom(uapi.DestroyReq{Response: out, Handle: cq.CQHandle})...)
 	if n, err := u.f.Write(u, u.alloc(b), 16); n != 16 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if r := load[destroyCQResp](u.mem.Bytes(out, 8)); r != (destroyCQResp{}) {
+	if r := uapi.Load[uapi.DestroyCQResp](u.mem.Bytes(out, 8)); r != (uapi.DestroyCQResp{}) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -31,46 +32,46 @@ func TestShortDestroyCQ(t *testing.T) {
 func TestPostSendForm(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		e := newEndpoint(t, u, rxe.QPRC)
-		post := func(req postSendReq, rest []byte) (answer, error) {
+		post := func(req uapi.PostSendReq, rest []byte) (answer, error) {
 			req.QPHandle = e.qp
-			return u.form.call(u.program, verb{cmd: cmdPostSend, req: append(bytesFrom(req), rest...), resp: 4})
+			return u.form.call(u.program, verb{cmd: uapi.CmdPostSend, req: append(bytesFrom(req), rest...), resp: 4})
 		}
 		garbage := make([]byte, 64)
 		garbage[63] = 1
 		for _, tc := range []struct {
 			name string
-			req  postSendReq
+			req  uapi.PostSendReq
 			rest []byte
 			want error
 		}{
-			{"doorbell", postSendReq{WQESize: 128}, nil, nil},
-			{"work request too small", postSendReq{WQESize: sendWRSize - 1}, nil, unix.EINVAL},
-			{"work requests missing", postSendReq{WQESize: 64, WRCount: 2}, make([]byte, 64), unix.ENOSPC},
-			{"very many", postSendReq{WQESize: 1 << 31, WRCount: 1 << 31}, make([]byte, 64), unix.ENOSPC},
-			{"lists missing", postSendReq{WQESize: 64, WRCount: 1, SGECount: 1}, make([]byte, 64), unix.ENOSPC},
-			{"all there", postSendReq{WQESize: 64, WRCount: 1, SGECount: 1}, make([]byte, 80), nil},
-			{"more, zero", postSendReq{WQESize: 64}, make([]byte, 64), nil},
-			{"more, not zero", postSendReq{WQESize: 64}, garbage, unix.EOPNOTSUPP},
+			{"doorbell", uapi.PostSendReq{WQESize: 128}, nil, nil},
+			{"work request too small", uapi.PostSendReq{WQESize: uapi.SendWRSize - 1}, nil, unix.EINVAL},
+			{"work requests missing", uapi.PostSendReq{WQESize: 64, WRCount: 2}, make([]byte, 64), unix.ENOSPC},
+			{"very many", uapi.PostSendReq{WQESize: 1 << 31, WRCount: 1 << 31}, make([]byte, 64), unix.ENOSPC},
+			{"lists missing", uapi.PostSendReq{WQESize: 64, WRCount: 1, SGECount: 1}, make([]byte, 64), unix.ENOSPC},
+			{"all there", uapi.PostSendReq{WQESize: 64, WRCount: 1, SGECount: 1}, make([]byte, 80), nil},
+			{"more, zero", uapi.PostSendReq{WQESize: 64}, make([]byte, 64), nil},
+			{"more, not zero", uapi.PostSendReq{WQESize: 64}, garbage, unix.EOPNOTSUPP},
 		} {
 			a, err := post(tc.req, tc.rest)
 			if err != tc.want {
 				t.Errorf("%s: %v, not %v", tc.name, err, tc.want)
 			}
-			if err == nil && tc.req.WRCount > 0 && load[uint32](a.core) != 0 {
+			if err == nil && tc.req.WRCount > 0 && uapi.Load[uint32](a.core) != 0 {
 				t.Errorf("%s: bad_wr %x", tc.name, a.core)
 			}
 		}
 		// Before RTS the engine takes none.
 		e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled}})
-		a, err := post(postSendReq{WQESize: 64, WRCount: 1}, make([]byte, 64))
-		if err != unix.EINVAL || load[uint32](a.core) != 1 {
+		a, err := post(uapi.PostSendReq{WQESize: 64, WRCount: 1}, make([]byte, 64))
+		if err != unix.EINVAL || uapi.Load[uint32](a.core) != 1 {
 			t.Errorf("in RESET: %v, bad_wr %x", err, a.core)
 		}
 		// RESET forgets it.
 		for _, req := range connectReqs(e.qp, rxe.QPRC, e.qpn)[:1] {
 			u.call(modifyVerb(req))
 		}
-		u.call(modifyVerb(modifyQPReq{QPHandle: e.qp, AttrMask: uint32(rxe.QPAttrState)}))
+		u.call(modifyVerb(uapi.ModifyQPReq{QPHandle: e.qp, AttrMask: uint32(rxe.QPAttrState)}))
 		e.connect(e.qp, rxe.QPRC, e.qpn)
 		e.call(doorbellVerb(e.qp))
 		if wc, ok := e.comp.poll(); ok {
@@ -97,8 +98,8 @@ func TestQueuesReturned(t *testing.T) {
 		if n := pieces(); n != 5 {
 			t.Errorf("%d queues after changing sizes", n)
 		}
-		for _, v := range []verb{destroyVerb(cmdDestroyQP, o.qp), destroyVerb(cmdDestroySRQ, o.srq),
-			destroyVerb(cmdDestroyCQ, o.cq), destroyVerb(cmdDestroyCQ, o.cq2)} {
+		for _, v := range []verb{destroyVerb(uapi.CmdDestroyQP, o.qp), destroyVerb(uapi.CmdDestroySRQ, o.srq),
+			destroyVerb(uapi.CmdDestroyCQ, o.cq), destroyVerb(uapi.CmdDestroyCQ, o.cq2)} {
 			u.call(v)
 		}
 		if n := pieces(); n != 0 {
@@ -107,7 +108,7 @@ func TestQueuesReturned(t *testing.T) {
 		// Nor do requests that fail keep any.
 		bad := qpReq(rxe.QPRC, o.pd, 77)
 		_, _ = u.form.call(u.program, createQPVerb(bad))
-		_, _ = u.form.call(u.program, createSRQVerb(createSRQReq{PDHandle: o.pd, MaxWR: 4, SRQLimit: 99}))
+		_, _ = u.form.call(u.program, createSRQVerb(uapi.CreateSRQReq{PDHandle: o.pd, MaxWR: 4, SRQLimit: 99}))
 		if n := pieces(); n != 0 {
 			t.Errorf("%d queues left by failures", n)
 		}
@@ -122,10 +123,10 @@ func TestLaterStructs(t *testing.T) {
 	cq, _ := u.createCQ(4, -1, 0)
 	for _, last := range []byte{0, 1} {
 		u.reset()
-		caps := append(bytesFrom(qpCap{MaxSendWR: 1}), 0, 0, 0, last)
-		err := u.ioctl(objQP, methodQPCreate, newObj(attrCreateQPHandle), obj(attrCreateQPPD, pd), obj(attrCreateQPSendCQ, cq.CQHandle),
-			obj(attrCreateQPRecvCQ, cq.CQHandle), num(attrCreateQPType, qptRC), num(attrCreateQPUserHandle, 9), u.in(attrCreateQPCap, caps),
-			u.out(attrCreateQPRespCap, 24), u.out(attrCreateQPRespQPNum, 4), u.out(attrUHWOut, 32))
+		caps := append(bytesFrom(uapi.QPCap{MaxSendWR: 1}), 0, 0, 0, last)
+		err := u.ioctl(uapi.ObjQP, uapi.MethodQPCreate, newObj(uapi.AttrCreateQPHandle), obj(uapi.AttrCreateQPPD, pd), obj(uapi.AttrCreateQPSendCQ, cq.CQHandle),
+			obj(uapi.AttrCreateQPRecvCQ, cq.CQHandle), num(uapi.AttrCreateQPType, uapi.QPTypeRC), num(uapi.AttrCreateQPUserHandle, 9), u.in(uapi.AttrCreateQPCap, caps),
+			u.out(uapi.AttrCreateQPRespCap, 24), u.out(uapi.AttrCreateQPRespQPNum, 4), u.out(uapi.AttrUHWOut, 32))
 		if want := map[byte]error{0: nil, 1: unix.EOPNOTSUPP}[last]; err != want {
 			t.Errorf("last byte %d: %v", last, err)
 		}
@@ -145,8 +146,8 @@ func TestKeys(t *testing.T) {
 	if k.mw(mw.RKey) == nil || k.mw(mw.RKey^1) == nil || k.mw(mr.LKey) != nil {
 		t.Error("window")
 	}
-	u.call(destroyVerb(cmdDeregMR, mr.MRHandle))
-	u.call(destroyVerb(cmdDeallocMW, mw.MWHandle))
+	u.call(destroyVerb(uapi.CmdDeregMR, mr.MRHandle))
+	u.call(destroyVerb(uapi.CmdDeallocMW, mw.MWHandle))
 	if len(k.mrs) != 0 || len(k.mws) != 0 {
 		t.Errorf("left: %v %v", k.mrs, k.mws)
 	}
@@ -160,7 +161,7 @@ func TestStatus(t *testing.T) {
 	e := newEndpoint(t, u, rxe.QPRC)
 	e.connect(e.qp, rxe.QPRC, 0x123)
 	group := [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}
-	u.call(verb{cmd: cmdAttachMcast, req: bytesFrom(mcastReq{GID: group, QPHandle: o.qp})})
+	u.call(verb{cmd: uapi.CmdAttachMcast, req: bytesFrom(uapi.McastReq{GID: group, QPHandle: o.qp})})
 	s := u.f.Status()
 	n := engine.Objects()
 	if s.PDs != n.PD || s.MWs != n.MW || s.AHs != n.AH || len(s.MRs) != n.MR || len(s.CQs) != n.CQ ||

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -12,9 +13,9 @@ import (
 type endpoint struct {
 	*user
 	pd, qp, qpn      uint32
-	cq               createCQResp
+	cq               uapi.CreateCQResp
 	channel          int32
-	mr               regMRResp
+	mr               uapi.RegMRResp
 	send, recv, comp *clientQueue
 }
 
@@ -62,7 +63,7 @@ func TestPingPong(t *testing.T) {
 			if !b.recv.postRecv(7, b.sge(0, 2048)) {
 				t.Fatal("receive queue full")
 			}
-			b.call(verb{cmd: cmdReqNotifyCQ, req: bytesFrom(reqNotifyCQReq{CQHandle: b.cq.CQHandle})})
+			b.call(verb{cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: b.cq.CQHandle})})
 			fillBytes(a.bytes(0, 1024), 3)
 			wr := &sendWR{SendWR: rxe.SendWR{ID: 9, Op: rxe.WRSend, Flags: rxe.SendSignaled, SGL: []rxe.SGE{a.sge(0, 1024)}}}
 			if typ == rxe.QPUD {
@@ -94,8 +95,8 @@ func TestPingPong(t *testing.T) {
 				t.Errorf("completion event %#x", got)
 			}
 			// One event was read of b's, none of a's.
-			b.call(destroyVerb(cmdDestroyQP, b.qp))
-			ev := core[destroyCQResp](b.call(destroyVerb(cmdDestroyCQ, b.cq.CQHandle)))
+			b.call(destroyVerb(uapi.CmdDestroyQP, b.qp))
+			ev := core[uapi.DestroyCQResp](b.call(destroyVerb(uapi.CmdDestroyCQ, b.cq.CQHandle)))
 			if ev.CompEventsReported != 1 || ev.AsyncEventsReported != 0 {
 				t.Errorf("reported %+v", ev)
 			}

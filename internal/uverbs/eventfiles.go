@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // eventFileTable are the event files of one open: completion channels and
@@ -113,10 +114,10 @@ func (t *eventFileTable) neverMind(a *asyncFD) {
 }
 
 // find finds an event file of a type; nil when the descriptor is something else.
-func (t *eventFileTable) find(id fdid.ID, typ objectType) *eventFiles {
+func (t *eventFileTable) find(id fdid.ID, typ uapi.ObjectType) *eventFiles {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if typ == objCompChannel {
+	if typ == uapi.ObjCompChannel {
 		if ch, ok := t.channels.find(id); ok {
 			return &eventFiles{channel: ch}
 		}

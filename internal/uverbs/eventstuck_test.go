@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/quota/quotatest"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 )
 
 // unansweredPage is memory whose first access waits until the returned function

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -157,7 +158,7 @@ func (f *File) teardown() {
 }
 
 // teardownOrder is the order in which objects depend on each other.
-var teardownOrder = []objectType{objQP, objAH, objSRQ, objMW, objMR, objCQ, objPD}
+var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjPD}
 
 // destroyAll ends the resources of all objects. Nobody else works with them.
 func (f *File) destroyAll() {

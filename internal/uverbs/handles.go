@@ -5,11 +5,13 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // object is what a handle stands for (struct ib_uobject).
 type object struct {
-	typ    objectType
+	typ    uapi.ObjectType
 	handle uint32
 	user   uint64   // the program's own name of it, which events carry
 	async  *asyncFD // where its asynchronous events go; nil: nowhere
@@ -158,7 +160,7 @@ func (t *handleTable) each(f func(*object)) {
 
 // find looks an object of a type up, with the errno of
 // rdma_core.c:rdma_lookup_get_uobject.
-func (t *handleTable) find(typ objectType, handle uint64) (*object, error) {
+func (t *handleTable) find(typ uapi.ObjectType, handle uint64) (*object, error) {
 	if handle > 1<<63-1 {
 		return nil, unix.EINVAL // a negative id
 	}

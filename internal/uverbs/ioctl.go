@@ -2,6 +2,8 @@ package uverbs
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // Ioctl answers ioctl(fd, cmd, arg) on the device's file: RDMA_VERBS_IOCTL, with
@@ -9,7 +11,7 @@ import (
 // rdma-core falls back to write() on ENOTTY and EPROTONOSUPPORT, and on no
 // other.
 func (f *File) Ioctl(c Caller, cmd uint32, arg uint64) (int64, error) {
-	if cmd != rdmaVerbsIoctl {
+	if cmd != uapi.RDMAVerbsIoctl {
 		return 0, unix.ENOTTY
 	}
 	k, err := f.enter(c)
@@ -25,38 +27,38 @@ func (f *File) Ioctl(c Caller, cmd uint32, arg uint64) (int64, error) {
 
 // ioctl is uverbs_ioctl.c: the header, the method, its attributes, the handler.
 func (k *call) ioctl(arg uint64) error {
-	b := k.scratch[:ioctlHdrSize]
+	b := k.scratch[:uapi.IoctlHdrSize]
 	if err := k.c.Read(arg, b); err != nil {
 		return err
 	}
-	hdr := load[ioctlHdr](b)
+	hdr := uapi.Load[uapi.IoctlHdr](b)
 	n := int(hdr.NumAttrs)
 	switch {
-	case hdr.Length > ioctlMaxSize || int(hdr.Length) != ioctlHdrSize+n*ioctlAttrSize:
+	case hdr.Length > uapi.IoctlMaxSize || int(hdr.Length) != uapi.IoctlHdrSize+n*uapi.IoctlAttrSize:
 		return unix.EINVAL
 	case hdr.Reserved1 != 0 || hdr.Reserved2 != 0:
 		return unix.EPROTONOSUPPORT
-	case hdr.DriverID != driverRXE:
+	case hdr.DriverID != uapi.DriverRXE:
 		return unix.EINVAL
 	}
-	m := methods[methodKey{objectType(hdr.ObjectID), hdr.MethodID}]
+	m := methods[methodKey{uapi.ObjectType(hdr.ObjectID), hdr.MethodID}]
 	if m == nil || m.absent {
 		return unix.EPROTONOSUPPORT
 	}
-	list := make([]byte, n*ioctlAttrSize)
+	list := make([]byte, n*uapi.IoctlAttrSize)
 	if n > 0 {
-		if err := k.c.Read(arg+ioctlHdrSize, list); err != nil {
+		if err := k.c.Read(arg+uapi.IoctlHdrSize, list); err != nil {
 			return err
 		}
 	}
 	k.attrs.wires = k.attrs.wires[:0]
 	for i := range n {
-		k.attrs.wires = append(k.attrs.wires, load[ioctlAttr](list[i*ioctlAttrSize:]))
+		k.attrs.wires = append(k.attrs.wires, uapi.Load[uapi.IoctlAttr](list[i*uapi.IoctlAttrSize:]))
 	}
 	if err := k.run(m); err != nil {
 		return err
 	}
-	return k.writeBack(arg + ioctlHdrSize)
+	return k.writeBack(arg + uapi.IoctlHdrSize)
 }
 
 func (k *call) run(m *methodSpec) error {
@@ -66,12 +68,12 @@ func (k *call) run(m *methodSpec) error {
 	if err := k.attrs.copyIn(k.c); err != nil {
 		return err
 	}
-	if a := k.attrs.get(attrUHWIn); a != nil {
+	if a := k.attrs.get(uapi.AttrUHWIn); a != nil {
 		k.uhwIn = a.data
 	}
-	k.uhwOut = k.attrs.output(attrUHWOut)
+	k.uhwOut = k.attrs.output(uapi.AttrUHWOut)
 	if m.destroys {
-		if err := k.destroyFound(k.attrs.object(attrDestroyHandle)); err != nil {
+		if err := k.destroyFound(k.attrs.object(uapi.AttrDestroyHandle)); err != nil {
 			return err
 		}
 	}
@@ -93,14 +95,14 @@ func (k *call) writeBack(list uint64) error {
 	}
 	for i := range k.attrs.attrs {
 		a := &k.attrs.attrs[i]
-		at := list + uint64(a.index())*ioctlAttrSize
-		if a.wire.Flags&attrFValidOutput != 0 {
-			if err := k.c.Write(at+4, bytesOf(&a.wire.Flags)); err != nil {
+		at := list + uint64(a.index())*uapi.IoctlAttrSize
+		if a.wire.Flags&uapi.AttrFValidOutput != 0 {
+			if err := k.c.Write(at+4, uapi.BytesOf(&a.wire.Flags)); err != nil {
 				return err
 			}
 		}
 		if a.spec.access == accessNew && a.spec.kind != kindIn && a.spec.kind != kindOut {
-			if err := k.c.Write(at+8, bytesOf(&a.wire.Data)); err != nil {
+			if err := k.c.Write(at+8, uapi.BytesOf(&a.wire.Data)); err != nil {
 				return err
 			}
 		}
@@ -121,7 +123,7 @@ func (a *attr) index() int {
 // invokeWrite is a write() command in the clothes of an ioctl
 // (uverbs_std_types_device.c).
 func invokeWrite(k *call) error {
-	cmd, err := k.attrs.constant(attrWriteCmd, 1<<32-1)
+	cmd, err := k.attrs.constant(uapi.AttrWriteCmd, 1<<32-1)
 	if err != nil {
 		return err
 	}
@@ -129,10 +131,10 @@ func invokeWrite(k *call) error {
 	if err != nil {
 		return err
 	}
-	if a := k.attrs.get(attrCoreIn); a != nil {
+	if a := k.attrs.get(uapi.AttrCoreIn); a != nil {
 		k.in = a.data
 	}
-	k.out = k.attrs.output(attrCoreOut)
+	k.out = k.attrs.output(uapi.AttrCoreOut)
 	if len(k.in) < m.req || k.out.size < m.resp {
 		return unix.ENOSPC
 	}

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -14,41 +15,41 @@ import (
 func TestIoctlHeader(t *testing.T) {
 	d, _ := newDevice(t)
 	p := opened(t, d)
-	good := ioctlHdr{Length: 40, ObjectID: uint16(objPD), MethodID: methodPDDestroy, NumAttrs: 1, DriverID: driverRXE}
+	good := uapi.IoctlHdr{Length: 40, ObjectID: uint16(uapi.ObjPD), MethodID: uapi.MethodPDDestroy, NumAttrs: 1, DriverID: uapi.DriverRXE}
 	tests := []struct {
 		name string
-		edit func(h *ioctlHdr)
+		edit func(h *uapi.IoctlHdr)
 		want unix.Errno
 	}{
-		{"as it should be", func(h *ioctlHdr) {}, unix.ENOENT}, // there is no PD 0
-		{"length too small", func(h *ioctlHdr) { h.Length = 39 }, unix.EINVAL},
-		{"length too large", func(h *ioctlHdr) { h.Length = 41 }, unix.EINVAL},
-		{"more attributes than length", func(h *ioctlHdr) { h.NumAttrs = 2 }, unix.EINVAL},
-		{"more than a page", func(h *ioctlHdr) { h.Length, h.NumAttrs = 24+256*16, 256 }, unix.EINVAL},
-		{"reserved 1", func(h *ioctlHdr) { h.Reserved1 = 1 }, unix.EPROTONOSUPPORT},
-		{"reserved 2", func(h *ioctlHdr) { h.Reserved2 = 1 }, unix.EPROTONOSUPPORT},
-		{"another driver", func(h *ioctlHdr) { h.DriverID = 1 }, unix.EINVAL},
-		{"no such object", func(h *ioctlHdr) { h.ObjectID = 17 }, unix.EPROTONOSUPPORT},
-		{"a driver's object", func(h *ioctlHdr) { h.ObjectID = 0x1000 }, unix.EPROTONOSUPPORT},
-		{"no such method", func(h *ioctlHdr) { h.MethodID = 1 }, unix.EPROTONOSUPPORT},
+		{"as it should be", func(h *uapi.IoctlHdr) {}, unix.ENOENT}, // there is no PD 0
+		{"length too small", func(h *uapi.IoctlHdr) { h.Length = 39 }, unix.EINVAL},
+		{"length too large", func(h *uapi.IoctlHdr) { h.Length = 41 }, unix.EINVAL},
+		{"more attributes than length", func(h *uapi.IoctlHdr) { h.NumAttrs = 2 }, unix.EINVAL},
+		{"more than a page", func(h *uapi.IoctlHdr) { h.Length, h.NumAttrs = 24+256*16, 256 }, unix.EINVAL},
+		{"reserved 1", func(h *uapi.IoctlHdr) { h.Reserved1 = 1 }, unix.EPROTONOSUPPORT},
+		{"reserved 2", func(h *uapi.IoctlHdr) { h.Reserved2 = 1 }, unix.EPROTONOSUPPORT},
+		{"another driver", func(h *uapi.IoctlHdr) { h.DriverID = 1 }, unix.EINVAL},
+		{"no such object", func(h *uapi.IoctlHdr) { h.ObjectID = 17 }, unix.EPROTONOSUPPORT},
+		{"a driver's object", func(h *uapi.IoctlHdr) { h.ObjectID = 0x1000 }, unix.EPROTONOSUPPORT},
+		{"no such method", func(h *uapi.IoctlHdr) { h.MethodID = 1 }, unix.EPROTONOSUPPORT},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			p.reset()
 			h := good
 			tc.edit(&h)
-			b := append(bytesFrom(h), bytesFrom(obj(attrDestroyHandle, 0))...)
-			_, err := p.f.Ioctl(p, rdmaVerbsIoctl, p.alloc(b))
+			b := append(bytesFrom(h), bytesFrom(obj(uapi.AttrDestroyHandle, 0))...)
+			_, err := p.f.Ioctl(p, uapi.RDMAVerbsIoctl, p.alloc(b))
 			p.want(err, tc.want)
 		})
 	}
 	_, err := p.f.Ioctl(p, 0x5401 /* TCGETS */, 0)
 	p.want(err, unix.ENOTTY)
-	_, err = p.f.Ioctl(p, rdmaVerbsIoctl, 8)
+	_, err = p.f.Ioctl(p, uapi.RDMAVerbsIoctl, 8)
 	p.want(err, unix.EFAULT)
 	// A header at the end of memory, its attributes beyond.
-	copy(p.mem.Data[programSize-ioctlHdrSize:], bytesOf(&good))
-	_, err = p.f.Ioctl(p, rdmaVerbsIoctl, programBase+programSize-ioctlHdrSize)
+	copy(p.mem.Data[programSize-uapi.IoctlHdrSize:], uapi.BytesOf(&good))
+	_, err = p.f.Ioctl(p, uapi.RDMAVerbsIoctl, programBase+programSize-uapi.IoctlHdrSize)
 	p.want(err, unix.EFAULT)
 }
 
@@ -59,16 +60,16 @@ func TestAbsentMethods(t *testing.T) {
 	p := opened(t, d)
 	for _, m := range []struct {
 		name   string
-		object objectType
+		object uapi.ObjectType
 		method uint16
 	}{
-		{"FLOW_DESTROY", objFlow, 0}, {"XRCD_DESTROY", objXRCD, 0}, {"RWQ_IND_TBL_DESTROY", objRWQIndTbl, 0},
-		{"WQ_CREATE", objWQ, 0}, {"WQ_DESTROY", objWQ, 1},
-		{"FLOW_ACTION_ESP_CREATE", objFlowAction, 0}, {"FLOW_ACTION_DESTROY", objFlowAction, 1},
-		{"DM_ALLOC", objDM, 0}, {"DM_FREE", objDM, 1}, {"DM_MR_REG", objMR, methodDMMRReg},
-		{"COUNTERS_CREATE", objCounters, 0}, {"COUNTERS_DESTROY", objCounters, 1}, {"COUNTERS_READ", objCounters, 2},
-		{"REG_MR of Linux 6.17", objMR, 5}, {"QUERY_PORT_SPEED", objDevice, 7}, {"QUERY_COMP_CNTR_CAPS", objDevice, 8},
-		{"DMAH_ALLOC", 17, 0}, {"DMABUF_ALLOC", 18, 0}, {"COMP_CNTR_CREATE", 19, 0}, {"QP_ATTACH_COMP_CNTR", objQP, 2},
+		{"FLOW_DESTROY", uapi.ObjFlow, 0}, {"XRCD_DESTROY", uapi.ObjXRCD, 0}, {"RWQ_IND_TBL_DESTROY", uapi.ObjRWQIndTbl, 0},
+		{"WQ_CREATE", uapi.ObjWQ, 0}, {"WQ_DESTROY", uapi.ObjWQ, 1},
+		{"FLOW_ACTION_ESP_CREATE", uapi.ObjFlowAction, 0}, {"FLOW_ACTION_DESTROY", uapi.ObjFlowAction, 1},
+		{"DM_ALLOC", uapi.ObjDM, 0}, {"DM_FREE", uapi.ObjDM, 1}, {"DM_MR_REG", uapi.ObjMR, uapi.MethodDMMRReg},
+		{"COUNTERS_CREATE", uapi.ObjCounters, 0}, {"COUNTERS_DESTROY", uapi.ObjCounters, 1}, {"COUNTERS_READ", uapi.ObjCounters, 2},
+		{"REG_MR of Linux 6.17", uapi.ObjMR, 5}, {"QUERY_PORT_SPEED", uapi.ObjDevice, 7}, {"QUERY_COMP_CNTR_CAPS", uapi.ObjDevice, 8},
+		{"DMAH_ALLOC", 17, 0}, {"DMABUF_ALLOC", 18, 0}, {"COMP_CNTR_CREATE", 19, 0}, {"QP_ATTACH_COMP_CNTR", uapi.ObjQP, 2},
 	} {
 		p.reset()
 		if err := p.ioctl(m.object, m.method); err != unix.EPROTONOSUPPORT {
@@ -80,14 +81,14 @@ func TestAbsentMethods(t *testing.T) {
 		call  func() error
 		errno unix.Errno
 	}{
-		{"QUERY_CONTEXT", func() error { return p.ioctl(objDevice, methodQueryContext) }, unix.EOPNOTSUPP},
+		{"QUERY_CONTEXT", func() error { return p.ioctl(uapi.ObjDevice, uapi.MethodQueryContext) }, unix.EOPNOTSUPP},
 		{"REG_DMABUF_MR", func() error {
 			u := &user{p, forms[0]}
 			pd := u.allocPD()
 			p.reset()
-			return p.ioctl(objMR, methodRegDMABufMR, newObj(attrRegDMABufHandle), obj(attrRegDMABufPD, pd),
-				num(attrRegDMABufOffset, 0), num(attrRegDMABufLength, 1), num(attrRegDMABufIOVA, 0), num32(attrRegDMABufFD, 3),
-				p.out(attrRegDMABufLKey, 4), p.out(attrRegDMABufRKey, 4))
+			return p.ioctl(uapi.ObjMR, uapi.MethodRegDMABufMR, newObj(uapi.AttrRegDMABufHandle), obj(uapi.AttrRegDMABufPD, pd),
+				num(uapi.AttrRegDMABufOffset, 0), num(uapi.AttrRegDMABufLength, 1), num(uapi.AttrRegDMABufIOVA, 0), num32(uapi.AttrRegDMABufFD, 3),
+				p.out(uapi.AttrRegDMABufLKey, 4), p.out(uapi.AttrRegDMABufRKey, 4))
 		}, unix.EOPNOTSUPP},
 	} {
 		p.reset()
@@ -104,60 +105,60 @@ func TestAttributes(t *testing.T) {
 	u := &user{p, forms[0]}
 	pd := u.allocPD()
 	cq, _ := u.createCQ(4, -1, 0)
-	list := func() []ioctlAttr { // CQ_CREATE
+	list := func() []uapi.IoctlAttr { // CQ_CREATE
 		p.reset()
-		return []ioctlAttr{newObj(attrCreateCQHandle), num32(attrCreateCQCQE, 10), num(attrCreateCQUserHandle, 5),
-			num32(attrCreateCQCompVector, 0), p.out(attrCreateCQRespCQE, 4), p.out(attrUHWOut, 16)}
+		return []uapi.IoctlAttr{newObj(uapi.AttrCreateCQHandle), num32(uapi.AttrCreateCQCQE, 10), num(uapi.AttrCreateCQUserHandle, 5),
+			num32(uapi.AttrCreateCQCompVector, 0), p.out(uapi.AttrCreateCQRespCQE, 4), p.out(uapi.AttrUHWOut, 16)}
 	}
 	tests := []struct {
 		name string
-		edit func(l []ioctlAttr) []ioctlAttr
+		edit func(l []uapi.IoctlAttr) []uapi.IoctlAttr
 		want error
 	}{
-		{"as it should be", func(l []ioctlAttr) []ioctlAttr { return l }, nil},
-		{"unknown and mandatory", func(l []ioctlAttr) []ioctlAttr {
-			return append(l, ioctlAttr{AttrID: 31, Flags: attrFMandatory})
+		{"as it should be", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return l }, nil},
+		{"unknown and mandatory", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l, uapi.IoctlAttr{AttrID: 31, Flags: uapi.AttrFMandatory})
 		}, unix.EPROTONOSUPPORT},
-		{"unknown of a driver", func(l []ioctlAttr) []ioctlAttr {
-			return append(l, ioctlAttr{AttrID: 0x1002, Flags: attrFMandatory})
+		{"unknown of a driver", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l, uapi.IoctlAttr{AttrID: 0x1002, Flags: uapi.AttrFMandatory})
 		}, unix.EPROTONOSUPPORT},
-		{"unknown and optional", func(l []ioctlAttr) []ioctlAttr { return append(l, ioctlAttr{AttrID: 31}) }, nil},
-		{"twice", func(l []ioctlAttr) []ioctlAttr { return append(l, l[1]) }, unix.EINVAL},
-		{"mandatory one missing", func(l []ioctlAttr) []ioctlAttr { return l[1:] }, unix.EINVAL},
-		{"bad descriptor, and one missing", func(l []ioctlAttr) []ioctlAttr {
-			return append(l[1:], fdAttr(attrCreateCQCompChannel, 1))
+		{"unknown and optional", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, uapi.IoctlAttr{AttrID: 31}) }, nil},
+		{"twice", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, l[1]) }, unix.EINVAL},
+		{"mandatory one missing", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return l[1:] }, unix.EINVAL},
+		{"bad descriptor, and one missing", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l[1:], fdAttr(uapi.AttrCreateCQCompChannel, 1))
 		}, unix.EBADF},
-		{"value too short", func(l []ioctlAttr) []ioctlAttr { l[1].Len = 3; return l }, unix.EINVAL},
-		{"value too long", func(l []ioctlAttr) []ioctlAttr { l[1].Len = 8; return l }, unix.EINVAL},
-		{"reserved", func(l []ioctlAttr) []ioctlAttr { l[1].Reserved = 1; return l }, unix.EINVAL},
-		{"reserved of a handle", func(l []ioctlAttr) []ioctlAttr { l[0].Reserved = 1; return l }, unix.EINVAL},
-		{"handle with a length", func(l []ioctlAttr) []ioctlAttr { l[0].Len = 4; return l }, unix.EINVAL},
-		{"output of another size", func(l []ioctlAttr) []ioctlAttr { l[4].Len = 5; return l }, unix.EINVAL},
-		{"output nowhere", func(l []ioctlAttr) []ioctlAttr { l[4].Data = 1; return l }, unix.EFAULT},
-		{"provider's part nowhere", func(l []ioctlAttr) []ioctlAttr { l[5].Data = 1; return l }, unix.EFAULT},
-		{"provider's part too small", func(l []ioctlAttr) []ioctlAttr { l[5].Len = 15; return l }, unix.EINVAL},
-		{"no provider's part", func(l []ioctlAttr) []ioctlAttr { return l[:5] }, unix.EINVAL},
-		{"flags of 8 bytes", func(l []ioctlAttr) []ioctlAttr { return append(l, num(attrCreateCQFlags, 0)) }, nil},
-		{"flags of 6 bytes", func(l []ioctlAttr) []ioctlAttr {
-			return append(l, ioctlAttr{AttrID: attrCreateCQFlags, Len: 6})
+		{"value too short", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[1].Len = 3; return l }, unix.EINVAL},
+		{"value too long", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[1].Len = 8; return l }, unix.EINVAL},
+		{"reserved", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[1].Reserved = 1; return l }, unix.EINVAL},
+		{"reserved of a handle", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[0].Reserved = 1; return l }, unix.EINVAL},
+		{"handle with a length", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[0].Len = 4; return l }, unix.EINVAL},
+		{"output of another size", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[4].Len = 5; return l }, unix.EINVAL},
+		{"output nowhere", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[4].Data = 1; return l }, unix.EFAULT},
+		{"provider's part nowhere", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[5].Data = 1; return l }, unix.EFAULT},
+		{"provider's part too small", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[5].Len = 15; return l }, unix.EINVAL},
+		{"no provider's part", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return l[:5] }, unix.EINVAL},
+		{"flags of 8 bytes", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, num(uapi.AttrCreateCQFlags, 0)) }, nil},
+		{"flags of 6 bytes", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l, uapi.IoctlAttr{AttrID: uapi.AttrCreateCQFlags, Len: 6})
 		}, unix.EINVAL},
-		{"unknown flag", func(l []ioctlAttr) []ioctlAttr { return append(l, num32(attrCreateCQFlags, 4)) }, unix.EINVAL},
-		{"known flag", func(l []ioctlAttr) []ioctlAttr { return append(l, num32(attrCreateCQFlags, 1)) }, unix.EOPNOTSUPP},
-		{"no channel", func(l []ioctlAttr) []ioctlAttr { return append(l, fdAttr(attrCreateCQCompChannel, 1)) }, unix.EBADF},
-		{"channel beyond int", func(l []ioctlAttr) []ioctlAttr {
-			return append(l, ioctlAttr{AttrID: attrCreateCQCompChannel, Data: 1 << 40})
+		{"unknown flag", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, num32(uapi.AttrCreateCQFlags, 4)) }, unix.EINVAL},
+		{"known flag", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, num32(uapi.AttrCreateCQFlags, 1)) }, unix.EOPNOTSUPP},
+		{"no channel", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { return append(l, fdAttr(uapi.AttrCreateCQCompChannel, 1)) }, unix.EBADF},
+		{"channel beyond int", func(l []uapi.IoctlAttr) []uapi.IoctlAttr {
+			return append(l, uapi.IoctlAttr{AttrID: uapi.AttrCreateCQCompChannel, Data: 1 << 40})
 		}, unix.EINVAL},
-		{"comp vector", func(l []ioctlAttr) []ioctlAttr { l[3].Data = 1 << 20; return l }, unix.EINVAL},
-		{"no entries", func(l []ioctlAttr) []ioctlAttr { l[1].Data = 0; return l }, unix.EINVAL},
-		{"too many entries", func(l []ioctlAttr) []ioctlAttr { l[1].Data = 1 << 15; return l }, unix.EINVAL},
-		{"negative entries", func(l []ioctlAttr) []ioctlAttr { l[1].Data = 1<<32 - 1; return l }, unix.EINVAL},
+		{"comp vector", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[3].Data = 1 << 20; return l }, unix.EINVAL},
+		{"no entries", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[1].Data = 0; return l }, unix.EINVAL},
+		{"too many entries", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[1].Data = 1 << 15; return l }, unix.EINVAL},
+		{"negative entries", func(l []uapi.IoctlAttr) []uapi.IoctlAttr { l[1].Data = 1<<32 - 1; return l }, unix.EINVAL},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			p.t = t
 			before := engine.Objects()
 			l := tc.edit(list())
-			err := p.ioctlList(objCQ, methodCQCreate, l)
+			err := p.ioctlList(uapi.ObjCQ, uapi.MethodCQCreate, l)
 			if tc.want != nil {
 				p.want(err, tc.want)
 				if after := engine.Objects(); after != before {
@@ -169,17 +170,17 @@ func TestAttributes(t *testing.T) {
 			if n := get[uint32](p, l[4]); n != 15 {
 				t.Errorf("cqe %d, not 15", n)
 			}
-			if l[5].Flags&attrFValidOutput == 0 {
+			if l[5].Flags&uapi.AttrFValidOutput == 0 {
 				t.Error("provider's part is not marked as written")
 			}
-			u.call(destroyVerb(cmdDestroyCQ, uint32(l[0].Data)))
+			u.call(destroyVerb(uapi.CmdDestroyCQ, uint32(l[0].Data)))
 		})
 	}
 	p.t = t
 
 	destroy := func(h uint64) error {
 		p.reset()
-		return p.ioctl(objPD, methodPDDestroy, ioctlAttr{AttrID: attrDestroyHandle, Flags: attrFMandatory, Data: h})
+		return p.ioctl(uapi.ObjPD, uapi.MethodPDDestroy, uapi.IoctlAttr{AttrID: uapi.AttrDestroyHandle, Flags: uapi.AttrFMandatory, Data: h})
 	}
 	p.want(destroy(1<<63), unix.EINVAL)
 	p.want(destroy(1<<32), unix.ENOENT)
@@ -197,38 +198,38 @@ func TestIoctlOnly(t *testing.T) {
 	p.reset()
 
 	// Nothing goes before there is a context.
-	p.want(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)), unix.EINVAL)
-	p.want(p.ioctl(objDevice, methodQueryPort, num(attrQueryPortNum, 1), p.out(attrQueryPortResp, 40)), unix.EINVAL)
+	p.want(p.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)), unix.EINVAL)
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 1), p.out(uapi.AttrQueryPortResp, 40)), unix.EINVAL)
 
-	list := []ioctlAttr{p.out(attrContextNumCompVectors, 4), p.out(attrContextCoreSupport, 8), p.out(attrUHWOut, 8)}
-	p.ok(p.ioctlList(objDevice, methodGetContext, list))
+	list := []uapi.IoctlAttr{p.out(uapi.AttrContextNumCompVectors, 4), p.out(uapi.AttrContextCoreSupport, 8), p.out(uapi.AttrUHWOut, 8)}
+	p.ok(p.ioctlList(uapi.ObjDevice, uapi.MethodGetContext, list))
 	get[uint64](p, list[2]) // the provider's part counts as written
 	if n := get[uint32](p, list[0]); n != d.compVectors || n == 0 {
 		t.Errorf("%d completion vectors", n)
 	}
-	if s := get[uint64](p, list[1]); s != coreSupportOptionalMRAccess {
+	if s := get[uint64](p, list[1]); s != uapi.CoreSupportOptionalMRAccess {
 		t.Errorf("core support %#x", s)
 	}
-	p.want(p.ioctl(objDevice, methodGetContext), unix.EINVAL) // once is enough
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodGetContext), unix.EINVAL) // once is enough
 
-	list = []ioctlAttr{newFD(attrAsyncEventFD)}
-	p.ok(p.ioctlList(objAsyncEvent, methodAsyncEventAlloc, list))
+	list = []uapi.IoctlAttr{newFD(uapi.AttrAsyncEventFD)}
+	p.ok(p.ioctlList(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, list))
 	if p.real(int32(list[0].Data)) < 0 {
 		t.Errorf("no descriptor %d", list[0].Data)
 	}
 
-	list = []ioctlAttr{num(attrQueryPortNum, 1), p.out(attrQueryPortResp, 48)}
-	p.ok(p.ioctlList(objDevice, methodQueryPort, list))
-	port := get[queryPortRespEx](p, list[1]).LegacyResp
+	list = []uapi.IoctlAttr{num(uapi.AttrQueryPortNum, 1), p.out(uapi.AttrQueryPortResp, 48)}
+	p.ok(p.ioctlList(uapi.ObjDevice, uapi.MethodQueryPort, list))
+	port := get[uapi.QueryPortRespEx](p, list[1]).LegacyResp
 	if port.State != 4 || port.ActiveMTU != 5 || port.MaxMTU != 5 || port.LinkLayer != 2 || port.GIDTblLen != 1024 || port.PhysState != 5 {
 		t.Errorf("port %+v", port)
 	}
 	if b := p.mem.Bytes(list[1].Data, 48); !isZero(b[40:]) {
 		t.Error("what is beyond the struct is not zeroed")
 	}
-	p.want(p.ioctl(objDevice, methodQueryPort, num(attrQueryPortNum, 2), p.out(attrQueryPortResp, 40)), unix.EINVAL)
-	p.want(p.ioctl(objDevice, methodQueryPort, num(attrQueryPortNum, 257), p.out(attrQueryPortResp, 40)), unix.EINVAL)
-	p.want(p.ioctl(objDevice, methodQueryPort, num(attrQueryPortNum, 1), p.out(attrQueryPortResp, 39)), unix.EINVAL)
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 2), p.out(uapi.AttrQueryPortResp, 40)), unix.EINVAL)
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 257), p.out(uapi.AttrQueryPortResp, 40)), unix.EINVAL)
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 1), p.out(uapi.AttrQueryPortResp, 39)), unix.EINVAL)
 
 	testGIDs(t, p, engine)
 
@@ -236,9 +237,9 @@ func TestIoctlOnly(t *testing.T) {
 	pd := u.allocPD()
 	mr := u.regMR(pd, programData, 5000, rxe.AccessLocalWrite|rxe.AccessRemoteRead)
 	p.reset()
-	list = []ioctlAttr{obj(attrQueryMRHandle, mr.MRHandle), p.out(attrQueryMRLKey, 4), p.out(attrQueryMRRKey, 4),
-		p.out(attrQueryMRLength, 8), p.out(attrQueryMRIOVA, 8)}
-	p.ok(p.ioctlList(objMR, methodQueryMR, list))
+	list = []uapi.IoctlAttr{obj(uapi.AttrQueryMRHandle, mr.MRHandle), p.out(uapi.AttrQueryMRLKey, 4), p.out(uapi.AttrQueryMRRKey, 4),
+		p.out(uapi.AttrQueryMRLength, 8), p.out(uapi.AttrQueryMRIOVA, 8)}
+	p.ok(p.ioctlList(uapi.ObjMR, uapi.MethodQueryMR, list))
 	if get[uint32](p, list[1]) != mr.LKey || get[uint32](p, list[2]) != mr.RKey ||
 		get[uint64](p, list[3]) != 5000 || get[uint64](p, list[4]) != programData {
 		t.Errorf("QUERY_MR %+v", list)
@@ -246,22 +247,22 @@ func TestIoctlOnly(t *testing.T) {
 	testAdvise(t, p, pd, mr)
 
 	p.reset()
-	list = []ioctlAttr{num(attrInfoObjectID, uint64(objMR)), p.out(attrInfoTotalHandles, 4), p.out(attrInfoHandlesList, 16)}
-	p.ok(p.ioctlList(objDevice, methodInfoHandles, list))
+	list = []uapi.IoctlAttr{num(uapi.AttrInfoObjectID, uint64(uapi.ObjMR)), p.out(uapi.AttrInfoTotalHandles, 4), p.out(uapi.AttrInfoHandlesList, 16)}
+	p.ok(p.ioctlList(uapi.ObjDevice, uapi.MethodInfoHandles, list))
 	if get[uint32](p, list[1]) != 1 || get[uint32](p, list[2]) != mr.MRHandle {
 		t.Errorf("handles %+v", list)
 	}
-	p.want(p.ioctl(objDevice, methodInfoHandles, num(attrInfoObjectID, 1)), unix.EINVAL)
-	p.want(p.ioctl(objDevice, methodInfoHandles, num(attrInfoObjectID, uint64(objWQ)), p.out(attrInfoHandlesList, 4)), unix.ENOENT)
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodInfoHandles, num(uapi.AttrInfoObjectID, 1)), unix.EINVAL)
+	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodInfoHandles, num(uapi.AttrInfoObjectID, uint64(uapi.ObjWQ)), p.out(uapi.AttrInfoHandlesList, 4)), unix.ENOENT)
 }
 
 func testGIDs(t *testing.T, p *program, engine *rxe.Device) {
 	gid := engine.GIDs()[0]
 	p.reset()
-	list := []ioctlAttr{num(attrGIDEntryPort, 1), num(attrGIDEntryIndex, 0), num32(attrGIDEntryFlags, 0), p.out(attrGIDEntryResp, 40)}
-	p.ok(p.ioctlList(objDevice, methodQueryGIDEntry, list))
-	e := get[gidEntry](p, list[3])
-	if e.GID != gid || e.PortNum != 1 || e.GIDType != gidTypeRoCEv2 || e.NetdevIfindex != 7 {
+	list := []uapi.IoctlAttr{num(uapi.AttrGIDEntryPort, 1), num(uapi.AttrGIDEntryIndex, 0), num32(uapi.AttrGIDEntryFlags, 0), p.out(uapi.AttrGIDEntryResp, 40)}
+	p.ok(p.ioctlList(uapi.ObjDevice, uapi.MethodQueryGIDEntry, list))
+	e := get[uapi.GIDEntry](p, list[3])
+	if e.GID != gid || e.PortNum != 1 || e.GIDType != uapi.GIDTypeRoCEv2 || e.NetdevIfindex != 7 {
 		t.Errorf("GID entry %+v", e)
 	}
 	for _, tc := range []struct {
@@ -270,21 +271,21 @@ func testGIDs(t *testing.T, p *program, engine *rxe.Device) {
 	}{{1, 1, 0, unix.ENODATA}, {1, 1023, 0, unix.ENODATA}, {1, 1024, 0, unix.EINVAL}, {2, 0, 0, unix.EINVAL},
 		{1, 0, 1, unix.EINVAL}, {1, 1 << 31, 0, unix.EINVAL}, {1, 1 << 32, 0, unix.EINVAL}} {
 		p.reset()
-		err := p.ioctl(objDevice, methodQueryGIDEntry, num(attrGIDEntryPort, tc.port), num(attrGIDEntryIndex, tc.index),
-			num(attrGIDEntryFlags, tc.flags), p.out(attrGIDEntryResp, 32))
+		err := p.ioctl(uapi.ObjDevice, uapi.MethodQueryGIDEntry, num(uapi.AttrGIDEntryPort, tc.port), num(uapi.AttrGIDEntryIndex, tc.index),
+			num(uapi.AttrGIDEntryFlags, tc.flags), p.out(uapi.AttrGIDEntryResp, 32))
 		if err != tc.want {
 			t.Errorf("port %d, index %d, flags %d: %v, not %v", tc.port, tc.index, tc.flags, err, tc.want)
 		}
 	}
-	table := func(entrySize uint64, room int) ([]ioctlAttr, error) {
+	table := func(entrySize uint64, room int) ([]uapi.IoctlAttr, error) {
 		p.reset()
-		l := []ioctlAttr{num(attrGIDTableEntrySize, entrySize), num32(attrGIDTableFlags, 0), p.out(attrGIDTableEntries, room), p.out(attrGIDTableNumEntries, 8)}
-		return l, p.ioctlList(objDevice, methodQueryGIDTable, l)
+		l := []uapi.IoctlAttr{num(uapi.AttrGIDTableEntrySize, entrySize), num32(uapi.AttrGIDTableFlags, 0), p.out(uapi.AttrGIDTableEntries, room), p.out(uapi.AttrGIDTableNumEntries, 8)}
+		return l, p.ioctlList(uapi.ObjDevice, uapi.MethodQueryGIDTable, l)
 	}
 	for _, size := range []uint64{16, 32, 48} { // an older, this, and a newer program
 		l, err := table(size, int(size)*4)
 		p.ok(err)
-		if get[uint64](p, l[3]) != 1 || get[gidEntry](p, l[2]).GID != gid {
+		if get[uint64](p, l[3]) != 1 || get[uapi.GIDEntry](p, l[2]).GID != gid {
 			t.Errorf("GID table with entries of %d: %+v", size, l)
 		}
 	}
@@ -298,26 +299,26 @@ func testGIDs(t *testing.T, p *program, engine *rxe.Device) {
 	}
 }
 
-func testAdvise(t *testing.T, p *program, pd uint32, mr regMRResp) {
+func testAdvise(t *testing.T, p *program, pd uint32, mr uapi.RegMRResp) {
 	for _, tc := range []struct {
 		name   string
 		advice uint64
 		flags  uint32
-		s      wireSGE
+		s      uapi.SGE
 		want   error
 	}{
-		{"prefetch", advisePrefetch, adviseFlagFlush, wireSGE{programData, 5000, mr.LKey}, nil},
-		{"no fault", advisePrefetchNoFault, 0, wireSGE{programData + 10, 100, mr.LKey}, nil},
-		{"to write", advisePrefetchWrite, 0, wireSGE{programData, 1, mr.LKey}, nil},
-		{"unknown advice", 3, 0, wireSGE{programData, 1, mr.LKey}, unix.EOPNOTSUPP},
-		{"unknown flag", 0, 2, wireSGE{programData, 1, mr.LKey}, unix.EINVAL},
-		{"key", 0, 0, wireSGE{programData, 1, mr.LKey + 1}, unix.EINVAL},
-		{"range", 0, 0, wireSGE{programData, 5001, mr.LKey}, unix.EINVAL},
-		{"before", 0, 0, wireSGE{programData - 1, 1, mr.LKey}, unix.EINVAL},
+		{"prefetch", uapi.AdvisePrefetch, uapi.AdviseFlagFlush, uapi.SGE{Addr: programData, Length: 5000, LKey: mr.LKey}, nil},
+		{"no fault", uapi.AdvisePrefetchNoFault, 0, uapi.SGE{Addr: programData + 10, Length: 100, LKey: mr.LKey}, nil},
+		{"to write", uapi.AdvisePrefetchWrite, 0, uapi.SGE{Addr: programData, Length: 1, LKey: mr.LKey}, nil},
+		{"unknown advice", 3, 0, uapi.SGE{Addr: programData, Length: 1, LKey: mr.LKey}, unix.EOPNOTSUPP},
+		{"unknown flag", 0, 2, uapi.SGE{Addr: programData, Length: 1, LKey: mr.LKey}, unix.EINVAL},
+		{"key", 0, 0, uapi.SGE{Addr: programData, Length: 1, LKey: mr.LKey + 1}, unix.EINVAL},
+		{"range", 0, 0, uapi.SGE{Addr: programData, Length: 5001, LKey: mr.LKey}, unix.EINVAL},
+		{"before", 0, 0, uapi.SGE{Addr: programData - 1, Length: 1, LKey: mr.LKey}, unix.EINVAL},
 	} {
 		p.reset()
-		err := p.ioctl(objMR, methodAdviseMR, obj(attrAdvisePD, pd), num(attrAdviseAdvice, tc.advice),
-			num32(attrAdviseFlags, tc.flags), p.in(attrAdviseSGList, bytesOf(&tc.s)))
+		err := p.ioctl(uapi.ObjMR, uapi.MethodAdviseMR, obj(uapi.AttrAdvisePD, pd), num(uapi.AttrAdviseAdvice, tc.advice),
+			num32(uapi.AttrAdviseFlags, tc.flags), p.in(uapi.AttrAdviseSGList, uapi.BytesOf(&tc.s)))
 		if err != tc.want {
 			t.Errorf("%s: %v, not %v", tc.name, err, tc.want)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -35,7 +36,7 @@ func TestCloseDuringCall(t *testing.T) {
 	d, engine := newDevice(t)
 	u := &user{opened(t, d), forms[0]}
 	u.makeAll()
-	v := verb{cmd: cmdAllocPD, req: bytesFrom(allocPDReq{}), resp: 4}
+	v := verb{cmd: uapi.CmdAllocPD, req: bytesFrom(uapi.AllocPDReq{}), resp: 4}
 	u.reset()
 	buf := u.alloc(v.bytes(u.room(4)))
 	c := newHolding(u.program)
@@ -50,7 +51,7 @@ func TestCloseDuringCall(t *testing.T) {
 	if _, err := u.f.Write(u, buf, 16); err != unix.EIO {
 		t.Errorf("write after close: %v", err)
 	}
-	if _, err := u.f.Ioctl(u, rdmaVerbsIoctl, buf); err != unix.EIO {
+	if _, err := u.f.Ioctl(u, uapi.RDMAVerbsIoctl, buf); err != unix.EIO {
 		t.Errorf("ioctl after close: %v", err)
 	}
 	if n := engine.Objects(); n.PD != 2 {
@@ -75,7 +76,7 @@ func TestBusyObject(t *testing.T) {
 	u := &user{opened(t, d), forms[0]}
 	o := u.makeAll()
 	u.reset()
-	v := verb{cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: o.qp}), resp: sizeOf[queryQPResp]()}
+	v := verb{cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: o.qp}), resp: uapi.SizeOf[uapi.QueryQPResp]()}
 	b := v.bytes(u.room(v.resp))
 	buf := u.alloc(b)
 	c := newHolding(u.program)
@@ -93,7 +94,7 @@ func TestBusyObject(t *testing.T) {
 		_, err := u.f.Write(other, at, uint64(len(b)))
 		return err
 	}
-	if err := raw(destroyVerb(cmdDestroyQP, o.qp)); err != unix.EBUSY {
+	if err := raw(destroyVerb(uapi.CmdDestroyQP, o.qp)); err != unix.EBUSY {
 		t.Errorf("destroyed while in use: %v", err)
 	}
 	if err := raw(v); err != nil {
@@ -103,7 +104,7 @@ func TestBusyObject(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := raw(destroyVerb(cmdDestroyQP, o.qp)); err != nil {
+	if err := raw(destroyVerb(uapi.CmdDestroyQP, o.qp)); err != nil {
 		t.Error(err)
 	}
 }
@@ -114,7 +115,7 @@ func TestDestroyHeldUp(t *testing.T) {
 	e := newLoop(t)
 	v := doorbellVerb(e.qp)
 	bell := e.alloc(v.bytes(e.room(4)))
-	v = destroyVerb(cmdDestroyQP, e.qp)
+	v = destroyVerb(uapi.CmdDestroyQP, e.qp)
 	end := v.bytes(e.room(16))
 	endAt := e.alloc(end)
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -151,7 +152,7 @@ func TestDisassociateDuringCall(t *testing.T) {
 		e.recv.postRecv(id, e.sge(0, 64))
 	}
 	e.reset()
-	v := verb{cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: e.qp}), resp: sizeOf[queryQPResp]()}
+	v := verb{cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: e.qp}), resp: uapi.SizeOf[uapi.QueryQPResp]()}
 	b := v.bytes(u.room(v.resp))
 	buf := u.alloc(b)
 	c := newHolding(u.program)
@@ -204,7 +205,7 @@ func TestDisassociate(t *testing.T) {
 			t.Errorf("left: %+v", n)
 		}
 		var b [16]byte
-		if n, err := unix.Read(async, b[:]); n != 16 || err != nil || load[uint32](b[8:]) != uint32(rxe.EventDeviceFatal) {
+		if n, err := unix.Read(async, b[:]); n != 16 || err != nil || uapi.Load[uint32](b[8:]) != uint32(rxe.EventDeviceFatal) {
 			t.Errorf("event %d %v %x", n, err, b)
 		}
 		destroys := map[string]bool{"DESTROY_AH": true, "DEALLOC_MW": true, "DEREG_MR": true, "DESTROY_QP": true,
@@ -244,7 +245,7 @@ func TestExit(t *testing.T) {
 		for _, form := range forms {
 			u := &user{opened(t, d), form}
 			o := u.makeAll()
-			u.call(verb{cmd: cmdAttachMcast, req: bytesFrom(mcastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp})})
+			u.call(verb{cmd: uapi.CmdAttachMcast, req: bytesFrom(uapi.McastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp})})
 			e := newEndpoint(t, u, rxe.QPRC)
 			e.connect(e.qp, rxe.QPRC, e.qpn)
 			mw := u.allocMW(e.pd, 2)
@@ -293,21 +294,21 @@ func TestChannels(t *testing.T) {
 		keep := u.createChannel()
 		before, _ := u.f.events.counts()
 		u.maxFDs = len(u.fds)
-		v := verb{cmd: cmdCreateCompChannel, req: bytesFrom(createCompChannelReq{}), resp: 4}
+		v := verb{cmd: uapi.CmdCreateCompChannel, req: bytesFrom(uapi.CreateCompChannelReq{}), resp: 4}
 		if _, err := u.form.call(u.program, v); err != unix.EMFILE {
 			t.Errorf("no room for a descriptor: %v", err)
 		}
 		if n, _ := u.f.events.counts(); n > before+1 {
 			t.Errorf("%d channels, %d before", n, before)
 		}
-		if err := u.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)); err != unix.EMFILE {
+		if err := u.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)); err != unix.EMFILE {
 			t.Errorf("no room for a descriptor: %v", err)
 		}
 		// A CQ outlives its channel.
 		cq, _ := u.createCQ(4, keep, 1)
 		u.closeFD(keep)
 		u.f.objects.lookup(cq.CQHandle).res.(*cqRes).channel.notify(1, nil)
-		u.call(destroyVerb(cmdDestroyCQ, cq.CQHandle))
+		u.call(destroyVerb(uapi.CmdDestroyCQ, cq.CQHandle))
 	})
 }
 
@@ -317,11 +318,11 @@ func TestFirstAsyncFD(t *testing.T) {
 	d, _ := newDevice(t)
 	p := newProgram(t, d)
 	p.reset()
-	p.ok(p.ioctl(objDevice, methodGetContext))
+	p.ok(p.ioctl(uapi.ObjDevice, uapi.MethodGetContext))
 	p.maxFDs = 0
-	p.want(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)), unix.EMFILE)
+	p.want(p.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)), unix.EMFILE)
 	p.maxFDs = 9
-	p.ok(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)))
+	p.ok(p.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)))
 	u := &user{p, forms[0]}
 	o := u.makeAll()
 	d.Event(rxe.Event{Type: rxe.EventQPFatal, QP: u.f.objects.lookup(o.qp).res.(*qpRes).qp})
@@ -354,9 +355,9 @@ func TestConcurrent(t *testing.T) {
 				}
 				_, _ = v.form.call(v.program, doorbellVerb(qp.QPHandle))
 				_, _ = v.form.call(v.program, doorbellVerb(o.qp))
-				_, _ = v.form.call(v.program, destroyVerb(cmdDestroyQP, uint32(i))) // any
-				for _, w := range []verb{destroyVerb(cmdDestroyQP, qp.QPHandle), destroyVerb(cmdDeregMR, mr.MRHandle),
-					destroyVerb(cmdDestroyCQ, cq.CQHandle), destroyVerb(cmdDeallocPD, pd)} {
+				_, _ = v.form.call(v.program, destroyVerb(uapi.CmdDestroyQP, uint32(i))) // any
+				for _, w := range []verb{destroyVerb(uapi.CmdDestroyQP, qp.QPHandle), destroyVerb(uapi.CmdDeregMR, mr.MRHandle),
+					destroyVerb(uapi.CmdDestroyCQ, cq.CQHandle), destroyVerb(uapi.CmdDeallocPD, pd)} {
 					_, _ = v.form.call(v.program, w)
 				}
 			}

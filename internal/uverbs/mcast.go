@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -36,11 +37,11 @@ func writeDetachMcast(k *call) error {
 }
 
 func (k *call) changeGroups(change func(*qpRes, wire.GID, uint16) error) error {
-	req, err := request[mcastReq](k)
+	req, err := request[uapi.McastReq](k)
 	if err != nil {
 		return err
 	}
-	r, err := held[*qpRes](k, objQP, req.QPHandle)
+	r, err := held[*qpRes](k, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}

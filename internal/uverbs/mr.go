@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -68,7 +69,7 @@ func (r *mrRes) rkey() uint32 {
 // this device does not know are ignored, which is what optional means.
 const accessKnown = rxe.AccessLocalWrite | rxe.AccessRemoteWrite | rxe.AccessRemoteRead |
 	rxe.AccessRemoteAtomic | rxe.AccessMWBind | rxe.AccessZeroBased | rxe.AccessOnDemand |
-	rxe.AccessHugeTLB | rxe.AccessFlushGlobal | rxe.AccessFlushPersist | accessOptional
+	rxe.AccessHugeTLB | rxe.AccessFlushGlobal | rxe.AccessFlushPersist | uapi.AccessOptional
 
 // checkAccess is ib_check_mr_access; unlike rdma_rxe before 6.15 every region
 // may be on demand, as none is pinned.
@@ -107,14 +108,14 @@ func (g *region) checkRange() error {
 func (g *region) implicit() bool { return g.start == 0 && g.length == 1<<64-1 }
 
 func writeRegMR(k *call) error {
-	req, err := request[regMRReq](k)
+	req, err := request[uapi.RegMRReq](k)
 	if err != nil {
 		return err
 	}
 	if req.Start&pageOffset != req.HCAVA&pageOffset {
 		return unix.EINVAL
 	}
-	o, err := k.make(objMR)
+	o, err := k.make(uapi.ObjMR)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func writeRegMR(k *call) error {
 	if err := checkAccess(access); err != nil {
 		return err
 	}
-	pd, err := held[*pdRes](k, objPD, req.PDHandle)
+	pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
@@ -140,13 +141,13 @@ func writeRegMR(k *call) error {
 	r := &mrRes{f: k.f, mr: mr, region: g}
 	o.res = r
 	k.f.keys.addMR(r)
-	return respond(k, regMRResp{MRHandle: o.handle, LKey: uint32(mr.LKey()), RKey: r.rkey()})
+	return respond(k, uapi.RegMRResp{MRHandle: o.handle, LKey: uint32(mr.LKey()), RKey: r.rkey()})
 }
 
 // writeReregMR changes a region. rdma_rxe got it in 6.4 for rights and domain;
 // here the memory may change too.
 func writeReregMR(k *call) error {
-	req, err := request[reregMRReq](k)
+	req, err := request[uapi.ReregMRReq](k)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func writeReregMR(k *call) error {
 		g.access = access
 	}
 	if what&rxe.ReregPD != 0 {
-		pd, err := held[*pdRes](k, objPD, req.PDHandle)
+		pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
 		if err != nil {
 			return err
 		}
@@ -190,19 +191,19 @@ func writeReregMR(k *call) error {
 			return err
 		}
 	}
-	if err := k.probe(&k.out, sizeOf[reregMRResp]()); err != nil {
+	if err := k.probe(&k.out, uapi.SizeOf[uapi.ReregMRResp]()); err != nil {
 		return err
 	}
 	if err := r.mr.Rereg(what, g.pd, g.space, g.start, g.length, g.iova, g.access); err != nil {
 		return err
 	}
 	r.set(g)
-	return respond(k, reregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
+	return respond(k, uapi.ReregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
 }
 
 // seizeMR takes a region for oneself.
 func (k *call) seizeMR(handle uint32) (*mrRes, func(), error) {
-	o, err := k.f.objects.find(objMR, uint64(handle))
+	o, err := k.f.objects.find(uapi.ObjMR, uint64(handle))
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -217,23 +218,23 @@ func (k *call) seizeMR(handle uint32) (*mrRes, func(), error) {
 // ioctlAdviseMR answers ibv_advise_mr: there is nothing to prefetch, as memory
 // is accessed where it lies, but what is named has to exist (rxe_odp.c of 6.15).
 func ioctlAdviseMR(k *call) error {
-	advice, err := k.attrs.constant(attrAdviseAdvice, 1<<32-1)
+	advice, err := k.attrs.constant(uapi.AttrAdviseAdvice, 1<<32-1)
 	if err != nil {
 		return err
 	}
-	if _, err := k.attrs.flags(attrAdviseFlags, adviseFlagFlush); err != nil {
+	if _, err := k.attrs.flags(uapi.AttrAdviseFlags, uapi.AdviseFlagFlush); err != nil {
 		return err
 	}
-	list := k.attrs.get(attrAdviseSGList).data
-	if len(list)%sizeOf[wireSGE]() != 0 {
+	list := k.attrs.get(uapi.AttrAdviseSGList).data
+	if len(list)%uapi.SizeOf[uapi.SGE]() != 0 {
 		return unix.EINVAL
 	}
-	if advice > advisePrefetchNoFault {
+	if advice > uapi.AdvisePrefetchNoFault {
 		return unix.EOPNOTSUPP
 	}
-	pd := k.attrs.object(attrAdvisePD).res.(*pdRes)
-	for ; len(list) > 0; list = list[sizeOf[wireSGE]():] {
-		if err := k.f.advise(pd.pd, uint32(advice), load[wireSGE](list)); err != nil {
+	pd := k.attrs.object(uapi.AttrAdvisePD).res.(*pdRes)
+	for ; len(list) > 0; list = list[uapi.SizeOf[uapi.SGE]():] {
+		if err := k.f.advise(pd.pd, uint32(advice), uapi.Load[uapi.SGE](list)); err != nil {
 			return err
 		}
 	}
@@ -241,7 +242,7 @@ func ioctlAdviseMR(k *call) error {
 }
 
 // advise checks one range that the program means to use.
-func (f *File) advise(pd *rxe.PD, advice uint32, s wireSGE) error {
+func (f *File) advise(pd *rxe.PD, advice uint32, s uapi.SGE) error {
 	r := f.keys.mr(s.LKey)
 	if r == nil {
 		return unix.EINVAL
@@ -255,7 +256,7 @@ func (f *File) advise(pd *rxe.PD, advice uint32, s wireSGE) error {
 	switch {
 	case g.pd != pd:
 		return unix.EINVAL
-	case advice == advisePrefetchWrite && g.access&rxe.AccessLocalWrite == 0:
+	case advice == uapi.AdvisePrefetchWrite && g.access&rxe.AccessLocalWrite == 0:
 		return unix.EINVAL
 	case off > g.length || uint64(s.Length) > g.length-off:
 		return unix.EINVAL
@@ -264,16 +265,16 @@ func (f *File) advise(pd *rxe.PD, advice uint32, s wireSGE) error {
 }
 
 func ioctlQueryMR(k *call) error {
-	r := k.attrs.object(attrQueryMRHandle).res.(*mrRes)
+	r := k.attrs.object(uapi.AttrQueryMRHandle).res.(*mrRes)
 	g := r.get()
-	if err := put(k, attrQueryMRLKey, uint32(r.mr.LKey())); err != nil {
+	if err := put(k, uapi.AttrQueryMRLKey, uint32(r.mr.LKey())); err != nil {
 		return err
 	}
-	if err := put(k, attrQueryMRRKey, r.rkey()); err != nil {
+	if err := put(k, uapi.AttrQueryMRRKey, r.rkey()); err != nil {
 		return err
 	}
-	if err := put(k, attrQueryMRLength, g.length); err != nil {
+	if err := put(k, uapi.AttrQueryMRLength, g.length); err != nil {
 		return err
 	}
-	return put(k, attrQueryMRIOVA, g.iova)
+	return put(k, uapi.AttrQueryMRIOVA, g.iova)
 }

@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/rxe"
+import (
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
 
 // mwRes is a memory window.
 type mwRes struct {
@@ -18,15 +21,15 @@ func (r *mwRes) destroy(*object, bool) error {
 }
 
 func writeAllocMW(k *call) error {
-	req, err := request[allocMWReq](k)
+	req, err := request[uapi.AllocMWReq](k)
 	if err != nil {
 		return err
 	}
-	o, err := k.make(objMW)
+	o, err := k.make(uapi.ObjMW)
 	if err != nil {
 		return err
 	}
-	pd, err := held[*pdRes](k, objPD, req.PDHandle)
+	pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
@@ -37,5 +40,5 @@ func writeAllocMW(k *call) error {
 	rkey := uint32(mw.RKey())
 	o.res = &mwRes{k.f, mw, rkey}
 	k.f.keys.addMW(mw)
-	return respond(k, allocMWResp{MWHandle: o.handle, RKey: rkey})
+	return respond(k, uapi.AllocMWResp{MWHandle: o.handle, RKey: rkey})
 }

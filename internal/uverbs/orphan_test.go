@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -33,8 +34,8 @@ func TestFlushOrphan(t *testing.T) {
 	if list[1].completed() != 1 {
 		t.Fatal("no completion")
 	}
-	a := list[1].call(verb{cmd: cmdResizeCQ, req: bytesFrom(resizeCQReq{CQHandle: list[1].cq.CQHandle, CQE: 100}),
-		resp: sizeOf[resizeCQResp](), uhwResp: sizeOf[mmInfo]()})
+	a := list[1].call(verb{cmd: uapi.CmdResizeCQ, req: bytesFrom(uapi.ResizeCQReq{CQHandle: list[1].cq.CQHandle, CQE: 100}),
+		resp: uapi.SizeOf[uapi.ResizeCQResp](), uhwResp: uapi.SizeOf[mmInfo]()})
 	place := uhw[mmInfo](a)
 	list[1].comp = mapQueue(t, list[1].f.FD(), place.Offset, place.Size)
 	for i, e := range list {

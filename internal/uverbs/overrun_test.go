@@ -3,6 +3,7 @@ package uverbs
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -166,13 +167,13 @@ func TestConsumerFromNowhere(t *testing.T) {
 func TestOverrunTold(t *testing.T) {
 	looks := map[string]func(*user, uint32){
 		"req_notify_cq": func(u *user, cq uint32) {
-			u.call(verb{cmd: cmdReqNotifyCQ, req: bytesFrom(reqNotifyCQReq{CQHandle: cq})})
+			u.call(verb{cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: cq})})
 		},
 		"resize_cq": func(u *user, cq uint32) {
-			u.call(verb{cmd: cmdResizeCQ, req: bytesFrom(resizeCQReq{CQHandle: cq, CQE: 20}),
-				resp: sizeOf[resizeCQResp](), uhwResp: sizeOf[mmInfo]()})
+			u.call(verb{cmd: uapi.CmdResizeCQ, req: bytesFrom(uapi.ResizeCQReq{CQHandle: cq, CQE: 20}),
+				resp: uapi.SizeOf[uapi.ResizeCQResp](), uhwResp: uapi.SizeOf[mmInfo]()})
 		},
-		"destroy_cq": func(u *user, cq uint32) { u.call(destroyVerb(cmdDestroyCQ, cq)) },
+		"destroy_cq": func(u *user, cq uint32) { u.call(destroyVerb(uapi.CmdDestroyCQ, cq)) },
 		"status":     func(u *user, _ uint32) { u.f.Status() },
 	}
 	for name, look := range looks {

@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/rxe"
+import (
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
 
 // pdRes is a protection domain.
 type pdRes struct{ pd *rxe.PD }
@@ -8,10 +11,10 @@ type pdRes struct{ pd *rxe.PD }
 func (r *pdRes) destroy(*object, bool) error { return r.pd.Dealloc() }
 
 func writeAllocPD(k *call) error {
-	if _, err := request[allocPDReq](k); err != nil {
+	if _, err := request[uapi.AllocPDReq](k); err != nil {
 		return err
 	}
-	o, err := k.make(objPD)
+	o, err := k.make(uapi.ObjPD)
 	if err != nil {
 		return err
 	}
@@ -20,5 +23,5 @@ func writeAllocPD(k *call) error {
 		return err
 	}
 	o.res = &pdRes{pd}
-	return respond(k, allocPDResp{PDHandle: o.handle})
+	return respond(k, uapi.AllocPDResp{PDHandle: o.handle})
 }

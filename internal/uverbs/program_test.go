@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/simnet"
 	"github.com/gorxe/gorxe/rxe"
@@ -92,8 +93,8 @@ func openedOf(t testing.TB, d *Device, b *quota.Budget) *program {
 	t.Helper()
 	p := newProgramOf(t, d, b)
 	p.reset()
-	p.ok(p.ioctl(objDevice, methodGetContext))
-	p.ok(p.ioctl(objAsyncEvent, methodAsyncEventAlloc, newFD(attrAsyncEventFD)))
+	p.ok(p.ioctl(uapi.ObjDevice, uapi.MethodGetContext))
+	p.ok(p.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)))
 	return p
 }
 
@@ -213,7 +214,7 @@ func (p *program) room(n int) uint64 {
 
 // request is a write() command before it has a form.
 type verb struct {
-	cmd           uint32 // with cmdExtended
+	cmd           uint32 // with CmdExtended
 	req           []byte // the core request, without the address of the response
 	resp, uhwResp int    // room for answers
 	uhw           []byte
@@ -222,8 +223,8 @@ type verb struct {
 // answer is what came back.
 type answer struct{ core, uhw []byte }
 
-func core[T any](a answer) T { return load[T](a.core) }
-func uhw[T any](a answer) T  { return load[T](a.uhw) }
+func core[T any](a answer) T { return uapi.Load[T](a.core) }
+func uhw[T any](a answer) T  { return uapi.Load[T](a.uhw) }
 
 // form is a way to make a request of write() commands.
 type form struct {
@@ -235,7 +236,7 @@ var forms = []form{{"write", (*program).write}, {"ioctl", (*program).invoke}}
 
 // hasResponse says of a plain command that its request begins with the address.
 func hasResponse(cmd uint32) bool {
-	return cmd&cmdExtended == 0 && int(cmd) < len(commands) && commands[cmd].responds
+	return cmd&uapi.CmdExtended == 0 && int(cmd) < len(commands) && commands[cmd].responds
 }
 
 // write makes a request by write().
@@ -255,69 +256,69 @@ func (p *program) write(v verb) (answer, error) {
 // bytes is the request as write() takes it.
 func (v *verb) bytes(out uint64) []byte {
 	req := append([]byte(nil), v.req...)
-	if v.cmd&cmdExtended != 0 {
-		hdr := cmdHdr{Command: v.cmd, InWords: uint16(len(req) / 8), OutWords: uint16(v.resp / 8)}
-		ex := cmdExHdr{Response: out, ProviderInWords: uint16(len(v.uhw) / 8), ProviderOutWords: uint16(v.uhwResp / 8)}
+	if v.cmd&uapi.CmdExtended != 0 {
+		hdr := uapi.CmdHdr{Command: v.cmd, InWords: uint16(len(req) / 8), OutWords: uint16(v.resp / 8)}
+		ex := uapi.CmdExHdr{Response: out, ProviderInWords: uint16(len(v.uhw) / 8), ProviderOutWords: uint16(v.uhwResp / 8)}
 		if v.resp+v.uhwResp == 0 {
 			ex.Response = 0
 		}
-		return append(append(append(bytesOf(&hdr), bytesOf(&ex)...), req...), v.uhw...)
+		return append(append(append(uapi.BytesOf(&hdr), uapi.BytesOf(&ex)...), req...), v.uhw...)
 	}
 	if hasResponse(v.cmd) && len(req) >= 8 {
 		binary.NativeEndian.PutUint64(req, out)
 	}
-	n := cmdHdrSize + len(req) + len(v.uhw)
-	hdr := cmdHdr{Command: v.cmd, InWords: uint16(n / 4), OutWords: uint16((v.resp + v.uhwResp) / 4)}
-	return append(append(bytesOf(&hdr), req...), v.uhw...)
+	n := uapi.CmdHdrSize + len(req) + len(v.uhw)
+	hdr := uapi.CmdHdr{Command: v.cmd, InWords: uint16(n / 4), OutWords: uint16((v.resp + v.uhwResp) / 4)}
+	return append(append(uapi.BytesOf(&hdr), req...), v.uhw...)
 }
 
 // invoke makes a request by INVOKE_WRITE.
 func (p *program) invoke(v verb) (answer, error) {
 	p.reset()
 	out, uhwOut := p.room(v.resp), p.room(v.uhwResp)
-	list := []ioctlAttr{num(attrWriteCmd, uint64(v.cmd))}
+	list := []uapi.IoctlAttr{num(uapi.AttrWriteCmd, uint64(v.cmd))}
 	if len(v.req) > 0 {
-		list = append(list, p.in(attrCoreIn, v.req))
+		list = append(list, p.in(uapi.AttrCoreIn, v.req))
 	}
 	if v.resp > 0 {
-		list = append(list, ioctlAttr{AttrID: attrCoreOut, Len: uint16(v.resp), Flags: attrFMandatory, Data: out})
+		list = append(list, uapi.IoctlAttr{AttrID: uapi.AttrCoreOut, Len: uint16(v.resp), Flags: uapi.AttrFMandatory, Data: out})
 	}
 	if len(v.uhw) > 0 {
-		list = append(list, p.in(attrUHWIn, v.uhw))
+		list = append(list, p.in(uapi.AttrUHWIn, v.uhw))
 	}
 	if v.uhwResp > 0 {
-		list = append(list, ioctlAttr{AttrID: attrUHWOut, Len: uint16(v.uhwResp), Flags: attrFMandatory, Data: uhwOut})
+		list = append(list, uapi.IoctlAttr{AttrID: uapi.AttrUHWOut, Len: uint16(v.uhwResp), Flags: uapi.AttrFMandatory, Data: uhwOut})
 	}
-	err := p.ioctlList(objDevice, methodInvokeWrite, list)
+	err := p.ioctlList(uapi.ObjDevice, uapi.MethodInvokeWrite, list)
 	return answer{p.mem.Bytes(out, v.resp), p.mem.Bytes(uhwOut, v.uhwResp)}, err
 }
 
 // Attributes of the ioctl form.
 
 // num is an inline value of 8 bytes.
-func num(id uint16, v uint64) ioctlAttr {
-	return ioctlAttr{AttrID: id, Len: 8, Flags: attrFMandatory, Data: v}
+func num(id uint16, v uint64) uapi.IoctlAttr {
+	return uapi.IoctlAttr{AttrID: id, Len: 8, Flags: uapi.AttrFMandatory, Data: v}
 }
 
-func num32(id uint16, v uint32) ioctlAttr {
-	return ioctlAttr{AttrID: id, Len: 4, Flags: attrFMandatory, Data: uint64(v)}
+func num32(id uint16, v uint32) uapi.IoctlAttr {
+	return uapi.IoctlAttr{AttrID: id, Len: 4, Flags: uapi.AttrFMandatory, Data: uint64(v)}
 }
 
-func obj(id uint16, handle uint32) ioctlAttr {
-	return ioctlAttr{AttrID: id, Flags: attrFMandatory, Data: uint64(handle)}
+func obj(id uint16, handle uint32) uapi.IoctlAttr {
+	return uapi.IoctlAttr{AttrID: id, Flags: uapi.AttrFMandatory, Data: uint64(handle)}
 }
 
-func fdAttr(id uint16, fd int32) ioctlAttr {
-	return ioctlAttr{AttrID: id, Flags: attrFMandatory, Data: uint64(int64(fd))}
+func fdAttr(id uint16, fd int32) uapi.IoctlAttr {
+	return uapi.IoctlAttr{AttrID: id, Flags: uapi.AttrFMandatory, Data: uint64(int64(fd))}
 }
 
 // newObj and newFD are answered.
-func newObj(id uint16) ioctlAttr { return ioctlAttr{AttrID: id, Flags: attrFMandatory} }
-func newFD(id uint16) ioctlAttr  { return newObj(id) }
+func newObj(id uint16) uapi.IoctlAttr { return uapi.IoctlAttr{AttrID: id, Flags: uapi.AttrFMandatory} }
+func newFD(id uint16) uapi.IoctlAttr  { return newObj(id) }
 
 // in is a value, out room for one.
-func (p *program) in(id uint16, b []byte) ioctlAttr {
-	a := ioctlAttr{AttrID: id, Len: uint16(len(b)), Flags: attrFMandatory}
+func (p *program) in(id uint16, b []byte) uapi.IoctlAttr {
+	a := uapi.IoctlAttr{AttrID: id, Len: uint16(len(b)), Flags: uapi.AttrFMandatory}
 	if len(b) <= 8 {
 		var inline [8]byte
 		copy(inline[:], b)
@@ -328,44 +329,44 @@ func (p *program) in(id uint16, b []byte) ioctlAttr {
 	return a
 }
 
-func (p *program) out(id uint16, n int) ioctlAttr {
-	return ioctlAttr{AttrID: id, Len: uint16(n), Flags: attrFMandatory, Data: p.room(n)}
+func (p *program) out(id uint16, n int) uapi.IoctlAttr {
+	return uapi.IoctlAttr{AttrID: id, Len: uint16(n), Flags: uapi.AttrFMandatory, Data: p.room(n)}
 }
 
 // ioctl makes a request of attributes made with p.in and p.out since p.reset.
-func (p *program) ioctl(o objectType, method uint16, list ...ioctlAttr) error {
+func (p *program) ioctl(o uapi.ObjectType, method uint16, list ...uapi.IoctlAttr) error {
 	return p.ioctlList(o, method, list)
 }
 
 // ioctlList leaves what came back in list.
-func (p *program) ioctlList(o objectType, method uint16, list []ioctlAttr) error {
+func (p *program) ioctlList(o uapi.ObjectType, method uint16, list []uapi.IoctlAttr) error {
 	at := p.alloc(ioctlBytes(o, method, list))
-	_, err := p.f.Ioctl(p, rdmaVerbsIoctl, at)
+	_, err := p.f.Ioctl(p, uapi.RDMAVerbsIoctl, at)
 	for i := range list {
-		list[i] = load[ioctlAttr](p.mem.Bytes(at+ioctlHdrSize+uint64(i)*ioctlAttrSize, ioctlAttrSize))
+		list[i] = uapi.Load[uapi.IoctlAttr](p.mem.Bytes(at+uapi.IoctlHdrSize+uint64(i)*uapi.IoctlAttrSize, uapi.IoctlAttrSize))
 	}
 	return err
 }
 
-func ioctlBytes(o objectType, method uint16, list []ioctlAttr) []byte {
-	hdr := ioctlHdr{
-		Length: uint16(ioctlHdrSize + len(list)*ioctlAttrSize), ObjectID: uint16(o), MethodID: method,
-		NumAttrs: uint16(len(list)), DriverID: driverRXE,
+func ioctlBytes(o uapi.ObjectType, method uint16, list []uapi.IoctlAttr) []byte {
+	hdr := uapi.IoctlHdr{
+		Length: uint16(uapi.IoctlHdrSize + len(list)*uapi.IoctlAttrSize), ObjectID: uint16(o), MethodID: method,
+		NumAttrs: uint16(len(list)), DriverID: uapi.DriverRXE,
 	}
-	b := append([]byte(nil), bytesOf(&hdr)...)
+	b := append([]byte(nil), uapi.BytesOf(&hdr)...)
 	for i := range list {
-		b = append(b, bytesOf(&list[i])...)
+		b = append(b, uapi.BytesOf(&list[i])...)
 	}
 	return b
 }
 
 // get is the value that an output attribute got.
-func get[T any](p *program, a ioctlAttr) T {
+func get[T any](p *program, a uapi.IoctlAttr) T {
 	p.t.Helper()
-	if a.Flags&attrFValidOutput == 0 {
+	if a.Flags&uapi.AttrFValidOutput == 0 {
 		p.t.Fatalf("attribute %#x is not marked as output", a.AttrID)
 	}
-	return load[T](p.mem.Bytes(a.Data, int(a.Len)))
+	return uapi.Load[T](p.mem.Bytes(a.Data, int(a.Len)))
 }
 
-func bytesFrom[T any](v T) []byte { return append([]byte(nil), bytesOf(&v)...) }
+func bytesFrom[T any](v T) []byte { return append([]byte(nil), uapi.BytesOf(&v)...) }

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -108,11 +109,11 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 func (k *call) checkNewQP(req *newQP) error {
 	limits := k.f.dev.rxe.Attr()
 	switch {
-	case k.uhwOut.size < sizeOf[rxeCreateQPResp]():
+	case k.uhwOut.size < uapi.SizeOf[rxeCreateQPResp]():
 		return unix.EINVAL
 	case req.flags != 0:
 		return unix.EOPNOTSUPP
-	case req.typ != qptRC && req.typ != qptUC && req.typ != qptUD:
+	case req.typ != uapi.QPTypeRC && req.typ != uapi.QPTypeUC && req.typ != uapi.QPTypeUD:
 		return unix.EOPNOTSUPP
 	case req.sendCQ == nil || req.recvCQ == nil:
 		return unix.EINVAL
@@ -147,11 +148,11 @@ func (r *qpRes) makeRings(a *arena, init *rxe.QPInitAttr, srq *srqRes) (err erro
 }
 
 func writeCreateQP(k *call) error {
-	req, err := request[createQPReq](k)
+	req, err := request[uapi.CreateQPReq](k)
 	if err != nil {
 		return err
 	}
-	ex := exCreateQPReq{
+	ex := uapi.ExCreateQPReq{
 		UserHandle: req.UserHandle, PDHandle: req.PDHandle,
 		SendCQHandle: req.SendCQHandle, RecvCQHandle: req.RecvCQHandle, SRQHandle: req.SRQHandle,
 		MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
@@ -166,22 +167,22 @@ func writeCreateQP(k *call) error {
 }
 
 func writeExCreateQP(k *call) error {
-	req, err := request[exCreateQPReq](k)
+	req, err := request[uapi.ExCreateQPReq](k)
 	if err != nil {
 		return err
 	}
-	if req.CompMask&^createQPMaskIndTable != 0 || req.Reserved != 0 {
+	if req.CompMask&^uapi.CreateQPMaskIndTable != 0 || req.Reserved != 0 {
 		return unix.EINVAL
 	}
 	o, r, err := k.createQPByWrite(&req)
 	if err != nil {
 		return err
 	}
-	return respond(k, exCreateQPResp{Base: r.createResp(o), ResponseLength: responseLength[exCreateQPResp](k)})
+	return respond(k, uapi.ExCreateQPResp{Base: r.createResp(o), ResponseLength: responseLength[uapi.ExCreateQPResp](k)})
 }
 
-func (r *qpRes) createResp(o *object) createQPResp {
-	return createQPResp{
+func (r *qpRes) createResp(o *object) uapi.CreateQPResp {
+	return uapi.CreateQPResp{
 		QPHandle: o.handle, QPN: uint32(r.qp.Num()),
 		MaxSendWR: r.caps.MaxSendWR, MaxRecvWR: r.caps.MaxRecvWR,
 		MaxSendSGE: r.caps.MaxSendSGE, MaxRecvSGE: r.caps.MaxRecvSGE,
@@ -191,15 +192,15 @@ func (r *qpRes) createResp(o *object) createQPResp {
 
 // createQPByWrite finds what the write() forms name by handle
 // (uverbs_cmd.c:create_qp).
-func (k *call) createQPByWrite(req *exCreateQPReq) (*object, *qpRes, error) {
+func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*object, *qpRes, error) {
 	if !knownQPType(uint64(req.QPType)) {
 		return nil, nil, unix.EINVAL
 	}
-	o, err := k.make(objQP)
+	o, err := k.make(uapi.ObjQP)
 	if err != nil {
 		return nil, nil, err
 	}
-	if req.CompMask&createQPMaskIndTable != 0 || req.QPType == qptXRCTgt {
+	if req.CompMask&uapi.CreateQPMaskIndTable != 0 || req.QPType == uapi.QPTypeXRCTgt {
 		return nil, nil, unix.EINVAL // no handle names what it would need
 	}
 	n := &newQP{
@@ -210,18 +211,18 @@ func (k *call) createQPByWrite(req *exCreateQPReq) (*object, *qpRes, error) {
 		},
 		async: k.f.events.defaultAsync(),
 	}
-	if req.IsSRQ != 0 && req.QPType != qptXRCIni {
-		if n.srq, err = held[*srqRes](k, objSRQ, req.SRQHandle); err != nil {
+	if req.IsSRQ != 0 && req.QPType != uapi.QPTypeXRCIni {
+		if n.srq, err = held[*srqRes](k, uapi.ObjSRQ, req.SRQHandle); err != nil {
 			return nil, nil, err
 		}
 	}
-	if n.recvCQ, err = held[*cqRes](k, objCQ, req.RecvCQHandle); err != nil {
+	if n.recvCQ, err = held[*cqRes](k, uapi.ObjCQ, req.RecvCQHandle); err != nil {
 		return nil, nil, err
 	}
-	if n.sendCQ, err = held[*cqRes](k, objCQ, req.SendCQHandle); err != nil {
+	if n.sendCQ, err = held[*cqRes](k, uapi.ObjCQ, req.SendCQHandle); err != nil {
 		return nil, nil, err
 	}
-	if n.pd, err = held[*pdRes](k, objPD, req.PDHandle); err != nil {
+	if n.pd, err = held[*pdRes](k, uapi.ObjPD, req.PDHandle); err != nil {
 		return nil, nil, err
 	}
 	r, err := k.createQP(o, n)
@@ -230,7 +231,7 @@ func (k *call) createQPByWrite(req *exCreateQPReq) (*object, *qpRes, error) {
 
 func knownQPType(t uint64) bool {
 	switch t {
-	case qptRC, qptUC, qptUD, qptRawPacket, qptXRCIni, qptXRCTgt, qptDriver:
+	case uapi.QPTypeRC, uapi.QPTypeUC, uapi.QPTypeUD, uapi.QPTypeRawPacket, uapi.QPTypeXRCIni, uapi.QPTypeXRCTgt, uapi.QPTypeDriver:
 		return true
 	default:
 		return false
@@ -242,55 +243,55 @@ func ioctlCreateQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	r, err := k.createQP(k.attrs.object(attrCreateQPHandle), req)
+	r, err := k.createQP(k.attrs.object(uapi.AttrCreateQPHandle), req)
 	if err != nil {
 		return err
 	}
-	if err := putStruct(k, attrCreateQPRespCap, qpCap(r.caps)); err != nil {
+	if err := putStruct(k, uapi.AttrCreateQPRespCap, uapi.QPCap(r.caps)); err != nil {
 		return err
 	}
-	return put(k, attrCreateQPRespQPNum, uint32(r.qp.Num()))
+	return put(k, uapi.AttrCreateQPRespQPNum, uint32(r.qp.Num()))
 }
 
 // qpAttrs reads the attributes of QP_CREATE (uverbs_std_types_qp.c).
 func (k *call) qpAttrs() (*newQP, error) {
 	s := &k.attrs
-	typ, err := s.constant(attrCreateQPType, 1<<32-1)
+	typ, err := s.constant(uapi.AttrCreateQPType, 1<<32-1)
 	switch {
 	case err != nil:
 		return nil, err
-	case typ == qptXRCTgt:
+	case typ == uapi.QPTypeXRCTgt:
 		return nil, unix.ENOENT // the XRC domain is missing
 	case !knownQPType(typ):
 		return nil, unix.EINVAL
 	}
-	pd, scq, rcq := s.object(attrCreateQPPD), s.object(attrCreateQPSendCQ), s.object(attrCreateQPRecvCQ)
-	if pd == nil || scq == nil || rcq == nil && typ != qptXRCIni {
+	pd, scq, rcq := s.object(uapi.AttrCreateQPPD), s.object(uapi.AttrCreateQPSendCQ), s.object(uapi.AttrCreateQPRecvCQ)
+	if pd == nil || scq == nil || rcq == nil && typ != uapi.QPTypeXRCIni {
 		return nil, unix.ENOENT
 	}
-	flags, err := s.flags(attrCreateQPFlags, qpCreateBlockMulticastLoopback|qpCreateScatterFCS|
-		qpCreateCVLANStripping|qpCreatePCIWriteEndPadding|qpCreateSQSigAll)
+	flags, err := s.flags(uapi.AttrCreateQPFlags, uapi.QPCreateBlockMulticastLoopback|uapi.QPCreateScatterFCS|
+		uapi.QPCreateCVLANStripping|uapi.QPCreatePCIWriteEndPadding|uapi.QPCreateSQSigAll)
 	if err != nil {
 		return nil, err
 	}
 	req := &newQP{
-		user: s.u64(attrCreateQPUserHandle), typ: typ,
-		flags: flags &^ qpCreateSQSigAll, sigAll: flags&qpCreateSQSigAll != 0,
-		cap:   rxe.QPCap(load[qpCap](s.get(attrCreateQPCap).data)),
+		user: s.u64(uapi.AttrCreateQPUserHandle), typ: typ,
+		flags: flags &^ uapi.QPCreateSQSigAll, sigAll: flags&uapi.QPCreateSQSigAll != 0,
+		cap:   rxe.QPCap(uapi.Load[uapi.QPCap](s.get(uapi.AttrCreateQPCap).data)),
 		pd:    pd.res.(*pdRes),
-		async: k.asyncAttr(attrCreateQPEventFD),
+		async: k.asyncAttr(uapi.AttrCreateQPEventFD),
 	}
 	if err := checkCreateFlags(typ, req.flags); err != nil {
 		return nil, err
 	}
-	if s.get(attrCreateQPSourceQPN) != nil {
+	if s.get(uapi.AttrCreateQPSourceQPN) != nil {
 		return nil, unix.EOPNOTSUPP
 	}
 	req.sendCQ = scq.res.(*cqRes)
 	if rcq != nil {
 		req.recvCQ = rcq.res.(*cqRes)
 	}
-	if srq := s.object(attrCreateQPSRQ); srq != nil {
+	if srq := s.object(uapi.AttrCreateQPSRQ); srq != nil {
 		req.srq = srq.res.(*srqRes)
 	}
 	return req, nil
@@ -299,11 +300,11 @@ func (k *call) qpAttrs() (*newQP, error) {
 // checkCreateFlags is check_creation_flags of uverbs_std_types_qp.c.
 func checkCreateFlags(typ uint64, flags uint32) error {
 	switch {
-	case flags == 0 || typ == qptDriver:
+	case flags == 0 || typ == uapi.QPTypeDriver:
 		return nil
-	case typ != qptRawPacket && typ != qptUD:
+	case typ != uapi.QPTypeRawPacket && typ != uapi.QPTypeUD:
 		return unix.EINVAL
-	case flags&(qpCreateScatterFCS|qpCreateCVLANStripping) != 0 && typ != qptRawPacket:
+	case flags&(uapi.QPCreateScatterFCS|uapi.QPCreateCVLANStripping) != 0 && typ != uapi.QPTypeRawPacket:
 		return unix.EINVAL
 	}
 	return nil

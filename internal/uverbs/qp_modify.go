@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -14,7 +15,7 @@ import (
 const standardAttrs = 1<<21 - 1
 
 func writeModifyQP(k *call) error {
-	req, err := request[modifyQPReq](k)
+	req, err := request[uapi.ModifyQPReq](k)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func writeModifyQP(k *call) error {
 }
 
 func writeExModifyQP(k *call) error {
-	req, err := request[exModifyQPReq](k)
+	req, err := request[uapi.ExModifyQPReq](k)
 	if err != nil {
 		return err
 	}
@@ -36,12 +37,12 @@ func writeExModifyQP(k *call) error {
 	if err := k.modifyQP(&req.Base); err != nil {
 		return err
 	}
-	return respond(k, exModifyQPResp{ResponseLength: responseLength[exModifyQPResp](k)})
+	return respond(k, uapi.ExModifyQPResp{ResponseLength: responseLength[uapi.ExModifyQPResp](k)})
 }
 
 // modifyQP is uverbs_cmd.c:modify_qp and rxe_modify_qp.
-func (k *call) modifyQP(req *modifyQPReq) error {
-	r, err := held[*qpRes](k, objQP, req.QPHandle)
+func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
+	r, err := held[*qpRes](k, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (k *call) modifyQP(req *modifyQPReq) error {
 }
 
 // checkModify is what comes before the engine's own checks.
-func (d *Device) checkModify(req *modifyQPReq, mask rxe.QPAttrMask) error {
+func (d *Device) checkModify(req *uapi.ModifyQPReq, mask rxe.QPAttrMask) error {
 	switch {
 	case mask&rxe.QPAttrPort != 0 && req.PortNum != thePort:
 		return unix.EINVAL
@@ -89,7 +90,7 @@ func (d *Device) checkModify(req *modifyQPReq, mask rxe.QPAttrMask) error {
 
 // engineQPAttr returns the request as the engine has it. Numbers of 24 bits are cut to
 // that, and rights that say nothing about a QP are ignored, as by the kernel.
-func engineQPAttr(req *modifyQPReq) rxe.QPAttr {
+func engineQPAttr(req *uapi.ModifyQPReq) rxe.QPAttr {
 	return rxe.QPAttr{
 		State:           rxe.QPState(req.QPState),
 		CurState:        rxe.QPState(req.CurQPState),
@@ -127,11 +128,11 @@ func mtuEnum(m rxe.MTU) uint8 {
 }
 
 func writeQueryQP(k *call) error {
-	req, err := request[queryQPReq](k)
+	req, err := request[uapi.QueryQPReq](k)
 	if err != nil {
 		return err
 	}
-	r, err := held[*qpRes](k, objQP, req.QPHandle)
+	r, err := held[*qpRes](k, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func writeQueryQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, queryQPResp{
+	return respond(k, uapi.QueryQPResp{
 		Dest:            destOf(&a.AH),
 		AltDest:         destOf(&rxe.AHAttr{}),
 		MaxSendWR:       init.Cap.MaxSendWR,

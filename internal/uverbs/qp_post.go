@@ -1,6 +1,10 @@
 package uverbs
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+)
 
 // writePostSend is the doorbell: librxe has put its work requests into the send
 // queue, and sends none here. Those that another program might send are checked
@@ -10,11 +14,11 @@ import "golang.org/x/sys/unix"
 // This is the hot path: one read of the program's memory, which the caller has
 // done, and no allocation.
 func writePostSend(k *call) error {
-	req := load[postSendReq](k.in)
-	if err := checkPostSend(&req, k.in[sizeOf[postSendReq]():]); err != nil {
+	req := uapi.Load[uapi.PostSendReq](k.in)
+	if err := checkPostSend(&req, k.in[uapi.SizeOf[uapi.PostSendReq]():]); err != nil {
 		return err
 	}
-	o, err := k.f.objects.find(objQP, uint64(req.QPHandle))
+	o, err := k.f.objects.find(uapi.ObjQP, uint64(req.QPHandle))
 	switch {
 	case err != nil:
 		return err
@@ -29,7 +33,7 @@ func writePostSend(k *call) error {
 	if req.WRCount == 0 {
 		return err // nor is the response of interest, whose one field is 0
 	}
-	resp := postSendResp{}
+	resp := uapi.PostSendResp{}
 	if err != nil {
 		resp.BadWR = 1
 	}
@@ -41,19 +45,19 @@ func writePostSend(k *call) error {
 
 // checkPostSend reports whether rest holds the work requests and gather lists announced,
 // and nothing else (uverbs_cmd.c:ib_uverbs_post_send).
-func checkPostSend(req *postSendReq, rest []byte) error {
+func checkPostSend(req *uapi.PostSendReq, rest []byte) error {
 	want := uint64(req.WRCount) * uint64(req.WQESize)
 	have := uint64(len(rest))
 	if want > have {
 		return unix.ENOSPC
 	}
-	want += uint64(req.SGECount) * uint64(sizeOf[wireSGE]())
+	want += uint64(req.SGECount) * uint64(uapi.SizeOf[uapi.SGE]())
 	switch {
 	case want > have:
 		return unix.ENOSPC
 	case !isZero(rest[want:]):
 		return unix.EOPNOTSUPP
-	case req.WQESize < sendWRSize:
+	case req.WQESize < uapi.SendWRSize:
 		return unix.EINVAL
 	}
 	return nil

@@ -5,17 +5,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 func writeGetContext(k *call) error {
-	if _, err := request[getContextReq](k); err != nil {
+	if _, err := request[uapi.GetContextReq](k); err != nil {
 		return err
 	}
 	if err := k.f.mayInitContext(); err != nil {
 		return err
 	}
-	if err := k.probe(&k.out, sizeOf[getContextResp]()); err != nil {
+	if err := k.probe(&k.out, uapi.SizeOf[uapi.GetContextResp]()); err != nil {
 		return err
 	}
 	fd, err := k.newAsync()
@@ -25,7 +26,7 @@ func writeGetContext(k *call) error {
 	if err := k.f.initContext(); err != nil {
 		return err
 	}
-	return respond(k, getContextResp{AsyncFD: uint32(fd), NumCompVectors: k.f.dev.compVectors})
+	return respond(k, uapi.GetContextResp{AsyncFD: uint32(fd), NumCompVectors: k.f.dev.compVectors})
 }
 
 func ioctlGetContext(k *call) error {
@@ -39,10 +40,10 @@ func ioctlGetContext(k *call) error {
 }
 
 func (k *call) putContext() error {
-	if err := put(k, attrContextNumCompVectors, k.f.dev.compVectors); err != nil {
+	if err := put(k, uapi.AttrContextNumCompVectors, k.f.dev.compVectors); err != nil {
 		return err
 	}
-	return put(k, attrContextCoreSupport, uint64(coreSupportOptionalMRAccess))
+	return put(k, uapi.AttrContextCoreSupport, uint64(uapi.CoreSupportOptionalMRAccess))
 }
 
 func (f *File) mayInitContext() error {
@@ -76,7 +77,7 @@ func writeQueryDevice(k *call) error {
 	if err := k.f.needContext(); err != nil {
 		return err
 	}
-	if _, err := request[queryDeviceReq](k); err != nil {
+	if _, err := request[uapi.QueryDeviceReq](k); err != nil {
 		return err
 	}
 	return respond(k, k.f.dev.query())
@@ -86,32 +87,32 @@ func writeExQueryDevice(k *call) error {
 	if err := k.f.needContext(); err != nil {
 		return err
 	}
-	req, err := request[exQueryDeviceReq](k)
+	req, err := request[uapi.ExQueryDeviceReq](k)
 	if err != nil {
 		return err
 	}
 	if req.CompMask != 0 || req.Reserved != 0 || len(k.uhwIn) > 0 || k.uhwOut.size > 0 {
 		return unix.EINVAL
 	}
-	return respond(k, exQueryDeviceResp{
+	return respond(k, uapi.ExQueryDeviceResp{
 		Base:           k.f.dev.query(),
-		ResponseLength: responseLength[exQueryDeviceResp](k),
+		ResponseLength: responseLength[uapi.ExQueryDeviceResp](k),
 		// Nothing is pinned, so that every region is in effect on demand.
-		ODPCaps: odpCaps{
-			GeneralCaps: odpSupport | odpSupportImplicit,
-			RCODPCaps: odpSend | odpRecv | odpWrite | odpRead | odpAtomic | odpSRQRecv |
-				odpFlush | odpAtomicWrite,
-			UCODPCaps: odpSend | odpRecv | odpWrite | odpSRQRecv,
-			UDODPCaps: odpSend | odpRecv | odpSRQRecv,
+		ODPCaps: uapi.ODPCaps{
+			GeneralCaps: uapi.ODPSupport | uapi.ODPSupportImplicit,
+			RCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv |
+				uapi.ODPFlush | uapi.ODPAtomicWrite,
+			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
+			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
 		DeviceCapFlagsEx: uint64(k.f.dev.rxe.Attr().Cap),
 	})
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.
-func (d *Device) query() queryDeviceResp {
+func (d *Device) query() uapi.QueryDeviceResp {
 	a := d.rxe.Attr()
-	r := queryDeviceResp{
+	r := uapi.QueryDeviceResp{
 		FWVer:                 d.fwVer,
 		MaxMRSize:             a.MaxMRSize,
 		PageSizeCap:           a.PageSizeCap,
@@ -152,7 +153,7 @@ func writeQueryPort(k *call) error {
 	if err := k.f.needContext(); err != nil {
 		return err
 	}
-	req, err := request[queryPortReq](k)
+	req, err := request[uapi.QueryPortReq](k)
 	if err != nil {
 		return err
 	}
@@ -166,20 +167,20 @@ func ioctlQueryPort(k *call) error {
 	if err := k.f.needContext(); err != nil {
 		return err
 	}
-	num, err := k.attrs.constant(attrQueryPortNum, 1<<8-1)
+	num, err := k.attrs.constant(uapi.AttrQueryPortNum, 1<<8-1)
 	if err != nil {
 		return err
 	}
 	if num != thePort {
 		return unix.EINVAL
 	}
-	return putStruct(k, attrQueryPortResp, queryPortRespEx{LegacyResp: k.f.dev.queryPort()})
+	return putStruct(k, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: k.f.dev.queryPort()})
 }
 
 // queryPort is copy_port_attr_to_resp.
-func (d *Device) queryPort() queryPortResp {
+func (d *Device) queryPort() uapi.QueryPortResp {
 	a := d.rxe.QueryPort()
-	return queryPortResp{
+	return uapi.QueryPortResp{
 		PortCapFlags: a.PortCapFlags,
 		MaxMsgSz:     a.MaxMsgSize,
 		BadPKeyCntr:  a.BadPKeyCntr,
@@ -197,17 +198,17 @@ func (d *Device) queryPort() queryPortResp {
 	}
 }
 
-func (d *Device) gidEntryOf(e *rxe.GIDEntry) gidEntry {
-	return gidEntry{GID: e.GID, GIDIndex: uint32(e.Index), PortNum: uint32(e.Port),
+func (d *Device) gidEntryOf(e *rxe.GIDEntry) uapi.GIDEntry {
+	return uapi.GIDEntry{GID: e.GID, GIDIndex: uint32(e.Index), PortNum: uint32(e.Port),
 		GIDType: uint32(e.Type), NetdevIfindex: d.netIndex()}
 }
 
 func ioctlQueryGIDTable(k *call) error {
-	if _, err := k.attrs.flags(attrGIDTableFlags, 0); err != nil {
+	if _, err := k.attrs.flags(uapi.AttrGIDTableFlags, 0); err != nil {
 		return err
 	}
-	size := k.attrs.u64(attrGIDTableEntrySize)
-	out := k.attrs.output(attrGIDTableEntries)
+	size := k.attrs.u64(uapi.AttrGIDTableEntrySize)
+	out := k.attrs.output(uapi.AttrGIDTableEntries)
 	switch {
 	case size == 0 || uint64(out.size)%size != 0 || out.size == 0:
 		return unix.EINVAL
@@ -223,23 +224,23 @@ func ioctlQueryGIDTable(k *call) error {
 	b := make([]byte, uint64(len(entries))*size)
 	for i := range entries {
 		e := k.f.dev.gidEntryOf(&entries[i])
-		copy(b[uint64(i)*size:uint64(i+1)*size], bytesOf(&e))
+		copy(b[uint64(i)*size:uint64(i+1)*size], uapi.BytesOf(&e))
 	}
 	if err := k.answer(&out, b); err != nil {
 		return err
 	}
-	return put(k, attrGIDTableNumEntries, uint64(len(entries)))
+	return put(k, uapi.AttrGIDTableNumEntries, uint64(len(entries)))
 }
 
 func ioctlQueryGIDEntry(k *call) error {
-	if _, err := k.attrs.flags(attrGIDEntryFlags, 0); err != nil {
+	if _, err := k.attrs.flags(uapi.AttrGIDEntryFlags, 0); err != nil {
 		return err
 	}
-	port, err := k.attrs.constant(attrGIDEntryPort, 1<<32-1)
+	port, err := k.attrs.constant(uapi.AttrGIDEntryPort, 1<<32-1)
 	if err != nil {
 		return err
 	}
-	index, err := k.attrs.constant(attrGIDEntryIndex, 1<<32-1)
+	index, err := k.attrs.constant(uapi.AttrGIDEntryIndex, 1<<32-1)
 	if err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func ioctlQueryGIDEntry(k *call) error {
 	}
 	for _, e := range k.f.dev.rxe.GIDEntries() {
 		if e.Index == int(index) {
-			return putStruct(k, attrGIDEntryResp, k.f.dev.gidEntryOf(&e))
+			return putStruct(k, uapi.AttrGIDEntryResp, k.f.dev.gidEntryOf(&e))
 		}
 	}
 	return unix.ENODATA // an empty entry (rdma_get_gid_attr)
@@ -262,28 +263,28 @@ func ioctlQueryGIDEntry(k *call) error {
 
 // ioctlInfoHandles lists the handles of one type, the newest first.
 func ioctlInfoHandles(k *call) error {
-	out := k.attrs.output(attrInfoHandlesList)
+	out := k.attrs.output(uapi.AttrInfoHandlesList)
 	if out.attr == nil {
 		return unix.EINVAL
 	}
 	if out.size == 0 || out.size%4 != 0 {
 		return unix.EINVAL
 	}
-	typ, err := k.attrs.constant(attrInfoObjectID, 1<<16-1)
+	typ, err := k.attrs.constant(uapi.AttrInfoObjectID, 1<<16-1)
 	if err != nil {
 		return err
 	}
-	if typ > uint64(objAsyncEvent) || absent[objectType(typ)] {
+	if typ > uint64(uapi.ObjAsyncEvent) || absent[uapi.ObjectType(typ)] {
 		return unix.ENOENT
 	}
 	var list []byte
 	k.f.objects.each(func(o *object) {
-		if o.typ == objectType(typ) && len(list) < out.size {
+		if o.typ == uapi.ObjectType(typ) && len(list) < out.size {
 			list = binary.NativeEndian.AppendUint32(list, o.handle)
 		}
 	})
 	if err := k.answer(&out, list); err != nil {
 		return err
 	}
-	return put(k, attrInfoTotalHandles, uint32(len(list)/4))
+	return put(k, uapi.AttrInfoTotalHandles, uint32(len(list)/4))
 }

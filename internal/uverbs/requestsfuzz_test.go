@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -56,7 +57,7 @@ func fuzzStep(b []byte) []byte {
 // FuzzWrite feeds requests of the write() form to a program with objects, as
 // bytes.
 func FuzzWrite(f *testing.F) {
-	o := &objects{pd: 0, cq: 1, cq2: 2, srq: 3, qp: 4, mr: regMRResp{MRHandle: 5}, mw: allocMWResp{MWHandle: 6}, ah: 7, channel: 52}
+	o := &objects{pd: 0, cq: 1, cq2: 2, srq: 3, qp: 4, mr: uapi.RegMRResp{MRHandle: 5}, mw: uapi.AllocMWResp{MWHandle: 6}, ah: 7, channel: 52}
 	for _, v := range o.verbs() {
 		f.Add(fuzzStep(v.bytes(programBase)))
 	}
@@ -77,33 +78,33 @@ func FuzzWrite(f *testing.F) {
 // FuzzIoctl does the same with the ioctl form: object, method, and a list of
 // attributes.
 func FuzzIoctl(f *testing.F) {
-	list := func(o objectType, method uint16, attrs ...ioctlAttr) {
+	list := func(o uapi.ObjectType, method uint16, attrs ...uapi.IoctlAttr) {
 		f.Add(fuzzStep(ioctlBytes(o, method, attrs)))
 	}
-	out := func(id uint16, n uint16) ioctlAttr { return ioctlAttr{AttrID: id, Len: n, Data: programBase} }
+	out := func(id uint16, n uint16) uapi.IoctlAttr { return uapi.IoctlAttr{AttrID: id, Len: n, Data: programBase} }
 	for key, m := range methods {
-		var attrs []ioctlAttr
+		var attrs []uapi.IoctlAttr
 		for i := range m.attrs {
 			s := &m.attrs[i]
 			switch s.kind {
 			case kindIn:
-				attrs = append(attrs, ioctlAttr{AttrID: s.id, Len: uint16(max(s.min, 4)), Data: 2})
+				attrs = append(attrs, uapi.IoctlAttr{AttrID: s.id, Len: uint16(max(s.min, 4)), Data: 2})
 			case kindOut:
 				attrs = append(attrs, out(s.id, uint16(max(s.min, 64))))
 			default:
-				attrs = append(attrs, ioctlAttr{AttrID: s.id, Data: 1})
+				attrs = append(attrs, uapi.IoctlAttr{AttrID: s.id, Data: 1})
 			}
 		}
 		list(key.object, key.method, attrs...)
 	}
-	list(objDevice, methodInvokeWrite, num(attrWriteCmd, cmdCreateCQ), ioctlAttr{AttrID: attrCoreIn, Len: 32, Data: programBase},
-		out(attrCoreOut, 8), out(attrUHWOut, 16))
+	list(uapi.ObjDevice, uapi.MethodInvokeWrite, num(uapi.AttrWriteCmd, uapi.CmdCreateCQ), uapi.IoctlAttr{AttrID: uapi.AttrCoreIn, Len: 32, Data: programBase},
+		out(uapi.AttrCoreOut, 8), out(uapi.AttrUHWOut, 16))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		u, engine := fuzzUser(t)
 		for _, b := range fuzzSteps(data) {
 			u.reset()
 			u.room(4096)
-			_, _ = u.f.Ioctl(u, rdmaVerbsIoctl, u.alloc(b)) // any errno will do
+			_, _ = u.f.Ioctl(u, uapi.RDMAVerbsIoctl, u.alloc(b)) // any errno will do
 		}
 		checkLife(t, u, engine)
 	})

@@ -1,5 +1,7 @@
 package uverbs
 
+import "github.com/gorxe/gorxe/internal/kernel/uapi"
+
 // The schema of the ioctl form: which attributes each method of each object has,
 // and what the framework checks of them before the handler sees them. What
 // rdma_rxe does not have (flows, WQs, XRC domains, counters, device memory…) is in
@@ -34,7 +36,7 @@ type attrSpec struct {
 	min, max int
 	zeroTail bool
 	// Of objects.
-	object objectType
+	object uapi.ObjectType
 	access access
 }
 
@@ -83,26 +85,26 @@ func structOut(id uint16, need, size int) attrSpec {
 	return attrSpec{id: id, kind: kindOut, min: need, max: size, zeroTail: true}
 }
 
-func handle(id uint16, o objectType, a access) attrSpec {
+func handle(id uint16, o uapi.ObjectType, a access) attrSpec {
 	return attrSpec{id: id, kind: kindIDR, object: o, access: a}
 }
 
-func descriptor(id uint16, o objectType, a access) attrSpec {
+func descriptor(id uint16, o uapi.ObjectType, a access) attrSpec {
 	return attrSpec{id: id, kind: kindFD, object: o, access: a}
 }
 
 var (
-	uhwIn  = inputs(attrUHWIn, 0, maxAttrLen)
-	uhwOut = outputAny(attrUHWOut, 0)
+	uhwIn  = inputs(uapi.AttrUHWIn, 0, maxAttrLen)
+	uhwOut = outputAny(uapi.AttrUHWOut, 0)
 )
 
-func destroyMethod(name string, o objectType, handler func(*call) error, more ...attrSpec) *methodSpec {
-	attrs := append([]attrSpec{required(handle(attrDestroyHandle, o, accessDestroy))}, more...)
+func destroyMethod(name string, o uapi.ObjectType, handler func(*call) error, more ...attrSpec) *methodSpec {
+	attrs := append([]attrSpec{required(handle(uapi.AttrDestroyHandle, o, accessDestroy))}, more...)
 	return &methodSpec{name: name, attrs: attrs, handle: handler, destroys: true}
 }
 
 type methodKey struct {
-	object objectType
+	object uapi.ObjectType
 	method uint16
 }
 
@@ -111,16 +113,16 @@ var methods map[methodKey]*methodSpec
 
 func init() {
 	methods = map[methodKey]*methodSpec{
-		{objPD, methodPDDestroy}: destroyMethod("PD_DESTROY", objPD, destroyed),
-		{objMW, methodMWDestroy}: destroyMethod("MW_DESTROY", objMW, destroyed),
-		{objAH, methodAHDestroy}: destroyMethod("AH_DESTROY", objAH, destroyed),
-		{objMR, methodMRDestroy}: destroyMethod("MR_DESTROY", objMR, destroyed),
-		{objCQ, methodCQDestroy}: destroyMethod("CQ_DESTROY", objCQ, ioctlDestroyCQ,
-			required(output(attrDestroyResp, sizeOf[destroyCQResp]()))),
-		{objQP, methodQPDestroy}: destroyMethod("QP_DESTROY", objQP, ioctlDestroyed,
-			required(output(attrDestroyResp, sizeOf[destroyResp]()))),
-		{objSRQ, methodSRQDestroy}: destroyMethod("SRQ_DESTROY", objSRQ, ioctlDestroyed,
-			required(output(attrDestroyResp, sizeOf[destroyResp]()))),
+		{uapi.ObjPD, uapi.MethodPDDestroy}: destroyMethod("PD_DESTROY", uapi.ObjPD, destroyed),
+		{uapi.ObjMW, uapi.MethodMWDestroy}: destroyMethod("MW_DESTROY", uapi.ObjMW, destroyed),
+		{uapi.ObjAH, uapi.MethodAHDestroy}: destroyMethod("AH_DESTROY", uapi.ObjAH, destroyed),
+		{uapi.ObjMR, uapi.MethodMRDestroy}: destroyMethod("MR_DESTROY", uapi.ObjMR, destroyed),
+		{uapi.ObjCQ, uapi.MethodCQDestroy}: destroyMethod("CQ_DESTROY", uapi.ObjCQ, ioctlDestroyCQ,
+			required(output(uapi.AttrDestroyResp, uapi.SizeOf[uapi.DestroyCQResp]()))),
+		{uapi.ObjQP, uapi.MethodQPDestroy}: destroyMethod("QP_DESTROY", uapi.ObjQP, ioctlDestroyed,
+			required(output(uapi.AttrDestroyResp, uapi.SizeOf[uapi.DestroyResp]()))),
+		{uapi.ObjSRQ, uapi.MethodSRQDestroy}: destroyMethod("SRQ_DESTROY", uapi.ObjSRQ, ioctlDestroyed,
+			required(output(uapi.AttrDestroyResp, uapi.SizeOf[uapi.DestroyResp]()))),
 	}
 	for _, m := range []map[methodKey]*methodSpec{schemaDevice, schemaQueues, schemaMR} {
 		for key, spec := range m {
@@ -136,159 +138,159 @@ func init() {
 func destroyed(*call) error { return nil }
 
 var schemaDevice = map[methodKey]*methodSpec{
-	{objDevice, methodInvokeWrite}: {
+	{uapi.ObjDevice, uapi.MethodInvokeWrite}: {
 		name: "INVOKE_WRITE", handle: invokeWrite,
 		attrs: []attrSpec{
-			required(constant(attrWriteCmd)),
-			inputs(attrCoreIn, 4, maxAttrLen),
-			outputAny(attrCoreOut, 0),
+			required(constant(uapi.AttrWriteCmd)),
+			inputs(uapi.AttrCoreIn, 4, maxAttrLen),
+			outputAny(uapi.AttrCoreOut, 0),
 			uhwIn, uhwOut,
 		},
 	},
-	{objDevice, methodInfoHandles}: {
+	{uapi.ObjDevice, uapi.MethodInfoHandles}: {
 		name: "INFO_HANDLES", handle: ioctlInfoHandles,
 		attrs: []attrSpec{
-			required(constant(attrInfoObjectID)),
-			output(attrInfoTotalHandles, 4),
-			outputAny(attrInfoHandlesList, 4),
+			required(constant(uapi.AttrInfoObjectID)),
+			output(uapi.AttrInfoTotalHandles, 4),
+			outputAny(uapi.AttrInfoHandlesList, 4),
 		},
 	},
-	{objDevice, methodQueryPort}: {
+	{uapi.ObjDevice, uapi.MethodQueryPort}: {
 		name: "QUERY_PORT", handle: ioctlQueryPort,
 		attrs: []attrSpec{
-			required(constant(attrQueryPortNum)),
-			required(structOut(attrQueryPortResp, sizeOf[queryPortRespEx](), sizeOf[queryPortRespEx]())),
+			required(constant(uapi.AttrQueryPortNum)),
+			required(structOut(uapi.AttrQueryPortResp, uapi.SizeOf[uapi.QueryPortRespEx](), uapi.SizeOf[uapi.QueryPortRespEx]())),
 		},
 	},
-	{objDevice, methodGetContext}: {
+	{uapi.ObjDevice, uapi.MethodGetContext}: {
 		name: "GET_CONTEXT", handle: ioctlGetContext,
 		attrs: []attrSpec{
-			output(attrContextNumCompVectors, 4),
-			output(attrContextCoreSupport, 8),
+			output(uapi.AttrContextNumCompVectors, 4),
+			output(uapi.AttrContextCoreSupport, 8),
 			uhwIn, uhwOut,
 		},
 	},
-	{objDevice, methodQueryContext}: {
+	{uapi.ObjDevice, uapi.MethodQueryContext}: {
 		name: "QUERY_CONTEXT", handle: ioctlQueryContext,
 		attrs: []attrSpec{
-			output(attrContextNumCompVectors, 4),
-			output(attrContextCoreSupport, 8),
+			output(uapi.AttrContextNumCompVectors, 4),
+			output(uapi.AttrContextCoreSupport, 8),
 		},
 	},
-	{objDevice, methodQueryGIDTable}: {
+	{uapi.ObjDevice, uapi.MethodQueryGIDTable}: {
 		name: "QUERY_GID_TABLE", handle: ioctlQueryGIDTable,
 		attrs: []attrSpec{
-			required(constant(attrGIDTableEntrySize)),
-			flags(attrGIDTableFlags),
-			required(outputAny(attrGIDTableEntries, 0)),
-			required(output(attrGIDTableNumEntries, 8)),
+			required(constant(uapi.AttrGIDTableEntrySize)),
+			flags(uapi.AttrGIDTableFlags),
+			required(outputAny(uapi.AttrGIDTableEntries, 0)),
+			required(output(uapi.AttrGIDTableNumEntries, 8)),
 		},
 	},
-	{objDevice, methodQueryGIDEntry}: {
+	{uapi.ObjDevice, uapi.MethodQueryGIDEntry}: {
 		name: "QUERY_GID_ENTRY", handle: ioctlQueryGIDEntry,
 		attrs: []attrSpec{
-			required(constant(attrGIDEntryPort)),
-			required(constant(attrGIDEntryIndex)),
-			required(flags(attrGIDEntryFlags)),
-			required(structOut(attrGIDEntryResp, sizeOf[gidEntry](), sizeOf[gidEntry]())),
+			required(constant(uapi.AttrGIDEntryPort)),
+			required(constant(uapi.AttrGIDEntryIndex)),
+			required(flags(uapi.AttrGIDEntryFlags)),
+			required(structOut(uapi.AttrGIDEntryResp, uapi.SizeOf[uapi.GIDEntry](), uapi.SizeOf[uapi.GIDEntry]())),
 		},
 	},
-	{objAsyncEvent, methodAsyncEventAlloc}: {
+	{uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc}: {
 		name: "ASYNC_EVENT_ALLOC", handle: ioctlAsyncEventAlloc,
-		attrs: []attrSpec{required(descriptor(attrAsyncEventFD, objAsyncEvent, accessNew))},
+		attrs: []attrSpec{required(descriptor(uapi.AttrAsyncEventFD, uapi.ObjAsyncEvent, accessNew))},
 	},
 }
 
 var schemaQueues = map[methodKey]*methodSpec{
-	{objCQ, methodCQCreate}: {
+	{uapi.ObjCQ, uapi.MethodCQCreate}: {
 		name: "CQ_CREATE", handle: ioctlCreateCQ,
 		attrs: []attrSpec{
-			required(handle(attrCreateCQHandle, objCQ, accessNew)),
-			required(input(attrCreateCQCQE, 4)),
-			required(input(attrCreateCQUserHandle, 8)),
-			descriptor(attrCreateCQCompChannel, objCompChannel, accessRead),
-			required(input(attrCreateCQCompVector, 4)),
-			flags(attrCreateCQFlags),
-			required(output(attrCreateCQRespCQE, 4)),
-			descriptor(attrCreateCQEventFD, objAsyncEvent, accessRead),
+			required(handle(uapi.AttrCreateCQHandle, uapi.ObjCQ, accessNew)),
+			required(input(uapi.AttrCreateCQCQE, 4)),
+			required(input(uapi.AttrCreateCQUserHandle, 8)),
+			descriptor(uapi.AttrCreateCQCompChannel, uapi.ObjCompChannel, accessRead),
+			required(input(uapi.AttrCreateCQCompVector, 4)),
+			flags(uapi.AttrCreateCQFlags),
+			required(output(uapi.AttrCreateCQRespCQE, 4)),
+			descriptor(uapi.AttrCreateCQEventFD, uapi.ObjAsyncEvent, accessRead),
 			uhwIn, uhwOut,
 		},
 	},
-	{objQP, methodQPCreate}: {
+	{uapi.ObjQP, uapi.MethodQPCreate}: {
 		name: "QP_CREATE", handle: ioctlCreateQP,
 		attrs: []attrSpec{
-			required(handle(attrCreateQPHandle, objQP, accessNew)),
-			handle(attrCreateQPXRCD, objXRCD, accessRead),
-			handle(attrCreateQPPD, objPD, accessRead),
-			handle(attrCreateQPSRQ, objSRQ, accessRead),
-			handle(attrCreateQPSendCQ, objCQ, accessRead),
-			handle(attrCreateQPRecvCQ, objCQ, accessRead),
-			handle(attrCreateQPIndTable, objRWQIndTbl, accessRead),
-			required(input(attrCreateQPUserHandle, 8)),
-			required(structIn(attrCreateQPCap, sizeOf[qpCap](), sizeOf[qpCap]())),
-			required(constant(attrCreateQPType)),
-			flags(attrCreateQPFlags),
-			input(attrCreateQPSourceQPN, 4),
-			descriptor(attrCreateQPEventFD, objAsyncEvent, accessRead),
-			required(structOut(attrCreateQPRespCap, sizeOf[qpCap](), sizeOf[qpCap]())),
-			required(output(attrCreateQPRespQPNum, 4)),
+			required(handle(uapi.AttrCreateQPHandle, uapi.ObjQP, accessNew)),
+			handle(uapi.AttrCreateQPXRCD, uapi.ObjXRCD, accessRead),
+			handle(uapi.AttrCreateQPPD, uapi.ObjPD, accessRead),
+			handle(uapi.AttrCreateQPSRQ, uapi.ObjSRQ, accessRead),
+			handle(uapi.AttrCreateQPSendCQ, uapi.ObjCQ, accessRead),
+			handle(uapi.AttrCreateQPRecvCQ, uapi.ObjCQ, accessRead),
+			handle(uapi.AttrCreateQPIndTable, uapi.ObjRWQIndTbl, accessRead),
+			required(input(uapi.AttrCreateQPUserHandle, 8)),
+			required(structIn(uapi.AttrCreateQPCap, uapi.SizeOf[uapi.QPCap](), uapi.SizeOf[uapi.QPCap]())),
+			required(constant(uapi.AttrCreateQPType)),
+			flags(uapi.AttrCreateQPFlags),
+			input(uapi.AttrCreateQPSourceQPN, 4),
+			descriptor(uapi.AttrCreateQPEventFD, uapi.ObjAsyncEvent, accessRead),
+			required(structOut(uapi.AttrCreateQPRespCap, uapi.SizeOf[uapi.QPCap](), uapi.SizeOf[uapi.QPCap]())),
+			required(output(uapi.AttrCreateQPRespQPNum, 4)),
 			uhwIn, uhwOut,
 		},
 	},
-	{objSRQ, methodSRQCreate}: {
+	{uapi.ObjSRQ, uapi.MethodSRQCreate}: {
 		name: "SRQ_CREATE", handle: ioctlCreateSRQ,
 		attrs: []attrSpec{
-			required(handle(attrCreateSRQHandle, objSRQ, accessNew)),
-			required(handle(attrCreateSRQPD, objPD, accessRead)),
-			required(constant(attrCreateSRQType)),
-			required(input(attrCreateSRQUserHandle, 8)),
-			required(input(attrCreateSRQMaxWR, 4)),
-			required(input(attrCreateSRQMaxSGE, 4)),
-			required(input(attrCreateSRQLimit, 4)),
-			handle(attrCreateSRQXRCD, objXRCD, accessRead),
-			handle(attrCreateSRQCQ, objCQ, accessRead),
-			input(attrCreateSRQMaxNumTags, 4),
-			descriptor(attrCreateSRQEventFD, objAsyncEvent, accessRead),
-			required(output(attrCreateSRQRespMaxWR, 4)),
-			required(output(attrCreateSRQRespMaxSGE, 4)),
-			output(attrCreateSRQRespSRQNum, 4),
+			required(handle(uapi.AttrCreateSRQHandle, uapi.ObjSRQ, accessNew)),
+			required(handle(uapi.AttrCreateSRQPD, uapi.ObjPD, accessRead)),
+			required(constant(uapi.AttrCreateSRQType)),
+			required(input(uapi.AttrCreateSRQUserHandle, 8)),
+			required(input(uapi.AttrCreateSRQMaxWR, 4)),
+			required(input(uapi.AttrCreateSRQMaxSGE, 4)),
+			required(input(uapi.AttrCreateSRQLimit, 4)),
+			handle(uapi.AttrCreateSRQXRCD, uapi.ObjXRCD, accessRead),
+			handle(uapi.AttrCreateSRQCQ, uapi.ObjCQ, accessRead),
+			input(uapi.AttrCreateSRQMaxNumTags, 4),
+			descriptor(uapi.AttrCreateSRQEventFD, uapi.ObjAsyncEvent, accessRead),
+			required(output(uapi.AttrCreateSRQRespMaxWR, 4)),
+			required(output(uapi.AttrCreateSRQRespMaxSGE, 4)),
+			output(uapi.AttrCreateSRQRespSRQNum, 4),
 			uhwIn, uhwOut,
 		},
 	},
 }
 
 var schemaMR = map[methodKey]*methodSpec{
-	{objMR, methodAdviseMR}: {
+	{uapi.ObjMR, uapi.MethodAdviseMR}: {
 		name: "ADVISE_MR", handle: ioctlAdviseMR,
 		attrs: []attrSpec{
-			required(handle(attrAdvisePD, objPD, accessRead)),
-			required(constant(attrAdviseAdvice)),
-			required(flags(attrAdviseFlags)),
-			required(inputs(attrAdviseSGList, sizeOf[wireSGE](), maxAttrLen)),
+			required(handle(uapi.AttrAdvisePD, uapi.ObjPD, accessRead)),
+			required(constant(uapi.AttrAdviseAdvice)),
+			required(flags(uapi.AttrAdviseFlags)),
+			required(inputs(uapi.AttrAdviseSGList, uapi.SizeOf[uapi.SGE](), maxAttrLen)),
 		},
 	},
-	{objMR, methodQueryMR}: {
+	{uapi.ObjMR, uapi.MethodQueryMR}: {
 		name: "QUERY_MR", handle: ioctlQueryMR,
 		attrs: []attrSpec{
-			required(handle(attrQueryMRHandle, objMR, accessRead)),
-			required(output(attrQueryMRRKey, 4)),
-			required(output(attrQueryMRLKey, 4)),
-			required(output(attrQueryMRLength, 8)),
-			output(attrQueryMRIOVA, 8),
+			required(handle(uapi.AttrQueryMRHandle, uapi.ObjMR, accessRead)),
+			required(output(uapi.AttrQueryMRRKey, 4)),
+			required(output(uapi.AttrQueryMRLKey, 4)),
+			required(output(uapi.AttrQueryMRLength, 8)),
+			output(uapi.AttrQueryMRIOVA, 8),
 		},
 	},
-	{objMR, methodRegDMABufMR}: {
+	{uapi.ObjMR, uapi.MethodRegDMABufMR}: {
 		name: "REG_DMABUF_MR", handle: notSupported,
 		attrs: []attrSpec{
-			required(handle(attrRegDMABufHandle, objMR, accessNew)),
-			required(handle(attrRegDMABufPD, objPD, accessRead)),
-			required(input(attrRegDMABufOffset, 8)),
-			required(input(attrRegDMABufLength, 8)),
-			required(input(attrRegDMABufIOVA, 8)),
-			required(input(attrRegDMABufFD, 4)),
-			flags(attrRegDMABufAccess),
-			required(output(attrRegDMABufLKey, 4)),
-			required(output(attrRegDMABufRKey, 4)),
+			required(handle(uapi.AttrRegDMABufHandle, uapi.ObjMR, accessNew)),
+			required(handle(uapi.AttrRegDMABufPD, uapi.ObjPD, accessRead)),
+			required(input(uapi.AttrRegDMABufOffset, 8)),
+			required(input(uapi.AttrRegDMABufLength, 8)),
+			required(input(uapi.AttrRegDMABufIOVA, 8)),
+			required(input(uapi.AttrRegDMABufFD, 4)),
+			flags(uapi.AttrRegDMABufAccess),
+			required(output(uapi.AttrRegDMABufLKey, 4)),
+			required(output(uapi.AttrRegDMABufRKey, 4)),
 		},
 	},
 }

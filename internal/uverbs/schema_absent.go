@@ -1,6 +1,10 @@
 package uverbs
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+)
 
 // What the kernel's ABI has and rdma_rxe has not, by name, so that nothing is
 // left out by oversight: abi_test.go holds the tables against the headers.
@@ -11,48 +15,48 @@ import "golang.org/x/sys/unix"
 // kernel that gorxe is like. Either way they answer EPROTONOSUPPORT: rdma-core
 // falls back to write(), or says EOPNOTSUPP itself.
 var absentMethods = map[methodKey]string{
-	{objFlow, 0}:           "FLOW_DESTROY",
-	{objXRCD, 0}:           "XRCD_DESTROY",
-	{objRWQIndTbl, 0}:      "RWQ_IND_TBL_DESTROY",
-	{objWQ, 0}:             "WQ_CREATE",
-	{objWQ, 1}:             "WQ_DESTROY",
-	{objFlowAction, 0}:     "FLOW_ACTION_ESP_CREATE",
-	{objFlowAction, 1}:     "FLOW_ACTION_DESTROY",
-	{objFlowAction, 2}:     "FLOW_ACTION_ESP_MODIFY",
-	{objDM, 0}:             "DM_ALLOC",
-	{objDM, 1}:             "DM_FREE",
-	{objMR, methodDMMRReg}: "DM_MR_REG",
-	{objCounters, 0}:       "COUNTERS_CREATE",
-	{objCounters, 1}:       "COUNTERS_DESTROY",
-	{objCounters, 2}:       "COUNTERS_READ",
+	{uapi.ObjFlow, 0}:                "FLOW_DESTROY",
+	{uapi.ObjXRCD, 0}:                "XRCD_DESTROY",
+	{uapi.ObjRWQIndTbl, 0}:           "RWQ_IND_TBL_DESTROY",
+	{uapi.ObjWQ, 0}:                  "WQ_CREATE",
+	{uapi.ObjWQ, 1}:                  "WQ_DESTROY",
+	{uapi.ObjFlowAction, 0}:          "FLOW_ACTION_ESP_CREATE",
+	{uapi.ObjFlowAction, 1}:          "FLOW_ACTION_DESTROY",
+	{uapi.ObjFlowAction, 2}:          "FLOW_ACTION_ESP_MODIFY",
+	{uapi.ObjDM, 0}:                  "DM_ALLOC",
+	{uapi.ObjDM, 1}:                  "DM_FREE",
+	{uapi.ObjMR, uapi.MethodDMMRReg}: "DM_MR_REG",
+	{uapi.ObjCounters, 0}:            "COUNTERS_CREATE",
+	{uapi.ObjCounters, 1}:            "COUNTERS_DESTROY",
+	{uapi.ObjCounters, 2}:            "COUNTERS_READ",
 
-	{objMR, 5}:       "REG_MR", // Linux 6.17
-	{objDevice, 7}:   "QUERY_PORT_SPEED",
-	{objDevice, 8}:   "QUERY_COMP_CNTR_CAPS",
-	{objQP, 2}:       "QP_ATTACH_COMP_CNTR",
-	{objDMAH, 0}:     "DMAH_ALLOC",
-	{objDMAH, 1}:     "DMAH_FREE",
-	{objDMABuf, 0}:   "DMABUF_ALLOC",
-	{objCompCntr, 0}: "COMP_CNTR_CREATE",
-	{objCompCntr, 1}: "COMP_CNTR_DESTROY",
-	{objCompCntr, 2}: "COMP_CNTR_MODIFY",
-	{objCompCntr, 3}: "COMP_CNTR_READ",
+	{uapi.ObjMR, 5}:       "REG_MR", // Linux 6.17
+	{uapi.ObjDevice, 7}:   "QUERY_PORT_SPEED",
+	{uapi.ObjDevice, 8}:   "QUERY_COMP_CNTR_CAPS",
+	{uapi.ObjQP, 2}:       "QP_ATTACH_COMP_CNTR",
+	{uapi.ObjDMAH, 0}:     "DMAH_ALLOC",
+	{uapi.ObjDMAH, 1}:     "DMAH_FREE",
+	{uapi.ObjDMABuf, 0}:   "DMABUF_ALLOC",
+	{uapi.ObjCompCntr, 0}: "COMP_CNTR_CREATE",
+	{uapi.ObjCompCntr, 1}: "COMP_CNTR_DESTROY",
+	{uapi.ObjCompCntr, 2}: "COMP_CNTR_MODIFY",
+	{uapi.ObjCompCntr, 3}: "COMP_CNTR_READ",
 }
 
 // absentCommands answer EOPNOTSUPP, framed as a plain command without a request
 // (uverbs_uapi.c:ib_uverbs_notsupp).
 var absentCommands = map[int]string{
-	cmdModifyAH:    "MODIFY_AH",
-	cmdQueryAH:     "QUERY_AH",
-	cmdRegSMR:      "REG_SMR",
-	cmdQueryMR:     "QUERY_MR",
-	cmdBindMW:      "BIND_MW",
-	cmdPollCQ:      "POLL_CQ", // librxe's queues need no call
-	cmdPeekCQ:      "PEEK_CQ",
-	cmdPostRecv:    "POST_RECV",
-	cmdPostSRQRecv: "POST_SRQ_RECV",
-	cmdOpenXRCD:    "OPEN_XRCD",
-	cmdCloseXRCD:   "CLOSE_XRCD",
+	uapi.CmdModifyAH:    "MODIFY_AH",
+	uapi.CmdQueryAH:     "QUERY_AH",
+	uapi.CmdRegSMR:      "REG_SMR",
+	uapi.CmdQueryMR:     "QUERY_MR",
+	uapi.CmdBindMW:      "BIND_MW",
+	uapi.CmdPollCQ:      "POLL_CQ", // librxe's queues need no call
+	uapi.CmdPeekCQ:      "PEEK_CQ",
+	uapi.CmdPostRecv:    "POST_RECV",
+	uapi.CmdPostSRQRecv: "POST_SRQ_RECV",
+	uapi.CmdOpenXRCD:    "OPEN_XRCD",
+	uapi.CmdCloseXRCD:   "CLOSE_XRCD",
 }
 
 // notSupported is the handler of what the kernel knows and rdma_rxe does not.

@@ -1,5 +1,7 @@
 package uverbs
 
+import "github.com/gorxe/gorxe/internal/kernel/uapi"
+
 // The write() commands. Those that rdma_rxe does not have are in
 // schema_absent.go; a number that means nothing answers as they do.
 
@@ -7,18 +9,18 @@ package uverbs
 // the rest of the request says. They are filled by init: the handlers refer to
 // them.
 var (
-	commands   [cmdCreateXSRQ + 1]command
-	exCommands [cmdModifyQP + 1]command
+	commands   [uapi.CmdCreateXSRQ + 1]command
+	exCommands [uapi.CmdModifyQP + 1]command
 )
 
 // plain is a command with a request only, talk one with a response, whose
 // address its request begins with.
 func plain[Req any](name string, h func(*call) error) command {
-	return command{name: name, handle: h, req: sizeOf[Req]()}
+	return command{name: name, handle: h, req: uapi.SizeOf[Req]()}
 }
 
 func talk[Req, Resp any](name string, h func(*call) error) command {
-	return command{name: name, handle: h, req: sizeOf[Req](), resp: sizeOf[Resp](), responds: true}
+	return command{name: name, handle: h, req: uapi.SizeOf[Req](), resp: uapi.SizeOf[Resp](), responds: true}
 }
 
 // withUHW says that the provider may add to the structs.
@@ -39,39 +41,39 @@ func init() {
 		exCommands[i] = command{name: "unsupported", handle: notSupported}
 	}
 	for n, c := range map[int]command{
-		cmdGetContext:  withUHW(talk[getContextReq, getContextResp]("GET_CONTEXT", writeGetContext)),
-		cmdQueryDevice: talk[queryDeviceReq, queryDeviceResp]("QUERY_DEVICE", writeQueryDevice),
-		cmdQueryPort:   talk[queryPortReq, queryPortResp]("QUERY_PORT", writeQueryPort),
+		uapi.CmdGetContext:  withUHW(talk[uapi.GetContextReq, uapi.GetContextResp]("GET_CONTEXT", writeGetContext)),
+		uapi.CmdQueryDevice: talk[uapi.QueryDeviceReq, uapi.QueryDeviceResp]("QUERY_DEVICE", writeQueryDevice),
+		uapi.CmdQueryPort:   talk[uapi.QueryPortReq, uapi.QueryPortResp]("QUERY_PORT", writeQueryPort),
 
-		cmdAllocPD:   withUHW(talk[allocPDReq, allocPDResp]("ALLOC_PD", writeAllocPD)),
-		cmdDeallocPD: plain[handleReq]("DEALLOC_PD", destroyer(objPD)),
-		cmdRegMR:     withUHW(talk[regMRReq, regMRResp]("REG_MR", writeRegMR)),
-		cmdReregMR:   withUHW(talk[reregMRReq, reregMRResp]("REREG_MR", writeReregMR)),
-		cmdDeregMR:   plain[handleReq]("DEREG_MR", destroyer(objMR)),
-		cmdAllocMW:   withUHW(talk[allocMWReq, allocMWResp]("ALLOC_MW", writeAllocMW)),
-		cmdDeallocMW: plain[handleReq]("DEALLOC_MW", destroyer(objMW)),
-		cmdCreateAH:  withUHW(talk[createAHReq, createAHResp]("CREATE_AH", writeCreateAH)),
-		cmdDestroyAH: plain[handleReq]("DESTROY_AH", destroyer(objAH)),
+		uapi.CmdAllocPD:   withUHW(talk[uapi.AllocPDReq, uapi.AllocPDResp]("ALLOC_PD", writeAllocPD)),
+		uapi.CmdDeallocPD: plain[uapi.HandleReq]("DEALLOC_PD", destroyer(uapi.ObjPD)),
+		uapi.CmdRegMR:     withUHW(talk[uapi.RegMRReq, uapi.RegMRResp]("REG_MR", writeRegMR)),
+		uapi.CmdReregMR:   withUHW(talk[uapi.ReregMRReq, uapi.ReregMRResp]("REREG_MR", writeReregMR)),
+		uapi.CmdDeregMR:   plain[uapi.HandleReq]("DEREG_MR", destroyer(uapi.ObjMR)),
+		uapi.CmdAllocMW:   withUHW(talk[uapi.AllocMWReq, uapi.AllocMWResp]("ALLOC_MW", writeAllocMW)),
+		uapi.CmdDeallocMW: plain[uapi.HandleReq]("DEALLOC_MW", destroyer(uapi.ObjMW)),
+		uapi.CmdCreateAH:  withUHW(talk[uapi.CreateAHReq, uapi.CreateAHResp]("CREATE_AH", writeCreateAH)),
+		uapi.CmdDestroyAH: plain[uapi.HandleReq]("DESTROY_AH", destroyer(uapi.ObjAH)),
 
-		cmdCreateCompChannel: talk[createCompChannelReq, createCompChannelResp]("CREATE_COMP_CHANNEL", writeCreateCompChannel),
-		cmdCreateCQ:          withUHW(talk[createCQReq, createCQResp]("CREATE_CQ", writeCreateCQ)),
-		cmdResizeCQ:          withUHW(talk[resizeCQReq, resizeCQResp]("RESIZE_CQ", writeResizeCQ)),
-		cmdReqNotifyCQ:       plain[reqNotifyCQReq]("REQ_NOTIFY_CQ", writeReqNotifyCQ),
-		cmdDestroyCQ:         talk[destroyReq, destroyCQResp]("DESTROY_CQ", writeDestroyCQ),
+		uapi.CmdCreateCompChannel: talk[uapi.CreateCompChannelReq, uapi.CreateCompChannelResp]("CREATE_COMP_CHANNEL", writeCreateCompChannel),
+		uapi.CmdCreateCQ:          withUHW(talk[uapi.CreateCQReq, uapi.CreateCQResp]("CREATE_CQ", writeCreateCQ)),
+		uapi.CmdResizeCQ:          withUHW(talk[uapi.ResizeCQReq, uapi.ResizeCQResp]("RESIZE_CQ", writeResizeCQ)),
+		uapi.CmdReqNotifyCQ:       plain[uapi.ReqNotifyCQReq]("REQ_NOTIFY_CQ", writeReqNotifyCQ),
+		uapi.CmdDestroyCQ:         talk[uapi.DestroyReq, uapi.DestroyCQResp]("DESTROY_CQ", writeDestroyCQ),
 
-		cmdCreateSRQ:  withUHW(talk[createSRQReq, createSRQResp]("CREATE_SRQ", writeCreateSRQ)),
-		cmdCreateXSRQ: withUHW(talk[createXSRQReq, createSRQResp]("CREATE_XSRQ", writeCreateXSRQ)),
-		cmdModifySRQ:  withUHW(plain[modifySRQReq]("MODIFY_SRQ", writeModifySRQ)),
-		cmdQuerySRQ:   talk[querySRQReq, querySRQResp]("QUERY_SRQ", writeQuerySRQ),
-		cmdDestroySRQ: talk[destroyReq, destroyResp]("DESTROY_SRQ", writeDestroyer(objSRQ)),
+		uapi.CmdCreateSRQ:  withUHW(talk[uapi.CreateSRQReq, uapi.CreateSRQResp]("CREATE_SRQ", writeCreateSRQ)),
+		uapi.CmdCreateXSRQ: withUHW(talk[uapi.CreateXSRQReq, uapi.CreateSRQResp]("CREATE_XSRQ", writeCreateXSRQ)),
+		uapi.CmdModifySRQ:  withUHW(plain[uapi.ModifySRQReq]("MODIFY_SRQ", writeModifySRQ)),
+		uapi.CmdQuerySRQ:   talk[uapi.QuerySRQReq, uapi.QuerySRQResp]("QUERY_SRQ", writeQuerySRQ),
+		uapi.CmdDestroySRQ: talk[uapi.DestroyReq, uapi.DestroyResp]("DESTROY_SRQ", writeDestroyer(uapi.ObjSRQ)),
 
-		cmdCreateQP:    withUHW(talk[createQPReq, createQPResp]("CREATE_QP", writeCreateQP)),
-		cmdQueryQP:     talk[queryQPReq, queryQPResp]("QUERY_QP", writeQueryQP),
-		cmdModifyQP:    plain[modifyQPReq]("MODIFY_QP", writeModifyQP),
-		cmdDestroyQP:   talk[destroyReq, destroyResp]("DESTROY_QP", writeDestroyer(objQP)),
-		cmdPostSend:    talk[postSendReq, postSendResp]("POST_SEND", writePostSend),
-		cmdAttachMcast: plain[mcastReq]("ATTACH_MCAST", writeAttachMcast),
-		cmdDetachMcast: plain[mcastReq]("DETACH_MCAST", writeDetachMcast),
+		uapi.CmdCreateQP:    withUHW(talk[uapi.CreateQPReq, uapi.CreateQPResp]("CREATE_QP", writeCreateQP)),
+		uapi.CmdQueryQP:     talk[uapi.QueryQPReq, uapi.QueryQPResp]("QUERY_QP", writeQueryQP),
+		uapi.CmdModifyQP:    plain[uapi.ModifyQPReq]("MODIFY_QP", writeModifyQP),
+		uapi.CmdDestroyQP:   talk[uapi.DestroyReq, uapi.DestroyResp]("DESTROY_QP", writeDestroyer(uapi.ObjQP)),
+		uapi.CmdPostSend:    talk[uapi.PostSendReq, uapi.PostSendResp]("POST_SEND", writePostSend),
+		uapi.CmdAttachMcast: plain[uapi.McastReq]("ATTACH_MCAST", writeAttachMcast),
+		uapi.CmdDetachMcast: plain[uapi.McastReq]("DETACH_MCAST", writeDetachMcast),
 	} {
 		commands[n] = c
 	}
@@ -79,19 +81,19 @@ func init() {
 		commands[n].name = name
 	}
 	for n, c := range map[int]command{
-		cmdQueryDevice: extended("EX_QUERY_DEVICE", writeExQueryDevice),
-		cmdCreateCQ:    extended("EX_CREATE_CQ", writeExCreateCQ),
-		cmdCreateQP:    extended("EX_CREATE_QP", writeExCreateQP),
-		cmdModifyQP:    extended("EX_MODIFY_QP", writeExModifyQP),
+		uapi.CmdQueryDevice: extended("EX_QUERY_DEVICE", writeExQueryDevice),
+		uapi.CmdCreateCQ:    extended("EX_CREATE_CQ", writeExCreateCQ),
+		uapi.CmdCreateQP:    extended("EX_CREATE_QP", writeExCreateQP),
+		uapi.CmdModifyQP:    extended("EX_MODIFY_QP", writeExModifyQP),
 	} {
 		exCommands[n] = c
 	}
 }
 
 // destroyer is the handler of the commands whose request is a handle.
-func destroyer(typ objectType) func(*call) error {
+func destroyer(typ uapi.ObjectType) func(*call) error {
 	return func(k *call) error {
-		req, err := request[handleReq](k)
+		req, err := request[uapi.HandleReq](k)
 		if err != nil {
 			return err
 		}
@@ -101,9 +103,9 @@ func destroyer(typ objectType) func(*call) error {
 }
 
 // writeDestroyer is that of those that answer how many events were read.
-func writeDestroyer(typ objectType) func(*call) error {
+func writeDestroyer(typ uapi.ObjectType) func(*call) error {
 	return func(k *call) error {
-		req, err := request[destroyReq](k)
+		req, err := request[uapi.DestroyReq](k)
 		if err != nil {
 			return err
 		}
@@ -111,12 +113,12 @@ func writeDestroyer(typ objectType) func(*call) error {
 		if err != nil {
 			return err
 		}
-		return respond(k, destroyResp{EventsReported: o.asyncReported})
+		return respond(k, uapi.DestroyResp{EventsReported: o.asyncReported})
 	}
 }
 
 // ioctlDestroyed is the same in the other form.
 func ioctlDestroyed(k *call) error {
-	o := k.attrs.object(attrDestroyHandle)
-	return put(k, attrDestroyResp, destroyResp{EventsReported: o.asyncReported})
+	o := k.attrs.object(uapi.AttrDestroyHandle)
+	return put(k, uapi.AttrDestroyResp, uapi.DestroyResp{EventsReported: o.asyncReported})
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -36,9 +37,9 @@ type newSRQ struct {
 func (k *call) createSRQ(o *object, req *newSRQ) (rxe.SRQAttr, error) {
 	max := k.f.dev.rxe.Attr()
 	switch {
-	case k.uhwOut.size < sizeOf[rxeCreateSRQResp]():
+	case k.uhwOut.size < uapi.SizeOf[rxeCreateSRQResp]():
 		return rxe.SRQAttr{}, unix.EINVAL
-	case req.typ != srqtBasic:
+	case req.typ != uapi.SRQTypeBasic:
 		return rxe.SRQAttr{}, unix.EOPNOTSUPP
 	case req.maxWR == 0 || req.maxWR > max.MaxSRQWR || req.maxSGE > max.MaxSRQSGE:
 		return rxe.SRQAttr{}, unix.EINVAL
@@ -65,7 +66,7 @@ func (k *call) createSRQ(o *object, req *newSRQ) (rxe.SRQAttr, error) {
 }
 
 func writeCreateSRQ(k *call) error {
-	req, err := request[createSRQReq](k)
+	req, err := request[uapi.CreateSRQReq](k)
 	if err != nil {
 		return err
 	}
@@ -75,19 +76,19 @@ func writeCreateSRQ(k *call) error {
 
 // writeCreateXSRQ is for all types, of which rdma_rxe has the basic one.
 func writeCreateXSRQ(k *call) error {
-	req, err := request[createXSRQReq](k)
+	req, err := request[uapi.CreateXSRQReq](k)
 	if err != nil {
 		return err
 	}
 	switch req.SRQType {
-	case srqtXRC:
+	case uapi.SRQTypeXRC:
 		// There is no XRC domain that it could name.
 		if err := k.f.needContext(); err != nil {
 			return err
 		}
 		return unix.EINVAL
-	case srqtTM:
-		if _, err := held[*cqRes](k, objCQ, req.CQHandle); err != nil {
+	case uapi.SRQTypeTM:
+		if _, err := held[*cqRes](k, uapi.ObjCQ, req.CQHandle); err != nil {
 			return err
 		}
 	}
@@ -96,11 +97,11 @@ func writeCreateXSRQ(k *call) error {
 }
 
 func (k *call) createSRQByWrite(req *newSRQ, pdHandle uint32) error {
-	o, err := k.make(objSRQ)
+	o, err := k.make(uapi.ObjSRQ)
 	if err != nil {
 		return err
 	}
-	if req.pd, err = held[*pdRes](k, objPD, pdHandle); err != nil {
+	if req.pd, err = held[*pdRes](k, uapi.ObjPD, pdHandle); err != nil {
 		return err
 	}
 	req.async = k.f.events.defaultAsync()
@@ -108,57 +109,57 @@ func (k *call) createSRQByWrite(req *newSRQ, pdHandle uint32) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, createSRQResp{SRQHandle: o.handle, MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE})
+	return respond(k, uapi.CreateSRQResp{SRQHandle: o.handle, MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE})
 }
 
 func ioctlCreateSRQ(k *call) error {
-	typ, err := k.attrs.constant(attrCreateSRQType, 1<<32-1)
+	typ, err := k.attrs.constant(uapi.AttrCreateSRQType, 1<<32-1)
 	if err != nil {
 		return err
 	}
 	switch typ {
-	case srqtBasic:
-	case srqtXRC, srqtTM:
-		if typ == srqtTM && k.attrs.object(attrCreateSRQCQ) == nil || typ == srqtXRC {
+	case uapi.SRQTypeBasic:
+	case uapi.SRQTypeXRC, uapi.SRQTypeTM:
+		if typ == uapi.SRQTypeTM && k.attrs.object(uapi.AttrCreateSRQCQ) == nil || typ == uapi.SRQTypeXRC {
 			return unix.ENOENT
 		}
 	default:
 		return unix.EINVAL
 	}
 	req := &newSRQ{
-		user:   k.attrs.u64(attrCreateSRQUserHandle),
+		user:   k.attrs.u64(uapi.AttrCreateSRQUserHandle),
 		typ:    typ,
-		maxWR:  k.attrs.u32(attrCreateSRQMaxWR),
-		maxSGE: k.attrs.u32(attrCreateSRQMaxSGE),
-		limit:  k.attrs.u32(attrCreateSRQLimit),
-		pd:     k.attrs.object(attrCreateSRQPD).res.(*pdRes),
-		async:  k.asyncAttr(attrCreateSRQEventFD),
+		maxWR:  k.attrs.u32(uapi.AttrCreateSRQMaxWR),
+		maxSGE: k.attrs.u32(uapi.AttrCreateSRQMaxSGE),
+		limit:  k.attrs.u32(uapi.AttrCreateSRQLimit),
+		pd:     k.attrs.object(uapi.AttrCreateSRQPD).res.(*pdRes),
+		async:  k.asyncAttr(uapi.AttrCreateSRQEventFD),
 	}
-	attr, err := k.createSRQ(k.attrs.object(attrCreateSRQHandle), req)
+	attr, err := k.createSRQ(k.attrs.object(uapi.AttrCreateSRQHandle), req)
 	if err != nil {
 		return err
 	}
-	if err := put(k, attrCreateSRQRespMaxWR, attr.MaxWR); err != nil {
+	if err := put(k, uapi.AttrCreateSRQRespMaxWR, attr.MaxWR); err != nil {
 		return err
 	}
-	return put(k, attrCreateSRQRespMaxSGE, attr.MaxSGE)
+	return put(k, uapi.AttrCreateSRQRespMaxSGE, attr.MaxSGE)
 }
 
 // writeModifySRQ is rxe_modify_srq. A resized queue's place does not go where
 // answers go, but to an address that the provider's part of the request names.
 func writeModifySRQ(k *call) error {
-	req, err := request[modifySRQReq](k)
+	req, err := request[uapi.ModifySRQReq](k)
 	if err != nil {
 		return err
 	}
-	r, err := held[*srqRes](k, objSRQ, req.SRQHandle)
+	r, err := held[*srqRes](k, uapi.ObjSRQ, req.SRQHandle)
 	if err != nil {
 		return err
 	}
-	if len(k.uhwIn) < sizeOf[rxeModifySRQCmd]() {
+	if len(k.uhwIn) < uapi.SizeOf[rxeModifySRQCmd]() {
 		return unix.EINVAL // a librxe older than its own resize
 	}
-	place := reply{addr: load[rxeModifySRQCmd](k.uhwIn).MmapInfoAddr, size: sizeOf[mmInfo]()}
+	place := reply{addr: uapi.Load[rxeModifySRQCmd](k.uhwIn).MmapInfoAddr, size: uapi.SizeOf[mmInfo]()}
 	mask := rxe.SRQAttrMask(req.AttrMask)
 	if err := r.checkModify(&req, mask); err != nil {
 		return err
@@ -175,7 +176,7 @@ func writeModifySRQ(k *call) error {
 }
 
 // checkModify is rxe_srq_chk_attr, before anything is changed.
-func (r *srqRes) checkModify(req *modifySRQReq, mask rxe.SRQAttrMask) error {
+func (r *srqRes) checkModify(req *uapi.ModifySRQReq, mask rxe.SRQAttrMask) error {
 	max := r.f.dev.rxe.Attr().MaxSRQWR
 	now, err := r.srq.Query()
 	if err != nil {
@@ -211,15 +212,15 @@ func (k *call) resizeSRQ(r *srqRes, maxWR uint32, place *reply) error {
 		return err
 	}
 	info := placeOf(ring.info())
-	return k.answer(place, bytesOf(&info))
+	return k.answer(place, uapi.BytesOf(&info))
 }
 
 func writeQuerySRQ(k *call) error {
-	req, err := request[querySRQReq](k)
+	req, err := request[uapi.QuerySRQReq](k)
 	if err != nil {
 		return err
 	}
-	r, err := held[*srqRes](k, objSRQ, req.SRQHandle)
+	r, err := held[*srqRes](k, uapi.ObjSRQ, req.SRQHandle)
 	if err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func writeQuerySRQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, querySRQResp{
+	return respond(k, uapi.QuerySRQResp{
 		MaxWR:    uint32(r.ring.Load().entries()),
 		MaxSGE:   attr.MaxSGE,
 		SRQLimit: attr.Limit,

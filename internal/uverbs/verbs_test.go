@@ -3,6 +3,7 @@ package uverbs
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -26,77 +27,77 @@ func (u *user) call(v verb) answer {
 
 func (u *user) allocPD() uint32 {
 	u.t.Helper()
-	return core[allocPDResp](u.call(verb{cmd: cmdAllocPD, req: bytesFrom(allocPDReq{}), resp: 4})).PDHandle
+	return core[uapi.AllocPDResp](u.call(verb{cmd: uapi.CmdAllocPD, req: bytesFrom(uapi.AllocPDReq{}), resp: 4})).PDHandle
 }
 
 func regMRVerb(pd uint32, addr, length uint64, access rxe.Access) verb {
-	req := regMRReq{Start: addr, Length: length, HCAVA: addr, PDHandle: pd, AccessFlags: uint32(access)}
-	return verb{cmd: cmdRegMR, req: bytesFrom(req), resp: sizeOf[regMRResp]()}
+	req := uapi.RegMRReq{Start: addr, Length: length, HCAVA: addr, PDHandle: pd, AccessFlags: uint32(access)}
+	return verb{cmd: uapi.CmdRegMR, req: bytesFrom(req), resp: uapi.SizeOf[uapi.RegMRResp]()}
 }
 
-func (u *user) regMR(pd uint32, addr, length uint64, access rxe.Access) regMRResp {
+func (u *user) regMR(pd uint32, addr, length uint64, access rxe.Access) uapi.RegMRResp {
 	u.t.Helper()
-	return core[regMRResp](u.call(regMRVerb(pd, addr, length, access)))
+	return core[uapi.RegMRResp](u.call(regMRVerb(pd, addr, length, access)))
 }
 
-func (u *user) allocMW(pd uint32, typ uint8) allocMWResp {
+func (u *user) allocMW(pd uint32, typ uint8) uapi.AllocMWResp {
 	u.t.Helper()
-	return core[allocMWResp](u.call(verb{cmd: cmdAllocMW, req: bytesFrom(allocMWReq{PDHandle: pd, MWType: typ}), resp: 8}))
+	return core[uapi.AllocMWResp](u.call(verb{cmd: uapi.CmdAllocMW, req: bytesFrom(uapi.AllocMWReq{PDHandle: pd, MWType: typ}), resp: 8}))
 }
 
 func (u *user) createChannel() int32 {
 	u.t.Helper()
-	a := u.call(verb{cmd: cmdCreateCompChannel, req: bytesFrom(createCompChannelReq{}), resp: 4})
-	return int32(core[createCompChannelResp](a).FD)
+	a := u.call(verb{cmd: uapi.CmdCreateCompChannel, req: bytesFrom(uapi.CreateCompChannelReq{}), resp: 4})
+	return int32(core[uapi.CreateCompChannelResp](a).FD)
 }
 
-func createCQVerb(req createCQReq) verb {
-	return verb{cmd: cmdCreateCQ, req: bytesFrom(req), resp: sizeOf[createCQResp](), uhwResp: sizeOf[mmInfo]()}
+func createCQVerb(req uapi.CreateCQReq) verb {
+	return verb{cmd: uapi.CmdCreateCQ, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateCQResp](), uhwResp: uapi.SizeOf[mmInfo]()}
 }
 
-func (u *user) createCQ(cqe uint32, channel int32, name uint64) (createCQResp, mmInfo) {
+func (u *user) createCQ(cqe uint32, channel int32, name uint64) (uapi.CreateCQResp, mmInfo) {
 	u.t.Helper()
-	a := u.call(createCQVerb(createCQReq{UserHandle: name, CQE: cqe, CompChannel: channel}))
-	return core[createCQResp](a), uhw[mmInfo](a)
+	a := u.call(createCQVerb(uapi.CreateCQReq{UserHandle: name, CQE: cqe, CompChannel: channel}))
+	return core[uapi.CreateCQResp](a), uhw[mmInfo](a)
 }
 
-func createSRQVerb(req createSRQReq) verb {
-	return verb{cmd: cmdCreateSRQ, req: bytesFrom(req), resp: sizeOf[createSRQResp](), uhwResp: sizeOf[rxeCreateSRQResp]()}
+func createSRQVerb(req uapi.CreateSRQReq) verb {
+	return verb{cmd: uapi.CmdCreateSRQ, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateSRQResp](), uhwResp: uapi.SizeOf[rxeCreateSRQResp]()}
 }
 
-func (u *user) createSRQ(pd, maxWR, limit uint32) (createSRQResp, mmInfo) {
+func (u *user) createSRQ(pd, maxWR, limit uint32) (uapi.CreateSRQResp, mmInfo) {
 	u.t.Helper()
-	a := u.call(createSRQVerb(createSRQReq{PDHandle: pd, MaxWR: maxWR, MaxSGE: 2, SRQLimit: limit, UserHandle: 0x5105}))
-	return core[createSRQResp](a), uhw[rxeCreateSRQResp](a).MI
+	a := u.call(createSRQVerb(uapi.CreateSRQReq{PDHandle: pd, MaxWR: maxWR, MaxSGE: 2, SRQLimit: limit, UserHandle: 0x5105}))
+	return core[uapi.CreateSRQResp](a), uhw[rxeCreateSRQResp](a).MI
 }
 
-func createQPVerb(req createQPReq) verb {
-	return verb{cmd: cmdCreateQP, req: bytesFrom(req), resp: sizeOf[createQPResp](), uhwResp: sizeOf[rxeCreateQPResp]()}
+func createQPVerb(req uapi.CreateQPReq) verb {
+	return verb{cmd: uapi.CmdCreateQP, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateQPResp](), uhwResp: uapi.SizeOf[rxeCreateQPResp]()}
 }
 
-func qpReq(typ rxe.QPType, pd, cq uint32) createQPReq {
-	return createQPReq{UserHandle: 0x99, PDHandle: pd, SendCQHandle: cq, RecvCQHandle: cq, QPType: uint8(typ),
+func qpReq(typ rxe.QPType, pd, cq uint32) uapi.CreateQPReq {
+	return uapi.CreateQPReq{UserHandle: 0x99, PDHandle: pd, SendCQHandle: cq, RecvCQHandle: cq, QPType: uint8(typ),
 		MaxSendWR: 10, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 32, SQSigAll: 1}
 }
 
-func (u *user) createQP(typ rxe.QPType, pd, cq uint32) (createQPResp, rxeCreateQPResp) {
+func (u *user) createQP(typ rxe.QPType, pd, cq uint32) (uapi.CreateQPResp, rxeCreateQPResp) {
 	u.t.Helper()
 	a := u.call(createQPVerb(qpReq(typ, pd, cq)))
-	return core[createQPResp](a), uhw[rxeCreateQPResp](a)
+	return core[uapi.CreateQPResp](a), uhw[rxeCreateQPResp](a)
 }
 
 func createAHVerb(pd uint32, dgid wire.GID) verb {
-	req := createAHReq{PDHandle: pd, Attr: ahAttr{DGID: dgid, IsGlobal: 1, PortNum: 1, HopLimit: 64}}
-	return verb{cmd: cmdCreateAH, req: bytesFrom(req), resp: 4, uhwResp: 8}
+	req := uapi.CreateAHReq{PDHandle: pd, Attr: uapi.AHAttr{DGID: dgid, IsGlobal: 1, PortNum: 1, HopLimit: 64}}
+	return verb{cmd: uapi.CmdCreateAH, req: bytesFrom(req), resp: 4, uhwResp: 8}
 }
 
 func (u *user) createAH(pd uint32) (uint32, uint32) {
 	u.t.Helper()
 	a := u.call(createAHVerb(pd, wire.GIDFromAddr(stationAddr)))
-	return core[createAHResp](a).AHHandle, uhw[rxeCreateAHResp](a).AHNum
+	return core[uapi.CreateAHResp](a).AHHandle, uhw[rxeCreateAHResp](a).AHNum
 }
 
-func modifyVerb(req modifyQPReq) verb { return verb{cmd: cmdModifyQP, req: bytesFrom(req)} }
+func modifyVerb(req uapi.ModifyQPReq) verb { return verb{cmd: uapi.CmdModifyQP, req: bytesFrom(req)} }
 
 // connect takes a QP to RTS.
 func (u *user) connect(qp uint32, typ rxe.QPType, peer uint32) {
@@ -106,13 +107,13 @@ func (u *user) connect(qp uint32, typ rxe.QPType, peer uint32) {
 	}
 }
 
-func connectReqs(qp uint32, typ rxe.QPType, peer uint32) []modifyQPReq {
-	req := modifyQPReq{
+func connectReqs(qp uint32, typ rxe.QPType, peer uint32) []uapi.ModifyQPReq {
+	req := uapi.ModifyQPReq{
 		QPHandle: qp, PortNum: 1, QKey: stationQKey, QPAccessFlags: uint32(stationRights), PathMTU: 3,
 		DestQPNum: peer, MaxDestRdAtomic: 4, MaxRdAtomic: 4, MinRNRTimer: 1, RetryCnt: 7, RNRRetry: 7, Timeout: 14,
-		Dest: qpDest{DGID: wire.GIDFromAddr(stationAddr), IsGlobal: 1, PortNum: 1, HopLimit: 64},
+		Dest: uapi.QPDest{DGID: wire.GIDFromAddr(stationAddr), IsGlobal: 1, PortNum: 1, HopLimit: 64},
 	}
-	var reqs []modifyQPReq
+	var reqs []uapi.ModifyQPReq
 	for from := range rxe.QPRTS {
 		to := from + 1
 		req.QPState, req.AttrMask = uint8(to), uint32(rxe.RequiredMask(typ, from, to))
@@ -121,24 +122,24 @@ func connectReqs(qp uint32, typ rxe.QPType, peer uint32) []modifyQPReq {
 	return reqs
 }
 
-func (u *user) queryQP(qp uint32) queryQPResp {
+func (u *user) queryQP(qp uint32) uapi.QueryQPResp {
 	u.t.Helper()
-	return core[queryQPResp](u.call(verb{cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: qp}), resp: sizeOf[queryQPResp]()}))
+	return core[uapi.QueryQPResp](u.call(verb{cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: qp}), resp: uapi.SizeOf[uapi.QueryQPResp]()}))
 }
 
 func destroyVerb(cmd, handle uint32) verb {
 	switch cmd {
-	case cmdDestroyCQ:
-		return verb{cmd: cmd, req: bytesFrom(destroyReq{Handle: handle}), resp: sizeOf[destroyCQResp]()}
-	case cmdDestroyQP, cmdDestroySRQ:
-		return verb{cmd: cmd, req: bytesFrom(destroyReq{Handle: handle}), resp: sizeOf[destroyResp]()}
+	case uapi.CmdDestroyCQ:
+		return verb{cmd: cmd, req: bytesFrom(uapi.DestroyReq{Handle: handle}), resp: uapi.SizeOf[uapi.DestroyCQResp]()}
+	case uapi.CmdDestroyQP, uapi.CmdDestroySRQ:
+		return verb{cmd: cmd, req: bytesFrom(uapi.DestroyReq{Handle: handle}), resp: uapi.SizeOf[uapi.DestroyResp]()}
 	default:
-		return verb{cmd: cmd, req: bytesFrom(handleReq{handle})}
+		return verb{cmd: cmd, req: bytesFrom(uapi.HandleReq{Handle: handle})}
 	}
 }
 
 func doorbellVerb(qp uint32) verb {
-	return verb{cmd: cmdPostSend, req: bytesFrom(postSendReq{QPHandle: qp, WQESize: 128}), resp: 4}
+	return verb{cmd: uapi.CmdPostSend, req: bytesFrom(uapi.PostSendReq{QPHandle: qp, WQESize: 128}), resp: 4}
 }
 
 // eachForm runs a test in both forms.

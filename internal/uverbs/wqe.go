@@ -205,7 +205,7 @@ func firstBytes(sgl []rxe.SGE, n uint32) []rxe.SGE {
 	return sgl
 }
 
-// ahAttr is the address vector in the WQE of a librxe that knows no AH numbers
+// AHAttr is the address vector in the WQE of a librxe that knows no AH numbers
 // (rdma-core before 37).
 func (h *sendHead) ahAttr() rxe.AHAttr {
 	av := h[sendUDAV : sendUDAV+avSize]

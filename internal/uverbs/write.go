@@ -2,12 +2,14 @@ package uverbs
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // Write answers write(fd, buf, n) on the device's file: one command, in the
 // plain or the extended form. It returns n, or a unix.Errno.
 func (f *File) Write(c Caller, buf, n uint64) (int64, error) {
-	if n < cmdHdrSize {
+	if n < uapi.CmdHdrSize {
 		return 0, unix.EINVAL
 	}
 	k, err := f.enter(c)
@@ -33,14 +35,14 @@ type command struct {
 
 // commandFor finds a command (rdma_core.h:uapi_get_method).
 func commandFor(number uint32) (*command, error) {
-	if number&^(cmdExtended|cmdMask) != 0 {
+	if number&^(uapi.CmdExtended|uapi.CmdMask) != 0 {
 		return nil, unix.EINVAL
 	}
 	table := commands[:]
-	if number&cmdExtended != 0 {
+	if number&uapi.CmdExtended != 0 {
 		table = exCommands[:]
 	}
-	i := number & cmdMask
+	i := number & uapi.CmdMask
 	if int(i) >= len(table) {
 		return nil, unix.EOPNOTSUPP
 	}
@@ -53,11 +55,11 @@ func (k *call) write(buf, n uint64) error {
 	readErr := k.c.Read(buf, b)
 	if readErr != nil {
 		// The kernel looks at the header first, and may find fault with it.
-		if err := k.c.Read(buf, b[:cmdHdrSize]); err != nil {
+		if err := k.c.Read(buf, b[:uapi.CmdHdrSize]); err != nil {
 			return err
 		}
 	}
-	hdr := load[cmdHdr](b)
+	hdr := uapi.Load[uapi.CmdHdr](b)
 	m, err := commandFor(hdr.Command)
 	if err != nil {
 		return err
@@ -75,20 +77,20 @@ func (k *call) write(buf, n uint64) error {
 	if b, err = k.readAll(buf, n, b); err != nil {
 		return err
 	}
-	m.split(k, &hdr, b[cmdHdrSize:])
+	m.split(k, &hdr, b[uapi.CmdHdrSize:])
 	return m.handle(k)
 }
 
 // verify is uverbs_main.c:verify_hdr for plain commands. It returns how much to
 // read.
-func (m *command) verify(hdr *cmdHdr, n uint64) (uint64, error) {
+func (m *command) verify(hdr *uapi.CmdHdr, n uint64) (uint64, error) {
 	if uint64(hdr.InWords)*4 != n {
 		return 0, unix.EINVAL
 	}
-	if n < uint64(m.req+cmdHdrSize) {
+	if n < uint64(m.req+uapi.CmdHdrSize) {
 		// rdma-core 18 and 19 send 16 bytes of the 24; the rest is there.
-		if hdr.Command == cmdDestroyCQ && n == 16 {
-			return uint64(m.req + cmdHdrSize), nil
+		if hdr.Command == uapi.CmdDestroyCQ && n == 16 {
+			return uint64(m.req + uapi.CmdHdrSize), nil
 		}
 		return 0, unix.ENOSPC
 	}
@@ -109,11 +111,11 @@ func (k *call) readAll(buf, n uint64, b []byte) ([]byte, error) {
 }
 
 // split finds the parts of a plain command.
-func (m *command) split(k *call, hdr *cmdHdr, in []byte) {
+func (m *command) split(k *call, hdr *uapi.CmdHdr, in []byte) {
 	out := int(hdr.OutWords) * 4
 	var response uint64
 	if m.responds {
-		response = load[uint64](in)
+		response = uapi.Load[uint64](in)
 	}
 	k.in, k.out = in, reply{addr: response, size: out}
 	if m.udata {
@@ -127,15 +129,15 @@ func (m *command) split(k *call, hdr *cmdHdr, in []byte) {
 
 // writeEx is the extended form: lengths in words of 8 bytes, and the address of
 // the response in the header.
-func (k *call) writeEx(m *command, hdr *cmdHdr, buf, n uint64, b []byte, readErr error) error {
-	const headers = cmdHdrSize + cmdExHdrSize
+func (k *call) writeEx(m *command, hdr *uapi.CmdHdr, buf, n uint64, b []byte, readErr error) error {
+	const headers = uapi.CmdHdrSize + uapi.CmdExHdrSize
 	switch {
 	case n < headers:
 		return unix.EINVAL
 	case readErr != nil:
 		return readErr
 	}
-	ex := load[cmdExHdr](b[cmdHdrSize:])
+	ex := uapi.Load[uapi.CmdExHdr](b[uapi.CmdHdrSize:])
 	if err := verifyEx(hdr, &ex, n-headers); err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (k *call) writeEx(m *command, hdr *cmdHdr, buf, n uint64, b []byte, readErr
 	return m.handle(k)
 }
 
-func verifyEx(hdr *cmdHdr, ex *cmdExHdr, body uint64) error {
+func verifyEx(hdr *uapi.CmdHdr, ex *uapi.CmdExHdr, body uint64) error {
 	out := hdr.OutWords != 0 || ex.ProviderOutWords != 0
 	switch {
 	case (uint64(hdr.InWords)+uint64(ex.ProviderInWords))*8 != body:

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -19,10 +20,10 @@ func TestWriteHeader(t *testing.T) {
 		return err
 	}
 	words := func(cmd uint32, in, out uint16, body int) []byte {
-		return append(bytesFrom(cmdHdr{Command: cmd, InWords: in, OutWords: out}), make([]byte, body)...)
+		return append(bytesFrom(uapi.CmdHdr{Command: cmd, InWords: in, OutWords: out}), make([]byte, body)...)
 	}
-	ex := func(cmd uint32, in, out uint16, e cmdExHdr, body int) []byte {
-		return append(append(bytesFrom(cmdHdr{cmd | cmdExtended, in, out}), bytesFrom(e)...), make([]byte, body)...)
+	ex := func(cmd uint32, in, out uint16, e uapi.CmdExHdr, body int) []byte {
+		return append(append(bytesFrom(uapi.CmdHdr{Command: cmd | uapi.CmdExtended, InWords: in, OutWords: out}), bytesFrom(e)...), make([]byte, body)...)
 	}
 	for _, tc := range []struct {
 		name string
@@ -33,24 +34,24 @@ func TestWriteHeader(t *testing.T) {
 		{"unknown bits", words(0x100, 2, 0, 0), unix.EINVAL},
 		{"no such command", words(41, 2, 0, 0), unix.EOPNOTSUPP},
 		{"beyond, whatever the length", words(200, 9, 0, 0), unix.EOPNOTSUPP},
-		{"no such extended command", words(27|cmdExtended, 9, 0, 0), unix.EOPNOTSUPP},
-		{"extended CREATE_FLOW", words(50|cmdExtended, 9, 0, 0), unix.EOPNOTSUPP},
-		{"extended MODIFY_CQ", words(57|cmdExtended, 9, 0, 0), unix.EOPNOTSUPP},
-		{"unsupported, framed", words(cmdPollCQ, 6, 0, 16), unix.EOPNOTSUPP},
-		{"unsupported, not framed", words(cmdPollCQ, 5, 0, 16), unix.EINVAL},
-		{"length differs", words(cmdDeallocPD, 4, 0, 4), unix.EINVAL},
-		{"request too short", words(cmdDeallocPD, 2, 0, 0), unix.ENOSPC},
-		{"response too short", words(cmdAllocPD, 4, 0, 8), unix.ENOSPC},
-		{"request longer, zero", words(cmdDeallocPD, 5, 0, 12), unix.ENOENT},
-		{"request longer, not zero", append(words(cmdDeallocPD, 5, 0, 8), 0, 0, 0, 1), unix.EOPNOTSUPP},
-		{"extended without its header", words(cmdCreateCQ|cmdExtended, 0, 0, 15), unix.EINVAL},
-		{"extended, length differs", ex(cmdCreateCQ, 3, 0, cmdExHdr{}, 32), unix.EINVAL},
-		{"extended, reserved", ex(cmdCreateCQ, 4, 0, cmdExHdr{CmdHdrReserved: 1}, 32), unix.EINVAL},
-		{"extended, address without room", ex(cmdCreateCQ, 4, 0, cmdExHdr{Response: 8}, 32), unix.EINVAL},
-		{"extended, room without address", ex(cmdCreateCQ, 4, 2, cmdExHdr{}, 32), unix.EINVAL},
-		{"extended, unknown fields", append(ex(cmdQueryDevice, 2, 1, cmdExHdr{Response: programData}, 15), 1), unix.EOPNOTSUPP},
+		{"no such extended command", words(27|uapi.CmdExtended, 9, 0, 0), unix.EOPNOTSUPP},
+		{"extended CREATE_FLOW", words(50|uapi.CmdExtended, 9, 0, 0), unix.EOPNOTSUPP},
+		{"extended MODIFY_CQ", words(57|uapi.CmdExtended, 9, 0, 0), unix.EOPNOTSUPP},
+		{"unsupported, framed", words(uapi.CmdPollCQ, 6, 0, 16), unix.EOPNOTSUPP},
+		{"unsupported, not framed", words(uapi.CmdPollCQ, 5, 0, 16), unix.EINVAL},
+		{"length differs", words(uapi.CmdDeallocPD, 4, 0, 4), unix.EINVAL},
+		{"request too short", words(uapi.CmdDeallocPD, 2, 0, 0), unix.ENOSPC},
+		{"response too short", words(uapi.CmdAllocPD, 4, 0, 8), unix.ENOSPC},
+		{"request longer, zero", words(uapi.CmdDeallocPD, 5, 0, 12), unix.ENOENT},
+		{"request longer, not zero", append(words(uapi.CmdDeallocPD, 5, 0, 8), 0, 0, 0, 1), unix.EOPNOTSUPP},
+		{"extended without its header", words(uapi.CmdCreateCQ|uapi.CmdExtended, 0, 0, 15), unix.EINVAL},
+		{"extended, length differs", ex(uapi.CmdCreateCQ, 3, 0, uapi.CmdExHdr{}, 32), unix.EINVAL},
+		{"extended, reserved", ex(uapi.CmdCreateCQ, 4, 0, uapi.CmdExHdr{CmdHdrReserved: 1}, 32), unix.EINVAL},
+		{"extended, address without room", ex(uapi.CmdCreateCQ, 4, 0, uapi.CmdExHdr{Response: 8}, 32), unix.EINVAL},
+		{"extended, room without address", ex(uapi.CmdCreateCQ, 4, 2, uapi.CmdExHdr{}, 32), unix.EINVAL},
+		{"extended, unknown fields", append(ex(uapi.CmdQueryDevice, 2, 1, uapi.CmdExHdr{Response: programData}, 15), 1), unix.EOPNOTSUPP},
 		{"extended, comp_mask", func() []byte {
-			b := ex(cmdQueryDevice, 1, 1, cmdExHdr{Response: programData}, 8)
+			b := ex(uapi.CmdQueryDevice, 1, 1, uapi.CmdExHdr{Response: programData}, 8)
 			b[24] = 1
 			return b
 		}(), unix.EINVAL},
@@ -64,12 +65,12 @@ func TestWriteHeader(t *testing.T) {
 	_, err := p.f.Write(p, 8, 32)
 	p.want(err, unix.EFAULT)
 	// The header is there, the rest is not: the header's faults come first.
-	at := uint64(programBase + programSize - cmdHdrSize)
+	at := uint64(programBase + programSize - uapi.CmdHdrSize)
 	for _, tc := range []struct {
-		hdr  cmdHdr
+		hdr  uapi.CmdHdr
 		want error
-	}{{cmdHdr{200, 0, 0}, unix.EOPNOTSUPP}, {cmdHdr{cmdAllocPD, 3, 1}, unix.EINVAL}, {cmdHdr{cmdAllocPD, 4, 1}, unix.EFAULT}} {
-		copy(p.mem.Data[programSize-cmdHdrSize:], bytesOf(&tc.hdr))
+	}{{uapi.CmdHdr{Command: 200, InWords: 0, OutWords: 0}, unix.EOPNOTSUPP}, {uapi.CmdHdr{Command: uapi.CmdAllocPD, InWords: 3, OutWords: 1}, unix.EINVAL}, {uapi.CmdHdr{Command: uapi.CmdAllocPD, InWords: 4, OutWords: 1}, unix.EFAULT}} {
+		copy(p.mem.Data[programSize-uapi.CmdHdrSize:], uapi.BytesOf(&tc.hdr))
 		_, err := p.f.Write(p, at, 16)
 		p.want(err, tc.want)
 	}
@@ -77,7 +78,7 @@ func TestWriteHeader(t *testing.T) {
 	u := &user{p, forms[0]}
 	before := d.rxe.Objects()
 	p.reset()
-	b := append(bytesFrom(cmdHdr{cmdAllocPD, 4, 1}), bytesFrom(allocPDReq{Response: 16})...)
+	b := append(bytesFrom(uapi.CmdHdr{Command: uapi.CmdAllocPD, InWords: 4, OutWords: 1}), bytesFrom(uapi.AllocPDReq{Response: 16})...)
 	_, err = p.f.Write(p, p.alloc(b), 16)
 	p.want(err, unix.EFAULT)
 	if after := d.rxe.Objects(); after != before {
@@ -92,9 +93,9 @@ func TestWriteHeader(t *testing.T) {
 // forms.
 func TestUnsupportedCommands(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
-		for _, cmd := range []uint32{cmdModifyAH, cmdQueryAH, cmdRegSMR, cmdQueryMR, cmdBindMW, cmdPollCQ, cmdPeekCQ,
-			cmdPostRecv, cmdPostSRQRecv, cmdOpenXRCD, cmdCloseXRCD, cmdOpenQP,
-			cmdExtended | 50, cmdExtended | 51, cmdExtended | 52, cmdExtended | 57} {
+		for _, cmd := range []uint32{uapi.CmdModifyAH, uapi.CmdQueryAH, uapi.CmdRegSMR, uapi.CmdQueryMR, uapi.CmdBindMW, uapi.CmdPollCQ, uapi.CmdPeekCQ,
+			uapi.CmdPostRecv, uapi.CmdPostSRQRecv, uapi.CmdOpenXRCD, uapi.CmdCloseXRCD, uapi.CmdOpenQP,
+			uapi.CmdExtended | 50, uapi.CmdExtended | 51, uapi.CmdExtended | 52, uapi.CmdExtended | 57} {
 			if _, err := u.form.call(u.program, verb{cmd: cmd, req: make([]byte, 24)}); err != unix.EOPNOTSUPP {
 				t.Errorf("command %#x: %v", cmd, err)
 			}
@@ -105,8 +106,8 @@ func TestUnsupportedCommands(t *testing.T) {
 // objects are one of each, made by a user.
 type objects struct {
 	pd, cq, cq2, srq, qp, ah uint32
-	mr                       regMRResp
-	mw                       allocMWResp
+	mr                       uapi.RegMRResp
+	mw                       uapi.AllocMWResp
 	channel                  int32
 }
 
@@ -130,42 +131,42 @@ func (u *user) makeAll() (o objects) {
 // verbs are all commands that work on these objects, as they should be.
 func (o *objects) verbs() map[string]verb {
 	gid := wire.GIDFromAddr(stationAddr)
-	group := mcastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp}
-	ex := exCreateQPReq{PDHandle: o.pd, SendCQHandle: o.cq, RecvCQHandle: o.cq, QPType: qptRC, MaxSendWR: 1}
+	group := uapi.McastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp}
+	ex := uapi.ExCreateQPReq{PDHandle: o.pd, SendCQHandle: o.cq, RecvCQHandle: o.cq, QPType: uapi.QPTypeRC, MaxSendWR: 1}
 	return map[string]verb{
-		"QUERY_DEVICE":        {cmd: cmdQueryDevice, req: bytesFrom(queryDeviceReq{}), resp: sizeOf[queryDeviceResp]()},
-		"QUERY_PORT":          {cmd: cmdQueryPort, req: bytesFrom(queryPortReq{PortNum: 1}), resp: sizeOf[queryPortResp]()},
-		"ALLOC_PD":            {cmd: cmdAllocPD, req: bytesFrom(allocPDReq{}), resp: 4},
+		"QUERY_DEVICE":        {cmd: uapi.CmdQueryDevice, req: bytesFrom(uapi.QueryDeviceReq{}), resp: uapi.SizeOf[uapi.QueryDeviceResp]()},
+		"QUERY_PORT":          {cmd: uapi.CmdQueryPort, req: bytesFrom(uapi.QueryPortReq{PortNum: 1}), resp: uapi.SizeOf[uapi.QueryPortResp]()},
+		"ALLOC_PD":            {cmd: uapi.CmdAllocPD, req: bytesFrom(uapi.AllocPDReq{}), resp: 4},
 		"REG_MR":              regMRVerb(o.pd, programData, 100, 1),
-		"REREG_MR":            {cmd: cmdReregMR, req: bytesFrom(reregMRReq{MRHandle: o.mr.MRHandle, Flags: 4, AccessFlags: 1}), resp: 8},
-		"ALLOC_MW":            {cmd: cmdAllocMW, req: bytesFrom(allocMWReq{PDHandle: o.pd, MWType: 1}), resp: 8},
+		"REREG_MR":            {cmd: uapi.CmdReregMR, req: bytesFrom(uapi.ReregMRReq{MRHandle: o.mr.MRHandle, Flags: 4, AccessFlags: 1}), resp: 8},
+		"ALLOC_MW":            {cmd: uapi.CmdAllocMW, req: bytesFrom(uapi.AllocMWReq{PDHandle: o.pd, MWType: 1}), resp: 8},
 		"CREATE_AH":           createAHVerb(o.pd, gid),
-		"CREATE_COMP_CHANNEL": {cmd: cmdCreateCompChannel, req: bytesFrom(createCompChannelReq{}), resp: 4},
-		"CREATE_CQ":           createCQVerb(createCQReq{CQE: 1, CompChannel: o.channel}),
-		"RESIZE_CQ":           {cmd: cmdResizeCQ, req: bytesFrom(resizeCQReq{CQHandle: o.cq, CQE: 20}), resp: 8, uhwResp: 16},
-		"REQ_NOTIFY_CQ":       {cmd: cmdReqNotifyCQ, req: bytesFrom(reqNotifyCQReq{CQHandle: o.cq})},
-		"CREATE_SRQ":          createSRQVerb(createSRQReq{PDHandle: o.pd, MaxWR: 1}),
-		"CREATE_XSRQ":         {cmd: cmdCreateXSRQ, req: bytesFrom(createXSRQReq{PDHandle: o.pd, MaxWR: 1}), resp: 16, uhwResp: 24},
-		"MODIFY_SRQ": {cmd: cmdModifySRQ, req: bytesFrom(modifySRQReq{SRQHandle: o.srq, AttrMask: 3, MaxWR: 20, SRQLimit: 2}),
+		"CREATE_COMP_CHANNEL": {cmd: uapi.CmdCreateCompChannel, req: bytesFrom(uapi.CreateCompChannelReq{}), resp: 4},
+		"CREATE_CQ":           createCQVerb(uapi.CreateCQReq{CQE: 1, CompChannel: o.channel}),
+		"RESIZE_CQ":           {cmd: uapi.CmdResizeCQ, req: bytesFrom(uapi.ResizeCQReq{CQHandle: o.cq, CQE: 20}), resp: 8, uhwResp: 16},
+		"REQ_NOTIFY_CQ":       {cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: o.cq})},
+		"CREATE_SRQ":          createSRQVerb(uapi.CreateSRQReq{PDHandle: o.pd, MaxWR: 1}),
+		"CREATE_XSRQ":         {cmd: uapi.CmdCreateXSRQ, req: bytesFrom(uapi.CreateXSRQReq{PDHandle: o.pd, MaxWR: 1}), resp: 16, uhwResp: 24},
+		"MODIFY_SRQ": {cmd: uapi.CmdModifySRQ, req: bytesFrom(uapi.ModifySRQReq{SRQHandle: o.srq, AttrMask: 3, MaxWR: 20, SRQLimit: 2}),
 			uhw: bytesFrom(rxeModifySRQCmd{programData})},
-		"QUERY_SRQ":          {cmd: cmdQuerySRQ, req: bytesFrom(querySRQReq{SRQHandle: o.srq}), resp: 16},
+		"QUERY_SRQ":          {cmd: uapi.CmdQuerySRQ, req: bytesFrom(uapi.QuerySRQReq{SRQHandle: o.srq}), resp: 16},
 		"CREATE_QP":          createQPVerb(qpReq(rxe.QPRC, o.pd, o.cq)),
-		"QUERY_QP":           {cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: o.qp}), resp: sizeOf[queryQPResp]()},
+		"QUERY_QP":           {cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: o.qp}), resp: uapi.SizeOf[uapi.QueryQPResp]()},
 		"MODIFY_QP":          modifyVerb(connectReqs(o.qp, rxe.QPUD, 0)[0]),
 		"POST_SEND":          doorbellVerb(o.qp),
-		"ATTACH_MCAST":       {cmd: cmdAttachMcast, req: bytesFrom(group)},
-		"DETACH_MCAST":       {cmd: cmdDetachMcast, req: bytesFrom(group)},
-		"EX_QUERY_DEVICE":    {cmd: cmdQueryDevice | cmdExtended, req: bytesFrom(exQueryDeviceReq{}), resp: sizeOf[exQueryDeviceResp]()},
-		"EX_CREATE_CQ":       {cmd: cmdCreateCQ | cmdExtended, req: bytesFrom(exCreateCQReq{CQE: 1, CompChannel: -1}), resp: 16, uhwResp: 16},
-		"EX_CREATE_QP":       {cmd: cmdCreateQP | cmdExtended, req: bytesFrom(ex), resp: 40, uhwResp: 32},
-		"EX_MODIFY_QP":       {cmd: cmdModifyQP | cmdExtended, req: bytesFrom(exModifyQPReq{Base: connectReqs(o.qp, rxe.QPUD, 0)[0]}), resp: 8},
-		"DESTROY_AH":         destroyVerb(cmdDestroyAH, o.ah),
-		"DEALLOC_MW":         destroyVerb(cmdDeallocMW, o.mw.MWHandle),
-		"DEREG_MR":           destroyVerb(cmdDeregMR, o.mr.MRHandle),
-		"DESTROY_QP":         destroyVerb(cmdDestroyQP, o.qp),
-		"DESTROY_SRQ":        destroyVerb(cmdDestroySRQ, o.srq),
-		"DESTROY_CQ":         destroyVerb(cmdDestroyCQ, o.cq2),
-		"DEALLOC_PD (EBUSY)": destroyVerb(cmdDeallocPD, o.pd),
+		"ATTACH_MCAST":       {cmd: uapi.CmdAttachMcast, req: bytesFrom(group)},
+		"DETACH_MCAST":       {cmd: uapi.CmdDetachMcast, req: bytesFrom(group)},
+		"EX_QUERY_DEVICE":    {cmd: uapi.CmdQueryDevice | uapi.CmdExtended, req: bytesFrom(uapi.ExQueryDeviceReq{}), resp: uapi.SizeOf[uapi.ExQueryDeviceResp]()},
+		"EX_CREATE_CQ":       {cmd: uapi.CmdCreateCQ | uapi.CmdExtended, req: bytesFrom(uapi.ExCreateCQReq{CQE: 1, CompChannel: -1}), resp: 16, uhwResp: 16},
+		"EX_CREATE_QP":       {cmd: uapi.CmdCreateQP | uapi.CmdExtended, req: bytesFrom(ex), resp: 40, uhwResp: 32},
+		"EX_MODIFY_QP":       {cmd: uapi.CmdModifyQP | uapi.CmdExtended, req: bytesFrom(uapi.ExModifyQPReq{Base: connectReqs(o.qp, rxe.QPUD, 0)[0]}), resp: 8},
+		"DESTROY_AH":         destroyVerb(uapi.CmdDestroyAH, o.ah),
+		"DEALLOC_MW":         destroyVerb(uapi.CmdDeallocMW, o.mw.MWHandle),
+		"DEREG_MR":           destroyVerb(uapi.CmdDeregMR, o.mr.MRHandle),
+		"DESTROY_QP":         destroyVerb(uapi.CmdDestroyQP, o.qp),
+		"DESTROY_SRQ":        destroyVerb(uapi.CmdDestroySRQ, o.srq),
+		"DESTROY_CQ":         destroyVerb(uapi.CmdDestroyCQ, o.cq2),
+		"DEALLOC_PD (EBUSY)": destroyVerb(uapi.CmdDeallocPD, o.pd),
 	}
 }
 
@@ -218,25 +219,25 @@ func TestTruncated(t *testing.T) {
 				before := engine.Objects()
 				v := o.verbs()[name]
 				step := 4
-				if v.cmd&cmdExtended != 0 {
+				if v.cmd&uapi.CmdExtended != 0 {
 					step = 8
 				}
 				for n := 0; n < len(v.req); n += step {
 					short := v
 					short.req = v.req[:n]
 					_, err := u.form.call(u.program, short)
-					if err == nil && v.cmd&cmdExtended == 0 {
+					if err == nil && v.cmd&uapi.CmdExtended == 0 {
 						t.Errorf("%d of %d bytes accepted", n, len(v.req))
 					}
 				}
 				for n := 0; n < v.resp; n += step {
 					short := v
 					short.resp, short.uhwResp = n, 0
-					if _, err := u.form.call(u.program, short); err == nil && v.cmd&cmdExtended == 0 {
+					if _, err := u.form.call(u.program, short); err == nil && v.cmd&uapi.CmdExtended == 0 {
 						t.Errorf("%d of %d bytes of response accepted", n, v.resp)
 					}
 				}
-				if v.cmd&cmdExtended == 0 {
+				if v.cmd&uapi.CmdExtended == 0 {
 					if after := engine.Objects(); after != before {
 						t.Errorf("objects %+v became %+v", before, after)
 					}
@@ -289,8 +290,8 @@ func TestHandles(t *testing.T) {
 			_, err := u.form.call(u.program, v)
 			return err
 		}
-		destroyers := map[uint32]uint32{cmdDeallocPD: o.pd, cmdDeregMR: o.mr.MRHandle, cmdDeallocMW: o.mw.MWHandle,
-			cmdDestroyAH: o.ah, cmdDestroyCQ: o.cq, cmdDestroyQP: o.qp, cmdDestroySRQ: o.srq}
+		destroyers := map[uint32]uint32{uapi.CmdDeallocPD: o.pd, uapi.CmdDeregMR: o.mr.MRHandle, uapi.CmdDeallocMW: o.mw.MWHandle,
+			uapi.CmdDestroyAH: o.ah, uapi.CmdDestroyCQ: o.cq, uapi.CmdDestroyQP: o.qp, uapi.CmdDestroySRQ: o.srq}
 		for cmd, own := range destroyers {
 			if err := try(destroyVerb(cmd, last)); err != unix.ENOENT { // only the other has that many
 				t.Errorf("command %d, foreign handle: %v", cmd, err)
@@ -309,46 +310,46 @@ func TestHandles(t *testing.T) {
 		}
 		for name, v := range map[string]verb{
 			"REG_MR":        regMRVerb(o.cq, programData, 1, 1),
-			"ALLOC_MW":      {cmd: cmdAllocMW, req: bytesFrom(allocMWReq{PDHandle: o.cq, MWType: 1}), resp: 8},
+			"ALLOC_MW":      {cmd: uapi.CmdAllocMW, req: bytesFrom(uapi.AllocMWReq{PDHandle: o.cq, MWType: 1}), resp: 8},
 			"CREATE_AH":     createAHVerb(o.cq, wire.GIDFromAddr(stationAddr)),
-			"CREATE_SRQ":    createSRQVerb(createSRQReq{PDHandle: o.cq, MaxWR: 1}),
+			"CREATE_SRQ":    createSRQVerb(uapi.CreateSRQReq{PDHandle: o.cq, MaxWR: 1}),
 			"CREATE_QP pd":  createQPVerb(qpReq(rxe.QPRC, o.cq, o.cq)),
 			"CREATE_QP cq":  createQPVerb(qpReq(rxe.QPRC, o.pd, o.pd)),
-			"QUERY_QP":      {cmd: cmdQueryQP, req: bytesFrom(queryQPReq{QPHandle: o.pd}), resp: sizeOf[queryQPResp]()},
-			"MODIFY_QP":     modifyVerb(modifyQPReq{QPHandle: o.pd}),
+			"QUERY_QP":      {cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: o.pd}), resp: uapi.SizeOf[uapi.QueryQPResp]()},
+			"MODIFY_QP":     modifyVerb(uapi.ModifyQPReq{QPHandle: o.pd}),
 			"POST_SEND":     doorbellVerb(o.pd),
-			"RESIZE_CQ":     {cmd: cmdResizeCQ, req: bytesFrom(resizeCQReq{CQHandle: o.pd, CQE: 2}), resp: 8, uhwResp: 16},
-			"REQ_NOTIFY_CQ": {cmd: cmdReqNotifyCQ, req: bytesFrom(reqNotifyCQReq{CQHandle: o.pd})},
-			"QUERY_SRQ":     {cmd: cmdQuerySRQ, req: bytesFrom(querySRQReq{SRQHandle: o.pd}), resp: 16},
-			"MODIFY_SRQ":    {cmd: cmdModifySRQ, req: bytesFrom(modifySRQReq{SRQHandle: o.pd}), uhw: make([]byte, 8)},
-			"ATTACH_MCAST":  {cmd: cmdAttachMcast, req: bytesFrom(mcastReq{QPHandle: o.pd})},
-			"REREG_MR":      {cmd: cmdReregMR, req: bytesFrom(reregMRReq{MRHandle: o.pd, Flags: 4}), resp: 8},
+			"RESIZE_CQ":     {cmd: uapi.CmdResizeCQ, req: bytesFrom(uapi.ResizeCQReq{CQHandle: o.pd, CQE: 2}), resp: 8, uhwResp: 16},
+			"REQ_NOTIFY_CQ": {cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: o.pd})},
+			"QUERY_SRQ":     {cmd: uapi.CmdQuerySRQ, req: bytesFrom(uapi.QuerySRQReq{SRQHandle: o.pd}), resp: 16},
+			"MODIFY_SRQ":    {cmd: uapi.CmdModifySRQ, req: bytesFrom(uapi.ModifySRQReq{SRQHandle: o.pd}), uhw: make([]byte, 8)},
+			"ATTACH_MCAST":  {cmd: uapi.CmdAttachMcast, req: bytesFrom(uapi.McastReq{QPHandle: o.pd})},
+			"REREG_MR":      {cmd: uapi.CmdReregMR, req: bytesFrom(uapi.ReregMRReq{MRHandle: o.pd, Flags: 4}), resp: 8},
 		} {
 			if err := try(v); err != unix.EINVAL {
 				t.Errorf("%s of another type: %v", name, err)
 			}
 		}
 		// In use.
-		for cmd, h := range map[uint32]uint32{cmdDeallocPD: o.pd, cmdDestroyCQ: o.cq} {
+		for cmd, h := range map[uint32]uint32{uapi.CmdDeallocPD: o.pd, uapi.CmdDestroyCQ: o.cq} {
 			if err := try(destroyVerb(cmd, h)); err != unix.EBUSY {
 				t.Errorf("command %d in use: %v", cmd, err)
 			}
 		}
 		withSRQ := qpReq(rxe.QPRC, o.pd, o.cq)
 		withSRQ.IsSRQ, withSRQ.SRQHandle = 1, o.srq
-		qp := core[createQPResp](u.call(createQPVerb(withSRQ)))
-		if err := try(destroyVerb(cmdDestroySRQ, o.srq)); err != unix.EBUSY {
+		qp := core[uapi.CreateQPResp](u.call(createQPVerb(withSRQ)))
+		if err := try(destroyVerb(uapi.CmdDestroySRQ, o.srq)); err != unix.EBUSY {
 			t.Errorf("SRQ in use: %v", err)
 		}
-		u.call(destroyVerb(cmdDestroyQP, qp.QPHandle))
-		group := mcastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp}
-		u.call(verb{cmd: cmdAttachMcast, req: bytesFrom(group)})
-		if err := try(destroyVerb(cmdDestroyQP, o.qp)); err != unix.EBUSY {
+		u.call(destroyVerb(uapi.CmdDestroyQP, qp.QPHandle))
+		group := uapi.McastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp}
+		u.call(verb{cmd: uapi.CmdAttachMcast, req: bytesFrom(group)})
+		if err := try(destroyVerb(uapi.CmdDestroyQP, o.qp)); err != unix.EBUSY {
 			t.Errorf("QP in a group: %v", err)
 		}
-		u.call(verb{cmd: cmdDetachMcast, req: bytesFrom(group)})
+		u.call(verb{cmd: uapi.CmdDetachMcast, req: bytesFrom(group)})
 		// In order, and then stale.
-		for _, cmd := range []uint32{cmdDestroyQP, cmdDestroyCQ, cmdDestroySRQ, cmdDestroyAH, cmdDeallocMW, cmdDeregMR, cmdDeallocPD} {
+		for _, cmd := range []uint32{uapi.CmdDestroyQP, uapi.CmdDestroyCQ, uapi.CmdDestroySRQ, uapi.CmdDestroyAH, uapi.CmdDeallocMW, uapi.CmdDeregMR, uapi.CmdDeallocPD} {
 			h := destroyers[cmd]
 			u.call(destroyVerb(cmd, h))
 			if err := try(destroyVerb(cmd, h)); err != unix.ENOENT {

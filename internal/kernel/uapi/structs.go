@@ -1,10 +1,11 @@
-package uverbs
+package uapi
 
-// The structs of the ABI. A field's name is the C field's in Go spelling; where
-// that cannot be derived, the tag c says it. The type's comment is the C type.
+// The structs of the ABI. The name of a field is the C field's in Go spelling; where
+// that cannot be derived, the tag c gives the C name. Each type's comment names the C
+// type.
 
 // struct ib_uverbs_ioctl_hdr
-type ioctlHdr struct {
+type IoctlHdr struct {
 	Length    uint16
 	ObjectID  uint16
 	MethodID  uint16
@@ -15,7 +16,7 @@ type ioctlHdr struct {
 }
 
 // struct ib_uverbs_attr
-type ioctlAttr struct {
+type IoctlAttr struct {
 	AttrID   uint16
 	Len      uint16
 	Flags    uint16
@@ -24,14 +25,14 @@ type ioctlAttr struct {
 }
 
 // struct ib_uverbs_cmd_hdr
-type cmdHdr struct {
+type CmdHdr struct {
 	Command  uint32
 	InWords  uint16
 	OutWords uint16
 }
 
 // struct ib_uverbs_ex_cmd_hdr
-type cmdExHdr struct {
+type CmdExHdr struct {
 	Response         uint64
 	ProviderInWords  uint16
 	ProviderOutWords uint16
@@ -39,23 +40,23 @@ type cmdExHdr struct {
 }
 
 // struct ib_uverbs_get_context
-type getContextReq struct {
+type GetContextReq struct {
 	Response uint64
 }
 
 // struct ib_uverbs_get_context_resp
-type getContextResp struct {
+type GetContextResp struct {
 	AsyncFD        uint32
 	NumCompVectors uint32
 }
 
 // struct ib_uverbs_query_device
-type queryDeviceReq struct {
+type QueryDeviceReq struct {
 	Response uint64
 }
 
 // struct ib_uverbs_query_device_resp
-type queryDeviceResp struct {
+type QueryDeviceResp struct {
 	FWVer                 uint64
 	NodeGUID              [8]byte
 	SysImageGUID          [8]byte
@@ -100,13 +101,13 @@ type queryDeviceResp struct {
 }
 
 // struct ib_uverbs_ex_query_device
-type exQueryDeviceReq struct {
+type ExQueryDeviceReq struct {
 	CompMask uint32
 	Reserved uint32
 }
 
 // struct ib_uverbs_odp_caps
-type odpCaps struct {
+type ODPCaps struct {
 	GeneralCaps uint64
 	RCODPCaps   uint32 `c:"per_transport_caps.rc_odp_caps"`
 	UCODPCaps   uint32 `c:"per_transport_caps.uc_odp_caps"`
@@ -115,11 +116,11 @@ type odpCaps struct {
 }
 
 // struct ib_uverbs_ex_query_device_resp
-type exQueryDeviceResp struct {
-	Base             queryDeviceResp
+type ExQueryDeviceResp struct {
+	Base             QueryDeviceResp
 	CompMask         uint32
 	ResponseLength   uint32
-	ODPCaps          odpCaps `c:"odp_caps"`
+	ODPCaps          ODPCaps `c:"odp_caps"`
 	TimestampMask    uint64
 	HCACoreClock     uint64
 	DeviceCapFlagsEx uint64
@@ -134,14 +135,14 @@ type exQueryDeviceResp struct {
 }
 
 // struct ib_uverbs_query_port
-type queryPortReq struct {
+type QueryPortReq struct {
 	Response uint64
 	PortNum  uint8
 	Reserved [7]byte
 }
 
 // struct ib_uverbs_query_port_resp
-type queryPortResp struct {
+type QueryPortResp struct {
 	PortCapFlags  uint32
 	MaxMsgSz      uint32
 	BadPKeyCntr   uint32 `c:"bad_pkey_cntr"`
@@ -167,14 +168,14 @@ type queryPortResp struct {
 }
 
 // struct ib_uverbs_query_port_resp_ex
-type queryPortRespEx struct {
-	LegacyResp    queryPortResp
+type QueryPortRespEx struct {
+	LegacyResp    QueryPortResp
 	PortCapFlags2 uint16 `c:"port_cap_flags2"`
 	Reserved      [6]byte
 }
 
 // struct ib_uverbs_gid_entry
-type gidEntry struct {
+type GIDEntry struct {
 	GID           [16]byte
 	GIDIndex      uint32
 	PortNum       uint32
@@ -183,23 +184,23 @@ type gidEntry struct {
 }
 
 // struct ib_uverbs_alloc_pd
-type allocPDReq struct {
+type AllocPDReq struct {
 	Response uint64
 }
 
 // struct ib_uverbs_alloc_pd_resp
-type allocPDResp struct {
+type AllocPDResp struct {
 	PDHandle uint32
 }
 
-// handleReq is every request that is one handle: struct ib_uverbs_dealloc_pd,
+// HandleReq is every request that is one handle: struct ib_uverbs_dealloc_pd,
 // dereg_mr, dealloc_mw, destroy_ah.
-type handleReq struct {
+type HandleReq struct {
 	Handle uint32 `c:"pd_handle"`
 }
 
 // struct ib_uverbs_reg_mr
-type regMRReq struct {
+type RegMRReq struct {
 	Response    uint64
 	Start       uint64
 	Length      uint64
@@ -209,14 +210,14 @@ type regMRReq struct {
 }
 
 // struct ib_uverbs_reg_mr_resp
-type regMRResp struct {
+type RegMRResp struct {
 	MRHandle uint32
 	LKey     uint32 `c:"lkey"`
 	RKey     uint32 `c:"rkey"`
 }
 
 // struct ib_uverbs_rereg_mr
-type reregMRReq struct {
+type ReregMRReq struct {
 	Response    uint64
 	MRHandle    uint32
 	Flags       uint32
@@ -228,20 +229,20 @@ type reregMRReq struct {
 }
 
 // struct ib_uverbs_rereg_mr_resp
-type reregMRResp struct {
+type ReregMRResp struct {
 	LKey uint32 `c:"lkey"`
 	RKey uint32 `c:"rkey"`
 }
 
 // struct ib_uverbs_sge
-type wireSGE struct {
+type SGE struct {
 	Addr   uint64
 	Length uint32
 	LKey   uint32 `c:"lkey"`
 }
 
 // struct ib_uverbs_alloc_mw
-type allocMWReq struct {
+type AllocMWReq struct {
 	Response uint64
 	PDHandle uint32
 	MWType   uint8
@@ -249,32 +250,32 @@ type allocMWReq struct {
 }
 
 // struct ib_uverbs_alloc_mw_resp
-type allocMWResp struct {
+type AllocMWResp struct {
 	MWHandle uint32
 	RKey     uint32 `c:"rkey"`
 }
 
 // struct ib_uverbs_create_comp_channel
-type createCompChannelReq struct {
+type CreateCompChannelReq struct {
 	Response uint64
 }
 
 // struct ib_uverbs_create_comp_channel_resp
-type createCompChannelResp struct {
+type CreateCompChannelResp struct {
 	FD uint32
 }
 
 // struct ib_uverbs_create_ah
-type createAHReq struct {
+type CreateAHReq struct {
 	Response   uint64
 	UserHandle uint64
 	PDHandle   uint32
 	Reserved   uint32
-	Attr       ahAttr
+	Attr       AHAttr
 }
 
 // struct ib_uverbs_ah_attr
-type ahAttr struct {
+type AHAttr struct {
 	DGID         [16]byte `c:"grh.dgid"`
 	FlowLabel    uint32   `c:"grh.flow_label"`
 	SGIDIndex    uint8    `c:"grh.sgid_index"`
@@ -291,12 +292,12 @@ type ahAttr struct {
 }
 
 // struct ib_uverbs_create_ah_resp
-type createAHResp struct {
+type CreateAHResp struct {
 	AHHandle uint32
 }
 
 // struct ib_uverbs_attach_mcast; detach_mcast is the same
-type mcastReq struct {
+type McastReq struct {
 	GID      [16]byte
 	QPHandle uint32
 	MLID     uint16

@@ -1,9 +1,9 @@
-package uverbs
+package uapi
 
 // The structs of the ABI that are about CQs, SRQs and QPs.
 
 // struct ib_uverbs_create_cq
-type createCQReq struct {
+type CreateCQReq struct {
 	Response    uint64
 	UserHandle  uint64
 	CQE         uint32
@@ -13,13 +13,13 @@ type createCQReq struct {
 }
 
 // struct ib_uverbs_create_cq_resp
-type createCQResp struct {
+type CreateCQResp struct {
 	CQHandle uint32
 	CQE      uint32
 }
 
 // struct ib_uverbs_ex_create_cq
-type exCreateCQReq struct {
+type ExCreateCQReq struct {
 	UserHandle  uint64
 	CQE         uint32
 	CompVector  uint32
@@ -30,51 +30,51 @@ type exCreateCQReq struct {
 }
 
 // struct ib_uverbs_ex_create_cq_resp
-type exCreateCQResp struct {
-	Base           createCQResp
+type ExCreateCQResp struct {
+	Base           CreateCQResp
 	CompMask       uint32
 	ResponseLength uint32
 }
 
 // struct ib_uverbs_resize_cq
-type resizeCQReq struct {
+type ResizeCQReq struct {
 	Response uint64
 	CQHandle uint32
 	CQE      uint32
 }
 
 // struct ib_uverbs_resize_cq_resp
-type resizeCQResp struct {
+type ResizeCQResp struct {
 	CQE      uint32
 	Reserved uint32
 }
 
 // struct ib_uverbs_req_notify_cq
-type reqNotifyCQReq struct {
+type ReqNotifyCQReq struct {
 	CQHandle      uint32
 	SolicitedOnly uint32
 }
 
 // struct ib_uverbs_destroy_cq; destroy_qp and destroy_srq are the same
-type destroyReq struct {
+type DestroyReq struct {
 	Response uint64
 	Handle   uint32 `c:"cq_handle"`
 	Reserved uint32
 }
 
 // struct ib_uverbs_destroy_cq_resp
-type destroyCQResp struct {
+type DestroyCQResp struct {
 	CompEventsReported  uint32
 	AsyncEventsReported uint32
 }
 
 // struct ib_uverbs_destroy_qp_resp; destroy_srq_resp is the same
-type destroyResp struct {
+type DestroyResp struct {
 	EventsReported uint32
 }
 
 // struct ib_uverbs_create_srq
-type createSRQReq struct {
+type CreateSRQReq struct {
 	Response   uint64
 	UserHandle uint64
 	PDHandle   uint32
@@ -84,7 +84,7 @@ type createSRQReq struct {
 }
 
 // struct ib_uverbs_create_xsrq
-type createXSRQReq struct {
+type CreateXSRQReq struct {
 	Response   uint64
 	UserHandle uint64
 	SRQType    uint32
@@ -98,7 +98,7 @@ type createXSRQReq struct {
 }
 
 // struct ib_uverbs_create_srq_resp
-type createSRQResp struct {
+type CreateSRQResp struct {
 	SRQHandle uint32
 	MaxWR     uint32
 	MaxSGE    uint32
@@ -106,7 +106,7 @@ type createSRQResp struct {
 }
 
 // struct ib_uverbs_modify_srq
-type modifySRQReq struct {
+type ModifySRQReq struct {
 	SRQHandle uint32
 	AttrMask  uint32
 	MaxWR     uint32
@@ -114,14 +114,14 @@ type modifySRQReq struct {
 }
 
 // struct ib_uverbs_query_srq
-type querySRQReq struct {
+type QuerySRQReq struct {
 	Response  uint64
 	SRQHandle uint32
 	Reserved  uint32
 }
 
 // struct ib_uverbs_query_srq_resp
-type querySRQResp struct {
+type QuerySRQResp struct {
 	MaxWR    uint32
 	MaxSGE   uint32
 	SRQLimit uint32
@@ -129,7 +129,7 @@ type querySRQResp struct {
 }
 
 // struct ib_uverbs_create_qp
-type createQPReq struct {
+type CreateQPReq struct {
 	Response      uint64
 	UserHandle    uint64
 	PDHandle      uint32
@@ -148,7 +148,7 @@ type createQPReq struct {
 }
 
 // struct ib_uverbs_create_qp_resp
-type createQPResp struct {
+type CreateQPResp struct {
 	QPHandle      uint32
 	QPN           uint32
 	MaxSendWR     uint32
@@ -160,7 +160,7 @@ type createQPResp struct {
 }
 
 // struct ib_uverbs_ex_create_qp
-type exCreateQPReq struct {
+type ExCreateQPReq struct {
 	UserHandle      uint64
 	PDHandle        uint32
 	SendCQHandle    uint32
@@ -182,14 +182,14 @@ type exCreateQPReq struct {
 }
 
 // struct ib_uverbs_ex_create_qp_resp
-type exCreateQPResp struct {
-	Base           createQPResp
+type ExCreateQPResp struct {
+	Base           CreateQPResp
 	CompMask       uint32
 	ResponseLength uint32
 }
 
 // struct ib_uverbs_qp_cap
-type qpCap struct {
+type QPCap struct {
 	MaxSendWR     uint32
 	MaxRecvWR     uint32
 	MaxSendSGE    uint32
@@ -198,7 +198,7 @@ type qpCap struct {
 }
 
 // struct ib_uverbs_qp_dest
-type qpDest struct {
+type QPDest struct {
 	DGID         [16]byte
 	FlowLabel    uint32
 	DLID         uint16
@@ -214,16 +214,16 @@ type qpDest struct {
 }
 
 // struct ib_uverbs_query_qp
-type queryQPReq struct {
+type QueryQPReq struct {
 	Response uint64
 	QPHandle uint32
 	AttrMask uint32
 }
 
 // struct ib_uverbs_query_qp_resp
-type queryQPResp struct {
-	Dest            qpDest
-	AltDest         qpDest
+type QueryQPResp struct {
+	Dest            QPDest
+	AltDest         QPDest
 	MaxSendWR       uint32
 	MaxRecvWR       uint32
 	MaxSendSGE      uint32
@@ -255,9 +255,9 @@ type queryQPResp struct {
 }
 
 // struct ib_uverbs_modify_qp
-type modifyQPReq struct {
-	Dest             qpDest
-	AltDest          qpDest
+type ModifyQPReq struct {
+	Dest             QPDest
+	AltDest          QPDest
 	QPHandle         uint32
 	AttrMask         uint32
 	QKey             uint32 `c:"qkey"`
@@ -285,20 +285,20 @@ type modifyQPReq struct {
 }
 
 // struct ib_uverbs_ex_modify_qp
-type exModifyQPReq struct {
-	Base      modifyQPReq
+type ExModifyQPReq struct {
+	Base      ModifyQPReq
 	RateLimit uint32
 	Reserved  uint32
 }
 
 // struct ib_uverbs_ex_modify_qp_resp
-type exModifyQPResp struct {
+type ExModifyQPResp struct {
 	CompMask       uint32
 	ResponseLength uint32
 }
 
 // struct ib_uverbs_post_send
-type postSendReq struct {
+type PostSendReq struct {
 	Response uint64
 	QPHandle uint32
 	WRCount  uint32
@@ -307,9 +307,9 @@ type postSendReq struct {
 }
 
 // struct ib_uverbs_post_send_resp
-type postSendResp struct {
+type PostSendResp struct {
 	BadWR uint32
 }
 
-// sendWRSize is sizeof(struct ib_uverbs_send_wr).
-const sendWRSize = 56
+// SendWRSize is sizeof(struct ib_uverbs_send_wr).
+const SendWRSize = 56
