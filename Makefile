@@ -54,7 +54,7 @@ interop-broken: setup ## That make interop can fail: give it a gorxe with one mi
 	./scripts/broken-builds.sh
 
 compat: setup ## Compare with the kernel's rdma_rxe again, and write docs/compatibility.md
-	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos' ./internal/e2e -update
+	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI' ./internal/e2e -update
 
 vet: ## go vet
 	$(GO) vet ./...

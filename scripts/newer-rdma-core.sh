@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks the ibverbs-utils, perftest and verbs headers of a newer Debian release,
-# with every library that they need, into a directory that they can be run in with chroot.
+# Unpacks the ibverbs-utils, perftest, UCX, MPI and verbs headers of a newer Debian
+# release, with every library that they need, into a directory that they can be run in
+# with chroot. It has empty directories to mount /proc, /sys, /dev and /tmp on.
 # Nothing is installed, and apt's own configuration is not touched.
 # usage: scripts/newer-rdma-core.sh DIR [RELEASE]   (default trixie)
 set -euo pipefail
@@ -8,9 +9,9 @@ set -euo pipefail
 
 dir=$1
 release=${2:-trixie}
-packages=(ibverbs-utils ibverbs-providers libibverbs-dev perftest)
+packages=(ibverbs-utils ibverbs-providers libibverbs-dev perftest ucx-utils openmpi-bin mpich)
 
-if [ -e "$dir/.complete" ] && [ -e "$dir/usr/include/infiniband/verbs.h" ]; then
+if [ -e "$dir/.complete" ] && [ "$(cat "$dir/.packages" 2>/dev/null)" = "${packages[*]}" ]; then
 	echo "newer rdma-core: $(cat "$dir/.complete") in $dir"
 	exit 0
 fi
@@ -20,7 +21,7 @@ private_apt "$work" "$release"
 apt-get "${apt[@]}" install -y --download-only "${packages[@]}"
 
 rm -rf "$dir"
-mkdir -p "$dir"
+mkdir -p "$dir"/{proc,sys,dev,tmp}
 # Newer releases have /bin, /lib and so on as links into /usr.
 mkdir -p "$dir"/usr/{bin,sbin,lib,lib64}
 for link in bin sbin lib lib64; do
@@ -31,6 +32,8 @@ for package in "$work"/archives/*.deb; do
 	dpkg-deb --fsys-tarfile "$package" | tar -x -C "$dir" --keep-directory-symlink --no-same-owner
 done
 rm -rf "$dir"/usr/share/{doc,man,locale,lintian}
+find "$dir/usr/lib" -name '*.a' -delete
+echo "${packages[*]}" >"$dir/.packages"
 dpkg-deb -f "$work"/archives/libibverbs1_*.deb Version >"$work/version"
 echo "rdma-core $(cat "$work/version") of Debian $release" >"$dir/.complete"
 cat "$dir/.complete"

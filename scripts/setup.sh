@@ -26,6 +26,11 @@ if [ "$what" = tests ]; then
 	# verbs.h: the list of calls that package verbsapi has to cover.
 	need libibverbs-dev test -e /usr/include/infiniband/verbs.h
 	# More of them, for internal/e2e.
+	need ucx-utils command -v ucx_perftest
+	need openmpi-bin command -v mpirun.openmpi
+	need libopenmpi-dev command -v oshcc
+	need mpich command -v mpirun.mpich
+	need libmpich-dev command -v mpicc.mpich
 	need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
 	need strace command -v strace
 	need gdb command -v gdb

@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/gorxe/gorxe/internal/testenv"
 )
 
 // TestNewerRDMACore: libibverbs and librxe of a newer Debian, in a chroot, beside
@@ -15,15 +12,7 @@ func TestNewerRDMACore(t *testing.T) {
 	if !selection.takes(standard) {
 		return
 	}
-	root, err := filepath.Abs("../../bin/rdma-core-newer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	version, err := os.ReadFile(filepath.Join(root, ".complete"))
-	if err != nil {
-		testenv.Missing(t, "a newer rdma-core is not there (scripts/setup.sh unpacks it): %v", err)
-	}
-	t.Logf("%s", version)
+	root := newer(t).root
 	a, b := twoHosts(t, 4500)
 	da, db := startDaemon(t, a, "--device", "rxe0=eth0"), startDaemon(t, b, "--device", "rxe0=eth0")
 	in := func(run launch) launch {

@@ -18,8 +18,9 @@ type topology struct {
 	name   string
 	server launch
 	client launch
-	both   launch // instead: one `gorxe run` with both in it
-	host   *host  // of the server
+	both   launch  // instead: one `gorxe run` with both in it
+	host   *host   // of the server
+	daemon *daemon // of the server
 	device string
 }
 
@@ -89,9 +90,9 @@ func topologies(t *testing.T) []topology {
 	a, b := twoHosts(t, 4500)
 	da, db := startDaemon(t, a, "--device", "rxe0=eth0"), startDaemon(t, b, "--device", "rxe0=eth0")
 	return []topology{
-		{name: "one run", both: da.pair, host: a, device: "rxe0"},
-		{name: "one daemon", server: da.run, client: da.run, host: a, device: "rxe0"},
-		{name: "two daemons", server: da.run, client: db.run, host: a, device: "rxe0"},
+		{name: "one run", both: da.pair, host: a, daemon: da, device: "rxe0"},
+		{name: "one daemon", server: da.run, client: da.run, host: a, daemon: da, device: "rxe0"},
+		{name: "two daemons", server: da.run, client: db.run, host: a, daemon: da, device: "rxe0"},
 	}
 }
 

@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// MPI and OpenSHMEM over UCX, started as their users do: mpirun, and so all the
+// processes, under one `gorxe run`. All processes are on one host, where UCX takes
+// shared memory unless UCX_TLS leaves it only the verbs transports.
+
+// mpiRuns is how often four processes on these processors have to end with the right
+// data.
+var mpiRuns = count("GORXE_MPI_RUNS", 2)
+
+// parallel is a library for programs of several processes.
+type parallel struct {
+	name    string
+	compile []string
+	source  string // of the program, in testdata
+	start   []string
+	version []string
+	word    string // in front of the version
+}
+
+// What Open MPI needs to be told: it takes UCX by itself only for adapters whose
+// driver is called mlx… (opal_common_ucx_devices).
+var (
+	openMPI = parallel{
+		name: "Open MPI", compile: []string{"mpicc.openmpi"}, source: "mpi",
+		start:   []string{"mpirun.openmpi", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"},
+		version: []string{"ompi_info", "--version"}, word: "Open MPI v",
+	}
+	mpich = parallel{
+		name: "MPICH", compile: []string{"mpicc.mpich", "-Wno-stringop-overflow"}, source: "mpi",
+		start:   []string{"mpirun.mpich"},
+		version: []string{"mpichversion"}, word: "Version:",
+	}
+	// Open MPI 4.1.4 of Debian 12 crashes in shmem_finalize, whatever it runs on,
+	// unless its component osc/rdma is left out.
+	openSHMEM = parallel{
+		name: "OpenSHMEM (Open MPI)", compile: []string{"oshcc"}, source: "shmem",
+		start:   []string{"oshrun", "--oversubscribe", "--mca", "osc", "^rdma"},
+		version: []string{"ompi_info", "--version"}, word: "Open MPI v",
+	}
+	parallels = []parallel{openMPI, mpich, openSHMEM}
+)
+
+// build compiles the library's program. A newer release runs it too: the libraries
+// have kept their names.
+func (p parallel) build(t *testing.T) string {
+	t.Helper()
+	need(t, p.compile[0], p.start[0])
+	bin := filepath.Join(scratch, p.source+"-"+p.compile[0])
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	argv := slices.Concat(p.compile, []string{"-O2", "-Wall", "-o", bin, "testdata/" + p.source + ".c"})
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return bin
+}
+
+// command starts n processes of the program, of a release, over the devices.
+func (p parallel) command(t *testing.T, r release, n int, devices ...string) []string {
+	t.Helper()
+	argv := slices.Concat(p.start, []string{"-n", strconv.Itoa(n), r.path(p.build(t))})
+	env := []string{"env", "UCX_TLS=ib", ucxDevices(devices...),
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	return append(env, r.argv(argv...)...)
+}
+
+// started is the command as a user types it, for the table.
+func (p parallel) started() string {
+	return "`UCX_TLS=ib UCX_NET_DEVICES=rxe0:1 " + strings.Join(p.start, " ") + " -n 4 PROGRAM`"
+}
+
+// exchanged is what the programs say at their end: how many bytes went from one
+// process to another.
+var exchanged = regexp.MustCompile(`(?m)^(\d+) processes: all data right, (\d+) bytes exchanged$`)
+
+// run runs n processes, and wants their data right and all of it carried by the
+// devices.
+func (p parallel) run(t *testing.T, d *daemon, r release, n int, devices ...string) {
+	t.Helper()
+	argv := p.command(t, r, n, devices...)
+	var bytes uint64
+	least := func() uint64 { return bytes / 4096 / uint64(len(devices)) * 4 / 5 }
+	if len(devices) == 1 {
+		least = func() uint64 { return bytes / 4096 }
+	}
+	d.carried(t, least, func() { bytes = p.right(t, d.run(t, argv...), n) })
+}
+
+// right wants the program to have said that n processes had the right data, and
+// returns how many bytes they exchanged.
+func (p parallel) right(t *testing.T, program *proc, n int) uint64 {
+	t.Helper()
+	out := program.ok()
+	m := exchanged.FindStringSubmatch(out)
+	if m == nil || m[1] != strconv.Itoa(n) {
+		t.Fatalf("%s: not the end of %d processes with the right data:\n%s", program.name, n, out)
+	}
+	bytes, err := strconv.ParseUint(m[2], 10, 64)
+	if err != nil || bytes == 0 {
+		t.Fatalf("%s: %q bytes exchanged: %v", program.name, m[2], err)
+	}
+	return bytes
+}
+
+// TestMPI: messages of all sizes, collectives, one-sided operations and atomics.
+func TestMPI(t *testing.T) {
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	d := oneRun(t, "127.0.0.1")
+	for _, r := range releases(t) {
+		for _, p := range parallels {
+			t.Run(p.name+"/"+r.name, func(t *testing.T) {
+				for _, n := range []int{2, 4} {
+					t.Run(strconv.Itoa(n), func(t *testing.T) { p.run(t, d, r, n, "rxe0") })
+				}
+				version := strings.TrimPrefix(r.version(t, p.word, p.version...), "v")
+				works{p.name, version, p.started(), "2 and 4 processes: " + p.does()}.record(t)
+			})
+		}
+	}
+}
+
+// does is what the library's program does.
+func (p parallel) does() string {
+	if p.source == "shmem" {
+		return "put, get, atomics"
+	}
+	return "messages, collectives, one-sided operations"
+}
+
+// TestMPIRepeated: more processes than processors, many times.
+func TestMPIRepeated(t *testing.T) {
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	d := oneRun(t, "127.0.0.1")
+	for _, p := range []parallel{openMPI, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			for i := range mpiRuns {
+				if p.run(t, d, release{}, 4, "rxe0"); t.Failed() {
+					t.Fatalf("run %d of %d", i+1, mpiRuns)
+				}
+			}
+		})
+	}
+}
+
+// TestMPITwoDevices: both devices carry a part of the data.
+func TestMPITwoDevices(t *testing.T) {
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	d := oneRun(t, "127.0.0.1", "127.0.0.2")
+	for _, p := range []parallel{openMPI, mpich} {
+		t.Run(p.name, func(t *testing.T) { p.run(t, d, release{}, 2, "rxe0", "rxe1") })
+	}
+}
+
+// TestMPIOrdinaryUser: with a device of the user's own, as `gorxe run` makes it.
+func TestMPIOrdinaryUser(t *testing.T) {
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	need(t, "ip")
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	user, env := nobody(t, h)
+	for _, p := range parallels {
+		t.Run(p.name, func(t *testing.T) {
+			argv := append([]string{gorxe, "run", "--device", "rxe0=127.0.0.1", "--"}, p.command(t, release{}, 2, "rxe0")...)
+			p.right(t, start(t, user, env, argv...), 2)
+		})
+	}
+}
