@@ -128,7 +128,7 @@ func makeArenaFile() (int, error) {
 	return fd, nil
 }
 
-// fd is the daemon's descriptor of the file, which stays the arena's.
+// FD is the daemon's descriptor of the file, which stays the arena's.
 func (a *arena) fd() int { return a.file }
 
 // alloc maps a zeroed piece of at least size bytes.
@@ -257,7 +257,7 @@ func (p *piece) detach() bool {
 // their memory to that.
 func (a *arena) end() { a.ending.Store(true) }
 
-// close unmaps all that is left and gives the file up. The program may hold the
+// Close unmaps all that is left and gives the file up. The program may hold the
 // file for longer: unless keep is set, its memory is taken back even so, and the
 // budget has it until then.
 func (a *arena) close(keep bool) {

@@ -3,13 +3,14 @@ package uverbs
 import (
 	"encoding/binary"
 
+	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // asyncFD is where a context's asynchronous events go: its records are struct
 // ib_uverbs_async_event_desc, the handle that the program gave the object (for
 // the port, its number) and what happened.
-type asyncFD struct{ *eventPipe }
+type asyncFD struct{ *eventfile.Pipe }
 
 const (
 	asyncEventSize = 16
@@ -17,7 +18,7 @@ const (
 )
 
 func newAsyncFD(budget *quota.Budget) (*asyncFD, error) {
-	p, err := newEventPipe(asyncEventSize, budget)
+	p, err := eventfile.NewPipe(asyncEventSize, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -29,20 +30,20 @@ func newAsyncFD(budget *quota.Budget) (*asyncFD, error) {
 func (a *asyncFD) push(element uint64, eventType uint32, objKey any) {
 	e := asyncEvent(element, eventType, objKey)
 	if objKey == nil {
-		a.sendAside(e)
+		a.SendAsync(e)
 		return
 	}
-	a.send(e)
+	a.Send(e)
 }
 
 // tell is push about the port or the device for who may wait for the program.
 func (a *asyncFD) tell(element uint64, eventType uint32) {
-	a.send(asyncEvent(element, eventType, nil))
+	a.Send(asyncEvent(element, eventType, nil))
 }
 
-func asyncEvent(element uint64, eventType uint32, objKey any) event {
-	e := event{key: objKey}
-	binary.NativeEndian.PutUint64(e.record[:], element)
-	binary.NativeEndian.PutUint32(e.record[asyncEventType:], eventType)
+func asyncEvent(element uint64, eventType uint32, objKey any) eventfile.Event {
+	e := eventfile.Event{Key: objKey}
+	binary.NativeEndian.PutUint64(e.Record[:], element)
+	binary.NativeEndian.PutUint32(e.Record[asyncEventType:], eventType)
 	return e
 }

@@ -55,7 +55,7 @@ func (c *avCache) front(i int) {
 	c.entries[0] = e
 }
 
-// close destroys the handles, and makes no more.
+// Close destroys the handles, and makes no more.
 func (c *avCache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -149,7 +150,7 @@ func TestRingShare(t *testing.T) {
 func TestRingStuck(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
 	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
-	mr := need[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
 	for id := range uint64(2) {
 		b.recv.postRecv(id, b.sge(0, 8))
 	}

@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -93,7 +95,7 @@ func TestBudgetSpent(t *testing.T) {
 
 func TestBudgetFiles(t *testing.T) {
 	d, _ := newDevice(t)
-	b := quota.New(quota.Cost{Files: 2 * pipeCost.Files})
+	b := quota.New(quota.Cost{Files: 2 * eventfile.PipeCost.Files})
 	u := &user{openedOf(t, d, b), forms[0]} // takes one for itself, and its async file
 	if err := u.try(verb{cmd: uapi.CmdCreateCompChannel, req: bytesFrom(uapi.CreateCompChannelReq{}), resp: 4}); err != unix.EMFILE {
 		t.Errorf("a channel too many: %v", err)
@@ -111,12 +113,12 @@ func TestArenaWindows(t *testing.T) {
 	empty := b.Used()
 	var rings []*cqRing
 	for range 3 * windowSize / pageSize {
-		rings = append(rings, need[*cqRing](t)(newCQRing(a, 10)))
+		rings = append(rings, must.Get[*cqRing](t)(newCQRing(a, 10)))
 	}
 	if n := len(a.windows); n != 3 {
 		t.Errorf("%d windows for three windows full", n)
 	}
-	large := need[*recvRing](t)(newRecvRing(a, 1<<17, 1))
+	large := must.Get[*recvRing](t)(newRecvRing(a, 1<<17, 1))
 	if n := len(a.windows); n != 4 {
 		t.Errorf("%d windows, one more expected", n)
 	}
@@ -150,8 +152,8 @@ func TestArenaWindows(t *testing.T) {
 func TestArenaTakenBack(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		b := quota.New(quota.Cost{})
-		a := need[*arena](t)(newArena(b))
-		need[*cqRing](t)(newCQRing(a, 1000))
+		a := must.Get[*arena](t)(newArena(b))
+		must.Get[*cqRing](t)(newCQRing(a, 1000))
 		held, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -178,9 +180,9 @@ func TestStalledOnce(t *testing.T) {
 	for range quota.MaxWorkers {
 		b.Background(func() { <-release })
 	}
-	a := need[*arena](t)(newArena(b))
+	a := must.Get[*arena](t)(newArena(b))
 	defer a.close(false)
-	r := need[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
+	r := must.Get[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
 	for b.Waiting() > 0 { // until all workers are held up
 		runtime.Gosched()
 	}

@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/internal/kernel/uapi"
+import (
+	"github.com/gorxe/gorxe/internal/kernel/eventfile"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+)
 
 // The calls that give the program event files. What it gets cannot be taken back
 // if the answer does not reach it, so that is tried first.
@@ -20,24 +23,24 @@ func writeCreateCompChannel(k *call) error {
 		return err
 	}
 	if err := k.f.events.addChannel(ch); err != nil {
-		ch.close()
+		ch.Close()
 		return err
 	}
-	fd, err := k.install(ch.eventPipe)
+	fd, err := k.install(ch.Pipe)
 	if err != nil {
-		ch.close() // and forgotten, as one that the program has closed
+		ch.Close() // and forgotten, as one that the program has closed
 		return err
 	}
 	return respond(k, uapi.CreateCompChannelResp{FD: uint32(fd)})
 }
 
 // install gives the program the reading end of an event file.
-func (k *call) install(p *eventPipe) (int32, error) {
-	fd, err := k.c.InstallFD(p.fd())
+func (k *call) install(p *eventfile.Pipe) (int32, error) {
+	fd, err := k.c.InstallFD(p.FD())
 	if err != nil {
 		return -1, err
 	}
-	p.handedOver()
+	p.HandedOver()
 	return fd, nil
 }
 
@@ -48,13 +51,13 @@ func (k *call) newAsync() (int32, error) {
 		return -1, err
 	}
 	if err := k.f.events.addAsync(a); err != nil {
-		a.close()
+		a.Close()
 		return -1, err
 	}
-	fd, err := k.install(a.eventPipe)
+	fd, err := k.install(a.Pipe)
 	if err != nil {
 		k.f.events.neverMind(a)
-		a.close() // and forgotten, as one that the program has closed
+		a.Close() // and forgotten, as one that the program has closed
 		return -1, err
 	}
 	return fd, nil

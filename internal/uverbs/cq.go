@@ -27,7 +27,7 @@ func (r *cqRes) destroy(o *object, _ bool) error {
 	ring.repair() // the last chance to hear of an overrun
 	ring.free()
 	if r.channel != nil {
-		o.compReported = r.channel.forget(o)
+		o.compReported = r.channel.Forget(o)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -226,7 +227,7 @@ func (m *stuckMemory) ReadV(spans []rxe.Span) error {
 func TestStuckDoorbell(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
 	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
-	mr := need[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
 	list := []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}
 	for id := range uint64(3) {
 		b.recv.postRecv(id, b.sge(0, 8))
@@ -243,7 +244,7 @@ func TestStuckDoorbell(t *testing.T) {
 	a.want(2, rxe.WCSuccess)
 
 	again := &stuckMemory{a.mem, stuck.entered, make(chan struct{})}
-	mr = need[*rxe.MR](t)(a.dom.RegMR(again, stationBase, 4096, stationBase, 0))
+	mr = must.Get[*rxe.MR](t)(a.dom.RegMR(again, stationBase, 4096, stationBase, 0))
 	list[0].LKey = mr.LKey()
 	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend, Flags: signaled, SGL: list}})
 	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })

@@ -71,7 +71,7 @@ func (o *object) destroy(closing bool) error {
 	}
 	o.res = nil
 	if o.async != nil {
-		o.asyncReported = o.async.forget(o)
+		o.asyncReported = o.async.Forget(o)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (t *handleTable) each(f func(*object)) {
 	}
 }
 
-// find looks an object of a type up, with the errno of
+// Find looks an object of a type up, with the errno of
 // rdma_core.c:rdma_lookup_get_uobject.
 func (t *handleTable) find(typ uapi.ObjectType, handle uint64) (*object, error) {
 	if handle > 1<<63-1 {

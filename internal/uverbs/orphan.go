@@ -98,7 +98,7 @@ const (
 	maxOrphanWork  = 1 << 20 // work requests that are completed
 )
 
-// find reads the headers. Queues begin at pages; only those that have memory are looked
+// Find reads the headers. Queues begin at pages; only those that have memory are looked
 // at.
 func (f *orphan) find() error {
 	pages := 0

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -80,7 +81,7 @@ func FuzzOrphan(f *testing.F) {
 	f.Add([]byte{16, 0, 0, 0, 1, 0, 0, 0}, []byte{40, 0, 0, 0, 3})
 	f.Fuzz(func(t *testing.T, cqHead, workHead []byte) {
 		a := testArena(t)
-		cq, send := need[*cqRing](t)(newCQRing(a, 3)), need[*recvRing](t)(newRecvRing(a, 7, 1))
+		cq, send := must.Get[*cqRing](t)(newCQRing(a, 3)), must.Get[*recvRing](t)(newRecvRing(a, 7, 1))
 		cq.label(label{kind: labelCQ, cq: 1})
 		send.label(label{kind: labelWork, cq: 1, qpn: 5})
 		binary.NativeEndian.PutUint32(send.piece.mem[queueProducer:], 5)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -39,7 +40,7 @@ func (q exPoll) poll() (ids []uint64) {
 func watched(t *testing.T) (r *cqRing, c *clientQueue, overruns *int) {
 	t.Helper()
 	a := testArena(t)
-	r = need[*cqRing](t)(newCQRing(a, 7))
+	r = must.Get[*cqRing](t)(newCQRing(a, 7))
 	overruns = new(int)
 	r.overrun = func() { *overruns++ }
 	return r, client(t, a, r), overruns
@@ -109,7 +110,7 @@ func TestOverrunSeenByOthers(t *testing.T) {
 			}
 		},
 		"resize": func(t *testing.T, r *cqRing) {
-			to := need[*cqRing](t)(newCQRing(testArena(t), 1))
+			to := must.Get[*cqRing](t)(newCQRing(testArena(t), 1))
 			if err := to.move(r); err != nil || to.prod != 0 {
 				t.Errorf("%d moved, %v", to.prod, err)
 			}

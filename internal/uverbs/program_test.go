@@ -12,6 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -68,7 +69,7 @@ func (m *programMemory) Check(addr, length uint64, write bool) error {
 func newDevice(t testing.TB) (*Device, *rxe.Device) {
 	t.Helper()
 	engine := testDevice(t)
-	d := need[*Device](t)(NewDevice(Config{Device: engine, FWVer: "1.2.3", NetIndex: func() int { return 7 }}))
+	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, FWVer: "1.2.3", NetIndex: func() int { return 7 }}))
 	t.Cleanup(d.Close)
 	return d, engine
 }
@@ -78,7 +79,7 @@ func newProgram(t testing.TB, d *Device) *program { return newProgramOf(t, d, ni
 func newProgramOf(t testing.TB, d *Device, b *quota.Budget) *program {
 	t.Helper()
 	p := &program{
-		t: t, dev: d, f: need[*File](t)(d.Open(b)), maxFDs: 100, nextFD: 50,
+		t: t, dev: d, f: must.Get[*File](t)(d.Open(b)), maxFDs: 100, nextFD: 50,
 		mem: &programMemory{Memory: simnet.Memory{Base: programBase, Data: make([]byte, programSize)}},
 		fds: make(map[int32]int),
 	}

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -46,7 +45,7 @@ func BenchmarkDoorbell(b *testing.B) {
 
 func BenchmarkPush(b *testing.B) {
 	a := testArena(b)
-	r := need[*cqRing](b)(newCQRing(a, 1000))
+	r := must.Get[*cqRing](b)(newCQRing(a, 1000))
 	c := client(b, a, r)
 	wc := &rxe.WC{Opcode: rxe.WCRecv}
 	b.ReportAllocs()
@@ -58,25 +57,12 @@ func BenchmarkPush(b *testing.B) {
 
 func BenchmarkPop(b *testing.B) {
 	a := testArena(b)
-	r := need[*recvRing](b)(newRecvRing(a, 1000, 1))
+	r := must.Get[*recvRing](b)(newRecvRing(a, 1000, 1))
 	c := client(b, a, r)
 	w, list := &rxe.RecvWQE{}, []rxe.SGE{{Length: 1}}
 	b.ReportAllocs()
 	for range b.N {
 		c.postRecv(1, list...)
 		r.Pop(w)
-	}
-}
-
-func BenchmarkNotify(b *testing.B) {
-	c, fd := testChannel(b)
-	x := new(objKey)
-	var buf [8]byte
-	b.ReportAllocs()
-	for range b.N {
-		c.notify(1, x)
-		if _, err := unix.Read(fd, buf[:]); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -114,8 +115,8 @@ func FuzzRing(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0x80, 0xff, 0x81, 0x7f, 5, 5, 5, 6, 6, 6})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		a := testArena(t)
-		cq := need[*cqRing](t)(newCQRing(a, 3))
-		rq := need[*recvRing](t)(newRecvRing(a, 3, 1))
+		cq := must.Get[*cqRing](t)(newCQRing(a, 3))
+		rq := must.Get[*recvRing](t)(newRecvRing(a, 3, 1))
 		cc, rc := client(t, a, cq), client(t, a, rq)
 		var w rxe.RecvWQE
 		var prod, cons uint32 // the daemon's, counted here

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/uffd"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -26,16 +28,6 @@ func testArena(t testing.TB) *arena {
 	return a
 }
 
-func need[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // client maps a ring as the program does.
 func client(t testing.TB, a *arena, r interface{ info() (uint64, uint32) }) *clientQueue {
 	t.Helper()
@@ -47,7 +39,7 @@ func client(t testing.TB, a *arena, r interface{ info() (uint64, uint32) }) *cli
 // under the daemon.
 func TestArenaSealed(t *testing.T) {
 	a := testArena(t)
-	r := need[*cqRing](t)(newCQRing(a, 100))
+	r := must.Get[*cqRing](t)(newCQRing(a, 100))
 	c := client(t, a, r)
 	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
 	if err != nil {
@@ -81,7 +73,7 @@ func TestArenaOffsets(t *testing.T) {
 	a := testArena(t)
 	seen := make(map[uint64]bool)
 	for range 100 {
-		r := need[*cqRing](t)(newCQRing(a, 10))
+		r := must.Get[*cqRing](t)(newCQRing(a, 10))
 		off, size := r.info()
 		if seen[off] || off == 0 || off%pageSize != 0 || size%pageSize != 0 {
 			t.Fatalf("place %#x of %#x bytes", off, size)
@@ -110,9 +102,9 @@ func TestArenaOffsets(t *testing.T) {
 // TestArenaEnd: the end of an open does not depend on the file's lock, which the
 // program holds by writing to its file from memory that does not answer.
 func TestArenaEnd(t *testing.T) {
-	page, answer := unansweredPage(t)
+	page, answer := uffd.UnansweredPage(t)
 	a := testArena(t)
-	r := need[*cqRing](t)(newCQRing(a, 10))
+	r := must.Get[*cqRing](t)(newCQRing(a, 10))
 	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -129,9 +121,9 @@ func TestArenaEnd(t *testing.T) {
 
 func TestArenaClose(t *testing.T) {
 	a := testArena(t)
-	cq := need[*cqRing](t)(newCQRing(a, 10))
-	rq := need[*recvRing](t)(newRecvRing(a, 10, 1))
-	sq := need[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 10}))
+	cq := must.Get[*cqRing](t)(newCQRing(a, 10))
+	rq := must.Get[*recvRing](t)(newRecvRing(a, 10, 1))
+	sq := must.Get[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 10}))
 	a.close(false)
 	a.close(false)
 	if _, err := newCQRing(a, 10); !errors.Is(err, os.ErrClosed) {
@@ -168,7 +160,7 @@ func TestRingGeometry(t *testing.T) {
 		{127, 208, 127, 8},
 		{128, 257, 255, 9},
 	} {
-		r := need[ring](t)(newRing(a, tc.entries, tc.size))
+		r := must.Get[ring](t)(newRing(a, tc.entries, tc.size))
 		c := client(t, a, &r)
 		if r.entries() != tc.wantEntries || c.mask() != uint32(tc.wantEntries) || *c.word(0) != tc.wantElem {
 			t.Errorf("%d entries of %d bytes: %d entries, mask %#x, element 2^%d",
@@ -192,7 +184,7 @@ func TestRingGeometry(t *testing.T) {
 // TestCQE: what the program sees of each kind of completion.
 func TestCQE(t *testing.T) {
 	a := testArena(t)
-	r := need[*cqRing](t)(newCQRing(a, 16))
+	r := must.Get[*cqRing](t)(newCQRing(a, 16))
 	c := client(t, a, r)
 	for _, tc := range []struct {
 		name string
@@ -227,7 +219,7 @@ func TestCQE(t *testing.T) {
 // queue full or empty and no worse.
 func TestCQRingFull(t *testing.T) {
 	a := testArena(t)
-	r := need[*cqRing](t)(newCQRing(a, 3))
+	r := must.Get[*cqRing](t)(newCQRing(a, 3))
 	c := client(t, a, r)
 	for id := range uint64(20) {
 		if id >= 3 {
@@ -275,7 +267,7 @@ func resizedRecv(a *arena, r *recvRing, maxWR uint32) (*recvRing, error) {
 
 func TestCQRingResized(t *testing.T) {
 	a := testArena(t)
-	r := need[*cqRing](t)(newCQRing(a, 7))
+	r := must.Get[*cqRing](t)(newCQRing(a, 7))
 	c := client(t, a, r)
 	for id := range uint64(10) { // wraps
 		r.Push(&rxe.WC{ID: id})
@@ -287,7 +279,7 @@ func TestCQRingResized(t *testing.T) {
 		t.Fatalf("5 completions moved to a queue of 3: %v", err)
 	}
 	for _, n := range []int{5, 100} {
-		to := need[*cqRing](t)(resizedCQ(a, r, n))
+		to := must.Get[*cqRing](t)(resizedCQ(a, r, n))
 		nc := client(t, a, to)
 		to.Push(&rxe.WC{ID: 10})
 		for want := uint64(5); want <= 10; want++ {
@@ -308,7 +300,7 @@ func sge(addr uint64, length uint32, lkey uint32) rxe.SGE {
 
 func TestRecvRing(t *testing.T) {
 	a := testArena(t)
-	r := need[*recvRing](t)(newRecvRing(a, 4, 2))
+	r := must.Get[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	var w rxe.RecvWQE
 	if ok, _ := r.Pop(&w); ok {
@@ -340,7 +332,7 @@ func TestRecvRing(t *testing.T) {
 
 func TestRecvRingMalformed(t *testing.T) {
 	a := testArena(t)
-	r := need[*recvRing](t)(newRecvRing(a, 4, 2))
+	r := must.Get[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	for _, tc := range []struct {
 		name string
@@ -374,7 +366,7 @@ func TestRecvRingMalformed(t *testing.T) {
 // queue has slots, and nothing from outside of it.
 func TestRecvRingHostileProducer(t *testing.T) {
 	a := testArena(t)
-	r := need[*recvRing](t)(newRecvRing(a, 4, 2))
+	r := must.Get[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	for _, hostile := range []uint32{8, 1 << 31, 1<<32 - 1, 0xdeadbeef} {
 		c.setProducer(hostile)
@@ -394,7 +386,7 @@ func TestRecvRingHostileProducer(t *testing.T) {
 
 func TestRecvRingResized(t *testing.T) {
 	a := testArena(t)
-	r := need[*recvRing](t)(newRecvRing(a, 7, 1))
+	r := must.Get[*recvRing](t)(newRecvRing(a, 7, 1))
 	c := client(t, a, r)
 	var w rxe.RecvWQE
 	for id := range uint64(10) {
@@ -406,7 +398,7 @@ func TestRecvRingResized(t *testing.T) {
 	if _, err := resizedRecv(a, r, 3); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("5 requests moved to a queue of 3: %v", err)
 	}
-	to := need[*recvRing](t)(resizedRecv(a, r, 20))
+	to := must.Get[*recvRing](t)(resizedRecv(a, r, 20))
 	nc := client(t, a, to)
 	nc.postRecv(10, sge(10, 1, 1))
 	for want := uint64(5); want <= 10; want++ {
@@ -420,7 +412,7 @@ func TestRecvRingResized(t *testing.T) {
 // mixture of what it wrote, which was checked as such.
 func TestTornWQE(t *testing.T) {
 	a := testArena(t)
-	r := need[*recvRing](t)(newRecvRing(a, 1, 4))
+	r := must.Get[*recvRing](t)(newRecvRing(a, 1, 4))
 	c := client(t, a, r)
 	var stop atomic.Bool
 	done := make(chan struct{})
@@ -448,9 +440,9 @@ func TestTornWQE(t *testing.T) {
 
 func TestRingAllocs(t *testing.T) {
 	a := testArena(t)
-	cq := need[*cqRing](t)(newCQRing(a, 16))
+	cq := must.Get[*cqRing](t)(newCQRing(a, 16))
 	cc := client(t, a, cq)
-	rq := need[*recvRing](t)(newRecvRing(a, 16, 4))
+	rq := must.Get[*recvRing](t)(newRecvRing(a, 16, 4))
 	rc := client(t, a, rq)
 	wc, w := &rxe.WC{ID: 1, Opcode: rxe.WCRecv}, &rxe.RecvWQE{SGL: make([]rxe.SGE, 0, 4)}
 	sgl := []rxe.SGE{sge(1, 2, 3), sge(4, 5, 6)}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -62,7 +63,7 @@ func TestScribble(t *testing.T) {
 		for j := range s.mem.Data {
 			s.mem.Data[j] = guard
 		}
-		s.mr = need[*rxe.MR](t)(s.dom.RegMR(s.mem, stationBase+stationSize/4, stationSize/2,
+		s.mr = must.Get[*rxe.MR](t)(s.dom.RegMR(s.mem, stationBase+stationSize/4, stationSize/2,
 			stationBase+stationSize/4, stationRights))
 		words := []uint32{0, 1, 2, 3, 7, 8, 15, 64, 4096, 1 << 20, 1<<32 - 1, uint32(s.mr.LKey()),
 			uint32(s.mw.RKey()), uint32(wild[1-i].qp.Num()), stationBase + stationSize/4, stationBase + stationSize/2}

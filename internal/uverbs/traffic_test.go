@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -49,7 +50,7 @@ func (nowhere) Arm(deadline rxe.Time) {}
 
 func testDevice(t testing.TB) *rxe.Device {
 	t.Helper()
-	dev := need[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: nowhere{}, Clock: nowhere{}, Seed: [32]byte{1}}))
+	dev := must.Get[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: nowhere{}, Clock: nowhere{}, Seed: [32]byte{1}}))
 	if err := dev.SetGIDs([]wire.GID{wire.GIDFromAddr(stationAddr)}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +85,15 @@ func newStationCap(t testing.TB, dev *rxe.Device, typ rxe.QPType, qpCap rxe.QPCa
 	t.Helper()
 	a := testArena(t)
 	s := &station{t: t, dev: dev, mem: &simnet.Memory{Base: stationBase, Data: make([]byte, stationSize)}}
-	s.dom = need[*rxe.PD](t)(dev.AllocPD())
-	s.mr = need[*rxe.MR](t)(s.dom.RegMR(s.mem, stationBase, stationSize, stationBase, stationRights))
-	s.mw = need[*rxe.MW](t)(s.dom.AllocMW(rxe.MWType2))
-	s.cqr = need[*cqRing](t)(newCQRing(a, 63))
-	s.cq = need[*rxe.CQ](t)(dev.CreateCQ(rxe.CQInit{Entries: s.cqr.entries(), Ring: s.cqr,
+	s.dom = must.Get[*rxe.PD](t)(dev.AllocPD())
+	s.mr = must.Get[*rxe.MR](t)(s.dom.RegMR(s.mem, stationBase, stationSize, stationBase, stationRights))
+	s.mw = must.Get[*rxe.MW](t)(s.dom.AllocMW(rxe.MWType2))
+	s.cqr = must.Get[*cqRing](t)(newCQRing(a, 63))
+	s.cq = must.Get[*rxe.CQ](t)(dev.CreateCQ(rxe.CQInit{Entries: s.cqr.entries(), Ring: s.cqr,
 		OnCompletion: func(*rxe.CQ) { s.told++ }}))
-	s.sq = need[*sendRing](t)(newSendRing(a, qpCap))
-	s.rq = need[*recvRing](t)(newRecvRing(a, qpCap.MaxRecvWR, qpCap.MaxRecvSGE))
-	s.qp = need[*rxe.QP](t)(s.dom.CreateQP(rxe.QPInitAttr{Type: typ, SendCQ: s.cq, RecvCQ: s.cq,
+	s.sq = must.Get[*sendRing](t)(newSendRing(a, qpCap))
+	s.rq = must.Get[*recvRing](t)(newRecvRing(a, qpCap.MaxRecvWR, qpCap.MaxRecvSGE))
+	s.qp = must.Get[*rxe.QP](t)(s.dom.CreateQP(rxe.QPInitAttr{Type: typ, SendCQ: s.cq, RecvCQ: s.cq,
 		Cap: qpCap, RecvRing: s.rq, OnSendDone: s.sq.done}))
 	s.send, s.recv, s.comp = client(t, a, s.sq), client(t, a, s.rq), client(t, a, s.cqr)
 	return s
@@ -313,8 +314,8 @@ func TestWindows(t *testing.T) {
 
 func TestUDTraffic(t *testing.T) {
 	a, b := pair(t, rxe.QPUD)
-	ah := need[*rxe.AH](t)(a.dom.CreateAH(rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}))
-	foreign := need[*rxe.AH](t)(b.dom.CreateAH(rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}))
+	ah := must.Get[*rxe.AH](t)(a.dom.CreateAH(rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}))
+	foreign := must.Get[*rxe.AH](t)(b.dom.CreateAH(rxe.AHAttr{DGID: wire.GIDFromAddr(stationAddr), PortNum: 1}))
 	before := a.dev.Objects().AH
 	fillBytes(a.bytes(0, 500), 3)
 	wr := rxe.SendWR{ID: 1, Op: rxe.WRSendImm, Flags: signaled, SGL: []rxe.SGE{a.sge(0, 500)},

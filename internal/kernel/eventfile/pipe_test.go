@@ -1,4 +1,4 @@
-package uverbs
+package eventfile
 
 import (
 	"encoding/binary"
@@ -13,27 +13,42 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // reader is the program's end of an event pipe: a description of its own.
-func reader(t testing.TB, p *eventPipe) int {
+func reader(t testing.TB, p *Pipe) int {
 	t.Helper()
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(p.fd()), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(p.FD()), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	p.handedOver()
+	p.HandedOver()
 	return fd
 }
 
-func testChannel(t testing.TB) (*channel, int) { return testChannelOf(t, quota.New(quota.Cost{})) }
+// notifier sends records of 8 bytes, as a completion channel does.
+type notifier struct{ *Pipe }
 
-func testChannelOf(t testing.TB, budget *quota.Budget) (*channel, int) {
+func newNotifier(budget *quota.Budget) (*notifier, error) {
+	p, err := NewPipe(8, budget)
+	return &notifier{p}, err
+}
+
+func (c *notifier) notify(handle uint64, key any) {
+	e := Event{Key: key}
+	binary.NativeEndian.PutUint64(e.Record[:], handle)
+	c.Send(e)
+}
+
+func testChannel(t testing.TB) (*notifier, int) { return testChannelOf(t, quota.New(quota.Cost{})) }
+
+func testChannelOf(t testing.TB, budget *quota.Budget) (*notifier, int) {
 	t.Helper()
-	c := need[*channel](t)(newChannel(budget))
-	t.Cleanup(c.close)
-	return c, reader(t, c.eventPipe)
+	c := must.Get[*notifier](t)(newNotifier(budget))
+	t.Cleanup(c.Close)
+	return c, reader(t, c.Pipe)
 }
 
 // next reads one event, which must be there.
@@ -62,8 +77,8 @@ func TestChannel(t *testing.T) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		t.Fatal(err)
 	}
-	if c.id() != (fdid.FromStat(&st)) {
-		t.Errorf("id %+v", c.id())
+	if c.ID() != (fdid.FromStat(&st)) {
+		t.Errorf("id %+v", c.ID())
 	}
 	x, y, z := new(objKey), new(objKey), new(objKey)
 	c.notify(1, x)
@@ -78,7 +93,7 @@ func TestChannel(t *testing.T) {
 	if next(t, fd) != 1 { // x: 2 of 4 read, with the one above
 		t.Error("wrong order")
 	}
-	if n := c.forget(x); n != 2 {
+	if n := c.Forget(x); n != 2 {
 		t.Errorf("%d of x's events reported, 2 were read", n)
 	}
 	for _, want := range []uint64{2, 3, 2, 3} {
@@ -88,48 +103,20 @@ func TestChannel(t *testing.T) {
 	}
 	wantEmpty(t, fd)
 	for key, want := range map[any]uint32{x: 0, y: 3, z: 2, new(objKey): 0} {
-		if n := c.forget(key); n != want {
+		if n := c.Forget(key); n != want {
 			t.Errorf("%d reported, %d were read", n, want)
 		}
 	}
 	// A new object at the same address starts anew.
 	c.notify(1, x)
-	if n := c.forget(x); n != 0 {
+	if n := c.Forget(x); n != 0 {
 		t.Errorf("%d reported, none was read", n)
 	}
 	wantEmpty(t, fd)
 }
 
-func TestAsyncFD(t *testing.T) {
-	a := need[*asyncFD](t)(newAsyncFD(quota.New(quota.Cost{})))
-	t.Cleanup(a.close)
-	fd := reader(t, a.eventPipe)
-	qp := new(objKey)
-	a.push(0x1122334455667788, 16, qp)
-	a.push(1, 10, nil)
-	a.push(1, 9, nil)
-	a.push(0x1122334455667788, 5, qp)
-	var b [64]byte
-	if n, err := unix.Read(fd, b[:16]); n != 16 || err != nil ||
-		binary.NativeEndian.Uint64(b[:]) != 0x1122334455667788 || binary.NativeEndian.Uint64(b[8:]) != 16 {
-		t.Fatalf("read %d %v: %x", n, err, b[:16])
-	}
-	if n := a.forget(qp); n != 1 {
-		t.Errorf("%d reported, 1 was read", n)
-	}
-	a.push(1, 10, nil)
-	if err := unix.SetNonblock(fd, false); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []byte{10, 9, 10} {
-		if n, err := unix.Read(fd, b[:16]); n != 16 || err != nil || b[8] != want {
-			t.Fatalf("read %d %v: %x, want event %d", n, err, b[:n], want)
-		}
-	}
-}
-
 // fillPipe sends events about key until they have to wait.
-func fillPipe(t testing.TB, c *channel, key any) (sent int) {
+func fillPipe(t testing.TB, c *notifier, key any) (sent int) {
 	t.Helper()
 	for {
 		c.notify(1, key)
@@ -168,7 +155,7 @@ func TestChannelOverflow(t *testing.T) {
 	if got[1] != sent+100000 || got[2] != 100000 {
 		t.Errorf("read %v of %d and %d", got, sent+100000, 100000)
 	}
-	if n := c.forget(x); n != uint32(sent+100000) {
+	if n := c.Forget(x); n != uint32(sent+100000) {
 		t.Errorf("%d reported of %d read", n, sent+100000)
 	}
 	c.notify(2, y)
@@ -188,7 +175,7 @@ func TestChannelForgetOverflow(t *testing.T) {
 	if next(t, fd) != 2 || next(t, fd) != 1 {
 		t.Error("wrong order")
 	}
-	if n := c.forget(x); n != 1 {
+	if n := c.Forget(x); n != 1 {
 		t.Errorf("%d reported, 1 was read", n)
 	}
 	if next(t, fd) != 2 {
@@ -199,13 +186,13 @@ func TestChannelForgetOverflow(t *testing.T) {
 
 // TestChannelGone: the end of the reader is quiet, and seen.
 func TestChannelGone(t *testing.T) {
-	c := need[*channel](t)(newChannel(quota.New(quota.Cost{})))
-	if c.gone() {
+	c := must.Get[*notifier](t)(newNotifier(quota.New(quota.Cost{})))
+	if c.ReaderGone() {
 		t.Fatal("gone before it was given away")
 	}
-	fd := need[int](t)(unix.Dup(c.fd()))
-	c.handedOver()
-	if c.gone() || c.fd() != -1 {
+	fd := must.Get[int](t)(unix.Dup(c.FD()))
+	c.HandedOver()
+	if c.ReaderGone() || c.FD() != -1 {
 		t.Fatal("gone while the program has it")
 	}
 	x := new(objKey)
@@ -213,17 +200,17 @@ func TestChannelGone(t *testing.T) {
 	if err := unix.Close(fd); err != nil {
 		t.Fatal(err)
 	}
-	if !c.gone() {
+	if !c.ReaderGone() {
 		t.Fatal("not gone")
 	}
 	for range 10 {
 		c.notify(1, x)
 	}
-	c.forget(x)
-	c.close()
-	c.close()
+	c.Forget(x)
+	c.Close()
+	c.Close()
 	c.notify(1, x)
-	if !c.gone() || c.forget(x) != 0 {
+	if !c.ReaderGone() || c.Forget(x) != 0 {
 		t.Error("a closed channel is alive")
 	}
 }
@@ -239,7 +226,7 @@ func TestChannelTorn(t *testing.T) {
 	if _, err := unix.Read(fd, b[:]); err != nil {
 		t.Fatal(err)
 	}
-	c.forget(x)
+	c.Forget(x)
 	var rest [64]byte
 	n, err := unix.Read(fd, rest[:])
 	if err != nil || !slices.Equal(rest[:n], []byte{0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}) {
@@ -263,7 +250,7 @@ func TestChannelForgery(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := c.forget(x); n != 0 {
+	if n := c.Forget(x); n != 0 {
 		t.Errorf("%d reported, none was read", n)
 	}
 }
@@ -289,7 +276,7 @@ func TestChannelBusy(t *testing.T) {
 	c.mu.Lock()
 	c.enter()
 	w := c.w
-	c.close()
+	c.Close()
 	if _, err := unix.FcntlInt(uintptr(w), unix.F_GETFD, 0); err != nil {
 		t.Errorf("the end in use was closed: %v", err)
 	}
@@ -311,5 +298,18 @@ func TestNotifyAllocs(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations for an event", n)
+	}
+}
+
+func BenchmarkNotify(b *testing.B) {
+	c, fd := testChannel(b)
+	x := new(objKey)
+	var buf [8]byte
+	b.ReportAllocs()
+	for range b.N {
+		c.notify(1, x)
+		if _, err := unix.Read(fd, buf[:]); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

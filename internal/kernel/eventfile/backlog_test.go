@@ -1,4 +1,4 @@
-package uverbs
+package eventfile
 
 import (
 	"math/rand/v2"
@@ -12,12 +12,12 @@ func TestBacklog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var b backlog
-		total := make(map[event]int) // what is in it
+		total := make(map[Event]int) // what is in it
 		count := 0
 		for range 300 {
 			k := rng.IntN(len(keys))
-			e := event{key: keys[k]}
-			e.record[0], e.record[1] = byte(k), byte(rng.IntN(2))
+			e := Event{Key: keys[k]}
+			e.Record[0], e.Record[1] = byte(k), byte(rng.IntN(2))
 			switch rng.IntN(6) {
 			case 0, 1, 2:
 				b.add(e)
@@ -34,8 +34,8 @@ func TestBacklog(t *testing.T) {
 					t.Fatalf("%d bytes of %d events", n, count)
 				}
 				for at := 0; at < n; at += 8 {
-					e := event{key: keys[buf[at]]}
-					copy(e.record[:], buf[at:at+8])
+					e := Event{Key: keys[buf[at]]}
+					copy(e.Record[:], buf[at:at+8])
 					total[e]--
 					count--
 				}
@@ -46,7 +46,7 @@ func TestBacklog(t *testing.T) {
 				}
 				want := 0
 				for e, n := range total {
-					if e.key == keys[k] {
+					if e.Key == keys[k] {
 						want += n
 						delete(total, e)
 					}
@@ -76,8 +76,8 @@ func TestBacklog(t *testing.T) {
 func TestBacklogPortOrder(t *testing.T) {
 	var b backlog
 	for _, typ := range []byte{9, 10, 9} {
-		e := event{}
-		e.record[0] = typ
+		e := Event{}
+		e.Record[0] = typ
 		b.add(e)
 	}
 	var buf [24]byte
@@ -89,12 +89,12 @@ func TestBacklogPortOrder(t *testing.T) {
 
 func TestBacklogPortBound(t *testing.T) {
 	var b backlog
-	e := event{}
+	e := Event{}
 	for i := range 3 * maxPortEvents {
-		e.record[0] = byte(i % 7)
+		e.Record[0] = byte(i % 7)
 		b.add(e)
 	}
-	if n := len(b.order); n != maxPortEvents || b.order[n-1].event != e {
-		t.Errorf("%d events, the last %v", n, b.order[n-1].record)
+	if n := len(b.order); n != maxPortEvents || b.order[n-1].Event != e {
+		t.Errorf("%d events, the last %v", n, b.order[n-1].Record)
 	}
 }

@@ -1,4 +1,4 @@
-package uverbs
+package eventfile
 
 import "slices"
 
@@ -9,11 +9,11 @@ import "slices"
 type backlog struct {
 	order []waitingEvent
 	first uint64           // the number of order[0]; the others follow
-	at    map[event]uint64 // the numbers of objects' events
+	at    map[Event]uint64 // the numbers of objects' events
 }
 
 type waitingEvent struct {
-	event
+	Event
 	n uint32
 }
 
@@ -23,14 +23,14 @@ const maxPortEvents = 4096
 
 func (b *backlog) empty() bool { return len(b.order) == 0 }
 
-func (b *backlog) add(e event) {
+func (b *backlog) add(e Event) {
 	switch {
-	case e.key == nil && len(b.order) < maxPortEvents:
+	case e.Key == nil && len(b.order) < maxPortEvents:
 		b.order = append(b.order, waitingEvent{e, 1})
-	case e.key == nil:
+	case e.Key == nil:
 		for i := range slices.Backward(b.order) {
-			if b.order[i].key == nil {
-				b.order[i].event = e
+			if b.order[i].Key == nil {
+				b.order[i].Event = e
 				return
 			}
 		}
@@ -41,21 +41,21 @@ func (b *backlog) add(e event) {
 	}
 }
 
-func (b *backlog) addFirst(e event) {
-	if e.key != nil && b.bump(e) {
+func (b *backlog) addFirst(e Event) {
+	if e.Key != nil && b.bump(e) {
 		return
 	}
 	b.order = slices.Insert(b.order, 0, waitingEvent{e, 1})
 	b.first--
-	if e.key != nil {
+	if e.Key != nil {
 		b.at[e] = b.first
 	}
 }
 
 // bump counts e if it is in the list.
-func (b *backlog) bump(e event) bool {
+func (b *backlog) bump(e Event) bool {
 	if b.at == nil {
-		b.at = make(map[event]uint64)
+		b.at = make(map[Event]uint64)
 	}
 	i, ok := b.at[e]
 	if ok {
@@ -73,7 +73,7 @@ func (b *backlog) encode(buf []byte, size int) int {
 			if len(buf)-n < size {
 				return n
 			}
-			n += copy(buf[n:], b.order[i].record[:size])
+			n += copy(buf[n:], b.order[i].Record[:size])
 		}
 	}
 	return n
@@ -88,8 +88,8 @@ func (b *backlog) remove(n int) {
 			break
 		}
 		n -= int(w.n)
-		if w.key != nil {
-			delete(b.at, w.event)
+		if w.Key != nil {
+			delete(b.at, w.Event)
 		}
 	}
 	b.order = slices.Delete(b.order, 0, gone)
@@ -101,12 +101,12 @@ func (b *backlog) drop(key any) (n uint32) {
 	kept := 0
 	for _, w := range b.order {
 		switch {
-		case w.key == key:
+		case w.Key == key:
 			n += w.n
-			delete(b.at, w.event)
+			delete(b.at, w.Event)
 			continue
-		case w.key != nil:
-			b.at[w.event] = b.first + uint64(kept)
+		case w.Key != nil:
+			b.at[w.Event] = b.first + uint64(kept)
 		}
 		b.order[kept] = w
 		kept++

@@ -6,20 +6,15 @@ import (
 )
 
 // What things cost besides the queues' memory: estimates, on the safe side. A
-// mapping and a pipe cost what they do because there can be only so many
-// (vm.max_map_count, pipe-user-pages-soft).
+// mapping costs what it does because there can be only so many (vm.max_map_count).
 const (
 	openMemory   = 32 << 10
 	objectMemory = 1 << 10
 	qpMemory     = 16 << 10
 	windowMemory = 64 << 10
-	pipeMemory   = 64 << 10
 )
 
-var (
-	openCost = quota.Cost{Memory: openMemory, Files: 1}
-	pipeCost = quota.Cost{Memory: pipeMemory, Files: 2} // one to wait for room
-)
+var openCost = quota.Cost{Memory: openMemory, Files: 1}
 
 // costOf is what an object of a type costs without what is in it.
 func costOf(typ uapi.ObjectType) int64 {
