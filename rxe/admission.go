@@ -50,7 +50,7 @@ func (q *QP) requestAdmission(now Time) bool {
 // caller holds the QP.
 func (q *QP) releaseAdmission() {
 	p := q.activeEpoch.Load()
-	if p == 0 || p == epochWaiting || q.comp.una != q.req.psn {
+	if p == 0 || p == epochWaiting || q.send.una != q.send.psn {
 		return
 	}
 	q.activeEpoch.Store(0)

@@ -11,12 +11,12 @@ import (
 // acknowledges what lies between (IBA 9.7.5.1.2), unless that had to return
 // data, which then was lost and is asked for again.
 
+// completer is what only the completer keeps; una is in sender.
 type completer struct {
-	una     wire.PSN
 	retries uint8 // left, of retry_cnt
 	rnr     uint8 // left, of rnr_retry
-	// gap: the request at una was already sent again for a lost answer; what
-	// still arrives out of order tells nothing new.
+	// retriedGap: the request at una was sent again because its answer was lost.
+	// What still arrives out of order tells nothing new.
 	retriedGap bool
 
 	out spanBatch // READ data that waits to be scattered
@@ -24,7 +24,7 @@ type completer struct {
 
 func (c *completer) abandon(q *QP) {
 	c.out.drop()
-	c.una = q.req.limit
+	q.send.una = q.send.limit
 	c.retriedGap = false
 }
 
@@ -35,9 +35,9 @@ func (c *completer) progress(q *QP) {
 }
 
 func (c *completer) armRetransmit(q *QP, now Time) {
-	q.timer.retransmitAt = 0
-	if t := ackTimeout(q.attr.Timeout); t != 0 && c.una != q.req.limit {
-		q.timer.retransmitAt = now + Time(t)
+	q.send.retransmitAt = 0
+	if t := ackTimeout(q.attr.Timeout); t != 0 && q.send.una != q.send.limit {
+		q.send.retransmitAt = now + Time(t)
 	}
 }
 
@@ -45,11 +45,11 @@ func (c *completer) armRetransmit(q *QP, now Time) {
 func (c *completer) response(q *QP, pkt packet, o *outbox) {
 	psn := pkt.PSN()
 	switch {
-	case psn.Diff(c.una) < 0:
+	case psn.Diff(q.send.una) < 0:
 		q.dev.counters.StaleResponse.Add(1)
 		q.stats.Duplicates.Add(1)
 		return
-	case psn.Diff(q.req.limit) >= 0:
+	case psn.Diff(q.send.limit) >= 0:
 		// Of a PSN never sent: a ghost (IBA 9.7.6), dropped.
 		q.dev.counters.GhostAck.Add(1)
 		return
@@ -76,7 +76,7 @@ func (c *completer) response(q *QP, pkt packet, o *outbox) {
 // ackThrough takes everything up to psn as acknowledged and reports whether it
 // could be: a request that had to return data stops it.
 func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
-	for psn.Diff(c.una) >= 0 {
+	for psn.Diff(q.send.una) >= 0 {
 		wqe := c.oldest(q)
 		if wqe == nil {
 			return false
@@ -117,31 +117,31 @@ func (c *completer) oldest(q *QP) *sendEntry {
 
 // moveTo advances una inside or past w.
 func (c *completer) moveTo(q *QP, wqe *sendEntry, una wire.PSN, now Time) {
-	c.una = una
-	if q.req.psn.Less(una) {
+	q.send.una = una
+	if q.send.psn.Less(una) {
 		c.catchUp(q, una)
 	}
 	if wqe.last.Less(una) {
 		wqe.done = true
 	}
-	q.req.reads.release(una)
-	q.req.grow(1)
+	q.send.reads.release(una)
+	q.send.grow(1)
 	c.progress(q)
-	q.timer.rnrUntil = 0
+	q.send.rnrUntil = 0
 	c.armRetransmit(q, now)
 }
 
 // catchUp moves the requester on when a late answer shows that what it went
 // back to had arrived.
 func (c *completer) catchUp(q *QP, una wire.PSN) {
-	r := &q.req
-	r.psn = una
-	for r.cur != q.sq.prod {
-		wqe := q.sq.at(r.cur)
+	s := &q.send
+	s.psn = una
+	for s.cur != q.sq.prod {
+		wqe := q.sq.at(s.cur)
 		if !wqe.started || !wqe.last.Less(una) {
 			return
 		}
-		r.cur++
+		s.cur++
 	}
 }
 
@@ -167,27 +167,27 @@ func (c *completer) retry(q *QP) {
 	}
 	c.retries--
 	q.dev.counters.CompleterRetry.Add(1)
-	q.req.shrink()
+	q.send.shrink()
 	c.goBack(q)
 }
 
 // goBack moves the requester to una.
 func (c *completer) goBack(q *QP) {
-	r := &q.req
-	r.psn = c.una
-	r.reads.revoke(c.una)
-	for r.cur != q.sq.cons {
-		wqe := q.sq.at(r.cur - 1)
-		if wqe.done || wqe.last.Less(c.una) {
+	s := &q.send
+	s.psn = q.send.una
+	s.reads.revoke(q.send.una)
+	for s.cur != q.sq.cons {
+		wqe := q.sq.at(s.cur - 1)
+		if wqe.done || wqe.last.Less(q.send.una) {
 			break
 		}
-		r.cur--
+		s.cur--
 	}
 }
 
 // timeout handles the local ACK timeout (IBA 9.7.6.1.3).
 func (c *completer) timeout(q *QP) {
-	if c.una == q.req.limit || q.attr.State == QPErr {
+	if q.send.una == q.send.limit || q.attr.State == QPErr {
 		return
 	}
 	q.stats.Timeouts.Add(1)
@@ -211,7 +211,7 @@ func (c *completer) failOldest(q *QP, status WCStatus) {
 func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.dev.counters.RcvdRNRErr.Add(1)
 	q.stats.RNRNAKsRcvd.Add(1)
-	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn || q.timer.rnrUntil != 0 {
+	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn || q.send.rnrUntil != 0 {
 		q.retire()
 		return
 	}
@@ -226,8 +226,8 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	// The budget of retries is for a responder that is not there.
 	c.retries = q.attr.RetryCnt
 	c.goBack(q)
-	q.timer.retransmitAt = 0
-	q.timer.rnrUntil = o.now + Time(wire.RNRTimeout(timer))
+	q.send.retransmitAt = 0
+	q.send.rnrUntil = o.now + Time(wire.RNRTimeout(timer))
 	q.retire()
 }
 
@@ -244,7 +244,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 		q.dev.counters.RcvdSeqErr.Add(1)
 		q.stats.SeqNAKsRcvd.Add(1)
 	}
-	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn {
+	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn {
 		q.retire()
 		return
 	}
@@ -254,7 +254,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 		c.failOldest(q, status)
 	case code != wire.NAKPSNSequence:
 		c.failOldest(q, WCBadRespErr)
-	case q.timer.rnrUntil == 0:
+	case q.send.rnrUntil == 0:
 		// During an RNR wait it tells nothing new: rxe sends one for what
 		// was in flight behind the refused packet.
 		c.retry(q)
@@ -265,7 +265,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 // inOrder takes what lies before a data-bearing response as acknowledged and
 // returns the request it answers, or nil.
 func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendEntry {
-	if !c.ackThrough(q, psn.Sub(1), o) || c.una != psn {
+	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn {
 		return nil
 	}
 	return c.oldest(q)
@@ -293,7 +293,7 @@ func (c *completer) data(q *QP, pkt packet, o *outbox) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	q.req.grow(pkt.count - 1) // and one by the move
+	q.send.grow(pkt.count - 1) // and one by the move
 	c.moveTo(q, wqe, next, o.now)
 	if wqe.done {
 		q.retire()
@@ -316,9 +316,9 @@ func (q *QP) expectedData(wqe *sendEntry, index uint32, pkt packet) bool {
 	if size != min(pkt.count*mtu, wqe.length-index*mtu) {
 		return false
 	}
-	in := index%q.req.readChunk + pkt.count // packets of the request, with these
-	ends := in == q.req.readChunk || index+pkt.count == wqe.packets
-	return ends == pkt.Info().Has(wire.OpEnd) && in <= q.req.readChunk
+	in := index%q.send.readChunk + pkt.count // packets of the request, with these
+	ends := in == q.send.readChunk || index+pkt.count == wqe.packets
+	return ends == pkt.Info().Has(wire.OpEnd) && in <= q.send.readChunk
 }
 
 // scatter puts READ data down to be written at byte off of the request.

@@ -109,40 +109,6 @@ func (g *gate) closeInbox() {
 	g.closed = true
 }
 
-const (
-	// inboxLimit bounds the memory of what was left for one QP. Windows of two
-	// directions fit in it; beyond that packets are dropped, as by any receiver
-	// that is overrun, and the transport recovers. Once all inboxes together
-	// have inboxesScarceAbove, which only QPs that are held fast can bring about, each
-	// may have no more than inboxLimitScarce.
-	inboxLimit = 4 << 20
-	// inboxLimitUnreliable is what a QP whose losses nobody mends may have while there is no
-	// more in all inboxes: its sender has no window, and whoever holds the QP may
-	// be waiting for a processor.
-	inboxLimitUnreliable = 32 << 20
-	inboxesScarceAbove   = 64 << 20
-	inboxLimitScarce     = 128 << 10
-	// inboxRounds is how often a thread runs what others leave meanwhile; then
-	// the clock's thread gets the rest, so that none is held up for ever.
-	inboxRounds = 16
-)
-
-// inbox is a queue of parcels.
-type inbox struct {
-	first, last *inboxItem
-	bytes       int // of memory
-}
-
-func (in *inbox) add(item *inboxItem) {
-	if in.last == nil {
-		in.first = item
-	} else {
-		in.last.next = item
-	}
-	in.last = item
-	in.bytes += item.memory()
-}
-
 // lock takes the QP for its own caller, who may wait.
 func (q *QP) lock() {
 	if locked, _ := q.gate.tryLock(); !locked {
@@ -168,41 +134,6 @@ func (q *QP) tryRun() bool {
 	return locked
 }
 
-// enqueue puts a parcel into the inbox, or drops it when that is full. It has the
-// QP listed for Device.deliver, unless somebody holds it, who will look.
-func (q *QP) enqueue(item *inboxItem) {
-	all, size := &q.dev.runQueue.inboxBytes, int64(item.memory())
-	limit := inboxLimit
-	switch have := all.Add(size); {
-	case have > inboxesScarceAbove:
-		limit = inboxLimitScarce
-	case have <= inboxLimitUnreliable && q.typ != QPRC:
-		limit = inboxLimitUnreliable
-	}
-	full, list := q.gate.enqueue(item, limit)
-	if full {
-		all.Add(-size)
-		q.dropOverrun(item)
-		return
-	}
-	if list {
-		q.dev.runQueue.add(q)
-	}
-}
-
-func (g *gate) enqueue(item *inboxItem, limit int) (full, list bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed || g.inbox.bytes+item.memory() > limit {
-		return true, false
-	}
-	g.inbox.add(item)
-	g.queuedBytes.Store(int64(g.inbox.bytes))
-	list = g.state.Or(gateQueued)&gateLocked == 0 && !g.listed
-	g.listed = g.listed || list
-	return false, list
-}
-
 // collect is for a QP taken off the list. It takes the QP if that is free and
 // has something in its inbox, which unlock runs then.
 func (q *QP) collect() bool {
@@ -215,14 +146,6 @@ func (q *QP) collect() bool {
 	}
 	locked, _ := g.tryLock()
 	return locked
-}
-
-// dropOverrun counts a parcel that did not fit, and frees it.
-func (q *QP) dropOverrun(item *inboxItem) {
-	n := uint64(item.count())
-	q.stats.Dropped.Add(n)
-	q.dev.counters.InboxFull.Add(n)
-	item.free()
 }
 
 // unlock runs what was left for the QP and gives it back. o collects what that
@@ -273,29 +196,4 @@ func (q *QP) handOver() {
 	q.gate.mu.Lock()
 	defer q.gate.mu.Unlock()
 	q.gate.unlock()
-}
-
-// runInbox works through what was left, as one visit. The caller holds the QP.
-func (q *QP) runInbox(o *outbox) {
-	in, due := q.gate.takeInbox()
-	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))
-	for item := in.first; item != nil; item = item.next {
-		switch {
-		case item.super.count == 0:
-			q.unpack(item, o)
-		case !q.receiveSuperPacket(item, o):
-			cut := item.segment()
-			cut.next, item.next = item.next, cut
-		}
-	}
-	if due {
-		o.now = q.dev.cfg.Clock.Now()
-		q.deadlines(o)
-	}
-	q.endVisit(o)
-	for item := in.first; item != nil; {
-		next := item.next
-		item.free()
-		item = next
-	}
 }

@@ -12,8 +12,8 @@ import (
 // that answers its own page faults (userfaultfd).
 type trapMemory struct {
 	byteMemory
-	caught chan struct{} // one for each write
-	open   chan struct{} // closed: go on
+	blocked chan struct{} // one for each write
+	open    chan struct{} // closed: go on
 }
 
 func newTrapMemory(n int) *trapMemory {
@@ -21,7 +21,7 @@ func newTrapMemory(n int) *trapMemory {
 }
 
 func (m *trapMemory) WriteV(spans []Span) error {
-	m.caught <- struct{}{}
+	m.blocked <- struct{}{}
 	<-m.open
 	return m.byteMemory.WriteV(spans)
 }
@@ -54,7 +54,7 @@ func (e *pairEnd) counter(t testing.TB, q *QP, name string) uint64 {
 	return 0
 }
 
-// A thread is caught in the memory of one QP's program. Others bring packets
+// A thread is blocked in the memory of one QP's program. Others bring packets
 // and deadlines for that QP and go on; another QP works; once the thread is let
 // go, it does all that was left, and nothing has to be sent again.
 func TestBlockedThread(t *testing.T) {
@@ -71,7 +71,7 @@ func TestBlockedThread(t *testing.T) {
 	}
 	fill(p.a.mem.b)
 
-	// The thread to be caught; the QP has a deadline of its own.
+	// The thread to be blocked; the QP has a deadline of its own.
 	_, err = p.b.qps[0].PostSend([]SendWR{{Op: WRWrite, RKey: p.a.mr.RKey(), Flags: SendSignaled,
 		SGL: []SGE{{Length: 8, LKey: p.b.mr.LKey()}}}})
 	must(t, err)
@@ -80,7 +80,7 @@ func TestBlockedThread(t *testing.T) {
 	first := p.a.link.take()
 	done := make(chan struct{})
 	go func() { p.b.dev.Receive(first); close(done) }()
-	<-mem.caught
+	<-mem.blocked
 	if s := p.b.qps[0].Snapshot(); !s.Busy || s.State != QPRTS || s.DestQPN != p.a.qps[0].Num() || s.DGID != p.a.gid {
 		t.Errorf("snapshot %+v", s)
 	}
@@ -117,7 +117,7 @@ func fill(b []byte) {
 	}
 }
 
-// Between QPs of one device too: a thread caught on behalf of one leaves what
+// Between QPs of one device too: a thread blocked on behalf of one leaves what
 // it had for the next to whoever comes, and posting waits for nobody.
 func TestBlockedDelivery(t *testing.T) {
 	d := newLocalPair(t, 3, 1<<20, 1024, nil)
@@ -131,11 +131,11 @@ func TestBlockedDelivery(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { post(0, trap); close(done) }()
-	<-mem.caught
+	<-mem.blocked
 	post(0, trap)
 	post(1, d.mr)
 	d.take(t, 1)
-	// What a caught thread has listed, another one delivers.
+	// What a blocked thread has listed, another one delivers.
 	d.qps[5].lock()
 	post(2, d.mr)
 	d.take(t, 0)
@@ -457,7 +457,7 @@ func TestDeadlineLeft(t *testing.T) {
 	p.clock.now += Time(1e9)
 	p.a.dev.Expire()
 	if n := p.a.counter(t, q, "timeouts"); n != 0 {
-		t.Fatal("a QP that is held was worked on")
+		t.Fatal("a locked QP was worked on")
 	}
 	q.unlock(nil)
 	p.pump()

@@ -17,8 +17,8 @@ func TestBindRefusals(t *testing.T) {
 	unbindable := d.mr(pd, 0x5000, 0x100, 0x1000, AccessLocalWrite)
 	zeroBased := d.mr(pd, 0x5000, 0x100, 0, AccessMWBind|AccessZeroBased)
 	foreignMR := d.mr(other, 0x5000, 0x100, 0x1000, objMRAccess)
-	gone := d.mr(pd, 0x5000, 0x100, 0x1000, objMRAccess)
-	d.must(gone.Dereg())
+	deregistered := d.mr(pd, 0x5000, 0x100, 0x1000, objMRAccess)
+	d.must(deregistered.Dereg())
 
 	for _, typ := range []MWType{MWType1, MWType2} {
 		mw := d.mw(pd, typ)
@@ -32,7 +32,7 @@ func TestBindRefusals(t *testing.T) {
 			{"QP of another domain", foreignQP, func(b *MWBind) {}, keyPD},
 			{"region of another domain", q, func(b *MWBind) { b.MR = foreignMR }, keyPD},
 			{"no region", q, func(b *MWBind) { b.MR = nil }, keyNotFound},
-			{"region gone", q, func(b *MWBind) { b.MR = gone }, keyNotFound},
+			{"region deregistered", q, func(b *MWBind) { b.MR = deregistered }, keyNotFound},
 			{"region without MW bind", q, func(b *MWBind) { b.MR = unbindable }, keyAccess},
 			{"remote write to a read-only region", q, func(b *MWBind) {
 				b.MR, b.Access = readOnly, AccessRemoteWrite

@@ -42,7 +42,7 @@ func (q *QP) pauseUC(o *outbox) bool {
 	if o.now-q.req.pausedSince >= ucPauseLimit {
 		return false
 	}
-	q.timer.pausedUntil = o.now + ucPauseStep
+	q.send.pausedUntil = o.now + ucPauseStep
 	return true
 }
 
@@ -54,7 +54,7 @@ func (q *QP) pauseAfterQuantum() bool {
 		return false
 	}
 	q.req.quantumSent = 0
-	q.timer.pausedUntil = q.dev.cfg.Clock.Now() + ucQuantumPause
+	q.send.pausedUntil = q.dev.cfg.Clock.Now() + ucQuantumPause
 	return true
 }
 

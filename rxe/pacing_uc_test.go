@@ -172,7 +172,7 @@ func TestUCOrder(t *testing.T) {
 	}
 }
 
-// A UC QP whose peer is elsewhere sleeps between portions.
+// A UC QP whose peer is elsewhere sleeps between quanta.
 func TestUCRests(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
@@ -183,10 +183,10 @@ func TestUCRests(t *testing.T) {
 	}
 	const posts = 3 * ucQuantum / (16 * 4 * remoteLen)
 	sent := func() int { return int(b.qp.stats.SentBytes.Load()) }
-	portions := 1
+	quanta := 1
 	for posted := 0; ; {
-		if n, most := sent(), portions*(ucQuantum+burstBytes); n > most {
-			t.Fatalf("%d bytes sent in %d portions", n, portions)
+		if n, most := sent(), quanta*(ucQuantum+burstBytes); n > most {
+			t.Fatalf("%d bytes sent in %d quanta", n, quanta)
 		}
 		if b.qp.sq.empty() {
 			if posted == posts {
@@ -205,10 +205,10 @@ func TestUCRests(t *testing.T) {
 		}
 		b.clock.now++
 		b.dev.Expire()
-		portions++
+		quanta++
 	}
-	if n, want := sent(), posts*len(wrs)*4*remoteLen; n != want || portions < 3 {
-		t.Errorf("%d bytes sent of %d, in %d portions", n, want, portions)
+	if n, want := sent(), posts*len(wrs)*4*remoteLen; n != want || quanta < 3 {
+		t.Errorf("%d bytes sent of %d, in %d quanta", n, want, quanta)
 	}
 }
 

@@ -43,6 +43,7 @@ type QP struct {
 	comp      completer
 	resp      responder
 	req       requester
+	send      sender
 }
 
 // Num is the queue pair number.
@@ -87,7 +88,7 @@ func (q *QP) fail() {
 func (q *QP) flushQueues() {
 	q.flushSend()
 	q.resp.flushRecv(q)
-	q.timer.clear()
+	q.clearDeadlines()
 	if q.srq != nil {
 		q.dev.event(Event{Type: EventQPLastWQEReached, QP: q})
 	}

@@ -177,7 +177,7 @@ func (q *QP) reset() {
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0
 	q.resetSend()
 	q.resp.reset(q)
-	q.timer.clear()
+	q.clearDeadlines()
 	if q.rring != nil {
 		q.rring.clear()
 	}

@@ -139,7 +139,7 @@ func (q *QP) countReceived() {
 // resumeReads lets the responder emit READ responses until its pacing says to
 // wait.
 func (q *QP) resumeReads(o *outbox) {
-	if q.timer.readsPausedUntil != 0 {
+	if q.resp.pace.until != 0 {
 		return
 	}
 	for {
@@ -148,7 +148,7 @@ func (q *QP) resumeReads(o *outbox) {
 			return
 		}
 		if o.now = q.dev.cfg.Clock.Now(); next > o.now {
-			q.timer.readsPausedUntil = next
+			q.resp.pace.until = next
 			return
 		}
 	}

@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // The operations: each checks length, then key, then acts; only when it
 // returns faultNone has the expected PSN moved.
@@ -333,3 +337,40 @@ func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 	}
 	return e != nil && e.check(q, uint32(rkey), e.base, 0, need) == keyOK
 }
+
+// queueRead accepts a READ; the data is read when its turn to be sent comes.
+func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
+	n := pkt.DMALen()
+	if len(pkt.Payload()) != 0 || n > MaxMessage {
+		return faultLength
+	}
+	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), uint64(n), AccessRemoteRead)
+	if why != keyOK {
+		return faultRemoteAccess
+	}
+	ref.release()
+	if !r.settle(q, o) {
+		return faultRemoteAccess
+	}
+	packets := readPackets(n, q.mtu())
+	resp := response{kind: respondRead, psn: pkt.PSN(), rkey: pkt.RKey(), va: pkt.VA(), left: n, total: n}
+	r.psn = r.psn.Add(packets)
+	r.msn = (r.msn + 1) & wire.MSNMask
+	resp.msn = r.msn
+	r.history.add(resource{response: resp, opcode: pkt.Opcode(), last: r.psn.Sub(1)})
+	r.ack = acking{} // implied by the response
+	r.respond(q, resp)
+	return faultNone
+}
+
+// readPackets is how many responses a READ of n bytes has, one at least.
+func readPackets(n uint32, mtu int) uint32 {
+	if n == 0 {
+		return 1
+	}
+	return (n-1)/uint32(mtu) + 1
+}
+
+// hostWord is eight bytes of payload as the number that memory holds when they
+// lie there in this order.
+func hostWord(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }

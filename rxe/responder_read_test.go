@@ -171,13 +171,13 @@ func wantRun(t *testing.T, got []wire.PSN, first, last wire.PSN) {
 // Long READs go out in portions; a peer that asks again is sent the rest from
 // there, more slowly, and in PSN order.
 func TestResponderReadPacing(t *testing.T) {
-	const portion = readQuantumBytes / benchMTU
+	const quantum = readQuantumBytes / benchMTU
 	const n = 3 * readQuantumBytes
 	b, at := bigRead(t, 2*n)
 	b.qp.resp.pace.slower(0, 0) // as if the peer had lost something
-	b.send(req(wire.RCReadRequest, 100, nil, at(0, n)), req(wire.RCReadRequest, 100+3*portion, nil, at(n, 8)))
+	b.send(req(wire.RCReadRequest, 100, nil, at(0, n)), req(wire.RCReadRequest, 100+3*quantum, nil, at(n, 8)))
 	got := b.psns()
-	if len(got) == 0 || len(got) > portion || got[0] != 100 {
+	if len(got) == 0 || len(got) > quantum || got[0] != 100 {
 		t.Fatalf("%d packets at once", len(got))
 	}
 	sent := got[len(got)-1]
@@ -201,7 +201,7 @@ func TestResponderReadPacing(t *testing.T) {
 		b.dev.Expire()
 		all = append(all, b.psns()...)
 	}
-	wantRun(t, all, 110, 100+3*portion)
+	wantRun(t, all, 110, 100+3*quantum)
 }
 
 // A peer that takes in less than it is sent, and asks again a while after it lost

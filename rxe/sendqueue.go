@@ -320,9 +320,9 @@ func (q *QP) flushSend() {
 	for !q.sq.empty() {
 		q.complete(WCFlushErr)
 	}
-	q.req.abandon(q)
+	q.abandonRequests()
 	q.comp.abandon(q)
-	q.timer.retransmitAt, q.timer.rnrUntil = 0, 0
+	q.send.retransmitAt, q.send.rnrUntil = 0, 0
 }
 
 // beginDrain enters SQD: what was begun is finished, nothing new is begun.
@@ -352,22 +352,22 @@ func (q *QP) resetSend() {
 		q.onSendDone(n)
 	}
 	q.sq.cons = q.sq.prod
-	q.req.abandon(q)
-	q.req.window = 0
+	q.abandonRequests()
+	q.send.window = 0
 	q.comp.abandon(q)
-	q.timer.clear()
+	q.clearDeadlines()
 }
 
 // setSendPSN sets the PSN of the next request.
 func (q *QP) setSendPSN(psn wire.PSN) {
-	q.req.psn, q.req.limit = psn, psn
-	q.comp.una = psn
+	q.send.psn, q.send.limit = psn, psn
+	q.send.una = psn
 }
 
 // startRequester prepares the requester on entering RTS.
 func (q *QP) startRequester() {
 	q.attr.SQDraining = false
-	q.req.start(q)
+	q.send.start(q.mtu())
 	q.comp.progress(q)
 }
 

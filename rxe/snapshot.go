@@ -45,8 +45,8 @@ func (q *QP) publish() {
 		DestQPN:   q.attr.DestQPN,
 		DGID:      q.attr.AH.DGID,
 		PathMTU:   q.attr.PathMTU,
-		SendPSN:   q.req.psn,
-		AckedPSN:  q.comp.una,
+		SendPSN:   q.send.psn,
+		AckedPSN:  q.send.una,
 		RecvPSN:   q.resp.psn,
 		SendQueue: q.sq.prod - q.sq.cons,
 	})

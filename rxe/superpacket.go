@@ -29,30 +29,6 @@ type superPacket struct {
 	acks  ackPace // of the first packet
 }
 
-// messageOps is the BTH opcode by position in the message.
-type messageOps [4]wire.Opcode
-
-const (
-	opFirst = iota
-	opMiddle
-	opLast
-	opOnly
-)
-
-// at is the opcode of the packet that begins or ends the message.
-func (m *messageOps) at(begins, ends bool) wire.Opcode {
-	switch {
-	case begins && ends:
-		return m[opOnly]
-	case begins:
-		return m[opFirst]
-	case ends:
-		return m[opLast]
-	default:
-		return m[opMiddle]
-	}
-}
-
 // groupBytes and groupPackets bound what is gathered and left for a QP of this
 // device at once.
 const (
@@ -208,7 +184,7 @@ func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
 // acceptsWhole says whether every packet of a READ response is in order.
 func (c *completer) acceptsWhole(q *QP, pkt packet) bool {
 	first, last := pkt.PSN(), pkt.PSN().Add(pkt.count-1)
-	if first != c.una || last.Diff(q.req.limit) >= 0 {
+	if first != q.send.una || last.Diff(q.send.limit) >= 0 {
 		return false
 	}
 	wqe := c.oldest(q)

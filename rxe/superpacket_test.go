@@ -76,7 +76,7 @@ func TestSuperPacketSegmented(t *testing.T) {
 					}
 					for name, other := range map[string][]bare{"inbox": got[1], "tap": seen} {
 						if len(got[0]) != len(other) {
-							t.Fatalf("%d packets straight, %d in the %s", len(got[0]), len(other), name)
+							t.Fatalf("%d packets in super-packets, %d in the %s", len(got[0]), len(other), name)
 						}
 						for i := range other {
 							if a, b := got[0][i], other[i]; !bytes.Equal(a.data, b.data) || a.from.Src != b.from.Src ||
@@ -151,7 +151,7 @@ func (r *badRing) Pop(w *RecvWQE) (ok, bad bool) {
 // for a packet, for packets and for a train.
 func TestRecvMalformed(t *testing.T) {
 	for _, size := range []uint32{0, 8, 5000} {
-		for name, tap := range map[string]func(*wire.Burst){"straight": nil, "packets": func(*wire.Burst) {}} {
+		for name, tap := range map[string]func(*wire.Burst){"super-packets": nil, "packets": func(*wire.Burst) {}} {
 			d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.Tap = tap })
 			d.qps[1].rq, d.qps[1].rring = &badRing{}, nil
 			_, err := d.qps[0].PostSend([]SendWR{{ID: 1, Op: WRSend, Flags: SendSignaled,
@@ -173,15 +173,15 @@ func TestSuperPacketWindow(t *testing.T) {
 	for i, tap := range []func(*wire.Burst){nil, func(*wire.Burst) {}} {
 		d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.Tap = tap })
 		q := d.qps[0]
-		q.req.window = minWindow
+		q.send.window = minWindow
 		_, err := q.PostSend([]SendWR{{Op: WRRead, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 1 << 19,
 			SGL: []SGE{{Length: 40_000, LKey: d.mr.LKey()}}}})
 		must(t, err)
 		d.take(t, 1)
-		windows[i] = q.req.window
+		windows[i] = q.send.window
 	}
 	if windows[0] != windows[1] || windows[0] < minWindow+40 {
-		t.Errorf("after 40 packets the window is %d straight, %d in packets", windows[0], windows[1])
+		t.Errorf("after 40 packets the window is %d with super-packets, %d with packets", windows[0], windows[1])
 	}
 }
 

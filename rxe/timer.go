@@ -23,24 +23,24 @@ func ackTimeout(code uint8) time.Duration {
 	return max(4096*time.Nanosecond<<(code&31), minAckTimeout)
 }
 
-// qpTimer are the deadlines of one QP, under the QP's lock. Zero is off.
+// qpTimer is one QP's entry in its device's heap.
 type qpTimer struct {
-	retransmitAt     Time
-	rnrUntil         Time // the requester waits for this after an RNR NAK
-	readsPausedUntil Time // READ responses go on at this time
-	pausedUntil      Time // the requester waits for a receiver of this device
-
-	queuedAt Time // the heap entry's time as far as this QP knows; 0: none
+	queuedAt Time // the entry's time as far as this QP knows; 0: none. Under the QP's lock
 
 	heapIndex int  // in the heap, 1-based; 0: not in it; under timerHeap.mu
 	heapTime  Time // under timerHeap.mu
 }
 
-func (t *qpTimer) clear() { t.retransmitAt, t.rnrUntil, t.readsPausedUntil, t.pausedUntil = 0, 0, 0, 0 }
+// clearDeadlines turns every deadline of the QP off.
+func (q *QP) clearDeadlines() {
+	q.send.clearDeadlines()
+	q.resp.pace.until = 0
+}
 
-func (t *qpTimer) next() Time {
-	next := t.retransmitAt
-	for _, at := range [...]Time{t.rnrUntil, t.readsPausedUntil, t.pausedUntil} {
+// nextDeadline returns the earliest deadline of the QP; 0 is none.
+func (q *QP) nextDeadline() Time {
+	next := q.send.retransmitAt
+	for _, at := range [...]Time{q.send.rnrUntil, q.send.pausedUntil, q.resp.pace.until} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -51,7 +51,7 @@ func (t *qpTimer) next() Time {
 // schedule makes sure that the QP is run at its next deadline. The caller
 // holds the QP's lock.
 func (q *QP) schedule() {
-	next := q.timer.next()
+	next := q.nextDeadline()
 	if next == 0 || (q.timer.queuedAt != 0 && q.timer.queuedAt <= next) {
 		return
 	}
@@ -87,19 +87,19 @@ func (q *QP) deadlines(o *outbox) {
 	if q.dead {
 		return
 	}
-	t := &q.timer
-	if t.rnrUntil != 0 && t.rnrUntil <= o.now {
-		t.rnrUntil = 0
+	s := &q.send
+	if s.rnrUntil != 0 && s.rnrUntil <= o.now {
+		s.rnrUntil = 0
 	}
-	if t.pausedUntil != 0 && t.pausedUntil <= o.now {
-		t.pausedUntil = 0
+	if s.pausedUntil != 0 && s.pausedUntil <= o.now {
+		s.pausedUntil = 0
 	}
-	if t.retransmitAt != 0 && t.retransmitAt <= o.now {
-		t.retransmitAt = 0
+	if s.retransmitAt != 0 && s.retransmitAt <= o.now {
+		s.retransmitAt = 0
 		q.comp.timeout(q)
 	}
-	if t.readsPausedUntil != 0 && t.readsPausedUntil <= o.now {
-		t.readsPausedUntil = 0
+	if p := &q.resp.pace; p.until != 0 && p.until <= o.now {
+		p.until = 0
 		q.resumeReads(o)
 	}
 	q.runRequester(o)

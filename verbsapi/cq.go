@@ -18,10 +18,10 @@ type CQ struct {
 
 	// The program's request to be notified is told from that of Wait, which must
 	// leave no event in the channel.
-	armed   atomic.Bool
-	wake    chan struct{} // holds a token when the queue was notified
-	waiting chan struct{} // holds a token while one goroutine is in Wait
-	gone    chan struct{} // closed when the queue is destroyed
+	armed     atomic.Bool
+	wake      chan struct{} // holds a token when the queue was notified
+	waiting   chan struct{} // holds a token while one goroutine is in Wait
+	destroyed chan struct{} // closed when the queue is destroyed
 }
 
 // CreateCQ makes a completion queue with room for at least entries completions
@@ -40,7 +40,7 @@ func (c *Context) initCQ(q *CQ, entries int, channel *CompChannel) (err error) {
 	q.channel = channel
 	q.wake = make(chan struct{}, 1)
 	q.waiting = make(chan struct{}, 1)
-	q.gone = make(chan struct{})
+	q.destroyed = make(chan struct{})
 	if channel != nil {
 		if channel.ctx != c {
 			return invalid(op, "channel", "is of another context")
@@ -110,7 +110,7 @@ func (q *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	select {
 	case q.waiting <- struct{}{}:
 		defer func() { <-q.waiting }()
-	case <-q.gone:
+	case <-q.destroyed:
 		return 0, closed(op, "cq")
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -127,7 +127,7 @@ func (q *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 		}
 		select {
 		case <-q.wake:
-		case <-q.gone:
+		case <-q.destroyed:
 			return 0, closed(op, "cq")
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -164,7 +164,7 @@ func (q *CQ) destroyNow() {
 }
 
 func (q *CQ) cleanUp() {
-	close(q.gone)
+	close(q.destroyed)
 	q.ctx.eng.unwatch(q.cq, q, &q.asyncEvents)
 	if q.channel != nil {
 		q.channel.events.drop(func(cq *CQ) bool { return cq == q })

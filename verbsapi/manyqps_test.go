@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkManyQPs compares the cost of a message over a thousand queue pairs in
-// turn with that over one, on devices of their own, a slice of the one and a slice
+// order with that over one, on devices of their own, a slice of the one and a slice
 // of the other by turns, so that whatever else the machine does hits both. Depth
 // messages are under way in all, batch are posted in one call. "Idle" has a thousand
 // connected, and uses one.
@@ -75,17 +75,17 @@ func benchMany(b *testing.B, l load) {
 
 // fan is queue pairs of one device, connected to as many of another.
 type fan struct {
-	b    *testing.B
-	l    load
-	x, y *Context
-	cq   *CQ
-	qps  []*QP
-	wrs  []SendWR
-	turn []int // ring of those that may post another batch, as indices of qps
-	head int   // of turn
-	free int   // in turn
-	wcs  []WC
-	cost cost
+	b     *testing.B
+	l     load
+	x, y  *Context
+	cq    *CQ
+	qps   []*QP
+	wrs   []SendWR
+	order []int // ring of those that may post another batch, as indices of qps
+	head  int   // of order
+	free  int   // in order
+	wcs   []WC
+	cost  cost
 }
 
 // cost is what the messages took, in nanoseconds and system calls.
@@ -120,9 +120,9 @@ func newFan(b *testing.B, l load, connected, used int) *fan {
 		}
 	}
 	for i := range max(used, l.depth/l.batch) {
-		f.turn = append(f.turn, i%used)
+		f.order = append(f.order, i%used)
 	}
-	f.free = len(f.turn)
+	f.free = len(f.order)
 	if l.op == WRSend {
 		f.receive(srq, cy, my.SGE(0, l.size))
 	}
@@ -137,8 +137,8 @@ func (f *fan) run(n int) {
 	calls, cpu, start := f.calls(), cpuTime(f.b), time.Now()
 	for posted, done := 0, 0; done < n; {
 		for f.free > 0 && posted < n && posted-done <= f.l.depth-f.l.batch {
-			posted += f.post(f.turn[f.head], min(f.l.batch, n-posted))
-			f.head = (f.head + 1) % len(f.turn)
+			posted += f.post(f.order[f.head], min(f.l.batch, n-posted))
+			f.head = (f.head + 1) % len(f.order)
 			f.free--
 		}
 		done += f.wait()
@@ -173,7 +173,7 @@ func (f *fan) wait() int {
 			f.b.Fatal(wc.Status)
 		}
 		if wc.ID >= lastOfBatch {
-			f.turn[(f.head+f.free)%len(f.turn)] = int(wc.ID - lastOfBatch)
+			f.order[(f.head+f.free)%len(f.order)] = int(wc.ID - lastOfBatch)
 			f.free++
 		}
 	}

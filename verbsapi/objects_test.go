@@ -320,18 +320,18 @@ func TestCompChannel(t *testing.T) {
 		t.Error(err)
 	}
 	// Destroy waits for the acknowledgement of the event.
-	gone := make(chan error)
-	go func() { gone <- cq.Destroy(ctx) }()
-	<-cq.gone
+	done := make(chan error)
+	go func() { done <- cq.Destroy(ctx) }()
+	<-cq.destroyed
 	select {
-	case err := <-gone:
+	case err := <-done:
 		t.Errorf("Destroy did not wait: %v", err)
 	default:
 	}
 	if err := cq.AckEvents(1); err != nil {
 		t.Error(err)
 	}
-	if err := <-gone; err != nil {
+	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if err := ch.Destroy(); err != nil {
@@ -509,10 +509,10 @@ func TestAsyncEvents(t *testing.T) {
 		t.Errorf("event %+v", ev)
 	}
 	a.expect(ctx, 1, WCSuccess)
-	gone := make(chan error)
-	go func() { gone <- a.qp.Destroy(ctx) }()
+	done := make(chan error)
+	go func() { done <- a.qp.Destroy(ctx) }()
 	ev.Ack()
-	if err := <-gone; err != nil {
+	if err := <-done; err != nil {
 		t.Error(err)
 	}
 

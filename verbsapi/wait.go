@@ -75,13 +75,13 @@ func (q *queue[T]) pop(ctx context.Context, op string, deliver func(T)) (T, erro
 	}
 }
 
-// drop removes every item that gone says is of an object that is destroyed.
-func (q *queue[T]) drop(gone func(T) bool) {
+// drop removes every item that match says is of an object that is destroyed.
+func (q *queue[T]) drop(match func(T) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	kept := q.items[:0]
 	for _, v := range q.items[q.head:] {
-		if !gone(v) {
+		if !match(v) {
 			kept = append(kept, v)
 		}
 	}
@@ -102,7 +102,7 @@ func (q *queue[T]) close() {
 
 // unacked counts events that were handed to the program and not acknowledged.
 // As in libibverbs, an object's destruction waits for them, so that a thread
-// that still works on an event does not find its object gone.
+// that still works on an event does not find its object match.
 type unacked struct {
 	mu   sync.Mutex
 	n    int

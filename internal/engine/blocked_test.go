@@ -39,9 +39,9 @@ func (m *silent) silence(va uint64) {
 func (m *silent) move(spans []rxe.Span, copyPart func(mem, buf []byte)) error {
 	for _, s := range spans {
 		m.mu.Lock()
-		stuck := m.va != 0 && s.VA >= m.va
+		blocked := m.va != 0 && s.VA >= m.va
 		m.mu.Unlock()
-		if stuck {
+		if blocked {
 			m.blocked <- struct{}{}
 			<-m.free
 		}
@@ -227,10 +227,10 @@ func TestSilentSource(t *testing.T) {
 	const here, nobody = "127.78.0.13", "127.78.0.14"
 	a := newHost(t, here)
 	const soon = 12 // 16.8 ms
-	stuck, other := newQueue(a), newQueue(a)
-	stuck.connect(nobody, 100, soon)
+	blocked, other := newQueue(a), newQueue(a)
+	blocked.connect(nobody, 100, soon)
 	other.connect(nobody, 101, soon)
-	stuck.write(silentVA, 1)
+	blocked.write(silentVA, 1)
 	a.mem.silence(silentVA)
 	<-a.mem.blocked // the first retransmission
 	other.write(0, 1)
@@ -238,7 +238,7 @@ func TestSilentSource(t *testing.T) {
 		t.Errorf("a queue pair beside it: %v, want %v", s, rxe.WCRetryExcErr)
 	}
 	a.mem.answer()
-	if s := stuck.wait(); s != rxe.WCRetryExcErr {
+	if s := blocked.wait(); s != rxe.WCRetryExcErr {
 		t.Errorf("once the memory answers: %v, want %v", s, rxe.WCRetryExcErr)
 	}
 }

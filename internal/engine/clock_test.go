@@ -9,24 +9,24 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Deadlines are kept while the goroutine that kept an earlier one is caught.
+// Deadlines are kept while the goroutine that kept an earlier one is blocked.
 func TestClockWhenExpireBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		kept := make(chan rxe.Time, 10)
-		caught := make(chan chan struct{}, 10)
+		blocked := make(chan chan struct{}, 10)
 		catch := true
 		c.run(func() {
 			kept <- c.Now()
 			if catch {
 				free := make(chan struct{})
-				caught <- free
+				blocked <- free
 				<-free
 			}
 		})
 		c.Arm(c.Now() + rxe.Time(time.Second))
 		<-kept
-		free := <-caught
+		free := <-blocked
 		catch = false
 		// Armed by somebody else, before and after another goroutine took over.
 		for _, in := range []time.Duration{expireLimit / 2, time.Second} {
@@ -53,7 +53,7 @@ func TestClockClosesWhileBlocked(t *testing.T) {
 		c.Arm(c.Now())
 		<-called
 		if c.close() {
-			t.Error("close waited for a caught call")
+			t.Error("close waited for a blocked call")
 		}
 		close(free)
 	})

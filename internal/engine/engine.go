@@ -119,12 +119,12 @@ var ErrBlockedAccess = errors.New("engine: a copy to or from a program's memory 
 func (e *Engine) Close() error {
 	closed := make(chan error, 1)
 	go func() { closed <- e.dev.Close() }()
-	patience := time.NewTimer(e.closeTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(e.closeTimeout)
+	defer timer.Stop()
 	var err error
 	select {
 	case err = <-closed:
-	case <-patience.C:
+	case <-timer.C:
 		err = ErrBlockedAccess
 	}
 	e.clock.close()

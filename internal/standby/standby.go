@@ -54,9 +54,9 @@ const (
 // waits for memory, or when it has taken [Doubt] times as long.
 func NewWatch(limit time.Duration) *Watch { return newWatch(limit, memoryWaits) }
 
-func newWatch(limit time.Duration, stuck func() bool) *Watch {
+func newWatch(limit time.Duration, blocked func() bool) *Watch {
 	w := &Watch{
-		blocked: stuck,
+		blocked: blocked,
 		tick:    limit / (tooManyTicks - 1),
 		wake:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
@@ -115,7 +115,7 @@ func (w *Watch) look() (calls bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now.Load()
-	stuck := sync.OnceValue(w.blocked)
+	blocked := sync.OnceValue(w.blocked)
 	for r := range w.roles {
 		since := r.worker.since.Load()
 		if since == outside {
@@ -123,7 +123,7 @@ func (w *Watch) look() (calls bool) {
 		}
 		calls = true
 		took := now - since
-		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < UnconfirmedFactor*tooManyTicks && !stuck() {
+		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < UnconfirmedFactor*tooManyTicks && !blocked() {
 			continue
 		}
 		if r.worker.since.CompareAndSwap(since, replaced) {
@@ -206,7 +206,7 @@ func (r *Role) Alive() int { return int(r.alive.Load()) }
 // to do. It reports false if that took longer than patience: then the holder is
 // caught in a call, and left to itself, as are those that were caught before. run
 // is not called again.
-func (r *Role) Stop(patience time.Duration) bool {
+func (r *Role) Stop(timeout time.Duration) bool {
 	r.watch.mu.Lock()
 	delete(r.watch.roles, r)
 	h := r.worker
@@ -216,7 +216,7 @@ func (r *Role) Stop(patience time.Duration) bool {
 		return true
 	default:
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-h.done:

@@ -26,8 +26,8 @@ type bench struct {
 
 func newBench(most int) *bench { return newBenchOf(most, always) }
 
-func newBenchOf(most int, stuck func() bool) *bench {
-	b := &bench{watch: newWatch(limit, stuck), queue: make(chan chan struct{}), quit: make(chan struct{})}
+func newBenchOf(most int, blocked func() bool) *bench {
+	b := &bench{watch: newWatch(limit, blocked), queue: make(chan chan struct{}), quit: make(chan struct{})}
 	b.role = b.watch.Start(most, func(h *Worker) {
 		b.runs.Add(1)
 		for {
@@ -80,8 +80,8 @@ func TestTakeOver(t *testing.T) {
 		for _, quiet := range []time.Duration{0, time.Hour} {
 			before := b.runs.Load()
 			time.Sleep(quiet)
-			stuck := make(chan struct{})
-			b.queue <- stuck
+			blocked := make(chan struct{})
+			b.queue <- blocked
 			time.Sleep(limit)
 			b.expect(t, 1, b.done.Load(), max(before, 1), b.ended.Load())
 			time.Sleep(limit / 2)
@@ -90,7 +90,7 @@ func TestTakeOver(t *testing.T) {
 			b.queue <- returned()
 			b.expect(t, 2, done+1, max(before, 1)+1, b.ended.Load())
 			ended := b.ended.Load()
-			close(stuck)
+			close(blocked)
 			b.expect(t, 1, done+2, max(before, 1)+1, ended+1)
 		}
 		b.stop(t, true)
@@ -138,10 +138,10 @@ func TestShortCallsKeepTheRole(t *testing.T) {
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(3)
-		var stuck []chan struct{}
+		var blocked []chan struct{}
 		for range 3 {
 			call := make(chan struct{})
-			stuck = append(stuck, call)
+			blocked = append(blocked, call)
 			b.queue <- call
 			time.Sleep(2 * limit)
 		}
@@ -149,16 +149,16 @@ func TestBound(t *testing.T) {
 		b.expect(t, 3, 0, 3, 0)
 		// The last one was not replaced, so it goes on; and once one of the
 		// others is back, it can be.
-		close(stuck[2])
+		close(blocked[2])
 		b.expect(t, 3, 1, 3, 0)
 		again := make(chan struct{})
 		b.queue <- again
 		time.Sleep(time.Hour)
 		b.expect(t, 3, 1, 3, 0)
-		close(stuck[0])
+		close(blocked[0])
 		time.Sleep(2 * limit)
 		b.expect(t, 3, 2, 4, 1)
-		close(stuck[1])
+		close(blocked[1])
 		close(again)
 		b.expect(t, 1, 4, 4, 3)
 		b.stop(t, true)
@@ -201,17 +201,17 @@ func TestStopWaits(t *testing.T) {
 // twice, none is lost, and never do two goroutines hold the role.
 func TestRace(t *testing.T) {
 	w := newWatch(2*time.Millisecond, always)
-	var held, calls atomic.Int32
+	var running, calls atomic.Int32
 	var running sync.WaitGroup
 	queue := make(chan time.Duration)
 	role := w.Start(64, func(h *Worker) {
 		running.Add(1)
 		defer running.Done()
 		for d := range queue {
-			if held.Add(1) != 1 {
+			if running.Add(1) != 1 {
 				t.Error("two holders")
 			}
-			held.Add(-1)
+			running.Add(-1)
 			h.Enter()
 			if d > 0 {
 				<-time.After(d)

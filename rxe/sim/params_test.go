@@ -20,7 +20,7 @@ type params struct {
 	thinkTime time.Duration // between postings, at most
 	recvDelay time.Duration // of receives, at most
 	tap       bool          // see packets between QPs of one device
-	crowd     int           // of QPs, at most; 0: the default, which these never reach
+	activeQPs int           // of QPs, at most; 0: the default, which these never reach
 	pairs     []pairParams
 }
 
@@ -72,7 +72,7 @@ func drawParams(seed uint64, big bool) params {
 	p.net = drawFaults(r)
 	p.net.Seed = seed
 	p.tap = seed%2 == 0
-	p.crowd = int(seed / 2 % 4)
+	p.activeQPs = int(seed / 2 % 4)
 	// packets bounds a message so that what is lost on the way leaves retries a
 	// chance: see TestSeeds on how many runs exceed them.
 	packets := 400

@@ -36,11 +36,11 @@ func diff(a, b string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(as), len(bs)) {
 		if as[i] != bs[i] {
-			return fmt.Sprintf("straight: %s\n packets: %s", as[i], bs[i])
+			return fmt.Sprintf("super-packets: %s\n packets: %s", as[i], bs[i])
 		}
 	}
 	if len(as) != len(bs) {
-		return fmt.Sprintf("%d lines straight, %d in packets", len(as), len(bs))
+		return fmt.Sprintf("%d lines with super-packets, %d with packets", len(as), len(bs))
 	}
 	return ""
 }
@@ -66,7 +66,7 @@ func TestSuperPackets(t *testing.T) {
 			tapped += w.stats.tapped
 		}
 		if sums[0] != sums[1] || finals[0] != finals[1] {
-			t.Fatalf("seed %d: straight and in packets differ: completions %x and %x\n%s",
+			t.Fatalf("seed %d: super-packets and packets differ: completions %x and %x\n%s",
 				seed, sums[0], sums[1], diff(finals[0], finals[1]))
 		}
 	}
@@ -83,10 +83,10 @@ func TestSuperPacketMistakes(t *testing.T) {
 	statuses := map[rxe.WCStatus]int{}
 	for i := range seedCount(t) {
 		seed := first + uint64(i)
-		straight := newMistakes(seed, false).run(statuses)
+		supers := newMistakes(seed, false).run(statuses)
 		packets := newMistakes(seed, true).run(nil)
-		if straight != packets {
-			t.Fatalf("seed %d: %s", seed, diff(straight, packets))
+		if supers != packets {
+			t.Fatalf("seed %d: %s", seed, diff(supers, packets))
 		}
 	}
 	t.Logf("completions by status: %v", statuses)

@@ -154,7 +154,7 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 	var err error
 	h.dev, err = rxe.New(rxe.Config{
 		Name: fmt.Sprint("sim", i), GUID: uint64(i + 1),
-		Link: h.port, Clock: h.port, Seed: seed, OnEvent: h.event, Tap: h.tap(), MaxActiveQPs: w.p.crowd,
+		Link: h.port, Clock: h.port, Seed: seed, OnEvent: h.event, Tap: h.tap(), MaxActiveQPs: w.p.activeQPs,
 	})
 	must(err)
 	h.port.Attach(h.dev)

@@ -1,0 +1,236 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+// maxHeader bounds the transport headers of a data packet: BTH, RETH, ImmDt.
+const maxHeader = 12 + 16 + 4 + 3
+
+// sendData sends up to room packets of a SEND or WRITE and returns how many. A
+// payload that cannot be read takes the whole group back.
+func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
+	mtu := q.payloadMTU()
+	index := uint32(q.send.psn.Diff(wqe.first))
+	n := min(wqe.packets-index, room)
+	if n > 1 {
+		n = min(n, uint32(q.group(maxHeader+wire.ICRCLen)))
+	}
+	ok := false
+	if n > 1 && q.sendsSuperPackets() {
+		ok = q.sendSuperPacket(wqe, index, n, o)
+	} else {
+		ok = q.sendPackets(wqe, index, n, o)
+	}
+	if !ok {
+		wqe.status = WCLocProtErr
+		return 0
+	}
+	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), o)
+	if index+n == wqe.packets && wqe.op != WRWrite && wqe.op != WRWriteImm {
+		q.dev.counters.RDMASends.Add(1)
+	}
+	return n
+}
+
+// sendPackets builds n packets of w, from packet number index on. It reports
+// false when the payload cannot be read.
+func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
+	mtu := q.payloadMTU()
+	bytes := min(int(wqe.length)-int(index)*mtu, int(n)*mtu)
+	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
+	mark := o.mark()
+	h := q.dataHeaders(wqe, index, 1)
+	from := seek(wqe.sgl, index*uint32(mtu))
+	acks := q.ackPace()
+	for i := range n {
+		if i > 0 {
+			q.nextHeaders(&h, wqe, index+i)
+		}
+		if !q.dataPacket(wqe, index+i, &h, &from, &acks, o) {
+			o.in.drop()
+			o.rewind(mark)
+			return false
+		}
+	}
+	if o.in.read() != nil {
+		o.rewind(mark)
+		return false
+	}
+	q.req.sinceAckReq = acks.since
+	return true
+}
+
+// payloadMTU is the payload of a full packet; a UD message is one packet.
+func (q *QP) payloadMTU() int {
+	if q.typ == QPUD {
+		return int(q.dev.activeMTU())
+	}
+	return q.mtu()
+}
+
+func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
+	o.sinceYield += bytes + int(packets)*wire.BTHLen
+	q.req.quantumSent += bytes
+	q.stats.SentPackets.Add(uint64(packets))
+	q.stats.SentBytes.Add(uint64(bytes))
+	q.dev.counters.SentPkts.Add(uint64(packets))
+}
+
+// dataPacket builds packet number index of w, all but its payload, which is
+// put down to be gathered.
+func (q *QP) dataPacket(wqe *sendEntry, index uint32, h *wire.Headers, from *cursor, acks *ackPace, o *outbox) bool {
+	mtu := q.payloadMTU()
+	off := int(index) * mtu
+	size := min(mtu, int(wqe.length)-off)
+	h.Pad = uint8(-size & 3)
+	h.AckReq = acks.next(index == wqe.packets-1, size)
+	route := q.route
+	if q.typ == QPUD {
+		route = wqe.ud.route
+	}
+	hl := h.Len()
+	b := o.packet(route, hl+size+int(h.Pad))
+	h.Put(b)
+	clear(b[hl+size:])
+	return q.payload(wqe, off, b[hl:hl+size], from, o)
+}
+
+// dataHeaders are those of n packets of w as one, from packet number index on.
+func (q *QP) dataHeaders(wqe *sendEntry, index, n uint32) wire.Headers {
+	ends := index+n == wqe.packets
+	h := wire.Headers{
+		Opcode:  q.messageOps(wqe.op).at(index == 0, ends),
+		PKey:    q.pkey,
+		DestQP:  q.attr.DestQPN,
+		PSN:     wqe.first.Add(index),
+		VA:      wqe.remoteAddr,
+		RKey:    wqe.rkey,
+		DMALen:  wqe.length,
+		Imm:     wqe.imm,
+		InvRKey: wqe.invRKey,
+	}
+	h.Solicited = ends && wqe.solicits()
+	if q.typ == QPUD {
+		h.DestQP, h.SrcQP, h.QKey = wqe.ud.qpn, q.qpn, wqe.ud.qkey
+		if h.QKey&(1<<31) != 0 {
+			h.QKey = q.attr.QKey // IBA 10.2.5: the QP's own stands in
+		}
+	}
+	if wqe.length == 0 {
+		h.RKey = 0 // not checked (IBA C9-88)
+	}
+	return h
+}
+
+// nextHeaders makes the headers of packet number index from those of the one
+// before.
+func (q *QP) nextHeaders(h *wire.Headers, wqe *sendEntry, index uint32) {
+	ends := index+1 == wqe.packets
+	h.Opcode = q.messageOps(wqe.op).at(false, ends)
+	h.PSN = h.PSN.Next()
+	h.Solicited = ends && wqe.solicits()
+}
+
+// solicits says whether the request's last packet asks for an event.
+func (wqe *sendEntry) solicits() bool { return wqe.flags&SendSolicited != 0 && wqe.op != WRWrite }
+
+// ackPace sets AckReq at the end of a message, and inside often enough that
+// neither the window closes nor a slow receiver lets the retransmission timer
+// expire; each acknowledgement costs both sides a system call.
+type ackPace struct {
+	since int // payload bytes since the last AckReq
+	every int // 0: never, not even at the end
+}
+
+func (q *QP) ackPace() ackPace {
+	if q.typ != QPRC {
+		return ackPace{}
+	}
+	return ackPace{q.req.sinceAckReq, min(int(q.send.window)/4, ackEveryPackets) * q.mtu()}
+}
+
+// next says whether the next packet has AckReq.
+func (a *ackPace) next(ends bool, size int) bool {
+	if a.every == 0 {
+		return false
+	}
+	a.since += size
+	if !ends && a.since < a.every {
+		return false
+	}
+	a.since = 0
+	return true
+}
+
+// payload puts down the len(b) bytes of w at off to be gathered into b; from is
+// the same place in its scatter/gather list.
+func (q *QP) payload(wqe *sendEntry, off int, b []byte, from *cursor, o *outbox) bool {
+	if wqe.flags&SendInline != 0 {
+		copy(b, wqe.inline[off:])
+		return true
+	}
+	return o.in.cover(q, wqe.sgl, from, b, 0)
+}
+
+// sendRead asks for the next chunk of a READ. Long READs are asked for in
+// pieces, each a READ request of its own, so that no more is under way than
+// this side can take in; the pieces end at the same PSNs when asked for again.
+// Several of them fit into the window, so that the responder always has one to
+// answer while the answers to another are on their way; and the answers to one
+// fill whole bursts.
+func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
+	if q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
+		return 0
+	}
+	mtu, chunk := uint32(q.mtu()), q.send.readChunk
+	index := uint32(q.send.psn.Diff(wqe.first))
+	n := min(chunk-index%chunk, wqe.packets-index)
+	if n > room && q.send.psn != q.send.una {
+		return 0
+	}
+	off := index * mtu
+	length := min(n*mtu, wqe.length-off)
+	h := wire.Headers{Opcode: wire.RCReadRequest, PKey: q.pkey, DestQP: q.attr.DestQPN,
+		PSN: q.send.psn, AckReq: true, VA: wqe.remoteAddr + uint64(off), RKey: wqe.rkey, DMALen: length}
+	if length == 0 && q.comp.tries(q)%2 == 1 {
+		h.RKey = 0 // as said above
+	}
+	h.Put(o.packet(q.route, h.Len()))
+	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})
+	q.countSent(1, 0, o)
+	return n
+}
+
+// sendSingle sends the one packet of an atomic, an ATOMIC WRITE or a FLUSH.
+func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
+	if q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
+		return 0
+	}
+	h := wire.Headers{PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: q.send.psn, AckReq: true,
+		VA: wqe.remoteAddr, RKey: wqe.rkey, DMALen: wqe.length, FlushPlacement: wqe.flush.kind, FlushLevel: wqe.flush.level}
+	size := 0
+	switch wqe.op {
+	case WRCompareSwap:
+		h.Opcode, h.SwapAdd, h.Compare = wire.RCCompareSwap, wqe.swap, wqe.compareAdd
+	case WRFetchAdd:
+		h.Opcode, h.SwapAdd = wire.RCFetchAdd, wqe.compareAdd
+	case WRFlush:
+		h.Opcode = wire.RCFlush
+	default:
+		h.Opcode, size = wire.RCAtomicWrite, 8
+	}
+	hl := h.Len()
+	o.reserve(hl + size + wire.ICRCLen)
+	mark := o.mark()
+	b := o.packet(q.route, hl+size)
+	h.Put(b)
+	from := cursor{}
+	if size > 0 && !q.payload(wqe, 0, b[hl:], &from, o) || o.in.read() != nil {
+		o.in.drop()
+		o.rewind(mark)
+		wqe.status = WCLocProtErr
+		return 0
+	}
+	q.send.reads.push(psnRange{q.send.psn, q.send.psn})
+	q.countSent(1, size, o)
+	return 1
+}

@@ -1,0 +1,194 @@
+package rxe
+
+import (
+	"slices"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// resource is a READ or atomic that may be asked for again (IBA 9.4.4, 9.4.5).
+type resource struct {
+	response // as it was before the first packet
+	opcode   wire.Opcode
+	last     wire.PSN
+}
+
+// resources are the latest of them.
+type resources struct {
+	ring []resource
+	next int // the oldest, to be overwritten
+	n    int
+}
+
+func (h *resources) clear() { h.next, h.n = 0, 0 }
+
+func (h *resources) add(e resource) {
+	if len(h.ring) == 0 {
+		return
+	}
+	h.ring[h.next] = e
+	h.next = (h.next + 1) % len(h.ring)
+	h.n = min(h.n+1, len(h.ring))
+}
+
+// at returns the entry that i others are newer than.
+func (h *resources) at(i int) *resource {
+	return &h.ring[(h.next-1-i+2*len(h.ring))%len(h.ring)]
+}
+
+// find returns the newest entry that has psn, nil if there is none.
+func (h *resources) find(psn wire.PSN, op wire.Opcode) *resource {
+	for i := range h.n {
+		if e := h.at(i); !psn.Less(e.psn) && !e.last.Less(psn) {
+			if e.opcode == op {
+				return e
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// before returns the last PSN at or after psn that an ACK may name without
+// claiming that a READ or atomic was answered which the peer may still wait
+// for; next is the PSN expected.
+func (h *resources) before(psn, next wire.PSN) wire.PSN {
+	limit := next
+	for i := range h.n {
+		if e := h.at(i); psn.Less(e.psn) && e.psn.Less(limit) {
+			limit = e.psn
+		}
+	}
+	return limit.Sub(1)
+}
+
+// resize makes room for max_dest_rd_atomic requests. A peer that rounds the
+// number up to a power of two, as rdma_rxe does, must find room too.
+func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
+	slots := 1
+	for slots < maxDestRdAtomic+2 {
+		slots *= 2
+	}
+	if slots == len(r.history.ring) {
+		return
+	}
+	next := resources{ring: make([]resource, slots)}
+	for i := min(r.history.n, slots) - 1; i >= 0; i-- {
+		next.add(*r.history.at(i))
+	}
+	r.history = next
+	queue := make([]response, len(r.queue), max(2*slots+1, len(r.queue)))
+	copy(queue, r.queue)
+	r.queue = queue
+}
+
+// resourcesFull says whether as many requests wait for their response as may: replays
+// take at most half of the queue.
+func (r *responder) resourcesFull(q *QP, o *outbox) bool {
+	if len(r.queue) < 2*len(r.history.ring) {
+		return false
+	}
+	if r.settle(q, o) {
+		r.emitSmall(q, o)
+	}
+	return len(r.queue) >= 2*len(r.history.ring)
+}
+
+// duplicateRequest handles a request from before the expected PSN: what changed
+// something is not done again, only answered again (IBA 9.7.5.1; C9-105).
+func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
+	q.dev.counters.DuplicateRequest.Add(1)
+	q.stats.Duplicates.Add(1)
+	if !r.settle(q, o) {
+		return
+	}
+	switch info := pkt.Info(); {
+	case info.Has(messageKind):
+		if !r.ack.owed {
+			r.ack = acking{dup: true, owed: true, psn: r.history.before(pkt.PSN(), r.psn)}
+		} else if r.ack.dup {
+			r.ack.psn = r.history.before(pkt.PSN(), r.psn)
+		}
+	case info.Has(wire.OpRead):
+		r.replayRead(q, pkt, o.now)
+	default:
+		r.replay(q, pkt)
+	}
+}
+
+// dropStale counts a duplicate that nothing is kept of; the peer gets no answer.
+func (r *responder) dropStale(q *QP) {
+	q.dev.counters.StaleRequest.Add(1)
+	q.stats.Dropped.Add(1)
+}
+
+// replay answers an atomic again with the result that it had.
+func (r *responder) replay(q *QP, pkt wire.Packet) {
+	e := r.history.find(pkt.PSN(), pkt.Opcode())
+	if e == nil || len(r.queue) >= len(r.history.ring) {
+		r.dropStale(q)
+		return
+	}
+	if r.waits(e.psn) {
+		return // the first answer is not even sent
+	}
+	r.ack = acking{}
+	r.respond(q, e.response)
+}
+
+// waits tells whether the response that begins at psn is still to be sent.
+func (r *responder) waits(psn wire.PSN) bool {
+	return slices.ContainsFunc(r.queue, func(resp response) bool {
+		return resp.kind != respondAck && resp.psn == psn && !resp.began
+	})
+}
+
+// replayRead answers a READ again, or the rest of it: the request must lie
+// inside the one it repeats. The key is checked again when data is read.
+func (r *responder) replayRead(q *QP, pkt wire.Packet, now Time) {
+	e := r.history.find(pkt.PSN(), pkt.Opcode())
+	if e == nil {
+		r.dropStale(q)
+		return
+	}
+	skip := uint64(pkt.PSN().Diff(e.psn)) * uint64(q.mtu())
+	n := pkt.DMALen()
+	inside := skip+uint64(n) <= uint64(e.total) && (n > 0 || e.total == 0)
+	if !inside || len(pkt.Payload()) != 0 || (n > 0 && (pkt.RKey() != e.rkey || pkt.VA() != e.va+skip)) {
+		r.dropStale(q)
+		return
+	}
+	resp := e.response
+	resp.psn, resp.va, resp.left, resp.total, resp.replay = pkt.PSN(), pkt.VA(), n, n, true
+	r.ack = acking{}
+	if r.pendingRead(q, &resp, e, now) {
+		return
+	}
+	if len(r.queue) >= len(r.history.ring) {
+		r.dropStale(q)
+		return
+	}
+	r.pace.slower(resp.psn, now)
+	r.respond(q, resp)
+}
+
+// pendingRead deals with a repeated READ whose responses are still being sent:
+// what is to come anyway needs nothing, what was lost is sent again from there.
+func (r *responder) pendingRead(q *QP, resp *response, e *resource, now Time) bool {
+	for i := range r.queue {
+		waiting := &r.queue[i]
+		if waiting.kind != respondRead || waiting.psn.Less(e.psn) || e.last.Less(waiting.psn) {
+			continue
+		}
+		if !resp.psn.Less(waiting.psn) && resp.left <= waiting.left {
+			return true
+		}
+		*waiting = *resp
+		r.pace.slower(resp.psn, now)
+		for j := i + 1; j < len(r.queue); j++ {
+			r.queue[j].restart(q.mtu())
+		}
+		return true
+	}
+	return false
+}

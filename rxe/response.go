@@ -1,0 +1,236 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+type responseKind uint8
+
+const (
+	respondRead   responseKind = iota // READ responses
+	respondAtomic                     // ATOMIC ACKNOWLEDGE
+	respondEmpty                      // a READ response without data: ATOMIC WRITE, FLUSH
+	respondAck                        // ACKNOWLEDGE: the NAKs, and ACKs that are due
+)
+
+// response is what one request gets back.
+type response struct {
+	kind     responseKind
+	syndrome wire.Syndrome // of respondAck
+	replay   bool          // a READ that was asked for again
+	began    bool          // READ: the FIRST is on its way
+	psn      wire.PSN      // of the next packet
+	msn      wire.MSN
+	rkey     wire.RKey
+	left     uint32 // READ: bytes to be sent
+	total    uint32 // READ: bytes in all
+	va       uint64 // READ: of the next byte
+	orig     uint64 // atomics: what was there before
+}
+
+// restart goes back to the first packet of a READ.
+func (resp *response) restart(mtu int) {
+	if resp.kind != respondRead || !resp.began {
+		return
+	}
+	sent := resp.total - resp.left
+	resp.psn = resp.psn.Sub(sent / uint32(mtu)) // whole packets: the last one ends it
+	resp.va -= uint64(sent)
+	resp.left, resp.began = resp.total, false
+}
+
+// respond queues a response in PSN order. What it overtakes starts again: the
+// peer takes nothing that comes before its turn.
+func (r *responder) respond(q *QP, resp response) {
+	at := len(r.queue)
+	for at > 0 && resp.psn.Less(r.queue[at-1].psn) {
+		at--
+		r.queue[at].restart(q.mtu())
+	}
+	r.queue = append(r.queue, response{})
+	copy(r.queue[at+1:], r.queue[at:])
+	r.queue[at] = resp
+}
+
+// cancelNAK takes back a NAK that is not sent: what it asks for has come.
+func (r *responder) cancelNAK() {
+	if n := len(r.queue); n > 0 && r.queue[n-1].kind == respondAck {
+		r.queue = r.queue[:n-1]
+	}
+}
+
+func (r *responder) pop() {
+	n := copy(r.queue, r.queue[1:])
+	r.queue = r.queue[:n]
+}
+
+// emitSmall sends responses up to the first READ.
+func (r *responder) emitSmall(q *QP, o *outbox) {
+	for len(r.queue) > 0 && r.queue[0].kind != respondRead {
+		r.queue[0].emit(q, o)
+		r.pop()
+	}
+}
+
+// drain sends all responses that wait, whatever the pace. It reports false if
+// the QP failed.
+func (r *responder) drain(q *QP, o *outbox) bool {
+	for len(r.queue) > 0 {
+		r.emitQuantum(q, o, MaxMessage)
+	}
+	return q.attr.State != QPErr
+}
+
+// resume sends the next portion of READ responses and returns when to call
+// again; 0 is never.
+func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
+	if len(r.queue) == 0 || !r.settle(q, o) {
+		return 0
+	}
+	r.emitQuantum(q, o, r.pace.quantum(q.mtu()))
+	r.pace.quantumSent(now)
+	if len(r.queue) == 0 {
+		r.emitACK(q, o)
+		return 0
+	}
+	return max(now+r.pace.pause, 1)
+}
+
+// emitQuantum sends responses of up to budget packets of data.
+func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
+	for len(r.queue) > 0 && budget > 0 {
+		resp := &r.queue[0]
+		if resp.kind != respondRead {
+			resp.emit(q, o)
+			r.pop()
+			continue
+		}
+		for done := false; !done && budget > 0; {
+			if !resp.began {
+				r.pace.begin(resp.psn, o.now)
+			}
+			n, f := resp.emitRead(q, budget, o)
+			if f != faultNone && resp.replay {
+				// The key was taken back since. A packet that the network
+				// held back for that long must not end the connection.
+				r.dropStale(q)
+				resp.left = 0
+				break
+			}
+			if f != faultNone {
+				// What follows was executed, but the peer takes the NAK for
+				// the end (IBA 9.7.5.2.8).
+				f.count(&q.dev.counters)
+				r.terminate(q, f, resp.psn, resp.msn, o)
+				return
+			}
+			budget -= n
+			done = resp.left == 0
+		}
+		if resp.left == 0 {
+			if !resp.replay {
+				r.pace.faster()
+			}
+			r.pop()
+		}
+	}
+}
+
+// emitACK sends the acknowledgement that is owed, once no response is before
+// it: the last packet that came in order answers for all (IBA 9.7.5.1.2).
+func (r *responder) emitACK(q *QP, o *outbox) {
+	if !r.ack.owed || len(r.queue) > 0 {
+		return
+	}
+	psn := r.psn.Sub(1)
+	if r.ack.dup {
+		psn = r.ack.psn
+	}
+	r.ack = acking{}
+	resp := response{kind: respondAck, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
+	resp.emit(q, o)
+}
+
+// emit sends a response of one packet.
+func (resp *response) emit(q *QP, o *outbox) {
+	h := resp.headers(q, wire.RCAck)
+	switch resp.kind {
+	case respondAtomic:
+		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, resp.orig
+	case respondEmpty:
+		h.Opcode = wire.RCReadResponseOnly
+	default:
+		h.Syndrome = resp.syndrome
+	}
+	h.Put(o.packet(q.route, h.Len()))
+	q.countSent(1, 0, o)
+}
+
+func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
+	return wire.Headers{Opcode: op, PKey: q.pkey, DestQP: q.attr.DestQPN,
+		PSN: resp.psn, Syndrome: wire.SyndromeACK, MSN: resp.msn}
+}
+
+// emitRead sends the next group of READ response packets, budget at most, and
+// returns how many they are. When the data cannot be read nothing is sent, and a is
+// as before.
+func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
+	mtu := q.mtu()
+	size := int(min(resp.left, uint32(min(q.group(responseBytes), budget)*mtu)))
+	packets := readPackets(uint32(size), mtu)
+	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
+	ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
+	if why != keyOK {
+		return 0, faultRemoteAccess
+	}
+	var err error
+	if packets > 1 && q.sendsSuperPackets() {
+		err = resp.emitSuperPacket(q, ref, packets, size, o)
+	} else {
+		err = resp.emitPackets(q, ref, packets, room, o)
+	}
+	if err != nil {
+		return 0, faultRemoteAccess.inMemory(err)
+	}
+	q.countSent(packets, size, o)
+	return int(packets), faultNone
+}
+
+// emitPackets builds the next n READ response packets, which need room bytes.
+func (resp *response) emitPackets(q *QP, ref regionRef, n uint32, room int, o *outbox) error {
+	o.reserve(room)
+	before, mark := *resp, o.mark()
+	h := resp.headers(q, 0)
+	for range n {
+		resp.readPacket(q, &h, &ref, o)
+	}
+	err := o.in.read()
+	if err != nil {
+		o.rewind(mark)
+		*resp = before
+	}
+	return err
+}
+
+// readPacket builds one READ response whose payload is gathered later. The
+// grant goes with the first piece.
+func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outbox) {
+	n := min(int(resp.left), q.mtu())
+	h.Opcode = readOps.at(!resp.began, int(resp.left) == n)
+	h.PSN, h.Pad = resp.psn, uint8(wire.PadLen(n))
+	hl := h.Len()
+	b := o.packet(q.route, hl+n+int(h.Pad))
+	h.Put(b)
+	clear(b[hl+n:])
+	if n > 0 {
+		o.in.add(*ref, b[hl:hl+n])
+		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the region is held already
+	}
+	resp.advance(1, n)
+}
+
+// advance moves on by n packets of size bytes in all.
+func (resp *response) advance(n uint32, size int) {
+	resp.began = true
+	resp.psn = resp.psn.Add(n)
+	resp.va += uint64(size)
+	resp.left -= uint32(size)
+}

@@ -1,0 +1,130 @@
+package rxe
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// runQueue are the QPs that something was left for, and those whose requester
+// stopped to let them catch up. They are the device's, not the thread's: one
+// that program memory holds fast leaves the others' to the others.
+type runQueue struct {
+	inboxBytes atomic.Int64 // of memory, in all inboxes
+	count      atomic.Int32 // how many QPs are below
+	mu         sync.Mutex   // a leaf lock
+	filled     qpList
+	resumed    qpList // whose turn to send to other devices has come: see crowd
+	yielded    qpList
+}
+
+// qpList is a queue of QPs.
+type qpList struct {
+	qps  []*QP
+	head int
+}
+
+func (l *qpList) push(q *QP) { l.qps = append(l.qps, q) }
+
+func (l *qpList) pop() *QP {
+	q := l.first()
+	if q == nil {
+		return nil
+	}
+	l.qps[l.head] = nil
+	if l.head++; l.head == len(l.qps) || l.head >= 64 {
+		n := copy(l.qps, l.qps[l.head:])
+		clear(l.qps[n:])
+		l.qps, l.head = l.qps[:n], 0
+	}
+	return q
+}
+
+func (l *qpList) empty() bool { return l.head == len(l.qps) }
+
+func (l *qpList) first() *QP {
+	if l.empty() {
+		return nil
+	}
+	return l.qps[l.head]
+}
+
+func (rq *runQueue) add(q *QP) { rq.push(&rq.filled, q) }
+
+func (rq *runQueue) resume(q *QP) { rq.push(&rq.resumed, q) }
+
+func (rq *runQueue) yield(q *QP) { rq.push(&rq.yielded, q) }
+
+func (rq *runQueue) push(l *qpList, q *QP) {
+	rq.mu.Lock()
+	rq.count.Add(1)
+	l.push(q)
+	rq.mu.Unlock()
+}
+
+func (rq *runQueue) empty() bool { return rq.count.Load() == 0 }
+
+// next is the QP whose turn it is, nil if there is none, and the list it was on:
+// receivers come first.
+func (rq *runQueue) next() (*QP, *qpList) {
+	if rq.empty() {
+		return nil, nil
+	}
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	for _, l := range [...]*qpList{&rq.filled, &rq.resumed, &rq.yielded} {
+		if q := l.pop(); q != nil {
+			rq.count.Add(-1)
+			return q, l
+		}
+	}
+	return nil, nil
+}
+
+// Deliver passes on what QPs of this device have for each other. It is for an
+// owner who has set Config.OnDeliver, and may be called by several threads at
+// once.
+func (d *Device) Deliver() { d.getOutbox().done() }
+
+// deliver runs every inbox that was filled, those that doing so fills, and the
+// requesters that stopped. No QP may be locked.
+func (d *Device) deliver(o *outbox) {
+	for n := 1; ; n++ {
+		q, list := d.runQueue.next()
+		o.sinceYield = 0
+		if q == nil {
+			o.flush()
+			if d.runQueue.empty() {
+				return
+			}
+			continue
+		}
+		filled := list == &d.runQueue.filled
+		if filled && !q.collect() || !filled && !q.tryRun() {
+			continue
+		}
+		if n%16 == 0 {
+			o.now = d.cfg.Clock.Now() // others may add as fast as this takes
+		}
+		if !filled {
+			q.endVisit(o)
+		}
+		q.unlock(o)
+		if list != &d.runQueue.resumed { // what these send is to share system calls
+			o.flush()
+		}
+	}
+}
+
+// yieldBytes is how much a requester sends before the receivers on the same
+// device get their turn: inboxes are bounded, and caches are.
+const yieldBytes = 256 << 10
+
+// yield reports whether q's requester is to stop, to be resumed when the
+// inboxes have been run.
+func (o *outbox) yield(q *QP) bool {
+	if o.sinceYield < yieldBytes || q.typ != QPUD && !q.peerIsLocal() {
+		return false
+	}
+	o.dev.runQueue.yield(q)
+	return true
+}

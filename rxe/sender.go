@@ -1,0 +1,100 @@
+package rxe
+
+import "github.com/gorxe/gorxe/wire"
+
+const (
+	windowBytes   = 1 << 20 // unacknowledged, at most, in either direction
+	windowPackets = 1024    // likewise
+	minWindow     = 16      // packets, whatever was lost
+	readChunks    = 4       // READ requests that fit into the window
+
+	ackEveryPackets = 128 // AckReq inside long messages
+)
+
+// sender is the position of a QP's sending side. Four roles share it by name:
+//
+//   - the send queue (sendqueue.go) holds the work requests,
+//   - the requester (requester.go) moves cur and psn forward,
+//   - the completer (completer.go) moves una forward, and cur and psn back,
+//   - the timers (timer.go) wake the requester at the three deadlines.
+//
+// The PSNs are in order: una <= psn <= limit. What lies between una and psn is
+// outstanding; what lies between psn and limit was sent before, and is sent again.
+type sender struct {
+	una   wire.PSN // the oldest that has not been answered
+	psn   wire.PSN // of the next packet
+	limit wire.PSN // one past the highest PSN ever sent
+	cur   uint32   // index of the work request that psn belongs to
+
+	window    int32  // packets outstanding at most, adapted to loss
+	maxWindow int32  // what window grows to while nothing is lost
+	readChunk uint32 // packets that one READ request asks for at most
+
+	retransmitAt Time // the local ACK timeout expires; 0: never
+	rnrUntil     Time // the requester waits after an RNR NAK; 0: it does not
+	pausedUntil  Time // the requester of a UC QP waits (pacing_uc.go); 0: it does not
+
+	reads readRing // READs and atomics outstanding; last, as it is long
+}
+
+// start sizes the window when the QP enters RTS.
+func (s *sender) start(mtu int) {
+	mtu = max(mtu, 256)
+	s.maxWindow = int32(min(windowBytes/mtu, windowPackets))
+	s.readChunk = uint32(roundToBursts(int(s.maxWindow)/readChunks, mtu))
+	if s.window == 0 {
+		s.window = s.maxWindow
+	}
+}
+
+// shrink reacts to a loss.
+func (s *sender) shrink() { s.window = max(s.window/2, minWindow) }
+
+// grow reacts to n acknowledgements.
+func (s *sender) grow(n uint32) {
+	for ; n > 0 && s.window < s.maxWindow; n-- {
+		s.window = min(s.window+1+s.window/16, s.maxWindow)
+	}
+}
+
+// clearDeadlines turns the sending side's deadlines off.
+func (s *sender) clearDeadlines() { s.retransmitAt, s.rnrUntil, s.pausedUntil = 0, 0, 0 }
+
+// abandonRequests forgets the requester's position: the send queue is empty.
+func (q *QP) abandonRequests() {
+	s := &q.send
+	s.cur = q.sq.prod
+	s.psn = s.limit
+	s.reads.n = 0
+	q.req.sinceAckReq = 0
+}
+
+// readRing holds the PSN ranges of the outstanding requests that use one of
+// the responder's resources (max_rd_atomic), oldest first.
+type readRing struct {
+	n    int
+	head uint8
+	ring [256]psnRange
+}
+
+type psnRange struct{ first, last wire.PSN }
+
+func (r *readRing) push(p psnRange) {
+	r.ring[r.head+uint8(r.n)] = p
+	r.n++
+}
+
+// release drops the ranges that end before una.
+func (r *readRing) release(una wire.PSN) {
+	for r.n > 0 && r.ring[r.head].last.Less(una) {
+		r.head++
+		r.n--
+	}
+}
+
+// revoke drops the ranges that are to be asked for again from psn on.
+func (r *readRing) revoke(psn wire.PSN) {
+	for r.n > 0 && !r.ring[r.head+uint8(r.n-1)].last.Less(psn) {
+		r.n--
+	}
+}
