@@ -329,7 +329,7 @@ func (c *completer) scatter(q *QP, wqe *sendEntry, off uint32, b []byte) bool {
 
 // settle writes the READ data of the batch that ends; its packets are about to
 // be overwritten.
-func (c *completer) settle(q *QP) {
+func (c *completer) flushPayload(q *QP) {
 	if c.out.write() != nil {
 		c.failOldest(q, WCLocProtErr)
 	}

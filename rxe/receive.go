@@ -117,7 +117,7 @@ func (q *QP) endVisit(o *outbox) {
 	if q.dead {
 		return
 	}
-	q.comp.settle(q)
+	q.comp.flushPayload(q)
 	q.resp.endBatch(q, o)
 	q.resumeReads(o)
 	q.runRequester(o)

@@ -141,7 +141,7 @@ func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
 // endBatch writes to memory and sends what the packets since the last call
 // left to be done.
 func (r *responder) endBatch(q *QP, o *outbox) {
-	if !r.settle(q, o) {
+	if !r.flushPayload(q, o) {
 		return
 	}
 	r.emitSmall(q, o)
@@ -150,102 +150,27 @@ func (r *responder) endBatch(q *QP, o *outbox) {
 
 // requestRC handles a request of the RC service.
 func (r *responder) requestRC(q *QP, pkt packet, o *outbox) {
-	switch ahead := pkt.PSN().Diff(r.psn); {
-	case ahead > 0:
-		r.nakSequence(q, o)
+	if !r.checkPSN(q, pkt, o) {
 		return
-	case ahead < 0:
-		r.duplicateRequest(q, pkt.Packet, o)
-		return
-	}
-	if r.nakSent {
-		r.nakSent = false
-		r.cancelNAK()
 	}
 	msn := r.msn
-	if f := r.execute(q, pkt, o); f != faultNone {
+	f := r.check(q, pkt, o)
+	if f == faultNone {
+		f = r.execute(q, pkt, o)
+	}
+	if f != faultNone {
 		r.refuse(q, f, pkt.PSN(), msn, o)
 		return
 	}
-	if pkt.AckReq() && !pkt.Info().Has(answered) {
+	if pkt.AckReq() && !pkt.Info().Has(hasResponse) {
 		r.ack.owed, r.ack.dup = true, false
 	}
 }
 
-// nakSequence answers a request beyond the expected one: one NAK that names the PSN
-// missed, and silence until that arrives (IBA 9.7.4.1).
-func (r *responder) nakSequence(q *QP, o *outbox) {
-	q.stats.OutOfSequence.Add(1)
-	if r.nakSent {
-		q.dev.counters.OutOfSeqDrop.Add(1)
-		return
-	}
-	if !r.settle(q, o) {
-		return
-	}
-	q.dev.counters.OutOfSeqRequest.Add(1)
-	r.nakSent = true
-	r.ack = acking{} // implied
-	q.stats.SeqNAKsSent.Add(1)
-	r.respond(q, response{
-		kind: respondAck, psn: r.psn, msn: r.msn,
-		syndrome: wire.SyndromeNAK(wire.NAKPSNSequence),
-	})
-}
-
-// execute checks the packet that is expected, in the order in which rdma_rxe
-// does, and does what it asks for.
-func (r *responder) execute(q *QP, pkt packet, o *outbox) fault {
-	info := pkt.Info()
-	switch {
-	case !r.checkOpSeq(info):
-		return faultSequence
-	case !q.checkOpValid(pkt.Packet):
-		return faultQPAccess
-	case info.Has(answered) && (q.attr.MaxDestRdAtomic == 0 || r.resourcesFull(q, o)):
-		return faultDepth
-	}
-	if info.Has(wire.OpRecv) {
-		if f := r.getRecvWQE(q); f != faultNone {
-			return f
-		}
-	}
-	switch {
-	case info.Has(wire.OpSend):
-		return r.sendDataIn(q, pkt, o)
-	case info.Has(wire.OpWrite):
-		return r.writeDataIn(q, pkt, o)
-	case info.Has(wire.OpRead):
-		return r.queueRead(q, pkt.Packet, o)
-	case info.Has(wire.OpAtomic):
-		return r.atomicReply(q, pkt.Packet, o)
-	case info.Has(wire.OpAtomicWrite):
-		return r.atomicWriteReply(q, pkt.Packet, o)
-	case info.Has(wire.OpFlush):
-		return r.processFlush(q, pkt.Packet, o)
-	default:
-		return faultSequence
-	}
-}
-
-const (
-	// answered are the requests with a response of their own, which
-	// max_dest_rd_atomic limits.
-	answered    = wire.OpRead | wire.OpAtomic | wire.OpAtomicWrite | wire.OpFlush
-	messageKind = wire.OpSend | wire.OpWrite
-)
-
-// checkOpSeq says whether a packet may follow the one before it (IBA 9.7.4.1).
-func (r *responder) checkOpSeq(info *wire.OpInfo) bool {
-	if info.Has(wire.OpStart) {
-		return r.openMessage == 0
-	}
-	return r.openMessage != 0 && info.Has(r.openMessage)
-}
-
-// advance notes what message, if any, goes on after n packets that were executed.
-func (r *responder) advance(info *wire.OpInfo, n uint32) {
-	r.psn = r.psn.Add(n)
+// advance moves the expected PSN past count packets that were executed, and notes
+// whether their message goes on.
+func (r *responder) advance(info *wire.OpInfo, count uint32) {
+	r.psn = r.psn.Add(count)
 	if info.Has(wire.OpEnd) {
 		r.openMessage = 0
 		r.msn = (r.msn + 1) & wire.MSNMask
@@ -254,42 +179,6 @@ func (r *responder) advance(info *wire.OpInfo, n uint32) {
 	r.openMessage = info.Flags & messageKind
 }
 
-// checkOpValid says whether the QP allows the operation at all (qp_access_flags).
-func (q *QP) checkOpValid(pkt wire.Packet) bool {
-	info := pkt.Info()
-	var need Access
-	switch {
-	case info.Has(wire.OpWrite | wire.OpAtomicWrite):
-		need = AccessRemoteWrite
-	case info.Has(wire.OpRead):
-		need = AccessRemoteRead
-	case info.Has(wire.OpAtomic):
-		need = AccessRemoteAtomic
-	case info.Has(wire.OpFlush):
-		need = flushAccess(pkt)
-	}
-	return q.attr.Access&need == need
-}
-
-// getRecvWQE makes sure that a receive work request is in hand.
-func (r *responder) getRecvWQE(q *QP) fault {
-	recv := &r.recv
-	if !recv.hasWQE {
-		if recv.hasWQE, recv.malformed = q.popRecv(&recv.wqe); !recv.hasWQE {
-			return faultNoRecv
-		}
-		recv.capacity = 0
-		for i := range recv.wqe.SGL {
-			recv.capacity += uint64(recv.wqe.SGL[i].Length)
-		}
-	}
-	recv.rewind()
-	if recv.malformed {
-		return faultRecvMalformed
-	}
-	return faultNone
-}
-
-// rewind goes back to the start of the buffer: what it holds of an abandoned
-// message is overwritten.
+// rewind goes back to the start of the buffer: the next message overwrites what
+// it holds of an abandoned one.
 func (recv *receiving) rewind() { recv.at, recv.bytes = cursor{}, 0 }

@@ -88,7 +88,7 @@ func (r *responder) resourcesFull(q *QP, o *outbox) bool {
 	if len(r.queue) < 2*len(r.history.ring) {
 		return false
 	}
-	if r.settle(q, o) {
+	if r.flushPayload(q, o) {
 		r.emitSmall(q, o)
 	}
 	return len(r.queue) >= 2*len(r.history.ring)
@@ -99,7 +99,7 @@ func (r *responder) resourcesFull(q *QP, o *outbox) bool {
 func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
 	q.dev.counters.DuplicateRequest.Add(1)
 	q.stats.Duplicates.Add(1)
-	if !r.settle(q, o) {
+	if !r.flushPayload(q, o) {
 		return
 	}
 	switch info := pkt.Info(); {

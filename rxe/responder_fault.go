@@ -97,7 +97,7 @@ func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox
 	if q.attr.State == QPErr {
 		return // what was done on the way here failed, and was answered
 	}
-	if !r.settle(q, o) || !r.drain(q, o) {
+	if !r.flushPayload(q, o) || !r.sendAllResponses(q, o) {
 		return
 	}
 	if f == faultNoRecv {

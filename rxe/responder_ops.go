@@ -6,42 +6,44 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The operations: each checks length, then key, then acts; only when it
-// returns faultNone has the expected PSN moved.
+// The operations, under the names that rxe_resp.c gives them. Each checks the key
+// and then acts. The expected PSN has moved only if it returns faultNone.
+
+// execute does what a request asks for, once check has passed it.
+func (r *responder) execute(q *QP, pkt packet, o *outbox) fault {
+	switch info := pkt.Info(); {
+	case info.Has(wire.OpSend):
+		return r.sendDataIn(q, pkt, o)
+	case info.Has(wire.OpWrite):
+		return r.writeDataIn(q, pkt, o)
+	case info.Has(wire.OpRead):
+		return r.queueRead(q, pkt.Packet, o)
+	case info.Has(wire.OpAtomic):
+		return r.atomicReply(q, pkt.Packet, o)
+	case info.Has(wire.OpAtomicWrite):
+		return r.atomicWriteReply(q, pkt.Packet, o)
+	case info.Has(wire.OpFlush):
+		return r.processFlush(q, pkt.Packet, o)
+	default:
+		return faultSequence
+	}
+}
 
 // sendDataIn takes a packet of a SEND into the receive work request in hand.
 func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
-	info, data := pkt.Info(), pkt.Payload()
-	if !pkt.validLength(q.mtu()) || r.recv.bytes+uint64(len(data)) > MaxMessage {
-		return faultLength
-	}
-	if !r.drain(q, o) {
+	if !r.sendAllResponses(q, o) {
 		return faultRemoteAccess
 	}
-	if f := r.scatter(q, data, o); f != faultNone {
+	if f := r.scatter(q, pkt.Payload(), o); f != faultNone {
 		return f
 	}
-	if info.Has(wire.OpEnd) {
+	if pkt.Info().Has(wire.OpEnd) {
 		if f := r.doComplete(q, pkt.Packet, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
 			return f
 		}
 	}
-	r.advance(info, pkt.count)
+	r.advance(pkt.Info(), pkt.count)
 	return faultNone
-}
-
-// validLength checks a packet's payload against its place in the message
-// (IBA 9.7.4.1.6 to 9.7.4.1.8).
-func (pkt packet) validLength(mtu int) bool {
-	size, full := len(pkt.Payload()), int(pkt.count)*mtu
-	switch info := pkt.Info(); {
-	case info.Has(wire.OpFirst | wire.OpMiddle):
-		return size == full
-	case info.Has(wire.OpLast) || pkt.count > 1:
-		return size > full-mtu && size <= full
-	default:
-		return size <= full
-	}
 }
 
 // scatter puts data into the receive buffer, after what is there already.
@@ -94,18 +96,14 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	info, data := pkt.Info(), pkt.Payload()
 	w := r.inboundWrite(pkt)
 	n := uint32(len(data))
-	if w.total > MaxMessage || !pkt.validLength(q.mtu()) ||
-		n > w.left || info.Has(wire.OpEnd) != (n == w.left) {
-		return faultLength
-	}
-	if !r.drain(q, o) {
+	if !r.sendAllResponses(q, o) {
 		return faultRemoteAccess
 	}
 	if n == 0 || !r.pend.extend(wire.OpWrite, uint32(w.rkey), w.va, data) {
 		// All that is left of the WRITE: at its first packet, the whole.
-		ref, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
-		if why != keyOK {
-			return faultRemoteAccess
+		ref, f := q.checkRKey(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+		if f != faultNone {
+			return f
 		}
 		checked := ref.checkedRange(uint32(w.rkey), w.va, uint64(w.left))
 		if n > 0 && !r.deposit(q, ref, checked, data, wire.OpWrite, o) {
@@ -138,7 +136,7 @@ func (r *responder) inboundWrite(pkt packet) inboundWrite {
 func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []byte, kind wire.OpFlags, o *outbox) bool {
 	pend := &r.pend
 	if !pend.batch.fits(ref.mem) || (len(pend.batch.spans) > 0 && pend.kind != kind) {
-		if !r.settle(q, o) {
+		if !r.flushPayload(q, o) {
 			ref.release()
 			return false
 		}
@@ -153,7 +151,7 @@ func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []b
 // settle writes the payload that waits to memory. An address space that is
 // gone is a fault of the first request whose payload waited: the peer takes a
 // NAK as acknowledgement of all before it. It reports false if the QP failed.
-func (r *responder) settle(q *QP, o *outbox) bool {
+func (r *responder) flushPayload(q *QP, o *outbox) bool {
 	pend := &r.pend
 	if len(pend.batch.spans) == 0 {
 		return q.attr.State != QPErr
@@ -168,7 +166,7 @@ func (r *responder) settle(q *QP, o *outbox) bool {
 	}
 	f = f.inMemory(err)
 	f.count(&q.dev.counters)
-	if r.drain(q, o) {
+	if r.sendAllResponses(q, o) {
 		r.terminate(q, f, pend.psn, pend.msn, o)
 	}
 	return false
@@ -177,7 +175,7 @@ func (r *responder) settle(q *QP, o *outbox) bool {
 // doComplete finishes the receive work request in hand: the data is in memory,
 // the key invalidated, then the completion.
 func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o *outbox) fault {
-	if !r.settle(q, o) {
+	if !r.flushPayload(q, o) {
 		return faultRecvAccess
 	}
 	// rdma_rxe sets the GRH flag on connected QPs as well.
@@ -206,24 +204,14 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 	return faultNone
 }
 
-// atomicReply does a compare-and-swap or fetch-and-add.
+// atomicBytes is what atomics and ATOMIC WRITE act on.
+const atomicBytes = 8
+
+// atomicReply does a compare-and-swap or fetch-and-add (atomic_reply).
 func (r *responder) atomicReply(q *QP, pkt wire.Packet, o *outbox) fault {
-	const size = 8
-	switch {
-	case len(pkt.Payload()) != 0:
-		return faultLength
-	case pkt.VA()%size != 0:
-		return faultMisaligned
-	case !r.settle(q, o) || !r.drain(q, o):
-		return faultRemoteAccess
-	}
-	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), size, AccessRemoteAtomic)
-	if why != keyOK {
-		return faultRemoteAccess
-	}
-	if ref.va%size != 0 {
-		ref.release()
-		return faultMisaligned
+	ref, f := r.atomicTarget(q, pkt, AccessRemoteAtomic, o)
+	if f != faultNone {
+		return f
 	}
 	var old uint64
 	var err error
@@ -240,28 +228,14 @@ func (r *responder) atomicReply(q *QP, pkt wire.Packet, o *outbox) fault {
 	return faultNone
 }
 
-// atomicWriteReply stores eight bytes at once (IBA A19.4.2).
+// atomicWriteReply stores eight bytes at once (atomic_write_reply; IBA A19.4.2).
 func (r *responder) atomicWriteReply(q *QP, pkt wire.Packet, o *outbox) fault {
-	const size = 8
-	data := pkt.Payload()
-	switch {
-	case len(data) != size || pkt.DMALen() != size:
-		return faultLength
-	case pkt.VA()%size != 0:
-		return faultMisaligned
-	case !r.settle(q, o) || !r.drain(q, o):
-		return faultRemoteAccess
+	ref, f := r.atomicTarget(q, pkt, AccessRemoteWrite, o)
+	if f != faultNone {
+		return f
 	}
-	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), size, AccessRemoteWrite)
-	if why != keyOK {
-		return faultRemoteAccess
-	}
-	if ref.va%size != 0 {
-		ref.release()
-		return faultMisaligned
-	}
-	// The payload is bytes, as a WRITE's: memory gets them in this order.
-	err := ref.mem.Store(ref.va, hostWord(data))
+	// The payload is bytes, like a WRITE's: memory gets them in this order.
+	err := ref.mem.Store(ref.va, hostWord(pkt.Payload()))
 	ref.release()
 	if err != nil {
 		return faultRemoteAccess.inMemory(err)
@@ -270,27 +244,41 @@ func (r *responder) atomicWriteReply(q *QP, pkt wire.Packet, o *outbox) fault {
 	return faultNone
 }
 
-// processFlush makes what was written visible or persistent (IBA A19.4.1). Every
-// write is in memory once settled, so there is only the check.
+// atomicTarget checks the eight bytes that an atomic names. Both the address in
+// the request and that in memory must be multiples of eight. Everything that came
+// before is in memory, and answered, when it returns.
+func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox) (regionRef, fault) {
+	if pkt.VA()%atomicBytes != 0 {
+		return regionRef{}, faultMisaligned
+	}
+	if !r.flushPayload(q, o) || !r.sendAllResponses(q, o) {
+		return regionRef{}, faultRemoteAccess
+	}
+	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), atomicBytes, need)
+	if f == faultNone && ref.va%atomicBytes != 0 {
+		ref.release()
+		f = faultMisaligned
+	}
+	return ref, f
+}
+
+// processFlush makes what was written visible or persistent (process_flush; IBA
+// A19.4.1). Writes are in memory once flushPayload has returned, so that checks
+// are all there is to do.
 func (r *responder) processFlush(q *QP, pkt wire.Packet, o *outbox) fault {
-	_, level := pkt.FlushType()
-	need := flushAccess(pkt)
-	switch {
-	case len(pkt.Payload()) != 0 || need == 0 || level > wire.FlushMR || pkt.DMALen() > MaxMessage:
-		return faultLength
-	case !r.settle(q, o):
+	if !r.flushPayload(q, o) {
 		return faultRemoteAccess
 	}
-	va, n := pkt.VA(), uint64(pkt.DMALen())
-	if level == wire.FlushMR {
+	need := flushAccess(pkt)
+	if _, level := pkt.FlushType(); level == wire.FlushMR {
 		// The key stands for the whole region; the range means nothing.
 		if !q.flushesRegion(pkt.RKey(), need) {
 			return faultRemoteAccess
 		}
 	} else {
-		ref, why := q.remoteAccess(pkt.RKey(), va, n, need)
-		if why != keyOK {
-			return faultRemoteAccess
+		ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), uint64(pkt.DMALen()), need)
+		if f != faultNone {
+			return f
 		}
 		ref.release()
 	}
@@ -341,15 +329,12 @@ func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 // queueRead accepts a READ; the data is read when its turn to be sent comes.
 func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
 	n := pkt.DMALen()
-	if len(pkt.Payload()) != 0 || n > MaxMessage {
-		return faultLength
-	}
-	ref, why := q.remoteAccess(pkt.RKey(), pkt.VA(), uint64(n), AccessRemoteRead)
-	if why != keyOK {
-		return faultRemoteAccess
+	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), uint64(n), AccessRemoteRead)
+	if f != faultNone {
+		return f
 	}
 	ref.release()
-	if !r.settle(q, o) {
+	if !r.flushPayload(q, o) {
 		return faultRemoteAccess
 	}
 	packets := readPackets(n, q.mtu())

@@ -23,7 +23,7 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 			q.stats.Dropped.Add(1)
 			return
 		}
-		if !r.settle(q, o) {
+		if !r.flushPayload(q, o) {
 			return
 		}
 		r.abandonMessage()
@@ -32,25 +32,28 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 	if r.openMessage != 0 && info.Has(wire.OpStart) {
 		// The end of the message before is missing: this is the next one.
 		q.dev.counters.BadOpcode.Add(1)
-		if !r.settle(q, o) {
+		if !r.flushPayload(q, o) {
 			return
 		}
 		r.abandonMessage()
 	}
 	psn, msn := r.psn, r.msn
-	f := r.execute(q, pkt, o)
+	f := r.check(q, pkt, o)
+	if f == faultNone {
+		f = r.execute(q, pkt, o)
+	}
 	r.psn = psn.Add(pkt.count)
 	if f == faultNone || q.attr.State == QPErr {
 		return
 	}
 	q.countDropped(f)
 	if faultRules[f].local {
-		if r.settle(q, o) {
+		if r.flushPayload(q, o) {
 			r.terminate(q, f, psn, msn, o)
 		}
 		return
 	}
-	if r.settle(q, o) {
+	if r.flushPayload(q, o) {
 		r.abandonMessage()
 	}
 }

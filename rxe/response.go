@@ -72,7 +72,7 @@ func (r *responder) emitSmall(q *QP, o *outbox) {
 
 // drain sends all responses that wait, whatever the pace. It reports false if
 // the QP failed.
-func (r *responder) drain(q *QP, o *outbox) bool {
+func (r *responder) sendAllResponses(q *QP, o *outbox) bool {
 	for len(r.queue) > 0 {
 		r.emitQuantum(q, o, MaxMessage)
 	}
@@ -82,7 +82,7 @@ func (r *responder) drain(q *QP, o *outbox) bool {
 // resume sends the next portion of READ responses and returns when to call
 // again; 0 is never.
 func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
-	if len(r.queue) == 0 || !r.settle(q, o) {
+	if len(r.queue) == 0 || !r.flushPayload(q, o) {
 		return 0
 	}
 	r.emitQuantum(q, o, r.pace.quantum(q.mtu()))

@@ -201,17 +201,17 @@ func TestStopWaits(t *testing.T) {
 // twice, none is lost, and never do two goroutines hold the role.
 func TestRace(t *testing.T) {
 	w := newWatch(2*time.Millisecond, always)
-	var running, calls atomic.Int32
+	var inRun, calls atomic.Int32
 	var running sync.WaitGroup
 	queue := make(chan time.Duration)
 	role := w.Start(64, func(h *Worker) {
 		running.Add(1)
 		defer running.Done()
 		for d := range queue {
-			if running.Add(1) != 1 {
+			if inRun.Add(1) != 1 {
 				t.Error("two holders")
 			}
-			running.Add(-1)
+			inRun.Add(-1)
 			h.Enter()
 			if d > 0 {
 				<-time.After(d)
