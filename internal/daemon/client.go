@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
 // Client is a connection to a daemon, as a keeper or `gorxe status` has it.
@@ -116,7 +116,7 @@ func shorten(command []string) []string {
 // Attachment is what a keeper hands over.
 type Attachment struct {
 	Listener, Shared *os.File // see interpose.ServeConfig
-	FDs              interpose.FDRange
+	FDs              filter.Range
 	Program          int // the process that is about to become the program
 	// NoAccess is why the keeper cannot open the program's memory; nil if it can.
 	NoAccess error

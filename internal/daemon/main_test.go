@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -152,7 +153,7 @@ func (r *running) attached(t *testing.T) *Client {
 	}
 	defer a.Close()
 	defer b.Close()
-	if err := c.Attach(Attachment{Listener: a, Shared: b, FDs: interpose.FDRange{Base: 900, Count: 100}}); err != nil {
+	if err := c.Attach(Attachment{Listener: a, Shared: b, FDs: filter.Range{Base: 900, Count: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	return c

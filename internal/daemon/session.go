@@ -15,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
@@ -160,7 +161,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 	err := n.server.serve(ctx, listener, interpose.ServeConfig{
 		Host:   n,
 		Keeper: n,
-		FDs:    interpose.FDRange{Base: req.FDBase, Count: req.FDCount},
+		FDs:    filter.Range{Base: req.FDBase, Count: req.FDCount},
 		Shared: shared,
 		Budget: n.tenant.budget,
 		User:   &n.tenant.threads,

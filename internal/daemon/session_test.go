@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
 // A session is what the client says it is, is visible as long as it lasts, and
@@ -22,7 +23,7 @@ import (
 func TestSession(t *testing.T) {
 	end := make(chan struct{})
 	serve := func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
-		if cfg.FDs != (interpose.FDRange{Base: 900, Count: 100}) {
+		if cfg.FDs != (filter.Range{Base: 900, Count: 100}) {
 			t.Errorf("range %+v", cfg.FDs)
 		}
 		if _, err := cfg.Host.Open("rxe1", interpose.Credentials{}); err != unix.ENODEV {

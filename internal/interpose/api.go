@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/uverbs"
 )
 
@@ -54,21 +55,13 @@ type Keeper interface {
 	OpenMem(pidfd int) (memfd int, err error)
 }
 
-// FDRange is where the program's descriptors of ours lie: Base to Base+Count-1.
-type FDRange struct {
-	Base, Count uint32
-}
-
-// Contains tells whether fd lies in the range.
-func (r FDRange) Contains(fd uint32) bool { return fd-r.Base < r.Count }
-
 // ServeConfig is what a session needs.
 type ServeConfig struct {
 	Host Host
 	// Keeper is asked where the kernel refuses; nil if there is none.
 	Keeper Keeper
 	// FDs is the range that the program's filter was made with.
-	FDs FDRange
+	FDs filter.Range
 	// Shared is the page made by NewShared, in which the keeper finds the calls
 	// that were in hand; nil if nobody looks.
 	Shared *os.File

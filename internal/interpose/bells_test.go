@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,7 @@ func newBellFakes(t testing.TB) *bellFakes {
 	last := int32(0)
 	h.write = func(_ uverbs.Caller, _, n uint64) (int64, error) {
 		h.called.Add(1)
-		if now := h.rung.Load(); n < doorbellSize {
+		if now := h.rung.Load(); n < filter.DoorbellSize {
 			if now == last {
 				h.late.Add(1)
 			}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/uverbs"
 )
@@ -59,10 +60,8 @@ func (c *caller) Read(addr uint64, p []byte) error {
 // with its header. It is complete once it is read, and has nothing to answer.
 func isDoorbell(req []byte) bool {
 	const postSend = 28 // IB_USER_VERBS_CMD_POST_SEND
-	return len(req) >= doorbellSize && binary.NativeEndian.Uint32(req) == postSend
+	return len(req) >= filter.DoorbellSize && binary.NativeEndian.Uint32(req) == postSend
 }
-
-const doorbellSize = 32
 
 // Write implements uverbs.Caller.
 func (c *caller) Write(addr uint64, p []byte) error {

@@ -3,79 +3,76 @@ package interpose
 import (
 	"slices"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
-// A call is one system call of the filter's table.
-type call struct {
+// An answer is how one of the filter's calls is answered.
+type answer struct {
 	nr     uint32
-	rule   rule
-	answer handler
+	handle handler
 }
 
 // A handler answers the call that a receiver has in hand.
 type handler func(r *receiver) verdict
 
-// maxNr bounds the numbers of trapped calls.
-const maxNr = 512
-
-// handlers are the handlers by number. Built once, read-only afterwards.
-var handlers = func() (table [maxNr]handler) {
-	for _, c := range trapped {
-		table[c.nr] = c.answer
+// handlers are the handlers by number. The table is read-only.
+var handlers = func() (table [filter.MaxNR]handler) {
+	for _, a := range answers {
+		table[a.nr] = a.handle
 	}
 	return table
 }()
 
-// trapped are the calls that the filter knows.
-var trapped = slices.Concat(oldForms, []call{
-	{unix.SYS_OPENAT, always, func(r *receiver) verdict { return r.open(r.fd(0), 1, r.arg(2)) }},
-	{unix.SYS_OPENAT2, always, (*receiver).openat2},
-	{sysFstatat, pathFlag3, func(r *receiver) verdict {
+// answers has an entry for each of filter.Calls.
+var answers = slices.Concat(oldAnswers, []answer{
+	{unix.SYS_OPENAT, func(r *receiver) verdict { return r.open(r.fd(0), 1, r.arg(2)) }},
+	{unix.SYS_OPENAT2, (*receiver).openat2},
+	{filter.Fstatat, func(r *receiver) verdict {
 		return r.stat(r.fd(0), 1, r.arg(2), r.arg(3))
 	}},
-	{unix.SYS_STATX, pathFlag2, (*receiver).statx},
-	{unix.SYS_FACCESSAT, always, func(r *receiver) verdict { return r.access(r.fd(0), 1, r.arg(2), 0) }},
-	{unix.SYS_FACCESSAT2, always, func(r *receiver) verdict {
+	{unix.SYS_STATX, (*receiver).statx},
+	{unix.SYS_FACCESSAT, func(r *receiver) verdict { return r.access(r.fd(0), 1, r.arg(2), 0) }},
+	{unix.SYS_FACCESSAT2, func(r *receiver) verdict {
 		return r.access(r.fd(0), 1, r.arg(2), r.arg(3))
 	}},
-	{unix.SYS_READLINKAT, always, func(r *receiver) verdict {
+	{unix.SYS_READLINKAT, func(r *receiver) verdict {
 		return r.readlink(r.fd(0), 1, r.arg(2), r.arg(3))
 	}},
-	{unix.SYS_CHDIR, always, (*receiver).chdir},
-	{unix.SYS_STATFS, always, (*receiver).statfs},
-	{unix.SYS_GETXATTR, always, (*receiver).xattr},
-	{unix.SYS_LGETXATTR, always, (*receiver).xattr},
-	{unix.SYS_LISTXATTR, always, (*receiver).xattr},
-	{unix.SYS_LLISTXATTR, always, (*receiver).xattr},
+	{unix.SYS_CHDIR, (*receiver).chdir},
+	{unix.SYS_STATFS, (*receiver).statfs},
+	{unix.SYS_GETXATTR, (*receiver).xattr},
+	{unix.SYS_LGETXATTR, (*receiver).xattr},
+	{unix.SYS_LISTXATTR, (*receiver).xattr},
+	{unix.SYS_LLISTXATTR, (*receiver).xattr},
 
-	{unix.SYS_IOCTL, fdAt0, (*receiver).ioctl},
-	{unix.SYS_WRITE, bell, (*receiver).write},
-	{unix.SYS_WRITEV, fdAt0, (*receiver).writev},
-	{unix.SYS_READ, fdAt0, (*receiver).read},
-	{unix.SYS_READV, fdAt0, (*receiver).readv},
-	{unix.SYS_PREAD64, fdAt0, (*receiver).pread},
-	{unix.SYS_PWRITE64, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.ESPIPE) }},
-	{unix.SYS_FTRUNCATE, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
-	{unix.SYS_FALLOCATE, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.ENODEV) }},
-	{unix.SYS_FSYNC, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
-	{unix.SYS_FDATASYNC, fdAt0, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
-	{unix.SYS_LSEEK, fdAt0, (*receiver).lseek},
-	{unix.SYS_FSTAT, statAt0, (*receiver).fstat},
-	{unix.SYS_FSTATFS, fdAt0, (*receiver).fstatfs},
-	{unix.SYS_FCHDIR, fdAt0, (*receiver).fchdir},
-	{unix.SYS_GETDENTS64, fdAt0, func(r *receiver) verdict { return r.getdents(dirent64) }},
-	{unix.SYS_FGETXATTR, fdAt0, (*receiver).fxattr},
-	{unix.SYS_FLISTXATTR, fdAt0, (*receiver).fxattr},
+	{unix.SYS_IOCTL, (*receiver).ioctl},
+	{unix.SYS_WRITE, (*receiver).write},
+	{unix.SYS_WRITEV, (*receiver).writev},
+	{unix.SYS_READ, (*receiver).read},
+	{unix.SYS_READV, (*receiver).readv},
+	{unix.SYS_PREAD64, (*receiver).pread},
+	{unix.SYS_PWRITE64, func(r *receiver) verdict { return r.noDevice(unix.ESPIPE) }},
+	{unix.SYS_FTRUNCATE, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
+	{unix.SYS_FALLOCATE, func(r *receiver) verdict { return r.noDevice(unix.ENODEV) }},
+	{unix.SYS_FSYNC, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
+	{unix.SYS_FDATASYNC, func(r *receiver) verdict { return r.noDevice(unix.EINVAL) }},
+	{unix.SYS_LSEEK, (*receiver).lseek},
+	{unix.SYS_FSTAT, (*receiver).fstat},
+	{unix.SYS_FSTATFS, (*receiver).fstatfs},
+	{unix.SYS_FCHDIR, (*receiver).fchdir},
+	{unix.SYS_GETDENTS64, func(r *receiver) verdict { return r.getdents(dirent64) }},
+	{unix.SYS_FGETXATTR, (*receiver).fxattr},
+	{unix.SYS_FLISTXATTR, (*receiver).fxattr},
 
-	{unix.SYS_CLOSE, fdAt0, (*receiver).forget},
-	{unix.SYS_CLOSE_RANGE, fdSpan, (*receiver).forget},
-	{unix.SYS_DUP, fdAt0, func(r *receiver) verdict { return r.dup(0) }},
-	{unix.SYS_DUP3, fdAt0or1, (*receiver).forget},
-	{unix.SYS_FCNTL, dupFcntl, (*receiver).fcntl},
+	{unix.SYS_CLOSE, (*receiver).forget},
+	{unix.SYS_CLOSE_RANGE, (*receiver).forget},
+	{unix.SYS_DUP, func(r *receiver) verdict { return r.dup(0) }},
+	{unix.SYS_DUP3, (*receiver).forget},
+	{unix.SYS_FCNTL, (*receiver).fcntl},
 
-	{unix.SYS_EXECVE, always, (*receiver).exec},
-	{unix.SYS_EXECVEAT, always, (*receiver).exec},
+	{unix.SYS_EXECVE, (*receiver).exec},
+	{unix.SYS_EXECVEAT, (*receiver).exec},
 
-	{unix.SYS_SOCKET, netlink, (*receiver).netlink},
+	{unix.SYS_SOCKET, (*receiver).netlink},
 })

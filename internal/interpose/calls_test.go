@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
@@ -97,7 +98,7 @@ func TestDescriptors(t *testing.T) {
 	p := start(t, options{program: "fds", host: h})
 	out := p.wait()
 	h.allClosed(t)
-	if want := fmt.Sprintf("opened %d\n", p.fds.trapped().Count-1); out != want { // one is null's
+	if want := fmt.Sprintf("opened %d\n", p.fds.Trapped().Count-1); out != want { // one is null's
 		t.Errorf("%q, want %q", out, want)
 	}
 }
@@ -105,7 +106,7 @@ func TestDescriptors(t *testing.T) {
 func TestLowLimit(t *testing.T) {
 	h := newFakes(t)
 	p := start(t, options{program: "fds", host: h, ulimit: "-n 256"})
-	if p.fds != (FDRange{192, 64}) {
+	if p.fds != (filter.Range{Base: 192, Count: 64}) {
 		t.Errorf("range %v", p.fds)
 	}
 	p.wait()

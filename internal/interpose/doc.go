@@ -8,7 +8,7 @@
 //  1. filter.go: a classic BPF program, installed by Install in the child that
 //     becomes the program, sorts calls by number and arguments. Calls that name a
 //     file are trapped; calls on a descriptor only if its number lies in the
-//     FDRange, where all descriptors of ours are kept, and fstat also below it,
+//     filter.Range, where all descriptors of ours are kept, and fstat also below it,
 //     where files of the tree are that the kernel reads.
 //  2. receiver.go: a thread receives the notification and answers it, to
 //     completion. calls.go says by which handler.

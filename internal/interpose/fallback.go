@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +19,7 @@ import (
 //
 // Calls on objects of ours get ENODEV; all others continue in the kernel, the
 // files of the tree with them, which then do not exist.
-func Fallback(l, shared *os.File, fds FDRange) error {
+func Fallback(l, shared *os.File, fds filter.Range) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := fallback{listener(l.Fd()), fds}
@@ -52,7 +53,7 @@ func Fallback(l, shared *os.File, fds FDRange) error {
 
 type fallback struct {
 	l   listener
-	fds FDRange
+	fds filter.Range
 }
 
 // probes is how many calls beside the last known one are tried: those that had

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,7 +70,7 @@ func TestFallbackInHand(t *testing.T) {
 
 // serveProgram serves the listener and page that it is given, until it is killed.
 func serveProgram(args []string) error {
-	var fds FDRange
+	var fds filter.Range
 	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
 		return err
 	}

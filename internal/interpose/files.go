@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"golang.org/x/sys/unix"
@@ -58,7 +59,7 @@ func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 func (r *receiver) placeFile(a newFD) unix.Errno {
 	r.s.objects.install.Lock()
 	defer r.s.objects.install.Unlock()
-	n, ok := r.freeFD([]FDRange{r.s.cfg.FDs.files()}, func(fd int32) bool {
+	n, ok := r.freeFD([]filter.Range{r.s.cfg.FDs.Files()}, func(fd int32) bool {
 		_, err := procfs.Readlink(r.procFD(fd))
 		return err == unix.ENOENT // where it is forbidden to look, nodeOf could not either
 	})
@@ -77,7 +78,7 @@ func memfdCreate(name string) (int, error) {
 	case err == nil:
 		return fd, nil
 	case procmem.Forbidden(err):
-		return -1, fmt.Errorf("memfd_create: %w: %s", err, Sandboxed("memfd_create"))
+		return -1, fmt.Errorf("memfd_create: %w: %s", err, filter.Sandboxed("memfd_create"))
 	}
 	return -1, fmt.Errorf("memfd_create: %w", err)
 }
@@ -157,7 +158,7 @@ func (r *receiver) nodeOf(fd int32) *sysfs.Node {
 	if o := r.object(fd); o != nil {
 		return o.node
 	}
-	if !r.s.cfg.FDs.files().Contains(uint32(fd)) {
+	if !r.s.cfg.FDs.Files().Contains(uint32(fd)) {
 		return nil
 	}
 	link, err := procfs.Readlink(r.procFD(fd))

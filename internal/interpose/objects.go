@@ -13,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
@@ -283,14 +284,14 @@ func (s *Session) unwatch(o *object) {
 // numbers are where descriptors of the object may be, the best first. The kernel
 // carries out a write of 32 bytes on those of bells; on what cannot be written to, it
 // fails as it should.
-func (o *object) numbers(all FDRange) []FDRange {
+func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
 	case o.direct:
-		return []FDRange{all.bells(), all.trapped()}
+		return []filter.Range{all.Doorbells(), all.Trapped()}
 	case o.file != nil && !o.readOnly:
-		return []FDRange{all.trapped()}
+		return []filter.Range{all.Trapped()}
 	default:
-		return []FDRange{all.trapped(), all.bells()}
+		return []filter.Range{all.Trapped(), all.Doorbells()}
 	}
 }
 
@@ -329,7 +330,7 @@ func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
 // freeFD finds a number of the ranges that the caller does not use. A number that
 // is in use would be replaced silently, so this looks; a thread that uses dup2 to
 // the same number at this moment is not seen.
-func (r *receiver) freeFD(in []FDRange, unused func(fd int32) bool) (uint32, bool) {
+func (r *receiver) freeFD(in []filter.Range, unused func(fd int32) bool) (uint32, bool) {
 	for _, part := range in {
 		for n := range part.Count {
 			if fd := part.Base + n; unused(int32(fd)) {

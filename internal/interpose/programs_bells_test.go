@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,10 +29,10 @@ func bellsAndCalls(args []string) error {
 		return err
 	}
 	for range n {
-		if _, err := unix.Write(fd, make([]byte, doorbellSize)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
 			return err
 		}
-		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
 			return err
 		}
 	}
@@ -40,7 +41,7 @@ func bellsAndCalls(args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = unix.Write(two, make([]byte, doorbellSize))
+	_, err = unix.Write(two, make([]byte, filter.DoorbellSize))
 	fmt.Println(err)
 	return nil
 }
@@ -53,9 +54,9 @@ func bellUntil([]string) error {
 	}
 	fmt.Println("open")
 	for err == nil {
-		_, err = unix.Write(fd, make([]byte, doorbellSize))
+		_, err = unix.Write(fd, make([]byte, filter.DoorbellSize))
 	}
-	_, trapped := unix.Write(fd, make([]byte, doorbellSize/2))
+	_, trapped := unix.Write(fd, make([]byte, filter.DoorbellSize/2))
 	_, netlink := openModern(device)
 	_, other := os.ReadFile("/etc/passwd")
 	fmt.Println(err, trapped, netlink, other)

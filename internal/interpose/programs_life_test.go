@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,8 +62,8 @@ func hold([]string) error {
 // nested tries to be behind two listeners.
 func nested([]string) error {
 	runtime.LockOSThread()
-	_, err := Install(FilterSpec{FDs: testRange})
-	if !errors.Is(err, ErrListenerExists) {
+	_, err := filter.Install(filter.Range{Base: 3968, Count: 128})
+	if !errors.Is(err, filter.ErrListenerExists) {
 		return fmt.Errorf("a second listener: %w", err)
 	}
 	return nil
@@ -208,7 +209,7 @@ func ringOnce([]string) error {
 	if err != nil {
 		return err
 	}
-	req := make([]byte, doorbellSize)
+	req := make([]byte, filter.DoorbellSize)
 	binary.NativeEndian.PutUint32(req, 28)
 	n, err := unix.Write(fd, req)
 	fmt.Println("wrote", n, err)
@@ -276,7 +277,7 @@ func bench(args []string) error {
 	if err != nil {
 		return err
 	}
-	req := make([]byte, doorbellSize)
+	req := make([]byte, filter.DoorbellSize)
 	binary.NativeEndian.PutUint32(req, 28)
 	var st unix.Stat_t
 	for _, b := range []struct {

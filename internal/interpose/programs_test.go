@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,8 +86,8 @@ func files([]string) error {
 	c.eq("stat of nothing", unix.Stat("/dev/infiniband/uverbs7", &st), unix.ENOENT)
 	c.eq("stat below a file", unix.Stat(device+"/x", &st), unix.ENOTDIR)
 	c.eq("stat elsewhere", unix.Stat("/etc/passwd", &st), nil)
-	c.eq("stat to nowhere", errOf(sysFstatat, at(unix.AT_FDCWD), cstring(device), 8, 0), unix.EFAULT)
-	c.eq("stat of nowhere", errOf(sysFstatat, at(unix.AT_FDCWD), 8, 8, 0), unix.EFAULT)
+	c.eq("stat to nowhere", errOf(filter.Fstatat, at(unix.AT_FDCWD), cstring(device), 8, 0), unix.EFAULT)
+	c.eq("stat of nowhere", errOf(filter.Fstatat, at(unix.AT_FDCWD), 8, 8, 0), unix.EFAULT)
 	var stx unix.Statx_t
 	c.eq("statx", unix.Statx(unix.AT_FDCWD, device, 0, unix.STATX_BASIC_STATS, &stx), nil)
 	c.eq("statx: number", [2]uint32{stx.Rdev_major, stx.Rdev_minor}, [2]uint32{231, 192})
@@ -242,7 +243,7 @@ func (c *checks) directories() {
 	c.eq("fstatat", unix.Fstatat(fd, "", &st, unix.AT_EMPTY_PATH), nil)
 	c.eq("fstatat: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
 	st = unix.Stat_t{}
-	c.eq("fstatat without a path", errOf(sysFstatat, at(fd), 0, uintptr(unsafe.Pointer(&st)), unix.AT_EMPTY_PATH), nil)
+	c.eq("fstatat without a path", errOf(filter.Fstatat, at(fd), 0, uintptr(unsafe.Pointer(&st)), unix.AT_EMPTY_PATH), nil)
 	c.eq("fstatat without a path: type", st.Mode&unix.S_IFMT, uint32(unix.S_IFDIR))
 	buf := make([]byte, 40)
 	total := 0

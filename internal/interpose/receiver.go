@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -124,7 +125,7 @@ func (r *receiver) handle() bool {
 
 func (r *receiver) dispatch() verdict {
 	nr := r.n.nr
-	if nr < 0 || nr >= maxNr || handlers[nr] == nil {
+	if nr < 0 || nr >= filter.MaxNR || handlers[nr] == nil {
 		return pass
 	}
 	if r.n.pid == 0 {

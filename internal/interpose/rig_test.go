@@ -22,6 +22,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
@@ -103,7 +104,7 @@ func openFDs() []string {
 func launch(argv []string) error {
 	runtime.LockOSThread()
 	conn := 3
-	fds, err := OwnRange()
+	fds, err := filter.Own()
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func launch(argv []string) error {
 			env[i] = roleEnv + "=" + os.Getenv("GORXE_TRAP_PROGRAM")
 		}
 	}
-	in, err := Install(FilterSpec{FDs: fds})
+	in, err := filter.Install(fds)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ type underTrap struct {
 	out, err bytes.Buffer
 	listener *os.File
 	budget   *quota.Budget // of the session, but for devices
-	fds      FDRange
+	fds      filter.Range
 	killable bool
 	session  *Session
 	served   chan error

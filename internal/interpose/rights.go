@@ -30,12 +30,6 @@ func (r *receiver) openMem(pidfd int) (int, error) {
 	return -1, procmem.NoAccess(err)
 }
 
-// Sandboxed says what to do about a system call that is forbidden and that the
-// kernel forbids nobody.
-func Sandboxed(call string) string {
-	return "a sandbox forbids it: allow " + call + " in the container's seccomp profile, or in the service's SystemCallFilter="
-}
-
 // complain logs an error that makes devices useless for a program, once.
 func (s *Session) complain(err error) {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) {

@@ -54,7 +54,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Closes == nil {
 		cfg.Closes = new(Closes)
 	}
-	if err := cfg.FDs.check(); err != nil {
+	if err := cfg.FDs.Check(); err != nil {
 		return nil, err
 	}
 	if err := checkListener(l); err != nil {

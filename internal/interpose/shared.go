@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -154,7 +155,7 @@ func touchesObject(nr int32) bool {
 	switch nr {
 	case unix.SYS_IOCTL, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_READ, unix.SYS_READV,
 		unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCHDIR,
-		unix.SYS_GETDENTS64, sysGetdents, unix.SYS_SOCKET:
+		unix.SYS_GETDENTS64, filter.Getdents, unix.SYS_SOCKET:
 		return true
 	default:
 		return false

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -115,14 +116,19 @@ const forbidEnv = "GORXE_TRAP_FORBID"
 
 // forbidProcessVM is such a sandbox, for this process and its children.
 func forbidProcessVM() error {
-	prog := program{
-		load(offNr), on(opJEQ, unix.SYS_PROCESS_VM_READV, 1, 0), on(opJEQ, unix.SYS_PROCESS_VM_WRITEV, 0, 1),
-		ret(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)), allow,
+	prog := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the call's number
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PROCESS_VM_READV, Jt: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PROCESS_VM_WRITEV, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	_, errno := setFilter(unix.SECCOMP_FILTER_FLAG_TSYNC, &unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&fprog)))
 	if errno != 0 {
 		return errno
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gorxe/gorxe/internal/daemon"
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
@@ -28,7 +29,7 @@ type keeper struct {
 	pidfd    int // of it
 	listener *os.File
 	shared   *os.File
-	fds      interpose.FDRange
+	fds      filter.Range
 	detached chan struct{} // closed when the daemon holds nothing of the program's any more
 
 	mu  sync.Mutex // below, and the canary
@@ -106,7 +107,7 @@ func (k *keeper) start() error {
 // spawn starts the child and returns the socket to it.
 func (k *keeper) spawn() (*daemon.Conn, error) {
 	var err error
-	if k.fds, err = interpose.OwnRange(); err != nil {
+	if k.fds, err = filter.Own(); err != nil {
 		return nil, err
 	}
 	ours, theirs, err := daemon.Pair()
@@ -332,7 +333,7 @@ func become(p plan) int {
 		complain("%v", err)
 		return ExitFailed
 	}
-	in, err := interpose.Install(interpose.FilterSpec{FDs: p.fds})
+	in, err := filter.Install(p.fds)
 	if err != nil {
 		conn.Send(installed{Error: err.Error()}) //nolint:errcheck // without the keeper nobody waits
 		return ExitFailed

@@ -29,7 +29,7 @@ type notice struct {
 // there is an error.
 type installed struct {
 	Error string `json:"error,omitempty"`
-	// Killable: see interpose.Installed.
+	// Killable: see filter.Installed.
 	Killable bool `json:"killable"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,14 +30,14 @@ const (
 //	gorxe _keep PARENT FRONT DAEMON TRACER MASK FILE ARG0…
 //	gorxe _start KEEPER BASE COUNT TRACER MASK FILE ARG0…
 type plan struct {
-	parent int               // process of the front
-	front  int               // descriptor: socket of the front, or of the keeper
-	daemon int               // descriptor: socket of the daemon
-	fds    interpose.FDRange // for the filter
-	tracer int               // process that may access the program's memory; 0: none
-	mask   unix.Sigset_t     // the program's signal mask
-	file   string            // the program
-	argv   []string          // its arguments, with the name
+	parent int           // process of the front
+	front  int           // descriptor: socket of the front, or of the keeper
+	daemon int           // descriptor: socket of the daemon
+	fds    filter.Range  // for the filter
+	tracer int           // process that may access the program's memory; 0: none
+	mask   unix.Sigset_t // the program's signal mask
+	file   string        // the program
+	argv   []string      // its arguments, with the name
 }
 
 func (p *plan) keeperArgs() []string {
@@ -46,7 +46,7 @@ func (p *plan) keeperArgs() []string {
 		strconv.Itoa(p.tracer), formatMask(p.mask), p.file}, p.argv...)
 }
 
-func (p *plan) childArgs(keeper int, fds interpose.FDRange) []string {
+func (p *plan) childArgs(keeper int, fds filter.Range) []string {
 	return append([]string{"gorxe", stageStart,
 		strconv.Itoa(keeper), strconv.FormatUint(uint64(fds.Base), 10), strconv.FormatUint(uint64(fds.Count), 10),
 		strconv.Itoa(p.tracer), formatMask(p.mask), p.file}, p.argv...)
@@ -75,7 +75,7 @@ func parsePlan(stage string, args []string) (p plan, err error) {
 	if stage == stageKeep {
 		p.parent, p.front, p.daemon = int(n[0]), int(n[1]), int(n[2])
 	} else {
-		p.front, p.fds = int(n[0]), interpose.FDRange{Base: uint32(n[1]), Count: uint32(n[2])}
+		p.front, p.fds = int(n[0]), filter.Range{Base: uint32(n[1]), Count: uint32(n[2])}
 	}
 	return p, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,7 +79,7 @@ func execProgram(file string, argv, env []string) error {
 func adoptOrphans() error {
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err != nil {
-		return fmt.Errorf("prctl(PR_SET_CHILD_SUBREAPER): %w: %s", err, interpose.Sandboxed("prctl"))
+		return fmt.Errorf("prctl(PR_SET_CHILD_SUBREAPER): %w: %s", err, filter.Sandboxed("prctl"))
 	}
 	return nil
 }

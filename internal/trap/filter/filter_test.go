@@ -1,8 +1,9 @@
-package interpose
+package filter
 
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -67,10 +68,10 @@ func (p program) run(t testing.TB, d *sysData) (action uint32, steps int) {
 	}
 }
 
-var testRange = FDRange{Base: 3968, Count: 128}
+var testRange = Range{Base: 3968, Count: 128}
 
 // expect says the same as filter, in other words.
-func expect(d *sysData, fds FDRange) uint32 {
+func expect(d *sysData, fds Range) uint32 {
 	const notify, pass = uint32(unix.SECCOMP_RET_USER_NOTIF), uint32(unix.SECCOMP_RET_ALLOW)
 	when := func(c bool) uint32 {
 		if c {
@@ -81,9 +82,9 @@ func expect(d *sysData, fds FDRange) uint32 {
 	if d.arch != auditArch {
 		return pass
 	}
-	stat := fds.Contains(uint32(d.args[0])) || fds.files().Contains(uint32(d.args[0]))
+	stat := fds.Contains(uint32(d.args[0])) || fds.Files().Contains(uint32(d.args[0]))
 	in := func(i int) bool { return fds.Contains(uint32(d.args[i])) }
-	for _, c := range trapped {
+	for _, c := range calls {
 		if c.nr != d.nr {
 			continue
 		}
@@ -92,7 +93,7 @@ func expect(d *sysData, fds FDRange) uint32 {
 			return notify
 		case fdAt0:
 			return when(in(0))
-		case bell:
+		case writeAt0:
 			top := fds.Base + fds.Count
 			free := uint32(d.args[0]) >= top-fds.Count/5 && d.args[2] == 32
 			return when(in(0) && !free)
@@ -118,21 +119,21 @@ func expect(d *sysData, fds FDRange) uint32 {
 }
 
 func TestFilter(t *testing.T) {
-	p := filter(FilterSpec{FDs: testRange})
+	p := build(testRange)
 	if len(p) > unix.BPF_MAXINSNS {
 		t.Fatalf("%d instructions", len(p))
 	}
 	cwd := int32(unix.AT_FDCWD)
 	values := []uint64{
-		0, 1, 2, 3, uint64(testRange.files().Base) - 1, uint64(testRange.files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
+		0, 1, 2, 3, uint64(testRange.Files().Base) - 1, uint64(testRange.Files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
 		uint64(testRange.Base + testRange.Count), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
-		unix.AF_NETLINK, unix.NETLINK_RDMA, doorbellSize, doorbellSize | 1<<32,
-		uint64(testRange.bells().Base) - 1, uint64(testRange.bells().Base),
+		unix.AF_NETLINK, unix.NETLINK_RDMA, DoorbellSize, DoorbellSize | 1<<32,
+		uint64(testRange.Doorbells().Base) - 1, uint64(testRange.Doorbells().Base),
 	}
 	longest := 0
-	numbers := map[uint32]bool{0: true, maxNr: true, ^uint32(0): true}
-	for _, c := range trapped {
+	numbers := map[uint32]bool{0: true, MaxNR: true, ^uint32(0): true}
+	for _, c := range calls {
 		numbers[c.nr-1], numbers[c.nr], numbers[c.nr+1] = true, true, true
 	}
 	for nr := range numbers {
@@ -155,7 +156,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestFilterOtherArchitectures(t *testing.T) {
-	p := filter(FilterSpec{FDs: testRange})
+	p := build(testRange)
 	for _, d := range []sysData{
 		{nr: unix.SYS_OPENAT, arch: unix.AUDIT_ARCH_I386},
 		{nr: unix.SYS_OPENAT, arch: unix.AUDIT_ARCH_ARM},
@@ -171,9 +172,9 @@ func TestFilterOtherArchitectures(t *testing.T) {
 func FuzzFilter(f *testing.F) {
 	f.Add(uint32(unix.SYS_IOCTL), uint32(auditArch), uint64(4000), uint64(0), uint64(0), uint64(0), uint32(3968), uint32(128))
 	f.Fuzz(func(t *testing.T, nr, arch uint32, a, b, c, e uint64, base, count uint32) {
-		fds := FDRange{Base: base % 4096, Count: 1 + count%maxCount}
+		fds := Range{Base: base % 4096, Count: 1 + count%maxCount}
 		d := &sysData{nr: nr, arch: arch, args: [6]uint64{a, b, c, e}}
-		got, _ := filter(FilterSpec{FDs: fds}).run(t, d)
+		got, _ := build(fds).run(t, d)
 		if nr >= 0x40000000 {
 			return // x32
 		}
@@ -183,34 +184,24 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-func TestRangeFor(t *testing.T) {
+func TestFor(t *testing.T) {
 	for _, tt := range []struct {
 		limit uint64
-		want  FDRange
+		want  Range
 		ok    bool
 	}{
-		{1 << 20, FDRange{3936, 160}, true},
-		{^uint64(0), FDRange{3936, 160}, true}, // RLIM_INFINITY
-		{4096, FDRange{3936, 160}, true},
-		{1024, FDRange{864, 160}, true},
-		{256, FDRange{192, 64}, true},
-		{leastFDs, FDRange{24, 8}, true},
-		{leastFDs - 1, FDRange{}, false},
-		{0, FDRange{}, false},
+		{1 << 20, Range{3936, 160}, true},
+		{^uint64(0), Range{3936, 160}, true}, // RLIM_INFINITY
+		{4096, Range{3936, 160}, true},
+		{1024, Range{864, 160}, true},
+		{256, Range{192, 64}, true},
+		{leastTop, Range{24, 8}, true},
+		{leastTop - 1, Range{}, false},
+		{0, Range{}, false},
 	} {
-		got, err := RangeFor(tt.limit)
+		got, err := For(tt.limit)
 		if got != tt.want || (err == nil) != tt.ok {
-			t.Errorf("RangeFor(%d) = %v, %v", tt.limit, got, err)
-		}
-	}
-}
-
-func TestHandlers(t *testing.T) {
-	for _, c := range trapped {
-		if c.nr >= maxNr {
-			t.Errorf("call %d is beyond the table", c.nr)
-		} else if handlers[c.nr] == nil {
-			t.Errorf("call %d has no handler", c.nr)
+			t.Errorf("For(%d) = %v, %v", tt.limit, got, err)
 		}
 	}
 }
@@ -222,6 +213,22 @@ func TestInstallError(t *testing.T) {
 	for _, e := range []unix.Errno{unix.EPERM, unix.ENOSYS, unix.EINVAL, unix.ENOMEM} {
 		if err := installError(e); !errors.Is(err, e) {
 			t.Errorf("%v does not unwrap to %v", err, e)
+		}
+	}
+}
+
+func TestCheckRange(t *testing.T) {
+	for limit := uint64(0); limit < 2*maxTop; limit++ {
+		if r, err := For(limit); err == nil && r.Check() != nil {
+			t.Errorf("limit %d: %v", limit, r.Check())
+		}
+	}
+	for _, r := range []Range{
+		{}, {Base: 100}, {Count: maxCount + 1}, {Count: math.MaxUint32}, {Base: maxTop, Count: 1},
+		{Base: math.MaxUint32, Count: 2}, {Base: math.MaxUint32 - 1, Count: 1},
+	} {
+		if r.Check() == nil {
+			t.Errorf("%+v is taken", r)
 		}
 	}
 }

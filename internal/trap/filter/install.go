@@ -1,4 +1,4 @@
-package interpose
+package filter
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrListenerExists is what Install answers in a process that already runs under
-// a listener, which the kernel allows only one of: an outer `gorxe run`, or a
-// container engine's. Under an outer gorxe run the program has its devices
-// already, and can simply be run.
+// ErrListenerExists is the error of Install in a process that already runs under a
+// listener: that of an outer `gorxe run`, or of a container engine. The kernel allows
+// one. Under an outer gorxe run the program has its devices already, and can simply be
+// run.
 var ErrListenerExists = errors.New("another seccomp listener already answers for this process " +
 	"(an outer gorxe run, or the container engine), and the kernel allows one: " +
 	"start this outside of it, or the container with a seccomp profile without notifications")
@@ -33,8 +33,8 @@ type Installed struct {
 // process that answers, and execs the program; it must not open files in between,
 // as nobody answers yet. The thread cannot get rid of the filter again, nor of
 // no_new_privs: set-user-ID programs run without their privilege below it.
-func Install(spec FilterSpec) (Installed, error) {
-	prog := filter(spec)
+func Install(fds Range) (Installed, error) {
+	prog := build(fds)
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return Installed{}, fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)
@@ -61,7 +61,7 @@ func setFilter(flags uintptr, prog *unix.SockFprog) (int, unix.Errno) {
 	return int(fd), errno
 }
 
-// installError says what an errno of seccomp(2) means to who runs the command.
+// installError explains an errno of seccomp(2) to the user.
 func installError(errno unix.Errno) error {
 	var why string
 	switch errno {
@@ -79,4 +79,10 @@ func installError(errno unix.Errno) error {
 		why = "seccomp(2)"
 	}
 	return fmt.Errorf("%s: %w", why, errno)
+}
+
+// Sandboxed tells the user what to do about a system call that a sandbox forbids. The
+// kernel by itself allows it to everybody.
+func Sandboxed(call string) string {
+	return "a sandbox forbids it: allow " + call + " in the container's seccomp profile, or in the service's SystemCallFilter="
 }

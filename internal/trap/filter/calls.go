@@ -1,0 +1,75 @@
+package filter
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// A call is a system call that may be trapped.
+type call struct {
+	nr   uint32
+	rule rule
+}
+
+// MaxNR bounds the numbers of trapped calls.
+const MaxNR = 512
+
+// DoorbellSize is the size of the write that is librxe's doorbell: struct
+// ib_uverbs_post_send with its header (providers/rxe/rxe.c: post_send_db).
+const DoorbellSize = 32
+
+// Calls returns the numbers of all calls that may be trapped.
+func Calls() []uint32 {
+	numbers := make([]uint32, len(calls))
+	for i, c := range calls {
+		numbers[i] = c.nr
+	}
+	return numbers
+}
+
+var calls = slices.Concat(oldCalls, []call{
+	{unix.SYS_OPENAT, always},
+	{unix.SYS_OPENAT2, always},
+	{Fstatat, pathFlag3},
+	{unix.SYS_STATX, pathFlag2},
+	{unix.SYS_FACCESSAT, always},
+	{unix.SYS_FACCESSAT2, always},
+	{unix.SYS_READLINKAT, always},
+	{unix.SYS_CHDIR, always},
+	{unix.SYS_STATFS, always},
+	{unix.SYS_GETXATTR, always},
+	{unix.SYS_LGETXATTR, always},
+	{unix.SYS_LISTXATTR, always},
+	{unix.SYS_LLISTXATTR, always},
+
+	{unix.SYS_IOCTL, fdAt0},
+	{unix.SYS_WRITE, writeAt0},
+	{unix.SYS_WRITEV, fdAt0},
+	{unix.SYS_READ, fdAt0},
+	{unix.SYS_READV, fdAt0},
+	{unix.SYS_PREAD64, fdAt0},
+	{unix.SYS_PWRITE64, fdAt0},
+	{unix.SYS_FTRUNCATE, fdAt0},
+	{unix.SYS_FALLOCATE, fdAt0},
+	{unix.SYS_FSYNC, fdAt0},
+	{unix.SYS_FDATASYNC, fdAt0},
+	{unix.SYS_LSEEK, fdAt0},
+	{unix.SYS_FSTAT, statAt0},
+	{unix.SYS_FSTATFS, fdAt0},
+	{unix.SYS_FCHDIR, fdAt0},
+	{unix.SYS_GETDENTS64, fdAt0},
+	{unix.SYS_FGETXATTR, fdAt0},
+	{unix.SYS_FLISTXATTR, fdAt0},
+
+	{unix.SYS_CLOSE, fdAt0},
+	{unix.SYS_CLOSE_RANGE, fdSpan},
+	{unix.SYS_DUP, fdAt0},
+	{unix.SYS_DUP3, fdAt0or1},
+	{unix.SYS_FCNTL, dupFcntl},
+
+	{unix.SYS_EXECVE, always},
+	{unix.SYS_EXECVEAT, always},
+
+	{unix.SYS_SOCKET, netlink},
+})

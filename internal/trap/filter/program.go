@@ -1,0 +1,153 @@
+package filter
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// rule says when a system call is trapped. A descriptor is a C int: like the kernel,
+// a rule ignores the upper half of the register.
+type rule uint8
+
+const (
+	always    rule = iota
+	fdAt0          // the descriptor args[0] is in the range
+	statAt0        // args[0] is in the range or Range.Files
+	fdAt0or1       // args[0] or args[1] is
+	writeAt0       // fdAt0, except for a doorbell on one of Range.Doorbells
+	fdSpan         // close_range: args[0] to args[1] overlap the range
+	dupFcntl       // fdAt0, and the command makes a duplicate
+	pathFlag2      // always, but fstat's forms as statAt0; AT_ flags are args[2]
+	pathFlag3      // the same with args[3]
+	netlink        // NETLINK_RDMA
+)
+
+// Offsets in struct seccomp_data. The low half of an argument comes first on the
+// two architectures that there are tables for.
+const (
+	offNr   = 0
+	offArch = 4
+	offArgs = 16
+)
+
+func offArg(i int) uint32 { return uint32(offArgs + 8*i) }
+
+// Instructions of classic BPF.
+const (
+	opLoad = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	opJump = unix.BPF_JMP | unix.BPF_JA
+	opJEQ  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	opJGE  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	opJSET = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	opRet  = unix.BPF_RET | unix.BPF_K
+)
+
+type program []unix.SockFilter
+
+func load(off uint32) unix.SockFilter { return unix.SockFilter{Code: opLoad, K: off} }
+func ret(action uint32) unix.SockFilter {
+	return unix.SockFilter{Code: opRet, K: action}
+}
+
+// on jumps by yes instructions if the comparison holds, by no otherwise.
+func on(op uint16, k uint32, yes, no uint8) unix.SockFilter {
+	return unix.SockFilter{Code: op, Jt: yes, Jf: no, K: k}
+}
+
+var (
+	allow = ret(unix.SECCOMP_RET_ALLOW)
+	trap  = ret(unix.SECCOMP_RET_USER_NOTIF)
+)
+
+// build makes the program for a range. Calls of another architecture (32-bit and x32
+// programs on amd64) are not trapped: such programs have no provider for the device.
+//
+// The program searches by halves, so the many calls that are not listed cost six
+// comparisons. It loads nothing but architecture and number before the rule of a
+// listed call. So the kernel finds out, once, that the others are always allowed
+// (since 5.11, kernel/seccomp.c: seccomp_is_const_allow).
+func build(fds Range) program {
+	p := program{load(offArch), on(opJEQ, auditArch, 1, 0), allow, load(offNr)}
+	if x32Bit != 0 {
+		p = append(p, on(opJGE, x32Bit, 0, 1), allow)
+	}
+	list := slices.Clone(calls)
+	slices.SortFunc(list, func(a, b call) int { return int(a.nr) - int(b.nr) })
+	return append(p, search(list, fds)...)
+}
+
+// search is the code that finds the rule of the call whose number is loaded.
+func search(calls []call, fds Range) program {
+	if len(calls) == 1 {
+		return append(program{on(opJEQ, calls[0].nr, 1, 0), allow}, check(calls[0].rule, fds)...)
+	}
+	half := len(calls) / 2
+	low, high := search(calls[:half], fds), search(calls[half:], fds)
+	// The distance may exceed that of a conditional jump, which is 255.
+	p := program{
+		on(opJGE, calls[half].nr, 0, 1),
+		{Code: opJump, K: uint32(len(low))},
+	}
+	return append(append(p, low...), high...)
+}
+
+// check is the code of a rule.
+func check(r rule, fds Range) program {
+	end := fds.Base + fds.Count
+	switch r {
+	case always:
+		return program{trap}
+	case fdAt0:
+		return program{load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+	case writeAt0:
+		return program{
+			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow,
+			on(opJGE, fds.Doorbells().Base, 0, 4),
+			load(offArg(2) + 4), on(opJEQ, 0, 0, 2), load(offArg(2)), on(opJEQ, DoorbellSize, 1, 0),
+			trap, allow,
+		}
+	case statAt0:
+		return program{load(offArg(0)), on(opJGE, fds.Files().Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+	case fdAt0or1:
+		return program{
+			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 3),
+			load(offArg(1)), on(opJGE, fds.Base, 0, 2), on(opJGE, end, 1, 0),
+			trap, allow,
+		}
+	case fdSpan:
+		return program{
+			load(offArg(0)), on(opJGE, end, 2, 0),
+			load(offArg(1)), on(opJGE, fds.Base, 1, 0),
+			allow, trap,
+		}
+	case dupFcntl:
+		return program{
+			load(offArg(1)), on(opJEQ, unix.F_DUPFD, 2, 0), on(opJEQ, unix.F_DUPFD_CLOEXEC, 1, 0), allow,
+			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap,
+		}
+	case pathFlag2:
+		return unlessFstat(2, fds)
+	case pathFlag3:
+		return unlessFstat(3, fds)
+	default: // netlink
+		return program{
+			load(offArg(0)), on(opJEQ, unix.AF_NETLINK, 0, 3),
+			load(offArg(2)), on(opJEQ, unix.NETLINK_RDMA, 0, 1),
+			trap, allow,
+		}
+	}
+}
+
+// unlessFstat traps a call that may have an empty path. It lets the call pass if the
+// flags have AT_EMPTY_PATH and the descriptor is neither in the range nor in
+// Range.Files: glibc and others make fstat of that form.
+func unlessFstat(flags int, fds Range) program {
+	cwd := int32(unix.AT_FDCWD)
+	return program{
+		load(offArg(flags)), on(opJSET, unix.AT_EMPTY_PATH, 0, 4),
+		load(offArg(0)), on(opJEQ, uint32(cwd), 2, 0),
+		on(opJGE, fds.Files().Base, 0, 2), on(opJGE, fds.Base+fds.Count, 1, 0),
+		trap, allow,
+	}
+}
