@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"encoding/binary"
 	"flag"
 	"os"
 	"path/filepath"
@@ -202,23 +201,19 @@ func (s *scene) cnp() *scenePacket {
 
 // connect appends what a connection manager says, with depth READs each way.
 func (s *scene) connect(depth byte) {
-	mad := func(attribute uint16, fill func(b []byte)) []byte {
-		b := make([]byte, 256)
-		b[0], b[1], b[2], b[3] = 1, madClassCM, 2, 3
-		binary.BigEndian.PutUint16(b[16:], attribute)
-		fill(b[madLen:])
-		return b
-	}
-	s.datagram(1, qkeyQP1, mad(cmREQ, func(b []byte) {
-		b[3] = 7 // communication identifier
-		binary.BigEndian.PutUint32(b[32:], sceneQPA<<8|uint32(depth))
-		b[39] = depth
-	}))
-	p := s.datagram(1, qkeyQP1, mad(cmREP, func(b []byte) {
-		b[3], b[7] = 8, 7
-		binary.BigEndian.PutUint32(b[12:], sceneQPB<<8)
-		b[24], b[25] = depth, depth
-	}))
+	var reqMAD, repMAD wire.MAD
+	req := reqMAD.InitREQ(0)
+	req.SetLocalCommID(7)
+	req.SetQPN(sceneQPA)
+	req.SetResponderResources(depth)
+	req.SetInitiatorDepth(depth)
+	s.datagram(wire.GSIQPN, wire.GSIQKey, reqMAD[:])
+	rep := repMAD.InitREP(0)
+	rep.SetCommIDs(8, 7)
+	rep.SetQPN(sceneQPB)
+	rep.SetResponderResources(depth)
+	rep.SetInitiatorDepth(depth)
+	p := s.datagram(wire.GSIQPN, wire.GSIQKey, repMAD[:])
 	p.fromB = true
 }
 

@@ -1,35 +1,24 @@
 package conformance
 
-import (
-	"encoding/binary"
+import "github.com/gorxe/gorxe/wire"
 
-	"github.com/gorxe/gorxe/wire"
-)
-
-// The connection manager's messages travel in datagrams to QP1 (IBA 12.6). A REQ
-// and the REP that answers it name both queue pairs, and agree on the depth of
-// READs and atomics.
+// A REQ of the connection manager and the REP that answers it (IBA 12.6) name both
+// queue pairs of a connection, and agree on the depth of READs and atomics.
 
 const (
-	madLen       = 24
-	madClassCM   = 7
-	cmREQ        = 0x0010
-	cmREP        = 0x0013
-	cmREQLen     = 52
-	cmREPLen     = 28
 	maxProposals = 256
 	maxAgreed    = 4096
 )
 
-// proposal is a REQ that has not been answered.
+// proposal is a REQ without a REP.
 type proposal struct {
 	from, to [16]byte
 	commID   uint32
 	qpn      wire.QPN
-	depth    uint8 // READs that it will answer
+	depth    uint8 // READs that its sender answers at a time
 }
 
-// agreements are what connection managers were seen to agree on.
+// agreements are what connection managers agreed on in this capture.
 type agreements struct {
 	proposals []proposal // a ring
 	pos       int
@@ -44,34 +33,24 @@ type agreement struct {
 
 // connectionManager reads a datagram to QP1.
 func (c *Checker) connectionManager(s *subject, f *Flow) {
-	mad := s.pkt.Payload()
-	if len(mad) < madLen || mad[0] != 1 || mad[1] != madClassCM {
+	m, err := wire.ParseCM(s.pkt.Payload())
+	if err != nil {
 		return
 	}
-	be := binary.BigEndian
-	m := mad[madLen:]
-	switch be.Uint16(mad[16:]) {
-	case cmREQ:
-		if len(m) < cmREQLen {
-			return
-		}
+	switch m := m.(type) {
+	case wire.CMREQ:
 		c.agreed.propose(proposal{
-			from: f.key.src, to: f.key.dst, commID: be.Uint32(m),
-			qpn: wire.QPN(be.Uint32(m[32:]) >> 8), depth: m[35],
+			from: f.key.src, to: f.key.dst, commID: m.LocalCommID(), qpn: m.QPN(), depth: m.ResponderResources(),
 		})
-	case cmREP:
-		if len(m) < cmREPLen {
+	case wire.CMREP:
+		req := c.agreed.answered(f.key.dst, f.key.src, m.RemoteCommID())
+		if req == nil {
 			return
 		}
-		q := c.agreed.answered(f.key.dst, f.key.src, be.Uint32(m[4:]))
-		if q == nil {
-			return
-		}
-		qpn, depth := wire.QPN(be.Uint32(m[12:])>>8), m[24]
-		toPassive := flowKey{src: q.from, dst: q.to, qpn: qpn, kind: f.Kind}
-		toActive := flowKey{src: q.to, dst: q.from, qpn: q.qpn, kind: f.Kind}
-		c.agree(toPassive, toActive, int(depth))
-		c.agree(toActive, toPassive, int(q.depth))
+		toPassive := flowKey{src: req.from, dst: req.to, qpn: m.QPN(), kind: f.Kind}
+		toActive := flowKey{src: req.to, dst: req.from, qpn: req.qpn, kind: f.Kind}
+		c.agree(toPassive, toActive, int(m.ResponderResources()))
+		c.agree(toActive, toPassive, int(req.depth))
 	}
 }
 

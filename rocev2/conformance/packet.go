@@ -211,8 +211,8 @@ func (c *Checker) destination(s *subject, f *Flow) {
 		return
 	case f.QPN == 1 && !ud:
 		c.report(s, f, ruleManagement, "datagrams to QP1", s.info.Name)
-	case f.QPN == 1 && s.pkt.QKey() != qkeyQP1:
-		c.report(s, f, ruleQKey, fmt.Sprintf("%#x", uint32(qkeyQP1)), fmt.Sprintf("%#x", s.pkt.QKey()))
+	case f.QPN == 1 && s.pkt.QKey() != wire.GSIQKey:
+		c.report(s, f, ruleQKey, fmt.Sprintf("%#x", wire.GSIQKey), fmt.Sprintf("%#x", s.pkt.QKey()))
 	}
 	multicast := s.IP.Version != 0 && s.Dst.IsMulticast()
 	if s.IP.Version != 0 && (ud && multicast != (f.QPN == wire.MulticastQPN) || !ud && multicast) {
@@ -232,6 +232,3 @@ func (c *Checker) destination(s *subject, f *Flow) {
 		f.Service = s.info.Service
 	}
 }
-
-// qkeyQP1 is the well-known Q_Key of QP1 (IBA 10.2.5).
-const qkeyQP1 = 0x80010000
