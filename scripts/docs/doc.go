@@ -1,5 +1,5 @@
-// Package docs checks what the documents of this project say about its files: that each
-// file, package, test, make target and environment variable that they name exists, that
-// links lead somewhere, and that the table of packages in ARCHITECTURE.md is what depguard
-// enforces. It has tests only.
+// Package docs checks what the documents of this project say about its files. Each file,
+// package, test, make target and environment variable that they name must exist, and
+// links must lead somewhere. The table of packages in ARCHITECTURE.md must be what
+// depguard enforces. The package has tests only.
 package docs

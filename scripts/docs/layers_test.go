@@ -150,7 +150,7 @@ func TestLayers(t *testing.T) {
 	}
 	rows := table(t)
 	if len(rules) < 15 {
-		t.Fatalf("only %d packages have a rule of depguard's", len(rules))
+		t.Fatalf("only %d packages have a rule in .golangci.yml", len(rules))
 	}
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		row, ok := rows[name]
