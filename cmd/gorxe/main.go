@@ -1,6 +1,6 @@
-// Command gorxe is the command line of the software RDMA device: it gives devices
-// to unmodified programs, shows what they do with them, and demonstrates them. It
-// is thin: what it does lies in internal/keeper, internal/daemon and internal/demo.
+// Command gorxe is the command line of the software RDMA device. It gives devices to
+// unmodified programs, shows what they do with them, and checks captures. It parses the
+// command line and prints results; packages below internal and rocev2 do the work.
 package main
 
 import (
