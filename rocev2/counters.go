@@ -19,19 +19,19 @@ type Counters struct {
 	SendDropDenied      atomic.Uint64 // EPERM, EACCES: packet filter
 	SendDropOther       atomic.Uint64
 
-	_ [64]byte // the sides run on different cores: no shared cache line
+	_ [64]byte // so that the sending and receiving sides share no cache line
 
 	ReceivedPackets atomic.Uint64 // with a good ICRC
 	ReceivedBytes   atomic.Uint64
-	ReceiveCalls    atomic.Uint64 // recvmmsg calls that returned something
+	ReceiveCalls    atomic.Uint64 // recvmmsg calls that returned packets
 
 	ICRCErrors       atomic.Uint64 // packets dropped for their ICRC
 	Malformed        atomic.Uint64 // packets shorter than BTH and ICRC
 	Truncated        atomic.Uint64 // datagrams larger than a receive buffer
-	ReceiveQueueDrop atomic.Uint64 // packets that found the socket's queue full
+	ReceiveQueueDrop atomic.Uint64 // packets lost because the socket's queue was full
 	ReceiveErrors    atomic.Uint64 // recvmmsg calls that failed
 
-	ReceiverTakeovers atomic.Uint64 // times that another goroutine took over from a caught one
+	ReceiverTakeovers atomic.Uint64 // times that a goroutine replaced a blocked one
 }
 
 // All yields every counter under the name that metrics and `gorxe` show.

@@ -1,36 +1,41 @@
 // Package rocev2 is the port of a RoCEv2 device: it carries packets between
 // the engine and a network interface over UDP port 4791 (IBA annex A17).
 //
-// Batching is what makes it fast, so batches are its only currency. Send takes
-// bursts of equal packets and moves them as UDP_SEGMENT (GSO) messages of up to
-// 64 KiB, which bursts of several flows may share; the receiving side takes what
-// UDP_GRO coalesced and hands the whole batch to Config.Receiver in one call.
+// System calls limit its speed, so packets pass in batches. Send takes bursts of
+// packets of equal size and sends them as UDP_SEGMENT (GSO) messages of up to
+// 64 KiB, which bursts of several flows may share. The receiving side takes the
+// packets that UDP_GRO joined, and passes all of them to Config.Receiver in one call.
 //
-// The path of a packet out: Send (send.go) picks the socket of the source
-// address and port (source.go), cuts and joins bursts to what the kernel takes in
-// one message (sendbatch.go), writes each packet's ICRC, and calls sendmmsg for
-// each socket (mmsg.go). The path in: for each address there is a socket
-// (receiver.go) and a goroutine that reads it (recv.go): it calls recvmmsg, splits
-// what GRO joined (split.go), checks every ICRC, and calls Config.Receiver. If that
-// does not come back, another goroutine goes on reading.
+// A packet to be sent takes this path:
 //
-// What an ordinary UDP socket hides, and what follows from it:
+//  1. Send (send.go) picks the socket of the source address and port (source.go).
+//  2. It cuts and joins bursts to messages that the kernel accepts (sendbatch.go).
+//  3. It writes the ICRC of each packet, and calls sendmmsg for each socket (mmsg.go).
+//
+// A packet that arrives takes this path:
+//
+//  1. A goroutine for each address (receiver.go) calls recvmmsg on its socket.
+//  2. It splits what GRO joined (split.go), and checks every ICRC (recv.go).
+//  3. It calls Config.Receiver. If that call blocks, another goroutine continues to
+//     read the socket.
+//
+// An ordinary UDP socket hides parts of the headers. This has three consequences:
 //
 //   - The ICRC covers the IPv4 identification. An unconnected socket with
 //     IP_PMTUDISC_DO sends identification 0, and segment i of a GSO send
-//     carries i, whichever flows share it, so the port knows what it sends: its
-//     sockets are never connected. It is not shown what it receives, so it asks
-//     package wire for a check that solves for the identification.
+//     carries i, whichever flows share it. So the port's sockets are never
+//     connected, and it knows what it sends. A socket does not show the
+//     identification of a received packet, so package wire computes it from the ICRC.
 //   - The don't-fragment bit is always set: a packet above the path's MTU is
 //     dropped and counted, never fragmented (IBA A17.3.1).
-//   - A receiver never looks at the UDP source port; it exists for the entropy
-//     of ECMP and RSS only. Send uses a small pool of ports per address, and on
-//     the loopback interface, which has neither, one.
+//   - A RoCEv2 receiver ignores the UDP source port, which exists only to spread
+//     flows by ECMP and RSS. Send uses a small pool of ports per address, and one
+//     port on the loopback interface, which has neither.
 //
-// Interfaces, addresses, MTU and link state come from netlink and are followed
-// live (link.go, monitor.go). A Tap writes what is, or would be, on the wire to
-// a pcapng file, which the gopacket layers of package rocev2/layers decode.
+// Interfaces, addresses, MTU and link state come from netlink, and the port follows
+// their changes (link.go, monitor.go). A Tap writes packets to a pcapng file as they
+// are, or would be, on the wire.
 //
-// The package knows nothing of queue pairs: the first header it does not look
-// into is the BTH. It runs on Linux only.
+// The package knows nothing of queue pairs: it does not look into the BTH or what
+// follows. It runs on Linux only.
 package rocev2

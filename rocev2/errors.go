@@ -13,8 +13,8 @@ var (
 	ErrPortTaken = errors.New("UDP port taken")
 	// ErrNoInterface: there is no network interface of that name.
 	ErrNoInterface = errors.New("no such interface")
-	// ErrNoAddress: the interface has no usable address, or none has the
-	// address that was asked for.
+	// ErrNoAddress: the interface has no usable address, or no interface has the
+	// requested one.
 	ErrNoAddress = errors.New("no usable address")
 	// ErrPermission: the kernel refused the operation to this user.
 	ErrPermission = errors.New("permission denied")

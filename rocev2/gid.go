@@ -8,16 +8,14 @@ import (
 // maxGIDs bounds the GID table; each entry costs the port its sockets.
 const maxGIDs = 64
 
-// gidTable lays out an interface's addresses as the kernel's RoCEv2 GID table
-// does (drivers/infiniband/core/roce_gid_mgmt.c): index 0 is the link-local
-// address, index 1 the first IPv4 one, then the rest. A role that nobody can
-// fill is filled by another address, so that indices 0 and 1 both work
-// wherever there is an address at all.
+// gidTable orders an interface's addresses as the kernel's RoCEv2 GID table does
+// (drivers/infiniband/core/roce_gid_mgmt.c): index 0 is the link-local address,
+// index 1 the first IPv4 address, then come the rest. If there is no address of one
+// of these kinds, another takes its index, so that indices 0 and 1 always work.
 //
-// prev is the table so far: an address keeps its index from there, a removed
-// one leaves a hole (the zero Addr), and a new one takes the first hole from
-// index 2 on. So a GID index that a program holds never changes its meaning
-// while the address lives.
+// prev is the table so far. An address keeps its index, a removed one leaves a hole
+// (the zero Addr), and a new one takes the first hole from index 2 on. So the meaning
+// of a GID index does not change while its address exists.
 func gidTable(prev, addrs []netip.Addr) []netip.Addr {
 	if len(addrs) == 0 {
 		return nil
@@ -47,8 +45,8 @@ func gidTable(prev, addrs []netip.Addr) []netip.Addr {
 	return table
 }
 
-// fillRole chooses the address of one of the first two indices: the one it has
-// if that still suits best, else the first that suits, else any.
+// fillRole chooses the address of one of the first two indices: the present one if it
+// is of the best kind, else the first one that suits, else any.
 func fillRole(prev []netip.Addr, index int, addrs []netip.Addr, best, second func(netip.Addr) bool) netip.Addr {
 	for _, suits := range []func(netip.Addr) bool{best, second} {
 		if index < len(prev) && suits(prev[index]) && slices.Contains(addrs, prev[index]) {

@@ -44,29 +44,29 @@ type PortInfo struct {
 	MTU       int // of the network interface, bytes
 	ActiveMTU int // largest path MTU that fits: 256, 512, 1024, 2048 or 4096 bytes
 	// GIDs is the GID table; the zero GID marks an unused index. It is empty
-	// where the interface has no usable address.
+	// if the interface has no usable address.
 	GIDs      []wire.GID
 	MAC       net.HardwareAddr
 	SpeedMbps int // 0 if the interface does not say
-	// ReceiveBuffer is the room in bytes of each receive socket, as the kernel
-	// accounts it: it bounds what peers may have under way towards this port.
-	// 0 if the port is not open.
+	// ReceiveBuffer is the buffer size in bytes of each receiving socket, as the
+	// kernel counts it. It limits how much peers may have in flight to this port. It
+	// is 0 if the port is not open.
 	ReceiveBuffer int
 }
 
-// equal tells whether anything a consumer could care about is the same.
+// equal reports whether all that matters to a consumer is the same.
 func (p PortInfo) equal(q PortInfo) bool {
 	return p.Name == q.Name && p.Index == q.Index && p.State == q.State && p.MTU == q.MTU &&
 		p.SpeedMbps == q.SpeedMbps && slices.Equal(p.GIDs, q.GIDs) && slices.Equal(p.MAC, q.MAC)
 }
 
 // maxHeaders is what Linux sets aside for the headers of a packet before it
-// derives the path MTU from the interface's (RXE_MAX_HDR_LENGTH in
-// rxe_param.h). The peer does the same sum, so this must be the same figure.
+// derives the path MTU from the interface's (RXE_MAX_HDR_LENGTH in rxe_param.h). A
+// peer with Linux computes with it too, so it must be the same.
 const maxHeaders = 80
 
-// activeMTU is the largest InfiniBand MTU that an interface MTU carries; as in
-// the kernel it is never less than 256 (rxe_param.h: rxe_set_mtu).
+// activeMTU returns the largest InfiniBand MTU that fits an interface MTU. As in the
+// kernel it is never less than 256 (rxe_param.h: rxe_set_mtu).
 func activeMTU(interfaceMTU int) int {
 	for mtu := 4096; mtu > 256; mtu /= 2 {
 		if interfaceMTU-maxHeaders >= mtu {
@@ -99,8 +99,8 @@ func linkInfo(l netlink.Link) PortInfo {
 	}
 }
 
-// linkSpeed reads the speed that ethtool would show; interfaces without one
-// refuse the read or say -1.
+// linkSpeed returns the speed that ethtool shows, or 0. For an interface without a
+// speed, the read fails or gives -1.
 func linkSpeed(name string) int {
 	b, err := os.ReadFile("/sys/class/net/" + name + "/speed")
 	if err != nil {
@@ -113,8 +113,8 @@ func linkSpeed(name string) int {
 	return max(speed, 0)
 }
 
-// linkAddrs lists an interface's usable addresses, IPv4 first. An address that
-// duplicate detection has not passed yet cannot be bound.
+// linkAddrs lists an interface's usable addresses, IPv4 first. An IPv6 address cannot
+// be bound until duplicate address detection is done.
 func linkAddrs(h *netlink.Handle, l netlink.Link) ([]netip.Addr, error) {
 	list, err := h.AddrList(l, netlink.FAMILY_ALL)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -191,7 +191,7 @@ func DefaultInterface() (string, error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		routes, err := h.RouteList(nil, family)
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-			continue // a kernel without this family has no default route in it
+			continue // the kernel may lack this family
 		}
 		if name := defaultRouteLink(links, routes); name != "" {
 			return name, nil
@@ -204,7 +204,7 @@ func DefaultInterface() (string, error) {
 		Hint: "there is no default route and no loopback interface; name one of " + linkNames(links)}
 }
 
-// defaultRouteLink is the interface of the default route with the best metric.
+// defaultRouteLink returns the interface of the default route with the best metric.
 func defaultRouteLink(links []netlink.Link, routes []netlink.Route) string {
 	name, metric := "", 0
 	for _, r := range routes {
@@ -285,7 +285,7 @@ func findLink(h *netlink.Handle, name string, addr netip.Addr) (netlink.Link, er
 		where = "interface " + name
 	}
 	return nil, &PortError{Op: "open", Object: "address " + addr.String(), Kind: ErrNoAddress,
-		Hint: fmt.Sprintf("%s has not got it; it has %s", where, strings.Join(have, ", "))}
+		Hint: fmt.Sprintf("%s does not have it; it has %s", where, strings.Join(have, ", "))}
 }
 
 func permissionKind(err error) error {

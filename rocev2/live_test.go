@@ -70,7 +70,7 @@ func TestLiveChanges(t *testing.T) {
 	until("the interface to vanish", func(i PortInfo) bool { return i.State == PortDown })
 }
 
-// Opening and closing leaves no goroutine and no descriptor.
+// Opening and closing a port leaks no goroutine and no descriptor.
 func TestNoLeak(t *testing.T) {
 	addr, group := netip.MustParseAddr("127.0.14.1"), netip.MustParseAddr("239.9.9.9")
 	cycle := func() {
@@ -92,8 +92,8 @@ func TestNoLeak(t *testing.T) {
 	if n := openFiles(t); n != files {
 		t.Errorf("%d descriptors open, %d before", n, files)
 	}
-	// A goroutine that has called Done may need a moment to vanish; one that
-	// leaked never does, and the test's time runs out with a dump of it.
+	// A goroutine that has called Done may need a moment to end. One that leaked
+	// never ends, and the test then times out with a dump of it.
 	for runtime.NumGoroutine() > goroutines {
 		runtime.Gosched()
 	}

@@ -1,6 +1,6 @@
 package rocev2
 
-// All of the package's unsafe code: sendmmsg, recvmmsg, and the socket
+// This file has all unsafe code of the package: sendmmsg, recvmmsg, and the socket
 // addresses and control messages that they take. x/sys/unix has neither call.
 
 import (
@@ -75,7 +75,7 @@ func putSockaddr(sa *sockaddr, addr netip.Addr, port uint16, flowLabel, scope ui
 	return unix.SizeofSockaddrInet6
 }
 
-// readSockaddr is the inverse, for an address that recvmsg wrote.
+// readSockaddr returns an address that recvmsg wrote.
 func readSockaddr(sa *sockaddr) (netip.Addr, uint16) {
 	if sa.Family == unix.AF_INET {
 		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(sa))
@@ -93,8 +93,8 @@ func port(field *uint16) uint16 {
 	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(field))[:])
 }
 
-// set points a message at its address, data and control buffers. Pointers are
-// stored as pointers, so the collector sees them.
+// set points a message at its address, packets and control buffer. They are stored as
+// pointers, so that the garbage collector sees them.
 func (m *mmsghdr) set(name *sockaddr, nameLen uint32, iovs []unix.Iovec, control []byte) {
 	m.hdr.Name = (*byte)(unsafe.Pointer(name))
 	m.hdr.Namelen = nameLen
@@ -114,24 +114,22 @@ func setIovec(iov *unix.Iovec, data []byte) {
 	iov.SetLen(len(data))
 }
 
-// iovBytes is what setIovec was given.
+// iovBytes returns what setIovec was given.
 func iovBytes(iov *unix.Iovec) []byte { return unsafe.Slice(iov.Base, int(iov.Len)) }
 
-// sendmmsg sends as many messages as it can, in order. An error is about the
-// first one: with any sent before it the kernel reports success and their
-// number.
+// sendmmsg sends as many messages as it can, in order, and returns their number. An
+// error is about the first message: if the kernel has sent any, it reports success.
 func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return mmsg(unix.SYS_SENDMMSG, fd, msgs)
 }
 
-// recvmmsg receives what is there, without waiting.
+// recvmmsg receives the messages that are there, without waiting.
 func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return mmsg(unix.SYS_RECVMMSG, fd, msgs)
 }
 
-// mmsg leaves the runtime alone: a call that never waits is over before another
-// thread could have taken this one's place, and telling the runtime of it costs as
-// much as a short packet.
+// mmsg does not tell the Go runtime about the system call, which would cost as much as
+// a short packet. The call never waits, so the runtime does not need another thread.
 func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.RawSyscall6(trap, uintptr(fd),

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monitor follows the port's interface. A netlink message only says that
-// something changed: the state is then read afresh, so lost or merged messages
-// do no harm.
+// monitor follows the port's interface. After each netlink message it reads the whole
+// state again, so lost or merged messages do no harm.
 type monitor struct {
 	port    *Port
 	handle  *netlink.Handle   // for questions
@@ -25,7 +24,7 @@ type monitor struct {
 	running sync.WaitGroup
 }
 
-// newMonitor subscribes. It owns the handle from then on.
+// newMonitor subscribes to changes. The monitor then owns the handle.
 func newMonitor(p *Port, h *netlink.Handle) (*monitor, error) {
 	events, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
@@ -53,7 +52,7 @@ func (m *monitor) run() {
 	for {
 		msgs, _, err := m.events.Receive()
 		switch {
-		case m.closing.Load(): // whichever error the library makes of it
+		case m.closing.Load(): // with any error
 			return
 		case err != nil:
 			// ENOBUFS: notifications were lost, so anything may have changed.
@@ -64,7 +63,7 @@ func (m *monitor) run() {
 	}
 }
 
-// concerns tells whether a notification is about the port's interface. Both
+// concerns reports whether a notification is about the port's interface. Both
 // struct ifinfomsg and struct ifaddrmsg have the index at offset 4.
 func (m *monitor) concerns(msg syscall.NetlinkMessage) bool {
 	return len(msg.Data) >= 8 && int(int32(binary.NativeEndian.Uint32(msg.Data[4:]))) == m.port.index
@@ -90,7 +89,7 @@ func (p *Port) refresh() {
 	}
 	stale, changed := p.apply(link, addrs)
 	// Outside the lock: a receiver may be inside Send.
-	deadline := time.Now().Add(p.patience)
+	deadline := time.Now().Add(p.closeTimeout)
 	for _, e := range stale {
 		e.rx.stop(deadline)
 		e.closeSources()

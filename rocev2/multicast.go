@@ -8,19 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is a multicast group that the port listens to, on a socket of its own:
-// one bound to the group's address, as the others are to theirs.
+// group is a multicast group that the port has joined. It has its own socket, bound
+// to the group's address.
 type group struct {
 	rx   *receiver
 	uses int
 }
 
-// JoinGroup receives what is sent to a multicast group on the port's interface.
-// The address of a multicast GID is GID.Addr: IPv6, or IPv4 for an IPv4-mapped
-// one. Each call needs its LeaveGroup.
+// JoinGroup starts to receive the packets to a multicast group on the port's
+// interface. The address of a multicast GID is GID.Addr: IPv6, or IPv4 for an
+// IPv4-mapped one. Each call needs one call of LeaveGroup.
 //
-// Packets that this port itself sent to the group are not received: copies for
-// its own queue pairs are the engine's. Those of other ports of the host are.
+// The port does not receive packets that it sent to the group itself: the engine
+// copies these to its own queue pairs. It does receive those of the host's other
+// ports.
 func (p *Port) JoinGroup(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsMulticast() {
@@ -50,9 +51,8 @@ func (p *Port) JoinGroup(addr netip.Addr) error {
 	return nil
 }
 
-// LeaveGroup ends one JoinGroup. It returns when the group's last packet has
-// been received, unless others still use the group, or the call that receives it
-// is caught (see Close).
+// LeaveGroup undoes one JoinGroup. The last one for a group waits until Receiver has
+// returned from its last call, unless that call is blocked (see Close).
 func (p *Port) LeaveGroup(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	p.mu.Lock()
@@ -73,7 +73,7 @@ func (p *Port) LeaveGroup(addr netip.Addr) error {
 	}
 	p.mu.Unlock()
 	if last {
-		g.rx.stop(time.Now().Add(p.patience)) // the membership ends with the socket
+		g.rx.stop(time.Now().Add(p.closeTimeout)) // the membership ends with the socket
 	}
 	return nil
 }

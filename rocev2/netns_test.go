@@ -22,8 +22,8 @@ import (
 const inNetnsEnv = "GORXE_TEST_IN_NETNS"
 
 // inNetns runs the calling test again, alone, in a process with a network
-// namespace of its own, and returns false; in that process it returns true. A
-// user who may not is told so, and CI must be one who may.
+// namespace of its own, and returns false; in that process it returns true. If the
+// user may not do that, the test is skipped, except in CI.
 func inNetns(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNetnsEnv) != "" {
@@ -57,8 +57,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// cable is a veth pair: the port sits on one end, the test plays the network at
-// the other, frame by frame.
+// cable is a veth pair: the port is at one end, and the test sends and receives
+// frames at the other, as the network.
 type cable struct {
 	t    *testing.T
 	near netlink.Link
@@ -66,9 +66,9 @@ type cable struct {
 	fd   int // packet socket on the far end
 }
 
-// newCable makes the pair v0, v1 with v0 having the addresses. A segmentation
-// limit of one makes the kernel cut GSO sends before they enter the cable, as it
-// does for a NIC.
+// newCable makes the pair v0, v1 and gives v0 the addresses. A segmentation limit of
+// one makes the kernel cut GSO sends before they enter the cable, as for a network
+// card.
 func newCable(t *testing.T, addrs ...string) *cable {
 	t.Helper()
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0", MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
@@ -104,8 +104,8 @@ func (c *cable) addr(prefix string) *netlink.Addr {
 	return a
 }
 
-// addAddr returns when the kernel takes packets to the address as its own, which
-// for IPv6 a worker of the kernel sees to.
+// addAddr adds an address, and waits until the kernel accepts packets to it. For IPv6
+// a worker thread of the kernel does that.
 func (c *cable) addAddr(prefix string) {
 	c.t.Helper()
 	a := c.addr(prefix)
@@ -126,7 +126,7 @@ func (c *cable) addAddr(prefix string) {
 
 func (c *cable) delAddr(prefix string) { must(c.t, netlink.AddrDel(c.near, c.addr(prefix))) }
 
-// neighbour makes addr reachable: it is what the far end plays.
+// neighbour makes addr reachable at the far end.
 func (c *cable) neighbour(addr netip.Addr) {
 	must(c.t, netlink.NeighSet(&netlink.Neigh{LinkIndex: c.near.Attrs().Index, State: netlink.NUD_PERMANENT,
 		IP: addr.AsSlice(), HardwareAddr: c.far.Attrs().HardwareAddr}))

@@ -23,29 +23,30 @@ const (
 	DefaultSocketBuffer = 8 << 20
 )
 
-// Config says which port to open, and who hears from it.
+// Config says which port to open, and which functions it calls.
 type Config struct {
 	// Interface names the network interface whose addresses make the GID table.
 	Interface string
 
 	// Address, if valid, is the only address of the port, on Interface if that is
-	// set too. Any address of 127.0.0.0/8 will do, so that several ports fit into
-	// one host. One of Interface and Address must be given. The zone of an IPv6
-	// link-local address names its interface.
+	// set too. Any address of 127.0.0.0/8 is allowed, so that one host can have
+	// several ports. One of Interface and Address must be given. The zone of an
+	// IPv6 link-local address names its interface.
 	Address netip.Addr
 
-	// Port is the UDP port, 4791 if 0. Others serve tests only: no peer listens
-	// there.
+	// Port is the UDP port; 0 means 4791. Others are for tests, because no peer
+	// listens there.
 	Port uint16
 
 	// Receiver is called with the packets that arrived together, in the order of
-	// arrival. The slice and the packets' Data are the port's again when it
-	// returns. There is one caller per address and multicast group, so calls may
-	// overlap. A call that takes more than some 20 ms while a thread waits for memory
-	// that does not answer, or ten times that, is taken to be caught: another
-	// goroutine then receives in its stead, up to 32 per address, and newer packets
-	// may overtake what is left of the caught one's. It must not call Close,
-	// JoinGroup or LeaveGroup.
+	// arrival. It must not keep the slice or the packets' Data after it returns.
+	// There is one caller per address and multicast group, so calls may overlap. It
+	// must not call Close, JoinGroup or LeaveGroup.
+	//
+	// A call counts as blocked after some 20 ms if a thread of the process waits for
+	// memory that does not answer, and after ten times that in any case. Another
+	// goroutine then receives in its place, up to 128 per address. Newer packets may
+	// overtake those that the blocked call has not yet processed.
 	Receiver func([]wire.Datagram)
 
 	// OnPort, if set, is called after each change of the link or its addresses,
@@ -53,21 +54,21 @@ type Config struct {
 	OnPort func(PortInfo)
 
 	Log *slog.Logger // nil discards
-	Tap *Tap         // nil if nobody captures
+	Tap *Tap         // captures all packets; nil for none
 
-	// SourcePorts is how many UDP source ports packets leave from, per address:
-	// 1 to 64. 0 stands for DefaultSourcePorts or, on a loopback interface, where
-	// nothing chooses a path by them, 1: packets of one port share system calls.
+	// SourcePorts is the number of UDP source ports per address, 1 to 64. 0 means
+	// DefaultSourcePorts, or 1 on a loopback interface: no router there chooses a
+	// path by the port, and packets of one port share system calls.
 	SourcePorts int
 
-	// SocketBuffer is the size asked for each sending socket's buffer, in bytes,
-	// DefaultSocketBuffer if 0; receiving ones get four times that. Without
-	// CAP_NET_ADMIN the kernel caps it at net.core.wmem_max and rmem_max;
+	// SocketBuffer is the buffer size in bytes that the port asks for each sending
+	// socket; receiving sockets get four times that. 0 means DefaultSocketBuffer.
+	// Without CAP_NET_ADMIN the kernel caps it at net.core.wmem_max and rmem_max;
 	// PortInfo.ReceiveBuffer has the result.
 	SocketBuffer int
 
-	// NoGSO and NoGRO behave as on a kernel without these: for tests, and for
-	// devices whose offload is broken.
+	// NoGSO and NoGRO do without these offloads, as on an old kernel: for tests, and
+	// for network devices whose offload is broken.
 	NoGSO, NoGRO bool
 }
 
@@ -85,8 +86,8 @@ type Port struct {
 	gsoOff       atomic.Bool
 	groOff       atomic.Bool
 
-	// mu is held for reading during each Send, so that no socket is closed, and
-	// its number given to another file, under a sender.
+	// Send holds mu for reading, so that no socket is closed during a send: the
+	// kernel could give its number to another file.
 	mu        sync.RWMutex
 	closed    bool
 	endpoints map[netip.Addr]*endpoint
@@ -94,13 +95,13 @@ type Port struct {
 	table     []netip.Addr // GID table; the zero Addr marks an unused index
 	info      PortInfo
 
-	// own is a copy of endpoints' keys that receivers read without mu: they are
-	// waited for under Close.
+	// own is a copy of the keys of endpoints. Receivers read it without mu, because
+	// Close waits for them.
 	own atomic.Pointer[[]netip.Addr]
 
-	monitor  *monitor
-	watch    *standby.Watch // over the receivers
-	patience time.Duration  // closePatience
+	monitor      *monitor
+	watch        *standby.Watch // over the receivers
+	closeTimeout time.Duration  // defaultCloseTimeout
 }
 
 // Open binds the port's sockets and starts to receive and to follow the
@@ -125,12 +126,12 @@ func Open(cfg Config) (*Port, error) {
 	p := &Port{
 		cfg: cfg, log: cfg.Log, name: link.Attrs().Name, index: link.Attrs().Index,
 		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
-		patience: closePatience,
+		closeTimeout: defaultCloseTimeout,
 	}
 	p.sends.New = func() any { return new(sends) }
 	p.segmentLimit.Store(maxSegments)
 	p.own.Store(new([]netip.Addr))
-	// Subscribed before the first look, so that no change falls between.
+	// Subscribe before the state is read first, so that no change is missed.
 	p.monitor, err = newMonitor(p, h)
 	if err != nil {
 		h.Close()
@@ -166,7 +167,7 @@ func (c *Config) complete() error {
 	}
 	switch {
 	case c.Receiver == nil:
-		return bad("Receiver", "it is nil; packets need someone to receive them")
+		return bad("Receiver", "it is nil; give a function that receives the packets")
 	case c.Interface == "" && !c.Address.IsValid():
 		return bad("Interface", "name an interface or give an address; DefaultInterface suggests one")
 	case c.Address.IsValid() && (c.Address.IsUnspecified() || c.Address.IsMulticast()):
@@ -214,7 +215,7 @@ func (p *Port) openAddresses(link netlink.Link) error {
 	return nil
 }
 
-// addressHint says why an interface gives the port no address, and what to do.
+// addressHint says why the interface has no address for the port, and what to do.
 func (p *Port) addressHint(link netlink.Link) string {
 	assign := "assign one with `ip address add … dev " + p.name + "`"
 	if link.Attrs().Flags&net.FlagUp == 0 {
@@ -239,15 +240,15 @@ func (p *Port) currentAddrs(link netlink.Link) ([]netip.Addr, error) {
 	return addrs[:min(len(addrs), maxGIDs)], nil
 }
 
-// setTable lays the addresses out as a GID table. The caller holds mu.
+// setTable makes the GID table from addresses. The caller holds mu.
 func (p *Port) setTable(addrs []netip.Addr) {
 	p.table = gidTable(p.table, addrs)
 	own := slices.Clone(addrs)
 	p.own.Store(&own)
 }
 
-// setInfo completes what a link says with the GID table, and tells whether
-// anything changed. The caller holds mu.
+// setInfo adds the GID table to the state of the link, and reports whether anything
+// changed. The caller holds mu.
 func (p *Port) setInfo(info PortInfo) bool {
 	info.GIDs = gids(p.table)
 	for _, e := range p.endpoints {
@@ -260,7 +261,7 @@ func (p *Port) setInfo(info PortInfo) bool {
 	return changed
 }
 
-// owns tells whether addr is one of the port's; it takes no lock.
+// owns reports whether addr is an address of the port; it takes no lock.
 func (p *Port) owns(addr netip.Addr) bool { return slices.Contains(*p.own.Load(), addr) }
 
 // Info describes the port as it is now.
@@ -275,11 +276,10 @@ func (p *Port) Info() PortInfo {
 // Counters returns the port's statistics, live.
 func (p *Port) Counters() *Counters { return &p.counters }
 
-// Close stops receiving and releases everything. When it returns, Receiver and
-// OnPort have returned from their last calls, but for calls of Receiver that are
-// caught: those that another goroutine had taken over from, and one that does not
-// return within a second. Their goroutines end when the calls return. Closing
-// twice is harmless.
+// Close stops receiving and releases everything. It waits until Receiver and OnPort
+// have returned from their last calls. It does not wait for a call of Receiver that
+// another goroutine has replaced, nor longer than a second for the last call. The
+// goroutines of such calls end when the calls return. Closing twice is harmless.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -291,9 +291,9 @@ func (p *Port) Close() error {
 	p.endpoints, p.groups = nil, nil
 	p.mu.Unlock()
 
-	// Without the lock: Receiver may be inside Send.
+	// Not under the lock, because Receiver may be in Send.
 	p.monitor.stop()
-	deadline := time.Now().Add(p.patience)
+	deadline := time.Now().Add(p.closeTimeout)
 	for _, g := range groups {
 		g.rx.stop(deadline)
 	}

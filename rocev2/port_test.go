@@ -12,7 +12,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// testPort is UDP port 4791 itself: the tests' addresses are their own.
+// testPort is UDP port 4791 itself, because no other process uses the tests' addresses.
 func open(t testing.TB, cfg Config) *Port {
 	t.Helper()
 	p, err := Open(cfg)
@@ -62,9 +62,8 @@ func (s *sink) wait(n int) []wire.Datagram {
 
 func discard([]wire.Datagram) {}
 
-// burst makes n packets of size bytes each, ICRC included, the last of which
-// has only tail bytes unless tail is 0. BTH byte 4, which the ICRC leaves out,
-// is as random as the rest.
+// burst makes n packets of size bytes each, ICRC included. If tail is not 0, the last
+// one has only so many bytes. BTH byte 4, which the ICRC leaves out, is random too.
 func burst(route *wire.Route, n, size, tail int) wire.Burst {
 	total := n * size
 	if tail != 0 {

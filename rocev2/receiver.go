@@ -11,27 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config.Receiver may be caught: the engine writes to memory of programs, which
-// may be such that a write never returns.
+// A call of Config.Receiver may never return: the engine writes to the memory of
+// programs, and such a write may block forever (userfaultfd, FUSE).
 const (
-	// callLimit is how long one call may take before it is suspected to be caught,
-	// and another goroutine receives in its stead. A batch takes well under a
+	// callLimit is how long one call may take before it may count as blocked, and
+	// another goroutine receives in its place. A batch takes well under a
 	// millisecond.
 	callLimit = 20 * time.Millisecond
-	// maxReaders bounds the goroutines, and with them threads and buffers of 1 MiB,
-	// that one socket may have in such calls. Programs of several users may hold up
-	// some each (interpose.Held).
+	// maxReaders bounds the goroutines that one socket may have in blocked calls.
+	// Each has a thread and a buffer of 1 MiB. The programs of several users may
+	// block some each.
 	maxReaders = 128
-	// closePatience is how long Close and the removal of an address wait for a
-	// call to return.
-	closePatience = time.Second
-	// receiveRoom is how many times Config.SocketBuffer a receiving socket has: what
-	// does not fit is lost, for good if no window bounds the sender (UC).
+	// defaultCloseTimeout is how long Close and the removal of an address wait for a
+	// call of Receiver to return.
+	defaultCloseTimeout = time.Second
+	// receiveRoom is the size of a receiving socket's buffer, in units of
+	// Config.SocketBuffer. A packet that does not fit is lost, and UC does not send
+	// it again.
 	receiveRoom = 4
 )
 
-// receiver owns one receiving socket. It is bound to one address, so what it
-// receives was sent to that address. One reader at a time reads it.
+// receiver owns one receiving socket. The socket is bound to one address, so every
+// packet that it receives was sent to that address. One reader at a time reads it.
 type receiver struct {
 	port *Port
 	file *os.File
@@ -40,8 +41,8 @@ type receiver struct {
 	room int        // bytes of SO_RCVBUF
 	role *standby.Role
 
-	readers     atomic.Int32 // that there have been
-	lastDropped uint32       // SO_RXQ_OVFL's count so far; the current reader's
+	readers     atomic.Int32 // started so far
+	lastDropped uint32       // the last count of SO_RXQ_OVFL; for the current reader
 }
 
 // openReceiver binds the RoCEv2 port on addr.
@@ -67,8 +68,8 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 		unix.Close(fd)
 		return nil, bindError(addr, p.cfg.Port, os.NewSyscallError("bind", err))
 	}
-	// A file over a non-blocking descriptor waits in the runtime's poller: the
-	// goroutine parks, and Close wakes it.
+	// A file over a non-blocking descriptor waits in the runtime's poller, so that
+	// only the goroutine waits, and Close wakes it.
 	file := os.NewFile(uintptr(fd), "udp "+addr.String())
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -87,7 +88,7 @@ func setReceiveOptions(fd int, addr netip.Addr) error {
 		}
 	}
 	if addr.Is4() {
-		// Only groups that this very socket joined, not every one of the host's.
+		// Only groups that this socket joined, not all groups of the host.
 		tryInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
 		if err := setInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1, "IP_RECVTOS"); err != nil {
 			return err
@@ -119,12 +120,12 @@ func (r *receiver) start() {
 	})
 }
 
-// stop closes the socket and returns when the last call of Config.Receiver has,
-// or at the deadline if that is caught; then it says so in the log.
+// stop closes the socket, and waits until the last call of Config.Receiver returns.
+// If the call is still blocked at the deadline, stop logs that and returns.
 func (r *receiver) stop(deadline time.Time) {
 	r.file.Close()
 	if r.role != nil && !r.role.Stop(time.Until(deadline)) {
-		r.port.log.Warn("a packet's memory does not answer: left the receiver waiting for it",
+		r.port.log.Warn("a program's memory does not answer; the goroutine that writes to it is left behind",
 			"interface", r.port.name, "address", r.addr)
 	}
 }

@@ -9,23 +9,24 @@ import (
 )
 
 const (
-	// recvBatchLen is how many datagrams one recvmmsg call takes. With GRO one
-	// may hold dozens of packets; senders that leave the UDP checksum out, as
-	// kernel rdma_rxe does, are not coalesced and need the batch.
+	// recvBatchLen is how many datagrams one recvmmsg call takes. With GRO, one
+	// datagram may hold dozens of packets. GRO does not join packets without a UDP
+	// checksum, such as those of Linux's rdma_rxe, and for these the batch matters.
 	recvBatchLen = 16
-	// recvBatchBytes is how much one call should take, which is less when GRO does
-	// its work: the caches must still hold it when it is checked and copied.
+	// recvBatchBytes is how much one call should take, so that the packets are still
+	// in the processor's cache when they are checked and copied. It matters when GRO
+	// joins packets.
 	recvBatchBytes = 256 << 10
 	// recvBufferLen holds the largest datagram that GRO makes.
 	recvBufferLen = 65536
 
-	// flowCacheLen bounds the flows whose ICRC state is remembered, maxPeers the
-	// addresses whose habits are.
+	// flowCacheLen bounds the flows whose ICRC state is kept, and maxPeers the
+	// addresses with a wire.DFHint.
 	flowCacheLen = 64
 	maxPeers     = 4096
 )
 
-// reader reads a receiver's socket, in a goroutine and with buffers of its own.
+// reader reads a receiver's socket. It has its own goroutine and buffers.
 type reader struct {
 	rx    *receiver
 	port  *Port
@@ -41,8 +42,8 @@ func newReader(rx *receiver) *reader {
 	return &reader{rx: rx, port: rx.port, addr: rx.addr, peers: make(map[netip.Addr]*wire.DFHint)}
 }
 
-// flow is what a reader remembers about packets of one source address and
-// port; a collision in the cache only costs computing it again.
+// flow is what a reader keeps about packets of one source address and port. If two
+// flows have the same place in the cache, it is computed again.
 type flow struct {
 	src  netip.Addr
 	port uint16
@@ -50,7 +51,7 @@ type flow struct {
 	hint *wire.DFHint
 }
 
-// recvSlot is the memory that one message points to.
+// recvSlot is the memory that one message points to, apart from its packets.
 type recvSlot struct {
 	control [6 * cmsgSpace]byte
 	name    sockaddr
@@ -66,8 +67,8 @@ type recvBatch struct {
 	buf   []byte
 }
 
-// run receives until the socket is closed, or until another reader has taken
-// over while Config.Receiver was called.
+// run receives until the socket is closed, or until another reader has replaced this
+// one during a call of Config.Receiver.
 func (r *reader) run(h *standby.Worker) {
 	b := &r.batch
 	b.buf = make([]byte, recvBatchLen*recvBufferLen)
@@ -93,7 +94,7 @@ func (r *reader) run(h *standby.Worker) {
 	}
 }
 
-// reset makes the messages that the last call filled ready to be filled again.
+// reset prepares the messages that the last call filled for the next call.
 func (b *recvBatch) reset() {
 	for i := range b.n {
 		s := &b.slots[i]
@@ -102,15 +103,15 @@ func (b *recvBatch) reset() {
 	}
 }
 
-// ask decides how many messages to ask for next: if they are like those of the
-// last call, which had that many bytes, they make a batch.
+// ask sets how many messages to ask for next. It assumes that they are as long as
+// those of the last call, which had so many bytes together.
 func (b *recvBatch) ask(octets int) {
 	mean := octets/b.n + 1
 	b.want = min(max(recvBatchBytes/mean, 1), recvBatchLen)
 }
 
-// deliver checks the packets of the batch and hands the good ones over. It
-// reports whether this is still the socket's reader.
+// deliver checks the packets of the batch and passes the good ones to
+// Config.Receiver. It reports whether this is still the socket's reader.
 func (r *reader) deliver(h *standby.Worker) bool {
 	b := &r.batch
 	r.out = r.out[:0]
@@ -140,33 +141,33 @@ func (r *reader) deliver(h *standby.Worker) bool {
 }
 
 // accept splits one datagram into packets and checks each.
-func (r *reader) accept(data []byte, meta rxMeta, src netip.Addr, srcPort uint16) {
+func (r *reader) accept(buf []byte, meta rxMeta, src netip.Addr, srcPort uint16) {
 	c := &r.port.counters
 	if r.addr.IsMulticast() && r.port.owns(src) {
-		return // our own packet: copies to this device's QPs are made by the engine
+		return // sent by this port: the engine copies it to the device's own queue pairs
 	}
 	f := r.flowOf(src, srcPort)
 	var (
 		packets, octets uint64
 		ids             idSequence
 	)
-	for seg, rest := nextSegment(data, meta.segment); ; seg, rest = nextSegment(rest, meta.segment) {
-		id, df, ok := ids.check(f, seg)
+	for pkt, rest := nextPacket(buf, meta.segment); ; pkt, rest = nextPacket(rest, meta.segment) {
+		id, df, ok := ids.check(f, pkt)
 		switch {
 		case ok:
 			packets++
-			octets += uint64(len(seg))
+			octets += uint64(len(pkt))
 			r.out = append(r.out, wire.Datagram{
-				Data: seg[:len(seg)-icrcLen], Src: src, Dst: r.addr, SrcPort: srcPort,
+				Data: pkt[:len(pkt)-icrcLen], Src: src, Dst: r.addr, SrcPort: srcPort,
 				TrafficClass: meta.trafficClass, HopLimit: meta.hopLimit,
 			})
-		case len(seg) < minPacket:
+		case len(pkt) < minPacket:
 			c.Malformed.Add(1)
 		default:
 			c.ICRCErrors.Add(1)
 		}
 		if tap := r.port.cfg.Tap; tap != nil {
-			tap.received(seg, src, r.addr, srcPort, r.port.cfg.Port, meta, id, df || !ok)
+			tap.received(pkt, src, r.addr, srcPort, r.port.cfg.Port, meta, id, df || !ok)
 		}
 		if len(rest) == 0 {
 			break
@@ -176,16 +177,16 @@ func (r *reader) accept(data []byte, meta rxMeta, src netip.Addr, srcPort uint16
 	c.ReceivedBytes.Add(octets)
 }
 
-// idSequence guesses the IPv4 identifications of packets that GRO joined: one
-// more each where the sender used GSO, all the same with many NICs. A right
-// guess saves solving for the identification, which costs as much as the CRC of
-// a short packet; a wrong one costs that CRC again.
+// idSequence guesses the IPv4 identifications of packets that GRO joined. They grow
+// by one if the sender used GSO, and many network cards send the same one always. A
+// right guess saves computing the identification, which costs as much as the CRC of
+// a short packet. A wrong guess costs one more CRC.
 type idSequence struct {
 	guessing   bool
 	next, step uint16
 }
 
-// check is wire.ICRCState.CheckUnknownID, helped by the packets before.
+// check is wire.ICRCState.CheckUnknownID, with a guess from the packets before.
 func (s *idSequence) check(f *flow, pkt []byte) (id uint16, df, ok bool) {
 	if s.guessing && f.icrc.Check(pkt, s.next, true) {
 		id = s.next
@@ -196,14 +197,14 @@ func (s *idSequence) check(f *flow, pkt []byte) (id uint16, df, ok bool) {
 	if ok {
 		s.step = 1
 		if s.guessing && id+1 == s.next {
-			s.step = 0 // the same as the one before
+			s.step = 0 // the same as that of the packet before
 		}
 		s.guessing, s.next = true, id+s.step
 	}
 	return id, df, ok
 }
 
-// flowOf returns what is remembered about a source, computing it if need be.
+// flowOf returns the flow of a source, and computes it if necessary.
 func (r *reader) flowOf(src netip.Addr, srcPort uint16) *flow {
 	f := &r.flows[srcPort%flowCacheLen]
 	if f.port == srcPort && f.src == src {

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxGSOBytes is what one GSO send may carry. With the headers, Ethernet
-	// included, it stays below 65,536, above which the kernel would segment in
-	// software before the device sees it (netif_skb_features).
+	// maxGSOBytes is how many bytes one GSO send may carry. With the headers,
+	// Ethernet included, that is less than 65,536. Above that the kernel cuts the
+	// packets in software before the network device sees them (netif_skb_features).
 	maxGSOBytes = 65535 - 14 - ipv6HeaderLen - udpHeaderLen
 
 	// Segments per GSO send: UDP_MAX_SEGMENTS of Linux 6.9, and of those before.
@@ -19,25 +19,25 @@ const (
 	ipv6HeaderLen = 40
 	udpHeaderLen  = 8
 
-	// A full socket buffer means that the interface is the bottleneck. Waiting
-	// this long for room paces the sender; after that the packets are lost, as
-	// on any congested path, and the transport recovers.
+	// A full socket buffer means that the interface is the bottleneck. Send waits
+	// this long for room, which paces the sender. After that the packets are lost,
+	// as on any congested path, and the transport retransmits them.
 	sendWaitMillis = 10
 )
 
-// Send transmits the packets of each burst and fills in their ICRC. The packets of
-// one flow leave in order; those of flows with different source ports need not.
-// The buffers are the caller's again when it returns. It may be called from
-// several goroutines.
+// Send fills in the ICRC of the packets of each burst and sends them. The packets of
+// one flow leave in order; those of flows with different source ports need not. Send
+// does not use the buffers after it returns. It may be called from several
+// goroutines.
 //
-// Like the network itself it gives no guarantee: a packet that the kernel does
-// not take is dropped and counted (Counters), and is no error, for the transport
-// retransmits. Errors are for what no retransmission mends: ErrClosed,
-// ErrNoAddress for a Route.Src that is not in the GID table, ErrConfig for a
-// malformed burst. The other bursts are sent all the same.
+// Send gives no guarantee, like the network itself. A packet that the kernel refuses
+// is dropped and counted (Counters), but is not an error, because the transport
+// retransmits it. An error means that a retransmission would fail too: ErrClosed,
+// ErrNoAddress for a Route.Src that is not in the GID table, and ErrConfig for a
+// malformed burst. Send still sends the other bursts.
 //
-// The UDP source port that a packet gets is SourcePort(Route), one of a small
-// pool, rather than Route.SrcPort itself.
+// The UDP source port of a packet is SourcePort(Route), one of a small pool, and not
+// Route.SrcPort itself.
 func (p *Port) Send(bursts []wire.Burst) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -59,8 +59,8 @@ func (p *Port) Send(bursts []wire.Burst) error {
 	return failed
 }
 
-// SourcePort is the UDP source port that packets of a route leave from, or 0 if
-// its source address is not one of the port's.
+// SourcePort returns the UDP source port of the packets of a route, or 0 if the port
+// does not have its source address.
 func (p *Port) SourcePort(r *wire.Route) uint16 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -71,7 +71,7 @@ func (p *Port) SourcePort(r *wire.Route) uint16 {
 	return e.ports[e.socketFor(r.SrcPort)]
 }
 
-// addBurst distributes one burst over messages.
+// addBurst adds the packets of a burst to messages.
 func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 	r := burst.Route
 	src, dst := r.Src.Unmap(), r.Dst.Unmap()
@@ -79,34 +79,34 @@ func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 	if e == nil || dst.Is4() != src.Is4() || !dst.IsValid() {
 		p.counters.SendDropUnreachable.Add(uint64(burst.N()))
 		return &PortError{Op: "send from", Object: src.String() + " to " + dst.String(), Kind: ErrNoAddress,
-			Hint: "the source must be in the port's GID table, and of the destination's IP version"}
+			Hint: "the source must be in the port's GID table, and have the IP version of the destination"}
 	}
-	seg, rest := burst.Seg, burst.Buf
-	if seg <= 0 || seg > len(rest) {
-		seg = len(rest)
+	size, rest := burst.Seg, burst.Buf
+	if size <= 0 || size > len(rest) {
+		size = len(rest)
 	}
 	if len(rest) == 0 {
 		return nil
 	}
-	if last := len(rest) % seg; seg < minPacket || last != 0 && last < minPacket {
+	if last := len(rest) % size; size < minPacket || last != 0 && last < minPacket {
 		p.counters.SendDropOther.Add(uint64(burst.N()))
 		return &PortError{Op: "send from", Object: src.String(), Kind: ErrConfig,
 			Hint: "a packet is shorter than a BTH and an ICRC"}
 	}
 	b := s.batch(e, e.socketFor(r.SrcPort))
-	perCall := p.packetsPerCall(e, seg)
+	perCall := p.packetsPerCall(e, size)
 	for len(rest) > 0 {
 		if b.pieces == len(b.iovs) {
 			p.flush(b)
 		}
 		c := b.last()
-		if c == nil || !c.takes(r, dst, seg, perCall) {
+		if c == nil || !c.takes(r, dst, size, perCall) {
 			if b.n == sendBatchLen {
 				p.flush(b)
 			}
-			c = b.add(r, src, dst, seg, p.cfg.Port)
+			c = b.add(r, src, dst, size, p.cfg.Port)
 		}
-		piece := rest[:min((perCall-c.n)*seg, len(rest))]
+		piece := rest[:min((perCall-c.n)*size, len(rest))]
 		rest = rest[len(piece):]
 		p.seal(c, piece, c.n)
 		b.extend(c, piece)
@@ -114,11 +114,11 @@ func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 	return nil
 }
 
-// seal writes the ICRCs of packets that are about to be added to c, the first of
-// which will be its segment i.
-func (p *Port) seal(c *chunk, piece []byte, i int) {
+// seal writes the ICRCs of packets that will be added to message c; the first will be
+// its segment i.
+func (p *Port) seal(c *message, piece []byte, i int) {
 	for ; len(piece) > 0; i++ {
-		pkt := piece[:min(c.seg, len(piece))]
+		pkt := piece[:min(c.size, len(piece))]
 		piece = piece[len(pkt):]
 		// Segment i of a GSO send carries identification i (doc.go).
 		c.icrc.Put(pkt, uint16(i))
@@ -128,19 +128,19 @@ func (p *Port) seal(c *chunk, piece []byte, i int) {
 	}
 }
 
-// packetsPerCall is how many packets of seg bytes one message may carry.
-func (p *Port) packetsPerCall(e *endpoint, seg int) int {
+// packetsPerCall returns how many packets of the given size one message may carry.
+func (p *Port) packetsPerCall(e *endpoint, size int) int {
 	if e.noGSO || p.gsoOff.Load() {
 		return 1
 	}
-	return max(1, min(maxGSOBytes/seg, int(p.segmentLimit.Load())))
+	return max(1, min(maxGSOBytes/size, int(p.segmentLimit.Load())))
 }
 
-// prepare describes a chunk, whose packets are in iovs, to the kernel.
-func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *chunk, iovs []unix.Iovec) {
+// prepare fills in the kernel's form of a message, whose packets are in iovs.
+func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *message, iovs []unix.Iovec) {
 	control := s.control[:0]
 	if c.n > 1 {
-		control = appendCmsg(control, unix.IPPROTO_UDP, unix.UDP_SEGMENT, uint32(c.seg), 2)
+		control = appendCmsg(control, unix.IPPROTO_UDP, unix.UDP_SEGMENT, uint32(c.size), 2)
 	}
 	r := c.route
 	if c.src.Is4() {
@@ -162,10 +162,10 @@ func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *chunk, iovs []unix.Iovec) {
 	m.set(&s.name, nameLen, iovs, control)
 }
 
-// flush sends what the batch holds and leaves it empty.
+// flush sends the messages of the batch and empties it.
 func (p *Port) flush(b *sendBatch) {
 	for i := range b.n {
-		c := &b.chunks[i]
+		c := &b.messages[i]
 		p.prepare(&b.msgs[i], &b.slots[i], c, b.iovs[c.from:c.to])
 	}
 	waited := false
@@ -173,8 +173,8 @@ func (p *Port) flush(b *sendBatch) {
 		n, errno := sendmmsg(b.fd, b.msgs[done:b.n])
 		p.counters.SendCalls.Add(1)
 		for i := done; i < done+n; i++ {
-			p.counters.SentPackets.Add(uint64(b.chunks[i].n))
-			p.counters.SentBytes.Add(uint64(b.chunks[i].bytes))
+			p.counters.SentPackets.Add(uint64(b.messages[i].n))
+			p.counters.SentBytes.Add(uint64(b.messages[i].bytes))
 		}
 		done += n
 		switch {
@@ -183,15 +183,16 @@ func (p *Port) flush(b *sendBatch) {
 			waited = true
 			waitWritable(b.fd)
 		default:
-			p.sendFailed(b, &b.chunks[done], errno)
+			p.sendFailed(b, &b.messages[done], errno)
 			done++
 		}
 	}
 	b.clear()
 }
 
-// sendFailed deals with a message that the kernel refused.
-func (p *Port) sendFailed(b *sendBatch, c *chunk, errno unix.Errno) {
+// sendFailed sends the packets of a message that the kernel refused one by one, if
+// that may help, and counts them as dropped otherwise.
+func (p *Port) sendFailed(b *sendBatch, c *message, errno unix.Errno) {
 	if c.n > 1 {
 		switch errno {
 		case unix.EIO, unix.EOPNOTSUPP, unix.ENOPROTOOPT:
@@ -200,8 +201,8 @@ func (p *Port) sendFailed(b *sendBatch, c *chunk, errno unix.Errno) {
 			p.sendSingly(b, c)
 			return
 		case unix.EINVAL, unix.EMSGSIZE:
-			// Too many segments for this kernel, or the size is above the path's
-			// MTU, which the last packet may yet fit.
+			// Too many segments for this kernel; or packets above the path's MTU, of
+			// which the last, shorter one may still fit.
 			if errno == unix.EINVAL && c.n > oldMaxSegments {
 				p.segmentLimit.Store(oldMaxSegments)
 			}
@@ -212,20 +213,20 @@ func (p *Port) sendFailed(b *sendBatch, c *chunk, errno unix.Errno) {
 	p.countDrop(errno, c.n)
 }
 
-// sendSingly sends the packets of a refused GSO send one by one: each carries
-// identification 0 now, which the ICRC covers.
-func (p *Port) sendSingly(b *sendBatch, c *chunk) {
+// sendSingly sends the packets of a refused GSO send one by one. Each now carries
+// identification 0, so its ICRC is computed again.
+func (p *Port) sendSingly(b *sendBatch, c *message) {
 	for i := c.from; i < c.to; i++ {
 		piece := iovBytes(&b.iovs[i])
 		for len(piece) > 0 {
-			pkt := piece[:min(c.seg, len(piece))]
+			pkt := piece[:min(c.size, len(piece))]
 			piece = piece[len(pkt):]
 			p.sendOne(b.fd, c, pkt)
 		}
 	}
 }
 
-func (p *Port) sendOne(fd int, c *chunk, pkt []byte) {
+func (p *Port) sendOne(fd int, c *message, pkt []byte) {
 	var (
 		slot sendSlot
 		msg  [1]mmsghdr
@@ -261,7 +262,7 @@ func (p *Port) countDrop(errno unix.Errno, packets int) {
 	c.Add(uint64(packets))
 }
 
-// degradeGSO switches GSO off for good, and says so once.
+// degradeGSO turns GSO off for the life of the port, and logs that once.
 func (p *Port) degradeGSO(why string) {
 	if !p.gsoOff.Swap(true) {
 		p.log.Warn("no UDP segmentation offload: sending packet by packet, which is slower",
@@ -269,8 +270,8 @@ func (p *Port) degradeGSO(why string) {
 	}
 }
 
-// waitWritable waits until the socket has room again, but not for long.
+// waitWritable waits a short time for the socket to have room again.
 func waitWritable(fd int) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-	_, _ = unix.Poll(fds, sendWaitMillis) // on failure the next send says why
+	_, _ = unix.Poll(fds, sendWaitMillis) // if this fails, so does the next send
 }

@@ -7,23 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What one call of Port.Send has to send is sorted by socket, and what leaves a
-// socket in turn for one destination in packets of one size is one message,
-// whichever flows it is of: a thousand queue pairs that send an acknowledgement
-// each then need as many system calls as there are sockets. Within a socket, and
-// so within a flow, the order stays.
+// One call of Port.Send sorts its packets by socket. Consecutive packets of a socket
+// with one size and one destination become one message, even if they belong to
+// several flows. So a thousand queue pairs that send an acknowledgement each need
+// only one system call for each socket. The order within a socket, and so within a
+// flow, does not change.
 
 const (
-	// sendBatchLen is how many messages one sendmmsg call takes, sendPieces how
-	// many runs of packets they are gathered from.
+	// sendBatchLen is how many messages one sendmmsg call takes, and sendPieces the
+	// most pieces of memory that their packets lie in. A piece is a run of packets.
 	sendBatchLen = 32
 	sendPieces   = 256
 )
 
-// chunk is the packets of one message: a single packet, or a GSO send.
-type chunk struct {
+// message is the packets of one message: a single packet, or a GSO send.
+type message struct {
 	icrc     wire.ICRCState
-	seg      int  // bytes per packet; the last may be shorter
+	size     int  // bytes per packet; the last may be shorter
 	n        int  // packets
 	bytes    int  // in all
 	ended    bool // the last packet was shorter
@@ -33,16 +33,16 @@ type chunk struct {
 	route    *wire.Route // of its first packet; SrcPort is that flow's
 }
 
-// takes says whether packets of seg bytes may follow in the same message.
-func (c *chunk) takes(r *wire.Route, dst netip.Addr, seg, perCall int) bool {
-	if c.ended || c.seg != seg || c.n >= perCall {
+// takes reports whether packets of the given size may follow in the same message.
+func (c *message) takes(r *wire.Route, dst netip.Addr, size, perCall int) bool {
+	if c.ended || c.size != size || c.n >= perCall {
 		return false
 	}
 	return c.route == r || c.dst == dst && c.route.Src == r.Src && c.route.TrafficClass == r.TrafficClass &&
 		c.route.HopLimit == r.HopLimit && c.route.FlowLabel == r.FlowLabel
 }
 
-// sendSlot is the memory that one message points to, but for its packets.
+// sendSlot is the memory that one message points to, apart from its packets.
 type sendSlot struct {
 	control [3 * cmsgSpace]byte
 	name    sockaddr
@@ -50,60 +50,60 @@ type sendSlot struct {
 
 // sendBatch is the messages of one sendmmsg call, all for the same socket.
 type sendBatch struct {
-	fd     int
-	port   uint16 // of the socket
-	n      int
-	pieces int
-	msgs   [sendBatchLen]mmsghdr
-	slots  [sendBatchLen]sendSlot
-	chunks [sendBatchLen]chunk
-	iovs   [sendPieces]unix.Iovec
+	fd       int
+	port     uint16 // of the socket
+	n        int
+	pieces   int
+	msgs     [sendBatchLen]mmsghdr
+	slots    [sendBatchLen]sendSlot
+	messages [sendBatchLen]message
+	iovs     [sendPieces]unix.Iovec
 }
 
-// last is the message that may be extended, nil if there is none.
-func (b *sendBatch) last() *chunk {
+// last returns the last message, nil if there is none.
+func (b *sendBatch) last() *message {
 	if b.n == 0 {
 		return nil
 	}
-	return &b.chunks[b.n-1]
+	return &b.messages[b.n-1]
 }
 
 // add begins a message.
-func (b *sendBatch) add(r *wire.Route, src, dst netip.Addr, seg int, dstPort uint16) *chunk {
-	c := &b.chunks[b.n]
+func (b *sendBatch) add(r *wire.Route, src, dst netip.Addr, size int, dstPort uint16) *message {
+	c := &b.messages[b.n]
 	b.n++
-	*c = chunk{
+	*c = message{
 		icrc: wire.NewICRC(&wire.Route{Src: src, Dst: dst, SrcPort: b.port}, dstPort),
-		seg:  seg, from: b.pieces, to: b.pieces, src: src, dst: dst, srcPort: b.port, route: r,
+		size: size, from: b.pieces, to: b.pieces, src: src, dst: dst, srcPort: b.port, route: r,
 	}
 	return c
 }
 
 // extend adds packets to the last message.
-func (b *sendBatch) extend(c *chunk, piece []byte) {
+func (b *sendBatch) extend(c *message, piece []byte) {
 	setIovec(&b.iovs[b.pieces], piece)
 	b.pieces++
 	c.to = b.pieces
-	c.n += (len(piece) + c.seg - 1) / c.seg
+	c.n += (len(piece) + c.size - 1) / c.size
 	c.bytes += len(piece)
-	c.ended = len(piece)%c.seg != 0
+	c.ended = len(piece)%c.size != 0
 }
 
-// clear keeps no reference to the caller's memory.
+// clear empties the batch and drops all references to the caller's memory.
 func (b *sendBatch) clear() {
-	clear(b.chunks[:b.n])
+	clear(b.messages[:b.n])
 	clear(b.iovs[:b.pieces])
 	b.n, b.pieces = 0, 0
 }
 
-// sends is what one call of Port.Send works with: a batch for each socket in use.
+// sends is the state of one call of Port.Send: a batch for each socket in use.
 type sends struct {
-	used []*sendBatch // the first of all
+	used []*sendBatch // the first ones of all
 	all  []*sendBatch
 	from *endpoint // of the last burst
 }
 
-// endpoint is the one for src, nil if there is none.
+// endpoint returns the endpoint of address src, nil if there is none.
 func (s *sends) endpoint(p *Port, src netip.Addr) *endpoint {
 	if s.from == nil || s.from.addr != src {
 		s.from = p.endpoints[src]
@@ -111,7 +111,7 @@ func (s *sends) endpoint(p *Port, src netip.Addr) *endpoint {
 	return s.from
 }
 
-// batch is the one for a socket of e.
+// batch returns the batch of a socket of e.
 func (s *sends) batch(e *endpoint, socket int) *sendBatch {
 	fd := e.fds[socket]
 	for _, b := range s.used {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The range of UDP source ports: upper two bits set, 14 bits of entropy, as Linux and
-// network cards have them. The specification leaves it open, and wants one port for what
-// must stay in order (IBA A17.3.2.1, A17.9.4).
+// The range of UDP source ports: the upper two bits are set and 14 bits vary, as with
+// Linux and network cards. The specification leaves the range open, but requires one
+// port for packets that must stay in order (IBA A17.3.2.1, A17.9.4).
 const (
 	sourcePortFirst = 0xC000
 	sourcePortCount = 0x4000
@@ -23,18 +23,18 @@ type endpoint struct {
 	addr  netip.Addr
 	rx    *receiver
 	fds   []int    // sending sockets, one for each of ports
-	ports []uint16 // in ascending order of creation; never changes
+	ports []uint16 // in order of creation; never changes
 	noGSO bool     // this kernel has no UDP_SEGMENT
 }
 
-// sourcePort maps the port a route wishes for to the index of the socket that
-// stands in for it: always the same one, so that a flow keeps its path.
+// socketFor returns the index of the socket that stands for the source port of a
+// route. It is always the same one, so that a flow keeps its path.
 func (e *endpoint) socketFor(want uint16) int {
 	return int(want) % len(e.ports)
 }
 
-// openEndpoint binds the sockets of one address. The receiving one comes
-// first: its conflict is the one that users meet.
+// openEndpoint binds the sockets of one address. It binds the receiving socket first,
+// because users meet only the conflicts of that one.
 func (p *Port) openEndpoint(addr netip.Addr) (*endpoint, error) {
 	rx, err := p.openReceiver(addr)
 	if err != nil {
@@ -83,8 +83,8 @@ func (p *Port) openSource(addr netip.Addr) (fd int, port uint16, err error) {
 	if err := p.setSourceOptions(fd, addr); err != nil {
 		return fail(fd, "configure", err)
 	}
-	// A random start spreads several devices over the range; then every port is
-	// tried once.
+	// Try every port once, from a random one on, so that several devices spread over
+	// the range.
 	start := rand.IntN(sourcePortCount)
 	for i := range sourcePortCount {
 		port = uint16(sourcePortFirst + (start+i)%sourcePortCount)
@@ -99,10 +99,10 @@ func (p *Port) openSource(addr netip.Addr) (fd int, port uint16, err error) {
 	return fail(fd, "bind", os.NewSyscallError("bind", err))
 }
 
-// setSourceOptions: never connected and always DF, so that the IPv4
-// identification is the segment's index (package documentation).
+// setSourceOptions sets don't-fragment always, so that the IPv4 identification is the
+// index of the segment (see the package documentation).
 func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
-	// Nobody sends to these sockets; what arrives is not worth memory.
+	// No peer sends to these sockets, so packets that arrive get no memory.
 	tryInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0)
 	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, p.cfg.SocketBuffer)
 	if addr.Is4() {
@@ -123,7 +123,7 @@ func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 	if err := setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER"); err != nil {
 		return err
 	}
-	// Lets the flow label of the address through; without it the label is 0.
+	// Send the flow label of the address; without this option the label is 0.
 	const ipv6FlowinfoSend = 33 // linux/in6.h
 	tryInt(fd, unix.IPPROTO_IPV6, ipv6FlowinfoSend, 1)
 	return setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, p.index, "IPV6_MULTICAST_IF")
@@ -133,11 +133,11 @@ func setInt(fd, level, opt, value int, name string) error {
 	return os.NewSyscallError("setsockopt "+name, unix.SetsockoptInt(fd, level, opt, value))
 }
 
-// tryInt sets an option that a kernel may lack without harm.
+// tryInt sets an option that the kernel may lack.
 func tryInt(fd, level, opt, value int) { _ = unix.SetsockoptInt(fd, level, opt, value) }
 
-// setBuffer asks for a socket buffer, past the administrator's limit if this
-// process may, and returns what it got.
+// setBuffer asks for a socket buffer, beyond the administrator's limit if this
+// process may exceed it, and returns the size that the kernel gave.
 func setBuffer(fd, opt, force, size int) int {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
 		tryInt(fd, unix.SOL_SOCKET, opt, size)
@@ -163,7 +163,7 @@ func bindAddr(addr netip.Addr, port uint16, scope uint32) unix.Sockaddr {
 	return &unix.SockaddrInet6{Addr: addr.As16(), Port: int(port), ZoneId: scope}
 }
 
-// scope is the IPv6 scope of an address: link-local ones need the interface.
+// scope returns the IPv6 scope of an address: the interface for a link-local one.
 func (p *Port) scope(addr netip.Addr) uint32 {
 	if addr.Is6() && (addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast()) {
 		return uint32(p.index)

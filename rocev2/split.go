@@ -13,28 +13,27 @@ const (
 	minPacket = bthLen + icrcLen
 )
 
-// nextSegment cuts the first packet off a datagram that GRO may have joined
-// from packets of size bytes each, the last of which may be shorter. A size of
-// 0, or one that buf does not exceed, means that nothing was joined.
-func nextSegment(buf []byte, size int) (seg, rest []byte) {
+// nextPacket returns the first packet in a buffer and the rest of the buffer. GRO may
+// have joined packets of size bytes each there, the last of which may be shorter. A
+// size of 0, or one that is not less than the buffer's, means a single packet.
+func nextPacket(buf []byte, size int) (pkt, rest []byte) {
 	if size <= 0 || size >= len(buf) {
 		return buf, nil
 	}
 	return buf[:size:size], buf[size:]
 }
 
-// rxMeta is what the control messages of one received datagram say.
+// rxMeta holds the control messages of one received datagram.
 type rxMeta struct {
 	segment      int    // UDP_GRO: size of each joined packet, 0 if not joined
-	dropped      uint32 // SO_RXQ_OVFL: the socket's drop count, since it opened
+	dropped      uint32 // SO_RXQ_OVFL: packets that the socket has dropped so far
 	hasDropped   bool
 	trafficClass uint8
 	hopLimit     uint8
 }
 
-// parseControl reads the control messages of one datagram. They come from the
-// kernel; lengths are checked all the same, so that a surprise ends the walk
-// and nothing else.
+// parseControl reads the control messages of one datagram. It checks their lengths,
+// although they come from the kernel, and stops at one that is out of bounds.
 func parseControl(b []byte) (m rxMeta) {
 	const header = unix.SizeofCmsghdr
 	for len(b) >= header {
@@ -61,7 +60,7 @@ func (m *rxMeta) set(level, kind int32, data []byte) {
 	case level == unix.SOL_SOCKET && kind == unix.SO_RXQ_OVFL && len(data) >= 4:
 		m.dropped, m.hasDropped = binary.NativeEndian.Uint32(data), true
 	case level == unix.IPPROTO_IP && kind == unix.IP_TOS && len(data) >= 1:
-		m.trafficClass = data[0] // one byte, unlike every other one
+		m.trafficClass = data[0] // one byte, unlike the others
 	case level == unix.IPPROTO_IP && kind == unix.IP_TTL && len(data) >= 4:
 		m.hopLimit = uint8(binary.NativeEndian.Uint32(data))
 	case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_TCLASS && len(data) >= 4:

@@ -17,9 +17,9 @@ import (
 )
 
 // Tap writes packets to a pcapng file as they are, or would be, on the wire: IP
-// header (link type RAW), UDP, BTH to ICRC. A capture on the interface cannot
-// show that where offloads join packets, and packets between two queue pairs of
-// one device never reach an interface at all. It is safe for concurrent use.
+// header (link type RAW), UDP header, BTH to ICRC. A capture on the interface shows
+// packets joined by offloads, and lacks those between two queue pairs of one device.
+// A Tap is safe for concurrent use.
 type Tap struct {
 	mu     sync.Mutex
 	w      *pcapgo.NgWriter
@@ -29,7 +29,7 @@ type Tap struct {
 	err    error
 }
 
-// NewTap writes to w a capture of the interface named ifname.
+// NewTap returns a Tap that writes to w, as a capture of the interface ifname.
 func NewTap(w io.Writer, ifname string) (*Tap, error) {
 	t := &Tap{buf: bufio.NewWriterSize(w, 1<<16)}
 	ng, err := pcapgo.NewNgWriterInterface(t.buf, pcapgo.NgInterface{
@@ -44,8 +44,9 @@ func NewTap(w io.Writer, ifname string) (*Tap, error) {
 	return t, nil
 }
 
-// OpenTap creates or truncates the file path and writes the capture to it. A file
-// that it creates is its owner's only: it holds the payload of every user.
+// OpenTap returns a Tap that writes to the file path, which it creates or truncates.
+// Only the owner can read a file that it creates, because the capture holds the
+// payload of every user.
 func OpenTap(path, ifname string) (*Tap, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -60,7 +61,8 @@ func OpenTap(path, ifname string) (*Tap, error) {
 	return t, nil
 }
 
-// Flush writes out what is buffered. It returns the first error there was.
+// Flush writes out what is buffered. It returns the first error since the Tap was
+// made.
 func (t *Tap) Flush() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,36 +97,35 @@ func (t *Tap) Close() error {
 	return err
 }
 
-// WriteOut records one packet that a device sends along route without a socket,
-// from a queue pair to another of the same device. pkt runs from BTH to ICRC;
-// the ICRC is filled in, for identification id.
+// WriteOut records one packet between two queue pairs of one device, which passes no
+// socket. pkt runs from BTH to ICRC; WriteOut fills in the ICRC for identification id.
 func (t *Tap) WriteOut(route *wire.Route, pkt []byte, id uint16) {
 	wire.NewICRC(route, wire.UDPPort).Put(pkt, id)
 	t.write(tapPacket{
 		src: route.Src.Unmap(), dst: route.Dst.Unmap(), srcPort: route.SrcPort, dstPort: wire.UDPPort,
-		class: route.TrafficClass, hops: route.HopLimit, label: route.FlowLabel, id: id, df: true, data: pkt,
+		class: route.TrafficClass, hops: route.HopLimit, label: route.FlowLabel, id: id, df: true, pkt: pkt,
 	})
 }
 
-// sent records a packet of a chunk.
-func (t *Tap) sent(c *chunk, pkt []byte, id, dstPort uint16) {
+// sent records a packet of a message.
+func (t *Tap) sent(c *message, pkt []byte, id, dstPort uint16) {
 	t.write(tapPacket{
 		src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,
 		class: c.route.TrafficClass, hops: c.route.HopLimit, label: c.route.FlowLabel,
-		id: id, df: true, data: pkt,
+		id: id, df: true, pkt: pkt,
 	})
 }
 
-// received records a packet that arrived, with the identification that its ICRC
-// tells.
+// received records a packet that arrived, with the identification that follows from
+// its ICRC.
 func (t *Tap) received(pkt []byte, src, dst netip.Addr, srcPort, dstPort uint16, m rxMeta, id uint16, df bool) {
 	t.write(tapPacket{
 		src: src, dst: dst, srcPort: srcPort, dstPort: dstPort,
-		class: m.trafficClass, hops: m.hopLimit, id: id, df: df, data: pkt,
+		class: m.trafficClass, hops: m.hopLimit, id: id, df: df, pkt: pkt,
 	})
 }
 
-// tapPacket is a packet with all that its IP and UDP headers say.
+// tapPacket is a packet, BTH to ICRC, and the fields of its IP and UDP headers.
 type tapPacket struct {
 	src, dst         netip.Addr
 	srcPort, dstPort uint16
@@ -132,10 +133,10 @@ type tapPacket struct {
 	label            uint32
 	id               uint16
 	df               bool
-	data             []byte
+	pkt              []byte
 }
 
-// defaultHops is what the system puts where the sender leaves the choice to it.
+// defaultHops is the hop limit that Linux uses if the sender sets none.
 const defaultHops = 64
 
 func (t *Tap) write(p tapPacket) {
@@ -160,7 +161,7 @@ func (t *Tap) write(p tapPacket) {
 func appendIPv4(b []byte, p *tapPacket) []byte {
 	src, dst := p.src.As4(), p.dst.As4()
 	b = append(b, 0x45, p.class)
-	b = binary.BigEndian.AppendUint16(b, uint16(ipv4HeaderLen+udpHeaderLen+len(p.data)))
+	b = binary.BigEndian.AppendUint16(b, uint16(ipv4HeaderLen+udpHeaderLen+len(p.pkt)))
 	b = binary.BigEndian.AppendUint16(b, p.id)
 	if p.df {
 		b = append(b, 0x40, 0)
@@ -176,7 +177,7 @@ func appendIPv4(b []byte, p *tapPacket) []byte {
 
 func appendIPv6(b []byte, p *tapPacket) []byte {
 	src, dst := p.src.As16(), p.dst.As16()
-	length := udpHeaderLen + len(p.data)
+	length := udpHeaderLen + len(p.pkt)
 	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(p.class)<<20|p.label&0xfffff)
 	b = binary.BigEndian.AppendUint16(b, uint16(length))
 	b = append(b, 17, p.hops)
@@ -184,7 +185,7 @@ func appendIPv6(b []byte, p *tapPacket) []byte {
 	b = append(b, dst[:]...)
 	sum := checksum.Add(0, b[8:]) + 17 + uint64(length) // the pseudo-header
 	sum += uint64(p.srcPort) + uint64(p.dstPort) + uint64(length)
-	check := ^checksum.Fold(checksum.Add(sum, p.data))
+	check := ^checksum.Fold(checksum.Add(sum, p.pkt))
 	if check == 0 {
 		check = 0xffff
 	}
@@ -194,7 +195,7 @@ func appendIPv6(b []byte, p *tapPacket) []byte {
 func appendUDP(b []byte, p *tapPacket, check uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, p.srcPort)
 	b = binary.BigEndian.AppendUint16(b, p.dstPort)
-	b = binary.BigEndian.AppendUint16(b, uint16(udpHeaderLen+len(p.data)))
+	b = binary.BigEndian.AppendUint16(b, uint16(udpHeaderLen+len(p.pkt)))
 	b = binary.BigEndian.AppendUint16(b, check)
-	return append(b, p.data...)
+	return append(b, p.pkt...)
 }

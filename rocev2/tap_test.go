@@ -18,9 +18,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// tapTraffic sends a burst over IPv4 and one over IPv6 from one port to another,
-// both with the tap, and one packet past the sockets. It returns how many
-// packets the tap should have.
+// tapTraffic sends a burst over IPv4 and one over IPv6 from one port to another, both
+// with the tap. It records one more packet, which passes no socket. It returns how
+// many packets the tap should have.
 func tapTraffic(t *testing.T, tap *Tap) int {
 	t.Helper()
 	const n = 5

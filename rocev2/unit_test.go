@@ -110,8 +110,8 @@ func TestParseControl(t *testing.T) {
 	}
 }
 
-// Whatever the control messages claim, splitting ends, loses nothing, and every
-// packet but the last has the size it ought to have.
+// FuzzSplit: for any control messages, splitting ends and loses nothing, and every
+// packet except the last has the size that they give.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("0123456789"), 4, []byte{})
 	f.Add([]byte{}, 0, make([]byte, 24))
@@ -119,10 +119,10 @@ func FuzzSplit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, size int, control []byte) {
 		for _, size := range []int{size, parseControl(control).segment} {
 			total := 0
-			for seg, rest := nextSegment(data, size); ; seg, rest = nextSegment(rest, size) {
-				total += len(seg)
-				if len(rest) > 0 && len(seg) != size {
-					t.Fatalf("a packet of %d bytes before the last, size %d", len(seg), size)
+			for pkt, rest := nextPacket(data, size); ; pkt, rest = nextPacket(rest, size) {
+				total += len(pkt)
+				if len(rest) > 0 && len(pkt) != size {
+					t.Fatalf("a packet of %d bytes before the last, size %d", len(pkt), size)
 				}
 				if len(rest) == 0 {
 					break
@@ -135,7 +135,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzReceive feeds datagrams as the kernel might hand them over.
+// FuzzReceive passes datagrams to a reader, as the kernel could.
 func FuzzReceive(f *testing.F) {
 	f.Add(make([]byte, 16), 0, uint16(0xc000))
 	f.Add(make([]byte, 200), 50, uint16(1))

@@ -13,8 +13,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The fact that the ICRC of every GSO send rests on: on the wire, segment i
-// carries IPv4 identification i and the don't-fragment flag.
+// TestGSOSegmentsOnTheWire: segment i of a GSO send carries IPv4 identification i and
+// the don't-fragment flag on the wire. Every ICRC depends on that.
 func TestGSOSegmentsOnTheWire(t *testing.T) {
 	if !inNetns(t) {
 		return
@@ -48,8 +48,8 @@ func TestGSOSegmentsOnTheWire(t *testing.T) {
 	}
 }
 
-// Flows that share a message share its identifications, and nothing else: what
-// their headers say is each one's own.
+// Flows that share a message share its identifications, and nothing else of the
+// headers.
 func TestSharedGSOOnTheWire(t *testing.T) {
 	if !inNetns(t) {
 		return
@@ -119,8 +119,8 @@ func checkSegment(t *testing.T, p gopacket.Packet, out *wire.Burst, i, id int, s
 	}
 }
 
-// What the kernel's rdma_rxe sent, put on a cable to the port: identifications
-// vary, the UDP checksum is 0, over IPv6 too, and nothing is coalesced.
+// TestReceiveKernelPackets sends captured packets of the kernel's rdma_rxe to a port:
+// identifications vary, the UDP checksum is 0 even over IPv6, and GRO joins nothing.
 func TestReceiveKernelPackets(t *testing.T) {
 	if !inNetns(t) {
 		return
@@ -138,8 +138,8 @@ func TestReceiveKernelPackets(t *testing.T) {
 			frames = append(frames, p)
 		}
 	}
-	// Addresses of both directions, on one interface: each its own port. They
-	// must not be neighbours, or the kernel takes the frames for spoofed.
+	// The addresses of both directions are on one interface, each with its own port,
+	// and one at a time: otherwise the kernel would drop the frames as spoofed.
 	for dst := range dsts {
 		t.Run(dst.String(), func(t *testing.T) {
 			prefix := dst.String() + "/64"
@@ -204,8 +204,8 @@ func TestMulticastOnTheWire(t *testing.T) {
 				}
 			}
 			// The port's own packets do not come back; the neighbour's come.
-			in := tapPacket{src: tt.far, dst: tt.group, srcPort: 0xc000, dstPort: wire.UDPPort, hops: 1, id: 77, df: true, data: make([]byte, 32)}
-			wire.NewICRC(&wire.Route{Src: tt.far, Dst: tt.group, SrcPort: 0xc000}, wire.UDPPort).Put(in.data, 77)
+			in := tapPacket{src: tt.far, dst: tt.group, srcPort: 0xc000, dstPort: wire.UDPPort, hops: 1, id: 77, df: true, pkt: make([]byte, 32)}
+			wire.NewICRC(&wire.Route{Src: tt.far, Dst: tt.group, SrcPort: 0xc000}, wire.UDPPort).Put(in.pkt, 77)
 			if tt.src.Is4() {
 				c.inject(appendIPv4(nil, &in), tt.mac)
 			} else {

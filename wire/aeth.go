@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Syndrome is the first byte of an AETH: what the responder answers
-// (IBA 9.7.5.2). The top three bits give the kind, the low five its
-// argument. Bit 7 is reserved, so a syndrome that has it is of no kind.
+// Syndrome is the first byte of an AETH: the kind of answer (IBA 9.7.5.2). The top
+// three bits are the kind, and the low five its argument. Bit 7 is reserved, so a
+// syndrome that has it set is of no kind.
 type Syndrome uint8
 
 const (
@@ -43,10 +43,10 @@ func (s Syndrome) IsRNR() bool { return s&syndromeKindMask == syndromeKindRNR }
 // still be a reserved one.
 func (s Syndrome) IsNAK() bool { return s&syndromeKindMask == syndromeKindNAK }
 
-// RNRTimer returns the timer code; it has a meaning if IsRNR.
+// RNRTimer returns the timer code, which has a meaning only if IsRNR.
 func (s Syndrome) RNRTimer() uint8 { return uint8(s & syndromeArgMask) }
 
-// NAKCode returns the NAK code; it has a meaning if IsNAK.
+// NAKCode returns the NAK code, which has a meaning only if IsNAK.
 func (s Syndrome) NAKCode() NAKCode { return NAKCode(s & syndromeArgMask) }
 
 // Credits returns the number of receive work requests that an ACK grants. It is
@@ -116,9 +116,9 @@ var rnrTimeouts = [32]uint32{
 	4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// RNRTimeout returns the shortest time that a requester waits after a
-// receiver-not-ready NAK with this timer code: 10 µs to 491.52 ms for 1 to 31,
-// and 655.36 ms for 0. Bits above the low five are ignored.
+// RNRTimeout returns the shortest time that a requester waits after a receiver-not-ready
+// NAK with this timer code. It is 10 µs to 491.52 ms for 1 to 31, and 655.36 ms for 0.
+// Bits above the low five are ignored.
 func RNRTimeout(code uint8) time.Duration {
 	return time.Duration(rnrTimeouts[code&syndromeArgMask]) * 10 * time.Microsecond
 }

@@ -152,8 +152,8 @@ func (h *Headers) putRare(b []byte, i *OpInfo) {
 	}
 }
 
-// Headers returns all header fields of p, such that Put rebuilds p up to
-// reserved bits.
+// Headers returns all header fields of p. Put rebuilds p from them, apart from reserved
+// bits.
 func (p Packet) Headers() Headers {
 	placement, level := p.FlushType()
 	return Headers{

@@ -71,9 +71,9 @@ var corruptFrames = []int{
 	748, 767, 776, 793, 866, 927, 963, 1053, 1071,
 }
 
-// TestCaptures: every packet that the Linux kernel sent parses and has the ICRC
-// that we compute; the damaged ones, and only they, are found, with and without
-// knowledge of the identification.
+// TestCaptures: every packet that the Linux kernel sent parses and has the ICRC that
+// this package computes. The check finds all damaged packets and no others, with and
+// without knowledge of the identification.
 func TestCaptures(t *testing.T) {
 	files, err := filepath.Glob("../testdata/pcaps/*.pcap")
 	if err != nil || len(files) == 0 {

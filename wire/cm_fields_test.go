@@ -1,8 +1,8 @@
 package wire
 
-// cmField is a field of a message of the connection manager as IBA 12.6, 12.8 and
-// 12.11 place it: its first bit, counted from the start of the datagram's data and
-// from the top of each byte, and its width.
+// cmField is a field of a message of the connection manager, in the place that IBA
+// 12.6, 12.8 and 12.11 give it. Its first bit counts from the start of the datagram's
+// data, and from the top of each byte.
 type cmField struct {
 	name       string
 	bit, width int

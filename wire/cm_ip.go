@@ -10,7 +10,7 @@ import (
 // the consumer's private data of a REQ or SIDR_REQ (IBA A11.3).
 const IPCMHeaderLen = 36
 
-// ErrIPCM is what ParseIPCM returns for bytes that are no header it knows.
+// ErrIPCM is what ParseIPCM returns for bytes that are not a header of a known version.
 var ErrIPCM = errors.New("wire: private data does not begin with a header of the RDMA IP CM service")
 
 // Offsets of the fields of the header.

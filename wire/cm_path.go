@@ -30,7 +30,7 @@ func (CMLAP) CMAttribute() CMAttribute { return AttrLAP }
 func (m CMLAP) RemoteQPN() QPN     { return QPN(m.u24(lapRemoteQPN)) }
 func (m CMLAP) SetRemoteQPN(v QPN) { m.put24(lapRemoteQPN, uint32(v)) }
 
-// RemoteCMTimeout returns within what time the receiver is to answer: 4.096 µs times
+// RemoteCMTimeout returns within what time the receiver must answer: 4.096 µs times
 // 2 to this power.
 func (m CMLAP) RemoteCMTimeout() uint8     { return m.bits(lapTimeoutByte, lapRemoteTimeout) }
 func (m CMLAP) SetRemoteCMTimeout(v uint8) { m.putBits(lapTimeoutByte, lapRemoteTimeout, v) }

@@ -69,7 +69,7 @@ func (m CMREP) SetVendorID(v uint32) {
 	m.put8(repVendorLow, uint8(v))
 }
 
-// StartingPSN returns the PSN of the first request that the receiver of the REP is to
+// StartingPSN returns the PSN of the first request that the receiver of the REP must
 // send.
 func (m CMREP) StartingPSN() PSN     { return PSN(m.u24(repStartingPSN)) }
 func (m CMREP) SetStartingPSN(v PSN) { m.put24(repStartingPSN, uint32(v)) }

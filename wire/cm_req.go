@@ -90,7 +90,7 @@ func (m CMREQ) SetEECN(v uint32)       { m.put24(reqEECN, v) }
 func (m CMREQ) RemoteEECN() uint32     { return m.u24(reqRemoteEECN) }
 func (m CMREQ) SetRemoteEECN(v uint32) { m.put24(reqRemoteEECN, v) }
 
-// RemoteCMTimeout returns within what time the receiver is to answer: 4.096 µs times
+// RemoteCMTimeout returns within what time the receiver must answer: 4.096 µs times
 // 2 to this power.
 func (m CMREQ) RemoteCMTimeout() uint8     { return m.bits(reqRemoteTimeoutByte, reqRemoteTimeout) }
 func (m CMREQ) SetRemoteCMTimeout(v uint8) { m.putBits(reqRemoteTimeoutByte, reqRemoteTimeout, v) }
@@ -104,7 +104,7 @@ func (m CMREQ) SetTransportType(v uint8) { m.putBits(reqRemoteTimeoutByte, reqTr
 func (m CMREQ) FlowControl() bool     { return m.flag(reqRemoteTimeoutByte, reqFlowControl) }
 func (m CMREQ) SetFlowControl(v bool) { m.putFlag(reqRemoteTimeoutByte, reqFlowControl, v) }
 
-// StartingPSN returns the PSN of the first request that the receiver of the REQ is to
+// StartingPSN returns the PSN of the first request that the receiver of the REQ must
 // send.
 func (m CMREQ) StartingPSN() PSN     { return PSN(m.u24(reqStartingPSN)) }
 func (m CMREQ) SetStartingPSN(v PSN) { m.put24(reqStartingPSN, uint32(v)) }

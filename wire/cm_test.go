@@ -367,7 +367,7 @@ func TestCMAllocates(t *testing.T) {
 }
 
 // FuzzCM: any bytes are refused with one of the four errors, or are a message whose
-// getters work, and which is the same when it is built again from its fields, up to
+// getters work. Built again from its fields, the message is the same, apart from
 // reserved bits.
 func FuzzCM(f *testing.F) {
 	for _, c := range cmAttributes {

@@ -10,7 +10,7 @@ func cpuid(leaf, sub uint32) (a, b, c, d uint32)
 // xgetbv is the low half of extended control register 0.
 func xgetbv() uint32
 
-// haveWideCRC says whether processor and system have what crcAVX512 uses.
+// haveWideCRC reports whether processor and system have what crcAVX512 uses.
 var haveWideCRC = func() bool {
 	const (
 		pclmulqdq, ssse3, sse41, osxsave, avx = 1 << 1, 1 << 9, 1 << 19, 1 << 27, 1 << 28 // leaf 1, ECX

@@ -4,7 +4,7 @@ package wire
 
 import "hash/crc32"
 
-// Elsewhere hash/crc32 is as good as it gets.
+// On other processors hash/crc32 is the fastest known.
 const (
 	haveWideCRC = false
 	crcWideLen  = 256

@@ -1,6 +1,6 @@
 package wire
 
-// Arithmetic behind the ICRC. A value of the CRC register is a polynomial over
+// The arithmetic of the ICRC. A value of the CRC register is a polynomial over
 // GF(2) modulo crcPoly, bit-reflected: bit 31 is the coefficient of x^0. Feeding
 // n zero bytes multiplies it by x^8n.
 
@@ -68,8 +68,8 @@ func rollBack(a uint32, n int) uint32 {
 // some fixed number of bytes later.
 type byteEffect [256]uint32
 
-// newByteEffect returns the effect of a byte that n others follow. The byte
-// itself counts among the bytes that the register is advanced by, hence n+1.
+// newByteEffect returns the effect of a byte that n others follow. The register also
+// advances by the byte itself, which makes n+1.
 func newByteEffect(n int) (t byteEffect) {
 	for v := range t {
 		t[v] = rollForward(uint32(v), n+1)
@@ -100,8 +100,8 @@ var (
 )
 
 // newMaskEffect returns, for each value of BTH byte 4, what must be added to the
-// register before the BTH so that the byte counts as all ones. The difference
-// meets the register four bytes on, so it is rolled back by four.
+// register before the BTH so that the byte counts as all ones. The byte comes four
+// bytes later, so the difference is rolled back by four.
 func newMaskEffect() (t byteEffect) {
 	for v := range t {
 		t[v] = rollBack(uint32(v)^0xff, 4)

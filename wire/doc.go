@@ -1,6 +1,6 @@
-// Package wire holds the bytes of RoCEv2: every InfiniBand transport header,
-// the opcode table, 24-bit PSN arithmetic, AETH syndromes, the RNR timer table,
-// the P_Key rule, the invariant CRC, and the connection manager's messages.
+// Package wire encodes and decodes RoCEv2. It has every InfiniBand transport header,
+// the opcode table, 24-bit PSN arithmetic, AETH syndromes, the RNR timer table and
+// the P_Key rule. It also has the invariant CRC and the connection manager's messages.
 //
 // A packet is handled here from the base transport header (BTH) to the pad
 // bytes. On the way in, the port checks and strips the ICRC (ICRCState), then

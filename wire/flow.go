@@ -2,8 +2,7 @@ package wire
 
 import "net/netip"
 
-// Route is how packets of one flow travel: the fields of the IP and UDP headers
-// that the sender chooses.
+// Route holds the fields of the IP and UDP headers that the sender of a flow chooses.
 type Route struct {
 	Src, Dst     netip.Addr
 	SrcPort      uint16
@@ -12,9 +11,9 @@ type Route struct {
 	FlowLabel    uint32
 }
 
-// Burst is packets of one route, back to back in Buf, each Seg bytes long; the
-// last may be shorter. Each ends in ICRCLen bytes of room, which the link fills
-// in: only the link knows the IPv4 identification that the ICRC covers.
+// Burst is a run of packets of one route, back to back in Buf. Each is Seg bytes long,
+// but the last may be shorter. Each ends in ICRCLen bytes of room for the ICRC. The
+// link fills it in, because only the link knows the IPv4 identification.
 type Burst struct {
 	Route *Route
 	Buf   []byte
@@ -40,8 +39,8 @@ func (b *Burst) Packet(i int) []byte {
 	return b.Buf[i*b.Seg : min((i+1)*b.Seg, len(b.Buf))]
 }
 
-// Datagram is one packet as it arrived: BTH through pad, its ICRC verified and
-// stripped, and what the IP and UDP headers said.
+// Datagram is one packet as it arrived, with fields of its IP and UDP headers. Data
+// runs from BTH through pad: the ICRC was checked and stripped.
 type Datagram struct {
 	Data         []byte
 	Src, Dst     netip.Addr
@@ -50,10 +49,10 @@ type Datagram struct {
 	HopLimit     uint8
 }
 
-// UDPSourcePort returns the source port, 0xc000 to 0xffff, of a flow: a hash of
-// the 20-bit flow label or, where that is 0, of the two queue pairs. It is what
-// Linux computes (include/rdma/ib_verbs.h, rdma_get_udp_sport), so that a flow
-// keeps its path through ECMP whichever end runs Linux.
+// UDPSourcePort returns the source port of a flow, 0xc000 to 0xffff: a hash of the
+// 20-bit flow label or, if that is 0, of the two queue pairs. Linux computes the same
+// (include/rdma/ib_verbs.h, rdma_get_udp_sport), so ECMP gives a flow the same path as
+// between two Linux hosts.
 func UDPSourcePort(flowLabel uint32, local, remote QPN) uint16 {
 	const labelMask = 1<<20 - 1
 	label := flowLabel & labelMask

@@ -58,11 +58,12 @@ func (g *GRH) Parse(b []byte) error {
 	return nil
 }
 
-// PutGRH writes to the first GRHLen bytes of b what a UD receiver finds there
-// when d arrives (IBA A17.4.5.2): the IPv6 header; or, over IPv4, twenty zeros
-// and the IPv4 header. udpLen is the length of the UDP datagram in bytes, its
-// header included. Fields that a socket does not tell are as gorxe sends them:
-// flow label and IPv4 identification zero, don't-fragment set.
+// PutGRH writes to the first GRHLen bytes of b what a UD receiver finds there when d
+// arrives (IBA A17.4.5.2). Over IPv6 that is the IPv6 header, and over IPv4 it is
+// twenty zeros and the IPv4 header. udpLen is the length of the UDP datagram in bytes, its header included.
+//
+// A socket does not show all fields. The others are as gorxe sends them: flow label
+// and IPv4 identification are zero, and don't-fragment is set.
 func PutGRH(b []byte, d *Datagram, udpLen int) {
 	src := d.Src.Unmap()
 	if !src.Is4() {
@@ -93,10 +94,9 @@ func PutGRH(b []byte, d *Datagram, udpLen int) {
 // ParseGRH reads the addresses, traffic class and hop limit from the GRH of a
 // received UD packet, in either form. It returns ErrTruncated or ErrGRH.
 //
-// The first twenty bytes of the IPv4 form need not be zero, and the bytes where
-// its version would be are part of an address in the other form. So if both
-// versions look right the IPv4 checksum decides, as it does in libibverbs
-// (ibv_init_ah_from_wc).
+// The first twenty bytes of the IPv4 form need not be zero, and in the IPv6 form an
+// address takes the place of the IPv4 version. So if both versions look right, the
+// IPv4 checksum decides, as in libibverbs (ibv_init_ah_from_wc).
 func ParseGRH(b []byte) (src, dst netip.Addr, tclass, hop uint8, err error) {
 	if len(b) < GRHLen {
 		return src, dst, 0, 0, ErrTruncated

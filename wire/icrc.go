@@ -7,17 +7,17 @@ import (
 	"net/netip"
 )
 
-// The invariant CRC of RoCEv2 (IBA A17.3.3): an ordinary reflected CRC-32 over
-// eight bytes of ones, the IP and UDP headers and the packet from BTH through
-// pad, with every field that may change on the way replaced by ones. It follows
-// the pad in little-endian order.
+// The invariant CRC of RoCEv2 (IBA A17.3.3) is an ordinary reflected CRC-32. Its input
+// is eight bytes of ones, the IP and UDP headers, and the packet from BTH through pad.
+// Every field that may change on the way is replaced by ones. The CRC follows the pad
+// in little-endian order.
 //
-// A CRC register is linear over GF(2): flipping bits of the input flips bits of
-// the register that depend only on which bits they are and how many bytes
-// follow. So a state per flow holds the register behind the IP and UDP headers
-// with zeros for the lengths and the identification; their effect is added from
-// tables, and that of masking BTH byte 4 is added before the byte is reached.
-// One pass of an ordinary CRC-32 over the packet, in place, then does the rest.
+// A CRC register is linear over GF(2): if some bits of the input flip, some bits of
+// the register flip. Which ones depends only on the bits and on how many bytes follow.
+// So a flow's state holds the register after the IP and UDP headers, with zeros for
+// the lengths and the identification. Tables give the effect of their real values, and
+// of masking BTH byte 4. One pass of an ordinary CRC-32 over the packet then completes
+// the ICRC.
 
 const (
 	ipv4Len = 20
@@ -33,7 +33,7 @@ const (
 // ICRCState computes and checks the ICRC of packets of one flow. It does not
 // change after NewICRC and may be used by many goroutines.
 type ICRCState struct {
-	base uint32 // register behind the UDP header, lengths and IPv4 ID zero
+	base uint32 // register after the UDP header; lengths and IPv4 ID are zero
 	v6   bool
 }
 
@@ -59,9 +59,9 @@ func newICRC6(src, dst [16]byte, srcPort, dstPort uint16) ICRCState {
 	return ICRCState{base: feedUDP(reg, srcPort, dstPort), v6: true}
 }
 
-// prefix4 and prefix6 are the register before the source address: the eight
-// ones in place of an InfiniBand local route header, and the IP header, masked,
-// with zeros for what differs between packets.
+// prefix4 and prefix6 are the register before the source address. The input so far is
+// eight bytes of ones, in place of an InfiniBand local route header, and the masked IP
+// header. The fields that differ between packets are zero.
 var (
 	prefix4 = feed(^uint32(0), []byte{
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -126,10 +126,10 @@ func (s ICRCState) Sum(id uint16, df bool, pkt []byte) uint32 {
 	return sumBytes(^reg, pkt)
 }
 
-// sumBytes is crc32.Update for packets. Long ones go to crcWide where there is
-// one. hash/crc32 is fast for whole blocks of 16 bytes, from 64 on, but takes up
-// to 15 bytes behind them one by one, and nearly every packet has a header's worth
-// of those.
+// sumBytes is crc32.Update for packets. It uses crcWide for long packets, if the
+// processor has it. hash/crc32 is fast for whole blocks of 16 bytes, from 64 bytes on,
+// but takes up to 15 bytes after them one by one. Nearly every packet has such bytes,
+// because of its headers.
 func sumBytes(crc uint32, b []byte) uint32 {
 	const block, least = 16, 64
 	if haveWideCRC && len(b) >= crcWideLen {
@@ -147,7 +147,7 @@ func sumBytes(crc uint32, b []byte) uint32 {
 	return ^feed(reg, b)
 }
 
-// slices4[i] is the CRC of a byte that i others follow ("slicing by four").
+// slices4[i] has the CRC of a byte before i others ("slicing by four").
 var slices4 = func() (t [4]crc32.Table) {
 	t[0] = *crc32.IEEETable
 	for i := 1; i < len(t); i++ {
@@ -159,15 +159,15 @@ var slices4 = func() (t [4]crc32.Table) {
 	return t
 }()
 
-// Put seals pkt, a packet that ends in ICRCLen bytes of room. It will travel
-// with identification id and, if over IPv4, with don't-fragment set.
+// Put writes the ICRC to the last ICRCLen bytes of pkt. The packet will travel with
+// identification id and, over IPv4, with don't-fragment set.
 func (s ICRCState) Put(pkt []byte, id uint16) {
 	body, room := splitICRC(pkt)
 	binary.LittleEndian.PutUint32(room, s.Sum(id, true, body))
 }
 
-// Check reports whether pkt, which ends in its ICRC, arrived intact. It is
-// exact: use it where the IPv4 header was seen.
+// Check reports whether pkt, which ends in its ICRC, arrived intact. Use it where the
+// IPv4 header is known: the check is exact.
 func (s ICRCState) Check(pkt []byte, id uint16, df bool) bool {
 	if len(pkt) < BTHLen+ICRCLen {
 		return false
@@ -176,19 +176,19 @@ func (s ICRCState) Check(pkt []byte, id uint16, df bool) bool {
 	return s.Sum(id, df, body) == binary.LittleEndian.Uint32(icrc)
 }
 
-// dfAmbiguousLen is the length, ICRC included, from which a packet has a bit
-// whose flip looks like another identification together with the other
-// don't-fragment flag: bit 3 of byte 173. (Bit 6 of byte 1834 is the only other
-// one below 20 KB, and none looks like another identification alone.)
+// dfAmbiguousLen is the length, ICRC included, from which one flipped bit can look like
+// another identification and the other don't-fragment flag: bit 3 of byte 173. (Bit 6
+// of byte 1834 is the only other such bit below 20 KB. No bit looks like another
+// identification alone.)
 const dfAmbiguousLen = 174
 
-// dfConfidence is how many long packets in a row must agree on a don't-fragment
-// flag that contradicts the hint before they are believed.
+// dfConfidence is how many long packets in a row must contradict the hint before the
+// hint changes.
 const dfConfidence = 4
 
-// DFHint is what CheckUnknownID learns about a sender's habit of setting
-// don't-fragment; nearly all RoCEv2 senders set it, which is the zero DFHint.
-// Keep one per peer address. It is not safe for concurrent use.
+// DFHint is what CheckUnknownID learns about whether a sender sets don't-fragment. The
+// zero DFHint means that it does, as nearly all RoCEv2 senders do. Keep one per peer
+// address. It is not safe for concurrent use.
 type DFHint struct {
 	clear    bool // sender leaves the flag clear
 	contrary uint8
@@ -208,22 +208,22 @@ func (h *DFHint) accept(df bool, length int) bool {
 	return true
 }
 
-// CheckUnknownID reports whether pkt, which ends in its ICRC, arrived intact for
-// some IPv4 identification and don't-fragment flag, and which these were: a UDP
-// socket does not tell. Over IPv6 the check is exact.
+// CheckUnknownID reports whether pkt, which ends in its ICRC, arrived intact with some
+// IPv4 identification and don't-fragment flag, and returns these. It is for packets
+// from a UDP socket, which does not show them. Over IPv6 the check is exact.
 //
-// Identification zero with don't-fragment, which is what a Linux UDP socket
-// sends one by one, costs nothing extra. Otherwise the difference between the
-// ICRC received and that for zero is rolled back over the bytes that follow the
-// identification; what appears is the XOR difference of the four header bytes
-// there, and must be zero but for the identification and the flag. The cost is
-// a few multiplications, whatever the length.
+// It first computes the ICRC for identification zero and don't-fragment set, which a
+// Linux UDP socket sends for single packets. If that differs from the ICRC received, it
+// rolls the difference back over the bytes that follow the identification. The result
+// is the XOR difference of four header bytes, and all of its bits must be zero except
+// those of the identification and the flag. The cost is a few multiplications, for any
+// length.
 //
-// No single flipped bit passes. To this end a long packet passes only with the
-// flag that hint expects; a sender that clears it has its first few long packets
-// dropped, until short ones or repetition have taught hint. A nil hint always
-// expects the flag to be set. Random damage passes with probability 2^-16, for
-// short packets 2^-15.
+// No single flipped bit passes. For this a long packet passes only with the flag that
+// hint expects. If a sender clears the flag, its first few long packets are dropped,
+// until short ones or repetition have changed the hint. A nil hint always expects the
+// flag to be set. Random damage passes with probability 2^-16, and 2^-15 for short
+// packets.
 func (s ICRCState) CheckUnknownID(pkt []byte, hint *DFHint) (id uint16, df, ok bool) {
 	if len(pkt) < BTHLen+ICRCLen {
 		return 0, false, false

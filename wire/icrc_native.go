@@ -5,12 +5,13 @@ import "hash/crc32"
 // lrhLen is the length of a local route header (IBA 7.7).
 const lrhLen = 8
 
-// ICRCAsSent returns the ICRC of a RoCEv2 packet over its IP and UDP headers as
-// they are, whatever they say. For headers in good order that is what ICRCState
-// computes, faster; this is for judging others: lengths that do not agree,
-// options, extension headers. headers is everything from the IP header to the
-// end of the UDP header, pkt runs from BTH through pad; it is false if the former
-// cannot be such.
+// ICRCAsSent returns the ICRC of a RoCEv2 packet over its IP and UDP headers as they
+// are. It is for captured packets with unusual headers: lengths that do not agree,
+// options, extension headers. For other packets ICRCState computes the same, faster.
+//
+// headers is everything from the IP header to the end of the UDP header, and pkt runs
+// from BTH through pad. The result is false if headers has neither version of IP, or
+// an impossible length.
 func ICRCAsSent(headers, pkt []byte) (sum uint32, ok bool) {
 	const longest = 256 + udpLen
 	if len(pkt) < BTHLen || len(headers) > longest || len(headers) < ipv4Len+udpLen {
@@ -42,20 +43,19 @@ func icrcBehind(headers, pkt []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(head), crc32.IEEETable, pkt[BTHLen:])
 }
 
-// maskGRH masks what may change of an IPv6 header or a GRH.
+// maskGRH masks the fields of an IPv6 header or a GRH that may change on the way.
 func maskGRH(b []byte) {
 	b[0] |= 0x0f // traffic class and flow label
 	b[1], b[2], b[3] = 0xff, 0xff, 0xff
 	b[7] = 0xff // hop limit
 }
 
-// ICRCNative returns the ICRC of a packet that travels without IP: native
-// InfiniBand, or RoCEv1. network is what precedes the BTH: an LRH, an LRH and a
-// GRH, or a GRH alone (RoCEv1, for which eight bytes of ones stand in for the
-// LRH); it is false if it is none of these by its length. pkt runs from BTH
-// through pad (IBA 7.8.1).
+// ICRCNative returns the ICRC of a packet that travels without IP: native InfiniBand,
+// or RoCEv1 (IBA 7.8.1). network is what precedes the BTH: an LRH, an LRH and a GRH,
+// or a GRH alone. The last is RoCEv1, for which eight bytes of ones stand for the LRH.
+// The result is false if network has another length. pkt runs from BTH through pad.
 //
-// It is for captures: no device of this project speaks either.
+// It is for captures: gorxe's devices send neither.
 func ICRCNative(network, pkt []byte) (sum uint32, ok bool) {
 	if len(pkt) < BTHLen {
 		return 0, false

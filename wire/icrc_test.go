@@ -176,9 +176,9 @@ func TestSingleBitErrors(t *testing.T) {
 	}
 }
 
-// TestNoBitLooksLikeAnID proves for all lengths and all identifications at once
-// what TestSingleBitErrors tries on some: the trace of a flipped bit, rolled
-// back to the identification, depends only on its distance from there.
+// TestNoBitLooksLikeAnID proves for all lengths and identifications what
+// TestSingleBitErrors tries on some. The effect of a flipped bit, rolled back to the
+// identification, depends only on the distance between the two.
 func TestNoBitLooksLikeAnID(t *testing.T) {
 	const bthAt = ipv4Len - ipv4IDOffset + udpLen
 	for at := 0; at < 1<<14; at++ { // byte in the packet, ICRC included

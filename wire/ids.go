@@ -11,8 +11,7 @@ type QPN uint32
 // MSN is the 24-bit message sequence number of an AETH (IBA 9.7.7.1).
 type MSN uint32
 
-// LKey names a memory region or window in local work requests. It never
-// travels.
+// LKey names a memory region or window in local work requests. It is never in a packet.
 type LKey uint32
 
 // RKey names a memory region or window in requests from a peer.
@@ -44,9 +43,9 @@ const (
 // Full reports whether p grants full membership of its partition.
 func (p PKey) Full() bool { return p&PKeyFullMember != 0 }
 
-// PKeyMatch reports whether endpoints with keys a and b may talk: same
-// partition, not the invalid partition 0, and at least one full member
-// (IBA 10.9.3).
+// PKeyMatch reports whether endpoints with keys a and b may communicate (IBA 10.9.3).
+// Both must be in the same partition, other than the invalid partition 0, and at least
+// one must be a full member.
 func PKeyMatch(a, b PKey) bool {
 	const number = PKeyFullMember - 1
 	return a&number == b&number && a&number != 0 && (a | b).Full()
@@ -75,8 +74,8 @@ func (g GID) IsZero() bool { return g == GID{} }
 // of an IPv4 one.
 func (g GID) IsMulticast() bool { return g.Addr().IsMulticast() }
 
-// String writes g as sysfs and libibverbs' tools do: eight groups of four
-// hexadecimal digits, nothing elided.
+// String returns g as sysfs and the tools of libibverbs show it: eight groups of four
+// hexadecimal digits, with all zeros.
 func (g GID) String() string {
 	var s [39]byte
 	for i := range 8 {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// opcodeList states IBA 9.2.1, A14 and A19 once more, by hand and in another
-// form than the table under test: value, name, headers in order, and properties
-// (R request, r response, P payload, Q takes a receive).
+// opcodeList states IBA 9.2.1, A14 and A19 once more, by hand and in another form than
+// the table under test. A line has value, name, headers in order, and properties. The
+// properties are R for request, r for response, P for payload, Q for takes a receive.
 const opcodeList = `
 00 RC_SEND_FIRST                       -                    RPQ
 01 RC_SEND_MIDDLE                      -                    RP

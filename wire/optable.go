@@ -1,8 +1,7 @@
 package wire
 
-// The opcode table: the one place that knows what an opcode means. Parse and
-// Put take header offsets from it; the engine asks it for flags instead of
-// comparing opcodes.
+// The opcode table is the only place that knows what an opcode means. Parse and Put
+// take header offsets from it, and the engine tests flags instead of comparing opcodes.
 
 // OpFlags are the properties of an opcode.
 type OpFlags uint32
@@ -85,8 +84,8 @@ type OpInfo struct {
 	AtomicETH, AtomicAckETH, XRCETH uint8
 	FETH, CNP                       uint8
 
-	// va is the offset of whichever of RETH and AtomicETH there is: both
-	// begin with a virtual address and an rkey.
+	// va is the offset of the RETH or the AtomicETH: both begin with a virtual
+	// address and an rkey.
 	va uint8
 }
 
@@ -153,7 +152,7 @@ func buildOpTable() (t [256]OpInfo) {
 	return t
 }
 
-// newOpInfo lays the headers out in the order in which they travel.
+// newOpInfo puts the headers in the order that they have on the wire.
 func newOpInfo(name string, s Service, flags OpFlags) OpInfo {
 	i := OpInfo{Name: name, Service: s, Flags: flags, HeaderLen: BTHLen}
 	for _, h := range [...]struct {

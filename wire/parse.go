@@ -22,14 +22,14 @@ const (
 
 // Why Parse refuses a packet.
 var (
-	// ErrTruncated: shorter than the headers of its opcode, or not a whole
-	// number of 4-byte words, which every InfiniBand packet is.
+	// ErrTruncated: shorter than the headers of its opcode, or not a whole number
+	// of 4-byte words, as every InfiniBand packet must be.
 	ErrTruncated = errors.New("packet truncated")
 	// ErrTVer: a transport header version other than 0.
 	ErrTVer = errors.New("unsupported transport header version")
 	// ErrPad: more pad bytes than payload bytes.
 	ErrPad = errors.New("pad count exceeds payload")
-	// ErrOpcode: an opcode that is reserved or of an unsupported service.
+	// ErrOpcode: a reserved opcode, or one of an unsupported service.
 	ErrOpcode = errors.New("unknown opcode")
 )
 
@@ -77,9 +77,9 @@ type Packet struct {
 }
 
 // Parse checks b, which holds a packet from its BTH through its pad bytes, and
-// returns a view of it. The error is always a *ParseError. Reserved bits are
-// ignored, as a receiver should: hardware does set them. Payload behind an opcode that carries
-// none is not an error here: for a request it deserves a NAK, not silence.
+// returns a view of it. The error is always a *ParseError. Reserved bits are ignored,
+// because hardware does set them. Payload after an opcode that has none is not an error
+// here, because the responder answers such a request with a NAK.
 func Parse(b []byte) (Packet, error) {
 	if len(b) < BTHLen {
 		return Packet{}, &errShort
@@ -161,8 +161,7 @@ func (p Packet) QKey() uint32 { return p.u32(p.info.DETH, 0) }
 // SrcQP returns the source queue pair of the DETH.
 func (p Packet) SrcQP() QPN { return QPN(p.u32(p.info.DETH, 4) & QPNMask) }
 
-// Imm returns the immediate data, as the number that its four bytes are in
-// network order.
+// Imm returns the immediate data, as a number in network order.
 func (p Packet) Imm() uint32 { return p.u32(p.info.Imm, 0) }
 
 // InvRKey returns the key that the IETH asks to invalidate.
@@ -195,7 +194,8 @@ func (p Packet) Payload() []byte {
 // u24 returns the low 24 bits of the word at off.
 func (p Packet) u24(off int) uint32 { return binary.BigEndian.Uint32(p.b[off:]) & 0xffffff }
 
-// u32 and u64 read a field of the header at offset h, which is absent if h is 0.
+// u32 and u64 read a field of the header at offset h. If h is 0, the packet does not
+// have that header, and they return 0.
 func (p Packet) u32(h uint8, field int) uint32 {
 	if h == 0 {
 		return 0

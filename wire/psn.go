@@ -1,8 +1,7 @@
 package wire
 
-// PSN is a 24-bit packet sequence number. Its order is circular: of two PSNs
-// the later one is that which lies less than half the circle ahead
-// (IBA 9.7.1).
+// PSN is a 24-bit packet sequence number. Its order is circular: of two PSNs, the
+// later one is less than half the circle ahead of the other (IBA 9.7.1).
 type PSN uint32
 
 // PSNMask covers the 24 bits of a PSN on the wire.

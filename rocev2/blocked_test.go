@@ -11,11 +11,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// trap is a Receiver whose calls are caught by packets of one length, until they
-// are freed; others go to its sink.
+// trap is a Receiver. A packet of one length blocks its call until that is freed;
+// others go to its sink.
 type trap struct {
 	*sink
-	caught chan chan struct{} // one for each caught call, which ends with it
+	blocked chan chan struct{} // one for each blocked call, which ends with it
 }
 
 const trapLen = 666
@@ -35,7 +35,7 @@ func (tr *trap) receive(batch []wire.Datagram) {
 	tr.sink.receive(rest)
 	for range traps {
 		free := make(chan struct{})
-		tr.caught <- free
+		tr.blocked <- free
 		<-free
 	}
 }
@@ -51,21 +51,21 @@ func (tr *trap) send(t *testing.T, from *Port, route *wire.Route, sizes ...int) 
 	}
 }
 
-func (tr *trap) catch(t *testing.T, from *Port, route *wire.Route) (free chan struct{}) {
+func (tr *trap) block(t *testing.T, from *Port, route *wire.Route) (free chan struct{}) {
 	t.Helper()
 	must(t, from.Send([]wire.Burst{burst(route, 1, trapLen, 0)}))
-	return <-tr.caught
+	return <-tr.blocked
 }
 
-// settle waits until as many goroutines run as before: those of calls that have
-// been freed need a moment.
+// settle waits until as many goroutines run as before, because those of freed calls
+// need a moment to end.
 func settle(goroutines int) {
 	for runtime.NumGoroutine() > goroutines {
 		runtime.Gosched()
 	}
 }
 
-func TestOthersGoOnWhenACallIsCaught(t *testing.T) {
+func TestOthersContinueWhenACallBlocks(t *testing.T) {
 	before := runtime.NumGoroutine()
 	src, dst, other := netip.MustParseAddr("127.0.15.1"), netip.MustParseAddr("127.0.15.2"), netip.MustParseAddr("127.0.15.3")
 	tr := newTrap()
@@ -74,9 +74,9 @@ func TestOthersGoOnWhenACallIsCaught(t *testing.T) {
 	route, route2 := &wire.Route{Src: src, Dst: dst}, &wire.Route{Src: other, Dst: dst}
 	tr.send(t, tx, route, 64, 65)
 
-	var caught []chan struct{}
+	var blocked []chan struct{}
 	for i := range 5 {
-		caught = append(caught, tr.catch(t, tx, route))
+		blocked = append(blocked, tr.block(t, tx, route))
 		// From the same peer and from another one, several times.
 		tr.send(t, tx, route, 100+i, 200+i)
 		tr.send(t, tx2, route2, 300+i)
@@ -84,7 +84,7 @@ func TestOthersGoOnWhenACallIsCaught(t *testing.T) {
 	if n := rx.Counters().ReceiverTakeovers.Load(); n != 5 {
 		t.Errorf("%d takeovers, want 5", n)
 	}
-	for _, free := range caught {
+	for _, free := range blocked {
 		close(free)
 	}
 	tr.send(t, tx, route, 64)
@@ -94,25 +94,25 @@ func TestOthersGoOnWhenACallIsCaught(t *testing.T) {
 	settle(before)
 }
 
-func TestCloseWhileCaught(t *testing.T) {
+func TestCloseWhileBlocked(t *testing.T) {
 	before := runtime.NumGoroutine()
 	src, dst := netip.MustParseAddr("127.0.16.1"), netip.MustParseAddr("127.0.16.2")
 	tr := newTrap()
 	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
 	route := &wire.Route{Src: src, Dst: dst}
-	rx.patience = time.Nanosecond
-	first := tr.catch(t, tx, route)
+	rx.closeTimeout = time.Nanosecond
+	first := tr.block(t, tx, route)
 	tr.send(t, tx, route, 64) // by the second reader
-	last := tr.catch(t, tx, route)
+	last := tr.block(t, tx, route)
 
-	// Neither the one that was replaced nor the last one is waited for, and the
-	// address is free at once.
+	// Close waits neither for the reader that was replaced nor for the last one, and
+	// the address is free at once.
 	must(t, rx.Close())
 	tr2 := newTrap()
 	again := open(t, Config{Address: dst, Receiver: tr2.receive})
 	tr2.send(t, tx, route, 64)
 
-	// What the caught ones do when they are freed is harmless: they may well send.
+	// The blocked calls do no harm when they continue, even if they send.
 	if err := rx.Send([]wire.Burst{burst(&wire.Route{Src: dst, Dst: src}, 1, 64, 0)}); err == nil {
 		t.Error("a closed port sends")
 	}
@@ -123,7 +123,7 @@ func TestCloseWhileCaught(t *testing.T) {
 	settle(before)
 }
 
-// TestTakeoversUnderTraffic frees caught calls at any moment while packets
+// TestTakeoversUnderTraffic frees blocked calls at any moment while packets
 // arrive; under the race detector it shows that readers share nothing.
 func TestTakeoversUnderTraffic(t *testing.T) {
 	src, dst := netip.MustParseAddr("127.0.17.1"), netip.MustParseAddr("127.0.17.2")
@@ -136,7 +136,7 @@ func TestTakeoversUnderTraffic(t *testing.T) {
 	wg.Go(func() {
 		for {
 			select {
-			case free := <-tr.caught:
+			case free := <-tr.blocked:
 				// About when the takeover happens: before it, after it, or at once.
 				time.AfterFunc(callLimit*standby.UnconfirmedFactor, func() { close(free) })
 			case <-stop:
