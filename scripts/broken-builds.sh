@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows that the tests against a kernel's rdma_rxe can fail: gives them a gorxe with
-# one mistake at a time, and wants a ping-pong to fail each time; and to pass without
-# one. The tree stays as it is: the mistakes are in an overlay of go build.
+# Shows that the tests against a kernel's rdma_rxe can fail. It builds gorxe with one mistake
+# at a time, and requires that a ping-pong fails each time. Without a mistake it must pass.
+# The mistakes are in an overlay of go build, so the tree does not change.
 # usage: scripts/broken-builds.sh [TESTS]   (a pattern of go test -run)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ export GORXE_INTEROP=quick GORXE_INTEROP_OUT=$out/none GORXE_INTEROP_PATIENCE=30
 
 run() { go test -count=1 -v -timeout 30m -run "$tests" ./internal/interop >"$log" 2>&1; }
 
-# broken NAME FILE SED: the change is to be one line's, and to compile.
+# broken NAME FILE SED: the change must affect one line, and compile.
 broken() {
 	sed "$3" "$2" >"$work/broken.go"
 	if [ "$(diff "$2" "$work/broken.go" | grep -c '^>')" -ne 1 ]; then

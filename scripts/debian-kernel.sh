@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks the kernel image and the modules that Debian's linux-image-amd64 stands
-# for in a suite into the user's cache, and prints the directory. Nothing is
-# installed. A kernel that is there stays: remove the directory for a newer one.
+# Unpacks the kernel image and modules of Debian's linux-image-amd64 in a suite into the
+# user's cache, and prints the directory. Nothing is installed. An unpacked kernel stays;
+# remove the directory to get a newer one.
 # usage: scripts/debian-kernel.sh SUITE   (bookworm, bookworm-backports, ...)
 set -euo pipefail
 . "$(dirname "$0")/private-apt.sh"

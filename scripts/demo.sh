@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What `make demo` shows: stock RDMA programs, as Debian ships them, on a machine
-# without RDMA hardware and without a kernel module; then gorxe's own demo. All of
-# it stays on the loopback interface.
+# `make demo` runs this: stock RDMA programs, as Debian ships them, on a machine without
+# RDMA hardware and without a kernel module. Then it runs gorxe's own demo. All traffic
+# stays on the loopback interface.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 gorxe=./bin/gorxe
 port=${DEMO_PORT:-18600} # TCP, where the programs meet
 
-# A daemon of the demo's own, whatever else runs on this machine.
+# The demo has its own daemon, whatever else runs on this machine.
 work=$(mktemp -d)
 server= # the one that runs in the background
 trap 'if [ -n "$server" ]; then kill "$server" || true; fi; rm -rf "$work"' EXIT

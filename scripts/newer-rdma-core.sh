@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Unpacks the ibverbs-utils, perftest, UCX, MPI and verbs headers of a newer Debian
-# release, with every library that they need, into a directory that they can be run in
-# with chroot. It has empty directories to mount /proc, /sys, /dev and /tmp on.
+# release, with every library that they need. They run in the directory with chroot. It
+# has empty directories as mount points for /proc, /sys, /dev and /tmp.
 # Nothing is installed, and apt's own configuration is not touched.
 # usage: scripts/newer-rdma-core.sh DIR [RELEASE]   (default trixie)
 set -euo pipefail

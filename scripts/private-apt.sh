@@ -1,7 +1,7 @@
 # Sourced by scripts that unpack packages of another Debian suite. private_apt
-# fetches the package lists of suites into a scratch directory and sets $apt, the
-# options that make apt-get and apt-cache use only those: the machine's own apt is
-# neither asked nor changed, and nothing counts as installed.
+# fetches the package lists of suites into a scratch directory. It sets $apt, the options
+# that make apt-get and apt-cache use only those lists. It neither reads nor changes the
+# machine's own apt, and no package counts as installed.
 # usage: private_apt SCRATCH SUITE...
 private_apt() {
 	local scratch=$1 suite mirror

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests call and that this machine lacks; with the
-# argument "demo", those that `make demo` runs.
-# Debian packages through apt-get; says what it does; does nothing when all is there.
+# Installs the programs that the tests call and that this machine lacks. With the argument
+# "demo" it installs those that `make demo` runs. It uses Debian packages through apt-get,
+# says what it does, and does nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -77,8 +77,7 @@ fi
 
 [ "$what" = tests ] || exit 0
 
-# rdma-core's Python tests are documentation to Debian, and slim images leave
-# documentation out.
+# Debian ships rdma-core's Python tests as documentation, which slim images leave out.
 tests=usr/share/doc/rdma-core/tests
 if [ ! -e "/$tests/run_tests.py" ] && [ ! -e "bin/$tests/run_tests.py" ]; then
 	echo "setup: unpacking rdma-core's tests into bin/$tests"

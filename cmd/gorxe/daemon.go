@@ -15,16 +15,16 @@ import (
 
 type daemonCmd struct {
 	deviceFlags `embed:""`
-	SocketMode  fileMode `name:"socket-mode" placeholder:"MODE" help:"Permissions of the socket, in octal (default: 0600, its owner only; with --socket-group 0660)."`
+	SocketMode  fileMode `name:"socket-mode" placeholder:"MODE" help:"Permissions of the socket, in octal (default: 0600 for its owner only; 0660 with --socket-group)."`
 	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket, whose members may connect."`
-	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"Memory of the daemon's that the programs of one user may take, as 512MiB or 4GiB (default: a quarter of the machine's, and at least 1GiB)."`
-	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last."`
+	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"How much of the daemon's memory the programs of one user may use, for example 512MiB or 4GiB (default: a quarter of the machine's memory, and at least 1GiB)."`
+	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last client."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
 
 // Help is the part of `gorxe daemon --help` above the flags.
 func (daemonCmd) Help() string {
-	return `Holds the devices for programs that gorxe run starts: several at once, and of several users if --socket-mode and --socket-group let them connect (see docs/security.md). It stays in the foreground, tells systemd when it is ready, and ends cleanly on SIGTERM and SIGINT; programs that are attached then go on without a device.
+	return `Serves devices to the programs that gorxe run starts. Several programs can share them, of several users if --socket-mode and --socket-group let those connect (see docs/security.md). The daemon stays in the foreground, tells systemd when it is ready, and ends cleanly on SIGTERM and SIGINT. Attached programs then continue without a device.
 
 The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command line is wrong.
 
@@ -63,7 +63,7 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(told)
-		daemon.Notify("STOPPING=1") //nolint:errcheck // it shows
+		daemon.Notify("STOPPING=1") //nolint:errcheck // systemd notices the end anyway
 	})
 	err = server.Run(ctx)
 	if !stop() {
@@ -89,15 +89,14 @@ func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, err
 	return server, stop, err
 }
 
-// clears tells whether what kept the daemon from starting may go by itself: one that
-// a gorxe run started and that is about to end, at this socket or, as its UDP port
-// shows, at another.
+// clears reports whether the obstacle to starting may disappear by itself. That is a
+// private daemon that is about to end, at this socket. It may also be at another socket,
+// which the UDP port in use shows.
 func (c daemonCmd) clears(err error) bool {
 	return errors.Is(err, rocev2.ErrPortTaken) || errors.Is(err, daemon.ErrDaemonRuns) && c.idle()
 }
 
-// idle tells whether the daemon that is in the way is one that a gorxe run
-// started and that is about to end.
+// idle reports whether the daemon at the socket is a private one that is about to end.
 func (c daemonCmd) idle() bool {
 	if c.Private {
 		return false
@@ -108,7 +107,7 @@ func (c daemonCmd) idle() bool {
 	}
 	client, err := daemon.Dial(paths[:1])
 	if err != nil {
-		return true // it has just ended, or is about to
+		return true // it has just ended, or ends now
 	}
 	defer client.Close()
 	st, err := client.Status()
@@ -142,7 +141,8 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	})
 }
 
-// socketMode is who may connect: a group that is named is meant to.
+// socketMode returns the permissions of the socket. A group that the user names may
+// connect.
 func (c daemonCmd) socketMode() fs.FileMode {
 	switch {
 	case c.SocketMode != 0:

@@ -26,7 +26,7 @@ type demoCmd struct {
 
 // Help is the part of `gorxe demo --help` above the flags.
 func (demoCmd) Help() string {
-	return `Two devices exchange data over real UDP sockets: SEND, WRITE, READ and atomics, at sizes around the path MTU. Every byte is verified, on both sides. The packets are written to a capture file that Wireshark opens. Then bandwidth and latency are measured, without the capture. It needs no root and no privilege.
+	return `Two devices exchange data over real UDP sockets: SEND, WRITE, READ and atomics, at sizes around the path MTU. The demo verifies every byte on both sides, and writes the packets to a capture file for Wireshark. Then it measures bandwidth and latency, without the capture. It needs no root and no privilege.
 
 The exit code is 0 if all went well, 1 if an operation failed or data differed, 2 if the command line is wrong.
 
@@ -48,7 +48,7 @@ func (c demoCmd) Run(ctx context.Context, std streams) error {
 		Capture:   c.PCAP,
 		Out:       std.out,
 	}
-	// Not a default of the flag's: that would count as given beside --no-pcap.
+	// This is not the flag's default, because a default would conflict with --no-pcap.
 	if c.PCAP == "" && !c.NoPCAP {
 		cfg.Capture = "demo.pcapng"
 	}
@@ -65,7 +65,7 @@ func (c demoCmd) Run(ctx context.Context, std streams) error {
 	return err
 }
 
-// isTerminal tells whether w is one.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -59,7 +59,7 @@ func (c devicesCmd) Run(std streams) error {
 	return writeTable(std.out, devices)
 }
 
-// describe lists what is known of each device. Unused GID indices are left out.
+// describe lists what is known about each device, without unused GID indices.
 func describe(list []*verbsapi.Device) []deviceInfo {
 	devices := make([]deviceInfo, 0, len(list))
 	for _, dev := range list {
@@ -82,8 +82,8 @@ func describe(list []*verbsapi.Device) []deviceInfo {
 	return devices
 }
 
-// writeTable prints one line per GID; what belongs to the device stands on its
-// first line.
+// writeTable prints one line per GID. The first line of a device has the values that
+// belong to the whole device.
 func writeTable(w io.Writer, devices []deviceInfo) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "DEVICE\tINTERFACE\tPORT STATE\tMTU\tACTIVE MTU\tINDEX\tGID\tADDRESS")

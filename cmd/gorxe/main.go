@@ -23,8 +23,7 @@ const (
 	exitUsage  = 2 // the command line is wrong; nothing was done
 )
 
-// usageError marks an error that the caller's command line is to blame for and
-// that the flag parser could not see.
+// usageError marks an error in the command line that the flag parser could not see.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
@@ -33,11 +32,11 @@ func (e usageError) Unwrap() error { return e.err }
 // cli is the grammar of the command line.
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a program with an RDMA device."`
-	Daemon  daemonCmd  `cmd:"" help:"Hold devices for programs of several runs and users."`
-	Status  statusCmd  `cmd:"" help:"Show devices, and what programs do with them."`
+	Daemon  daemonCmd  `cmd:"" help:"Serve devices to programs of several runs and users."`
+	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
-	Devices devicesCmd `cmd:"" help:"List the devices that the interfaces of this host would have."`
-	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Judge and show captures of RDMA traffic, of any device."`
+	Devices devicesCmd `cmd:"" help:"List the devices that this host's interfaces would have."`
+	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -54,15 +53,15 @@ func main() {
 // contexts makes the context of a command.
 type contexts func() (context.Context, error)
 
-// untilSignal is the context of commands that end when they are told to.
+// untilSignal returns a context that ends with SIGINT or SIGTERM.
 func untilSignal() (context.Context, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	return ctx, nil
 }
 
-// run executes one command line and returns its exit code. Commands that want a
-// context get newContext's; the others are left alone with signals.
+// run executes one command line and returns its exit code. newContext makes the context
+// of a command that asks for one. Signals end the other commands as usual.
 func run(newContext contexts, args []string, std streams) int {
 	helped := false
 	parser, err := kong.New(&cli{},
@@ -74,11 +73,11 @@ func run(newContext contexts, args []string, std streams) int {
 		kong.BindToProvider((func() (context.Context, error))(newContext)),
 		kong.Bind(newContext),
 		kong.Bind(std),
-		// The parser calls this for --help only, and goes on parsing when it returns.
+		// The parser calls this for --help only, and continues to parse.
 		kong.Exit(func(int) { helped = true }),
 	)
 	if err != nil {
-		panic(err) // the grammar above is wrong: no input leads here
+		panic(err) // the grammar above is wrong; no input causes this
 	}
 	parsed, err := parser.Parse(args)
 	if helped {
@@ -106,8 +105,8 @@ func run(newContext contexts, args []string, std streams) int {
 	return exitOK
 }
 
-// complain says what went wrong. Where files are opened, nobody knows that there
-// may be too few of them.
+// complain prints an error. It adds a hint to EMFILE, because the functions that open
+// files do not know the remedy.
 func complain(std streams, err error) {
 	hint := ""
 	if errors.Is(err, syscall.EMFILE) {

@@ -12,9 +12,9 @@ import (
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
 	Device    []string         `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Socket    string           `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else root's is /run/gorxe.sock, and a user's $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
-	PCAP      string           `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices, also those that reach no network, to this pcapng file."`
-	Doorbells daemon.Doorbells `name:"doorbells" placeholder:"WHICH" help:"Which doorbells (the system call of post_send) are trapped: trapped (all: errors as rdma_rxe's), direct (none: more messages), auto (the default: trapped unless that is slow here). See docs/compatibility.md."`
+	Socket    string           `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	PCAP      string           `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
+	Doorbells daemon.Doorbells `name:"doorbells" placeholder:"WHICH" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
 	LogLevel  string           `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
 }
 
@@ -25,11 +25,11 @@ type runCmd struct {
 
 // Help is the part of `gorxe run --help` above the flags.
 func (runCmd) Help() string {
-	return `The program finds an RDMA device, rxe0, as if the kernel had one: stock libibverbs and its rxe provider work unmodified. It needs no root, no kernel module and no RDMA hardware. The program's children have the device too.
+	return `The program finds an RDMA device, rxe0, as if the kernel had one. Stock libibverbs and its rxe provider work unmodified. This needs no root, no kernel module and no RDMA hardware. The program's children have the device too.
 
-If a daemon is reachable at the socket, the program attaches to it. Otherwise one is started that serves the socket, so that further runs share its devices, and that ends with the last of them.
+If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Further runs share its devices, and it ends with the last of them.
 
-The exit code is the program's; a signal that ends the program ends this command too. 125: gorxe failed, and the program was not started; 126: it cannot be executed; 127: there is none of that name; 2: the command line is wrong. When the program ends this command returns; what the program left running in the background keeps its devices.
+The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. This command returns when the program ends. Processes that the program left in the background keep their devices.
 
 Examples:
   gorxe run ibv_devinfo -v
@@ -38,13 +38,13 @@ Examples:
   gorxe run                       # a shell`
 }
 
-// Run runs the program. It returns only if that was not possible.
+// Run runs the program. It returns only if it could not start the program.
 func (c runCmd) Run() error {
 	if _, err := daemon.ParseSpecs(c.Device); errors.Is(err, daemon.ErrSpec) {
 		return usageError{err}
 	}
 	program := c.Program
-	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the rest
+	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the program
 		if program[0] != "--" {
 			return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --", program[0])}
 		}

@@ -16,15 +16,15 @@ import (
 )
 
 type statusCmd struct {
-	Socket   string        `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else root's is /run/gorxe.sock, and a user's $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Socket   string        `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
-	Watch    bool          `short:"w" help:"Print again and again, until interrupted."`
-	Interval time.Duration `default:"1s" help:"Time between two prints of --watch (default: ${default})."`
+	Watch    bool          `short:"w" help:"Repeat until interrupted."`
+	Interval time.Duration `default:"1s" help:"Time between two reports of --watch (default: ${default})."`
 }
 
 // Help is the part of `gorxe status --help` above the flags.
 func (statusCmd) Help() string {
-	return `Asks the daemon, or the one that gorxe run started, for its devices, ports and GIDs, and for the programs that are attached with their queue pairs, completion queues and memory regions. Sessions of other users are shown to root and to the daemon's own user only.
+	return `Asks the daemon for its devices, ports and GIDs, and for the attached programs with their queue pairs, completion queues and memory regions. The daemon may be one that gorxe run started. Only root and the daemon's own user see the sessions of other users.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
 
@@ -181,7 +181,7 @@ func writeOldLibrxe(w io.Writer, st *daemon.Status) {
 	}
 }
 
-// counters are those that are not zero.
+// counters formats the counters that are not zero.
 func counters(all map[string]uint64) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -204,7 +204,7 @@ func userName(uid uint32) string {
 	return number
 }
 
-// printable keeps what a program calls itself from driving the terminal.
+// printable removes control characters, because a program chooses its own name.
 func printable(s string) string {
 	if s == "" {
 		return "?"

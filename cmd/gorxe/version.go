@@ -8,8 +8,8 @@ import (
 
 type versionCmd struct{}
 
-// Run prints one line: the module's version, or for a build from a checkout its
-// revision, and what it was built with.
+// Run prints one line: the module's version, and the Go version. A build from a checkout
+// prints its revision instead.
 func (versionCmd) Run(std streams) error {
 	_, err := fmt.Fprintf(std.out, "gorxe %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err

@@ -1,7 +1,7 @@
-// Command gotest runs `go test` and reports it the way CI needs it: the closing
-// line of each package as go test prints it, the output of what failed, the
-// names of what was skipped, and totals. With CI=true in the environment a
-// skipped test is a failure, so that a missing tool cannot go unnoticed.
+// Command gotest runs `go test` and reports the result for CI. It prints the closing line
+// of each package, the output of failed tests, the names of skipped tests, and totals. With
+// CI=true in the environment a skipped test is a failure, so a missing tool does not go
+// unnoticed.
 //
 // usage: go run ./scripts/gotest [go test flags] [packages]
 package main
