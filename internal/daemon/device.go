@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rocev2"
@@ -36,6 +37,7 @@ func startDevice(spec Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*devi
 		return nil, err
 	}
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
+		Driver: librxe.Driver{},
 		Device: d.engine.Device(), Index: index,
 		NetIndex: func() int { return d.engine.Port().Info().Index },
 		Log:      log,

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sysfs"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -105,7 +105,7 @@ func (s *Server) open() (err error) {
 			return err
 		}
 	}
-	if err := uverbs.RaiseLimits(); err != nil {
+	if err := librxe.RaiseLimits(); err != nil {
 		return err
 	}
 	var tree []sysfs.Device

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
@@ -29,7 +30,7 @@ func engineHost(t testing.TB) *fakeHost {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	if dev, err = uverbs.NewDevice(uverbs.Config{Device: e.Device()}); err != nil {
+	if dev, err = uverbs.NewDevice(uverbs.Config{Device: e.Device(), Driver: librxe.Driver{}}); err != nil {
 		t.Fatal(err)
 	}
 	gid := wire.GIDFromAddr(addr)

@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/trap/procfs"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // orphansPatience bounds the wait for orphans: a program can hold the lock of a file.
@@ -73,5 +74,5 @@ func orphan(pidfd, fd int) {
 		return // a file of the tree, which is read-only
 	}
 	defer unix.Close(own)
-	_, _ = uverbs.FlushOrphan(own) // there is nobody to tell
+	_, _ = librxe.FlushOrphan(own) // there is nobody to tell
 }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/testenv"
@@ -169,7 +170,7 @@ func newHost(t testing.TB, names ...string) *fakeHost {
 		t.Cleanup(func() { _ = dev.Close() })
 		_ = dev.SetGIDs([]wire.GID{gid})
 		_ = dev.SetPort(rxe.PortActive, 1024)
-		if h.devs[name], err = uverbs.NewDevice(uverbs.Config{Device: dev, Index: i}); err != nil {
+		if h.devs[name], err = uverbs.NewDevice(uverbs.Config{Device: dev, Driver: librxe.Driver{}, Index: i}); err != nil {
 			t.Fatal(err)
 		}
 		devs = append(devs, sysfs.Device{

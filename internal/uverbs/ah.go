@@ -57,12 +57,8 @@ func writeCreateAH(k *call) error {
 		return err
 	}
 	o.res = &ahRes{ah}
-	// A librxe that leaves no room for the number puts the address itself into
-	// its work requests (rxe_create_ah).
-	if k.uhwOut.size >= uapi.SizeOf[rxeCreateAHResp]() {
-		if err := respondUHW(k, rxeCreateAHResp{AHNum: ah.Num()}); err != nil {
-			return err
-		}
+	if err := k.f.ctx.CreatedAH(udata{k}, ah); err != nil {
+		return err
 	}
 	return respond(k, uapi.CreateAHResp{AHHandle: o.handle})
 }

@@ -215,7 +215,7 @@ func (s *attrSet) constant(id uint16, max uint64) (uint64, error) {
 	return v, nil
 }
 
-// flags is a set of bits, none but those allowed (uverbs_get_flags32).
+// Flags is a set of bits, none but those allowed (uverbs_get_flags32).
 func (s *attrSet) flags(id uint16, allowed uint64) (uint32, error) {
 	a := s.get(id)
 	if a == nil {

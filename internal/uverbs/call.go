@@ -161,9 +161,6 @@ func respond[T any](k *call, resp T) error {
 // responseLength is what an extended command says of the response's length.
 func responseLength[T any](k *call) uint32 { return uint32(min(k.out.size, uapi.SizeOf[T]())) }
 
-// respondUHW answers with the provider's part.
-func respondUHW[T any](k *call, resp T) error { return k.answer(&k.uhwOut, uapi.BytesOf(&resp)) }
-
 // answer writes b, or as much of it as there is room for.
 func (k *call) answer(r *reply, b []byte) error {
 	b = b[:min(len(b), r.size)]

@@ -5,16 +5,11 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// What things cost besides the queues' memory: estimates, on the safe side. A
-// mapping costs what it does because there can be only so many (vm.max_map_count).
+// What objects cost besides their queues' memory: estimates, on the safe side.
 const (
-	openMemory   = 32 << 10
 	objectMemory = 1 << 10
 	qpMemory     = 16 << 10
-	windowMemory = 64 << 10
 )
-
-var openCost = quota.Cost{Memory: openMemory, Files: 1}
 
 // costOf is what an object of a type costs without what is in it.
 func costOf(typ uapi.ObjectType) int64 {

@@ -1,11 +1,10 @@
 package uverbs
 
 import (
-	"sync/atomic"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -13,9 +12,8 @@ import (
 type cqRes struct {
 	f       *File
 	cq      *rxe.CQ
-	ring    atomic.Pointer[cqRing]
+	mem     provider.CQ
 	channel *channel // nil: nobody is told of completions
-	handle  uint32
 }
 
 func (r *cqRes) destroy(o *object, _ bool) error {
@@ -23,9 +21,7 @@ func (r *cqRes) destroy(o *object, _ bool) error {
 		return err
 	}
 	r.f.dev.disown(r.cq)
-	ring := r.ring.Load()
-	ring.repair() // the last chance to hear of an overrun
-	ring.free()
+	r.mem.Free()
 	if r.channel != nil {
 		o.compReported = r.channel.Forget(o)
 	}
@@ -45,41 +41,29 @@ type newCQ struct {
 // createCQ is rxe_create_cq and what its callers have in common. The queue's
 // place goes to the provider; the answer to the program itself is the caller's.
 func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
-	switch {
-	case req.compVector >= k.f.dev.compVectors:
-		return nil, unix.EINVAL
-	case k.uhwOut.size < uapi.SizeOf[mmInfo]():
-		return nil, unix.EINVAL
-	case req.flags != 0:
-		return nil, unix.EOPNOTSUPP
-	case req.cqe == 0 || req.cqe > k.f.dev.rxe.Attr().MaxCQE:
+	if req.compVector >= k.f.dev.compVectors {
 		return nil, unix.EINVAL
 	}
-	ring, err := newCQRing(k.f.arena, int(req.cqe))
+	mem, err := k.f.ctx.NewCQ(udata{k}, provider.CQRequest{Handle: o.handle, Entries: req.cqe, Flags: req.flags})
 	if err != nil {
-		return nil, queueError(err)
+		return nil, err
 	}
 	o.user, o.async = req.user, req.async
-	r := &cqRes{f: k.f, channel: req.channel, handle: o.handle}
-	ring.overrun = k.f.overran
-	ring.label(label{kind: labelCQ, cq: o.handle})
-	r.ring.Store(ring)
-	init := rxe.CQInit{Entries: min(ring.entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: ring}
+	r := &cqRes{f: k.f, channel: req.channel, mem: mem}
+	init := rxe.CQInit{Entries: min(mem.Entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: mem.Ring()}
 	if ch := req.channel; ch != nil {
 		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.user, o) }
 	}
 	if r.cq, err = k.f.dev.rxe.CreateCQ(init); err != nil {
-		ring.free()
+		mem.Free()
 		return nil, err
 	}
 	k.f.dev.own(r.cq, o)
 	o.res = r
-	return r, respondUHW(k, placeOf(ring.info()))
+	return r, mem.Created(udata{k}, r.cq)
 }
 
-func placeOf(offset uint64, size uint32) mmInfo { return mmInfo{Offset: offset, Size: size} }
-
-func (r *cqRes) entries() uint32 { return uint32(r.ring.Load().entries()) }
+func (r *cqRes) entries() uint32 { return uint32(r.mem.Entries()) }
 
 func writeCreateCQ(k *call) error {
 	req, err := request[uapi.CreateCQReq](k)
@@ -172,36 +156,17 @@ func writeResizeCQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	max := k.f.dev.rxe.Attr().MaxCQE
-	switch {
-	case k.uhwOut.size < uapi.SizeOf[mmInfo]():
-		return unix.EINVAL
-	case req.CQE == 0 || req.CQE > max:
-		return unix.EINVAL
-	}
-	// The queue changes at once: see first that the program can be told.
-	if err := k.probe(&k.uhwOut, uapi.SizeOf[mmInfo]()); err != nil {
+	// The queue changes at once. See first that the program can be told.
+	if err := r.mem.CheckResize(udata{k}, req.CQE); err != nil {
 		return err
 	}
 	if err := k.probe(&k.out, uapi.SizeOf[uapi.ResizeCQResp]()); err != nil {
 		return err
 	}
-	ring, err := newCQRing(k.f.arena, int(req.CQE))
-	if err != nil {
-		return queueError(err)
-	}
-	ring.overrun = k.f.overran
-	ring.label(label{kind: labelCQ, cq: r.handle})
-	err = replaceRing(&r.ring, ring, func(move func() error) error {
-		return r.cq.ReplaceRing(int(req.CQE), func() (rxe.CQRing, error) { return ring, move() })
-	})
-	if err != nil {
+	if err := r.mem.Resize(udata{k}, req.CQE); err != nil {
 		return err
 	}
-	if err := respondUHW(k, placeOf(ring.info())); err != nil {
-		return err
-	}
-	return respond(k, uapi.ResizeCQResp{CQE: uint32(ring.entries())})
+	return respond(k, uapi.ResizeCQResp{CQE: r.entries()})
 }
 
 func writeReqNotifyCQ(k *call) error {
@@ -213,8 +178,7 @@ func writeReqNotifyCQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	// A program that is about to wait has polled, and will poll again.
-	r.ring.Load().repair()
+	r.mem.Arming()
 	return r.cq.ReqNotify(req.SolicitedOnly != 0)
 }
 

@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -144,8 +147,8 @@ func TestReregMR(t *testing.T) {
 		e := newEndpoint(t, u, rxe.QPRC)
 		e.connect(e.qp, rxe.QPRC, e.qpn)
 		mw := u.allocMW(e.pd, 2)
-		e.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRBindMW, Flags: rxe.SendSignaled},
-			mwRKey: mw.RKey, bindRKey: mw.RKey + 1, mrLKey: e.mr.LKey, bindAddr: programData, bindLength: 10, bindAccess: uint32(rxe.AccessRemoteRead)})
+		e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRBindMW, Flags: rxe.SendSignaled},
+			MWRKey: mw.RKey, BindRKey: mw.RKey + 1, MRLKey: e.mr.LKey, BindAddr: programData, BindLength: 10, BindAccess: uint32(rxe.AccessRemoteRead)})
 		e.call(doorbellVerb(e.qp))
 		if _, err := u.form.call(u.program, destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle)); err != unix.EINVAL {
 			t.Errorf("dereg under a window: %v", err)
@@ -181,7 +184,7 @@ func TestCQ(t *testing.T) {
 		e := newEndpoint(t, u, rxe.QPRC)
 		e.connect(e.qp, rxe.QPRC, e.qpn)
 		for id := range uint64(5) {
-			e.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRWrite, RemoteAddr: programData, RKey: wire.RKey(e.mr.RKey)}})
+			e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRWrite, RemoteAddr: programData, RKey: wire.RKey(e.mr.RKey)}})
 		}
 		e.call(doorbellVerb(e.qp))
 		resize := func(cqe uint32) (answer, error) {
@@ -198,10 +201,10 @@ func TestCQ(t *testing.T) {
 		if r := core[uapi.ResizeCQResp](a); r.CQE != 127 {
 			t.Errorf("%+v", r)
 		}
-		mi := uhw[mmInfo](a)
-		comp := mapQueue(t, u.f.FD(), mi.Offset, mi.Size)
+		mi := uhw[librxe.MMInfo](a)
+		comp := librxeclient.Map(t, u.f.FD(), mi.Offset, mi.Size)
 		for id := range uint64(5) {
-			if wc, ok := comp.poll(); !ok || wc.id != id || wc.status != 0 {
+			if wc, ok := comp.Poll(); !ok || wc.ID != id || wc.Status != 0 {
 				t.Fatalf("completion %d: %+v %v", id, wc, ok)
 			}
 		}
@@ -245,16 +248,16 @@ func TestSRQ(t *testing.T) {
 		if srq.MaxWR != 15 || srq.MaxSGE != 2 {
 			t.Errorf("%+v", srq)
 		}
-		q := mapQueue(t, u.f.FD(), mi.Offset, mi.Size)
+		q := librxeclient.Map(t, u.f.FD(), mi.Offset, mi.Size)
 		for id := range uint64(5) {
-			q.postRecv(id)
+			q.PostRecv(id)
 		}
 		modify := func(req uapi.ModifySRQReq, uhw []byte) error {
 			req.SRQHandle = srq.SRQHandle
 			_, err := u.form.call(u.program, verb{cmd: uapi.CmdModifySRQ, req: bytesFrom(req), uhw: uhw})
 			return err
 		}
-		place := bytesFrom(rxeModifySRQCmd{programData})
+		place := bytesFrom(librxe.ModifySRQCmd{MmapInfoAddr: programData})
 		for _, tc := range []struct {
 			req  uapi.ModifySRQReq
 			uhw  []byte
@@ -264,7 +267,7 @@ func TestSRQ(t *testing.T) {
 			{uapi.ModifySRQReq{}, place, nil},
 			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 0}, place, unix.EINVAL},
 			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 3}, place, unix.EINVAL}, // five wait
-			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 100}, bytesFrom(rxeModifySRQCmd{8}), unix.EFAULT},
+			{uapi.ModifySRQReq{AttrMask: 1, MaxWR: 100}, bytesFrom(librxe.ModifySRQCmd{MmapInfoAddr: 8}), unix.EFAULT},
 			{uapi.ModifySRQReq{AttrMask: 2, SRQLimit: 16}, place, unix.EINVAL},
 			{uapi.ModifySRQReq{AttrMask: 3, MaxWR: 100, SRQLimit: 101}, place, unix.EINVAL},
 			{uapi.ModifySRQReq{AttrMask: 3, MaxWR: 100, SRQLimit: 100}, place, nil},
@@ -278,9 +281,9 @@ func TestSRQ(t *testing.T) {
 		if r.MaxWR != 127 || r.MaxSGE != 2 || r.SRQLimit != 100 {
 			t.Errorf("%+v", r)
 		}
-		moved := uapi.Load[mmInfo](u.mem.Bytes(programData, 16))
-		q = mapQueue(t, u.f.FD(), moved.Offset, moved.Size)
-		if n := (q.producer() - q.consumer()) & q.mask(); n != 5 {
+		moved := uapi.Load[librxe.MMInfo](u.mem.Bytes(programData, 16))
+		q = librxeclient.Map(t, u.f.FD(), moved.Offset, moved.Size)
+		if n := (q.Producer() - q.Consumer()) & q.Mask(); n != 5 {
 			t.Errorf("%d requests wait", n)
 		}
 	})
@@ -501,7 +504,7 @@ func TestModifyQP(t *testing.T) {
 func TestCreateAH(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		pd := u.allocPD()
-		v4 := wire.GIDFromAddr(stationAddr)
+		v4 := wire.GIDFromAddr(rxedev.Addr)
 		for _, tc := range []struct {
 			name string
 			attr uapi.AHAttr

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -20,7 +21,8 @@ import (
 // Config is what NewDevice makes a device from.
 type Config struct {
 	Device *rxe.Device
-	Index  int // of /dev/infiniband/uverbsN
+	Driver provider.Driver // the provider that programs use
+	Index  int             // of /dev/infiniband/uverbsN
 	// FWVer is the firmware version, "major.minor.sub"; empty is 0.0.0, as
 	// rdma_rxe has it.
 	FWVer string
@@ -48,8 +50,8 @@ type Device struct {
 
 // NewDevice makes the device. The engine's events must be handed to its Event.
 func NewDevice(cfg Config) (*Device, error) {
-	if cfg.Device == nil {
-		return nil, errors.New("uverbs: Config.Device is nil")
+	if cfg.Device == nil || cfg.Driver == nil {
+		return nil, errors.New("uverbs: Config.Device or Config.Driver is nil")
 	}
 	ver, err := parseFWVer(cfg.FWVer)
 	if err != nil {
@@ -96,15 +98,16 @@ func (d *Device) Open(b *quota.Budget) (*File, error) {
 	if b == nil {
 		b = quota.New(quota.Cost{})
 	}
-	a, err := newArena(b)
+	f := &File{dev: d, budget: b, settled: make(chan struct{})}
+	var err error
+	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: d.rxe, Budget: b, Overrun: f.overran})
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}
-	f := &File{dev: d, arena: a, budget: b, settled: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone.Load() {
-		a.close(false)
+		f.ctx.Close(false)
 		return nil, fmt.Errorf("uverbs%d: device is closed: %w", d.cfg.Index, unix.ENODEV)
 	}
 	d.files[f] = struct{}{}

@@ -6,6 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -62,7 +64,7 @@ func TestPostSendForm(t *testing.T) {
 			}
 		}
 		// Before RTS the engine takes none.
-		e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled}})
+		e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled}})
 		a, err := post(uapi.PostSendReq{WQESize: 64, WRCount: 1}, make([]byte, 64))
 		if err != unix.EINVAL || uapi.Load[uint32](a.core) != 1 {
 			t.Errorf("in RESET: %v, bad_wr %x", err, a.core)
@@ -74,7 +76,7 @@ func TestPostSendForm(t *testing.T) {
 		u.call(modifyVerb(uapi.ModifyQPReq{QPHandle: e.qp, AttrMask: uint32(rxe.QPAttrState)}))
 		e.connect(e.qp, rxe.QPRC, e.qpn)
 		e.call(doorbellVerb(e.qp))
-		if wc, ok := e.comp.poll(); ok {
+		if wc, ok := e.comp.Poll(); ok {
 			t.Errorf("completion %+v", wc)
 		}
 	})
@@ -84,11 +86,7 @@ func TestPostSendForm(t *testing.T) {
 // replaced.
 func TestQueuesReturned(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
-		pieces := func() int {
-			u.f.arena.mu.Lock()
-			defer u.f.arena.mu.Unlock()
-			return len(u.f.arena.pieces)
-		}
+		pieces := u.f.ctx.(interface{ Queues() int }).Queues
 		o := u.makeAll() // two CQs, an SRQ, two queues of a QP
 		if n := pieces(); n != 5 {
 			t.Errorf("%d queues", n)
@@ -171,7 +169,7 @@ func TestStatus(t *testing.T) {
 	if s.QPs[0].Type != rxe.QPUD || len(s.QPs[0].MulticastGroups) != 1 || s.QPs[0].MulticastGroups[0] != wire.GID(group) {
 		t.Errorf("%+v", s.QPs[0])
 	}
-	if q := s.QPs[1]; q.State != rxe.QPRTS || q.DestQPN != 0x123 || uint32(q.Num) != e.qpn || q.DGID != wire.GIDFromAddr(stationAddr) || len(q.Counters) == 0 {
+	if q := s.QPs[1]; q.State != rxe.QPRTS || q.DestQPN != 0x123 || uint32(q.Num) != e.qpn || q.DGID != wire.GIDFromAddr(rxedev.Addr) || len(q.Counters) == 0 {
 		t.Errorf("%+v", q)
 	}
 	if m := s.MRs[1]; m.Addr != programData || m.Length != 128<<10 || m.LKey != e.mr.LKey || m.RKey != e.mr.RKey {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -16,7 +18,7 @@ type endpoint struct {
 	cq               uapi.CreateCQResp
 	channel          int32
 	mr               uapi.RegMRResp
-	send, recv, comp *clientQueue
+	send, recv, comp *librxeclient.Queue
 }
 
 // newLoop is an endpoint of a device of its own, connected with itself.
@@ -32,18 +34,20 @@ func newLoop(t testing.TB) *endpoint {
 func newEndpoint(t testing.TB, u *user, typ rxe.QPType) *endpoint {
 	t.Helper()
 	e := &endpoint{user: u, pd: u.allocPD(), channel: u.createChannel()}
-	e.mr = u.regMR(e.pd, programData, 128<<10, stationRights)
+	e.mr = u.regMR(e.pd, programData, 128<<10, rxedev.Rights)
 	cq, mi := u.createCQ(50, e.channel, 0xc0ffee)
 	e.cq = cq
-	e.comp = mapQueue(t, u.f.FD(), mi.Offset, mi.Size)
+	e.comp = librxeclient.Map(t, u.f.FD(), mi.Offset, mi.Size)
 	qp, queues := u.createQP(typ, e.pd, cq.CQHandle)
 	e.qp, e.qpn = qp.QPHandle, qp.QPN
-	e.send = mapQueue(t, u.f.FD(), queues.SQMI.Offset, queues.SQMI.Size)
-	e.recv = mapQueue(t, u.f.FD(), queues.RQMI.Offset, queues.RQMI.Size)
+	e.send = librxeclient.Map(t, u.f.FD(), queues.SQMI.Offset, queues.SQMI.Size)
+	e.recv = librxeclient.Map(t, u.f.FD(), queues.RQMI.Offset, queues.RQMI.Size)
 	return e
 }
 
-func (e *endpoint) sge(off uint64, n uint32) rxe.SGE { return sge(programData+off, n, e.mr.LKey) }
+func (e *endpoint) sge(off uint64, n uint32) rxe.SGE {
+	return rxe.SGE{Addr: programData + off, Length: n, LKey: wire.LKey(e.mr.LKey)}
+}
 
 func (e *endpoint) bytes(off uint64, n int) []byte { return e.mem.Bytes(programData+off, n) }
 
@@ -60,33 +64,33 @@ func TestPingPong(t *testing.T) {
 			b.connect(b.qp, typ, a.qpn)
 			_, ahNum := a.createAH(a.pd)
 
-			if !b.recv.postRecv(7, b.sge(0, 2048)) {
+			if !b.recv.PostRecv(7, b.sge(0, 2048)) {
 				t.Fatal("receive queue full")
 			}
 			b.call(verb{cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: b.cq.CQHandle})})
-			fillBytes(a.bytes(0, 1024), 3)
-			wr := &sendWR{SendWR: rxe.SendWR{ID: 9, Op: rxe.WRSend, Flags: rxe.SendSignaled, SGL: []rxe.SGE{a.sge(0, 1024)}}}
+			rxedev.Fill(a.bytes(0, 1024), 3)
+			wr := &librxeclient.SendWR{SendWR: rxe.SendWR{ID: 9, Op: rxe.WRSend, Flags: rxe.SendSignaled, SGL: []rxe.SGE{a.sge(0, 1024)}}}
 			if typ == rxe.QPUD {
-				wr.ahNum, wr.RemoteQPN, wr.RemoteQKey = ahNum, wire.QPN(b.qpn), stationQKey
+				wr.AHNum, wr.RemoteQPN, wr.RemoteQKey = ahNum, wire.QPN(b.qpn), rxedev.QKey
 			}
-			if !a.send.postSend(wr) {
+			if !a.send.PostSend(wr) {
 				t.Fatal("send queue full")
 			}
 			a.call(doorbellVerb(a.qp))
 
-			if wc, ok := a.comp.poll(); !ok || wc.id != 9 || wc.status != 0 {
+			if wc, ok := a.comp.Poll(); !ok || wc.ID != 9 || wc.Status != 0 {
 				t.Fatalf("send completion %+v %v", wc, ok)
 			}
-			wc, ok := b.comp.poll()
-			if !ok || wc.id != 7 || wc.status != 0 {
+			wc, ok := b.comp.Poll()
+			if !ok || wc.ID != 7 || wc.Status != 0 {
 				t.Fatalf("receive completion %+v %v", wc, ok)
 			}
 			grh, sl := 0, uint8(0)
 			if typ == rxe.QPUD {
 				grh, sl = 40, rxe.SLRoCEv2IPv4
 			}
-			if wc.sl != sl {
-				t.Errorf("service level %d, want %d", wc.sl, sl)
+			if wc.SL != sl {
+				t.Errorf("service level %d, want %d", wc.SL, sl)
 			}
 			if !bytes.Equal(a.bytes(0, 1024), b.bytes(uint64(grh), 1024)) {
 				t.Error("data differ")

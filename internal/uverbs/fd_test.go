@@ -22,7 +22,7 @@ func reader(t testing.TB, p *eventfile.Pipe) int {
 	return fd
 }
 
-// next reads one event, which must be there.
+// Next reads one event, which must be there.
 func next(t testing.TB, fd int) uint64 {
 	t.Helper()
 	var b [8]byte

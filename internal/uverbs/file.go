@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -16,17 +17,17 @@ import (
 // ib_uverbs_file. Objects belong to it and end with it. Its methods may be called
 // by several threads at once.
 type File struct {
-	dev     *Device
-	arena   *arena
-	budget  *quota.Budget
-	objects handleTable
-	events  eventFileTable
-	keys    keyTable
-	context atomic.Bool          // GET_CONTEXT was called
-	idle    atomic.Pointer[call] // one to use again, so that a doorbell allocates nothing
-	spent   sync.Once            // the budget was, which is logged
-	bellAt  atomic.Uint32        // the handle that Ring begins with
-	overrun overrun
+	dev        *Device
+	ctx        provider.Context
+	budget     *quota.Budget
+	objects    handleTable
+	events     eventFileTable
+	keys       keyTable
+	context    atomic.Bool          // GET_CONTEXT was called
+	idle       atomic.Pointer[call] // one to use again, so that a doorbell allocates nothing
+	spent      sync.Once            // the budget was, which is logged
+	doorbellAt atomic.Uint32        // the handle that Ring begins with
+	overrun    overrun
 
 	// gate counts the calls in progress, so that what they use goes when the last
 	// has ended. It is a leaf lock and never held during a call.
@@ -43,7 +44,7 @@ type File struct {
 
 // FD is the memfd that the program's queues are mapped from. It belongs to the
 // File: give the program a description of its own (reopen /proc/self/fd/N).
-func (f *File) FD() int { return f.arena.fd() }
+func (f *File) FD() int { return f.ctx.FD() }
 
 // enter begins a call. EIO while the file goes away.
 func (f *File) enter(c Caller) (*call, error) {
@@ -131,7 +132,7 @@ func (f *File) teardown() {
 		closing := f.gate.closed
 		f.gate.Unlock()
 
-		f.arena.end() // a program that lost its device still reads its queues
+		f.ctx.End() // a program that lost its device still reads its queues
 		if closing {
 			f.events.close()
 		}
@@ -141,7 +142,7 @@ func (f *File) teardown() {
 		f.destroyAll()
 		if closing {
 			// What a program has that lost its device are its last completions.
-			f.arena.close(f.dev.gone.Load())
+			f.ctx.Close(f.dev.gone.Load())
 			f.dev.forget(f)
 		}
 

@@ -23,11 +23,11 @@ type object struct {
 	// (rdma_core.c:uverbs_try_lock_object).
 	use atomic.Int32
 
-	// bell is where doorbells of a QP ring, until it is destroyed. They do not
+	// doorbell is where doorbells of a QP ring, until it is destroyed. They do not
 	// take the object for use: one that is held up may have been answered for
 	// (interpose does so), and the program, which knows of no call that it still
 	// makes, may destroy the QP.
-	bell atomic.Pointer[qpRes]
+	doorbell atomic.Pointer[qpRes]
 
 	// Events that the program has read of it, known once it is destroyed.
 	asyncReported, compReported uint32

@@ -38,7 +38,7 @@ func (k *call) ioctl(arg uint64) error {
 		return unix.EINVAL
 	case hdr.Reserved1 != 0 || hdr.Reserved2 != 0:
 		return unix.EPROTONOSUPPORT
-	case hdr.DriverID != uapi.DriverRXE:
+	case hdr.DriverID != k.f.dev.cfg.Driver.ID():
 		return unix.EINVAL
 	}
 	m := methods[methodKey{uapi.ObjectType(hdr.ObjectID), hdr.MethodID}]

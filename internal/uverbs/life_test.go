@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -123,7 +125,7 @@ func TestDestroyHeldUp(t *testing.T) {
 		close(entered)
 		<-release
 	}
-	e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 64)}}})
+	e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 64)}}})
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = e.f.Write(e, bell, 32) }) // as if answered: it may say anything
 	<-entered
@@ -149,7 +151,7 @@ func TestDisassociateDuringCall(t *testing.T) {
 	e := newEndpoint(t, u, rxe.QPRC)
 	e.connect(e.qp, rxe.QPRC, e.qpn)
 	for id := range uint64(3) {
-		e.recv.postRecv(id, e.sge(0, 64))
+		e.recv.PostRecv(id, e.sge(0, 64))
 	}
 	e.reset()
 	v := verb{cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: e.qp}), resp: uapi.SizeOf[uapi.QueryQPResp]()}
@@ -171,7 +173,7 @@ func TestDisassociateDuringCall(t *testing.T) {
 	close(c.release)
 	calls.Wait()
 	for id := range uint64(3) {
-		if wc, ok := e.comp.poll(); !ok || wc.id != id || rxe.WCStatus(wc.status) != rxe.WCFlushErr {
+		if wc, ok := e.comp.Poll(); !ok || wc.ID != id || rxe.WCStatus(wc.Status) != rxe.WCFlushErr {
 			t.Errorf("%+v %v", wc, ok)
 		}
 	}
@@ -184,11 +186,11 @@ func TestDisassociateFlushes(t *testing.T) {
 	e := newEndpoint(t, &user{opened(t, d), forms[0]}, rxe.QPRC)
 	e.connect(e.qp, rxe.QPRC, e.qpn)
 	for id := range uint64(3) {
-		e.recv.postRecv(id, e.sge(0, 64))
+		e.recv.PostRecv(id, e.sge(0, 64))
 	}
 	d.Close()
 	for id := range uint64(3) {
-		if wc, ok := e.comp.poll(); !ok || wc.id != id || rxe.WCStatus(wc.status) != rxe.WCFlushErr {
+		if wc, ok := e.comp.Poll(); !ok || wc.ID != id || rxe.WCStatus(wc.Status) != rxe.WCFlushErr {
 			t.Errorf("%+v %v", wc, ok)
 		}
 	}
@@ -249,13 +251,13 @@ func TestExit(t *testing.T) {
 			e := newEndpoint(t, u, rxe.QPRC)
 			e.connect(e.qp, rxe.QPRC, e.qpn)
 			mw := u.allocMW(e.pd, 2)
-			e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRBindMW, Flags: rxe.SendSignaled}, mwRKey: mw.RKey,
-				bindRKey: mw.RKey ^ 1, mrLKey: e.mr.LKey, bindAddr: programData, bindLength: 10, bindAccess: uint32(rxe.AccessRemoteRead)})
+			e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRBindMW, Flags: rxe.SendSignaled}, MWRKey: mw.RKey,
+				BindRKey: mw.RKey ^ 1, MRLKey: e.mr.LKey, BindAddr: programData, BindLength: 10, BindAccess: uint32(rxe.AccessRemoteRead)})
 			e.call(doorbellVerb(e.qp))
-			if wc, ok := e.comp.poll(); !ok || wc.status != 0 {
+			if wc, ok := e.comp.Poll(); !ok || wc.Status != 0 {
 				t.Fatalf("bind: %+v %v", wc, ok)
 			}
-			e.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 10)}}}) // nobody receives
+			e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 10)}}}) // nobody receives
 			e.call(doorbellVerb(e.qp))
 			u.exit()
 		}
@@ -400,19 +402,19 @@ func TestDoorbellCost(t *testing.T) {
 	if _, err := e.f.Write(e, buf, 32); err != nil || e.reads != 1 || e.writes != 0 {
 		t.Errorf("%v, %d reads, %d writes", err, e.reads, e.writes)
 	}
-	wr := &sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled, RemoteAddr: programData + 4096,
+	wr := &librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendSignaled, RemoteAddr: programData + 4096,
 		SGL: []rxe.SGE{e.sge(0, 64)}}}
 	wr.RKey = wire.RKey(e.mr.RKey)
 	allocs := testing.AllocsPerRun(200, func() {
-		e.send.postSend(wr)
+		e.send.PostSend(wr)
 		if _, err := e.f.Write(e, buf, 32); err != nil {
 			t.Fatal(err)
 		}
-		if wc, ok := e.comp.poll(); !ok || wc.status != 0 {
+		if wc, ok := e.comp.Poll(); !ok || wc.Status != 0 {
 			t.Fatalf("%+v %v", wc, ok)
 		}
 	})
-	if allocs != 0 && !raceEnabled {
+	if allocs != 0 && !race.Enabled {
 		t.Errorf("%v allocations for a doorbell", allocs)
 	}
 }

@@ -86,7 +86,9 @@ func writable(a rxe.Access) bool {
 	return a&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic|rxe.AccessMWBind) != 0
 }
 
-const pageOffset = pageSize - 1
+const pageOffset = memPage - 1
+
+const memPage = 4096
 
 // checkRange is what ib_umem_get checks and does: all of it has to be there,
 // unless it is on demand. RLIMIT_MEMLOCK is not charged: nothing is locked.

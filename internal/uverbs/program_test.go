@@ -10,9 +10,11 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/simnet"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -68,8 +70,8 @@ func (m *programMemory) Check(addr, length uint64, write bool) error {
 // newDevice is a device with a file open and a context.
 func newDevice(t testing.TB) (*Device, *rxe.Device) {
 	t.Helper()
-	engine := testDevice(t)
-	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, FWVer: "1.2.3", NetIndex: func() int { return 7 }}))
+	engine := rxedev.New(t)
+	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: librxe.Driver{}, FWVer: "1.2.3", NetIndex: func() int { return 7 }}))
 	t.Cleanup(d.Close)
 	return d, engine
 }

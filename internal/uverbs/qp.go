@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -12,16 +13,15 @@ type qpRes struct {
 	f      *File
 	qp     *rxe.QP
 	domain *rxe.PD
-	send   *sendRing
-	recv   *recvRing // nil with an SRQ
+	mem    provider.QP
 	caps   rxe.QPCap // of the queues as they are
 
 	groups groupSet
 }
 
-func (r *qpRes) pd() *rxe.PD                  { return r.domain }
-func (r *qpRes) mwByRKey(rkey uint32) *rxe.MW { return r.f.keys.mw(rkey) }
-func (r *qpRes) mrByLKey(lkey uint32) *rxe.MR {
+func (r *qpRes) PD() *rxe.PD                  { return r.domain }
+func (r *qpRes) MWByRKey(rkey uint32) *rxe.MW { return r.f.keys.mw(rkey) }
+func (r *qpRes) MRByLKey(lkey uint32) *rxe.MR {
 	if m := r.f.keys.mr(lkey); m != nil {
 		return m.mr
 	}
@@ -35,17 +35,10 @@ func (r *qpRes) destroy(o *object, closing bool) error {
 	if err := r.qp.Destroy(); err != nil {
 		return err
 	}
-	o.bell.Store(nil)
+	o.doorbell.Store(nil)
 	r.f.dev.disown(r.qp)
-	r.freeRings()
+	r.mem.Free()
 	return nil
-}
-
-func (r *qpRes) freeRings() {
-	r.send.free()
-	if r.recv != nil {
-		r.recv.free()
-	}
 }
 
 // newQP is a request for a QP, whichever way it came.
@@ -61,90 +54,46 @@ type newQP struct {
 	async          *asyncFD
 }
 
-// createQP is rxe_create_qp: the queues are made, and their places told to the
-// provider.
+// createQP makes a queue pair. The driver makes its queues and checks what it has to
+// say about the request.
 func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
-	if err := k.checkNewQP(req); err != nil {
-		return nil, err
-	}
 	r := &qpRes{f: k.f, domain: req.pd.pd}
-	init := rxe.QPInitAttr{
-		Type: rxe.QPType(req.typ), SendCQ: req.sendCQ.cq, RecvCQ: req.recvCQ.cq,
-		Cap: req.cap, SignalAll: req.sigAll,
+	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
+	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll}
+	if req.sendCQ != nil {
+		ask.SendCQ, init.SendCQ = req.sendCQ.mem, req.sendCQ.cq
 	}
-	if err := r.makeRings(k.f.arena, &init, req.srq); err != nil {
+	if req.recvCQ != nil {
+		ask.RecvCQ, init.RecvCQ = req.recvCQ.mem, req.recvCQ.cq
+	}
+	if req.srq != nil {
+		init.SRQ = req.srq.srq
+	}
+	var err error
+	if r.mem, err = k.f.ctx.NewQP(udata{k}, ask); err != nil {
 		return nil, err
 	}
-	err := k.charge(o, init.Cap.SendMemory())
-	if err != nil {
-		r.freeRings()
+	r.mem.Init(&init)
+	if err = k.charge(o, init.Cap.SendMemory()); err != nil {
+		r.mem.Free()
 		return nil, err
 	}
 	if r.qp, err = r.domain.CreateQP(init); err != nil {
-		r.freeRings()
+		r.mem.Free()
 		return nil, err
 	}
 	o.user, o.async, o.res = req.user, req.async, r
-	r.send.label(label{kind: labelWork, cq: req.sendCQ.handle, qpn: uint32(r.qp.Num())})
-	if r.recv != nil {
-		r.recv.label(label{kind: labelWork, cq: req.recvCQ.handle, qpn: uint32(r.qp.Num())})
-	}
-	o.bell.Store(r)
+	o.doorbell.Store(r)
 	k.f.dev.own(r.qp, o)
 	_, made, err := r.qp.Query()
 	if err != nil {
 		return nil, err
 	}
 	r.caps = made.Cap
-	places := rxeCreateQPResp{SQMI: placeOf(r.send.info())}
-	if r.recv != nil {
-		places.RQMI = placeOf(r.recv.info())
-	} else {
+	if req.srq != nil {
 		r.caps.MaxRecvWR, r.caps.MaxRecvSGE = req.cap.MaxRecvWR, req.cap.MaxRecvSGE
 	}
-	return r, respondUHW(k, places)
-}
-
-// checkNewQP is rxe_qp_chk_init, in its order.
-func (k *call) checkNewQP(req *newQP) error {
-	limits := k.f.dev.rxe.Attr()
-	switch {
-	case k.uhwOut.size < uapi.SizeOf[rxeCreateQPResp]():
-		return unix.EINVAL
-	case req.flags != 0:
-		return unix.EOPNOTSUPP
-	case req.typ != uapi.QPTypeRC && req.typ != uapi.QPTypeUC && req.typ != uapi.QPTypeUD:
-		return unix.EOPNOTSUPP
-	case req.sendCQ == nil || req.recvCQ == nil:
-		return unix.EINVAL
-	case limits.CheckQPCap(&req.cap, req.srq != nil) != nil:
-		return unix.EINVAL
-	case len(k.uhwIn) > 0:
-		return unix.EINVAL
-	}
-	return nil
-}
-
-// makeRings makes the queues that the program shares and puts them into init,
-// whose sizes become those of the queues.
-func (r *qpRes) makeRings(a *arena, init *rxe.QPInitAttr, srq *srqRes) (err error) {
-	most := r.f.dev.rxe.Attr().MaxQPWR
-	if r.send, err = newSendRing(a, init.Cap); err != nil {
-		return queueError(err)
-	}
-	init.Cap.MaxSendWR = min(uint32(r.send.entries()), most)
-	init.OnSendDone = r.send.done
-	if srq != nil {
-		init.SRQ = srq.srq
-		return nil
-	}
-	if r.recv, err = newRecvRing(a, init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE); err != nil {
-		r.send.free()
-		return queueError(err)
-	}
-	init.Cap.MaxRecvWR = min(uint32(r.recv.entries()), most)
-	init.RecvRing = r.recv
-	return nil
+	return r, r.mem.Created(udata{k}, r.qp)
 }
 
 func writeCreateQP(k *call) error {

@@ -59,10 +59,7 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 		return err
 	}
 	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
-		r.send.reset()
-		if r.recv != nil {
-			r.recv.reset()
-		}
+		r.mem.Reset()
 	}
 	return nil
 }

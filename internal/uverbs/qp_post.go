@@ -25,11 +25,11 @@ func writePostSend(k *call) error {
 	case k.f.dev.gone.Load():
 		return unix.EIO
 	}
-	r := o.bell.Load()
+	r := o.doorbell.Load()
 	if r == nil {
 		return unix.ENOENT // it has just been destroyed
 	}
-	err = r.send.doorbell(r.qp, r)
+	err = r.mem.Doorbell()
 	if req.WRCount == 0 {
 		return err // nor is the response of interest, whose one field is 0
 	}

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -15,12 +17,12 @@ import (
 func fuzzUser(t *testing.T) (*user, *rxe.Device) {
 	limits := rxe.DefaultLimits()
 	limits.MaxQPWR, limits.MaxSRQWR, limits.MaxCQE = 1023, 1023, 1023
-	engine := must.Get[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: nowhere{}, Clock: nowhere{}, Limits: &limits, Seed: [32]byte{1}}))
-	if err := engine.SetGIDs([]wire.GID{wire.GIDFromAddr(stationAddr)}); err != nil {
+	engine := must.Get[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: rxedev.Nowhere{}, Clock: rxedev.Nowhere{}, Limits: &limits, Seed: [32]byte{1}}))
+	if err := engine.SetGIDs([]wire.GID{wire.GIDFromAddr(rxedev.Addr)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	d := must.Get[*Device](t)(NewDevice(Config{Device: engine}))
+	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: librxe.Driver{}}))
 	t.Cleanup(d.Close)
 	u := &user{opened(t, d), forms[0]}
 	o := u.makeAll()

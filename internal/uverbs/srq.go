@@ -1,19 +1,18 @@
 package uverbs
 
 import (
-	"sync/atomic"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 // srqRes is a shared receive queue.
 type srqRes struct {
-	f    *File
-	srq  *rxe.SRQ
-	ring atomic.Pointer[recvRing]
+	f   *File
+	srq *rxe.SRQ
+	mem provider.SRQ
 }
 
 func (r *srqRes) destroy(*object, bool) error {
@@ -21,7 +20,7 @@ func (r *srqRes) destroy(*object, bool) error {
 		return err
 	}
 	r.f.dev.disown(r.srq)
-	r.ring.Load().free()
+	r.mem.Free()
 	return nil
 }
 
@@ -35,34 +34,21 @@ type newSRQ struct {
 
 // createSRQ is rxe_create_srq.
 func (k *call) createSRQ(o *object, req *newSRQ) (rxe.SRQAttr, error) {
-	max := k.f.dev.rxe.Attr()
-	switch {
-	case k.uhwOut.size < uapi.SizeOf[rxeCreateSRQResp]():
-		return rxe.SRQAttr{}, unix.EINVAL
-	case req.typ != uapi.SRQTypeBasic:
-		return rxe.SRQAttr{}, unix.EOPNOTSUPP
-	case req.maxWR == 0 || req.maxWR > max.MaxSRQWR || req.maxSGE > max.MaxSRQSGE:
-		return rxe.SRQAttr{}, unix.EINVAL
-	}
-	maxSGE := req.maxSGE
-	if maxSGE == 0 {
-		maxSGE = 1 // RXE_MIN_SRQ_SGE
-	}
-	ring, err := newRecvRing(k.f.arena, req.maxWR, maxSGE)
+	mem, err := k.f.ctx.NewSRQ(udata{k}, provider.SRQRequest{Handle: o.handle, Type: req.typ,
+		MaxWR: req.maxWR, MaxSGE: req.maxSGE})
 	if err != nil {
-		return rxe.SRQAttr{}, queueError(err)
+		return rxe.SRQAttr{}, err
 	}
-	r := &srqRes{f: k.f}
-	r.ring.Store(ring)
-	attr := rxe.SRQAttr{MaxWR: min(uint32(ring.entries()), max.MaxSRQWR), MaxSGE: maxSGE}
-	r.srq, err = req.pd.pd.CreateSRQ(rxe.SRQInit{MaxWR: attr.MaxWR, MaxSGE: maxSGE, Limit: req.limit, Ring: ring})
+	r := &srqRes{f: k.f, mem: mem}
+	attr := mem.Attr()
+	r.srq, err = req.pd.pd.CreateSRQ(rxe.SRQInit{MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE, Limit: req.limit, Ring: mem.Ring()})
 	if err != nil {
-		ring.free()
+		mem.Free()
 		return rxe.SRQAttr{}, err
 	}
 	o.user, o.async, o.res = req.user, req.async, r
 	k.f.dev.own(r.srq, o)
-	return attr, respondUHW(k, rxeCreateSRQResp{MI: placeOf(ring.info()), SRQNum: o.handle})
+	return attr, mem.Created(udata{k}, r.srq)
 }
 
 func writeCreateSRQ(k *call) error {
@@ -145,8 +131,6 @@ func ioctlCreateSRQ(k *call) error {
 	return put(k, uapi.AttrCreateSRQRespMaxSGE, attr.MaxSGE)
 }
 
-// writeModifySRQ is rxe_modify_srq. A resized queue's place does not go where
-// answers go, but to an address that the provider's part of the request names.
 func writeModifySRQ(k *call) error {
 	req, err := request[uapi.ModifySRQReq](k)
 	if err != nil {
@@ -156,63 +140,7 @@ func writeModifySRQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	if len(k.uhwIn) < uapi.SizeOf[rxeModifySRQCmd]() {
-		return unix.EINVAL // a librxe older than its own resize
-	}
-	place := reply{addr: uapi.Load[rxeModifySRQCmd](k.uhwIn).MmapInfoAddr, size: uapi.SizeOf[mmInfo]()}
-	mask := rxe.SRQAttrMask(req.AttrMask)
-	if err := r.checkModify(&req, mask); err != nil {
-		return err
-	}
-	if mask&rxe.SRQAttrMaxWR != 0 {
-		if err := k.resizeSRQ(r, req.MaxWR, &place); err != nil {
-			return err
-		}
-	}
-	if mask&rxe.SRQAttrLimit != 0 {
-		return r.srq.Modify(rxe.SRQAttr{Limit: req.SRQLimit}, rxe.SRQAttrLimit)
-	}
-	return nil
-}
-
-// checkModify is rxe_srq_chk_attr, before anything is changed.
-func (r *srqRes) checkModify(req *uapi.ModifySRQReq, mask rxe.SRQAttrMask) error {
-	max := r.f.dev.rxe.Attr().MaxSRQWR
-	now, err := r.srq.Query()
-	if err != nil {
-		return err
-	}
-	entries := uint32(r.ring.Load().entries())
-	if mask&rxe.SRQAttrMaxWR != 0 {
-		if req.MaxWR == 0 || req.MaxWR > max || req.MaxWR < now.Limit {
-			return unix.EINVAL
-		}
-		entries = req.MaxWR
-	}
-	if mask&rxe.SRQAttrLimit != 0 && (req.SRQLimit > max || req.SRQLimit > entries) {
-		return unix.EINVAL
-	}
-	return nil
-}
-
-func (k *call) resizeSRQ(r *srqRes, maxWR uint32, place *reply) error {
-	// The queue changes at once: see first that the program can be told.
-	if err := k.probe(place, place.size); err != nil {
-		return err
-	}
-	ring, err := newRecvRing(k.f.arena, maxWR, r.ring.Load().maxSGE)
-	if err != nil {
-		return queueError(err)
-	}
-	entries := min(uint32(ring.entries()), k.f.dev.rxe.Attr().MaxSRQWR)
-	err = replaceRing(&r.ring, ring, func(move func() error) error {
-		return r.srq.ReplaceRing(entries, func() (rxe.RecvRing, error) { return ring, move() })
-	})
-	if err != nil {
-		return err
-	}
-	info := placeOf(ring.info())
-	return k.answer(place, uapi.BytesOf(&info))
+	return r.mem.Modify(udata{k}, rxe.SRQAttr{MaxWR: req.MaxWR, Limit: req.SRQLimit}, rxe.SRQAttrMask(req.AttrMask))
 }
 
 func writeQuerySRQ(k *call) error {
@@ -229,7 +157,7 @@ func writeQuerySRQ(k *call) error {
 		return err
 	}
 	return respond(k, uapi.QuerySRQResp{
-		MaxWR:    uint32(r.ring.Load().entries()),
+		MaxWR:    uint32(r.mem.Entries()),
 		MaxSGE:   attr.MaxSGE,
 		SRQLimit: attr.Limit,
 	})

@@ -89,11 +89,9 @@ func (s *FileStatus) add(o *object) {
 		s.MRs = append(s.MRs, MRStatus{Handle: o.handle, LKey: uint32(r.mr.LKey()), RKey: r.rkey(),
 			Addr: g.start, Length: g.length, IOVA: g.iova, Access: g.access})
 	case *cqRes:
-		ring := r.ring.Load()
-		s.CQs = append(s.CQs, CQStatus{Handle: o.handle, Entries: ring.entries(), Waiting: ring.waiting()})
+		s.CQs = append(s.CQs, CQStatus{Handle: o.handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
 	case *srqRes:
-		ring := r.ring.Load()
-		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.handle, Entries: ring.entries(), Waiting: ring.Len()})
+		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
 	case *qpRes:
 		s.QPs = append(s.QPs, QPStatus{Handle: o.handle, QPSnapshot: r.qp.Snapshot(),
 			MulticastGroups: r.joined(), Counters: r.qp.Counters()})

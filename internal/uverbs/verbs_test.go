@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -52,27 +54,27 @@ func (u *user) createChannel() int32 {
 }
 
 func createCQVerb(req uapi.CreateCQReq) verb {
-	return verb{cmd: uapi.CmdCreateCQ, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateCQResp](), uhwResp: uapi.SizeOf[mmInfo]()}
+	return verb{cmd: uapi.CmdCreateCQ, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateCQResp](), uhwResp: uapi.SizeOf[librxe.MMInfo]()}
 }
 
-func (u *user) createCQ(cqe uint32, channel int32, name uint64) (uapi.CreateCQResp, mmInfo) {
+func (u *user) createCQ(cqe uint32, channel int32, name uint64) (uapi.CreateCQResp, librxe.MMInfo) {
 	u.t.Helper()
 	a := u.call(createCQVerb(uapi.CreateCQReq{UserHandle: name, CQE: cqe, CompChannel: channel}))
-	return core[uapi.CreateCQResp](a), uhw[mmInfo](a)
+	return core[uapi.CreateCQResp](a), uhw[librxe.MMInfo](a)
 }
 
 func createSRQVerb(req uapi.CreateSRQReq) verb {
-	return verb{cmd: uapi.CmdCreateSRQ, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateSRQResp](), uhwResp: uapi.SizeOf[rxeCreateSRQResp]()}
+	return verb{cmd: uapi.CmdCreateSRQ, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateSRQResp](), uhwResp: uapi.SizeOf[librxe.CreateSRQResp]()}
 }
 
-func (u *user) createSRQ(pd, maxWR, limit uint32) (uapi.CreateSRQResp, mmInfo) {
+func (u *user) createSRQ(pd, maxWR, limit uint32) (uapi.CreateSRQResp, librxe.MMInfo) {
 	u.t.Helper()
 	a := u.call(createSRQVerb(uapi.CreateSRQReq{PDHandle: pd, MaxWR: maxWR, MaxSGE: 2, SRQLimit: limit, UserHandle: 0x5105}))
-	return core[uapi.CreateSRQResp](a), uhw[rxeCreateSRQResp](a).MI
+	return core[uapi.CreateSRQResp](a), uhw[librxe.CreateSRQResp](a).MI
 }
 
 func createQPVerb(req uapi.CreateQPReq) verb {
-	return verb{cmd: uapi.CmdCreateQP, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateQPResp](), uhwResp: uapi.SizeOf[rxeCreateQPResp]()}
+	return verb{cmd: uapi.CmdCreateQP, req: bytesFrom(req), resp: uapi.SizeOf[uapi.CreateQPResp](), uhwResp: uapi.SizeOf[librxe.CreateQPResp]()}
 }
 
 func qpReq(typ rxe.QPType, pd, cq uint32) uapi.CreateQPReq {
@@ -80,10 +82,10 @@ func qpReq(typ rxe.QPType, pd, cq uint32) uapi.CreateQPReq {
 		MaxSendWR: 10, MaxRecvWR: 10, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 32, SQSigAll: 1}
 }
 
-func (u *user) createQP(typ rxe.QPType, pd, cq uint32) (uapi.CreateQPResp, rxeCreateQPResp) {
+func (u *user) createQP(typ rxe.QPType, pd, cq uint32) (uapi.CreateQPResp, librxe.CreateQPResp) {
 	u.t.Helper()
 	a := u.call(createQPVerb(qpReq(typ, pd, cq)))
-	return core[uapi.CreateQPResp](a), uhw[rxeCreateQPResp](a)
+	return core[uapi.CreateQPResp](a), uhw[librxe.CreateQPResp](a)
 }
 
 func createAHVerb(pd uint32, dgid wire.GID) verb {
@@ -93,8 +95,8 @@ func createAHVerb(pd uint32, dgid wire.GID) verb {
 
 func (u *user) createAH(pd uint32) (uint32, uint32) {
 	u.t.Helper()
-	a := u.call(createAHVerb(pd, wire.GIDFromAddr(stationAddr)))
-	return core[uapi.CreateAHResp](a).AHHandle, uhw[rxeCreateAHResp](a).AHNum
+	a := u.call(createAHVerb(pd, wire.GIDFromAddr(rxedev.Addr)))
+	return core[uapi.CreateAHResp](a).AHHandle, uhw[librxe.CreateAHResp](a).AHNum
 }
 
 func modifyVerb(req uapi.ModifyQPReq) verb { return verb{cmd: uapi.CmdModifyQP, req: bytesFrom(req)} }
@@ -109,9 +111,9 @@ func (u *user) connect(qp uint32, typ rxe.QPType, peer uint32) {
 
 func connectReqs(qp uint32, typ rxe.QPType, peer uint32) []uapi.ModifyQPReq {
 	req := uapi.ModifyQPReq{
-		QPHandle: qp, PortNum: 1, QKey: stationQKey, QPAccessFlags: uint32(stationRights), PathMTU: 3,
+		QPHandle: qp, PortNum: 1, QKey: rxedev.QKey, QPAccessFlags: uint32(rxedev.Rights), PathMTU: 3,
 		DestQPNum: peer, MaxDestRdAtomic: 4, MaxRdAtomic: 4, MinRNRTimer: 1, RetryCnt: 7, RNRRetry: 7, Timeout: 14,
-		Dest: uapi.QPDest{DGID: wire.GIDFromAddr(stationAddr), IsGlobal: 1, PortNum: 1, HopLimit: 64},
+		Dest: uapi.QPDest{DGID: wire.GIDFromAddr(rxedev.Addr), IsGlobal: 1, PortNum: 1, HopLimit: 64},
 	}
 	var reqs []uapi.ModifyQPReq
 	for from := range rxe.QPRTS {

@@ -6,6 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -130,7 +132,7 @@ func (u *user) makeAll() (o objects) {
 
 // verbs are all commands that work on these objects, as they should be.
 func (o *objects) verbs() map[string]verb {
-	gid := wire.GIDFromAddr(stationAddr)
+	gid := wire.GIDFromAddr(rxedev.Addr)
 	group := uapi.McastReq{GID: [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}, QPHandle: o.qp}
 	ex := uapi.ExCreateQPReq{PDHandle: o.pd, SendCQHandle: o.cq, RecvCQHandle: o.cq, QPType: uapi.QPTypeRC, MaxSendWR: 1}
 	return map[string]verb{
@@ -148,7 +150,7 @@ func (o *objects) verbs() map[string]verb {
 		"CREATE_SRQ":          createSRQVerb(uapi.CreateSRQReq{PDHandle: o.pd, MaxWR: 1}),
 		"CREATE_XSRQ":         {cmd: uapi.CmdCreateXSRQ, req: bytesFrom(uapi.CreateXSRQReq{PDHandle: o.pd, MaxWR: 1}), resp: 16, uhwResp: 24},
 		"MODIFY_SRQ": {cmd: uapi.CmdModifySRQ, req: bytesFrom(uapi.ModifySRQReq{SRQHandle: o.srq, AttrMask: 3, MaxWR: 20, SRQLimit: 2}),
-			uhw: bytesFrom(rxeModifySRQCmd{programData})},
+			uhw: bytesFrom(librxe.ModifySRQCmd{MmapInfoAddr: programData})},
 		"QUERY_SRQ":          {cmd: uapi.CmdQuerySRQ, req: bytesFrom(uapi.QuerySRQReq{SRQHandle: o.srq}), resp: 16},
 		"CREATE_QP":          createQPVerb(qpReq(rxe.QPRC, o.pd, o.cq)),
 		"QUERY_QP":           {cmd: uapi.CmdQueryQP, req: bytesFrom(uapi.QueryQPReq{QPHandle: o.qp}), resp: uapi.SizeOf[uapi.QueryQPResp]()},
@@ -311,7 +313,7 @@ func TestHandles(t *testing.T) {
 		for name, v := range map[string]verb{
 			"REG_MR":        regMRVerb(o.cq, programData, 1, 1),
 			"ALLOC_MW":      {cmd: uapi.CmdAllocMW, req: bytesFrom(uapi.AllocMWReq{PDHandle: o.cq, MWType: 1}), resp: 8},
-			"CREATE_AH":     createAHVerb(o.cq, wire.GIDFromAddr(stationAddr)),
+			"CREATE_AH":     createAHVerb(o.cq, wire.GIDFromAddr(rxedev.Addr)),
 			"CREATE_SRQ":    createSRQVerb(uapi.CreateSRQReq{PDHandle: o.cq, MaxWR: 1}),
 			"CREATE_QP pd":  createQPVerb(qpReq(rxe.QPRC, o.cq, o.cq)),
 			"CREATE_QP cq":  createQPVerb(qpReq(rxe.QPRC, o.pd, o.pd)),

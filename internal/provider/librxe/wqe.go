@@ -1,8 +1,9 @@
-package uverbs
+package librxe
 
 import (
 	"encoding/binary"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -51,14 +52,6 @@ const (
 // knownSendFlags are those that rxe.SendFlags has.
 const knownSendFlags = uint32(rxe.SendFence | rxe.SendSignaled | rxe.SendSolicited | rxe.SendInline)
 
-// keys finds what a work request names and what the engine does not look up
-// itself. Methods are called without a lock held.
-type keys interface {
-	pd() *rxe.PD // the QP's
-	mwByRKey(rkey uint32) *rxe.MW
-	mrByLKey(lkey uint32) *rxe.MR
-}
-
 // sendHead is the copy of a send WQE without its list.
 type sendHead [sendHeadSize]byte
 
@@ -103,7 +96,7 @@ func (h *sendHead) payload() (kind payloadKind, n uint32) {
 // fill makes a work request of the head alone. What it returns, if not
 // WCSuccess, is what rdma_rxe completes such a request with (rxe_requester,
 // rxe_do_local_ops, and what a peer would have answered).
-func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k keys) rxe.WCStatus {
+func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k provider.Keys) rxe.WCStatus {
 	*wr = rxe.SendWR{
 		ID:    h.u64(sendWRID),
 		Flags: rxe.SendFlags(h.u32(sendFlags) & knownSendFlags &^ uint32(rxe.SendInline)),
@@ -151,9 +144,9 @@ func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k keys
 	return rxe.WCSuccess
 }
 
-func (h *sendHead) fillBind(wr *rxe.SendWR, bind *rxe.MWBind, k keys) rxe.WCStatus {
+func (h *sendHead) fillBind(wr *rxe.SendWR, bind *rxe.MWBind, k provider.Keys) rxe.WCStatus {
 	*bind = rxe.MWBind{
-		MW:     k.mwByRKey(h.u32(sendMWRKey)),
+		MW:     k.MWByRKey(h.u32(sendMWRKey)),
 		RKey:   wire.RKey(h.u32(sendMWNewRKey)),
 		Addr:   h.u64(sendMWAddr),
 		Length: h.u64(sendMWLength),
@@ -162,7 +155,7 @@ func (h *sendHead) fillBind(wr *rxe.SendWR, bind *rxe.MWBind, k keys) rxe.WCStat
 		Access: rxe.Access(h.u32(sendMWAccess)) &^ (rxe.AccessLocalWrite | rxe.AccessMWBind),
 	}
 	if bind.Length != 0 {
-		bind.MR = k.mrByLKey(h.u32(sendMWMRLKey))
+		bind.MR = k.MRByLKey(h.u32(sendMWMRLKey))
 	}
 	if bind.MW == nil {
 		return rxe.WCMWBindErr

@@ -1,9 +1,9 @@
-package uverbs
+package librxe
 
 import (
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -11,25 +11,25 @@ import (
 // exPoll is a poll with the extended API as librxe does it: ibv_start_poll,
 // ibv_next_poll until ENOENT, ibv_end_poll (providers/rxe/rxe.c).
 type exPoll struct {
-	*clientQueue
+	*librxeclient.Queue
 	fixed bool // rdma-core 55 and newer
 }
 
-// poll returns what the program takes for completions.
+// Poll returns what the program takes for completions.
 func (q exPoll) poll() (ids []uint64) {
-	cur := q.consumer()
-	if cur == q.producer() {
+	cur := q.Consumer()
+	if cur == q.Producer() {
 		return nil
 	}
 	for {
-		ids = append(ids, at[cWC](q.elem(cur)).id)
-		next := (cur + 1) & q.slots
-		if next == q.producer() {
+		ids = append(ids, librxeclient.At[librxeclient.WC](q.Elem(cur)).ID)
+		next := (cur + 1) & q.Slots
+		if next == q.Producer() {
 			if !q.fixed {
 				cur = next
 			}
-			q.setConsumer(cur) // cq_next_poll
-			q.setConsumer((cur + 1) & q.slots)
+			q.SetConsumer(cur) // cq_next_poll
+			q.SetConsumer((cur + 1) & q.Slots)
 			return ids
 		}
 		cur = next
@@ -37,7 +37,7 @@ func (q exPoll) poll() (ids []uint64) {
 }
 
 // watched is a queue of seven completions that counts its overruns.
-func watched(t *testing.T) (r *cqRing, c *clientQueue, overruns *int) {
+func watched(t *testing.T) (r *cqRing, c *librxeclient.Queue, overruns *int) {
 	t.Helper()
 	a := testArena(t)
 	r = must.Get[*cqRing](t)(newCQRing(a, 7))
@@ -136,14 +136,14 @@ func TestConsumerFromNowhere(t *testing.T) {
 				r, c, overruns := watched(t)
 				for range taken {
 					r.Push(&rxe.WC{})
-					c.advanceConsumer()
+					c.AdvanceConsumer()
 				}
 				r.repair()
 				for range waiting {
 					r.Push(&rxe.WC{})
 				}
 				to := taken + moved | 0xdeadbe<<8 // beyond the mask
-				c.setConsumer(to)
+				c.SetConsumer(to)
 				r.repair()
 				possible, past := moved <= waiting, moved-waiting
 				ahead := !possible && past <= 8-moved
@@ -151,7 +151,7 @@ func TestConsumerFromNowhere(t *testing.T) {
 				if ahead {
 					want = r.prod
 				}
-				if got := c.consumer(); got != want || (*overruns == 1) != ahead {
+				if got := c.Consumer(); got != want || (*overruns == 1) != ahead {
 					t.Fatalf("taken %d, %d wait, moved by %d: index %#x, want %#x; %d overruns, want %v",
 						taken, waiting, moved, got, want, *overruns, ahead)
 				}
@@ -161,61 +161,4 @@ func TestConsumerFromNowhere(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestOverrunTold: who opened the file is told once, whichever call sees the overrun
-// and in however many queues there is one.
-func TestOverrunTold(t *testing.T) {
-	looks := map[string]func(*user, uint32){
-		"req_notify_cq": func(u *user, cq uint32) {
-			u.call(verb{cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: cq})})
-		},
-		"resize_cq": func(u *user, cq uint32) {
-			u.call(verb{cmd: uapi.CmdResizeCQ, req: bytesFrom(uapi.ResizeCQReq{CQHandle: cq, CQE: 20}),
-				resp: uapi.SizeOf[uapi.ResizeCQResp](), uhwResp: uapi.SizeOf[mmInfo]()})
-		},
-		"destroy_cq": func(u *user, cq uint32) { u.call(destroyVerb(uapi.CmdDestroyCQ, cq)) },
-		"status":     func(u *user, _ uint32) { u.f.Status() },
-	}
-	for name, look := range looks {
-		t.Run(name, func(t *testing.T) {
-			d, _ := newDevice(t)
-			u := &user{opened(t, d), forms[0]}
-			told := make(chan struct{}, 10)
-			u.f.OnOverrun(func() { told <- struct{}{} })
-			for i := range 2 {
-				cq, place := u.createCQ(10, -1, 0)
-				if u.f.Overrun() != (i > 0) {
-					t.Errorf("queue %d: an overrun before any poll", i)
-				}
-				q := mapQueue(t, u.f.FD(), place.Offset, place.Size)
-				q.setConsumer(q.producer() + 1)
-				look(u, cq.CQHandle)
-				if !u.f.Overrun() {
-					t.Errorf("queue %d: the overrun was not seen", i)
-				}
-				if name == "req_notify_cq" && q.consumer() != q.producer() {
-					t.Errorf("queue %d: the index is at %d, not put back to %d", i, q.consumer(), q.producer())
-				}
-				if !u.f.Status().Overrun {
-					t.Errorf("queue %d: the status does not know of the overrun", i)
-				}
-			}
-			<-told
-			if len(told) != 0 {
-				t.Error("told twice")
-			}
-		})
-	}
-	t.Run("exit", func(t *testing.T) {
-		d, _ := newDevice(t)
-		u := &user{opened(t, d), forms[1]}
-		_, place := u.createCQ(10, -1, 0)
-		q := mapQueue(t, u.f.FD(), place.Offset, place.Size)
-		q.setConsumer(1)
-		u.exit()
-		if !u.f.Overrun() {
-			t.Error("the end of a program did not look")
-		}
-	})
 }

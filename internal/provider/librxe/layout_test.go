@@ -1,18 +1,17 @@
-package uverbs
+package librxe
 
 import (
 	"testing"
 	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/test/cabi"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 )
 
-// TestQueueLayout: every offset and size of the shared queues and the event
-// records is what the kernel's headers say. wr.flush is in headers from Linux 6.3
+// TestQueueLayout: every offset and size of the shared queues is what the kernel's headers say. wr.flush is in headers from Linux 6.3
 // on only, and not compared.
 func TestQueueLayout(t *testing.T) {
 	const buf, send, recv, wc, av = "rxe_queue_buf", "rxe_send_wqe", "rxe_recv_wqe", "ib_uverbs_wc", "rxe_av"
-	const comp, async = "ib_uverbs_comp_event_desc", "ib_uverbs_async_event_desc"
 	tests := []struct {
 		expr string
 		got  int
@@ -81,18 +80,12 @@ func TestQueueLayout(t *testing.T) {
 		{cabi.Offset(av, "grh.hop_limit"), avHopLimit},
 		{cabi.Offset(av, "grh.traffic_class"), avTrafficClass},
 
-		{"sizeof(struct " + comp + ")", compEventSize},
-		{cabi.Offset(comp, "cq_handle"), 0},
-		{"sizeof(struct " + async + ")", asyncEventSize},
-		{cabi.Offset(async, "element"), 0},
-		{cabi.Offset(async, "event_type"), asyncEventType},
-
 		// The test's own view of a client (librxe_test.go).
-		{"sizeof(struct rxe_send_wqe)", int(unsafe.Sizeof(cSendWQE{}))},
-		{cabi.Offset(send, "iova"), int(unsafe.Offsetof(cSendWQE{}.iova))},
-		{cabi.Offset(send, "dma"), int(unsafe.Offsetof(cSendWQE{}.dma))},
-		{"sizeof(struct rxe_recv_wqe)", int(unsafe.Sizeof(cRecvWQE{}))},
-		{"sizeof(struct ib_uverbs_wc)", int(unsafe.Sizeof(cWC{}))},
+		{"sizeof(struct rxe_send_wqe)", int(unsafe.Sizeof(librxeclient.SendWQE{}))},
+		{cabi.Offset(send, "iova"), int(unsafe.Offsetof(librxeclient.SendWQE{}.IOVA))},
+		{cabi.Offset(send, "dma"), int(unsafe.Offsetof(librxeclient.SendWQE{}.DMA))},
+		{"sizeof(struct rxe_recv_wqe)", int(unsafe.Sizeof(librxeclient.RecvWQE{}))},
+		{"sizeof(struct ib_uverbs_wc)", int(unsafe.Sizeof(librxeclient.WC{}))},
 	}
 	exprs := make([]string, len(tests))
 	for i, tc := range tests {
@@ -108,12 +101,12 @@ func TestQueueLayout(t *testing.T) {
 // The structs that librxe adds to the ABI.
 func TestPrivateStructs(t *testing.T) {
 	cabi.CheckStructs(t, cabi.Headers, map[string]any{
-		"mminfo":              mmInfo{},
-		"rxe_create_qp_resp":  rxeCreateQPResp{},
-		"rxe_create_srq_resp": rxeCreateSRQResp{},
-		"rxe_modify_srq_cmd":  rxeModifySRQCmd{},
-		"rxe_create_ah_resp":  rxeCreateAHResp{},
-		"rxe_create_cq_resp":  struct{ MI mmInfo }{},
-		"rxe_resize_cq_resp":  struct{ MI mmInfo }{},
+		"mminfo":              MMInfo{},
+		"rxe_create_qp_resp":  CreateQPResp{},
+		"rxe_create_srq_resp": CreateSRQResp{},
+		"rxe_modify_srq_cmd":  ModifySRQCmd{},
+		"rxe_create_ah_resp":  CreateAHResp{},
+		"rxe_create_cq_resp":  struct{ MI MMInfo }{},
+		"rxe_resize_cq_resp":  struct{ MI MMInfo }{},
 	})
 }

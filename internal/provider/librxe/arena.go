@@ -1,4 +1,4 @@
-package uverbs
+package librxe
 
 import (
 	"errors"
@@ -31,10 +31,10 @@ import (
 // with a write from memory that does not answer: as for creating a queue, that is
 // done in its own requests, or aside, or not at all (end).
 type arena struct {
-	file   int
-	budget *quota.Budget
-	ending atomic.Bool
-	bells  bellLog
+	file      int
+	budget    *quota.Budget
+	ending    atomic.Bool
+	doorbells doorbellLog
 
 	mu      sync.Mutex
 	next    int64 // the first offset that no window has
@@ -79,6 +79,15 @@ type piece struct {
 	mu  sync.Mutex // a leaf lock
 	mem []byte     // nil: freed
 }
+
+// What an open and a window cost besides the queues' memory: estimates, on the safe
+// side. There can be only so many mappings (vm.max_map_count).
+const (
+	openMemory   = 32 << 10
+	windowMemory = 64 << 10
+)
+
+var openCost = quota.Cost{Memory: openMemory, Files: 1}
 
 // RaiseLimits lifts what may keep a device from being opened: an arena is a file of
 // arenaEnd to the limit of file sizes, however little of it is used.
@@ -277,7 +286,7 @@ func (a *arena) close(keep bool) {
 	}
 	clear(a.windows)
 	clean := !keep && a.next != pageSize
-	if !clean && !a.bells.used.Load() {
+	if !clean && !a.doorbells.used.Load() {
 		a.giveUp()
 		return
 	}
@@ -285,7 +294,7 @@ func (a *arena) close(keep bool) {
 		if clean {
 			a.punch(pageSize, a.next-pageSize)
 		}
-		a.bells.end(a)
+		a.doorbells.end(a)
 		a.giveUp()
 	})
 }

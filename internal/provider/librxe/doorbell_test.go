@@ -1,4 +1,4 @@
-package uverbs
+package librxe
 
 import (
 	"errors"
@@ -8,7 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -17,7 +20,7 @@ import (
 // rdma_rxe says, and what was posted before it is done.
 func TestMalformedSend(t *testing.T) {
 	const opErr, protErr, lenErr = rxe.WCLocQPOpErr, rxe.WCLocProtErr, rxe.WCLocLenErr
-	type edit = func(w *cSendWQE, payload []byte)
+	type edit = func(w *librxeclient.SendWQE, payload []byte)
 	atomic := rxe.SendWR{Op: rxe.WRFetchAdd, RemoteAddr: stationBase}
 	for _, tc := range []struct {
 		name string
@@ -28,21 +31,21 @@ func TestMalformedSend(t *testing.T) {
 	}{
 		{"opcode 10", rxe.QPRC, rxe.SendWR{Op: 10}, nil, opErr},
 		{"opcode 16", rxe.QPRC, rxe.SendWR{Op: 16}, nil, opErr},
-		{"opcode 256", rxe.QPRC, rxe.SendWR{}, func(w *cSendWQE, _ []byte) { w.opcode = 256 + 2 }, opErr},
-		{"opcode huge", rxe.QPRC, rxe.SendWR{}, func(w *cSendWQE, _ []byte) { w.opcode = 1<<32 - 1 }, opErr},
+		{"opcode 256", rxe.QPRC, rxe.SendWR{}, func(w *librxeclient.SendWQE, _ []byte) { w.Opcode = 256 + 2 }, opErr},
+		{"opcode huge", rxe.QPRC, rxe.SendWR{}, func(w *librxeclient.SendWQE, _ []byte) { w.Opcode = 1<<32 - 1 }, opErr},
 		{"READ on UC", rxe.QPUC, rxe.SendWR{Op: rxe.WRRead}, nil, opErr},
 		{"WRITE on UD", rxe.QPUD, rxe.SendWR{Op: rxe.WRWrite}, nil, opErr},
-		{"num_sge", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend}, func(w *cSendWQE, _ []byte) { w.dma.numSGE = 5 }, opErr},
+		{"num_sge", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend}, func(w *librxeclient.SendWQE, _ []byte) { w.DMA.NumSGE = 5 }, opErr},
 		{"num_sge that overflows", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend},
-			func(w *cSendWQE, _ []byte) { w.dma.numSGE = 1<<28 + 1 }, opErr},
+			func(w *librxeclient.SendWQE, _ []byte) { w.DMA.NumSGE = 1<<28 + 1 }, opErr},
 		{"READ num_sge", rxe.QPRC, rxe.SendWR{Op: rxe.WRRead},
-			func(w *cSendWQE, _ []byte) { w.dma.numSGE = 1<<32 - 1 }, opErr},
+			func(w *librxeclient.SendWQE, _ []byte) { w.DMA.NumSGE = 1<<32 - 1 }, opErr},
 		{"inline too long", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend, Flags: rxe.SendInline},
-			func(w *cSendWQE, _ []byte) { w.dma.length = 65 }, opErr},
+			func(w *librxeclient.SendWQE, _ []byte) { w.DMA.Length = 65 }, opErr},
 		{"inline length huge", rxe.QPRC, rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendInline},
-			func(w *cSendWQE, _ []byte) { w.dma.length = 1<<32 - 1 }, opErr},
+			func(w *librxeclient.SendWQE, _ []byte) { w.DMA.Length = 1<<32 - 1 }, opErr},
 		{"bytes without a list", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend},
-			func(w *cSendWQE, _ []byte) { w.dma.length = 4096 }, opErr},
+			func(w *librxeclient.SendWQE, _ []byte) { w.DMA.Length = 4096 }, opErr},
 		{"message too long", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend,
 			SGL: []rxe.SGE{sge(0, 1<<31, 1), sge(0, 1, 1)}}, nil, lenErr},
 		{"no such key", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{sge(stationBase, 8, 0)}}, nil, protErr},
@@ -57,21 +60,21 @@ func TestMalformedSend(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, b := pair(t, tc.typ)
-			var before []sendWR
+			var before []librxeclient.SendWR
 			if tc.typ != rxe.QPUD {
-				b.recv.postRecv(1)
-				before = append(before, sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled}})
+				b.recv.PostRecv(1)
+				before = append(before, librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: rxedev.Signaled}})
 			}
 			tc.wr.ID = 2
-			a.post(append(before, sendWR{SendWR: tc.wr, edit: tc.edit},
-				sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend}})...)
+			a.post(append(before, librxeclient.SendWR{SendWR: tc.wr, Edit: tc.edit},
+				librxeclient.SendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend}})...)
 			if before != nil {
 				a.want(1, rxe.WCSuccess)
 			}
 			a.want(2, tc.want)
 			a.want(3, rxe.WCFlushErr)
 			a.wantNone()
-			if !a.send.empty() {
+			if !a.send.Empty() {
 				t.Error("the consumer index lags")
 			}
 		})
@@ -83,11 +86,11 @@ func TestMalformedSend(t *testing.T) {
 func TestListLength(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
 	for _, wrong := range []uint32{0, 2, 6, 1 << 31} {
-		b.recv.postRecv(1, b.sge(0, 100))
-		a.post(sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, SGL: []rxe.SGE{a.sge(0, 1), a.sge(1, 4)}},
-			edit: func(w *cSendWQE, _ []byte) { w.dma.length, w.dma.resid = wrong, wrong }})
-		if wc := b.want(1, rxe.WCSuccess); wc.byteLen != 5 {
-			t.Errorf("dma.length %d: %d bytes arrived", wrong, wc.byteLen)
+		b.recv.PostRecv(1, b.sge(0, 100))
+		a.post(librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, SGL: []rxe.SGE{a.sge(0, 1), a.sge(1, 4)}},
+			Edit: func(w *librxeclient.SendWQE, _ []byte) { w.DMA.Length, w.DMA.Resid = wrong, wrong }})
+		if wc := b.want(1, rxe.WCSuccess); wc.ByteLen != 5 {
+			t.Errorf("dma.length %d: %d bytes arrived", wrong, wc.ByteLen)
 		}
 	}
 }
@@ -95,12 +98,12 @@ func TestListLength(t *testing.T) {
 // TestDoorbellState: a QP that does not send refuses, keeps what is in the
 // queue, and sends it once it does; RESET forgets it.
 func TestDoorbellState(t *testing.T) {
-	dev := testDevice(t)
+	dev := rxedev.New(t)
 	a, b := newStation(t, dev, rxe.QPRC), newStation(t, dev, rxe.QPRC)
 	b.connect(a.qp)
 	post := func(id uint64) {
 		t.Helper()
-		if !a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: signaled}}) {
+		if !a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: rxedev.Signaled}}) {
 			t.Fatal("full")
 		}
 	}
@@ -109,12 +112,12 @@ func TestDoorbellState(t *testing.T) {
 	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("doorbell in RESET: %v", err)
 	}
-	if a.send.consumer() != 0 {
+	if a.send.Consumer() != 0 {
 		t.Fatal("work requests are gone")
 	}
 	a.connect(b.qp)
-	b.recv.postRecv(8)
-	b.recv.postRecv(9)
+	b.recv.PostRecv(8)
+	b.recv.PostRecv(9)
 	a.must(a.sq.doorbell(a.qp, a))
 	a.want(1, rxe.WCSuccess)
 	a.want(2, rxe.WCSuccess)
@@ -123,7 +126,7 @@ func TestDoorbellState(t *testing.T) {
 	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
 	a.sq.reset()
 	a.rq.reset()
-	if !a.send.empty() {
+	if !a.send.Empty() {
 		t.Error("something is left after RESET")
 	}
 	a.wantNone()
@@ -147,7 +150,7 @@ func TestDoorbellState(t *testing.T) {
 // two of. Its peer has nothing to receive them into.
 func overfull(t *testing.T) *station {
 	t.Helper()
-	dev := testDevice(t)
+	dev := rxedev.New(t)
 	b := newStation(t, dev, rxe.QPRC)
 	small := stationCap
 	small.MaxSendWR = 2
@@ -155,7 +158,7 @@ func overfull(t *testing.T) *station {
 	a.connect(b.qp)
 	b.connect(a.qp)
 	for id := range uint64(3) {
-		if !a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: signaled}}) {
+		if !a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRSend, Flags: rxedev.Signaled}}) {
 			t.Fatal("full")
 		}
 	}
@@ -178,8 +181,8 @@ func TestStalledDoorbell(t *testing.T) {
 	a.want(0, rxe.WCFlushErr)
 	a.want(1, rxe.WCFlushErr)
 	for {
-		if wc, ok := a.comp.poll(); ok {
-			if wc.id != 2 || rxe.WCStatus(wc.status) != rxe.WCFlushErr {
+		if wc, ok := a.comp.Poll(); ok {
+			if wc.ID != 2 || rxe.WCStatus(wc.Status) != rxe.WCFlushErr {
 				t.Fatalf("%+v", wc)
 			}
 			return
@@ -230,13 +233,13 @@ func TestStuckDoorbell(t *testing.T) {
 	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
 	list := []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}
 	for id := range uint64(3) {
-		b.recv.postRecv(id, b.sge(0, 8))
+		b.recv.PostRecv(id, b.sge(0, 8))
 	}
-	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled, SGL: list}})
+	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})
 	var first sync.WaitGroup
 	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
 	<-stuck.entered
-	a.post(sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: signaled}})
+	a.post(librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
 	a.wantNone()
 	close(stuck.release)
 	first.Wait() // which answered for both
@@ -246,7 +249,7 @@ func TestStuckDoorbell(t *testing.T) {
 	again := &stuckMemory{a.mem, stuck.entered, make(chan struct{})}
 	mr = must.Get[*rxe.MR](t)(a.dom.RegMR(again, stationBase, 4096, stationBase, 0))
 	list[0].LKey = mr.LKey()
-	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend, Flags: signaled, SGL: list}})
+	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})
 	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
 	<-again.entered
 	a.sq.free()
@@ -261,20 +264,20 @@ func TestHostileProducer(t *testing.T) {
 	for i, hostile := range []uint32{1, 1, 15, 15, 16, 16, 1 << 31, 1 << 31, 1<<32 - 1, 1<<32 - 1, 0xdeadbeef, 0xdeadbeef} {
 		a, _ := pair(t, rxe.QPUC)
 		ring := a.rings()[i%2]
-		for i := range a.send.mem[384:] {
-			a.send.mem[384+i] = byte(i * 31)
+		for i := range a.send.Mem[384:] {
+			a.send.Mem[384+i] = byte(i * 31)
 		}
-		a.send.setProducer(hostile)
+		a.send.SetProducer(hostile)
 		_ = ring()
 		n := 0
 		for {
-			if _, ok := a.comp.poll(); !ok {
+			if _, ok := a.comp.Poll(); !ok {
 				break
 			}
 			n++
 		}
-		if n > 15 || a.send.consumer() > 15 {
-			t.Errorf("producer %#x: %d completions, consumer %#x", hostile, n, a.send.consumer())
+		if n > 15 || a.send.Consumer() > 15 {
+			t.Errorf("producer %#x: %d completions, consumer %#x", hostile, n, a.send.Consumer())
 		}
 	}
 }
@@ -289,7 +292,7 @@ func TestConcurrentDoorbells(t *testing.T) {
 		threads.Go(func() {
 			for posted := 0; posted < each; {
 				lock.Lock()
-				if a.send.postSend(&sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend}}) {
+				if a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend}}) {
 					posted++
 				}
 				lock.Unlock()
@@ -301,10 +304,10 @@ func TestConcurrentDoorbells(t *testing.T) {
 		})
 	}
 	threads.Wait()
-	if !a.send.empty() {
+	if !a.send.Empty() {
 		t.Error("work requests are left in the queue")
 	}
-	if n := a.sq.bells.Load(); n != 0 {
+	if n := a.sq.doorbells.Load(); n != 0 {
 		t.Errorf("%d doorbells unanswered", n)
 	}
 }
@@ -313,7 +316,7 @@ func TestConcurrentDoorbells(t *testing.T) {
 func TestDoneClamped(t *testing.T) {
 	a, _ := pair(t, rxe.QPRC)
 	a.sq.done(5)
-	if got := a.send.consumer(); got != 0 {
+	if got := a.send.Consumer(); got != 0 {
 		t.Errorf("consumer %d", got)
 	}
 }
@@ -322,28 +325,28 @@ func TestDoneClamped(t *testing.T) {
 // at random there.
 func TestDoorbellAllocs(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
-	wr := sendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, Flags: signaled, SGL: []rxe.SGE{a.sge(0, 100), a.sge(100, 10)}}}
-	in := sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendInline, Inline: make([]byte, 16),
+	wr := librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: []rxe.SGE{a.sge(0, 100), a.sge(100, 10)}}}
+	in := librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, Flags: rxe.SendInline, Inline: make([]byte, 16),
 		RemoteAddr: stationBase, RKey: wire.RKey(b.mr.RKey())}}
 	list := []rxe.SGE{b.sge(0, 200)}
 	round := func() {
-		b.recv.postRecv(1, list...)
-		a.send.postSend(&in)
-		a.send.postSend(&wr)
+		b.recv.PostRecv(1, list...)
+		a.send.PostSend(&in)
+		a.send.PostSend(&wr)
 		if a.sq.doorbell(a.qp, a) != nil {
 			t.Fatal("doorbell")
 		}
-		if _, ok := a.comp.poll(); !ok {
+		if _, ok := a.comp.Poll(); !ok {
 			t.Fatal("no completion")
 		}
-		if _, ok := b.comp.poll(); !ok {
+		if _, ok := b.comp.Poll(); !ok {
 			t.Fatal("nothing received")
 		}
 	}
 	for range 100 {
 		round()
 	}
-	if n := testing.AllocsPerRun(1000, round); n != 0 && !raceEnabled {
+	if n := testing.AllocsPerRun(1000, round); n != 0 && !race.Enabled {
 		t.Errorf("%v allocations for a doorbell with two work requests", n)
 	}
 }

@@ -1,4 +1,4 @@
-package uverbs
+package librxe
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/uffd"
 	"github.com/gorxe/gorxe/rxe"
@@ -29,10 +30,10 @@ func testArena(t testing.TB) *arena {
 }
 
 // client maps a ring as the program does.
-func client(t testing.TB, a *arena, r interface{ info() (uint64, uint32) }) *clientQueue {
+func client(t testing.TB, a *arena, r interface{ info() (uint64, uint32) }) *librxeclient.Queue {
 	t.Helper()
 	off, size := r.info()
-	return mapQueue(t, a.fd(), off, size)
+	return librxeclient.Map(t, a.fd(), off, size)
 }
 
 // TestArenaSealed: nothing that the program can do to its file takes pages from
@@ -63,7 +64,7 @@ func TestArenaSealed(t *testing.T) {
 	if !r.Push(&rxe.WC{ID: 2}) {
 		t.Fatal("queue of two full")
 	}
-	if got := c.producer(); got != 2 {
+	if got := c.Producer(); got != 2 {
 		t.Errorf("producer %d after two completions", got)
 	}
 }
@@ -82,7 +83,7 @@ func TestArenaOffsets(t *testing.T) {
 		c := client(t, a, r)
 		r.Push(&rxe.WC{ID: 7})
 		r.free()
-		if c.producer() != 0 || c.mask() != 0 {
+		if c.Producer() != 0 || c.Mask() != 0 {
 			t.Fatal("a freed queue still shows what was in it")
 		}
 		if r.Push(&rxe.WC{ID: 8}) {
@@ -162,9 +163,9 @@ func TestRingGeometry(t *testing.T) {
 	} {
 		r := must.Get[ring](t)(newRing(a, tc.entries, tc.size))
 		c := client(t, a, &r)
-		if r.entries() != tc.wantEntries || c.mask() != uint32(tc.wantEntries) || *c.word(0) != tc.wantElem {
+		if r.entries() != tc.wantEntries || c.Mask() != uint32(tc.wantEntries) || *c.Word(0) != tc.wantElem {
 			t.Errorf("%d entries of %d bytes: %d entries, mask %#x, element 2^%d",
-				tc.entries, tc.size, r.entries(), c.mask(), *c.word(0))
+				tc.entries, tc.size, r.entries(), c.Mask(), *c.Word(0))
 		}
 		r.free()
 	}
@@ -189,27 +190,27 @@ func TestCQE(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		wc   rxe.WC
-		want cWC
+		want librxeclient.WC
 	}{
 		{"send", rxe.WC{ID: 1 << 63, Opcode: rxe.WCSend, ByteLen: 9, QPN: 0x123456},
-			cWC{id: 1 << 63, byteLen: 9, qpn: 0x123456}},
+			librxeclient.WC{ID: 1 << 63, ByteLen: 9, QPN: 0x123456}},
 		{"write imm", rxe.WC{ID: 2, Opcode: rxe.WCWrite, Flags: rxe.WCWithImm},
-			cWC{id: 2, opcode: 1, flags: 2}},
+			librxeclient.WC{ID: 2, Opcode: 1, Flags: 2}},
 		{"recv", rxe.WC{ID: 3, Opcode: rxe.WCRecv, ByteLen: 5, QPN: 1, SrcQP: 2, PKeyIndex: 3},
-			cWC{id: 3, opcode: 128, byteLen: 5, qpn: 1, srcQP: 2, flags: 1, pkeyIndex: 3, port: 1}},
+			librxeclient.WC{ID: 3, Opcode: 128, ByteLen: 5, QPN: 1, SrcQP: 2, Flags: 1, PKeyIndex: 3, Port: 1}},
 		{"datagram", rxe.WC{ID: 7, Opcode: rxe.WCRecv, SL: rxe.SLRoCEv2IPv4},
-			cWC{id: 7, opcode: 128, flags: 1, sl: 10, port: 1}},
+			librxeclient.WC{ID: 7, Opcode: 128, Flags: 1, SL: 10, Port: 1}},
 		{"recv imm", rxe.WC{ID: 4, Opcode: rxe.WCRecvImm, Flags: rxe.WCWithImm, Imm: 0x01020304},
-			cWC{id: 4, opcode: 129, flags: 3, ex: [4]byte{1, 2, 3, 4}, port: 1}},
+			librxeclient.WC{ID: 4, Opcode: 129, Flags: 3, Ex: [4]byte{1, 2, 3, 4}, Port: 1}},
 		{"recv inv", rxe.WC{ID: 5, Opcode: rxe.WCRecv, Flags: rxe.WCWithInv, InvRKey: 0x01020304},
-			cWC{id: 5, opcode: 128, flags: 9, ex: [4]byte{4, 3, 2, 1}, port: 1}},
+			librxeclient.WC{ID: 5, Opcode: 128, Flags: 9, Ex: [4]byte{4, 3, 2, 1}, Port: 1}},
 		{"flushed", rxe.WC{ID: 6, Status: rxe.WCFlushErr, Opcode: rxe.WCRecv, ByteLen: 9, QPN: 1,
-			VendorErr: 7, Flags: rxe.WCGRH}, cWC{id: 6, status: 5, qpn: 1, vendorErr: 7}},
+			VendorErr: 7, Flags: rxe.WCGRH}, librxeclient.WC{ID: 6, Status: 5, QPN: 1, VendorErr: 7}},
 	} {
 		if !r.Push(&tc.wc) {
 			t.Fatal("full")
 		}
-		if got, ok := c.poll(); !ok || got != tc.want {
+		if got, ok := c.Poll(); !ok || got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
@@ -226,8 +227,8 @@ func TestCQRingFull(t *testing.T) {
 			if r.Push(&rxe.WC{}) {
 				t.Fatal("four completions in a queue of three")
 			}
-			if wc, ok := c.poll(); !ok || wc.id != id-3 {
-				t.Fatalf("polled %d, %v", wc.id, ok)
+			if wc, ok := c.Poll(); !ok || wc.ID != id-3 {
+				t.Fatalf("polled %d, %v", wc.ID, ok)
 			}
 		}
 		if !r.Push(&rxe.WC{ID: id}) {
@@ -235,12 +236,12 @@ func TestCQRingFull(t *testing.T) {
 		}
 	}
 	for _, hostile := range []uint32{4, 1 << 31, 1<<32 - 1, 0xdeadbeef} {
-		c.setConsumer(hostile)
+		c.SetConsumer(hostile)
 		for range 10 {
 			r.Push(&rxe.WC{})
 		}
-		if c.producer() > 3 {
-			t.Fatalf("producer %#x", c.producer())
+		if c.Producer() > 3 {
+			t.Fatalf("producer %#x", c.Producer())
 		}
 		if n := r.waiting(); n < 0 || n > 3 {
 			t.Fatalf("%d wait in a queue of three", n)
@@ -272,7 +273,7 @@ func TestCQRingResized(t *testing.T) {
 	for id := range uint64(10) { // wraps
 		r.Push(&rxe.WC{ID: id})
 		if id < 5 {
-			c.poll()
+			c.Poll()
 		}
 	}
 	if _, err := resizedCQ(a, r, 3); !errors.Is(err, unix.EINVAL) {
@@ -283,8 +284,8 @@ func TestCQRingResized(t *testing.T) {
 		nc := client(t, a, to)
 		to.Push(&rxe.WC{ID: 10})
 		for want := uint64(5); want <= 10; want++ {
-			if wc, ok := nc.poll(); !ok || wc.id != want {
-				t.Fatalf("polled %d, %v instead of %d", wc.id, ok, want)
+			if wc, ok := nc.Poll(); !ok || wc.ID != want {
+				t.Fatalf("polled %d, %v instead of %d", wc.ID, ok, want)
 			}
 		}
 		to.free()
@@ -309,7 +310,7 @@ func TestRecvRing(t *testing.T) {
 	lists := [][]rxe.SGE{{}, {sge(1<<40, 7, 8)}, {sge(1, 2, 3), sge(4, 5, 6)}}
 	for id := range uint64(30) {
 		want := lists[id%3]
-		if !c.postRecv(id, want...) {
+		if !c.PostRecv(id, want...) {
 			t.Fatal("full")
 		}
 		if r.Len() != 1 {
@@ -319,13 +320,13 @@ func TestRecvRing(t *testing.T) {
 			t.Fatalf("popped %v %v %+v, want %d %v", ok, bad, w, id, want)
 		}
 	}
-	for c.postRecv(0) {
+	for c.PostRecv(0) {
 	}
 	if r.Len() != 7 {
 		t.Errorf("%d in a queue of 7", r.Len())
 	}
 	r.reset()
-	if ok, _ := r.Pop(&w); ok || !c.empty() {
+	if ok, _ := r.Pop(&w); ok || !c.Empty() {
 		t.Error("something is left after a reset")
 	}
 }
@@ -337,24 +338,24 @@ func TestRecvRingMalformed(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		bad  bool
-		edit func(w *cRecvWQE, payload []byte)
+		edit func(w *librxeclient.RecvWQE, payload []byte)
 	}{
-		{"num_sge 3 of 2", true, func(w *cRecvWQE, _ []byte) { w.dma.numSGE = 3 }},
-		{"num_sge huge", true, func(w *cRecvWQE, _ []byte) { w.dma.numSGE = 1<<32 - 1 }},
-		{"num_sge that overflows", true, func(w *cRecvWQE, _ []byte) { w.dma.numSGE = 1<<28 + 1 }},
-		{"length that overflows", true, func(_ *cRecvWQE, p []byte) {
-			putSGL(p, []rxe.SGE{sge(0, 1<<32-1, 0), sge(0, 1, 0)})
+		{"num_sge 3 of 2", true, func(w *librxeclient.RecvWQE, _ []byte) { w.Dma.NumSGE = 3 }},
+		{"num_sge huge", true, func(w *librxeclient.RecvWQE, _ []byte) { w.Dma.NumSGE = 1<<32 - 1 }},
+		{"num_sge that overflows", true, func(w *librxeclient.RecvWQE, _ []byte) { w.Dma.NumSGE = 1<<28 + 1 }},
+		{"length that overflows", true, func(_ *librxeclient.RecvWQE, p []byte) {
+			librxeclient.PutSGL(p, []rxe.SGE{sge(0, 1<<32-1, 0), sge(0, 1, 0)})
 		}},
-		{"length of 4 GiB less one", false, func(_ *cRecvWQE, p []byte) {
-			putSGL(p, []rxe.SGE{sge(0, 1<<32-2, 0), sge(0, 1, 0)})
+		{"length of 4 GiB less one", false, func(_ *librxeclient.RecvWQE, p []byte) {
+			librxeclient.PutSGL(p, []rxe.SGE{sge(0, 1<<32-2, 0), sge(0, 1, 0)})
 		}},
-		{"other dma fields do not matter", false, func(w *cRecvWQE, _ []byte) {
-			w.dma.length, w.dma.resid, w.dma.curSGE, w.dma.sgeOffset = 1, 1<<31, 77, 1<<30
+		{"other dma fields do not matter", false, func(w *librxeclient.RecvWQE, _ []byte) {
+			w.Dma.Length, w.Dma.Resid, w.Dma.CurSGE, w.Dma.SgeOffset = 1, 1<<31, 77, 1<<30
 		}},
 	} {
-		b := c.next()
-		c.postRecv(5, sge(1, 2, 3), sge(4, 5, 6))
-		tc.edit(at[cRecvWQE](b), b[40:])
+		b := c.Next()
+		c.PostRecv(5, sge(1, 2, 3), sge(4, 5, 6))
+		tc.edit(librxeclient.At[librxeclient.RecvWQE](b), b[40:])
 		var w rxe.RecvWQE
 		if ok, bad := r.Pop(&w); !ok || bad != tc.bad || w.ID != 5 {
 			t.Errorf("%s: ok %v, bad %v, id %d", tc.name, ok, bad, w.ID)
@@ -369,7 +370,7 @@ func TestRecvRingHostileProducer(t *testing.T) {
 	r := must.Get[*recvRing](t)(newRecvRing(a, 4, 2))
 	c := client(t, a, r)
 	for _, hostile := range []uint32{8, 1 << 31, 1<<32 - 1, 0xdeadbeef} {
-		c.setProducer(hostile)
+		c.SetProducer(hostile)
 		var w rxe.RecvWQE
 		n := 0
 		for ok := true; ok; n++ {
@@ -378,8 +379,8 @@ func TestRecvRingHostileProducer(t *testing.T) {
 		if n > 8 {
 			t.Errorf("producer %#x: %d pops of a queue of 7", hostile, n)
 		}
-		if c.consumer() > 7 {
-			t.Errorf("consumer %#x", c.consumer())
+		if c.Consumer() > 7 {
+			t.Errorf("consumer %#x", c.Consumer())
 		}
 	}
 }
@@ -390,7 +391,7 @@ func TestRecvRingResized(t *testing.T) {
 	c := client(t, a, r)
 	var w rxe.RecvWQE
 	for id := range uint64(10) {
-		c.postRecv(id, sge(id, 1, 1))
+		c.PostRecv(id, sge(id, 1, 1))
 		if id < 5 {
 			r.Pop(&w)
 		}
@@ -400,7 +401,7 @@ func TestRecvRingResized(t *testing.T) {
 	}
 	to := must.Get[*recvRing](t)(resizedRecv(a, r, 20))
 	nc := client(t, a, to)
-	nc.postRecv(10, sge(10, 1, 1))
+	nc.PostRecv(10, sge(10, 1, 1))
 	for want := uint64(5); want <= 10; want++ {
 		if ok, bad := to.Pop(&w); !ok || bad || w.ID != want || w.SGL[0].Addr != want {
 			t.Fatalf("popped %v %v %+v instead of %d", ok, bad, w, want)
@@ -422,9 +423,9 @@ func TestTornWQE(t *testing.T) {
 		patterns := [2][]byte{bytes.Repeat([]byte{0xff}, 128), make([]byte, 128)}
 		for i := 0; !stop.Load(); i++ {
 			for slot := range uint32(2) {
-				copy(c.elem(slot)[:128], patterns[i%2])
+				copy(c.Elem(slot)[:128], patterns[i%2])
 			}
-			c.setProducer(uint32(i))
+			c.SetProducer(uint32(i))
 		}
 	}()
 	var w rxe.RecvWQE
@@ -448,8 +449,8 @@ func TestRingAllocs(t *testing.T) {
 	sgl := []rxe.SGE{sge(1, 2, 3), sge(4, 5, 6)}
 	if n := testing.AllocsPerRun(1000, func() {
 		cq.Push(wc)
-		cc.setConsumer(cc.producer())
-		rc.postRecv(1, sgl...)
+		cc.SetConsumer(cc.Producer())
+		rc.PostRecv(1, sgl...)
 		rq.Pop(w)
 	}); n != 0 {
 		t.Errorf("%v allocations for a completion and a receive", n)

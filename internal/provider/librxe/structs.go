@@ -1,35 +1,35 @@
-package uverbs
+package librxe
 
 // The structs that librxe adds to the ABI (rdma_user_rxe.h). A field's name is the C
 // field's in Go spelling; where that cannot be derived, the tag c says it.
 
 // struct mminfo
-type mmInfo struct {
+type MMInfo struct {
 	Offset uint64
 	Size   uint32
 	Pad    uint32
 }
 
 // struct rxe_create_qp_resp
-type rxeCreateQPResp struct {
-	RQMI mmInfo `c:"rq_mi"`
-	SQMI mmInfo `c:"sq_mi"`
+type CreateQPResp struct {
+	RQMI MMInfo `c:"rq_mi"`
+	SQMI MMInfo `c:"sq_mi"`
 }
 
 // struct rxe_create_srq_resp
-type rxeCreateSRQResp struct {
-	MI       mmInfo `c:"mi"`
+type CreateSRQResp struct {
+	MI       MMInfo `c:"mi"`
 	SRQNum   uint32
 	Reserved uint32
 }
 
 // struct rxe_modify_srq_cmd
-type rxeModifySRQCmd struct {
+type ModifySRQCmd struct {
 	MmapInfoAddr uint64
 }
 
 // struct rxe_create_ah_resp
-type rxeCreateAHResp struct {
+type CreateAHResp struct {
 	AHNum    uint32
 	Reserved uint32
 }

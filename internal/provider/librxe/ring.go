@@ -1,4 +1,4 @@
-package uverbs
+package librxe
 
 import (
 	"fmt"
@@ -63,6 +63,12 @@ func newRing(a *arena, entries uint64, size int) (ring, error) {
 	return r, nil
 }
 
+// place returns where the program finds the queue.
+func (r *ring) place() MMInfo {
+	off, size := r.info()
+	return MMInfo{Offset: off, Size: size}
+}
+
 // info is the queue's struct mminfo: where in the file, and how long.
 func (r *ring) info() (offset uint64, size uint32) {
 	n := queueData + (uint64(r.mask)+1)<<r.shift
@@ -79,11 +85,11 @@ func (r *ring) word(off int) *uint32 {
 	return (*uint32)(unsafe.Pointer(&r.piece.mem[off]))
 }
 
-// producer is where the program will put the next element. What it put before
+// Producer is where the program will put the next element. What it put before
 // is visible once the index is: the load acquires.
 func (r *ring) producer() uint32 { return atomic.LoadUint32(r.word(queueProducer)) & r.mask }
 
-// consumer is what the program will take next.
+// Consumer is what the program will take next.
 func (r *ring) consumer() uint32 { return atomic.LoadUint32(r.word(queueConsumer)) & r.mask }
 
 func (r *ring) setProducer(i uint32) { atomic.StoreUint32(r.word(queueProducer), i&r.mask) }

@@ -1,14 +1,16 @@
-package uverbs
+package librxe
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -28,20 +30,20 @@ type sendRing struct {
 	maxInline uint32
 	avs       avCache
 
-	bells atomic.Int32 // doorbells rung and not answered; the first answers all
+	doorbells atomic.Int32 // doorbells rung and not answered; the first answers all
 
 	// Guarded by piece.mu:
 	fetched uint32 // next for a doorbell
 	cons    uint32 // next to complete
 	epoch   uint32 // counts resets
-	stalled *stalledBell
+	stalled *stalledDoorbell
 	again   bool // somebody is on the way to ring for it
 }
 
-// stalledBell is a doorbell that ended because the engine's queue was full.
-type stalledBell struct {
+// stalledDoorbell is a doorbell that ended because the engine's queue was full.
+type stalledDoorbell struct {
 	qp   *rxe.QP
-	keys keys
+	keys provider.Keys
 }
 
 // newSendRing makes a send queue for at least c.MaxSendWR requests with c's
@@ -69,23 +71,23 @@ func (r *sendRing) free() {
 // doorbell hands to the engine what the program put in the queue (post_send of
 // librxe rings after having done so). EINVAL: the QP is in no state that sends;
 // what is in the queue stays there.
-func (r *sendRing) doorbell(qp *rxe.QP, k keys) error {
-	n := r.bells.Add(1)
+func (r *sendRing) doorbell(qp *rxe.QP, k provider.Keys) error {
+	n := r.doorbells.Add(1)
 	if n != 1 {
 		return nil // whoever is at work looks again
 	}
 	for {
 		err := r.answer(qp, k)
-		if r.bells.CompareAndSwap(n, 0) {
+		if r.doorbells.CompareAndSwap(n, 0) {
 			return err
 		}
-		n = r.bells.Load()
+		n = r.doorbells.Load()
 	}
 }
 
 // answer posts what is in the queue, and no more than one queue full: the
 // program adds to it meanwhile, and may say anything.
-func (r *sendRing) answer(qp *rxe.QP, k keys) error {
+func (r *sendRing) answer(qp *rxe.QP, k provider.Keys) error {
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	for left := r.mask; left > 0; {
@@ -114,10 +116,10 @@ func (r *sendRing) waits() bool {
 }
 
 // look hands one batch to the engine, of no more than share if it is more than one
-// work request, and returns what that was worth (ringShare). more says that there is
+// work request, and returns what that was worth (provider.Share). more says that there is
 // reason to look again at once.
-func (r *sendRing) look(qp *rxe.QP, k keys, share int) (worth int, more bool) {
-	n := r.bells.Add(1)
+func (r *sendRing) look(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool) {
+	n := r.doorbells.Add(1)
 	if n != 1 {
 		return 0, false // whoever is at work looks again
 	}
@@ -130,8 +132,8 @@ func (r *sendRing) look(qp *rxe.QP, k keys, share int) (worth int, more bool) {
 	} else {
 		more, _ = r.unfetch(b, taken, qp, k, err)
 	}
-	if !r.bells.CompareAndSwap(n, 0) {
-		r.bells.Store(0)
+	if !r.doorbells.CompareAndSwap(n, 0) {
+		r.doorbells.Store(0)
 		more = true // somebody rang, and left it to this call
 	}
 	return b.worth, more
@@ -139,7 +141,7 @@ func (r *sendRing) look(qp *rxe.QP, k keys, share int) (worth int, more bool) {
 
 // unfetch puts back what the engine did not take after the first n, and says
 // whether to try that again at once.
-func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) (again bool, err error) {
+func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why error) (again bool, err error) {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
 	if r.epoch == b.epoch {
@@ -151,13 +153,13 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k keys, why error) (
 	case r.fetched == r.cons:
 		return true, nil // all has completed since: nothing is left to ring for it
 	}
-	r.stalled = &stalledBell{qp, k}
+	r.stalled = &stalledDoorbell{qp, k}
 	return false, nil
 }
 
 // fetch fills b with the next work requests, at most max and what b holds, and past
 // the first no more than share.
-func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k keys, max uint32, share int) {
+func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k provider.Keys, max uint32, share int) {
 	b.reset()
 	r.copyOut(b, max, share)
 	for i := range b.wrs {
@@ -194,7 +196,7 @@ func (r *sendRing) copyOut(b *sendBatch, max uint32, share int) {
 }
 
 // decode makes work request i of the batch from the copy of its WQE.
-func (r *sendRing) decode(b *sendBatch, i int, typ rxe.QPType, k keys) {
+func (r *sendRing) decode(b *sendBatch, i int, typ rxe.QPType, k provider.Keys) {
 	w, wr := &b.wqes[i], &b.wrs[i]
 	status := w.head.fill(wr, &w.bind, typ, k)
 	switch {
@@ -216,8 +218,8 @@ func (r *sendRing) decode(b *sendBatch, i int, typ rxe.QPType, k keys) {
 }
 
 // address finds the address handle of a datagram (rxe_get_av).
-func (r *sendRing) address(h *sendHead, wr *rxe.SendWR, k keys) rxe.WCStatus {
-	pd := k.pd()
+func (r *sendRing) address(h *sendHead, wr *rxe.SendWR, k provider.Keys) rxe.WCStatus {
+	pd := k.PD()
 	if num := h.u32(sendUDAHNum); num != 0 {
 		wr.AH = pd.Device().AH(num)
 	} else {
@@ -251,7 +253,7 @@ func (r *sendRing) done(n uint32) {
 }
 
 // ringAgain goes on with a doorbell that had stalled.
-func (r *sendRing) ringAgain(bell *stalledBell) {
+func (r *sendRing) ringAgain(bell *stalledDoorbell) {
 	r.piece.mu.Lock()
 	r.again = false
 	r.piece.mu.Unlock()
@@ -272,6 +274,9 @@ func (r *sendRing) reset() {
 	r.setConsumer(r.cons)
 }
 
+// noShare is for batches that are bounded otherwise.
+const noShare = math.MaxInt
+
 // sendBatchSize is how many work requests one call of the engine gets.
 const sendBatchSize = 32
 
@@ -280,7 +285,7 @@ const sendBatchSize = 32
 type sendBatch struct {
 	wrs   []rxe.SendWR // those in use, of all
 	epoch uint32       // of the ring, when they were fetched
-	worth int          // of them all (ringShare)
+	worth int          // of them all (provider.Share)
 	all   [sendBatchSize]rxe.SendWR
 	wqes  [sendBatchSize]sendWQE
 }
@@ -296,7 +301,7 @@ type sendWQE struct {
 	sgl     [maxQueueSGE]rxe.SGE
 }
 
-// worth is the part of ringShare that the work request takes.
+// worth is the part of provider.Share that the work request takes.
 func (w *sendWQE) worth() int {
 	size := uint64(0)
 	if w.fits && w.kind == payloadSGL {
@@ -304,7 +309,7 @@ func (w *sendWQE) worth() int {
 			size += uint64(decodeSGE(w.payload[at:]).Length)
 		}
 	}
-	return int(max(ringEach, min(size, ringShare)))
+	return int(max(provider.ShareEach, min(size, provider.Share)))
 }
 
 var sendBatches = sync.Pool{New: func() any { return new(sendBatch) }}

@@ -1,4 +1,4 @@
-package uverbs
+package librxe
 
 import (
 	"bytes"
@@ -9,15 +9,18 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 // scribble overwrites random words of a queue until stop: any word with what
 // often means something, and the indices more often than their share.
-func (q *clientQueue) scribble(rng *rand.Rand, words []uint32, stop *atomic.Bool) {
+func scribble(q *librxeclient.Queue, rng *rand.Rand, words []uint32, stop *atomic.Bool) {
 	for !stop.Load() {
-		at := rng.IntN(len(q.mem)/4) * 4
+		at := rng.IntN(len(q.Mem)/4) * 4
 		if rng.IntN(4) == 0 {
 			at = []int{queueProducer, queueConsumer}[rng.IntN(2)]
 		}
@@ -25,7 +28,7 @@ func (q *clientQueue) scribble(rng *rand.Rand, words []uint32, stop *atomic.Bool
 		if rng.IntN(3) > 0 {
 			v = words[rng.IntN(len(words))]
 		}
-		atomic.StoreUint32(q.word(at), v)
+		atomic.StoreUint32(q.Word(at), v)
 		for range rng.IntN(50) {
 			runtime.Gosched()
 		}
@@ -34,11 +37,11 @@ func (q *clientQueue) scribble(rng *rand.Rand, words []uint32, stop *atomic.Bool
 
 // anySend is a work request of a QP to itself that names memory in and around
 // the region.
-func (s *station) anySend(rng *rand.Rand) *sendWR {
+func (s *station) anySend(rng *rand.Rand) *librxeclient.SendWR {
 	addr := func() uint64 { return stationBase + rng.Uint64N(stationSize)&^7 }
 	ops := []rxe.WROpcode{rxe.WRWrite, rxe.WRWriteImm, rxe.WRSend, rxe.WRSendImm, rxe.WRRead, rxe.WRCompareSwap,
 		rxe.WRFetchAdd, rxe.WRAtomicWrite, rxe.WRFlush}
-	wr := &sendWR{SendWR: rxe.SendWR{Op: ops[rng.IntN(len(ops))], Flags: signaled, RemoteAddr: addr(), RKey: s.mr.RKey(),
+	wr := &librxeclient.SendWR{SendWR: rxe.SendWR{Op: ops[rng.IntN(len(ops))], Flags: rxedev.Signaled, RemoteAddr: addr(), RKey: s.mr.RKey(),
 		FlushType: 1, FlushLength: 64}}
 	for range rng.IntN(3) {
 		wr.SGL = append(wr.SGL, rxe.SGE{Addr: addr(), Length: 8 << rng.IntN(8), LKey: s.mr.LKey()})
@@ -51,7 +54,7 @@ func (s *station) anySend(rng *rand.Rand) *sendWR {
 // the daemon, nor another program's traffic.
 func TestScribble(t *testing.T) {
 	const guard = 0xa5
-	dev := testDevice(t)
+	dev := rxedev.New(t)
 	honest := [2]*station{newStation(t, dev, rxe.QPRC), newStation(t, dev, rxe.QPRC)}
 	honest[0].connect(honest[1].qp)
 	honest[1].connect(honest[0].qp)
@@ -64,18 +67,18 @@ func TestScribble(t *testing.T) {
 			s.mem.Data[j] = guard
 		}
 		s.mr = must.Get[*rxe.MR](t)(s.dom.RegMR(s.mem, stationBase+stationSize/4, stationSize/2,
-			stationBase+stationSize/4, stationRights))
+			stationBase+stationSize/4, rxedev.Rights))
 		words := []uint32{0, 1, 2, 3, 7, 8, 15, 64, 4096, 1 << 20, 1<<32 - 1, uint32(s.mr.LKey()),
 			uint32(s.mw.RKey()), uint32(wild[1-i].qp.Num()), stationBase + stationSize/4, stationBase + stationSize/2}
-		for j, q := range []*clientQueue{s.send, s.recv, s.comp} {
+		for j, q := range []*librxeclient.Queue{s.send, s.recv, s.comp} {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-			threads.Go(func() { q.scribble(rng, words, &stop) })
+			threads.Go(func() { scribble(q, rng, words, &stop) })
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	list := []rxe.SGE{honest[0].sge(0, 64)}
 	rounds := 20000
-	if raceEnabled {
+	if race.Enabled {
 		rounds = 300
 	}
 	for round := range rounds {
@@ -86,13 +89,13 @@ func TestScribble(t *testing.T) {
 				s.rq.reset()
 				s.connect(wild[i].qp) // to itself: what it sends it has to receive
 			}
-			s.recv.postRecv(1, s.anySend(rng).SGL...)
-			s.send.postSend(s.anySend(rng))
+			s.recv.PostRecv(1, s.anySend(rng).SGL...)
+			s.send.PostSend(s.anySend(rng))
 			_ = s.sq.doorbell(s.qp, s)
 		}
 		binary.NativeEndian.PutUint64(honest[0].bytes(0, 8), uint64(round))
-		honest[1].recv.postRecv(uint64(round), honest[1].sge(0, 64))
-		honest[0].post(sendWR{SendWR: rxe.SendWR{ID: uint64(round), Op: rxe.WRSend, Flags: signaled, SGL: list}})
+		honest[1].recv.PostRecv(uint64(round), honest[1].sge(0, 64))
+		honest[0].post(librxeclient.SendWR{SendWR: rxe.SendWR{ID: uint64(round), Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})
 		honest[0].want(uint64(round), rxe.WCSuccess)
 		honest[1].want(uint64(round), rxe.WCSuccess)
 		if !bytes.Equal(honest[0].bytes(0, 64), honest[1].bytes(0, 64)) {

@@ -1,11 +1,13 @@
-package uverbs
+package librxe
 
 import (
 	"encoding/binary"
 	"testing"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -16,19 +18,19 @@ var fuzzQPTypes = [...]rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD}
 // requests within the queue's bounds, and every one of them completes.
 func FuzzSendWQE(f *testing.F) {
 	for op := range uint32(17) {
-		w := cSendWQE{id: 7, opcode: op, flags: uint32(signaled), dma: cDMA{length: 8, resid: 8, numSGE: 1}}
+		w := librxeclient.SendWQE{ID: 7, Opcode: op, Flags: uint32(rxedev.Signaled), DMA: librxeclient.DMA{Length: 8, Resid: 8, NumSGE: 1}}
 		b := unsafe.Slice((*byte)(unsafe.Pointer(&w)), unsafe.Sizeof(w))
 		payload := make([]byte, 64)
-		putSGL(payload, []rxe.SGE{sge(stationBase, 8, 1)})
+		librxeclient.PutSGL(payload, []rxe.SGE{sge(stationBase, 8, 1)})
 		f.Add(byte(op), append(append([]byte{}, b...), payload...), []byte{})
 	}
 	f.Fuzz(func(t *testing.T, typ byte, first, second []byte) {
 		a, b := pair(t, fuzzQPTypes[int(typ)%len(fuzzQPTypes)])
 		for i := range uint64(4) {
-			b.recv.postRecv(i, b.sge(0, 4096))
+			b.recv.PostRecv(i, b.sge(0, 4096))
 		}
 		for _, wqe := range [][]byte{first, second} {
-			slot := a.send.next()[:1<<*a.send.word(0)]
+			slot := a.send.Next()[:1<<*a.send.Word(0)]
 			copy(slot, wqe)
 			// Of the two keys one is right, so that more than the refusal is seen.
 			if n := binary.NativeEndian.Uint32(slot[196:]); n == 1 {
@@ -37,26 +39,26 @@ func FuzzSendWQE(f *testing.F) {
 			if len(wqe)%2 == 1 {
 				binary.NativeEndian.PutUint32(slot[32:], uint32(b.mr.RKey()))
 			}
-			a.send.advanceProducer()
+			a.send.AdvanceProducer()
 		}
 		checkBatch(t, a)
 		ring := a.rings()[typ>>7] // by a call, or without one
 		if err := ring(); err != nil {
 			t.Fatal(err)
 		}
-		if c := a.send.consumer(); c > 2 {
+		if c := a.send.Consumer(); c > 2 {
 			t.Fatalf("consumer %d of 2", c)
 		}
 		a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
-		if !a.send.empty() {
+		if !a.send.Empty() {
 			t.Fatal("a work request was lost")
 		}
 		for n := 0; ; n++ {
-			wc, ok := a.comp.poll()
+			wc, ok := a.comp.Poll()
 			if !ok {
 				break
 			}
-			if n == 2 || wc.status > uint32(rxe.WCGeneralErr) {
+			if n == 2 || wc.Status > uint32(rxe.WCGeneralErr) {
 				t.Fatalf("completion %d: %+v", n, wc)
 			}
 		}
@@ -132,13 +134,13 @@ func FuzzRing(f *testing.F) {
 					cons++
 				}
 			case 2:
-				cc.setConsumer(value)
+				cc.SetConsumer(value)
 			case 3:
-				rc.setProducer(value)
+				rc.SetProducer(value)
 			case 4: // the daemon's indices, and the geometry: of no effect
-				cc.setProducer(value)
-				rc.setConsumer(value)
-				*cc.word(0), *cc.word(4), *rc.word(0), *rc.word(4) = value, value, value, value
+				cc.SetProducer(value)
+				rc.SetConsumer(value)
+				*cc.Word(0), *cc.Word(4), *rc.Word(0), *rc.Word(4) = value, value, value, value
 			case 5:
 				if n, err := resizedCQ(a, cq, 1+int(op>>3)); err == nil {
 					prod = uint32(n.waiting())

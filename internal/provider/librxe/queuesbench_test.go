@@ -1,10 +1,12 @@
-package uverbs
+package librxe
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -17,7 +19,7 @@ func BenchmarkDoorbell(b *testing.B) {
 				caps := stationCap
 				caps.MaxSendWR = 63
 				x, y := pairCap(b, rxe.QPRC, caps)
-				wr := sendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, SGL: []rxe.SGE{x.sge(0, size)},
+				wr := librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRWrite, SGL: []rxe.SGE{x.sge(0, size)},
 					RemoteAddr: stationBase, RKey: y.mr.RKey()}}
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
@@ -25,16 +27,16 @@ func BenchmarkDoorbell(b *testing.B) {
 					for i := range list {
 						wr.Flags = 0
 						if i == list-1 {
-							wr.Flags = signaled
+							wr.Flags = rxedev.Signaled
 						}
-						if !x.send.postSend(&wr) {
+						if !x.send.PostSend(&wr) {
 							b.Fatal("full")
 						}
 					}
 					if err := x.sq.doorbell(x.qp, x); err != nil {
 						b.Fatal(err)
 					}
-					if wc, ok := x.comp.poll(); !ok || wc.status != 0 {
+					if wc, ok := x.comp.Poll(); !ok || wc.Status != 0 {
 						b.Fatalf("%+v", wc)
 					}
 				}
@@ -51,7 +53,7 @@ func BenchmarkPush(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		r.Push(wc)
-		c.poll()
+		c.Poll()
 	}
 }
 
@@ -62,7 +64,7 @@ func BenchmarkPop(b *testing.B) {
 	w, list := &rxe.RecvWQE{}, []rxe.SGE{{Length: 1}}
 	b.ReportAllocs()
 	for range b.N {
-		c.postRecv(1, list...)
+		c.PostRecv(1, list...)
 		r.Pop(w)
 	}
 }

@@ -7,7 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -35,7 +36,7 @@ func (e *endpoint) write(id uint64, size uint32) {
 // writeAt is write at an offset of the program's memory, to which it also goes.
 func (e *endpoint) writeAt(off, id uint64, size uint32) {
 	e.t.Helper()
-	if !e.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRWrite, Flags: rxe.SendSignaled,
+	if !e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: id, Op: rxe.WRWrite, Flags: rxe.SendSignaled,
 		SGL: []rxe.SGE{e.sge(off, size)}, RemoteAddr: programData + off, RKey: wire.RKey(e.mr.RKey)}}) {
 		e.t.Fatal("send queue full")
 	}
@@ -45,28 +46,14 @@ func (e *endpoint) writeAt(off, id uint64, size uint32) {
 func (e *endpoint) completed() (n int) {
 	e.t.Helper()
 	for {
-		wc, ok := e.comp.poll()
+		wc, ok := e.comp.Poll()
 		if !ok {
 			return n
 		}
-		if wc.status != 0 {
+		if wc.Status != 0 {
 			e.t.Errorf("%+v", wc)
 		}
 		n++
-	}
-}
-
-// rings are the two ways in which a queue is looked at: for a trapped doorbell, and
-// for one that is not.
-func (s *station) rings() [2]func() error {
-	return [2]func() error{
-		func() error { return s.sq.doorbell(s.qp, s) },
-		func() error {
-			for more := true; more; {
-				_, more = s.sq.look(s.qp, s, ringShare)
-			}
-			return nil
-		},
 	}
 }
 
@@ -95,7 +82,7 @@ func TestRing(t *testing.T) {
 			t.Errorf("queue pair %d: %d completions, want %d", i, n, i)
 		}
 	}
-	if idle.send.consumer() != 0 {
+	if idle.send.Consumer() != 0 {
 		t.Error("a queue pair in RESET took something")
 	}
 	// Ready to send, it does so with the next doorbell, whichever that is.
@@ -143,35 +130,6 @@ func TestRingShare(t *testing.T) {
 			t.Errorf("queue pair %d: %d completions, want %d", i, n, each)
 		}
 	}
-}
-
-// TestRingStuck: a queue whose work waits for memory costs the one who does it, and
-// nobody else.
-func TestRingStuck(t *testing.T) {
-	a, b := pair(t, rxe.QPRC)
-	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
-	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
-	for id := range uint64(2) {
-		b.recv.postRecv(id, b.sge(0, 8))
-	}
-	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: signaled,
-		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
-	var first sync.WaitGroup
-	again := false
-	first.Go(func() { _, again = a.sq.look(a.qp, a, ringShare) })
-	<-stuck.entered
-	a.send.postSend(&sendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: signaled}})
-	if _, more := a.sq.look(a.qp, a, ringShare); more {
-		t.Error("the second one is to come again")
-	}
-	close(stuck.release)
-	first.Wait()
-	if !again {
-		t.Fatal("the first one did not hear of the second")
-	}
-	a.want(1, rxe.WCSuccess)
-	a.sq.look(a.qp, a, ringShare)
-	a.want(2, rxe.WCSuccess)
 }
 
 // TestRingConcurrent: several threads ring and are rung for, and lose nothing.
@@ -237,7 +195,7 @@ func TestBellAllocs(t *testing.T) {
 		round()
 	}
 	base := testing.AllocsPerRun(100, func() { list[1].completed() })
-	if n := testing.AllocsPerRun(1000, round); n > base+2 && !raceEnabled { // those of write itself
+	if n := testing.AllocsPerRun(1000, round); n > base+2 && !race.Enabled { // those of write itself
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -287,7 +245,7 @@ func TestSweep(t *testing.T) {
 	both.Go(f.Close)
 	both.Wait()
 	shrinks(8)
-	e.send.setProducer(5)
+	e.send.SetProducer(5)
 	if f.Ring() {
 		t.Error("a closed file rings")
 	}

@@ -1,0 +1,111 @@
+package librxe
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// queuePair is provider.QP.
+type queuePair struct {
+	qp             *rxe.QP
+	keys           provider.Keys
+	send           *sendRing
+	recv           *recvRing // nil with an SRQ
+	sendCQ, recvCQ uint32    // handles
+	maxWR          uint32    // the device's limit
+}
+
+// NewQP implements provider.Context (rxe_create_qp).
+func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.QP, error) {
+	max := c.dev.Attr()
+	if err := checkNewQP(u, &req, &max); err != nil {
+		return nil, err
+	}
+	q := &queuePair{keys: req.Keys, maxWR: max.MaxQPWR,
+		sendCQ: req.SendCQ.(*completionQueue).handle, recvCQ: req.RecvCQ.(*completionQueue).handle}
+	var err error
+	if q.send, err = newSendRing(c.arena, req.Cap); err != nil {
+		return nil, queueError(err)
+	}
+	if req.SRQ {
+		return q, nil
+	}
+	if q.recv, err = newRecvRing(c.arena, req.Cap.MaxRecvWR, req.Cap.MaxRecvSGE); err != nil {
+		q.send.free()
+		return nil, queueError(err)
+	}
+	return q, nil
+}
+
+// checkNewQP is rxe_qp_chk_init, in its order.
+func checkNewQP(u provider.UData, req *provider.QPRequest, max *rxe.DeviceAttr) error {
+	if err := hasRoom[CreateQPResp](u); err != nil {
+		return err
+	}
+	c := &req.Cap
+	switch {
+	case req.Flags != 0:
+		return unix.EOPNOTSUPP
+	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
+		return unix.EOPNOTSUPP
+	case req.SendCQ == nil || req.RecvCQ == nil:
+		return unix.EINVAL
+	case c.MaxSendWR > max.MaxQPWR || c.MaxSendSGE > max.MaxSGE || c.MaxInlineData > max.MaxInlineData:
+		return unix.EINVAL
+	case !req.SRQ && (c.MaxRecvWR > max.MaxQPWR || c.MaxRecvSGE > max.MaxSGE):
+		return unix.EINVAL
+	case len(u.Request()) > 0:
+		return unix.EINVAL
+	}
+	return nil
+}
+
+// Init implements provider.QP.
+func (q *queuePair) Init(init *rxe.QPInitAttr) {
+	init.Cap.MaxSendWR = min(uint32(q.send.entries()), q.maxWR)
+	init.OnSendDone = q.send.done
+	if q.recv != nil {
+		init.Cap.MaxRecvWR = min(uint32(q.recv.entries()), q.maxWR)
+		init.RecvRing = q.recv
+	}
+}
+
+// Created implements provider.QP.
+func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
+	q.qp = qp
+	resp := CreateQPResp{SQMI: q.send.place()}
+	q.send.label(label{kind: labelWork, cq: q.sendCQ, qpn: uint32(qp.Num())})
+	if q.recv != nil {
+		q.recv.label(label{kind: labelWork, cq: q.recvCQ, qpn: uint32(qp.Num())})
+		resp.RQMI = q.recv.place()
+	}
+	return u.Respond(uapi.BytesOf(&resp))
+}
+
+// Doorbell implements provider.QP.
+func (q *queuePair) Doorbell() error { return q.send.doorbell(q.qp, q.keys) }
+
+// Pending implements provider.QP.
+func (q *queuePair) Pending() bool { return q.send.waits() }
+
+// Take implements provider.QP.
+func (q *queuePair) Take(share int) (worth int, more bool) { return q.send.look(q.qp, q.keys, share) }
+
+// Reset implements provider.QP.
+func (q *queuePair) Reset() {
+	q.send.reset()
+	if q.recv != nil {
+		q.recv.reset()
+	}
+}
+
+// Free implements provider.QP.
+func (q *queuePair) Free() {
+	q.send.free()
+	if q.recv != nil {
+		q.recv.free()
+	}
+}

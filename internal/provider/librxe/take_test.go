@@ -1,0 +1,55 @@
+package librxe
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// rings are the two ways in which a queue is looked at: for a trapped doorbell, and
+// for one that is not.
+func (s *station) rings() [2]func() error {
+	return [2]func() error{
+		func() error { return s.sq.doorbell(s.qp, s) },
+		func() error {
+			for more := true; more; {
+				_, more = s.sq.look(s.qp, s, provider.Share)
+			}
+			return nil
+		},
+	}
+}
+
+// TestRingStuck: a queue whose work waits for memory costs the one who does it, and
+// nobody else.
+func TestRingStuck(t *testing.T) {
+	a, b := pair(t, rxe.QPRC)
+	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
+	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	for id := range uint64(2) {
+		b.recv.PostRecv(id, b.sge(0, 8))
+	}
+	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: rxedev.Signaled,
+		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
+	var first sync.WaitGroup
+	again := false
+	first.Go(func() { _, again = a.sq.look(a.qp, a, provider.Share) })
+	<-stuck.entered
+	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
+	if _, more := a.sq.look(a.qp, a, provider.Share); more {
+		t.Error("the second one is to come again")
+	}
+	close(stuck.release)
+	first.Wait()
+	if !again {
+		t.Fatal("the first one did not hear of the second")
+	}
+	a.want(1, rxe.WCSuccess)
+	a.sq.look(a.qp, a, provider.Share)
+	a.want(2, rxe.WCSuccess)
+}

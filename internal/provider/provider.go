@@ -1,0 +1,182 @@
+// Package provider says what a provider of rdma-core adds to the kernel's user ABI.
+// libibverbs has a provider for each kind of hardware; the provider and its kernel
+// driver share private structs, which travel inside the requests of uverbs, and the
+// queues of the data path. A Driver is the kernel's half of such a pair.
+//
+// uverbs asks a Driver for queues and leaves the private structs to it. The objects
+// behind the queues are the engine's, and uverbs makes them, whatever the provider.
+package provider
+
+import (
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Driver is one kind of device, as a provider knows it.
+type Driver interface {
+	// ID returns the driver's number (enum rdma_driver_id), which every request of the
+	// ioctl form names.
+	ID() uint32
+	// Open makes the driver's part of one open of the device.
+	Open(Open) (Context, error)
+}
+
+// Open is what a driver gets to know about an open of the device.
+type Open struct {
+	Device *rxe.Device
+	Budget *quota.Budget // bears what the driver takes
+	// Overrun is called when the program moved an index of a completion queue past
+	// what is in it. A QP may be locked: it does not block.
+	Overrun func()
+}
+
+// UData is the provider's private part of one request and of its response (struct
+// ib_udata). Errors are errnos.
+type UData interface {
+	// Request returns the private request.
+	Request() []byte
+	// Room returns how many bytes the program has room for in the private response.
+	Room() int
+	// Probe reports whether n bytes of a private response can be delivered, before the
+	// driver does something that it cannot undo.
+	Probe(n int) error
+	// Respond delivers the private response, or as much of it as there is room for.
+	Respond(b []byte) error
+	// Write copies b to the program's memory at an address that the private request
+	// named.
+	Write(addr uint64, b []byte) error
+}
+
+// Context is the driver's part of one open of the device (struct ib_ucontext). Its
+// methods may be called by several threads at once. Errors are errnos, or errors of
+// the engine.
+//
+// A queue is made in two steps: New… checks the request, makes the memory that the
+// program shares, and says what the engine's object must be like. uverbs makes that
+// object and hands it to Created, which delivers the private response.
+type Context interface {
+	// FD returns the file behind the program's descriptor of the device. It stays the
+	// context's.
+	FD() int
+
+	NewCQ(u UData, req CQRequest) (CQ, error)
+	NewSRQ(u UData, req SRQRequest) (SRQ, error)
+	NewQP(u UData, req QPRequest) (QP, error)
+	// CreatedAH delivers the private response for a new address handle.
+	CreatedAH(u UData, ah *rxe.AH) error
+
+	// DoorbellOffset returns where in the file the program's description must stand, so
+	// that a doorbell that is not trapped does no harm there.
+	DoorbellOffset() int64
+	// Sweep gives back the memory that such doorbells have filled. It does not block.
+	Sweep()
+
+	// End says that Close will follow soon: queues that are freed from now on need not
+	// give their memory back themselves.
+	End()
+	// Close gives everything back. If keep is set, the program can still read what its
+	// queues hold.
+	Close(keep bool)
+}
+
+// CQRequest is a request for a completion queue.
+type CQRequest struct {
+	Handle  uint32
+	Entries uint32
+	Flags   uint32 // enum ib_uverbs_ex_create_cq_flags
+}
+
+// CQ is the memory of a completion queue.
+type CQ interface {
+	// Ring returns where the engine puts completions.
+	Ring() rxe.CQRing
+	// Entries returns how many completions fit, and Waiting how many the program has
+	// not polled.
+	Entries() int
+	Waiting() int
+	// Created tells of the engine's queue, and delivers the private response.
+	Created(u UData, cq *rxe.CQ) error
+	// CheckResize reports whether Resize can succeed, as far as the program can know.
+	CheckResize(u UData, entries uint32) error
+	// Resize replaces the memory and delivers the private response.
+	Resize(u UData, entries uint32) error
+	// Arming is called before the program is promised a completion event.
+	Arming()
+	// Free gives the memory back. The engine's queue has ended.
+	Free()
+}
+
+// SRQRequest is a request for a shared receive queue.
+type SRQRequest struct {
+	Handle uint32
+	Type   uint64 // enum ib_uverbs_srq_type
+	MaxWR  uint32
+	MaxSGE uint32
+}
+
+// SRQ is the memory of a shared receive queue.
+type SRQ interface {
+	// Ring returns where the engine takes receive requests from.
+	Ring() rxe.RecvRing
+	// Attr returns the size that the queue has for the engine.
+	Attr() rxe.SRQAttr
+	// Entries returns how many requests fit, and Waiting how many are posted and unused.
+	Entries() int
+	Waiting() int
+	// Created tells of the engine's queue, and delivers the private response.
+	Created(u UData, srq *rxe.SRQ) error
+	// Modify changes the size or the limit.
+	Modify(u UData, attr rxe.SRQAttr, mask rxe.SRQAttrMask) error
+	// Free gives the memory back. The engine's queue has ended.
+	Free()
+}
+
+// QPRequest is a request for a queue pair.
+type QPRequest struct {
+	Type           uint64 // enum ib_uverbs_qp_type
+	Flags          uint32 // enum ib_uverbs_qp_create_flags
+	Cap            rxe.QPCap
+	SendCQ, RecvCQ CQ
+	SRQ            bool // receives are taken from an SRQ
+	Keys           Keys
+}
+
+// QP is the memory of a queue pair: the send queue, and the receive queue if it does
+// not have an SRQ.
+type QP interface {
+	// Init fills in what the engine must know of the queues, whose sizes may be larger
+	// than the program asked for.
+	Init(*rxe.QPInitAttr)
+	// Created tells of the engine's queue pair, and delivers the private response.
+	Created(u UData, qp *rxe.QP) error
+	// Doorbell hands to the engine what the program has put into the send queue.
+	// EINVAL: the queue pair is not in a state that sends.
+	Doorbell() error
+	// Pending reports whether there is something that the engine has not seen. It is for
+	// doorbells that are not trapped.
+	Pending() bool
+	// Take hands one batch to the engine, and no more than share bytes if it is more than
+	// one work request. It returns what the batch was worth, and whether to call again.
+	Take(share int) (worth int, more bool)
+	// Reset forgets what is in the queues: the queue pair went to RESET.
+	Reset()
+	// Free gives the memory back. The engine's queue pair has ended.
+	Free()
+}
+
+// Keys finds what work requests name and the engine does not look up itself. Its
+// methods are called without a lock held.
+type Keys interface {
+	PD() *rxe.PD // the queue pair's
+	MWByRKey(rkey uint32) *rxe.MW
+	MRByLKey(lkey uint32) *rxe.MR
+}
+
+// Share is how much Take hands over before doorbells of other queue pairs are looked
+// at: bytes of messages, of which each counts as at least ShareEach. That takes
+// microseconds, and some milliseconds in an emulated machine: less than a watchdog
+// takes for a thread that is blocked.
+const (
+	Share     = 256 << 10
+	ShareEach = 1 << 10
+)

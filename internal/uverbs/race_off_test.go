@@ -1,5 +1,0 @@
-//go:build !race
-
-package uverbs
-
-const raceEnabled = false
