@@ -30,6 +30,7 @@ The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command 
 
 Examples:
   gorxe daemon
+  gorxe daemon --devices 8
   gorxe daemon --device rxe0=eth0 --device rxe1=127.0.0.1 --log-level info
   gorxe daemon --socket /run/gorxe.sock --socket-group rdma`
 }
@@ -115,11 +116,11 @@ func (c daemonCmd) idle() bool {
 }
 
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {
-	specs, err := daemon.ParseSpecs(c.Device)
+	specs, err := c.specs()
+	if err == nil && len(specs) == 0 {
+		specs, err = daemon.DefaultSpecs()
+	}
 	if err != nil {
-		if errors.Is(err, daemon.ErrSpec) {
-			err = usageError{err}
-		}
 		return nil, err
 	}
 	inherited, err := daemon.Inherited()

@@ -12,6 +12,7 @@ import (
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
 	Device    []string         `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
+	Devices   string           `placeholder:"N|INTERFACE" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
 	Socket    string           `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	PCAP      string           `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
 	Doorbells daemon.Doorbells `name:"doorbells" placeholder:"WHICH" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
@@ -35,13 +36,31 @@ Examples:
   gorxe run ibv_devinfo -v
   gorxe run -- ibv_rc_pingpong -d rxe0 -g 1
   gorxe run --device rxe0=127.0.0.1 --pcap ping.pcapng -- bash -c 'ibv_rc_pingpong -g 0 & sleep 1; ibv_rc_pingpong -g 0 localhost'
+  gorxe run --devices 8 ibv_devices
   gorxe run                       # a shell`
+}
+
+// specs returns the devices that the flags name. An ErrSpec is a usage error.
+func (f *deviceFlags) specs() ([]daemon.Spec, error) {
+	specs, err := daemon.ParseSpecs(f.Devices, f.Device)
+	if errors.Is(err, daemon.ErrSpec) {
+		err = usageError{err}
+	}
+	return specs, err
+}
+
+func texts(specs []daemon.Spec) (list []string) {
+	for _, s := range specs {
+		list = append(list, s.String())
+	}
+	return list
 }
 
 // Run runs the program. It returns only if it could not start the program.
 func (c runCmd) Run() error {
-	if _, err := daemon.ParseSpecs(c.Device); errors.Is(err, daemon.ErrSpec) {
-		return usageError{err}
+	specs, err := c.specs()
+	if err != nil {
+		return err
 	}
 	program := c.Program
 	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the program
@@ -52,7 +71,7 @@ func (c runCmd) Run() error {
 	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
-		Devices: c.Device, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
+		Devices: texts(specs), Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
 	})
 	if err != nil {
 		return err

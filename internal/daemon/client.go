@@ -95,7 +95,7 @@ func (c *Client) Hello(command []string, wanted Wanted) (Hello, error) {
 		return Hello{}, err
 	}
 	if r.Hello == nil {
-		return Hello{}, errVersion
+		return Hello{}, ErrVersion
 	}
 	return *r.Hello, nil
 }
@@ -204,7 +204,7 @@ func (c *Client) Status() (*Status, error) {
 	}
 	if len(fds) != 1 {
 		closeAll(fds)
-		return nil, errVersion
+		return nil, ErrVersion
 	}
 	f := os.NewFile(uintptr(fds[0]), "status")
 	defer f.Close()

@@ -76,8 +76,10 @@ const (
 type Doorbells = interpose.Doorbells
 
 // Wanted is what a session cannot do without: these devices, this capture file; and
-// which doorbells it wants trapped, if that is not for the daemon to say.
+// which doorbells it wants trapped, if that is not for the daemon to say. A private
+// daemon of another build than Build gives way to the session if it has no other.
 type Wanted struct {
+	Build     Build     `json:"build,omitzero"` // zero: any
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`
 	Doorbells Doorbells `json:"doorbells"`
@@ -88,6 +90,7 @@ type Hello struct {
 	PID     int    `json:"pid"`
 	Private bool   `json:"private"` // ends with its last program
 	Devices []Spec `json:"devices"`
+	Build   Build  `json:"build,omitzero"` // zero: one that does not say
 }
 
 // errCode is what a client can act on.
@@ -95,21 +98,27 @@ type errCode string
 
 const (
 	codeEnding errCode = "ending" // the daemon is about to end: look for another
+	codeBuild  errCode = "build"  // the same, because it is another build
 	codeLimit  errCode = "limit"
 )
 
 // Errors of a daemon's replies.
 var (
-	ErrEnding  = errors.New("the daemon is ending")
-	ErrLimit   = errors.New("a limit of the daemon's is reached")
-	errVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", protocolVersion)
+	ErrEnding = errors.New("the daemon is ending")
+	ErrLimit  = errors.New("a limit of the daemon's is reached")
+	// ErrReplaced is an ErrEnding: the daemon gives way to another build.
+	ErrReplaced = fmt.Errorf("%w, because it is another build of gorxe", ErrEnding)
+	// ErrVersion: a peer of another version of the protocol.
+	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", protocolVersion)
 )
 
 // err is the reply's error as a Go error.
 func (r *reply) err() error {
 	switch {
 	case r.Version != protocolVersion:
-		return errVersion
+		return ErrVersion
+	case r.Code == codeBuild:
+		return ErrReplaced
 	case r.Code == codeEnding:
 		return ErrEnding
 	case r.Code == codeLimit:

@@ -39,6 +39,7 @@ type Config struct {
 	// when it had no session for as long as Grace.
 	Private bool
 	Grace   time.Duration
+	Build   Build        // zero: ThisBuild
 	Log     *slog.Logger // nil: nobody listens
 }
 
@@ -72,6 +73,9 @@ type Server struct {
 func Start(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Build == (Build{}) {
+		cfg.Build = ThisBuild()
 	}
 	s := &Server{
 		cfg: cfg, started: time.Now(),
@@ -259,10 +263,14 @@ func (s *Server) enter(n *session) error {
 	if s.ending {
 		return ErrEnding
 	}
+	idle := s.cfg.Private && len(s.sessions) == 0 // nobody needs this daemon any more
+	if idle && n.wanted.Build != (Build{}) && n.wanted.Build != s.cfg.Build {
+		s.end()
+		return ErrReplaced
+	}
 	if err := s.suits(&n.wanted); err != nil {
-		if s.cfg.Private && len(s.sessions) == 0 {
-			// Nobody needs this daemon any more: make room for one that suits.
-			s.end()
+		if idle {
+			s.end() // make room for one that suits
 			err = ErrEnding
 		}
 		return err
@@ -345,5 +353,5 @@ func (s *Server) end() {
 
 // hello is what the daemon says of itself.
 func (s *Server) hello() *Hello {
-	return &Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices}
+	return &Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build}
 }

@@ -77,7 +77,7 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 			s.log.Debug("a client that makes no sense", "uid", cred.Uid, "pid", cred.Pid, "error", err)
 		}
 	case req.Version != protocolVersion:
-		refuse(conn, errVersion)
+		refuse(conn, ErrVersion)
 	case req.Op == opStatus:
 		s.sendStatus(conn, cred)
 	case req.Op == opHello:
@@ -97,6 +97,8 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 func refuse(conn *Conn, err error) {
 	r := reply{Version: protocolVersion, Error: err.Error()}
 	switch {
+	case errors.Is(err, ErrReplaced):
+		r.Code = codeBuild
 	case errors.Is(err, ErrEnding):
 		r.Code = codeEnding
 	case errors.Is(err, ErrLimit):

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"github.com/gorxe/gorxe/internal/sysfs"
-	"github.com/gorxe/gorxe/rocev2"
 )
 
 // ErrSpec: a device was asked for in words that make no sense.
@@ -70,38 +67,4 @@ func checkName(name string) error {
 		return fmt.Errorf("%w: the name %q may have letters, digits and \"_-.\" after \"rxe\"", ErrSpec, name)
 	}
 	return nil
-}
-
-// ParseSpecs reads what was given with --device. Nothing gives DefaultSpecs.
-func ParseSpecs(texts []string) ([]Spec, error) {
-	if len(texts) == 0 {
-		return DefaultSpecs()
-	}
-	if len(texts) > sysfs.MaxDevices {
-		return nil, fmt.Errorf("%w: %d devices are more than %d", ErrSpec, len(texts), sysfs.MaxDevices)
-	}
-	specs := make([]Spec, 0, len(texts))
-	for _, text := range texts {
-		s, err := ParseSpec(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range specs {
-			if s.Name == other.Name {
-				return nil, fmt.Errorf("%w: two devices are named %q", ErrSpec, s.Name)
-			}
-			if s.Address == other.Address && s.Interface == other.Interface {
-				return nil, fmt.Errorf("%w: %v and %v are on the same addresses", ErrSpec, other, s)
-			}
-		}
-		specs = append(specs, s)
-	}
-	return specs, nil
-}
-
-// DefaultSpecs is rxe0 on the interface of the default route, or on lo where
-// there is none.
-func DefaultSpecs() ([]Spec, error) {
-	name, err := rocev2.DefaultInterface()
-	return []Spec{{Name: "rxe0", Interface: name}}, err
 }

@@ -46,14 +46,50 @@ func TestParseSpec(t *testing.T) {
 }
 
 func TestParseSpecs(t *testing.T) {
-	for _, bad := range [][]string{
-		{"rxe0=lo", "rxe0=eth0"}, {"rxe0=lo", "rxe1=lo"}, {"rxe0=::1", "rxe1=::1"}, {"rxe0=lo", "x"}, make([]string, 33),
+	for _, tt := range []struct {
+		devices string
+		texts   []string
+		want    string // the devices, or a part of the error
+	}{
+		{"", nil, ""},
+		{"", []string{"rxe0=lo", "rxe1=eth0"}, "rxe0=lo rxe1=eth0"},
+		{"1", nil, "rxe0=127.0.0.1"},
+		{"3", nil, "rxe0=127.0.0.1 rxe1=127.0.0.2 rxe2=127.0.0.3"},
+		{"2", []string{"rxe7=127.0.0.9"}, "rxe0=127.0.0.1 rxe1=127.0.0.2 rxe7=127.0.0.9"},
+		{"lo", nil, "rxe0=127.0.0.1"}, // and ::1 where there is IPv6
+
+		{"0", nil, "--devices 0: invalid device: want a count from 1 to 32"},
+		{"33", nil, "--devices 33: invalid device: want a count from 1 to 32"},
+		{"-1", nil, "--devices -1: invalid device: want a count from 1 to 32"},
+		{"99999999999999999999", nil, "want a count from 1 to 32"},
+		{"nosuch0", nil, "--devices nosuch0: invalid device: there is no interface of that name: want a count from 1 to 32, or one of lo"},
+		{"32", []string{"rxe32=127.0.0.99"}, "33 devices in all are more than 32"},
+		{"", make([]string, 33), "NAME=INTERFACE"},
+		{"", []string{"rxe0=lo", "x"}, `--device x: invalid device "x": want NAME=INTERFACE`},
+		{"", []string{"rxe0=lo", "rxe0=eth0"}, "--device rxe0=eth0: invalid device: rxe0=lo has that name already: name this one rxe1"},
+		{"2", []string{"rxe1=eth0"}, "--device rxe1=eth0: invalid device: rxe1=127.0.0.2 has that name already: name this one rxe2"},
+		{"", []string{"rxe0=lo", "rxe1=lo"}, "--device rxe1=lo: invalid device: rxe0=lo is on that interface already: leave one of them away"},
+		{"", []string{"rxe0=::1", "rxe1=::1"}, "--device rxe1=::1: invalid device: rxe0=::1 is on that address already: take another address"},
+		{"2", []string{"rxe7=127.0.0.2"}, "rxe1=127.0.0.2 is on that address already: take another one, as 127.0.0.3"},
+		{"2", []string{"rxe7=lo"}, "--device rxe7=lo: invalid device: the interface has the address of rxe0=127.0.0.1: leave one of them away"},
+		{"", []string{"rxe7=127.0.0.1", "rxe1=lo"}, "--device rxe1=lo: invalid device: the interface has the address of rxe7=127.0.0.1"},
 	} {
-		if specs, err := ParseSpecs(bad); !errors.Is(err, ErrSpec) {
-			t.Errorf("%q: %v, %v", bad, specs, err)
+		specs, err := ParseSpecs(tt.devices, tt.texts)
+		if err != nil {
+			if !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), tt.want) || tt.want == "" {
+				t.Errorf("--devices %q %q: %v, want %q", tt.devices, tt.texts, err, tt.want)
+			}
+			continue
+		}
+		var got []string
+		for _, s := range specs {
+			got = append(got, s.String())
+		}
+		if list := strings.Join(got, " "); list != tt.want && (tt.devices != "lo" || list != tt.want+" rxe1=::1") {
+			t.Errorf("--devices %q %q: %q, want %q", tt.devices, tt.texts, list, tt.want)
 		}
 	}
-	specs, err := ParseSpecs(nil)
+	specs, err := DefaultSpecs()
 	if err != nil || len(specs) != 1 || specs[0].Name != "rxe0" || specs[0].Interface == "" {
 		t.Errorf("the default is %v, %v", specs, err)
 	}

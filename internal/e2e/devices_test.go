@@ -84,3 +84,101 @@ func TestPortCounters(t *testing.T) {
 		}
 	}
 }
+
+// TestEightDevices: --devices 8 makes eight devices, which talk to themselves and to
+// each other, in a run of its own and in a daemon.
+func TestEightDevices(t *testing.T) {
+	need(t, "ibv_devices", "ibv_rc_pingpong", "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	user, env := nobody(t, h)
+	eight := regexp.MustCompile(`(?m)^\s+rxe[0-7]\s`)
+	list := start(t, user, env, gorxe, "run", "--devices", "8", "--", "ibv_devices").ok()
+	if n := len(eight.FindAllString(list, -1)); n != 8 || strings.Count(list, "rxe") != 8 {
+		t.Errorf("a run with --devices 8 sees\n%s", list)
+	}
+	if !until(patience, func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }) {
+		t.Fatal("the engine of the last gorxe run still answers")
+	}
+	d := startDaemon(t, h, "--devices", "8")
+	on := func(device string) launch {
+		return func(t *testing.T, argv ...string) *proc {
+			t.Helper()
+			argv = slices.Clone(argv)
+			argv[slices.Index(argv, "DEVICE")] = device
+			return d.run(t, argv...)
+		}
+	}
+	across := topology{server: on("rxe0"), client: on("rxe7"), host: h}
+	across.exchange(t, "ibv_rc_pingpong", "-d", "DEVICE", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "100").good(t)
+	for i := range 8 {
+		name := "rxe" + strconv.Itoa(i)
+		if out := d.run(t, "ibv_devinfo", "-v", "-d", name).ok(); !strings.Contains(out, "::ffff:127.0.0."+strconv.Itoa(i+1)+",") {
+			t.Errorf("%s is not on 127.0.0.%d:\n%s", name, i+1, out)
+		}
+		within := topology{server: on(name), client: on(name), host: h}
+		within.exchange(t, "ib_write_bw", "-d", "DEVICE", "-p", "PORT", "-F", "-x", "1", "-n", "100").good(t)
+	}
+}
+
+// TestDevicesOfInterface: --devices INTERFACE makes a device on each address.
+func TestDevicesOfInterface(t *testing.T) {
+	need(t, "ibv_devices", "ibv_rc_pingpong")
+	if !selection.takes(standard) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	a.ip(t, "addr add 10.88.0.11/24 dev eth0")
+	d := startDaemon(t, a, "--devices", "eth0")
+	for i, addr := range []string{"::ffff:10.88.0.1", "::ffff:10.88.0.11", "fd88::1"} {
+		if out := d.run(t, "ibv_devinfo", "-v", "-d", "rxe"+strconv.Itoa(i)).ok(); !strings.Contains(out, addr+",") {
+			t.Errorf("rxe%d is not on %s:\n%s", i, addr, out)
+		}
+	}
+	if list := d.run(t, "ibv_devices").ok(); strings.Count(list, "rxe") != 3 {
+		t.Errorf("not three devices:\n%s", list)
+	}
+}
+
+// TestBadDevices: what is wrong with the devices of a command line is said of the
+// argument, with what would be right.
+func TestBadDevices(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo down")
+	h.ip(t, "addr flush dev lo")
+	user, env := nobody(t, h)
+	for _, c := range []struct {
+		flags string
+		code  int
+		want  string
+	}{
+		{"--devices 0", 2, "--devices 0: invalid device: want a count from 1 to 32"},
+		{"--devices 33", 2, "--devices 33: invalid device: want a count from 1 to 32"},
+		{"--devices eth7", 2, "--devices eth7: invalid device: there is no interface of that name"},
+		{"--devices lo", 2, "ip address add … dev lo"},
+		{"--device rxe0=127.0.0.1 --device rxe1=127.0.0.1", 2, "--device rxe1=127.0.0.1: invalid device: rxe0=127.0.0.1 is on that address already"},
+		{"--devices 2 --device rxe1=127.0.0.9", 2, "--device rxe1=127.0.0.9: invalid device: rxe1=127.0.0.2 has that name already: name this one rxe2"},
+		{"--device rxe0=eth7", 125, "rxe0=eth7: rocev2: open interface eth7: no such interface"},
+		{"--device rxe0=lo", 125, "rxe0=lo: rocev2: open interface lo: no usable address: it is down; set it up with `ip link set lo up`"},
+	} {
+		for command, code := range map[string]int{"run": c.code, "daemon": min(c.code, 2)} {
+			if code == 2 && c.code == 125 {
+				code = 1
+			}
+			argv := append([]string{gorxe, command}, strings.Fields(c.flags)...)
+			if command == "run" {
+				argv = append(argv, "--", "true")
+			}
+			p := start(t, user, env, argv...)
+			if got := p.wait(); got != code || !strings.Contains(p.out.String(), c.want) {
+				t.Errorf("gorxe %s %s: exit status %d, want %d and %q:\n%s", command, c.flags, got, code, c.want, p.out.String())
+			}
+		}
+	}
+}

@@ -98,9 +98,9 @@ func run(m *testing.M) int {
 }
 
 // build compiles the command, with the race detector if this test has it.
-func build(dir string) (string, error) {
+func build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "gorxe")
-	args := []string{"build", "-o", path}
+	args := append([]string{"build", "-o", path}, flags...)
 	if raceEnabled {
 		args = append(args, "-race")
 	}

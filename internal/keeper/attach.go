@@ -17,7 +17,7 @@ import (
 
 // attempts bounds how often a daemon that is just ending, or just starting, is
 // given way to.
-const attempts = 50
+const attempts = 100
 
 // attach finds a daemon or starts a private one, and announces the session.
 func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
@@ -32,21 +32,29 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := daemon.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells}
+	wanted := daemon.Wanted{Build: daemon.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells}
 	if len(cfg.Devices) > 0 {
-		if wanted.Devices, err = daemon.ParseSpecs(cfg.Devices); err != nil {
+		if wanted.Devices, err = daemon.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err
 		}
 	}
+	replaced := false
 	for range attempts {
-		client, err := daemon.Dial(paths)
+		var client *daemon.Client
+		client, err = daemon.Dial(paths)
 		switch {
 		case err == nil:
 			if hello, err = client.Hello(argv, wanted); err == nil {
+				compare(hello, wanted.Build, client.Socket(), replaced)
 				return client, hello, nil
 			}
 			client.Close()
-			if !errors.Is(err, daemon.ErrEnding) {
+			switch {
+			case errors.Is(err, daemon.ErrReplaced):
+				replaced = true
+			case errors.Is(err, daemon.ErrEnding):
+			case errors.Is(err, daemon.ErrVersion): // one that is idle will end
+			default:
 				return nil, hello, err
 			}
 		case errors.Is(err, daemon.ErrNoDaemon):
@@ -62,7 +70,24 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 		}
 		time.Sleep(20 * time.Millisecond) // it closes its UDP ports, or opens them
 	}
+	if errors.Is(err, daemon.ErrVersion) {
+		return nil, hello, err
+	}
 	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
+}
+
+// compare tells the user if the daemon is, or was, another build of gorxe than this one.
+func compare(hello daemon.Hello, this daemon.Build, socket string, replaced bool) {
+	who := fmt.Sprintf("the daemon at %s (process %d) is another build of gorxe (%v) than this one (%v)", socket, hello.PID, hello.Build, this)
+	switch {
+	case hello.Build == this && replaced:
+		complain("a daemon of another build of gorxe was left at %s; this run has started its own (%v)", socket, this)
+	case hello.Build == this:
+	case hello.Private:
+		complain("%s: this run joins it, as other programs use it; a run after those gets a daemon of its own build", who)
+	default:
+		complain("%s: this run joins it; restart the daemon to have one build", who)
+	}
 }
 
 // startPrivate starts a daemon that serves at socket and ends with its last

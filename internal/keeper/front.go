@@ -61,7 +61,7 @@ func Run(cfg Config) (Outcome, error) {
 	if nested() {
 		// The kernel allows one listener, and the one there is answers already.
 		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" {
-			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --socket and --pcap have no effect")
+			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --socket and --pcap have no effect")
 		}
 		err := execProgram(file, argv, os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestBuildID: the ID of an executable is Go's, and that of a file without one differs
+// with each byte.
+func TestBuildID(t *testing.T) {
+	if b := ThisBuild(); b.Version == "" || len(b.ID) < 8 || b.ID == "unknown" {
+		t.Errorf("this build is %+v", b)
+	}
+	seen := make(map[string]bool)
+	for i, text := range []string{"", "a", "b", "\x7fELF"} {
+		path := filepath.Join(t.TempDir(), "x")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if id := executableID(path); seen[id] || len(id) < 8 {
+			t.Errorf("file %d has the ID %q", i, id)
+		} else {
+			seen[id] = true
+		}
+	}
+}
+
+// TestOtherBuild: an idle private daemon gives way to another build. One that is in use,
+// one that is not private, and one of which no build is wanted do not, and say what they
+// are.
+func TestOtherBuild(t *testing.T) {
+	one, two := Build{"(devel)", "11111111"}, Build{"(devel)", "22222222"}
+	cfg := Config{Build: one, Private: true, Grace: time.Hour}
+	s := startTest(t, cfg, nil)
+	for _, wanted := range []Build{{}, one} {
+		c := s.dial(t)
+		if h, err := c.Hello(nil, Wanted{Build: wanted}); err != nil || h.Build != one {
+			t.Fatalf("hello of build %v: %+v, %v", wanted, h, err)
+		}
+		if h, err := s.dial(t).Hello(nil, Wanted{Build: two}); err != nil || h.Build != one {
+			t.Errorf("hello of another build to a daemon in use: %+v, %v", h, err)
+		}
+	}
+	idle := startTest(t, cfg, nil)
+	_, err := idle.dial(t).Hello(nil, Wanted{Build: two})
+	if !errors.Is(err, ErrReplaced) || !errors.Is(err, ErrEnding) {
+		t.Errorf("hello of another build to an idle daemon: %v", err)
+	}
+	select {
+	case <-idle.ended:
+	case <-time.After(testTimeout):
+		t.Error("the idle daemon does not end")
+	}
+	cfg.Private = false
+	if h, err := startTest(t, cfg, nil).dial(t).Hello(nil, Wanted{Build: two}); err != nil || h.Build != one {
+		t.Errorf("hello of another build to a shared daemon: %+v, %v", h, err)
+	}
+}

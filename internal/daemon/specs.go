@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/rocev2"
+)
+
+// ParseSpecs reads what was given with --devices and --device, and returns the devices
+// of both: those of --devices are rxe0, rxe1 and so on. Nothing gives nil. Errors
+// unwrap to ErrSpec and name the argument.
+//
+// devices is a number of devices on 127.0.0.1, 127.0.0.2 and so on, or an interface: a
+// device on each of its addresses.
+func ParseSpecs(devices string, texts []string) ([]Spec, error) {
+	specs, err := severalSpecs(devices)
+	if err != nil {
+		return nil, fmt.Errorf("--devices %s: %w: %w", devices, ErrSpec, err)
+	}
+	for _, text := range texts {
+		s, err := ParseSpec(text)
+		if err == nil {
+			err = joins(s, specs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--device %s: %w", text, err)
+		}
+		specs = append(specs, s)
+	}
+	if len(specs) > sysfs.MaxDevices {
+		return nil, fmt.Errorf("--device: %w: %d devices in all are more than %d", ErrSpec, len(specs), sysfs.MaxDevices)
+	}
+	if err := apart(specs); err != nil {
+		return nil, err
+	}
+	return specs, nil
+}
+
+// DefaultSpecs is rxe0 on the interface of the default route, or on lo where
+// there is none.
+func DefaultSpecs() ([]Spec, error) {
+	name, err := rocev2.DefaultInterface()
+	return []Spec{{Name: "rxe0", Interface: name}}, err
+}
+
+// severalSpecs are the devices of --devices.
+func severalSpecs(text string) ([]Spec, error) {
+	if text == "" {
+		return nil, nil
+	}
+	addrs, err := loopbacks(text)
+	if err != nil {
+		return nil, err
+	}
+	if addrs == nil {
+		if addrs, err = addressesOf(text); err != nil {
+			return nil, err
+		}
+	}
+	specs := make([]Spec, len(addrs))
+	for i, a := range addrs {
+		specs[i] = Spec{Name: "rxe" + strconv.Itoa(i), Address: a}
+	}
+	return specs, nil
+}
+
+// loopbacks are as many addresses as text says; nil if it is no number.
+func loopbacks(text string) ([]netip.Addr, error) {
+	if strings.Trim(text, "+-0123456789") != "" {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > sysfs.MaxDevices {
+		return nil, fmt.Errorf("want a count from 1 to %d, or the name of an interface", sysfs.MaxDevices)
+	}
+	addrs := make([]netip.Addr, n)
+	for i := range addrs {
+		addrs[i] = loopbackAddr(i)
+	}
+	return addrs, nil
+}
+
+func loopbackAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)}) }
+
+// addressesOf are an interface's addresses, but for link-local ones: these belong to
+// the interface more than to one of several devices.
+func addressesOf(name string) ([]netip.Addr, error) {
+	ports, err := rocev2.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(ports, func(p rocev2.PortInfo) bool { return p.Name == name })
+	if i < 0 {
+		var names []string
+		for _, p := range ports {
+			names = append(names, p.Name)
+		}
+		return nil, fmt.Errorf("there is no interface of that name: want a count from 1 to %d, or one of %s",
+			sysfs.MaxDevices, strings.Join(names, ", "))
+	}
+	addrs := slices.DeleteFunc(portAddrs(&ports[i]), netip.Addr.IsLinkLocalUnicast)
+	switch {
+	case len(addrs) == 0:
+		return nil, fmt.Errorf("the interface has no IP address, or only link-local ones: assign one with `ip address add … dev %s`", name)
+	case len(addrs) > sysfs.MaxDevices:
+		return nil, fmt.Errorf("the interface has %d addresses, and there can be %d devices: choose addresses with --device NAME=ADDRESS",
+			len(addrs), sysfs.MaxDevices)
+	}
+	return addrs, nil
+}
+
+// portAddrs are the addresses in a port's GID table, each once.
+func portAddrs(p *rocev2.PortInfo) (addrs []netip.Addr) {
+	for _, g := range p.GIDs {
+		if a := g.Addr(); !g.IsZero() && !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs
+}
+
+// joins refuses a device that has the name or the place of one of others.
+func joins(s Spec, others []Spec) error {
+	for _, o := range others {
+		switch {
+		case s.Name == o.Name:
+			return fmt.Errorf("%w: %v has that name already: name this one %s", ErrSpec, o, freeName(others))
+		case s.Address.IsValid() && s.Address == o.Address:
+			return fmt.Errorf("%w: %v is on that address already: %s", ErrSpec, o, another(s.Address, others))
+		case s.Interface != "" && s.Interface == o.Interface:
+			return fmt.Errorf("%w: %v is on that interface already: leave one of them away, or give each an address of its own, as %s=ADDRESS",
+				ErrSpec, o, s.Name)
+		}
+	}
+	return nil
+}
+
+// freeName is the first of rxe0, rxe1 and so on that none of specs has.
+func freeName(specs []Spec) string {
+	for i := 0; ; i++ {
+		name := "rxe" + strconv.Itoa(i)
+		if !slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == name }) {
+			return name
+		}
+	}
+}
+
+// another says which address to take instead of one that specs have.
+func another(taken netip.Addr, specs []Spec) string {
+	for i := 0; taken.Is4() && taken.IsLoopback() && i < 255; i++ {
+		free := loopbackAddr(i)
+		if !slices.ContainsFunc(specs, func(s Spec) bool { return s.Address == free }) {
+			return "take another one, as " + free.String()
+		}
+	}
+	return "take another address of this host"
+}
+
+// apart refuses a device on an address of an interface that has a device of its own.
+func apart(specs []Spec) error {
+	whole := func(s Spec) bool { return s.Interface != "" }
+	if !slices.ContainsFunc(specs, whole) || len(specs) == 1 {
+		return nil
+	}
+	ports, err := rocev2.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, port := range ports {
+		i := slices.IndexFunc(specs, func(s Spec) bool { return s.Interface == port.Name })
+		if i < 0 {
+			continue
+		}
+		addrs := portAddrs(&port)
+		for _, s := range specs {
+			if s.Address.IsValid() && slices.Contains(addrs, s.Address) {
+				return fmt.Errorf("--device %v: %w: the interface has the address of %v: leave one of them away, or give each an address of its own",
+					specs[i], ErrSpec, s)
+			}
+		}
+	}
+	return nil
+}
