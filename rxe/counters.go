@@ -25,6 +25,7 @@ type Counters struct {
 	BadQPN        atomic.Uint64 // no such QP
 	BadState      atomic.Uint64 // the QP does not listen
 	BadType       atomic.Uint64 // of another transport service than the QP's
+	RcvdCNP       atomic.Uint64 // congestion notifications, to which nothing reacts yet
 	BadPKey       atomic.Uint64
 	BadQKey       atomic.Uint64
 	BadAddr       atomic.Uint64 // not from the QP's peer, or to another address
@@ -51,7 +52,7 @@ type Counter struct {
 // hwCounters is how many of the entries below are rdma_rxe's.
 const hwCounters = 15
 
-func (c *Counters) table() [34]struct {
+func (c *Counters) table() [35]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -79,6 +80,7 @@ func (c *Counters) table() [34]struct {
 		{"drop_bad_qpn", &c.BadQPN},
 		{"drop_bad_state", &c.BadState},
 		{"drop_bad_type", &c.BadType},
+		{"rcvd_cnp", &c.RcvdCNP},
 		{"drop_bad_pkey", &c.BadPKey},
 		{"drop_bad_qkey", &c.BadQKey},
 		{"drop_bad_addr", &c.BadAddr},

@@ -34,6 +34,13 @@ type Config struct {
 	// may be called from any thread, with no QP locked. Nil: the call itself
 	// delivers, and so waits for the memory of other QPs' owners.
 	OnDeliver func()
+	// LinkSeesLoopback has Link carry also the packets between QPs of this device,
+	// one by one. The link gives them back with Device.Loopback. False: such packets
+	// never reach the link, and need not be formed.
+	LinkSeesLoopback bool
+	// GSI takes the packets that are for queue pair 1. Nil: they are counted as
+	// packets to a QP that does not exist.
+	GSI GSI
 	// Tap sees the packets that pass between QPs of this device, which reach
 	// no Link. Nil: such packets need not be formed at all.
 	Tap func(b *wire.Burst)
@@ -53,6 +60,7 @@ type Device struct {
 
 	runQueue  runQueue  // between QPs of this device
 	admission admission // of QPs that send to others
+	gsi       gsi
 	port      port
 	gids      atomic.Pointer[gidTable]
 	groups    mcastTable

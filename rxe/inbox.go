@@ -100,7 +100,7 @@ func (item *inboxItem) extend(dg *wire.Datagram) bool {
 	return true
 }
 
-// unpack handles the packets of a parcel. The caller holds the QP.
+// unpack handles the packets of an item. The caller has locked the QP.
 func (q *QP) unpack(item *inboxItem, o *outbox) {
 	dg := item.from
 	at := 0
@@ -108,9 +108,11 @@ func (q *QP) unpack(item *inboxItem, o *outbox) {
 		dg.Data = item.buf[at:end]
 		at = int(end) + item.trailer
 		pkt, err := wire.Parse(dg.Data)
-		if err == nil { // or it would not be here
-			q.packet(pkt, &dg, o)
+		if err != nil { // a link that sees loopback has damaged it
+			q.dev.counters.Malformed.Add(1)
+			continue
 		}
+		q.packet(pkt, &dg, o)
 	}
 	if !item.counted {
 		q.dev.counters.RcvdPkts.Add(uint64(len(item.ends)))

@@ -6,18 +6,34 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Packets between QPs of one device never reach the link. The sender, with its
-// own QP locked, leaves a copy in the receiver's inbox; after that lock is
-// dropped the inbox is run. One thread at a time runs an inbox, so the order
-// is the order of sending.
+// Packets between QPs of one device do not reach the network. The thread that
+// sends them has locked the sender's QP, so it only leaves a copy in the
+// receiver's inbox (inbox.go); once it has unlocked the sender, it runs that inbox
+// (run_queue.go). One thread at a time runs an inbox, so packets are handled in
+// the order in which they were sent.
 
 // transmit sends the outbox's bursts on their way.
 func (d *Device) transmit(o *outbox) {
-	remote := 0 // bursts[:remote] go to the link
+	bursts := o.bursts
+	if !d.cfg.LinkSeesLoopback {
+		bursts = d.Loopback(bursts)
+	}
+	if len(bursts) > 0 {
+		d.cfg.Link.Send(bursts)
+	}
+}
+
+// Loopback leaves the packets that are for QPs of this device in their inboxes,
+// and returns the bursts that the network has to carry, in order and in the same
+// slice. A multicast burst is both. A link calls it when Config.LinkSeesLoopback
+// is set. It may be called with a QP locked; it only queues, so that a caller
+// outside Link.Send calls Deliver afterwards.
+func (d *Device) Loopback(bursts []wire.Burst) (network []wire.Burst) {
+	remote := 0 // bursts[:remote] go to the network
 	var dst netip.Addr
 	local := false
-	for i := range o.bursts {
-		b := &o.bursts[i]
+	for i := range bursts {
+		b := &bursts[i]
 		if b.Route.Dst != dst {
 			dst = b.Route.Dst
 			local = d.localGID(dst)
@@ -29,12 +45,10 @@ func (d *Device) transmit(o *outbox) {
 			d.deliverLocal(b)
 			continue
 		}
-		o.bursts[remote] = *b
+		bursts[remote] = *b
 		remote++
 	}
-	if remote > 0 {
-		d.cfg.Link.Send(o.bursts[:remote])
-	}
+	return bursts[:remote]
 }
 
 // deliverLocal splits a burst by destination QP: UD packets over one address
@@ -44,21 +58,34 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 		d.cfg.Tap(b)
 	}
 	for from := 0; from < len(b.Buf); {
-		to := from + b.Seg
+		to := min(from+b.Seg, len(b.Buf))
+		if to-from < wire.BTHLen+wire.ICRCLen { // a link has cut it short
+			d.counters.Malformed.Add(1)
+			from = to
+			continue
+		}
 		dest := destQP(b.Buf[from:])
-		for to < len(b.Buf) && destQP(b.Buf[to:]) == dest {
-			to += b.Seg
+		for to-from >= b.Seg && len(b.Buf)-to >= wire.BTHLen+wire.ICRCLen && destQP(b.Buf[to:]) == dest {
+			to = min(to+b.Seg, len(b.Buf))
 		}
-		to = min(to, len(b.Buf))
-		item := itemFromBurst(b.Buf[from:to], b.Seg, b.Route)
-		if q := d.lookupQP(dest); q != nil {
-			q.enqueue(item)
-		} else {
-			d.counters.BadQPN.Add(uint64(item.count()))
-			item.free()
-		}
+		d.enqueueLocal(dest, itemFromBurst(b.Buf[from:to], b.Seg, b.Route))
 		from = to
 	}
+}
+
+// enqueueLocal leaves an item for a QP of this device, or for the handler of queue
+// pair 1.
+func (d *Device) enqueueLocal(dest wire.QPN, item *inboxItem) {
+	if dest == GSIQPN && d.cfg.GSI != nil {
+		d.enqueueGSI(item)
+		return
+	}
+	if q := d.lookupQP(dest); q != nil {
+		q.enqueue(item)
+		return
+	}
+	d.counters.BadQPN.Add(uint64(item.count()))
+	item.free()
 }
 
 // multicastLocal gives every attached QP of this device, the sender's own
@@ -69,7 +96,7 @@ func (d *Device) multicastLocal(b *wire.Burst) {
 	}
 }
 
-// destQP reads the destination QPN of a packet that this device built.
+// destQP reads the destination QPN of a packet.
 func destQP(b []byte) wire.QPN {
 	return wire.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
 }

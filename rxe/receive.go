@@ -31,6 +31,11 @@ func (d *Device) Receive(batch []wire.Datagram) {
 			d.receiveMulticast(pkt, dg, &v)
 			continue
 		}
+		if dest == GSIQPN && d.cfg.GSI != nil {
+			v.to(nil)
+			d.receiveGSI(pkt, dg)
+			continue
+		}
 		if v.q == nil || v.q.qpn != dest {
 			v.to(d.lookupQP(dest))
 		}
@@ -185,6 +190,8 @@ func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	switch {
 	case q.dead || !q.listens(info.Has(wire.OpRequest)):
 		return &c.BadState
+	case info.Service == wire.ServiceCNP:
+		return &c.RcvdCNP
 	case info.Service != q.typ.service():
 		return &c.BadType
 	case !wire.PKeyMatch(pkt.PKey(), q.pkey):

@@ -93,7 +93,7 @@ func (d *Device) deliver(o *outbox) {
 		o.sinceYield = 0
 		if q == nil {
 			o.flush()
-			if d.runQueue.empty() {
+			if !d.runGSI() && d.runQueue.empty() {
 				return
 			}
 			continue

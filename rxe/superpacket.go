@@ -69,7 +69,7 @@ func (q *QP) peerIsLocal() bool {
 // sendsSuperPackets says whether packets for the peer may be trains: it is on this
 // device, and another QP, which takes nothing before this one is done.
 func (q *QP) sendsSuperPackets() bool {
-	return q.dev.cfg.Tap == nil && q.peerIsLocal() && q.attr.DestQPN != q.qpn
+	return q.dev.cfg.Tap == nil && !q.dev.cfg.LinkSeesLoopback && q.peerIsLocal() && q.attr.DestQPN != q.qpn
 }
 
 // newSuperPacket begins a train whose payload has n bytes, to be filled in.
@@ -90,12 +90,7 @@ func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item 
 // was sent before.
 func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, o *outbox) {
 	o.flush()
-	if q := d.lookupQP(dest); q != nil {
-		q.enqueue(item)
-		return
-	}
-	d.counters.BadQPN.Add(uint64(item.count()))
-	item.free()
+	d.enqueueLocal(dest, item)
 }
 
 // sendSuperPacket leaves n packets of w, from packet number index on, for the peer.

@@ -82,7 +82,12 @@ const (
 
 func newHost(t *testing.T, addr string) *host {
 	t.Helper()
-	e, err := Start(Config{Name: "rxe0", Address: netip.MustParseAddr(addr)})
+	return newHostOf(t, Config{Name: "rxe0", Address: netip.MustParseAddr(addr)})
+}
+
+func newHostOf(t *testing.T, cfg Config) *host {
+	t.Helper()
+	e, err := Start(cfg)
 	must(t, err)
 	h := &host{t: t, e: e, mem: newSilent(memSize), close: e.Close}
 	t.Cleanup(func() {
@@ -226,7 +231,6 @@ func TestSilentTarget(t *testing.T) {
 func TestSilentSource(t *testing.T) {
 	const here, nobody = "127.78.0.13", "127.78.0.14"
 	a := newHost(t, here)
-	const soon = 12 // 16.8 ms
 	blocked, other := newQueue(a), newQueue(a)
 	blocked.connect(nobody, 100, soon)
 	other.connect(nobody, 101, soon)

@@ -29,8 +29,13 @@ type Config struct {
 	// OnEvent is told of asynchronous events. It may be called with a QP locked
 	// and must not call back into the device.
 	OnEvent func(rxe.Event)
-	Tap     *rocev2.Tap  // nil: nobody captures
-	Log     *slog.Logger // nil: nobody listens
+	// Decorator sees every packet of the device. Nil: packets between the device's
+	// own queue pairs need not be formed, and pass faster.
+	Decorator Decorator
+	// GSI handles the packets to queue pair 1. Nil: they are dropped.
+	GSI rxe.GSI
+	Tap *rocev2.Tap  // nil: nobody captures
+	Log *slog.Logger // nil: nobody listens
 }
 
 // GUID is the node's EUI-64. An address of its own gives a device of its own,
@@ -70,6 +75,13 @@ func Start(cfg Config) (*Engine, error) {
 		Clock:   e.clock,
 		Limits:  cfg.Limits,
 		OnEvent: cfg.OnEvent,
+		GSI:     cfg.GSI,
+	}
+	receive := func(b []wire.Datagram) { e.dev.Receive(b) }
+	decorated := &decoratedLink{portLink: &e.link, decorator: cfg.Decorator}
+	if cfg.Decorator != nil {
+		devCfg.Link, devCfg.LinkSeesLoopback = decorated, true
+		receive = func(b []wire.Datagram) { cfg.Decorator.Receive(b, e.dev.Receive) }
 	}
 	if cfg.Tap != nil {
 		devCfg.Tap = tapBurst(cfg.Tap)
@@ -78,11 +90,12 @@ func Start(cfg Config) (*Engine, error) {
 	if e.dev, err = rxe.New(devCfg); err != nil {
 		return nil, err
 	}
+	decorated.dev = e.dev
 	e.port, err = rocev2.Open(rocev2.Config{
 		Interface: cfg.Interface,
 		Address:   cfg.Address,
 		Port:      cfg.Port,
-		Receiver:  func(b []wire.Datagram) { raceReceive(); e.dev.Receive(b) },
+		Receiver:  func(b []wire.Datagram) { raceReceive(); receive(b) },
 		OnPort:    func(rocev2.PortInfo) { e.updatePort() },
 		Log:       cfg.Log,
 		Tap:       cfg.Tap,
