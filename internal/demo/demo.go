@@ -1,10 +1,10 @@
-// Package demo shows two RoCEv2 devices at work: they exchange data over real
-// UDP between two addresses of this host, every byte is verified, and then the
-// link is measured. It uses the verbs as any program would.
+// Package demo shows two RoCEv2 devices at work. They exchange data over real UDP between
+// two addresses of this host. The package verifies every byte and then measures the link.
+// It uses the verbs as any program would.
 //
-// The run has two phases, each with devices of its own: verify.go does each
-// operation at sizes around the path MTU, with a packet capture; measure.go
-// repeats them without one, because a capture would distort the figures.
+// The run has two phases, each with its own devices. verify.go does each operation at sizes
+// around the path MTU, with a packet capture. measure.go repeats them without a capture,
+// which would distort the figures.
 package demo
 
 import (

@@ -11,13 +11,12 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// silent is memory of which a part does not answer until it is told to: what a
-// program with userfaultfd or FUSE can do. The zero va of a silent memory is
-// nowhere.
+// silent is memory of which a part does not answer until the test allows it, like memory
+// with userfaultfd or FUSE. If va is zero, all of it answers.
 type silent struct {
 	mu      sync.Mutex
 	b       []byte
-	va      uint64        // accesses from here on are caught
+	va      uint64        // accesses from here on block
 	blocked chan struct{} // one for each
 	free    chan struct{} // closed: they go on
 	answer  func()        // closes it
@@ -183,11 +182,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// ackTimeout is a code of IBA's, of 2 s: long against the takeover by a spare.
+// ackTimeout is the IBA code for 2 s, much longer than a spare takes to start.
 const ackTimeout = 19
 
-// TestSilentTarget has packets arrive for memory that does not answer: other
-// queue pairs of the device go on, and so does that one once it answers.
+// TestSilentTarget has packets arrive for memory that does not answer. Other queue pairs of
+// the device continue, and that queue pair continues when the memory answers.
 func TestSilentTarget(t *testing.T) {
 	const here, there = "127.78.0.11", "127.78.0.12"
 	a, b := newHost(t, here), newHost(t, there)
@@ -199,7 +198,7 @@ func TestSilentTarget(t *testing.T) {
 		qs, peers = append(qs, q), append(peers, p)
 	}
 	b.mem.silence(silentVA)
-	// Two of the three are caught, one after the other.
+	// Two of the three block, one after the other.
 	for _, q := range qs[:2] {
 		q.write(silentVA, b.mr.RKey())
 		<-b.mem.blocked
@@ -210,7 +209,7 @@ func TestSilentTarget(t *testing.T) {
 			}
 		}
 	}
-	// The other way as well: b's own requests need b's receiver for their ACKs.
+	// In the other direction, b's requests need b's receiver for their ACKs.
 	peers[2].write(0, a.mr.RKey())
 	if s := peers[2].wait(); s != rxe.WCSuccess {
 		t.Errorf("in the other direction: %v", s)
@@ -226,8 +225,8 @@ func TestSilentTarget(t *testing.T) {
 	}
 }
 
-// TestSilentSource has a retransmission read memory that does not answer any
-// more: it is the clock's goroutine that is caught, and other deadlines are kept.
+// TestSilentSource has a retransmission read memory that no longer answers. This blocks the
+// clock's goroutine, and other deadlines are kept.
 func TestSilentSource(t *testing.T) {
 	const here, nobody = "127.78.0.13", "127.78.0.14"
 	a := newHost(t, here)
@@ -247,7 +246,7 @@ func TestSilentSource(t *testing.T) {
 	}
 }
 
-// TestCloseWhileBlocked: the device's memory is held, the engine ends all the same.
+// TestCloseWhileBlocked: the engine ends although the device's memory does not answer.
 func TestCloseWhileBlocked(t *testing.T) {
 	const here, there = "127.78.0.15", "127.78.0.16"
 	a, b := newHost(t, here), newHost(t, there)
@@ -262,7 +261,7 @@ func TestCloseWhileBlocked(t *testing.T) {
 		t.Errorf("Close: %v, want %v", err, ErrBlockedAccess)
 	}
 	b.close = func() error { return nil }
-	// The address is free, and what was caught does no harm when it goes on.
+	// The address is free, and the blocked access does no harm when it continues.
 	newHost(t, there)
 	b.mem.answer()
 }

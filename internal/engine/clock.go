@@ -9,21 +9,21 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// What is due when a deadline passes may be caught: it may write to the memory of
-// a program that does not answer. As rocev2 does for packets.
+// The work that is due at a deadline may block, because it may write to program memory that
+// does not answer. rocev2 has the same limits for packets.
 const (
 	expireLimit = 20 * time.Millisecond
 	maxExpirers = 128
-	// clockCloseTimeout is how long close waits for one of them.
+	// clockCloseTimeout is how long close waits for a blocked one.
 	clockCloseTimeout = time.Second
 )
 
-// clock is the engine's clock: monotonic time since it was made, and one
-// goroutine at a time that waits for the deadline that Arm gave last.
+// clock is the engine's clock. It has monotonic time since its creation. One goroutine at a
+// time waits for the deadline that Arm set last.
 type clock struct {
 	start    time.Time
 	deadline atomic.Int64 // the next one
-	sleeping atomic.Int64 // what the goroutine sleeps for
+	sleeping atomic.Int64 // the deadline that the goroutine sleeps for
 	poke     chan struct{}
 	stop     chan struct{}
 	watch    *standby.Watch
@@ -32,7 +32,7 @@ type clock struct {
 
 const never = math.MaxInt64
 
-// newClock starts no goroutine: run does, once there is something to expire.
+// newClock starts no goroutine; run does.
 func newClock() *clock {
 	c := &clock{start: time.Now(), poke: make(chan struct{}, 1), stop: make(chan struct{})}
 	c.deadline.Store(never)
@@ -40,12 +40,12 @@ func newClock() *clock {
 	return c
 }
 
-// Now is the time since the clock was made. It is never 0, which the engine
-// takes for "no time".
+// Now returns the time since the clock was made. It is never 0, which means "no time" to
+// the engine.
 func (c *clock) Now() rxe.Time { return rxe.Time(time.Since(c.start)) + 1 }
 
-// Arm sets the deadline. The goroutine is woken only for an earlier one than it
-// sleeps for: it looks again whenever it wakes.
+// Arm sets the deadline. It wakes the goroutine only for an earlier deadline than the one
+// that it sleeps for, because the goroutine looks again whenever it wakes.
 func (c *clock) Arm(deadline rxe.Time) {
 	c.deadline.Store(int64(deadline))
 	if int64(deadline) < c.sleeping.Load() {
@@ -91,15 +91,15 @@ func (c *clock) wait(h *standby.Worker, expire func()) {
 	}
 }
 
-// passed tells whether the deadline has passed, and forgets it if so: expire arms
-// the next one.
+// passed reports whether the deadline has passed, and then clears it: expire arms the next
+// one.
 func (c *clock) passed() bool {
 	due := c.deadline.Load()
 	return due <= int64(c.Now()) && c.deadline.CompareAndSwap(due, never)
 }
 
-// close ends run. It returns when the last call of expire has, or reports false
-// when that has not within patience: then it is caught.
+// close ends run, and waits for the last call of expire. It reports false if that call has
+// not returned within clockCloseTimeout, because program memory blocks it.
 func (c *clock) close() bool {
 	close(c.stop)
 	if c.role == nil {

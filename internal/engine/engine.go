@@ -14,32 +14,32 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Config says what to start. Interface or Address must be given.
+// Config describes the device to start. Interface or Address must be set.
 type Config struct {
 	Name string // of the device: "rxe0"
 	// Interface is the network interface whose addresses are the GID table.
 	Interface string
-	// Address, if valid, is the only address of the device, of Interface if that
-	// is set too.
+	// Address, if valid, is the only address of the device. If Interface is set too, it
+	// must be an address of that interface.
 	Address netip.Addr
 	// Port is the UDP port; 4791 if 0.
 	Port uint16
 	// Limits replaces the device's capabilities and limits; nil: the defaults.
 	Limits *rxe.DeviceAttr
-	// OnEvent is told of asynchronous events. It may be called with a QP locked
-	// and must not call back into the device.
+	// OnEvent receives asynchronous events. The engine may call it with a QP locked, so it
+	// must not call back into the device.
 	OnEvent func(rxe.Event)
 	// Decorator sees every packet of the device. Nil: packets between the device's
 	// own queue pairs need not be formed, and pass faster.
 	Decorator Decorator
 	// GSI handles the packets to queue pair 1. Nil: they are dropped.
 	GSI rxe.GSI
-	Tap *rocev2.Tap  // nil: nobody captures
-	Log *slog.Logger // nil: nobody listens
+	Tap *rocev2.Tap  // nil: no capture
+	Log *slog.Logger // nil: no log
 }
 
-// GUID is the node's EUI-64. An address of its own gives a device of its own,
-// and so another GUID than the interface's.
+// GUID returns the node's EUI-64. Two devices on one interface differ in their Address, and
+// therefore in their GUID.
 func (c *Config) GUID() uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(c.Interface)) // never fails, as below
@@ -64,8 +64,8 @@ type Engine struct {
 	portMu sync.Mutex // updatePort
 }
 
-// Start opens the port and starts the device on it. Errors of the network unwrap
-// to the sentinels of package rocev2, and say what to do.
+// Start opens the port and starts the device on it. Network errors unwrap to the sentinels
+// of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
 	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout}
 	devCfg := rxe.Config{
@@ -110,25 +110,23 @@ func Start(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Device is the engine's device.
+// Device returns the engine's device.
 func (e *Engine) Device() *rxe.Device { return e.dev }
 
-// Port is the engine's network port.
+// Port returns the engine's network port.
 func (e *Engine) Port() *rocev2.Port { return e.port }
 
 // deviceCloseTimeout is how long Close waits for the device. Destroying a million
 // objects takes less.
 const deviceCloseTimeout = 5 * time.Second
 
-// ErrBlockedAccess is what Close returns when memory that does not answer keeps some of
-// the device.
+// ErrBlockedAccess is what Close returns when accesses to program memory are still blocked.
 var ErrBlockedAccess = errors.New("engine: a copy to or from a program's memory does not end")
 
-// Close destroys what is left in the device and closes the port. It waits for
-// copies to and from program memory that are under way, but not for ever: those
-// that have not ended then are left to themselves, with what they use of the
-// device, and Close returns ErrBlockedAccess. Their goroutines are the only ones of the
-// engine's that may be left when it returns.
+// Close destroys the remaining objects of the device and closes the port. It waits for
+// copies to and from program memory, but only for a limited time. If some are still blocked
+// then, Close abandons them with the objects that they use, and returns ErrBlockedAccess. No
+// other goroutine of the engine is left when Close returns.
 func (e *Engine) Close() error {
 	closed := make(chan error, 1)
 	go func() { closed <- e.dev.Close() }()
@@ -147,9 +145,8 @@ func (e *Engine) Close() error {
 	return err
 }
 
-// updatePort tells the device what its port is like now. It asks the port again,
-// so that of two changes the last one stands. A change before the port is in
-// place counts once it is.
+// updatePort copies the port's state into the device. It reads the state again, so the last
+// of two changes wins. A change before the port is in place takes effect when it is.
 func (e *Engine) updatePort() {
 	port := e.link.port.Load()
 	if port == nil {
@@ -162,8 +159,8 @@ func (e *Engine) updatePort() {
 	e.dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
 }
 
-// tapBurst captures packets between queue pairs of the device. Identifications
-// are those that one send of the burst would give.
+// tapBurst captures packets between queue pairs of the device. They get the IPv4
+// identifications that one send of the burst would give.
 func tapBurst(tap *rocev2.Tap) func(*wire.Burst) {
 	return func(b *wire.Burst) {
 		for i := range b.N() {

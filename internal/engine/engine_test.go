@@ -73,7 +73,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Events of the port reach who asked for them.
+// Events of the port reach Config.OnEvent.
 func TestEvents(t *testing.T) {
 	var seen atomic.Bool
 	e, err := Start(Config{

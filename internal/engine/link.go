@@ -13,11 +13,11 @@ type portLink struct {
 	port atomic.Pointer[rocev2.Port]
 }
 
-// Send loses packets while the port is not open yet, or not any more.
+// Send loses packets while the port is not open.
 func (l *portLink) Send(bursts []wire.Burst) {
 	raceSend()
 	if p := l.port.Load(); p != nil {
-		p.Send(bursts) //nolint:errcheck // a lost packet is the transport's to mend
+		p.Send(bursts) //nolint:errcheck // the transport repairs a loss
 	}
 }
 

@@ -7,10 +7,9 @@ import (
 	"unsafe"
 )
 
-// The race detector does not see an order of events that goes through a socket
-// by raw system calls, as it does for package net: a program that reads a buffer
-// after the completion of a READ or of its peer's WRITE would be called racy.
-// So what a send publishes, a receive acquires.
+// The race detector sees the order of events through package net, but not through raw
+// system calls on a socket. It would report a program that reads a buffer after the
+// completion of a READ, or of its peer's WRITE. So a send releases, and a receive acquires.
 var wireSync byte
 
 func raceSend()    { runtime.RaceReleaseMerge(unsafe.Pointer(&wireSync)) }

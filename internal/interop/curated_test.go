@@ -16,8 +16,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// curated are the captures that the tests of other packages feed on. Each is made
-// of what some cases said, one after the other, and has a text beside it.
+// curated are the captures that tests of other packages use. Each has the packets of some
+// cases, one after the other, and a text beside it.
 var curated = []struct {
 	file  string
 	shows string
@@ -25,7 +25,7 @@ var curated = []struct {
 	suite string // of the kernel
 	bytes int    // at most so many of each case: the beginning of a long one
 	alone bool   // between two kernels
-	// What gorxe pcap check finds, if it is something.
+	// What gorxe pcap check finds, or empty.
 	verdict string
 	moment  bool // of a defect, and no more
 }{
@@ -52,7 +52,7 @@ var curated = []struct {
 	{"defects/interop-kernels-flush", "Two kernels: FLUSH of a range and of a region, with the ICRC that covers the headers twice, which both give it and look for.",
 		`^TestFlush/FLUSH_of.*IPv4/client`, "bookworm-backports", 10_000, true, "icrc: the FLUSH packets that the kernel sealed, and no others.", false},
 	// Aside: other readers would refuse its ICRCs.
-	{"defects/interop-flush", "FLUSH, each twice: the ICRC that rdma_rxe gives it and looks for covers the headers twice; the test seals each anew, for the other side to take it.",
+	{"defects/interop-flush", "FLUSH, each twice: the ICRC that rdma_rxe gives it and looks for covers the headers twice; the test seals each again, so that the other side accepts it.",
 		`^TestFlush/FLUSH_of|^TestFlush/FLUSH,`, "bookworm-backports", 10_000, false, "icrc: the FLUSH packets that the kernel sealed, and no others.", false},
 	{"defects/interop-stray", "A READ that is answered as an atomic is, by a packet that the test made: rdma_rxe completes it with success.",
 		`^TestStrays/READ.*IPv4/server`, "bookworm-backports", 10_000, false, "", false},
@@ -83,8 +83,8 @@ func curate(tr *trial) {
 	}
 }
 
-// ending is the end of a conversation: from the last request on before which all was
-// answered.
+// ending returns the end of a conversation. It begins with the last request before which
+// all requests were answered.
 func ending(packets []packet) []packet {
 	at, newest := 0, wire.PSN(0)
 	var before wire.Packet
@@ -104,7 +104,7 @@ func ending(packets []packet) []packet {
 	return packets[at:]
 }
 
-// writeCurated writes those of this process's kernel.
+// writeCurated writes the captures of the kernel that this process tests.
 func writeCurated(dir string) error {
 	tools, err := exec.Command("dpkg-query", "-W", "-f", "${Package} ${Version}, ", "libibverbs1", "perftest", "qemu-system-x86").Output()
 	if err != nil {

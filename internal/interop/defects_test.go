@@ -9,15 +9,15 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-// defect is what rdma_rxe does against the specification. The row of a case that
-// meets it names it, and the capture that shows it.
+// defect is a violation of the specification by rdma_rxe. The row of a case that meets it
+// names the defect and the capture that shows it.
 type defect struct {
 	what    string
 	capture string // in testdata/pcaps
 }
 
 var (
-	defectFlush      = defect{"the ICRC of its FLUSH covers the headers twice, and it drops those that are right (sealed anew here)", "defects/interop-flush"}
+	defectFlush      = defect{"the ICRC of its FLUSH covers the headers twice, and it drops those that are right (sealed again here)", "defects/interop-flush"}
 	defectInvalidate = defect{"it marks the completion with its own flag (4, for users IP_CSUM_OK), not with WITH_INV", "interop-windows"}
 	defectWindow     = defect{"it checks the range of the region, not of the window, and writes", "interop-windows"}
 	defectStray      = defect{"success, of a READ that has read nothing", "defects/interop-stray"}
@@ -39,14 +39,14 @@ func (d *defect) String() string {
 	return fmt.Sprintf("**defect of the kernel**: %s (testdata/pcaps/%s.pcap)", d.what, d.capture)
 }
 
-// faultDefect is one that ends the work of a requester under faults.
+// faultDefect is a defect that ends the work of a requester under faults.
 type faultDefect struct {
 	defect
 	from since  // where it was seen
 	ends string // as testdata/endpoint says it
 }
 
-// TestDefects: of each there is the capture.
+// TestDefects: each defect has its capture.
 func TestDefects(t *testing.T) {
 	for _, d := range defects {
 		if _, err := os.Stat("../../testdata/pcaps/" + d.capture + ".pcap"); err != nil {
@@ -55,8 +55,8 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// irreproachable wants no violation of the protocol in what was said so far: what
-// ends badly then is not gorxe's doing.
+// irreproachable fails the case if gorxe's packets so far violate the protocol. If they do
+// not, gorxe did not cause the bad end.
 func (tr *trial) irreproachable() {
 	tr.Helper()
 	tr.collect()

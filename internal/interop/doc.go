@@ -1,12 +1,11 @@
-// Package interop holds tests that put gorxe opposite the Linux kernel's
-// rdma_rxe: a Debian kernel in an emulated machine, joined to this one by a tap
-// in a network namespace of the tests' own. `make interop`, part of `make test`,
-// runs a selection; `make interop-full` runs all, with a newer kernel as well, and
-// writes testdata/pcaps/interop.md. `go test` alone leaves them out: they need a kernel
-// image, some minutes, and a machine that does little else.
+// Package interop tests gorxe against the Linux kernel's rdma_rxe. A Debian kernel runs in
+// an emulated machine, and a tap in a network namespace connects both. `make interop`, part
+// of `make test`, runs a selection. `make interop-full` runs all tests, with a newer kernel
+// too, and writes testdata/pcaps/interop.md. `go test` alone leaves the tests out: they need
+// a kernel image, some minutes, and a machine that does little else.
 //
-// Nothing has to be prepared. The kernel comes from Debian's archive once and is
-// kept in the user's cache directory; the guest uses the host's file system, so
-// that it has the same programs. What a case said on the wire, and what its
-// programs wrote, stays in bin/interop.
+// Nothing has to be prepared. The tests download the kernel from Debian's archive once and
+// keep it in the user's cache directory. The guest uses the host's file system, so it has
+// the same programs. The packets of a case, and the output of its programs, stay in
+// bin/interop.
 package interop

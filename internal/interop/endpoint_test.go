@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/internal/interop/agent"
 )
 
-// What testdata/endpoint takes and gives: the numbers of <infiniband/verbs.h>.
+// The numbers of <infiniband/verbs.h> that testdata/endpoint reads and prints.
 const (
 	typeRC, typeUC, typeUD = 0, 1, 2
 
@@ -58,7 +58,7 @@ type endpoint struct {
 	qpn     map[int]string
 }
 
-// answer is what it says to a command.
+// answer is the reply of an endpoint to a command.
 type answer struct {
 	fields      map[string]string
 	completions []completion
@@ -111,7 +111,7 @@ func (e *endpoint) begin(format string, args ...any) string {
 	return line
 }
 
-// do sends a command that is to succeed.
+// do sends a command that must succeed.
 func (e *endpoint) do(format string, args ...any) answer {
 	e.Helper()
 	return e.reply(e.begin(format, args...))
@@ -123,7 +123,7 @@ func (e *endpoint) reply(command string) answer {
 	return e.parse(command, e.line(command))
 }
 
-// line is the answer as it comes.
+// line returns the answer as text.
 func (e *endpoint) line(command string) string {
 	e.Helper()
 	text, err := e.proc.ReadLine(e.limit)
@@ -133,7 +133,7 @@ func (e *endpoint) line(command string) string {
 	return text
 }
 
-// parse takes the answer to a command that is to succeed apart.
+// parse reads the fields of the answer to a command that must succeed.
 func (e *endpoint) parse(command, text string) answer {
 	e.Helper()
 	if !strings.HasPrefix(text, "ok") {
@@ -183,7 +183,7 @@ func (e *endpoint) holds(what string, off, size, seed int) {
 	}
 }
 
-// path is how two queue pairs are joined.
+// path describes how two queue pairs are connected.
 type path struct {
 	kind     int
 	mtu      int
@@ -230,7 +230,7 @@ func join(a, b *endpoint, qp int, p path) {
 	a.do(connect, qp, mtu, b.qpn[qp], b.gid, psnB, psnA, p.more)
 }
 
-// refused sends a command that is to fail, and returns what it says.
+// refused sends a command that must fail, and returns the error.
 func (e *endpoint) refused(format string, args ...any) string {
 	e.Helper()
 	line := e.begin(format, args...)

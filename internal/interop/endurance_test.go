@@ -20,15 +20,15 @@ func endurance(t *testing.T) time.Duration {
 	return d
 }
 
-// TestEndurance: 16 queue pairs at once, half of them in each direction, of each
-// half two thirds with one-sided operations and one third with messages; random
-// sizes, every byte compared.
+// TestEndurance runs 16 queue pairs at once, half of them in each direction. In each half,
+// two thirds do one-sided operations and one third sends messages. Sizes are random, and
+// every byte is compared.
 func TestEndurance(t *testing.T) {
 	t.Run("mixed", func(t *testing.T) {
 		length := endurance(t)
 		name := fmt.Sprintf("16 queue pairs, both directions at once, for %v", length)
 		tr := begin(t, row{Section: "Endurance", Case: name, Role: "both", Family: "both"})
-		tr.limit = length + longPatience
+		tr.limit = length + longTimeout
 		const pairs, max = 16, 8000
 		limits := fmt.Sprintf("max=%d for=%d ms=%d", max, length.Milliseconds(), tr.limit.Milliseconds())
 		type connection struct {

@@ -24,8 +24,8 @@ var faults = []struct{ name, netem string }{
 // TestFaults: in each direction, in both roles, all data is right and every
 // completion is a success.
 func TestFaults(t *testing.T) {
-	// Or the faults would hit the resolution of addresses, which nobody repeats
-	// for the length of a case.
+	// Otherwise the faults would hit the resolution of addresses, which is not repeated
+	// during a case.
 	for m, peer := range map[*machine]*machine{lab.gorxe: lab.guest, lab.guest: lab.gorxe} {
 		for _, addr := range []string{peer.addr, peer.addr6} {
 			if _, err := m.sh(fmt.Sprintf("ip neigh replace %s lladdr %s dev %s nud permanent", addr, peer.mac, m.device)); err != nil {
@@ -44,9 +44,9 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 			t.Error(err)
 		}
 	})
-	// What the guest sends passes its eth0, before the capture; what comes to it
-	// ifb0, behind the capture. Another guest in gorxe's place does that to what it
-	// sends, so that the capture has what the kernel had.
+	// Packets from the guest pass its eth0, before the capture. Packets to the guest pass its
+	// ifb0, after the capture. A second guest in gorxe's place damages what it sends, so the
+	// capture has the packets that the first kernel got.
 	toKernel := queue{lab.guest, "ifb0"}
 	if kernels {
 		toKernel = queue{lab.gorxe, lab.gorxe.device}
@@ -72,15 +72,15 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 	}
 }
 
-// queue is where tc-netem can be: of packets that are to leave through a device.
+// queue is a device whose outgoing packets tc-netem can damage.
 type queue struct {
 	*machine
 	device string
 }
 
-// faultTimeout is 537 ms. Eight of them in vain are the end: so an emulated
-// machine may stand still for four seconds. (rdma_rxe itself never gives up at
-// retry_cnt 7, which the specification does not have.)
+// faultTimeout is 537 ms. The queue pair ends after eight timeouts, so an emulated machine
+// may pause for four seconds. (rdma_rxe itself never gives up at retry_cnt 7, which is not
+// in the specification.)
 const faultTimeout = "timeout=17 retry=7"
 
 // faultOperations is how many a fault gets in one direction.
@@ -98,8 +98,8 @@ func faultOperations(t *testing.T) int {
 	return 1000
 }
 
-// underFault does the operations on four connections at once, so that one is at
-// work while another waits for a timeout. Each end is the requester of two, one over
+// underFault runs the operations on four connections at once, so some connection works while
+// another one waits for a timeout. Each end is the requester of two connections, one over
 // IPv4 and one over IPv6.
 func underFault(tr *trial, at queue, netem string) {
 	const pairs = 4
@@ -108,7 +108,7 @@ func underFault(tr *trial, at queue, netem string) {
 		mtu, max int // messages of up to 8 packets
 	}{{ipv4, 1024, 8000}, {ipv6, 256, 2000}}
 	n := (faultOperations(tr.T) + 4*pairs - 1) / (4 * pairs) // messages: written, read and counted; and as many sent
-	tr.limit = longPatience
+	tr.limit = longTimeout
 	var all []connection
 	for i := range pairs {
 		requester, responder := lab.gorxe, lab.guest
@@ -126,7 +126,7 @@ func underFault(tr *trial, at queue, netem string) {
 			tr.Error(err)
 		}
 	}()
-	limits := fmt.Sprintf("n=%d ms=%d", n, longPatience.Milliseconds())
+	limits := fmt.Sprintf("n=%d ms=%d", n, longTimeout.Milliseconds())
 	for i, c := range all {
 		c.a.begin("loop qp=0 mr=0 raddr=%d rkey=%s seed=%d max=%d %s", c.b.addr, c.b.rkey, i, c.max, limits)
 	}
@@ -168,8 +168,8 @@ type connection struct {
 	dead bool
 }
 
-// defective waits for the end of what the requester does, which is to be a success,
-// or the end that a defect of the kernel is known to make. The others go on then.
+// defective waits for the end of the requester's work. It must be a success, or the end that
+// a known defect of the kernel causes. The other connections continue in that case.
 func (c *connection) defective(command string) bool {
 	tr := c.a.trial
 	tr.Helper()
@@ -184,7 +184,7 @@ func (c *connection) defective(command string) bool {
 	return true
 }
 
-// conversation is what queue pair 0 of an endpoint and that of another have said.
+// conversation returns the packets between queue pair 0 of one endpoint and that of another.
 func (tr *trial) conversation(a, b *endpoint) (packets []packet) {
 	tr.Helper()
 	tr.collect()

@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// What no device sends is made from what one has sent: a packet of the case is
-// changed, sealed again and put on the cable.
+// The tests forge packets that no device sends. They change a packet of the case, seal it
+// again and put it on the cable.
 
 // seal is how a forged packet gets its ICRC.
 type seal int
@@ -63,17 +63,16 @@ func (tr *trial) forge(e *endpoint, op wire.Opcode, change func(h *wire.Headers)
 	tr.Fatalf("%s has sent no %v", e.machine.name, op)
 }
 
-// sealedTwice is the ICRC that rdma_rxe gives a FLUSH: its table of opcodes does
-// not say where the payload of one begins, so that what covers the payload covers
-// the headers once more.
+// sealedTwice returns the ICRC that rdma_rxe gives a FLUSH. Its opcode table does not say
+// where the payload of a FLUSH begins, so the CRC of the payload covers the headers again.
 func sealedTwice(r *roce, bth []byte) uint32 {
 	state := wire.NewICRC(&r.route, wire.UDPPort)
 	body := bth[:len(bth)-wire.ICRCLen]
 	return crc32.Update(state.Sum(r.IP.ID, r.IP.DF, body), crc32.IEEETable, body)
 }
 
-// responses counts what a device has sent in this case that answers a queue pair
-// of the other.
+// responses counts the packets of this case in which a device answers a queue pair of the
+// other.
 func (tr *trial) responses(e *endpoint, want func(q wire.Packet) bool) int {
 	tr.Helper()
 	n := 0
@@ -87,12 +86,12 @@ func (tr *trial) responses(e *endpoint, want func(q wire.Packet) bool) int {
 
 func anyResponse(wire.Packet) bool { return true }
 
-// silence is how long a device has for an answer. What depends on it decides
-// nothing, except where an answer must come.
+// silence is how long a test waits for an answer. A verdict depends on it only where an
+// answer must come.
 const silence = 2 * time.Second
 
-// nextResponse names the next answer that a device sends; it begins to look where
-// it stopped.
+// nextResponse names the next answer that a device sends. Each call continues after the
+// answer of the last one.
 func (tr *trial) nextResponse(e *endpoint) string {
 	tr.Helper()
 	for deadline := time.Now().Add(silence); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -114,7 +113,7 @@ func (tr *trial) nextResponse(e *endpoint) string {
 	return "nothing"
 }
 
-// TestForged: what is not for this device, or not whole, is dropped in silence.
+// TestForged: a device drops packets that are not for it, or not whole, and says nothing.
 func TestForged(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -153,7 +152,7 @@ func TestForged(t *testing.T) {
 			arrives(1)
 			answers, before := tr.responses(b, anyResponse), counter()
 			tr.forge(a, wire.RCSendOnly, func(h *wire.Headers) { h.PSN = h.PSN.Add(1); tc.change(h) }, tc.seal)
-			// The right one has the same PSN, and comes behind it.
+			// The right packet has the same PSN, and follows.
 			send(2)
 			arrives(2)
 			if n := tr.responses(b, anyResponse) - answers; n != 1 {
@@ -221,8 +220,8 @@ func TestDuplicates(t *testing.T) {
 			a.do("send qp=0 op=%d mr=0 len=0 raddr=%d rkey=%d", opRead, b.addr, key)
 			a.polled("READ", statusSuccess)
 			tr.answered[b] = tr.responses(b, anyResponse)
-			// A requester may send another rkey than it was given: the responder is
-			// not to look at it (C9-88). So this one's READ comes from here as well.
+			// A requester may send any rkey here, because the responder must ignore it
+			// (C9-88). So the test forges this requester's READ too.
 			next := func(h *wire.Headers) { h.PSN, h.VA, h.RKey = h.PSN.Add(1), b.addr, wire.RKey(key) }
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
 			first := tr.nextResponse(b)

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// gorxe inside the guest: its kernel has what the machine around it may lack, Yama,
-// and an rdma_rxe to be compared with. It lives in a network namespace there, since
-// rdma_rxe holds UDP port 4791 of the guest.
+// These tests run gorxe inside the guest. Its kernel has Yama, which the host may lack, and
+// an rdma_rxe for comparison. gorxe runs in a network namespace there, because rdma_rxe
+// uses UDP port 4791 of the guest.
 
-// inside runs a script in that namespace, with gorxe's binary in $gorxe and a
-// directory that anybody may write to in $dir, which it starts in.
+// inside runs a script in that namespace. $gorxe is the binary. $dir is a directory that
+// every user may write to, and the working directory.
 func inside(t testing.TB, script string) string {
 	t.Helper()
 	out, err := lab.guest.sh(fmt.Sprintf(`set -e
@@ -59,8 +59,8 @@ func yama(t *testing.T, scope int) {
 // asUser begins a command of an ordinary user.
 const asUser = "setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=$dir "
 
-// Under ptrace_scope 1 only an ancestor may reach into a program: neither a daemon
-// that was there before nor the one of another gorxe run is one.
+// Under ptrace_scope 1 only an ancestor may access a program's memory. An earlier daemon is
+// not an ancestor, and neither is the daemon of another gorxe run.
 func TestYamaDescendants(t *testing.T) {
 	yama(t, 1)
 	pair := func(run string) string {
@@ -83,8 +83,8 @@ until [ -S $GORXE_SOCKET ]; do kill -0 $daemon || { cat daemon.log; exit 1; }; s
 	})
 }
 
-// Under 2 nobody but root may, and nothing is started: what is said names the
-// setting and what it may be.
+// Under ptrace_scope 2 only root may. gorxe run starts nothing, and its error names the
+// setting and the values that work.
 func TestYamaNobody(t *testing.T) {
 	yama(t, 2)
 	out := inside(t, asUser+"$gorxe run --device rxe0=127.0.0.1 echo hello 2>&1 || echo exit status $?")
@@ -96,9 +96,9 @@ func TestYamaNobody(t *testing.T) {
 	inside(t, "$gorxe run --device rxe0=127.0.0.1 ibv_devinfo -d rxe0")
 }
 
-// BenchmarkInside compares gorxe with rdma_rxe, both within one device, in one boot,
-// in turn: b.N times, of which it reports the medians. It is for a machine that does
-// nothing else (-benchtime 7x).
+// BenchmarkInside compares gorxe with rdma_rxe, each within one device, in one boot. They
+// alternate b.N times, and it reports the medians. It is for a machine that does nothing
+// else (-benchtime 7x).
 func BenchmarkInside(b *testing.B) {
 	for _, mtu := range []int{1024, 4096} {
 		for _, tool := range []string{"ib_write_bw", "ib_send_bw", "ib_read_bw"} {

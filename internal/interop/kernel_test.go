@@ -40,7 +40,7 @@ var (
 	flush       = since{6, 3}
 )
 
-// has tells whether the kernel is that old or younger.
+// has reports whether the kernel is that version or newer.
 func (l *laboratory) has(feature since) bool {
 	image, err := l.kernel.image()
 	if err != nil {
@@ -66,8 +66,8 @@ func (k kernel) one(pattern string) (string, error) {
 	return found[0], nil
 }
 
-// guestModules are what the guest needs beyond what Debian compiles in. Those
-// that a kernel does not have, or has compiled in, are left out.
+// guestModules are the modules that the guest needs. A module that a kernel lacks, or has
+// compiled in, is left out.
 var guestModules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay",
 	"crc32-pclmul", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm",
@@ -127,8 +127,8 @@ func (k kernel) modules() (modules, error) {
 	return all, err
 }
 
-// appendWithDependencies appends what the module needs, and then it, unless they
-// are there already.
+// appendWithDependencies appends the modules that a module needs, and then the module,
+// unless they are there already.
 func (all modules) appendWithDependencies(order []string, name string) ([]string, error) {
 	name = moduleName(name)
 	m := all[name]
@@ -181,7 +181,7 @@ func (m *module) depends() ([]string, error) {
 	return nil, nil
 }
 
-// cpio is an archive in the form "newc", which is what the kernel unpacks.
+// cpio writes an archive in the form "newc", which the kernel unpacks.
 type cpio struct {
 	buf bytes.Buffer
 	ino int

@@ -19,16 +19,16 @@ const (
 	linkMTU = 4200 // room for path MTU 4096 with all headers
 )
 
-// patience bounds one program. An emulated machine, beside other work,
+// programTimeout bounds one program. An emulated machine, beside other work,
 // is slow; a program that hangs is not worth an exact limit.
-const patience = 120 * time.Second
+const programTimeout = 120 * time.Second
 
-// caseLimit is what a case has for each of its programs instead: less, where they are
-// to fail (scripts/broken-builds.sh).
+// caseLimit replaces that limit where programs must fail (scripts/broken-builds.sh). It is
+// shorter.
 var caseLimit = func() time.Duration {
 	text := os.Getenv("GORXE_INTEROP_PATIENCE")
 	if text == "" {
-		return patience
+		return programTimeout
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -37,17 +37,17 @@ var caseLimit = func() time.Duration {
 	return d
 }()
 
-// longPatience bounds the commands that do many operations.
-const longPatience = 30 * time.Minute
+// longTimeout bounds the commands that do many operations.
+const longTimeout = 30 * time.Minute
 
-// laboratory is the two machines and the cable between them.
+// laboratory has the two machines and the cable between them.
 type laboratory struct {
 	out     string // directory for what the cases leave
 	scratch string
 	kernel  kernel
 	release string // what the guest's uname says
 
-	gorxe  *machine // or a second guest in its place: see kernels
+	gorxe  *machine // or a second guest in place of gorxe: see kernels
 	guest  *machine
 	wire   *recorder
 	reader *reader
@@ -89,7 +89,7 @@ func (m *machine) verbs(argv ...string) *agent.Proc {
 // sh runs a command and wants it to succeed.
 func (m *machine) sh(script string) (string, error) {
 	p := m.Start("sh", "-c", script)
-	code, err := p.Wait(patience)
+	code, err := p.Wait(programTimeout)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("exit status %d", code)
 	}
@@ -147,8 +147,8 @@ func newLaboratory(out string, k kernel) (_ *laboratory, err error) {
 	return l, l.startGorxe()
 }
 
-// build compiles what runs on the two machines. It comes before the boot: the
-// guest may remember which of the host's files there are.
+// build compiles the programs of the two machines. It must run before the boot, because the
+// guest may cache which files the host has.
 func (l *laboratory) build() error {
 	for _, pkg := range []string{"cmd/gorxe", "internal/interop/guest"} {
 		args := []string{"build", "-trimpath", "-o", l.scratch + "/"}
@@ -206,7 +206,7 @@ func (l *laboratory) endpoint() string { return filepath.Join(l.scratch, "endpoi
 
 func (l *laboratory) endpointNewer() string { return filepath.Join(l.scratch, "endpoint-newer") }
 
-// layCable makes the tap, and gives it to gorxe or joins it to the second guest's.
+// layCable makes the tap, and gives it to gorxe or joins it to the tap of the second guest.
 func (l *laboratory) layCable(local *machine) error {
 	script := fmt.Sprintf(`set -e
 ip link set lo up
@@ -228,11 +228,11 @@ ip link set cable up`, tap, linkMTU, tap2)
 	return err
 }
 
-// tapQueue is how many packets can wait for the emulator, which is slow: the whole
-// answer to a READ of 8 MiB at path MTU 256, of which gorxe makes one burst.
+// tapQueue is how many packets can wait for the emulator, which is slow. It holds the whole
+// answer to a READ of 8 MiB at path MTU 256, which gorxe sends as one burst.
 const tapQueue = 40_000
 
-// tap2 is the second guest's.
+// tap2 is the tap of the second guest.
 const tap2 = "tap1"
 
 // addresses are commands that set the link up with its addresses.
@@ -270,12 +270,12 @@ func (l *laboratory) boot(m *machine, tap string, log *os.File) error {
 		return err
 	}
 	defer listener.Close()
-	// No offloads: what is on the tap is what would be on a cable.
+	// No offloads, so the tap has the packets that a cable would have.
 	nic := "virtio-net-pci,netdev=cable,mac=" + m.mac + ",csum=off,gso=off,guest_csum=off," +
 		"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
 	m.vm = exec.Command("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		// Without the fast string instructions, which emulated are slow: the kernel
-		// would copy with them, byte by byte.
+		// Without the fast string instructions: the kernel would copy with them, and the
+		// emulator executes them byte by byte.
 		"-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm", "-smp", "2", "-m", "1024",
 		"-kernel", image, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 loglevel=4",
 		"-serial", "stdio",
@@ -286,7 +286,7 @@ func (l *laboratory) boot(m *machine, tap string, log *os.File) error {
 	if err := m.vm.Start(); err != nil {
 		return err
 	}
-	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(programTimeout)); err != nil {
 		return err
 	}
 	conn, err := listener.Accept()
@@ -332,7 +332,7 @@ func (l *laboratory) startGorxe() error {
 	socket := filepath.Join(l.scratch, "gorxe.sock")
 	binary := filepath.Join(l.scratch, "gorxe")
 	daemon := l.gorxe.Start(binary, "daemon", "--device", "rxe0="+tap, "--socket", socket)
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(programTimeout); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
 			break
 		}
@@ -347,7 +347,7 @@ func (l *laboratory) startGorxe() error {
 // findGIDs looks up where the addresses are in the device's GID table.
 func (m *machine) findGIDs() error {
 	p := m.verbs("sh", "-c", "for i in 0 1 2 3 4 5 6 7; do echo $i $(cat /sys/class/infiniband/rxe0/ports/1/gids/$i); done")
-	if code, err := p.Wait(patience); code != 0 || err != nil {
+	if code, err := p.Wait(programTimeout); code != 0 || err != nil {
 		return fmt.Errorf("%s: GID table: %d %v\n%s", m.name, code, err, p.Output())
 	}
 	m.gid = map[family]int{}
@@ -378,8 +378,8 @@ func (l *laboratory) nextPort() int {
 	return l.port
 }
 
-// close ends all: the guest powers itself off when the connection to its agent
-// goes, and the namespace of processes ends with this one.
+// close ends everything. The guest powers itself off when the connection to its agent ends,
+// and the process namespace ends with this process.
 func (l *laboratory) close() {
 	if l.wire != nil {
 		l.wire.close()

@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestLinkMTU: the path MTU is more than the links between the two can carry. No
-// packet may be fragmented, so that long ones do not arrive.
+// TestLinkMTU: the path MTU is more than the links can carry. No packet may be fragmented,
+// so long ones do not arrive.
 func TestLinkMTU(t *testing.T) {
 	setMTU := func(mtu int) {
 		t.Helper()
@@ -43,8 +43,8 @@ func TestLinkMTU(t *testing.T) {
 	})
 }
 
-// TestManagement: what the kernel's connection manager sends to queue pair 1, which
-// gorxe does not have: it is left without an answer.
+// TestManagement: the kernel's connection manager sends to queue pair 1, which gorxe does not
+// have. gorxe does not answer.
 func TestManagement(t *testing.T) {
 	t.Run("MAD", func(t *testing.T) {
 		tr := begin(t, row{Section: "Datagrams", Case: "MAD of the connection manager to queue pair 1", Role: "server", Family: ipv4})
@@ -58,7 +58,7 @@ func TestManagement(t *testing.T) {
 			return wire.Packet{}, false
 		}
 		q, sent := mad()
-		for deadline := time.Now().Add(patience); !sent && time.Now().Before(deadline); q, sent = mad() {
+		for deadline := time.Now().Add(programTimeout); !sent && time.Now().Before(deadline); q, sent = mad() {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if !sent {

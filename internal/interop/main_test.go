@@ -23,11 +23,11 @@ var (
 	full     = os.Getenv("GORXE_INTEROP") == "full"
 )
 
-// insideEnv marks the process that runs in namespaces of its own, and has the
-// suite and the directory of its kernel.
+// insideEnv marks the process that runs in its own namespaces. Its value is the suite and
+// the directory of the kernel.
 const insideEnv = "GORXE_INTEROP_INSIDE"
 
-// outDir is where the cases leave what they leave.
+// outDir is where the cases leave packets and outputs.
 var outDir = cmp.Or(os.Getenv("GORXE_INTEROP_OUT"), "../../bin/interop")
 
 func TestMain(m *testing.M) {
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// suites are Debian's whose kernels are to answer.
+// suites returns the Debian suites whose kernels the tests run against.
 func suites() []string {
 	if list := os.Getenv("GORXE_INTEROP_KERNELS"); list != "" {
 		return strings.Fields(list)
@@ -69,11 +69,10 @@ func suites() []string {
 	return []string{"bookworm"}
 }
 
-// inNamespaces runs this binary again in namespaces of its own: of the network,
-// for the tap and UDP port 4791; of processes, so that nothing outlives the
-// tests, whatever happens to them.
+// inNamespaces runs this binary again in its own namespaces. The network namespace is for
+// the tap and UDP port 4791. The process namespace ends all processes with the tests.
 func inNamespaces(kernel string) int {
-	// The child is to die with this thread.
+	// The child must die with this thread.
 	runtime.LockOSThread()
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideEnv+"="+kernel)

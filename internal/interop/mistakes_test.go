@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// mistake is something that one side does wrong, and what both are told: the
-// requester's completion, and the answer on the wire.
+// mistake is an error by one side, with its results: the requester's completion, and the
+// answer on the wire.
 type mistake struct {
 	name     string
 	path     path
@@ -23,7 +23,7 @@ type mistake struct {
 var (
 	rc        = path{kind: typeRC}
 	forbidden = path{kind: typeRC, none: true}
-	// A peer that does not answer is given up soon.
+	// The requester gives up soon if a peer does not answer.
 	impatient = path{kind: typeRC, more: "timeout=14 retry=2"}
 )
 
@@ -44,7 +44,7 @@ func requestOf(op int, region string, args ...any) func(a, b *endpoint) {
 	}
 }
 
-// badKey posts one with a key that names nothing.
+// badKey posts an operation with a key that names nothing.
 func badKey(op int) func(a, b *endpoint) {
 	return func(a, b *endpoint) {
 		a.Helper()
@@ -83,7 +83,7 @@ var mistakes = []mistake{
 	}, statusRetryExceeded, 0, true},
 }
 
-// answersOnWire names the answers that are no ACKs.
+// answersOnWire names the answers other than ACKs.
 func answersOnWire(naks []wire.Syndrome) string {
 	if len(naks) == 0 {
 		return "no answer on the wire"
@@ -95,7 +95,7 @@ func answersOnWire(naks []wire.Syndrome) string {
 	return strings.Join(names, ", ")
 }
 
-// TestMistakes: both say what the kernel says to the same mistake.
+// TestMistakes: both devices report what the kernel reports for the same mistake.
 func TestMistakes(t *testing.T) {
 	for _, m := range mistakes {
 		quick := ipv4

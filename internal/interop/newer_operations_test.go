@@ -9,7 +9,7 @@ import (
 
 const newerSection = "ATOMIC WRITE, FLUSH"
 
-// TestAtomicWrite: eight bytes at once, in order with what is around them.
+// TestAtomicWrite: eight bytes at once, in order with the operations around them.
 func TestAtomicWrite(t *testing.T) {
 	if !lab.has(atomicWrite) {
 		return
@@ -55,16 +55,15 @@ func (tr *trial) refusedWith(a, b *endpoint, status int, nak wire.NAKCode) {
 	}
 }
 
-// flushOfKernel tells whether this is a FLUSH with the ICRC that rdma_rxe gives
-// one.
+// flushOfKernel reports whether a packet is a FLUSH with the ICRC that rdma_rxe gives it.
 func (r *roce) flushOfKernel() bool {
 	return r.opcode() == wire.RCFlush &&
 		binary.LittleEndian.Uint32(r.Transport[len(r.Transport)-wire.ICRCLen:]) == sealedTwice(r, r.Transport)
 }
 
-// TestFlush: rdma_rxe seals a FLUSH in a way of its own and takes no other, so
-// that it is out of reach. What each side makes of the other's FLUSH is seen
-// nevertheless: the case seals it anew.
+// TestFlush: rdma_rxe computes the ICRC of a FLUSH in its own way, and accepts no other. The
+// case therefore seals each FLUSH again on the cable. So it sees how each side handles the
+// FLUSH of the other.
 func TestFlush(t *testing.T) {
 	if !lab.has(flush) {
 		return
@@ -85,7 +84,7 @@ func TestFlush(t *testing.T) {
 			if b.machine.isKernel() {
 				how = sealTwice
 			}
-			// When it comes again, the kernel's has lost the address.
+			// When the FLUSH comes again, the kernel has lost its address.
 			a.forge(a, wire.RCFlush, func(h *wire.Headers) { h.VA = addr }, how)
 		}
 		if c := a.polled("FLUSH", status); status == statusSuccess && c.id != 2 {

@@ -52,7 +52,7 @@ func transport(frame []byte) (p wire.Packet, ok bool) {
 
 const udpHeader = 8
 
-// intact checks the ICRC with the IP header that the packet had, and that the
+// intact checks that the ICRC matches the IP header that the packet had, and that the
 // transport headers are well-formed.
 func (p *roce) intact() error {
 	state := wire.NewICRC(&p.route, wire.UDPPort)
@@ -63,7 +63,7 @@ func (p *roce) intact() error {
 	return err
 }
 
-// body is what the ICRC covers of the transport: BTH through the pad.
+// body returns the part of the transport that the ICRC covers: BTH through the pad.
 func (p *roce) body() []byte { return p.Transport[:len(p.Transport)-wire.ICRCLen] }
 
 func (p *roce) opcode() wire.Opcode { return wire.Opcode(p.Transport[0]) }

@@ -22,13 +22,13 @@ the server (the responder) in the second one.
 
 `
 
-// page is what every kernel said.
+// page has the results of every kernel.
 type page struct {
 	bytes.Buffer
 	tables []table
 }
 
-// writePage makes all results that are there into documentation: each kernel's last.
+// writePage writes the last results of each kernel.
 func writePage(path string) error {
 	files, err := filepath.Glob(filepath.Join(outDir, "*", resultsFile))
 	if err != nil {
@@ -59,8 +59,8 @@ func (p *page) line(name string, cell func(*table) string) {
 	p.WriteString("\n")
 }
 
-// defects lists what is documented, and where these runs have met it. Those that end
-// a requester under faults depend on the moment.
+// defects lists the known defects, and the cases of these runs that met them. A defect that
+// ends a requester under faults depends on timing.
 func (p *page) defects() {
 	p.WriteString("\n## Defects of the kernel\n\n| defect | capture, in testdata/pcaps | met by |\n|---|---|---|\n")
 	for _, d := range defects {
@@ -114,7 +114,7 @@ func opcodeList(packets map[wire.Opcode]int) string {
 	return strings.Join(names, ", ")
 }
 
-// caseKey says which rows are one line of the page.
+// caseKey identifies the rows that form one line of the page.
 type caseKey struct {
 	section, name string
 	family        family
@@ -151,7 +151,7 @@ func (p *page) cases() {
 	}
 }
 
-// cell is a kernel's results in a case.
+// cell returns a kernel's results in a case.
 func (t *table) cell(key caseKey) string {
 	var all []string
 	for i := range t.Rows {
@@ -170,8 +170,7 @@ func (t *table) cell(key caseKey) string {
 	return strings.Join(all, ", ")
 }
 
-// notes are what a case showed. Those that only some of its rows have say whose
-// they are.
+// notes returns the notes of a case. A note that only some rows have names these rows.
 func (p *page) notes(key caseKey) string {
 	type said struct {
 		note  string
@@ -206,8 +205,8 @@ func (p *page) notes(key caseKey) string {
 	return strings.Join(texts, "; ")
 }
 
-// settled lists what was only read in the driver's source before, and was now
-// seen: what did not happen in a run is not there.
+// settled lists behavior that was only known from the driver's source, and that a run has
+// now shown.
 func (p *page) settled() {
 	var order []string
 	kernels := map[string][]string{}

@@ -28,9 +28,9 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
-// TestPerftest: the eight programs. What they measure means nothing here. Not the
-// latency tests with -e: perftest 4.5 looks at a completion that it has not got
-// when an event comes for one that it has polled before.
+// TestPerftest runs the eight programs. Their figures mean nothing here. It leaves out the
+// latency tests with -e. perftest 4.5 reads a completion that it does not have if an event
+// comes for one that it polled before.
 func TestPerftest(t *testing.T) {
 	for _, tc := range []struct {
 		argv  string
@@ -54,7 +54,7 @@ func TestPerftest(t *testing.T) {
 		{"ib_atomic_bw -n 20 -A FETCH_AND_ADD", ipv6},
 		{"ib_atomic_lat -n 20 -A CMP_AND_SWAP", ipv4},
 	} {
-		// An ACK timeout of a second, for an emulated machine pauses.
+		// An ACK timeout of a second, because an emulated machine pauses.
 		argv := append(strings.Fields(tc.argv), "-d", "rxe0", "-x", "GID", "-p", "PORT", "-F", "-u", "18")
 		eachFamily(t, "perftest", tc.argv, tc.quick, func(tr *trial, server, client *machine) {
 			tr.exchange(server, client, argv...)

@@ -29,7 +29,7 @@ func TestReceives(t *testing.T) {
 			a.do("send qp=0 id=%d op=%d mr=0 off=0 len=3000", id, opSend)
 		}
 		// Not before the responder has said that it is not ready.
-		for deadline := time.Now().Add(patience); len(tr.naks(server == lab.gorxe)) == 0 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(programTimeout); len(tr.naks(server == lab.gorxe)) == 0 && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
 		for id := range 3 {
@@ -72,8 +72,8 @@ func TestReceives(t *testing.T) {
 	})
 }
 
-// sentWhileWaiting tells whether the kernel's requester sent something new between
-// an RNR NAK and its retry.
+// sentWhileWaiting reports whether the kernel's requester sent something new between an RNR
+// NAK and its retry.
 func (tr *trial) sentWhileWaiting() bool {
 	tr.collect()
 	waiting, refused, highest := false, wire.PSN(0), wire.PSN(0)
@@ -100,8 +100,8 @@ func (tr *trial) sentWhileWaiting() bool {
 	return false
 }
 
-// TestRNRTimers: every class of timer that a responder may ask for, each on a
-// queue pair of its own: the requester does not come back before.
+// TestRNRTimers tests every timer that a responder may request, each on its own queue pair.
+// The requester must not retry before the time.
 func TestRNRTimers(t *testing.T) {
 	eachFamily(t, "Receiver not ready", "the 32 timers, 0.01 to 655.36 ms", ipv4, func(tr *trial, server, client *machine) {
 		const timers = 32
@@ -113,7 +113,7 @@ func TestRNRTimers(t *testing.T) {
 			a.do("send qp=%d id=%d op=%d mr=0 off=0 len=8", timer, timer, opSend)
 		}
 		var waits [timers][]time.Duration
-		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(programTimeout); ; time.Sleep(50 * time.Millisecond) {
 			waits = tr.rnrWaits(a, b)
 			if !slices.ContainsFunc(waits[:], func(w []time.Duration) bool { return len(w) == 0 }) {
 				break

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recorder records what is on the tap. A packet is queued on its socket before
-// the call that sent it returns, or before its receiver sees it: so when a case
-// has ended all of its packets are there to be taken.
+// recorder records the packets on the tap. The kernel queues a packet on its socket before
+// the call that sent it returns, or before its receiver sees it. So when a case has ended,
+// all of its packets are there.
 type recorder struct {
 	fd  int
 	end chan struct{}
@@ -43,7 +43,7 @@ func startRecorder(device string) (*recorder, error) {
 	}
 	var index int
 	if index, err = interfaceIndex(device); err == nil {
-		// Without the right to force it the size is less, and the loss is told.
+		// Without the right to force it the buffer is smaller, and a loss is reported.
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20) != nil {
 			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 128<<20)
 		}
@@ -132,7 +132,7 @@ func timestamp(control []byte) time.Time {
 	return time.Now()
 }
 
-// take returns what came since the last time.
+// take returns the packets since the last call.
 func (r *recorder) take() ([]packet, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

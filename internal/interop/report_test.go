@@ -13,7 +13,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// results are those of this process's kernel.
+// results are the results of the kernel that this process tests.
 var results table
 
 type table struct {
@@ -92,7 +92,7 @@ func (t *table) count(op wire.Opcode) {
 	t.Opcodes[op]++
 }
 
-// tally is how many rows there are, and how they ended.
+// tally says how many rows there are, and how they ended.
 func (t *table) tally() string {
 	failed, defects := 0, 0
 	for i := range t.Rows {
@@ -115,15 +115,14 @@ func (t *table) print(w io.Writer) {
 	fmt.Fprintln(w, t.tally())
 }
 
-// read notes that tshark has read everything.
+// read records that tshark has read everything.
 func (t *table) read() {
 	for i := range t.Rows {
 		t.Rows[i].Read = t.Rows[i].Sent
 	}
 }
 
-// resultsFile keeps a kernel's results beside its captures, until they are made
-// into a page.
+// resultsFile keeps a kernel's results beside its captures, until writePage reads them.
 const resultsFile = "results.json"
 
 // load reads the results that an earlier run has left.
@@ -138,8 +137,8 @@ func load(dir string) (t table, err error) {
 	return t, err
 }
 
-// merge replaces the earlier run's results by those of this run's cases. So a run
-// of some of them (-run) leaves the page whole.
+// merge replaces results of the earlier run by those of this run's cases. So a run of some
+// cases (-run) keeps the rows of the others.
 func (t *table) merge(earlier *table) {
 	if earlier.Kernel != t.Kernel {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestStrays: an answer of a kind that the request did not ask for. The responder's
-// queue pair has gone, so that no right one comes.
+// TestStrays sends an answer of a kind that does not fit the request. The responder's queue
+// pair is gone, so no right answer comes.
 func TestStrays(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -15,8 +15,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// trial is one case that runs: what its programs write and what goes over the
-// cable is its own, and its end is a row of the table.
+// trial is one case. It owns the output of its programs and the packets on the cable, and
+// its end is a row of the table.
 type trial struct {
 	*testing.T
 	row   row
@@ -44,7 +44,7 @@ type traced struct {
 	*agent.Proc
 }
 
-// begin starts a case, which is to be a subtest of its own.
+// begin starts a case, which must be a subtest.
 func begin(t *testing.T, r row) *trial {
 	t.Helper()
 	tr := &trial{T: t, row: r, limit: caseLimit, forged: map[string]bool{}, answered: map[*endpoint]int{}}
@@ -55,7 +55,7 @@ func begin(t *testing.T, r row) *trial {
 	return tr
 }
 
-// finish looks at what was said on the wire, and keeps it.
+// finish inspects the packets of the case, and saves them.
 func (tr *trial) finish() {
 	for _, p := range tr.procs {
 		if !p.Ended() {
@@ -85,7 +85,7 @@ func (tr *trial) finish() {
 	results.add(tr.row)
 }
 
-// collect takes what has gone over the cable since the last time.
+// collect takes the packets on the cable since the last call.
 func (tr *trial) collect() {
 	tr.Helper()
 	packets, err := lab.wire.take()
@@ -95,8 +95,8 @@ func (tr *trial) collect() {
 	tr.packets = append(tr.packets, packets...)
 }
 
-// said are the packets so far of one device, gorxe's or the kernel's. Those that
-// are damaged are left out.
+// said returns the packets so far of one device, gorxe's or the kernel's, without damaged
+// ones.
 func (tr *trial) said(gorxe bool) iter.Seq[wire.Packet] {
 	tr.Helper()
 	tr.collect()
@@ -113,7 +113,7 @@ func (tr *trial) said(gorxe bool) iter.Seq[wire.Packet] {
 	}
 }
 
-// naks are the answers so far, of gorxe or of the kernel, that are no ACKs.
+// naks returns the answers so far of gorxe or of the kernel, without ACKs.
 func (tr *trial) naks(gorxe bool) []wire.Syndrome {
 	tr.Helper()
 	var list []wire.Syndrome
@@ -125,9 +125,9 @@ func (tr *trial) naks(gorxe bool) []wire.Syndrome {
 	return list
 }
 
-// inspect checks every packet that gorxe sent, against the IP header it had on
-// the cable, and, where nothing damages them, the kernel's. Those that were
-// inspected before are left out.
+// inspect checks every packet that gorxe sent, against the IP header that it had on the
+// cable. If nothing damages them, it checks the kernel's packets too. It leaves out packets
+// that it has inspected before.
 func (tr *trial) inspect() {
 	for ; tr.inspected < len(tr.packets); tr.inspected++ {
 		p := tr.packets[tr.inspected]
@@ -164,8 +164,8 @@ func (tr *trial) inspect() {
 // streamed is how many packets a long case keeps.
 const streamed = 20_000
 
-// stream inspects packets while the case goes on, and forgets all but the last
-// ones, until the function that it returns is called.
+// stream inspects packets while the case runs, and keeps only the last ones, until the
+// function that it returns is called.
 func (tr *trial) stream() (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -16,7 +16,7 @@ func rekeyed(e *endpoint, rkey string) uint32 {
 	return uint32(n)&^0xff | uint32(n+1)&0xff
 }
 
-// TestWindows: what is bound can be used, and what is not bound any more cannot.
+// TestWindows: a bound window can be used, and one that is no longer bound cannot.
 func TestWindows(t *testing.T) {
 	use := func(a, b *endpoint, rkey uint32, status int, what string) {
 		a.Helper()
@@ -85,7 +85,7 @@ func TestWindows(t *testing.T) {
 				case got == statusRemAccess:
 					tr.row.Note = "remote access error"
 				case got == statusSuccess && b.machine.isKernel():
-					// rxe_resp.c:check_rkey (6.1) asks the region only.
+					// rxe_resp.c:check_rkey (6.1) checks the region only.
 					tr.row.Note = defectWindow.String()
 				default:
 					tr.Fatalf("WRITE beyond the window: status %d", got)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// reader lets tshark read every packet that gorxe sends, some tens of megabytes at a
-// time, while the cases go on: it is to find no malformed field.
+// reader lets tshark read every packet that gorxe sends, some tens of megabytes at a time,
+// while the cases run. tshark must find no malformed field.
 type reader struct {
 	dir     string
 	batch   []packet
@@ -80,7 +80,7 @@ func (r *reader) run() {
 
 // wireshark lets tshark read a file of RoCE packets.
 func wireshark(path string) error {
-	// Payloads that happen to look like another protocol are none.
+	// Payloads may look like another protocol by chance.
 	const own = `!(frame.protocols contains "infiniband:")`
 	args := []string{"-n", "19", "tshark", "-n", "-r", path, "-Y", "(_ws.malformed && " + own + ") || !infiniband.bth"}
 	for _, guesser := range []string{

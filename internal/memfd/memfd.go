@@ -1,5 +1,5 @@
-// Package memfd makes files in memory: what programs get for devices and for the
-// files of their tree. It knows nothing of either.
+// Package memfd makes files in memory. Programs get them for devices and for sysfs files,
+// but the package knows neither.
 package memfd
 
 import (
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes an empty file that can be sealed, closes on exec, and can never be
-// executed. Kernels 6.3 to 6.5 make no other under vm.memfd_noexec=2
-// (mm/memfd.c); those before 6.3 do not know the flag.
+// Create makes an empty file that can be sealed, closes on exec, and can never be executed.
+// With vm.memfd_noexec=2, kernels 6.3 to 6.5 refuse any other (mm/memfd.c). Kernels before
+// 6.3 do not know the flag.
 func Create(name string) (fd int, err error) { return create(name, unix.MemfdCreate) }
 
 func create(name string, memfdCreate func(string, int) (int, error)) (int, error) {

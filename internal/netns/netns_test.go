@@ -50,7 +50,7 @@ func TestCable(t *testing.T) {
 	}
 	if l, err := net.Listen("tcp", "10.77.0.2:18000"); err == nil {
 		l.Close()
-		t.Error("the address of a host is one of this process's")
+		t.Error("this process has the address of a host")
 	}
 	if Listens(os.Getpid(), 18000) {
 		t.Error("a listener in another namespace is seen here")

@@ -1,10 +1,10 @@
-// Package nofile knows the limit of open files that this process was started
-// with. Go's package syscall raises it when it is initialised, and restores it for
-// programs that are executed, but keeps what it was to itself; a program that is
-// about to replace itself by another must know. So this package imports nothing:
-// packages without uninitialised imports are initialised in the order of their
-// paths ("Package initialization" in the language specification), and
-// github.com/… comes before syscall.
+// Package nofile reads the limit of open files that this process was started with.
+//
+// Go's package syscall raises that limit in its initialization, and restores it for programs
+// that it executes, but does not tell the old value. This package must therefore read the
+// limit earlier, so it imports nothing. Packages without uninitialized imports are
+// initialized in the order of their paths ("Package initialization" in the language
+// specification), and github.com/… comes before syscall.
 package nofile
 
 const rlimitNofile = 7 // RLIMIT_NOFILE

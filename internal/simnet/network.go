@@ -17,11 +17,11 @@ type Config struct {
 	Seed      uint64
 	Loss      float64
 	Duplicate float64
-	Reorder   float64 // held back by up to ReorderBy
+	Reorder   float64 // delayed by up to ReorderBy
 	Corrupt   float64 // some bits flip, or the tail is cut off
 
 	Latency   time.Duration // one way
-	ReorderBy time.Duration // the longest that a reordered packet is held back
+	ReorderBy time.Duration // the longest delay of a reordered packet
 	PerByte   time.Duration // inverse of the bandwidth; 0 for no limit
 	MaxBatch  int           // packets handed over at once; 0 means 1
 }

@@ -67,8 +67,8 @@ func TestFaultless(t *testing.T) {
 	}
 }
 
-// Nothing that was damaged gets through, but for bits that the ICRC leaves out:
-// those of BTH byte 4.
+// No damaged packet gets through, except with damage in BTH byte 4, which the ICRC does not
+// cover.
 func TestCorrupt(t *testing.T) {
 	const n = 20000
 	net, s := exchange(Config{Seed: 1, Corrupt: 1, MaxBatch: 64}, n)

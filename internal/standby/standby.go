@@ -1,21 +1,19 @@
-// Package standby keeps work going whose goroutine may be caught in a call that
-// never returns: a copy to another process's memory waits for that process's
-// userfaultfd handler or FUSE server, for ever if it likes, and no signal or
-// deadline ends it. The thread is lost as long as that lasts; the work must not
-// be.
+// Package standby replaces goroutines that are blocked. A copy to another process's
+// memory waits for that process's userfaultfd handler or FUSE server. The wait may never
+// end, and no signal or deadline ends it. The thread is lost for that time, but its work
+// must continue.
 //
-// A [Role] is work that one goroutine at a time does, its [Holder]. The holder
-// says when it begins and ends a call that may catch it. A [Watch] looks at all
-// its roles every now and then, and when a call takes too long it starts another
-// holder in the caught one's place. The caught one learns of it when its call
-// returns, and ends.
+// A [Role] is work that one goroutine at a time does, its [Worker]. The worker marks the
+// begin and the end of a call that may block it. A [Watch] examines all its roles
+// regularly. When a call takes too long, the watch starts another worker. The blocked
+// worker learns this when its call returns, and ends.
 //
-// A call may also take long because its thread waits for a processor. A second
-// holder would only overtake it then; so the watch looks at the process's threads
-// first, and while none of them waits for memory it has more patience.
+// A call may also take long because its thread waits for a processor. A second worker
+// would only overtake it. So the watch first checks whether any thread of the process
+// waits for memory. If none does, it waits [UnconfirmedFactor] times as long.
 //
-// What it costs: two atomic operations per call, no clock reading and no system
-// call; the watch sleeps while no calls are made.
+// The cost is two atomic operations per call. There is no clock reading and no system
+// call, and the watch sleeps while no calls are made.
 package standby
 
 import (
@@ -24,10 +22,10 @@ import (
 	"time"
 )
 
-// Watch looks after roles. It must be closed.
+// Watch replaces the blocked workers of its roles. The owner must close it.
 type Watch struct {
 	tick    time.Duration
-	blocked func() bool  // whether any call may be caught
+	blocked func() bool  // reports whether a thread waits for memory
 	now     atomic.Int64 // ticks so far, from 1
 	asleep  atomic.Bool
 	wake    chan struct{}
@@ -39,19 +37,19 @@ type Watch struct {
 }
 
 const (
-	// A call that began in one tick is too long in the third after it, so that it
-	// has taken two whole ticks.
+	// A call is too long in the third tick after the one that it began in: it has then
+	// taken two whole ticks.
 	tooManyTicks = 3
-	// UnconfirmedFactor is how many times longer a call may take while nothing says that it is
-	// caught: what catches it may be something that the threads do not show.
+	// UnconfirmedFactor is how many times longer a call may take while no thread is seen
+	// to wait for memory. The cause of a block may be one that threads do not show.
 	UnconfirmedFactor = 10
-	// After so many ticks in which no call was seen, the watch sleeps.
+	// After so many ticks without a call, the watch sleeps.
 	quietTicks = 16
 )
 
-// NewWatch starts a watch that replaces the holder of a role when a call has
-// taken between limit and one and a half times that and a thread of the process
-// waits for memory, or when it has taken [Doubt] times as long.
+// NewWatch starts a watch. It replaces the worker of a role when a call has taken between
+// limit and one and a half times limit, and a thread of the process waits for memory. If
+// no thread does, the call may take [UnconfirmedFactor] times as long.
 func NewWatch(limit time.Duration) *Watch { return newWatch(limit, memoryWaits) }
 
 func newWatch(limit time.Duration, blocked func() bool) *Watch {
@@ -68,7 +66,7 @@ func newWatch(limit time.Duration, blocked func() bool) *Watch {
 	return w
 }
 
-// Close ends the watch, whose roles must have been stopped.
+// Close ends the watch. Its roles must have been stopped.
 func (w *Watch) Close() {
 	close(w.stop)
 	<-w.done
@@ -92,8 +90,8 @@ func (w *Watch) run() {
 		if quiet < quietTicks {
 			continue
 		}
-		// A call that began before the flag was up is seen by this look, one
-		// that begins afterwards sees the flag.
+		// The look below sees a call that began before the flag was set. A call that
+		// begins afterwards sees the flag.
 		w.asleep.Store(true)
 		if !w.look() {
 			ticker.Stop()
@@ -109,8 +107,7 @@ func (w *Watch) run() {
 	}
 }
 
-// look replaces the holders that are caught. It reports whether any holder is in
-// a call.
+// look replaces the workers that are blocked. It reports whether any worker is in a call.
 func (w *Watch) look() (calls bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,11 +136,11 @@ type Role struct {
 	most  int
 	run   func(*Worker)
 
-	alive  atomic.Int32 // holders whose run has not returned, caught ones too
+	alive  atomic.Int32 // workers whose run has not returned, blocked ones too
 	worker *Worker      // under watch.mu
 }
 
-// Worker is the goroutine that does the work of a role, until it is caught.
+// Worker is the goroutine that does the work of a role, until a call blocks it.
 type Worker struct {
 	watch *Watch
 	since atomic.Int64 // the tick in which the call began, or one of these:
@@ -151,14 +148,13 @@ type Worker struct {
 }
 
 const (
-	outside  = 0  // of a call
-	replaced = -1 // another one holds the role
+	outside  = 0  // not in a call
+	replaced = -1 // another worker has the role
 )
 
-// Start calls run in a goroutine, and in another one whenever that is caught;
-// but no more than most goroutines are in run at a time: past that the work waits
-// until one comes back. run does the work until it is told to end by means of its
-// own, or until [Holder.Leave] says so.
+// Start calls run in a goroutine, and in another one whenever that is blocked. At most most
+// goroutines are in run at a time; beyond that the work waits until one returns. run does
+// the work until its owner ends it, or until [Worker.Leave] reports false.
 func (w *Watch) Start(most int, run func(*Worker)) *Role {
 	r := &Role{watch: w, most: most, run: run}
 	w.mu.Lock()
@@ -168,7 +164,7 @@ func (w *Watch) Start(most int, run func(*Worker)) *Role {
 	return r
 }
 
-// appoint starts a new holder. The caller holds watch.mu.
+// appoint starts a new worker. The caller holds watch.mu.
 func (r *Role) appoint() {
 	h := &Worker{watch: r.watch, done: make(chan struct{})}
 	r.worker = h
@@ -180,9 +176,8 @@ func (r *Role) appoint() {
 	}()
 }
 
-// Enter says that a call begins which may catch the holder. The watch may start
-// another holder from here on; what that one reads of what this one wrote before
-// Enter is in order.
+// Enter marks the begin of a call that may block. From here on the watch may start another
+// worker. That worker sees all that this one wrote before Enter.
 func (h *Worker) Enter() {
 	h.since.Store(h.watch.now.Load())
 	if h.watch.asleep.Load() {
@@ -193,19 +188,18 @@ func (h *Worker) Enter() {
 	}
 }
 
-// Leave says that the call has returned. If it reports false, the role has
-// another holder: run must return, and touch nothing of the role's.
+// Leave marks the end of the call. If it reports false, the role has another worker: run
+// must then return without touching the role's data.
 func (h *Worker) Leave() bool {
 	return h.since.Swap(outside) != replaced
 }
 
-// Alive is how many goroutines are in run: one, and those that are caught.
+// Alive returns how many goroutines are in run: one, and the blocked ones.
 func (r *Role) Alive() int { return int(r.alive.Load()) }
 
-// Stop waits until the holder's run has returned, which the caller has told it
-// to do. It reports false if that took longer than patience: then the holder is
-// caught in a call, and left to itself, as are those that were caught before. run
-// is not called again.
+// Stop waits until the worker's run has returned, which the caller must have told it to
+// do. It reports false after timeout. A call then blocks the worker, and Stop abandons it
+// like the workers that were blocked before. run is not called again.
 func (r *Role) Stop(timeout time.Duration) bool {
 	r.watch.mu.Lock()
 	delete(r.watch.roles, r)
@@ -222,7 +216,7 @@ func (r *Role) Stop(timeout time.Duration) bool {
 	case <-h.done:
 		return true
 	case <-timer.C:
-		// Inside a call it will find out; if it is not, its run is about to end.
+		// In a call, the worker finds out when the call returns. Otherwise its run ends now.
 		if since := h.since.Load(); since != outside {
 			h.since.CompareAndSwap(since, replaced)
 		}

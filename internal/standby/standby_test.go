@@ -12,8 +12,8 @@ const limit = 20 * time.Millisecond
 
 func always() bool { return true }
 
-// bench is a role whose work is to take calls from a queue; a call is a channel
-// that it waits for.
+// bench is a role whose worker takes calls from a queue. A call is a channel that the
+// worker waits for.
 type bench struct {
 	watch *Watch
 	role  *Role
@@ -21,7 +21,7 @@ type bench struct {
 	quit  chan struct{}
 	done  atomic.Int32 // calls that returned
 	runs  atomic.Int32 // times run was called
-	ended atomic.Int32 // holders that Leave sent home
+	ended atomic.Int32 // workers that ended because Leave reported false
 }
 
 func newBench(most int) *bench { return newBenchOf(most, always) }
@@ -98,7 +98,7 @@ func TestTakeOver(t *testing.T) {
 }
 
 // While no thread waits for memory, a call that takes long has not got a processor,
-// and another holder would overtake it. But not for ever.
+// and another worker would overtake it. But not for ever.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waits atomic.Bool
@@ -165,8 +165,8 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestStopLeavesBlockedWorkers: neither those caught before nor the holder
-// itself is waited for, but for the patience.
+// TestStopLeavesBlockedWorkers: Stop does not wait for workers that were blocked before. It
+// waits for the current worker until its timeout only.
 func TestStopLeavesBlockedWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(8)
@@ -209,7 +209,7 @@ func TestRace(t *testing.T) {
 		defer running.Done()
 		for d := range queue {
 			if inRun.Add(1) != 1 {
-				t.Error("two holders")
+				t.Error("two workers")
 			}
 			inRun.Add(-1)
 			h.Enter()

@@ -1,5 +1,5 @@
-// Package testenv is for tests that need what a machine may lack: a tool, a right,
-// a kernel.
+// Package testenv is for tests that need something a machine may lack: a tool, a right, a
+// kernel.
 package testenv
 
 import (
@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Missing says what a test lacks, and ends it: as a failure in CI (the environment
-// variable CI is set), where everything must be there, and as a skip elsewhere.
-// Tests that run a second time without a right just skip what needs it.
+// Missing ends a test that lacks something. In CI (the environment variable CI is set)
+// everything must be there, so the test fails. Elsewhere it is skipped. Tests that run a
+// second time without a right skip the part that needs it.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

@@ -10,8 +10,8 @@ import (
 // UserfaultSize is the size of the memory that Userfault makes.
 const UserfaultSize = 1 << 20
 
-// Userfault makes memory that never answers: its page faults are reported to a
-// descriptor that nobody reads. After that descriptor is closed, the memory is
+// Userfault makes memory that never answers: the kernel reports its page faults to a
+// descriptor that no thread reads. After that descriptor is closed, the memory is
 // ordinary. EPERM means that this user may not have it
 // (vm.unprivileged_userfaultfd).
 func Userfault() (mem uintptr, fd int, err error) {

@@ -44,7 +44,7 @@ func TestHalfRoundTrip(t *testing.T) {
 		t.Errorf("%v, %v", d, err)
 	}
 	if _, err := HalfRoundTrip(34, 10, a, End{Addr: netip.MustParseAddr("192.0.2.1")}); err == nil {
-		t.Error("an address of nobody's is accepted")
+		t.Error("an address that no host has is accepted")
 	}
 }
 

@@ -1,9 +1,8 @@
-// Package agent runs programs on a machine that is reached through a stream of
-// bytes: a virtual serial port of the tests' guest, or a pipe within the process.
+// Package agent runs programs on a machine at the other end of a stream of bytes. The stream
+// is a virtual serial port of the tests' guest, or a pipe within the process.
 //
-// Both ends speak JSON values, one after the other. Requests name a program by a
-// number that the client chooses; replies carry what the program wrote, and in
-// the end how it ended.
+// Both ends send JSON values. A request names a program by a number that the client
+// chooses. Replies have the output of the program, and finally its exit status.
 package agent
 
 import (
@@ -43,8 +42,8 @@ type reply struct {
 	Err  string `json:"err,omitempty"`
 }
 
-// listenPatience bounds opListen: a program that never listens has failed.
-const listenPatience = 60 * time.Second
+// listenTimeout bounds opListen: a program that never listens has failed.
+const listenTimeout = 60 * time.Second
 
 // Serve answers requests until the stream ends. What still runs then is killed.
 func Serve(stream io.ReadWriter) error {
@@ -155,7 +154,7 @@ func (s *server) killAll() {
 	}
 }
 
-// chunks passes on what a program writes.
+// chunks sends the output of a program.
 type chunks struct {
 	server *server
 	id     int
@@ -167,7 +166,7 @@ func (c *chunks) Write(p []byte) (int, error) {
 }
 
 func (s *server) listen(r *request) {
-	deadline := time.Now().Add(listenPatience)
+	deadline := time.Now().Add(listenTimeout)
 	for !listens(r.Port) {
 		if time.Now().After(deadline) {
 			s.send(reply{ID: r.ID, Done: true, Exit: 1, Err: fmt.Sprintf("nothing listens on TCP port %d", r.Port)})

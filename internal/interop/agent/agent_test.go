@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const patience = 30 * time.Second
+const programTimeout = 30 * time.Second
 
 func pair(t *testing.T) (*Client, net.Conn) {
 	t.Helper()
@@ -30,12 +30,12 @@ func TestPrograms(t *testing.T) {
 		{"printf '%1000000s' x | tr ' ' y", 0, strings.Repeat("y", 999_999) + "x"},
 	} {
 		p := c.Start("sh", "-c", tc.script)
-		exit, err := p.Wait(patience)
+		exit, err := p.Wait(programTimeout)
 		if err != nil || exit != tc.exit || p.Output() != tc.out {
 			t.Errorf("%s: %d %v, %d bytes out", tc.script, exit, err, len(p.Output()))
 		}
 	}
-	if exit, err := c.Start("/no/such/program").Wait(patience); exit != 127 || err == nil {
+	if exit, err := c.Start("/no/such/program").Wait(programTimeout); exit != 127 || err == nil {
 		t.Errorf("a program that is not there: %d %v", exit, err)
 	}
 }
@@ -50,18 +50,18 @@ func TestDialogue(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := p.ReadLine(patience); got != "got "+line || err != nil {
+		if got, err := p.ReadLine(programTimeout); got != "got "+line || err != nil {
 			t.Fatalf("%q %v", got, err)
 		}
-		if got, err := q.ReadLine(patience); got != line || err != nil {
+		if got, err := q.ReadLine(programTimeout); got != line || err != nil {
 			t.Fatalf("%q %v", got, err)
 		}
 	}
 	p.Kill()
-	if exit, _ := p.Wait(patience); exit != -9 {
+	if exit, _ := p.Wait(programTimeout); exit != -9 {
 		t.Errorf("killed: %d", exit)
 	}
-	if _, err := p.ReadLine(patience); err == nil {
+	if _, err := p.ReadLine(programTimeout); err == nil {
 		t.Error("a line from a program that was killed")
 	}
 }
@@ -83,10 +83,10 @@ func TestGone(t *testing.T) {
 	c, conn := pair(t)
 	p := c.Start("sleep", "1000")
 	conn.Close()
-	if exit, err := p.Wait(patience); exit != 127 || err == nil {
+	if exit, err := p.Wait(programTimeout); exit != 127 || err == nil {
 		t.Errorf("%d %v", exit, err)
 	}
-	if _, err := c.Start("true").Wait(patience); err == nil {
+	if _, err := c.Start("true").Wait(programTimeout); err == nil {
 		t.Error("a program was started on a machine that has gone")
 	}
 }
