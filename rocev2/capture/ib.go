@@ -18,7 +18,7 @@ const (
 	grhNextIBA = 0x1b // IBA 8.3.2
 )
 
-// rocev1 takes a GRH off that follows an Ethernet header (IBA A16).
+// rocev1 removes a GRH that follows an Ethernet header (IBA A16).
 func (p *Packet) rocev1(b []byte) {
 	if len(b) < wire.GRHLen || b[6] != grhNextIBA {
 		return
@@ -28,15 +28,15 @@ func (p *Packet) rocev1(b []byte) {
 	p.transport(b, wire.GRHLen, wire.GRHLen+p.IP.Length)
 }
 
-// transport cuts off the network headers; the packet, ICRC included, is end
-// bytes long by its headers.
+// transport removes the network headers. By its headers the packet, ICRC included, is
+// end bytes long.
 func (p *Packet) transport(b []byte, header, end int) {
 	p.Network = b[:header]
 	p.TransportLen = max(0, end-header)
 	p.Transport = b[header:min(len(b), header+p.TransportLen)]
 }
 
-// infiniBand takes LRH and GRH off.
+// infiniBand removes LRH and GRH.
 func (p *Packet) infiniBand(b []byte) {
 	if len(b) < lrhLen {
 		return

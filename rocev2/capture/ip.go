@@ -18,7 +18,7 @@ const (
 	protoDestOpts = 60
 )
 
-// ip takes an IP header off; version and header say which.
+// ip removes an IP header of either version.
 func (p *Packet) ip(b []byte) {
 	if len(b) == 0 {
 		return
@@ -66,7 +66,7 @@ func (p *Packet) ipv6(b []byte) {
 	p.grh(b)
 	p.IP.Length += ipv6HeaderLen
 	next, header := b[6], ipv6HeaderLen
-	// RoCEv2 knows no extension headers; what carries one is still recognised.
+	// RoCEv2 has no extension headers, but a packet with some is still found.
 	for next == protoHopByHop || next == protoDestOpts {
 		if len(b) < header+8 {
 			return
@@ -90,7 +90,7 @@ func (p *Packet) ipv6(b []byte) {
 	}
 }
 
-// grh reads what an IPv6 header and a GRH have in common. b has all 40 bytes.
+// grh reads the fields that an IPv6 header and a GRH share. b has all 40 bytes.
 func (p *Packet) grh(b []byte) {
 	first := binary.BigEndian.Uint32(b)
 	p.IP = IPHeader{
@@ -104,7 +104,7 @@ func (p *Packet) grh(b []byte) {
 	p.Src, p.Dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
 }
 
-// udp takes the UDP header off; ip is the packet from the IP header on.
+// udp removes the UDP header; ip is the packet from the IP header on.
 func (p *Packet) udp(ip []byte, header int) {
 	if len(ip) < header+udpHeaderLen {
 		return
@@ -119,8 +119,9 @@ func (p *Packet) udp(ip []byte, header int) {
 		DstPort: wire.UDPPort,
 		Length:  int(binary.BigEndian.Uint16(u[4:])),
 	}
-	// A packet ends where its IP header says: an Ethernet frame may be padded.
-	// A capture before segmentation offload may say 0, and mean all there is.
+	// A packet ends where its IP header says, because an Ethernet frame may have
+	// padding. In a capture before segmentation offload the length may be 0, which
+	// means the rest of the frame.
 	end := p.IP.Length
 	if end == 0 {
 		end = len(ip) + p.Length - len(p.Frame)

@@ -12,8 +12,8 @@ const (
 	etherQinQ1  = 0x9100 // before 802.1ad
 )
 
-// Decode finds the transport in p.Frame, whose link type is p.Link. Next has
-// done that; it is for frames that come from elsewhere.
+// Decode finds the transport in p.Frame, whose link type is p.Link. Next does that
+// already; Decode is for frames from other sources.
 func (p *Packet) Decode() {
 	p.Kind, p.Transport, p.Network, p.TransportLen = Other, nil, nil, 0
 	f := p.Frame
@@ -43,7 +43,7 @@ func (p *Packet) Decode() {
 	}
 }
 
-// ether goes on by ethertype, behind any VLAN tags.
+// ether decodes by ethertype, after any VLAN tags.
 func (p *Packet) ether(kind uint16, b []byte) {
 	for kind == etherVLAN || kind == etherQinQ || kind == etherQinQ1 {
 		if len(b) < 4 {

@@ -50,8 +50,8 @@ type Kind uint8
 
 // The kinds of frames.
 const (
-	// Other has no InfiniBand transport that could be found: other protocols,
-	// later fragments of IP packets, frames cut off before it.
+	// Other has no InfiniBand transport that could be found: another protocol, a
+	// later fragment of an IP packet, or a frame cut before the transport.
 	Other Kind = iota
 	RoCEv2
 	RoCEv1
@@ -81,15 +81,14 @@ const (
 	ChecksumGood
 	// ChecksumNone: UDP's 0, "not computed".
 	ChecksumNone
-	// ChecksumOffload: the sum of the pseudo-header only, which is what a host
-	// sees of its own packets before the interface completes them.
+	// ChecksumOffload: the sum of the pseudo-header only. A host captures its own
+	// packets like that before the interface completes the checksum.
 	ChecksumOffload
 	ChecksumBad
 )
 
-// Packet is one frame of a capture. Frame and Transport alias the reader's
-// buffer and are valid until the next call of Next; a copy of a Packet with both
-// cloned lasts.
+// Packet is one frame of a capture. Frame and Transport alias the reader's buffer and
+// are valid until the next call of Next. To keep a Packet, copy it and clone both.
 type Packet struct {
 	Number int       // in the file, from 1, as Wireshark counts
 	Time   time.Time // zero if the file has none
@@ -110,12 +109,12 @@ type Packet struct {
 	// captured; TransportLen is its length by the headers before it.
 	Transport    []byte
 	TransportLen int
-	// Network is what of the frame the ICRC of RoCEv1 and InfiniBand covers
-	// before the transport: LRH, GRH. For RoCEv2 it is the IP and UDP header.
+	// Network is the headers before the transport that the ICRC covers: LRH and GRH
+	// for RoCEv1 and InfiniBand, the IP and UDP headers for RoCEv2.
 	Network []byte
 }
 
-// IPHeader is what of an IP header, or of a GRH, tells something about a packet.
+// IPHeader holds the fields of an IP header or of a GRH.
 type IPHeader struct {
 	Version      uint8 // 4, 6; 0 for InfiniBand without GRH
 	HeaderLen    uint8 // of IPv4: more than 20 with options
@@ -125,7 +124,7 @@ type IPHeader struct {
 	ID           uint16
 	FragOffset   uint16 // in bytes
 	FlowLabel    uint32 // IPv6, GRH
-	Length       int    // of all, header included, as it says
+	Length       int    // as the header gives it, header included
 	Checksum     Checksum
 }
 
@@ -143,7 +142,7 @@ func (h *IPHeader) ECN() uint8 { return h.TrafficClass & 3 }
 // UDPHeader is the UDP header of a RoCEv2 packet.
 type UDPHeader struct {
 	SrcPort, DstPort uint16
-	Length           int // as it says, header included
+	Length           int // as the header gives it, header included
 	Checksum         Checksum
 }
 

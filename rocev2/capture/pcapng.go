@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pcapng (draft-ietf-opsawg-pcapng): a file is sections, each of which has its
-// own byte order and interfaces; everything is a block with its length at both
-// ends.
+// The pcapng format (draft-ietf-opsawg-pcapng). A file is a list of sections, each with
+// its own byte order and interfaces. A section is a list of blocks, each with its
+// length at both ends.
 
 // Block types.
 const (
@@ -33,7 +33,7 @@ const (
 	maxInterfaces = 1 << 16
 )
 
-// iface is what an Interface Description Block says.
+// iface is an Interface Description Block.
 type iface struct {
 	link   LinkType
 	snap   uint32
@@ -43,7 +43,7 @@ type iface struct {
 	drops uint64
 }
 
-// section reads a Section Header Block, whose byte order it tells.
+// section reads a Section Header Block, which shows the byte order of the section.
 func (r *Reader) section() error {
 	head, err := r.peek(12)
 	if err != nil {
@@ -136,8 +136,9 @@ func (r *Reader) interfaceBlock(b []byte) error {
 	return nil
 }
 
-// tickRate is ticks per second by the if_tsresol option: a negative power of 10
-// or, with the top bit, of 2. What no clock resolves counts as microseconds.
+// tickRate returns the ticks per second of an if_tsresol option: a negative power of 10
+// or, with the top bit, of 2. It takes a resolution that no clock has for
+// microseconds.
 func tickRate(resol byte) uint64 {
 	n := resol & 0x7f
 	if resol&0x80 != 0 {
@@ -181,7 +182,7 @@ func (r *Reader) options(b []byte, f func(code uint16, value []byte)) {
 	}
 }
 
-// statisticsBlock keeps the count of drops, which is one since the beginning.
+// statisticsBlock reads the count of drops since the beginning of the capture.
 func (r *Reader) statisticsBlock(b []byte) {
 	if len(b) < 12 || r.u32(b) >= uint32(len(r.interfaces)) {
 		return

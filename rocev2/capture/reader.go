@@ -13,8 +13,8 @@ import (
 
 // What Next returns besides io.EOF.
 var (
-	// ErrCut: the file ends within a packet, as a capture does that is still
-	// running or that was killed. All packets before it have been read.
+	// ErrCut: the file ends within a packet, because the capture is still running or
+	// was killed. All packets before it have been read.
 	ErrCut = errors.New("capture file ends within a packet")
 	// ErrFormat: not a capture file, or damaged.
 	ErrFormat = errors.New("not a pcap or pcapng file")
@@ -22,8 +22,8 @@ var (
 
 const (
 	bufferSize = 1 << 18
-	// maxFrame bounds the memory that a damaged file can ask for. IP packets
-	// end at 64 KiB; captures before segmentation (BIG TCP) at some hundreds.
+	// maxFrame bounds the memory that a damaged file can ask for. IP packets have up
+	// to 64 KiB, and in captures before segmentation (BIG TCP) some hundred KiB.
 	maxFrame = 1 << 20
 )
 
@@ -31,7 +31,7 @@ const (
 type Reader struct {
 	in     io.Reader
 	buf    []byte
-	lo, hi int   // what of buf is filled and not read
+	lo, hi int   // buf[lo:hi] is filled and not read yet
 	err    error // of in; comes after what is in buf
 	offset int64
 
@@ -77,16 +77,15 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, r.fileHeader(magic)
 }
 
-// Next reads the next frame into p. It returns io.EOF at the end of the file,
-// ErrCut where the last packet is incomplete, and ErrFormat where the rest
-// cannot be read.
+// Next reads the next frame into p. It returns io.EOF at the end of the file, ErrCut if
+// the last packet is incomplete, and ErrFormat if the rest is not readable.
 func (r *Reader) Next(p *Packet) error { return r.next(r, p) }
 
-// Offset is how many bytes of the file (uncompressed) have been read.
+// Offset returns how many bytes of the uncompressed file have been read.
 func (r *Reader) Offset() int64 { return r.offset }
 
-// Drops is how many packets the capture lacks by its own account: what pcapng
-// files record of losses within the capturing system.
+// Drops returns how many packets the file itself records as lost. pcapng files have
+// that count for losses within the capturing system.
 func (r *Reader) Drops() uint64 { return r.drops }
 
 // peek returns the next n bytes without taking them. At the end of the file the
@@ -159,7 +158,7 @@ func (r *Reader) u16(b []byte) uint16 {
 	return binary.BigEndian.Uint16(b)
 }
 
-// bad is ErrFormat with a reason.
+// bad returns ErrFormat with a reason.
 func (r *Reader) bad(format string, args ...any) error {
 	return fmt.Errorf("%w: byte %d: %s", ErrFormat, r.offset, fmt.Sprintf(format, args...))
 }
@@ -186,8 +185,8 @@ func (r *Reader) fileHeader(magic []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: no whole header", ErrFormat)
 	}
-	// The upper bits say whether frames end in their FCS: it lies behind what
-	// the IP header counts.
+	// The upper bits say whether frames end in their FCS. They do not matter, because
+	// the FCS comes after the IP packet.
 	r.link = LinkType(r.u32(head[20:]))
 	r.skip(pcapHeaderLen)
 	r.next = (*Reader).nextPcap
@@ -224,8 +223,8 @@ func (r *Reader) nextPcap(p *Packet) error {
 	return nil
 }
 
-// frameLength is the length on the wire: never less than what was captured,
-// whatever the file says.
+// frameLength returns the length on the wire. It is never less than the captured
+// length, even if the file says so.
 func frameLength(length, captured uint32) int {
 	if length < captured || length > 1<<30 {
 		return int(captured)

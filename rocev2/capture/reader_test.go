@@ -100,7 +100,7 @@ func TestAgainstGopacket(t *testing.T) {
 	}
 }
 
-// wrap puts what follows an Ethernet header of a sample into another link layer.
+// wrap puts the packet of a sample's Ethernet frame into another link layer.
 func wrap(link LinkType, frame []byte) []byte {
 	kind, ip := frame[12:14], frame[14:]
 	switch link {
@@ -130,7 +130,7 @@ func vlan(frame []byte, kinds ...uint16) []byte {
 	return append(b, frame[12:]...)
 }
 
-// TestLinkTypes: the same packets come out of every link layer.
+// TestLinkTypes: the reader finds the same packets in every link layer.
 func TestLinkTypes(t *testing.T) {
 	type form struct {
 		name string
@@ -210,7 +210,7 @@ func writeForms(t *testing.T, packets []Packet) map[string][]byte {
 	return files
 }
 
-// byteOrder is what a file may be written in.
+// byteOrder is the byte order of a file.
 type byteOrder interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
@@ -244,8 +244,8 @@ func pcapFile(packets []Packet, big, nano bool) []byte {
 	return b
 }
 
-// pcapngFile has all that a reader may meet: an interface with another clock, block
-// types that it does not know, statistics, and a second section.
+// pcapngFile has all parts of the format that matter: an interface with another clock,
+// unknown block types, statistics, and a second section.
 func pcapngFile(packets []Packet, big bool) []byte {
 	o := orderOf(big)
 	var b []byte
@@ -297,7 +297,7 @@ func pcapngFile(packets []Packet, big bool) []byte {
 	return b
 }
 
-// TestFormats: the same packets come out of every form of file.
+// TestFormats: the reader finds the same packets in every form of file.
 func TestFormats(t *testing.T) {
 	want := sample(t)
 	for name, file := range writeForms(t, want) {
@@ -327,7 +327,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestCut: of a file that ends anywhere, all whole packets are read.
+// TestCut: if a file is cut anywhere, all whole packets before that are read.
 func TestCut(t *testing.T) {
 	packets := sample(t)[:6]
 	for name, file := range writeForms(t, packets) {
@@ -362,7 +362,7 @@ func TestNotCaptures(t *testing.T) {
 	}
 }
 
-// TestAllocations: a packet costs none.
+// TestAllocations: a packet costs no allocation.
 func TestAllocations(t *testing.T) {
 	var long []Packet
 	for one := sample(t); len(long) < 5000; {

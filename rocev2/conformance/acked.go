@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// What acknowledgements tell of the requests of a queue pair: what has arrived, what
-// the capture lacks, what nobody answered.
+// Acknowledgements show which requests of a queue pair have arrived, which ones the
+// capture lacks, and which ones got no answer.
 
 // askState is the last request that asked for an acknowledgement and has none.
 type askState struct {
@@ -18,7 +18,7 @@ type askState struct {
 	finding finding
 }
 
-// open notes PSNs that have not been seen.
+// open records PSNs that were not seen.
 func (r *requests) open(h hole) {
 	if len(r.holes) == maxHoles {
 		r.holes = append(r.holes[:0], r.holes[1:]...)
@@ -26,7 +26,7 @@ func (r *requests) open(h hole) {
 	r.holes = append(r.holes, h)
 }
 
-// acknowledge notes that everything before psn has arrived.
+// acknowledge records that everything before psn has arrived.
 func (c *Checker) acknowledge(s *subject, x *Flow, psn wire.PSN) {
 	r := x.req
 	if r.next.Less(psn) {
@@ -63,7 +63,7 @@ func (c *Checker) missing(about finding, x *Flow, h hole, why string) {
 		fmt.Sprintf("PSNs %#x to %#x before packet %d", uint32(h.from), uint32(h.to.Sub(1)), h.packet), why)
 }
 
-// endRequests judges what is left open at the end.
+// endRequests judges the requests that are still open at the end.
 func (c *Checker) endRequests(f *Flow) {
 	r := f.req
 	for _, p := range r.pending {
@@ -75,8 +75,8 @@ func (c *Checker) endRequests(f *Flow) {
 		c.missing(last, f, h, "never seen")
 	}
 	r.holes = r.holes[:0]
-	const patience = int64(time.Second)
-	if a := r.asked; a.on && f.Peer != nil && r.ackedKnown && c.now.UnixNano()-a.at > patience {
+	const answerTimeout = int64(time.Second)
+	if a := r.asked; a.on && f.Peer != nil && r.ackedKnown && c.now.UnixNano()-a.at > answerTimeout {
 		c.emitAbout(a.finding, f, ruleAckReq, Warning, fmt.Sprintf("an acknowledgement of PSN %#x", uint32(a.psn)), "none")
 	}
 	r.asked.on = false

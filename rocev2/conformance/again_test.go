@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestGoBack: behind a sequence NAK the requester goes back to the PSN named; what was
-// under way when that came is no offence.
+// TestGoBack: after a sequence NAK the requester goes back to the PSN of the NAK.
+// Requests that were in flight when the NAK came are not a fault.
 func TestGoBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		play     func(s *scene, lost *scenePacket)
@@ -53,8 +53,8 @@ func TestGoBack(t *testing.T) {
 	}
 }
 
-// TestGoBackInTime: a requester that has waited long enough begins with the first
-// request that is not acknowledged.
+// TestGoBackInTime: after a timeout, a requester begins with the first request that is
+// not acknowledged.
 func TestGoBackInTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		first    int

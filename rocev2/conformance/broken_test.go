@@ -169,7 +169,7 @@ var broken = map[string]func(s *scene){
 	},
 }
 
-// extra breaks an acknowledgement that says nothing new.
+// extra breaks an acknowledgement that repeats the one before.
 func extra(f func(p *scenePacket)) func(s *scene) {
 	return func(s *scene) { f(s.ack()) }
 }
@@ -177,7 +177,7 @@ func extra(f func(p *scenePacket)) func(s *scene) {
 // again appends a packet that was sent before.
 func (s *scene) again(p *scenePacket) { s.add(p.fromB, p.headers, p.payload) }
 
-// marked appends requests that a switch has marked.
+// marked appends requests that a switch marked.
 func (s *scene) marked(n int) {
 	for range n {
 		s.request(wire.RCSendOnly, wire.Headers{}, 64).tos = 3
@@ -185,7 +185,7 @@ func (s *scene) marked(n int) {
 	}
 }
 
-// stream sends requests for some time, so many in a slot; a switch has marked the first.
+// stream appends requests of some time, so many in a slot; a switch marked the first.
 func (s *scene) stream(d time.Duration, packets int) {
 	each := slotTime / time.Duration(packets)
 	tos := byte(3)
@@ -199,7 +199,7 @@ func (s *scene) cnp() *scenePacket {
 	return s.add(true, wire.Headers{Opcode: wire.OpCNP, BECN: true}, nil)
 }
 
-// connect appends what a connection manager says, with depth READs each way.
+// connect appends a REQ and a REP of the connection managers, with depth READs each way.
 func (s *scene) connect(depth byte) {
 	var reqMAD, repMAD wire.MAD
 	req := reqMAD.InitREQ(0)
@@ -217,7 +217,7 @@ func (s *scene) connect(depth byte) {
 	p.fromB = true
 }
 
-// brokenScene is a clean conversation with one thing wrong in the middle.
+// brokenScene is a clean conversation with one fault in the middle.
 func brokenScene(breakIt func(s *scene)) *scene {
 	s := newScene()
 	s.clean()
@@ -228,8 +228,8 @@ func brokenScene(breakIt func(s *scene)) *scene {
 	return s
 }
 
-// TestClean: the conversation that the broken captures are made of obeys every
-// rule.
+// TestClean: the conversation in which the broken captures have their faults obeys
+// every rule.
 func TestClean(t *testing.T) {
 	s := brokenScene(func(*scene) {})
 	r, err := Check(bytes.NewReader(s.file(t)), Options{})
@@ -247,8 +247,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestBroken: each rule finds the capture that breaks it, with the severity that
-// it announces, and no other rule does, but for those that it implies.
+// TestBroken: each rule finds the capture that breaks it, with the severity that it
+// declares. No other rule does, except those that it implies.
 func TestBroken(t *testing.T) {
 	const dir = captures + "broken/"
 	for _, rule := range Rules() {
@@ -298,7 +298,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestRules: what is announced is complete and can be told apart.
+// TestRules: every rule has all its texts, and no two have the same.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules() {

@@ -13,16 +13,16 @@ import (
 
 const captures = "../../testdata/pcaps/"
 
-// excuse is what may be found in a capture of real devices: one rule, in packets
-// of these opcodes (all, if there are none named), so many times.
+// excuse is an expected finding in a capture of real devices: one rule, in packets of
+// these opcodes (nil for all), so many times.
 type excuse struct {
 	rule    *Rule
 	opcodes []wire.Opcode
 	times   uint64
 }
 
-// shown are the captures in which something is found: damaged by the network on
-// purpose, or by a defect that the text beside it describes.
+// shown are the captures with findings: the network damaged them on purpose, or they
+// show a defect that the text beside them describes.
 var shown = map[string]excuse{
 	"netem_corrupt2.pcap":        {rule: ruleICRC, times: 26}, // TestICRCVerdicts says which
 	"interop-flush.pcap":         {rule: ruleICRC, times: 12, opcodes: []wire.Opcode{wire.RCFlush}},
@@ -30,12 +30,12 @@ var shown = map[string]excuse{
 	"interop-delay.pcap":         {rule: ruleRestart}, // a note
 }
 
-// excuses reports whether a finding is of the kind that is known.
+// excuses reports whether a finding is the expected one.
 func (e excuse) excuses(x *Finding, p *capture.Packet) bool {
 	return x.Rule == e.rule && (e.opcodes == nil || slices.Contains(e.opcodes, wire.Opcode(p.Transport[0])))
 }
 
-// TestKernelCaptures: what Linux sent obeys the protocol, but for what is known.
+// TestKernelCaptures: the packets of Linux obey the protocol, except for known defects.
 func TestKernelCaptures(t *testing.T) {
 	files, err := filepath.Glob(captures + "*.pcap")
 	if err != nil || len(files) == 0 {
@@ -72,7 +72,7 @@ func TestKernelCaptures(t *testing.T) {
 		}
 	}
 	if size > 2<<20 {
-		t.Errorf("%d bytes of captures: a clone is to stay small", size)
+		t.Errorf("%d bytes of captures: a clone must stay small", size)
 	}
 	if used != len(shown) {
 		t.Errorf("%d of the %d captures that are excused exist", used, len(shown))

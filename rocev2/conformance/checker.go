@@ -10,23 +10,23 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Options are those of a Checker. The zero value applies every rule.
+// Options configure a Checker. The zero value applies every rule.
 type Options struct {
 	// Ignore names rules that are not applied.
 	Ignore []string
 	// OnFinding, if set, gets every finding as it is made. It must not keep the
 	// *Finding.
 	OnFinding func(*Finding)
-	// MaxFlows bounds memory: when there are more, those that have been quiet
-	// for the longest are forgotten, and begin anew if they speak again. 0 means
-	// 8192.
+	// MaxFlows bounds memory. If there are more flows, the checker forgets those
+	// without packets for the longest time. A later packet of such a flow begins a
+	// new one. 0 means 8192.
 	MaxFlows int
 }
 
 const defaultMaxFlows = 8192
 
-// Checker applies the rules to packets, which it is given in the order of the
-// capture. It is for one goroutine.
+// Checker applies the rules to packets. It takes them in the order of the capture, and
+// is for one goroutine.
 type Checker struct {
 	opts     Options
 	ignore   ruleSet
@@ -46,7 +46,7 @@ type Checker struct {
 	cut      []byte    // the headers of a packet that was captured in part
 }
 
-// New returns a checker. The error says that Options.Ignore names no rule.
+// New returns a checker. It fails if Options.Ignore has a name that no rule has.
 func New(opts Options) (*Checker, error) {
 	ignore, err := newRuleSet(opts.Ignore)
 	if err != nil {
@@ -73,7 +73,7 @@ type subject struct {
 	psn     wire.PSN
 	payload int // bytes without pad, also of a cut packet
 	whole   bool
-	// headless: cut behind the BTH, so that the other headers are not known.
+	// headless: cut after the BTH, so that the other headers are not known.
 	headless bool
 	icrc     ICRC
 	at       int64 // nanoseconds
@@ -141,9 +141,9 @@ func (c *Checker) transport(p *capture.Packet) {
 	}
 }
 
-// damaged reports a packet that did not arrive as it was sent. Its fields may be
-// anything, so that it joins no flow; it is listed with the one that it names, if
-// there is such a one.
+// damaged reports a packet that did not arrive as it was sent. Its fields may have any
+// value, so it joins no flow. The finding names the flow that it seems to belong to,
+// if there is one.
 func (c *Checker) damaged(s *subject) {
 	var f *Flow
 	if len(s.Transport) >= wire.BTHLen {
@@ -186,7 +186,7 @@ func (c *Checker) emit(x Finding) {
 	}
 }
 
-// keyOf returns the key of a packet's flow; it has a BTH.
+// keyOf returns the flow key of a packet with a BTH.
 func keyOf(p *capture.Packet) flowKey {
 	b := p.Transport
 	return flowKey{
@@ -195,7 +195,7 @@ func keyOf(p *capture.Packet) flowKey {
 	}
 }
 
-// flow returns the flow of a packet, a new one if need be.
+// flow returns the flow of a packet, which may be a new one.
 func (c *Checker) flow(p *capture.Packet) *Flow {
 	key := keyOf(p)
 	if f := c.recent; f != nil && f.key == key {
@@ -227,24 +227,24 @@ func (c *Checker) newFlow(key flowKey, p *capture.Packet) *Flow {
 	return f
 }
 
-// evict forgets the quarter of the flows that have been quiet for the longest.
+// evict forgets a quarter of the flows: those without packets for the longest time.
 func (c *Checker) evict() {
 	flows := c.list()
 	slices.SortFunc(flows, func(a, b *Flow) int { return cmp.Compare(a.seq, b.seq) })
-	gone := flows[:max(1, len(flows)/4)]
-	for _, f := range gone {
+	forgotten := flows[:max(1, len(flows)/4)]
+	for _, f := range forgotten {
 		c.forget(f)
 	}
-	c.summary.Forgotten += len(gone)
-	isGone := func(f *Flow) bool { return f.gone }
+	c.summary.Forgotten += len(forgotten)
+	isForgotten := func(f *Flow) bool { return f.forgotten }
 	for h, d := range c.between {
-		d.unpaired = slices.DeleteFunc(d.unpaired, isGone)
+		d.unpaired = slices.DeleteFunc(d.unpaired, isForgotten)
 		if d.flows == 0 {
 			delete(c.between, h)
 		}
 	}
-	for _, f := range flows[len(gone):] {
-		if f.pair.candidate != nil && f.pair.candidate.gone {
+	for _, f := range flows[len(forgotten):] {
+		if f.pair.candidate != nil && f.pair.candidate.forgotten {
 			f.pair = pairing{}
 		}
 	}
@@ -258,7 +258,7 @@ func (c *Checker) forget(f *Flow) {
 	if f.req != nil {
 		c.budget += len(f.req.ring)
 	}
-	f.gone = true
+	f.forgotten = true
 	f.dir.flows--
 	delete(c.flows, f.key)
 	if c.recent == f {
@@ -276,8 +276,8 @@ func (c *Checker) list() []*Flow {
 	return flows
 }
 
-// Close ends the capture: what has been waited for will not come any more. It
-// returns the findings of that, which OnFinding gets as well.
+// Close ends the capture. It returns the findings about packets that never came, which
+// OnFinding gets as well.
 func (c *Checker) Close() []Finding {
 	if c.closed {
 		return nil
@@ -290,7 +290,7 @@ func (c *Checker) Close() []Finding {
 	return c.findings
 }
 
-// finish judges what is left open of a flow that ends here.
+// finish judges what a flow has left open at its end.
 func (c *Checker) finish(f *Flow) {
 	if f.req != nil {
 		c.endRequests(f)

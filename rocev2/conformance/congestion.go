@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Congestion (IBA A17.9.3): a switch marks packets, the receiver answers with CNPs,
-// one for each of them or for several (CA17-44), and the sender slows down (CA17-45).
-// By how much, for how long, and how CNPs are paced, is left to the devices, and all
-// of it is optional. A sender that was slower than it had to be anyway need not do
-// anything that could be seen: so what is said of the effect is a note.
+// Congestion (IBA A17.9.3): a switch marks packets. The receiver answers with a CNP
+// for each of them or for several (CA17-44), and the sender slows down (CA17-45). The
+// devices decide by how much, for how long, and how they pace CNPs; all of it is
+// optional. A sender that was slower than necessary need not change. So a finding
+// about the effect of a CNP is only a note.
 
-// cnp judges a congestion notification packet. f is the flow to the sender that it
-// slows down.
+// cnp judges a congestion notification packet. f is the flow to the sender that must
+// slow down.
 func (c *Checker) cnp(s *subject, f *Flow) {
 	c.verdict.Class = ClassNew
 	c.cnpFormat(s, f)
@@ -28,8 +28,8 @@ func (c *Checker) cnp(s *subject, f *Flow) {
 	}
 }
 
-// cnpFormat holds a CNP to figure 6 of A17.9.3. What that does not say is only as
-// devices have it.
+// cnpFormat compares a CNP with figure 6 of A17.9.3. Fields that the figure does not
+// have give warnings only.
 func (c *Checker) cnpFormat(s *subject, f *Flow) {
 	p := s.pkt
 	reserved := p.Bytes()[s.info.CNP:s.info.HeaderLen]
@@ -38,7 +38,7 @@ func (c *Checker) cnpFormat(s *subject, f *Flow) {
 		c.report(s, f, ruleCNPFormat, "PSN 0, SE and M clear",
 			fmt.Sprintf("PSN %#x, SE %v, M %v", uint32(p.PSN()), p.Solicited(), p.MigReq()))
 	case !zero(reserved):
-		c.report(s, f, ruleCNPFormat, "zeros behind the BTH", fmt.Sprintf("% x", reserved))
+		c.report(s, f, ruleCNPFormat, "zeros after the BTH", fmt.Sprintf("% x", reserved))
 	case !p.BECN() || p.FECN() || p.AckReq():
 		c.reportAs(Warning, s, f, ruleCNPFormat, "BECN alone set",
 			fmt.Sprintf("BECN %v, FECN %v, AckReq %v", p.BECN(), p.FECN(), p.AckReq()))
@@ -57,8 +57,8 @@ func zero(b []byte) bool {
 	return true
 }
 
-// cnpCause holds the number of CNPs to that of the packets marked: those of the queue
-// pair, if it is known which these are, otherwise of all between the two addresses.
+// cnpCause compares the number of CNPs with that of the marked packets. It counts those
+// of the queue pair if that is known, and otherwise all between the two addresses.
 func (c *Checker) cnpCause(s *subject, f *Flow) {
 	marked, cnps := c.opposite(f).marked, f.dir.cnps
 	if x := f.Peer; x != nil {
@@ -73,31 +73,31 @@ func (c *Checker) cnpCause(s *subject, f *Flow) {
 	}
 }
 
-// What a sender sends is measured in slots of 2^slotBits nanoseconds, 66 µs. Behind a
-// CNP one of them is to have clearly less than those right before it. Devices do as
-// DCQCN does: they halve the rate, and are back at nine tenths some hundred
-// microseconds to a millisecond later.
+// The rate of a sender is measured in slots of 2^slotBits nanoseconds, 66 µs. After a
+// CNP, one slot must have clearly fewer bytes than those right before it. Devices
+// behave as DCQCN: they halve the rate, and return to nine tenths of it after 100 µs
+// to 1 ms.
 const (
 	slotBits = 16
-	// steady is how many packets a slot has, if its bytes are to be a rate.
+	// steady is how many packets a slot needs before its bytes count as a rate.
 	steady = 16
-	// reaction is how many slots a sender has to slow down.
+	// reaction is the number of slots within which a sender must slow down.
 	reaction = 16
-	// pause is how many slots without a CNP come before one that is looked at: in a
-	// row of them the rate before is that of a sender that has slowed down.
+	// pause is how many slots without a CNP must come before a CNP that counts.
+	// Otherwise the rate before it may be that of a sender that has slowed down.
 	pause = 16
-	// obstinate is how many CNPs change nothing before that is said.
+	// obstinate is how many CNPs in a row must change nothing before a finding.
 	obstinate = 3
 )
 
-// slot is what was sent in one.
+// slot counts what was sent in one slot.
 type slot struct {
 	number  int64
 	bytes   uint64
 	packets uint32
 }
 
-// rateState measures what a queue pair sends, and whether that falls behind a CNP.
+// rateState measures the rate of a queue pair, and whether it falls after a CNP.
 type rateState struct {
 	now    slot
 	before [2]slot // the latest first
@@ -107,7 +107,7 @@ type rateState struct {
 	told   bool
 }
 
-// notice is a CNP whose effect is awaited.
+// notice is a CNP whose effect is not known yet.
 type notice struct {
 	on    bool
 	about finding
@@ -126,7 +126,7 @@ func (c *Checker) measure(s *subject, f *Flow) {
 	m.now.packets++
 }
 
-// slotEnds goes on to slot n.
+// slotEnds advances to slot n.
 func (c *Checker) slotEnds(f *Flow, n int64) {
 	m := &f.rate
 	gap := n != m.now.number+1 // or the clock was set back
@@ -143,7 +143,7 @@ func (c *Checker) slotEnds(f *Flow, n int64) {
 	m.now = slot{number: n}
 }
 
-// notified begins to wait for the effect of a CNP, if what was sent before is known.
+// notified begins to watch for the effect of a CNP, if the rate before it is known.
 func (m *rateState) notified(s *subject) {
 	n := s.at >> slotBits
 	calm := n-m.last >= pause || n < m.last
@@ -156,8 +156,8 @@ func (m *rateState) notified(s *subject) {
 	m.notice = notice{on: true, about: s.about(), slot: n, rate: rate, least: math.MaxUint64}
 }
 
-// heeded looks for the effect of a CNP in a slot that has ended. One behind which
-// nothing was sent for a while has had its effect.
+// heeded looks for the effect of a CNP in a slot that has ended. If nothing was sent
+// for a while after the CNP, it has had its effect.
 func (c *Checker) heeded(f *Flow, gap bool) {
 	m := &f.rate
 	w := &m.notice
@@ -171,7 +171,7 @@ func (c *Checker) heeded(f *Flow, gap bool) {
 		if m.lasted >= obstinate && !m.told {
 			m.told = true
 			c.emitAbout(w.about, f, ruleCNPReaction, ruleCNPReaction.Severity,
-				fmt.Sprintf("less than the %d bytes in %v before it, as behind %d CNPs before", w.rate, slotTime, obstinate-1),
+				fmt.Sprintf("less than the %d bytes in %v before it, as after %d CNPs before", w.rate, slotTime, obstinate-1),
 				fmt.Sprintf("%d bytes at least", w.least))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// report is what is found in a scene.
+// report returns the verdict on a scene.
 func (s *scene) report(t *testing.T) *Report {
 	t.Helper()
 	r, err := Check(bytes.NewReader(s.file(t)), Options{})
@@ -18,8 +18,8 @@ func (s *scene) report(t *testing.T) *Report {
 	return r
 }
 
-// only fails the test if anything is found but times findings of a rule, none of them
-// of more than a severity.
+// only fails the test unless the findings are so many of one rule, none of them above
+// a severity.
 func (r *Report) only(t *testing.T, rule *Rule, severity Severity, times int) {
 	t.Helper()
 	n := 0
@@ -35,8 +35,8 @@ func (r *Report) only(t *testing.T, rule *Rule, severity Severity, times int) {
 	}
 }
 
-// notified appends, so many times, a stream, a CNP to it, and what the sender does
-// then.
+// notified appends, so many times, a stream, a CNP to its sender, and what the sender
+// sends after that.
 func (s *scene) notified(times, packets int, then func()) {
 	for range times {
 		s.stream((pause+3)*slotTime, packets)
@@ -48,7 +48,7 @@ func (s *scene) notified(times, packets int, then func()) {
 	s.send(0)
 }
 
-// TestCNPReaction: that CNPs have no effect is said of a sender of which that is known.
+// TestCNPReaction: a finding says that CNPs have no effect only if that is certain.
 func TestCNPReaction(t *testing.T) {
 	const fast = steady + 2
 	for name, test := range map[string]struct {
@@ -94,7 +94,7 @@ func TestCNPReaction(t *testing.T) {
 	})
 }
 
-// close appends CNPs of which each comes while the one before has its effect.
+// close appends CNPs that each come while the one before still has its effect.
 func (s *scene) close(times int) {
 	for range times {
 		s.stream((pause-2)*slotTime, steady+2)
@@ -103,8 +103,8 @@ func (s *scene) close(times int) {
 	}
 }
 
-// TestCNPs: their number is held to the marks of their own queue pair; how close they
-// come is a figure.
+// TestCNPs: their number is compared with the marks of their own queue pair. How close
+// they come is only a statistic.
 func TestCNPs(t *testing.T) {
 	s := newScene()
 	s.clean()
@@ -131,8 +131,8 @@ func TestCNPs(t *testing.T) {
 	s.report(t).only(t, ruleCNPRate, Warning, 1)
 }
 
-// TestCNPFormat: each field of a CNP is judged; what the figure in the specification
-// does not have gives a warning.
+// TestCNPFormat: each field of a CNP is judged. One that the figure in the
+// specification does not have gives a warning.
 func TestCNPFormat(t *testing.T) {
 	for name, test := range map[string]struct {
 		change   func(p *scenePacket)

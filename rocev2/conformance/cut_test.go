@@ -12,8 +12,8 @@ import (
 	"github.com/google/gopacket/pcapgo"
 )
 
-// TestSnapLengths: a clean capture has nothing in it however much of each packet was
-// kept. Of some packets that is the BTH, of others not even that.
+// TestSnapLengths: a clean capture has no findings if its packets are cut, at any
+// length. Of some packets only the BTH is left, of others not even that.
 func TestSnapLengths(t *testing.T) {
 	for _, name := range []string{"allops_rc_gid1.pcap", "allops_rc_gid0_v6.pcap", "allops_err_gid1.pcap", "interop-loss.pcap"} {
 		file, err := os.ReadFile(captures + name)

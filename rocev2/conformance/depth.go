@@ -8,23 +8,21 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// How many READs and atomics are under way. A requester has no more of them than the
-// responder said that it keeps state for; that is known where the connection
-// manager's messages were captured. Elsewhere what is known is that no device has
-// more than maxDepth.
+// The number of outstanding READs and atomics. A requester must not have more than the
+// responder offered to keep state for. If the connection manager's messages were
+// captured, that number is known; otherwise the limit is maxDepth.
 //
-// A request without a response may have been answered unseen. So they are counted
-// when one is answered: those sent since it was, and responses come in order, were
-// under way together with it.
+// The capture may lack the response to a request. So outstanding requests are counted
+// when one is answered. Responses come in order, so all requests sent since then were
+// outstanding together with it.
 
-// maxDepth is the most that an initiator depth and responder resources can say: they
-// are of eight bits in the connection manager's messages (IBA 12.7), and in the
-// verbs.
+// maxDepth is the largest initiator depth and number of responder resources: they have
+// eight bits in the connection manager's messages (IBA 12.7) and in the verbs.
 const maxDepth = 255
 
 type depthState struct {
 	reads []outstandingRead // by PSN, at most maxDepth+1
-	told  bool              // that there are too many
+	told  bool              // a finding said that there are too many
 }
 
 // outstandingRead is a READ or an atomic that has no response yet.
@@ -48,8 +46,8 @@ func (r *requests) outstanding(s *subject) {
 	d.reads = append(d.reads, outstandingRead{psn: s.psn, cut: s.icrc == ICRCUnknown, packet: s.Number, at: s.at})
 }
 
-// underWay returns how many READs and atomics have been sent from the one that psn
-// answers on, and where that is; 0 if that one is not known.
+// underWay returns how many READs and atomics were sent since the one that psn answers,
+// that one included, and its place. It returns 0 if that one is not known.
 func (d *depthState) underWay(psn wire.PSN) (n, at int) {
 	for i := len(d.reads) - 1; i >= 0; i-- {
 		if !psn.Less(d.reads[i].psn) {
@@ -59,8 +57,8 @@ func (d *depthState) underWay(psn wire.PSN) (n, at int) {
 	return 0, 0
 }
 
-// answered notes the last response to the READ or the atomic of x that psn belongs
-// to, and with it to all before.
+// answered records that the READ or the atomic of x at psn, and all before it, got
+// their last response.
 func (c *Checker) answered(x *Flow, psn wire.PSN) {
 	d := &x.req.depth
 	n, at := d.underWay(psn)
@@ -80,10 +78,9 @@ func (c *Checker) answered(x *Flow, psn wire.PSN) {
 	d.reads = slices.Delete(d.reads, 0, at+1)
 }
 
-// refused notes that the READ or the atomic e is called an invalid request. A
-// responder that gets more of them than it can keep says that (IBA 9.7.4); but it
-// also does to a queue pair without the right, or where it has reason that no
-// capture shows.
+// refused handles an invalid-request NAK for the READ or the atomic e. A responder
+// sends it if it has more of them outstanding than it can keep (IBA 9.7.4). But there
+// are other reasons too: access rights, and some that no capture shows.
 func (c *Checker) refused(s *subject, f, x *Flow, e *record) {
 	n, at := x.req.depth.underWay(s.psn)
 	if n == 0 || !e.op.Info().Has(wire.OpRead|wire.OpAtomic) {

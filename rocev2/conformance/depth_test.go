@@ -20,7 +20,8 @@ func (s *scene) answerReads(requests []*scenePacket) {
 	}
 }
 
-// TestReadsOutstanding: the figure is what is known, whatever the capture lacks.
+// TestReadsOutstanding: the statistic counts only what is certain, whatever packets the
+// capture lacks.
 func TestReadsOutstanding(t *testing.T) {
 	for name, test := range map[string]struct {
 		play func(s *scene)
@@ -67,7 +68,8 @@ func TestReadsOutstanding(t *testing.T) {
 	}
 }
 
-// TestReadDepth: more than the responder agreed to, or than any could.
+// TestReadDepth: more are outstanding than the responder agreed to, or than any can
+// have.
 func TestReadDepth(t *testing.T) {
 	for name, test := range map[string]struct {
 		agreed, sent, times int
@@ -108,7 +110,7 @@ func TestReadDepth(t *testing.T) {
 	}
 }
 
-// TestReadRefused: that a READ is refused while others are under way is noted.
+// TestReadRefused: if a READ is refused while others are outstanding, there is a note.
 func TestReadRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		before int

@@ -10,7 +10,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// classes are those of a scene's packets, from the packet behind skip on.
+// classes returns the classes of a scene's packets after the first skip.
 func (s *scene) classes(t *testing.T, skip int) (all []Class) {
 	t.Helper()
 	c, err := New(Options{})
@@ -23,7 +23,7 @@ func (s *scene) classes(t *testing.T, skip int) (all []Class) {
 	return all[skip:]
 }
 
-// batch appends requests whose identifications the kernel counts from 0.
+// batch appends requests with identifications that count from 0, as the kernel does.
 func (s *scene) batch(n int) (packets []*scenePacket) {
 	for i := range n {
 		p := s.request(wire.RCSendOnly, wire.Headers{}, 64)
@@ -33,14 +33,15 @@ func (s *scene) batch(n int) (packets []*scenePacket) {
 	return packets
 }
 
-// resend appends packets once more, identifications included.
+// resend appends packets again, with their identifications.
 func (s *scene) resend(packets []*scenePacket) {
 	for _, p := range packets {
 		s.add(p.fromB, p.headers, p.payload).id = p.id
 	}
 }
 
-// TestDoubled: what was sent again is told from what the network doubled.
+// TestDoubled: packets that were sent again and packets that the network doubled are
+// distinguished.
 func TestDoubled(t *testing.T) {
 	const fresh, resent, doubled = ClassNew, ClassRetransmission, ClassDuplicate
 	for name, test := range map[string]struct {
@@ -117,7 +118,7 @@ func TestDoubled(t *testing.T) {
 	}
 }
 
-// TestResentBatches: gorxe sent nine packets again, in batches like the first time.
+// TestResentBatches: gorxe sends nine packets again, in the same batches as before.
 func TestResentBatches(t *testing.T) {
 	each(t, filepath.Join(captures, "interop-not-ready.pcap"), func(p *capture.Packet, v *Verdict) {
 		if p.Number >= 12 && p.Number <= 20 && v.Class != ClassRetransmission {

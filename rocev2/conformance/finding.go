@@ -14,8 +14,8 @@ type Severity uint8
 const (
 	// Note: legal, and worth knowing.
 	Note Severity = iota + 1
-	// Warning: against a recommendation; or against a rule, if it was not the
-	// capture or the network that made it look so.
+	// Warning: against a recommendation; or against a rule, unless the capture or
+	// the network only made it look so.
 	Warning
 	// Violation: no device that obeys the specification sends this.
 	Violation
@@ -33,13 +33,13 @@ func (s Severity) String() string {
 	return fmt.Sprintf("Severity(%d)", uint8(s))
 }
 
-// Finding is one packet that a rule has something to say about.
+// Finding says that a packet breaks a rule, or is worth knowing.
 type Finding struct {
 	Packet   int // its number in the capture
 	Time     time.Time
 	Flow     *Flow // nil for a packet without a flow, such as a damaged one
 	Rule     *Rule
-	Severity Severity // the rule's, or less
+	Severity Severity // that of the rule, or less
 	Expected string
 	Seen     string
 }
@@ -68,17 +68,17 @@ type Class uint8
 
 // The classes.
 const (
-	// ClassUnknown: not of a stream with PSNs that count, or damaged.
+	// ClassUnknown: damaged, or not of a stream with PSNs in order.
 	ClassUnknown Class = iota
 	// ClassNew is the next of its stream, or the first seen.
 	ClassNew
-	// ClassAfterGap is new, and PSNs before it have not been seen.
+	// ClassAfterGap is new, and some PSNs before it were not seen.
 	ClassAfterGap
 	// ClassLate fills a gap: reordered, or sent again after a loss.
 	ClassLate
-	// ClassRetransmission has been seen before, and was sent again.
+	// ClassRetransmission was seen before, and was sent again.
 	ClassRetransmission
-	// ClassDuplicate is the very packet seen before: doubled by the network or the
+	// ClassDuplicate is the same packet as before, doubled by the network or the
 	// capture.
 	ClassDuplicate
 )
@@ -91,17 +91,16 @@ func (c Class) String() string {
 	return fmt.Sprintf("Class(%d)", uint8(c))
 }
 
-// Verdict is what Add made of one packet. It is valid until the next Add.
+// Verdict is the result of Add for one packet. It is valid until the next Add.
 type Verdict struct {
-	// Flow is nil if the frame carries no transport, or a damaged one.
+	// Flow is nil if the frame has no transport, or a damaged one.
 	Flow *Flow
-	// Packet is the parsed transport, valid if Parsed. Of a truncated packet
-	// only the headers are there.
+	// Packet is the parsed transport, valid if Parsed. A truncated packet has only
+	// its headers.
 	Packet wire.Packet
 	Parsed bool
 	ICRC   ICRC
 	Class  Class
-	// Findings are those that this packet gave cause for; some are about
-	// earlier ones.
+	// Findings are those that this packet caused; some may be about earlier packets.
 	Findings []Finding
 }

@@ -18,8 +18,8 @@ type Flow struct {
 	Src, Dst netip.Addr
 	QPN      wire.QPN // the destination
 
-	// Peer is the opposite direction of a connection, nil while that is not
-	// known for certain. Peer.QPN is then the queue pair that sends here.
+	// Peer is the opposite direction of a connection, and Peer.QPN the queue pair
+	// that sends here. It is nil while it is not known for certain.
 	Peer *Flow
 	// SourceQPN is the sender of the last datagram.
 	SourceQPN wire.QPN
@@ -28,7 +28,7 @@ type Flow struct {
 
 	key         flowKey
 	dir         *direction
-	gone        bool       // forgotten
+	forgotten   bool       // by the checker, to bound memory
 	req         *requests  // nil until there is one
 	resp        *responses // nil until there is one
 	pair        pairing
@@ -42,7 +42,7 @@ type Flow struct {
 	seq uint64
 }
 
-// FlowStats count what a flow was seen to do.
+// FlowStats are the statistics of a flow.
 type FlowStats struct {
 	First, Last time.Time
 	FirstPacket int
@@ -50,7 +50,7 @@ type FlowStats struct {
 	Bytes       uint64 // of payload
 	Requests    uint64
 	Responses   uint64
-	Messages    uint64 // that ended
+	Messages    uint64 // whose last packet was seen
 
 	Retransmissions uint64
 	Duplicates      uint64 // the same packet twice
@@ -67,7 +67,7 @@ type FlowStats struct {
 	PathMTU                     int // inferred; 0 for unknown
 	PKey                        wire.PKey
 	QKey                        uint32 // of datagrams, the last seen
-	MaxReads                    int    // READs and atomics known to have been outstanding at most
+	MaxReads                    int    // most READs and atomics known to be outstanding at once
 	Notes, Warnings, Violations uint64
 }
 
@@ -113,13 +113,13 @@ func (c *Checker) direction(h hosts) *direction {
 	return d
 }
 
-// opposite is the direction back.
+// opposite returns the direction that is opposite to that of f.
 func (c *Checker) opposite(f *Flow) *direction { return c.direction(f.key.hosts().reversed()) }
 
 func (h hosts) reversed() hosts { return hosts{h.dst, h.src, h.kind} }
 
-// doubtful reports whether packets of a connection could not be checked for
-// damage, so that what others are held to may be wrong.
+// doubtful reports whether some packets of a connection were cut, and could not be
+// checked for damage. Verdicts that rest on them may be wrong.
 func (f *Flow) doubtful() bool {
 	return f != nil && (f.Stats.Truncated > 0 || f.Peer != nil && f.Peer.Stats.Truncated > 0)
 }

@@ -37,15 +37,15 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// FuzzStreams has the checker judge headers that are drawn, each sealed with a right
-// ICRC, among a few queue pairs: what a fuzzer of files hardly ever gets to.
+// FuzzStreams has the checker judge random headers with a right ICRC among a few queue
+// pairs. A fuzzer of files hardly ever makes such packets.
 func FuzzStreams(f *testing.F) {
 	f.Add([]byte("some requests, and some responses to them"))
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 60))
 	f.Fuzz(stream)
 }
 
-// stream judges the packets that a script of ten bytes each draws.
+// stream judges the packets of a script, which has ten bytes for each.
 func stream(t *testing.T, script []byte) {
 	c, err := New(Options{MaxFlows: 4})
 	if err != nil {
@@ -101,7 +101,7 @@ func TestRandomStreams(t *testing.T) {
 	}
 }
 
-// consistent checks what has to hold whatever the packets were.
+// consistent checks what must be true for any packets.
 func consistent(t *testing.T, c *Checker) {
 	t.Helper()
 	s := c.Summary()

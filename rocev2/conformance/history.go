@@ -4,8 +4,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// What is remembered of the requests of one queue pair: the last packets by PSN,
-// and the last READs by their ranges.
+// The history of the requests of one queue pair: the last packets by PSN, and the last
+// READs by their ranges.
 
 const (
 	minHistory = 16
@@ -14,8 +14,8 @@ const (
 	maxHoles   = 16
 	// historyBudget bounds the records of all flows together: some 100 MB.
 	historyBudget = 1 << 20
-	// staleAfter is how many packets of the capture a record is good for: PSNs
-	// come round again.
+	// staleAfter is for how many packets of the capture a record is valid, because
+	// PSNs repeat.
 	staleAfter = 1 << 22
 )
 
@@ -25,7 +25,7 @@ const (
 	recAckReq   recordFlags = 1 << iota
 	recOffset               // off is known
 	recCounted              // msgs is known
-	recAnswered             // an atomic: its value is known and stands in off and total
+	recAnswered             // an atomic whose value is known; off and total hold it
 	recResent               // sent again since
 )
 
@@ -38,9 +38,9 @@ type record struct {
 	life    uint32
 	payload uint32
 	off     uint32 // bytes of its message so far, this packet included
-	total   uint32 // bytes of its message, if a RETH said so
+	total   uint32 // bytes of its message, if a RETH gave them
 	epoch   uint32
-	msgs    uint32 // messages that have ended in the epoch, this packet included
+	msgs    uint32 // messages of the epoch that ended up to this packet
 	packet  int    // in which it was first seen
 	last    int    // in which it was last seen
 	at      int64  // nanoseconds, of last
@@ -58,8 +58,8 @@ type readRequest struct {
 	seen    uint32 // response packets seen: one past the last
 }
 
-// span is how many PSNs a READ takes; false if that depends on a path MTU that is
-// not known yet.
+// span returns how many PSNs a READ takes. It returns false if that depends on the path
+// MTU and that is not known yet.
 func (q *readRequest) span(mtu int) (n uint32, known bool) {
 	switch {
 	case q.length <= 256:
@@ -70,7 +70,7 @@ func (q *readRequest) span(mtu int) (n uint32, known bool) {
 	return uint32((uint64(q.length) + uint64(mtu) - 1) / uint64(mtu)), true
 }
 
-// at returns the record of a PSN, nil if it is not remembered.
+// at returns the record of a PSN, nil if there is none.
 func (r *requests) at(psn wire.PSN, now int) *record {
 	if len(r.ring) == 0 {
 		return nil
@@ -96,9 +96,9 @@ func (r *requests) put(c *Checker, psn wire.PSN) *record {
 	return e
 }
 
-// wants reports whether a record is still of use when it would be overwritten:
-// until it is acknowledged, or, with no acknowledgements in sight, while it is
-// among the last few.
+// wants reports whether a record that would be overwritten is still needed. It is
+// until it is acknowledged or, if there are no acknowledgements, while it is one of
+// the last few.
 func (r *requests) wants(psn wire.PSN) bool {
 	if r.ackedKnown {
 		return !psn.Less(r.acked)
@@ -140,8 +140,8 @@ func (r *requests) read(psn wire.PSN, mtu, now int) (q *readRequest, known bool)
 	return q, known
 }
 
-// anyRead returns nil if fits is true of any READ whose range has psn, and the last
-// of those that it is not true of otherwise.
+// anyRead returns nil if fits is true for any READ whose range has psn. Otherwise it
+// returns the last of these READs.
 func (r *requests) anyRead(psn wire.PSN, mtu, now int, fits func(q *readRequest, off, span uint32) bool) *readRequest {
 	var bad *readRequest
 	for i := range r.reads {
@@ -164,7 +164,7 @@ func (r *requests) anyRead(psn wire.PSN, mtu, now int, fits func(q *readRequest,
 	return bad
 }
 
-// resolve finds the range of the READ that was sent last, once the path MTU is
+// resolve computes the range of the READ that was sent last, once the path MTU is
 // known.
 func (r *requests) resolve(mtu int) {
 	if len(r.reads) == 0 {
@@ -178,7 +178,7 @@ func (r *requests) resolve(mtu int) {
 	r.next, r.nextSure = q.psn.Add(span), true
 }
 
-// ending returns the READ whose range ends right before psn.
+// ending returns the READ whose range ends just before psn.
 func (r *requests) ending(psn wire.PSN, mtu, now int) *readRequest {
 	for i := range r.reads {
 		e := &r.reads[i]
@@ -192,13 +192,14 @@ func (r *requests) ending(psn wire.PSN, mtu, now int) *readRequest {
 	return nil
 }
 
-// hole is PSNs that have not been seen: from is the first, to the first behind.
+// hole is a range of PSNs that were not seen: from is the first, and to follows the
+// last.
 type hole struct {
 	from, to wire.PSN
 	packet   int // at which it was noticed
 }
 
-// fill takes psn out of the holes, and reports whether it was in one.
+// fill removes psn from the holes, and reports whether it was in one.
 func (r *requests) fill(psn wire.PSN, span uint32) bool {
 	end := psn.Add(span)
 	for i := range r.holes {

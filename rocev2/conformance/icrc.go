@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// icrcCache keeps the ICRC states of the routes seen last, by a few bits of
-// their addresses and source port.
+// icrcCache keeps the ICRC states of recent routes, indexed by a few bits of their
+// addresses and source port.
 type icrcCache [256]icrcEntry
 
 type icrcEntry struct {
@@ -21,8 +21,8 @@ type icrcEntry struct {
 
 func (c *icrcCache) of(p *capture.Packet) *wire.ICRCState {
 	n := p.Network
-	// The last bytes of both addresses, which for either version lie before the
-	// UDP header, and the port.
+	// The last bytes of both addresses, which come before the UDP header in either
+	// version, and the port.
 	end := len(n) - 8
 	i := n[end-1] ^ n[end-5]<<3 ^ n[end+1] ^ n[end]<<5
 	e := &c[i]
@@ -33,7 +33,7 @@ func (c *icrcCache) of(p *capture.Packet) *wire.ICRCState {
 	return &e.state
 }
 
-// checkICRC checks the ICRC of a packet that is all there.
+// checkICRC checks the ICRC of a packet, if the packet is whole.
 func (c *Checker) checkICRC(p *capture.Packet) ICRC {
 	if p.Truncated() || len(p.Transport) < wire.BTHLen+wire.ICRCLen || p.IP.MF {
 		return ICRCUnknown
@@ -62,8 +62,8 @@ func (c *Checker) checkICRC(p *capture.Packet) ICRC {
 	return ICRCBad
 }
 
-// plainHeaders reports whether IP and UDP headers are what the ICRC is defined
-// for: no options or extensions, and lengths that agree.
+// plainHeaders reports whether the ICRC is defined for the IP and UDP headers: they
+// have no options or extensions, and their lengths agree.
 func plainHeaders(p *capture.Packet) bool {
 	header := ipHeaderLen(p)
 	udp := 8 + len(p.Transport)

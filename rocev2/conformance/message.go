@@ -6,10 +6,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// A request and its neighbours by PSN: the packets of one message, or the end of one
-// and the beginning of the next. Their payloads tell the path MTU.
+// A request and its neighbours by PSN are packets of one message, or the end of one
+// message and the beginning of the next. Their payloads show the path MTU.
 
-// neighbours holds a packet to those right before and behind it by PSN.
+// neighbours compares a packet with those just before and after it by PSN.
 func (c *Checker) neighbours(s *subject, f *Flow, r *requests, e *record, mtu int, span uint32, spanSure bool) {
 	prev := r.at(s.psn.Sub(1), s.Number)
 	if prev != nil && prev.op.Info().Has(wire.OpRead) {
@@ -24,7 +24,7 @@ func (c *Checker) neighbours(s *subject, f *Flow, r *requests, e *record, mtu in
 		c.lengths(s, f, e, prev)
 	case r.ending(s.psn, mtu, s.Number) != nil:
 		if !s.info.Has(wire.OpStart) {
-			c.report(s, f, ruleSequence, "the beginning of a message, behind a READ", s.info.Name)
+			c.report(s, f, ruleSequence, "the beginning of a message, after a READ", s.info.Name)
 			return
 		}
 		c.lengths(s, f, e, nil)
@@ -34,16 +34,16 @@ func (c *Checker) neighbours(s *subject, f *Flow, r *requests, e *record, mtu in
 	if !spanSure {
 		return
 	}
-	if behind := r.at(s.psn.Add(span), s.Number); behind != nil && !follows(s.info, behind.op.Info()) {
-		c.outOfSequence(s, f, r, e, behind.op.Info())
+	if after := r.at(s.psn.Add(span), s.Number); after != nil && !follows(s.info, after.op.Info()) {
+		c.outOfSequence(s, f, r, e, after.op.Info())
 	}
 }
 
-func (c *Checker) outOfSequence(s *subject, f *Flow, r *requests, before *record, behind *wire.OpInfo) {
+func (c *Checker) outOfSequence(s *subject, f *Flow, r *requests, before *record, after *wire.OpInfo) {
 	severity := ruleSequence.Severity
 	info := before.op.Info()
-	if f.Service == wire.ServiceUC && !info.Has(wire.OpEnd) && behind.Has(wire.OpStart) {
-		// A UC requester may give a message up after a local error, and go on.
+	if f.Service == wire.ServiceUC && !info.Has(wire.OpEnd) && after.Has(wire.OpStart) {
+		// A UC requester may drop a message after a local error, and continue.
 		severity = Warning
 	}
 	want := "the beginning of a message"
@@ -51,11 +51,11 @@ func (c *Checker) outOfSequence(s *subject, f *Flow, r *requests, before *record
 		want = "MIDDLE or LAST"
 	}
 	c.reportAs(severity, s, f, ruleSequence,
-		fmt.Sprintf("%s behind %s, PSN %#x in packet %d", want, info.Name, uint32(before.psn), before.packet), behind.Name)
+		fmt.Sprintf("%s after %s, PSN %#x in packet %d", want, info.Name, uint32(before.psn), before.packet), after.Name)
 	r.newEpoch()
 }
 
-// follows reports whether packet b may have the PSN behind packet a.
+// follows reports whether packet b may have the PSN after packet a.
 func follows(a, b *wire.OpInfo) bool {
 	if a.Has(wire.OpEnd) {
 		return b.Has(wire.OpStart)
@@ -88,7 +88,7 @@ func (c *Checker) lengths(s *subject, f *Flow, e, prev *record) {
 	}
 }
 
-// mtu is the path MTU of a connection, 0 if it is not known.
+// mtu returns the path MTU of a connection, 0 if it is not known.
 func (f *Flow) mtu() int {
 	if f.Stats.PathMTU == 0 && f.Peer != nil {
 		return f.Peer.Stats.PathMTU
@@ -96,8 +96,8 @@ func (f *Flow) mtu() int {
 	return f.Stats.PathMTU
 }
 
-// learnMTU infers the path MTU from full packets, and holds others to it. sure is
-// whether the packet belongs to what was seen before.
+// learnMTU infers the path MTU from full packets, and compares others with it. sure
+// says that the packet belongs to those before it.
 func (c *Checker) learnMTU(s *subject, f *Flow, sure bool) {
 	full := s.info.Has(wire.OpFirst | wire.OpMiddle)
 	mtu := f.mtu()

@@ -48,7 +48,7 @@ func load(t testing.TB, name string, file []byte) loaded {
 // mutation is one kind of change to one packet; false if it does not apply.
 type mutation struct {
 	name string
-	// network: something that networks do; no device may be blamed for it.
+	// network: networks do that, so no device may be blamed for it.
 	network bool
 	do      func(r *rand.Rand, all []capture.Packet, i int) ([]capture.Packet, bool)
 }
@@ -69,7 +69,7 @@ func header(name string, change func(r *rand.Rand, p wire.Packet, b []byte) bool
 	}}
 }
 
-// own gives a packet a frame of its own.
+// own gives a packet its own frame.
 func own(p *capture.Packet) *capture.Packet {
 	p.Frame = slices.Clone(p.Frame)
 	p.Decode()
@@ -241,7 +241,7 @@ func verdict(t testing.TB, all []capture.Packet) (rules map[string]Severity) {
 	return rules
 }
 
-// tally is what became of the mutations of one kind.
+// tally counts the results of the mutations of one kind.
 type tally struct {
 	made, violations, found int
 	by                      map[string]int
@@ -251,9 +251,8 @@ func (c *tally) share(n int) string {
 	return fmt.Sprintf("%5.1f %%", 100*float64(n)/float64(max(1, c.made)))
 }
 
-// TestMutations changes one thing in a clean capture, many times, and counts what
-// is found. What the network or a capture may do by itself is never held against a
-// device.
+// TestMutations changes one thing in a clean capture, many times, and counts the
+// findings. A change that the network or the capture may make is never a violation.
 func TestMutations(t *testing.T) {
 	n := 10000
 	if raceEnabled {

@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// network judges the IP and UDP headers of a packet whose ICRC is right: what is
-// wrong with them is the sender's doing, or that of a router.
+// network judges the IP and UDP headers of a packet whose ICRC is right. The sender or
+// a router caused their faults.
 func (c *Checker) network(s *subject, f *Flow) {
 	if s.Kind != capture.RoCEv2 {
 		return

@@ -22,13 +22,13 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Programs that share no code with this project read the same captures: tshark the
-// headers, scapy and testdata/tools/icrc_check.py the ICRC.
+// Programs that share no code with this project read the same captures. tshark reads
+// the headers; scapy and testdata/tools/icrc_check.py compute the ICRC.
 
 const python = "/usr/bin/python3" // Debian's, for which python3-scapy installs
 
-// allCaptures are those of devices, defects included, the broken ones, and one of each
-// network that the others lack.
+// allCaptures returns the captures of devices, with defects or not, the broken ones,
+// and one of each network that the others lack.
 func allCaptures(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -121,8 +121,8 @@ for name in sys.argv[1:]:
         print(n, int(bytes(p)[-4:] == raw[-4:]))
 `
 
-// readVerdicts takes the output of one of the scripts: by file and packet, whether
-// the ICRC is right.
+// readVerdicts parses the output of a script: whether the ICRC is right, by file and
+// packet.
 func readVerdicts(t *testing.T, script string, args ...string) map[string]map[int]bool {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -191,7 +191,7 @@ func TestICRCVerdicts(t *testing.T) {
 	}
 }
 
-// columns are fields as tshark names them and as it prints them.
+// columns are fields with the names and the texts that tshark gives them.
 var columns = []struct {
 	field string
 	flags wire.OpFlags // headers that have it; 0 for the BTH
@@ -230,8 +230,8 @@ func bit(b bool) string {
 	return "0"
 }
 
-// TestTshark compares every field of every packet that was parsed. Of an opcode
-// that it does not know tshark reads the BTH only.
+// TestTshark compares every field of every parsed packet. tshark reads only the BTH of
+// an opcode that it does not know.
 func TestTshark(t *testing.T) {
 	fields := []string{"frame.number"}
 	for _, c := range columns {
@@ -259,7 +259,7 @@ func TestTshark(t *testing.T) {
 				}
 				got := row[i+1]
 				if c.flags == ^wire.OpFlags(0) {
-					// Where it takes a payload for some other protocol's it shows no ICRC.
+					// If it takes a payload for another protocol, it shows no ICRC.
 					if got == "" {
 						continue
 					}
@@ -278,13 +278,14 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// ethernetFile is the one of merged that has the Ethernet frames.
+// ethernetFile returns the file of merged that has the Ethernet frames.
 var ethernetFile = mergedName(capture.LinkEthernet)
 
 func mergedName(link capture.LinkType) string { return fmt.Sprintf("link-type-%d.pcap", link) }
 
-// merged joins captures of one link type into one file, each frame once: tshark
-// takes longer to start than to read them, scapy a millisecond for each packet.
+// merged joins the captures of each link type into one file, with each frame once.
+// tshark takes longer to start than to read them, and scapy takes a millisecond for
+// each packet.
 func merged(t *testing.T, files []string) (all []string) {
 	t.Helper()
 	frames := map[capture.LinkType][]capture.Packet{}

@@ -43,7 +43,7 @@ func withICRC(network, body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(slices.Concat(network, body), sum)
 }
 
-// rocev1File is a clean conversation in RoCEv1: a GRH behind ethertype 0x8915.
+// rocev1File is a clean conversation in RoCEv1: a GRH after ethertype 0x8915.
 func rocev1File(t testing.TB) []byte {
 	return framesFile(t, layers.LinkTypeEthernet, func(p *scenePacket) []byte {
 		body := p.transport()
@@ -124,8 +124,8 @@ func TestOtherNetworks(t *testing.T) {
 	}
 }
 
-// TestSubnetManagement: an InfiniBand network is managed through QP0, which RoCE has
-// not (CA17-33).
+// TestSubnetManagement: an InfiniBand network is managed through QP0, which RoCE does
+// not have (CA17-33).
 func TestSubnetManagement(t *testing.T) {
 	s := newScene()
 	s.datagram(1, 0, make([]byte, 256)).headers.DestQP = 0

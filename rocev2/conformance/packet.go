@@ -12,18 +12,17 @@ const (
 	maxMTU     = 4096
 	maxMessage = 1 << 31
 
-	// Bits of the BTH that package wire does not name, being reserved.
+	// Bits of the BTH that package wire does not name, most because they are reserved.
 	bthReserved4 = 0x3f // of byte 4: not covered by the ICRC
 	bthReserved8 = 0x7f // of byte 8
 	bthTVer      = 0x0f // of byte 1
 	bthPad       = 0x30
 
-	// manufacturerOps is where the opcodes begin that are the manufacturer's own.
+	// manufacturerOps is the first opcode that manufacturers may define.
 	manufacturerOps wire.Opcode = 0xc0
 )
 
-// parse gets the headers of a packet whose ICRC is right, and says what is wrong
-// with a packet that has none.
+// parse parses a packet whose ICRC is right, and reports why if it cannot.
 func (c *Checker) parse(s *subject, f *Flow) bool {
 	b := s.Transport
 	op := wire.Opcode(b[0])
@@ -64,8 +63,8 @@ func (c *Checker) parse(s *subject, f *Flow) bool {
 	return true
 }
 
-// parseCut parses the headers of a packet that was captured in part; wire.Parse
-// takes no packet but a whole one, and pad of a payload that is not there is none.
+// parseCut parses the headers of a packet that was captured in part. wire.Parse accepts
+// only a whole packet, so it gets the headers alone, with a pad count of 0.
 func (c *Checker) parseCut(s *subject, f *Flow) bool {
 	n := s.info.HeaderLen
 	if s.TransportLen-wire.ICRCLen < n+int(s.Transport[1]&bthPad>>4) || s.TransportLen%4 != 0 {
@@ -105,8 +104,8 @@ func (c *Checker) headers(s *subject, f *Flow) {
 	c.destination(s, f)
 }
 
-// partition judges the P_Key. A connection has one; that it changes takes a
-// change of the port's table.
+// partition judges the P_Key. That of a connection changes only if the port's table
+// changes.
 func (c *Checker) partition(s *subject, f *Flow) {
 	key, before := s.pkt.PKey(), f.Stats.PKey
 	if s.info.Service != wire.ServiceCNP {
@@ -121,8 +120,8 @@ func (c *Checker) partition(s *subject, f *Flow) {
 	}
 }
 
-// maySolicit reports whether a packet may ask for an event: the last one of what
-// completes a receive.
+// maySolicit reports whether a packet may ask for an event: only the last packet of an
+// operation that completes a receive.
 func maySolicit(info *wire.OpInfo) bool {
 	return info.Has(wire.OpEnd) && (info.Has(wire.OpSend) || info.Has(wire.OpWrite) && info.Has(wire.OpImm))
 }
@@ -130,7 +129,7 @@ func maySolicit(info *wire.OpInfo) bool {
 func (c *Checker) reserved(s *subject, f *Flow) {
 	b := s.pkt.Bytes()
 	if v := b[4] & bthReserved4; v != 0 {
-		// The ICRC leaves this byte out: a switch may have written it.
+		// The ICRC does not cover this byte, so a switch may have changed it.
 		c.reportAs(Note, s, f, ruleReserved, "BTH byte 4 bits 5-0 zero", fmt.Sprintf("%#02x", v))
 	}
 	if v := b[8] & bthReserved8; v != 0 {
@@ -147,7 +146,7 @@ func (c *Checker) reserved(s *subject, f *Flow) {
 	}
 }
 
-// payloadRules judge length and pad by what the opcode says.
+// payloadRules judges length and pad by the opcode.
 func (c *Checker) payloadRules(s *subject, f *Flow) {
 	info := s.info
 	switch {

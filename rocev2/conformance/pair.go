@@ -6,27 +6,28 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Which flow is the opposite direction? A BTH names the destination only. So the
-// responses of a flow are looked up among the requests of all flows between the
-// same addresses the other way: the one whose PSNs they have, and no other does,
-// is it. PSNs begin at random as a rule, and then one response is as good as
-// proof; near 0, where some programs begin all their queue pairs, and where other
-// flows are near, it takes many, each to a request of its own, without a miss. If
-// two flows fit, or two claim one, nothing is said. Where a UDP source port is what
-// Linux computes from both queue pairs' numbers (wire.UDPSourcePort), that says
-// which are meant.
+// The search for the opposite direction of a flow. A BTH names only the destination.
+// So the checker looks up the responses of a flow among the requests of all flows the
+// other way between the same addresses. The opposite flow is the only one that has
+// their PSNs.
+//
+// PSNs usually begin at random, and then one response is proof enough. Some programs
+// begin all PSNs near 0, and other flows may be near. It then takes many responses,
+// each to a different request, and no miss. If two flows fit, or two claim one, the
+// checker pairs none. Linux computes the UDP source port from the numbers of both
+// queue pairs (wire.UDPSourcePort). A port that equals such a number decides.
 
 const (
 	// proof is the score at which two flows are paired.
 	proof = 16
-	// proofAlone is that where no other flow is between the two addresses.
+	// proofAlone is that score if no other flow is between the two addresses.
 	proofAlone = 3
-	// guessable is how far from 0 a PSN may have been chosen by a program.
+	// guessable bounds the PSNs near 0 that programs may choose as their first.
 	guessable = 1 << 13
-	// attempts is how many responses of a flow without peer are all looked up;
-	// from then on it is one in attempts.
+	// attempts is how many responses of a flow without peer are looked up. After
+	// that, only one in so many is.
 	attempts = 64
-	// maxCandidates is how many flows without peer are looked through.
+	// maxCandidates bounds the flows without peer that are searched.
 	maxCandidates = 1024
 )
 
@@ -36,12 +37,12 @@ type pairing struct {
 	score     int
 	scored    int // the packet that scored last
 	tried     int
-	banned    bool // has been claimed by two
-	agreed    bool // by the connection manager: beyond doubt
+	banned    bool // two flows have claimed it
+	agreed    bool // the connection managers agreed on it: certain
 }
 
-// requester returns the flow whose requests s, a response in f, answers; nil if it
-// is not known.
+// requester returns the flow whose requests the response s in f answers, nil if it is
+// not known.
 func (c *Checker) requester(s *subject, f *Flow) *Flow {
 	if x := f.Peer; x != nil {
 		if x.req == nil {
@@ -62,7 +63,7 @@ func (c *Checker) requester(s *subject, f *Flow) *Flow {
 		p.candidate, p.score, p.scored = match, 0, 0
 	}
 	if sent <= p.scored && !certain {
-		return nil // to the same request again: that proves nothing
+		return nil // another response to the same request proves nothing
 	}
 	p.score, p.scored = p.score+1, s.Number
 	need := proof
@@ -75,7 +76,7 @@ func (c *Checker) requester(s *subject, f *Flow) *Flow {
 	if p.score < need {
 		return nil
 	}
-	// Does another claim it?
+	// Another flow may claim it too.
 	for _, g := range f.dir.unpaired {
 		if g != f && g.pair.candidate == match && g.pair.score > 0 {
 			f.pair.banned, g.pair.banned, match.pair.banned = true, true, true
@@ -86,8 +87,8 @@ func (c *Checker) requester(s *subject, f *Flow) *Flow {
 	return match
 }
 
-// match looks for the one flow whose requests s, a response in f, may answer. sent
-// is the packet of the request; certain is whether there can hardly be a mistake.
+// match searches the only flow whose requests the response s in f may answer. sent is
+// the packet of the request, and certain says that an error is very unlikely.
 func (c *Checker) match(s *subject, f *Flow) (match *Flow, sent int, certain bool) {
 	certain = s.psn.Diff(0) > guessable || s.psn.Diff(0) < -guessable
 	candidates := c.opposite(f).unpaired
@@ -163,8 +164,8 @@ func (r *requests) answeredBy(s *subject, mtu int) int {
 	return e.last
 }
 
-// readFits returns the packet of a READ of which s has place and length of a
-// response, 0 if there is none.
+// readFits returns the packet of a READ for which s has the right place and length, 0
+// if there is none.
 func (r *requests) readFits(s *subject, mtu int) (packet int) {
 	r.anyRead(s.psn, mtu, s.Number, func(q *readRequest, off, span uint32) bool {
 		var fits bool

@@ -2,34 +2,35 @@ package conformance
 
 import "time"
 
-// A finding about a packet other than the one that showed it; and one that is true
-// only if the capture lacks nothing around.
+// Findings about a packet other than the one that showed the fault, and findings that
+// are true only if the capture lacks no packet nearby.
 
-// finding is the packet that a finding will be about.
+// finding is the packet of a finding that may be made later.
 type finding struct {
 	packet int
 	time   time.Time
 	cut    bool // its ICRC is not known
 }
 
-// pendingFinding is one that is true only if the capture lacks nothing here: the
-// next request tells.
+// pendingFinding is a finding that is true only if the capture lacks no packet here.
+// The next requests show that.
 type pendingFinding struct {
 	finding
 	flow           *Flow
 	rule           *Rule
 	expected, seen string
 	after          int64 // the next request must not be seen before
-	left           int   // requests in order that are still to follow
+	left           int   // requests in order that must still follow
 	severity       Severity
 }
 
-// calm is how many requests in PSN order make it sure enough that nothing is
-// missing around a packet: that a response to a PSN that was not sent, or with an
-// MSN too high, is not one to a request that only the capture lacks.
+// calm is how many requests must follow in PSN order before the checker assumes that
+// the capture lacks no packet nearby. A response to a PSN that was not sent, or with
+// an MSN that is too high, could otherwise answer a request that only the capture
+// lacks.
 const calm = 16
 
-// wait makes a finding depend on the requests that follow.
+// wait postpones a finding until more requests follow.
 func (c *Checker) wait(r *requests, p pendingFinding) {
 	if r.uneasy && r.calm < calm || len(r.pending) == cap(r.pending) && len(r.pending) >= 8 {
 		c.emitAbout(p.finding, p.flow, p.rule, Warning, p.expected, p.seen)
@@ -43,7 +44,7 @@ func (c *Checker) confirm(s *subject, r *requests) {
 	r.calm++
 	for i, p := range r.pending {
 		if s.at < p.after {
-			// It was overtaken by its response, or is sent again.
+			// Its response overtook it, or it is sent again.
 			r.pending = append(r.pending[:i], r.pending[i+1:]...)
 			c.disturbed(r)
 			return
@@ -61,8 +62,8 @@ func (c *Checker) confirm(s *subject, r *requests) {
 	r.pending = kept
 }
 
-// disturbed notes a sign that packets were lost or sent again: then the capture
-// may lack some too, and what waits is less than sure.
+// disturbed handles a sign that packets were lost or sent again. The capture may then
+// lack some too, so that pending findings are less certain.
 func (c *Checker) disturbed(r *requests) {
 	r.uneasy, r.calm, r.msnSure = true, 0, false
 	for _, p := range r.pending {

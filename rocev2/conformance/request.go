@@ -8,27 +8,27 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The requests of one queue pair to another. What a packet has to agree with is
-// found by PSN: the packet before it, the packet after it, and the same packet
-// sent before. So neither loss nor another order changes a verdict; only what has
-// not been seen is not judged.
+// The requests of one queue pair to another. A packet is compared with three others,
+// which are found by PSN: the packet before it, the packet after it, and the same
+// packet sent before. So neither loss nor another order changes a verdict. The
+// checker judges everything that it has seen.
 
 const (
-	// far is a distance between PSNs that no window explains: the packet is
-	// either wrong or the first of another connection. The next one tells.
+	// far is a distance between PSNs that no window explains. The packet is either
+	// wrong or the first of another connection, and the next one shows which.
 	far = 1 << 16
-	// settled is how long a connection has to last before a packet that does
-	// not fit is held against it, not against the one before.
+	// settled is how long a connection must last before a packet that does not fit
+	// counts as its fault, and not as a late packet of the connection before.
 	settled = int64(time.Second)
 )
 
 type requests struct {
 	started  bool
 	next     wire.PSN // the first that has not been sent
-	nextSure bool     // false behind a READ whose range is not known
+	nextSure bool     // false after a READ whose range is not known
 	first    wire.PSN // of this life
 
-	// life changes when the queue pair begins anew: see restart.
+	// life counts how often the queue pair was reset: see restart.
 	life     uint32
 	since    int64 // nanoseconds
 	prevNext wire.PSN
@@ -38,22 +38,22 @@ type requests struct {
 	readPos int
 	holes   []hole
 
-	// The count of messages, for the MSN. An epoch ends where packets are
-	// missing: then it is not known how many messages they ended.
+	// The count of messages, for the MSN. An epoch ends where packets are missing,
+	// because it is not known how many messages they ended.
 	epoch   uint32
 	msgs    uint32
 	msnBase interval
-	msnSure bool // msnBase was learned when nothing was missing
+	msnSure bool // no packet was missing when msnBase was learned
 
 	calm   int  // requests in order since the last sign of loss
-	uneasy bool // there has been one
+	uneasy bool // there was such a sign
 
 	acked      wire.PSN // the first that has not been acknowledged
 	ackedKnown bool
 	lossy      bool // the capture lacks packets that arrived
 
-	held    heldPacket
-	pending []pendingFinding
+	undecided undecided
+	pending   []pendingFinding
 
 	nak     nakState
 	rnr     rnrState
@@ -71,7 +71,7 @@ func (f *Flow) requests(s *subject) *requests {
 	return f.req
 }
 
-// restart begins a new life: what is known of PSNs no longer counts.
+// restart begins a new life of the queue pair: the PSNs so far no longer count.
 func (f *Flow) restart() {
 	if r := f.req; r != nil {
 		*r = requests{
@@ -96,18 +96,18 @@ func (c *Checker) request(s *subject, f *Flow) {
 		c.accept(s, f, r, ClassNew)
 		return
 	}
-	if r.held.on && c.settle(s, f, r) {
+	if r.undecided.on && c.decide(s, f, r) {
 		c.request(s, f)
 		return
 	}
 	d := s.psn.Diff(r.next)
 	if d > far || d < -far {
-		c.hold(s, f, r, rulePSN, true, fmt.Sprintf("a PSN near %#x", uint32(r.next)), fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name))
+		c.postpone(s, f, r, rulePSN, true, fmt.Sprintf("a PSN near %#x", uint32(r.next)), fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name))
 		return
 	}
 	class := c.classify(s, f, r, d)
 	if class == ClassUnknown {
-		return // held
+		return // not decided yet
 	}
 	s.contiguous = d == 0 && r.nextSure
 	if class == ClassNew || class == ClassAfterGap || class == ClassLate {
@@ -115,7 +115,7 @@ func (c *Checker) request(s *subject, f *Flow) {
 	}
 	switch {
 	case class == ClassAfterGap:
-		r.pending = r.pending[:0] // the capture does lack packets
+		r.pending = r.pending[:0] // because the capture lacks packets
 		c.disturbed(r)
 	case !s.contiguous:
 		c.disturbed(r)
@@ -123,9 +123,8 @@ func (c *Checker) request(s *subject, f *Flow) {
 	c.accept(s, f, r, class)
 }
 
-// headless takes in a packet of which no more than the BTH was captured. A request is
-// known to have been sent, and no more: so the stream goes on behind it as behind a
-// READ whose range is not known.
+// headless handles a packet of which only the BTH was captured. All that is known is
+// that a request was sent, so the stream continues as after a READ of unknown range.
 func (c *Checker) headless(s *subject, f *Flow) {
 	f.Stats.Bytes += uint64(s.payload)
 	switch {
@@ -158,8 +157,8 @@ func (r *requests) start(s *subject) {
 	r.started, r.next, r.first, r.since = true, s.psn, s.psn, s.at
 }
 
-// classify finds the place of a request among those before it. ClassUnknown
-// means that it contradicts them, and is held.
+// classify finds the place of a request among those before it. ClassUnknown means that
+// it contradicts them, and that the next request will decide about it.
 func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 	mtu := f.mtu()
 	if d >= 0 {
@@ -167,7 +166,7 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 		case d == 0:
 			return ClassNew
 		case !r.nextSure:
-			return ClassNew // behind a READ of unknown range
+			return ClassNew // after a READ of unknown range
 		}
 		f.Stats.Gaps++
 		r.open(hole{from: r.next, to: s.psn, packet: s.Number})
@@ -176,7 +175,7 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 	if old := r.at(s.psn, s.Number); old != nil {
 		again := old.op == s.pkt.Opcode() && s.info.Has(wire.OpRead) // how much of it: reread
 		if !again && !same(old, s) {
-			c.hold(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
+			c.postpone(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
 				fmt.Sprintf("PSN %#x as in packet %d: %v, %d bytes", uint32(s.psn), old.packet, old.op, old.payload),
 				fmt.Sprintf("%s, %d bytes", s.info.Name, s.payload))
 			return ClassUnknown
@@ -193,7 +192,7 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 		if s.info.Has(wire.OpRead) {
 			return c.reread(s, f, r, mtu)
 		}
-		c.hold(s, f, r, rulePSN, known && r.unacknowledged(s.psn),
+		c.postpone(s, f, r, rulePSN, known && r.unacknowledged(s.psn),
 			fmt.Sprintf("no request within the range of the READ of packet %d, PSN %#x", q.packet, uint32(q.psn)),
 			fmt.Sprintf("%s with PSN %#x", s.info.Name, uint32(s.psn)))
 		return ClassUnknown
@@ -201,10 +200,10 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 	if r.fill(s.psn, 1) {
 		return ClassLate
 	}
-	return ClassRetransmission // of one from before the capture, or long ago
+	return ClassRetransmission // of a packet before the capture, or of long ago
 }
 
-// accept takes a request into the history and judges it by its neighbours.
+// accept adds a request to the history and compares it with its neighbours.
 func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	c.verdict.Class = class
 	mtu := f.mtu()
@@ -254,12 +253,12 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	default:
 	}
 	if class != ClassRetransmission {
-		// One that was not seen before may be of an earlier life.
+		// If it was not seen before, it may be of an earlier life.
 		c.neighbours(s, f, r, e, mtu, span, spanSure)
 	}
 }
 
-// advance moves the stream on to a packet that is new.
+// advance makes a new packet the last one of the stream.
 func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Class, span uint32, spanSure bool) {
 	if class == ClassAfterGap || !r.nextSure {
 		r.newEpoch()
@@ -284,7 +283,7 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 	}
 }
 
-// newEpoch ends what is known of the number of messages.
+// newEpoch begins a new count of messages.
 func (r *requests) newEpoch() {
 	r.epoch++
 	r.msgs = 0

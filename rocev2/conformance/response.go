@@ -7,9 +7,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Responses, judged against the requests of the opposite flow. A response whose
-// request was not seen is not judged; one to a PSN that was not sent is, once the
-// next request shows that the capture lacks none.
+// Responses are compared with the requests of the opposite flow. A response whose
+// request was not seen is not judged. A response to a PSN that was not sent is, after
+// the next requests have shown that the capture lacks none.
 
 type responses struct {
 	last    responseID // for duplicates
@@ -18,7 +18,7 @@ type responses struct {
 	nak     sentNAK
 }
 
-// responseID tells two responses apart from one that was doubled.
+// responseID distinguishes two responses from one that was doubled.
 type responseID struct {
 	on       bool
 	psn      wire.PSN
@@ -27,7 +27,7 @@ type responseID struct {
 	id       uint16
 }
 
-// sentNAK is the sequence NAK that is out.
+// sentNAK is the last sequence NAK that was sent.
 type sentNAK struct {
 	on     bool
 	psn    wire.PSN
@@ -35,17 +35,18 @@ type sentNAK struct {
 	packet int
 }
 
-// interval is the numbers from lo to hi, round a circle of 2^24.
+// interval is the numbers from lo to hi, on a circle of 2^24.
 type interval struct {
 	on     bool
-	lo, hi wire.PSN // an MSN counts as PSNs do
+	lo, hi wire.PSN // an MSN wraps as a PSN does
 }
 
-// inFlight is how long a request may be seen after a response to it: captures of
-// several queues are merged by clocks that differ.
+// inFlight is how long after its response a request may appear: a capture may merge
+// several queues with different clocks.
 const inFlight = int64(time.Millisecond)
 
-// near is how far ahead of the requests seen a response may be for want of a few.
+// near is how far a response may be ahead of the last request, if the capture lacks a
+// few requests.
 const near = 64
 
 func (c *Checker) response(s *subject, f *Flow) {
@@ -111,11 +112,11 @@ func (c *Checker) response(s *subject, f *Flow) {
 	c.takeEffect(s, x, y)
 }
 
-// takeEffect notes what a response means to the requester.
+// takeEffect records what a response means for the requester.
 func (c *Checker) takeEffect(s *subject, x *Flow, y wire.Syndrome) {
 	r := x.req
 	if s.info.Has(wire.HasAETH) && !y.IsACK() {
-		r.asked.on = false // it is an answer, and none follows until something is sent again
+		r.asked.on = false // it is the answer, and no other follows before a retry
 	}
 	switch {
 	case !s.info.Has(wire.HasAETH) || y.IsACK():
@@ -132,7 +133,7 @@ func (c *Checker) takeEffect(s *subject, x *Flow, y wire.Syndrome) {
 	}
 }
 
-// unsent handles a response to a PSN that no request seen has.
+// unsent judges a response to a PSN of which no request was seen.
 func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 	rule := ruleAckUnsent
 	if s.info.Has(wire.OpReadResp) {
@@ -142,7 +143,7 @@ func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 	seen := fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name)
 	if s.info.Has(wire.HasAETH) && s.pkt.Syndrome().IsACK() && r.msnBase.on &&
 		r.msnBase.hi.Add(r.msgs).Less(wire.PSN(s.pkt.MSN())) {
-		// The MSN tells of requests that have not been seen either.
+		// The MSN counts requests too that were not seen.
 		if d < 0 || d >= near {
 			c.reportAs(Warning, s, f, rule, expected, seen)
 		}
@@ -182,7 +183,7 @@ func (c *Checker) readResponse(s *subject, f, x *Flow) {
 	span, sure := q.span(mtu)
 	if !sure {
 		if s.info.Has(wire.OpFirst) && legalMTU(s.payload) && s.psn == q.psn {
-			c.learnMTU(s, f, true) // the response tells what the requests did not
+			c.learnMTU(s, f, true) // the requests did not show it
 			r.resolve(s.payload)
 		}
 		return
@@ -199,7 +200,7 @@ func (c *Checker) readResponse(s *subject, f, x *Flow) {
 	}); bad != nil {
 		severity := ruleReadOpcode.Severity
 		if off > 0 && s.info.Has(wire.OpStart) {
-			severity = Warning // the READ may have been sent again from here on, unseen
+			severity = Warning // the capture may lack a READ that begins here
 		}
 		c.reportAs(severity, s, f, ruleReadOpcode, fmt.Sprintf("%s as response %d of %d to the READ of packet %d", readPlaceName(off, span), off+1, span, q.packet), s.info.Name)
 		return
@@ -207,7 +208,7 @@ func (c *Checker) readResponse(s *subject, f, x *Flow) {
 	c.readLength(s, f, r, mtu)
 }
 
-// readLength holds the payload of a READ response to what was asked for.
+// readLength compares the payload of a READ response with the length of the READ.
 func (c *Checker) readLength(s *subject, f *Flow, r *requests, mtu int) {
 	var want uint32
 	bad := r.anyRead(s.psn, mtu, s.Number, func(q *readRequest, off, span uint32) bool {
@@ -228,9 +229,9 @@ func (c *Checker) readLength(s *subject, f *Flow, r *requests, mtu int) {
 	}
 }
 
-// readPlace reports whether a READ response has the opcode of its place. For the
-// rest of a READ, asked for again, nothing is certain: the response may begin
-// there, or go on as if it had not been interrupted, as that of Linux does.
+// readPlace reports whether a READ response has the opcode of its place. If a requester
+// asks again for the rest of a READ, the response may begin there. It may also
+// continue as if it had not been interrupted, as Linux does.
 func readPlace(info *wire.OpInfo, off, span uint32) bool {
 	switch {
 	case off == 0 && span == 1:
@@ -298,7 +299,7 @@ func (c *Checker) ack(s *subject, f, x *Flow) {
 		what = fmt.Sprintf("READ responses to the READ of packet %d", q.packet)
 	}
 	if what != "" {
-		// The response may have been lost, and this be for a duplicate.
+		// The capture may lack the response, and this may answer a duplicate.
 		c.reportAs(Warning, s, f, ruleResponseKind, what, s.info.Name)
 	}
 }
@@ -309,7 +310,7 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 	e := r.at(s.psn, s.Number)
 	switch {
 	case y.IsRNR():
-		// Behind it Linux answers the next packet with a sequence NAK.
+		// After it, Linux answers the next packet with a sequence NAK.
 		f.resp.nak.on = false
 	case !y.IsNAK():
 	case y.NAKCode() == wire.NAKPSNSequence:
@@ -317,7 +318,7 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 		if n.on && n.psn == s.psn && !r.sentSince(s.psn, n.packet) {
 			severity := Warning
 			if s.IP.Version == 4 && s.IP.ID != n.id {
-				severity = Violation // it is not that one, doubled
+				severity = Violation // it is not a double of the first
 			}
 			c.reportAs(severity, s, f, ruleNAKRepeated, fmt.Sprintf("none until PSN %#x is sent again, after the NAK of packet %d", uint32(s.psn), n.packet), y.String())
 		}
@@ -329,29 +330,29 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 	}
 }
 
-// sentSince reports whether a PSN was sent after a packet of the capture.
+// sentSince reports whether a PSN was sent after the given packet.
 func (r *requests) sentSince(psn wire.PSN, packet int) bool {
 	e := r.at(psn, packet)
 	return e == nil || e.last > packet
 }
 
-// msn holds the MSN to the messages that have been seen to end. Where its count
-// begins is not known: each response narrows down where that may be.
+// msn compares the MSN with the number of messages that have ended. The start of its
+// count is not known at first, and each response narrows it down.
 func (c *Checker) msn(s *subject, f, x *Flow) {
 	r := x.req
 	e := r.at(s.psn, s.Number)
 	if e == nil || e.flags&recCounted == 0 || e.epoch != r.epoch || r.uneasy && r.calm < calm {
-		return // after a loss it may be ahead of what was seen
+		return // after a loss it may be ahead of the requests seen
 	}
 	severity := Violation
 	if r.calm < calm {
-		severity = Warning // so it may be where the capture begins
+		severity = Warning // as may happen where the capture begins
 	} else if !r.msnSure {
 		r.msnSure, r.msnBase = true, interval{}
 	}
 	done := e.msgs
 	if e.op.Info().Has(wire.OpRead|wire.OpAtomic|wire.OpFlush|wire.OpAtomicWrite) && done > 0 {
-		done-- // may be counted before or after the answer
+		done-- // the responder may count it before or after it answers
 	}
 	msn := wire.PSN(s.pkt.MSN())
 	now := interval{on: true, lo: msn.Sub(r.msgs), hi: msn.Sub(done)}
@@ -373,7 +374,7 @@ func (c *Checker) msn(s *subject, f, x *Flow) {
 	}
 	expected := fmt.Sprintf("%d to %d", base.lo.Add(done), base.hi.Add(r.msgs))
 	if r.badMSNs++; r.badMSNs > 3 {
-		r.msnBase, r.badMSNs = now, 0 // it is the base that was wrong
+		r.msnBase, r.badMSNs = now, 0 // the base was wrong
 	}
 	c.wait(r, pendingFinding{
 		finding: s.about(), flow: f, rule: ruleMSN, severity: severity, left: calm,

@@ -14,7 +14,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// scene is a capture that is made up packet by packet.
+// scene is a capture that a test composes packet by packet.
 type scene struct {
 	packets []*scenePacket
 	now     time.Duration
@@ -23,7 +23,7 @@ type scene struct {
 	msn     uint32
 }
 
-// scenePacket is one packet of a scene, and what is to be done to it.
+// scenePacket is one packet of a scene, and the changes to make to it.
 type scenePacket struct {
 	at       time.Duration
 	fromB    bool
@@ -154,7 +154,7 @@ func (s *scene) atomicAck(request *scenePacket, value uint64) *scenePacket {
 	}, nil)
 }
 
-// datagram appends a packet from host a to a queue pair that is no connection's.
+// datagram appends a packet from host a to a queue pair without a connection.
 func (s *scene) datagram(qpn wire.QPN, qkey uint32, payload []byte) *scenePacket {
 	return s.add(false, wire.Headers{Opcode: wire.UDSendOnly, DestQP: qpn, QKey: qkey, SrcQP: 0x77, PSN: 1}, payload)
 }
@@ -170,7 +170,7 @@ func (s *scene) clean() {
 	s.sends(2)
 }
 
-// frame returns the packet as Ethernet carries it.
+// frame returns the packet as an Ethernet frame.
 func (p *scenePacket) frame() []byte {
 	src, dst := sceneA, sceneB
 	if p.fromB {

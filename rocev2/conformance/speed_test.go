@@ -14,8 +14,8 @@ import (
 )
 
 // BenchmarkBesideTshark makes a file of GORXE_PACKETS packets (a million) of a thousand
-// flows, and has `gorxe pcap check` and `tshark -r` read it, each on one processor:
-// their CPU time, and the most memory that they had.
+// flows. `gorxe pcap check` and `tshark -r` read it, each on one processor. It reports
+// their CPU time, and the most memory that they used.
 func BenchmarkBesideTshark(b *testing.B) {
 	packets := 1_000_000
 	if n, err := strconv.Atoi(os.Getenv("GORXE_PACKETS")); err == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/capture"
 )
 
-// Summary is what a Checker has seen.
+// Summary counts what a Checker has seen.
 type Summary struct {
 	Packets     uint64 // frames in the capture
 	RoCEv2      uint64
@@ -16,14 +16,14 @@ type Summary struct {
 	Truncated   uint64 // of those with a transport
 	Bytes       uint64 // of all frames, as captured
 	First, Last time.Time
-	Forgotten   int // flows, for lack of memory: Options.MaxFlows
+	Forgotten   int // flows, to bound memory: Options.MaxFlows
 
 	PerRule                     []RuleCount // in the order of Rules
 	Notes, Warnings, Violations uint64
 	Flows                       []*Flow
 }
 
-// RuleCount is how often a rule had something to say.
+// RuleCount counts the findings of a rule.
 type RuleCount struct {
 	Notes, Warnings, Violations uint64
 	FirstPacket                 int // 0 for never
@@ -50,8 +50,8 @@ func (s *Summary) add(x *Finding) {
 	}
 }
 
-// Of returns the count of one rule, zero if there is none of that name, or if the
-// summary is the zero one.
+// Of returns the count of one rule. It is zero if no rule has that name, or if the
+// Summary is the zero one.
 func (s *Summary) Of(rule string) RuleCount {
 	if r := RuleByName(rule); r != nil && r.index < len(s.PerRule) {
 		return s.PerRule[r.index]
@@ -59,7 +59,7 @@ func (s *Summary) Of(rule string) RuleCount {
 	return RuleCount{}
 }
 
-// Summary returns what has been seen so far. Its flows are the checker's own and
+// Summary returns the counts so far. It shares its flows with the checker, so they
 // change with the next Add.
 func (c *Checker) Summary() Summary {
 	s := c.summary

@@ -11,8 +11,8 @@ import (
 
 var verdictLine = regexp.MustCompile(`(?m)^Verdict: (no finding\.$|[a-z-]+:)`)
 
-// TestCaptureTexts: beside each capture stands where it comes from, and the verdict
-// that TestKernelCaptures holds it to.
+// TestCaptureTexts: the text beside each capture says where it comes from, and has the
+// verdict that TestKernelCaptures expects.
 func TestCaptureTexts(t *testing.T) {
 	for _, pattern := range []string{"*.pcap", "defects/*.pcap"} {
 		files, err := filepath.Glob(captures + pattern)
@@ -39,16 +39,16 @@ func TestCaptureTexts(t *testing.T) {
 	}
 }
 
-// TestBrokenTexts: the texts of the broken captures, one table, are what the rules say.
+// TestBrokenTexts: the table about the broken captures has the texts of the rules.
 func TestBrokenTexts(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Captures that break one rule each
 
-Device: none; a conversation of two queue pairs, made up, in which one thing is wrong.
+Device: none; an invented conversation of two queue pairs, in which one thing is wrong.
 Tool: ` + "`go test ./rocev2/conformance -run TestBroken -update`" + `, which writes this page too.
 Licence: made for this project; none restricts them.
-Verdict of ` + "`gorxe pcap check`" + `: the rule that the file is named after, as what stands
-here, and no other rule but those that it implies.
+Verdict of ` + "`gorxe pcap check`" + `: the rule that the file is named after, with the severity
+given here, and no other rule except those that it implies.
 
 | rule | verdict | what should be, and is not |
 |---|---|---|

@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// traffic is a pcap file that is made as it is read: WRITEs of several packets
-// between many pairs of queue pairs, each acknowledged.
+// traffic is a pcap file that is made while it is read: WRITEs of several packets
+// between many pairs of queue pairs, each with its acknowledgement.
 type traffic struct {
 	left    int // packets
 	payload int
@@ -117,14 +117,14 @@ func heap() uint64 {
 }
 
 // TestMemory: a capture of ten million packets needs little memory, and so does one
-// of a different queue pair in every packet.
+// with a different queue pair in every packet.
 func TestMemory(t *testing.T) {
 	n := 10_000_000
 	if raceEnabled {
 		n = 100_000
 	}
 	const limit = 200 << 20
-	// As many queue pairs as keep full histories, and more.
+	// More queue pairs than can keep full histories.
 	tr := newTraffic(n, 256, 500)
 	r, err := Check(tr, Options{})
 	if err != nil {
@@ -153,7 +153,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestAllocations: in steady state a packet costs none.
+// TestAllocations: in steady state, a packet costs no allocation.
 func TestAllocations(t *testing.T) {
 	l := load(t, "traffic", trafficFile(t, 20000, 256))
 	c, err := New(Options{})
@@ -191,8 +191,8 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkCheck judges a file in memory, of packets of 256 bytes to 4 KiB. The CPU
-// time tells on a machine that does other things too.
+// BenchmarkCheck judges a file in memory, of packets of 256 bytes to 4 KiB. On a busy
+// machine, compare the CPU time.
 func BenchmarkCheck(b *testing.B) {
 	for _, payload := range []int{256, 1024, 4096} {
 		b.Run(bytesSeen(payload), func(b *testing.B) {

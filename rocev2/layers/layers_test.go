@@ -123,7 +123,7 @@ func compareLayers(t *testing.T, p gopacket.Packet, b *BTH, view wire.Packet) {
 	}
 }
 
-// rebuild serializes the RoCEv2 layers of p again, ICRC computed afresh.
+// rebuild serializes the RoCEv2 layers of p again, with a new ICRC.
 func rebuild(t *testing.T, file string, n int, p gopacket.Packet, udp *gplayers.UDP) {
 	t.Helper()
 	var out []gopacket.SerializableLayer
