@@ -77,8 +77,9 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, r.fileHeader(magic)
 }
 
-// Next reads the next frame into p. It returns io.EOF at the end of the file, ErrCut if
-// the last packet is incomplete, and ErrFormat if the rest is not readable.
+// Next reads the next frame into p. At the end of the file it returns io.EOF, or
+// ErrCut if the last packet is incomplete. It returns ErrFormat if it cannot read the
+// rest of the file.
 func (r *Reader) Next(p *Packet) error { return r.next(r, p) }
 
 // Offset returns how many bytes of the uncompressed file have been read.
