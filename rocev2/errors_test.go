@@ -77,6 +77,15 @@ func TestInterfaceWithoutAddress(t *testing.T) {
 			t.Errorf("got %+v", i)
 		}
 	}
+	for _, i := range infos {
+		if (i.Name == "v0" || i.Name == "lo") && i.SpeedMbps != 40000 {
+			t.Errorf("%s has %d Mb/s", i.Name, i.SpeedMbps)
+		}
+	}
+	// What the drivers say (drivers/net/veth.c: veth_get_link_ksettings; lo has none).
+	if veth, lo := ethtoolSpeed("v0"), ethtoolSpeed("lo"); veth != 10000 || lo != 0 {
+		t.Errorf("ethtool says %d Mb/s for a veth, %d for lo", veth, lo)
+	}
 	if name, err := DefaultInterface(); name != "lo" || err != nil {
 		t.Errorf("default interface %q, %v", name, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +46,7 @@ type PortInfo struct {
 	// if the interface has no usable address.
 	GIDs      []wire.GID
 	MAC       net.HardwareAddr
-	SpeedMbps int // 0 if the interface does not say
+	SpeedMbps int // 0 if the interface does not say; of lo and of a veth: see linkSpeed
 	// ReceiveBuffer is the buffer size in bytes of each receiving socket, as the
 	// kernel counts it. It limits how much peers may have in flight to this port. It
 	// is 0 if the port is not open.
@@ -95,22 +94,8 @@ func linkInfo(l netlink.Link) PortInfo {
 		MTU:       a.MTU,
 		ActiveMTU: activeMTU(a.MTU),
 		MAC:       slices.Clone(a.HardwareAddr),
-		SpeedMbps: linkSpeed(a.Name),
+		SpeedMbps: linkSpeed(l),
 	}
-}
-
-// linkSpeed returns the speed that ethtool shows, or 0. For an interface without a
-// speed, the read fails or gives -1.
-func linkSpeed(name string) int {
-	b, err := os.ReadFile("/sys/class/net/" + name + "/speed")
-	if err != nil {
-		return 0
-	}
-	speed, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return 0
-	}
-	return max(speed, 0)
 }
 
 // linkAddrs lists an interface's usable addresses, IPv4 first. An IPv6 address cannot

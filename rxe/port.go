@@ -26,8 +26,6 @@ const (
 	physLinkUp    = 5
 	linkEthernet  = 2       // IBV_LINK_LAYER_ETHERNET
 	portCapCM     = 1 << 16 // IB_PORT_CM_SUP
-	width1X       = 1
-	speedSDR      = 1
 	gidTableLen   = 1024
 	thePort       = 1
 	maxMTU        = MTU(4096)
@@ -49,21 +47,27 @@ type PortAttr struct {
 	BadPKeyCntr  uint32
 	QKeyViolCntr uint32
 	MaxVLNum     uint8
-	ActiveWidth  uint8 // 1: 1X
-	ActiveSpeed  uint8 // 1: 2.5 Gb/s, as rdma_rxe says of any link
+	ActiveWidth  uint8 // enum ib_port_width
+	ActiveSpeed  uint8 // enum ib_port_speed, as far as 8 bits go
 	PhysState    uint8
 	LinkLayer    uint8 // 2: Ethernet
+	// ActiveSpeedEx is enum ib_port_speed, with the values that ActiveSpeed has no
+	// room for (XDR). Mbps is the rate that it makes with ActiveWidth.
+	ActiveSpeedEx uint32
+	Mbps          int
 }
 
 type port struct {
 	mu    sync.Mutex // SetPort
 	state atomic.Uint32
 	mtu   atomic.Uint32
+	speed atomic.Pointer[LinkSpeed]
 }
 
 func (p *port) init() {
 	p.state.Store(uint32(PortDown))
 	p.mtu.Store(1024)
+	p.speed.Store(&linkSpeeds[0])
 }
 
 // activeMTU is the largest path MTU that the link carries.
@@ -141,21 +145,24 @@ func (d *Device) SetGIDs(gids []wire.GID) error {
 
 // QueryPort returns the port's attributes (ibv_query_port).
 func (d *Device) QueryPort() PortAttr {
+	speed := *d.port.speed.Load()
 	a := PortAttr{
-		State:        PortState(d.port.state.Load()),
-		MaxMTU:       maxMTU,
-		ActiveMTU:    d.activeMTU(),
-		GIDTblLen:    gidTableLen,
-		PKeyTblLen:   uint16(len(pkeyTable)),
-		PortCapFlags: portCapCM,
-		MaxMsgSize:   d.limits.MaxMsgSize,
-		BadPKeyCntr:  uint32(d.counters.BadPKey.Load()),
-		QKeyViolCntr: uint32(d.counters.BadQKey.Load()),
-		MaxVLNum:     1,
-		ActiveWidth:  width1X,
-		ActiveSpeed:  speedSDR,
-		PhysState:    physDisabled,
-		LinkLayer:    linkEthernet,
+		State:         PortState(d.port.state.Load()),
+		MaxMTU:        maxMTU,
+		ActiveMTU:     d.activeMTU(),
+		GIDTblLen:     gidTableLen,
+		PKeyTblLen:    uint16(len(pkeyTable)),
+		PortCapFlags:  portCapCM,
+		MaxMsgSize:    d.limits.MaxMsgSize,
+		BadPKeyCntr:   uint32(d.counters.BadPKey.Load()),
+		QKeyViolCntr:  uint32(d.counters.BadQKey.Load()),
+		MaxVLNum:      1,
+		ActiveWidth:   speed.Width,
+		ActiveSpeed:   speed.legacyLane(),
+		PhysState:     physDisabled,
+		LinkLayer:     linkEthernet,
+		ActiveSpeedEx: speed.Lane,
+		Mbps:          speed.Mbps,
 	}
 	if a.State == PortActive {
 		a.PhysState = physLinkUp

@@ -114,7 +114,7 @@ func TestQueries(t *testing.T) {
 		t.Errorf("device %+v is another than the extended one", a)
 	}
 	p := must(c.QueryPort(1))(t)
-	if p.State != PortActive || p.ActiveMTU != 4096 {
+	if p.State != PortActive || p.ActiveMTU != 4096 || p.Mbps != 40000 || p.ActiveWidth != 2 || p.ActiveSpeed != 8 || p.ActiveSpeedEx != 8 {
 		t.Errorf("port %+v", p)
 	}
 	gid := wire.GIDFromAddr(c.Addr())

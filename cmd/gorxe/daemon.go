@@ -135,7 +135,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 		paths[0] = inherited.Addr().String()
 	}
 	return daemon.Start(daemon.Config{
-		Devices: specs, Socket: paths[0], Inherited: inherited,
+		Devices: daemon.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
 		Doorbells: c.Doorbells, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),

@@ -51,6 +51,9 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"run", "--", "--gorxe-no-such-program"}, 127, "", "--gorxe-no-such-program"},
 		{[]string{"run", "--", "gorxe-no-such-program"}, 127, "", "gorxe-no-such-program"},
 		{[]string{"run", "/etc/passwd", "--help"}, 126, "", "/etc/passwd"},
+		{[]string{"run", "--speed", "1", "true"}, exitUsage, "", "--speed: 1 Gb/s is no rate of a port: choose one of 2.5, 5, 10"},
+		{[]string{"daemon", "--speed", "fast"}, exitUsage, "", `--speed: "fast" is not a number of Gb/s`},
+		{[]string{"run", "--device", "rxe0=lo,speed=3", "true"}, exitUsage, "", `"rxe0=lo,speed=3": 3 Gb/s is no rate`},
 		{[]string{"daemon", "--device", "eth0=lo"}, exitUsage, "", `must begin with "rxe"`},
 		{[]string{"daemon", "--socket-mode", "888"}, exitUsage, "", "octal"},
 		{[]string{"daemon", "--user-memory", "4T"}, exitUsage, "", "--user-memory"},
@@ -188,7 +191,7 @@ rxe1    lo         PORT_DOWN    65536  4096        1      g1   127.0.0.1
 func TestWriteStatus(t *testing.T) {
 	st := &daemon.Status{PID: 7, Socket: "/run/gorxe.sock", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Hidden: 2,
 		Devices: []daemon.DeviceStatus{{Name: "rxe0", Ports: []daemon.PortStatus{{
-			Number: 1, Interface: "lo", State: "PORT_ACTIVE", MTU: 65536, ActiveMTU: 4096,
+			Number: 1, Interface: "lo", State: "PORT_ACTIVE", MTU: 65536, ActiveMTU: 4096, SpeedGbps: 2.5,
 			GIDs: []daemon.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "g2"}},
 		}}}},
 		Sessions: []daemon.SessionStatus{
@@ -204,9 +207,9 @@ func TestWriteStatus(t *testing.T) {
 		}}
 	const want = `daemon, process 7 at /run/gorxe.sock, since 2026-01-02 03:04:05
 
-DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  INDEX  GID
-rxe0    1     PORT_ACTIVE  lo         65536  4096        0      g0
-                                                         2      g2
+DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  SPEED     INDEX  GID
+rxe0    1     PORT_ACTIVE  lo         65536  4096        2.5 Gb/s  0      g0
+                                                                   2      g2
 
 SESSION  USER        PROCESS  NAME        DEVICE  PDS  MRS  MR BYTES  CQS  SRQS  QPS
 1        4294967294  -        sleep ?[2J  -       -    -    -         -    -     -

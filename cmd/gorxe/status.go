@@ -111,16 +111,16 @@ func writeStatus(w io.Writer, st *daemon.Status) error {
 }
 
 func writePorts(w io.Writer, devices []daemon.DeviceStatus) {
-	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tINDEX\tGID")
+	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED\tINDEX\tGID")
 	for _, d := range devices {
 		for _, p := range d.Ports {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps)
 			if len(p.GIDs) == 0 {
 				fmt.Fprintln(w, "\t\t")
 			}
 			for i, g := range p.GIDs {
 				if i > 0 {
-					fmt.Fprint(w, "\t\t\t\t\t")
+					fmt.Fprint(w, "\t\t\t\t\t\t")
 				}
 				fmt.Fprintf(w, "\t%d\t%s\n", g.Index, g.GID)
 			}

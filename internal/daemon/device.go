@@ -30,7 +30,7 @@ func startDevice(spec Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*devi
 	hear := new(eventRelay)
 	var err error
 	d.engine, err = engine.Start(engine.Config{
-		Name: spec.Name, Interface: spec.Interface, Address: spec.Address,
+		Name: spec.Name, Interface: spec.Interface, Address: spec.Address, SpeedMbps: int(spec.Speed),
 		Tap: tap, Log: log, OnEvent: hear.event,
 	})
 	if err != nil {
@@ -64,6 +64,7 @@ func (d *device) sysfs() sysfs.Device {
 		NodeGUID: dev.GUID(), SysImageGUID: dev.Attr().SysImageGUID,
 		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
 		HCAType:  "rxe",
+		BoardID:  "gorxe",
 		Netdev:   d.engine.Port().Info().Name,
 		Port:     d.port,
 		Counters: func() []sysfs.Counter { return portCounters(d.engine.Port().Counters(), dev.HWCounters()) },
@@ -83,7 +84,7 @@ func (d *device) port() sysfs.PortInfo {
 	attr := dev.QueryPort()
 	return sysfs.PortInfo{
 		State: uint8(attr.State), PhysState: attr.PhysState, LinkLayer: attr.LinkLayer,
-		ActiveWidth: attr.ActiveWidth, ActiveSpeed: attr.ActiveSpeed,
+		ActiveWidth: attr.ActiveWidth, ActiveSpeed: attr.ActiveSpeedEx,
 		CapMask:     attr.PortCapFlags,
 		GIDTableLen: attr.GIDTblLen, GIDs: dev.GIDs(),
 		PKeys: pkeys(dev, attr.PKeyTblLen),

@@ -82,6 +82,7 @@ type Wanted struct {
 	Build     Build     `json:"build,omitzero"` // zero: any
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`
+	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
 	Doorbells Doorbells `json:"doorbells"`
 }
 

@@ -328,9 +328,18 @@ func (s *Server) suits(w *Wanted) error {
 		return fmt.Errorf("--pcap: it is running already (process %d): give --pcap when it is started, %s", os.Getpid(), choose)
 	}
 	for _, d := range w.Devices {
-		if !slices.Contains(s.cfg.Devices, d) {
+		if !slices.ContainsFunc(s.cfg.Devices, d.suits) {
 			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device away, %s",
 				d, os.Getpid(), s.cfg.Devices, choose)
+		}
+	}
+	if len(w.Devices) > 0 || w.Speed == 0 {
+		return nil
+	}
+	for _, d := range s.cfg.Devices {
+		if d.Speed != w.Speed {
+			return fmt.Errorf("--speed %v: it is running already (process %d) with %v: leave --speed away, %s",
+				w.Speed, os.Getpid(), s.cfg.Devices, choose)
 		}
 	}
 	return nil

@@ -16,20 +16,28 @@ type Spec struct {
 	Name      string     `json:"name"`
 	Interface string     `json:"interface,omitempty"`
 	Address   netip.Addr `json:"address,omitzero"`
+	Speed     Speed      `json:"speed,omitzero"`
 }
 
 // String is the form that ParseSpec takes.
 func (s Spec) String() string {
+	where := s.Interface
 	if s.Address.IsValid() {
-		return s.Name + "=" + s.Address.String()
+		where = s.Address.String()
 	}
-	return s.Name + "=" + s.Interface
+	if s.Speed != 0 {
+		where += speedOption + s.Speed.String()
+	}
+	return s.Name + "=" + where
 }
+
+// speedOption stands between where a device is and its speed.
+const speedOption = ",speed="
 
 // maxName is IB_DEVICE_NAME_MAX without the zero byte.
 const maxName = 63
 
-// ParseSpec reads NAME=INTERFACE or NAME=ADDRESS.
+// ParseSpec reads NAME=INTERFACE or NAME=ADDRESS, with ",speed=GBPS" behind it or not.
 func ParseSpec(text string) (Spec, error) {
 	name, where, ok := strings.Cut(text, "=")
 	if !ok || where == "" {
@@ -39,6 +47,13 @@ func ParseSpec(text string) (Spec, error) {
 		return Spec{}, err
 	}
 	s := Spec{Name: name}
+	if at, speed, ok := strings.Cut(where, speedOption); ok {
+		var err error
+		if s.Speed, err = ParseSpeed(speed); err != nil {
+			return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
+		}
+		where = at
+	}
 	if addr, err := netip.ParseAddr(where); err == nil {
 		s.Address = addr.Unmap()
 		return s, nil
@@ -67,4 +82,10 @@ func checkName(name string) error {
 		return fmt.Errorf("%w: the name %q may have letters, digits and \"_-.\" after \"rxe\"", ErrSpec, name)
 	}
 	return nil
+}
+
+// suits tells whether have is the device that s asks for. Without a speed of its own, s
+// takes any.
+func (s Spec) suits(have Spec) bool {
+	return s == have || s.Speed == 0 && s == Spec{Name: have.Name, Interface: have.Interface, Address: have.Address}
 }

@@ -48,6 +48,7 @@ type PortStatus struct {
 	State     string      `json:"state"`
 	MTU       int         `json:"mtu"`        // of the interface, bytes
 	ActiveMTU int         `json:"active_mtu"` // of the RDMA port, bytes
+	SpeedGbps float64     `json:"speed_gbps"` // of the RDMA port
 	GIDs      []GIDStatus `json:"gids"`
 }
 
@@ -120,7 +121,7 @@ func (d *device) status() DeviceStatus {
 	dev, info := d.engine.Device(), d.engine.Port().Info()
 	port := PortStatus{
 		Number: 1, Interface: info.Name, State: info.State.String(),
-		MTU: info.MTU, ActiveMTU: info.ActiveMTU, GIDs: []GIDStatus{},
+		MTU: info.MTU, ActiveMTU: info.ActiveMTU, SpeedGbps: float64(dev.QueryPort().Mbps) / 1000, GIDs: []GIDStatus{},
 	}
 	for i, gid := range dev.GIDs() {
 		if !gid.IsZero() {

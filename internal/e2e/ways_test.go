@@ -336,7 +336,7 @@ func TestLook(t *testing.T) {
 		t.Fatalf("gcc -static look.c: %v\n%s", err, out)
 	}
 	d := oneDaemon(t)
-	const want = "rxe0: 1: CA -> ../../devices/virtual/infiniband/rxe0\nuverbs0: 231:192\nopen: 231:192\n"
+	const want = "rxe0: 1: CA -> ../../devices/platform/rxe0.gorxe/infiniband/rxe0\nuverbs0: 231:192\nopen: 231:192\n"
 	if out := d.run(t, bin).ok(); out != want {
 		t.Errorf("a static program finds:\n%swant:\n%s", out, want)
 	}
@@ -352,7 +352,7 @@ import os
 files = [os.path.join(d, f) for d, _, fs in os.walk("/sys/class/infiniband/rxe0/") for f in fs]
 text = {f: open(f, "rb").read() for f in files if not f.endswith("autosuspend_delay_ms") and "/gid_attrs/" not in f}
 print(text["/sys/class/infiniband/rxe0/ports/1/state"].decode(), end="")
-assert os.path.realpath("/sys/class/infiniband/rxe0/ports/1/lid") == "/sys/devices/virtual/infiniband/rxe0/ports/1/lid"
+assert os.path.realpath("/sys/class/infiniband/rxe0/ports/1/lid") == "/sys/devices/platform/rxe0.gorxe/infiniband/rxe0/ports/1/lid"
 `
 	if out := d.run(t, "/usr/bin/python3", "-c", walk).ok(); out != "4: ACTIVE\n" {
 		t.Errorf("Python reads %q", out)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
@@ -24,6 +25,8 @@ type Config struct {
 	Address netip.Addr
 	// Port is the UDP port; 4791 if 0.
 	Port uint16
+	// SpeedMbps is what the port says of its speed; 0: what the interface says.
+	SpeedMbps int
 	// Limits replaces the device's capabilities and limits; nil: the defaults.
 	Limits *rxe.DeviceAttr
 	// OnEvent receives asynchronous events. The engine may call it with a QP locked, so it
@@ -61,13 +64,15 @@ type Engine struct {
 
 	closeTimeout time.Duration // deviceCloseTimeout
 
+	speedMbps int // of Config
+
 	portMu sync.Mutex // updatePort
 }
 
 // Start opens the port and starts the device on it. Network errors unwrap to the sentinels
 // of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
-	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout}
+	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps}
 	devCfg := rxe.Config{
 		Name:    cfg.Name,
 		GUID:    cfg.GUID(),
@@ -155,6 +160,7 @@ func (e *Engine) updatePort() {
 	e.portMu.Lock()
 	defer e.portMu.Unlock()
 	info := port.Info()
+	e.dev.SetSpeed(rxe.LinkSpeedFor(cmp.Or(e.speedMbps, info.SpeedMbps)))
 	e.dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
 	e.dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
 }

@@ -50,7 +50,7 @@ func leftGoroutine() (left string) {
 // An engine's device has its port's address, and gives the port back.
 func TestStart(t *testing.T) {
 	cfg := Config{Name: "rxe7", Address: netip.MustParseAddr("127.78.0.1")}
-	for range 2 {
+	for _, cfg.SpeedMbps = range []int{0, 200000} {
 		e, err := Start(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -63,6 +63,9 @@ func TestStart(t *testing.T) {
 		}
 		if state := e.Device().QueryPort().State; state != rxe.PortActive {
 			t.Errorf("port state %v", state)
+		}
+		if mbps := e.Device().QueryPort().Mbps; mbps != max(cfg.SpeedMbps, 40000) {
+			t.Errorf("%d Mb/s, with %d asked for", mbps, cfg.SpeedMbps)
 		}
 		if _, err := Start(cfg); !errors.Is(err, rocev2.ErrPortTaken) {
 			t.Errorf("a second engine on the address: %v", err)

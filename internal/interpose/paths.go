@@ -97,6 +97,7 @@ func mentions(p []byte) bool {
 var above = map[string]bool{
 	"/": true, "/dev": true, "/dev/char": true, "/sys": true, "/sys/class": true, "/sys/class/misc": true,
 	"/sys/dev": true, "/sys/dev/char": true, "/sys/devices": true, "/sys/devices/virtual": true,
+	"/sys/devices/platform": true, "/sys/bus": true, "/sys/bus/platform": true, "/sys/bus/platform/drivers": true,
 }
 
 // lookup finds the node that a path names. Without a node and an error, the call

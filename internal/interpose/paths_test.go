@@ -67,7 +67,7 @@ func TestLookup(t *testing.T) {
 
 		{"infiniband/uverbs0", cwd, "/dev/infiniband/uverbs0"},
 		{"./infiniband/uverbs0", cwd, "/dev/infiniband/uverbs0"},
-		{"infiniband/rxe0/node_type", 5, "/sys/devices/virtual/infiniband/rxe0/node_type"},
+		{"infiniband/rxe0/node_type", 5, "/sys/devices/platform/rxe0.gorxe/infiniband/rxe0/node_type"},
 		{"infiniband", 6, theKernel}, // not open
 		{"null", cwd, theKernel},
 		{"uverbs0/ibdev", 3900, "/sys/devices/virtual/infiniband_verbs/uverbs0/ibdev"},

@@ -99,7 +99,7 @@ func files([]string) error {
 	c.eq("access to run", unix.Access(device, unix.X_OK), unix.EACCES)
 	c.eq("faccessat2", unix.Faccessat(unix.AT_FDCWD, device, unix.R_OK, unix.AT_EACCESS), nil)
 	link, err := os.Readlink("/sys/class/infiniband/rxe0")
-	c.eq("readlink", link, "../../devices/virtual/infiniband/rxe0")
+	c.eq("readlink", link, "../../devices/platform/rxe0.gorxe/infiniband/rxe0")
 	c.eq("readlink", err, nil)
 	var short [5]byte
 	n, err := unix.Readlink("/sys/class/infiniband/rxe0", short[:])

@@ -32,11 +32,12 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := daemon.Wanted{Build: daemon.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells}
+	wanted := daemon.Wanted{Build: daemon.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = daemon.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err
 		}
+		wanted.Devices = daemon.WithSpeed(wanted.Devices, cfg.Speed)
 	}
 	replaced := false
 	for range attempts {
@@ -101,6 +102,9 @@ func startPrivate(cfg Config, socket string) error {
 	args := []string{"daemon", "--private", "--socket", socket}
 	for _, d := range cfg.Devices {
 		args = append(args, "--device", d)
+	}
+	if cfg.Speed != 0 {
+		args = append(args, "--speed", cfg.Speed.String())
 	}
 	if cfg.Capture != "" {
 		args = append(args, "--pcap", cfg.Capture)

@@ -21,6 +21,7 @@ type Config struct {
 	Devices  []string
 	Capture  string
 	LogLevel string
+	Speed    daemon.Speed // 0: what the interfaces say
 
 	Doorbells daemon.Doorbells // of this program
 }
@@ -60,8 +61,8 @@ func Run(cfg Config) (Outcome, error) {
 	}
 	if nested() {
 		// The kernel allows one listener, and the one there is answers already.
-		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" {
-			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --socket and --pcap have no effect")
+		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 {
+			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --speed, --socket and --pcap have no effect")
 		}
 		err := execProgram(file, argv, os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}

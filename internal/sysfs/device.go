@@ -17,6 +17,7 @@ type Device struct {
 	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
 	FWVer        string // rdma_rxe has none
 	HCAType      string // empty leaves the file out, as rdma_rxe does
+	BoardID      string // likewise; some monitors want both
 	Netdev       string // the network interface: parent, and the GIDs' ndevs
 
 	// Created is what libibverbs tells a device from its successor by: it must
@@ -41,9 +42,9 @@ const MaxDevices = 32
 type PortInfo struct {
 	State       uint8
 	PhysState   uint8
-	LinkLayer   uint8 // 1: InfiniBand, 2: Ethernet
-	ActiveWidth uint8 // 1, 2, 4, 8, 16: 1X, 4X, 8X, 12X, 2X
-	ActiveSpeed uint8 // 1: SDR …
+	LinkLayer   uint8  // 1: InfiniBand, 2: Ethernet
+	ActiveWidth uint8  // 1, 2, 4, 8, 16: 1X, 4X, 8X, 12X, 2X
+	ActiveSpeed uint32 // 1: SDR … 256: XDR
 	LMC         uint8
 	SMSL        uint8
 	LID, SMLID  uint16

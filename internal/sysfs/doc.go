@@ -22,7 +22,7 @@
 //     numa_node} (older versions warn when these are missing); gid_attrs; access
 //     to the character device.
 //   - NCCL: realpath of infiniband/DEV/device (it warns when there is none, and
-//     its older forks give up), device/subsystem (absent: not a PCI device),
+//     its older forks give up), device/subsystem (platform: not a PCI device),
 //     ports/1/gid_attrs/types.
 //   - libfabric: realpath of infiniband/DEV/device. Its ucx provider reads
 //     device/vendor and ports/1/rate.
@@ -31,8 +31,11 @@
 //     absent: it announces RDMA CM to them. Linux rdma_rxe has no device/net
 //     either.
 //   - ibstat, node_exporter and the like: hca_type, and everything below ports/1;
-//     some give up without counters/.
+//     some give up without counters/, older ones without board_id.
+//   - hwloc: the link infiniband/DEV, which must not lead to devices/virtual, and by
+//     device/{numa_node,local_cpus} where in the machine the device is.
 //
-// What a kernel's rdma_rxe does not have is device/, hca_type and ports/1/counters,
-// for the programs above. The last two are left out if a Device does not give them.
+// What a kernel's rdma_rxe does not have is the parent device (see parentDevice),
+// hca_type, board_id and ports/1/counters, for the programs above. The last three are
+// left out if a Device does not give them.
 package sysfs

@@ -45,12 +45,13 @@ func (p *PortInfo) linkLayer() string {
 }
 
 // speeds are the lane rates of enum ib_port_speed, in tenths of Gb/s.
-var speeds = map[uint8]struct {
+var speeds = map[uint32]struct {
 	name  string
 	tenth int
 }{
 	1: {"SDR", 25}, 2: {"DDR", 50}, 4: {"QDR", 100}, 8: {"FDR10", 100},
 	16: {"FDR", 140}, 32: {"EDR", 250}, 64: {"HDR", 500}, 128: {"NDR", 1000},
+	256: {"XDR", 2000},
 }
 
 // widths are the lanes of enum ib_port_width.

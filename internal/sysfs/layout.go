@@ -3,7 +3,6 @@ package sysfs
 import (
 	"fmt"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ import (
 func New(devs []Device) *Tree {
 	b := builder{nodes: make(map[string]*Node), mtime: time.Now()}
 	for _, dir := range []string{
-		"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs,
+		"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs, driverDir,
 	} {
 		b.dir(dir)
 	}
@@ -33,6 +32,10 @@ const (
 	classVerbs        = "/sys/class/infiniband_verbs"
 	devicesInfiniband = "/sys/devices/virtual/infiniband"
 	devicesVerbs      = "/sys/devices/virtual/infiniband_verbs"
+	devicesPlatform   = "/sys/devices/platform"
+	busPlatform       = "/sys/bus/platform"
+	driverDir         = busPlatform + "/drivers/" + driverName
+	driverName        = "gorxe"
 
 	verbsABI = 6 // IB_USER_VERBS_ABI_VERSION
 	rxeABI   = 2 // RXE_UVERBS_ABI_VERSION
@@ -108,9 +111,14 @@ func (b *builder) device(index int, d *Device) {
 	}
 	defer func() { b.mtime = created }()
 
-	dir := devicesInfiniband + "/" + d.Name
+	parent := devicesPlatform + "/" + d.Name + parentSuffix
+	b.parentDevice(parent)
+	dir := parent + "/infiniband/" + d.Name
+	b.dir(path.Dir(dir))
 	b.dir(dir)
+	b.link(dir+"/device", parent)
 	b.link(classInfiniband+"/"+d.Name, dir)
+	b.link(devicesInfiniband+"/"+d.Name, dir)
 	b.driverCore(dir, classInfiniband, "NAME="+d.Name+"\n")
 	b.constant(dir+"/node_type", "1: CA\n")
 	b.constant(dir+"/node_guid", guid(d.NodeGUID))
@@ -120,10 +128,12 @@ func (b *builder) device(index int, d *Device) {
 	if d.HCAType != "" {
 		b.constant(dir+"/hca_type", d.HCAType+"\n")
 	}
+	if d.BoardID != "" {
+		b.constant(dir+"/board_id", d.BoardID+"\n")
+	}
 	b.constant(dir+"/parent", d.Netdev+"\n")
 	b.dir(dir + "/ports")
 	b.port(dir+"/ports/1", d)
-	b.parentDevice(dir + "/device")
 	b.uverbs(index, d)
 }
 
@@ -143,31 +153,6 @@ func (b *builder) driverCore(dir, class, uevent string) {
 	for _, name := range []string{"runtime_active_kids", "runtime_active_time", "runtime_suspended_time", "runtime_usage"} {
 		b.constant(power+"/"+name, "0\n")
 	}
-}
-
-// parentDevice lays out what stands for the bus device of a NIC: see the package
-// comment for who wants it. 0xffff is the vendor that PCI has reserved for
-// "nothing there", and the end of rdma_rxe's vendor ID.
-func (b *builder) parentDevice(dir string) {
-	b.dir(dir)
-	b.constant(dir+"/vendor", "0xffff\n")
-	b.constant(dir+"/device", "0x0000\n")
-	b.constant(dir+"/subsystem_vendor", "0xffff\n")
-	b.constant(dir+"/subsystem_device", "0x0000\n")
-	b.constant(dir+"/numa_node", "-1\n")
-	b.constant(dir+"/local_cpus", cpuMask(runtime.NumCPU()))
-	b.constant(dir+"/local_cpulist", fmt.Sprintf("0-%d\n", runtime.NumCPU()-1))
-}
-
-// cpuMask is the mask of CPUs 0 to n-1 in the kernel's form (%*pb): words of 32
-// bits in hexadecimal, the first without leading zeros.
-func cpuMask(n int) string {
-	first := n % 32
-	if first == 0 {
-		first = 32
-	}
-	mask := fmt.Sprintf("%x", uint64(1)<<first-1)
-	return mask + strings.Repeat(",ffffffff", (n-first)/32) + "\n"
 }
 
 // uverbs lays out the character device: uverbs_main.c, ib_uverbs_add_one and

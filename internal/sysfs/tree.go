@@ -31,6 +31,7 @@ var ancestors = map[string]bool{
 	"/sys": true, "/sys/class": true, "/sys/dev": true, "/sys/dev/char": true,
 	"/sys/devices": true, "/sys/devices/virtual": true,
 	"/sys/class/misc": true, "/sys/devices/virtual/misc": true,
+	devicesPlatform: true, "/sys/bus": true, busPlatform: true, busPlatform + "/drivers": true,
 }
 
 // deviceTrees are the directories of /sys that lead to devices; a control group
@@ -43,7 +44,8 @@ var deviceTrees = map[string]bool{"bus": true, "class": true, "dev": true, "devi
 // /dev/infiniband and the links of /dev/char and /sys/dev/char to the uverbs
 // major number; rdma_cm of class misc; and, anywhere in /sys, what is named
 // infiniband or infiniband_*: the classes, and the directories of these names in
-// which PCI devices keep their RDMA devices.
+// which PCI devices keep their RDMA devices; and the parents of our devices with
+// their driver.
 func (t *Tree) Owns(p string) bool {
 	if !strings.HasPrefix(p, "/") {
 		return false
@@ -68,6 +70,9 @@ func owned(p string) bool {
 	if below(rest, "class/misc/rdma_cm") || below(rest, "devices/virtual/misc/rdma_cm") {
 		return true
 	}
+	if below(p, driverDir) || isParent(p) {
+		return true
+	}
 	top, rest, _ := strings.Cut(rest, "/")
 	if !deviceTrees[top] {
 		return false
@@ -80,6 +85,13 @@ func owned(p string) bool {
 		}
 	}
 	return false
+}
+
+// isParent tells whether p is the parent of a device of ours, or in it.
+func isParent(p string) bool {
+	rest, ok := strings.CutPrefix(p, devicesPlatform+"/")
+	name, _, _ := strings.Cut(rest, "/")
+	return ok && strings.HasSuffix(name, parentSuffix)
 }
 
 // below tells whether p is dir or in it.

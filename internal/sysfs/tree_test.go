@@ -28,7 +28,7 @@ func port1() PortInfo {
 func device(name string, index int) Device {
 	return Device{
 		Name: name, Index: index, NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456,
-		NodeDesc: "rxe", Netdev: "eth0", Port: port1,
+		NodeDesc: "rxe", BoardID: "gorxe", Netdev: "eth0", Port: port1,
 		HWCounters: func() []Counter {
 			return []Counter{{Name: "sent_pkts", Value: 17}, {Name: "rcvd_pkts", Value: 1 << 40}}
 		},
@@ -75,10 +75,16 @@ func TestContents(t *testing.T) {
 		{path: "/sys/class/infiniband/rxe0/ports/1/hw_counters/lifespan", want: "10\n"},
 		{path: "/sys/class/infiniband/rxe0/ports/1", err: unix.EISDIR},
 		{path: "/sys/class/infiniband/rxe0/device/numa_node", want: "-1\n"},
+		{path: "/sys/class/infiniband/rxe0/device/class", want: "0x020000\n"},
+		{path: "/sys/class/infiniband/rxe0/device/vendor", want: "0xffff\n"},
+		{path: "/sys/class/infiniband/rxe0/device/device", want: "0x0000\n"},
+		{path: "/sys/class/infiniband/rxe0/device/uevent", want: "DRIVER=gorxe\n"},
+		{path: "/sys/class/infiniband/rxe0/device/infiniband/rxe0/uevent", want: "NAME=rxe0\n"},
+		{path: "/sys/class/infiniband/rxe0/board_id", want: "gorxe\n"},
 		// Through links and dots, as the kernel resolves them.
-		{path: "/sys/class/infiniband/rxe0/../rxe1/uevent", want: "NAME=rxe1\n"},
+		{path: "/sys/class/infiniband/rxe0/../../../rxe1.gorxe/infiniband/rxe1/uevent", want: "NAME=rxe1\n"},
 		{path: "/sys/class/infiniband/rxe0/subsystem/rxe1/./uevent", want: "NAME=rxe1\n"},
-		{path: "/sys/class/infiniband//rxe0/../../infiniband_verbs/uverbs0/ibdev", want: "rxe0\n"},
+		{path: "/sys/class//infiniband_verbs/uverbs1/../../infiniband_verbs/uverbs0/ibdev", want: "rxe0\n"},
 		{path: "/sys/dev/char/231:193/ibdev", want: "rxe1\n"},
 	} {
 		n, err := tree.Lookup(tt.path, true)
@@ -113,6 +119,9 @@ func TestLookupErrors(t *testing.T) {
 		{dev + "/node_type/", unix.ENOTDIR},
 		{dev + "/node_type/.", unix.ENOTDIR},
 		{dev + "/device/net", unix.ENOENT},
+		{dev + "/device/modalias", unix.ENOENT},
+		{"/sys/devices/platform/rxe2.gorxe", unix.ENOENT},
+		{"/sys/devices/platform/rxe0.gorxe/infiniband/rxe1", unix.ENOENT},
 		{dev + "/ports/2", unix.ENOENT},
 		{dev + "/ports/1/counters", unix.ENOENT},
 		{dev + "/ports/1/gids/1024", unix.ENOENT},
@@ -139,9 +148,13 @@ func TestLookupErrors(t *testing.T) {
 func TestLinks(t *testing.T) {
 	tree := testTree()
 	for _, tt := range []struct{ path, target, real string }{
-		{"/sys/class/infiniband/rxe0", "../../devices/virtual/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0"},
+		{"/sys/class/infiniband/rxe0", "../../devices/platform/rxe0.gorxe/infiniband/rxe0", "/sys/devices/platform/rxe0.gorxe/infiniband/rxe0"},
+		{"/sys/devices/virtual/infiniband/rxe0", "../../platform/rxe0.gorxe/infiniband/rxe0", "/sys/devices/platform/rxe0.gorxe/infiniband/rxe0"},
+		{"/sys/class/infiniband/rxe1/device", "../../../rxe1.gorxe", "/sys/devices/platform/rxe1.gorxe"},
+		{"/sys/class/infiniband/rxe1/device/driver", "../../../bus/platform/drivers/gorxe", "/sys/bus/platform/drivers/gorxe"},
+		{"/sys/bus/platform/drivers/gorxe/rxe0.gorxe", "../../../../devices/platform/rxe0.gorxe", "/sys/devices/platform/rxe0.gorxe"},
 		{"/sys/class/infiniband_verbs/uverbs1", "../../devices/virtual/infiniband_verbs/uverbs1", "/sys/devices/virtual/infiniband_verbs/uverbs1"},
-		{"/sys/devices/virtual/infiniband/rxe0/subsystem", "../../../../class/infiniband", "/sys/class/infiniband"},
+		{"/sys/devices/virtual/infiniband/rxe0/subsystem", "../../../../../class/infiniband", "/sys/class/infiniband"},
 		{"/sys/devices/virtual/infiniband_verbs/uverbs0/subsystem", "../../../../class/infiniband_verbs", "/sys/class/infiniband_verbs"},
 		{"/dev/char/231:192", "../infiniband/uverbs0", "/dev/infiniband/uverbs0"},
 		{"/sys/dev/char/231:192", "../../devices/virtual/infiniband_verbs/uverbs0", "/sys/devices/virtual/infiniband_verbs/uverbs0"},
@@ -165,7 +178,7 @@ func TestWalkOutside(t *testing.T) {
 		{"/etc/passwd", "/etc/passwd"},
 		{"/sys/class/net/../infiniband", "/sys/class/net/../infiniband"},
 		{"/sys/class/infiniband/../net/lo/../x", "/sys/class/net/lo/../x"},
-		{"/sys/class/infiniband/rxe0/../../net//lo/", "/sys/devices/virtual/net//lo/"},
+		{"/sys/class/infiniband/rxe0/../../../net//lo/", "/sys/devices/platform/net//lo/"},
 		{"/sys/class/infiniband/..", "/sys/class"},
 		{"/../../sys", "/sys"},
 		{"/", "/"},
@@ -191,30 +204,36 @@ func TestLinkLoop(t *testing.T) {
 func TestOwns(t *testing.T) {
 	tree := testTree()
 	for p, want := range map[string]bool{
-		"/dev/infiniband":               true,
-		"/dev/infiniband/rdma_cm":       true,
-		"/dev/infiniband2":              false,
-		"/dev/char/231:200":             true,
-		"/dev/char/231":                 false,
-		"/dev/char/23:1":                false,
-		"/sys/dev/char/231:0/ibdev":     true,
-		"/sys/class/infiniband":         true,
-		"/sys/class/infiniband_mad/x":   true,
-		"/sys/class/infinibandx":        false,
-		"/sys/class/net/ib0":            false,
-		"/sys/class/misc/rdma_cm/dev":   true,
-		"/sys/class/misc/rdma_cmx":      false,
-		"/sys/class/misc":               false,
-		"/sys/fs/cgroup/infiniband":     false,
-		"/sys/devices/virtual":          false,
-		"/sys":                          false,
-		"/":                             false,
-		"":                              false,
-		"dev/infiniband":                false,
-		"/home/u/sys/class/infiniband":  false,
-		"/sys/devices/virtual/misc":     false,
-		"/sys/class/infiniband/../net":  false,
-		"/sys/class/net/../infiniband/": true,
+		"/dev/infiniband":                         true,
+		"/dev/infiniband/rdma_cm":                 true,
+		"/dev/infiniband2":                        false,
+		"/dev/char/231:200":                       true,
+		"/dev/char/231":                           false,
+		"/dev/char/23:1":                          false,
+		"/sys/dev/char/231:0/ibdev":               true,
+		"/sys/class/infiniband":                   true,
+		"/sys/class/infiniband_mad/x":             true,
+		"/sys/class/infinibandx":                  false,
+		"/sys/class/net/ib0":                      false,
+		"/sys/class/misc/rdma_cm/dev":             true,
+		"/sys/class/misc/rdma_cmx":                false,
+		"/sys/class/misc":                         false,
+		"/sys/devices/platform/rxe9.gorxe":        true,
+		"/sys/devices/platform/rxe9.gorxe/vendor": true,
+		"/sys/devices/platform/serial8250":        false,
+		"/sys/devices/platform":                   false,
+		"/sys/bus/platform/drivers/gorxe/rxe0":    true,
+		"/sys/bus/platform/drivers/gorxe2":        false,
+		"/sys/fs/cgroup/infiniband":               false,
+		"/sys/devices/virtual":                    false,
+		"/sys":                                    false,
+		"/":                                       false,
+		"":                                        false,
+		"dev/infiniband":                          false,
+		"/home/u/sys/class/infiniband":            false,
+		"/sys/devices/virtual/misc":               false,
+		"/sys/class/infiniband/../net":            false,
+		"/sys/class/net/../infiniband/":           true,
 		"/sys/bus/pci/devices/0000:03:00.0/infiniband/mlx5_0":               true,
 		"/sys/devices/pci0000:00/0000:03:00.0/infiniband_verbs/uverbs0/dev": true,
 	} {
@@ -269,7 +288,7 @@ func TestTreeIsWhole(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []string{"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs} {
+	for _, root := range []string{"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs, "/sys/devices/platform/rxe0.gorxe", "/sys/devices/platform/rxe1.gorxe", driverDir} {
 		walk(root)
 	}
 	if len(inodes) < 2*3*1024 {
@@ -282,7 +301,7 @@ func TestStableIdentity(t *testing.T) {
 	d := device("rxe0", 0)
 	d.Created = testTree().nodes["/dev/infiniband"].mtime.Add(-1e9)
 	a, b := New([]Device{d}), New([]Device{device("rxe1", 1), d})
-	const p = "/sys/devices/virtual/infiniband/rxe0"
+	const p = "/sys/class/infiniband/rxe0"
 	na, _ := a.Lookup(p, true)
 	nb, _ := b.Lookup(p, true)
 	if na.Stat().Mtime != d.Created || na.Stat() != nb.Stat() {
@@ -348,4 +367,37 @@ func FuzzLookup(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestCPUs(t *testing.T) {
+	for n, want := range map[int][2]string{
+		1:   {"1\n", "0\n"},
+		2:   {"3\n", "0-1\n"},
+		32:  {"ffffffff\n", "0-31\n"},
+		33:  {"1,ffffffff\n", "0-32\n"},
+		100: {"f,ffffffff,ffffffff,ffffffff\n", "0-99\n"},
+	} {
+		if mask, list := cpuMask(n), cpuList(n); mask != want[0] || list != want[1] {
+			t.Errorf("%d processors: %q, %q; want %q", n, mask, list, want)
+		}
+	}
+}
+
+// TestRates: what rate_show prints of each width and speed.
+func TestRates(t *testing.T) {
+	for _, tt := range []struct {
+		width uint8
+		speed uint32
+		want  string
+	}{
+		{1, 1, "2.5 Gb/sec (1X SDR)\n"}, {2, 2, "20 Gb/sec (4X DDR)\n"}, {1, 8, "10 Gb/sec (1X FDR10)\n"},
+		{2, 8, "40 Gb/sec (4X FDR10)\n"}, {16, 16, "28 Gb/sec (2X FDR)\n"}, {2, 32, "100 Gb/sec (4X EDR)\n"},
+		{4, 64, "400 Gb/sec (8X HDR)\n"}, {8, 128, "1200 Gb/sec (12X NDR)\n"}, {2, 256, "800 Gb/sec (4X XDR)\n"},
+		{1, 512, "2.5 Gb/sec (1X SDR)\n"}, {3, 1, ""},
+	} {
+		p := PortInfo{ActiveWidth: tt.width, ActiveSpeed: tt.speed}
+		if got, ok := p.rate(); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("width %d, speed %d: %q, want %q", tt.width, tt.speed, got, tt.want)
+		}
+	}
 }

@@ -218,11 +218,16 @@ func TestIoctlOnly(t *testing.T) {
 		t.Errorf("no descriptor %d", list[0].Data)
 	}
 
+	engine.SetSpeed(rxe.LinkSpeedFor(800_000))
 	list = []uapi.IoctlAttr{num(uapi.AttrQueryPortNum, 1), p.out(uapi.AttrQueryPortResp, 48)}
 	p.ok(p.ioctlList(uapi.ObjDevice, uapi.MethodQueryPort, list))
-	port := get[uapi.QueryPortRespEx](p, list[1]).LegacyResp
+	ex := get[uapi.QueryPortRespEx](p, list[1])
+	port := ex.LegacyResp
 	if port.State != 4 || port.ActiveMTU != 5 || port.MaxMTU != 5 || port.LinkLayer != 2 || port.GIDTblLen != 1024 || port.PhysState != 5 {
 		t.Errorf("port %+v", port)
+	}
+	if port.ActiveWidth != 2 || port.ActiveSpeed != 128 || ex.ActiveSpeedEx != 256 {
+		t.Errorf("800 Gb/s are width %d, speed %d, in full %d", port.ActiveWidth, port.ActiveSpeed, ex.ActiveSpeedEx)
 	}
 	if b := p.mem.Bytes(list[1].Data, 48); !isZero(b[40:]) {
 		t.Error("what is beyond the struct is not zeroed")

@@ -160,7 +160,8 @@ func writeQueryPort(k *call) error {
 	if req.PortNum != thePort {
 		return unix.EINVAL
 	}
-	return respond(k, k.f.dev.queryPort())
+	a := k.f.dev.rxe.QueryPort()
+	return respond(k, portResp(&a))
 }
 
 func ioctlQueryPort(k *call) error {
@@ -174,12 +175,12 @@ func ioctlQueryPort(k *call) error {
 	if num != thePort {
 		return unix.EINVAL
 	}
-	return putStruct(k, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: k.f.dev.queryPort()})
+	a := k.f.dev.rxe.QueryPort()
+	return putStruct(k, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: portResp(&a), ActiveSpeedEx: a.ActiveSpeedEx})
 }
 
-// queryPort is copy_port_attr_to_resp.
-func (d *Device) queryPort() uapi.QueryPortResp {
-	a := d.rxe.QueryPort()
+// portResp is copy_port_attr_to_resp.
+func portResp(a *rxe.PortAttr) uapi.QueryPortResp {
 	return uapi.QueryPortResp{
 		PortCapFlags: a.PortCapFlags,
 		MaxMsgSz:     a.MaxMsgSize,

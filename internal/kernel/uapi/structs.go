@@ -171,7 +171,8 @@ type QueryPortResp struct {
 type QueryPortRespEx struct {
 	LegacyResp    QueryPortResp
 	PortCapFlags2 uint16 `c:"port_cap_flags2"`
-	Reserved      [6]byte
+	Reserved      [2]byte
+	ActiveSpeedEx uint32
 }
 
 // struct ib_uverbs_gid_entry
