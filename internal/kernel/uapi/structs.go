@@ -170,9 +170,9 @@ type QueryPortResp struct {
 // struct ib_uverbs_query_port_resp_ex
 type QueryPortRespEx struct {
 	LegacyResp    QueryPortResp
-	PortCapFlags2 uint16 `c:"port_cap_flags2"`
-	Reserved      [2]byte
-	ActiveSpeedEx uint32
+	PortCapFlags2 uint16  `c:"port_cap_flags2"`
+	Reserved      [2]byte `c:"-"`
+	ActiveSpeedEx uint32  `c:"-"` // since Linux 6.7, with less that is reserved
 }
 
 // struct ib_uverbs_gid_entry
