@@ -3,10 +3,11 @@ package interpose
 import (
 	"encoding/binary"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"golang.org/x/sys/unix"
 )
 
 // Generic commands of include/uapi/asm-generic/ioctls.h.
@@ -50,7 +51,6 @@ func (r *receiver) write() verdict {
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF) // not open for writing
 	}
-	r.caller.reqAddr, r.caller.reqLen = r.arg(1), r.arg(2)
 	return verdictOf(o.file.Write(&r.caller, r.arg(1), r.arg(2)))
 }
 
@@ -77,6 +77,9 @@ func (r *receiver) writev() verdict {
 // read answers read.
 func (r *receiver) read() verdict {
 	o := r.object(r.fd(0))
+	if o != nil && o.file != nil {
+		return verdictOf(o.file.Read(&r.caller, r.arg(1), r.arg(2)))
+	}
 	if o == nil || o.live == nil {
 		return unreadable(o, unix.EINVAL)
 	}

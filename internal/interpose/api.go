@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/uverbs"
 )
 
 // Host is the machine that programs seem to run on. Its methods are called from
@@ -21,24 +21,8 @@ type Host interface {
 	Open(device string, who Credentials) (File, error)
 }
 
-// File is an open device: a *uverbs.File. Its methods may be called from several
-// goroutines; errors are unix.Errno values.
-type File interface {
-	// FD is a memfd, with a name that begins with gorxe, that queues are mapped
-	// from. It stays open until Close.
-	FD() int
-	Ioctl(c uverbs.Caller, cmd uint32, arg uint64) (int64, error)
-	Write(c uverbs.Caller, buf, n uint64) (int64, error)
-	// BellOffset is where in the memfd doorbells that are not trapped leave what they
-	// write. Ring answers them, or some of them: more says that it should be called
-	// again. Sweep is called now and then while there are some.
-	BellOffset() int64
-	Ring() (more bool)
-	Sweep()
-	// Close is called once, when nothing in the program refers to the file any
-	// more.
-	Close()
-}
+// File is an open device. Its descriptor has a name that begins with gorxe.
+type File = kernel.File
 
 // Credentials say which process opens a device: its number as this process sees
 // it, and its effective user and group.

@@ -7,9 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // bells are the doorbells of a session that the kernel carries out: a write to a
@@ -30,6 +32,10 @@ const maxBells = 64
 // add makes o, a device behind the description fd, one with such doorbells, or
 // leaves it as it is if there is no inotify to be had for it.
 func (b *bells) add(o *object, fd int, c *Closes) error {
+	file, ok := o.file.(kernel.DoorbellFile)
+	if !ok {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.begin(c) {
@@ -39,10 +45,10 @@ func (b *bells) add(o *object, fd int, c *Closes) error {
 	if err != nil {
 		return nil
 	}
-	if _, err := unix.Seek(fd, o.file.BellOffset(), unix.SEEK_SET); err != nil {
+	if _, err := unix.Seek(fd, file.DoorbellOffset(), unix.SEEK_SET); err != nil {
 		return fmt.Errorf("lseek of a memfd: %w", err)
 	}
-	o.direct, o.bellWD = true, wd
+	o.direct, o.bellWD, o.doorbells = true, wd, file
 	b.watches[wd] = o
 	return nil
 }
@@ -208,14 +214,14 @@ func (r *receiver) ring(o *object) bool {
 	r.seq++
 	r.begin(r.seq)
 	r.s.dog.see()
-	more := o.file.Ring()
+	more := o.doorbells.TakeDoorbells()
 	if now := mono.Now(); now-o.swept.Load() > int64(sweepEvery) {
 		o.swept.Store(now)
-		o.file.Sweep()
+		o.doorbells.Sweep()
 	}
 	if !r.end(r.seq) {
 		for more {
-			more = o.file.Ring()
+			more = o.doorbells.TakeDoorbells()
 		}
 		return false
 	}

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
 // bellFakes are fakes that count what reaches them by which way.
@@ -23,7 +24,7 @@ func newBellFakes(t testing.TB) *bellFakes {
 	h := &bellFakes{fakes: newFakes(t)}
 	open := h.open
 	last := int32(0)
-	h.write = func(_ uverbs.Caller, _, n uint64) (int64, error) {
+	h.write = func(_ kernel.Caller, _, n uint64) (int64, error) {
 		h.called.Add(1)
 		if now := h.rung.Load(); n < filter.DoorbellSize {
 			if now == last {
@@ -49,7 +50,7 @@ type bellFile struct {
 	host *bellFakes
 }
 
-func (f *bellFile) Ring() bool {
+func (f *bellFile) TakeDoorbells() bool {
 	n := f.host.rung.Add(1)
 	if f.host.hold != nil && n == 1 {
 		<-f.host.hold

@@ -1,29 +1,23 @@
 package interpose
 
 import (
-	"encoding/binary"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
-	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/uverbs"
 )
 
 // caller is the thread behind the call that a receiver has in hand.
 type caller struct {
 	r       *receiver
 	process *process // nil until somebody asks
-
-	// The request of a write() on a device, to know when it was taken.
-	reqAddr, reqLen uint64
 }
 
-var _ uverbs.Caller = (*caller)(nil)
+var _ kernel.Caller = (*caller)(nil)
 
 func (c *caller) begin(r *receiver) {
-	c.r, c.process, c.reqLen = r, nil, 0
+	c.r, c.process = r, nil
 }
 
 // owner is the caller's process.
@@ -45,22 +39,15 @@ func (c *caller) Read(addr uint64, p []byte) error {
 	if err != nil {
 		return unix.EFAULT
 	}
-	if err := owner.space.Read(addr, p); err != nil {
-		return err
-	}
-	if c.reqLen != 0 && addr == c.reqAddr && isDoorbell(p) {
-		if val := int64(c.reqLen); c.r.take(val) {
-			c.r.send(value(val))
-		}
-	}
-	return nil
+	return owner.space.Read(addr, p)
 }
 
-// isDoorbell recognises the request of a post_send: struct ib_uverbs_post_send
-// with its header. It is complete once it is read, and has nothing to answer.
-func isDoorbell(req []byte) bool {
-	const postSend = 28 // IB_USER_VERBS_CMD_POST_SEND
-	return len(req) >= filter.DoorbellSize && binary.NativeEndian.Uint32(req) == postSend
+// Answer implements kernel.Caller. If the watchdog has replaced the receiver, the call
+// was not answered then, and is now.
+func (c *caller) Answer(n int64) {
+	if c.r.take(n) {
+		c.r.send(value(n))
+	}
 }
 
 // Write implements uverbs.Caller.
@@ -73,7 +60,7 @@ func (c *caller) Write(addr uint64, p []byte) error {
 }
 
 // Space implements uverbs.Caller.
-func (c *caller) Space() (uverbs.Space, error) {
+func (c *caller) Space() (kernel.Space, error) {
 	owner, err := c.owner()
 	if err != nil {
 		return nil, unix.EFAULT

@@ -10,31 +10,34 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/testenv"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
-	"github.com/gorxe/gorxe/internal/uverbs"
 	"github.com/gorxe/gorxe/rxe"
-	"golang.org/x/sys/unix"
 )
 
 // fakeFile is an open device whose calls the test answers.
 type fakeFile struct {
 	fd     int
-	write  func(c uverbs.Caller, buf, n uint64) (int64, error)
+	write  func(c kernel.Caller, buf, n uint64) (int64, error)
 	closed chan struct{}
 	rung   atomic.Int32
 }
 
 func (f *fakeFile) FD() int { return f.fd }
 
-func (f *fakeFile) BellOffset() int64 { return pageSize }
-func (f *fakeFile) Ring() bool        { f.rung.Add(1); return false }
-func (f *fakeFile) Sweep()            {}
+func (f *fakeFile) DoorbellOffset() int64 { return pageSize }
+func (f *fakeFile) TakeDoorbells() bool   { f.rung.Add(1); return false }
+func (f *fakeFile) Sweep()                {}
 
-func (f *fakeFile) Ioctl(uverbs.Caller, uint32, uint64) (int64, error) { return 0, unix.ENOTTY }
+func (f *fakeFile) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
 
-func (f *fakeFile) Write(c uverbs.Caller, buf, n uint64) (int64, error) {
+func (f *fakeFile) Ioctl(kernel.Caller, uint32, uint64) (int64, error) { return 0, unix.ENOTTY }
+
+func (f *fakeFile) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	if f.write != nil {
 		return f.write(c, buf, n)
 	}
@@ -53,7 +56,7 @@ func (f *fakeFile) Close() {
 // fakes is a host whose devices are fakeFiles.
 type fakes struct {
 	*fakeHost
-	write  func(c uverbs.Caller, buf, n uint64) (int64, error)
+	write  func(c kernel.Caller, buf, n uint64) (int64, error)
 	opens  atomic.Int32
 	closes atomic.Int32
 	rings  atomic.Int32
@@ -67,7 +70,7 @@ func newFakes(t testing.TB) *fakes {
 			return nil, err
 		}
 		f := &fakeFile{fd: fd, closed: make(chan struct{})}
-		f.write = func(c uverbs.Caller, buf, n uint64) (int64, error) {
+		f.write = func(c kernel.Caller, buf, n uint64) (int64, error) {
 			h.rings.Add(1)
 			if h.write != nil {
 				return h.write(c, buf, n)
@@ -286,11 +289,12 @@ func TestStall(t *testing.T) {
 func TestInnocentDoorbell(t *testing.T) {
 	h := newFakes(t)
 	release := make(chan struct{})
-	h.write = func(c uverbs.Caller, buf, n uint64) (int64, error) {
+	h.write = func(c kernel.Caller, buf, n uint64) (int64, error) {
 		b := make([]byte, n)
 		if err := c.Read(buf, b); err != nil {
 			return 0, err
 		}
+		c.Answer(int64(n))
 		<-release
 		return int64(n), nil
 	}
@@ -309,8 +313,8 @@ func TestExec(t *testing.T) {
 	h := newFakes(t)
 	var writers sync.WaitGroup
 	var landed, refused atomic.Int64
-	spaces := make(map[uverbs.Space]bool)
-	h.write = func(c uverbs.Caller, _, n uint64) (int64, error) {
+	spaces := make(map[kernel.Space]bool)
+	h.write = func(c kernel.Caller, _, n uint64) (int64, error) {
 		s, err := c.Space()
 		if err != nil {
 			return 0, err

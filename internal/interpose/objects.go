@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
@@ -29,17 +30,18 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *sysfs.Node
 
-	file     File         // of a device
-	readOnly bool         // of a device: write(2) is refused, as by the kernel's VFS
-	direct   bool         // of a device: its doorbells are not trapped
-	bellWD   int          // of bells, if it is direct
-	rings    bool         // it is on the list of bells, whose lock guards this
-	swept    atomic.Int64 // when Sweep was last called, nanotime
-	dir      *directory   // of a directory
-	live     *liveFile    // of a file whose content is ever new
-	unread   unix.Errno   // of a file: what a read answers
-	cost     quota.Cost
-	closing  sync.Once
+	file      File                // of a device
+	doorbells kernel.DoorbellFile // the same, if its doorbells are direct
+	readOnly  bool                // of a device: write(2) is refused, as by the kernel's VFS
+	direct    bool                // of a device: its doorbells are not trapped
+	bellWD    int                 // of bells, if it is direct
+	rings     bool                // it is on the list of bells, whose lock guards this
+	swept     atomic.Int64        // when Sweep was last called, nanotime
+	dir       *directory          // of a directory
+	live      *liveFile           // of a file whose content is ever new
+	unread    unix.Errno          // of a file: what a read answers
+	cost      quota.Cost
+	closing   sync.Once
 }
 
 // unwatched is in the place of a watch's number.

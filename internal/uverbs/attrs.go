@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -116,7 +117,7 @@ func (a *attrSpec) check(w *uapi.IoctlAttr) error {
 const inlineBytes = 8
 
 // copyIn fetches the values of the inputs from the program's memory.
-func (s *attrSet) copyIn(c Caller) error {
+func (s *attrSet) copyIn(c kernel.Caller) error {
 	for i := range s.attrs {
 		a := &s.attrs[i]
 		if a.spec.kind != kindIn {

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -14,8 +15,9 @@ import (
 // first, and the objects that a call works with are taken by count.
 type call struct {
 	f *File
-	c Caller
+	c kernel.Caller
 
+	size   int64   // of a write(), which returns it; 0 in the ioctl form
 	in     []byte  // the core request
 	out    reply   // the core response
 	uhwIn  []byte  // the provider's part of the request (librxe's)
@@ -37,8 +39,8 @@ type reply struct {
 }
 
 // begin makes a used call ready for the next request.
-func (k *call) begin(c Caller) {
-	k.c = c
+func (k *call) begin(c kernel.Caller) {
+	k.c, k.size = c, 0
 	k.in, k.uhwIn = nil, nil
 	k.out, k.uhwOut = reply{}, reply{}
 	k.made, k.nheld = nil, 0

@@ -11,13 +11,13 @@ import "github.com/gorxe/gorxe/internal/provider"
 // rdma_rxe refuses with EINVAL, succeeds, as with devices whose doorbell is a store
 // to a register.
 
-// BellOffset is where the program's description of the file must stand for that.
-func (f *File) BellOffset() int64 { return f.ctx.DoorbellOffset() }
+// DoorbellOffset returns where the program's description of the file must stand for that.
+func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
-// Ring takes what is new in the send queues to the engine, or some of it: more says
+// TakeDoorbells takes what is new in the send queues to the engine, or some of it: more says
 // that it should be called again. It may take as long as the engine's accesses to
 // the memory of programs.
-func (f *File) Ring() (more bool) {
+func (f *File) TakeDoorbells() (more bool) {
 	if !f.enterDoorbell() {
 		return false
 	}

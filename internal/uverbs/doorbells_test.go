@@ -63,7 +63,7 @@ func TestRing(t *testing.T) {
 	list := loops(t, 5)
 	idle := newEndpoint(t, list[0].user, rxe.QPRC)
 	f := list[0].f
-	if f.Ring() {
+	if f.TakeDoorbells() {
 		t.Error("there is more of nothing")
 	}
 	for i, e := range list {
@@ -72,7 +72,7 @@ func TestRing(t *testing.T) {
 		}
 	}
 	idle.write(99, 8)
-	for rounds := 0; f.Ring(); rounds++ {
+	for rounds := 0; f.TakeDoorbells(); rounds++ {
 		if rounds > 100 {
 			t.Fatal("it never ends")
 		}
@@ -88,7 +88,7 @@ func TestRing(t *testing.T) {
 	// Ready to send, it does so with the next doorbell, whichever that is.
 	idle.connect(idle.qp, rxe.QPRC, idle.qpn)
 	list[1].write(1, 8)
-	for f.Ring() {
+	for f.TakeDoorbells() {
 	}
 	if idle.completed() != 1 || list[1].completed() != 1 {
 		t.Error("something was left")
@@ -110,7 +110,7 @@ func TestRingShare(t *testing.T) {
 		if calls > 3*len(list) {
 			t.Fatal("it never ends")
 		}
-		more = list[0].f.Ring()
+		more = list[0].f.TakeDoorbells()
 		for i, e := range list {
 			n := e.completed()
 			if n > 5 {
@@ -142,7 +142,7 @@ func TestRingConcurrent(t *testing.T) {
 	for range 3 {
 		ringers.Go(func() {
 			for {
-				more := f.Ring()
+				more := f.TakeDoorbells()
 				select {
 				case <-stop:
 					if !more {
@@ -185,7 +185,7 @@ func TestBellAllocs(t *testing.T) {
 	f := list[0].f
 	round := func() {
 		list[1].write(1, 8)
-		for f.Ring() {
+		for f.TakeDoorbells() {
 		}
 		if list[1].completed() != 1 {
 			t.Fatal("no completion")
@@ -218,7 +218,7 @@ func TestSweep(t *testing.T) {
 		return st.Blocks
 	}
 	fill := func() {
-		if _, err := unix.Pwrite(fd, make([]byte, 1<<20), f.BellOffset()); err != nil {
+		if _, err := unix.Pwrite(fd, make([]byte, 1<<20), f.DoorbellOffset()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestSweep(t *testing.T) {
 	both.Wait()
 	shrinks(8)
 	e.send.SetProducer(5)
-	if f.Ring() {
+	if f.TakeDoorbells() {
 		t.Error("a closed file rings")
 	}
 	f.Sweep()

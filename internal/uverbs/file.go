@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
@@ -47,7 +48,7 @@ type File struct {
 func (f *File) FD() int { return f.ctx.FD() }
 
 // enter begins a call. EIO while the file goes away.
-func (f *File) enter(c Caller) (*call, error) {
+func (f *File) enter(c kernel.Caller) (*call, error) {
 	f.gate.Lock()
 	if f.gate.closed || f.gate.pending || f.gate.running {
 		f.gate.Unlock()

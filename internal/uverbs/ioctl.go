@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -10,7 +11,7 @@ import (
 // a list of attributes. The error is a unix.Errno; which one matters, as
 // rdma-core falls back to write() on ENOTTY and EPROTONOSUPPORT, and on no
 // other.
-func (f *File) Ioctl(c Caller, cmd uint32, arg uint64) (int64, error) {
+func (f *File) Ioctl(c kernel.Caller, cmd uint32, arg uint64) (int64, error) {
 	if cmd != uapi.RDMAVerbsIoctl {
 		return 0, unix.ENOTTY
 	}

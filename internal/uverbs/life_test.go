@@ -419,6 +419,32 @@ func TestDoorbellCost(t *testing.T) {
 	}
 }
 
+// TestDoorbellAnswered: a doorbell that has nothing to write back is answered when it
+// begins, with the length of the write. Other requests are answered when they end.
+func TestDoorbellAnswered(t *testing.T) {
+	e := newLoop(t)
+	for _, s := range []struct {
+		name string
+		form form
+		v    verb
+		want int64
+	}{
+		{"doorbell", forms[0], doorbellVerb(e.qp), 32},
+		{"no such QP", forms[0], doorbellVerb(e.qp + 99), 0},
+		{"a work request within", forms[0], verb{cmd: uapi.CmdPostSend, resp: 4,
+			req: append(bytesFrom(uapi.PostSendReq{QPHandle: e.qp, WRCount: 1, WQESize: 56}), make([]byte, 56)...)}, 0},
+		{"doorbell by ioctl", forms[1], doorbellVerb(e.qp), 0},
+		{"another command", forms[0], verb{cmd: uapi.CmdAllocPD, req: bytesFrom(uapi.AllocPDReq{}), resp: 4}, 0},
+	} {
+		e.answered.Store(0)
+		e.reset()
+		_, _ = s.form.call(e.program, s.v)
+		if got := e.answered.Load(); got != s.want {
+			t.Errorf("%s: answered with %d, want %d", s.name, got, s.want)
+		}
+	}
+}
+
 func BenchmarkWriteDoorbell(b *testing.B) {
 	e := newLoop(b)
 	v := doorbellVerb(e.qp)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -21,7 +22,7 @@ type mrRes struct {
 
 // region is what was registered.
 type region struct {
-	space  Space
+	space  kernel.Space
 	pd     *rxe.PD
 	start  uint64 // in the program's address space
 	length uint64

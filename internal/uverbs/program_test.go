@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
@@ -35,6 +37,8 @@ type program struct {
 	reads   int
 	writes  int
 	failing func(addr uint64) bool // says which writes fail
+
+	answered atomic.Int64 // with what Answer was called
 }
 
 // programMemory is an address space.
@@ -148,7 +152,7 @@ func (p *program) Write(addr uint64, b []byte) error {
 	return nil
 }
 
-func (p *program) Space() (Space, error) { return p.mem, nil }
+func (p *program) Space() (kernel.Space, error) { return p.mem, nil }
 
 func (p *program) InstallFD(fd int) (int32, error) {
 	p.mu.Lock()
@@ -164,6 +168,8 @@ func (p *program) InstallFD(fd int) (int32, error) {
 	p.fds[p.nextFD] = real
 	return p.nextFD, nil
 }
+
+func (p *program) Answer(n int64) { p.answered.Store(n) }
 
 func (p *program) FileID(fd int32) (fdid.ID, error) {
 	real := p.real(fd)

@@ -29,9 +29,14 @@ func writePostSend(k *call) error {
 	if r == nil {
 		return unix.ENOENT // it has just been destroyed
 	}
+	if req.WRCount == 0 && k.size > 0 {
+		// Nothing else will be read or written, not even the response, whose one field is
+		// 0. The engine may block in the memory of another program.
+		k.c.Answer(k.size)
+	}
 	err = r.mem.Doorbell()
 	if req.WRCount == 0 {
-		return err // nor is the response of interest, whose one field is 0
+		return err
 	}
 	resp := uapi.PostSendResp{}
 	if err != nil {

@@ -3,12 +3,13 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // Write answers write(fd, buf, n) on the device's file: one command, in the
 // plain or the extended form. It returns n, or a unix.Errno.
-func (f *File) Write(c Caller, buf, n uint64) (int64, error) {
+func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	if n < uapi.CmdHdrSize {
 		return 0, unix.EINVAL
 	}
@@ -16,12 +17,16 @@ func (f *File) Write(c Caller, buf, n uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	k.size = int64(n)
 	err = k.write(buf, n)
 	if f.leave(k, err); err != nil {
 		return 0, errnoOf(err)
 	}
 	return int64(n), nil
 }
+
+// Read refuses, as a file without a read method (uverbs_main.c:uverbs_fops).
+func (f *File) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
 
 // command is how a write() command is framed (UAPI_DEF_WRITE_* of uverbs_cmd.c).
 type command struct {

@@ -1,0 +1,36 @@
+package kernel
+
+import (
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Caller is the thread whose system call is being answered. It is valid until the
+// File's method returns. Errors are unix.Errno values.
+type Caller interface {
+	// Read fills p from the program's memory at addr; EFAULT.
+	Read(addr uint64, p []byte) error
+	// Write copies p to the program's memory at addr; EFAULT.
+	Write(addr uint64, p []byte) error
+	// Space returns the address space of the caller, for memory regions that outlast
+	// the call. Calls within one address space get the same value.
+	Space() (Space, error)
+	// InstallFD gives the program a descriptor, close-on-exec, for the file that the
+	// daemon's descriptor fd refers to. It returns the descriptor's number in the
+	// program; EMFILE. fd stays the daemon's.
+	InstallFD(fd int) (int32, error)
+	// FileID says which file the program's descriptor fd refers to; EBADF.
+	FileID(fd int32) (fdid.ID, error)
+	// Answer says that the call succeeds with n, and that nothing more is written to the
+	// program: if the method now blocks, the caller does not wait for it. The method
+	// still returns n, or an error, which the caller gets if it did wait.
+	Answer(n int64)
+}
+
+// Space is the address space of a program. It must be comparable.
+type Space interface {
+	rxe.Memory
+	// Check reports whether all of a range is mapped, and writable if write is set;
+	// EFAULT. The answer is advice, because mappings change.
+	Check(addr, length uint64, write bool) error
+}
