@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"github.com/gorxe/gorxe/internal/interpose"
-	"github.com/gorxe/gorxe/internal/uverbs"
+	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 )
 
 // file is a device that a program of a session has open.

@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"github.com/gorxe/gorxe/internal/uverbs"
+	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/rxe"
 )
 
