@@ -15,11 +15,11 @@ import (
 
 // Build says which build of gorxe a process runs.
 type Build struct {
-	Version string `json:"version,omitempty"` // for people: two builds may have the same
+	Version string `json:"version,omitempty"` // for people; two builds may have the same
 	ID      string `json:"id,omitempty"`      // of the executable's content
 }
 
-// String is for people.
+// String formats the build for people.
 func (b Build) String() string {
 	if b == (Build{}) {
 		return "an older one"
@@ -36,8 +36,8 @@ var ThisBuild = sync.OnceValue(func() Build {
 	return b
 })
 
-// executableID is the last part of Go's build ID, which is a hash of the executable's
-// content (cmd/go/internal/work/buildid.go). An executable without one is hashed here,
+// executableID returns the last part of Go's build ID, which is a hash of the executable's
+// content (cmd/go/internal/work/buildid.go). It hashes an executable that has no build ID,
 // which takes longer.
 func executableID(path string) string {
 	f, err := os.Open(path)
@@ -55,7 +55,7 @@ func executableID(path string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// goBuildID is the build ID in an ELF file; empty if there is none.
+// goBuildID returns the build ID in an ELF file, or an empty string.
 func goBuildID(f io.ReaderAt) string {
 	file, err := elf.NewFile(f)
 	if err != nil {

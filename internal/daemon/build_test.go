@@ -28,9 +28,8 @@ func TestBuildID(t *testing.T) {
 	}
 }
 
-// TestOtherBuild: an idle private daemon gives way to another build. One that is in use,
-// one that is not private, and one of which no build is wanted do not, and say what they
-// are.
+// TestOtherBuild: an idle private daemon ends for another build. A daemon that is in use, or
+// not private, or asked for no build, does not end, and reports its build.
 func TestOtherBuild(t *testing.T) {
 	one, two := Build{"(devel)", "11111111"}, Build{"(devel)", "22222222"}
 	cfg := Config{Build: one, Private: true, Grace: time.Hour}

@@ -14,15 +14,15 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
-// Client is a connection to a daemon, as a keeper or `gorxe status` has it.
+// Client is the connection of a keeper or of `gorxe status` to a daemon.
 type Client struct {
 	conn *Conn
 	path string
 }
 
-// Dial connects to the daemon that is reachable at the first of paths that has
-// one; ErrNoDaemon if none has. A daemon that is not for this user counts as none,
-// unless its socket is the first: then it was asked for.
+// Dial connects to the first daemon that is reachable at one of paths. It returns
+// ErrNoDaemon if there is none. A daemon that refuses this user counts as none, unless its
+// socket is the first of paths: then the user asked for it.
 func Dial(paths []string) (*Client, error) {
 	var none error
 	for i, path := range paths {
@@ -53,10 +53,10 @@ func Inherit(f *os.File) (*Client, error) {
 // Close ends the connection; Questions returns.
 func (c *Client) Close() { c.conn.Close() }
 
-// File is a duplicate of the connection, to be inherited.
+// File returns a duplicate of the connection for a child process.
 func (c *Client) File() (*os.File, error) { return c.conn.File() }
 
-// Socket is the path that was dialled.
+// Socket returns the path that Dial used.
 func (c *Client) Socket() string { return c.path }
 
 // call sends a request and receives its reply.
@@ -77,8 +77,8 @@ func (c *Client) call(req request, fds ...int) (reply, []int, error) {
 	return r, got, nil
 }
 
-// broken is ErrEnding for a daemon that hung up: one that ends does so to those
-// that it did not see any more.
+// broken returns ErrEnding for a daemon that closed the connection. A daemon that ends does
+// so to clients that it has not accepted.
 func (c *Client) broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		return ErrEnding
@@ -86,8 +86,8 @@ func (c *Client) broken(err error) error {
 	return fmt.Errorf("the daemon's socket: %w", err)
 }
 
-// Hello announces a session of command. From then on the daemon waits for it.
-// ErrEnding: look for a daemon again.
+// Hello announces a session of command. From then on the daemon waits for it. After
+// ErrEnding the caller should look for a daemon again.
 func (c *Client) Hello(command []string, wanted Wanted) (Hello, error) {
 	r, fds, err := c.call(request{Op: opHello, Command: shorten(command), Wanted: wanted})
 	closeAll(fds)
@@ -100,7 +100,7 @@ func (c *Client) Hello(command []string, wanted Wanted) (Hello, error) {
 	return *r.Hello, nil
 }
 
-// shorten makes a command fit into a message: it is for people to read.
+// shorten makes a command fit into a message. The command is only shown to people.
 func shorten(command []string) []string {
 	const room = 1024
 	out, n := []string(nil), 0
@@ -113,12 +113,12 @@ func shorten(command []string) []string {
 	return out
 }
 
-// Attachment is what a keeper hands over.
+// Attachment is the program that a keeper hands over.
 type Attachment struct {
 	Listener, Shared *os.File // see interpose.ServeConfig
 	FDs              filter.Range
-	Program          int // the process that is about to become the program
-	// NoAccess is why the keeper cannot open the program's memory; nil if it can.
+	Program          int // the process that becomes the program
+	// NoAccess says why the keeper cannot open the program's memory. It is nil if it can.
 	NoAccess error
 }
 
@@ -134,15 +134,14 @@ func (c *Client) Attach(a Attachment) error {
 	return err
 }
 
-// Rights are what a keeper can do with a process of its program, and a daemon
-// may not.
+// Rights are what a keeper may do with a process of its program, when the daemon may not.
 type Rights interface {
 	OpenMem(pidfd int) (*os.File, error)
 	Stat(pidfd int, fd int32) (fdid.ID, error)
 }
 
-// Questions answers the daemon's questions, and passes on to say what it has to say to
-// the user (nil: nobody), until the daemon is done with the session, or is gone.
+// Questions answers the daemon's questions until the daemon has ended the session, or is
+// gone. It calls say, if not nil, with messages for the user.
 func (c *Client) Questions(rights Rights, say func(string)) error {
 	for {
 		var r reply
@@ -158,7 +157,7 @@ func (c *Client) Questions(rights Rights, say func(string)) error {
 		}
 		if r.Question == 0 || len(fds) != 1 {
 			closeAll(fds)
-			continue // a newer daemon's; it will do without
+			continue // of a newer daemon, which needs no answer
 		}
 		err = c.answer(&r, fds[0], rights)
 		closeAll(fds)
@@ -196,7 +195,7 @@ func (c *Client) answer(r *reply, pidfd int, rights Rights) error {
 // maxStatus bounds what Status reads.
 const maxStatus = 64 << 20
 
-// Status asks what the daemon holds.
+// Status returns the devices and sessions of the daemon.
 func (c *Client) Status() (*Status, error) {
 	_, fds, err := c.call(request{Op: opStatus})
 	if err != nil {

@@ -12,16 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one message: what does not fit, as the text of a status, goes in a
-// memfd.
+// Limits of one message. Longer text, such as a status, is sent as a memfd.
 const (
 	maxMessage = 16 << 10
 	maxFDs     = 2
 )
 
-// Conn is one end of a SOCK_SEQPACKET socket that carries one JSON text and up
-// to maxFDs descriptors a message. Send may be called by several goroutines,
-// Recv by one.
+// Conn is one end of a SOCK_SEQPACKET socket. A message has one JSON text and up to maxFDs
+// descriptors. Several goroutines may call Send, one may call Recv.
 type Conn struct {
 	sock *net.UnixConn
 	mu   sync.Mutex // Send
@@ -56,10 +54,10 @@ func (c *Conn) Close() {
 	c.sock.Close() //nolint:errcheck // nothing is buffered in it
 }
 
-// File is a duplicate of the socket, to be inherited.
+// File returns a duplicate of the socket for a child process.
 func (c *Conn) File() (*os.File, error) { return c.sock.File() }
 
-// Peer is who connected, or who listens.
+// Peer returns the credentials of the other process.
 func (c *Conn) Peer() (unix.Ucred, error) {
 	raw, err := c.sock.SyscallConn()
 	if err != nil {
@@ -78,7 +76,7 @@ func (c *Conn) Peer() (unix.Ucred, error) {
 	return *cred, nil
 }
 
-// Send sends msg and fds, which stay the caller's.
+// Send sends msg and fds. The caller keeps fds.
 func (c *Conn) Send(msg any, fds ...int) error {
 	text, err := json.Marshal(msg)
 	if err != nil {
@@ -97,19 +95,19 @@ func (c *Conn) Send(msg any, fds ...int) error {
 	return err
 }
 
-// errTruncated: a message was longer than any may be.
+// errTruncated: a message was longer than the limit.
 var errTruncated = errors.New("message or descriptors truncated")
 
-// Recv receives a message into msg and returns the descriptors that came with
-// it, close-on-exec, for the caller to close. The other end's hanging up is
+// Recv receives a message into msg. It returns the descriptors that came with it. They are
+// close-on-exec, and the caller must close them. If the other end has closed, it returns
 // io.EOF.
 func (c *Conn) Recv(msg any) (fds []int, err error) {
 	text := make([]byte, maxMessage)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
 	n, oobn, flags, _, err := c.sock.ReadMsgUnix(text, oob)
 	if errors.Is(err, unix.ECONNRESET) {
-		// The other end hung up with something unread. The kernel says so once,
-		// before it hands over what that end had sent, which may be its last words
+		// The other end closed with something unread. The kernel reports that once,
+		// before the messages that this end sent, which may say why
 		// (net/core/datagram.c: __skb_try_recv_datagram).
 		n, oobn, flags, _, err = c.sock.ReadMsgUnix(text, oob)
 	}
@@ -130,16 +128,16 @@ func (c *Conn) Recv(msg any) (fds []int, err error) {
 	return fds, nil
 }
 
-// RecvOnly is Recv where no descriptors belong; those that come are closed.
+// RecvOnly is Recv for messages without descriptors. It closes any that come.
 func (c *Conn) RecvOnly(msg any) error {
 	fds, err := c.Recv(msg)
 	closeAll(fds)
 	return err
 }
 
-// RecvWithin is Recv for a peer that may be silent for so long only.
-func (c *Conn) RecvWithin(msg any, patience time.Duration) (fds []int, err error) {
-	if err := c.sock.SetReadDeadline(time.Now().Add(patience)); err != nil {
+// RecvWithin is Recv with a timeout.
+func (c *Conn) RecvWithin(msg any, timeout time.Duration) (fds []int, err error) {
+	if err := c.sock.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}
 	if fds, err = c.Recv(msg); err != nil {
@@ -148,7 +146,7 @@ func (c *Conn) RecvWithin(msg any, patience time.Duration) (fds []int, err error
 	return fds, c.sock.SetReadDeadline(time.Time{})
 }
 
-// rights are the descriptors in control messages.
+// rights returns the descriptors in control messages.
 func rights(oob []byte) (fds []int, err error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// device is one device of the daemon's: the engine, and the two faces that
-// programs see of it.
+// device is one device of the daemon: the engine, and its two views for programs (uverbs
+// and sysfs).
 type device struct {
 	spec    Spec
 	index   int // N of uverbsN
@@ -26,7 +26,7 @@ type device struct {
 func startDevice(spec Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
 	d := &device{spec: spec, index: index, created: time.Now()}
 	log = log.With("device", spec.Name)
-	// The first events come before there is anybody to hear of them.
+	// The first events come before there is a receiver.
 	hear := new(eventRelay)
 	var err error
 	d.engine, err = engine.Start(engine.Config{
@@ -50,13 +50,13 @@ func startDevice(spec Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*devi
 	return d, nil
 }
 
-// close lets go of what programs hold first: their queues lie in memory of theirs.
+// close first releases the programs' objects, because their queues are in program memory.
 func (d *device) close() error {
 	d.verbs.Close()
 	return d.engine.Close()
 }
 
-// sysfs is the device as the file tree shows it.
+// sysfs returns the device as the file tree shows it.
 func (d *device) sysfs() sysfs.Device {
 	dev := d.engine.Device()
 	return sysfs.Device{

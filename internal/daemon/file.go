@@ -13,12 +13,12 @@ type file struct {
 	who     interpose.Credentials
 }
 
-// Close releases what the program had made, and then forgets the file: the
-// status never lacks what still exists.
+// Close releases the program's objects, and then forgets the file. So the status always has
+// the objects that still exist.
 func (f *file) Close() {
 	f.File.Close()
 	if f.Overrun() {
-		f.warn() // in time for the keeper to hear of it
+		f.warn() // while the keeper still listens
 	}
 	f.session.mu.Lock()
 	delete(f.session.files, f)

@@ -5,8 +5,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// FileStatus is what a program made in a device that it opened once. Keys are
-// left out: who knows one can use it.
+// FileStatus has the objects that a program made through one open of a device. It has no
+// keys, because a process that knows a key can use it.
 type FileStatus struct {
 	Device   string      `json:"device"`
 	PDs      int         `json:"pds"`

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// What a program does wrong it can do ten thousand times a second. Of each message,
-// with whatever attributes, the log takes a few a minute about each user, and says
-// of the next one how many there would have been.
+// A program can repeat an error ten thousand times a second. So the log takes only a few
+// lines a minute of each message about each user, whatever the attributes. The next line
+// says how many were left out.
 const (
 	logBurst   = 20
 	logWindow  = time.Minute
-	fewWindows = 1024 // are not worth a sweep
+	fewWindows = 1024 // too few to sweep
 )
 
-// leftOut is the attribute with the number of lines that the log did not take.
+// leftOut is the attribute with the number of lines that were left out.
 const leftOut = "left_out"
 
 // logLimit counts lines. The zero value is ready.
@@ -27,8 +27,8 @@ type logLimit struct {
 	sweepAt int
 }
 
-// logKey is what is counted: a message, which is a constant of the code's, and
-// whom it is about.
+// logKey is what logLimit counts: a message, which is a constant in the code, and its
+// subject.
 type logKey struct {
 	about   any
 	message string
@@ -39,13 +39,13 @@ type window struct {
 	lines, lost int
 }
 
-// logger is log within the limit. Lines about somebody have a limit of their own.
+// logger returns log within the limit. Each subject (about) has its own limit.
 func (l *logLimit) logger(log *slog.Logger, about any) *slog.Logger {
 	return slog.New(limitedLog{log.Handler(), l, about})
 }
 
-// admit reports whether the log takes one more line at that time, and how many it
-// did not take before.
+// admit reports whether the log takes one more line at that time, and how many it left out
+// before.
 func (l *logLimit) admit(key logKey, now time.Time) (lost int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *logLimit) admit(key logKey, now time.Time) (lost int, ok bool) {
 	return lost, true
 }
 
-// add begins to count. There may be ever new users.
+// add begins to count a key. It sweeps old keys, because new users may keep coming.
 func (l *logLimit) add(key logKey, w *window) {
 	if l.windows == nil {
 		l.windows, l.sweepAt = make(map[logKey]*window), fewWindows
@@ -85,7 +85,7 @@ type limitedLog struct {
 	about any
 }
 
-// Handle implements slog.Handler. Who wants to debug wants it all.
+// Handle implements slog.Handler. Debug lines have no limit.
 func (h limitedLog) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelInfo {
 		lost, ok := h.limit.admit(logKey{h.about, r.Message}, r.Time)

@@ -70,7 +70,7 @@ func TestLogLimit(t *testing.T) {
 	}
 }
 
-// What is counted is forgotten: users come and go.
+// The limit forgets users that are gone.
 func TestLogLimitForgets(t *testing.T) {
 	var limit logLimit
 	start := time.Now()
@@ -99,7 +99,7 @@ func TestHostileLog(t *testing.T) {
 	if err := c.Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
-	if n := len(out.lines("a device could not be opened")); n != logBurst {
+	if n := len(out.lines("cannot open a device")); n != logBurst {
 		t.Errorf("%d lines, want %d", n, logBurst)
 	}
 	if len(out.lines("msg=attached")) != 1 {

@@ -7,17 +7,21 @@ import (
 	"github.com/gorxe/gorxe/internal/interpose"
 )
 
-// The protocol between keepers and daemon. A client says hello and is told what
-// there is; from then on a daemon that ends with its last program waits for it.
-// Then it attaches, once, a listener with the page that it shares (see
-// interpose.ServeConfig); the connection lives as long as the session, and the
-// daemon asks in it for what only the keeper may open, and says what the user should
-// know of the program. Or the client asks for the status.
+// The protocol between keepers and daemon:
+//
+//  1. A client sends hello, and the daemon describes itself. From then on a daemon that ends
+//     with its last program waits for this client.
+//  2. The client attaches one listener, with the page that it shares (see
+//     interpose.ServeConfig). The connection lives as long as the session.
+//  3. The daemon asks the client for what only the keeper may open. It also sends messages
+//     for the user of the program.
+//
+// Instead of 2, a client may ask for the status.
 
-// protocolVersion changes when an older peer could misunderstand.
+// protocolVersion must change when an older peer could misunderstand a message.
 const protocolVersion = 2
 
-// request is what a client sends.
+// request is a message from a client.
 type request struct {
 	Version int    `json:"version"`
 	Op      string `json:"op"`
@@ -34,7 +38,7 @@ type request struct {
 	// NoAccess, if not empty, says why the keeper cannot open the program's memory.
 	NoAccess string `json:"no_access,omitempty"`
 
-	// answer to the daemon's question with this number; if Errno is 0 with the
+	// answer to the daemon's question with this number. If Errno is 0, the message has the
 	// descriptor, or device and inode
 	ID    uint64 `json:"id,omitempty"`
 	Errno int    `json:"errno,omitempty"`
@@ -49,7 +53,7 @@ const (
 	opAnswer = "answer"
 )
 
-// reply is what the daemon sends: the reply to a request, or a question.
+// reply is a message from the daemon: the reply to a request, or a question.
 type reply struct {
 	Version int     `json:"version"`
 	Error   string  `json:"error,omitempty"`
@@ -57,13 +61,14 @@ type reply struct {
 
 	Hello *Hello `json:"hello,omitempty"`
 
-	// Question, if not 0, is the number of a question about the process whose
-	// pidfd is with it.
+	// Question, if not 0, is the number of a question about the process whose pidfd comes
+	// with it.
 	Question uint64 `json:"question,omitempty"`
 	Ask      string `json:"ask,omitempty"`
 	FD       int32  `json:"fd,omitempty"`
 
-	// Say is a sentence for the user of the session, and neither a reply nor a question.
+	// Say is a sentence for the user of the session. Such a message is neither a reply nor
+	// a question.
 	Say string `json:"say,omitempty"`
 }
 
@@ -75,9 +80,9 @@ const (
 // Doorbells says which doorbells of programs are trapped.
 type Doorbells = interpose.Doorbells
 
-// Wanted is what a session cannot do without: these devices, this capture file; and
-// which doorbells it wants trapped, if that is not for the daemon to say. A private
-// daemon of another build than Build gives way to the session if it has no other.
+// Wanted is what a session requires: devices and a capture file. It may also choose which
+// doorbells are trapped. A private daemon of another build than Build ends for this session
+// if it has no other session.
 type Wanted struct {
 	Build     Build     `json:"build,omitzero"` // zero: any
 	Devices   []Spec    `json:"devices,omitempty"`
@@ -86,7 +91,7 @@ type Wanted struct {
 	Doorbells Doorbells `json:"doorbells"`
 }
 
-// Hello is what a daemon says of itself.
+// Hello is how a daemon describes itself.
 type Hello struct {
 	PID     int    `json:"pid"`
 	Private bool   `json:"private"` // ends with its last program
@@ -94,11 +99,11 @@ type Hello struct {
 	Build   Build  `json:"build,omitzero"` // zero: one that does not say
 }
 
-// errCode is what a client can act on.
+// errCode is an error that a client can act on.
 type errCode string
 
 const (
-	codeEnding errCode = "ending" // the daemon is about to end: look for another
+	codeEnding errCode = "ending" // the daemon is ending: look for another
 	codeBuild  errCode = "build"  // the same, because it is another build
 	codeLimit  errCode = "limit"
 )
@@ -106,14 +111,14 @@ const (
 // Errors of a daemon's replies.
 var (
 	ErrEnding = errors.New("the daemon is ending")
-	ErrLimit  = errors.New("a limit of the daemon's is reached")
-	// ErrReplaced is an ErrEnding: the daemon gives way to another build.
+	ErrLimit  = errors.New("user limit reached")
+	// ErrReplaced is an ErrEnding: the daemon ends so that another build can start.
 	ErrReplaced = fmt.Errorf("%w, because it is another build of gorxe", ErrEnding)
 	// ErrVersion: a peer of another version of the protocol.
 	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", protocolVersion)
 )
 
-// err is the reply's error as a Go error.
+// err returns the reply's error as a Go error.
 func (r *reply) err() error {
 	switch {
 	case r.Version != protocolVersion:

@@ -7,19 +7,19 @@ import (
 	"strconv"
 )
 
-// Notify tells the service manager how the daemon is doing ("READY=1"), if there
-// is one that wants to know (sd_notify(3)).
+// Notify reports the daemon's state ("READY=1") to the service manager, if it asked for that
+// (sd_notify(3)).
 func Notify(state string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
 	}
-	// Package net knows the leading @ of an abstract address.
+	// Package net understands the leading @ of an abstract address.
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
-	defer c.Close() //nolint:errcheck // the datagram has gone
+	defer c.Close() //nolint:errcheck // the datagram was sent
 	_, err = c.Write([]byte(state))
 	return err
 }
@@ -27,8 +27,8 @@ func Notify(state string) error {
 // firstInherited is SD_LISTEN_FDS_START.
 const firstInherited = 3
 
-// Inherited is the socket that a service manager opened for the daemon
-// (sd_listen_fds(3)); nil if none did.
+// Inherited returns the socket that a service manager opened for the daemon
+// (sd_listen_fds(3)), or nil.
 func Inherited() (*net.UnixListener, error) {
 	if pid, err := strconv.Atoi(os.Getenv("LISTEN_PID")); err != nil || pid != os.Getpid() {
 		return nil, nil

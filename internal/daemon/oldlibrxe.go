@@ -9,7 +9,7 @@ func OldLibrxe(pid int, name string) string {
 		"returns ENOENT; use rdma-core 55 or newer", pid, name)
 }
 
-// warn tells the user and the log of the file's librxe, once for each process.
+// warn reports the file's librxe to the user and the log, once for each process.
 func (f *file) warn() {
 	n, pid := f.session, f.who.PID
 	if !n.firstOf(pid) {
@@ -17,8 +17,8 @@ func (f *file) warn() {
 	}
 	// A process that has just ended still has its name.
 	text := OldLibrxe(pid, processName(pid))
-	n.log.Warn("a program's librxe is too old for what it does", "process", pid, "hint", text)
-	n.conn.Send(reply{Version: protocolVersion, Say: text}) //nolint:errcheck // without a keeper nobody listens
+	n.log.Warn("a program's librxe is too old for the extended completion queue API", "process", pid, "hint", text)
+	n.conn.Send(reply{Version: protocolVersion, Say: text}) //nolint:errcheck // without a keeper there is no user to tell
 }
 
 // firstOf reports whether this is the first warning about that process.
@@ -29,7 +29,7 @@ func (n *session) firstOf(pid int) bool {
 		return false
 	}
 	if len(n.warned) >= maxFilesPerSession {
-		clear(n.warned) // a session may have ever new processes
+		clear(n.warned) // new processes may keep coming
 	}
 	n.warned[pid] = struct{}{}
 	return true

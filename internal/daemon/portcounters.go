@@ -10,10 +10,10 @@ import (
 // Specification, 16.1.3.5, PortXmitData).
 const octetsPerWord = 4
 
-// portCounters are the counters that a port's performance management agent keeps, as
-// the kernel names those of a RoCE port (drivers/infiniband/core/sysfs.c:
-// pma_attrs_noietf). Like any port's, they do not know what stays within the device.
-// What has no meaning without a physical link is 0.
+// portCounters returns the counters of a port's performance management agent, with the
+// kernel's names for a RoCE port (drivers/infiniband/core/sysfs.c: pma_attrs_noietf). As in
+// any port, they do not count traffic within the device. Counters that need a physical link
+// are 0.
 func portCounters(p *rocev2.Counters, device []rxe.Counter) []sysfs.Counter {
 	var linkDowned uint64
 	for _, c := range device {

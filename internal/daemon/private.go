@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a private daemon writes to the pipe of the `gorxe run` that started it: one
-// of these, or else an error, and a newline.
+// A private daemon writes one of these, or an error, and a newline to the pipe of the
+// `gorxe run` that started it.
 const (
 	ReadyWord = "ready"
 	RunsWord  = "another daemon was faster"
@@ -22,7 +22,7 @@ const readyFD = 3
 // Ready is that pipe.
 type Ready struct{ pipe *os.File }
 
-// NewReady takes over the pipe. It fails in a process that was started without.
+// NewReady takes over the pipe. It fails in a process that was started without one.
 func NewReady() (*Ready, error) {
 	if _, err := unix.FcntlInt(readyFD, unix.F_GETFD, 0); err != nil {
 		return nil, errors.New("--private is for the daemons that `gorxe run` starts")

@@ -9,22 +9,22 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 )
 
-// questions are what a session has asked its keeper and not been told yet.
+// questions are the open questions of a session to its keeper.
 type questions struct {
 	mu   sync.Mutex // below
 	last uint64
 	open map[uint64]chan answer
-	gone bool // there is no keeper any more
+	gone bool // the keeper is gone
 }
 
-// answer is a descriptor, what one refers to, or an errno.
+// answer is a descriptor, the file that one refers to, or an errno.
 type answer struct {
 	fd  int // -1: none
 	id  fdid.ID
 	err error
 }
 
-// got makes an error of an answer without what was asked for.
+// got returns an error for an answer that lacks what was asked for.
 func (a answer) got(file bool) answer {
 	if a.err == nil && (a.fd >= 0) != file {
 		if a.fd >= 0 {
@@ -35,9 +35,9 @@ func (a answer) got(file bool) answer {
 	return a
 }
 
-// keeperPatience is how long a keeper may take: one that is stopped (SIGSTOP)
-// must not hold up the session for ever.
-const keeperPatience = 5 * time.Second
+// keeperTimeout is how long a keeper may take. A stopped keeper (SIGSTOP) must not block the
+// session for ever.
+const keeperTimeout = 5 * time.Second
 
 // ask asks the keeper r's question about the process that pidfd stands for.
 func (q *questions) ask(conn *Conn, r reply, pidfd int) answer {
@@ -60,7 +60,7 @@ func (q *questions) ask(conn *Conn, r reply, pidfd int) answer {
 		q.take(id)
 		return none
 	}
-	timer := time.NewTimer(keeperPatience)
+	timer := time.NewTimer(keeperTimeout)
 	defer timer.Stop()
 	select {
 	case a := <-got:
@@ -83,7 +83,7 @@ func (q *questions) take(id uint64) chan answer {
 	return c
 }
 
-// answer takes what the keeper sent. An answer to nothing is dropped.
+// answer handles an answer from the keeper. It drops one that fits no question.
 func (q *questions) answer(req request, fds []int) {
 	got := q.take(req.ID)
 	if got == nil {
@@ -103,7 +103,7 @@ func (q *questions) answer(req request, fds []int) {
 	got <- a
 }
 
-// end answers everything: there is no keeper any more.
+// end answers all questions with an error, because the keeper is gone.
 func (q *questions) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

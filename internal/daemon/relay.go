@@ -6,8 +6,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// eventRelay passes a device's events on, from the moment that there is somebody
-// to pass them to.
+// eventRelay passes a device's events on, as soon as there is a receiver.
 type eventRelay struct {
 	hear atomic.Pointer[func(rxe.Event)]
 }

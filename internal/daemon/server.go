@@ -24,23 +24,23 @@ type Config struct {
 	// Socket is the path to listen at. Inherited, if set, listens there already.
 	Socket    string
 	Inherited *net.UnixListener
-	// SocketMode and SocketGroup say who may attach, of those who are not the
-	// socket's owner. The group is left alone if empty.
+	// SocketMode and SocketGroup set which users may attach, beside the socket's owner. An
+	// empty group changes nothing.
 	SocketMode  fs.FileMode
 	SocketGroup string
 	// UserMemory is how many bytes of the daemon's memory the programs of one user
-	// may take; 0: what UserMemory says.
+	// may take. 0 means the default, which the function UserMemory returns.
 	UserMemory int64
 	// Doorbells says which doorbells of programs are trapped.
 	Doorbells Doorbells
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
-	// Private is for a daemon that some `gorxe run` started for itself: it ends
-	// when it had no session for as long as Grace.
+	// Private marks a daemon that a `gorxe run` started for itself. It ends when it has had
+	// no session for the time Grace.
 	Private bool
 	Grace   time.Duration
 	Build   Build        // zero: ThisBuild
-	Log     *slog.Logger // nil: nobody listens
+	Log     *slog.Logger // nil: no log
 }
 
 // Server is a running daemon.
@@ -68,8 +68,8 @@ type Server struct {
 	ended    chan struct{}
 }
 
-// Start opens the devices and the socket. The socket comes first: of two daemons
-// that start at once, the second should hear of the first, and not of UDP ports.
+// Start opens the socket and then the devices. If two daemons start at once, the second one
+// should fail because of the first, and not because of UDP ports.
 func Start(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -125,8 +125,7 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
-// explain adds what a user of the daemon can do about a device that does not
-// start.
+// explain adds a remedy to the error of a device that does not start.
 func (s *Server) explain(err error) error {
 	if errors.Is(err, rocev2.ErrPortTaken) {
 		return fmt.Errorf("%w. If it is another user's gorxe, attach to its socket (--socket, %s) where that user lets you, "+
@@ -135,9 +134,8 @@ func (s *Server) explain(err error) error {
 	return err
 }
 
-// Run serves until ctx is done, or until a private daemon has ended. Programs
-// that are attached then are left to their keepers. It is called once, and
-// releases everything.
+// Run serves until ctx is done, or until a private daemon has ended. The keepers then serve
+// programs that are still attached. It must be called once, and releases everything.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -170,12 +168,12 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, s.shutdown(cancel))
 }
 
-// shutdownPatience bounds the end: a program's memory may never answer (a
-// userfaultfd, a FUSE file), and whoever is reading it does not come back.
-const shutdownPatience = 5 * time.Second
+// shutdownTimeout bounds the shutdown. A program's memory may never answer (a userfaultfd, a
+// FUSE file), and the thread that reads it then never returns.
+const shutdownTimeout = 5 * time.Second
 
-// shutdown takes the devices away from the programs, which see their queue pairs
-// flushed and IBV_EVENT_DEVICE_FATAL, and then ends the sessions.
+// shutdown removes the devices from the programs and then ends the sessions. The programs
+// see flushed queue pairs and IBV_EVENT_DEVICE_FATAL.
 func (s *Server) shutdown(endSessions func()) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -189,17 +187,17 @@ func (s *Server) shutdown(endSessions func()) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(shutdownPatience):
+	case <-time.After(shutdownTimeout):
 		endSessions()
 		return fmt.Errorf("a program's memory does not answer: the daemon ends without its sessions having ended")
 	}
 }
 
-// flush writes the capture out: who looks at it when a program has ended, or when
-// the daemon was killed, should find the program's packets there.
+// flush writes the capture to its file. After a program has ended, or after the daemon was
+// killed, the file must have the program's packets.
 func (s *Server) flush() {
 	if s.tap != nil {
-		s.tap.Flush() //nolint:errcheck // Close says it as well
+		s.tap.Flush() //nolint:errcheck // Close reports it too
 	}
 }
 
@@ -233,8 +231,8 @@ func (s *Server) accept(ctx context.Context) error {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err):
-			// Out of descriptors, say: those there are will come back.
-			s.log.Error("a connection could not be accepted", "error", err, "hint", hint(err))
+			// For example out of descriptors, which other sessions will return.
+			s.log.Error("cannot accept a connection", "error", err, "hint", hint(err))
 			select {
 			case <-ctx.Done():
 				return nil
@@ -263,14 +261,14 @@ func (s *Server) enter(n *session) error {
 	if s.ending {
 		return ErrEnding
 	}
-	idle := s.cfg.Private && len(s.sessions) == 0 // nobody needs this daemon any more
+	idle := s.cfg.Private && len(s.sessions) == 0 // no session needs this daemon
 	if idle && n.wanted.Build != (Build{}) && n.wanted.Build != s.cfg.Build {
 		s.end()
 		return ErrReplaced
 	}
 	if err := s.suits(&n.wanted); err != nil {
 		if idle {
-			s.end() // make room for one that suits
+			s.end() // make room for a daemon that fits
 			err = ErrEnding
 		}
 		return err
@@ -301,7 +299,7 @@ func (s *Server) leave(n *session) {
 	}
 }
 
-// greet counts a connection of a user's, unless there are too many.
+// greet counts a connection of a user, unless there are too many.
 func (s *Server) greet(uid uint32) (*tenant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +319,7 @@ func (s *Server) dismiss(u *tenant) {
 	u.connections--
 }
 
-// suits refuses a session that asks for what is settled when a daemon starts.
+// suits refuses a session that requests something that is fixed when a daemon starts.
 func (s *Server) suits(w *Wanted) error {
 	const choose = "or choose another socket with --socket, for a daemon of its own"
 	if w.Capture != "" && w.Capture != s.cfg.Capture {
@@ -360,7 +358,7 @@ func (s *Server) end() {
 	close(s.ended)
 }
 
-// hello is what the daemon says of itself.
+// hello describes the daemon.
 func (s *Server) hello() *Hello {
 	return &Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build}
 }

@@ -19,26 +19,25 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// What one user may take of what all share, besides the budget for devices
-// (tenant.go). A connection costs the daemon a descriptor, a session some more, and
-// threads.
+// Limits of one user, beside the budget for devices (tenant.go). A connection costs the
+// daemon a descriptor. A session costs some more, and threads.
 const (
 	maxSessionsPerUser    = 256
 	maxConnectionsPerUser = maxSessionsPerUser + 64
 	maxFilesPerSession    = 1024
 )
 
-// helloPatience is how long a client may take to say what it wants.
-const helloPatience = 10 * time.Second
+// helloTimeout is how long a client may take to send its first message.
+const helloTimeout = 10 * time.Second
 
 // temporary are errors of accept(2) that pass.
 var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED, unix.EINTR}
 
-// session is what one keeper has attached.
+// session is a program that a keeper has attached.
 type session struct {
 	server  *Server
 	conn    *Conn
-	cred    unix.Ucred // of who connected
+	cred    unix.Ucred // of the client
 	tenant  *tenant    // the same; set by Server.enter
 	id      uint64
 	since   time.Time
@@ -69,12 +68,12 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 	}
 	defer s.dismiss(u)
 	var req request
-	fds, err := conn.RecvWithin(&req, helloPatience)
+	fds, err := conn.RecvWithin(&req, helloTimeout)
 	closeAll(fds)
 	switch {
 	case err != nil:
 		if !errors.Is(err, io.EOF) {
-			s.log.Debug("a client that makes no sense", "uid", cred.Uid, "pid", cred.Pid, "error", err)
+			s.log.Debug("malformed request from client", "uid", cred.Uid, "pid", cred.Pid, "error", err)
 		}
 	case req.Version != protocolVersion:
 		refuse(conn, ErrVersion)
@@ -92,8 +91,7 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 	}
 }
 
-// refuse tells the client that a request failed. Whether it arrives is not the
-// daemon's concern.
+// refuse tells the client that a request failed. The daemon ignores whether it arrives.
 func refuse(conn *Conn, err error) {
 	r := reply{Version: protocolVersion, Error: err.Error()}
 	switch {
@@ -140,7 +138,7 @@ func (n *session) run(ctx context.Context) {
 			served.Go(func() {
 				n.attach(ctx, req, fds)
 				n.server.flush()
-				n.conn.Close() // the keeper learns from it that nothing is left
+				n.conn.Close() // this tells the keeper that nothing is left
 			})
 		default:
 			closeAll(fds)
@@ -173,13 +171,13 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 		Doorbells: n.doorbells(),
 	})
 	if err != nil && ctx.Err() == nil {
-		n.log.Error("the session broke off", "error", err)
+		n.log.Error("the session ended with an error", "error", err)
 		return
 	}
 	n.log.Info("detached")
 }
 
-// doorbells is what the session wants, or else what the daemon was told.
+// doorbells returns the session's choice, or else the daemon's.
 func (n *session) doorbells() Doorbells {
 	if n.wanted.Doorbells != interpose.DoorbellsAuto {
 		return n.wanted.Doorbells
@@ -204,12 +202,12 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.files) >= maxFilesPerSession {
-		n.log.Warn("a session has too many devices open", "limit", maxFilesPerSession)
+		n.log.Warn("session limit of open devices reached", "limit", maxFilesPerSession)
 		return nil, unix.EMFILE
 	}
 	verbs, err := d.verbs.Open(n.tenant.budget)
 	if err != nil {
-		n.log.Error("a device could not be opened", "device", d.spec.Name, "error", err, "hint", hint(err))
+		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
 	f := &file{File: verbs, session: n, device: d, who: who}
@@ -218,7 +216,7 @@ func (n *session) open(d *device, who interpose.Credentials) (interpose.File, er
 	return f, nil
 }
 
-// hint says what to do about an error of the daemon's own.
+// hint returns a remedy for an error in the daemon itself.
 func hint(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):

@@ -311,7 +311,7 @@ func TestServeFails(t *testing.T) {
 	if err := s.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
-	// What interpose itself says to a descriptor that is no listener.
+	// The error of interpose for a descriptor that is not a listener.
 	s2 := startTest(t, Config{}, nil)
 	if err := s2.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
@@ -319,7 +319,7 @@ func TestServeFails(t *testing.T) {
 }
 
 // The user is told of an old librxe once for each process, the log as well, and
-// processes that have ended are not remembered for ever.
+// the daemon forgets processes that have ended.
 func TestOldLibrxe(t *testing.T) {
 	var out sink
 	const processes = 3

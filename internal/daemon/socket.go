@@ -13,28 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnvSocket names the variable that says where the daemon's socket is.
+// EnvSocket is the environment variable with the path of the daemon's socket.
 const EnvSocket = "GORXE_SOCKET"
 
 const systemSocket = "/run/gorxe.sock"
 
-// ErrNoDaemon: nobody listens.
+// ErrNoDaemon: no daemon listens.
 var ErrNoDaemon = errors.New("no daemon is reachable")
 
 // ErrDaemonRuns: the socket has a daemon already.
 var ErrDaemonRuns = errors.New("a daemon is running already")
 
-// Sockets are the paths where clients look for a daemon, in order; the first is
-// where one of this user's would listen. flag is what --socket says.
+// Sockets returns the paths where clients look for a daemon, in order. A daemon of this user
+// listens at the first. flag is the value of --socket.
 func Sockets(flag string) ([]string, error) {
 	if flag == "" {
 		flag = os.Getenv(EnvSocket)
 	}
 	if flag != "" {
-		path, err := filepath.Abs(flag) // a daemon that is started works elsewhere
+		path, err := filepath.Abs(flag) // a daemon has another working directory
 		return []string{path}, err
 	}
-	// Root of an unprivileged container may be nobody in /run.
+	// Root of an unprivileged container may have no rights in /run.
 	if os.Geteuid() == 0 && unix.Access(filepath.Dir(systemSocket), unix.W_OK) == nil {
 		return []string{systemSocket}, nil
 	}
@@ -45,8 +45,8 @@ func Sockets(flag string) ([]string, error) {
 	return []string{own, systemSocket}, nil
 }
 
-// userSocket is in the user's own runtime directory, or in a directory in /tmp
-// that belongs to the user and that nobody else can write to.
+// userSocket returns a path in the user's runtime directory. Without one, it is in a directory
+// in /tmp that belongs to the user and that no other user can write to.
 func userSocket() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "gorxe.sock"), nil
@@ -65,8 +65,7 @@ func userSocket() (string, error) {
 	return filepath.Join(dir, "gorxe.sock"), nil
 }
 
-// dial connects to the daemon at path. Where nobody listens, the error is
-// ErrNoDaemon.
+// dial connects to the daemon at path. If no process listens, the error is ErrNoDaemon.
 func dial(path string) (*Conn, error) {
 	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
 		return nil, fmt.Errorf("socket %s: the path is longer than a unix socket's may be: choose another with --socket", path)
@@ -85,15 +84,15 @@ func dial(path string) (*Conn, error) {
 	return nil, fmt.Errorf("socket %s: %w", path, err)
 }
 
-// socketFile is a listening socket and what is to be done with its path.
+// socketFile is a listening socket and its path.
 type socketFile struct {
 	*net.UnixListener
 	path string
 	lock *os.File // held until everything is released; nil if systemd made the socket
 }
 
-// listen makes the socket at path. What a dead daemon left there is replaced: a
-// lock beside the socket makes sure that of two daemons only one does so.
+// listen makes the socket at path, and replaces the socket of a dead daemon. A lock beside
+// the socket ensures that only one of two daemons does so.
 func listen(path string, mode fs.FileMode, group string) (*socketFile, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -122,7 +121,7 @@ func listenLocked(lock *os.File, path string, mode fs.FileMode, group string) (*
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// The mode holds from the first moment on.
+	// The socket has its mode from the first moment.
 	old := unix.Umask(0o777)
 	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	unix.Umask(old)
@@ -139,7 +138,7 @@ func listenLocked(lock *os.File, path string, mode fs.FileMode, group string) (*
 	return s, nil
 }
 
-// removeStale removes a socket that nobody listens on, and nothing else.
+// removeStale removes a socket that no process listens on, and nothing else.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +153,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// permit sets who may connect.
+// permit sets which users may connect.
 func (s *socketFile) permit(mode fs.FileMode, group string) error {
 	if group != "" {
 		g, err := user.LookupGroup(group)
@@ -172,7 +171,7 @@ func (s *socketFile) permit(mode fs.FileMode, group string) error {
 	return os.Chmod(s.path, mode)
 }
 
-// withdraw removes the path and stops to listen, so that nobody new arrives.
+// withdraw removes the path and stops listening, so no new client arrives.
 func (s *socketFile) withdraw() {
 	if s.lock != nil {
 		os.Remove(s.path) //nolint:errcheck // the next daemon replaces what is left
@@ -180,8 +179,8 @@ func (s *socketFile) withdraw() {
 	s.Close() //nolint:errcheck // nothing is buffered in it
 }
 
-// unlock lets another daemon have the path. It comes last of all: the other one may
-// want the same devices, and nobody is to remove its socket.
+// unlock lets another daemon have the path. It must come last: the other daemon may use the
+// same devices, and this one must not remove its socket.
 func (s *socketFile) unlock() {
 	if s.lock != nil {
 		s.lock.Close()

@@ -146,7 +146,7 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// Who may connect is what the mode says; who connects sees their own.
+// The mode says which users may connect. A user who connects sees only their own sessions.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "this test changes its user: run it as root")

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// ErrSpec: a device was asked for in words that make no sense.
+// ErrSpec: the description of a device is malformed.
 var ErrSpec = errors.New("invalid device")
 
-// Spec says which device to make: on all addresses of an interface, or on one
-// address.
+// Spec describes a device: on all addresses of an interface, or on one address.
 type Spec struct {
 	Name      string     `json:"name"`
 	Interface string     `json:"interface,omitempty"`
@@ -19,7 +18,7 @@ type Spec struct {
 	Speed     Speed      `json:"speed,omitzero"`
 }
 
-// String is the form that ParseSpec takes.
+// String returns the form that ParseSpec reads.
 func (s Spec) String() string {
 	where := s.Interface
 	if s.Address.IsValid() {
@@ -66,9 +65,9 @@ func ParseSpec(text string) (Spec, error) {
 	return s, nil
 }
 
-// checkName wants "rxe": without NETLINK_RDMA, libibverbs chooses the provider
-// of a device by its name (rdma-core providers/rxe/rxe.c, VERBS_NAME_MATCH), and
-// a device that no provider claims is left out of its list.
+// checkName requires the prefix "rxe". Without NETLINK_RDMA, libibverbs chooses the provider
+// of a device by its name (rdma-core providers/rxe/rxe.c, VERBS_NAME_MATCH). It leaves out a
+// device that no provider claims.
 func checkName(name string) error {
 	rest, ok := strings.CutPrefix(name, "rxe")
 	switch {

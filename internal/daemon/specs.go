@@ -11,9 +11,9 @@ import (
 	"github.com/gorxe/gorxe/rocev2"
 )
 
-// ParseSpecs reads what was given with --devices and --device, and returns the devices
-// of both: those of --devices are rxe0, rxe1 and so on. Nothing gives nil. Errors
-// unwrap to ErrSpec and name the argument.
+// ParseSpecs reads the values of --devices and --device and returns the devices of both. Those
+// of --devices are rxe0, rxe1 and so on. Without values it returns nil. Errors unwrap to
+// ErrSpec and name the argument.
 //
 // devices is a number of devices on 127.0.0.1, 127.0.0.2 and so on, or an interface: a
 // device on each of its addresses.
@@ -41,14 +41,14 @@ func ParseSpecs(devices string, texts []string) ([]Spec, error) {
 	return specs, nil
 }
 
-// DefaultSpecs is rxe0 on the interface of the default route, or on lo where
-// there is none.
+// DefaultSpecs returns rxe0 on the interface of the default route, or on lo if there is no
+// such route.
 func DefaultSpecs() ([]Spec, error) {
 	name, err := rocev2.DefaultInterface()
 	return []Spec{{Name: "rxe0", Interface: name}}, err
 }
 
-// severalSpecs are the devices of --devices.
+// severalSpecs returns the devices of --devices.
 func severalSpecs(text string) ([]Spec, error) {
 	if text == "" {
 		return nil, nil
@@ -69,7 +69,7 @@ func severalSpecs(text string) ([]Spec, error) {
 	return specs, nil
 }
 
-// loopbacks are as many addresses as text says; nil if it is no number.
+// loopbacks returns as many addresses as text says, or nil if text is not a number.
 func loopbacks(text string) ([]netip.Addr, error) {
 	if strings.Trim(text, "+-0123456789") != "" {
 		return nil, nil
@@ -87,8 +87,8 @@ func loopbacks(text string) ([]netip.Addr, error) {
 
 func loopbackAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)}) }
 
-// addressesOf are an interface's addresses, but for link-local ones: these belong to
-// the interface more than to one of several devices.
+// addressesOf returns an interface's addresses except link-local ones, which belong to the
+// interface rather than to one of several devices.
 func addressesOf(name string) ([]netip.Addr, error) {
 	ports, err := rocev2.Interfaces()
 	if err != nil {
@@ -114,7 +114,7 @@ func addressesOf(name string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// portAddrs are the addresses in a port's GID table, each once.
+// portAddrs returns the addresses in a port's GID table, each once.
 func portAddrs(p *rocev2.PortInfo) (addrs []netip.Addr) {
 	for _, g := range p.GIDs {
 		if a := g.Addr(); !g.IsZero() && !slices.Contains(addrs, a) {
@@ -124,7 +124,7 @@ func portAddrs(p *rocev2.PortInfo) (addrs []netip.Addr) {
 	return addrs
 }
 
-// joins refuses a device that has the name or the place of one of others.
+// joins refuses a device that has the name or the address of one of others.
 func joins(s Spec, others []Spec) error {
 	for _, o := range others {
 		switch {
@@ -140,7 +140,7 @@ func joins(s Spec, others []Spec) error {
 	return nil
 }
 
-// freeName is the first of rxe0, rxe1 and so on that none of specs has.
+// freeName returns the first of rxe0, rxe1 and so on that none of specs has.
 func freeName(specs []Spec) string {
 	for i := 0; ; i++ {
 		name := "rxe" + strconv.Itoa(i)
@@ -150,7 +150,7 @@ func freeName(specs []Spec) string {
 	}
 }
 
-// another says which address to take instead of one that specs have.
+// another suggests an address that none of specs has.
 func another(taken netip.Addr, specs []Spec) string {
 	for i := 0; taken.Is4() && taken.IsLoopback() && i < 255; i++ {
 		free := loopbackAddr(i)
@@ -161,7 +161,7 @@ func another(taken netip.Addr, specs []Spec) string {
 	return "take another address of this host"
 }
 
-// apart refuses a device on an address of an interface that has a device of its own.
+// apart refuses a device on an address of an interface that has a device itself.
 func apart(specs []Spec) error {
 	whole := func(s Spec) bool { return s.Interface != "" }
 	if !slices.ContainsFunc(specs, whole) || len(specs) == 1 {

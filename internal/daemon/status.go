@@ -16,7 +16,7 @@ import (
 	"github.com/gorxe/gorxe/internal/memfd"
 )
 
-// Status is what a daemon holds, as `gorxe status --json` prints it.
+// Status has the devices and sessions of a daemon, as `gorxe status --json` prints them.
 type Status struct {
 	PID      int             `json:"pid"`
 	Socket   string          `json:"socket"`
@@ -24,10 +24,10 @@ type Status struct {
 	Started  time.Time       `json:"started"`
 	Devices  []DeviceStatus  `json:"devices"`
 	Sessions []SessionStatus `json:"sessions"`
-	// Hidden is how many sessions of other users are left out.
+	// Hidden is the number of sessions of other users that are left out.
 	Hidden int `json:"hidden_sessions"`
-	// What the daemon's process has: what does not go back to what it was, when the
-	// sessions have ended, is a leak.
+	// Resources of the daemon's process. If one is higher after all sessions have ended than
+	// before, it is a leak.
 	Goroutines int `json:"goroutines"`
 	OpenFiles  int `json:"open_files"` // -1: unknown
 }
@@ -75,7 +75,7 @@ type ProcessStatus struct {
 	Files []FileStatus `json:"files"`
 }
 
-// sendStatus answers a status request. The text goes in a memfd: it may be long.
+// sendStatus answers a status request. The text may be long, so it is sent as a memfd.
 func (s *Server) sendStatus(conn *Conn, cred unix.Ucred) {
 	fd, err := memfd.Create("gorxe-status")
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *Server) sendStatus(conn *Conn, cred unix.Ucred) {
 	conn.Send(reply{Version: protocolVersion}, fd) //nolint:errcheck // the client's loss
 }
 
-// status is what the user uid may see: root and the daemon's own user see every
-// session, others their own.
+// status returns what the user uid may see. Root and the daemon's own user see every session,
+// others their own.
 func (s *Server) status(uid uint32) *Status {
 	st := &Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
 		Devices: []DeviceStatus{}, Sessions: []SessionStatus{},
@@ -166,7 +166,7 @@ func openFiles() int {
 	return len(list) - 1 // the directory itself
 }
 
-// processName is what ps calls a process; empty if it is gone.
+// processName returns the name of a process in ps, or an empty string if it is gone.
 func processName(pid int) string {
 	comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// Limits of one user if nothing else is said: a share of what the daemon may have,
-// enough for a queue pair of the largest size.
+// Default limits of one user: a share of the daemon's resources that is enough for a queue
+// pair of the largest size.
 const (
 	leastUserMemory = 1 << 30
 	memoryShare     = 4
 	filesShare      = 4
 )
 
-// UserMemory is how much memory of the daemon's the programs of one user take if
-// nothing else is said, in bytes.
+// UserMemory returns the default limit of the daemon's memory that programs of one user may
+// take, in bytes.
 func UserMemory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -25,7 +25,7 @@ func UserMemory() int64 {
 	return max(leastUserMemory, int64(info.Totalram)*int64(info.Unit)/memoryShare)
 }
 
-// userFiles is how many descriptors of the daemon's they take.
+// userFiles returns how many of the daemon's descriptors they may take.
 func userFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -34,7 +34,7 @@ func userFiles() int {
 	return int(min(limit.Cur/filesShare, 1<<20))
 }
 
-// tenant is a user who is connected, or has left something behind.
+// tenant is a user who is connected, or whose objects still exist.
 type tenant struct {
 	budget      *quota.Budget
 	threads     interpose.User
@@ -42,7 +42,7 @@ type tenant struct {
 	sessions    int
 }
 
-// tenants are known by user number.
+// tenants maps user numbers to tenants.
 type tenants struct {
 	limit quota.Cost
 	byID  map[uint32]*tenant
@@ -55,7 +55,7 @@ func newTenants(memory int64) tenants {
 	return tenants{quota.Cost{Memory: memory, Files: userFiles()}, make(map[uint32]*tenant)}
 }
 
-// of is the user with that number.
+// of returns the user with that number.
 func (t *tenants) of(uid uint32) *tenant {
 	u := t.byID[uid]
 	if u == nil {
@@ -65,7 +65,7 @@ func (t *tenants) of(uid uint32) *tenant {
 	return u
 }
 
-// sweep forgets users who have nothing.
+// sweep forgets users who have nothing left.
 func (t *tenants) sweep() {
 	for uid, u := range t.byID {
 		if u.connections == 0 && u.budget.Used() == (quota.Cost{}) {

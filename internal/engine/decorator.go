@@ -5,17 +5,17 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Decorator stands between a device and its port, and sees every packet of the
-// device: what it sends, also from one of its queue pairs to another, and what
-// arrives from the network. It may drop, delay, change and duplicate packets.
+// Decorator stands between a device and its port. It sees every packet that the device
+// sends, also from one of its queue pairs to another, and every packet that arrives from the
+// network. It may drop, delay, change and duplicate packets.
 type Decorator interface {
-	// Send is given what the device sends, in order and not sealed yet: the ICRC
-	// at the end of each packet is empty. The bursts belong to the device again when
-	// Send returns. The device has a queue pair locked: Send must not call it, nor
-	// wait for a call of it.
+	// Send gets the packets that the device sends, in order and not sealed yet: the ICRC at
+	// the end of each packet is empty. The bursts belong to the device again when Send
+	// returns. The device has a queue pair locked, so Send must not call the device, nor
+	// wait for another call of it.
 	Send(bursts []wire.Burst, next Carrier)
-	// Receive is given a batch that has arrived, and calls next with what the device
-	// is to have of it. Several threads may call Receive at once.
+	// Receive gets a batch that has arrived, and calls next with the packets that the device
+	// must get. Several threads may call Receive at once.
 	Receive(batch []wire.Datagram, next func(batch []wire.Datagram))
 }
 

@@ -15,8 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/daemon"
 )
 
-// attempts bounds how often a daemon that is just ending, or just starting, is
-// given way to.
+// attempts bounds how often attach waits for a daemon that is starting or ending.
 const attempts = 100
 
 // attach finds a daemon or starts a private one, and announces the session.
@@ -91,8 +90,8 @@ func compare(hello daemon.Hello, this daemon.Build, socket string, replaced bool
 	}
 }
 
-// startPrivate starts a daemon that serves at socket and ends with its last
-// program. It belongs to no terminal and holds no descriptor of this process's.
+// startPrivate starts a daemon that serves at socket and ends with its last program. It
+// belongs to no terminal, and inherits no descriptor of this process.
 func startPrivate(cfg Config, socket string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -115,8 +114,8 @@ func startPrivate(cfg Config, socket string) error {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if cfg.LogLevel != "" {
-		// Who asks for a log sees it. Others get their standard error back when the
-		// program ends, and not when the daemon does.
+		// With --log-level the user sees the log. Otherwise standard error must end with
+		// the program, and not with the daemon.
 		cmd.Args = append(cmd.Args, "--log-level", cfg.LogLevel)
 		cmd.Stderr = os.Stderr
 	}
@@ -125,11 +124,11 @@ func startPrivate(cfg Config, socket string) error {
 	if err != nil {
 		return fmt.Errorf("starting a daemon: %w", err)
 	}
-	go cmd.Wait() //nolint:errcheck // it says itself what went wrong
+	go cmd.Wait() //nolint:errcheck // the daemon reports its own errors
 	return ready(r)
 }
 
-// ready waits for the daemon's word.
+// ready waits until the daemon reports the outcome of its start.
 func ready(r io.Reader) error {
 	word, err := bufio.NewReader(r).ReadString('\n')
 	switch {

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// envBorn tells a process that was born of itself: its number, its signal mask and
-// its name before, separated by blanks.
+// envBorn marks a process that executed itself. It has the process number, the signal mask
+// and the earlier name, separated by blanks.
 const envBorn = "GORXE_BORN"
 
-// born makes this a process that was born with the forwarded signals blocked, which
-// an inbox needs: it executes itself, once. It returns the signal mask before.
+// born makes this process start with the forwarded signals blocked, which an inbox needs.
+// It executes itself, once, and returns the earlier signal mask.
 func born() (mask unix.Sigset_t, err error) {
-	// Of another process it says nothing.
+	// The variable of another process means nothing here.
 	if told := strings.SplitN(os.Getenv(envBorn), " ", 3); len(told) == 3 && told[0] == strconv.Itoa(os.Getpid()) {
 		_ = os.Unsetenv(envBorn) // cannot fail
-		// It was named after the file that it executed. To look at only.
+		// The process has the name of the file that it executed. This is for ps only.
 		_ = os.WriteFile("/proc/self/comm", []byte(told[2]), 0)
 		return parseMask(told[1])
 	}

@@ -6,29 +6,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canary tells signals that were sent to the process group from those that were
-// sent to the front alone: the keeper is in the group as well, and gets the former
-// too. kill(2) makes a signal pending for the members of a group one after the
-// other, the newest first: for the program, the keeper, the front. So it is in the
-// keeper's inbox by the time that the front's notice of it arrives.
+// canary distinguishes signals to the process group from signals to the front alone. The
+// keeper is in the group as well, so it gets the former too. kill(2) makes a signal pending
+// for the members of a group one after the other, the newest first: for the program, the
+// keeper, the front. So the signal is in the keeper's inbox before the front's notice of it
+// arrives.
 //
-// Signals that come twice before a process looks are one, and the keeper may have
-// looked less often than the front. Notices are numbered for that. The front hears
-// when the keeper has dealt with one, and looks into its inbox before it takes note
-// of that: a notice says how far it has heard, and what that included, the front
-// got after the keeper had looked.
+// A signal that comes twice before a process looks counts once, and the keeper may have
+// looked less often than the front. Therefore notices have numbers. The keeper tells the
+// front when it has handled one, and the front looks into its inbox before it records that.
+// A notice says up to which number the front has recorded. The front got the signals of
+// such a notice after the keeper had looked.
 type canary struct {
 	in      *inbox
-	heard   int        // notices that have been dealt with
+	heard   int        // notices that have been handled
 	settled int        // the last of them after which the front was to settle
-	seen    []sighting // that the front has not told of
-	told    [65]int    // by signal: sighting.notice of the last one it told of
+	seen    []sighting // that the front has not reported
+	told    [65]int    // by signal: sighting.notice of the last one it reported
 }
 
 // sighting is a signal that the keeper got.
 type sighting struct {
 	arrival
-	notice int // the first to be dealt with after it was seen
+	notice int // the first notice handled after it was seen
 }
 
 func newCanary() (*canary, error) {
@@ -36,11 +36,11 @@ func newCanary() (*canary, error) {
 	return &canary{in: in}, err
 }
 
-// look notes what has come, and what it notes, the front has as well.
+// look records new signals. The front has all of these too.
 func (c *canary) look() {
 	list := c.in.drain()
-	// kill(2) may still be at it. It holds the kernel's tasklist_lock, which
-	// setpgid(2) has to wait for, here without an effect.
+	// kill(2) may still be running. It holds the kernel's tasklist_lock, for which
+	// setpgid(2) waits. This call has no other effect.
 	_ = unix.Setpgid(0, unix.Getpgrp())
 	c.note(list...)
 }
@@ -51,20 +51,20 @@ func (c *canary) note(list ...arrival) {
 	}
 }
 
-// hear begins to deal with a notice from a front that has heard of so many.
+// hear begins to handle a notice from a front that has recorded so many notices.
 func (c *canary) hear(heard int) {
 	c.seen = slices.DeleteFunc(c.seen, func(s sighting) bool {
 		if c.in.isLoud(s.Signal) && (c.settled < s.notice || heard < c.settled) {
 			return false // it may still be on its way to the front's inbox
 		}
-		// The front has told of it, or never will: another signal took it back.
+		// The front has reported it, or never will, because another signal cancelled it.
 		return s.notice <= heard
 	})
 	c.look()
 }
 
-// dealt ends dealing with a notice. It tells whether the front must settle before
-// it looks.
+// dealt ends the handling of a notice. It reports whether the front must settle before it
+// looks.
 func (c *canary) dealt(number int) (settle bool) {
 	c.heard = number
 	settle = slices.ContainsFunc(c.seen, func(s sighting) bool { return c.in.isLoud(s.Signal) })
@@ -74,15 +74,15 @@ func (c *canary) dealt(number int) (settle bool) {
 	return settle
 }
 
-// groupHad tells whether the group had a, of which the front tells in a notice. So
-// it was if the keeper
+// groupHad reports whether the signal a, which the front reports in a notice, went to the
+// group. It did if one of these is true:
 //
-//   - has seen it;
-//   - may have seen it together with one that the front has told of already, and
-//     it is a job control signal, which does nothing if it comes twice;
-//   - has seen what overrules it: a stop signal that was sent to the group after a
-//     SIGCONT, which the keeper then may have seen or not, or the reverse. The
-//     front did not tell of this one before, so it came later.
+//   - The keeper has seen the signal.
+//   - The keeper may have seen it together with one that the front reported earlier, and it
+//     is a job control signal, which has no further effect if it comes twice.
+//   - The keeper has seen a signal that overrules it: a stop signal to the group after a
+//     SIGCONT, or the reverse. The keeper may have missed the first one then. The front
+//     has not reported the second one yet, so it came later.
 func (c *canary) groupHad(a arrival, heard int) bool {
 	at := slices.IndexFunc(c.seen, func(s sighting) bool { return s.arrival == a })
 	if at < 0 && c.in.isLoud(a.Signal) {
@@ -92,7 +92,7 @@ func (c *canary) groupHad(a arrival, heard int) bool {
 	}
 	if at >= 0 {
 		c.told[a.Signal] = c.seen[at].notice
-		// Those before it that it took back, the front does not tell of.
+		// The front does not report earlier ones that this one cancelled.
 		n := 0
 		c.seen = slices.DeleteFunc(c.seen, func(s sighting) bool {
 			n++
@@ -106,13 +106,12 @@ func (c *canary) groupHad(a arrival, heard int) bool {
 	return slices.ContainsFunc(c.seen, func(s sighting) bool { return overrules(s.Signal, a.Signal) })
 }
 
-// overrules tells whether signal s takes back one that is pending (signal(7)).
+// overrules reports whether signal s cancels a pending signal (signal(7)).
 func overrules(s, pending unix.Signal) bool {
 	return s == unix.SIGCONT && isStop(pending) || isStop(s) && pending == unix.SIGCONT
 }
 
-// isStop tells whether s is one of the signals that stop a process and can be
-// caught.
+// isStop reports whether s stops a process and can be caught.
 func isStop(s unix.Signal) bool {
 	return s == unix.SIGTSTP || s == unix.SIGTTIN || s == unix.SIGTTOU
 }

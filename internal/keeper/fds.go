@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors above the standard three that the user's shell passes on (of a
-// pipe, of make's job server) belong to the program, with their numbers. This
-// process's own are all close-on-exec, which tells them apart.
+// The user's shell may pass descriptors above the standard three (of a pipe, of make's job
+// server). They belong to the program, with their numbers. All descriptors that this process
+// opens are close-on-exec, which tells them apart.
 
-// inherited are the descriptors above 2 that are not close-on-exec.
+// inherited returns the descriptors above 2 that are not close-on-exec.
 func inherited() ([]int, error) {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -31,7 +31,7 @@ func inherited() ([]int, error) {
 	return fds, nil
 }
 
-// setCloseOnExec makes fds be passed on, or not.
+// setCloseOnExec sets whether a child inherits fds.
 func setCloseOnExec(fds []int, on bool) {
 	flags := 0
 	if on {
@@ -42,8 +42,8 @@ func setCloseOnExec(fds []int, on bool) {
 	}
 }
 
-// letGo closes the program's descriptors in a process that outlives their use:
-// who reads the other end of a pipe waits for the last writer.
+// letGo closes the program's descriptors in a process that outlives their use. The reader
+// of a pipe waits for the last writer.
 func letGo(fds []int, standard ...int) error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -60,8 +60,8 @@ func letGo(fds []int, standard ...int) error {
 	return nil
 }
 
-// passOn is a duplicate of f that a child inherits under the same number. Numbers
-// below 10 are left to shell scripts, which use them.
+// passOn returns a duplicate of f that a child inherits under the same number. It avoids
+// numbers below 10, which shell scripts use.
 func passOn(f *os.File) (fd int, err error) {
 	const first = 10
 	fd, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, first)

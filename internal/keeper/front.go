@@ -16,8 +16,8 @@ import (
 type Config struct {
 	Program []string // empty: the user's shell
 	Socket  string   // of --socket
-	// What a daemon of its own gets, if none is reachable. One that is reachable
-	// must have these devices already, if any are named.
+	// The settings of a private daemon, if none is reachable. A reachable daemon must
+	// already have the devices that are named here.
 	Devices  []string
 	Capture  string
 	LogLevel string
@@ -60,7 +60,7 @@ func Run(cfg Config) (Outcome, error) {
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
 	if nested() {
-		// The kernel allows one listener, and the one there is answers already.
+		// The kernel allows one listener, and the outer one answers already.
 		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 {
 			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --speed, --socket and --pcap have no effect")
 		}
@@ -82,7 +82,7 @@ func Run(cfg Config) (Outcome, error) {
 	return Outcome{status}, nil
 }
 
-// shell is the user's.
+// shell returns the user's shell.
 func shell() string {
 	if sh := os.Getenv("SHELL"); sh != "" {
 		return sh
@@ -90,8 +90,8 @@ func shell() string {
 	return "/bin/sh"
 }
 
-// nested tells whether this process runs under a gorxe run. The variable alone may
-// have come a long way.
+// nested reports whether this process runs under a gorxe run. The variable alone proves
+// nothing, because a program may have passed it on.
 func nested() bool {
 	if os.Getenv(envSession) == "" {
 		return false
@@ -107,8 +107,8 @@ type front struct {
 	conn    *daemon.Conn // to the keeper
 	keeper  int          // process
 	program int          // process, as the keeper said
-	told    int          // notices that the keeper was sent
-	heard   int          // notices that it has dealt with
+	told    int          // notices sent to the keeper
+	heard   int          // notices that the keeper has handled
 }
 
 // start connects to a daemon and starts the keeper.
@@ -119,9 +119,9 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	}
 	var client *daemon.Client
 	var hello daemon.Hello
-	// Until there is a program, signals mean this process.
+	// Until there is a program, signals are for this process.
 	err = withMask(f.mask, func() (err error) {
-		// A daemon that has to be started must not hold the program's descriptors.
+		// A daemon started here must not inherit the program's descriptors.
 		setCloseOnExec(passed, true)
 		defer setCloseOnExec(passed, false)
 		client, hello, err = attach(cfg, argv)
@@ -131,7 +131,7 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		return err
 	}
 	defer client.Close()
-	// The keeper must not miss what the group is sent while it starts.
+	// The keeper must not miss signals to the group while it starts.
 	if f.in, err = newInbox(); err != nil {
 		return err
 	}
@@ -182,16 +182,16 @@ func (f *front) spawn(client *daemon.Client, p plan) error {
 	})
 }
 
-// errKeeperDied: there is nobody who knows of the program.
+// errKeeperDied: no process knows the state of the program.
 var errKeeperDied = errors.New("the keeper of the program died")
 
-// follow passes on signals until the program has ended, and does what it does.
+// follow passes signals on until the program has ended, and stops when the program stops.
 func (f *front) follow() (unix.WaitStatus, error) {
 	wake, reports := make(chan struct{}), make(chan report)
 	go f.in.watch(wake)
 	go f.listen(reports)
 	for {
-		// With a full socket in both directions nobody would read.
+		// If the socket were full in both directions, neither end would read.
 		quiet, loud := wake, f.in.loud
 		if f.told-f.heard >= maxUnheard {
 			quiet, loud = nil, nil
@@ -226,7 +226,7 @@ func (f *front) follow() (unix.WaitStatus, error) {
 	}
 }
 
-// listen hears what the keeper has to say, until it ends.
+// listen receives the keeper's reports until it ends.
 func (f *front) listen(reports chan<- report) {
 	defer close(reports)
 	for {
@@ -242,11 +242,10 @@ func (f *front) listen(reports chan<- report) {
 // thousand.
 const maxTold = 64
 
-// maxUnheard bounds the notices that the keeper has not dealt with.
+// maxUnheard bounds the notices that the keeper has not handled.
 const maxUnheard = 16
 
-// tell sends notice of signals and of those that are in the inbox, if there are
-// any.
+// tell sends a notice of these signals and of those in the inbox, if there are any.
 func (f *front) tell(signals []arrival) {
 	for list := range slices.Chunk(append(signals, f.in.drain()...), maxTold) {
 		f.send(notice{Signals: list})
@@ -262,7 +261,7 @@ func (f *front) send(n notice) {
 // stop stops this process, as the program has stopped, until it is continued. See
 // job.
 func (f *front) stop(s unix.Signal, number int) {
-	f.tell(nil) // before a SIGCONT takes back what stopped the program
+	f.tell(nil) // before a SIGCONT cancels the signal that stopped the program
 	if isStopped(f.program) {
 		raise(s)
 	}
@@ -277,12 +276,12 @@ func (f *front) orphaned(wake <-chan struct{}) (unix.WaitStatus, error) {
 	if f.program == 0 {
 		for _, a := range f.in.drain() {
 			if f.in.isLoud(a.Signal) {
-				die(a.Signal) // it hit the keeper before that could catch it
+				die(a.Signal) // the keeper got it before it could catch it
 			}
 		}
 		return 0, errKeeperDied
 	}
-	// Its end comes before its children are somebody else's.
+	// The program's end comes before its children get another parent.
 	for {
 		if _, err := unix.Wait4(f.keeper, nil, 0, nil); err != unix.EINTR {
 			break
@@ -305,8 +304,9 @@ func (f *front) orphaned(wake <-chan struct{}) (unix.WaitStatus, error) {
 	}
 }
 
-// forward passes on signals without a keeper, which could tell whether the program
-// has them: what the kernel sends it has, as that means a terminal and the group.
+// forward passes signals on when there is no keeper to say whether the program has them. The
+// program has signals that the kernel sent, because these come from a terminal and go to the
+// group.
 func (f *front) forward(wake <-chan struct{}) {
 	const siKernel = 0x80 // si_code (sigaction(2))
 	for {

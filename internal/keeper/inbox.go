@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrival is a signal that a process got. Who sent it and how (si_pid and si_code
-// of sigaction(2)) tells it from others of its number; both are 0 if the Go runtime
+// arrival is a signal that a process got. The sender and the kind (si_pid and si_code of
+// sigaction(2)) distinguish it from others with its number. Both are 0 if the Go runtime
 // caught it.
 type arrival struct {
 	Signal unix.Signal `json:"signal"`
@@ -22,16 +22,16 @@ type arrival struct {
 	PID    int32       `json:"pid,omitempty"`
 }
 
-// inbox holds the forwarded signals that this process gets. The process is born
-// with them blocked, and finds them in a signalfd: there, job control signals come
-// in the order they were sent, as SIGCONT takes back a stop signal that nobody has
-// looked at, and the reverse (signal(7)).
+// inbox receives the forwarded signals of this process. The process starts with them
+// blocked, and reads them from a signalfd. There, job control signals come in the order in
+// which they were sent. The reason is that SIGCONT cancels a stop signal that no process
+// has read, and the reverse (signal(7)).
 //
-// The Go runtime unblocks those that by default end a process
-// (runtime/signal_unix.go: blockableSig). They have to be caught, without a sender.
+// The Go runtime unblocks signals that end a process by default
+// (runtime/signal_unix.go: blockableSig). The inbox has to catch these, without a sender.
 type inbox struct {
 	fd   int
-	loud chan os.Signal // those that could not be blocked
+	loud chan os.Signal // the signals that cannot be blocked
 	set  unix.Sigset_t  // the same as a set
 }
 
@@ -41,7 +41,7 @@ func newInbox() (*inbox, error) {
 	in.set.Val[0] = quiet.Val[0] &^ blocked.Val[0]
 	quiet.Val[0] &= blocked.Val[0]
 	for _, s := range forwarded {
-		// What is ignored stays ignored: the program inherits it.
+		// An ignored signal stays ignored, because the program inherits that.
 		if in.isLoud(s) && !signal.Ignored(s) {
 			signal.Notify(in.loud, s)
 		}
@@ -57,8 +57,8 @@ func (in *inbox) isLoud(s unix.Signal) bool {
 	return s >= 1 && s <= 64 && in.set.Val[0]&(1<<(s-1)) != 0
 }
 
-// watch says each time there are quiet signals. Go's poller would do, but it reads
-// as well.
+// watch reports when the signalfd has signals. Go's poller would also read them, so it cannot
+// be used.
 func (in *inbox) watch(wake chan<- struct{}) {
 	fds := []unix.PollFd{{Fd: int32(in.fd), Events: unix.POLLIN}}
 	for {
@@ -70,7 +70,7 @@ func (in *inbox) watch(wake chan<- struct{}) {
 	}
 }
 
-// drain returns what has come, the quiet signals in their order.
+// drain returns the signals that have come, those of the signalfd in their order.
 func (in *inbox) drain() (list []arrival) {
 	for more := true; more; {
 		select {
@@ -93,22 +93,22 @@ func (in *inbox) drain() (list []arrival) {
 	}
 }
 
-// settlePatience only ends what would hang: see settle.
-const settlePatience = time.Second
+// settleTimeout only ends a settle that would hang.
+const settleTimeout = time.Second
 
 // settle returns when the loud signals that were sent before it was called are in
 // their channel.
 func (in *inbox) settle() {
-	// What no thread has taken yet, this one takes when it unblocks it, and the
+	// If no thread has taken a signal yet, this thread takes it when it unblocks it. The
 	// handler has run when the system call returns.
 	runtime.LockOSThread()
 	var old unix.Sigset_t
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &in.set, &old) // cannot fail, as below
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	runtime.UnlockOSThread()
-	// What another thread has taken, its handler may not have seen: Go's handlers
-	// run with all signals blocked, so the thread takes this one, which means
-	// nothing, after that.
+	// Another thread may have taken a signal without having run its handler. Go's handlers
+	// run with all signals blocked, so that thread takes this one, which has no meaning,
+	// after the handler.
 	tasks, _ := filepath.Glob("/proc/self/task/*")
 	for _, task := range tasks {
 		tid, err := strconv.Atoi(filepath.Base(task))
@@ -116,7 +116,7 @@ func (in *inbox) settle() {
 			_ = unix.Tgkill(os.Getpid(), tid, unix.SIGURG) // it may have ended
 		}
 	}
-	for start := time.Now(); len(tasks) > 0 && time.Since(start) < settlePatience; {
+	for start := time.Now(); len(tasks) > 0 && time.Since(start) < settleTimeout; {
 		if inSet(tasks[0]+"/status", "SigPnd", unix.SIGURG) {
 			time.Sleep(50 * time.Microsecond)
 		} else {
@@ -129,8 +129,7 @@ func (in *inbox) settle() {
 	signal.Stop(none)
 }
 
-// inSet tells whether s is in one of the sets of signals that proc_pid_status(5)
-// shows.
+// inSet reports whether s is in one of the sets of signals that proc_pid_status(5) shows.
 func inSet(status, set string, s unix.Signal) bool {
 	text, err := os.ReadFile(status)
 	if err != nil {

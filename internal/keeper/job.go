@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is the program as the shell sees it: the front stops when the program has
-// stopped, and goes on when it goes on. Stops are numbered. The front follows one
-// at a time: it is told of one, stops with it unless that is over, and says when it
-// is back.
+// job represents the program to the shell. The front stops when the program has stopped, and
+// continues when the program continues. Stops have numbers. The front follows one stop at a
+// time: it learns of it, stops unless that stop is over, and reports when it is back.
 type job struct {
 	stop     int         // the program's last stop
 	signal   unix.Signal // that caused it
-	stopped  bool        // it is in that now
+	stopped  bool        // the program is in that stop now
 	followed int         // stop that the front follows; 0: none
 }
 
@@ -25,7 +24,7 @@ type job struct {
 func (k *keeper) changed(ws unix.WaitStatus) {
 	switch {
 	case ws.Stopped():
-		k.canary.look() // before a SIGCONT takes back what caused it
+		k.canary.look() // before a SIGCONT cancels the signal that caused it
 		k.job.stop++
 		k.job.signal, k.job.stopped = ws.StopSignal(), true
 		k.tellStop()
@@ -46,20 +45,20 @@ func (k *keeper) tellStop() {
 	}
 }
 
-// wake gets the front out of a stop that is over for the program: somebody may have
-// continued that alone.
+// wake continues a front whose stop is over for the program. A user may have continued the
+// program alone.
 func (k *keeper) wake(stop int) {
-	for start := time.Now(); k.asleep(stop, time.Since(start) < holdPatience); time.Sleep(time.Millisecond) {
+	for start := time.Now(); k.asleep(stop, time.Since(start) < stopTimeout); time.Sleep(time.Millisecond) {
 	}
 }
 
-// holdPatience only ends what would hang: a stop signal that does not stop the
-// program although it should, as in an orphaned process group.
-const holdPatience = time.Second
+// stopTimeout ends the wait for a stop signal that should stop the program but does not, as
+// in an orphaned process group.
+const stopTimeout = time.Second
 
-// asleep tells whether the front still follows the stop, and should not. It
-// continues the front then, if that is stopped; if hold is set, not yet if the
-// program is about to stop.
+// asleep reports whether the front still follows a stop that is over. It then continues the
+// front if that is stopped. If hold is set, it does not do so yet when the program is about
+// to stop.
 func (k *keeper) asleep(stop int, hold bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +78,7 @@ func (k *keeper) asleep(stop int, hold bool) bool {
 	return true
 }
 
-// willStop tells whether s stops the program.
+// willStop reports whether s stops the program.
 func (k *keeper) willStop(s sighting) bool {
 	if !isStop(s.Signal) || !k.inGroup() {
 		return false
@@ -88,9 +87,9 @@ func (k *keeper) willStop(s sighting) bool {
 	return !inSet(status, "SigBlk", s.Signal) && !inSet(status, "SigIgn", s.Signal) && !inSet(status, "SigCgt", s.Signal)
 }
 
-// resumed hears that the front is back from a stop. If the program is not, the
-// front was continued alone, and the program was meant; it tells whether. k.mu is
-// held.
+// resumed records that the front is back from a stop. If the program still is stopped, the
+// user continued the front alone and meant the program. resumed then continues the program
+// and reports true. The caller holds k.mu.
 func (k *keeper) resumed(stop int) bool {
 	if stop == 0 || stop != k.job.followed {
 		return false
@@ -108,8 +107,8 @@ func (k *keeper) resumed(stop int) bool {
 	return false
 }
 
-// update follows a change of the program's state that wait has not seen yet: not
-// its end, which is left to wait. k.mu is held.
+// update follows a change of the program's state that wait has not seen yet. It leaves the
+// program's end to wait. The caller holds k.mu.
 func (k *keeper) update() {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, k.program, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// keeper is the process that keeps a program.
+// keeper is the state of the keeper process.
 type keeper struct {
 	plan   plan
 	front  *daemon.Conn
@@ -30,13 +30,13 @@ type keeper struct {
 	listener *os.File
 	shared   *os.File
 	fds      filter.Range
-	detached chan struct{} // closed when the daemon holds nothing of the program's any more
+	detached chan struct{} // closed when the daemon has released all objects of the program
 
 	mu  sync.Mutex // below, and the canary
 	job job
 }
 
-// keep is the keeper's whole life.
+// keep runs the keeper from its start to its end.
 func keep(p plan) error {
 	k := &keeper{plan: p, detached: make(chan struct{})}
 	err := k.start()
@@ -58,7 +58,7 @@ func keep(p plan) error {
 	return k.wait()
 }
 
-// tell reports to the front. If that is gone, nobody wants to know.
+// tell reports to the front. If the front is gone, the report is lost.
 func (k *keeper) tell(r report) {
 	k.front.Send(r) //nolint:errcheck // as above
 }
@@ -66,7 +66,7 @@ func (k *keeper) tell(r report) {
 // start starts the program.
 func (k *keeper) start() error {
 	var err error
-	// First of all: until then, signals for the group end this process.
+	// This comes first, because until then signals for the group end this process.
 	if k.canary, err = newCanary(); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (k *keeper) start() error {
 		return err
 	}
 	defer child.Close()
-	// What follows goes wrong for the child as well: it ends with its socket.
+	// An error from here on ends the child too, because its socket closes.
 	if err := k.release(); err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (k *keeper) spawn() (*daemon.Conn, error) {
 	return conn, nil
 }
 
-// release gives up what the program has by now: its descriptors, and the
-// directory, whose file system may be unmounted one day.
+// release gives up what the program has by now: its descriptors, and the directory. The
+// user may want to unmount that file system.
 func (k *keeper) release() error {
 	fds, err := inherited()
 	if err != nil {
@@ -153,7 +153,7 @@ func (k *keeper) release() error {
 	return os.Chdir("/")
 }
 
-// takeListener receives what the child has installed.
+// takeListener receives the listener that the child has installed.
 func (k *keeper) takeListener(child *daemon.Conn) error {
 	var in installed
 	fds, err := child.Recv(&in)
@@ -173,15 +173,15 @@ func (k *keeper) takeListener(child *daemon.Conn) error {
 	return nil
 }
 
-// diedError: a signal ended the child before it was the program. It was meant for
-// the program: Ctrl-C, say.
+// diedError: a signal ended the child before it became the program. The signal was meant for
+// the program, for example Ctrl-C.
 type diedError struct{ status unix.WaitStatus }
 
 func (e *diedError) Error() string {
 	return "the program's process was ended by " + e.status.Signal().String()
 }
 
-// died says why the child hung up.
+// died returns why the child closed its socket.
 func (k *keeper) died(cause error) error {
 	var ws unix.WaitStatus
 	for {
@@ -196,13 +196,13 @@ func (k *keeper) died(cause error) error {
 	return fmt.Errorf("the program's process ended before it ran the program (exit code %d): %w", ws.ExitStatus(), cause)
 }
 
-// listen hears what the front has to say, until it ends.
+// listen receives notices from the front until the front ends.
 func (k *keeper) listen() {
 	for {
 		var n notice
 		if err := k.front.RecvOnly(&n); err != nil {
-			// The front was killed (SIGKILL), and what is meant is the program. If
-			// that has ended, the signal goes nowhere.
+			// The front was killed (SIGKILL), and the user meant the program. If the
+			// program has ended, the signal has no effect.
 			_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0)
 			return
 		}
@@ -210,8 +210,7 @@ func (k *keeper) listen() {
 	}
 }
 
-// look makes the canary see signals as soon as they come: the longer they wait, the
-// more become one.
+// look makes the canary see signals as soon as they come. Signals that wait longer may merge.
 func (k *keeper) look() {
 	wake := make(chan struct{})
 	go k.canary.in.watch(wake)
@@ -222,8 +221,7 @@ func (k *keeper) look() {
 	}
 }
 
-// noticed passes on the signals that the front got, if the program did not get them
-// too.
+// noticed passes signals of the front to the program, unless the program got them too.
 func (k *keeper) noticed(n notice) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -242,14 +240,14 @@ func (k *keeper) noticed(n notice) {
 	k.tell(report{Settle: k.canary.dealt(n.Number), Heard: n.Number})
 }
 
-// inGroup tells whether the program is in the process group that it was started in:
-// an interactive shell makes one of its own.
+// inGroup reports whether the program is still in the process group that it was started in.
+// An interactive shell makes its own group.
 func (k *keeper) inGroup() bool {
 	group, err := unix.Getpgid(k.program)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// attend serves the daemon; without it, the program.
+// attend answers the daemon. If the daemon is gone, it answers the program.
 func (k *keeper) attend() {
 	defer close(k.detached)
 	err := k.daemon.Questions(rights{}, func(text string) { k.tell(report{Say: text}) })
@@ -270,7 +268,7 @@ func (k *keeper) attend() {
 // wait reaps the program and its orphans until there are none left.
 func (k *keeper) wait() error {
 	for {
-		// Reaping is one step with what follows from it: change must not overtake.
+		// Reaping and its consequences are one step, which change must not overtake.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
 		var ws unix.WaitStatus
 		var pid int
@@ -294,29 +292,29 @@ func (k *keeper) wait() error {
 	}
 }
 
-// detachPatience bounds the wait for a daemon that does not answer.
-const detachPatience = 5 * time.Second
+// detachTimeout bounds the wait for a daemon that does not answer.
+const detachTimeout = 5 * time.Second
 
-// ended tells the front that the program has ended. If nothing is left of it, its
-// devices are closed by then, as they are when the kernel ends a process.
+// ended tells the front that the program has ended. If no process of it is left, its devices
+// are closed by then, as they are when the kernel ends a process.
 func (k *keeper) ended(ws unix.WaitStatus) {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		if err == unix.ECHILD {
 			select {
 			case <-k.detached:
-			case <-time.After(detachPatience):
+			case <-time.After(detachTimeout):
 			}
 			break
 		}
 		if pid == 0 || err != nil && err != unix.EINTR {
-			break // somebody is left
+			break // a process is left
 		}
 	}
 	k.tell(report{Ended: true, Status: uint32(ws)})
 }
 
-// rights are the keeper's, as an ancestor of all processes of the program.
+// rights are the rights of the keeper, an ancestor of all processes of the program.
 type rights struct{}
 
 func (rights) OpenMem(pidfd int) (*os.File, error) { return interpose.KeepMem(pidfd) }
@@ -324,9 +322,9 @@ func (rights) Stat(pidfd int, fd int32) (fdid.ID, error) {
 	return interpose.KeepStat(pidfd, fd)
 }
 
-// become is the child's whole life: it ends as the program, or with an exit code.
+// become runs the child: it becomes the program, or ends with an exit code.
 func become(p plan) int {
-	// The filter is this thread's, and exec makes this thread the process.
+	// The filter belongs to this thread, and exec makes this thread the process.
 	runtime.LockOSThread()
 	conn, err := daemon.NewConn(os.NewFile(uintptr(p.front), "socket of the keeper"))
 	if err != nil {
@@ -335,7 +333,7 @@ func become(p plan) int {
 	}
 	in, err := filter.Install(p.fds)
 	if err != nil {
-		conn.Send(installed{Error: err.Error()}) //nolint:errcheck // without the keeper nobody waits
+		conn.Send(installed{Error: err.Error()}) //nolint:errcheck // without a keeper no process waits for it
 		return ExitFailed
 	}
 	if err := conn.Send(installed{Killable: in.Killable}, in.Listener); err != nil {
@@ -350,9 +348,9 @@ func become(p plan) int {
 		return ExitFailed
 	}
 	if p.tracer != 0 {
-		// Under Yama's ptrace_scope 1 only ancestors may copy to and from a process,
-		// and whom it names: the daemon is spared a detour through /proc/PID/mem,
-		// for the program itself, if not for its children. EINVAL without Yama.
+		// Under Yama's ptrace_scope 1 only ancestors may copy to and from a process, and one
+		// process that it names. So the daemon need not use /proc/PID/mem for the program
+		// itself. Its children do not inherit that. Without Yama this is EINVAL.
 		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(p.tracer), 0, 0, 0)
 	}
 	err = execProgram(p.file, p.argv, os.Environ())

@@ -12,7 +12,7 @@ import (
 )
 
 // loop is a program that answers each line of its input: it tells whether it sees
-// a device, and opens a file that is none.
+// a device, and opens an ordinary file.
 const loop = `echo $$; while read x; do cat /sys/class/infiniband/rxe0/node_type 2>/dev/null || echo none; cat /proc/version >/dev/null || echo broken; done; exit 9`
 
 const (

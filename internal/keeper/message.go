@@ -2,20 +2,20 @@ package keeper
 
 // The processes talk over daemon.Conn sockets: first the front and the keeper,
 
-// report is what the keeper tells the front.
+// report is a message from the keeper to the front.
 type report struct {
 	Started int    `json:"started,omitempty"` // the program's process
 	Stopped int    `json:"stopped,omitempty"` // by this signal;
 	Stop    int    `json:"stop,omitempty"`    // the number of this stop
-	Heard   int    `json:"heard,omitempty"`   // number of a notice that it has dealt with
-	Settle  bool   `json:"settle,omitempty"`  // inbox.settle is to be called before the next
+	Heard   int    `json:"heard,omitempty"`   // number of a notice that it has handled
+	Settle  bool   `json:"settle,omitempty"`  // the front must call inbox.settle before the next
 	Say     string `json:"say,omitempty"`     // to the user
 	Error   string `json:"error,omitempty"`   // the program was not started
 	Ended   bool   `json:"ended,omitempty"`   // with:
 	Status  uint32 `json:"status,omitempty"`
 }
 
-// notice is what the front tells the keeper: it was sent these signals.
+// notice tells the keeper which signals the front got.
 type notice struct {
 	Number  int       `json:"number"`
 	Heard   int       `json:"heard"` // report.Heard: see canary
@@ -25,7 +25,7 @@ type notice struct {
 
 // then the keeper and the child.
 
-// installed is what the child tells the keeper. The listener is with it unless
+// installed is the message from the child to the keeper. It carries the listener unless
 // there is an error.
 type installed struct {
 	Error string `json:"error,omitempty"`

@@ -14,18 +14,18 @@ import (
 // self is this executable, for the processes that gorxe run starts of itself.
 const self = "/proc/self/exe"
 
-// envSession is set in the program's environment: it tells a gorxe run inside the
-// program that there is one outside.
+// envSession is set in the program's environment. It tells a gorxe run inside the program
+// about the outer one.
 const envSession = "GORXE_SESSION"
 
-// First arguments of the stages. They are no commands: the command line takes
-// none that begins with an underscore.
+// First arguments of the stages. They are not commands, because no command begins with an
+// underscore.
 const (
 	stageKeep  = "_keep"
 	stageStart = "_start"
 )
 
-// plan is what a stage is told on its command line:
+// plan is the command line of a stage:
 //
 //	gorxe _keep PARENT FRONT DAEMON TRACER MASK FILE ARG0…
 //	gorxe _start KEEPER BASE COUNT TRACER MASK FILE ARG0…
@@ -52,7 +52,7 @@ func (p *plan) childArgs(keeper int, fds filter.Range) []string {
 		strconv.Itoa(p.tracer), formatMask(p.mask), p.file}, p.argv...)
 }
 
-// errPlan: somebody calls a stage by hand.
+// errPlan: a user called a stage by hand.
 var errPlan = errors.New("this is a part of `gorxe run` and not a command")
 
 // parsePlan reads args behind the stage's name.
@@ -80,8 +80,8 @@ func parsePlan(stage string, args []string) (p plan, err error) {
 	return p, nil
 }
 
-// Stage runs one of the processes of gorxe run, if args (os.Args) say that this is
-// one. It does not return then.
+// Stage runs a process of gorxe run and does not return, if args (os.Args) name one.
+// Otherwise it returns at once.
 func Stage(args []string) {
 	if len(args) < 2 || args[1] != stageKeep && args[1] != stageStart {
 		return
@@ -95,12 +95,12 @@ func Stage(args []string) {
 		os.Exit(become(p))
 	}
 	if keep(p) != nil {
-		os.Exit(ExitFailed) // the front says what
+		os.Exit(ExitFailed) // the front reports the error
 	}
 	os.Exit(0)
 }
 
-// isStopped tells whether a process is (proc_pid_stat(5)).
+// isStopped reports whether a process is stopped (proc_pid_stat(5)).
 func isStopped(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

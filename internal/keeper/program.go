@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exit codes that are not the program's, as those of env(1) and of shells.
+// Exit codes that do not come from the program, like those of env(1) and of shells.
 const (
 	ExitFailed        = 125 // gorxe itself failed; the program was not started
 	ExitNotExecutable = 126
@@ -64,8 +64,8 @@ func executable(file string) error {
 	return unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
 }
 
-// execProgram replaces this process; it returns only if that fails. A text that
-// the kernel does not know how to run is a shell script (execvp(3)).
+// execProgram replaces this process. It returns only if that fails. A file that the kernel
+// cannot execute is a shell script (execvp(3)).
 func execProgram(file string, argv, env []string) error {
 	err := syscall.Exec(file, argv, env)
 	if errors.Is(err, unix.ENOEXEC) {
@@ -74,8 +74,7 @@ func execProgram(file string, argv, env []string) error {
 	return &fs.PathError{Op: "exec", Path: argv[0], Err: err}
 }
 
-// adoptOrphans makes processes below this one its children when they lose their
-// parent.
+// adoptOrphans makes this process the parent of descendants that lose their parent.
 func adoptOrphans() error {
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err != nil {
@@ -84,7 +83,7 @@ func adoptOrphans() error {
 	return nil
 }
 
-// exitCode is what a shell says of a program that could not be run.
+// exitCode returns a shell's exit code for a program that could not be run.
 func exitCode(err error) int {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):

@@ -104,11 +104,11 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// sigState prints what is blocked and what is ignored.
+// sigState prints the blocked and the ignored signals.
 const sigState = "grep -E 'Sig(Blk|Ign)' /proc/self/status"
 
-// sigStateHere is what sigState prints without gorxe, where SIGINT is ignored; what
-// runs the tests may ignore more, as nohup does.
+// sigStateHere returns the output of sigState without gorxe, where SIGINT is ignored. The
+// program that runs the tests may ignore more, as nohup does.
 func sigStateHere(t *testing.T) string {
 	out, err := exec.Command("sh", "-c", `trap "" INT; exec sh -c "$0"`, sigState).Output()
 	if err != nil {
@@ -140,7 +140,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// Signals reach the program once, whoever they are sent to.
+// Signals reach the program once, whichever process they are sent to.
 func TestSignals(t *testing.T) {
 	s := newStage(t)
 	cmd := s.run("/proc/self/exe", "signals")
@@ -156,7 +156,7 @@ func TestSignals(t *testing.T) {
 	}
 	// What gorxe run is started with ignored, as by nohup, stays so.
 	sigs = slices.DeleteFunc(sigs, func(sig unix.Signal) bool { return signal.Ignored(sig) })
-	// Never the same one again before all have taken it: the two would be one.
+	// Never the same signal again before all have taken it, because the two would merge.
 	for _, to := range []int{front, -front, front, -front} {
 		for _, sig := range sigs {
 			if err := unix.Kill(to, sig); err != nil {

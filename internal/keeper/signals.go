@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded are the signals that somebody may send to the front and mean the
-// program: all but those that cannot be caught, those that say something of the
-// process that gets them (a fault, a child, a timer of the runtime's), and the
-// three that C libraries keep for themselves.
+// forwarded are the signals that a user may send to the front and mean for the program. That
+// is all signals, except those that cannot be caught and the three that C libraries keep for
+// themselves. Also excepted are signals about the process that gets them: a fault, a child,
+// a timer of the Go runtime.
 var forwarded = func() (list []unix.Signal) {
 	for s := unix.Signal(1); s <= 64; s++ {
 		switch s {
@@ -26,7 +26,7 @@ var forwarded = func() (list []unix.Signal) {
 	return list
 }()
 
-// maskOf is list as a signal mask.
+// maskOf returns list as a signal mask.
 func maskOf(list []unix.Signal) (set unix.Sigset_t) {
 	for _, s := range list {
 		set.Val[0] |= 1 << (s - 1)
@@ -34,7 +34,7 @@ func maskOf(list []unix.Signal) (set unix.Sigset_t) {
 	return set
 }
 
-// currentMask is the calling thread's signal mask.
+// currentMask returns the calling thread's signal mask.
 func currentMask() (set unix.Sigset_t) {
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // asks only; cannot fail
 	return set
@@ -48,8 +48,8 @@ func parseMask(text string) (set unix.Sigset_t, err error) {
 	return set, err
 }
 
-// withBlocked runs f with the forwarded signals blocked in the calling thread:
-// what f starts is born with that mask.
+// withBlocked runs f with the forwarded signals blocked in the calling thread. A process that
+// f starts inherits that mask.
 func withBlocked(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -73,7 +73,7 @@ func withMask(mask unix.Sigset_t, f func() error) error {
 // sigaction is the kernel's, of any architecture: all zero is SIG_DFL.
 type sigaction [4]uint64
 
-// swapAction sets what the process does on s, behind the Go runtime's back.
+// swapAction sets the action of the process for s. The Go runtime does not know about it.
 func swapAction(s unix.Signal, new, old *sigaction) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), // cannot fail for a valid s
 		uintptr(unsafe.Pointer(new)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
@@ -88,8 +88,8 @@ func raise(s unix.Signal) {
 	swapAction(s, new(sigaction), &before)
 	defer swapAction(s, &before, nil)
 	set, old := maskOf([]unix.Signal{s}), unix.Sigset_t{}
-	// If there is another s, both are pending: what continues a stopped process
-	// takes back the second.
+	// If there is another s, both are pending. The signal that continues a stopped process
+	// cancels the second one.
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old) // cannot fail, as below
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), s)
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
@@ -98,9 +98,9 @@ func raise(s unix.Signal) {
 
 // die ends this process as the program was ended.
 func die(s unix.Signal) {
-	// The program has dumped its core, if it was to; this process has nothing to
-	// tell there.
+	// The program has dumped its core if that was enabled. A core of this process is
+	// useless.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // cannot fail
 	raise(s)
-	os.Exit(128 + int(s)) // not reached, but for signals whose default is harmless
+	os.Exit(128 + int(s)) // reached only for signals whose default action is harmless
 }
