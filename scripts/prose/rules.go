@@ -154,15 +154,26 @@ func (set *ruleSet) identifier(b block) (out []fault) {
 	return out
 }
 
+// startsWord reports whether a word of a name starts at i. A word starts at an
+// underscore, and at an upper-case letter after another kind of character. It also starts
+// at the last of several upper-case letters, before a lower-case one: the S of QPState.
+func startsWord(name []rune, i int) bool {
+	if name[i] == '_' {
+		return true
+	}
+	if !unicode.IsUpper(name[i]) {
+		return false
+	}
+	return !unicode.IsUpper(name[i-1]) || i+1 < len(name) && unicode.IsLower(name[i+1])
+}
+
 // nameWords splits a name into lower-case words: eventQueue is event and queue.
 func nameWords(name string) []string {
 	var out []string
 	runes := []rune(name)
 	start := 0
 	for i := 1; i <= len(runes); i++ {
-		if i < len(runes) && runes[i] != '_' &&
-			!(unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1])) &&
-			!(unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+		if i < len(runes) && !startsWord(runes, i) {
 			continue
 		}
 		if w := strings.Trim(strings.ToLower(string(runes[start:i])), "_0123456789"); w != "" {

@@ -44,7 +44,7 @@ func record() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	cmd := exec.Command("bash", "--noprofile", "--norc")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C", "GORXE_SOCKET="+filepath.Join(dir, "gorxe.sock"))
