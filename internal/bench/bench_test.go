@@ -245,7 +245,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNoHosts: who may make no namespaces is told so, and measures the rest.
+// TestNoHosts: a user who may not make namespaces gets a message, and the other rows.
 func TestNoHosts(t *testing.T) {
 	got := make(chan error)
 	go func() {

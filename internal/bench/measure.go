@@ -31,9 +31,9 @@ type run struct {
 	done, all int
 }
 
-// Run measures. It repeats all rows in turn, not each by itself, so that what
-// else the machine does falls on all of them. When it returns an error besides a
-// report, some rows could not be measured, and say so.
+// Run measures. It repeats all rows in turn, so other work on the machine affects all of them.
+// If it returns an error and a report, some rows could not be measured. These rows have the
+// reason.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	report := &Report{Machine: thisMachine(), Repetitions: cfg.Repetitions}
 	dir, err := os.MkdirTemp("", "gorxe-bench-")
@@ -81,7 +81,7 @@ func (r *run) open(ctx context.Context, dir string) (missing string, err error) 
 	return "", nil
 }
 
-// plan lists what is to be measured where there is a place for it.
+// plan lists the measurements for which there is a place.
 func (r *run) plan() {
 	want := func(b baseline) {
 		// Nothing but the rows shall be in a profile.
@@ -164,8 +164,8 @@ func (r Row) run(ctx context.Context, p *place, n int) (float64, error) {
 	return r.figure(out)
 }
 
-// growth bounds how much more than a first try is done: that may have been
-// a lucky moment.
+// growth bounds how much longer than the first try a measurement is, because the first try may
+// have been too fast by chance.
 const growth = 1000
 
 // scale is how many messages take the target time, if a try with n of them took

@@ -40,7 +40,7 @@ func newOneDaemon(ctx context.Context, cfg Config, dir string) (*place, error) {
 	return &place{name: OneDaemon, server: d, client: d, from: from, to: to}, nil
 }
 
-// errNoHosts: there are no two hosts to be had.
+// errNoHosts: this user cannot make two hosts.
 var errNoHosts = errors.New("not measured between two daemons")
 
 // newTwoDaemons are daemons on two hosts with a cable between them.
@@ -89,8 +89,8 @@ func (p *place) close() {
 	}
 }
 
-// port is a TCP port that nobody uses: the hosts that were made have no other
-// users, and elsewhere the kernel knows.
+// port returns a free TCP port. Hosts that this run made have no other users. Elsewhere the
+// kernel chooses.
 func (p *place) port() int {
 	if p.hosts == nil {
 		if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {

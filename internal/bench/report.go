@@ -67,11 +67,10 @@ type Result struct {
 	Failed     string `json:"failed,omitempty"`
 	Series
 
-	// OfUDP is the figure as a part of plain UDP's in datagrams of the same size
-	// over the same network. For a latency, that is how many times as long it
-	// takes.
+	// OfUDP is the figure divided by that of plain UDP, in datagrams of the same size over
+	// the same network. For a latency it says how many times as long a message takes.
 	OfUDP float64 `json:"of_udp,omitempty"`
-	// Calls is the time of one message, as a multiple of a trapped call's.
+	// Calls is the time of one message, as a multiple of the time of a trapped call.
 	Calls float64 `json:"trapped_calls,omitempty"`
 }
 

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TrapRole is the first argument of a program that is to call TrapProgram.
+// TrapRole is the first argument of a program that must call TrapProgram.
 const TrapRole = "trapped-call"
 
-// TrapProgram runs under gorxe: for about a time it makes the system call that
-// ibv_post_send makes, for a queue pair that does not exist. The daemon reads the
-// request and refuses it, which is all that a doorbell costs but for its work. It
-// prints how many nanoseconds one call takes.
+// TrapProgram runs under gorxe. For about the given time it makes the system call of
+// ibv_post_send, for a queue pair that does not exist. The daemon reads the request and
+// refuses it, so the call costs what a doorbell costs without its work. The program prints how
+// many nanoseconds one call takes.
 func TrapProgram(w io.Writer, span time.Duration) error {
 	f, err := os.OpenFile("/dev/infiniband/uverbs0", os.O_RDWR, 0)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// otherBuild is gorxe built otherwise, and runnable by every user.
+// otherBuild is another build of gorxe, which every user can run.
 func otherBuild(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "build-")
@@ -27,8 +27,8 @@ func otherBuild(t *testing.T) string {
 
 const isAnotherBuild = "is another build of gorxe"
 
-// TestOtherBuild: a run says that the daemon is of another build, and takes the place of
-// one that nobody uses.
+// TestOtherBuild: a run reports that the daemon is another build, and replaces one that is
+// idle.
 func TestOtherBuild(t *testing.T) {
 	if !selection.takes(standard) {
 		return
@@ -42,7 +42,7 @@ func TestOtherBuild(t *testing.T) {
 	}
 	t.Run("in use", func(t *testing.T) {
 		first := run(t, gorxe, "sh", "-c", "echo up; sleep 1000")
-		if !until(patience, func() bool { return first.ended() || strings.Contains(first.out.String(), "up") }) || first.ended() {
+		if !until(programLimit, func() bool { return first.ended() || strings.Contains(first.out.String(), "up") }) || first.ended() {
 			t.Fatalf("%s", first.describe())
 		}
 		if out := run(t, other, "ls", "/sys/class/infiniband").ok(); strings.Count(out, isAnotherBuild) != 1 || !strings.Contains(out, "rxe0") {
@@ -64,7 +64,7 @@ func TestOtherBuild(t *testing.T) {
 			}
 			return strings.Count(out, "a daemon of another build of gorxe was left at") == 1
 		}
-		if !until(patience, replaced) {
+		if !until(programLimit, replaced) {
 			t.Error("no run says that it replaced a daemon")
 		}
 	})

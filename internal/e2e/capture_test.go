@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// captured are the programs whose traffic is judged: each transport, each operation.
-// Where nothing is sent again, it is little enough to wait for a busy receiver.
+// captured are the programs whose traffic is checked: each transport, each operation. Where
+// nothing is retransmitted, the amount is small enough for a busy receiver.
 var captured = []string{
 	"ib_send_bw -c RC -s 65536 -n 20",
 	"ib_send_bw -c UC -s 8192 -n 10",
@@ -41,8 +41,7 @@ type judged []struct {
 	} `json:"flows"`
 }
 
-// check judges captures, and wants no violation in them, and traffic of every service
-// in each.
+// check requires that captures have no violation, and traffic of every service in each.
 func check(t *testing.T, files ...string) {
 	t.Helper()
 	p := start(t, &host{}, nil, append([]string{gorxe, "pcap", "check", "--json"}, files...)...)
@@ -78,8 +77,8 @@ func check(t *testing.T, files ...string) {
 	}
 }
 
-// TestCapture: what gorxe itself writes when perftest runs on it has no violation, on
-// one device and from either end of a network.
+// TestCapture: gorxe's own captures of perftest have no violation, on one device and from
+// either end of a network.
 func TestCapture(t *testing.T) {
 	need(t, "ib_write_bw")
 	if native != "" {
@@ -105,7 +104,7 @@ func TestCapture(t *testing.T) {
 			}
 		}
 		// Its daemon ends a little later.
-		if !until(patience, func() bool { _, err := os.Stat(socket); return err != nil }) {
+		if !until(programLimit, func() bool { _, err := os.Stat(socket); return err != nil }) {
 			t.Fatal("the daemon of gorxe run does not end")
 		}
 		check(t, file...)

@@ -58,7 +58,7 @@ func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 
 func awaitReady(c *net.UnixConn, p *proc) error {
 	buf := make([]byte, 4096)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !p.ended(); {
+	for deadline := time.Now().Add(programLimit); time.Now().Before(deadline) && !p.ended(); {
 		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // a socket has deadlines
 		n, err := c.Read(buf)
 		if err == nil && strings.Contains(string(buf[:n]), "READY=1") {
@@ -122,7 +122,7 @@ func (d *daemon) books() (b books) {
 // idle waits until the daemon has noticed that all programs are gone.
 func (d *daemon) idle() (b books) {
 	d.t.Helper()
-	if !until(patience, func() bool { b = d.books(); return len(b.Sessions) == 0 && b.objects() == 0 }) {
+	if !until(programLimit, func() bool { b = d.books(); return len(b.Sessions) == 0 && b.objects() == 0 }) {
 		d.t.Fatalf("all programs have ended, and the daemon still holds: %+v\n%s", b, d.describe())
 	}
 	return b

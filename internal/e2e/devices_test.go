@@ -100,7 +100,7 @@ func TestEightDevices(t *testing.T) {
 	if n := len(eight.FindAllString(list, -1)); n != 8 || strings.Count(list, "rxe") != 8 {
 		t.Errorf("a run with --devices 8 sees\n%s", list)
 	}
-	if !until(patience, func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }) {
+	if !until(programLimit, func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }) {
 		t.Fatal("the engine of the last gorxe run still answers")
 	}
 	d := startDaemon(t, h, "--devices", "8")

@@ -1,11 +1,10 @@
-// Package e2e runs programs as Debian ships them on gorxe, and holds no code of
-// the product: ibverbs-utils, perftest, rdma-core's own Python tests, strace, gdb
-// and bash, each unmodified under `gorxe run`, with the daemon's books checked
-// afterwards. What the Linux kernel's rdma_rxe answered to the same programs is
-// recorded in testdata.
+// Package e2e runs stock programs on gorxe, as Debian ships them: ibverbs-utils, perftest,
+// rdma-core's own Python tests, strace, gdb, bash and others. Each runs unmodified under
+// `gorxe run`, and afterwards the daemon must hold nothing. testdata records what the Linux
+// kernel's rdma_rxe answered to the same programs. The package has no code of the product.
 //
-// Every test works in network namespaces that it makes itself. How much runs is
-// chosen by the environment:
+// Every test works in network namespaces that it makes itself. The environment selects how
+// much runs:
 //
 //	GORXE_E2E=full       every combination, not only representative ones
 //	GORXE_KILLS=200      how many programs and daemons are killed at random (20)

@@ -32,8 +32,7 @@ func tree(root int) []int {
 	return pids
 }
 
-// runs says whether a process exists and has not ended. Who reaps orphans may
-// take their time.
+// runs reports whether a process exists and has not ended. An orphan may be reaped late.
 func runs(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -50,9 +49,8 @@ func (p *proc) killTree() {
 	<-p.done
 }
 
-// describe is what a failed test says of a program: what it wrote, where each
-// thread of its descendants is, and what the goroutines of gorxe itself do. It
-// ends gorxe.
+// describe reports the state of a program for a failed test: its output, where each thread of
+// its descendants is, and what the goroutines of gorxe do. It ends gorxe.
 func (p *proc) describe() string {
 	var b strings.Builder
 	var own []int

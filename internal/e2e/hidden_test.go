@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// realHost makes a host with an adapter of its own, mlx5_0, in a mount namespace,
-// and runs a program there. An ordinary user may not make device nodes: files stand
-// in for them, so that what is opened by mistake opens. $1 is an empty directory.
+// realHost makes a host with its own adapter, mlx5_0, in a mount namespace, and runs a program
+// there. An ordinary user may not make device nodes, so files replace them. A program that
+// opens one by mistake succeeds. $1 is an empty directory.
 const realHost = `
 set -eu
 dev=$1; shift

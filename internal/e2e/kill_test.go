@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// traffic is a pair of programs that would go on for minutes.
+// traffic is a pair of programs that would run for minutes.
 type traffic struct {
 	server, client *proc
 }
@@ -33,7 +33,7 @@ func (d *daemon) trafficFrom(t *testing.T, from *daemon, argv ...string) traffic
 	tr.server.listening(port)
 	before := from.sent()
 	tr.client = from.run(t, append(argv, d.host.addr)...)
-	if !until(patience, func() bool { return tr.client.ended() || from.sent() > before }) || tr.client.ended() {
+	if !until(programLimit, func() bool { return tr.client.ended() || from.sent() > before }) || tr.client.ended() {
 		t.Fatalf("no traffic\n%s\n%s", tr.server.describe(), tr.client.describe())
 	}
 	return tr
@@ -65,9 +65,9 @@ func (p *proc) killProgram(name string) {
 // victim is a pair of programs to kill one of.
 type victim struct {
 	argv []string
-	// Who is left learns of the other's death: a sender from its timeouts, a server
-	// without work of its own from the TCP connection. Where it only waits for
-	// messages, no RDMA device would tell it, and it is killed as well.
+	// The other program learns of the death: a sender from its timeouts, an idle server from
+	// the TCP connection. A program that only waits for messages learns nothing from any RDMA
+	// device, so the test kills it as well.
 	serverLearns, clientLearns bool
 }
 
@@ -128,8 +128,8 @@ func TestKillProgram(t *testing.T) {
 // exceeded".
 const retryExceeded = "Failed status 12:"
 
-// TestKillPeer: who has work outstanding when its peer is killed learns that from a
-// completion, as from a device whose peer has lost power.
+// TestKillPeer: a program with outstanding work learns from a completion that its peer was
+// killed, as if the peer had lost power.
 func TestKillPeer(t *testing.T) {
 	need(t, "ib_write_bw")
 	if !selection.takes(standard) {
@@ -165,8 +165,8 @@ func TestKillPeer(t *testing.T) {
 	}
 }
 
-// TestKillKeeper: the same with `gorxe run` itself. Nobody answers for its program
-// any more, so that has to end, and the daemon holds nothing.
+// TestKillKeeper: the same with `gorxe run` itself. No process answers for its program then,
+// so the program has to end, and the daemon holds nothing.
 func TestKillKeeper(t *testing.T) {
 	need(t, "ib_write_bw")
 	if !selection.takes(standard) {
@@ -181,7 +181,7 @@ func TestKillKeeper(t *testing.T) {
 		}
 		tr.client.wait()
 		for _, pid := range pids {
-			if !until(patience, func() bool { return !runs(pid) }) {
+			if !until(programLimit, func() bool { return !runs(pid) }) {
 				t.Errorf("process %d of a killed gorxe run still runs", pid)
 				syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it may have ended
 			}
@@ -199,8 +199,8 @@ func TestKillDaemon(t *testing.T) {
 	endDaemon(t, (kills+3)/4, syscall.SIGKILL)
 }
 
-// TestStopDaemon: told to end, the daemon tells its programs, so that those learn
-// of it too that only look at their queues.
+// TestStopDaemon: a daemon that ends tells its programs. Programs that only poll their queues
+// notice too.
 func TestStopDaemon(t *testing.T) {
 	endDaemon(t, len(victims), syscall.SIGTERM)
 }
@@ -221,7 +221,7 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 		shell := d.run(t, "bash", "-c", "echo attached; while ! test -e "+over+"; do /bin/true; done; cat /etc/hostname; ! ibv_devices")
 		tr := d.traffic(t, v.argv...)
 		// One that comes later finds no daemon, and has one of its own.
-		if !until(patience, func() bool { return shell.ended() || strings.Contains(shell.out.String(), "attached") }) || shell.ended() {
+		if !until(programLimit, func() bool { return shell.ended() || strings.Contains(shell.out.String(), "attached") }) || shell.ended() {
 			t.Fatalf("%s", shell.describe())
 		}
 		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // as above
@@ -232,7 +232,7 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 			t.Errorf("the daemon ended with %d\n%s", code, d.out.String())
 		}
 		for name, p := range map[string]*proc{"server": tr.server, "client": tr.client} {
-			if err := p.waitFor(patience); err != nil {
+			if err := p.waitFor(programLimit); err != nil {
 				t.Errorf("%v %d: the %s of %v: %v", how, i, name, v.argv, err)
 			} else if code := p.wait(); code == 0 {
 				t.Errorf("%v %d: the %s of %v ended without an error\n%s", how, i, name, v.argv, p.out.String())
@@ -267,8 +267,7 @@ func (d *daemon) memory(t *testing.T) int {
 	return 0
 }
 
-// TestStall: a program whose memory never answers stalls nobody else, and can be
-// killed.
+// TestStall: a program whose memory never answers blocks no other program, and can be killed.
 func TestStall(t *testing.T) {
 	if !selection.takes(standard) {
 		return
@@ -278,7 +277,7 @@ func TestStall(t *testing.T) {
 	var stalled []*proc
 	for range 8 {
 		p := d.run(t, bin, "rxe0")
-		if !until(patience, func() bool { return p.ended() || strings.Contains(p.out.String(), "stalled") }) || p.ended() {
+		if !until(programLimit, func() bool { return p.ended() || strings.Contains(p.out.String(), "stalled") }) || p.ended() {
 			t.Fatalf("%s", p.describe())
 		}
 		stalled = append(stalled, p)

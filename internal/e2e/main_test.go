@@ -24,7 +24,7 @@ const usernsEnv = "GORXE_E2E_USERNS"
 // oneUser: the test has no other users than its own to run programs as.
 var oneUser = os.Getenv(usernsEnv) != ""
 
-// The program under test, and how much of it is to be tested.
+// The program under test, and how much of it the tests cover.
 var (
 	gorxe   string // path of the binary; empty in native mode
 	scratch string // of this run; removed at its end
@@ -33,8 +33,8 @@ var (
 	kills   = count("GORXE_KILLS", 20)
 	// doorbells is the daemons' flag of that name. What is expected of errno needs
 	// trapped ones; TestDirect says what is tested with others, too.
-	doorbells = cmp.Or(os.Getenv("GORXE_E2E_DOORBELLS"), "trapped")
-	patience  = 90 * time.Second // after which a program counts as hanging
+	doorbells    = cmp.Or(os.Getenv("GORXE_E2E_DOORBELLS"), "trapped")
+	programLimit = 90 * time.Second // after which a program counts as hanging
 )
 
 func count(env string, standard int) int {

@@ -43,9 +43,9 @@ func newerLibraries(t *testing.T, run launch) launch {
 	}
 }
 
-// TestOldLibrxe: an event-driven program that polls with ibv_next_poll until ENOENT
-// receives everything, also with a librxe that loses completions that way; that
-// librxe is named, once, and a newer one is not.
+// TestOldLibrxe: an event-driven program that polls with ibv_next_poll until ENOENT receives
+// everything. That also holds for a librxe that loses completions in this case. gorxe names
+// that librxe once, and does not name a newer one.
 func TestOldLibrxe(t *testing.T) {
 	if !selection.takes(standard) {
 		return
@@ -72,7 +72,7 @@ func TestOldLibrxe(t *testing.T) {
 				}
 			}
 			held := c.run(t, bin, "rxe0", "3", "hold")
-			if !until(patience, func() bool { return held.ended() || strings.Contains(held.out.String(), "received 6\n") }) || held.ended() {
+			if !until(programLimit, func() bool { return held.ended() || strings.Contains(held.out.String(), "received 6\n") }) || held.ended() {
 				t.Fatalf("%s", held.describe())
 			}
 			status := start(t, d.host, d.env(), gorxe, "status").ok()

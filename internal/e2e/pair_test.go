@@ -151,7 +151,7 @@ func playPair(args []string) int {
 			return false
 		}
 	}
-	if !until(patience/2, func() bool { return gone() || netns.Listens(os.Getpid(), port) }) || gone() {
+	if !until(programLimit/2, func() bool { return gone() || netns.Listens(os.Getpid(), port) }) || gone() {
 		server.Process.Kill() //nolint:errcheck // it may have ended
 		<-ended
 		fmt.Fprintf(os.Stderr, "e2e: %s does not listen:\n%s", argv[0], so.String())

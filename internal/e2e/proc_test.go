@@ -99,7 +99,7 @@ func (p *proc) ended() bool {
 // that does not end fails the test, with all that can be known of it.
 func (p *proc) wait() int {
 	p.t.Helper()
-	if err := p.waitFor(patience); err != nil {
+	if err := p.waitFor(programLimit); err != nil {
 		p.t.Fatal(err)
 	}
 	return status(p.cmd.ProcessState)
@@ -149,7 +149,7 @@ func until(limit time.Duration, cond func() bool) bool {
 // the TCP port: the programs say nothing when they are ready.
 func (p *proc) listening(port int) {
 	p.t.Helper()
-	ready := until(patience, func() bool { return p.ended() || netns.Listens(p.cmd.Process.Pid, port) })
+	ready := until(programLimit, func() bool { return p.ended() || netns.Listens(p.cmd.Process.Pid, port) })
 	if !ready || p.ended() {
 		p.t.Fatalf("%s: does not listen on port %d\n%s", p.name, port, p.describe())
 	}

@@ -113,7 +113,7 @@ func runRDMACore(t *testing.T, run runner, names ...string) map[string]verdict {
 	}
 	argv := append([]string{"/usr/bin/python3", script, rdmacoreTests(t), run.device, fmt.Sprint(gidIPv4)}, names...)
 	p := run.start(t, argv...)
-	if err := p.waitFor(4 * patience); err != nil {
+	if err := p.waitFor(4 * programLimit); err != nil {
 		t.Error(err)
 	}
 	got := make(map[string]verdict)

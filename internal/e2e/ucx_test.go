@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// UCX by itself, with its own test program. It takes shared memory for processes of
-// one host, whatever its network device is: so each process is in namespaces of its
-// own (unshare), as in a container, or UCX_TLS=ib leaves only the verbs transports.
+// UCX by itself, with its own test program. It uses shared memory for processes of one host,
+// whatever the network device is. So each process is in its own namespaces (unshare), as in
+// a container, or UCX_TLS=ib leaves only the verbs transports.
 
 // ucxMessages is how many messages each test sends.
 const ucxMessages = 100
@@ -65,7 +65,7 @@ func oneRun(t *testing.T, addrs ...string) *daemon {
 	return startDaemon(t, h, args...)
 }
 
-// packets is how many packets each device has taken in.
+// packets returns how many packets each device has received.
 func (b books) packets() (n []uint64) {
 	for _, d := range b.Devices {
 		n = append(n, d.Counters["rcvd_pkts"])
@@ -73,8 +73,8 @@ func (b books) packets() (n []uint64) {
 	return n
 }
 
-// carried runs f, and wants each device of the daemon to have taken in at least so
-// many packets meanwhile: what f did went over these devices.
+// carried runs f, and requires that each device of the daemon receives at least so many packets
+// meanwhile. So the traffic of f went over these devices.
 func (d *daemon) carried(t *testing.T, least func() uint64, f func()) {
 	t.Helper()
 	before := d.books().packets()

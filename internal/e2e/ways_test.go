@@ -49,7 +49,7 @@ func TestPrivateDaemon(t *testing.T) {
 	o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "200").good(t)
 	o.exchange(t, "ibv_ud_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "2", "-c", "-e", "-n", "200", "-s", "1024").good(t)
 	gone := func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }
-	if !until(patience, gone) {
+	if !until(programLimit, gone) {
 		t.Errorf("the engine of the last gorxe run still answers")
 	}
 	if out := start(t, user, env, gorxe, "status").out.String(); strings.Contains(out, "goroutine") {
@@ -74,7 +74,7 @@ func TestPrivateJoined(t *testing.T) {
 	}
 	join := gorxeRun()
 	first := gorxeRun("--device", "rxe7=eth0")(t, "sh", "-c", "ibv_devices; sleep 1000")
-	if !until(patience, func() bool { return first.ended() || strings.Contains(first.out.String(), "rxe7") }) || first.ended() {
+	if !until(programLimit, func() bool { return first.ended() || strings.Contains(first.out.String(), "rxe7") }) || first.ended() {
 		t.Fatalf("%s", first.describe())
 	}
 	if list := join(t, "ibv_devices").ok(); list != first.out.String() {
@@ -95,7 +95,7 @@ func TestPrivateJoined(t *testing.T) {
 	first.wait()
 	join(t, append(argv, someone.addr)...).ok()
 	server.ok()
-	if !until(patience, func() bool { return start(t, someone, env, gorxe, "status").wait() != 0 }) {
+	if !until(programLimit, func() bool { return start(t, someone, env, gorxe, "status").wait() != 0 }) {
 		t.Error("the engine of the last gorxe run still answers")
 	}
 }
@@ -220,7 +220,7 @@ func TestSmallFiles(t *testing.T) {
 		t.Errorf("under a soft limit:\n%s", out)
 	}
 	// Nothing of the first may serve the second.
-	if !until(patience, func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }) {
+	if !until(programLimit, func() bool { return start(t, user, env, gorxe, "status").wait() != 0 }) {
 		t.Fatal("the engine of the last gorxe run still answers")
 	}
 	p := run("1000000:1000000")

@@ -1,8 +1,8 @@
-// Package quota bounds what the programs of one user take of the daemon, so that
-// the programs of other users find something left: memory, descriptors, and the
-// threads that wait for a program's memory or pipes.
+// Package quota limits how much of the daemon the programs of one user may take: memory,
+// descriptors, and threads that wait for a program's memory or pipes. So something is left for
+// other users.
 //
-// It knows no kind of object: those who make one say what it costs.
+// It knows no kind of object. The code that makes an object states its cost.
 package quota
 
 import (

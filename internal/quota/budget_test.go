@@ -40,8 +40,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Threads of one user that are held up leave the others waiting, and no more than
-// MaxWorkers of them are held up.
+// At most MaxWorkers threads of one user are blocked. Further work of that user waits.
 func TestBackground(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	begun, release := make(chan struct{}), make(chan struct{})

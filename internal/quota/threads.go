@@ -8,10 +8,10 @@ const (
 	MaxWriters = 16 // threads that bring events, and nothing else
 )
 
-// Background runs work in a thread of the user's: work that a program can hold up
-// for ever, such as closing a pipe whose reader does not answer. A user has
-// MaxWorkers such threads; once they are all held up, the user's further work waits
-// for them. What the work gives back to the budget stays taken until it has run.
+// Background runs work in one of the user's threads. It is for work that a program can block
+// for ever, such as closing a pipe whose reader does not answer. A user has MaxWorkers such
+// threads. If all of them are blocked, further work of the user waits. The cost that the work
+// will give back stays taken until the work has run.
 func (b *Budget) Background(work func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Device is one RDMA device as the tree shows it. Functions may be called from
-// any goroutine, for each read of a file.
+// Device is one RDMA device as the tree shows it. The tree may call its functions from any
+// goroutine, for each read of a file.
 type Device struct {
 	Name  string // rxe0
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
@@ -20,21 +20,21 @@ type Device struct {
 	BoardID      string // likewise; some monitors want both
 	Netdev       string // the network interface: parent, and the GIDs' ndevs
 
-	// Created is what libibverbs tells a device from its successor by: it must
-	// not change from one Tree to the next. Zero is the time of New.
+	// Created must not change from one Tree to the next: libibverbs tells a device from its
+	// successor by it. Zero means the time of New.
 	Created time.Time
 
 	Port func() PortInfo
 
-	// Counters are ports/1/counters, the ones that a performance management agent
-	// keeps; nil leaves the directory out, as rdma_rxe does.
+	// Counters are ports/1/counters, those of a performance management agent. nil leaves the
+	// directory out, as rdma_rxe before Linux 7.2 does.
 	Counters func() []Counter
 
 	// HWCounters are ports/1/hw_counters. The names must not change.
 	HWCounters func() []Counter
 }
 
-// MaxDevices is how many uverbs minors are fixed (drivers/infiniband/core/
+// MaxDevices is the number of fixed uverbs minors (drivers/infiniband/core/
 // uverbs_main.c, IB_UVERBS_NUM_FIXED_MINOR).
 const MaxDevices = 32
 

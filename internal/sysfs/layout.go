@@ -64,7 +64,7 @@ func (b *builder) link(p, to string) {
 	b.add(Node{Path: p, Kind: Link, Mode: 0o777, target: relative(path.Dir(p), to)})
 }
 
-// relative is the way from one directory to a path, down from what both share.
+// relative returns the way from one directory to a path, by their common parent.
 func relative(from, to string) string {
 	f, t := strings.Split(from, "/"), strings.Split(to, "/")
 	for len(f) > 0 && len(t) > 1 && f[0] == t[0] {
@@ -81,7 +81,7 @@ func (b *builder) constant(p, content string) {
 	b.file(p, 0o444, func() (string, error) { return content, nil })
 }
 
-// setting is a file that the kernel lets root write.
+// setting adds a file that the kernel lets root write.
 func (b *builder) setting(p, content string) {
 	b.file(p, 0o644, func() (string, error) { return content, nil })
 }
@@ -90,7 +90,7 @@ func (b *builder) table(p string, n int, read func(i int) (string, error)) {
 	b.add(Node{Path: p, Kind: Dir, Mode: 0o755, table: &table{n: n, read: read}})
 }
 
-// fillDirectories enters each node into its directory, if that is ours.
+// fillDirectories enters each node into its directory, if the tree has that.
 func (b *builder) fillDirectories() {
 	for p, n := range b.nodes {
 		if parent := b.nodes[path.Dir(p)]; parent != nil {

@@ -52,10 +52,9 @@ func (k Kind) format() uint32 {
 // DirentType is the d_type of k in a directory listing.
 func (k Kind) DirentType() uint8 { return uint8(k.format() >> 12) }
 
-// Node is one file, directory, link or device of a [Tree]. It is immutable, and
-// nothing of it can be written: modes are the kernel's, which lets root write
-// some, but an open for writing of anything but a CharDev is the caller's to
-// refuse, with EACCES as the kernel refuses it for the others.
+// Node is one file, directory, link or device of a [Tree]. It is immutable. Modes are those of
+// the kernel, which lets root write some files. Here only a CharDev can be written. The
+// caller must refuse any other open for writing with EACCES.
 type Node struct {
 	Path string // where it is: absolute, without links
 	Kind Kind
@@ -68,8 +67,8 @@ type Node struct {
 	DeviceName string
 	Device     int
 
-	// Live says of a File that programs keep it open, and read it again from the
-	// start to see what it says now: a counter.
+	// Live marks a counter: programs keep such a File open, and read it again from the start
+	// to get its current value.
 	Live bool
 
 	mtime    time.Time
@@ -86,19 +85,19 @@ type Entry struct {
 	Ino  uint64
 }
 
-// table is a directory's numbered files, 0 to n-1. They are made when they are
-// asked for: a device has some three thousand.
+// table has a directory's numbered files, 0 to n-1. A device has some three thousand, so each
+// is made when a program looks it up.
 type table struct {
 	n    int
 	read func(i int) (string, error)
 }
 
-// attributeSize is what stat says of every sysfs attribute's size, whatever is
-// in it (fs/sysfs/file.c, sysfs_add_file_mode_ns: PAGE_SIZE).
+// attributeSize is the size that stat reports for every sysfs attribute, whatever its
+// contents (fs/sysfs/file.c, sysfs_add_file_mode_ns: PAGE_SIZE).
 const attributeSize = 4096
 
-// Stat is what stat(2) says of a node, but for st_dev: which mount it seems to be
-// on is for the caller to say. Owner and group are root.
+// Stat has the results of stat(2) for a node, except st_dev: the caller chooses the mount.
+// Owner and group are root.
 type Stat struct {
 	Ino   uint64
 	Mode  uint32
@@ -126,9 +125,8 @@ func (n *Node) Stat() Stat {
 	return s
 }
 
-// Content is what a read of a File gives now, or the errno that the kernel's
-// attribute gives to a read: EINVAL for the gid_attrs of an empty GID. Open never
-// fails for it.
+// Content returns what a read of a File returns now, or the errno of the kernel's attribute:
+// EINVAL for the gid_attrs of an empty GID. Such a File can still be opened.
 func (n *Node) Content() ([]byte, error) {
 	switch n.Kind {
 	case Dir:
@@ -182,8 +180,8 @@ func newNode(n Node) *Node {
 	return &n
 }
 
-// inode numbers a path, the same in every Tree: programs may compare what they
-// saw before a change of devices with what they see after it.
+// inode returns the inode number of a path. It is the same in every Tree, because programs may
+// compare files before and after a change of devices.
 func inode(path string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(path)) //nolint:errcheck // never fails

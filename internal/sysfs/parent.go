@@ -11,14 +11,14 @@ import (
 // (net_ib: ncclIbGetPciPath).
 const parentSuffix = "." + driverName
 
-// parentDevice lays out what stands for the bus device of a NIC: see the package
-// comment for who reads it. rdma_rxe has no parent, and is below devices/virtual,
-// where hwloc does not look for devices. This one is on the platform bus, as adapters
-// are that a system on a chip has: whoever wants PCI's properties sees that it is no
-// PCI device. The numbers name no adapter: 0xffff is the vendor that PCI has reserved
-// for "nothing there", 0x020000 is the class of every Ethernet controller. There is no
-// modalias, by which libibverbs would look for another provider (init.c:
-// match_modalias), and no net, which announces RDMA CM.
+// parentDevice lays out the parent, which represents the bus device of a NIC. The package
+// comment lists its readers. rdma_rxe has no parent and is below devices/virtual, where hwloc
+// does not look for devices. This parent is on the platform bus, like the adapters of a
+// system on a chip, so programs that read PCI properties see that it is not a PCI device.
+//
+// The numbers match no adapter: PCI reserves vendor 0xffff for an empty slot, and 0x020000 is
+// the class of every Ethernet controller. There is no modalias, by which libibverbs would
+// look for another provider (init.c: match_modalias), and no net, which announces RDMA CM.
 func (b *builder) parentDevice(dir string) {
 	b.dir(dir)
 	b.driverCore(dir, busPlatform, "DRIVER="+driverName+"\n")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree is the file tree. It is immutable; files' contents are read when they are
-// asked for. All methods may be called from several goroutines, with any string.
+// Tree is the file tree. It is immutable, but the contents of a file are made for each read.
+// Several goroutines may call its methods, with any string.
 type Tree struct {
 	nodes map[string]*Node // by Path; tables' files are not in it
 }
@@ -24,8 +24,8 @@ const (
 // that major number.
 var majorPrefixes = [...]string{"/dev/char/231:", "/sys/dev/char/231:"}
 
-// ancestors are the directories of the host on the way to what is ours, which
-// the links between our directories pass through. They are no links themselves.
+// ancestors are the host's directories above the tree. Links between the tree's directories
+// pass through them. They are not links themselves.
 var ancestors = map[string]bool{
 	"/": true, "/dev": true, "/dev/char": true,
 	"/sys": true, "/sys/class": true, "/sys/dev": true, "/sys/dev/char": true,
@@ -34,18 +34,20 @@ var ancestors = map[string]bool{
 	devicesPlatform: true, "/sys/bus": true, busPlatform: true, busPlatform + "/drivers": true,
 }
 
-// deviceTrees are the directories of /sys that lead to devices; a control group
-// or a module may be called what it likes.
+// deviceTrees are the directories of /sys that lead to devices. Elsewhere, a control group or
+// a module may have any name.
 var deviceTrees = map[string]bool{"bus": true, "class": true, "dev": true, "devices": true}
 
-// Owns tells whether an absolute path lies, after lexical cleaning, in the part
-// of the file system that the tree stands for: then the tree has the answer, and
-// the host's files there are hidden. That is, with all that is below them,
-// /dev/infiniband and the links of /dev/char and /sys/dev/char to the uverbs
-// major number; rdma_cm of class misc; and, anywhere in /sys, what is named
-// infiniband or infiniband_*: the classes, and the directories of these names in
-// which PCI devices keep their RDMA devices; and the parents of our devices with
-// their driver.
+// Owns reports whether an absolute path is, after lexical cleaning, in the part of the file
+// system that the tree represents. There the tree has the answer, and the host's files are
+// hidden. These paths, with all that is below them, belong to the tree:
+//
+//   - /dev/infiniband, and the links of /dev/char and /sys/dev/char to the uverbs major
+//     number
+//   - rdma_cm of class misc
+//   - anywhere in /sys, names that are infiniband or begin with infiniband_: the classes, and
+//     the directories where PCI devices keep their RDMA devices
+//   - the parents of the tree's devices, with their driver
 func (t *Tree) Owns(p string) bool {
 	if !strings.HasPrefix(p, "/") {
 		return false
@@ -87,22 +89,22 @@ func owned(p string) bool {
 	return false
 }
 
-// isParent tells whether p is the parent of a device of ours, or in it.
+// isParent reports whether p is the parent of one of the tree's devices, or in it.
 func isParent(p string) bool {
 	rest, ok := strings.CutPrefix(p, devicesPlatform+"/")
 	name, _, _ := strings.Cut(rest, "/")
 	return ok && strings.HasSuffix(name, parentSuffix)
 }
 
-// below tells whether p is dir or in it.
+// below reports whether p is dir or in it.
 func below(p, dir string) bool {
 	return strings.HasPrefix(p, dir) && (len(p) == len(dir) || p[len(dir)] == '/')
 }
 
 // Lookup returns the node at an absolute path, as stat does with follow and
 // lstat without. Links on the way are always followed, and so is the last one
-// before a trailing slash. Errors are ENOENT, ENOTDIR, ELOOP and ENAMETOOLONG; a
-// path that is not the tree's, or leaves it, gives ENOENT.
+// before a trailing slash. Errors are ENOENT, ENOTDIR, ELOOP and ENAMETOOLONG. A
+// path outside the tree, or one that leaves it, gives ENOENT.
 func (t *Tree) Lookup(p string, follow bool) (*Node, error) {
 	n, outside, err := t.Walk(p, follow)
 	if err == nil && outside != "" {
@@ -118,11 +120,10 @@ const (
 	maxName  = 255
 )
 
-// Walk resolves a path as the kernel does, component by component: ".." after a
-// link is the parent of what the link points to. A walk that comes to a file of
-// the host ends there: outside is then the absolute path, not clean, that is left
-// to resolve. The directories between / and the tree's are taken for what they
-// are on every Linux host.
+// Walk resolves a path as the kernel does, component by component: ".." after a link is the
+// parent of the link's target. A walk that comes to a file of the host ends there. outside is
+// then the rest of the path, absolute but not clean. Walk assumes that the directories above
+// the tree are as on every Linux host.
 func (t *Tree) Walk(p string, follow bool) (n *Node, outside string, err error) {
 	if !strings.HasPrefix(p, "/") {
 		return nil, "", unix.ENOENT
