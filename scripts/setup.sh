@@ -32,6 +32,8 @@ if [ "$what" = tests ]; then
 	need mpich command -v mpirun.mpich
 	need libmpich-dev command -v mpicc.mpich
 	need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
+	need prometheus-node-exporter command -v prometheus-node-exporter
+	need hwloc-nox command -v lstopo-no-graphics
 	need strace command -v strace
 	need gdb command -v gdb
 	need iproute2 command -v ip
