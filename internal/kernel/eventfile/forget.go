@@ -69,9 +69,13 @@ func (p *Pipe) takeBack(handle uint64) (dropped uint32, rest []byte) {
 // gets (pipe-max-size). The program could write to it as fast as it is read.
 const maxPipe = 1 << 20
 
+// reopen opens a reading end, which does not block.
+func (p *Pipe) reopen() (int, error) {
+	return unix.Open("/proc/self/fd/"+strconv.Itoa(p.w), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+}
+
 func (p *Pipe) drain() []byte {
-	r, err := unix.Open("/proc/self/fd/"+strconv.Itoa(p.w),
-		unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	r, err := p.reopen()
 	if err != nil {
 		return nil
 	}

@@ -43,11 +43,11 @@ var calls = slices.Concat(oldCalls, []call{
 	{unix.SYS_LISTXATTR, always},
 	{unix.SYS_LLISTXATTR, always},
 
-	{unix.SYS_IOCTL, fdAt0},
+	{unix.SYS_IOCTL, ourAt0},
 	{unix.SYS_WRITE, writeAt0},
-	{unix.SYS_WRITEV, fdAt0},
-	{unix.SYS_READ, fdAt0},
-	{unix.SYS_READV, fdAt0},
+	{unix.SYS_WRITEV, ourAt0},
+	{unix.SYS_READ, ourAt0},
+	{unix.SYS_READV, ourAt0},
 	{unix.SYS_PREAD64, fdAt0},
 	{unix.SYS_PWRITE64, fdAt0},
 	{unix.SYS_FTRUNCATE, fdAt0},
@@ -56,7 +56,7 @@ var calls = slices.Concat(oldCalls, []call{
 	{unix.SYS_FDATASYNC, fdAt0},
 	{unix.SYS_LSEEK, fdAt0},
 	{unix.SYS_FSTAT, statAt0},
-	{unix.SYS_FSTATFS, fdAt0},
+	{unix.SYS_FSTATFS, ourAt0},
 	{unix.SYS_FCHDIR, fdAt0},
 	{unix.SYS_GETDENTS64, fdAt0},
 	{unix.SYS_FGETXATTR, fdAt0},
@@ -64,7 +64,7 @@ var calls = slices.Concat(oldCalls, []call{
 
 	{unix.SYS_CLOSE, fdAt0},
 	{unix.SYS_CLOSE_RANGE, fdSpan},
-	{unix.SYS_DUP, fdAt0},
+	{unix.SYS_DUP, ourAt0},
 	{unix.SYS_DUP3, fdAt0or1},
 	{unix.SYS_FCNTL, dupFcntl},
 

@@ -82,7 +82,8 @@ func expect(d *sysData, fds Range) uint32 {
 	if d.arch != auditArch {
 		return pass
 	}
-	stat := fds.Contains(uint32(d.args[0])) || fds.Files().Contains(uint32(d.args[0]))
+	polls := fds.Pollable().Contains(uint32(d.args[0]))
+	stat := fds.Contains(uint32(d.args[0])) || fds.Files().Contains(uint32(d.args[0])) || polls
 	in := func(i int) bool { return fds.Contains(uint32(d.args[i])) }
 	for _, c := range calls {
 		if c.nr != d.nr {
@@ -93,10 +94,12 @@ func expect(d *sysData, fds Range) uint32 {
 			return notify
 		case fdAt0:
 			return when(in(0))
+		case ourAt0:
+			return when(in(0) || polls)
 		case writeAt0:
 			top := fds.Base + fds.Count
 			free := uint32(d.args[0]) >= top-fds.Count/5 && d.args[2] == 32
-			return when(in(0) && !free)
+			return when(in(0) && !free || polls)
 		case statAt0:
 			return when(stat)
 		case fdAt0or1:
@@ -104,7 +107,7 @@ func expect(d *sysData, fds Range) uint32 {
 		case fdSpan:
 			return when(uint32(d.args[0]) < fds.Base+fds.Count && uint32(d.args[1]) >= fds.Base)
 		case dupFcntl:
-			return when(in(0) && (uint32(d.args[1]) == unix.F_DUPFD || uint32(d.args[1]) == unix.F_DUPFD_CLOEXEC))
+			return when((in(0) || polls) && (uint32(d.args[1]) == unix.F_DUPFD || uint32(d.args[1]) == unix.F_DUPFD_CLOEXEC))
 		case pathFlag2, pathFlag3:
 			flags := d.args[2]
 			if c.rule == pathFlag3 {
@@ -125,7 +128,8 @@ func TestFilter(t *testing.T) {
 	}
 	cwd := int32(unix.AT_FDCWD)
 	values := []uint64{
-		0, 1, 2, 3, uint64(testRange.Files().Base) - 1, uint64(testRange.Files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
+		0, 1, 2, 3, uint64(testRange.Pollable().Base) - 1, uint64(testRange.Pollable().Base),
+		uint64(testRange.Files().Base) - 1, uint64(testRange.Files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
 		uint64(testRange.Base + testRange.Count), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
 		unix.AF_NETLINK, unix.NETLINK_RDMA, DoorbellSize, DoorbellSize | 1<<32,
@@ -202,6 +206,32 @@ func TestFor(t *testing.T) {
 		got, err := For(tt.limit)
 		if got != tt.want || (err == nil) != tt.ok {
 			t.Errorf("For(%d) = %v, %v", tt.limit, got, err)
+		}
+	}
+}
+
+// TestPollable: a program with the usual limit may have 500 pollable files, and the
+// lowest numbers are its own. The ranges lie one above the other.
+func TestPollable(t *testing.T) {
+	for _, tt := range []struct {
+		limit uint64
+		want  Range
+	}{
+		{1 << 20, Range{2752, 1024}},
+		{1024, Range{176, 528}},
+		{256, Range{32, 96}},
+		{leastTop, Range{4, 12}},
+	} {
+		r, err := For(tt.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.Pollable()
+		if got != tt.want || got.Base+got.Count != r.Files().Base || r.Files().Base+r.Files().Count != r.Base {
+			t.Errorf("with a limit of %d: %v, want %v, below %v and %v", tt.limit, got, tt.want, r.Files(), r)
+		}
+		if !r.Ours(got.Base) || !r.Ours(r.Base) || r.Ours(r.Files().Base) || r.Ours(got.Base-1) {
+			t.Errorf("with a limit of %d: Ours is not the union of the two ranges", tt.limit)
 		}
 	}
 }

@@ -13,11 +13,12 @@ type rule uint8
 const (
 	always    rule = iota
 	fdAt0          // the descriptor args[0] is in the range
-	statAt0        // args[0] is in the range or Range.Files
+	ourAt0         // args[0] is in the range or Range.Pollable
+	statAt0        // args[0] is in the range, Range.Files or Range.Pollable
 	fdAt0or1       // args[0] or args[1] is
-	writeAt0       // fdAt0, except for a doorbell on one of Range.Doorbells
+	writeAt0       // ourAt0, except for a doorbell on one of Range.Doorbells
 	fdSpan         // close_range: args[0] to args[1] overlap the range
-	dupFcntl       // fdAt0, and the command makes a duplicate
+	dupFcntl       // ourAt0, and the command makes a duplicate
 	pathFlag2      // always, but fstat's forms as statAt0; AT_ flags are args[2]
 	pathFlag3      // the same with args[3]
 	netlink        // NETLINK_RDMA
@@ -100,15 +101,16 @@ func check(r rule, fds Range) program {
 		return program{trap}
 	case fdAt0:
 		return program{load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+	case ourAt0:
+		return append(ours(fds), trap)
 	case writeAt0:
-		return program{
-			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow,
+		return append(ours(fds),
 			on(opJGE, fds.Doorbells().Base, 0, 4),
-			load(offArg(2) + 4), on(opJEQ, 0, 0, 2), load(offArg(2)), on(opJEQ, DoorbellSize, 1, 0),
+			load(offArg(2)+4), on(opJEQ, 0, 0, 2), load(offArg(2)), on(opJEQ, DoorbellSize, 1, 0),
 			trap, allow,
-		}
+		)
 	case statAt0:
-		return program{load(offArg(0)), on(opJGE, fds.Files().Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+		return program{load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
 	case fdAt0or1:
 		return program{
 			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 3),
@@ -122,10 +124,8 @@ func check(r rule, fds Range) program {
 			allow, trap,
 		}
 	case dupFcntl:
-		return program{
-			load(offArg(1)), on(opJEQ, unix.F_DUPFD, 2, 0), on(opJEQ, unix.F_DUPFD_CLOEXEC, 1, 0), allow,
-			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap,
-		}
+		p := program{load(offArg(1)), on(opJEQ, unix.F_DUPFD, 2, 0), on(opJEQ, unix.F_DUPFD_CLOEXEC, 1, 0), allow}
+		return append(append(p, ours(fds)...), trap)
 	case pathFlag2:
 		return unlessFstat(2, fds)
 	case pathFlag3:
@@ -139,15 +139,23 @@ func check(r rule, fds Range) program {
 	}
 }
 
+// ours continues behind its end if the descriptor args[0], which it loads, is in the range
+// or in Range.Pollable, and allows the call if not.
+func ours(fds Range) program {
+	return program{
+		load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 3), on(opJGE, fds.Files().Base, 0, 3),
+		on(opJGE, fds.Base, 0, 1), on(opJGE, fds.Base+fds.Count, 0, 1), allow,
+	}
+}
+
 // unlessFstat traps a call that may have an empty path. It lets the call pass if the
-// flags have AT_EMPTY_PATH and the descriptor is neither in the range nor in
-// Range.Files: glibc and others make fstat of that form.
+// flags have AT_EMPTY_PATH and the descriptor is in none of the ranges: glibc and others make fstat of that form.
 func unlessFstat(flags int, fds Range) program {
 	cwd := int32(unix.AT_FDCWD)
 	return program{
 		load(offArg(flags)), on(opJSET, unix.AT_EMPTY_PATH, 0, 4),
 		load(offArg(0)), on(opJEQ, uint32(cwd), 2, 0),
-		on(opJGE, fds.Files().Base, 0, 2), on(opJGE, fds.Base+fds.Count, 1, 0),
+		on(opJGE, fds.Pollable().Base, 0, 2), on(opJGE, fds.Base+fds.Count, 1, 0),
 		trap, allow,
 	}
 }

@@ -20,6 +20,10 @@ const (
 	leastTop = 32 // a lower limit leaves too few descriptors for a device
 	shareOf  = 4  // the range takes a quarter of a low limit
 	directOf = 5  // a fifth of the range is for direct doorbells
+
+	// maxPollable is how many pollable files a process may have. librdmacm opens one for
+	// each connection of its synchronous interface.
+	maxPollable = 1024
 )
 
 // For returns the range for a program whose soft RLIMIT_NOFILE is limit.
@@ -56,6 +60,19 @@ func (r Range) Files() Range {
 	count := min(r.Count, r.Base)
 	return Range{Base: r.Base - count, Count: count}
 }
+
+// Pollable is the range below Files, for files whose descriptors are pipes or sockets.
+// The program polls them without a trap. Calls that would read from them or write to
+// them are trapped, and so are those that copy the descriptor. The lowest quarter of the
+// numbers below Files stays free: the kernel gives those to the program's own files.
+func (r Range) Pollable() Range {
+	top := r.Files().Base
+	count := min(top-top/4, maxPollable)
+	return Range{Base: top - count, Count: count}
+}
+
+// Ours reports whether the trap answers the calls on fd: it lies in r or in Pollable.
+func (r Range) Ours(fd uint32) bool { return r.Contains(fd) || r.Pollable().Contains(fd) }
 
 // Doorbells is the part of r for devices with direct doorbells.
 func (r Range) Doorbells() Range {
