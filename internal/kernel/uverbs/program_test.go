@@ -349,7 +349,10 @@ func (p *program) ioctl(o uapi.ObjectType, method uint16, list ...uapi.IoctlAttr
 
 // ioctlList leaves what came back in list.
 func (p *program) ioctlList(o uapi.ObjectType, method uint16, list []uapi.IoctlAttr) error {
-	at := p.alloc(ioctlBytes(o, method, list))
+	req := ioctlBytes(o, method, list)
+	id := p.dev.cfg.Driver.ID()
+	copy(req[16:], uapi.BytesOf(&id)) // ib_uverbs_ioctl_hdr.driver_id
+	at := p.alloc(req)
 	_, err := p.f.Ioctl(p, uapi.RDMAVerbsIoctl, at)
 	for i := range list {
 		list[i] = uapi.Load[uapi.IoctlAttr](p.mem.Bytes(at+uapi.IoctlHdrSize+uint64(i)*uapi.IoctlAttrSize, uapi.IoctlAttrSize))
