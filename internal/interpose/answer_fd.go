@@ -250,12 +250,12 @@ func (r *receiver) exec() verdict {
 		return pass
 	}
 	s.procs.exec(p)
-	id := r.n.id
+	id := r.n.ID
 	s.users.Add(1)
 	s.running.Go(func() {
 		defer s.release()
 		p.space.PrepareExec()
-		s.listener.proceed(id)
+		s.listener.Continue(id)
 	})
 	return verdict{kind: sent}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
@@ -72,8 +73,8 @@ func (c *caller) Space() (kernel.Space, error) {
 // program's: should the call fail afterwards it stays, unused, until the program
 // closes it or ends. So this comes last in a call.
 func (c *caller) InstallFD(fd int) (int32, error) {
-	a := newFD{id: c.r.n.id, src: uint32(fd), mode: unix.O_CLOEXEC}
-	n, errno := c.r.s.listener.addFD(&a)
+	a := notify.Install{ID: c.r.n.ID, Source: uint32(fd), Mode: unix.O_CLOEXEC}
+	n, errno := c.r.s.listener.Install(&a)
 	if errno != 0 {
 		return -1, errno
 	}

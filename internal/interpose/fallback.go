@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +23,7 @@ import (
 func Fallback(l, shared *os.File, fds filter.Range) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	f := fallback{listener(l.Fd()), fds}
+	f := fallback{notify.Listener(l.Fd()), fds}
 	f.orphansSoon()
 	if shared != nil {
 		p, err := mapPage(shared)
@@ -32,7 +33,7 @@ func Fallback(l, shared *os.File, fds filter.Range) error {
 		f.inHand(p)
 		p.unmap()
 	}
-	var n notification
+	var n notify.Call
 	for {
 		poll := []unix.PollFd{{Fd: int32(f.l), Events: unix.POLLIN}}
 		if _, err := unix.Poll(poll, -1); err != nil && err != unix.EINTR {
@@ -41,7 +42,7 @@ func Fallback(l, shared *os.File, fds filter.Range) error {
 		if poll[0].Revents&unix.POLLHUP != 0 {
 			return nil
 		}
-		switch errno := f.l.recv(&n); errno {
+		switch errno := f.l.Receive(&n); errno {
 		case 0:
 			f.answer(&n)
 		case unix.EINTR, unix.ENOENT:
@@ -52,7 +53,7 @@ func Fallback(l, shared *os.File, fds filter.Range) error {
 }
 
 type fallback struct {
-	l   listener
+	l   notify.Listener
 	fds filter.Range
 }
 
@@ -68,9 +69,9 @@ func (f fallback) inHand(p *page) {
 		s := &p.slots[i]
 		switch id := s.id.Load(); s.state.Load() {
 		case slotObject:
-			f.l.refuse(id, unix.ENODEV)
+			f.l.Refuse(id, unix.ENODEV)
 		case slotPath:
-			f.l.proceed(id)
+			f.l.Continue(id)
 		}
 	}
 	if p.valid.Load() == 0 {
@@ -80,29 +81,29 @@ func (f fallback) inHand(p *page) {
 	}
 	last := p.last.Load()
 	for id := last - probes; id != last+probes; id++ {
-		f.l.proceed(id)
+		f.l.Continue(id)
 	}
 }
 
-func (f fallback) answer(n *notification) {
-	if n.nr == unix.SYS_SOCKET {
-		f.l.refuse(n.id, noNetlink)
+func (f fallback) answer(n *notify.Call) {
+	if n.NR == unix.SYS_SOCKET {
+		f.l.Refuse(n.ID, noNetlink)
 		return
 	}
-	if touchesObject(n.nr) && f.ours(n) {
-		f.l.refuse(n.id, unix.ENODEV)
+	if touchesObject(n.NR) && f.ours(n) {
+		f.l.Refuse(n.ID, unix.ENODEV)
 		return
 	}
-	f.l.proceed(n.id)
+	f.l.Continue(n.ID)
 }
 
 // ours recognises objects by the names of their memfds: there is no table left.
-func (f fallback) ours(n *notification) bool {
-	fd := uint32(n.args[0])
+func (f fallback) ours(n *notify.Call) bool {
+	fd := uint32(n.Args[0])
 	if !f.fds.Contains(fd) {
 		return false
 	}
-	target, err := procfs.Readlink("/proc/" + strconv.Itoa(int(n.pid)) + "/fd/" + strconv.Itoa(int(fd)))
+	target, err := procfs.Readlink("/proc/" + strconv.Itoa(int(n.TID)) + "/fd/" + strconv.Itoa(int(fd)))
 	// A refusal to look leaves no doubt that a stranger would be hit: the range is
 	// ours.
 	return err != nil || strings.HasPrefix(target, memfdPrefix)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,13 +38,13 @@ func TestFallbackInHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer page.unmap()
-			slot, l := page.slot(), listener(p.listener.Fd())
+			slot, l := page.slot(), notify.Listener(p.listener.Fd())
 			for i := range tt.received {
-				var n notification
-				errno := l.recv(&n)
+				var n notify.Call
+				errno := l.Receive(&n)
 				// Until a call is received, a signal takes it back.
 				for errno == unix.EINTR || errno == unix.ENOENT {
-					errno = l.recv(&n)
+					errno = l.Receive(&n)
 				}
 				if errno != 0 {
 					t.Fatal(errno)
@@ -53,7 +54,7 @@ func TestFallbackInHand(t *testing.T) {
 					page.take(slot, &n)
 				}
 				if !last {
-					l.proceed(n.id)
+					l.Continue(n.ID)
 					slot.release()
 				}
 			}
@@ -175,7 +176,7 @@ func TestSlots(t *testing.T) {
 	}
 	defer p.unmap()
 	for range slots + 1 {
-		p.take(p.slot(), &notification{id: 7, nr: unix.SYS_IOCTL})
+		p.take(p.slot(), &notify.Call{ID: 7, NR: unix.SYS_IOCTL})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"golang.org/x/sys/unix"
@@ -38,13 +39,13 @@ func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 		return r.give(&object{node: n, live: new(liveFile)}, fd, cloexec)
 	}
 	defer unix.Close(fd)
-	a := newFD{id: r.n.id, src: uint32(fd), flags: unix.SECCOMP_ADDFD_FLAG_SEND}
+	a := notify.Install{ID: r.n.ID, Source: uint32(fd), Flags: unix.SECCOMP_ADDFD_FLAG_SEND}
 	if cloexec {
-		a.mode = unix.O_CLOEXEC
+		a.Mode = unix.O_CLOEXEC
 	}
 	errno := r.placeFile(a)
 	if errno == unix.EBADF {
-		_, errno = r.s.listener.addFD(&a) // at any number: fstat is the memfd's then
+		_, errno = r.s.listener.Install(&a) // at any number: fstat is the memfd's then
 	}
 	switch errno {
 	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS:
@@ -56,7 +57,7 @@ func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 
 // placeFile answers with a descriptor in the range of files. EBADF: there is no
 // such number to be had.
-func (r *receiver) placeFile(a newFD) unix.Errno {
+func (r *receiver) placeFile(a notify.Install) unix.Errno {
 	r.s.objects.install.Lock()
 	defer r.s.objects.install.Unlock()
 	n, ok := r.freeFD([]filter.Range{r.s.cfg.FDs.Files()}, func(fd int32) bool {
@@ -66,8 +67,8 @@ func (r *receiver) placeFile(a newFD) unix.Errno {
 	if !ok {
 		return unix.EBADF
 	}
-	a.fd, a.flags = n, a.flags|unix.SECCOMP_ADDFD_FLAG_SETFD
-	_, errno := r.s.listener.addFD(&a)
+	a.FD, a.Flags = n, a.Flags|unix.SECCOMP_ADDFD_FLAG_SETFD
+	_, errno := r.s.listener.Install(&a)
 	return errno
 }
 

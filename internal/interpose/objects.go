@@ -16,6 +16,7 @@ import (
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -175,8 +176,8 @@ func (r *receiver) object(fd int32) *object {
 		return nil
 	}
 	epoch := r.s.procs.epoch.Load()
-	e := r.hot.at(r.n.pid, fd)
-	if e.tid == r.n.pid && e.fd == fd && e.epoch == epoch && mono.Now() < e.until {
+	e := r.hot.at(r.n.TID, fd)
+	if e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && mono.Now() < e.until {
 		r.caller.process = e.process
 		return e.object
 	}
@@ -194,7 +195,7 @@ func (r *receiver) object(fd int32) *object {
 		return nil
 	}
 	if p, err := r.caller.owner(); err == nil {
-		*e = hotEntry{r.n.pid, fd, epoch, mono.Now() + hotLife, o, p}
+		*e = hotEntry{r.n.TID, fd, epoch, mono.Now() + hotLife, o, p}
 	}
 	return o
 }
@@ -310,19 +311,19 @@ func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
 		return fail(unix.EMFILE)
 	}
 	s.procs.forget()
-	a := newFD{
-		id: r.n.id, src: uint32(fd), fd: n,
-		flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
+	a := notify.Install{
+		ID: r.n.ID, Source: uint32(fd), FD: n,
+		Flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
 	}
 	if cloexec {
-		a.mode = unix.O_CLOEXEC
+		a.Mode = unix.O_CLOEXEC
 	}
-	switch _, errno := s.listener.addFD(&a); errno {
+	switch _, errno := s.listener.Install(&a); errno {
 	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone
 		return verdict{kind: sent}
 	case unix.EBADF:
 		s.log.Warn("the program has lowered its limit of open files (RLIMIT_NOFILE, ulimit -n) below where "+
-			"devices are kept: lower it before gorxe run instead", "needed", a.fd+1)
+			"devices are kept: lower it before gorxe run instead", "needed", a.FD+1)
 		return fail(unix.EMFILE)
 	default:
 		return fail(errno)

@@ -67,7 +67,7 @@ func (t *processes) forget() { t.epoch.Add(1) }
 // of returns the process that the caller of the call in hand belongs to.
 func (t *processes) of(r *receiver) (*process, error) {
 	t.mu.Lock()
-	e, ok := t.threads[r.n.pid]
+	e, ok := t.threads[r.n.TID]
 	t.mu.Unlock()
 	if ok && !e.process.execs.Load() && mono.Now() < e.until {
 		return e.process, nil
@@ -84,7 +84,7 @@ func (t *processes) of(r *receiver) (*process, error) {
 			return nil, err
 		}
 	}
-	t.remember(r.n.pid, p, mono.Now())
+	t.remember(r.n.TID, p, mono.Now())
 	return p, nil
 }
 
@@ -136,7 +136,7 @@ func (t *processes) open(r *receiver, old *process, st procfs.Status) (*process,
 	}
 	// All of this was read under a number. It is the caller's if the caller was
 	// there all the time.
-	if !r.s.listener.valid(r.n.id) {
+	if !r.s.listener.Valid(r.n.ID) {
 		p.close()
 		return nil, unix.ESRCH
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -56,8 +57,8 @@ const cwd = unix.AT_FDCWD
 type receiver struct {
 	s      *Session
 	slot   *slot // where the keeper finds the call in hand
-	n      notification
-	answer response
+	n      notify.Call
+	answer notify.Answer
 	caller caller
 	hot    hotTable
 	path   [pathMax]byte
@@ -67,9 +68,9 @@ type receiver struct {
 	progress
 }
 
-func (r *receiver) arg(i int) uint64 { return r.n.args[i] }
-func (r *receiver) fd(i int) int32   { return int32(r.n.args[i]) }
-func (r *receiver) thread() int      { return int(r.n.pid) }
+func (r *receiver) arg(i int) uint64 { return r.n.Args[i] }
+func (r *receiver) fd(i int) int32   { return int32(r.n.Args[i]) }
+func (r *receiver) thread() int      { return int(r.n.TID) }
 
 // run receives until there is nobody left to receive from, the session stops, or
 // the receiver was caught.
@@ -88,12 +89,12 @@ func (r *receiver) run() {
 				return
 			}
 		}
-		switch errno := r.s.listener.recv(&r.n); errno {
+		switch errno := r.s.listener.Receive(&r.n); errno {
 		case 0:
 		case unix.EINTR:
 			continue
 		case unix.ENOENT:
-			if r.s.listener.abandoned() {
+			if r.s.listener.Abandoned() {
 				return
 			}
 			continue
@@ -102,7 +103,7 @@ func (r *receiver) run() {
 			r.s.stop(errno)
 			return
 		}
-		r.s.pace.received(r.n.pid)
+		r.s.pace.received(r.n.TID)
 		if !r.handle() {
 			return
 		}
@@ -117,18 +118,18 @@ func (r *receiver) handle() bool {
 	r.begin(r.seq)
 	r.s.dog.see()
 	v := r.dispatch()
-	r.s.pace.answers(r.n.pid, v)
+	r.s.pace.answers(r.n.TID, v)
 	r.send(v)
 	r.slot.release()
 	return r.end(r.seq)
 }
 
 func (r *receiver) dispatch() verdict {
-	nr := r.n.nr
+	nr := r.n.NR
 	if nr < 0 || nr >= filter.MaxNR || handlers[nr] == nil {
 		return pass
 	}
-	if r.n.pid == 0 {
+	if r.n.TID == 0 {
 		r.s.complain(procfs.ErrInvisible)
 		return pass
 	}
@@ -147,21 +148,21 @@ func (r *receiver) send(v verdict) {
 	case sent:
 		return
 	case proceeds:
-		if r.n.nr == unix.SYS_SOCKET { // the kernel may have what nobody is to see
-			r.answer = response{id: r.n.id, error: -int32(noNetlink)}
+		if r.n.NR == unix.SYS_SOCKET { // the kernel may have what nobody is to see
+			r.answer = notify.Answer{ID: r.n.ID, Error: -int32(noNetlink)}
 			break
 		}
-		r.answer = response{id: r.n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		r.answer = notify.Answer{ID: r.n.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	default:
-		r.answer = response{id: r.n.id, val: v.val, error: -int32(v.errno)}
+		r.answer = notify.Answer{ID: r.n.ID, Value: v.val, Error: -int32(v.errno)}
 		if v.errno != 0 {
-			r.answer.val = 0
+			r.answer.Value = 0
 		}
 	}
-	switch errno := r.s.listener.send(&r.answer); errno {
+	switch errno := r.s.listener.Send(&r.answer); errno {
 	case 0, unix.ENOENT, unix.EINPROGRESS: // EINPROGRESS: the watchdog was faster
 	default:
-		r.s.log.Error("a call could not be answered", "syscall", r.n.nr, "error", errno)
+		r.s.log.Error("a call could not be answered", "syscall", r.n.NR, "error", errno)
 	}
 }
 
@@ -169,7 +170,7 @@ func (r *receiver) send(v verdict) {
 // not be risked: nothing that may wait for the program is done.
 func (r *receiver) withoutMemory() verdict {
 	fd := r.fd(0)
-	if !touchesObject(r.n.nr) || !r.s.cfg.FDs.Contains(uint32(fd)) {
+	if !touchesObject(r.n.NR) || !r.s.cfg.FDs.Contains(uint32(fd)) {
 		return pass
 	}
 	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {

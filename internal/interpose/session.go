@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 )
 
 // Session is one program, with all that it starts, behind one listener.
 type Session struct {
 	cfg      ServeConfig
 	log      *slog.Logger
-	listener listener // a duplicate of its own
+	listener notify.Listener // a duplicate of its own
 	page     *page
 	objects  objects
 	procs    processes
@@ -57,18 +58,18 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if err := cfg.FDs.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkListener(l); err != nil {
+	if err := notify.Check(l); err != nil {
 		return nil, err
 	}
 	fd, err := unix.FcntlInt(l.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("duplicating the listener: %w", err)
 	}
-	s := &Session{cfg: cfg, log: cfg.Log, listener: listener(fd)}
+	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if err := allowInterrupts(); err != nil {
+	if err := notify.AllowInterrupts(); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 // Serve answers until the last process behind the listener has ended (nil), until
 // ctx is done, or until receiving fails. It is called once.
 func (s *Session) Serve(ctx context.Context) error {
-	if s.sync = s.listener.wakeSync(); !s.sync {
+	if s.sync = s.listener.SyncWakeUp(); !s.sync {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
 	}
 	s.users.Add(1)
@@ -159,7 +160,7 @@ func (s *Session) release() {
 // nudge wakes a receiver that waits for a notification.
 func (r *receiver) nudge() {
 	if tid := r.tid.Load(); tid != 0 {
-		interrupt(int(tid))
+		notify.Interrupt(int(tid))
 	}
 }
 

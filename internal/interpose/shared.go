@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"golang.org/x/sys/unix"
 )
 
@@ -134,14 +135,14 @@ func (p *page) slot() *slot {
 func (p *page) free(s *slot) { s.state.Store(slotFree) }
 
 // take notes the call in hand.
-func (p *page) take(s *slot, n *notification) {
-	s.id.Store(n.id)
-	if touchesObject(n.nr) {
+func (p *page) take(s *slot, n *notify.Call) {
+	s.id.Store(n.ID)
+	if touchesObject(n.NR) {
 		s.state.Store(slotObject)
 	} else {
 		s.state.Store(slotPath)
 	}
-	p.last.Store(n.id)
+	p.last.Store(n.ID)
 	p.valid.Store(1)
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
@@ -169,7 +170,7 @@ func (w *watchdog) takeOver(state uint64) {
 	// Not caught by its own memory: the doorbell was read, and works at another
 	// program's, which must not hold up this one.
 	if taken {
-		w.s.listener.send(&response{id: id, val: val})
+		w.s.listener.Send(&notify.Answer{ID: id, Value: val})
 	}
 	n := w.count(1)
 	level := slog.LevelDebug // a few: the machine may just be busy

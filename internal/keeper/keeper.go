@@ -15,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
@@ -252,7 +253,7 @@ func (k *keeper) attend() {
 	defer close(k.detached)
 	err := k.daemon.Questions(rights{}, func(text string) { k.tell(report{Say: text}) })
 	k.daemon.Close()
-	if !interpose.Abandoned(k.listener) {
+	if !notify.Listener(k.listener.Fd()).Abandoned() {
 		say := "the daemon is gone; the program goes on, its RDMA devices answer ENODEV"
 		if err != nil {
 			say += " (" + err.Error() + ")"

@@ -1,4 +1,4 @@
-package interpose
+package notify
 
 import (
 	"fmt"
@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that waits for a notification is woken by a signal. Since 6.6 the wait
-// is one that the kernel restarts if the signal's handler says so
-// (kernel/seccomp.c: recv_wait_event), and the Go runtime's handlers all say
-// SA_RESTART: so one signal, which nobody uses and the runtime ignores, gets its
-// handler without that.
+// A signal wakes a thread that waits for a notification. Since Linux 6.6 the kernel
+// restarts that wait if the signal's handler has SA_RESTART (kernel/seccomp.c:
+// recv_wait_event), and all handlers of the Go runtime have it. So this package takes
+// SA_RESTART from one signal that no one uses and that the runtime ignores.
 const interruptSignal = unix.Signal(63)
 
 const saRestart = 0x10000000
@@ -24,8 +23,8 @@ type sigaction struct {
 	handler, flags, restorer, mask uint64
 }
 
-// allowInterrupts takes SA_RESTART from the action of interruptSignal.
-var allowInterrupts = sync.OnceValue(func() error {
+// AllowInterrupts makes Interrupt work in this process. It may be called more than once.
+var AllowInterrupts = sync.OnceValue(func() error {
 	var act sigaction
 	if err := rtSigaction(nil, &act); err != nil {
 		return err
@@ -43,5 +42,5 @@ func rtSigaction(set, old *sigaction) error {
 	return nil
 }
 
-// interrupt makes a system call that thread tid waits in return EINTR.
-func interrupt(tid int) { _ = unix.Tgkill(os.Getpid(), tid, interruptSignal) }
+// Interrupt makes the system call that a thread of this process waits in return EINTR.
+func Interrupt(tid int) { _ = unix.Tgkill(os.Getpid(), tid, interruptSignal) }
