@@ -1,6 +1,6 @@
-// Package guess takes flows for the two directions of one connection where the
-// conformance checker does not commit itself. A wrong guess shows in a picture or in
-// a comparison; no verdict may rest on one.
+// Package guess pairs flows that are probably the two directions of one connection, if
+// the conformance checker is not certain. A diagram or a comparison may use a guess; a
+// verdict must not.
 package guess
 
 import (
@@ -16,14 +16,15 @@ type hosts struct {
 	kind     capture.Kind
 }
 
-// Pairs pairs those of all that are flows of reliable connections without a known
-// peer: flow is the checker's, nil for what is not to be tried. Two fit if every response in
-// either answers a request in the other that was sent before; of several that fit it
-// is the one whose request was last before the first response.
+// Pairs pairs the flows of reliable connections that have no known peer. flow returns
+// the checker's flow of an element of all, or nil to leave the element out.
 //
-// answers reports whether all responses of s are to requests of o, and the packet of
-// the request that the first of them answers; 0 if s has no response. Where there are
-// more than most flows from a host to another, none of them is tried.
+// Two flows fit if every response in either answers an earlier request in the other. If
+// several fit, Pairs takes the one whose request was the last before the first response.
+// answers reports whether all responses of s are to requests of o. It also returns the
+// packet of the request that the first response answers, or 0 if s has no response.
+//
+// If there are more than most flows from one host to another, Pairs tries none of them.
 func Pairs[S comparable](all []S, flow func(S) *conformance.Flow, most int, answers func(s, o S) (packet int, ok bool)) map[S]S {
 	between := make(map[hosts][]S)
 	for _, s := range all {
@@ -48,7 +49,7 @@ func Pairs[S comparable](all []S, flow func(S) *conformance.Flow, most int, answ
 			if _, paired := pairs[o]; paired || o == s {
 				continue
 			}
-			// Of the two, s is the one that has responses.
+			// s must be the one with responses.
 			at, ok := answers(s, o)
 			if !ok || at <= nearest {
 				continue
@@ -69,8 +70,8 @@ func alone(f *conformance.Flow) bool {
 }
 
 // Answers reports whether a packet may be a response to a request, by their PSNs and
-// what they are. A READ takes as many PSNs as its responses are packets, of 256 bytes
-// at least.
+// opcodes. A READ takes one PSN for each packet of its response, which has at least 256
+// bytes.
 func Answers(request, response wire.Packet) bool {
 	ahead := response.PSN().Diff(request.PSN())
 	asked, info := request.Info(), response.Info()

@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Pairs takes the candidate whose request was last before the first response, and
-// only where each of the two fits the other.
+// Pairs takes the candidate whose request was the last before the first response, and
+// only if each of the two fits the other.
 func TestPairs(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	flows := map[string]*conformance.Flow{}
@@ -21,7 +21,7 @@ func TestPairs(t *testing.T) {
 	}
 	flows["datagrams"].Service = wire.ServiceUD
 	flows["known"].Peer = flows["a1"]
-	// At which packet the request was that s answers of o; not listed: they do not fit.
+	// The packet of the request of o that s answers. A pair that is not listed does not fit.
 	answers := map[[2]string]int{
 		{"b1", "a1"}: 5, {"a1", "b1"}: 0,
 		{"b1", "a2"}: 7, {"a2", "b1"}: 0,
@@ -44,7 +44,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Answers is of PSNs and of kinds.
+// Answers compares PSNs and opcodes.
 func TestAnswers(t *testing.T) {
 	packet := func(op wire.Opcode, psn wire.PSN, length uint32, y wire.Syndrome) wire.Packet {
 		h := wire.Headers{Opcode: op, PSN: psn, DMALen: length, Syndrome: y}

@@ -17,8 +17,8 @@ import (
 	"github.com/gorxe/gorxe/internal/testenv"
 )
 
-// probe uses the page as somebody with a keyboard and a mouse would, and leaves
-// what it saw in an attribute of the document.
+// probe uses the page as a reader with a keyboard and a mouse would, and writes what
+// it saw to an attribute of the document.
 const probe = `<script>
 (() => {
   const seen = {};
@@ -71,8 +71,8 @@ type seenByChromium struct {
 	Contrast                                      float64
 }
 
-// TestChromium runs the page in headless Chromium, wide and narrow, light and
-// dark. Not under the race detector, which sees nothing of it.
+// TestChromium runs the page in headless Chromium, wide and narrow, light and dark. It
+// does not run under the race detector, which sees nothing of Chromium.
 func TestChromium(t *testing.T) {
 	browser, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestChromium(t *testing.T) {
 	page := string(htmlPage(t, contents(t, "netem_corrupt2.pcap"), "netem_corrupt2.pcap", &c))
 	page = strings.Replace(page, "</body>", probe+"</body>", 1)
 	widths := []string{"1280", "360"}
-	// In frames, since a window cannot be as narrow as a telephone.
+	// In frames, because a window cannot be as narrow as a telephone.
 	doc := `<!DOCTYPE html><html><body>`
 	for _, width := range widths {
 		doc += `<iframe style="border:0;width:` + width + `px;height:800px" srcdoc="` + html.EscapeString(page) + `"></iframe>`
@@ -105,7 +105,7 @@ func TestChromium(t *testing.T) {
 	}
 }
 
-// check holds what the probe saw to what it should see.
+// check compares what the probe saw with what it should see.
 func (s *seenByChromium) check(t *testing.T, dark bool) {
 	if s.Rows != 1161 || s.Found != 1 || s.Notable < 300 || s.Notable > 1000 {
 		t.Errorf("%d rows, %d found, %d notable", s.Rows, s.Found, s.Notable)
@@ -127,7 +127,7 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	}
 }
 
-// look returns the document as it is when the page's probes are done.
+// look returns the document after all probes have run.
 func look(t *testing.T, browser, file, setting string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -141,7 +141,7 @@ func look(t *testing.T, browser, file, setting string) []byte {
 	return dom
 }
 
-// saw returns what the probe in the frame of a width has left in a document.
+// saw returns what the probe in the frame of the given width wrote to a document.
 func saw(t *testing.T, dom []byte, width string) *seenByChromium {
 	t.Helper()
 	m := regexp.MustCompile(`data-seen-` + width + `="([^"]*)"`).FindSubmatch(dom)

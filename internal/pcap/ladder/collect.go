@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// DefaultRows is how many packets a Collector keeps if it is not told.
+	// DefaultRows is how many packets a Collector keeps if MaxRows is 0.
 	DefaultRows = 2000
-	// Shares of MaxRows, in eighths: the first packets of the capture take no more
-	// than headShare, and with the first few of each flow no more than flowShare;
-	// with what is notable they take no more than notableShare. The rest is for
-	// packets that a rule found fault with.
+	// Shares of MaxRows, in eighths. The first packets of the capture take at most
+	// headShare. Together with the first few of each flow they take at most
+	// flowShare, and with the notable ones at most notableShare. The rest is for
+	// packets that break a rule.
 	headShare    = 5
 	flowShare    = 6
 	notableShare = 7
-	// few is how many packets of a flow are shown that begins late.
+	// few is how many first packets are kept of a flow that begins late.
 	few = 8
 	// around is how many packets are kept before and after a notable one.
 	around = 6
-	// maxStreams bounds the flows that are looked at at all.
+	// maxStreams bounds the flows; the packets of others are only counted.
 	maxStreams = 1 << 15
 	// maxPerRow bounds the findings that one row shows.
 	maxPerRow = 16
 )
 
-// Collector keeps the packets of a capture that a ladder shows: the first ones, of
-// the capture and of each flow, and those around packets that are notable. It is for one goroutine.
+// Collector keeps the packets of a capture that a ladder shows: the first ones of the
+// capture and of each flow, and those around notable packets. It is for one goroutine.
 type Collector struct {
 	Filter Filter
 	// MaxRows bounds the packets kept; 0 means DefaultRows.
@@ -60,14 +60,14 @@ type stream struct {
 	flow   *conformance.Flow
 	first  *Row // for its addresses, if flow is nil
 	kept   []*Row
-	recent [around]Row // the last ones not kept, a ring
-	held   int         // how many of these
-	pos    int         // of the next
-	follow int         // packets still to be kept after a notable one
+	recent [around]Row // a ring of the last packets that are not kept
+	filled int         // rows of the ring in use
+	pos    int         // of the next row
+	follow int         // packets that will be kept after a notable one
 	seen   uint64
 }
 
-// Add takes a packet in, if it is chosen.
+// Add adds a packet, if the filter chooses it.
 func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict) {
 	if !c.started {
 		c.start, c.started = p.Time, true
@@ -103,7 +103,7 @@ func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
 		s.first = slot.clone()
 	}
 	s.pos = (s.pos + 1) % around
-	s.held = min(s.held+1, around)
+	s.filled = min(s.filled+1, around)
 
 	blamed := slices.ContainsFunc(v.Findings, func(x conformance.Finding) bool {
 		return x.Packet == p.Number && x.Severity > conformance.Note
@@ -130,23 +130,23 @@ func (c *Collector) share(eighths int) int { return (c.maxRows()*eighths + 7) / 
 
 func (c *Collector) maxRows() int { return cmp.Or(max(c.MaxRows, 0), DefaultRows) }
 
-// keepRecent keeps what the ring holds, up to limit rows in all.
+// keepRecent keeps the packets of the ring, up to limit rows in all.
 func (c *Collector) keepRecent(s *stream, limit int) {
-	for i := range s.held {
+	for i := range s.filled {
 		if len(c.rows) >= limit {
 			return
 		}
-		r := &s.recent[(s.pos-s.held+i+around)%around]
+		r := &s.recent[(s.pos-s.filled+i+around)%around]
 		if c.rows[r.Number] == nil {
 			k := r.clone()
 			c.rows[k.Number] = k
 			s.kept = append(s.kept, k)
 		}
 	}
-	s.held = 0
+	s.filled = 0
 }
 
-// clone returns a row with storage of its own.
+// clone returns a copy of a row that shares no memory with it.
 func (r *Row) clone() *Row {
 	k := *r
 	k.Findings = slices.Clone(r.Findings)
@@ -157,8 +157,8 @@ func (r *Row) clone() *Row {
 	return &k
 }
 
-// Findings notes what was found. Add does that; it is for those that
-// Checker.Close returns.
+// Findings adds findings to the rows of their packets. Add does that for its packet;
+// Findings is for those that the end of the capture brings.
 func (c *Collector) Findings(all []conformance.Finding) {
 	for i := range all {
 		x := &all[i]
@@ -170,7 +170,7 @@ func (c *Collector) Findings(all []conformance.Finding) {
 			r.Findings = append(r.Findings, *x)
 			continue
 		}
-		// Of a packet that is not kept: those just seen can still be.
+		// The packet is not kept, but if it is recent, it still can be.
 		if r := c.retrieve(x); r != nil && len(r.Findings) < maxPerRow {
 			r.Findings = append(r.Findings, *x)
 			continue
@@ -183,14 +183,14 @@ func (c *Collector) Findings(all []conformance.Finding) {
 	}
 }
 
-// retrieve keeps a packet that a flow's ring still holds.
+// retrieve keeps a packet that is still in its flow's ring, and returns its row.
 func (c *Collector) retrieve(x *conformance.Finding) *Row {
 	s := c.streams[streamKey{flow: x.Flow}]
 	if s == nil || x.Flow == nil {
 		return nil
 	}
-	for i := range s.held {
-		if s.recent[(s.pos-s.held+i+around)%around].Number == x.Packet {
+	for i := range s.filled {
+		if s.recent[(s.pos-s.filled+i+around)%around].Number == x.Packet {
 			c.keepRecent(s, c.maxRows())
 			return c.rows[x.Packet]
 		}
@@ -198,16 +198,16 @@ func (c *Collector) retrieve(x *conformance.Finding) *Row {
 	return nil
 }
 
-// Conversation is the packets between two ends: both directions of a connection,
-// or datagrams to and fro, or one direction, if the other is not known.
+// Conversation is the packets between two ends: both directions of a connection, the
+// datagrams in both directions, or one direction if the other is not known.
 type Conversation struct {
 	ID          int
 	Service     wire.Service
 	Left, Right End
 	Rows        []*Row // by number
-	Packets     uint64 // of which Rows are those kept
+	Packets     uint64 // all of them, of which Rows has those kept
 	Stats       []conformance.FlowStats
-	// Guessed: that the two directions belong together is.
+	// Guessed reports that pcap/guess paired the two directions.
 	Guessed bool
 	// Other are findings about packets that are not kept.
 	Other []conformance.Finding
@@ -219,7 +219,7 @@ type Conversation struct {
 type End struct {
 	Addr netip.Addr
 	QPN  wire.QPN
-	// Known: the queue pair is. One that only sends is not.
+	// Known reports whether QPN is known. It is not if the end only sends.
 	Known bool
 }
 
@@ -235,12 +235,12 @@ func (c *Conversation) Sum(count func(*conformance.FlowStats) uint64) uint64 {
 	return n
 }
 
-// ToRight reports the direction of one of its rows.
+// ToRight reports whether a row's packet goes from left to right.
 func (c *Conversation) ToRight(r *Row) bool {
 	return r.Flow == c.flows[0]
 }
 
-// countSkipped notes before each row how many packets were left out.
+// countSkipped counts the packets that were left out before each row.
 func (c *Conversation) countSkipped() {
 	last := make(map[*conformance.Flow]uint64, len(c.flows))
 	for _, r := range c.Rows {
@@ -249,7 +249,7 @@ func (c *Conversation) countSkipped() {
 	}
 }
 
-// Conversations makes conversations of what was kept, in order of appearance.
+// Conversations returns the conversations of the packets kept, in order of appearance.
 func (c *Collector) Conversations() []*Conversation {
 	later := make(map[*conformance.Flow][]conformance.Finding)
 	for _, x := range c.later {
@@ -294,7 +294,7 @@ func (v *Conversation) add(s *stream) {
 	}
 }
 
-// name says whose conversation it is. s is its first direction, to the right.
+// name sets the two ends. s is the direction to the right.
 func (v *Conversation) name(s *stream) {
 	f := s.flow
 	if f == nil {
@@ -343,8 +343,7 @@ func (c *Collector) opposite(s *stream, datagrams map[datagramKey]*stream) *stre
 	return nil
 }
 
-// LeftOut returns how many packets and findings were chosen, and are not in any
-// conversation.
+// LeftOut returns how many chosen packets and findings are not in any conversation.
 func (c *Collector) LeftOut() (packets, findings uint64) {
 	return c.chosen - uint64(len(c.rows)), c.dropped
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Header is one protocol header of a packet, or what is known of its payload.
+// Header is one protocol header of a packet, or its payload as far as it is known.
 type Header struct {
 	Name   string
 	Fields []Field
@@ -21,7 +21,7 @@ func (h *Header) add(name, format string, args ...any) {
 	h.Fields = append(h.Fields, Field{name, fmt.Sprintf(format, args...)})
 }
 
-// Headers are all fields of a packet.
+// Headers returns all fields of a packet.
 func (r *Row) Headers() []Header {
 	hs := []Header{r.frameHeader()}
 	if r.Kind != capture.Other {
@@ -121,7 +121,7 @@ func (r *Row) bth() Header {
 	return h
 }
 
-// extended are the extended transport headers, in the order in which they travel.
+// extended returns the extended transport headers, in their order on the wire.
 func (r *Row) extended() []Header {
 	p, info := r.pkt, r.pkt.Info()
 	var hs []Header

@@ -9,15 +9,15 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Filter chooses packets. The zero value chooses all that carry the InfiniBand
-// transport; what several fields ask for must all hold.
+// Filter chooses packets, for which all of its fields must hold. The zero value chooses
+// every packet with the InfiniBand transport.
 type Filter struct {
 	QPs     []uint32     // either end's queue pair; the sender's as far as it is known
 	Hosts   []netip.Addr // either end's address
-	Notable bool         // only what is retransmitted, refused, damaged or found fault with
+	Notable bool         // only packets that are retransmitted, refused, damaged or break a rule
 }
 
-// flow reports whether packets of a flow are chosen, whatever is in them.
+// flow reports whether all packets of a flow are chosen.
 func (f *Filter) flow(p *capture.Packet, v *conformance.Verdict) bool {
 	if p.Kind == capture.Other {
 		return false

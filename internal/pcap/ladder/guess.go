@@ -9,17 +9,17 @@ import (
 const (
 	// maxCandidates bounds the flows between two hosts that are tried.
 	maxCandidates = 128
-	// maxProofs is how many responses of a flow are looked at.
+	// maxProofs is how many responses of a flow are compared.
 	maxProofs = 64
 )
 
 // guesses pairs the streams of connections without a known peer, by the packets that
-// are kept. A ladder says that it rests on one.
+// are kept. The title of such a ladder says that the pair is a guess.
 func (c *Collector) guesses() map[*stream]*stream {
 	return guess.Pairs(c.order, (*stream).shown, maxCandidates, (*stream).answers)
 }
 
-// shown is the flow of a stream of which something is kept.
+// shown returns the flow of a stream, nil if none of its packets is kept.
 func (s *stream) shown() *conformance.Flow {
 	if len(s.kept) == 0 {
 		return nil
@@ -27,8 +27,9 @@ func (s *stream) shown() *conformance.Flow {
 	return s.flow
 }
 
-// answers reports whether every response kept of s answers a request kept of o, and
-// the packet of the request that the first of them answers, 0 if there is none.
+// answers reports whether every response that is kept of s answers a request that is
+// kept of o. first is the packet of the request that the first response answers, 0 if
+// there is no response.
 func (s *stream) answers(o *stream) (first int, ok bool) {
 	proofs := 0
 	for _, r := range s.kept {

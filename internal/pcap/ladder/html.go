@@ -19,8 +19,8 @@ var files embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets, "counted": counted}).ParseFS(files, "page.html"))
 
-// page is what the template is given. All text in it may come from a hostile
-// capture; html/template escapes it.
+// page is the data of the template. All text in it may come from a hostile capture;
+// html/template escapes it.
 type page struct {
 	Name          string
 	Trouble       string // why the file could not be read to its end
@@ -50,18 +50,18 @@ type pageConversation struct {
 	Worst string
 }
 
-// pageLine is a packet, or what is left out before it.
+// pageLine is a packet, or a count of packets that are left out.
 type pageLine struct {
 	*Row
 	Skipped uint64
 	Clock   string
 	Class   string // of the element
-	Arrow   string // for those who do not see it
+	Arrow   string // for readers who do not see the arrow
 	Text    string
 }
 
-// WriteHTML writes the conversations as one page that needs nothing else. name is
-// the capture's, trouble the error that its reading ended with.
+// WriteHTML writes the conversations as one page that loads nothing. name is the name
+// of the capture, and trouble the error that ended the reading.
 func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, trouble error) error {
 	p := page{Name: name, Summary: s, Verdict: verdictClass(&s)}
 	style, err := files.ReadFile("page.css")
@@ -120,7 +120,7 @@ func verdictClass(s *conformance.Summary) string {
 	return "clean"
 }
 
-// ruleLines are the rules that had something to say, the gravest first.
+// ruleLines returns the rules with findings, the most severe first.
 func ruleLines(s *conformance.Summary) []ruleLine {
 	var lines []ruleLine
 	for _, r := range conformance.Rules() {
@@ -156,8 +156,8 @@ func (c *Collector) pageConversation(v *Conversation) pageConversation {
 	return p
 }
 
-// worst is the gravest thing that was found in a conversation, whether its packet is
-// shown or not.
+// worst returns the highest severity of a conversation's findings, also of those whose
+// packets are not shown.
 func (v *Conversation) worst() conformance.Severity {
 	var worst conformance.Severity
 	switch {
@@ -166,7 +166,7 @@ func (v *Conversation) worst() conformance.Severity {
 	case v.Sum(func(s *conformance.FlowStats) uint64 { return s.Warnings }) > 0:
 		worst = conformance.Warning
 	}
-	for _, r := range v.Rows { // damaged packets are in no flow's count
+	for _, r := range v.Rows { // no flow counts damaged packets
 		worst = max(worst, r.Severity())
 	}
 	return worst
@@ -188,7 +188,7 @@ func conversationFacts(v *Conversation) []Field {
 	return facts
 }
 
-// rowClass is the look of a row: direction, then the gravest thing about it.
+// rowClass returns the CSS classes of a row: its direction and its highest severity.
 func rowClass(r *Row, right bool) string {
 	class := "left"
 	if right {

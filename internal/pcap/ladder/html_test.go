@@ -13,7 +13,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-// element is what a test wants to know of one of the page's.
+// element is an element of the page.
 type element struct {
 	name  string
 	attrs map[string]string
@@ -24,8 +24,8 @@ func (e *element) is(class string) bool {
 	return strings.Contains(" "+e.attrs["class"]+" ", " "+class+" ")
 }
 
-// parsePage parses a page strictly: the template writes HTML that is XML too, so
-// that whatever is not closed or escaped is an error.
+// parsePage parses a page strictly. The template writes HTML that is XML too, so an
+// element that is not closed, or text that is not escaped, is an error.
 func parsePage(b []byte) ([]element, error) {
 	d := xml.NewDecoder(bytes.NewReader(b))
 	d.Entity = xml.HTMLEntity
@@ -63,7 +63,7 @@ func htmlPage(t testing.TB, file []byte, name string, c *Collector) []byte {
 	return out.Bytes()
 }
 
-// TestPage: the page is whole, needs nothing else, and shows what was found.
+// TestPage: the page is whole, loads nothing, and shows the findings.
 func TestPage(t *testing.T) {
 	var c Collector
 	const hostile = `</title><script>alert(1)</script>.pcap`
@@ -119,7 +119,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageBounded: what is left out is said.
+// TestPageBounded: the page says how much is left out.
 func TestPageBounded(t *testing.T) {
 	c := Collector{MaxRows: 40}
 	page := htmlPage(t, repeated(contents(t, "rping.pcap"), 40), "long", &c)
@@ -141,7 +141,7 @@ func TestPageBounded(t *testing.T) {
 	}
 }
 
-// TestNames: one thing is not several.
+// TestNames: a count of one has the singular.
 func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		n    uint64
@@ -157,7 +157,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWorst: packets that belong to no flow are found fault with as well.
+// TestWorst: packets without a flow have findings as well.
 func TestWorst(t *testing.T) {
 	var c Collector
 	htmlPage(t, contents(t, "netem_corrupt2.pcap"), "corrupt", &c)

@@ -98,7 +98,7 @@ func TestVerbose(t *testing.T) {
 	}
 }
 
-// TestFindings: what a rule says stands below the packet.
+// TestFindings: findings are printed below their packet.
 func TestFindings(t *testing.T) {
 	out := lines(t, contents(t, "netem_corrupt2.pcap"), Lines{})
 	all := strings.Split(out, "\n")
@@ -158,8 +158,8 @@ func TestTextLadder(t *testing.T) {
 	}
 }
 
-// TestGuess: connections that nothing but their PSNs tells apart are drawn with both
-// directions, and it is said that this is a guess.
+// TestGuess: connections that only their PSNs distinguish are drawn with both
+// directions, and the title says that this is a guess.
 func TestGuess(t *testing.T) {
 	var c Collector
 	collected(t, contents(t, "interop-not-ready.pcap"), &c)
@@ -177,7 +177,8 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// repeated is a capture n times over, damaged nowhere: packets of the same flows.
+// repeated returns a capture n times in a row, without damage: packets of the same
+// flows.
 func repeated(file []byte, n int) []byte {
 	const header = 24
 	out := slices.Clone(file[:header])
@@ -203,8 +204,8 @@ func damage(t *testing.T, file []byte, number int) {
 	}
 }
 
-// TestBounded: of a long capture few packets are kept, but those at fault and
-// around them are, and all others are counted.
+// TestBounded: few packets of a long capture are kept. Those that break a rule and
+// those around them are among these, and all others are counted.
 func TestBounded(t *testing.T) {
 	one := contents(t, "rping.pcap")
 	file := repeated(one, 60)

@@ -10,7 +10,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-// Lines prints one line a packet, as packets are read.
+// Lines prints one line for each packet while packets are read.
 type Lines struct {
 	Out     io.Writer
 	Filter  Filter
@@ -26,8 +26,8 @@ type Lines struct {
 	printed int
 }
 
-// Add prints a packet, if it is chosen, and what was found by it, which may be
-// about earlier ones.
+// Add prints a packet, if the filter chooses it, and the findings that it caused. Some
+// may be about earlier packets.
 func (l *Lines) Add(p *capture.Packet, v *conformance.Verdict) error {
 	if !l.started {
 		l.start, l.started = p.Time, true
@@ -80,7 +80,7 @@ func (l *Lines) fields() error {
 	return nil
 }
 
-// finding prints what a rule says, below the packet at which it said so.
+// finding prints a finding below the packet that caused it.
 func (l *Lines) finding(x *conformance.Finding) error {
 	about := ""
 	if x.Packet != l.row.Number {
@@ -90,7 +90,7 @@ func (l *Lines) finding(x *conformance.Finding) error {
 	return err
 }
 
-// Findings prints what was found at the end of the capture.
+// Findings prints the findings that the end of the capture brings.
 func (l *Lines) Findings(all []conformance.Finding) error {
 	for i := range all {
 		x := &all[i]
@@ -126,10 +126,10 @@ func tagText(r *Row) string {
 	return "  [" + strings.Join(tags, ", ") + "]"
 }
 
-// clock is a time since the first packet, in seconds.
+// clock formats a time since the first packet, in seconds.
 func clock(d time.Duration) string { return fmt.Sprintf("%11.6f", d.Seconds()) }
 
-// terminalStyle is how a row stands out: SGR sequences before and after it.
+// terminalStyle returns the SGR sequences before and after a row that stands out.
 func terminalStyle(r *Row) (begin, end string) {
 	const reset = "\x1b[0m"
 	switch {

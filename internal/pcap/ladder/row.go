@@ -11,10 +11,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// sampleLen is how much payload a row keeps for showing.
+// sampleLen is how many bytes of payload a row keeps.
 const sampleLen = 64
 
-// Row is one packet as it is shown. It owns all it holds.
+// Row is one packet as it is shown. It shares no memory with the reader.
 type Row struct {
 	Number   int
 	Time     time.Time
@@ -33,7 +33,7 @@ type Row struct {
 	slid   uint16
 	dlid   uint16
 	index  uint64 // counts the packets of the flow, from 1
-	// skipped is how many packets of the flow were left out right before it.
+	// skipped is how many packets of the flow were left out just before it.
 	skipped uint64
 	parsed  bool
 	pkt     wire.Packet // headers only, of head
@@ -51,7 +51,7 @@ func (r *Row) set(p *capture.Packet, v *conformance.Verdict) {
 		length: p.Length, ip: p.IP, udp: p.UDP, slid: p.SLID, dlid: p.DLID,
 	}
 	if !v.Parsed {
-		// Damaged: what the first bytes seem to say is shown all the same.
+		// The packet is damaged, but its first bytes are shown anyway.
 		if v.ICRC == conformance.ICRCBad {
 			r.guess(p.Transport[:len(p.Transport)-wire.ICRCLen])
 		}
@@ -70,7 +70,7 @@ func (r *Row) take(head []byte, pad int) {
 	const padBits = 0x30
 	r.pad = pad
 	r.head = append(r.head, head...)
-	r.head[1] &^= padBits // there is no payload behind it
+	r.head[1] &^= padBits // because no payload follows
 	var err error
 	r.pkt, err = wire.Parse(r.head)
 	r.parsed = err == nil
@@ -83,7 +83,7 @@ func (r *Row) guess(b []byte) {
 	}
 }
 
-// Flags are the bits of the BTH that are set: S solicited event, A acknowledge
+// Flags returns the bits of the BTH that are set: S solicited event, A acknowledge
 // request, F FECN, B BECN; and C for CE in the IP header.
 func (r *Row) Flags() string {
 	var b strings.Builder
@@ -101,8 +101,8 @@ func (r *Row) Flags() string {
 	return b.String()
 }
 
-// Opcode is the opcode in words: "RC SEND_FIRST". Of what cannot be parsed it says
-// what is there.
+// Opcode returns the opcode in words: "RC SEND_FIRST". For a packet that cannot be
+// parsed it says what the packet is.
 func (r *Row) Opcode() string {
 	switch {
 	case r.parsed:
@@ -114,7 +114,7 @@ func (r *Row) Opcode() string {
 	}
 }
 
-// Words is the packet in the words of the field.
+// Words describes the packet in the usual terms.
 func (r *Row) Words() string {
 	if !r.parsed {
 		return fmt.Sprintf("%s  %d B", r.Opcode(), r.length)
@@ -159,7 +159,7 @@ func (r *Row) operands() string {
 	return fmt.Sprintf("add %#x", r.pkt.SwapAdd())
 }
 
-// Tags say what there is to know about a packet besides its fields.
+// Tags returns what is known about a packet besides its fields.
 func (r *Row) Tags() []string {
 	var tags []string
 	switch r.Class {
@@ -181,7 +181,7 @@ func (r *Row) Negative() bool {
 	return r.parsed && r.ICRC != conformance.ICRCBad && r.pkt.Info().Has(wire.HasAETH) && !r.pkt.Syndrome().IsACK()
 }
 
-// Severity is that of the worst finding, 0 if there is none.
+// Severity returns the highest severity of the findings, 0 if there is none.
 func (r *Row) Severity() conformance.Severity {
 	var worst conformance.Severity
 	for i := range r.Findings {
@@ -190,7 +190,7 @@ func (r *Row) Severity() conformance.Severity {
 	return worst
 }
 
-// Notable reports whether somebody who looks for a fault would look here.
+// Notable reports whether the packet matters to a reader who looks for a fault.
 func (r *Row) Notable() bool {
 	return r.Severity() > conformance.Note || r.Negative() || len(r.Tags()) > 0
 }

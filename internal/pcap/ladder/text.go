@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-// laneWidth is the room between the uprights of a text ladder, at least.
+// laneWidth is the least distance between the uprights of a text ladder.
 const laneWidth = 64
 
 func (e End) String() string {
@@ -70,10 +70,10 @@ func (t *textWriter) conversation(v *Conversation) {
 	t.printf("\n")
 }
 
-// counted is a number of things in words; name is that of several.
+// counted returns a number with a noun, whose plural is name.
 func counted(n uint64, name string) string { return fmt.Sprintf("%d %s", n, named(n, name)) }
 
-// named is the name of several things, or of one.
+// named returns the plural name, or its singular if n is 1.
 func named(n uint64, name string) string {
 	if n == 1 {
 		name = strings.TrimSuffix(name, "s")
@@ -82,10 +82,10 @@ func named(n uint64, name string) string {
 	return name
 }
 
-// packets is a number of packets in words.
+// packets returns a number with "packets".
 func packets(n uint64) string { return counted(n, "packets") }
 
-// Arrow stands between the names of the ends.
+// Arrow returns the arrow between the names of the ends.
 func (c *Conversation) Arrow() string {
 	if c.OneWay() {
 		return "→"
@@ -93,7 +93,7 @@ func (c *Conversation) Arrow() string {
 	return "↔"
 }
 
-// sums are what is counted of a conversation; its title has those that are titled.
+// sums are the counts of a conversation; its title has those that are titled.
 var sums = [...]struct {
 	name   string
 	titled bool
@@ -111,7 +111,7 @@ var sums = [...]struct {
 	{"violations", true, func(s *conformance.FlowStats) uint64 { return s.Violations }},
 }
 
-// title sums a conversation up.
+// title returns a summary of a conversation.
 func (v *Conversation) title() string {
 	var b strings.Builder
 	if len(v.Stats) > 0 {
@@ -129,8 +129,8 @@ func (v *Conversation) title() string {
 	return b.String()
 }
 
-// rung is what stands on a rung: the words without the destination, which is
-// where the arrow points, and the tags.
+// rung returns the text on a rung: the words without the destination, to which the
+// arrow points, and the tags.
 func rung(r *Row) string {
 	words := r.Words()
 	if r.parsed {

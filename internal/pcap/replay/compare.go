@@ -7,9 +7,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Two packets with one PSN: the captured device's and the engine's.
+// The comparison of two packets with one PSN: one of the captured device, one of the
+// engine.
 
-// compare holds a captured request to what the engine sent under its PSN.
+// compare compares a captured request with the engine's under its PSN.
 func (r *requester) compare(e event) {
 	p, g := e.pkt, r.sent[e.pkt.PSN()]
 	r.s.Compared++
@@ -26,7 +27,7 @@ func (r *requester) compare(e event) {
 	}
 }
 
-// readLength is what a difference is about that the engine is free to make.
+// readLength is the subject of a difference that is allowed.
 const readLength = "length of a READ"
 
 // compareRequests compares two requests with one PSN.
@@ -91,7 +92,7 @@ func compareResponses(p, g wire.Packet) (ds []Difference) {
 	return ds
 }
 
-// words is a packet in few words.
+// words describes a packet in a few words.
 func words(p wire.Packet) string {
 	text := fmt.Sprintf("%s PSN %#06x", p.Info().Name, uint32(p.PSN()))
 	if p.Info().Has(wire.HasAETH) {

@@ -7,9 +7,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// playDatagrams makes the engine the sender of captured datagrams. Their PSNs
-// follow each other by the sender, not by the flow: where some went elsewhere, the
-// queue pair begins anew.
+// playDatagrams makes the engine the sender of captured datagrams. A sender counts
+// PSNs over all its flows. So if some datagrams went to other queue pairs, the engine's
+// queue pair is reset to the next PSN.
 func playDatagrams(n *session, s *Session, h *host) error {
 	mem := &sent{mtu: uint64(n.mtu), payload: func(i uint64) []byte { return n.events[i].pkt.Payload() }}
 	mr, err := h.pd.RegMR(mem, 0, uint64(len(n.events))*mem.mtu, 0, rxe.AccessLocalWrite)

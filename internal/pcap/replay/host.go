@@ -11,8 +11,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// host is one engine with one queue pair, and nothing around it: it is the link
-// and the clock of its device.
+// host is an engine with one queue pair. It is also the link and the clock of its
+// device.
 type host struct {
 	dev *rxe.Device
 	pd  *rxe.PD
@@ -27,12 +27,12 @@ type host struct {
 	wcs         []rxe.WC
 }
 
-// errBudget ends a session whose packets ask for much more than the capture shows.
+// errBudget ends a session whose packets ask for much more data than the capture has.
 var errBudget = errors.New("its packets ask for far more data than the capture holds")
 
 const (
-	// ackTimeout is the longest there is, 2.4 hours: it expires when the
-	// replay says so.
+	// ackTimeout is the longest one, 2.4 hours: it expires only if the replay lets
+	// that time pass.
 	ackTimeoutCode = 31
 	ackTimeout     = 4096 * time.Nanosecond << ackTimeoutCode
 	// paceSpan covers the pauses between portions of READ responses.
@@ -84,11 +84,11 @@ func qpType(s wire.Service) rxe.QPType {
 	}
 }
 
-// everyRight are those of a queue pair.
+// everyRight is all access rights of a queue pair.
 const everyRight = rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic |
 	rxe.AccessFlushGlobal | rxe.AccessFlushPersist
 
-// connect takes the queue pair to RTS. Attributes that are not a's are chosen here.
+// connect takes the queue pair to RTS. It chooses the attributes that a does not have.
 func (h *host) connect(a rxe.QPAttr) error {
 	a.PortNum, a.Access = 1, everyRight
 	a.AH = rxe.AHAttr{DGID: wire.GIDFromAddr(h.there), PortNum: 1}
@@ -115,7 +115,7 @@ func (h *host) enter(a *rxe.QPAttr, mask rxe.QPAttrMask) error {
 	return nil
 }
 
-func (h *host) close() { _ = h.dev.Close() } // nothing of it is left to be told
+func (h *host) close() { _ = h.dev.Close() } // its error does not matter
 
 // Send implements rxe.Link.
 func (h *host) Send(bursts []wire.Burst) {
@@ -146,7 +146,7 @@ func (h *host) Now() rxe.Time { return h.now }
 // Arm implements rxe.Clock.
 func (h *host) Arm(deadline rxe.Time) { h.deadline = deadline }
 
-// settle lets everything happen that is due within d.
+// settle runs the timers that expire within d.
 func (h *host) settle(d rxe.Time) error {
 	end := h.now + d
 	for h.deadline != 0 && h.deadline <= end && h.budget >= 0 {
@@ -161,15 +161,14 @@ func (h *host) settle(d rxe.Time) error {
 	return nil
 }
 
-// take returns what was sent since the last call.
+// take returns the packets sent since the last call.
 func (h *host) take() []wire.Packet {
 	out := h.out
 	h.out = nil
 	return out
 }
 
-// receive hands one packet to the engine, and lets d pass; b is the host's to
-// change.
+// receive passes one packet to the engine, and lets d pass. It may change b.
 func (h *host) receive(b []byte, d rxe.Time) error {
 	num := h.q.Num()
 	b[5], b[6], b[7] = byte(num>>16), byte(num>>8), byte(num)

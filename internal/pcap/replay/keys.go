@@ -5,27 +5,27 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// keys are the memory keys of a captured responder: what each was seen to grant,
-// and the engine's key that stands for it.
+// keys are the memory keys of a captured responder, with the rights that each was seen
+// to grant, and the engine's keys for them.
 type keys struct {
 	h       *host
 	mem     rxe.Memory
 	granted map[wire.RKey]*grant
-	invalid map[wire.RKey]bool // taken back by the peer: they name windows
+	invalid map[wire.RKey]bool // invalidated by the peer, so they name windows
 }
 
-// grant is what a key gave access to.
+// grant is the memory and the rights that a key gave access to.
 type grant struct {
 	lo, hi uint64
 	rights rxe.Access
-	key    wire.RKey // the engine's; 0: not made yet, or taken back
-	old    wire.RKey // what was taken back
+	key    wire.RKey // the engine's; 0: not made yet, or invalidated
+	old    wire.RKey // the invalidated one
 }
 
 // noKey is a key that the engine never has: index 0.
 const noKey wire.RKey = 0x7f
 
-// newKeys learns from all requests of a session that were not refused.
+// newKeys learns the keys from all requests of a session that were not refused.
 func newKeys(h *host, mem rxe.Memory, x *index) *keys {
 	k := &keys{h: h, mem: mem, granted: make(map[wire.RKey]*grant), invalid: make(map[wire.RKey]bool)}
 	for i, e := range x.events {
@@ -46,7 +46,7 @@ func newKeys(h *host, mem rxe.Memory, x *index) *keys {
 	return k
 }
 
-// accessed is how many bytes a request names by an address and a key.
+// accessed returns how many bytes of memory a request accesses.
 func accessed(p wire.Packet) uint64 {
 	switch info := p.Info(); {
 	case info.Has(wire.HasAtomicETH):
@@ -103,7 +103,7 @@ func (k *keys) of(key wire.RKey) wire.RKey {
 	g := k.granted[key]
 	switch {
 	case g == nil && k.invalid[key]:
-		// Taken back without ever having been used.
+		// It was invalidated before it was used.
 		g = &grant{lo: chunkSize, hi: 2 * chunkSize, rights: rxe.AccessRemoteRead}
 		k.granted[key] = g
 	case g == nil:
@@ -115,10 +115,10 @@ func (k *keys) of(key wire.RKey) wire.RKey {
 	return g.key
 }
 
-// refusing returns the engine's key for a request that the captured device
-// refused: one that the engine ought to refuse too, out of range, without the
-// right, or taken back. Where nothing speaks against the request, it is one that is
-// not good, and assumed is true.
+// refusing returns the engine's key for a request that the captured device refused. The
+// engine should refuse the key too: it is out of range, lacks the right, or was
+// invalidated. If the capture shows no such reason, the key is invalid and assumed is
+// true.
 func (k *keys) refusing(p wire.Packet) (key wire.RKey, assumed bool) {
 	g := k.granted[p.RKey()]
 	switch {
@@ -157,7 +157,7 @@ func (k *keys) make(key wire.RKey, g *grant) error {
 	return err
 }
 
-// takenBack notes that a key was invalidated: should it be good again, it is that
+// takenBack records that a key was invalidated. If it is valid again later, it is that
 // of another window.
 func (k *keys) takenBack(key wire.RKey) {
 	if g := k.granted[key]; g != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxPackets and maxBytes bound what is kept of a capture.
+	// maxPackets and maxBytes bound the packets that are kept of a capture.
 	maxPackets = 1 << 20
 	maxBytes   = 256 << 20
-	// maxLives bounds how often one queue pair may begin anew.
+	// maxLives bounds how often one queue pair may be reset.
 	maxLives = 1 << 12
 )
 
@@ -31,17 +31,17 @@ type session struct {
 	events  []event
 	mtu     int
 	paired  bool         // the opposite direction is known
-	guessed bool         // or taken to be known
+	guessed bool         // the opposite direction is a guess
 	service wire.Service // of the engine's queue pair
-	xrc     bool         // it stands for one of XRC
+	xrc     bool         // it stands for an XRC queue pair
 }
 
 // stream is the packets of one flow.
 type stream struct {
 	flow    *conformance.Flow
 	packets []event
-	resets  []int // packets at which its requester begins anew
-	damaged int   // packets that are cut: their payload is not known
+	resets  []int // packets at which the requester was reset
+	damaged int   // packets that are cut, so that their payload is not known
 	byPSN   map[wire.PSN][]event
 }
 
@@ -68,7 +68,7 @@ func load(in io.Reader) (*loader, error) {
 	return l, err
 }
 
-// finding notes where queue pairs were reset.
+// finding records where queue pairs were reset.
 func (l *loader) finding(x *conformance.Finding) {
 	const restarted = "qp-restarted"
 	if x.Rule.Name == restarted && x.Flow != nil {
@@ -110,7 +110,7 @@ func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
 	s.packets = append(s.packets, event{number: p.Number, pkt: pkt, request: pkt.Info().Has(wire.OpRequest)})
 }
 
-// sessions cuts the capture into what can be played, and says what cannot.
+// sessions divides the capture into sessions, and lists what cannot be played.
 func (l *loader) sessions() (all []*session, skipped []Skipped) {
 	if l.leftOut > 0 {
 		skipped = append(skipped, Skipped{Why: fmt.Sprintf("%d packets: the capture is longer than what is replayed", l.leftOut)})
@@ -141,7 +141,7 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 	return all, skipped
 }
 
-// lives are the sessions of a connection's requests in one direction.
+// lives returns the sessions of a connection's requests in one direction.
 func (s *stream) lives(peer *stream) []*session {
 	service := s.flow.Service
 	if service == wire.ServiceXRC {
@@ -173,7 +173,7 @@ func (s *stream) lives(peer *stream) []*session {
 	return all
 }
 
-// cutAt divides events where packets of the given numbers are.
+// cutAt divides events at packets of the given numbers.
 func cutAt(events []event, numbers []int) [][]event {
 	var parts [][]event
 	for _, n := range numbers {
@@ -186,8 +186,8 @@ func cutAt(events []event, numbers []int) [][]event {
 	return append(parts, events)
 }
 
-// cutAtFaults divides lives behind a NAK that ends a connection, if what follows
-// is answered again: the queue pair was reset.
+// cutAtFaults divides lives after a NAK that ends a connection, if later requests are
+// answered again: the queue pair was reset.
 func cutAtFaults(lives [][]event) [][]event {
 	var parts [][]event
 	for _, events := range lives {
@@ -197,8 +197,8 @@ func cutAtFaults(lives [][]event) [][]event {
 				parts = append(parts, events)
 				break
 			}
-			// The answered request is of the new life, and so is all from the
-			// first one of that PSN on.
+			// The new life begins with the first request that has the PSN of the
+			// answer, or a later one.
 			j := slices.IndexFunc(events[i+1:], func(e event) bool { return !e.request && !refused(e.pkt) })
 			if j < 0 {
 				from = i + 1
@@ -219,7 +219,7 @@ func cutAtFaults(lives [][]event) [][]event {
 	return parts
 }
 
-// cutLong divides lives so long that PSNs come round again.
+// cutLong divides lives that are so long that PSNs repeat.
 func cutLong(lives [][]event) [][]event {
 	const most = 1 << 21
 	var parts [][]event
@@ -249,8 +249,8 @@ func refused(p wire.Packet) bool {
 	return p.Info().Has(wire.HasAETH) && !p.Syndrome().IsACK()
 }
 
-// begin drops what comes before the first beginning of a message; it reports
-// false if nothing is left.
+// begin drops the packets before the first beginning of a message. It reports false if
+// none are left.
 func (n *session) begin() bool {
 	i := slices.IndexFunc(n.events, func(e event) bool { return e.request && e.pkt.Info().Has(wire.OpStart) })
 	if i < 0 {
@@ -260,8 +260,8 @@ func (n *session) begin() bool {
 	return true
 }
 
-// pathMTU is that of the full packets; if there are none, the largest that Ethernet
-// carries, which fits every packet that is whole.
+// pathMTU returns the path MTU of the full packets. If there are none, it returns the
+// largest one, which fits every packet.
 func pathMTU(events []event) int {
 	for _, e := range events {
 		if size := len(e.pkt.Payload()); e.pkt.Info().Has(wire.OpFirst|wire.OpMiddle) && legalMTU(size) {
@@ -273,7 +273,7 @@ func pathMTU(events []event) int {
 
 func legalMTU(n int) bool { return n == 256 || n == 512 || n == 1024 || n == 2048 || n == 4096 }
 
-// datagramSessions divides the datagrams to a queue pair by who sent them.
+// datagramSessions divides the datagrams to a queue pair by their senders.
 func datagramSessions(s *stream) []*session {
 	bySender := make(map[wire.QPN]*session)
 	var all []*session

@@ -15,8 +15,8 @@ const (
 	maxChunks = 1 << 18
 )
 
-// learnt is the memory of a captured responder, as far as the capture tells what is
-// in it: what was written, and what was read.
+// learnt is the memory of a captured responder, as far as the capture shows it: the
+// bytes that were written or read.
 type learnt struct {
 	chunks map[uint64]*chunk
 	full   bool
@@ -43,7 +43,7 @@ func (m *learnt) chunk(va uint64) *chunk {
 	return c
 }
 
-// write stores bytes, and reports whether others were known to be there.
+// write stores bytes, and reports whether different ones were known.
 func (m *learnt) write(va uint64, b []byte) (changed bool, err error) {
 	for len(b) > 0 {
 		c := m.chunk(va)
@@ -64,7 +64,7 @@ func (m *learnt) write(va uint64, b []byte) (changed bool, err error) {
 	return changed, nil
 }
 
-// ReadV implements rxe.Memory. What is not known reads as zeros.
+// ReadV implements rxe.Memory. Unknown bytes are zero.
 func (m *learnt) ReadV(spans []rxe.Span) error {
 	for _, s := range spans {
 		b, va := s.Buf, s.VA
@@ -124,12 +124,12 @@ func (m *learnt) Store(va, value uint64) error {
 	return err
 }
 
-// sent is the memory of a captured requester: payload n, of the packet n PSNs behind
-// the first, lies at n times the path MTU. What is written to it, the results of
-// READs and atomics, nobody looks at.
+// sent is the memory of a captured requester. The payload of the packet n PSNs after the
+// first is at n times the path MTU. It drops the results of READs and atomics, which no
+// comparison needs.
 type sent struct {
 	mtu     uint64
-	payload func(n uint64) []byte // nil where there is none
+	payload func(n uint64) []byte // nil if there is none
 }
 
 // ReadV implements rxe.Memory.
@@ -161,7 +161,7 @@ func (*sent) FetchAdd(uint64, uint64) (uint64, error) { return 0, errUnmapped }
 // Store implements rxe.Memory.
 func (*sent) Store(uint64, uint64) error { return errUnmapped }
 
-// sink is the memory that receives go to: nobody looks at it.
+// sink is the memory of receives. It drops their data.
 type sink struct{ sent }
 
 // ReadV implements rxe.Memory.

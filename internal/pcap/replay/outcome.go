@@ -6,7 +6,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// index finds the packets of a session by PSN. Positions are those in events.
+// index finds the packets of a session by PSN. A position is an index of events.
 type index struct {
 	events    []event
 	requests  map[wire.PSN][]int
@@ -34,7 +34,8 @@ func newIndex(events []event) *index {
 	return x
 }
 
-// after returns the first position in a list that is beyond i, -1 if there is none.
+// after returns the first position in a list that is greater than i, -1 if there is
+// none.
 func after(list []int, i int) int {
 	at, _ := slices.BinarySearch(list, i+1)
 	if at == len(list) {
@@ -43,17 +44,17 @@ func after(list []int, i int) int {
 	return list[at]
 }
 
-// behindRNR reports whether the sequence NAK at position nak follows an RNR NAK
-// for the same PSN: then that request did arrive (see whyBehindRNR).
+// behindRNR reports whether the sequence NAK at position nak follows an RNR NAK for the
+// same PSN. If so, that request did arrive (see whyBehindRNR).
 func (x *index) behindRNR(psn wire.PSN, nak int) bool {
 	answers := x.responses[psn]
 	n, _ := slices.BinarySearch(answers, nak)
 	return n > 0 && x.events[answers[n-1]].pkt.Syndrome().IsRNR() && refused(x.events[answers[n-1]].pkt)
 }
 
-// missed infers from a sequence NAK at position nak that the requests with its PSN
-// that are in the capture before it got lost on their way. The last one may have
-// crossed the NAK instead: it has, if it is acknowledged before it is sent again.
+// missed handles a sequence NAK at position nak: the requests with its PSN that come
+// before it in the capture were lost on their way. The last one may have crossed the
+// NAK instead. That is so if it is acknowledged before it is sent again.
 func (x *index) missed(psn wire.PSN, nak int) {
 	const far = 8
 	sent := x.requests[psn]
@@ -77,9 +78,9 @@ func (x *index) missed(psn wire.PSN, nak int) {
 	}
 }
 
-// refusal returns the NAK, other than one for a gap, that answers the request at
-// position i: the first response with its PSN after it. A request that was sent
-// again before it was answered was refused as often.
+// refusal returns the NAK, other than a sequence NAK, that answers the request at
+// position i: the first response with its PSN after it. If the request was sent again
+// before the answer, there are as many answers.
 func (x *index) refusal(i int) (wire.Packet, bool) {
 	list := x.responses[x.events[i].pkt.PSN()]
 	j := after(list, i)
@@ -98,7 +99,7 @@ func (x *index) refusal(i int) (wire.Packet, bool) {
 	return wire.Packet{}, false
 }
 
-// maxTries bounds how many responses with one PSN are looked at.
+// maxTries bounds how many responses with one PSN are compared.
 const maxTries = 64
 
 // answer returns the response with a PSN that comes after position i.
@@ -117,12 +118,12 @@ func (x *index) answer(psn wire.PSN, i int, kind wire.OpFlags) (wire.Packet, boo
 	return wire.Packet{}, false
 }
 
-// readPackets is how many responses a READ has.
+// readPackets returns how many response packets a READ has.
 func readPackets(p wire.Packet, mtu int) uint32 {
 	return max(1, uint32((uint64(p.DMALen())+uint64(mtu)-1)/uint64(mtu)))
 }
 
-// span is how many PSNs a request takes.
+// span returns how many PSNs a request takes.
 func span(p wire.Packet, mtu int) uint32 {
 	if p.Info().Has(wire.OpRead) {
 		return readPackets(p, mtu)

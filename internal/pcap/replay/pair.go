@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// maxCandidates bounds the flows between two hosts that are tried, maxWork the
-	// look-ups in all.
+	// maxCandidates bounds the flows between two hosts that are tried, and maxWork
+	// all look-ups together.
 	maxCandidates = 256
 	maxWork       = 1 << 24
 )
 
 // guess pairs the flows that have no peer.
 func (l *loader) guess() map[*stream]*stream {
-	return guess.Pairs(l.order, (*stream).held, maxCandidates, l.answers)
+	return guess.Pairs(l.order, (*stream).flowWithPackets, maxCandidates, l.answers)
 }
 
-// held is the flow of a stream that has packets.
-func (s *stream) held() *conformance.Flow {
+// flowWithPackets returns the flow of a stream, nil if the stream has no packets.
+func (s *stream) flowWithPackets() *conformance.Flow {
 	if len(s.packets) == 0 {
 		return nil
 	}
 	return s.flow
 }
 
-// answers reports whether all responses in s are to requests in o, and at which
-// packet the request of the first was sent; 0 if there is no response.
+// answers reports whether all responses in s are to requests in o. packet is that of the
+// request that the first one answers, 0 if there is no response.
 func (l *loader) answers(s, o *stream) (packet int, ok bool) {
 	requests := o.requests()
 	for _, e := range s.packets {
@@ -64,7 +64,7 @@ func (s *stream) requests() map[wire.PSN][]event {
 // there is none.
 func (l *loader) requestBefore(requests map[wire.PSN][]event, e event) int {
 	p := e.pkt
-	// A READ takes many PSNs: its responses are looked for that far back.
+	// A READ takes many PSNs, so its response may be that far ahead of it.
 	const window = 512
 	back := uint32(1)
 	if p.Info().Has(wire.OpReadResp) {

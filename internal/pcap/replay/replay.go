@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Replay plays a capture. The error is that of reading it; what came before that
-// has been played.
+// Replay plays a capture. If reading the capture fails, Replay plays the packets before
+// that and returns the error.
 func Replay(in io.Reader) (*Report, error) {
 	l, err := load(in)
 	if l == nil {
@@ -43,11 +43,11 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 	r.Sessions = append(r.Sessions, s)
 }
 
-// errEnd ends a session where nothing is left to compare.
+// errEnd ends a session in which nothing is left to compare.
 var errEnd = errors.New("the queue pair is in error")
 
-// budget is how many bytes the engine may send in a session: a few times what was
-// captured.
+// budget returns how many bytes the engine may send in a session: several times as many
+// as were captured.
 func (n *session) budget() int64 {
 	const slack, times = 1 << 20, 16
 	total := int64(slack)

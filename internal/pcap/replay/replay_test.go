@@ -16,7 +16,7 @@ import (
 const captures = "../../../testdata/pcaps/"
 
 // TestCaptures: the engine does what captured devices did, or the difference is
-// explained; of each explanation it is known in which captures it occurs.
+// explained. The test lists the captures in which each explanation occurs.
 func TestCaptures(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"*.pcap", "defects/*.pcap"} {
@@ -33,7 +33,7 @@ func TestCaptures(t *testing.T) {
 		whyNoKey: {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap",
 			"interop-operations.pcap", "interop-transfers.pcap", "interop-kernels-operations.pcap", "interop-delay.pcap"},
 	}
-	// The kernel answers a FLUSH whose ICRC is wrong as its own is; the engine never has it.
+	// The kernel answers a FLUSH whose ICRC is as wrong as its own; the engine drops it.
 	unanswered := map[string]int{"interop-kernels-flush.pcap": 2}
 	roles := make(map[Role]int)
 	for _, file := range files {
@@ -80,8 +80,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// TestBroken: captures of what no device should send are played as well, as far as
-// there is something to play.
+// TestBroken: captures with broken rules are played as well, as far as possible.
 func TestBroken(t *testing.T) {
 	files, err := filepath.Glob(captures + "broken/*.pcap")
 	if err != nil || len(files) == 0 {
@@ -153,7 +152,7 @@ func change(t *testing.T, e *event, f func(b []byte) []byte) {
 	e.pkt = p
 }
 
-// TestSensitive: had a captured device done something else, it would show.
+// TestSensitive: a difference is found if a captured device did something else.
 func TestSensitive(t *testing.T) {
 	const psn, aeth, msn = 11, wire.BTHLen, wire.BTHLen + 3
 	for _, tt := range []struct {
@@ -215,7 +214,7 @@ func TestSensitive(t *testing.T) {
 	}
 }
 
-// made is a session of packets that a test writes itself.
+// made is a session of packets that a test builds.
 func made(mtu int, packets ...[]byte) *session {
 	n := &session{
 		flow: &conformance.Flow{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), QPN: 0x22},
@@ -231,7 +230,7 @@ func made(mtu int, packets ...[]byte) *session {
 	return n
 }
 
-// packet builds one; data must be whole words.
+// packet builds a packet; data must be whole words.
 func packet(h wire.Headers, data []byte) []byte {
 	h.PKey = wire.DefaultPKey
 	if h.Opcode.Info().Has(wire.OpRequest) {
@@ -248,7 +247,7 @@ func pattern(seed, n int) []byte {
 	return b
 }
 
-// TestReadInPieces: a device asks for a long READ at once, the engine in pieces.
+// TestReadInPieces: a device sends a long READ as one request, and the engine as several.
 func TestReadInPieces(t *testing.T) {
 	const mtu, count, first = 1024, 1024, 0xffff00
 	packets := [][]byte{packet(wire.Headers{Opcode: wire.RCReadRequest, PSN: first, AckReq: true, VA: 0x10000, RKey: 0x1234, DMALen: mtu * count}, nil)}
@@ -273,7 +272,7 @@ func TestReadInPieces(t *testing.T) {
 	}
 }
 
-// TestWindow: a device may have more under way than the engine ever has.
+// TestWindow: a device may have more requests in flight than the engine ever has.
 func TestWindow(t *testing.T) {
 	const mtu, count = 1024, 3000
 	var packets [][]byte
@@ -326,8 +325,8 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// FuzzSession changes bytes of packets that a session plays, which a file's ICRCs
-// would keep from it.
+// FuzzSession changes bytes of the packets of a session. In a file, their ICRCs would be
+// wrong then.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0})
 	f.Add([]byte{3, 0, 0x13, 2, 9, 11, 0xff, 9, 12, 0x61})

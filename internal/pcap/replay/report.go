@@ -2,7 +2,7 @@ package replay
 
 import "fmt"
 
-// Report is what replaying a capture showed.
+// Report is the result of a replay.
 type Report struct {
 	Sessions []*Session `json:"sessions"`
 	Skipped  []Skipped  `json:"skipped,omitempty"`
@@ -10,7 +10,7 @@ type Report struct {
 
 // Skipped is what was not played.
 type Skipped struct {
-	Flow string `json:"flow,omitempty"` // empty: the capture
+	Flow string `json:"flow,omitempty"` // empty for the whole capture
 	Why  string `json:"why"`
 }
 
@@ -22,8 +22,8 @@ type Session struct {
 
 	Played   int `json:"played"`   // packets, or work requests, given to the engine
 	Compared int `json:"compared"` // captured packets that the engine's were compared with
-	// Free are the liberties that were taken, by name; Assumed is what was made
-	// up about the captured device, because its packets imply it.
+	// Free counts the differences that the specification allows, by name. Assumed
+	// counts the assumptions about the captured device that its packets imply.
 	Free        map[string]int `json:"free,omitempty"`
 	Assumed     map[string]int `json:"assumed,omitempty"`
 	Differences []Difference   `json:"differences,omitempty"`
@@ -35,7 +35,7 @@ type Session struct {
 	unexplained int
 }
 
-// Role is the engine's in a session.
+// Role is the role of the engine in a session.
 type Role string
 
 // The roles.
@@ -44,14 +44,14 @@ const (
 	Requester Role = "requester"
 )
 
-// Difference is a packet that the engine would not have sent like this.
+// Difference is a packet that the engine would have sent differently.
 type Difference struct {
 	Packet   int    `json:"packet"` // captured
 	About    string `json:"about"`
 	Captured string `json:"captured"`
 	Engine   string `json:"engine"`
-	// Explained says why both are right, or which of them is not. Empty: nobody
-	// knows.
+	// Explained says why both are right, or which of them is wrong. It is empty if
+	// that is not known.
 	Explained string `json:"explained,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func (s *Session) differ(d Difference) {
 func (s *Session) free(what string)   { s.Free[what]++ }
 func (s *Session) assume(what string) { s.Assumed[what]++ }
 
-// Unexplained is the number of differences that are not explained.
+// Unexplained returns the number of differences that are not explained.
 func (r *Report) Unexplained() int {
 	n := 0
 	for _, s := range r.Sessions {
@@ -80,7 +80,7 @@ func (r *Report) Unexplained() int {
 	return n
 }
 
-// Unexplained is the number of the session's differences that are not explained.
+// Unexplained returns the number of the session's differences that are not explained.
 func (s *Session) Unexplained() int { return s.unexplained }
 
 func (d *Difference) String() string {

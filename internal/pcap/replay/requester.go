@@ -10,11 +10,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The engine as requester: it is given the work requests that the captured packets
-// stand for, each when its first packet comes, and sends as it likes; a captured
-// packet is compared with what it last sent under that PSN. It gets the captured
-// responses once it has sent what they answer. Time goes on where the captured
-// device retried.
+// The engine as requester. It gets the work request of a captured message when the
+// first packet of the message comes. It sends on its own, and a captured packet is
+// compared with the last one that it sent under that PSN. It gets a captured response
+// after it has sent the request. Time passes only when the captured device retried.
 
 type requester struct {
 	*session
@@ -23,16 +22,16 @@ type requester struct {
 	x  *index
 	mr *rxe.MR
 
-	base    wire.PSN // lies at address 0 of the memory
+	base    wire.PSN // its payload is at address 0 of the memory
 	next    wire.PSN // of the next message
 	sent    map[wire.PSN]wire.Packet
-	limit   wire.PSN             // one past the last that was sent
-	ends    map[wire.PSN]bool    // where READs end that the engine has cut up
-	feed    []event              // responses to what is not sent yet
+	limit   wire.PSN             // follows the last that was sent
+	ends    map[wire.PSN]bool    // the ends of READs that the engine divided
+	feed    []event              // responses to requests that are not sent yet
 	waiting map[wire.PSN][]event // requests that the engine has not sent yet
 	highest wire.PSN             // captured
-	retried bool                 // a NAK or a wait has made the engine go back
-	rnr     bool                 // the engine waits
+	retried bool                 // the engine went back, after a NAK or a timeout
+	rnr     bool                 // the engine waits after an RNR NAK
 	died    rxe.WCStatus         // of the first work request that failed
 }
 
@@ -63,7 +62,7 @@ func playRequester(n *session, s *Session) error {
 	return nil
 }
 
-// connect begins, or begins anew, at a PSN.
+// connect connects the queue pair, or resets and connects it, to begin at a PSN.
 func (r *requester) connect(psn wire.PSN) error {
 	payload := func(n uint64) []byte {
 		if list := r.x.requests[psn.Add(uint32(n))]; len(list) > 0 {
@@ -86,7 +85,7 @@ func (r *requester) request(i int) error {
 	e := r.events[i]
 	psn := e.pkt.PSN()
 	if psn.Less(r.base) {
-		return nil // of before
+		return nil // of the connection before
 	}
 	if !psn.Less(r.next) {
 		if err := r.post(i); err != nil {
@@ -111,7 +110,7 @@ func (r *requester) request(i int) error {
 	return nil
 }
 
-// post gives the engine all messages up to the one of the request at position i.
+// post posts all messages up to that of the request at position i.
 func (r *requester) post(i int) error {
 	psn := r.events[i].pkt.PSN()
 	for !psn.Less(r.next) {
@@ -143,10 +142,10 @@ func (r *requester) post(i int) error {
 	return nil
 }
 
-// failed is the error for a queue pair that takes no more.
+// failed returns the error for a queue pair that accepts no more work requests.
 func (r *requester) failed(err error) error {
 	if s := r.h.q.State(); s != rxe.QPRTS {
-		// Had a NAK done that, the session would have ended.
+		// After a NAK the session would have ended.
 		r.poll()
 		r.s.differ(Difference{About: "requester's end", Captured: "goes on", Engine: fmt.Sprintf("is in %v after %v", s, r.died)})
 		return errEnd
@@ -157,7 +156,7 @@ func (r *requester) failed(err error) error {
 	return err
 }
 
-// run lets the engine go on for d, and does what follows from what it sends.
+// run lets the engine run for d, and handles the packets that it sends.
 func (r *requester) run(d time.Duration) error {
 	if err := r.h.settle(rxe.Time(d)); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (r *requester) run(d time.Duration) error {
 	return r.pump()
 }
 
-// pump goes on with what has been waiting for the engine to send something.
+// pump plays the responses and requests that waited for a packet of the engine.
 func (r *requester) pump() error {
 	for {
 		r.collect()
@@ -186,7 +185,7 @@ func (r *requester) pump() error {
 	}
 }
 
-// collect takes what the engine sent.
+// collect takes the packets that the engine sent.
 func (r *requester) collect() {
 	r.poll()
 	for _, p := range r.h.take() {
@@ -212,18 +211,19 @@ func (r *requester) poll() {
 	}
 }
 
-// respond plays a captured response, once the engine has sent what it answers.
+// respond plays a captured response, after the engine has sent the request.
 func (r *requester) respond(e event) error {
 	p := e.pkt
 	if p.PSN().Less(r.base) || !p.PSN().Less(r.next) {
-		return nil // of requests that are not in the capture
+		return nil // the capture lacks its request
 	}
 	r.feed = append(r.feed, e)
 	return r.pump()
 }
 
-// clamp acknowledges what the engine has sent of what a response acknowledges: its
-// window is not the captured device's. It reports whether there was something.
+// clamp acknowledges the requests that a response acknowledges and the engine has sent.
+// The engine may have sent fewer, because its window differs from that of the captured
+// device. clamp reports whether there were any.
 func (r *requester) clamp(e event) (moved bool, err error) {
 	p := e.pkt
 	if refused(p) || p.Opcode() != wire.RCAck || !r.h.q.Snapshot().AckedPSN.Less(r.limit) {
@@ -236,12 +236,12 @@ func (r *requester) clamp(e event) (moved bool, err error) {
 	return r.h.q.Snapshot().AckedPSN != before, err
 }
 
-// give hands a response to the engine.
+// give passes a response to the engine.
 func (r *requester) give(e event) error {
 	p := e.pkt
 	b := bytes.Clone(p.Bytes())
 	if p.Opcode() == wire.RCReadResponseMiddle && r.ends[p.PSN()] {
-		// The engine has asked for the READ in pieces: this ends one.
+		// The engine has divided the READ, and this ends one part.
 		h := wire.Headers{Opcode: wire.RCReadResponseLast, PKey: wire.DefaultPKey, PSN: p.PSN(), Syndrome: wire.SyndromeACK}
 		b = append(h.Append(nil), p.Payload()...)
 	}
@@ -273,7 +273,7 @@ func (r *requester) deliver(b []byte, e event) error {
 	return nil
 }
 
-// finish counts what the engine had no occasion to send.
+// finish counts the requests that the engine did not get to send.
 func (r *requester) finish() {
 	if n := len(r.waiting); n > 0 {
 		r.s.Free["requests that the engine did not come to send"] += n

@@ -8,9 +8,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The engine as requester goes back: behind a NAK at once, without one when time is up.
+// The engine as requester goes back: after a NAK at once, and otherwise after a timeout.
 
-// wentBack holds what the engine sends after a NAK to the specification.
+// wentBack compares what the engine sends after a NAK with the specification.
 func (r *requester) wentBack(e event, out []wire.Packet) {
 	p := e.pkt
 	switch {
@@ -27,8 +27,8 @@ func (r *requester) wentBack(e event, out []wire.Packet) {
 	}
 }
 
-// retry lets the time pass after which the engine sends again what is not
-// acknowledged, as the captured device does now with e.
+// retry lets the engine's timeout expire, so that it sends unacknowledged requests again
+// as the captured device does here with e.
 func (r *requester) retry(e event) error {
 	r.retried = true
 	una := r.h.q.Snapshot().AckedPSN
@@ -59,7 +59,7 @@ func (r *requester) retry(e event) error {
 	return r.pump()
 }
 
-// begins says what the engine sends first.
+// begins describes the first packet that the engine sends.
 func begins(out []wire.Packet) string {
 	if len(out) == 0 {
 		return "sends nothing"

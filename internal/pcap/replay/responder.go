@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The engine as responder: it gets the captured requests, and what it sends waits
-// until the captured device is seen to send the same.
+// The engine as responder. It gets the captured requests. Its responses wait until the
+// captured device sends the same.
 
 type responder struct {
 	*session
@@ -23,22 +23,22 @@ type responder struct {
 	answers map[wire.PSN]answer // responses with data, the last of each PSN
 	acks    map[wire.PSN]wire.Packet
 	naks    []sentNAK
-	posted  bool // a receive
-	ready   bool // no receive is missing, whatever was answered
+	posted  bool // a receive is posted
+	ready   bool // a receive is posted even if the captured device had none
 	rnr     struct {
 		on  bool
 		psn wire.PSN
 	}
-	msn     wire.MSN // what captured MSNs are ahead of the engine's
+	msn     wire.MSN // how far captured MSNs are ahead of those of the engine
 	msnSure bool
 	newest  wire.MSN          // of the captured
-	rereads map[wire.PSN]bool // where a READ was asked for again
+	rereads map[wire.PSN]bool // where a READ was requested again
 }
 
-// maxNAKs bounds those of the engine's that the capture has no match for.
+// maxNAKs bounds the engine's NAKs without a match in the capture.
 const maxNAKs = 1 << 10
 
-// recvLength is that of a receive: as much as a message can have.
+// recvLength is the length of a receive, which fits the longest message.
 const recvLength = 1 << 31
 
 func playResponder(n *session, s *Session) error {
@@ -123,7 +123,7 @@ func (r *responder) request(i int) error {
 	return nil
 }
 
-// absorb takes what the engine sent.
+// absorb takes the packets that the engine sent.
 func (r *responder) absorb(number int) {
 	for _, p := range r.h.take() {
 		switch {

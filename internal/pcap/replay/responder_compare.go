@@ -7,16 +7,16 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Captured responses, and those of the engine as responder.
+// The comparison of captured responses with those of the engine as responder.
 
-// answer is a response of the engine's.
+// answer is a response of the engine.
 type answer struct {
 	pkt      wire.Packet
 	compared bool // with a captured one
 	again    bool // to a duplicate
 }
 
-// sentNAK is a NAK of the engine's.
+// sentNAK is a NAK of the engine.
 type sentNAK struct {
 	pkt    wire.Packet
 	number int // of the packet it answers
@@ -27,7 +27,7 @@ func (r *responder) response(i int) error {
 	e := &r.events[i]
 	p := e.pkt
 	if p.PSN().Less(r.events[0].pkt.PSN()) {
-		return nil // of a request from before
+		return nil // its request came before the session
 	}
 	r.s.Compared++
 	switch {
@@ -43,14 +43,15 @@ func (r *responder) response(i int) error {
 	return nil
 }
 
-// ack compares an acknowledgement: which packets have one is free, but not what has
-// been received.
+// ack compares an acknowledgement. A responder is free to choose which packets it
+// acknowledges, but not which ones it has received.
 func (r *responder) ack(i int) error {
 	e := &r.events[i]
 	p := e.pkt
 	expected := r.h.q.Snapshot().RecvPSN
 	if !p.PSN().Less(expected) && r.rnr.on && r.rnr.psn == expected {
-		// Two of the same were under way, and a receive came in between.
+		// Two copies of the request were in flight, and a receive was posted between
+		// them.
 		if err := r.redo(expected, i); err != nil {
 			return err
 		}
@@ -70,8 +71,8 @@ func (r *responder) ack(i int) error {
 	return nil
 }
 
-// redo plays again what the engine did not take before position end, from a PSN on
-// that it had no receive for.
+// redo plays requests again that the engine refused before position end, from the PSN on
+// for which it had no receive.
 func (r *responder) redo(psn wire.PSN, end int) error {
 	r.s.assume("a receive posted between two tries")
 	r.ready = true
@@ -91,8 +92,8 @@ func (r *responder) redo(psn wire.PSN, end int) error {
 	return nil
 }
 
-// compareMSN compares how many messages an answer says are complete; again: one to a
-// duplicate.
+// compareMSN compares the count of completed messages in an answer; again says that it
+// is to a duplicate.
 func (r *responder) compareMSN(e *event, g wire.Packet, again bool) {
 	ahead := (e.pkt.MSN() - g.MSN()) & wire.MSNMask
 	if !r.msnSure {
@@ -134,7 +135,7 @@ func (r *responder) data(e *event) {
 	}
 }
 
-// reread reports whether a PSN is where a READ was asked for again.
+// reread reports whether a READ was requested again at a PSN.
 func (r *responder) reread(psn wire.PSN) bool { return r.rereads[psn] }
 
 // negative compares a NAK.
@@ -172,15 +173,14 @@ func (r *responder) noteRNR(p wire.Packet) {
 	}
 }
 
-// takesNoReceive reports whether the requests with a PSN were sent, and take no
-// receive.
+// takesNoReceive reports whether requests with a PSN were sent and none takes a receive.
 func (r *responder) takesNoReceive(psn wire.PSN, before int) bool {
 	sent := r.x.requests[psn]
 	n, _ := slices.BinarySearch(sent, before)
 	return n > 0 && !slices.ContainsFunc(sent[max(0, n-maxTries):n], func(i int) bool { return r.events[i].pkt.Info().Has(wire.OpRecv) })
 }
 
-// finish judges what the engine sent, and the captured device did not.
+// finish judges the packets that the engine sent and the captured device did not.
 func (r *responder) finish() {
 	ended := r.lastResponse()
 	for _, g := range r.naks {
@@ -204,7 +204,7 @@ func (r *responder) finish() {
 	}
 }
 
-// position returns where the packet of a number is.
+// position returns the position of the packet with a number.
 func (r *responder) position(number int) int {
 	i, ok := slices.BinarySearchFunc(r.events, number, func(e event, n int) int { return e.number - n })
 	if !ok {

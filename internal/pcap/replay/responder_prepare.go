@@ -7,12 +7,12 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// What the engine as responder is given to be as the captured device was: keys, rights,
-// receives, and what lies in memory.
+// The preparation of the engine as responder. It gets the keys, rights, receives and
+// memory that the captured device had.
 
 // translate puts the engine's keys into the request at position i.
 func (r *responder) translate(b []byte, i int) {
-	const keyOffset = 8 // behind the address, in RETH and AtomicETH
+	const keyOffset = 8 // after the address, in RETH and AtomicETH
 	p, info := r.events[i].pkt, r.events[i].pkt.Info()
 	if at := int(max(info.RETH, info.AtomicETH)); at > 0 {
 		var key wire.RKey
@@ -31,7 +31,7 @@ func (r *responder) translate(b []byte, i int) {
 	}
 }
 
-// learn puts into memory what the captured device found there.
+// learn stores in memory the bytes that the captured device found there.
 func (r *responder) learn(i int) {
 	p := r.events[i].pkt
 	switch info := p.Info(); {
@@ -57,8 +57,8 @@ func (r *responder) found(va uint64, b []byte) {
 	}
 }
 
-// prepare makes the engine what the captured device was like when it got the
-// request at position i, which is the one that the engine expects.
+// prepare gives the engine the state that the captured device had when it got the
+// request at position i. The engine expects that request.
 func (r *responder) prepare(i int) error {
 	p, info := r.events[i].pkt, r.events[i].pkt.Info()
 	no, isRefused := r.x.refusal(i)
@@ -84,7 +84,7 @@ func (r *responder) prepare(i int) error {
 	return nil
 }
 
-// ended is the error for a queue pair that cannot be prepared: it has failed.
+// ended returns the error for a queue pair that has failed and cannot be prepared.
 func (r *responder) ended(err error) error {
 	if r.h.q.State() == rxe.QPErr {
 		return nil
@@ -92,7 +92,7 @@ func (r *responder) ended(err error) error {
 	return err
 }
 
-// sound reports whether nothing in a request itself calls for a NAK.
+// sound reports whether nothing in the request itself causes a NAK.
 func sound(p wire.Packet, mtu int) bool {
 	size := len(p.Payload())
 	switch info := p.Info(); {
@@ -105,8 +105,8 @@ func sound(p wire.Packet, mtu int) bool {
 	}
 }
 
-// postRecv posts a receive for the message that begins at position i: a large one,
-// or one that is too short for the packet that the captured device refused.
+// postRecv posts a receive for the message that begins at position i. It is large, or
+// too short for a packet that the captured device refused.
 func (r *responder) postRecv(i int) error {
 	length := uint32(recvLength)
 	if at, ok := r.tooLong(i); ok {
@@ -121,8 +121,8 @@ func (r *responder) postRecv(i int) error {
 	return nil
 }
 
-// tooLong returns the length of a receive that a SEND does not fit into, if it was
-// refused as too long.
+// tooLong returns the length of a receive that is too short for a SEND, if the captured
+// device refused the SEND as too long.
 func (r *responder) tooLong(i int) (uint32, bool) {
 	p := r.events[i].pkt
 	if !p.Info().Has(wire.OpSend) {

@@ -5,7 +5,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The work requests that captured packets stand for.
+// The work requests of captured messages.
 
 // start returns the packet that begins a message at a PSN; now is the position of
 // the request that is being played.
@@ -20,7 +20,7 @@ func (r *requester) start(psn wire.PSN, now int) (wire.Packet, bool) {
 	return p, p.PSN() == psn && p.Info().Has(wire.OpStart)
 }
 
-// workRequest is a work request and where its message lies.
+// workRequest is a work request and the place of its message.
 type workRequest struct{ rxe.SendWR }
 
 func (w *workRequest) length() uint32 {
@@ -30,8 +30,7 @@ func (w *workRequest) length() uint32 {
 	return w.SGL[0].Length
 }
 
-// message is the work request that a captured message stands for, and how many
-// PSNs it takes.
+// message returns the work request of a captured message, and how many PSNs it takes.
 func (r *requester) message(first wire.Packet) (*workRequest, uint32) {
 	info := first.Info()
 	w := &workRequest{rxe.SendWR{ID: sendID, RemoteAddr: first.VA(), RKey: first.RKey(), Flags: rxe.SendSignaled}}
@@ -64,8 +63,8 @@ func (r *requester) message(first wire.Packet) (*workRequest, uint32) {
 	return w, packets
 }
 
-// dataOp is what a message ends as. Of one that the capture does not hold to its
-// end, its kind.
+// dataOp returns the operation of a message, which its last packet shows. If the capture
+// lacks that, it returns the plain operation of its kind.
 func dataOp(last wire.Packet) rxe.WROpcode {
 	info := last.Info()
 	switch {
@@ -82,15 +81,15 @@ func dataOp(last wire.Packet) rxe.WROpcode {
 	}
 }
 
-// extent finds the end of a SEND or WRITE: its last packet, how many packets it
-// has, and how many bytes. Packets that the capture lacks are jumped over.
+// extent finds the end of a SEND or WRITE: its last packet, how many packets it has, and
+// how many bytes. It skips packets that the capture lacks.
 func (r *requester) extent(first wire.Packet) (last wire.Packet, packets, length uint32) {
 	last = first
 	if first.Info().Has(wire.OpOnly) {
 		return last, 1, uint32(len(first.Payload()))
 	}
 	const gap = 64
-	seen := uint32(0) // the farthest packet that is there
+	seen := uint32(0) // the last packet that is there
 	for k := uint32(1); k <= seen+gap; k++ {
 		list := r.x.requests[first.PSN().Add(k)]
 		if len(list) == 0 {
@@ -108,6 +107,6 @@ func (r *requester) extent(first wire.Packet) (last wire.Packet, packets, length
 	if first.Info().Has(wire.OpWrite) {
 		return last, readPackets(first, r.mtu), first.DMALen()
 	}
-	// One byte more than is there, so that the last packet is not the end.
+	// One byte more than is there, so that the last packet does not end the message.
 	return last, seen + 2, (seen+1)*uint32(r.mtu) + 1
 }

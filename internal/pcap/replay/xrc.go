@@ -6,14 +6,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The engine has no XRC. But that differs from RC in one thing only: each request says
-// for which of the responder's shared receive queues it is (IBA A14). PSNs, MSNs,
-// responses and retries are those of a reliable connection. So XRC is played as RC,
-// and which receive queue takes a message is not.
+// The engine has no XRC. XRC differs from RC in only one thing: each request names one
+// of the responder's shared receive queues (IBA A14). PSNs, MSNs, responses and retries
+// are those of a reliable connection. So XRC is played as RC, without the choice of a
+// receive queue.
 
 const assumedXRC = "XRC played as RC: not which receive queue takes a message"
 
-// asRC returns the bytes of a packet, if it is of XRC as one of RC.
+// asRC returns the bytes of a packet; an XRC packet becomes one of RC.
 func asRC(p wire.Packet) []byte {
 	if p.Info().Service != wire.ServiceXRC {
 		return bytes.Clone(p.Bytes())

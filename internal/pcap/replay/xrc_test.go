@@ -19,8 +19,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// xrcFile is a capture of RC as it would be of XRC; packets that XRC has not are left
-// out.
+// xrcFile returns a capture of RC as it would be with XRC, without the packets that XRC
+// does not have.
 func xrcFile(t *testing.T, file string) []byte {
 	t.Helper()
 	in, err := os.Open(file)
@@ -62,8 +62,8 @@ func xrcFile(t *testing.T, file string) []byte {
 	}
 }
 
-// asXRC is a packet of RC from the IP header on, as one of XRC to some shared receive
-// queue.
+// asXRC returns a packet of RC, from the IP header on, as one of XRC to some shared
+// receive queue.
 func asXRC(t *testing.T, network []byte, p wire.Packet) []byte {
 	t.Helper()
 	h := p.Headers()
@@ -88,7 +88,7 @@ func asXRC(t *testing.T, network []byte, p wire.Packet) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, body...), icrc)
 }
 
-// TestXRC: a connection of XRC is judged as one of RC is, and played as one.
+// TestXRC: a connection of XRC is judged and played as one of RC.
 func TestXRC(t *testing.T) {
 	for _, name := range []string{"allops_rc_gid1.pcap", "interop-loss.pcap"} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func writeCounts(w io.Writer, what string, n map[string]int) {
 	}
 }
 
-// writeDifferences prints one of each kind, or all.
+// writeDifferences prints the first difference of each kind, or all if verbose.
 func writeDifferences(w io.Writer, s *replay.Session, verbose bool) {
 	type kind struct{ about, explained string }
 	seen := make(map[kind]int)
