@@ -6,16 +6,16 @@ import (
 	"os"
 )
 
-// pcapCmd groups what works on capture files.
+// pcapCmd groups the commands that work on capture files.
 type pcapCmd struct {
-	Check  pcapCheckCmd  `cmd:"" help:"Say whether captured traffic obeys the protocol."`
-	Show   pcapShowCmd   `cmd:"" help:"Print packets: as lines, with every field, as ladder diagrams."`
-	Replay pcapReplayCmd `cmd:"" help:"Hold the engine to what captured devices did."`
+	Check  pcapCheckCmd  `cmd:"" help:"Check whether captured traffic obeys the protocol."`
+	Show   pcapShowCmd   `cmd:"" help:"Show packets as lines, with every field, or as ladder diagrams."`
+	Replay pcapReplayCmd `cmd:"" help:"Compare the engine with captured devices."`
 }
 
 // Help is the part of `gorxe pcap --help` above the flags.
 func (pcapCmd) Help() string {
-	return `Captures are pcap or pcapng files, plain or gzip, from tcpdump, Wireshark, a switch, 'gorxe demo' or 'gorxe run --pcap'. The traffic may be any device's.
+	return `Captures are pcap or pcapng files, plain or gzip, from tcpdump, Wireshark, a switch, 'gorxe demo' or 'gorxe run --pcap'. The traffic may come from any device.
 
 Examples:
   gorxe pcap check run.pcapng

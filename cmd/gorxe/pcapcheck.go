@@ -18,11 +18,11 @@ import (
 
 type pcapCheckCmd struct {
 	Files  []string   `arg:"" optional:"" name:"file" help:"Capture files; - is standard input."`
-	Rules  ruleChoice `help:"Apply only these rules: --rules=RULE,... Without =, list the rules, and check nothing."`
+	Rules  ruleChoice `help:"Apply only these rules: --rules=RULE,... Without =, list the rules and check nothing."`
 	Ignore []string   `placeholder:"RULE" help:"Do not apply these rules."`
 	Strict bool       `help:"Fail on warnings too."`
-	Empty  bool       `name:"allow-empty" help:"Pass files in which there is nothing to judge."`
-	Max    int        `default:"20" help:"Findings to print of each rule; all are counted. 0 prints all (default: ${default})."`
+	Empty  bool       `name:"allow-empty" help:"Accept files without RDMA packets."`
+	Max    int        `default:"20" help:"Print at most this many findings of each rule, but count all. 0 prints all (default: ${default})."`
 	Quiet  bool       `short:"q" help:"Print one line for each file, and no findings."`
 	JSON   bool       `name:"json" xor:"form" help:"Print JSON."`
 	JUnit  string     `name:"junit" placeholder:"FILE" help:"Also write a JUnit XML report, with a test case for each rule."`
@@ -30,11 +30,11 @@ type pcapCheckCmd struct {
 
 // Help is the part of `gorxe pcap check --help` above the flags.
 func (pcapCheckCmd) Help() string {
-	return `Every packet is held to the InfiniBand specification: by itself, and as part of its queue pair's traffic. A finding names the packet, the flow, the rule and its clause, what was expected and what was seen.
+	return `Compares every packet with the InfiniBand specification: the packet by itself, and as part of its queue pair's traffic. A finding names the packet, the flow, the rule and its clause, what was expected and what was seen.
 
-A violation is what no correct device sends. A warning is what is against a recommendation, or would be a violation if it were not for the capture, which may lack packets. A note is worth knowing. Captures that begin in the middle, hold one direction, lack packets or are cut are judged only on what they show.
+A violation is a packet that no correct device sends. A warning is against a recommendation, or is a violation only if the capture lacks no packet. A note is worth knowing. A capture may begin in the middle, hold one direction only, lack packets or cut them: only what it shows is judged.
 
-The exit code is 0 if there is no violation, 1 if there is one, or a file cannot be read or has no packet of RDMA (but with --allow-empty), 2 if the command line is wrong.
+The exit code is 0 if there is no violation. It is 1 if there is one, if a file cannot be read, or if it has no RDMA packet (unless --allow-empty is given). It is 2 if the command line is wrong.
 
 Examples:
   gorxe pcap check run.pcapng
@@ -45,7 +45,7 @@ Examples:
   gorxe pcap check --rules`
 }
 
-// ruleChoice is the value of --rules: alone it asks for a list, with names it chooses.
+// ruleChoice is the value of --rules. Without names the flag asks for a list of rules.
 type ruleChoice struct {
 	list  bool
 	names []string
@@ -54,7 +54,7 @@ type ruleChoice struct {
 // IsBool tells kong that the flag needs no value.
 func (*ruleChoice) IsBool() bool { return true }
 
-// Decode implements kong.MapperValue. Only what follows a = is a value: what follows a
+// Decode implements kong.MapperValue. The value follows a =, because the word after a
 // space is a file.
 func (r *ruleChoice) Decode(ctx *kong.DecodeContext) error {
 	if ctx.Scan.Peek().Type != kong.FlagValueToken {
@@ -65,7 +65,7 @@ func (r *ruleChoice) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// known refuses names that no rule has.
+// known returns an error if no rule has one of the names.
 func known(flag string, names []string) error {
 	for _, name := range names {
 		if conformance.RuleByName(name) == nil {
@@ -79,7 +79,7 @@ func known(flag string, names []string) error {
 func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 	switch {
 	case c.Rules.list && len(c.Files) > 0:
-		return usageError{errors.New("--rules alone lists the rules and checks no file; --rules=RULE,... applies only these")}
+		return usageError{errors.New("--rules without names lists the rules and checks no file; --rules=RULE,... applies only these")}
 	case c.Rules.list:
 		return report.WriteRules(std.out, c.JSON)
 	case len(c.Files) == 0:
@@ -125,8 +125,8 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// check judges one file, and prints findings as they are made. Another file's were
-// printed before if more is set.
+// check judges one file, and prints findings as they are made. If more is set, those of
+// another file came before.
 func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more bool) *report.Capture {
 	r := &report.Capture{File: name}
 	var progress *read.Progress

@@ -18,9 +18,9 @@ type pcapReplayCmd struct {
 
 // Help is the part of `gorxe pcap replay --help` above the flags.
 func (pcapReplayCmd) Help() string {
-	return `Holds this device's engine to what captured devices did: as responder it gets the captured requests, as requester the captured responses, and what it sends is compared with what the captured device sent. Nothing goes over a network. Acknowledgements may be coalesced, and time, credits and where a retry begins are free; all else is a difference, which is explained where the reason is known.
+	return `Compares the engine of gorxe with captured devices. As responder it gets the captured requests, and as requester the captured responses. The packets that it sends are compared with those of the captured device. Nothing is sent over a network. The engine may coalesce acknowledgements differently, and time, credits and the first packet of a retry are free. All else is a difference, which is explained if the reason is known.
 
-The exit code is 0 if all is equal or explained, 1 if not or if a file cannot be read, 2 if the command line is wrong.
+The exit code is 0 if all is equal or explained. It is 1 if not, or if a file cannot be read, and 2 if the command line is wrong.
 
 Examples:
   gorxe pcap replay run.pcapng

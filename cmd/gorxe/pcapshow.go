@@ -23,18 +23,18 @@ type pcapShowCmd struct {
 	HTML    string       `name:"html" placeholder:"FILE" help:"Write the ladder diagrams as one HTML page; - is standard output."`
 	QP      []queuePair  `placeholder:"QPN" help:"Only flows of these queue pairs."`
 	Host    []netip.Addr `placeholder:"ADDRESS" help:"Only flows of these addresses."`
-	Notable bool         `help:"Only what is retransmitted, refused, damaged or against a rule; with --ladder and --html also what is around it."`
-	Limit   int          `placeholder:"N" help:"Packets shown at most (default: all lines; 2000 packets of ladders)."`
-	Color   string       `enum:"auto,always,never" default:"auto" help:"Colour lines and ladders: auto, always or never (default: ${default})."`
+	Notable bool         `help:"Only packets that are retransmitted, refused, damaged or break a rule; with --ladder and --html also those around them."`
+	Limit   int          `placeholder:"N" help:"Show at most this many packets (default: all lines, or 2000 packets of ladders)."`
+	Color   string       `enum:"auto,always,never" default:"auto" help:"Color lines and ladders: auto, always or never (default: ${default})."`
 }
 
 // Help is the part of `gorxe pcap show --help` above the flags.
 func (pcapShowCmd) Help() string {
-	return `Prints one line a packet: number, seconds since the first, addresses, and the transport in the words of the field. After the PSN stand S for a solicited event, A for an acknowledge request, F for FECN, B for BECN and C for CE in the IP header. What a rule of gorxe pcap check says about a packet stands below it.
+	return `Prints one line for each packet: number, seconds since the first, addresses, and the transport headers. Flags follow the PSN: S for a solicited event, A for an acknowledge request, F for FECN, B for BECN and C for CE in the IP header. The findings of gorxe pcap check are printed below their packet.
 
-A ladder keeps the first packets of each flow and those around anything notable, up to --limit, and says how many are left out.
+A ladder shows the first packets of each flow and those around notable ones, up to --limit. It says how many are left out.
 
-The exit code is 0, 1 if the file cannot be read to its end, 2 if the command line is wrong.
+The exit code is 0. It is 1 if the file cannot be read to its end, and 2 if the command line is wrong.
 
 Examples:
   gorxe pcap show run.pcapng
@@ -62,7 +62,7 @@ func (c pcapShowCmd) Run(std streams) error {
 		return usageError{fmt.Errorf("--limit %d: it must not be negative", c.Limit)}
 	}
 	if c.Verbose && (c.Ladder || c.HTML != "") {
-		return usageError{errors.New("-v is for lines: a ladder shows no fields, and the page shows them on click")}
+		return usageError{errors.New("-v is for lines only: a ladder shows no fields, and the page shows them on click")}
 	}
 	file, err := read.Open(context.Background(), c.File, nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c pcapShowCmd) lines(file *read.File, std streams, filter ladder.Filter, c
 	r, readErr := show(file, l.Add)
 	err := l.Findings(r.AtEnd)
 	if l.LeftOut > 0 {
-		fmt.Fprintf(out, "%d packets are left out: --limit.\n", l.LeftOut)
+		fmt.Fprintf(out, "%d packets are left out because of --limit.\n", l.LeftOut)
 	}
 	return errors.Join(readErr, err, out.Flush())
 }

@@ -50,7 +50,7 @@ func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
 	case n > 0:
 		verdict = fmt.Sprintf("%d differences are not explained, %d are", n, explained)
 	case explained > 0:
-		verdict = fmt.Sprintf("equal, but for %d differences that are explained", explained)
+		verdict = fmt.Sprintf("equal, except for %d differences that are explained", explained)
 	case compared == 0:
 		verdict = "nothing to compare"
 	}
@@ -69,7 +69,7 @@ func joined(flow, why string) string {
 
 func writeSession(w io.Writer, s *replay.Session, verbose bool) {
 	fmt.Fprintf(w, "%s, from packet %d, the engine as %s: %d played, %d compared\n", s.Flow, s.First, s.Role, s.Played, s.Compared)
-	writeCounts(w, "taken as free", s.Free)
+	writeCounts(w, "free", s.Free)
 	writeCounts(w, "assumed", s.Assumed)
 	writeDifferences(w, s, verbose)
 	if s.Stopped != "" {
