@@ -6,39 +6,41 @@ import (
 	"time"
 )
 
-// A system call moves as many packets as there are. Those of one QP come together
+// A system call moves as many packets as are ready. Those of one QP come together
 // because its window closes: what is posted meanwhile leaves at once when an
 // acknowledgement opens it. A thousand QPs with one message each never close their
-// windows, and would send a packet a call.
+// windows. They would send one packet per call.
 //
-// So the device has a window too: a number of RC QPs that have something under way
-// to other devices, the crowd. Beyond it, a QP that begins waits in line. When half
-// of the crowd has gone, their successors come in together, and whoever took in the
-// acknowledgements sends for all of them.
+// So the device has a window too: a number of active QPs, which are RC QPs with
+// requests outstanding to other devices. Further QPs go on a waiting list. When
+// half of the active QPs are done, as many are admitted together. The thread that
+// processed the acknowledgements then sends for all of them.
 //
-// A QP that has begun is not held up: few busy ones, however much they send, stand
-// in nobody's way. Nor do those whose peer does not answer, for longer than
-// admissionDelay: then all that wait come in, and those before are not counted any more.
+// A QP that is active never waits: a few busy QPs, however much they send, are not
+// slowed down. Peers that do not answer delay others by admissionDelay at most.
+// Then every QP on the list is admitted, and the earlier ones no longer count.
 const (
 	defaultActiveQPs = 64
 	admissionDelay   = Time(250 * time.Microsecond)
 )
 
-// admission counts those that are in, and holds the line. A QP's place is 0 while it
-// has nothing under way, epochWaiting in the line, else the epoch in which it came in.
+// admission counts the active QPs and keeps the waiting list. A QP's activeEpoch is
+// 0 while it has nothing outstanding, and epochWaiting while it is on the list.
+// Otherwise it is the epoch in which the QP was admitted.
 type admission struct {
 	limit int
 
-	mu      sync.Mutex // before those of timerHeap and deliveries
+	mu      sync.Mutex // taken before those of timerHeap and runQueue
 	epoch   uint32
-	active  int // QPs that came in, in this epoch
+	active  int // QPs admitted in this epoch
 	waiting qpList
-	armed   bool // the clock looks after the first in the line
+	armed   bool // a deadline is set for the first QP on the list
 }
 
 const epochWaiting = math.MaxUint32
 
-// requestAdmission says whether the requester may begin, or go on. The caller holds the QP.
+// requestAdmission reports whether the requester may begin or continue. The caller
+// has locked the QP.
 func (q *QP) requestAdmission(now Time) bool {
 	if p := q.activeEpoch.Load(); p != 0 {
 		return p != epochWaiting
@@ -46,8 +48,8 @@ func (q *QP) requestAdmission(now Time) bool {
 	return q.typ != QPRC || q.peerIsLocal() || q.dev.admission.admit(q, now)
 }
 
-// releaseAdmission gives up the place of a QP that has nothing under way any more. The
-// caller holds the QP.
+// releaseAdmission makes a QP inactive that has nothing outstanding any more. The
+// caller has locked the QP.
 func (q *QP) releaseAdmission() {
 	p := q.activeEpoch.Load()
 	if p == 0 || p == epochWaiting || q.send.una != q.send.psn {
@@ -57,7 +59,8 @@ func (q *QP) releaseAdmission() {
 	q.dev.admission.release(q.dev, p)
 }
 
-// admit reports whether there is a place; if not, q is in the line.
+// admit makes q active if there is room. Otherwise it puts q on the list and
+// reports false.
 func (a *admission) admit(q *QP, now Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +76,7 @@ func (a *admission) admit(q *QP, now Time) bool {
 	return false
 }
 
-// release takes one off that came in in that epoch.
+// release subtracts one QP that was admitted in that epoch.
 func (a *admission) release(d *Device, epoch uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,8 +90,8 @@ func (a *admission) release(d *Device, epoch uint32) {
 	}
 }
 
-// admitNext lets the first in the line in, and has somebody send for it. The caller
-// holds mu.
+// admitNext admits the first QP on the list and has some thread send for it. The
+// caller holds mu.
 func (a *admission) admitNext(d *Device) {
 	q := a.waiting.pop()
 	q.activeEpoch.Store(a.epoch)
@@ -96,7 +99,7 @@ func (a *admission) admitNext(d *Device) {
 	d.runQueue.resume(q)
 }
 
-// arm sets the deadline of the first in the line. The caller holds mu.
+// arm sets the deadline of the first QP on the list. The caller holds mu.
 func (a *admission) arm(d *Device) {
 	if first := a.waiting.first(); first != nil && !a.armed {
 		a.armed = true
@@ -104,7 +107,7 @@ func (a *admission) arm(d *Device) {
 	}
 }
 
-// expire is for that deadline.
+// expire handles that deadline.
 func (a *admission) expire(d *Device, now Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

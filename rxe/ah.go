@@ -8,7 +8,7 @@ import (
 
 const defaultHopLimit = 64
 
-// AH is an address handle: where UD messages go.
+// AH is an address handle: the destination of UD messages.
 type AH struct {
 	pd   *PD
 	attr AHAttr
@@ -17,9 +17,9 @@ type AH struct {
 	dead atomic.Bool
 }
 
-// CreateAH makes an address handle (ibv_create_ah). ErrInvalid for a GID index
-// without a GID, for a destination that is none, and for one of another IP
-// version than the source.
+// CreateAH makes an address handle (ibv_create_ah). It returns ErrInvalid for a GID
+// index without a GID, for a zero destination, and if source and destination are of
+// different IP versions.
 func (pd *PD) CreateAH(attr AHAttr) (*AH, error) {
 	const op = "CreateAH"
 	d := pd.dev
@@ -38,16 +38,17 @@ func (pd *PD) CreateAH(attr AHAttr) (*AH, error) {
 // Query returns what the handle was made from (ibv_query_ah).
 func (a *AH) Query() AHAttr { return a.attr }
 
-// Num is the handle's number on its device, which fits 24 bits.
+// Num returns the handle's number on its device, which fits 24 bits.
 func (a *AH) Num() uint32 { return a.num }
 
-// PD is the protection domain that the handle belongs to.
+// PD returns the handle's protection domain.
 func (a *AH) PD() *PD { return a.pd }
 
-// AH finds an address handle by its number; nil when there is none.
+// AH returns the address handle with that number, or nil.
 func (d *Device) AH(num uint32) *AH { return d.ahs.lookup(num) }
 
-// Destroy frees the handle (ibv_destroy_ah). Messages already posted are sent.
+// Destroy frees the handle (ibv_destroy_ah). Messages that were posted before are
+// sent.
 func (a *AH) Destroy() error {
 	if a.dead.Swap(true) {
 		return opErr("DestroyAH", "ah", ErrClosed)
@@ -58,10 +59,10 @@ func (a *AH) Destroy() error {
 	return nil
 }
 
-// route is how packets to the handle travel.
+// route returns the route of packets to the handle.
 func (a *AH) route() *wire.Route { return a.path }
 
-// makeRoute is the route of the flow from QP lqpn to QP rqpn.
+// makeRoute returns the route of the flow from QP lqpn to QP rqpn.
 func (d *Device) makeRoute(a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, error) {
 	return d.route("ModifyQP", a, lqpn, rqpn)
 }

@@ -2,9 +2,9 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// Access are the rights of a memory region, a memory window or a queue pair;
-// bits are enum ibv_access_flags'. Remote read has no local counterpart: what
-// is registered can always be read locally.
+// Access holds the rights of a memory region, a memory window or a queue pair. The
+// bits are those of enum ibv_access_flags. Remote read has no local counterpart,
+// because registered memory can always be read locally.
 type Access uint32
 
 const (
@@ -46,7 +46,7 @@ const (
 // MTU is a path MTU in bytes of payload: 256, 512, 1024, 2048 or 4096.
 type MTU uint16
 
-// AHAttr is where packets go (struct ibv_ah_attr; the GRH is always there).
+// AHAttr describes a destination (struct ibv_ah_attr; the GRH is always there).
 type AHAttr struct {
 	DGID         wire.GID
 	SGIDIndex    uint8
@@ -72,18 +72,19 @@ type QPInitAttr struct {
 	SRQ            *SRQ // nil: a receive queue of its own
 	Cap            QPCap
 	SignalAll      bool // sq_sig_all
-	// RecvRing stands in for the receive queue when its WQEs live elsewhere
-	// (a queue shared with another process); nil: PostRecv's own ring.
+	// RecvRing replaces the receive queue when its WQEs live elsewhere, as in a
+	// queue shared with another process. Nil means the QP's own ring, which
+	// PostRecv fills.
 	RecvRing RecvRing
-	// OnSendDone, if set, is told when the n oldest work requests of the send
-	// queue have left it (completed or, on RESET, forgotten), before their
-	// completion is pushed. It is called with the QP locked and must not call
-	// back into the device.
+	// OnSendDone, if set, is called when the n oldest work requests have left the
+	// send queue, before their completion is pushed. They have completed or, on
+	// RESET, were forgotten. It is called with the QP locked and must not call back
+	// into the device.
 	OnSendDone func(n uint32)
 }
 
-// QPAttrMask says which attributes ModifyQP sets; bits are enum
-// ibv_qp_attr_mask's.
+// QPAttrMask says which attributes Modify sets. The bits are those of enum
+// ibv_qp_attr_mask.
 type QPAttrMask uint32
 
 const (
@@ -111,7 +112,7 @@ const (
 	QPAttrRateLimit       QPAttrMask = 1 << 25
 )
 
-// QPAttr is what ModifyQP sets and QueryQP returns (struct ibv_qp_attr).
+// QPAttr is what Modify sets and Query returns (struct ibv_qp_attr).
 type QPAttr struct {
 	State, CurState QPState
 	PathMTU         MTU
@@ -130,26 +131,26 @@ type QPAttr struct {
 	PortNum         uint8
 	Timeout         uint8 // 4.096 µs << Timeout; 0: never
 	RetryCnt        uint8 // 0 to 7; 7 means seven
-	RNRRetry        uint8 // 0 to 7; 7 means for ever
+	RNRRetry        uint8 // 0 to 7; 7 means without limit
 }
 
-// RecvWQE is one receive work request as the engine works on it: its own copy,
-// so that a queue shared with another process cannot change under it.
+// RecvWQE is the engine's own copy of a receive work request, so that a queue
+// shared with another process cannot change under it.
 type RecvWQE struct {
 	ID  uint64
 	SGL []SGE // storage is kept between uses
 }
 
-// RecvRing is a source of receive work requests. Pop moves the next one into
-// w, reusing w.SGL's storage, and reports false when there is none. A WQE that
-// is malformed sets bad: the responder answers a remote operational error. It
-// is called with the QP (or SRQ) locked.
+// RecvRing is a source of receive work requests. Pop moves the next one into w and
+// reuses w.SGL's storage; ok is false when there is none. bad is true for a
+// malformed WQE, to which the responder answers with a remote operational error.
+// Pop is called with the QP (or SRQ) locked.
 type RecvRing interface {
 	Pop(w *RecvWQE) (ok, bad bool)
 }
 
-// CQRing stands in for a completion queue's storage when it lives elsewhere (a
-// queue shared with another process). Push reports false when it is full.
+// CQRing replaces a completion queue's storage when it lives elsewhere, as in a
+// queue shared with another process. Push reports false when it is full.
 type CQRing interface {
 	Push(wc *WC) bool
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The completer takes the responses: una is the oldest PSN that has not been
-// answered. Everything below it is done; a response to anything above it
-// acknowledges what lies between (IBA 9.7.5.1.2), unless that had to return
-// data, which then was lost and is asked for again.
+// The completer processes responses (rxe_comp.c). una is the oldest PSN that has
+// not been answered; all below it is done. A response to a PSN above it
+// acknowledges what lies between (IBA 9.7.5.1.2). The exception is a request that
+// had to return data. That data was lost, and is asked for again.
 
-// completer is what only the completer keeps; una is in sender.
+// completer holds what only the completer uses; una is in sender.
 type completer struct {
 	retries uint8 // left, of retry_cnt
 	rnr     uint8 // left, of rnr_retry
@@ -28,7 +28,7 @@ func (c *completer) abandon(q *QP) {
 	c.retriedGap = false
 }
 
-// progress refills the retry budgets: they count attempts at one PSN.
+// progress refills the retry budgets, which count attempts at one PSN.
 func (c *completer) progress(q *QP) {
 	c.retries, c.rnr = q.attr.RetryCnt, q.attr.RNRRetry
 	c.retriedGap = false
@@ -41,7 +41,7 @@ func (c *completer) armRetransmit(q *QP, now Time) {
 	}
 }
 
-// response handles one acknowledgement or READ response, or a train of these.
+// response handles one acknowledgement or READ response, plain or super-packet.
 func (c *completer) response(q *QP, pkt packet, o *outbox) {
 	psn := pkt.PSN()
 	switch {
@@ -50,7 +50,7 @@ func (c *completer) response(q *QP, pkt packet, o *outbox) {
 		q.stats.Duplicates.Add(1)
 		return
 	case psn.Diff(q.send.limit) >= 0:
-		// Of a PSN never sent: a ghost (IBA 9.7.6), dropped.
+		// for a PSN that was never sent: a ghost (IBA 9.7.6), dropped
 		q.dev.counters.GhostAck.Add(1)
 		return
 	}
@@ -73,8 +73,8 @@ func (c *completer) response(q *QP, pkt packet, o *outbox) {
 	}
 }
 
-// ackThrough takes everything up to psn as acknowledged and reports whether it
-// could be: a request that had to return data stops it.
+// ackThrough acknowledges everything up to psn. It reports false if a request that
+// had to return data stops it.
 func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
 	for psn.Diff(q.send.una) >= 0 {
 		wqe := c.oldest(q)
@@ -97,10 +97,10 @@ func minPSN(a, b wire.PSN) wire.PSN {
 	return a
 }
 
-// oldest is the work request that una belongs to, or nil.
+// oldest returns the work request that una belongs to, or nil.
 func (c *completer) oldest(q *QP) *sendEntry {
 	if wqe := q.sq.at(q.sq.cons); !q.sq.empty() && wqe.started && !wqe.done && wqe.status == WCSuccess {
-		return wqe // and nothing before it is to be retired
+		return wqe // nothing before it is left to retire
 	}
 	q.retire()
 	for i := q.sq.cons; i != q.sq.prod; i++ {
@@ -131,7 +131,7 @@ func (c *completer) moveTo(q *QP, wqe *sendEntry, una wire.PSN, now Time) {
 	c.armRetransmit(q, now)
 }
 
-// catchUp moves the requester on when a late answer shows that what it went
+// catchUp moves the requester forward when a late answer shows that what it went
 // back to had arrived.
 func (c *completer) catchUp(q *QP, una wire.PSN) {
 	s := &q.send
@@ -145,8 +145,8 @@ func (c *completer) catchUp(q *QP, una wire.PSN) {
 	}
 }
 
-// implied handles an answer that shows that an earlier one was lost
-// (an implied NAK): the request is sent again, once.
+// implied handles an answer that shows that an earlier one was lost (an implied
+// NAK). The request is sent again, once.
 func (c *completer) implied(q *QP) {
 	if c.retriedGap {
 		return
@@ -155,10 +155,11 @@ func (c *completer) implied(q *QP) {
 	c.retriedGap = true
 }
 
-// tries is how often what is at una was tried again.
+// tries returns how often the packet at una was retried.
 func (c *completer) tries(q *QP) uint8 { return q.attr.RetryCnt - c.retries }
 
-// retry goes back to una, if the budget allows, or ends the request.
+// retry goes back to una if the retry budget allows, and ends the request
+// otherwise.
 func (c *completer) retry(q *QP) {
 	if c.retries == 0 {
 		q.dev.counters.RetryExceeded.Add(1)
@@ -195,8 +196,8 @@ func (c *completer) timeout(q *QP) {
 	c.retry(q)
 }
 
-// failOldest ends the request at una with an error; what was acknowledged
-// before it completes first.
+// failOldest ends the request at una with an error. Requests that were acknowledged
+// before it complete first.
 func (c *completer) failOldest(q *QP, status WCStatus) {
 	if status == WCBadRespErr {
 		q.dev.counters.BadResponse.Add(1)
@@ -207,7 +208,7 @@ func (c *completer) failOldest(q *QP, status WCStatus) {
 	}
 }
 
-// rnrNAK waits as long as the responder asked (IBA 9.7.5.2.8).
+// rnrNAK waits as long as the responder asks (IBA 9.7.5.2.8).
 func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.dev.counters.RcvdRNRErr.Add(1)
 	q.stats.RNRNAKsRcvd.Add(1)
@@ -223,7 +224,7 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 		}
 		c.rnr--
 	}
-	// The budget of retries is for a responder that is not there.
+	// retry_cnt is for a responder that does not answer; this one does.
 	c.retries = q.attr.RetryCnt
 	c.goBack(q)
 	q.send.retransmitAt = 0
@@ -231,7 +232,7 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.retire()
 }
 
-// nakStatus is the completion for each NAK code (IBA 9.9.2).
+// nakStatus gives the completion for each NAK code (IBA 9.9.2).
 var nakStatus = map[wire.NAKCode]WCStatus{
 	wire.NAKInvalidRequest: WCRemInvReqErr,
 	wire.NAKRemoteAccess:   WCRemAccessErr,
@@ -255,15 +256,15 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 	case code != wire.NAKPSNSequence:
 		c.failOldest(q, WCBadRespErr)
 	case q.send.rnrUntil == 0:
-		// During an RNR wait it tells nothing new: rxe sends one for what
-		// was in flight behind the refused packet.
+		// A sequence NAK during an RNR wait tells nothing new: rdma_rxe sends one
+		// for packets in flight behind the refused one.
 		c.retry(q)
 		q.retire()
 	}
 }
 
-// inOrder takes what lies before a data-bearing response as acknowledged and
-// returns the request it answers, or nil.
+// inOrder acknowledges what lies before a response with data. It returns the
+// request that the response answers, or nil.
 func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendEntry {
 	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn {
 		return nil
@@ -271,7 +272,7 @@ func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendEntry {
 	return c.oldest(q)
 }
 
-// data takes a READ response, which also answers ATOMIC WRITE and FLUSH.
+// data processes a READ response, which also answers ATOMIC WRITE and FLUSH.
 func (c *completer) data(q *QP, pkt packet, o *outbox) {
 	psn := pkt.PSN()
 	wqe := c.inOrder(q, psn, o)
@@ -293,17 +294,17 @@ func (c *completer) data(q *QP, pkt packet, o *outbox) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
-	q.send.grow(pkt.count - 1) // and one by the move
+	q.send.grow(pkt.count - 1) // moveTo counts one more
 	c.moveTo(q, wqe, next, o.now)
 	if wqe.done {
 		q.retire()
 	}
 }
 
-// expectedData checks a READ response against what was asked for: its length,
-// and that a request's last packet, and no other, ends the response. FIRST and
-// MIDDLE, LAST and ONLY are not told apart: Linux answers a partial retry as if
-// it were still in the middle of the message.
+// expectedData checks a READ response against the request: its length, and that the
+// request's last packet, and no other, ends the response. It does not tell FIRST
+// from MIDDLE, or LAST from ONLY. Linux answers a partial retry as if it were still
+// in the middle of the message.
 func (q *QP) expectedData(wqe *sendEntry, index uint32, pkt packet) bool {
 	if !wqe.needsResponse() || wqe.op == WRCompareSwap || wqe.op == WRFetchAdd {
 		return false
@@ -316,26 +317,26 @@ func (q *QP) expectedData(wqe *sendEntry, index uint32, pkt packet) bool {
 	if size != min(pkt.count*mtu, wqe.length-index*mtu) {
 		return false
 	}
-	in := index%q.send.readChunk + pkt.count // packets of the request, with these
+	in := index%q.send.readChunk + pkt.count // packets of this READ request so far
 	ends := in == q.send.readChunk || index+pkt.count == wqe.packets
 	return ends == pkt.Info().Has(wire.OpEnd) && in <= q.send.readChunk
 }
 
-// scatter puts READ data down to be written at byte off of the request.
+// scatter arranges for READ data to be written at byte off of the request.
 func (c *completer) scatter(q *QP, wqe *sendEntry, off uint32, b []byte) bool {
 	at := seek(wqe.sgl, off)
 	return c.out.cover(q, wqe.sgl, &at, b, AccessLocalWrite)
 }
 
-// settle writes the READ data of the batch that ends; its packets are about to
-// be overwritten.
+// flushPayload writes the READ data of the batch that ends, before its packets are
+// overwritten.
 func (c *completer) flushPayload(q *QP) {
 	if c.out.write() != nil {
 		c.failOldest(q, WCLocProtErr)
 	}
 }
 
-// atomic takes the original value that an atomic returns.
+// atomic processes the original value that an atomic returns.
 func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
 	wqe := c.inOrder(q, pkt.PSN(), o)
 	if wqe == nil {
@@ -354,7 +355,7 @@ func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
 	q.retire()
 }
 
-// store writes an atomic's result, in host order as libibverbs has it.
+// store writes an atomic's result, in host order as libibverbs expects.
 func (c *completer) store(q *QP, wqe *sendEntry, orig uint64) bool {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], orig)

@@ -2,9 +2,9 @@ package rxe
 
 import "sync/atomic"
 
-// Counters count what the device did since it was made. The first group has
-// the names of rdma_rxe's hw_counters; the second says why packets were
-// dropped or, on RC, refused with a NAK.
+// Counters counts what the device did since it was made. The first group has the
+// names of rdma_rxe's hw_counters. The second says why packets were dropped or, on
+// RC, refused with a NAK.
 type Counters struct {
 	SentPkts, RcvdPkts atomic.Uint64
 	DuplicateRequest   atomic.Uint64
@@ -23,24 +23,24 @@ type Counters struct {
 
 	Malformed     atomic.Uint64 // wire.Parse refused it
 	BadQPN        atomic.Uint64 // no such QP
-	BadState      atomic.Uint64 // the QP does not listen
-	BadType       atomic.Uint64 // of another transport service than the QP's
+	BadState      atomic.Uint64 // the QP does not accept packets in its state
+	BadType       atomic.Uint64 // of a transport service that is not the QP's
 	RcvdCNP       atomic.Uint64 // congestion notifications, to which nothing reacts yet
 	BadPKey       atomic.Uint64
 	BadQKey       atomic.Uint64
 	BadAddr       atomic.Uint64 // not from the QP's peer, or to another address
 	BadOpcode     atomic.Uint64 // out of the message's sequence, or not permitted by the QP
-	BadLength     atomic.Uint64 // against the rules, or fits no receive buffer
+	BadLength     atomic.Uint64 // violates the rules, or fits no receive buffer
 	BadAccess     atomic.Uint64 // rkey, range or right; misaligned atomic; too many READs
 	BadRecvWQE    atomic.Uint64 // the receive work request or its CQ could not take it
 	NoRecvWQE     atomic.Uint64 // on UC and UD
 	OutOfSeqDrop  atomic.Uint64 // request ahead of the expected PSN, already NAKed; UC gap
-	StaleRequest  atomic.Uint64 // a duplicate that nothing is kept of
-	GhostAck      atomic.Uint64 // response to nothing outstanding
-	StaleResponse atomic.Uint64 // response to what was completed or asked again
+	StaleRequest  atomic.Uint64 // a duplicate of which no record is left
+	GhostAck      atomic.Uint64 // response to a PSN that was never sent
+	StaleResponse atomic.Uint64 // response to a request that has completed or was sent again
 	BadResponse   atomic.Uint64 // response that does not fit its request
-	InboxFull     atomic.Uint64 // too much left for a QP that another thread holds
-	MemoryEnded   atomic.Uint64 // for memory of a program that has ended
+	InboxFull     atomic.Uint64 // too much queued for a QP that another thread has locked
+	MemoryEnded   atomic.Uint64 // for the memory of a program that has ended
 }
 
 // Counter is one counter's reading.
@@ -49,7 +49,7 @@ type Counter struct {
 	Value uint64
 }
 
-// hwCounters is how many of the entries below are rdma_rxe's.
+// hwCounters is the number of rdma_rxe's counters, which come first.
 const hwCounters = 15
 
 func (c *Counters) table() [35]struct {
@@ -99,10 +99,10 @@ func (c *Counters) table() [35]struct {
 	}
 }
 
-// Counters reads every counter of the device, rdma_rxe's first.
+// Counters returns every counter of the device, rdma_rxe's first.
 func (d *Device) Counters() []Counter { return d.counters.read(len(d.counters.table())) }
 
-// HWCounters reads the counters that rdma_rxe has, in its order
+// HWCounters returns the counters that rdma_rxe has, in its order
 // (/sys/class/infiniband/*/hw_counters).
 func (d *Device) HWCounters() []Counter { return d.counters.read(hwCounters) }
 
@@ -115,7 +115,7 @@ func (c *Counters) read(n int) []Counter {
 	return out
 }
 
-// Counters reads every counter of the queue pair.
+// Counters returns every counter of the queue pair.
 func (q *QP) Counters() []Counter {
 	s := &q.stats
 	return []Counter{

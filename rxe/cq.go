@@ -5,11 +5,12 @@ import "sync"
 // CQInit is what CreateCQ takes.
 type CQInit struct {
 	Entries int // at least this many
-	// OnCompletion is called once for each ReqNotify, when the completion asked
-	// for arrives. A QP may be locked: it must not call back into the device.
+	// OnCompletion is called once for each ReqNotify, when a completion of the
+	// requested kind arrives. A QP may be locked: it must not call back into the
+	// device.
 	OnCompletion func(*CQ)
-	// Ring stands in for the queue when it lives elsewhere; Poll is not used
-	// then. Nil: a queue of the CQ's own.
+	// Ring replaces the queue when it lives elsewhere; Poll is then not used. Nil
+	// means a queue of the CQ's own.
 	Ring CQRing
 }
 
@@ -65,16 +66,16 @@ func (d *Device) checkEntries(op string, entries int) error {
 	return nil
 }
 
-// Cap is how many completions fit.
+// Cap returns how many completions fit.
 func (c *CQ) Cap() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cap
 }
 
-// Poll moves up to len(wcs) completions out and returns how many
-// (ibv_poll_cq). Once those that arrived before an overflow are gone, it
-// returns an error.
+// Poll moves up to len(wcs) completions out and returns how many (ibv_poll_cq).
+// After an overflow it first returns the completions that arrived before it, and
+// then an error.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +101,8 @@ func (c *CQ) copyOut(wcs []WC) {
 	copy(wcs[n:], c.wcs)
 }
 
-// Resize changes how many completions fit (ibv_resize_cq). ErrInvalid when more
-// than that are waiting.
+// Resize changes how many completions fit (ibv_resize_cq). It returns ErrInvalid
+// when more than that are waiting.
 func (c *CQ) Resize(entries int) error {
 	const op = "ResizeCQ"
 	if err := c.dev.checkEntries(op, entries); err != nil {
@@ -123,9 +124,9 @@ func (c *CQ) Resize(entries int) error {
 	return nil
 }
 
-// ReplaceRing resizes a CQ whose queue lives elsewhere: move, called while
-// nothing is pushed, returns the new ring with what was waiting in the old
-// one. Its error leaves the CQ as it was.
+// ReplaceRing resizes a CQ whose queue lives elsewhere. It calls move while nothing
+// is pushed. move returns the new ring, with the waiting completions of the old
+// one. If move returns an error, the CQ stays as it was.
 func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	const op = "ResizeCQ"
 	if err := c.dev.checkEntries(op, entries); err != nil {
@@ -147,9 +148,9 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	return nil
 }
 
-// ReqNotify asks for one call of OnCompletion at the next completion, or with
-// solicitedOnly at the next one that is solicited or an error
-// (ibv_req_notify_cq). The wider of two requests stands.
+// ReqNotify asks for one call of OnCompletion at the next completion. With
+// solicitedOnly, that is the next one that is solicited or an error
+// (ibv_req_notify_cq). Of two requests the wider one counts.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +165,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	return nil
 }
 
-// Destroy frees the queue and what is left in it (ibv_destroy_cq). ErrBusy
-// while a QP uses it.
+// Destroy frees the queue and the completions left in it (ibv_destroy_cq). It
+// returns ErrBusy while a QP uses the queue.
 func (c *CQ) Destroy() error {
 	const op = "DestroyCQ"
 	d := c.dev
@@ -186,8 +187,8 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
-// push adds a completion and notifies. It reports false when the queue is full:
-// the queue is then in error for good, and the caller's QP must be too (IBA
+// push adds a completion and notifies the owner. It reports false when the queue is
+// full. The queue is then in error for good, and the caller's QP must be too (IBA
 // 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
 	c.mu.Lock()
@@ -215,7 +216,7 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 
 func (c *CQ) put(wc *WC) bool {
 	if c.ring != nil {
-		c.handed = *wc // the caller's would escape to the heap
+		c.handed = *wc // a pointer to the caller's would move it to the heap
 		return c.ring.Push(&c.handed)
 	}
 	if c.count == len(c.wcs) {

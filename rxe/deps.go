@@ -2,11 +2,11 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// Link carries packets away. Send is synchronous: the buffers belong to the
-// caller again when it returns. It fills in the ICRC in the four bytes that
-// each packet of a burst ends with. A packet that cannot be sent is lost, as
-// on any network: the transport recovers. Send is called with a QP locked and
-// must not call back into the device.
+// Link carries packets away. Send is synchronous: the buffers belong to the caller
+// again when it returns. It fills in the ICRC, for which each packet of a burst
+// ends with four bytes. A packet that cannot be sent is lost, as on any network,
+// and the transport recovers. Send is called with a QP locked and must not call
+// back into the device, except for Device.Loopback.
 type Link interface {
 	Send(bursts []wire.Burst)
 	// Join and Leave add and remove a multicast GID as a receive address.
@@ -17,9 +17,9 @@ type Link interface {
 // Time is a reading of a monotonic clock, in nanoseconds.
 type Time int64
 
-// Clock tells the time and is told when Device.Expire is due. Arm replaces the
-// deadline given before; it may be called with a QP locked, and must not call
-// back into the device.
+// Clock tells the time and learns when Device.Expire is due. Arm replaces the
+// deadline given before. It may be called with a QP locked, and must not call back
+// into the device.
 type Clock interface {
 	Now() Time
 	Arm(deadline Time)
@@ -31,11 +31,11 @@ type Span struct {
 	Buf []byte
 }
 
-// Memory is the address space that a memory region lies in. An error means
-// that the address space is gone (ErrSpaceEnded) or the range is not mapped; the engine
-// makes it a protection error, but says nothing to a peer of what is gone. The
-// atomics are atomic against each other and act on naturally aligned 8-byte words
-// in host byte order.
+// Memory is the address space that a memory region lies in. An error means that the
+// address space has ended (ErrSpaceEnded) or that the range is not mapped. The
+// second is a protection error; of the first a peer is told nothing, as if the host
+// had failed. The atomics are atomic against each other and act on naturally
+// aligned 8-byte words in host byte order.
 type Memory interface {
 	ReadV(spans []Span) error  // memory -> spans' buffers
 	WriteV(spans []Span) error // spans' buffers -> memory

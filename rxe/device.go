@@ -11,38 +11,38 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Config is what New makes a device from. Link and Clock are required.
+// Config describes the device that New makes. Link and Clock are required.
 type Config struct {
 	Name  string
 	GUID  uint64 // EUI-64 of the node, host order
 	Link  Link
 	Clock Clock
-	// Seed feeds the generator that QPNs and keys are drawn from. All zero:
-	// the operating system's randomness, which is right but for replays.
+	// Seed seeds the generator of QPNs and keys. All zero means the operating
+	// system's randomness, which is right except in tests that repeat a run.
 	Seed [32]byte
 	// Limits replaces the capabilities and limits; nil: DefaultLimits.
 	Limits *DeviceAttr
-	// MaxActiveQPs is how many RC QPs may have requests under way to other devices before
-	// more of them wait for the acknowledgements of those, to share their system
-	// calls; 0: 64.
+	// MaxActiveQPs is how many RC QPs may have requests outstanding to other
+	// devices. Further ones wait for acknowledgements to those, so that they share
+	// system calls (admission.go). 0 means 64.
 	MaxActiveQPs int
-	// OnEvent is told of asynchronous events. It may be called with a QP
-	// locked and must not call back into the device.
+	// OnEvent receives asynchronous events. It may be called with a QP locked and
+	// must not call back into the device.
 	OnEvent func(Event)
-	// OnDeliver, if set, is called when a program's call has left something for
-	// other QPs of this device, and somebody should call Device.Deliver. It
-	// may be called from any thread, with no QP locked. Nil: the call itself
-	// delivers, and so waits for the memory of other QPs' owners.
+	// OnDeliver, if set, is called when a program's call has left packets for other
+	// QPs of this device: some thread should then call Device.Deliver. It may be
+	// called from any thread, with no QP locked. Nil means that the call itself
+	// delivers, and so waits for the memory of other programs.
 	OnDeliver func()
-	// LinkSeesLoopback has Link carry also the packets between QPs of this device,
-	// one by one. The link gives them back with Device.Loopback. False: such packets
-	// never reach the link, and need not be formed.
+	// LinkSeesLoopback sends packets between QPs of this device through Link as
+	// well, one by one. The link gives them back with Device.Loopback. Without it
+	// such packets never reach the link and need not be formed.
 	LinkSeesLoopback bool
-	// GSI takes the packets that are for queue pair 1. Nil: they are counted as
+	// GSI handles the packets to queue pair 1. Nil means that they are counted as
 	// packets to a QP that does not exist.
 	GSI GSI
-	// Tap sees the packets that pass between QPs of this device, which reach
-	// no Link. Nil: such packets need not be formed at all.
+	// Tap sees the packets that pass between QPs of this device, which reach no
+	// Link. Without it such packets need not be formed at all.
 	Tap func(b *wire.Burst)
 }
 
@@ -59,13 +59,13 @@ type Device struct {
 	ahs  numTable[AH]
 
 	runQueue  runQueue  // between QPs of this device
-	admission admission // of QPs that send to others
+	admission admission // of QPs that send to other devices
 	gsi       gsi
 	port      port
 	gids      atomic.Pointer[gidTable]
 	groups    mcastTable
 
-	mu     sync.Mutex // below; taken last but for leaf locks of CQ and SRQ
+	mu     sync.Mutex // guards what follows; for its place see the lock order in doc.go
 	closed bool
 	pds    map[*PD]struct{}
 	cqs    map[*CQ]struct{}
@@ -73,7 +73,7 @@ type Device struct {
 	live   ObjectCounts
 }
 
-// ObjectCounts says how many objects of each kind exist.
+// ObjectCounts is how many objects of each kind exist.
 type ObjectCounts struct {
 	PD, MR, MW, CQ, SRQ, QP, AH int
 }
@@ -114,10 +114,10 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Name is the device's name, as in the configuration.
+// Name returns the device's name, as configured.
 func (d *Device) Name() string { return d.cfg.Name }
 
-// GUID is the node GUID in host order.
+// GUID returns the node GUID in host order.
 func (d *Device) GUID() uint64 { return d.cfg.GUID }
 
 // Attr returns capabilities and limits (ibv_query_device_ex).
@@ -130,11 +130,11 @@ func (d *Device) Objects() ObjectCounts {
 	return d.live
 }
 
-// Close destroys every object that is left, in the order in which they depend
-// on each other. The objects answer ErrClosed from then on. A second Close
-// does nothing. Like QP.Destroy and MR.Dereg, it waits for accesses to program
-// memory that are under way, which may take as long as the program likes; who
-// cannot wait that long ends the program first.
+// Close destroys every object that is left, in the order of their dependencies.
+// Their methods return ErrClosed from then on. A second Close does nothing. Like
+// QP.Destroy and MR.Dereg, Close waits for accesses to program memory that are
+// under way. A program can make that take as long as it likes; a caller that cannot
+// wait ends the program first.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -144,7 +144,7 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 
-	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // first: they hold regions and QPs
+	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // first, because they keep regions and QPs in use
 	d.qps.each(func(_ uint32, q *QP) {
 		q.detachAll()
 		_ = q.Destroy() // may have been destroyed meanwhile
@@ -170,8 +170,8 @@ func (d *Device) closeQueues() {
 	}
 }
 
-// claim counts one more object against limit, and refuses on a closed device.
-// With pd it also makes the object a child of it.
+// claim counts one more object against limit. It returns ErrClosed on a closed
+// device. With pd it also makes the object a child of pd.
 func (d *Device) claim(op string, count *int, limit uint32, pd *PD) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,7 +205,7 @@ func (d *Device) lookupQP(n wire.QPN) *QP { return d.qps.lookup(uint32(n)) }
 // QP finds a queue pair by its number; nil when there is none.
 func (d *Device) QP(n wire.QPN) *QP { return d.lookupQP(n) }
 
-// event reports e to the owner. It may be called with any lock held.
+// event reports e to the device's owner. Any lock may be held.
 func (d *Device) event(e Event) {
 	if d.cfg.OnEvent != nil {
 		d.cfg.OnEvent(e)
@@ -224,8 +224,8 @@ func (r *random) uint32() uint32 {
 	return uint32(r.gen.Uint64())
 }
 
-// qpn draws a queue pair number; 0 and 1 are the special QPs', 0xffffff is
-// the multicast QPN (IBA 10.5).
+// qpn draws a queue pair number. 0 and 1 are special QPs; 0xffffff is the multicast
+// QPN (IBA 10.5).
 func (r *random) qpn() uint32 {
 	for {
 		if n := r.uint32() & 0xffffff; n > 1 && n != 0xffffff {
@@ -234,8 +234,8 @@ func (r *random) qpn() uint32 {
 	}
 }
 
-// index draws a 24-bit key index or AH number; 0 is never one, so that a zero
-// key is always invalid.
+// index draws a 24-bit key index or AH number. It never draws 0, so that a zero key
+// is always invalid.
 func (r *random) index() uint32 {
 	for {
 		if n := r.uint32() & 0xffffff; n != 0 {
@@ -244,7 +244,7 @@ func (r *random) index() uint32 {
 	}
 }
 
-// moveChild makes an object of domain from one of domain to.
+// moveChild moves one object from the protection domain from to the domain to.
 func (d *Device) moveChild(op string, from, to *PD) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

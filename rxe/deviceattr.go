@@ -1,7 +1,7 @@
 package rxe
 
-// DeviceAttr are a device's capabilities and limits (struct ibv_device_attr
-// and ibv_device_attr_ex).
+// DeviceAttr holds a device's capabilities and limits (struct ibv_device_attr and
+// ibv_device_attr_ex).
 type DeviceAttr struct {
 	FWVer                  string
 	NodeGUID, SysImageGUID uint64 // host order
@@ -29,7 +29,7 @@ type DeviceAttr struct {
 	MaxMsgSize                    uint32 // bytes
 }
 
-// DeviceCap are enum ibv_device_cap_flags', as far as the device has them.
+// DeviceCap holds bits of enum ibv_device_cap_flags, as far as the device has them.
 type DeviceCap uint64
 
 const (
@@ -49,9 +49,9 @@ const (
 	CapAtomicWrite      DeviceCap = 1 << 40
 )
 
-// DefaultLimits are those of Linux rdma_rxe (rxe_param.h), but for what
-// gorxe does not have (path migration, several P_Keys) and the message size,
-// which is IBA's 2 GiB.
+// DefaultLimits returns the limits of Linux rdma_rxe (rxe_param.h). Two differ:
+// gorxe has no path migration and only one P_Key, and its messages may be as long
+// as IBA allows, 2 GiB.
 func DefaultLimits() DeviceAttr {
 	const many = 1 << 20
 	return DeviceAttr{

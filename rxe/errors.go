@@ -12,13 +12,13 @@ var (
 	ErrClosed       = errors.New("object is closed")        // EBADF
 	ErrPermission   = errors.New("permission denied")       // EPERM
 
-	// ErrSpaceEnded is a Memory's word that the whole address space has ended: its
-	// program has exited, or is another one now.
+	// ErrSpaceEnded is returned by a Memory whose address space has ended: its
+	// program has exited, or has executed another one.
 	ErrSpaceEnded = errors.New("the address space has ended")
 )
 
-// OpError says which call refused which argument, and why. Err is or wraps one
-// of the sentinels.
+// OpError says which call refused which argument, and why. Err is one of the
+// sentinels, or wraps one.
 type OpError struct {
 	Op  string // the verb: "CreateQP"
 	Arg string // the argument or attribute: "cap.max_send_wr", or empty

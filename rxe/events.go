@@ -1,6 +1,6 @@
 package rxe
 
-// EventType says what happened; values are enum ibv_event_type's.
+// EventType says what happened. The values are those of enum ibv_event_type.
 type EventType uint8
 
 const (
@@ -25,8 +25,8 @@ const (
 	EventGIDChange        EventType = 18
 )
 
-// Event is an asynchronous event (struct ibv_async_event). Of QP, CQ and SRQ
-// the one that Type is about is set; Port is set for events of the port.
+// Event is an asynchronous event (struct ibv_async_event). It has the QP, CQ or SRQ
+// that Type is about. Port is set for events of the port.
 type Event struct {
 	Type EventType
 	QP   *QP

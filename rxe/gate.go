@@ -5,38 +5,38 @@ import (
 	"sync/atomic"
 )
 
-// A QP's lock is a gate. Program memory can block the thread that holds a QP
-// for as long as the program likes, so a thread that serves others as well, one
-// that brings packets or a deadline, never waits at a gate: it leaves what it
-// has in the QP's inbox and goes on. Whoever holds the QP runs the inbox before
-// giving it back. That nothing is left and that the QP is free is one step, on
-// one word, so nothing stays behind.
+// A QP's lock is a gate. Program memory can block the thread that has locked a QP
+// for as long as the program likes. So a thread that also serves others, with
+// packets or a deadline, never waits at a gate. It leaves what it has in the QP's
+// inbox and goes on. The thread that has locked the QP runs the inbox before it
+// unlocks the QP. "The inbox is empty" and "the QP is unlocked" change together, in
+// one word, so that nothing is left behind.
 
-// gate is the lock of one QP and what was left for it.
+// gate is the lock of one QP, and its inbox.
 type gate struct {
-	mu      sync.Mutex // a leaf lock, for all but state and left
-	free    sync.Cond  // held is no more
+	mu      sync.Mutex // a leaf lock, for all fields but state and queuedBytes
+	free    sync.Cond  // signaled when the QP is unlocked
 	waiting int        // threads in QP.lock
 	inbox   inbox
-	due     bool // a deadline came, or the requester has to go on
-	listed  bool // in Device.local, to be collected
-	closed  bool // the QP is destroyed: nothing is left for it any more
+	due     bool // a deadline came, or the requester must continue
+	listed  bool // in Device.runQueue, to be collected
+	closed  bool // the QP is destroyed: nothing is queued for it any more
 
-	state       atomic.Uint32 // gateLocked and the others
-	queuedBytes atomic.Int64  // inbox.bytes, for those who only look
+	state       atomic.Uint32 // gateLocked and the bits below it
+	queuedBytes atomic.Int64  // inbox.bytes, for readers without mu
 }
 
-// What is not held is changed under mu only; a QP that nobody left anything for
-// and nobody waits for is taken and given back without it.
+// Bits of a QP that is not locked change under mu only. A QP with nothing queued
+// and no waiting thread is locked and unlocked without mu.
 const (
 	gateLocked  = 1 << iota
-	gateQueued  // inbox is not empty, or due
+	gateQueued  // inbox is not empty, or due is set
 	gateWaiting // waiting is not 0
 )
 
 func (g *gate) init() { g.free.L = &g.mu }
 
-// tryLock takes the QP if it is free. left says that there is something to be run
+// tryLock locks the QP if it is free. queued reports that the inbox must be run
 // first.
 func (g *gate) tryLock() (locked, queued bool) {
 	for {
@@ -50,7 +50,7 @@ func (g *gate) tryLock() (locked, queued bool) {
 	}
 }
 
-// tryUnlock gives the QP back, unless something was left.
+// tryUnlock unlocks the QP, unless something is queued.
 func (g *gate) tryUnlock() bool {
 	if g.state.CompareAndSwap(gateLocked, 0) {
 		return true
@@ -64,7 +64,7 @@ func (g *gate) tryUnlock() bool {
 	return true
 }
 
-// unlock gives the QP back. The caller holds it, and mu.
+// unlock unlocks the QP. The caller has locked it, and holds mu.
 func (g *gate) unlock() {
 	g.state.And(^uint32(gateLocked))
 	if g.waiting > 0 {
@@ -72,7 +72,7 @@ func (g *gate) unlock() {
 	}
 }
 
-// lock takes the QP when it is free.
+// lock waits until the QP is free, and locks it.
 func (g *gate) lock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,8 +100,8 @@ func (g *gate) takeInbox() (in inbox, due bool) {
 	return in, due
 }
 
-// closeInbox ends the inbox. Whoever destroys the QP runs what is in it, and would
-// not come to an end if others could add to it, nor find out what they left behind
+// closeInbox ends the inbox. The thread that destroys the QP runs what is in it. It
+// could not finish if others kept adding to it, and would not see what they added
 // afterwards.
 func (g *gate) closeInbox() {
 	g.mu.Lock()
@@ -109,15 +109,15 @@ func (g *gate) closeInbox() {
 	g.closed = true
 }
 
-// lock takes the QP for its own caller, who may wait.
+// lock locks the QP for a caller who may wait.
 func (q *QP) lock() {
 	if locked, _ := q.gate.tryLock(); !locked {
 		q.gate.lock()
 	}
 }
 
-// tryRun takes the QP if it is free, and else has whoever holds it look at its
-// deadlines and its requester.
+// tryRun locks the QP if it is free. Otherwise the thread that has locked it will
+// look at its deadlines and its requester.
 func (q *QP) tryRun() bool {
 	g := &q.gate
 	if locked, _ := g.tryLock(); locked {
@@ -126,7 +126,7 @@ func (q *QP) tryRun() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.due = true
-	// If it was given back since, this finds it so.
+	// If the QP was unlocked meanwhile, this sees it.
 	if g.state.Or(gateQueued)&gateLocked != 0 {
 		return false
 	}
@@ -134,8 +134,8 @@ func (q *QP) tryRun() bool {
 	return locked
 }
 
-// collect is for a QP taken off the list. It takes the QP if that is free and
-// has something in its inbox, which unlock runs then.
+// collect is for a QP taken off the run queue. It locks the QP if that is free and
+// has something in its inbox, which unlock then runs.
 func (q *QP) collect() bool {
 	g := &q.gate
 	g.mu.Lock()
@@ -148,8 +148,8 @@ func (q *QP) collect() bool {
 	return locked
 }
 
-// unlock runs what was left for the QP and gives it back. o collects what that
-// sends; without one, unlock sends it itself, and no other QP may be locked.
+// unlock runs what is queued for the QP and unlocks it. o collects what that sends.
+// With a nil o, unlock sends it itself, and no other QP may be locked.
 func (q *QP) unlock(o *outbox) {
 	if q.tryUnlock(o) {
 		return
@@ -174,9 +174,9 @@ func (q *QP) unlock(o *outbox) {
 	}
 }
 
-// tryUnlock gives the QP back, unless something was left for it. What a UC QP has
-// in o is sent before: whoever takes the QP next may send more of it, and a
-// message that is overtaken is lost, for UC repeats nothing.
+// tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP
+// has in o: the next thread that locks the QP may send more of it, and UC cannot
+// repair a message that is overtaken.
 func (q *QP) tryUnlock(o *outbox) bool {
 	if q.typ == QPUC && o != nil {
 		o.flush()
@@ -185,8 +185,8 @@ func (q *QP) tryUnlock(o *outbox) bool {
 	return q.gate.tryUnlock()
 }
 
-// handOver gives the QP back whatever is in its inbox, for the clock's thread to
-// go on with, or for whoever waits for the QP.
+// handOver unlocks the QP whatever is in its inbox. The clock's thread, or one that
+// waits for the QP, goes on with that.
 func (q *QP) handOver() {
 	if !q.dead {
 		now := q.dev.cfg.Clock.Now()

@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Queue pair 1, the general services interface (IBA 13.5.1), is not a QP object:
-// its packets are taken off before QPs are looked up and go to one handler, which
+// Queue pair 1 is the general services interface (IBA 13.5.1). It is not a QP
+// object: its packets go to one handler before QPs are looked up, and the handler
 // may answer with SendGSI. Both directions carry UD SENDs with a fixed Q_Key.
 
 // GSIQPN and GSIQKey are queue pair 1 and the Q_Key of all packets to it
@@ -19,26 +19,26 @@ const (
 
 // GSI handles the packets to queue pair 1.
 type GSI interface {
-	// ReceiveGSI takes one packet: a UD SEND_ONLY whose P_Key and Q_Key are right.
-	// Its bytes, and from, are valid only during the call. No QP is locked, so that
-	// it may call the device. Several threads may call it at once.
+	// ReceiveGSI receives one packet: a UD SEND_ONLY whose P_Key and Q_Key are
+	// right. Its bytes, and from, are valid only during the call. No QP is locked,
+	// so that it may call the device. Several threads may call it at once.
 	ReceiveGSI(pkt wire.Packet, from *wire.Datagram)
 }
 
-// gsi is what the device keeps for queue pair 1.
+// gsi is the device's state of queue pair 1.
 type gsi struct {
 	psn   atomic.Uint32
 	inbox inbox // from QPs of this device; under runQueue.mu
 }
 
-// gsiInboxLimit bounds the memory of datagrams that QPs of this device have sent
-// to queue pair 1 and that its handler has not taken yet.
+// gsiInboxLimit bounds the memory of what QPs of this device have sent to queue
+// pair 1 and the handler has not received yet.
 const gsiInboxLimit = 1 << 20
 
-// SendGSI sends one datagram from queue pair 1 to QP dest at the address that attr
-// names, which is queue pair 1 there as a rule. It returns ErrInvalid for an
-// address that CreateAH would refuse and for a payload longer than the port's MTU.
-// No QP may be locked.
+// SendGSI sends one datagram from queue pair 1 to QP dest at the address in attr.
+// There, dest is usually queue pair 1 too. It returns ErrInvalid for an address
+// that CreateAH would refuse and for a payload longer than the port's MTU. No QP
+// may be locked.
 func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	const op = "SendGSI"
 	if len(payload) > int(d.activeMTU()) {

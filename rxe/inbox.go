@@ -6,21 +6,21 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// inboxItem is packets of one flow, or a train of them, left in a QP's inbox.
+// inboxItem holds packets of one flow, or one super-packet, in a QP's inbox.
 type inboxItem struct {
 	next    *inboxItem // in the inbox
 	buf     []byte
-	ends    []int32       // of each packet in buf
+	ends    []int32       // end of each packet in buf
 	trailer int           // bytes between packets
 	from    wire.Datagram // all but Data
-	super   superPacket   // of a train, which has all of buf
-	// counted: the packets are in the device's counters already.
+	super   superPacket   // how a super-packet was made, which fills all of buf
+	// counted: the device's counters include the packets already.
 	counted bool
 }
 
 const (
 	smallItemBytes = 4 << 10
-	// largeItemBytes holds a full burst, and a group of packets however many.
+	// largeItemBytes is enough for a full burst and for any group of packets.
 	largeItemBytes = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
 )
 
@@ -29,8 +29,8 @@ var (
 	largeItems = sync.Pool{New: func() any { return &inboxItem{buf: make([]byte, 0, largeItemBytes)} }}
 )
 
-// newItem is an empty one with room for n bytes, or for as many as there can
-// be.
+// newItem returns an empty item with room for n bytes, or for the most that there
+// can be.
 func newItem(n int) *inboxItem {
 	pool := &largeItems
 	if n <= smallItemBytes {
@@ -42,7 +42,7 @@ func newItem(n int) *inboxItem {
 	return item
 }
 
-// free gives the parcel back. Nothing may refer to its bytes any more.
+// free gives the item back. Nothing may refer to its bytes any more.
 func (item *inboxItem) free() {
 	item.next = nil
 	if cap(item.buf) > smallItemBytes {
@@ -52,20 +52,20 @@ func (item *inboxItem) free() {
 	}
 }
 
-// memory is what the parcel weighs in an inbox.
+// memory returns how many bytes the item uses up of an inbox's limit.
 func (item *inboxItem) memory() int { return cap(item.buf) + 4*cap(item.ends) }
 
-// count is how many packets it holds or stands for.
+// count returns how many packets the item holds or stands for.
 func (item *inboxItem) count() int { return len(item.ends) + int(item.super.count) }
 
-// datagramFor is a packet on a route, without its data.
+// datagramFor returns a packet on a route, without its data.
 func datagramFor(r *wire.Route) wire.Datagram {
 	return wire.Datagram{Src: r.Src, Dst: r.Dst, SrcPort: r.SrcPort,
 		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit}
 }
 
-// itemFromBurst holds packets that this device built, seg bytes each with the
-// room for their ICRC.
+// itemFromBurst copies packets that this device built. Each takes seg bytes, with
+// the room for its ICRC.
 func itemFromBurst(buf []byte, seg int, r *wire.Route) *inboxItem {
 	item := newItem(len(buf))
 	item.buf = append(item.buf, buf...)
@@ -77,7 +77,7 @@ func itemFromBurst(buf []byte, seg int, r *wire.Route) *inboxItem {
 	return item
 }
 
-// itemFromDatagram begins a parcel with a received packet.
+// itemFromDatagram begins an item with a received packet.
 func itemFromDatagram(dg *wire.Datagram) *inboxItem {
 	item := newItem(4 * len(dg.Data)) // more may follow
 	item.from = *dg
@@ -120,24 +120,24 @@ func (q *QP) unpack(item *inboxItem, o *outbox) {
 }
 
 const (
-	// inboxLimit bounds the memory of what was left for one QP. Windows of two
-	// directions fit in it; beyond that packets are dropped, as by any receiver
-	// that is overrun, and the transport recovers. Once all inboxes together
-	// have inboxesScarceAbove, which only QPs that are held fast can bring about, each
-	// may have no more than inboxLimitScarce.
+	// inboxLimit bounds the memory of one QP's inbox. The windows of two directions
+	// fit in it. Beyond that packets are dropped, as by any receiver that is
+	// overrun, and the transport recovers. Once all inboxes together exceed
+	// inboxesScarceAbove, each is limited to inboxLimitScarce. Only QPs whose
+	// threads are blocked by program memory bring that about.
 	inboxLimit = 4 << 20
-	// inboxLimitUnreliable is what a QP whose losses nobody mends may have while there is no
-	// more in all inboxes: its sender has no window, and whoever holds the QP may
-	// be waiting for a processor.
+	// inboxLimitUnreliable applies to UC and UD QPs while all inboxes together have
+	// no more. Their senders have no window, nobody repeats what is lost, and the
+	// thread that has locked the QP may be waiting for a CPU.
 	inboxLimitUnreliable = 32 << 20
 	inboxesScarceAbove   = 64 << 20
 	inboxLimitScarce     = 128 << 10
-	// inboxRounds is how often a thread runs what others leave meanwhile; then
-	// the clock's thread gets the rest, so that none is held up for ever.
+	// inboxRounds is how often a thread runs what others queue meanwhile. Then the
+	// clock's thread takes over, so that no thread is held up for ever.
 	inboxRounds = 16
 )
 
-// inbox is a queue of parcels.
+// inbox is a queue of items.
 type inbox struct {
 	first, last *inboxItem
 	bytes       int // of memory
@@ -153,8 +153,9 @@ func (in *inbox) add(item *inboxItem) {
 	in.bytes += item.memory()
 }
 
-// enqueue puts a parcel into the inbox, or drops it when that is full. It has the
-// QP listed for Device.deliver, unless somebody holds it, who will look.
+// enqueue puts an item into the inbox, or drops it when the inbox is full. It puts
+// the QP on the run queue, unless a thread has locked the QP: that thread looks
+// into the inbox before it unlocks.
 func (q *QP) enqueue(item *inboxItem) {
 	all, size := &q.dev.runQueue.inboxBytes, int64(item.memory())
 	limit := inboxLimit
@@ -188,7 +189,7 @@ func (g *gate) enqueue(item *inboxItem, limit int) (full, list bool) {
 	return false, list
 }
 
-// dropOverrun counts a parcel that did not fit, and frees it.
+// dropOverrun counts an item that did not fit, and frees it.
 func (q *QP) dropOverrun(item *inboxItem) {
 	n := uint64(item.count())
 	q.stats.Dropped.Add(n)
@@ -196,7 +197,8 @@ func (q *QP) dropOverrun(item *inboxItem) {
 	item.free()
 }
 
-// runInbox works through what was left, as one visit. The caller holds the QP.
+// runInbox works through what was queued, as one visit. The caller has locked the
+// QP.
 func (q *QP) runInbox(o *outbox) {
 	in, due := q.gate.takeInbox()
 	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))

@@ -6,23 +6,23 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// A key is a 24-bit index, drawn at random, and a variant byte in its low bits
-// that changes with each use of the index, so that a stale key is refused (IBA
-// 10.6.3.3). Regions and windows share the indices.
+// A key is a 24-bit index, drawn at random, above a variant byte in its low bits.
+// The variant changes with each use of the index, so that a stale key is refused
+// (IBA 10.6.3.3). Regions and windows share the indices.
 
-// keyReason says why a key does not give access; keyOK says that it does.
+// keyReason says why a key gives no access. keyOK says that it does.
 type keyReason uint8
 
 const (
 	keyOK       keyReason = iota
 	keyNotFound           // no region or window has this index
-	keyVariant            // stale: the variant byte is another
-	keyState              // a window that is not bound
+	keyVariant            // stale: the variant byte differs
+	keyState              // the window is not bound
 	keyType               // a window where a region must be named, or the reverse
 	keyPD                 // of another protection domain
 	keyQP                 // a type 2 window bound on another QP
-	keyAccess             // a right that was not granted
-	keyRange              // not all of the range lies inside
+	keyAccess             // the right was not granted
+	keyRange              // part of the range lies outside
 )
 
 var keyReasonNames = [...]string{
@@ -44,7 +44,7 @@ func (r keyReason) String() string {
 	return "unknown"
 }
 
-// keyObject is what a key index leads to: a region or a window.
+// keyObject is what a key index finds: a region or a window.
 type keyObject struct {
 	mr *MR
 	mw *MW
@@ -52,9 +52,9 @@ type keyObject struct {
 
 func (d *Device) lookupKey(key uint32) *keyObject { return d.keys.lookup(key >> 8) }
 
-// regionRef is the right to access one checked range. It keeps the region from
-// being deregistered until it is released. The zero grant is that of an empty
-// range, which names no memory.
+// regionRef refers to a checked range of a region, and keeps the region from being
+// deregistered until it is released. The zero regionRef is that of an empty range,
+// which names no memory.
 type regionRef struct {
 	mr  *MR
 	reg *region
@@ -70,22 +70,22 @@ func (ref *regionRef) release() {
 	}
 }
 
-// extent is a range of addresses with rights: what a region and a bound
-// window have in common, and all that the check below looks at.
+// extent is a range of addresses with rights. Regions and bound windows have one,
+// and the check below looks at nothing else.
 type extent struct {
 	key    uint32 // with the variant byte
 	pd     *PD
-	qp     *QP    // type 2 windows: the only QP that may use it; else nil
-	base   uint64 // first address as peers and work requests name it
+	qp     *QP    // type 2 windows: the only QP that may use the window; else nil
+	base   uint64 // first address, as peers and work requests name it
 	length uint64 // base+length does not pass 2^64
 	access Access
 }
 
-// check is the whole decision on a key: may q do need to n bytes at va through
-// an extent found under key? Every requested right must be granted
-// (IBA 10.6.3).
+// check decides alone whether a key gives access: may q use need on n bytes at va,
+// through an extent found under key? Every requested right must be granted (IBA
+// 10.6.3).
 func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
-	off := va - e.base // wraps to more than length when va < base
+	off := va - e.base // wraps to more than length if va < base
 	switch {
 	case e.key != key:
 		return keyVariant
@@ -101,7 +101,7 @@ func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
 	return keyOK
 }
 
-// localAccess checks a piece of a scatter/gather list. need is 0 to read and
+// localAccess checks a piece of a scatter/gather list. need is 0 to read, and
 // AccessLocalWrite to write. An empty piece is not checked.
 func (q *QP) localAccess(s SGE, need Access) (regionRef, keyReason) {
 	if s.Length == 0 {
@@ -117,7 +117,7 @@ func (q *QP) localAccess(s SGE, need Access) (regionRef, keyReason) {
 	return k.mr.access(q, uint32(s.LKey), s.Addr, uint64(s.Length), need)
 }
 
-// remoteAccess checks what a request asks for. need is one or more of the
+// remoteAccess checks the range that a request names. need is one or more of the
 // remote rights and the flush rights. An empty range is not checked (C9-88).
 func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
 	if n == 0 {
@@ -133,8 +133,8 @@ func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (regionRef,
 	return k.mr.access(q, uint32(rkey), va, n, need)
 }
 
-// useCount counts the accesses in flight, so that whoever ends the life of
-// what they use can wait for them. Once dying it admits no more.
+// useCount counts the accesses in flight, so that a thread that ends an object's
+// life can wait for them. Once it is dying it admits no more.
 type useCount struct {
 	n       atomic.Int64
 	drained chan struct{} // made before dying is set
@@ -160,7 +160,7 @@ func (u *useCount) release() {
 	}
 }
 
-// drain refuses further uses and returns when the last has ended. It may be
+// drain refuses further uses and waits until the last one has ended. It may be
 // called once.
 func (u *useCount) drain() {
 	u.drained = make(chan struct{})

@@ -23,11 +23,11 @@ func (d *Device) transmit(o *outbox) {
 	}
 }
 
-// Loopback leaves the packets that are for QPs of this device in their inboxes,
-// and returns the bursts that the network has to carry, in order and in the same
-// slice. A multicast burst is both. A link calls it when Config.LinkSeesLoopback
-// is set. It may be called with a QP locked; it only queues, so that a caller
-// outside Link.Send calls Deliver afterwards.
+// Loopback queues the packets that are for QPs of this device in their inboxes. It
+// returns the bursts that the network has to carry, in order and in the same slice;
+// a multicast burst is both. A link calls it if Config.LinkSeesLoopback is set. It
+// may be called with a QP locked. A caller outside of Link.Send calls Deliver
+// afterwards.
 func (d *Device) Loopback(bursts []wire.Burst) (network []wire.Burst) {
 	remote := 0 // bursts[:remote] go to the network
 	var dst netip.Addr
@@ -59,7 +59,7 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 	}
 	for from := 0; from < len(b.Buf); {
 		to := min(from+b.Seg, len(b.Buf))
-		if to-from < wire.BTHLen+wire.ICRCLen { // a link has cut it short
+		if to-from < wire.BTHLen+wire.ICRCLen { // a link that sees loopback has cut it short
 			d.counters.Malformed.Add(1)
 			from = to
 			continue
@@ -73,7 +73,7 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 	}
 }
 
-// enqueueLocal leaves an item for a QP of this device, or for the handler of queue
+// enqueueLocal queues an item for a QP of this device, or for the handler of queue
 // pair 1.
 func (d *Device) enqueueLocal(dest wire.QPN, item *inboxItem) {
 	if dest == GSIQPN && d.cfg.GSI != nil {
@@ -88,8 +88,8 @@ func (d *Device) enqueueLocal(dest wire.QPN, item *inboxItem) {
 	item.free()
 }
 
-// multicastLocal gives every attached QP of this device, the sender's own
-// among them, its copy (IBA 10.5.2.1).
+// multicastLocal gives every attached QP of this device, the sender's own included,
+// its copy (IBA 10.5.2.1).
 func (d *Device) multicastLocal(b *wire.Burst) {
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(b.Route.Dst)) {
 		q.enqueue(itemFromBurst(b.Buf, b.Seg, b.Route))

@@ -9,10 +9,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// mcastTable says which QPs are attached to which multicast group. Readers see
-// a snapshot.
+// mcastTable says which QPs are attached to which multicast group. Readers see a
+// snapshot.
 type mcastTable struct {
-	mu     sync.Mutex // writers; QPs are locked before it, never after
+	mu     sync.Mutex // writers; a QP is locked before it, never after
 	total  int        // attachments
 	groups atomic.Pointer[map[wire.GID][]*QP]
 }
@@ -38,12 +38,12 @@ func (t *mcastTable) replace(gid wire.GID, members []*QP) {
 	t.groups.Store(&next)
 }
 
-// mcastMembers are the QPs attached to gid. It takes no lock; the slice never
+// mcastMembers returns the QPs attached to gid. It takes no lock; the slice never
 // changes.
 func (d *Device) mcastMembers(gid wire.GID) []*QP { return d.groups.snapshot()[gid] }
 
-// AttachMcast makes a UD QP receive what is sent to gid (ibv_attach_mcast). lid
-// means nothing on Ethernet. Attaching twice does nothing.
+// AttachMcast makes a UD QP receive packets to gid (ibv_attach_mcast). lid means
+// nothing on Ethernet. Attaching twice has no effect.
 func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 	const op = "AttachMcast"
 	if err := q.checkMcast(op, gid); err != nil {
@@ -78,8 +78,8 @@ func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 	return nil
 }
 
-// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid when the QP is
-// not attached.
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). It returns ErrInvalid when the
+// QP is not attached.
 func (q *QP) DetachMcast(gid wire.GID, lid uint16) error {
 	const op = "DetachMcast"
 	if err := q.checkMcast(op, gid); err != nil {
@@ -115,7 +115,7 @@ func (q *QP) checkMcast(op string, gid wire.GID) error {
 	return nil
 }
 
-// mcastGroups are the groups that one QP is attached to, under mcastTable.mu.
+// mcastGroups holds the groups that one QP is attached to, under mcastTable.mu.
 type mcastGroups struct {
 	in   map[wire.GID]struct{}
 	over bool // the QP is being destroyed
@@ -128,7 +128,8 @@ func (g *mcastGroups) add(gid wire.GID) {
 	g.in[gid] = struct{}{}
 }
 
-// leaveMcast bars the QP from all groups, if it is in none.
+// leaveMcast bars the QP from all groups. It reports false if the QP is attached to
+// one.
 func (q *QP) leaveMcast() bool {
 	t := &q.dev.groups
 	t.mu.Lock()
@@ -137,7 +138,7 @@ func (q *QP) leaveMcast() bool {
 	return q.groups.over
 }
 
-// detachAll leaves every group, when the device closes.
+// detachAll detaches the QP from every group, when the device closes.
 func (q *QP) detachAll() {
 	t := &q.dev.groups
 	t.mu.Lock()

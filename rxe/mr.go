@@ -7,14 +7,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// MR is a memory region: a range of a Memory that keys give access to.
+// MR is a memory region: a range of a Memory to which keys give access.
 type MR struct {
 	dev *Device
 	key keyObject
 
 	reg atomic.Pointer[region] // nil: deregistered
 
-	mu      sync.Mutex // writers of reg, and windows; a leaf lock
+	mu      sync.Mutex // guards changes of reg, and windows; for its place see the lock order in doc.go
 	windows int        // bound to this region
 }
 
@@ -26,8 +26,8 @@ type region struct {
 	uses useCount
 }
 
-// accessRemoteWrites are the rights that imply writing to memory, which the
-// region must grant locally too (IBA 10.6.3; C10-74).
+// accessRemoteWrites are the rights that imply writing to memory. The region must
+// grant local writes too (IBA 10.6.3; C10-74).
 const accessRemoteWrites = AccessRemoteWrite | AccessRemoteAtomic
 
 const accessKnown = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
@@ -38,10 +38,10 @@ const accessKnown = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | Ac
 // (IBV_ACCESS_OPTIONAL_RANGE, bits 20 to 29).
 const accessOptional Access = 0x3ff << 20
 
-// RegMR registers length bytes at addr of mem (ibv_reg_mr_iova2). Work requests
-// and peers name the first byte iova; with AccessZeroBased they name it 0.
-// ErrInvalid for unknown rights, for remote write or atomic without local
-// write, and for a range that wraps.
+// RegMR registers length bytes at addr of mem (ibv_reg_mr_iova2). Work requests and
+// peers name the first byte iova, or 0 with AccessZeroBased. It returns ErrInvalid
+// for unknown rights, for remote write or atomic without local write, and for a
+// range that wraps.
 func (pd *PD) RegMR(mem Memory, addr, length, iova uint64, access Access) (*MR, error) {
 	const op = "RegMR"
 	d := pd.dev
@@ -55,7 +55,7 @@ func (pd *PD) RegMR(mem Memory, addr, length, iova uint64, access Access) (*MR, 
 	mr := &MR{dev: d}
 	mr.key.mr = mr
 	variant := d.random.uint32() & 0xff
-	// The region is stored last: until then the index finds an MR without one,
+	// The region is stored last. Until then the index finds an MR without one,
 	// which no key matches.
 	reg.key = d.keys.insert(&mr.key, d.random.index)<<8 | variant
 	mr.reg.Store(reg)
@@ -99,8 +99,8 @@ func checkMRAccess(op string, access Access) error {
 // LKey names the region in work requests.
 func (mr *MR) LKey() wire.LKey { return wire.LKey(mr.currentKey()) }
 
-// RKey names the region in a peer's requests. It is the same number as the
-// lkey, as with rdma_rxe; without a remote right it gives no access.
+// RKey names the region in a peer's requests. As with rdma_rxe it is the same
+// number as the lkey. Without a remote right it gives no access.
 func (mr *MR) RKey() wire.RKey { return wire.RKey(mr.currentKey()) }
 
 func (mr *MR) currentKey() uint32 {
@@ -110,7 +110,7 @@ func (mr *MR) currentKey() uint32 {
 	return 0
 }
 
-// Length is the bytes registered; 0 after Dereg.
+// Length returns the bytes registered; 0 after Dereg.
 func (mr *MR) Length() uint64 {
 	if reg := mr.reg.Load(); reg != nil {
 		return reg.length
@@ -118,7 +118,7 @@ func (mr *MR) Length() uint64 {
 	return 0
 }
 
-// access checks a range and, when it is granted, holds the region.
+// access checks a range. If access is granted, it keeps the region in use.
 func (mr *MR) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	for {
 		reg := mr.reg.Load()
@@ -135,7 +135,7 @@ func (mr *MR) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, k
 	}
 }
 
-// ReregFlags say what Rereg changes; bits are enum ibv_rereg_mr_flags'.
+// ReregFlags say what Rereg changes. The bits are those of enum ibv_rereg_mr_flags.
 type ReregFlags uint32
 
 const (
@@ -144,11 +144,11 @@ const (
 	ReregAccess      ReregFlags = 1 << 2
 )
 
-// Rereg changes translation (mem, addr, length, iova), PD or access of the
-// region (ibv_rereg_mr); arguments that flags do not name are ignored. It
-// returns when no access under the old registration is in flight. The key
-// stays the same unless the translation changes. ErrBusy while a window is bound. On
-// an error the region stays as it was.
+// Rereg changes translation (mem, addr, length, iova), PD or access of the region
+// (ibv_rereg_mr), and ignores arguments that flags do not name. It returns when no
+// access under the old registration is in flight. The key stays the same unless the
+// translation changes. It returns ErrBusy while a window is bound. After an error
+// the region is unchanged.
 func (mr *MR) Rereg(flags ReregFlags, pd *PD, mem Memory, addr, length, iova uint64, access Access) error {
 	const op = "ReregMR"
 	mr.mu.Lock()
@@ -199,7 +199,7 @@ func (mr *MR) replacement(op string, old *region, flags ReregFlags, pd *PD, mem 
 }
 
 // Dereg ends the registration (ibv_dereg_mr) and returns when no access is in
-// flight. ErrBusy while a window is bound.
+// flight. It returns ErrBusy while a window is bound.
 func (mr *MR) Dereg() error {
 	const op = "DeregMR"
 	mr.mu.Lock()
@@ -226,5 +226,5 @@ func (k *keyObject) closeRegion() {
 	}
 }
 
-// nextVariant is the key with the next variant byte (ibv_inc_rkey).
+// nextVariant returns the key with the next variant byte (ibv_inc_rkey).
 func nextVariant(key uint32) uint32 { return key&^0xff | (key+1)&0xff }

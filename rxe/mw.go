@@ -11,20 +11,22 @@ import (
 type MWType uint8
 
 const (
-	MWType1 MWType = 1 // bound with ibv_bind_mw; used by every QP of its domain
-	MWType2 MWType = 2 // bound with a key of the consumer's; used by one QP
+	MWType1 MWType = 1 // bound with ibv_bind_mw; every QP of its domain may use it
+	MWType2 MWType = 2 // bound with a key that the program chooses; one QP may use it
 )
 
-// MW is a memory window: a key of its own to part of a region, given and taken
-// back by work requests.
+// MW is a memory window: a key of its own for part of a region. Work requests bind
+// and invalidate it.
 //
-// There are two kinds of type 2, and a device has one of them, as its capabilities
-// say (o10-37.2.31). A 2A window is tied to the QP that bound it, which cannot be
-// destroyed before the window is free; a 2B window to that QP and its protection
-// domain, so that the number of a QP that is gone gives no access. Both give the same
-// access here, as a bind is refused unless QP, region and window share one domain, and
-// no QP but the very one that bound a window may use it. Like rdma_rxe's, a device has
-// 2B by default.
+// There are two kinds of type 2. A device has one of them and says so in its
+// capabilities (o10-37.2.31). A 2A window is tied to the QP that bound it, which
+// cannot be destroyed before the window is free. A 2B window is tied to that QP and
+// its protection domain, so that the reused number of a destroyed QP gives no
+// access.
+//
+// Both give the same access here. A bind is refused unless QP, region and window
+// share one domain, and only the QP object that bound a window may use it. Like
+// rdma_rxe's, a device has 2B by default.
 type MW struct {
 	dev *Device
 	pd  *PD
@@ -33,13 +35,13 @@ type MW struct {
 
 	bound atomic.Pointer[binding] // nil: free
 
-	mu   sync.Mutex // writers of bound, and below; taken before MR.mu
+	mu   sync.Mutex // guards changes of bound, and what follows; taken before MR.mu
 	rkey uint32
 	dead bool
 }
 
-// binding is what a window gives access to. While it exists its region can
-// neither be reregistered nor deregistered.
+// binding is what a window gives access to. While it exists, its region can neither
+// be reregistered nor deregistered.
 type binding struct {
 	extent
 	mr   *MR
@@ -47,7 +49,7 @@ type binding struct {
 	addr uint64 // of extent.base, in reg.mem
 }
 
-// AllocMW makes a window that is bound to nothing (ibv_alloc_mw).
+// AllocMW makes a window that is not bound (ibv_alloc_mw).
 func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	const op = "AllocMW"
 	if typ != MWType1 && typ != MWType2 {
@@ -65,7 +67,7 @@ func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	return mw, nil
 }
 
-// RKey is the window's present key; each bind changes it.
+// RKey returns the window's present key, which each bind changes.
 func (mw *MW) RKey() wire.RKey {
 	mw.mu.Lock()
 	defer mw.mu.Unlock()
@@ -97,9 +99,9 @@ func (k *keyObject) closeWindow() {
 	}
 }
 
-// set replaces the binding and keeps the regions' and the QPs' counts. The caller holds
-// mw.mu. An access through the old binding that was granted before goes on: it
-// came first, and its region stays.
+// set replaces the binding, and updates the counts of the regions and QPs. The
+// caller holds mw.mu. An access that the old binding has already granted goes on:
+// it came first, and its region stays.
 func (mw *MW) set(b *binding) {
 	if b != nil && b.qp != nil {
 		b.qp.windows.Add(1)
@@ -114,7 +116,7 @@ func (mw *MW) set(b *binding) {
 	}
 }
 
-// access checks a range and, when it is granted, holds the region.
+// access checks a range. If access is granted, it keeps the region in use.
 func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	b := mw.bound.Load()
 	if b == nil {
@@ -123,7 +125,7 @@ func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, k
 	if r := b.check(q, key, va, n, need); r != keyOK {
 		return regionRef{}, r
 	}
-	// The region dies only after the window was taken off it.
+	// The region dies only after the window has been unbound from it.
 	if !b.reg.uses.acquire() {
 		return regionRef{}, keyState
 	}
@@ -155,7 +157,7 @@ func (mw *MW) bind(q *QP, b *MWBind) keyReason {
 	}
 	var next *binding
 	if b.Length == 0 {
-		if mw.typ == MWType2 { // o10-37.2.40: there is LOCAL INV for that
+		if mw.typ == MWType2 { // o10-37.2.40: LOCAL INV does that
 			return keyRange
 		}
 	} else {
@@ -169,7 +171,8 @@ func (mw *MW) bind(q *QP, b *MWBind) keyReason {
 	return keyOK
 }
 
-// newBinding checks the region's side of a bind and counts the window on it.
+// newBinding checks the region's side of a bind and counts the window on the
+// region.
 func (mw *MW) newBinding(q *QP, b *MWBind, key uint32) (*binding, keyReason) {
 	const rights = AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessZeroBased |
 		AccessFlushGlobal | AccessFlushPersist | accessOptional
@@ -219,13 +222,13 @@ func (q *QP) localInvalidate(rkey wire.RKey) WCStatus {
 	return WCSuccess
 }
 
-// remoteInvalidate executes the invalidation of a SEND with invalidate. The
-// caller holds no grant.
+// remoteInvalidate executes the invalidation of a SEND with invalidate. The caller
+// has released its regionRefs.
 func (q *QP) remoteInvalidate(rkey wire.RKey) keyReason { return q.invalidate(rkey) }
 
-// invalidate frees a bound type 2 window of this QP. Type 1 windows and
-// regions other than fast-registered ones, which gorxe does not have, cannot
-// be invalidated (IBA 10.6.5, o10-37.2.26).
+// invalidate frees a bound type 2 window of this QP. Type 1 windows cannot be
+// invalidated. Neither can regions, because gorxe has no fast registration (IBA
+// 10.6.5, o10-37.2.26).
 func (q *QP) invalidate(rkey wire.RKey) keyReason {
 	k := q.dev.lookupKey(uint32(rkey))
 	switch {

@@ -2,7 +2,7 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// messageOps is the BTH opcode by position in the message.
+// messageOps is the BTH opcode for each position in a message.
 type messageOps [4]wire.Opcode
 
 const (
@@ -12,7 +12,7 @@ const (
 	opOnly
 )
 
-// at is the opcode of the packet that begins or ends the message.
+// at returns the opcode of a packet that begins or ends the message.
 func (m *messageOps) at(begins, ends bool) wire.Opcode {
 	switch {
 	case begins && ends:
@@ -26,7 +26,7 @@ func (m *messageOps) at(begins, ends bool) wire.Opcode {
 	}
 }
 
-// sendOpcodes are the opcodes of each service's messages, readOps those of a
+// sendOpcodes holds the opcodes of each service's messages, readOps those of a
 // READ's responses.
 var sendOpcodes = [3][16]messageOps{
 	0: {

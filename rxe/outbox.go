@@ -6,12 +6,12 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The outbox collects what one run-to-completion step sends: packets are built
-// in place, next to each other, so that a run of packets of one size to one
-// destination is one Burst, which a link moves with one system call.
+// The outbox collects what one run-to-completion step sends. Packets are built in
+// place, next to each other, so that a run of packets of one size to one
+// destination is one Burst. A link sends a burst with one system call.
 
 const (
-	burstBytes   = 64<<10 - 128 // a UDP datagram train with its IP and UDP headers fits 64 KiB
+	burstBytes   = 64<<10 - 128 // a super-packet of UDP segments fits 64 KiB with its IP and UDP headers
 	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
 	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
 	maxBursts    = 256
@@ -23,10 +23,10 @@ type outbox struct {
 	bursts []wire.Burst
 	start  int  // of the open burst, in buf
 	count  int  // packets in the open burst
-	closed bool // the open burst takes no more: its last packet was shorter
+	closed bool // the open burst takes no more packets: its last one was shorter
 
 	now        Time
-	sinceYield int       // bytes since the inboxes of this device's QPs were run
+	sinceYield int       // bytes sent since this device's inboxes were run
 	in         spanBatch // payloads that wait to be gathered into buf
 }
 
@@ -44,14 +44,14 @@ func (d *Device) getOutbox() *outbox {
 	return o
 }
 
-// room says whether a packet of n bytes (without ICRC) to r can be added
-// without a flush.
+// room reports whether a packet of n bytes (without ICRC) to r can be added without
+// a flush.
 func (o *outbox) room(n int) bool {
 	return len(o.buf)+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
 }
 
-// groupBursts bounds the bursts that the packets of one message need: its
-// first, middle and last packets differ in size.
+// groupBursts bounds the bursts that the packets of one message need: its first,
+// middle and last packets differ in size.
 const groupBursts = 4
 
 // reserve makes room for a group of packets of one message, n bytes in all with
@@ -62,8 +62,8 @@ func (o *outbox) reserve(n int) {
 	}
 }
 
-// packet returns n bytes (headers, payload and pad) to be filled in for r. It
-// flushes first when there is no room: whatever was handed out before must be
+// packet returns n bytes (headers, payload and pad) for the caller to fill in. It
+// flushes first when there is no room: packets that it returned before must be
 // complete by then.
 func (o *outbox) packet(r *wire.Route, n int) []byte {
 	if !o.room(n) {
@@ -93,8 +93,8 @@ func (o *outbox) extend(r *wire.Route, at, size int) bool {
 	return true
 }
 
-// mark and rewind take back the packets built since, when their payload turns
-// out to be unreadable.
+// outboxMark is a position in the outbox. rewind takes back the packets built
+// since, when their payload cannot be read.
 type outboxMark struct {
 	buf, bursts, start, count, last int
 	closed                          bool
@@ -117,8 +117,8 @@ func (o *outbox) rewind(m outboxMark) {
 	}
 }
 
-// flush sends what was collected: to the link, or to the inboxes of this
-// device's own QPs.
+// flush sends what was collected: to the link, or to the inboxes of this device's
+// own QPs.
 func (o *outbox) flush() {
 	if len(o.bursts) > 0 {
 		o.dev.transmit(o)
@@ -128,16 +128,16 @@ func (o *outbox) flush() {
 	o.start, o.count, o.closed = 0, 0, false
 }
 
-// done flushes, runs the inboxes of this device that have something and gives
-// the outbox back. No QP may be locked.
+// done flushes, runs the inboxes of this device that have something, and returns
+// the outbox to its pool. No QP may be locked.
 func (o *outbox) done() {
 	o.flush()
 	o.dev.deliver(o)
 	o.close()
 }
 
-// posted is done for a program's call: its owner may want deliveries to other
-// programs to wait.
+// posted is done for a program's call. The device's owner may want deliveries to
+// other programs to wait (Config.OnDeliver).
 func (o *outbox) posted() {
 	f := o.dev.cfg.OnDeliver
 	if f == nil {

@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	readQuantumBytes   = 256 << 10 // READ responses per portion, at most
+	readQuantumBytes   = 256 << 10 // READ responses per quantum, at most
 	readQuantumPackets = 1024      // likewise
-	readQuantumMin     = 16        // packets in the smallest portion
+	readQuantumMin     = 16        // packets in the smallest quantum
 	readPauseMin       = Time(20 * time.Microsecond)
-	readPauseFirstMax  = Time(time.Millisecond) // at most after a first loss
+	readPauseFirstMax  = Time(time.Millisecond) // the longest pause after a first loss
 	readPauseMax       = Time(5 * time.Millisecond)
 
-	// Responses come faster after as many portions that nothing was lost of, and
-	// after as long as the peer took to say that something was, or that long.
+	// The responder speeds up after speedUpQuanta quanta without a loss. It also
+	// waits as long as the peer took to report the last one, or speedUpDelayMax.
 	speedUpQuanta   = 8
 	speedUpDelayMax = Time(50 * time.Millisecond)
 
-	// responseBytes is what a MIDDLE has besides payload and pad.
+	// responseBytes is the size of a MIDDLE without payload and pad.
 	responseBytes = wire.BTHLen + wire.ICRCLen
 )
 
-// readPacing is the size of the portions of READ responses, and the pause between
-// them. A slow peer loses what comes behind the first packet that it has no room
-// for, and asks again from there, which says how fast it is.
+// readPacing is the size of a quantum of READ responses, and the pause between two.
+// A slow peer loses packets behind the first one for which it has no room, and asks
+// again from there. That shows how fast it is.
 type readPacing struct {
 	until     Time // responses go on at this time; 0: they are not paused
 	pause     Time // 0: no pause
-	limit     int  // packets in a portion; 0: as many as may be
-	quanta    int  // portions since the last change
-	lossDelay Time // that the peer took to ask again
-	changedAt Time // of the last change
+	limit     int  // packets in a quantum; 0: no limit
+	quanta    int  // sent since the last change
+	lossDelay Time // how long the peer took to ask again
+	changedAt Time // when pause and limit last changed
 
-	streamPSN   wire.PSN // the stream of responses that goes out, or went out last: its first
-	streamStart Time     // and when that was sent
+	streamPSN   wire.PSN // first PSN of the present, or last, stream of responses
+	streamStart Time     // when that was sent
 }
 
-// quantum is how many packets go out at once.
+// quantum returns how many packets may be sent at once.
 func (p *readPacing) quantum(mtu int) int {
 	most := roundToBursts(min(readQuantumBytes/mtu, readQuantumPackets), mtu)
 	if p.limit > 0 {
@@ -49,7 +49,7 @@ func (p *readPacing) quantum(mtu int) int {
 
 func (p *readPacing) begin(psn wire.PSN, now Time) { p.streamPSN, p.streamStart = psn, now }
 
-// slower is for a peer that asks again from psn on.
+// slower reacts to a peer that asks again from psn on.
 func (p *readPacing) slower(psn wire.PSN, now Time) {
 	p.quanta, p.changedAt, p.lossDelay = 0, now, min(now-p.streamStart, speedUpDelayMax)
 	least, most := max(4*p.pause, readPauseMin), min(8*p.pause, readPauseMax)
@@ -74,7 +74,8 @@ func (p *readPacing) faster() {
 	}
 }
 
-// quantumSent is that another portion went out, and nothing was asked for again.
+// quantumSent notes that another quantum was sent and that nothing was asked for
+// again.
 func (p *readPacing) quantumSent(now Time) {
 	if p.quanta++; p.quanta >= speedUpQuanta && now-p.changedAt > p.lossDelay {
 		p.quanta, p.changedAt = 0, now

@@ -3,26 +3,25 @@ package rxe
 import "time"
 
 // A UC sender has no window. On one device it would fill the inbox of a receiver
-// that merely waits for a processor, and what does not fit is lost, as it never is
-// between two programs of one host. So it waits while there is much in the inbox;
-// but a receiver that has taken nothing for long is left to itself, as on a
-// network.
+// that merely waits for a CPU, and what does not fit is lost. Between two programs
+// of one host nothing should be lost that way. So the sender pauses while much is
+// queued in that inbox. A receiver that has taken nothing for ucPauseLimit gets no
+// more consideration than on a network.
 const (
 	ucPauseBytes = inboxLimit / 4
 	ucPauseStep  = Time(100 * time.Microsecond)
 	ucPauseLimit = Time(100 * time.Millisecond)
 )
 
-// Nothing says how much of what a UC sender sends over a network has been taken
-// in. So it sleeps between portions: where the receiver is on the same machine, it
-// then has less of a processor than the receiver, which does not sleep while there
-// is something to take in.
+// Over a network a UC sender cannot know how much has been received. So it pauses
+// after each quantum. If the receiver is on the same machine, the sender then gets
+// less CPU than the receiver, which does not pause while it has packets to process.
 const (
 	ucQuantum      = 4 << 20
 	ucQuantumPause = Time(100 * time.Microsecond)
 )
 
-// pauseUC reports whether the requester is to wait for the receiver, and sets the
+// pauseUC reports whether the requester must wait for the receiver, and sets the
 // time to look again.
 func (q *QP) pauseUC(o *outbox) bool {
 	if q.typ != QPUC {
@@ -46,9 +45,9 @@ func (q *QP) pauseUC(o *outbox) bool {
 	return true
 }
 
-// pauseAfterQuantum reports whether a portion was sent, and sets the time for the next. The
-// pause begins now: o.now is when the portion was begun, and sending it takes
-// longer than the pause.
+// pauseAfterQuantum reports whether a quantum was sent, and sets the time for the
+// next. The pause begins now and not at o.now, when the quantum was begun: sending
+// it takes longer than the pause.
 func (q *QP) pauseAfterQuantum() bool {
 	if q.req.quantumSent < ucQuantum {
 		return false
@@ -58,10 +57,10 @@ func (q *QP) pauseAfterQuantum() bool {
 	return true
 }
 
-// yieldsToInbox reports whether the requester is to stop for what was left for this QP
-// meanwhile. It goes on when whoever holds the QP has run that, which is before
-// the QP is given back. Windows keep RC from sending for so long that the inbox
-// overflows; UC would send all that was posted.
+// yieldsToInbox reports whether the requester must stop because much has been
+// queued for this QP meanwhile. The thread that has locked the QP runs the inbox
+// before it unlocks it, and the requester then continues. RC's window keeps it from
+// sending for so long that the inbox overflows. UC would send all that was posted.
 func (q *QP) yieldsToInbox() bool {
 	return q.typ == QPUC && q.gate.queuedBytes.Load() >= ucPauseBytes
 }

@@ -1,6 +1,6 @@
 package rxe
 
-// PD is a protection domain: objects of different domains do not work together.
+// PD is a protection domain. Objects of different domains do not work together.
 type PD struct {
 	dev      *Device
 	children int  // guarded by dev.mu
@@ -19,8 +19,8 @@ func (d *Device) AllocPD() (*PD, error) {
 	return pd, nil
 }
 
-// Dealloc frees the domain (ibv_dealloc_pd). ErrBusy while a region, window,
-// address handle, SRQ or QP of it exists.
+// Dealloc frees the domain (ibv_dealloc_pd). It returns ErrBusy while it has a
+// region, window, address handle, SRQ or QP.
 func (pd *PD) Dealloc() error {
 	d := pd.dev
 	d.mu.Lock()
@@ -37,5 +37,5 @@ func (pd *PD) Dealloc() error {
 	return nil
 }
 
-// Device is the device that the domain belongs to.
+// Device returns the domain's device.
 func (pd *PD) Device() *Device { return pd.dev }

@@ -6,10 +6,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// QP is a queue pair. Its lock covers everything below gate; whoever has an
-// event for the QP takes it and runs the event to completion. With many QPs the
-// next one is never in the cache: what every message needs lies close together,
-// and req, which ends in a long ring, comes last.
+// QP is a queue pair. Its lock, the gate, guards all fields below it. The thread
+// that has an event for the QP locks it and runs the event to completion. With many
+// QPs the next one is never in the cache. So the fields that every message needs
+// lie close together, and send, which ends in a long ring, comes last.
 type QP struct {
 	dev            *Device
 	pd             *PD
@@ -21,23 +21,23 @@ type QP struct {
 	onSendDone     func(n uint32)
 
 	groups   mcastGroups
-	windows  atomic.Int32 // of type 2 that are bound on it; grows under the lock only
+	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
 	snapshot atomic.Pointer[QPSnapshot]
 	stats    QPCounters
 
-	activeEpoch  atomic.Uint32 // in the device's crowd
-	waitingSince Time          // in its line since then, under crowd.mu
+	activeEpoch  atomic.Uint32 // 0: nothing outstanding; else see admission
+	waitingSince Time          // since when it is on the waiting list; under admission.mu
 
 	gate      gate
-	attr      QPAttr      // what ModifyQP set; attr.State is the state
-	route     *wire.Route // RC, UC: made from attr.AH; replaced, never changed
+	attr      QPAttr      // as set by Modify; attr.State is the state
+	route     *wire.Route // RC, UC: made from attr.AH; replaced, never changed in place
 	pkey      wire.PKey   // made from attr.PKeyIndex
 	sq        sendQueue
 	rq        RecvRing  // nil with an SRQ
-	rring     *recvRing // rq, when it is PostRecv's own
+	rring     *recvRing // rq, if it is the QP's own
 	dead      bool      // destroyed
 	peerLocal bool      // what local found
-	peerGIDs  *gidTable // where, nil when route changes
+	peerGIDs  *gidTable // the GID table that peerLocal is true for; nil when the route changes
 	rx        rxTally
 	timer     qpTimer
 	comp      completer
@@ -46,20 +46,20 @@ type QP struct {
 	send      sender
 }
 
-// Num is the queue pair number.
+// Num returns the queue pair number.
 func (q *QP) Num() wire.QPN { return q.qpn }
 
-// Type is the transport service.
+// Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 
-// State is the present state.
+// State returns the present state.
 func (q *QP) State() QPState {
 	q.lock()
 	defer q.unlock(nil)
 	return q.attr.State
 }
 
-// QPCounters count what one queue pair did; all monotonic.
+// QPCounters counts what one queue pair did. All counters only grow.
 type QPCounters struct {
 	Retransmits, Timeouts     atomic.Uint64
 	SeqNAKsSent, SeqNAKsRcvd  atomic.Uint64
@@ -70,11 +70,11 @@ type QPCounters struct {
 	SentBytes, RcvdBytes      atomic.Uint64 // payload
 }
 
-// mtu is the payload bytes of a full packet.
+// mtu returns the payload bytes of a full packet.
 func (q *QP) mtu() int { return int(q.attr.PathMTU) }
 
-// fail takes the QP to ERR and flushes both queues in order. The caller holds
-// the lock and has already completed the work request at fault.
+// fail takes the QP to ERR and flushes both queues in order. The caller has locked
+// the QP and has already completed the work request at fault.
 func (q *QP) fail() {
 	if q.attr.State == QPErr || q.attr.State == QPReset {
 		return

@@ -1,10 +1,10 @@
 package rxe
 
-// The life cycle of a queue pair as data: which attributes a transition needs
-// and which it may change besides (IBA 11.2.4.2, Modify Queue Pair; the
-// kernel's ib_modify_qp_is_ok decides the same). QPAttrState is always allowed.
+// The life cycle of a queue pair as data: which attributes each transition requires
+// and which it allows (IBA 11.2.4.2, Modify Queue Pair). The kernel's
+// ib_modify_qp_is_ok decides the same. QPAttrState is always allowed.
 
-// attrSet are one transition's attributes for one transport service.
+// attrSet holds one transition's attributes for one transport service.
 type attrSet struct {
 	required, optional QPAttrMask
 }
@@ -14,7 +14,7 @@ type transition struct {
 	from, to QPState
 }
 
-// step has the three services' attributes, each a value of its own.
+// step holds one transition's attributes for the three services.
 type step struct {
 	ud, uc, rc attrSet
 }
@@ -97,8 +97,8 @@ var lifeCycle = map[transition]step{
 	{QPErr, QPErr}:   {},
 }
 
-// attrsFor returns what a transition takes; false when there is no such
-// transition.
+// attrsFor returns what a transition requires and allows. It reports false when
+// there is no such transition.
 func attrsFor(typ QPType, from, to QPState) (attrSet, bool) {
 	s, ok := lifeCycle[transition{from, to}]
 	switch typ {
@@ -114,9 +114,9 @@ func attrsFor(typ QPType, from, to QPState) (attrSet, bool) {
 	}
 }
 
-// RequiredMask returns the attributes that a transition needs, QPAttrState
-// among them; 0 when there is no such transition. A QP that sets exactly these
-// gets from RESET to RTS.
+// RequiredMask returns the attributes that a transition requires, QPAttrState
+// included. It returns 0 when there is no such transition. Setting exactly these
+// attributes takes a QP from RESET to RTS.
 func RequiredMask(typ QPType, from, to QPState) QPAttrMask {
 	set, ok := attrsFor(typ, from, to)
 	if !ok {
@@ -125,7 +125,7 @@ func RequiredMask(typ QPType, from, to QPState) QPAttrMask {
 	return QPAttrState | set.required
 }
 
-// attrNames are the fields of struct ibv_qp_attr behind the mask's bits.
+// attrNames names the field of struct ibv_qp_attr behind each bit of the mask.
 var attrNames = []struct {
 	bit  QPAttrMask
 	name string
@@ -154,7 +154,7 @@ var attrNames = []struct {
 	{QPAttrRateLimit, "rate_limit"},
 }
 
-// first names the lowest attribute of the mask.
+// first returns the name of the mask's lowest attribute.
 func (m QPAttrMask) first() string {
 	for _, a := range attrNames {
 		if m&a.bit != 0 {

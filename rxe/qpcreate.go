@@ -2,13 +2,13 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// sgeBytes is what one SGE takes of a send WQE: inline data and the gather
-// list share the space, so asking for one gives as much of the other
+// sgeBytes is the space that one SGE takes in a send WQE. Inline data and the
+// gather list share that space, so that asking for one gives as much of the other
 // (rxe_qp_init_req does the same).
 const sgeBytes = 16
 
-// CreateQP makes a queue pair in RESET (ibv_create_qp). What it has at least
-// of each size asked for, Query says.
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Its sizes are at least
+// those asked for; Query returns them.
 func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	const op = "CreateQP"
 	d := pd.dev
@@ -35,8 +35,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		q.rq = q.rring
 	}
 	q.sq.init(q.attr.Cap)
-	// Packets may find the QP as soon as it has a number; they wait in its
-	// inbox.
+	// Packets may find the QP as soon as it has a number. They wait in its inbox.
 	q.lock()
 	defer q.unlock(nil)
 	q.qpn = wire.QPN(d.qps.insert(q, d.random.qpn))
@@ -59,10 +58,10 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 	return pd.dev.limits.CheckQPCap(&a.Cap, a.SRQ != nil)
 }
 
-// CheckQPCap reports which size of a new QP exceeds the device's limits. With
-// an SRQ the QP has no receive queue, so its receive sizes are not looked at
-// (rxe_qp_chk_cap). CreateQP calls it; a caller that allocates queues of its own
-// before that calls it first.
+// CheckQPCap reports which size of a new QP exceeds the device's limits. With an
+// SRQ the QP has no receive queue, and its receive sizes are ignored
+// (rxe_qp_chk_cap). CreateQP calls it. A caller that allocates queues of its own
+// calls it before that.
 func (l *DeviceAttr) CheckQPCap(c *QPCap, sharedRecv bool) error {
 	const op = "CreateQP"
 	switch {
@@ -80,14 +79,14 @@ func (l *DeviceAttr) CheckQPCap(c *QPCap, sharedRecv bool) error {
 	return nil
 }
 
-// roundCap is what a QP has that was asked for c.
+// roundCap returns the sizes of a QP for which c was asked.
 func roundCap(c QPCap) QPCap {
 	space := max(c.MaxSendSGE*sgeBytes, (c.MaxInlineData+sgeBytes-1)&^(sgeBytes-1))
 	c.MaxSendSGE, c.MaxInlineData = space/sgeBytes, space
 	return c
 }
 
-// claim counts the QP on everything it uses, all or nothing.
+// claim counts the QP on everything it uses, or on nothing if it returns an error.
 func (q *QP) claim(op string) error {
 	d := q.dev
 	d.mu.Lock()
@@ -121,7 +120,7 @@ func (q *QP) use(n int) {
 	}
 }
 
-// Query returns what was set and what the QP was made from (ibv_query_qp).
+// Query returns what was set, and what the QP was made from (ibv_query_qp).
 func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 	q.lock()
 	defer q.unlock(nil)
@@ -137,9 +136,9 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 }
 
 // Destroy frees the queue pair and its queued work, which does not complete
-// (ibv_destroy_qp). ErrBusy while it is attached to a multicast group, or type 2A
-// windows are bound on it. It waits for a thread that accesses memory on behalf of
-// the QP, however long that takes.
+// (ibv_destroy_qp). It returns ErrBusy while the QP is attached to a multicast
+// group or type 2A windows are bound on it. It waits for a thread that accesses
+// memory on behalf of the QP, however long that takes.
 func (q *QP) Destroy() error {
 	d := q.dev
 	if err := q.die(); err != nil {

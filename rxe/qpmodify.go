@@ -2,12 +2,12 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// accessQP are the rights that a QP can grant its peer; the others of an
-// Access say nothing about a QP and are ignored, as by rdma_rxe.
+// accessQP are the rights that a QP can grant its peer. Other bits of an Access
+// mean nothing for a QP and are ignored, as rdma_rxe does.
 const accessQP = accessKnown
 
-// Modify changes the attributes that mask names (ibv_modify_qp). Everything is
-// checked first: an error names the attribute and leaves the QP as it was.
+// Modify changes the attributes that mask names (ibv_modify_qp). It checks
+// everything first: an error names the attribute and leaves the QP unchanged.
 func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	q.lock()
 	run, err := q.modify(attr, mask)
@@ -50,7 +50,7 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) (run bool, err error) {
 	return q.attr.State == QPRTS, nil
 }
 
-// checkTransition asks the life-cycle table.
+// checkTransition checks the mask against the life-cycle table.
 func (q *QP) checkTransition(attr *QPAttr, mask QPAttrMask, from, to QPState) error {
 	const op = "ModifyQP"
 	if mask&QPAttrCurState != 0 && attr.CurState != from {
@@ -103,7 +103,8 @@ func (q *QP) checkAttrs(a *QPAttr, mask QPAttrMask) error {
 	return nil
 }
 
-// merge sets the attributes that mask names; the state is set by enter.
+// merge sets the attributes that mask names, except for the state, which enter
+// sets.
 func (a *QPAttr) merge(from *QPAttr, mask QPAttrMask) {
 	set(&a.EnSQDNotify, from.EnSQDNotify, mask&QPAttrEnSQDNotify)
 	set(&a.Access, from.Access, mask&QPAttrAccessFlags)
@@ -129,8 +130,8 @@ func set[T any](to *T, v T, named QPAttrMask) {
 	}
 }
 
-// apply makes next the QP's attributes and tells those who keep state of
-// theirs that follows from them.
+// apply makes next the QP's attributes, and updates what requester and responder
+// derive from them.
 func (q *QP) apply(next *QPAttr, mask QPAttrMask, path *wire.Route) {
 	q.attr = *next
 	if path != nil {
@@ -170,8 +171,8 @@ func (q *QP) enter(from, to QPState) {
 	}
 }
 
-// reset forgets all work without completing it and all attributes but the
-// sizes (IBA 10.3.1.1).
+// reset forgets all work without completing it, and all attributes except the sizes
+// (IBA 10.3.1.1).
 func (q *QP) reset() {
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0

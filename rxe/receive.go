@@ -6,16 +6,15 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// visitBytes is how much a QP takes in before it answers, however long the
-// batch: a sender whose whole window came in one batch must not stand idle
-// until the last byte of it is copied.
+// visitBytes is how much a QP takes in before it answers, however long the batch
+// is. A sender whose whole window came in one batch must not stand idle until the
+// last byte of it is copied.
 const visitBytes = 256 << 10
 
-// Receive takes a batch of packets as the link received them: the ICRC was
-// verified and is stripped. Their bytes are used only during the call. A run
-// of packets for one QP is one visit to that QP: one lock, one flush of its
-// memory writes, one ACK. Receive may be called by several threads at once. It
-// waits for none of them: see gate.
+// Receive takes a batch of packets from the link, which has verified and stripped
+// the ICRC. Their bytes are used only during the call. A run of packets for one QP
+// is one visit to that QP: one lock, one flush of its memory writes, one ACK.
+// Several threads may call Receive at once. It waits for none of them: see gate.
 func (d *Device) Receive(batch []wire.Datagram) {
 	v := visit{o: d.getOutbox()}
 	malformed := 0
@@ -51,8 +50,8 @@ func (d *Device) Receive(batch []wire.Datagram) {
 	v.o.done()
 }
 
-// receiveMulticast hands a packet to every QP attached to its group. Copies of
-// this device's own packets were delivered when they were sent.
+// receiveMulticast gives a packet to every QP attached to its group. Copies of this
+// device's own packets were delivered when they were sent.
 func (d *Device) receiveMulticast(pkt wire.Packet, dg *wire.Datagram, v *visit) {
 	if d.localGID(dg.Src) {
 		return
@@ -69,11 +68,11 @@ type visit struct {
 	o      *outbox
 	q      *QP // nil: none
 	locked bool
-	queued *inboxItem // of a QP that another thread holds: to be left in its inbox
-	bytes  int        // taken in since the last answer
+	queued *inboxItem // packets for the inbox of a QP that another thread has locked
+	bytes  int        // received since the last answer
 }
 
-// to ends the visit to one QP and begins that to the next; nil is none. Only
+// to ends the visit to one QP and begins one to the next, unless next is nil. Only
 // one QP is locked at a time.
 func (v *visit) to(next *QP) {
 	v.enqueue()
@@ -91,8 +90,8 @@ func (v *visit) to(next *QP) {
 	}
 }
 
-// enqueue is for packets of a QP that was held. Should it be free by now, the end
-// of Receive finds out.
+// enqueue puts packets into the inbox of a QP that was locked. If the QP has been
+// unlocked since, the end of Receive runs that inbox.
 func (v *visit) enqueue() {
 	if v.queued != nil {
 		v.q.enqueue(v.queued)
@@ -116,7 +115,7 @@ func (v *visit) packet(pkt wire.Packet, dg *wire.Datagram) {
 	}
 }
 
-// endVisit does what was put off while a batch was worked through.
+// endVisit does what was put off while the packets of a visit were processed.
 func (q *QP) endVisit(o *outbox) {
 	q.countReceived()
 	if q.dead {
@@ -129,8 +128,8 @@ func (q *QP) endVisit(o *outbox) {
 	q.schedule()
 }
 
-// rxTally is what a QP took in since it was counted: packets are many, and
-// counters that others read at any time are dear.
+// rxTally is what a QP received since it was last counted. Packets are many, and
+// atomic counters that other threads read are expensive.
 type rxTally struct{ packets, bytes uint64 }
 
 func (q *QP) countReceived() {
@@ -141,8 +140,7 @@ func (q *QP) countReceived() {
 	}
 }
 
-// resumeReads lets the responder emit READ responses until its pacing says to
-// wait.
+// resumeReads lets the responder send READ responses until its pacing says to wait.
 func (q *QP) resumeReads(o *outbox) {
 	if q.resp.pace.until != 0 {
 		return
@@ -159,7 +157,7 @@ func (q *QP) resumeReads(o *outbox) {
 	}
 }
 
-// packet handles one packet for this QP. The caller holds the lock.
+// packet handles one packet for this QP. The caller has locked it.
 func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 	if c := q.refusal(pkt, dg); c != nil {
 		c.Add(1)
@@ -170,7 +168,7 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 	q.received(packet{pkt, 1}, dg, o)
 }
 
-// received handles what is not refused.
+// received handles a packet that was not refused.
 func (q *QP) received(pkt packet, dg *wire.Datagram, o *outbox) {
 	q.rx.packets += uint64(pkt.count)
 	q.rx.bytes += uint64(len(pkt.Payload()))
@@ -181,9 +179,9 @@ func (q *QP) received(pkt packet, dg *wire.Datagram, o *outbox) {
 	}
 }
 
-// refusal makes the checks of IBA 9.6.1 that come before any transport state:
-// what fails them is dropped without an answer. It returns the counter for what
-// is wrong, nil if nothing is.
+// refusal makes the checks of IBA 9.6.1, which come before any transport state. A
+// packet that fails one is dropped without an answer. It returns the counter for
+// what is wrong, or nil (hdr_check of rxe_recv.c).
 func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	c := &q.dev.counters
 	info := pkt.Info()
@@ -203,8 +201,8 @@ func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	}
 }
 
-// listens says whether packets count in the present state: requests from RTR
-// on, responses from RTS on; SQE leaves the receive side working.
+// listens reports whether packets count in the present state: requests from RTR on,
+// responses from RTS on. SQE leaves the receive side working.
 func (q *QP) listens(request bool) bool {
 	switch q.attr.State {
 	case QPRTR:

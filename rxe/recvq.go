@@ -1,7 +1,7 @@
 package rxe
 
-// recvRing is the in-memory receive queue: a ring of work requests whose
-// gather lists lie in one block, so that posting and popping allocate nothing.
+// recvRing is the in-memory receive queue. The gather lists of all its work
+// requests lie in one block, so that posting and popping allocate nothing.
 type recvRing struct {
 	slots  []recvSlot
 	sges   []SGE // maxSGE for each slot
@@ -23,7 +23,7 @@ func newRecvRing(maxWR, maxSGE uint32) *recvRing {
 	}
 }
 
-// post copies wr in; ErrFull and ErrInvalid say what is wrong with it.
+// post copies wr in. ErrFull and ErrInvalid say what is wrong with it.
 func (r *recvRing) post(wr *RecvWR) error {
 	const op = "PostRecv"
 	if len(wr.SGL) > r.maxSGE {
@@ -45,7 +45,7 @@ func (r *recvRing) index(i int) int {
 	return i
 }
 
-// Pop implements RecvRing. What was posted was checked then: it is never bad.
+// Pop implements RecvRing. post has checked what it returns, so it is never bad.
 func (r *recvRing) Pop(w *RecvWQE) (ok, bad bool) {
 	if r.count == 0 {
 		return false, false
@@ -59,10 +59,10 @@ func (r *recvRing) Pop(w *RecvWQE) (ok, bad bool) {
 	return true, false
 }
 
-// Len is how many work requests wait.
+// Len returns how many work requests wait.
 func (r *recvRing) Len() int { return r.count }
 
-// resized is a ring of another size with the same contents, which must fit.
+// resized returns a ring of another size with the same contents, which must fit.
 func (r *recvRing) resized(maxWR uint32) *recvRing {
 	next := newRecvRing(maxWR, uint32(r.maxSGE))
 	for i := range r.count {
@@ -78,8 +78,8 @@ func (r *recvRing) resized(maxWR uint32) *recvRing {
 func (r *recvRing) clear() { r.head, r.count = 0, 0 }
 
 // PostRecv queues receive work requests (ibv_post_recv) and returns how many it
-// queued: with an error, that is the position of the bad one. A QP in RESET
-// takes none; in ERR they are flushed at once, in order.
+// queued. With an error, that is the position of the bad one. A QP in RESET takes
+// none. A QP in ERR flushes them at once, in order.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	const op = "PostRecv"
 	q.lock()
@@ -108,8 +108,8 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	return n, err
 }
 
-// FlushRecv completes with WCFlushErr what waits in the receive queue of a QP
-// in ERR. Whoever keeps the QP's RecvRing calls it after adding to the ring.
+// FlushRecv completes with WCFlushErr what waits in the receive queue of a QP in
+// ERR. The owner of the QP's RecvRing calls it after adding to the ring.
 func (q *QP) FlushRecv() {
 	q.lock()
 	defer q.unlock(nil)
@@ -118,8 +118,8 @@ func (q *QP) FlushRecv() {
 	}
 }
 
-// popRecv takes the next receive work request, from the SRQ if there is one.
-// The caller holds the QP's lock. See RecvRing for bad.
+// popRecv takes the next receive work request, from the SRQ if there is one. The
+// caller has locked the QP. For bad see RecvRing.
 func (q *QP) popRecv(w *RecvWQE) (ok, bad bool) {
 	if q.srq != nil {
 		return q.srq.pop(w)

@@ -1,19 +1,20 @@
 package rxe
 
-// The requester turns send work requests into packets. Its whole position is
-// (cur, psn): every header follows from the work request and how far psn is
-// from the request's first PSN. So going back (after a NAK, a timeout, an RNR
-// wait) is setting the position, and a retry resumes in the middle of a
-// message, as IBA 9.7.5.1 allows and Linux does.
+// The requester turns send work requests into packets (rxe_req.c). Its position is
+// (cur, psn): every header follows from the work request and the distance of psn
+// from the request's first PSN. To go back after a NAK, a timeout or an RNR wait,
+// it sets the position. So a retry resumes in the middle of a message, as IBA
+// 9.7.5.1 allows and Linux does.
 
-// requester is what only the requester keeps; its position is in sender.
+// requester holds what only the requester uses. Its position is in sender.
 type requester struct {
 	sinceAckReq int  // payload bytes since the last AckReq
-	pausedSince Time // when pauseUC began to pause it; 0: it does not
+	pausedSince Time // since when pauseUC has paused it; 0: it is not paused
 	quantumSent int  // payload bytes since a UC QP's last pause
 }
 
-// runRequester sends what may be sent now. The caller holds the lock.
+// runRequester sends what may be sent now (rxe_requester). The caller has locked
+// the QP.
 func (q *QP) runRequester(o *outbox) {
 	for q.maySend() && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
 		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
@@ -26,8 +27,9 @@ func (q *QP) runRequester(o *outbox) {
 	}
 }
 
-// step goes on with w and reports false when it must wait: for an answer, for
-// room in the window, or for its turn to be completed with an error.
+// step continues with wqe. It reports false when the requester must wait: for an
+// answer, for room in the window, or until earlier requests have completed and wqe
+// can fail.
 func (q *QP) step(wqe *sendEntry, o *outbox) bool {
 	switch {
 	case wqe.status != WCSuccess:
@@ -43,7 +45,7 @@ func (q *QP) step(wqe *sendEntry, o *outbox) bool {
 	}
 }
 
-// maySend says whether there is a work request to go on with.
+// maySend reports whether there is a work request to continue with.
 func (q *QP) maySend() bool {
 	if q.send.rnrUntil != 0 || q.send.pausedUntil != 0 || q.send.cur == q.sq.prod {
 		return false
@@ -58,14 +60,14 @@ func (q *QP) maySend() bool {
 	}
 }
 
-// begin gives a work request its PSNs. It reports false when the request must
-// wait.
+// begin gives a work request its PSNs. It reports false when the request must wait.
 func (q *QP) begin(wqe *sendEntry) bool {
 	if wqe.flags&SendFence != 0 && q.send.reads.n > 0 {
 		return false // IBA 10.8.3.3: after all earlier READs and atomics
 	}
 	if q.typ == QPUD && int(wqe.length) > int(q.dev.activeMTU()) {
-		// IBA C10-93.1.1, and rxe_req.c: completes, and nothing is sent.
+		// IBA C10-93.1.1, and rxe_req.c: the request completes, and nothing is
+		// sent.
 		wqe.started, wqe.done = true, true
 		q.send.cur++
 		return true
@@ -80,8 +82,8 @@ func (q *QP) begin(wqe *sendEntry) bool {
 	return true
 }
 
-// doLocalOp executes BIND MW and LOCAL INV when all before has completed, so
-// that nothing outstanding uses the key that changes.
+// doLocalOp executes BIND MW and LOCAL INV once all earlier requests have completed
+// (rxe_do_local_ops). So nothing that is outstanding uses the key that changes.
 func (q *QP) doLocalOp(wqe *sendEntry) bool {
 	q.retire()
 	if q.sq.cons != q.send.cur || q.sq.empty() {
@@ -101,7 +103,8 @@ func (q *QP) doLocalOp(wqe *sendEntry) bool {
 	return true
 }
 
-// sendSome sends the next packets of w and reports whether to go on.
+// sendSome sends the next packets of wqe. It reports whether the requester may
+// continue.
 func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 	room := uint32(groupPackets)
 	if q.typ == QPRC {
@@ -127,7 +130,7 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 	return true
 }
 
-// advance moves the position past n PSNs of w.
+// advance moves the position past n PSNs of wqe.
 func (q *QP) advance(wqe *sendEntry, n uint32) {
 	s := &q.send
 	if s.psn.Less(s.limit) {
@@ -146,7 +149,7 @@ func (q *QP) advance(wqe *sendEntry, n uint32) {
 	}
 }
 
-// The rkey of a READ of no bytes is not checked (IBA C9-88), but rdma_rxe compares
-// that of a repeated one with what it kept of the first, and drops it in silence if
-// they differ: Linux 6.1 keeps the rkey that came, and 6.12 keeps 0. So the first
-// try has the program's, and every other one has 0.
+// The rkey of a READ of no bytes is not checked (IBA C9-88). But rdma_rxe compares
+// a repeated READ's rkey with the one it kept, and drops the request silently if
+// they differ. Linux 6.1 keeps the rkey that it received; 6.12 keeps 0. So the
+// first attempt carries the program's rkey, and every second one carries 0.

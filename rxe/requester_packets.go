@@ -5,8 +5,8 @@ import "github.com/gorxe/gorxe/wire"
 // maxHeader bounds the transport headers of a data packet: BTH, RETH, ImmDt.
 const maxHeader = 12 + 16 + 4 + 3
 
-// sendData sends up to room packets of a SEND or WRITE and returns how many. A
-// payload that cannot be read takes the whole group back.
+// sendData sends up to room packets of a SEND or WRITE and returns how many. If a
+// payload cannot be read, nothing is sent.
 func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
 	index := uint32(q.send.psn.Diff(wqe.first))
@@ -31,7 +31,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	return n
 }
 
-// sendPackets builds n packets of w, from packet number index on. It reports
+// sendPackets builds n packets of wqe, from packet number index on. It reports
 // false when the payload cannot be read.
 func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	mtu := q.payloadMTU()
@@ -59,7 +59,7 @@ func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	return true
 }
 
-// payloadMTU is the payload of a full packet; a UD message is one packet.
+// payloadMTU returns the payload of a full packet. A UD message is one packet.
 func (q *QP) payloadMTU() int {
 	if q.typ == QPUD {
 		return int(q.dev.activeMTU())
@@ -75,8 +75,8 @@ func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 	q.dev.counters.SentPkts.Add(uint64(packets))
 }
 
-// dataPacket builds packet number index of w, all but its payload, which is
-// put down to be gathered.
+// dataPacket builds packet number index of wqe, except for its payload, which is
+// gathered later.
 func (q *QP) dataPacket(wqe *sendEntry, index uint32, h *wire.Headers, from *cursor, acks *ackPace, o *outbox) bool {
 	mtu := q.payloadMTU()
 	off := int(index) * mtu
@@ -94,7 +94,8 @@ func (q *QP) dataPacket(wqe *sendEntry, index uint32, h *wire.Headers, from *cur
 	return q.payload(wqe, off, b[hl:hl+size], from, o)
 }
 
-// dataHeaders are those of n packets of w as one, from packet number index on.
+// dataHeaders returns the headers of n packets of wqe as one, from packet number
+// index on.
 func (q *QP) dataHeaders(wqe *sendEntry, index, n uint32) wire.Headers {
 	ends := index+n == wqe.packets
 	h := wire.Headers{
@@ -112,7 +113,7 @@ func (q *QP) dataHeaders(wqe *sendEntry, index, n uint32) wire.Headers {
 	if q.typ == QPUD {
 		h.DestQP, h.SrcQP, h.QKey = wqe.ud.qpn, q.qpn, wqe.ud.qkey
 		if h.QKey&(1<<31) != 0 {
-			h.QKey = q.attr.QKey // IBA 10.2.5: the QP's own stands in
+			h.QKey = q.attr.QKey // IBA 10.2.5: the QP's own Q_Key is sent instead
 		}
 	}
 	if wqe.length == 0 {
@@ -121,8 +122,7 @@ func (q *QP) dataHeaders(wqe *sendEntry, index, n uint32) wire.Headers {
 	return h
 }
 
-// nextHeaders makes the headers of packet number index from those of the one
-// before.
+// nextHeaders turns the headers of a packet into those of the next, number index.
 func (q *QP) nextHeaders(h *wire.Headers, wqe *sendEntry, index uint32) {
 	ends := index+1 == wqe.packets
 	h.Opcode = q.messageOps(wqe.op).at(false, ends)
@@ -130,12 +130,12 @@ func (q *QP) nextHeaders(h *wire.Headers, wqe *sendEntry, index uint32) {
 	h.Solicited = ends && wqe.solicits()
 }
 
-// solicits says whether the request's last packet asks for an event.
+// solicits reports whether the request's last packet asks for an event.
 func (wqe *sendEntry) solicits() bool { return wqe.flags&SendSolicited != 0 && wqe.op != WRWrite }
 
-// ackPace sets AckReq at the end of a message, and inside often enough that
-// neither the window closes nor a slow receiver lets the retransmission timer
-// expire; each acknowledgement costs both sides a system call.
+// ackPace sets AckReq at the end of a message, and in between often enough. The
+// window must not close, and a slow receiver must answer before the retransmission
+// timer expires. Each acknowledgement costs both sides a system call.
 type ackPace struct {
 	since int // payload bytes since the last AckReq
 	every int // 0: never, not even at the end
@@ -148,7 +148,7 @@ func (q *QP) ackPace() ackPace {
 	return ackPace{q.req.sinceAckReq, min(int(q.send.window)/4, ackEveryPackets) * q.mtu()}
 }
 
-// next says whether the next packet has AckReq.
+// next reports whether the next packet has AckReq.
 func (a *ackPace) next(ends bool, size int) bool {
 	if a.every == 0 {
 		return false
@@ -161,8 +161,8 @@ func (a *ackPace) next(ends bool, size int) bool {
 	return true
 }
 
-// payload puts down the len(b) bytes of w at off to be gathered into b; from is
-// the same place in its scatter/gather list.
+// payload arranges for the len(b) bytes of wqe at off to be gathered into b. The
+// cursor from is at the same place in the scatter/gather list.
 func (q *QP) payload(wqe *sendEntry, off int, b []byte, from *cursor, o *outbox) bool {
 	if wqe.flags&SendInline != 0 {
 		copy(b, wqe.inline[off:])
@@ -171,12 +171,11 @@ func (q *QP) payload(wqe *sendEntry, off int, b []byte, from *cursor, o *outbox)
 	return o.in.cover(q, wqe.sgl, from, b, 0)
 }
 
-// sendRead asks for the next chunk of a READ. Long READs are asked for in
-// pieces, each a READ request of its own, so that no more is under way than
-// this side can take in; the pieces end at the same PSNs when asked for again.
-// Several of them fit into the window, so that the responder always has one to
-// answer while the answers to another are on their way; and the answers to one
-// fill whole bursts.
+// sendRead asks for the next piece of a READ. A long READ is asked for in pieces,
+// each a READ request of its own, so that no more data is under way than this side
+// can receive. The pieces end at the same PSNs when they are asked for again.
+// Several of them fit into the window: the responder always has one to answer while
+// answers to another are under way. The answers to one fill whole bursts.
 func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	if q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
 		return 0

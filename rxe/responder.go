@@ -2,21 +2,23 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// The responder executes a peer's requests. A packet goes request -> the
-// service's own sequence rules (reliable below, unreliable and datagram in
-// responder_ud.go) -> execute (responder_ops.go), which checks and does what
-// the packet asks. What a packet does wrong is a fault (responder_fault.go);
-// what is to be sent back waits in PSN order (responder_read.go).
+// The responder executes a peer's requests. Its stages have the names that the
+// kernel's rxe_resp.c gives them. A packet goes from request to requestRC below, or
+// to requestUC and requestUD in responder_ud.go. These check its PSN (checkPSN),
+// check it (responder_check.go) and execute it (responder_ops.go). What is wrong
+// with a packet is a fault (responder_fault.go). Requests that were seen before are
+// answered by responder_dup.go. What must be sent back waits in PSN order
+// (response.go).
 //
-// Payload is not copied as it comes: the pieces of a batch are written to
-// memory with one call, before anything that would show that they are there.
+// Payload is not copied as it comes. The pieces of a batch are written to memory
+// with one call, before anything that would show that they are there.
 
 // responder is the receiving role of a QP. The zero value is that of RESET.
 type responder struct {
 	psn         wire.PSN     // expected next
 	msn         wire.MSN     // messages completed
-	openMessage wire.OpFlags // the message being received: OpSend, OpWrite or 0
-	nakSent     bool         // a NAK told the peer where to go on: no second one
+	openMessage wire.OpFlags // kind of the message being received: OpSend, OpWrite or 0
+	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
 
 	ack   acking
@@ -28,17 +30,16 @@ type responder struct {
 	history resources // for replays of READs and atomics
 	pace    readPacing
 
-	grh [wire.GRHLen]byte // of the datagram being received
+	grh [wire.GRHLen]byte // GRH of the datagram being received
 	wc  WC                // the completion being made
 }
 
-// receiving is the receive work request at the head of the queue, once it was
-// taken.
+// receiving is the receive work request that the responder has taken off the queue.
 type receiving struct {
 	wqe    RecvWQE
 	hasWQE bool
 	at     cursor
-	// malformed: wqe makes no sense, by the word of who keeps the queue.
+	// malformed: the owner of the receive queue says that wqe makes no sense.
 	malformed bool
 	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
@@ -47,14 +48,14 @@ type receiving struct {
 // inboundWrite is the RDMA WRITE being received.
 type inboundWrite struct {
 	rkey  wire.RKey
-	va    uint64 // of the next byte
+	va    uint64 // address of the next byte
 	left  uint32
 	total uint32
 }
 
-// pendingWrite is payload on its way to memory, of one kind of message. If it
-// cannot be written, the request at fault is the first: psn and msn are from
-// before it.
+// pendingWrite is payload that waits to be written to memory, of one kind of
+// message. If it cannot be written, the first request is at fault: psn and msn are
+// from before that one.
 type pendingWrite struct {
 	batch spanBatch
 	kind  wire.OpFlags
@@ -62,20 +63,20 @@ type pendingWrite struct {
 	msn   wire.MSN
 }
 
-// extend adds a piece of a message of that kind which the batch's lease covers.
+// extend adds a piece of a message of that kind if the range that was checked last
+// covers it.
 func (pend *pendingWrite) extend(kind wire.OpFlags, key uint32, addr uint64, data []byte) bool {
 	return pend.kind == kind && pend.batch.extend(key, addr, data)
 }
 
-// acking is what acknowledgement is owed at the end of a batch.
+// acking is the acknowledgement that is owed at the end of a batch.
 type acking struct {
 	owed bool
 	dup  bool     // for a duplicate:
-	psn  wire.PSN // of the ACK then
+	psn  wire.PSN // PSN of the ACK for a duplicate
 }
 
-// reset forgets everything, as the transition to RESET wants it. Storage is
-// kept.
+// reset forgets everything, for the transition to RESET. It keeps the storage.
 func (r *responder) reset(*QP) {
 	r.pend.batch.drop()
 	r.history.clear()
@@ -93,9 +94,10 @@ func (r *responder) setPSN(_ *QP, psn wire.PSN) {
 	r.nakSent = false
 }
 
-// flushRecv completes the receive work request in hand and, unless they belong
-// to an SRQ, those that are posted, in order (IBA 10.3.1): as many as the queue
-// holds, since one in a program's memory can be filled as fast as it is flushed.
+// flushRecv completes the receive work request that the responder has taken. Unless
+// the QP has an SRQ, it also completes those that are posted, in order (IBA
+// 10.3.1). It completes as many as the queue has room for and no more, because a
+// program can fill a queue in its memory as fast as it is flushed.
 func (r *responder) flushRecv(q *QP) {
 	r.pend.batch.drop()
 	r.queue, r.ack, r.openMessage = r.queue[:0], acking{}, 0
@@ -115,14 +117,13 @@ func (r *responder) flushRecv(q *QP) {
 	}
 }
 
-// pushRecvError completes a receive work request that failed. There is nothing
-// left to do if that does not fit its queue either.
+// pushRecvError completes a receive work request that failed. If the completion
+// does not fit its queue, nothing is left to do.
 func (q *QP) pushRecvError(id uint64, status WCStatus) {
 	q.recvCQ.push(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
 }
 
-// request handles one request packet that passed the checks of QP.refusal, or a
-// train of them.
+// request handles a request, plain or super-packet, that has passed QP.refusal.
 func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
 	if q.typ != QPUD && !r.established && q.attr.State == QPRTR {
 		r.established = true // IBA 11.6.3: communication established
@@ -138,8 +139,8 @@ func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
 	}
 }
 
-// endBatch writes to memory and sends what the packets since the last call
-// left to be done.
+// endBatch writes to memory and sends what the packets since the last call require
+// (acknowledge).
 func (r *responder) endBatch(q *QP, o *outbox) {
 	if !r.flushPayload(q, o) {
 		return

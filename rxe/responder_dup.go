@@ -6,14 +6,15 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// resource is a READ or atomic that may be asked for again (IBA 9.4.4, 9.4.5).
+// resource is a READ or atomic that the peer may ask for again (struct resp_res;
+// IBA 9.4.4, 9.4.5).
 type resource struct {
-	response // as it was before the first packet
+	response // as it was before its first packet
 	opcode   wire.Opcode
 	last     wire.PSN
 }
 
-// resources are the latest of them.
+// resources holds the latest READs and atomics.
 type resources struct {
 	ring []resource
 	next int // the oldest, to be overwritten
@@ -31,12 +32,12 @@ func (h *resources) add(e resource) {
 	h.n = min(h.n+1, len(h.ring))
 }
 
-// at returns the entry that i others are newer than.
+// at returns the entry that has i newer ones.
 func (h *resources) at(i int) *resource {
 	return &h.ring[(h.next-1-i+2*len(h.ring))%len(h.ring)]
 }
 
-// find returns the newest entry that has psn, nil if there is none.
+// find returns the newest entry that has psn, or nil (find_resource).
 func (h *resources) find(psn wire.PSN, op wire.Opcode) *resource {
 	for i := range h.n {
 		if e := h.at(i); !psn.Less(e.psn) && !e.last.Less(psn) {
@@ -49,9 +50,9 @@ func (h *resources) find(psn wire.PSN, op wire.Opcode) *resource {
 	return nil
 }
 
-// before returns the last PSN at or after psn that an ACK may name without
-// claiming that a READ or atomic was answered which the peer may still wait
-// for; next is the PSN expected.
+// before returns the last PSN, from psn on, that an ACK may name. The ACK must not
+// claim that a READ or atomic was answered whose answer the peer may still expect;
+// next is the expected PSN.
 func (h *resources) before(psn, next wire.PSN) wire.PSN {
 	limit := next
 	for i := range h.n {
@@ -62,8 +63,8 @@ func (h *resources) before(psn, next wire.PSN) wire.PSN {
 	return limit.Sub(1)
 }
 
-// resize makes room for max_dest_rd_atomic requests. A peer that rounds the
-// number up to a power of two, as rdma_rxe does, must find room too.
+// resize makes room for max_dest_rd_atomic requests. A peer that rounds the number
+// up to a power of two, as rdma_rxe does, must find room as well.
 func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
 	slots := 1
 	for slots < maxDestRdAtomic+2 {
@@ -82,8 +83,8 @@ func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
 	r.queue = queue
 }
 
-// resourcesFull says whether as many requests wait for their response as may: replays
-// take at most half of the queue.
+// resourcesFull reports whether as many requests wait for their response as may.
+// Replays take at most half of the queue.
 func (r *responder) resourcesFull(q *QP, o *outbox) bool {
 	if len(r.queue) < 2*len(r.history.ring) {
 		return false
@@ -94,8 +95,9 @@ func (r *responder) resourcesFull(q *QP, o *outbox) bool {
 	return len(r.queue) >= 2*len(r.history.ring)
 }
 
-// duplicateRequest handles a request from before the expected PSN: what changed
-// something is not done again, only answered again (IBA 9.7.5.1; C9-105).
+// duplicateRequest handles a request from before the expected PSN
+// (duplicate_request). What changed memory is not done again, only answered again
+// (IBA 9.7.5.1; C9-105).
 func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
 	q.dev.counters.DuplicateRequest.Add(1)
 	q.stats.Duplicates.Add(1)
@@ -116,13 +118,13 @@ func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
 	}
 }
 
-// dropStale counts a duplicate that nothing is kept of; the peer gets no answer.
+// dropStale counts a duplicate of which no record is left. The peer gets no answer.
 func (r *responder) dropStale(q *QP) {
 	q.dev.counters.StaleRequest.Add(1)
 	q.stats.Dropped.Add(1)
 }
 
-// replay answers an atomic again with the result that it had.
+// replay answers an atomic again, with its first result.
 func (r *responder) replay(q *QP, pkt wire.Packet) {
 	e := r.history.find(pkt.PSN(), pkt.Opcode())
 	if e == nil || len(r.queue) >= len(r.history.ring) {
@@ -130,21 +132,21 @@ func (r *responder) replay(q *QP, pkt wire.Packet) {
 		return
 	}
 	if r.waits(e.psn) {
-		return // the first answer is not even sent
+		return // the first answer has not been sent yet
 	}
 	r.ack = acking{}
 	r.respond(q, e.response)
 }
 
-// waits tells whether the response that begins at psn is still to be sent.
+// waits reports whether the response that begins at psn is still to be sent.
 func (r *responder) waits(psn wire.PSN) bool {
 	return slices.ContainsFunc(r.queue, func(resp response) bool {
 		return resp.kind != respondAck && resp.psn == psn && !resp.began
 	})
 }
 
-// replayRead answers a READ again, or the rest of it: the request must lie
-// inside the one it repeats. The key is checked again when data is read.
+// replayRead answers a READ, or the rest of one, again. The request must lie inside
+// the one it repeats. The key is checked again when data is read.
 func (r *responder) replayRead(q *QP, pkt wire.Packet, now Time) {
 	e := r.history.find(pkt.PSN(), pkt.Opcode())
 	if e == nil {
@@ -172,8 +174,9 @@ func (r *responder) replayRead(q *QP, pkt wire.Packet, now Time) {
 	r.respond(q, resp)
 }
 
-// pendingRead deals with a repeated READ whose responses are still being sent:
-// what is to come anyway needs nothing, what was lost is sent again from there.
+// pendingRead handles a repeated READ whose responses are still being sent. Data
+// that is still to be sent needs nothing; data that was lost is sent again from
+// there.
 func (r *responder) pendingRead(q *QP, resp *response, e *resource, now Time) bool {
 	for i := range r.queue {
 		waiting := &r.queue[i]

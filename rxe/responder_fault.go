@@ -7,7 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// fault says what is wrong with a request, or with what it met here.
+// fault says what is wrong with a request, or what prevented its execution. The ERR
+// states of rxe_resp.c are its model.
 type fault uint8
 
 const (
@@ -16,29 +17,30 @@ const (
 	faultSequence            // FIRST, MIDDLE, LAST, ONLY do not follow each other
 	faultQPAccess            // the QP does not permit the operation
 	faultDepth               // more READs and atomics than max_dest_rd_atomic
-	faultLength              // packet or message length against the rules
+	faultLength              // packet or message length violates the rules
 	faultMisaligned          // atomic on an address that is not a multiple of 8
-	faultRemoteAccess        // rkey, range or right of the peer's request
+	faultRemoteAccess        // the peer's rkey, range or right
 	faultRecvShort           // the message is longer than the receive buffer
-	faultRecvAccess          // lkey, range or right of the receive buffer
+	faultRecvAccess          // the receive buffer's lkey, range or right
 	faultRecvMalformed       // the receive work request makes no sense
-	faultInvalidate          // SEND with invalidate names what cannot be
+	faultInvalidate          // SEND with invalidate names a key that cannot be invalidated
 	faultOverflow            // no room in the receive queue's CQ
-	faultSpaceEnded          // the program whose memory it is has ended
+	faultSpaceEnded          // the program that owns the memory has ended
 	numFaults
 )
 
-// faultRules gives for each fault what IBA 9.9.3 (responder error behaviour) asks
-// for, or rdma_rxe does where tests of existing programs expect that.
+// faultRules says how to react to each fault. It follows IBA 9.9.3 (responder error
+// behavior), and rdma_rxe where the tests of existing programs expect that.
 var faultRules = [numFaults]struct {
-	answer wire.Syndrome // RC: what the peer is told, if tell
+	answer wire.Syndrome // RC: the NAK for the peer, if tell
 	tell   bool
-	status WCStatus  // of the receive work request in hand; WCSuccess: it is flushed
+	status WCStatus  // of the receive work request that was taken; WCSuccess: it is flushed
 	event  EventType // if raise
 	raise  bool
-	// local faults are this side's doing: they end UC and UD as well, which
-	// else drop the message and go on (IBA 9.9.3, class D against E).
-	local bool
+	// ownSide faults are caused by this side. They end UC and UD QPs as well. After
+	// other faults these drop the message and continue (IBA 9.9.3, class D against
+	// E).
+	ownSide bool
 }{
 	faultSequence:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultQPAccess:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
@@ -47,13 +49,13 @@ var faultRules = [numFaults]struct {
 	faultMisaligned:    {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultRemoteAccess:  {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
 	faultRecvShort:     {answer: nakOp, tell: true, status: WCLocQPOpErr},
-	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, local: true},
-	faultRecvMalformed: {answer: nakOp, tell: true, status: WCLocQPOpErr, local: true},
-	// Class J: no NAK; the peer finds out by its retries (IBA 9.9.3).
+	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, ownSide: true},
+	faultRecvMalformed: {answer: nakOp, tell: true, status: WCLocQPOpErr, ownSide: true},
+	// Class J: no NAK. The peer finds out by its retries (IBA 9.9.3).
 	faultInvalidate: {status: WCRemInvReqErr},
-	faultOverflow:   {event: EventQPFatal, raise: true, local: true},
-	// As a device that was reset: the peer finds out by its retries.
-	faultSpaceEnded: {local: true},
+	faultOverflow:   {event: EventQPFatal, raise: true, ownSide: true},
+	// As with a device that was reset, the peer finds out by its retries.
+	faultSpaceEnded: {ownSide: true},
 }
 
 var (
@@ -62,7 +64,7 @@ var (
 	nakOp      = wire.SyndromeNAK(wire.NAKRemoteOp)
 )
 
-// faultCounters says under which name each fault is counted.
+// faultCounters names the counter of each fault.
 var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultNoRecv:        func(c *Counters) *atomic.Uint64 { return &c.NoRecvWQE },
 	faultSequence:      func(c *Counters) *atomic.Uint64 { return &c.BadOpcode },
@@ -79,8 +81,8 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultSpaceEnded:    func(c *Counters) *atomic.Uint64 { return &c.MemoryEnded },
 }
 
-// inMemory is the fault of an access that the memory refused with err, f if the
-// program is still there.
+// inMemory returns the fault of an access that memory refused with err: f, unless
+// the address space has ended.
 func (f fault) inMemory(err error) fault {
 	if errors.Is(err, ErrSpaceEnded) {
 		return faultSpaceEnded
@@ -90,12 +92,12 @@ func (f fault) inMemory(err error) fault {
 
 func (f fault) count(c *Counters) { faultCounters[f](c).Add(1) }
 
-// refuse answers a request of the RC service at fault and, unless the receiver
-// is merely not ready, ends the connection. All that came before it is done
-// and answered first.
+// refuse answers an RC request at fault. Unless the receiver is merely not ready,
+// it ends the connection. Everything that came before the request is done and
+// answered first.
 func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
 	if q.attr.State == QPErr {
-		return // what was done on the way here failed, and was answered
+		return // an earlier request failed meanwhile, and was answered
 	}
 	if !r.flushPayload(q, o) || !r.sendAllResponses(q, o) {
 		return
@@ -108,8 +110,8 @@ func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox
 	r.terminate(q, f, psn, msn, o)
 }
 
-// notReady sends an RNR NAK. The packets that are in flight behind the one
-// refused deserve no NAK: the peer will go back anyway.
+// notReady sends an RNR NAK. Packets in flight behind the refused one need no NAK,
+// because the peer goes back anyway.
 func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 	r.nakSent = true
 	r.ack = acking{}
@@ -121,8 +123,8 @@ func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 	})
 }
 
-// terminate takes the QP to ERR because of f: the NAK, the work request at
-// fault, the event, then the flush.
+// terminate takes the QP to ERR because of f (do_class_ac_error): first the NAK,
+// then the work request at fault, the event, and the flush.
 func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
 	rule := &faultRules[f]
 	r.ack = acking{}

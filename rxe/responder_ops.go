@@ -29,7 +29,7 @@ func (r *responder) execute(q *QP, pkt packet, o *outbox) fault {
 	}
 }
 
-// sendDataIn takes a packet of a SEND into the receive work request in hand.
+// sendDataIn puts a packet of a SEND into the receive work request (send_data_in).
 func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
 	if !r.sendAllResponses(q, o) {
 		return faultRemoteAccess
@@ -46,7 +46,7 @@ func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
 	return faultNone
 }
 
-// scatter puts data into the receive buffer, after what is there already.
+// scatter puts data into the receive buffer, after what it holds already.
 func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 	recv := &r.recv
 	if recv.bytes+uint64(len(data)) > recv.capacity {
@@ -70,9 +70,9 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 	return faultNone
 }
 
-// scatterChecked deposits the first bytes of rest, under a lease of all of it
-// if its key covers that: a buffer may be announced longer than it is
-// registered, and fails only where data reaches beyond.
+// scatterChecked puts data at the beginning of rest. It checks all of rest if its
+// key covers that, so that later pieces need no check. A buffer may be posted
+// longer than it is registered, and fails only where data reaches beyond.
 func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) fault {
 	ref, why := q.localAccess(rest, AccessLocalWrite)
 	if why != keyOK {
@@ -89,9 +89,10 @@ func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) faul
 	return faultNone
 }
 
-// writeDataIn takes a packet of an RDMA WRITE. The range is checked as a whole
-// at the first packet, so that a WRITE that reaches outside changes nothing,
-// and what is left of it again in each batch: the key may be gone by then.
+// writeDataIn takes a packet of an RDMA WRITE (write_data_in). It checks the whole
+// range at the first packet, so that a WRITE that reaches outside changes nothing.
+// In each later batch it checks the rest again, because the key may have gone by
+// then.
 func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	info, data := pkt.Info(), pkt.Payload()
 	w := r.inboundWrite(pkt)
@@ -100,7 +101,7 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 		return faultRemoteAccess
 	}
 	if n == 0 || !r.pend.extend(wire.OpWrite, uint32(w.rkey), w.va, data) {
-		// All that is left of the WRITE: at its first packet, the whole.
+		// the rest of the WRITE: at its first packet, all of it
 		ref, f := q.checkRKey(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
 		if f != faultNone {
 			return f
@@ -122,7 +123,7 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	return faultNone
 }
 
-// inboundWrite is the WRITE that a packet is of.
+// inboundWrite returns the WRITE that a packet belongs to.
 func (r *responder) inboundWrite(pkt packet) inboundWrite {
 	if pkt.Info().Has(wire.OpStart) {
 		return inboundWrite{rkey: pkt.RKey(), va: pkt.VA(), left: pkt.DMALen(), total: pkt.DMALen()}
@@ -130,9 +131,9 @@ func (r *responder) inboundWrite(pkt packet) inboundWrite {
 	return r.write
 }
 
-// deposit adds a piece to the payload that waits to be written, under a lease of
-// all that g was checked for. It reports false when what waited before could not be:
-// the QP has failed then.
+// deposit adds a piece to the payload that waits to be written; checked is the
+// range that ref stands for. It reports false, with the QP in ERR, when earlier
+// payload could not be written.
 func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []byte, kind wire.OpFlags, o *outbox) bool {
 	pend := &r.pend
 	if !pend.batch.fits(ref.mem) || (len(pend.batch.spans) > 0 && pend.kind != kind) {
@@ -148,9 +149,9 @@ func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []b
 	return true
 }
 
-// settle writes the payload that waits to memory. An address space that is
-// gone is a fault of the first request whose payload waited: the peer takes a
-// NAK as acknowledgement of all before it. It reports false if the QP failed.
+// flushPayload writes the payload that waits to memory. If the address space has
+// ended, the first request whose payload waited is at fault: the peer takes a NAK
+// as acknowledgement of everything before it. It reports false if the QP failed.
 func (r *responder) flushPayload(q *QP, o *outbox) bool {
 	pend := &r.pend
 	if len(pend.batch.spans) == 0 {
@@ -172,8 +173,8 @@ func (r *responder) flushPayload(q *QP, o *outbox) bool {
 	return false
 }
 
-// doComplete finishes the receive work request in hand: the data is in memory,
-// the key invalidated, then the completion.
+// doComplete finishes the receive work request (do_complete): first the data is in
+// memory, then the key is invalidated, then the completion is pushed.
 func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o *outbox) fault {
 	if !r.flushPayload(q, o) {
 		return faultRecvAccess
@@ -204,7 +205,7 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 	return faultNone
 }
 
-// atomicBytes is what atomics and ATOMIC WRITE act on.
+// atomicBytes is the operand size of atomics and ATOMIC WRITE.
 const atomicBytes = 8
 
 // atomicReply does a compare-and-swap or fetch-and-add (atomic_reply).
@@ -297,7 +298,7 @@ func flushAccess(pkt wire.Packet) (need Access) {
 	return need
 }
 
-// answer records a request that is executed once, with the result that every
+// answer records a request that is executed only once, with the result that every
 // replay gets, and queues its response.
 func (r *responder) answer(q *QP, pkt wire.Packet, resp response) {
 	resp.psn = pkt.PSN()
@@ -308,8 +309,8 @@ func (r *responder) answer(q *QP, pkt wire.Packet, resp response) {
 	r.respond(q, resp)
 }
 
-// flushesRegion says whether a key, whatever range it covers, may be used to
-// flush all of it.
+// flushesRegion reports whether a key allows flushing its whole region, whatever
+// range it covers.
 func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 	k := q.dev.lookupKey(uint32(rkey))
 	if k == nil {
@@ -326,7 +327,7 @@ func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 	return e != nil && e.check(q, uint32(rkey), e.base, 0, need) == keyOK
 }
 
-// queueRead accepts a READ; the data is read when its turn to be sent comes.
+// queueRead accepts a READ. Its data is read when it is sent (read_reply).
 func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
 	n := pkt.DMALen()
 	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), uint64(n), AccessRemoteRead)
@@ -348,7 +349,7 @@ func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
 	return faultNone
 }
 
-// readPackets is how many responses a READ of n bytes has, one at least.
+// readPackets returns the number of responses to a READ of n bytes, at least one.
 func readPackets(n uint32, mtu int) uint32 {
 	if n == 0 {
 		return 1
@@ -356,6 +357,6 @@ func readPackets(n uint32, mtu int) uint32 {
 	return (n-1)/uint32(mtu) + 1
 }
 
-// hostWord is eight bytes of payload as the number that memory holds when they
+// hostWord returns eight bytes of payload as the number that memory holds when they
 // lie there in this order.
 func hostWord(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }

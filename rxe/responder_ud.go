@@ -2,18 +2,17 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// The unreliable services answer nothing: what is wrong with a message ends
-// that message only, unless the fault is this side's own.
+// The unreliable services answer nothing. A fault ends only its message, unless it
+// is this side's own.
 
-// ucLate is how many PSNs behind the expected one a UC packet is taken for a
-// duplicate, or for one that others overtook, and dropped: IBA has no such
-// network in mind, but IP is one. Further behind, the stream has jumped ahead by
-// more than half the circle.
+// ucLate is how far behind the expected PSN a UC packet counts as a duplicate, or
+// as one that others overtook; it is dropped. IBA does not expect networks that
+// reorder, but IP is one. A packet further behind shows that the stream has jumped
+// ahead by more than half the PSN circle.
 const ucLate = 1 << 15
 
-// requestUC handles a packet of the UC service. A message with a packet
-// missing is given up, and its receive buffer used for the next one
-// (IBA 9.8.2.2).
+// requestUC handles a packet of the UC service. A message with a missing packet is
+// given up, and its receive buffer is used for the next one (IBA 9.8.2.2).
 func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 	info := pkt.Info()
 	if ahead := pkt.PSN().Diff(r.psn); ahead != 0 {
@@ -30,7 +29,7 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 		r.psn = pkt.PSN()
 	}
 	if r.openMessage != 0 && info.Has(wire.OpStart) {
-		// The end of the message before is missing: this is the next one.
+		// The end of the message before is missing. This is the next one.
 		q.dev.counters.BadOpcode.Add(1)
 		if !r.flushPayload(q, o) {
 			return
@@ -47,7 +46,7 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 		return
 	}
 	q.countDropped(f)
-	if faultRules[f].local {
+	if faultRules[f].ownSide {
 		if r.flushPayload(q, o) {
 			r.terminate(q, f, psn, msn, o)
 		}
@@ -58,16 +57,16 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 	}
 }
 
-// abandonMessage gives up the message being received. The receive work request stays
-// in hand; what came of the message must be in memory, as the buffer may be the
-// next message's.
+// abandonMessage gives up the message being received. The receive work request
+// stays. The caller has written what came of the message to memory, as the buffer
+// may be the next message's.
 func (r *responder) abandonMessage() {
 	r.openMessage = 0
 	r.recv.rewind()
 }
 
-// requestUD handles a UD packet: a whole message, behind the 40 bytes of its
-// GRH (IBA 11.4.1.2).
+// requestUD handles a UD packet: a whole message, which follows the 40 bytes of its
+// GRH in memory (IBA 11.4.1.2).
 func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 	if pkt.QKey() != q.attr.QKey {
 		q.dev.counters.BadQKey.Add(1)
@@ -76,7 +75,7 @@ func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outb
 	}
 	if f := r.receiveDatagram(q, pkt, dg, o); f != faultNone && q.attr.State != QPErr {
 		q.countDropped(f)
-		if faultRules[f].local {
+		if faultRules[f].ownSide {
 			r.pend.batch.drop()
 			r.terminate(q, f, pkt.PSN(), r.msn, o)
 		}
@@ -90,7 +89,7 @@ func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o
 	data := pkt.Payload()
 	total := wire.GRHLen + len(data)
 	if uint64(total) > r.recv.capacity {
-		return faultRecvShort // dropped; the buffer stays for the next one
+		return faultRecvShort // dropped; the buffer stays for the next datagram
 	}
 	wire.PutGRH(r.grh[:], dg, udpHeaderLen+len(pkt.Bytes())+wire.ICRCLen)
 	if f := r.scatter(q, r.grh[:], o); f != faultNone {

@@ -8,22 +8,22 @@ const (
 	respondRead   responseKind = iota // READ responses
 	respondAtomic                     // ATOMIC ACKNOWLEDGE
 	respondEmpty                      // a READ response without data: ATOMIC WRITE, FLUSH
-	respondAck                        // ACKNOWLEDGE: the NAKs, and ACKs that are due
+	respondAck                        // ACKNOWLEDGE: NAKs, and ACKs that are due
 )
 
-// response is what one request gets back.
+// response is the answer to one request.
 type response struct {
 	kind     responseKind
 	syndrome wire.Syndrome // of respondAck
-	replay   bool          // a READ that was asked for again
-	began    bool          // READ: the FIRST is on its way
-	psn      wire.PSN      // of the next packet
+	replay   bool          // a READ that the peer has asked for again
+	began    bool          // READ: the FIRST has been sent
+	psn      wire.PSN      // PSN of the next packet
 	msn      wire.MSN
 	rkey     wire.RKey
 	left     uint32 // READ: bytes to be sent
 	total    uint32 // READ: bytes in all
-	va       uint64 // READ: of the next byte
-	orig     uint64 // atomics: what was there before
+	va       uint64 // READ: address of the next byte
+	orig     uint64 // atomics: the value before
 }
 
 // restart goes back to the first packet of a READ.
@@ -32,13 +32,13 @@ func (resp *response) restart(mtu int) {
 		return
 	}
 	sent := resp.total - resp.left
-	resp.psn = resp.psn.Sub(sent / uint32(mtu)) // whole packets: the last one ends it
+	resp.psn = resp.psn.Sub(sent / uint32(mtu)) // only whole packets: the last one would have ended it
 	resp.va -= uint64(sent)
 	resp.left, resp.began = resp.total, false
 }
 
-// respond queues a response in PSN order. What it overtakes starts again: the
-// peer takes nothing that comes before its turn.
+// respond queues a response in PSN order. Responses that it overtakes start again,
+// because the peer accepts nothing out of order.
 func (r *responder) respond(q *QP, resp response) {
 	at := len(r.queue)
 	for at > 0 && resp.psn.Less(r.queue[at-1].psn) {
@@ -50,7 +50,7 @@ func (r *responder) respond(q *QP, resp response) {
 	r.queue[at] = resp
 }
 
-// cancelNAK takes back a NAK that is not sent: what it asks for has come.
+// cancelNAK removes a NAK that has not been sent: the missing packet has arrived.
 func (r *responder) cancelNAK() {
 	if n := len(r.queue); n > 0 && r.queue[n-1].kind == respondAck {
 		r.queue = r.queue[:n-1]
@@ -70,8 +70,8 @@ func (r *responder) emitSmall(q *QP, o *outbox) {
 	}
 }
 
-// drain sends all responses that wait, whatever the pace. It reports false if
-// the QP failed.
+// sendAllResponses sends every response that waits, without pacing. It reports
+// false if the QP failed.
 func (r *responder) sendAllResponses(q *QP, o *outbox) bool {
 	for len(r.queue) > 0 {
 		r.emitQuantum(q, o, MaxMessage)
@@ -79,7 +79,7 @@ func (r *responder) sendAllResponses(q *QP, o *outbox) bool {
 	return q.attr.State != QPErr
 }
 
-// resume sends the next portion of READ responses and returns when to call
+// resume sends the next quantum of READ responses and returns when to call it
 // again; 0 is never.
 func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
 	if len(r.queue) == 0 || !r.flushPayload(q, o) {
@@ -94,7 +94,7 @@ func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
 	return max(now+r.pace.pause, 1)
 }
 
-// emitQuantum sends responses of up to budget packets of data.
+// emitQuantum sends responses with up to budget packets of data.
 func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 	for len(r.queue) > 0 && budget > 0 {
 		resp := &r.queue[0]
@@ -109,15 +109,15 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 			}
 			n, f := resp.emitRead(q, budget, o)
 			if f != faultNone && resp.replay {
-				// The key was taken back since. A packet that the network
-				// held back for that long must not end the connection.
+				// The key has been revoked since. A packet that the network delayed
+				// for that long must not end the connection.
 				r.dropStale(q)
 				resp.left = 0
 				break
 			}
 			if f != faultNone {
-				// What follows was executed, but the peer takes the NAK for
-				// the end (IBA 9.7.5.2.8).
+				// Later requests were executed, but the peer takes the NAK for the
+				// end (IBA 9.7.5.2.8).
 				f.count(&q.dev.counters)
 				r.terminate(q, f, resp.psn, resp.msn, o)
 				return
@@ -134,8 +134,9 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 	}
 }
 
-// emitACK sends the acknowledgement that is owed, once no response is before
-// it: the last packet that came in order answers for all (IBA 9.7.5.1.2).
+// emitACK sends the acknowledgement that is owed, once no response is before it. It
+// names the last packet that came in order, and so acknowledges all of them (IBA
+// 9.7.5.1.2).
 func (r *responder) emitACK(q *QP, o *outbox) {
 	if !r.ack.owed || len(r.queue) > 0 {
 		return
@@ -170,8 +171,8 @@ func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
 }
 
 // emitRead sends the next group of READ response packets, budget at most, and
-// returns how many they are. When the data cannot be read nothing is sent, and a is
-// as before.
+// returns their number. If the data cannot be read it sends nothing and leaves resp
+// unchanged.
 func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	mtu := q.mtu()
 	size := int(min(resp.left, uint32(min(q.group(responseBytes), budget)*mtu)))
@@ -211,7 +212,7 @@ func (resp *response) emitPackets(q *QP, ref regionRef, n uint32, room int, o *o
 }
 
 // readPacket builds one READ response whose payload is gathered later. The
-// grant goes with the first piece.
+// reference ref goes with the first piece.
 func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outbox) {
 	n := min(int(resp.left), q.mtu())
 	h.Opcode = readOps.at(!resp.began, int(resp.left) == n)
@@ -222,7 +223,7 @@ func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outb
 	clear(b[hl+n:])
 	if n > 0 {
 		o.in.add(*ref, b[hl:hl+n])
-		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the region is held already
+		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the first piece keeps the region in use
 	}
 	resp.advance(1, n)
 }

@@ -5,15 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// runQueue are the QPs that something was left for, and those whose requester
-// stopped to let them catch up. They are the device's, not the thread's: one
-// that program memory holds fast leaves the others' to the others.
+// runQueue holds the QPs that some thread has to run: those with something in their
+// inbox, and those whose requester stopped for others. It belongs to the device,
+// not to a thread. When the memory of one program blocks a thread, other threads
+// run the other QPs.
 type runQueue struct {
 	inboxBytes atomic.Int64 // of memory, in all inboxes
-	count      atomic.Int32 // how many QPs are below
+	count      atomic.Int32 // how many QPs, and packets to queue pair 1, wait
 	mu         sync.Mutex   // a leaf lock
 	filled     qpList
-	resumed    qpList // whose turn to send to other devices has come: see crowd
+	resumed    qpList // admitted to send to other devices (admission.go)
 	yielded    qpList
 }
 
@@ -63,8 +64,8 @@ func (rq *runQueue) push(l *qpList, q *QP) {
 
 func (rq *runQueue) empty() bool { return rq.count.Load() == 0 }
 
-// next is the QP whose turn it is, nil if there is none, and the list it was on:
-// receivers come first.
+// next returns the next QP to run, nil if there is none, and the list it was on.
+// Receivers come first.
 func (rq *runQueue) next() (*QP, *qpList) {
 	if rq.empty() {
 		return nil, nil
@@ -80,12 +81,12 @@ func (rq *runQueue) next() (*QP, *qpList) {
 	return nil, nil
 }
 
-// Deliver passes on what QPs of this device have for each other. It is for an
-// owner who has set Config.OnDeliver, and may be called by several threads at
-// once.
+// Deliver passes on what QPs of this device have sent to each other. It is for an
+// owner who has set Config.OnDeliver, and for a link that calls Loopback outside of
+// Send. Several threads may call it at once. No QP may be locked.
 func (d *Device) Deliver() { d.getOutbox().done() }
 
-// deliver runs every inbox that was filled, those that doing so fills, and the
+// deliver runs every inbox that was filled, those that are filled by that, and the
 // requesters that stopped. No QP may be locked.
 func (d *Device) deliver(o *outbox) {
 	for n := 1; ; n++ {
@@ -103,7 +104,7 @@ func (d *Device) deliver(o *outbox) {
 			continue
 		}
 		if n%16 == 0 {
-			o.now = d.cfg.Clock.Now() // others may add as fast as this takes
+			o.now = d.cfg.Clock.Now() // other threads may add QPs as fast as this one takes them
 		}
 		if !filled {
 			q.endVisit(o)
@@ -115,12 +116,12 @@ func (d *Device) deliver(o *outbox) {
 	}
 }
 
-// yieldBytes is how much a requester sends before the receivers on the same
-// device get their turn: inboxes are bounded, and caches are.
+// yieldBytes is how much a requester sends before the receivers on the same device
+// run: inboxes are bounded, and so are caches.
 const yieldBytes = 256 << 10
 
-// yield reports whether q's requester is to stop, to be resumed when the
-// inboxes have been run.
+// yield reports whether q's requester must stop. It is resumed when the inboxes
+// have been run.
 func (o *outbox) yield(q *QP) bool {
 	if o.sinceYield < yieldBytes || q.typ != QPUD && !q.peerIsLocal() {
 		return false

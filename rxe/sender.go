@@ -13,13 +13,14 @@ const (
 
 // sender is the position of a QP's sending side. Four roles share it by name:
 //
-//   - the send queue (sendqueue.go) holds the work requests,
-//   - the requester (requester.go) moves cur and psn forward,
-//   - the completer (completer.go) moves una forward, and cur and psn back,
+//   - the send queue (sendqueue.go) holds the work requests;
+//   - the requester (requester.go) moves cur and psn forward;
+//   - the completer (completer.go) moves una forward, and cur and psn back;
 //   - the timers (timer.go) wake the requester at the three deadlines.
 //
-// The PSNs are in order: una <= psn <= limit. What lies between una and psn is
-// outstanding; what lies between psn and limit was sent before, and is sent again.
+// The PSNs are in order: una <= psn <= limit. Packets from una up to psn are
+// outstanding. Packets from psn up to limit were sent before and will be sent
+// again.
 type sender struct {
 	una   wire.PSN // the oldest that has not been answered
 	psn   wire.PSN // of the next packet
@@ -69,8 +70,8 @@ func (q *QP) abandonRequests() {
 	q.req.sinceAckReq = 0
 }
 
-// readRing holds the PSN ranges of the outstanding requests that use one of
-// the responder's resources (max_rd_atomic), oldest first.
+// readRing holds the PSN ranges of the outstanding requests that use one of the
+// responder's resources (max_rd_atomic), oldest first.
 type readRing struct {
 	n    int
 	head uint8
@@ -92,7 +93,7 @@ func (r *readRing) release(una wire.PSN) {
 	}
 }
 
-// revoke drops the ranges that are to be asked for again from psn on.
+// revoke drops the ranges that the requester will ask for again, from psn on.
 func (r *readRing) revoke(psn wire.PSN) {
 	for r.n > 0 && !r.ring[r.head+uint8(r.n-1)].last.Less(psn) {
 		r.n--

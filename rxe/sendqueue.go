@@ -10,26 +10,27 @@ import (
 // MaxMessage is the longest message, in bytes (IBA 9.4: 2^31).
 const MaxMessage = 1 << 31
 
-// sendQueue is the ring of send work requests. Indices run freely; cons is the
-// oldest that has not completed, prod the next free one.
+// sendQueue is the ring of send work requests. Indices run freely: cons is the
+// oldest request that has not completed, prod the next free slot.
 type sendQueue struct {
 	wqes       []sendEntry
 	mask       uint32
-	depth      uint32 // what the caller asked for; at most len(wqes)
+	depth      uint32 // as the caller asked; at most len(wqes)
 	prod, cons uint32
 	maxSGE     int
 	maxInline  int
 }
 
-// sendEntry is a send work request as queued: the engine's own copy.
+// sendEntry is a queued send work request: the engine's own copy.
 type sendEntry struct {
 	id     uint64
 	op     WROpcode
 	flags  SendFlags
-	status WCStatus // of a request that failed before or without the peer
-	// started: it has its PSNs, or was executed; done: nothing is outstanding.
+	status WCStatus // of a request that failed before it was sent, or without the peer
+	// A request has started once it has its PSNs or was executed. It is done when
+	// nothing of it is outstanding.
 	started, done bool
-	length        uint32 // bytes of payload, both directions
+	length        uint32 // payload bytes, in either direction
 	first, last   wire.PSN
 	packets       uint32
 
@@ -59,28 +60,29 @@ func (s *sendQueue) at(i uint32) *sendEntry { return &s.wqes[i&s.mask] }
 
 func (s *sendQueue) empty() bool { return s.cons == s.prod }
 
-// sendEntryBytes is what a sendEntry takes without its lists.
+// sendEntryBytes is the memory of a sendEntry without its lists.
 const sendEntryBytes = 320
 
-// SendMemory is how many bytes a send queue of these sizes takes at most.
+// SendMemory returns an upper bound on the memory of a send queue of these sizes,
+// in bytes.
 func (c QPCap) SendMemory() int64 {
 	c = roundCap(c)
 	return int64(sendDepth(c)) * int64(sendEntryBytes+c.MaxSendSGE*sgeBytes+c.MaxInlineData)
 }
 
-// sendDepth is how many places the ring has.
+// sendDepth returns the number of slots of the ring.
 func sendDepth(c QPCap) uint32 { return 1 << bits.Len32(max(c.MaxSendWR, 1)-1) }
 
-// init makes the ring; c has been validated.
+// init makes the ring. The caller has validated c.
 func (s *sendQueue) init(c QPCap) {
 	n := sendDepth(c)
 	*s = sendQueue{wqes: make([]sendEntry, n), mask: n - 1, depth: c.MaxSendWR,
 		maxSGE: int(c.MaxSendSGE), maxInline: int(c.MaxInlineData)}
 }
 
-// PostSend queues work requests (ibv_post_send). n is how many were queued;
-// with an error, wrs[n] is the one that was refused, and none after it was
-// looked at. A QP in SQE or ERR takes them and completes them with WCFlushErr.
+// PostSend queues work requests (ibv_post_send) and returns how many it queued.
+// With an error, wrs[n] was refused, and PostSend has not looked at those after it.
+// A QP in SQE or ERR completes them with WCFlushErr.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	o := q.dev.getOutbox()
 	q.lock()
@@ -119,7 +121,8 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 	return len(wrs), nil
 }
 
-// sendOps says which operations a transport service has (IBA 11.4.1.1, operation type matrix).
+// sendOps holds the operations of each transport service (IBA 11.4.1.1, operation
+// type matrix).
 var sendOps = map[QPType]uint32{
 	QPRC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
 		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv | 1<<WRFlush | 1<<WRAtomicWrite,
@@ -127,7 +130,7 @@ var sendOps = map[QPType]uint32{
 	QPUD: 1<<WRSend | 1<<WRSendImm,
 }
 
-// checkSend refuses a malformed work request with the name of what is wrong.
+// checkSend refuses a malformed work request. The error names the field.
 func (q *QP) checkSend(wr *SendWR) error {
 	const op = "PostSend"
 	if wr.Op > 31 || sendOps[q.typ]&(1<<wr.Op) == 0 {
@@ -183,7 +186,7 @@ func (q *QP) checkSend(wr *SendWR) error {
 	return nil
 }
 
-// bytes is the payload length of the request.
+// bytes returns the payload length of the request.
 func (wr *SendWR) bytes() uint64 {
 	switch {
 	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW:
@@ -200,7 +203,7 @@ func (wr *SendWR) bytes() uint64 {
 	return n
 }
 
-// fill copies a checked request. The storage of the lists is kept.
+// fill copies a checked request. It reuses the storage of the lists.
 func (wqe *sendEntry) fill(wr *SendWR) {
 	sgl, inline := wqe.sgl[:0], wqe.inline[:0]
 	if wr.Status != WCSuccess {
@@ -233,8 +236,8 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 	}
 }
 
-// needsResponse says whether the peer answers the request with more than an ACK, so
-// that an ACK of a later request means that the answer was lost.
+// needsResponse reports whether the peer answers the request with more than an ACK.
+// An ACK of a later request then means that the answer was lost.
 func (wqe *sendEntry) needsResponse() bool {
 	switch wqe.op {
 	case WRRead, WRCompareSwap, WRFetchAdd, WRFlush, WRAtomicWrite:
@@ -244,10 +247,11 @@ func (wqe *sendEntry) needsResponse() bool {
 	}
 }
 
-// isLocalOp says whether the request is done by this side alone.
+// isLocalOp reports whether the request needs no peer (WR_LOCAL_OP_MASK of
+// rxe_opcode.c).
 func (wqe *sendEntry) isLocalOp() bool { return wqe.op == WRLocalInv || wqe.op == WRBindMW }
 
-// sendWCOpcode is the completion's opcode for each request's.
+// sendWCOpcode gives the completion's opcode for each request's.
 var sendWCOpcode = [32]WCOpcode{
 	WRWrite: WCWrite, WRWriteImm: WCWrite, WRSend: WCSend, WRSendImm: WCSend, WRRead: WCRead,
 	WRCompareSwap: WCCompareSwap, WRFetchAdd: WCFetchAdd, WRLocalInv: WCLocalInv,
@@ -275,7 +279,7 @@ func (q *QP) complete(status WCStatus) bool {
 	return q.sendCQ.push(&wc, false)
 }
 
-// retire completes, in order, what has nothing outstanding any more.
+// retire completes, in order, the requests that have nothing outstanding any more.
 func (q *QP) retire() {
 	for q.sq.cons != q.sq.prod {
 		wqe := q.sq.at(q.sq.cons)
@@ -294,9 +298,9 @@ func (q *QP) retire() {
 	q.checkDrained()
 }
 
-// failSend completes the oldest work request with an error and takes the QP
-// where IBA 10.3.1 says: RC to ERR, UC and UD to SQE, whose receive side works
-// on. What is queued behind it is flushed.
+// failSend completes the oldest work request with an error, and changes the QP's
+// state as IBA 10.3.1 says. RC goes to ERR. UC and UD go to SQE, where the receive
+// side works on. Requests queued behind it are flushed.
 func (q *QP) failSend(status WCStatus) {
 	q.complete(status)
 	if q.typ == QPRC {
@@ -325,13 +329,14 @@ func (q *QP) flushSend() {
 	q.send.retransmitAt, q.send.rnrUntil = 0, 0
 }
 
-// beginDrain enters SQD: what was begun is finished, nothing new is begun.
+// beginDrain enters SQD: the requester finishes what it has started, and starts
+// nothing new.
 func (q *QP) beginDrain() {
 	q.attr.SQDraining = true
 	q.checkDrained()
 }
 
-// checkDrained raises the event once nothing that was begun is outstanding.
+// checkDrained raises the event once nothing that was started is outstanding.
 func (q *QP) checkDrained() {
 	if q.attr.State != QPSQD || !q.attr.SQDraining {
 		return
@@ -364,7 +369,7 @@ func (q *QP) setSendPSN(psn wire.PSN) {
 	q.send.una = psn
 }
 
-// startRequester prepares the requester on entering RTS.
+// startRequester prepares the requester when the QP enters RTS.
 func (q *QP) startRequester() {
 	q.attr.SQDraining = false
 	q.send.start(q.mtu())

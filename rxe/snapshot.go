@@ -2,7 +2,7 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// QPSnapshot is what a queue pair was like when it was last free.
+// QPSnapshot describes a queue pair as it was when it was last unlocked.
 type QPSnapshot struct {
 	Num     wire.QPN
 	Type    QPType
@@ -10,23 +10,23 @@ type QPSnapshot struct {
 	DestQPN wire.QPN // RC, UC
 	DGID    wire.GID // RC, UC
 	PathMTU MTU      // RC, UC
-	// SendPSN is the next request's PSN, AckedPSN the oldest that was not
-	// answered, RecvPSN the one expected from the peer.
+	// SendPSN is the next request's PSN, AckedPSN the oldest that was not answered,
+	// RecvPSN the one expected from the peer.
 	SendPSN, AckedPSN, RecvPSN wire.PSN
 	SendQueue                  uint32 // work requests that have not completed
-	// Busy: a thread works on the QP at this moment. It may be waiting for the
-	// program's memory.
+	// Busy reports that a thread works on the QP at this moment. It may be waiting
+	// for the program's memory.
 	Busy bool
 }
 
-// Snapshot says what the QP is like. It never waits: while a thread works on
-// the QP, what it changes is not seen yet, but for State. For the counters see
-// Counters, which does not wait either.
+// Snapshot describes the QP. It never waits: while a thread works on the QP, its
+// changes are not seen yet, except for State. Counters, which returns the counters,
+// does not wait either.
 func (q *QP) Snapshot() QPSnapshot {
 	locked, queued := q.gate.tryLock()
 	if locked {
 		q.publish()
-		// Not unlock: running an inbox may take long.
+		// not unlock, because running an inbox may take long
 		if queued || !q.gate.tryUnlock() {
 			q.handOver()
 		}
@@ -36,7 +36,7 @@ func (q *QP) Snapshot() QPSnapshot {
 	return s
 }
 
-// publish notes what others may see of the QP while it is held.
+// publish records what others may see of the QP while it is locked.
 func (q *QP) publish() {
 	q.snapshot.Store(&QPSnapshot{
 		Num:       q.qpn,

@@ -1,8 +1,8 @@
 package rxe
 
-// spanBatch gathers or scatters many pieces with one call of their Memory.
-// Every piece holds its region in use until the batch is done. Memory values
-// are compared, so they must be comparable: pointers are.
+// spanBatch gathers or scatters many pieces with one call of their Memory. Every
+// piece keeps its region in use until the batch is done. Memory values are
+// compared, so they must be comparable: pointers are.
 type spanBatch struct {
 	mem     Memory
 	spans   []Span
@@ -10,15 +10,15 @@ type spanBatch struct {
 	checked checkedRange
 }
 
-// checkedRange is a checked range that the last grant of the batch covers: the pieces
-// of one message follow each other, and one check serves them all.
+// checkedRange is the range for which the batch's last regionRef was checked. The
+// pieces of one message follow each other, and one check serves them all.
 type checkedRange struct {
 	key       uint32
-	addr, end uint64 // as the key's holder names it
+	addr, end uint64 // as the key's owner names it
 	va        uint64 // of addr, in the batch's Memory
 }
 
-// extend adds a piece that the lease covers, if it does.
+// extend adds a piece if the checked range covers it.
 func (s *spanBatch) extend(key uint32, addr uint64, buf []byte) bool {
 	checked := &s.checked
 	if checked.key != key || addr < checked.addr || addr > checked.end || uint64(len(buf)) > checked.end-addr ||
@@ -29,12 +29,13 @@ func (s *spanBatch) extend(key uint32, addr uint64, buf []byte) bool {
 	return true
 }
 
-// checkedRange is what g, for n bytes at addr under key, was checked for.
+// checkedRange returns the range for which ref was checked: n bytes at addr under
+// key.
 func (ref regionRef) checkedRange(key uint32, addr, n uint64) checkedRange {
 	return checkedRange{key: key, addr: addr, end: addr + n, va: ref.va}
 }
 
-// addChecked is add for the first piece of what l covers.
+// addChecked adds the first piece of a checked range.
 func (s *spanBatch) addChecked(ref regionRef, checked checkedRange, buf []byte) {
 	s.checked = checked
 	s.add(ref, buf)
@@ -43,21 +44,22 @@ func (s *spanBatch) addChecked(ref regionRef, checked checkedRange, buf []byte) 
 // maxSpans bounds how many pieces wait; a system call takes 1,024 (IOV_MAX).
 const maxSpans = 512
 
-// fits says whether a piece of mem can join without a flush.
+// fits reports whether a piece of mem can join without a flush.
 func (s *spanBatch) fits(mem Memory) bool {
 	return len(s.spans) == 0 || (s.mem == mem && len(s.spans) < maxSpans)
 }
 
-// add takes over the grant. The batch must fit it.
+// add takes ref over. The piece must fit the batch.
 func (s *spanBatch) add(ref regionRef, buf []byte) {
 	s.mem = ref.mem
 	s.spans = append(s.spans, Span{VA: ref.va, Buf: buf})
 	s.refs = append(s.refs, ref)
 }
 
-// cover adds pieces of the list at the cursor for all of b, which is moved past
-// them: to be read with need 0, to be written with AccessLocalWrite. It reports
-// false when a key does not allow it or the list ends.
+// cover adds pieces of the list, from the cursor on, for all of b, and moves the
+// cursor past them. need is 0 for pieces to be read, and AccessLocalWrite for
+// pieces to be written. It reports false when a key does not allow it or the list
+// ends.
 func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) bool {
 	for len(b) > 0 {
 		rest, ok := at.rest(sgl)
@@ -74,7 +76,7 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 	return true
 }
 
-// check adds the first piece of rest, under a lease of all of it.
+// check adds the first piece of rest, and checks all of rest.
 func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
 	ref, why := q.localAccess(rest, need)
 	if why != keyOK {
@@ -112,7 +114,7 @@ func (s *spanBatch) write() error {
 	return err
 }
 
-// drop forgets what waits and lets its regions go.
+// drop forgets the pieces that wait and releases their regions.
 func (s *spanBatch) drop() {
 	if len(s.spans) == 0 {
 		return
@@ -142,7 +144,7 @@ func seek(sgl []SGE, off uint32) cursor {
 	return cursor{len(sgl), 0}
 }
 
-// rest returns what is left of the element at the cursor.
+// rest returns the rest of the element at the cursor.
 func (c *cursor) rest(sgl []SGE) (SGE, bool) {
 	for c.sge < len(sgl) && c.off >= sgl[c.sge].Length {
 		c.sge, c.off = c.sge+1, 0

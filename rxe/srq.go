@@ -6,19 +6,19 @@ import "sync"
 type SRQInit struct {
 	MaxWR, MaxSGE uint32
 	Limit         uint32
-	// Ring stands in for the queue when its WQEs live elsewhere; nil: PostRecv's
-	// own. For the limit event it should have a method Len() int, the number of
-	// work requests that wait.
+	// Ring replaces the queue when its WQEs live elsewhere. Nil means the SRQ's
+	// own, which PostRecv fills. For the limit event a ring needs a method Len()
+	// int, which returns the number of waiting work requests.
 	Ring RecvRing
 }
 
 // SRQAttr is struct ibv_srq_attr.
 type SRQAttr struct {
 	MaxWR, MaxSGE uint32
-	Limit         uint32 // 0: no event is wanted
+	Limit         uint32 // 0: no event is requested
 }
 
-// SRQAttrMask bits are enum ibv_srq_attr_mask's.
+// SRQAttrMask holds bits of enum ibv_srq_attr_mask.
 type SRQAttrMask uint32
 
 const (
@@ -77,7 +77,7 @@ func (s *SRQ) Query() (SRQAttr, error) {
 	return s.attr, nil
 }
 
-// Modify changes the size, or arms the limit event (ibv_modify_srq): it is
+// Modify changes the size, or arms the limit event (ibv_modify_srq). That event is
 // raised once, when fewer than Limit work requests are left.
 func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
 	s.mu.Lock()
@@ -96,9 +96,9 @@ func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
 	return nil
 }
 
-// ReplaceRing resizes an SRQ whose queue lives elsewhere: move, called while
-// nothing is taken, returns the new ring with what was waiting in the old one.
-// Its error leaves the SRQ as it was.
+// ReplaceRing resizes an SRQ whose queue lives elsewhere. It calls move while
+// nothing is taken. move returns the new ring, with the waiting work requests of
+// the old one. If move returns an error, the SRQ stays as it was.
 func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 	const op = "ModifySRQ"
 	if maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR {
@@ -151,8 +151,8 @@ func (s *SRQ) checkModify(attr SRQAttr, mask SRQAttrMask) error {
 	return nil
 }
 
-// PostRecv queues receive work requests (ibv_post_srq_recv) and returns how many
-// it queued: with an error, that is the position of the bad one.
+// PostRecv queues receive work requests (ibv_post_srq_recv) and returns how many it
+// queued. With an error, that is the position of the bad one.
 func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) {
 	const op = "PostSRQRecv"
 	s.mu.Lock()
@@ -171,7 +171,7 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) {
 	return len(wrs), nil
 }
 
-// Destroy frees the queue (ibv_destroy_srq). ErrBusy while a QP uses it.
+// Destroy frees the queue (ibv_destroy_srq). It returns ErrBusy while a QP uses it.
 func (s *SRQ) Destroy() error {
 	const op = "DestroySRQ"
 	d := s.dev
@@ -193,8 +193,8 @@ func (s *SRQ) Destroy() error {
 	return nil
 }
 
-// pop takes the next work request, and raises the limit event when that
-// leaves fewer than the limit. See RecvRing for bad.
+// pop takes the next work request. It raises the limit event if fewer than the
+// limit are then left. For bad see RecvRing.
 func (s *SRQ) pop(w *RecvWQE) (ok, bad bool) {
 	s.mu.Lock()
 	if s.dead {

@@ -1,7 +1,7 @@
 package rxe
 
-// The texts of libibverbs (ibv_wc_status_str, ibv_port_state_str,
-// ibv_event_type_str, ibv_node_type_str) and, for what it has none for, of
+// The texts are those of libibverbs (ibv_wc_status_str, ibv_port_state_str,
+// ibv_event_type_str, ibv_node_type_str). Where it has none, they are those of
 // perftest and the rdma tool.
 
 func name[T ~uint8](names []string, v T, unknown string) string {
@@ -139,5 +139,5 @@ var wcOpcodeNames = []string{
 
 func (o WCOpcode) String() string { return name(wcOpcodeNames, o, "UNKNOWN") }
 
-// String is the MW type as the rdma tool has it.
+// String returns the MW type as the rdma tool prints it.
 func (t MWType) String() string { return name([]string{1: "type 1", 2: "type 2"}, t, "unknown") }

@@ -2,42 +2,43 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// Between two QPs of one device a message need not be cut into packets.
-// Consecutive packets of a message travel as a train: one packet with all their
-// payload, as if the path MTU were that much larger, gathered from the sender's
-// memory straight into the parcel that lies in the receiver's inbox, and
-// scattered from there. PSNs, counters and acknowledgements go on by as many
+// Between two QPs of one device a message need not be cut into packets. Consecutive
+// packets of a message travel as a super-packet, as GSO does it with UDP: one
+// packet with all their payload, as if the path MTU were that much larger. The
+// payload is gathered from the sender's memory straight into the receiver's inbox,
+// and scattered from there. PSNs, counters and acknowledgements advance by as many
 // packets as it stands for.
 //
-// The receiver takes a train as a whole if nothing can be wrong with any packet
-// of it. Else it cuts the train into the packets that it stands for, so that
-// errors, retries and whatever is unusual have one implementation, that of
-// packets. Single packets, acknowledgements among them, are never anything else;
-// and with a tap, which wants to see packets, there are no trains.
+// The receiver takes a super-packet whole if nothing can be wrong with any of its
+// packets. Otherwise it segments it first, so that errors and retries have one
+// implementation, that of packets. Single packets, acknowledgements among them, are
+// never super-packets. With a tap or a link that sees loopback, both of which want
+// packets, there are none.
 
-// packet is what a QP receives: a packet, or one that stands for n of them.
+// packet is what a QP receives: a plain packet, or a super-packet that stands for
+// count packets.
 type packet struct {
 	wire.Packet
 	count uint32
 }
 
-// superPacket is how a train is made, and so how it is cut.
+// superPacket says how a super-packet was made, and so how to segment it.
 type superPacket struct {
-	count uint32 // packets; 0: the parcel holds packets
+	count uint32 // packets; 0: the item holds plain packets
 	mtu   int    // of the sender
 	ops   *messageOps
 	acks  ackPace // of the first packet
 }
 
-// groupBytes and groupPackets bound what is gathered and left for a QP of this
-// device at once.
+// groupBytes and groupPackets bound what is gathered for a QP of this device at
+// once.
 const (
 	groupBytes   = 64 << 10
 	groupPackets = 256
 )
 
-// group is how many full packets of a connected QP are gathered at once, each
-// with up to head bytes besides its payload: for the network as many as one
+// group returns how many full packets of a connected QP are gathered at once, each
+// with up to head bytes besides its payload. For the network that is as many as one
 // burst takes.
 func (q *QP) group(head int) int {
 	mtu := q.mtu()
@@ -47,18 +48,17 @@ func (q *QP) group(head int) int {
 	return segmentsPerBurst(mtu, head)
 }
 
-// segmentsPerBurst is how many full packets one burst takes, each with head bytes
-// besides its payload.
+// segmentsPerBurst returns how many full packets one burst takes, each with head
+// bytes besides its payload.
 func segmentsPerBurst(mtu, head int) int { return min(burstBytes/(mtu+head), burstPackets) }
 
-// roundToBursts is n packets of READ responses, or as many fewer as fill whole
-// bursts.
+// roundToBursts rounds n packets of READ responses down to whole bursts.
 func roundToBursts(n, mtu int) int {
 	burst := segmentsPerBurst(mtu, responseBytes)
 	return n / burst * burst
 }
 
-// peerIsLocal says whether the peer of a connected QP is on this device.
+// peerIsLocal reports whether the peer of a connected QP is on this device.
 func (q *QP) peerIsLocal() bool {
 	if t := q.dev.gids.Load(); q.peerGIDs != t {
 		q.peerGIDs, q.peerLocal = t, t.has(q.route.Dst)
@@ -66,13 +66,15 @@ func (q *QP) peerIsLocal() bool {
 	return q.peerLocal
 }
 
-// sendsSuperPackets says whether packets for the peer may be trains: it is on this
-// device, and another QP, which takes nothing before this one is done.
+// sendsSuperPackets reports whether packets for the peer may be super-packets. The
+// peer must be another QP of this device, so that it receives nothing before this
+// one is unlocked.
 func (q *QP) sendsSuperPackets() bool {
 	return q.dev.cfg.Tap == nil && !q.dev.cfg.LinkSeesLoopback && q.peerIsLocal() && q.attr.DestQPN != q.qpn
 }
 
-// newSuperPacket begins a train whose payload has n bytes, to be filled in.
+// newSuperPacket begins a super-packet with n bytes of payload, which the caller
+// fills in.
 func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item *inboxItem, payload []byte) {
 	h.Pad = uint8(wire.PadLen(n))
 	hl := h.Len()
@@ -86,14 +88,14 @@ func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item 
 	return item, item.buf[hl : hl+n]
 }
 
-// deliverSuperPacket puts a train into the inbox of the QP that it is for, behind what
-// was sent before.
+// deliverSuperPacket puts a super-packet into the inbox of its QP, behind what was
+// sent before.
 func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, o *outbox) {
 	o.flush()
 	d.enqueueLocal(dest, item)
 }
 
-// sendSuperPacket leaves n packets of w, from packet number index on, for the peer.
+// sendSuperPacket sends n packets of wqe to the peer, from packet number index on.
 // It reports false when the payload cannot be read.
 func (q *QP) sendSuperPacket(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	mtu := q.mtu()
@@ -118,8 +120,9 @@ func (q *QP) sendSuperPacket(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	return true
 }
 
-// emitSuperPacket leaves the next n packets of a READ response, size bytes in all,
-// for the peer, unless the data cannot be read; the grant is used up.
+// emitSuperPacket sends the next n packets of a READ response, size bytes in all,
+// to the peer. It returns an error when the data cannot be read. It releases ref in
+// either case.
 func (resp *response) emitSuperPacket(q *QP, ref regionRef, n uint32, size int, o *outbox) error {
 	ends := int(resp.left) == size
 	h := resp.headers(q, readOps.at(!resp.began, ends))
@@ -134,7 +137,8 @@ func (resp *response) emitSuperPacket(q *QP, ref regionRef, n uint32, size int, 
 	return nil
 }
 
-// receiveSuperPacket handles a train as a whole, if it can be.
+// receiveSuperPacket handles a super-packet whole. It reports false when that is
+// not possible.
 func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
 	whole, err := wire.Parse(item.buf)
 	pkt := packet{whole, item.super.count}
@@ -153,7 +157,7 @@ func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
 	return true
 }
 
-// acceptsWhole says whether every packet of a request is in order.
+// acceptsWhole reports whether every packet of a request is in order.
 func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
 	info := pkt.Info()
 	if pkt.PSN() != r.psn || !r.checkOpSeq(info) || !q.checkOpValid(pkt.Packet) {
@@ -176,7 +180,7 @@ func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
 	return why == keyOK && (!info.Has(wire.OpRecv) || r.getRecvWQE(q) == faultNone)
 }
 
-// acceptsWhole says whether every packet of a READ response is in order.
+// acceptsWhole reports whether every packet of a READ response is in order.
 func (c *completer) acceptsWhole(q *QP, pkt packet) bool {
 	first, last := pkt.PSN(), pkt.PSN().Add(pkt.count-1)
 	if first != q.send.una || last.Diff(q.send.limit) >= 0 {
@@ -191,7 +195,7 @@ func (c *completer) acceptsWhole(q *QP, pkt packet) bool {
 		q.mayAccess(wqe.sgl, seek(wqe.sgl, index*uint32(q.mtu())), uint64(len(pkt.Payload())), AccessLocalWrite)
 }
 
-// mayAccess checks n bytes of a list from the cursor on, all keys and ranges.
+// mayAccess checks keys and ranges of n bytes of a list, from the cursor on.
 func (q *QP) mayAccess(sgl []SGE, at cursor, n uint64, need Access) bool {
 	for n > 0 {
 		rest, ok := at.rest(sgl)
@@ -210,13 +214,13 @@ func (q *QP) mayAccess(sgl []SGE, at cursor, n uint64, need Access) bool {
 	return true
 }
 
-// segment makes the packets that a train stands for.
+// segment makes the packets that a super-packet stands for.
 func (item *inboxItem) segment() *inboxItem {
 	cut := newItem(largeItemBytes)
 	cut.from = item.from
 	pkt, err := wire.Parse(item.buf)
 	if err != nil {
-		return cut // newSuperPacket makes no such thing
+		return cut // newSuperPacket makes none that does not parse
 	}
 	f := &item.super
 	data, acks := pkt.Payload(), f.acks

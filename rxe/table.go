@@ -6,9 +6,8 @@ import (
 )
 
 // numTable finds objects by number (QPN, key index, AH number). Lookup takes no
-// lock: chains are immutable, so a reader holds either the chain before a
-// change or the one after it. The numbers are drawn at random, so their low
-// bits are the hash.
+// lock: chains are immutable, so that a reader has either the chain before a change
+// or the one after it. The numbers are random, so their low bits serve as the hash.
 type numTable[T any] struct {
 	mu    sync.Mutex // writers
 	count int
@@ -37,7 +36,7 @@ func (t *numTable[T]) lookup(num uint32) *T {
 	return nil
 }
 
-// insert enters val under a number that pick draws until it is a free one.
+// insert enters val under a number. It calls pick until that returns a free one.
 func (t *numTable[T]) insert(val *T, pick func() uint32) uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

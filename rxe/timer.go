@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Deadlines: each QP has at most one entry in its device's heap, at or before
-// the earliest deadline it has. A deadline that moves later (every ACK does
-// that) touches nothing; the entry finds out when it comes due. So a message
-// costs no heap operation.
+// Each QP has at most one entry in its device's heap of deadlines, at or before its
+// earliest deadline. Most deadlines only move later (every ACK does that). Such a
+// move does not touch the heap: when the entry comes due, the QP is entered again.
+// So a message costs no heap operation.
 
-// minAckTimeout is the shortest local ACK timeout honoured. The kernel's
-// rdma_rxe rounds up to a jiffy (1 to 10 ms) for the same reason: a shorter
-// one expires while the peer's process is merely scheduled out.
+// minAckTimeout is the shortest local ACK timeout. The kernel's rdma_rxe rounds up
+// to a jiffy (1 to 10 ms) for the same reason: a shorter timeout expires while the
+// peer's process waits for a CPU.
 const minAckTimeout = time.Millisecond
 
-// ackTimeout is 4.096 µs << code; 0 means never (IBA 11.2.4.2).
+// ackTimeout returns 4.096 µs << code; 0 means never (IBA 11.2.4.2).
 func ackTimeout(code uint8) time.Duration {
 	if code == 0 {
 		return 0
@@ -25,7 +25,7 @@ func ackTimeout(code uint8) time.Duration {
 
 // qpTimer is one QP's entry in its device's heap.
 type qpTimer struct {
-	queuedAt Time // the entry's time as far as this QP knows; 0: none. Under the QP's lock
+	queuedAt Time // the entry's time as far as this QP knows; 0: none; under the QP's lock
 
 	heapIndex int  // in the heap, 1-based; 0: not in it; under timerHeap.mu
 	heapTime  Time // under timerHeap.mu
@@ -48,8 +48,8 @@ func (q *QP) nextDeadline() Time {
 	return next
 }
 
-// schedule makes sure that the QP is run at its next deadline. The caller
-// holds the QP's lock.
+// schedule makes sure that the QP runs at its next deadline. The caller has locked
+// the QP.
 func (q *QP) schedule() {
 	next := q.nextDeadline()
 	if next == 0 || (q.timer.queuedAt != 0 && q.timer.queuedAt <= next) {
@@ -59,8 +59,8 @@ func (q *QP) schedule() {
 	q.dev.timers.set(q, next, q.dev.cfg.Clock)
 }
 
-// Expire runs every deadline that is due. It may be called by several threads
-// at once, and waits for none of them: see gate.
+// Expire runs every deadline that is due. Several threads may call it at once. It
+// waits for none of them: see gate.
 func (d *Device) Expire() {
 	o := d.getOutbox()
 	if d.timers.admissionDue(o.now) {
@@ -81,7 +81,7 @@ func (d *Device) Expire() {
 	o.done()
 }
 
-// deadlines does what is due at o.now. The caller holds the QP.
+// deadlines does what is due at o.now. The caller has locked the QP.
 func (q *QP) deadlines(o *outbox) {
 	q.timer.queuedAt = 0
 	if q.dead {
@@ -110,10 +110,10 @@ func (q *QP) deadlines(o *outbox) {
 type timerHeap struct {
 	mu        sync.Mutex
 	h         []*QP
-	admission Time // when to look after the crowd; 0: never
+	admission Time // deadline of the waiting list; 0: none
 }
 
-// arm gives the clock the first of all deadlines, if there is one.
+// arm gives the clock the first deadline, if there is one.
 func (t *timerHeap) arm(c Clock) {
 	first := t.admission
 	if len(t.h) > 0 && (first == 0 || t.h[0].timer.heapTime < first) {
@@ -131,7 +131,8 @@ func (t *timerHeap) setAdmission(at Time, c Clock) {
 	t.arm(c)
 }
 
-// admissionDue tells whether the crowd's deadline has come, and forgets it if so.
+// admissionDue reports whether the deadline of the waiting list has come, and
+// clears it if so.
 func (t *timerHeap) admissionDue(now Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,8 +158,8 @@ func (t *timerHeap) set(q *QP, at Time, c Clock) {
 	}
 }
 
-// popDue takes the first QP whose time has come, or arms the clock for the
-// first that is left.
+// popDue returns the first QP that is due. If there is none, it arms the clock for
+// the first that is left.
 func (t *timerHeap) popDue(now Time, c Clock) *QP {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,11 +169,11 @@ func (t *timerHeap) popDue(now Time, c Clock) *QP {
 	}
 	q := t.h[0]
 	t.removeAt(0)
-	t.arm(c) // already now: the thread may not come back for it
+	t.arm(c) // at once, because the thread may not come back for it
 	return q
 }
 
-// remove forgets a QP that is destroyed.
+// remove forgets a QP that is being destroyed.
 func (t *timerHeap) remove(q *QP) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,12 +4,13 @@ import "github.com/gorxe/gorxe/wire"
 
 // SGE is a piece of registered memory (struct ibv_sge).
 type SGE struct {
-	Addr   uint64 // in the region's own addresses (its iova)
+	Addr   uint64 // as the region names it (its iova)
 	Length uint32 // bytes
 	LKey   wire.LKey
 }
 
-// WROpcode says what a send work request does; values are enum ibv_wr_opcode's.
+// WROpcode says what a send work request does. The values are those of enum
+// ibv_wr_opcode.
 type WROpcode uint8
 
 const (
@@ -27,7 +28,7 @@ const (
 	WRAtomicWrite WROpcode = 15 // IBV_WR_ATOMIC_WRITE
 )
 
-// SendFlags are enum ibv_send_flags'.
+// SendFlags holds bits of enum ibv_send_flags.
 type SendFlags uint8
 
 const (
@@ -37,14 +38,14 @@ const (
 	SendInline    SendFlags = 1 << 3
 )
 
-// SendWR is a send work request (struct ibv_send_wr). PostSend copies all of
-// it; nothing of it is kept.
+// SendWR is a send work request (struct ibv_send_wr). PostSend copies it and keeps
+// no reference.
 type SendWR struct {
 	ID     uint64
 	Op     WROpcode
 	Flags  SendFlags
 	SGL    []SGE
-	Inline []byte // the data itself, with SendInline; SGL is ignored then
+	Inline []byte // the data itself, with SendInline; SGL is then ignored
 
 	Imm     uint32    // immediate data, host order
 	InvRKey wire.RKey // SEND with invalidate, LOCAL INV
@@ -64,9 +65,9 @@ type SendWR struct {
 
 	Bind *MWBind // BIND MW
 
-	// Status, if not WCSuccess, is what is wrong with the request by the word of
-	// whoever keeps the queue it comes from: it is not looked at, and completes
-	// with this status in its turn.
+	// Status, if not WCSuccess, says that the owner of the queue has found the
+	// request malformed. PostSend does not look at the request then; it completes
+	// in order with this status.
 	Status WCStatus
 }
 
@@ -86,7 +87,7 @@ type RecvWR struct {
 	SGL []SGE
 }
 
-// WCOpcode says what completed; values are enum ibv_wc_opcode's.
+// WCOpcode says what completed. The values are those of enum ibv_wc_opcode.
 type WCOpcode uint8
 
 const (
@@ -103,7 +104,7 @@ const (
 	WCRecvImm     WCOpcode = 129 // IBV_WC_RECV_RDMA_WITH_IMM
 )
 
-// WCFlags are enum ibv_wc_flags'.
+// WCFlags holds bits of enum ibv_wc_flags.
 type WCFlags uint8
 
 const (
@@ -112,8 +113,8 @@ const (
 	WCWithInv WCFlags = 1 << 3
 )
 
-// WC is a work completion (struct ibv_wc). After an error only ID, Status,
-// QPN and VendorErr mean anything.
+// WC is a work completion (struct ibv_wc). After an error only ID, Status, QPN and
+// VendorErr have a meaning.
 type WC struct {
 	ID        uint64
 	Status    WCStatus
