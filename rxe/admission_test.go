@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// newActivePair connects n RC QPs of two devices; of the first, two may be under way.
-// write posts a WRITE on each of the QPs with these indices.
+// newActivePair connects n RC QPs of two devices. On the first device two QPs may
+// be active. write posts a WRITE on each of the QPs with these indices.
 func newActivePair(t *testing.T, n int) (p *pair, write func(qps ...int)) {
 	p = newPair(t, n, 4096, 1024)
 	p.a.dev.admission.limit = 2
@@ -21,7 +21,7 @@ func newActivePair(t *testing.T, n int) (p *pair, write func(qps ...int)) {
 	}
 }
 
-// sent checks whose requests are on their way, in order.
+// sent checks which requests are under way, in order.
 func (p *pair) sent(t *testing.T, qps ...int) {
 	t.Helper()
 	at := 0
@@ -39,14 +39,14 @@ func (p *pair) sent(t *testing.T, qps ...int) {
 	}
 }
 
-// answer has everything that is under way answered.
+// answer has every outstanding request answered.
 func (p *pair) answer() {
 	p.a.link.deliver(&p.spare)
 	p.b.link.deliver(&p.spare)
 }
 
-// Who comes late waits for the acknowledgements of those before, and follows
-// them in order. Who is in may send more.
+// Further QPs wait for the acknowledgements of active ones and follow them in
+// order. An active QP may send more.
 func TestAdmissionWaits(t *testing.T) {
 	p, write := newActivePair(t, 6)
 	write(0, 1, 2, 3, 4, 5, 1, 3)
@@ -63,7 +63,7 @@ func TestAdmissionWaits(t *testing.T) {
 	p.a.take(t, 9)
 }
 
-// Half of the crowd goes before others come in, together.
+// Half of the active QPs must be done before others are admitted, together.
 func TestAdmissionOfManyAtOnce(t *testing.T) {
 	p, write := newActivePair(t, 8)
 	p.a.dev.admission.limit = 4
@@ -77,7 +77,7 @@ func TestAdmissionOfManyAtOnce(t *testing.T) {
 	}
 	p.a.dev.Receive(all[:1])
 	p.sent(t)
-	write(6) // there is a place, but others were first
+	write(6) // there is room, but other QPs were first
 	p.sent(t)
 	p.a.dev.Receive(all[1:2])
 	p.sent(t, 4, 5)
@@ -85,12 +85,12 @@ func TestAdmissionOfManyAtOnce(t *testing.T) {
 	p.sent(t, 4, 5, 6)
 }
 
-// Peers that do not answer hold up the others for a short time only, and once.
+// Peers that do not answer delay the others for a short time only, and once.
 func TestAdmissionWithoutAnswers(t *testing.T) {
 	p, write := newActivePair(t, 6)
 	write(0, 1)
 	p.a.link = &pipe{to: p.b.dev}
-	p.a.dev.cfg.Link = p.a.link // what was sent is lost
+	p.a.dev.cfg.Link = p.a.link // what was sent gets lost
 	p.clock.now += 1000
 	write(2, 3, 4)
 	p.sent(t)
@@ -106,7 +106,7 @@ func TestAdmissionWithoutAnswers(t *testing.T) {
 	p.pump()
 	p.a.take(t, 3)
 	write(5)
-	p.sent(t, 5) // the two that wait are not counted any more
+	p.sent(t, 5) // the two that wait no longer count as active
 	p.clock.now += Time(ackTimeout(14))
 	p.a.dev.Expire()
 	p.pump()
@@ -116,7 +116,7 @@ func TestAdmissionWithoutAnswers(t *testing.T) {
 	}
 }
 
-// A QP that ends gives up its place, or its turn.
+// A QP that ends is active no longer, and leaves the waiting list.
 func TestAdmissionAndDestroyedQPs(t *testing.T) {
 	for name, end := range map[string]func(*QP) error{
 		"ERR":     func(q *QP) error { return q.Modify(&QPAttr{State: QPErr}, QPAttrState) },
@@ -130,7 +130,7 @@ func TestAdmissionAndDestroyedQPs(t *testing.T) {
 			for _, i := range []int{2, 0, 1} {
 				must(t, end(p.a.qps[i]))
 			}
-			// Whoever comes next sends for those whose turn it is.
+			// The next thread sends for the QPs that were admitted.
 			write(5)
 			p.sent(t, 3, 4)
 			p.answer()
@@ -143,7 +143,7 @@ func TestAdmissionAndDestroyedQPs(t *testing.T) {
 	}
 }
 
-// What passes within a device, or is not acknowledged, waits for nobody.
+// Messages within a device, and unreliable ones, wait for nothing.
 func TestAdmissionIsForOtherDevices(t *testing.T) {
 	d := newLocalPair(t, 1, 8192, 1024, nil)
 	d.dev.admission.limit = 0
@@ -162,7 +162,7 @@ func TestAdmissionIsForOtherDevices(t *testing.T) {
 	}
 }
 
-// In a steady state the line costs no memory.
+// In a steady state the waiting list allocates nothing.
 func TestAdmissionAllocatesNothing(t *testing.T) {
 	p, write := newActivePair(t, 6)
 	wcs := make([]WC, 8)

@@ -12,8 +12,8 @@ import (
 )
 
 // A bench is one QP of a device with memory, driven packet by packet: the test
-// plays its peer. Packets go in through Device.Receive and come out of a link
-// that keeps them.
+// plays its peer. The test delivers packets through Device.Receive and reads what
+// the QP sends from a link that keeps it.
 
 const (
 	benchBase   = 0x100000 // of the address space
@@ -222,7 +222,7 @@ func (b *bench) send(pkts ...pkt) {
 	b.dev.Receive(batch)
 }
 
-// take returns what was sent since it was last called.
+// take returns the packets sent since the last call.
 func (b *bench) take() []wire.Packet {
 	b.t.Helper()
 	var out []wire.Packet
@@ -241,10 +241,10 @@ func (b *bench) take() []wire.Packet {
 	return out
 }
 
-// check says what is wrong with a packet, "" if nothing is.
+// check returns what is wrong with a packet, "" if nothing is.
 type check func(pkt wire.Packet) string
 
-// want compares what was sent with one check for each packet.
+// want compares the packets sent with one check for each.
 func (b *bench) want(checks ...check) {
 	b.t.Helper()
 	got := b.take()
@@ -262,7 +262,7 @@ func (b *bench) want(checks ...check) {
 	}
 }
 
-// polled returns the completions since it was last called.
+// polled returns the completions since the last call.
 func (b *bench) polled() []WC {
 	b.t.Helper()
 	wcs := make([]WC, 64)
@@ -295,7 +295,7 @@ func (b *bench) wantState(s QPState) {
 	}
 }
 
-// wantEvents compares the events, leaving out that the connection came up.
+// wantEvents compares the events, except that the connection came up.
 func (b *bench) wantEvents(want ...EventType) {
 	b.t.Helper()
 	var got []EventType

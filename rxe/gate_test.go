@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// trapMemory is memory that holds whoever writes to it, like that of a program
-// that answers its own page faults (userfaultfd).
+// trapMemory blocks each thread that writes to it, like the memory of a program
+// that handles its own page faults (userfaultfd).
 type trapMemory struct {
 	byteMemory
 	blocked chan struct{} // one for each write
@@ -54,9 +54,10 @@ func (e *pairEnd) counter(t testing.TB, q *QP, name string) uint64 {
 	return 0
 }
 
-// A thread is blocked in the memory of one QP's program. Others bring packets
-// and deadlines for that QP and go on; another QP works; once the thread is let
-// go, it does all that was left, and nothing has to be sent again.
+// A thread is blocked in the memory of one QP's program. Other threads bring
+// packets and deadlines for that QP and go on, and another QP works. Once the
+// thread is released, it processes all that was queued, and nothing has to be sent
+// again.
 func TestBlockedThread(t *testing.T) {
 	p := newPair(t, 2, 1<<20, 1024)
 	mem := newTrapMemory(1 << 20)
@@ -85,7 +86,7 @@ func TestBlockedThread(t *testing.T) {
 		t.Errorf("snapshot %+v", s)
 	}
 
-	// This thread is not.
+	// This thread is not blocked.
 	write(0, trap, 20)
 	write(1, p.b.mr, 3)
 	p.b.dev.Receive(p.a.link.take())
@@ -117,8 +118,9 @@ func fill(b []byte) {
 	}
 }
 
-// Between QPs of one device too: a thread blocked on behalf of one leaves what
-// it had for the next to whoever comes, and posting waits for nobody.
+// The same holds between QPs of one device. A thread blocked on behalf of one QP
+// leaves what it had for the next to other threads, and posting waits for none of
+// them.
 func TestBlockedDelivery(t *testing.T) {
 	d := newLocalPair(t, 3, 1<<20, 1024, nil)
 	mem := newTrapMemory(4096)
@@ -135,7 +137,7 @@ func TestBlockedDelivery(t *testing.T) {
 	post(0, trap)
 	post(1, d.mr)
 	d.take(t, 1)
-	// What a blocked thread has listed, another one delivers.
+	// Another thread delivers what a blocked thread has put on the run queue.
 	d.qps[5].lock()
 	post(2, d.mr)
 	d.take(t, 0)
@@ -164,7 +166,7 @@ func TestOnDeliver(t *testing.T) {
 	if _, _, err := d.qps[0].Query(); err != nil || told != 1 {
 		t.Errorf("%v; told %d times", err, told)
 	}
-	// More than goes at once: the requester waits for its receiver as well.
+	// more than is sent at once: the requester waits for its receiver as well
 	fill(d.mem.b[:400_000])
 	_, err = d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 500_000,
 		SGL: []SGE{{Length: 400_000, LKey: d.mr.LKey()}}}})
@@ -205,9 +207,9 @@ func newLocalPairs(t testing.TB, n, memory int, mtu, peer MTU, change func(*Conf
 	return e
 }
 
-// Threads that bring packets for one QP at once, and others that call it: each
-// packet is received or counted as dropped by the time the last of them is
-// back, and none of them waits. UD takes packets in any order.
+// Several threads bring packets for one QP at once, and others call it. When the
+// last of them returns, each packet has been received or counted as dropped. No
+// thread waits for another. UD accepts packets in any order.
 func TestInboxLosesNothing(t *testing.T) {
 	const threads, batches, each = 8, 400, 3
 	b := newBenchCQ(t, QPUD, threads*batches*each, nil)
@@ -225,7 +227,7 @@ func TestInboxLosesNothing(t *testing.T) {
 					batch[j] = wire.Datagram{Data: append(h.Append(nil), data...), Src: benchThere, Dst: benchHere, HopLimit: uint8(i)}
 				}
 				b.dev.Receive(batch)
-				for j := range batch { // the bytes were ours for the call only
+				for j := range batch { // the bytes were the device's for the call only
 					clear(batch[j].Data)
 				}
 				if n%16 == 0 {
@@ -260,8 +262,8 @@ func (r *endlessRing) Pop(w *RecvWQE) (ok, bad bool) {
 	return true, false
 }
 
-// A QP that is held takes no more than its inbox; the rest is counted as
-// dropped. The inbox costs no memory but its own.
+// A locked QP queues no more than its inbox may hold. The rest is counted as
+// dropped. The inbox costs no other memory.
 func TestInboxBound(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	q := b.qp
@@ -293,7 +295,7 @@ func TestInboxBound(t *testing.T) {
 	}
 }
 
-// What RC loses is sent again, and its windows fit into less.
+// RC sends again what is lost, and its windows fit into less.
 func TestInboxBoundRC(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
@@ -307,7 +309,7 @@ func TestInboxBoundRC(t *testing.T) {
 	}
 }
 
-// Many QPs held fast cannot have all the memory that one may have.
+// Many QPs that stay locked cannot each have the memory that one may have.
 func TestInboxesBound(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
@@ -331,8 +333,8 @@ func TestInboxesBound(t *testing.T) {
 	}
 }
 
-// Nothing is left for a QP that is destroyed, by those who still know it: nobody
-// would find it there.
+// Nothing is queued for a destroyed QP, even by threads that still have a pointer
+// to it: no thread would find it there.
 func TestInboxOfDestroyed(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
@@ -345,8 +347,8 @@ func TestInboxOfDestroyed(t *testing.T) {
 
 func (e *pairEnd) clock() *armRecorder { return e.dev.cfg.Clock.(*armRecorder) }
 
-// Packets left for a QP cost no allocation. Under the race detector they may:
-// pools drop things at random there.
+// Queueing packets allocates nothing. Under the race detector it may, because pools
+// drop things at random there.
 func TestInboxAllocatesNothing(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	h := wire.Headers{Opcode: wire.UCWriteMiddle, PKey: wire.DefaultPKey, DestQP: b.qp.qpn}
@@ -369,7 +371,8 @@ func TestInboxAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A thread does not serve for ever what others leave: the clock's goes on.
+// A thread does not process for ever what others queue. The clock's thread goes on
+// with it.
 func TestHandOver(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	q := b.qp
@@ -406,8 +409,8 @@ func (m *hookMemory) WriteV(spans []Span) error {
 	return m.sliceMem.WriteV(spans)
 }
 
-// Senders and callers of one pair of QPs on many threads: every work request
-// completes, though no thread may wait for another.
+// Many threads send and call on one pair of QPs. Every work request completes,
+// though no thread may wait for another.
 func TestLocalThreads(t *testing.T) {
 	const threads, each = 4, 300
 	d := newLocalPair(t, threads, 1<<20, 1024, nil)
@@ -445,8 +448,8 @@ func TestLocalThreads(t *testing.T) {
 	}
 }
 
-// A deadline that finds the QP held is met when it is given back, with nothing
-// else in the inbox.
+// A deadline that finds the QP locked is handled when the QP is unlocked, even with
+// nothing else in the inbox.
 func TestDeadlineLeft(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	q := p.a.qps[0]
@@ -467,8 +470,7 @@ func TestDeadlineLeft(t *testing.T) {
 	}
 }
 
-// A look at a QP does not run its inbox, which may block: the clock's thread
-// does.
+// Snapshot does not run the QP's inbox, which may block. The clock's thread does.
 func TestSnapshotRunsNothing(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	mem := newTrapMemory(4096)

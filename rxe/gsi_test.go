@@ -144,8 +144,7 @@ func TestLocalGSI(t *testing.T) {
 	b.want()
 }
 
-// A handler that is slow to take what QPs of the device send keeps a bounded
-// amount of it.
+// A handler that does not run for a while costs a bounded amount of memory.
 func TestLocalGSIBounded(t *testing.T) {
 	b := newBench(t, QPUD, nil)
 	handler := &mads{}

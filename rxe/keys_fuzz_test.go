@@ -6,9 +6,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// FuzzKeys registers, deregisters, binds and invalidates as the input says,
-// keeps a list of what should be accessible, and after each step tries every
-// key that ever was. The list is flat: it knows no tables, variants or states.
+// FuzzKeys registers, deregisters, binds and invalidates as the input says, and
+// keeps a list of what should be accessible. After each step it tries every key
+// that ever existed. The list is flat: it knows no tables, variants or states.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte{0, 3, 1, 9, 2, 3, 17, 40, 3, 0, 4, 1, 1, 0})
 	f.Add([]byte{0, 31, 2, 0, 2, 31, 0, 64, 2, 1, 9, 9, 5, 0, 5, 1, 1, 1, 1, 0})

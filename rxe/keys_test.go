@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestExtentCheck has a case for each reason of the one decision on keys, and
-// for the order of the reasons.
+// TestExtentCheck has a case for each reason to refuse a key, and for the order of
+// the reasons.
 func TestExtentCheck(t *testing.T) {
 	pd, other := &PD{}, &PD{}
 	q, q2 := &QP{pd: pd}, &QP{pd: pd}
@@ -158,8 +158,8 @@ func TestRemoteAccess(t *testing.T) {
 	}
 }
 
-// TestDeregWaits pins that a region stays until the last access is over, and
-// that none begins meanwhile.
+// TestDeregWaits checks that a region stays until the last access has ended, and
+// that no access begins meanwhile.
 func TestDeregWaits(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()
@@ -277,8 +277,8 @@ func TestRereg(t *testing.T) {
 	d.want(mr.Rereg(ReregAccess, nil, nil, 0, 0, 0, 0), ErrClosed, "mr")
 }
 
-// TestAccessDuringRereg has readers of the key table race with those who
-// change it; the race detector is the judge.
+// TestAccessDuringRereg has readers of the key table race with threads that change
+// it. The race detector is the judge.
 func TestAccessDuringRereg(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()
@@ -358,8 +358,8 @@ func TestNumTable(t *testing.T) {
 	}
 }
 
-// BenchmarkRemoteAccess is the whole cost of a key on the way to memory: look
-// up, check, hold, let go.
+// BenchmarkRemoteAccess measures the whole cost of a key on the way to memory: look
+// up, check, acquire, release.
 func BenchmarkRemoteAccess(b *testing.B) {
 	d, err := New(Config{Link: new(objLink), Clock: objClock{}, Seed: objSeed})
 	if err != nil {

@@ -205,8 +205,9 @@ func TestType2Window(t *testing.T) {
 	d.want(err, ErrInvalid, "type")
 }
 
-// TestType2AWindow: what tells 2A from 2B. Its QP cannot be destroyed while the window
-// is bound; a 2B window stays bound, and is of no use to anybody.
+// TestType2AWindow checks the difference between 2A and 2B. The QP of a 2A window
+// cannot be destroyed while the window is bound. A 2B window stays bound, and gives
+// no access to anyone.
 func TestType2AWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		cap  DeviceCap
@@ -249,7 +250,7 @@ func TestType2AWindow(t *testing.T) {
 			d.must(mr.Dereg())
 		})
 	}
-	// Close finds the order by itself.
+	// Close finds the order itself.
 	d := newObjDevWith(t, CapMemWindowType2A)
 	pd := d.pd()
 	q, mw := d.qp(pd, QPRC), d.mw(pd, MWType2)

@@ -182,7 +182,7 @@ func objAttr() QPAttr {
 	}
 }
 
-// step takes q one transition further with just what is required.
+// step takes q through one transition, with exactly the required attributes.
 func (o *objDev) step(q *QP, to QPState) {
 	o.t.Helper()
 	set, ok := attrsFor(q.typ, q.State(), to)
@@ -252,8 +252,8 @@ func TestSeedReplays(t *testing.T) {
 	}
 }
 
-// TestBusy pins what keeps what from being freed, and in which order all can
-// be.
+// TestBusy checks which object keeps which from being freed, and in which order all
+// can be freed.
 func TestBusy(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()

@@ -79,7 +79,7 @@ func TestOutboxBursts(t *testing.T) {
 	}
 }
 
-// What is taken back leaves no trace, and what was there before stays.
+// rewind leaves no trace of what it takes back, and keeps what was there before.
 func TestOutboxRewind(t *testing.T) {
 	r := &wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}
 	link := &captureLink{}

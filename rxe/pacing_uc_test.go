@@ -8,9 +8,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// newUCPair is a device with two UC queue pairs that are connected to each other,
-// and a message of 8 MiB on its way from the first, which the second does not
-// take: a thread holds it.
+// newUCPair makes a device with two connected UC queue pairs, and posts a message
+// of 8 MiB on the first. The second does not receive it, because a thread keeps it
+// locked.
 func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 	const size = 8 << 20
 	d = newLocalPair(t, 0, 2*size, 1024, nil)
@@ -42,7 +42,7 @@ func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
 	}
 }
 
-// A receiver that has not got the processor for a while loses nothing.
+// A receiver that has waited for a CPU for a while loses nothing.
 func TestUCPauseForReceiver(t *testing.T) {
 	d, a, b := newUCPair(t)
 	if n := b.gate.inbox.bytes; n < ucPauseBytes || n > inboxLimit/2 || a.sq.empty() {
@@ -62,7 +62,7 @@ func TestUCPauseForReceiver(t *testing.T) {
 	}
 }
 
-// One that takes nothing for long holds up nobody.
+// A receiver that takes nothing for long delays nobody.
 func TestUCPauseEnds(t *testing.T) {
 	d, _, b := newUCPair(t)
 	d.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
@@ -77,7 +77,7 @@ func TestUCPauseEnds(t *testing.T) {
 	b.unlock(nil)
 }
 
-// repliesLink answers whatever is sent with more than that.
+// repliesLink answers each packet with several.
 type repliesLink struct {
 	captureLink
 	reply func()
@@ -88,7 +88,7 @@ func (l *repliesLink) Send(bursts []wire.Burst) {
 	l.reply()
 }
 
-// A UC QP that has much to send takes in what comes meanwhile.
+// A UC QP with much to send also processes what arrives meanwhile.
 func TestUCBothWays(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
@@ -127,7 +127,7 @@ func TestUCBothWays(t *testing.T) {
 	}
 }
 
-// What a UC QP sends leaves in order, though several threads send it.
+// The packets of a UC QP leave in order, though several threads send them.
 func TestUCOrder(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
@@ -141,7 +141,7 @@ func TestUCOrder(t *testing.T) {
 		b.must(err)
 	}
 	b.dev.cfg.Link = &hookLink{send: func(bursts []wire.Burst) {
-		if first { // and has not arrived yet, when another thread has more to send
+		if first { // but it has not arrived yet when another thread has more to send
 			first = false
 			other := make(chan struct{})
 			wg.Go(func() { write(); close(other) })
@@ -172,7 +172,7 @@ func TestUCOrder(t *testing.T) {
 	}
 }
 
-// A UC QP whose peer is elsewhere sleeps between quanta.
+// A UC QP whose peer is on another device pauses between quanta.
 func TestUCRests(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
@@ -212,7 +212,7 @@ func TestUCRests(t *testing.T) {
 	}
 }
 
-// hookLink hands over what is sent.
+// hookLink passes on what is sent.
 type hookLink struct {
 	captureLink
 	send func([]wire.Burst)

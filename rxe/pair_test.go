@@ -97,7 +97,7 @@ func (l *pipe) Send(bursts []wire.Burst) {
 func (l *pipe) Join(wire.GID) error  { return nil }
 func (l *pipe) Leave(wire.GID) error { return nil }
 
-// deliver hands over all that was sent and reports whether there was anything.
+// deliver passes on all that was sent and reports whether there was anything.
 func (l *pipe) deliver(spare *pipe) bool {
 	if len(l.queue) == 0 {
 		return false
@@ -262,7 +262,7 @@ func equal(t *testing.T, what string, got, want []byte) {
 	}
 }
 
-// Steady state allocates nothing, whatever the operation.
+// A steady state allocates nothing, whatever the operation.
 func TestPairAllocatesNothing(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	wcs := make([]WC, 8)
@@ -303,8 +303,8 @@ func TestPairAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkEngine is the engine alone, both ends in one thread: what a message
-// costs without sockets, and what many connected QPs add to it.
+// BenchmarkEngine measures the engine alone, with both ends in one thread: the cost
+// of a message without sockets, and the cost of many connected QPs.
 func BenchmarkEngine(b *testing.B) {
 	for _, bc := range []struct {
 		qps, size int

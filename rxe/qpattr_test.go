@@ -11,9 +11,9 @@ var (
 	objStates = []QPState{QPReset, QPInit, QPRTR, QPRTS, QPSQD, QPSQE, QPErr}
 )
 
-// specTransitions is the table of IBA 11.2.4.2 once more, in the words of the
-// attributes and per service, so that a slip in lifeCycle's shared masks shows.
-// Each line is "from to: required; optional"; no line, no transition.
+// specTransitions is the table of IBA 11.2.4.2 written a second time, by name and
+// per service, to reveal mistakes in lifeCycle's shared masks. Each line is "from
+// to: required; optional". A transition without a line does not exist.
 var specTransitions = map[QPType]string{
 	QPRC: `
 RESET RESET: ;
@@ -131,9 +131,9 @@ func TestLifeCycleTable(t *testing.T) {
 	}
 }
 
-// TestTransitions takes a QP of each type, in each state, to each state: with
-// what is required, with each required attribute missing, and with each
-// foreign one added. A refusal must name the attribute and change nothing.
+// TestTransitions takes a QP of each type from each state to each state: with the
+// required attributes, without each of them, and with each foreign one added. A
+// refusal must name the attribute and change nothing.
 func TestTransitions(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()

@@ -47,8 +47,8 @@ func TestQueryReturnsWhatWasSet(t *testing.T) {
 	}
 }
 
-// TestModifyChecksValues has one bad value for each attribute that can have
-// one; nothing may change, and the error names it.
+// TestModifyChecksValues has one bad value for each attribute that can have one.
+// The error must name the attribute, and nothing may change.
 func TestModifyChecksValues(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()

@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Every mistake gets its NAK, its completion, its event, and ends the
-// connection; nothing outside of the regions is touched.
+// Every mistake gets its NAK, its completion and its event, and ends the
+// connection. Nothing outside of the regions is touched.
 func TestResponderFaults(t *testing.T) {
 	const (
 		invalid = wire.NAKInvalidRequest
@@ -153,7 +153,7 @@ func TestResponderZeroLength(t *testing.T) {
 	b.wantState(QPRTR)
 }
 
-// A receive buffer with a key that gives no access is this side's error.
+// A receive buffer whose key gives no access is this side's error.
 func TestResponderBadReceiveBuffer(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	_, err := b.qp.PostRecv([]RecvWR{{ID: 1, SGL: []SGE{{Addr: localVA, Length: 100, LKey: 0xbad}}}, {ID: 2}})
@@ -164,7 +164,7 @@ func TestResponderBadReceiveBuffer(t *testing.T) {
 	b.wantState(QPErr)
 }
 
-// A region that goes away in the middle of a WRITE gets no more of it.
+// A region that is deregistered in the middle of a WRITE gets no more of it.
 func TestResponderDeregisteredMidWrite(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	data := pattern(2 * benchMTU)
@@ -177,7 +177,8 @@ func TestResponderDeregisteredMidWrite(t *testing.T) {
 	}
 }
 
-// Memory that turns out to be gone fails the first request whose data it was.
+// If memory turns out to be unmapped, the first request whose data it should have
+// received fails.
 func TestResponderMemoryUnmapped(t *testing.T) {
 	t.Run("WRITE", func(t *testing.T) {
 		b := newBench(t, QPRC, nil)
@@ -203,8 +204,8 @@ func TestResponderMemoryUnmapped(t *testing.T) {
 	})
 }
 
-// Where the program itself has ended, the device is silent: the peer's retries
-// tell it, as if the device had gone.
+// Where the program itself has ended, the device is silent. The peer finds out by
+// its retries, as if the device were gone.
 func TestResponderSpaceEnded(t *testing.T) {
 	for name, request := range map[string]func(b *bench) pkt{
 		"SEND":         func(*bench) pkt { return req(wire.RCSendOnly, 100, pattern(8)) },

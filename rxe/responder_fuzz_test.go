@@ -7,10 +7,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// FuzzResponder feeds a QP packets that are made from the input, near enough
-// to valid ones to get somewhere: whatever they are, nothing panics, memory
-// outside of the regions stays as it was, and every receive work request
-// completes once, in order.
+// FuzzResponder makes packets from its input, near enough to valid ones to get past
+// the first checks. Nothing may panic, memory outside of the regions must stay as
+// it was, and every receive work request must complete once, in order.
 func FuzzResponder(f *testing.F) {
 	f.Add([]byte{0, 0x04, 0, 8, 0, 0, 0, 0})
 	f.Add([]byte{0, 0x06, 0, 255, 0, 0, 0, 2, 0x08, 0, 8, 0, 0, 0, 0, 0x0c, 0, 0, 16, 0, 0, 3, 0x0c, 255, 0, 16, 0, 0, 3})
@@ -57,7 +56,7 @@ func fuzzOne(t *testing.T, in []byte) {
 	if _, err := b.mem.at(benchBase, 1); err != nil {
 		t.Fatal(err)
 	}
-	b.must(b.remote.Dereg()) // waits for ever if a grant was leaked
+	b.must(b.remote.Dereg()) // waits for ever if a regionRef was not released
 	b.must(b.local.Dereg())
 }
 

@@ -46,8 +46,8 @@ func TestResponderRead(t *testing.T) {
 	}
 }
 
-// The data of a READ is that from before a WRITE which comes later, and that of
-// a WRITE which came before, all in one batch.
+// A READ returns data from before a later WRITE and from after an earlier one, even
+// if all arrive in one batch.
 func TestResponderReadOrder(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	one, two := bytes.Repeat([]byte{1}, 8), bytes.Repeat([]byte{2}, 8)
@@ -61,8 +61,8 @@ func TestResponderReadOrder(t *testing.T) {
 		answerOf(wire.RCAck, wire.SyndromeRNR(12), 104))
 }
 
-// A READ is answered again in whole or from any packet on, as a request of its
-// own, and only inside what was asked for first.
+// A READ is answered again in whole, or from any packet on as a request of its own.
+// The repeated request must lie inside the first one.
 func TestResponderReadReplay(t *testing.T) {
 	const n = 4*benchMTU + 5
 	skip := func(packets uint64) uint64 { return packets * benchMTU }
@@ -104,8 +104,8 @@ func TestResponderReadReplay(t *testing.T) {
 	}
 }
 
-// A key that is gone is not honoured by a replay either; a packet that was
-// held back for so long does not end the connection.
+// A replay does not accept a revoked key either. A packet that the network delayed
+// for that long does not end the connection.
 func TestResponderReadReplayRevoked(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	r := req(wire.RCReadRequest, 100, nil, b.at(0, 8))
@@ -120,8 +120,8 @@ func TestResponderReadReplayRevoked(t *testing.T) {
 	}
 }
 
-// Only so many READs may wait for their answers; rdma_rxe's rounding up of the
-// number leaves some slack. Answered ones count no longer.
+// Only so many READs may wait for their answers. There is some slack, because
+// rdma_rxe rounds the number up. READs that were answered no longer count.
 func TestResponderReadDepth(t *testing.T) {
 	b := newBench(t, QPRC, nil) // MaxDestRdAtomic 2: four resources
 	for i := range 20 {
@@ -168,7 +168,7 @@ func wantRun(t *testing.T, got []wire.PSN, first, last wire.PSN) {
 	}
 }
 
-// Long READs go out in portions; a peer that asks again is sent the rest from
+// Long READs are sent in quanta. A peer that asks again is sent the rest from
 // there, more slowly, and in PSN order.
 func TestResponderReadPacing(t *testing.T) {
 	const quantum = readQuantumBytes / benchMTU
@@ -184,7 +184,7 @@ func TestResponderReadPacing(t *testing.T) {
 	if b.clock.armed <= b.clock.now {
 		t.Fatal("no deadline for the rest")
 	}
-	// What is to come anyway changes nothing.
+	// What is still to be sent changes nothing.
 	b.send(req(wire.RCReadRequest, sent+1, nil, at(uint64(sent-99)*benchMTU, n-int(sent-99)*benchMTU)))
 	if extra := b.psns(); len(extra) != 0 {
 		t.Errorf("%d packets before the time", len(extra))
@@ -204,8 +204,8 @@ func TestResponderReadPacing(t *testing.T) {
 	wantRun(t, all, 110, 100+3*quantum)
 }
 
-// A peer that takes in less than it is sent, and asks again a while after it lost
-// something, is not sent everything many times over.
+// A peer may receive more slowly than it is sent to, and ask again a while after it
+// lost something. It is not sent everything many times.
 func TestResponderReadSlowPeer(t *testing.T) {
 	const (
 		n      = 1 << 20
@@ -245,7 +245,7 @@ func TestResponderReadSlowPeer(t *testing.T) {
 		again = never
 		ask(expected)
 	}
-	// All of it goes out before the first loss is known of, and the rate is learnt.
+	// All of it is sent before the first loss is known, and the rate is learned.
 	if most := 3 * n / benchMTU; sent > most {
 		t.Errorf("%d packets for a READ of %d", sent, n/benchMTU)
 	}
@@ -262,8 +262,8 @@ func TestResponderWriteBehindRead(t *testing.T) {
 	wantRun(t, append(first, b.psns()...), 100, 100+n/benchMTU)
 }
 
-// A sequence NAK does not overtake READ responses, and is not sent if what it
-// asks for comes before its turn.
+// A sequence NAK does not overtake READ responses. It is not sent if the missing
+// packet comes first.
 func TestResponderNAKBehindRead(t *testing.T) {
 	const n = 2 * readQuantumBytes
 	const end = 100 + n/benchMTU
@@ -293,7 +293,7 @@ func TestResponderNAKBehindRead(t *testing.T) {
 	}
 }
 
-// A replay that overtakes responses still to come makes those start again.
+// A replay that overtakes responses still to be sent makes those start again.
 func TestResponderReplayOvertakes(t *testing.T) {
 	const n = 2 * readQuantumBytes
 	b, at := bigRead(t, n)
@@ -312,7 +312,7 @@ func TestResponderReplayOvertakes(t *testing.T) {
 	wantRun(t, all, 100, 100+n/benchMTU)
 }
 
-// A receiver on the way to RESET forgets READs that are under way.
+// A responder that goes to RESET forgets READs that are under way.
 func TestResponderResetDuringRead(t *testing.T) {
 	b, at := bigRead(t, 2*readQuantumBytes)
 	b.qp.resp.pace.slower(0, 0)

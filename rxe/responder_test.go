@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// req is a request with AckReq at the end of messages, as requesters set it.
+// req returns a request with AckReq at the end of messages, as requesters set it.
 func req(op wire.Opcode, psn wire.PSN, data []byte, edit ...func(*wire.Headers)) pkt {
 	p := pkt{h: wire.Headers{Opcode: op, PSN: psn, AckReq: op.Info().Has(wire.OpEnd)}, data: data}
 	for _, e := range edit {
@@ -70,8 +70,8 @@ func readData(op wire.Opcode, psn wire.PSN, data []byte) check {
 	}
 }
 
-// A SEND in three packets fills its gather list in order, is acknowledged once
-// and completes once, with what the last packet says.
+// A SEND in three packets fills its gather list in order. It is acknowledged once
+// and completes once, as its last packet says.
 func TestResponderSend(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, middle, last wire.Opcode
@@ -185,7 +185,7 @@ func TestResponderWriteImm(t *testing.T) {
 	}
 }
 
-// One NAK names the packet that is missing; then silence until it comes.
+// One NAK names the missing packet; then there is silence until it comes.
 func TestResponderSequenceNAK(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	w := func(psn wire.PSN) pkt { return req(wire.RCWriteOnly, psn, pattern(8), b.at(0, 8)) }
@@ -228,8 +228,8 @@ func TestResponderRNR(t *testing.T) {
 	b.wantState(QPRTR)
 }
 
-// What was received is not received again, only acknowledged, AckReq or not,
-// once for a batch.
+// Packets that were received before are only acknowledged, with or without AckReq,
+// once per batch.
 func TestResponderDuplicates(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	b.post(1, 0, 100)
@@ -267,7 +267,7 @@ func TestResponderAtomics(t *testing.T) {
 	swap := func(h *wire.Headers) { b.at(8, 0)(h); h.Compare, h.SwapAdd = 42, 7 }
 	b.send(req(wire.RCFetchAdd, 100, nil, add), req(wire.RCCompareSwap, 101, nil, swap))
 	b.want(atomicAck(100, 40), atomicAck(101, 42))
-	// Replayed with the stored result, executed once.
+	// replayed with the stored result, executed once
 	b.send(req(wire.RCFetchAdd, 100, nil, add), req(wire.RCCompareSwap, 101, nil, swap))
 	b.want(atomicAck(100, 40), atomicAck(101, 42))
 	if got := binary.NativeEndian.Uint64(word); got != 7 {
@@ -303,8 +303,8 @@ func TestResponderAtomicWriteAndFlush(t *testing.T) {
 	}
 }
 
-// An event and a completion come for a SEND with invalidate only when the key
-// could be invalidated; otherwise the QP fails without a NAK.
+// A SEND with invalidate gives an event and a completion only if the key could be
+// invalidated. Otherwise the QP fails without a NAK.
 func TestResponderSendInvalidate(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	b.post(1, 0, 100)
@@ -324,7 +324,7 @@ func TestResponderCQOverflow(t *testing.T) {
 	b.wantEvents(EventCQErr, EventQPFatal)
 }
 
-// reset forgets a message half received; the QP can be used again.
+// reset forgets a message that is half received. The QP can be used again.
 func TestResponderReset(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	b.post(1, 0, 2*benchMTU)

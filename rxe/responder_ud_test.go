@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// A UC message with a packet missing is given up without a word, and its
-// receive buffer is the next message's.
+// A UC message with a missing packet is given up silently, and its receive buffer
+// is used for the next message.
 func TestResponderUCGaps(t *testing.T) {
 	f := func(psn wire.PSN) pkt { return req(wire.UCSendFirst, psn, pattern(benchMTU)) }
 	m := func(psn wire.PSN) pkt { return req(wire.UCSendMiddle, psn, pattern(benchMTU)) }
@@ -53,7 +53,7 @@ func TestResponderUCGaps(t *testing.T) {
 	}
 }
 
-// What a UC peer does wrong changes nothing and ends nothing.
+// A UC peer's mistakes change nothing and end nothing.
 func TestResponderUCDrops(t *testing.T) {
 	b := newBench(t, QPUC, nil)
 	b.send(req(wire.UCSendOnly, 100, pattern(4))) // nothing posted
@@ -135,8 +135,8 @@ func TestResponderUDPacketType(t *testing.T) {
 	}
 }
 
-// A receive buffer that gives no access ends the QP of every service: the
-// fault is this side's.
+// A receive buffer that gives no access ends the QP of every service: the fault is
+// this side's own.
 func TestResponderUnreliableBadBuffer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		typ QPType

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// A work request that its queue's keeper calls malformed completes with that
-// status in its turn: after those before it, which the peer still answers. RC
-// goes to ERR, UC and UD to SQE, and what is behind is flushed.
+// A work request that the queue's owner calls malformed completes with that status
+// in order: after those before it, which the peer still answers. RC goes to ERR, UC
+// and UD to SQE, and later requests are flushed.
 func TestSendStatus(t *testing.T) {
 	for _, status := range []WCStatus{WCLocLenErr, WCLocQPOpErr, WCLocProtErr, WCMWBindErr} {
 		p := newPair(t, 1, 1<<20, 1024)
@@ -16,7 +16,7 @@ func TestSendStatus(t *testing.T) {
 		write := SendWR{Op: WRWrite, Flags: SendSignaled, SGL: sge, RKey: p.b.mr.RKey(), RemoteAddr: 8192}
 		before, after := write, write
 		before.ID, after.ID = 1, 3
-		// Nothing else of it is looked at.
+		// PostSend looks at nothing else of it.
 		bad := SendWR{ID: 2, Op: 99, Flags: 0xff, Status: status,
 			SGL: make([]SGE, 1000), Inline: make([]byte, 1<<16), AH: &AH{}}
 		n, err := p.a.qps[0].PostSend([]SendWR{before, bad, after})
@@ -60,8 +60,9 @@ func TestSendStatusUD(t *testing.T) {
 	}
 }
 
-// OnSendDone hears of every work request once, in order, before its completion:
-// signaled or not, flushed, or forgotten on RESET.
+// OnSendDone is called for every work request once, in order, before its
+// completion. That includes unsignaled and flushed ones, and those that RESET
+// forgets.
 func TestOnSendDone(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	var left int
@@ -126,7 +127,7 @@ func connect2(t *testing.T, q, peer *QP, gid [16]byte, mtu MTU) {
 	connect(t, q, peer, gid, mtu)
 }
 
-// TestSendMemory: what SendMemory promises is enough for what the queue holds.
+// TestSendMemory checks that SendMemory is enough for what the queue holds.
 func TestSendMemory(t *testing.T) {
 	if n := unsafe.Sizeof(sendEntry{}); n > sendEntryBytes {
 		t.Errorf("a sendWQE has %d bytes, sendWQEBytes says %d", n, sendEntryBytes)

@@ -9,14 +9,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// bare is a packet in a parcel, or seen by the tap, without its ICRC.
+// bare is a packet in an inbox item, or seen by the tap, without its ICRC.
 type bare struct {
 	from wire.Datagram
 	data []byte
 }
 
-// waiting cuts and returns what lies in a QP's inbox, which it empties, and how
-// many trains there were.
+// waiting empties a QP's inbox. It returns the packets in it, and the number of
+// super-packets, which it segments.
 func waiting(q *QP) (pkts []bare, supers int) {
 	in, _ := q.gate.takeInbox()
 	for item := in.first; item != nil; item = item.next {
@@ -34,8 +34,8 @@ func waiting(q *QP) (pkts []bare, supers int) {
 	return pkts, supers
 }
 
-// A train is cut into the very packets that are formed when a tap is on: bit
-// for bit, whatever the message and its place in the stream.
+// Segmenting a super-packet gives exactly the packets that are formed when a tap is
+// on, bit for bit, whatever the message and its place in the stream.
 func TestSuperPacketSegmented(t *testing.T) {
 	const half = 300_000
 	flags := SendSolicited | SendSignaled

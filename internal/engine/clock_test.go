@@ -28,7 +28,7 @@ func TestClockWhenExpireBlocks(t *testing.T) {
 		<-kept
 		free := <-blocked
 		catch = false
-		// Armed by somebody else, before and after another goroutine took over.
+		// armed by another goroutine, before and after a spare one took over
 		for _, in := range []time.Duration{expireLimit / 2, time.Second} {
 			due := c.Now() + rxe.Time(in)
 			c.Arm(due)

@@ -39,7 +39,7 @@ func newDecoratedHost(t *testing.T, addr string, d Decorator) *host {
 	return newHostOf(t, Config{Name: "rxe0", Address: netip.MustParseAddr(addr), Decorator: d})
 }
 
-// transfer writes 4 KiB sixteen times, from every part of a's memory to b's.
+// transfer copies the answering half of a's memory to b's, 4 KiB at a time.
 func transfer(t *testing.T, a, b *host, q *queue) {
 	t.Helper()
 	for i := range a.mem.b[:silentVA] {
@@ -69,7 +69,7 @@ func retransmits(q *queue) uint64 {
 const soon = 12 // a local ACK timeout of 16.8 ms
 
 // A decorator sees every packet between two queue pairs of one device, and RC
-// mends what it drops.
+// recovers what it drops.
 func TestDecoratorWithinDevice(t *testing.T) {
 	const addr = "127.78.0.21"
 	d := &everyNth{n: 7}
@@ -81,8 +81,8 @@ func TestDecoratorWithinDevice(t *testing.T) {
 		h.mem.b[va] = byte(va*7 + va>>8)
 	}
 	want := slices.Clone(h.mem.b[:silentVA])
-	// From the lower half to itself: bytes that are lost would still be right, so
-	// each piece goes to the place of the one before it.
+	// Each piece goes to the place of the one before it, because lost bytes would
+	// be right if it went to its own.
 	for va := uint64(4096); va < silentVA; va += 4096 {
 		_, err := q.qp.PostSend([]rxe.SendWR{{Op: rxe.WRWrite, RemoteAddr: va - 4096, RKey: h.mr.RKey(),
 			SGL: []rxe.SGE{{Addr: va, Length: 4096, LKey: h.mr.LKey()}}}})

@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// sendDone checks one send completion: it must be for the oldest request in
-// flight, or, as long as all succeeds, for the oldest signaled one.
+// sendDone checks one send completion. It must be for the oldest request in flight
+// or, as long as all succeeds, for the oldest signaled one.
 func (e *endpoint) sendDone(wc *rxe.WC) {
 	for len(e.flight) > 0 {
 		s := e.flight[0]
@@ -95,8 +95,7 @@ func firstDiff(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-// readDone recomputes nothing cleverly: once no READ is in flight, none is under
-// way.
+// readDone takes the simple way: once no READ is in flight, none is under way.
 func (e *endpoint) readDone() {
 	for _, s := range e.flight {
 		if s.wr.Op == rxe.WRRead {
@@ -142,8 +141,8 @@ func (e *endpoint) abandon(s *sent) {
 	}
 }
 
-// giveUp ends the conversation, as a program does that sees an error: both QPs
-// go to ERR.
+// giveUp ends the conversation, as a program does that sees an error: both QPs go
+// to ERR.
 func (e *endpoint) giveUp() {
 	if e.failed {
 		return
@@ -166,7 +165,7 @@ type unsureWrite struct {
 	data []byte
 }
 
-// settleUnsure holds what unreliable and failed requests left in the target to
+// settleUnsure compares what unreliable and failed requests left in the target with
 // either outcome, and accepts it.
 func (e *endpoint) settleUnsure() {
 	for _, u := range e.unsure {

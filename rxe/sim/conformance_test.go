@@ -14,10 +14,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// view is a capture of a run, taken somewhere and judged as it grows.
+// view is a capture of a run at some place, judged as it grows.
 type view struct {
 	name string
-	// sees tells whether a packet is in it; n counts the packets of the run.
+	// sees reports whether a packet is in the capture; n counts the packets of the
+	// run.
 	sees    func(w *world, p *simnet.Packet, fate simnet.Fate, n int) bool
 	taps    bool   // also sees what passes between queue pairs of one device
 	snap    int    // bytes of the transport that are kept; 0 for all
@@ -28,8 +29,8 @@ type view struct {
 	found   []string
 }
 
-// views are what a capture can be like: taken at either end, with one direction,
-// with holes, without its beginning, cut.
+// views are the kinds of captures: taken at either end, with one direction only,
+// with holes, without its beginning, or cut.
 func views() []*view {
 	at := func(host int) func(w *world, p *simnet.Packet, fate simnet.Fate, n int) bool {
 		return func(w *world, p *simnet.Packet, fate simnet.Fate, _ int) bool {
@@ -107,8 +108,9 @@ func (v *view) feed(p *simnet.Packet) {
 	v.checker.Add(&c)
 }
 
-// TestConformance: what the engine sends obeys the protocol, wherever it is
-// captured, whatever the network does to it, and however much of it is missing.
+// TestConformance checks that what the engine sends obeys the protocol. It holds
+// wherever the capture is taken, whatever the network does, and however much is
+// missing.
 func TestConformance(t *testing.T) {
 	n := seedCount(t)
 	if os.Getenv("GORXE_SEEDS") == "" {

@@ -51,8 +51,8 @@ func (p *params) choose(b []byte) {
 			p.pairs[i].choose(next)
 		}
 	}
-	// Long messages and hard faults together end in RETRY_EXC at times, which
-	// is no finding, and proves nothing: keep them apart.
+	// Long messages and hard faults together end in RETRY_EXC at times. That is no
+	// finding and proves nothing, so the test keeps them apart.
 	for i := range p.pairs {
 		pp := &p.pairs[i]
 		if p.net.Loss+p.net.Corrupt > 0.05 {

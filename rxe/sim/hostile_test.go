@@ -12,9 +12,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// A hostile peer: it is connected, so its packets reach the QP, and it says
-// whatever it likes. It holds the key of one region, of one that it may only
-// read and of one of another protection domain. The device has a second QP,
+// The peer is hostile: it is connected, so that its packets reach the QP, and it
+// sends whatever it likes. It has the key of one region, of one that it may only
+// read, and of one of another protection domain. The device has a second QP,
 // connected to an honest friend, which must not notice.
 
 const (
@@ -136,8 +136,8 @@ func (f *friend) work() {
 	}
 }
 
-// refill gives the victim something to receive into and to ask for. A queue
-// that is full already is as good.
+// refill gives the victim something to receive into and to ask for. A queue that is
+// already full is fine.
 func (h *hostile) refill() {
 	for range 4 {
 		_, _ = h.q.PostRecv([]rxe.RecvWR{{ID: 1, SGL: h.sge(recvOff, recvLen)}})
@@ -166,7 +166,7 @@ func (h *hostile) revive() {
 	h.refill()
 }
 
-// learn takes from the answers what the device expects next.
+// learn reads from the answers what the device expects next.
 func (h *hostile) learn() {
 	for _, p := range h.hear() {
 		switch {
@@ -231,7 +231,7 @@ func (h *hostile) attack() {
 	h.mumble(p, h.payload[:n])
 }
 
-// intact compares all memory but what the attacker, and the device itself, may
+// intact compares all memory except what the attacker, and the device itself, may
 // write.
 func (h *hostile) intact() {
 	h.t.Helper()
@@ -261,7 +261,7 @@ func TestHostile(t *testing.T) {
 			h.friend.work()
 		}
 		resets += h.resets
-		// With the attacker silent the friend's work comes to its end.
+		// Once the attacker is silent, the friend's work completes.
 		for range 1000 {
 			h.wait(10 * time.Microsecond)
 			h.friend.work()
@@ -287,7 +287,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Lies of one packet that must not end, or complete, anything.
+// Lies of one packet must not end or complete anything.
 func TestHostileLies(t *testing.T) {
 	for name, lie := range map[string]func(s *stage) wire.Headers{
 		"ACK for the future": func(*stage) wire.Headers {

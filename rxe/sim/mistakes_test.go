@@ -10,9 +10,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestMistakes: what each end sees of what a program does wrong, with two real
-// devices, over the network and within one device. The statuses are those of
-// Linux rdma_rxe.
+// TestMistakes checks what each end sees of a program's mistakes, with two real
+// devices, over the network and within one device. The statuses are those of Linux
+// rdma_rxe.
 func TestMistakes(t *testing.T) {
 	send := func(n int) func(a, b *party) rxe.SendWR {
 		return func(a, b *party) rxe.SendWR { return rxe.SendWR{Op: rxe.WRSend, SGL: a.sge(0, n)} }

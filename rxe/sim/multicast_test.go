@@ -11,9 +11,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestMulticast: a datagram to a group reaches every attached QP once: the
-// sender's own, others of its device, and those of another device; after a
-// detach it does not (IBA 10.5).
+// TestMulticast: a datagram to a group reaches every attached QP once: the sender's
+// own, others of its device, and those of another device. After a detach it does
+// not (IBA 10.5).
 func TestMulticast(t *testing.T) {
 	net := simnet.New(simnet.Config{Latency: time.Microsecond, MaxBatch: 4})
 	group := wire.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))

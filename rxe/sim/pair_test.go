@@ -171,8 +171,8 @@ func (e *endpoint) connect(sqPSN, rqPSN wire.PSN) {
 	}
 }
 
-// teardown takes every QP to ERR, sees its receives flushed, destroys everything
-// and compares memory.
+// teardown takes every QP to ERR, checks that its receives are flushed, destroys
+// everything and compares memory.
 func (w *world) teardown() {
 	for _, e := range w.ends {
 		if len(e.flushed) > 0 && !e.failed {
@@ -205,7 +205,7 @@ func (w *world) teardown() {
 	}
 }
 
-// leftovers are the ends that only unreliable or failed conversations may leave.
+// leftovers are results that only unreliable or failed conversations may leave.
 func (e *endpoint) leftovers() {
 	if e.typ != rxe.QPRC || e.failed {
 		for _, b := range e.flushed {

@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// params are all that a run is made from.
+// params describes a run completely.
 type params struct {
 	seed      uint64
 	net       simnet.Config
@@ -57,7 +57,8 @@ func (p *params) maxRecv() int {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// drawParams makes a run up. big asks for messages of up to megabytes.
+// drawParams draws the parameters of a run. big asks for messages of up to
+// megabytes.
 func drawParams(seed uint64, big bool) params {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := params{
@@ -73,8 +74,8 @@ func drawParams(seed uint64, big bool) params {
 	p.net.Seed = seed
 	p.tap = seed%2 == 0
 	p.activeQPs = int(seed / 2 % 4)
-	// packets bounds a message so that what is lost on the way leaves retries a
-	// chance: see TestSeeds on how many runs exceed them.
+	// packets bounds a message, so that retries have a chance against the losses.
+	// TestSeeds bounds the number of runs that exceed them.
 	packets := 400
 	switch loss := p.net.Loss + p.net.Corrupt; {
 	case loss > 0.12:
@@ -85,8 +86,8 @@ func drawParams(seed uint64, big bool) params {
 	if big {
 		p.memory = 32 << 20
 		packets *= 10
-		// One packet at a time, a receiver needs longer for a window of small
-		// ones than the shortest timeouts allow.
+		// With one packet per batch, a receiver needs longer for a window of small
+		// packets than the shortest timeouts allow.
 		p.net.MaxBatch = max(p.net.MaxBatch, 4)
 	}
 	n := pick(r, 1, 1, 1, 2, 3)
@@ -110,7 +111,7 @@ func drawFaults(r *rand.Rand) simnet.Config {
 			*f = pick(r, level, r.Float64()*level)
 		}
 	}
-	// Loss is what retries have to beat; corruption is loss by another name.
+	// Retries have to overcome losses, and corruption causes losses too.
 	c.Corrupt = min(c.Corrupt, 0.22-c.Loss)
 	return c
 }

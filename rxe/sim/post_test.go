@@ -7,7 +7,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// start sets an endpoint going.
+// start makes an endpoint begin.
 func (e *endpoint) start() {
 	e.recvs.wake()
 	e.wake()
@@ -21,7 +21,7 @@ func (e *endpoint) later(d time.Duration, f func()) {
 	e.w.net.After(time.Duration(e.w.rng.Int64N(int64(d))), f)
 }
 
-// pause drains the send queue; the event that says so resumes it.
+// pause drains the send queue. The event that reports this resumes it.
 func (e *endpoint) pause() {
 	if e.q.State() == rxe.QPRTS {
 		e.draining = true
@@ -29,7 +29,7 @@ func (e *endpoint) pause() {
 	}
 }
 
-// drained is for the event; the engine may not be called back from there.
+// drained handles that event, which must not call back into the engine.
 func (e *endpoint) drained() {
 	if !e.draining {
 		failf("host %d QP %#x: SQ_DRAINED without being asked for", e.h.index, e.q.Num())
@@ -93,8 +93,8 @@ func (e *endpoint) post() {
 	}
 }
 
-// chooseSignal leaves some unsignaled, but never a whole queue of them, nor the
-// last.
+// chooseSignal leaves some requests unsignaled, but never a whole queue of them,
+// nor the last.
 func (e *endpoint) chooseSignal(s *sent) {
 	e.unsig++
 	if e.p.signalAll || e.todo == 0 || e.unsig >= e.p.depth || e.w.rng.IntN(100) < e.p.signaled {
@@ -115,7 +115,7 @@ var opsOf = map[rxe.QPType][]rxe.WROpcode{
 	rxe.QPUD: {rxe.WRSend, rxe.WRSendImm},
 }
 
-// draw makes up one work request and applies it to the model; nil when memory
+// draw makes a work request and applies it to the model. It returns nil when memory
 // is used up.
 func (e *endpoint) draw() *sent {
 	ops := opsOf[e.typ]
@@ -159,7 +159,7 @@ func (e *endpoint) last() *sent {
 	return s
 }
 
-// drawSize favours what is short, and the neighbourhood of whole packets.
+// drawSize prefers short messages and sizes near whole packets.
 func (e *endpoint) drawSize() int {
 	r, mtu := e.w.rng, int(e.p.mtu)
 	n := 0
@@ -236,7 +236,7 @@ func (e *endpoint) message(s *sent, data []byte) {
 	e.peer.expect = append(e.peer.expect, s.msg)
 }
 
-// aim chooses n bytes of the peer's target, through its memory window at times.
+// aim chooses n bytes of the peer's target, sometimes through its memory window.
 // With UC every request gets bytes of its own, since any may be lost.
 func (e *endpoint) aim(s *sent, n, align int) (extent, bool) {
 	p := e.peer
@@ -266,8 +266,8 @@ func (e *endpoint) aim(s *sent, n, align int) (extent, bool) {
 	return extent{off, n}, true
 }
 
-// mutate is for a request that changes x of the target. A READ under way there
-// may be replayed, so it must be over first (IBA 9.5).
+// mutate is for a request that changes x of the target. A READ under way there may
+// be replayed, so it must have completed first (IBA 9.5).
 func (e *endpoint) mutate(s *sent, x extent) {
 	s.target = x
 	if s.wr.Flags&rxe.SendFence != 0 {
@@ -382,7 +382,7 @@ func (e *endpoint) drawBind(s *sent) bool {
 	return true
 }
 
-// drawLocalInv takes the window back, when nothing of the peer's uses it.
+// drawLocalInv invalidates the window when no request of the peer's uses it.
 func (e *endpoint) drawLocalInv(s *sent) bool {
 	win := &e.window
 	if win.state != windowBound || win.users > 0 {

@@ -17,8 +17,7 @@ func grhSpace(t rxe.QPType) int {
 	return 0
 }
 
-// receiveQueue keeps a receive queue, of one QP or shared, filled; late, at
-// times.
+// receiveQueue keeps a receive queue, of one QP or shared, filled; sometimes late.
 type receiveQueue struct {
 	h      *host
 	q      *rxe.QP // or:
@@ -55,7 +54,7 @@ func (h *host) recvBuf(size int) (*recvBuf, bool) {
 	return &recvBuf{pieces: pieces}, ok
 }
 
-// pieces allocates n bytes in one to four pieces; an empty one now and then.
+// pieces allocates n bytes in one to four pieces, occasionally with an empty one.
 func (h *host) pieces(n int) (p []extent, ok bool) {
 	for k := 1 + h.w.rng.IntN(1+h.w.rng.IntN(4)); k > 0; k-- {
 		part := n
@@ -141,7 +140,8 @@ func (r *receiveQueue) take(id uint64) *recvBuf {
 	return nil
 }
 
-// checkFlushed is for a QP in ERR: what it did not receive was flushed.
+// checkFlushed is for a QP in ERR: receives that were not used must have been
+// flushed.
 func (r *receiveQueue) checkFlushed(e *endpoint) {
 	if r.srq != nil {
 		return // the buffers stay with the SRQ
@@ -151,7 +151,7 @@ func (r *receiveQueue) checkFlushed(e *endpoint) {
 	}
 }
 
-// concede accepts partial messages in what stays posted to an SRQ.
+// concede accepts partial messages in the buffers that stay posted to an SRQ.
 func (r *receiveQueue) concede() {
 	if r.h.lax {
 		for _, b := range append(r.posted, r.free...) {
@@ -215,8 +215,9 @@ func (e *endpoint) deliver(b *recvBuf, skip int, m *message) {
 	}
 }
 
-// match finds the message that a completion is for: the next one on RC, a later
-// one than the last on UC, any on UD or where the network duplicates.
+// match finds the message that a completion is for: on RC the next one, on UC a
+// later one than the last, on UD any. Any message may match where the network
+// duplicates.
 func (e *endpoint) match(wc *rxe.WC, got []byte) *message {
 	for i, m := range e.expect {
 		if e.sameMessage(m, wc, got) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The requester's side of the conformance lists: the device posts, the test
+// The requester's side of the conformance lists: the device posts, and the test
 // answers. Numbers C9-… are those of the InfiniBand Test Specification.
 
 func (s *stage) send(id uint64, n int) rxe.SendWR {
@@ -82,8 +82,8 @@ func TestRequesterReadAndAtomic(t *testing.T) {
 	}
 }
 
-// The NAK codes end the connection, with a status each, and what is queued
-// behind is flushed in order (IBA 9.9.2).
+// The NAK codes end the connection, each with its status. Requests queued behind
+// are flushed in order (IBA 9.9.2).
 func TestRequesterNAK(t *testing.T) {
 	for code, want := range map[wire.NAKCode]rxe.WCStatus{
 		wire.NAKInvalidRequest: rxe.WCRemInvReqErr,
@@ -128,8 +128,8 @@ func TestRequesterTimeoutExceeded(t *testing.T) {
 	s.state(rxe.QPErr)
 }
 
-// A READ of no bytes has the program's rkey and 0 in turns: releases of rdma_rxe
-// keep the one or the other to compare repeated requests with.
+// A READ of no bytes carries the program's rkey and 0 alternately: different
+// releases of rdma_rxe compare repeated requests with one or the other.
 func TestRequesterEmptyReadKey(t *testing.T) {
 	s := newStage(t, func(a *rxe.QPAttr) { a.RetryCnt = 3 })
 	s.post(s.read(1, 0))
@@ -166,7 +166,7 @@ func TestRequesterSequenceNAK(t *testing.T) {
 	s := newStage(t, nil)
 	s.post(s.send(1, 3*stageMTU))
 	s.expect(wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast)
-	// Acknowledges the first packet, and asks for the rest.
+	// It acknowledges the first packet, and asks for the rest.
 	s.ack(stageSQ.Add(1), nak)
 	if h := s.expect(wire.RCSendMiddle, wire.RCSendLast); h[0].PSN != stageSQ.Add(1) {
 		t.Fatalf("went back to %#x", h[0].PSN)
@@ -178,7 +178,7 @@ func TestRequesterSequenceNAK(t *testing.T) {
 	s.expect()
 }
 
-// An acknowledgement beyond a READ says that its responses were lost.
+// An acknowledgement beyond a READ shows that its responses were lost.
 func TestRequesterImpliedNAK(t *testing.T) {
 	s := newStage(t, nil)
 	s.post(s.read(1, 10), s.send(2, 10))
@@ -220,8 +220,8 @@ func TestRequesterRNR(t *testing.T) {
 	first := s.expect(wire.RCSendOnly)[0]
 	s.ack(stageSQ, wire.SyndromeRNR(code))
 	s.wait(5 * time.Second)
-	// The second attempt is answered by nobody for so long that it times out;
-	// only its beginning matters here.
+	// Nobody answers the second attempt, so that it times out. Only its beginning
+	// matters here.
 	second := s.hear()[0]
 	if d := time.Duration(second.at - first.at); d < 491520*time.Microsecond {
 		t.Errorf("waited %v", d)
@@ -254,9 +254,9 @@ func TestRequesterRNRNotExceeded(t *testing.T) {
 	s.done(rxe.WC{ID: 1})
 }
 
-// Linux's responder sends a sequence NAK behind an RNR NAK, for what was under way
-// behind the packet refused. When that comes after a short RNR timer it asks for a
-// retry, however often: the responder is there.
+// Linux's responder sends a sequence NAK behind an RNR NAK, for packets under way
+// behind the refused one. When that comes after a short RNR timer, it asks for a
+// retry, however often: the responder does answer.
 func TestRequesterRNRWithSequenceNAK(t *testing.T) {
 	s := newStage(t, func(a *rxe.QPAttr) { a.RNRRetry = 7 })
 	s.post(s.send(1, 10), s.send(2, 10))
@@ -288,7 +288,8 @@ func TestRequesterBadResponse(t *testing.T) {
 	s.done(rxe.WC{ID: 1, Status: rxe.WCBadRespErr})
 }
 
-// An acknowledgement of what was never sent, or long ago, changes nothing.
+// An acknowledgement of a PSN that was never sent, or was sent long ago, changes
+// nothing.
 func TestRequesterGhostACK(t *testing.T) {
 	s := newStage(t, nil)
 	s.post(s.send(1, 10))
@@ -317,7 +318,7 @@ func TestRequesterCompletionRules(t *testing.T) {
 	s.done(rxe.WC{ID: 1})
 }
 
-// A READ that was answered in part is asked for again from there on.
+// A READ that was answered in part is asked for again from that point on.
 func TestRequesterPartialReadRetry(t *testing.T) {
 	s := newStage(t, nil)
 	s.post(s.read(1, 3*stageMTU))

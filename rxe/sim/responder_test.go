@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The responder's side of the conformance lists: the test asks, the device
+// The responder's side of the conformance lists: the test asks, and the device
 // answers.
 
 func (s *stage) rkey() wire.RKey { return s.mr.RKey() }
@@ -60,7 +60,8 @@ func TestResponderSuccess(t *testing.T) {
 	s.state(rxe.QPRTS)
 }
 
-// One NAK per gap, with the first missing PSN; then silence until that comes.
+// One NAK per gap, with the first missing PSN; then there is silence until that
+// comes.
 func TestResponderSequenceNAK(t *testing.T) {
 	s := newStage(t, nil)
 	for i := range uint64(3) {
@@ -112,7 +113,7 @@ func TestResponderPartialRead(t *testing.T) {
 		!bytes.Equal(append(r[0].data, r[1].data...), s.mem.Data[stageMTU:3*stageMTU]) {
 		t.Fatalf("answered %+v", r)
 	}
-	// Not what was asked for before: silence.
+	// not what was asked for before: no answer
 	h.VA += 8
 	s.say(h, nil)
 	h.VA, h.DMALen = va(stageMTU), 4*stageMTU
@@ -163,8 +164,8 @@ func TestResponderOrder(t *testing.T) {
 	}
 }
 
-// What the peer does wrong is answered with the code that IBA, or rdma_rxe,
-// has for it; the QP goes to ERR and its receives are flushed.
+// The peer's mistakes are answered with the code that IBA, or rdma_rxe, has for
+// them. The QP goes to ERR and its receives are flushed.
 func TestResponderMistakes(t *testing.T) {
 	const invalid, access, op = wire.NAKInvalidRequest, wire.NAKRemoteAccess, wire.NAKRemoteOp
 	key := func(s *stage) wire.RKey { return s.rkey() }

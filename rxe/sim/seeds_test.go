@@ -13,7 +13,7 @@ import (
 // runWorld makes one run and returns what went wrong.
 func runWorld(p params) (*world, error) { return runWorldWith(p, func(*world) {}) }
 
-// runWorldWith is runWorld of a world that setup has seen before.
+// runWorldWith is runWorld with a setup of the world before it begins.
 func runWorldWith(p params, setup func(*world)) (w *world, err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -30,7 +30,7 @@ func runWorldWith(p params, setup func(*world)) (w *world, err error) {
 	return w, w.trace.err
 }
 
-// runParams is runWorld without the world.
+// runParams is runWorld without returning the world.
 func runParams(p params) (stats runStats, sum uint64, err error) {
 	w, err := runWorld(p)
 	if w == nil {
@@ -66,12 +66,11 @@ func seedFirst(t testing.TB) uint64 {
 	return n
 }
 
-// isBig says which seeds are run with megabytes.
+// isBig reports whether a seed is run with megabytes.
 func isBig(seed uint64) bool { return seed%211 == 0 }
 
-// TestSeeds runs random traffic under random faults, GORXE_SEEDS runs from seed
-// GORXE_SEED_FIRST on. Every 50th is run twice, and must be the same bit for
-// bit.
+// TestSeeds runs random traffic under random faults: GORXE_SEEDS runs, from seed
+// GORXE_SEED_FIRST on. Every 50th is run twice, and must be the same bit for bit.
 func TestSeeds(t *testing.T) {
 	n, first := seedCount(t), seedFirst(t)
 	var total runStats

@@ -10,8 +10,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// stage is one device whose peer is the test itself: it hears every packet that
-// the device sends and says what it likes.
+// stage is one device whose peer is the test itself. The test sees every packet
+// that the device sends, and sends whatever it likes.
 type stage struct {
 	t     *testing.T
 	net   *simnet.Network
@@ -128,7 +128,7 @@ func (s *stage) Receive(batch []wire.Datagram) {
 // Expire implements simnet.Receiver.
 func (s *stage) Expire() {}
 
-// say sends the device a packet and lets what follows happen, timers aside.
+// say sends the device a packet and runs what follows, except for timers.
 func (s *stage) say(h wire.Headers, data []byte) {
 	s.mumble(h, data)
 	s.wait(20 * time.Microsecond)
@@ -150,14 +150,14 @@ func (s *stage) mumble(h wire.Headers, data []byte) {
 
 func (s *stage) wait(d time.Duration) { s.net.Drain(s.net.Now() + rxe.Time(d)) }
 
-// hear returns what the device sent since the last call.
+// hear returns what the device has sent since the last call.
 func (s *stage) hear() []heard {
 	h := s.heard
 	s.heard = nil
 	return h
 }
 
-// expect hears exactly these opcodes.
+// expect requires exactly these opcodes.
 func (s *stage) expect(ops ...wire.Opcode) []heard {
 	s.t.Helper()
 	got := s.hear()

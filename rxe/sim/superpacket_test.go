@@ -13,9 +13,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Messages between QPs of one device travel whole, or, when a tap wants to see
-// them, in packets. Nothing but the tap may tell the difference: the same seeds
-// are run both ways and compared down to the last counter.
+// Messages between QPs of one device travel as super-packets or, when a tap wants
+// to see them, as packets. Only the tap may see the difference. The same seeds are
+// run both ways and compared down to the last counter.
 
 // finalState describes all that a program can see: memory, counters,
 // attributes.
@@ -31,7 +31,7 @@ func (w *world) finalState() string {
 	return b.String()
 }
 
-// diff says where two descriptions differ.
+// diff returns where two descriptions differ.
 func diff(a, b string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(as), len(bs)) {
@@ -75,9 +75,9 @@ func TestSuperPackets(t *testing.T) {
 	}
 }
 
-// TestSuperPacketMistakes is about what goes wrong: it draws two QPs of one device
-// that may not fit each other, keys that do not, receives that are missing, and
-// work that nobody checks.
+// TestSuperPacketMistakes draws what can go wrong: two QPs of one device that may
+// not fit each other, keys that do not, missing receives, and work that is not
+// checked.
 func TestSuperPacketMistakes(t *testing.T) {
 	first := seedFirst(t)
 	statuses := map[rxe.WCStatus]int{}
@@ -113,8 +113,8 @@ type mistakes struct {
 	odds int // one in so many is wrong
 	log  strings.Builder
 	seen map[rxe.WCStatus]int
-	// gone: memory may be met that is registered and not there. Which packet
-	// finds out depends on how many were written together.
+	// spaceEnded: registered memory may turn out to be missing. Which packet
+	// reveals that depends on how many were written together.
 	holes, spaceEnded bool
 }
 
@@ -222,7 +222,7 @@ func (b *mistakes) connect() {
 	}
 }
 
-// sgl draws up to four pieces of n bytes in all; now and then one is outside.
+// sgl draws up to four pieces of n bytes in all. Occasionally one is outside.
 func (b *mistakes) sgl(n int) []rxe.SGE {
 	var s []rxe.SGE
 	for k := 1 + b.rng.IntN(4); k > 0; k-- {
@@ -237,7 +237,7 @@ func (b *mistakes) sgl(n int) []rxe.SGE {
 	return s
 }
 
-// place draws n bytes of a region, and its key; seldom a bad one.
+// place draws n bytes of a region, and its key, which is rarely a bad one.
 func (b *mistakes) place(n int) (va uint64, key uint32) {
 	i := b.rng.IntN(mistakeMRs - 1)
 	if b.holes && b.rng.IntN(b.odds) == 0 {
@@ -312,7 +312,7 @@ func (b *mistakes) postRecv(i int) {
 	fmt.Fprintf(&b.log, "%v: QP %d: %d of %d receives posted: %v\n", b.net.Now(), i, k, len(wrs), err)
 }
 
-// run does a few dozen things and returns all there is to be seen of them.
+// run does a few dozen things and returns all that can be seen of them.
 func (b *mistakes) run(statuses map[rxe.WCStatus]int) string {
 	b.seen = statuses
 	for range 4 + b.rng.IntN(30) {

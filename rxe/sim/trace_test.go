@@ -9,11 +9,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// traceChecker holds what goes over the network to rules that every RC
+// traceChecker checks the packets on the network against rules that every RC
 // conversation obeys (after the checkers of Lumina, SIGCOMM 2023):
 //
 //   - a request's PSN is at most one past the highest sent before;
-//   - a responder never acknowledges what was not delivered to it, and its
+//   - a responder never acknowledges a packet that was not delivered to it, and its
 //     acknowledgements go back only to answer a duplicate;
 //   - it sends one sequence NAK per gap, with the first missing PSN.
 type traceChecker struct {
@@ -76,7 +76,7 @@ func (t *traceChecker) observe(p *simnet.Packet, fate simnet.Fate) {
 	case pkt.Info().Has(wire.OpRequest):
 		f := t.flows[flowID{p.Route.Dst, pkt.DestQP()}]
 		if f == nil {
-			return // of a QP that is gone
+			return // of a QP that was destroyed
 		}
 		if sent {
 			t.request(p, pkt, f)

@@ -12,7 +12,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// failure is how a check deep inside a run gives up on it.
+// failure lets a check deep inside a run end the run.
 type failure struct{ error }
 
 func failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
@@ -36,7 +36,7 @@ type world struct {
 	wcs   [16]rxe.WC
 	stats runStats
 	onTap func(pkt []byte, r *wire.Route) // sees what a tap sees
-	final string                          // what everything was like at the end: see finalState
+	final string                          // the state of everything at the end: see finalState
 }
 
 type connID struct {
@@ -44,7 +44,7 @@ type connID struct {
 	qpn  wire.QPN
 }
 
-// runStats is what a run has to report.
+// runStats is what a run reports.
 type runStats struct {
 	completed, received, bytes int
 	flushed, retryExceeded     int
@@ -89,8 +89,7 @@ type localMR struct {
 
 const memBase = 0x7f00_0000_1000
 
-// template is what memory holds at first: every byte a guard for its
-// neighbours.
+// template is the initial memory: every byte guards its neighbors.
 var template = func() []byte {
 	b := make([]byte, 32<<20)
 	fillPattern(b, 0x9e3779b97f4a7c15)
@@ -224,8 +223,8 @@ func (h *host) event(e rxe.Event) {
 	}
 }
 
-// alloc hands out n bytes of the host's memory, at least a guard byte apart and
-// at any alignment but the one asked for; false when there is no room.
+// alloc allocates n bytes of the host's memory, at least a guard byte apart and at
+// any alignment except the one asked for. It reports false when there is no room.
 func (h *host) alloc(n, align int) (off int, ok bool) {
 	off = h.used + 1 + h.w.rng.IntN(16)
 	off = (off + align - 1) / align * align
@@ -243,7 +242,7 @@ func (h *host) fill(off, n int) []byte {
 	return h.model[off : off+n : off+n]
 }
 
-// concede accepts what lies in a range: nothing says what it must be.
+// concede accepts the contents of a range: nothing says what they must be.
 func (h *host) concede(off, n int) { copy(h.model[off:off+n], h.mem.Data[off:]) }
 
 // note adds a completion to the run's checksum.
@@ -252,8 +251,8 @@ func (w *world) note(h *host, wc *rxe.WC) {
 	w.sum = crc32.Update(w.sum, crc32.IEEETable, s)
 }
 
-// poll takes every completion there is: receives first, since whoever sees a
-// send complete may count on the message having been received.
+// poll takes every completion, receives first: a program that sees a send complete
+// may count on the message having been received.
 func (w *world) poll() {
 	for _, h := range w.hosts {
 		w.pollCQ(h, h.recvCQ)
@@ -291,8 +290,7 @@ func (w *world) pollCQ(h *host, cq *rxe.CQ) {
 // virtualLimit is when a run counts as stalled: far beyond what retries take.
 const virtualLimit = rxe.Time(5 * time.Minute)
 
-// run drives the traffic to its end and checks everything that is left to
-// check.
+// run drives the traffic to its end and makes all remaining checks.
 func (w *world) run() {
 	for _, e := range w.ends {
 		e.start()
@@ -337,5 +335,5 @@ func (w *world) stalled() {
 	}
 }
 
-// checksum identifies the run: two runs of one seed must have the same.
+// checksum identifies the run. Two runs of one seed must have the same.
 func (w *world) checksum() uint64 { return uint64(w.net.Trace())<<32 | uint64(w.sum) }
