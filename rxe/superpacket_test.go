@@ -94,12 +94,12 @@ func TestSuperPacketSegmented(t *testing.T) {
 
 func head(b []byte) []byte { return b[:min(len(b), 40)] }
 
-// withoutRead drops READ requests: the test is about data.
+// withoutRead drops READ requests, because the test is about data.
 func withoutRead(pkts []bare) []bare {
 	return slices.DeleteFunc(pkts, func(p bare) bool { return wire.Opcode(p.data[0]) == wire.RCReadRequest })
 }
 
-// A receiver that differs from what the sender takes it for gets packets.
+// A receiver that is not as the sender expects gets packets.
 func TestSuperPacketNotAcceptedWhole(t *testing.T) {
 	for name, change := range map[string]func(q *QP, item *inboxItem){
 		"path MTU":     func(q *QP, item *inboxItem) { q.attr.PathMTU = 2048 },
@@ -138,7 +138,7 @@ func TestSuperPacketNotAcceptedWhole(t *testing.T) {
 	}
 }
 
-// badRing has one receive work request, which makes no sense.
+// badRing has one receive work request, which is malformed.
 type badRing struct{ taken bool }
 
 func (r *badRing) Pop(w *RecvWQE) (ok, bad bool) {
@@ -147,8 +147,8 @@ func (r *badRing) Pop(w *RecvWQE) (ok, bad bool) {
 	return ok, ok
 }
 
-// A receive work request that is malformed ends the connection in the same way
-// for a packet, for packets and for a train.
+// A malformed receive work request ends the connection in the same way for a
+// packet, for packets and for a super-packet.
 func TestRecvMalformed(t *testing.T) {
 	for _, size := range []uint32{0, 8, 5000} {
 		for name, tap := range map[string]func(*wire.Burst){"super-packets": nil, "packets": func(*wire.Burst) {}} {
@@ -166,8 +166,8 @@ func TestRecvMalformed(t *testing.T) {
 	}
 }
 
-// The window of a requester that lost something opens by the packets that come
-// back, however they come.
+// The window of a requester that lost something opens with the packets that come
+// back, whatever form they have.
 func TestSuperPacketWindow(t *testing.T) {
 	var windows [2]int32
 	for i, tap := range []func(*wire.Burst){nil, func(*wire.Burst) {}} {
@@ -185,8 +185,8 @@ func TestSuperPacketWindow(t *testing.T) {
 	}
 }
 
-// Between QPs of one device, steady state allocates nothing either (but under the
-// race detector, where pools drop things at random).
+// Between QPs of one device a steady state allocates nothing either, except under
+// the race detector, where pools drop things at random.
 func TestLocalAllocatesNothing(t *testing.T) {
 	for _, op := range []WROpcode{WRSend, WRWrite, WRRead} {
 		d := newLocalPair(t, 1, 1<<20, 1024, nil)
@@ -216,7 +216,7 @@ func TestLocalAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLocal is two QPs of one device, in trains and (with a tap) in
+// BenchmarkLocal is two QPs of one device, with super-packets and (with a tap) with
 // packets.
 func BenchmarkLocal(b *testing.B) {
 	for _, op := range []WROpcode{WRWrite, WRRead} {
