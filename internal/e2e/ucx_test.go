@@ -167,3 +167,59 @@ func TestUCXTwoDevices(t *testing.T) {
 	works{"UCX: ucx_perftest", release{}.version(t, "Version ", "ucx_info", "-v"),
 		"`UCX_NET_DEVICES=rxe0:1,rxe1:1 ucx_perftest -t tag_bw`", "long messages are striped over both devices"}.record(t)
 }
+
+// TestUCXPortDown: UCX leaves out a device whose port is down when it starts, and what
+// two processes of one host exchange goes on when a port goes down meanwhile. Between
+// hosts UCX does not move what a lane carried to another one: its operations fail.
+func TestUCXPortDown(t *testing.T) {
+	need(t, "ucx_perftest", "unshare", "ip")
+	if !selection.takes(standard) || native != "" {
+		return
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	h.ip(t, "link add second type veth peer name cable")
+	h.ip(t, "link set cable up")
+	h.ip(t, "link set second addrgenmode none")
+	h.ip(t, "link set second up")
+	h.ip(t, "addr add 10.88.1.1/24 dev second")
+	d := startDaemon(t, h, "--device", "rxe0=127.0.0.1", "--device", "rxe1=second")
+	o := topology{both: d.pair, host: h}
+	run := func(messages string) {
+		t.Helper()
+		argv := slices.Concat([]string{"env", ucxDevices("rxe0", "rxe1")}, asContainer,
+			[]string{"ucx_perftest", "-t", "tag_bw", "-s", "1048576", "-n", messages, "-p", "PORT"})
+		o.exchange(t, argv...).good(t)
+	}
+	state := func(want string) {
+		t.Helper()
+		if !until(patience, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), want) }) {
+			t.Fatalf("the port of rxe1 is not %s", want)
+		}
+	}
+	t.Run("before", func(t *testing.T) {
+		h.ip(t, "link set second down")
+		state("PORT_DOWN")
+		before := d.books().packets()
+		run("100")
+		after := d.books().packets()
+		if after[0]-before[0] < 100<<20/4096 || after[1] != before[1] {
+			t.Errorf("packets of the two devices: %d before, %d after", before, after)
+		}
+	})
+	t.Run("meanwhile", func(t *testing.T) {
+		h.ip(t, "link set second up")
+		state("PORT_ACTIVE")
+		first := d.books().packets()[0]
+		down := make(chan error, 1)
+		go func() {
+			until(patience, func() bool { return d.books().packets()[0] > first+1000 })
+			down <- h.net.IP("link set second down")
+		}()
+		run("2000")
+		if err := <-down; err != nil {
+			t.Fatal(err)
+		}
+		state("PORT_DOWN")
+	})
+}
