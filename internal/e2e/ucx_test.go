@@ -193,7 +193,7 @@ func TestUCXPortDown(t *testing.T) {
 	}
 	state := func(want string) {
 		t.Helper()
-		if !until(patience, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), want) }) {
+		if !until(programLimit, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), want) }) {
 			t.Fatalf("the port of rxe1 is not %s", want)
 		}
 	}
@@ -213,7 +213,7 @@ func TestUCXPortDown(t *testing.T) {
 		first := d.books().packets()[0]
 		down := make(chan error, 1)
 		go func() {
-			until(patience, func() bool { return d.books().packets()[0] > first+1000 })
+			until(programLimit, func() bool { return d.books().packets()[0] > first+1000 })
 			down <- h.net.IP("link set second down")
 		}()
 		run("2000")
