@@ -1,11 +1,8 @@
 package librxe
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -157,80 +154,6 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 	return false, nil
 }
 
-// fetch fills b with the next work requests, at most max and what b holds, and past
-// the first no more than share.
-func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k provider.Keys, max uint32, share int) {
-	b.reset()
-	r.copyOut(b, max, share)
-	for i := range b.wrs {
-		r.decode(b, i, typ, k)
-	}
-}
-
-// copyOut copies WQEs, each byte once.
-func (r *sendRing) copyOut(b *sendBatch, max uint32, share int) {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
-	if r.piece.mem == nil {
-		return
-	}
-	b.epoch = r.epoch
-	n := min(r.distance(r.fetched, r.producer()), max, sendBatchSize)
-	for range n {
-		slot := r.slot(r.fetched)
-		w := &b.wqes[len(b.wrs)]
-		copy(w.head[:], slot)
-		w.kind, w.size = w.head.payload()
-		w.fits = w.size <= r.maxInline && (w.kind != payloadSGL || w.head.u32(sendNumSGE) <= r.maxSGE)
-		if w.fits {
-			copy(w.payload[:w.size], slot[sendPayload:])
-		}
-		worth := w.worth()
-		if len(b.wrs) > 0 && b.worth+worth > share {
-			return
-		}
-		b.worth += worth
-		b.wrs = b.wrs[:len(b.wrs)+1]
-		r.fetched = (r.fetched + 1) & r.mask
-	}
-}
-
-// decode makes work request i of the batch from the copy of its WQE.
-func (r *sendRing) decode(b *sendBatch, i int, typ rxe.QPType, k provider.Keys) {
-	w, wr := &b.wqes[i], &b.wrs[i]
-	status := w.head.fill(wr, &w.bind, typ, k)
-	switch {
-	case status != rxe.WCSuccess:
-	case !w.fits:
-		status = rxe.WCLocQPOpErr
-	case w.kind == payloadInline && wr.Op == rxe.WRAtomicWrite:
-		wr.AtomicWrite = binary.NativeEndian.Uint64(w.payload[:])
-	case w.kind == payloadInline:
-		wr.Flags |= rxe.SendInline
-		wr.Inline = w.payload[:w.size]
-	case w.kind == payloadSGL:
-		status = setSGL(wr, w.payload[:w.size], w.sgl[:w.size/sgeSize])
-	}
-	if status == rxe.WCSuccess && typ == rxe.QPUD {
-		status = r.address(&w.head, wr, k)
-	}
-	wr.Status = status
-}
-
-// address finds the address handle of a datagram (rxe_get_av).
-func (r *sendRing) address(h *sendHead, wr *rxe.SendWR, k provider.Keys) rxe.WCStatus {
-	pd := k.PD()
-	if num := h.u32(sendUDAHNum); num != 0 {
-		wr.AH = pd.Device().AH(num)
-	} else {
-		wr.AH = r.avs.get(pd, h.ahAttr())
-	}
-	if wr.AH == nil || wr.AH.PD() != pd {
-		return rxe.WCLocQPOpErr
-	}
-	return rxe.WCSuccess
-}
-
 // done is rxe.QPInitAttr.OnSendDone: the n oldest work requests are over.
 func (r *sendRing) done(n uint32) {
 	r.piece.mu.Lock()
@@ -272,79 +195,4 @@ func (r *sendRing) reset() {
 	r.fetched = r.producer()
 	r.cons = r.fetched
 	r.setConsumer(r.cons)
-}
-
-// noShare is for batches that are bounded otherwise.
-const noShare = math.MaxInt
-
-// sendBatchSize is how many work requests one call of the engine gets.
-const sendBatchSize = 32
-
-// sendBatch is the room for the work of a doorbell: copies of WQEs, and the work
-// requests made of them.
-type sendBatch struct {
-	wrs   []rxe.SendWR // those in use, of all
-	epoch uint32       // of the ring, when they were fetched
-	worth int          // of them all (provider.Share)
-	all   [sendBatchSize]rxe.SendWR
-	wqes  [sendBatchSize]sendWQE
-}
-
-// sendWQE is the copy of a send WQE.
-type sendWQE struct {
-	head    sendHead
-	kind    payloadKind
-	fits    bool   // the payload has the size that the queue allows, and is here
-	size    uint32 // of the payload, bytes
-	bind    rxe.MWBind
-	payload [maxQueueSGE * sgeSize]byte
-	sgl     [maxQueueSGE]rxe.SGE
-}
-
-// worth is the part of provider.Share that the work request takes.
-func (w *sendWQE) worth() int {
-	size := uint64(0)
-	if w.fits && w.kind == payloadSGL {
-		for at := uint32(0); at < w.size; at += sgeSize {
-			size += uint64(decodeSGE(w.payload[at:]).Length)
-		}
-	}
-	return int(max(provider.ShareEach, min(size, provider.Share)))
-}
-
-var sendBatches = sync.Pool{New: func() any { return new(sendBatch) }}
-
-// reset empties the batch; what its work requests refer to must not live on
-// with it.
-func (b *sendBatch) reset() {
-	for i := range b.wrs {
-		b.wqes[i].bind = rxe.MWBind{}
-	}
-	clear(b.wrs)
-	b.wrs, b.worth = b.all[:0], 0
-}
-
-// post gives the batch to the engine and returns how much of it was taken. A
-// work request that the engine refuses becomes one that fails in its turn; an
-// error is about the QP.
-func (b *sendBatch) post(qp *rxe.QP) (int, error) {
-	at := 0
-	for {
-		n, err := qp.PostSend(b.wrs[at:])
-		at += n
-		if err == nil || at == len(b.wrs) {
-			return at, err
-		}
-		if !aboutWR(err) || b.wrs[at].Status != rxe.WCSuccess {
-			return at, err
-		}
-		b.wrs[at].Status = rxe.WCLocQPOpErr
-	}
-}
-
-// aboutWR says whether an error of PostSend is about a work request, and not
-// about the QP.
-func aboutWR(err error) bool {
-	var op *rxe.OpError
-	return errors.Is(err, rxe.ErrInvalid) && errors.As(err, &op) && op.Arg != "qp"
 }

@@ -3,7 +3,6 @@ package librxe
 import (
 	"encoding/binary"
 
-	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -96,7 +95,7 @@ func (h *sendHead) payload() (kind payloadKind, n uint32) {
 // fill makes a work request of the head alone. What it returns, if not
 // WCSuccess, is what rdma_rxe completes such a request with (rxe_requester,
 // rxe_do_local_ops, and what a peer would have answered).
-func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k provider.Keys) rxe.WCStatus {
+func (h *sendHead) fill(wr *rxe.SendWR, refs *references, typ rxe.QPType) rxe.WCStatus {
 	*wr = rxe.SendWR{
 		ID:    h.u64(sendWRID),
 		Flags: rxe.SendFlags(h.u32(sendFlags) & knownSendFlags &^ uint32(rxe.SendInline)),
@@ -110,6 +109,10 @@ func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k prov
 		wr.RemoteQPN = wire.QPN(h.u32(sendUDQPN) & 0xffffff)
 		wr.RemoteQKey = h.u32(sendUDQKey)
 		wr.Imm = binary.BigEndian.Uint32(h[sendEx:])
+		refs.names.ahNum = h.u32(sendUDAHNum)
+		if refs.names.ahNum == 0 {
+			refs.names.av = h.ahAttr()
+		}
 		return rxe.WCSuccess
 	}
 	switch wr.Op {
@@ -134,7 +137,7 @@ func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k prov
 		wr.FlushType, wr.FlushLevel = h[sendFlushType], h[sendFlushLevel]
 		wr.FlushLength = h.u32(sendLength)
 	case rxe.WRBindMW:
-		return h.fillBind(wr, bind, k)
+		h.fillBind(wr, refs)
 	default:
 	}
 	if wr.RemoteAddr&7 != 0 && (wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd ||
@@ -144,24 +147,17 @@ func (h *sendHead) fill(wr *rxe.SendWR, bind *rxe.MWBind, typ rxe.QPType, k prov
 	return rxe.WCSuccess
 }
 
-func (h *sendHead) fillBind(wr *rxe.SendWR, bind *rxe.MWBind, k provider.Keys) rxe.WCStatus {
-	*bind = rxe.MWBind{
-		MW:     k.MWByRKey(h.u32(sendMWRKey)),
+func (h *sendHead) fillBind(wr *rxe.SendWR, refs *references) {
+	refs.names.mwRKey, refs.names.mrLKey = h.u32(sendMWRKey), h.u32(sendMWMRLKey)
+	refs.bind = rxe.MWBind{
 		RKey:   wire.RKey(h.u32(sendMWNewRKey)),
 		Addr:   h.u64(sendMWAddr),
 		Length: h.u64(sendMWLength),
-		// Local rights say nothing about a window: rdma_rxe ignores them, and
-		// pyverbs' tests give them.
+		// Local rights say nothing about a window: rdma_rxe ignores them, and pyverbs'
+		// tests give them.
 		Access: rxe.Access(h.u32(sendMWAccess)) &^ (rxe.AccessLocalWrite | rxe.AccessMWBind),
 	}
-	if bind.Length != 0 {
-		bind.MR = k.MRByLKey(h.u32(sendMWMRLKey))
-	}
-	if bind.MW == nil {
-		return rxe.WCMWBindErr
-	}
-	wr.Bind = bind
-	return rxe.WCSuccess
+	wr.Bind = &refs.bind
 }
 
 // setSGL decodes the list, of which b is the copy, into room.
