@@ -46,7 +46,7 @@ func TestNodeExporter(t *testing.T) {
 	}
 }
 
-// checkMetrics compares a page of the exporter's with the files it comes from.
+// checkMetrics compares a page of the exporter with the sysfs files.
 func checkMetrics(t *testing.T, d *daemon, page string) {
 	t.Helper()
 	if info := `node_infiniband_info{board_id="gorxe",device="rxe0",firmware_version="",hca_type="rxe"} 1`; !strings.Contains(page, info) {
@@ -127,10 +127,10 @@ func TestParentDevice(t *testing.T) {
 	}
 	a, _ := twoHosts(t, 1500)
 	d := startDaemon(t, a, "--device", "rxe0=eth0", "--device", "rxe1=127.0.0.1")
-	// NCCL (net_ib: ncclIbGetPciPath, topo: ncclTopoGetSubsystem): two devices whose
-	// paths differ in the last character only are two ports of one adapter, and what is
-	// on another bus than pci has no place on it. UCX (uct_ib_device) takes vendor and
-	// device for an adapter's, and falls back where numa_node is -1.
+	// NCCL (net_ib: ncclIbGetPciPath, topo: ncclTopoGetSubsystem) treats two devices whose
+	// paths differ in the last character only as two ports of one adapter. It gives a
+	// device on another bus than pci no place. UCX (uct_ib_device) takes vendor and device
+	// as those of an adapter, and has a default where numa_node is -1.
 	const look = `
 set -eu
 cd /
