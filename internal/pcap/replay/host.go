@@ -35,7 +35,7 @@ const (
 	// that time pass.
 	ackTimeoutCode = 31
 	ackTimeout     = 4096 * time.Nanosecond << ackTimeoutCode
-	// paceSpan covers the pauses between portions of READ responses.
+	// paceSpan covers the pauses between pieces of READ responses.
 	paceSpan  = rxe.Time(50 * time.Millisecond)
 	depth     = 128
 	queueSize = 4096
