@@ -109,7 +109,7 @@ func (g *gate) closeInbox() {
 	g.closed = true
 }
 
-// lock locks the QP for a caller who may wait.
+// lock locks the QP for a caller that may wait.
 func (q *QP) lock() {
 	if locked, _ := q.gate.tryLock(); !locked {
 		q.gate.lock()
@@ -175,7 +175,7 @@ func (q *QP) unlock(o *outbox) {
 }
 
 // tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP
-// has in o: the next thread that locks the QP may send more of it, and UC cannot
+// has in o. The next thread that locks the QP may send more of it, and UC cannot
 // repair a message that is overtaken.
 func (q *QP) tryUnlock(o *outbox) bool {
 	if q.typ == QPUC && o != nil {

@@ -324,7 +324,7 @@ func TestInboxesBound(t *testing.T) {
 	full := d.counter(t, nil, "drop_inbox_full")
 	d.dev.runQueue.inboxBytes.Add(-inboxesScarceAbove)
 	q.unlock(nil)
-	for range 20 { // what was dropped is sent again
+	for range 20 { // dropped packets are sent again
 		d.clock().now += Time(1e9)
 		d.dev.Expire()
 	}
@@ -367,7 +367,7 @@ func TestInboxAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	if got := b.qp.stats.RcvdPackets.Load(); got != 102*32 {
-		t.Errorf("%d packets taken in", got)
+		t.Errorf("%d packets received", got)
 	}
 }
 

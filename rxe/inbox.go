@@ -133,7 +133,7 @@ const (
 	inboxesScarceAbove   = 64 << 20
 	inboxLimitScarce     = 128 << 10
 	// inboxRounds is how often a thread runs what others queue meanwhile. Then the
-	// clock's thread takes over, so that no thread is held up for ever.
+	// clock's thread takes over, so that no thread is delayed for ever.
 	inboxRounds = 16
 )
 

@@ -8,7 +8,7 @@ import (
 
 // Packets between QPs of one device do not reach the network. The thread that
 // sends them has locked the sender's QP, so it only leaves a copy in the
-// receiver's inbox (inbox.go); once it has unlocked the sender, it runs that inbox
+// receiver's inbox (inbox.go). Once it has unlocked the sender, it runs that inbox
 // (run_queue.go). One thread at a time runs an inbox, so packets are handled in
 // the order in which they were sent.
 

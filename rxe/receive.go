@@ -6,7 +6,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// visitBytes is how much a QP takes in before it answers, however long the batch
+// visitBytes is how much a QP receives before it answers, however long the batch
 // is. A sender whose whole window came in one batch must not stand idle until the
 // last byte of it is copied.
 const visitBytes = 256 << 10

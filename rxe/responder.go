@@ -39,7 +39,7 @@ type receiving struct {
 	wqe    RecvWQE
 	hasWQE bool
 	at     cursor
-	// malformed: the owner of the receive queue says that wqe makes no sense.
+	// malformed: the owner of the receive queue says that wqe is malformed.
 	malformed bool
 	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
@@ -63,7 +63,7 @@ type pendingWrite struct {
 	msn   wire.MSN
 }
 
-// extend adds a piece of a message of that kind if the range that was checked last
+// extend adds a piece of a message of this kind if the range that was checked last
 // covers it.
 func (pend *pendingWrite) extend(kind wire.OpFlags, key uint32, addr uint64, data []byte) bool {
 	return pend.kind == kind && pend.batch.extend(key, addr, data)

@@ -25,8 +25,8 @@ func (r *responder) check(q *QP, pkt packet, o *outbox) fault {
 }
 
 // checkPSN compares the PSN of an RC request with the expected one and answers
-// what is ahead of it or behind it (check_psn). It reports whether the request is
-// to be executed.
+// what is ahead of it or behind it (check_psn). It reports whether the request
+// must be executed.
 func (r *responder) checkPSN(q *QP, pkt packet, o *outbox) bool {
 	switch ahead := pkt.PSN().Diff(r.psn); {
 	case ahead > 0:

@@ -22,7 +22,7 @@ const (
 	faultRemoteAccess        // the peer's rkey, range or right
 	faultRecvShort           // the message is longer than the receive buffer
 	faultRecvAccess          // the receive buffer's lkey, range or right
-	faultRecvMalformed       // the receive work request makes no sense
+	faultRecvMalformed       // the receive work request is malformed
 	faultInvalidate          // SEND with invalidate names a key that cannot be invalidated
 	faultOverflow            // no room in the receive queue's CQ
 	faultSpaceEnded          // the program that owns the memory has ended

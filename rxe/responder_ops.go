@@ -264,8 +264,8 @@ func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox)
 }
 
 // processFlush makes what was written visible or persistent (process_flush; IBA
-// A19.4.1). Writes are in memory once flushPayload has returned, so that checks
-// are all there is to do.
+// A19.4.1). Writes are in memory once flushPayload has returned, so that
+// only the checks remain.
 func (r *responder) processFlush(q *QP, pkt wire.Packet, o *outbox) fault {
 	if !r.flushPayload(q, o) {
 		return faultRemoteAccess

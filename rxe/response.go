@@ -2,6 +2,11 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
+// Responses wait in PSN order. Only READ responses delay others. They are sent in
+// quanta, with pauses that grow when the peer asks for the same data again, so that
+// a peer with small buffers is not overrun (pacing_read.go). A request that changes
+// memory first has all earlier READs answered.
+
 type responseKind uint8
 
 const (

@@ -82,7 +82,7 @@ func (rq *runQueue) next() (*QP, *qpList) {
 }
 
 // Deliver passes on what QPs of this device have sent to each other. It is for an
-// owner who has set Config.OnDeliver, and for a link that calls Loopback outside of
+// owner that has set Config.OnDeliver, and for a link that calls Loopback outside of
 // Send. Several threads may call it at once. No QP may be locked.
 func (d *Device) Deliver() { d.getOutbox().done() }
 

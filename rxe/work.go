@@ -133,9 +133,9 @@ type WC struct {
 // What WC.SL says of a datagram. IBA A17.4.5.1 wants the completion of a UD receive
 // to tell whether the frame was IPv4, IPv6 or RoCEv1, and leaves open where.
 // ConnectX adapters report it as the service level, which RoCEv2 packets do not
-// have: bits 2 to 0 are the network header (0 RoCEv1, 1 IPv6, 2 IPv4), and bit 3
-// says that there was a UDP header. rdma_rxe reports 0. UCX before 1.19 knows the
-// ConnectX form only (uct_ud_iface_check_grh): with 0 it looks for an IPv6 header,
+// have. Bits 2 to 0 are the network header (0 RoCEv1, 1 IPv6, 2 IPv4). Bit 3 says
+// that there was a UDP header. rdma_rxe reports 0. UCX before 1.19 knows the
+// ConnectX form only (uct_ud_iface_check_grh). With 0 it looks for an IPv6 header,
 // finds no address of its own in it, and drops the datagram.
 const (
 	SLRoCEv2IPv6 = 1<<3 | 1

@@ -5,7 +5,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// AH is an address handle (struct ibv_ah): where UD messages go.
+// AH is an address handle (struct ibv_ah): the destination of UD messages.
 type AH struct {
 	ctx *Context
 	ah  *rxe.AH
@@ -31,7 +31,8 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 // Query returns what the handle was made from.
 func (a *AH) Query() AHAttr { return a.ah.Query() }
 
-// Destroy frees the handle (ibv_destroy_ah). Messages posted with it go out.
+// Destroy frees the handle (ibv_destroy_ah). Messages posted with it before are
+// sent.
 func (a *AH) Destroy() error {
 	err := a.ah.Destroy()
 	if err == nil {
@@ -42,11 +43,12 @@ func (a *AH) Destroy() error {
 
 func (a *AH) destroyNow() { a.ah.Destroy() } //nolint:errcheck // may be gone already
 
-// GRHLen is the room, in bytes, that a UD receive buffer begins with.
+// GRHLen is the size, in bytes, of the header at the beginning of a UD receive
+// buffer.
 const GRHLen = wire.GRHLen
 
-// GRH is what the first GRHLen bytes of a received UD message say (struct
-// ibv_grh). Over IPv4 they hold the IPv4 header, in the last 20 of them.
+// GRH is the content of the first GRHLen bytes of a received UD message (struct
+// ibv_grh). Over IPv4 the last 20 of them hold the IPv4 header.
 type GRH struct {
 	SGID, DGID   GID    // IPv4 addresses in their mapped form
 	FlowLabel    uint32 // 20 bits; 0 over IPv4
@@ -54,8 +56,8 @@ type GRH struct {
 	HopLimit     uint8
 }
 
-// ParseGRH reads the GRH at the beginning of a UD receive buffer. ErrInvalid if
-// there is none.
+// ParseGRH reads the GRH at the beginning of a UD receive buffer. It returns
+// ErrInvalid if there is none.
 func ParseGRH(buf []byte) (GRH, error) {
 	src, dst, class, hop, err := wire.ParseGRH(buf)
 	if err != nil {
@@ -98,12 +100,12 @@ func (c *Context) InitAHFromWC(port uint8, wc *WC, buf []byte) (AHAttr, error) {
 	}, nil
 }
 
-// replyHopLimit: the hop limit that is left in a packet says nothing of how far
-// an answer has to go. libibverbs takes 0xff likewise.
+// replyHopLimit is libibverbs' 0xff. The hop limit left in a packet does not tell
+// how far an answer has to go.
 const replyHopLimit = 0xff
 
-// gidIndex finds the index of the address that a message was sent to. One that
-// was sent to a group is answered from the first address of its IP version.
+// gidIndex finds the index of the address that a message was sent to. A message to
+// a group is answered from the first address of its IP version.
 func (c *Context) gidIndex(dgid GID) (uint8, error) {
 	table := c.eng.dev.GIDs()
 	for i, g := range table {

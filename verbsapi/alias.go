@@ -5,7 +5,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The engine's own types where the verbs mean the same thing.
+// These are the engine's own types, where the verbs mean the same thing.
 type (
 	GID  = wire.GID  // union ibv_gid
 	QPN  = wire.QPN  // 24 bits
@@ -38,8 +38,9 @@ type (
 	MWType     = rxe.MWType     // enum ibv_mw_type
 )
 
-// enum ibv_device_cap_flags, as far as the device has them. Of the two types of memory
-// window a device has one: CapMemWindowType2B, unless Config.Limits says otherwise.
+// enum ibv_device_cap_flags, as far as the device has them. A device has one of the
+// two types of memory window: CapMemWindowType2B, unless Config.Limits says
+// otherwise.
 const (
 	CapBadPKeyCntr      = rxe.CapBadPKeyCntr
 	CapBadQKeyCntr      = rxe.CapBadQKeyCntr
@@ -57,8 +58,8 @@ const (
 	CapAtomicWrite      = rxe.CapAtomicWrite
 )
 
-// DefaultLimits are the capabilities and limits of a device that was opened without
-// Config.Limits, to begin others with.
+// DefaultLimits returns the capabilities and limits of a device that was opened
+// without Config.Limits, as a base for others.
 func DefaultLimits() DeviceAttr { return rxe.DefaultLimits() }
 
 // enum ibv_access_flags.
@@ -166,8 +167,8 @@ const (
 	WCWithInv = rxe.WCWithInv
 )
 
-// WC.SL of a UD receive: over which network header the message came. Adapters of
-// the ConnectX family report the same.
+// WC.SL of a UD receive says over which network header the message came. Adapters
+// of the ConnectX family report the same.
 const (
 	SLRoCEv2IPv6 = rxe.SLRoCEv2IPv6
 	SLRoCEv2IPv4 = rxe.SLRoCEv2IPv4
@@ -199,8 +200,8 @@ const (
 	WCGeneralErr    = rxe.WCGeneralErr
 )
 
-// enum ibv_event_type. Those without a use in this device (path migration,
-// subnet manager) exist for EventTypeStr.
+// enum ibv_event_type. Events that this device never raises (path migration, subnet
+// manager) exist for EventTypeStr.
 const (
 	EventCQErr            = rxe.EventCQErr
 	EventQPFatal          = rxe.EventQPFatal

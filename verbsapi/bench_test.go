@@ -47,7 +47,8 @@ func BenchmarkBandwidth(b *testing.B) {
 
 func benchBandwidth(b *testing.B, op WROpcode, mtu MTU, size int) {
 	x, y := newPair(b, endConfig{bufSize: size, depth: benchDepth}, ConnectAttr{PathMTU: mtu})
-	// As much under way as keeps both ends busy, but not more than fits a queue.
+	// enough messages under way to keep both ends busy, and no more than fit a
+	// queue
 	depth := min(benchDepth, max(4, 4<<20/size))
 	wr := []SendWR{{
 		Op: op, Flags: SendSignaled, SGL: []SGE{x.mr.SGE(0, size)},
@@ -89,8 +90,8 @@ func runDepth(b *testing.B, e *end, wr []SendWR, depth int) {
 	}
 }
 
-// keepReceiving posts receives, and posts one again for each that completes,
-// until stop.
+// keepReceiving posts receives, and posts one again for each that completes, until
+// stop.
 func keepReceiving(b *testing.B, e *end, depth, size int) (stop func()) {
 	recv := []RecvWR{{SGL: []SGE{e.mr.SGE(0, size)}}}
 	for range benchDepth {
@@ -122,9 +123,9 @@ func keepReceiving(b *testing.B, e *end, depth, size int) (stop func()) {
 	}
 }
 
-// BenchmarkLatency is one message of 2 bytes there and one back; the time is of
-// both. Both ends wait: two goroutines that spin on Poll would keep two
-// processors from reading the socket.
+// BenchmarkLatency sends one message of 2 bytes there and one back; the time is
+// that of both. Both ends wait. Two goroutines that spin on Poll would keep two
+// CPUs from reading the socket.
 func BenchmarkLatency(b *testing.B) {
 	x, y := newPair(b, endConfig{depth: benchDepth}, ConnectAttr{})
 	b.ReportAllocs()
@@ -183,8 +184,7 @@ func pingPong(e *end, n int, first bool) error {
 	return nil
 }
 
-// BenchmarkIdleQP says how many bytes a connected queue pair takes that does
-// nothing.
+// BenchmarkIdleQP reports the memory of a connected queue pair that does nothing.
 func BenchmarkIdleQP(b *testing.B) {
 	c := openTest(b, Config{})
 	pd := must(c.AllocPD())(b)

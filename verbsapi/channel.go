@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// CompChannel is where completion queues report that completions wait (struct
+// CompChannel reports that completion queues have completions (struct
 // ibv_comp_channel). Several queues may share one.
 type CompChannel struct {
 	ctx    *Context
@@ -27,14 +27,14 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 }
 
 // GetEvent waits until a completion queue that was armed with ReqNotify has a
-// completion (ibv_get_cq_event). Each event has to be acknowledged with
-// CQ.AckEvents: CQ.Destroy waits for that.
+// completion (ibv_get_cq_event). Each event must be acknowledged with CQ.AckEvents,
+// because CQ.Destroy waits for that.
 func (ch *CompChannel) GetEvent(ctx context.Context) (*CQ, error) {
 	return ch.events.pop(ctx, "GetEvent", func(cq *CQ) { cq.compEvents.add() })
 }
 
-// Destroy frees the channel (ibv_destroy_comp_channel). ErrBusy while a
-// completion queue reports to it. Those who wait get ErrClosed.
+// Destroy frees the channel (ibv_destroy_comp_channel). It returns ErrBusy while a
+// completion queue reports to it. Goroutines that wait get ErrClosed.
 func (ch *CompChannel) Destroy() error {
 	const op = "DestroyCompChannel"
 	ch.mu.Lock()
@@ -60,7 +60,7 @@ func (ch *CompChannel) destroyNow() {
 	ch.events.close()
 }
 
-// join makes a completion queue a user of the channel, leave ends that.
+// join makes a completion queue a user of the channel; leave ends that.
 func (ch *CompChannel) join(op string) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

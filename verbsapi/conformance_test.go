@@ -15,8 +15,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// tsharkArgs: payloads are opaque. The heuristics that would look into them take
-// some for other protocols, malformed ones.
+// tsharkArgs make payloads opaque. Otherwise tshark's heuristics take some for
+// other protocols, and malformed.
 var tsharkArgs = []string{
 	"--disable-protocol", "ipoib",
 	"--disable-heuristic", "eth_over_ib",
@@ -29,8 +29,8 @@ var tsharkArgs = []string{
 	"--disable-heuristic", "smcr_infiniband",
 }
 
-// TestTshark does every operation between two devices, and within one, and has
-// tshark read the captures: it must call every packet well formed.
+// TestTshark does every operation between two devices, and within one. tshark reads
+// the captures and must call every packet well formed.
 func TestTshark(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// captureOpcodes are those that everyOperation has to bring about.
+// captureOpcodes are those that everyOperation must produce.
 var captureOpcodes = []uint8{
 	0x00, 0x01, 0x02, 0x03, 0x04, 0x05, // RC SEND
 	0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, // RC WRITE
@@ -77,7 +77,8 @@ var captureOpcodes = []uint8{
 	0x64, 0x65, // UD
 }
 
-// everyOperation has x do all there is to y, in one, two and three packets.
+// everyOperation has x do everything that it can to y, in one, two and three
+// packets.
 func everyOperation(t *testing.T, x, y *Context) {
 	ctx := testContext(t)
 	for _, typ := range []QPType{QPRC, QPUC} {
@@ -132,7 +133,7 @@ func rcOnly(t *testing.T, a, b *end) {
 	for _, size := range []int{10, 1500} {
 		bind := MWBind{MW: mw, RKey: IncRKey(mw.RKey()), MR: b.mr, Addr: b.mr.Addr(), Length: 8, Access: AccessRemoteRead}
 		b.post(SendWR{ID: 4, Op: WRBindMW, Bind: &bind})
-		// The receives that WRITEs and READs left unused are in the queue too.
+		// the queue also has the receives that WRITEs and READs left unused
 		for b.wait(ctx).ID != 4 {
 			continue
 		}

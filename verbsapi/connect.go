@@ -2,18 +2,18 @@ package verbsapi
 
 import "github.com/gorxe/gorxe/rxe"
 
-// Info is what the two ends of a connection tell each other before there is one,
-// by any other way.
+// Info is what the two ends of a connection tell each other, by some other way,
+// before there is one.
 type Info struct {
 	QPN QPN
 	PSN PSN // of the first packet that this end will send, 24 bits
 	GID GID
 }
 
-// ConnectAttr are the attributes of a connection that have sensible defaults.
-// The zero value is them.
+// ConnectAttr holds the attributes of a connection that have sensible defaults. The
+// zero value means all defaults.
 type ConnectAttr struct {
-	PathMTU     MTU    // both ends' the same; 0: the port's active MTU
+	PathMTU     MTU    // the same at both ends; 0: the port's active MTU
 	Access      Access // what the peer may do; 0: WRITE, READ, atomics and FLUSH
 	SGIDIndex   uint8
 	MaxRdAtomic uint8 // READs and atomics outstanding, each way; 0: 16
@@ -21,8 +21,8 @@ type ConnectAttr struct {
 	Timeout     uint8 // code; 0: 67 ms
 }
 
-// Defaults of ConnectAttr, and retry counts: seven retries, and for a receiver
-// that is not ready no end of them.
+// Defaults of ConnectAttr, and retry counts: seven retries, and no limit for a
+// receiver that is not ready.
 const (
 	defaultConnAccess = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
 		AccessFlushGlobal | AccessFlushPersist
@@ -33,9 +33,9 @@ const (
 )
 
 // Connect takes an RC or UC queue pair from RESET through INIT and RTR to RTS,
-// towards remote. Local.PSN is what the peer was told. A queue pair that is
-// connected like this at both ends carries messages; post receives before the
-// peer sends: between Init and Connect.
+// towards remote. Local.PSN is the PSN that the peer was told. Messages can be sent
+// once both ends are connected. Post receives between Init and Connect, before the
+// peer sends.
 func (q *QP) Connect(local, remote Info, attr ConnectAttr) error {
 	if err := q.Init(attr); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (q *QP) InitUD(qkey uint32, psn PSN) error {
 	return q.step(QPRTR, &QPAttr{State: QPRTS, SQPSN: psn})
 }
 
-// Info is what the peer of this queue pair has to be told.
+// Info returns what the peer of this queue pair must be told.
 func (q *QP) Info(psn PSN, sgidIndex int) (Info, error) {
 	gid, err := q.ctx.QueryGID(thePort, sgidIndex)
 	return Info{QPN: q.Num(), PSN: psn, GID: gid}, err

@@ -8,24 +8,27 @@ import (
 	"github.com/gorxe/gorxe/rocev2"
 )
 
-// Config says which device to open. The zero value is the interface of the
+// Config says which device to open. The zero value means the interface of the
 // default route.
 type Config struct {
 	// Name of the device; "rxe0" if empty.
 	Name string
 	// Interface is the network interface whose addresses are the GID table.
 	Interface string
-	// Address, if valid, is the only address of the device, of Interface if that
-	// is set too. Every address of 127.0.0.0/8 can be a device of its own.
+	// Address, if valid, is the device's only address; if Interface is set too, it
+	// must be an address of that interface. Every address of 127.0.0.0/8 can be a
+	// device of its own.
 	Address netip.Addr
-	// Port is the UDP port; 4791 if 0. Peers listen there, so others serve tests.
+	// Port is the UDP port; 0 means 4791. Peers listen there, so that other ports
+	// are for tests.
 	Port uint16
-	// Limits replaces the device's capabilities and limits; nil: the defaults.
+	// Limits replaces the device's capabilities and limits. Nil means the defaults.
 	Limits *DeviceAttr
-	// Tap captures what is, or would be, on the wire. Nil: nobody does.
+	// Tap captures the packets that are, or would be, on the wire. Nil means no
+	// capture.
 	Tap *rocev2.Tap
-	// Log is told of what a user could mend, as a kernel without UDP offloads.
-	// Nil: nobody is.
+	// Log receives messages about things that a user can repair, such as a kernel
+	// without UDP offloads. Nil means no log.
 	Log *slog.Logger
 }
 
@@ -40,7 +43,7 @@ type Context struct {
 	owned  [kinds]map[child]struct{}
 }
 
-// kind orders objects by what depends on what: Close destroys in this order.
+// kind orders objects by their dependencies. Close destroys them in this order.
 type kind int
 
 const (
@@ -55,13 +58,13 @@ const (
 	kinds
 )
 
-// child is an object of a context. DestroyNow destroys it without waiting for
+// child is an object of a context. destroyNow destroys it without waiting for
 // acknowledgements.
 type child interface{ destroyNow() }
 
 // Open opens the device that cfg describes. A device that this process has open
-// already is shared. Errors of the network unwrap to the sentinels of package
-// rocev2, and say what to do.
+// already is shared. Network errors unwrap to the sentinels of package rocev2, and
+// say what to do.
 func Open(cfg Config) (*Context, error) {
 	if cfg.Interface == "" && !cfg.Address.IsValid() {
 		name, err := rocev2.DefaultInterface()
@@ -92,10 +95,10 @@ func Open(cfg Config) (*Context, error) {
 	return c, nil
 }
 
-// Close destroys everything that was made in the context, and closes the device
-// if no other context of this process has it open (ibv_close_device). Calls that
-// wait return ErrClosed; unacknowledged events are not waited for. A second
-// Close is ErrClosed.
+// Close destroys everything that was made in the context. It closes the device if
+// no other context of this process has it open (ibv_close_device). Calls that wait
+// return ErrClosed. Close does not wait for events to be acknowledged. A second
+// Close returns ErrClosed.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.isClosed() {
@@ -105,7 +108,7 @@ func (c *Context) Close() error {
 	close(c.closed)
 	c.mu.Unlock()
 
-	// Nothing is added any more: own refuses.
+	// Nothing is added any more, because own refuses.
 	for k := range c.owned {
 		for _, ch := range c.children(kind(k)) {
 			ch.destroyNow()
@@ -137,8 +140,8 @@ func (c *Context) children(k kind) []child {
 	return list
 }
 
-// own enters an object that was just made. Of a closed context it destroys it
-// again and returns ErrClosed.
+// own enters an object that was just made. On a closed context it destroys the
+// object and returns ErrClosed.
 func (c *Context) own(op string, k kind, ch child) error {
 	c.mu.Lock()
 	if c.isClosed() {
@@ -157,10 +160,10 @@ func (c *Context) disown(k kind, ch child) {
 	c.mu.Unlock()
 }
 
-// Device is the device that is open.
+// Device returns the open device.
 func (c *Context) Device() *Device { return c.device }
 
-// Addr is the device's first address.
+// Addr returns the device's first address.
 func (c *Context) Addr() netip.Addr {
 	for _, g := range c.eng.dev.GIDs() {
 		if !g.IsZero() {
@@ -170,5 +173,5 @@ func (c *Context) Addr() netip.Addr {
 	return netip.Addr{}
 }
 
-// PortCounters are the statistics of the network port, live.
+// PortCounters returns the live statistics of the network port.
 func (c *Context) PortCounters() *rocev2.Counters { return c.eng.run.Port().Counters() }

@@ -16,8 +16,8 @@ type CQ struct {
 	compEvents  unacked // handed out by the channel
 	asyncEvents unacked
 
-	// The program's request to be notified is told from that of Wait, which must
-	// leave no event in the channel.
+	// The program's requests to be notified are kept apart from those of Wait,
+	// which must leave no event in the channel.
 	armed     atomic.Bool
 	wake      chan struct{} // holds a token when the queue was notified
 	waiting   chan struct{} // holds a token while one goroutine is in Wait
@@ -67,17 +67,18 @@ func (q *CQ) notified(*rxe.CQ) {
 	}
 	select {
 	case q.wake <- struct{}{}:
-	default: // nobody took the last one
+	default: // nobody took the last token
 	}
 }
 
 // Poll moves up to len(wcs) completions out and returns how many (ibv_poll_cq).
-// After an overflow it is an error, once what came before it is out.
+// After an overflow it first returns the completions from before, and then an
+// error.
 func (q *CQ) Poll(wcs []WC) (int, error) { return q.cq.Poll(wcs) }
 
-// ReqNotify asks for one event on the channel at the next completion, or with
-// solicitedOnly at the next one that is solicited or an error
-// (ibv_req_notify_cq). Completions that are in the queue already give none:
+// ReqNotify asks for one event on the channel at the next completion. With
+// solicitedOnly, that is the next one that is solicited or an error
+// (ibv_req_notify_cq). Completions that are already in the queue give no event, so
 // poll after the request.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	q.armed.Store(true)
@@ -88,8 +89,9 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	return err
 }
 
-// AckEvents acknowledges n events that the channel handed out
-// (ibv_ack_cq_events). ErrInvalid, and nothing changes, if there were not as many.
+// AckEvents acknowledges n events that the channel has delivered
+// (ibv_ack_cq_events). If there were fewer, it returns ErrInvalid and changes
+// nothing.
 func (q *CQ) AckEvents(n int) error {
 	if !q.compEvents.ack(n) {
 		return invalid("AckCQEvents", "n", "more than were handed out")
@@ -97,16 +99,16 @@ func (q *CQ) AckEvents(n int) error {
 	return nil
 }
 
-// Wait is Poll that waits until there is a completion. It does not spin, and
-// does not use the channel. Several goroutines may wait; each completion goes to
-// one of them.
+// Wait is a Poll that waits until there is a completion. It does not spin, and does
+// not use the channel. Several goroutines may wait; each completion goes to one of
+// them.
 func (q *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	const op = "Wait"
 	if n, err := q.cq.Poll(wcs); n > 0 || err != nil || len(wcs) == 0 {
 		return n, err
 	}
-	// One at a time asks to be notified: a notification wakes one, who may not
-	// take all there is.
+	// One goroutine at a time asks to be notified: a notification wakes one, which
+	// may not take every completion.
 	select {
 	case q.waiting <- struct{}{}:
 		defer func() { <-q.waiting }()
@@ -135,15 +137,15 @@ func (q *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	}
 }
 
-// Resize changes how many completions fit (ibv_resize_cq). ErrInvalid if more
-// than that are in the queue.
+// Resize changes how many completions fit (ibv_resize_cq). It returns ErrInvalid if
+// more than that are in the queue.
 func (q *CQ) Resize(entries int) error { return q.cq.Resize(entries) }
 
-// Cap is how many completions fit.
+// Cap returns how many completions fit.
 func (q *CQ) Cap() int { return q.cq.Cap() }
 
-// Destroy frees the queue (ibv_destroy_cq) and then waits until every event of
-// it that was handed out is acknowledged. ErrBusy while a QP uses it. If ctx
+// Destroy frees the queue (ibv_destroy_cq) and then waits until every delivered
+// event of it is acknowledged. It returns ErrBusy while a QP uses the queue. If ctx
 // ends the wait, the queue is destroyed all the same.
 func (q *CQ) Destroy(ctx context.Context) error {
 	if err := q.cq.Destroy(); err != nil {

@@ -1,6 +1,6 @@
 package verbsapi
 
-// CQWCFlags say which fields of a completion CQEx has to offer (enum
+// CQWCFlags say which fields of a completion a CQEx must offer (enum
 // ibv_create_cq_wc_flags).
 type CQWCFlags uint64
 
@@ -33,8 +33,8 @@ type CQEx struct {
 }
 
 // CreateCQEx makes a completion queue for field-by-field polling
-// (ibv_create_cq_ex). ErrNotSupported for fields that the device has not got:
-// time stamps, VLAN, flow tag, tag matching.
+// (ibv_create_cq_ex). It returns ErrNotSupported for fields that the device does
+// not have: time stamps, VLAN, flow tag, tag matching.
 func (c *Context) CreateCQEx(attr CQInitAttrEx) (*CQEx, error) {
 	if attr.WCFlags&^CQStandardFlags != 0 {
 		return nil, &OpError{Op: "CreateCQEx", Arg: "wc_flags", Err: ErrNotSupported}
@@ -46,11 +46,11 @@ func (c *Context) CreateCQEx(attr CQInitAttrEx) (*CQEx, error) {
 	return q, nil
 }
 
-// AsCQ is the queue for the calls that take one (ibv_cq_ex_to_cq).
+// AsCQ returns the queue for the calls that take a CQ (ibv_cq_ex_to_cq).
 func (q *CQEx) AsCQ() *CQ { return &q.CQ }
 
-// StartPoll takes the first completion; with true, the fields are there to be
-// read and EndPoll has to follow (ibv_start_poll). False: there is none.
+// StartPoll takes the first completion (ibv_start_poll). If it returns true, the
+// fields can be read and EndPoll must follow. It returns false if there is none.
 func (q *CQEx) StartPoll() (bool, error) {
 	q.polling <- struct{}{}
 	ok, err := q.NextPoll()
@@ -60,8 +60,8 @@ func (q *CQEx) StartPoll() (bool, error) {
 	return ok, err
 }
 
-// NextPoll goes on to the next completion (ibv_next_poll). False: there is none;
-// EndPoll has to follow all the same.
+// NextPoll goes on to the next completion (ibv_next_poll). It returns false if
+// there is none; EndPoll must still follow.
 func (q *CQEx) NextPoll() (bool, error) {
 	n, err := q.Poll(q.wc[:])
 	return n == 1, err

@@ -10,9 +10,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// sharedEngine is a running device and who uses it. Contexts that were opened on
-// one address share it, as programs share an adapter: the UDP port can be bound
-// once.
+// sharedEngine is a running device and its users. Contexts that were opened on one
+// address share it, as programs share an adapter, because the UDP port can be bound
+// only once.
 type sharedEngine struct {
 	key engineKey
 	run *engine.Engine
@@ -20,7 +20,7 @@ type sharedEngine struct {
 
 	refs int // guarded by engines.mu
 
-	mu       sync.Mutex // below; a leaf lock: events come with a QP locked
+	mu       sync.Mutex // guards what follows; a leaf lock, because events come with a QP locked
 	contexts map[*Context]struct{}
 	owners   map[any]eventTarget // *rxe.QP, *rxe.CQ, *rxe.SRQ
 }
@@ -31,13 +31,13 @@ type engineKey struct {
 	port  uint16
 }
 
-// engines are the running ones of this process.
+// engines holds the running engines of this process.
 var engines = struct {
 	mu   sync.Mutex
 	open map[engineKey]*sharedEngine
 }{open: make(map[engineKey]*sharedEngine)}
 
-// acquireEngine returns the engine of cfg's address, started if need be.
+// acquireEngine returns the engine of cfg's address, and starts it if necessary.
 func acquireEngine(cfg Config) (*sharedEngine, error) {
 	key := engineKey{iface: cfg.Interface, addr: cfg.Address.Unmap(), port: cmp.Or(cfg.Port, wire.UDPPort)}
 	engines.mu.Lock()
@@ -77,7 +77,7 @@ func (e *sharedEngine) release() error {
 	return e.run.Close()
 }
 
-// engine is c in the engine's terms.
+// engine returns c as the engine's configuration.
 func (c *Config) engine() engine.Config {
 	return engine.Config{
 		Name: c.Name, Interface: c.Interface, Address: c.Address, Port: c.Port,

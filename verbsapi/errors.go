@@ -6,24 +6,24 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// The sentinels that errors of this package unwrap to, beside those of package
-// rocev2 for what the network refuses and context.Canceled and DeadlineExceeded
-// for calls that wait.
+// The sentinels that errors of this package unwrap to. Network errors unwrap to
+// those of package rocev2. Calls that wait may return context.Canceled and
+// DeadlineExceeded.
 var (
 	ErrInvalid      = rxe.ErrInvalid      // EINVAL: an argument is wrong
 	ErrBusy         = rxe.ErrBusy         // EBUSY: something still depends on the object
 	ErrFull         = rxe.ErrFull         // ENOMEM of ibv_post_send and ibv_post_recv
 	ErrLimit        = rxe.ErrLimit        // ENOMEM of the calls that create
 	ErrNotSupported = rxe.ErrNotSupported // EOPNOTSUPP
-	ErrClosed       = rxe.ErrClosed       // the object, or its context, is gone
+	ErrClosed       = rxe.ErrClosed       // the object, or its context, was closed
 	ErrPermission   = rxe.ErrPermission   // EPERM
 )
 
 // OpError says which call refused which argument, and why.
 type OpError = rxe.OpError
 
-// What an in-process address space can refuse. The engine turns these into
-// protection errors; nobody else sees them.
+// The errors of an in-process address space. The engine turns them into protection
+// errors; no caller sees them.
 var (
 	errUnmapped  = errors.New("address outside the buffer")
 	errUnaligned = errors.New("address not aligned to 8 bytes")

@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// AsyncEvent is an asynchronous event (struct ibv_async_event). Of QP, CQ and
-// SRQ the one that Type is about is set; Port is set for events of the port.
+// AsyncEvent is an asynchronous event (struct ibv_async_event). It has the QP, CQ
+// or SRQ that Type is about. Port is set for events of the port.
 type AsyncEvent struct {
 	Type EventType
 	QP   *QP
@@ -26,8 +26,8 @@ type eventTarget interface {
 	event(rxe.Event) *AsyncEvent
 }
 
-// onEvent passes an event of the engine on: to the context of the object that it
-// is about, or to every context. It is called with a QP locked.
+// onEvent passes an event of the engine to the context of its object, or to every
+// context. It is called with a QP locked.
 func (e *sharedEngine) onEvent(ev rxe.Event) {
 	var object any
 	switch {
@@ -58,7 +58,7 @@ func (e *sharedEngine) watch(object any, t eventTarget) {
 	e.mu.Unlock()
 }
 
-// unwatch ends that and forgets t's events that nobody fetched.
+// unwatch ends that and forgets events of t that nobody has fetched.
 func (e *sharedEngine) unwatch(object any, t eventTarget, count *unacked) {
 	e.mu.Lock()
 	delete(e.owners, object)
@@ -66,8 +66,8 @@ func (e *sharedEngine) unwatch(object any, t eventTarget, count *unacked) {
 	t.context().events.drop(func(ev *AsyncEvent) bool { return ev.count == count })
 }
 
-// GetAsyncEvent waits for the next asynchronous event of this context's objects
-// or of the port (ibv_get_async_event). Each event has to be acknowledged:
+// GetAsyncEvent waits for the next asynchronous event of this context's objects or
+// of the port (ibv_get_async_event). Each event must be acknowledged, because
 // destroying its object waits for that.
 func (c *Context) GetAsyncEvent(ctx context.Context) (*AsyncEvent, error) {
 	return c.events.pop(ctx, "GetAsyncEvent", func(ev *AsyncEvent) {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func openFiles() int {
-	// The runtime's own poller is opened at first use.
+	// The runtime opens its own poller at first use.
 	if r, w, err := os.Pipe(); err == nil {
 		r.Close()
 		w.Close()
@@ -48,7 +48,7 @@ func leaks(before int) error {
 	if after := openFiles(); after > before {
 		return fmt.Errorf("%d descriptors at the start, %d at the end", before, after)
 	}
-	// A goroutine that has just said it is done may not have left yet.
+	// A goroutine that has just said that it is done may not have ended yet.
 	var left string
 	for start := time.Now(); time.Since(start) < testTimeout; runtime.Gosched() {
 		if left = ourGoroutine(); left == "" {
@@ -69,7 +69,7 @@ func ourGoroutine() string {
 	return ""
 }
 
-// lastAddr makes every test's addresses its own, in 127.77.0.0/16.
+// lastAddr gives every test addresses of its own, in 127.77.0.0/16.
 var lastAddr atomic.Uint32
 
 func testAddr() netip.Addr {
@@ -201,7 +201,7 @@ func pair(t testing.TB, a, b *Context, cfg endConfig, conn ConnectAttr) (*end, *
 	y := newEnd(t, b, cfg)
 	cfg.srq = nil // the second end's
 	x := newEnd(t, a, cfg)
-	ix, iy := x.info(0xfffffe), y.info(77) // one end's PSNs wrap soon
+	ix, iy := x.info(0xfffffe), y.info(77) // the PSNs of one end wrap soon
 	if err := x.qp.Connect(ix, iy, conn); err != nil {
 		t.Fatal(err)
 	}

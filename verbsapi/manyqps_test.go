@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// BenchmarkManyQPs compares the cost of a message over a thousand queue pairs in
-// order with that over one, on devices of their own, a slice of the one and a slice
-// of the other by turns, so that whatever else the machine does hits both. Depth
-// messages are under way in all, batch are posted in one call. "Idle" has a thousand
-// connected, and uses one.
+// BenchmarkManyQPs compares the cost of a message over a thousand queue pairs with
+// that over one. Each pattern has devices of its own. Slices of the two alternate,
+// so that other load on the machine affects both. In all, depth messages are under
+// way; each call posts batch of them. "Idle" connects a thousand and uses one.
 //
-// ns/op is of both together; "ratio" is the elapsed time of a message over many
-// by that of one over one, "cpu-ratio" that of the processor time, "calls" the
-// port's system calls per message, of both sides.
+// ns/op covers both together. "ratio" is the elapsed time of a message over many
+// queue pairs, divided by that of one over one. "cpu-ratio" is the same of the CPU
+// time. "calls" counts the port's system calls per message, of both sides.
 func BenchmarkManyQPs(b *testing.B) {
 	for _, l := range []load{
 		{idle: true, op: WRWrite, size: 8, batch: 1, depth: 1},
@@ -81,7 +80,7 @@ type fan struct {
 	cq    *CQ
 	qps   []*QP
 	wrs   []SendWR
-	order []int // ring of those that may post another batch, as indices of qps
+	order []int // ring of indices of the qps that may post another batch
 	head  int   // of order
 	free  int   // in order
 	wcs   []WC
@@ -91,8 +90,8 @@ type fan struct {
 // cost is what the messages took, in nanoseconds and system calls.
 type cost struct{ elapsed, cpu, calls float64 }
 
-// lastOfBatch is set in the ID of a batch's last work request; below it is the
-// index of the queue pair.
+// lastOfBatch is set in the ID of a batch's last work request; the bits below it
+// are the index of the queue pair.
 const lastOfBatch = 1 << 32
 
 func newFan(b *testing.B, l load, connected, used int) *fan {
@@ -102,7 +101,7 @@ func newFan(b *testing.B, l load, connected, used int) *fan {
 	mx := must(px.RegMR(make([]byte, l.size), testAccess))(b)
 	my := must(py.RegMR(make([]byte, l.size), testAccess))(b)
 	f := &fan{b: b, l: l, x: x, y: y, cq: cx, wcs: make([]WC, 256)}
-	conn := ConnectAttr{Timeout: 19} // 2 s: the machine may be busy with something else
+	conn := ConnectAttr{Timeout: 19} // 2 s, because the machine may be busy with something else
 	srq := must(py.CreateSRQ(SRQAttr{MaxWR: uint32(2 * l.depth), MaxSGE: 1}))(b)
 	for i := range connected {
 		capacity := QPCap{MaxSendWR: uint32(max(1, l.depth/used) + l.batch), MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
@@ -212,7 +211,7 @@ func (f *fan) calls() (n uint64) {
 	return n
 }
 
-// cpuTime is what this process has used of the processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

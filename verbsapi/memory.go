@@ -6,9 +6,9 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// bufMemory is a []byte as the address space of a memory region: address base
-// is the first byte of buf. The address is a number only; bytes are reached
-// through buf, which also keeps them alive.
+// bufMemory is a []byte as the address space of a memory region. Address base is
+// the first byte of buf. The address is only a number: bytes are reached through
+// buf, which also keeps them alive.
 type bufMemory struct {
 	base uint64
 	buf  []byte
@@ -18,11 +18,11 @@ func newBufMemory(buf []byte) *bufMemory {
 	return &bufMemory{base: addrOf(buf), buf: buf}
 }
 
-// addrOf is the address of the first byte, 0 for an empty slice without one.
+// addrOf returns the address of the first byte, 0 for an empty slice.
 func addrOf(buf []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) }
 
-// slice returns the n bytes at va, or nil when not all of them are in the
-// buffer. The subtraction may wrap: the result is then too large.
+// slice returns the n bytes at va, or nil when part of them is outside the buffer.
+// If the subtraction wraps, its result is too large.
 func (m *bufMemory) slice(va uint64, n int) []byte {
 	off := va - m.base
 	if size := uint64(len(m.buf)); off > size || uint64(n) > size-off {

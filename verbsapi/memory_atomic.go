@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// word is the 8-byte word at va. The processor's address has to be aligned, and
-// that is va: base is the buffer's true address.
+// word returns the 8-byte word at va. The CPU needs an aligned address; that is va,
+// as base is the buffer's true address.
 func (m *bufMemory) word(va uint64) (*uint64, error) {
 	b := m.slice(va, 8)
 	if b == nil {

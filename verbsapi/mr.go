@@ -7,24 +7,24 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// MR is a memory region (struct ibv_mr): a buffer that work requests and, with
-// a remote right, peers may name. It keeps the buffer alive.
+// MR is a memory region (struct ibv_mr): a buffer that work requests may name, and
+// peers too with a remote right. It keeps the buffer alive.
 type MR struct {
 	ctx *Context
 	mr  *rxe.MR
 	at  atomic.Pointer[mapping]
 }
 
-// mapping is what a registration gives names to.
+// mapping is what a registration names.
 type mapping struct {
 	buf    []byte
-	base   uint64 // what work requests call the first byte
+	base   uint64 // how work requests name the first byte
 	access Access
 }
 
-// RegMR registers buf (ibv_reg_mr). Work requests name its bytes by their
-// address, or from 0 on with AccessZeroBased; MR.SGE does the sum. Buf may be
-// empty. ErrInvalid for remote write or atomic without AccessLocalWrite, and for
+// RegMR registers buf (ibv_reg_mr). Work requests name its bytes by their address,
+// or from 0 on with AccessZeroBased; MR.SGE computes that. Buf may be empty. It
+// returns ErrInvalid for remote write or atomic without AccessLocalWrite, and for
 // unknown rights.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return p.RegMRIOVA(buf, addrOf(buf), access)
@@ -48,7 +48,7 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (*MR, error) {
 	return m, nil
 }
 
-// RegMRIOVA2 is RegMRIOVA: optional rights need no second call here
+// RegMRIOVA2 is RegMRIOVA, because optional rights need no second call here
 // (ibv_reg_mr_iova2).
 func (p *PD) RegMRIOVA2(buf []byte, iova uint64, access Access) (*MR, error) {
 	return p.RegMRIOVA(buf, iova, access)
@@ -71,9 +71,9 @@ const (
 	ReregAccess      = rxe.ReregAccess
 )
 
-// Rereg changes what flags name: the buffer, the domain, the rights
-// (ibv_rereg_mr). Other arguments are ignored. The keys may change. On an error
-// the region stays as it was; ErrBusy while a memory window is bound to it.
+// Rereg changes what flags name: the buffer, the domain, the rights (ibv_rereg_mr).
+// It ignores other arguments. The keys may change. After an error the region is
+// unchanged. It returns ErrBusy while a memory window is bound to the region.
 func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	const op = "ReregMR"
 	var engPD *rxe.PD
@@ -97,8 +97,8 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	return err
 }
 
-// Dereg ends the registration (ibv_dereg_mr) once no transfer is in flight in
-// it. ErrBusy while a memory window is bound to it.
+// Dereg ends the registration (ibv_dereg_mr) once no transfer in it is in flight.
+// It returns ErrBusy while a memory window is bound to the region.
 func (m *MR) Dereg() error {
 	err := m.mr.Dereg()
 	if err == nil {
@@ -109,24 +109,25 @@ func (m *MR) Dereg() error {
 
 func (m *MR) destroyNow() { m.mr.Dereg() } //nolint:errcheck // may be gone already
 
-// LKey names the region in this program's work requests; 0 after Dereg.
+// LKey returns the name of the region in this program's work requests; 0 after
+// Dereg.
 func (m *MR) LKey() LKey { return m.mr.LKey() }
 
-// RKey names the region in a peer's work requests; 0 after Dereg.
+// RKey returns the name of the region in a peer's work requests; 0 after Dereg.
 func (m *MR) RKey() RKey { return m.mr.RKey() }
 
-// Addr is what work requests, and peers, call the first byte.
+// Addr returns how work requests, and peers, name the first byte.
 func (m *MR) Addr() uint64 { return m.at.Load().base }
 
-// Bytes is the buffer.
+// Bytes returns the buffer.
 func (m *MR) Bytes() []byte { return m.at.Load().buf }
 
-// Len is the buffer's length in bytes.
+// Len returns the buffer's length in bytes.
 func (m *MR) Len() int { return len(m.at.Load().buf) }
 
-// SGE names n bytes from off on. It checks nothing: a part that is not in the
-// region fails its work request with WCLocProtErr. Counts that no SGE can hold
-// name as much as one can.
+// SGE names n bytes from off on. It checks nothing: a range outside the region
+// fails its work request with WCLocProtErr. A count that is too large for an SGE is
+// cut to the largest.
 func (m *MR) SGE(off, n int) SGE {
 	length := uint64(max(n, 0))
 	return SGE{Addr: m.Addr() + uint64(off), Length: uint32(min(length, math.MaxUint32)), LKey: m.LKey()}

@@ -2,8 +2,8 @@ package verbsapi
 
 import "github.com/gorxe/gorxe/rxe"
 
-// MW is a memory window (struct ibv_mw): a key of its own for a part of a
-// region, granted and taken back by work requests.
+// MW is a memory window (struct ibv_mw): a key of its own for a part of a region.
+// Work requests bind and invalidate it.
 type MW struct {
 	ctx *Context
 	mw  *rxe.MW
@@ -59,12 +59,12 @@ func (w *MW) RKey() RKey { return w.mw.RKey() }
 // Type is 1 or 2.
 func (w *MW) Type() MWType { return w.mw.Type() }
 
-// IncRKey is the key with the next of its 256 variants (ibv_inc_rkey): what a
-// window of type 2 may be bound with next.
+// IncRKey returns the key with the next of its 256 variants (ibv_inc_rkey). A
+// window of type 2 may be bound with it next.
 func IncRKey(k RKey) RKey { return k&^0xff | (k+1)&0xff }
 
-// BindMW posts the binding of a window of type 1 (ibv_bind_mw). The window has
-// its new key, for RKey, when the work request was taken.
+// BindMW posts the binding of a window of type 1 (ibv_bind_mw). RKey returns the
+// new key once the work request is posted.
 func (q *QP) BindMW(id uint64, flags SendFlags, bind MWBind) error {
 	const op = "BindMW"
 	switch {

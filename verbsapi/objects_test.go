@@ -201,7 +201,8 @@ func TestMR(t *testing.T) {
 	if string(other[28:]) != "abcd" || named.Len() != 32 {
 		t.Errorf("buffer %q", other)
 	}
-	// Zero-based is a right, which a new buffer does not take away, and rights may add.
+	// Zero-based is a right. A new buffer does not remove it, and new rights may
+	// add it.
 	if err := zero.Rereg(ReregTranslation, nil, other, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestMR(t *testing.T) {
 func TestCQ(t *testing.T) {
 	ctx := testContext(t)
 	a, _ := newPair(t, endConfig{}, ConnectAttr{})
-	// In ERR, what is posted completes at once.
+	// In ERR, posted requests complete at once.
 	if err := a.qp.Modify(&QPAttr{State: QPErr}, QPAttrState); err != nil {
 		t.Fatal(err)
 	}
@@ -625,10 +626,10 @@ func TestMulticast(t *testing.T) {
 	if err := b.qp.AttachMcast(wire.GIDFromAddr(c.Addr()), 0); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a group that is none: %v", err)
 	}
-	// d stays attached: Close has to manage.
+	// d stays attached: Close must handle that.
 }
 
-// TestCloseUnderTraffic: a context goes while others use it from all sides.
+// TestCloseUnderTraffic closes a context while others use it from all sides.
 func TestCloseUnderTraffic(t *testing.T) {
 	for _, p := range peers {
 		t.Run(p.name, func(t *testing.T) {

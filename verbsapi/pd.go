@@ -21,8 +21,8 @@ func (c *Context) AllocPD() (*PD, error) {
 	return p, nil
 }
 
-// Dealloc frees the domain (ibv_dealloc_pd). ErrBusy while anything that was
-// made in it exists.
+// Dealloc frees the domain (ibv_dealloc_pd). It returns ErrBusy while it has
+// objects.
 func (p *PD) Dealloc() error {
 	err := p.pd.Dealloc()
 	if err == nil {

@@ -7,13 +7,15 @@ import (
 )
 
 // SendWR is a send work request (struct ibv_send_wr). PostSend copies all of it
-// but the memory that SGL names.
+// except the memory that SGL names. It differs from rxe.SendWR in the objects that
+// it refers to, an AH and a MWBind of this package; sendScratch.add is the only
+// place that converts one to the other.
 type SendWR struct {
 	ID     uint64
 	Op     WROpcode
 	Flags  SendFlags
 	SGL    []SGE
-	Inline []byte // the data itself, with SendInline; SGL is ignored then
+	Inline []byte // the data itself, with SendInline; SGL is then ignored
 
 	Imm     uint32 // immediate data, host order
 	InvRKey RKey   // SEND with invalidate, LOCAL INV
@@ -34,7 +36,7 @@ type SendWR struct {
 	Bind *MWBind // BIND MW
 }
 
-// sendScratch holds work requests in the engine's terms during PostSend.
+// sendScratch holds work requests, as the engine has them, during PostSend.
 type sendScratch struct {
 	wrs   []rxe.SendWR
 	binds []rxe.MWBind
@@ -43,16 +45,16 @@ type sendScratch struct {
 var scratchPool = sync.Pool{New: func() any { return new(sendScratch) }}
 
 // PostSend queues send work requests, in order (ibv_post_send), and returns how
-// many: with an error, that is the position of the bad one. ErrFull when the
-// queue is; ErrInvalid for a request that this queue pair cannot do, or not in
-// its state.
+// many. With an error, that is the position of the bad one. It returns ErrFull when
+// the queue is full, and ErrInvalid for a request that this queue pair cannot do,
+// or not in its state.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	s := scratchPool.Get().(*sendScratch)
 	for i := range wrs {
 		s.add(&wrs[i])
 	}
 	n, err = q.qp.PostSend(s.wrs)
-	// Nothing of the caller's may be kept alive by the pool.
+	// The pool must not keep anything of the caller's alive.
 	clear(s.wrs)
 	clear(s.binds)
 	s.wrs, s.binds = s.wrs[:0], s.binds[:0]
@@ -81,13 +83,13 @@ func (s *sendScratch) add(wr *SendWR) {
 		if b.MR != nil {
 			bind.MR = b.MR.mr
 		}
-		// Growing moves the binds before: those stay valid where they were.
+		// Growing moves the earlier binds, which stay valid in their old place.
 		s.binds = append(s.binds, bind)
 		r.Bind = &s.binds[len(s.binds)-1]
 	}
 }
 
-// PostRecv queues receive work requests (ibv_post_recv) and returns how many:
-// with an error, that is the position of the bad one. ErrFull when the queue is;
-// ErrInvalid in RESET, and for a queue pair with an SRQ.
+// PostRecv queues receive work requests (ibv_post_recv) and returns how many. With
+// an error, that is the position of the bad one. It returns ErrFull when the queue
+// is full, and ErrInvalid in RESET and for a queue pair with an SRQ.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) { return q.qp.PostRecv(wrs) }

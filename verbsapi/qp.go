@@ -15,7 +15,7 @@ type QP struct {
 	asyncEvents unacked
 
 	mu     sync.Mutex
-	groups map[GID]struct{} // attached to, for Close
+	groups map[GID]struct{} // for Close
 }
 
 // QPInitAttr is what CreateQP takes (struct ibv_qp_init_attr).
@@ -27,8 +27,8 @@ type QPInitAttr struct {
 	SignalAll      bool // every send completes, SendSignaled or not
 }
 
-// CreateQP makes a queue pair in RESET (ibv_create_qp). Query tells the sizes it
-// got, which are at least those asked for.
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Its sizes are at least
+// those asked for; Query returns them.
 func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	const op = "CreateQP"
 	if err := p.usable(op); err != nil {
@@ -62,14 +62,14 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	return q, nil
 }
 
-// Num is the queue pair number.
+// Num returns the queue pair number.
 func (q *QP) Num() QPN { return q.qp.Num() }
 
-// State is the present state.
+// State returns the present state.
 func (q *QP) State() QPState { return q.qp.State() }
 
-// Modify changes the attributes that mask names (ibv_modify_qp). An error names
-// the attribute and leaves the queue pair as it was.
+// Modify changes the attributes that mask names (ibv_modify_qp). An error names the
+// attribute and leaves the queue pair unchanged.
 func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if attr == nil {
 		return invalid("ModifyQP", "attr", "is nil")
@@ -77,8 +77,7 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	return q.qp.Modify(attr, mask)
 }
 
-// Query returns what was set, and what the queue pair was made from
-// (ibv_query_qp).
+// Query returns what was set, and what the queue pair was made from (ibv_query_qp).
 func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 	attr, eng, err := q.qp.Query()
 	if err != nil {
@@ -89,7 +88,7 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 	return attr, init, nil
 }
 
-// Counters returns what this queue pair counted.
+// Counters returns this queue pair's counters.
 func (q *QP) Counters() []rxe.Counter { return q.qp.Counters() }
 
 // AttachMcast makes a UD queue pair receive what is sent to a multicast group
@@ -107,8 +106,8 @@ func (q *QP) AttachMcast(gid GID, lid uint16) error {
 	return err
 }
 
-// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair
-// is not attached.
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). It returns ErrInvalid if the
+// queue pair is not attached.
 func (q *QP) DetachMcast(gid GID, lid uint16) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,16 +118,16 @@ func (q *QP) DetachMcast(gid GID, lid uint16) error {
 	return err
 }
 
-// QueryDataInOrder tells whether the bytes of an operation are written in the
+// QueryDataInOrder reports whether the bytes of an operation are written in the
 // order of their addresses (ibv_query_qp_data_in_order). This device promises
 // nothing.
 func (q *QP) QueryDataInOrder(WROpcode, uint32) bool { return false }
 
-// Destroy frees the queue pair (ibv_destroy_qp); what was posted and has not
-// completed never will. It then waits until every event of it that was handed
-// out is acknowledged. ErrBusy while it is attached to a multicast group, or type 2A
-// windows are bound on it. If ctx ends the wait, the queue pair is destroyed all the
-// same.
+// Destroy frees the queue pair (ibv_destroy_qp). Posted requests that have not
+// completed never will. It then waits until every delivered event of it is
+// acknowledged. It returns ErrBusy while the queue pair is attached to a multicast
+// group or type 2A windows are bound on it. If ctx ends the wait, the queue pair is
+// destroyed all the same.
 func (q *QP) Destroy(ctx context.Context) error {
 	if err := q.qp.Destroy(); err != nil {
 		return err

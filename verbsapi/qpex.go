@@ -29,12 +29,12 @@ const (
 type QPInitAttrEx struct {
 	QPInitAttr
 	PD      *PD
-	SendOps SendOpsFlags // what WR… calls will be used
+	SendOps SendOpsFlags // which WR… calls will be used
 }
 
 // QPEx builds work requests call by call (struct ibv_qp_ex). WRStart takes it for
-// the caller until WRComplete posts them, all or none, or WRAbort drops them.
-// WRID and WRFlags are read by each WR… call that begins a work request.
+// the caller, until WRComplete posts the requests, all or none, or WRAbort drops
+// them. Each WR… call that begins a work request reads WRID and WRFlags.
 type QPEx struct {
 	*QP
 	WRID    uint64
@@ -48,8 +48,8 @@ type QPEx struct {
 	wrong error // the first mistake, for WRComplete
 }
 
-// CreateQPEx makes a queue pair with a builder (ibv_create_qp_ex).
-// ErrNotSupported for operations that the device has not got.
+// CreateQPEx makes a queue pair with a builder (ibv_create_qp_ex). It returns
+// ErrNotSupported for operations that the device does not have.
 func (c *Context) CreateQPEx(init QPInitAttrEx) (*QPEx, error) {
 	const op = "CreateQPEx"
 	switch {
@@ -86,9 +86,9 @@ func (x *QPEx) WRStart() {
 	x.clear()
 }
 
-// WRComplete posts the batch (ibv_wr_complete): all of it, or with an error
-// nothing, except that ErrFull and errors of the queue pair's state may come
-// after the first ones were posted.
+// WRComplete posts the batch (ibv_wr_complete). With an error it has posted nothing,
+// with two exceptions: ErrFull and errors of the queue pair's state may come after
+// the first requests were posted.
 func (x *QPEx) WRComplete() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -126,7 +126,7 @@ func (x *QPEx) clear() {
 	x.wrs = x.wrs[:0]
 }
 
-// begin adds a work request, or notes why it cannot.
+// begin adds a work request, or records why it cannot.
 func (x *QPEx) begin(op WROpcode, name string, need SendOpsFlags) *SendWR {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,7 +146,7 @@ func (x *QPEx) begin(op WROpcode, name string, need SendOpsFlags) *SendWR {
 	return wr
 }
 
-// last is the work request that the WRSet… calls are about.
+// last returns the work request that the WRSet… calls are about.
 func (x *QPEx) last(name string) *SendWR {
 	x.mu.Lock()
 	defer x.mu.Unlock()

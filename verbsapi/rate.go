@@ -32,8 +32,8 @@ const (
 	Rate1200 Rate = 24
 )
 
-// noMult marks the rates that are no whole multiple of 2.5 Gbit/s and that
-// libibverbs gives none.
+// noMult marks the rates that are not a whole multiple of 2.5 Gbit/s,
+// and for which libibverbs has none.
 const noMult = -1
 
 // rates are the signalling rates; 14.0625 Gbit/s lanes and faster ones carry

@@ -29,7 +29,7 @@ func TestRates(t *testing.T) {
 		}
 	}
 	if MultToRate(3) != RateMax || MultToRate(-1) != RateMax || MbpsToRate(14000) != RateMax || MbpsToRate(-1) != RateMax {
-		t.Error("a figure that is no rate's has a rate")
+		t.Error("a number that stands for no rate has one")
 	}
 }
 

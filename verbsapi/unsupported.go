@@ -1,16 +1,16 @@
 package verbsapi
 
-// What this file holds are libibverbs' functions for features that a RoCEv2
-// device in software has not got. They are here so that who looks for one finds
-// the answer: ErrNotSupported. Objects that cannot be made have no state.
+// This device lacks some of what libibverbs can do. The calls for that are in this
+// file. A reader who looks for one finds it here. Each of them fails with
+// ErrNotSupported. You cannot make any of these objects. So they have no state.
 
 type (
 	// DM is device memory (struct ibv_dm). Memory here is all the host's.
 	DM struct{}
 	// XRCD is an XRC domain (struct ibv_xrcd).
 	XRCD struct{}
-	// TD is a thread domain (struct ibv_td). Every object is safe for concurrent
-	// use; there are no locks to save.
+	// TD is a thread domain (struct ibv_td). You can use any object from many
+	// goroutines at once. So there are no locks to save.
 	TD struct{}
 	// Flow is a flow steering rule (struct ibv_flow), FlowAction what it does.
 	Flow       struct{}
@@ -19,8 +19,8 @@ type (
 	// packets over several (struct ibv_rwq_ind_table).
 	WQ          struct{}
 	RWQIndTable struct{}
-	// CountersObject are counters for flows (struct ibv_counters). For the
-	// device's own see Context.Counters.
+	// CountersObject has the counts of a flow (struct ibv_counters). For those of the
+	// device see Context.Counters.
 	CountersObject struct{}
 	// ECE are the options of enhanced connection establishment (struct ibv_ece).
 	ECE struct{ VendorID, Options, CompMask uint32 }

@@ -58,7 +58,7 @@ func (q *queue[T]) take(deliver func(T)) (v T, ok bool) {
 	return v, true
 }
 
-// pop waits for an item. What is queued is still handed out after close.
+// pop waits for an item. After close it still returns the items that are queued.
 func (q *queue[T]) pop(ctx context.Context, op string, deliver func(T)) (T, error) {
 	for {
 		if v, ok := q.take(deliver); ok {

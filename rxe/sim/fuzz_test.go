@@ -51,7 +51,7 @@ func (p *params) choose(b []byte) {
 			p.pairs[i].choose(next)
 		}
 	}
-	// Long messages and hard faults together end in RETRY_EXC at times. That is no
+	// Long messages and hard faults together end in RETRY_EXC at times. That is not a
 	// finding and proves nothing, so the test keeps them apart.
 	for i := range p.pairs {
 		pp := &p.pairs[i]
