@@ -1,6 +1,6 @@
-// Package provider says what a provider of rdma-core adds to the kernel's user ABI.
-// libibverbs has a provider for each kind of hardware; the provider and its kernel
-// driver share private structs, which travel inside the requests of uverbs, and the
+// Package provider describes what a provider of rdma-core adds to the kernel's user ABI.
+// libibverbs has a provider for each kind of hardware. The provider and its kernel driver
+// share private structs, which travel inside the requests of uverbs. They also share the
 // queues of the data path. A Driver is the kernel's half of such a pair.
 //
 // uverbs asks a Driver for queues and leaves the private structs to it. The objects

@@ -13,23 +13,22 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// arena is the file that an open of the device is to the program, and that its
-// queues are mapped from: a memfd, sparse, in which each queue has a place of
-// its own. A place is never given out twice, so that a mapping that the program
-// forgot to undo shows nothing of a later queue; there is room enough.
+// arena is the program's file of one open of the device, and has its queues. It is a sparse
+// memfd in which each queue has its own place. A place is never used twice, because there is
+// enough room. So a mapping that the program forgot to undo shows nothing of a later queue.
 //
 // The program holds this file too, with every right. It is sealed against a
 // change of size, or the program's ftruncate would end the daemon: an access
-// past the end of a mapped file is SIGBUS. Within the size there is none: a page
-// that the program punched out is zero again at the next access, and its memory
-// was accounted for when the queue was made.
+// past the end of a mapped file is SIGBUS. Within the size there is no
+// SIGBUS. A page that the program punched out is zero at the next access, and its memory was
+// accounted for when the queue was made.
 //
 // The daemon maps it in windows, as a process has only so many mappings
 // (vm.max_map_count) for the queues of all programs.
 //
-// Giving memory back takes the file's lock, which the program can hold for ever
-// with a write from memory that does not answer: as for creating a queue, that is
-// done in its own requests, or aside, or not at all (end).
+// Giving memory back takes the file's lock. The program can hold that lock for ever with a
+// write from memory that does not answer. So only the program's own requests, or a background
+// thread, give memory back; end does not.
 type arena struct {
 	file      int
 	budget    *quota.Budget
@@ -48,8 +47,8 @@ type arena struct {
 // arenaSize is the room for queues of one open: 2^24 windows.
 const arenaSize = 1 << 46
 
-// arenaEnd is the size of the file. Behind the queues is room for doorbells that
-// nobody traps (bells.go): 32 bytes each, for nine years of a million in a second.
+// arenaEnd is the size of the file. Behind the queues is room for direct doorbells
+// (doorbelllog.go) of 32 bytes each: nine years at a million a second.
 const arenaEnd = 1 << 53
 
 // windowSize is how much of the file is mapped at once, if a queue does not need
@@ -67,9 +66,8 @@ type window struct {
 	pieces int
 }
 
-// piece is a part of a window. Whoever touches mem holds mu, for no longer than
-// it takes to copy an element: freeing a queue does not depend on what its user
-// is doing.
+// piece is a part of a window. A thread that accesses mem holds mu, but only while it copies
+// an element. So freeing a queue does not depend on the threads that use it.
 type piece struct {
 	arena  *arena
 	window *window

@@ -15,8 +15,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestArenaWindows: many queues take few mappings, large ones are mapped alone, and
-// what is freed is unmapped.
+// TestArenaWindows: many queues need few mappings, large queues have their own, and freed
+// queues are unmapped.
 func TestArenaWindows(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	a, err := newArena(b)
@@ -60,8 +60,8 @@ func TestArenaWindows(t *testing.T) {
 	quotatest.WantGiven(t, b)
 }
 
-// TestArenaTakenBack: a program that keeps the file keeps no memory of the
-// daemon's with it, unless it has lost its device and may want to look.
+// TestArenaTakenBack: a program that keeps the file keeps no memory of the daemon, unless it
+// has lost its device and may still read its queues.
 func TestArenaTakenBack(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		b := quota.New(quota.Cost{})
@@ -85,8 +85,8 @@ func TestArenaTakenBack(t *testing.T) {
 	}
 }
 
-// TestStalledOnce: a doorbell that stalls again and again is taken up once, however
-// long those who would do so are held up.
+// TestStalledOnce: a doorbell that stalls repeatedly is resumed once, however long the worker
+// threads are blocked.
 func TestStalledOnce(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	release := make(chan struct{})
@@ -96,7 +96,7 @@ func TestStalledOnce(t *testing.T) {
 	a := must.Get[*arena](t)(newArena(b))
 	defer a.close(false)
 	r := must.Get[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
-	for b.Waiting() > 0 { // until all workers are held up
+	for b.Waiting() > 0 { // until all workers are blocked
 		runtime.Gosched()
 	}
 	qp := newStation(t, rxedev.New(t), rxe.QPRC).qp

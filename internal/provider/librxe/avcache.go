@@ -12,7 +12,7 @@ const avCacheSize = 32
 
 // avCache makes address handles of addresses, and keeps those used last.
 type avCache struct {
-	mu      sync.Mutex // a leaf lock but for those of the device
+	mu      sync.Mutex // a leaf lock, except for the locks of the device
 	entries []avEntry  // the one used last comes first
 	closed  bool
 }

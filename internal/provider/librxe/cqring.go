@@ -110,10 +110,9 @@ func (r *cqRing) repair() {
 	}
 }
 
-// encodeWC is make_send_cqe and do_complete of rdma_rxe: after an error nothing
-// but its four fields is set, and every receive of a program's is marked as
-// having a GRH. One thing is not rdma_rxe's: the service level of a datagram
-// (rxe.SLRoCEv2IPv4).
+// encodeWC does what make_send_cqe and do_complete of rdma_rxe do. After an error only its
+// four fields are set, and every receive of a program is marked as having a GRH. One thing
+// differs from rdma_rxe: the service level of a datagram (rxe.SLRoCEv2IPv4).
 func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	clear(b[:])
 	ne := binary.NativeEndian
@@ -141,10 +140,10 @@ func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	ne.PutUint16(b[wcPKeyIndex:], wc.PKeyIndex)
 }
 
-// move fills a new ring, which nobody else knows, with what waits in from, which is
-// left as it is: EINVAL if that does not fit. Nothing may be pushed meanwhile
-// (rxe.CQ.ReplaceRing). A consumer who polls on gets again what he takes, as with
-// rdma_rxe (resize_finish); librxe holds its lock.
+// move copies the completions that wait in from into a new ring, which no other thread knows.
+// It returns EINVAL if they do not fit. Nothing may be pushed meanwhile (rxe.CQ.ReplaceRing).
+// A consumer that polls during the call would get completions twice, as with rdma_rxe
+// (resize_finish), but librxe holds its lock.
 func (r *cqRing) move(from *cqRing) error {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestMalformedSend: a WQE that no librxe writes fails in its turn, with what
-// rdma_rxe says, and what was posted before it is done.
+// TestMalformedSend: a WQE that no librxe writes fails in order, with the status of rdma_rxe,
+// and earlier work requests complete.
 func TestMalformedSend(t *testing.T) {
 	const opErr, protErr, lenErr = rxe.WCLocQPOpErr, rxe.WCLocProtErr, rxe.WCLocLenErr
 	type edit = func(w *librxeclient.SendWQE, payload []byte)
@@ -213,24 +213,24 @@ func TestStalledTooLate(t *testing.T) {
 	a.want(2, rxe.WCFlushErr)
 }
 
-// stuckMemory is a program's memory that does not answer.
-type stuckMemory struct {
+// blockedMemory is a program's memory that does not answer.
+type blockedMemory struct {
 	rxe.Memory
 	entered, release chan struct{}
 }
 
-func (m *stuckMemory) ReadV(spans []rxe.Span) error {
+func (m *blockedMemory) ReadV(spans []rxe.Span) error {
 	m.entered <- struct{}{}
 	<-m.release
 	return m.Memory.ReadV(spans)
 }
 
-// TestStuckDoorbell: while a doorbell waits for memory that does not answer,
+// TestBlockedDoorbell: while a doorbell waits for memory that does not answer,
 // further ones return, and so does the end of the queue.
-func TestStuckDoorbell(t *testing.T) {
+func TestBlockedDoorbell(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
-	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
-	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	blocked := &blockedMemory{a.mem, make(chan struct{}), make(chan struct{})}
+	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(blocked, stationBase, 4096, stationBase, 0))
 	list := []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}
 	for id := range uint64(3) {
 		b.recv.PostRecv(id, b.sge(0, 8))
@@ -238,15 +238,15 @@ func TestStuckDoorbell(t *testing.T) {
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})
 	var first sync.WaitGroup
 	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
-	<-stuck.entered
+	<-blocked.entered
 	a.post(librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
 	a.wantNone()
-	close(stuck.release)
+	close(blocked.release)
 	first.Wait() // which answered for both
 	a.want(1, rxe.WCSuccess)
 	a.want(2, rxe.WCSuccess)
 
-	again := &stuckMemory{a.mem, stuck.entered, make(chan struct{})}
+	again := &blockedMemory{a.mem, blocked.entered, make(chan struct{})}
 	mr = must.Get[*rxe.MR](t)(a.dom.RegMR(again, stationBase, 4096, stationBase, 0))
 	list[0].LKey = mr.LKey()
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})

@@ -10,18 +10,18 @@ type doorbellLog struct {
 	used  atomic.Bool
 	sweep atomic.Int32 // sweepNone, or what is under way
 
-	mu    sync.Mutex // held by who punches; after end nobody does
+	mu    sync.Mutex // held while a thread punches; no thread does after end
 	ended bool
 }
 
 const (
 	sweepNone = iota
 	sweepOnce
-	sweepAgain // what was written meanwhile is to go too
+	sweepAgain // clear what was written meanwhile, too
 )
 
-// clean clears the log aside, for the program can hold the file's lock (arena), and
-// one thread has to do for that.
+// clean clears the log in the background, because the program can hold the file's lock
+// (arena). One thread at a time does so.
 func (l *doorbellLog) clean(a *arena) {
 	l.used.Store(true)
 	if l.sweep.Swap(sweepAgain) != sweepNone {

@@ -56,8 +56,8 @@ func (r *ring) label(l label) {
 // description that nobody else uses. What the daemon had completed at its last moment
 // may be completed once more.
 //
-// All that is in the file is the program's to write, and it may hold the file's lock for
-// as long as it likes: nobody but the program should have to wait for this.
+// The program can write everything in the file, and can hold the file's lock for as long as it
+// likes. So only the program may have to wait for this function.
 func FlushOrphan(fd int) (int, error) {
 	f := orphan{fd: fd, cqs: make(map[uint32]*orphanRing)}
 	if err := f.find(); err != nil {

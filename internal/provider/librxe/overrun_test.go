@@ -126,9 +126,9 @@ func TestOverrunSeenByOthers(t *testing.T) {
 	}
 }
 
-// TestConsumerFromNowhere: every index that a program can write, in every state of the
-// queue: nothing is lost that the program did not claim, an index that is possible is
-// left alone, and only one that passed the producer's is an overrun.
+// TestConsumerFromNowhere writes every index that a program can write, in every state of the
+// queue. Only completions that the program claimed are lost. A possible index does not
+// change. Only one past the producer's index is an overrun.
 func TestConsumerFromNowhere(t *testing.T) {
 	for taken := range uint32(8) {
 		for waiting := range uint32(8) {

@@ -24,11 +24,10 @@ const (
 // minElemSize is a cache line, as in rxe_queue_init.
 const minElemSize = 64
 
-// ring is a queue shared with the program. Size and shift are the daemon's own:
-// those in the shared page are there for librxe to read. Of the two indices the
-// daemon owns one, and never reads it back; the other is the program's, and is
-// masked: whatever it says, it names a slot of the queue. The daemon writes that one
-// only where it cannot be right (cqRing.settle).
+// ring is a queue shared with the program. The daemon has its own size and shift; those in the
+// shared page are for librxe. The daemon owns one of the two indices, and never reads it back.
+// The program owns the other one. The daemon masks it, so it always names a slot of the queue,
+// and writes it only when it cannot be right (cqRing.settle).
 //
 // The methods below are called with piece.mu held and mem not nil.
 type ring struct {

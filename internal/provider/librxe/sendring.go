@@ -11,16 +11,15 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// sendRing is a send queue in the program's memory: the daemon consumes, in two
-// steps. A doorbell takes work requests from it, which moves fetched; when they
-// complete, done moves cons, which librxe is shown: its room in the ring is the
-// engine's room in the send queue.
+// sendRing is a send queue in the program's memory. The daemon consumes it in two steps. A
+// doorbell takes work requests from it, which moves fetched. When they complete, done moves
+// cons, which librxe sees. So the room in the ring is the room in the engine's send queue.
 //
-// A doorbell may be held up: the engine reads the program's memory, which may
-// not answer (userfaultfd). So nobody waits for one. Whoever rings while another
-// is at work leaves a mark, and the other looks again; done, reset and free need
-// piece.mu only, which is held while elements are copied. The one doorbell that
-// is held up costs the daemon one thread until the program ends.
+// A doorbell may block: the engine reads the program's memory, which may not answer
+// (userfaultfd). So no thread waits for a doorbell. A thread that rings while another one
+// works leaves a mark, and the other thread looks again. done, reset and free need piece.mu
+// only, which is held while elements are copied. A blocked doorbell costs the daemon one
+// thread until the program ends.
 type sendRing struct {
 	ring
 	maxSGE    uint32
@@ -71,7 +70,7 @@ func (r *sendRing) free() {
 func (r *sendRing) doorbell(qp *rxe.QP, k provider.Keys) error {
 	n := r.doorbells.Add(1)
 	if n != 1 {
-		return nil // whoever is at work looks again
+		return nil // the thread at work looks again
 	}
 	for {
 		err := r.answer(qp, k)
@@ -118,7 +117,7 @@ func (r *sendRing) waits() bool {
 func (r *sendRing) look(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool) {
 	n := r.doorbells.Add(1)
 	if n != 1 {
-		return 0, false // whoever is at work looks again
+		return 0, false // the thread at work looks again
 	}
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
@@ -158,29 +157,29 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 func (r *sendRing) done(n uint32) {
 	r.piece.mu.Lock()
 	// Work requests that were on their way to the engine during a reset are
-	// none of this queue's.
+	// not in this queue any more.
 	n = min(n, r.distance(r.cons, r.fetched))
 	r.cons = (r.cons + n) & r.mask
 	if r.piece.mem != nil {
 		r.setConsumer(r.cons)
 	}
-	bell := r.stalled
+	stalled := r.stalled
 	r.stalled = nil
-	ring := bell != nil && !r.again
+	ring := stalled != nil && !r.again
 	r.again = r.again || ring
 	r.piece.mu.Unlock()
 	if ring {
-		// The QP is locked here. The engine may be held up by the program's memory.
-		r.piece.arena.budget.Background(func() { r.ringAgain(bell) })
+		// The QP is locked here. The program's memory may block the engine.
+		r.piece.arena.budget.Background(func() { r.ringAgain(stalled) })
 	}
 }
 
-// ringAgain goes on with a doorbell that had stalled.
-func (r *sendRing) ringAgain(bell *stalledDoorbell) {
+// ringAgain continues a doorbell that had stalled.
+func (r *sendRing) ringAgain(stalled *stalledDoorbell) {
 	r.piece.mu.Lock()
 	r.again = false
 	r.piece.mu.Unlock()
-	_ = r.doorbell(bell.qp, bell.keys) // there is no caller to tell
+	_ = r.doorbell(stalled.qp, stalled.keys) // there is no caller to tell
 }
 
 // reset forgets what is in the queue: the QP went to RESET.

@@ -25,12 +25,12 @@ func (s *station) rings() [2]func() error {
 	}
 }
 
-// TestRingStuck: a queue whose work waits for memory costs the one who does it, and
-// nobody else.
-func TestRingStuck(t *testing.T) {
+// TestBlockedRing: a queue whose work waits for memory blocks the thread that does it, and no
+// other.
+func TestBlockedRing(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
-	stuck := &stuckMemory{a.mem, make(chan struct{}), make(chan struct{})}
-	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(stuck, stationBase, 4096, stationBase, 0))
+	blocked := &blockedMemory{a.mem, make(chan struct{}), make(chan struct{})}
+	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(blocked, stationBase, 4096, stationBase, 0))
 	for id := range uint64(2) {
 		b.recv.PostRecv(id, b.sge(0, 8))
 	}
@@ -39,12 +39,12 @@ func TestRingStuck(t *testing.T) {
 	var first sync.WaitGroup
 	again := false
 	first.Go(func() { _, again = a.sq.look(a.qp, a, provider.Share) })
-	<-stuck.entered
+	<-blocked.entered
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
 	if _, more := a.sq.look(a.qp, a, provider.Share); more {
-		t.Error("the second one is to come again")
+		t.Error("the second one must come again")
 	}
-	close(stuck.release)
+	close(blocked.release)
 	first.Wait()
 	if !again {
 		t.Fatal("the first one did not hear of the second")
