@@ -162,6 +162,7 @@ func (r *responder) replayRead(q *QP, pkt wire.Packet, now Time) {
 	}
 	resp := e.response
 	resp.psn, resp.va, resp.left, resp.total, resp.replay = pkt.PSN(), pkt.VA(), n, n, true
+	resp.asked = now
 	r.ack = acking{}
 	if r.pendingRead(q, &resp, e, now) {
 		return
@@ -175,8 +176,7 @@ func (r *responder) replayRead(q *QP, pkt wire.Packet, now Time) {
 }
 
 // pendingRead handles a repeated READ whose responses are still being sent. Data
-// that is still to be sent needs nothing; data that was lost is sent again from
-// there.
+// that is still to be sent needs nothing; data that was lost is sent again from there.
 func (r *responder) pendingRead(q *QP, resp *response, e *resource, now Time) bool {
 	for i := range r.queue {
 		waiting := &r.queue[i]
@@ -184,6 +184,10 @@ func (r *responder) pendingRead(q *QP, resp *response, e *resource, now Time) bo
 			continue
 		}
 		if !resp.psn.Less(waiting.psn) && resp.left <= waiting.left {
+			waiting.asked = now
+			if !waiting.began {
+				r.dropOutdated(i, now)
+			}
 			return true
 		}
 		*waiting = *resp
@@ -194,4 +198,23 @@ func (r *responder) pendingRead(q *QP, resp *response, e *resource, now Time) bo
 		return true
 	}
 	return false
+}
+
+// dropOutdated forgets replays before the response at i, for which the peer has
+// just asked again. A requester that retries asks first for the oldest PSN that was
+// not answered. So it has the data of all replays for which it did not ask lately:
+// delayed duplicates of its requests have queued these. Pacing was slowed down by
+// them too. If the assumption is wrong, the peer asks again.
+func (r *responder) dropOutdated(i int, now Time) {
+	kept := r.queue[:0]
+	for j, resp := range r.queue {
+		if j >= i || !resp.replay || now-resp.asked < Time(minAckTimeout) {
+			kept = append(kept, resp)
+		}
+	}
+	if len(kept) < len(r.queue) {
+		r.queue = kept
+		r.pace.faster()
+		r.pace.until = 0
+	}
 }

@@ -29,6 +29,7 @@ type response struct {
 	total    uint32 // READ: bytes in all
 	va       uint64 // READ: address of the next byte
 	orig     uint64 // atomics: the value before
+	asked    Time   // replay: when the peer asked last
 }
 
 // restart goes back to the first packet of a READ.

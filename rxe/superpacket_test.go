@@ -132,7 +132,7 @@ func TestSuperPacketNotAcceptedWhole(t *testing.T) {
 			}
 			q.endVisit(o)
 			if n := q.stats.RcvdPackets.Load(); change != nil && n != 0 {
-				t.Errorf("%d packets counted of a train that was not taken", n)
+				t.Errorf("%d packets counted of a super-packet that was not accepted", n)
 			}
 		})
 	}

@@ -26,171 +26,171 @@ type (
 	ECE struct{ VendorID, Options, CompMask uint32 }
 )
 
-// AllocDM always fails (ibv_alloc_dm).
+// AllocDM is not supported (ibv_alloc_dm).
 func (c *Context) AllocDM(length, alignment int) (*DM, error) { return nil, notSupported("AllocDM") }
 
-// Free always fails (ibv_free_dm).
+// Free is not supported (ibv_free_dm).
 func (*DM) Free() error { return notSupported("FreeDM") }
 
-// MemcpyTo always fails (ibv_memcpy_to_dm).
+// MemcpyTo is not supported (ibv_memcpy_to_dm).
 func (*DM) MemcpyTo(offset uint64, from []byte) error { return notSupported("MemcpyToDM") }
 
-// MemcpyFrom always fails (ibv_memcpy_from_dm).
+// MemcpyFrom is not supported (ibv_memcpy_from_dm).
 func (*DM) MemcpyFrom(to []byte, offset uint64) error { return notSupported("MemcpyFromDM") }
 
-// RegDMMR always fails (ibv_reg_dm_mr).
+// RegDMMR is not supported (ibv_reg_dm_mr).
 func (p *PD) RegDMMR(dm *DM, offset uint64, length int, access Access) (*MR, error) {
 	return nil, notSupported("RegDMMR")
 }
 
-// RegDMABufMR always fails (ibv_reg_dmabuf_mr).
+// RegDMABufMR is not supported (ibv_reg_dmabuf_mr).
 func (p *PD) RegDMABufMR(offset uint64, length int, iova uint64, fd int, access Access) (*MR, error) {
 	return nil, notSupported("RegDMABufMR")
 }
 
-// AllocNullMR always fails (ibv_alloc_null_mr).
+// AllocNullMR is not supported (ibv_alloc_null_mr).
 func (p *PD) AllocNullMR() (*MR, error) { return nil, notSupported("AllocNullMR") }
 
-// AdviseMR always fails: there is nothing to fetch ahead (ibv_advise_mr).
+// AdviseMR is not supported: there is nothing to fetch ahead (ibv_advise_mr).
 func (p *PD) AdviseMR(advice, flags uint32, sgl []SGE) error { return notSupported("AdviseMR") }
 
-// AllocTD always fails (ibv_alloc_td).
+// AllocTD is not supported (ibv_alloc_td).
 func (c *Context) AllocTD() (*TD, error) { return nil, notSupported("AllocTD") }
 
-// Dealloc always fails (ibv_dealloc_td).
+// Dealloc is not supported (ibv_dealloc_td).
 func (*TD) Dealloc() error { return notSupported("DeallocTD") }
 
-// AllocParentDomain always fails (ibv_alloc_parent_domain).
+// AllocParentDomain is not supported (ibv_alloc_parent_domain).
 func (c *Context) AllocParentDomain(pd *PD, td *TD) (*PD, error) {
 	return nil, notSupported("AllocParentDomain")
 }
 
-// ImportDevice always fails: the device lives in this process
+// ImportDevice is not supported: the device lives in this process
 // (ibv_import_device).
 func ImportDevice(fd int) (*Context, error) { return nil, notSupported("ImportDevice") }
 
-// ImportPD always fails (ibv_import_pd).
+// ImportPD is not supported (ibv_import_pd).
 func (c *Context) ImportPD(handle uint32) (*PD, error) { return nil, notSupported("ImportPD") }
 
-// Unimport always fails (ibv_unimport_pd).
+// Unimport is not supported (ibv_unimport_pd).
 func (p *PD) Unimport() error { return notSupported("UnimportPD") }
 
-// ImportMR always fails (ibv_import_mr).
+// ImportMR is not supported (ibv_import_mr).
 func (p *PD) ImportMR(handle uint32) (*MR, error) { return nil, notSupported("ImportMR") }
 
-// Unimport always fails (ibv_unimport_mr).
+// Unimport is not supported (ibv_unimport_mr).
 func (m *MR) Unimport() error { return notSupported("UnimportMR") }
 
-// ImportDM always fails (ibv_import_dm).
+// ImportDM is not supported (ibv_import_dm).
 func (c *Context) ImportDM(handle uint32) (*DM, error) { return nil, notSupported("ImportDM") }
 
-// Unimport always fails (ibv_unimport_dm).
+// Unimport is not supported (ibv_unimport_dm).
 func (*DM) Unimport() error { return notSupported("UnimportDM") }
 
-// OpenXRCD always fails (ibv_open_xrcd).
+// OpenXRCD is not supported (ibv_open_xrcd).
 func (c *Context) OpenXRCD(fd, oflags int) (*XRCD, error) { return nil, notSupported("OpenXRCD") }
 
-// Close always fails (ibv_close_xrcd).
+// Close is not supported (ibv_close_xrcd).
 func (*XRCD) Close() error { return notSupported("CloseXRCD") }
 
-// OpenQP always fails: only XRC queue pairs are shared (ibv_open_qp).
+// OpenQP is not supported: only XRC queue pairs are shared (ibv_open_qp).
 func (c *Context) OpenQP(num QPN, xrcd *XRCD) (*QP, error) { return nil, notSupported("OpenQP") }
 
-// Num always fails: only an XRC SRQ has a number (ibv_get_srq_num).
+// Num is not supported: only an XRC SRQ has a number (ibv_get_srq_num).
 func (s *SRQ) Num() (uint32, error) { return 0, notSupported("GetSRQNum") }
 
-// PostOps always fails: there is no tag matching (ibv_post_srq_ops).
+// PostOps is not supported: there is no tag matching (ibv_post_srq_ops).
 func (s *SRQ) PostOps() error { return notSupported("PostSRQOps") }
 
-// Modify always fails: completions are never held back (ibv_modify_cq).
+// Modify is not supported: completions are never held back (ibv_modify_cq).
 func (q *CQ) Modify(count, period uint16) error { return notSupported("ModifyCQ") }
 
-// ReadCompletionTS always fails (ibv_wc_read_completion_ts).
+// ReadCompletionTS is not supported (ibv_wc_read_completion_ts).
 func (q *CQEx) ReadCompletionTS() (uint64, error) { return 0, notSupported("ReadCompletionTS") }
 
-// ReadCompletionWallclockNS always fails
+// ReadCompletionWallclockNS is not supported
 // (ibv_wc_read_completion_wallclock_ns).
 func (q *CQEx) ReadCompletionWallclockNS() (uint64, error) {
 	return 0, notSupported("ReadCompletionWallclockNS")
 }
 
-// ReadCVLAN always fails (ibv_wc_read_cvlan).
+// ReadCVLAN is not supported (ibv_wc_read_cvlan).
 func (q *CQEx) ReadCVLAN() (uint16, error) { return 0, notSupported("ReadCVLAN") }
 
-// ReadFlowTag always fails (ibv_wc_read_flow_tag).
+// ReadFlowTag is not supported (ibv_wc_read_flow_tag).
 func (q *CQEx) ReadFlowTag() (uint32, error) { return 0, notSupported("ReadFlowTag") }
 
-// ReadTMInfo always fails (ibv_wc_read_tm_info).
+// ReadTMInfo is not supported (ibv_wc_read_tm_info).
 func (q *CQEx) ReadTMInfo() (tag uint64, priv uint32, err error) {
 	return 0, 0, notSupported("ReadTMInfo")
 }
 
-// QueryRTValuesEx always fails: the device has no clock
+// QueryRTValuesEx is not supported: the device has no clock
 // (ibv_query_rt_values_ex).
 func (c *Context) QueryRTValuesEx() (rawClock uint64, err error) {
 	return 0, notSupported("QueryRTValuesEx")
 }
 
-// ModifyRateLimit always fails (ibv_modify_qp_rate_limit).
+// ModifyRateLimit is not supported (ibv_modify_qp_rate_limit).
 func (q *QP) ModifyRateLimit(kbps, maxBurst uint32) error { return notSupported("ModifyQPRateLimit") }
 
-// SetECE always fails (ibv_set_ece).
+// SetECE is not supported (ibv_set_ece).
 func (q *QP) SetECE(e ECE) error { return notSupported("SetECE") }
 
-// QueryECE always fails (ibv_query_ece).
+// QueryECE is not supported (ibv_query_ece).
 func (q *QP) QueryECE() (ECE, error) { return ECE{}, notSupported("QueryECE") }
 
-// CreateFlow always fails (ibv_create_flow).
+// CreateFlow is not supported (ibv_create_flow).
 func (q *QP) CreateFlow() (*Flow, error) { return nil, notSupported("CreateFlow") }
 
-// Destroy always fails (ibv_destroy_flow).
+// Destroy is not supported (ibv_destroy_flow).
 func (*Flow) Destroy() error { return notSupported("DestroyFlow") }
 
-// CreateFlowActionESP always fails (ibv_create_flow_action_esp).
+// CreateFlowActionESP is not supported (ibv_create_flow_action_esp).
 func (c *Context) CreateFlowActionESP() (*FlowAction, error) {
 	return nil, notSupported("CreateFlowActionESP")
 }
 
-// ModifyESP always fails (ibv_modify_flow_action_esp).
+// ModifyESP is not supported (ibv_modify_flow_action_esp).
 func (*FlowAction) ModifyESP() error { return notSupported("ModifyFlowActionESP") }
 
-// Destroy always fails (ibv_destroy_flow_action).
+// Destroy is not supported (ibv_destroy_flow_action).
 func (*FlowAction) Destroy() error { return notSupported("DestroyFlowAction") }
 
-// CreateWQ always fails (ibv_create_wq).
+// CreateWQ is not supported (ibv_create_wq).
 func (c *Context) CreateWQ() (*WQ, error) { return nil, notSupported("CreateWQ") }
 
-// Modify always fails (ibv_modify_wq).
+// Modify is not supported (ibv_modify_wq).
 func (*WQ) Modify() error { return notSupported("ModifyWQ") }
 
-// Destroy always fails (ibv_destroy_wq).
+// Destroy is not supported (ibv_destroy_wq).
 func (*WQ) Destroy() error { return notSupported("DestroyWQ") }
 
-// PostRecv always fails (ibv_post_wq_recv).
+// PostRecv is not supported (ibv_post_wq_recv).
 func (*WQ) PostRecv([]RecvWR) (int, error) { return 0, notSupported("PostWQRecv") }
 
-// CreateRWQIndTable always fails (ibv_create_rwq_ind_table).
+// CreateRWQIndTable is not supported (ibv_create_rwq_ind_table).
 func (c *Context) CreateRWQIndTable(wqs []*WQ) (*RWQIndTable, error) {
 	return nil, notSupported("CreateRWQIndTable")
 }
 
-// Destroy always fails (ibv_destroy_rwq_ind_table).
+// Destroy is not supported (ibv_destroy_rwq_ind_table).
 func (*RWQIndTable) Destroy() error { return notSupported("DestroyRWQIndTable") }
 
-// CreateCounters always fails (ibv_create_counters).
+// CreateCounters is not supported (ibv_create_counters).
 func (c *Context) CreateCounters() (*CountersObject, error) {
 	return nil, notSupported("CreateCounters")
 }
 
-// Destroy always fails (ibv_destroy_counters).
+// Destroy is not supported (ibv_destroy_counters).
 func (*CountersObject) Destroy() error { return notSupported("DestroyCounters") }
 
-// AttachPointFlow always fails (ibv_attach_counters_point_flow).
+// AttachPointFlow is not supported (ibv_attach_counters_point_flow).
 func (*CountersObject) AttachPointFlow(*Flow) error {
 	return notSupported("AttachCountersPointFlow")
 }
 
-// Read always fails (ibv_read_counters).
+// Read is not supported (ibv_read_counters).
 func (*CountersObject) Read([]uint64) error { return notSupported("ReadCounters") }
 
 // ResolveEthL2FromGID is not supported: the operating system finds the neighbour

@@ -109,3 +109,18 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("%v\nto repeat one: GORXE_SEED_FIRST=<seed> GORXE_SEEDS=1 go test ./rxe/sim -run TestSeeds", err)
 	}
 }
+
+// TestSeedDelayedDuplicates repeats a run that loses nothing, but duplicates a fifth
+// of all packets and delays the copies. Such copies of READ requests had the
+// responder send data that the requester had, slower and slower, until the latest
+// READ exceeded its retries.
+func TestSeedDelayedDuplicates(t *testing.T) {
+	const seed = 10216198
+	p := drawParams(seed, isBig(seed))
+	if p.lossy() {
+		t.Fatalf("the run is no longer without loss: %+v", p.net)
+	}
+	if _, _, err := runParams(p); err != nil {
+		t.Error(err)
+	}
+}
