@@ -85,8 +85,8 @@ const (
 	direntChunk = 32 << 10
 )
 
-// size is the length of the entry for a name: a 16-byte head of inode and offset,
-// the length, and with the type before or behind it, the name and a zero.
+// size returns the length of the entry for a name. It has inode and offset (16 bytes), the
+// length, the type, the name and a zero byte.
 func (f direntForm) size(name string) int {
 	return (8 + 8 + 2 + 1 + len(name) + 1 + direntAlign - 1) &^ (direntAlign - 1)
 }

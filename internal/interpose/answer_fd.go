@@ -18,7 +18,7 @@ const (
 	fioAsync = 0x5452
 )
 
-// ioctl goes to the device, but for those that the kernel answers for every file
+// ioctl passes a call to the device, except commands that the kernel answers for every file
 // (fs/ioctl.c: do_vfs_ioctl).
 func (r *receiver) ioctl() verdict {
 	o := r.object(r.fd(0))

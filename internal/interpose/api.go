@@ -60,10 +60,10 @@ type ServeConfig struct {
 	Log       *slog.Logger // nil: slog.Default
 }
 
-// Serve answers the calls of the program behind listener until the last process
-// that could make any has ended, and then returns nil; or until ctx is done, and
-// returns its error. All files are closed then. The listener stays open: as long
-// as somebody holds it, and answers, the program lives on.
+// Serve answers the calls of the program behind listener until the program's last process has
+// ended, and then returns nil. If ctx is done before, it returns its error. All files are
+// closed then. The listener stays open: the program can continue as long as some process
+// holds the listener and answers.
 func Serve(ctx context.Context, listener *os.File, cfg ServeConfig) error {
 	s, err := NewSession(listener, cfg)
 	if err != nil {

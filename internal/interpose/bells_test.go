@@ -12,7 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
-// bellFakes are fakes that count what reaches them by which way.
+// bellFakes are fakes that count the calls and the doorbells that reach them.
 type bellFakes struct {
 	*fakes
 	rung, called atomic.Int32
@@ -44,7 +44,7 @@ func newBellFakes(t testing.TB) *bellFakes {
 	return h
 }
 
-// bellFile is a fakeFile that tells its host of doorbells.
+// bellFile is a fakeFile that reports doorbells to its host.
 type bellFile struct {
 	*fakeFile
 	host *bellFakes
@@ -79,8 +79,8 @@ func TestDirectDoorbells(t *testing.T) {
 	}
 }
 
-// TestTrappedDoorbells: who does not ask for another way, or cannot have it, has
-// doorbells trapped.
+// TestTrappedDoorbells: doorbells are trapped by default, and where direct ones are not
+// possible.
 func TestTrappedDoorbells(t *testing.T) {
 	const rounds = 10
 	for _, tt := range []struct {
@@ -109,9 +109,9 @@ func TestTrappedDoorbells(t *testing.T) {
 	})
 }
 
-// TestStuckBell: a doorbell whose work waits for memory that does not answer holds up
+// TestBlockedDoorbell: a doorbell whose work waits for memory that does not answer blocks
 // neither calls nor later doorbells.
-func TestStuckBell(t *testing.T) {
+func TestBlockedDoorbell(t *testing.T) {
 	h := newBellFakes(t)
 	h.hold = make(chan struct{})
 	p := start(t, options{program: "bells", host: h, bells: DoorbellsDirect}, "50")
@@ -126,7 +126,7 @@ func TestStuckBell(t *testing.T) {
 	h.allClosed(t)
 }
 
-// TestMute: when who serves is gone, doorbells that nobody traps fail too.
+// TestMute: when the daemon is gone, direct doorbells fail too.
 func TestMute(t *testing.T) {
 	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
 	if got := orphaned(t, "bell", DoorbellsDirect); got != want {

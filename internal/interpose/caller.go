@@ -69,9 +69,9 @@ func (c *caller) Space() (kernel.Space, error) {
 	return owner.space, nil
 }
 
-// InstallFD implements uverbs.Caller. A descriptor once installed is the
-// program's: should the call fail afterwards it stays, unused, until the program
-// closes it or ends. So this comes last in a call.
+// InstallFD implements kernel.Caller. An installed descriptor belongs to the program. If the
+// call fails afterwards, the descriptor stays, unused, until the program closes it or ends. So
+// a method should call this last.
 func (c *caller) InstallFD(fd int) (int32, error) {
 	a := notify.Install{ID: c.r.n.ID, Source: uint32(fd), Mode: unix.O_CLOEXEC}
 	n, errno := c.r.s.listener.Install(&a)
@@ -90,9 +90,9 @@ func (c *caller) FileID(fd int32) (fdid.ID, error) {
 	return id, nil
 }
 
-// peek reads memory of the calling thread to decide whether a call is of
-// interest at all: without the bookkeeping of a process, and with the thread's
-// number for its address space. Nothing but that decision may hang on it.
+// peek reads memory of the calling thread to decide whether a call concerns the device. It
+// skips the bookkeeping of a process, and uses the thread's number for its address space. It
+// must be used for that decision only.
 func (c *caller) peek(addr uint64, p []byte) error {
 	if !c.r.s.noPeek.Load() {
 		err := procmem.Peek(c.r.thread(), addr, p)

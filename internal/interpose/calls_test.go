@@ -284,8 +284,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestInnocentDoorbell: a doorbell that is held up by somebody else's memory
-// returns to its program.
+// TestInnocentDoorbell: a doorbell that another program's memory blocks returns to its
+// program.
 func TestInnocentDoorbell(t *testing.T) {
 	h := newFakes(t)
 	release := make(chan struct{})

@@ -53,7 +53,7 @@ func (c *Closes) watch(fd int, h *house) (int, error) {
 	if _, ok := c.houses[h]; !ok {
 		return 0, unix.ENODEV
 	}
-	// Tried for each file anew: whoever had the last instance may have ended.
+	// It tries again for each file, because the owner of the last instance may have ended.
 	if err := c.open(); err != nil {
 		return 0, err
 	}
@@ -126,9 +126,9 @@ func (c *Closes) read(notify *os.File) {
 	}
 }
 
-// tell passes on one event. The numbers of watches are not used again (fs/notify/
-// inotify: idr_alloc_cyclic), so that one which comes late means nobody; but another
-// instance begins to count anew.
+// tell passes on one event. The kernel does not reuse the numbers of watches (fs/notify/
+// inotify: idr_alloc_cyclic), so a late event matches no watch. But another instance begins to
+// count from the start.
 func (c *Closes) tell(notify *os.File, wd int, mask uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -134,8 +134,8 @@ func limitInotify(instances string) error {
 	return os.WriteFile("/proc/sys/user/max_inotify_instances", []byte(instances), 0)
 }
 
-// TestWithoutInotify runs tests again where there is no inotify instance to be
-// had. Files then stay open until their program has ended, and all else is as ever.
+// TestWithoutInotify runs tests again where the user has no inotify instance left. Files then
+// stay open until their program has ended, and nothing else changes.
 func TestWithoutInotify(t *testing.T) {
 	exe, err := self()
 	if err != nil {

@@ -13,20 +13,19 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
-// orphansPatience bounds the wait for orphans: a program can hold the lock of a file.
-const orphansPatience = time.Second
+// orphansTimeout bounds the wait for orphans: a program can hold the lock of a file.
+const orphansTimeout = time.Second
 
-// orphansSoon returns when orphans has done its work, or has to wait for the program,
-// which only that program has to suffer from.
+// orphansSoon returns when orphans has done its work, or after orphansTimeout. A program that
+// blocks orphans harms only itself.
 func (f fallback) orphansSoon() {
 	var work sync.WaitGroup
 	work.Go(f.orphans)
-	waitFor(&work, orphansPatience)
+	waitFor(&work, orphansTimeout)
 }
 
-// orphans tells the program that its devices are gone where it does not ask: doorbells
-// that are not trapped fail from now on, with EPERM, and what is in the queues is
-// completed with an error.
+// orphans tells programs that do not make calls that their devices are gone. From now on
+// direct doorbells fail with EPERM. Work requests in the queues complete with an error.
 func (f fallback) orphans() {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

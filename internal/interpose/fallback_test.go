@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFallbackInHand: calls that were received and not answered, noted or not,
-// do not hang when the one who received them is gone.
+// TestFallbackInHand: calls that a process received and did not answer, noted or not, do not
+// hang when that process is gone.
 func TestFallbackInHand(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -84,8 +84,8 @@ func serveProgram(args []string) error {
 	})
 }
 
-// orphaned runs a program that says when it has opened its device, kills the process
-// that serves it then, and returns what the program says after that.
+// orphaned runs a program that reports when it has opened its device. It then kills the
+// process that serves the program, and returns the later output.
 func orphaned(t *testing.T, program string, bells Doorbells) string {
 	t.Helper()
 	shared, err := NewShared()

@@ -21,9 +21,8 @@ const filePrefix = "gorxe-file:"
 // maxMemfdName is how long a name may be (mm/memfd.c: MFD_NAME_MAX_LEN).
 const maxMemfdName = 249
 
-// openFile gives the program the content of a file: it becomes an ordinary file
-// of the program's, at a number whose status is asked here. A live one is read here
-// too.
+// openFile gives the program the content of a file, as an ordinary file. Its number is in the
+// range where fstat is trapped. Reads of a live file are trapped too.
 func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 	content, err := n.Content()
 	if err != nil {
@@ -55,8 +54,8 @@ func (r *receiver) openFile(n *sysfs.Node, cloexec bool) verdict {
 	}
 }
 
-// placeFile answers with a descriptor in the range of files. EBADF: there is no
-// such number to be had.
+// placeFile answers with a descriptor in the range of files. EBADF means that no number is
+// free.
 func (r *receiver) placeFile(a notify.Install) unix.Errno {
 	r.s.objects.install.Lock()
 	defer r.s.objects.install.Unlock()

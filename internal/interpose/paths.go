@@ -91,17 +91,16 @@ func mentions(p []byte) bool {
 		bytes.Contains(p, []byte("231:"))
 }
 
-// above are the directories of the host that hold what is the tree's. They are
-// the same for everybody, so that what this process sees of them is what the
-// program would.
+// above are the host's directories above the tree. They are the same for all processes, so
+// this process sees what the program would see.
 var above = map[string]bool{
 	"/": true, "/dev": true, "/dev/char": true, "/sys": true, "/sys/class": true, "/sys/class/misc": true,
 	"/sys/dev": true, "/sys/dev/char": true, "/sys/devices": true, "/sys/devices/virtual": true,
 	"/sys/devices/platform": true, "/sys/bus": true, "/sys/bus/platform": true, "/sys/bus/platform/drivers": true,
 }
 
-// lookup finds the node that a path names. Without a node and an error, the call
-// is the kernel's; outside is then one of the directories above if the path leads
+// lookup finds the node that a path names. If it returns neither a node nor an error, the
+// kernel executes the call. outside is then one of the directories above, if the path leads
 // there through the tree, where the kernel cannot follow.
 func lookup(t *sysfs.Tree, p []byte, dirfd int32, follow bool, from origin) (n *sysfs.Node, outside string, err error) {
 	abs, err := absolute(t, p, dirfd, from)

@@ -43,7 +43,7 @@ type processes struct {
 	mu      sync.Mutex
 	byTGID  map[int]*process
 	threads map[uint32]threadEntry
-	sweepAt int // threads, when those that have passed are to be forgotten
+	sweepAt int // number of threads at which to forget ended ones
 	closed  bool
 }
 

@@ -31,8 +31,8 @@ func TestThreadsForgotten(t *testing.T) {
 	}
 }
 
-// A process that cannot be watched is not known: its descriptors are closed once,
-// by who opened them.
+// A process that cannot be watched is not known. Its descriptors are closed once, by the code
+// that opened them.
 func TestProcessNotWatched(t *testing.T) {
 	s := new(Session)
 	s.house = &house{s: s, epoll: -1, wake: -1}

@@ -36,7 +36,7 @@ func bellsAndCalls(args []string) error {
 			return err
 		}
 	}
-	// A duplicate is as good, and what is no doorbell is trapped.
+	// A duplicate works as well, and any other write is trapped.
 	two, err := unix.Dup(fd)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func bellsAndCalls(args []string) error {
 	return nil
 }
 
-// bellUntil rings until that fails, and says how.
+// bellUntil rings until a doorbell fails, and prints the error.
 func bellUntil([]string) error {
 	fd, err := openModern(device)
 	if err != nil {

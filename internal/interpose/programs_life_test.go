@@ -213,7 +213,7 @@ func ringOnce([]string) error {
 	binary.NativeEndian.PutUint32(req, 28)
 	n, err := unix.Write(fd, req)
 	fmt.Println("wrote", n, err)
-	// The next call is not held up either.
+	// The next call does not block either.
 	if _, err := os.ReadFile("/etc/passwd"); err != nil {
 		return err
 	}

@@ -2,9 +2,8 @@ package interpose
 
 import "sync/atomic"
 
-// progress is how far a receiver is with the call in hand, for itself and for the
-// watchdog, who replaces it if that takes too long. Whether it did is one step, on
-// one word.
+// progress says how far a receiver is with its call, for itself and for the watchdog, which
+// replaces it if the call takes too long. The replacement is one step, on one word.
 type progress struct {
 	state atomic.Uint64 // the number of the call in the upper bits, and those below
 	// taken is the state of a call that may be answered with success although it is

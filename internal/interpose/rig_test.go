@@ -216,7 +216,7 @@ type underTrap struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
 	listener *os.File
-	budget   *quota.Budget // of the session, but for devices
+	budget   *quota.Budget // of the session, without devices
 	fds      filter.Range
 	killable bool
 	session  *Session

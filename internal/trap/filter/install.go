@@ -28,11 +28,11 @@ type Installed struct {
 	Killable bool
 }
 
-// Install puts the calling thread, and all that it will start, under the filter.
-// The caller has locked the goroutine to the thread, hands the listener to a
-// process that answers, and execs the program; it must not open files in between,
-// as nobody answers yet. The thread cannot get rid of the filter again, nor of
-// no_new_privs: set-user-ID programs run without their privilege below it.
+// Install puts the calling thread, and all that it will start, under the filter. The caller
+// must have locked the goroutine to the thread. It then passes the listener to a process that
+// answers, and executes the program. It must not open files in between, because no process
+// answers yet. The thread cannot remove the filter, nor no_new_privs: set-user-ID programs
+// run without their privilege below it.
 func Install(fds Range) (Installed, error) {
 	prog := build(fds)
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}

@@ -16,9 +16,9 @@ func TestReadSignals(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tid := unix.Gettid()
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, unix.SIGUSR1) // otherwise it would end the process
-	defer signal.Stop(caught)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, unix.SIGUSR1) // otherwise it would end the process
+	defer signal.Stop(received)
 	const usr1 = 1 << (unix.SIGUSR1 - 1)
 	var block, old unix.Sigset_t
 	block.Val[0] = usr1

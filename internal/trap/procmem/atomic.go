@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The atomics of one address space are atomic among themselves, which is what
-// IBV_ATOMIC_HCA promises. They are not atomic towards the program's own processor: a
-// program that mixes its atomic instructions with a peer's atomics on one word may
-// lose an update, as with any adapter that is not IBV_ATOMIC_GLOB. Two processes that
+// The atomics of one address space are atomic among themselves, as
+// IBV_ATOMIC_HCA promises. They are not atomic towards the program's own processor. A
+// program that mixes its atomic instructions with a peer's atomics on one word may lose an
+// update, as with any adapter that is not IBV_ATOMIC_GLOB. Two processes that
 // register the same shared memory are two spaces.
 
 // word returns the lock of an address. Each space has its own locks, so memory that

@@ -23,7 +23,8 @@ func TestLongBurst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The number is this process's, as if given anew; the memory is another's.
+	// The number belongs to this process, as if it were reused; the memory belongs to
+	// another one.
 	_, fd := sleeper(t)
 	s := New(fd, os.Getpid(), new(User))
 	defer s.Release()
@@ -42,7 +43,7 @@ func TestLongBurst(t *testing.T) {
 		t.Error("no error")
 	}
 	if stranger[0] != 0 {
-		t.Error("the second call went to whoever has the number")
+		t.Error("the second call went to the process that has the number")
 	}
 }
 

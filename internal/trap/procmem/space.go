@@ -27,10 +27,10 @@ var errEnded error = ended{}
 //
 //   - /proc/PID/mem, opened when the Space was made, belongs to this address space
 //     whatever becomes of the process: after exec and exit, reads return 0 bytes. A
-//     call moves one contiguous piece, through a page of the kernel's. It also
+//     call moves one contiguous piece, through a page in the kernel. It also
 //     writes to private mappings that the program may only read (FOLL_FORCE in
 //     fs/proc/base.c: mem_rw), as a device does to pages that were pinned before
-//     they were protected. It does not write to shared mappings of that kind.
+//     they were protected. It does not write to such shared mappings.
 //   - process_vm_readv and process_vm_writev move many pieces in one call, and
 //     twice as fast. But they go by process number, so after an exec they would
 //     reach the new program.
