@@ -36,8 +36,8 @@ type Stat struct {
 // goes to the file behind the descriptor, and inotify tells the trap.
 type DoorbellFile interface {
 	File
-	// DoorbellOffset returns where the program's description of the file must stand, so
-	// that what doorbells write does no harm.
+	// DoorbellOffset returns the position in the file at which the writes of doorbells do
+	// no harm. The program's description of the file must stand there.
 	DoorbellOffset() int64
 	// TakeDoorbells does the work of doorbells that were not trapped, or some of it. It
 	// reports whether it should be called again.

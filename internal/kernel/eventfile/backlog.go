@@ -2,10 +2,10 @@ package eventfile
 
 import "slices"
 
-// backlog are events that are not in the pipe yet, in order. Equal events of an
-// object are kept once, with a count, so that a reader that never reads costs no
-// more than the objects that it has. Those of the port are kept in their order,
-// which says how things stand now, and only so many.
+// backlog holds the events that are not in the pipe yet, in order. Equal events of one
+// object are one entry with a count, so the list is bounded by the number of objects,
+// even if the program never reads. Events of the port keep their order, because the last
+// one says what is true now; maxPortEvents bounds them.
 type backlog struct {
 	order []waitingEvent
 	first uint64           // the number of order[0]; the others follow
@@ -17,8 +17,8 @@ type waitingEvent struct {
 	n uint32
 }
 
-// maxPortEvents bounds the list for events of the port: past that, the latest
-// takes the place of the one before.
+// maxPortEvents bounds the list for events of the port. Beyond it, a new event replaces
+// the last one.
 const maxPortEvents = 4096
 
 func (b *backlog) empty() bool { return len(b.order) == 0 }
@@ -52,7 +52,7 @@ func (b *backlog) addFirst(e Event) {
 	}
 }
 
-// bump counts e if it is in the list.
+// bump counts e and reports true if it is in the list.
 func (b *backlog) bump(e Event) bool {
 	if b.at == nil {
 		b.at = make(map[Event]uint64)
@@ -64,8 +64,8 @@ func (b *backlog) bump(e Event) bool {
 	return ok
 }
 
-// encode fills buf with the records of the first events and returns the bytes
-// used; remove takes as many events off.
+// encode fills buf with the records of the first events and returns how many bytes it
+// used. remove then removes as many events.
 func (b *backlog) encode(buf []byte, size int) int {
 	n := 0
 	for i := range b.order {
@@ -96,7 +96,7 @@ func (b *backlog) remove(n int) {
 	b.first += uint64(gone)
 }
 
-// drop takes off the events about key and returns how many they were.
+// drop removes the events about key and returns how many there were.
 func (b *backlog) drop(key any) (n uint32) {
 	kept := 0
 	for _, w := range b.order {

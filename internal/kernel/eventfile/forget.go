@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forget takes back the events about key that the program has not read, and
-// returns how many it has read. It waits for a thread in a system call of the
-// pipe: only the program's own requests may call it.
+// Forget takes back the events about key that the program has not read, and returns how
+// many it has read. It waits for the thread that is in a system call on the pipe, so only
+// the program's own requests may call it.
 //
 // Records in the pipe tell objects apart by their handle, which the program
-// chose; if it gave two objects the same one, both lose their events.
+// chose. If it gave two objects the same handle, both lose their events.
 func (p *Pipe) Forget(key any) (reported uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,18 +31,18 @@ func (p *Pipe) Forget(key any) (reported uint32) {
 	p.enter()
 	dropped, rest := p.takeBack(sent.handle)
 	p.leave()
-	for i := len(rest); i > 0; i -= p.size { // what found no room any more
+	for i := len(rest); i > 0; i -= p.size { // records that no longer fit
 		e := Event{}
 		copy(e.Record[:], rest[i-p.size:i])
 		e.Key = p.keyOf(e.handle())
 		p.backlog.addFirst(e)
 	}
-	p.flush() // there may be room for what waited
+	p.flush() // the backlog may fit now
 	return sent.n - min(unread+dropped, sent.n)
 }
 
 // takeBack reads the pipe empty and writes back, in order, all but the records
-// with the handle. It returns how many those were, and what found no room.
+// with the handle. It returns how many those were, and the records that no longer fit.
 func (p *Pipe) takeBack(handle uint64) (dropped uint32, rest []byte) {
 	all := p.drain()
 	// A program that read part of a record gets the rest of it first.
@@ -65,8 +65,8 @@ func (p *Pipe) takeBack(handle uint64) (dropped uint32, rest []byte) {
 	return dropped, nil
 }
 
-// maxPipe bounds how much is drained: the largest pipe that an ordinary user
-// gets (pipe-max-size). The program could write to it as fast as it is read.
+// maxPipe bounds how much drain reads: the largest pipe that an ordinary user gets
+// (pipe-max-size). A program can write to the pipe as fast as drain reads it.
 const maxPipe = 1 << 20
 
 // reopen opens a reading end, which does not block.
@@ -94,7 +94,7 @@ func (p *Pipe) drain() []byte {
 	return all
 }
 
-// keyOf finds the object with the handle; nil if there is none.
+// keyOf returns the object with the handle, or nil.
 func (p *Pipe) keyOf(handle uint64) any {
 	for k, s := range p.sent {
 		if s.handle == handle {

@@ -8,11 +8,11 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 )
 
-// List are the event files of one kind. Those that the program has
-// closed are found now and then, when there are many.
+// List holds the event files of one kind that one open has made. It drops those that the
+// program has closed when it grows.
 type List[T File] struct {
 	files  []T
-	lookAt int // how many are to be looked through
+	dropAt int // the length at which closed files are dropped
 }
 
 type File interface {
@@ -23,12 +23,12 @@ type File interface {
 
 const (
 	fewEventFiles = 16
-	maxEventFiles = 4096 // of one kind, for one open: each is a descriptor of the daemon's
+	maxEventFiles = 4096 // of one kind, for one open; each takes a descriptor of the daemon
 )
 
-// Add takes a file in. EMFILE when there are too many.
+// Add appends a file; EMFILE if there are too many.
 func (l *List[T]) Add(f T) error {
-	if len(l.files) >= max(l.lookAt, fewEventFiles) {
+	if len(l.files) >= max(l.dropAt, fewEventFiles) {
 		l.dropGone()
 	}
 	if len(l.files) >= maxEventFiles {
@@ -48,7 +48,7 @@ func (l *List[T]) dropGone() {
 		}
 	}
 	clear(l.files[len(keep):])
-	l.files, l.lookAt = keep, min(2*len(keep), maxEventFiles)
+	l.files, l.dropAt = keep, min(2*len(keep), maxEventFiles)
 }
 
 func (l *List[T]) Find(id fdid.ID) (f T, ok bool) {

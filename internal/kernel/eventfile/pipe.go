@@ -13,26 +13,28 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// Pipe carries records of one size to the program, which reads them as it
-// reads the kernel's event files: a pipe, so that read, poll and epoll need no
-// help.
+// Pipe carries records of one size to the program, which reads them as it reads the
+// kernel's event files. Because it is a pipe, read, poll and epoll need no help.
 //
-// libibverbs follows the pointer in each event, and waits when it destroys an
-// object until as many of its events are acknowledged as were read. So the
-// daemon counts what it sends for each object, and forget takes the unread ones
-// back: it reads the pipe empty, drops the object's, and writes the rest again.
+// libibverbs follows the pointer in each event. When it destroys an object it waits
+// until the program has acknowledged as many of the object's events as were read. So
+// the daemon counts what it sends for each object. Forget takes the unread events back: it
+// reads the pipe empty, drops the object's events, and writes the rest again.
 //
-// The daemon keeps no reading end: so it sees when the program has closed its
-// own (EPIPE, POLLERR), and forget opens one through /proc for its moment.
+// The daemon keeps no reading end. So it sees when the program has closed its own
+// (EPIPE, POLLERR). Forget opens one through /proc while it needs it.
 //
-// send is called with a QP locked. Its write never waits for room, but it may
-// for the pipe's lock, which a reader holds for ever whose buffer does not
-// answer (userfaultfd): as the engine's own accesses to that program's memory
-// may, so whoever runs the engine is prepared for it. One thread at a time makes
-// system calls on a pipe (busy), and no other waits for it: they leave their
-// events behind, and it takes them along; and few do on all pipes of a user
-// (quota.Budget). (A socket has no such lock, but no reading end that can be opened
-// anew, and so no way to see that the program has closed its own.)
+// Send is called with a QP locked. Its write never waits for room, but it may wait for
+// the pipe's lock. A reader holds that lock for ever if the memory that it reads into
+// does not answer (userfaultfd). The engine's own accesses to that program's memory can
+// block in the same way, and the threads that run the engine are prepared for it.
+//
+// One thread at a time makes system calls on a pipe (busy). Other threads do not wait
+// for it: they leave their events in the backlog, and it sends them. quota.Budget limits
+// how many threads are in system calls on all pipes of a user.
+//
+// A socket does not have such a lock. But a reading end of a socket cannot be opened
+// again, so the daemon could not see that the program has closed its own.
 type Pipe struct {
 	size   int // of a record
 	inode  fdid.ID
@@ -40,27 +42,27 @@ type Pipe struct {
 	done   chan struct{} // closed with the pipe
 
 	mu      sync.Mutex // a leaf lock, not held in calls that may wait
-	idle    *sync.Cond // busy became false, or closed true
-	busy    bool       // somebody makes system calls on w
+	idle    *sync.Cond // busy became false, or closed became true
+	busy    bool       // a thread makes system calls on w
 	closed  bool
 	w       int // writing end, non-blocking
 	r       int // reading end, until the program has its own; -1: closed
 	sent    map[any]sentEvents
 	backlog backlog
 	waiter  *os.File      // w again, on which a goroutine waits for room; nil: none
-	buf     [pipeBuf]byte // of whoever is busy
+	buf     [pipeBuf]byte // of the thread that is busy
 }
 
-// Event is one record, and what it is about; key may be nil.
+// Event is one record, and the object that it is about. Key may be nil.
 type Event struct {
 	Record [maxEventSize]byte
 	Key    any
 }
 
-// handle is the object as the program knows it, with which records begin.
+// handle returns the name that the program gave the object. Each record begins with it.
 func (e *Event) handle() uint64 { return binary.NativeEndian.Uint64(e.Record[:]) }
 
-// sentEvents says how many events an object had.
+// sentEvents counts the events of an object.
 type sentEvents struct {
 	n      uint32
 	handle uint64
@@ -70,16 +72,17 @@ type sentEvents struct {
 // user's pipes take (pipe-user-pages-soft).
 const pipeMemory = 64 << 10
 
-// PipeCost is what a pipe takes; one of the files waits for room in it.
+// PipeCost is what a pipe takes of a budget. One of its files waits for room in it.
 var PipeCost = quota.Cost{Memory: pipeMemory, Files: 2}
 
 // maxEventSize is the largest record: struct ib_uverbs_async_event_desc.
 const maxEventSize = 16
 
-// pipeBuf is how much a write to a pipe takes as a whole or not at all
-// (PIPE_BUF), in whole records.
+// pipeBuf is the size of the largest write that a pipe takes as a whole or not at all
+// (PIPE_BUF). It is a multiple of every record's size.
 const pipeBuf = 4096
 
+// NewPipe makes a pipe for records of size bytes.
 func NewPipe(size int, budget *quota.Budget) (*Pipe, error) {
 	if err := budget.Take(PipeCost); err != nil {
 		return nil, fmt.Errorf("event pipe: %w", err)
@@ -107,15 +110,15 @@ func NewPipe(size int, budget *quota.Budget) (*Pipe, error) {
 	return p, nil
 }
 
-// FD is the reading end, to be given to the program; -1 after HandedOver.
+// FD returns the reading end, which the program will get; -1 after HandedOver.
 func (p *Pipe) FD() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.r
 }
 
-// HandedOver gives up the daemon's reading end: the program has its own. As
-// forget it is for the program's own requests.
+// HandedOver closes the daemon's reading end, because the program has its own now. Like
+// Forget it may block, so only the program's own requests call it.
 func (p *Pipe) HandedOver() {
 	if r := p.takeReader(); r >= 0 {
 		_ = unix.Close(r) // nothing to be written back
@@ -130,9 +133,9 @@ func (p *Pipe) takeReader() int {
 	return r
 }
 
-// closeAside gives the ends of the pipe up, which takes the pipe's lock as well
-// (pipe_release). The caller holds the lock.
-func (p *Pipe) closeAside() {
+// closeInBackground closes the ends of the pipe. That takes the pipe's lock (pipe_release), so
+// a thread of the budget does it. The caller holds p.mu.
+func (p *Pipe) closeInBackground() {
 	r, w, budget := p.r, p.w, p.budget
 	p.r = -1
 	budget.Background(func() {
@@ -146,7 +149,7 @@ func (p *Pipe) closeAside() {
 
 func (p *Pipe) ID() fdid.ID { return p.inode }
 
-// ReaderGone says whether nobody has a reading end any more.
+// ReaderGone reports whether the program has closed its last reading end.
 func (p *Pipe) ReaderGone() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,8 +161,8 @@ func (p *Pipe) ReaderGone() bool {
 	return n == 1 && err == nil && fds[0].Revents&unix.POLLERR != 0
 }
 
-// Close ends the pipe: the program reads what is in it, and then its end. It
-// waits for nobody.
+// Close ends the pipe. The program reads what is in it, and then end of file. Close
+// does not block.
 func (p *Pipe) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,13 +175,13 @@ func (p *Pipe) Close() {
 		_ = p.waiter.SetWriteDeadline(time.Unix(1, 0)) // wakes its goroutine
 	}
 	if !p.busy {
-		p.closeAside()
+		p.closeInBackground()
 	}
 	p.idle.Broadcast()
 }
 
-// enter and leave enclose system calls on w, which are made without the lock.
-// The last to leave a closed pipe gives it up.
+// enter and leave enclose system calls on w, which are made without p.mu. The last
+// thread to leave a closed pipe closes its ends.
 func (p *Pipe) enter() {
 	p.busy = true
 	p.mu.Unlock()
@@ -188,7 +191,7 @@ func (p *Pipe) leave() {
 	p.mu.Lock()
 	p.busy = false
 	if p.closed {
-		p.closeAside()
+		p.closeInBackground()
 	}
 	p.idle.Broadcast()
 }

@@ -107,7 +107,7 @@ func TestChannel(t *testing.T) {
 			t.Errorf("%d reported, %d were read", n, want)
 		}
 	}
-	// A new object at the same address starts anew.
+	// A new object at the same address starts from zero.
 	c.notify(1, x)
 	if n := c.Forget(x); n != 0 {
 		t.Errorf("%d reported, none was read", n)
@@ -255,8 +255,8 @@ func TestChannelForgery(t *testing.T) {
 	}
 }
 
-// TestChannelBusy: while one thread is held up in the pipe, others leave their
-// events behind and go on; close does not wait either.
+// TestChannelBusy: while one thread is blocked in the pipe, others leave their
+// events and go on. Close does not wait either.
 func TestChannelBusy(t *testing.T) {
 	c, fd := testChannel(t)
 	x := new(objKey)

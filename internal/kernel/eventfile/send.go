@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Send gives the program a record.
+// Send gives the program a record. A QP may be locked.
 func (p *Pipe) Send(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -16,7 +16,7 @@ func (p *Pipe) Send(e Event) {
 	if e.Key != nil {
 		p.sent[e.Key] = sentEvents{p.sent[e.Key].n + 1, e.handle()}
 	}
-	if p.busy || p.waiter != nil { // whoever it is takes it along
+	if p.busy || p.waiter != nil { // that thread sends it
 		p.backlog.add(e)
 		return
 	}
@@ -40,8 +40,8 @@ func (p *Pipe) Send(e Event) {
 	p.flush()
 }
 
-// SendAsync gives the program a record in a goroutine of the pipe's: for a
-// caller that runs no engine, and has other programs to tell.
+// SendAsync gives the program a record from a goroutine of its own. It is for a caller
+// that has other programs to tell.
 func (p *Pipe) SendAsync(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,8 +54,8 @@ func (p *Pipe) SendAsync(e Event) {
 	}
 }
 
-// write puts records into the pipe: all, or none with EAGAIN if there is no
-// room and EPIPE if there is no reader.
+// write puts all of b into the pipe, or nothing: EAGAIN if there is no room, EPIPE if
+// there is no reader.
 func (p *Pipe) write(b []byte) error {
 	for {
 		if _, err := unix.Write(p.w, b); err != unix.EINTR {
@@ -65,7 +65,7 @@ func (p *Pipe) write(b []byte) error {
 }
 
 // flush sends the backlog and reports whether all of it went. The caller holds
-// the lock, and nobody is busy.
+// p.mu, and no thread is busy.
 func (p *Pipe) flush() bool {
 	for !p.closed && !p.backlog.empty() {
 		n := p.backlog.encode(p.buf[:], p.size)
@@ -79,14 +79,14 @@ func (p *Pipe) flush() bool {
 			p.awaitRoom()
 			return false
 		default:
-			p.backlog = backlog{} // there is no reader, and will be none
+			p.backlog = backlog{} // no reader is left
 		}
 	}
 	return true
 }
 
-// awaitRoom has a goroutine flush the backlog, now and whenever the program has
-// made room. One that cannot be started leaves that to the next event.
+// awaitRoom starts a goroutine that flushes the backlog, now and when the program has
+// made room. If that fails, the next event tries again.
 func (p *Pipe) awaitRoom() {
 	if p.waiter != nil {
 		return

@@ -11,11 +11,11 @@ import (
 	"github.com/gorxe/gorxe/internal/test/uffd"
 )
 
-// TestStuckReader: a program that reads its events into memory that does not
-// answer holds the pipe's lock, and at most one thread of the daemon's for each
-// pipe, and few in all. Nobody else waits, and neither does the end; what cannot
-// be closed stays in the budget until it is.
-func TestStuckReader(t *testing.T) {
+// TestBlockedReader: a program reads its events into memory that does not answer, and so
+// holds the pipe's lock. It costs at most one thread of the daemon for each pipe, and few
+// in all. Other threads do not wait, and Close does not wait. The budget counts what
+// cannot be closed until it is closed.
+func TestBlockedReader(t *testing.T) {
 	page, answer := uffd.UnansweredPage(t)
 	const pipes = 2 * (quota.MaxInline + quota.MaxWriters)
 	budget := quota.New(quota.Cost{})
@@ -31,7 +31,7 @@ func TestStuckReader(t *testing.T) {
 		c.notify(1, x)
 		readers.Go(func() { _, _ = unix.Read(fd, page[:8]) })
 	}
-	// Each reader is on its way into its copy; those who send may be caught.
+	// Each reader is on its way into its copy. Threads that send may block.
 	inCall := make(chan struct{}, 1000)
 	for range 10 {
 		for _, c := range channels {

@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// TestTake: with one byte for each record, poll says whether there are any, and what is
-// taken is not read. What found no room in the pipe moves up.
+// TestTake: with one byte for each record, poll says whether there are any. The program
+// does not read a record that was taken. Records that found no room move up.
 func TestTake(t *testing.T) {
 	p := must.Get[*Pipe](t)(NewPipe(1, quota.New(quota.Cost{})))
 	defer p.Close()
@@ -35,7 +35,7 @@ func TestTake(t *testing.T) {
 			t.Fatalf("%d of %d records taken, and poll finds none", i, records)
 		}
 		if !p.Take() {
-			t.Fatalf("%d of %d records taken, and no more to be had", i, records)
+			t.Fatalf("%d of %d records taken, and none is left", i, records)
 		}
 	}
 	if p.Take() || readable() {

@@ -7,9 +7,9 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// asyncFD is where a context's asynchronous events go: its records are struct
-// ib_uverbs_async_event_desc, the handle that the program gave the object (for
-// the port, its number) and what happened.
+// asyncFD carries the asynchronous events of a context. Its records are struct
+// ib_uverbs_async_event_desc: the handle that the program gave the object (for the port,
+// its number), and what happened.
 type asyncFD struct{ *eventfile.Pipe }
 
 const (
@@ -25,8 +25,8 @@ func newAsyncFD(budget *quota.Budget) (*asyncFD, error) {
 	return &asyncFD{p}, nil
 }
 
-// push tells the program of an event about objKey; nil for the port's, which are
-// not counted. A QP may be locked.
+// push tells the program of an event about objKey. Events of the port have the key nil,
+// and are not counted. A QP may be locked.
 func (a *asyncFD) push(element uint64, eventType uint32, objKey any) {
 	e := asyncEvent(element, eventType, objKey)
 	if objKey == nil {
@@ -36,7 +36,7 @@ func (a *asyncFD) push(element uint64, eventType uint32, objKey any) {
 	a.Send(e)
 }
 
-// tell is push about the port or the device for who may wait for the program.
+// tell is push for the port or the device. It may block as long as the program likes.
 func (a *asyncFD) tell(element uint64, eventType uint32) {
 	a.Send(asyncEvent(element, eventType, nil))
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
-// call is one request on its way through a handler, in whichever form it came:
-// what it brought, where its answer goes, and what has to be undone if that
-// cannot be delivered (struct uverbs_attr_bundle).
+// call is one request on its way through a handler, in either form. It holds the request,
+// the place of the answer, and what must be undone if the answer cannot be delivered
+// (struct uverbs_attr_bundle).
 //
-// No lock is held while the program's memory is touched: the request is copied
-// first, and the objects that a call works with are taken by count.
+// No lock is held while the program's memory is accessed. The request is copied first,
+// and the objects that a call works with are counted.
 type call struct {
 	f *File
 	c kernel.Caller
@@ -31,14 +31,14 @@ type call struct {
 	scratch [512]byte // for requests of the write() form
 }
 
-// reply is a buffer of the program's for an answer.
+// reply is a buffer in the program's memory for an answer.
 type reply struct {
 	addr uint64
 	size int
 	attr *attr // the attribute that names it, to be marked as written; or nil
 }
 
-// begin makes a used call ready for the next request.
+// begin prepares a call for the next request.
 func (k *call) begin(c kernel.Caller) {
 	k.c, k.size = c, 0
 	k.in, k.uhwIn = nil, nil
@@ -46,7 +46,8 @@ func (k *call) begin(c kernel.Caller) {
 	k.made, k.nheld = nil, 0
 }
 
-// end publishes what the call made, or undoes it, and lets go of what it held.
+// end publishes the object that the call made, or undoes it, and releases the objects
+// that the call used.
 func (k *call) end(err error) {
 	if o := k.made; o != nil {
 		if err == nil {
@@ -64,7 +65,7 @@ func (k *call) end(err error) {
 	k.c, k.in, k.uhwIn, k.made = nil, nil, nil, nil
 }
 
-// hold finds an object and keeps it from being destroyed until the call ends.
+// hold finds an object and prevents its destruction until the call ends.
 func (k *call) hold(typ uapi.ObjectType, handle uint64) (*object, error) {
 	o, err := k.f.objects.find(typ, handle)
 	switch {
@@ -92,8 +93,8 @@ func held[R resource](k *call, typ uapi.ObjectType, handle uint32) (R, error) {
 	return o.res.(R), nil
 }
 
-// make takes a handle for an object that the call is about to make. It has to
-// fill in res, and whatever else belongs to it.
+// make reserves a handle for an object that the call is about to make. The caller fills
+// in res and what else belongs to the object.
 func (k *call) make(typ uapi.ObjectType) (*object, error) {
 	if err := k.f.needContext(); err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (k *call) make(typ uapi.ObjectType) (*object, error) {
 	return o, nil
 }
 
-// destroy ends an object for good. The caller may still read what it was.
+// destroy ends an object. The caller may still read its fields.
 func (k *call) destroy(typ uapi.ObjectType, handle uint64) (*object, error) {
 	o, err := k.f.objects.find(typ, handle)
 	if err != nil {
@@ -126,13 +127,13 @@ func (k *call) destroyFound(o *object) error {
 		return err
 	}
 	k.f.discharge(o)
-	// It stays seized: others may have found it already.
+	// The object stays seized, because other calls may have found it already.
 	k.f.objects.remove(o.handle)
 	return nil
 }
 
-// request is the core request as a T: what is missing is zero, and what is more
-// than this ABI knows must be (uverbs_cmd.c:uverbs_request).
+// request returns the core request as a T. Missing bytes are zero, and bytes beyond this
+// ABI must be zero (uverbs_cmd.c:uverbs_request).
 func request[T any](k *call) (T, error) {
 	req := uapi.Load[T](k.in)
 	if n := uapi.SizeOf[T](); len(k.in) > n && !isZero(k.in[n:]) {
@@ -150,8 +151,8 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// respond answers with the core response: as much of it as the program has room
-// for, and zeroes in what room is left (uverbs_cmd.c:uverbs_response).
+// respond answers with the core response: as much of it as the program has room for. It
+// zeroes the rest of the room (uverbs_cmd.c:uverbs_response).
 func respond[T any](k *call, resp T) error {
 	b := uapi.BytesOf(&resp)
 	if k.out.size > len(b) {
@@ -177,8 +178,8 @@ func (k *call) answer(r *reply, b []byte) error {
 	return nil
 }
 
-// probe makes sure that an answer can be delivered before something is done
-// that cannot be undone.
+// probe reports whether an answer can be delivered, before a call does something that
+// cannot be undone.
 func (k *call) probe(r *reply, n int) error {
 	n = min(n, r.size)
 	if n == 0 {

@@ -5,8 +5,8 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
-// The calls that give the program event files. What it gets cannot be taken back
-// if the answer does not reach it, so that is tried first.
+// The calls that give the program event files. A descriptor cannot be taken back if the
+// answer does not reach the program, so the calls probe the answer first.
 
 func writeCreateCompChannel(k *call) error {
 	if _, err := request[uapi.CreateCompChannelReq](k); err != nil {
@@ -28,7 +28,7 @@ func writeCreateCompChannel(k *call) error {
 	}
 	fd, err := k.install(ch.Pipe)
 	if err != nil {
-		ch.Close() // and forgotten, as one that the program has closed
+		ch.Close() // the list drops it, as one that the program has closed
 		return err
 	}
 	return respond(k, uapi.CreateCompChannelResp{FD: uint32(fd)})
@@ -56,8 +56,8 @@ func (k *call) newAsync() (int32, error) {
 	}
 	fd, err := k.install(a.Pipe)
 	if err != nil {
-		k.f.events.neverMind(a)
-		a.Close() // and forgotten, as one that the program has closed
+		k.f.events.withdraw(a)
+		a.Close() // the list drops it, as one that the program has closed
 		return -1, err
 	}
 	return fd, nil

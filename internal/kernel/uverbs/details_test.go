@@ -485,7 +485,7 @@ func TestModifyQP(t *testing.T) {
 		if q.Dest != good[1].Dest {
 			t.Errorf("destination %+v, not %+v", q.Dest, good[1].Dest)
 		}
-		// Back to RESET: what was queued is forgotten.
+		// Back to RESET: the queues are empty.
 		u.call(modifyVerb(uapi.ModifyQPReq{QPHandle: qp.QPHandle, AttrMask: 1}))
 		if q := u.queryQP(qp.QPHandle); q.QPState != 0 {
 			t.Errorf("state %d", q.QPState)
@@ -533,7 +533,8 @@ func TestCreateAH(t *testing.T) {
 	})
 }
 
-// TestAsyncEvents: who is told of what, and how many the program has read.
+// TestAsyncEvents: each descriptor gets the events of its objects, and the daemon counts
+// those that the program has read.
 func TestAsyncEvents(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		async := u.real(firstFD(u.program))

@@ -41,7 +41,7 @@ type Device struct {
 	compVectors uint32      // as many as rdma_rxe has
 	gone        atomic.Bool // Close was called
 
-	// owners says whose an object of the engine's is, for events. They come with
+	// owners maps objects of the engine to the objects that events name. Events come with
 	// a QP locked, so this is a leaf lock.
 	mu     sync.Mutex
 	owners map[any]*object // *rxe.QP, *rxe.CQ, *rxe.SRQ
@@ -92,8 +92,8 @@ func parseFWVer(s string) (uint64, error) {
 	return v, nil
 }
 
-// Open is one open("/dev/infiniband/uverbsN"), whose costs b bears; nil: a budget of
-// its own, without limits. ENODEV after Close; ENOMEM or EMFILE if they are too much.
+// Open is one open("/dev/infiniband/uverbsN"). Its costs are taken of b; nil is a budget
+// of its own, without limits. ENODEV after Close; ENOMEM or EMFILE if the budget is spent.
 func (d *Device) Open(b *quota.Budget) (*File, error) {
 	if b == nil {
 		b = quota.New(quota.Cost{})
@@ -114,16 +114,17 @@ func (d *Device) Open(b *quota.Budget) (*File, error) {
 	return f, nil
 }
 
-// closePatience is how long Device.Close waits for programs whose memory does not
-// answer.
-const closePatience = time.Second
+// closeTimeout is how long Device.Close waits for programs whose memory does not answer.
+const closeTimeout = time.Second
 
-// Close takes the device away from the programs that have it open: they get
-// IBV_EVENT_DEVICE_FATAL, what is in their queues completes with WCFlushErr, for
-// those that only look there, their objects end, and all but destroying calls
-// answer EIO (the kernel's disassociation). It does not wait for ever for calls in
-// progress, nor for the engine's accesses to a program's memory; the objects of a
-// file that has one end with it. A second Close does nothing.
+// Close takes the device away from the programs that have it open, as the kernel
+// disassociates a device. A program gets IBV_EVENT_DEVICE_FATAL. What is in its queues
+// completes with WCFlushErr, for programs that only look there. Its objects end, and all
+// but destroying calls answer EIO.
+//
+// Close waits for calls in progress, and for the engine's accesses to a program's memory,
+// but not for ever. The objects of a file with such a call end when the call ends. A
+// second Close does nothing.
 func (d *Device) Close() {
 	d.mu.Lock()
 	if d.gone.Swap(true) {
@@ -140,19 +141,19 @@ func (d *Device) Close() {
 			ended <- struct{}{}
 		}()
 	}
-	patience := time.NewTimer(closePatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
 	for range files {
 		select {
 		case <-ended:
-		case <-patience.C:
-			d.log.Warn("programs whose memory does not answer keep their objects for now")
+		case <-timeout.C:
+			d.log.Warn("programs whose memory does not answer keep their objects until it does")
 			return
 		}
 	}
 }
 
-// opened are the files open now.
+// opened returns the files that are open now.
 func (d *Device) opened() []*File {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,8 +164,8 @@ func (d *Device) opened() []*File {
 	return files
 }
 
-// Event takes an event of the engine (rxe.Config.OnEvent) to the program that it
-// concerns. A QP may be locked: it does not call back into the engine.
+// Event delivers an event of the engine (rxe.Config.OnEvent) to the program that it
+// concerns. A QP may be locked, so Event does not call the engine.
 func (d *Device) Event(ev rxe.Event) {
 	switch {
 	case ev.QP != nil:
@@ -189,7 +190,7 @@ func (d *Device) eventOf(engine any, typ rxe.EventType) {
 	}
 }
 
-// own and disown say whom events of an engine object concern.
+// own and disown say which object the events of an engine object concern.
 func (d *Device) own(engine any, o *object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

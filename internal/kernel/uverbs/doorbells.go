@@ -2,21 +2,21 @@ package uverbs
 
 import "github.com/gorxe/gorxe/internal/provider"
 
-// A doorbell is a write() of 32 bytes to the device's file. Where such a call is not
-// trapped the kernel carries it out on the memfd, behind the queues, where it
-// disturbs nobody; whoever serves the program hears of it through inotify, and calls
-// Ring. What was written is not looked at: the queues themselves say what is new.
+// A doorbell is a write() of 32 bytes to the device's file. If such a call is not trapped,
+// the kernel writes the bytes to the memfd, behind the queues, where they do no harm.
+// inotify tells the trap, which calls TakeDoorbells. The bytes do not matter: the queues
+// say what is new.
 //
-// The program is told nothing: a doorbell for a queue pair in the wrong state, which
-// rdma_rxe refuses with EINVAL, succeeds, as with devices whose doorbell is a store
-// to a register.
+// The program gets no errno. A doorbell for a queue pair in the wrong state succeeds,
+// where rdma_rxe refuses it with EINVAL. Devices whose doorbell is a store to a register
+// behave in the same way.
 
-// DoorbellOffset returns where the program's description of the file must stand for that.
+// DoorbellOffset implements kernel.DoorbellFile.
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
-// TakeDoorbells takes what is new in the send queues to the engine, or some of it: more says
-// that it should be called again. It may take as long as the engine's accesses to
-// the memory of programs.
+// TakeDoorbells hands what is new in the send queues to the engine, or some of it. It
+// reports whether it should be called again. It blocks as long as the engine's accesses
+// to the memory of programs.
 func (f *File) TakeDoorbells() (more bool) {
 	if !f.enterDoorbell() {
 		return false
@@ -26,7 +26,7 @@ func (f *File) TakeDoorbells() (more bool) {
 	if slots == nil || f.dev.gone.Load() {
 		return false
 	}
-	// Each call begins behind the queue that the one before ended with.
+	// Each call begins after the queue at which the last one ended.
 	first, n, share := f.doorbellAt.Load(), uint32(len(*slots)), provider.Share
 	for i := range n {
 		at := (first + i) % n
@@ -50,7 +50,7 @@ func (f *File) TakeDoorbells() (more bool) {
 	return false
 }
 
-// enterDoorbell begins a call that has no caller; false while the file goes away.
+// enterDoorbell begins a call that has no Caller. It returns false while the file ends.
 func (f *File) enterDoorbell() bool {
 	f.gate.Lock()
 	defer f.gate.Unlock()
@@ -61,6 +61,5 @@ func (f *File) enterDoorbell() bool {
 	return true
 }
 
-// Sweep gives back the memory that doorbells have filled since the last time. It
-// waits for nothing.
+// Sweep gives back the memory that doorbells have filled. It does not block.
 func (f *File) Sweep() { f.ctx.Sweep() }

@@ -57,9 +57,9 @@ func (e *endpoint) completed() (n int) {
 	}
 }
 
-// TestRing: what is new in any queue is done, without a call that says which; a queue
-// pair that does not send yet keeps what it has, and is no reason to call again.
-func TestRing(t *testing.T) {
+// TestTakeDoorbells: work requests in any queue are done, and no call says in which. A
+// queue pair that does not send yet keeps what it has, and causes no further call.
+func TestTakeDoorbells(t *testing.T) {
 	list := loops(t, 5)
 	idle := newEndpoint(t, list[0].user, rxe.QPRC)
 	f := list[0].f
@@ -95,8 +95,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestRingShare: one call does a share of the work, and the queues take turns.
-func TestRingShare(t *testing.T) {
+// TestTakeDoorbellsShare: one call does a share of the work, and the queues take turns.
+func TestTakeDoorbellsShare(t *testing.T) {
 	list := loops(t, 4)
 	const each, size = 10, 60 << 10 // in three shares: 4, 4 and 2 of them
 	for _, e := range list {
@@ -132,8 +132,8 @@ func TestRingShare(t *testing.T) {
 	}
 }
 
-// TestRingConcurrent: several threads ring and are rung for, and lose nothing.
-func TestRingConcurrent(t *testing.T) {
+// TestTakeDoorbellsConcurrent: several threads ring and are rung for, and lose nothing.
+func TestTakeDoorbellsConcurrent(t *testing.T) {
 	list := loops(t, 3)
 	f := list[0].f
 	const each = 300
@@ -179,8 +179,8 @@ func TestRingConcurrent(t *testing.T) {
 	ringers.Wait()
 }
 
-// TestBellAllocs: nothing is allocated. Under the race detector pools drop things.
-func TestBellAllocs(t *testing.T) {
+// TestDoorbellsAllocs: nothing is allocated. Under the race detector pools drop things.
+func TestDoorbellsAllocs(t *testing.T) {
 	list := loops(t, 2)
 	f := list[0].f
 	round := func() {

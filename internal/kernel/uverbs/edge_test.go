@@ -30,7 +30,7 @@ func TestShortDestroyCQ(t *testing.T) {
 }
 
 // TestPostSendForm: a POST_SEND with work requests in it is checked and rings
-// the bell all the same (rxe_post_send for a user's QP).
+// the doorbell all the same (rxe_post_send for a user's QP).
 func TestPostSendForm(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		e := newEndpoint(t, u, rxe.QPRC)

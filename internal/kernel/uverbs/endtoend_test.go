@@ -98,7 +98,7 @@ func TestPingPong(t *testing.T) {
 			if got := next(t, b.real(b.channel)); got != 0xc0ffee {
 				t.Errorf("completion event %#x", got)
 			}
-			// One event was read of b's, none of a's.
+			// The program has read one event of b, and none of a.
 			b.call(destroyVerb(uapi.CmdDestroyQP, b.qp))
 			ev := core[uapi.DestroyCQResp](b.call(destroyVerb(uapi.CmdDestroyCQ, b.cq.CQHandle)))
 			if ev.CompEventsReported != 1 || ev.AsyncEventsReported != 0 {

@@ -10,18 +10,18 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
-// eventFileTable are the event files of one open: completion channels and
-// asynchronous event descriptors. The program names them by descriptor, so they
-// are found by what fstat says of it.
+// eventFileTable holds the event files of one open: completion channels and asynchronous
+// event descriptors. The program names them by descriptor. The table finds them by what
+// fstat says of the descriptor.
 type eventFileTable struct {
-	mu       sync.Mutex // a leaf lock but for the event files'
+	mu       sync.Mutex // a leaf lock, except for the locks of event files
 	channels eventfile.List[*channel]
 	asyncs   eventfile.List[*asyncFD]
-	first    *asyncFD // the one of objects that name none; it stays that
+	first    *asyncFD // for objects that name none; it never changes
 	closed   bool
 }
 
-// addChannel takes a channel in. EIO when the file goes away.
+// addChannel adds a channel; EIO if the file has ended.
 func (t *eventFileTable) addChannel(ch *channel) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,8 +46,8 @@ func (t *eventFileTable) addAsync(a *asyncFD) error {
 	return nil
 }
 
-// neverMind takes back that a is the first: the program did not get it.
-func (t *eventFileTable) neverMind(a *asyncFD) {
+// withdraw undoes that a is the first, because the program did not get it.
+func (t *eventFileTable) withdraw(a *asyncFD) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.first == a {
@@ -71,16 +71,16 @@ func (t *eventFileTable) find(id fdid.ID, typ uapi.ObjectType) *eventFiles {
 	return nil
 }
 
-// defaultAsync is where events of objects go that name no descriptor; nil when
-// the program made none.
+// defaultAsync returns the descriptor for objects that name none, or nil if the program
+// has not made any.
 func (t *eventFileTable) defaultAsync() *asyncFD {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.first
 }
 
-// broadcast sends an event of the port to every asynchronous event descriptor;
-// tell does so before it returns, which may take as long as the program likes.
+// broadcast sends an event of the port to every asynchronous event descriptor. tell does
+// so before it returns, and may block as long as the program likes.
 func (t *eventFileTable) broadcast(element uint64, eventType uint32) {
 	for _, a := range t.allAsyncs() {
 		a.push(element, eventType, nil)

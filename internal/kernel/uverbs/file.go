@@ -25,29 +25,29 @@ type File struct {
 	events     eventFileTable
 	keys       keyTable
 	context    atomic.Bool          // GET_CONTEXT was called
-	idle       atomic.Pointer[call] // one to use again, so that a doorbell allocates nothing
-	spent      sync.Once            // the budget was, which is logged
-	doorbellAt atomic.Uint32        // the handle that Ring begins with
+	idle       atomic.Pointer[call] // reused, to allocate nothing for a doorbell
+	spent      sync.Once            // logs once that the budget is spent
+	doorbellAt atomic.Uint32        // the handle that TakeDoorbells begins with
 	overrun    overrun
 
-	// gate counts the calls in progress, so that what they use goes when the last
-	// has ended. It is a leaf lock and never held during a call.
+	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
+	// lock, and not held during a call.
 	gate struct {
 		sync.Mutex
 		calls   int
-		pending bool // teardown is to run when there are no calls
+		pending bool // teardown must run when there are no calls
 		running bool // teardown runs
 		closed  bool // Close was called
-		done    bool // all was given back
+		done    bool // everything is given back
 	}
 	settled chan struct{} // closed when teardown has run for the first time
 }
 
-// FD is the memfd that the program's queues are mapped from. It belongs to the
-// File: give the program a description of its own (reopen /proc/self/fd/N).
+// FD implements kernel.File. The program's queues are mapped from it, so it must get a
+// description of its own (reopen /proc/self/fd/N).
 func (f *File) FD() int { return f.ctx.FD() }
 
-// enter begins a call. EIO while the file goes away.
+// enter begins a call; EIO while the file ends.
 func (f *File) enter(c kernel.Caller) (*call, error) {
 	f.gate.Lock()
 	if f.gate.closed || f.gate.pending || f.gate.running {
@@ -69,7 +69,7 @@ func (f *File) leave(k *call, err error) {
 	k.end(err)
 	if err != nil && errors.Is(err, quota.ErrSpent) {
 		f.spent.Do(func() {
-			f.dev.log.Warn("a program cannot make all that it wants", "error", err)
+			f.dev.log.Warn("user limit reached: a request of the program fails", "error", err)
 		})
 	}
 	f.idle.Store(k)
@@ -83,17 +83,16 @@ func (f *File) uncount() {
 	run := f.gate.calls == 0 && f.gate.pending && !f.gate.running
 	f.gate.Unlock()
 	if run {
-		// Not in this thread, which answers the program's calls: the engine may
-		// have to wait for memory.
+		// Not in this thread, which answers the program's calls. The engine may block in
+		// the program's memory.
 		go f.teardown()
 	}
 }
 
-// Close gives back everything that the open held. It waits for no call in
-// progress: with one, everything goes when that ends. Without one it is all
-// gone when Close returns, which may take as long as the engine's accesses to
-// this program's memory, but for what is closed aside (quota.Budget). A second Close does
-// nothing.
+// Close gives back everything that the open held. It does not wait for calls in progress:
+// if there is one, everything is given back when it ends. Otherwise all is given back when
+// Close returns, except what a thread of the budget closes. Close blocks as long as the
+// engine's accesses to this program's memory. A second Close does nothing.
 func (f *File) Close() {
 	f.gate.Lock()
 	f.gate.closed = true
@@ -101,8 +100,8 @@ func (f *File) Close() {
 	f.endObjects()
 }
 
-// disassociate ends the objects, but leaves their handles to be destroyed. It
-// returns when that has been done, by whoever ends the last call in progress.
+// disassociate ends the objects, but leaves their handles, which the program destroys. It
+// returns when teardown has run, in this thread or after the last call in progress.
 func (f *File) disassociate() {
 	f.endObjects()
 	<-f.settled
@@ -121,7 +120,7 @@ func (f *File) endObjects() {
 	}
 }
 
-// teardown ends what is left, again if it is asked for meanwhile.
+// teardown ends the objects. It runs again if it was requested meanwhile.
 func (f *File) teardown() {
 	for {
 		f.gate.Lock()
@@ -133,7 +132,7 @@ func (f *File) teardown() {
 		closing := f.gate.closed
 		f.gate.Unlock()
 
-		f.ctx.End() // a program that lost its device still reads its queues
+		f.ctx.End() // queues leave their memory to Close
 		if closing {
 			f.events.close()
 		}
@@ -142,7 +141,7 @@ func (f *File) teardown() {
 		}
 		f.destroyAll()
 		if closing {
-			// What a program has that lost its device are its last completions.
+			// A program that lost its device still reads its last completions.
 			f.ctx.Close(f.dev.gone.Load())
 			f.dev.forget(f)
 		}
@@ -162,7 +161,7 @@ func (f *File) teardown() {
 // teardownOrder is the order in which objects depend on each other.
 var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjPD}
 
-// destroyAll ends the resources of all objects. Nobody else works with them.
+// destroyAll ends the resources of all objects. No call is in progress.
 func (f *File) destroyAll() {
 	for _, typ := range teardownOrder {
 		f.objects.each(func(o *object) {
@@ -170,7 +169,7 @@ func (f *File) destroyAll() {
 				return
 			}
 			if err := o.destroy(true); err != nil {
-				f.dev.log.Error("object survives its program", "type", o.typ, "handle", o.handle, "err", err)
+				f.dev.log.Error("an object cannot be destroyed at the end of its program", "type", o.typ, "handle", o.handle, "err", err)
 				return
 			}
 			f.discharge(o)
@@ -178,7 +177,7 @@ func (f *File) destroyAll() {
 	}
 }
 
-// flushAll completes what is in the queues with an error.
+// flushAll completes all work requests with an error.
 func (f *File) flushAll() {
 	f.objects.each(func(o *object) {
 		if r, ok := o.res.(*qpRes); ok {
@@ -187,7 +186,7 @@ func (f *File) flushAll() {
 	})
 }
 
-// needContext is what making an object takes: a device and a context
+// needContext reports whether objects can be made: that takes a device and a context
 // (uverbs_main.c:ib_uverbs_get_ucontext_file).
 func (f *File) needContext() error {
 	switch {
@@ -199,11 +198,11 @@ func (f *File) needContext() error {
 	return nil
 }
 
-// abandon undoes an object whose making failed, or could not be told.
+// abandon undoes an object whose creation failed, or whose answer was not delivered.
 func (f *File) abandon(o *object) {
 	if o.res != nil {
 		if err := o.destroy(true); err != nil {
-			f.dev.log.Error("object survives its making", "type", o.typ, "err", err)
+			f.dev.log.Error("an object whose creation failed cannot be destroyed", "type", o.typ, "err", err)
 		}
 	}
 	f.discharge(o)

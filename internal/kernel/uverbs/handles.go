@@ -13,35 +13,34 @@ import (
 type object struct {
 	typ    uapi.ObjectType
 	handle uint32
-	user   uint64   // the program's own name of it, which events carry
+	user   uint64   // the name that the program gave it, which events carry
 	async  *asyncFD // where its asynchronous events go; nil: nowhere
 	res    resource // nil once the device went away
 	cost   int64    // of the file's budget, bytes; guarded as res is
 
-	// use counts the calls that work with the object, -1 being one that
-	// destroys or replaces it. Nobody waits: whoever finds it taken gets EBUSY
+	// use counts the calls that work with the object. -1 is a call that destroys or
+	// replaces it. No call waits: one that finds the object in use gets EBUSY
 	// (rdma_core.c:uverbs_try_lock_object).
 	use atomic.Int32
 
-	// doorbell is where doorbells of a QP ring, until it is destroyed. They do not
-	// take the object for use: one that is held up may have been answered for
-	// (interpose does so), and the program, which knows of no call that it still
-	// makes, may destroy the QP.
+	// doorbell is the QP for doorbells, until it is destroyed. Doorbells do not count in
+	// use. The trap answers a doorbell that blocks, so the program can destroy the QP
+	// while the doorbell still runs.
 	doorbell atomic.Pointer[qpRes]
 
-	// Events that the program has read of it, known once it is destroyed.
+	// How many of its events the program has read, known once it is destroyed.
 	asyncReported, compReported uint32
 }
 
 // resource is the engine's side of an object.
 type resource interface {
-	// destroy ends it and gives back what it held. closing is set when file or
-	// device go away: what the program would have to undo first is then undone.
-	// After an error everything is as it was.
+	// destroy ends the resource and gives back what it took. closing is set when the file
+	// or the device ends: then destroy undoes what the program would have to undo first.
+	// After an error nothing has changed.
 	destroy(o *object, closing bool) error
 }
 
-// share takes the object for use beside others.
+// share begins a use beside others, and reports whether it could.
 func (o *object) share() bool {
 	for {
 		n := o.use.Load()
@@ -56,7 +55,7 @@ func (o *object) share() bool {
 
 func (o *object) unshare() { o.use.Add(-1) }
 
-// seize takes the object for one's own.
+// seize begins an exclusive use, and reports whether it could.
 func (o *object) seize() bool { return o.use.CompareAndSwap(0, -1) }
 
 func (o *object) unseize() { o.use.Store(0) }
@@ -76,20 +75,20 @@ func (o *object) destroy(closing bool) error {
 	return nil
 }
 
-// handleTable are the handles of one open file: small integers, the lowest free
-// one first, as the kernel's (rdma_core.c:idr_add_uobj), one space for all types.
-// Lookups take no lock.
+// handleTable holds the handles of one open file. They are small integers, the lowest
+// free one first, in one space for all types (rdma_core.c:idr_add_uobj). Lookups take no
+// lock.
 type handleTable struct {
 	slots atomic.Pointer[[]atomic.Pointer[object]]
 
 	mu   sync.Mutex // writers; a leaf lock
-	free uint32     // there is no free slot below
+	free uint32     // no slot below is free
 }
 
 // reserved is in the slot of an object that is being made.
 var reserved = new(object)
 
-// lookup finds an object; nil when there is none.
+// lookup returns an object, or nil.
 func (t *handleTable) lookup(handle uint32) *object {
 	slots := t.slots.Load()
 	if slots == nil || uint64(handle) >= uint64(len(*slots)) {
@@ -101,7 +100,7 @@ func (t *handleTable) lookup(handle uint32) *object {
 	return nil
 }
 
-// reserve takes a handle that lookup does not find yet.
+// reserve returns a new handle, which lookup does not find yet.
 func (t *handleTable) reserve() uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

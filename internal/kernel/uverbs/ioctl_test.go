@@ -230,7 +230,7 @@ func TestIoctlOnly(t *testing.T) {
 		t.Errorf("800 Gb/s are width %d, speed %d, in full %d", port.ActiveWidth, port.ActiveSpeed, ex.ActiveSpeedEx)
 	}
 	if b := p.mem.Bytes(list[1].Data, 48); !isZero(b[40:44]) {
-		t.Error("port_cap_flags2 and what is reserved are not zero")
+		t.Error("port_cap_flags2 or the reserved bytes are not zero")
 	}
 	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 2), p.out(uapi.AttrQueryPortResp, 40)), unix.EINVAL)
 	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 257), p.out(uapi.AttrQueryPortResp, 40)), unix.EINVAL)

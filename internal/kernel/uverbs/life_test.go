@@ -31,9 +31,8 @@ func (c *holdingCaller) Write(addr uint64, b []byte) error {
 	return c.program.Write(addr, b)
 }
 
-// TestCloseDuringCall: a file that is closed while a call waits for memory that
-// does not answer: Close does not wait, nobody else can begin a call, and when
-// the call ends everything goes.
+// TestCloseDuringCall: a file is closed while a call waits for memory that does not
+// answer. Close does not wait, no other call can begin, and everything ends with the call.
 func TestCloseDuringCall(t *testing.T) {
 	d, engine := newDevice(t)
 	u := &user{opened(t, d), forms[0]}
@@ -116,7 +115,7 @@ func TestBusyObject(t *testing.T) {
 func TestDestroyHeldUp(t *testing.T) {
 	e := newLoop(t)
 	v := doorbellVerb(e.qp)
-	bell := e.alloc(v.bytes(e.room(4)))
+	doorbell := e.alloc(v.bytes(e.room(4)))
 	v = destroyVerb(uapi.CmdDestroyQP, e.qp)
 	end := v.bytes(e.room(16))
 	endAt := e.alloc(end)
@@ -127,7 +126,7 @@ func TestDestroyHeldUp(t *testing.T) {
 	}
 	e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 64)}}})
 	var calls sync.WaitGroup
-	calls.Go(func() { _, _ = e.f.Write(e, bell, 32) }) // as if answered: it may say anything
+	calls.Go(func() { _, _ = e.f.Write(e, doorbell, 32) }) // as if answered: it may say anything
 	<-entered
 	var destroyed atomic.Bool
 	calls.Go(func() {

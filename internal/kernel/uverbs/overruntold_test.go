@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
 )
 
-// TestOverrunTold: who opened the file is told once, whichever call sees the overrun
-// and in however many queues there is one.
+// TestOverrunTold: the daemon is told once, whichever call sees the overrun, and however
+// many queues have one.
 func TestOverrunTold(t *testing.T) {
 	looks := map[string]func(*user, uint32){
 		"req_notify_cq": func(u *user, cq uint32) {

@@ -2,10 +2,9 @@ package uverbs
 
 import "github.com/gorxe/gorxe/internal/kernel/uapi"
 
-// The schema of the ioctl form: which attributes each method of each object has,
-// and what the framework checks of them before the handler sees them. What
-// rdma_rxe does not have (flows, WQs, XRC domains, counters, device memory…) is in
-// schema_absent.go.
+// The schema of the ioctl form: the attributes of each method of each object, and what
+// the framework checks before the handler sees them. schema_absent.go has what rdma_rxe
+// does not have: flows, WQs, XRC domains, counters, device memory.
 
 // attrKind is enum uverbs_attr_type, as far as used.
 type attrKind uint8
@@ -46,7 +45,7 @@ type methodSpec struct {
 	handle func(*call) error
 	// destroys says that attribute 0 is destroyed before handle is called.
 	destroys bool
-	// absent says that the kernel has no such method for rdma_rxe.
+	// absent says that the kernel does not have the method for rdma_rxe.
 	absent bool
 }
 

@@ -6,14 +6,13 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
-// What the kernel's ABI has and rdma_rxe has not, by name, so that nothing is
-// left out by oversight: abi_test.go holds the tables against the headers.
+// What the kernel's ABI has and rdma_rxe does not have, by name. schema_test.go compares
+// the tables with the headers, so nothing is missing by mistake.
 
-// absentMethods are the methods that the kernel takes from a driver's table if the
-// driver has nothing for them, or for an object that they need
-// (uverbs_uapi.c:uapi_finalize_disable); and those that are younger than the
-// kernel that gorxe is like. Either way they answer EPROTONOSUPPORT: rdma-core
-// falls back to write(), or says EOPNOTSUPP itself.
+// absentMethods answer EPROTONOSUPPORT, after which rdma-core falls back to write() or
+// returns EOPNOTSUPP itself. The kernel removes the first group from a driver's table,
+// because the driver does not implement them or an object that they need
+// (uverbs_uapi.c:uapi_finalize_disable). The others are newer than Linux 6.1.
 var absentMethods = map[methodKey]string{
 	{uapi.ObjFlow, 0}:                "FLOW_DESTROY",
 	{uapi.ObjXRCD, 0}:                "XRCD_DESTROY",

@@ -2,19 +2,18 @@ package uverbs
 
 import "github.com/gorxe/gorxe/internal/kernel/uapi"
 
-// The write() commands. Those that rdma_rxe does not have are in
-// schema_absent.go; a number that means nothing answers as they do.
+// The write() commands. schema_absent.go has those that rdma_rxe does not have; unknown
+// numbers answer in the same way.
 
-// The tables end where rdma_rxe's do; numbers beyond are EOPNOTSUPP whatever
-// the rest of the request says. They are filled by init: the handlers refer to
-// them.
+// The tables end where rdma_rxe's tables end. Greater numbers are EOPNOTSUPP, whatever
+// the rest of the request says. init fills the tables, because the handlers use them.
 var (
 	commands   [uapi.CmdCreateXSRQ + 1]command
 	exCommands [uapi.CmdModifyQP + 1]command
 )
 
-// plain is a command with a request only, talk one with a response, whose
-// address its request begins with.
+// plain is a command with a request only. talk is a command with a response, whose
+// address is the first field of the request.
 func plain[Req any](name string, h func(*call) error) command {
 	return command{name: name, handle: h, req: uapi.SizeOf[Req]()}
 }
@@ -90,7 +89,7 @@ func init() {
 	}
 }
 
-// destroyer is the handler of the commands whose request is a handle.
+// destroyer returns the handler of a command whose request is a handle.
 func destroyer(typ uapi.ObjectType) func(*call) error {
 	return func(k *call) error {
 		req, err := request[uapi.HandleReq](k)
@@ -102,7 +101,8 @@ func destroyer(typ uapi.ObjectType) func(*call) error {
 	}
 }
 
-// writeDestroyer is that of those that answer how many events were read.
+// writeDestroyer returns the handler of a command that answers how many events the
+// program has read.
 func writeDestroyer(typ uapi.ObjectType) func(*call) error {
 	return func(k *call) error {
 		req, err := request[uapi.DestroyReq](k)
@@ -117,7 +117,7 @@ func writeDestroyer(typ uapi.ObjectType) func(*call) error {
 	}
 }
 
-// ioctlDestroyed is the same in the other form.
+// ioctlDestroyed answers the same in the ioctl form.
 func ioctlDestroyed(k *call) error {
 	o := k.attrs.object(uapi.AttrDestroyHandle)
 	return put(k, uapi.AttrDestroyResp, uapi.DestroyResp{EventsReported: o.asyncReported})

@@ -208,9 +208,9 @@ func TestEveryCommand(t *testing.T) {
 	})
 }
 
-// TestTruncated: every prefix of every command, framed as that long, is refused
-// or, where the kernel takes what is missing for zero, does no harm; and with the
-// response where there is no memory nothing is left behind.
+// TestTruncated: every prefix of every command, with a header that fits, is refused, or
+// does no harm where the kernel takes missing bytes for zero. A response that cannot be
+// delivered leaves nothing behind.
 func TestTruncated(t *testing.T) {
 	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
 		all := &objects{}

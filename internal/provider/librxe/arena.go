@@ -13,22 +13,21 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// arena is the program's file of one open of the device, and has its queues. It is a sparse
-// memfd in which each queue has its own place. A place is never used twice, because there is
-// enough room. So a mapping that the program forgot to undo shows nothing of a later queue.
+// arena is the file behind the program's descriptor, from which the program maps its
+// queues. It is a sparse memfd in which each queue has a place of its own. A place is
+// used once: a mapping that the program forgot to undo shows nothing of a later queue.
 //
-// The program holds this file too, with every right. It is sealed against a
-// change of size, or the program's ftruncate would end the daemon: an access
-// past the end of a mapped file is SIGBUS. Within the size there is no
-// SIGBUS. A page that the program punched out is zero at the next access, and its memory was
-// accounted for when the queue was made.
+// The program has all rights to this file. It is sealed against a change of size, because
+// the program's ftruncate would end the daemon: an access beyond the end of a mapped file
+// is SIGBUS. Within the size there is no SIGBUS. A page that the program punched out is
+// zero at the next access, and its memory was accounted for when the queue was made.
 //
-// The daemon maps it in windows, as a process has only so many mappings
-// (vm.max_map_count) for the queues of all programs.
+// The daemon maps the file in windows, because the queues of all programs would be too
+// many mappings for one process (vm.max_map_count).
 //
-// Giving memory back takes the file's lock. The program can hold that lock for ever with a
-// write from memory that does not answer. So only the program's own requests, or a background
-// thread, give memory back; end does not.
+// Giving memory back takes the file's lock. The program can hold that lock for ever, with
+// a write from memory that does not answer. So memory is given back in the program's own
+// requests, or by a thread of the budget, or not at all (end).
 type arena struct {
 	file      int
 	budget    *quota.Budget
@@ -36,7 +35,7 @@ type arena struct {
 	doorbells doorbellLog
 
 	mu      sync.Mutex
-	next    int64 // the first offset that no window has
+	next    int64 // the first offset behind all windows
 	current *window
 	windows map[*window]struct{}
 	pieces  map[*piece]struct{}
@@ -48,17 +47,15 @@ type arena struct {
 const arenaSize = 1 << 46
 
 // arenaEnd is the size of the file. Behind the queues is room for direct doorbells
-// (doorbelllog.go) of 32 bytes each: nine years at a million a second.
+// (doorbelllog.go): 32 bytes each, a million a second for nine years.
 const arenaEnd = 1 << 53
 
-// windowSize is how much of the file is mapped at once, if a queue does not need
-// more.
+// windowSize is the size of a window, unless a queue needs more.
 const windowSize = 4 << 20
 
 const pageSize = 4096
 
-// window is a part of the file that the daemon has mapped. Its places are given
-// out in order.
+// window is a part of the file that the daemon has mapped. It is filled in order.
 type window struct {
 	off    int64
 	mem    []byte
@@ -66,8 +63,8 @@ type window struct {
 	pieces int
 }
 
-// piece is a part of a window. A thread that accesses mem holds mu, but only while it copies
-// an element. So freeing a queue does not depend on the threads that use it.
+// piece is the memory of one queue, a part of a window. A thread that accesses mem holds
+// mu, for no longer than it takes to copy an element. So free never waits for long.
 type piece struct {
 	arena  *arena
 	window *window
@@ -87,14 +84,14 @@ const (
 
 var openCost = quota.Cost{Memory: openMemory, Files: 1}
 
-// RaiseLimits lifts what may keep a device from being opened: an arena is a file of
-// arenaEnd to the limit of file sizes, however little of it is used.
+// RaiseLimits raises the limit of file sizes, if it is too low to open a device. To that
+// limit an arena has the size arenaEnd, however little of it is used.
 func RaiseLimits() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || limit.Cur >= arenaEnd {
-		return nil // what is wrong shows when a device is opened
+		return nil // Open reports the error
 	}
-	for _, most := range []uint64{limit.Max, unix.RLIM_INFINITY} { // the second takes CAP_SYS_RESOURCE
+	for _, most := range []uint64{limit.Max, unix.RLIM_INFINITY} { // the second needs CAP_SYS_RESOURCE
 		err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: most})
 		if err == nil && most >= arenaEnd {
 			return nil
@@ -113,7 +110,7 @@ func newArena(b *quota.Budget) (*arena, error) {
 		b.Give(openCost)
 		return nil, err
 	}
-	// Offset 0 stays unused: no queue is mistaken for "none".
+	// Offset 0 stays unused, because it could mean "none".
 	return &arena{file: fd, budget: b, next: pageSize, held: openCost,
 		windows: make(map[*window]struct{}), pieces: make(map[*piece]struct{})}, nil
 }
@@ -135,7 +132,7 @@ func makeArenaFile() (int, error) {
 	return fd, nil
 }
 
-// FD is the daemon's descriptor of the file, which stays the arena's.
+// fd returns the daemon's descriptor of the file. It stays the arena's.
 func (a *arena) fd() int { return a.file }
 
 // alloc maps a zeroed piece of at least size bytes.
@@ -154,7 +151,7 @@ func (a *arena) alloc(size int) (*piece, error) {
 		a.refund(n)
 		return nil, fmt.Errorf("queue memory: %d bytes: %w", n, err)
 	}
-	// Memory now, and an error if there is none, instead of SIGBUS at an access.
+	// Allocate memory now: without it, an access would be SIGBUS.
 	if err := a.fallocate(0, w.off+w.filled, n); err != nil {
 		a.drop(w)
 		a.refund(n)
@@ -167,7 +164,7 @@ func (a *arena) alloc(size int) (*piece, error) {
 	return p, nil
 }
 
-// windowFor is one with room for n bytes. A large queue has one of its own.
+// windowFor returns a window with room for n bytes. A large queue has its own.
 func (a *arena) windowFor(n int64) (*window, error) {
 	if w := a.current; w != nil && n <= int64(len(w.mem))-w.filled {
 		return w, nil
@@ -197,7 +194,7 @@ func (a *arena) windowFor(n int64) (*window, error) {
 	return w, nil
 }
 
-// drop unmaps a window that nobody needs.
+// drop unmaps a window that holds no queue.
 func (a *arena) drop(w *window) {
 	if w.pieces > 0 || w == a.current {
 		return
@@ -228,14 +225,14 @@ func (a *arena) fallocate(mode uint32, off, n int64) error {
 	}
 }
 
-// punch gives memory back, and says whether that worked. An error (a kernel
-// without it) costs memory until the file is closed, and nothing else.
+// punch gives memory back and reports whether that worked. If it fails (an old kernel),
+// the memory is given back when the file is closed.
 func (a *arena) punch(off, n int64) bool {
 	return a.fallocate(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n) == nil
 }
 
-// free unmaps the piece and gives its memory back. The program's mapping, if it
-// is still there, is of zeroes from then on.
+// free gives the memory of the piece back. A mapping that the program still has reads as
+// zeros.
 func (p *piece) free() {
 	a := p.arena
 	a.mu.Lock()
@@ -251,7 +248,7 @@ func (p *piece) free() {
 	a.drop(p.window)
 }
 
-// detach takes the memory from the piece's users; false if it is freed already.
+// detach takes the memory from the users of the piece. It returns false if it was freed.
 func (p *piece) detach() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,13 +257,11 @@ func (p *piece) detach() bool {
 	return mapped
 }
 
-// end says that the file is about to be closed: queues freed from now on leave
-// their memory to that.
+// end says that close follows. Queues that are freed now leave their memory to close.
 func (a *arena) end() { a.ending.Store(true) }
 
-// Close unmaps all that is left and gives the file up. The program may hold the
-// file for longer: unless keep is set, its memory is taken back even so, and the
-// budget has it until then.
+// close unmaps all windows and closes the file. The program may keep the file open. Its
+// memory is taken back nevertheless, unless keep is set.
 func (a *arena) close(keep bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -298,12 +293,11 @@ func (a *arena) close(keep bool) {
 }
 
 func (a *arena) giveUp() {
-	_ = unix.Close(a.file) // nothing to be written back
+	_ = unix.Close(a.file) // there is nothing to write back
 	a.budget.Give(a.held)
 }
 
-// queueError is why a queue could not be made, for errnoOf: what is wrong with the
-// request, or no memory.
+// queueError adds ENOMEM to an error that is neither EINVAL nor ENOMEM.
 func queueError(err error) error {
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOMEM) {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestArenaWindows: many queues need few mappings, large queues have their own, and freed
-// queues are unmapped.
+// TestArenaWindows: many queues take few mappings, large ones are mapped alone, and
+// windows without queues are unmapped.
 func TestArenaWindows(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	a, err := newArena(b)
@@ -60,8 +60,8 @@ func TestArenaWindows(t *testing.T) {
 	quotatest.WantGiven(t, b)
 }
 
-// TestArenaTakenBack: a program that keeps the file keeps no memory of the daemon, unless it
-// has lost its device and may still read its queues.
+// TestArenaTakenBack: a program that keeps the file open keeps none of its memory, unless
+// it has lost its device and may read its last completions.
 func TestArenaTakenBack(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		b := quota.New(quota.Cost{})
@@ -85,8 +85,8 @@ func TestArenaTakenBack(t *testing.T) {
 	}
 }
 
-// TestStalledOnce: a doorbell that stalls repeatedly is resumed once, however long the worker
-// threads are blocked.
+// TestStalledOnce: a doorbell that stalls again and again is resumed once, however long
+// the threads that would do so are blocked.
 func TestStalledOnce(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	release := make(chan struct{})

@@ -10,9 +10,9 @@ import (
 // that puts the address itself into each work request.
 const avCacheSize = 32
 
-// avCache makes address handles of addresses, and keeps those used last.
+// avCache makes address handles of addresses, and keeps those that were used last.
 type avCache struct {
-	mu      sync.Mutex // a leaf lock, except for the locks of the device
+	mu      sync.Mutex // a leaf lock except for those of the device
 	entries []avEntry  // the one used last comes first
 	closed  bool
 }
@@ -22,7 +22,7 @@ type avEntry struct {
 	ah   *rxe.AH
 }
 
-// get returns a handle for attr, nil if there can be none.
+// get returns a handle for attr, or nil.
 func (c *avCache) get(pd *rxe.PD, attr rxe.AHAttr) *rxe.AH {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *avCache) get(pd *rxe.PD, attr rxe.AHAttr) *rxe.AH {
 	}
 	ah, err := pd.CreateAH(attr)
 	if err != nil {
-		return nil // completes as what it is: a request without an address
+		return nil // the request completes as one without an address
 	}
 	if len(c.entries) == avCacheSize {
 		last := avCacheSize - 1

@@ -31,7 +31,7 @@ const (
 // wcRecvBit is set in the opcodes of receive completions (IBV_WC_RECV).
 const wcRecvBit = rxe.WCRecv
 
-// cqRing is a completion queue in the program's memory: the daemon produces.
+// cqRing is a completion queue in the program's memory. The daemon produces.
 type cqRing struct {
 	ring
 	prod  uint32
@@ -85,8 +85,8 @@ func (r *cqRing) Push(wc *rxe.WC) bool {
 // the index can be put back if the program does not poll at that moment. If it does,
 // its next store prevails.
 //
-// An index that went back is the program's own doing, and believed: the program gets
-// again what it took.
+// An index that went back is the program's own doing. The program gets again what it
+// took.
 func (r *cqRing) settle() uint32 {
 	cons := r.consumer()
 	passed := r.distance(r.taken, cons) > r.distance(r.taken, r.prod)
@@ -110,9 +110,9 @@ func (r *cqRing) repair() {
 	}
 }
 
-// encodeWC does what make_send_cqe and do_complete of rdma_rxe do. After an error only its
-// four fields are set, and every receive of a program is marked as having a GRH. One thing
-// differs from rdma_rxe: the service level of a datagram (rxe.SLRoCEv2IPv4).
+// encodeWC is make_send_cqe and do_complete of rdma_rxe: after an error nothing
+// but its four fields is set, and every receive is marked as having a GRH. One thing is not rdma_rxe's: the service level of a datagram
+// (rxe.SLRoCEv2IPv4).
 func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	clear(b[:])
 	ne := binary.NativeEndian
@@ -140,10 +140,10 @@ func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	ne.PutUint16(b[wcPKeyIndex:], wc.PKeyIndex)
 }
 
-// move copies the completions that wait in from into a new ring, which no other thread knows.
-// It returns EINVAL if they do not fit. Nothing may be pushed meanwhile (rxe.CQ.ReplaceRing).
-// A consumer that polls during the call would get completions twice, as with rdma_rxe
-// (resize_finish), but librxe holds its lock.
+// move fills a new ring, which only the caller knows, with the completions that wait in
+// from. It leaves from as it is, and returns EINVAL if they do not fit. The engine pushes
+// nothing meanwhile (rxe.CQ.ReplaceRing). A program that polls meanwhile gets again what
+// it took, as with rdma_rxe (resize_finish); librxe holds its lock.
 func (r *cqRing) move(from *cqRing) error {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
@@ -174,7 +174,7 @@ func moveSlots(to, from *ring, first, last uint32) int {
 	return int(n)
 }
 
-// waiting is how many completions the program has not taken.
+// waiting returns how many completions the program has not taken.
 func (r *cqRing) waiting() int {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestMalformedSend: a WQE that no librxe writes fails in order, with the status of rdma_rxe,
-// and earlier work requests complete.
+// TestMalformedSend: a WQE that no librxe writes fails in its turn, as with
+// rdma_rxe, after all work requests before it.
 func TestMalformedSend(t *testing.T) {
 	const opErr, protErr, lenErr = rxe.WCLocQPOpErr, rxe.WCLocProtErr, rxe.WCLocLenErr
 	type edit = func(w *librxeclient.SendWQE, payload []byte)

@@ -5,23 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// doorbellLog is the part of an arena's file that doorbells are written to.
+// doorbellLog is the part of an arena's file to which direct doorbells are written.
 type doorbellLog struct {
 	used  atomic.Bool
-	sweep atomic.Int32 // sweepNone, or what is under way
+	sweep atomic.Int32 // sweepNone, or the state of a sweep
 
-	mu    sync.Mutex // held while a thread punches; no thread does after end
+	mu    sync.Mutex // held while the log is punched out
 	ended bool
 }
 
 const (
 	sweepNone = iota
 	sweepOnce
-	sweepAgain // clear what was written meanwhile, too
+	sweepAgain // sweep once more, for what was written meanwhile
 )
 
-// clean clears the log in the background, because the program can hold the file's lock
-// (arena). One thread at a time does so.
+// clean clears the log in one thread of the budget, because the program can hold the
+// file's lock (arena).
 func (l *doorbellLog) clean(a *arena) {
 	l.used.Store(true)
 	if l.sweep.Swap(sweepAgain) != sweepNone {
@@ -37,8 +37,7 @@ func (l *doorbellLog) clean(a *arena) {
 	})
 }
 
-// clear punches the log out. Where the program writes at that moment it loses
-// nothing that is ever read.
+// clear punches the log out. Nobody reads what the program writes there.
 func (l *doorbellLog) clear(a *arena) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +46,7 @@ func (l *doorbellLog) clear(a *arena) {
 	}
 }
 
-// end clears the log for the last time: the file is about to be closed.
+// end clears the log for the last time. The file will be closed.
 func (l *doorbellLog) end(a *arena) {
 	l.clear(a)
 	l.mu.Lock()

@@ -11,15 +11,15 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// When a daemon is killed its programs have work requests in their queues that nobody
-// will complete, and one that polls for them would do so for ever. What it takes to
-// complete them stands in the queues themselves: each has a label in the first words
-// of its header that struct rxe_queue_buf leaves unused (pad_1).
+// When a daemon is killed, its programs have work requests in their queues that nobody
+// completes. A program that polls for them would poll for ever. The queues hold all that
+// is needed to complete them: each has a label in the first unused words of its header
+// (struct rxe_queue_buf, pad_1).
 
-// label says what a queue is.
+// label identifies a queue.
 type label struct {
 	kind labelKind
-	cq   uint32 // handle of the completion queue, which this is or completes to
+	cq   uint32 // handle of the completion queue: this one, or the one that this completes to
 	qpn  uint32
 }
 
@@ -36,7 +36,7 @@ const (
 	labelMagic = 0x65787267 // "grxe"
 )
 
-// label labels the queue, before anybody knows of it.
+// label labels a new queue.
 func (r *ring) label(l label) {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
@@ -51,13 +51,13 @@ func (r *ring) label(l label) {
 	ne.PutUint32(b, labelMagic)
 }
 
-// FlushOrphan completes, with WCFlushErr, what is left in the queues of a device whose
-// daemon is gone, and returns how much that was. fd is the device's memfd, in a
-// description that nobody else uses. What the daemon had completed at its last moment
-// may be completed once more.
+// FlushOrphan completes the work requests in the queues of a device whose daemon has
+// ended, with WCFlushErr. It returns how many there were. fd is the device's memfd, in a
+// description that nothing else uses. A request that the daemon completed last may be
+// completed once more.
 //
-// The program can write everything in the file, and can hold the file's lock for as long as it
-// likes. So only the program may have to wait for this function.
+// The program can write everything in the file, and can hold the file's lock for ever. So
+// only the program itself should wait for FlushOrphan.
 func FlushOrphan(fd int) (int, error) {
 	f := orphan{fd: fd, cqs: make(map[uint32]*orphanRing)}
 	if err := f.find(); err != nil {
@@ -91,9 +91,9 @@ type orphanRing struct {
 	prod, cons uint32
 }
 
-// Bounds of what a header is believed.
+// The largest values of a header that FlushOrphan accepts.
 const (
-	maxOrphanPages = 1 << 18 // that are looked at: 1 GiB
+	maxOrphanPages = 1 << 18 // searched for queues: 1 GiB
 	maxOrphanShift = 16
 	maxOrphanWork  = 1 << 20 // work requests that are completed
 )
@@ -105,7 +105,7 @@ func (f *orphan) find() error {
 	for off := int64(pageSize); off < arenaSize; {
 		data, err := unix.Seek(f.fd, off, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			return nil // there is no more
+			return nil // that was the last one
 		}
 		if err != nil {
 			return fmt.Errorf("queues of a device: %w", err)
@@ -124,8 +124,8 @@ func (f *orphan) find() error {
 	return nil
 }
 
-// look enters the queue that begins at off, if one does, and returns how many bytes to
-// go on by.
+// look adds the queue that begins at off, if there is one. It returns how many bytes to
+// skip.
 func (f *orphan) look(off int64) int64 {
 	var h [queueData]byte
 	if n, err := unix.Pread(f.fd, h[:], off); err != nil || n < len(h) {
@@ -151,7 +151,7 @@ func (f *orphan) look(off int64) int64 {
 	return (size + pageSize - 1) &^ (pageSize - 1)
 }
 
-// size is how long the queue is; 0 if it cannot be one of ours.
+// size returns the length of the queue, or 0 if the header is not valid.
 func (q *orphanRing) size() int64 {
 	slots := uint64(q.mask) + 1
 	if slots&(slots-1) != 0 || q.shift > maxOrphanShift || 1<<q.shift < minElemSize {
@@ -186,7 +186,7 @@ func (f *orphan) flush(q, cq *orphanRing) error {
 	return nil
 }
 
-// push is cqRing.Push; false: it is full.
+// push is cqRing.Push. It returns false if the queue is full.
 func (f *orphan) push(cq *orphanRing, wc *rxe.WC) (bool, error) {
 	var word [4]byte
 	if _, err := unix.Pread(f.fd, word[:], cq.off+queueConsumer); err != nil {

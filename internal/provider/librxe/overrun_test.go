@@ -126,9 +126,9 @@ func TestOverrunSeenByOthers(t *testing.T) {
 	}
 }
 
-// TestConsumerFromNowhere writes every index that a program can write, in every state of the
-// queue. Only completions that the program claimed are lost. A possible index does not
-// change. Only one past the producer's index is an overrun.
+// TestConsumerFromNowhere: a program can write every index, in every state of the queue.
+// It loses nothing that it did not claim. A possible index stays, and only an index that
+// passed the producer's is an overrun.
 func TestConsumerFromNowhere(t *testing.T) {
 	for taken := range uint32(8) {
 		for waiting := range uint32(8) {

@@ -92,7 +92,7 @@ func (q *queuePair) Doorbell() error { return q.send.doorbell(q.qp, q.keys) }
 func (q *queuePair) Pending() bool { return q.send.waits() }
 
 // Take implements provider.QP.
-func (q *queuePair) Take(share int) (worth int, more bool) { return q.send.look(q.qp, q.keys, share) }
+func (q *queuePair) Take(share int) (worth int, more bool) { return q.send.take(q.qp, q.keys, share) }
 
 // Reset implements provider.QP.
 func (q *queuePair) Reset() {

@@ -23,17 +23,17 @@ const (
 	sgeLKey   = 12
 )
 
-// maxQueueSGE bounds a work request of either queue, whatever the device's
-// limits say; rdma_rxe has 32.
+// maxQueueSGE bounds the list of a work request, whatever the device's limits are.
+// rdma_rxe allows 32.
 const maxQueueSGE = 64
 
-// recvRing is a receive queue, or a shared one, in the program's memory: the
-// daemon consumes.
+// recvRing is a receive queue, or a shared one, in the program's memory. The daemon
+// consumes.
 type recvRing struct {
 	ring
 	maxSGE uint32
 	cons   uint32
-	wqe    [recvSGL + maxQueueSGE*sgeSize]byte // the copy being looked at
+	wqe    [recvSGL + maxQueueSGE*sgeSize]byte // the copy of a WQE
 }
 
 // newRecvRing makes a receive queue for at least maxWR requests.
@@ -55,7 +55,7 @@ func (r *recvRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	if r.piece.mem == nil || r.producer() == r.cons {
 		return false, false
 	}
-	// The head first, as it says how long the list is; each byte once.
+	// The head first, because it has the length of the list. Each byte is copied once.
 	slot := r.slot(r.cons)
 	copy(r.wqe[:recvSGL], slot)
 	n := binary.NativeEndian.Uint32(r.wqe[recvNumSGE:])
@@ -67,8 +67,8 @@ func (r *recvRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	return true, !decodeRecv(w, &r.wqe, r.maxSGE)
 }
 
-// decodeRecv fills w from the copy of a WQE and reports whether it is sound: a
-// list no longer than the queue's, and of less than 4 GiB in all.
+// decodeRecv fills w from the copy of a WQE. It reports whether the list is valid: no
+// longer than the queue allows, and less than 4 GiB in all.
 func decodeRecv(w *rxe.RecvWQE, b *[recvSGL + maxQueueSGE*sgeSize]byte, maxSGE uint32) bool {
 	w.ID = binary.NativeEndian.Uint64(b[recvWRID:])
 	w.SGL = w.SGL[:0]
@@ -93,7 +93,7 @@ func decodeSGE(b []byte) rxe.SGE {
 	}
 }
 
-// Len is how many work requests wait.
+// Len returns how many work requests wait.
 func (r *recvRing) Len() int {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
@@ -103,7 +103,7 @@ func (r *recvRing) Len() int {
 	return int(r.distance(r.cons, r.producer()))
 }
 
-// reset forgets what waits: the QP went to RESET.
+// reset forgets what waits. The QP went to RESET.
 func (r *recvRing) reset() {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
@@ -114,9 +114,9 @@ func (r *recvRing) reset() {
 	r.setConsumer(r.cons)
 }
 
-// move fills a new ring, which nobody else knows, with what waits in from, which is
-// left as it is: EINVAL if that does not fit. Nothing may be popped meanwhile
-// (rxe.SRQ.ReplaceRing).
+// move fills a new ring, which only the caller knows, with the requests that wait in from.
+// It leaves from as it is, and returns EINVAL if they do not fit. The engine takes nothing
+// meanwhile (rxe.SRQ.ReplaceRing).
 func (r *recvRing) move(from *recvRing) error {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()

@@ -10,9 +10,8 @@ import (
 )
 
 // struct rxe_queue_buf (rdma_user_rxe.h) begins every queue that is shared with
-// librxe. The indices lie within the mask, in cache lines of their own, and a
-// queue is full when one slot is left: producer+1 == consumer (rxe_queue.h of
-// either side).
+// librxe. The indices lie within the mask, in cache lines of their own. A queue is full
+// when one slot is left: producer+1 == consumer (rxe_queue.h of the kernel and of librxe).
 const (
 	queueLog2ElemSize = 0
 	queueIndexMask    = 4
@@ -24,10 +23,10 @@ const (
 // minElemSize is a cache line, as in rxe_queue_init.
 const minElemSize = 64
 
-// ring is a queue shared with the program. The daemon has its own size and shift; those in the
-// shared page are for librxe. The daemon owns one of the two indices, and never reads it back.
-// The program owns the other one. The daemon masks it, so it always names a slot of the queue,
-// and writes it only when it cannot be right (cqRing.settle).
+// ring is a queue shared with the program. Size and shift are the daemon's own; librxe
+// reads those in the shared page. The daemon owns one of the two indices, and never reads
+// it back. The other is the program's. It is masked, so that every value names a slot. The
+// daemon writes it only if it cannot be right (cqRing.settle).
 //
 // The methods below are called with piece.mu held and mem not nil.
 type ring struct {
@@ -68,52 +67,52 @@ func (r *ring) place() MMInfo {
 	return MMInfo{Offset: off, Size: size}
 }
 
-// info is the queue's struct mminfo: where in the file, and how long.
+// info returns the offset in the file and the length, as struct mminfo has them.
 func (r *ring) info() (offset uint64, size uint32) {
 	n := queueData + (uint64(r.mask)+1)<<r.shift
 	return uint64(r.piece.off), uint32((n + pageSize - 1) &^ (pageSize - 1))
 }
 
-// entries is how many elements fit.
+// entries returns how many elements fit.
 func (r *ring) entries() int { return int(r.mask) }
 
-// free unmaps the queue. Its user may be at work: he finds it gone.
+// free gives the queue's memory back. A thread that uses the queue finds mem nil.
 func (r *ring) free() { r.piece.free() }
 
 func (r *ring) word(off int) *uint32 {
 	return (*uint32)(unsafe.Pointer(&r.piece.mem[off]))
 }
 
-// Producer is where the program will put the next element. What it put before
-// is visible once the index is: the load acquires.
+// producer returns where the program will put the next element. The load acquires: what
+// the program put before is visible.
 func (r *ring) producer() uint32 { return atomic.LoadUint32(r.word(queueProducer)) & r.mask }
 
-// Consumer is what the program will take next.
+// consumer returns what the program will take next.
 func (r *ring) consumer() uint32 { return atomic.LoadUint32(r.word(queueConsumer)) & r.mask }
 
 func (r *ring) setProducer(i uint32) { atomic.StoreUint32(r.word(queueProducer), i&r.mask) }
 func (r *ring) setConsumer(i uint32) { atomic.StoreUint32(r.word(queueConsumer), i&r.mask) }
 
-// slot is the element at i. The program may change it at any moment: it is
-// copied, once, and never looked at in place.
+// slot returns the element at i. The program may change it at any moment, so callers copy
+// each byte once, and look at the copy.
 func (r *ring) slot(i uint32) []byte {
 	at := queueData + int(i&r.mask)<<r.shift
 	return r.piece.mem[at : at+1<<r.shift : at+1<<r.shift]
 }
 
-// distance is how many elements lie from index from up to index to.
+// distance returns how many elements there are from index from up to index to.
 func (r *ring) distance(from, to uint32) uint32 { return (to - from) & r.mask }
 
-// movable is a queue that can take over what is in another.
+// movable is a queue that can take over the elements of another one.
 type movable[T any] interface {
 	*T
 	move(from *T) error
 	free()
 }
 
-// replaceRing puts ring in the place of the queue at current, and frees that one;
-// after an error it frees ring, and everything is as it was. replace has the engine
-// change queues, and calls move while nothing is put in or taken out.
+// replaceRing replaces the queue at current with ring, and frees the old one. After an
+// error it frees ring, and nothing has changed. replace makes the engine change queues. It
+// calls move while the engine neither puts anything in nor takes anything out.
 func replaceRing[T any, R movable[T]](current *atomic.Pointer[T], ring R, replace func(move func() error) error) error {
 	var old R
 	err := replace(func() error {

@@ -130,7 +130,7 @@ func TestArenaClose(t *testing.T) {
 	if _, err := newCQRing(a, 10); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("queue in a closed arena: %v", err)
 	}
-	// A late call finds nothing.
+	// Late calls find nothing.
 	cq.Push(&rxe.WC{})
 	rq.Pop(&rxe.RecvWQE{})
 	rq.reset()

@@ -49,8 +49,9 @@ func (s *station) anySend(rng *rand.Rand) *librxeclient.SendWR {
 	return wr
 }
 
-// TestScribble: a program that overwrites its queues during use damages only memory that it
-// registered. The memory around that, the daemon and other programs' traffic stay intact.
+// TestScribble: a program that writes all over its queues while they are in use harms
+// only what it registered. It harms neither the memory around that, nor the daemon, nor
+// the traffic of another program.
 func TestScribble(t *testing.T) {
 	const guard = 0xa5
 	dev := rxedev.New(t)

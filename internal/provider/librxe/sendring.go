@@ -11,29 +11,29 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// sendRing is a send queue in the program's memory. The daemon consumes it in two steps. A
-// doorbell takes work requests from it, which moves fetched. When they complete, done moves
-// cons, which librxe sees. So the room in the ring is the room in the engine's send queue.
+// sendRing is a send queue in the program's memory, which the daemon consumes in two
+// steps. A doorbell fetches work requests, which moves fetched. When they complete, done
+// moves cons, which librxe sees: the room in the ring is the room in the engine's queue.
 //
-// A doorbell may block: the engine reads the program's memory, which may not answer
-// (userfaultfd). So no thread waits for a doorbell. A thread that rings while another one
-// works leaves a mark, and the other thread looks again. done, reset and free need piece.mu
-// only, which is held while elements are copied. A blocked doorbell costs the daemon one
-// thread until the program ends.
+// A doorbell may block, because the engine reads the program's memory, which may not
+// answer (userfaultfd). So no thread waits for a doorbell. A thread that finds another one
+// at work leaves a mark, and the other one looks at the queue again. done, reset and free
+// need only piece.mu, which is held while elements are copied. A doorbell that blocks costs
+// the daemon one thread, until the program ends.
 type sendRing struct {
 	ring
 	maxSGE    uint32
 	maxInline uint32
 	avs       avCache
 
-	doorbells atomic.Int32 // doorbells rung and not answered; the first answers all
+	doorbells atomic.Int32 // doorbells not served yet; the first one serves all
 
 	// Guarded by piece.mu:
 	fetched uint32 // next for a doorbell
 	cons    uint32 // next to complete
 	epoch   uint32 // counts resets
 	stalled *stalledDoorbell
-	again   bool // somebody is on the way to ring for it
+	again   bool // a thread is about to resume it
 }
 
 // stalledDoorbell is a doorbell that ended because the engine's queue was full.
@@ -42,8 +42,8 @@ type stalledDoorbell struct {
 	keys provider.Keys
 }
 
-// newSendRing makes a send queue for at least c.MaxSendWR requests with c's
-// lists and inline data, which share their space.
+// newSendRing makes a send queue for at least c.MaxSendWR requests. Lists and inline data
+// share their space.
 func newSendRing(a *arena, c rxe.QPCap) (*sendRing, error) {
 	space := max(c.MaxSendSGE*sgeSize, c.MaxInlineData)
 	if c.MaxSendSGE > maxQueueSGE || c.MaxInlineData > maxQueueSGE*sgeSize {
@@ -64,16 +64,16 @@ func (r *sendRing) free() {
 	r.avs.close()
 }
 
-// doorbell hands to the engine what the program put in the queue (post_send of
-// librxe rings after having done so). EINVAL: the QP is in no state that sends;
-// what is in the queue stays there.
+// doorbell hands the engine what the program put in the queue before it made the doorbell
+// (librxe's post_send). EINVAL: the QP is not in a state that sends; the queue keeps what
+// it has.
 func (r *sendRing) doorbell(qp *rxe.QP, k provider.Keys) error {
 	n := r.doorbells.Add(1)
 	if n != 1 {
 		return nil // the thread at work looks again
 	}
 	for {
-		err := r.answer(qp, k)
+		err := r.serve(qp, k)
 		if r.doorbells.CompareAndSwap(n, 0) {
 			return err
 		}
@@ -81,9 +81,9 @@ func (r *sendRing) doorbell(qp *rxe.QP, k provider.Keys) error {
 	}
 }
 
-// answer posts what is in the queue, and no more than one queue full: the
-// program adds to it meanwhile, and may say anything.
-func (r *sendRing) answer(qp *rxe.QP, k provider.Keys) error {
+// serve posts what is in the queue, at most as much as the queue holds: the program can
+// add to it meanwhile, and can write any index.
+func (r *sendRing) serve(qp *rxe.QP, k provider.Keys) error {
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	for left := r.mask; left > 0; {
@@ -92,7 +92,7 @@ func (r *sendRing) answer(qp *rxe.QP, k provider.Keys) error {
 			return nil
 		}
 		n, err := b.post(qp)
-		left -= uint32(max(n, 1)) // nor for ever, whatever the indices say
+		left -= uint32(max(n, 1)) // end, whatever the indices say
 		if n == len(b.wrs) {
 			continue
 		}
@@ -103,18 +103,18 @@ func (r *sendRing) answer(qp *rxe.QP, k provider.Keys) error {
 	return nil
 }
 
-// waits tells whether there is something in the queue that the engine has not had
-// and has not been too full for.
+// waits reports whether the queue has work requests that the engine has neither taken nor
+// refused for lack of room.
 func (r *sendRing) waits() bool {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
 	return r.piece.mem != nil && r.stalled == nil && r.distance(r.fetched, r.producer()) != 0
 }
 
-// look hands one batch to the engine, of no more than share if it is more than one
-// work request, and returns what that was worth (provider.Share). more says that there is
-// reason to look again at once.
-func (r *sendRing) look(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool) {
+// take hands one batch to the engine: no more than share, if it is more than one work
+// request. It returns what the batch was worth (provider.Share), and whether the caller
+// should call again at once.
+func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool) {
 	n := r.doorbells.Add(1)
 	if n != 1 {
 		return 0, false // the thread at work looks again
@@ -130,13 +130,13 @@ func (r *sendRing) look(qp *rxe.QP, k provider.Keys, share int) (worth int, more
 	}
 	if !r.doorbells.CompareAndSwap(n, 0) {
 		r.doorbells.Store(0)
-		more = true // somebody rang, and left it to this call
+		more = true // another thread left its doorbell to this call
 	}
 	return b.worth, more
 }
 
-// unfetch puts back what the engine did not take after the first n, and says
-// whether to try that again at once.
+// unfetch puts back what the engine did not take after the first n. It reports whether
+// the caller should try again at once.
 func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why error) (again bool, err error) {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()
@@ -147,17 +147,16 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 	case !errors.Is(why, rxe.ErrFull):
 		return false, unix.EINVAL
 	case r.fetched == r.cons:
-		return true, nil // all has completed since: nothing is left to ring for it
+		return true, nil // all has completed since, so no completion would resume it
 	}
 	r.stalled = &stalledDoorbell{qp, k}
 	return false, nil
 }
 
-// done is rxe.QPInitAttr.OnSendDone: the n oldest work requests are over.
+// done is rxe.QPInitAttr.OnSendDone: the n oldest work requests have completed.
 func (r *sendRing) done(n uint32) {
 	r.piece.mu.Lock()
-	// Work requests that were on their way to the engine during a reset are
-	// not in this queue any more.
+	// Work requests that a reset forgot do not count.
 	n = min(n, r.distance(r.cons, r.fetched))
 	r.cons = (r.cons + n) & r.mask
 	if r.piece.mem != nil {
@@ -165,24 +164,24 @@ func (r *sendRing) done(n uint32) {
 	}
 	stalled := r.stalled
 	r.stalled = nil
-	ring := stalled != nil && !r.again
-	r.again = r.again || ring
+	resume := stalled != nil && !r.again
+	r.again = r.again || resume
 	r.piece.mu.Unlock()
-	if ring {
-		// The QP is locked here. The program's memory may block the engine.
-		r.piece.arena.budget.Background(func() { r.ringAgain(stalled) })
+	if resume {
+		// The QP is locked here, and the engine may block in the program's memory.
+		r.piece.arena.budget.Background(func() { r.resume(stalled) })
 	}
 }
 
-// ringAgain continues a doorbell that had stalled.
-func (r *sendRing) ringAgain(stalled *stalledDoorbell) {
+// resume continues a doorbell that had stalled.
+func (r *sendRing) resume(d *stalledDoorbell) {
 	r.piece.mu.Lock()
 	r.again = false
 	r.piece.mu.Unlock()
-	_ = r.doorbell(stalled.qp, stalled.keys) // there is no caller to tell
+	_ = r.doorbell(d.qp, d.keys) // no caller waits for the error
 }
 
-// reset forgets what is in the queue: the QP went to RESET.
+// reset forgets what is in the queue. The QP went to RESET.
 func (r *sendRing) reset() {
 	r.piece.mu.Lock()
 	defer r.piece.mu.Unlock()

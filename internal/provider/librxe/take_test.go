@@ -11,23 +11,23 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// rings are the two ways in which a queue is looked at: for a trapped doorbell, and
-// for one that is not.
+// rings returns the two ways to serve a queue: for a trapped doorbell, and for a direct
+// one.
 func (s *station) rings() [2]func() error {
 	return [2]func() error{
 		func() error { return s.sq.doorbell(s.qp, s) },
 		func() error {
 			for more := true; more; {
-				_, more = s.sq.look(s.qp, s, provider.Share)
+				_, more = s.sq.take(s.qp, s, provider.Share)
 			}
 			return nil
 		},
 	}
 }
 
-// TestBlockedRing: a queue whose work waits for memory blocks the thread that does it, and no
-// other.
-func TestBlockedRing(t *testing.T) {
+// TestTakeBlocked: a queue whose work waits for memory blocks the thread that does the
+// work, and no other one.
+func TestTakeBlocked(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
 	blocked := &blockedMemory{a.mem, make(chan struct{}), make(chan struct{})}
 	mr := must.Get[*rxe.MR](t)(a.dom.RegMR(blocked, stationBase, 4096, stationBase, 0))
@@ -38,11 +38,11 @@ func TestBlockedRing(t *testing.T) {
 		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
 	var first sync.WaitGroup
 	again := false
-	first.Go(func() { _, again = a.sq.look(a.qp, a, provider.Share) })
+	first.Go(func() { _, again = a.sq.take(a.qp, a, provider.Share) })
 	<-blocked.entered
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
-	if _, more := a.sq.look(a.qp, a, provider.Share); more {
-		t.Error("the second one must come again")
+	if _, more := a.sq.take(a.qp, a, provider.Share); more {
+		t.Error("the second one asks for another call")
 	}
 	close(blocked.release)
 	first.Wait()
@@ -50,6 +50,6 @@ func TestBlockedRing(t *testing.T) {
 		t.Fatal("the first one did not hear of the second")
 	}
 	a.want(1, rxe.WCSuccess)
-	a.sq.look(a.qp, a, provider.Share)
+	a.sq.take(a.qp, a, provider.Share)
 	a.want(2, rxe.WCSuccess)
 }

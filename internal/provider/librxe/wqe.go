@@ -57,7 +57,7 @@ type sendHead [sendHeadSize]byte
 func (h *sendHead) u32(off int) uint32 { return binary.NativeEndian.Uint32(h[off:]) }
 func (h *sendHead) u64(off int) uint64 { return binary.NativeEndian.Uint64(h[off:]) }
 
-// payloadKind is what lies behind the head of a send WQE.
+// payloadKind is what follows the head of a send WQE.
 type payloadKind uint8
 
 const (
@@ -66,7 +66,7 @@ const (
 	payloadInline
 )
 
-// payload says what lies behind the head, and how many bytes of it to copy.
+// payload returns what follows the head, and how many bytes of it to copy.
 //
 // The list's length counts, not dma.length: librxe 44 fills that wrongly for
 // lists (wr_set_sge_list), and the kernel then sends too much or too little.
@@ -92,9 +92,9 @@ func (h *sendHead) payload() (kind payloadKind, n uint32) {
 	return payloadSGL, sges * sgeSize
 }
 
-// fill makes a work request of the head alone. What it returns, if not
-// WCSuccess, is what rdma_rxe completes such a request with (rxe_requester,
-// rxe_do_local_ops, and what a peer would have answered).
+// fill makes a work request of the head alone. Its result, if it is not WCSuccess, is the
+// status with which rdma_rxe completes such a request (rxe_requester, rxe_do_local_ops, and
+// what a peer would have answered).
 func (h *sendHead) fill(wr *rxe.SendWR, refs *references, typ rxe.QPType) rxe.WCStatus {
 	*wr = rxe.SendWR{
 		ID:    h.u64(sendWRID),
@@ -160,7 +160,7 @@ func (h *sendHead) fillBind(wr *rxe.SendWR, refs *references) {
 	wr.Bind = &refs.bind
 }
 
-// setSGL decodes the list, of which b is the copy, into room.
+// setSGL decodes the list into room. b is its copy.
 func setSGL(wr *rxe.SendWR, b []byte, room []rxe.SGE) rxe.WCStatus {
 	var total uint64
 	for i := range room {
@@ -182,7 +182,7 @@ func setSGL(wr *rxe.SendWR, b []byte, room []rxe.SGE) rxe.WCStatus {
 	return rxe.WCSuccess
 }
 
-// firstBytes cuts a list that is long enough to n bytes.
+// firstBytes cuts a list to n bytes. The list is long enough.
 func firstBytes(sgl []rxe.SGE, n uint32) []rxe.SGE {
 	for i := range sgl {
 		if sgl[i].Length >= n {

@@ -1,3 +1,7 @@
+// Package librxeclient does what librxe does in a program, for tests. It maps a queue by
+// its mminfo, knows its geometry from the shared page, and accesses it with plain and
+// atomic operations. Its structs are written here a second time, as in C, so the tests use
+// nothing of the code under test.
 package librxeclient
 
 import (
@@ -12,11 +16,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// What a program's side of a queue does, librxe in its place: it maps the queue
-// by its mminfo, knows its geometry from the shared page, and touches it with
-// plain and atomic accesses. Its structs are written down here a second time, as
-// C has them, so that nothing of the code under test is used.
-
+// SendWQE is struct rxe_send_wqe without its list.
 type SendWQE struct {
 	ID     uint64
 	_      uint32
@@ -30,16 +30,19 @@ type SendWQE struct {
 	DMA    DMA
 }
 
+// RecvWQE is struct rxe_recv_wqe without its list.
 type RecvWQE struct {
 	ID  uint64
 	_   uint64
 	Dma DMA
 }
 
+// DMA is struct rxe_dma_info.
 type DMA struct {
 	Length, Resid, CurSGE, NumSGE, SgeOffset, _ uint32
 }
 
+// WC is struct ib_uverbs_wc.
 type WC struct {
 	ID                                 uint64
 	Status, Opcode, VendorErr, ByteLen uint32

@@ -1,3 +1,5 @@
+// Package rxedev makes an engine's device for tests, whose queue pairs talk to each
+// other: nothing reaches its link.
 package rxedev
 
 import (
@@ -12,8 +14,10 @@ import (
 // QKey is a queue key that is not privileged.
 const QKey = 0x1234
 
+// Addr is the address of the device.
 var Addr = netip.MustParseAddr("10.0.0.1")
 
+// Nowhere is a link that sends nothing, and a clock that stands still.
 type Nowhere struct{}
 
 func (Nowhere) Send([]wire.Burst)     {}
@@ -22,6 +26,7 @@ func (Nowhere) Leave(wire.GID) error  { return nil }
 func (Nowhere) Now() rxe.Time         { return 1 }
 func (Nowhere) Arm(deadline rxe.Time) {}
 
+// New returns an active device.
 func New(t testing.TB) *rxe.Device {
 	t.Helper()
 	dev := must.Get[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", Link: Nowhere{}, Clock: Nowhere{}, Seed: [32]byte{1}}))
@@ -35,9 +40,11 @@ func New(t testing.TB) *rxe.Device {
 	return dev
 }
 
+// Rights are all access rights.
 const Rights = rxe.AccessLocalWrite | rxe.AccessRemoteWrite | rxe.AccessRemoteRead |
 	rxe.AccessRemoteAtomic | rxe.AccessMWBind | rxe.AccessFlushGlobal | rxe.AccessFlushPersist
 
+// Fill writes a pattern into b.
 func Fill(b []byte, seed byte) {
 	for i := range b {
 		b[i] = byte(i)*7 + seed
