@@ -51,7 +51,7 @@ func (c *Checker) acknowledge(s *subject, x *Flow, psn wire.PSN) {
 			continue
 		}
 		r.lossy = true
-		c.missing(s.about(), x, h, "acknowledged, and never seen")
+		c.missing(s.about(), x, h, "acknowledged, but not in the capture")
 	}
 	r.holes = kept
 }

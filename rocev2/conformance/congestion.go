@@ -66,7 +66,7 @@ func (c *Checker) cnpCause(s *subject, f *Flow) {
 	}
 	switch {
 	case marked == 0 && f.Stats.CNPs == 1:
-		c.report(s, f, ruleCNPCause, "a packet marked CE the other way", "none so far")
+		c.report(s, f, ruleCNPCause, "a packet marked CE in the other direction", "none so far")
 	case marked > 0 && cnps > marked && !f.manyCNPs:
 		f.manyCNPs = true
 		c.report(s, f, ruleCNPRate, fmt.Sprintf("at most %d, one for each packet marked CE", marked), fmt.Sprint(cnps))

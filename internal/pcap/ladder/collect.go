@@ -257,20 +257,20 @@ func (c *Collector) Conversations() []*Conversation {
 	}
 	datagrams, guesses := c.datagrams(), c.guesses()
 	var all []*Conversation
-	taken := make(map[*stream]bool)
+	placed := make(map[*stream]bool)
 	for _, s := range c.order {
-		if taken[s] {
+		if placed[s] {
 			continue
 		}
-		taken[s] = true
+		placed[s] = true
 		v := &Conversation{ID: len(all) + 1}
 		v.add(s)
 		o := c.opposite(s, datagrams)
 		if g := guesses[s]; o == nil && g != nil {
 			o, v.Guessed = g, true
 		}
-		if o != nil && !taken[o] {
-			taken[o] = true
+		if o != nil && !placed[o] {
+			placed[o] = true
 			v.add(o)
 		}
 		v.name(s)

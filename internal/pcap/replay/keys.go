@@ -157,9 +157,9 @@ func (k *keys) make(key wire.RKey, g *grant) error {
 	return err
 }
 
-// takenBack records that a key was invalidated. If it is valid again later, it is that
+// invalidate records that a key was invalidated. If it is valid again later, it is that
 // of another window.
-func (k *keys) takenBack(key wire.RKey) {
+func (k *keys) invalidate(key wire.RKey) {
 	if g := k.granted[key]; g != nil {
 		g.key, g.old = 0, g.key
 	}

@@ -117,7 +117,7 @@ func (r *responder) request(i int) error {
 		return errors.New("its requests touch more memory than is replayed")
 	}
 	if p.Info().Has(wire.OpInv) && ahead == 0 && r.h.q.State() == rxe.QPRTS {
-		r.keys.takenBack(p.InvRKey())
+		r.keys.invalidate(p.InvRKey())
 	}
 	r.absorb(e.number)
 	return nil
