@@ -86,6 +86,16 @@ func TestGrade(t *testing.T) {
 	}
 }
 
+func TestLetters(t *testing.T) {
+	for w, want := range map[string]int{
+		"packet": 6, "QPs": 3, "ibv_alloc_dm": codeLetters, "AllocDM": codeLetters, "rxe/qp.go": codeLetters, "Größe": 5,
+	} {
+		if got := letters(w); got != want {
+			t.Errorf("letters(%q) = %d, want %d", w, got, want)
+		}
+	}
+}
+
 func TestParseRulesRefuses(t *testing.T) {
 	for _, text := range []string{
 		"match x",

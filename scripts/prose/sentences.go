@@ -81,11 +81,27 @@ func measure(blocks []block) (m measures) {
 			m.sentences++
 			m.words += len(found)
 			for _, w := range found {
-				m.letters += utf8.RuneCountInString(w)
+				m.letters += letters(w)
 			}
 		}
 	}
 	return m
+}
+
+// codeLetters is how many letters a name of code counts for: a reader takes it as one sign.
+const codeLetters = 4
+
+// letters counts the letters of a word. A name of code has an underscore, a slash, or a
+// capital letter behind a small one.
+func letters(w string) int {
+	last := ' '
+	for _, r := range w {
+		if r == '_' || r == '/' || unicode.IsUpper(r) && unicode.IsLower(last) {
+			return codeLetters
+		}
+		last = r
+	}
+	return utf8.RuneCountInString(w)
 }
 
 // grade is the automated readability index: the school year that the text is for. It

@@ -119,9 +119,9 @@ func (l Listener) Valid(id uint64) bool {
 }
 
 // Install installs a descriptor in the caller and returns its number there. It blocks
-// the signals of this thread meanwhile. A signal might otherwise arrive after the kernel
-// has marked the call as answered, and before the caller has taken the descriptor: the
-// call would return 0 without one (kernel/seccomp.c: seccomp_notify_addfd).
+// the signals of this thread meanwhile. Otherwise a signal might arrive after the kernel has
+// marked the call as answered, and before the caller has the descriptor. The call would then
+// return 0 without one (kernel/seccomp.c: seccomp_notify_addfd).
 func (l Listener) Install(a *Install) (int32, unix.Errno) {
 	var all, old unix.Sigset_t
 	for i := range all.Val {
