@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -41,10 +42,10 @@ const privateGrace = time.Second
 
 // Run serves until a signal.
 func (c daemonCmd) Run(ctx context.Context, std streams) error {
-	var ready *daemon.Ready
+	var ready *proto.Ready
 	if c.Private {
 		var err error
-		if ready, err = daemon.NewReady(); err != nil {
+		if ready, err = proto.NewReady(); err != nil {
 			return usageError{err}
 		}
 	}
@@ -94,7 +95,7 @@ func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, err
 // private daemon that is about to end, at this socket. It may also be at another socket,
 // which the UDP port in use shows.
 func (c daemonCmd) clears(err error) bool {
-	return errors.Is(err, rocev2.ErrPortTaken) || errors.Is(err, daemon.ErrDaemonRuns) && c.idle()
+	return errors.Is(err, rocev2.ErrPortTaken) || errors.Is(err, proto.ErrDaemonRuns) && c.idle()
 }
 
 // idle reports whether the daemon at the socket is a private one that is about to end.
@@ -102,11 +103,11 @@ func (c daemonCmd) idle() bool {
 	if c.Private {
 		return false
 	}
-	paths, err := daemon.Sockets(c.Socket)
+	paths, err := proto.Sockets(c.Socket)
 	if err != nil {
 		return false
 	}
-	client, err := daemon.Dial(paths[:1])
+	client, err := proto.Dial(paths[:1])
 	if err != nil {
 		return true // it has just ended, or ends now
 	}
@@ -118,7 +119,7 @@ func (c daemonCmd) idle() bool {
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	specs, err := c.specs()
 	if err == nil && len(specs) == 0 {
-		specs, err = daemon.DefaultSpecs()
+		specs, err = proto.DefaultSpecs()
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := daemon.Sockets(c.Socket)
+	paths, err := proto.Sockets(c.Socket)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 		paths[0] = inherited.Addr().String()
 	}
 	return daemon.Start(daemon.Config{
-		Devices: daemon.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
+		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
 		Doorbells: c.Doorbells, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),

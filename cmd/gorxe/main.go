@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"github.com/gorxe/gorxe/internal/keeper"
+	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
 // The exit codes of every subcommand.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // gorxe runs one command line.
@@ -189,17 +189,17 @@ rxe1    lo         PORT_DOWN    65536  4096        1      g1   127.0.0.1
 }
 
 func TestWriteStatus(t *testing.T) {
-	st := &daemon.Status{PID: 7, Socket: "/run/gorxe.sock", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Hidden: 2,
-		Devices: []daemon.DeviceStatus{{Name: "rxe0", Ports: []daemon.PortStatus{{
+	st := &proto.Status{PID: 7, Socket: "/run/gorxe.sock", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Hidden: 2,
+		Devices: []proto.DeviceStatus{{Name: "rxe0", Ports: []proto.PortStatus{{
 			Number: 1, Interface: "lo", State: "PORT_ACTIVE", MTU: 65536, ActiveMTU: 4096, SpeedGbps: 2.5,
-			GIDs: []daemon.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "g2"}},
+			GIDs: []proto.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "g2"}},
 		}}}},
-		Sessions: []daemon.SessionStatus{
+		Sessions: []proto.SessionStatus{
 			{ID: 1, UID: 4294967294, Command: []string{"sleep", "\x1b[2J"}},
-			{ID: 2, UID: 4294967294, Processes: []daemon.ProcessStatus{{PID: 11, Name: "prog", Files: []daemon.FileStatus{{
-				Device: "rxe0", PDs: 1, MRs: []daemon.MRStatus{{Length: 4096}, {Length: 1}}, CQs: make([]daemon.CQStatus, 2),
-				QPs: []daemon.QPStatus{
-					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &daemon.PeerStatus{GID: "g", QPN: 0x12, MTU: 1024},
+			{ID: 2, UID: 4294967294, Processes: []proto.ProcessStatus{{PID: 11, Name: "prog", Files: []proto.FileStatus{{
+				Device: "rxe0", PDs: 1, MRs: []proto.MRStatus{{Length: 4096}, {Length: 1}}, CQs: make([]proto.CQStatus, 2),
+				QPs: []proto.QPStatus{
+					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &proto.PeerStatus{GID: "g", QPN: 0x12, MTU: 1024},
 						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0}},
 					{QPN: 0x13, Type: "UD", State: "INIT"},
 				},

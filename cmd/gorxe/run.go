@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/daemon"
-	"github.com/gorxe/gorxe/internal/keeper"
+	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
-	Device    []string         `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Devices   string           `placeholder:"N|INTERFACE" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
-	Speed     daemon.Speed     `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
-	Socket    string           `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
-	PCAP      string           `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
-	Doorbells daemon.Doorbells `name:"doorbells" placeholder:"WHICH" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
-	LogLevel  string           `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	Device    []string        `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
+	Devices   string          `placeholder:"N|INTERFACE" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
+	Speed     proto.Speed     `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
+	Socket    string          `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	PCAP      string          `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
+	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
+	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
 }
 
 type runCmd struct {
@@ -42,15 +42,15 @@ Examples:
 }
 
 // specs returns the devices that the flags name. An ErrSpec is a usage error.
-func (f *deviceFlags) specs() ([]daemon.Spec, error) {
-	specs, err := daemon.ParseSpecs(f.Devices, f.Device)
-	if errors.Is(err, daemon.ErrSpec) {
+func (f *deviceFlags) specs() ([]proto.Spec, error) {
+	specs, err := proto.ParseSpecs(f.Devices, f.Device)
+	if errors.Is(err, proto.ErrSpec) {
 		err = usageError{err}
 	}
 	return specs, err
 }
 
-func texts(specs []daemon.Spec) (list []string) {
+func texts(specs []proto.Spec) (list []string) {
 	for _, s := range specs {
 		list = append(list, s.String())
 	}

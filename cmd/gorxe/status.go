@@ -12,7 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 type statusCmd struct {
@@ -67,11 +68,11 @@ func (c statusCmd) Run(newContext contexts, std streams) error {
 }
 
 func (c statusCmd) print(w io.Writer) error {
-	paths, err := daemon.Sockets(c.Socket)
+	paths, err := proto.Sockets(c.Socket)
 	if err != nil {
 		return err
 	}
-	client, err := daemon.Dial(paths)
+	client, err := proto.Dial(paths)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (c statusCmd) print(w io.Writer) error {
 }
 
 // writeStatus prints one table each of ports, of processes and of queue pairs.
-func writeStatus(w io.Writer, st *daemon.Status) error {
+func writeStatus(w io.Writer, st *proto.Status) error {
 	what := "daemon"
 	if st.Private {
 		what = "private daemon"
@@ -110,7 +111,7 @@ func writeStatus(w io.Writer, st *daemon.Status) error {
 	return nil
 }
 
-func writePorts(w io.Writer, devices []daemon.DeviceStatus) {
+func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED\tINDEX\tGID")
 	for _, d := range devices {
 		for _, p := range d.Ports {
@@ -128,7 +129,7 @@ func writePorts(w io.Writer, devices []daemon.DeviceStatus) {
 	}
 }
 
-func writeProcesses(w io.Writer, st *daemon.Status) {
+func writeProcesses(w io.Writer, st *proto.Status) {
 	if len(st.Sessions) == 0 {
 		return
 	}
@@ -150,7 +151,7 @@ func writeProcesses(w io.Writer, st *daemon.Status) {
 	}
 }
 
-func writeQPs(w io.Writer, st *daemon.Status) {
+func writeQPs(w io.Writer, st *proto.Status) {
 	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER GID\tMTU\tQUEUED\tCOUNTERS\n"
 	for _, s := range st.Sessions {
 		for _, p := range s.Processes {
@@ -171,10 +172,10 @@ func writeQPs(w io.Writer, st *daemon.Status) {
 }
 
 // writeOldLibrxe names the processes whose librxe loses completions.
-func writeOldLibrxe(w io.Writer, st *daemon.Status) {
+func writeOldLibrxe(w io.Writer, st *proto.Status) {
 	for _, s := range st.Sessions {
 		for _, p := range s.Processes {
-			if slices.ContainsFunc(p.Files, func(f daemon.FileStatus) bool { return f.OldLibrxe }) {
+			if slices.ContainsFunc(p.Files, func(f proto.FileStatus) bool { return f.OldLibrxe }) {
 				fmt.Fprintf(w, "\n%s\n", daemon.OldLibrxe(p.PID, p.Name))
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // setting is what a unit of dist says, once.
@@ -33,8 +33,8 @@ func TestUnits(t *testing.T) {
 	if kind := setting(t, "gorxe.service", "Type"); kind != "notify" {
 		t.Errorf("Type=%s: the daemon says when it is ready", kind)
 	}
-	t.Setenv(daemon.EnvSocket, "")
-	paths, err := daemon.Sockets("")
+	t.Setenv(proto.EnvSocket, "")
+	paths, err := proto.Sockets("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"golang.org/x/sys/unix"
 )
 
@@ -88,7 +89,7 @@ func mainDaemon(args []string) {
 			cfg.Socket = args[i]
 		case "--device":
 			i++
-			spec, err := daemon.ParseSpec(args[i])
+			spec, err := proto.ParseSpec(args[i])
 			if err != nil {
 				panic(err)
 			}
@@ -96,7 +97,7 @@ func mainDaemon(args []string) {
 		}
 	}
 	server, err := daemon.Start(cfg)
-	if ready, rerr := daemon.NewReady(); rerr == nil {
+	if ready, rerr := proto.NewReady(); rerr == nil {
 		ready.Say(err)
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func newStage(t *testing.T) *stage {
 
 // env is the environment of a run.
 func (s *stage) env() []string {
-	return append(os.Environ(), daemon.EnvSocket+"="+s.socket)
+	return append(os.Environ(), proto.EnvSocket+"="+s.socket)
 }
 
 // run is `gorxe run`.
@@ -172,9 +173,9 @@ func (s *stage) run(program ...string) *exec.Cmd {
 }
 
 // dial connects to the daemon; nil if there is none.
-func (s *stage) dial() *daemon.Client {
-	c, err := daemon.Dial([]string{s.socket})
-	if errors.Is(err, daemon.ErrNoDaemon) {
+func (s *stage) dial() *proto.Client {
+	c, err := proto.Dial([]string{s.socket})
+	if errors.Is(err, proto.ErrNoDaemon) {
 		return nil
 	}
 	if err != nil {
@@ -184,14 +185,14 @@ func (s *stage) dial() *daemon.Client {
 }
 
 // status is the daemon's; nil if there is none.
-func (s *stage) status() *daemon.Status {
+func (s *stage) status() *proto.Status {
 	c := s.dial()
 	if c == nil {
 		return nil
 	}
 	defer c.Close()
 	st, err := c.Status()
-	if errors.Is(err, daemon.ErrEnding) {
+	if errors.Is(err, proto.ErrEnding) {
 		return nil
 	}
 	if err != nil {

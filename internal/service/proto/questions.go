@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"sync"
@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 )
 
-// questions are the open questions of a session to its keeper.
-type questions struct {
+// Questions are the open questions of a session to its keeper.
+type Questions struct {
 	mu   sync.Mutex // below
 	last uint64
 	open map[uint64]chan answer
@@ -19,18 +19,18 @@ type questions struct {
 
 // answer is a descriptor, the file that one refers to, or an errno.
 type answer struct {
-	fd  int // -1: none
-	id  fdid.ID
-	err error
+	FD  int // -1: none
+	ID  fdid.ID
+	Err error
 }
 
-// got returns an error for an answer that lacks what was asked for.
-func (a answer) got(file bool) answer {
-	if a.err == nil && (a.fd >= 0) != file {
-		if a.fd >= 0 {
-			unix.Close(a.fd)
+// Got returns an error for an answer that lacks what was asked for.
+func (a answer) Got(file bool) answer {
+	if a.Err == nil && (a.FD >= 0) != file {
+		if a.FD >= 0 {
+			unix.Close(a.FD)
 		}
-		return answer{fd: -1, err: unix.EPERM}
+		return answer{FD: -1, Err: unix.EPERM}
 	}
 	return a
 }
@@ -39,9 +39,9 @@ func (a answer) got(file bool) answer {
 // session for ever.
 const keeperTimeout = 5 * time.Second
 
-// ask asks the keeper r's question about the process that pidfd stands for.
-func (q *questions) ask(conn *Conn, r reply, pidfd int) answer {
-	none := answer{fd: -1, err: unix.EPERM}
+// Ask asks the keeper r's question about the process that pidfd stands for.
+func (q *Questions) Ask(conn *Conn, r Reply, pidfd int) answer {
+	none := answer{FD: -1, Err: unix.EPERM}
 	q.mu.Lock()
 	if q.gone {
 		q.mu.Unlock()
@@ -55,7 +55,7 @@ func (q *questions) ask(conn *Conn, r reply, pidfd int) answer {
 	q.open[id] = got
 	q.mu.Unlock()
 
-	r.Version, r.Question = protocolVersion, id
+	r.Version, r.Question = ProtocolVersion, id
 	if err := conn.Send(r, pidfd); err != nil {
 		q.take(id)
 		return none
@@ -70,12 +70,12 @@ func (q *questions) ask(conn *Conn, r reply, pidfd int) answer {
 	if q.take(id) == nil {
 		return <-got // it came at the last moment
 	}
-	none.err = unix.ETIMEDOUT
+	none.Err = unix.ETIMEDOUT
 	return none
 }
 
 // take ends question id and returns where its answer goes; nil if it has one.
-func (q *questions) take(id uint64) chan answer {
+func (q *Questions) take(id uint64) chan answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.open[id]
@@ -83,33 +83,33 @@ func (q *questions) take(id uint64) chan answer {
 	return c
 }
 
-// answer handles an answer from the keeper. It drops one that fits no question.
-func (q *questions) answer(req request, fds []int) {
+// Answer handles an answer from the keeper. It drops one that fits no question.
+func (q *Questions) Answer(req Request, fds []int) {
 	got := q.take(req.ID)
 	if got == nil {
-		closeAll(fds)
+		CloseAll(fds)
 		return
 	}
-	a := answer{fd: -1, id: fdid.ID{Dev: req.Dev, Ino: req.Ino}}
+	a := answer{FD: -1, ID: fdid.ID{Dev: req.Dev, Ino: req.Ino}}
 	switch {
 	case req.Errno != 0:
-		closeAll(fds)
-		a.err = unix.Errno(req.Errno)
+		CloseAll(fds)
+		a.Err = unix.Errno(req.Errno)
 	case len(fds) == 1:
-		a.fd = fds[0]
+		a.FD = fds[0]
 	default:
-		closeAll(fds)
+		CloseAll(fds)
 	}
 	got <- a
 }
 
-// end answers all questions with an error, because the keeper is gone.
-func (q *questions) end() {
+// End answers all questions with an error, because the keeper is gone.
+func (q *Questions) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gone = true
 	for id, c := range q.open {
 		delete(q.open, id)
-		c <- answer{fd: -1, err: unix.EPERM}
+		c <- answer{FD: -1, Err: unix.EPERM}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -16,14 +17,14 @@ import (
 // device is one device of the daemon: the engine, and its two views for programs (uverbs
 // and sysfs).
 type device struct {
-	spec    Spec
+	spec    proto.Spec
 	index   int // N of uverbsN
 	created time.Time
 	engine  *engine.Engine
 	verbs   *uverbs.Device
 }
 
-func startDevice(spec Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
+func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
 	d := &device{spec: spec, index: index, created: time.Now()}
 	log = log.With("device", spec.Name)
 	// The first events come before there is a receiver.

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 func TestParseSpeed(t *testing.T) {
-	for text, want := range map[string]Speed{"2.5": 2500, "10": 10000, "40.0": 40000, "1e2": 100000, "2400": 2400000} {
-		if got, err := ParseSpeed(text); err != nil || got != want {
+	for text, want := range map[string]proto.Speed{"2.5": 2500, "10": 10000, "40.0": 40000, "1e2": 100000, "2400": 2400000} {
+		if got, err := proto.ParseSpeed(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
@@ -17,7 +19,7 @@ func TestParseSpeed(t *testing.T) {
 		"0": "choose one", "-10": "choose one", "1": "choose one", "2.4": "choose one", "25.78": "choose one",
 		"4800": "1600, 2400", "Inf": "choose one",
 	} {
-		if got, err := ParseSpeed(text); err == nil || !strings.Contains(err.Error(), part) {
+		if got, err := proto.ParseSpeed(text); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, %v; want %q in the error", text, got, err, part)
 		}
 	}
@@ -25,12 +27,12 @@ func TestParseSpeed(t *testing.T) {
 
 // A speed crosses the socket as it was given.
 func TestSpeedJSON(t *testing.T) {
-	for _, s := range []Spec{{Name: "rxe0", Interface: "lo"}, {Name: "rxe0", Interface: "lo", Speed: 2500}} {
+	for _, s := range []proto.Spec{{Name: "rxe0", Interface: "lo"}, {Name: "rxe0", Interface: "lo", Speed: 2500}} {
 		b, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got Spec
+		var got proto.Spec
 		if err := json.Unmarshal(b, &got); err != nil || got != s {
 			t.Errorf("%s becomes %+v, %v", b, got, err)
 		}
@@ -43,17 +45,17 @@ func TestWantedSpeed(t *testing.T) {
 	slow.Speed, fast.Speed = 10000, 40000
 	unsaid, wrong := slow, slow
 	unsaid.Speed, wrong.Speed = 0, 25000
-	s := &Server{cfg: Config{Devices: []Spec{slow, fast}}}
+	s := &Server{cfg: Config{Devices: []proto.Spec{slow, fast}}}
 	for _, tt := range []struct {
-		wanted Wanted
+		wanted proto.Wanted
 		err    string
 	}{
-		{Wanted{}, ""},
-		{Wanted{Devices: []Spec{unsaid}}, ""},
-		{Wanted{Devices: []Spec{slow, fast}}, ""},
-		{Wanted{Devices: []Spec{slow}, Speed: 10000}, ""},
-		{Wanted{Devices: []Spec{wrong}}, "--device " + wrong.String()},
-		{Wanted{Speed: 40000}, "--speed 40: "},
+		{proto.Wanted{}, ""},
+		{proto.Wanted{Devices: []proto.Spec{unsaid}}, ""},
+		{proto.Wanted{Devices: []proto.Spec{slow, fast}}, ""},
+		{proto.Wanted{Devices: []proto.Spec{slow}, Speed: 10000}, ""},
+		{proto.Wanted{Devices: []proto.Spec{wrong}}, "--device " + wrong.String()},
+		{proto.Wanted{Speed: 40000}, "--speed 40: "},
 	} {
 		err := s.suits(&tt.wanted)
 		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {

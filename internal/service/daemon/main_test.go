@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
@@ -79,9 +80,9 @@ func leaks(before int) error {
 // lastAddr makes every test's device its own, in 127.80.0.0/16.
 var lastAddr atomic.Uint32
 
-func testSpec(name string) Spec {
+func testSpec(name string) proto.Spec {
 	n := lastAddr.Add(1)
-	return Spec{Name: name, Address: netip.AddrFrom4([4]byte{127, 80, byte(os.Getpid()), byte(n)})}
+	return proto.Spec{Name: name, Address: netip.AddrFrom4([4]byte{127, 80, byte(os.Getpid()), byte(n)})}
 }
 
 // running is a daemon under test.
@@ -101,7 +102,7 @@ func startTest(t *testing.T, cfg Config, serve func(context.Context, *os.File, i
 		cfg.SocketMode = 0o600
 	}
 	if cfg.Devices == nil {
-		cfg.Devices = []Spec{testSpec("rxe0")}
+		cfg.Devices = []proto.Spec{testSpec("rxe0")}
 	}
 	s, err := Start(cfg)
 	if err != nil {
@@ -130,9 +131,9 @@ func startTest(t *testing.T, cfg Config, serve func(context.Context, *os.File, i
 	return r
 }
 
-func (r *running) dial(t *testing.T) *Client {
+func (r *running) dial(t *testing.T) *proto.Client {
 	t.Helper()
-	c, err := Dial([]string{r.cfg.Socket})
+	c, err := proto.Dial([]string{r.cfg.Socket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,19 +142,19 @@ func (r *running) dial(t *testing.T) *Client {
 }
 
 // attached is a client whose session serve has.
-func (r *running) attached(t *testing.T) *Client {
+func (r *running) attached(t *testing.T) *proto.Client {
 	t.Helper()
 	c := r.dial(t)
-	if _, err := c.Hello([]string{"program", "argument"}, Wanted{}); err != nil {
+	if _, err := c.Hello([]string{"program", "argument"}, proto.Wanted{}); err != nil {
 		t.Fatal(err)
 	}
-	a, b, err := Pair()
+	a, b, err := proto.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
 	defer b.Close()
-	if err := c.Attach(Attachment{Listener: a, Shared: b, FDs: filter.Range{Base: 900, Count: 100}}); err != nil {
+	if err := c.Attach(proto.Attachment{Listener: a, Shared: b, FDs: filter.Range{Base: 900, Count: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -174,13 +175,13 @@ const envOther = "GORXE_TEST_OTHER_USER"
 
 // otherUser says on standard output what another user can do.
 func otherUser(path string) int {
-	if _, err := Dial([]string{path}); err != nil {
+	if _, err := proto.Dial([]string{path}); err != nil {
 		// A daemon that is not this user's keeps nobody from having one.
-		_, second := Dial([]string{path + ".none", path})
-		fmt.Println(err, errors.Is(err, ErrNoDaemon), errors.Is(second, ErrNoDaemon))
+		_, second := proto.Dial([]string{path + ".none", path})
+		fmt.Println(err, errors.Is(err, proto.ErrNoDaemon), errors.Is(second, proto.ErrNoDaemon))
 		return 0
 	}
-	c, err := Dial([]string{path})
+	c, err := proto.Dial([]string{path})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"bytes"
@@ -29,17 +29,17 @@ func (b Build) String() string {
 
 // ThisBuild is the build of this process.
 var ThisBuild = sync.OnceValue(func() Build {
-	b := Build{Version: "(devel)", ID: executableID("/proc/self/exe")}
+	b := Build{Version: "(devel)", ID: ExecutableID("/proc/self/exe")}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		b.Version = info.Main.Version
 	}
 	return b
 })
 
-// executableID returns the last part of Go's build ID, which is a hash of the executable's
+// ExecutableID returns the last part of Go's build ID, which is a hash of the executable's
 // content (cmd/go/internal/work/buildid.go). It hashes an executable that has no build ID,
 // which takes longer.
-func executableID(path string) string {
+func ExecutableID(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return "unknown"

@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"fmt"

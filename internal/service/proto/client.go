@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 
 // Client is the connection of a keeper or of `gorxe status` to a daemon.
 type Client struct {
-	conn *Conn
+	Conn *Conn
 	path string
 }
 
@@ -26,10 +26,10 @@ type Client struct {
 func Dial(paths []string) (*Client, error) {
 	var none error
 	for i, path := range paths {
-		conn, err := dial(path)
+		conn, err := Connect(path)
 		switch {
 		case err == nil:
-			return &Client{conn: conn, path: path}, nil
+			return &Client{Conn: conn, path: path}, nil
 		case i > 0 && errors.Is(err, fs.ErrPermission):
 			none = fmt.Errorf("%w; %w", none, err)
 		case !errors.Is(err, ErrNoDaemon):
@@ -47,31 +47,31 @@ func Inherit(f *os.File) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{conn: conn}, nil
+	return &Client{Conn: conn}, nil
 }
 
 // Close ends the connection; Questions returns.
-func (c *Client) Close() { c.conn.Close() }
+func (c *Client) Close() { c.Conn.Close() }
 
 // File returns a duplicate of the connection for a child process.
-func (c *Client) File() (*os.File, error) { return c.conn.File() }
+func (c *Client) File() (*os.File, error) { return c.Conn.File() }
 
 // Socket returns the path that Dial used.
 func (c *Client) Socket() string { return c.path }
 
-// call sends a request and receives its reply.
-func (c *Client) call(req request, fds ...int) (reply, []int, error) {
-	req.Version = protocolVersion
-	var r reply
-	if err := c.conn.Send(req, fds...); err != nil {
+// Call sends a request and receives its reply.
+func (c *Client) Call(req Request, fds ...int) (Reply, []int, error) {
+	req.Version = ProtocolVersion
+	var r Reply
+	if err := c.Conn.Send(req, fds...); err != nil {
 		return r, nil, c.broken(err)
 	}
-	got, err := c.conn.Recv(&r)
+	got, err := c.Conn.Recv(&r)
 	if err != nil {
 		return r, nil, c.broken(err)
 	}
 	if err := r.err(); err != nil {
-		closeAll(got)
+		CloseAll(got)
 		return r, nil, err
 	}
 	return r, got, nil
@@ -89,8 +89,8 @@ func (c *Client) broken(err error) error {
 // Hello announces a session of command. From then on the daemon waits for it. After
 // ErrEnding the caller should look for a daemon again.
 func (c *Client) Hello(command []string, wanted Wanted) (Hello, error) {
-	r, fds, err := c.call(request{Op: opHello, Command: shorten(command), Wanted: wanted})
-	closeAll(fds)
+	r, fds, err := c.Call(Request{Op: OpHello, Command: shorten(command), Wanted: wanted})
+	CloseAll(fds)
 	if err != nil {
 		return Hello{}, err
 	}
@@ -125,12 +125,12 @@ type Attachment struct {
 // Attach hands a program over. It fails if neither daemon nor keeper can open the
 // program's memory. After it, only Questions may be called.
 func (c *Client) Attach(a Attachment) error {
-	req := request{Op: opAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count}
+	req := Request{Op: OpAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count}
 	if a.NoAccess != nil {
 		req.NoAccess = a.NoAccess.Error()
 	}
-	_, got, err := c.call(req, int(a.Listener.Fd()), int(a.Shared.Fd()))
-	closeAll(got)
+	_, got, err := c.Call(req, int(a.Listener.Fd()), int(a.Shared.Fd()))
+	CloseAll(got)
 	return err
 }
 
@@ -144,8 +144,8 @@ type Rights interface {
 // gone. It calls say, if not nil, with messages for the user.
 func (c *Client) Questions(rights Rights, say func(string)) error {
 	for {
-		var r reply
-		fds, err := c.conn.Recv(&r)
+		var r Reply
+		fds, err := c.Conn.Recv(&r)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -156,25 +156,25 @@ func (c *Client) Questions(rights Rights, say func(string)) error {
 			say(r.Say)
 		}
 		if r.Question == 0 || len(fds) != 1 {
-			closeAll(fds)
+			CloseAll(fds)
 			continue // of a newer daemon, which needs no answer
 		}
 		err = c.answer(&r, fds[0], rights)
-		closeAll(fds)
+		CloseAll(fds)
 		if err != nil {
 			return c.broken(err)
 		}
 	}
 }
 
-func (c *Client) answer(r *reply, pidfd int, rights Rights) error {
-	req := request{Version: protocolVersion, Op: opAnswer, ID: r.Question}
+func (c *Client) answer(r *Reply, pidfd int, rights Rights) error {
+	req := Request{Version: ProtocolVersion, Op: OpAnswer, ID: r.Question}
 	var mem *os.File
 	err := error(unix.ENOSYS)
 	switch r.Ask {
-	case askMem:
+	case AskMem:
 		mem, err = rights.OpenMem(pidfd)
-	case askStat:
+	case AskStat:
 		var id fdid.ID
 		id, err = rights.Stat(pidfd, r.FD)
 		req.Dev, req.Ino = id.Dev, id.Ino
@@ -183,13 +183,13 @@ func (c *Client) answer(r *reply, pidfd int, rights Rights) error {
 		errno := unix.EPERM
 		errors.As(err, &errno)
 		req.Errno = int(errno)
-		return c.conn.Send(req)
+		return c.Conn.Send(req)
 	}
 	if mem == nil {
-		return c.conn.Send(req)
+		return c.Conn.Send(req)
 	}
 	defer mem.Close()
-	return c.conn.Send(req, int(mem.Fd()))
+	return c.Conn.Send(req, int(mem.Fd()))
 }
 
 // maxStatus bounds what Status reads.
@@ -197,12 +197,12 @@ const maxStatus = 64 << 20
 
 // Status returns the devices and sessions of the daemon.
 func (c *Client) Status() (*Status, error) {
-	_, fds, err := c.call(request{Op: opStatus})
+	_, fds, err := c.Call(Request{Op: OpStatus})
 	if err != nil {
 		return nil, err
 	}
 	if len(fds) != 1 {
-		closeAll(fds)
+		CloseAll(fds)
 		return nil, ErrVersion
 	}
 	f := os.NewFile(uintptr(fds[0]), "status")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/testenv"
 )
 
@@ -29,11 +30,11 @@ func TestListen(t *testing.T) {
 	}
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
-	if _, err := Dial([]string{path}); !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), "gorxe daemon") {
+	if _, err := proto.Dial([]string{path}); !errors.Is(err, proto.ErrNoDaemon) || !strings.Contains(err.Error(), "gorxe daemon") {
 		t.Errorf("a stale socket: %v", err)
 	}
 	s := startTest(t, Config{Socket: path}, nil)
-	if _, err := Start(Config{Socket: path}); !errors.Is(err, ErrDaemonRuns) {
+	if _, err := Start(Config{Socket: path}); !errors.Is(err, proto.ErrDaemonRuns) {
 		t.Errorf("a second daemon: %v", err)
 	}
 	if _, err := s.dial(t).Status(); err != nil {
@@ -42,7 +43,7 @@ func TestListen(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Dial([]string{path}); !errors.Is(err, ErrNoDaemon) {
+	if _, err := proto.Dial([]string{path}); !errors.Is(err, proto.ErrNoDaemon) {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -62,7 +63,7 @@ func TestSuccessor(t *testing.T) {
 		_, err := os.Lstat(s.cfg.Socket)
 		return errors.Is(err, os.ErrNotExist)
 	})
-	if next, err := Start(Config{Socket: s.cfg.Socket}); !errors.Is(err, ErrDaemonRuns) {
+	if next, err := Start(Config{Socket: s.cfg.Socket}); !errors.Is(err, proto.ErrDaemonRuns) {
 		t.Errorf("a second daemon: %v, %v", next, err)
 	}
 	close(end)
@@ -106,7 +107,7 @@ func TestPortTaken(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	path := filepath.Join(t.TempDir(), "s")
 	_, err := Start(Config{Socket: path, Devices: s.cfg.Devices})
-	if err == nil || !strings.Contains(err.Error(), "--device") || !strings.Contains(err.Error(), EnvSocket) {
+	if err == nil || !strings.Contains(err.Error(), "--device") || !strings.Contains(err.Error(), proto.EnvSocket) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -115,25 +116,25 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestSockets(t *testing.T) {
-	t.Setenv(EnvSocket, "/env")
-	if got, err := Sockets("/flag"); err != nil || len(got) != 1 || got[0] != "/flag" {
+	t.Setenv(proto.EnvSocket, "/env")
+	if got, err := proto.Sockets("/flag"); err != nil || len(got) != 1 || got[0] != "/flag" {
 		t.Errorf("with a flag: %q, %v", got, err)
 	}
-	if got, err := Sockets(""); err != nil || len(got) != 1 || got[0] != "/env" {
+	if got, err := proto.Sockets(""); err != nil || len(got) != 1 || got[0] != "/env" {
 		t.Errorf("with the variable: %q, %v", got, err)
 	}
-	t.Setenv(EnvSocket, "")
-	got, err := Sockets("")
-	if err != nil || got[len(got)-1] != systemSocket {
+	t.Setenv(proto.EnvSocket, "")
+	got, err := proto.Sockets("")
+	if err != nil || got[len(got)-1] != proto.SystemSocket {
 		t.Errorf("with nothing: %q, %v", got, err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "/xdg")
-	if path, err := userSocket(); err != nil || path != "/xdg/gorxe.sock" {
+	if path, err := proto.UserSocket(); err != nil || path != "/xdg/gorxe.sock" {
 		t.Errorf("a user's: %q, %v", path, err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", t.TempDir())
-	path, err := userSocket()
+	path, err := proto.UserSocket()
 	if err != nil || filepath.Dir(filepath.Dir(path)) != os.TempDir() {
 		t.Errorf("in %s: %q, %v", os.TempDir(), path, err)
 	}
@@ -141,7 +142,7 @@ func TestSockets(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if path, err := userSocket(); err == nil {
+	if path, err := proto.UserSocket(); err == nil {
 		t.Errorf("everybody's directory: %q", path)
 	}
 }
@@ -179,7 +180,7 @@ func TestOtherUser(t *testing.T) {
 		{0o666, "0 sessions, 1 hidden"},
 	} {
 		s := startTest(t, Config{Socket: filepath.Join(dir, "s"+strconv.Itoa(int(tt.mode))), SocketMode: tt.mode}, nil)
-		if _, err := s.dial(t).Hello([]string{"mine"}, Wanted{}); err != nil {
+		if _, err := s.dial(t).Hello([]string{"mine"}, proto.Wanted{}); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(filepath.Join(dir, "test"))
@@ -204,16 +205,16 @@ func TestOtherUser(t *testing.T) {
 }
 
 // connPair returns the two ends of a connection.
-func connPair(t *testing.T) (a, b *Conn) {
+func connPair(t *testing.T) (a, b *proto.Conn) {
 	t.Helper()
-	fa, fb, err := Pair()
+	fa, fb, err := proto.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = NewConn(fa); err != nil {
+	if a, err = proto.NewConn(fa); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = NewConn(fb); err != nil {
+	if b, err = proto.NewConn(fb); err != nil {
 		t.Fatal(err)
 	}
 	return a, b
@@ -236,8 +237,8 @@ func TestConn(t *testing.T) {
 			t.Errorf("a descriptor that programs would inherit: %v", err)
 		}
 	}
-	closeAll(fds)
-	if err := a.Send(strings.Repeat("x", maxMessage)); err == nil {
+	proto.CloseAll(fds)
+	if err := a.Send(strings.Repeat("x", proto.MaxMessage)); err == nil {
 		t.Error("too long a message is sent")
 	}
 	if err := a.Send("many", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); err != nil {
@@ -263,7 +264,7 @@ func TestConn(t *testing.T) {
 func TestConnLastWords(t *testing.T) {
 	a, b := connPair(t)
 	defer b.Close()
-	for c, text := range map[*Conn]string{a: "the end", b: "too late"} {
+	for c, text := range map[*proto.Conn]string{a: "the end", b: "too late"} {
 		if err := c.Send(text); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
@@ -39,7 +40,7 @@ func TestSession(t *testing.T) {
 	}
 	s := startTest(t, Config{}, serve)
 	c := s.attached(t)
-	var st *Status
+	var st *proto.Status
 	eventually(t, "a process with a device", func() bool {
 		var err error
 		if st, err = s.dial(t).Status(); err != nil {
@@ -127,20 +128,20 @@ func TestBadAnswers(t *testing.T) {
 		result <- err
 		return nil
 	})
-	for _, answer := range []request{
-		{Op: opAnswer, ID: 1},                 // without the descriptor
-		{Op: opAnswer, ID: 1, Errno: 13},      // EACCES
-		{Op: opAnswer, ID: 1, Dev: 1, Ino: 2}, // to another question
+	for _, answer := range []proto.Request{
+		{Op: proto.OpAnswer, ID: 1},                 // without the descriptor
+		{Op: proto.OpAnswer, ID: 1, Errno: 13},      // EACCES
+		{Op: proto.OpAnswer, ID: 1, Dev: 1, Ino: 2}, // to another question
 	} {
 		c := s.attached(t)
-		var r reply
-		fds, err := c.conn.Recv(&r)
-		closeAll(fds)
-		if err != nil || r.Question != 1 || r.Ask != askMem || len(fds) != 1 {
+		var r proto.Reply
+		fds, err := c.Conn.Recv(&r)
+		proto.CloseAll(fds)
+		if err != nil || r.Question != 1 || r.Ask != proto.AskMem || len(fds) != 1 {
 			t.Fatalf("%+v, %d descriptors, %v", r, len(fds), err)
 		}
-		for _, a := range []request{{Op: opAnswer, ID: 99}, answer} { // the first to no question
-			if err := c.conn.Send(a); err != nil {
+		for _, a := range []proto.Request{{Op: proto.OpAnswer, ID: 99}, answer} { // the first to no question
+			if err := c.Conn.Send(a); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -158,31 +159,31 @@ func TestHostileClients(t *testing.T) {
 	})
 	for _, text := range []string{
 		"x", "{}", "[]", `{"version":2}`, `{"version":1,"op":"hello"}`, `{"version":2,"op":"attach"}`,
-		`{"version":2,"op":"answer","id":1}`, `{"version":2,"op":"hello","command":7}`, strings.Repeat("x", maxMessage+1),
+		`{"version":2,"op":"answer","id":1}`, `{"version":2,"op":"hello","command":7}`, strings.Repeat("x", proto.MaxMessage+1),
 	} {
 		c := s.dial(t)
-		if _, err := c.conn.sock.Write([]byte(text)); err != nil {
+		if _, err := c.Conn.Sock.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		var r reply
-		if _, err := c.conn.Recv(&r); err == nil && r.Error == "" {
+		var r proto.Reply
+		if _, err := c.Conn.Recv(&r); err == nil && r.Error == "" {
 			t.Errorf("%.40q is answered with %+v", text, r)
 		}
 		c.Close()
 	}
 	// Twice, without a listener, with too many descriptors, after a hello.
 	c := s.attached(t)
-	if err := c.Attach(Attachment{Listener: os.Stdin, Shared: os.Stdin}); err == nil {
+	if err := c.Attach(proto.Attachment{Listener: os.Stdin, Shared: os.Stdin}); err == nil {
 		t.Error("a second listener is taken")
 	}
 	c = s.dial(t)
-	if _, err := c.Hello(nil, Wanted{}); err != nil {
+	if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.call(request{Op: opAttach}, 0); err == nil {
+	if _, _, err := c.Call(proto.Request{Op: proto.OpAttach}, 0); err == nil {
 		t.Error("half an attach is taken")
 	}
-	if err := c.conn.Send(request{Op: opAttach}, 0, 0, 0, 0); err != nil {
+	if err := c.Conn.Send(proto.Request{Op: proto.OpAttach}, 0, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.dial(t).Status(); err != nil {
@@ -194,11 +195,11 @@ func TestHostileClients(t *testing.T) {
 func TestLimits(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	for range maxSessionsPerUser {
-		if _, err := s.dial(t).Hello(nil, Wanted{}); err != nil {
+		if _, err := s.dial(t).Hello(nil, proto.Wanted{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.dial(t).Hello(nil, Wanted{}); !errors.Is(err, ErrLimit) {
+	if _, err := s.dial(t).Hello(nil, proto.Wanted{}); !errors.Is(err, proto.ErrLimit) {
 		t.Errorf("one more: %v", err)
 	}
 	n := &session{server: s.Server, log: s.log, files: make(map[*file]struct{})}
@@ -214,13 +215,13 @@ func TestLimits(t *testing.T) {
 func TestPrivate(t *testing.T) {
 	s := startTest(t, Config{Private: true, Grace: time.Millisecond}, nil)
 	one, two := s.dial(t), s.dial(t)
-	for _, c := range []*Client{one, two} {
-		if _, err := c.Hello(nil, Wanted{}); err != nil {
+	for _, c := range []*proto.Client{one, two} {
+		if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	one.Close()
-	if hello, err := s.dial(t).Hello(nil, Wanted{}); err != nil || !hello.Private {
+	if hello, err := s.dial(t).Hello(nil, proto.Wanted{}); err != nil || !hello.Private {
 		t.Fatalf("%+v, %v", hello, err)
 	}
 	two.Close()
@@ -231,38 +232,38 @@ func TestPrivate(t *testing.T) {
 	}
 	s.mu.Unlock()
 	eventually(t, "the daemon's end", func() bool {
-		c, err := Dial([]string{s.cfg.Socket})
+		c, err := proto.Dial([]string{s.cfg.Socket})
 		if err == nil {
 			c.Close()
 		}
-		return errors.Is(err, ErrNoDaemon)
+		return errors.Is(err, proto.ErrNoDaemon)
 	})
 }
 
 // A daemon that does not suit is given up if nobody needs it.
 func TestWanted(t *testing.T) {
 	dev := testSpec("rxe0")
-	s := startTest(t, Config{Private: true, Grace: time.Hour, Devices: []Spec{dev}}, nil)
+	s := startTest(t, Config{Private: true, Grace: time.Hour, Devices: []proto.Spec{dev}}, nil)
 	one := s.dial(t)
-	if _, err := one.Hello(nil, Wanted{Devices: []Spec{dev}}); err != nil {
+	if _, err := one.Hello(nil, proto.Wanted{Devices: []proto.Spec{dev}}); err != nil {
 		t.Fatal(err)
 	}
-	other := Wanted{Devices: []Spec{testSpec("rxe0")}}
-	if _, err := s.dial(t).Hello(nil, other); err == nil || errors.Is(err, ErrEnding) || !strings.Contains(err.Error(), dev.String()) {
+	other := proto.Wanted{Devices: []proto.Spec{testSpec("rxe0")}}
+	if _, err := s.dial(t).Hello(nil, other); err == nil || errors.Is(err, proto.ErrEnding) || !strings.Contains(err.Error(), dev.String()) {
 		t.Errorf("another device: %v", err)
 	}
-	if _, err := s.dial(t).Hello(nil, Wanted{Capture: "/tmp/x"}); err == nil || !strings.Contains(err.Error(), "--pcap") {
+	if _, err := s.dial(t).Hello(nil, proto.Wanted{Capture: "/tmp/x"}); err == nil || !strings.Contains(err.Error(), "--pcap") {
 		t.Errorf("a capture: %v", err)
 	}
 	one.Close()
 	eventually(t, "way given", func() bool {
-		c, err := Dial([]string{s.cfg.Socket})
+		c, err := proto.Dial([]string{s.cfg.Socket})
 		if err != nil {
-			return errors.Is(err, ErrNoDaemon)
+			return errors.Is(err, proto.ErrNoDaemon)
 		}
 		defer c.Close()
 		_, err = c.Hello(nil, other)
-		return errors.Is(err, ErrEnding)
+		return errors.Is(err, proto.ErrEnding)
 	})
 }
 
@@ -295,10 +296,10 @@ func TestNoAccess(t *testing.T) {
 		{1 << 30, false},    // there is none
 	} {
 		c := s.dial(t)
-		if _, err := c.Hello(nil, Wanted{}); err != nil {
+		if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
 			t.Fatal(err)
 		}
-		err := c.Attach(Attachment{Listener: os.Stdin, Shared: os.Stdin, Program: tt.program, NoAccess: errors.New("scope 2")})
+		err := c.Attach(proto.Attachment{Listener: os.Stdin, Shared: os.Stdin, Program: tt.program, NoAccess: errors.New("scope 2")})
 		if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "scope 2") {
 			t.Errorf("process %d: %v", tt.program, err)
 		}

@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"encoding/json"
@@ -14,14 +14,14 @@ import (
 
 // Limits of one message. Longer text, such as a status, is sent as a memfd.
 const (
-	maxMessage = 16 << 10
+	MaxMessage = 16 << 10
 	maxFDs     = 2
 )
 
 // Conn is one end of a SOCK_SEQPACKET socket. A message has one JSON text and up to maxFDs
 // descriptors. Several goroutines may call Send, one may call Recv.
 type Conn struct {
-	sock *net.UnixConn
+	Sock *net.UnixConn
 	mu   sync.Mutex // Send
 }
 
@@ -37,7 +37,7 @@ func NewConn(f *os.File) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("%s is no unix socket", f.Name())
 	}
-	return &Conn{sock: sock}, nil
+	return &Conn{Sock: sock}, nil
 }
 
 // Pair makes a pair of connected sockets, for NewConn and for a child.
@@ -51,15 +51,15 @@ func Pair() (ours, theirs *os.File, err error) {
 
 // Close ends the connection; a Recv that waits returns an error.
 func (c *Conn) Close() {
-	c.sock.Close() //nolint:errcheck // nothing is buffered in it
+	c.Sock.Close() //nolint:errcheck // nothing is buffered in it
 }
 
 // File returns a duplicate of the socket for a child process.
-func (c *Conn) File() (*os.File, error) { return c.sock.File() }
+func (c *Conn) File() (*os.File, error) { return c.Sock.File() }
 
 // Peer returns the credentials of the other process.
 func (c *Conn) Peer() (unix.Ucred, error) {
-	raw, err := c.sock.SyscallConn()
+	raw, err := c.Sock.SyscallConn()
 	if err != nil {
 		return unix.Ucred{}, err
 	}
@@ -82,8 +82,8 @@ func (c *Conn) Send(msg any, fds ...int) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > maxMessage {
-		return fmt.Errorf("a message of %d bytes is longer than %d", len(text), maxMessage)
+	if len(text) > MaxMessage {
+		return fmt.Errorf("a message of %d bytes is longer than %d", len(text), MaxMessage)
 	}
 	var oob []byte
 	if len(fds) > 0 {
@@ -91,7 +91,7 @@ func (c *Conn) Send(msg any, fds ...int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _, err = c.sock.WriteMsgUnix(text, oob, nil)
+	_, _, err = c.Sock.WriteMsgUnix(text, oob, nil)
 	return err
 }
 
@@ -102,14 +102,14 @@ var errTruncated = errors.New("message or descriptors truncated")
 // close-on-exec, and the caller must close them. If the other end has closed, it returns
 // io.EOF.
 func (c *Conn) Recv(msg any) (fds []int, err error) {
-	text := make([]byte, maxMessage)
+	text := make([]byte, MaxMessage)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
-	n, oobn, flags, _, err := c.sock.ReadMsgUnix(text, oob)
+	n, oobn, flags, _, err := c.Sock.ReadMsgUnix(text, oob)
 	if errors.Is(err, unix.ECONNRESET) {
 		// The other end closed with something unread. The kernel reports that once,
 		// before the messages that this end sent, which may say why
 		// (net/core/datagram.c: __skb_try_recv_datagram).
-		n, oobn, flags, _, err = c.sock.ReadMsgUnix(text, oob)
+		n, oobn, flags, _, err = c.Sock.ReadMsgUnix(text, oob)
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (c *Conn) Recv(msg any) (fds []int, err error) {
 		err = json.Unmarshal(text[:n], msg)
 	}
 	if err != nil {
-		closeAll(fds)
+		CloseAll(fds)
 		return nil, err
 	}
 	return fds, nil
@@ -131,19 +131,19 @@ func (c *Conn) Recv(msg any) (fds []int, err error) {
 // RecvOnly is Recv for messages without descriptors. It closes any that come.
 func (c *Conn) RecvOnly(msg any) error {
 	fds, err := c.Recv(msg)
-	closeAll(fds)
+	CloseAll(fds)
 	return err
 }
 
 // RecvWithin is Recv with a timeout.
 func (c *Conn) RecvWithin(msg any, timeout time.Duration) (fds []int, err error) {
-	if err := c.sock.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+	if err := c.Sock.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}
 	if fds, err = c.Recv(msg); err != nil {
 		return nil, err
 	}
-	return fds, c.sock.SetReadDeadline(time.Time{})
+	return fds, c.Sock.SetReadDeadline(time.Time{})
 }
 
 // rights returns the descriptors in control messages.
@@ -161,7 +161,7 @@ func rights(oob []byte) (fds []int, err error) {
 	return fds, nil
 }
 
-func closeAll(fds []int) {
+func CloseAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)
 	}

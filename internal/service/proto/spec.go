@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"errors"
@@ -83,8 +83,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// suits tells whether have is the device that s asks for. Without a speed of its own, s
+// Suits tells whether have is the device that s asks for. Without a speed of its own, s
 // takes any.
-func (s Spec) suits(have Spec) bool {
+func (s Spec) Suits(have Spec) bool {
 	return s == have || s.Speed == 0 && s == Spec{Name: have.Name, Interface: have.Interface, Address: have.Address}
 }

@@ -1,4 +1,4 @@
-package daemon
+package proto
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ import (
 //
 // Instead of 2, a client may ask for the status.
 
-// protocolVersion must change when an older peer could misunderstand a message.
-const protocolVersion = 2
+// ProtocolVersion must change when an older peer could misunderstand a message.
+const ProtocolVersion = 2
 
-// request is a message from a client.
-type request struct {
+// Request is a message from a client.
+type Request struct {
 	Version int    `json:"version"`
 	Op      string `json:"op"`
 
@@ -38,7 +38,7 @@ type request struct {
 	// NoAccess, if not empty, says why the keeper cannot open the program's memory.
 	NoAccess string `json:"no_access,omitempty"`
 
-	// answer to the daemon's question with this number. If Errno is 0, the message has the
+	// Answer to the daemon's question with this number. If Errno is 0, the message has the
 	// descriptor, or device and inode
 	ID    uint64 `json:"id,omitempty"`
 	Errno int    `json:"errno,omitempty"`
@@ -47,14 +47,14 @@ type request struct {
 }
 
 const (
-	opHello  = "hello"
-	opAttach = "attach"
-	opStatus = "status"
-	opAnswer = "answer"
+	OpHello  = "hello"
+	OpAttach = "attach"
+	OpStatus = "status"
+	OpAnswer = "answer"
 )
 
-// reply is a message from the daemon: the reply to a request, or a question.
-type reply struct {
+// Reply is a message from the daemon: the reply to a request, or a question.
+type Reply struct {
 	Version int     `json:"version"`
 	Error   string  `json:"error,omitempty"`
 	Code    errCode `json:"code,omitempty"`
@@ -73,8 +73,8 @@ type reply struct {
 }
 
 const (
-	askMem  = "mem"  // open its memory
-	askStat = "stat" // fstat its descriptor FD
+	AskMem  = "mem"  // open its memory
+	AskStat = "stat" // fstat its descriptor FD
 )
 
 // Doorbells says which doorbells of programs are trapped.
@@ -103,9 +103,9 @@ type Hello struct {
 type errCode string
 
 const (
-	codeEnding errCode = "ending" // the daemon is ending: look for another
-	codeBuild  errCode = "build"  // the same, because it is another build
-	codeLimit  errCode = "limit"
+	CodeEnding errCode = "ending" // the daemon is ending: look for another
+	CodeBuild  errCode = "build"  // the same, because it is another build
+	CodeLimit  errCode = "limit"
 )
 
 // Errors of a daemon's replies.
@@ -115,19 +115,19 @@ var (
 	// ErrReplaced is an ErrEnding: the daemon ends so that another build can start.
 	ErrReplaced = fmt.Errorf("%w, because it is another build of gorxe", ErrEnding)
 	// ErrVersion: a peer of another version of the protocol.
-	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", protocolVersion)
+	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", ProtocolVersion)
 )
 
 // err returns the reply's error as a Go error.
-func (r *reply) err() error {
+func (r *Reply) err() error {
 	switch {
-	case r.Version != protocolVersion:
+	case r.Version != ProtocolVersion:
 		return ErrVersion
-	case r.Code == codeBuild:
+	case r.Code == CodeBuild:
 		return ErrReplaced
-	case r.Code == codeEnding:
+	case r.Code == CodeEnding:
 		return ErrEnding
-	case r.Code == codeLimit:
+	case r.Code == CodeLimit:
 		return fmt.Errorf("%w: %s", ErrLimit, r.Error)
 	case r.Error != "":
 		return errors.New("the daemon refused: " + r.Error)

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/daemon"
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
@@ -22,8 +22,8 @@ import (
 // keeper is the state of the keeper process.
 type keeper struct {
 	plan   plan
-	front  *daemon.Conn
-	daemon *daemon.Client
+	front  *proto.Conn
+	daemon *proto.Client
 	canary *canary
 
 	program  int // process
@@ -71,10 +71,10 @@ func (k *keeper) start() error {
 	if k.canary, err = newCanary(); err != nil {
 		return err
 	}
-	if k.front, err = daemon.NewConn(os.NewFile(uintptr(k.plan.front), "socket of the front")); err != nil {
+	if k.front, err = proto.NewConn(os.NewFile(uintptr(k.plan.front), "socket of the front")); err != nil {
 		return err
 	}
-	if k.daemon, err = daemon.Inherit(os.NewFile(uintptr(k.plan.daemon), "socket of the daemon")); err != nil {
+	if k.daemon, err = proto.Inherit(os.NewFile(uintptr(k.plan.daemon), "socket of the daemon")); err != nil {
 		return err
 	}
 	if err := adoptOrphans(); err != nil {
@@ -95,7 +95,7 @@ func (k *keeper) start() error {
 	if err := k.takeListener(child); err != nil {
 		return err
 	}
-	err = k.daemon.Attach(daemon.Attachment{
+	err = k.daemon.Attach(proto.Attachment{
 		Listener: k.listener, Shared: k.shared, FDs: k.fds,
 		Program: k.program, NoAccess: procmem.CheckAccess(k.program),
 	})
@@ -106,17 +106,17 @@ func (k *keeper) start() error {
 }
 
 // spawn starts the child and returns the socket to it.
-func (k *keeper) spawn() (*daemon.Conn, error) {
+func (k *keeper) spawn() (*proto.Conn, error) {
 	var err error
 	if k.fds, err = filter.Own(); err != nil {
 		return nil, err
 	}
-	ours, theirs, err := daemon.Pair()
+	ours, theirs, err := proto.Pair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	conn, err := daemon.NewConn(ours)
+	conn, err := proto.NewConn(ours)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (k *keeper) release() error {
 }
 
 // takeListener receives the listener that the child has installed.
-func (k *keeper) takeListener(child *daemon.Conn) error {
+func (k *keeper) takeListener(child *proto.Conn) error {
 	var in installed
 	fds, err := child.Recv(&in)
 	if err != nil {
@@ -327,7 +327,7 @@ func (rights) Stat(pidfd int, fd int32) (fdid.ID, error) {
 func become(p plan) int {
 	// The filter belongs to this thread, and exec makes this thread the process.
 	runtime.LockOSThread()
-	conn, err := daemon.NewConn(os.NewFile(uintptr(p.front), "socket of the keeper"))
+	conn, err := proto.NewConn(os.NewFile(uintptr(p.front), "socket of the keeper"))
 	if err != nil {
 		complain("%v", err)
 		return ExitFailed

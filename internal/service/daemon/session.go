@@ -14,6 +14,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
@@ -36,15 +37,15 @@ var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, uni
 // session is a program that a keeper has attached.
 type session struct {
 	server  *Server
-	conn    *Conn
+	conn    *proto.Conn
 	cred    unix.Ucred // of the client
 	tenant  *tenant    // the same; set by Server.enter
 	id      uint64
 	since   time.Time
 	command []string
-	wanted  Wanted
+	wanted  proto.Wanted
 	log     *slog.Logger
-	asked   questions
+	asked   proto.Questions
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -53,7 +54,7 @@ type session struct {
 }
 
 // connection serves one connection.
-func (s *Server) connection(ctx context.Context, conn *Conn) {
+func (s *Server) connection(ctx context.Context, conn *proto.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	cred, err := conn.Peer()
@@ -67,19 +68,19 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 		return
 	}
 	defer s.dismiss(u)
-	var req request
+	var req proto.Request
 	fds, err := conn.RecvWithin(&req, helloTimeout)
-	closeAll(fds)
+	proto.CloseAll(fds)
 	switch {
 	case err != nil:
 		if !errors.Is(err, io.EOF) {
 			s.log.Debug("malformed request from client", "uid", cred.Uid, "pid", cred.Pid, "error", err)
 		}
-	case req.Version != protocolVersion:
-		refuse(conn, ErrVersion)
-	case req.Op == opStatus:
+	case req.Version != proto.ProtocolVersion:
+		refuse(conn, proto.ErrVersion)
+	case req.Op == proto.OpStatus:
 		s.sendStatus(conn, cred)
-	case req.Op == opHello:
+	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}), warned: make(map[int]struct{}),
@@ -92,15 +93,15 @@ func (s *Server) connection(ctx context.Context, conn *Conn) {
 }
 
 // refuse tells the client that a request failed. The daemon ignores whether it arrives.
-func refuse(conn *Conn, err error) {
-	r := reply{Version: protocolVersion, Error: err.Error()}
+func refuse(conn *proto.Conn, err error) {
+	r := proto.Reply{Version: proto.ProtocolVersion, Error: err.Error()}
 	switch {
-	case errors.Is(err, ErrReplaced):
-		r.Code = codeBuild
-	case errors.Is(err, ErrEnding):
-		r.Code = codeEnding
-	case errors.Is(err, ErrLimit):
-		r.Code = codeLimit
+	case errors.Is(err, proto.ErrReplaced):
+		r.Code = proto.CodeBuild
+	case errors.Is(err, proto.ErrEnding):
+		r.Code = proto.CodeEnding
+	case errors.Is(err, proto.ErrLimit):
+		r.Code = proto.CodeLimit
 	}
 	conn.Send(r) //nolint:errcheck // as above
 }
@@ -112,47 +113,47 @@ func (n *session) run(ctx context.Context) {
 		return
 	}
 	defer n.server.leave(n)
-	if n.conn.Send(reply{Version: protocolVersion, Hello: n.server.hello()}) != nil {
+	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: n.server.hello()}) != nil {
 		return
 	}
 	var served sync.WaitGroup
 	attached := false
 	for {
-		var req request
+		var req proto.Request
 		fds, err := n.conn.Recv(&req)
 		if err != nil {
 			break
 		}
 		switch {
-		case req.Op == opAnswer:
-			n.asked.answer(req, fds)
-		case req.Op == opAttach && !attached && req.NoAccess != "" && procmem.CheckAccess(req.Program) != nil:
-			closeAll(fds)
+		case req.Op == proto.OpAnswer:
+			n.asked.Answer(req, fds)
+		case req.Op == proto.OpAttach && !attached && req.NoAccess != "" && procmem.CheckAccess(req.Program) != nil:
+			proto.CloseAll(fds)
 			refuse(n.conn, errors.New(req.NoAccess))
-		case req.Op == opAttach && !attached && len(fds) == 2:
+		case req.Op == proto.OpAttach && !attached && len(fds) == 2:
 			attached = true
 			n.mu.Lock()
 			n.keeper = req.PID
 			n.mu.Unlock()
-			n.conn.Send(reply{Version: protocolVersion}) //nolint:errcheck // Recv will say so
+			n.conn.Send(proto.Reply{Version: proto.ProtocolVersion}) //nolint:errcheck // Recv will say so
 			served.Go(func() {
 				n.attach(ctx, req, fds)
 				n.server.flush()
 				n.conn.Close() // this tells the keeper that nothing is left
 			})
 		default:
-			closeAll(fds)
+			proto.CloseAll(fds)
 			refuse(n.conn, errors.New("unexpected request "+req.Op))
 		}
 	}
 	// A keeper that was killed leaves its programs behind. Its questions fail.
-	n.asked.end()
+	n.asked.End()
 	served.Wait()
 }
 
 // attach answers the calls of the program behind the listener fds[0] until it
 // ends.
-func (n *session) attach(ctx context.Context, req request, fds []int) {
+func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 	listener := os.NewFile(uintptr(fds[0]), "listener")
 	defer listener.Close()
 	shared := os.NewFile(uintptr(fds[1]), "shared page")
@@ -178,7 +179,7 @@ func (n *session) attach(ctx context.Context, req request, fds []int) {
 }
 
 // doorbells returns the session's choice, or else the daemon's.
-func (n *session) doorbells() Doorbells {
+func (n *session) doorbells() proto.Doorbells {
 	if n.wanted.Doorbells != interpose.DoorbellsAuto {
 		return n.wanted.Doorbells
 	}
@@ -240,12 +241,12 @@ func (n *session) openFiles() []*file {
 
 // OpenMem implements interpose.Keeper.
 func (n *session) OpenMem(pidfd int) (int, error) {
-	a := n.asked.ask(n.conn, reply{Ask: askMem}, pidfd).got(true)
-	return a.fd, a.err
+	a := n.asked.Ask(n.conn, proto.Reply{Ask: proto.AskMem}, pidfd).Got(true)
+	return a.FD, a.Err
 }
 
 // Stat implements interpose.StatKeeper.
 func (n *session) Stat(pidfd int, fd int32) (fdid.ID, error) {
-	a := n.asked.ask(n.conn, reply{Ask: askStat, FD: fd}, pidfd).got(false)
-	return a.id, a.err
+	a := n.asked.Ask(n.conn, proto.Reply{Ask: proto.AskStat, FD: fd}, pidfd).Got(false)
+	return a.ID, a.Err
 }

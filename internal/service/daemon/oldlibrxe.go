@@ -1,6 +1,10 @@
 package daemon
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
 
 // OldLibrxe says what is wrong with a process whose completion queue was overrun
 // (uverbs.File.Overrun), and what helps.
@@ -18,7 +22,7 @@ func (f *file) warn() {
 	// A process that has just ended still has its name.
 	text := OldLibrxe(pid, processName(pid))
 	n.log.Warn("a program's librxe is too old for the extended completion queue API", "process", pid, "hint", text)
-	n.conn.Send(reply{Version: protocolVersion, Say: text}) //nolint:errcheck // without a keeper there is no user to tell
+	n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Say: text}) //nolint:errcheck // without a keeper there is no user to tell
 }
 
 // firstOf reports whether this is the first warning about that process.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // The programs of one user share what there is for a user, and get it back.
@@ -36,7 +37,7 @@ func TestUserMemory(t *testing.T) {
 		}
 	}
 	close(end)
-	for _, c := range []*Client{first, second} {
+	for _, c := range []*proto.Client{first, second} {
 		if err := c.Questions(nil, nil); err != nil {
 			t.Error(err)
 		}
@@ -74,7 +75,7 @@ func TestTenants(t *testing.T) {
 // A user cannot take all descriptors with connections.
 func TestConnections(t *testing.T) {
 	s := startTest(t, Config{}, nil)
-	var held []*Client
+	var held []*proto.Client
 	for range maxConnectionsPerUser {
 		held = append(held, s.dial(t))
 	}
@@ -84,7 +85,7 @@ func TestConnections(t *testing.T) {
 		u := s.tenants.byID[uint32(os.Getuid())]
 		return u != nil && u.connections == len(held)
 	})
-	if _, err := s.dial(t).Status(); !errors.Is(err, ErrLimit) && !errors.Is(err, ErrEnding) {
+	if _, err := s.dial(t).Status(); !errors.Is(err, proto.ErrLimit) && !errors.Is(err, proto.ErrEnding) {
 		t.Errorf("one connection more: %v", err)
 	}
 	for _, c := range held {
@@ -97,25 +98,25 @@ func TestConnections(t *testing.T) {
 }
 
 func TestRecvWithin(t *testing.T) {
-	a, b, err := Pair()
+	a, b, err := proto.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := NewConn(a)
+	one, err := proto.NewConn(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	other, err := NewConn(b)
+	other, err := proto.NewConn(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	var r reply
+	var r proto.Reply
 	if _, err := one.RecvWithin(&r, time.Nanosecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("from a silent peer: %v", err)
 	}
-	if err := other.Send(reply{Question: 7}); err != nil {
+	if err := other.Send(proto.Reply{Question: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := one.RecvWithin(&r, time.Hour); err != nil {

@@ -12,16 +12,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // attempts bounds how often attach waits for a daemon that is starting or ending.
 const attempts = 100
 
 // attach finds a daemon or starts a private one, and announces the session.
-func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
-	var hello daemon.Hello
-	paths, err := daemon.Sockets(cfg.Socket)
+func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
+	var hello proto.Hello
+	paths, err := proto.Sockets(cfg.Socket)
 	if err != nil {
 		return nil, hello, err
 	}
@@ -31,17 +31,17 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := daemon.Wanted{Build: daemon.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed}
+	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed}
 	if len(cfg.Devices) > 0 {
-		if wanted.Devices, err = daemon.ParseSpecs("", cfg.Devices); err != nil {
+		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err
 		}
-		wanted.Devices = daemon.WithSpeed(wanted.Devices, cfg.Speed)
+		wanted.Devices = proto.WithSpeed(wanted.Devices, cfg.Speed)
 	}
 	replaced := false
 	for range attempts {
-		var client *daemon.Client
-		client, err = daemon.Dial(paths)
+		var client *proto.Client
+		client, err = proto.Dial(paths)
 		switch {
 		case err == nil:
 			if hello, err = client.Hello(argv, wanted); err == nil {
@@ -50,19 +50,19 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 			}
 			client.Close()
 			switch {
-			case errors.Is(err, daemon.ErrReplaced):
+			case errors.Is(err, proto.ErrReplaced):
 				replaced = true
-			case errors.Is(err, daemon.ErrEnding):
-			case errors.Is(err, daemon.ErrVersion): // one that is idle will end
+			case errors.Is(err, proto.ErrEnding):
+			case errors.Is(err, proto.ErrVersion): // one that is idle will end
 			default:
 				return nil, hello, err
 			}
-		case errors.Is(err, daemon.ErrNoDaemon):
+		case errors.Is(err, proto.ErrNoDaemon):
 			err := startPrivate(cfg, paths[0])
 			if err == nil {
 				continue
 			}
-			if !errors.Is(err, daemon.ErrDaemonRuns) {
+			if !errors.Is(err, proto.ErrDaemonRuns) {
 				return nil, hello, err
 			}
 		default:
@@ -70,14 +70,14 @@ func attach(cfg Config, argv []string) (*daemon.Client, daemon.Hello, error) {
 		}
 		time.Sleep(20 * time.Millisecond) // it closes its UDP ports, or opens them
 	}
-	if errors.Is(err, daemon.ErrVersion) {
+	if errors.Is(err, proto.ErrVersion) {
 		return nil, hello, err
 	}
 	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
 }
 
 // compare tells the user if the daemon is, or was, another build of gorxe than this one.
-func compare(hello daemon.Hello, this daemon.Build, socket string, replaced bool) {
+func compare(hello proto.Hello, this proto.Build, socket string, replaced bool) {
 	who := fmt.Sprintf("the daemon at %s (process %d) is another build of gorxe (%v) than this one (%v)", socket, hello.PID, hello.Build, this)
 	switch {
 	case hello.Build == this && replaced:
@@ -132,12 +132,12 @@ func startPrivate(cfg Config, socket string) error {
 func ready(r io.Reader) error {
 	word, err := bufio.NewReader(r).ReadString('\n')
 	switch {
-	case err == nil && word == daemon.ReadyWord+"\n":
+	case err == nil && word == proto.ReadyWord+"\n":
 		return nil
 	case word == "":
 		return errors.New("the daemon ended before it was ready: `gorxe daemon` shows why")
-	case strings.HasPrefix(word, daemon.RunsWord):
-		return daemon.ErrDaemonRuns
+	case strings.HasPrefix(word, proto.RunsWord):
+		return proto.ErrDaemonRuns
 	}
 	return errors.New(strings.TrimSuffix(word, "\n"))
 }

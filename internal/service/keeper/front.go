@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gorxe/gorxe/internal/daemon"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,9 +21,9 @@ type Config struct {
 	Devices  []string
 	Capture  string
 	LogLevel string
-	Speed    daemon.Speed // 0: what the interfaces say
+	Speed    proto.Speed // 0: what the interfaces say
 
-	Doorbells daemon.Doorbells // of this program
+	Doorbells proto.Doorbells // of this program
 }
 
 // Outcome is how the program ended.
@@ -104,11 +104,11 @@ func nested() bool {
 type front struct {
 	mask    unix.Sigset_t // as the user started it, and for the program
 	in      *inbox
-	conn    *daemon.Conn // to the keeper
-	keeper  int          // process
-	program int          // process, as the keeper said
-	told    int          // notices sent to the keeper
-	heard   int          // notices that the keeper has handled
+	conn    *proto.Conn // to the keeper
+	keeper  int         // process
+	program int         // process, as the keeper said
+	told    int         // notices sent to the keeper
+	heard   int         // notices that the keeper has handled
 }
 
 // start connects to a daemon and starts the keeper.
@@ -117,8 +117,8 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	var client *daemon.Client
-	var hello daemon.Hello
+	var client *proto.Client
+	var hello proto.Hello
 	// Until there is a program, signals are for this process.
 	err = withMask(f.mask, func() (err error) {
 		// A daemon started here must not inherit the program's descriptors.
@@ -149,13 +149,13 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	return letGo(passed, 0, 1)
 }
 
-func (f *front) spawn(client *daemon.Client, p plan) error {
-	ours, theirs, err := daemon.Pair()
+func (f *front) spawn(client *proto.Client, p plan) error {
+	ours, theirs, err := proto.Pair()
 	if err != nil {
 		return err
 	}
 	defer theirs.Close()
-	if f.conn, err = daemon.NewConn(ours); err != nil {
+	if f.conn, err = proto.NewConn(ours); err != nil {
 		return err
 	}
 	sock, err := client.File()

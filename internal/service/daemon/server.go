@@ -14,13 +14,14 @@ import (
 
 	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
 // Config says what to serve.
 type Config struct {
-	Devices []Spec
+	Devices []proto.Spec
 	// Socket is the path to listen at. Inherited, if set, listens there already.
 	Socket    string
 	Inherited *net.UnixListener
@@ -32,14 +33,14 @@ type Config struct {
 	// may take. 0 means the default, which the function UserMemory returns.
 	UserMemory int64
 	// Doorbells says which doorbells of programs are trapped.
-	Doorbells Doorbells
+	Doorbells proto.Doorbells
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
 	// Private marks a daemon that a `gorxe run` started for itself. It ends when it has had
 	// no session for the time Grace.
 	Private bool
 	Grace   time.Duration
-	Build   Build        // zero: ThisBuild
+	Build   proto.Build  // zero: ThisBuild
 	Log     *slog.Logger // nil: no log
 }
 
@@ -74,8 +75,8 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Build == (Build{}) {
-		cfg.Build = ThisBuild()
+	if cfg.Build == (proto.Build{}) {
+		cfg.Build = proto.ThisBuild()
 	}
 	s := &Server{
 		cfg: cfg, started: time.Now(),
@@ -129,7 +130,7 @@ func (s *Server) open() (err error) {
 func (s *Server) explain(err error) error {
 	if errors.Is(err, rocev2.ErrPortTaken) {
 		return fmt.Errorf("%w. If it is another user's gorxe, attach to its socket (--socket, %s) where that user lets you, "+
-			"or take an address of your own with --device, as rxe0=127.0.0.2", err, EnvSocket)
+			"or take an address of your own with --device, as rxe0=127.0.0.2", err, proto.EnvSocket)
 	}
 	return err
 }
@@ -227,7 +228,7 @@ func (s *Server) accept(ctx context.Context) error {
 		sock, err := s.sock.AcceptUnix()
 		switch {
 		case err == nil:
-			s.wg.Go(func() { s.connection(ctx, &Conn{sock: sock}) })
+			s.wg.Go(func() { s.connection(ctx, &proto.Conn{Sock: sock}) })
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err):
@@ -259,23 +260,23 @@ func (s *Server) enter(n *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
-		return ErrEnding
+		return proto.ErrEnding
 	}
 	idle := s.cfg.Private && len(s.sessions) == 0 // no session needs this daemon
-	if idle && n.wanted.Build != (Build{}) && n.wanted.Build != s.cfg.Build {
+	if idle && n.wanted.Build != (proto.Build{}) && n.wanted.Build != s.cfg.Build {
 		s.end()
-		return ErrReplaced
+		return proto.ErrReplaced
 	}
 	if err := s.suits(&n.wanted); err != nil {
 		if idle {
 			s.end() // make room for a daemon that fits
-			err = ErrEnding
+			err = proto.ErrEnding
 		}
 		return err
 	}
 	u := s.tenants.of(n.cred.Uid)
 	if u.sessions >= maxSessionsPerUser {
-		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, n.cred.Uid, u.sessions)
+		return fmt.Errorf("%w: user %d has %d sessions", proto.ErrLimit, n.cred.Uid, u.sessions)
 	}
 	u.sessions++
 	n.tenant = u
@@ -306,7 +307,7 @@ func (s *Server) greet(uid uint32) (*tenant, error) {
 	s.tenants.sweep()
 	u := s.tenants.of(uid)
 	if u.connections >= maxConnectionsPerUser {
-		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, u.connections)
+		return nil, fmt.Errorf("%w: user %d has %d connections", proto.ErrLimit, uid, u.connections)
 	}
 	u.connections++
 	return u, nil
@@ -319,14 +320,14 @@ func (s *Server) dismiss(u *tenant) {
 	u.connections--
 }
 
-// suits refuses a session that requests something that is fixed when a daemon starts.
-func (s *Server) suits(w *Wanted) error {
+// Suits refuses a session that requests something that is fixed when a daemon starts.
+func (s *Server) suits(w *proto.Wanted) error {
 	const choose = "or choose another socket with --socket, for a daemon of its own"
 	if w.Capture != "" && w.Capture != s.cfg.Capture {
 		return fmt.Errorf("--pcap: it is running already (process %d): give --pcap when it is started, %s", os.Getpid(), choose)
 	}
 	for _, d := range w.Devices {
-		if !slices.ContainsFunc(s.cfg.Devices, d.suits) {
+		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {
 			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device away, %s",
 				d, os.Getpid(), s.cfg.Devices, choose)
 		}
@@ -352,13 +353,13 @@ func (s *Server) endIfIdle() {
 	}
 }
 
-// end makes Run return. The caller holds mu.
+// End makes Run return. The caller holds mu.
 func (s *Server) end() {
 	s.ending = true
 	close(s.ended)
 }
 
 // hello describes the daemon.
-func (s *Server) hello() *Hello {
-	return &Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build}
+func (s *Server) hello() *proto.Hello {
+	return &proto.Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build}
 }

@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+func (f *file) status() proto.FileStatus {
+	in := f.Status()
+	st := proto.FileStatus{
+		Device: f.device.spec.Name,
+		PDs:    in.PDs, MWs: in.MWs, AHs: in.AHs, Channels: in.Channels,
+		MRs: []proto.MRStatus{}, CQs: []proto.CQStatus{}, SRQs: []proto.SRQStatus{}, QPs: []proto.QPStatus{},
+		OldLibrxe: in.Overrun,
+	}
+	for _, m := range in.MRs {
+		st.MRs = append(st.MRs, proto.MRStatus{Handle: m.Handle, Addr: m.Addr, Length: m.Length, Access: uint32(m.Access)})
+	}
+	for _, c := range in.CQs {
+		st.CQs = append(st.CQs, proto.CQStatus(c))
+	}
+	for _, s := range in.SRQs {
+		st.SRQs = append(st.SRQs, proto.SRQStatus(s))
+	}
+	for i := range in.QPs {
+		st.QPs = append(st.QPs, qpStatus(&in.QPs[i]))
+	}
+	return st
+}
+
+func qpStatus(q *uverbs.QPStatus) proto.QPStatus {
+	st := proto.QPStatus{
+		Handle: q.Handle, QPN: uint32(q.Num), Type: q.Type.String(), State: q.State.String(),
+		SendQueue: q.SendQueue, SendPSN: uint32(q.SendPSN), AckedPSN: uint32(q.AckedPSN), RecvPSN: uint32(q.RecvPSN),
+		Busy: q.Busy, Counters: make(map[string]uint64),
+	}
+	if q.Type != rxe.QPUD && !q.DGID.IsZero() {
+		st.Peer = &proto.PeerStatus{GID: q.DGID.String(), QPN: uint32(q.DestQPN), MTU: int(q.PathMTU)}
+	}
+	for _, g := range q.MulticastGroups {
+		st.Groups = append(st.Groups, g.String())
+	}
+	for _, c := range q.Counters {
+		st.Counters[c.Name] = c.Value
+	}
+	return st
+}

@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/memfd"
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
+
+// sendStatus answers a status request. The text may be long, so it is sent as a memfd.
+func (s *Server) sendStatus(conn *proto.Conn, cred unix.Ucred) {
+	fd, err := memfd.Create("gorxe-status")
+	if err != nil {
+		refuse(conn, fmt.Errorf("memfd: %w", err))
+		return
+	}
+	f := os.NewFile(uintptr(fd), "status")
+	defer f.Close()
+	if err := json.NewEncoder(f).Encode(s.status(cred.Uid)); err != nil {
+		refuse(conn, err)
+		return
+	}
+	conn.Send(proto.Reply{Version: proto.ProtocolVersion}, fd) //nolint:errcheck // the client's loss
+}
+
+// status returns what the user uid may see. Root and the daemon's own user see every session,
+// others their own.
+func (s *Server) status(uid uint32) *proto.Status {
+	st := &proto.Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
+		Devices: []proto.DeviceStatus{}, Sessions: []proto.SessionStatus{},
+		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
+	for _, d := range s.devices {
+		st.Devices = append(st.Devices, d.status())
+	}
+	s.mu.Lock()
+	sessions := make([]*session, 0, len(s.sessions))
+	for n := range s.sessions {
+		if uid == 0 || uid == uint32(os.Geteuid()) || uid == n.cred.Uid {
+			sessions = append(sessions, n)
+		} else {
+			st.Hidden++
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	for _, n := range sessions {
+		st.Sessions = append(st.Sessions, n.status())
+	}
+	return st
+}
+
+func (d *device) status() proto.DeviceStatus {
+	dev, info := d.engine.Device(), d.engine.Port().Info()
+	port := proto.PortStatus{
+		Number: 1, Interface: info.Name, State: info.State.String(),
+		MTU: info.MTU, ActiveMTU: info.ActiveMTU, SpeedGbps: float64(dev.QueryPort().Mbps) / 1000, GIDs: []proto.GIDStatus{},
+	}
+	for i, gid := range dev.GIDs() {
+		if !gid.IsZero() {
+			port.GIDs = append(port.GIDs, proto.GIDStatus{Index: i, GID: gid.String()})
+		}
+	}
+	n := dev.Objects()
+	st := proto.DeviceStatus{
+		Name: d.spec.Name, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
+		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
+		Counters: make(map[string]uint64),
+	}
+	for _, c := range dev.Counters() {
+		st.Counters[c.Name] = c.Value
+	}
+	return st
+}
+
+func (n *session) status() proto.SessionStatus {
+	n.mu.Lock()
+	st := proto.SessionStatus{ID: n.id, UID: n.cred.Uid, Keeper: n.keeper, Command: n.command, Since: n.since,
+		Processes: []proto.ProcessStatus{}}
+	n.mu.Unlock()
+	byPID := make(map[int][]proto.FileStatus)
+	for _, f := range n.openFiles() {
+		byPID[f.who.PID] = append(byPID[f.who.PID], f.status())
+	}
+	for pid, files := range byPID {
+		slices.SortFunc(files, func(a, b proto.FileStatus) int { return cmp.Compare(a.Device, b.Device) })
+		st.Processes = append(st.Processes, proto.ProcessStatus{PID: pid, Name: processName(pid), Files: files})
+	}
+	slices.SortFunc(st.Processes, func(a, b proto.ProcessStatus) int { return cmp.Compare(a.PID, b.PID) })
+	return st
+}
+
+// openFiles counts this process's descriptors.
+func openFiles() int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return -1
+	}
+	return len(list) - 1 // the directory itself
+}
+
+// processName returns the name of a process in ps, or an empty string if it is gone.
+func processName(pid int) string {
+	comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(comm), "\n")
+}

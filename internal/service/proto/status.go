@@ -1,0 +1,123 @@
+package proto
+
+import "time"
+
+// Status has the devices and sessions of a daemon, as `gorxe status --json` prints them.
+type Status struct {
+	PID      int             `json:"pid"`
+	Socket   string          `json:"socket"`
+	Private  bool            `json:"private"`
+	Started  time.Time       `json:"started"`
+	Devices  []DeviceStatus  `json:"devices"`
+	Sessions []SessionStatus `json:"sessions"`
+	// Hidden is the number of sessions of other users that are left out.
+	Hidden int `json:"hidden_sessions"`
+	// Resources of the daemon's process. If one is higher after all sessions have ended than
+	// before, it is a leak.
+	Goroutines int `json:"goroutines"`
+	OpenFiles  int `json:"open_files"` // -1: unknown
+}
+
+// DeviceStatus is one device.
+type DeviceStatus struct {
+	Name     string            `json:"name"`
+	GUID     string            `json:"node_guid"`
+	Ports    []PortStatus      `json:"ports"`
+	Objects  map[string]int    `json:"objects"` // of all programs
+	Counters map[string]uint64 `json:"counters"`
+}
+
+// PortStatus is one port. Unused GID indices are left out.
+type PortStatus struct {
+	Number    int         `json:"number"`
+	Interface string      `json:"interface"`
+	State     string      `json:"state"`
+	MTU       int         `json:"mtu"`        // of the interface, bytes
+	ActiveMTU int         `json:"active_mtu"` // of the RDMA port, bytes
+	SpeedGbps float64     `json:"speed_gbps"` // of the RDMA port
+	GIDs      []GIDStatus `json:"gids"`
+}
+
+// GIDStatus is one entry of a GID table.
+type GIDStatus struct {
+	Index int    `json:"index"`
+	GID   string `json:"gid"`
+}
+
+// SessionStatus is one `gorxe run`.
+type SessionStatus struct {
+	ID        uint64          `json:"id"`
+	UID       uint32          `json:"uid"`
+	Keeper    int             `json:"keeper"` // process
+	Command   []string        `json:"command"`
+	Since     time.Time       `json:"since"`
+	Processes []ProcessStatus `json:"processes"`
+}
+
+// ProcessStatus is one process that opened a device, with what it made.
+type ProcessStatus struct {
+	PID   int          `json:"pid"`
+	Name  string       `json:"name"`
+	Files []FileStatus `json:"files"`
+}
+
+// FileStatus has the objects that a program made through one open of a device. It has no
+// keys, because a process that knows a key can use it.
+type FileStatus struct {
+	Device   string      `json:"device"`
+	PDs      int         `json:"pds"`
+	MWs      int         `json:"mws"`
+	AHs      int         `json:"ahs"`
+	Channels int         `json:"comp_channels"`
+	MRs      []MRStatus  `json:"mrs"`
+	CQs      []CQStatus  `json:"cqs"`
+	SRQs     []SRQStatus `json:"srqs"`
+	QPs      []QPStatus  `json:"qps"`
+	// OldLibrxe: see OldLibrxe.
+	OldLibrxe bool `json:"old_librxe,omitempty"`
+}
+
+// MRStatus is a memory region, in the program's addresses.
+type MRStatus struct {
+	Handle uint32 `json:"handle"`
+	Addr   uint64 `json:"addr"`
+	Length uint64 `json:"length"`
+	Access uint32 `json:"access"` // enum ibv_access_flags
+}
+
+// CQStatus is a completion queue; Waiting are completions not polled yet.
+type CQStatus struct {
+	Handle  uint32 `json:"handle"`
+	Entries int    `json:"entries"`
+	Waiting int    `json:"waiting"`
+}
+
+// SRQStatus is a shared receive queue; Waiting are work requests not used yet.
+type SRQStatus struct {
+	Handle  uint32 `json:"handle"`
+	Entries int    `json:"entries"`
+	Waiting int    `json:"waiting"`
+}
+
+// QPStatus is a queue pair.
+type QPStatus struct {
+	Handle    uint32            `json:"handle"`
+	QPN       uint32            `json:"qpn"`
+	Type      string            `json:"type"`
+	State     string            `json:"state"`
+	Peer      *PeerStatus       `json:"peer,omitempty"` // RC and UC that are connected
+	SendQueue uint32            `json:"send_queue"`     // work requests under way
+	SendPSN   uint32            `json:"send_psn"`
+	AckedPSN  uint32            `json:"acked_psn"`
+	RecvPSN   uint32            `json:"recv_psn"`
+	Busy      bool              `json:"busy"`
+	Groups    []string          `json:"multicast_groups,omitempty"`
+	Counters  map[string]uint64 `json:"counters"`
+}
+
+// PeerStatus is the other end of a connected queue pair.
+type PeerStatus struct {
+	GID string `json:"gid"`
+	QPN uint32 `json:"qpn"`
+	MTU int    `json:"path_mtu"`
+}
