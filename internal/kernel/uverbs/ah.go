@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -11,7 +12,7 @@ import (
 // ahRes is an address handle.
 type ahRes struct{ ah *rxe.AH }
 
-func (r *ahRes) destroy(*object, bool) error { return r.ah.Destroy() }
+func (r *ahRes) Destroy(*dispatch.Object, bool) error { return r.ah.Destroy() }
 
 // thePort is the one that the device has.
 const thePort = 1
@@ -33,18 +34,18 @@ func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
 }
 
 func writeCreateAH(k *call) error {
-	req, err := request[uapi.CreateAHReq](k)
+	req, err := dispatch.Request[uapi.CreateAHReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	o, err := k.make(uapi.ObjAH)
+	o, err := k.Make(uapi.ObjAH)
 	if err != nil {
 		return err
 	}
 	if req.Attr.PortNum != thePort {
 		return unix.EINVAL
 	}
-	pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
+	pd, err := dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
@@ -56,11 +57,11 @@ func writeCreateAH(k *call) error {
 	if err != nil {
 		return err
 	}
-	o.res = &ahRes{ah}
+	o.Res = &ahRes{ah}
 	if err := k.f.ctx.CreatedAH(udata{k}, ah); err != nil {
 		return err
 	}
-	return respond(k, uapi.CreateAHResp{AHHandle: o.handle})
+	return dispatch.Respond(&k.Call, uapi.CreateAHResp{AHHandle: o.Handle})
 }
 
 // engineAH returns an address as the engine has it.

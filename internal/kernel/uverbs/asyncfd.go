@@ -3,6 +3,7 @@ package uverbs
 import (
 	"encoding/binary"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/quota"
 )
@@ -46,4 +47,11 @@ func asyncEvent(element uint64, eventType uint32, objKey any) eventfile.Event {
 	binary.NativeEndian.PutUint64(e.Record[:], element)
 	binary.NativeEndian.PutUint32(e.Record[asyncEventType:], eventType)
 	return e
+}
+
+// setAsync says where the events of an object go; nil: nowhere.
+func setAsync(o *dispatch.Object, a *asyncFD) {
+	if a != nil {
+		o.Async = a
+	}
 }

@@ -1,21 +1,25 @@
 package uverbs
 
 import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // The calls that give the program event files. A descriptor cannot be taken back if the
 // answer does not reach the program, so the calls probe the answer first.
 
 func writeCreateCompChannel(k *call) error {
-	if _, err := request[uapi.CreateCompChannelReq](k); err != nil {
+	if _, err := dispatch.Request[uapi.CreateCompChannelReq](&k.Call); err != nil {
 		return err
 	}
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
-	if err := k.probe(&k.out, uapi.SizeOf[uapi.CreateCompChannelResp]()); err != nil {
+	if err := k.Probe(&k.Out, uapi.SizeOf[uapi.CreateCompChannelResp]()); err != nil {
 		return err
 	}
 	ch, err := newChannel(k.f.budget)
@@ -31,12 +35,12 @@ func writeCreateCompChannel(k *call) error {
 		ch.Close() // the list drops it, as one that the program has closed
 		return err
 	}
-	return respond(k, uapi.CreateCompChannelResp{FD: uint32(fd)})
+	return dispatch.Respond(&k.Call, uapi.CreateCompChannelResp{FD: uint32(fd)})
 }
 
 // install gives the program the reading end of an event file.
 func (k *call) install(p *eventfile.Pipe) (int32, error) {
-	fd, err := k.c.InstallFD(p.FD())
+	fd, err := k.Caller.InstallFD(p.FD())
 	if err != nil {
 		return -1, err
 	}
@@ -64,15 +68,36 @@ func (k *call) newAsync() (int32, error) {
 }
 
 func ioctlAsyncEventAlloc(k *call) error {
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
-	a := k.attrs.get(uapi.AttrAsyncEventFD)
+	a := k.Attrs.Get(uapi.AttrAsyncEventFD)
 	fd, err := k.newAsync()
 	if err != nil {
 		return err
 	}
-	a.wire.Data = uint64(fd)
-	k.attrs.dirty = true
+	a.Wire.Data = uint64(fd)
+	k.Attrs.Dirty = true
 	return nil
+}
+
+// channel is a completion channel: its records are struct
+// ib_uverbs_comp_event_desc, the handle that the program gave the CQ.
+type channel struct{ *eventfile.Pipe }
+
+const compEventSize = 8
+
+func newChannel(budget *quota.Budget) (*channel, error) {
+	p, err := eventfile.NewPipe(compEventSize, budget)
+	if err != nil {
+		return nil, err
+	}
+	return &channel{p}, nil
+}
+
+// notify tells the program of a completion on the CQ cqKey. A QP may be locked.
+func (c *channel) notify(userHandle uint64, cqKey any) {
+	e := eventfile.Event{Key: cqKey}
+	binary.NativeEndian.PutUint64(e.Record[:], userHandle)
+	c.Send(e)
 }

@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
 )
@@ -19,17 +20,20 @@ func costOf(typ uapi.ObjectType) int64 {
 	return objectMemory
 }
 
+// Charge implements Owner.
+func (f *File) Charge(o *dispatch.Object) error { return f.charge(o, costOf(o.Type)) }
+
 // charge takes n bytes for an object, which are given back with it.
-func (k *call) charge(o *object, n int64) error {
-	if err := k.f.budget.Take(quota.Cost{Memory: n}); err != nil {
+func (f *File) charge(o *dispatch.Object, n int64) error {
+	if err := f.budget.Take(quota.Cost{Memory: n}); err != nil {
 		return err
 	}
-	o.cost += n
+	o.Cost += n
 	return nil
 }
 
-// discharge gives back what the object cost.
-func (f *File) discharge(o *object) {
-	f.budget.Give(quota.Cost{Memory: o.cost})
-	o.cost = 0
+// Discharge gives back what the object cost.
+func (f *File) Discharge(o *dispatch.Object) {
+	f.budget.Give(quota.Cost{Memory: o.Cost})
+	o.Cost = 0
 }

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -16,14 +17,14 @@ type cqRes struct {
 	channel *channel // nil: nobody is told of completions
 }
 
-func (r *cqRes) destroy(o *object, _ bool) error {
+func (r *cqRes) Destroy(o *dispatch.Object, _ bool) error {
 	if err := r.cq.Destroy(); err != nil {
 		return err
 	}
 	r.f.dev.disown(r.cq)
 	r.mem.Free()
 	if r.channel != nil {
-		o.compReported = r.channel.Forget(o)
+		o.CompReported = r.channel.Forget(o)
 	}
 	return nil
 }
@@ -40,33 +41,34 @@ type newCQ struct {
 
 // createCQ is rxe_create_cq and what its callers have in common. The queue's
 // place goes to the provider; the answer to the program itself is the caller's.
-func (k *call) createCQ(o *object, req *newCQ) (*cqRes, error) {
+func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 	if req.compVector >= k.f.dev.compVectors {
 		return nil, unix.EINVAL
 	}
-	mem, err := k.f.ctx.NewCQ(udata{k}, provider.CQRequest{Handle: o.handle, Entries: req.cqe, Flags: req.flags})
+	mem, err := k.f.ctx.NewCQ(udata{k}, provider.CQRequest{Handle: o.Handle, Entries: req.cqe, Flags: req.flags})
 	if err != nil {
 		return nil, err
 	}
-	o.user, o.async = req.user, req.async
+	o.User = req.user
+	setAsync(o, req.async)
 	r := &cqRes{f: k.f, channel: req.channel, mem: mem}
 	init := rxe.CQInit{Entries: min(mem.Entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: mem.Ring()}
 	if ch := req.channel; ch != nil {
-		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.user, o) }
+		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.User, o) }
 	}
 	if r.cq, err = k.f.dev.rxe.CreateCQ(init); err != nil {
 		mem.Free()
 		return nil, err
 	}
 	k.f.dev.own(r.cq, o)
-	o.res = r
+	o.Res = r
 	return r, mem.Created(udata{k}, r.cq)
 }
 
 func (r *cqRes) entries() uint32 { return uint32(r.mem.Entries()) }
 
 func writeCreateCQ(k *call) error {
-	req, err := request[uapi.CreateCQReq](k)
+	req, err := dispatch.Request[uapi.CreateCQReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -74,11 +76,11 @@ func writeCreateCQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, uapi.CreateCQResp{CQHandle: o.handle, CQE: r.entries()})
+	return dispatch.Respond(&k.Call, uapi.CreateCQResp{CQHandle: o.Handle, CQE: r.entries()})
 }
 
 func writeExCreateCQ(k *call) error {
-	req, err := request[uapi.ExCreateCQReq](k)
+	req, err := dispatch.Request[uapi.ExCreateCQReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -90,27 +92,27 @@ func writeExCreateCQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, uapi.ExCreateCQResp{
-		Base:           uapi.CreateCQResp{CQHandle: o.handle, CQE: r.entries()},
-		ResponseLength: responseLength[uapi.ExCreateCQResp](k),
+	return dispatch.Respond(&k.Call, uapi.ExCreateCQResp{
+		Base:           uapi.CreateCQResp{CQHandle: o.Handle, CQE: r.entries()},
+		ResponseLength: dispatch.ResponseLength[uapi.ExCreateCQResp](&k.Call),
 	})
 }
 
 // createCQByWrite finds what the write() forms name by number.
-func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*object, *cqRes, error) {
+func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*dispatch.Object, *cqRes, error) {
 	if req.compVector >= k.f.dev.compVectors {
 		return nil, nil, unix.EINVAL
 	}
-	o, err := k.make(uapi.ObjCQ)
+	o, err := k.Make(uapi.ObjCQ)
 	if err != nil {
 		return nil, nil, err
 	}
 	if channelFD >= 0 {
-		e, err := k.eventFiles(uint64(channelFD), uapi.ObjCompChannel)
+		e, err := k.EventFile(uint64(channelFD), uapi.ObjCompChannel)
 		if err != nil {
 			return nil, nil, err
 		}
-		req.channel = e.channel
+		req.channel = e.(*channel)
 	}
 	req.async = k.f.events.defaultAsync()
 	r, err := k.createCQ(o, req)
@@ -118,41 +120,41 @@ func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*object, *cqRes, er
 }
 
 func ioctlCreateCQ(k *call) error {
-	flags, err := k.attrs.flags(uapi.AttrCreateCQFlags, uapi.CQFlagTimestamp|uapi.CQFlagIgnoreOverrun)
+	flags, err := k.Attrs.Flags(uapi.AttrCreateCQFlags, uapi.CQFlagTimestamp|uapi.CQFlagIgnoreOverrun)
 	if err != nil {
 		return err
 	}
 	req := &newCQ{
-		user:       k.attrs.u64(uapi.AttrCreateCQUserHandle),
-		cqe:        k.attrs.u32(uapi.AttrCreateCQCQE),
-		compVector: k.attrs.u32(uapi.AttrCreateCQCompVector),
+		user:       k.Attrs.U64(uapi.AttrCreateCQUserHandle),
+		cqe:        k.Attrs.U32(uapi.AttrCreateCQCQE),
+		compVector: k.Attrs.U32(uapi.AttrCreateCQCompVector),
 		flags:      flags,
 		async:      k.asyncAttr(uapi.AttrCreateCQEventFD),
 	}
-	if a := k.attrs.get(uapi.AttrCreateCQCompChannel); a != nil {
-		req.channel = a.files.channel
+	if a := k.Attrs.Get(uapi.AttrCreateCQCompChannel); a != nil {
+		req.channel = a.File.(*channel)
 	}
-	r, err := k.createCQ(k.attrs.object(uapi.AttrCreateCQHandle), req)
+	r, err := k.createCQ(k.Attrs.Object(uapi.AttrCreateCQHandle), req)
 	if err != nil {
 		return err
 	}
-	return put(k, uapi.AttrCreateCQRespCQE, r.entries())
+	return dispatch.Put(&k.Call, uapi.AttrCreateCQRespCQE, r.entries())
 }
 
 // asyncAttr is where an object's events go (ib_uverbs_get_async_event).
 func (k *call) asyncAttr(id uint16) *asyncFD {
-	if a := k.attrs.get(id); a != nil {
-		return a.files.async
+	if a := k.Attrs.Get(id); a != nil {
+		return a.File.(*asyncFD)
 	}
 	return k.f.events.defaultAsync()
 }
 
 func writeResizeCQ(k *call) error {
-	req, err := request[uapi.ResizeCQReq](k)
+	req, err := dispatch.Request[uapi.ResizeCQReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	r, err := held[*cqRes](k, uapi.ObjCQ, req.CQHandle)
+	r, err := dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle)
 	if err != nil {
 		return err
 	}
@@ -160,21 +162,21 @@ func writeResizeCQ(k *call) error {
 	if err := r.mem.CheckResize(udata{k}, req.CQE); err != nil {
 		return err
 	}
-	if err := k.probe(&k.out, uapi.SizeOf[uapi.ResizeCQResp]()); err != nil {
+	if err := k.Probe(&k.Out, uapi.SizeOf[uapi.ResizeCQResp]()); err != nil {
 		return err
 	}
 	if err := r.mem.Resize(udata{k}, req.CQE); err != nil {
 		return err
 	}
-	return respond(k, uapi.ResizeCQResp{CQE: r.entries()})
+	return dispatch.Respond(&k.Call, uapi.ResizeCQResp{CQE: r.entries()})
 }
 
 func writeReqNotifyCQ(k *call) error {
-	req, err := request[uapi.ReqNotifyCQReq](k)
+	req, err := dispatch.Request[uapi.ReqNotifyCQReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	r, err := held[*cqRes](k, uapi.ObjCQ, req.CQHandle)
+	r, err := dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle)
 	if err != nil {
 		return err
 	}
@@ -183,21 +185,21 @@ func writeReqNotifyCQ(k *call) error {
 }
 
 func writeDestroyCQ(k *call) error {
-	req, err := request[uapi.DestroyReq](k)
+	req, err := dispatch.Request[uapi.DestroyReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	o, err := k.destroy(uapi.ObjCQ, uint64(req.Handle))
+	o, err := k.Destroy(uapi.ObjCQ, uint64(req.Handle))
 	if err != nil {
 		return err
 	}
-	return respond(k, o.cqEvents())
+	return dispatch.Respond(&k.Call, cqEvents(o))
 }
 
 func ioctlDestroyCQ(k *call) error {
-	return put(k, uapi.AttrDestroyResp, k.attrs.object(uapi.AttrDestroyHandle).cqEvents())
+	return dispatch.Put(&k.Call, uapi.AttrDestroyResp, cqEvents(k.Attrs.Object(uapi.AttrDestroyHandle)))
 }
 
-func (o *object) cqEvents() uapi.DestroyCQResp {
-	return uapi.DestroyCQResp{CompEventsReported: o.compReported, AsyncEventsReported: o.asyncReported}
+func cqEvents(o *dispatch.Object) uapi.DestroyCQResp {
+	return uapi.DestroyCQResp{CompEventsReported: o.CompReported, AsyncEventsReported: o.AsyncReported}
 }

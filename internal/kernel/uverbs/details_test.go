@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
@@ -28,7 +29,7 @@ func TestQueryDevice(t *testing.T) {
 			if x.Base != r || x.ResponseLength != uint32(min(n, uapi.SizeOf[uapi.ExQueryDeviceResp]())) {
 				t.Errorf("%d bytes: %+v", n, x)
 			}
-			if n > uapi.SizeOf[uapi.ExQueryDeviceResp]() && !isZero(e.core[uapi.SizeOf[uapi.ExQueryDeviceResp]():]) {
+			if n > uapi.SizeOf[uapi.ExQueryDeviceResp]() && !dispatch.IsZero(e.core[uapi.SizeOf[uapi.ExQueryDeviceResp]():]) {
 				t.Errorf("%d bytes: the rest is not zero", n)
 			}
 			if n >= uapi.SizeOf[uapi.ExQueryDeviceResp]() && (x.DeviceCapFlagsEx != uint64(a.Cap) || x.ODPCaps.GeneralCaps != 3) {
@@ -540,8 +541,8 @@ func TestAsyncEvents(t *testing.T) {
 		async := u.real(firstFD(u.program))
 		other := opened(t, d)
 		o := u.makeAll()
-		obj := func(h uint32) *object { return u.f.objects.lookup(h) }
-		qp, cq, srq := obj(o.qp).res.(*qpRes).qp, obj(o.cq).res.(*cqRes).cq, obj(o.srq).res.(*srqRes).srq
+		obj := func(h uint32) *dispatch.Object { return u.f.objects.Lookup(h) }
+		qp, cq, srq := obj(o.qp).Res.(*qpRes).qp, obj(o.cq).Res.(*cqRes).cq, obj(o.srq).Res.(*srqRes).srq
 
 		d.Event(rxe.Event{Type: rxe.EventQPAccessErr, QP: qp})
 		d.Event(rxe.Event{Type: rxe.EventCQErr, CQ: cq})

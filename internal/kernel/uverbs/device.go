@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
@@ -44,7 +45,7 @@ type Device struct {
 	// owners maps objects of the engine to the objects that events name. Events come with
 	// a QP locked, so this is a leaf lock.
 	mu     sync.Mutex
-	owners map[any]*object // *rxe.QP, *rxe.CQ, *rxe.SRQ
+	owners map[any]*dispatch.Object // *rxe.QP, *rxe.CQ, *rxe.SRQ
 	files  map[*File]struct{}
 }
 
@@ -60,7 +61,7 @@ func NewDevice(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg: cfg, rxe: cfg.Device, log: cfg.Log, fwVer: ver,
 		compVectors: uint32(runtime.NumCPU()),
-		owners:      make(map[any]*object),
+		owners:      make(map[any]*dispatch.Object),
 		files:       make(map[*File]struct{}),
 	}
 	if d.log == nil {
@@ -185,13 +186,16 @@ func (d *Device) eventOf(engine any, typ rxe.EventType) {
 	d.mu.Lock()
 	o := d.owners[engine]
 	d.mu.Unlock()
-	if o != nil && o.async != nil {
-		o.async.push(o.user, uint32(typ), o)
+	if o == nil {
+		return
+	}
+	if a, ok := o.Async.(*asyncFD); ok {
+		a.push(o.User, uint32(typ), o)
 	}
 }
 
 // own and disown say which object the events of an engine object concern.
-func (d *Device) own(engine any, o *object) {
+func (d *Device) own(engine any, o *dispatch.Object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owners[engine] = o

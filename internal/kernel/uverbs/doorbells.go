@@ -22,7 +22,7 @@ func (f *File) TakeDoorbells() (more bool) {
 		return false
 	}
 	defer f.uncount()
-	slots := f.objects.slots.Load()
+	slots := f.objects.Slots.Load()
 	if slots == nil || f.dev.gone.Load() {
 		return false
 	}
@@ -34,8 +34,12 @@ func (f *File) TakeDoorbells() (more bool) {
 		if o == nil {
 			continue
 		}
-		r := o.doorbell.Load()
-		if r == nil || !r.mem.Pending() {
+		live := o.Doorbell.Load()
+		if live == nil {
+			continue
+		}
+		r := (*live).(*qpRes)
+		if !r.mem.Pending() {
 			continue
 		}
 		for left := true; left; {

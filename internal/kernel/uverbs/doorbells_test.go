@@ -27,7 +27,7 @@ func loops(t testing.TB, n int) []*endpoint {
 	return list
 }
 
-// write puts a WRITE into the queue, and rings for nothing.
+// Write puts a WRITE into the queue, and rings for nothing.
 func (e *endpoint) write(id uint64, size uint32) {
 	e.t.Helper()
 	e.writeAt(0, id, size)

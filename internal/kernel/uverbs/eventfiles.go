@@ -55,18 +55,18 @@ func (t *eventFileTable) withdraw(a *asyncFD) {
 	}
 }
 
-// Find finds an event file of a type; nil when the descriptor is something else.
-func (t *eventFileTable) find(id fdid.ID, typ uapi.ObjectType) *eventFiles {
+// Find returns the event file of a type, or nil if the descriptor is something else.
+func (t *eventFileTable) find(id fdid.ID, typ uapi.ObjectType) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if typ == uapi.ObjCompChannel {
 		if ch, ok := t.channels.Find(id); ok {
-			return &eventFiles{channel: ch}
+			return ch
 		}
 		return nil
 	}
 	if a, ok := t.asyncs.Find(id); ok {
-		return &eventFiles{async: a}
+		return a
 	}
 	return nil
 }

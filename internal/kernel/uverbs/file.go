@@ -7,7 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
@@ -21,7 +23,7 @@ type File struct {
 	dev        *Device
 	ctx        provider.Context
 	budget     *quota.Budget
-	objects    handleTable
+	objects    dispatch.Handles
 	events     eventFileTable
 	keys       keyTable
 	context    atomic.Bool          // GET_CONTEXT was called
@@ -59,14 +61,15 @@ func (f *File) enter(c kernel.Caller) (*call, error) {
 	k := f.idle.Swap(nil)
 	if k == nil {
 		k = &call{f: f}
+		k.Bind(k, f, &f.objects)
 	}
-	k.begin(c)
+	k.Begin(c)
 	return k, nil
 }
 
 // leave ends a call.
 func (f *File) leave(k *call, err error) {
-	k.end(err)
+	k.End(err)
 	if err != nil && errors.Is(err, quota.ErrSpent) {
 		f.spent.Do(func() {
 			f.dev.log.Warn("user limit reached: a request of the program fails", "error", err)
@@ -164,31 +167,31 @@ var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.
 // destroyAll ends the resources of all objects. No call is in progress.
 func (f *File) destroyAll() {
 	for _, typ := range teardownOrder {
-		f.objects.each(func(o *object) {
-			if o.typ != typ {
+		f.objects.Each(func(o *dispatch.Object) {
+			if o.Type != typ {
 				return
 			}
-			if err := o.destroy(true); err != nil {
-				f.dev.log.Error("an object cannot be destroyed at the end of its program", "type", o.typ, "handle", o.handle, "err", err)
+			if err := o.Destroy(true); err != nil {
+				f.dev.log.Error("an object cannot be destroyed at the end of its program", "type", o.Type, "handle", o.Handle, "err", err)
 				return
 			}
-			f.discharge(o)
+			f.Discharge(o)
 		})
 	}
 }
 
 // flushAll completes all work requests with an error.
 func (f *File) flushAll() {
-	f.objects.each(func(o *object) {
-		if r, ok := o.res.(*qpRes); ok {
+	f.objects.Each(func(o *dispatch.Object) {
+		if r, ok := o.Res.(*qpRes); ok {
 			_ = r.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET
 		}
 	})
 }
 
-// needContext reports whether objects can be made: that takes a device and a context
+// NeedContext reports whether objects can be made: that takes a device and a context
 // (uverbs_main.c:ib_uverbs_get_ucontext_file).
-func (f *File) needContext() error {
+func (f *File) NeedContext() error {
 	switch {
 	case f.dev.gone.Load():
 		return unix.EIO
@@ -198,13 +201,22 @@ func (f *File) needContext() error {
 	return nil
 }
 
-// abandon undoes an object whose creation failed, or whose answer was not delivered.
-func (f *File) abandon(o *object) {
-	if o.res != nil {
-		if err := o.destroy(true); err != nil {
-			f.dev.log.Error("an object whose creation failed cannot be destroyed", "type", o.typ, "err", err)
+// Abandon undoes an object whose creation failed, or whose answer was not delivered.
+func (f *File) Abandon(o *dispatch.Object) {
+	if o.Res != nil {
+		if err := o.Destroy(true); err != nil {
+			f.dev.log.Error("an object whose creation failed cannot be destroyed", "type", o.Type, "err", err)
 		}
 	}
-	f.discharge(o)
-	f.objects.remove(o.handle)
+	f.Discharge(o)
+	f.objects.Remove(o.Handle)
 }
+
+// Gone implements Owner.
+func (f *File) Gone() bool { return f.dev.gone.Load() }
+
+// DriverID implements Owner.
+func (f *File) DriverID() uint32 { return f.dev.cfg.Driver.ID() }
+
+// EventFile implements Owner.
+func (f *File) EventFile(id fdid.ID, typ uapi.ObjectType) any { return f.events.find(id, typ) }

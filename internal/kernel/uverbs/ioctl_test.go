@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -229,7 +230,7 @@ func TestIoctlOnly(t *testing.T) {
 	if port.ActiveWidth != 2 || port.ActiveSpeed != 128 || ex.ActiveSpeedEx != 256 {
 		t.Errorf("800 Gb/s are width %d, speed %d, in full %d", port.ActiveWidth, port.ActiveSpeed, ex.ActiveSpeedEx)
 	}
-	if b := p.mem.Bytes(list[1].Data, 48); !isZero(b[40:44]) {
+	if b := p.mem.Bytes(list[1].Data, 48); !dispatch.IsZero(b[40:44]) {
 		t.Error("port_cap_flags2 or the reserved bytes are not zero")
 	}
 	p.want(p.ioctl(uapi.ObjDevice, uapi.MethodQueryPort, num(uapi.AttrQueryPortNum, 2), p.out(uapi.AttrQueryPortResp, 40)), unix.EINVAL)

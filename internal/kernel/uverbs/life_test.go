@@ -135,7 +135,7 @@ func TestDestroyHeldUp(t *testing.T) {
 		}
 		destroyed.Store(true)
 	})
-	for o := e.f.objects.lookup(e.qp); o.use.Load() != -1 && !destroyed.Load(); {
+	for o := e.f.objects.Lookup(e.qp); o.Use.Load() != -1 && !destroyed.Load(); {
 		runtime.Gosched()
 	}
 	close(release)
@@ -308,7 +308,7 @@ func TestChannels(t *testing.T) {
 		// A CQ outlives its channel.
 		cq, _ := u.createCQ(4, keep, 1)
 		u.closeFD(keep)
-		u.f.objects.lookup(cq.CQHandle).res.(*cqRes).channel.notify(1, nil)
+		u.f.objects.Lookup(cq.CQHandle).Res.(*cqRes).channel.notify(1, nil)
 		u.call(destroyVerb(uapi.CmdDestroyCQ, cq.CQHandle))
 	})
 }
@@ -326,7 +326,7 @@ func TestFirstAsyncFD(t *testing.T) {
 	p.ok(p.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)))
 	u := &user{p, forms[0]}
 	o := u.makeAll()
-	d.Event(rxe.Event{Type: rxe.EventQPFatal, QP: u.f.objects.lookup(o.qp).res.(*qpRes).qp})
+	d.Event(rxe.Event{Type: rxe.EventQPFatal, QP: u.f.objects.Lookup(o.qp).Res.(*qpRes).qp})
 	var b [16]byte
 	if n, err := unix.Read(p.real(51), b[:]); n != 16 || err != nil {
 		t.Errorf("%d %v", n, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -37,11 +38,11 @@ func writeDetachMcast(k *call) error {
 }
 
 func (k *call) changeGroups(change func(*qpRes, wire.GID, uint16) error) error {
-	req, err := request[uapi.McastReq](k)
+	req, err := dispatch.Request[uapi.McastReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	r, err := held[*qpRes](k, uapi.ObjQP, req.QPHandle)
+	r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}

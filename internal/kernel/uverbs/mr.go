@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -30,7 +31,7 @@ type region struct {
 	access rxe.Access
 }
 
-func (r *mrRes) destroy(*object, bool) error {
+func (r *mrRes) Destroy(*dispatch.Object, bool) error {
 	lkey := uint32(r.mr.LKey())
 	if err := r.mr.Dereg(); err != nil {
 		// rdma_rxe's answer while a window is bound (rxe_dereg_mr; IBA
@@ -111,14 +112,14 @@ func (g *region) checkRange() error {
 func (g *region) implicit() bool { return g.start == 0 && g.length == 1<<64-1 }
 
 func writeRegMR(k *call) error {
-	req, err := request[uapi.RegMRReq](k)
+	req, err := dispatch.Request[uapi.RegMRReq](&k.Call)
 	if err != nil {
 		return err
 	}
 	if req.Start&pageOffset != req.HCAVA&pageOffset {
 		return unix.EINVAL
 	}
-	o, err := k.make(uapi.ObjMR)
+	o, err := k.Make(uapi.ObjMR)
 	if err != nil {
 		return err
 	}
@@ -126,12 +127,12 @@ func writeRegMR(k *call) error {
 	if err := checkAccess(access); err != nil {
 		return err
 	}
-	pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
+	pd, err := dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
 	g := region{pd: pd.pd, start: req.Start, length: req.Length, iova: req.HCAVA, access: access}
-	if g.space, err = k.c.Space(); err != nil {
+	if g.space, err = k.Caller.Space(); err != nil {
 		return err
 	}
 	if err := g.checkRange(); err != nil {
@@ -142,15 +143,15 @@ func writeRegMR(k *call) error {
 		return err
 	}
 	r := &mrRes{f: k.f, mr: mr, region: g}
-	o.res = r
+	o.Res = r
 	k.f.keys.addMR(r)
-	return respond(k, uapi.RegMRResp{MRHandle: o.handle, LKey: uint32(mr.LKey()), RKey: r.rkey()})
+	return dispatch.Respond(&k.Call, uapi.RegMRResp{MRHandle: o.Handle, LKey: uint32(mr.LKey()), RKey: r.rkey()})
 }
 
 // writeReregMR changes a region. rdma_rxe got it in 6.4 for rights and domain;
 // here the memory may change too.
 func writeReregMR(k *call) error {
-	req, err := request[uapi.ReregMRReq](k)
+	req, err := dispatch.Request[uapi.ReregMRReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func writeReregMR(k *call) error {
 		g.access = access
 	}
 	if what&rxe.ReregPD != 0 {
-		pd, err := held[*pdRes](k, uapi.ObjPD, req.PDHandle)
+		pd, err := dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle)
 		if err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func writeReregMR(k *call) error {
 	}
 	if what&rxe.ReregTranslation != 0 {
 		g.start, g.length, g.iova = req.Start, req.Length, req.HCAVA
-		if g.space, err = k.c.Space(); err != nil {
+		if g.space, err = k.Caller.Space(); err != nil {
 			return err
 		}
 	}
@@ -194,48 +195,48 @@ func writeReregMR(k *call) error {
 			return err
 		}
 	}
-	if err := k.probe(&k.out, uapi.SizeOf[uapi.ReregMRResp]()); err != nil {
+	if err := k.Probe(&k.Out, uapi.SizeOf[uapi.ReregMRResp]()); err != nil {
 		return err
 	}
 	if err := r.mr.Rereg(what, g.pd, g.space, g.start, g.length, g.iova, g.access); err != nil {
 		return err
 	}
 	r.set(g)
-	return respond(k, uapi.ReregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
+	return dispatch.Respond(&k.Call, uapi.ReregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
 }
 
 // seizeMR takes a region for oneself.
 func (k *call) seizeMR(handle uint32) (*mrRes, func(), error) {
-	o, err := k.f.objects.find(uapi.ObjMR, uint64(handle))
+	o, err := k.f.objects.Find(uapi.ObjMR, uint64(handle))
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case k.f.dev.gone.Load():
 		return nil, nil, unix.EIO
-	case !o.seize():
+	case !o.Seize():
 		return nil, nil, unix.EBUSY
 	}
-	return o.res.(*mrRes), o.unseize, nil
+	return o.Res.(*mrRes), o.Unseize, nil
 }
 
 // ioctlAdviseMR answers ibv_advise_mr: there is nothing to prefetch, as memory
 // is accessed where it lies, but what is named has to exist (rxe_odp.c of 6.15).
 func ioctlAdviseMR(k *call) error {
-	advice, err := k.attrs.constant(uapi.AttrAdviseAdvice, 1<<32-1)
+	advice, err := k.Attrs.Constant(uapi.AttrAdviseAdvice, 1<<32-1)
 	if err != nil {
 		return err
 	}
-	if _, err := k.attrs.flags(uapi.AttrAdviseFlags, uapi.AdviseFlagFlush); err != nil {
+	if _, err := k.Attrs.Flags(uapi.AttrAdviseFlags, uapi.AdviseFlagFlush); err != nil {
 		return err
 	}
-	list := k.attrs.get(uapi.AttrAdviseSGList).data
+	list := k.Attrs.Get(uapi.AttrAdviseSGList).Data
 	if len(list)%uapi.SizeOf[uapi.SGE]() != 0 {
 		return unix.EINVAL
 	}
 	if advice > uapi.AdvisePrefetchNoFault {
 		return unix.EOPNOTSUPP
 	}
-	pd := k.attrs.object(uapi.AttrAdvisePD).res.(*pdRes)
+	pd := k.Attrs.Object(uapi.AttrAdvisePD).Res.(*pdRes)
 	for ; len(list) > 0; list = list[uapi.SizeOf[uapi.SGE]():] {
 		if err := k.f.advise(pd.pd, uint32(advice), uapi.Load[uapi.SGE](list)); err != nil {
 			return err
@@ -268,16 +269,54 @@ func (f *File) advise(pd *rxe.PD, advice uint32, s uapi.SGE) error {
 }
 
 func ioctlQueryMR(k *call) error {
-	r := k.attrs.object(uapi.AttrQueryMRHandle).res.(*mrRes)
+	r := k.Attrs.Object(uapi.AttrQueryMRHandle).Res.(*mrRes)
 	g := r.get()
-	if err := put(k, uapi.AttrQueryMRLKey, uint32(r.mr.LKey())); err != nil {
+	if err := dispatch.Put(&k.Call, uapi.AttrQueryMRLKey, uint32(r.mr.LKey())); err != nil {
 		return err
 	}
-	if err := put(k, uapi.AttrQueryMRRKey, r.rkey()); err != nil {
+	if err := dispatch.Put(&k.Call, uapi.AttrQueryMRRKey, r.rkey()); err != nil {
 		return err
 	}
-	if err := put(k, uapi.AttrQueryMRLength, g.length); err != nil {
+	if err := dispatch.Put(&k.Call, uapi.AttrQueryMRLength, g.length); err != nil {
 		return err
 	}
-	return put(k, uapi.AttrQueryMRIOVA, g.iova)
+	return dispatch.Put(&k.Call, uapi.AttrQueryMRIOVA, g.iova)
+}
+
+// mwRes is a memory window.
+type mwRes struct {
+	f    *File
+	mw   *rxe.MW
+	rkey uint32 // when it was made; binds change the low byte
+}
+
+func (r *mwRes) Destroy(*dispatch.Object, bool) error {
+	if err := r.mw.Dealloc(); err != nil {
+		return err
+	}
+	r.f.keys.dropMW(r.rkey)
+	return nil
+}
+
+func writeAllocMW(k *call) error {
+	req, err := dispatch.Request[uapi.AllocMWReq](&k.Call)
+	if err != nil {
+		return err
+	}
+	o, err := k.Make(uapi.ObjMW)
+	if err != nil {
+		return err
+	}
+	pd, err := dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle)
+	if err != nil {
+		return err
+	}
+	mw, err := pd.pd.AllocMW(rxe.MWType(req.MWType))
+	if err != nil {
+		return err
+	}
+	rkey := uint32(mw.RKey())
+	o.Res = &mwRes{k.f, mw, rkey}
+	k.f.keys.addMW(mw)
+	return dispatch.Respond(&k.Call, uapi.AllocMWResp{MWHandle: o.Handle, RKey: rkey})
 }

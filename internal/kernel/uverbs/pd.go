@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -8,13 +9,13 @@ import (
 // pdRes is a protection domain.
 type pdRes struct{ pd *rxe.PD }
 
-func (r *pdRes) destroy(*object, bool) error { return r.pd.Dealloc() }
+func (r *pdRes) Destroy(*dispatch.Object, bool) error { return r.pd.Dealloc() }
 
 func writeAllocPD(k *call) error {
-	if _, err := request[uapi.AllocPDReq](k); err != nil {
+	if _, err := dispatch.Request[uapi.AllocPDReq](&k.Call); err != nil {
 		return err
 	}
-	o, err := k.make(uapi.ObjPD)
+	o, err := k.Make(uapi.ObjPD)
 	if err != nil {
 		return err
 	}
@@ -22,6 +23,6 @@ func writeAllocPD(k *call) error {
 	if err != nil {
 		return err
 	}
-	o.res = &pdRes{pd}
-	return respond(k, uapi.AllocPDResp{PDHandle: o.handle})
+	o.Res = &pdRes{pd}
+	return dispatch.Respond(&k.Call, uapi.AllocPDResp{PDHandle: o.Handle})
 }

@@ -221,7 +221,7 @@ func (p *program) room(n int) uint64 {
 	return p.alloc(b)
 }
 
-// request is a write() command before it has a form.
+// Request is a write() command before it has a form.
 type verb struct {
 	cmd           uint32 // with CmdExtended
 	req           []byte // the core request, without the address of the response
@@ -229,7 +229,7 @@ type verb struct {
 	uhw           []byte
 }
 
-// answer is what came back.
+// Answer is what came back.
 type answer struct{ core, uhw []byte }
 
 func core[T any](a answer) T { return uapi.Load[T](a.core) }
@@ -245,10 +245,10 @@ var forms = []form{{"write", (*program).write}, {"ioctl", (*program).invoke}}
 
 // hasResponse says of a plain command that its request begins with the address.
 func hasResponse(cmd uint32) bool {
-	return cmd&uapi.CmdExtended == 0 && int(cmd) < len(commands) && commands[cmd].responds
+	return cmd&uapi.CmdExtended == 0 && int(cmd) < len(commands) && commands[cmd].Responds
 }
 
-// write makes a request by write().
+// Write makes a request by write().
 func (p *program) write(v verb) (answer, error) {
 	p.reset()
 	out := p.room(v.resp + v.uhwResp)
@@ -325,7 +325,7 @@ func fdAttr(id uint16, fd int32) uapi.IoctlAttr {
 func newObj(id uint16) uapi.IoctlAttr { return uapi.IoctlAttr{AttrID: id, Flags: uapi.AttrFMandatory} }
 func newFD(id uint16) uapi.IoctlAttr  { return newObj(id) }
 
-// in is a value, out room for one.
+// In is a value, out room for one.
 func (p *program) in(id uint16, b []byte) uapi.IoctlAttr {
 	a := uapi.IoctlAttr{AttrID: id, Len: uint16(len(b)), Flags: uapi.AttrFMandatory}
 	if len(b) <= 8 {
@@ -342,7 +342,7 @@ func (p *program) out(id uint16, n int) uapi.IoctlAttr {
 	return uapi.IoctlAttr{AttrID: id, Len: uint16(n), Flags: uapi.AttrFMandatory, Data: p.room(n)}
 }
 
-// ioctl makes a request of attributes made with p.in and p.out since p.reset.
+// Ioctl makes a request of attributes made with p.in and p.out since p.reset.
 func (p *program) ioctl(o uapi.ObjectType, method uint16, list ...uapi.IoctlAttr) error {
 	return p.ioctlList(o, method, list)
 }
@@ -372,7 +372,7 @@ func ioctlBytes(o uapi.ObjectType, method uint16, list []uapi.IoctlAttr) []byte 
 	return b
 }
 
-// get is the value that an output attribute got.
+// Get is the value that an output attribute got.
 func get[T any](p *program, a uapi.IoctlAttr) T {
 	p.t.Helper()
 	if a.Flags&uapi.AttrFValidOutput == 0 {

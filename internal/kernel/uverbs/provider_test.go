@@ -41,7 +41,7 @@ func TestAnotherProvider(t *testing.T) {
 			if got, want := uhw[plainCreateCQResp](a), (plainCreateCQResp{0xc0c0, 30, cq.CQHandle}); got != want || cq.CQE != 30 {
 				t.Errorf("create_cq: %d entries, private response %+v, want %+v", cq.CQE, got, want)
 			}
-			mem := u.f.objects.lookup(cq.CQHandle).res.(*cqRes).mem.(*plainCQ)
+			mem := u.f.objects.Lookup(cq.CQHandle).Res.(*cqRes).mem.(*plainCQ)
 
 			newQP := createQPVerb(qpReq(rxe.QPRC, u.allocPD(), cq.CQHandle))
 			newQP.uhwResp = uapi.SizeOf[plainCreateQPResp]()

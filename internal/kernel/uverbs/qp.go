@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -28,14 +29,14 @@ func (r *qpRes) MRByLKey(lkey uint32) *rxe.MR {
 	return nil
 }
 
-func (r *qpRes) destroy(o *object, closing bool) error {
+func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 	if closing {
 		r.leaveGroups()
 	}
 	if err := r.qp.Destroy(); err != nil {
 		return err
 	}
-	o.doorbell.Store(nil)
+	o.Doorbell.Store(nil)
 	r.f.dev.disown(r.qp)
 	r.mem.Free()
 	return nil
@@ -56,7 +57,7 @@ type newQP struct {
 
 // createQP makes a queue pair. The driver makes its queues and checks what it has to
 // say about the request.
-func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
+func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	r := &qpRes{f: k.f, domain: req.pd.pd}
 	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
 	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll}
@@ -74,7 +75,7 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 		return nil, err
 	}
 	r.mem.Init(&init)
-	if err = k.charge(o, init.Cap.SendMemory()); err != nil {
+	if err = k.f.charge(o, init.Cap.SendMemory()); err != nil {
 		r.mem.Free()
 		return nil, err
 	}
@@ -82,8 +83,10 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 		r.mem.Free()
 		return nil, err
 	}
-	o.user, o.async, o.res = req.user, req.async, r
-	o.doorbell.Store(r)
+	o.User, o.Res = req.user, r
+	setAsync(o, req.async)
+	res := dispatch.Resource(r)
+	o.Doorbell.Store(&res)
 	k.f.dev.own(r.qp, o)
 	_, made, err := r.qp.Query()
 	if err != nil {
@@ -97,7 +100,7 @@ func (k *call) createQP(o *object, req *newQP) (*qpRes, error) {
 }
 
 func writeCreateQP(k *call) error {
-	req, err := request[uapi.CreateQPReq](k)
+	req, err := dispatch.Request[uapi.CreateQPReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -112,11 +115,11 @@ func writeCreateQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, r.createResp(o))
+	return dispatch.Respond(&k.Call, r.createResp(o))
 }
 
 func writeExCreateQP(k *call) error {
-	req, err := request[uapi.ExCreateQPReq](k)
+	req, err := dispatch.Request[uapi.ExCreateQPReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -127,12 +130,12 @@ func writeExCreateQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, uapi.ExCreateQPResp{Base: r.createResp(o), ResponseLength: responseLength[uapi.ExCreateQPResp](k)})
+	return dispatch.Respond(&k.Call, uapi.ExCreateQPResp{Base: r.createResp(o), ResponseLength: dispatch.ResponseLength[uapi.ExCreateQPResp](&k.Call)})
 }
 
-func (r *qpRes) createResp(o *object) uapi.CreateQPResp {
+func (r *qpRes) createResp(o *dispatch.Object) uapi.CreateQPResp {
 	return uapi.CreateQPResp{
-		QPHandle: o.handle, QPN: uint32(r.qp.Num()),
+		QPHandle: o.Handle, QPN: uint32(r.qp.Num()),
 		MaxSendWR: r.caps.MaxSendWR, MaxRecvWR: r.caps.MaxRecvWR,
 		MaxSendSGE: r.caps.MaxSendSGE, MaxRecvSGE: r.caps.MaxRecvSGE,
 		MaxInlineData: r.caps.MaxInlineData,
@@ -141,11 +144,11 @@ func (r *qpRes) createResp(o *object) uapi.CreateQPResp {
 
 // createQPByWrite finds what the write() forms name by handle
 // (uverbs_cmd.c:create_qp).
-func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*object, *qpRes, error) {
+func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*dispatch.Object, *qpRes, error) {
 	if !knownQPType(uint64(req.QPType)) {
 		return nil, nil, unix.EINVAL
 	}
-	o, err := k.make(uapi.ObjQP)
+	o, err := k.Make(uapi.ObjQP)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,17 +164,17 @@ func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*object, *qpRes, error)
 		async: k.f.events.defaultAsync(),
 	}
 	if req.IsSRQ != 0 && req.QPType != uapi.QPTypeXRCIni {
-		if n.srq, err = held[*srqRes](k, uapi.ObjSRQ, req.SRQHandle); err != nil {
+		if n.srq, err = dispatch.Held[*srqRes](&k.Call, uapi.ObjSRQ, req.SRQHandle); err != nil {
 			return nil, nil, err
 		}
 	}
-	if n.recvCQ, err = held[*cqRes](k, uapi.ObjCQ, req.RecvCQHandle); err != nil {
+	if n.recvCQ, err = dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.RecvCQHandle); err != nil {
 		return nil, nil, err
 	}
-	if n.sendCQ, err = held[*cqRes](k, uapi.ObjCQ, req.SendCQHandle); err != nil {
+	if n.sendCQ, err = dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.SendCQHandle); err != nil {
 		return nil, nil, err
 	}
-	if n.pd, err = held[*pdRes](k, uapi.ObjPD, req.PDHandle); err != nil {
+	if n.pd, err = dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle); err != nil {
 		return nil, nil, err
 	}
 	r, err := k.createQP(o, n)
@@ -192,20 +195,20 @@ func ioctlCreateQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	r, err := k.createQP(k.attrs.object(uapi.AttrCreateQPHandle), req)
+	r, err := k.createQP(k.Attrs.Object(uapi.AttrCreateQPHandle), req)
 	if err != nil {
 		return err
 	}
-	if err := putStruct(k, uapi.AttrCreateQPRespCap, uapi.QPCap(r.caps)); err != nil {
+	if err := dispatch.PutStruct(&k.Call, uapi.AttrCreateQPRespCap, uapi.QPCap(r.caps)); err != nil {
 		return err
 	}
-	return put(k, uapi.AttrCreateQPRespQPNum, uint32(r.qp.Num()))
+	return dispatch.Put(&k.Call, uapi.AttrCreateQPRespQPNum, uint32(r.qp.Num()))
 }
 
 // qpAttrs reads the attributes of QP_CREATE (uverbs_std_types_qp.c).
 func (k *call) qpAttrs() (*newQP, error) {
-	s := &k.attrs
-	typ, err := s.constant(uapi.AttrCreateQPType, 1<<32-1)
+	s := &k.Attrs
+	typ, err := s.Constant(uapi.AttrCreateQPType, 1<<32-1)
 	switch {
 	case err != nil:
 		return nil, err
@@ -214,34 +217,34 @@ func (k *call) qpAttrs() (*newQP, error) {
 	case !knownQPType(typ):
 		return nil, unix.EINVAL
 	}
-	pd, scq, rcq := s.object(uapi.AttrCreateQPPD), s.object(uapi.AttrCreateQPSendCQ), s.object(uapi.AttrCreateQPRecvCQ)
+	pd, scq, rcq := s.Object(uapi.AttrCreateQPPD), s.Object(uapi.AttrCreateQPSendCQ), s.Object(uapi.AttrCreateQPRecvCQ)
 	if pd == nil || scq == nil || rcq == nil && typ != uapi.QPTypeXRCIni {
 		return nil, unix.ENOENT
 	}
-	flags, err := s.flags(uapi.AttrCreateQPFlags, uapi.QPCreateBlockMulticastLoopback|uapi.QPCreateScatterFCS|
+	flags, err := s.Flags(uapi.AttrCreateQPFlags, uapi.QPCreateBlockMulticastLoopback|uapi.QPCreateScatterFCS|
 		uapi.QPCreateCVLANStripping|uapi.QPCreatePCIWriteEndPadding|uapi.QPCreateSQSigAll)
 	if err != nil {
 		return nil, err
 	}
 	req := &newQP{
-		user: s.u64(uapi.AttrCreateQPUserHandle), typ: typ,
+		user: s.U64(uapi.AttrCreateQPUserHandle), typ: typ,
 		flags: flags &^ uapi.QPCreateSQSigAll, sigAll: flags&uapi.QPCreateSQSigAll != 0,
-		cap:   rxe.QPCap(uapi.Load[uapi.QPCap](s.get(uapi.AttrCreateQPCap).data)),
-		pd:    pd.res.(*pdRes),
+		cap:   rxe.QPCap(uapi.Load[uapi.QPCap](s.Get(uapi.AttrCreateQPCap).Data)),
+		pd:    pd.Res.(*pdRes),
 		async: k.asyncAttr(uapi.AttrCreateQPEventFD),
 	}
 	if err := checkCreateFlags(typ, req.flags); err != nil {
 		return nil, err
 	}
-	if s.get(uapi.AttrCreateQPSourceQPN) != nil {
+	if s.Get(uapi.AttrCreateQPSourceQPN) != nil {
 		return nil, unix.EOPNOTSUPP
 	}
-	req.sendCQ = scq.res.(*cqRes)
+	req.sendCQ = scq.Res.(*cqRes)
 	if rcq != nil {
-		req.recvCQ = rcq.res.(*cqRes)
+		req.recvCQ = rcq.Res.(*cqRes)
 	}
-	if srq := s.object(uapi.AttrCreateQPSRQ); srq != nil {
-		req.srq = srq.res.(*srqRes)
+	if srq := s.Object(uapi.AttrCreateQPSRQ); srq != nil {
+		req.srq = srq.Res.(*srqRes)
 	}
 	return req, nil
 }

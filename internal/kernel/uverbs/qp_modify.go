@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -15,7 +16,7 @@ import (
 const standardAttrs = 1<<21 - 1
 
 func writeModifyQP(k *call) error {
-	req, err := request[uapi.ModifyQPReq](k)
+	req, err := dispatch.Request[uapi.ModifyQPReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func writeModifyQP(k *call) error {
 }
 
 func writeExModifyQP(k *call) error {
-	req, err := request[uapi.ExModifyQPReq](k)
+	req, err := dispatch.Request[uapi.ExModifyQPReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -37,12 +38,12 @@ func writeExModifyQP(k *call) error {
 	if err := k.modifyQP(&req.Base); err != nil {
 		return err
 	}
-	return respond(k, uapi.ExModifyQPResp{ResponseLength: responseLength[uapi.ExModifyQPResp](k)})
+	return dispatch.Respond(&k.Call, uapi.ExModifyQPResp{ResponseLength: dispatch.ResponseLength[uapi.ExModifyQPResp](&k.Call)})
 }
 
 // modifyQP is uverbs_cmd.c:modify_qp and rxe_modify_qp.
 func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
-	r, err := held[*qpRes](k, uapi.ObjQP, req.QPHandle)
+	r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}
@@ -125,11 +126,11 @@ func mtuEnum(m rxe.MTU) uint8 {
 }
 
 func writeQueryQP(k *call) error {
-	req, err := request[uapi.QueryQPReq](k)
+	req, err := dispatch.Request[uapi.QueryQPReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	r, err := held[*qpRes](k, uapi.ObjQP, req.QPHandle)
+	r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func writeQueryQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, uapi.QueryQPResp{
+	return dispatch.Respond(&k.Call, uapi.QueryQPResp{
 		Dest:            destOf(&a.AH),
 		AltDest:         destOf(&rxe.AHAttr{}),
 		MaxSendWR:       init.Cap.MaxSendWR,

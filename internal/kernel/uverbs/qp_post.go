@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -14,25 +15,26 @@ import (
 // This is the hot path: one read of the program's memory, which the caller has
 // done, and no allocation.
 func writePostSend(k *call) error {
-	req := uapi.Load[uapi.PostSendReq](k.in)
-	if err := checkPostSend(&req, k.in[uapi.SizeOf[uapi.PostSendReq]():]); err != nil {
+	req := uapi.Load[uapi.PostSendReq](k.In)
+	if err := checkPostSend(&req, k.In[uapi.SizeOf[uapi.PostSendReq]():]); err != nil {
 		return err
 	}
-	o, err := k.f.objects.find(uapi.ObjQP, uint64(req.QPHandle))
+	o, err := k.f.objects.Find(uapi.ObjQP, uint64(req.QPHandle))
 	switch {
 	case err != nil:
 		return err
 	case k.f.dev.gone.Load():
 		return unix.EIO
 	}
-	r := o.doorbell.Load()
-	if r == nil {
+	live := o.Doorbell.Load()
+	if live == nil {
 		return unix.ENOENT // it has just been destroyed
 	}
-	if req.WRCount == 0 && k.size > 0 {
+	r := (*live).(*qpRes)
+	if req.WRCount == 0 && k.Size > 0 {
 		// Nothing else will be read or written, not even the response, whose one field is
 		// 0. The engine may block in the memory of another program.
-		k.c.Answer(k.size)
+		k.Caller.Answer(k.Size)
 	}
 	err = r.mem.Doorbell()
 	if req.WRCount == 0 {
@@ -42,7 +44,7 @@ func writePostSend(k *call) error {
 	if err != nil {
 		resp.BadWR = 1
 	}
-	if e := respond(k, resp); e != nil {
+	if e := dispatch.Respond(&k.Call, resp); e != nil {
 		return e
 	}
 	return err
@@ -60,7 +62,7 @@ func checkPostSend(req *uapi.PostSendReq, rest []byte) error {
 	switch {
 	case want > have:
 		return unix.ENOSPC
-	case !isZero(rest[want:]):
+	case !dispatch.IsZero(rest[want:]):
 		return unix.EOPNOTSUPP
 	case req.WQESize < uapi.SendWRSize:
 		return unix.EINVAL

@@ -5,18 +5,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 func writeGetContext(k *call) error {
-	if _, err := request[uapi.GetContextReq](k); err != nil {
+	if _, err := dispatch.Request[uapi.GetContextReq](&k.Call); err != nil {
 		return err
 	}
 	if err := k.f.mayInitContext(); err != nil {
 		return err
 	}
-	if err := k.probe(&k.out, uapi.SizeOf[uapi.GetContextResp]()); err != nil {
+	if err := k.Probe(&k.Out, uapi.SizeOf[uapi.GetContextResp]()); err != nil {
 		return err
 	}
 	fd, err := k.newAsync()
@@ -26,7 +27,7 @@ func writeGetContext(k *call) error {
 	if err := k.f.initContext(); err != nil {
 		return err
 	}
-	return respond(k, uapi.GetContextResp{AsyncFD: uint32(fd), NumCompVectors: k.f.dev.compVectors})
+	return dispatch.Respond(&k.Call, uapi.GetContextResp{AsyncFD: uint32(fd), NumCompVectors: k.f.dev.compVectors})
 }
 
 func ioctlGetContext(k *call) error {
@@ -40,10 +41,10 @@ func ioctlGetContext(k *call) error {
 }
 
 func (k *call) putContext() error {
-	if err := put(k, uapi.AttrContextNumCompVectors, k.f.dev.compVectors); err != nil {
+	if err := dispatch.Put(&k.Call, uapi.AttrContextNumCompVectors, k.f.dev.compVectors); err != nil {
 		return err
 	}
-	return put(k, uapi.AttrContextCoreSupport, uint64(uapi.CoreSupportOptionalMRAccess))
+	return dispatch.Put(&k.Call, uapi.AttrContextCoreSupport, uint64(uapi.CoreSupportOptionalMRAccess))
 }
 
 func (f *File) mayInitContext() error {
@@ -67,36 +68,36 @@ func (f *File) initContext() error {
 // ioctlQueryContext is refused by drivers that rdma-core cannot import a
 // context for.
 func ioctlQueryContext(k *call) error {
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
 	return unix.EOPNOTSUPP
 }
 
 func writeQueryDevice(k *call) error {
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
-	if _, err := request[uapi.QueryDeviceReq](k); err != nil {
+	if _, err := dispatch.Request[uapi.QueryDeviceReq](&k.Call); err != nil {
 		return err
 	}
-	return respond(k, k.f.dev.query())
+	return dispatch.Respond(&k.Call, k.f.dev.query())
 }
 
 func writeExQueryDevice(k *call) error {
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
-	req, err := request[uapi.ExQueryDeviceReq](k)
+	req, err := dispatch.Request[uapi.ExQueryDeviceReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	if req.CompMask != 0 || req.Reserved != 0 || len(k.uhwIn) > 0 || k.uhwOut.size > 0 {
+	if req.CompMask != 0 || req.Reserved != 0 || len(k.UHWIn) > 0 || k.UHWOut.Size > 0 {
 		return unix.EINVAL
 	}
-	return respond(k, uapi.ExQueryDeviceResp{
+	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.dev.query(),
-		ResponseLength: responseLength[uapi.ExQueryDeviceResp](k),
+		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
 		// Nothing is pinned, so that every region is in effect on demand.
 		ODPCaps: uapi.ODPCaps{
 			GeneralCaps: uapi.ODPSupport | uapi.ODPSupportImplicit,
@@ -150,10 +151,10 @@ func (d *Device) query() uapi.QueryDeviceResp {
 }
 
 func writeQueryPort(k *call) error {
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
-	req, err := request[uapi.QueryPortReq](k)
+	req, err := dispatch.Request[uapi.QueryPortReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -161,14 +162,14 @@ func writeQueryPort(k *call) error {
 		return unix.EINVAL
 	}
 	a := k.f.dev.rxe.QueryPort()
-	return respond(k, portResp(&a))
+	return dispatch.Respond(&k.Call, portResp(&a))
 }
 
 func ioctlQueryPort(k *call) error {
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
-	num, err := k.attrs.constant(uapi.AttrQueryPortNum, 1<<8-1)
+	num, err := k.Attrs.Constant(uapi.AttrQueryPortNum, 1<<8-1)
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func ioctlQueryPort(k *call) error {
 		return unix.EINVAL
 	}
 	a := k.f.dev.rxe.QueryPort()
-	return putStruct(k, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: portResp(&a), ActiveSpeedEx: a.ActiveSpeedEx})
+	return dispatch.PutStruct(&k.Call, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: portResp(&a), ActiveSpeedEx: a.ActiveSpeedEx})
 }
 
 // portResp is copy_port_attr_to_resp.
@@ -205,20 +206,20 @@ func (d *Device) gidEntryOf(e *rxe.GIDEntry) uapi.GIDEntry {
 }
 
 func ioctlQueryGIDTable(k *call) error {
-	if _, err := k.attrs.flags(uapi.AttrGIDTableFlags, 0); err != nil {
+	if _, err := k.Attrs.Flags(uapi.AttrGIDTableFlags, 0); err != nil {
 		return err
 	}
-	size := k.attrs.u64(uapi.AttrGIDTableEntrySize)
-	out := k.attrs.output(uapi.AttrGIDTableEntries)
+	size := k.Attrs.U64(uapi.AttrGIDTableEntrySize)
+	out := k.Attrs.Output(uapi.AttrGIDTableEntries)
 	switch {
-	case size == 0 || uint64(out.size)%size != 0 || out.size == 0:
+	case size == 0 || uint64(out.Size)%size != 0 || out.Size == 0:
 		return unix.EINVAL
 	}
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
 	entries := k.f.dev.rxe.GIDEntries()
-	if uint64(len(entries)) > uint64(out.size)/size {
+	if uint64(len(entries)) > uint64(out.Size)/size {
 		return unix.EINVAL
 	}
 	// The program's entries may be shorter or longer than this ABI's.
@@ -227,25 +228,25 @@ func ioctlQueryGIDTable(k *call) error {
 		e := k.f.dev.gidEntryOf(&entries[i])
 		copy(b[uint64(i)*size:uint64(i+1)*size], uapi.BytesOf(&e))
 	}
-	if err := k.answer(&out, b); err != nil {
+	if err := k.Answer(&out, b); err != nil {
 		return err
 	}
-	return put(k, uapi.AttrGIDTableNumEntries, uint64(len(entries)))
+	return dispatch.Put(&k.Call, uapi.AttrGIDTableNumEntries, uint64(len(entries)))
 }
 
 func ioctlQueryGIDEntry(k *call) error {
-	if _, err := k.attrs.flags(uapi.AttrGIDEntryFlags, 0); err != nil {
+	if _, err := k.Attrs.Flags(uapi.AttrGIDEntryFlags, 0); err != nil {
 		return err
 	}
-	port, err := k.attrs.constant(uapi.AttrGIDEntryPort, 1<<32-1)
+	port, err := k.Attrs.Constant(uapi.AttrGIDEntryPort, 1<<32-1)
 	if err != nil {
 		return err
 	}
-	index, err := k.attrs.constant(uapi.AttrGIDEntryIndex, 1<<32-1)
+	index, err := k.Attrs.Constant(uapi.AttrGIDEntryIndex, 1<<32-1)
 	if err != nil {
 		return err
 	}
-	if err := k.f.needContext(); err != nil {
+	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
 	if port != thePort || index > 1<<31-1 {
@@ -256,7 +257,7 @@ func ioctlQueryGIDEntry(k *call) error {
 	}
 	for _, e := range k.f.dev.rxe.GIDEntries() {
 		if e.Index == int(index) {
-			return putStruct(k, uapi.AttrGIDEntryResp, k.f.dev.gidEntryOf(&e))
+			return dispatch.PutStruct(&k.Call, uapi.AttrGIDEntryResp, k.f.dev.gidEntryOf(&e))
 		}
 	}
 	return unix.ENODATA // an empty entry (rdma_get_gid_attr)
@@ -264,28 +265,28 @@ func ioctlQueryGIDEntry(k *call) error {
 
 // ioctlInfoHandles lists the handles of one type, the newest first.
 func ioctlInfoHandles(k *call) error {
-	out := k.attrs.output(uapi.AttrInfoHandlesList)
-	if out.attr == nil {
+	out := k.Attrs.Output(uapi.AttrInfoHandlesList)
+	if out.Attr == nil {
 		return unix.EINVAL
 	}
-	if out.size == 0 || out.size%4 != 0 {
+	if out.Size == 0 || out.Size%4 != 0 {
 		return unix.EINVAL
 	}
-	typ, err := k.attrs.constant(uapi.AttrInfoObjectID, 1<<16-1)
+	typ, err := k.Attrs.Constant(uapi.AttrInfoObjectID, 1<<16-1)
 	if err != nil {
 		return err
 	}
-	if typ > uint64(uapi.ObjAsyncEvent) || absent[uapi.ObjectType(typ)] {
+	if typ > uint64(uapi.ObjAsyncEvent) || dispatch.Absent[uapi.ObjectType(typ)] {
 		return unix.ENOENT
 	}
 	var list []byte
-	k.f.objects.each(func(o *object) {
-		if o.typ == uapi.ObjectType(typ) && len(list) < out.size {
-			list = binary.NativeEndian.AppendUint32(list, o.handle)
+	k.f.objects.Each(func(o *dispatch.Object) {
+		if o.Type == uapi.ObjectType(typ) && len(list) < out.Size {
+			list = binary.NativeEndian.AppendUint32(list, o.Handle)
 		}
 	})
-	if err := k.answer(&out, list); err != nil {
+	if err := k.Answer(&out, list); err != nil {
 		return err
 	}
-	return put(k, uapi.AttrInfoTotalHandles, uint32(len(list)/4))
+	return dispatch.Put(&k.Call, uapi.AttrInfoTotalHandles, uint32(len(list)/4))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/test/must"
@@ -85,20 +86,20 @@ func FuzzIoctl(f *testing.F) {
 		f.Add(fuzzStep(ioctlBytes(o, method, attrs)))
 	}
 	out := func(id uint16, n uint16) uapi.IoctlAttr { return uapi.IoctlAttr{AttrID: id, Len: n, Data: programBase} }
-	for key, m := range methods {
+	for key, m := range tables.Methods {
 		var attrs []uapi.IoctlAttr
-		for i := range m.attrs {
-			s := &m.attrs[i]
-			switch s.kind {
-			case kindIn:
-				attrs = append(attrs, uapi.IoctlAttr{AttrID: s.id, Len: uint16(max(s.min, 4)), Data: 2})
-			case kindOut:
-				attrs = append(attrs, out(s.id, uint16(max(s.min, 64))))
+		for i := range m.Attrs {
+			s := &m.Attrs[i]
+			switch s.Kind {
+			case dispatch.KindIn:
+				attrs = append(attrs, uapi.IoctlAttr{AttrID: s.ID, Len: uint16(max(s.Min, 4)), Data: 2})
+			case dispatch.KindOut:
+				attrs = append(attrs, out(s.ID, uint16(max(s.Min, 64))))
 			default:
-				attrs = append(attrs, uapi.IoctlAttr{AttrID: s.id, Data: 1})
+				attrs = append(attrs, uapi.IoctlAttr{AttrID: s.ID, Data: 1})
 			}
 		}
-		list(key.object, key.method, attrs...)
+		list(key.Object, key.Method, attrs...)
 	}
 	list(uapi.ObjDevice, uapi.MethodInvokeWrite, num(uapi.AttrWriteCmd, uapi.CmdCreateCQ), uapi.IoctlAttr{AttrID: uapi.AttrCoreIn, Len: 32, Data: programBase},
 		out(uapi.AttrCoreOut, 8), out(uapi.AttrUHWOut, 16))

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -13,33 +14,33 @@ import (
 // returns EOPNOTSUPP itself. The kernel removes the first group from a driver's table,
 // because the driver does not implement them or an object that they need
 // (uverbs_uapi.c:uapi_finalize_disable). The others are newer than Linux 6.1.
-var absentMethods = map[methodKey]string{
-	{uapi.ObjFlow, 0}:                "FLOW_DESTROY",
-	{uapi.ObjXRCD, 0}:                "XRCD_DESTROY",
-	{uapi.ObjRWQIndTbl, 0}:           "RWQ_IND_TBL_DESTROY",
-	{uapi.ObjWQ, 0}:                  "WQ_CREATE",
-	{uapi.ObjWQ, 1}:                  "WQ_DESTROY",
-	{uapi.ObjFlowAction, 0}:          "FLOW_ACTION_ESP_CREATE",
-	{uapi.ObjFlowAction, 1}:          "FLOW_ACTION_DESTROY",
-	{uapi.ObjFlowAction, 2}:          "FLOW_ACTION_ESP_MODIFY",
-	{uapi.ObjDM, 0}:                  "DM_ALLOC",
-	{uapi.ObjDM, 1}:                  "DM_FREE",
-	{uapi.ObjMR, uapi.MethodDMMRReg}: "DM_MR_REG",
-	{uapi.ObjCounters, 0}:            "COUNTERS_CREATE",
-	{uapi.ObjCounters, 1}:            "COUNTERS_DESTROY",
-	{uapi.ObjCounters, 2}:            "COUNTERS_READ",
+var absentMethods = map[dispatch.MethodKey]string{
+	{Object: uapi.ObjFlow, Method: 0}:                "FLOW_DESTROY",
+	{Object: uapi.ObjXRCD, Method: 0}:                "XRCD_DESTROY",
+	{Object: uapi.ObjRWQIndTbl, Method: 0}:           "RWQ_IND_TBL_DESTROY",
+	{Object: uapi.ObjWQ, Method: 0}:                  "WQ_CREATE",
+	{Object: uapi.ObjWQ, Method: 1}:                  "WQ_DESTROY",
+	{Object: uapi.ObjFlowAction, Method: 0}:          "FLOW_ACTION_ESP_CREATE",
+	{Object: uapi.ObjFlowAction, Method: 1}:          "FLOW_ACTION_DESTROY",
+	{Object: uapi.ObjFlowAction, Method: 2}:          "FLOW_ACTION_ESP_MODIFY",
+	{Object: uapi.ObjDM, Method: 0}:                  "DM_ALLOC",
+	{Object: uapi.ObjDM, Method: 1}:                  "DM_FREE",
+	{Object: uapi.ObjMR, Method: uapi.MethodDMMRReg}: "DM_MR_REG",
+	{Object: uapi.ObjCounters, Method: 0}:            "COUNTERS_CREATE",
+	{Object: uapi.ObjCounters, Method: 1}:            "COUNTERS_DESTROY",
+	{Object: uapi.ObjCounters, Method: 2}:            "COUNTERS_READ",
 
-	{uapi.ObjMR, 5}:       "REG_MR", // Linux 6.17
-	{uapi.ObjDevice, 7}:   "QUERY_PORT_SPEED",
-	{uapi.ObjDevice, 8}:   "QUERY_COMP_CNTR_CAPS",
-	{uapi.ObjQP, 2}:       "QP_ATTACH_COMP_CNTR",
-	{uapi.ObjDMAH, 0}:     "DMAH_ALLOC",
-	{uapi.ObjDMAH, 1}:     "DMAH_FREE",
-	{uapi.ObjDMABuf, 0}:   "DMABUF_ALLOC",
-	{uapi.ObjCompCntr, 0}: "COMP_CNTR_CREATE",
-	{uapi.ObjCompCntr, 1}: "COMP_CNTR_DESTROY",
-	{uapi.ObjCompCntr, 2}: "COMP_CNTR_MODIFY",
-	{uapi.ObjCompCntr, 3}: "COMP_CNTR_READ",
+	{Object: uapi.ObjMR, Method: 5}:       "REG_MR", // Linux 6.17
+	{Object: uapi.ObjDevice, Method: 7}:   "QUERY_PORT_SPEED",
+	{Object: uapi.ObjDevice, Method: 8}:   "QUERY_COMP_CNTR_CAPS",
+	{Object: uapi.ObjQP, Method: 2}:       "QP_ATTACH_COMP_CNTR",
+	{Object: uapi.ObjDMAH, Method: 0}:     "DMAH_ALLOC",
+	{Object: uapi.ObjDMAH, Method: 1}:     "DMAH_FREE",
+	{Object: uapi.ObjDMABuf, Method: 0}:   "DMABUF_ALLOC",
+	{Object: uapi.ObjCompCntr, Method: 0}: "COMP_CNTR_CREATE",
+	{Object: uapi.ObjCompCntr, Method: 1}: "COMP_CNTR_DESTROY",
+	{Object: uapi.ObjCompCntr, Method: 2}: "COMP_CNTR_MODIFY",
+	{Object: uapi.ObjCompCntr, Method: 3}: "COMP_CNTR_READ",
 }
 
 // absentCommands answer EOPNOTSUPP, framed as a plain command without a request

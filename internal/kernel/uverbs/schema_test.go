@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/test/cabi"
 )
@@ -54,9 +55,9 @@ func TestMethodNames(t *testing.T) {
 		t.Errorf("%d methods in the headers: %v", len(names), names)
 	}
 	for i, number := range cabi.Values(t, cabi.Headers, names) {
-		key := methodKey{objects[i], uint16(number)}
-		if m := methods[key]; m == nil || "UVERBS_METHOD_"+m.name != names[i] {
-			t.Errorf("%s, method %d of object %d: %+v", names[i], key.method, key.object, m)
+		key := dispatch.MethodKey{Object: objects[i], Method: uint16(number)}
+		if m := tables.Methods[key]; m == nil || "UVERBS_METHOD_"+m.Name != names[i] {
+			t.Errorf("%s, method %d of object %d: %+v", names[i], key.Method, key.Object, m)
 		}
 	}
 }
@@ -86,7 +87,7 @@ func TestCommandNames(t *testing.T) {
 			continue
 		}
 		want := strings.TrimPrefix(names[i], prefix)
-		if number >= len(table) || strings.TrimPrefix(table[number].name, "EX_") != want {
+		if number >= len(table) || strings.TrimPrefix(table[number].Name, "EX_") != want {
 			t.Errorf("%s, command %d, has no entry", names[i], number)
 		}
 	}
@@ -109,8 +110,8 @@ func TestCommandNumbers(t *testing.T) {
 	var exprs []string
 	for i, name := range commandNames {
 		exprs = append(exprs, "IB_USER_VERBS_CMD_"+name)
-		if i < len(commands) && commands[i].name != name {
-			t.Errorf("command %d is called %s, not %s", i, commands[i].name, name)
+		if i < len(commands) && commands[i].Name != name {
+			t.Errorf("command %d is called %s, not %s", i, commands[i].Name, name)
 		}
 	}
 	for i, got := range cabi.Values(t, cabi.Headers, exprs) {

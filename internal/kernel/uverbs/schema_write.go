@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/internal/kernel/uapi"
+import (
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+)
 
 // The write() commands. schema_absent.go has those that rdma_rxe does not have; unknown
 // numbers answer in the same way.
@@ -8,38 +11,39 @@ import "github.com/gorxe/gorxe/internal/kernel/uapi"
 // The tables end where rdma_rxe's tables end. Greater numbers are EOPNOTSUPP, whatever
 // the rest of the request says. init fills the tables, because the handlers use them.
 var (
-	commands   [uapi.CmdCreateXSRQ + 1]command
-	exCommands [uapi.CmdModifyQP + 1]command
+	commands   [uapi.CmdCreateXSRQ + 1]dispatch.Command
+	exCommands [uapi.CmdModifyQP + 1]dispatch.Command
 )
 
 // plain is a command with a request only. talk is a command with a response, whose
 // address is the first field of the request.
-func plain[Req any](name string, h func(*call) error) command {
-	return command{name: name, handle: h, req: uapi.SizeOf[Req]()}
+func plain[Req any](name string, h func(*call) error) dispatch.Command {
+	return dispatch.Command{Name: name, Handle: on(h), Req: uapi.SizeOf[Req]()}
 }
 
-func talk[Req, Resp any](name string, h func(*call) error) command {
-	return command{name: name, handle: h, req: uapi.SizeOf[Req](), resp: uapi.SizeOf[Resp](), responds: true}
+func talk[Req, Resp any](name string, h func(*call) error) dispatch.Command {
+	return dispatch.Command{Name: name, Handle: on(h), Req: uapi.SizeOf[Req](), Resp: uapi.SizeOf[Resp](), Responds: true}
 }
 
 // withUHW says that the provider may add to the structs.
-func withUHW(c command) command {
-	c.udata = true
+func withUHW(c dispatch.Command) dispatch.Command {
+	c.Udata = true
 	return c
 }
 
-func extended(name string, h func(*call) error) command {
-	return command{name: name, handle: h, ex: true}
+func extended(name string, h func(*call) error) dispatch.Command {
+	return dispatch.Command{Name: name, Handle: on(h), Ex: true}
 }
 
 func init() {
+	tables.Commands, tables.ExCommands = commands[:], exCommands[:]
 	for i := range commands {
-		commands[i] = command{name: "unsupported", handle: notSupported}
+		commands[i] = dispatch.Command{Name: "unsupported", Handle: on(notSupported)}
 	}
 	for i := range exCommands {
-		exCommands[i] = command{name: "unsupported", handle: notSupported}
+		exCommands[i] = dispatch.Command{Name: "unsupported", Handle: on(notSupported)}
 	}
-	for n, c := range map[int]command{
+	for n, c := range map[int]dispatch.Command{
 		uapi.CmdGetContext:  withUHW(talk[uapi.GetContextReq, uapi.GetContextResp]("GET_CONTEXT", writeGetContext)),
 		uapi.CmdQueryDevice: talk[uapi.QueryDeviceReq, uapi.QueryDeviceResp]("QUERY_DEVICE", writeQueryDevice),
 		uapi.CmdQueryPort:   talk[uapi.QueryPortReq, uapi.QueryPortResp]("QUERY_PORT", writeQueryPort),
@@ -77,9 +81,9 @@ func init() {
 		commands[n] = c
 	}
 	for n, name := range absentCommands {
-		commands[n].name = name
+		commands[n].Name = name
 	}
-	for n, c := range map[int]command{
+	for n, c := range map[int]dispatch.Command{
 		uapi.CmdQueryDevice: extended("EX_QUERY_DEVICE", writeExQueryDevice),
 		uapi.CmdCreateCQ:    extended("EX_CREATE_CQ", writeExCreateCQ),
 		uapi.CmdCreateQP:    extended("EX_CREATE_QP", writeExCreateQP),
@@ -92,11 +96,11 @@ func init() {
 // destroyer returns the handler of a command whose request is a handle.
 func destroyer(typ uapi.ObjectType) func(*call) error {
 	return func(k *call) error {
-		req, err := request[uapi.HandleReq](k)
+		req, err := dispatch.Request[uapi.HandleReq](&k.Call)
 		if err != nil {
 			return err
 		}
-		_, err = k.destroy(typ, uint64(req.Handle))
+		_, err = k.Destroy(typ, uint64(req.Handle))
 		return err
 	}
 }
@@ -105,20 +109,20 @@ func destroyer(typ uapi.ObjectType) func(*call) error {
 // program has read.
 func writeDestroyer(typ uapi.ObjectType) func(*call) error {
 	return func(k *call) error {
-		req, err := request[uapi.DestroyReq](k)
+		req, err := dispatch.Request[uapi.DestroyReq](&k.Call)
 		if err != nil {
 			return err
 		}
-		o, err := k.destroy(typ, uint64(req.Handle))
+		o, err := k.Destroy(typ, uint64(req.Handle))
 		if err != nil {
 			return err
 		}
-		return respond(k, uapi.DestroyResp{EventsReported: o.asyncReported})
+		return dispatch.Respond(&k.Call, uapi.DestroyResp{EventsReported: o.AsyncReported})
 	}
 }
 
 // ioctlDestroyed answers the same in the ioctl form.
 func ioctlDestroyed(k *call) error {
-	o := k.attrs.object(uapi.AttrDestroyHandle)
-	return put(k, uapi.AttrDestroyResp, uapi.DestroyResp{EventsReported: o.asyncReported})
+	o := k.Attrs.Object(uapi.AttrDestroyHandle)
+	return dispatch.Put(&k.Call, uapi.AttrDestroyResp, uapi.DestroyResp{EventsReported: o.AsyncReported})
 }

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -15,7 +16,7 @@ type srqRes struct {
 	mem provider.SRQ
 }
 
-func (r *srqRes) destroy(*object, bool) error {
+func (r *srqRes) Destroy(*dispatch.Object, bool) error {
 	if err := r.srq.Destroy(); err != nil {
 		return err
 	}
@@ -33,8 +34,8 @@ type newSRQ struct {
 }
 
 // createSRQ is rxe_create_srq.
-func (k *call) createSRQ(o *object, req *newSRQ) (rxe.SRQAttr, error) {
-	mem, err := k.f.ctx.NewSRQ(udata{k}, provider.SRQRequest{Handle: o.handle, Type: req.typ,
+func (k *call) createSRQ(o *dispatch.Object, req *newSRQ) (rxe.SRQAttr, error) {
+	mem, err := k.f.ctx.NewSRQ(udata{k}, provider.SRQRequest{Handle: o.Handle, Type: req.typ,
 		MaxWR: req.maxWR, MaxSGE: req.maxSGE})
 	if err != nil {
 		return rxe.SRQAttr{}, err
@@ -46,13 +47,14 @@ func (k *call) createSRQ(o *object, req *newSRQ) (rxe.SRQAttr, error) {
 		mem.Free()
 		return rxe.SRQAttr{}, err
 	}
-	o.user, o.async, o.res = req.user, req.async, r
+	o.User, o.Res = req.user, r
+	setAsync(o, req.async)
 	k.f.dev.own(r.srq, o)
 	return attr, mem.Created(udata{k}, r.srq)
 }
 
 func writeCreateSRQ(k *call) error {
-	req, err := request[uapi.CreateSRQReq](k)
+	req, err := dispatch.Request[uapi.CreateSRQReq](&k.Call)
 	if err != nil {
 		return err
 	}
@@ -62,19 +64,19 @@ func writeCreateSRQ(k *call) error {
 
 // writeCreateXSRQ is for all types, of which rdma_rxe has the basic one.
 func writeCreateXSRQ(k *call) error {
-	req, err := request[uapi.CreateXSRQReq](k)
+	req, err := dispatch.Request[uapi.CreateXSRQReq](&k.Call)
 	if err != nil {
 		return err
 	}
 	switch req.SRQType {
 	case uapi.SRQTypeXRC:
 		// There is no XRC domain that it could name.
-		if err := k.f.needContext(); err != nil {
+		if err := k.f.NeedContext(); err != nil {
 			return err
 		}
 		return unix.EINVAL
 	case uapi.SRQTypeTM:
-		if _, err := held[*cqRes](k, uapi.ObjCQ, req.CQHandle); err != nil {
+		if _, err := dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle); err != nil {
 			return err
 		}
 	}
@@ -83,11 +85,11 @@ func writeCreateXSRQ(k *call) error {
 }
 
 func (k *call) createSRQByWrite(req *newSRQ, pdHandle uint32) error {
-	o, err := k.make(uapi.ObjSRQ)
+	o, err := k.Make(uapi.ObjSRQ)
 	if err != nil {
 		return err
 	}
-	if req.pd, err = held[*pdRes](k, uapi.ObjPD, pdHandle); err != nil {
+	if req.pd, err = dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, pdHandle); err != nil {
 		return err
 	}
 	req.async = k.f.events.defaultAsync()
@@ -95,48 +97,48 @@ func (k *call) createSRQByWrite(req *newSRQ, pdHandle uint32) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, uapi.CreateSRQResp{SRQHandle: o.handle, MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE})
+	return dispatch.Respond(&k.Call, uapi.CreateSRQResp{SRQHandle: o.Handle, MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE})
 }
 
 func ioctlCreateSRQ(k *call) error {
-	typ, err := k.attrs.constant(uapi.AttrCreateSRQType, 1<<32-1)
+	typ, err := k.Attrs.Constant(uapi.AttrCreateSRQType, 1<<32-1)
 	if err != nil {
 		return err
 	}
 	switch typ {
 	case uapi.SRQTypeBasic:
 	case uapi.SRQTypeXRC, uapi.SRQTypeTM:
-		if typ == uapi.SRQTypeTM && k.attrs.object(uapi.AttrCreateSRQCQ) == nil || typ == uapi.SRQTypeXRC {
+		if typ == uapi.SRQTypeTM && k.Attrs.Object(uapi.AttrCreateSRQCQ) == nil || typ == uapi.SRQTypeXRC {
 			return unix.ENOENT
 		}
 	default:
 		return unix.EINVAL
 	}
 	req := &newSRQ{
-		user:   k.attrs.u64(uapi.AttrCreateSRQUserHandle),
+		user:   k.Attrs.U64(uapi.AttrCreateSRQUserHandle),
 		typ:    typ,
-		maxWR:  k.attrs.u32(uapi.AttrCreateSRQMaxWR),
-		maxSGE: k.attrs.u32(uapi.AttrCreateSRQMaxSGE),
-		limit:  k.attrs.u32(uapi.AttrCreateSRQLimit),
-		pd:     k.attrs.object(uapi.AttrCreateSRQPD).res.(*pdRes),
+		maxWR:  k.Attrs.U32(uapi.AttrCreateSRQMaxWR),
+		maxSGE: k.Attrs.U32(uapi.AttrCreateSRQMaxSGE),
+		limit:  k.Attrs.U32(uapi.AttrCreateSRQLimit),
+		pd:     k.Attrs.Object(uapi.AttrCreateSRQPD).Res.(*pdRes),
 		async:  k.asyncAttr(uapi.AttrCreateSRQEventFD),
 	}
-	attr, err := k.createSRQ(k.attrs.object(uapi.AttrCreateSRQHandle), req)
+	attr, err := k.createSRQ(k.Attrs.Object(uapi.AttrCreateSRQHandle), req)
 	if err != nil {
 		return err
 	}
-	if err := put(k, uapi.AttrCreateSRQRespMaxWR, attr.MaxWR); err != nil {
+	if err := dispatch.Put(&k.Call, uapi.AttrCreateSRQRespMaxWR, attr.MaxWR); err != nil {
 		return err
 	}
-	return put(k, uapi.AttrCreateSRQRespMaxSGE, attr.MaxSGE)
+	return dispatch.Put(&k.Call, uapi.AttrCreateSRQRespMaxSGE, attr.MaxSGE)
 }
 
 func writeModifySRQ(k *call) error {
-	req, err := request[uapi.ModifySRQReq](k)
+	req, err := dispatch.Request[uapi.ModifySRQReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	r, err := held[*srqRes](k, uapi.ObjSRQ, req.SRQHandle)
+	r, err := dispatch.Held[*srqRes](&k.Call, uapi.ObjSRQ, req.SRQHandle)
 	if err != nil {
 		return err
 	}
@@ -144,11 +146,11 @@ func writeModifySRQ(k *call) error {
 }
 
 func writeQuerySRQ(k *call) error {
-	req, err := request[uapi.QuerySRQReq](k)
+	req, err := dispatch.Request[uapi.QuerySRQReq](&k.Call)
 	if err != nil {
 		return err
 	}
-	r, err := held[*srqRes](k, uapi.ObjSRQ, req.SRQHandle)
+	r, err := dispatch.Held[*srqRes](&k.Call, uapi.ObjSRQ, req.SRQHandle)
 	if err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func writeQuerySRQ(k *call) error {
 	if err != nil {
 		return err
 	}
-	return respond(k, uapi.QuerySRQResp{
+	return dispatch.Respond(&k.Call, uapi.QuerySRQResp{
 		MaxWR:    uint32(r.mem.Entries()),
 		MaxSGE:   attr.MaxSGE,
 		SRQLimit: attr.Limit,

@@ -2,7 +2,9 @@ package uverbs
 
 import (
 	"slices"
+	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -60,10 +62,10 @@ func (f *File) Status() FileStatus {
 	}
 	f.gate.calls++
 	f.gate.Unlock()
-	f.objects.each(func(o *object) {
-		if o.share() {
+	f.objects.Each(func(o *dispatch.Object) {
+		if o.Share() {
 			s.add(o)
-			o.unshare()
+			o.Unshare()
 		}
 	})
 	f.uncount()
@@ -76,8 +78,8 @@ func (f *File) Status() FileStatus {
 	return s
 }
 
-func (s *FileStatus) add(o *object) {
-	switch r := o.res.(type) {
+func (s *FileStatus) add(o *dispatch.Object) {
+	switch r := o.Res.(type) {
 	case *pdRes:
 		s.PDs++
 	case *mwRes:
@@ -86,14 +88,36 @@ func (s *FileStatus) add(o *object) {
 		s.AHs++
 	case *mrRes:
 		g := r.get()
-		s.MRs = append(s.MRs, MRStatus{Handle: o.handle, LKey: uint32(r.mr.LKey()), RKey: r.rkey(),
+		s.MRs = append(s.MRs, MRStatus{Handle: o.Handle, LKey: uint32(r.mr.LKey()), RKey: r.rkey(),
 			Addr: g.start, Length: g.length, IOVA: g.iova, Access: g.access})
 	case *cqRes:
-		s.CQs = append(s.CQs, CQStatus{Handle: o.handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
+		s.CQs = append(s.CQs, CQStatus{Handle: o.Handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
 	case *srqRes:
-		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
+		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.Handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
 	case *qpRes:
-		s.QPs = append(s.QPs, QPStatus{Handle: o.handle, QPSnapshot: r.qp.Snapshot(),
+		s.QPs = append(s.QPs, QPStatus{Handle: o.Handle, QPSnapshot: r.qp.Snapshot(),
 			MulticastGroups: r.joined(), Counters: r.qp.Counters()})
+	}
+}
+
+// overrun remembers that a program's completion queue was overrun (cqRing.settle).
+type overrun struct {
+	seen atomic.Bool
+	tell func() // nil: nobody wants to know
+}
+
+// Overrun reports whether the program's librxe moved the consumer's index of a
+// completion queue past the producer's. Every librxe before rdma-core 55 does that when
+// ibv_next_poll returns ENOENT.
+func (f *File) Overrun() bool { return f.overrun.seen.Load() }
+
+// OnOverrun has tell called, in a goroutine of its own, when Overrun becomes true. It
+// comes before the program's first call.
+func (f *File) OnOverrun(tell func()) { f.overrun.tell = tell }
+
+// overran is cqRing.overrun.
+func (f *File) overran() {
+	if !f.overrun.seen.Load() && !f.overrun.seen.Swap(true) && f.overrun.tell != nil {
+		go f.overrun.tell()
 	}
 }

@@ -2,22 +2,22 @@ package uverbs
 
 import "github.com/gorxe/gorxe/internal/provider"
 
-// udata is the provider's part of a call.
+// Udata is the provider's part of a call.
 type udata struct{ k *call }
 
 var _ provider.UData = udata{}
 
 // Request implements provider.UData.
-func (u udata) Request() []byte { return u.k.uhwIn }
+func (u udata) Request() []byte { return u.k.UHWIn }
 
 // Room implements provider.UData.
-func (u udata) Room() int { return u.k.uhwOut.size }
+func (u udata) Room() int { return u.k.UHWOut.Size }
 
 // Probe implements provider.UData.
-func (u udata) Probe(n int) error { return u.k.probe(&u.k.uhwOut, n) }
+func (u udata) Probe(n int) error { return u.k.Probe(&u.k.UHWOut, n) }
 
 // Respond implements provider.UData.
-func (u udata) Respond(b []byte) error { return u.k.answer(&u.k.uhwOut, b) }
+func (u udata) Respond(b []byte) error { return u.k.Answer(&u.k.UHWOut, b) }
 
 // Write implements provider.UData.
-func (u udata) Write(addr uint64, b []byte) error { return u.k.c.Write(addr, b) }
+func (u udata) Write(addr uint64, b []byte) error { return u.k.Caller.Write(addr, b) }

@@ -1,0 +1,93 @@
+package uverbs
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// call is a Call of this device's files.
+type call struct {
+	dispatch.Call
+	f *File
+}
+
+// on makes a handler of a function for calls of this device's files.
+func on(handler func(*call) error) func(*dispatch.Call) error {
+	return func(k *dispatch.Call) error { return handler(k.Self.(*call)) }
+}
+
+// tables is what the device answers. init fills it: the handlers refer to it.
+var tables dispatch.Tables
+
+// Ioctl answers ioctl(fd, cmd, arg) on the device's file: RDMA_VERBS_IOCTL, with
+// a list of attributes. The error is a unix.Errno; which one matters, as
+// rdma-core falls back to write() on ENOTTY and EPROTONOSUPPORT, and on no
+// other.
+func (f *File) Ioctl(c kernel.Caller, cmd uint32, arg uint64) (int64, error) {
+	if cmd != uapi.RDMAVerbsIoctl {
+		return 0, unix.ENOTTY
+	}
+	k, err := f.enter(c)
+	if err != nil {
+		return 0, err
+	}
+	err = k.Ioctl(&tables, arg)
+	if f.leave(k, err); err != nil {
+		return 0, errnoOf(err)
+	}
+	return 0, nil
+}
+
+// Write answers write(fd, buf, n) on the device's file: one command, in the
+// plain or the extended form. It returns n, or a unix.Errno.
+func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
+	if n < uapi.CmdHdrSize {
+		return 0, unix.EINVAL
+	}
+	k, err := f.enter(c)
+	if err != nil {
+		return 0, err
+	}
+	err = k.Write(&tables, buf, n)
+	if f.leave(k, err); err != nil {
+		return 0, errnoOf(err)
+	}
+	return int64(n), nil
+}
+
+// Read refuses, as a file without a read method (uverbs_main.c:uverbs_fops).
+func (f *File) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
+
+// errnos are the engine's sentinels as rdma_rxe and the kernel's verbs say them.
+var errnos = []struct {
+	err   error
+	errno unix.Errno
+}{
+	{rxe.ErrInvalid, unix.EINVAL},
+	{rxe.ErrBusy, unix.EBUSY},
+	{rxe.ErrFull, unix.ENOMEM},
+	{rxe.ErrLimit, unix.ENOMEM},
+	{rxe.ErrNotSupported, unix.EOPNOTSUPP},
+	{rxe.ErrPermission, unix.EPERM},
+	{rxe.ErrClosed, unix.EIO}, // the device is going away: nothing else closes an object that is held
+}
+
+// errnoOf is the one place where an error becomes what the program sees.
+func errnoOf(err error) unix.Errno {
+	for _, e := range errnos {
+		if errors.Is(err, e.err) {
+			return e.errno
+		}
+	}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return unix.EINVAL
+}
