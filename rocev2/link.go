@@ -42,8 +42,9 @@ type PortInfo struct {
 	State     PortState
 	MTU       int // of the network interface, bytes
 	ActiveMTU int // largest path MTU that fits: 256, 512, 1024, 2048 or 4096 bytes
-	// GIDs is the GID table; the zero GID marks an unused index. It is empty
-	// if the interface has no usable address.
+	// GIDs is the GID table; the zero GID marks an unused index. Index 0 is the
+	// default GID, which the interface may not have yet: packets from it are then
+	// dropped. Interfaces lists no GID for an interface without a usable address.
 	GIDs      []wire.GID
 	MAC       net.HardwareAddr
 	SpeedMbps int // 0 if the interface does not say; of lo and of a veth: see linkSpeed
@@ -117,16 +118,6 @@ func linkAddrs(h *netlink.Handle, l netlink.Link) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-func gids(table []netip.Addr) []wire.GID {
-	out := make([]wire.GID, len(table))
-	for i, a := range table {
-		if a.IsValid() {
-			out[i] = wire.GIDFromAddr(a)
-		}
-	}
-	return out
-}
-
 // Interfaces describes every network interface as the port it would make, in
 // the order of the interface index.
 func Interfaces() ([]PortInfo, error) {
@@ -146,7 +137,13 @@ func Interfaces() ([]PortInfo, error) {
 			return nil, &PortError{Op: "list", Object: "addresses of interface " + l.Attrs().Name, Cause: err}
 		}
 		info := linkInfo(l)
-		info.GIDs = gids(gidTable(nil, addrs))
+		if len(addrs) > 0 {
+			def, err := defaultGID(h, l)
+			if err != nil {
+				return nil, &PortError{Op: "list", Object: "addresses of interface " + l.Attrs().Name, Cause: err}
+			}
+			info.GIDs = newGIDTable(def, addrs).gids()
+		}
 		out = append(out, info)
 	}
 	return out, nil

@@ -123,7 +123,8 @@ func (p *Port) apply(link netlink.Link, addrs []netip.Addr) (stale []*endpoint, 
 		}
 		usable = append(usable, a)
 	}
-	p.setTable(usable)
+	p.gids.update(usable)
+	p.setOwn(usable)
 	return stale, p.setInfo(linkInfo(link))
 }
 

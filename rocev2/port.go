@@ -92,7 +92,7 @@ type Port struct {
 	closed    bool
 	endpoints map[netip.Addr]*endpoint
 	groups    map[netip.Addr]*group
-	table     []netip.Addr // GID table; the zero Addr marks an unused index
+	gids      *gidTable
 	info      PortInfo
 
 	// own is a copy of the keys of endpoints. Receivers read it without mu, because
@@ -198,6 +198,12 @@ func (p *Port) openAddresses(link netlink.Link) error {
 	if len(addrs) == 0 {
 		return &PortError{Op: "open", Object: "interface " + p.name, Kind: ErrNoAddress, Hint: p.addressHint(link)}
 	}
+	var def netip.Addr
+	if !p.cfg.Address.IsValid() {
+		if def, err = defaultGID(p.monitor.handle, link); err != nil {
+			return p.addrsError(err)
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range addrs {
@@ -207,7 +213,8 @@ func (p *Port) openAddresses(link netlink.Link) error {
 		}
 		p.endpoints[a] = e
 	}
-	p.setTable(addrs)
+	p.gids = newGIDTable(def, addrs)
+	p.setOwn(addrs)
 	p.setInfo(linkInfo(link))
 	for _, e := range p.endpoints {
 		e.rx.start()
@@ -228,7 +235,7 @@ func (p *Port) addressHint(link netlink.Link) string {
 func (p *Port) currentAddrs(link netlink.Link) ([]netip.Addr, error) {
 	addrs, err := linkAddrs(p.monitor.handle, link)
 	if err != nil {
-		return nil, &PortError{Op: "list", Object: "addresses of interface " + p.name, Kind: permissionKind(err), Cause: err}
+		return nil, p.addrsError(err)
 	}
 	if want := p.cfg.Address; want.IsValid() {
 		local127 := want.Is4() && want.IsLoopback() && link.Attrs().RawFlags&unix.IFF_LOOPBACK != 0
@@ -240,9 +247,12 @@ func (p *Port) currentAddrs(link netlink.Link) ([]netip.Addr, error) {
 	return addrs[:min(len(addrs), maxGIDs)], nil
 }
 
-// setTable makes the GID table from addresses. The caller holds mu.
-func (p *Port) setTable(addrs []netip.Addr) {
-	p.table = gidTable(p.table, addrs)
+func (p *Port) addrsError(err error) error {
+	return &PortError{Op: "list", Object: "addresses of interface " + p.name, Kind: permissionKind(err), Cause: err}
+}
+
+// setOwn tells the receivers which addresses the port has.
+func (p *Port) setOwn(addrs []netip.Addr) {
 	own := slices.Clone(addrs)
 	p.own.Store(&own)
 }
@@ -250,7 +260,7 @@ func (p *Port) setTable(addrs []netip.Addr) {
 // setInfo adds the GID table to the state of the link, and reports whether anything
 // changed. The caller holds mu.
 func (p *Port) setInfo(info PortInfo) bool {
-	info.GIDs = gids(p.table)
+	info.GIDs = p.gids.gids()
 	for _, e := range p.endpoints {
 		if info.ReceiveBuffer == 0 || e.rx.room < info.ReceiveBuffer {
 			info.ReceiveBuffer = e.rx.room

@@ -33,7 +33,7 @@ const (
 // Send gives no guarantee, like the network itself. A packet that the kernel refuses
 // is dropped and counted (Counters), but is not an error, because the transport
 // retransmits it. An error means that a retransmission would fail too: ErrClosed,
-// ErrNoAddress for a Route.Src that is not in the GID table, and ErrConfig for a
+// ErrNoAddress for a Route.Src that the port does not have now, and ErrConfig for a
 // malformed burst. Send still sends the other bursts.
 //
 // The UDP source port of a packet is SourcePort(Route), one of a small pool, and not
@@ -79,7 +79,7 @@ func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 	if e == nil || dst.Is4() != src.Is4() || !dst.IsValid() {
 		p.counters.SendDropUnreachable.Add(uint64(burst.N()))
 		return &PortError{Op: "send from", Object: src.String() + " to " + dst.String(), Kind: ErrNoAddress,
-			Hint: "the source must be in the port's GID table, and have the IP version of the destination"}
+			Hint: "the source must be an address that the port has now, and have the IP version of the destination"}
 	}
 	size, rest := burst.Seg, burst.Buf
 	if size <= 0 || size > len(rest) {

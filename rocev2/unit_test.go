@@ -2,64 +2,10 @@ package rocev2
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
-
-func addrList(s ...string) []netip.Addr {
-	var out []netip.Addr
-	for _, a := range s {
-		if a == "" {
-			out = append(out, netip.Addr{}) // a hole
-		} else {
-			out = append(out, netip.MustParseAddr(a))
-		}
-	}
-	return out
-}
-
-func TestGIDTable(t *testing.T) {
-	tests := []struct {
-		name              string
-		prev, addrs, want []netip.Addr
-	}{
-		{"none", nil, nil, nil},
-		{"IPv4 only", nil, addrList("10.0.0.1"), addrList("10.0.0.1", "10.0.0.1")},
-		{"the usual", nil, addrList("10.0.0.1", "2001:db8::1", "fe80::1"), addrList("fe80::1", "10.0.0.1", "2001:db8::1")},
-		{"no IPv4", nil, addrList("2001:db8::1", "fe80::1"), addrList("fe80::1", "2001:db8::1")},
-		{"link-local only", nil, addrList("fe80::1"), addrList("fe80::1", "fe80::1")},
-		{"one global", nil, addrList("::1"), addrList("::1", "::1")},
-		{"loopback interface", nil, addrList("127.0.0.1", "::1"), addrList("127.0.0.1", "127.0.0.1", "::1")},
-		{"two IPv4", nil, addrList("10.0.0.1", "10.0.0.2", "fe80::1"), addrList("fe80::1", "10.0.0.1", "10.0.0.2")},
-		{"link-local arrives", addrList("10.0.0.1", "10.0.0.1", "2001:db8::1"), addrList("10.0.0.1", "2001:db8::1", "fe80::1"),
-			addrList("fe80::1", "10.0.0.1", "2001:db8::1")},
-		{"a hole stays", addrList("fe80::1", "10.0.0.1", "10.0.0.2", "10.0.0.3"), addrList("10.0.0.1", "10.0.0.3", "fe80::1"),
-			addrList("fe80::1", "10.0.0.1", "", "10.0.0.3")},
-		{"a hole is filled", addrList("fe80::1", "10.0.0.1", "", "10.0.0.3"), addrList("10.0.0.1", "10.0.0.3", "10.0.0.4", "fe80::1"),
-			addrList("fe80::1", "10.0.0.1", "10.0.0.4", "10.0.0.3")},
-		{"index 1 keeps its address", addrList("fe80::1", "10.0.0.2"), addrList("10.0.0.1", "10.0.0.2", "fe80::1"),
-			addrList("fe80::1", "10.0.0.2", "10.0.0.1")},
-		{"index 1 is filled again", addrList("fe80::1", "10.0.0.1", "10.0.0.2"), addrList("10.0.0.2", "fe80::1"),
-			addrList("fe80::1", "10.0.0.2", "10.0.0.2")},
-		{"the end is cut", addrList("fe80::1", "10.0.0.1", "10.0.0.2"), addrList("10.0.0.1", "fe80::1"), addrList("fe80::1", "10.0.0.1")},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := gidTable(tt.prev, tt.addrs); !slices.Equal(got, tt.want) {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
-		})
-	}
-	var many []netip.Addr
-	for a := netip.MustParseAddr("10.0.0.1"); len(many) < 100; a = a.Next() {
-		many = append(many, a)
-	}
-	if n := len(gidTable(nil, many)); n != maxGIDs {
-		t.Errorf("%d entries for 100 addresses", n)
-	}
-}
 
 // The figures are what Linux rdma_rxe shows for the same interface MTU.
 func TestActiveMTU(t *testing.T) {
