@@ -53,7 +53,7 @@ type Owner interface {
 	EventFile(id fdid.ID, typ uapi.ObjectType) any
 }
 
-// Bind makes k a Call of the owner's. self is what handlers get: the type that embeds k.
+// Bind sets the owner. self is what handlers get: the type that embeds k.
 func (k *Call) Bind(self any, owner Owner, objects *Handles) {
 	k.Self, k.owner, k.objects = self, owner, objects
 }
