@@ -33,16 +33,16 @@ type userContext struct {
 }
 
 // FD implements provider.Context.
-func (c *userContext) FD() int { return c.arena.fd() }
+func (c *userContext) FD() int { return c.fd() }
 
 // DoorbellOffset implements provider.Context: doorbells land behind the queues.
 func (c *userContext) DoorbellOffset() int64 { return arenaSize }
 
 // Sweep implements provider.Context.
-func (c *userContext) Sweep() { c.arena.doorbells.clean(c.arena) }
+func (c *userContext) Sweep() { c.doorbells.clean(c.arena) }
 
 // End implements provider.Context.
-func (c *userContext) End() { c.arena.end() }
+func (c *userContext) End() { c.end() }
 
 // Close implements provider.Context.
 func (c *userContext) Close(keep bool) { c.arena.close(keep) }
