@@ -89,7 +89,7 @@ func (r *receiver) openDevice(n *sysfs.Node, mode int, cloexec bool) verdict {
 		}
 		return failed(err)
 	}
-	o := &object{node: n, file: f, readOnly: mode == unix.O_RDONLY}
+	o := &object{node: n, file: f, opener: owner.tgid, readOnly: mode == unix.O_RDONLY}
 	fd, err := describe(f.FD(), mode)
 	if err == nil && !o.readOnly && r.s.direct(owner) {
 		err = r.s.bells.add(o, fd, r.s.cfg.Closes)
@@ -102,11 +102,7 @@ func (r *receiver) openDevice(n *sysfs.Node, mode int, cloexec bool) verdict {
 	if o.direct {
 		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName, "trapped_call", time.Duration(r.s.pace.least.Load()))
 	}
-	v := r.give(o, fd, cloexec)
-	if o.direct && r.replaced() {
-		r.s.dog.nudge() // it waits for calls only
-	}
-	return v
+	return r.give(o, fd, cloexec)
 }
 
 // describe is a description of a device's memfd for the program. It stands at the

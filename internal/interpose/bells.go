@@ -3,6 +3,7 @@ package interpose
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,18 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // bells are the doorbells of a session that the kernel carries out: a write to a
-// device's memfd, of which inotify tells. The receiver waits for these as well as for
-// calls.
+// device's memfd, of which inotify tells. A receiver of their own takes them.
 type bells struct {
+	dog    watchdog    // of that receiver
 	open   atomic.Bool // there were devices with such doorbells
 	notify int         // the inotify instance, once open
+	wake   int         // an eventfd: the list is longer
 
 	mu      sync.Mutex
+	stopped bool // no more devices get such doorbells
 	watches map[int]*object
 	pending []*object // to be rung
 }
@@ -53,23 +57,44 @@ func (b *bells) add(o *object, fd int, c *Closes) error {
 	return nil
 }
 
-// begin makes the instance, if there is none; b.mu is held.
+// begin makes the instance and starts the receiver, if there is none; b.mu is held.
 func (b *bells) begin(c *Closes) bool {
-	if b.open.Load() {
+	switch {
+	case b.stopped:
+		return false
+	case b.open.Load():
 		return true
-	}
-	if c.bells.Add(1) > maxBells {
+	case c.bells.Add(1) > maxBells || !b.make():
 		c.bells.Add(-1)
 		return false
 	}
+	b.open.Store(true)
+	b.dog.start()
+	return true
+}
+
+func (b *bells) make() bool {
 	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		c.bells.Add(-1)
 		return false
 	}
-	b.notify, b.watches = notify, make(map[int]*object)
-	b.open.Store(true)
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(notify)
+		return false
+	}
+	b.notify, b.wake, b.watches = notify, wake, make(map[int]*object)
 	return true
+}
+
+// stop ends the receiver.
+func (b *bells) stop() {
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	if b.open.Load() {
+		b.dog.stop()
+	}
 }
 
 // remove ends the watch of an object.
@@ -90,6 +115,7 @@ func (b *bells) remove(o *object) {
 func (b *bells) close(c *Closes) {
 	if b.open.Load() {
 		unix.Close(b.notify)
+		unix.Close(b.wake)
 		c.bells.Add(-1)
 	}
 }
@@ -155,51 +181,109 @@ func (b *bells) again(o *object) {
 	b.enter(o)
 }
 
+// rouse makes the receiver look at the list.
+func (b *bells) rouse() { _, _ = unix.Write(b.wake, binary.NativeEndian.AppendUint64(nil, 1)) }
+
 func (b *bells) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.pending)
 }
 
-type bellsOutcome uint8
+// runDoorbells takes direct doorbells until the session stops, or the receiver was
+// caught. The thread is not the one that receives calls: the caller of a trapped call
+// that has been answered may take the processor from the thread that has answered it,
+// and keep it while it polls. Only that caller needs that thread again, and it sleeps
+// then. Doorbells of others would have to wait.
+func (r *receiver) runDoorbells() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.tid.Store(int32(unix.Gettid()))
+	defer r.tid.Store(0)
+	for !r.s.stopping.Load() {
+		r.s.bells.wait(r.s.exhausted())
+		if r.s.exhausted() {
+			continue
+		}
+		for range r.s.bells.waiting() {
+			if !r.ring(r.s.bells.take()) {
+				return
+			}
+		}
+	}
+}
 
-const (
-	bellsCall   bellsOutcome = iota // there is a call to receive
-	bellsRung                       // there may be more of either
-	bellsCaught                     // the receiver was replaced
-)
-
-// bells waits for calls and doorbells, and answers the latter. Those that the program
-// rang before the call that is received next come first.
-func (r *receiver) bells() bellsOutcome {
-	b := &r.s.bells
+// wait returns when there are doorbells to take, or a signal came. If no thread can be
+// spared for them, it returns after some time.
+func (b *bells) wait(exhausted bool) {
 	patience := -1
 	switch left := b.waiting(); {
-	case left > 0 && r.s.dog.exhausted():
+	case left > 0 && exhausted:
 		patience = int(watchInterval / time.Millisecond)
 	case left > 0:
 		patience = 0
 	}
-	// In this order: the kernel looks at the listener first, and so sees the
-	// doorbell of a thread whose call it has seen.
-	fds := []unix.PollFd{{Fd: int32(r.s.listener), Events: unix.POLLIN}, {Fd: int32(b.notify), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(b.notify), Events: unix.POLLIN}, {Fd: int32(b.wake), Events: unix.POLLIN}}
 	if _, err := unix.Poll(fds, patience); err != nil {
-		return bellsRung // EINTR
-	}
-	if fds[1].Revents != 0 {
-		b.read()
-	}
-	if !r.s.dog.exhausted() {
-		for range b.waiting() {
-			if !r.ring(b.take()) {
-				return bellsCaught
-			}
-		}
+		return // EINTR
 	}
 	if fds[0].Revents != 0 {
-		return bellsCall
+		b.read()
 	}
-	return bellsRung
+	if fds[1].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(b.wake, count[:])
+	}
+}
+
+// takeDoorbellsFirst takes the direct doorbells that the program rang on a device
+// before the call in hand, and reports whether the receiver is still in its place. If
+// it is not, the receiver that has replaced it answers the call: the work of a doorbell
+// may have to wait for the memory of another program, and the call must not.
+func (r *receiver) takeDoorbellsFirst() bool {
+	s := r.s
+	if !s.bells.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
+		return true
+	}
+	r.seq++
+	s.page.take(r.slot, &r.n)
+	r.callWaits = true
+	r.begin(r.seq)
+	r.dog.see()
+	r.caller.begin(r)
+	o, more := r.object(r.fd(0)), false
+	if o != nil && o.direct {
+		more = o.doorbells.TakeDoorbells()
+	}
+	if !r.end(r.seq) {
+		for more {
+			more = o.doorbells.TakeDoorbells()
+		}
+		if r.abandoned.Load() {
+			r.respond()
+		}
+		return false
+	}
+	if more {
+		s.bells.again(o)
+		s.bells.rouse()
+	}
+	return true
+}
+
+// followsDoorbells reports whether the call in hand may be on a device whose doorbells
+// are direct. A trapped doorbell is not.
+func (r *receiver) followsDoorbells() bool {
+	switch r.n.NR {
+	case unix.SYS_IOCTL, unix.SYS_CLOSE:
+	case unix.SYS_WRITE:
+		if r.arg(2) == filter.DoorbellSize {
+			return false
+		}
+	default:
+		return false
+	}
+	return r.s.cfg.FDs.Contains(uint32(r.fd(0)))
 }
 
 // sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
@@ -213,7 +297,7 @@ func (r *receiver) ring(o *object) bool {
 	}
 	r.seq++
 	r.begin(r.seq)
-	r.s.dog.see()
+	r.dog.see()
 	more := o.doorbells.TakeDoorbells()
 	if now := mono.Now(); now-o.swept.Load() > int64(sweepEvery) {
 		o.swept.Store(now)

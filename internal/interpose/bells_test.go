@@ -1,7 +1,10 @@
 package interpose
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +20,7 @@ type bellFakes struct {
 	*fakes
 	rung, called atomic.Int32
 	late         atomic.Int32 // calls that came before the doorbell rung ahead of them
+	holds        int32        // of the first doorbells, that many wait for hold
 	hold         chan struct{}
 }
 
@@ -52,7 +56,7 @@ type bellFile struct {
 
 func (f *bellFile) TakeDoorbells() bool {
 	n := f.host.rung.Add(1)
-	if f.host.hold != nil && n == 1 {
+	if n <= f.host.holds {
 		<-f.host.hold
 	}
 	return n%3 == 1 // now and then it wants to be called again
@@ -109,11 +113,52 @@ func TestTrappedDoorbells(t *testing.T) {
 	})
 }
 
-// TestBlockedDoorbell: a doorbell whose work waits for memory that does not answer blocks
-// neither calls nor later doorbells.
+// TestSeveralProcesses: of the processes of one session that have a device open, one
+// has trapped doorbells. Those that come one after another all have them.
+func TestSeveralProcesses(t *testing.T) {
+	const rounds = 20
+	const direct, trapped = rounds, 2*rounds + 1 // calls of one program that are trapped
+	for _, tt := range []struct {
+		how    string
+		bells  Doorbells
+		called int32
+	}{
+		{"together", DoorbellsAuto, 1 + 2*direct},
+		{"in turn", DoorbellsAuto, 2 * trapped},
+		{"together", DoorbellsTrapped, 1 + 2*trapped},
+		{"together", DoorbellsDirect, 2 * direct},
+	} {
+		t.Run(fmt.Sprintf("%s, %v", tt.how, tt.bells), func(t *testing.T) {
+			h := newBellFakes(t)
+			open := h.open
+			h.open = func(name string, who Credentials) (File, error) {
+				if tt.how == "in turn" {
+					h.allClosed(t) // the session learns of that some time after the program's end
+				}
+				return open(name, who)
+			}
+			p := start(t, options{program: "several", host: h, bells: tt.bells}, fmt.Sprint(rounds), tt.how)
+			p.wait()
+			if tt.bells == DoorbellsAuto && (runtime.NumCPU() == 1 || p.session.trapsSlowly()) {
+				t.Skip("with one processor, or where a trap is slow, all processes have the same doorbells")
+			}
+			if n := h.called.Load(); n != tt.called {
+				t.Errorf("%d calls were trapped, want %d", n, tt.called)
+			}
+			if n := h.late.Load(); n != 0 && tt.called == 2*direct {
+				t.Errorf("%d calls came before the doorbell that the program had rung", n)
+			}
+			h.allClosed(t)
+		})
+	}
+}
+
+// TestBlockedDoorbell: doorbells whose work waits for memory that does not answer block
+// neither calls nor later doorbells. Two wait: one was taken when it was rung, and the
+// other one before the call that the program made next.
 func TestBlockedDoorbell(t *testing.T) {
 	h := newBellFakes(t)
-	h.hold = make(chan struct{})
+	h.holds, h.hold = 2, make(chan struct{})
 	p := start(t, options{program: "bells", host: h, bells: DoorbellsDirect}, "50")
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatal(err)
@@ -124,6 +169,25 @@ func TestBlockedDoorbell(t *testing.T) {
 	close(h.hold)
 	p.ended()
 	h.allClosed(t)
+}
+
+// TestStopWithBlockedDoorbell: a call that has to wait for the work of a doorbell is
+// answered, although the session stops meanwhile: the program goes on with the session
+// that comes after it.
+func TestStopWithBlockedDoorbell(t *testing.T) {
+	h := newBellFakes(t)
+	h.holds, h.hold = 2, make(chan struct{})
+	o := options{program: "bells", host: h, bells: DoorbellsDirect}
+	p := start(t, o, "50")
+	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.rung.Load() >= h.holds })
+	p.stop()
+	if err := <-p.served; !errors.Is(err, context.Canceled) {
+		t.Errorf("Serve: %v", err)
+	}
+	close(h.hold)
+	p.serve(o)
+	_ = p.cmd.Wait() // its device is gone, which it may see
+	p.ended()
 }
 
 // TestMute: when the daemon is gone, direct doorbells fail too.

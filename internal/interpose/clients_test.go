@@ -98,17 +98,17 @@ func TestPageOfClient(t *testing.T) {
 // The threads of one user's sessions that are blocked are counted together.
 func TestUserReceivers(t *testing.T) {
 	user := new(User)
-	one := &watchdog{s: &Session{cfg: ServeConfig{User: user}}}
-	other := &watchdog{s: &Session{cfg: ServeConfig{User: user}}}
-	one.count(maxCaught)
+	one := &Session{cfg: ServeConfig{User: user}}
+	other := &Session{cfg: ServeConfig{User: user}}
+	one.countCaught(maxCaught)
 	if !one.exhausted() || other.exhausted() {
 		t.Error("a session is exhausted by its own receivers, and no other's")
 	}
-	one.count(maxUserBlocked - maxCaught)
+	one.countCaught(maxUserBlocked - maxCaught)
 	if !other.exhausted() {
 		t.Error("not exhausted, with as many receivers caught as a user may have")
 	}
-	one.count(-maxUserBlocked)
+	one.countCaught(-maxUserBlocked)
 	if one.exhausted() || other.exhausted() {
 		t.Error("exhausted, and nobody is caught")
 	}

@@ -24,7 +24,7 @@ import (
 type Doorbells uint8
 
 const (
-	// DoorbellsAuto traps them unless that is slow.
+	// DoorbellsAuto traps those of one process of a session, unless that is slow.
 	DoorbellsAuto Doorbells = iota
 	// DoorbellsTrapped traps them all.
 	DoorbellsTrapped
@@ -67,7 +67,7 @@ func (s *Session) direct(p *process) bool {
 	switch {
 	case s.cfg.Doorbells == DoorbellsTrapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == DoorbellsAuto && !s.trapsSlowly():
+	case s.cfg.Doorbells == DoorbellsAuto && !s.trapsSlowly() && !s.shared(p):
 		return false
 	default:
 		return !fileSizeLimited(p.tgid)
@@ -78,6 +78,14 @@ func (s *Session) direct(p *process) bool {
 // for.
 func (s *Session) trapsSlowly() bool {
 	return !s.sync && runtime.NumCPU() > 1 || s.pace.slow()
+}
+
+// shared reports whether another process of the session has a device with trapped
+// doorbells open. Of two programs that poll only one can have these. The thread that
+// answers both would wake each on its own processor (SYNC_WAKE_UP), or wait there
+// until a program that polls gives it up.
+func (s *Session) shared(p *process) bool {
+	return runtime.NumCPU() > 1 && s.objects.trapsFor(func(opener int) bool { return opener != p.tgid })
 }
 
 // fileSizeLimited tells whether a process has an RLIMIT_FSIZE, or may have one.

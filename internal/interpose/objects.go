@@ -33,6 +33,7 @@ type object struct {
 
 	file      File                // of a device
 	doorbells kernel.DoorbellFile // the same, if its doorbells are direct
+	opener    int                 // of a device: the process that opened it
 	readOnly  bool                // of a device: write(2) is refused, as by the kernel's VFS
 	direct    bool                // of a device: its doorbells are not trapped
 	bellWD    int                 // of bells, if it is direct
@@ -73,6 +74,19 @@ func (t *objects) byWatch(wd int) *object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byWD[wd]
+}
+
+// trapsFor reports whether a device with trapped doorbells is open whose opener is one
+// of those asked for.
+func (t *objects) trapsFor(wanted func(opener int) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.byID {
+		if o.file != nil && !o.direct && !o.readOnly && wanted(o.opener) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *objects) put(o *object) bool {

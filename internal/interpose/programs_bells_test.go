@@ -3,6 +3,7 @@ package interpose
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
@@ -60,5 +61,26 @@ func bellUntil([]string) error {
 	_, netlink := openModern(device)
 	_, other := os.ReadFile("/etc/passwd")
 	fmt.Println(err, trapped, netlink, other)
+	return nil
+}
+
+// several starts two programs that ring args[0] times each, one after the other. If
+// args[1] is together it has a device open itself meanwhile.
+func several(args []string) error {
+	if args[1] == "together" {
+		fd, err := openModern(device)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		defer unix.Write(fd, make([]byte, filter.DoorbellSize)) //nolint:errcheck // the host counts it
+	}
+	for range 2 {
+		cmd := exec.Command(os.Args[0], args[0])
+		cmd.Env = append(os.Environ(), roleEnv+"=bells")
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "<nil>\n" {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
 	return nil
 }

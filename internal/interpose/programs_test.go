@@ -48,6 +48,7 @@ var programs = map[string]func(args []string) error{
 	"storm":    storm,
 	"bells":    bellsAndCalls,
 	"bell":     bellUntil,
+	"several":  several,
 }
 
 // check collects what differs from what was expected.

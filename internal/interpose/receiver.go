@@ -53,15 +53,21 @@ const cwd = unix.AT_FDCWD
 
 // A receiver is a thread that takes notifications and answers each before it
 // takes the next. A session has one: more do not make it faster, since the kernel
-// wakes them all. Nothing on the way of a doorbell allocates.
+// wakes them all. Another one takes direct doorbells (runDoorbells). Nothing on the
+// way of a doorbell allocates.
 type receiver struct {
 	s      *Session
-	slot   *slot // where the keeper finds the call in hand
+	dog    *watchdog // replaces it
+	slot   *slot     // where the keeper finds the call in hand
 	n      notify.Call
 	answer notify.Answer
 	caller caller
 	hot    hotTable
 	path   [pathMax]byte
+
+	inherited bool        // n is a call that the receiver before left to this one
+	callWaits bool        // n waits while doorbells are in hand; set before progress.begin
+	abandoned atomic.Bool // it is caught, and nobody takes its place
 
 	seq uint64       // of what is in hand
 	tid atomic.Int32 // 0 before and after run
@@ -79,16 +85,10 @@ func (r *receiver) run() {
 	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
+	if r.inherited && !r.handle() {
+		return
+	}
 	for !r.s.stopping.Load() {
-		if r.s.bells.open.Load() {
-			switch r.bells() {
-			case bellsCall:
-			case bellsRung:
-				continue
-			case bellsCaught:
-				return
-			}
-		}
 		switch errno := r.s.listener.Receive(&r.n); errno {
 		case 0:
 		case unix.EINTR:
@@ -104,7 +104,7 @@ func (r *receiver) run() {
 			return
 		}
 		r.s.pace.received(r.n.TID)
-		if !r.handle() {
+		if !r.takeDoorbellsFirst() || !r.handle() {
 			return
 		}
 	}
@@ -115,13 +115,18 @@ func (r *receiver) run() {
 func (r *receiver) handle() bool {
 	r.seq++
 	r.s.page.take(r.slot, &r.n)
+	r.callWaits = false
 	r.begin(r.seq)
-	r.s.dog.see()
+	r.dog.see()
+	r.respond()
+	return r.end(r.seq)
+}
+
+func (r *receiver) respond() {
 	v := r.dispatch()
 	r.s.pace.answers(r.n.TID, v)
 	r.send(v)
 	r.slot.release()
-	return r.end(r.seq)
 }
 
 func (r *receiver) dispatch() verdict {
@@ -134,7 +139,7 @@ func (r *receiver) dispatch() verdict {
 		return pass
 	}
 	r.caller.begin(r)
-	if r.s.dog.exhausted() {
+	if r.s.exhausted() {
 		return r.withoutMemory()
 	}
 	return handlers[nr](r)

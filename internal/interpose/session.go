@@ -24,13 +24,14 @@ type Session struct {
 	page     *page
 	objects  objects
 	procs    processes
-	dog      watchdog
+	dog      watchdog // of the receiver of calls
 	house    *house
 	bells    bells
 	pace     pace
 	sync     bool // trapped calls have the faster wake-up
 	mounts   mounts
 
+	caught     atomic.Int32 // receivers that are caught
 	stopping   atomic.Bool  // receivers shall end
 	users      atomic.Int32 // of listener and page: receivers, and Serve
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
@@ -85,7 +86,8 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.mounts.look()
 	s.objects.init()
 	s.procs.init(s)
-	s.dog.init(s)
+	s.dog.init(s, (*receiver).run)
+	s.bells.dog.init(s, (*receiver).runDoorbells)
 	return s, nil
 }
 
@@ -118,6 +120,7 @@ func (s *Session) stop(err error) {
 func (s *Session) shutdown() {
 	s.stopping.Store(true)
 	s.dog.stop()
+	s.bells.stop()
 	for _, o := range s.objects.all() {
 		s.closeObject(o)
 	}

@@ -35,20 +35,21 @@ type User struct {
 // watchdog replaces a receiver that does not come back: it reads or writes
 // memory of a program, and such an access takes as long as whoever provides the
 // page likes (userfaultfd(2), FUSE). Only calls that need that memory may wait
-// for it.
+// for it. A session has one watchdog for the receiver of calls, and one for the
+// receiver of direct doorbells.
 type watchdog struct {
 	s      *Session
+	run    func(*receiver) // what the receiver does
 	asleep atomic.Bool
 	alarm  chan struct{} // wakes it
 	done   chan struct{}
-	stuck  atomic.Int32 // receivers that are caught
 
 	mu      sync.Mutex
 	current *receiver
 }
 
-func (w *watchdog) init(s *Session) {
-	w.s, w.alarm, w.done = s, make(chan struct{}, 1), make(chan struct{})
+func (w *watchdog) init(s *Session, run func(*receiver)) {
+	w.s, w.run, w.alarm, w.done = s, run, make(chan struct{}, 1), make(chan struct{})
 }
 
 // see is called by a receiver when it has a call in hand.
@@ -61,47 +62,43 @@ func (w *watchdog) see() {
 	}
 }
 
-// exhausted says that no more receivers can be spared.
-func (w *watchdog) exhausted() bool {
-	return w.stuck.Load() >= maxCaught || w.s.cfg.User.blocked.Load() >= maxUserBlocked
+// exhausted reports whether no more receivers can be spared.
+func (s *Session) exhausted() bool {
+	return s.caught.Load() >= maxCaught || s.cfg.User.blocked.Load() >= maxUserBlocked
 }
 
-// count adds n to the receivers that are caught, and returns how many they are.
-func (w *watchdog) count(n int32) int32 {
-	w.s.cfg.User.blocked.Add(n)
-	return w.stuck.Add(n)
+// countCaught adds n to the receivers that are caught, and returns how many they are.
+func (s *Session) countCaught(n int32) int32 {
+	s.cfg.User.blocked.Add(n)
+	return s.caught.Add(n)
 }
 
 func (w *watchdog) start() {
 	w.mu.Lock()
-	w.replace()
+	w.replace(nil)
 	w.mu.Unlock()
 	w.s.running.Go(w.watch)
 }
 
-// replace starts a receiver; w.mu is held.
-func (w *watchdog) replace() {
-	r := &receiver{s: w.s, slot: w.s.page.slot()}
+// replace starts a receiver, which first answers call unless that is nil; w.mu is held.
+func (w *watchdog) replace(call *notify.Call) {
+	r := &receiver{s: w.s, dog: w, slot: w.s.page.slot()}
+	if call != nil {
+		r.n, r.inherited = *call, true
+	}
 	w.current = r
 	w.s.running.Add(1)
 	w.s.users.Add(1)
 	go func() {
-		r.run()
+		w.run(r)
 		w.s.page.free(r.slot)
 		w.s.release()
 		if r.replaced() {
-			w.count(-1)
+			w.s.countCaught(-1)
 		} else {
 			w.s.running.Done()
 		}
 	}()
-}
-
-// nudge makes the receiver look whether there is something new to wait for.
-func (w *watchdog) nudge() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.current.nudge()
 }
 
 // watch looks at the receiver from time to time. A call is known by its number
@@ -172,7 +169,7 @@ func (w *watchdog) takeOver(state uint64) {
 	if taken {
 		w.s.listener.Send(&notify.Answer{ID: id, Value: val})
 	}
-	n := w.count(1)
+	n := w.s.countCaught(1)
 	level := slog.LevelDebug // a few: the machine may just be busy
 	if n >= fewBlocked {
 		level = slog.LevelWarn
@@ -184,7 +181,11 @@ func (w *watchdog) takeOver(state uint64) {
 			"devices answer EIO until some of it does", "caught", maxCaught)
 	}
 	w.s.running.Done() // for r
-	w.replace()
+	if r.callWaits {
+		w.replace(&r.n) // r writes nothing there, and will see that it is caught
+	} else {
+		w.replace(nil)
+	}
 }
 
 // stop ends the watch and the receiver. One that stays busy is not waited for:
@@ -213,10 +214,11 @@ const patience = 100
 
 // abandon lets the receiver finish its call alone.
 func (w *watchdog) abandon(r *receiver, state uint64) {
-	w.count(1)
+	w.s.countCaught(1)
+	r.abandoned.Store(true)
 	if ok, _, _ := r.catch(state); ok {
 		w.s.running.Done()
 	} else {
-		w.count(-1)
+		w.s.countCaught(-1)
 	}
 }
