@@ -82,7 +82,7 @@ func (p *Port) refresh() {
 		p.notify(changed)
 		return
 	}
-	addrs, err := p.currentAddrs(link)
+	addrs, err := currentAddrs(p.monitor.handle, link, p.cfg.Address)
 	if err != nil {
 		p.log.Warn("cannot read the interface's addresses", "interface", p.name, "error", err)
 		return

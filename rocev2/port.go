@@ -3,7 +3,6 @@ package rocev2
 import (
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -191,18 +190,9 @@ func (c *Config) complete() error {
 
 // openAddresses opens the sockets of every address that the link has now.
 func (p *Port) openAddresses(link netlink.Link) error {
-	addrs, err := p.currentAddrs(link)
+	addrs, table, err := firstTable(p.monitor.handle, link, p.cfg.Address)
 	if err != nil {
 		return err
-	}
-	if len(addrs) == 0 {
-		return &PortError{Op: "open", Object: "interface " + p.name, Kind: ErrNoAddress, Hint: p.addressHint(link)}
-	}
-	var def netip.Addr
-	if !p.cfg.Address.IsValid() {
-		if def, err = defaultGID(p.monitor.handle, link); err != nil {
-			return p.addrsError(err)
-		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,42 +203,13 @@ func (p *Port) openAddresses(link netlink.Link) error {
 		}
 		p.endpoints[a] = e
 	}
-	p.gids = newGIDTable(def, addrs)
+	p.gids = table
 	p.setOwn(addrs)
 	p.setInfo(linkInfo(link))
 	for _, e := range p.endpoints {
 		e.rx.start()
 	}
 	return nil
-}
-
-// addressHint says why the interface has no address for the port, and what to do.
-func (p *Port) addressHint(link netlink.Link) string {
-	assign := "assign one with `ip address add … dev " + p.name + "`"
-	if link.Attrs().Flags&net.FlagUp == 0 {
-		return "it is down; set it up with `ip link set " + p.name + " up`, and if it has no IP address then, " + assign
-	}
-	return "it has no usable IP address; " + assign
-}
-
-// currentAddrs lists the addresses that the port should have.
-func (p *Port) currentAddrs(link netlink.Link) ([]netip.Addr, error) {
-	addrs, err := linkAddrs(p.monitor.handle, link)
-	if err != nil {
-		return nil, p.addrsError(err)
-	}
-	if want := p.cfg.Address; want.IsValid() {
-		local127 := want.Is4() && want.IsLoopback() && link.Attrs().RawFlags&unix.IFF_LOOPBACK != 0
-		if slices.Contains(addrs, want) || local127 {
-			return []netip.Addr{want}, nil
-		}
-		return nil, nil
-	}
-	return addrs[:min(len(addrs), maxGIDs)], nil
-}
-
-func (p *Port) addrsError(err error) error {
-	return &PortError{Op: "list", Object: "addresses of interface " + p.name, Kind: permissionKind(err), Cause: err}
 }
 
 // setOwn tells the receivers which addresses the port has.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // Device is a device that can be opened (struct ibv_device): a network interface
@@ -64,6 +65,9 @@ func (d *Device) GUID() uint64 { return d.guid }
 
 // Index is the interface index of the device's port (ibv_get_device_index).
 func (d *Device) Index() int { return d.info.Index }
+
+// Mbps is the speed that the port has when the device is open, in Mbit/s.
+func (d *Device) Mbps() int { return rxe.LinkSpeedFor(d.info.SpeedMbps).Mbps }
 
 // NodeType is NodeCA.
 func (d *Device) NodeType() NodeType { return NodeCA }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,25 +10,35 @@ import (
 )
 
 type devicesCmd struct {
-	JSON bool `name:"json" help:"Print JSON instead of a table."`
+	AsSeen    bool `name:"as-seen" help:"Print what programs find in /sys and /dev of the devices of gorxe run."`
+	JSON      bool `name:"json" help:"Print JSON instead of text."`
+	selection `embed:""`
+	Socket    string `placeholder:"PATH" help:"Socket of the daemon, for --as-seen (default: as for gorxe run)."`
 }
 
 // Help is the part of `gorxe devices --help` above the flags.
 func (devicesCmd) Help() string {
-	return `Each network interface with an address could carry one device; rxe0 is on the interface of the default route. Nothing is opened or changed.
+	return `Each network interface with an address could carry one device; rxe0 is on the interface of the default route. A device uses the addresses of its interface as its GIDs. The active MTU is the largest path MTU that fits in the interface's.
 
-A device uses the addresses of its interface as its GIDs. The active MTU is the largest path MTU that fits in the interface's.
+With --as-seen: the attributes that programs find under gorxe run, of the devices, their ports and their parents, and the device nodes. They come from the file tree that gorxe run shows to programs. If a daemon is reachable at the socket, they are those of its devices. Otherwise, and always with --device, --devices or --speed, they are those of a daemon that is started with these flags. An attribute that programs cannot read has the errno in parentheses.
+
+No device is started or changed.
 
 Examples:
   gorxe devices
-  gorxe devices --json`
+  gorxe devices --json
+  gorxe devices --as-seen
+  gorxe devices --as-seen --device rxe0=lo --speed 100
+  gorxe devices --as-seen --devices 8 --json`
 }
 
 // deviceInfo is one device as --json prints it.
 type deviceInfo struct {
 	Name      string    `json:"name"`
 	Interface string    `json:"interface"`
+	NodeGUID  string    `json:"node_guid"`
 	State     string    `json:"state"`
+	SpeedGbps float64   `json:"speed_gbps"` // of the RDMA port
 	MTU       int       `json:"mtu"`        // of the interface, bytes
 	ActiveMTU int       `json:"active_mtu"` // of the RDMA port, bytes
 	GIDs      []gidInfo `json:"gids"`
@@ -43,15 +52,19 @@ type gidInfo struct {
 
 // Run lists the devices.
 func (c devicesCmd) Run(std streams) error {
+	if c.AsSeen {
+		return c.asSeen(std.out)
+	}
+	if c.chosen() || c.Socket != "" {
+		return usageError{errors.New("--device, --devices, --speed and --socket choose what --as-seen prints: add --as-seen")}
+	}
 	list, err := verbsapi.GetDeviceList()
 	if err != nil {
 		return err
 	}
 	devices := describe(list)
 	if c.JSON {
-		enc := json.NewEncoder(std.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(devices)
+		return writeJSON(std.out, devices)
 	}
 	if len(devices) == 0 {
 		return errors.New("no network interface has a usable address")
@@ -67,7 +80,9 @@ func describe(list []*verbsapi.Device) []deviceInfo {
 		d := deviceInfo{
 			Name:      dev.Name(),
 			Interface: p.Name,
+			NodeGUID:  fmt.Sprintf("%016x", dev.GUID()),
 			State:     p.State.String(),
+			SpeedGbps: float64(dev.Mbps()) / 1000,
 			MTU:       p.MTU,
 			ActiveMTU: p.ActiveMTU,
 			GIDs:      []gidInfo{},
@@ -86,12 +101,12 @@ func describe(list []*verbsapi.Device) []deviceInfo {
 // belong to the whole device.
 func writeTable(w io.Writer, devices []deviceInfo) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DEVICE\tINTERFACE\tPORT STATE\tMTU\tACTIVE MTU\tINDEX\tGID\tADDRESS")
+	fmt.Fprintln(t, "DEVICE\tNODE GUID\tINTERFACE\tPORT STATE\tSPEED\tMTU\tACTIVE MTU\tINDEX\tGID\tADDRESS")
 	for _, d := range devices {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t", d.Name, d.Interface, d.State, d.MTU, d.ActiveMTU)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v Gb/s\t%d\t%d\t", d.Name, d.NodeGUID, d.Interface, d.State, d.SpeedGbps, d.MTU, d.ActiveMTU)
 		for i, g := range d.GIDs {
 			if i > 0 {
-				fmt.Fprint(t, "\t\t\t\t\t")
+				fmt.Fprint(t, "\t\t\t\t\t\t\t")
 			}
 			fmt.Fprintf(t, "%d\t%s\t%s\n", g.Index, g.GID, g.Address)
 		}

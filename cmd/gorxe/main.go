@@ -35,7 +35,7 @@ type cli struct {
 	Daemon  daemonCmd  `cmd:"" help:"Serve devices to programs of several runs and users."`
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
-	Devices devicesCmd `cmd:"" help:"List the devices that this host's interfaces would have."`
+	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

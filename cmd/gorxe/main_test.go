@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,14 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"status", "--watch", "--interval", "0s"}, exitUsage, "", "--interval"},
 		{[]string{"devices", "--yaml"}, exitUsage, "", "unknown flag --yaml"},
 		{[]string{"devices", "eth0"}, exitUsage, "", "unexpected argument eth0"},
+		{[]string{"devices", "--help"}, exitOK, "gorxe devices --as-seen --device rxe0=lo --speed 100", ""},
+		{[]string{"devices", "--device", "rxe0=lo"}, exitUsage, "", "add --as-seen"},
+		{[]string{"devices", "--socket", "/no/such/socket"}, exitUsage, "", "add --as-seen"},
+		{[]string{"devices", "--as-seen", "--device", "mlx5_0=lo"}, exitUsage, "", `must begin with "rxe"`},
+		{[]string{"devices", "--as-seen", "--device", "rxe0=nosuch0"}, exitFailed, "", "interface nosuch0"},
+		{[]string{"devices", "--as-seen", "--device", "rxe0=192.0.2.77"}, exitFailed, "", "address 192.0.2.77"},
+		{[]string{"devices", "--as-seen", "--socket", "/no/such/socket"}, exitFailed, "", "/no/such/socket"},
+		{[]string{"devices", "--as-seen", "--devices", "2", "--speed", "100"}, exitOK, "gid 1             0000:0000:0000:0000:0000:ffff:7f00:0002 RoCE v2 lo", ""},
 		{[]string{"pcap", "--help"}, exitOK, "gorxe pcap check run.pcapng", ""},
 		{[]string{"pcap", "check", "--help"}, exitOK, "--junit", ""},
 		{[]string{"pcap", "check", "--rules"}, exitOK, "read-response-range", ""},
@@ -156,6 +165,74 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestDevicesAsSeen: what programs find is what the list says.
+func TestDevicesAsSeen(t *testing.T) {
+	code, stdout, stderr := gorxe(t, "devices", "--json")
+	var devices []deviceInfo
+	if err := json.Unmarshal([]byte(stdout), &devices); err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+	}
+	for _, d := range devices {
+		code, stdout, stderr = gorxe(t, "devices", "--as-seen", "--json", "--device", "rxe0="+d.Interface)
+		if code != exitOK || stderr != "" {
+			t.Fatalf("exit code %d, stderr %q", code, stderr)
+		}
+		var seen []proto.Seen
+		if err := json.Unmarshal([]byte(stdout), &seen); err != nil || len(seen) != 1 || len(seen[0].Ports) != 1 {
+			t.Fatalf("%v in\n%s", err, stdout)
+		}
+		value := func(list []proto.Attribute, name string) string {
+			for _, a := range list {
+				if a.Name == name {
+					return a.Value
+				}
+			}
+			return "none"
+		}
+		port := seen[0].Ports[0]
+		if guid := strings.ReplaceAll(value(seen[0].Attributes, "node_guid"), ":", ""); guid != d.NodeGUID {
+			t.Errorf("%s: node GUID %s, the list has %s", d.Interface, guid, d.NodeGUID)
+		}
+		if rate := value(port.Attributes, "rate"); !strings.HasPrefix(rate, fmt.Sprint(d.SpeedGbps, " Gb/sec ")) {
+			t.Errorf("%s: rate %s, the list has %v Gb/s", d.Interface, rate, d.SpeedGbps)
+		}
+		var gids []gidInfo
+		for _, g := range port.GIDs {
+			gids = append(gids, gidInfo{g.Index, g.GID, netip.MustParseAddr(g.GID).Unmap().String()})
+			if g.Netdev != d.Interface || g.Type != "RoCE v2" {
+				t.Errorf("%s: GID %+v", d.Interface, g)
+			}
+		}
+		if !slices.Equal(gids, d.GIDs) {
+			t.Errorf("%s: GIDs %+v, the list has %+v", d.Interface, gids, d.GIDs)
+		}
+	}
+}
+
+func TestWriteSeen(t *testing.T) {
+	seen := []proto.Seen{{Name: "rxe0", Path: "/sys/d", Attributes: []proto.Attribute{{Name: "fw_ver"}, {Name: "lines", Value: "a\nb"}}}}
+	seen[0].Node.Path, seen[0].Node.Number, seen[0].Node.Mode = "/dev/d", "1:2", "0666"
+	seen[0].Parent.Path, seen[0].Parent.Subsystem, seen[0].Parent.Driver = "/sys/p", "platform", "gorxe"
+	seen[0].Parent.Attributes = []proto.Attribute{{Name: "rate", Errno: "EINVAL"}, {Name: "class", Value: "0x020000"}}
+	var out bytes.Buffer
+	if err := writeSeen(&out, seen); err != nil {
+		t.Fatal(err)
+	}
+	const want = `rxe0           /sys/d
+  node         /dev/d 1:2, mode 0666
+  fw_ver       ""
+  lines        "a\nb"
+  parent       /sys/p
+    subsystem  platform
+    driver     gorxe
+    rate       (EINVAL)
+    class      0x020000
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+}
+
 func TestTooFewFiles(t *testing.T) {
 	var out strings.Builder
 	complain(streams{err: &out}, fmt.Errorf("starting a daemon: %w", &fs.PathError{Op: "open", Path: "/dev/null", Err: syscall.EMFILE}))
@@ -166,18 +243,18 @@ func TestTooFewFiles(t *testing.T) {
 
 func TestWriteTable(t *testing.T) {
 	devices := []deviceInfo{
-		{Name: "rxe0", Interface: "eth0", State: "PORT_ACTIVE", MTU: 1500, ActiveMTU: 1024, GIDs: []gidInfo{
+		{Name: "rxe0", Interface: "eth0", State: "PORT_ACTIVE", MTU: 1500, ActiveMTU: 1024, NodeGUID: "02", SpeedGbps: 2.5, GIDs: []gidInfo{
 			{Index: 0, GID: "g0", Address: "fe80::1"},
 			{Index: 3, GID: "g3", Address: "192.0.2.1"},
 		}},
-		{Name: "rxe1", Interface: "lo", State: "PORT_DOWN", MTU: 65536, ActiveMTU: 4096, GIDs: []gidInfo{
+		{Name: "rxe1", Interface: "lo", State: "PORT_DOWN", MTU: 65536, ActiveMTU: 4096, NodeGUID: "06", SpeedGbps: 40, GIDs: []gidInfo{
 			{Index: 1, GID: "g1", Address: "127.0.0.1"},
 		}},
 	}
-	const want = `DEVICE  INTERFACE  PORT STATE   MTU    ACTIVE MTU  INDEX  GID  ADDRESS
-rxe0    eth0       PORT_ACTIVE  1500   1024        0      g0   fe80::1
-                                                   3      g3   192.0.2.1
-rxe1    lo         PORT_DOWN    65536  4096        1      g1   127.0.0.1
+	const want = `DEVICE  NODE GUID  INTERFACE  PORT STATE   SPEED     MTU    ACTIVE MTU  INDEX  GID  ADDRESS
+rxe0    02         eth0       PORT_ACTIVE  2.5 Gb/s  1500   1024        0      g0   fe80::1
+                                                                        3      g3   192.0.2.1
+rxe1    06         lo         PORT_DOWN    40 Gb/s   65536  4096        1      g1   127.0.0.1
 `
 	var out bytes.Buffer
 	if err := writeTable(&out, devices); err != nil {

@@ -11,9 +11,7 @@ import (
 
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
-	Device    []string        `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Devices   string          `placeholder:"N|INTERFACE" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
-	Speed     proto.Speed     `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
+	selection `embed:""`
 	Socket    string          `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	PCAP      string          `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
 	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
@@ -41,8 +39,15 @@ Examples:
   gorxe run                       # a shell`
 }
 
+// selection chooses devices.
+type selection struct {
+	Device  []string    `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
+	Devices string      `placeholder:"N|INTERFACE" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
+	Speed   proto.Speed `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
+}
+
 // specs returns the devices that the flags name. An ErrSpec is a usage error.
-func (f *deviceFlags) specs() ([]proto.Spec, error) {
+func (f *selection) specs() ([]proto.Spec, error) {
 	specs, err := proto.ParseSpecs(f.Devices, f.Device)
 	if errors.Is(err, proto.ErrSpec) {
 		err = usageError{err}

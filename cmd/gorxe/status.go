@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -82,10 +81,7 @@ func (c statusCmd) print(w io.Writer) error {
 		return err
 	}
 	if c.JSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(st)
+		return writeJSON(w, st)
 	}
 	return writeStatus(w, st)
 }

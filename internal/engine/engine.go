@@ -160,9 +160,15 @@ func (e *Engine) updatePort() {
 	e.portMu.Lock()
 	defer e.portMu.Unlock()
 	info := port.Info()
-	e.dev.SetSpeed(rxe.LinkSpeedFor(cmp.Or(e.speedMbps, info.SpeedMbps)))
-	e.dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
-	e.dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
+	setPort(e.dev, info, e.speedMbps)
+}
+
+// setPort copies a port's state into a device. speedMbps, if not 0, replaces the speed of
+// the interface.
+func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
+	dev.SetSpeed(rxe.LinkSpeedFor(cmp.Or(speedMbps, info.SpeedMbps)))
+	dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
+	dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
 }
 
 // tapBurst captures packets between queue pairs of the device. They get the IPv4

@@ -10,8 +10,6 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/rocev2"
-	"github.com/gorxe/gorxe/rxe"
-	"github.com/gorxe/gorxe/wire"
 )
 
 // device is one device of the daemon: the engine, and its two views for programs (uverbs
@@ -30,10 +28,9 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 	// The first events come before there is a receiver.
 	hear := new(eventRelay)
 	var err error
-	d.engine, err = engine.Start(engine.Config{
-		Name: spec.Name, Interface: spec.Interface, Address: spec.Address, SpeedMbps: int(spec.Speed),
-		Tap: tap, Log: log, OnEvent: hear.event,
-	})
+	cfg := engineConfig(spec)
+	cfg.Tap, cfg.Log, cfg.OnEvent = tap, log, hear.event
+	d.engine, err = engine.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +48,10 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 	return d, nil
 }
 
+func engineConfig(s proto.Spec) engine.Config {
+	return engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed)}
+}
+
 // close first releases the programs' objects, because their queues are in program memory.
 func (d *device) close() error {
 	d.verbs.Close()
@@ -59,47 +60,8 @@ func (d *device) close() error {
 
 // sysfs returns the device as the file tree shows it.
 func (d *device) sysfs() sysfs.Device {
-	dev := d.engine.Device()
-	return sysfs.Device{
-		Name: d.spec.Name, Index: d.index, Created: d.created,
-		NodeGUID: dev.GUID(), SysImageGUID: dev.Attr().SysImageGUID,
-		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
-		HCAType:  "rxe",
-		BoardID:  "gorxe",
-		Netdev:   d.engine.Port().Info().Name,
-		Port:     d.port,
-		Counters: func() []sysfs.Counter { return portCounters(d.engine.Port().Counters(), dev.HWCounters()) },
-		HWCounters: func() []sysfs.Counter {
-			counters := dev.HWCounters()
-			out := make([]sysfs.Counter, len(counters))
-			for i, c := range counters {
-				out[i] = sysfs.Counter{Name: c.Name, Value: c.Value}
-			}
-			return out
-		},
-	}
-}
-
-func (d *device) port() sysfs.PortInfo {
-	dev := d.engine.Device()
-	attr := dev.QueryPort()
-	return sysfs.PortInfo{
-		State: uint8(attr.State), PhysState: attr.PhysState, LinkLayer: attr.LinkLayer,
-		ActiveWidth: attr.ActiveWidth, ActiveSpeed: attr.ActiveSpeedEx,
-		CapMask:     attr.PortCapFlags,
-		GIDTableLen: attr.GIDTblLen, GIDs: dev.GIDs(),
-		PKeys: pkeys(dev, attr.PKeyTblLen),
-	}
-}
-
-func pkeys(dev *rxe.Device, n uint16) []uint16 {
-	keys := make([]uint16, n)
-	for i := range keys {
-		key, err := dev.QueryPKey(i)
-		if err != nil {
-			key = wire.PKey(0)
-		}
-		keys[i] = uint16(key)
-	}
-	return keys
+	return (&view{
+		spec: d.spec, index: d.index, created: d.created, dev: d.engine.Device(),
+		netdev: d.engine.Port().Info().Name, counters: d.engine.Port().Counters(),
+	}).sysfs()
 }

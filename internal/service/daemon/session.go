@@ -80,6 +80,8 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn) {
 		refuse(conn, proto.ErrVersion)
 	case req.Op == proto.OpStatus:
 		s.sendStatus(conn, cred)
+	case req.Op == proto.OpSeen:
+		s.sendSeen(conn)
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,24 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// sendStatus answers a status request. The text may be long, so it is sent as a memfd.
+// sendStatus answers a status request.
 func (s *Server) sendStatus(conn *proto.Conn, cred unix.Ucred) {
-	fd, err := memfd.Create("gorxe-status")
-	if err != nil {
-		refuse(conn, fmt.Errorf("memfd: %w", err))
-		return
-	}
-	f := os.NewFile(uintptr(fd), "status")
-	defer f.Close()
-	if err := json.NewEncoder(f).Encode(s.status(cred.Uid)); err != nil {
-		refuse(conn, err)
-		return
-	}
-	conn.Send(proto.Reply{Version: proto.ProtocolVersion}, fd) //nolint:errcheck // the client's loss
+	sendText(conn, "gorxe-status", s.status(cred.Uid))
 }
 
 // status returns what the user uid may see. Root and the daemon's own user see every session,

@@ -1,7 +1,6 @@
 package proto
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -192,24 +191,11 @@ func (c *Client) answer(r *Reply, pidfd int, rights Rights) error {
 	return c.Conn.Send(req, int(mem.Fd()))
 }
 
-// maxStatus bounds what Status reads.
-const maxStatus = 64 << 20
-
 // Status returns the devices and sessions of the daemon.
 func (c *Client) Status() (*Status, error) {
-	_, fds, err := c.Call(Request{Op: OpStatus})
-	if err != nil {
-		return nil, err
-	}
-	if len(fds) != 1 {
-		CloseAll(fds)
-		return nil, ErrVersion
-	}
-	f := os.NewFile(uintptr(fds[0]), "status")
-	defer f.Close()
 	st := new(Status)
-	if err := json.NewDecoder(io.NewSectionReader(f, 0, maxStatus)).Decode(st); err != nil {
-		return nil, fmt.Errorf("the daemon's status: %w", err)
+	if err := c.text(OpStatus, st); err != nil {
+		return nil, err
 	}
 	return st, nil
 }

@@ -16,7 +16,7 @@ import (
 //  3. The daemon asks the client for what only the keeper may open. It also sends messages
 //     for the user of the program.
 //
-// Instead of 2, a client may ask for the status.
+// Instead of 2, a client may ask for the status, or for what programs find of the devices.
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
 const ProtocolVersion = 2
@@ -50,6 +50,7 @@ const (
 	OpHello  = "hello"
 	OpAttach = "attach"
 	OpStatus = "status"
+	OpSeen   = "seen"
 	OpAnswer = "answer"
 )
 

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// view is what the file tree needs of a device.
+type view struct {
+	spec     proto.Spec
+	index    int // N of uverbsN
+	created  time.Time
+	dev      *rxe.Device
+	netdev   string
+	counters *rocev2.Counters
+}
+
+// sysfs returns the device as the file tree shows it.
+func (v *view) sysfs() sysfs.Device {
+	return sysfs.Device{
+		Name: v.spec.Name, Index: v.index, Created: v.created,
+		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
+		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
+		HCAType:  "rxe",
+		BoardID:  "gorxe",
+		Netdev:   v.netdev,
+		Port:     v.port,
+		Counters: func() []sysfs.Counter { return portCounters(v.counters, v.dev.HWCounters()) },
+		HWCounters: func() []sysfs.Counter {
+			counters := v.dev.HWCounters()
+			out := make([]sysfs.Counter, len(counters))
+			for i, c := range counters {
+				out[i] = sysfs.Counter{Name: c.Name, Value: c.Value}
+			}
+			return out
+		},
+	}
+}
+
+func (v *view) port() sysfs.PortInfo {
+	attr := v.dev.QueryPort()
+	return sysfs.PortInfo{
+		State: uint8(attr.State), PhysState: attr.PhysState, LinkLayer: attr.LinkLayer,
+		ActiveWidth: attr.ActiveWidth, ActiveSpeed: attr.ActiveSpeedEx,
+		CapMask:     attr.PortCapFlags,
+		GIDTableLen: attr.GIDTblLen, GIDs: v.dev.GIDs(),
+		PKeys: pkeys(v.dev, attr.PKeyTblLen),
+	}
+}
+
+func pkeys(dev *rxe.Device, n uint16) []uint16 {
+	keys := make([]uint16, n)
+	for i := range keys {
+		key, err := dev.QueryPKey(i)
+		if err != nil {
+			key = wire.PKey(0)
+		}
+		keys[i] = uint16(key)
+	}
+	return keys
+}
