@@ -3,6 +3,7 @@ package rxe
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -182,7 +183,7 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 	for range 2 * 64 {
 		once()
 	}
-	if n := testing.AllocsPerRun(200, once); n >= 1 && !raceEnabled {
+	if n := testing.AllocsPerRun(200, once); n >= 1 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
 }

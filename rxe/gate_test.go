@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -363,7 +364,7 @@ func TestInboxAllocatesNothing(t *testing.T) {
 		b.qp.unlock(nil)
 	}
 	once()
-	if n := testing.AllocsPerRun(100, once); n >= 1 && !raceEnabled {
+	if n := testing.AllocsPerRun(100, once); n >= 1 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
 	if got := b.qp.stats.RcvdPackets.Load(); got != 102*32 {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -297,7 +298,7 @@ func TestPairAllocatesNothing(t *testing.T) {
 			once()
 		}
 		// Under the race detector sync.Pool drops what it is given at random.
-		if n := testing.AllocsPerRun(200, once); n >= 1 && !raceEnabled {
+		if n := testing.AllocsPerRun(200, once); n >= 1 && !race.Enabled {
 			t.Errorf("%v: %v allocations per work request", op, n)
 		}
 	}

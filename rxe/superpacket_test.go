@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -210,7 +211,7 @@ func TestLocalAllocatesNothing(t *testing.T) {
 		for range 2 * 64 {
 			once()
 		}
-		if n := testing.AllocsPerRun(200, once); n >= 1 && !raceEnabled {
+		if n := testing.AllocsPerRun(200, once); n >= 1 && !race.Enabled {
 			t.Errorf("%v: %v allocations per work request", op, n)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // directTests are what is run again with doorbells that are not trapped: what posts,
@@ -23,7 +25,7 @@ func TestDirect(t *testing.T) {
 		return // this is that run already, or one without gorxe
 	}
 	tests := directTests
-	if raceEnabled {
+	if race.Enabled {
 		tests = directRaceTests
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run", tests, "-test.v")

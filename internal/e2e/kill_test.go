@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // traffic is a pair of programs that would run for minutes.
@@ -301,7 +303,7 @@ func TestLanding(t *testing.T) {
 	}
 	bin := compile(t, "landing")
 	rounds := 20
-	if raceEnabled {
+	if race.Enabled {
 		rounds = 3
 	}
 	r := oneHost(t)

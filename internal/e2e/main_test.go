@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/internal/testenv"
 )
 
@@ -101,11 +102,11 @@ func run(m *testing.M) int {
 func build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "gorxe")
 	args := append([]string{"build", "-o", path}, flags...)
-	if raceEnabled {
+	if race.Enabled {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "github.com/gorxe/gorxe/cmd/gorxe")...)
-	if !raceEnabled {
+	if !race.Enabled {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"sync"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // rank says in which runs a case takes part. A case that does not is left out,
@@ -27,7 +29,7 @@ type tally struct {
 // Unless everything is asked for, most run in one of them, in turn; core cases run
 // in all, if there is no race detector.
 func (s *tally) inTurn(r rank, i, j, ways int) bool {
-	if (r == standard || raceEnabled) && i%ways != j && !full {
+	if (r == standard || race.Enabled) && i%ways != j && !full {
 		r = complete
 	}
 	return s.takes(r)
@@ -39,7 +41,7 @@ func (s *tally) takes(r rank) bool {
 	switch {
 	case full:
 		limit = complete
-	case raceEnabled:
+	case race.Enabled:
 		limit = core
 	}
 	s.mu.Lock()

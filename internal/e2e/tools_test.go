@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // TestStrace: a traced program works, and the trace shows the kernel's device.
@@ -112,7 +114,7 @@ func TestManyPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	pairs := 50
-	if raceEnabled {
+	if race.Enabled {
 		pairs = 8
 	}
 	var script strings.Builder

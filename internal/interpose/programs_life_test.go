@@ -14,7 +14,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/uffd"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
@@ -162,11 +162,12 @@ func until([]string) error {
 
 // stallN has n threads whose calls never return, and others that must not notice.
 func stallN(n int) error {
-	mem, _, err := testenv.Userfault()
+	blocked, _, err := uffd.Map(1 << 20)
 	if err != nil {
 		fmt.Println("skip:", err)
 		return nil
 	}
+	mem := uintptr(unsafe.Pointer(&blocked[0]))
 	fd, err := unix.Open(device, unix.O_RDWR, 0)
 	if err != nil {
 		return err

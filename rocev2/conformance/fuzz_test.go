@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -83,7 +84,7 @@ func stream(t *testing.T, script []byte) {
 // TestRandomStreams is FuzzStreams without a fuzzer.
 func TestRandomStreams(t *testing.T) {
 	seeds := uint64(1000)
-	if raceEnabled {
+	if race.Enabled {
 		seeds = 100
 	}
 	for seed := range seeds {

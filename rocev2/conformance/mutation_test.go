@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -255,7 +256,7 @@ func (c *tally) share(n int) string {
 // findings. A change that the network or the capture may make is never a violation.
 func TestMutations(t *testing.T) {
 	n := 10000
-	if raceEnabled {
+	if race.Enabled {
 		n = 20 * len(mutations) // there is one goroutine only
 	}
 	if s := os.Getenv("GORXE_MUTATIONS"); s != "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -120,7 +121,7 @@ func heap() uint64 {
 // with a different queue pair in every packet.
 func TestMemory(t *testing.T) {
 	n := 10_000_000
-	if raceEnabled {
+	if race.Enabled {
 		n = 100_000
 	}
 	const limit = 200 << 20

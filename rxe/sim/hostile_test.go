@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -246,7 +247,7 @@ func (h *hostile) intact() {
 
 func TestHostile(t *testing.T) {
 	seeds := 300
-	if raceEnabled {
+	if race.Enabled {
 		seeds = 40
 	}
 	resets := 0

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // runWorld makes one run and returns what went wrong.
@@ -42,7 +44,7 @@ func runParams(p params) (stats runStats, sum uint64, err error) {
 func seedCount(t testing.TB) int {
 	s := os.Getenv("GORXE_SEEDS")
 	if s == "" {
-		if raceEnabled {
+		if race.Enabled {
 			return 300
 		}
 		return 2000

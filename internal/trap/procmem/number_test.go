@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/uffd"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +16,7 @@ import (
 // holds up the first one for as long as it likes. What is meant by the number
 // then is looked at again.
 func TestLongBurst(t *testing.T) {
-	mem, handler, err := testenv.Userfault()
+	mem, handler, err := uffd.Map(1 << 20)
 	if errors.Is(err, unix.EPERM) && os.Getuid() != 0 {
 		t.Skip("userfaultfd of system calls' accesses is for root (vm.unprivileged_userfaultfd)")
 	}
@@ -30,7 +30,7 @@ func TestLongBurst(t *testing.T) {
 	defer s.Release()
 	stranger, strangerVA := mapped(t, 4096, unix.PROT_READ|unix.PROT_WRITE)
 	clear(stranger)
-	spans := pieces(uint64(mem), 16*vectorLen, 16, 1)
+	spans := pieces(addrOf(mem), 16*vectorLen, 16, 1)
 	spans = append(spans, rxe.Span{VA: strangerVA, Buf: bytes.Repeat([]byte{1}, 64)})
 	done := make(chan error)
 	go func() { done <- s.WriteV(spans) }()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
@@ -316,7 +316,7 @@ func TestSpaceAllocations(t *testing.T) {
 			"FetchAdd": func() { _, _ = s.FetchAdd(va, 1) },
 			"Store":    func() { _ = s.Store(va, 1) },
 		} {
-			if n := testing.AllocsPerRun(200, f); n > 0 && !testenv.Race {
+			if n := testing.AllocsPerRun(200, f); n > 0 && !race.Enabled {
 				t.Errorf("%s: %v allocations", name, n)
 			}
 		}
