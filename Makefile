@@ -42,19 +42,19 @@ race: ## Run all tests under the race detector, with fewer simulation seeds
 	CGO_ENABLED=1 $(GO) run ./scripts/gotest -timeout 15m -race -shuffle=on ./...
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
-	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/e2e
+	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 
 interop: setup ## Test against Debian 12's rdma_rxe in an emulated machine: a selection
-	GORXE_INTEROP=quick $(GO) run ./scripts/gotest -timeout 20m -count=1 ./internal/interop
+	GORXE_INTEROP=quick $(GO) run ./scripts/gotest -timeout 20m -count=1 ./internal/test/interop
 
 interop-full: setup ## Test all of that, with a newer kernel too; writes testdata/pcaps/interop.md
-	GORXE_INTEROP=full $(GO) run ./scripts/gotest -timeout 4h -count=1 ./internal/interop -update
+	GORXE_INTEROP=full $(GO) run ./scripts/gotest -timeout 4h -count=1 ./internal/test/interop -update
 
 interop-broken: setup ## Prove that make interop can fail: build gorxe with one mistake, three times
 	./scripts/broken-builds.sh
 
 compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md
-	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI' ./internal/e2e -update
+	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI' ./internal/test/e2e -update
 
 vet: ## Run go vet
 	$(GO) vet ./...

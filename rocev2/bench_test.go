@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/udpbaseline"
+	"github.com/gorxe/gorxe/internal/test/udpbaseline"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/gorxe/gorxe/internal/checksum"
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -14,7 +14,7 @@ out=$PWD/bin/interop-broken
 # A ping-pong takes a second or two; with a mistake it may hang.
 export GORXE_INTEROP=quick GORXE_INTEROP_OUT=$out/none GORXE_INTEROP_PATIENCE=30s
 
-run() { go test -count=1 -v -timeout 30m -run "$tests" ./internal/interop >"$log" 2>&1; }
+run() { go test -count=1 -v -timeout 30m -run "$tests" ./internal/test/interop >"$log" 2>&1; }
 
 # broken NAME FILE SED: the change must affect one line, and compile.
 broken() {

@@ -25,7 +25,7 @@ if [ "$what" = tests ]; then
 	need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
 	# verbs.h: the list of calls that package verbsapi has to cover.
 	need libibverbs-dev test -e /usr/include/infiniband/verbs.h
-	# More of them, for internal/e2e.
+	# More of them, for internal/test/e2e.
 	need ucx-utils command -v ucx_perftest
 	need openmpi-bin command -v mpirun.openmpi
 	need libopenmpi-dev command -v oshcc
@@ -40,9 +40,9 @@ if [ "$what" = tests ]; then
 	# The race detector, and the tests' own C programs.
 	need gcc command -v "${CC:-gcc}"
 	need libc6-dev test -e /usr/include/stdio.h
-	# A C library whose programs make the older system calls: internal/interpose.
+	# A C library whose programs make the older system calls: internal/trap.
 	need musl-tools command -v musl-gcc
-	# The machine that has a kernel's rdma_rxe: internal/interop.
+	# The machine that has a kernel's rdma_rxe: internal/test/interop.
 	need qemu-system-x86 command -v qemu-system-x86_64
 	need xz-utils command -v xz # modules of newer kernels
 	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.

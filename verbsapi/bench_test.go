@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/udpbaseline"
+	"github.com/gorxe/gorxe/internal/test/udpbaseline"
 )
 
 // The benchmarks run two devices over UDP on the loopback interface: real

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/wire"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"golang.org/x/sys/unix"
 )
 

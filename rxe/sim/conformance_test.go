@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"

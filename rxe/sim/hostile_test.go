@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/simnet"
 	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )

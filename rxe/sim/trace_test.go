@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"os"
 
-	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/simnet"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )

@@ -30,7 +30,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/bench"
+	"github.com/gorxe/gorxe/internal/test/bench"
 )
 
 func main() {

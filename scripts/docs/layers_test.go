@@ -169,8 +169,8 @@ func TestLayers(t *testing.T) {
 
 // forTests are the directories whose packages only tests and scripts use.
 var forTests = []string{
-	"internal/bench", "internal/e2e", "internal/interop", "internal/netns", "internal/simnet",
-	"internal/test", "internal/testenv", "internal/udpbaseline", "rxe/sim", "scripts",
+	"internal/test/bench", "internal/test/e2e", "internal/test/interop", "internal/test/netns", "internal/test/simnet",
+	"internal/test", "internal/test/testenv", "internal/test/udpbaseline", "rxe/sim", "scripts",
 }
 
 // TestEveryPackageHasARow: no package of the product is missing from the table.

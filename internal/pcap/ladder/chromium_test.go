@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
 // probe uses the page as a reader with a keyboard and a mouse would, and writes what

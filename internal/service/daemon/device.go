@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -59,7 +59,7 @@ func (d *device) close() error {
 }
 
 // sysfs returns the device as the file tree shows it.
-func (d *device) sysfs() sysfs.Device {
+func (d *device) sysfs() tree.Device {
 	return (&view{
 		spec: d.spec, index: d.index, created: d.created, dev: d.engine.Device(),
 		netdev: d.engine.Port().Info().Name, counters: d.engine.Port().Counters(),

@@ -1,8 +1,8 @@
 package daemon
 
 import (
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // file is a device that a program of a session has open.
@@ -10,7 +10,7 @@ type file struct {
 	*uverbs.File
 	session *session
 	device  *device
-	who     interpose.Credentials
+	who     trap.Credentials
 }
 
 // Close releases the program's objects, and then forgets the file. So the status always has

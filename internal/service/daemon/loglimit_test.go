@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // sink is a log that several goroutines write.
@@ -86,9 +86,9 @@ func TestLogLimitForgets(t *testing.T) {
 // log.
 func TestHostileLog(t *testing.T) {
 	var out sink
-	s := startTest(t, Config{UserMemory: 64 << 10, Log: out.logger(slog.LevelInfo)}, func(_ context.Context, _ *os.File, cfg interpose.ServeConfig) error {
+	s := startTest(t, Config{UserMemory: 64 << 10, Log: out.logger(slog.LevelInfo)}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for range 5000 {
-			f, err := cfg.Host.Open("rxe0", interpose.Credentials{})
+			f, err := cfg.Host.Open("rxe0", trap.Credentials{})
 			if err == nil {
 				defer f.Close()
 			}

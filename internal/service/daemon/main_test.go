@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
@@ -93,7 +93,7 @@ type running struct {
 
 // startTest starts a daemon on a socket of its own. What serves a listener is
 // serve, if that is not nil.
-func startTest(t *testing.T, cfg Config, serve func(context.Context, *os.File, interpose.ServeConfig) error) *running {
+func startTest(t *testing.T, cfg Config, serve func(context.Context, *os.File, trap.ServeConfig) error) *running {
 	t.Helper()
 	if cfg.Socket == "" {
 		cfg.Socket = filepath.Join(t.TempDir(), "s")

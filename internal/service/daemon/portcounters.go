@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -14,14 +14,14 @@ const octetsPerWord = 4
 // kernel's names for a RoCE port (drivers/infiniband/core/sysfs.c: pma_attrs_noietf). As in
 // any port, they do not count traffic within the device. Counters that need a physical link
 // are 0.
-func portCounters(p *rocev2.Counters, device []rxe.Counter) []sysfs.Counter {
+func portCounters(p *rocev2.Counters, device []rxe.Counter) []tree.Counter {
 	var linkDowned uint64
 	for _, c := range device {
 		if c.Name == "link_downed" {
 			linkDowned = c.Value
 		}
 	}
-	return []sysfs.Counter{
+	return []tree.Counter{
 		{Name: "symbol_error"},
 		{Name: "link_error_recovery"},
 		{Name: "link_downed", Value: linkDowned},

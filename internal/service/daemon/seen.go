@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
 // SeenOf returns what programs find of the devices of a daemon that is started with specs.
 // It starts no device.
 func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
-	list := make([]sysfs.Device, 0, len(specs))
+	list := make([]tree.Device, 0, len(specs))
 	for i, spec := range specs {
 		dev, info, err := engine.Describe(engineConfig(spec))
 		if err != nil {
@@ -26,7 +26,7 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: new(rocev2.Counters)}
 		list = append(list, v.sysfs())
 	}
-	return sysfs.New(list).Seen(), nil
+	return tree.New(list).Seen(), nil
 }
 
 // sendSeen answers with what programs find of the devices now.

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -53,10 +53,10 @@ type Server struct {
 	sock    *socketFile
 	tap     *rocev2.Tap
 	devices []*device
-	tree    *sysfs.Tree
-	serve   func(context.Context, *os.File, interpose.ServeConfig) error
+	tree    *tree.Tree
+	serve   func(context.Context, *os.File, trap.ServeConfig) error
 
-	closes interpose.Closes
+	closes trap.Closes
 
 	wg sync.WaitGroup // connections
 
@@ -80,7 +80,7 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, started: time.Now(),
-		serve:    interpose.Serve,
+		serve:    trap.Serve,
 		sessions: make(map[*session]struct{}),
 		tenants:  newTenants(cfg.UserMemory),
 		ended:    make(chan struct{}),
@@ -113,16 +113,16 @@ func (s *Server) open() (err error) {
 	if err := librxe.RaiseLimits(); err != nil {
 		return err
 	}
-	var tree []sysfs.Device
+	var devices []tree.Device
 	for i, spec := range s.cfg.Devices {
 		d, err := startDevice(spec, i, s.tap, s.log)
 		if err != nil {
 			return fmt.Errorf("device %v: %w", spec, s.explain(err))
 		}
 		s.devices = append(s.devices, d)
-		tree = append(tree, d.sysfs())
+		devices = append(devices, d.sysfs())
 	}
-	s.tree = sysfs.New(tree)
+	s.tree = tree.New(devices)
 	return nil
 }
 

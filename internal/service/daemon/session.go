@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -161,7 +161,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 	shared := os.NewFile(uintptr(fds[1]), "shared page")
 	defer shared.Close()
 	n.log.Info("attached", "command", n.command)
-	err := n.server.serve(ctx, listener, interpose.ServeConfig{
+	err := n.server.serve(ctx, listener, trap.ServeConfig{
 		Host:   n,
 		Keeper: n,
 		FDs:    filter.Range{Base: req.FDBase, Count: req.FDCount},
@@ -182,17 +182,17 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 
 // doorbells returns the session's choice, or else the daemon's.
 func (n *session) doorbells() proto.Doorbells {
-	if n.wanted.Doorbells != interpose.DoorbellsAuto {
+	if n.wanted.Doorbells != trap.DoorbellsAuto {
 		return n.wanted.Doorbells
 	}
 	return n.server.cfg.Doorbells
 }
 
-// Tree implements interpose.Host.
-func (n *session) Tree() *sysfs.Tree { return n.server.tree }
+// Tree implements trap.Host.
+func (n *session) Tree() *tree.Tree { return n.server.tree }
 
-// Open implements interpose.Host.
-func (n *session) Open(name string, who interpose.Credentials) (interpose.File, error) {
+// Open implements trap.Host.
+func (n *session) Open(name string, who trap.Credentials) (trap.File, error) {
 	for _, d := range n.server.devices {
 		if d.spec.Name == name {
 			return n.open(d, who)
@@ -201,7 +201,7 @@ func (n *session) Open(name string, who interpose.Credentials) (interpose.File, 
 	return nil, unix.ENODEV
 }
 
-func (n *session) open(d *device, who interpose.Credentials) (interpose.File, error) {
+func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.files) >= maxFilesPerSession {
@@ -241,13 +241,13 @@ func (n *session) openFiles() []*file {
 	return list
 }
 
-// OpenMem implements interpose.Keeper.
+// OpenMem implements trap.Keeper.
 func (n *session) OpenMem(pidfd int) (int, error) {
 	a := n.asked.Ask(n.conn, proto.Reply{Ask: proto.AskMem}, pidfd).Got(true)
 	return a.FD, a.Err
 }
 
-// Stat implements interpose.StatKeeper.
+// Stat implements trap.StatKeeper.
 func (n *session) Stat(pidfd int, fd int32) (fdid.ID, error) {
 	a := n.asked.Ask(n.conn, proto.Reply{Ask: proto.AskStat, FD: fd}, pidfd).Got(false)
 	return a.ID, a.Err

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
@@ -23,14 +23,14 @@ import (
 // takes with it what its programs had open.
 func TestSession(t *testing.T) {
 	end := make(chan struct{})
-	serve := func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
+	serve := func(ctx context.Context, l *os.File, cfg trap.ServeConfig) error {
 		if cfg.FDs != (filter.Range{Base: 900, Count: 100}) {
 			t.Errorf("range %+v", cfg.FDs)
 		}
-		if _, err := cfg.Host.Open("rxe1", interpose.Credentials{}); err != unix.ENODEV {
+		if _, err := cfg.Host.Open("rxe1", trap.Credentials{}); err != unix.ENODEV {
 			t.Errorf("a device that there is not: %v", err)
 		}
-		f, err := cfg.Host.Open("rxe0", interpose.Credentials{PID: os.Getpid()})
+		f, err := cfg.Host.Open("rxe0", trap.Credentials{PID: os.Getpid()})
 		if err != nil {
 			return err
 		}
@@ -81,8 +81,8 @@ func (testRights) Stat(_ int, fd int32) (fdid.ID, error) {
 func TestQuestions(t *testing.T) {
 	asked, end := make(chan error, 1), make(chan struct{})
 	pidfd := newPidfd(t)
-	serve := func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
-		k := cfg.Keeper.(interpose.StatKeeper)
+	serve := func(ctx context.Context, l *os.File, cfg trap.ServeConfig) error {
+		k := cfg.Keeper.(trap.StatKeeper)
 		asked <- func() error {
 			fd, err := k.OpenMem(pidfd)
 			if err != nil {
@@ -123,7 +123,7 @@ func TestQuestions(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	result := make(chan error, 1)
 	pidfd := newPidfd(t)
-	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, cfg interpose.ServeConfig) error {
+	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, cfg trap.ServeConfig) error {
 		_, err := cfg.Keeper.OpenMem(pidfd)
 		result <- err
 		return nil
@@ -153,7 +153,7 @@ func TestBadAnswers(t *testing.T) {
 
 // What a client sends cannot harm others.
 func TestHostileClients(t *testing.T) {
-	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ interpose.ServeConfig) error {
+	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ trap.ServeConfig) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -206,7 +206,7 @@ func TestLimits(t *testing.T) {
 	for range maxFilesPerSession {
 		n.files[new(file)] = struct{}{}
 	}
-	if _, err := n.Open("rxe0", interpose.Credentials{}); err != unix.EMFILE {
+	if _, err := n.Open("rxe0", trap.Credentials{}); err != unix.EMFILE {
 		t.Errorf("one more file: %v", err)
 	}
 }
@@ -269,7 +269,7 @@ func TestWanted(t *testing.T) {
 
 // Sessions end with the daemon, and its keepers hear of it.
 func TestShutdown(t *testing.T) {
-	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ interpose.ServeConfig) error {
+	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ trap.ServeConfig) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -287,7 +287,7 @@ func TestShutdown(t *testing.T) {
 
 // A program whose memory neither side can open is not started.
 func TestNoAccess(t *testing.T) {
-	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error { return nil })
+	s := startTest(t, Config{}, func(context.Context, *os.File, trap.ServeConfig) error { return nil })
 	for _, tt := range []struct {
 		program int
 		ok      bool
@@ -308,11 +308,11 @@ func TestNoAccess(t *testing.T) {
 
 // A listener that fails ends one session only.
 func TestServeFails(t *testing.T) {
-	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error { return errServe })
+	s := startTest(t, Config{}, func(context.Context, *os.File, trap.ServeConfig) error { return errServe })
 	if err := s.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
-	// The error of interpose for a descriptor that is not a listener.
+	// The error of package trap for a descriptor that is not a listener.
 	s2 := startTest(t, Config{}, nil)
 	if err := s2.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
@@ -324,9 +324,9 @@ func TestServeFails(t *testing.T) {
 func TestOldLibrxe(t *testing.T) {
 	var out sink
 	const processes = 3
-	s := startTest(t, Config{Log: out.logger(slog.LevelWarn)}, func(_ context.Context, _ *os.File, cfg interpose.ServeConfig) error {
+	s := startTest(t, Config{Log: out.logger(slog.LevelWarn)}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for i := range 2 * processes {
-			f, err := cfg.Host.Open("rxe0", interpose.Credentials{PID: os.Getpid() + i/2})
+			f, err := cfg.Host.Open("rxe0", trap.Credentials{PID: os.Getpid() + i/2})
 			if err != nil {
 				return err
 			}

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // What a daemon that was killed left is replaced; a daemon that runs, and files
@@ -52,7 +52,7 @@ func TestListen(t *testing.T) {
 // the next one, and takes nothing from that.
 func TestSuccessor(t *testing.T) {
 	end := make(chan struct{})
-	s := startTest(t, Config{}, func(context.Context, *os.File, interpose.ServeConfig) error {
+	s := startTest(t, Config{}, func(context.Context, *os.File, trap.ServeConfig) error {
 		<-end
 		return nil
 	})

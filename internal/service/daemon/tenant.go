@@ -3,8 +3,8 @@ package daemon
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // Default limits of one user: a share of the daemon's resources that is enough for a queue
@@ -37,7 +37,7 @@ func userFiles() int {
 // tenant is a user who is connected, or whose objects still exist.
 type tenant struct {
 	budget      *quota.Budget
-	threads     interpose.User
+	threads     trap.User
 	connections int
 	sessions    int
 }

@@ -9,19 +9,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // The programs of one user share what there is for a user, and get it back.
 func TestUserMemory(t *testing.T) {
 	end := make(chan struct{})
 	opened := make(chan error)
-	s := startTest(t, Config{UserMemory: 256 << 10}, func(_ context.Context, _ *os.File, cfg interpose.ServeConfig) error {
+	s := startTest(t, Config{UserMemory: 256 << 10}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for err := error(nil); err == nil; {
-			var f interpose.File
-			if f, err = cfg.Host.Open("rxe0", interpose.Credentials{}); err == nil {
+			var f trap.File
+			if f, err = cfg.Host.Open("rxe0", trap.Credentials{}); err == nil {
 				defer f.Close()
 			} else {
 				opened <- err

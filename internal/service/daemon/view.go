@@ -3,8 +3,8 @@ package daemon
 import (
 	"time"
 
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/sysfs"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -21,8 +21,8 @@ type view struct {
 }
 
 // sysfs returns the device as the file tree shows it.
-func (v *view) sysfs() sysfs.Device {
-	return sysfs.Device{
+func (v *view) sysfs() tree.Device {
+	return tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
 		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
@@ -30,21 +30,21 @@ func (v *view) sysfs() sysfs.Device {
 		BoardID:  "gorxe",
 		Netdev:   v.netdev,
 		Port:     v.port,
-		Counters: func() []sysfs.Counter { return portCounters(v.counters, v.dev.HWCounters()) },
-		HWCounters: func() []sysfs.Counter {
+		Counters: func() []tree.Counter { return portCounters(v.counters, v.dev.HWCounters()) },
+		HWCounters: func() []tree.Counter {
 			counters := v.dev.HWCounters()
-			out := make([]sysfs.Counter, len(counters))
+			out := make([]tree.Counter, len(counters))
 			for i, c := range counters {
-				out[i] = sysfs.Counter{Name: c.Name, Value: c.Value}
+				out[i] = tree.Counter{Name: c.Name, Value: c.Value}
 			}
 			return out
 		},
 	}
 }
 
-func (v *view) port() sysfs.PortInfo {
+func (v *view) port() tree.PortInfo {
 	attr := v.dev.QueryPort()
-	return sysfs.PortInfo{
+	return tree.PortInfo{
 		State: uint8(attr.State), PhysState: attr.PhysState, LinkLayer: attr.LinkLayer,
 		ActiveWidth: attr.ActiveWidth, ActiveSpeed: attr.ActiveSpeedEx,
 		CapMask:     attr.PortCapFlags,

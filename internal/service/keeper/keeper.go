@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
-	"github.com/gorxe/gorxe/internal/interpose"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
@@ -80,7 +80,7 @@ func (k *keeper) start() error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
-	if k.shared, err = interpose.NewShared(); err != nil {
+	if k.shared, err = trap.NewShared(); err != nil {
 		return err
 	}
 	child, err := k.spawn()
@@ -260,7 +260,7 @@ func (k *keeper) attend() {
 		}
 		k.tell(report{Say: say})
 	}
-	if err := interpose.Fallback(k.listener, k.shared, k.fds); err != nil {
+	if err := trap.Fallback(k.listener, k.shared, k.fds); err != nil {
 		k.tell(report{Say: "the program is left alone: " + err.Error()})
 	}
 	k.listener.Close()
@@ -318,9 +318,9 @@ func (k *keeper) ended(ws unix.WaitStatus) {
 // rights are the rights of the keeper, an ancestor of all processes of the program.
 type rights struct{}
 
-func (rights) OpenMem(pidfd int) (*os.File, error) { return interpose.KeepMem(pidfd) }
+func (rights) OpenMem(pidfd int) (*os.File, error) { return trap.KeepMem(pidfd) }
 func (rights) Stat(pidfd int, fd int32) (fdid.ID, error) {
-	return interpose.KeepStat(pidfd, fd)
+	return trap.KeepStat(pidfd, fd)
 }
 
 // become runs the child: it becomes the program, or ends with an exit code.

@@ -114,7 +114,7 @@ func shorten(command []string) []string {
 
 // Attachment is the program that a keeper hands over.
 type Attachment struct {
-	Listener, Shared *os.File // see interpose.ServeConfig
+	Listener, Shared *os.File // see trap.ServeConfig
 	FDs              filter.Range
 	Program          int // the process that becomes the program
 	// NoAccess says why the keeper cannot open the program's memory. It is nil if it can.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/interpose"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // The protocol between keepers and daemon:
@@ -12,7 +12,7 @@ import (
 //  1. A client sends hello, and the daemon describes itself. From then on a daemon that ends
 //     with its last program waits for this client.
 //  2. The client attaches one listener, with the page that it shares (see
-//     interpose.ServeConfig). The connection lives as long as the session.
+//     trap.ServeConfig). The connection lives as long as the session.
 //  3. The daemon asks the client for what only the keeper may open. It also sends messages
 //     for the user of the program.
 //
@@ -79,7 +79,7 @@ const (
 )
 
 // Doorbells says which doorbells of programs are trapped.
-type Doorbells = interpose.Doorbells
+type Doorbells = trap.Doorbells
 
 // Wanted is what a session requires: devices and a capture file. It may also choose which
 // doorbells are trapped. A private daemon of another build than Build ends for this session

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -32,8 +32,8 @@ func ParseSpecs(devices string, texts []string) ([]Spec, error) {
 		}
 		specs = append(specs, s)
 	}
-	if len(specs) > sysfs.MaxDevices {
-		return nil, fmt.Errorf("--device: %w: %d devices in all are more than %d", ErrSpec, len(specs), sysfs.MaxDevices)
+	if len(specs) > tree.MaxDevices {
+		return nil, fmt.Errorf("--device: %w: %d devices in all are more than %d", ErrSpec, len(specs), tree.MaxDevices)
 	}
 	if err := apart(specs); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func loopbacks(text string) ([]netip.Addr, error) {
 		return nil, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > sysfs.MaxDevices {
-		return nil, fmt.Errorf("want a count from 1 to %d, or the name of an interface", sysfs.MaxDevices)
+	if err != nil || n < 1 || n > tree.MaxDevices {
+		return nil, fmt.Errorf("want a count from 1 to %d, or the name of an interface", tree.MaxDevices)
 	}
 	addrs := make([]netip.Addr, n)
 	for i := range addrs {
@@ -101,15 +101,15 @@ func addressesOf(name string) ([]netip.Addr, error) {
 			names = append(names, p.Name)
 		}
 		return nil, fmt.Errorf("there is no interface of that name: want a count from 1 to %d, or one of %s",
-			sysfs.MaxDevices, strings.Join(names, ", "))
+			tree.MaxDevices, strings.Join(names, ", "))
 	}
 	addrs := slices.DeleteFunc(portAddrs(&ports[i]), netip.Addr.IsLinkLocalUnicast)
 	switch {
 	case len(addrs) == 0:
 		return nil, fmt.Errorf("the interface has no IP address, or only link-local ones: assign one with `ip address add … dev %s`", name)
-	case len(addrs) > sysfs.MaxDevices:
+	case len(addrs) > tree.MaxDevices:
 		return nil, fmt.Errorf("the interface has %d addresses, and there can be %d devices: choose addresses with --device NAME=ADDRESS",
-			len(addrs), sysfs.MaxDevices)
+			len(addrs), tree.MaxDevices)
 	}
 	return addrs, nil
 }

@@ -6,14 +6,14 @@ import (
 	"io"
 	"os"
 
-	"github.com/gorxe/gorxe/internal/sysfs"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 )
 
 // Seen is a device as programs find it in /sys and /dev.
-type Seen = sysfs.Seen
+type Seen = tree.Seen
 
 // Attribute is a file of sysfs.
-type Attribute = sysfs.Attribute
+type Attribute = tree.Attribute
 
 // Seen returns what programs find of the daemon's devices.
 func (c *Client) Seen() ([]Seen, error) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/gorxe/gorxe/internal/testenv"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
 // Headers are those of the verbs' ABI.

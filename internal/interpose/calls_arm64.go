@@ -1,4 +1,0 @@
-package interpose
-
-// oldAnswers is empty: this architecture has only the newer calls.
-var oldAnswers []answer

@@ -1,0 +1,72 @@
+package tree
+
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Device is one RDMA device as the tree shows it. The tree may call its functions from any
+// goroutine, for each read of a file.
+type Device struct {
+	Name  string // rxe0
+	Index int    // N of uverbsN, from 0 to MaxDevices-1
+
+	NodeGUID     uint64 // most significant byte first, as printed
+	SysImageGUID uint64
+	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
+	FWVer        string // rdma_rxe has none
+	HCAType      string // empty leaves the file out, as rdma_rxe does
+	BoardID      string // likewise; some monitors want both
+	Netdev       string // the network interface: parent, and the GIDs' ndevs
+
+	// Created must not change from one Tree to the next: libibverbs tells a device from its
+	// successor by it. Zero means the time of New.
+	Created time.Time
+
+	Port func() PortInfo
+
+	// Counters are ports/1/counters, those of a performance management agent. nil leaves the
+	// directory out, as rdma_rxe before Linux 7.2 does.
+	Counters func() []Counter
+
+	// HWCounters are ports/1/hw_counters. The names must not change.
+	HWCounters func() []Counter
+}
+
+// MaxDevices is the number of fixed uverbs minors (drivers/infiniband/core/
+// uverbs_main.c, IB_UVERBS_NUM_FIXED_MINOR).
+const MaxDevices = 32
+
+// PortInfo is the port now, in the units of struct ibv_port_attr.
+type PortInfo struct {
+	State       uint8
+	PhysState   uint8
+	LinkLayer   uint8  // 1: InfiniBand, 2: Ethernet
+	ActiveWidth uint8  // 1, 2, 4, 8, 16: 1X, 4X, 8X, 12X, 2X
+	ActiveSpeed uint32 // 1: SDR … 256: XDR
+	LMC         uint8
+	SMSL        uint8
+	LID, SMLID  uint16
+	CapMask     uint32
+
+	// GIDTableLen is how many entries the table has; it must not change. GIDs may
+	// be shorter; zero and missing ones are empty entries.
+	GIDTableLen int
+	GIDs        []wire.GID
+	PKeys       []uint16 // the number must not change
+}
+
+// gid returns entry i, and whether there is one.
+func (p *PortInfo) gid(i int) (wire.GID, bool) {
+	if i >= len(p.GIDs) || p.GIDs[i].IsZero() {
+		return wire.GID{}, false
+	}
+	return p.GIDs[i], true
+}
+
+// Counter is one counter's reading.
+type Counter struct {
+	Name  string
+	Value uint64
+}

@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/test/udpbaseline"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// What a packet has besides its payload: always, and in a WRITE of one packet.
+const (
+	packetOverhead = wire.BTHLen + wire.ICRCLen
+	writeOverhead  = packetOverhead + wire.RETHLen
+)
+
+// baseline is something that rows are compared with: plain UDP in datagrams of
+// the same size, in the same place, or a trapped call.
+type baseline struct {
+	place   string
+	kind    Kind
+	segment int // UDP payload of a datagram
+}
+
+// udp is the baseline of a row.
+func (r Row) udp() baseline {
+	if r.Kind == Bandwidth {
+		return baseline{r.Place, Bandwidth, r.MTU + packetOverhead}
+	}
+	return baseline{r.Place, r.Kind, r.Size + writeOverhead}
+}
+
+// trapped is a trapped call, for all rows: it is the same everywhere.
+var trapped = baseline{place: OneDaemon, kind: Call}
+
+func (b baseline) name() string {
+	switch b.kind {
+	case Call:
+		return "trapped call"
+	case Latency:
+		return fmt.Sprintf("%s/udp/%dB/round-trip", b.place, b.segment)
+	default:
+		return fmt.Sprintf("%s/udp/%dB", b.place, b.segment)
+	}
+}
+
+// measure takes about cfg.Target.
+func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, error) {
+	switch b.kind {
+	case Call:
+		return p.trap(ctx, cfg)
+	case Latency:
+		rounds := int(cfg.Target / (20 * time.Microsecond))
+		d, err := udpbaseline.HalfRoundTrip(b.segment, max(rounds, 1), p.from, p.to)
+		return float64(d.Nanoseconds()) / 1e3, err
+	case Bandwidth:
+		bytes, err := stream(b.segment, cfg.Target, p.from, p.to)
+		return bytes / (1 << 30), err
+	default:
+		bytes, err := stream(b.segment, cfg.Target, p.from, p.to)
+		return bytes / float64(b.segment), err
+	}
+}
+
+// stream returns bytes per second.
+func stream(segment int, target time.Duration, from, to udpbaseline.End) (float64, error) {
+	pair, err := udpbaseline.Between(segment, from, to)
+	if err != nil {
+		return 0, err
+	}
+	defer pair.Close()
+	chunk, total, start := int64(256*pair.Message()), int64(0), time.Now()
+	for time.Since(start) < target {
+		if err := pair.Transfer(chunk); err != nil {
+			return 0, err
+		}
+		total += chunk
+	}
+	return float64(total) / time.Since(start).Seconds(), nil
+}

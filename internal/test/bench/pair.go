@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/test/netns"
+)
+
+// What both programs of a pair are told of the device.
+const (
+	deviceName = "rxe0"
+	ipv4GID    = "1" // index in the GID table
+)
+
+// pairLimit is how long a pair may take, and the grace after that.
+const (
+	pairLimit = time.Minute
+	killGrace = 2 * time.Second
+)
+
+// program is a command under gorxe run.
+type program struct {
+	cmd   *exec.Cmd
+	out   bytes.Buffer
+	ended chan struct{} // closed after err is set
+	err   error
+}
+
+// launch starts a program that sees the device of daemon d.
+func launch(ctx context.Context, d *daemon, argv ...string) (*program, error) {
+	p := &program{ended: make(chan struct{})}
+	p.cmd = d.command(ctx, append([]string{"run", "--"}, argv...)...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := d.host.Do(p.cmd.Start); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// graceful makes the end of the context SIGTERM, which gorxe run forwards.
+func graceful(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = killGrace
+	return cmd
+}
+
+// wait returns when the program has ended.
+func (p *program) wait() error {
+	<-p.ended
+	if p.err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args, " "), p.err, &p.out)
+	}
+	return nil
+}
+
+// listening waits until the program accepts TCP connections: perftest's client
+// does not try twice.
+func (p *program) listening(port int) error {
+	for !netns.Listens(p.cmd.Process.Pid, port) {
+		select {
+		case <-p.ended:
+			return errors.Join(errors.New("ended before it listened"), p.wait())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// run runs a row's programs once, with n messages.
+func (p *place) run(ctx context.Context, r Row, n int) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, pairLimit)
+	defer cancel()
+	port := p.port()
+	argv := append([]string{r.Tool, "-p", strconv.Itoa(port)}, r.args(n)...)
+	server, err := launch(ctx, p.server, argv...)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() {
+		cancel()
+		<-server.ended
+	}()
+	if err := server.listening(port); err != nil {
+		return Outcome{}, err
+	}
+	client, err := launch(ctx, p.client, append(argv, p.server.addr.String())...)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := client.wait(); err != nil {
+		return Outcome{}, err
+	}
+	if err := server.wait(); err != nil {
+		return Outcome{}, err
+	}
+	o, err := parse(client.out.String())
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, &client.out)
+	}
+	return o, err
+}

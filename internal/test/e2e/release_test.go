@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/testenv"
+)
+
+// release is where programs come from: this system, or a newer Debian that
+// scripts/newer-rdma-core.sh has unpacked.
+type release struct {
+	name string
+	root string // of the newer Debian; empty for this system
+}
+
+// newer is the unpacked release. The test ends where there is none.
+func newer(t *testing.T) release {
+	t.Helper()
+	root, err := filepath.Abs("../../../bin/rdma-core-newer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := os.ReadFile(filepath.Join(root, ".complete"))
+	if err != nil {
+		testenv.Missing(t, "a newer rdma-core is not there (scripts/setup.sh unpacks it): %v", err)
+	}
+	t.Logf("%s", version)
+	return release{name: "newer", root: root}
+}
+
+// releases are both.
+func releases(t *testing.T) []release {
+	t.Helper()
+	return []release{{name: "installed"}, newer(t)}
+}
+
+// enter runs a program in the unpacked release. It has the system's processes and
+// devices there, and the scratch directory as /tmp.
+const enter = `root=$1 scratch=$2; shift 2
+for d in proc sys dev; do mount --rbind /$d "$root/$d" || exit 1; done
+mount --bind "$scratch" "$root/tmp" && TMPDIR=/tmp exec chroot "$root" "$@"`
+
+// argv is the command that runs a program of the release.
+func (r release) argv(argv ...string) []string {
+	if r.root == "" {
+		return argv
+	}
+	return append([]string{"unshare", "--mount", "sh", "-c", enter, "sh", r.root, scratch}, argv...)
+}
+
+// path is the name by which a program of the release finds a file of the scratch
+// directory.
+func (r release) path(file string) string {
+	if r.root == "" {
+		return file
+	}
+	return filepath.Join("/tmp", strings.TrimPrefix(file, scratch))
+}
+
+// version is what a program of the release says after the word, up to white space.
+func (r release) version(t *testing.T, word string, argv ...string) string {
+	t.Helper()
+	out := start(t, &host{}, nil, r.argv(argv...)...).ok()
+	_, rest, found := strings.Cut(out, word)
+	fields := strings.Fields(rest)
+	if !found || len(fields) == 0 {
+		t.Fatalf("%s: no version after %q:\n%s", strings.Join(argv, " "), word, out)
+	}
+	return fields[0]
+}

@@ -1,0 +1,261 @@
+package trap
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
+)
+
+// Generic commands of include/uapi/asm-generic/ioctls.h.
+const (
+	fioNBIO  = 0x5421
+	fioNClex = 0x5450
+	fioClex  = 0x5451
+	fioAsync = 0x5452
+)
+
+// ioctl passes a call to the device, except commands that the kernel answers for every file
+// (fs/ioctl.c: do_vfs_ioctl).
+func (r *receiver) ioctl() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	switch cmd := uint32(r.arg(1)); {
+	case cmd == fioClex || cmd == fioNClex || cmd == fioNBIO || cmd == fioAsync:
+		return pass
+	case o.file == nil:
+		return fail(unix.ENOTTY)
+	default:
+		return verdictOf(o.file.Ioctl(&r.caller, cmd, r.arg(2)))
+	}
+}
+
+func verdictOf(n int64, err error) verdict {
+	if err != nil {
+		return failed(err)
+	}
+	return value(n)
+}
+
+// write goes to the device: older commands, and the doorbell.
+func (r *receiver) write() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	if o.file == nil || o.readOnly {
+		return fail(unix.EBADF) // not open for writing
+	}
+	return verdictOf(o.file.Write(&r.caller, r.arg(1), r.arg(2)))
+}
+
+// writev with one piece is a write. With more, the kernel makes a write of each
+// (fs/read_write.c: do_loop_readv_writev); nobody does that to a device.
+func (r *receiver) writev() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	if o.file == nil || o.readOnly {
+		return fail(unix.EBADF)
+	}
+	var iov [16]byte
+	if r.arg(2) != 1 {
+		return fail(unix.EINVAL)
+	}
+	if err := r.caller.Read(r.arg(1), iov[:]); err != nil {
+		return failed(err)
+	}
+	return verdictOf(o.file.Write(&r.caller, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:])))
+}
+
+// read answers read.
+func (r *receiver) read() verdict {
+	o := r.object(r.fd(0))
+	if o != nil && o.file != nil {
+		return verdictOf(o.file.Read(&r.caller, r.arg(1), r.arg(2)))
+	}
+	if o == nil || o.live == nil {
+		return unreadable(o, unix.EINVAL)
+	}
+	return r.readOn(o, r.arg(1), r.arg(2))
+}
+
+// readv answers as read does that gets the first piece full and no more, which a
+// program must expect of any file.
+func (r *receiver) readv() verdict {
+	o := r.object(r.fd(0))
+	if o == nil || o.live == nil {
+		return unreadable(o, unix.EINVAL)
+	}
+	var iov [16]byte
+	if r.arg(2) == 0 {
+		return value(0)
+	}
+	if err := r.caller.Read(r.arg(1), iov[:]); err != nil {
+		return failed(err)
+	}
+	return r.readOn(o, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:]))
+}
+
+// pread answers pread64; a device has no position.
+func (r *receiver) pread() verdict {
+	o := r.object(r.fd(0))
+	if o == nil || o.live == nil {
+		return unreadable(o, unix.ESPIPE)
+	}
+	if int64(r.arg(3)) < 0 {
+		return fail(unix.EINVAL)
+	}
+	return r.readLive(o, int64(r.arg(3)), r.arg(1), r.arg(2))
+}
+
+// unreadable is the verdict on a read of what is not live.
+func unreadable(o *object, device unix.Errno) verdict {
+	switch {
+	case o == nil:
+		return pass
+	case o.dir != nil:
+		return fail(unix.EISDIR)
+	case o.file != nil:
+		return fail(device)
+	default:
+		return fail(o.unread)
+	}
+}
+
+// noDevice answers calls that a device refuses with e (struct file_operations
+// uverbs_fops lacks them), and that the memfd behind it would carry out. On other
+// objects they are the kernel's.
+func (r *receiver) noDevice(e unix.Errno) verdict {
+	if o := r.object(r.fd(0)); o != nil && o.file != nil {
+		return fail(e)
+	}
+	return pass
+}
+
+// lseek moves in a directory or a file; a device has no position.
+func (r *receiver) lseek() verdict {
+	o := r.object(r.fd(0))
+	var p *position
+	switch {
+	case o == nil:
+		return pass
+	case o.dir != nil:
+		p = &o.dir.position
+	case o.live != nil:
+		p = &o.live.position
+	default:
+		return fail(unix.ESPIPE)
+	}
+	return verdictOf(p.seek(int64(r.arg(1)), int32(r.arg(2))))
+}
+
+func (r *receiver) fstat() verdict {
+	n := r.nodeOf(r.fd(0))
+	if n == nil {
+		return pass
+	}
+	st := r.s.stat(n)
+	return r.store(r.arg(1), bytesOf(&st))
+}
+
+func (r *receiver) fstatfs() verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	st := statfsOf(o.node)
+	return r.store(r.arg(1), bytesOf(&st))
+}
+
+func (r *receiver) fchdir() verdict {
+	o := r.object(r.fd(0))
+	switch {
+	case o == nil:
+		return pass
+	case o.node.Kind != tree.Dir:
+		return fail(unix.ENOTDIR)
+	default:
+		return fail(unix.EACCES) // see chdir
+	}
+}
+
+func (r *receiver) fxattr() verdict {
+	if r.object(r.fd(0)) == nil {
+		return pass
+	}
+	return fail(unix.EOPNOTSUPP)
+}
+
+// forget answers calls that change what a number of the range refers to, and that
+// the kernel carries out: close, close_range, dup2 and dup3. A dup2 to a number
+// below the range moves a device out of sight; the program wants that number, and
+// no other would do.
+func (r *receiver) forget() verdict {
+	r.s.procs.forget()
+	return pass
+}
+
+// dup gives a duplicate a number in the range too, or its calls would not be
+// seen. It is the same description, taken from the program for a moment.
+func (r *receiver) dup(flags int) verdict {
+	o := r.object(r.fd(0))
+	if o == nil {
+		return pass
+	}
+	owner, err := r.caller.owner()
+	if err != nil {
+		return fail(unix.EMFILE)
+	}
+	fd, err := unix.PidfdGetfd(owner.pidfd, int(r.fd(0)), 0)
+	if err != nil {
+		if procmem.Forbidden(err) {
+			r.s.complain(procmem.NoAccess(err))
+			return fail(unix.EMFILE)
+		}
+		return failed(err)
+	}
+	defer unix.Close(fd)
+	return r.install(o, fd, flags&unix.O_CLOEXEC != 0)
+}
+
+// fcntl is trapped for its two kinds of dup.
+func (r *receiver) fcntl() verdict {
+	if uint32(r.arg(1)) == unix.F_DUPFD_CLOEXEC {
+		return r.dup(unix.O_CLOEXEC)
+	}
+	return r.dup(0)
+}
+
+// exec lets the call go on when nothing that is under way could hit the new
+// program. It may have to wait for that, which is not for the receiver to do.
+func (r *receiver) exec() verdict {
+	s := r.s
+	s.procs.forget()
+	if !s.procs.any() {
+		return pass
+	}
+	st, err := procfs.ReadStatus(r.thread())
+	if err != nil {
+		return pass
+	}
+	p := s.procs.leader(st.TGID)
+	if p == nil {
+		return pass
+	}
+	s.procs.exec(p)
+	id := r.n.ID
+	s.users.Add(1)
+	s.running.Go(func() {
+		defer s.release()
+		p.space.PrepareExec()
+		s.listener.Continue(id)
+	})
+	return verdict{kind: sent}
+}

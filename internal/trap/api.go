@@ -1,0 +1,73 @@
+package trap
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+)
+
+// Host is the machine that programs seem to run on. Its methods are called from
+// several goroutines.
+type Host interface {
+	// Tree is the file tree as it is now.
+	Tree() *tree.Tree
+	// Open opens the device with that name (rxe0); an error that is a unix.Errno
+	// is what open(2) answers, others become EIO.
+	Open(device string, who Credentials) (File, error)
+}
+
+// File is an open device. Its descriptor has a name that begins with gorxe.
+type File = kernel.File
+
+// Credentials say which process opens a device: its number as this process sees
+// it, and its effective user and group.
+type Credentials struct {
+	PID      int
+	UID, GID uint32
+}
+
+// Keeper is a process that has rights over the program which this one may lack,
+// being its ancestor or of the same user. Its methods may be called from several
+// goroutines. The keeper's side is KeepMem. See also StatKeeper.
+type Keeper interface {
+	// OpenMem opens /proc/PID/mem of the process that pidfd stands for.
+	OpenMem(pidfd int) (memfd int, err error)
+}
+
+// ServeConfig is what a session needs.
+type ServeConfig struct {
+	Host Host
+	// Keeper is asked where the kernel refuses; nil if there is none.
+	Keeper Keeper
+	// FDs is the range that the program's filter was made with.
+	FDs filter.Range
+	// Shared is the page made by NewShared, in which the keeper finds the calls
+	// that were in hand; nil if nobody looks.
+	Shared *os.File
+	// Budget bears what processes and open files cost; nil: one without limits.
+	Budget *quota.Budget
+	// User is common to the sessions of one user; nil: the session's own.
+	User *User
+	// Closes is common to the sessions of this process; nil: the session's own.
+	Closes *Closes
+	// Doorbells says which doorbells are trapped.
+	Doorbells Doorbells
+	Log       *slog.Logger // nil: slog.Default
+}
+
+// Serve answers the calls of the program behind listener until the program's last process has
+// ended, and then returns nil. If ctx is done before, it returns its error. All files are
+// closed then. The listener stays open: the program can continue as long as some process
+// holds the listener and answers.
+func Serve(ctx context.Context, listener *os.File, cfg ServeConfig) error {
+	s, err := NewSession(listener, cfg)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx)
+}

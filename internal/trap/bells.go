@@ -1,0 +1,316 @@
+package trap
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+)
+
+// bells are the doorbells of a session that the kernel carries out: a write to a
+// device's memfd, of which inotify tells. A receiver of their own takes them.
+type bells struct {
+	dog    watchdog    // of that receiver
+	open   atomic.Bool // there were devices with such doorbells
+	notify int         // the inotify instance, once open
+	wake   int         // an eventfd: the list is longer
+
+	mu      sync.Mutex
+	stopped bool // no more devices get such doorbells
+	watches map[int]*object
+	pending []*object // to be rung
+}
+
+// maxBells bounds the instances of inotify, of which a user has 128 in all.
+const maxBells = 64
+
+// add makes o, a device behind the description fd, one with such doorbells, or
+// leaves it as it is if there is no inotify to be had for it.
+func (b *bells) add(o *object, fd int, c *Closes) error {
+	file, ok := o.file.(kernel.DoorbellFile)
+	if !ok {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.begin(c) {
+		return nil
+	}
+	wd, err := unix.InotifyAddWatch(b.notify, procfs.SelfFD(fd), unix.IN_MODIFY)
+	if err != nil {
+		return nil
+	}
+	if _, err := unix.Seek(fd, file.DoorbellOffset(), unix.SEEK_SET); err != nil {
+		return fmt.Errorf("lseek of a memfd: %w", err)
+	}
+	o.direct, o.bellWD, o.doorbells = true, wd, file
+	b.watches[wd] = o
+	return nil
+}
+
+// begin makes the instance and starts the receiver, if there is none; b.mu is held.
+func (b *bells) begin(c *Closes) bool {
+	switch {
+	case b.stopped:
+		return false
+	case b.open.Load():
+		return true
+	case c.bells.Add(1) > maxBells || !b.make():
+		c.bells.Add(-1)
+		return false
+	}
+	b.open.Store(true)
+	b.dog.start()
+	return true
+}
+
+func (b *bells) make() bool {
+	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(notify)
+		return false
+	}
+	b.notify, b.wake, b.watches = notify, wake, make(map[int]*object)
+	return true
+}
+
+// stop ends the receiver.
+func (b *bells) stop() {
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	if b.open.Load() {
+		b.dog.stop()
+	}
+}
+
+// remove ends the watch of an object.
+func (b *bells) remove(o *object) {
+	if !o.direct {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watches[o.bellWD] != o {
+		return
+	}
+	delete(b.watches, o.bellWD)
+	_, _ = unix.InotifyRmWatch(b.notify, uint32(o.bellWD)) // it fails if the file is gone
+}
+
+// close is called when no receiver is left.
+func (b *bells) close(c *Closes) {
+	if b.open.Load() {
+		unix.Close(b.notify)
+		unix.Close(b.wake)
+		c.bells.Add(-1)
+	}
+}
+
+// read puts the objects whose bells have rung on the list.
+func (b *bells) read() {
+	var buf [64 * unix.SizeofInotifyEvent]byte
+	for {
+		n, err := unix.Read(b.notify, buf[:])
+		if err != nil {
+			return // there are none
+		}
+		b.mu.Lock()
+		for e := buf[:n]; len(e) >= unix.SizeofInotifyEvent; {
+			b.note(int(int32(binary.NativeEndian.Uint32(e))), binary.NativeEndian.Uint32(e[4:]))
+			e = e[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(e[12:])):]
+		}
+		b.mu.Unlock()
+		if n < len(buf) {
+			return
+		}
+	}
+}
+
+// note enters the object of one event; b.mu is held. If events were lost, all have
+// rung.
+func (b *bells) note(wd int, mask uint32) {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		for _, o := range b.watches {
+			b.enter(o)
+		}
+	} else if o := b.watches[wd]; o != nil && mask&unix.IN_MODIFY != 0 {
+		b.enter(o)
+	}
+}
+
+// enter puts an object on the list once; b.mu is held.
+func (b *bells) enter(o *object) {
+	if !o.rings {
+		o.rings = true
+		b.pending = append(b.pending, o)
+	}
+}
+
+// take takes one off the list, nil if there is none. What is left when a receiver is
+// caught is for the next one.
+func (b *bells) take() *object {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pending) == 0 {
+		return nil
+	}
+	o := b.pending[0]
+	b.pending = append(b.pending[:0], b.pending[1:]...)
+	o.rings = false
+	return o
+}
+
+// again puts it back.
+func (b *bells) again(o *object) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enter(o)
+}
+
+// rouse makes the receiver look at the list.
+func (b *bells) rouse() { _, _ = unix.Write(b.wake, binary.NativeEndian.AppendUint64(nil, 1)) }
+
+func (b *bells) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.pending)
+}
+
+// runDoorbells takes direct doorbells until the session stops, or the receiver was
+// caught. The thread is not the one that receives calls: the caller of a trapped call
+// that has been answered may take the processor from the thread that has answered it,
+// and keep it while it polls. Only that caller needs that thread again, and it sleeps
+// then. Doorbells of others would have to wait.
+func (r *receiver) runDoorbells() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.tid.Store(int32(unix.Gettid()))
+	defer r.tid.Store(0)
+	for !r.s.stopping.Load() {
+		r.s.bells.wait(r.s.exhausted())
+		if r.s.exhausted() {
+			continue
+		}
+		for range r.s.bells.waiting() {
+			if !r.ring(r.s.bells.take()) {
+				return
+			}
+		}
+	}
+}
+
+// wait returns when there are doorbells to take, or a signal came. If no thread can be
+// spared for them, it returns after some time.
+func (b *bells) wait(exhausted bool) {
+	patience := -1
+	switch left := b.waiting(); {
+	case left > 0 && exhausted:
+		patience = int(watchInterval / time.Millisecond)
+	case left > 0:
+		patience = 0
+	}
+	fds := []unix.PollFd{{Fd: int32(b.notify), Events: unix.POLLIN}, {Fd: int32(b.wake), Events: unix.POLLIN}}
+	if _, err := unix.Poll(fds, patience); err != nil {
+		return // EINTR
+	}
+	if fds[0].Revents != 0 {
+		b.read()
+	}
+	if fds[1].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(b.wake, count[:])
+	}
+}
+
+// takeDoorbellsFirst takes the direct doorbells that the program rang on a device
+// before the call in hand, and reports whether the receiver is still in its place. If
+// it is not, the receiver that has replaced it answers the call: the work of a doorbell
+// may have to wait for the memory of another program, and the call must not.
+func (r *receiver) takeDoorbellsFirst() bool {
+	s := r.s
+	if !s.bells.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
+		return true
+	}
+	r.seq++
+	s.page.take(r.slot, &r.n)
+	r.callWaits = true
+	r.begin(r.seq)
+	r.dog.see()
+	r.caller.begin(r)
+	o, more := r.object(r.fd(0)), false
+	if o != nil && o.direct {
+		more = o.doorbells.TakeDoorbells()
+	}
+	if !r.end(r.seq) {
+		for more {
+			more = o.doorbells.TakeDoorbells()
+		}
+		if r.abandoned.Load() {
+			r.respond()
+		}
+		return false
+	}
+	if more {
+		s.bells.again(o)
+		s.bells.rouse()
+	}
+	return true
+}
+
+// followsDoorbells reports whether the call in hand may be on a device whose doorbells
+// are direct. A trapped doorbell is not.
+func (r *receiver) followsDoorbells() bool {
+	switch r.n.NR {
+	case unix.SYS_IOCTL, unix.SYS_CLOSE:
+	case unix.SYS_WRITE:
+		if r.arg(2) == filter.DoorbellSize {
+			return false
+		}
+	default:
+		return false
+	}
+	return r.s.cfg.FDs.Contains(uint32(r.fd(0)))
+}
+
+// sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
+const sweepEvery = 250 * time.Millisecond
+
+// ring answers the doorbells of an object and reports whether the receiver is still in
+// its place. One that is not goes on with that object alone.
+func (r *receiver) ring(o *object) bool {
+	if o == nil {
+		return true
+	}
+	r.seq++
+	r.begin(r.seq)
+	r.dog.see()
+	more := o.doorbells.TakeDoorbells()
+	if now := mono.Now(); now-o.swept.Load() > int64(sweepEvery) {
+		o.swept.Store(now)
+		o.doorbells.Sweep()
+	}
+	if !r.end(r.seq) {
+		for more {
+			more = o.doorbells.TakeDoorbells()
+		}
+		return false
+	}
+	if more {
+		r.s.bells.again(o)
+	}
+	return true
+}

@@ -1,0 +1,244 @@
+package trap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+)
+
+// bellFakes are fakes that count the calls and the doorbells that reach them.
+type bellFakes struct {
+	*fakes
+	rung, called atomic.Int32
+	late         atomic.Int32 // calls that came before the doorbell rung ahead of them
+	holds        int32        // of the first doorbells, that many wait for hold
+	hold         chan struct{}
+}
+
+func newBellFakes(t testing.TB) *bellFakes {
+	h := &bellFakes{fakes: newFakes(t)}
+	open := h.open
+	last := int32(0)
+	h.write = func(_ kernel.Caller, _, n uint64) (int64, error) {
+		h.called.Add(1)
+		if now := h.rung.Load(); n < filter.DoorbellSize {
+			if now == last {
+				h.late.Add(1)
+			}
+			last = now
+		}
+		return int64(n), nil
+	}
+	h.open = func(name string, who Credentials) (File, error) {
+		f, err := open(name, who)
+		if err != nil {
+			return nil, err
+		}
+		return &bellFile{f.(*fakeFile), h}, nil
+	}
+	return h
+}
+
+// bellFile is a fakeFile that reports doorbells to its host.
+type bellFile struct {
+	*fakeFile
+	host *bellFakes
+}
+
+func (f *bellFile) TakeDoorbells() bool {
+	n := f.host.rung.Add(1)
+	if n <= f.host.holds {
+		<-f.host.hold
+	}
+	return n%3 == 1 // now and then it wants to be called again
+}
+
+// TestDirectDoorbells: doorbells are not trapped, everything else is, and a doorbell
+// is heard before the call that the program makes after it.
+func TestDirectDoorbells(t *testing.T) {
+	const rounds = 500
+	h := newBellFakes(t)
+	out := run(t, options{program: "bells", host: h, bells: DoorbellsDirect}, fmt.Sprint(rounds))
+	h.allClosed(t)
+	if out != "<nil>\n" {
+		t.Errorf("%q", out)
+	}
+	if n := h.called.Load(); n != rounds {
+		t.Errorf("%d calls were trapped, want %d", n, rounds)
+	}
+	if n := h.late.Load(); n != 0 {
+		t.Errorf("%d calls came before the doorbell that the program had rung", n)
+	}
+	if h.rung.Load() == 0 {
+		t.Error("nothing was heard of a doorbell")
+	}
+}
+
+// TestTrappedDoorbells: doorbells are trapped by default, and where direct ones are not
+// possible.
+func TestTrappedDoorbells(t *testing.T) {
+	const rounds = 10
+	for _, tt := range []struct {
+		name  string
+		bells Doorbells
+		limit string
+	}{
+		{"wanted", DoorbellsTrapped, "unlimited"},
+		{"limited files", DoorbellsDirect, "1000"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newBellFakes(t)
+			p := start(t, options{program: "bells", host: h, bells: tt.bells, ulimit: "-f " + tt.limit}, fmt.Sprint(rounds))
+			p.wait()
+			if n := h.called.Load(); n != 2*rounds+1 || h.rung.Load() != 0 {
+				t.Errorf("%d calls and %d doorbells, want %d and none", n, h.rung.Load(), 2*rounds+1)
+			}
+		})
+	}
+	t.Run("old library", func(t *testing.T) { // it does not ask for netlink
+		h := newBellFakes(t)
+		run(t, options{program: "doorbell", host: h, bells: DoorbellsDirect})
+		if h.called.Load() != 1 || h.rung.Load() != 0 {
+			t.Errorf("%d calls and %d doorbells", h.called.Load(), h.rung.Load())
+		}
+	})
+}
+
+// TestSeveralProcesses: of the processes of one session that have a device open, one
+// has trapped doorbells. Those that come one after another all have them.
+func TestSeveralProcesses(t *testing.T) {
+	const rounds = 20
+	const direct, trapped = rounds, 2*rounds + 1 // calls of one program that are trapped
+	for _, tt := range []struct {
+		how    string
+		bells  Doorbells
+		called int32
+	}{
+		{"together", DoorbellsAuto, 1 + 2*direct},
+		{"in turn", DoorbellsAuto, 2 * trapped},
+		{"together", DoorbellsTrapped, 1 + 2*trapped},
+		{"together", DoorbellsDirect, 2 * direct},
+	} {
+		t.Run(fmt.Sprintf("%s, %v", tt.how, tt.bells), func(t *testing.T) {
+			h := newBellFakes(t)
+			open := h.open
+			h.open = func(name string, who Credentials) (File, error) {
+				if tt.how == "in turn" {
+					h.allClosed(t) // the session learns of that some time after the program's end
+				}
+				return open(name, who)
+			}
+			p := start(t, options{program: "several", host: h, bells: tt.bells}, fmt.Sprint(rounds), tt.how)
+			p.wait()
+			if tt.bells == DoorbellsAuto && (runtime.NumCPU() == 1 || p.session.trapsSlowly()) {
+				t.Skip("with one processor, or where a trap is slow, all processes have the same doorbells")
+			}
+			if n := h.called.Load(); n != tt.called {
+				t.Errorf("%d calls were trapped, want %d", n, tt.called)
+			}
+			if n := h.late.Load(); n != 0 && tt.called == 2*direct {
+				t.Errorf("%d calls came before the doorbell that the program had rung", n)
+			}
+			h.allClosed(t)
+		})
+	}
+}
+
+// TestBlockedDoorbell: doorbells whose work waits for memory that does not answer block
+// neither calls nor later doorbells. Two wait: one was taken when it was rung, and the
+// other one before the call that the program made next.
+func TestBlockedDoorbell(t *testing.T) {
+	h := newBellFakes(t)
+	h.holds, h.hold = 2, make(chan struct{})
+	p := start(t, options{program: "bells", host: h, bells: DoorbellsDirect}, "50")
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.called.Load(); n != 50 {
+		t.Errorf("%d calls, want 50", n)
+	}
+	close(h.hold)
+	p.ended()
+	h.allClosed(t)
+}
+
+// TestStopWithBlockedDoorbell: a call that has to wait for the work of a doorbell is
+// answered, although the session stops meanwhile: the program goes on with the session
+// that comes after it.
+func TestStopWithBlockedDoorbell(t *testing.T) {
+	h := newBellFakes(t)
+	h.holds, h.hold = 2, make(chan struct{})
+	o := options{program: "bells", host: h, bells: DoorbellsDirect}
+	p := start(t, o, "50")
+	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.rung.Load() >= h.holds })
+	p.stop()
+	if err := <-p.served; !errors.Is(err, context.Canceled) {
+		t.Errorf("Serve: %v", err)
+	}
+	close(h.hold)
+	p.serve(o)
+	_ = p.cmd.Wait() // its device is gone, which it may see
+	p.ended()
+}
+
+// TestMute: when the daemon is gone, direct doorbells fail too.
+func TestMute(t *testing.T) {
+	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
+	if got := orphaned(t, "bell", DoorbellsDirect); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestDoorbellsText(t *testing.T) {
+	for _, d := range []Doorbells{DoorbellsAuto, DoorbellsTrapped, DoorbellsDirect} {
+		text, err := d.MarshalText()
+		var got Doorbells
+		if err != nil || got.UnmarshalText(text) != nil || got != d {
+			t.Errorf("%v became %q and %v (%v)", d, text, got, err)
+		}
+	}
+	if err := new(Doorbells).UnmarshalText([]byte("loud")); err == nil {
+		t.Error("loud is taken")
+	}
+}
+
+func TestPace(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		calls int
+		pause time.Duration
+		quick int // the call that comes at once
+		want  bool
+	}{
+		{"slow", paceCalls, 2 * slowCall, -1, true},
+		{"too few to tell", paceCalls - 1, 2 * slowCall, -1, false},
+		{"one undisturbed", paceCalls, 2 * slowCall, paceCalls / 2, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p pace
+			p.answers(7, pass)
+			for i := range tt.calls {
+				p.received(9) // another thread's
+				if i != tt.quick {
+					p.at.Add(-int64(tt.pause)) // as if it had been answered before
+				}
+				p.received(7)
+				p.answers(7, verdict{kind: sent})
+				p.received(7) // nobody knows when that was answered
+				p.answers(7, pass)
+			}
+			if got := p.slow(); got != tt.want {
+				t.Errorf("slow: %v after %v", got, time.Duration(p.least.Load()))
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package trap
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
+)
+
+// caller is the thread behind the call that a receiver has in hand.
+type caller struct {
+	r       *receiver
+	process *process // nil until somebody asks
+}
+
+var _ kernel.Caller = (*caller)(nil)
+
+func (c *caller) begin(r *receiver) {
+	c.r, c.process = r, nil
+}
+
+// owner is the caller's process.
+func (c *caller) owner() (*process, error) {
+	if c.process == nil {
+		p, err := c.r.s.procs.of(c.r)
+		if err != nil {
+			c.r.s.complain(err)
+			return nil, err
+		}
+		c.process = p
+	}
+	return c.process, nil
+}
+
+// Read implements uverbs.Caller.
+func (c *caller) Read(addr uint64, p []byte) error {
+	owner, err := c.owner()
+	if err != nil {
+		return unix.EFAULT
+	}
+	return owner.space.Read(addr, p)
+}
+
+// Answer implements kernel.Caller. If the watchdog has replaced the receiver, the call
+// was not answered then, and is now.
+func (c *caller) Answer(n int64) {
+	if c.r.take(n) {
+		c.r.send(value(n))
+	}
+}
+
+// Write implements uverbs.Caller.
+func (c *caller) Write(addr uint64, p []byte) error {
+	owner, err := c.owner()
+	if err != nil {
+		return unix.EFAULT
+	}
+	return owner.space.Write(addr, p)
+}
+
+// Space implements uverbs.Caller.
+func (c *caller) Space() (kernel.Space, error) {
+	owner, err := c.owner()
+	if err != nil {
+		return nil, unix.EFAULT
+	}
+	return owner.space, nil
+}
+
+// InstallFD implements kernel.Caller. An installed descriptor belongs to the program. If the
+// call fails afterwards, the descriptor stays, unused, until the program closes it or ends. So
+// a method should call this last.
+func (c *caller) InstallFD(fd int) (int32, error) {
+	a := notify.Install{ID: c.r.n.ID, Source: uint32(fd), Mode: unix.O_CLOEXEC}
+	n, errno := c.r.s.listener.Install(&a)
+	if errno != 0 {
+		return -1, errno
+	}
+	return n, nil
+}
+
+// FileID implements uverbs.Caller.
+func (c *caller) FileID(fd int32) (fdid.ID, error) {
+	id, err := c.r.fileID(fd)
+	if err != nil {
+		return id, unix.EBADF
+	}
+	return id, nil
+}
+
+// peek reads memory of the calling thread to decide whether a call concerns the device. It
+// skips the bookkeeping of a process, and uses the thread's number for its address space. It
+// must be used for that decision only.
+func (c *caller) peek(addr uint64, p []byte) error {
+	if !c.r.s.noPeek.Load() {
+		err := procmem.Peek(c.r.thread(), addr, p)
+		if err == nil || !procmem.Forbidden(err) {
+			return err
+		}
+		if c.r.s.noPeek.CompareAndSwap(false, true) {
+			c.r.s.log.Info("process_vm_readv is refused (kernel.yama.ptrace_scope, another user, or a "+
+				"seccomp profile): the program's memory is reached through /proc/PID/mem, at half the speed",
+				"error", err)
+		}
+	}
+	return c.Read(addr, p)
+}

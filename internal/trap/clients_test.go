@@ -1,0 +1,115 @@
+package trap
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"golang.org/x/sys/unix"
+)
+
+// What clients of a daemon hand over is what they say it is, or refused.
+
+func TestNoListener(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Its path is as near to a listener's name as a path can be.
+	fake := filepath.Join(dir, "anon_inode:seccomp notify")
+	if err := os.WriteFile(fake, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(path string, flags int) *os.File {
+		f, err := os.OpenFile(path, flags, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventFile := os.NewFile(uintptr(event), "eventfd")
+	defer eventFile.Close()
+	before := countFDs(t)
+	for _, f := range []*os.File{
+		open(dir, os.O_RDONLY), open(fifo, os.O_RDWR), open(fake, os.O_RDONLY), open("/proc/self/mem", os.O_RDONLY), eventFile,
+	} {
+		_, err := NewSession(f, ServeConfig{Host: newFakes(t), FDs: filter.Range{Base: 3968, Count: 128}})
+		if err == nil || !strings.Contains(err.Error(), "no seccomp listener") {
+			t.Errorf("%s as a listener: %v", f.Name(), err)
+		}
+	}
+	if after := countFDs(t); after != before+4 { // those opened in the list
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func countFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// A page can be used that is there whatever the client does to its file.
+func TestPageOfClient(t *testing.T) {
+	make := func(flags int, size int64, seals int) int {
+		fd, err := unix.MemfdCreate("page", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.Ftruncate(fd, size); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	shared, err := NewShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	for name, fd := range map[string]int{
+		"not sealed": make(0, pageSize, unix.F_SEAL_GROW),
+		"too small":  make(0, pageSize-1, unix.F_SEAL_SHRINK),
+		"huge":       make(unix.MFD_HUGETLB, 2<<20, unix.F_SEAL_SHRINK),
+	} {
+		if checkPage(fd) == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if err := checkPage(int(shared.Fd())); err != nil {
+		t.Error(err)
+	}
+}
+
+// The threads of one user's sessions that are blocked are counted together.
+func TestUserReceivers(t *testing.T) {
+	user := new(User)
+	one := &Session{cfg: ServeConfig{User: user}}
+	other := &Session{cfg: ServeConfig{User: user}}
+	one.countCaught(maxCaught)
+	if !one.exhausted() || other.exhausted() {
+		t.Error("a session is exhausted by its own receivers, and no other's")
+	}
+	one.countCaught(maxUserBlocked - maxCaught)
+	if !other.exhausted() {
+		t.Error("not exhausted, with as many receivers caught as a user may have")
+	}
+	one.countCaught(-maxUserBlocked)
+	if one.exhausted() || other.exhausted() {
+		t.Error("exhausted, and nobody is caught")
+	}
+}

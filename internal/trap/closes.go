@@ -1,0 +1,147 @@
+package trap
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Closes learns which files programs have closed, for all sessions that share it:
+// of inotify instances a user has few (fs.inotify.max_user_instances: 128), and
+// other programs want some too. The zero value is ready.
+type Closes struct {
+	mu      sync.Mutex
+	houses  map[*house]struct{} // of the sessions
+	notify  *os.File            // nil until something is watched
+	watches map[int]*house      // by watch descriptor
+
+	bells atomic.Int32 // sessions that have an instance for their doorbells
+}
+
+// join announces a session that may watch.
+func (c *Closes) join(h *house) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.houses == nil {
+		c.houses, c.watches = make(map[*house]struct{}), make(map[int]*house)
+	}
+	c.houses[h] = struct{}{}
+}
+
+// leave is called by a session that has no watches left.
+func (c *Closes) leave(h *house) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.houses, h)
+	if len(c.houses) == 0 && c.notify != nil {
+		c.notify.Close() //nolint:errcheck // it ends read, and has nothing to lose
+		c.notify = nil
+	}
+}
+
+// watch asks for news, to h, of the last close of a description of the file behind
+// fd: by close, exec, exit or munmap, of whichever process has it then. The watch
+// also keeps the inode, and so its number, until unwatch.
+func (c *Closes) watch(fd int, h *house) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.houses[h]; !ok {
+		return 0, unix.ENODEV
+	}
+	// It tries again for each file, because the owner of the last instance may have ended.
+	if err := c.open(); err != nil {
+		return 0, err
+	}
+	var wd int
+	err := control(c.notify, func(notify int) (err error) {
+		wd, err = unix.InotifyAddWatch(notify, procfs.SelfFD(fd), unix.IN_CLOSE)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("inotify_add_watch (the limit is fs.inotify.max_user_watches): %w", err)
+	}
+	c.watches[wd] = h
+	return wd, nil
+}
+
+// open starts to listen; c.mu is held.
+func (c *Closes) open() error {
+	if c.notify != nil {
+		return nil
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("inotify_init (the limit is fs.inotify.max_user_instances): %w", err)
+	}
+	c.notify = os.NewFile(uintptr(fd), "inotify")
+	go c.read(c.notify)
+	return nil
+}
+
+func (c *Closes) unwatch(wd int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watches[wd] == nil {
+		return
+	}
+	delete(c.watches, wd)
+	// It fails if the watched file is gone.
+	_ = control(c.notify, func(notify int) error {
+		_, err := unix.InotifyRmWatch(notify, uint32(wd))
+		return err
+	})
+}
+
+// control makes a call on a file that another goroutine reads.
+func control(f *os.File, call func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var result error
+	if err := conn.Control(func(fd uintptr) { result = call(int(fd)) }); err != nil {
+		return err
+	}
+	return result
+}
+
+// read passes on what inotify has to say until notify is closed. Events carry no
+// name: all are of one size.
+func (c *Closes) read(notify *os.File) {
+	var buf [64 * unix.SizeofInotifyEvent]byte
+	for {
+		n, err := notify.Read(buf[:])
+		if err != nil {
+			return
+		}
+		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			c.tell(notify, int(int32(binary.NativeEndian.Uint32(b))), binary.NativeEndian.Uint32(b[4:]))
+			b = b[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])):]
+		}
+	}
+}
+
+// tell passes on one event. The kernel does not reuse the numbers of watches (fs/notify/
+// inotify: idr_alloc_cyclic), so a late event matches no watch. But another instance begins to
+// count from the start.
+func (c *Closes) tell(notify *os.File, wd int, mask uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if notify != c.notify {
+		return
+	}
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		for h := range c.houses {
+			h.lost()
+		}
+		return
+	}
+	if h := c.watches[wd]; h != nil && mask&unix.IN_CLOSE != 0 {
+		h.closed(wd)
+	}
+}

@@ -1,0 +1,114 @@
+package trap
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Fallback answers the program's calls when the process that served them is gone:
+// the program goes on, without its devices. It first answers what that process
+// had in hand, and returns when the program has ended. It is the keeper that calls
+// it, with the page of NewShared.
+//
+// Calls on objects of ours get ENODEV; all others continue in the kernel, the
+// files of the tree with them, which then do not exist.
+func Fallback(l, shared *os.File, fds filter.Range) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	f := fallback{notify.Listener(l.Fd()), fds}
+	f.orphansSoon()
+	if shared != nil {
+		p, err := mapPage(shared)
+		if err != nil {
+			return err
+		}
+		f.inHand(p)
+		p.unmap()
+	}
+	var n notify.Call
+	for {
+		poll := []unix.PollFd{{Fd: int32(f.l), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err != nil && err != unix.EINTR {
+			return os.NewSyscallError("poll", err)
+		}
+		if poll[0].Revents&unix.POLLHUP != 0 {
+			return nil
+		}
+		switch errno := f.l.Receive(&n); errno {
+		case 0:
+			f.answer(&n)
+		case unix.EINTR, unix.ENOENT:
+		default:
+			return fmt.Errorf("receiving the program's calls: %w", errno)
+		}
+	}
+}
+
+type fallback struct {
+	l   notify.Listener
+	fds filter.Range
+}
+
+// probes is how many calls beside the last known one are tried: those that had
+// been received but not yet noted. Their numbers are consecutive.
+const probes = 64
+
+// inHand answers the calls that the page names, and those around the last one. Of
+// these nothing but the number is known: they continue. A write or ioctl on a
+// device that does so fails (describe).
+func (f fallback) inHand(p *page) {
+	for i := range p.slots {
+		s := &p.slots[i]
+		switch id := s.id.Load(); s.state.Load() {
+		case slotObject:
+			f.l.Refuse(id, unix.ENODEV)
+		case slotPath:
+			f.l.Continue(id)
+		}
+	}
+	if p.valid.Load() == 0 {
+		// Nothing was noted, so nothing is known of the numbers either: there was
+		// not one call yet, or only the very first one was received.
+		return
+	}
+	last := p.last.Load()
+	for id := last - probes; id != last+probes; id++ {
+		f.l.Continue(id)
+	}
+}
+
+func (f fallback) answer(n *notify.Call) {
+	if n.NR == unix.SYS_SOCKET {
+		f.l.Refuse(n.ID, noNetlink)
+		return
+	}
+	if touchesObject(n.NR) && f.ours(n) {
+		f.l.Refuse(n.ID, unix.ENODEV)
+		return
+	}
+	f.l.Continue(n.ID)
+}
+
+// ours recognises objects by the names of their memfds: there is no table left.
+func (f fallback) ours(n *notify.Call) bool {
+	fd := uint32(n.Args[0])
+	if !f.fds.Contains(fd) {
+		return false
+	}
+	target, err := procfs.Readlink("/proc/" + strconv.Itoa(int(n.TID)) + "/fd/" + strconv.Itoa(int(fd)))
+	// A refusal to look leaves no doubt that a stranger would be hit: the range is
+	// ours.
+	return err != nil || strings.HasPrefix(target, memfdPrefix)
+}
+
+// memfdPrefix is how /proc shows the names of our memfds, those of package uverbs
+// included.
+const memfdPrefix = "/memfd:gorxe"

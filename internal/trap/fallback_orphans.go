@@ -1,0 +1,77 @@
+package trap
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+)
+
+// orphansTimeout bounds the wait for orphans: a program can hold the lock of a file.
+const orphansTimeout = time.Second
+
+// orphansSoon returns when orphans has done its work, or after orphansTimeout. A program that
+// blocks orphans harms only itself.
+func (f fallback) orphansSoon() {
+	var work sync.WaitGroup
+	work.Go(f.orphans)
+	waitFor(&work, orphansTimeout)
+}
+
+// orphans tells programs that do not make calls that their devices are gone. From now on
+// direct doorbells fail with EPERM. Work requests in the queues complete with an error.
+func (f fallback) orphans() {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if _, err := procfs.Descendant(pidfd); err == nil {
+			f.orphansOf(pid, pidfd)
+		}
+		unix.Close(pidfd)
+	}
+}
+
+// orphansOf does so in one process.
+func (f fallback) orphansOf(pid, pidfd int) {
+	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
+		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
+		if err == nil && strings.HasPrefix(link, memfdPrefix) {
+			orphan(pidfd, int(fd))
+		}
+	}
+}
+
+// orphan does so for one descriptor of a process. What cannot be had, because the
+// process has become another user's, stays as it is.
+func orphan(pidfd, fd int) {
+	theirs, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(theirs)
+	// The program's description, of which it has all descriptors, moves to the end of
+	// the file, where those with trapped doorbells stand anyway (describe).
+	_, _ = unix.Seek(theirs, 0, unix.SEEK_END) // it is a memfd
+	own, err := unix.Open(procfs.SelfFD(theirs), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // a file of the tree, which is read-only
+	}
+	defer unix.Close(own)
+	_, _ = librxe.FlushOrphan(own) // there is nobody to tell
+}

@@ -1,0 +1,205 @@
+package trap
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
+	"golang.org/x/sys/unix"
+)
+
+// TestFallbackInHand: calls that a process received and did not answer, noted or not, do not
+// hang when that process is gone.
+func TestFallbackInHand(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		received int  // calls taken, the last of which is not answered
+		noted    bool // the last one is in the page
+	}{
+		{"nothing received", 0, false},
+		{"first in hand", 1, true},
+		{"in hand", 5, true},
+		{"not noted", 5, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shared, err := NewShared()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			p := start(t, options{idle: true}, "/bin/cat", "/etc/hostname")
+			page, err := mapPage(shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.unmap()
+			slot, l := page.slot(), notify.Listener(p.listener.Fd())
+			for i := range tt.received {
+				var n notify.Call
+				errno := l.Receive(&n)
+				// Until a call is received, a signal takes it back.
+				for errno == unix.EINTR || errno == unix.ENOENT {
+					errno = l.Receive(&n)
+				}
+				if errno != 0 {
+					t.Fatal(errno)
+				}
+				last := i == tt.received-1
+				if !last || tt.noted {
+					page.take(slot, &n)
+				}
+				if !last {
+					l.Continue(n.ID)
+					slot.release()
+				}
+			}
+			if err := Fallback(p.listener, shared, p.fds); err != nil {
+				t.Error(err)
+			}
+			want, _ := os.ReadFile("/etc/hostname")
+			if err := p.cmd.Wait(); err != nil || p.out.String() != string(want) {
+				t.Errorf("%v: %q %s", err, p.out.String(), p.err.String())
+			}
+		})
+	}
+}
+
+// serveProgram serves the listener and page that it is given, until it is killed.
+func serveProgram(args []string) error {
+	var fds filter.Range
+	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
+		return err
+	}
+	var bells Doorbells
+	if err := bells.UnmarshalText([]byte(args[2])); err != nil {
+		return err
+	}
+	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
+		Host: newFakes(&testing.B{}), FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: bells,
+	})
+}
+
+// orphaned runs a program that reports when it has opened its device. It then kills the
+// process that serves the program, and returns the later output.
+func orphaned(t *testing.T, program string, bells Doorbells) string {
+	t.Helper()
+	shared, err := NewShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, options{idle: true, program: program, stdout: w})
+	w.Close()
+	exe, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), bells.String())
+	daemon.Env = append(os.Environ(), roleEnv+"=serve")
+	daemon.ExtraFiles = []*os.File{p.listener, shared}
+	daemon.Stderr = os.Stderr
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 200)
+	n, err := r.Read(buf)
+	if err != nil || string(buf[:n]) != "open\n" {
+		t.Fatalf("%q, %v", buf[:n], err)
+	}
+	_ = daemon.Process.Kill()
+	_ = daemon.Wait()
+	if err := Fallback(p.listener, shared, p.fds); err != nil {
+		t.Error(err)
+	}
+	n, _ = r.Read(buf)
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	return string(buf[:n])
+}
+
+// TestFallbackAfterKill: the process that serves is killed while the program is
+// busy with its device. The program is told, and goes on.
+func TestFallbackAfterKill(t *testing.T) {
+	for range 5 {
+		const want = "no such device no such device no such file or directory <nil> <nil>\n"
+		// A call that was received but not yet noted continues in the kernel.
+		got := strings.Replace(orphaned(t, "until", DoorbellsAuto), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestSharedPage: only what NewShared made is mapped.
+func TestSharedPage(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(pageSize); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapPage(f); err == nil {
+		t.Error("an ordinary file was mapped")
+	}
+	fd, err := fixedSize("gorxe-small", pageSize-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := os.NewFile(uintptr(fd), "small")
+	defer small.Close()
+	if _, err := mapPage(small); err == nil {
+		t.Error("a short file was mapped")
+	}
+}
+
+// TestSlots: there are more than receivers, and one that is not there is no crash.
+func TestSlots(t *testing.T) {
+	if slots < maxCaught+2 {
+		t.Errorf("%d slots for %d receivers", slots, maxCaught+1)
+	}
+	p, err := mapPage(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.unmap()
+	for range slots + 1 {
+		p.take(p.slot(), &notify.Call{ID: 7, NR: unix.SYS_IOCTL})
+	}
+}
+
+// TestUnheardDoorbell: a write to a device that the kernel carries out, since there
+// is nobody to answer it, fails.
+func TestUnheardDoorbell(t *testing.T) {
+	memfd, err := unix.MemfdCreate("gorxe-test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(memfd)
+	if err := unix.Ftruncate(memfd, 1<<46); err != nil { // as package uverbs does
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(memfd), unix.F_ADD_SEALS, unix.F_SEAL_GROW|unix.F_SEAL_SHRINK); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := describe(memfd, unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if n, err := unix.Write(fd, make([]byte, 32)); err == nil {
+		t.Errorf("%d bytes were written", n)
+	}
+}

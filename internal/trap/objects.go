@@ -1,0 +1,367 @@
+package trap
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
+)
+
+// An object is what a descriptor of ours refers to: an open device, a directory,
+// a file that is read again and again, or one that cannot be read. In the program
+// it is a memfd, whose device and inode tell which; duplicates, in forked processes
+// too, are the same object.
+type object struct {
+	id    fdid.ID
+	watch int // of Closes; unwatched if there is none
+	kept  int // a descriptor of what is not watched
+	node  *tree.Node
+
+	file      File                // of a device
+	doorbells kernel.DoorbellFile // the same, if its doorbells are direct
+	opener    int                 // of a device: the process that opened it
+	readOnly  bool                // of a device: write(2) is refused, as by the kernel's VFS
+	direct    bool                // of a device: its doorbells are not trapped
+	bellWD    int                 // of bells, if it is direct
+	rings     bool                // it is on the list of bells, whose lock guards this
+	swept     atomic.Int64        // when Sweep was last called, nanotime
+	dir       *directory          // of a directory
+	live      *liveFile           // of a file whose content is ever new
+	unread    unix.Errno          // of a file: what a read answers
+	cost      quota.Cost
+	closing   sync.Once
+}
+
+// unwatched is in the place of a watch's number.
+const unwatched = -1
+
+// objects are a session's.
+type objects struct {
+	mu     sync.Mutex
+	byID   map[fdid.ID]*object
+	byWD   map[int]*object
+	refuse bool // the session ends
+
+	// install serialises the search for a free number and its use.
+	install sync.Mutex
+}
+
+func (t *objects) init() {
+	t.byID, t.byWD = make(map[fdid.ID]*object), make(map[int]*object)
+}
+
+func (t *objects) get(id fdid.ID) *object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+func (t *objects) byWatch(wd int) *object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byWD[wd]
+}
+
+// trapsFor reports whether a device with trapped doorbells is open whose opener is one
+// of those asked for.
+func (t *objects) trapsFor(wanted func(opener int) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.byID {
+		if o.file != nil && !o.direct && !o.readOnly && wanted(o.opener) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *objects) put(o *object) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refuse {
+		return false
+	}
+	t.byID[o.id] = o
+	if o.watch != unwatched {
+		t.byWD[o.watch] = o
+	}
+	return true
+}
+
+func (t *objects) remove(o *object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, o.id)
+	delete(t.byWD, o.watch)
+}
+
+// all lists the objects, and lets no more come.
+func (t *objects) all() []*object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refuse = true
+	list := make([]*object, 0, len(t.byID))
+	for _, o := range t.byID {
+		list = append(list, o)
+	}
+	return list
+}
+
+// closeObject releases what nobody refers to any more. Closing a device may wait
+// for work on memory that does not answer, so it has a goroutine of its own.
+func (s *Session) closeObject(o *object) {
+	o.closing.Do(func() {
+		s.objects.remove(o)
+		s.procs.forget()
+		s.unwatch(o)
+		s.bells.remove(o)
+		s.cfg.Budget.Give(o.cost)
+		if o.file != nil {
+			s.closing.Go(o.file.Close)
+		}
+	})
+}
+
+func statID(path string) (fdid.ID, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fdid.ID{}, err
+	}
+	return fdid.FromStat(&st), nil
+}
+
+func (r *receiver) procFD(fd int32) string {
+	return "/proc/" + strconv.Itoa(r.thread()) + "/fd/" + strconv.Itoa(int(fd))
+}
+
+// fileID is what the caller's descriptor refers to.
+func (r *receiver) fileID(fd int32) (fdid.ID, error) {
+	if fd < 0 {
+		return fdid.ID{}, unix.EBADF
+	}
+	id, err := statID(r.procFD(fd))
+	switch err {
+	case nil:
+		return id, nil
+	case unix.ENOENT:
+		return id, unix.EBADF
+	default:
+		return r.keptID(fd, err)
+	}
+}
+
+// hotTable remembers what descriptors referred to a moment ago. An entry ends
+// with the next trapped close, dup or exec of the session (processes.epoch). What
+// is not seen, as a descriptor's move by io_uring, ends with hotLife.
+type hotTable [64]hotEntry
+
+type hotEntry struct {
+	tid     uint32
+	fd      int32
+	epoch   uint64
+	until   int64
+	object  *object
+	process *process
+}
+
+const hotLife = int64(time.Second)
+
+func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
+	return &h[(tid*7+uint32(fd))%uint32(len(h))]
+}
+
+// object is what the caller's descriptor refers to, nil if it is not ours.
+func (r *receiver) object(fd int32) *object {
+	if !r.s.cfg.FDs.Contains(uint32(fd)) {
+		return nil
+	}
+	epoch := r.s.procs.epoch.Load()
+	e := r.hot.at(r.n.TID, fd)
+	if e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && mono.Now() < e.until {
+		r.caller.process = e.process
+		return e.object
+	}
+	// The link first: it costs nothing, where a stat of some other file may ask a
+	// file server that does not answer.
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
+		return nil
+	}
+	id, err := r.fileID(fd)
+	if err != nil {
+		return nil
+	}
+	o := r.s.objects.get(id)
+	if o == nil {
+		return nil
+	}
+	if p, err := r.caller.owner(); err == nil {
+		*e = hotEntry{r.n.TID, fd, epoch, mono.Now() + hotLife, o, p}
+	}
+	return o
+}
+
+// give installs an object in the program as the answer to the call in hand. fd is
+// a description for the program alone, which give closes: with it goes the object,
+// if the program does not get it.
+func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
+	defer unix.Close(fd)
+	if err := r.s.adopt(o, fd); err != nil {
+		r.s.log.Error("a file cannot be opened for the program", "path", o.node.Path, "error", err)
+		r.s.bells.remove(o)
+		if o.file != nil {
+			o.file.Close()
+		}
+		return failed(err)
+	}
+	return r.install(o, fd, cloexec)
+}
+
+// objectCost is what an object costs besides what a device does: directories have
+// lists, and inotify has only so many watches. keptCost comes on top of it without
+// a watch.
+var (
+	objectCost = quota.Cost{Memory: 16 << 10}
+	keptCost   = quota.Cost{Files: 1}
+)
+
+// adopt enters an object in the session's tables.
+func (s *Session) adopt(o *object, fd int) error {
+	if err := s.cfg.Budget.Take(objectCost); err != nil {
+		return err
+	}
+	o.cost = objectCost
+	err := s.enter(o, fd)
+	if err != nil {
+		s.cfg.Budget.Give(o.cost)
+	}
+	return err
+}
+
+func (s *Session) enter(o *object, fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("fstat: %w", err)
+	}
+	o.id = fdid.FromStat(&st)
+	if err := s.watch(o, fd); err != nil {
+		return err
+	}
+	if !s.objects.put(o) {
+		s.unwatch(o)
+		return unix.ENODEV
+	}
+	return nil
+}
+
+// watch sees to it that the object is closed when its file is. If that cannot be
+// known it is closed with the session. Until then something must refer to the
+// inode, for its number says which object it is.
+func (s *Session) watch(o *object, fd int) (err error) {
+	if o.watch, err = s.cfg.Closes.watch(fd, s.house); err == nil {
+		return nil
+	}
+	if s.unwatched.CompareAndSwap(false, true) {
+		s.log.Warn("devices and directories that the program closes stay open until it ends", "error", err)
+	}
+	if err := s.cfg.Budget.Take(keptCost); err != nil {
+		return err
+	}
+	o.watch = unwatched
+	if o.kept, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		s.cfg.Budget.Give(keptCost)
+		return fmt.Errorf("dup: %w", err)
+	}
+	o.cost.Files += keptCost.Files
+	return nil
+}
+
+// unwatch ends what watch began.
+func (s *Session) unwatch(o *object) {
+	if o.watch == unwatched {
+		unix.Close(o.kept)
+		return
+	}
+	s.cfg.Closes.unwatch(o.watch)
+}
+
+// numbers are where descriptors of the object may be, the best first. The kernel
+// carries out a write of 32 bytes on those of bells; on what cannot be written to, it
+// fails as it should.
+func (o *object) numbers(all filter.Range) []filter.Range {
+	switch {
+	case o.direct:
+		return []filter.Range{all.Doorbells(), all.Trapped()}
+	case o.file != nil && !o.readOnly:
+		return []filter.Range{all.Trapped()}
+	default:
+		return []filter.Range{all.Trapped(), all.Doorbells()}
+	}
+}
+
+// install puts fd, which refers to o, at a free number of the range and answers the
+// call with it.
+func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
+	s := r.s
+	s.objects.install.Lock()
+	defer s.objects.install.Unlock()
+	n, ok := r.freeFD(o.numbers(s.cfg.FDs), r.unused)
+	if !ok {
+		s.log.Warn("the program has no descriptor left for a device",
+			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
+		return fail(unix.EMFILE)
+	}
+	s.procs.forget()
+	a := notify.Install{
+		ID: r.n.ID, Source: uint32(fd), FD: n,
+		Flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
+	}
+	if cloexec {
+		a.Mode = unix.O_CLOEXEC
+	}
+	switch _, errno := s.listener.Install(&a); errno {
+	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone
+		return verdict{kind: sent}
+	case unix.EBADF:
+		s.log.Warn("the program has lowered its limit of open files (RLIMIT_NOFILE, ulimit -n) below where "+
+			"devices are kept: lower it before gorxe run instead", "needed", a.FD+1)
+		return fail(unix.EMFILE)
+	default:
+		return fail(errno)
+	}
+}
+
+// freeFD finds a number of the ranges that the caller does not use. A number that
+// is in use would be replaced silently, so this looks; a thread that uses dup2 to
+// the same number at this moment is not seen.
+func (r *receiver) freeFD(in []filter.Range, unused func(fd int32) bool) (uint32, bool) {
+	for _, part := range in {
+		for n := range part.Count {
+			if fd := part.Base + n; unused(int32(fd)) {
+				return fd, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (r *receiver) unused(fd int32) bool {
+	_, err := procfs.Readlink(r.procFD(fd))
+	if procmem.Forbidden(err) {
+		_, err = r.keptID(fd, err)
+	}
+	return err == unix.ENOENT || err == unix.EBADF
+}

@@ -1,0 +1,249 @@
+package trap
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
+)
+
+// A process is one program in one address space, from its first call that is of
+// interest to its end or its next exec. Processes that only open other files
+// never become one.
+type process struct {
+	tgid     int
+	pidfd    int
+	uid, gid uint32
+	space    *procmem.Space
+	image    string // tells the program from one that replaces it
+	since    time.Time
+	execs    atomic.Bool // it has tried to exec
+	modern   atomic.Bool // it has asked for NETLINK_RDMA
+	budget   *quota.Budget
+}
+
+// processCost is what a process costs: its pidfd, its memory's descriptor.
+var processCost = quota.Cost{Memory: 4 << 10, Files: 2}
+
+// processes are a session's.
+type processes struct {
+	s     *Session
+	epoch atomic.Uint64 // of what receivers remember
+
+	mu      sync.Mutex
+	byTGID  map[int]*process
+	threads map[uint32]threadEntry
+	sweepAt int // number of threads at which to forget ended ones
+	closed  bool
+}
+
+// fewThreads are not worth a sweep.
+const fewThreads = 1024
+
+// threadEntry is the process of a thread, for a moment: thread ids are reused.
+type threadEntry struct {
+	process *process
+	until   int64
+}
+
+func (t *processes) init(s *Session) {
+	t.s = s
+	t.byTGID, t.threads, t.sweepAt = make(map[int]*process), make(map[uint32]threadEntry), fewThreads
+}
+
+// forget ends what receivers remember of descriptors.
+func (t *processes) forget() { t.epoch.Add(1) }
+
+// of returns the process that the caller of the call in hand belongs to.
+func (t *processes) of(r *receiver) (*process, error) {
+	t.mu.Lock()
+	e, ok := t.threads[r.n.TID]
+	t.mu.Unlock()
+	if ok && !e.process.execs.Load() && mono.Now() < e.until {
+		return e.process, nil
+	}
+	st, err := procfs.ReadStatus(r.thread())
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	p := t.byTGID[st.TGID]
+	t.mu.Unlock()
+	if p == nil || !p.same(r.thread()) {
+		if p, err = t.open(r, p, st); err != nil {
+			return nil, err
+		}
+	}
+	t.remember(r.n.TID, p, mono.Now())
+	return p, nil
+}
+
+// remember notes the process of a thread. Threads end without a word, and a
+// program may have ever new ones.
+func (t *processes) remember(tid uint32, p *process, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.threads) >= t.sweepAt {
+		maps.DeleteFunc(t.threads, func(_ uint32, e threadEntry) bool { return now >= e.until })
+		t.sweepAt = max(2*len(t.threads), fewThreads)
+	}
+	t.threads[tid] = threadEntry{p, now + hotLife}
+}
+
+// same tells whether the process is still the program that it was, in spite of a
+// call of exec: that may have failed. The old memory may live on in a process
+// that shares it (vfork), so the image is compared as well.
+func (p *process) same(tid int) bool {
+	if !p.space.Alive() {
+		return false
+	}
+	return !p.execs.Load() || p.image == procfs.Image(tid)
+}
+
+// open makes the process of the caller, in the place of old, if that is not nil.
+func (t *processes) open(r *receiver, old *process, st procfs.Status) (*process, error) {
+	budget := t.s.cfg.Budget
+	if err := budget.Take(processCost); err != nil {
+		return nil, err
+	}
+	pidfd, err := unix.PidfdOpen(st.TGID, 0)
+	if err != nil {
+		budget.Give(processCost)
+		return nil, fmt.Errorf("pidfd_open: %w", err)
+	}
+	mem, err := r.openMem(pidfd)
+	if err != nil {
+		unix.Close(pidfd)
+		budget.Give(processCost)
+		return nil, err
+	}
+	p := &process{
+		tgid: st.TGID, pidfd: pidfd, uid: st.UID, gid: st.GID, since: time.Now(),
+		space: procmem.New(mem, st.TGID, &r.s.cfg.User.accesses), image: procfs.Image(r.thread()), budget: budget,
+	}
+	if !procmem.ByNumber(st.UID) {
+		p.space.MemOnly()
+	}
+	// All of this was read under a number. It is the caller's if the caller was
+	// there all the time.
+	if !r.s.listener.Valid(r.n.ID) {
+		p.close()
+		return nil, unix.ESRCH
+	}
+	if err := t.enter(p, old); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// enter makes p known. After an error it is as unknown as before.
+func (t *processes) enter(p, old *process) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return unix.ENODEV
+	}
+	if old != nil {
+		t.remove(old)
+	}
+	// Somebody may have been as fast (a spare receiver, another thread's call).
+	if other := t.byTGID[p.tgid]; other != nil {
+		t.remove(other)
+	}
+	if err := t.s.house.watchExit(p.pidfd); err != nil {
+		return err
+	}
+	t.byTGID[p.tgid] = p
+	return nil
+}
+
+// remove drops a process; t.mu is held.
+func (t *processes) remove(p *process) {
+	if t.byTGID[p.tgid] != p {
+		return
+	}
+	delete(t.byTGID, p.tgid)
+	for tid, e := range t.threads {
+		if e.process == p {
+			delete(t.threads, tid)
+		}
+	}
+	t.forget()
+	p.close()
+}
+
+func (p *process) close() {
+	unix.Close(p.pidfd)
+	p.space.Release()
+	p.budget.Give(processCost)
+}
+
+// ended is called when a pidfd is readable. The number may be a new process's
+// already, so it is looked at again.
+func (t *processes) ended(pidfd int) {
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.byTGID {
+		if p.pidfd != pidfd {
+			continue
+		}
+		if n, err := unix.Poll(fds, 0); err == nil && n == 1 {
+			t.remove(p)
+		}
+		return
+	}
+}
+
+// any tells whether there are processes at all.
+func (t *processes) any() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byTGID) > 0
+}
+
+// exec notes that a process is about to become another program, or to fail to.
+func (t *processes) exec(p *process) {
+	p.execs.Store(true)
+	t.forget()
+}
+
+// leader returns the known process with that number.
+func (t *processes) leader(tgid int) *process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byTGID[tgid]
+}
+
+func (t *processes) closeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, p := range t.byTGID {
+		t.remove(p)
+	}
+}
+
+func (t *processes) status() []ProcessStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]ProcessStatus, 0, len(t.byTGID))
+	for _, p := range t.byTGID {
+		comm, _ := os.ReadFile(procfs.Path(p.tgid, "comm")) // empty when it just ended
+		list = append(list, ProcessStatus{
+			PID: p.tgid, Command: strings.TrimSpace(string(comm)), UID: p.uid, Since: p.since,
+		})
+	}
+	return list
+}

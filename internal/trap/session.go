@@ -1,0 +1,180 @@
+package trap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/notify"
+)
+
+// Session is one program, with all that it starts, behind one listener.
+type Session struct {
+	cfg      ServeConfig
+	log      *slog.Logger
+	listener notify.Listener // a duplicate of its own
+	page     *page
+	objects  objects
+	procs    processes
+	dog      watchdog // of the receiver of calls
+	house    *house
+	bells    bells
+	pace     pace
+	sync     bool // trapped calls have the faster wake-up
+	mounts   mounts
+
+	caught     atomic.Int32 // receivers that are caught
+	stopping   atomic.Bool  // receivers shall end
+	users      atomic.Int32 // of listener and page: receivers, and Serve
+	noPeek     atomic.Bool  // process_vm_readv is forbidden
+	complained atomic.Bool
+	unwatched  atomic.Bool // a file could not be watched, and that was said
+	reason     atomic.Pointer[error]
+	running    sync.WaitGroup // receivers that are not caught, and the watchdog
+	closing    sync.WaitGroup // closes of files
+}
+
+// NewSession prepares to serve. Calls wait until Serve.
+func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
+	if cfg.Host == nil {
+		return nil, errors.New("trap: a session needs a Host")
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = quota.New(quota.Cost{})
+	}
+	if cfg.User == nil {
+		cfg.User = new(User)
+	}
+	if cfg.Closes == nil {
+		cfg.Closes = new(Closes)
+	}
+	if err := cfg.FDs.Check(); err != nil {
+		return nil, err
+	}
+	if err := notify.Check(l); err != nil {
+		return nil, err
+	}
+	fd, err := unix.FcntlInt(l.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("duplicating the listener: %w", err)
+	}
+	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd)}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if err := notify.AllowInterrupts(); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	if s.page, err = mapPage(cfg.Shared); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	if s.house, err = newHouse(s); err != nil {
+		s.page.unmap()
+		unix.Close(fd)
+		return nil, err
+	}
+	s.mounts.look()
+	s.objects.init()
+	s.procs.init(s)
+	s.dog.init(s, (*receiver).run)
+	s.bells.dog.init(s, (*receiver).runDoorbells)
+	return s, nil
+}
+
+// Serve answers until the last process behind the listener has ended (nil), until
+// ctx is done, or until receiving fails. It is called once.
+func (s *Session) Serve(ctx context.Context) error {
+	if s.sync = s.listener.SyncWakeUp(); !s.sync {
+		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
+	}
+	s.users.Add(1)
+	s.dog.start()
+	defer context.AfterFunc(ctx, func() { s.stop(context.Cause(ctx)) })()
+	s.house.keep()
+	s.shutdown()
+	if err := s.reason.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// stop makes Serve return err.
+func (s *Session) stop(err error) {
+	s.reason.CompareAndSwap(nil, &err)
+	s.house.stop()
+}
+
+// shutdown ends the receivers, except those that are caught in a program's
+// memory: they end by themselves, at the latest with that program, and the last
+// of them closes the listener.
+func (s *Session) shutdown() {
+	s.stopping.Store(true)
+	s.dog.stop()
+	s.bells.stop()
+	for _, o := range s.objects.all() {
+		s.closeObject(o)
+	}
+	s.running.Wait()
+	if !waitFor(&s.closing, closePatience) {
+		s.log.Warn("files of the program are still being closed: its memory does not answer")
+	}
+	s.procs.closeAll()
+	s.house.close()
+	s.release()
+}
+
+// closePatience bounds the wait for files that are closed. What they wait for may
+// be the program, and the session may have to end before it.
+const closePatience = 5 * time.Second
+
+func waitFor(g *sync.WaitGroup, patience time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		g.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// release gives up the listener and the page for one user.
+func (s *Session) release() {
+	if s.users.Add(-1) == 0 {
+		s.page.unmap()
+		s.bells.close(s.cfg.Closes)
+		unix.Close(int(s.listener))
+	}
+}
+
+// nudge wakes a receiver that waits for a notification.
+func (r *receiver) nudge() {
+	if tid := r.tid.Load(); tid != 0 {
+		notify.Interrupt(int(tid))
+	}
+}
+
+// A ProcessStatus is a process that has, or had, something to do with a device.
+type ProcessStatus struct {
+	PID     int
+	Command string
+	UID     uint32
+	Since   time.Time
+}
+
+// Processes lists the processes that opened a device or looked at the tree, and
+// have not ended.
+func (s *Session) Processes() []ProcessStatus { return s.procs.status() }

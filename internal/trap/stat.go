@@ -1,0 +1,87 @@
+package trap
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"golang.org/x/sys/unix"
+)
+
+// number is a field of struct stat, which are not of one type everywhere.
+type number interface {
+	~int32 | ~int64 | ~uint32 | ~uint64
+}
+
+func set[T number](field *T, v uint64) { *field = T(v) }
+
+// blockSize is what stat says is a good size to read.
+const blockSize = 4096
+
+// stat describes a node as stat(2) does.
+func (s *Session) stat(n *tree.Node) unix.Stat_t {
+	var st unix.Stat_t
+	from := n.Stat()
+	set(&st.Dev, s.deviceOf(n))
+	set(&st.Ino, from.Ino)
+	set(&st.Mode, uint64(from.Mode))
+	set(&st.Nlink, uint64(from.Nlink))
+	set(&st.Rdev, from.Rdev)
+	set(&st.Size, uint64(from.Size))
+	set(&st.Blksize, blockSize)
+	st.Mtim = unix.NsecToTimespec(from.Mtime.UnixNano())
+	st.Atim, st.Ctim = st.Mtim, st.Mtim
+	return st
+}
+
+// statx describes a node as statx(2) does.
+func (s *Session) statx(n *tree.Node) unix.Statx_t {
+	from := n.Stat()
+	t := unix.StatxTimestamp{Sec: from.Mtime.Unix(), Nsec: uint32(from.Mtime.Nanosecond())}
+	dev := s.deviceOf(n)
+	return unix.Statx_t{
+		Mask: unix.STATX_BASIC_STATS, Blksize: blockSize,
+		Ino: from.Ino, Mode: uint16(from.Mode), Nlink: from.Nlink, Size: uint64(from.Size),
+		Atime: t, Mtime: t, Ctime: t,
+		Rdev_major: unix.Major(from.Rdev), Rdev_minor: unix.Minor(from.Rdev),
+		Dev_major: unix.Major(dev), Dev_minor: unix.Minor(dev),
+	}
+}
+
+// mounts are the file systems that nodes seem to be on: their st_dev, 0 in a
+// container that lacks them.
+type mounts struct{ dev, sys uint64 }
+
+func (m *mounts) look() {
+	if id, err := statID("/dev"); err == nil {
+		m.dev = id.Dev
+	}
+	if id, err := statID("/sys"); err == nil {
+		m.sys = id.Dev
+	}
+}
+
+func (s *Session) deviceOf(n *tree.Node) uint64 {
+	if inSysfs(n) {
+		return s.mounts.sys
+	}
+	return s.mounts.dev
+}
+
+func inSysfs(n *tree.Node) bool { return strings.HasPrefix(n.Path, "/sys/") }
+
+// statfsOf describes the file system that the node seems to be on.
+func statfsOf(n *tree.Node) unix.Statfs_t {
+	var st unix.Statfs_t
+	st.Type = unix.TMPFS_MAGIC
+	if inSysfs(n) {
+		st.Type = unix.SYSFS_MAGIC
+	}
+	st.Bsize, st.Frsize, st.Namelen = blockSize, blockSize, 255
+	return st
+}
+
+// bytesOf is the memory of a struct that the kernel's ABI defines.
+func bytesOf[T any](p *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}

@@ -1,0 +1,224 @@
+package trap
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
+)
+
+const (
+	// A call that is in hand for two looks of the watchdog is caught.
+	watchInterval = 10 * time.Millisecond
+	// After so many looks at nothing it sleeps until the next call.
+	idleLooks = 100
+	// maxCaught bounds the threads that a program can occupy by memory that never
+	// answers. Beyond that it gets EIO from its devices.
+	maxCaught = 32
+	// A busy machine may delay so many receivers; the log mentions them quietly.
+	fewBlocked = 4
+	// maxUserBlocked bounds the threads that a user's sessions occupy together.
+	maxUserBlocked = 4 * maxCaught
+)
+
+// User is what the sessions of one user have in common: how many of their threads
+// are blocked by memory that does not answer. The zero value is ready.
+type User struct {
+	blocked  atomic.Int32 // receivers
+	accesses procmem.User // by the engine
+}
+
+// watchdog replaces a receiver that does not come back: it reads or writes
+// memory of a program, and such an access takes as long as whoever provides the
+// page likes (userfaultfd(2), FUSE). Only calls that need that memory may wait
+// for it. A session has one watchdog for the receiver of calls, and one for the
+// receiver of direct doorbells.
+type watchdog struct {
+	s      *Session
+	run    func(*receiver) // what the receiver does
+	asleep atomic.Bool
+	alarm  chan struct{} // wakes it
+	done   chan struct{}
+
+	mu      sync.Mutex
+	current *receiver
+}
+
+func (w *watchdog) init(s *Session, run func(*receiver)) {
+	w.s, w.run, w.alarm, w.done = s, run, make(chan struct{}, 1), make(chan struct{})
+}
+
+// see is called by a receiver when it has a call in hand.
+func (w *watchdog) see() {
+	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
+		select {
+		case w.alarm <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// exhausted reports whether no more receivers can be spared.
+func (s *Session) exhausted() bool {
+	return s.caught.Load() >= maxCaught || s.cfg.User.blocked.Load() >= maxUserBlocked
+}
+
+// countCaught adds n to the receivers that are caught, and returns how many they are.
+func (s *Session) countCaught(n int32) int32 {
+	s.cfg.User.blocked.Add(n)
+	return s.caught.Add(n)
+}
+
+func (w *watchdog) start() {
+	w.mu.Lock()
+	w.replace(nil)
+	w.mu.Unlock()
+	w.s.running.Go(w.watch)
+}
+
+// replace starts a receiver, which first answers call unless that is nil; w.mu is held.
+func (w *watchdog) replace(call *notify.Call) {
+	r := &receiver{s: w.s, dog: w, slot: w.s.page.slot()}
+	if call != nil {
+		r.n, r.inherited = *call, true
+	}
+	w.current = r
+	w.s.running.Add(1)
+	w.s.users.Add(1)
+	go func() {
+		w.run(r)
+		w.s.page.free(r.slot)
+		w.s.release()
+		if r.replaced() {
+			w.s.countCaught(-1)
+		} else {
+			w.s.running.Done()
+		}
+	}()
+}
+
+// watch looks at the receiver from time to time. A call is known by its number
+// in the receiver's state, so the receiver need not read the clock.
+func (w *watchdog) watch() {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	var last uint64
+	looks, idle := 0, 0
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-ticker.C:
+		}
+		state := w.current.state.Load()
+		switch {
+		case state != last:
+			last, looks, idle = state, 0, 0
+		case state&busy != 0:
+			if looks++; looks >= 2 {
+				w.takeOver(state)
+				last, looks = 0, 0
+			}
+		default:
+			if idle++; idle >= idleLooks {
+				if !w.sleep(ticker) {
+					return
+				}
+				idle = 0
+			}
+		}
+	}
+}
+
+// sleep waits for the next call; false means that the session stops.
+func (w *watchdog) sleep(ticker *time.Ticker) bool {
+	ticker.Stop()
+	w.asleep.Store(true)
+	// A call that came just before has not seen that; one that comes later has.
+	if w.current.state.Load()&busy == 0 {
+		select {
+		case <-w.done:
+			return false
+		case <-w.alarm:
+		}
+	}
+	w.asleep.Store(false)
+	ticker.Reset(watchInterval)
+	return true
+}
+
+// takeOver puts a spare in the place of the receiver, unless it just came back.
+func (w *watchdog) takeOver(state uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.current
+	if w.s.stopping.Load() {
+		return
+	}
+	id := r.slot.id.Load() // this call's, if it is caught
+	ok, taken, val := r.catch(state)
+	if !ok {
+		return
+	}
+	// Not caught by its own memory: the doorbell was read, and works at another
+	// program's, which must not hold up this one.
+	if taken {
+		w.s.listener.Send(&notify.Answer{ID: id, Value: val})
+	}
+	n := w.s.countCaught(1)
+	level := slog.LevelDebug // a few: the machine may just be busy
+	if n >= fewBlocked {
+		level = slog.LevelWarn
+	}
+	w.s.log.Log(context.Background(), level,
+		"a call is held up, by memory that does not answer or by a busy machine; another thread takes over", "caught", n)
+	if n == maxCaught {
+		w.s.log.Error("too many calls are held up by memory that does not answer: "+
+			"devices answer EIO until some of it does", "caught", maxCaught)
+	}
+	w.s.running.Done() // for r
+	if r.callWaits {
+		w.replace(&r.n) // r writes nothing there, and will see that it is caught
+	} else {
+		w.replace(nil)
+	}
+}
+
+// stop ends the watch and the receiver. One that stays busy is not waited for:
+// what it waits for may be the program's.
+func (w *watchdog) stop() {
+	close(w.done)
+	w.mu.Lock()
+	r := w.current
+	w.mu.Unlock()
+	var last uint64
+	looks := 0
+	for r.tid.Load() != 0 && !r.replaced() {
+		r.nudge()
+		time.Sleep(time.Millisecond)
+		state := r.state.Load()
+		if state != last || state&busy == 0 {
+			last, looks = state, 0
+		} else if looks++; looks >= patience {
+			w.abandon(r, state)
+		}
+	}
+}
+
+// patience is how many milliseconds a session that stops waits for one call.
+const patience = 100
+
+// abandon lets the receiver finish its call alone.
+func (w *watchdog) abandon(r *receiver, state uint64) {
+	w.s.countCaught(1)
+	r.abandoned.Store(true)
+	if ok, _, _ := r.catch(state); ok {
+		w.s.running.Done()
+	} else {
+		w.s.countCaught(-1)
+	}
+}
