@@ -45,7 +45,7 @@ func (c *userContext) Sweep() { c.doorbells.clean(c.arena) }
 func (c *userContext) End() { c.end() }
 
 // Close implements provider.Context.
-func (c *userContext) Close(keep bool) { c.arena.close(keep) }
+func (c *userContext) Close(keep bool) { c.close(keep) }
 
 // Queues returns how many queues the program has.
 func (c *userContext) Queues() int {
