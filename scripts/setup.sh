@@ -33,6 +33,7 @@ if [ "$what" = tests ]; then
 	need libmpich-dev command -v mpicc.mpich
 	need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
 	need prometheus-node-exporter command -v prometheus-node-exporter
+	need infiniband-diags test -x /usr/sbin/ibstatus
 	need hwloc-nox command -v lstopo-no-graphics
 	need strace command -v strace
 	need gdb command -v gdb
