@@ -25,6 +25,10 @@ type Caller interface {
 	// program: if the method now blocks, the caller does not wait for it. The method
 	// still returns n, or an error, which the caller gets if it did wait.
 	Answer(n int64)
+	// Deliver answers the call with n, now. ESRCH means that a signal or the end of the
+	// thread was faster: the program has nothing, and the File keeps what it meant to
+	// give. The method then returns, and what it returns is of no consequence.
+	Deliver(n int64) error
 }
 
 // Space is the address space of a program. It must be comparable.

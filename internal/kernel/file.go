@@ -1,5 +1,7 @@
 package kernel
 
+import "errors"
+
 // File is an open file that the trap serves: what the kernel keeps behind a descriptor
 // of a device. Its methods may be called by several threads at once. Their errors are
 // unix.Errno values.
@@ -8,9 +10,11 @@ package kernel
 // only.
 type File interface {
 	// FD returns the daemon's descriptor of the file that becomes the program's: a
-	// memfd, a pipe or a socket. The program's kernel answers poll, epoll and mmap on it.
-	// The descriptor stays the File's, and open until Close.
+	// memfd, or that of a PollFile. The program's kernel answers poll, epoll and mmap on
+	// it. The descriptor stays the File's, and open until Close.
 	FD() int
+	// Read, Write and Ioctl do not block for what another thread or a peer has to do.
+	// They return ErrWait instead.
 	Read(c Caller, buf, n uint64) (int64, error)
 	Write(c Caller, buf, n uint64) (int64, error)
 	Ioctl(c Caller, cmd uint32, arg uint64) (int64, error)
@@ -18,18 +22,34 @@ type File interface {
 	Close()
 }
 
-// StatFile is a File that says itself what fstat reports. Other files are reported as
-// the node of the tree that the program opened.
-type StatFile interface {
-	File
-	Stat() Stat
-}
+// ErrWait is the error of a call that has nothing to return yet, and that has changed
+// nothing. On a descriptor with O_NONBLOCK the trap answers EAGAIN. Otherwise the call
+// waits, and the trap makes it again when the File is ready. Only a PollFile returns it.
+//
+// A waiting call occupies no thread, and the File does not know of it. The trap ends it
+// when a signal interrupts it, or when its thread is killed. A File that gives away what
+// it cannot give twice therefore answers with Caller.Deliver.
+var ErrWait = errors.New("the call has to wait")
 
-// Stat is what fstat reports of a File.
-type Stat struct {
-	Mode uint32
-	Rdev uint64
-	Size int64
+// ErrKernel is the error of a call that the program's kernel carries out on the descriptor:
+// the read from a socket, for one, if the daemon sends to that socket.
+var ErrKernel = errors.New("the kernel carries out the call")
+
+// PollFile is a File whose descriptor in the program is one end of a pipe or of a socket
+// pair. So the program's kernel answers poll, select and epoll.
+type PollFile interface {
+	File
+	// Poll returns the daemon's end, on which poll(2) reports POLLERR or POLLHUP when
+	// the program has closed the last of its descriptors. It stays the File's, and open
+	// until Close.
+	Poll() int
+	// HandedOver is called once, when the program has its descriptor. The File then
+	// closes FD, or the daemon would keep the program's end open.
+	HandedOver()
+	// OnReady is called once, before all other calls. The File calls ready whenever it
+	// has something that a waiting call can return. It may hold locks then: ready does
+	// not block, and does not call the File.
+	OnReady(ready func())
 }
 
 // DoorbellFile is a File whose doorbells need not be trapped. The program's write then

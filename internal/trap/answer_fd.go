@@ -3,6 +3,7 @@ package trap
 import (
 	"encoding/binary"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
@@ -31,15 +32,57 @@ func (r *receiver) ioctl() verdict {
 	case o.file == nil:
 		return fail(unix.ENOTTY)
 	default:
-		return verdictOf(o.file.Ioctl(&r.caller, cmd, r.arg(2)))
+		return r.onFile(o)
 	}
 }
 
 func verdictOf(n int64, err error) verdict {
-	if err != nil {
+	switch err {
+	case nil:
+		return value(n)
+	case kernel.ErrWait:
+		return verdict{kind: waits}
+	case kernel.ErrKernel:
+		return pass
+	default:
 		return failed(err)
 	}
-	return value(n)
+}
+
+// onFile makes the call in hand on a file, and leaves it waiting if it has to.
+func (r *receiver) onFile(o *object) verdict {
+	seen := o.events.Load()
+	v := r.tryFile(o)
+	if v.kind == waits {
+		return r.s.waiting.add(r, o, seen)
+	}
+	return v
+}
+
+// tryFile makes the call in hand on a file. Its arguments have been checked, but for what
+// memory has to say.
+func (r *receiver) tryFile(o *object) verdict {
+	buf, n := r.arg(1), r.arg(2)
+	if r.n.NR == unix.SYS_WRITEV || r.n.NR == unix.SYS_READV {
+		var iov [16]byte
+		if err := r.caller.Read(buf, iov[:]); err != nil {
+			return failed(err)
+		}
+		buf, n = binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:])
+	}
+	var v verdict
+	switch r.n.NR {
+	case unix.SYS_WRITE, unix.SYS_WRITEV:
+		v = verdictOf(o.file.Write(&r.caller, buf, n))
+	case unix.SYS_READ, unix.SYS_READV:
+		v = verdictOf(o.file.Read(&r.caller, buf, n))
+	default:
+		v = verdictOf(o.file.Ioctl(&r.caller, uint32(r.arg(1)), r.arg(2)))
+	}
+	if r.caller.delivered {
+		return verdict{kind: sent}
+	}
+	return v
 }
 
 // write goes to the device: older commands, and the doorbell.
@@ -51,7 +94,7 @@ func (r *receiver) write() verdict {
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF) // not open for writing
 	}
-	return verdictOf(o.file.Write(&r.caller, r.arg(1), r.arg(2)))
+	return r.onFile(o)
 }
 
 // writev with one piece is a write. With more, the kernel makes a write of each
@@ -64,21 +107,17 @@ func (r *receiver) writev() verdict {
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF)
 	}
-	var iov [16]byte
 	if r.arg(2) != 1 {
 		return fail(unix.EINVAL)
 	}
-	if err := r.caller.Read(r.arg(1), iov[:]); err != nil {
-		return failed(err)
-	}
-	return verdictOf(o.file.Write(&r.caller, binary.NativeEndian.Uint64(iov[:]), binary.NativeEndian.Uint64(iov[8:])))
+	return r.onFile(o)
 }
 
 // read answers read.
 func (r *receiver) read() verdict {
 	o := r.object(r.fd(0))
 	if o != nil && o.file != nil {
-		return verdictOf(o.file.Read(&r.caller, r.arg(1), r.arg(2)))
+		return r.onFile(o)
 	}
 	if o == nil || o.live == nil {
 		return unreadable(o, unix.EINVAL)
@@ -90,6 +129,9 @@ func (r *receiver) read() verdict {
 // program must expect of any file.
 func (r *receiver) readv() verdict {
 	o := r.object(r.fd(0))
+	if o != nil && o.file != nil && r.arg(2) > 0 {
+		return r.onFile(o)
+	}
 	if o == nil || o.live == nil {
 		return unreadable(o, unix.EINVAL)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
@@ -63,7 +64,7 @@ func (r *receiver) openNode(n *tree.Node, flags uint64) verdict {
 		}
 		return r.openDir(n, cloexec)
 	case tree.CharDev:
-		return r.openDevice(n, int(flags&unix.O_ACCMODE), cloexec)
+		return r.openDevice(n, flags)
 	case tree.File:
 		if writes {
 			return fail(unix.EACCES) // whatever its mode: nothing takes what is written
@@ -76,20 +77,24 @@ func (r *receiver) openNode(n *tree.Node, flags uint64) verdict {
 
 // openDevice opens a device and gives the program a description of its memfd, with
 // the access mode that the program asked for: mmap looks at that.
-func (r *receiver) openDevice(n *tree.Node, mode int, cloexec bool) verdict {
+func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
+	mode, cloexec := int(flags&unix.O_ACCMODE), flags&unix.O_CLOEXEC != 0
 	owner, err := r.caller.owner()
 	if err != nil {
 		return fail(unix.EACCES)
 	}
-	f, err := r.s.cfg.Host.Open(n.DeviceName, Credentials{PID: owner.tgid, UID: owner.uid, GID: owner.gid})
+	f, err := r.s.cfg.Host.Open(n, Credentials{PID: owner.tgid, UID: owner.uid, GID: owner.gid})
 	if err != nil {
 		var errno unix.Errno
 		if !errors.As(err, &errno) {
-			r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
+			r.s.log.Error("a device cannot be opened", "path", n.Path, "error", err)
 		}
 		return failed(err)
 	}
 	o := &object{node: n, file: f, opener: owner.tgid, readOnly: mode == unix.O_RDONLY}
+	if p, ok := f.(kernel.PollFile); ok {
+		return r.openPollable(o, p, flags)
+	}
 	fd, err := describe(f.FD(), mode)
 	if err == nil && !o.readOnly && r.s.direct(owner) {
 		err = r.s.bells.add(o, fd, r.s.cfg.Closes)
@@ -103,6 +108,28 @@ func (r *receiver) openDevice(n *tree.Node, mode int, cloexec bool) verdict {
 		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName, "trapped_call", time.Duration(r.s.pace.least.Load()))
 	}
 	return r.give(o, fd, cloexec)
+}
+
+// openPollable gives the program its end of a pipe or a socket pair. Close is noticed on
+// the daemon's end, so this process keeps no descriptor of the program's.
+func (r *receiver) openPollable(o *object, p kernel.PollFile, flags uint64) verdict {
+	o.polled = p
+	p.OnReady(func() { r.s.waiting.ready(o) })
+	fd, err := unix.FcntlInt(uintptr(p.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, flags&unix.O_NONBLOCK != 0)
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		p.Close()
+		r.s.log.Error("a file cannot be opened", "path", o.node.Path, "error", err)
+		return fail(unix.ENFILE)
+	}
+	v := r.give(o, fd, flags&unix.O_CLOEXEC != 0)
+	p.HandedOver()
+	return v
 }
 
 // describe is a description of a device's memfd for the program. It stands at the

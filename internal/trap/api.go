@@ -16,9 +16,9 @@ import (
 type Host interface {
 	// Tree is the file tree as it is now.
 	Tree() *tree.Tree
-	// Open opens the device with that name (rxe0); an error that is a unix.Errno
+	// Open opens the character device that n is; an error that is a unix.Errno
 	// is what open(2) answers, others become EIO.
-	Open(device string, who Credentials) (File, error)
+	Open(n *tree.Node, who Credentials) (File, error)
 }
 
 // File is an open device. Its descriptor has a name that begins with gorxe.

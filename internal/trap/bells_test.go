@@ -193,7 +193,7 @@ func TestStopWithBlockedDoorbell(t *testing.T) {
 // TestMute: when the daemon is gone, direct doorbells fail too.
 func TestMute(t *testing.T) {
 	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
-	if got := orphaned(t, "bell", DoorbellsDirect); got != want {
+	if got := orphaned(t, "serve", options{program: "bell"}, DoorbellsDirect); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

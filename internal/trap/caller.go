@@ -13,12 +13,14 @@ import (
 type caller struct {
 	r       *receiver
 	process *process // nil until somebody asks
+	// delivered says that the call was answered by Deliver.
+	delivered bool
 }
 
 var _ kernel.Caller = (*caller)(nil)
 
 func (c *caller) begin(r *receiver) {
-	c.r, c.process = r, nil
+	c.r, c.process, c.delivered = r, nil, false
 }
 
 // owner is the caller's process.
@@ -49,6 +51,15 @@ func (c *caller) Answer(n int64) {
 	if c.r.take(n) {
 		c.r.send(value(n))
 	}
+}
+
+// Deliver implements kernel.Caller.
+func (c *caller) Deliver(n int64) error {
+	c.delivered = true
+	if errno := c.r.s.listener.Send(&notify.Answer{ID: c.r.n.ID, Value: n}); errno != 0 {
+		return unix.ESRCH
+	}
+	return nil
 }
 
 // Write implements uverbs.Caller.

@@ -12,13 +12,15 @@
 //     has the handlers.
 //  3. paths.go and answer_path.go find what a path names. The tree answers, or the kernel.
 //  4. objects.go, files.go, answer_fd.go and answer_dir.go find what a descriptor refers to.
-//     The file behind it decides (device and inode of a memfd, or its name), not its number.
+//     The file behind it decides (device and inode of a memfd, pipe or socket, or its name),
+//     not its number.
 //  5. caller.go and process.go have the calling thread, its process, and the address space of
 //     that process (package procmem), which owns memory regions.
 //
-// watchdog.go replaces a receiver that a program's memory blocks. housekeeping.go notices
-// ended processes, and closes.go closed files. The keeper uses fallback.go when the daemon has
-// died.
+// waiting.go keeps calls that wait for an event, and ends them for a signal. watchdog.go
+// replaces a receiver that a program's memory blocks. housekeeping.go notices ended processes
+// and closed pollable files, and closes.go other closed files. The keeper uses fallback.go
+// when the daemon has died.
 //
 // # What is not seen
 //

@@ -23,7 +23,7 @@ import (
 func Fallback(l, shared *os.File, fds filter.Range) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	f := fallback{notify.Listener(l.Fd()), fds}
+	f := fallback{l: notify.Listener(l.Fd()), fds: fds}
 	f.orphansSoon()
 	if shared != nil {
 		p, err := mapPage(shared)
@@ -53,8 +53,9 @@ func Fallback(l, shared *os.File, fds filter.Range) error {
 }
 
 type fallback struct {
-	l   notify.Listener
-	fds filter.Range
+	l        notify.Listener
+	fds      filter.Range
+	pollable map[string]bool // the session's pollable files, by what /proc/PID/fd shows
 }
 
 // probes is how many calls beside the last known one are tried: those that had
@@ -64,7 +65,18 @@ const probes = 64
 // inHand answers the calls that the page names, and those around the last one. Of
 // these nothing but the number is known: they continue. A write or ioctl on a
 // device that does so fails (describe).
-func (f fallback) inHand(p *page) {
+func (f *fallback) inHand(p *page) {
+	f.pollable = make(map[string]bool)
+	for i := range p.pollable {
+		if key := p.pollable[i].Load(); key != 0 {
+			f.pollable[fileLink(key)] = true
+		}
+	}
+	for i := range p.waiting {
+		if id := p.waiting[i].Load(); id != 0 {
+			f.l.Refuse(id, unix.ENODEV)
+		}
+	}
 	for i := range p.slots {
 		s := &p.slots[i]
 		switch id := s.id.Load(); s.state.Load() {
@@ -85,7 +97,7 @@ func (f fallback) inHand(p *page) {
 	}
 }
 
-func (f fallback) answer(n *notify.Call) {
+func (f *fallback) answer(n *notify.Call) {
 	if n.NR == unix.SYS_SOCKET {
 		f.l.Refuse(n.ID, noNetlink)
 		return
@@ -97,16 +109,20 @@ func (f fallback) answer(n *notify.Call) {
 	f.l.Continue(n.ID)
 }
 
-// ours recognises objects by the names of their memfds: there is no table left.
-func (f fallback) ours(n *notify.Call) bool {
+// ours recognises objects by the names of their memfds, and pollable files by the page:
+// there is no other table left.
+func (f *fallback) ours(n *notify.Call) bool {
 	fd := uint32(n.Args[0])
-	if !f.fds.Contains(fd) {
+	if !f.fds.Ours(fd) {
 		return false
 	}
 	target, err := procfs.Readlink("/proc/" + strconv.Itoa(int(n.TID)) + "/fd/" + strconv.Itoa(int(fd)))
-	// A refusal to look leaves no doubt that a stranger would be hit: the range is
-	// ours.
-	return err != nil || strings.HasPrefix(target, memfdPrefix)
+	if err != nil {
+		// The range is ours, so hardly any other file is hit. Pollable files lie where
+		// a program with many files has its own.
+		return f.fds.Contains(fd)
+	}
+	return strings.HasPrefix(target, memfdPrefix) || f.pollable[target]
 }
 
 // memfdPrefix is how /proc shows the names of our memfds, those of package uverbs

@@ -70,7 +70,12 @@ func TestFallbackInHand(t *testing.T) {
 }
 
 // serveProgram serves the listener and page that it is given, until it is killed.
-func serveProgram(args []string) error {
+func serveProgram(args []string) error { return serveHost(newFakes(&testing.B{}), args) }
+
+// serveQueue does so with the file of waiting_test.go.
+func serveQueue(args []string) error { return serveHost(newQueueHost(), args) }
+
+func serveHost(host Host, args []string) error {
 	var fds filter.Range
 	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
 		return err
@@ -80,13 +85,13 @@ func serveProgram(args []string) error {
 		return err
 	}
 	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
-		Host: newFakes(&testing.B{}), FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: bells,
+		Host: host, FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: bells,
 	})
 }
 
 // orphaned runs a program that reports when it has opened its device. It then kills the
-// process that serves the program, and returns the later output.
-func orphaned(t *testing.T, program string, bells Doorbells) string {
+// process that serves the program, which is one of programs, and returns the later output.
+func orphaned(t *testing.T, server string, o options, bells Doorbells, argv ...string) string {
 	t.Helper()
 	shared, err := NewShared()
 	if err != nil {
@@ -98,14 +103,15 @@ func orphaned(t *testing.T, program string, bells Doorbells) string {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p := start(t, options{idle: true, program: program, stdout: w})
+	o.idle, o.stdout = true, w
+	p := start(t, o, argv...)
 	w.Close()
 	exe, err := self()
 	if err != nil {
 		t.Fatal(err)
 	}
 	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), bells.String())
-	daemon.Env = append(os.Environ(), roleEnv+"=serve")
+	daemon.Env = append(os.Environ(), roleEnv+"="+server)
 	daemon.ExtraFiles = []*os.File{p.listener, shared}
 	daemon.Stderr = os.Stderr
 	if err := daemon.Start(); err != nil {
@@ -134,7 +140,7 @@ func TestFallbackAfterKill(t *testing.T) {
 	for range 5 {
 		const want = "no such device no such device no such file or directory <nil> <nil>\n"
 		// A call that was received but not yet noted continues in the kernel.
-		got := strings.Replace(orphaned(t, "until", DoorbellsAuto), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
+		got := strings.Replace(orphaned(t, "serve", options{program: "until"}, DoorbellsAuto), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

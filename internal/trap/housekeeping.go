@@ -16,6 +16,7 @@ type house struct {
 	wake  int // eventfd: keep has something to look at
 
 	mu       sync.Mutex
+	polled   map[int]*object // pollable files, by the daemon's end
 	stopped  bool
 	news     []int // watches whose files were closed
 	overflow bool  // news were lost
@@ -27,8 +28,11 @@ const (
 	tagWake
 )
 
+// padPolled tells the end of a pollable file from a pidfd.
+const padPolled = 1
+
 func newHouse(s *Session) (*house, error) {
-	h := &house{s: s, epoll: -1, wake: -1}
+	h := &house{s: s, epoll: -1, wake: -1, polled: make(map[int]*object)}
 	s.cfg.Closes.join(h)
 	err := h.open()
 	if err != nil {
@@ -46,14 +50,14 @@ func (h *house) open() (err error) {
 		return fmt.Errorf("eventfd: %w", err)
 	}
 	// No events for the listener: hang-up is reported without being asked for.
-	if err := h.add(int(h.s.listener), tagListener, 0); err != nil {
+	if err := h.add(int(h.s.listener), tagListener, 0, 0); err != nil {
 		return err
 	}
-	return h.add(h.wake, tagWake, unix.EPOLLIN)
+	return h.add(h.wake, tagWake, 0, unix.EPOLLIN)
 }
 
-func (h *house) add(fd int, tag int32, events uint32) error {
-	e := unix.EpollEvent{Events: events, Fd: tag}
+func (h *house) add(fd int, tag, pad int32, events uint32) error {
+	e := unix.EpollEvent{Events: events, Fd: tag, Pad: pad}
 	if err := unix.EpollCtl(h.epoll, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
@@ -101,6 +105,10 @@ func (h *house) keep() {
 			return
 		}
 		for i := range max(n, 0) {
+			if events[i].Pad == padPolled {
+				h.hungUp(int(events[i].Fd))
+				continue
+			}
 			switch tag := events[i].Fd; tag {
 			case tagListener:
 				return
@@ -141,5 +149,45 @@ func (h *house) watchExit(pidfd int) error {
 	if h.epoll < 0 {
 		return unix.ENODEV
 	}
-	return h.add(pidfd, int32(pidfd), unix.EPOLLIN)
+	return h.add(pidfd, int32(pidfd), 0, unix.EPOLLIN)
+}
+
+// watchPoll asks for news of the last close of a pollable file in the program: its other
+// end hangs up then.
+func (h *house) watchPoll(o *object) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.epoll < 0 {
+		return unix.ENODEV
+	}
+	if err := h.add(o.poll, int32(o.poll), padPolled, 0); err != nil {
+		return err
+	}
+	h.polled[o.poll] = o
+	return nil
+}
+
+// unwatchPoll ends what watchPoll began.
+func (h *house) unwatchPoll(o *object) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.polled[o.poll] != o {
+		return
+	}
+	delete(h.polled, o.poll)
+	_ = unix.EpollCtl(h.epoll, unix.EPOLL_CTL_DEL, o.poll, nil) // it is there
+}
+
+// hungUp closes a pollable file that the program has closed.
+func (h *house) hungUp(fd int) {
+	h.mu.Lock()
+	o := h.polled[fd]
+	h.mu.Unlock()
+	if o == nil {
+		return
+	}
+	h.unwatchPoll(o)
+	if !h.s.waiting.keeps(o) {
+		h.s.closeObject(o)
+	}
 }

@@ -23,7 +23,8 @@ import (
 
 // An object is what a descriptor of ours refers to: an open device, a directory,
 // a file that is read again and again, or one that cannot be read. In the program
-// it is a memfd, whose device and inode tell which; duplicates, in forked processes
+// it is a memfd, or a pipe or a socket if it can be polled. Device and inode of that
+// tell which; duplicates, in forked processes
 // too, are the same object.
 type object struct {
 	id    fdid.ID
@@ -31,6 +32,11 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *tree.Node
 
+	polled    kernel.PollFile     // of a device: the same, if its descriptor is a pipe or a socket
+	poll      int                 // of polled: the daemon's end, on the epoll of house
+	record    *record             // of polled: where the keeper finds it
+	events    atomic.Uint64       // of polled: how often it was ready
+	orphan    bool                // of polled: only waiting calls refer to it; under waiting.mu
 	file      File                // of a device
 	doorbells kernel.DoorbellFile // the same, if its doorbells are direct
 	opener    int                 // of a device: the process that opened it
@@ -128,6 +134,7 @@ func (s *Session) closeObject(o *object) {
 		s.objects.remove(o)
 		s.procs.forget()
 		s.unwatch(o)
+		s.forgetFile(o)
 		s.bells.remove(o)
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
@@ -186,7 +193,7 @@ func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
 
 // object is what the caller's descriptor refers to, nil if it is not ours.
 func (r *receiver) object(fd int32) *object {
-	if !r.s.cfg.FDs.Contains(uint32(fd)) {
+	if !r.s.cfg.FDs.Ours(uint32(fd)) {
 		return nil
 	}
 	epoch := r.s.procs.epoch.Load()
@@ -197,7 +204,7 @@ func (r *receiver) object(fd int32) *object {
 	}
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) && !pollableLink(link) {
 		return nil
 	}
 	id, err := r.fileID(fd)
@@ -208,10 +215,18 @@ func (r *receiver) object(fd int32) *object {
 	if o == nil {
 		return nil
 	}
+	if o.polled != nil {
+		return o // its closes are not trapped, so nothing would say when that is over
+	}
 	if p, err := r.caller.owner(); err == nil {
 		*e = hotEntry{r.n.TID, fd, epoch, mono.Now() + hotLife, o, p}
 	}
 	return o
+}
+
+// pollableLink reports whether what /proc/PID/fd shows may be a pollable file of ours.
+func pollableLink(link string) bool {
+	return strings.HasPrefix(link, "pipe:[") || strings.HasPrefix(link, "socket:[")
 }
 
 // give installs an object in the program as the answer to the call in hand. fd is
@@ -257,20 +272,38 @@ func (s *Session) enter(o *object, fd int) error {
 		return fmt.Errorf("fstat: %w", err)
 	}
 	o.id = fdid.FromStat(&st)
+	if o.polled != nil {
+		if o.record = s.page.enter(s.page.pollable[:], fileKey(&st)); o.record == nil {
+			return unix.EMFILE
+		}
+	}
 	if err := s.watch(o, fd); err != nil {
+		s.forgetFile(o)
 		return err
 	}
 	if !s.objects.put(o) {
 		s.unwatch(o)
+		s.forgetFile(o)
 		return unix.ENODEV
 	}
 	return nil
+}
+
+// forgetFile tells the keeper that a pollable file is gone.
+func (s *Session) forgetFile(o *object) {
+	if o.record != nil {
+		o.record.Store(0)
+	}
 }
 
 // watch sees to it that the object is closed when its file is. If that cannot be
 // known it is closed with the session. Until then something must refer to the
 // inode, for its number says which object it is.
 func (s *Session) watch(o *object, fd int) (err error) {
+	if o.polled != nil {
+		o.watch, o.poll = unwatched, o.polled.Poll()
+		return s.house.watchPoll(o)
+	}
 	if o.watch, err = s.cfg.Closes.watch(fd, s.house); err == nil {
 		return nil
 	}
@@ -291,6 +324,10 @@ func (s *Session) watch(o *object, fd int) (err error) {
 
 // unwatch ends what watch began.
 func (s *Session) unwatch(o *object) {
+	if o.polled != nil {
+		s.house.unwatchPoll(o)
+		return
+	}
 	if o.watch == unwatched {
 		unix.Close(o.kept)
 		return
@@ -318,7 +355,7 @@ func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := r.freeFD(o.numbers(s.cfg.FDs), r.unused)
+	n, ok := r.freeFor(o)
 	if !ok {
 		s.log.Warn("the program has no descriptor left for a device",
 			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
@@ -342,6 +379,30 @@ func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
 	default:
 		return fail(errno)
 	}
+}
+
+// freeFor finds a number for a descriptor of o.
+func (r *receiver) freeFor(o *object) (uint32, bool) {
+	if o.polled == nil {
+		return r.freeFD(o.numbers(r.s.cfg.FDs), r.unused)
+	}
+	// From the top, because the kernel gives away the lowest numbers first; and on from
+	// the last one, because a program may have hundreds.
+	in, next := r.s.cfg.FDs.Pollable(), uint32(0)
+	owner, err := r.caller.owner()
+	if err == nil {
+		next = owner.lastPolled.Load()
+	}
+	for i := range in.Count {
+		n := (next + i) % in.Count
+		if fd := in.Base + in.Count - 1 - n; r.unused(int32(fd)) {
+			if err == nil {
+				owner.lastPolled.Store(n + 1)
+			}
+			return fd, true
+		}
+	}
+	return 0, false
 }
 
 // freeFD finds a number of the ranges that the caller does not use. A number that

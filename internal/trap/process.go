@@ -29,7 +29,9 @@ type process struct {
 	since    time.Time
 	execs    atomic.Bool // it has tried to exec
 	modern   atomic.Bool // it has asked for NETLINK_RDMA
-	budget   *quota.Budget
+
+	lastPolled atomic.Uint32 // where to look for a number for a pollable file
+	budget     *quota.Budget
 }
 
 // processCost is what a process costs: its pidfd, its memory's descriptor.

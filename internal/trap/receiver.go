@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
@@ -30,7 +31,8 @@ type verdictKind uint8
 const (
 	proceeds verdictKind = iota
 	answered
-	sent // the handler has answered, or left that to somebody else
+	sent  // the handler has answered, or left that to somebody else
+	waits // of a call on a file: nothing to return yet (kernel.ErrWait)
 )
 
 var pass = verdict{}
@@ -175,11 +177,18 @@ func (r *receiver) send(v verdict) {
 // not be risked: nothing that may wait for the program is done.
 func (r *receiver) withoutMemory() verdict {
 	fd := r.fd(0)
-	if !touchesObject(r.n.NR) || !r.s.cfg.FDs.Contains(uint32(fd)) {
+	if !touchesObject(r.n.NR) || !r.s.cfg.FDs.Ours(uint32(fd)) {
 		return pass
 	}
 	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
-		return pass
+		// To look at a pipe or a socket waits for nobody.
+		id, err := fdid.ID{}, error(nil)
+		if pollableLink(link) {
+			id, err = statID(r.procFD(fd))
+		}
+		if err != nil || r.s.objects.get(id) == nil {
+			return pass
+		}
 	}
 	return fail(unix.EIO)
 }

@@ -192,14 +192,14 @@ func newHost(t testing.TB, names ...string) *fakeHost {
 
 func (h *fakeHost) Tree() *tree.Tree { return h.tree }
 
-func (h *fakeHost) Open(name string, who Credentials) (File, error) {
+func (h *fakeHost) Open(n *tree.Node, who Credentials) (File, error) {
 	h.mu.Lock()
 	h.opened = append(h.opened, who)
 	h.mu.Unlock()
 	if h.open != nil {
-		return h.open(name, who)
+		return h.open(n.DeviceName, who)
 	}
-	d := h.devs[name]
+	d := h.devs[n.DeviceName]
 	if d == nil {
 		return nil, unix.ENODEV
 	}

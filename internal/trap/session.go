@@ -27,6 +27,7 @@ type Session struct {
 	dog      watchdog // of the receiver of calls
 	house    *house
 	bells    bells
+	waiting  waiting
 	pace     pace
 	sync     bool // trapped calls have the faster wake-up
 	mounts   mounts
@@ -88,6 +89,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run)
 	s.bells.dog.init(s, (*receiver).runDoorbells)
+	s.waiting.init(s)
 	return s, nil
 }
 
@@ -121,6 +123,7 @@ func (s *Session) shutdown() {
 	s.stopping.Store(true)
 	s.dog.stop()
 	s.bells.stop()
+	s.waiting.stop()
 	for _, o := range s.objects.all() {
 		s.closeObject(o)
 	}

@@ -17,8 +17,14 @@ import (
 // a page that survives this process, and the keeper answers it (fallback.go).
 
 const (
-	pageSize = 4096
-	slots    = 128 // more than receivers can be
+	pageSize   = 4096
+	sharedSize = 7 * pageSize
+
+	slots = 128 // more than receivers can be
+	// maxWaiting bounds the calls of a session that wait, and maxPollable its pollable
+	// files.
+	maxWaiting  = 1024
+	maxPollable = 2048
 )
 
 // A slot is the call that one receiver has in hand.
@@ -40,9 +46,16 @@ type layout struct {
 	last  atomic.Uint64 // the id received last
 	valid atomic.Uint64 // there is one
 	slots [slots]slot
+
+	waiting  [maxWaiting]record  // calls that wait, by their id
+	pollable [maxPollable]record // files of ours that are no memfds, by fileKey
 }
 
-const _ = pageSize - unsafe.Sizeof(layout{}) // it fits
+// A record is one entry of a list in the page; 0 is a free one. The kernel begins to
+// number notifications at random, so that none will have number 0.
+type record struct{ atomic.Uint64 }
+
+const _ = sharedSize - unsafe.Sizeof(layout{}) // it fits
 
 // page is the mapped page.
 type page struct {
@@ -53,7 +66,7 @@ type page struct {
 
 // NewShared makes the page that a keeper and the process that serves share.
 func NewShared() (*os.File, error) {
-	fd, err := fixedSize("gorxe-calls", pageSize)
+	fd, err := fixedSize("gorxe-calls", sharedSize)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +101,7 @@ func mapPage(f *os.File) (*page, error) {
 			return nil, err
 		}
 	}
-	raw, err := unix.Mmap(fd, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, flags)
+	raw, err := unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, fmt.Errorf("mapping the page of calls in hand: %w", err)
 	}
@@ -108,7 +121,7 @@ func checkPage(fd int) error {
 		return fmt.Errorf("page of calls in hand: %w", err)
 	}
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || st.Size < pageSize || fs.Type != unix.TMPFS_MAGIC {
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || st.Size < sharedSize || fs.Type != unix.TMPFS_MAGIC {
 		return fmt.Errorf("page of calls in hand: not made by NewShared")
 	}
 	return nil
@@ -130,6 +143,38 @@ func (p *page) slot() *slot {
 	// Not reached: maxCaught and the one receiver are fewer, unless the keeper
 	// scribbles. The call in hand is then unknown to it.
 	return new(slot)
+}
+
+// enter claims a record of a list for value; nil if all are in use.
+func (p *page) enter(list []record, value uint64) *record {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range list {
+		if r := &list[i]; r.Load() == 0 {
+			r.Store(value)
+			return r
+		}
+	}
+	return nil
+}
+
+// fileKey is what names a pollable file in the page: its inode, and which file system
+// that is of.
+func fileKey(st *unix.Stat_t) uint64 {
+	key := st.Ino << 1
+	if st.Mode&unix.S_IFMT == unix.S_IFSOCK {
+		key |= 1
+	}
+	return key
+}
+
+// fileLink is what /proc/PID/fd shows of the file with that key (fs/pipe.c:
+// pipefs_dname, net/socket.c: sockfs_dname).
+func fileLink(key uint64) string {
+	if key&1 != 0 {
+		return fmt.Sprintf("socket:[%d]", key>>1)
+	}
+	return fmt.Sprintf("pipe:[%d]", key>>1)
 }
 
 func (p *page) free(s *slot) { s.state.Store(slotFree) }

@@ -69,13 +69,13 @@ func (p *Pipe) takeBack(handle uint64) (dropped uint32, rest []byte) {
 // (pipe-max-size). A program can write to the pipe as fast as drain reads it.
 const maxPipe = 1 << 20
 
-// reopen opens a reading end, which does not block.
-func (p *Pipe) reopen() (int, error) {
-	return unix.Open("/proc/self/fd/"+strconv.Itoa(p.w), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+// reopen opens a reading end of the pipe with the writing end w. It does not block.
+func reopen(w int) (int, error) {
+	return unix.Open("/proc/self/fd/"+strconv.Itoa(w), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
 func (p *Pipe) drain() []byte {
-	r, err := p.reopen()
+	r, err := reopen(p.w)
 	if err != nil {
 		return nil
 	}

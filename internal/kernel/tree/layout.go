@@ -11,8 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New makes the tree of devs. Two devices must not share a name or an index.
-func New(devs []Device) *Tree {
+// CharFile is a character device that belongs to no RDMA device, as rdma_cm.
+type CharFile struct {
+	Name         string // of the node in /dev/infiniband
+	Major, Minor uint32
+	Mode         uint32 // permission bits
+}
+
+// New makes the tree of devs and files. Two devices must not share a name or an index.
+func New(devs []Device, files ...CharFile) *Tree {
 	b := builder{nodes: make(map[string]*Node), mtime: time.Now()}
 	for _, dir := range []string{
 		"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs, driverDir,
@@ -22,6 +29,12 @@ func New(devs []Device) *Tree {
 	b.constant(classVerbs+"/abi_version", decimal(verbsABI))
 	for i := range devs {
 		b.device(i, &devs[i])
+	}
+	for _, f := range files {
+		b.add(Node{
+			Path: "/dev/infiniband/" + f.Name, Kind: CharDev, Mode: f.Mode,
+			Rdev: unix.Mkdev(f.Major, f.Minor), Device: -1,
+		})
 	}
 	b.fillDirectories()
 	return &Tree{nodes: b.nodes}

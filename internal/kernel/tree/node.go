@@ -63,7 +63,7 @@ type Node struct {
 	Rdev uint64 // of a CharDev
 
 	// DeviceName is the RDMA device that a CharDev opens, as rxe0; Device is its
-	// place in New's list.
+	// place in New's list. A CharFile has no name, and -1.
 	DeviceName string
 	Device     int
 

@@ -171,6 +171,8 @@ func (p *program) InstallFD(fd int) (int32, error) {
 
 func (p *program) Answer(n int64) { p.answered.Store(n) }
 
+func (p *program) Deliver(int64) error { panic("uverbs delivers nothing") }
+
 func (p *program) FileID(fd int32) (fdid.ID, error) {
 	real := p.real(fd)
 	if real < 0 {

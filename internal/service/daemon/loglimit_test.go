@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/trap"
 )
 
@@ -88,7 +89,7 @@ func TestHostileLog(t *testing.T) {
 	var out sink
 	s := startTest(t, Config{UserMemory: 64 << 10, Log: out.logger(slog.LevelInfo)}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for range 5000 {
-			f, err := cfg.Host.Open("rxe0", trap.Credentials{})
+			f, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{})
 			if err == nil {
 				defer f.Close()
 			}

@@ -192,9 +192,9 @@ func (n *session) doorbells() proto.Doorbells {
 func (n *session) Tree() *tree.Tree { return n.server.tree }
 
 // Open implements trap.Host.
-func (n *session) Open(name string, who trap.Credentials) (trap.File, error) {
+func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error) {
 	for _, d := range n.server.devices {
-		if d.spec.Name == name {
+		if d.spec.Name == node.DeviceName {
 			return n.open(d, who)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
@@ -27,10 +28,10 @@ func TestSession(t *testing.T) {
 		if cfg.FDs != (filter.Range{Base: 900, Count: 100}) {
 			t.Errorf("range %+v", cfg.FDs)
 		}
-		if _, err := cfg.Host.Open("rxe1", trap.Credentials{}); err != unix.ENODEV {
+		if _, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe1"}, trap.Credentials{}); err != unix.ENODEV {
 			t.Errorf("a device that there is not: %v", err)
 		}
-		f, err := cfg.Host.Open("rxe0", trap.Credentials{PID: os.Getpid()})
+		f, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{PID: os.Getpid()})
 		if err != nil {
 			return err
 		}
@@ -206,7 +207,7 @@ func TestLimits(t *testing.T) {
 	for range maxFilesPerSession {
 		n.files[new(file)] = struct{}{}
 	}
-	if _, err := n.Open("rxe0", trap.Credentials{}); err != unix.EMFILE {
+	if _, err := n.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{}); err != unix.EMFILE {
 		t.Errorf("one more file: %v", err)
 	}
 }
@@ -326,7 +327,7 @@ func TestOldLibrxe(t *testing.T) {
 	const processes = 3
 	s := startTest(t, Config{Log: out.logger(slog.LevelWarn)}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for i := range 2 * processes {
-			f, err := cfg.Host.Open("rxe0", trap.Credentials{PID: os.Getpid() + i/2})
+			f, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{PID: os.Getpid() + i/2})
 			if err != nil {
 				return err
 			}

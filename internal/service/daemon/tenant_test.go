@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -21,7 +22,7 @@ func TestUserMemory(t *testing.T) {
 	s := startTest(t, Config{UserMemory: 256 << 10}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for err := error(nil); err == nil; {
 			var f trap.File
-			if f, err = cfg.Host.Open("rxe0", trap.Credentials{}); err == nil {
+			if f, err = cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{}); err == nil {
 				defer f.Close()
 			} else {
 				opened <- err

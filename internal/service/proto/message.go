@@ -19,7 +19,7 @@ import (
 // Instead of 2, a client may ask for the status, or for what programs find of the devices.
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
-const ProtocolVersion = 2
+const ProtocolVersion = 3
 
 // Request is a message from a client.
 type Request struct {

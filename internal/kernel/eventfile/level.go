@@ -1,0 +1,164 @@
+package eventfile
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/quota"
+)
+
+// Level is the descriptor of a file whose records the program reads with other calls than
+// read(2). It is a pipe that holds one byte for each record, so that poll(2) finds it
+// readable while there are records, and epoll with EPOLLET reports each new one.
+//
+// Add says how many records there are. It may be called with locks held. Sync then brings
+// the pipe to that number. One thread at a time does so, and others leave it to that
+// thread: a program can block it in the pipe (see Pipe).
+type Level struct {
+	budget *quota.Budget
+	id     fdid.ID
+
+	mu     sync.Mutex // a leaf lock, not held in system calls
+	want   int        // records
+	have   int        // bytes in the pipe
+	busy   bool       // a thread makes system calls on w
+	failed bool       // the pipe refuses: the program has written to it, or closed it
+	closed bool
+	w      int // the writing end, non-blocking
+	r      int // the reading end, until the program has its own; -1: closed
+}
+
+// maxLevel is how many bytes the pipe gets. It is what the smallest pipe holds.
+const maxLevel = pipeBuf
+
+// NewLevel makes the descriptor of a file without records.
+func NewLevel(budget *quota.Budget) (*Level, error) {
+	if err := budget.Take(PipeCost); err != nil {
+		return nil, fmt.Errorf("event pipe: %w", err)
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		budget.Give(PipeCost)
+		return nil, fmt.Errorf("event pipe: %w", err)
+	}
+	l := &Level{budget: budget, r: fds[0], w: fds[1]}
+	id, err := fdid.Of(l.r)
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("event pipe: %w", err)
+	}
+	l.id = id
+	return l, nil
+}
+
+// FD returns the reading end, which becomes the program's; -1 after HandedOver.
+func (l *Level) FD() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r
+}
+
+// ID returns what the program's descriptors refer to.
+func (l *Level) ID() fdid.ID { return l.id }
+
+// Poll returns the writing end. poll(2) reports POLLERR on it when the program has closed
+// the last of its descriptors. It stays the Level's, and open until Close.
+func (l *Level) Poll() int { return l.w }
+
+// HandedOver closes the daemon's reading end, because the program has its own.
+func (l *Level) HandedOver() {
+	l.mu.Lock()
+	r := l.r
+	l.r = -1
+	l.mu.Unlock()
+	if r >= 0 {
+		_ = unix.Close(r) // nothing to be written back
+	}
+}
+
+// Add changes the number of records by n. A call of Sync has to follow.
+func (l *Level) Add(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.want += n
+}
+
+// Sync brings the pipe to the number of records. Only the program's own requests may call
+// it: the program can block it.
+func (l *Level) Sync() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.busy && !l.closed && !l.failed {
+		missing := max(min(l.want, maxLevel), 0) - l.have
+		if missing == 0 {
+			return
+		}
+		l.busy = true
+		l.mu.Unlock()
+		n := l.change(missing)
+		l.mu.Lock()
+		l.busy = false
+		l.have += n
+		l.failed = n == 0
+		if l.closed {
+			l.closeAside()
+		}
+	}
+}
+
+// SyncAside does what Sync does in one of the user's threads, for a caller that serves
+// other programs too.
+func (l *Level) SyncAside() { l.budget.Background(l.Sync) }
+
+// change writes n bytes or, if n is negative, takes back as many. It returns by how much
+// the content has changed.
+func (l *Level) change(n int) int {
+	var buf [maxLevel]byte
+	if n > 0 {
+		return max(retry(func() (int, error) { return unix.Write(l.w, buf[:n]) }), 0)
+	}
+	r, err := reopen(l.w)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = unix.Close(r) }() // nothing to be written back
+	return -max(retry(func() (int, error) { return unix.Read(r, buf[:-n]) }), 0)
+}
+
+// retry makes a call until no signal interrupts it.
+func retry(call func() (int, error)) int {
+	for {
+		if n, err := call(); err != unix.EINTR {
+			return n
+		}
+	}
+}
+
+// Close ends the pipe. It does not wait.
+func (l *Level) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	if !l.busy {
+		l.closeAside()
+	}
+}
+
+// closeAside gives the pipe up, which may wait for the program; l.mu is held.
+func (l *Level) closeAside() {
+	r, w, budget := l.r, l.w, l.budget
+	l.r = -1
+	budget.Background(func() {
+		if r >= 0 {
+			_ = unix.Close(r) // nothing to be written back
+		}
+		_ = unix.Close(w)
+		budget.Give(PipeCost)
+	})
+}

@@ -1,0 +1,112 @@
+package eventfile
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
+	"github.com/gorxe/gorxe/internal/test/uffd"
+)
+
+// levelReader returns the program's end, and what poll says of it.
+func levelReader(t testing.TB, l *Level) (fd int, readable func() bool) {
+	t.Helper()
+	fd = must.Get[int](t)(unix.Open("/proc/self/fd/"+strconv.Itoa(l.FD()), unix.O_RDONLY|unix.O_CLOEXEC, 0))
+	l.HandedOver()
+	return fd, func() bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return n == 1 && err == nil
+	}
+}
+
+func (l *Level) readerGone() bool {
+	fds := []unix.PollFd{{Fd: int32(l.Poll())}}
+	n, err := unix.Poll(fds, 0)
+	return n == 1 && err == nil && fds[0].Revents&unix.POLLERR != 0
+}
+
+// TestLevel: the pipe is readable while there are records, however many, and however the
+// threads that add and take them run into each other.
+func TestLevel(t *testing.T) {
+	budget := quota.New(quota.Cost{})
+	l := must.Get[*Level](t)(NewLevel(budget))
+	fd, readable := levelReader(t, l)
+	if readable() {
+		t.Fatal("readable without a record")
+	}
+	l.Add(2 * maxLevel)
+	l.Sync()
+	for left := 2 * maxLevel; left > 0; left -= maxLevel / 2 {
+		if !readable() {
+			t.Fatalf("not readable with %d records", left)
+		}
+		l.Add(-maxLevel / 2)
+		l.Sync()
+	}
+	if readable() {
+		t.Fatal("readable when all are taken")
+	}
+	var threads sync.WaitGroup
+	for _, n := range []int{1, 1, -1, -1} {
+		threads.Go(func() {
+			for range 2000 {
+				l.Add(n)
+				l.Sync()
+			}
+		})
+	}
+	threads.Wait()
+	if l.Sync(); readable() {
+		t.Error("readable although as many were taken as added")
+	}
+	l.Add(1)
+	l.SyncAside()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 20000); n != 1 || err != nil {
+		t.Errorf("not readable: %v", err)
+	}
+	if l.readerGone() {
+		t.Error("gone while the program has it")
+	}
+	if err := unix.Close(fd); err != nil {
+		t.Fatal(err)
+	}
+	if !l.readerGone() {
+		t.Error("not gone")
+	}
+	l.Add(1)
+	l.Sync()
+	l.Close()
+	l.Close()
+	l.Sync()
+	quotatest.WantGiven(t, budget)
+}
+
+// TestLevelUnanswered: a program that reads into memory that does not answer blocks the thread
+// that syncs, and no other. The pipe is given up when it answers.
+func TestLevelUnanswered(t *testing.T) {
+	page, answer := uffd.UnansweredPage(t)
+	budget := quota.New(quota.Cost{})
+	l := must.Get[*Level](t)(NewLevel(budget))
+	fd, _ := levelReader(t, l)
+	defer unix.Close(fd)
+	l.Add(1)
+	l.Sync()
+	var program sync.WaitGroup
+	program.Go(func() { _, _ = unix.Read(fd, page[:1]) })
+	for range 100 {
+		l.Add(1)
+		l.SyncAside()
+	}
+	l.Add(-50)
+	l.Close()
+	answer()
+	program.Wait()
+	quotatest.WantGiven(t, budget)
+}

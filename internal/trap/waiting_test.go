@@ -1,0 +1,292 @@
+package trap
+
+import (
+	"bufio"
+	"encoding/binary"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/eventfile"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/testenv"
+	"golang.org/x/sys/unix"
+)
+
+// queueHost has a file /dev/infiniband/gorxe-test: a queue of numbers, which programs fill
+// and empty by commands (testdata/waiting.c).
+type queueHost struct {
+	tree   *tree.Tree
+	budget *quota.Budget
+	opens  atomic.Int32
+	closes atomic.Int32
+}
+
+func newQueueHost() *queueHost {
+	return &queueHost{
+		tree:   tree.New(nil, tree.CharFile{Name: "gorxe-test", Major: 10, Minor: 250, Mode: 0o660}),
+		budget: quota.New(quota.Cost{}),
+	}
+}
+
+func (h *queueHost) Tree() *tree.Tree { return h.tree }
+
+func (h *queueHost) Open(*tree.Node, Credentials) (File, error) {
+	l, err := eventfile.NewLevel(h.budget)
+	if err != nil {
+		return nil, err
+	}
+	h.opens.Add(1)
+	return &queueFile{Level: l, host: h}, nil
+}
+
+// allClosed waits until nothing of any file is left.
+func (h *queueHost) allClosed(t testing.TB) {
+	t.Helper()
+	eventually(t, "all files are closed", func() bool {
+		return h.opens.Load() == h.closes.Load() && h.budget.Used() == quota.Cost{}
+	})
+}
+
+// queueFile is an open file.
+type queueFile struct {
+	*eventfile.Level
+	host  *queueHost
+	ready func()
+
+	mu    sync.Mutex
+	queue []uint32
+	waits uint32 // calls that found nothing
+}
+
+var _ kernel.PollFile = (*queueFile)(nil)
+
+func (f *queueFile) OnReady(ready func()) { f.ready = ready }
+
+func (f *queueFile) Close() {
+	f.Level.Close()
+	f.host.closes.Add(1)
+}
+
+func (f *queueFile) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
+
+func (f *queueFile) Ioctl(kernel.Caller, uint32, uint64) (int64, error) { return 0, unix.ENOTTY }
+
+func (f *queueFile) Write(c kernel.Caller, buf, n uint64) (int64, error) {
+	var cmd [16]byte
+	if n != uint64(len(cmd)) {
+		return 0, unix.EINVAL
+	}
+	if err := c.Read(buf, cmd[:]); err != nil {
+		return 0, err
+	}
+	arg, addr := binary.NativeEndian.Uint32(cmd[4:]), binary.NativeEndian.Uint64(cmd[8:])
+	put := func(v uint32) error { return c.Write(addr, binary.NativeEndian.AppendUint32(nil, v)) }
+	switch binary.NativeEndian.Uint32(cmd[:]) {
+	case 1: // POST
+		f.mu.Lock()
+		f.queue = append(f.queue, arg)
+		f.Add(1)
+		f.mu.Unlock()
+		f.Sync()
+		f.ready()
+		return int64(n), nil
+	case 2: // GET
+		return f.get(c, int64(n), put)
+	case 3: // WAITS
+		f.mu.Lock()
+		waits := f.waits
+		f.mu.Unlock()
+		return int64(n), put(waits)
+	case 4: // OPEN
+		return int64(n), put(uint32(f.host.opens.Load() - f.host.closes.Load()))
+	default:
+		return 0, unix.EINVAL
+	}
+}
+
+// get gives the program a number. It is out of the queue meanwhile, and back in it if the
+// program does not get it.
+func (f *queueFile) get(c kernel.Caller, n int64, put func(uint32) error) (int64, error) {
+	f.mu.Lock()
+	if len(f.queue) == 0 {
+		f.waits++
+		f.mu.Unlock()
+		return 0, kernel.ErrWait
+	}
+	v := f.queue[0]
+	f.queue = f.queue[1:]
+	f.Add(-1)
+	f.mu.Unlock()
+	f.Sync() // before the answer: after it, poll says what is left
+	err := put(v)
+	if err == nil {
+		err = c.Deliver(n)
+	}
+	if err == nil {
+		return n, nil
+	}
+	f.mu.Lock()
+	f.queue = append([]uint32{v}, f.queue...)
+	f.Add(1)
+	f.mu.Unlock()
+	f.Sync()
+	f.ready()
+	return 0, err
+}
+
+// TestWaiting runs the programs of testdata/waiting.c. What leaks here shows at the end of
+// all tests.
+func TestWaiting(t *testing.T) {
+	exe := compile(t, "waiting")
+	for _, tt := range []struct{ name, ulimit string }{
+		{"poll", ""}, {"block", ""}, {"eintr", ""}, {"restart", ""}, {"shared", ""}, {"cancel", ""},
+		{"nonblock", ""}, {"dup", ""}, {"fork", ""}, {"stat", ""}, {"many", "-n 1024"}, {"exec", ""},
+		{"closed", ""}, {"storm", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newQueueHost()
+			p := start(t, options{host: h, ulimit: tt.ulimit}, exe, tt.name)
+			if !p.killable && tt.name == "restart" {
+				testenv.Missing(t, "Linux 5.19 is needed")
+			}
+			if out := p.wait(); out != "" {
+				t.Error(out)
+			}
+			h.allClosed(t)
+			p.wantIdle()
+		})
+	}
+	for name, test := range map[string]func(*testing.T, string){
+		"kill": testWaitingKill, "stop": testWaitingStop, "orphan": testWaitingOrphan,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, exe) })
+	}
+}
+
+// wantIdle checks that nothing of the session is left, in the shared page either.
+func (p *underTrap) wantIdle() {
+	p.t.Helper()
+	eventually(p.t, "the session has given up everything", func() bool { return p.session.users.Load() == 0 })
+	w := &p.session.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.calls) != 0 || w.running != 0 || w.looking {
+		p.t.Errorf("%d calls wait, %d run, looking: %t", len(w.calls), w.running, w.looking)
+	}
+}
+
+// testWaitingKill: a program that is killed while its threads wait leaves nothing.
+func testWaitingKill(t *testing.T, exe string) {
+	h := newQueueHost()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, options{host: h, stdout: w}, exe, "kill")
+	w.Close()
+	if line, err := bufio.NewReader(r).ReadString('\n'); line != "waiting\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+	p.ended()
+	h.allClosed(t)
+	p.wantIdle()
+}
+
+// testWaitingStop: a session that stops answers the calls that wait.
+func testWaitingStop(t *testing.T, exe string) {
+	h := newQueueHost()
+	shared, err := NewShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, options{host: h, stdout: w, shared: shared}, exe, "orphan")
+	w.Close()
+	out := bufio.NewReader(r)
+	if line, err := out.ReadString('\n'); line != "open\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	page, err := mapPage(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.unmap()
+	records := func(list []record) (n int) {
+		for i := range list {
+			if list[i].Load() != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "the call is in the page", func() bool { return records(page.waiting[:]) == 1 })
+	if n := records(page.pollable[:]); n != 1 {
+		t.Errorf("%d pollable files in the page", n)
+	}
+	p.stop()
+	if err := <-p.served; err == nil {
+		t.Error("Serve returned nil before the program ended")
+	}
+	if n := records(page.waiting[:]) + records(page.pollable[:]); n != 0 {
+		t.Errorf("%d records left in the page", n)
+	}
+	h.allClosed(t)
+	p.wantIdle()
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// testWaitingOrphan: the process that serves is killed while a call waits. The keeper
+// answers that call, and later ones.
+func testWaitingOrphan(t *testing.T, exe string) {
+	for range 5 {
+		if got := orphaned(t, "serveQueue", options{}, DoorbellsAuto, exe, "orphan"); got != "ok\n" {
+			t.Errorf("%q", strings.TrimSpace(got))
+		}
+	}
+}
+
+// TestRecords: a list in the shared page that is full refuses, and forgets nothing.
+func TestRecords(t *testing.T) {
+	p, err := mapPage(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.unmap()
+	var last *record
+	for i := range uint64(maxWaiting) {
+		if last = p.enter(p.waiting[:], i+1); last == nil {
+			t.Fatalf("record %d of %d is refused", i, maxWaiting)
+		}
+	}
+	if p.enter(p.waiting[:], 1) != nil {
+		t.Error("a record too many")
+	}
+	last.Store(0)
+	if p.enter(p.waiting[:], 7) != last {
+		t.Error("a free record is not used")
+	}
+	for key, want := range map[uint64]string{
+		fileKey(&unix.Stat_t{Ino: 5, Mode: unix.S_IFIFO | 0o600}): "pipe:[5]",
+		fileKey(&unix.Stat_t{Ino: 6, Mode: unix.S_IFSOCK}):        "socket:[6]",
+	} {
+		if got := fileLink(key); got != want || !pollableLink(got) {
+			t.Errorf("%d is %q, want %q", key, got, want)
+		}
+	}
+}
