@@ -253,7 +253,7 @@ func (r *receiver) takeDoorbellsFirst() bool {
 	r.caller.begin(r)
 	o, more := r.object(r.fd(0)), false
 	if o != nil && o.direct {
-		more = o.doorbells.TakeDoorbells()
+		more = o.takeDoorbellsInOrder()
 	}
 	if !r.end(r.seq) {
 		for more {
@@ -298,7 +298,9 @@ func (r *receiver) ring(o *object) bool {
 	r.seq++
 	r.begin(r.seq)
 	r.dog.see()
+	o.taker.Store(r)
 	more := o.doorbells.TakeDoorbells()
+	o.taker.CompareAndSwap(r, nil)
 	if now := mono.Now(); now-o.swept.Load() > int64(sweepEvery) {
 		o.swept.Store(now)
 		o.doorbells.Sweep()
@@ -313,4 +315,34 @@ func (r *receiver) ring(o *object) bool {
 		r.s.bells.again(o)
 	}
 	return true
+}
+
+// takeDoorbellsInOrder takes the direct doorbells of an object so that a call may
+// follow. The receiver of doorbells may have one of them in hand: this thread then has
+// nothing to take, and waits for that receiver.
+func (o *object) takeDoorbellsInOrder() (more bool) {
+	o.awaitTaker()
+	more = o.doorbells.TakeDoorbells()
+	if o.awaitTaker() { // that one came meanwhile, and may have left something
+		more = o.doorbells.TakeDoorbells()
+	}
+	return more
+}
+
+// takerPause is short beside what a doorbell takes: a receiver that waits is not
+// expected to wait at all.
+const takerPause = 20 * time.Microsecond
+
+// awaitTaker waits until the receiver of doorbells has none of the object's in hand, and
+// reports whether it had. It does not wait for one that is blocked in the memory of a
+// program: the watchdog has replaced that one.
+func (o *object) awaitTaker() (waited bool) {
+	for {
+		r := o.taker.Load()
+		if r == nil || r.replaced() {
+			return waited
+		}
+		waited = true
+		time.Sleep(takerPause)
+	}
 }

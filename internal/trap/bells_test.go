@@ -20,7 +20,8 @@ type bellFakes struct {
 	*fakes
 	rung, called atomic.Int32
 	late         atomic.Int32 // calls that came before the doorbell rung ahead of them
-	holds        int32        // of the first doorbells, that many wait for hold
+	entered      atomic.Int32 // calls of TakeDoorbells
+	holds        int32        // of the first of these, that many wait for hold
 	hold         chan struct{}
 }
 
@@ -43,7 +44,7 @@ func newBellFakes(t testing.TB) *bellFakes {
 		if err != nil {
 			return nil, err
 		}
-		return &bellFile{f.(*fakeFile), h}, nil
+		return &bellFile{fakeFile: f.(*fakeFile), host: h}, nil
 	}
 	return h
 }
@@ -51,14 +52,22 @@ func newBellFakes(t testing.TB) *bellFakes {
 // bellFile is a fakeFile that reports doorbells to its host.
 type bellFile struct {
 	*fakeFile
-	host *bellFakes
+	host    *bellFakes
+	working atomic.Bool // a thread has a doorbell in hand
 }
 
 func (f *bellFile) TakeDoorbells() bool {
-	n := f.host.rung.Add(1)
-	if n <= f.host.holds {
+	if f.host.entered.Add(1) <= f.host.holds {
 		<-f.host.hold
 	}
+	if !f.working.CompareAndSwap(false, true) {
+		return false // as librxe's queues: the thread at work takes all
+	}
+	for range 4 {
+		runtime.Gosched() // the next call may come meanwhile
+	}
+	n := f.host.rung.Add(1)
+	f.working.Store(false)
 	return n%3 == 1 // now and then it wants to be called again
 }
 
@@ -179,7 +188,7 @@ func TestStopWithBlockedDoorbell(t *testing.T) {
 	h.holds, h.hold = 2, make(chan struct{})
 	o := options{program: "bells", host: h, bells: DoorbellsDirect}
 	p := start(t, o, "50")
-	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.rung.Load() >= h.holds })
+	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.entered.Load() >= h.holds })
 	p.stop()
 	if err := <-p.served; !errors.Is(err, context.Canceled) {
 		t.Errorf("Serve: %v", err)
