@@ -25,10 +25,14 @@ type baseline struct {
 
 // udp is the baseline of a row.
 func (r Row) udp() baseline {
-	if r.Kind == Bandwidth {
-		return baseline{r.Place, Bandwidth, r.MTU + packetOverhead}
+	where := r.Place
+	if where == OneRun {
+		where = OneDaemon // UDP knows no runs
 	}
-	return baseline{r.Place, r.Kind, r.Size + writeOverhead}
+	if r.Kind == Bandwidth {
+		return baseline{where, Bandwidth, r.MTU + packetOverhead}
+	}
+	return baseline{where, r.Kind, r.Size + writeOverhead}
 }
 
 // trapped is a trapped call, for all rows: it is the same everywhere.

@@ -150,7 +150,7 @@ func TestRows(t *testing.T) {
 		}
 		names[r.Name()] = true
 	}
-	if len(names) != 2*(3*3*2+2+2) {
+	if len(names) != 3*(3*3*2+3+4) {
 		t.Errorf("%d rows", len(names))
 	}
 	got := Select(Rows(), regexp.MustCompile("^two/ib_write_bw/(8B|4KiB/mtu1024)"))
@@ -210,19 +210,19 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := 2
+	want := 3
 	if rep.Missing != "" {
 		if os.Getenv("CI") != "" {
 			t.Error(rep.Missing)
 		}
 		t.Log(rep.Missing)
-		want = 1
+		want = 2
 	}
 	if len(rep.Rows) != want {
 		t.Errorf("%d rows, want %d", len(rep.Rows), want)
 	}
 	for _, r := range rep.Rows {
-		if len(r.Samples) != 1 || r.Median <= 0 || r.OfUDP <= 0 || r.Calls <= 0 {
+		if len(r.Samples) != 1 || r.Median <= 0 || r.OfUDP <= 0 || r.Calls <= 0 || (r.OfTwoRuns > 0) != (r.Place == OneRun) {
 			t.Errorf("%+v", r)
 		}
 	}

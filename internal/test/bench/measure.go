@@ -44,7 +44,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	r := &run{cfg: cfg, places: map[string]*place{}, udp: map[baseline]*Series{}}
 	defer func() {
 		for _, p := range r.places {
-			p.close()
+			if !p.oneRun {
+				p.close()
+			}
 		}
 	}()
 	if report.Missing, err = r.open(ctx, dir); err != nil {
@@ -63,7 +65,7 @@ func (r *run) open(ctx context.Context, dir string) (missing string, err error) 
 	if err != nil {
 		return "", err
 	}
-	r.places[OneDaemon] = one
+	r.places[OneDaemon], r.places[OneRun] = one, one.inOneRun()
 	for _, row := range r.cfg.Rows {
 		if row.Place != TwoDaemons {
 			continue

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -29,7 +30,9 @@ const (
 // program is a command under gorxe run.
 type program struct {
 	cmd   *exec.Cmd
+	input io.WriteCloser
 	out   bytes.Buffer
+	log   bytes.Buffer // standard error
 	ended chan struct{} // closed after err is set
 	err   error
 }
@@ -38,7 +41,11 @@ type program struct {
 func launch(ctx context.Context, d *daemon, argv ...string) (*program, error) {
 	p := &program{ended: make(chan struct{})}
 	p.cmd = d.command(ctx, append([]string{"run", "--"}, argv...)...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+	var err error
+	if p.input, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
 	if err := d.host.Do(p.cmd.Start); err != nil {
 		return nil, err
 	}
@@ -60,7 +67,7 @@ func graceful(cmd *exec.Cmd) *exec.Cmd {
 func (p *program) wait() error {
 	<-p.ended
 	if p.err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args, " "), p.err, &p.out)
+		return fmt.Errorf("%s: %w\n%s%s", strings.Join(p.cmd.Args, " "), p.err, &p.out, &p.log)
 	}
 	return nil
 }
@@ -84,6 +91,9 @@ func (p *place) run(ctx context.Context, r Row, n int) (Outcome, error) {
 	defer cancel()
 	port := p.port()
 	argv := append([]string{r.Tool, "-p", strconv.Itoa(port)}, r.args(n)...)
+	if p.oneRun {
+		return p.runTogether(ctx, port, argv)
+	}
 	server, err := launch(ctx, p.server, argv...)
 	if err != nil {
 		return Outcome{}, err
@@ -105,9 +115,38 @@ func (p *place) run(ctx context.Context, r Row, n int) (Outcome, error) {
 	if err := server.wait(); err != nil {
 		return Outcome{}, err
 	}
-	o, err := parse(client.out.String())
+	return client.outcome()
+}
+
+// together is a shell's program: it runs the server, and after a line of input the client.
+// Its arguments are the server's address and the server's command.
+const together = `"$@" >&2 & server=$!
+trap 'kill $server 2>/dev/null' EXIT
+read -r go && "$@" "$0" && wait $server && trap - EXIT`
+
+// runTogether runs both programs under one gorxe run.
+func (p *place) runTogether(ctx context.Context, port int, argv []string) (Outcome, error) {
+	both, err := launch(ctx, p.server, append([]string{"sh", "-c", together, p.server.addr.String()}, argv...)...)
 	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, &client.out)
+		return Outcome{}, err
+	}
+	if err := both.listening(port); err != nil {
+		return Outcome{}, err
+	}
+	if _, err := fmt.Fprintln(both.input, "go"); err != nil {
+		return Outcome{}, errors.Join(err, both.wait())
+	}
+	if err := both.wait(); err != nil {
+		return Outcome{}, err
+	}
+	return both.outcome()
+}
+
+// outcome is what a client has printed.
+func (p *program) outcome() (Outcome, error) {
+	o, err := parse(p.out.String())
+	if err != nil {
+		err = fmt.Errorf("%w\n%s%s", err, &p.out, &p.log)
 	}
 	return o, err
 }

@@ -25,7 +25,8 @@ type place struct {
 	server, client *daemon
 	hosts          []*netns.Host // to be closed
 	from, to       udpbaseline.End
-	ports          int // given out
+	ports          int  // given out
+	oneRun         bool // both programs are under one gorxe run
 }
 
 // newOneDaemon is a daemon on a loopback address, for both programs.
@@ -38,6 +39,11 @@ func newOneDaemon(ctx context.Context, cfg Config, dir string) (*place, error) {
 	d.addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	from, to := udpbaseline.Loopback()
 	return &place{name: OneDaemon, server: d, client: d, from: from, to: to}, nil
+}
+
+// inOneRun is the same place, for programs that one gorxe run starts. It needs no close.
+func (p *place) inOneRun() *place {
+	return &place{name: OneRun, server: p.server, client: p.client, from: p.from, to: p.to, oneRun: true}
 }
 
 // errNoHosts: this user cannot make two hosts.

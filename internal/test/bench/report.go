@@ -70,6 +70,8 @@ type Result struct {
 	// OfUDP is the figure divided by that of plain UDP, in datagrams of the same size over
 	// the same network. For a latency it says how many times as long a message takes.
 	OfUDP float64 `json:"of_udp,omitempty"`
+	// OfTwoRuns is the figure of a row of OneRun, divided by that of OneDaemon.
+	OfTwoRuns float64 `json:"of_two_runs,omitempty"`
 	// Calls is the time of one message, as a multiple of the time of a trapped call.
 	Calls float64 `json:"trapped_calls,omitempty"`
 }
@@ -87,8 +89,22 @@ func (rep *Report) fill(r *run) {
 			continue
 		}
 		res.OfUDP = res.Median / udp.Median
+		if two := r.inTwoRuns(res.Row); two != nil {
+			res.OfTwoRuns = res.Median / two.Median
+		}
 		res.Calls = float64(res.each(res.Median).Nanoseconds()) / 1e3 / call.Median
 	}
+}
+
+// inTwoRuns is the result of the row of OneDaemon that a row of OneRun is compared with,
+// nil if there is none.
+func (r *run) inTwoRuns(row Row) *Result {
+	for _, res := range r.rows {
+		if row.Place == OneRun && res.Place == OneDaemon && res.what() == row.what() && len(res.Samples) > 0 {
+			return res
+		}
+	}
+	return nil
 }
 
 // Print writes the report as one table.
@@ -101,12 +117,14 @@ func (rep *Report) Print(w io.Writer) {
 	}
 	const what = 34
 	column := func(title string) string { return pad(title, 24) + " of UDP  calls" }
-	fmt.Fprintf(w, "\n%s %s   %s\n", pad("", what), column("one daemon"), column("two daemons, veth"))
+	fmt.Fprintf(w, "\n%s %s   %s of two runs   %s\n", pad("", what),
+		column("one daemon, two runs"), pad("one run", 24), column("two daemons, veth"))
 	for _, line := range rep.lines() {
-		fmt.Fprintf(w, "%s %s   %s\n", pad(line.what, what), line.cell(OneDaemon), line.cell(TwoDaemons))
+		fmt.Fprintf(w, "%s %s   %s   %s\n", pad(line.what, what), line.cell(OneDaemon), line.together(), line.cell(TwoDaemons))
 	}
 	fmt.Fprint(w, "\nof UDP: of what plain UDP does with GSO and GRO, in datagrams of the same size, on loopback and on the veth\n"+
-		"calls: the time of one message over that of one trapped call\n")
+		"calls: the time of one message over that of one trapped call\n"+
+		"of two runs: what two programs do under one gorxe run, of what they do under one each\n")
 	if rep.Missing != "" {
 		fmt.Fprintf(w, "%s\n", rep.Missing)
 	}
@@ -133,11 +151,8 @@ func (rep *Report) lines() (lines []*line) {
 
 func (l *line) cell(place string) string {
 	res := l.results[place]
-	switch {
-	case res == nil, res.Failed == "" && len(res.Samples) == 0:
-		return pad("-", 38)
-	case res.Failed != "":
-		return pad("failed", 38)
+	if text := res.without(); text != "" {
+		return pad(text, 38)
 	}
 	ratio, calls := fmt.Sprintf("%.2g %%", 100*res.OfUDP), fmt.Sprintf("%.2f", res.Calls)
 	switch {
@@ -147,6 +162,34 @@ func (l *line) cell(place string) string {
 		ratio = fmt.Sprintf("x %.1f", res.OfUDP)
 	}
 	return fmt.Sprintf("%s %7s %6s", pad(res.cell(res.Kind), 24), ratio, calls)
+}
+
+// together is the cell of one run, compared with two.
+func (l *line) together() string {
+	res := l.results[OneRun]
+	if text := res.without(); text != "" {
+		return pad(text, 36)
+	}
+	ratio := fmt.Sprintf("%.0f %%", 100*res.OfTwoRuns)
+	switch {
+	case res.OfTwoRuns == 0: // not compared
+		ratio = ""
+	case res.Kind == Latency:
+		ratio = fmt.Sprintf("x %.2f", res.OfTwoRuns)
+	}
+	return fmt.Sprintf("%s %11s", pad(res.cell(res.Kind), 24), ratio)
+}
+
+// without is what stands in the place of figures, empty if there are some.
+func (r *Result) without() string {
+	switch {
+	case r == nil, r.Failed == "" && len(r.Samples) == 0:
+		return "-"
+	case r.Failed != "":
+		return "failed"
+	default:
+		return ""
+	}
 }
 
 func (s *Series) cell(k Kind) string {

@@ -30,7 +30,8 @@ func (k Kind) Unit() string {
 
 // Where the two programs of a row are.
 const (
-	OneDaemon  = "one" // both under one daemon
+	OneDaemon  = "one" // under two runs of one daemon
+	OneRun     = "run" // under one run of that daemon
 	TwoDaemons = "two" // under two, in two network namespaces joined by a veth
 )
 
@@ -46,7 +47,7 @@ type Row struct {
 
 // Rows is everything that is measured, in the order of the table.
 func Rows() (rows []Row) {
-	for _, place := range []string{OneDaemon, TwoDaemons} {
+	for _, place := range []string{OneDaemon, OneRun, TwoDaemons} {
 		for _, tool := range []string{"ib_write_bw", "ib_send_bw", "ib_read_bw"} {
 			for _, mtu := range []int{1024, 4096} {
 				for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
@@ -57,7 +58,10 @@ func Rows() (rows []Row) {
 		rows = append(rows,
 			Row{Place: place, Tool: "ib_write_lat", Kind: Latency, Size: 2, MTU: 4096},
 			Row{Place: place, Tool: "ib_send_lat", Kind: Latency, Size: 2, MTU: 4096},
+			Row{Place: place, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096},
 			Row{Place: place, Tool: "ib_write_bw", Kind: Messages, Size: 8, MTU: 4096},
+			Row{Place: place, Tool: "ib_send_bw", Kind: Messages, Size: 8, MTU: 4096},
+			Row{Place: place, Tool: "ib_read_bw", Kind: Messages, Size: 8, MTU: 4096},
 			Row{Place: place, Tool: "ib_write_bw", Kind: Messages, Size: 8, MTU: 4096, PostList: 32})
 	}
 	return rows
