@@ -41,6 +41,18 @@ pair() { # pair SERVER-COMMAND...: runs it, and beside it its client
 	server=
 }
 
+both() { # both SERVER-COMMAND...: runs it and its client in a shell under one gorxe run
+	say "\$ gorxe run    # a shell, and in it:"
+	say "\$ $* & $* 127.0.0.1"
+	export -f listens
+	"$gorxe" run --device rxe0=lo -- bash -euc '
+		log=$1 port=$2; shift 2
+		"$@" >"$log" 2>&1 & server=$!
+		until listens "$port"; do kill -0 "$server"; sleep 0.05; done
+		"$@" 127.0.0.1
+		wait "$server"' bash "$work/server" "$port" "$@" || { cat "$work/server" >&2; exit 1; }
+}
+
 say "1. The device, as libibverbs sees it"
 run ibv_devinfo -d rxe0
 
@@ -50,12 +62,15 @@ pair ibv_rc_pingpong -d rxe0 -g 1 -c -p "$port"
 say "3. Bandwidth of RDMA WRITE between two processes (perftest)"
 pair ib_write_bw -d rxe0 -x 1 -F -p "$port"
 
-say "4. What the daemon holds (the runs above shared one; it ends with the last)"
+say "4. Latency, with both programs under one run"
+both ib_send_lat -d rxe0 -x 1 -F -s 8 -p "$port"
+
+say "5. What the daemon holds (the runs above shared one; it ends with the last)"
 say "\$ gorxe status"
 "$gorxe" run --device rxe0=lo -- sleep 1 &
 until "$gorxe" status 2>/dev/null; do sleep 0.05; done
 wait
 while "$gorxe" status >/dev/null 2>&1; do sleep 0.05; done
 
-say "5. Two devices of a Go program, over UDP: package verbsapi"
+say "6. Two devices of a Go program, over UDP: package verbsapi"
 "$gorxe" demo "$@"

@@ -22,7 +22,7 @@ type bells struct {
 	dog    watchdog    // of that receiver
 	open   atomic.Bool // there were devices with such doorbells
 	notify int         // the inotify instance, once open
-	wake   int         // an eventfd: the list is longer
+	wake   int         // a memfd of the session's, watched as well: a write to it ends wait
 
 	mu      sync.Mutex
 	stopped bool // no more devices get such doorbells
@@ -74,13 +74,18 @@ func (b *bells) begin(c *Closes) bool {
 }
 
 func (b *bells) make() bool {
-	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
 		return false
 	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	wake, err := fixedSize("gorxe-wake", 1)
 	if err != nil {
 		unix.Close(notify)
+		return false
+	}
+	if _, err := unix.InotifyAddWatch(notify, procfs.SelfFD(wake), unix.IN_MODIFY); err != nil {
+		unix.Close(notify)
+		unix.Close(wake)
 		return false
 	}
 	b.notify, b.wake, b.watches = notify, wake, make(map[int]*object)
@@ -120,23 +125,19 @@ func (b *bells) close(c *Closes) {
 	}
 }
 
-// read puts the objects whose bells have rung on the list.
+// read waits for doorbells and puts the objects that have rung on the list. It returns
+// early if a signal comes.
 func (b *bells) read() {
 	var buf [64 * unix.SizeofInotifyEvent]byte
-	for {
-		n, err := unix.Read(b.notify, buf[:])
-		if err != nil {
-			return // there are none
-		}
-		b.mu.Lock()
-		for e := buf[:n]; len(e) >= unix.SizeofInotifyEvent; {
-			b.note(int(int32(binary.NativeEndian.Uint32(e))), binary.NativeEndian.Uint32(e[4:]))
-			e = e[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(e[12:])):]
-		}
-		b.mu.Unlock()
-		if n < len(buf) {
-			return
-		}
+	n, err := unix.Read(b.notify, buf[:])
+	if err != nil {
+		return // EINTR
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for e := buf[:n]; len(e) >= unix.SizeofInotifyEvent; {
+		b.note(int(int32(binary.NativeEndian.Uint32(e))), binary.NativeEndian.Uint32(e[4:]))
+		e = e[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(e[12:])):]
 	}
 }
 
@@ -182,7 +183,7 @@ func (b *bells) again(o *object) {
 }
 
 // rouse makes the receiver look at the list.
-func (b *bells) rouse() { _, _ = unix.Write(b.wake, binary.NativeEndian.AppendUint64(nil, 1)) }
+func (b *bells) rouse() { _, _ = unix.Pwrite(b.wake, make([]byte, 1), 0) }
 
 func (b *bells) waiting() int {
 	b.mu.Lock()
@@ -214,26 +215,19 @@ func (r *receiver) runDoorbells() {
 }
 
 // wait returns when there are doorbells to take, or a signal came. If no thread can be
-// spared for them, it returns after some time.
+// spared for those that there are, it returns after some time.
 func (b *bells) wait(exhausted bool) {
-	patience := -1
-	switch left := b.waiting(); {
-	case left > 0 && exhausted:
-		patience = int(watchInterval / time.Millisecond)
-	case left > 0:
-		patience = 0
+	if b.waiting() > 0 {
+		patience := 0
+		if exhausted {
+			patience = int(watchInterval / time.Millisecond)
+		}
+		fds := []unix.PollFd{{Fd: int32(b.notify), Events: unix.POLLIN}}
+		if n, err := unix.Poll(fds, patience); err != nil || n == 0 {
+			return
+		}
 	}
-	fds := []unix.PollFd{{Fd: int32(b.notify), Events: unix.POLLIN}, {Fd: int32(b.wake), Events: unix.POLLIN}}
-	if _, err := unix.Poll(fds, patience); err != nil {
-		return // EINTR
-	}
-	if fds[0].Revents != 0 {
-		b.read()
-	}
-	if fds[1].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(b.wake, count[:])
-	}
+	b.read()
 }
 
 // takeDoorbellsFirst takes the direct doorbells that the program rang on a device

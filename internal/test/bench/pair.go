@@ -32,7 +32,7 @@ type program struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 	out   bytes.Buffer
-	log   bytes.Buffer // standard error
+	log   bytes.Buffer  // standard error
 	ended chan struct{} // closed after err is set
 	err   error
 }

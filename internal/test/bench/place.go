@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/test/netns"
@@ -141,6 +142,8 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 		d.cmd.Env = append(d.cmd.Env, "GORXE_CPUPROFILE="+profile)
 	}
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
+	// As gorxe run starts it: the scheduler may group processes by session.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := h.Do(d.cmd.Start); err != nil {
 		cancel()
 		return nil, err
