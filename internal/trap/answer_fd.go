@@ -59,8 +59,8 @@ func (r *receiver) onFile(o *object) verdict {
 	return v
 }
 
-// tryFile makes the call in hand on a file. Its arguments have been checked, but for what
-// memory has to say.
+// tryFile makes the call in hand on a file. The call's arguments have been checked, except
+// the memory that they point to.
 func (r *receiver) tryFile(o *object) verdict {
 	buf, n := r.arg(1), r.arg(2)
 	if r.n.NR == unix.SYS_WRITEV || r.n.NR == unix.SYS_READV {

@@ -97,7 +97,7 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 	}
 	fd, err := describe(f.FD(), mode)
 	if err == nil && !o.readOnly && r.s.direct(owner) {
-		err = r.s.bells.add(o, fd, r.s.cfg.Closes)
+		err = r.s.doorbells.add(o, fd, r.s.cfg.Closes)
 	}
 	if err != nil {
 		f.Close()
@@ -110,8 +110,8 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 	return r.give(o, fd, cloexec)
 }
 
-// openPollable gives the program its end of a pipe or a socket pair. Close is noticed on
-// the daemon's end, so this process keeps no descriptor of the program's.
+// openPollable gives the program its end of a pipe or a socket pair. This process
+// notices a close on its own end, so it keeps no descriptor of the other one.
 func (r *receiver) openPollable(o *object, p kernel.PollFile, flags uint64) verdict {
 	o.polled = p
 	p.OnReady(func() { r.s.waiting.ready(o) })
@@ -132,10 +132,9 @@ func (r *receiver) openPollable(o *object, p kernel.PollFile, flags uint64) verd
 	return v
 }
 
-// describe is a description of a device's memfd for the program. It stands at the
-// end, where a write is refused (EPERM, the size being sealed): should a doorbell
-// ever continue in the kernel, because the daemon went away with the call in hand,
-// the program must not think that it was heard.
+// describe opens a device's memfd for the program. The file position is at the end, where
+// the kernel refuses a write (EPERM, because the size is sealed). So a doorbell fails if it
+// continues in the kernel, because the daemon has died with that call in hand.
 func describe(memfd, mode int) (int, error) {
 	fd, err := unix.Open(procfs.SelfFD(memfd), mode|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -279,7 +279,7 @@ func TestStall(t *testing.T) {
 				t.Errorf("%q, want %q", out, tt.want)
 			}
 			h.allClosed(t)
-			eventually(t, "caught receivers have ended", func() bool { return p.session.users.Load() == 0 })
+			eventually(t, "blocked receivers have ended", func() bool { return p.session.users.Load() == 0 })
 		})
 	}
 }
@@ -305,7 +305,7 @@ func TestInnocentDoorbell(t *testing.T) {
 	}
 	close(release)
 	h.allClosed(t)
-	eventually(t, "the caught receiver has ended", func() bool { return p.session.users.Load() == 0 })
+	eventually(t, "the blocked receiver has ended", func() bool { return p.session.users.Load() == 0 })
 }
 
 // TestExec: writes go on while the program becomes another, and none lands in it.

@@ -100,16 +100,16 @@ func TestUserReceivers(t *testing.T) {
 	user := new(User)
 	one := &Session{cfg: ServeConfig{User: user}}
 	other := &Session{cfg: ServeConfig{User: user}}
-	one.countCaught(maxCaught)
+	one.countBlocked(maxBlocked)
 	if !one.exhausted() || other.exhausted() {
 		t.Error("a session is exhausted by its own receivers, and no other's")
 	}
-	one.countCaught(maxUserBlocked - maxCaught)
+	one.countBlocked(maxUserBlocked - maxBlocked)
 	if !other.exhausted() {
-		t.Error("not exhausted, with as many receivers caught as a user may have")
+		t.Error("not exhausted, with as many receivers blocked as a user may have")
 	}
-	one.countCaught(-maxUserBlocked)
+	one.countBlocked(-maxUserBlocked)
 	if one.exhausted() || other.exhausted() {
-		t.Error("exhausted, and nobody is caught")
+		t.Error("exhausted, and nobody is blocked")
 	}
 }

@@ -20,7 +20,7 @@ type Closes struct {
 	notify  *os.File            // nil until something is watched
 	watches map[int]*house      // by watch descriptor
 
-	bells atomic.Int32 // sessions that have an instance for their doorbells
+	doorbells atomic.Int32 // sessions that have an instance for their doorbells
 }
 
 // join announces a session that may watch.

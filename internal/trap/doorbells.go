@@ -116,7 +116,7 @@ func (r *receiver) netlink() verdict {
 // pace is how long trapped calls take: the shortest time between the answer to a
 // thread and its next call. What the program does between the two is in it, but among
 // the calls that come before a device is opened some follow each other at once. It is
-// measured until then, or until it is known not to be slow. A receiver that was caught,
+// measured until then, or until it is known not to be slow. A receiver that was blocked,
 // and is not alone for a moment, makes it a little wrong.
 type pace struct {
 	settled atomic.Bool // it is no longer measured
@@ -127,8 +127,8 @@ type pace struct {
 }
 
 const (
-	// slowCall is several times what a trapped call takes where processes are
-	// switched fast, and a fraction of what it takes in an emulated machine.
+	// slowCall is several times the time of a trapped call where processes are
+	// switched fast, and a fraction of its time where an emulator switches them.
 	slowCall = 30 * time.Microsecond
 	// paceCalls are enough to have been undisturbed now and then. The loader and
 	// libibverbs make more of them.
@@ -149,8 +149,8 @@ func (p *pace) received(tid uint32) {
 	}
 }
 
-// answers notes that the thread's call is about to be answered: once it is, the thread
-// may have the processor at once, and this one again when it has made its next call.
+// answers notes that the thread's call is about to be answered. The thread may then get the
+// processor at once. This thread gets it back when that one makes its next call.
 func (p *pace) answers(tid uint32, v verdict) {
 	switch {
 	case p.settled.Load():
@@ -162,7 +162,7 @@ func (p *pace) answers(tid uint32, v verdict) {
 	}
 }
 
-// slow says how it is, once and for all.
+// slow reports whether trapped calls are slow. From then on they are not measured.
 func (p *pace) slow() bool {
 	p.settled.Store(true)
 	return p.calls.Load() >= paceCalls && p.least.Load() > int64(slowCall)

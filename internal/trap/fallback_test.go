@@ -80,18 +80,18 @@ func serveHost(host Host, args []string) error {
 	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
 		return err
 	}
-	var bells Doorbells
-	if err := bells.UnmarshalText([]byte(args[2])); err != nil {
+	var doorbells Doorbells
+	if err := doorbells.UnmarshalText([]byte(args[2])); err != nil {
 		return err
 	}
 	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
-		Host: host, FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: bells,
+		Host: host, FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: doorbells,
 	})
 }
 
 // orphaned runs a program that reports when it has opened its device. It then kills the
 // process that serves the program, which is one of programs, and returns the later output.
-func orphaned(t *testing.T, server string, o options, bells Doorbells, argv ...string) string {
+func orphaned(t *testing.T, server string, o options, doorbells Doorbells, argv ...string) string {
 	t.Helper()
 	shared, err := NewShared()
 	if err != nil {
@@ -110,7 +110,7 @@ func orphaned(t *testing.T, server string, o options, bells Doorbells, argv ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), bells.String())
+	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), doorbells.String())
 	daemon.Env = append(os.Environ(), roleEnv+"="+server)
 	daemon.ExtraFiles = []*os.File{p.listener, shared}
 	daemon.Stderr = os.Stderr
@@ -173,8 +173,8 @@ func TestSharedPage(t *testing.T) {
 
 // TestSlots: there are more than receivers, and one that is not there is no crash.
 func TestSlots(t *testing.T) {
-	if slots < maxCaught+2 {
-		t.Errorf("%d slots for %d receivers", slots, maxCaught+1)
+	if slots < maxBlocked+2 {
+		t.Errorf("%d slots for %d receivers", slots, maxBlocked+1)
 	}
 	p, err := mapPage(nil)
 	if err != nil {

@@ -32,25 +32,25 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *tree.Node
 
-	polled    kernel.PollFile          // of a device: the same, if its descriptor is a pipe or a socket
-	poll      int                      // of polled: the daemon's end, on the epoll of house
-	record    *record                  // of polled: where the keeper finds it
-	events    atomic.Uint64            // of polled: how often it was ready
-	orphan    bool                     // of polled: only waiting calls refer to it; under waiting.mu
-	file      File                     // of a device
-	doorbells kernel.DoorbellFile      // the same, if its doorbells are direct
-	opener    int                      // of a device: the process that opened it
-	readOnly  bool                     // of a device: write(2) is refused, as by the kernel's VFS
-	direct    bool                     // of a device: its doorbells are not trapped
-	taker     atomic.Pointer[receiver] // has a direct doorbell of it in hand; nil: none has
-	bellWD    int                      // of bells, if it is direct
-	rings     bool                     // it is on the list of bells, whose lock guards this
-	swept     atomic.Int64             // when Sweep was last called, nanotime
-	dir       *directory               // of a directory
-	live      *liveFile                // of a file whose content is ever new
-	unread    unix.Errno               // of a file: what a read answers
-	cost      quota.Cost
-	closing   sync.Once
+	polled     kernel.PollFile          // of a device: the same, if its descriptor is a pipe or a socket
+	poll       int                      // of polled: the daemon's end, on the epoll of house
+	record     *record                  // of polled: where the keeper finds it
+	events     atomic.Uint64            // of polled: how often it was ready
+	orphan     bool                     // of polled: only waiting calls refer to it; under waiting.mu
+	file       File                     // of a device
+	doorbells  kernel.DoorbellFile      // the same, if its doorbells are direct
+	opener     int                      // of a device: the process that opened it
+	readOnly   bool                     // of a device: write(2) is refused, as by the kernel's VFS
+	direct     bool                     // of a device: its doorbells are not trapped
+	taker      atomic.Pointer[receiver] // has a direct doorbell of it in hand; nil: none has
+	doorbellWD int                      // of doorbells, if it is direct
+	listed     bool                     // it is on the list of doorbells, whose lock guards this
+	swept      atomic.Int64             // when Sweep was last called, nanotime
+	dir        *directory               // of a directory
+	live       *liveFile                // of a file whose content is ever new
+	unread     unix.Errno               // of a file: what a read answers
+	cost       quota.Cost
+	closing    sync.Once
 }
 
 // unwatched is in the place of a watch's number.
@@ -136,7 +136,7 @@ func (s *Session) closeObject(o *object) {
 		s.procs.forget()
 		s.unwatch(o)
 		s.forgetFile(o)
-		s.bells.remove(o)
+		s.doorbells.remove(o)
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
 			s.closing.Go(o.file.Close)
@@ -237,7 +237,7 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 	defer unix.Close(fd)
 	if err := r.s.adopt(o, fd); err != nil {
 		r.s.log.Error("a file cannot be opened for the program", "path", o.node.Path, "error", err)
-		r.s.bells.remove(o)
+		r.s.doorbells.remove(o)
 		if o.file != nil {
 			o.file.Close()
 		}
@@ -297,9 +297,9 @@ func (s *Session) forgetFile(o *object) {
 	}
 }
 
-// watch sees to it that the object is closed when its file is. If that cannot be
-// known it is closed with the session. Until then something must refer to the
-// inode, for its number says which object it is.
+// watch has the object closed when its file is. An object that cannot be watched is closed
+// with the session. Until then something must refer to the inode, because its number
+// identifies the object.
 func (s *Session) watch(o *object, fd int) (err error) {
 	if o.polled != nil {
 		o.watch, o.poll = unwatched, o.polled.Poll()
@@ -337,7 +337,7 @@ func (s *Session) unwatch(o *object) {
 }
 
 // numbers are where descriptors of the object may be, the best first. The kernel
-// carries out a write of 32 bytes on those of bells; on what cannot be written to, it
+// carries out a write of 32 bytes on those of direct doorbells; on what cannot be written to, it
 // fails as it should.
 func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {

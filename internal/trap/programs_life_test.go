@@ -181,7 +181,7 @@ func stallN(n int) error {
 			}
 		}()
 	}
-	if n < maxCaught {
+	if n < maxBlocked {
 		for range 20 {
 			if _, err := os.ReadFile("/etc/passwd"); err != nil {
 				return err
@@ -202,7 +202,7 @@ func stallN(n int) error {
 }
 
 func stall([]string) error  { return stallN(3) }
-func stalls([]string) error { return stallN(maxCaught + 8) }
+func stalls([]string) error { return stallN(maxBlocked + 8) }
 
 // ringOnce writes one doorbell.
 func ringOnce([]string) error {

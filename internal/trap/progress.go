@@ -14,7 +14,7 @@ type progress struct {
 
 const (
 	busy      = 1 << iota // has a call in hand
-	caught                // the watchdog has put a spare in its place
+	blocked               // the watchdog has put a spare in its place
 	stateBits = iota
 )
 
@@ -27,23 +27,23 @@ func (p *progress) end(seq uint64) bool {
 }
 
 // replaced tells whether another receiver is in its place.
-func (p *progress) replaced() bool { return p.state.Load()&caught != 0 }
+func (p *progress) replaced() bool { return p.state.Load()&blocked != 0 }
 
 // take notes that the call in hand has been read, and may succeed with value from
 // now on whatever it still waits for. It reports whether the receiver was replaced:
 // nobody else answers the call then.
 func (p *progress) take(value int64) bool {
 	p.value.Store(value)
-	p.taken.Store(p.state.Load() &^ caught)
-	// In this order, as catch has the other: one of the two sees what the other did,
+	p.taken.Store(p.state.Load() &^ blocked)
+	// In this order, as markBlocked has the other: one of the two sees what the other did,
 	// or both do, and the kernel takes one answer.
 	return p.replaced()
 }
 
-// catch replaces the receiver, unless it just came back from the call. taken says
+// markBlocked replaces the receiver, unless it just came back from the call. taken says
 // that this may be answered with value.
-func (p *progress) catch(state uint64) (ok, taken bool, value int64) {
-	if !p.state.CompareAndSwap(state, state|caught) {
+func (p *progress) markBlocked(state uint64) (ok, taken bool, value int64) {
+	if !p.state.CompareAndSwap(state, state|blocked) {
 		return false, false, 0
 	}
 	return true, p.taken.Load() == state, p.value.Load()

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestTakenAndCaught: a call that is taken and caught at the same moment is answered
+// TestTakenAndBlocked: a call that is taken and blocked at the same moment is answered
 // by the receiver or by the watchdog.
-func TestTakenAndCaught(t *testing.T) {
+func TestTakenAndBlocked(t *testing.T) {
 	const rounds, value = 3000, 32
 	var p progress
 	var begun, done atomic.Uint64
@@ -30,13 +30,13 @@ func TestTakenAndCaught(t *testing.T) {
 		for range seq % 256 { // while the other notices
 			p.state.Load()
 		}
-		ok, byWatchdog, v := p.catch(p.state.Load())
+		ok, byWatchdog, v := p.markBlocked(p.state.Load())
 		for done.Load() != seq {
 			runtime.Gosched()
 		}
 		switch {
 		case !ok || !p.replaced() || p.end(seq):
-			t.Errorf("call %d: caught %v, replaced %v", seq, ok, p.replaced())
+			t.Errorf("call %d: blocked %v, replaced %v", seq, ok, p.replaced())
 		case !byWatchdog && !byReceiver.Load():
 			t.Errorf("call %d is answered by nobody", seq)
 		case byWatchdog && v != value:
@@ -54,11 +54,11 @@ func TestProgress(t *testing.T) {
 		t.Error("a receiver that nobody looked at was replaced")
 	}
 	p.begin(2)
-	if ok, _, _ := p.catch(first); ok {
-		t.Error("caught with a call that it has answered")
+	if ok, _, _ := p.markBlocked(first); ok {
+		t.Error("blocked with a call that it has answered")
 	}
-	if ok, taken, _ := p.catch(p.state.Load()); !ok || taken {
-		t.Errorf("in its second call: caught %v, that is taken %v", ok, taken)
+	if ok, taken, _ := p.markBlocked(p.state.Load()); !ok || taken {
+		t.Errorf("in its second call: blocked %v, that is taken %v", ok, taken)
 	}
 	if !p.take(32) || p.end(2) {
 		t.Error("the receiver did not notice")

@@ -69,7 +69,7 @@ type receiver struct {
 
 	inherited bool        // n is a call that the receiver before left to this one
 	callWaits bool        // n waits while doorbells are in hand; set before progress.begin
-	abandoned atomic.Bool // it is caught, and nobody takes its place
+	abandoned atomic.Bool // it is blocked, and nobody takes its place
 
 	seq uint64       // of what is in hand
 	tid atomic.Int32 // 0 before and after run
@@ -81,7 +81,7 @@ func (r *receiver) fd(i int) int32   { return int32(r.n.Args[i]) }
 func (r *receiver) thread() int      { return int(r.n.TID) }
 
 // run receives until there is nobody left to receive from, the session stops, or
-// the receiver was caught.
+// the receiver was blocked.
 func (r *receiver) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -155,7 +155,7 @@ func (r *receiver) send(v verdict) {
 	case sent:
 		return
 	case proceeds:
-		if r.n.NR == unix.SYS_SOCKET { // the kernel may have what nobody is to see
+		if r.n.NR == unix.SYS_SOCKET { // the kernel may have devices that the program must not see
 			r.answer = notify.Answer{ID: r.n.ID, Error: -int32(noNetlink)}
 			break
 		}
@@ -173,7 +173,7 @@ func (r *receiver) send(v verdict) {
 	}
 }
 
-// withoutMemory answers when so many receivers are caught that another one must
+// withoutMemory answers when so many receivers are blocked that another one must
 // not be risked: nothing that may wait for the program is done.
 func (r *receiver) withoutMemory() verdict {
 	fd := r.fd(0)

@@ -226,18 +226,18 @@ type underTrap struct {
 
 // options change how start does it.
 type options struct {
-	program string // role of the program: the test binary runs itself
-	env     []string
-	ulimit  string // arguments of that command
-	chroot  string // of the program
-	cred    *syscall.Credential
-	host    Host
-	keeper  Keeper
-	shared  *os.File
-	idle    bool // do not serve
-	bells   Doorbells
-	stdin   *os.File
-	stdout  *os.File
+	program   string // role of the program: the test binary runs itself
+	env       []string
+	ulimit    string // arguments of that command
+	chroot    string // of the program
+	cred      *syscall.Credential
+	host      Host
+	keeper    Keeper
+	shared    *os.File
+	idle      bool // do not serve
+	doorbells Doorbells
+	stdin     *os.File
+	stdout    *os.File
 }
 
 var self = sync.OnceValues(os.Executable)
@@ -328,7 +328,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget, Doorbells: o.bells,
+		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

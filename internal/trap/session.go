@@ -18,28 +18,28 @@ import (
 
 // Session is one program, with all that it starts, behind one listener.
 type Session struct {
-	cfg      ServeConfig
-	log      *slog.Logger
-	listener notify.Listener // a duplicate of its own
-	page     *page
-	objects  objects
-	procs    processes
-	dog      watchdog // of the receiver of calls
-	house    *house
-	bells    bells
-	waiting  waiting
-	pace     pace
-	sync     bool // trapped calls have the faster wake-up
-	mounts   mounts
+	cfg       ServeConfig
+	log       *slog.Logger
+	listener  notify.Listener // a duplicate of its own
+	page      *page
+	objects   objects
+	procs     processes
+	dog       watchdog // of the receiver of calls
+	house     *house
+	doorbells doorbellWatch
+	waiting   waiting
+	pace      pace
+	sync      bool // trapped calls have the faster wake-up
+	mounts    mounts
 
-	caught     atomic.Int32 // receivers that are caught
+	blocked    atomic.Int32 // receivers that are blocked
 	stopping   atomic.Bool  // receivers shall end
 	users      atomic.Int32 // of listener and page: receivers, and Serve
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
 	complained atomic.Bool
 	unwatched  atomic.Bool // a file could not be watched, and that was said
 	reason     atomic.Pointer[error]
-	running    sync.WaitGroup // receivers that are not caught, and the watchdog
+	running    sync.WaitGroup // receivers that are not blocked, and the watchdog
 	closing    sync.WaitGroup // closes of files
 }
 
@@ -88,7 +88,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.objects.init()
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run)
-	s.bells.dog.init(s, (*receiver).runDoorbells)
+	s.doorbells.dog.init(s, (*receiver).runDoorbells)
 	s.waiting.init(s)
 	return s, nil
 }
@@ -116,19 +116,18 @@ func (s *Session) stop(err error) {
 	s.house.stop()
 }
 
-// shutdown ends the receivers, except those that are caught in a program's
-// memory: they end by themselves, at the latest with that program, and the last
-// of them closes the listener.
+// shutdown ends the receivers, except those that are blocked in a program's memory. These
+// end by themselves, at the latest with that program. The last one closes the listener.
 func (s *Session) shutdown() {
 	s.stopping.Store(true)
 	s.dog.stop()
-	s.bells.stop()
+	s.doorbells.stop()
 	s.waiting.stop()
 	for _, o := range s.objects.all() {
 		s.closeObject(o)
 	}
 	s.running.Wait()
-	if !waitFor(&s.closing, closePatience) {
+	if !waitFor(&s.closing, closeLimit) {
 		s.log.Warn("files of the program are still being closed: its memory does not answer")
 	}
 	s.procs.closeAll()
@@ -136,11 +135,11 @@ func (s *Session) shutdown() {
 	s.release()
 }
 
-// closePatience bounds the wait for files that are closed. What they wait for may
+// closeLimit bounds the wait for files that are closed. What they wait for may
 // be the program, and the session may have to end before it.
-const closePatience = 5 * time.Second
+const closeLimit = 5 * time.Second
 
-func waitFor(g *sync.WaitGroup, patience time.Duration) bool {
+func waitFor(g *sync.WaitGroup, limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		g.Wait()
@@ -149,7 +148,7 @@ func waitFor(g *sync.WaitGroup, patience time.Duration) bool {
 	select {
 	case <-done:
 		return true
-	case <-time.After(patience):
+	case <-time.After(limit):
 		return false
 	}
 }
@@ -158,7 +157,7 @@ func waitFor(g *sync.WaitGroup, patience time.Duration) bool {
 func (s *Session) release() {
 	if s.users.Add(-1) == 0 {
 		s.page.unmap()
-		s.bells.close(s.cfg.Closes)
+		s.doorbells.close(s.cfg.Closes)
 		unix.Close(int(s.listener))
 	}
 }

@@ -48,7 +48,7 @@ type layout struct {
 	slots [slots]slot
 
 	waiting  [maxWaiting]record  // calls that wait, by their id
-	pollable [maxPollable]record // files of ours that are no memfds, by fileKey
+	pollable [maxPollable]record // files of ours that are not memfds, by fileKey
 }
 
 // A record is one entry of a list in the page; 0 is a free one. The kernel begins to
@@ -140,7 +140,7 @@ func (p *page) slot() *slot {
 			return s
 		}
 	}
-	// Not reached: maxCaught and the one receiver are fewer, unless the keeper
+	// Not reached: maxBlocked and the one receiver are fewer, unless the keeper
 	// scribbles. The call in hand is then unknown to it.
 	return new(slot)
 }

@@ -14,8 +14,8 @@ import (
 
 // waiting are the calls of a session that wait: a file had nothing to return
 // (kernel.ErrWait), and the program wants to wait for it. They occupy no receiver and no
-// thread. One goroutine looks after all of them while there are any: it sees signals and
-// killed threads, and has a call made again when its file is ready.
+// thread. One goroutine serves all of them while there are any. It detects signals and
+// killed threads, and makes a call again when its file is ready.
 type waiting struct {
 	s    *Session
 	wake chan struct{}
@@ -27,8 +27,7 @@ type waiting struct {
 	stopped bool
 }
 
-// waitingCall is one of them. Its fields are guarded by waiting.mu, but for those that
-// never change.
+// waitingCall is one of them. waiting.mu guards the fields that change.
 type waitingCall struct {
 	n      notify.Call
 	o      *object
@@ -36,7 +35,7 @@ type waitingCall struct {
 	since  int64   // mono.Now
 
 	look    int64 // when to look at its thread again
-	ready   bool  // it is to be made again
+	ready   bool  // it must be made again
 	running bool  // it is being made again
 	shared  bool  // at the last look, a signal was pending for the process; run's alone
 }
@@ -140,7 +139,7 @@ func (w *waiting) stop() {
 	w.kick()
 }
 
-// run looks after the calls until there are none.
+// run serves the calls until there are none.
 func (w *waiting) run() {
 	defer w.s.release()
 	timer := time.NewTimer(lookShort)
@@ -161,8 +160,8 @@ func (w *waiting) run() {
 	}
 }
 
-// round starts what is ready, and returns the calls whose threads are to be looked at now,
-// and how long to pause afterwards.
+// round starts the calls that are ready. It returns those whose threads are due for a look,
+// and the pause after that.
 func (w *waiting) round() (due []*waitingCall, pause time.Duration, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,11 +224,11 @@ func (w *waiting) again(c *waitingCall) {
 
 // answer ends a call with an error.
 func (w *waiting) answer(c *waitingCall, errno unix.Errno) {
-	w.s.listener.Refuse(c.n.ID, errno) // whoever is gone needs no answer
+	w.s.listener.Refuse(c.n.ID, errno) // a caller that has gone needs no answer
 	w.finish(c)
 }
 
-// finish forgets a call. If it was to be made again, the next one is instead.
+// finish forgets a call. If it should have been made again, the next one is instead.
 func (w *waiting) finish(c *waitingCall) {
 	w.mu.Lock()
 	w.calls = slices.DeleteFunc(w.calls, func(x *waitingCall) bool { return x == c })

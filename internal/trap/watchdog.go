@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// A call that is in hand for two looks of the watchdog is caught.
+	// A call that is in hand for two looks of the watchdog is blocked.
 	watchInterval = 10 * time.Millisecond
 	// After so many looks at nothing it sleeps until the next call.
 	idleLooks = 100
-	// maxCaught bounds the threads that a program can occupy by memory that never
+	// maxBlocked bounds the threads that a program can occupy by memory that never
 	// answers. Beyond that it gets EIO from its devices.
-	maxCaught = 32
+	maxBlocked = 32
 	// A busy machine may delay so many receivers; the log mentions them quietly.
 	fewBlocked = 4
 	// maxUserBlocked bounds the threads that a user's sessions occupy together.
-	maxUserBlocked = 4 * maxCaught
+	maxUserBlocked = 4 * maxBlocked
 )
 
 // User is what the sessions of one user have in common: how many of their threads
@@ -32,10 +32,9 @@ type User struct {
 	accesses procmem.User // by the engine
 }
 
-// watchdog replaces a receiver that does not come back: it reads or writes
-// memory of a program, and such an access takes as long as whoever provides the
-// page likes (userfaultfd(2), FUSE). Only calls that need that memory may wait
-// for it. A session has one watchdog for the receiver of calls, and one for the
+// watchdog replaces a receiver that does not return from a call. Such a receiver reads or
+// writes memory of a program, and the provider of the page (userfaultfd(2), FUSE) may take
+// any time to answer. Only calls that need that memory may wait for it. A session has one watchdog for the receiver of calls, and one for the
 // receiver of direct doorbells.
 type watchdog struct {
 	s      *Session
@@ -64,13 +63,13 @@ func (w *watchdog) see() {
 
 // exhausted reports whether no more receivers can be spared.
 func (s *Session) exhausted() bool {
-	return s.caught.Load() >= maxCaught || s.cfg.User.blocked.Load() >= maxUserBlocked
+	return s.blocked.Load() >= maxBlocked || s.cfg.User.blocked.Load() >= maxUserBlocked
 }
 
-// countCaught adds n to the receivers that are caught, and returns how many they are.
-func (s *Session) countCaught(n int32) int32 {
+// countBlocked adds n to the receivers that are blocked, and returns how many they are.
+func (s *Session) countBlocked(n int32) int32 {
 	s.cfg.User.blocked.Add(n)
-	return s.caught.Add(n)
+	return s.blocked.Add(n)
 }
 
 func (w *watchdog) start() {
@@ -94,7 +93,7 @@ func (w *watchdog) replace(call *notify.Call) {
 		w.s.page.free(r.slot)
 		w.s.release()
 		if r.replaced() {
-			w.s.countCaught(-1)
+			w.s.countBlocked(-1)
 		} else {
 			w.s.running.Done()
 		}
@@ -159,30 +158,30 @@ func (w *watchdog) takeOver(state uint64) {
 	if w.s.stopping.Load() {
 		return
 	}
-	id := r.slot.id.Load() // this call's, if it is caught
-	ok, taken, val := r.catch(state)
+	id := r.slot.id.Load() // this call's, if it is blocked
+	ok, taken, val := r.markBlocked(state)
 	if !ok {
 		return
 	}
-	// Not caught by its own memory: the doorbell was read, and works at another
+	// Not blocked by its own memory: the doorbell was read, and works at another
 	// program's, which must not hold up this one.
 	if taken {
 		w.s.listener.Send(&notify.Answer{ID: id, Value: val})
 	}
-	n := w.s.countCaught(1)
+	n := w.s.countBlocked(1)
 	level := slog.LevelDebug // a few: the machine may just be busy
 	if n >= fewBlocked {
 		level = slog.LevelWarn
 	}
 	w.s.log.Log(context.Background(), level,
-		"a call is held up, by memory that does not answer or by a busy machine; another thread takes over", "caught", n)
-	if n == maxCaught {
-		w.s.log.Error("too many calls are held up by memory that does not answer: "+
-			"devices answer EIO until some of it does", "caught", maxCaught)
+		"a call is blocked by memory that does not answer, or delayed by a busy machine; another thread takes over", "blocked", n)
+	if n == maxBlocked {
+		w.s.log.Error("too many calls are blocked by memory that does not answer: "+
+			"devices answer EIO until some of it does", "blocked", maxBlocked)
 	}
 	w.s.running.Done() // for r
 	if r.callWaits {
-		w.replace(&r.n) // r writes nothing there, and will see that it is caught
+		w.replace(&r.n) // r writes nothing there, and will see that it is blocked
 	} else {
 		w.replace(nil)
 	}
@@ -203,22 +202,22 @@ func (w *watchdog) stop() {
 		state := r.state.Load()
 		if state != last || state&busy == 0 {
 			last, looks = state, 0
-		} else if looks++; looks >= patience {
+		} else if looks++; looks >= stopLooks {
 			w.abandon(r, state)
 		}
 	}
 }
 
-// patience is how many milliseconds a session that stops waits for one call.
-const patience = 100
+// stopLooks is how many milliseconds a session that stops waits for one call.
+const stopLooks = 100
 
 // abandon lets the receiver finish its call alone.
 func (w *watchdog) abandon(r *receiver, state uint64) {
-	w.s.countCaught(1)
+	w.s.countBlocked(1)
 	r.abandoned.Store(true)
-	if ok, _, _ := r.catch(state); ok {
+	if ok, _, _ := r.markBlocked(state); ok {
 		w.s.running.Done()
 	} else {
-		w.s.countCaught(-1)
+		w.s.countBlocked(-1)
 	}
 }

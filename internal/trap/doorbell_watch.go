@@ -16,26 +16,27 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
-// bells are the doorbells of a session that the kernel carries out: a write to a
-// device's memfd, of which inotify tells. A receiver of their own takes them.
-type bells struct {
+// doorbellWatch waits for the direct doorbells of a session. Such a doorbell is a write to a
+// device's memfd, which the kernel carries out, and which inotify reports. Direct doorbells
+// have a receiver of their own.
+type doorbellWatch struct {
 	dog    watchdog    // of that receiver
 	open   atomic.Bool // there were devices with such doorbells
 	notify int         // the inotify instance, once open
-	wake   int         // a memfd of the session's, watched as well: a write to it ends wait
+	wake   int         // a memfd that is watched as well: a write to it ends wait
 
 	mu      sync.Mutex
 	stopped bool // no more devices get such doorbells
 	watches map[int]*object
-	pending []*object // to be rung
+	pending []*object // their doorbells must be taken
 }
 
-// maxBells bounds the instances of inotify, of which a user has 128 in all.
-const maxBells = 64
+// maxDoorbellWatches bounds the instances of inotify, of which a user has 128 in all.
+const maxDoorbellWatches = 64
 
-// add makes o, a device behind the description fd, one with such doorbells, or
-// leaves it as it is if there is no inotify to be had for it.
-func (b *bells) add(o *object, fd int, c *Closes) error {
+// add makes o, a device behind the description fd, one with direct
+// doorbells. It leaves the device as it is if the kernel grants no inotify watch.
+func (b *doorbellWatch) add(o *object, fd int, c *Closes) error {
 	file, ok := o.file.(kernel.DoorbellFile)
 	if !ok {
 		return nil
@@ -52,20 +53,20 @@ func (b *bells) add(o *object, fd int, c *Closes) error {
 	if _, err := unix.Seek(fd, file.DoorbellOffset(), unix.SEEK_SET); err != nil {
 		return fmt.Errorf("lseek of a memfd: %w", err)
 	}
-	o.direct, o.bellWD, o.doorbells = true, wd, file
+	o.direct, o.doorbellWD, o.doorbells = true, wd, file
 	b.watches[wd] = o
 	return nil
 }
 
 // begin makes the instance and starts the receiver, if there is none; b.mu is held.
-func (b *bells) begin(c *Closes) bool {
+func (b *doorbellWatch) begin(c *Closes) bool {
 	switch {
 	case b.stopped:
 		return false
 	case b.open.Load():
 		return true
-	case c.bells.Add(1) > maxBells || !b.make():
-		c.bells.Add(-1)
+	case c.doorbells.Add(1) > maxDoorbellWatches || !b.make():
+		c.doorbells.Add(-1)
 		return false
 	}
 	b.open.Store(true)
@@ -73,7 +74,7 @@ func (b *bells) begin(c *Closes) bool {
 	return true
 }
 
-func (b *bells) make() bool {
+func (b *doorbellWatch) make() bool {
 	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
 		return false
@@ -93,7 +94,7 @@ func (b *bells) make() bool {
 }
 
 // stop ends the receiver.
-func (b *bells) stop() {
+func (b *doorbellWatch) stop() {
 	b.mu.Lock()
 	b.stopped = true
 	b.mu.Unlock()
@@ -103,31 +104,31 @@ func (b *bells) stop() {
 }
 
 // remove ends the watch of an object.
-func (b *bells) remove(o *object) {
+func (b *doorbellWatch) remove(o *object) {
 	if !o.direct {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.watches[o.bellWD] != o {
+	if b.watches[o.doorbellWD] != o {
 		return
 	}
-	delete(b.watches, o.bellWD)
-	_, _ = unix.InotifyRmWatch(b.notify, uint32(o.bellWD)) // it fails if the file is gone
+	delete(b.watches, o.doorbellWD)
+	_, _ = unix.InotifyRmWatch(b.notify, uint32(o.doorbellWD)) // it fails if the file is gone
 }
 
 // close is called when no receiver is left.
-func (b *bells) close(c *Closes) {
+func (b *doorbellWatch) close(c *Closes) {
 	if b.open.Load() {
 		unix.Close(b.notify)
 		unix.Close(b.wake)
-		c.bells.Add(-1)
+		c.doorbells.Add(-1)
 	}
 }
 
 // read waits for doorbells and puts the objects that have rung on the list. It returns
 // early if a signal comes.
-func (b *bells) read() {
+func (b *doorbellWatch) read() {
 	var buf [64 * unix.SizeofInotifyEvent]byte
 	n, err := unix.Read(b.notify, buf[:])
 	if err != nil {
@@ -143,7 +144,7 @@ func (b *bells) read() {
 
 // note enters the object of one event; b.mu is held. If events were lost, all have
 // rung.
-func (b *bells) note(wd int, mask uint32) {
+func (b *doorbellWatch) note(wd int, mask uint32) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		for _, o := range b.watches {
 			b.enter(o)
@@ -154,16 +155,16 @@ func (b *bells) note(wd int, mask uint32) {
 }
 
 // enter puts an object on the list once; b.mu is held.
-func (b *bells) enter(o *object) {
-	if !o.rings {
-		o.rings = true
+func (b *doorbellWatch) enter(o *object) {
+	if !o.listed {
+		o.listed = true
 		b.pending = append(b.pending, o)
 	}
 }
 
 // take takes one off the list, nil if there is none. What is left when a receiver is
-// caught is for the next one.
-func (b *bells) take() *object {
+// blocked is for the next one.
+func (b *doorbellWatch) take() *object {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.pending) == 0 {
@@ -171,43 +172,43 @@ func (b *bells) take() *object {
 	}
 	o := b.pending[0]
 	b.pending = append(b.pending[:0], b.pending[1:]...)
-	o.rings = false
+	o.listed = false
 	return o
 }
 
 // again puts it back.
-func (b *bells) again(o *object) {
+func (b *doorbellWatch) again(o *object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(o)
 }
 
 // rouse makes the receiver look at the list.
-func (b *bells) rouse() { _, _ = unix.Pwrite(b.wake, make([]byte, 1), 0) }
+func (b *doorbellWatch) rouse() { _, _ = unix.Pwrite(b.wake, make([]byte, 1), 0) }
 
-func (b *bells) waiting() int {
+func (b *doorbellWatch) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.pending)
 }
 
 // runDoorbells takes direct doorbells until the session stops, or the receiver was
-// caught. The thread is not the one that receives calls: the caller of a trapped call
-// that has been answered may take the processor from the thread that has answered it,
-// and keep it while it polls. Only that caller needs that thread again, and it sleeps
-// then. Doorbells of others would have to wait.
+// blocked. It is not the thread that receives calls. After a trapped call, the caller may
+// take the processor from the thread that has answered it, and keep it while it polls.
+// That does no harm to this caller: it sleeps when it needs that thread again. But the
+// doorbells of other programs would have to wait.
 func (r *receiver) runDoorbells() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
 	for !r.s.stopping.Load() {
-		r.s.bells.wait(r.s.exhausted())
+		r.s.doorbells.wait(r.s.exhausted())
 		if r.s.exhausted() {
 			continue
 		}
-		for range r.s.bells.waiting() {
-			if !r.ring(r.s.bells.take()) {
+		for range r.s.doorbells.waiting() {
+			if !r.takeFrom(r.s.doorbells.take()) {
 				return
 			}
 		}
@@ -216,14 +217,14 @@ func (r *receiver) runDoorbells() {
 
 // wait returns when there are doorbells to take, or a signal came. If no thread can be
 // spared for those that there are, it returns after some time.
-func (b *bells) wait(exhausted bool) {
+func (b *doorbellWatch) wait(exhausted bool) {
 	if b.waiting() > 0 {
-		patience := 0
+		timeout := 0
 		if exhausted {
-			patience = int(watchInterval / time.Millisecond)
+			timeout = int(watchInterval / time.Millisecond)
 		}
 		fds := []unix.PollFd{{Fd: int32(b.notify), Events: unix.POLLIN}}
-		if n, err := unix.Poll(fds, patience); err != nil || n == 0 {
+		if n, err := unix.Poll(fds, timeout); err != nil || n == 0 {
 			return
 		}
 	}
@@ -232,11 +233,11 @@ func (b *bells) wait(exhausted bool) {
 
 // takeDoorbellsFirst takes the direct doorbells that the program rang on a device
 // before the call in hand, and reports whether the receiver is still in its place. If
-// it is not, the receiver that has replaced it answers the call: the work of a doorbell
-// may have to wait for the memory of another program, and the call must not.
+// it is not, the receiver that has replaced it answers the call. The work of a doorbell may
+// wait for the memory of another program, and the call must not wait with it.
 func (r *receiver) takeDoorbellsFirst() bool {
 	s := r.s
-	if !s.bells.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
+	if !s.doorbells.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
 		return true
 	}
 	r.seq++
@@ -259,8 +260,8 @@ func (r *receiver) takeDoorbellsFirst() bool {
 		return false
 	}
 	if more {
-		s.bells.again(o)
-		s.bells.rouse()
+		s.doorbells.again(o)
+		s.doorbells.rouse()
 	}
 	return true
 }
@@ -283,9 +284,9 @@ func (r *receiver) followsDoorbells() bool {
 // sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
 const sweepEvery = 250 * time.Millisecond
 
-// ring answers the doorbells of an object and reports whether the receiver is still in
+// takeFrom answers the doorbells of an object and reports whether the receiver is still in
 // its place. One that is not goes on with that object alone.
-func (r *receiver) ring(o *object) bool {
+func (r *receiver) takeFrom(o *object) bool {
 	if o == nil {
 		return true
 	}
@@ -306,7 +307,7 @@ func (r *receiver) ring(o *object) bool {
 		return false
 	}
 	if more {
-		r.s.bells.again(o)
+		r.s.doorbells.again(o)
 	}
 	return true
 }
@@ -323,12 +324,11 @@ func (o *object) takeDoorbellsInOrder() (more bool) {
 	return more
 }
 
-// takerPause is short beside what a doorbell takes: a receiver that waits is not
-// expected to wait at all.
+// takerPause is about as long as a doorbell takes. Waiting is rare.
 const takerPause = 20 * time.Microsecond
 
-// awaitTaker waits until the receiver of doorbells has none of the object's in hand, and
-// reports whether it had. It does not wait for one that is blocked in the memory of a
+// awaitTaker waits until the receiver of doorbells has none of this object in hand,
+// and reports whether it had one. It does not wait for one that is blocked in the memory of a
 // program: the watchdog has replaced that one.
 func (o *object) awaitTaker() (waited bool) {
 	for {

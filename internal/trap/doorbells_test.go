@@ -15,8 +15,8 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
-// bellFakes are fakes that count the calls and the doorbells that reach them.
-type bellFakes struct {
+// doorbellFakes are fakes that count the calls and the doorbells that reach them.
+type doorbellFakes struct {
 	*fakes
 	rung, called atomic.Int32
 	late         atomic.Int32 // calls that came before the doorbell rung ahead of them
@@ -25,8 +25,8 @@ type bellFakes struct {
 	hold         chan struct{}
 }
 
-func newBellFakes(t testing.TB) *bellFakes {
-	h := &bellFakes{fakes: newFakes(t)}
+func newDoorbellFakes(t testing.TB) *doorbellFakes {
+	h := &doorbellFakes{fakes: newFakes(t)}
 	open := h.open
 	last := int32(0)
 	h.write = func(_ kernel.Caller, _, n uint64) (int64, error) {
@@ -44,19 +44,19 @@ func newBellFakes(t testing.TB) *bellFakes {
 		if err != nil {
 			return nil, err
 		}
-		return &bellFile{fakeFile: f.(*fakeFile), host: h}, nil
+		return &doorbellFile{fakeFile: f.(*fakeFile), host: h}, nil
 	}
 	return h
 }
 
-// bellFile is a fakeFile that reports doorbells to its host.
-type bellFile struct {
+// doorbellFile is a fakeFile that reports doorbells to its host.
+type doorbellFile struct {
 	*fakeFile
-	host    *bellFakes
+	host    *doorbellFakes
 	working atomic.Bool // a thread has a doorbell in hand
 }
 
-func (f *bellFile) TakeDoorbells() bool {
+func (f *doorbellFile) TakeDoorbells() bool {
 	if f.host.entered.Add(1) <= f.host.holds {
 		<-f.host.hold
 	}
@@ -75,8 +75,8 @@ func (f *bellFile) TakeDoorbells() bool {
 // is heard before the call that the program makes after it.
 func TestDirectDoorbells(t *testing.T) {
 	const rounds = 500
-	h := newBellFakes(t)
-	out := run(t, options{program: "bells", host: h, bells: DoorbellsDirect}, fmt.Sprint(rounds))
+	h := newDoorbellFakes(t)
+	out := run(t, options{program: "doorbells", host: h, doorbells: DoorbellsDirect}, fmt.Sprint(rounds))
 	h.allClosed(t)
 	if out != "<nil>\n" {
 		t.Errorf("%q", out)
@@ -97,16 +97,16 @@ func TestDirectDoorbells(t *testing.T) {
 func TestTrappedDoorbells(t *testing.T) {
 	const rounds = 10
 	for _, tt := range []struct {
-		name  string
-		bells Doorbells
-		limit string
+		name      string
+		doorbells Doorbells
+		limit     string
 	}{
 		{"wanted", DoorbellsTrapped, "unlimited"},
 		{"limited files", DoorbellsDirect, "1000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newBellFakes(t)
-			p := start(t, options{program: "bells", host: h, bells: tt.bells, ulimit: "-f " + tt.limit}, fmt.Sprint(rounds))
+			h := newDoorbellFakes(t)
+			p := start(t, options{program: "doorbells", host: h, doorbells: tt.doorbells, ulimit: "-f " + tt.limit}, fmt.Sprint(rounds))
 			p.wait()
 			if n := h.called.Load(); n != 2*rounds+1 || h.rung.Load() != 0 {
 				t.Errorf("%d calls and %d doorbells, want %d and none", n, h.rung.Load(), 2*rounds+1)
@@ -114,8 +114,8 @@ func TestTrappedDoorbells(t *testing.T) {
 		})
 	}
 	t.Run("old library", func(t *testing.T) { // it does not ask for netlink
-		h := newBellFakes(t)
-		run(t, options{program: "doorbell", host: h, bells: DoorbellsDirect})
+		h := newDoorbellFakes(t)
+		run(t, options{program: "doorbell", host: h, doorbells: DoorbellsDirect})
 		if h.called.Load() != 1 || h.rung.Load() != 0 {
 			t.Errorf("%d calls and %d doorbells", h.called.Load(), h.rung.Load())
 		}
@@ -128,17 +128,17 @@ func TestSeveralProcesses(t *testing.T) {
 	const rounds = 20
 	const direct, trapped = rounds, 2*rounds + 1 // calls of one program that are trapped
 	for _, tt := range []struct {
-		how    string
-		bells  Doorbells
-		called int32
+		how       string
+		doorbells Doorbells
+		called    int32
 	}{
 		{"together", DoorbellsAuto, 1 + 2*direct},
 		{"in turn", DoorbellsAuto, 2 * trapped},
 		{"together", DoorbellsTrapped, 1 + 2*trapped},
 		{"together", DoorbellsDirect, 2 * direct},
 	} {
-		t.Run(fmt.Sprintf("%s, %v", tt.how, tt.bells), func(t *testing.T) {
-			h := newBellFakes(t)
+		t.Run(fmt.Sprintf("%s, %v", tt.how, tt.doorbells), func(t *testing.T) {
+			h := newDoorbellFakes(t)
 			open := h.open
 			h.open = func(name string, who Credentials) (File, error) {
 				if tt.how == "in turn" {
@@ -146,9 +146,9 @@ func TestSeveralProcesses(t *testing.T) {
 				}
 				return open(name, who)
 			}
-			p := start(t, options{program: "several", host: h, bells: tt.bells}, fmt.Sprint(rounds), tt.how)
+			p := start(t, options{program: "several", host: h, doorbells: tt.doorbells}, fmt.Sprint(rounds), tt.how)
 			p.wait()
-			if tt.bells == DoorbellsAuto && (runtime.NumCPU() == 1 || p.session.trapsSlowly()) {
+			if tt.doorbells == DoorbellsAuto && (runtime.NumCPU() == 1 || p.session.trapsSlowly()) {
 				t.Skip("with one processor, or where a trap is slow, all processes have the same doorbells")
 			}
 			if n := h.called.Load(); n != tt.called {
@@ -166,9 +166,9 @@ func TestSeveralProcesses(t *testing.T) {
 // neither calls nor later doorbells. Two wait: one was taken when it was rung, and the
 // other one before the call that the program made next.
 func TestBlockedDoorbell(t *testing.T) {
-	h := newBellFakes(t)
+	h := newDoorbellFakes(t)
 	h.holds, h.hold = 2, make(chan struct{})
-	p := start(t, options{program: "bells", host: h, bells: DoorbellsDirect}, "50")
+	p := start(t, options{program: "doorbells", host: h, doorbells: DoorbellsDirect}, "50")
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,13 +180,12 @@ func TestBlockedDoorbell(t *testing.T) {
 	h.allClosed(t)
 }
 
-// TestStopWithBlockedDoorbell: a call that has to wait for the work of a doorbell is
-// answered, although the session stops meanwhile: the program goes on with the session
-// that comes after it.
+// TestStopWithBlockedDoorbell: a call that waits for the work of a doorbell is answered,
+// although the session stops meanwhile. The program goes on with the next session.
 func TestStopWithBlockedDoorbell(t *testing.T) {
-	h := newBellFakes(t)
+	h := newDoorbellFakes(t)
 	h.holds, h.hold = 2, make(chan struct{})
-	o := options{program: "bells", host: h, bells: DoorbellsDirect}
+	o := options{program: "doorbells", host: h, doorbells: DoorbellsDirect}
 	p := start(t, o, "50")
 	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.entered.Load() >= h.holds })
 	p.stop()
@@ -202,7 +201,7 @@ func TestStopWithBlockedDoorbell(t *testing.T) {
 // TestMute: when the daemon is gone, direct doorbells fail too.
 func TestMute(t *testing.T) {
 	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
-	if got := orphaned(t, "serve", options{program: "bell"}, DoorbellsDirect); got != want {
+	if got := orphaned(t, "serve", options{program: "doorbell-until"}, DoorbellsDirect); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

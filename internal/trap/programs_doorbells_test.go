@@ -19,8 +19,8 @@ func openModern(path string) (int, error) {
 	return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
-// bellsAndCalls rings and then makes a call that is trapped, args[0] times.
-func bellsAndCalls(args []string) error {
+// doorbellsAndCalls rings and then makes a call that is trapped, args[0] times.
+func doorbellsAndCalls(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
@@ -47,8 +47,8 @@ func bellsAndCalls(args []string) error {
 	return nil
 }
 
-// bellUntil rings until a doorbell fails, and prints the error.
-func bellUntil([]string) error {
+// doorbellUntil rings until a doorbell fails, and prints the error.
+func doorbellUntil([]string) error {
 	fd, err := openModern(device)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func several(args []string) error {
 	}
 	for range 2 {
 		cmd := exec.Command(os.Args[0], args[0])
-		cmd.Env = append(os.Environ(), roleEnv+"=bells")
+		cmd.Env = append(os.Environ(), roleEnv+"=doorbells")
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "<nil>\n" {
 			return fmt.Errorf("%w: %s", err, out)
 		}
