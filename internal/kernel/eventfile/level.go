@@ -104,7 +104,7 @@ func (l *Level) Sync() {
 		l.have += n
 		l.failed = n == 0
 		if l.closed {
-			l.closeAside()
+			l.closeInBackground()
 		}
 	}
 }
@@ -146,19 +146,12 @@ func (l *Level) Close() {
 	}
 	l.closed = true
 	if !l.busy {
-		l.closeAside()
+		l.closeInBackground()
 	}
 }
 
-// closeAside gives the pipe up, which may wait for the program; l.mu is held.
-func (l *Level) closeAside() {
-	r, w, budget := l.r, l.w, l.budget
+// closeInBackground closes the ends of the pipe. The caller holds l.mu.
+func (l *Level) closeInBackground() {
+	closeEnds(l.r, l.w, l.budget)
 	l.r = -1
-	budget.Background(func() {
-		if r >= 0 {
-			_ = unix.Close(r) // nothing to be written back
-		}
-		_ = unix.Close(w)
-		budget.Give(PipeCost)
-	})
 }

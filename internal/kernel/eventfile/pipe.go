@@ -133,11 +133,16 @@ func (p *Pipe) takeReader() int {
 	return r
 }
 
-// closeInBackground closes the ends of the pipe. That takes the pipe's lock (pipe_release), so
-// a thread of the budget does it. The caller holds p.mu.
+// closeInBackground closes the ends of the pipe. The caller holds p.mu.
 func (p *Pipe) closeInBackground() {
-	r, w, budget := p.r, p.w, p.budget
+	closeEnds(p.r, p.w, p.budget)
 	p.r = -1
+}
+
+// closeEnds closes the ends of a pipe and gives back what it costs; r is -1 if it is closed
+// already. Closing takes the pipe's lock (pipe_release), which the program may hold for long,
+// so a thread of the budget does it.
+func closeEnds(r, w int, budget *quota.Budget) {
 	budget.Background(func() {
 		if r >= 0 {
 			_ = unix.Close(r) // nothing to be written back
