@@ -210,6 +210,15 @@ func (d *Device) GIDs() []wire.GID {
 	return append([]wire.GID(nil), d.gids.Load().gids...)
 }
 
+// GIDIndex returns the lowest index of a GID in the table; ok is false if it is not there.
+func (d *Device) GIDIndex(gid wire.GID) (i int, ok bool) {
+	if gid.IsZero() { // marks empty entries
+		return 0, false
+	}
+	i = slices.Index(d.gids.Load().gids, gid)
+	return i, i >= 0
+}
+
 // localGID says whether addr is an address of this port. It takes no lock: it
 // is asked for every burst.
 func (d *Device) localGID(addr netip.Addr) bool {

@@ -60,6 +60,12 @@ func TestGIDTable(t *testing.T) {
 			t.Errorf("gid %d: %v, %v", i, g, err)
 		}
 	}
+	if i, ok := d.GIDIndex(objPeer); !ok || i != 1 {
+		t.Errorf("GIDIndex: %d, %v", i, ok)
+	}
+	if _, ok := d.GIDIndex(wire.GID{}); ok {
+		t.Error("GIDIndex found an empty entry")
+	}
 	if e := d.GIDEntries(); len(e) != 1 || e[0] != (GIDEntry{objPeer, 1, 1, 2}) {
 		t.Errorf("entries %v", e)
 	}

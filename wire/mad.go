@@ -89,6 +89,14 @@ func (m MADMethod) String() string {
 	return fmt.Sprintf("method 0x%02x", uint8(m))
 }
 
+// The status of a response (IBA 13.4.7): bits 4 to 2 say why a request is refused.
+const (
+	MADUnsupportedVersion   uint16 = 1 << 2 // base or class version
+	MADUnsupportedMethod    uint16 = 2 << 2
+	MADUnsupportedAttribute uint16 = 3 << 2 // with this method
+	MADInvalidField         uint16 = 7 << 2 // in the attribute or its modifier
+)
+
 // MADHeader holds the fields of the header that all classes share, in host order.
 type MADHeader struct {
 	Class        MADClass
@@ -136,12 +144,19 @@ func (m *MAD) Header() MADHeader {
 		Class:        m.Class(),
 		ClassVersion: m[madOffClassVersion],
 		Method:       m.Method(),
-		Status:       binary.BigEndian.Uint16(m[madOffStatus:]),
+		Status:       m.Status(),
 		ClassData:    binary.BigEndian.Uint16(m[madOffClassData:]),
 		TID:          m.TID(),
 		Attribute:    m.Attribute(),
 		Modifier:     binary.BigEndian.Uint32(m[madOffModifier:]),
 	}
+}
+
+// Answer makes a request its own response: the method and the status change, and all else
+// stays as it is.
+func (m *MAD) Answer(method MADMethod, status uint16) {
+	m[madOffMethod] = uint8(method)
+	binary.BigEndian.PutUint16(m[madOffStatus:], status)
 }
 
 // Class returns the management class.
@@ -155,6 +170,9 @@ func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[madOffTID:]) }
 
 // Attribute returns the attribute, whose meaning the class defines.
 func (m *MAD) Attribute() uint16 { return binary.BigEndian.Uint16(m[madOffAttribute:]) }
+
+// Status returns the status, which has a meaning in a response only.
+func (m *MAD) Status() uint16 { return binary.BigEndian.Uint16(m[madOffStatus:]) }
 
 // Data returns what follows the header.
 func (m *MAD) Data() []byte { return m[MADHeaderLen:] }

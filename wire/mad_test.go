@@ -30,6 +30,20 @@ func TestMADHeader(t *testing.T) {
 	}
 }
 
+// An answer differs from its request in method and status only.
+func TestMADAnswer(t *testing.T) {
+	var m MAD
+	for i := range m {
+		m[i] = byte(i)
+	}
+	want := m
+	want[madOffMethod], want[madOffStatus], want[madOffStatus+1] = 0x81, 0x00, 0x0c
+	m.Answer(MADGetResp, MADUnsupportedAttribute)
+	if m != want || m.Status() != 0x0c {
+		t.Errorf("status %#x of % x", m.Status(), m)
+	}
+}
+
 func TestParseMADErrors(t *testing.T) {
 	whole := make([]byte, MADLen+1)
 	whole[0] = 1

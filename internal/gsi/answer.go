@@ -1,0 +1,47 @@
+package gsi
+
+import (
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// attrClassPortInfo is the attribute that all classes share (IBA 13.4.8.1).
+const attrClassPortInfo = 0x0001
+
+// Classes that are not for queue pair 1 (IBA 13.4.4).
+const (
+	classSubnetLID      wire.MADClass = 0x01
+	classSubnetDirected wire.MADClass = 0x81
+)
+
+// acceptable reports whether Linux looks for an agent at all (mad.c: validate_mad). Subnet
+// management is for queue pair 0, and messages of the connection manager are sent, not
+// requested.
+func acceptable(mad *wire.MAD) bool {
+	switch mad.Class() {
+	case classSubnetLID, classSubnetDirected:
+		return false
+	case wire.MADClassCM:
+		return mad.Method() == wire.MADSend || mad.Attribute() == attrClassPortInfo
+	default:
+		return true
+	}
+}
+
+// takes reports whether the agent of the datagram's class takes it. The connection manager
+// registers for the method Send only (cm.c: cm_add_one).
+func takes(mad *wire.MAD) bool {
+	return mad.Class() != wire.MADClassCM || mad.Method() == wire.MADSend
+}
+
+// answerUnsupported answers a request that no agent takes (mad.c: generate_unmatched_resp).
+// Other datagrams are dropped; an answer to one might itself be answered.
+func (m *Mux) answerUnsupported(to rxe.AHAttr, dest wire.QPN, mad *wire.MAD) {
+	if method := mad.Method(); method != wire.MADGet && method != wire.MADSet {
+		m.counters.NoAgent.Add(1)
+		return
+	}
+	mad.Answer(wire.MADGetResp, wire.MADUnsupportedAttribute)
+	m.counters.Unsupported.Add(1)
+	_ = m.Send(to, dest, mad) // counted; the sender asks again
+}

@@ -1,0 +1,34 @@
+package gsi
+
+import (
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Counters counts management datagrams.
+type Counters struct {
+	Received    atomic.Uint64
+	Sent        atomic.Uint64
+	SendErrors  atomic.Uint64 // the device refused the address
+	Malformed   atomic.Uint64 // of another length or version, or not for queue pair 1
+	Overflow    atomic.Uint64 // the agents were behind
+	BadAddress  atomic.Uint64 // to an address that the port has lost
+	NoAgent     atomic.Uint64 // dropped without an answer
+	Unsupported atomic.Uint64 // requests that nobody takes, answered
+}
+
+// Counters returns every counter.
+func (m *Mux) Counters() []rxe.Counter {
+	c := &m.counters
+	return []rxe.Counter{
+		{Name: "mad_rcvd", Value: c.Received.Load()},
+		{Name: "mad_sent", Value: c.Sent.Load()},
+		{Name: "mad_send_err", Value: c.SendErrors.Load()},
+		{Name: "mad_unsupported", Value: c.Unsupported.Load()},
+		{Name: "drop_mad_malformed", Value: c.Malformed.Load()},
+		{Name: "drop_mad_overflow", Value: c.Overflow.Load()},
+		{Name: "drop_mad_bad_addr", Value: c.BadAddress.Load()},
+		{Name: "drop_mad_no_agent", Value: c.NoAgent.Load()},
+	}
+}

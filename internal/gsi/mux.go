@@ -1,0 +1,171 @@
+package gsi
+
+import (
+	"sync"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Agent receives the management datagrams of one class.
+type Agent interface {
+	// ReceiveMAD receives one datagram that queue pair src sent to queue pair 1. An
+	// answer to the sender goes to from. The datagram is the agent's own copy. Calls
+	// come from one goroutine, one after the other; they may send, and must not block.
+	ReceiveMAD(from rxe.AHAttr, src wire.QPN, mad *wire.MAD)
+}
+
+// Config describes a Mux.
+type Config struct {
+	// Queue is how many datagrams wait for the agents; 0 means 512. When the queue is
+	// full, further ones are dropped, as any network may drop them.
+	Queue int
+}
+
+const defaultQueue = 512
+
+// datagram is a received datagram in the queue.
+type datagram struct {
+	from wire.Datagram // all but Data
+	src  wire.QPN
+	mad  wire.MAD
+}
+
+// Mux handles the packets to queue pair 1 of one device. It implements rxe.GSI.
+type Mux struct {
+	queue    chan *datagram
+	free     sync.Pool // of *datagram
+	counters Counters
+
+	dev *rxe.Device // set before the goroutine starts
+
+	mu     sync.Mutex // a leaf lock
+	agents map[wire.MADClass]Agent
+
+	closing chan struct{}
+	closed  sync.WaitGroup
+	once    sync.Once
+}
+
+// New makes a Mux, which rxe.Config.GSI then names. Datagrams wait in its queue until
+// Start.
+func New(cfg Config) *Mux {
+	n := cfg.Queue
+	if n == 0 {
+		n = defaultQueue
+	}
+	return &Mux{
+		queue:   make(chan *datagram, n),
+		free:    sync.Pool{New: func() any { return new(datagram) }},
+		agents:  make(map[wire.MADClass]Agent),
+		closing: make(chan struct{}),
+	}
+}
+
+// Start begins to call the agents. The device dev is the one whose packets the Mux
+// receives. Start must be called once, and before Send and Close.
+func (m *Mux) Start(dev *rxe.Device) {
+	m.dev = dev
+	m.closed.Go(m.run)
+}
+
+// Close ends the goroutine, after a call of an agent that is under way. Datagrams in the
+// queue are lost. An agent must not call it. Close the Mux before its device.
+func (m *Mux) Close() {
+	m.once.Do(func() { close(m.closing) })
+	m.closed.Wait()
+}
+
+// Register makes a the agent of a class. A nil Agent removes it; a call that is under way
+// may end after Register returns.
+func (m *Mux) Register(class wire.MADClass, a Agent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a == nil {
+		delete(m.agents, class)
+		return
+	}
+	m.agents[class] = a
+}
+
+func (m *Mux) agent(class wire.MADClass) Agent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.agents[class]
+}
+
+// Send sends a datagram from queue pair 1 to queue pair dest at the address to. The errors
+// are those of rxe.Device.SendGSI. Any goroutine may call it, with no QP locked.
+func (m *Mux) Send(to rxe.AHAttr, dest wire.QPN, mad *wire.MAD) error {
+	err := m.dev.SendGSI(to, dest, mad[:])
+	if err != nil {
+		m.counters.SendErrors.Add(1)
+		return err
+	}
+	m.counters.Sent.Add(1)
+	return nil
+}
+
+// ReceiveGSI queues a packet to queue pair 1. It never waits.
+func (m *Mux) ReceiveGSI(pkt wire.Packet, from *wire.Datagram) {
+	c := &m.counters
+	c.Received.Add(1)
+	mad, err := wire.ParseMAD(pkt.Payload())
+	if err != nil {
+		c.Malformed.Add(1)
+		return
+	}
+	d := m.free.Get().(*datagram)
+	d.from, d.src, d.mad = *from, pkt.SrcQP(), *mad
+	d.from.Data = nil // valid during the call only
+	select {
+	case m.queue <- d:
+	default:
+		c.Overflow.Add(1)
+		m.free.Put(d)
+	}
+}
+
+func (m *Mux) run() {
+	for {
+		select {
+		case <-m.closing:
+			return
+		case d := <-m.queue:
+			m.dispatch(d)
+			m.free.Put(d)
+		}
+	}
+}
+
+// dispatch hands a datagram to its agent, or answers it.
+func (m *Mux) dispatch(d *datagram) {
+	from, ok := m.address(&d.from)
+	if !ok {
+		m.counters.BadAddress.Add(1)
+		return
+	}
+	if !acceptable(&d.mad) {
+		m.counters.Malformed.Add(1)
+		return
+	}
+	if a := m.agent(d.mad.Class()); a != nil && takes(&d.mad) {
+		mad := d.mad
+		a.ReceiveMAD(from, d.src, &mad)
+		return
+	}
+	m.answerUnsupported(from, d.src, &d.mad)
+}
+
+// address returns where an answer to a datagram goes. It leaves from the address that the
+// datagram came to; ok is false if the port has lost that address.
+func (m *Mux) address(dg *wire.Datagram) (to rxe.AHAttr, ok bool) {
+	i, ok := m.dev.GIDIndex(wire.GIDFromAddr(dg.Dst))
+	if !ok || i > 0xff { // an AHAttr has room for no more
+		return rxe.AHAttr{}, false
+	}
+	const ecn = 3 // bits of the path, not of the sender (RFC 3168)
+	return rxe.AHAttr{
+		DGID: wire.GIDFromAddr(dg.Src), SGIDIndex: uint8(i), TrafficClass: dg.TrafficClass &^ ecn, PortNum: 1,
+	}, true
+}
