@@ -16,6 +16,7 @@ const (
 	RejectTransportType    CMReason = 9
 	RejectStale            CMReason = 10
 	RejectPrimaryGID       CMReason = 12
+	RejectPathMTU          CMReason = 26
 	RejectConsumer         CMReason = 28
 	RejectDuplicateCommID  CMReason = 30
 	RejectVendorOption     CMReason = 35

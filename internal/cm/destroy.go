@@ -1,0 +1,35 @@
+package cm
+
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Destroy ends the connection: the peer is told what its state calls for, once, and
+// nothing is left. There is no event any more (cm_destroy_id).
+func (c *Conn) Destroy(now rxe.Time) {
+	if c.state == StateDestroyed {
+		return
+	}
+	c.handler = nil
+	switch c.state {
+	case StateREQSent, StateMRAREQRcvd:
+		// The peer finds its half by GUID and ID.
+		c.sendREJ(&Refuse{Reason: wire.RejectTimeout, ARI: binary.BigEndian.AppendUint64(nil, c.m.cfg.GUID)})
+	case StateREQRcvd, StateMRAREQSent, StateREPSent, StateMRAREPRcvd, StateREPRcvd, StateMRAREPSent:
+		c.sendREJ(&Refuse{Reason: wire.RejectConsumer})
+	case StateEstablished:
+		// Nothing waits for the DREP: a DREQ that is lost is not sent again.
+		c.sendDREQ(now)
+	case StateDREQRcvd:
+		c.sendDREP()
+	case StateSIDRREQRcvd:
+		c.refuseSIDR(nil)
+	case StateIdle, StateDREQSent, StateTimewait, StateSIDRREQSent, StateDestroyed:
+	}
+	c.reset()
+	c.setState(StateDestroyed)
+	delete(c.m.conns, c.commID)
+}

@@ -1,0 +1,121 @@
+package cm
+
+import (
+	"fmt"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// EventKind says what happened to a connection.
+type EventKind uint8
+
+// The events of a connection.
+const (
+	EventReply             EventKind = iota // a REP came: Ready or Reject answers it
+	EventReady                              // an RTU came, or Established was called: the connection is established
+	EventRejected                           // a REJ came
+	EventUnreachable                        // no answer to a REQ or REP; Status is -110
+	EventDisconnect                         // a DREQ came: Disconnect or Destroy answers it
+	EventDisconnected                       // a DREP came, or none to the last DREQ; Status is then -110
+	EventTimewaitExit                       // timewait is over
+	EventLookupReply                        // a SIDR_REP came: see SIDRStatus
+	EventLookupUnreachable                  // no answer to a SIDR_REQ; Status is -110
+)
+
+var eventNames = [...]string{
+	"reply", "ready", "rejected", "unreachable", "disconnect", "disconnected", "timewait exit", "lookup reply",
+	"lookup unreachable",
+}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// statusTimeout is -ETIMEDOUT.
+const statusTimeout = -110
+
+// Event is something that happened to a connection. Which fields have a meaning
+// depends on the kind.
+type Event struct {
+	Kind   EventKind
+	Status int32 // 0, or a negative errno
+
+	// PrivateData is the peer's, at the length that the message has for it. Nil for
+	// events without a message.
+	PrivateData []byte
+
+	// Of a reply, as the peer sees it.
+	RemoteQPN          wire.QPN
+	ResponderResources uint8
+	InitiatorDepth     uint8
+	RNRRetryCount      uint8
+	TargetACKDelay     uint8
+	FlowControl        bool
+	SRQ                bool
+
+	// Of a rejection.
+	Reason          wire.CMReason
+	MessageRejected wire.CMSubject
+	ARI             []byte // additional reject information
+
+	// Of a lookup reply. RemoteQPN too, if the status is success.
+	SIDRStatus wire.SIDRStatus
+	QKey       uint32
+	Info       []byte // additional information
+}
+
+// Request is what a listener's handler decides about: a REQ or a SIDR_REQ. It and its
+// bytes are valid during the call.
+type Request struct {
+	Lookup bool       // a SIDR_REQ, which has From, Service, PKey and PrivateData only
+	From   rxe.AHAttr // the sender's address: as the datagram came, not as the REQ says
+
+	Service     uint64
+	PKey        wire.PKey
+	PrivateData []byte // with the RDMA IP CM header, if there is one
+
+	RemoteGUID         uint64
+	RemoteQPN          wire.QPN
+	QPType             rxe.QPType
+	StartingPSN        wire.PSN
+	PathMTU            rxe.MTU
+	ResponderResources uint8 // of the peer
+	InitiatorDepth     uint8 // of the peer
+	RetryCount         uint8
+	RNRRetryCount      uint8
+	FlowControl        bool
+	SRQ                bool
+	// Path is the primary path as the peer sees it. The Machine does not know the
+	// device's GIDs: a handler refuses a RemoteGID that is none of them with
+	// wire.RejectPrimaryGID.
+	Path wire.CMPath
+}
+
+// Verdict is what a listener's handler decides: Take, Ignore or Refuse.
+type Verdict interface{ verdict() }
+
+type silentVerdict uint8
+
+func (silentVerdict) verdict() {}
+
+const (
+	// Take means that the connection is the user's, and ends with Destroy. The handler
+	// has set its handler. It may have called Accept or Reject already.
+	Take silentVerdict = iota
+	// Ignore drops the request and forgets it, as if it had been lost: its resend is
+	// new. A SIDR_REQ is refused instead, as Linux does.
+	Ignore
+)
+
+// Refuse answers with a REJ, or to a SIDR_REQ with the status wire.SIDRReject.
+type Refuse struct {
+	Reason wire.CMReason
+	ARI    []byte // additional reject information, at most 72 bytes; not for a SIDR_REQ
+	Data   []byte // private data, at most 148 bytes, or 136 for a SIDR_REQ
+}
+
+func (Refuse) verdict() {}

@@ -1,0 +1,137 @@
+package cm
+
+import (
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// ConnectParams is what Connect asks a peer for.
+type ConnectParams struct {
+	Service uint64
+	Path    rxe.AHAttr // to the peer: DGID, and SGIDIndex of SGID
+	SGID    wire.GID
+	PKey    wire.PKey // 0: the default partition
+
+	QPN         wire.QPN
+	QPType      rxe.QPType // RC or UC; 0: RC
+	StartingPSN wire.PSN   // of what the peer sends; 0: drawn
+	PathMTU     rxe.MTU
+
+	ResponderResources uint8 // READs and atomics that the queue pair answers at a time
+	InitiatorDepth     uint8 // READs and atomics that it has outstanding
+	RetryCount         uint8 // at most 7
+	RNRRetryCount      uint8 // at most 7
+	FlowControl        bool
+	SRQ                bool
+
+	// PacketLifetime is how long a packet may take, 4.096 µs times 2 to this power. The
+	// local ACK timeout is made from it. 0 means 16, which gives 17.
+	PacketLifetime uint8
+	// PrivateData is at most 92 bytes, with the RDMA IP CM header.
+	PrivateData []byte
+}
+
+// LookupParams is what Lookup asks a peer for.
+type LookupParams struct {
+	Service     uint64
+	Path        rxe.AHAttr
+	PKey        wire.PKey // 0: the default partition
+	PrivateData []byte    // at most 216 bytes, with the RDMA IP CM header
+}
+
+// AcceptParams is how Accept answers. For a SIDR_REQ only QPN, QKey, Info and
+// PrivateData have a meaning.
+type AcceptParams struct {
+	QPN         wire.QPN
+	StartingPSN wire.PSN // of what the peer sends; 0: the one that QPAttr has given
+
+	ResponderResources uint8
+	InitiatorDepth     uint8
+	RNRRetryCount      uint8 // at most 7
+	FlowControl        bool
+	SRQ                bool
+
+	QKey uint32
+	Info []byte // additional information, at most 72 bytes
+
+	PrivateData []byte // at most 196 bytes, or 136 for a SIDR_REQ
+}
+
+// qpParams is what the two sides agree on for their queue pairs.
+type qpParams struct {
+	typ                rxe.QPType
+	localQPN           wire.QPN
+	mtu                rxe.MTU
+	rqPSN, sqPSN       wire.PSN // the peer starts with rqPSN
+	responderResources uint8    // of this side
+	initiatorDepth     uint8    // of this side
+	retryCount         uint8
+	rnrRetryCount      uint8
+	ackTimeout         uint8
+}
+
+// Queue pair types of enum ibv_qp_type that the engine does not have. Their REQs have
+// the extended transport type 1.
+const (
+	QPXRCSend rxe.QPType = 9
+	QPXRCRecv rxe.QPType = 10
+)
+
+// Transport types of a REQ (IBA 12.6.5).
+const (
+	transportRC       = 0
+	transportUC       = 1
+	transportExtended = 3
+
+	extendedXRC = 1
+)
+
+// qpTypeOf returns the type of queue pair that a REQ wants on this side, or 0 for a
+// transport that does not exist.
+func qpTypeOf(req wire.CMREQ) rxe.QPType {
+	switch req.TransportType() {
+	case transportRC:
+		return rxe.QPRC
+	case transportUC:
+		return rxe.QPUC
+	case transportExtended:
+		if req.ExtendedTransportType() == extendedXRC {
+			return QPXRCRecv
+		}
+	}
+	return 0
+}
+
+// mtuOf returns the MTU of a code, or 0.
+func mtuOf(code uint8) rxe.MTU {
+	if code < 1 || code > 5 {
+		return 0
+	}
+	return 128 << code
+}
+
+// mtuCode returns the code of an MTU, or 0.
+func mtuCode(mtu rxe.MTU) uint8 {
+	for code := uint8(1); code <= 5; code++ {
+		if mtuOf(code) == mtu {
+			return code
+		}
+	}
+	return 0
+}
+
+// drawPSN returns a PSN, unless one was chosen.
+func (m *Machine) drawPSN(chosen wire.PSN) wire.PSN {
+	if chosen != 0 {
+		return chosen & wire.PSNMask
+	}
+	return wire.PSN(m.cfg.Random()) & wire.PSNMask
+}
+
+// defaultPKey returns the default partition, unless one was chosen.
+func defaultPKey(chosen wire.PKey) wire.PKey {
+	if chosen != 0 {
+		return chosen
+	}
+	return wire.DefaultPKey
+}
