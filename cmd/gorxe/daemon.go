@@ -27,7 +27,7 @@ type daemonCmd struct {
 func (daemonCmd) Help() string {
 	return `Serves devices to the programs that gorxe run starts. Several programs can share them, of several users if --socket-mode and --socket-group let those connect (see docs/security.md). The daemon stays in the foreground, tells systemd when it is ready, and ends cleanly on SIGTERM and SIGINT. Attached programs then continue without a device.
 
-The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command line is wrong.
+The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command line is wrong. An interface or an address that this host does not have is 1.
 
 Examples:
   gorxe daemon
@@ -135,12 +135,13 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	if inherited != nil {
 		paths[0] = inherited.Addr().String()
 	}
-	return daemon.Start(daemon.Config{
+	server, err := daemon.Start(daemon.Config{
 		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
 		Doorbells: c.Doorbells, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),
 	})
+	return server, c.named(err)
 }
 
 // socketMode returns the permissions of the socket. A group that the user names may

@@ -29,7 +29,7 @@ func (runCmd) Help() string {
 
 If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Further runs share its devices, and it ends with the last of them.
 
-The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. This command returns when the program ends. Processes that the program left in the background keep their devices.
+The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. An interface or an address that this host does not have is 125. This command returns when the program ends. Processes that the program left in the background keep their devices.
 
 Examples:
   gorxe run ibv_devinfo -v
@@ -55,6 +55,34 @@ func (f *selection) specs() ([]proto.Spec, error) {
 	return specs, err
 }
 
+// flags returns the flags that chose the devices, for another command.
+func (f *selection) flags() (list []string) {
+	if f.Devices != "" {
+		list = append(list, "--devices", f.Devices)
+	}
+	for _, text := range f.Device {
+		list = append(list, "--device", text)
+	}
+	return list
+}
+
+// named puts the flag that chose a device in front of the device's error.
+func (f *selection) named(err error) error {
+	var device *proto.DeviceError
+	if !errors.As(err, &device) {
+		return err
+	}
+	for _, text := range f.Device {
+		if s, err := proto.ParseSpec(text); err == nil && s.Name == device.Device.Name {
+			return fmt.Errorf("--device %s: %w", text, device.Err)
+		}
+	}
+	if f.Devices != "" {
+		return fmt.Errorf("--devices %s: %w", f.Devices, err)
+	}
+	return err
+}
+
 func texts(specs []proto.Spec) (list []string) {
 	for _, s := range specs {
 		list = append(list, s.String())
@@ -66,7 +94,7 @@ func texts(specs []proto.Spec) (list []string) {
 func (c runCmd) Run() error {
 	specs, err := c.specs()
 	if err != nil {
-		return err
+		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
 	program := c.Program
 	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the program
@@ -77,7 +105,7 @@ func (c runCmd) Run() error {
 	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
-		Devices: texts(specs), Speed: c.Speed, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
+		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
 	})
 	if err != nil {
 		return err

@@ -117,7 +117,7 @@ func (s *Server) open() (err error) {
 	for i, spec := range s.cfg.Devices {
 		d, err := startDevice(spec, i, s.tap, s.log)
 		if err != nil {
-			return fmt.Errorf("device %v: %w", spec, s.explain(err))
+			return &proto.DeviceError{Device: spec, Err: s.explain(err)}
 		}
 		s.devices = append(s.devices, d)
 		devices = append(devices, d.sysfs())

@@ -99,9 +99,7 @@ func startPrivate(cfg Config, socket string) error {
 	}
 	defer r.Close()
 	args := []string{"daemon", "--private", "--socket", socket}
-	for _, d := range cfg.Devices {
-		args = append(args, "--device", d)
-	}
+	args = append(args, cfg.DeviceFlags...)
 	if cfg.Speed != 0 {
 		args = append(args, "--speed", cfg.Speed.String())
 	}

@@ -18,10 +18,11 @@ type Config struct {
 	Socket  string   // of --socket
 	// The settings of a private daemon, if none is reachable. A reachable daemon must
 	// already have the devices that are named here.
-	Devices  []string
-	Capture  string
-	LogLevel string
-	Speed    proto.Speed // 0: what the interfaces say
+	Devices     []string
+	DeviceFlags []string // that chose them, for the command line of a private daemon
+	Capture     string
+	LogLevel    string
+	Speed       proto.Speed // 0: what the interfaces say
 
 	Doorbells proto.Doorbells // of this program
 }

@@ -67,7 +67,8 @@ func orphans() error {
 
 // mainRun is `gorxe run ADDRESS PROGRAM…`.
 func mainRun(args []string) {
-	outcome, err := Run(Config{Devices: []string{"rxe0=" + args[0]}, Program: args[1:]})
+	device := "rxe0=" + args[0]
+	outcome, err := Run(Config{Devices: []string{device}, DeviceFlags: []string{"--device", device}, Program: args[1:]})
 	if err == nil {
 		outcome.Exit()
 	}

@@ -88,3 +88,12 @@ func checkName(name string) error {
 func (s Spec) Suits(have Spec) bool {
 	return s == have || s.Speed == 0 && s == Spec{Name: have.Name, Interface: have.Interface, Address: have.Address}
 }
+
+// DeviceError is the error of a device that does not start.
+type DeviceError struct {
+	Device Spec
+	Err    error
+}
+
+func (e *DeviceError) Error() string { return fmt.Sprintf("device %v: %v", e.Device, e.Err) }
+func (e *DeviceError) Unwrap() error { return e.Err }

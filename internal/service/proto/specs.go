@@ -12,15 +12,15 @@ import (
 )
 
 // ParseSpecs reads the values of --devices and --device and returns the devices of both. Those
-// of --devices are rxe0, rxe1 and so on. Without values it returns nil. Errors unwrap to
-// ErrSpec and name the argument.
+// of --devices are rxe0, rxe1 and so on. Without values it returns nil. Errors name the
+// argument. They unwrap to ErrSpec, except where this host lacks what the argument names.
 //
 // devices is a number of devices on 127.0.0.1, 127.0.0.2 and so on, or an interface: a
 // device on each of its addresses.
 func ParseSpecs(devices string, texts []string) ([]Spec, error) {
 	specs, err := severalSpecs(devices)
 	if err != nil {
-		return nil, fmt.Errorf("--devices %s: %w: %w", devices, ErrSpec, err)
+		return nil, fmt.Errorf("--devices %s: %w", devices, err)
 	}
 	for _, text := range texts {
 		s, err := ParseSpec(text)
@@ -76,7 +76,7 @@ func loopbacks(text string) ([]netip.Addr, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > tree.MaxDevices {
-		return nil, fmt.Errorf("want a count from 1 to %d, or the name of an interface", tree.MaxDevices)
+		return nil, fmt.Errorf("%w: want a count from 1 to %d, or the name of an interface", ErrSpec, tree.MaxDevices)
 	}
 	addrs := make([]netip.Addr, n)
 	for i := range addrs {

@@ -15,9 +15,18 @@ import (
 // processes, under one `gorxe run`. All processes are on one host, where UCX takes
 // shared memory unless UCX_TLS leaves it only the verbs transports.
 
-// mpiRuns is how often four processes on these processors have to end with the right
-// data.
+// mpiRuns is how often TestMPIRepeated runs four processes on these processors. They have
+// to end with the right data each time.
 var mpiRuns = count("GORXE_MPI_RUNS", 2)
+
+// repeatedRank: once is enough for a representative selection, and TestMPI runs four
+// processes once.
+func repeatedRank() rank {
+	if os.Getenv("GORXE_MPI_RUNS") != "" {
+		return standard
+	}
+	return complete
+}
 
 // parallel is a library for programs of several processes.
 type parallel struct {
@@ -124,7 +133,10 @@ func TestMPI(t *testing.T) {
 	for _, r := range releases(t) {
 		for _, p := range parallels {
 			t.Run(p.name+"/"+r.name, func(t *testing.T) {
-				for _, n := range []int{2, 4} {
+				for n, rank := range map[int]rank{2: twoRank(), 4: standard} {
+					if !selection.takes(rank) {
+						continue
+					}
 					t.Run(strconv.Itoa(n), func(t *testing.T) { p.run(t, d, r, n, "rxe0") })
 				}
 				version := strings.TrimPrefix(r.version(t, p.word, p.version...), "v")
@@ -132,6 +144,15 @@ func TestMPI(t *testing.T) {
 			})
 		}
 	}
+}
+
+// twoRank is the rank of TestMPI with two processes. TestMPITwoDevices and
+// TestMPIOrdinaryUser have two, too. The table of what works names both counts.
+func twoRank() rank {
+	if *update {
+		return standard
+	}
+	return complete
 }
 
 // does is what the library's program does.
@@ -144,7 +165,7 @@ func (p parallel) does() string {
 
 // TestMPIRepeated: more processes than processors, many times.
 func TestMPIRepeated(t *testing.T) {
-	if native != "" || !selection.takes(standard) {
+	if native != "" || !selection.takes(repeatedRank()) {
 		return
 	}
 	d := oneRun(t, "127.0.0.1")
@@ -184,5 +205,25 @@ func TestMPIOrdinaryUser(t *testing.T) {
 			argv := append([]string{gorxe, "run", "--device", "rxe0=127.0.0.1", "--"}, p.command(t, release{}, 2, "rxe0")...)
 			p.right(t, start(t, user, env, argv...), 2)
 		})
+	}
+}
+
+// TestMPIPortDown: of two devices, Open MPI leaves out the one whose port is down at the
+// start, and the other one carries everything.
+func TestMPIPortDown(t *testing.T) {
+	need(t, "ip", "ibv_devinfo")
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	d := secondPort(t)
+	d.setSecondPort(t, "down")
+	before := d.books().packets()
+	bytes := openMPI.right(t, d.run(t, openMPI.command(t, release{}, 2, "rxe0", "rxe1")...), 2)
+	after := d.books().packets()
+	if got, want := after[0]-before[0], bytes/4096; got < want {
+		t.Errorf("%d packets went over rxe0, want %d at least", got, want)
+	}
+	if after[1] != before[1] {
+		t.Errorf("%d packets went over rxe1, whose port is down", after[1]-before[1])
 	}
 }

@@ -74,31 +74,35 @@ func perftests() (cases []perftest) {
 				continue
 			}
 			if transport == "-c UD" {
-				add(standard, 11, bw, "%s -a -n 20 -m 2048", transport)
+				add(trappedOnly(), 11, bw, "%s -a -n 20 -m 2048", transport)
 				add(complete, 11, lat, "%s -a -n 20 -m 2048", transport)
 				continue
 			}
-			add(standard, everySize, bw, "%s -a -n 10", transport)
+			sizes := complete
+			if i == 0 {
+				sizes = trappedOnly()
+			}
+			add(sizes, everySize, bw, "%s -a -n 10", transport)
 			add(complete, everySize, lat, "%s -a -n 10", transport)
 			add(complete, everySize, bw, "%s -a -n 10 -b", transport)
 			for _, mtu := range []int{256, 512, 1024, 2048, 4096} {
 				r := complete
 				if i == 0 && (mtu == 256 || mtu == 4096) {
-					r = standard
+					r = trappedOnly()
 				}
 				add(r, 1, bw, "%s%s -n 100 -m %d", transport, size, mtu)
 			}
 		}
 		add(complete, 1, lat, "-n 100 -x 2 --ipv6")
 	}
-	add(standard, 1, "write_bw", "-n 100 -s 65536 -x 2 --ipv6")
-	add(standard, 1, "write_bw", "-n 100 -s 65536 -x 0 --ipv6")
-	add(standard, 1, "read_bw", "-n 100 -s 65536 -o 1")
+	add(trappedOnly(), 1, "write_bw", "-n 100 -s 65536 -x 2 --ipv6")
+	add(trappedOnly(), 1, "write_bw", "-n 100 -s 65536 -x 0 --ipv6")
+	add(trappedOnly(), 1, "read_bw", "-n 100 -s 65536 -o 1")
 	add(complete, 1, "write_bw", "-D 2 -s 65536")
 	add(complete, 1, "write_bw", "-n 1000 -s 65536 -q 64")
 	add(standard, 1, "write_lat", "-n 2000 -s 2")
 	add(standard, 1, "write_bw", "-n 4096 -s 8 --post_list=32")
-	add(standard, 1, "write_bw", "-n 100 -s 65536 --mr_per_qp -q 4")
+	add(trappedOnly(), 1, "write_bw", "-n 100 -s 65536 --mr_per_qp -q 4")
 	add(standard, 1, "send_bw", "-n 100 -s 65536 --use_old_post_send")
 	return cases
 }

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +42,23 @@ var ucxTests = []struct {
 // ucxArgs is the command line of a test.
 func ucxArgs(name string, size int) []string {
 	return []string{"ucx_perftest", "-t", name, "-s", strconv.Itoa(size), "-n", strconv.Itoa(ucxMessages), "-w", "10"}
+}
+
+// ucxCase is one test with one size.
+type ucxCase struct {
+	test string
+	size int
+}
+
+func (c ucxCase) String() string { return c.test + "_" + strconv.Itoa(c.size) }
+
+func ucxCases() (cases []ucxCase) {
+	for _, test := range ucxTests {
+		for _, size := range test.sizes {
+			cases = append(cases, ucxCase{test.name, size})
+		}
+	}
+	return cases
 }
 
 // ucxDevices is the one setting that a user of UCX needs.
@@ -89,6 +108,51 @@ func (d *daemon) carried(t *testing.T, least func() uint64, f func()) {
 // messages is the least number of packets for a number of messages.
 func messages(n uint64) func() uint64 { return func() uint64 { return n } }
 
+// ucxBatch is a command that runs the cases one after another, in one process.
+func ucxBatch(t *testing.T, r release, cases []ucxCase) []string {
+	t.Helper()
+	var lines strings.Builder
+	for _, c := range cases {
+		fmt.Fprintf(&lines, "%s -t %s -s %d -n %d -w 10\n", c, c.test, c.size, ucxMessages)
+	}
+	f, err := os.CreateTemp(scratch, "ucx-batch-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(lines.String()); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"ucx_perftest", "-b", r.path(f.Name())}
+}
+
+// What ucx_perftest prints of a test in a batch: its name in a border, and at its end the
+// number of messages and figures.
+var (
+	ucxTitle = regexp.MustCompile(`^\+(\w+)[-+]`)
+	ucxFinal = regexp.MustCompile(`^Final: +\d+ +[\d.]+ +`)
+)
+
+// ucxFinished wants every case to have a result in the output. ucx_perftest goes on after
+// a test of a batch that failed, and succeeds.
+func ucxFinished(t *testing.T, cases []ucxCase, out string) {
+	t.Helper()
+	finished := make(map[string]bool)
+	name := ""
+	for line := range strings.Lines(out) {
+		if m := ucxTitle.FindStringSubmatch(line); m != nil {
+			name = m[1]
+		} else if ucxFinal.MatchString(line) {
+			finished[name] = true
+		}
+	}
+	for _, c := range cases {
+		if !finished[c.String()] {
+			t.Errorf("%s has no result in\n%s", c, out)
+		}
+	}
+}
+
 // TestUCX: every protocol of UCX's between two processes, in each way that two
 // processes can meet.
 func TestUCX(t *testing.T) {
@@ -99,19 +163,17 @@ func TestUCX(t *testing.T) {
 	ways := topologies(t)
 	for j, o := range ways {
 		t.Run(o.name, func(t *testing.T) {
-			i := 0
-			for _, test := range ucxTests {
-				for _, size := range test.sizes {
-					i++
-					if !selection.inTurn(ucxRank(test.name), i, j, len(ways)) {
-						continue
-					}
-					t.Run(fmt.Sprintf("%s/%d", test.name, size), func(t *testing.T) {
-						argv := slices.Concat([]string{"env", ucxDevices(o.device)}, asContainer, ucxArgs(test.name, size), []string{"-p", "PORT"})
-						o.daemon.carried(t, messages(ucxMessages), func() { o.exchange(t, argv...).good(t) })
-					})
+			var cases []ucxCase
+			for i, c := range ucxCases() {
+				if selection.inTurn(ucxRank(c.test), i, j, len(ways)) {
+					cases = append(cases, c)
 				}
 			}
+			if len(cases) == 0 {
+				return
+			}
+			argv := slices.Concat([]string{"env", ucxDevices(o.device)}, asContainer, ucxBatch(t, release{}, cases), []string{"-p", "PORT"})
+			o.daemon.carried(t, messages(ucxMessages*uint64(len(cases))), func() { ucxFinished(t, cases, o.exchange(t, argv...).good(t)) })
 		})
 	}
 	works{"UCX: ucx_perftest", release{}.version(t, "Version ", "ucx_info", "-v"),
@@ -136,16 +198,11 @@ func TestUCXNewer(t *testing.T) {
 	}
 	r := newer(t)
 	d := oneRun(t, "127.0.0.1")
-	for _, test := range ucxTests {
-		for _, size := range test.sizes {
-			t.Run(fmt.Sprintf("%s/%d", test.name, size), func(t *testing.T) {
-				argv := append([]string{"mpirun.openmpi", "--allow-run-as-root", "-n", "2"}, ucxArgs(test.name, size)...)
-				d.carried(t, messages(ucxMessages), func() {
-					d.run(t, slices.Concat([]string{"env", "UCX_TLS=ib", ucxDevices("rxe0")}, r.argv(argv...))...).ok()
-				})
-			})
-		}
-	}
+	cases := ucxCases()
+	argv := append([]string{"mpirun.openmpi", "--allow-run-as-root", "-n", "2"}, ucxBatch(t, r, cases)...)
+	d.carried(t, messages(ucxMessages*uint64(len(cases))), func() {
+		ucxFinished(t, cases, d.run(t, slices.Concat([]string{"env", "UCX_TLS=ib", ucxDevices("rxe0")}, r.argv(argv...))...).ok())
+	})
 	works{"UCX: ucx_perftest", r.version(t, "version: ", "ucx_info", "-v"),
 		"`UCX_TLS=ib UCX_NET_DEVICES=rxe0:1 mpirun -n 2 ucx_perftest -t TEST`", ucxResult}.record(t)
 }
@@ -168,6 +225,34 @@ func TestUCXTwoDevices(t *testing.T) {
 		"`UCX_NET_DEVICES=rxe0:1,rxe1:1 ucx_perftest -t tag_bw`", "long messages are striped over both devices"}.record(t)
 }
 
+// secondPort is a daemon with rxe0 on the loopback interface, and rxe1 on an interface
+// that can be set down.
+func secondPort(t *testing.T) *daemon {
+	t.Helper()
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	h.ip(t, "link add second type veth peer name cable")
+	h.ip(t, "link set cable up")
+	h.ip(t, "link set second addrgenmode none")
+	h.ip(t, "link set second up")
+	h.ip(t, "addr add 10.88.1.1/24 dev second")
+	return startDaemon(t, h, "--device", "rxe0=127.0.0.1", "--device", "rxe1=second")
+}
+
+// setSecondPort sets the interface of rxe1 up or down, and waits for the port.
+func (d *daemon) setSecondPort(t *testing.T, to string) {
+	t.Helper()
+	d.host.ip(t, "link set second %s", to)
+	d.awaitSecondPort(t, map[string]string{"up": "PORT_ACTIVE", "down": "PORT_DOWN"}[to])
+}
+
+func (d *daemon) awaitSecondPort(t *testing.T, state string) {
+	t.Helper()
+	if !until(programLimit, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), state) }) {
+		t.Fatalf("the port of rxe1 is not %s", state)
+	}
+}
+
 // TestUCXPortDown: UCX leaves out a device whose port is down when it starts, and what
 // two processes of one host exchange goes on when a port goes down meanwhile. Between
 // hosts UCX does not move what a lane carried to another one: its operations fail.
@@ -176,14 +261,8 @@ func TestUCXPortDown(t *testing.T) {
 	if !selection.takes(standard) || native != "" {
 		return
 	}
-	h := newHost(t, "127.0.0.1")
-	h.ip(t, "link set lo up")
-	h.ip(t, "link add second type veth peer name cable")
-	h.ip(t, "link set cable up")
-	h.ip(t, "link set second addrgenmode none")
-	h.ip(t, "link set second up")
-	h.ip(t, "addr add 10.88.1.1/24 dev second")
-	d := startDaemon(t, h, "--device", "rxe0=127.0.0.1", "--device", "rxe1=second")
+	d := secondPort(t)
+	h := d.host
 	o := topology{both: d.pair, host: h}
 	run := func(messages string) {
 		t.Helper()
@@ -191,15 +270,8 @@ func TestUCXPortDown(t *testing.T) {
 			[]string{"ucx_perftest", "-t", "tag_bw", "-s", "1048576", "-n", messages, "-p", "PORT"})
 		o.exchange(t, argv...).good(t)
 	}
-	state := func(want string) {
-		t.Helper()
-		if !until(programLimit, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), want) }) {
-			t.Fatalf("the port of rxe1 is not %s", want)
-		}
-	}
 	t.Run("before", func(t *testing.T) {
-		h.ip(t, "link set second down")
-		state("PORT_DOWN")
+		d.setSecondPort(t, "down")
 		before := d.books().packets()
 		run("100")
 		after := d.books().packets()
@@ -208,8 +280,7 @@ func TestUCXPortDown(t *testing.T) {
 		}
 	})
 	t.Run("meanwhile", func(t *testing.T) {
-		h.ip(t, "link set second up")
-		state("PORT_ACTIVE")
+		d.setSecondPort(t, "up")
 		first := d.books().packets()[0]
 		down := make(chan error, 1)
 		go func() {
@@ -220,6 +291,6 @@ func TestUCXPortDown(t *testing.T) {
 		if err := <-down; err != nil {
 			t.Fatal(err)
 		}
-		state("PORT_DOWN")
+		d.awaitSecondPort(t, "PORT_DOWN")
 	})
 }
