@@ -25,6 +25,8 @@ type doorbellWatch struct {
 	notify int         // the inotify instance, once open
 	wake   int         // a memfd that is watched as well: a write to it ends wait
 
+	inHand inHand
+
 	mu      sync.Mutex
 	stopped bool // no more devices get such doorbells
 	watches map[int]*object
@@ -248,7 +250,7 @@ func (r *receiver) takeDoorbellsFirst() bool {
 	r.caller.begin(r)
 	o, more := r.object(r.fd(0)), false
 	if o != nil && o.direct {
-		more = o.takeDoorbellsInOrder()
+		more = s.doorbells.inHand.takeInOrder(o)
 	}
 	if !r.end(r.seq) {
 		for more {
@@ -293,9 +295,9 @@ func (r *receiver) takeFrom(o *object) bool {
 	r.seq++
 	r.begin(r.seq)
 	r.dog.see()
-	o.taker.Store(r)
+	r.s.doorbells.inHand.claim(o, r)
 	more := o.doorbells.TakeDoorbells()
-	o.taker.CompareAndSwap(r, nil)
+	r.s.doorbells.inHand.release(o, r)
 	if now := mono.Now(); now-o.swept.Load() > int64(sweepEvery) {
 		o.swept.Store(now)
 		o.doorbells.Sweep()
@@ -312,31 +314,60 @@ func (r *receiver) takeFrom(o *object) bool {
 	return true
 }
 
-// takeDoorbellsInOrder takes the direct doorbells of an object so that a call may
-// follow. The receiver of doorbells may have one of them in hand: this thread then has
-// nothing to take, and waits for that receiver.
-func (o *object) takeDoorbellsInOrder() (more bool) {
-	o.awaitTaker()
+// inHand says which receiver has a doorbell of an object in hand, so that a call on that
+// object can wait for it.
+type inHand struct {
+	mu    sync.Mutex // a leaf lock
+	freed sync.Cond
+}
+
+func (h *inHand) init() { h.freed.L = &h.mu }
+
+// claim notes that r is about to take the doorbells of o.
+func (h *inHand) claim(o *object, r *receiver) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o.taker = r
+}
+
+// release ends what claim noted. The receiver that has replaced r may have claimed o.
+func (h *inHand) release(o *object, r *receiver) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o.taker == r {
+		o.taker = nil
+		h.freed.Broadcast()
+	}
+}
+
+// replaced is called when a receiver was replaced: nobody waits for it any more.
+func (h *inHand) replaced() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.freed.Broadcast()
+}
+
+// await waits until the receiver of doorbells has none of this object in hand, and
+// reports whether it had one. It does not wait for one that is blocked in the memory of a
+// program: the watchdog has replaced that one.
+func (h *inHand) await(o *object) (waited bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for o.taker != nil && !o.taker.replaced() {
+		waited = true
+		h.freed.Wait()
+	}
+	return waited
+}
+
+// takeInOrder takes the direct doorbells of an object so that a call may follow. The
+// receiver of doorbells may have one of them in hand: this thread then has nothing to
+// take, and waits for that receiver.
+func (h *inHand) takeInOrder(o *object) (more bool) {
+	h.await(o)
 	more = o.doorbells.TakeDoorbells()
-	if o.awaitTaker() { // that one came meanwhile, and may have left something
+	if h.await(o) { // that one came meanwhile, and may have left something
 		more = o.doorbells.TakeDoorbells()
 	}
 	return more
-}
-
-// takerPause is about as long as a doorbell takes. Waiting is rare.
-const takerPause = 20 * time.Microsecond
-
-// awaitTaker waits until the receiver of doorbells has none of this object in hand,
-// and reports whether it had one. It does not wait for one that is blocked in the memory of a
-// program: the watchdog has replaced that one.
-func (o *object) awaitTaker() (waited bool) {
-	for {
-		r := o.taker.Load()
-		if r == nil || r.replaced() {
-			return waited
-		}
-		waited = true
-		time.Sleep(takerPause)
-	}
 }

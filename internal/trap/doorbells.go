@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -67,7 +66,7 @@ func (s *Session) direct(p *process) bool {
 	switch {
 	case s.cfg.Doorbells == DoorbellsTrapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == DoorbellsAuto && !s.trapsSlowly() && !s.shared(p):
+	case s.cfg.Doorbells == DoorbellsAuto && !s.slow() && !s.shared(p):
 		return false
 	default:
 		return !fileSizeLimited(p.tgid)
@@ -77,7 +76,7 @@ func (s *Session) direct(p *process) bool {
 // trapsSlowly tells whether a trapped call costs more than a wake-up that nobody waits
 // for.
 func (s *Session) trapsSlowly() bool {
-	return !s.sync && runtime.NumCPU() > 1 || s.pace.slow()
+	return !s.sync && s.cpus > 1 || s.pace.slow()
 }
 
 // shared reports whether another process of the session has a device with trapped
@@ -85,7 +84,7 @@ func (s *Session) trapsSlowly() bool {
 // answers both would wake each on its own processor (SYNC_WAKE_UP), or wait there
 // until a program that polls gives it up.
 func (s *Session) shared(p *process) bool {
-	return runtime.NumCPU() > 1 && s.objects.trapsFor(func(opener int) bool { return opener != p.tgid })
+	return s.cpus > 1 && s.objects.trapsFor(func(opener int) bool { return opener != p.tgid })
 }
 
 // fileSizeLimited tells whether a process has an RLIMIT_FSIZE, or may have one.

@@ -76,7 +76,7 @@ func (f *doorbellFile) TakeDoorbells() bool {
 func TestDirectDoorbells(t *testing.T) {
 	const rounds = 500
 	h := newDoorbellFakes(t)
-	out := run(t, options{program: "doorbells", host: h, doorbells: DoorbellsDirect}, fmt.Sprint(rounds))
+	out := run(t, options{program: "doorbells", host: h, doorbells: DoorbellsDirect, patient: true}, fmt.Sprint(rounds))
 	h.allClosed(t)
 	if out != "<nil>\n" {
 		t.Errorf("%q", out)
@@ -123,21 +123,26 @@ func TestTrappedDoorbells(t *testing.T) {
 }
 
 // TestSeveralProcesses: of the processes of one session that have a device open, one
-// has trapped doorbells. Those that come one after another all have them.
+// has trapped doorbells. Those that come one after another all have them. With one
+// processor, or where a trap is slow, all processes have the same doorbells.
 func TestSeveralProcesses(t *testing.T) {
 	const rounds = 20
 	const direct, trapped = rounds, 2*rounds + 1 // calls of one program that are trapped
 	for _, tt := range []struct {
 		how       string
 		doorbells Doorbells
+		cpus      int
+		slow      bool
 		called    int32
 	}{
-		{"together", DoorbellsAuto, 1 + 2*direct},
-		{"in turn", DoorbellsAuto, 2 * trapped},
-		{"together", DoorbellsTrapped, 1 + 2*trapped},
-		{"together", DoorbellsDirect, 2 * direct},
+		{"together", DoorbellsAuto, 2, false, 1 + 2*direct},
+		{"in turn", DoorbellsAuto, 2, false, 2 * trapped},
+		{"together", DoorbellsAuto, 1, false, 1 + 2*trapped},
+		{"together", DoorbellsAuto, 2, true, 2 * direct},
+		{"together", DoorbellsTrapped, 2, true, 1 + 2*trapped},
+		{"together", DoorbellsDirect, 2, false, 2 * direct},
 	} {
-		t.Run(fmt.Sprintf("%s, %v", tt.how, tt.doorbells), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, %v, %d CPUs, slow %t", tt.how, tt.doorbells, tt.cpus, tt.slow), func(t *testing.T) {
 			h := newDoorbellFakes(t)
 			open := h.open
 			h.open = func(name string, who Credentials) (File, error) {
@@ -146,11 +151,11 @@ func TestSeveralProcesses(t *testing.T) {
 				}
 				return open(name, who)
 			}
-			p := start(t, options{program: "several", host: h, doorbells: tt.doorbells}, fmt.Sprint(rounds), tt.how)
+			p := start(t, options{
+				program: "several", host: h, doorbells: tt.doorbells,
+				cpus: tt.cpus, slow: func() bool { return tt.slow }, patient: true,
+			}, fmt.Sprint(rounds), tt.how)
 			p.wait()
-			if tt.doorbells == DoorbellsAuto && (runtime.NumCPU() == 1 || p.session.trapsSlowly()) {
-				t.Skip("with one processor, or where a trap is slow, all processes have the same doorbells")
-			}
 			if n := h.called.Load(); n != tt.called {
 				t.Errorf("%d calls were trapped, want %d", n, tt.called)
 			}
@@ -158,6 +163,42 @@ func TestSeveralProcesses(t *testing.T) {
 				t.Errorf("%d calls came before the doorbell that the program had rung", n)
 			}
 			h.allClosed(t)
+		})
+	}
+}
+
+// TestAwaitDoorbell: a call waits for a doorbell in hand until that is done, or the
+// receiver was replaced, and not for a replaced one.
+func TestAwaitDoorbell(t *testing.T) {
+	for name, end := range map[string]func(h *inHand, o *object, r *receiver){
+		"done": (*inHand).release,
+		"replaced": func(h *inHand, _ *object, r *receiver) {
+			r.markBlocked(r.state.Load())
+			h.replaced()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h inHand
+			h.init()
+			o, r := new(object), new(receiver)
+			if h.await(o) {
+				t.Error("it waited for nobody")
+			}
+			r.begin(1)
+			h.claim(o, r)
+			waited := make(chan bool)
+			go func() { waited <- h.await(o) }()
+			runtime.Gosched() // it may wait by now
+			select {
+			case <-waited:
+				t.Fatal("it did not wait")
+			default:
+			}
+			end(&h, o, r)
+			<-waited // false if it began to wait too late
+			if h.await(o) {
+				t.Error("it waited again")
+			}
 		})
 	}
 }

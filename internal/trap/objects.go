@@ -32,23 +32,23 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *tree.Node
 
-	polled     kernel.PollFile          // of a device: the same, if its descriptor is a pipe or a socket
-	poll       int                      // of polled: the daemon's end, on the epoll of house
-	record     *record                  // of polled: where the keeper finds it
-	events     atomic.Uint64            // of polled: how often it was ready
-	orphan     bool                     // of polled: only waiting calls refer to it; under waiting.mu
-	file       File                     // of a device
-	doorbells  kernel.DoorbellFile      // the same, if its doorbells are direct
-	opener     int                      // of a device: the process that opened it
-	readOnly   bool                     // of a device: write(2) is refused, as by the kernel's VFS
-	direct     bool                     // of a device: its doorbells are not trapped
-	taker      atomic.Pointer[receiver] // has a direct doorbell of it in hand; nil: none has
-	doorbellWD int                      // of doorbells, if it is direct
-	listed     bool                     // it is on the list of doorbells, whose lock guards this
-	swept      atomic.Int64             // when Sweep was last called, nanotime
-	dir        *directory               // of a directory
-	live       *liveFile                // of a file whose content is ever new
-	unread     unix.Errno               // of a file: what a read answers
+	polled     kernel.PollFile     // of a device: the same, if its descriptor is a pipe or a socket
+	poll       int                 // of polled: the daemon's end, on the epoll of house
+	record     *record             // of polled: where the keeper finds it
+	events     atomic.Uint64       // of polled: how often it was ready
+	orphan     bool                // of polled: only waiting calls refer to it; under waiting.mu
+	file       File                // of a device
+	doorbells  kernel.DoorbellFile // the same, if its doorbells are direct
+	opener     int                 // of a device: the process that opened it
+	readOnly   bool                // of a device: write(2) is refused, as by the kernel's VFS
+	direct     bool                // of a device: its doorbells are not trapped
+	taker      *receiver           // has a direct doorbell of it in hand, or nil; under inHand.mu
+	doorbellWD int                 // of doorbells, if it is direct
+	listed     bool                // it is on the list of doorbells, whose lock guards this
+	swept      atomic.Int64        // when Sweep was last called, nanotime
+	dir        *directory          // of a directory
+	live       *liveFile           // of a file whose content is ever new
+	unread     unix.Errno          // of a file: what a read answers
 	cost       quota.Cost
 	closing    sync.Once
 }

@@ -236,6 +236,9 @@ type options struct {
 	shared    *os.File
 	idle      bool // do not serve
 	doorbells Doorbells
+	cpus      int         // that decide about doorbells; 0: those of the machine
+	slow      func() bool // whether trapped calls are; nil: as measured
+	patient   bool        // no receiver is replaced: the machine may be slow, memory is not
 	stdin     *os.File
 	stdout    *os.File
 }
@@ -333,6 +336,15 @@ func (p *underTrap) serve(o options) {
 	})
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	if o.cpus != 0 {
+		s.cpus = o.cpus
+	}
+	if o.slow != nil {
+		s.slow = o.slow
+	}
+	if o.patient {
+		s.dog.interval, s.doorbells.dog.interval = time.Hour, time.Hour
 	}
 	p.session = s
 	go func() { p.served <- s.Serve(ctx) }()

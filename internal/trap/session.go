@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,10 @@ type Session struct {
 	pace      pace
 	sync      bool // trapped calls have the faster wake-up
 	mounts    mounts
+
+	// What decides about DoorbellsAuto. Tests set both before Serve.
+	cpus int
+	slow func() bool // trapped calls are slow
 
 	blocked    atomic.Int32 // receivers that are blocked
 	stopping   atomic.Bool  // receivers shall end
@@ -67,7 +72,8 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("duplicating the listener: %w", err)
 	}
-	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd)}
+	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), cpus: runtime.NumCPU()}
+	s.slow = s.trapsSlowly
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -89,6 +95,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run)
 	s.doorbells.dog.init(s, (*receiver).runDoorbells)
+	s.doorbells.inHand.init()
 	s.waiting.init(s)
 	return s, nil
 }

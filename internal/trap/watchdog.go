@@ -43,12 +43,15 @@ type watchdog struct {
 	alarm  chan struct{} // wakes it
 	done   chan struct{}
 
+	interval time.Duration // between looks; tests change it before Serve
+
 	mu      sync.Mutex
 	current *receiver
 }
 
 func (w *watchdog) init(s *Session, run func(*receiver)) {
 	w.s, w.run, w.alarm, w.done = s, run, make(chan struct{}, 1), make(chan struct{})
+	w.interval = watchInterval
 }
 
 // see is called by a receiver when it has a call in hand.
@@ -103,7 +106,7 @@ func (w *watchdog) replace(call *notify.Call) {
 // watch looks at the receiver from time to time. A call is known by its number
 // in the receiver's state, so the receiver need not read the clock.
 func (w *watchdog) watch() {
-	ticker := time.NewTicker(watchInterval)
+	ticker := time.NewTicker(w.interval)
 	defer ticker.Stop()
 	var last uint64
 	looks, idle := 0, 0
@@ -146,7 +149,7 @@ func (w *watchdog) sleep(ticker *time.Ticker) bool {
 		}
 	}
 	w.asleep.Store(false)
-	ticker.Reset(watchInterval)
+	ticker.Reset(w.interval)
 	return true
 }
 
@@ -163,6 +166,7 @@ func (w *watchdog) takeOver(state uint64) {
 	if !ok {
 		return
 	}
+	w.s.doorbells.inHand.replaced()
 	// Not blocked by its own memory: the doorbell was read, and works at another
 	// program's, which must not hold up this one.
 	if taken {
@@ -216,6 +220,7 @@ func (w *watchdog) abandon(r *receiver, state uint64) {
 	w.s.countBlocked(1)
 	r.abandoned.Store(true)
 	if ok, _, _ := r.markBlocked(state); ok {
+		w.s.doorbells.inHand.replaced()
 		w.s.running.Done()
 	} else {
 		w.s.countBlocked(-1)
