@@ -14,9 +14,9 @@ import (
 
 const module = "github.com/gorxe/gorxe/"
 
-var update = flag.Bool("update", false, "write the imports of .golangci.yml into the table of ARCHITECTURE.md")
+var update = flag.Bool("update", false, "write docs/layers.md from .golangci.yml")
 
-const tableHead = "| package | is | imports | must not |\n|---|---|---|---|\n"
+const tableHead = "| package | is | must not |\n|---|---|---|\n"
 
 // layer is what one package may import of this module.
 type layer struct {
@@ -87,80 +87,70 @@ func depguard(t *testing.T) map[string]layer {
 	return layers
 }
 
-// table reads the rows of ARCHITECTURE.md's table of packages: name and imports.
-func table(t *testing.T) map[string]layer {
+// rows reads the names in ARCHITECTURE.md's table of packages.
+func rows(t *testing.T) []string {
 	t.Helper()
 	_, text, found := strings.Cut(read(t, "ARCHITECTURE.md"), tableHead)
 	if !found {
 		t.Fatal("ARCHITECTURE.md has no table of packages")
 	}
 	text, _, _ = strings.Cut(text, "\n\n")
-	layers := make(map[string]layer)
+	var names []string
 	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 4 {
+		if len(cells) != 3 {
 			t.Fatalf("a row of %d cells: %s", len(cells), line)
 		}
-		imports := strings.ReplaceAll(strings.TrimSpace(cells[2]), "`", "")
-		var l layer
-		switch rest, open := strings.CutPrefix(imports, "not "); {
-		case open:
-			l.imports = strings.Split(rest, ", ")
-		case imports == "anything":
-		case imports == "nothing":
-			l.closed = true
-		default:
-			l = layer{true, strings.Split(imports, ", ")}
-		}
-		slices.Sort(l.imports)
-		for _, name := range strings.Split(strings.ReplaceAll(strings.TrimSpace(cells[0]), "`", ""), ", ") {
-			layers[name] = l
-		}
+		names = append(names, strings.Split(strings.ReplaceAll(strings.TrimSpace(cells[0]), "`", ""), ", ")...)
 	}
-	return layers
+	return names
 }
 
-// writeImports writes the imports of the rules into the table's rows.
-func writeImports(t *testing.T, rules map[string]layer) {
-	t.Helper()
-	text := read(t, "ARCHITECTURE.md")
-	start := strings.Index(text, tableHead) + len(tableHead)
-	var out strings.Builder
-	for line := range strings.Lines(text[start:]) {
-		cells := strings.Split(line, "|")
-		if len(cells) == 6 {
-			name, _, _ := strings.Cut(strings.Trim(cells[1], " `"), "`")
-			if l, ok := rules[name]; ok {
-				cells[3] = " " + l.String() + " "
-			}
-		}
-		out.WriteString(strings.Join(cells, "|"))
+const layersPage = "docs/layers.md"
+
+// page returns what docs/layers.md says of the rules.
+func page(rules map[string]layer) string {
+	var b strings.Builder
+	b.WriteString(`# What each package may import
+
+[ARCHITECTURE.md](../ARCHITECTURE.md) says what the packages are. This page lists which packages of
+this module each may import, or after "not" may not. ` + "`make lint`" + ` enforces it.
+
+The page is made from the depguard rules in ` + "`.golangci.yml`" + `:
+` + "`go test ./scripts/docs -run TestLayers -update`" + `.
+
+| package | imports |
+|---|---|
+`)
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, rules[name])
 	}
-	if err := os.WriteFile(path.Join(root, "ARCHITECTURE.md"), []byte(text[:start]+out.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	return b.String()
 }
 
-// TestLayers: the table of packages in ARCHITECTURE.md is what depguard enforces. With
-// -update it writes the imports of the rules into the table.
+// TestLayers: docs/layers.md is what depguard enforces, and ARCHITECTURE.md has a row for
+// each package with a rule. With -update it writes the page.
 func TestLayers(t *testing.T) {
 	rules := depguard(t)
-	if *update {
-		writeImports(t, rules)
-	}
-	rows := table(t)
 	if len(rules) < 15 {
 		t.Fatalf("only %d packages have a rule in .golangci.yml", len(rules))
 	}
-	for _, name := range slices.Sorted(maps.Keys(rules)) {
-		row, ok := rows[name]
-		if !ok {
-			t.Errorf("%s has a rule in .golangci.yml, and no row in ARCHITECTURE.md", name)
-		} else if row.String() != rules[name].String() {
-			t.Errorf("%s imports, by ARCHITECTURE.md:  %v\n\tby .golangci.yml:  %v", name, row, rules[name])
+	want := page(rules)
+	if *update {
+		if err := os.WriteFile(path.Join(root, layersPage), []byte(want), 0o666); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
+	if got := read(t, layersPage); got != want {
+		t.Errorf("%s is not what .golangci.yml says: run this test with -update", layersPage)
+	}
+	names := rows(t)
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s has a rule in .golangci.yml, and no row in ARCHITECTURE.md", name)
+		}
+	}
+	for _, name := range names {
 		if _, ok := rules[name]; !ok {
 			t.Errorf("%s has a row in ARCHITECTURE.md, and no rule in .golangci.yml", name)
 		}
@@ -175,7 +165,7 @@ var forTests = []string{
 
 // TestEveryPackageHasARow: no package of the product is missing from the table.
 func TestEveryPackageHasARow(t *testing.T) {
-	rows := table(t)
+	names := rows(t)
 	packages := make(map[string]bool)
 	for _, name := range files() {
 		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "testdata/") {
@@ -186,11 +176,11 @@ func TestEveryPackageHasARow(t *testing.T) {
 		t.Fatalf("only %d packages were found", len(packages))
 	}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
-		if !within(name, forTests) && !within(name, slices.Collect(maps.Keys(rows))) {
+		if !within(name, forTests) && !within(name, names) {
 			t.Errorf("%s has no row in ARCHITECTURE.md", name)
 		}
 	}
-	for name := range rows {
+	for _, name := range names {
 		if !exists(name) {
 			t.Errorf("ARCHITECTURE.md has a row for %s, which does not exist", name)
 		}
