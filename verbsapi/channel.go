@@ -3,13 +3,15 @@ package verbsapi
 import (
 	"context"
 	"sync"
+
+	"github.com/gorxe/gorxe/internal/waitqueue"
 )
 
 // CompChannel reports that completion queues have completions (struct
 // ibv_comp_channel). Several queues may share one.
 type CompChannel struct {
 	ctx    *Context
-	events queue[*CQ]
+	events waitqueue.Queue[*CQ]
 
 	mu   sync.Mutex
 	cqs  int // that report here
@@ -19,7 +21,7 @@ type CompChannel struct {
 // CreateCompChannel makes a channel (ibv_create_comp_channel).
 func (c *Context) CreateCompChannel() (*CompChannel, error) {
 	ch := &CompChannel{ctx: c}
-	ch.events.init()
+	ch.events.Init()
 	if err := c.own("CreateCompChannel", kindChannel, ch); err != nil {
 		return nil, err
 	}
@@ -30,7 +32,8 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 // completion (ibv_get_cq_event). Each event must be acknowledged with CQ.AckEvents,
 // because CQ.Destroy waits for that.
 func (ch *CompChannel) GetEvent(ctx context.Context) (*CQ, error) {
-	return ch.events.pop(ctx, "GetEvent", func(cq *CQ) { cq.compEvents.add() })
+	cq, err := ch.events.Pop(ctx, func(cq *CQ) { cq.compEvents.add() })
+	return popped("GetEvent", cq, err)
 }
 
 // Destroy frees the channel (ibv_destroy_comp_channel). It returns ErrBusy while a
@@ -49,7 +52,7 @@ func (ch *CompChannel) Destroy() error {
 	ch.dead = true
 	ch.mu.Unlock()
 	ch.ctx.disown(kindChannel, ch)
-	ch.events.close()
+	ch.events.Close()
 	return nil
 }
 
@@ -57,7 +60,7 @@ func (ch *CompChannel) destroyNow() {
 	ch.mu.Lock()
 	ch.dead = true
 	ch.mu.Unlock()
-	ch.events.close()
+	ch.events.Close()
 }
 
 // join makes a completion queue a user of the channel; leave ends that.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/gorxe/gorxe/internal/waitqueue"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -36,7 +37,7 @@ type Config struct {
 type Context struct {
 	device *Device
 	eng    *sharedEngine
-	events queue[*AsyncEvent]
+	events waitqueue.Queue[*AsyncEvent]
 
 	mu     sync.Mutex
 	closed chan struct{}
@@ -85,7 +86,7 @@ func Open(cfg Config) (*Context, error) {
 		eng:    eng,
 		closed: make(chan struct{}),
 	}
-	c.events.init()
+	c.events.Init()
 	for k := range c.owned {
 		c.owned[k] = make(map[child]struct{})
 	}
@@ -117,7 +118,7 @@ func (c *Context) Close() error {
 	c.eng.mu.Lock()
 	delete(c.eng.contexts, c)
 	c.eng.mu.Unlock()
-	c.events.close()
+	c.events.Close()
 	return c.eng.release()
 }
 

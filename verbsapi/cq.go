@@ -63,7 +63,7 @@ func (c *Context) initCQ(q *CQ, entries int, channel *CompChannel) (err error) {
 // notified is called by the engine, with a QP locked.
 func (q *CQ) notified(*rxe.CQ) {
 	if q.armed.Swap(false) && q.channel != nil {
-		q.channel.events.push(q)
+		q.channel.events.Push(q)
 	}
 	select {
 	case q.wake <- struct{}{}:
@@ -169,7 +169,7 @@ func (q *CQ) cleanUp() {
 	close(q.destroyed)
 	q.ctx.eng.unwatch(q.cq, q, &q.asyncEvents)
 	if q.channel != nil {
-		q.channel.events.drop(func(cq *CQ) bool { return cq == q })
+		q.channel.events.Drop(func(cq *CQ) bool { return cq == q })
 		q.channel.leave()
 	}
 }

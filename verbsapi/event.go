@@ -42,12 +42,12 @@ func (e *sharedEngine) onEvent(ev rxe.Event) {
 	defer e.mu.Unlock()
 	if object == nil {
 		for c := range e.contexts {
-			c.events.push(&AsyncEvent{Type: ev.Type, Port: ev.Port})
+			c.events.Push(&AsyncEvent{Type: ev.Type, Port: ev.Port})
 		}
 		return
 	}
 	if t, ok := e.owners[object]; ok {
-		t.context().events.push(t.event(ev))
+		t.context().events.Push(t.event(ev))
 	}
 }
 
@@ -63,18 +63,19 @@ func (e *sharedEngine) unwatch(object any, t eventTarget, count *unacked) {
 	e.mu.Lock()
 	delete(e.owners, object)
 	e.mu.Unlock()
-	t.context().events.drop(func(ev *AsyncEvent) bool { return ev.count == count })
+	t.context().events.Drop(func(ev *AsyncEvent) bool { return ev.count == count })
 }
 
 // GetAsyncEvent waits for the next asynchronous event of this context's objects or
 // of the port (ibv_get_async_event). Each event must be acknowledged, because
 // destroying its object waits for that.
 func (c *Context) GetAsyncEvent(ctx context.Context) (*AsyncEvent, error) {
-	return c.events.pop(ctx, "GetAsyncEvent", func(ev *AsyncEvent) {
+	ev, err := c.events.Pop(ctx, func(ev *AsyncEvent) {
 		if ev.count != nil {
 			ev.count.add()
 		}
 	})
+	return popped("GetAsyncEvent", ev, err)
 }
 
 // Ack acknowledges the event (ibv_ack_async_event). Doing so twice is harmless.

@@ -301,7 +301,7 @@ func TestCompChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(0)
-	if n := len(ch.events.items); n != 0 {
+	if n := ch.events.Len(); n != 0 {
 		t.Errorf("%d events for one that is not solicited", n)
 	}
 	send(SendSolicited)
