@@ -274,7 +274,7 @@ func TestWriteStatus(t *testing.T) {
 		Sessions: []proto.SessionStatus{
 			{ID: 1, UID: 4294967294, Command: []string{"sleep", "\x1b[2J"}},
 			{ID: 2, UID: 4294967294, Processes: []proto.ProcessStatus{{PID: 11, Name: "prog", Files: []proto.FileStatus{{
-				Device: "rxe0", PDs: 1, MRs: []proto.MRStatus{{Length: 4096}, {Length: 1}}, CQs: make([]proto.CQStatus, 2),
+				Device: "rxe0", PDs: 1, MRs: []proto.MRStatus{{Length: 4096}}, LeftOut: proto.LeftOut{MRs: 1}, MRBytes: 4097, CQs: make([]proto.CQStatus, 2),
 				QPs: []proto.QPStatus{
 					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &proto.PeerStatus{GID: "g", QPN: 0x12, MTU: 1024},
 						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0}},

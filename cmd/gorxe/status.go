@@ -101,6 +101,7 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 		return err
 	}
 	writeOldLibrxe(w, st)
+	writeLeftOut(w, st)
 	if st.Hidden > 0 {
 		fmt.Fprintf(w, "\nSessions of other users: %d\n", st.Hidden)
 	}
@@ -136,12 +137,9 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 		}
 		for _, p := range s.Processes {
 			for _, f := range p.Files {
-				var size uint64
-				for _, m := range f.MRs {
-					size += m.Length
-				}
 				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.ID, userName(s.UID), p.PID, printable(p.Name),
-					f.Device, f.PDs, len(f.MRs), size, len(f.CQs), len(f.SRQs), len(f.QPs))
+					f.Device, f.PDs, len(f.MRs)+f.LeftOut.MRs, f.MRBytes, len(f.CQs)+f.LeftOut.CQs,
+					len(f.SRQs)+f.LeftOut.SRQs, len(f.QPs)+f.LeftOut.QPs)
 			}
 		}
 	}
@@ -163,6 +161,21 @@ func writeQPs(w io.Writer, st *proto.Status) {
 						peer, q.SendQueue, counters(q.Counters))
 				}
 			}
+		}
+	}
+}
+
+// writeLeftOut says what the tables have no rows for.
+func writeLeftOut(w io.Writer, st *proto.Status) {
+	for _, s := range st.Sessions {
+		qps := 0
+		for _, p := range s.Processes {
+			for _, f := range p.Files {
+				qps += f.LeftOut.QPs
+			}
+		}
+		if s.FilesLeftOut+qps > 0 {
+			fmt.Fprintf(w, "\nSession %d: not shown are %d open devices, and %d queue pairs of the others\n", s.ID, s.FilesLeftOut, qps)
 		}
 	}
 }

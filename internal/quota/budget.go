@@ -65,7 +65,16 @@ func (b *Budget) Take(c Cost) error {
 	return nil
 }
 
-// Give undoes a Take.
+// Charge takes c even if it is more than is left: it is for what the daemon bounds by other
+// means. What goes beyond the limit is missing from later calls of Take.
+func (b *Budget) Charge(c Cost) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used.Memory += c.Memory
+	b.used.Files += c.Files
+}
+
+// Give undoes a Take or a Charge.
 func (b *Budget) Give(c Cost) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

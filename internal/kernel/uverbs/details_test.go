@@ -137,7 +137,7 @@ func TestReregMR(t *testing.T) {
 				t.Errorf("%+v: %+v", tc.req, r)
 			}
 		}
-		s := u.f.Status()
+		s := u.f.Status(100)
 		if len(s.MRs) != 1 || s.MRs[0].Length != 9000 || s.MRs[0].RKey != 0 {
 			t.Errorf("%+v", s.MRs)
 		}

@@ -160,7 +160,7 @@ func TestStatus(t *testing.T) {
 	e.connect(e.qp, rxe.QPRC, 0x123)
 	group := [16]byte{10: 0xff, 11: 0xff, 12: 224, 15: 9}
 	u.call(verb{cmd: uapi.CmdAttachMcast, req: bytesFrom(uapi.McastReq{GID: group, QPHandle: o.qp})})
-	s := u.f.Status()
+	s := u.f.Status(100)
 	n := engine.Objects()
 	if s.PDs != n.PD || s.MWs != n.MW || s.AHs != n.AH || len(s.MRs) != n.MR || len(s.CQs) != n.CQ ||
 		len(s.SRQs) != n.SRQ || len(s.QPs) != n.QP || s.Channels != 2 {
@@ -178,8 +178,17 @@ func TestStatus(t *testing.T) {
 	if s.CQs[0].Entries != 15 || s.SRQs[0].Entries != 15 || s.CQs[0].Waiting != 0 {
 		t.Errorf("%+v %+v", s.CQs, s.SRQs)
 	}
+	few := u.f.Status(3)
+	all := LeftOut{MRs: n.MR, CQs: n.CQ, SRQs: n.SRQ, QPs: n.QP}
+	if got := few.LeftOut; few.Listed() != 3 || few.MRBytes != s.MRBytes ||
+		got.MRs+got.CQs+got.SRQs+got.QPs+len(few.MRs)+len(few.CQs)+len(few.SRQs)+len(few.QPs) != all.MRs+all.CQs+all.SRQs+all.QPs {
+		t.Errorf("with room for 3: %+v", few)
+	}
+	if few := u.f.Status(0); few.LeftOut != all || few.PDs != s.PDs || few.MRBytes == 0 {
+		t.Errorf("with no room: %+v", few)
+	}
 	u.exit()
-	if s := u.f.Status(); s.PDs+len(s.QPs)+s.Channels != 0 {
+	if s := u.f.Status(100); s.PDs+len(s.QPs)+s.Channels != 0 {
 		t.Errorf("%+v", s)
 	}
 }

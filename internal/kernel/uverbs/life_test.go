@@ -65,7 +65,7 @@ func TestCloseDuringCall(t *testing.T) {
 	for engine.Objects() != (rxe.ObjectCounts{}) { // on a thread of its own
 		runtime.Gosched()
 	}
-	if s := u.f.Status(); s.PDs != 0 || len(s.QPs) != 0 {
+	if s := u.f.Status(100); s.PDs != 0 || len(s.QPs) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -367,7 +367,7 @@ func TestConcurrent(t *testing.T) {
 	stop := make(chan struct{})
 	var bystanders sync.WaitGroup
 	for _, f := range []func(){
-		func() { u.f.Status() },
+		func() { u.f.Status(100) },
 		func() { d.Event(rxe.Event{Type: rxe.EventGIDChange, Port: 1}) },
 	} {
 		bystanders.Go(func() {

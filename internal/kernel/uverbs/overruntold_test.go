@@ -20,7 +20,7 @@ func TestOverrunTold(t *testing.T) {
 				resp: uapi.SizeOf[uapi.ResizeCQResp](), uhwResp: uapi.SizeOf[librxe.MMInfo]()})
 		},
 		"destroy_cq": func(u *user, cq uint32) { u.call(destroyVerb(uapi.CmdDestroyCQ, cq)) },
-		"status":     func(u *user, _ uint32) { u.f.Status() },
+		"status":     func(u *user, _ uint32) { u.f.Status(100) },
 	}
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestOverrunTold(t *testing.T) {
 				if name == "req_notify_cq" && q.Consumer() != q.Producer() {
 					t.Errorf("queue %d: the index is at %d, not put back to %d", i, q.Consumer(), q.Producer())
 				}
-				if !u.f.Status().Overrun {
+				if !u.f.Status(100).Overrun {
 					t.Errorf("queue %d: the status does not know of the overrun", i)
 				}
 			}

@@ -35,7 +35,7 @@ func fuzzUser(t *testing.T) (*user, *rxe.Device) {
 // nothing when it goes.
 func checkLife(t *testing.T, u *user, engine *rxe.Device) {
 	u.allocPD()
-	u.f.Status()
+	u.f.Status(100)
 	u.exit()
 	if n := engine.Objects(); n != (rxe.ObjectCounts{}) {
 		t.Errorf("left: %+v", n)

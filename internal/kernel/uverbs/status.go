@@ -18,7 +18,14 @@ type FileStatus struct {
 	CQs           []CQStatus
 	SRQs          []SRQStatus
 	QPs           []QPStatus
+	LeftOut       LeftOut
+	MRBytes       uint64 // of all regions, listed or not
+
+	room int // how much more may be listed
 }
+
+// LeftOut counts the objects that a list was too short for.
+type LeftOut struct{ MRs, CQs, SRQs, QPs int }
 
 // MRStatus is a memory region.
 type MRStatus struct {
@@ -51,9 +58,10 @@ type QPStatus struct {
 }
 
 // Status says what the open holds at this moment. It waits for nobody: what is
-// being made or destroyed is left out.
-func (f *File) Status() FileStatus {
-	var s FileStatus
+// being made or destroyed is left out. It lists at most room objects and multicast groups,
+// the newest first, and counts the others.
+func (f *File) Status(room int) FileStatus {
+	s := FileStatus{room: room}
 	s.Channels, _ = f.events.counts()
 	f.gate.Lock()
 	if f.gate.running || f.gate.pending || f.gate.done {
@@ -88,16 +96,51 @@ func (s *FileStatus) add(o *dispatch.Object) {
 		s.AHs++
 	case *mrRes:
 		g := r.get()
+		s.MRBytes += g.length
+		if !s.list(&s.LeftOut.MRs) {
+			return
+		}
 		s.MRs = append(s.MRs, MRStatus{Handle: o.Handle, LKey: uint32(r.mr.LKey()), RKey: r.rkey(),
 			Addr: g.start, Length: g.length, IOVA: g.iova, Access: g.access})
 	case *cqRes:
+		if !s.list(&s.LeftOut.CQs) {
+			return
+		}
 		s.CQs = append(s.CQs, CQStatus{Handle: o.Handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
 	case *srqRes:
+		if !s.list(&s.LeftOut.SRQs) {
+			return
+		}
 		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.Handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
 	case *qpRes:
+		if !s.list(&s.LeftOut.QPs) {
+			return
+		}
+		groups := r.joined()
+		groups = groups[:min(len(groups), s.room)]
+		s.room -= len(groups)
 		s.QPs = append(s.QPs, QPStatus{Handle: o.Handle, QPSnapshot: r.qp.Snapshot(),
-			MulticastGroups: r.joined(), Counters: r.qp.Counters()})
+			MulticastGroups: groups, Counters: r.qp.Counters()})
 	}
+}
+
+// list reports whether there is room for one more object, and counts it in left if not.
+func (s *FileStatus) list(left *int) bool {
+	if s.room <= 0 {
+		*left++
+		return false
+	}
+	s.room--
+	return true
+}
+
+// Listed returns how many entries the lists have, with the multicast groups.
+func (s *FileStatus) Listed() int {
+	n := len(s.MRs) + len(s.CQs) + len(s.SRQs) + len(s.QPs)
+	for i := range s.QPs {
+		n += len(s.QPs[i].MulticastGroups)
+	}
+	return n
 }
 
 // overrun remembers that a program's completion queue was overrun (cqRing.settle).

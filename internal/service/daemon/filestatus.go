@@ -6,13 +6,14 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-func (f *file) status() proto.FileStatus {
-	in := f.Status()
-	st := proto.FileStatus{
+// status describes the file with at most room of its objects.
+func (f *file) status(room int) (st proto.FileStatus, listed int) {
+	in := f.Status(room)
+	st = proto.FileStatus{
 		Device: f.device.spec.Name,
 		PDs:    in.PDs, MWs: in.MWs, AHs: in.AHs, Channels: in.Channels,
 		MRs: []proto.MRStatus{}, CQs: []proto.CQStatus{}, SRQs: []proto.SRQStatus{}, QPs: []proto.QPStatus{},
-		OldLibrxe: in.Overrun,
+		LeftOut: proto.LeftOut(in.LeftOut), MRBytes: in.MRBytes, OldLibrxe: in.Overrun,
 	}
 	for _, m := range in.MRs {
 		st.MRs = append(st.MRs, proto.MRStatus{Handle: m.Handle, Addr: m.Addr, Length: m.Length, Access: uint32(m.Access)})
@@ -26,7 +27,7 @@ func (f *file) status() proto.FileStatus {
 	for i := range in.QPs {
 		st.QPs = append(st.QPs, qpStatus(&in.QPs[i]))
 	}
-	return st
+	return st, in.Listed()
 }
 
 func qpStatus(q *uverbs.QPStatus) proto.QPStatus {

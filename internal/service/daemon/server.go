@@ -42,6 +42,8 @@ type Config struct {
 	Grace   time.Duration
 	Build   proto.Build  // zero: ThisBuild
 	Log     *slog.Logger // nil: no log
+
+	textWait time.Duration // for tests; 0: the constant textWait
 }
 
 // Server is a running daemon.

@@ -79,9 +79,9 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn) {
 	case req.Version != proto.ProtocolVersion:
 		refuse(conn, proto.ErrVersion)
 	case req.Op == proto.OpStatus:
-		s.sendStatus(conn, cred)
+		s.sendText(ctx, conn, u, func() any { return s.status(cred.Uid) })
 	case req.Op == proto.OpSeen:
-		s.sendSeen(conn)
+		s.sendText(ctx, conn, u, func() any { return s.tree.Seen() })
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,

@@ -9,19 +9,18 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// sendStatus answers a status request.
-func (s *Server) sendStatus(conn *proto.Conn, cred unix.Ucred) {
-	sendText(conn, "gorxe-status", s.status(cred.Uid))
-}
+// maxListed is how many open devices and objects a status lists. The sessions share them, so
+// that no session hides those of another.
+const maxListed = 8192
 
 // status returns what the user uid may see. Root and the daemon's own user see every session,
 // others their own.
-func (s *Server) status(uid uint32) *proto.Status {
+func (s *Server) status(uid uint32) *proto.Status { return s.statusOf(uid, maxListed) }
+
+func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	st := &proto.Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
 		Devices: []proto.DeviceStatus{}, Sessions: []proto.SessionStatus{},
 		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
@@ -39,8 +38,10 @@ func (s *Server) status(uid uint32) *proto.Status {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
-	for _, n := range sessions {
-		st.Sessions = append(st.Sessions, n.status())
+	for i, n := range sessions {
+		one, listed := n.status(room / (len(sessions) - i))
+		st.Sessions = append(st.Sessions, one)
+		room -= listed
 	}
 	return st
 }
@@ -68,21 +69,29 @@ func (d *device) status() proto.DeviceStatus {
 	return st
 }
 
-func (n *session) status() proto.SessionStatus {
+// status describes the session with at most room of its open devices and objects.
+func (n *session) status(room int) (st proto.SessionStatus, listed int) {
 	n.mu.Lock()
-	st := proto.SessionStatus{ID: n.id, UID: n.cred.Uid, Keeper: n.keeper, Command: n.command, Since: n.since,
+	st = proto.SessionStatus{ID: n.id, UID: n.cred.Uid, Keeper: n.keeper, Command: n.command, Since: n.since,
 		Processes: []proto.ProcessStatus{}}
 	n.mu.Unlock()
 	byPID := make(map[int][]proto.FileStatus)
 	for _, f := range n.openFiles() {
-		byPID[f.who.PID] = append(byPID[f.who.PID], f.status())
+		if listed >= room {
+			st.FilesLeftOut++
+			continue
+		}
+		listed++
+		one, objects := f.status(room - listed)
+		listed += objects
+		byPID[f.who.PID] = append(byPID[f.who.PID], one)
 	}
 	for pid, files := range byPID {
 		slices.SortFunc(files, func(a, b proto.FileStatus) int { return cmp.Compare(a.Device, b.Device) })
 		st.Processes = append(st.Processes, proto.ProcessStatus{PID: pid, Name: processName(pid), Files: files})
 	}
 	slices.SortFunc(st.Processes, func(a, b proto.ProcessStatus) int { return cmp.Compare(a.PID, b.PID) })
-	return st
+	return st, listed
 }
 
 // openFiles counts this process's descriptors.

@@ -40,6 +40,7 @@ type tenant struct {
 	threads     trap.User
 	connections int
 	sessions    int
+	text        chan struct{} // holds an element while an answer is on its way
 }
 
 // tenants maps user numbers to tenants.
@@ -59,7 +60,7 @@ func newTenants(memory int64) tenants {
 func (t *tenants) of(uid uint32) *tenant {
 	u := t.byID[uid]
 	if u == nil {
-		u = &tenant{budget: quota.New(t.limit)}
+		u = &tenant{budget: quota.New(t.limit), text: make(chan struct{}, 1)}
 		t.byID[uid] = u
 	}
 	return u

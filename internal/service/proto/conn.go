@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one message. Longer text, such as a status, is sent as a memfd.
+// Limits of one message. Longer text, such as a status, is sent in parts (SendText).
 const (
 	MaxMessage = 16 << 10
 	maxFDs     = 2

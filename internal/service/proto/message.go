@@ -19,7 +19,7 @@ import (
 // Instead of 2, a client may ask for the status, or for what programs find of the devices.
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
-const ProtocolVersion = 3
+const ProtocolVersion = 4
 
 // Request is a message from a client.
 type Request struct {
@@ -51,6 +51,7 @@ const (
 	OpAttach = "attach"
 	OpStatus = "status"
 	OpSeen   = "seen"
+	OpRead   = "read" // confirms that the answer to one of these two was read
 	OpAnswer = "answer"
 )
 
@@ -67,6 +68,10 @@ type Reply struct {
 	Question uint64 `json:"question,omitempty"`
 	Ask      string `json:"ask,omitempty"`
 	FD       int32  `json:"fd,omitempty"`
+
+	// Part is the next part of a long answer (SendText); More says that it is not the last.
+	Part []byte `json:"part,omitempty"`
+	More bool   `json:"more,omitempty"`
 
 	// Say is a sentence for the user of the session. Such a message is neither a reply nor
 	// a question.

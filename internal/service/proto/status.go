@@ -52,6 +52,8 @@ type SessionStatus struct {
 	Command   []string        `json:"command"`
 	Since     time.Time       `json:"since"`
 	Processes []ProcessStatus `json:"processes"`
+	// FilesLeftOut is the number of open devices that a status has no room for.
+	FilesLeftOut int `json:"files_left_out,omitempty"`
 }
 
 // ProcessStatus is one process that opened a device, with what it made.
@@ -73,8 +75,20 @@ type FileStatus struct {
 	CQs      []CQStatus  `json:"cqs"`
 	SRQs     []SRQStatus `json:"srqs"`
 	QPs      []QPStatus  `json:"qps"`
+	// LeftOut counts the objects that the lists have no room for. MRBytes is the size of all
+	// memory regions.
+	LeftOut LeftOut `json:"left_out,omitzero"`
+	MRBytes uint64  `json:"mr_bytes"`
 	// OldLibrxe: see OldLibrxe.
 	OldLibrxe bool `json:"old_librxe,omitempty"`
+}
+
+// LeftOut counts objects that exist and are not listed.
+type LeftOut struct {
+	MRs  int `json:"mrs"`
+	CQs  int `json:"cqs"`
+	SRQs int `json:"srqs"`
+	QPs  int `json:"qps"`
 }
 
 // MRStatus is a memory region, in the program's addresses.

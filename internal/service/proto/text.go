@@ -2,9 +2,11 @@ package proto
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 )
@@ -22,22 +24,67 @@ func (c *Client) Seen() ([]Seen, error) {
 	return list, err
 }
 
-// maxText bounds what a client reads.
-const maxText = 64 << 20
+const (
+	maxText  = 64 << 20 // what a client reads
+	partSize = 8 << 10  // fits into a message as base64
+)
 
-// text makes a request whose answer is JSON in a memfd.
+// SendText sends a JSON text that may be longer than a message. It returns when the client
+// has confirmed it, or closed the connection, and the kernel holds nothing of it any more.
+// Until then the kernel holds at most a socket's buffer.
+func (c *Conn) SendText(text []byte) {
+	var err error
+	for more := true; more && err == nil; {
+		part := text[:min(len(text), partSize)]
+		text = text[len(part):]
+		more = len(text) > 0
+		err = c.Send(Reply{Version: ProtocolVersion, Part: part, More: more})
+	}
+	if err == nil {
+		c.RecvOnly(new(Request)) //nolint:errcheck // what comes is only a hint
+	}
+	// A client may confirm what it has not read. If this end were closed, the messages would
+	// stay in the client's queue.
+	for c.unread() > 0 {
+		time.Sleep(unreadPoll)
+	}
+}
+
+const unreadPoll = 100 * time.Millisecond
+
+// unread returns how many bytes the kernel holds for the other end (SIOCOUTQ, unix(7)): 0 if
+// that has closed, or if this end has.
+func (c *Conn) unread() (n int) {
+	raw, err := c.Sock.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }) //nolint:errcheck // closed: 0
+	return n
+}
+
+// text makes a request whose answer comes in parts.
 func (c *Client) text(op string, v any) error {
-	_, fds, err := c.Call(Request{Op: op})
+	r, fds, err := c.Call(Request{Op: op})
 	if err != nil {
 		return err
 	}
-	if len(fds) != 1 {
-		CloseAll(fds)
-		return ErrVersion
+	CloseAll(fds)
+	text := r.Part
+	for err == nil && r.More {
+		r = Reply{}
+		if err = c.Conn.RecvOnly(&r); err == nil {
+			err = r.err()
+		}
+		if text = append(text, r.Part...); len(text) > maxText {
+			err = errors.New("it is too long")
+		}
 	}
-	f := os.NewFile(uintptr(fds[0]), op)
-	defer f.Close()
-	if err := json.NewDecoder(io.NewSectionReader(f, 0, maxText)).Decode(v); err != nil {
+	if err == nil {
+		c.Conn.Send(Request{Version: ProtocolVersion, Op: OpRead}) //nolint:errcheck // all is here
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
 		return fmt.Errorf("the daemon's answer to the request %q: %w", op, err)
 	}
 	return nil

@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/trap"
+)
+
+// request makes a request and reads no answer.
+func (r *running) request(t *testing.T, op string) *proto.Client {
+	t.Helper()
+	c := r.dial(t)
+	if err := c.Conn.Send(proto.Request{Version: proto.ProtocolVersion, Op: op}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (r *running) used() quota.Cost {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tenants.of(uint32(os.Getuid())).budget.Used()
+}
+
+// A user has one status at a time. It is charged until the user has read it, whatever the
+// user does to its connection.
+func TestUnreadStatus(t *testing.T) {
+	s := startTest(t, Config{textWait: 1}, nil)
+	for _, unread := range []struct {
+		op  string
+		end func(*proto.Client)
+	}{
+		{proto.OpStatus, func(*proto.Client) {}},
+		{proto.OpSeen, func(c *proto.Client) { c.Conn.Sock.CloseWrite() }},                //nolint:errcheck // seen below
+		{proto.OpStatus, func(c *proto.Client) { c.Conn.Sock.Write([]byte("nonsense")) }}, //nolint:errcheck // as above
+		{proto.OpSeen, func(c *proto.Client) { c.Conn.Sock.WriteMsgUnix(nil, nil, nil) }}, //nolint:errcheck // as above
+		{proto.OpStatus, func(c *proto.Client) { c.Conn.Sock.CloseRead() }},               //nolint:errcheck // as above
+	} {
+		c := s.request(t, unread.op)
+		eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
+		unread.end(c)
+		for range 60 {
+			if _, err := s.dial(t).Status(); !errors.Is(err, proto.ErrLimit) {
+				t.Fatalf("a second status: %v", err)
+			}
+		}
+		if used := s.used().Memory; used > 2*socketBuffer {
+			t.Errorf("%d bytes are charged for one answer", used)
+		}
+		c.Close()
+		eventually(t, "the answer is given back", func() bool { return s.used() == quota.Cost{} })
+	}
+	if _, err := s.dial(t).Status(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A status lists no more than its share of a session's open devices, and counts the others.
+func TestStatusRoom(t *testing.T) {
+	const files, room = 9, 4
+	opened, end := make(chan struct{}), make(chan struct{})
+	s := startTest(t, Config{}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
+		for range files {
+			f, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{PID: os.Getpid()})
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			defer f.Close()
+		}
+		opened <- struct{}{}
+		<-end
+		return nil
+	})
+	defer close(end)
+	s.attached(t)
+	s.attached(t)
+	<-opened
+	<-opened
+	for room, want := range map[int]int{2 * room: room, 2 * files: files, 0: 0} {
+		st := s.statusOf(0, room)
+		for _, n := range st.Sessions {
+			listed := 0
+			for _, p := range n.Processes {
+				listed += len(p.Files)
+			}
+			if listed != want || n.FilesLeftOut != files-want {
+				t.Errorf("with room for %d: %d files, %d left out", room, listed, n.FilesLeftOut)
+			}
+		}
+	}
+}
