@@ -1,0 +1,14 @@
+// Package rdmacm connects queue pairs by IP address: Linux's rdma_cm without its files.
+// An ID is what a program binds, resolves, listens and connects with (struct
+// rdma_cm_id). A Manager has the IDs of one network namespace, and the connection
+// managers (package cm) of all its devices.
+//
+// The names and numbers are those of drivers/infiniband/core/cma.c, and so are the
+// errors: each is a unix.Errno.
+//
+// One mutex, that of the Manager, guards the IDs and the connection managers. Its owner
+// calls the handlers of events with the mutex held, one event at a time, in order. A
+// handler only queues. Under the mutex a thread takes leaf locks only. Datagrams leave
+// after the mutex is unlocked (sender.go), because the device may then run queue pairs
+// whose program memory does not answer.
+package rdmacm
