@@ -162,3 +162,11 @@ func (a Addr) String() string {
 	}
 	return a.AddrPort.String()
 }
+
+// withZone returns ip with an interface as its zone if it is link-local.
+func withZone(ip netip.Addr, index int) netip.Addr {
+	if ip.Is6() && ip.IsLinkLocalUnicast() {
+		return ip.WithZone(strconv.Itoa(index))
+	}
+	return ip
+}

@@ -1,0 +1,127 @@
+package rdmacm
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Bind gives the ID a source address and a port (rdma_bind_addr).
+func (id *ID) Bind(a Addr) error {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	return id.bind(a, Addr{})
+}
+
+// bind is rdma_bind_addr_dst. Manager.mu is held.
+func (id *ID) bind(src, dst Addr) error {
+	if src.family() == famNone {
+		return unix.EAFNOSUPPORT
+	}
+	if id.state != StateIdle {
+		return unix.EINVAL
+	}
+	before := id.binding
+	if err := id.bindTo(src, dst); err != nil {
+		id.binding = before
+		return err
+	}
+	id.state = StateAddrBound
+	return nil
+}
+
+// binding is what Bind sets, and leaves as it was if it fails.
+type binding struct {
+	dev      *Device // nil: none yet, or all
+	src, dst Addr
+	scope    int // the network interface that the program has named; 0: none
+	afOnly   bool
+}
+
+func (id *ID) bindTo(src, dst Addr) error {
+	scope, err := linkLocalScope(src)
+	if err != nil {
+		return err
+	}
+	if scope != 0 {
+		id.scope = scope
+	}
+	id.src, id.dst = src, dst
+	if !src.isAny() {
+		if err := id.acquire(); err != nil {
+			return err
+		}
+	}
+	if !id.afSet {
+		id.afOnly = src.family() == famIPv4 || src.family() == famIPv6 && id.m.resolver.IPv6Only()
+	}
+	space, err := id.portSpace()
+	if err != nil {
+		return err
+	}
+	return id.m.ports.take(id, space)
+}
+
+// linkLocalScope returns the network interface that the zone of a link-local address
+// names, without which the address means nothing; 0 for other addresses
+// (cma_check_linklocal).
+func linkLocalScope(a Addr) (int, error) {
+	if a.family() != famIPv6 || !a.Addr().IsLinkLocalUnicast() {
+		return 0, nil
+	}
+	scope := zoneIndex(a.Addr())
+	if scope == 0 {
+		return 0, unix.EINVAL
+	}
+	return scope, nil
+}
+
+// acquire finds the device of the source address (cma_translate_addr and
+// cma_acquire_dev_by_src_ip).
+func (id *ID) acquire() error {
+	if id.src.AFIB != nil { // only InfiniBand ports have such addresses
+		return unix.ENODEV
+	}
+	dev := id.m.withAddress(id.src.Addr(), id.scope)
+	switch {
+	case dev == nil && id.scope == 0 && !id.m.resolver.Local(id.src.Addr()):
+		return unix.EADDRNOTAVAIL
+	case id.space == wire.PortSpaceIPoIB:
+		return unix.EINVAL
+	case dev == nil:
+		return unix.ENODEV
+	}
+	id.dev = dev
+	return nil
+}
+
+// portSpace returns the port space in which the ID takes a port. With AF_IB the service
+// ID names it (cma_select_ib_ps), and gets the bits that the program has left out.
+func (id *ID) portSpace() (wire.PortSpace, error) {
+	ib := id.src.AFIB
+	if ib == nil {
+		return id.space, nil
+	}
+	const spaceMask = ^uint64(0xffff)
+	mask := ib.Mask & spaceMask
+	for _, space := range []wire.PortSpace{wire.PortSpaceIB, wire.PortSpaceTCP, wire.PortSpaceUDP} {
+		of := wire.ServiceID(space, 0)
+		if (id.space == wire.PortSpaceIB || id.space == space) && ib.ServiceID&mask == of&mask {
+			bound := *ib
+			bound.ServiceID = of | uint64(id.src.port())
+			bound.Mask |= spaceMask
+			id.src.AFIB = &bound
+			return space, nil
+		}
+	}
+	return 0, unix.EPROTONOSUPPORT
+}
+
+// service returns the service ID of an address in the ID's port space
+// (rdma_get_service_id).
+func (id *ID) service(a *Addr) uint64 {
+	if a.AFIB != nil {
+		return a.AFIB.ServiceID
+	}
+	return wire.ServiceID(id.space, a.port())
+}

@@ -1,0 +1,123 @@
+package rdmacm
+
+import (
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/gsi"
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// GSI is queue pair 1 of a device: a *gsi.Mux.
+type GSI interface {
+	Register(class wire.MADClass, a gsi.Agent)
+	Send(to rxe.AHAttr, dest wire.QPN, mad *wire.MAD) error
+}
+
+// Device is an RDMA device. The exported fields do not change.
+type Device struct {
+	Index int    // of the device among those of the daemon
+	Name  string // rxe0
+	GUID  uint64 // of the node; every device has another one
+	Mux   GSI
+	Net   func() rocev2.PortInfo // what the port is like now; it must not block
+
+	// Manager.mu guards these, once the Manager has the device.
+	manager  *Manager
+	machine  *cm.Machine
+	services map[uint64]*service
+	out      *sender
+}
+
+// service is a service ID on which IDs of the Manager listen on a device.
+type service struct {
+	listener *cm.Listener
+	ids      int
+}
+
+// agent receives the device's datagrams of the connection manager.
+type agent struct{ dev *Device }
+
+// ReceiveMAD implements gsi.Agent.
+func (a agent) ReceiveMAD(from rxe.AHAttr, _ wire.QPN, mad *wire.MAD) {
+	m := a.dev.manager
+	m.mu.Lock()
+	defer m.unlock()
+	now := m.now()
+	m.runTasks(now)
+	a.dev.machine.Receive(now, from, mad)
+	m.runTasks(now)
+}
+
+// open starts the device's connection manager. Manager.mu is held.
+func (d *Device) open(m *Manager) {
+	d.manager = m
+	d.services = make(map[uint64]*service)
+	d.out = newSender(d, m.watch)
+	d.machine = cm.New(cm.Config{GUID: d.GUID, Random: random, Send: d.out.send, Limits: m.limits})
+	d.Mux.Register(wire.MADClassCM, agent{d})
+}
+
+// close ends the connection manager. What it still sends is on its way when
+// sender.wait returns. Manager.mu is held.
+func (d *Device) close(now rxe.Time) {
+	d.Mux.Register(wire.MADClassCM, nil)
+	d.machine.Close(now)
+	d.out.close()
+}
+
+// Counters returns what the connection manager has counted so far.
+func (d *Device) Counters() cm.Counters {
+	d.manager.mu.Lock()
+	defer d.manager.mu.Unlock()
+	return *d.machine.Counters()
+}
+
+// gidIndex returns the index of an address in the device's GID table. An address with a
+// zone must be that of the device's interface.
+func (d *Device) gidIndex(info *rocev2.PortInfo, ip netip.Addr) (uint8, bool) {
+	if z := zoneIndex(ip); z != 0 && z != info.Index {
+		return 0, false
+	}
+	gid := wire.GIDFromAddr(ip)
+	for i, g := range info.GIDs {
+		if g == gid && i <= 0xff { // an AHAttr has room for no more
+			return uint8(i), true
+		}
+	}
+	return 0, false
+}
+
+// withAddress returns the first device that has the address; if index is not 0, only one
+// on that network interface (cma_acquire_dev_by_src_ip). Manager.mu is held.
+func (m *Manager) withAddress(ip netip.Addr, index int) *Device {
+	for _, d := range m.devices {
+		info := d.Net()
+		if _, ok := d.gidIndex(&info, ip); ok && (index == 0 || index == info.Index) {
+			return d
+		}
+	}
+	return nil
+}
+
+// errno returns the errno of an error of package cm.
+func errno(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, cm.ErrConnected):
+		return unix.EISCONN
+	case errors.Is(err, cm.ErrLimit):
+		return unix.ENOMEM
+	case errors.Is(err, cm.ErrClosed):
+		return unix.ENODEV
+	case errors.Is(err, cm.ErrInUse):
+		return unix.EBUSY
+	}
+	return unix.EINVAL
+}

@@ -1,0 +1,143 @@
+package rdmacm
+
+import (
+	"slices"
+
+	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Listen lets peers connect (rdma_listen): ConnectRequest says that one asks. An ID that
+// is not bound is bound to 0.0.0.0 and a port that is chosen. An ID without a device
+// listens on all, also on those that come later. The program bounds the backlog, in its
+// handler.
+func (id *ID) Listen() error {
+	m := id.m
+	m.mu.Lock()
+	defer m.unlock()
+	if id.state != StateAddrBound {
+		if err := id.bind(unspecified(famIPv4), Addr{}); err != nil {
+			return err
+		}
+	}
+	if id.reuse { // a listener shares its port with nobody
+		if err := m.ports.conflict(id.port, id, false); err != nil {
+			return err
+		}
+		id.reuse = false
+	}
+	devices := m.devices
+	if id.dev != nil {
+		devices = []*Device{id.dev}
+	}
+	id.state = StateListen
+	for _, d := range devices {
+		if err := d.listen(id); err != nil {
+			id.unlisten(m.now())
+			id.state = StateAddrBound
+			return err
+		}
+	}
+	return nil
+}
+
+// listen makes the device's connection manager accept requests for the ID's service,
+// which several IDs may share that differ in their addresses. Manager.mu is held.
+func (d *Device) listen(id *ID) error {
+	sid := id.service(&id.src)
+	s := d.services[sid]
+	if s == nil {
+		l, err := d.machine.Listen(sid, d.request)
+		if err != nil {
+			return errno(err)
+		}
+		s = &service{listener: l}
+		d.services[sid] = s
+	}
+	s.ids++
+	id.listening = append(id.listening, d)
+	return nil
+}
+
+// unlisten undoes listen on all devices. Manager.mu is held.
+func (id *ID) unlisten(now rxe.Time) {
+	for _, d := range id.listening {
+		d.unlisten(now, id.service(&id.src))
+	}
+	id.listening = nil
+}
+
+func (d *Device) unlisten(now rxe.Time, sid uint64) {
+	s := d.services[sid]
+	if s.ids--; s.ids == 0 {
+		s.listener.Close(now)
+		delete(d.services, sid)
+	}
+}
+
+// forgetDevice takes a device that is removed away from a wildcard listener.
+func (id *ID) forgetDevice(d *Device, now rxe.Time) {
+	if i := slices.Index(id.listening, d); i >= 0 {
+		id.listening = slices.Delete(id.listening, i, i+1)
+		d.unlisten(now, id.service(&id.src))
+	}
+}
+
+// request decides about a request from the network (cma_ib_req_handler). Manager.mu is
+// held, by a goroutine that may call handlers.
+func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
+	m := d.manager
+	r, refusal := d.readRequest(req)
+	if refusal != nil {
+		return *refusal
+	}
+	l := m.listener(d, r)
+	if l == nil || l.qpType != req.QPType && !(l.qpType == cm.QPXRCSend && req.QPType == cm.QPXRCRecv) {
+		return consumerReject
+	}
+	child, err := m.newID(l.owner, l.space, req.QPType, nil)
+	if err != nil {
+		return cm.Ignore // the peer asks again
+	}
+	child.accepting(d, c, r)
+	ev := r.event(l)
+	ev.Child = child
+	c.SetHandler(child.connEvent)
+	if !l.event(ev) {
+		child.conn = nil
+		child.destroy(0)
+		return cm.Ignore
+	}
+	return cm.Take
+}
+
+// consumerReject is the refusal of a request for which there is a listener, but not for
+// its addresses.
+var consumerReject = cm.Refuse{Reason: 28}
+
+// listener returns the ID that a request is for, or nil (cma_find_listener).
+func (m *Manager) listener(d *Device, r *request) *ID {
+	for _, id := range slices.Backward(m.ports.owners[r.key]) {
+		if id.state == StateListen && slices.Contains(id.listening, d) && id.hears(r) {
+			return id
+		}
+	}
+	return nil
+}
+
+// hears reports whether the addresses of a request fit those of a listener
+// (cma_match_private_data). A listener on a loopback address hears all devices, as in
+// Linux, but only requests from this host: nobody expects more of 127.0.0.1.
+func (id *ID) hears(r *request) bool {
+	switch {
+	case r.local.family() == famIB:
+		return id.src.family() == famIB
+	case id.src.isLoopback() && !r.fromHere:
+		return false
+	case id.src.family() == famIB:
+		return true
+	case id.src.isAny():
+		return !id.afOnly || id.src.family() == r.local.family()
+	}
+	return id.src.same(&r.local)
+}

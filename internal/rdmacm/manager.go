@@ -1,0 +1,239 @@
+package rdmacm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Config says what a Manager works with.
+type Config struct {
+	Resolver Resolver
+	Now      func() rxe.Time // nil: the monotonic clock
+	Log      *slog.Logger    // nil: nothing is logged
+	Limits   cm.Limits       // of each device; zero fields have defaults
+}
+
+// Manager has the IDs of a network namespace, and a connection manager for each device.
+// All methods may be called by several goroutines at once, but not from a handler.
+type Manager struct {
+	resolver Resolver
+	now      func() rxe.Time
+	log      *slog.Logger
+	limits   cm.Limits
+
+	mu      sync.Mutex
+	closed  bool
+	devices []*Device
+	ids     map[*ID]struct{}
+	ports   portSpaces
+	queries queryHeap // address resolutions that time out
+	work    []task    // what is to be done in order, events above all
+	armed   rxe.Time  // the time for which the goroutine sleeps
+
+	wake    chan struct{}
+	stop    chan struct{}
+	running sync.WaitGroup
+	watch   *standby.Watch // over the senders
+}
+
+// task is a piece of work for an ID. It is dropped when the ID is destroyed.
+type task struct {
+	id *ID
+	do func(now rxe.Time)
+}
+
+// sendLimit is how long a device may take to send before another goroutine takes over:
+// it may run queue pairs whose program memory does not answer (package standby).
+const sendLimit = 20 * time.Millisecond
+
+// never is a time that does not come.
+const never = rxe.Time(1<<63 - 1)
+
+// New starts a Manager without devices. The caller closes it.
+func New(cfg Config) *Manager {
+	m := &Manager{
+		resolver: cfg.Resolver, now: cfg.Now, log: cfg.Log, limits: cfg.Limits,
+		ids: make(map[*ID]struct{}), ports: newPortSpaces(), armed: never,
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), watch: standby.NewWatch(sendLimit),
+	}
+	if m.now == nil {
+		start := time.Now()
+		m.now = func() rxe.Time { return rxe.Time(time.Since(start)) + 1 }
+	}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	m.running.Go(m.run)
+	return m
+}
+
+// Close removes the devices, destroys the IDs, whose peers hear of it, and waits until
+// the Manager's goroutines have ended. No handler is called during Close or after it. The
+// devices must still be able to send.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
+	m.closed = true
+	for id := range m.ids {
+		id.destroy(m.now())
+	}
+	devices := m.devices
+	m.devices = nil
+	for _, d := range devices {
+		d.close(m.now())
+	}
+	m.mu.Unlock()
+	close(m.stop)
+	m.running.Wait()
+	for _, d := range devices {
+		d.out.wait()
+	}
+	m.watch.Close()
+}
+
+// AddDevice makes a device available. Wildcard listeners listen on it, too. The error is
+// EEXIST for a device with the GUID of another one.
+func (m *Manager) AddDevice(d *Device) error {
+	m.mu.Lock()
+	defer m.unlock()
+	if m.closed {
+		return unix.ESHUTDOWN
+	}
+	if slices.ContainsFunc(m.devices, func(e *Device) bool { return e.GUID == d.GUID }) {
+		return unix.EEXIST
+	}
+	d.open(m)
+	m.devices = append(m.devices, d)
+	for id := range m.ids {
+		if id.state == StateListen && id.dev == nil {
+			if err := d.listen(id); err != nil {
+				m.log.Warn("a listener does not listen on a new device", "device", d.Name, "address", id.src, "error", err)
+			}
+		}
+	}
+	return nil
+}
+
+// RemoveDevice takes a device away. Each ID that is bound to it gets one DeviceRemoval,
+// and is of no use from then on. Connections end as if their IDs had been destroyed. The
+// device must still be able to send; when RemoveDevice returns it has sent all.
+func (m *Manager) RemoveDevice(d *Device) {
+	m.mu.Lock()
+	i := slices.Index(m.devices, d)
+	if i < 0 {
+		m.unlock()
+		return
+	}
+	m.devices = slices.Delete(m.devices, i, i+1)
+	now := m.now()
+	for id := range m.ids {
+		if id.dev == d {
+			id.deviceRemoved(now)
+		} else {
+			id.forgetDevice(d, now)
+		}
+	}
+	d.close(now)
+	m.unlock()
+	d.out.wait()
+}
+
+// run runs the timers, and the tasks that calls of programs have left.
+func (m *Manager) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		m.mu.Lock()
+		now := m.now()
+		for _, d := range m.devices {
+			if at, ok := d.machine.Deadline(); ok && at <= now {
+				d.machine.Expire(now)
+			}
+		}
+		m.queries.expire(now)
+		m.runTasks(now)
+		m.armed = m.deadline()
+		timer.Reset(time.Duration(m.armed - m.now()))
+		m.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-m.wake:
+		case <-m.stop:
+			return
+		}
+	}
+}
+
+// deadline returns when something is due next. mu is held.
+func (m *Manager) deadline() rxe.Time {
+	next := never
+	if at, ok := m.queries.deadline(); ok {
+		next = at
+	}
+	for _, d := range m.devices {
+		if at, ok := d.machine.Deadline(); ok {
+			next = min(next, at)
+		}
+	}
+	return next
+}
+
+// later leaves a task to be done after those before it. No handler runs within the call
+// of a program: the program may hold a lock that the handler takes. mu is held.
+func (m *Manager) later(id *ID, do func(now rxe.Time)) {
+	m.work = append(m.work, task{id, do})
+}
+
+// runTasks does what is left to do. mu is held, by a goroutine that may call handlers.
+func (m *Manager) runTasks(now rxe.Time) {
+	for len(m.work) > 0 {
+		work := m.work
+		m.work = nil
+		for i, t := range work {
+			if !t.id.dead {
+				t.do(now)
+			}
+			work[i] = task{}
+		}
+		if m.work == nil {
+			m.work = work[:0]
+		}
+	}
+}
+
+// unlock unlocks mu at the end of a program's call. It wakes the goroutine if there is
+// something for it to do, or if it sleeps for too long.
+func (m *Manager) unlock() {
+	wake := len(m.work) > 0 || m.deadline() < m.armed
+	m.mu.Unlock()
+	if wake {
+		m.poke()
+	}
+}
+
+func (m *Manager) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// random returns 32 random bits that a peer cannot guess.
+func random() uint32 {
+	var b [4]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails
+	return binary.NativeEndian.Uint32(b[:])
+}

@@ -1,0 +1,110 @@
+package rdmacm
+
+import (
+	"io"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Multicast is an ID's membership of a group.
+type Multicast struct {
+	id   *ID
+	addr Addr
+	// member keeps the host in the group on the network; nil for a sender only, or
+	// after Leave.
+	member io.Closer
+	left   bool
+}
+
+// groupCost is an estimate of what a membership takes.
+var groupCost = quota.Cost{Memory: 512, Files: 1}
+
+// enotsupp is the kernel's ENOTSUPP, which C programs have no name for.
+const enotsupp unix.Errno = 524
+
+// Join makes the ID's host a member of a multicast group, and MulticastJoin follows with
+// the address to send to (rdma_join_multicast). Switches learn it through IGMP, unless the
+// ID only sends. The program attaches its queue pair to the group itself. The ID must be
+// of UD and bound to a device, and not yet connected: EINVAL otherwise. RoCE has no IPv6
+// groups (ENOTSUPP).
+func (id *ID) Join(addr Addr, sendOnly bool) (*Multicast, error) {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	switch {
+	case id.dev == nil, id.qpType != rxe.QPUD, id.state != StateAddrBound && id.state != StateAddrResolved, addr.isZero():
+		return nil, unix.EINVAL
+	case addr.family() != famIPv4:
+		return nil, enotsupp
+	}
+	info := id.dev.Net()
+	if info.MTU == 0 {
+		return nil, unix.ENODEV
+	}
+	ah, err := id.groupAH(addr.Addr())
+	if err == nil && mtuCode(info.MTU) == 0 {
+		err = unix.EINVAL
+	}
+	if err == nil {
+		err = id.owner.take(groupCost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	mc := &Multicast{id: id, addr: addr}
+	if !sendOnly {
+		if mc.member, err = id.m.resolver.Join(info.Index, addr.Addr()); err != nil {
+			id.owner.give(groupCost)
+			return nil, err
+		}
+	}
+	if id.groups == nil {
+		id.groups = make(map[*Multicast]struct{})
+	}
+	id.groups[mc] = struct{}{}
+	id.setQKey(0) //nolint:errcheck // never fails without a key
+	ev := &Event{Kind: MulticastJoin, Multicast: mc, UD: &UDEvent{AH: ah, QPN: wire.MulticastQPN, QKey: id.qkey}}
+	id.m.later(id, func(rxe.Time) {
+		if !mc.left {
+			id.event(ev)
+		}
+	})
+	return mc, nil
+}
+
+// groupAH returns the address of a group (cma_iboe_set_mgid, ib_init_ah_from_mcmember).
+func (id *ID) groupAH(group netip.Addr) (rxe.AHAttr, error) {
+	info := id.dev.Net()
+	i, ok := id.dev.gidIndex(&info, id.src.Addr())
+	if !ok {
+		return rxe.AHAttr{}, unix.ENODEV
+	}
+	return rxe.AHAttr{DGID: wire.GIDFromAddr(group), SGIDIndex: i, HopLimit: defaultHopLimit, TrafficClass: id.tos, PortNum: 1}, nil
+}
+
+// Leave ends the membership. Its event, if it has not been handled yet, is dropped.
+func (mc *Multicast) Leave() {
+	mc.id.m.mu.Lock()
+	defer mc.id.m.unlock()
+	mc.leave()
+}
+
+// leave is Leave; Manager.mu is held.
+func (mc *Multicast) leave() {
+	if mc.left {
+		return
+	}
+	mc.left = true
+	if mc.member != nil {
+		mc.member.Close() //nolint:errcheck // nothing was written
+	}
+	delete(mc.id.groups, mc)
+	mc.id.owner.give(groupCost)
+}
+
+// Addr returns the group's address, as Join got it.
+func (mc *Multicast) Addr() Addr { return mc.addr }

@@ -1,0 +1,130 @@
+package rdmacm
+
+import (
+	"net/netip"
+
+	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/route"
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// request is what a REQ or SIDR_REQ asks for: its addresses are those of the header of
+// the RDMA IP CM service, not those of its packet.
+type request struct {
+	*cm.Request
+	key           portKey
+	local, remote Addr
+	fromHere      bool   // the peer is on this host
+	data          []byte // the consumer's private data
+}
+
+// readRequest checks the addresses of a request. A refusal says what its sender is told
+// (cma_save_req_info, cma_get_net_dev, validate_net_dev).
+func (d *Device) readRequest(req *cm.Request) (*request, *cm.Refuse) {
+	refused := consumerReject
+	info := d.Net()
+	if !req.Lookup {
+		if _, ok := d.gidIndex(&info, req.Path.RemoteGID.Addr()); !ok {
+			gid := req.Path.RemoteGID
+			return nil, &cm.Refuse{Reason: wire.RejectPrimaryGID, ARI: gid[:]}
+		}
+	}
+	space, port, ok := wire.SplitServiceID(req.Service)
+	if !ok {
+		return nil, &refused
+	}
+	r := &request{Request: req, key: portKey{space, port}}
+	h, err := wire.ParseIPCM(req.PrivateData)
+	if err != nil {
+		// A header of no IP version: AF_IB, which has none.
+		if req.PrivateData[0] != 0 || !isAFIB(req.PrivateData) {
+			return nil, &refused
+		}
+		r.data = req.PrivateData
+		r.local = Addr{AFIB: &SockaddrIB{GID: info.GIDs[req.From.SGIDIndex], ServiceID: req.Service, Mask: ^uint64(0), PKey: req.PKey}}
+		r.remote = Addr{AFIB: &SockaddrIB{GID: req.From.DGID, PKey: req.PKey}}
+		return r, nil
+	}
+	r.data = req.PrivateData[wire.IPCMHeaderLen:]
+	r.local = Addr{AddrPort: netip.AddrPortFrom(withZone(h.Dst, info.Index), port)}
+	r.remote = Addr{AddrPort: netip.AddrPortFrom(withZone(h.Src, info.Index), h.SrcPort)}
+	if !d.reaches(&info, r) {
+		return nil, &refused
+	}
+	return r, nil
+}
+
+// isAFIB reports whether private data begins with something else than a header of an IP
+// version.
+func isAFIB(data []byte) bool {
+	version := data[1] >> 4
+	return version != 4 && version != 6
+}
+
+// reaches reports whether the peer that a request names can be reached from the address
+// that it names, through the device that it came to. A loopback address must be that of
+// the packet, because the header could come from anywhere.
+func (d *Device) reaches(info *rocev2.PortInfo, r *request) bool {
+	local, remote := r.local.Addr(), r.remote.Addr()
+	for _, ip := range []netip.Addr{local, remote} {
+		if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip.Is4() && (ip.As4()[0] == 0 || ip == broadcast) {
+			return false
+		}
+	}
+	if local.IsLoopback() || remote.IsLoopback() {
+		_, ours := d.gidIndex(info, local)
+		r.fromHere = true
+		return ours && r.From.DGID == wire.GIDFromAddr(remote)
+	}
+	if d.manager.withAddress(remote, 0) != nil {
+		r.fromHere = true
+		return true
+	}
+	way, err := d.manager.resolver.Route(route.Query{Src: local, Dst: remote, Interface: info.Index})
+	r.fromHere = err == nil && way.Local
+	return err == nil && (way.Local || way.Interface == info.Index)
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// accepting makes a new ID the passive end of a connection. Manager.mu is held.
+func (id *ID) accepting(d *Device, c *cm.Conn, r *request) {
+	id.state = StateConnect
+	id.dev, id.src, id.dst, id.conn = d, r.local, r.remote, c
+	p := PathRecord{
+		SGID: r.local.gid(), DGID: r.From.DGID, HopLimit: r.From.HopLimit, TrafficClass: r.From.TrafficClass,
+		PKey: wire.DefaultPKey, PacketLifetime: packetLifetime, Reversible: true, ServiceID: r.Service,
+	}
+	if r.Lookup {
+		info := d.Net()
+		p.MTU = mtuCode(info.MTU)
+	} else {
+		// The peer's path, from this side.
+		p.SGID, p.DGID, p.FlowLabel = r.Path.RemoteGID, r.Path.LocalGID, r.Path.FlowLabel
+		p.HopLimit, p.TrafficClass, p.SL, p.Rate = r.Path.HopLimit, r.Path.TrafficClass, r.Path.ServiceLevel, r.Path.Rate
+		p.PacketLifetime = max(r.Path.LocalACKTimeout, 1) - 1
+		for p.MTU = 5; p.MTU > 1 && mtuBytes(p.MTU) > r.PathMTU; p.MTU-- {
+		}
+	}
+	if p.HopLimit == 0 {
+		p.HopLimit = defaultHopLimit
+	}
+	id.paths = []PathRecord{p}
+}
+
+// event returns the ConnectRequest of a request to the listener l.
+func (r *request) event(l *ID) *Event {
+	data := r.data
+	if l.src.family() == famIB {
+		data = r.PrivateData
+	}
+	data = append([]byte(nil), data...)
+	if r.Lookup {
+		return &Event{Kind: ConnectRequest, UD: &UDEvent{PrivateData: data}}
+	}
+	return &Event{Kind: ConnectRequest, Conn: &ConnEvent{
+		PrivateData: data, ResponderResources: r.InitiatorDepth, InitiatorDepth: r.ResponderResources,
+		FlowControl: r.FlowControl, RetryCount: r.RetryCount, RNRRetryCount: r.RNRRetryCount, SRQ: r.SRQ, QPN: r.RemoteQPN,
+	}}
+}

@@ -1,0 +1,219 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/route"
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// ResolveAddr finds the device and the way to a destination (rdma_resolve_addr). The
+// source may be the zero Addr. Errors of routing are returned at once. Otherwise
+// AddrResolved or AddrError follows: the latter with -ETIMEDOUT if the next hop does not
+// answer in time, and with -ENODEV if the address that packets leave from is no device's.
+func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	if err := id.prepareSource(src, dst); err != nil {
+		return err
+	}
+	id.state = StateAddrQuery
+	if err := id.resolve(timeout); err != nil {
+		id.state = StateAddrBound
+		return err
+	}
+	return nil
+}
+
+// prepareSource binds an ID that is not bound, and sets the destination
+// (resolve_prepare_src).
+func (id *ID) prepareSource(src, dst Addr) error {
+	if id.state == StateAddrBound {
+		id.dst = dst
+	} else {
+		if src.family() == famNone {
+			src = unspecified(dst.family())
+			// A link-local destination says which interface is meant.
+			if scope, err := linkLocalScope(dst); err == nil && scope != 0 && id.state == StateIdle {
+				id.scope = scope
+			}
+		}
+		if err := id.bind(src, dst); err != nil {
+			return err
+		}
+	}
+	if id.src.family() != dst.family() {
+		return unix.EINVAL
+	}
+	return nil
+}
+
+// resolve looks the route up (addr_resolve). Manager.mu is held.
+func (id *ID) resolve(timeout time.Duration) error {
+	switch {
+	case id.dst.family() == famIB: // no RoCE port has such an address
+		return unix.ENODEV
+	case id.dst.isAny():
+		return id.resolveLoopback()
+	}
+	q := route.Query{Dst: id.dst.Addr(), Interface: id.scope}
+	if !id.src.isZero() {
+		q.Src = id.src.Addr()
+	}
+	if scope, err := linkLocalScope(id.dst); err == nil && scope != 0 {
+		q.Interface = scope
+	}
+	r, err := id.m.resolver.Route(q)
+	if err != nil {
+		return err
+	}
+	id.startQuery(r, id.m.now()+rxe.Time(timeout))
+	return nil
+}
+
+// resolveLoopback resolves a loopback address, or the unspecified one, which means this
+// host. Linux's RoCE devices cannot connect so. Here a loopback address is an address like
+// others if a device has it. If all devices are on other interfaces, it stands for the
+// address of the first one that is active. ENODEV if there is none.
+func (id *ID) resolveLoopback() error {
+	src, dst, ok := id.m.loopback(id)
+	if !ok {
+		return unix.ENODEV
+	}
+	id.dst = id.dst.withIP(dst)
+	r := route.Route{Src: src, Local: true}
+	id.m.later(id, func(rxe.Time) { id.addressResolved(r, nil) })
+	return nil
+}
+
+// loopback chooses the addresses of a connection within this host.
+func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
+	dst = id.dst.Addr()
+	asked := !id.dst.isZero() // for a certain loopback address
+	own := func(ip netip.Addr) (netip.Addr, netip.Addr, bool) {
+		if asked && ip.IsLoopback() {
+			return ip, dst, true
+		}
+		return ip, ip, true
+	}
+	if id.dev != nil || id.src.isLoopback() && m.withAddress(id.src.Addr(), 0) != nil {
+		return own(id.src.Addr())
+	}
+	if asked && m.withAddress(dst, 0) != nil {
+		return dst, dst, true
+	}
+	var first netip.Addr
+	for _, d := range m.devices {
+		info := d.Net()
+		if info.State != rocev2.PortActive {
+			continue
+		}
+		for _, g := range info.GIDs {
+			ip := g.Addr()
+			switch {
+			case g.IsZero() || ip.Is4() != dst.Is4():
+			case ip.IsLoopback():
+				return own(ip)
+			case !first.IsValid() || first.IsLinkLocalUnicast() && !ip.IsLinkLocalUnicast():
+				first = withZone(ip, info.Index)
+			}
+		}
+	}
+	if !first.IsValid() {
+		return netip.Addr{}, netip.Addr{}, false
+	}
+	return own(first)
+}
+
+// addressResolved ends a resolution (addr_handler). Manager.mu is held, by a goroutine
+// that may call handlers.
+func (id *ID) addressResolved(r route.Route, err error) {
+	if id.state != StateAddrQuery {
+		return
+	}
+	if err == nil && id.dev == nil {
+		err = id.acquireFor(r)
+	}
+	if err != nil {
+		id.state = StateAddrBound
+		id.event(&Event{Kind: AddrError, Status: status(err)})
+		return
+	}
+	id.src = id.src.withIP(r.Src)
+	id.hop = r.HopLimit
+	id.state = StateAddrResolved
+	id.event(&Event{Kind: AddrResolved})
+}
+
+// acquireFor finds the device that has the source address of a route.
+func (id *ID) acquireFor(r route.Route) error {
+	if id.space == wire.PortSpaceIPoIB {
+		return unix.EINVAL
+	}
+	index := r.Interface
+	if r.Local {
+		// Packets to this host leave no interface. Linux takes the one that has the
+		// destination; the source's works as well.
+		index = 0
+	}
+	if id.dev = id.m.withAddress(r.Src, index); id.dev == nil {
+		return unix.ENODEV
+	}
+	return nil
+}
+
+// status returns the status of an event for an error.
+func status(err error) int32 {
+	if e, ok := err.(unix.Errno); ok {
+		return -int32(e)
+	}
+	return -int32(unix.EIO)
+}
+
+// ResolveRoute makes the path record, and RouteResolved follows (rdma_resolve_route). A
+// RoCE device asks no subnet administrator. EINVAL without a timeout or if the address is
+// not resolved, ENODEV if the network interface is gone.
+func (id *ID) ResolveRoute(timeout time.Duration) error {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	if timeout == 0 || id.state != StateAddrResolved {
+		return unix.EINVAL
+	}
+	info := id.dev.Net()
+	if info.MTU == 0 {
+		return unix.ENODEV
+	}
+	p := id.pathRecord(&info)
+	if p.MTU == 0 {
+		return unix.EINVAL
+	}
+	id.state = StateRouteQuery
+	id.m.later(id, func(rxe.Time) {
+		if id.state != StateRouteQuery {
+			return
+		}
+		id.paths = []PathRecord{p}
+		id.state = StateRouteResolved
+		id.event(&Event{Kind: RouteResolved})
+	})
+	return nil
+}
+
+// SetPath gives a resolved ID its path instead of ResolveRoute, and RouteResolved follows
+// (rdma_set_ib_path). Of the path, a RoCE device uses all but the addresses' format.
+func (id *ID) SetPath(p PathRecord) error {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	if id.dev == nil || id.state != StateAddrResolved {
+		return unix.EINVAL
+	}
+	id.paths = []PathRecord{p}
+	id.state = StateRouteResolved
+	id.post(&Event{Kind: RouteResolved})
+	return nil
+}

@@ -1,0 +1,123 @@
+package rdmacm
+
+import (
+	"container/heap"
+	"io"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/route"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Resolver knows the host's network: a *route.Resolver.
+type Resolver interface {
+	// Route returns how packets reach an address; the error is a unix.Errno.
+	Route(q route.Query) (route.Route, error)
+	// Neighbor finds out whether the next hop of a route answers. It returns true if
+	// that is known. Otherwise it asks the network, and calls done once, from another
+	// goroutine, when there is an answer, unless cancel was called before.
+	Neighbor(r route.Route, done func()) (known bool, cancel func())
+	// Local reports whether an address is one of this host; zones count.
+	Local(ip netip.Addr) bool
+	// Join makes the host a member of a multicast group on a network interface.
+	Join(index int, group netip.Addr) (io.Closer, error)
+	// PortRange returns the ports that are chosen automatically.
+	PortRange() (low, high uint16)
+	// IPv6Only reports whether IPv6 addresses are bound for IPv6 only, if a program does
+	// not say (net.ipv6.bindv6only).
+	IPv6Only() bool
+}
+
+// query is an address resolution that waits for a neighbor.
+type query struct {
+	id       *ID
+	route    route.Route
+	cancel   func()
+	deadline rxe.Time
+	index    int // in the heap
+}
+
+// startQuery waits until the next hop of a route answers, or the deadline has passed.
+// Manager.mu is held.
+func (id *ID) startQuery(r route.Route, deadline rxe.Time) {
+	m := id.m
+	q := &query{id: id, route: r, deadline: deadline}
+	known, cancel := m.resolver.Neighbor(r, func() {
+		m.mu.Lock()
+		defer m.unlock()
+		if id.query == q {
+			m.later(id, func(now rxe.Time) { q.finish(now, nil) })
+		}
+	})
+	q.cancel = cancel
+	id.query = q
+	heap.Push(&m.queries, q)
+	if known {
+		m.later(id, func(now rxe.Time) { q.finish(now, nil) })
+	}
+}
+
+// cancelQuery forgets the resolution that is under way, if any. Manager.mu is held.
+func (id *ID) cancelQuery() {
+	q := id.query
+	if q == nil {
+		return
+	}
+	id.query = nil
+	heap.Remove(&id.m.queries, q.index)
+	if q.cancel != nil {
+		q.cancel()
+	}
+}
+
+// finish ends the resolution. Manager.mu is held, by a goroutine that may call handlers.
+func (q *query) finish(_ rxe.Time, err error) {
+	if q.id.query != q { // it was canceled, or has timed out
+		return
+	}
+	q.id.cancelQuery()
+	q.id.addressResolved(q.route, err)
+}
+
+// queryHeap has the resolutions under way, the one that times out next first.
+type queryHeap []*query
+
+func (h queryHeap) Len() int           { return len(h) }
+func (h queryHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
+func (h queryHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (h *queryHeap) Push(x any) {
+	q := x.(*query)
+	q.index = len(*h)
+	*h = append(*h, q)
+}
+
+// Pop implements heap.Interface.
+func (h *queryHeap) Pop() any {
+	old := *h
+	q := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return q
+}
+
+func (h queryHeap) deadline() (rxe.Time, bool) {
+	if len(h) == 0 {
+		return 0, false
+	}
+	return h[0].deadline, true
+}
+
+// expire ends the resolutions that have taken too long. It leaves those whose answer has
+// come and waits in Manager.work, which is why tasks run first.
+func (h *queryHeap) expire(now rxe.Time) {
+	for len(*h) > 0 && (*h)[0].deadline <= now {
+		(*h)[0].finish(now, unix.ETIMEDOUT)
+	}
+}
