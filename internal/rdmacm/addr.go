@@ -103,7 +103,7 @@ func (a Addr) withIP(ip netip.Addr) Addr {
 	return a
 }
 
-// same reports whether two addresses are equal but for the port (cma_addr_cmp). Zones
+// same reports whether two addresses are equal, except for the port (cma_addr_cmp). Zones
 // of link-local addresses count.
 func (a *Addr) same(b *Addr) bool {
 	if a.family() != b.family() {

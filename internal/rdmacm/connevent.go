@@ -74,7 +74,7 @@ func copied(b []byte) []byte { return append([]byte(nil), b...) }
 // udQKey is RDMA_UDP_QKEY, the queue key of the port spaces UDP and IB.
 const udQKey = 0x01234567
 
-// setQKey sets the queue key of a UD ID once and for all; 0 is that of the port space
+// setQKey sets the queue key of a UD ID, which cannot change then; 0 is that of the port space
 // (cma_set_qkey, cma_set_default_qkey).
 func (id *ID) setQKey(qkey uint32) error {
 	switch {

@@ -100,7 +100,7 @@ func (p *port) Send(to rxe.AHAttr, _ wire.QPN, mad *wire.MAD) error {
 	src := p.Net().GIDs[to.SGIDIndex]
 	m, err := wire.ParseCM(mad[:])
 	if err != nil {
-		p.f.t.Errorf("sent a datagram that is no message: %v", err)
+		p.f.t.Errorf("sent a datagram that is not a message: %v", err)
 		return nil
 	}
 	p.f.mu.Lock()

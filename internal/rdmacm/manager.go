@@ -37,7 +37,7 @@ type Manager struct {
 	ids     map[*ID]struct{}
 	ports   portSpaces
 	queries queryHeap // address resolutions that time out
-	work    []task    // what is to be done in order, events above all
+	work    []task    // what follows, in order: events above all
 	armed   rxe.Time  // the time for which the goroutine sleeps
 
 	wake    chan struct{}

@@ -14,8 +14,8 @@ import (
 
 // The tests here use devices on loopback addresses, the host's routes and real time.
 
-// patience only ends a test that would otherwise hang.
-const patience = time.Minute
+// timeout only ends a test that would otherwise hang.
+const timeout = time.Minute
 
 // realHost is a Manager with a running device.
 type realHost struct {
@@ -83,7 +83,7 @@ func (p *program) next(kind EventKind) *Event {
 			p.t.Fatalf("event is %v, status %d; want %v", ev.Kind, ev.Status, kind)
 		}
 		return ev
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		p.t.Fatalf("no %v", kind)
 		return nil
 	}
@@ -125,9 +125,9 @@ func TestRealDevice(t *testing.T) {
 		must(t, server.Bind(at(addr)))
 		must(t, server.Listen())
 
-		must(t, client.ResolveAddr(Addr{}, at(addr), patience))
+		must(t, client.ResolveAddr(Addr{}, at(addr), timeout))
 		client.next(AddrResolved)
-		must(t, client.ResolveRoute(patience))
+		must(t, client.ResolveRoute(timeout))
 		client.next(RouteResolved)
 		active := newPair(t, h.dev)
 		active.modify(t, client.ID, rxe.QPInit)
@@ -149,7 +149,7 @@ func TestRealDevice(t *testing.T) {
 		for _, cq := range []*rxe.CQ{passive.cq, active.cq} {
 			var wc [1]rxe.WC
 			for start, n := time.Now(), 0; n == 0; n, _ = cq.Poll(wc[:]) {
-				if time.Since(start) > patience {
+				if time.Since(start) > timeout {
 					t.Fatal("no completion")
 				}
 			}

@@ -14,8 +14,8 @@ import (
 
 // ResolveAddr finds the device and the way to a destination (rdma_resolve_addr). The
 // source may be the zero Addr. Errors of routing are returned at once. Otherwise
-// AddrResolved or AddrError follows: the latter with -ETIMEDOUT if the next hop does not
-// answer in time, and with -ENODEV if the address that packets leave from is no device's.
+// AddrResolved or AddrError follows. The status of AddrError is -ETIMEDOUT if the next hop
+// does not answer in time, and -ENODEV if packets leave from an address that no device has.
 func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
