@@ -37,6 +37,8 @@ if [ "$what" = tests ]; then
 	need hwloc-nox command -v lstopo-no-graphics
 	need strace command -v strace
 	need gdb command -v gdb
+	# What lints the manual pages: cmd/gorxe.
+	need man-db command -v lexgrog
 	need iproute2 command -v ip
 	# The race detector, and the tests' own C programs.
 	need gcc command -v "${CC:-gcc}"

@@ -13,7 +13,7 @@ type devicesCmd struct {
 	AsSeen    bool `name:"as-seen" help:"Print what programs find in /sys and /dev of the devices of gorxe run."`
 	JSON      bool `name:"json" help:"Print JSON instead of text."`
 	selection `embed:""`
-	Socket    string `placeholder:"PATH" help:"Socket of the daemon, for --as-seen (default: as for gorxe run)."`
+	Socket    string `placeholder:"PATH" predictor:"file" help:"Socket of the daemon, for --as-seen (default: as for gorxe run)."`
 }
 
 // Help is the part of `gorxe devices --help` above the flags.

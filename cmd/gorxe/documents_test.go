@@ -97,12 +97,18 @@ func findFlag(n *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-// TestDocumentedCommands: the commands and flags of gorxe that the documents show exist.
-func TestDocumentedCommands(t *testing.T) {
+func parsedGrammar(t *testing.T) *kong.Application {
+	t.Helper()
 	parser, err := kong.New(&cli{}, kong.Name("gorxe"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return parser.Model
+}
+
+// TestDocumentedCommands: the commands and flags of gorxe that the documents show exist.
+func TestDocumentedCommands(t *testing.T) {
+	app := parsedGrammar(t)
 	documents, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +121,7 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 		for _, command := range documentedCommands(string(text)) {
 			checked++
-			if bad := misfit(parser.Model, command); bad != "" {
+			if bad := misfit(app, command); bad != "" {
 				t.Errorf("%s: gorxe %s: there is no %s", filepath.Base(name), command, bad)
 			}
 		}
@@ -124,7 +130,7 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Errorf("only %d commands were found", checked)
 	}
 	for _, wrong := range []string{"walk", "run --devcie x", "pcap chek x", "status --watch --quick"} {
-		if misfit(parser.Model, wrong) == "" {
+		if misfit(app, wrong) == "" {
 			t.Errorf("gorxe %s: nothing is found wrong", wrong)
 		}
 	}

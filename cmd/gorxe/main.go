@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/gorxe/gorxe/internal/completion"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
@@ -38,6 +39,10 @@ type cli struct {
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, CI and more."`
+	Completion completion.Command `cmd:"" help:"Print how to activate completion in bash, zsh or fish."`
+	Manual     manualCmd          `cmd:"" hidden:"" help:"Write the manual pages."`
 }
 
 // streams are where a subcommand writes.
@@ -78,6 +83,9 @@ func run(newContext contexts, args []string, std streams) int {
 	)
 	if err != nil {
 		panic(err) // the grammar above is wrong; no input causes this
+	}
+	if completion.Wanted() {
+		return complete(parser, std)
 	}
 	parsed, err := parser.Parse(args)
 	if helped {

@@ -17,15 +17,15 @@ import (
 )
 
 type pcapCheckCmd struct {
-	Files  []string   `arg:"" optional:"" name:"file" help:"Capture files; - is standard input."`
+	Files  []string   `arg:"" optional:"" name:"file" predictor:"file" help:"Capture files; - is standard input."`
 	Rules  ruleChoice `help:"Apply only these rules: --rules=RULE,... Without =, list the rules and check nothing."`
-	Ignore []string   `placeholder:"RULE" help:"Do not apply these rules."`
+	Ignore []string   `placeholder:"RULE" predictor:"rule" help:"Do not apply these rules."`
 	Strict bool       `help:"Fail on warnings too."`
 	Empty  bool       `name:"allow-empty" help:"Accept files without RDMA packets."`
 	Max    int        `default:"20" help:"Print at most this many findings of each rule, but count all. 0 prints all (default: ${default})."`
 	Quiet  bool       `short:"q" help:"Print one line for each file, and no findings."`
 	JSON   bool       `name:"json" xor:"form" help:"Print JSON."`
-	JUnit  string     `name:"junit" placeholder:"FILE" help:"Also write a JUnit XML report, with a test case for each rule."`
+	JUnit  string     `name:"junit" placeholder:"FILE" predictor:"file" help:"Also write a JUnit XML report, with a test case for each rule."`
 }
 
 // Help is the part of `gorxe pcap check --help` above the flags.

@@ -11,7 +11,7 @@ import (
 )
 
 type pcapReplayCmd struct {
-	Files   []string `arg:"" name:"file" help:"Captures: pcap or pcapng, plain or gzip; - is standard input."`
+	Files   []string `arg:"" name:"file" predictor:"file" help:"Captures: pcap or pcapng, plain or gzip; - is standard input."`
 	Verbose bool     `short:"v" help:"Print every session and every difference."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 }

@@ -17,10 +17,10 @@ import (
 )
 
 type pcapShowCmd struct {
-	File    string       `arg:"" help:"Capture: pcap or pcapng, plain or gzip; - is standard input."`
+	File    string       `arg:"" predictor:"file" help:"Capture: pcap or pcapng, plain or gzip; - is standard input."`
 	Verbose bool         `short:"v" help:"Print every field."`
 	Ladder  bool         `help:"Draw a ladder diagram for each flow."`
-	HTML    string       `name:"html" placeholder:"FILE" help:"Write the ladder diagrams as one HTML page; - is standard output."`
+	HTML    string       `name:"html" placeholder:"FILE" predictor:"file" help:"Write the ladder diagrams as one HTML page; - is standard output."`
 	QP      []queuePair  `placeholder:"QPN" help:"Only flows of these queue pairs."`
 	Host    []netip.Addr `placeholder:"ADDRESS" help:"Only flows of these addresses."`
 	Notable bool         `help:"Only packets that are retransmitted, refused, damaged or break a rule; with --ladder and --html also those around them."`

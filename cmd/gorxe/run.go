@@ -12,15 +12,15 @@ import (
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
 	selection `embed:""`
-	Socket    string          `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
-	PCAP      string          `name:"pcap" placeholder:"FILE" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
-	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
-	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	Socket    string          `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	PCAP      string          `name:"pcap" placeholder:"FILE" predictor:"file" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
+	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" predictor:"doorbells" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: trapped, unless a trap is slow here). See docs/doorbells.md."`
+	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" predictor:"level" help:"debug, info, warn or error."`
 }
 
 type runCmd struct {
 	deviceFlags `embed:""`
-	Program     []string `arg:"" optional:"" passthrough:"" help:"The program and its arguments; the user's shell if there is none."`
+	Program     []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
 }
 
 // Help is the part of `gorxe run --help` above the flags.
@@ -41,8 +41,8 @@ Examples:
 
 // selection chooses devices.
 type selection struct {
-	Device  []string    `placeholder:"NAME=WHERE" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Devices string      `placeholder:"N|INTERFACE" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
+	Device  []string    `placeholder:"NAME=WHERE" predictor:"device" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
+	Devices string      `placeholder:"N|INTERFACE" predictor:"interface" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
 	Speed   proto.Speed `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
 }
 

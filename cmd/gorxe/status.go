@@ -16,7 +16,7 @@ import (
 )
 
 type statusCmd struct {
-	Socket   string        `placeholder:"PATH" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
 	Watch    bool          `short:"w" help:"Repeat until interrupted."`
 	Interval time.Duration `default:"1s" help:"Time between two reports of --watch (default: ${default})."`

@@ -2,23 +2,14 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
+
+	"github.com/gorxe/gorxe/internal/buildinfo"
 )
 
 type versionCmd struct{}
 
-// Run prints one line: the module's version, and the Go version. A build from a checkout
-// prints its revision instead.
+// Run prints one line: the version, the commit and its date, and the Go version.
 func (versionCmd) Run(std streams) error {
-	_, err := fmt.Fprintf(std.out, "gorxe %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(std.out, "gorxe %v\n", buildinfo.Get())
 	return err
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/manual"
+	"github.com/gorxe/gorxe/internal/test/testenv"
+)
+
+// TestManual: man-db formats each page without a warning, and finds its name and its
+// description.
+func TestManual(t *testing.T) {
+	if _, err := exec.LookPath("lexgrog"); err != nil {
+		testenv.Missing(t, "man-db is not installed: make setup")
+	}
+	dir := t.TempDir()
+	if code, stdout, stderr := gorxe(t, "manual", dir); code != exitOK || stdout+stderr != "" {
+		t.Fatalf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "man?", "*"))
+	if err != nil || len(pages) < 17 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, name := range pages {
+		cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", name)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "MANROFFSEQ=", "MANWIDTH=80")
+		var warnings strings.Builder
+		cmd.Stderr = &warnings
+		if err := cmd.Run(); err != nil || warnings.Len() > 0 {
+			t.Errorf("%s: %v\n%s", filepath.Base(name), err, warnings.String())
+		}
+		page := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(name), ".1"), ".7")
+		if out, err := exec.Command("lexgrog", name).CombinedOutput(); err != nil || !strings.Contains(string(out), `: "`+page+" - ") {
+			t.Errorf("lexgrog: %v, %s", err, out)
+		}
+	}
+	// The lint can fail.
+	broken := filepath.Join(dir, "broken.1")
+	if err := os.WriteFile(broken, []byte(".TH X 1\n.SH NAME\nx \\- y\n.nosuchmacro\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", broken).CombinedOutput()
+	if !strings.Contains(string(out), "nosuchmacro") {
+		t.Error("man accepts a macro that does not exist")
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, topic := range manual.Topics() {
+		if code, stdout, _ := gorxe(t, "help", topic.Name); code != exitOK || !strings.HasPrefix(stdout, topic.Title) {
+			t.Errorf("help %s: exit code %d, %.40q", topic.Name, code, stdout)
+		}
+	}
+	for _, command := range []string{"", "run", "pcap", "pcap check"} {
+		words := strings.Fields(command)
+		_, want, _ := gorxe(t, append(words, "--help")...)
+		if code, stdout, _ := gorxe(t, append([]string{"help"}, words...)...); code != exitOK || stdout != want {
+			t.Errorf("help %s: exit code %d, not what --help prints:\n%s", command, code, stdout)
+		}
+	}
+	for _, wrong := range [][]string{{"help", "walk"}, {"help", "pcap", "chek"}, {"help", "manual"}} {
+		if code, _, stderr := gorxe(t, wrong...); code != exitUsage || !strings.Contains(stderr, "no command or topic") {
+			t.Errorf("%v: exit code %d, %s", wrong, code, stderr)
+		}
+	}
+}
+
+// TestTopicCommands: the commands in the topics exist.
+func TestTopicCommands(t *testing.T) {
+	app := parsedGrammar(t)
+	checked := 0
+	for _, topic := range manual.Topics() {
+		for line := range strings.Lines(topic.Text) {
+			if !strings.HasPrefix(line, "  ") {
+				continue
+			}
+			for _, command := range documentedCommands("    " + line) {
+				checked++
+				command, _, _ = strings.Cut(command, "  ") // what follows explains it
+				if bad := misfit(app, command); bad != "" {
+					t.Errorf("help %s: gorxe %s: there is no %s", topic.Name, command, bad)
+				}
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("only %d commands were found", checked)
+	}
+}
+
+// TestCompletion: each predictor that the grammar names exists.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorxe st":                     "status\n",
+		"gorxe pcap check --ignore ic": "icrc\n",
+		"gorxe help door":              "doorbells\n",
+		"gorxe daemon --log-level w":   "warn\n",
+		"gorxe run --doorbells d":      "direct\n",
+		"gorxe completion f":           "fish\n",
+		"gorxe man":                    "",
+	} {
+		t.Setenv("COMP_LINE", line)
+		t.Setenv("COMP_POINT", "")
+		if code, stdout, stderr := gorxe(t); code != exitOK || stdout != want || stderr != "" {
+			t.Errorf("%q: exit code %d, %q, want %q; %s", line, code, stdout, want, stderr)
+		}
+	}
+	t.Setenv("COMP_LINE", "")
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		code, stdout, stderr := gorxe(t, "completion", "-c", shell)
+		if code != exitOK || !strings.Contains(stdout, "complete ") || stderr != "" {
+			t.Errorf("%s: exit code %d, %q, %q", shell, code, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+# Completion of gorxe in bash: gorxe finds the candidates itself.
+complete -o default -o bashdefault -C gorxe gorxe
