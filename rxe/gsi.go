@@ -57,7 +57,14 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
 	d.counters.SentPkts.Add(1)
-	o.posted()
+	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.cfg.LinkSeesLoopback {
+		o.posted()
+		return nil
+	}
+	// The caller runs no queue pair of a program, whose memory may not answer.
+	o.flush()
+	o.close()
+	d.runGSI()
 	return nil
 }
 

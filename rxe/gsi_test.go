@@ -178,3 +178,22 @@ func TestCNPCounted(t *testing.T) {
 		t.Errorf("in RTS: counted %v", got)
 	}
 }
+
+// The thread that sends a datagram to its own device's queue pair 1 does not run queue
+// pairs of programs, whose memory may not answer.
+func TestSendGSIRunsNoQP(t *testing.T) {
+	handler := &mads{}
+	d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.OnDeliver, c.GSI = func() {}, handler })
+	_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 10_000,
+		SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
+	must(t, err)
+	d.dev.cfg.OnDeliver = nil
+	own := AHAttr{DGID: d.dev.GIDs()[0], PortNum: 1}
+	must(t, d.dev.SendGSI(own, GSIQPN, pattern(256)))
+	d.take(t, 0)
+	if len(handler.payloads) != 1 {
+		t.Errorf("%d datagrams arrived", len(handler.payloads))
+	}
+	d.dev.Deliver()
+	d.take(t, 1)
+}

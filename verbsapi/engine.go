@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -17,6 +18,7 @@ type sharedEngine struct {
 	key engineKey
 	run *engine.Engine
 	dev *rxe.Device // run's
+	mux *gsi.Mux    // of dev's queue pair 1
 
 	refs int // guarded by engines.mu
 
@@ -56,12 +58,16 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 		owners:   make(map[any]eventTarget),
 	}
 	engineCfg := cfg.engine()
-	engineCfg.OnEvent = e.onEvent
+	e.mux = gsi.New(gsi.Config{Counters: func() wire.PortCounters {
+		return engine.PortCounters(e.dev, e.run.Port().Counters())
+	}})
+	engineCfg.OnEvent, engineCfg.GSI = e.onEvent, e.mux
 	var err error
 	if e.run, err = engine.Start(engineCfg); err != nil {
 		return nil, err
 	}
 	e.dev = e.run.Device()
+	e.mux.Start(e.dev)
 	engines.open[key] = e
 	return e, nil
 }
@@ -74,6 +80,7 @@ func (e *sharedEngine) release() error {
 		return nil
 	}
 	delete(engines.open, e.key)
+	e.mux.Close()
 	return e.run.Close()
 }
 

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -39,20 +37,6 @@ type Config struct {
 	GSI rxe.GSI
 	Tap *rocev2.Tap  // nil: no capture
 	Log *slog.Logger // nil: no log
-}
-
-// GUID returns the node's EUI-64. Two devices on one interface differ in their Address, and
-// therefore in their GUID.
-func (c *Config) GUID() uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(c.Interface)) // never fails, as below
-	if c.Address.IsValid() {
-		b := c.Address.As16()
-		h.Write(b[:])
-	}
-	binary.Write(h, binary.BigEndian, c.Port) //nolint:errcheck // as above
-	// Bit 1 of the first byte: locally administered (RFC 4291, appendix A).
-	return h.Sum64()&^(3<<56) | 2<<56
 }
 
 // Engine is a running device.

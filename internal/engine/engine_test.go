@@ -96,27 +96,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestGUID(t *testing.T) {
-	seen := make(map[uint64]Config)
-	for _, c := range []Config{
-		{Interface: "lo"}, {Interface: "eth0"}, {Interface: "lo", Port: 4792},
-		{Address: netip.MustParseAddr("127.0.0.1")}, {Address: netip.MustParseAddr("::1")},
-		{Interface: "lo", Address: netip.MustParseAddr("127.0.0.1")},
-	} {
-		g := c.GUID()
-		if g != c.GUID() {
-			t.Errorf("%+v has two GUIDs", c)
-		}
-		if g>>56&3 != 2 {
-			t.Errorf("%+v: %#x is not a locally administered EUI-64 of one node", c, g)
-		}
-		if other, ok := seen[g]; ok {
-			t.Errorf("%+v and %+v have the same GUID", c, other)
-		}
-		seen[g] = c
-	}
-}
-
 // The clock calls at the deadline that was set last, which may be an earlier one.
 func TestClock(t *testing.T) {
 	c := newClock()

@@ -41,7 +41,17 @@ func (m *Mux) answerUnsupported(to rxe.AHAttr, dest wire.QPN, mad *wire.MAD) {
 		m.counters.NoAgent.Add(1)
 		return
 	}
-	mad.Answer(wire.MADGetResp, wire.MADUnsupportedAttribute)
 	m.counters.Unsupported.Add(1)
+	m.answer(to, dest, mad, wire.MADUnsupportedAttribute)
+}
+
+// answer sends a request back as its own answer. A queue pair of this device, other than
+// queue pair 1, gets none: the goroutine would wait for its program's memory.
+func (m *Mux) answer(to rxe.AHAttr, dest wire.QPN, mad *wire.MAD, status uint16) {
+	if _, own := m.dev.GIDIndex(to.DGID); own && dest != wire.GSIQPN {
+		m.counters.NoAnswer.Add(1)
+		return
+	}
+	mad.Answer(wire.MADGetResp, status)
 	_ = m.Send(to, dest, mad) // counted; the sender asks again
 }

@@ -15,6 +15,7 @@ type Counters struct {
 	Overflow    atomic.Uint64 // the agents were behind
 	BadAddress  atomic.Uint64 // to an address that the port has lost
 	NoAgent     atomic.Uint64 // dropped without an answer
+	NoAnswer    atomic.Uint64 // requests of this device's own programs
 	Unsupported atomic.Uint64 // requests that nobody takes, answered
 }
 
@@ -26,6 +27,7 @@ func (m *Mux) Counters() []rxe.Counter {
 		{Name: "mad_sent", Value: c.Sent.Load()},
 		{Name: "mad_send_err", Value: c.SendErrors.Load()},
 		{Name: "mad_unsupported", Value: c.Unsupported.Load()},
+		{Name: "mad_no_answer", Value: c.NoAnswer.Load()},
 		{Name: "drop_mad_malformed", Value: c.Malformed.Load()},
 		{Name: "drop_mad_overflow", Value: c.Overflow.Load()},
 		{Name: "drop_mad_bad_addr", Value: c.BadAddress.Load()},

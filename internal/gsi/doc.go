@@ -6,5 +6,6 @@
 // and an agent may send to its own device. Requests without an agent are answered as
 // Linux answers them (answer.go).
 //
-// The package must not know what the datagrams of a class mean.
+// The package must not know what the datagrams of a class mean, except those of
+// performance management. Every port has an agent of that class (pma.go).
 package gsi

@@ -20,6 +20,9 @@ type Config struct {
 	// Queue is how many datagrams wait for the agents; 0 means 512. When the queue is
 	// full, further ones are dropped, as any network may drop them.
 	Queue int
+	// Counters returns the port's counters, for performance management. Nil: the port has
+	// no agent of that class.
+	Counters func() wire.PortCounters
 }
 
 const defaultQueue = 512
@@ -54,12 +57,16 @@ func New(cfg Config) *Mux {
 	if n == 0 {
 		n = defaultQueue
 	}
-	return &Mux{
+	m := &Mux{
 		queue:   make(chan *datagram, n),
 		free:    sync.Pool{New: func() any { return new(datagram) }},
 		agents:  make(map[wire.MADClass]Agent),
 		closing: make(chan struct{}),
 	}
+	if cfg.Counters != nil {
+		m.Register(wire.MADClassPerformance, &pma{m, cfg.Counters})
+	}
+	return m
 }
 
 // Start begins to call the agents. The device dev is the one whose packets the Mux

@@ -5,20 +5,23 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/wire"
 )
 
-// device is one device of the daemon: the engine, and its two views for programs (uverbs
+// device is one device of the daemon: the engine, its queue pair 1, and its two views for programs (uverbs
 // and sysfs).
 type device struct {
 	spec    proto.Spec
 	index   int // N of uverbsN
 	created time.Time
 	engine  *engine.Engine
+	mux     *gsi.Mux // of the engine's queue pair 1
 	verbs   *uverbs.Device
 }
 
@@ -29,11 +32,15 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 	hear := new(eventRelay)
 	var err error
 	cfg := engineConfig(spec)
-	cfg.Tap, cfg.Log, cfg.OnEvent = tap, log, hear.event
+	d.mux = gsi.New(gsi.Config{Counters: func() wire.PortCounters {
+		return engine.PortCounters(d.engine.Device(), d.engine.Port().Counters())
+	}})
+	cfg.Tap, cfg.Log, cfg.OnEvent, cfg.GSI = tap, log, hear.event, d.mux
 	d.engine, err = engine.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
+	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
 		Driver: librxe.Driver{},
 		Device: d.engine.Device(), Index: index,
@@ -41,6 +48,7 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 		Log:      log,
 	})
 	if err != nil {
+		d.mux.Close()
 		d.engine.Close() //nolint:errcheck // err says what is wrong
 		return nil, err
 	}
@@ -55,6 +63,7 @@ func engineConfig(s proto.Spec) engine.Config {
 // close first releases the programs' objects, because their queues are in program memory.
 func (d *device) close() error {
 	d.verbs.Close()
+	d.mux.Close()
 	return d.engine.Close()
 }
 

@@ -63,7 +63,7 @@ func (d *device) status() proto.DeviceStatus {
 		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
 		Counters: make(map[string]uint64),
 	}
-	for _, c := range dev.Counters() {
+	for _, c := range slices.Concat(dev.Counters(), d.mux.Counters()) {
 		st.Counters[c.Name] = c.Value
 	}
 	return st

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
@@ -30,7 +31,10 @@ func (v *view) sysfs() tree.Device {
 		BoardID:  "gorxe",
 		Netdev:   v.netdev,
 		Port:     v.port,
-		Counters: func() []tree.Counter { return portCounters(v.counters, v.dev.HWCounters()) },
+		Counters: func() []tree.Counter {
+			c := engine.PortCounters(v.dev, v.counters)
+			return portCounters(&c)
+		},
 		HWCounters: func() []tree.Counter {
 			counters := v.dev.HWCounters()
 			out := make([]tree.Counter, len(counters))
