@@ -69,7 +69,7 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	./scripts/fuzz.sh $(FUZZTIME)
 
 soak: ## Run SEEDS simulations
-	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim
+	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim ./internal/cm/sim
 
 bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'

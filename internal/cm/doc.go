@@ -22,12 +22,13 @@
 // The package does not know queue pairs, addresses or the RDMA IP CM header: those are
 // the user's. It finds no routes.
 //
-// Deviations from Linux, each against forged messages:
+// Deviations from Linux, most of them against forged messages:
 //   - half-open connections are bounded (limits.go);
 //   - the times that a peer asks for are bounded (timers.go);
 //   - a REQ that makes a connection stale ends it only if it came from that
 //     connection's peer (req.go);
 //   - service ID requests are told apart by their sender as well (sidr.go);
 //   - a REQ with an unknown path MTU or transport is refused here, not by the queue
-//     pair later (req.go).
+//     pair later (req.go);
+//   - a DREQ is answered also if its connection is over and not destroyed (dreq.go).
 package cm

@@ -41,8 +41,9 @@ func (c *Conn) sendDREP() {
 // queue pair may have messages to send still.
 func (m *Machine) receiveDREQ(now rxe.Time, from rxe.AHAttr, dreq wire.CMDREQ) {
 	c := m.find(dreq.RemoteCommID(), dreq.LocalCommID())
-	if c == nil {
-		// Nothing is left of the connection (cm_issue_drep).
+	if c == nil || c.state == StateIdle {
+		// Nothing is left of the connection (cm_issue_drep). Linux says nothing while
+		// the user keeps the connection: the peer then waits for a minute.
 		m.counters.RxDuplicates.add(wire.AttrDREQ)
 		drep := m.out.InitDREP(dreq.TID())
 		drep.SetCommIDs(dreq.RemoteCommID(), dreq.LocalCommID())

@@ -97,9 +97,22 @@ func (m *Machine) Receive(now rxe.Time, from rxe.AHAttr, mad *wire.MAD) {
 // Counters returns the counters, which change with the Machine.
 func (m *Machine) Counters() *Counters { return &m.counters }
 
-// Conns returns how many connections exist. Each ends with Conn.Destroy, or when the
-// handler of its listener does not take it.
-func (m *Machine) Conns() int { return len(m.conns) }
+// Usage is what a Machine remembers.
+type Usage struct {
+	Conns    int // each ends with Conn.Destroy
+	HalfOpen int // of them, those that a peer asked for and that are not established
+	Peers    int // of them, those whose peer's comm ID and queue pair are known
+	Lookups  int // of them, SIDR_REQs that are not answered
+	Timers   int // of them, those that wait for an answer or the end of timewait
+}
+
+// Usage returns what the Machine remembers.
+func (m *Machine) Usage() Usage {
+	return Usage{
+		Conns: len(m.conns), HalfOpen: m.halfOpen.total, Peers: max(len(m.peers.byCommID), len(m.peers.byQPN)),
+		Lookups: len(m.lookups), Timers: len(m.timers),
+	}
+}
 
 // Close destroys every connection, as Conn.Destroy does, and closes every listener.
 // The Machine then ignores what it receives.
