@@ -23,7 +23,10 @@ type Cost struct {
 // Budget is what one user may take, and has taken. Its methods may be called by
 // several threads at once.
 type Budget struct {
-	mu      sync.Mutex // a leaf lock
+	total *Budget // which every cost is taken of, too; nil: none
+	spent error   // what Take reports
+
+	mu      sync.Mutex // only that of total is taken under it
 	limit   Cost
 	used    Cost
 	work    []func() // waits for a worker
@@ -36,9 +39,22 @@ type Budget struct {
 // ErrSpent reports that the user has taken all that one user may take.
 var ErrSpent = errors.New("the user's share of the daemon is used up")
 
+// ErrTotalSpent reports that all users together have taken all that they may take.
+var ErrTotalSpent = errors.New("what the daemon has for all users is used up")
+
 // New makes a budget with limits; 0 is no limit.
 func New(limit Cost) *Budget {
-	return &Budget{limit: limit, writers: make(chan struct{}, MaxWriters)}
+	return &Budget{limit: limit, spent: ErrSpent, writers: make(chan struct{}, MaxWriters)}
+}
+
+// NewTotal makes a budget for all users. Callers use Share and Used only.
+func NewTotal(limit Cost) *Budget { return &Budget{limit: limit, spent: ErrTotalSpent} }
+
+// Share makes a budget like New's, for a user. What it takes is taken of b as well.
+func (b *Budget) Share(limit Cost) *Budget {
+	s := New(limit)
+	s.total = b
+	return s
 }
 
 // Used returns what is taken now.
@@ -49,16 +65,21 @@ func (b *Budget) Used() Cost {
 }
 
 // Take reserves c. If c is more than is left it reserves nothing, and returns
-// ErrSpent with ENOMEM or EMFILE.
+// ErrSpent or ErrTotalSpent with ENOMEM or EMFILE.
 func (b *Budget) Take(c Cost) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.limit.Memory > 0 && c.Memory > b.limit.Memory-b.used.Memory:
 		return fmt.Errorf("%w: %d bytes, with %d of %d in use: %w",
-			ErrSpent, c.Memory, b.used.Memory, b.limit.Memory, unix.ENOMEM)
+			b.spent, c.Memory, b.used.Memory, b.limit.Memory, unix.ENOMEM)
 	case b.limit.Files > 0 && c.Files > b.limit.Files-b.used.Files:
-		return fmt.Errorf("%w: %d of %d files in use: %w", ErrSpent, b.used.Files, b.limit.Files, unix.EMFILE)
+		return fmt.Errorf("%w: %d of %d files in use: %w", b.spent, b.used.Files, b.limit.Files, unix.EMFILE)
+	}
+	if b.total != nil {
+		if err := b.total.Take(c); err != nil {
+			return err
+		}
 	}
 	b.used.Memory += c.Memory
 	b.used.Files += c.Files
@@ -70,6 +91,9 @@ func (b *Budget) Take(c Cost) error {
 func (b *Budget) Charge(c Cost) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.total != nil {
+		b.total.Charge(c)
+	}
 	b.used.Memory += c.Memory
 	b.used.Files += c.Files
 }
@@ -78,6 +102,9 @@ func (b *Budget) Charge(c Cost) {
 func (b *Budget) Give(c Cost) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.total != nil {
+		b.total.Give(c)
+	}
 	b.used.Memory -= c.Memory
 	b.used.Files -= c.Files
 }

@@ -87,7 +87,7 @@ func TestLogLimitForgets(t *testing.T) {
 // log.
 func TestHostileLog(t *testing.T) {
 	var out sink
-	s := startTest(t, Config{UserMemory: 64 << 10, Log: out.logger(slog.LevelInfo)}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
+	s := startTest(t, Config{UserMemory: 1 << 20, Log: out.logger(slog.LevelInfo)}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for range 5000 {
 			f, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{})
 			if err == nil {

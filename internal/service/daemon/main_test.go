@@ -85,6 +85,11 @@ func testSpec(name string) proto.Spec {
 	return proto.Spec{Name: name, Address: netip.AddrFrom4([4]byte{127, 80, byte(os.Getpid()), byte(n)})}
 }
 
+// serveFunc is an answerer that a test writes.
+type serveFunc func(context.Context) error
+
+func (f serveFunc) Serve(ctx context.Context) error { return f(ctx) }
+
 // running is a daemon under test.
 type running struct {
 	*Server
@@ -109,7 +114,9 @@ func startTest(t *testing.T, cfg Config, serve func(context.Context, *os.File, t
 		t.Fatal(err)
 	}
 	if serve != nil {
-		s.serve = serve
+		s.answer = func(l *os.File, cfg trap.ServeConfig) (answerer, error) {
+			return serveFunc(func(ctx context.Context) error { return serve(ctx, l, cfg) }), nil
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

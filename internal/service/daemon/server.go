@@ -15,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/rocev2"
 )
@@ -30,7 +31,7 @@ type Config struct {
 	SocketMode  fs.FileMode
 	SocketGroup string
 	// UserMemory is how many bytes of the daemon's memory the programs of one user
-	// may take. 0 means the default, which the function UserMemory returns.
+	// may take. 0 means a share of what there is (package tenant).
 	UserMemory int64
 	// Doorbells says which doorbells of programs are trapped.
 	Doorbells proto.Doorbells
@@ -56,16 +57,16 @@ type Server struct {
 	tap     *rocev2.Tap
 	devices []*device
 	tree    *tree.Tree
-	serve   func(context.Context, *os.File, trap.ServeConfig) error
+	answer  func(*os.File, trap.ServeConfig) (answerer, error)
 
-	closes trap.Closes
+	closes  trap.Closes
+	tenants *tenant.Tenants
 
 	wg sync.WaitGroup // connections
 
 	mu       sync.Mutex // below
 	ending   bool       // takes no new sessions
 	sessions map[*session]struct{}
-	tenants  tenants
 	lastID   uint64
 	idle     *time.Timer // private daemons: runs while there is no session
 	ended    chan struct{}
@@ -82,9 +83,8 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, started: time.Now(),
-		serve:    trap.Serve,
+		answer:   newAnswerer,
 		sessions: make(map[*session]struct{}),
-		tenants:  newTenants(cfg.UserMemory),
 		ended:    make(chan struct{}),
 	}
 	s.log = s.logs.logger(cfg.Log, nil)
@@ -125,7 +125,16 @@ func (s *Server) open() (err error) {
 		devices = append(devices, d.sysfs())
 	}
 	s.tree = tree.New(devices)
+	s.limitUsers()
 	return nil
+}
+
+// limitUsers sets what users may take of what is left now.
+func (s *Server) limitUsers() {
+	l := tenant.Find(tenant.Machine().Within(os.DirFS("/")), s.cfg.UserMemory, openFiles())
+	s.tenants = tenant.New(l)
+	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
+		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound)
 }
 
 // explain adds a remedy to the error of a device that does not start.
@@ -230,7 +239,7 @@ func (s *Server) accept(ctx context.Context) error {
 		sock, err := s.sock.AcceptUnix()
 		switch {
 		case err == nil:
-			s.wg.Go(func() { s.connection(ctx, &proto.Conn{Sock: sock}) })
+			s.welcome(ctx, &proto.Conn{Sock: sock})
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err):
@@ -276,12 +285,9 @@ func (s *Server) enter(n *session) error {
 		}
 		return err
 	}
-	u := s.tenants.of(n.cred.Uid)
-	if u.sessions >= maxSessionsPerUser {
-		return fmt.Errorf("%w: user %d has %d sessions", proto.ErrLimit, n.cred.Uid, u.sessions)
+	if err := n.tenant.Enter(); err != nil {
+		return err
 	}
-	u.sessions++
-	n.tenant = u
 	if s.idle != nil {
 		s.idle.Stop()
 	}
@@ -296,30 +302,10 @@ func (s *Server) leave(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, n)
-	n.tenant.sessions--
+	n.tenant.Leave()
 	if s.idle != nil && len(s.sessions) == 0 && !s.ending {
 		s.idle.Reset(s.cfg.Grace)
 	}
-}
-
-// greet counts a connection of a user, unless there are too many.
-func (s *Server) greet(uid uint32) (*tenant, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tenants.sweep()
-	u := s.tenants.of(uid)
-	if u.connections >= maxConnectionsPerUser {
-		return nil, fmt.Errorf("%w: user %d has %d connections", proto.ErrLimit, uid, u.connections)
-	}
-	u.connections++
-	return u, nil
-}
-
-// dismiss undoes greet.
-func (s *Server) dismiss(u *tenant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u.connections--
 }
 
 // Suits refuses a session that requests something that is fixed when a daemon starts.

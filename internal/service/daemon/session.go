@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -15,18 +16,15 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// Limits of one user, beside the budget for devices (tenant.go). A connection costs the
-// daemon a descriptor. A session costs some more, and threads.
-const (
-	maxSessionsPerUser    = 256
-	maxConnectionsPerUser = maxSessionsPerUser + 64
-	maxFilesPerSession    = 1024
-)
+// maxFilesPerSession bounds the open devices of a session. Package tenant has the limits of a
+// user.
+const maxFilesPerSession = 1024
 
 // helloTimeout is how long a client may take to send its first message.
 const helloTimeout = 10 * time.Second
@@ -39,7 +37,7 @@ type session struct {
 	server  *Server
 	conn    *proto.Conn
 	cred    unix.Ucred // of the client
-	tenant  *tenant    // the same; set by Server.enter
+	tenant  *tenant.Tenant
 	id      uint64
 	since   time.Time
 	command []string
@@ -53,21 +51,32 @@ type session struct {
 	warned map[int]struct{} // processes whose librxe is old
 }
 
-// connection serves one connection.
-func (s *Server) connection(ctx context.Context, conn *proto.Conn) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+// welcome starts to serve a connection, unless its user has too many. It waits for nothing,
+// and the accepting thread calls it: so the connections that are not charged to their users
+// never use up the descriptors.
+func (s *Server) welcome(ctx context.Context, conn *proto.Conn) {
 	cred, err := conn.Peer()
 	if err != nil {
 		s.log.Error("a client without credentials", "error", err)
+		conn.Close()
 		return
 	}
-	u, err := s.greet(cred.Uid)
+	u, err := s.tenants.Greet(cred.Uid)
 	if err != nil {
 		refuse(conn, err)
+		conn.Close()
 		return
 	}
-	defer s.dismiss(u)
+	s.wg.Go(func() {
+		defer u.Dismiss()
+		s.connection(ctx, conn, cred, u)
+	})
+}
+
+// connection serves one connection.
+func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var req proto.Request
 	fds, err := conn.RecvWithin(&req, helloTimeout)
 	proto.CloseAll(fds)
@@ -84,7 +93,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn) {
 		s.sendText(ctx, conn, u, func() any { return s.tree.Seen() })
 	case req.Op == proto.OpHello:
 		n := &session{
-			server: s, conn: conn, cred: cred, since: time.Now(), command: req.Command, wanted: req.Wanted,
+			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}), warned: make(map[int]struct{}),
 			log: s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 		}
@@ -102,7 +111,7 @@ func refuse(conn *proto.Conn, err error) {
 		r.Code = proto.CodeBuild
 	case errors.Is(err, proto.ErrEnding):
 		r.Code = proto.CodeEnding
-	case errors.Is(err, proto.ErrLimit):
+	case errors.Is(err, proto.ErrLimit), errors.Is(err, tenant.ErrLimit):
 		r.Code = proto.CodeLimit
 	}
 	conn.Send(r) //nolint:errcheck // as above
@@ -137,7 +146,6 @@ func (n *session) run(ctx context.Context) {
 			n.mu.Lock()
 			n.keeper = req.PID
 			n.mu.Unlock()
-			n.conn.Send(proto.Reply{Version: proto.ProtocolVersion}) //nolint:errcheck // Recv will say so
 			served.Go(func() {
 				n.attach(ctx, req, fds)
 				n.server.flush()
@@ -153,26 +161,40 @@ func (n *session) run(ctx context.Context) {
 	served.Wait()
 }
 
-// attach answers the calls of the program behind the listener fds[0] until it
-// ends.
+// answerer answers the calls of a program: a trap.Session.
+type answerer interface{ Serve(context.Context) error }
+
+func newAnswerer(listener *os.File, cfg trap.ServeConfig) (answerer, error) {
+	return trap.NewSession(listener, cfg)
+}
+
+// attach answers the calls of the program behind the listener fds[0] until it ends. The
+// keeper learns that it is attached when that can be done.
 func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 	listener := os.NewFile(uintptr(fds[0]), "listener")
 	defer listener.Close()
 	shared := os.NewFile(uintptr(fds[1]), "shared page")
 	defer shared.Close()
-	n.log.Info("attached", "command", n.command)
-	err := n.server.serve(ctx, listener, trap.ServeConfig{
+	program, err := n.server.answer(listener, trap.ServeConfig{
 		Host:   n,
 		Keeper: n,
 		FDs:    filter.Range{Base: req.FDBase, Count: req.FDCount},
 		Shared: shared,
-		Budget: n.tenant.budget,
-		User:   &n.tenant.threads,
+		Budget: n.tenant.Budget,
+		User:   &n.tenant.Threads,
 		Closes: &n.server.closes,
 		Log:    n.log,
 
 		Doorbells: n.doorbells(),
 	})
+	if err != nil {
+		n.log.Error("cannot attach a program", "error", err, "hint", hint(err))
+		refuse(n.conn, fmt.Errorf("the daemon cannot attach the program: %w", err))
+		return
+	}
+	n.conn.Send(proto.Reply{Version: proto.ProtocolVersion}) //nolint:errcheck // Recv will say so
+	n.log.Info("attached", "command", n.command)
+	err = program.Serve(ctx)
 	if err != nil && ctx.Err() == nil {
 		n.log.Error("the session ended with an error", "error", err)
 		return
@@ -208,7 +230,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		n.log.Warn("session limit of open devices reached", "limit", maxFilesPerSession)
 		return nil, unix.EMFILE
 	}
-	verbs, err := d.verbs.Open(n.tenant.budget)
+	verbs, err := d.verbs.Open(n.tenant.Budget)
 	if err != nil {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
@@ -226,6 +248,8 @@ func hint(err error) string {
 		return "raise the daemon's limit of open files (ulimit -H -n, LimitNOFILE)"
 	case errors.Is(err, quota.ErrSpent):
 		return "gorxe daemon --user-memory sets how much memory there is for a user"
+	case errors.Is(err, quota.ErrTotalSpent):
+		return "the machine or the daemon's control group (MemoryMax) needs more memory"
 	}
 	return ""
 }

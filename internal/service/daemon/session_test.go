@@ -16,6 +16,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
@@ -195,7 +196,7 @@ func TestHostileClients(t *testing.T) {
 // Nobody takes all the sessions.
 func TestLimits(t *testing.T) {
 	s := startTest(t, Config{}, nil)
-	for range maxSessionsPerUser {
+	for range tenant.MaxSessions {
 		if _, err := s.dial(t).Hello(nil, proto.Wanted{}); err != nil {
 			t.Fatal(err)
 		}
@@ -313,9 +314,16 @@ func TestServeFails(t *testing.T) {
 	if err := s.attached(t).Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
-	// The error of package trap for a descriptor that is not a listener.
-	s2 := startTest(t, Config{}, nil)
-	if err := s2.attached(t).Questions(nil, nil); err != nil {
+	// A descriptor that is not a listener: the keeper learns it before the program starts.
+	c := startTest(t, Config{}, nil).dial(t)
+	if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Attach(proto.Attachment{Listener: os.Stdin, Shared: os.Stdin, FDs: filter.Range{Base: 900, Count: 100}})
+	if err == nil || !strings.Contains(err.Error(), "cannot attach the program") {
+		t.Errorf("attach: %v", err)
+	}
+	if err := c.Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
 }

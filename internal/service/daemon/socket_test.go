@@ -192,7 +192,7 @@ func TestOtherUser(t *testing.T) {
 		}
 	}
 	s := startTest(t, Config{}, nil)
-	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}}
+	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: s.tenants.Of(nobody)}
 	if err := s.enter(n); err != nil {
 		t.Fatal(err)
 	}

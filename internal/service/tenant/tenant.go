@@ -1,0 +1,132 @@
+package tenant
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap"
+)
+
+// Limits of one user, beside the budget.
+const (
+	MaxSessions    = 256
+	MaxConnections = MaxSessions + 64
+)
+
+// What a connection and a session cost besides the program's own processes and files. The
+// descriptors of a session are the listener, trap's duplicate of it, the shared page, and
+// what the session's threads wait for.
+var (
+	connectionCost = quota.Cost{Memory: 2 << 10, Files: 1}
+	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 6}
+)
+
+// ErrLimit reports that a user has as much as a user may have.
+var ErrLimit = errors.New("user limit reached")
+
+// Tenant is a user who is connected, or whose objects still exist.
+type Tenant struct {
+	UID     uint32
+	Budget  *quota.Budget
+	Threads trap.User
+	Text    chan struct{} // holds an element while an answer is on its way
+
+	all         *Tenants
+	connections int // under all.mu, like sessions
+	sessions    int
+}
+
+// Tenants are the users of a daemon. The methods may be called by several threads.
+type Tenants struct {
+	limits Limits
+	budget *quota.Budget // of all
+
+	mu   sync.Mutex // only the locks of budgets are taken under it
+	byID map[uint32]*Tenant
+}
+
+// New returns the users of a daemon that has none yet.
+func New(limits Limits) *Tenants {
+	return &Tenants{limits: limits, budget: quota.NewTotal(limits.All), byID: make(map[uint32]*Tenant)}
+}
+
+// Of returns the user with that number.
+func (t *Tenants) Of(uid uint32) *Tenant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of(uid)
+}
+
+func (t *Tenants) of(uid uint32) *Tenant {
+	u := t.byID[uid]
+	if u == nil {
+		u = &Tenant{UID: uid, Budget: t.budget.Share(t.limits.User), Text: make(chan struct{}, 1), all: t}
+		t.byID[uid] = u
+	}
+	return u
+}
+
+// Len returns how many users have something.
+func (t *Tenants) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweep()
+	return len(t.byID)
+}
+
+// sweep forgets users who have nothing left.
+func (t *Tenants) sweep() {
+	for uid, u := range t.byID {
+		if u.connections == 0 && u.Budget.Used() == (quota.Cost{}) {
+			delete(t.byID, uid)
+		}
+	}
+}
+
+// Greet counts a connection of a user, unless there are too many. Dismiss undoes it.
+func (t *Tenants) Greet(uid uint32) (*Tenant, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweep()
+	u := t.of(uid)
+	if u.connections >= MaxConnections {
+		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, u.connections)
+	}
+	if err := u.Budget.Take(connectionCost); err != nil {
+		return nil, fmt.Errorf("%w: user %d, a connection: %w", ErrLimit, uid, err)
+	}
+	u.connections++
+	return u, nil
+}
+
+// Dismiss undoes Greet.
+func (u *Tenant) Dismiss() {
+	u.all.mu.Lock()
+	defer u.all.mu.Unlock()
+	u.Budget.Give(connectionCost)
+	u.connections--
+}
+
+// Enter counts a session of the user, unless there are too many. Leave undoes it.
+func (u *Tenant) Enter() error {
+	u.all.mu.Lock()
+	defer u.all.mu.Unlock()
+	if u.sessions >= MaxSessions {
+		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, u.sessions)
+	}
+	if err := u.Budget.Take(sessionCost); err != nil {
+		return fmt.Errorf("%w: user %d, a session: %w", ErrLimit, u.UID, err)
+	}
+	u.sessions++
+	return nil
+}
+
+// Leave undoes Enter.
+func (u *Tenant) Leave() {
+	u.all.mu.Lock()
+	defer u.all.mu.Unlock()
+	u.Budget.Give(sessionCost)
+	u.sessions--
+}
