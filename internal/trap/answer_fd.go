@@ -9,6 +9,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
 
 // Generic commands of include/uapi/asm-generic/ioctls.h.
@@ -184,18 +185,18 @@ func (r *receiver) noDevice(e unix.Errno) verdict {
 // lseek moves in a directory or a file; a device has no position.
 func (r *receiver) lseek() verdict {
 	o := r.object(r.fd(0))
-	var p *position
+	var p *vfs.Position
 	switch {
 	case o == nil:
 		return pass
 	case o.dir != nil:
-		p = &o.dir.position
+		p = &o.dir.Position
 	case o.live != nil:
-		p = &o.live.position
+		p = &o.live.Position
 	default:
 		return fail(unix.ESPIPE)
 	}
-	return verdictOf(p.seek(int64(r.arg(1)), int32(r.arg(2))))
+	return verdictOf(p.Lseek(int64(r.arg(1)), int32(r.arg(2))))
 }
 
 func (r *receiver) fstat() verdict {
@@ -203,7 +204,7 @@ func (r *receiver) fstat() verdict {
 	if n == nil {
 		return pass
 	}
-	st := r.s.stat(n)
+	st := r.s.mounts.Stat(n)
 	return r.store(r.arg(1), bytesOf(&st))
 }
 
@@ -212,7 +213,7 @@ func (r *receiver) fstatfs() verdict {
 	if o == nil {
 		return pass
 	}
-	st := statfsOf(o.node)
+	st := vfs.Statfs(o.node)
 	return r.store(r.arg(1), bytesOf(&st))
 }
 
@@ -300,4 +301,27 @@ func (r *receiver) exec() verdict {
 		s.listener.Continue(id)
 	})
 	return verdict{kind: sent}
+}
+
+// getdents answers getdents and getdents64.
+func (r *receiver) getdents(f vfs.DirentForm) verdict {
+	o := r.object(r.fd(0))
+	switch {
+	case o == nil:
+		return pass
+	case o.dir == nil:
+		return fail(unix.ENOTDIR)
+	}
+	d := o.dir
+	pos := d.At()
+	b, next, err := d.List(f, pos, int(min(uint64(uint32(r.arg(2))), vfs.DirentChunk)))
+	if err != nil {
+		return failed(err)
+	}
+	// No lock here: the program's memory may not answer.
+	if v := r.store(r.arg(1), b); v.errno != 0 {
+		return v
+	}
+	d.Set(next)
+	return value(int64(len(b)))
 }

@@ -3,11 +3,13 @@ package trap
 import (
 	"encoding/binary"
 	"errors"
-	"time"
+	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
+	"github.com/gorxe/gorxe/internal/trap/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -96,16 +98,16 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		return r.openPollable(o, p, flags)
 	}
 	fd, err := describe(f.FD(), mode)
-	if err == nil && !o.readOnly && r.s.direct(owner) {
-		err = r.s.doorbells.add(o, fd, r.s.cfg.Closes)
+	if ringer, ok := f.(kernel.DoorbellFile); ok && err == nil && !o.readOnly && r.s.ringsDirectly(owner) {
+		o.direct, err = r.s.doorbells.Add(ringer, fd)
 	}
 	if err != nil {
 		f.Close()
 		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
 		return fail(unix.ENFILE)
 	}
-	if o.direct {
-		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName, "trapped_call", time.Duration(r.s.pace.least.Load()))
+	if o.direct != nil {
+		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName, "trapped_call", r.s.pace.Least())
 	}
 	return r.give(o, fd, cloexec)
 }
@@ -150,7 +152,7 @@ func describe(memfd, mode int) (int, error) {
 // openUnreadable opens a file that opens, and then fails to be read: its read
 // must be trapped.
 func (r *receiver) openUnreadable(n *tree.Node, err error, cloexec bool) verdict {
-	fd, ferr := readOnly("gorxe-file", nil)
+	fd, ferr := sealed.ReadOnly("gorxe-file", nil)
 	if ferr != nil {
 		return fail(unix.ENFILE)
 	}
@@ -164,7 +166,7 @@ func (r *receiver) stat(dirfd int32, arg int, buf, flags uint64) verdict {
 	var st unix.Stat_t
 	switch {
 	case n != nil:
-		st = r.s.stat(n)
+		st = r.s.mounts.Stat(n)
 	case v.above == "":
 		return v
 	default:
@@ -182,7 +184,7 @@ func (r *receiver) statx() verdict {
 	var st unix.Statx_t
 	switch {
 	case n != nil:
-		st = r.s.statx(n)
+		st = r.s.mounts.Statx(n)
 	case v.above == "":
 		return v
 	default:
@@ -256,7 +258,7 @@ func (r *receiver) readlink(dirfd int32, arg int, buf, size uint64) verdict {
 // otherwise would be dangerous, since relative names in calls that are not trapped
 // (unlink, rename) would go on meaning the directory where the program was.
 func (r *receiver) chdir() verdict {
-	n, v := r.named(cwd, 0, true)
+	n, v := r.named(vfs.CWD, 0, true)
 	switch {
 	case n == nil:
 		return v
@@ -269,17 +271,17 @@ func (r *receiver) chdir() verdict {
 
 // statfs says which file system a path of the tree would be on.
 func (r *receiver) statfs() verdict {
-	n, v := r.named(cwd, 0, true)
+	n, v := r.named(vfs.CWD, 0, true)
 	if n == nil {
 		return v
 	}
-	st := statfsOf(n)
+	st := vfs.Statfs(n)
 	return r.store(r.arg(1), bytesOf(&st))
 }
 
 // xattr answers what reads extended attributes by path: there are none.
 func (r *receiver) xattr() verdict {
-	n, v := r.named(cwd, 0, true)
+	n, v := r.named(vfs.CWD, 0, true)
 	if n == nil {
 		return v
 	}
@@ -293,4 +295,9 @@ func (r *receiver) store(addr uint64, b []byte) verdict {
 		return failed(err)
 	}
 	return value(0)
+}
+
+// bytesOf is the memory of a struct that the kernel's ABI defines.
+func bytesOf[T any](p *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }

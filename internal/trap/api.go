@@ -8,6 +8,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
@@ -46,7 +47,7 @@ type ServeConfig struct {
 	Keeper Keeper
 	// FDs is the range that the program's filter was made with.
 	FDs filter.Range
-	// Shared is the page made by NewShared, in which the keeper finds the calls
+	// Shared is the page made by handover.New, in which the keeper finds the calls
 	// that were in hand; nil if nobody looks.
 	Shared *os.File
 	// Budget bears what processes and open files cost; nil: one without limits.
@@ -56,7 +57,7 @@ type ServeConfig struct {
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
 	// Doorbells says which doorbells are trapped.
-	Doorbells Doorbells
+	Doorbells doorbell.Mode
 	Log       *slog.Logger // nil: slog.Default
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,7 +62,7 @@ var answers = slices.Concat(oldAnswers, []answer{
 	{unix.SYS_FSTAT, (*receiver).fstat},
 	{unix.SYS_FSTATFS, (*receiver).fstatfs},
 	{unix.SYS_FCHDIR, (*receiver).fchdir},
-	{unix.SYS_GETDENTS64, func(r *receiver) verdict { return r.getdents(dirent64) }},
+	{unix.SYS_GETDENTS64, func(r *receiver) verdict { return r.getdents(vfs.Dirent64) }},
 	{unix.SYS_FGETXATTR, (*receiver).fxattr},
 	{unix.SYS_FLISTXATTR, (*receiver).fxattr},
 

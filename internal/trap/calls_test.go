@@ -14,8 +14,10 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -29,7 +31,7 @@ type fakeFile struct {
 
 func (f *fakeFile) FD() int { return f.fd }
 
-func (f *fakeFile) DoorbellOffset() int64 { return pageSize }
+func (f *fakeFile) DoorbellOffset() int64 { return 4096 }
 func (f *fakeFile) TakeDoorbells() bool   { f.rung.Add(1); return false }
 func (f *fakeFile) Sweep()                {}
 
@@ -65,7 +67,7 @@ type fakes struct {
 func newFakes(t testing.TB) *fakes {
 	h := &fakes{fakeHost: newHost(t, "rxe0")}
 	h.open = func(string, Credentials) (File, error) {
-		fd, err := fixedSize("gorxe-test", 1<<20)
+		fd, err := sealed.FixedSize("gorxe-test", 1<<20)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +228,7 @@ func TestStop(t *testing.T) {
 	}
 	h.allClosed(t)
 	fell := make(chan error, 1)
-	go func() { fell <- Fallback(p.listener, nil, p.fds) }()
+	go func() { fell <- fallback.Serve(p.listener, nil, p.fds) }()
 	if _, err := w.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +237,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("%v: %s", err, p.err.String())
 	}
 	if err := <-fell; err != nil {
-		t.Errorf("Fallback: %v", err)
+		t.Errorf("fallback.Serve: %v", err)
 	}
 }
 

@@ -60,41 +60,6 @@ func countFDs(t *testing.T) int {
 	return len(list)
 }
 
-// A page can be used that is there whatever the client does to its file.
-func TestPageOfClient(t *testing.T) {
-	make := func(flags int, size int64, seals int) int {
-		fd, err := unix.MemfdCreate("page", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { unix.Close(fd) })
-		if err := unix.Ftruncate(fd, size); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-			t.Fatal(err)
-		}
-		return fd
-	}
-	shared, err := NewShared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shared.Close()
-	for name, fd := range map[string]int{
-		"not sealed": make(0, pageSize, unix.F_SEAL_GROW),
-		"too small":  make(0, pageSize-1, unix.F_SEAL_SHRINK),
-		"huge":       make(unix.MFD_HUGETLB, 2<<20, unix.F_SEAL_SHRINK),
-	} {
-		if checkPage(fd) == nil {
-			t.Errorf("%s: taken", name)
-		}
-	}
-	if err := checkPage(int(shared.Fd())); err != nil {
-		t.Error(err)
-	}
-}
-
 // The threads of one user's sessions that are blocked are counted together.
 func TestUserReceivers(t *testing.T) {
 	user := new(User)

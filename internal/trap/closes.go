@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +20,7 @@ type Closes struct {
 	notify  *os.File            // nil until something is watched
 	watches map[int]*house      // by watch descriptor
 
-	doorbells atomic.Int32 // sessions that have an instance for their doorbells
+	doorbells doorbell.Instances // of the sessions, for their doorbells
 }
 
 // join announces a session that may watch.

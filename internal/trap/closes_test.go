@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"golang.org/x/sys/unix"
 )
 
@@ -51,7 +52,7 @@ func TestCloses(t *testing.T) {
 	var fds, watches []int
 	for range sessions {
 		s := notified(t, c)
-		fd, err := readOnly("gorxe-test", nil)
+		fd, err := sealed.ReadOnly("gorxe-test", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestClosesLate(t *testing.T) {
 	c := new(Closes)
 	watched := func() (*Session, *os.File, int) {
 		s := notified(t, c)
-		fd, err := readOnly("gorxe-test", nil)
+		fd, err := sealed.ReadOnly("gorxe-test", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

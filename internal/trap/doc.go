@@ -10,17 +10,18 @@
 //     descriptors. fstat is also trapped below it, where open files of the tree are.
 //  2. receiver.go: a thread receives the notification and answers it completely. calls.go
 //     has the handlers.
-//  3. paths.go and answer_path.go find what a path names. The tree answers, or the kernel.
-//  4. objects.go, files.go, answer_fd.go and answer_dir.go find what a descriptor refers to.
-//     The file behind it decides (device and inode of a memfd, pipe or socket, or its name),
-//     not its number.
+//  3. paths.go and answer_path.go find what a path names, with package vfs. The tree answers, or
+//     the kernel.
+//  4. objects.go, files.go and answer_fd.go find what a descriptor refers to. The file behind
+//     it decides (device and inode of a memfd, pipe or socket, or its name), not its number.
 //  5. caller.go and process.go have the calling thread, its process, and the address space of
 //     that process (package procmem), which owns memory regions.
 //
 // waiting.go keeps calls that wait for an event, and ends them for a signal. watchdog.go
 // replaces a receiver that a program's memory blocks. housekeeping.go notices ended processes
-// and closed pollable files, and closes.go other closed files. The keeper uses fallback.go
-// when the daemon has died.
+// and closed pollable files, and closes.go other closed files. doorbells.go has the thread that
+// takes direct doorbells (package doorbell). What is in hand stands in a page (package
+// handover), and the keeper answers it when the daemon has died (package fallback).
 //
 // # What is not seen
 //

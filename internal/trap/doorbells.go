@@ -2,71 +2,30 @@ package trap
 
 import (
 	"bufio"
-	"fmt"
 	"os"
-	"strconv"
+	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// Doorbells says which doorbells, the one system call of a post_send, are trapped.
-//
-// A trapped one is answered when its work was done or handed over: its errno is
-// rdma_rxe's, and the program's processor is free for the work meanwhile. One that is
-// not trapped costs the program no more than a short write, several of them are
-// answered together, and it always succeeds.
-type Doorbells uint8
-
-const (
-	// DoorbellsAuto traps those of one process of a session, unless that is slow.
-	DoorbellsAuto Doorbells = iota
-	// DoorbellsTrapped traps them all.
-	DoorbellsTrapped
-	// DoorbellsDirect traps those only that cannot be told from other calls.
-	DoorbellsDirect
-)
-
-var doorbellNames = [...]string{DoorbellsAuto: "auto", DoorbellsTrapped: "trapped", DoorbellsDirect: "direct"}
-
-// UnmarshalText implements encoding.TextUnmarshaler: auto, trapped or direct.
-func (d *Doorbells) UnmarshalText(text []byte) error {
-	for i, name := range doorbellNames {
-		if name == string(text) {
-			*d = Doorbells(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is none of %s", text, strings.Join(doorbellNames[:], ", "))
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (d Doorbells) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// String is the name that UnmarshalText takes.
-func (d Doorbells) String() string {
-	if int(d) < len(doorbellNames) {
-		return doorbellNames[d]
-	}
-	return strconv.Itoa(int(d))
-}
-
-// direct tells whether the doorbells of a device that the process opens are left to
+// ringsDirectly tells whether the doorbells of a device that the process opens are left to
 // the kernel.
 //
 // To the filter a doorbell is a write of 32 bytes, which a few other commands are
 // too. libibverbs sends these through ioctl since version 22, and asks for
 // NETLINK_RDMA since version 24: of a process that has not asked, every write is
 // trapped. So it is under a limit of file sizes, which such a write would meet.
-func (s *Session) direct(p *process) bool {
+func (s *Session) ringsDirectly(p *process) bool {
 	switch {
-	case s.cfg.Doorbells == DoorbellsTrapped, !p.modern.Load():
+	case s.cfg.Doorbells == doorbell.Trapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == DoorbellsAuto && !s.slow() && !s.shared(p):
+	case s.cfg.Doorbells == doorbell.Auto && !s.slow() && !s.shared(p):
 		return false
 	default:
 		return !fileSizeLimited(p.tgid)
@@ -76,7 +35,7 @@ func (s *Session) direct(p *process) bool {
 // trapsSlowly tells whether a trapped call costs more than a wake-up that nobody waits
 // for.
 func (s *Session) trapsSlowly() bool {
-	return !s.sync && s.cpus > 1 || s.pace.slow()
+	return !s.sync && s.cpus > 1 || s.pace.Slow()
 }
 
 // shared reports whether another process of the session has a device with trapped
@@ -102,67 +61,109 @@ func fileSizeLimited(pid int) bool {
 	return true
 }
 
-// noNetlink is how a kernel without NETLINK_RDMA refuses a socket.
-const noNetlink = unix.EPROTONOSUPPORT
-
 func (r *receiver) netlink() verdict {
 	if p, err := r.caller.owner(); err == nil {
 		p.modern.Store(true)
 	}
-	return fail(noNetlink)
+	return fail(handover.NoNetlink)
 }
 
-// pace is how long trapped calls take: the shortest time between the answer to a
-// thread and its next call. What the program does between the two is in it, but among
-// the calls that come before a device is opened some follow each other at once. It is
-// measured until then, or until it is known not to be slow. A receiver that was blocked,
-// and is not alone for a moment, makes it a little wrong.
-type pace struct {
-	settled atomic.Bool // it is no longer measured
-	least   atomic.Int64
-	calls   atomic.Int32
-	last    atomic.Uint32 // the thread that was answered, 0 if that is not known
-	at      atomic.Int64  // when
-}
-
-const (
-	// slowCall is several times the time of a trapped call where processes are
-	// switched fast, and a fraction of its time where an emulator switches them.
-	slowCall = 30 * time.Microsecond
-	// paceCalls are enough to have been undisturbed now and then. The loader and
-	// libibverbs make more of them.
-	paceCalls = 16
-)
-
-// received notes a call of a thread.
-func (p *pace) received(tid uint32) {
-	if p.settled.Load() || tid != p.last.Load() {
-		return
-	}
-	gap := mono.Now() - p.at.Load()
-	if least := p.least.Load(); least == 0 || gap < least {
-		p.least.Store(gap)
-	}
-	if p.calls.Add(1) >= paceCalls && p.least.Load() <= int64(slowCall) {
-		p.settled.Store(true) // it will not be more
+// runDoorbells takes direct doorbells until the session stops, or the receiver was
+// blocked. It is not the thread that receives calls. After a trapped call, the caller may
+// take the processor from the thread that has answered it, and keep it while it polls.
+// That does no harm to this caller: it sleeps when it needs that thread again. But the
+// doorbells of other programs would have to wait.
+func (r *receiver) runDoorbells() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.tid.Store(int32(unix.Gettid()))
+	defer r.tid.Store(0)
+	for !r.s.stopping.Load() {
+		pause := time.Duration(0)
+		if r.s.exhausted() {
+			pause = watchInterval
+		}
+		r.s.doorbells.Wait(pause)
+		if r.s.exhausted() {
+			continue
+		}
+		for range r.s.doorbells.Pending() {
+			if !r.takeFrom(r.s.doorbells.Take()) {
+				return
+			}
+		}
 	}
 }
 
-// answers notes that the thread's call is about to be answered. The thread may then get the
-// processor at once. This thread gets it back when that one makes its next call.
-func (p *pace) answers(tid uint32, v verdict) {
-	switch {
-	case p.settled.Load():
-	case v.kind == sent: // some time ago
-		p.last.Store(0)
+// takeDoorbellsFirst takes the direct doorbells that the program rang on a device
+// before the call in hand, and reports whether the receiver is still in its place. If
+// it is not, the receiver that has replaced it answers the call. The work of a doorbell may
+// wait for the memory of another program, and the call must not wait with it.
+func (r *receiver) takeDoorbellsFirst() bool {
+	s := r.s
+	if !s.doorbells.Open() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
+		return true
+	}
+	r.seq++
+	s.page.Take(r.slot, &r.n)
+	r.callWaits = true
+	r.begin(r.seq)
+	r.dog.see()
+	r.caller.begin(r)
+	var d *doorbell.Device
+	if o := r.object(r.fd(0)); o != nil {
+		d = o.direct
+	}
+	more := d != nil && s.doorbells.TakeInOrder(d)
+	if !r.end(r.seq) {
+		for more {
+			more = d.TakeDoorbells()
+		}
+		if r.abandoned.Load() {
+			r.respond()
+		}
+		return false
+	}
+	if more {
+		s.doorbells.Again(d)
+		s.doorbells.Rouse()
+	}
+	return true
+}
+
+// followsDoorbells reports whether the call in hand may be on a device whose doorbells
+// are direct. A trapped doorbell is not.
+func (r *receiver) followsDoorbells() bool {
+	switch r.n.NR {
+	case unix.SYS_IOCTL, unix.SYS_CLOSE:
+	case unix.SYS_WRITE:
+		if r.arg(2) == filter.DoorbellSize {
+			return false
+		}
 	default:
-		p.last.Store(tid)
-		p.at.Store(mono.Now())
+		return false
 	}
+	return r.s.cfg.FDs.Contains(uint32(r.fd(0)))
 }
 
-// slow reports whether trapped calls are slow. From then on they are not measured.
-func (p *pace) slow() bool {
-	p.settled.Store(true)
-	return p.calls.Load() >= paceCalls && p.least.Load() > int64(slowCall)
+// takeFrom answers the doorbells of a device and reports whether the receiver is still in
+// its place. One that is not goes on with that device alone.
+func (r *receiver) takeFrom(d *doorbell.Device) bool {
+	if d == nil {
+		return true
+	}
+	r.seq++
+	r.begin(r.seq)
+	r.dog.see()
+	more := r.s.doorbells.TakeFor(d, r)
+	if !r.end(r.seq) {
+		for more {
+			more = d.TakeDoorbells()
+		}
+		return false
+	}
+	if more {
+		r.s.doorbells.Again(d)
+	}
+	return true
 }

@@ -7,11 +7,11 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 
@@ -76,7 +76,7 @@ func (f *doorbellFile) TakeDoorbells() bool {
 func TestDirectDoorbells(t *testing.T) {
 	const rounds = 500
 	h := newDoorbellFakes(t)
-	out := run(t, options{program: "doorbells", host: h, doorbells: DoorbellsDirect, patient: true}, fmt.Sprint(rounds))
+	out := run(t, options{program: "doorbells", host: h, doorbells: doorbell.Direct, patient: true}, fmt.Sprint(rounds))
 	h.allClosed(t)
 	if out != "<nil>\n" {
 		t.Errorf("%q", out)
@@ -98,11 +98,11 @@ func TestTrappedDoorbells(t *testing.T) {
 	const rounds = 10
 	for _, tt := range []struct {
 		name      string
-		doorbells Doorbells
+		doorbells doorbell.Mode
 		limit     string
 	}{
-		{"wanted", DoorbellsTrapped, "unlimited"},
-		{"limited files", DoorbellsDirect, "1000"},
+		{"wanted", doorbell.Trapped, "unlimited"},
+		{"limited files", doorbell.Direct, "1000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newDoorbellFakes(t)
@@ -115,7 +115,7 @@ func TestTrappedDoorbells(t *testing.T) {
 	}
 	t.Run("old library", func(t *testing.T) { // it does not ask for netlink
 		h := newDoorbellFakes(t)
-		run(t, options{program: "doorbell", host: h, doorbells: DoorbellsDirect})
+		run(t, options{program: "doorbell", host: h, doorbells: doorbell.Direct})
 		if h.called.Load() != 1 || h.rung.Load() != 0 {
 			t.Errorf("%d calls and %d doorbells", h.called.Load(), h.rung.Load())
 		}
@@ -130,17 +130,17 @@ func TestSeveralProcesses(t *testing.T) {
 	const direct, trapped = rounds, 2*rounds + 1 // calls of one program that are trapped
 	for _, tt := range []struct {
 		how       string
-		doorbells Doorbells
+		doorbells doorbell.Mode
 		cpus      int
 		slow      bool
 		called    int32
 	}{
-		{"together", DoorbellsAuto, 2, false, 1 + 2*direct},
-		{"in turn", DoorbellsAuto, 2, false, 2 * trapped},
-		{"together", DoorbellsAuto, 1, false, 1 + 2*trapped},
-		{"together", DoorbellsAuto, 2, true, 2 * direct},
-		{"together", DoorbellsTrapped, 2, true, 1 + 2*trapped},
-		{"together", DoorbellsDirect, 2, false, 2 * direct},
+		{"together", doorbell.Auto, 2, false, 1 + 2*direct},
+		{"in turn", doorbell.Auto, 2, false, 2 * trapped},
+		{"together", doorbell.Auto, 1, false, 1 + 2*trapped},
+		{"together", doorbell.Auto, 2, true, 2 * direct},
+		{"together", doorbell.Trapped, 2, true, 1 + 2*trapped},
+		{"together", doorbell.Direct, 2, false, 2 * direct},
 	} {
 		t.Run(fmt.Sprintf("%s, %v, %d CPUs, slow %t", tt.how, tt.doorbells, tt.cpus, tt.slow), func(t *testing.T) {
 			h := newDoorbellFakes(t)
@@ -167,49 +167,13 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestAwaitDoorbell: a call waits for a doorbell in hand until that is done, or the
-// receiver was replaced, and not for a replaced one.
-func TestAwaitDoorbell(t *testing.T) {
-	for name, end := range map[string]func(h *inHand, o *object, r *receiver){
-		"done": (*inHand).release,
-		"replaced": func(h *inHand, _ *object, r *receiver) {
-			r.markBlocked(r.state.Load())
-			h.replaced()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var h inHand
-			h.init()
-			o, r := new(object), new(receiver)
-			if h.await(o) {
-				t.Error("it waited for nobody")
-			}
-			r.begin(1)
-			h.claim(o, r)
-			waited := make(chan bool)
-			go func() { waited <- h.await(o) }()
-			runtime.Gosched() // it may wait by now
-			select {
-			case <-waited:
-				t.Fatal("it did not wait")
-			default:
-			}
-			end(&h, o, r)
-			<-waited // false if it began to wait too late
-			if h.await(o) {
-				t.Error("it waited again")
-			}
-		})
-	}
-}
-
 // TestBlockedDoorbell: doorbells whose work waits for memory that does not answer block
 // neither calls nor later doorbells. Two wait: one was taken when it was rung, and the
 // other one before the call that the program made next.
 func TestBlockedDoorbell(t *testing.T) {
 	h := newDoorbellFakes(t)
 	h.holds, h.hold = 2, make(chan struct{})
-	p := start(t, options{program: "doorbells", host: h, doorbells: DoorbellsDirect}, "50")
+	p := start(t, options{program: "doorbells", host: h, doorbells: doorbell.Direct}, "50")
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +190,7 @@ func TestBlockedDoorbell(t *testing.T) {
 func TestStopWithBlockedDoorbell(t *testing.T) {
 	h := newDoorbellFakes(t)
 	h.holds, h.hold = 2, make(chan struct{})
-	o := options{program: "doorbells", host: h, doorbells: DoorbellsDirect}
+	o := options{program: "doorbells", host: h, doorbells: doorbell.Direct}
 	p := start(t, o, "50")
 	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.entered.Load() >= h.holds })
 	p.stop()
@@ -242,52 +206,7 @@ func TestStopWithBlockedDoorbell(t *testing.T) {
 // TestMute: when the daemon is gone, direct doorbells fail too.
 func TestMute(t *testing.T) {
 	want := fmt.Sprintln(unix.EPERM, unix.ENODEV, unix.ENOENT, nil)
-	if got := orphaned(t, "serve", options{program: "doorbell-until"}, DoorbellsDirect); got != want {
+	if got := orphaned(t, "serve", options{program: "doorbell-until"}, doorbell.Direct); got != want {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestDoorbellsText(t *testing.T) {
-	for _, d := range []Doorbells{DoorbellsAuto, DoorbellsTrapped, DoorbellsDirect} {
-		text, err := d.MarshalText()
-		var got Doorbells
-		if err != nil || got.UnmarshalText(text) != nil || got != d {
-			t.Errorf("%v became %q and %v (%v)", d, text, got, err)
-		}
-	}
-	if err := new(Doorbells).UnmarshalText([]byte("loud")); err == nil {
-		t.Error("loud is taken")
-	}
-}
-
-func TestPace(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		calls int
-		pause time.Duration
-		quick int // the call that comes at once
-		want  bool
-	}{
-		{"slow", paceCalls, 2 * slowCall, -1, true},
-		{"too few to tell", paceCalls - 1, 2 * slowCall, -1, false},
-		{"one undisturbed", paceCalls, 2 * slowCall, paceCalls / 2, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var p pace
-			p.answers(7, pass)
-			for i := range tt.calls {
-				p.received(9) // another thread's
-				if i != tt.quick {
-					p.at.Add(-int64(tt.pause)) // as if it had been answered before
-				}
-				p.received(7)
-				p.answers(7, verdict{kind: sent})
-				p.received(7) // nobody knows when that was answered
-				p.answers(7, pass)
-			}
-			if got := p.slow(); got != tt.want {
-				t.Errorf("slow: %v after %v", got, time.Duration(p.least.Load()))
-			}
-		})
 	}
 }

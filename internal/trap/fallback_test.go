@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"golang.org/x/sys/unix"
 )
@@ -27,18 +30,18 @@ func TestFallbackInHand(t *testing.T) {
 		{"not noted", 5, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			shared, err := NewShared()
+			shared, err := handover.New()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer shared.Close()
 			p := start(t, options{idle: true}, "/bin/cat", "/etc/hostname")
-			page, err := mapPage(shared)
+			page, err := handover.Map(shared)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer page.unmap()
-			slot, l := page.slot(), notify.Listener(p.listener.Fd())
+			defer page.Unmap()
+			slot, l := page.Slot(), notify.Listener(p.listener.Fd())
 			for i := range tt.received {
 				var n notify.Call
 				errno := l.Receive(&n)
@@ -51,14 +54,14 @@ func TestFallbackInHand(t *testing.T) {
 				}
 				last := i == tt.received-1
 				if !last || tt.noted {
-					page.take(slot, &n)
+					page.Take(slot, &n)
 				}
 				if !last {
 					l.Continue(n.ID)
-					slot.release()
+					slot.Release()
 				}
 			}
-			if err := Fallback(p.listener, shared, p.fds); err != nil {
+			if err := fallback.Serve(p.listener, shared, p.fds); err != nil {
 				t.Error(err)
 			}
 			want, _ := os.ReadFile("/etc/hostname")
@@ -80,7 +83,7 @@ func serveHost(host Host, args []string) error {
 	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
 		return err
 	}
-	var doorbells Doorbells
+	var doorbells doorbell.Mode
 	if err := doorbells.UnmarshalText([]byte(args[2])); err != nil {
 		return err
 	}
@@ -91,9 +94,9 @@ func serveHost(host Host, args []string) error {
 
 // orphaned runs a program that reports when it has opened its device. It then kills the
 // process that serves the program, which is one of programs, and returns the later output.
-func orphaned(t *testing.T, server string, o options, doorbells Doorbells, argv ...string) string {
+func orphaned(t *testing.T, server string, o options, doorbells doorbell.Mode, argv ...string) string {
 	t.Helper()
-	shared, err := NewShared()
+	shared, err := handover.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,7 @@ func orphaned(t *testing.T, server string, o options, doorbells Doorbells, argv 
 	}
 	_ = daemon.Process.Kill()
 	_ = daemon.Wait()
-	if err := Fallback(p.listener, shared, p.fds); err != nil {
+	if err := fallback.Serve(p.listener, shared, p.fds); err != nil {
 		t.Error(err)
 	}
 	n, _ = r.Read(buf)
@@ -140,49 +143,17 @@ func TestFallbackAfterKill(t *testing.T) {
 	for range 5 {
 		const want = "no such device no such device no such file or directory <nil> <nil>\n"
 		// A call that was received but not yet noted continues in the kernel.
-		got := strings.Replace(orphaned(t, "serve", options{program: "until"}, DoorbellsAuto), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
+		got := strings.Replace(orphaned(t, "serve", options{program: "until"}, doorbell.Auto), unix.EPERM.Error(), unix.ENODEV.Error(), 1)
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-// TestSharedPage: only what NewShared made is mapped.
-func TestSharedPage(t *testing.T) {
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Truncate(pageSize); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := mapPage(f); err == nil {
-		t.Error("an ordinary file was mapped")
-	}
-	fd, err := fixedSize("gorxe-small", pageSize-1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	small := os.NewFile(uintptr(fd), "small")
-	defer small.Close()
-	if _, err := mapPage(small); err == nil {
-		t.Error("a short file was mapped")
-	}
-}
-
-// TestSlots: there are more than receivers, and one that is not there is no crash.
+// TestSlots: there are more than receivers.
 func TestSlots(t *testing.T) {
-	if slots < maxBlocked+2 {
-		t.Errorf("%d slots for %d receivers", slots, maxBlocked+1)
-	}
-	p, err := mapPage(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.unmap()
-	for range slots + 1 {
-		p.take(p.slot(), &notify.Call{ID: 7, NR: unix.SYS_IOCTL})
+	if handover.Slots < maxBlocked+2 {
+		t.Errorf("%d slots for %d receivers", handover.Slots, maxBlocked+1)
 	}
 }
 

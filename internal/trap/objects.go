@@ -14,11 +14,14 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
 
 // An object is what a descriptor of ours refers to: an open device, a directory,
@@ -32,25 +35,20 @@ type object struct {
 	kept  int // a descriptor of what is not watched
 	node  *tree.Node
 
-	polled     kernel.PollFile     // of a device: the same, if its descriptor is a pipe or a socket
-	poll       int                 // of polled: the daemon's end, on the epoll of house
-	record     *record             // of polled: where the keeper finds it
-	events     atomic.Uint64       // of polled: how often it was ready
-	orphan     bool                // of polled: only waiting calls refer to it; under waiting.mu
-	file       File                // of a device
-	doorbells  kernel.DoorbellFile // the same, if its doorbells are direct
-	opener     int                 // of a device: the process that opened it
-	readOnly   bool                // of a device: write(2) is refused, as by the kernel's VFS
-	direct     bool                // of a device: its doorbells are not trapped
-	taker      *receiver           // has a direct doorbell of it in hand, or nil; under inHand.mu
-	doorbellWD int                 // of doorbells, if it is direct
-	listed     bool                // it is on the list of doorbells, whose lock guards this
-	swept      atomic.Int64        // when Sweep was last called, nanotime
-	dir        *directory          // of a directory
-	live       *liveFile           // of a file whose content is ever new
-	unread     unix.Errno          // of a file: what a read answers
-	cost       quota.Cost
-	closing    sync.Once
+	polled   kernel.PollFile  // of a device: the same, if its descriptor is a pipe or a socket
+	poll     int              // of polled: the daemon's end, on the epoll of house
+	record   *handover.Record // of polled: where the keeper finds it
+	events   atomic.Uint64    // of polled: how often it was ready
+	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
+	file     File             // of a device
+	opener   int              // of a device: the process that opened it
+	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
+	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
+	dir      *vfs.Directory   // of a directory
+	live     *vfs.LiveFile    // of a file whose content is ever new
+	unread   unix.Errno       // of a file: what a read answers
+	cost     quota.Cost
+	closing  sync.Once
 }
 
 // unwatched is in the place of a watch's number.
@@ -89,7 +87,7 @@ func (t *objects) trapsFor(wanted func(opener int) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.byID {
-		if o.file != nil && !o.direct && !o.readOnly && wanted(o.opener) {
+		if o.file != nil && o.direct == nil && !o.readOnly && wanted(o.opener) {
 			return true
 		}
 	}
@@ -136,7 +134,9 @@ func (s *Session) closeObject(o *object) {
 		s.procs.forget()
 		s.unwatch(o)
 		s.forgetFile(o)
-		s.doorbells.remove(o)
+		if o.direct != nil {
+			s.doorbells.Remove(o.direct)
+		}
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
 			s.closing.Go(o.file.Close)
@@ -205,7 +205,7 @@ func (r *receiver) object(fd int32) *object {
 	}
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) && !pollableLink(link) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) && !handover.PollableLink(link) {
 		return nil
 	}
 	id, err := r.fileID(fd)
@@ -225,11 +225,6 @@ func (r *receiver) object(fd int32) *object {
 	return o
 }
 
-// pollableLink reports whether what /proc/PID/fd shows may be a pollable file of ours.
-func pollableLink(link string) bool {
-	return strings.HasPrefix(link, "pipe:[") || strings.HasPrefix(link, "socket:[")
-}
-
 // give installs an object in the program as the answer to the call in hand. fd is
 // a description for the program alone, which give closes: with it goes the object,
 // if the program does not get it.
@@ -237,7 +232,9 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 	defer unix.Close(fd)
 	if err := r.s.adopt(o, fd); err != nil {
 		r.s.log.Error("a file cannot be opened for the program", "path", o.node.Path, "error", err)
-		r.s.doorbells.remove(o)
+		if o.direct != nil {
+			r.s.doorbells.Remove(o.direct)
+		}
 		if o.file != nil {
 			o.file.Close()
 		}
@@ -274,7 +271,7 @@ func (s *Session) enter(o *object, fd int) error {
 	}
 	o.id = fdid.FromStat(&st)
 	if o.polled != nil {
-		if o.record = s.page.enter(s.page.pollable[:], fileKey(&st)); o.record == nil {
+		if o.record = s.page.AddPollable(&st); o.record == nil {
 			return unix.EMFILE
 		}
 	}
@@ -293,7 +290,7 @@ func (s *Session) enter(o *object, fd int) error {
 // forgetFile tells the keeper that a pollable file is gone.
 func (s *Session) forgetFile(o *object) {
 	if o.record != nil {
-		o.record.Store(0)
+		o.record.Free()
 	}
 }
 
@@ -341,7 +338,7 @@ func (s *Session) unwatch(o *object) {
 // fails as it should.
 func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
-	case o.direct:
+	case o.direct != nil:
 		return []filter.Range{all.Doorbells(), all.Trapped()}
 	case o.file != nil && !o.readOnly:
 		return []filter.Range{all.Trapped()}

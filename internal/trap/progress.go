@@ -26,8 +26,8 @@ func (p *progress) end(seq uint64) bool {
 	return p.state.CompareAndSwap(seq<<stateBits|busy, seq<<stateBits)
 }
 
-// replaced tells whether another receiver is in its place.
-func (p *progress) replaced() bool { return p.state.Load()&blocked != 0 }
+// Replaced implements doorbell.Taker: another receiver is in its place.
+func (p *progress) Replaced() bool { return p.state.Load()&blocked != 0 }
 
 // take notes that the call in hand has been read, and may succeed with value from
 // now on whatever it still waits for. It reports whether the receiver was replaced:
@@ -37,7 +37,7 @@ func (p *progress) take(value int64) bool {
 	p.taken.Store(p.state.Load() &^ blocked)
 	// In this order, as markBlocked has the other: one of the two sees what the other did,
 	// or both do, and the kernel takes one answer.
-	return p.replaced()
+	return p.Replaced()
 }
 
 // markBlocked replaces the receiver, unless it just came back from the call. taken says

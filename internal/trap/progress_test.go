@@ -35,8 +35,8 @@ func TestTakenAndBlocked(t *testing.T) {
 			runtime.Gosched()
 		}
 		switch {
-		case !ok || !p.replaced() || p.end(seq):
-			t.Errorf("call %d: blocked %v, replaced %v", seq, ok, p.replaced())
+		case !ok || !p.Replaced() || p.end(seq):
+			t.Errorf("call %d: blocked %v, replaced %v", seq, ok, p.Replaced())
 		case !byWatchdog && !byReceiver.Load():
 			t.Errorf("call %d is answered by nobody", seq)
 		case byWatchdog && v != value:
@@ -50,7 +50,7 @@ func TestProgress(t *testing.T) {
 	var p progress
 	p.begin(1)
 	first := p.state.Load()
-	if p.take(32) || p.replaced() || !p.end(1) {
+	if p.take(32) || p.Replaced() || !p.end(1) {
 		t.Error("a receiver that nobody looked at was replaced")
 	}
 	p.begin(2)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
@@ -50,17 +51,14 @@ func failed(err error) verdict {
 	return fail(errno)
 }
 
-// cwd stands for the current directory.
-const cwd = unix.AT_FDCWD
-
 // A receiver is a thread that takes notifications and answers each before it
 // takes the next. A session has one: more do not make it faster, since the kernel
 // wakes them all. Another one takes direct doorbells (runDoorbells). Nothing on the
 // way of a doorbell allocates.
 type receiver struct {
 	s      *Session
-	dog    *watchdog // replaces it
-	slot   *slot     // where the keeper finds the call in hand
+	dog    *watchdog      // replaces it
+	slot   *handover.Slot // where the keeper finds the call in hand
 	n      notify.Call
 	answer notify.Answer
 	caller caller
@@ -105,7 +103,7 @@ func (r *receiver) run() {
 			r.s.stop(errno)
 			return
 		}
-		r.s.pace.received(r.n.TID)
+		r.s.pace.Received(r.n.TID)
 		if !r.takeDoorbellsFirst() || !r.handle() {
 			return
 		}
@@ -116,7 +114,7 @@ func (r *receiver) run() {
 // its place.
 func (r *receiver) handle() bool {
 	r.seq++
-	r.s.page.take(r.slot, &r.n)
+	r.s.page.Take(r.slot, &r.n)
 	r.callWaits = false
 	r.begin(r.seq)
 	r.dog.see()
@@ -126,9 +124,13 @@ func (r *receiver) handle() bool {
 
 func (r *receiver) respond() {
 	v := r.dispatch()
-	r.s.pace.answers(r.n.TID, v)
+	if v.kind == sent { // some time ago
+		r.s.pace.Answers(0)
+	} else {
+		r.s.pace.Answers(r.n.TID)
+	}
 	r.send(v)
-	r.slot.release()
+	r.slot.Release()
 }
 
 func (r *receiver) dispatch() verdict {
@@ -156,7 +158,7 @@ func (r *receiver) send(v verdict) {
 		return
 	case proceeds:
 		if r.n.NR == unix.SYS_SOCKET { // the kernel may have devices that the program must not see
-			r.answer = notify.Answer{ID: r.n.ID, Error: -int32(noNetlink)}
+			r.answer = notify.Answer{ID: r.n.ID, Error: -int32(handover.NoNetlink)}
 			break
 		}
 		r.answer = notify.Answer{ID: r.n.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
@@ -177,13 +179,13 @@ func (r *receiver) send(v verdict) {
 // not be risked: nothing that may wait for the program is done.
 func (r *receiver) withoutMemory() verdict {
 	fd := r.fd(0)
-	if !touchesObject(r.n.NR) || !r.s.cfg.FDs.Ours(uint32(fd)) {
+	if !handover.OnDescriptor(r.n.NR) || !r.s.cfg.FDs.Ours(uint32(fd)) {
 		return pass
 	}
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, memfdPrefix) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
 		// To look at a pipe or a socket waits for nobody.
 		id, err := fdid.ID{}, error(nil)
-		if pollableLink(link) {
+		if handover.PollableLink(link) {
 			id, err = statID(r.procFD(fd))
 		}
 		if err != nil || r.s.objects.get(id) == nil {

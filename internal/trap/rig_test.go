@@ -24,6 +24,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/rxe"
@@ -235,7 +236,7 @@ type options struct {
 	keeper    Keeper
 	shared    *os.File
 	idle      bool // do not serve
-	doorbells Doorbells
+	doorbells doorbell.Mode
 	cpus      int         // that decide about doorbells; 0: those of the machine
 	slow      func() bool // whether trapped calls are; nil: as measured
 	patient   bool        // no receiver is replaced: the machine may be slow, memory is not
@@ -344,7 +345,7 @@ func (p *underTrap) serve(o options) {
 		s.slow = o.slow
 	}
 	if o.patient {
-		s.dog.interval, s.doorbells.dog.interval = time.Hour, time.Hour
+		s.dog.interval, s.direct.interval = time.Hour, time.Hour
 	}
 	p.session = s
 	go func() { p.served <- s.Serve(ctx) }()

@@ -14,7 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
 
 // Session is one program, with all that it starts, behind one listener.
@@ -22,16 +25,17 @@ type Session struct {
 	cfg       ServeConfig
 	log       *slog.Logger
 	listener  notify.Listener // a duplicate of its own
-	page      *page
+	page      *handover.Page
 	objects   objects
 	procs     processes
 	dog       watchdog // of the receiver of calls
+	direct    watchdog // of the receiver of direct doorbells
 	house     *house
-	doorbells doorbellWatch
+	doorbells doorbell.Watch
 	waiting   waiting
-	pace      pace
+	pace      doorbell.Pace
 	sync      bool // trapped calls have the faster wake-up
-	mounts    mounts
+	mounts    vfs.Mounts
 
 	// What decides about DoorbellsAuto. Tests set both before Serve.
 	cpus int
@@ -81,21 +85,21 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	if s.page, err = mapPage(cfg.Shared); err != nil {
+	if s.page, err = handover.Map(cfg.Shared); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
 	if s.house, err = newHouse(s); err != nil {
-		s.page.unmap()
+		s.page.Unmap()
 		unix.Close(fd)
 		return nil, err
 	}
-	s.mounts.look()
+	s.mounts = vfs.FindMounts()
 	s.objects.init()
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run)
-	s.doorbells.dog.init(s, (*receiver).runDoorbells)
-	s.doorbells.inHand.init()
+	s.direct.init(s, (*receiver).runDoorbells)
+	s.doorbells.Init(&cfg.Closes.doorbells, s.direct.start)
 	s.waiting.init(s)
 	return s, nil
 }
@@ -128,7 +132,9 @@ func (s *Session) stop(err error) {
 func (s *Session) shutdown() {
 	s.stopping.Store(true)
 	s.dog.stop()
-	s.doorbells.stop()
+	if s.doorbells.Stop() {
+		s.direct.stop()
+	}
 	s.waiting.stop()
 	for _, o := range s.objects.all() {
 		s.closeObject(o)
@@ -163,8 +169,8 @@ func waitFor(g *sync.WaitGroup, limit time.Duration) bool {
 // release gives up the listener and the page for one user.
 func (s *Session) release() {
 	if s.users.Add(-1) == 0 {
-		s.page.unmap()
-		s.doorbells.close(s.cfg.Closes)
+		s.page.Unmap()
+		s.doorbells.Close()
 		unix.Close(int(s.listener))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
@@ -31,8 +32,8 @@ type waiting struct {
 type waitingCall struct {
 	n      notify.Call
 	o      *object
-	record *record // where the keeper finds it
-	since  int64   // mono.Now
+	record *handover.Record // where the keeper finds it
+	since  int64            // mono.Now
 
 	look    int64 // when to look at its thread again
 	ready   bool  // it must be made again
@@ -68,9 +69,9 @@ func (w *waiting) add(r *receiver, o *object, seen uint64) verdict {
 		return fail(unix.ENODEV)
 	}
 	page := w.s.page
-	c := &waitingCall{n: r.n, o: o, record: page.enter(page.waiting[:], r.n.ID), since: mono.Now()}
+	c := &waitingCall{n: r.n, o: o, record: page.AddWaiting(r.n.ID), since: mono.Now()}
 	if c.record == nil {
-		w.s.log.Warn("too many calls of the program wait: it gets ENOMEM", "path", o.node.Path, "limit", maxWaiting)
+		w.s.log.Warn("too many calls of the program wait: it gets ENOMEM", "path", o.node.Path, "limit", handover.MaxWaiting)
 		return fail(unix.ENOMEM)
 	}
 	c.look = c.since + int64(lookShort)
@@ -232,7 +233,7 @@ func (w *waiting) answer(c *waitingCall, errno unix.Errno) {
 func (w *waiting) finish(c *waitingCall) {
 	w.mu.Lock()
 	w.calls = slices.DeleteFunc(w.calls, func(x *waitingCall) bool { return x == c })
-	c.record.Store(0)
+	c.record.Free()
 	if c.ready {
 		w.next(c.o)
 	}

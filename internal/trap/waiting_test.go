@@ -14,6 +14,8 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"golang.org/x/sys/unix"
 )
 
@@ -205,7 +207,7 @@ func testWaitingKill(t *testing.T, exe string) {
 // testWaitingStop: a session that stops answers the calls that wait.
 func testWaitingStop(t *testing.T, exe string) {
 	h := newQueueHost()
-	shared, err := NewShared()
+	shared, err := handover.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,28 +223,20 @@ func testWaitingStop(t *testing.T, exe string) {
 	if line, err := out.ReadString('\n'); line != "open\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	page, err := mapPage(shared)
+	page, err := handover.Map(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer page.unmap()
-	records := func(list []record) (n int) {
-		for i := range list {
-			if list[i].Load() != 0 {
-				n++
-			}
-		}
-		return n
-	}
-	eventually(t, "the call is in the page", func() bool { return records(page.waiting[:]) == 1 })
-	if n := records(page.pollable[:]); n != 1 {
+	defer page.Unmap()
+	eventually(t, "the call is in the page", func() bool { return len(page.Waiting()) == 1 })
+	if n := len(page.Pollable()); n != 1 {
 		t.Errorf("%d pollable files in the page", n)
 	}
 	p.stop()
 	if err := <-p.served; err == nil {
 		t.Error("Serve returned nil before the program ended")
 	}
-	if n := records(page.waiting[:]) + records(page.pollable[:]); n != 0 {
+	if n := len(page.Waiting()) + len(page.Pollable()); n != 0 {
 		t.Errorf("%d records left in the page", n)
 	}
 	h.allClosed(t)
@@ -255,38 +249,8 @@ func testWaitingStop(t *testing.T, exe string) {
 // answers that call, and later ones.
 func testWaitingOrphan(t *testing.T, exe string) {
 	for range 5 {
-		if got := orphaned(t, "serveQueue", options{}, DoorbellsAuto, exe, "orphan"); got != "ok\n" {
+		if got := orphaned(t, "serveQueue", options{}, doorbell.Auto, exe, "orphan"); got != "ok\n" {
 			t.Errorf("%q", strings.TrimSpace(got))
-		}
-	}
-}
-
-// TestRecords: a list in the shared page that is full refuses, and forgets nothing.
-func TestRecords(t *testing.T) {
-	p, err := mapPage(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.unmap()
-	var last *record
-	for i := range uint64(maxWaiting) {
-		if last = p.enter(p.waiting[:], i+1); last == nil {
-			t.Fatalf("record %d of %d is refused", i, maxWaiting)
-		}
-	}
-	if p.enter(p.waiting[:], 1) != nil {
-		t.Error("a record too many")
-	}
-	last.Store(0)
-	if p.enter(p.waiting[:], 7) != last {
-		t.Error("a free record is not used")
-	}
-	for key, want := range map[uint64]string{
-		fileKey(&unix.Stat_t{Ino: 5, Mode: unix.S_IFIFO | 0o600}): "pipe:[5]",
-		fileKey(&unix.Stat_t{Ino: 6, Mode: unix.S_IFSOCK}):        "socket:[6]",
-	} {
-		if got := fileLink(key); got != want || !pollableLink(got) {
-			t.Errorf("%d is %q, want %q", key, got, want)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (w *watchdog) start() {
 
 // replace starts a receiver, which first answers call unless that is nil; w.mu is held.
 func (w *watchdog) replace(call *notify.Call) {
-	r := &receiver{s: w.s, dog: w, slot: w.s.page.slot()}
+	r := &receiver{s: w.s, dog: w, slot: w.s.page.Slot()}
 	if call != nil {
 		r.n, r.inherited = *call, true
 	}
@@ -93,9 +93,9 @@ func (w *watchdog) replace(call *notify.Call) {
 	w.s.users.Add(1)
 	go func() {
 		w.run(r)
-		w.s.page.free(r.slot)
+		w.s.page.Free(r.slot)
 		w.s.release()
-		if r.replaced() {
+		if r.Replaced() {
 			w.s.countBlocked(-1)
 		} else {
 			w.s.running.Done()
@@ -161,12 +161,12 @@ func (w *watchdog) takeOver(state uint64) {
 	if w.s.stopping.Load() {
 		return
 	}
-	id := r.slot.id.Load() // this call's, if it is blocked
+	id := r.slot.ID() // this call's, if it is blocked
 	ok, taken, val := r.markBlocked(state)
 	if !ok {
 		return
 	}
-	w.s.doorbells.inHand.replaced()
+	w.s.doorbells.Replaced()
 	// Not blocked by its own memory: the doorbell was read, and works at another
 	// program's, which must not hold up this one.
 	if taken {
@@ -200,7 +200,7 @@ func (w *watchdog) stop() {
 	w.mu.Unlock()
 	var last uint64
 	looks := 0
-	for r.tid.Load() != 0 && !r.replaced() {
+	for r.tid.Load() != 0 && !r.Replaced() {
 		r.nudge()
 		time.Sleep(time.Millisecond)
 		state := r.state.Load()
@@ -220,7 +220,7 @@ func (w *watchdog) abandon(r *receiver, state uint64) {
 	w.s.countBlocked(1)
 	r.abandoned.Store(true)
 	if ok, _, _ := r.markBlocked(state); ok {
-		w.s.doorbells.inHand.replaced()
+		w.s.doorbells.Replaced()
 		w.s.running.Done()
 	} else {
 		w.s.countBlocked(-1)

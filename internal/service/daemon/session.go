@@ -18,6 +18,7 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -204,7 +205,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 
 // doorbells returns the session's choice, or else the daemon's.
 func (n *session) doorbells() proto.Doorbells {
-	if n.wanted.Doorbells != trap.DoorbellsAuto {
+	if n.wanted.Doorbells != doorbell.Auto {
 		return n.wanted.Doorbells
 	}
 	return n.server.cfg.Doorbells

@@ -14,7 +14,9 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -80,7 +82,7 @@ func (k *keeper) start() error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
-	if k.shared, err = trap.NewShared(); err != nil {
+	if k.shared, err = handover.New(); err != nil {
 		return err
 	}
 	child, err := k.spawn()
@@ -260,7 +262,7 @@ func (k *keeper) attend() {
 		}
 		k.tell(report{Say: say})
 	}
-	if err := trap.Fallback(k.listener, k.shared, k.fds); err != nil {
+	if err := fallback.Serve(k.listener, k.shared, k.fds); err != nil {
 		k.tell(report{Say: "the program is left alone: " + err.Error()})
 	}
 	k.listener.Close()

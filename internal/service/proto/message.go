@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 )
 
 // The protocol between keepers and daemon:
@@ -84,7 +84,7 @@ const (
 )
 
 // Doorbells says which doorbells of programs are trapped.
-type Doorbells = trap.Doorbells
+type Doorbells = doorbell.Mode
 
 // Wanted is what a session requires: devices and a capture file. It may also choose which
 // doorbells are trapped. A private daemon of another build than Build ends for this session

@@ -1,9 +1,9 @@
-package trap
+package vfs
 
 import (
 	"strings"
-	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"golang.org/x/sys/unix"
 )
@@ -18,11 +18,11 @@ func set[T number](field *T, v uint64) { *field = T(v) }
 // blockSize is what stat says is a good size to read.
 const blockSize = 4096
 
-// stat describes a node as stat(2) does.
-func (s *Session) stat(n *tree.Node) unix.Stat_t {
+// Stat describes a node as stat(2) does.
+func (m Mounts) Stat(n *tree.Node) unix.Stat_t {
 	var st unix.Stat_t
 	from := n.Stat()
-	set(&st.Dev, s.deviceOf(n))
+	set(&st.Dev, m.deviceOf(n))
 	set(&st.Ino, from.Ino)
 	set(&st.Mode, uint64(from.Mode))
 	set(&st.Nlink, uint64(from.Nlink))
@@ -34,11 +34,11 @@ func (s *Session) stat(n *tree.Node) unix.Stat_t {
 	return st
 }
 
-// statx describes a node as statx(2) does.
-func (s *Session) statx(n *tree.Node) unix.Statx_t {
+// Statx describes a node as statx(2) does.
+func (m Mounts) Statx(n *tree.Node) unix.Statx_t {
 	from := n.Stat()
 	t := unix.StatxTimestamp{Sec: from.Mtime.Unix(), Nsec: uint32(from.Mtime.Nanosecond())}
-	dev := s.deviceOf(n)
+	dev := m.deviceOf(n)
 	return unix.Statx_t{
 		Mask: unix.STATX_BASIC_STATS, Blksize: blockSize,
 		Ino: from.Ino, Mode: uint16(from.Mode), Nlink: from.Nlink, Size: uint64(from.Size),
@@ -48,30 +48,32 @@ func (s *Session) statx(n *tree.Node) unix.Statx_t {
 	}
 }
 
-// mounts are the file systems that nodes seem to be on: their st_dev, 0 in a
+// Mounts are the file systems that nodes seem to be on: their st_dev, 0 in a
 // container that lacks them.
-type mounts struct{ dev, sys uint64 }
+type Mounts struct{ dev, sys uint64 }
 
-func (m *mounts) look() {
-	if id, err := statID("/dev"); err == nil {
-		m.dev = id.Dev
+// FindMounts looks at the host's file systems.
+func FindMounts() Mounts { return Mounts{dev: deviceAt("/dev"), sys: deviceAt("/sys")} }
+
+func deviceAt(dir string) uint64 {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return 0
 	}
-	if id, err := statID("/sys"); err == nil {
-		m.sys = id.Dev
-	}
+	return fdid.FromStat(&st).Dev
 }
 
-func (s *Session) deviceOf(n *tree.Node) uint64 {
+func (m Mounts) deviceOf(n *tree.Node) uint64 {
 	if inSysfs(n) {
-		return s.mounts.sys
+		return m.sys
 	}
-	return s.mounts.dev
+	return m.dev
 }
 
 func inSysfs(n *tree.Node) bool { return strings.HasPrefix(n.Path, "/sys/") }
 
-// statfsOf describes the file system that the node seems to be on.
-func statfsOf(n *tree.Node) unix.Statfs_t {
+// Statfs describes the file system that the node seems to be on.
+func Statfs(n *tree.Node) unix.Statfs_t {
 	var st unix.Statfs_t
 	st.Type = unix.TMPFS_MAGIC
 	if inSysfs(n) {
@@ -79,9 +81,4 @@ func statfsOf(n *tree.Node) unix.Statfs_t {
 	}
 	st.Bsize, st.Frsize, st.Namelen = blockSize, blockSize, 255
 	return st
-}
-
-// bytesOf is the memory of a struct that the kernel's ABI defines.
-func bytesOf[T any](p *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }

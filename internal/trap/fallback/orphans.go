@@ -1,15 +1,15 @@
-package trap
+package fallback
 
 import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
@@ -19,9 +19,15 @@ const orphansTimeout = time.Second
 // orphansSoon returns when orphans has done its work, or after orphansTimeout. A program that
 // blocks orphans harms only itself.
 func (f fallback) orphansSoon() {
-	var work sync.WaitGroup
-	work.Go(f.orphans)
-	waitFor(&work, orphansTimeout)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.orphans()
+	}()
+	select {
+	case <-done:
+	case <-time.After(orphansTimeout):
+	}
 }
 
 // orphans tells programs that do not make calls that their devices are gone. From now on
@@ -51,7 +57,7 @@ func (f fallback) orphans() {
 func (f fallback) orphansOf(pid, pidfd int) {
 	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
 		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
-		if err == nil && strings.HasPrefix(link, memfdPrefix) {
+		if err == nil && strings.HasPrefix(link, handover.MemfdPrefix) {
 			orphan(pidfd, int(fd))
 		}
 	}
@@ -66,7 +72,7 @@ func orphan(pidfd, fd int) {
 	}
 	defer unix.Close(theirs)
 	// The program's description, of which it has all descriptors, moves to the end of
-	// the file, where those with trapped doorbells stand anyway (describe).
+	// the file, where those with trapped doorbells stand anyway (package trap: describe).
 	_, _ = unix.Seek(theirs, 0, unix.SEEK_END) // it is a memfd
 	own, err := unix.Open(procfs.SelfFD(theirs), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

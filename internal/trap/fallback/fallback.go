@@ -1,4 +1,9 @@
-package trap
+// Package fallback answers a program's calls when the process that served them is gone. The
+// program goes on, without its devices. The keeper calls it.
+//
+// Calls on files of ours get ENODEV. All others continue in the kernel. So do calls on files of
+// the tree, which then do not exist.
+package fallback
 
 import (
 	"fmt"
@@ -8,30 +13,27 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// Fallback answers the program's calls when the process that served them is gone:
-// the program goes on, without its devices. It first answers what that process
-// had in hand, and returns when the program has ended. It is the keeper that calls
-// it, with the page of NewShared.
-//
-// Calls on objects of ours get ENODEV; all others continue in the kernel, the
-// files of the tree with them, which then do not exist.
-func Fallback(l, shared *os.File, fds filter.Range) error {
+// Serve answers what the process that served the program had in hand, and then all further
+// calls of the program. It returns when the program has ended. shared is the page of
+// handover.New, or nil.
+func Serve(l, shared *os.File, fds filter.Range) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := fallback{l: notify.Listener(l.Fd()), fds: fds}
 	f.orphansSoon()
 	if shared != nil {
-		p, err := mapPage(shared)
+		p, err := handover.Map(shared)
 		if err != nil {
 			return err
 		}
 		f.inHand(p)
-		p.unmap()
+		p.Unmap()
 	}
 	var n notify.Call
 	for {
@@ -64,34 +66,28 @@ const probes = 64
 
 // inHand answers the calls that the page names, and those around the last one. Of
 // these nothing but the number is known: they continue. A write or ioctl on a
-// device that does so fails (describe).
-func (f *fallback) inHand(p *page) {
+// device that does so fails (package trap: describe).
+func (f *fallback) inHand(p *handover.Page) {
 	f.pollable = make(map[string]bool)
-	for i := range p.pollable {
-		if key := p.pollable[i].Load(); key != 0 {
-			f.pollable[fileLink(key)] = true
+	for _, link := range p.Pollable() {
+		f.pollable[link] = true
+	}
+	for _, id := range p.Waiting() {
+		f.l.Refuse(id, unix.ENODEV)
+	}
+	for _, c := range p.InHand() {
+		if c.OnDescriptor {
+			f.l.Refuse(c.ID, unix.ENODEV)
+		} else {
+			f.l.Continue(c.ID)
 		}
 	}
-	for i := range p.waiting {
-		if id := p.waiting[i].Load(); id != 0 {
-			f.l.Refuse(id, unix.ENODEV)
-		}
-	}
-	for i := range p.slots {
-		s := &p.slots[i]
-		switch id := s.id.Load(); s.state.Load() {
-		case slotObject:
-			f.l.Refuse(id, unix.ENODEV)
-		case slotPath:
-			f.l.Continue(id)
-		}
-	}
-	if p.valid.Load() == 0 {
+	last, ok := p.Last()
+	if !ok {
 		// Nothing was noted, so nothing is known of the numbers either: there was
 		// not one call yet, or only the very first one was received.
 		return
 	}
-	last := p.last.Load()
 	for id := last - probes; id != last+probes; id++ {
 		f.l.Continue(id)
 	}
@@ -99,10 +95,10 @@ func (f *fallback) inHand(p *page) {
 
 func (f *fallback) answer(n *notify.Call) {
 	if n.NR == unix.SYS_SOCKET {
-		f.l.Refuse(n.ID, noNetlink)
+		f.l.Refuse(n.ID, handover.NoNetlink)
 		return
 	}
-	if touchesObject(n.NR) && f.ours(n) {
+	if handover.OnDescriptor(n.NR) && f.ours(n) {
 		f.l.Refuse(n.ID, unix.ENODEV)
 		return
 	}
@@ -122,9 +118,5 @@ func (f *fallback) ours(n *notify.Call) bool {
 		// a program with many files has its own.
 		return f.fds.Contains(fd)
 	}
-	return strings.HasPrefix(target, memfdPrefix) || f.pollable[target]
+	return strings.HasPrefix(target, handover.MemfdPrefix) || f.pollable[target]
 }
-
-// memfdPrefix is how /proc shows the names of our memfds, those of package uverbs
-// included.
-const memfdPrefix = "/memfd:gorxe"

@@ -1,20 +1,35 @@
-package trap
+package vfs
 
 import (
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"path"
 	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )
+
+// oneDevice returns a tree with the device rxe0.
+func oneDevice() *tree.Tree {
+	return tree.New([]tree.Device{{
+		Name: "rxe0", NodeGUID: 0x0200_0000_0000_0001, SysImageGUID: 1, NodeDesc: "rxe", Netdev: "lo",
+		Port: func() tree.PortInfo {
+			return tree.PortInfo{
+				State: 4, PhysState: 5, LinkLayer: 2, ActiveWidth: 1, ActiveSpeed: 1,
+				GIDTableLen: 16, GIDs: []wire.GID{wire.GIDFromAddr(netip.MustParseAddr("192.0.2.1"))}, PKeys: []uint16{0xffff},
+			}
+		},
+	}})
+}
 
 // places is an origin with two directories: 3900 of ours, 5 of the host.
 type places struct{ ours, host, cwd string }
 
-func (p places) ourDir(fd int32) (string, bool, error) {
+func (p places) OurDir(fd int32) (string, bool, error) {
 	switch fd {
 	case 3900:
 		return p.ours, true, nil
@@ -25,9 +40,9 @@ func (p places) ourDir(fd int32) (string, bool, error) {
 	}
 }
 
-func (p places) hostDir(fd int32) (string, error) {
+func (p places) HostDir(fd int32) (string, error) {
 	switch fd {
-	case cwd:
+	case CWD:
 		return p.cwd, nil
 	case 5:
 		return p.host, nil
@@ -37,7 +52,7 @@ func (p places) hostDir(fd int32) (string, error) {
 }
 
 func TestLookup(t *testing.T) {
-	files := newHost(t, "rxe0").tree
+	files := oneDevice()
 	at := places{ours: "/sys/class/infiniband_verbs", host: "/sys/class", cwd: "/dev"}
 	const theKernel = "kernel"
 	for _, tt := range []struct {
@@ -45,31 +60,31 @@ func TestLookup(t *testing.T) {
 		dirfd int32
 		want  string // path of the node, theKernel or an errno
 	}{
-		{"/sys/class/infiniband_verbs", cwd, "/sys/class/infiniband_verbs"},
-		{"/sys/class//infiniband_verbs/.", cwd, "/sys/class/infiniband_verbs"},
+		{"/sys/class/infiniband_verbs", CWD, "/sys/class/infiniband_verbs"},
+		{"/sys/class//infiniband_verbs/.", CWD, "/sys/class/infiniband_verbs"},
 		{"/dev/infiniband/uverbs0", 5, "/dev/infiniband/uverbs0"},
-		{"/dev/../dev/infiniband/uverbs0", cwd, "/dev/infiniband/uverbs0"},
-		{"/dev/infiniband/uverbs1", cwd, "no such file or directory"},
-		{"/dev/infiniband/uverbs0/x", cwd, "not a directory"},
-		{"/dev/infiniband/rdma_cm", cwd, "no such file or directory"}, // the host's is hidden
-		{"/sys/class/infiniband/mlx5_0", cwd, "no such file or directory"},
-		{"/etc/passwd", cwd, theKernel},
-		{"", cwd, theKernel},
-		{"/", cwd, theKernel},
-		{"/dev/infiniband/../null", cwd, theKernel},
-		{"/dev/infiniband/..", cwd, "above: /dev"},
-		{"/sys/class/infiniband/rxe0/../../..", cwd, "above: /sys/devices/platform"},
-		{"/dev/infiniband/../..", cwd, "above: /"},
-		{"/dev/../etc", cwd, theKernel},
-		{"/dev/infiniband/../../root", cwd, theKernel},
-		{"/opt/infiniband/lib", cwd, theKernel},
-		{"/dev/infiniband2", cwd, theKernel},
+		{"/dev/../dev/infiniband/uverbs0", CWD, "/dev/infiniband/uverbs0"},
+		{"/dev/infiniband/uverbs1", CWD, "no such file or directory"},
+		{"/dev/infiniband/uverbs0/x", CWD, "not a directory"},
+		{"/dev/infiniband/rdma_cm", CWD, "no such file or directory"}, // the host's is hidden
+		{"/sys/class/infiniband/mlx5_0", CWD, "no such file or directory"},
+		{"/etc/passwd", CWD, theKernel},
+		{"", CWD, theKernel},
+		{"/", CWD, theKernel},
+		{"/dev/infiniband/../null", CWD, theKernel},
+		{"/dev/infiniband/..", CWD, "above: /dev"},
+		{"/sys/class/infiniband/rxe0/../../..", CWD, "above: /sys/devices/platform"},
+		{"/dev/infiniband/../..", CWD, "above: /"},
+		{"/dev/../etc", CWD, theKernel},
+		{"/dev/infiniband/../../root", CWD, theKernel},
+		{"/opt/infiniband/lib", CWD, theKernel},
+		{"/dev/infiniband2", CWD, theKernel},
 
-		{"infiniband/uverbs0", cwd, "/dev/infiniband/uverbs0"},
-		{"./infiniband/uverbs0", cwd, "/dev/infiniband/uverbs0"},
+		{"infiniband/uverbs0", CWD, "/dev/infiniband/uverbs0"},
+		{"./infiniband/uverbs0", CWD, "/dev/infiniband/uverbs0"},
 		{"infiniband/rxe0/node_type", 5, "/sys/devices/platform/rxe0.gorxe/infiniband/rxe0/node_type"},
 		{"infiniband", 6, theKernel}, // not open
-		{"null", cwd, theKernel},
+		{"null", CWD, theKernel},
 		{"uverbs0/ibdev", 3900, "/sys/devices/virtual/infiniband_verbs/uverbs0/ibdev"},
 		{"abi_version", 3900, "/sys/class/infiniband_verbs/abi_version"},
 		{"x", 3900, "no such file or directory"},
@@ -79,7 +94,7 @@ func TestLookup(t *testing.T) {
 		{"x", 3901, "not a directory"},
 	} {
 		got := theKernel
-		n, outside, err := lookup(files, []byte(tt.path), tt.dirfd, true, at)
+		n, outside, err := Lookup(files, []byte(tt.path), tt.dirfd, true, at)
 		switch {
 		case outside != "":
 			got = "above: " + outside
@@ -104,11 +119,11 @@ func FuzzPath(f *testing.F) {
 		f.Add([]byte(p), "/sys/class", true)
 		f.Add([]byte(p), "", false)
 	}
-	files := newHost(f, "rxe0").tree
+	files := oneDevice()
 	f.Fuzz(func(t *testing.T, p []byte, dir string, follow bool) {
 		at := places{ours: "/sys/class/infiniband", host: dir, cwd: dir}
-		for _, fd := range []int32{cwd, 5, 3900, 3901, -1} {
-			n, outside, err := lookup(files, p, fd, follow, at)
+		for _, fd := range []int32{CWD, 5, 3900, 3901, -1} {
+			n, outside, err := Lookup(files, p, fd, follow, at)
 			var errno unix.Errno
 			if err != nil && !errors.As(err, &errno) {
 				t.Errorf("%q: error %v is not an errno", p, err)
@@ -127,7 +142,7 @@ func FuzzPath(f *testing.F) {
 }
 
 // entriesOf parses what getdents wrote.
-func entriesOf(t *testing.T, f direntForm, b []byte) (entries []tree.Entry, last int64) {
+func entriesOf(t *testing.T, f DirentForm, b []byte) (entries []tree.Entry, last int64) {
 	t.Helper()
 	for len(b) > 0 {
 		if len(b) < 24 {
@@ -139,7 +154,7 @@ func entriesOf(t *testing.T, f direntForm, b []byte) (entries []tree.Entry, last
 		}
 		last = int64(binary.NativeEndian.Uint64(b[8:]))
 		name, kind := b[19:size], b[18]
-		if f == oldDirent {
+		if f == OldDirent {
 			name, kind = b[18:size-1], b[size-1]
 		}
 		s, _, ok := strings.Cut(string(name), "\x00")
@@ -161,7 +176,7 @@ func entriesOf(t *testing.T, f direntForm, b []byte) (entries []tree.Entry, last
 // FuzzGetdents: with any size of buffer, a loop reads each entry once, and a seek
 // to what an entry says goes on behind it.
 func FuzzGetdents(f *testing.F) {
-	files := newHost(f, "rxe0").tree
+	files := oneDevice()
 	f.Add("/sys/class/infiniband_verbs", uint16(100), false)
 	f.Add("/sys/class/infiniband/rxe0/ports/1/gids", uint16(1), true)
 	f.Add("/sys/class/infiniband/rxe0/ports/1/gids", uint16(32768), true)
@@ -170,15 +185,15 @@ func FuzzGetdents(f *testing.F) {
 		if err != nil || n.Kind != tree.Dir {
 			return
 		}
-		form := dirent64
+		form := Dirent64
 		if old {
-			form = oldDirent
+			form = OldDirent
 		}
-		d := newDirectory(n)
+		d := NewDirectory(n)
 		want := d.entries
 		var got []tree.Entry
 		for pos := int64(0); ; {
-			b, next, err := d.list(form, pos, int(size))
+			b, next, err := d.List(form, pos, int(size))
 			if err != nil {
 				if need := form.size(want[pos].Name); err != unix.EINVAL || need <= int(size) {
 					t.Fatalf("%v, with %d bytes for %d", err, size, need)

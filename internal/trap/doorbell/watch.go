@@ -1,0 +1,220 @@
+package doorbell
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
+)
+
+// Watch waits for the direct doorbells of a session. Such a doorbell is a write to a device's
+// memfd, which the kernel carries out, and which inotify reports.
+type Watch struct {
+	instances *Instances
+	start     func()      // starts the receiver of these doorbells
+	open      atomic.Bool // there were devices with such doorbells
+	notify    int         // the inotify instance, once open
+	wake      int         // a memfd that is watched as well: a write to it ends Wait
+
+	inHand inHand
+
+	mu      sync.Mutex
+	stopped bool // no more devices get such doorbells
+	watches map[int]*Device
+	pending []*Device // their doorbells must be taken
+}
+
+// Instances counts the watches of a process. The zero value is ready.
+type Instances struct{ open atomic.Int32 }
+
+// maxInstances bounds the instances of inotify, of which a user has 128 in all.
+const maxInstances = 64
+
+// A Device is an open device with direct doorbells.
+type Device struct {
+	file   kernel.DoorbellFile
+	wd     int
+	listed bool         // it is pending; under Watch.mu
+	taker  Taker        // has a doorbell of it in hand, or nil; under inHand.mu
+	swept  atomic.Int64 // when Sweep was last called, mono.Now
+}
+
+// TakeDoorbells takes the doorbells of the device, and reports whether there are more.
+func (d *Device) TakeDoorbells() bool { return d.file.TakeDoorbells() }
+
+// Init makes the watch usable. start is called once, for the first device.
+func (w *Watch) Init(instances *Instances, start func()) {
+	w.instances, w.start = instances, start
+	w.inHand.init()
+}
+
+// Open reports whether there is, or was, a device with direct doorbells.
+func (w *Watch) Open() bool { return w.open.Load() }
+
+// Add makes the device behind the description fd one with direct doorbells. It returns nil if
+// the kernel grants no inotify watch.
+func (w *Watch) Add(file kernel.DoorbellFile, fd int) (*Device, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begin() {
+		return nil, nil
+	}
+	wd, err := unix.InotifyAddWatch(w.notify, procfs.SelfFD(fd), unix.IN_MODIFY)
+	if err != nil {
+		return nil, nil
+	}
+	if _, err := unix.Seek(fd, file.DoorbellOffset(), unix.SEEK_SET); err != nil {
+		return nil, fmt.Errorf("lseek of a memfd: %w", err)
+	}
+	d := &Device{file: file, wd: wd}
+	w.watches[wd] = d
+	return d, nil
+}
+
+// begin makes the instance and starts the receiver, if there is none; w.mu is held.
+func (w *Watch) begin() bool {
+	switch {
+	case w.stopped:
+		return false
+	case w.open.Load():
+		return true
+	case w.instances.open.Add(1) > maxInstances || !w.make():
+		w.instances.open.Add(-1)
+		return false
+	}
+	w.open.Store(true)
+	w.start()
+	return true
+}
+
+func (w *Watch) make() bool {
+	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	wake, err := sealed.FixedSize("gorxe-wake", 1)
+	if err != nil {
+		unix.Close(notify)
+		return false
+	}
+	if _, err := unix.InotifyAddWatch(notify, procfs.SelfFD(wake), unix.IN_MODIFY); err != nil {
+		unix.Close(notify)
+		unix.Close(wake)
+		return false
+	}
+	w.notify, w.wake, w.watches = notify, wake, make(map[int]*Device)
+	return true
+}
+
+// Stop lets no more devices come, and reports whether the receiver was started.
+func (w *Watch) Stop() bool {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	return w.open.Load()
+}
+
+// Remove ends the watch of a device.
+func (w *Watch) Remove(d *Device) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watches[d.wd] != d {
+		return
+	}
+	delete(w.watches, d.wd)
+	_, _ = unix.InotifyRmWatch(w.notify, uint32(d.wd)) // it fails if the file is gone
+}
+
+// Close is called when no receiver is left.
+func (w *Watch) Close() {
+	if w.open.Load() {
+		unix.Close(w.notify)
+		unix.Close(w.wake)
+		w.instances.open.Add(-1)
+	}
+}
+
+// Wait returns when there are doorbells to take, or a signal came. If there are some already,
+// which nobody can take, it waits for others no longer than pause.
+func (w *Watch) Wait(pause time.Duration) {
+	if w.Pending() > 0 {
+		fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
+		if n, err := unix.Poll(fds, int(pause/time.Millisecond)); err != nil || n == 0 {
+			return
+		}
+	}
+	w.read()
+}
+
+// read waits for doorbells and puts the devices that have rung on the list. It returns
+// early if a signal comes.
+func (w *Watch) read() {
+	var buf [64 * unix.SizeofInotifyEvent]byte
+	n, err := unix.Read(w.notify, buf[:])
+	if err != nil {
+		return // EINTR
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for e := buf[:n]; len(e) >= unix.SizeofInotifyEvent; {
+		w.note(int(int32(binary.NativeEndian.Uint32(e))), binary.NativeEndian.Uint32(e[4:]))
+		e = e[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(e[12:])):]
+	}
+}
+
+// note enters the device of one event; w.mu is held. If events were lost, all have rung.
+func (w *Watch) note(wd int, mask uint32) {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		for _, d := range w.watches {
+			w.enter(d)
+		}
+	} else if d := w.watches[wd]; d != nil && mask&unix.IN_MODIFY != 0 {
+		w.enter(d)
+	}
+}
+
+// enter puts a device on the list once; w.mu is held.
+func (w *Watch) enter(d *Device) {
+	if !d.listed {
+		d.listed = true
+		w.pending = append(w.pending, d)
+	}
+}
+
+// Take takes one device off the list; nil if there is none. What is left when a receiver is
+// blocked is for the next one.
+func (w *Watch) Take() *Device {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) == 0 {
+		return nil
+	}
+	d := w.pending[0]
+	w.pending = append(w.pending[:0], w.pending[1:]...)
+	d.listed = false
+	return d
+}
+
+// Again puts a device back.
+func (w *Watch) Again(d *Device) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enter(d)
+}
+
+// Rouse makes the receiver look at the list.
+func (w *Watch) Rouse() { _, _ = unix.Pwrite(w.wake, make([]byte, 1), 0) }
+
+// Pending returns the number of devices on the list.
+func (w *Watch) Pending() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending)
+}
