@@ -60,6 +60,20 @@ func (t *gidTable) update(addrs []netip.Addr) {
 	}
 }
 
+// setDefault sets the default GID of an interface that took the place of another. An invalid
+// one leaves the table without.
+func (t *gidTable) setDefault(def netip.Addr) {
+	if t.hasDefault = def.IsValid(); !t.hasDefault || t.slots[0].addr == def {
+		return
+	}
+	for i := range t.slots {
+		if t.slots[i].addr == def {
+			t.slots[i] = gidSlot{}
+		}
+	}
+	t.slots[0] = gidSlot{def, true}
+}
+
 // add finds an index for an address that never had one. If index 1 is free, an IPv4
 // address gets it, so that index 1 keeps its role when the interface's IPv4 address
 // changes. If index 0 had that address too, it follows.

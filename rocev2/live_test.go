@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/wire"
@@ -68,6 +69,62 @@ func TestLiveChanges(t *testing.T) {
 
 	must(t, netlink.LinkDel(c.near))
 	until("the interface to vanish", func(i PortInfo) bool { return i.State == PortDown })
+}
+
+// An interface that is deleted and made again, as tunnels and container networks do it, takes
+// up the port: by its name, or by its address if the port has only that.
+func TestInterfaceAgain(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	const address = "10.9.0.1"
+	for _, cfg := range []Config{{Interface: "v0"}, {Address: netip.MustParseAddr(address)}} {
+		c := newCable(t, address+"/24", "fd09::1/64")
+		events := make(chan PortInfo, 64)
+		s := newSink()
+		cfg.Receiver = s.receive
+		cfg.OnPort = func(i PortInfo) { events <- i }
+		p := open(t, cfg)
+		group := netip.MustParseAddr("239.9.9.9")
+		must(t, p.JoinGroup(group))
+		before := p.Info()
+		addr := netip.MustParseAddr(address)
+		at := slices.Index(before.GIDs, gid(address))
+		for range 2 {
+			must(t, netlink.LinkDel(c.near))
+			for i := range events {
+				if i.State == PortDown && i.Index == 0 {
+					break
+				}
+			}
+			if p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 1, 64, 0)}) == nil {
+				t.Error("sends without an interface")
+			}
+			other := netip.MustParseAddr("239.9.9.10")
+			must(t, p.JoinGroup(other))
+			must(t, p.LeaveGroup(other))
+			c = newCable(t, address+"/24", "fd09::1/64")
+			for i := range events {
+				if i.State == PortActive && slices.Contains(i.GIDs, gid(address)) {
+					break
+				}
+			}
+			now := p.Info()
+			if now.Index == before.Index || now.Index != c.near.Attrs().Index || slices.Index(now.GIDs, gid(address)) != at {
+				t.Errorf("before %+v, now %+v", before, now)
+			}
+			must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
+			s.wait(2)
+		}
+		maddrs, err := os.ReadFile("/proc/net/igmp")
+		must(t, err)
+		if !strings.Contains(string(maddrs), "090909EF") {
+			t.Errorf("the group is not joined on the new interface:\n%s", maddrs)
+		}
+		must(t, p.LeaveGroup(group))
+		must(t, p.Close())
+		must(t, netlink.LinkDel(c.near))
+	}
 }
 
 // Opening and closing a port leaks no goroutine and no descriptor.

@@ -11,7 +11,7 @@ import (
 // group is a multicast group that the port has joined. It has its own socket, bound
 // to the group's address.
 type group struct {
-	rx   *receiver
+	rx   *receiver // nil: the interface is gone, or it refused
 	uses int
 }
 
@@ -36,19 +36,32 @@ func (p *Port) JoinGroup(addr netip.Addr) error {
 		g.uses++
 		return nil
 	}
-	rx, err := p.openReceiver(addr)
+	if p.at.Load().index == 0 { // Linux would take the index 0 for any interface
+		p.groups[addr] = &group{uses: 1}
+		return nil
+	}
+	rx, err := p.joinOn(addr)
 	if err != nil {
 		return err
-	}
-	if err := rx.join(p.index); err != nil {
-		rx.file.Close()
-		return &PortError{Op: "join", Object: "group " + addr.String() + " on interface " + p.name,
-			Kind: permissionKind(err), Cause: err,
-			Hint: "the interface must be up and do multicast; net.ipv4.igmp_max_memberships bounds the groups of a host"}
 	}
 	p.groups[addr] = &group{rx: rx, uses: 1}
 	rx.start()
 	return nil
+}
+
+// joinOn opens the socket of a group on the port's interface.
+func (p *Port) joinOn(addr netip.Addr) (*receiver, error) {
+	rx, err := p.openReceiver(addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := rx.join(p.at.Load().index); err != nil {
+		rx.file.Close()
+		return nil, &PortError{Op: "join", Object: "group " + addr.String() + " on interface " + p.at.Load().name,
+			Kind: permissionKind(err), Cause: err,
+			Hint: "the interface must be up and do multicast; net.ipv4.igmp_max_memberships bounds the groups of a host"}
+	}
+	return rx, nil
 }
 
 // LeaveGroup undoes one JoinGroup. The last one for a group waits until Receiver has
@@ -67,13 +80,13 @@ func (p *Port) LeaveGroup(addr netip.Addr) error {
 		return e
 	}
 	g.uses--
-	last := g.uses == 0
+	last, rx := g.uses == 0, g.rx
 	if last {
 		delete(p.groups, addr)
 	}
 	p.mu.Unlock()
-	if last {
-		g.rx.stop(time.Now().Add(p.closeTimeout)) // the membership ends with the socket
+	if last && rx != nil {
+		rx.stop(time.Now().Add(p.closeTimeout)) // the membership ends with the socket
 	}
 	return nil
 }

@@ -76,8 +76,7 @@ type Config struct {
 type Port struct {
 	cfg      Config
 	log      *slog.Logger
-	name     string // of the interface
-	index    int
+	at       atomic.Pointer[attachment]
 	counters Counters
 
 	sends        sync.Pool // *sends
@@ -123,10 +122,11 @@ func Open(cfg Config) (*Port, error) {
 		cfg.SourcePorts = defaultSourcePorts(link)
 	}
 	p := &Port{
-		cfg: cfg, log: cfg.Log, name: link.Attrs().Name, index: link.Attrs().Index,
+		cfg: cfg, log: cfg.Log,
 		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
 		closeTimeout: defaultCloseTimeout,
 	}
+	p.attach(link)
 	p.sends.New = func() any { return new(sends) }
 	p.segmentLimit.Store(maxSegments)
 	p.own.Store(new([]netip.Addr))
@@ -266,7 +266,9 @@ func (p *Port) Close() error {
 	p.monitor.stop()
 	deadline := time.Now().Add(p.closeTimeout)
 	for _, g := range groups {
-		g.rx.stop(deadline)
+		if g.rx != nil {
+			g.rx.stop(deadline)
+		}
 	}
 	for _, e := range endpoints {
 		e.rx.stop(deadline)

@@ -60,7 +60,7 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 	if !p.cfg.NoGRO {
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil && !p.groOff.Swap(true) {
 			p.log.Warn("no UDP receive offload: receiving packet by packet, which is slower",
-				"interface", p.name, "reason", err)
+				"interface", p.at.Load().name, "reason", err)
 		}
 	}
 	room := setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, receiveRoom*p.cfg.SocketBuffer)
@@ -126,6 +126,6 @@ func (r *receiver) stop(deadline time.Time) {
 	r.file.Close()
 	if r.role != nil && !r.role.Stop(time.Until(deadline)) {
 		r.port.log.Warn("a program's memory does not answer; the goroutine that writes to it is left behind",
-			"interface", r.port.name, "address", r.addr)
+			"interface", r.port.at.Load().name, "address", r.addr)
 	}
 }

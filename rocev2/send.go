@@ -42,7 +42,7 @@ func (p *Port) Send(bursts []wire.Burst) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
-		return &PortError{Op: "send on", Object: p.name, Kind: ErrClosed}
+		return &PortError{Op: "send on", Object: p.at.Load().name, Kind: ErrClosed}
 	}
 	s := p.sends.Get().(*sends)
 	var failed error
@@ -266,7 +266,7 @@ func (p *Port) countDrop(errno unix.Errno, packets int) {
 func (p *Port) degradeGSO(why string) {
 	if !p.gsoOff.Swap(true) {
 		p.log.Warn("no UDP segmentation offload: sending packet by packet, which is slower",
-			"interface", p.name, "reason", why)
+			"interface", p.at.Load().name, "reason", why)
 	}
 }
 

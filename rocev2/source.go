@@ -114,7 +114,7 @@ func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 			// which saves a pass over the data; the kernel refuses it with GSO.
 			tryInt(fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
 		}
-		mreq := &unix.IPMreqn{Address: addr.As4(), Ifindex: int32(p.index)}
+		mreq := &unix.IPMreqn{Address: addr.As4(), Ifindex: int32(p.at.Load().index)}
 		return os.NewSyscallError("IP_MULTICAST_IF", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, mreq))
 	}
 	if err := setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1, "IPV6_V6ONLY"); err != nil {
@@ -126,7 +126,7 @@ func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 	// Send the flow label of the address; without this option the label is 0.
 	const ipv6FlowinfoSend = 33 // linux/in6.h
 	tryInt(fd, unix.IPPROTO_IPV6, ipv6FlowinfoSend, 1)
-	return setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, p.index, "IPV6_MULTICAST_IF")
+	return setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, p.at.Load().index, "IPV6_MULTICAST_IF")
 }
 
 func setInt(fd, level, opt, value int, name string) error {
@@ -166,7 +166,7 @@ func bindAddr(addr netip.Addr, port uint16, scope uint32) unix.Sockaddr {
 // scope returns the IPv6 scope of an address: the interface for a link-local one.
 func (p *Port) scope(addr netip.Addr) uint32 {
 	if addr.Is6() && (addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast()) {
-		return uint32(p.index)
+		return uint32(p.at.Load().index)
 	}
 	return 0
 }
