@@ -73,6 +73,78 @@ var abiStructs = map[string]any{
 	"ib_uverbs_post_send_resp":           PostSendResp{},
 }
 
+// ucmaStructs are those of ucma.go, without those of Linux 6.17.
+var ucmaStructs = map[string]any{
+	"rdma_ucm_cmd_hdr":          UcmaHdr{},
+	"rdma_ucm_create_id":        UcmaCreateIDReq{},
+	"rdma_ucm_create_id_resp":   UcmaID{},
+	"rdma_ucm_destroy_id":       UcmaIDReq{},
+	"rdma_ucm_destroy_id_resp":  UcmaReported{},
+	"rdma_ucm_migrate_resp":     UcmaReported{},
+	"rdma_ucm_bind_ip":          UcmaBindIPReq{},
+	"rdma_ucm_bind":             UcmaBindReq{},
+	"rdma_ucm_resolve_ip":       UcmaResolveIPReq{},
+	"rdma_ucm_resolve_addr":     UcmaResolveAddrReq{},
+	"rdma_ucm_resolve_route":    UcmaResolveRouteReq{},
+	"rdma_ucm_query":            UcmaQueryReq{},
+	"ib_user_path_rec":          UserPathRec{},
+	"rdma_ucm_query_route_resp": UcmaQueryRouteResp{},
+	"rdma_ucm_query_addr_resp":  UcmaQueryAddrResp{},
+	"rdma_ucm_query_path_resp":  UcmaQueryPathResp{},
+	"ib_path_rec_data":          PathRecData{},
+	"rdma_ucm_conn_param":       UcmaConnParam{},
+	"rdma_ucm_ud_param":         UcmaUDParam{},
+	"rdma_ucm_ece":              UcmaECE{},
+	"rdma_ucm_connect":          UcmaConnectReq{},
+	"rdma_ucm_listen":           UcmaListenReq{},
+	"rdma_ucm_accept":           UcmaAcceptReq{},
+	"rdma_ucm_reject":           UcmaRejectReq{},
+	"rdma_ucm_disconnect":       UcmaDisconnectReq{},
+	"rdma_ucm_init_qp_attr":     UcmaInitQPAttrReq{},
+	"ib_uverbs_qp_attr":         QPAttr{},
+	"rdma_ucm_notify":           UcmaNotifyReq{},
+	"rdma_ucm_join_ip_mcast":    UcmaJoinIPMcastReq{},
+	"rdma_ucm_join_mcast":       UcmaJoinMcastReq{},
+	"rdma_ucm_get_event":        UcmaGetEventReq{},
+	"rdma_ucm_event_resp":       UcmaEventResp{},
+	"rdma_ucm_set_option":       UcmaSetOptionReq{},
+	"rdma_ucm_migrate_id":       UcmaMigrateIDReq{},
+}
+
+// ucmaHeaders have the ABI of rdma_cm.
+var ucmaHeaders = []string{"linux/in6.h", "rdma/rdma_user_cm.h"}
+
+// TestUcmaABI is TestABIStructs and TestABIConstants for rdma_cm.
+func TestUcmaABI(t *testing.T) {
+	cabi.CheckStructs(t, ucmaHeaders, ucmaStructs)
+	tests := map[string]int{
+		"RDMA_USER_CM_ABI_VERSION": UcmaABI, "RDMA_USER_CM_CMD_DESTROY_ID": UcmaDestroyID,
+		"RDMA_USER_CM_CMD_INIT_QP_ATTR": UcmaInitQPAttr, "RDMA_USER_CM_CMD_GET_OPTION": UcmaGetOption,
+		"RDMA_USER_CM_CMD_MIGRATE_ID": UcmaMigrateID, "RDMA_USER_CM_CMD_JOIN_MCAST": UcmaJoinMcast,
+		"RDMA_USER_CM_QUERY_GID": UcmaQueryGID,
+		"RDMA_OPTION_ID_TOS":     OptionIDTOS, "RDMA_OPTION_ID_REUSEADDR": OptionIDReuseAddr,
+		"RDMA_OPTION_ID_AFONLY": OptionIDAFOnly, "RDMA_OPTION_ID_ACK_TIMEOUT": OptionIDAckTimeout,
+		"RDMA_OPTION_IB": OptionIB, "RDMA_OPTION_IB_PATH": OptionIBPath,
+		"RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER":                   McastSendOnly,
+		"IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL":   PathFlags,
+		"offsetof(struct rdma_ucm_connect, ece)":                  UcmaConnectMin,
+		"offsetof(struct rdma_ucm_accept, ece)":                   UcmaAcceptMin,
+		"offsetof(struct rdma_ucm_event_resp, reserved)":          UcmaEventMin,
+		"offsetof(struct rdma_ucm_query_route_resp, ibdev_index)": UcmaQueryRouteMin,
+		"offsetof(struct rdma_ucm_query_addr_resp, ibdev_index)":  UcmaQueryAddrMin,
+		"sizeof(struct rdma_ucm_cmd_hdr)":                         UcmaHdrSize,
+	}
+	var exprs []string
+	for expr := range tests {
+		exprs = append(exprs, expr)
+	}
+	for i, got := range cabi.Values(t, ucmaHeaders, exprs) {
+		if got != tests[exprs[i]] {
+			t.Errorf("%s is %d in C, %d in Go", exprs[i], got, tests[exprs[i]])
+		}
+	}
+}
+
 // sameAs are C structs that share a Go type with another one.
 var sameAs = map[string]any{
 	"ib_uverbs_dereg_mr":    HandleReq{},
