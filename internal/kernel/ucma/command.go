@@ -1,0 +1,121 @@
+package ucma
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+)
+
+// commands are ucma.c's ucma_cmd_table. init fills it, because the handlers refer to it.
+var commands [uapi.UcmaCommands]func(*call) error
+
+func init() {
+	commands = [uapi.UcmaCommands]func(*call) error{
+		uapi.UcmaCreateID:         (*call).createID,
+		uapi.UcmaDestroyID:        (*call).destroyID,
+		uapi.UcmaBindIP:           (*call).bindIP,
+		uapi.UcmaResolveIP:        (*call).resolveIP,
+		uapi.UcmaResolveRoute:     (*call).resolveRoute,
+		uapi.UcmaQueryRoute:       (*call).queryRoute,
+		uapi.UcmaConnect:          (*call).connect,
+		uapi.UcmaListen:           (*call).listen,
+		uapi.UcmaAccept:           (*call).accept,
+		uapi.UcmaReject:           (*call).reject,
+		uapi.UcmaDisconnect:       (*call).disconnect,
+		uapi.UcmaInitQPAttr:       (*call).initQPAttr,
+		uapi.UcmaGetEvent:         (*call).getEvent,
+		uapi.UcmaSetOption:        (*call).setOption,
+		uapi.UcmaNotify:           (*call).notify,
+		uapi.UcmaJoinIPMcast:      (*call).joinIPMcast,
+		uapi.UcmaLeaveMcast:       (*call).leaveMcast,
+		uapi.UcmaMigrateID:        (*call).migrateID,
+		uapi.UcmaQuery:            (*call).query,
+		uapi.UcmaBind:             (*call).bind,
+		uapi.UcmaResolveAddr:      (*call).resolveAddr,
+		uapi.UcmaJoinMcast:        (*call).joinMcast,
+		uapi.UcmaResolveIBService: (*call).resolveIBService,
+		uapi.UcmaWriteCMEvent:     (*call).writeCMEvent,
+	}
+}
+
+// call is one command on its way through a handler.
+type call struct {
+	kernel.Caller
+	f    *File
+	dev  *Device
+	size int64  // of the write, which returns it
+	body uint64 // where the request is
+	in   int    // its length, as the header says
+	out  int    // the room for the answer
+}
+
+// Write answers write(fd, buf, n): one command. It returns n, or a unix.Errno (ucma.c:
+// ucma_write).
+func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
+	if n < uapi.UcmaHdrSize {
+		return 0, unix.EINVAL
+	}
+	hdr, err := read[uapi.UcmaHdr](c, buf)
+	switch {
+	case err != nil:
+		return 0, err
+	case hdr.Cmd >= uint32(len(commands)), uint64(hdr.In)+uapi.UcmaHdrSize > n:
+		return 0, unix.EINVAL
+	case commands[hdr.Cmd] == nil: // GET_OPTION
+		return 0, unix.ENOSYS
+	}
+	k := &call{Caller: c, f: f, dev: f.dev, size: int64(n), body: buf + uapi.UcmaHdrSize, in: int(hdr.In), out: int(hdr.Out)}
+	if err := commands[hdr.Cmd](k); err != nil {
+		return 0, errnoOf(err)
+	}
+	return k.size, nil
+}
+
+// errnoOf is the one place where an error becomes what the program sees.
+func errnoOf(err error) error {
+	if err == kernel.ErrWait {
+		return err
+	}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return unix.EINVAL
+}
+
+// read returns a T of the program's memory.
+func read[T any](c kernel.Caller, addr uint64) (v T, err error) {
+	err = c.Read(addr, uapi.BytesOf(&v))
+	return v, err
+}
+
+// request returns the request as a T. Like the kernel it reads all of a T, whatever the
+// header says of the length.
+func request[T any](k *call) (T, error) { return read[T](k, k.body) }
+
+// requestOf returns a request that older programs send without its end, which is zero
+// then. EINVAL if it is shorter than least.
+func requestOf[T any](k *call, least int) (v T, err error) {
+	if k.in < least {
+		return v, unix.EINVAL
+	}
+	b := uapi.BytesOf(&v)
+	return v, k.Read(k.body, b[:min(len(b), k.in)])
+}
+
+// room reports with ENOSPC that there is no room for an answer of n bytes.
+func (k *call) room(n int) error {
+	if k.out < n {
+		return unix.ENOSPC
+	}
+	return nil
+}
+
+// respond writes an answer, or as much of it as there is room for.
+func respond[T any](k *call, addr uint64, v *T) error {
+	b := uapi.BytesOf(v)
+	return k.Caller.Write(addr, b[:min(len(b), k.out)])
+}

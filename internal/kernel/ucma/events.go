@@ -1,0 +1,239 @@
+package ucma
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/rdmacm"
+)
+
+// event is an event that waits to be read (ucma.c: struct ucma_event).
+type event struct {
+	of    *cmID  // on whose account it is read: the listener's, of a connection request
+	group *group // of an event of a multicast group
+	child *cmID  // of a connection request: the new id
+	resp  uapi.UcmaEventResp
+	cost  bool // the budget bears it
+}
+
+// event is the rdmacm.Manager's handler of an id: it queues (ucma.c: ucma_event_handler).
+// The Manager's lock is held.
+func (c *cmID) event(ev *rdmacm.Event) bool {
+	if ev.Kind == rdmacm.ConnectRequest {
+		return c.dev.request(c, ev)
+	}
+	e := c.eventOf(ev)
+	c.dev.mu.Lock()
+	switch g := c.groupOf(ev.Multicast); {
+	case ev.Multicast == nil:
+		c.queueOwn(e)
+	case g == nil:
+		c.early = append(c.early, earlyEvent{e, ev.Multicast})
+	default:
+		c.queueOf(g, e)
+	}
+	if ev.Kind == rdmacm.DeviceRemoval && !c.removed {
+		c.removed = true
+		c.dev.closing.Go(c.id.Destroy) // it takes the Manager's lock
+	}
+	f := c.file
+	c.dev.mu.Unlock()
+	f.SyncAside()
+	return true
+}
+
+// queueOwn queues an event, unless the program does not know the id: it has not accepted
+// the connection. dev.mu is held.
+func (c *cmID) queueOwn(e *event) {
+	if c.uid == 0 {
+		return
+	}
+	e.resp.UID, e.resp.ID = c.uid, c.num
+	c.file.queue(e)
+}
+
+// request queues a connection request, whose id gets its uid when the program accepts it
+// (ucma.c: ucma_connect_event_handler). It returns false if the backlog is full.
+func (d *Device) request(listener *cmID, ev *rdmacm.Event) bool {
+	e := listener.eventOf(ev)
+	d.mu.Lock()
+	f := listener.file
+	var c *cmID
+	if listener.backlog > 0 {
+		c = d.add(f)
+	}
+	if c == nil {
+		d.mu.Unlock()
+		return false
+	}
+	listener.backlog--
+	c.id, c.ud = ev.Child, listener.ud
+	c.id.SetHandler(c.event)
+	d.ids.set(c.num, c)
+	e.child = c
+	e.resp.UID, e.resp.ID = listener.uid, c.num
+	f.queue(e)
+	d.mu.Unlock()
+	f.SyncAside()
+	return true
+}
+
+// eventOf returns an event as the program reads it (ucma.c: ucma_create_uevent).
+func (c *cmID) eventOf(ev *rdmacm.Event) *event {
+	e := &event{of: c}
+	e.resp.Event, e.resp.Status = uint32(ev.Kind), ev.Status
+	switch {
+	case c.ud && ev.UD != nil:
+		p := udParam(ev.UD)
+		copy(e.resp.Param[:], uapi.BytesOf(&p))
+	case !c.ud && ev.Conn != nil:
+		p := connParam(ev.Conn)
+		copy(e.resp.Param[:], uapi.BytesOf(&p))
+	}
+	return e
+}
+
+// connParam is ucma.c's ucma_copy_conn_event.
+func connParam(ev *rdmacm.ConnEvent) uapi.UcmaConnParam {
+	p := uapi.UcmaConnParam{
+		QPNum: uint32(ev.QPN), SRQ: boolByte(ev.SRQ),
+		ResponderResources: ev.ResponderResources, InitiatorDepth: ev.InitiatorDepth,
+		FlowControl: boolByte(ev.FlowControl), RetryCount: ev.RetryCount, RNRRetryCount: ev.RNRRetryCount,
+	}
+	p.PrivateDataLen = uint8(copy(p.PrivateData[:], ev.PrivateData))
+	return p
+}
+
+// udParam is ucma.c's ucma_copy_ud_event.
+func udParam(ev *rdmacm.UDEvent) uapi.UcmaUDParam {
+	p := uapi.UcmaUDParam{QPNum: uint32(ev.QPN), QKey: ev.QKey, AHAttr: ahAttr(&ev.AH)}
+	p.PrivateDataLen = uint8(copy(p.PrivateData[:], ev.PrivateData))
+	return p
+}
+
+func boolByte(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// queue appends an event. Sync has to follow; dev.mu is held.
+func (f *File) queue(e *event) {
+	f.events = append(f.events, e)
+	f.Add(1)
+	f.ready()
+}
+
+// take removes events from the queue. Sync has to follow; dev.mu is held.
+func (f *File) take(which func(*event) bool) (taken []*event) {
+	f.events = slices.DeleteFunc(f.events, func(e *event) bool {
+		if which(e) {
+			taken = append(taken, e)
+			return true
+		}
+		return false
+	})
+	f.Add(-len(taken))
+	return taken
+}
+
+// forget drops events. It returns the ids of connection requests among them, which no
+// command finds any more; the caller destroys them. Sync has to follow; dev.mu is held.
+func (f *File) forget(which func(*event) bool) (children []*cmID) {
+	for _, e := range f.take(which) {
+		f.dev.end(e)
+		// A program may know the number all the same, and have destroyed the id.
+		if c := e.child; c != nil && f.dev.ids.find(c.num) == c {
+			f.dev.ids.hide(c.num)
+			children = append(children, c)
+		}
+	}
+	return children
+}
+
+// end gives back what an event cost.
+func (d *Device) end(e *event) {
+	if e.cost {
+		d.budget.Give(eventCost)
+	}
+}
+
+// getEvent answers GET_EVENT. An event that could not be handed over stays in the queue.
+func (k *call) getEvent() error {
+	if err := k.room(uapi.UcmaEventMin); err != nil {
+		return err
+	}
+	req, err := request[uapi.UcmaGetEventReq](k)
+	if err != nil {
+		return err
+	}
+	f, d := k.f, k.dev
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	d.mu.Lock()
+	if len(f.events) == 0 {
+		d.mu.Unlock()
+		return kernel.ErrWait
+	}
+	e := f.events[0]
+	f.Add(-1)
+	d.mu.Unlock()
+	f.Sync() // before the answer: after it, poll says what is left
+	if err = respond(k, req.Response, &e.resp); err == nil {
+		err = k.Deliver(k.size)
+	}
+	if err != nil {
+		f.Add(1)
+		f.Sync()
+		f.ready()
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.events = slices.Delete(f.events, 0, 1)
+	e.of.reported++
+	if e.group != nil {
+		e.group.reported++
+	}
+	if e.child != nil {
+		e.of.backlog++
+	}
+	d.end(e)
+	return nil
+}
+
+// Events that only programs make (rdma_cma.h).
+const (
+	eventUser     = 18 // RDMA_CM_EVENT_USER
+	eventInternal = 19 // RDMA_CM_EVENT_INTERNAL
+)
+
+// writeCMEvent answers WRITE_CM_EVENT, with which librdmacm queues events of its own.
+func (k *call) writeCMEvent() error {
+	req, err := request[uapi.UcmaWriteCMEventReq](k)
+	if err != nil {
+		return err
+	}
+	if req.Event != eventUser && req.Event != eventInternal {
+		return unix.EINVAL
+	}
+	d := k.dev
+	d.mu.Lock()
+	c, err := d.find(k.f, req.ID)
+	if err == nil && d.budget.Take(eventCost) != nil {
+		err = errSpent
+	}
+	if err == nil {
+		e := &event{of: c, cost: true}
+		e.resp = uapi.UcmaEventResp{UID: c.uid, ID: c.num, Event: req.Event, Status: req.Status}
+		copy(e.resp.Param[:8], req.Param[:]) // its argument
+		k.f.queue(e)
+	}
+	d.mu.Unlock()
+	k.f.Sync()
+	return err
+}

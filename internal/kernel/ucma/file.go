@@ -1,0 +1,61 @@
+package ucma
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/eventfile"
+	"github.com/gorxe/gorxe/internal/rdmacm"
+)
+
+// File is an open file of the device: an event channel (ucma.c: struct ucma_file).
+type File struct {
+	*eventfile.Level // one record for each event
+	dev              *Device
+	owner            *rdmacm.Owner
+	ready            func()
+
+	// reading is held while an event is handed to the program. So a command that takes
+	// events away, or counts those that were read, does so before or after.
+	reading sync.Mutex
+
+	// Device.mu guards these.
+	events []*event
+	closed bool
+}
+
+var _ kernel.PollFile = (*File)(nil)
+
+// OnReady implements kernel.PollFile.
+func (f *File) OnReady(ready func()) { f.ready = ready }
+
+// Read refuses, as a file without a read method.
+func (f *File) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
+
+// Ioctl refuses: the device has no such commands.
+func (f *File) Ioctl(kernel.Caller, uint32, uint64) (int64, error) { return 0, unix.ENOTTY }
+
+// Close destroys the ids of the file (ucma.c: ucma_close). Their peers hear of it.
+func (f *File) Close() {
+	d := f.dev
+	d.mu.Lock()
+	f.closed = true
+	var ids []*cmID
+	for _, c := range d.ids.entries {
+		if c != nil && c.file == f {
+			d.ids.hide(c.num)
+			ids = append(ids, c)
+		}
+	}
+	d.mu.Unlock()
+	for _, c := range ids {
+		d.destroy(c)
+	}
+	d.closing.Wait()
+	d.mu.Lock()
+	delete(d.files, f.ID())
+	d.mu.Unlock()
+	f.Level.Close()
+}

@@ -1,0 +1,65 @@
+package ucma
+
+import (
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// initQPAttr answers INIT_QP_ATTR: what the program sets before its queue pair enters a
+// state.
+func (k *call) initQPAttr() error {
+	if err := k.room(uapi.SizeOf[uapi.QPAttr]()); err != nil {
+		return err
+	}
+	req, err := request[uapi.UcmaInitQPAttrReq](k)
+	if err != nil {
+		return err
+	}
+	if req.QPState > uint32(rxe.QPErr) {
+		return unix.EINVAL
+	}
+	c, err := k.findBound(req.ID)
+	if err != nil {
+		return err
+	}
+	a, mask, err := c.id.QPAttr(rxe.QPState(req.QPState))
+	if err != nil {
+		return err
+	}
+	resp := userQPAttr(&a, mask)
+	return respond(k, req.Response, &resp)
+}
+
+// userQPAttr is ib_copy_qp_attr_to_user.
+func userQPAttr(a *rxe.QPAttr, mask rxe.QPAttrMask) uapi.QPAttr {
+	return uapi.QPAttr{
+		QPAttrMask: uint32(mask), QPState: uint32(a.State), CurQPState: uint32(a.CurState),
+		PathMTU: mtuEnum(a.PathMTU), QKey: a.QKey,
+		RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPNum: uint32(a.DestQPN),
+		QPAccessFlags: uint32(a.Access), AHAttr: ahAttr(&a.AH),
+		PKeyIndex: a.PKeyIndex, MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic,
+		MinRNRTimer: a.MinRNRTimer, PortNum: a.PortNum, Timeout: a.Timeout,
+		RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
+	}
+}
+
+// mtuEnum returns an MTU as enum ib_mtu; 0 if it is not set.
+func mtuEnum(m rxe.MTU) uint32 {
+	if m == 0 {
+		return 0
+	}
+	return uint32(bits.Len16(uint16(m)) - 8)
+}
+
+// ahAttr is ib_copy_ah_attr_to_user. On RoCE an address that is set has a GRH.
+func ahAttr(a *rxe.AHAttr) uapi.AHAttr {
+	return uapi.AHAttr{
+		DGID: a.DGID, FlowLabel: a.FlowLabel, SGIDIndex: a.SGIDIndex, HopLimit: a.HopLimit,
+		TrafficClass: a.TrafficClass, SL: a.SL, StaticRate: a.StaticRate, PortNum: a.PortNum,
+		IsGlobal: boolByte(!a.DGID.IsZero()),
+	}
+}
