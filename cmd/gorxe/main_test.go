@@ -280,7 +280,10 @@ func TestWriteStatus(t *testing.T) {
 						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0}},
 					{QPN: 0x13, Type: "UD", State: "INIT"},
 				},
-			}}}}},
+			}}}}, CMIDs: []proto.CMIDStatus{
+				{PID: 11, ID: 0, Space: "TCP", State: "LISTEN", Local: "0.0.0.0:7174"},
+				{PID: 11, ID: 1, Space: "TCP", State: "CONNECT", Device: "rxe0", Local: "10.0.0.1:7174", Remote: "10.0.0.2:40000"},
+			}, CMIDsLeftOut: 3},
 		}}
 	const want = `daemon, process 7 at /run/gorxe.sock, since 2026-01-02 03:04:05
 
@@ -295,6 +298,12 @@ SESSION  USER        PROCESS  NAME        DEVICE  PDS  MRS  MR BYTES  CQS  SRQS 
 PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER GID  MTU   QUEUED  COUNTERS
 11       rxe0    0x000011  RC    RTS    0x000012  g         1024  3       a=1 b=2
 11       rxe0    0x000013  UD    INIT   -         -         -     0       -
+
+PROCESS  DEVICE  CM ID  SPACE  STATE    LOCAL          REMOTE
+11       -       0      TCP    LISTEN   0.0.0.0:7174   -
+11       rxe0    1      TCP    CONNECT  10.0.0.1:7174  10.0.0.2:40000
+
+Session 2: not shown are 3 CM ids
 
 Sessions of other users: 2
 `

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -97,6 +98,7 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 	writePorts(t, st.Devices)
 	writeProcesses(t, st)
 	writeQPs(t, st)
+	writeCMIDs(t, st)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -165,6 +167,18 @@ func writeQPs(w io.Writer, st *proto.Status) {
 	}
 }
 
+func writeCMIDs(w io.Writer, st *proto.Status) {
+	head := "\nPROCESS\tDEVICE\tCM ID\tSPACE\tSTATE\tLOCAL\tREMOTE\n"
+	for _, s := range st.Sessions {
+		for _, id := range s.CMIDs {
+			fmt.Fprint(w, head)
+			head = ""
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", id.PID, cmp.Or(id.Device, "-"), id.ID, id.Space, id.State,
+				cmp.Or(id.Local, "-"), cmp.Or(id.Remote, "-"))
+		}
+	}
+}
+
 // writeLeftOut says what the tables have no rows for.
 func writeLeftOut(w io.Writer, st *proto.Status) {
 	for _, s := range st.Sessions {
@@ -173,6 +187,9 @@ func writeLeftOut(w io.Writer, st *proto.Status) {
 			for _, f := range p.Files {
 				qps += f.LeftOut.QPs
 			}
+		}
+		if s.CMIDsLeftOut > 0 {
+			fmt.Fprintf(w, "\nSession %d: not shown are %d CM ids\n", s.ID, s.CMIDsLeftOut)
 		}
 		if s.FilesLeftOut+qps > 0 {
 			fmt.Fprintf(w, "\nSession %d: not shown are %d open devices, and %d queue pairs of the others\n", s.ID, s.FilesLeftOut, qps)

@@ -16,6 +16,15 @@ type CharFile struct {
 	Name         string // of the node in /dev/infiniband
 	Major, Minor uint32
 	Mode         uint32 // permission bits
+	// ABI is the content of the file abi_version of class misc, without the newline; empty:
+	// the device is not in sysfs.
+	ABI string
+}
+
+// RDMACM is the device that librdmacm opens. Its minor number is the one that stands for any
+// (MISC_DYNAMIC_MINOR), which no device of the host has.
+func RDMACM() CharFile {
+	return CharFile{Name: rdmaCM, Major: miscMajor, Minor: 255, Mode: 0o666, ABI: "4"}
 }
 
 // New makes the tree of devs and files. Two devices must not share a name or an index.
@@ -30,11 +39,8 @@ func New(devs []Device, files ...CharFile) *Tree {
 	for i := range devs {
 		b.device(i, &devs[i])
 	}
-	for _, f := range files {
-		b.add(Node{
-			Path: "/dev/infiniband/" + f.Name, Kind: CharDev, Mode: f.Mode,
-			Rdev: unix.Mkdev(f.Major, f.Minor), Device: -1,
-		})
+	for i := range files {
+		b.charFile(&files[i])
 	}
 	b.fillDirectories()
 	return &Tree{nodes: b.nodes}
@@ -46,9 +52,14 @@ const (
 	devicesInfiniband = "/sys/devices/virtual/infiniband"
 	devicesVerbs      = "/sys/devices/virtual/infiniband_verbs"
 	devicesPlatform   = "/sys/devices/platform"
+	classMisc         = "/sys/class/misc"
+	devicesMisc       = "/sys/devices/virtual/misc"
 	busPlatform       = "/sys/bus/platform"
 	driverDir         = busPlatform + "/drivers/" + driverName
 	driverName        = "gorxe"
+
+	rdmaCM    = "rdma_cm"
+	miscMajor = 10 // MISC_MAJOR
 
 	verbsABI = 6 // IB_USER_VERBS_ABI_VERSION
 	rxeABI   = 2 // RXE_UVERBS_ABI_VERSION
@@ -187,6 +198,24 @@ func (b *builder) uverbs(index int, d *Device) {
 	})
 	b.link("/dev/char/"+number, "/dev/infiniband/"+name)
 	b.link("/sys/dev/char/"+number, dir)
+}
+
+// charFile lays out a device of its own, in sysfs too if it has an ABI: drivers/char/misc.c,
+// misc_register, and ucma.c, show_abi_version.
+func (b *builder) charFile(f *CharFile) {
+	b.add(Node{
+		Path: "/dev/infiniband/" + f.Name, Kind: CharDev, Mode: f.Mode,
+		Rdev: unix.Mkdev(f.Major, f.Minor), Device: -1,
+	})
+	if f.ABI == "" {
+		return
+	}
+	dir := devicesMisc + "/" + f.Name
+	b.dir(dir)
+	b.link(classMisc+"/"+f.Name, dir)
+	b.driverCore(dir, classMisc, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\nDEVMODE=0666\n", f.Major, f.Minor, f.Name))
+	b.constant(dir+"/abi_version", f.ABI+"\n")
+	b.constant(dir+"/dev", fmt.Sprintf("%d:%d\n", f.Major, f.Minor))
 }
 
 // port lays out ports/1: port_default_attrs, and the tables of setup_port and

@@ -139,6 +139,9 @@ func (n *Node) Content() ([]byte, error) {
 	}
 }
 
+// IsRDMACM reports whether n is the device that librdmacm opens.
+func (n *Node) IsRDMACM() bool { return n.Kind == CharDev && n.Path == "/dev/infiniband/"+rdmaCM }
+
 // Target is where a Link points, relative to its directory as in the kernel.
 func (n *Node) Target() string { return n.target }
 

@@ -30,7 +30,7 @@ var ancestors = map[string]bool{
 	"/": true, "/dev": true, "/dev/char": true,
 	"/sys": true, "/sys/class": true, "/sys/dev": true, "/sys/dev/char": true,
 	"/sys/devices": true, "/sys/devices/virtual": true,
-	"/sys/class/misc": true, "/sys/devices/virtual/misc": true,
+	classMisc: true, devicesMisc: true,
 	devicesPlatform: true, "/sys/bus": true, busPlatform: true, busPlatform + "/drivers": true,
 }
 
@@ -69,7 +69,7 @@ func owned(p string) bool {
 	if !ok {
 		return false
 	}
-	if below(rest, "class/misc/rdma_cm") || below(rest, "devices/virtual/misc/rdma_cm") {
+	if below(p, classMisc+"/"+rdmaCM) || below(p, devicesMisc+"/"+rdmaCM) {
 		return true
 	}
 	if below(p, driverDir) || isParent(p) {

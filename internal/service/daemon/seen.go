@@ -23,5 +23,5 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: new(rocev2.Counters)}
 		list = append(list, v.sysfs())
 	}
-	return tree.New(list).Seen(), nil
+	return tree.New(list, tree.RDMACM()).Seen(), nil
 }

@@ -56,6 +56,7 @@ type Server struct {
 	sock    *socketFile
 	tap     *rocev2.Tap
 	devices []*device
+	cm      *connManager
 	tree    *tree.Tree
 	answer  func(*os.File, trap.ServeConfig) (answerer, error)
 
@@ -115,6 +116,9 @@ func (s *Server) open() (err error) {
 	if err := librxe.RaiseLimits(); err != nil {
 		return err
 	}
+	if s.cm, err = startCM(s.log); err != nil {
+		return err
+	}
 	var devices []tree.Device
 	for i, spec := range s.cfg.Devices {
 		d, err := startDevice(spec, i, s.tap, s.log)
@@ -123,8 +127,11 @@ func (s *Server) open() (err error) {
 		}
 		s.devices = append(s.devices, d)
 		devices = append(devices, d.sysfs())
+		if err := s.cm.add(d); err != nil {
+			return fmt.Errorf("device %v: %w", spec, err)
+		}
 	}
-	s.tree = tree.New(devices)
+	s.tree = tree.New(devices, tree.RDMACM())
 	s.limitUsers()
 	return nil
 }
@@ -220,6 +227,9 @@ func (s *Server) release() error {
 		s.sock.withdraw()
 	}
 	var errs []error
+	if s.cm != nil {
+		s.cm.close() // while the devices can still send
+	}
 	for _, d := range s.devices {
 		if err := d.close(); err != nil {
 			errs = append(errs, fmt.Errorf("device %v: %w", d.spec, err))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
@@ -49,6 +50,7 @@ type session struct {
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
 	files  map[*file]struct{}
+	cm     *ucma.Device     // nil until a program opens it
 	warned map[int]struct{} // processes whose librxe is old
 }
 
@@ -216,6 +218,9 @@ func (n *session) Tree() *tree.Tree { return n.server.tree }
 
 // Open implements trap.Host.
 func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error) {
+	if node.IsRDMACM() {
+		return n.openCM(who)
+	}
 	for _, d := range n.server.devices {
 		if d.spec.Name == node.DeviceName {
 			return n.open(d, who)

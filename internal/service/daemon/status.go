@@ -91,7 +91,8 @@ func (n *session) status(room int) (st proto.SessionStatus, listed int) {
 		st.Processes = append(st.Processes, proto.ProcessStatus{PID: pid, Name: processName(pid), Files: files})
 	}
 	slices.SortFunc(st.Processes, func(a, b proto.ProcessStatus) int { return cmp.Compare(a.PID, b.PID) })
-	return st, listed
+	st.CMIDs, st.CMIDsLeftOut = n.cmStatus(room - listed)
+	return st, listed + len(st.CMIDs)
 }
 
 // openFiles counts this process's descriptors.

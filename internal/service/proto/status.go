@@ -54,6 +54,21 @@ type SessionStatus struct {
 	Processes []ProcessStatus `json:"processes"`
 	// FilesLeftOut is the number of open devices that a status has no room for.
 	FilesLeftOut int `json:"files_left_out,omitempty"`
+	// CMIDs are the communication identifiers of RDMA CM. CMIDsLeftOut is the number of those
+	// that a status has no room for.
+	CMIDs        []CMIDStatus `json:"cm_ids,omitempty"`
+	CMIDsLeftOut int          `json:"cm_ids_left_out,omitempty"`
+}
+
+// CMIDStatus is a communication identifier: a listener, or an end of a connection.
+type CMIDStatus struct {
+	PID    int    `json:"pid"`
+	ID     uint32 `json:"id"`
+	Space  string `json:"port_space"` // TCP, UDP, IB or IPOIB
+	State  string `json:"state"`      // as the rdma tool names it
+	Device string `json:"device,omitempty"`
+	Local  string `json:"local,omitempty"`
+	Remote string `json:"remote,omitempty"`
 }
 
 // ProcessStatus is one process that opened a device, with what it made.
