@@ -35,6 +35,9 @@ if [ "$what" = tests ]; then
 	need prometheus-node-exporter command -v prometheus-node-exporter
 	need infiniband-diags test -x /usr/sbin/ibstatus
 	need hwloc-nox command -v lstopo-no-graphics
+	need rdmacm-utils command -v rping
+	need qperf command -v qperf
+	need libfabric-bin command -v fi_pingpong
 	need strace command -v strace
 	need gdb command -v gdb
 	# What lints the manual pages: cmd/gorxe.

@@ -93,9 +93,18 @@ type books struct {
 	Sessions []struct {
 		Command   []string `json:"command"`
 		Processes []struct {
-			PID  int    `json:"pid"`
-			Name string `json:"name"`
+			PID   int    `json:"pid"`
+			Name  string `json:"name"`
+			Files []struct {
+				QPs []struct {
+					Groups []string `json:"multicast_groups"`
+				} `json:"qps"`
+			} `json:"files"`
 		} `json:"processes"`
+		CMIDs []struct {
+			State string `json:"state"`
+			Local string `json:"local"`
+		} `json:"cm_ids"`
 	} `json:"sessions"`
 	Goroutines int `json:"goroutines"`
 }

@@ -20,6 +20,7 @@ type topology struct {
 	client launch
 	both   launch  // instead: one `gorxe run` with both in it
 	host   *host   // of the server
+	peer   *host   // of the client, if that is another one
 	daemon *daemon // of the server
 	device string
 }
@@ -92,7 +93,7 @@ func topologies(t *testing.T) []topology {
 	return []topology{
 		{name: "one run", both: da.pair, host: a, daemon: da, device: "rxe0"},
 		{name: "one daemon", server: da.run, client: da.run, host: a, daemon: da, device: "rxe0"},
-		{name: "two daemons", server: da.run, client: db.run, host: a, daemon: da, device: "rxe0"},
+		{name: "two daemons", server: da.run, client: db.run, host: a, peer: b, daemon: da, device: "rxe0"},
 	}
 }
 
