@@ -25,6 +25,8 @@ if [ "$what" = tests ]; then
 	need python3-scapy /usr/bin/python3 -c 'import scapy.contrib.roce'
 	# verbs.h: the list of calls that package verbsapi has to cover.
 	need libibverbs-dev test -e /usr/include/infiniband/verbs.h
+	# rdma_cma.h: likewise for verbsapi/rdmacm.
+	need librdmacm-dev test -e /usr/include/rdma/rdma_cma.h
 	# More of them, for internal/test/e2e.
 	need ucx-utils command -v ucx_perftest
 	need openmpi-bin command -v mpirun.openmpi

@@ -19,6 +19,7 @@ type sharedEngine struct {
 	run *engine.Engine
 	dev *rxe.Device // run's
 	mux *gsi.Mux    // of dev's queue pair 1
+	cm  *cmDevice   // nil: the host has no RDMA CM
 
 	refs int // guarded by engines.mu
 
@@ -68,6 +69,7 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 	}
 	e.dev = e.run.Device()
 	e.mux.Start(e.dev)
+	e.cm = joinCM(cfg.Name, e.run, e.mux, cfg.Log)
 	engines.open[key] = e
 	return e, nil
 }
@@ -80,6 +82,7 @@ func (e *sharedEngine) release() error {
 		return nil
 	}
 	delete(engines.open, e.key)
+	e.cm.close()
 	e.mux.Close()
 	return e.run.Close()
 }

@@ -21,6 +21,9 @@ func (c *Context) AllocPD() (*PD, error) {
 	return p, nil
 }
 
+// Context returns the open device that the domain belongs to.
+func (p *PD) Context() *Context { return p.ctx }
+
 // Dealloc frees the domain (ibv_dealloc_pd). It returns ErrBusy while it has
 // objects.
 func (p *PD) Dealloc() error {

@@ -27,12 +27,13 @@ var tableRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `([\\w.]+)`[^|]*\\| `(\
 
 func readTable(t *testing.T) []row {
 	t.Helper()
-	text := must(os.ReadFile(tableFile))(t)
+	page := must(os.ReadFile(tableFile))(t)
+	text, _, _ := strings.Cut(string(page), "\n## Calls of librdmacm\n") // package rdmacm tests these
 	var rows []row
-	for _, m := range tableRow.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range tableRow.FindAllStringSubmatch(text, -1) {
 		rows = append(rows, row{c: m[1], goCall: m[2], test: m[3]})
 	}
-	if lines := strings.Count(string(text), "\n| `"); lines != len(rows) {
+	if lines := strings.Count(text, "\n| `"); lines != len(rows) {
 		t.Errorf("%s: %d lines of the table, %d of them well formed", tableFile, lines, len(rows))
 	}
 	return rows

@@ -47,7 +47,8 @@ func (id *ID) bindTo(src, dst Addr) error {
 		id.scope = scope
 	}
 	id.src, id.dst = src, dst
-	if !src.isAny() {
+	// A loopback address is a wildcard, but not if a device has it.
+	if !src.isAny() || src.isLoopback() && src.AFIB == nil && id.m.withAddress(src.Addr(), 0) != nil {
 		if err := id.acquire(); err != nil {
 			return err
 		}

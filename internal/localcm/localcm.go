@@ -1,0 +1,48 @@
+// Package localcm has the RDMA CM of the devices that this process runs itself, as a Go
+// program does with package verbsapi.
+package localcm
+
+import (
+	"sync"
+
+	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/route"
+)
+
+// shared is the Manager of the process. It runs while it has users: open devices, and IDs,
+// which may outlive a device and hear of the next one.
+var shared struct {
+	mu       sync.Mutex
+	users    int
+	manager  *rdmacm.Manager
+	resolver *route.Resolver
+}
+
+// Acquire returns the process's Manager. Each user calls Release once. An error means
+// that the host's routes cannot be read.
+func Acquire() (*rdmacm.Manager, error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users == 0 {
+		resolver, err := route.New()
+		if err != nil {
+			return nil, err
+		}
+		shared.resolver = resolver
+		shared.manager = rdmacm.New(rdmacm.Config{Resolver: resolver})
+	}
+	shared.users++
+	return shared.manager, nil
+}
+
+// Release ends one use of the Manager. With the last one its goroutines end.
+func Release() {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users--; shared.users > 0 {
+		return
+	}
+	shared.manager.Close()
+	shared.resolver.Close()
+	shared.manager, shared.resolver = nil, nil
+}

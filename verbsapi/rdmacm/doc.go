@@ -1,0 +1,16 @@
+// Package rdmacm connects queue pairs by address, as librdmacm does for C programs. The
+// devices are those that the program has opened with package verbsapi. The peer may be a
+// Go program, a C program under gorxe run, or any host whose kernel has rdma_cm.
+//
+// There are two forms. With the first, a server calls Listen, Listener.Accept and
+// Request.Accept, and a client calls Dial. Both get a Conn, whose queue pair is ready.
+//
+// The second has librdmacm's calls and events, one to one: NewEventChannel,
+// EventChannel.CreateID, ID.ResolveAddr, EventChannel.GetEvent and so on. It is for
+// datagrams (UD), multicast, and programs that decide at each step. docs/verbs.md lists
+// each C call with its Go call. As in librdmacm, ID.CreateQP makes a queue pair that
+// follows the connection's states by itself.
+//
+// Errors of calls are OpErrors that unwrap to the errno that librdmacm would set
+// (golang.org/x/sys/unix).
+package rdmacm

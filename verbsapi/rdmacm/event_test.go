@@ -1,0 +1,247 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/verbsapi"
+)
+
+// program is a channel with an ID.
+type program struct {
+	*host
+	ch *EventChannel
+	id *ID
+}
+
+func newProgram(t testing.TB, h *host, space PortSpace) *program {
+	t.Helper()
+	p := &program{host: h, ch: NewEventChannel()}
+	var err error
+	p.id, err = p.ch.CreateID(space)
+	ok(t, err)
+	t.Cleanup(p.ch.Destroy)
+	return p
+}
+
+// resolve takes the ID to RouteResolved.
+func (p *program) resolve(dst netip.AddrPort) {
+	p.t.Helper()
+	ok(p.t, p.id.ResolveAddr(netip.AddrPortFrom(p.addr, 0), dst, testTimeout))
+	next(p.t, p.ch, AddrResolved)
+	ok(p.t, p.id.ResolveRoute(testTimeout))
+	next(p.t, p.ch, RouteResolved)
+}
+
+// TestEvents: librdmacm's order of calls and events, with a queue pair that CreateQP made
+// at one end, and one of the program's own at the other.
+func TestEvents(t *testing.T) {
+	server, client := newProgram(t, newHost(t), TCP), newProgram(t, newHost(t), TCP)
+	ok(t, server.id.SetReuseAddr(true))
+	ok(t, server.id.SetAFOnly(true))
+	ok(t, server.id.Bind(server.at(0)))
+	ok(t, server.id.Listen(1))
+
+	ok(t, client.id.SetTOS(32))
+	ok(t, client.id.SetAckTimeout(18))
+	if _, err := client.id.CreateQP(client.pd, client.init()); !errors.Is(err, ErrInvalid) {
+		t.Errorf("CreateQP without a device: %v", err)
+	}
+	client.resolve(server.id.LocalAddr().AddrPort)
+	if _, err := client.id.CreateQP(nil, client.init()); !errors.Is(err, ErrInvalid) {
+		t.Errorf("CreateQP without a domain: %v", err)
+	}
+	init := client.init()
+	init.Type = verbsapi.QPRC
+	qp, err := client.pd.CreateQP(init)
+	ok(t, err)
+	follow := func(states ...verbsapi.QPState) {
+		t.Helper()
+		for _, s := range states {
+			attr, mask, err := client.id.QPAttr(s)
+			ok(t, err)
+			ok(t, qp.Modify(&attr, mask))
+		}
+	}
+	follow(verbsapi.QPInit)
+	ok(t, client.id.Connect(ConnParam{QPN: qp.Num(), PrivateData: []byte("hello"), InitiatorDepth: 3, ResponderResources: 5}))
+
+	ev := next(t, server.ch, ConnectRequest)
+	if ev.Listener != server.id || ev.QPN != qp.Num() || ev.ResponderResources != 3 || ev.InitiatorDepth != 5 || text(ev.PrivateData) != "hello" {
+		t.Errorf("request %+v", ev)
+	}
+	if guid, known := ev.ID.DeviceGUID(); !known || guid != server.pd.Context().Device().GUID() {
+		t.Errorf("request on the device %x", guid)
+	}
+	own := NewEventChannel()
+	t.Cleanup(own.Destroy)
+	ok(t, ev.ID.Migrate(own))
+	passive, err := ev.ID.CreateQP(server.pd, server.init())
+	ok(t, err)
+	ok(t, server.receive(passive))
+	ok(t, ev.ID.Accept(ConnParam{}))
+	if ev := next(t, client.ch, ConnectResponse); ev.QPN != passive.Num() {
+		t.Errorf("response of queue pair %v, want %v", ev.QPN, passive.Num())
+	}
+	follow(verbsapi.QPInit, verbsapi.QPRTR, verbsapi.QPRTS)
+	if attr, _, err := qp.Query(); err != nil || attr.Timeout != 18 || attr.AH.TrafficClass != 32 {
+		t.Errorf("timeout %d, traffic class %d, %v", attr.Timeout, attr.AH.TrafficClass, err)
+	}
+	ok(t, client.id.Establish())
+	next(t, own, Established)
+	if err := ev.ID.Notify(verbsapi.EventCommEst); !errors.Is(err, unix.EISCONN) {
+		t.Errorf("Notify of what is established: %v", err)
+	}
+
+	client.send(qp, "ping", verbsapi.SendWR{})
+	client.expect(8)
+	server.expect(7)
+
+	ok(t, client.id.Disconnect())
+	next(t, own, Disconnected)
+	ok(t, ev.ID.Disconnect())
+	next(t, client.ch, Disconnected)
+	if passive.State() != verbsapi.QPErr {
+		t.Errorf("the queue pair is in %v", passive.State())
+	}
+	next(t, own, TimewaitExit)
+	ev.ID.Destroy()
+	ev.ID.Destroy()
+	ok(t, qp.Destroy(testContext(t)))
+	ok(t, passive.Destroy(testContext(t)))
+}
+
+// TestDatagrams: a UD client asks for the queue pair of a service, and sends to it.
+func TestDatagrams(t *testing.T) {
+	server, client := newProgram(t, newHost(t), UDP), newProgram(t, newHost(t), UDP)
+	ok(t, server.id.Bind(server.at(0)))
+	ok(t, server.id.Listen(0))
+	client.resolve(server.id.LocalAddr().AddrPort)
+	qp, err := client.id.CreateQP(client.pd, client.init())
+	ok(t, err)
+	ok(t, client.id.Connect(ConnParam{PrivateData: []byte("hello")}))
+	ev := next(t, server.ch, ConnectRequest)
+	if text(ev.PrivateData) != "hello" || len(ev.PrivateData) != 180 {
+		t.Errorf("private data %q", ev.PrivateData)
+	}
+	service, err := ev.ID.CreateQP(server.pd, server.init())
+	ok(t, err)
+	ok(t, server.receive(service))
+	ok(t, ev.ID.Accept(ConnParam{}))
+	found := next(t, client.ch, Established)
+	if found.QPN != service.Num() || found.QKey != 0x01234567 {
+		t.Errorf("queue pair %v, key %#x", found.QPN, found.QKey)
+	}
+	ah, err := client.pd.CreateAH(found.AH)
+	ok(t, err)
+	client.send(qp, "datagram", verbsapi.SendWR{AH: ah, RemoteQPN: found.QPN, RemoteQKey: found.QKey})
+	client.expect(8)
+	const grh = 40
+	if wc := server.expect(7); wc.ByteLen != grh+8 || string(server.mr.Bytes()[2000+grh:2000+grh+8]) != "datagram" {
+		t.Errorf("received %d bytes", wc.ByteLen)
+	}
+
+	// A second client is refused.
+	other := newProgram(t, client.host, UDP)
+	other.resolve(server.id.LocalAddr().AddrPort)
+	ok(t, other.id.Connect(ConnParam{QPN: qp.Num()}))
+	ok(t, next(t, server.ch, ConnectRequest).ID.Reject(nil))
+	if ev := next(t, other.ch, Unreachable); ev.Status <= 0 || ev.Err() == nil {
+		t.Errorf("refused with status %d", ev.Status)
+	}
+	ok(t, qp.Destroy(testContext(t)))
+	ok(t, service.Destroy(testContext(t)))
+}
+
+// TestMulticast: what one member of a group sends reaches the other one.
+func TestMulticast(t *testing.T) {
+	group := netip.MustParseAddr("239.78.1.1")
+	h := newHost(t)
+	receiver, sender := newProgram(t, h, UDP), newProgram(t, h, UDP)
+	var joined [2]*Event
+	for i, p := range []*program{receiver, sender} {
+		ok(t, p.id.Bind(h.at(0)))
+		mc, err := p.id.JoinMulticast(group, p == sender)
+		ok(t, err)
+		joined[i] = next(t, p.ch, MulticastJoin)
+		if joined[i].Multicast.Group() != group || joined[i].QPN != 0xffffff {
+			t.Errorf("joined %+v", joined[i])
+		}
+		defer mc.Leave()
+	}
+	in, err := receiver.id.CreateQP(h.pd, h.init())
+	ok(t, err)
+	ok(t, h.receive(in))
+	ok(t, in.AttachMcast(joined[0].AH.DGID, 0))
+	out, err := sender.id.CreateQP(h.pd, h.init())
+	ok(t, err)
+	ah, err := h.pd.CreateAH(joined[1].AH)
+	ok(t, err)
+	h.send(out, "to all", verbsapi.SendWR{AH: ah, RemoteQPN: joined[1].QPN, RemoteQKey: joined[1].QKey})
+	for range 2 { // the message, and that it was sent
+		var wcs [1]verbsapi.WC
+		_, err := h.cq.Wait(testContext(t), wcs[:])
+		ok(t, err)
+		if wcs[0].Status != verbsapi.WCSuccess {
+			t.Errorf("completion %+v", wcs[0])
+		}
+	}
+	if _, err := receiver.id.JoinMulticast(netip.MustParseAddr("ff0e::1"), false); err == nil {
+		t.Error("joined an IPv6 group")
+	}
+	ok(t, in.DetachMcast(joined[0].AH.DGID, 0))
+	ok(t, in.Destroy(testContext(t)))
+	ok(t, out.Destroy(testContext(t)))
+}
+
+// TestBacklog: a request beyond the backlog is not delivered until the peer asks again.
+func TestBacklog(t *testing.T) {
+	h := newHost(t)
+	server := newProgram(t, h, TCP)
+	ok(t, server.id.Bind(h.at(0)))
+	ok(t, server.id.Listen(2))
+	for i := range 4 {
+		c := newProgram(t, h, TCP)
+		c.resolve(server.id.LocalAddr().AddrPort)
+		ok(t, c.id.Connect(ConnParam{QPN: verbsapi.QPN(90 + i)}))
+	}
+	for range 2 {
+		next(t, server.ch, ConnectRequest)
+	}
+	if n := server.ch.events.Len(); n != 0 {
+		t.Errorf("%d requests beyond the backlog", n)
+	}
+	// The peers ask again, and there is room.
+	for range 2 {
+		next(t, server.ch, ConnectRequest)
+	}
+}
+
+// TestChannelDestroyed: IDs, waits and later calls end with the channel.
+func TestChannelDestroyed(t *testing.T) {
+	p := newProgram(t, newHost(t), TCP)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := p.ch.GetEvent(context.Background())
+		waiting <- err
+	}()
+	p.ch.Destroy()
+	p.ch.Destroy()
+	if err := <-waiting; !errors.Is(err, ErrClosed) {
+		t.Errorf("GetEvent: %v", err)
+	}
+	if _, err := p.ch.CreateID(TCP); !errors.Is(err, ErrClosed) {
+		t.Errorf("CreateID: %v", err)
+	}
+	other := newProgram(t, p.host, TCP)
+	if err := other.id.Migrate(p.ch); !errors.Is(err, ErrClosed) {
+		t.Errorf("Migrate: %v", err)
+	}
+	if err := p.id.Bind(p.at(0)); err == nil {
+		t.Error("a destroyed ID was bound")
+	}
+}
