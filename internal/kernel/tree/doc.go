@@ -27,8 +27,8 @@
 //     ports/1/rate.
 //   - perftest reads device/numa_node. With --report-counters it reads any file below
 //     ports/1.
-//   - rdma-core's Python tests read ports/1/pkeys. device/net must be absent, because it
-//     would announce RDMA CM to them. Linux rdma_rxe has no device/net either.
+//   - rdma-core's Python tests read ports/1/pkeys. They test RDMA CM if device/net names a
+//     network interface. Linux rdma_rxe has no device/net.
 //   - ibstat, node_exporter and others read hca_type and everything below ports/1. Some give
 //     up without counters, older ones without board_id.
 //   - hwloc follows the link infiniband/DEV, which must not lead to devices/virtual. It finds

@@ -136,7 +136,7 @@ func (b *builder) device(index int, d *Device) {
 	defer func() { b.mtime = created }()
 
 	parent := devicesPlatform + "/" + d.Name + parentSuffix
-	b.parentDevice(parent)
+	b.parentDevice(parent, d.Netdev)
 	dir := parent + "/infiniband/" + d.Name
 	b.dir(path.Dir(dir))
 	b.dir(dir)

@@ -18,12 +18,17 @@ const parentSuffix = "." + driverName
 //
 // The numbers match no adapter: PCI reserves vendor 0xffff for an empty slot, and 0x020000 is
 // the class of every Ethernet controller. There is no modalias, by which libibverbs would
-// look for another provider (init.c: match_modalias), and no net, which announces RDMA CM.
-func (b *builder) parentDevice(dir string) {
+// look for another provider (init.c: match_modalias). The directory net names the network
+// interface, as that of an adapter does.
+func (b *builder) parentDevice(dir, netdev string) {
 	b.dir(dir)
 	b.driverCore(dir, busPlatform, "DRIVER="+driverName+"\n")
 	b.link(dir+"/driver", driverDir)
 	b.link(driverDir+dir[strings.LastIndexByte(dir, '/'):], dir)
+	if netdev != "" {
+		b.dir(dir + "/net")
+		b.link(dir+"/net/"+netdev, "/sys/class/net/"+netdev)
+	}
 	b.constant(dir+"/class", "0x020000\n")
 	b.constant(dir+"/vendor", "0xffff\n")
 	b.constant(dir+"/device", "0x0000\n")

@@ -118,7 +118,7 @@ func TestLookupErrors(t *testing.T) {
 		{"/dev/infiniband/uverbs0/..", unix.ENOTDIR},
 		{dev + "/node_type/", unix.ENOTDIR},
 		{dev + "/node_type/.", unix.ENOTDIR},
-		{dev + "/device/net", unix.ENOENT},
+		{dev + "/device/net/eth7", unix.ENOENT},
 		{dev + "/device/modalias", unix.ENOENT},
 		{"/sys/devices/platform/rxe2.gorxe", unix.ENOENT},
 		{"/sys/devices/platform/rxe0.gorxe/infiniband/rxe1", unix.ENOENT},
@@ -399,5 +399,37 @@ func TestRates(t *testing.T) {
 		if got, ok := p.rate(); got != tt.want || ok != (tt.want != "") {
 			t.Errorf("width %d, speed %d: %q, want %q", tt.width, tt.speed, got, tt.want)
 		}
+	}
+}
+
+// TestRDMACM: librdmacm finds its device, whose numbers agree, and the network interface of
+// an RDMA device leads to the host's.
+func TestRDMACM(t *testing.T) {
+	d := device("rxe0", 0)
+	tr := New([]Device{d}, RDMACM())
+	n, err := tr.Lookup("/dev/infiniband/rdma_cm", true)
+	if err != nil || !n.IsRDMACM() || n.Rdev != unix.Mkdev(10, 255) || n.Mode != unix.S_IFCHR|0o666 {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	for path, want := range map[string]string{
+		"/sys/class/misc/rdma_cm/abi_version":           "4\n",
+		"/sys/class/misc/rdma_cm/dev":                   "10:255\n",
+		"/sys/devices/virtual/misc/rdma_cm/abi_version": "4\n",
+	} {
+		n, err := tr.Lookup(path, true)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if got, err := n.Content(); string(got) != want || err != nil {
+			t.Errorf("%s is %q, %v", path, got, err)
+		}
+	}
+	net := classInfiniband + "/rxe0/device/net"
+	if n, err := tr.Lookup(net, true); err != nil || len(n.Entries()) != 1 || n.Entries()[0].Name != d.Netdev {
+		t.Errorf("%s: %+v, %v", net, n, err)
+	}
+	if _, outside, err := tr.Walk(net+"/"+d.Netdev+"/mtu", true); outside != "/sys/class/net/"+d.Netdev+"/mtu" || err != nil {
+		t.Errorf("the interface is at %q, %v", outside, err)
 	}
 }
