@@ -86,6 +86,19 @@ func TestRDMACM(t *testing.T) {
 			t.Run(o.name+"/"+c.name, func(t *testing.T) { o.connect(t, c) })
 		}
 	}
+	version := func(word string, argv ...string) string { return release{}.version(t, word, argv...) }
+	const utils = "rping, ucmatose, cmtime, udaddy, mckey, rdma_client, rstream, riostream, rcopy"
+	for _, w := range []works{
+		{"rdmacm-utils", version("", "dpkg-query", "-W", "-f", "${Version}", "rdmacm-utils"),
+			"`rping -s -a ADDRESS`, and `rping -c -a ADDRESS`", utils},
+		{"perftest with RDMA CM", version("Version: ", "ib_write_bw", "--version"),
+			"`ib_write_bw -R`, and `ib_write_bw -R ADDRESS`", "every bandwidth and latency program; UD, too"},
+		{"qperf", version("qperf ", "qperf", "--version"), "`qperf ADDRESS -cm 1 TEST`", "RC bandwidth and latency over RDMA CM"},
+		{"libfabric: fi_pingpong", version("libfabric: ", "fi_info", "--version"),
+			"`fi_pingpong -p verbs -e msg ADDRESS`", "message endpoints of the verbs provider"},
+	} {
+		w.record(t)
+	}
 }
 
 // connect runs a pair.
