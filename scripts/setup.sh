@@ -37,6 +37,7 @@ if [ "$what" = tests ]; then
 	need prometheus-node-exporter command -v prometheus-node-exporter
 	need infiniband-diags test -x /usr/sbin/ibstatus
 	need hwloc-nox command -v lstopo-no-graphics
+	need librdmacm-dev test -e /usr/include/rdma/rdma_cma.h
 	need rdmacm-utils command -v rping
 	need qperf command -v qperf
 	need libfabric-bin command -v fi_pingpong

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // cmPair is a server and a client that connect through librdmacm. In their arguments HOST
@@ -21,6 +22,14 @@ type cmPair struct {
 	forever        bool   // the server does not end by itself
 	want           string // a regular expression: what the client prints
 	wantServer     string // and the server
+}
+
+// limit is how long the client may take: all sizes of rstream take a while.
+func (c *cmPair) limit() time.Duration {
+	if c.rank == complete {
+		return 4 * programLimit
+	}
+	return programLimit
 }
 
 // readiness is how a test knows that a server waits for its client.
@@ -123,6 +132,9 @@ func (o topology) connect(t *testing.T, c cmPair) {
 		s := o.server(t, "sh", "-c", "exec "+fill(c.server))
 		o.await(t, c.ready, s, port)
 		p := o.client(t, "sh", "-c", "exec "+fill(c.client))
+		if err := p.waitFor(c.limit()); err != nil {
+			t.Fatal(err)
+		}
 		out.client = result{Code: p.wait(), Out: p.out.String()}
 		if c.forever {
 			s.killTree()
@@ -155,6 +167,9 @@ func (o topology) connectInOne(t *testing.T, c cmPair, port int, dir, server, cl
 	p := o.daemon.run(t, "sh", "-c", pairScript, "sh", server, client, dir, strconv.FormatBool(c.forever))
 	o.await(t, c.ready, p, port)
 	if err := os.WriteFile(filepath.Join(dir, "ready"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.waitFor(c.limit()); err != nil {
 		t.Fatal(err)
 	}
 	code := p.wait()

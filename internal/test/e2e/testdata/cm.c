@@ -1,0 +1,258 @@
+// Programs that use librdmacm in ways in which the tools of rdmacm-utils do not. The first
+// argument names one. Each prints "ok" if all is well.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct sockaddr_in address;
+static struct rdma_event_channel *channel;
+static volatile sig_atomic_t handled;
+
+static void need(const char *what, int good)
+{
+	if (!good) {
+		printf("%s: %s\n", what, strerror(errno));
+		exit(1);
+	}
+}
+
+static void handler(int sig) { (void)sig, handled++; }
+
+static void handle(int sig, int flags)
+{
+	struct sigaction a = {.sa_handler = handler, .sa_flags = flags};
+	need("sigaction", sigaction(sig, &a, 0) == 0);
+}
+
+static struct rdma_cm_id *make_id(struct rdma_event_channel *c)
+{
+	struct rdma_cm_id *id;
+	need("rdma_create_id", rdma_create_id(c, &id, 0, RDMA_PS_TCP) == 0);
+	return id;
+}
+
+// resolve makes the event ADDR_RESOLVED come.
+static void resolve(struct rdma_cm_id *id)
+{
+	need("rdma_resolve_addr", rdma_resolve_addr(id, 0, (struct sockaddr *)&address, 2000) == 0);
+}
+
+// expect waits for an event.
+static struct rdma_cm_id *expect(struct rdma_event_channel *c, enum rdma_cm_event_type want)
+{
+	struct rdma_cm_event *e;
+	need("rdma_get_cm_event", rdma_get_cm_event(c, &e) == 0);
+	if (e->event != want) {
+		printf("%s, status %d, not %s\n", rdma_event_str(e->event), e->status, rdma_event_str(want));
+		exit(1);
+	}
+	struct rdma_cm_id *id = e->id;
+	need("rdma_ack_cm_event", rdma_ack_cm_event(e) == 0);
+	return id;
+}
+
+static volatile pid_t blocker;
+
+static void *blocked(void *arg)
+{
+	struct rdma_cm_event *e;
+	int *result = arg;
+	blocker = gettid();
+	*result = rdma_get_cm_event(channel, &e) ? errno : 0;
+	return 0;
+}
+
+// asleep waits until the thread of blocked sleeps, which it does in the call.
+static void asleep(void)
+{
+	char path[64], line[256], state = 0;
+	while (!blocker)
+		usleep(1000);
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", blocker);
+	for (; state != 'S'; usleep(1000)) {
+		FILE *f = fopen(path, "r");
+		need("fopen", f && fgets(line, sizeof line, f));
+		fclose(f);
+		state = strrchr(line, ')')[2];
+	}
+}
+
+static void eintr(void)
+{
+	struct rdma_cm_event *e;
+	handle(SIGALRM, 0);
+	alarm(1);
+	need("rdma_get_cm_event returned", rdma_get_cm_event(channel, &e) < 0);
+	need("interrupted", errno == EINTR && handled == 1);
+}
+
+static void restart(void)
+{
+	pthread_t t;
+	int result = -1;
+	struct rdma_cm_id *id = make_id(channel);
+	handle(SIGUSR1, SA_RESTART);
+	pthread_create(&t, 0, blocked, &result);
+	asleep();
+	pthread_kill(t, SIGUSR1);
+	while (!handled)
+		usleep(1000);
+	resolve(id);
+	pthread_join(t, 0);
+	errno = result;
+	need("the call was restarted, and got the event", result == 0);
+}
+
+static void cancel(void)
+{
+	pthread_t t;
+	int result = -1;
+	void *end = 0;
+	pthread_create(&t, 0, blocked, &result);
+	asleep();
+	pthread_cancel(t);
+	pthread_join(t, &end);
+	need("canceled", end == PTHREAD_CANCELED);
+	resolve(make_id(channel));
+	expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+static void nonblock(void)
+{
+	struct rdma_cm_event *e;
+	need("fcntl", fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) == 0);
+	need("rdma_get_cm_event returned", rdma_get_cm_event(channel, &e) < 0);
+	need("EAGAIN", errno == EAGAIN);
+	// A copy of the descriptor that is only polled, with an edge for each event.
+	int copy = dup2(channel->fd, 20), epoll = epoll_create1(0);
+	struct epoll_event want = {.events = EPOLLIN | EPOLLET}, got;
+	need("epoll_ctl", copy == 20 && epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &want) == 0);
+	need("quiet", epoll_wait(epoll, &got, 1, 0) == 0);
+	for (int i = 0; i < 3; i++) {
+		resolve(make_id(channel));
+		need("an edge", epoll_wait(epoll, &got, 1, 20000) == 1 && got.events == EPOLLIN);
+	}
+	for (int i = 0; i < 3; i++)
+		expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	struct pollfd p = {copy, POLLIN, 0};
+	need("empty", poll(&p, 1, 0) == 0);
+}
+
+static void forked(void)
+{
+	struct rdma_cm_id *id = make_id(channel);
+	pid_t child = fork();
+	if (!child) {
+		expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+		_exit(0);
+	}
+	int status = -1;
+	resolve(id);
+	waitpid(child, &status, 0);
+	need("the child got the event", status == 0);
+	// The child's end closed nothing.
+	resolve(make_id(channel));
+	expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+static void channels(int n)
+{
+	struct rdma_event_channel **c = calloc(n, sizeof *c);
+	struct rdma_cm_id **id = calloc(n, sizeof *id);
+	for (int i = 0; i < n; i++) {
+		need("rdma_create_event_channel", (c[i] = rdma_create_event_channel()) != 0);
+		resolve(id[i] = make_id(c[i]));
+	}
+	for (int i = 0; i < n; i++)
+		expect(c[i], RDMA_CM_EVENT_ADDR_RESOLVED);
+	for (int i = 0; i < n; i++) {
+		need("rdma_destroy_id", rdma_destroy_id(id[i]) == 0);
+		rdma_destroy_event_channel(c[i]);
+	}
+}
+
+static struct ibv_qp_init_attr small = {
+	.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}, .qp_type = IBV_QPT_RC};
+
+// hold accepts a connection, and keeps it until it is killed.
+static void hold(void)
+{
+	struct rdma_cm_id *listener = make_id(channel);
+	struct rdma_conn_param param = {.retry_count = 7};
+	need("rdma_bind_addr", rdma_bind_addr(listener, (struct sockaddr *)&address) == 0);
+	need("rdma_listen", rdma_listen(listener, 1) == 0);
+	struct rdma_cm_id *id = expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	need("rdma_create_qp", rdma_create_qp(id, 0, &small) == 0);
+	need("rdma_accept", rdma_accept(id, &param) == 0);
+	expect(channel, RDMA_CM_EVENT_ESTABLISHED);
+	pause();
+}
+
+// outlive connects, and waits for the peer to be gone.
+static void outlive(void)
+{
+	struct rdma_cm_id *id = make_id(channel);
+	struct rdma_conn_param param = {.retry_count = 7};
+	resolve(id);
+	expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	need("rdma_resolve_route", rdma_resolve_route(id, 2000) == 0);
+	expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	need("rdma_create_qp", rdma_create_qp(id, 0, &small) == 0);
+	need("rdma_connect", rdma_connect(id, &param) == 0);
+	expect(channel, RDMA_CM_EVENT_ESTABLISHED);
+	printf("connected\n");
+	fflush(stdout);
+	expect(channel, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+// orphan waits until the daemon is gone.
+static void orphan(void)
+{
+	struct rdma_cm_event *e;
+	printf("waiting\n");
+	fflush(stdout);
+	need("rdma_get_cm_event returned", rdma_get_cm_event(channel, &e) < 0);
+	need("ENODEV", errno == ENODEV);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[1] : "";
+	address.sin_family = AF_INET;
+	address.sin_port = htons(argc > 3 ? atoi(argv[3]) : 7000);
+	inet_pton(AF_INET, argc > 2 ? argv[2] : "", &address.sin_addr);
+	need("rdma_create_event_channel", (channel = rdma_create_event_channel()) != 0);
+	if (!strcmp(what, "eintr"))
+		eintr();
+	else if (!strcmp(what, "restart"))
+		restart();
+	else if (!strcmp(what, "cancel"))
+		cancel();
+	else if (!strcmp(what, "nonblock"))
+		nonblock();
+	else if (!strcmp(what, "fork"))
+		forked();
+	else if (!strcmp(what, "channels"))
+		channels(500);
+	else if (!strcmp(what, "hold"))
+		hold();
+	else if (!strcmp(what, "outlive"))
+		outlive();
+	else if (!strcmp(what, "orphan"))
+		orphan();
+	else
+		return 2;
+	printf("ok\n");
+	return 0;
+}
