@@ -18,7 +18,7 @@ ROWS       ?=
 PACKETS    ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help build packages test-packages demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,13 @@ help: ## List the targets
 
 build: ## Build bin/gorxe, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gorxe ./cmd/gorxe
+
+packages: ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
+	cd scripts/packages && $(GO) run .
+
+test-packages: ## Test them: two builds are equal; the deb is installed, used and removed
+	@./scripts/setup.sh packages
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 20m .
 
 demo: build ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
-# "demo" it installs those that `make demo` runs. It uses Debian packages through apt-get,
+# "demo" it installs those that `make demo` runs, with "packages" those of
+# `make test-packages`. It uses Debian packages through apt-get,
 # says what it does, and does nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,6 +57,10 @@ if [ "$what" = tests ]; then
 	need xz-utils command -v xz # modules of newer kernels
 	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.
 	need chromium-headless-shell sh -c 'command -v chromium-headless-shell || command -v chromium'
+fi
+if [ "$what" = packages ]; then
+	need mmdebstrap command -v mmdebstrap
+	need util-linux command -v unshare
 fi
 
 if ! command -v go >/dev/null 2>&1; then

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/goreleaser/goreleaser/v2/pkg/config"
+)
+
+func main() {
+	root := flag.String("root", "../..", "the checkout")
+	out := flag.String("out", "../../bin/packages", "directory for the packages")
+	arch := flag.String("arch", "", "only this architecture")
+	flag.Parse()
+	names, err := makeAll(*root, *out, *arch)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "packages: %v\n", err)
+		os.Exit(1)
+	}
+	for _, n := range names {
+		fmt.Println(n)
+	}
+}
+
+// release is one release of the checkout.
+type release struct {
+	root, out string // absolute
+	checkout  checkout
+	config    config.Project
+	made      []string // files in out, of which the checksums are
+}
+
+// makeAll makes everything, and returns the names of the files.
+func makeAll(root, out, onlyArch string) ([]string, error) {
+	r := &release{}
+	var err error
+	if r.root, err = filepath.Abs(root); err != nil {
+		return nil, err
+	}
+	if r.out, err = filepath.Abs(out); err != nil {
+		return nil, err
+	}
+	if r.config, err = config.Load(filepath.Join(r.root, ".goreleaser.yaml")); err != nil {
+		return nil, fmt.Errorf(".goreleaser.yaml: %w", err)
+	}
+	if len(r.config.Builds) != 1 || len(r.config.Archives) != 1 || len(r.config.NFPMs) != 1 {
+		return nil, fmt.Errorf(".goreleaser.yaml has %d builds, %d archives and %d nfpms: this program knows one of each",
+			len(r.config.Builds), len(r.config.Archives), len(r.config.NFPMs))
+	}
+	if r.checkout, err = readCheckout(r.root); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(r.out); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return nil, err
+	}
+	// Pages of commands that no longer exist must not be packed.
+	if err := os.RemoveAll(filepath.Join(r.root, "bin/man")); err != nil {
+		return nil, err
+	}
+	for _, hook := range r.config.Before.Hooks {
+		if err := r.hook(hook); err != nil {
+			return nil, err
+		}
+	}
+	for _, arch := range r.config.Builds[0].Goarch {
+		if onlyArch != "" && arch != onlyArch {
+			continue
+		}
+		if err := r.forArch(arch); err != nil {
+			return nil, fmt.Errorf("%s: %w", arch, err)
+		}
+	}
+	if err := r.checksums(); err != nil {
+		return nil, err
+	}
+	return r.made, nil
+}
+
+func (r *release) forArch(arch string) error {
+	binary, err := r.build(arch)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(filepath.Dir(binary))
+	if err := r.archive(arch, binary); err != nil {
+		return err
+	}
+	if err := r.sbom(arch, binary); err != nil {
+		return err
+	}
+	for _, format := range r.config.NFPMs[0].Formats {
+		if err := r.pack(arch, format, binary); err != nil {
+			return fmt.Errorf("%s: %w", format, err)
+		}
+	}
+	return nil
+}
+
+// hook runs one of before.hooks. The manual pages must have the version of the release, so
+// `go run` gets the build's flags.
+func (r *release) hook(line string) error {
+	words := strings.Fields(line)
+	if len(words) > 2 && words[0] == "go" && words[1] == "run" {
+		flags, err := r.buildFlags("")
+		if err != nil {
+			return err
+		}
+		words = append(append([]string{"go", "run"}, flags...), words[2:]...)
+	}
+	return r.command(words, "")
+}
+
+// command runs a program in the checkout.
+func (r *release) command(words []string, arch string) error {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = r.root
+	cmd.Env = append(os.Environ(), r.config.Builds[0].Env...)
+	cmd.Env = append(cmd.Env, "GOWORK=off")
+	if arch != "" {
+		cmd.Env = append(cmd.Env, "GOOS=linux", "GOARCH="+arch)
+	}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, text)
+	}
+	return nil
+}
+
+// build compiles the program into a temporary directory.
+func (r *release) build(arch string) (string, error) {
+	dir, err := os.MkdirTemp("", "gorxe-packages-")
+	if err != nil {
+		return "", err
+	}
+	b := r.config.Builds[0]
+	binary := filepath.Join(dir, b.Binary)
+	flags, err := r.buildFlags(arch)
+	if err != nil {
+		return "", err
+	}
+	words := append(append([]string{"go", "build"}, flags...), "-o", binary, b.Main)
+	return binary, r.command(words, arch)
+}
+
+func (r *release) buildFlags(arch string) ([]string, error) {
+	b := r.config.Builds[0]
+	ldflags, err := r.template(strings.Join(b.Ldflags, " "), arch)
+	return append(b.Flags, "-ldflags="+ldflags), err
+}

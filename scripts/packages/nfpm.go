@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/goreleaser/goreleaser/v2/pkg/config"
+	"github.com/goreleaser/nfpm/v2"
+	_ "github.com/goreleaser/nfpm/v2/apk" // the formats register themselves
+	_ "github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+	_ "github.com/goreleaser/nfpm/v2/rpm"
+)
+
+// pack makes one package.
+func (r *release) pack(arch, format, binary string) error {
+	c := r.config.NFPMs[0]
+	packager, err := nfpm.Get(format)
+	if err != nil {
+		return err
+	}
+	contents, err := r.contents(c.Contents, arch)
+	if err != nil {
+		return err
+	}
+	contents = append(contents, &files.Content{Source: binary, Destination: filepath.Join(c.Bindir, filepath.Base(binary)),
+		FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.checkout.date}})
+	special := c.Overrides[format]
+	info := nfpm.WithDefaults(&nfpm.Info{
+		Name: c.PackageName, Arch: arch, Platform: "linux", Version: r.checkout.version,
+		Section: c.Section, Priority: "optional", Maintainer: c.Maintainer, Description: c.Description,
+		Homepage: c.Homepage, License: c.License, MTime: r.checkout.date,
+		Overridables: nfpm.Overridables{
+			Depends:  slices.Concat(c.Dependencies, special.Dependencies),
+			Suggests: either(special.Suggests, c.Suggests),
+			Contents: contents,
+			Umask:    c.Umask,
+			Scripts: nfpm.Scripts{
+				PostInstall: r.path(c.Scripts.PostInstall),
+				PreRemove:   r.path(c.Scripts.PreRemove),
+				PostRemove:  r.path(c.Scripts.PostRemove),
+			},
+			RPM: nfpm.RPM{BuildHost: c.RPM.BuildHost},
+		},
+	})
+	if err := nfpm.PrepareForPackager(info, format); err != nil {
+		return err
+	}
+	return r.create(packager.ConventionalFileName(info), func(w io.Writer) error {
+		return packager.Package(info, w)
+	})
+}
+
+// contents are the files of the configuration, with their templates executed.
+func (r *release) contents(all []config.NFPMContent, arch string) (list files.Contents, err error) {
+	for _, c := range all {
+		stamp, err := r.template(c.FileInfo.MTime, arch)
+		if err != nil {
+			return nil, err
+		}
+		date, err := time.Parse(time.RFC3339, stamp)
+		if err != nil {
+			return nil, fmt.Errorf(".goreleaser.yaml: mtime of %s: %w", c.Source, err)
+		}
+		list = append(list, &files.Content{Source: r.path(c.Source), Destination: c.Destination, Type: c.Type, Packager: c.Packager,
+			FileInfo: &files.ContentFileInfo{Owner: c.FileInfo.Owner, Group: c.FileInfo.Group, Mode: c.FileInfo.Mode, MTime: date}})
+	}
+	return list, nil
+}
+
+func (r *release) path(name string) string {
+	if name == "" {
+		return ""
+	}
+	return filepath.Join(r.root, name)
+}
+
+func either(special, common []string) []string {
+	if len(special) > 0 {
+		return special
+	}
+	return common
+}

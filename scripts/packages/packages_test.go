@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goreleaser/goreleaser/v2/pkg/config"
+)
+
+func TestVersionOf(t *testing.T) {
+	for tag, want := range map[string]string{
+		"v1.2.3-0-g0123abc":             "1.2.3",
+		"v1.2.3-rc.1-0-g0123abc":        "1.2.3-rc.1",
+		"v1.2.3-0-g0123abc-dirty":       "1.2.4-dev.0+g0123abc.dirty",
+		"v1.2.3-7-g0123abc":             "1.2.4-dev.7+g0123abc",
+		"v1.2.3-rc.1-7-g0123abc-dirty":  "1.2.3-rc.1.7+g0123abc.dirty",
+		"v0.0.0-482-g290c2d05de9c":      "0.0.0-dev.482+g290c2d05de9c",
+		"v1.2-0-g0123abc":               "",
+		"nightly-0-g0123abc":            "",
+		"v1.2.3":                        "",
+		"v1.2.3-0-g0123abc; rm -rf /x ": "",
+	} {
+		got, err := versionOf(tag)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", tag, got, err, want)
+		}
+	}
+}
+
+func TestTemplate(t *testing.T) {
+	r := &release{checkout: checkout{version: "1.2.3", commit: "0123abc", date: time.Unix(1700000000, 0).UTC()}}
+	got, err := r.template("{{ .Version }} {{ .FullCommit }} {{ .CommitDate }} {{ .CommitTimestamp }} {{ .Arch }}", "arm64")
+	if want := "1.2.3 0123abc 2023-11-14T22:13:20Z 1700000000 arm64"; got != want || err != nil {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	for _, wrong := range []string{"{{ .Nothing }}", "{{ .Version"} {
+		if got, err := r.template(wrong, "arm64"); err == nil || !strings.Contains(err.Error(), ".goreleaser.yaml") {
+			t.Errorf("%s: %q, %v", wrong, got, err)
+		}
+	}
+}
+
+// TestConfiguration: goreleaser's own reader accepts the file, and would not accept a
+// setting that does not exist.
+func TestConfiguration(t *testing.T) {
+	text, err := os.ReadFile("../../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.LoadReader(bytes.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	if _, err := config.LoadReader(bytes.NewReader(append(text, "no_such_setting: 1\n"...))); err == nil {
+		t.Error("a setting that does not exist is accepted")
+	}
+}
+
+// clone copies what is committed to another directory.
+func clone(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "gorxe")
+	if text, err := exec.Command("git", "clone", "-q", "--no-local", "../..", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git clone: %v\n%s", err, text)
+	}
+	return dir
+}
+
+// TestReproducible: two builds in two places, in two time zones, give the same bytes.
+func TestReproducible(t *testing.T) {
+	var names []string
+	var outs []string
+	for _, zone := range []string{"UTC", "Asia/Kolkata"} {
+		t.Setenv("TZ", zone)
+		out := t.TempDir()
+		made, err := makeAll(clone(t), out, "amd64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, outs = made, append(outs, out)
+	}
+	kinds := make(map[string]bool)
+	for _, name := range names {
+		kinds[filepath.Ext(name)] = true
+		one, err := os.ReadFile(filepath.Join(outs[0], name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := os.ReadFile(filepath.Join(outs[1], name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(one) == 0 || !bytes.Equal(one, two) {
+			t.Errorf("%s differs, or is empty: %d and %d bytes", name, len(one), len(two))
+		}
+	}
+	for _, kind := range []string{".gz", ".deb", ".rpm", ".apk", ".json"} {
+		if !kinds[kind] {
+			t.Errorf("there is no %s file in %v", kind, names)
+		}
+	}
+	sums := exec.Command("sha256sum", "--strict", "-c", "SHA256SUMS")
+	sums.Dir = outs[0]
+	if text, err := sums.CombinedOutput(); err != nil || strings.Count(string(text), ": OK") != len(names)-1 {
+		t.Errorf("sha256sum: %v\n%s", err, text)
+	}
+	checkBOM(t, outs[0])
+	checkDeb(t, outs[0])
+}
+
+// checkBOM: the modules that the program imports are in the list, and no others are.
+func checkBOM(t *testing.T, out string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(out, "*.spdx.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc spdx
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	modules := make(map[string]bool)
+	for _, p := range doc.Packages {
+		modules[p.Name] = true
+	}
+	for name, want := range map[string]bool{"github.com/gorxe/gorxe": true, "stdlib": true, "github.com/alecthomas/kong": true, "github.com/goreleaser/nfpm/v2": false} {
+		if modules[name] != want {
+			t.Errorf("%s is in the list: %v", name, modules[name])
+		}
+	}
+}
+
+// checkDeb: the package has what the issue of a distribution expects.
+func checkDeb(t *testing.T, out string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(out, "*_amd64.deb"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	text, err := exec.Command("dpkg-deb", "-c", found[0]).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"-rwxr-xr-x root/root", "./usr/bin/gorxe\n", "./usr/share/man/man1/gorxe-run.1\n", "./usr/share/man/man7/gorxe-ci.7\n",
+		"./usr/lib/systemd/system/gorxe.socket\n", "./usr/lib/sysusers.d/gorxe.conf\n", "./usr/share/zsh/vendor-completions/_gorxe\n",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the package lacks %q:\n%s", want, text)
+		}
+	}
+	if field, err := exec.Command("dpkg-deb", "-f", found[0], "Depends").Output(); err != nil || string(field) != "ibverbs-providers\n" {
+		t.Errorf("Depends: %s, %v", field, err)
+	}
+}
