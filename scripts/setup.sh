@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
 # "demo" it installs those that `make demo` runs, with "packages" those of
-# `make test-packages`. It uses Debian packages through apt-get,
-# says what it does, and does nothing if all programs are there.
+# `make test-packages`. It uses Debian packages through apt-get, says what it does, and does
+# nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

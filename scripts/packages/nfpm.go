@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -39,9 +40,9 @@ func (r *release) pack(arch, format, binary string) error {
 			Contents: contents,
 			Umask:    c.Umask,
 			Scripts: nfpm.Scripts{
-				PostInstall: r.path(c.Scripts.PostInstall),
-				PreRemove:   r.path(c.Scripts.PreRemove),
-				PostRemove:  r.path(c.Scripts.PostRemove),
+				PostInstall: r.path(cmp.Or(special.Scripts.PostInstall, c.Scripts.PostInstall)),
+				PreRemove:   r.path(cmp.Or(special.Scripts.PreRemove, c.Scripts.PreRemove)),
+				PostRemove:  r.path(cmp.Or(special.Scripts.PostRemove, c.Scripts.PostRemove)),
 			},
 			RPM: nfpm.RPM{BuildHost: c.RPM.BuildHost},
 		},
