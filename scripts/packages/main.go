@@ -29,6 +29,7 @@ func main() {
 // release is one release of the checkout.
 type release struct {
 	root, out string // absolute
+	work      string // for files that are not kept
 	checkout  checkout
 	config    config.Project
 	made      []string // files in out, of which the checksums are
@@ -84,11 +85,15 @@ func makeAll(root, out, onlyArch string) ([]string, error) {
 }
 
 func (r *release) forArch(arch string) error {
+	var err error
+	if r.work, err = os.MkdirTemp("", "gorxe-packages-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.work)
 	binary, err := r.build(arch)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(filepath.Dir(binary))
 	if err := r.archive(arch, binary); err != nil {
 		return err
 	}
@@ -132,14 +137,10 @@ func (r *release) command(words []string, arch string) error {
 	return nil
 }
 
-// build compiles the program into a temporary directory.
+// build compiles the program.
 func (r *release) build(arch string) (string, error) {
-	dir, err := os.MkdirTemp("", "gorxe-packages-")
-	if err != nil {
-		return "", err
-	}
 	b := r.config.Builds[0]
-	binary := filepath.Join(dir, b.Binary)
+	binary := filepath.Join(r.work, b.Binary)
 	flags, err := r.buildFlags(arch)
 	if err != nil {
 		return "", err

@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -30,6 +32,11 @@ func (r *release) pack(arch, format, binary string) error {
 	contents = append(contents, &files.Content{Source: binary, Destination: filepath.Join(c.Bindir, filepath.Base(binary)),
 		FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.checkout.date}})
 	special := c.Overrides[format]
+	scripts, err := r.scripts(cmp.Or(special.Scripts.PostInstall, c.Scripts.PostInstall),
+		cmp.Or(special.Scripts.PreRemove, c.Scripts.PreRemove), cmp.Or(special.Scripts.PostRemove, c.Scripts.PostRemove))
+	if err != nil {
+		return err
+	}
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: c.PackageName, Arch: arch, Platform: "linux", Version: r.checkout.version,
 		Section: c.Section, Priority: "optional", Maintainer: c.Maintainer, Description: c.Description,
@@ -39,12 +46,8 @@ func (r *release) pack(arch, format, binary string) error {
 			Suggests: either(special.Suggests, c.Suggests),
 			Contents: contents,
 			Umask:    c.Umask,
-			Scripts: nfpm.Scripts{
-				PostInstall: r.path(cmp.Or(special.Scripts.PostInstall, c.Scripts.PostInstall)),
-				PreRemove:   r.path(cmp.Or(special.Scripts.PreRemove, c.Scripts.PreRemove)),
-				PostRemove:  r.path(cmp.Or(special.Scripts.PostRemove, c.Scripts.PostRemove)),
-			},
-			RPM: nfpm.RPM{BuildHost: c.RPM.BuildHost},
+			Scripts:  nfpm.Scripts{PostInstall: scripts[0], PreRemove: scripts[1], PostRemove: scripts[2]},
+			RPM:      nfpm.RPM{BuildHost: c.RPM.BuildHost},
 		},
 	})
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
@@ -72,11 +75,27 @@ func (r *release) contents(all []config.NFPMContent, arch string) (list files.Co
 	return list, nil
 }
 
-func (r *release) path(name string) string {
-	if name == "" {
-		return ""
+func (r *release) path(name string) string { return filepath.Join(r.root, name) }
+
+// scripts copies scripts to files that are as old as the commit: nfpm writes the age of
+// these into an apk.
+func (r *release) scripts(names ...string) (copies []string, err error) {
+	for _, name := range names {
+		if name == "" {
+			copies = append(copies, "")
+			continue
+		}
+		text, err := os.ReadFile(r.path(name))
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(r.work, filepath.Base(name))
+		if err := errors.Join(os.WriteFile(file, text, 0o755), os.Chtimes(file, r.checkout.date, r.checkout.date)); err != nil {
+			return nil, err
+		}
+		copies = append(copies, file)
 	}
-	return filepath.Join(r.root, name)
+	return copies, nil
 }
 
 func either(special, common []string) []string {
