@@ -20,8 +20,9 @@ const (
 	// that, a forged message would keep a connection half-open for hours.
 	maxPeerResponseTimeout = 22
 	maxPeerServiceTimeout  = mraServiceTimeout
-	// maxTimewait bounds the local ACK timeout of a peer as far as timewait goes.
-	maxTimewait = 22
+	// maxPeerACKTimeout bounds a peer's local ACK timeout where the connection manager
+	// waits for it. The queue pair has what the peer says.
+	maxPeerACKTimeout = 22
 )
 
 // duration returns the time of a code, rounded as Linux does: the unit is 4 µs, and
@@ -64,9 +65,12 @@ func (c *Conn) sendUntilAnswered(now rxe.Time) {
 // extend is for an MRA: the answer takes longer. Linux keeps the longer interval for
 // all later sends (ib_modify_mad).
 func (c *Conn) extend(now rxe.Time, serviceTimeout uint8) {
-	c.resend.interval = duration(min(serviceTimeout, maxPeerServiceTimeout)) + duration(c.qp.ackTimeout)
+	c.resend.interval = duration(min(serviceTimeout, maxPeerServiceTimeout)) + c.ackWait()
 	c.setTimer(now + c.resend.interval)
 }
+
+// ackWait is the local ACK timeout as the connection manager waits for it.
+func (c *Conn) ackWait() rxe.Time { return duration(min(c.qp.ackTimeout, maxPeerACKTimeout)) }
 
 // Expire runs every timer that is due.
 func (m *Machine) Expire(now rxe.Time) {

@@ -14,7 +14,7 @@ import "github.com/gorxe/gorxe/rxe"
 func (c *Conn) enterTimewait(now rxe.Time) {
 	c.m.peers.remove(c)
 	c.setState(StateTimewait)
-	c.setTimer(now + duration(min(c.qp.ackTimeout, maxTimewait)))
+	c.setTimer(now + c.ackWait())
 }
 
 // leaveTimewait is the end of timewait (cm_timewait_handler).
