@@ -47,6 +47,9 @@ func (id *ID) bindTo(src, dst Addr) error {
 		id.scope = scope
 	}
 	id.src, id.dst = src, dst
+	if dst.family() == famNone {
+		id.dst = unspecified(src.family())
+	}
 	// A loopback address is a wildcard, but not if a device has it.
 	if !src.isAny() || src.isLoopback() && src.AFIB == nil && id.m.withAddress(src.Addr(), 0) != nil {
 		if err := id.acquire(); err != nil {

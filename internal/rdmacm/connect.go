@@ -12,6 +12,9 @@ import (
 // (cma_connect_ib).
 const maxRetryCount = 7
 
+// maxLifetime is the largest exponent of a time on the wire.
+const maxLifetime = 31
+
 // Connect asks the peer for a connection, or for the queue pair of a datagram service
 // (rdma_connect). The route must be resolved. ConnectResponse (UD: Established), Rejected
 // or Unreachable follows. EINVAL if the private data is longer than 56 bytes (UD: 180), or
@@ -36,7 +39,7 @@ func (id *ID) Connect(p *ConnParams) error {
 	} else {
 		id.conn, err = id.dev.machine.Connect(id.m.now(), &cm.ConnectParams{
 			Service: id.service(&id.dst), Path: ah, SGID: path.SGID, PKey: path.PKey,
-			QPN: p.QPN, QPType: id.qpType, PathMTU: mtuBytes(path.MTU), PacketLifetime: path.PacketLifetime,
+			QPN: p.QPN, QPType: id.qpType, PathMTU: mtuBytes(path.MTU), PacketLifetime: min(path.PacketLifetime, maxLifetime),
 			ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 			RetryCount: min(p.RetryCount, maxRetryCount), RNRRetryCount: min(p.RNRRetryCount, maxRetryCount),
 			FlowControl: p.FlowControl, SRQ: p.SRQ, PrivateData: id.privateData(p.PrivateData),

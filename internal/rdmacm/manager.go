@@ -163,6 +163,7 @@ func (m *Manager) run() {
 				d.machine.Expire(now)
 			}
 		}
+		m.runTasks(now) // before what times out: an answer may have come
 		m.queries.expire(now)
 		m.runTasks(now)
 		m.armed = m.deadline()

@@ -8,11 +8,14 @@ import (
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/route"
+	"github.com/gorxe/gorxe/internal/test/netns"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The tests here use devices on loopback addresses, the host's routes and real time.
+// The tests here use running devices, the kernel's routes and real time, in a network
+// namespace of their own.
 
 // timeout only ends a test that would otherwise hang.
 const timeout = time.Minute
@@ -23,20 +26,20 @@ type realHost struct {
 	dev *rxe.Device
 }
 
-func newRealHost(t *testing.T, addr string) *realHost {
+func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
 	t.Helper()
-	resolver, err := route.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mux := gsi.New(gsi.Config{})
+	cfg.Name, cfg.GSI = "rxe0", mux
+	var resolver *route.Resolver
+	var e *engine.Engine
+	must(t, ns.Do(func() (err error) {
+		if resolver, err = route.New(); err == nil {
+			e, err = engine.Start(cfg)
+		}
+		return err
+	}))
 	t.Cleanup(resolver.Close)
 	m := New(Config{Resolver: resolver})
-	mux := gsi.New(gsi.Config{})
-	cfg := engine.Config{Name: "rxe0", Address: netip.MustParseAddr(addr), GSI: mux}
-	e, err := engine.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux.Start(e.Device())
 	if err := m.AddDevice(&Device{Name: "rxe0", GUID: cfg.GUID(), Mux: mux, Net: e.Port().Info}); err != nil {
 		t.Fatal(err)
@@ -47,6 +50,17 @@ func newRealHost(t *testing.T, addr string) *realHost {
 		e.Close()
 	})
 	return &realHost{m, e.Device()}
+}
+
+// newNamespace makes a network namespace.
+func newNamespace(t *testing.T) *netns.Host {
+	t.Helper()
+	ns, err := netns.New()
+	if err != nil {
+		testenv.Missing(t, "%v", err)
+	}
+	t.Cleanup(ns.Close)
+	return ns
 }
 
 // program is a program's end of an ID.
@@ -119,7 +133,7 @@ func (p pair) modify(t *testing.T, id *ID, states ...rxe.QPState) {
 
 // TestRealDevice: two programs connect on one device, and a message passes.
 func TestRealDevice(t *testing.T) {
-	h := newRealHost(t, "127.0.0.1")
+	h := newRealHost(t, newNamespace(t), engine.Config{Address: netip.MustParseAddr("127.0.0.1")})
 	for _, addr := range []string{"127.0.0.1:7180", "0.0.0.0:7181"} {
 		server, client := h.program(t), h.program(t)
 		must(t, server.Bind(at(addr)))

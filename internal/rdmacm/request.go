@@ -42,7 +42,7 @@ func (d *Device) readRequest(req *cm.Request) (*request, *cm.Refuse) {
 			return nil, &refused
 		}
 		r.data = req.PrivateData
-		r.local = Addr{AFIB: &SockaddrIB{GID: info.GIDs[req.From.SGIDIndex], ServiceID: req.Service, Mask: ^uint64(0), PKey: req.PKey}}
+		r.local = Addr{AFIB: &SockaddrIB{GID: req.Path.RemoteGID, ServiceID: req.Service, Mask: ^uint64(0), PKey: req.PKey}}
 		r.remote = Addr{AFIB: &SockaddrIB{GID: req.From.DGID, PKey: req.PKey}}
 		return r, nil
 	}
@@ -92,25 +92,16 @@ var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 func (id *ID) accepting(d *Device, c *cm.Conn, r *request) {
 	id.state = StateConnect
 	id.dev, id.src, id.dst, id.conn = d, r.local, r.remote, c
-	p := PathRecord{
-		SGID: r.local.gid(), DGID: r.From.DGID, HopLimit: r.From.HopLimit, TrafficClass: r.From.TrafficClass,
-		PKey: wire.DefaultPKey, PacketLifetime: packetLifetime, Reversible: true, ServiceID: r.Service,
-	}
 	if r.Lookup {
-		info := d.Net()
-		p.MTU = mtuCode(info.MTU)
-	} else {
-		// The peer's path, from this side.
-		p.SGID, p.DGID, p.FlowLabel = r.Path.RemoteGID, r.Path.LocalGID, r.Path.FlowLabel
-		p.HopLimit, p.TrafficClass, p.SL, p.Rate = r.Path.HopLimit, r.Path.TrafficClass, r.Path.ServiceLevel, r.Path.Rate
-		p.PacketLifetime = max(r.Path.LocalACKTimeout, 1) - 1
-		for p.MTU = 5; p.MTU > 1 && mtuBytes(p.MTU) > r.PathMTU; p.MTU-- {
-		}
+		return // a SIDR_REQ has no path
 	}
-	if p.HopLimit == 0 {
-		p.HopLimit = defaultHopLimit
-	}
-	id.paths = []PathRecord{p}
+	// The peer's path, from this side (cm_format_paths_from_req).
+	path := &r.Path
+	id.paths = []PathRecord{{
+		SGID: path.RemoteGID, DGID: path.LocalGID, FlowLabel: path.FlowLabel, HopLimit: path.HopLimit,
+		TrafficClass: path.TrafficClass, SL: path.ServiceLevel, PKey: r.PKey, MTU: codeOf(r.PathMTU), Rate: path.Rate,
+		PacketLifetime: max(path.LocalACKTimeout, 1) - 1, Reversible: true, ServiceID: r.Service,
+	}}
 }
 
 // event returns the ConnectRequest of a request to the listener l.

@@ -114,8 +114,8 @@ func (h queryHeap) deadline() (rxe.Time, bool) {
 	return h[0].deadline, true
 }
 
-// expire ends the resolutions that have taken too long. It leaves those whose answer has
-// come and waits in Manager.work, which is why tasks run first.
+// expire ends the resolutions that have taken too long. Manager.mu is held, by a goroutine
+// that may call handlers.
 func (h *queryHeap) expire(now rxe.Time) {
 	for len(*h) > 0 && (*h)[0].deadline <= now {
 		(*h)[0].finish(now, unix.ETIMEDOUT)
