@@ -11,4 +11,15 @@
 // handler only queues. Under the mutex a thread takes leaf locks only. Datagrams leave
 // after the mutex is unlocked (sender.go), because the device may then run queue pairs
 // whose program memory does not answer.
+//
+// As in Linux, a link that goes down or an address that goes away is no event of an ID:
+// connections time out, and new ones are refused. A device that goes away is an event.
+//
+// Deviations from Linux:
+//   - Loopback addresses work (resolve.go). In Linux, RoCE devices cannot connect through
+//     them.
+//   - A listener on a loopback address hears this host only (listen.go).
+//   - Between addresses of this host, the device of the source is used (resolve.go). Linux
+//     uses the one of the destination, which may be none.
+//   - A peer whose link-layer address changes is no event. Linux calls it unreachable.
 package rdmacm

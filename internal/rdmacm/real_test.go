@@ -1,15 +1,21 @@
 package rdmacm
 
 import (
+	"fmt"
 	"net/netip"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -23,7 +29,8 @@ const timeout = time.Minute
 // realHost is a Manager with a running device.
 type realHost struct {
 	*Manager
-	dev *rxe.Device
+	dev  *rxe.Device
+	port *rocev2.Port
 }
 
 func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
@@ -49,7 +56,7 @@ func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
 		mux.Close()
 		e.Close()
 	})
-	return &realHost{m, e.Device()}
+	return &realHost{m, e.Device(), e.Port()}
 }
 
 // newNamespace makes a network namespace.
@@ -178,5 +185,84 @@ func TestRealDevice(t *testing.T) {
 		server.next(TimewaitExit)
 		accepted.Destroy()
 		server.Destroy()
+	}
+}
+
+// TestRealNetwork: programs on two hosts connect over IPv4 and IPv6, and on one of them by
+// names for this host. The hosts' routes and neighbors decide.
+func TestRealNetwork(t *testing.T) {
+	nsA, nsB := newNamespace(t), newNamespace(t)
+	must(t, netns.Link(nsA, nsB, 1500))
+	for i, ns := range []*netns.Host{nsA, nsB} {
+		for _, c := range []string{"link set eth0 addrgenmode none", "link set eth0 up",
+			fmt.Sprintf("addr add 10.7.0.%d/24 dev eth0", i+1), fmt.Sprintf("addr add fe80::%d/64 dev eth0 nodad", i+1),
+			fmt.Sprintf("addr add 2001:db8::%d/64 dev eth0 nodad", i+1)} {
+			must(t, ns.IP(c))
+		}
+	}
+	a := newRealHost(t, nsA, engine.Config{Interface: "eth0"})
+	b := newRealHost(t, nsB, engine.Config{Interface: "eth0"})
+	index := a.port.Info().Index
+	for _, c := range []struct {
+		server       *realHost
+		listen, dial string
+		from         string
+	}{
+		{b, "0.0.0.0:7180", "10.7.0.2:7180", "10.7.0.1"},
+		{b, "[2001:db8::2]:7181", "[2001:db8::2]:7181", "2001:db8::1"},
+		{b, "[::]:7182", fmt.Sprintf("[fe80::2%%%d]:7182", index), fmt.Sprintf("fe80::1%%%d", b.port.Info().Index)},
+		{a, "127.0.0.1:7183", "127.0.0.1:7183", "10.7.0.1"},
+		{a, "[::1]:7184", "[::1]:7184", "2001:db8::1"},
+		{a, "10.7.0.1:7185", "10.7.0.1:7185", "10.7.0.1"},
+	} {
+		server, client := c.server.program(t), a.program(t)
+		must(t, server.Bind(at(c.listen)))
+		must(t, server.Listen())
+		must(t, client.ResolveAddr(Addr{}, at(c.dial), timeout))
+		client.next(AddrResolved)
+		must(t, client.ResolveRoute(timeout))
+		client.next(RouteResolved)
+		must(t, client.Connect(&ConnParams{QPN: 1}))
+		accepted := server.next(ConnectRequest).Child
+		if got := accepted.RemoteAddr().Addr().String(); got != c.from {
+			t.Errorf("%s: the peer is %s, want %s", c.dial, got, c.from)
+		}
+		must(t, accepted.Accept(&ConnParams{QPN: 2}))
+		client.next(ConnectResponse)
+		must(t, client.EstablishActive())
+		server.next(Established)
+		client.Destroy()
+		server.next(Disconnected)
+		accepted.Destroy()
+		server.Destroy()
+	}
+
+	client := a.program(t)
+	must(t, client.ResolveAddr(Addr{}, at("10.7.0.77:1"), 100*time.Millisecond)) // nobody has it
+	if ev := client.next(AddrError); ev.Status != -int32(unix.ETIMEDOUT) {
+		t.Errorf("status is %d", ev.Status)
+	}
+	is(t, client.ResolveAddr(Addr{}, at("10.99.0.1:1"), timeout), unix.ENETUNREACH)
+	is(t, a.program(t).Bind(at("10.7.0.2:0")), unix.EADDRNOTAVAIL)
+	is(t, a.program(t).Bind(at("[fe80::1]:0")), unix.EINVAL)
+
+	// An address that comes later is one of the device, and one that goes is not.
+	must(t, nsA.IP("addr add 10.7.0.3/24 dev eth0"))
+	a.waitForGID(t, "10.7.0.3", true)
+	late := a.program(t)
+	must(t, late.Bind(at("10.7.0.3:7190")))
+	must(t, nsA.IP("addr del 10.7.0.3/24 dev eth0"))
+	a.waitForGID(t, "10.7.0.3", false)
+	is(t, a.program(t).Bind(at("10.7.0.3:7191")), unix.EADDRNOTAVAIL)
+}
+
+// waitForGID waits until the device has an address, or has it no more.
+func (h *realHost) waitForGID(t *testing.T, addr string, want bool) {
+	t.Helper()
+	gid := wire.GIDFromAddr(netip.MustParseAddr(addr))
+	for start := time.Now(); slices.Contains(h.port.Info().GIDs, gid) != want; runtime.Gosched() {
+		if time.Since(start) > timeout {
+			t.Fatalf("the device has %s: %v", addr, !want)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func (r *Resolver) Neighbor(way Route, done func()) (known bool, cancel func()) 
 	}
 	r.waiting[h][w] = struct{}{}
 	r.mu.Unlock()
-	if r.valid(h) {
+	if r.valid(h) || !r.resolves(h.index) {
 		// If it became valid just now, done may have been called, too.
 		return r.forget(h, w), func() {}
 	}
@@ -62,6 +62,15 @@ func (r *Resolver) forget(h hop, w *waiter) bool {
 		delete(r.waiting, h)
 	}
 	return ok
+}
+
+// resolves reports whether an interface needs link-layer addresses.
+func (r *Resolver) resolves(index int) bool {
+	link, err := r.handle.LinkByIndex(index)
+	if err != nil {
+		return true
+	}
+	return link.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) == 0
 }
 
 // nudValid are the states of a neighbor whose link-layer address is known (the kernel's
@@ -112,6 +121,11 @@ func (r *Resolver) probe(h hop) {
 	}
 	c.SetWriteDeadline(time.Now().Add(time.Second)) //nolint:errcheck // the socket is open
 	c.WriteMsgUDP(nil, oob, to)                     //nolint:errcheck // see above
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.onProbe != nil {
+		r.onProbe(h)
+	}
 }
 
 // follow receives the changes of neighbors until Close.

@@ -30,6 +30,7 @@ type Resolver struct {
 
 	mu      sync.Mutex // a leaf lock
 	waiting map[hop]map[*waiter]struct{}
+	onProbe func(hop) // for tests; nil: nothing
 
 	closing atomic.Bool
 	running sync.WaitGroup

@@ -22,8 +22,8 @@ type Route struct {
 	HopLimit  uint8      // 0: the default
 	// Local means that the destination is this host.
 	Local bool
-	// Direct means that no neighbor has to be asked: the destination is this host or
-	// many hosts, or the interface has no link-layer addresses.
+	// Direct means that no neighbor has to be asked: the destination is this host, or
+	// many hosts.
 	Direct bool
 }
 
@@ -58,7 +58,7 @@ func (r *Resolver) Route(q Query) (Route, error) {
 		return Route{}, unix.EADDRNOTAVAIL
 	}
 	out.Src = withZone(out.Src, out.Interface)
-	out.Direct = out.Local || f.Type != unix.RTN_UNICAST || !r.resolves(f.LinkIndex)
+	out.Direct = f.Type != unix.RTN_UNICAST
 	return out, nil
 }
 
@@ -73,15 +73,6 @@ func gateway(f *netlink.Route) (netip.Addr, bool) {
 		}
 	}
 	return netip.Addr{}, false
-}
-
-// resolves reports whether an interface needs link-layer addresses.
-func (r *Resolver) resolves(index int) bool {
-	link, err := r.handle.LinkByIndex(index)
-	if err != nil {
-		return true
-	}
-	return link.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) == 0
 }
 
 // Local reports whether an address is one of this host. A zone names the interface that
