@@ -70,7 +70,7 @@ func (a *Addr) isLoopback() bool {
 	if a.family() == famIB {
 		return a.AFIB.GID.Addr().Is6() && a.AFIB.GID.Addr().IsLoopback()
 	}
-	return a.Addr().IsLoopback()
+	return !a.Addr().Is4In6() && a.Addr().IsLoopback()
 }
 
 // isAny reports whether a binds to all devices (cma_any_addr).

@@ -88,6 +88,8 @@ func (id *ID) acquire() error {
 	}
 	dev := id.m.withAddress(id.src.Addr(), id.scope)
 	switch {
+	case id.src.Addr().Is4In6(): // no interface has it, although a GID looks like it
+		return unix.EADDRNOTAVAIL
 	case dev == nil && id.scope == 0 && !id.m.resolver.Local(id.src.Addr()):
 		return unix.EADDRNOTAVAIL
 	case id.space == wire.PortSpaceIPoIB:

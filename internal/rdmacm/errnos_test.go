@@ -79,6 +79,7 @@ func TestBindErrnos(t *testing.T) {
 			return u.Bind(at("0.0.0.0:7174"))
 		}, 0, StateAddrBound},
 		{"another host's address", 0, bind("10.0.0.9:7174"), unix.EADDRNOTAVAIL, StateIdle},
+		{"IPv4-mapped address", 0, bind("[::ffff:10.0.0.1]:7174"), unix.EADDRNOTAVAIL, StateIdle},
 		{"address without a device", 0, func(h *host, u *user) error {
 			h.net.local = append(h.net.local, at("10.0.0.7:0").Addr())
 			return u.Bind(at("10.0.0.7:7174"))
@@ -182,6 +183,7 @@ func TestResolveErrnos(t *testing.T) {
 		{"source of another family", 0, resolve(at("10.0.0.1:0"), at("[2001:db8::1]:1")), unix.EINVAL, StateAddrBound},
 		{"source that is not here", 0, resolve(at("10.0.0.9:0"), at("10.0.0.2:1")), unix.EADDRNOTAVAIL, StateIdle},
 		{"link-local without a scope", 0, resolve(Addr{}, at("[fe80::2]:1")), 0, StateAddrQuery},
+		{"IPv4-mapped address", 0, resolve(Addr{}, at("[::ffff:10.0.0.2]:1")), unix.ENETUNREACH, StateAddrBound},
 		{"no route", 0, func(h *host, u *user) error {
 			h.net.routes[at("10.9.0.1:0").Addr()] = unix.ENETUNREACH
 			return u.ResolveAddr(Addr{}, at("10.9.0.1:1"), second)

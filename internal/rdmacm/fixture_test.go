@@ -97,7 +97,11 @@ func (p *port) set(change func(*rocev2.PortInfo)) {
 }
 
 func (p *port) Send(to rxe.AHAttr, _ wire.QPN, mad *wire.MAD) error {
-	src := p.Net().GIDs[to.SGIDIndex]
+	gids := p.Net().GIDs
+	if int(to.SGIDIndex) >= len(gids) {
+		return rxe.ErrInvalid
+	}
+	src := gids[to.SGIDIndex]
 	m, err := wire.ParseCM(mad[:])
 	if err != nil {
 		p.f.t.Errorf("sent a datagram that is not a message: %v", err)

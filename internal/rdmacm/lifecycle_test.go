@@ -203,7 +203,7 @@ func TestNoDevice(t *testing.T) {
 	})
 }
 
-// Who is refused, with which reason.
+// The reasons with which peers are refused.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -289,7 +289,7 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// An owner who cannot pay for a connection does not get it, nor does the peer hear of it.
+// If the listener's budget is spent, a request is dropped, and the peer hears nothing.
 func TestConnectionQuota(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		b.owner = &Owner{Budget: quota.New(quota.Cost{Memory: idCost.Memory})} // for one ID

@@ -68,7 +68,7 @@ func isAFIB(data []byte) bool {
 func (d *Device) reaches(info *rocev2.PortInfo, r *request) bool {
 	local, remote := r.local.Addr(), r.remote.Addr()
 	for _, ip := range []netip.Addr{local, remote} {
-		if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip.Is4() && (ip.As4()[0] == 0 || ip == broadcast) {
+		if !ip.IsValid() || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip.Is4() && (ip.As4()[0] == 0 || ip == broadcast) {
 			return false
 		}
 	}

@@ -58,6 +58,8 @@ func (id *ID) resolve(timeout time.Duration) error {
 	switch {
 	case id.dst.family() == famIB: // no RoCE port has such an address
 		return unix.ENODEV
+	case id.dst.Addr().Is4In6(): // as if no IPv6 route led there
+		return unix.ENETUNREACH
 	case id.dst.isAny():
 		return id.resolveLoopback()
 	}

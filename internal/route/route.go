@@ -28,7 +28,7 @@ type Route struct {
 }
 
 // Route looks a route up. The error is the kernel's unix.Errno: ENETUNREACH, EHOSTUNREACH,
-// EACCES, or EINVAL if Src is not an address of this host.
+// EACCES, and others. It is an error if Src is not an address of this host.
 func (r *Resolver) Route(q Query) (Route, error) {
 	opts := &netlink.RouteGetOptions{OifIndex: q.Interface}
 	if q.Src.IsValid() && !q.Src.IsUnspecified() {
