@@ -136,7 +136,7 @@ func (id *ID) hears(r *request) bool {
 		return false
 	case id.src.family() == famIB:
 		return true
-	case id.src.isAny():
+	case id.dev == nil:
 		return !id.afOnly || id.src.family() == r.local.family()
 	}
 	return id.src.same(&r.local)
