@@ -343,3 +343,28 @@ func BenchmarkSpace(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMessage copies 64 KiB twice, as a SEND between two programs does: in as many
+// pieces as there are SENDs, each read and then written. The pieces are within this process.
+func BenchmarkMessage(b *testing.B) {
+	const size = 64 << 10
+	for _, each := range []int{8 << 10, size} {
+		b.Run(strconv.Itoa(each>>10)+"KiB", func(b *testing.B) {
+			s := ownSpace(b)
+			_, from := mapped(b, size, unix.PROT_READ|unix.PROT_WRITE)
+			_, to := mapped(b, size, unix.PROT_READ|unix.PROT_WRITE)
+			buf := make([]byte, each)
+			b.SetBytes(size)
+			for b.Loop() {
+				for off := uint64(0); off < size; off += uint64(each) {
+					if err := s.ReadV([]rxe.Span{{VA: from + off, Buf: buf}}); err != nil {
+						b.Fatal(err)
+					}
+					if err := s.WriteV([]rxe.Span{{VA: to + off, Buf: buf}}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
