@@ -35,7 +35,11 @@ var broken = map[string]func(s *scene){
 	"udp-checksum":      extra(func(p *scenePacket) { p.udpCheck = 0x1234 }),
 	"source-port":       extra(func(p *scenePacket) { p.port = 0xc001 }),
 	"syndrome":          extra(func(p *scenePacket) { p.headers.Syndrome = 0x44 }),
-	"q-key":             func(s *scene) { s.datagram(1, 0x80020000, make([]byte, 24)) },
+	"q-key": func(s *scene) {
+		var mad wire.MAD
+		mad.InitRTU(0)
+		s.datagram(1, 0x80020000, mad[:])
+	},
 	"management-qp": func(s *scene) {
 		s.add(false, wire.Headers{Opcode: wire.RCSendOnly, DestQP: 1, PSN: 7}, make([]byte, 256))
 	},
@@ -154,6 +158,59 @@ var broken = map[string]func(s *scene){
 		s.next = 0
 	},
 
+	// The connection manager.
+	"mad-format": func(s *scene) { s.cm(false, func(m *wire.MAD) { m.InitRTU(0); m[3] = uint8(wire.MADGetResp) }) },
+	"cm-info-length": func(s *scene) {
+		s.cm(true, func(m *wire.MAD) {
+			m.InitREJ(0).SetReason(wire.RejectConsumer)
+			m.Data()[rejInfoLen] = 73 << 1
+		})
+	},
+	"cm-ip-header": func(s *scene) {
+		s.cm(false, func(m *wire.MAD) {
+			q := m.InitREQ(0)
+			q.SetServiceID(wire.ServiceID(wire.PortSpaceTCP, 7174))
+			h := wire.IPCMHeader{Src: sceneA, Dst: sceneB, SrcPort: 40000}
+			h.Put(q.PrivateData())
+			q.PrivateData()[0] = 0x10 // version 1
+		})
+	},
+	"cm-reason": func(s *scene) { s.cm(true, func(m *wire.MAD) { m.InitREJ(0).SetReason(34) }) },
+	"cm-ids": func(s *scene) {
+		s.opened(3)
+		s.cm(false, func(m *wire.MAD) {
+			d := m.InitDREQ(9)
+			d.SetCommIDs(cmActive, cmPassive+1)
+			d.SetRemoteQPN(sceneQPB + 2)
+		})
+	},
+	"cm-transaction": func(s *scene) {
+		s.opened(2)
+		s.cm(false, func(m *wire.MAD) { m.InitRTU(cmTID+1).SetCommIDs(cmActive, cmPassive) })
+	},
+	"cm-order": func(s *scene) {
+		s.opened(1)
+		s.cm(false, func(m *wire.MAD) { m.InitRTU(cmTID).SetCommIDs(cmActive, cmPassive) })
+	},
+	"cm-resent": func(s *scene) {
+		s.opened(1)
+		s.now += 5 * time.Second
+		s.opened(1).payload[wire.MADLen-1] = 1 // of the private data
+	},
+	"cm-retries": func(s *scene) {
+		s.opened(1)
+		s.now += time.Second
+		s.opened(1)
+	},
+	"cm-timewait": func(s *scene) {
+		s.opened(3)
+		s.cm(false, func(m *wire.MAD) { d := m.InitDREQ(9); d.SetCommIDs(cmActive, cmPassive); d.SetRemoteQPN(sceneQPB + 2) })
+		s.cm(true, func(m *wire.MAD) { m.InitDREP(9).SetCommIDs(cmPassive, cmActive) })
+		s.now += 500 * time.Millisecond // of 537
+		again := wire.CMREQ{MAD: (*wire.MAD)(s.opened(1).payload)}
+		again.SetStartingPSN(7)
+	},
+
 	// Congestion.
 	"cnp-format":     func(s *scene) { s.marked(1); s.cnp().headers.PSN = 1 },
 	"cnp-unprompted": func(s *scene) { s.cnp() },
@@ -215,6 +272,53 @@ func (s *scene) connect(depth byte) {
 	rep.SetInitiatorDepth(depth)
 	p := s.datagram(wire.GSIQPN, wire.GSIQKey, repMAD[:])
 	p.fromB = true
+}
+
+// The identifiers of the connection that opened makes.
+const (
+	cmTID     = 0x5500000077
+	cmActive  = 0x77
+	cmPassive = 0x99
+)
+
+// cm appends a message of the connection manager.
+func (s *scene) cm(fromB bool, fill func(m *wire.MAD)) *scenePacket {
+	var m wire.MAD
+	fill(&m)
+	p := s.datagram(wire.GSIQPN, wire.GSIQKey, m[:])
+	p.fromB = fromB
+	return p
+}
+
+// opened appends the first messages, of REQ, REP and RTU, of a connection of two other
+// queue pairs, and returns the last.
+func (s *scene) opened(messages int) (p *scenePacket) {
+	for _, say := range []func() *scenePacket{
+		func() *scenePacket {
+			return s.cm(false, func(m *wire.MAD) {
+				q := m.InitREQ(cmTID)
+				q.SetLocalCommID(cmActive)
+				q.SetQPN(sceneQPA + 2)
+				q.SetRemoteCMTimeout(20)
+				q.SetLocalCMTimeout(20)
+				q.SetMaxCMRetries(15)
+				q.SetPrimaryPath(&wire.CMPath{LocalACKTimeout: 17})
+			})
+		},
+		func() *scenePacket {
+			return s.cm(true, func(m *wire.MAD) {
+				r := m.InitREP(cmTID)
+				r.SetCommIDs(cmPassive, cmActive)
+				r.SetQPN(sceneQPB + 2)
+			})
+		},
+		func() *scenePacket {
+			return s.cm(false, func(m *wire.MAD) { m.InitRTU(cmTID).SetCommIDs(cmActive, cmPassive) })
+		},
+	}[:messages] {
+		p = say()
+	}
+	return p
 }
 
 // brokenScene is a clean conversation with one fault in the middle.

@@ -34,6 +34,7 @@ type Checker struct {
 	flows    map[flowKey]*Flow
 	between  map[hosts]*direction
 	agreed   agreements
+	talks    talks
 	recent   *Flow // of the last packet
 	seq      uint64
 	flowID   int
@@ -60,6 +61,7 @@ func New(opts Options) (*Checker, error) {
 		ignore:  ignore,
 		flows:   make(map[flowKey]*Flow),
 		between: make(map[hosts]*direction),
+		talks:   newTalks(),
 		budget:  historyBudget,
 		summary: Summary{PerRule: make([]RuleCount, len(allRules))},
 	}, nil

@@ -31,12 +31,8 @@ type agreement struct {
 	depth int // READs that may be outstanding in this direction
 }
 
-// connectionManager reads a datagram to QP1.
-func (c *Checker) connectionManager(s *subject, f *Flow) {
-	m, err := wire.ParseCM(s.pkt.Payload())
-	if err != nil {
-		return
-	}
+// connectionManager reads a message of the connection manager.
+func (c *Checker) connectionManager(f *Flow, m wire.CMMessage) {
 	switch m := m.(type) {
 	case wire.CMREQ:
 		c.agreed.propose(proposal{

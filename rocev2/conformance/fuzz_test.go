@@ -15,7 +15,7 @@ import (
 
 // FuzzCheck: no file makes the checker panic or contradict itself.
 func FuzzCheck(f *testing.F) {
-	for _, name := range []string{"read-depth", "go-back-n", "retransmission", "cnp-rate", "multicast-qp"} {
+	for _, name := range []string{"read-depth", "cm-timewait", "cm-ids", "go-back-n", "retransmission", "cnp-rate", "multicast-qp"} {
 		f.Add(brokenScene(broken[name]).file(f))
 	}
 	f.Add(rocev1File(f))

@@ -70,6 +70,18 @@ var (
 	ruleNAKRepeated  = rule("nak-repeated", Violation, "9.7.4, responder: receiving requests", "A gap gets one sequence NAK, until it is filled.")
 	ruleNAKCode      = rule("nak-code", Warning, "9.7.5, NAK codes", "The NAK code is one that the request can cause.")
 
+	// Management datagrams, and the connection manager's conversation.
+	ruleMAD           = rule("mad-format", Violation, "13.4.2, 13.4.3", "A datagram to QP1 has 256 bytes and base version 1. One of the connection manager has class version 2, method Send, and a message that exists.")
+	ruleCMLength      = rule("cm-info-length", Violation, "12.6, reject; 12.8.2; 12.11.2", "A REJ, SIDR_REP or APR has at most 72 bytes of additional information.")
+	ruleCMAddress     = rule("cm-ip-header", Violation, "A11, RDMA IP CM service", "The private data of a REQ or SIDR_REQ for a port begins with a header of version 0 with the addresses of two hosts.")
+	ruleCMStatus      = rule("cm-reason", Violation, "12.6, reject; 12.11.2", "The reason of a REJ and the status of a SIDR_REP are defined. A REJ or MRA names a message that it can answer.")
+	ruleCMIDs         = rule("cm-ids", Violation, "12.6, communication ID", "The messages of a connection have the communication IDs of its REQ and REP. A DREQ has the receiver's queue pair, and a SIDR_REP the service of its request.")
+	ruleCMTransaction = rule("cm-transaction", Warning, "12.6, transaction ID", "REP, RTU and REJ have the transaction ID of the REQ, a DREP that of its DREQ, and a SIDR_REP that of its SIDR_REQ.")
+	ruleCMOrder       = rule("cm-order", Warning, "12.9, communication establishment and release", "A REP and an RTU come from their own sides. An RTU or a DREQ follows a REP, and a DREP follows a DREQ.")
+	ruleCMResent      = rule("cm-resent", Violation, "12.9, communication establishment and release", "A REQ, REP, DREQ or SIDR_REQ that is sent again is the same as before.")
+	ruleCMRetries     = rule("cm-retries", Warning, "12.6, request for communication", "A message is sent again as often as the REQ says, and not before the time for its answer is over.")
+	ruleCMTimewait    = rule("cm-timewait", Warning, "12.9, timewait", "The communication ID of a connection rests after its DREP, for the time that its REQ says.")
+
 	// Congestion.
 	ruleCNPCause    = rule("cnp-unprompted", Note, "A17.9.3, CA17-44", "A CNP answers a packet marked CE. (A switch beyond the point of capture may have set the mark.)")
 	ruleCNPRate     = rule("cnp-rate", Warning, "A17.9.3, CA17-44", "There are no more CNPs than packets marked CE.")

@@ -30,6 +30,9 @@ func (r *Row) Headers() []Header {
 	if r.parsed {
 		hs = append(hs, r.bth())
 		hs = append(hs, r.extended()...)
+		if m := r.mad(); m != nil {
+			hs = append(hs, madHeaders(m)...)
+		}
 		hs = append(hs, r.payloadHeader())
 	}
 	return hs
@@ -166,11 +169,11 @@ func (r *Row) payloadHeader() Header {
 	h := Header{Name: "Payload"}
 	h.add("length", "%d B", r.Payload)
 	if len(r.sample) > 0 {
-		more := ""
-		if r.Payload > len(r.sample) {
+		sample, more := r.sample[:min(len(r.sample), sampleLen)], ""
+		if r.Payload > len(sample) {
 			more = " …"
 		}
-		h.add("bytes", "% x%s", r.sample, more)
+		h.add("bytes", "% x%s", sample, more)
 	}
 	icrc := "not checked, the packet is cut"
 	switch r.ICRC {

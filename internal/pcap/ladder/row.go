@@ -11,7 +11,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// sampleLen is how many bytes of payload a row keeps.
+// sampleLen is how many bytes of payload a row keeps. It keeps management datagrams whole.
 const sampleLen = 64
 
 // Row is one packet as it is shown. It shares no memory with the reader.
@@ -61,7 +61,11 @@ func (r *Row) set(p *capture.Packet, v *conformance.Verdict) {
 	r.take(v.Packet.Bytes()[:info.HeaderLen], int(p.Transport[1]>>4&3))
 	r.Payload = max(0, p.TransportLen-wire.ICRCLen-info.HeaderLen-r.pad)
 	if rest := p.Transport[min(info.HeaderLen, len(p.Transport)):]; len(rest) > 0 {
-		r.sample = append(r.sample, rest[:min(len(rest), r.Payload, sampleLen)]...)
+		keep := sampleLen
+		if v.Packet.DestQP() == wire.GSIQPN {
+			keep = wire.MADLen
+		}
+		r.sample = append(r.sample, rest[:min(len(rest), r.Payload, keep)]...)
 	}
 }
 
@@ -124,6 +128,10 @@ func (r *Row) Words() string {
 	fmt.Fprintf(&b, "%s qp %#x psn 0x%06x", r.Opcode(), uint32(p.DestQP()), uint32(p.PSN()))
 	if f := r.Flags(); f != "" {
 		b.WriteString(" " + f)
+	}
+	if m := r.mad(); m != nil {
+		fmt.Fprintf(&b, "  %s", madWords(m))
+		return b.String()
 	}
 	if info.Has(wire.HasDETH) {
 		fmt.Fprintf(&b, "  from qp %#x q_key %#x", uint32(p.SrcQP()), p.QKey())
