@@ -32,6 +32,16 @@ type Device struct {
 
 	// HWCounters are ports/1/hw_counters. The names must not change.
 	HWCounters func() []Counter
+
+	// CMCounters are directories of ports/1 with the counts of the connection manager's
+	// messages. The names must not change.
+	CMCounters []CounterDir
+}
+
+// CounterDir is a directory of counters.
+type CounterDir struct {
+	Name string
+	Read func() []Counter
 }
 
 // MaxDevices is the number of fixed uverbs minors (drivers/infiniband/core/

@@ -24,10 +24,6 @@ var differences = map[string]string{
 	"231:0":                "no management datagrams (ib_umad)",
 	"231:64":               "no management datagrams (ib_umad)",
 	"rdma_cm":              "a file that belongs to no device",
-	"cm_rx_duplicates":     "no RDMA CM (ib_cm)",
-	"cm_rx_msgs":           "no RDMA CM (ib_cm)",
-	"cm_tx_msgs":           "no RDMA CM (ib_cm)",
-	"cm_tx_retries":        "no RDMA CM (ib_cm)",
 	"device":               "for programs that look for a bus device: see parentDevice",
 	"hw_counters/lifespan": "the same default of 10 ms, not rounded to the kernel's clock tick",
 }
@@ -74,6 +70,14 @@ func kernelDevice() Device {
 			counters[i].Name = n
 		}
 		return counters
+	}
+	for _, dir := range []string{"cm_rx_duplicates", "cm_rx_msgs", "cm_tx_msgs", "cm_tx_retries"} {
+		d.CMCounters = append(d.CMCounters, CounterDir{Name: dir, Read: func() (counters []Counter) {
+			for _, n := range []string{"apr", "drep", "dreq", "lap", "mra", "rej", "rep", "req", "rtu", "sidr_rep", "sidr_req"} {
+				counters = append(counters, Counter{Name: n})
+			}
+			return counters
+		}})
 	}
 	return d
 }

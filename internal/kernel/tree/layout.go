@@ -245,6 +245,9 @@ func (b *builder) port(dir string, d *Device) {
 	})
 	b.gids(dir, d)
 	b.counters(dir+"/counters", d.Counters)
+	for _, c := range d.CMCounters {
+		b.counters(dir+"/"+c.Name, c.Read)
+	}
 	if d.HWCounters != nil {
 		b.counters(dir+"/hw_counters", d.HWCounters)
 		b.setting(dir+"/hw_counters/lifespan", decimal(statsLifespan))

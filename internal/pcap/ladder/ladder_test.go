@@ -60,7 +60,7 @@ func lines(t testing.TB, file []byte, l Lines) string {
 func TestWords(t *testing.T) {
 	for _, tt := range []struct{ file, line string }{
 		{"rping.pcap", "     4    0.047490  10.77.0.1 > 10.77.0.2  RC SEND_ONLY qp 0x20 psn 0x2b19a2 A  16 B"},
-		{"rping.pcap", "     1    0.000000  10.77.0.1 > 10.77.0.2  UD SEND_ONLY qp 0x1 psn 0x000000 A  from qp 0x1 q_key 0x80010000  256 B"},
+		{"rping.pcap", "     1    0.000000  10.77.0.1 > 10.77.0.2  UD SEND_ONLY qp 0x1 psn 0x000000 A  CM REQ id 0x2490cc45 service 0x0000000001061c06 QP 0x000020 PSN 0x5b91c9"},
 		{"rping.pcap", "     6    0.089844  10.77.0.2 > 10.77.0.1  RC RDMA_READ_REQUEST qp 0x20 psn 0x5b91c9 A  va 0x558c602bb5f0 rkey 0xb99 len 64"},
 		{"rping.pcap", "     7    0.096839  10.77.0.1 > 10.77.0.2  RC RDMA_READ_RESPONSE_ONLY qp 0x20 psn 0x5b91c9  ACK msn 1  64 B"},
 		{"allops_err_gid1.pcap", "   244    2.014959  10.77.0.2 > 10.77.0.1  RC ACKNOWLEDGE qp 0x12 psn 0x0000c8  RNR NAK(320µs) msn 0"},

@@ -24,9 +24,10 @@ func startCM(log *slog.Logger) (*connManager, error) {
 
 // add makes a device available to connections.
 func (c *connManager) add(d *device) error {
-	return c.manager.AddDevice(&rdmacm.Device{
+	d.cm = &rdmacm.Device{
 		Index: d.index, Name: d.spec.Name, GUID: d.engine.Device().GUID(), Mux: d.mux, Net: d.engine.Port().Info,
-	})
+	}
+	return c.manager.AddDevice(d.cm)
 }
 
 // close ends all connections, whose peers hear of it. The devices must still be able to send.

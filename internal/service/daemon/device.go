@@ -4,11 +4,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/wire"
@@ -21,7 +23,8 @@ type device struct {
 	index   int // N of uverbsN
 	created time.Time
 	engine  *engine.Engine
-	mux     *gsi.Mux // of the engine's queue pair 1
+	mux     *gsi.Mux       // of the engine's queue pair 1
+	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
 }
 
@@ -72,5 +75,6 @@ func (d *device) sysfs() tree.Device {
 	return (&view{
 		spec: d.spec, index: d.index, created: d.created, dev: d.engine.Device(),
 		netdev: d.engine.Port().Info().Name, counters: d.engine.Port().Counters(),
+		cm: func() cm.Counters { return d.cm.Counters() },
 	}).sysfs()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -20,7 +21,8 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 			return nil, fmt.Errorf("device %v: %w", spec, err)
 		}
 		defer dev.Close() //nolint:errcheck // nothing was made in it
-		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: new(rocev2.Counters)}
+		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: new(rocev2.Counters),
+			cm: func() (none cm.Counters) { return none }}
 		list = append(list, v.sysfs())
 	}
 	return tree.New(list, tree.RDMACM()).Seen(), nil

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -19,6 +20,7 @@ type view struct {
 	dev      *rxe.Device
 	netdev   string
 	counters *rocev2.Counters
+	cm       func() cm.Counters
 }
 
 // sysfs returns the device as the file tree shows it.
@@ -35,6 +37,7 @@ func (v *view) sysfs() tree.Device {
 			c := engine.PortCounters(v.dev, v.counters)
 			return portCounters(&c)
 		},
+		CMCounters: cmCounters(v.cm),
 		HWCounters: func() []tree.Counter {
 			counters := v.dev.HWCounters()
 			out := make([]tree.Counter, len(counters))
