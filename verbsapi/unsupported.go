@@ -1,8 +1,8 @@
 package verbsapi
 
-// This device lacks some of what libibverbs can do. The calls for that are in this
-// file. A reader who looks for one finds it here. Each of them fails with
-// ErrNotSupported. You cannot make any of these objects. So they have no state.
+// This file has the calls of libibverbs that the device cannot serve, so that a search for
+// one ends here. Each fails with ErrNotSupported. No call makes an object of the types below,
+// so they have no state.
 
 type (
 	// DM is device memory (struct ibv_dm). Memory here is all the host's.

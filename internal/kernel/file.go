@@ -40,8 +40,8 @@ var ErrKernel = errors.New("the kernel carries out the call")
 type PollFile interface {
 	File
 	// Poll returns the daemon's end, on which poll(2) reports POLLERR or POLLHUP when
-	// the program has closed the last of its descriptors. It stays the File's, and open
-	// until Close.
+	// the program has closed the last of its descriptors. A Unix socket of datagrams reports
+	// neither. The end stays the File's, and open until Close.
 	Poll() int
 	// HandedOver is called once, when the program has its descriptor. The File then
 	// closes FD, or the daemon would keep the program's end open.

@@ -281,6 +281,21 @@ func bench(args []string) error {
 	req := make([]byte, filter.DoorbellSize)
 	binary.NativeEndian.PutUint32(req, 28)
 	var st unix.Stat_t
+	// Two descriptors of one file of the program's own: below the range of pollable files, and
+	// in it.
+	own, err := unix.Open("/dev/null", unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	fds, err := filter.Own()
+	if err != nil {
+		return err
+	}
+	in := int(fds.Pollable().Base)
+	if err := unix.Dup2(own, in); err != nil {
+		return err
+	}
+	one := make([]byte, 1)
 	for _, b := range []struct {
 		name string
 		f    func()
@@ -288,6 +303,12 @@ func bench(args []string) error {
 		{"getppid, not trapped", func() { unix.Getppid() }},
 		{"stat of another file", func() { _ = unix.Stat("/etc/passwd", &st) }},
 		{"stat of the device", func() { _ = unix.Stat(device, &st) }},
+		{"read of an own file", func() { _, _ = unix.Read(own, one) }},
+		{"read in the pollable range", func() { _, _ = unix.Read(in, one) }},
+		{"write in the pollable range", func() { _, _ = unix.Write(in, one) }},
+		{"ioctl in the pollable range", func() { _, _ = unix.IoctlGetInt(in, unix.TIOCINQ) }},
+		{"fstat of an own file", func() { _ = unix.Fstat(own, &st) }},
+		{"fstat in the pollable range", func() { _ = unix.Fstat(in, &st) }},
 		{"doorbell", func() { _, _ = unix.Write(fd, req) }},
 	} {
 		for range n / 10 {

@@ -24,6 +24,7 @@ import (
 type queueHost struct {
 	tree   *tree.Tree
 	budget *quota.Budget
+	socket bool // the descriptors are sockets, which poll never reports
 	opens  atomic.Int32
 	closes atomic.Int32
 }
@@ -38,12 +39,56 @@ func newQueueHost() *queueHost {
 func (h *queueHost) Tree() *tree.Tree { return h.tree }
 
 func (h *queueHost) Open(*tree.Node, Credentials) (File, error) {
-	l, err := eventfile.NewLevel(h.budget)
+	var e ends
+	var err error
+	if h.socket {
+		e, err = newSocketEnds()
+	} else {
+		e, err = eventfile.NewLevel(h.budget)
+	}
 	if err != nil {
 		return nil, err
 	}
 	h.opens.Add(1)
-	return &queueFile{Level: l, host: h}, nil
+	return &queueFile{ends: e, host: h}, nil
+}
+
+// ends are the two ends of a queueFile: the program's descriptor, and the daemon's.
+type ends interface {
+	FD() int
+	Poll() int
+	HandedOver()
+	Add(n int) // events for poll
+	Sync()
+	Close()
+}
+
+// socketEnds are the ends of a file that answers calls late, and that poll does not report.
+type socketEnds struct{ program, daemon int }
+
+func newSocketEnds() (*socketEnds, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &socketEnds{pair[0], pair[1]}, nil
+}
+
+func (e *socketEnds) FD() int   { return e.program }
+func (e *socketEnds) Poll() int { return e.daemon }
+func (e *socketEnds) Add(int)   {}
+func (e *socketEnds) Sync()     {}
+
+func (e *socketEnds) HandedOver() {
+	unix.Close(e.program)
+	e.program = -1
+}
+
+func (e *socketEnds) Close() {
+	if e.program >= 0 {
+		e.HandedOver()
+	}
+	unix.Close(e.daemon)
 }
 
 // allClosed waits until nothing of any file is left.
@@ -56,7 +101,7 @@ func (h *queueHost) allClosed(t testing.TB) {
 
 // queueFile is an open file.
 type queueFile struct {
-	*eventfile.Level
+	ends
 	host  *queueHost
 	ready func()
 
@@ -70,7 +115,7 @@ var _ kernel.PollFile = (*queueFile)(nil)
 func (f *queueFile) OnReady(ready func()) { f.ready = ready }
 
 func (f *queueFile) Close() {
-	f.Level.Close()
+	f.ends.Close()
 	f.host.closes.Add(1)
 }
 
@@ -150,18 +195,7 @@ func TestWaiting(t *testing.T) {
 		{"nonblock", ""}, {"dup", ""}, {"fork", ""}, {"stat", ""}, {"many", "-n 1024"}, {"exec", ""},
 		{"closed", ""}, {"storm", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			h := newQueueHost()
-			p := start(t, options{host: h, ulimit: tt.ulimit}, exe, tt.name)
-			if !p.killable && tt.name == "restart" {
-				testenv.Missing(t, "Linux 5.19 is needed")
-			}
-			if out := p.wait(); out != "" {
-				t.Error(out)
-			}
-			h.allClosed(t)
-			p.wantIdle()
-		})
+		t.Run(tt.name, func(t *testing.T) { testWaiting(t, newQueueHost(), exe, tt.name, tt.ulimit) })
 	}
 	for name, test := range map[string]func(*testing.T, string){
 		"kill": testWaitingKill, "stop": testWaitingStop, "orphan": testWaitingOrphan,
@@ -180,6 +214,31 @@ func (p *underTrap) wantIdle() {
 	if len(w.calls) != 0 || w.running != 0 || w.looking {
 		p.t.Errorf("%d calls wait, %d run, looking: %t", len(w.calls), w.running, w.looking)
 	}
+}
+
+// TestWaitingSocket: calls on a descriptor that is a socket are answered late as well. The
+// other programs of TestWaiting poll.
+func TestWaitingSocket(t *testing.T) {
+	exe := compile(t, "waiting")
+	for _, name := range []string{"eintr", "restart", "shared", "cancel", "nonblock", "stat", "exec", "closed", "storm"} {
+		t.Run(name, func(t *testing.T) {
+			h := newQueueHost()
+			h.socket = true
+			testWaiting(t, h, exe, name, "")
+		})
+	}
+}
+
+func testWaiting(t *testing.T, h *queueHost, exe, name, ulimit string) {
+	p := start(t, options{host: h, ulimit: ulimit}, exe, name)
+	if !p.killable && name == "restart" {
+		testenv.Missing(t, "Linux 5.19 is needed")
+	}
+	if out := p.wait(); out != "" {
+		t.Error(out)
+	}
+	h.allClosed(t)
+	p.wantIdle()
 }
 
 // testWaitingKill: a program that is killed while its threads wait leaves nothing.

@@ -45,7 +45,6 @@ func checkNewQP(u provider.UData, req *provider.QPRequest, max *rxe.DeviceAttr) 
 	if err := hasRoom[CreateQPResp](u); err != nil {
 		return err
 	}
-	c := &req.Cap
 	switch {
 	case req.Flags != 0:
 		return unix.EOPNOTSUPP
@@ -53,10 +52,8 @@ func checkNewQP(u provider.UData, req *provider.QPRequest, max *rxe.DeviceAttr) 
 		return unix.EOPNOTSUPP
 	case req.SendCQ == nil || req.RecvCQ == nil:
 		return unix.EINVAL
-	case c.MaxSendWR > max.MaxQPWR || c.MaxSendSGE > max.MaxSGE || c.MaxInlineData > max.MaxInlineData:
-		return unix.EINVAL
-	case !req.SRQ && (c.MaxRecvWR > max.MaxQPWR || c.MaxRecvSGE > max.MaxSGE):
-		return unix.EINVAL
+	case max.CheckQPCap(&req.Cap, req.SRQ) != nil:
+		return unix.EINVAL // before the queues are made; CreateQP checks the same
 	case len(u.Request()) > 0:
 		return unix.EINVAL
 	}
