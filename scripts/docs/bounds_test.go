@@ -21,6 +21,25 @@ func TestArchitectureIsShort(t *testing.T) {
 	}
 }
 
+// TestReaderFinds: a reader of ARCHITECTURE.md finds the file for each of these without a
+// search of the code.
+func TestReaderFinds(t *testing.T) {
+	text := read(t, "ARCHITECTURE.md")
+	for what, file := range map[string]string{
+		"the table of RNR times":                 "wire/aeth.go",
+		"the errno of a malformed ioctl":         "internal/kernel/dispatch/ioctl.go",
+		"the errno of an engine's error":         "internal/kernel/uverbs/entry.go",
+		"what a doorbell does":                   "librxe/sendring.go",
+		"where a work request is a packet":       "rxe/requester_packets.go",
+		"the test that kills the daemon":         "kill_test.go",
+		"the call that a program's thread makes": "receiver.go",
+	} {
+		if !strings.Contains(text, file) {
+			t.Errorf("ARCHITECTURE.md does not name %s, which has %s", file, what)
+		}
+	}
+}
+
 // TestGlossary: it is short, sorted, and defines words that occur.
 func TestGlossary(t *testing.T) {
 	const most = 25
