@@ -24,26 +24,7 @@ var faults = []struct{ name, netem string }{
 // TestFaults: in each direction, in both roles, all data is right and every
 // completion is a success.
 func TestFaults(t *testing.T) {
-	// Otherwise the faults would hit the resolution of addresses, which is not repeated
-	// during a case.
-	for m, peer := range map[*machine]*machine{lab.gorxe: lab.guest, lab.guest: lab.gorxe} {
-		for _, addr := range []string{peer.addr, peer.addr6} {
-			if _, err := m.sh(fmt.Sprintf("ip neigh replace %s lladdr %s dev %s nud permanent", addr, peer.mac, m.device)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if _, err := lab.guest.sh(`set -e
-ip link set ifb0 mtu 4200 up
-tc qdisc add dev eth0 handle ffff: ingress
-tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0`); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := lab.guest.sh("tc qdisc del dev eth0 ingress"); err != nil {
-			t.Error(err)
-		}
-	})
+	layFaultyLink(t)
 	// Packets from the guest pass its eth0, before the capture. Packets to the guest pass its
 	// ifb0, after the capture. A second guest in gorxe's place damages what it sends, so the
 	// capture has the packets that the first kernel got.
@@ -70,6 +51,31 @@ tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev i
 			})
 		}
 	}
+}
+
+// layFaultyLink prepares the devices whose outgoing packets tc-netem can damage.
+func layFaultyLink(t *testing.T) {
+	t.Helper()
+	// Otherwise the faults would hit the resolution of addresses, which is not repeated
+	// during a case.
+	for m, peer := range map[*machine]*machine{lab.gorxe: lab.guest, lab.guest: lab.gorxe} {
+		for _, addr := range []string{peer.addr, peer.addr6} {
+			if _, err := m.sh(fmt.Sprintf("ip neigh replace %s lladdr %s dev %s nud permanent", addr, peer.mac, m.device)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := lab.guest.sh(`set -e
+ip link set ifb0 mtu 4200 up
+tc qdisc add dev eth0 handle ffff: ingress
+tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := lab.guest.sh("tc qdisc del dev eth0 ingress"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // queue is a device whose outgoing packets tc-netem can damage.

@@ -3,9 +3,6 @@ package interop
 import (
 	"fmt"
 	"testing"
-	"time"
-
-	"github.com/gorxe/gorxe/wire"
 )
 
 // TestLinkMTU: the path MTU is more than the links can carry. No packet may be fragmented,
@@ -40,34 +37,5 @@ func TestLinkMTU(t *testing.T) {
 		case how != "ends with RETRY_EXC_ERR":
 			tr.Error(how)
 		}
-	})
-}
-
-// TestManagement: the kernel's connection manager sends to queue pair 1, which gorxe does not
-// have. gorxe does not answer.
-func TestManagement(t *testing.T) {
-	t.Run("MAD", func(t *testing.T) {
-		tr := begin(t, row{Section: "Datagrams", Case: "MAD of the connection manager to queue pair 1", Role: "server", Family: ipv4})
-		tr.verbs(lab.guest, "ib_send_bw", "-d", "rxe0", "-R", "-F", "-n", "5", lab.gorxe.addr)
-		mad := func() (wire.Packet, bool) {
-			for q := range tr.said(false) {
-				if q.DestQP() == 1 {
-					return q, true
-				}
-			}
-			return wire.Packet{}, false
-		}
-		q, sent := mad()
-		for deadline := time.Now().Add(programTimeout); !sent && time.Now().Before(deadline); q, sent = mad() {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if !sent {
-			tr.Fatal("no packet to queue pair 1")
-		}
-		for range tr.said(true) {
-			tr.Error("gorxe answers")
-		}
-		tr.row.Note = fmt.Sprintf("Q_Key %#x; no answer", q.QKey())
-		tr.row.Settled = fmt.Sprintf("The BTH of a MAD has AckReq %v.", map[bool]int{false: 0, true: 1}[q.AckReq()])
 	})
 }
