@@ -71,8 +71,8 @@ func TestLiveChanges(t *testing.T) {
 	until("the interface to vanish", func(i PortInfo) bool { return i.State == PortDown })
 }
 
-// An interface that is deleted and made again, as tunnels and container networks do it, takes
-// up the port: by its name, or by its address if the port has only that.
+// An interface that is deleted and made again takes up the port. Tunnels and container
+// networks do that. The port finds it by name, or by its address if it has only that.
 func TestInterfaceAgain(t *testing.T) {
 	if !inNetns(t) {
 		return
