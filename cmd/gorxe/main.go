@@ -33,6 +33,7 @@ func (e usageError) Unwrap() error { return e.err }
 // cli is the grammar of the command line.
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a program with an RDMA device."`
+	Pair    pairCmd    `cmd:"" help:"Run a server and its client, which starts when the server listens."`
 	Daemon  daemonCmd  `cmd:"" help:"Serve devices to programs of several runs and users."`
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`

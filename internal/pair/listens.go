@@ -1,0 +1,87 @@
+package pair
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// listens reports whether the process, or one below it, listens on a TCP port.
+func listens(root int) bool {
+	for _, pid := range family(root) {
+		inodes := listening(pid)
+		if len(inodes) == 0 {
+			continue
+		}
+		fds, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			target, err := os.Readlink(fd)
+			if err != nil {
+				continue // it was closed meanwhile
+			}
+			if inode, ok := strings.CutPrefix(target, "socket:["); ok && inodes[strings.TrimSuffix(inode, "]")] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// family returns the process and all below it.
+func family(root int) []int {
+	children := make(map[int][]int)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is correct
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the process has ended
+		}
+		if pid, parent, ok := parseStat(string(text)); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all := []int{root}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// parseStat reads the number and the parent of a process. The name between them is in
+// parentheses, and may have any characters.
+func parseStat(text string) (pid, parent int, ok bool) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 1 || end < open {
+		return 0, 0, false
+	}
+	rest := strings.Fields(text[end+1:])
+	if len(rest) < 2 {
+		return 0, 0, false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(text[:open]))
+	parent, err2 := strconv.Atoi(rest[1])
+	return pid, parent, err == nil && err2 == nil
+}
+
+// listening returns the inodes of the listening TCP sockets in the network namespace of
+// the process.
+func listening(pid int) map[string]bool {
+	inodes := make(map[string]bool)
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/net/" + table)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			// "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode"
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" {
+				inodes[f[9]] = true
+			}
+		}
+	}
+	return inodes
+}

@@ -1,0 +1,186 @@
+// Package pair starts the two ends of a test: the server, and the client as soon as the
+// server listens.
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Config says what to start.
+type Config struct {
+	Server, Client []string
+	Flags          []string      // of gorxe run, for both ends
+	Timeout        time.Duration // for the server to listen
+	StopServer     bool          // do not wait for the end of the server
+	Hosts          bool          // each end on a host of its own
+}
+
+// Outcome is how the ends ended.
+type Outcome struct{ Server, Client int }
+
+// Code is the worse exit code. That of the client comes first, because a server often fails
+// only after its client.
+func (o Outcome) Code() int {
+	if o.Client != 0 {
+		return o.Client
+	}
+	return o.Server
+}
+
+// failed is the exit code of an end that did not start, as that of gorxe run.
+const failed = 125
+
+const (
+	lookInterval = 10 * time.Millisecond
+	stopGrace    = 5 * time.Second // after SIGTERM, before SIGKILL
+)
+
+// Run runs both ends, and waits for them.
+func Run(ctx context.Context, c Config) (Outcome, error) {
+	var l launcher = direct{c.Flags}
+	if c.Hosts {
+		hosts, err := newHosts(c.Flags)
+		if err != nil {
+			return Outcome{failed, failed}, err
+		}
+		defer hosts.close()
+		l = hosts
+	}
+	server, err := start(l, "server", c.Server)
+	if err != nil {
+		return Outcome{failed, failed}, err
+	}
+	defer server.stop()
+	if err := server.untilListens(ctx, c.Timeout); err != nil {
+		server.stop()
+		return Outcome{server.code(), failed}, err
+	}
+	client, err := start(l, "client", c.Client)
+	if err != nil {
+		server.stop()
+		return Outcome{server.code(), failed}, err
+	}
+	defer client.stop()
+	select {
+	case <-client.done:
+	case <-ctx.Done():
+		client.stop()
+		server.stop()
+		return Outcome{server.code(), client.code()}, ctx.Err()
+	}
+	if c.StopServer || client.code() != 0 {
+		ended := server.ended()
+		server.stop()
+		if !ended && c.StopServer {
+			return Outcome{0, client.code()}, nil // its end was this package's wish
+		}
+	}
+	select {
+	case <-server.done:
+	case <-ctx.Done():
+		server.stop()
+	}
+	return Outcome{server.code(), client.code()}, ctx.Err()
+}
+
+// launcher starts a command as one end of the pair.
+type launcher interface {
+	start(end string, cmd *exec.Cmd) error
+	flags(end string) []string
+}
+
+// direct starts both ends where this process is.
+type direct struct{ runFlags []string }
+
+func (d direct) start(_ string, cmd *exec.Cmd) error { return cmd.Start() }
+func (d direct) flags(string) []string               { return d.runFlags }
+
+// end is a program under gorxe run.
+type end struct {
+	name    string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the program has ended
+	waitErr error         // valid then
+}
+
+func start(l launcher, name string, program []string) (*end, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := append(append([]string{"run"}, l.flags(name)...), "--")
+	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
+	e.cmd.Stdout, e.cmd.Stderr = os.Stdout, os.Stderr
+	if err := l.start(name, e.cmd); err != nil {
+		return nil, fmt.Errorf("the %s: %w", name, err)
+	}
+	go func() {
+		e.waitErr = e.cmd.Wait()
+		close(e.done)
+	}()
+	return e, nil
+}
+
+func (e *end) ended() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends the program if it runs. gorxe run hands the signal on.
+func (e *end) stop() {
+	if e.ended() {
+		return
+	}
+	e.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
+	select {
+	case <-e.done:
+		return
+	case <-time.After(stopGrace):
+	}
+	e.cmd.Process.Kill() //nolint:errcheck // likewise
+	<-e.done
+}
+
+// code is the exit code of a program that has ended, as a shell has it.
+func (e *end) code() int {
+	if e.waitErr == nil {
+		return 0
+	}
+	var exit *exec.ExitError
+	if !errors.As(e.waitErr, &exit) {
+		return failed
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return exit.ExitCode()
+}
+
+// untilListens returns when a process of the server listens on a TCP port.
+func (e *end) untilListens(ctx context.Context, timeout time.Duration) error {
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	late := time.After(timeout)
+	for !listens(e.cmd.Process.Pid) {
+		select {
+		case <-e.done:
+			return fmt.Errorf("the server ended before it listened on a TCP port, with exit code %d: the client was not started", e.code())
+		case <-late:
+			return fmt.Errorf("the server does not listen on a TCP port after %v: the client was not started (see --timeout)", timeout)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPairCommand: gorxe pair starts the client when the server listens, on one device and
+// on two hosts, and its exit code is the worse one.
+func TestPairCommand(t *testing.T) {
+	need(t, "ib_write_bw", "sh", "readlink")
+	if !selection.takes(core) {
+		return
+	}
+	h, _ := twoHosts(t, 1500)
+	socket := filepath.Join(t.TempDir(), "gorxe.sock")
+	pair := func(words ...string) *proc {
+		return start(t, h, nil, append([]string{gorxe, "pair"}, words...)...)
+	}
+	onDevice := func(words ...string) *proc {
+		return pair(append([]string{"--socket", socket, "--device", "rxe0=lo"}, words...)...)
+	}
+	const server = "exec ib_write_bw -d rxe0 -x 1 -n 20 -u 20" // a long timeout: the machine may be busy
+	if out := onDevice("sh", "-c", server, "--", "sh", "-c", server+" 127.0.0.1").ok(); strings.Count(out, "BW average") != 2 {
+		t.Errorf("on one device:\n%s", out)
+	}
+	ns := "readlink /proc/self/ns/net; "
+	out := pair("--hosts", "sh", "-c", ns+server, "--", "sh", "-c", ns+server+" 192.0.2.1").ok()
+	spaces := make(map[string]bool)
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "net:[") {
+			spaces[line] = true
+		}
+	}
+	if strings.Count(out, "BW average") != 2 || len(spaces) != 2 {
+		t.Errorf("on two hosts:\n%s", out)
+	}
+	for _, c := range []struct {
+		name string
+		argv []string
+		code int
+	}{
+		{"the client fails, and the server would wait", []string{"sh", "-c", server, "--", "sh", "-c", "exit 7"}, 7},
+		{"the server fails", []string{"sh", "-c", strings.TrimPrefix(server, "exec ") + "; exit 9", "--", "sh", "-c", server + " 127.0.0.1"}, 9},
+		{"the server does not listen", []string{"false", "--", "true"}, 125},
+		{"the server takes too long", []string{"--timeout", "100ms", "sleep", "1000", "--", "true"}, 125},
+		{"the server does not end by itself", []string{"--stop-server", "sh", "-c", server, "--", "true"}, 0},
+	} {
+		if code := onDevice(c.argv...).wait(); code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
+		}
+	}
+}
