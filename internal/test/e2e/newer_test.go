@@ -55,4 +55,8 @@ func TestNewerRDMACore(t *testing.T) {
 			o.exchange(t, "ib_"+args, "-d", "rxe0", "-p", "PORT", "-F", "-x", "1", "-n", "100").good(t)
 		})
 	}
+	t.Run("librdmacm", func(t *testing.T) {
+		o := topology{server: beside(da.run), client: beside(db.run), host: a, peer: b, daemon: da}
+		o.connect(t, cmPair{server: "ib_write_bw -R -p PORT -F -n 100", client: "ib_write_bw -R -p PORT -F -n 100 HOST", want: tableRow.String()})
+	})
 }

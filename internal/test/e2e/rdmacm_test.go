@@ -52,6 +52,8 @@ var cmPrograms = []cmPair{
 	{"rping own qp", standard, "rping -s -a HOST -p PORT -C 10 -q -v", "rping -c -a HOST -p PORT -C 10 -q -v", listensCM, false, `ping data: rdma-ping-9`, ``},
 	{"rping persistent", standard, "rping -s -P -a HOST -p PORT", "sh -c 'for i in 1 2 3; do rping -c -a HOST -p PORT -C 5 -v || exit; done'", listensCM, true, `(?s)ping-4.*ping-4.*ping-4`, ``},
 	{"rping any", standard, "rping -s -p PORT -C 5", "rping -c -a HOST -p PORT -C 5 -v", listensCM, false, `ping-4`, ``},
+	{"rping IPv6", standard, "rping -s -a fd88::1 -p PORT -C 10 -v", "rping -c -a fd88::1 -p PORT -C 10 -v", listensCM, false, `ping data: rdma-ping-9`, ``},
+	{"rping link-local", standard, "rping -s -a fe80::1%eth0 -p PORT -C 10 -v", "rping -c -a fe80::1%eth0 -p PORT -C 10 -v", listensCM, false, `ping data: rdma-ping-9`, ``},
 	{"ucmatose", standard, "ucmatose -p PORT -c 50", "ucmatose -s HOST -p PORT -c 50", listensCM, false, `return status 0`, `return status 0`},
 	{"ucmatose migrate", standard, "ucmatose -p PORT -c 5 -m", "ucmatose -s HOST -p PORT -c 5 -m", listensCM, false, `return status 0`, `return status 0`},
 	{"ucmatose tos", complete, "ucmatose -p PORT -t 32", "ucmatose -s HOST -p PORT -t 32 -b MINE", listensCM, false, `return status 0`, `return status 0`},
@@ -129,9 +131,9 @@ func (o topology) connect(t *testing.T, c cmPair) {
 	if o.both != nil {
 		out = o.connectInOne(t, c, port, dir, fill(c.server), fill(c.client))
 	} else {
-		s := o.server(t, "sh", "-c", "exec "+fill(c.server))
+		s := o.server(t, words(fill(c.server))...)
 		o.await(t, c.ready, s, port)
-		p := o.client(t, "sh", "-c", "exec "+fill(c.client))
+		p := o.client(t, words(fill(c.client))...)
 		if err := p.waitFor(c.limit()); err != nil {
 			t.Fatal(err)
 		}
@@ -150,6 +152,14 @@ func (o topology) connect(t *testing.T, c cmPair) {
 			t.Errorf("the %s did not print %q:\n%s", x.name, x.want, x.got)
 		}
 	}
+}
+
+// words splits a command line, which may be one of the shell.
+func words(line string) []string {
+	if strings.HasPrefix(line, "sh ") {
+		return []string{"sh", "-c", "exec " + line}
+	}
+	return strings.Fields(line)
 }
 
 // pairScript runs two command lines, the second when a file appears. It prints what both
