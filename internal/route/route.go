@@ -57,7 +57,11 @@ func (r *Resolver) Route(q Query) (Route, error) {
 	default:
 		return Route{}, unix.EADDRNOTAVAIL
 	}
-	out.Src = withZone(out.Src, out.Interface)
+	zone := out.Interface
+	if out.Local && q.Interface != 0 {
+		zone = q.Interface // the kernel says lo, which does not have the address
+	}
+	out.Src = withZone(out.Src, zone)
 	out.Direct = f.Type != unix.RTN_UNICAST
 	return out, nil
 }
