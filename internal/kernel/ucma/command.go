@@ -117,5 +117,5 @@ func (k *call) room(n int) error {
 // respond writes an answer, or as much of it as there is room for.
 func respond[T any](k *call, addr uint64, v *T) error {
 	b := uapi.BytesOf(v)
-	return k.Caller.Write(addr, b[:min(len(b), k.out)])
+	return k.Write(addr, b[:min(len(b), k.out)])
 }

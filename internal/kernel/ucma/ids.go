@@ -219,7 +219,7 @@ func (k *call) migrateID() error {
 	}
 	from.Sync()
 	k.f.Sync()
-	return k.Caller.Write(req.Response, uapi.BytesOf(&uapi.UcmaReported{EventsReported: reported}))
+	return k.Write(req.Response, uapi.BytesOf(&uapi.UcmaReported{EventsReported: reported}))
 }
 
 // migrate moves an id, with its unread events, to another file.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,7 +96,6 @@ type program struct {
 	f   *File
 	mem simnet.Memory
 
-	mu        sync.Mutex
 	fds       map[int32]*File
 	connects  uint32 // how many requests it has sent: each of another queue pair
 	delivered int

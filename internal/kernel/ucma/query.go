@@ -132,7 +132,7 @@ func (k *call) queryPath(c *cmID, addr uint64) error {
 		data := uapi.PathRecData{Flags: uapi.PathFlags, PathRec: packPath(&paths[i])}
 		b = append(b, uapi.BytesOf(&data)...)
 	}
-	return k.Caller.Write(addr, b)
+	return k.Write(addr, b)
 }
 
 // userPath is ib_copy_path_rec_to_user of a RoCE path, which has no LIDs.
