@@ -86,6 +86,7 @@ func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, 
 		TrafficClass: a.TrafficClass,
 		HopLimit:     a.HopLimit,
 		FlowLabel:    a.FlowLabel,
+		SrcQP:        lqpn,
 	}
 	if r.Src.Is4() != r.Dst.Is4() {
 		return nil, invalid(op, "ah.dgid", "is of another IP version than the source GID")

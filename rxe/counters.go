@@ -29,6 +29,8 @@ type Counters struct {
 	BadPKey       atomic.Uint64
 	BadQKey       atomic.Uint64
 	BadAddr       atomic.Uint64 // not from the QP's peer, or to another address
+	BadSrcQP      atomic.Uint64 // from a QP of this device that is not the QP's peer
+	OwnAddr       atomic.Uint64 // over the network, from an address of this port
 	BadOpcode     atomic.Uint64 // out of the message's sequence, or not permitted by the QP
 	BadLength     atomic.Uint64 // violates the rules, or fits no receive buffer
 	BadAccess     atomic.Uint64 // rkey, range or right; misaligned atomic; too many READs
@@ -52,7 +54,7 @@ type Counter struct {
 // hwCounters is the number of rdma_rxe's counters, which come first.
 const hwCounters = 15
 
-func (c *Counters) table() [35]struct {
+func (c *Counters) table() [37]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -84,6 +86,8 @@ func (c *Counters) table() [35]struct {
 		{"drop_bad_pkey", &c.BadPKey},
 		{"drop_bad_qkey", &c.BadQKey},
 		{"drop_bad_addr", &c.BadAddr},
+		{"drop_bad_src_qp", &c.BadSrcQP},
+		{"drop_own_addr", &c.OwnAddr},
 		{"drop_bad_opcode", &c.BadOpcode},
 		{"drop_bad_length", &c.BadLength},
 		{"drop_bad_access", &c.BadAccess},

@@ -61,7 +61,7 @@ func (item *inboxItem) count() int { return len(item.ends) + int(item.super.coun
 // datagramFor returns a packet on a route, without its data.
 func datagramFor(r *wire.Route) wire.Datagram {
 	return wire.Datagram{Src: r.Src, Dst: r.Dst, SrcPort: r.SrcPort,
-		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit}
+		TrafficClass: r.TrafficClass, HopLimit: r.HopLimit, SrcQP: r.SrcQP}
 }
 
 // itemFromBurst copies packets that this device built. Each takes seg bytes, with

@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
@@ -15,11 +16,23 @@ const visitBytes = 256 << 10
 // the ICRC. Their bytes are used only during the call. A run of packets for one QP
 // is one visit to that QP: one lock, one flush of its memory writes, one ACK.
 // Several threads may call Receive at once. It waits for none of them: see gate.
+//
+// It drops packets from addresses of this port. The packets of this device's queue pairs do
+// not come here, so some other program of the host pretends to be one of them.
 func (d *Device) Receive(batch []wire.Datagram) {
 	v := visit{o: d.getOutbox()}
-	malformed := 0
+	malformed, forged := 0, 0
+	var src netip.Addr
+	own := false
 	for i := range batch {
 		dg := &batch[i]
+		if dg.Src != src {
+			src, own = dg.Src, d.localGID(dg.Src)
+		}
+		if own {
+			forged++
+			continue
+		}
 		pkt, err := wire.Parse(dg.Data)
 		if err != nil {
 			malformed++
@@ -46,16 +59,14 @@ func (d *Device) Receive(batch []wire.Datagram) {
 	}
 	v.to(nil)
 	d.counters.Malformed.Add(uint64(malformed))
-	d.counters.RcvdPkts.Add(uint64(len(batch) - malformed))
+	d.counters.OwnAddr.Add(uint64(forged))
+	d.counters.RcvdPkts.Add(uint64(len(batch) - malformed - forged))
 	v.o.done()
 }
 
 // receiveMulticast gives a packet to every QP attached to its group. Copies of this
 // device's own packets were delivered when they were sent.
 func (d *Device) receiveMulticast(pkt wire.Packet, dg *wire.Datagram, v *visit) {
-	if d.localGID(dg.Src) {
-		return
-	}
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(dg.Dst)) {
 		v.to(q)
 		v.packet(pkt, dg)
@@ -196,6 +207,8 @@ func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 		return &c.BadPKey
 	case q.typ != QPUD && (dg.Src != q.route.Dst || dg.Dst != q.route.Src):
 		return &c.BadAddr
+	case q.typ != QPUD && dg.SrcQP != 0 && dg.SrcQP != q.attr.DestQPN:
+		return &c.BadSrcQP
 	default:
 		return nil
 	}

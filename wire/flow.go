@@ -9,6 +9,7 @@ type Route struct {
 	TrafficClass uint8 // IPv4 TOS or IPv6 traffic class
 	HopLimit     uint8 // IPv4 TTL or IPv6 hop limit
 	FlowLabel    uint32
+	SrcQP        QPN // of a connected queue pair, which the flow belongs to; 0: none
 }
 
 // Burst is a run of packets of one route, back to back in Buf. Each is Seg bytes long,
@@ -47,6 +48,9 @@ type Datagram struct {
 	SrcPort      uint16
 	TrafficClass uint8
 	HopLimit     uint8
+	// SrcQP is the Route.SrcQP of a packet that did not leave the device. 0: it came over
+	// the network, whose packets do not name their connected sender.
+	SrcQP QPN
 }
 
 // UDPSourcePort returns the source port of a flow, 0xc000 to 0xffff: a hash of the

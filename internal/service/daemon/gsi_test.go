@@ -59,7 +59,7 @@ func TestManagementDatagrams(t *testing.T) {
 	if m := ask(wire.MADClassSubnetAdmin, 0x35); m.Status() != wire.MADUnsupportedAttribute {
 		t.Errorf("a path query is answered with status %#x", m.Status())
 	}
-	counters := d.status().Counters
+	counters := d.status(true).Counters
 	if counters["mad_rcvd"] != 3 || counters["mad_unsupported"] != 1 {
 		t.Errorf("status: %v", counters)
 	}

@@ -200,6 +200,11 @@ func TestOtherUser(t *testing.T) {
 		if st := s.status(uid); len(st.Sessions) != want || st.Hidden != 1-want {
 			t.Errorf("user %d sees %d sessions, %d are hidden", uid, len(st.Sessions), st.Hidden)
 		}
+		counters := s.status(uid).Devices[0].Counters
+		_, hw := counters["sent_pkts"]
+		if _, drops := counters["drop_bad_qpn"]; !hw || drops != (uid == 0) {
+			t.Errorf("user %d sees the counters %v", uid, counters)
+		}
 	}
 	s.leave(n)
 }

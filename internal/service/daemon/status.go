@@ -24,13 +24,14 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	st := &proto.Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
 		Devices: []proto.DeviceStatus{}, Sessions: []proto.SessionStatus{},
 		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
+	all := uid == 0 || uid == uint32(os.Geteuid())
 	for _, d := range s.devices {
-		st.Devices = append(st.Devices, d.status())
+		st.Devices = append(st.Devices, d.status(all))
 	}
 	s.mu.Lock()
 	sessions := make([]*session, 0, len(s.sessions))
 	for n := range s.sessions {
-		if uid == 0 || uid == uint32(os.Geteuid()) || uid == n.cred.Uid {
+		if all || uid == n.cred.Uid {
 			sessions = append(sessions, n)
 		} else {
 			st.Hidden++
@@ -46,7 +47,9 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	return st
 }
 
-func (d *device) status() proto.DeviceStatus {
+// status describes the device. The counters that say why packets were dropped would help a
+// user who guesses the numbers and keys of others: only root and the daemon's user see them.
+func (d *device) status(all bool) proto.DeviceStatus {
 	dev, info := d.engine.Device(), d.engine.Port().Info()
 	port := proto.PortStatus{
 		Number: 1, Interface: info.Name, State: info.State.String(),
@@ -63,7 +66,11 @@ func (d *device) status() proto.DeviceStatus {
 		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
 		Counters: make(map[string]uint64),
 	}
-	for _, c := range slices.Concat(dev.Counters(), d.mux.Counters()) {
+	counters := dev.HWCounters()
+	if all {
+		counters = slices.Concat(dev.Counters(), d.mux.Counters())
+	}
+	for _, c := range counters {
 		st.Counters[c.Name] = c.Value
 	}
 	return st
