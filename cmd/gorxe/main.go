@@ -121,5 +121,5 @@ func complain(std streams, err error) {
 	if errors.Is(err, syscall.EMFILE) {
 		hint = ": raise the limit of open files (ulimit -n, LimitNOFILE= in a systemd unit)"
 	}
-	fmt.Fprintf(std.err, "gorxe: %v%s\n", err, hint)
+	fmt.Fprintf(std.err, "gorxe: %s%s\n", printableText(err.Error()), hint)
 }

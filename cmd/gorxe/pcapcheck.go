@@ -145,7 +145,7 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 				fmt.Fprintln(std.out)
 				more = false
 			}
-			printer.Print(name, x)
+			printer.Print(printable(name), x)
 		}
 		if c.JSON || c.JUnit != "" {
 			listed = append(listed, *x)
@@ -169,7 +169,7 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 				r.Err = err
 			}
 		}
-		r.WriteVerdict(std.out)
+		r.WriteVerdict(std.out, printable(name))
 	}
 	if r.Err != nil {
 		complain(std, fmt.Errorf("%s: %w", name, r.Err))

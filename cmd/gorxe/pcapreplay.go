@@ -45,7 +45,7 @@ func (c pcapReplayCmd) Run(std streams) error {
 			results = append(results, report.NewJSONReplay(name, r, err))
 			continue
 		}
-		report.WriteReplay(out, name, r, c.Verbose)
+		report.WriteReplay(out, printable(name), r, c.Verbose)
 	}
 	err := out.Flush()
 	if c.JSON {

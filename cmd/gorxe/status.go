@@ -102,6 +102,7 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	writeLosses(w, st)
 	writeOldLibrxe(w, st)
 	writeLeftOut(w, st)
 	if st.Hidden > 0 {
@@ -179,6 +180,21 @@ func writeCMIDs(w io.Writer, st *proto.Status) {
 	}
 }
 
+// writeLosses names the counters of lost packets that are not zero.
+func writeLosses(w io.Writer, st *proto.Status) {
+	for _, d := range st.Devices {
+		lost := make(map[string]uint64)
+		for _, p := range d.Ports {
+			maps.Copy(lost, p.Counters)
+		}
+		maps.Copy(lost, d.Counters)
+		maps.DeleteFunc(lost, func(name string, _ uint64) bool { return !strings.Contains(name, "drop") && name != "icrc_errors" })
+		if text := counters(lost); text != "-" {
+			fmt.Fprintf(w, "\n%s has lost packets: %s\n", d.Name, text)
+		}
+	}
+}
+
 // writeLeftOut says what the tables have no rows for.
 func writeLeftOut(w io.Writer, st *proto.Status) {
 	for _, s := range st.Sessions {
@@ -229,17 +245,4 @@ func userName(uid uint32) string {
 		return u.Username
 	}
 	return number
-}
-
-// printable removes control characters, because a program chooses its own name.
-func printable(s string) string {
-	if s == "" {
-		return "?"
-	}
-	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
 }

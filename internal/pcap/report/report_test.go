@@ -75,7 +75,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		tt.c.File = "x"
 		var out strings.Builder
-		if tt.c.WriteVerdict(&out); out.String() != tt.want {
+		if tt.c.WriteVerdict(&out, tt.c.File); out.String() != tt.want {
 			t.Errorf("got\n%swant\n%s", out.String(), tt.want)
 		}
 	}

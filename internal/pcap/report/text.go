@@ -52,8 +52,9 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// WriteVerdict prints one line that sums the capture up, and what limits the verdict.
-func (c *Capture) WriteVerdict(w io.Writer) {
+// WriteVerdict prints one line that sums the capture up, and what limits the verdict. File is
+// the name to be shown.
+func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	s := &c.Summary
 	var also []string
 	for _, n := range []struct {
@@ -70,16 +71,16 @@ func (c *Capture) WriteVerdict(w io.Writer) {
 	if len(also) > 0 {
 		of = " (" + strings.Join(also, ", ") + ")"
 	}
-	fmt.Fprintf(w, "%s: %s%s, %s: %s, %s, %s\n", c.File, plural(s.Packets, "packet"), of, plural(uint64(len(s.Flows)), "flow"),
+	fmt.Fprintf(w, "%s: %s%s, %s: %s, %s, %s\n", file, plural(s.Packets, "packet"), of, plural(uint64(len(s.Flows)), "flow"),
 		plural(s.Violations, "violation"), plural(s.Warnings, "warning"), plural(s.Notes, "note"))
 	if c.Drops > 0 {
-		fmt.Fprintf(w, "%s: the file records %s as lost\n", c.File, plural(c.Drops, "packet"))
+		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural(c.Drops, "packet"))
 	}
 	if c.Cut {
-		fmt.Fprintf(w, "%s: the file ends within a packet\n", c.File)
+		fmt.Fprintf(w, "%s: the file ends within a packet\n", file)
 	}
 	if s.Forgotten > 0 {
-		fmt.Fprintf(w, "%s: %d flows were forgotten, to bound memory\n", c.File, s.Forgotten)
+		fmt.Fprintf(w, "%s: %d flows were forgotten, to bound memory\n", file, s.Forgotten)
 	}
 }
 

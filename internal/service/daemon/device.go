@@ -26,6 +26,7 @@ type device struct {
 	mux     *gsi.Mux       // of the engine's queue pair 1
 	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
+	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 
 func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*device, error) {

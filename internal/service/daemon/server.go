@@ -162,6 +162,8 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { accepted <- s.accept(ctx) }()
 	flush := time.NewTicker(time.Second)
 	defer flush.Stop()
+	losses := time.NewTicker(lossPeriod)
+	defer losses.Stop()
 	var err error
 	for running := true; running; {
 		select {
@@ -174,6 +176,8 @@ func (s *Server) Run(ctx context.Context) error {
 			running = false
 		case <-flush.C:
 			s.flush()
+		case <-losses.C:
+			s.reportLosses()
 		}
 	}
 	s.mu.Lock()

@@ -274,6 +274,11 @@ func (n *session) openFiles() []*file {
 // OpenMem implements trap.Keeper.
 func (n *session) OpenMem(pidfd int) (int, error) {
 	a := n.asked.Ask(n.conn, proto.Reply{Ask: proto.AskMem}, pidfd).Got(true)
+	if a.Err == nil && !procmem.IsMem(a.FD) {
+		n.log.Warn("the keeper's descriptor is not the memory of a process")
+		unix.Close(a.FD)
+		return -1, unix.EPERM
+	}
 	return a.FD, a.Err
 }
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -59,6 +60,9 @@ func (d *device) status(all bool) proto.DeviceStatus {
 		if !gid.IsZero() {
 			port.GIDs = append(port.GIDs, proto.GIDStatus{Index: i, GID: gid.String()})
 		}
+	}
+	if all {
+		port.Counters = maps.Collect(d.engine.Port().Counters().All())
 	}
 	n := dev.Objects()
 	st := proto.DeviceStatus{

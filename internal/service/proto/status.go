@@ -36,6 +36,8 @@ type PortStatus struct {
 	ActiveMTU int         `json:"active_mtu"` // of the RDMA port, bytes
 	SpeedGbps float64     `json:"speed_gbps"` // of the RDMA port
 	GIDs      []GIDStatus `json:"gids"`
+	// Counters are those of the sockets, for root and the daemon's own user.
+	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
 // GIDStatus is one entry of a GID table.
