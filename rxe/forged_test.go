@@ -9,8 +9,7 @@ import (
 )
 
 // A queue pair reaches the one that it is connected to only if that one is connected to it.
-// Number, PSN and rkey are not enough: neither for a queue pair of the same device, nor for a
-// program of the host that binds a socket to the device's address.
+// Number, PSN and rkey are not enough for a queue pair of the same device.
 func TestForgedWrite(t *testing.T) {
 	const at, n = 500_000, 5000
 	for _, size := range []uint32{n, 200_000} { // packets, and super-packets
@@ -42,6 +41,8 @@ func TestForgedWrite(t *testing.T) {
 	}
 }
 
+// A program of the host cannot bind a socket to the device's address and pretend to be the
+// peer.
 func TestForgedSource(t *testing.T) {
 	const at = 500_000
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
