@@ -42,7 +42,7 @@ func (c pairCmd) Run(ctx context.Context) error {
 		at = slices.Index(c.Programs, "--")
 	}
 	if at <= 0 || at == len(c.Programs)-1 {
-		return usageError{errors.New("pair needs two commands: gorxe pair SERVER... -- CLIENT...")}
+		return usageError{errors.New("pair needs two commands with -- between them: gorxe pair SERVER... -- CLIENT... (see --help)")}
 	}
 	if _, err := c.specs(); err != nil {
 		return err

@@ -258,11 +258,11 @@ func (h *host) add(name string, p *port) *Device {
 
 // close ends a host, and checks that nothing is left of it.
 func (h *host) close() {
-	h.Manager.Close()
+	h.Close()
 	if used := h.budget.Used(); used != (quota.Cost{}) {
 		h.t.Errorf("the owner still pays for %+v", used)
 	}
-	if n := len(h.Manager.ports.owners); n != 0 {
+	if n := len(h.ports.owners); n != 0 {
 		h.t.Errorf("%d ports are still taken", n)
 	}
 }

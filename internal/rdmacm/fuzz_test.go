@@ -74,8 +74,8 @@ func FuzzReadRequest(f *testing.F) {
 			req := &cm.Request{Lookup: lookup, Service: service, PrivateData: data,
 				Path: wire.CMPath{RemoteGID: wire.GIDFromAddr(netip.MustParseAddr("10.0.0.1"))},
 				From: rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr("10.0.0.2"))}}
-			h.Manager.mu.Lock()
-			defer h.Manager.mu.Unlock()
+			h.mu.Lock()
+			defer h.mu.Unlock()
 			r, refusal := h.dev.readRequest(req)
 			if (r == nil) == (refusal == nil) {
 				t.Fatal("it is neither read nor refused")

@@ -345,7 +345,7 @@ func TestClose(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 		u, _ := connected(a, l, "10.0.0.2:7174")
-		b.Manager.Close()
+		b.Close()
 		u.next(Disconnected)
 		if got := l.names(); got != "" {
 			t.Errorf("the closed side hears %s", got)

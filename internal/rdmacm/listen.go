@@ -92,7 +92,7 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 		return *refusal
 	}
 	l := m.listener(d, r)
-	if l == nil || l.qpType != req.QPType && !(l.qpType == cm.QPXRCSend && req.QPType == cm.QPXRCRecv) {
+	if l == nil || !l.serves(req.QPType) {
 		return consumerReject
 	}
 	child, err := m.newID(l.owner, l.space, req.QPType, nil)
@@ -109,6 +109,12 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 		return cm.Ignore
 	}
 	return cm.Take
+}
+
+// serves reports whether a listener takes a request for a type of queue pair. The sending
+// half of an XRC connection asks the receiving one.
+func (id *ID) serves(t rxe.QPType) bool {
+	return id.qpType == t || id.qpType == cm.QPXRCSend && t == cm.QPXRCRecv
 }
 
 // consumerReject is the refusal of a request for which there is a listener, but not for

@@ -83,7 +83,7 @@ func (r *Resolver) release() {
 	}
 	for _, c := range r.probes {
 		if c != nil {
-			c.Close()
+			c.Close() //nolint:errcheck // nothing was written
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (r *Resolver) Join(index int, group netip.Addr) (io.Closer, error) {
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		c.Close()
+		c.Close() //nolint:errcheck // nothing was written
 		return nil, errno(err)
 	}
 	control := raw.Control(func(fd uintptr) {
@@ -157,7 +157,7 @@ func (r *Resolver) Join(index int, group netip.Addr) (io.Closer, error) {
 		err = control
 	}
 	if err != nil {
-		c.Close()
+		c.Close() //nolint:errcheck // nothing was written
 		return nil, errno(err)
 	}
 	return membership{c}, nil
