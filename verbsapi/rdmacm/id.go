@@ -36,7 +36,8 @@ var owner = rdmacm.Owner{
 // ID is one end of a connection, a listener, or a datagram service (struct rdma_cm_id).
 type ID struct {
 	cm      *rdmacm.ID
-	channel atomic.Pointer[EventChannel]
+	deliver sync.Mutex // while an event goes to the channel; a leaf lock but for the channel's
+	channel *EventChannel
 	// backlog and undelivered are of a listener: how many requests may wait in the
 	// channel, and how many do.
 	backlog, undelivered atomic.Int32
@@ -49,9 +50,7 @@ type ID struct {
 }
 
 func newID(ch *EventChannel) *ID {
-	id := &ID{ended: make(chan struct{})}
-	id.channel.Store(ch)
-	return id
+	return &ID{channel: ch, ended: make(chan struct{})}
 }
 
 // handle queues an event. It is called with the Manager locked.
@@ -67,7 +66,9 @@ func (id *ID) handle(ev *rdmacm.Event) bool {
 		id.end.Do(func() { close(id.ended) })
 	default:
 	}
-	id.channel.Load().events.Push(out)
+	id.deliver.Lock()
+	defer id.deliver.Unlock()
+	id.channel.events.Push(out)
 	return true
 }
 
@@ -77,7 +78,9 @@ func (id *ID) request(ev *Event, child *rdmacm.ID) bool {
 	if id.undelivered.Load() >= id.backlog.Load() {
 		return false
 	}
-	ch := id.channel.Load()
+	id.deliver.Lock()
+	defer id.deliver.Unlock()
+	ch := id.channel
 	fresh := newID(ch)
 	fresh.cm = child
 	if _, err := localcm.Acquire(); err != nil {
@@ -103,7 +106,9 @@ func (id *ID) destroy() {
 	id.gone.Do(func() {
 		id.cm.Destroy()
 		id.end.Do(func() { close(id.ended) })
-		ch := id.channel.Load()
+		id.deliver.Lock()
+		ch := id.channel
+		id.deliver.Unlock()
 		ch.remove(id)
 		var orphans []*ID
 		ch.events.Drop(func(ev *Event) bool {
@@ -125,18 +130,25 @@ func (id *ID) Migrate(to *EventChannel) error {
 	if !to.add(id) {
 		return &OpError{Op: "Migrate", Arg: "channel", Err: ErrClosed}
 	}
-	from := id.channel.Swap(to)
+	id.deliver.Lock()
+	defer id.deliver.Unlock()
+	from := id.channel
 	if from == to {
 		return nil
 	}
+	id.channel = to
 	from.remove(id)
+	var moved []*Event
 	from.events.Drop(func(ev *Event) bool {
 		mine := ev.ID == id && ev.Listener == nil || ev.Listener == id
 		if mine {
-			to.events.Push(ev)
+			moved = append(moved, ev)
 		}
 		return mine
 	})
+	for _, ev := range moved {
+		to.events.Push(ev)
+	}
 	return nil
 }
 
