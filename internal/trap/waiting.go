@@ -310,5 +310,9 @@ func (w *waiting) sharedSignal(tid, tgid int, shared uint64) unix.Errno {
 		}
 		answer = unix.EINTR // right for any thread, but no call is restarted
 	}
+	// A thread that took the signal meanwhile may have ended, and is not in the list.
+	if sig, err := procfs.ReadSignals(tid); err != nil || sig.Process&^sig.Blocked == 0 {
+		return 0
+	}
 	return answer
 }

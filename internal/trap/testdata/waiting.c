@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -82,6 +83,7 @@ static int open_file(int flags)
 // A waiter is a thread that makes one blocking call.
 struct waiter {
 	pthread_t thread;
+	volatile int tid;
 	int fd, err;
 	uint32_t got;
 };
@@ -89,14 +91,34 @@ struct waiter {
 static void *wait_for(void *arg)
 {
 	struct waiter *w = arg;
+	w->tid = syscall(SYS_gettid);
 	w->err = get(w->fd, &w->got);
 	return 0;
 }
 
 static void begin(struct waiter *w, int fd)
 {
-	w->fd = fd, w->err = 1, w->got = 0;
+	w->fd = fd, w->err = 1, w->got = 0, w->tid = 0;
 	check("pthread_create", pthread_create(&w->thread, 0, wait_for, w) == 0);
+}
+
+// sleeps waits until the thread is in its call. WAITS does not tell: a call that is made
+// again counts twice.
+static void sleeps(struct waiter *w)
+{
+	char path[64], text[64];
+	long call, fd;
+	for (;; poll(0, 0, 1)) {
+		snprintf(path, sizeof path, "/proc/self/task/%d/syscall", w->tid);
+		FILE *f = fopen(path, "r");
+		if (!f)
+			continue;
+		int in_call = fgets(text, sizeof text, f) && sscanf(text, "%ld %lx", &call, &fd) == 2 &&
+			call == SYS_write && fd == w->fd;
+		fclose(f);
+		if (in_call)
+			return;
+	}
 }
 
 static volatile sig_atomic_t handled;
@@ -187,12 +209,14 @@ static void test_eintr(void)
 	begin(&w, fd);
 	mask(SIG_BLOCK, SIGUSR1);
 	until(fd, WAITS, 3);
+	sleeps(&w);
 	kill(getpid(), SIGUSR1);
 	pthread_join(w.thread, 0);
 	check("interrupted by kill", w.err == -EINTR && handled == 3);
 	// A signal that is blocked does not interrupt.
 	begin(&w, fd); // it inherits the mask
 	until(fd, WAITS, 4);
+	sleeps(&w);
 	pthread_kill(w.thread, SIGUSR1);
 	kill(getpid(), SIGUSR1);
 	poll(0, 0, 200);
