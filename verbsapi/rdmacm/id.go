@@ -36,7 +36,7 @@ var owner = rdmacm.Owner{
 // ID is one end of a connection, a listener, or a datagram service (struct rdma_cm_id).
 type ID struct {
 	cm      *rdmacm.ID
-	deliver sync.Mutex // while an event goes to the channel; a leaf lock but for the channel's
+	deliver sync.Mutex // while an event goes to the channel; a leaf lock except the channel's
 	channel *EventChannel
 	// backlog and undelivered are of a listener: how many requests may wait in the
 	// channel, and how many do.
