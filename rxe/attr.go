@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"math/bits"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // Access holds the rights of a memory region, a memory window or a queue pair. The
 // bits are those of enum ibv_access_flags. Remote read has no local counterpart,
@@ -45,6 +49,23 @@ const (
 
 // MTU is a path MTU in bytes of payload: 256, 512, 1024, 2048 or 4096.
 type MTU uint16
+
+// MTUOf returns the MTU with a number of enum ibv_mtu, 1 to 5; 0 for other numbers. The path
+// MTU of a REQ has the same numbers.
+func MTUOf(enum uint8) MTU {
+	if enum < 1 || enum > 5 {
+		return 0
+	}
+	return 128 << enum
+}
+
+// Enum returns the number of an MTU in enum ibv_mtu; 0 if there is no such MTU.
+func (m MTU) Enum() uint8 {
+	if !m.Valid() {
+		return 0
+	}
+	return uint8(bits.Len16(uint16(m)) - 8)
+}
 
 // AHAttr describes a destination (struct ibv_ah_attr; the GRH is always there).
 type AHAttr struct {

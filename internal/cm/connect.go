@@ -56,7 +56,7 @@ func (m *Machine) checkConnect(p *ConnectParams) error {
 	case len(p.PrivateData) > wire.CMREQPrivateLen:
 		return ErrPrivateData
 	case p.QPType != rxe.QPRC && p.QPType != rxe.QPUC && p.QPType != QPXRCSend,
-		mtuCode(p.PathMTU) == 0, p.QPN > wire.QPNMask, p.RetryCount > 7, p.RNRRetryCount > 7, p.PacketLifetime > 31:
+		!p.PathMTU.Valid(), p.QPN > wire.QPNMask, p.RetryCount > 7, p.RNRRetryCount > 7, p.PacketLifetime > 31:
 		return ErrInvalid
 	}
 	return nil
@@ -89,7 +89,7 @@ func (c *Conn) writeREQ(p *ConnectParams, localACKTimeout uint8) {
 	req.SetRetryCount(p.RetryCount)
 	req.SetRNRRetryCount(p.RNRRetryCount)
 	req.SetPKey(defaultPKey(p.PKey))
-	req.SetPathMTU(mtuCode(p.PathMTU))
+	req.SetPathMTU(p.PathMTU.Enum())
 	path := wire.CMPath{
 		LocalLID: noLID, RemoteLID: noLID, LocalGID: p.SGID, RemoteGID: p.Path.DGID,
 		FlowLabel: p.Path.FlowLabel, TrafficClass: p.Path.TrafficClass, HopLimit: p.Path.HopLimit,

@@ -102,24 +102,6 @@ func qpTypeOf(req wire.CMREQ) rxe.QPType {
 	return 0
 }
 
-// mtuOf returns the MTU of a code, or 0.
-func mtuOf(code uint8) rxe.MTU {
-	if code < 1 || code > 5 {
-		return 0
-	}
-	return 128 << code
-}
-
-// mtuCode returns the code of an MTU, or 0.
-func mtuCode(mtu rxe.MTU) uint8 {
-	for code := uint8(1); code <= 5; code++ {
-		if mtuOf(code) == mtu {
-			return code
-		}
-	}
-	return 0
-}
-
 // drawPSN returns a PSN, unless one was chosen.
 func (m *Machine) drawPSN(chosen wire.PSN) wire.PSN {
 	if chosen != 0 {

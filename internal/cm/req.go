@@ -35,7 +35,7 @@ func (m *Machine) receiveREQ(now rxe.Time, from rxe.AHAttr, req wire.CMREQ) {
 	case qpTypeOf(req) == 0:
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectTransportType})
 		return
-	case mtuOf(req.PathMTU()) == 0:
+	case rxe.MTUOf(req.PathMTU()) == 0:
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectPathMTU})
 		return
 	}
@@ -58,7 +58,7 @@ func (m *Machine) newPassive(l *Listener, from rxe.AHAttr, req wire.CMREQ) *Conn
 		TrafficClass: path.TrafficClass, PortNum: 1, SL: path.ServiceLevel, StaticRate: path.Rate,
 	}
 	c.qp = qpParams{
-		typ: qpTypeOf(req), mtu: mtuOf(req.PathMTU()), rqPSN: m.drawPSN(0), sqPSN: req.StartingPSN(),
+		typ: qpTypeOf(req), mtu: rxe.MTUOf(req.PathMTU()), rqPSN: m.drawPSN(0), sqPSN: req.StartingPSN(),
 		responderResources: req.InitiatorDepth(), initiatorDepth: req.ResponderResources(),
 		retryCount: req.RetryCount(), rnrRetryCount: req.RNRRetryCount(),
 		// The queue pair's timeout is the one that the peer reckoned for itself.
@@ -75,7 +75,7 @@ func requestOf(from rxe.AHAttr, req wire.CMREQ) *Request {
 	return &Request{
 		From: from, Service: req.ServiceID(), PKey: req.PKey(), PrivateData: req.PrivateData(),
 		RemoteGUID: req.CAGUID(), RemoteQPN: req.QPN(), QPType: qpTypeOf(req), StartingPSN: req.StartingPSN(),
-		PathMTU: mtuOf(req.PathMTU()), ResponderResources: req.ResponderResources(), InitiatorDepth: req.InitiatorDepth(),
+		PathMTU: rxe.MTUOf(req.PathMTU()), ResponderResources: req.ResponderResources(), InitiatorDepth: req.InitiatorDepth(),
 		RetryCount: req.RetryCount(), RNRRetryCount: req.RNRRetryCount(), FlowControl: req.FlowControl(), SRQ: req.SRQ(),
 		Path: req.PrimaryPath(),
 	}

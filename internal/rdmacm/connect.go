@@ -39,7 +39,7 @@ func (id *ID) Connect(p *ConnParams) error {
 	} else {
 		id.conn, err = id.dev.machine.Connect(id.m.now(), &cm.ConnectParams{
 			Service: id.service(&id.dst), Path: ah, SGID: path.SGID, PKey: path.PKey,
-			QPN: p.QPN, QPType: id.qpType, PathMTU: mtuBytes(path.MTU), PacketLifetime: min(path.PacketLifetime, maxLifetime),
+			QPN: p.QPN, QPType: id.qpType, PathMTU: rxe.MTUOf(path.MTU), PacketLifetime: min(path.PacketLifetime, maxLifetime),
 			ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 			RetryCount: min(p.RetryCount, maxRetryCount), RNRRetryCount: min(p.RNRRetryCount, maxRetryCount),
 			FlowControl: p.FlowControl, SRQ: p.SRQ, PrivateData: id.privateData(p.PrivateData),

@@ -42,18 +42,6 @@ func mtuCode(mtu int) uint8 {
 	return code
 }
 
-// codeOf returns the code of a path MTU.
-func codeOf(mtu rxe.MTU) uint8 {
-	code := uint8(1)
-	for code < 5 && mtuBytes(code) < mtu {
-		code++
-	}
-	return code
-}
-
-// mtuBytes returns the path MTU of a code.
-func mtuBytes(code uint8) rxe.MTU { return 128 << code }
-
 // pathRecord returns the path from the source to the destination address
 // (cma_resolve_iboe_route).
 func (id *ID) pathRecord(info *rocev2.PortInfo) PathRecord {

@@ -99,7 +99,7 @@ func (id *ID) accepting(d *Device, c *cm.Conn, r *request) {
 	path := &r.Path
 	id.paths = []PathRecord{{
 		SGID: path.RemoteGID, DGID: path.LocalGID, FlowLabel: path.FlowLabel, HopLimit: path.HopLimit,
-		TrafficClass: path.TrafficClass, SL: path.ServiceLevel, PKey: r.PKey, MTU: codeOf(r.PathMTU), Rate: path.Rate,
+		TrafficClass: path.TrafficClass, SL: path.ServiceLevel, PKey: r.PKey, MTU: r.PathMTU.Enum(), Rate: path.Rate,
 		PacketLifetime: max(path.LocalACKTimeout, 1) - 1, Reversible: true, ServiceID: r.Service,
 	}}
 }

@@ -1,8 +1,6 @@
 package ucma
 
 import (
-	"math/bits"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
@@ -38,21 +36,13 @@ func (k *call) initQPAttr() error {
 func userQPAttr(a *rxe.QPAttr, mask rxe.QPAttrMask) uapi.QPAttr {
 	return uapi.QPAttr{
 		QPAttrMask: uint32(mask), QPState: uint32(a.State), CurQPState: uint32(a.CurState),
-		PathMTU: mtuEnum(a.PathMTU), QKey: a.QKey,
+		PathMTU: uint32(a.PathMTU.Enum()), QKey: a.QKey,
 		RQPSN: uint32(a.RQPSN), SQPSN: uint32(a.SQPSN), DestQPNum: uint32(a.DestQPN),
 		QPAccessFlags: uint32(a.Access), AHAttr: ahAttr(&a.AH),
 		PKeyIndex: a.PKeyIndex, MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic,
 		MinRNRTimer: a.MinRNRTimer, PortNum: a.PortNum, Timeout: a.Timeout,
 		RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry,
 	}
-}
-
-// mtuEnum returns an MTU as enum ib_mtu; 0 if it is not set.
-func mtuEnum(m rxe.MTU) uint32 {
-	if m == 0 {
-		return 0
-	}
-	return uint32(bits.Len16(uint16(m)) - 8)
 }
 
 // ahAttr is ib_copy_ah_attr_to_user. On RoCE an address that is set has a GRH.

@@ -309,7 +309,7 @@ func TestAsyncEvents(t *testing.T) {
 // TestMTU: every MTU of the enum, and none else.
 func TestMTU(t *testing.T) {
 	for enum := range 256 {
-		m := mtuBytes(uint8(enum))
+		m := rxe.MTUOf(uint8(enum))
 		if valid := enum >= 1 && enum <= 5; m.Valid() != valid || valid && mtuEnum(m) != uint8(enum) {
 			t.Errorf("%d: %d bytes", enum, m)
 		}

@@ -1,8 +1,6 @@
 package uverbs
 
 import (
-	"math/bits"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
@@ -76,7 +74,7 @@ func (d *Device) checkModify(req *uapi.ModifyQPReq, mask rxe.QPAttrMask) error {
 		return unix.EINVAL
 	case mask&rxe.QPAttrState != 0 && req.QPState > uint8(rxe.QPErr):
 		return unix.EINVAL
-	case mask&rxe.QPAttrPathMTU != 0 && mtuBytes(req.PathMTU) == 0:
+	case mask&rxe.QPAttrPathMTU != 0 && rxe.MTUOf(req.PathMTU) == 0:
 		return unix.EINVAL
 	}
 	if mask&rxe.QPAttrAV != 0 {
@@ -92,7 +90,7 @@ func engineQPAttr(req *uapi.ModifyQPReq) rxe.QPAttr {
 	return rxe.QPAttr{
 		State:           rxe.QPState(req.QPState),
 		CurState:        rxe.QPState(req.CurQPState),
-		PathMTU:         mtuBytes(req.PathMTU),
+		PathMTU:         rxe.MTUOf(req.PathMTU),
 		QKey:            req.QKey,
 		RQPSN:           wire.PSN(req.RQPSN) & wire.PSNMask,
 		SQPSN:           wire.PSN(req.SQPSN) & wire.PSNMask,
@@ -111,18 +109,9 @@ func engineQPAttr(req *uapi.ModifyQPReq) rxe.QPAttr {
 	}
 }
 
-// mtuBytes and mtuEnum convert between enum ibv_mtu, 1 to 5, and bytes, 256 to
-// 4096. 0 bytes: there is no such MTU.
-func mtuBytes(enum uint8) rxe.MTU {
-	if enum < 1 || enum > 5 {
-		return 0
-	}
-	return rxe.MTU(128 << enum)
-}
-
 // mtuEnum of a QP whose MTU was not set is the smallest, as with rdma_rxe.
 func mtuEnum(m rxe.MTU) uint8 {
-	return uint8(max(bits.Len16(uint16(m))-8, 1))
+	return max(m.Enum(), 1)
 }
 
 func writeQueryQP(k *call) error {
