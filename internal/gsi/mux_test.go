@@ -200,16 +200,28 @@ func TestSendError(t *testing.T) {
 	}
 }
 
+// slow is an agent whose call lasts until the test lets it end.
+type slow struct{ runs, end chan struct{} }
+
+func (s slow) ReceiveMAD(rxe.AHAttr, wire.QPN, *wire.MAD) { s.runs <- struct{}{}; <-s.end }
+
 // Close waits for the agent that runs, and may be called again, or without a Start.
 func TestClose(t *testing.T) {
 	_, asks, _, asked := pair(t, Config{})
-	got := make(chan received) // unbuffered: the agent waits
-	asked.mux.Register(vendor, &reader{to: got})
+	agent := slow{make(chan struct{}), make(chan struct{})}
+	asked.mux.Register(vendor, agent)
 	asked.mux.Start(asked.dev)
 	asks.must(asks.mux.Send(to(there), wire.GSIQPN, request(vendor, wire.MADSend, 1)))
+	<-agent.runs // Close drops what no agent has yet
 	closed := make(chan struct{})
 	go func() { asked.mux.Close(); close(closed) }()
-	asks.next(got)
+	runtime.Gosched() // it may wait by now
+	select {
+	case <-closed:
+		t.Error("Close did not wait for the agent")
+	default:
+	}
+	close(agent.end)
 	<-closed
 	asked.mux.Close()
 	New(Config{}).Close()
