@@ -38,6 +38,7 @@ type cli struct {
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
+	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 

@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/service/tenant"
+)
+
+const (
+	// A session needs some descriptors, and each connection of a program one or two.
+	fewFiles    = 256
+	littleFiles = 1024
+	// smallMemory is what a daemon with a few programs fits in.
+	smallMemory = 128 << 20
+)
+
+// status returns a field of /proc/self/status.
+func (h *Host) status(field string) string {
+	for line := range strings.Lines(h.read("proc/self/status")) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (h *Host) limits() []Finding {
+	return []Finding{h.openFiles(), h.memoryLimit(), h.processors()}
+}
+
+func (h *Host) openFiles() Finding {
+	f := Finding{Subject: "open files", Text: fmt.Sprintf("at most %d", h.OpenFiles)}
+	switch {
+	case h.OpenFiles < fewFiles:
+		f.Level = Failure
+	case h.OpenFiles < littleFiles:
+		f.Level = Warning
+	default:
+		return f
+	}
+	f.Text += ": too few for some programs at once"
+	f.Remedy = "raise the hard limit: ulimit -Hn, LimitNOFILE= of a systemd unit, --ulimit nofile= of a container"
+	return f
+}
+
+func (h *Host) memoryLimit() Finding {
+	m := tenant.Machine().Within(h.Files)
+	f := Finding{Subject: "memory", Text: fmt.Sprintf("%d MiB by %s", m.Bytes>>20, m.Bound)}
+	if m.Bytes < smallMemory {
+		f.Level = Warning
+		f.Remedy = fmt.Sprintf("raise it to %d MiB or more: queue pairs and captures need memory", smallMemory>>20)
+	}
+	return f
+}
+
+func (h *Host) processors() Finding {
+	f := Finding{Subject: "processors", Text: fmt.Sprint(h.CPUs)}
+	if h.CPUs == 1 {
+		f.Level = Note
+		f.Text = "1: programs that poll take it from gorxe for milliseconds"
+		f.Remedy = "give the container or machine a second processor, or use programs that wait for events"
+	}
+	return f
+}
