@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDoctorCommand: gorxe doctor finds no failure here, says what is wrong where something
-// is, and its exit code is for scripts.
+// TestDoctorCommand: gorxe doctor finds no failure here, says what is wrong on a bad one,
+// and its exit code is for scripts.
 func TestDoctorCommand(t *testing.T) {
 	need(t, "sh")
 	if !selection.takes(core) {
