@@ -6,16 +6,14 @@ import (
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/rdmacm"
-	"github.com/gorxe/gorxe/internal/route"
 )
 
 // shared is the Manager of the process. It runs while it has users: open devices, and IDs,
 // which may outlive a device and hear of the next one.
 var shared struct {
-	mu       sync.Mutex
-	users    int
-	manager  *rdmacm.Manager
-	resolver *route.Resolver
+	mu      sync.Mutex
+	users   int
+	manager *rdmacm.Manager
 }
 
 // Acquire returns the process's Manager. Each user calls Release once. An error means
@@ -24,12 +22,11 @@ func Acquire() (*rdmacm.Manager, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.users == 0 {
-		resolver, err := route.New()
+		m, err := rdmacm.Open(nil)
 		if err != nil {
 			return nil, err
 		}
-		shared.resolver = resolver
-		shared.manager = rdmacm.New(rdmacm.Config{Resolver: resolver})
+		shared.manager = m
 	}
 	shared.users++
 	return shared.manager, nil
@@ -43,6 +40,5 @@ func Release() {
 		return
 	}
 	shared.manager.Close()
-	shared.resolver.Close()
-	shared.manager, shared.resolver = nil, nil
+	shared.manager = nil
 }

@@ -34,7 +34,7 @@ func (id *ID) connEvent(_ rxe.Time, ev *cm.Event) {
 	case cm.EventLookupReply:
 		out = id.lookupReply(ev)
 	}
-	id.m.later(id, func(rxe.Time) {
+	id.m.later(id, func() {
 		if id.expects(out.Kind) {
 			id.event(out)
 		}

@@ -49,9 +49,9 @@ func (a agent) ReceiveMAD(from rxe.AHAttr, _ wire.QPN, mad *wire.MAD) {
 	m.mu.Lock()
 	defer m.unlock()
 	now := m.now()
-	m.runTasks(now)
+	m.runTasks()
 	a.dev.machine.Receive(now, from, mad)
-	m.runTasks(now)
+	m.runTasks()
 }
 
 // open starts the device's connection manager. Manager.mu is held.

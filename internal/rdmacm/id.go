@@ -154,7 +154,7 @@ func (id *ID) event(ev *Event) bool {
 
 // post leaves an event to be handled after the tasks before it. Manager.mu is held.
 func (id *ID) post(ev *Event) {
-	id.m.later(id, func(rxe.Time) { id.event(ev) })
+	id.m.later(id, func() { id.event(ev) })
 }
 
 // Destroy ends the ID. A peer learns it. The handler is not called any more when Destroy

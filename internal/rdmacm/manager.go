@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/internal/standby"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -27,9 +28,11 @@ type Config struct {
 // All methods may be called by several goroutines at once, but not from a handler.
 type Manager struct {
 	resolver Resolver
-	now      func() rxe.Time
-	log      *slog.Logger
-	limits   cm.Limits
+	// closeResolver ends the Resolver that Open made; nil if the caller has one.
+	closeResolver func()
+	now           func() rxe.Time
+	log           *slog.Logger
+	limits        cm.Limits
 
 	mu      sync.Mutex
 	closed  bool
@@ -49,7 +52,7 @@ type Manager struct {
 // task is a piece of work for an ID. It is dropped when the ID is destroyed.
 type task struct {
 	id *ID
-	do func(now rxe.Time)
+	do func()
 }
 
 // sendLimit is how long a device may take to send before another goroutine takes over:
@@ -58,6 +61,18 @@ const sendLimit = 20 * time.Millisecond
 
 // never is a time that does not come.
 const never = rxe.Time(1<<63 - 1)
+
+// Open starts a Manager that uses the routes and the neighbors of the thread's network
+// namespace. A nil log means none.
+func Open(log *slog.Logger) (*Manager, error) {
+	r, err := route.New()
+	if err != nil {
+		return nil, err
+	}
+	m := New(Config{Resolver: r, Log: log})
+	m.closeResolver = r.Close
+	return m, nil
+}
 
 // New starts a Manager without devices. The caller closes it.
 func New(cfg Config) *Manager {
@@ -102,6 +117,9 @@ func (m *Manager) Close() {
 		d.out.wait()
 	}
 	m.watch.Close()
+	if m.closeResolver != nil {
+		m.closeResolver()
+	}
 }
 
 // AddDevice makes a device available. Wildcard listeners listen on it, too. The error is
@@ -163,9 +181,9 @@ func (m *Manager) run() {
 				d.machine.Expire(now)
 			}
 		}
-		m.runTasks(now) // before what times out: an answer may have come
+		m.runTasks() // before what times out: an answer may have come
 		m.queries.expire(now)
-		m.runTasks(now)
+		m.runTasks()
 		m.armed = m.deadline()
 		timer.Reset(time.Duration(m.armed - m.now()))
 		m.mu.Unlock()
@@ -194,18 +212,18 @@ func (m *Manager) deadline() rxe.Time {
 
 // later leaves a task to be done after those before it. No handler runs within the call
 // of a program: the program may hold a lock that the handler takes. mu is held.
-func (m *Manager) later(id *ID, do func(now rxe.Time)) {
+func (m *Manager) later(id *ID, do func()) {
 	m.work = append(m.work, task{id, do})
 }
 
 // runTasks does what is left to do. mu is held, by a goroutine that may call handlers.
-func (m *Manager) runTasks(now rxe.Time) {
+func (m *Manager) runTasks() {
 	for len(m.work) > 0 {
 		work := m.work
 		m.work = nil
 		for i, t := range work {
 			if !t.id.dead {
-				t.do(now)
+				t.do()
 			}
 			work[i] = task{}
 		}

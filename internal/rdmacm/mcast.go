@@ -68,7 +68,7 @@ func (id *ID) Join(addr Addr, sendOnly bool) (*Multicast, error) {
 	id.groups[mc] = struct{}{}
 	id.setQKey(0) //nolint:errcheck // never fails without a key
 	ev := &Event{Kind: MulticastJoin, Multicast: mc, UD: &UDEvent{AH: ah, QPN: wire.MulticastQPN, QKey: id.qkey}}
-	id.m.later(id, func(rxe.Time) {
+	id.m.later(id, func() {
 		if !mc.left {
 			id.event(ev)
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/gsi"
-	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/rocev2"
@@ -35,16 +34,14 @@ func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
 	t.Helper()
 	mux := gsi.New(gsi.Config{})
 	cfg.Name, cfg.GSI = "rxe0", mux
-	var resolver *route.Resolver
+	var m *Manager
 	var e *engine.Engine
 	must(t, ns.Do(func() (err error) {
-		if resolver, err = route.New(); err == nil {
+		if m, err = Open(nil); err == nil {
 			e, err = engine.Start(cfg)
 		}
 		return err
 	}))
-	t.Cleanup(resolver.Close)
-	m := New(Config{Resolver: resolver})
 	mux.Start(e.Device())
 	if err := m.AddDevice(&Device{Name: "rxe0", GUID: cfg.GUID(), Mux: mux, Net: e.Port().Info}); err != nil {
 		t.Fatal(err)

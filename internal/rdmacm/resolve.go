@@ -89,7 +89,7 @@ func (id *ID) resolveLoopback() error {
 	}
 	id.dst = id.dst.withIP(dst)
 	r := route.Route{Src: src, Local: true}
-	id.m.later(id, func(rxe.Time) { id.addressResolved(r, nil) })
+	id.m.later(id, func() { id.addressResolved(r, nil) })
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 		return unix.EINVAL
 	}
 	id.state = StateRouteQuery
-	id.m.later(id, func(rxe.Time) {
+	id.m.later(id, func() {
 		if id.state != StateRouteQuery {
 			return
 		}

@@ -48,14 +48,14 @@ func (id *ID) startQuery(r route.Route, deadline rxe.Time) {
 		m.mu.Lock()
 		defer m.unlock()
 		if id.query == q {
-			m.later(id, func(now rxe.Time) { q.finish(now, nil) })
+			m.later(id, func() { q.finish(nil) })
 		}
 	})
 	q.cancel = cancel
 	id.query = q
 	heap.Push(&m.queries, q)
 	if known {
-		m.later(id, func(now rxe.Time) { q.finish(now, nil) })
+		m.later(id, func() { q.finish(nil) })
 	}
 }
 
@@ -73,7 +73,7 @@ func (id *ID) cancelQuery() {
 }
 
 // finish ends the resolution. Manager.mu is held, by a goroutine that may call handlers.
-func (q *query) finish(_ rxe.Time, err error) {
+func (q *query) finish(err error) {
 	if q.id.query != q { // it was canceled, or has timed out
 		return
 	}
@@ -118,6 +118,6 @@ func (h queryHeap) deadline() (rxe.Time, bool) {
 // that may call handlers.
 func (h *queryHeap) expire(now rxe.Time) {
 	for len(*h) > 0 && (*h)[0].deadline <= now {
-		(*h)[0].finish(now, unix.ETIMEDOUT)
+		(*h)[0].finish(unix.ETIMEDOUT)
 	}
 }

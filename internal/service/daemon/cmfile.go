@@ -24,7 +24,7 @@ func (n *session) cmDevice() *ucma.Device {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cm == nil {
-		n.cm = ucma.New(ucma.Config{Manager: n.server.cm.manager, Budget: n.tenant.Budget, Log: n.log})
+		n.cm = ucma.New(ucma.Config{Manager: n.server.cm, Budget: n.tenant.Budget, Log: n.log})
 	}
 	return n.cm
 }

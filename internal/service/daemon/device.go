@@ -64,6 +64,14 @@ func engineConfig(s proto.Spec) engine.Config {
 	return engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed)}
 }
 
+// joinCM makes the device available to connections.
+func (d *device) joinCM(m *rdmacm.Manager) error {
+	d.cm = &rdmacm.Device{
+		Index: d.index, Name: d.spec.Name, GUID: d.engine.Device().GUID(), Mux: d.mux, Net: d.engine.Port().Info,
+	}
+	return m.AddDevice(d.cm)
+}
+
 // close first releases the programs' objects, because their queues are in program memory.
 func (d *device) close() error {
 	d.verbs.Close()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -56,7 +57,7 @@ type Server struct {
 	sock    *socketFile
 	tap     *rocev2.Tap
 	devices []*device
-	cm      *connManager
+	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
 	answer  func(*os.File, trap.ServeConfig) (answerer, error)
 
@@ -116,7 +117,7 @@ func (s *Server) open() (err error) {
 	if err := librxe.RaiseLimits(); err != nil {
 		return err
 	}
-	if s.cm, err = startCM(s.log); err != nil {
+	if s.cm, err = rdmacm.Open(s.log); err != nil {
 		return err
 	}
 	var devices []tree.Device
@@ -127,7 +128,7 @@ func (s *Server) open() (err error) {
 		}
 		s.devices = append(s.devices, d)
 		devices = append(devices, d.sysfs())
-		if err := s.cm.add(d); err != nil {
+		if err := d.joinCM(s.cm); err != nil {
 			return fmt.Errorf("device %v: %w", spec, err)
 		}
 	}
@@ -232,7 +233,7 @@ func (s *Server) release() error {
 	}
 	var errs []error
 	if s.cm != nil {
-		s.cm.close() // while the devices can still send
+		s.cm.Close() // while the devices can still send
 	}
 	for _, d := range s.devices {
 		if err := d.close(); err != nil {
