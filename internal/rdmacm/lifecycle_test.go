@@ -614,15 +614,14 @@ func TestAFIB(t *testing.T) {
 	})
 }
 
-// Counters and the status say what there is.
+// The IDs and the counters say what there is.
 func TestStatus(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
-		connected(a, l, "10.0.0.2:7174")
-		s := b.Status()
-		if len(s) != 2 || s[0].State != StateListen || s[1].State != StateConnect || s[1].Device != "rxe0" || s[1].QPN != 0x22 ||
-			s[0].Owner != b.owner || s[1].Remote.Addr().String() != "10.0.0.1" {
-			t.Errorf("status is %+v", s)
+		_, p := connected(a, l, "10.0.0.2:7174")
+		if len(b.ids) != 2 || l.State() != StateListen || p.State() != StateConnect || p.Device().Name != "rxe0" || p.qpn != 0x22 ||
+			l.owner != b.owner || p.RemoteAddr().Addr().String() != "10.0.0.1" {
+			t.Errorf("%d ids, the connection is %+v", len(b.ids), p.ID)
 		}
 		if c := a.dev.Counters(); c.TxMsgs.Of(wire.AttrREQ) != 1 {
 			t.Errorf("counters are %+v", c)
