@@ -7,6 +7,19 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
+// MaxBacklog is the most requests that may wait at a listener: the default of
+// net.rdma_ucm.max_backlog.
+const MaxBacklog = 1024
+
+// Backlog returns how many requests may wait at a listener whose program asks for n
+// (ucma_listen).
+func Backlog(n int) int {
+	if n <= 0 || n > MaxBacklog {
+		return MaxBacklog
+	}
+	return n
+}
+
 // Listen lets peers connect (rdma_listen): ConnectRequest says that one asks. An ID that
 // is not bound is bound to 0.0.0.0 and a port that is chosen. An ID without a device
 // listens on all, also on those that come later. The program bounds the backlog, in its

@@ -169,17 +169,11 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return opError("ResolveRoute", "", id.cm.ResolveRoute(timeout))
 }
 
-// maxBacklog is net.rdma_ucm.max_backlog.
-const maxBacklog = 1024
-
 // Listen lets peers connect (rdma_listen). A ConnectRequest says that one asks. backlog
 // bounds how many of them may wait to be fetched; further peers ask again after 4.6 s. The
 // default is 1024, which is also the most.
 func (id *ID) Listen(backlog int) error {
-	if backlog <= 0 || backlog > maxBacklog {
-		backlog = maxBacklog
-	}
-	id.backlog.Store(int32(backlog))
+	id.backlog.Store(int32(rdmacm.Backlog(backlog)))
 	return opError("Listen", id.LocalAddr().String(), id.cm.Listen())
 }
 

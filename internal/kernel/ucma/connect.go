@@ -119,9 +119,6 @@ func (k *call) resolveIBService() error {
 	return unix.EOPNOTSUPP
 }
 
-// maxBacklog is the default of net.rdma_ucm.max_backlog.
-const maxBacklog = 1024
-
 // listen answers LISTEN.
 func (k *call) listen() error {
 	req, err := request[uapi.UcmaListenReq](k)
@@ -132,11 +129,8 @@ func (k *call) listen() error {
 	if err != nil {
 		return err
 	}
-	if req.Backlog == 0 || req.Backlog > maxBacklog {
-		req.Backlog = maxBacklog
-	}
 	k.dev.mu.Lock()
-	c.backlog = req.Backlog
+	c.backlog = uint32(rdmacm.Backlog(int(req.Backlog)))
 	k.dev.mu.Unlock()
 	return c.id.Listen()
 }
