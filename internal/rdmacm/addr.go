@@ -1,10 +1,10 @@
 package rdmacm
 
 import (
-	"net"
 	"net/netip"
 	"strconv"
 
+	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -116,7 +116,7 @@ func (a *Addr) same(b *Addr) bool {
 	if !x.Is6() || !x.IsLinkLocalUnicast() {
 		return x.WithZone("") == y.WithZone("")
 	}
-	return x.WithZone("") == y.WithZone("") && zoneIndex(x) == zoneIndex(y)
+	return x.WithZone("") == y.WithZone("") && route.ZoneIndex(x) == route.ZoneIndex(y)
 }
 
 // gid returns the GID of the address.
@@ -125,23 +125,6 @@ func (a *Addr) gid() wire.GID {
 		return a.AFIB.GID
 	}
 	return wire.GIDFromAddr(a.Addr())
-}
-
-// zoneIndex returns the index of the interface that the zone of an address names; 0 if
-// it has none, or names an interface that does not exist.
-func zoneIndex(ip netip.Addr) int {
-	zone := ip.Zone()
-	if zone == "" {
-		return 0
-	}
-	if n, err := strconv.Atoi(zone); err == nil {
-		return n
-	}
-	ifi, err := net.InterfaceByName(zone)
-	if err != nil {
-		return 0
-	}
-	return ifi.Index
 }
 
 // unspecified returns the unspecified address of a family, with port 0.
@@ -161,12 +144,4 @@ func (a Addr) String() string {
 		return a.AFIB.GID.String() + " service 0x" + strconv.FormatUint(a.AFIB.ServiceID, 16)
 	}
 	return a.AddrPort.String()
-}
-
-// withZone returns ip with an interface as its zone if it is link-local.
-func withZone(ip netip.Addr, index int) netip.Addr {
-	if ip.Is6() && ip.IsLinkLocalUnicast() {
-		return ip.WithZone(strconv.Itoa(index))
-	}
-	return ip
 }

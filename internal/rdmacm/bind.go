@@ -3,6 +3,7 @@ package rdmacm
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -73,7 +74,7 @@ func linkLocalScope(a Addr) (int, error) {
 	if a.family() != famIPv6 || !a.Addr().IsLinkLocalUnicast() {
 		return 0, nil
 	}
-	scope := zoneIndex(a.Addr())
+	scope := route.ZoneIndex(a.Addr())
 	if scope == 0 {
 		return 0, unix.EINVAL
 	}

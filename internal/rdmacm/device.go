@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/gsi"
+	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -81,7 +82,7 @@ func (d *Device) Counters() cm.Counters {
 // gidIndex returns the index of an address in the device's GID table. An address with a
 // zone must be that of the device's interface.
 func (d *Device) gidIndex(info *rocev2.PortInfo, ip netip.Addr) (uint8, bool) {
-	if z := zoneIndex(ip); z != 0 && z != info.Index {
+	if z := route.ZoneIndex(ip); z != 0 && z != info.Index {
 		return 0, false
 	}
 	gid := wire.GIDFromAddr(ip)

@@ -47,8 +47,8 @@ func (d *Device) readRequest(req *cm.Request) (*request, *cm.Refuse) {
 		return r, nil
 	}
 	r.data = req.PrivateData[wire.IPCMHeaderLen:]
-	r.local = Addr{AddrPort: netip.AddrPortFrom(withZone(h.Dst, info.Index), port)}
-	r.remote = Addr{AddrPort: netip.AddrPortFrom(withZone(h.Src, info.Index), h.SrcPort)}
+	r.local = Addr{AddrPort: netip.AddrPortFrom(route.WithZone(h.Dst, info.Index), port)}
+	r.remote = Addr{AddrPort: netip.AddrPortFrom(route.WithZone(h.Src, info.Index), h.SrcPort)}
 	if !d.reaches(&info, r) {
 		return nil, &refused
 	}

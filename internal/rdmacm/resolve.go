@@ -122,7 +122,7 @@ func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
 			case ip.IsLoopback():
 				return own(ip)
 			case !first.IsValid() || first.IsLinkLocalUnicast() && !ip.IsLinkLocalUnicast():
-				first = withZone(ip, info.Index)
+				first = route.WithZone(ip, info.Index)
 			}
 		}
 	}

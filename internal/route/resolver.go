@@ -162,20 +162,3 @@ func (r *Resolver) Join(index int, group netip.Addr) (io.Closer, error) {
 	}
 	return membership{c}, nil
 }
-
-// withZone returns ip with an interface as its zone if it is link-local.
-func withZone(ip netip.Addr, index int) netip.Addr {
-	if ip.Is6() && ip.IsLinkLocalUnicast() {
-		return ip.WithZone(strconv.Itoa(index))
-	}
-	return ip
-}
-
-// zoneIndex returns the interface that the zone of an address names by its number.
-func zoneIndex(ip netip.Addr) int {
-	n, err := strconv.Atoi(ip.Zone())
-	if err != nil {
-		return 0
-	}
-	return n
-}

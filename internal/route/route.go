@@ -61,7 +61,7 @@ func (r *Resolver) Route(q Query) (Route, error) {
 	if out.Local && q.Interface != 0 {
 		zone = q.Interface // the kernel says lo, which does not have the address
 	}
-	out.Src = withZone(out.Src, zone)
+	out.Src = WithZone(out.Src, zone)
 	out.Direct = f.Type != unix.RTN_UNICAST
 	return out, nil
 }
@@ -82,6 +82,6 @@ func gateway(f *netlink.Route) (netip.Addr, bool) {
 // Local reports whether an address is one of this host. A zone names the interface that
 // must have it.
 func (r *Resolver) Local(ip netip.Addr) bool {
-	found, err := r.Route(Query{Dst: ip, Interface: zoneIndex(ip)})
+	found, err := r.Route(Query{Dst: ip, Interface: ZoneIndex(ip)})
 	return err == nil && found.Local
 }
