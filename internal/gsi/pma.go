@@ -43,27 +43,28 @@ func (p *pma) get(mad *wire.MAD) (status uint16) {
 		clear(mad.Data())
 		wire.PMClassPortInfo{MAD: mad}.SetInfo(pmaCapabilities, pmaResponseTime)
 	case wire.AttrPortCounters:
-		m := wire.PMPortCounters{MAD: mad}
-		port := m.PortSelect()
-		if port != pmaPort && port != wire.PMAllPorts {
-			return wire.MADInvalidField
-		}
-		clear(mad.Data())
-		c := p.counters()
-		m.SetPortSelect(port)
-		m.SetCounters(&c)
+		return p.getCounters(mad, wire.PMPortCounters{MAD: mad})
 	case wire.AttrPortCountersExtended:
-		m := wire.PMPortCountersExtended{MAD: mad}
-		port := m.PortSelect()
-		if port != pmaPort && port != wire.PMAllPorts {
-			return wire.MADInvalidField
-		}
-		clear(mad.Data())
-		c := p.counters()
-		m.SetPortSelect(port)
-		m.SetCounters(&c)
+		return p.getCounters(mad, wire.PMPortCountersExtended{MAD: mad})
 	default:
 		return wire.MADUnsupportedAttribute
 	}
+	return 0
+}
+
+// getCounters fills in the counters. attr is mad with its attribute's layout.
+func (p *pma) getCounters(mad *wire.MAD, attr interface {
+	PortSelect() uint8
+	SetPortSelect(port uint8)
+	SetCounters(c *wire.PortCounters)
+}) (status uint16) {
+	port := attr.PortSelect()
+	if port != pmaPort && port != wire.PMAllPorts {
+		return wire.MADInvalidField
+	}
+	clear(mad.Data())
+	c := p.counters()
+	attr.SetPortSelect(port)
+	attr.SetCounters(&c)
 	return 0
 }
