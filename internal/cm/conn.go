@@ -89,6 +89,18 @@ func (m *Machine) newConn(handler Handler) *Conn {
 	return c
 }
 
+// newActive returns a new connection for a request of this side.
+func (m *Machine) newActive(service uint64, path *rxe.AHAttr, handler Handler) *Conn {
+	c := m.newConn(handler)
+	c.active = true
+	c.service = service
+	c.tid = c.newTID()
+	c.path = *path
+	c.path.PortNum = 1
+	c.resend.retries = maxRetries
+	return c
+}
+
 // setState changes the state, and counts half-open connections.
 func (c *Conn) setState(s State) {
 	was, is := c.state.halfOpen(), s.halfOpen()

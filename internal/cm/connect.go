@@ -27,19 +27,13 @@ func (m *Machine) Connect(now rxe.Time, p *ConnectParams, handler Handler) (*Con
 	if lifetime == 0 {
 		lifetime = packetLifetime
 	}
-	c := m.newConn(handler)
-	c.active = true
-	c.service = p.Service
-	c.tid = c.newTID()
-	c.path = p.Path
-	c.path.PortNum = 1
+	c := m.newActive(p.Service, &p.Path, handler)
 	c.qp = qpParams{
 		typ: p.QPType, localQPN: p.QPN, mtu: p.PathMTU, rqPSN: m.drawPSN(p.StartingPSN),
 		responderResources: p.ResponderResources, initiatorDepth: p.InitiatorDepth,
 		retryCount: p.RetryCount, rnrRetryCount: p.RNRRetryCount,
 		ackTimeout: min(lifetime+1, 31),
 	}
-	c.resend.retries = maxRetries
 	c.resend.timeout = 2*duration(lifetime) + duration(responseTimeout)
 	c.writeREQ(p, ackTimeout(m.cfg.TargetACKDelay, lifetime))
 	c.setState(StateREQSent)

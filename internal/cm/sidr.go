@@ -20,14 +20,8 @@ func (m *Machine) Lookup(now rxe.Time, p *LookupParams, handler Handler) (*Conn,
 	case len(p.PrivateData) > wire.CMSIDRREQPrivateLen:
 		return nil, ErrPrivateData
 	}
-	c := m.newConn(handler)
-	c.active = true
-	c.service = p.Service
-	c.tid = c.newTID()
-	c.path = p.Path
-	c.path.PortNum = 1
+	c := m.newActive(p.Service, &p.Path, handler)
 	c.qp.typ = rxe.QPUD
-	c.resend.retries = maxRetries
 	c.resend.timeout = duration(responseTimeout)
 	req := c.resend.mad.InitSIDRREQ(c.tid)
 	req.SetRequestID(c.commID)
