@@ -105,7 +105,7 @@ func (ch *EventChannel) Destroy() {
 	ch.ids = nil
 	ch.mu.Unlock()
 	for id := range ids {
-		id.destroy()
+		id.Destroy()
 	}
 	ch.events.Close()
 }
@@ -150,7 +150,7 @@ func (ch *EventChannel) CreateID(space PortSpace) (*ID, error) {
 		return nil, opError(op, fmt.Sprintf("port space %#x", uint16(space)), err)
 	}
 	if !ch.add(id) {
-		id.destroy()
+		id.Destroy()
 		return nil, &OpError{Op: op, Arg: "channel", Err: ErrClosed}
 	}
 	return id, nil

@@ -100,9 +100,7 @@ func (id *ID) request(ev *Event, child *rdmacm.ID) bool {
 // Destroy destroys the ID (rdma_destroy_id). The peer of a connection learns it. Events
 // that nobody has fetched are dropped, with the IDs of requests among them. The queue pair
 // stays.
-func (id *ID) Destroy() { id.destroy() }
-
-func (id *ID) destroy() {
+func (id *ID) Destroy() {
 	id.gone.Do(func() {
 		id.cm.Destroy()
 		id.end.Do(func() { close(id.ended) })
@@ -118,7 +116,7 @@ func (id *ID) destroy() {
 			return ev.ID == id || ev.Listener == id
 		})
 		for _, o := range orphans {
-			o.destroy()
+			o.Destroy()
 		}
 		localcm.Release()
 	})
