@@ -28,7 +28,7 @@ func (m *Machine) Listen(service uint64, handle func(now rxe.Time, c *Conn, req 
 func (l *Listener) Service() uint64 { return l.service }
 
 // Close ends the listener. Connections that its handler took are not affected.
-func (l *Listener) Close(rxe.Time) {
+func (l *Listener) Close() {
 	if l.m.listeners[l.service] == l {
 		delete(l.m.listeners, l.service)
 	}

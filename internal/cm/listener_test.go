@@ -14,7 +14,7 @@ func TestListen(t *testing.T) {
 	if _, err := r.m.Listen(testService, nil); err != ErrInUse {
 		t.Errorf("a second listener: %v", err)
 	}
-	r.m.listeners[testService].Close(r.now)
+	r.m.listeners[testService].Close()
 	// Nobody listens.
 	r.from(r.req())
 	rej := wire.CMREJ{}
@@ -35,13 +35,13 @@ func TestListen(t *testing.T) {
 	// The service is free again. The old listener does not close the new one.
 	old := &Listener{m: r.m, service: testService}
 	l := r.listen()
-	old.Close(r.now)
+	old.Close()
 	if r.m.listeners[testService] != l || l.Service() != testService {
 		t.Error("a closed listener closed another one")
 	}
 	// What a listener's handler took outlives the listener.
 	r.passive()
-	l.Close(r.now)
+	l.Close()
 	r.noError(r.c.Accept(r.now, acceptParams()))
 	r.from(r.rtu())
 	r.state(r.c, StateEstablished)

@@ -180,7 +180,7 @@ func (id *ID) destroy(now rxe.Time) {
 // release gives back what an ID has of its device and of the network. Manager.mu is held.
 func (id *ID) release(now rxe.Time) {
 	id.cancelQuery()
-	id.unlisten(now)
+	id.unlisten()
 	if id.conn != nil {
 		id.conn.Destroy(now)
 		id.conn = nil

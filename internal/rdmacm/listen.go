@@ -46,7 +46,7 @@ func (id *ID) Listen() error {
 	id.state = StateListen
 	for _, d := range devices {
 		if err := d.listen(id); err != nil {
-			id.unlisten(m.now())
+			id.unlisten()
 			id.state = StateAddrBound
 			return err
 		}
@@ -73,26 +73,26 @@ func (d *Device) listen(id *ID) error {
 }
 
 // unlisten undoes listen on all devices. Manager.mu is held.
-func (id *ID) unlisten(now rxe.Time) {
+func (id *ID) unlisten() {
 	for _, d := range id.listening {
-		d.unlisten(now, id.service(&id.src))
+		d.unlisten(id.service(&id.src))
 	}
 	id.listening = nil
 }
 
-func (d *Device) unlisten(now rxe.Time, sid uint64) {
+func (d *Device) unlisten(sid uint64) {
 	s := d.services[sid]
 	if s.ids--; s.ids == 0 {
-		s.listener.Close(now)
+		s.listener.Close()
 		delete(d.services, sid)
 	}
 }
 
 // forgetDevice takes a device that is removed away from a wildcard listener.
-func (id *ID) forgetDevice(d *Device, now rxe.Time) {
+func (id *ID) forgetDevice(d *Device) {
 	if i := slices.Index(id.listening, d); i >= 0 {
 		id.listening = slices.Delete(id.listening, i, i+1)
-		d.unlisten(now, id.service(&id.src))
+		d.unlisten(id.service(&id.src))
 	}
 }
 

@@ -161,7 +161,7 @@ func (m *Manager) RemoveDevice(d *Device) {
 		if id.dev == d {
 			id.deviceRemoved(now)
 		} else {
-			id.forgetDevice(d, now)
+			id.forgetDevice(d)
 		}
 	}
 	d.close(now)
