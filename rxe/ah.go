@@ -6,7 +6,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-const defaultHopLimit = 64
+// DefaultHopLimit is what the hop limit 0 of an AHAttr means (IPV6_DEFAULT_HOPLIMIT). It
+// also stands for that of IPv4.
+const DefaultHopLimit = 64
 
 // AH is an address handle: the destination of UD messages.
 type AH struct {
@@ -92,7 +94,7 @@ func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, 
 		return nil, invalid(op, "ah.dgid", "is of another IP version than the source GID")
 	}
 	if r.HopLimit == 0 {
-		r.HopLimit = defaultHopLimit
+		r.HopLimit = DefaultHopLimit
 	}
 	return r, nil
 }

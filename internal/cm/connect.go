@@ -9,9 +9,6 @@ import (
 // (cm_format_req).
 const noLID = 0xffff
 
-// defaultHopLimit is what the hop limit 0 of an address means (rxe.AHAttr).
-const defaultHopLimit = 64
-
 // Connect asks for a connection: it sends a REQ. The handler hears of EventReply,
 // EventRejected or EventUnreachable.
 func (m *Machine) Connect(now rxe.Time, p *ConnectParams, handler Handler) (*Conn, error) {
@@ -90,7 +87,7 @@ func (c *Conn) writeREQ(p *ConnectParams, localACKTimeout uint8) {
 		Rate: p.Path.StaticRate, ServiceLevel: p.Path.SL, LocalACKTimeout: localACKTimeout,
 	}
 	if path.HopLimit == 0 {
-		path.HopLimit = defaultHopLimit
+		path.HopLimit = rxe.DefaultHopLimit
 	}
 	if path.HopLimit == 1 {
 		path.LocalLID, path.RemoteLID, path.SubnetLocal = 0, 0, true

@@ -83,7 +83,7 @@ func (id *ID) groupAH(group netip.Addr) (rxe.AHAttr, error) {
 	if !ok {
 		return rxe.AHAttr{}, unix.ENODEV
 	}
-	return rxe.AHAttr{DGID: wire.GIDFromAddr(group), SGIDIndex: i, HopLimit: defaultHopLimit, TrafficClass: id.tos, PortNum: 1}, nil
+	return rxe.AHAttr{DGID: wire.GIDFromAddr(group), SGIDIndex: i, HopLimit: rxe.DefaultHopLimit, TrafficClass: id.tos, PortNum: 1}, nil
 }
 
 // Leave ends the membership. Its event, if it has not been handled yet, is dropped.

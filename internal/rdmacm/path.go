@@ -26,8 +26,6 @@ type PathRecord struct {
 const (
 	// packetLifetime is CMA_IBOE_PACKET_LIFETIME of Linux 6.12.
 	packetLifetime = 16
-	// defaultHopLimit is IPV6_DEFAULT_HOPLIMIT, which also stands for IPv4's.
-	defaultHopLimit = 64
 	// headers are what the path MTU of a connection leaves of an Ethernet frame: GRH,
 	// UDP, BTH, XRCETH, AtomicETH and ICRC (iboe_get_mtu).
 	headers = 96
@@ -51,7 +49,7 @@ func (id *ID) pathRecord(info *rocev2.PortInfo) PathRecord {
 		ServiceID: id.service(&id.dst),
 	}
 	if p.HopLimit == 0 {
-		p.HopLimit = defaultHopLimit
+		p.HopLimit = rxe.DefaultHopLimit
 	}
 	// Half of the timeout is for the way there.
 	if id.ackTimeout.set && id.ackTimeout.value > 0 {
