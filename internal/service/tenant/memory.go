@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,7 +49,7 @@ func (m Memory) Within(files fs.FS) Memory {
 		}
 		names := []string{"memory.max", "memory.high"}
 		if part[1] != "" {
-			if !hasWord(part[1], "memory") {
+			if !hasMemory(part[1]) {
 				continue
 			}
 			names = []string{"memory.limit_in_bytes"}
@@ -96,7 +97,7 @@ func directory(mounts string, unified bool, group string) (dir, top string, err 
 		if !ok || len(at) < 5 || len(of) < 3 {
 			continue
 		}
-		if unified != (of[0] == "cgroup2") || !unified && (of[0] != "cgroup" || !hasWord(of[2], "memory")) {
+		if unified != (of[0] == "cgroup2") || !unified && (of[0] != "cgroup" || !hasMemory(of[2])) {
 			continue
 		}
 		root, top := at[3], at[4]
@@ -109,11 +110,6 @@ func directory(mounts string, unified bool, group string) (dir, top string, err 
 	return "", "", fmt.Errorf("control group %s: %w", group, errNoMount)
 }
 
-func hasWord(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
+// hasMemory reports whether a list of controllers, or of mount options, has the memory
+// controller.
+func hasMemory(list string) bool { return slices.Contains(strings.Split(list, ","), "memory") }
