@@ -4,69 +4,25 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
-	"runtime/pprof"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/test/leak"
 )
 
 // TestMain fails the run if a test leaves a goroutine or a descriptor behind.
 func TestMain(m *testing.M) {
-	before := openFiles()
-	code := m.Run()
-	if code == 0 {
-		if err := leaks(before); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	leak.Main(m, openDevices, leak.Files(), leak.Goroutines("gorxe/gorxe/rocev2", "engine.(*clock)"))
 }
 
-func openFiles() int {
-	// The runtime opens its own poller at first use.
-	if r, w, err := os.Pipe(); err == nil {
-		r.Close()
-		w.Close()
-	}
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return 0
-	}
-	return len(files)
-}
-
-func leaks(before int) error {
+func openDevices() error {
 	engines.mu.Lock()
 	defer engines.mu.Unlock()
 	if n := len(engines.open); n > 0 {
 		return fmt.Errorf("%d devices are still open", n)
 	}
-	if after := openFiles(); after > before {
-		return fmt.Errorf("%d descriptors at the start, %d at the end", before, after)
-	}
-	// A goroutine that has just said that it is done may not have ended yet.
-	var left string
-	for start := time.Now(); time.Since(start) < testTimeout; runtime.Gosched() {
-		if left = ourGoroutine(); left == "" {
-			return nil
-		}
-	}
-	return fmt.Errorf("a goroutine is left:\n%s", left)
-}
-
-func ourGoroutine() string {
-	var stacks strings.Builder
-	pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
-	for _, s := range strings.Split(stacks.String(), "\n\n") {
-		if strings.Contains(s, "gorxe/gorxe/rocev2") || strings.Contains(s, "engine.(*clock)") {
-			return s
-		}
-	}
-	return ""
+	return nil
 }
 
 // lastAddr gives every test addresses of its own, in 127.77.0.0/16.

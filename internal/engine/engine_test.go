@@ -2,16 +2,12 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
-	"runtime/pprof"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -21,30 +17,7 @@ const timeout = time.Minute
 
 // TestMain fails the run if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := leftGoroutine(); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "a goroutine is left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func leftGoroutine() (left string) {
-	// One that has just said it is done may not have left yet.
-	for start := time.Now(); time.Since(start) < timeout; runtime.Gosched() {
-		var stacks strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
-		left = ""
-		for _, s := range strings.Split(stacks.String(), "\n\n") {
-			if strings.Contains(s, "gorxe/gorxe/rocev2") || strings.Contains(s, "engine.(*clock)") {
-				left = s
-			}
-		}
-		if left == "" {
-			return ""
-		}
-	}
-	return left
+	leak.Main(m, leak.Goroutines("gorxe/gorxe/rocev2", "engine.(*clock)"))
 }
 
 // An engine's device has its port's address, and gives the port back.

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"runtime"
-	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
@@ -21,27 +20,7 @@ import (
 const timeout = time.Minute
 
 // TestMain fails the run if a test leaves a goroutine behind.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := leftGoroutine(); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "a goroutine is left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func leftGoroutine() (left string) {
-	for start := time.Now(); time.Since(start) < timeout; runtime.Gosched() {
-		var stacks strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
-		if left = ""; strings.Contains(stacks.String(), "route.(*Resolver)") {
-			left = stacks.String()
-			continue
-		}
-		return ""
-	}
-	return left
-}
+func TestMain(m *testing.M) { leak.Main(m, leak.Goroutines("route.(*Resolver)")) }
 
 // hosts returns two hosts with a cable: 10.7.0.1 and fe80::1, 10.7.0.2 and fe80::2.
 func hosts(t *testing.T) (a, b *netns.Host) {

@@ -3,16 +3,13 @@ package rdmacm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
-	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
@@ -21,33 +18,7 @@ const testTimeout = time.Minute
 
 // TestMain fails if a goroutine of the connection manager or of a device is left.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		var left string
-		for start := time.Now(); time.Since(start) < testTimeout; runtime.Gosched() {
-			if left = ourGoroutine(); left == "" {
-				break
-			}
-		}
-		if left != "" {
-			fmt.Fprintf(os.Stderr, "a goroutine is left:\n%s\n", left)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-func ourGoroutine() string {
-	var stacks strings.Builder
-	pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
-	for s := range strings.SplitSeq(stacks.String(), "\n\n") {
-		for _, pkg := range []string{"gorxe/rocev2", "internal/rdmacm", "internal/route", "internal/gsi", "engine.(*clock)"} {
-			if strings.Contains(s, pkg) {
-				return s
-			}
-		}
-	}
-	return ""
+	leak.Main(m, leak.Goroutines("gorxe/rocev2", "internal/rdmacm", "internal/route", "internal/gsi", "engine.(*clock)"))
 }
 
 func testContext(t testing.TB) context.Context {

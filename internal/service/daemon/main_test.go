@@ -8,13 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/pprof"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
@@ -28,53 +27,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(envOther); path != "" {
 		os.Exit(otherUser(path))
 	}
-	before := countFiles()
-	code := m.Run()
-	if err := leaks(before); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func countFiles() int {
-	// The runtime's own poller is opened at first use.
-	if r, w, err := os.Pipe(); err == nil {
-		r.Close()
-		w.Close()
-	}
-	return openFiles()
-}
-
-func whatIsOpen() (list []string) {
-	links, _ := filepath.Glob("/proc/self/fd/*")
-	for _, l := range links {
-		to, _ := os.Readlink(l)
-		list = append(list, to)
-	}
-	return list
-}
-
-func leaks(before int) error {
-	var left string
-	// A goroutine that has just said it is done may not have left yet.
-	for start := time.Now(); time.Since(start) < testTimeout; runtime.Gosched() {
-		var stacks strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // never fails
-		left = ""
-		for _, s := range strings.Split(stacks.String(), "\n\n") {
-			if strings.Contains(s, "gorxe/gorxe/") && !strings.Contains(s, "daemon.TestMain") {
-				left = s
-			}
-		}
-		if left == "" {
-			if after := countFiles(); after > before {
-				return fmt.Errorf("%d descriptors at the start, at the end %d: %v", before, after, whatIsOpen())
-			}
-			return nil
-		}
-	}
-	return fmt.Errorf("a goroutine is left:\n%s", left)
+	leak.Main(m, leak.Goroutines("gorxe/gorxe/"), leak.Files())
 }
 
 // lastAddr makes every test's device its own, in 127.80.0.0/16.
