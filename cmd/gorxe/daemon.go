@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/service/daemon"
+	"github.com/gorxe/gorxe/internal/service/metrics"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 )
@@ -19,6 +20,7 @@ type daemonCmd struct {
 	SocketMode  fileMode `name:"socket-mode" placeholder:"MODE" help:"Permissions of the socket, in octal (default: 0600 for its owner only; 0660 with --socket-group)."`
 	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket, whose members may connect."`
 	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"How much of the daemon's memory the programs of one user may use, for example 512MiB or 4GiB (default: a quarter of what the machine and the daemon's control groups allow)."`
+	Metrics     string   `placeholder:"HOST:PORT" help:"Serve metrics for Prometheus at http://HOST:PORT/metrics. Everybody who reaches the address may read them; 127.0.0.1:9879 is for this host only."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last client."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
@@ -33,7 +35,8 @@ Examples:
   gorxe daemon
   gorxe daemon --devices 8
   gorxe daemon --device rxe0=eth0 --device rxe1=127.0.0.1 --log-level info
-  gorxe daemon --socket /run/gorxe.sock --socket-group rdma`
+  gorxe daemon --socket /run/gorxe.sock --socket-group rdma
+  gorxe daemon --metrics 127.0.0.1:9879`
 }
 
 // privateGrace is how long a daemon outlives the last gorxe run: long enough for
@@ -49,7 +52,7 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 			return usageError{err}
 		}
 	}
-	server, stopProfile, err := c.startProfiled(std)
+	server, stop, err := c.startWatched(std)
 	if ready != nil {
 		ready.Say(err)
 		if err != nil {
@@ -63,15 +66,37 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 		slog.New(slog.NewTextHandler(std.err, nil)).Warn("the service manager does not listen", "error", err)
 	}
 	told := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
+	stopped := context.AfterFunc(ctx, func() {
 		defer close(told)
 		daemon.Notify("STOPPING=1") //nolint:errcheck // systemd notices the end anyway
 	})
 	err = server.Run(ctx)
-	if !stop() {
+	if !stopped() {
 		<-told
 	}
-	return errors.Join(err, stopProfile())
+	return errors.Join(err, stop())
+}
+
+// startWatched is startProfiled, with metrics if an address is given. Its first result runs,
+// and its second ends what this function started beside it.
+func (c daemonCmd) startWatched(std streams) (*daemon.Server, func() error, error) {
+	if c.Metrics == "" {
+		return c.startProfiled(std)
+	}
+	ln, err := metrics.Listen(c.Metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, stopProfile, err := c.startProfiled(std)
+	if err != nil {
+		ln.Close() //nolint:errcheck // err says what is wrong
+		return nil, nil, err
+	}
+	served := metrics.Serve(ln, server.Status, c.logger(std))
+	return server, func() error {
+		served.Close()
+		return stopProfile()
+	}, nil
 }
 
 // startProfiled is start, with a profile if one is wanted.
@@ -139,9 +164,13 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
 		Doorbells: c.Doorbells, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
-		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)})),
+		Log: c.logger(std),
 	})
 	return server, c.named(err)
+}
+
+func (c daemonCmd) logger(std streams) *slog.Logger {
+	return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 }
 
 // socketMode returns the permissions of the socket. A group that the user names may

@@ -17,6 +17,9 @@ import (
 // that no session hides those of another.
 const maxListed = 8192
 
+// Status returns what root may see.
+func (s *Server) Status() *proto.Status { return s.status(0) }
+
 // status returns what the user uid may see. Root and the daemon's own user see every session,
 // others their own.
 func (s *Server) status(uid uint32) *proto.Status { return s.statusOf(uid, maxListed) }

@@ -1,0 +1,213 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
+
+// example has a device with two programs, of which one has opened it twice.
+func example() *proto.Status {
+	file := func(queued uint32, waiting int) proto.FileStatus {
+		return proto.FileStatus{Device: "rxe0", MRBytes: 4096, QPs: []proto.QPStatus{{SendQueue: queued}, {SendQueue: 1}},
+			CQs: []proto.CQStatus{{Entries: 16, Waiting: waiting}, {Entries: 0, Waiting: 0}}}
+	}
+	return &proto.Status{
+		Devices: []proto.DeviceStatus{{
+			Name: "rxe0", GUID: "0011", Objects: map[string]int{"qp": 6},
+			Counters: map[string]uint64{"sent_pkts": 7, "rdma_sends": 3, "rcvd_rnr_err": 2, "drop_bad_qpn": 5, "link_downed": 1, "mad_rcvd": 4},
+			Ports: []proto.PortStatus{{Number: 1, Interface: "eth0", State: "PORT_ACTIVE", ActiveMTU: 1024, SpeedGbps: 2.5,
+				Counters: map[string]uint64{"sent_pkts": 6, "rcvd_bytes": 600, "send_calls": 2, "icrc_errors": 9, "receive_queue_drop": 8, "receive_errors": 1}}},
+		}, {Name: "rxe1", Ports: []proto.PortStatus{{Number: 1, State: "PORT_DOWN"}}}},
+		Sessions: []proto.SessionStatus{{Processes: []proto.ProcessStatus{
+			{Files: []proto.FileStatus{file(3, 4), file(0, 8)}},
+			{Files: []proto.FileStatus{file(1, 2), {Device: "gone"}}},
+		}}, {}},
+	}
+}
+
+const want = `
+gorxe_device_info{device="rxe0",node_guid="0011"} 1
+gorxe_device_info{device="rxe1",node_guid=""} 1
+gorxe_dropped_packets_total{device="rxe0",reason="bad_qpn"} 5
+gorxe_dropped_packets_total{device="rxe0",reason="port_icrc_errors"} 9
+gorxe_dropped_packets_total{device="rxe0",reason="port_receive_queue_drop"} 8
+gorxe_events_total{device="rxe0",event="link_downed"} 1
+gorxe_events_total{device="rxe0",event="mad_rcvd"} 4
+gorxe_events_total{device="rxe0",event="port_receive_errors"} 1
+gorxe_fullest_cq_ratio{device="rxe0"} 0.5
+gorxe_fullest_cq_ratio{device="rxe1"} 0
+gorxe_network_bytes_total{device="rxe0",direction="received",port="1"} 600
+gorxe_network_calls_total{device="rxe0",direction="sent",port="1"} 2
+gorxe_network_packets_total{device="rxe0",direction="sent",port="1"} 6
+gorxe_objects{device="rxe0",kind="qp"} 6
+gorxe_operations_total{device="rxe0",operation="send"} 3
+gorxe_packets_total{device="rxe0",direction="sent"} 7
+gorxe_port_active_mtu_bytes{device="rxe0",port="1"} 1024
+gorxe_port_active_mtu_bytes{device="rxe1",port="1"} 0
+gorxe_port_rate_bytes_per_second{device="rxe0",port="1"} 3.125e+08
+gorxe_port_rate_bytes_per_second{device="rxe1",port="1"} 0
+gorxe_port_up{device="rxe0",interface="eth0",port="1"} 1
+gorxe_port_up{device="rxe1",interface="",port="1"} 0
+gorxe_processes{device="rxe0"} 2
+gorxe_processes{device="rxe1"} 0
+gorxe_registered_memory_bytes{device="rxe0"} 12288
+gorxe_registered_memory_bytes{device="rxe1"} 0
+gorxe_retransmissions_total{cause="rnr_nak",device="rxe0"} 2
+gorxe_send_queue_work_requests{device="rxe0"} 7
+gorxe_send_queue_work_requests{device="rxe1"} 0
+gorxe_sessions 2
+gorxe_unpolled_completions{device="rxe0"} 14
+gorxe_unpolled_completions{device="rxe1"} 0
+`
+
+func TestCollector(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector{example})
+	text, err := scrape(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			got.WriteString(line)
+		}
+	}
+	if got.String() != strings.TrimPrefix(want, "\n") {
+		t.Errorf("got\n%s", got.String())
+	}
+	// The linter of Prometheus judges names, units and help.
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// scrape returns the metrics of the example as Prometheus reads them.
+func scrape(registry *prometheus.Registry) (string, error) {
+	families, err := registry.Gather()
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	text, err := testutil.GatherAndFormat(registry, expfmt.TypeTextPlain, names...)
+	return string(text), err
+}
+
+func get(t *testing.T, url, accept string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	client := http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+func TestServer(t *testing.T) {
+	ln := listen(t)
+	s := Serve(ln, example, nil)
+	url := "http://" + ln.Addr().String()
+	status, text := get(t, url+"/metrics", "application/openmetrics-text; version=1.0.0")
+	for _, part := range []string{"gorxe_build_info{", "gorxe_sessions 2", "go_goroutines ", "process_open_fds ", "\n# EOF\n"} {
+		if status != http.StatusOK || !strings.Contains(text, part) {
+			t.Errorf("status %d, no %q", status, part)
+		}
+	}
+	if status, _ := get(t, url+"/secret", ""); status != http.StatusNotFound {
+		t.Errorf("/secret is %d", status)
+	}
+	if _, err := Listen(ln.Addr().String()); err == nil || !strings.Contains(err.Error(), "is in use: give --metrics another port") {
+		t.Errorf("a taken address: %v", err)
+	}
+	s.Close()
+	if conn, err := net.Dial("tcp", ln.Addr().String()); err == nil {
+		conn.Close()
+		t.Error("it listens after Close")
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for _, address := range []string{"", "nonsense", "127.0.0.1", "127.0.0.1:port:1", "192.0.2.1:9879"} {
+		ln, err := Listen(address)
+		if err == nil {
+			if ln.Close(); address != "" {
+				t.Errorf("%q was taken", address)
+			}
+			continue
+		}
+		if !strings.Contains(err.Error(), "--metrics takes HOST:PORT") || !strings.Contains(err.Error(), address) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+// Two may ask at once. Close does not wait for those that read nothing.
+func TestManyAtOnce(t *testing.T) {
+	ln := listen(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	s := Serve(ln, func() *proto.Status {
+		entered <- struct{}{}
+		<-release
+		return example()
+	}, nil)
+	for range maxAnswers {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-entered
+	}
+	if status, _ := get(t, "http://"+ln.Addr().String()+"/metrics", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("one more is answered with %d", status)
+	}
+	close(release)
+	s.Close()
+}
+
+// A daemon that knows no device has metrics, too.
+func TestEmpty(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector{func() *proto.Status { return new(proto.Status) }})
+	text, err := scrape(registry)
+	if err != nil || !regexp.MustCompile(`(?m)^gorxe_sessions 0$`).MatchString(text) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
