@@ -20,7 +20,7 @@ type daemonCmd struct {
 	SocketMode  fileMode `name:"socket-mode" placeholder:"MODE" help:"Permissions of the socket, in octal (default: 0600 for its owner only; 0660 with --socket-group)."`
 	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket, whose members may connect."`
 	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"How much of the daemon's memory the programs of one user may use, for example 512MiB or 4GiB (default: a quarter of what the machine and the daemon's control groups allow)."`
-	Metrics     string   `placeholder:"HOST:PORT" help:"Serve metrics for Prometheus at http://HOST:PORT/metrics. Everybody who reaches the address may read them; 127.0.0.1:9879 is for this host only."`
+	Metrics     string   `placeholder:"HOST:PORT" help:"Serve metrics for Prometheus at http://HOST:PORT/metrics. No password protects them. 127.0.0.1:9879 is for this host only."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last client."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
