@@ -86,7 +86,7 @@ func tryDevice(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing of the user's is in it
 	cmd := exec.CommandContext(ctx, self, "run", "--socket", filepath.Join(dir, "socket"), "--device", "rxe0="+trialAddress,
 		"--", self, "doctor", "--inside")
 	var said bytes.Buffer
