@@ -17,6 +17,14 @@ func BytesOf[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }
 
+// BoolByte returns the byte that stands for b: 1 or 0.
+func BoolByte(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // SizeOf returns the size of a T in bytes.
 func SizeOf[T any]() int {
 	var v T

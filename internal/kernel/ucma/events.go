@@ -99,9 +99,9 @@ func (c *cmID) eventOf(ev *rdmacm.Event) *event {
 // connParam is ucma.c's ucma_copy_conn_event.
 func connParam(ev *rdmacm.ConnEvent) uapi.UcmaConnParam {
 	p := uapi.UcmaConnParam{
-		QPNum: uint32(ev.QPN), SRQ: boolByte(ev.SRQ),
+		QPNum: uint32(ev.QPN), SRQ: uapi.BoolByte(ev.SRQ),
 		ResponderResources: ev.ResponderResources, InitiatorDepth: ev.InitiatorDepth,
-		FlowControl: boolByte(ev.FlowControl), RetryCount: ev.RetryCount, RNRRetryCount: ev.RNRRetryCount,
+		FlowControl: uapi.BoolByte(ev.FlowControl), RetryCount: ev.RetryCount, RNRRetryCount: ev.RNRRetryCount,
 	}
 	p.PrivateDataLen = uint8(copy(p.PrivateData[:], ev.PrivateData))
 	return p
@@ -112,13 +112,6 @@ func udParam(ev *rdmacm.UDEvent) uapi.UcmaUDParam {
 	p := uapi.UcmaUDParam{QPNum: uint32(ev.QPN), QKey: ev.QKey, AHAttr: ahAttr(&ev.AH)}
 	p.PrivateDataLen = uint8(copy(p.PrivateData[:], ev.PrivateData))
 	return p
-}
-
-func boolByte(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // queue appends an event. Sync has to follow; dev.mu is held.

@@ -50,6 +50,6 @@ func ahAttr(a *rxe.AHAttr) uapi.AHAttr {
 	return uapi.AHAttr{
 		DGID: a.DGID, FlowLabel: a.FlowLabel, SGIDIndex: a.SGIDIndex, HopLimit: a.HopLimit,
 		TrafficClass: a.TrafficClass, SL: a.SL, StaticRate: a.StaticRate, PortNum: a.PortNum,
-		IsGlobal: boolByte(!a.DGID.IsZero()),
+		IsGlobal: uapi.BoolByte(!a.DGID.IsZero()),
 	}
 }

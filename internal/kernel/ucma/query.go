@@ -139,7 +139,7 @@ func (k *call) queryPath(c *cmID, addr uint64) error {
 func userPath(p *rdmacm.PathRecord) uapi.UserPathRec {
 	u := uapi.UserPathRec{
 		DGID: p.DGID, SGID: p.SGID, HopLimit: p.HopLimit, TrafficClass: p.TrafficClass,
-		Reversible: uint32(boolByte(p.Reversible)), SL: p.SL,
+		Reversible: uint32(uapi.BoolByte(p.Reversible)), SL: p.SL,
 		MTUSelector: selectExactly, MTU: uint32(p.MTU),
 		RateSelector: selectExactly, Rate: p.Rate,
 		PacketLifeTimeSelector: selectExactly, PacketLifeTime: p.PacketLifetime,
@@ -160,7 +160,7 @@ func packPath(p *rdmacm.PathRecord) (b [64]byte) {
 	copy(b[24:], p.SGID[:])
 	binary.BigEndian.PutUint32(b[44:], p.FlowLabel<<8|uint32(p.HopLimit)) // raw traffic 0
 	b[48] = p.TrafficClass
-	b[49] = boolByte(p.Reversible) << 7
+	b[49] = uapi.BoolByte(p.Reversible) << 7
 	binary.BigEndian.PutUint16(b[50:], uint16(p.PKey))
 	binary.BigEndian.PutUint16(b[52:], uint16(p.SL&15))
 	b[54] = selectExactly<<6 | p.MTU&63

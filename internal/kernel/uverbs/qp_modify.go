@@ -144,7 +144,7 @@ func writeQueryQP(k *call) error {
 		QPState:         uint8(a.State),
 		CurQPState:      uint8(a.CurState),
 		PathMTU:         mtuEnum(a.PathMTU),
-		SQDraining:      boolByte(a.SQDraining),
+		SQDraining:      uapi.BoolByte(a.SQDraining),
 		MaxRdAtomic:     a.MaxRdAtomic,
 		MaxDestRdAtomic: a.MaxDestRdAtomic,
 		MinRNRTimer:     a.MinRNRTimer,
@@ -152,13 +152,6 @@ func writeQueryQP(k *call) error {
 		Timeout:         a.Timeout,
 		RetryCnt:        a.RetryCnt,
 		RNRRetry:        a.RNRRetry,
-		SQSigAll:        boolByte(init.SignalAll),
+		SQSigAll:        uapi.BoolByte(init.SignalAll),
 	})
-}
-
-func boolByte(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
 }
