@@ -1,7 +1,6 @@
 package eventfile
 
 import (
-	"fmt"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -36,22 +35,11 @@ const maxLevel = pipeBuf
 
 // NewLevel makes the descriptor of a file without records.
 func NewLevel(budget *quota.Budget) (*Level, error) {
-	if err := budget.Take(PipeCost); err != nil {
-		return nil, fmt.Errorf("event pipe: %w", err)
-	}
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		budget.Give(PipeCost)
-		return nil, fmt.Errorf("event pipe: %w", err)
-	}
-	l := &Level{budget: budget, r: fds[0], w: fds[1]}
-	id, err := fdid.Of(l.r)
+	r, w, id, err := openEnds(budget)
 	if err != nil {
-		l.Close()
-		return nil, fmt.Errorf("event pipe: %w", err)
+		return nil, err
 	}
-	l.id = id
-	return l, nil
+	return &Level{budget: budget, id: id, r: r, w: w}, nil
 }
 
 // FD returns the reading end, which becomes the program's; -1 after HandedOver.

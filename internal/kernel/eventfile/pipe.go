@@ -37,7 +37,7 @@ import (
 // again, so the daemon could not see that the program has closed its own.
 type Pipe struct {
 	size   int // of a record
-	inode  fdid.ID
+	id     fdid.ID
 	budget *quota.Budget
 	done   chan struct{} // closed with the pipe
 
@@ -68,13 +68,6 @@ type sentEvents struct {
 	handle uint64
 }
 
-// pipeMemory is an estimate, on the safe side: the kernel limits how much memory a
-// user's pipes take (pipe-user-pages-soft).
-const pipeMemory = 64 << 10
-
-// PipeCost is what a pipe takes of a budget. One of its files waits for room in it.
-var PipeCost = quota.Cost{Memory: pipeMemory, Files: 2}
-
 // maxEventSize is the largest record: struct ib_uverbs_async_event_desc.
 const maxEventSize = 16
 
@@ -84,29 +77,19 @@ const pipeBuf = 4096
 
 // NewPipe makes a pipe for records of size bytes.
 func NewPipe(size int, budget *quota.Budget) (*Pipe, error) {
-	if err := budget.Take(PipeCost); err != nil {
-		return nil, fmt.Errorf("event pipe: %w", err)
-	}
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		budget.Give(PipeCost)
-		return nil, fmt.Errorf("event pipe: %w", err)
-	}
-	p := &Pipe{size: size, r: fds[0], w: fds[1], sent: make(map[any]sentEvents), budget: budget,
-		done: make(chan struct{})}
-	p.idle = sync.NewCond(&p.mu)
-	var st unix.Stat_t
-	err := unix.Fstat(p.r, &st)
-	if err == nil {
-		// The kernel's event files block until told otherwise. The flag is the
-		// description's: w keeps its own.
-		err = unix.SetNonblock(p.r, false)
-	}
+	r, w, id, err := openEnds(budget)
 	if err != nil {
-		p.Close()
+		return nil, err
+	}
+	// The kernel's event files block until told otherwise. The flag is the description's: w
+	// keeps its own.
+	if err := unix.SetNonblock(r, false); err != nil {
+		closeEnds(r, w, budget)
 		return nil, fmt.Errorf("event pipe: %w", err)
 	}
-	p.inode = fdid.FromStat(&st)
+	p := &Pipe{size: size, id: id, budget: budget, done: make(chan struct{}),
+		r: r, w: w, sent: make(map[any]sentEvents)}
+	p.idle = sync.NewCond(&p.mu)
 	return p, nil
 }
 
@@ -139,20 +122,8 @@ func (p *Pipe) closeInBackground() {
 	p.r = -1
 }
 
-// closeEnds closes the ends of a pipe and gives back what it costs; r is -1 if it is closed
-// already. Closing takes the pipe's lock (pipe_release), which the program may hold for long,
-// so a thread of the budget does it.
-func closeEnds(r, w int, budget *quota.Budget) {
-	budget.Background(func() {
-		if r >= 0 {
-			_ = unix.Close(r) // nothing to be written back
-		}
-		_ = unix.Close(w)
-		budget.Give(PipeCost)
-	})
-}
-
-func (p *Pipe) ID() fdid.ID { return p.inode }
+// ID returns what the program's descriptors refer to.
+func (p *Pipe) ID() fdid.ID { return p.id }
 
 // ReaderGone reports whether the program has closed its last reading end.
 func (p *Pipe) ReaderGone() bool {
