@@ -37,6 +37,9 @@ func ResolveAddr(ctx context.Context, address string) (Addr, error) {
 	if host == "" {
 		return Addr{netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port))}, nil
 	}
+	if ip, err := netip.ParseAddr(host); err == nil { // with its zone, which LookupNetIP drops
+		return Addr{netip.AddrPortFrom(ip.Unmap(), uint16(port))}, nil
+	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return Addr{}, opError(op, address, err)

@@ -157,6 +157,25 @@ func TestBadAddresses(t *testing.T) {
 	}
 }
 
+// TestResolveAddr: what addresses mean, as text.
+func TestResolveAddr(t *testing.T) {
+	for _, tt := range []struct {
+		address, want string
+		err           error
+	}{
+		{"10.0.0.2:7471", "10.0.0.2:7471", nil},
+		{"[::ffff:10.0.0.2]:7471", "10.0.0.2:7471", nil},
+		{"[fe80::1%eth0]:7471", "[fe80::1%eth0]:7471", nil},
+		{":7471", "[::]:7471", nil},
+		{"127.0.0.1:http", "invalid AddrPort", ErrInvalid},
+		{"127.0.0.1:65536", "invalid AddrPort", ErrInvalid},
+	} {
+		if got, err := ResolveAddr(t.Context(), tt.address); got.String() != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v, %v; want %s, %v", tt.address, got, err, tt.want, tt.err)
+		}
+	}
+}
+
 // TestListenerCloses: a goroutine in Accept, and a client whose request nobody fetched,
 // learn it.
 func TestListenerCloses(t *testing.T) {
