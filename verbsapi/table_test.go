@@ -1,16 +1,13 @@
 package verbsapi
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/calls"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -47,19 +44,19 @@ func readCalls(t *testing.T) []string {
 // TestVerbsTable: every call of libibverbs is in docs/verbs.md once, with a Go
 // call that exists and a test that makes it. (TestNotSupported calls what is listed.)
 func TestVerbsTable(t *testing.T) {
-	decls, tests := declared(t), mentioned(t)
+	code := calls.Parse(t)
 	seen := make(map[string]bool)
 	for _, r := range readTable(t) {
 		if seen[r.c] {
 			t.Errorf("%s is listed twice", r.c)
 		}
 		seen[r.c] = true
-		if !decls[r.goCall] {
+		if !code.Has(r.goCall) {
 			t.Errorf("%s: there is no %s", r.c, r.goCall)
 		}
-		if !strings.HasPrefix(r.test, "Test") || !decls[r.test] {
+		if !strings.HasPrefix(r.test, "Test") || !code.Has(r.test) {
 			t.Errorf("%s: there is no %s", r.c, r.test)
-		} else if name := r.goCall[strings.LastIndex(r.goCall, ".")+1:]; r.test != "TestNotSupported" && !tests.reaches(r.test, name) {
+		} else if r.test != "TestNotSupported" && !code.Reaches(r.test, r.goCall) {
 			t.Errorf("%s: %s does not call %s", r.c, r.test, r.goCall)
 		}
 	}
@@ -80,9 +77,9 @@ func TestVerbsHeader(t *testing.T) {
 	if err != nil {
 		testenv.Missing(t, "NOT COMPARED with libibverbs: install the Debian package libibverbs-dev")
 	}
-	calls := readCalls(t)
+	known := readCalls(t)
 	for _, c := range headerCalls(string(text)) {
-		if !slices.Contains(calls, c) {
+		if !slices.Contains(known, c) {
 			t.Errorf("%s of %s is not in %s", c, header, callsFile)
 		}
 	}
@@ -96,92 +93,12 @@ var (
 // headerCalls lists the functions that a header declares or defines inline.
 // Function-like macros only wrap these; ibv_static_providers is not for callers.
 func headerCalls(text string) []string {
-	var calls []string
+	var found []string
 	for _, m := range cDeclaration.FindAllStringSubmatch(cComment.ReplaceAllString(text, ""), -1) {
-		if c := m[1]; c != "ibv_static_providers" && !slices.Contains(calls, c) {
-			calls = append(calls, c)
+		if c := m[1]; c != "ibv_static_providers" && !slices.Contains(found, c) {
+			found = append(found, c)
 		}
 	}
-	slices.Sort(calls)
-	return calls
-}
-
-// declared are this package's functions, "Open", and methods, "CQ.Poll", tests
-// included, and the fields of exported structs.
-func declared(t *testing.T) map[string]bool {
-	t.Helper()
-	names := make(map[string]bool)
-	files := must(os.ReadDir("."))(t)
-	fset := token.NewFileSet()
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") {
-			continue
-		}
-		for _, d := range must(parser.ParseFile(fset, f.Name(), nil, parser.SkipObjectResolution))(t).Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok {
-				names[receiver(fn)+fn.Name.Name] = true
-			}
-		}
-	}
-	return names
-}
-
-// mentions are the names that each function of the tests uses.
-type mentions map[string][]string
-
-func mentioned(t *testing.T) mentions {
-	t.Helper()
-	m := mentions{}
-	fset := token.NewFileSet()
-	for _, f := range must(filepath.Glob("*_test.go"))(t) {
-		for _, d := range must(parser.ParseFile(fset, f, nil, parser.SkipObjectResolution))(t).Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			ast.Inspect(fn.Body, func(n ast.Node) bool {
-				if id, ok := n.(*ast.Ident); ok {
-					m[fn.Name.Name] = append(m[fn.Name.Name], id.Name)
-				}
-				return true
-			})
-		}
-	}
-	return m
-}
-
-// reaches reports whether a test uses a name, or one of its helpers does.
-func (m mentions) reaches(test, name string) bool {
-	todo, seen := []string{test}, map[string]bool{}
-	for len(todo) > 0 {
-		fn := todo[0]
-		todo = todo[1:]
-		if seen[fn] {
-			continue
-		}
-		seen[fn] = true
-		if slices.Contains(m[fn], name) {
-			return true
-		}
-		for _, called := range m[fn] {
-			if _, helper := m[called]; helper && !strings.HasPrefix(called, "Test") {
-				todo = append(todo, called)
-			}
-		}
-	}
-	return false
-}
-
-func receiver(fn *ast.FuncDecl) string {
-	if fn.Recv == nil || len(fn.Recv.List) == 0 {
-		return ""
-	}
-	typ := fn.Recv.List[0].Type
-	if p, ok := typ.(*ast.StarExpr); ok {
-		typ = p.X
-	}
-	if id, ok := typ.(*ast.Ident); ok {
-		return id.Name + "."
-	}
-	return ""
+	slices.Sort(found)
+	return found
 }
