@@ -5,6 +5,8 @@ GO     ?= go
 # The pinned linter. It is compiled once, into bin/, and kept between runs.
 GOLANGCI_VERSION := v2.12.2
 GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT         := bin/actionlint-$(ACTIONLINT_VERSION)
 # The linter's cache names files of the checkout. A shared cache would report files of a
 # checkout that was removed.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
@@ -82,8 +84,9 @@ bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
 
-lint: prose $(GOLANGCI) ## Check gofmt, golangci-lint with the layers of ARCHITECTURE.md, and the English
+lint: prose $(GOLANGCI) $(ACTIONLINT) ## Check gofmt, golangci-lint with the layers of ARCHITECTURE.md, workflows, and the English
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt-ed:"; echo "$$bad"; exit 1; fi
+	$(ACTIONLINT) examples/workflows/*.yml
 	$(GOLANGCI) config verify
 	$(GOLANGCI) run --allow-parallel-runners --timeout 15m ./...
 
@@ -94,6 +97,10 @@ $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
 	GOBIN=$(CURDIR)/bin/lint-build $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv bin/lint-build/golangci-lint $@ && rmdir bin/lint-build
+
+$(ACTIONLINT):
+	GOBIN=$(CURDIR)/bin/lint-build $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	mv bin/lint-build/actionlint $@ && rmdir bin/lint-build
 
 fmt: ## Format every Go file
 	gofmt -w $$(git ls-files '*.go')

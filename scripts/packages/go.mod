@@ -5,6 +5,7 @@ go 1.26.2
 require (
 	github.com/goreleaser/goreleaser/v2 v2.15.4
 	github.com/goreleaser/nfpm/v2 v2.46.3
+	go.yaml.in/yaml/v3 v3.0.4
 )
 
 require (
@@ -64,7 +65,7 @@ require (
 	github.com/xanzy/ssh-agent v0.3.3 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	gitlab.com/digitalxero/go-conventional-commit v1.0.7 // indirect
-	go.yaml.in/yaml/v3 v3.0.4 // indirect
+
 	golang.org/x/crypto v0.50.0 // indirect
 	golang.org/x/net v0.53.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
