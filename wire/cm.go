@@ -210,6 +210,25 @@ func (m comms) LocalCommID() uint32 { return m.u32(cmLocalCommID) }
 // RemoteCommID returns the receiver's identifier of the connection.
 func (m comms) RemoteCommID() uint32 { return m.u32(cmRemoteCommID) }
 
+// CMReceiver returns the identifier that the receiver of a message chose for its
+// connection, or for its service ID request. ok is false if the message has none: a REQ, a
+// SIDR_REQ, a REJ of a sender that does not know it, and what is no message.
+func CMReceiver(m *MAD) (id uint32, ok bool) {
+	msg, err := ParseCM(m[:])
+	if err != nil || m.Method() != MADSend {
+		return 0, false
+	}
+	switch msg := msg.(type) {
+	case CMREQ, CMSIDRREQ:
+		return 0, false
+	case CMSIDRREP:
+		id = msg.RequestID()
+	default:
+		id = m.u32(cmRemoteCommID)
+	}
+	return id, id != 0
+}
+
 // SetCommIDs sets both identifiers.
 func (m comms) SetCommIDs(local, remote uint32) {
 	m.put32(cmLocalCommID, local)

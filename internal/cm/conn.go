@@ -86,6 +86,9 @@ type Handler func(now rxe.Time, ev *Event)
 func (m *Machine) newConn(handler Handler) *Conn {
 	c := &Conn{m: m, handler: handler, commID: m.newID()}
 	m.conns[c.commID] = c
+	if m.cfg.Opened != nil {
+		m.cfg.Opened(c.commID)
+	}
 	return c
 }
 

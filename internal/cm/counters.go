@@ -1,6 +1,9 @@
 package cm
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
 
 // Counters counts messages. The first four are the kernel's cm_tx_msgs, cm_tx_retries,
 // cm_rx_msgs and cm_rx_duplicates of a port. TxMsgs includes the retries.
@@ -13,6 +16,23 @@ type Counters struct {
 
 	// REQs and SIDR_REQs dropped at a bound of Limits.
 	OverConns, OverHalfOpen, OverListener, OverPeer uint64
+	// OverBacklog counts those that the listener's handler dropped: verdict Ignore.
+	OverBacklog uint64
+}
+
+// Drops returns the counters of requests that were dropped, and of messages that did not
+// fit, by name.
+func (c *Counters) Drops() []rxe.Counter {
+	return []rxe.Counter{
+		{Name: "drop_cm_conns", Value: c.OverConns},
+		{Name: "drop_cm_half_open", Value: c.OverHalfOpen},
+		{Name: "drop_cm_listener", Value: c.OverListener},
+		{Name: "drop_cm_peer", Value: c.OverPeer},
+		{Name: "drop_cm_backlog", Value: c.OverBacklog},
+		{Name: "drop_cm_unexpected", Value: c.Unexpected},
+		{Name: "drop_cm_malformed", Value: c.Ignored},
+		{Name: "cm_stale", Value: c.Stale},
+	}
 }
 
 // MessageCounts has a count for each message.

@@ -32,4 +32,7 @@ func (c *Conn) Destroy(now rxe.Time) {
 	c.reset()
 	c.setState(StateDestroyed)
 	delete(c.m.conns, c.commID)
+	if c.m.cfg.Ended != nil {
+		c.m.cfg.Ended(c.commID)
+	}
 }

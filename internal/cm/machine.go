@@ -16,6 +16,9 @@ type Config struct {
 	// Send sends a datagram from queue pair 1 to queue pair 1. The datagram is valid
 	// during the call. Send must not call the Machine.
 	Send func(to rxe.AHAttr, mad *wire.MAD)
+	// Opened and Ended, unless nil, are called with the comm ID of a connection when it
+	// begins and ends to exist. They must not call the Machine.
+	Opened, Ended func(commID uint32)
 	// TargetACKDelay is what a REP announces: how long the device takes to
 	// acknowledge, 4.096 µs times 2 to this power. 0 means that of rdma_rxe, 15.
 	TargetACKDelay uint8

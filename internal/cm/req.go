@@ -90,6 +90,7 @@ func (l *Listener) decide(now rxe.Time, c *Conn, req *Request) {
 	case silentVerdict:
 		switch {
 		case v == Ignore:
+			l.m.counters.OverBacklog++
 			if c.state == StateREQRcvd {
 				c.reset()
 			}

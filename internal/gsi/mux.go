@@ -2,6 +2,7 @@ package gsi
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -11,23 +12,34 @@ import (
 type Agent interface {
 	// ReceiveMAD receives one datagram that queue pair src sent to queue pair 1. An
 	// answer to the sender goes to from. The datagram is the agent's own copy. Calls
-	// come from one goroutine, one after the other; they may send, and must not block.
+	// come from one goroutine, one after the other; those for datagrams that an Expecter
+	// expects come from another one. Calls may send, and must not block.
 	ReceiveMAD(from rxe.AHAttr, src wire.QPN, mad *wire.MAD)
+}
+
+// Expecter is an Agent that has exchanges under way. Their datagrams do not wait behind
+// those of strangers, and strangers' datagrams do not displace them.
+type Expecter interface {
+	Agent
+	// Expects reports whether a datagram belongs to an exchange that is under way. A
+	// stranger must not be able to forge one. It must not wait; several threads may call
+	// it at once.
+	Expects(mad *wire.MAD) bool
 }
 
 // Config describes a Mux.
 type Config struct {
-	// Queue is how many datagrams wait for the agents; 0 means 512. When the queue is
-	// full, further ones are dropped, as any network may drop them.
+	// Queue is how many datagrams of a lane wait for the agents; 0 means 2048. When the
+	// lane is full, further ones are dropped, as any network may drop them.
 	Queue int
 	// Counters returns the port's counters, for performance management. Nil: the port has
 	// no agent of that class.
 	Counters func() wire.PortCounters
 }
 
-const defaultQueue = 512
+const defaultQueue = 2048
 
-// datagram is a received datagram in the queue.
+// datagram is a received datagram in a lane.
 type datagram struct {
 	from wire.Datagram // all but Data
 	src  wire.QPN
@@ -36,11 +48,13 @@ type datagram struct {
 
 // Mux handles the packets to queue pair 1 of one device. It implements rxe.GSI.
 type Mux struct {
-	queue    chan *datagram
+	expected lane // datagrams that an Expecter expects
+	others   lane
+	shares   shares    // of others
 	free     sync.Pool // of *datagram
 	counters Counters
 
-	dev *rxe.Device // set before the goroutine starts
+	dev *rxe.Device // set before the goroutines start
 
 	mu     sync.Mutex // a leaf lock
 	agents map[wire.MADClass]Agent
@@ -50,7 +64,7 @@ type Mux struct {
 	once    sync.Once
 }
 
-// New makes a Mux, which rxe.Config.GSI then names. Datagrams wait in its queue until
+// New makes a Mux, which rxe.Config.GSI then names. Datagrams wait in its lanes until
 // Start.
 func New(cfg Config) *Mux {
 	n := cfg.Queue
@@ -58,10 +72,12 @@ func New(cfg Config) *Mux {
 		n = defaultQueue
 	}
 	m := &Mux{
-		queue:   make(chan *datagram, n),
-		free:    sync.Pool{New: func() any { return new(datagram) }},
-		agents:  make(map[wire.MADClass]Agent),
-		closing: make(chan struct{}),
+		expected: make(lane, n),
+		others:   make(lane, n),
+		shares:   newShares(n),
+		free:     sync.Pool{New: func() any { return new(datagram) }},
+		agents:   make(map[wire.MADClass]Agent),
+		closing:  make(chan struct{}),
 	}
 	if cfg.Counters != nil {
 		m.Register(wire.MADClassPerformance, &pma{m, cfg.Counters})
@@ -73,11 +89,12 @@ func New(cfg Config) *Mux {
 // receives. Start must be called once, and before Send and Close.
 func (m *Mux) Start(dev *rxe.Device) {
 	m.dev = dev
-	m.closed.Go(m.run)
+	m.closed.Go(func() { m.run(m.expected, nil) })
+	m.closed.Go(func() { m.run(m.others, &m.shares) })
 }
 
-// Close ends the goroutine, after a call of an agent that is under way. Datagrams in the
-// queue are lost. An agent must not call it. Close the Mux before its device.
+// Close ends the goroutines, after calls of agents that are under way. Datagrams in the
+// lanes are lost. An agent must not call it. Close the Mux before its device.
 func (m *Mux) Close() {
 	m.once.Do(func() { close(m.closing) })
 	m.closed.Wait()
@@ -125,20 +142,41 @@ func (m *Mux) ReceiveGSI(pkt wire.Packet, from *wire.Datagram) {
 	d := m.free.Get().(*datagram)
 	d.from, d.src, d.mad = *from, pkt.SrcQP(), *mad
 	d.from.Data = nil // valid during the call only
-	select {
-	case m.queue <- d:
-	default:
-		c.Overflow.Add(1)
+	if dropped := m.queue(d); dropped != nil {
+		dropped.Add(1)
 		m.free.Put(d)
 	}
 }
 
-func (m *Mux) run() {
+// queue puts a datagram into its lane. If it cannot, it returns the counter for that.
+func (m *Mux) queue(d *datagram) (dropped *atomic.Uint64) {
+	if e, ok := m.agent(d.mad.Class()).(Expecter); ok && e.Expects(&d.mad) {
+		if !m.expected.put(d) {
+			return &m.counters.ExpectedOverflow
+		}
+		return nil
+	}
+	if !m.shares.take(d.from.Src) {
+		return &m.counters.OverShare
+	}
+	if !m.others.put(d) {
+		m.shares.give(d.from.Src)
+		return &m.counters.Overflow
+	}
+	return nil
+}
+
+// run calls the agents for the datagrams of a lane. Nil shares are those of a lane that has
+// none.
+func (m *Mux) run(l lane, s *shares) {
 	for {
 		select {
 		case <-m.closing:
 			return
-		case d := <-m.queue:
+		case d := <-l:
+			if s != nil {
+				s.give(d.from.Src)
+			}
 			m.dispatch(d)
 			m.free.Put(d)
 		}

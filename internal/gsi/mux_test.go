@@ -125,13 +125,20 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// While no agent runs, a bounded number of datagrams waits.
+// While no agent runs, a bounded number of datagrams waits, and a bounded number of one
+// sender.
 func TestOverflow(t *testing.T) {
-	_, asks, answers, asked := pair(t, Config{Queue: 3})
-	for i := range 5 {
-		asks.must(asks.mux.Send(to(there), wire.GSIQPN, request(vendor, wire.MADGet, uint16(i))))
+	n, asks, answers, asked := pair(t, Config{Queue: 3})
+	n.mu.Lock()
+	n.devices[addr("10.0.0.3")] = asks.dev
+	n.mu.Unlock()
+	asks.must(asks.dev.SetGIDs([]wire.GID{wire.GIDFromAddr(here), wire.GIDFromAddr(addr("10.0.0.3"))}))
+	for i, source := range []uint8{0, 0, 1, 1, 0} {
+		dst := to(there)
+		dst.SGIDIndex = source
+		asks.must(asks.mux.Send(dst, wire.GSIQPN, request(vendor, wire.MADGet, uint16(i))))
 	}
-	if c := asked.counters(); !maps.Equal(c, map[string]uint64{"mad_rcvd": 5, "drop_mad_overflow": 2}) {
+	if c := asked.counters(); !maps.Equal(c, map[string]uint64{"mad_rcvd": 5, "drop_mad_overflow": 1, "drop_mad_over_share": 1}) {
 		t.Errorf("counted %v", c)
 	}
 	asked.mux.Start(asked.dev)

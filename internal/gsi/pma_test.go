@@ -130,7 +130,7 @@ func FuzzReceive(f *testing.F) {
 		mad, err := wire.ParseMAD(payload)
 		request := err == nil && (mad.Method() == wire.MADGet || mad.Method() == wire.MADSet)
 		select {
-		case d := <-h.mux.queue:
+		case d := <-h.mux.others:
 			if err != nil {
 				t.Fatalf("%v was queued", err)
 			}

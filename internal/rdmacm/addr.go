@@ -127,6 +127,15 @@ func (a *Addr) gid() wire.GID {
 	return wire.GIDFromAddr(a.Addr())
 }
 
+// numbered returns a with the number of an interface as its zone, in place of the name. It
+// may ask the kernel.
+func (a Addr) numbered() Addr {
+	if a.AFIB != nil || a.Addr().Zone() == "" {
+		return a
+	}
+	return a.withIP(a.Addr().WithZone(strconv.Itoa(route.ZoneIndex(a.Addr()))))
+}
+
 // unspecified returns the unspecified address of a family, with port 0.
 func unspecified(f family) Addr {
 	switch f {

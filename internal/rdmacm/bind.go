@@ -9,13 +9,28 @@ import (
 
 // Bind gives the ID a source address and a port (rdma_bind_addr).
 func (id *ID) Bind(a Addr) error {
+	a = a.numbered()
+	ours := id.m.hostHas(a)
 	id.m.mu.Lock()
 	defer id.m.unlock()
-	return id.bind(a, Addr{})
+	return id.bind(a, Addr{}, ours)
 }
 
-// bind is rdma_bind_addr_dst. Manager.mu is held.
-func (id *ID) bind(src, dst Addr) error {
+// hostHas reports whether an address is one of this host. It asks the kernel about an
+// address that no device has, so Manager.mu is not held.
+func (m *Manager) hostHas(a Addr) bool {
+	if a.AFIB != nil || a.isAny() {
+		return false // nobody wants to know
+	}
+	m.mu.Lock()
+	dev := m.withAddress(a.Addr(), 0)
+	m.mu.Unlock()
+	return dev != nil || m.resolver.Local(a.Addr())
+}
+
+// bind is rdma_bind_addr_dst. The caller says whether the host has the source address
+// (hostHas). Manager.mu is held.
+func (id *ID) bind(src, dst Addr, ours bool) error {
 	if src.family() == famNone {
 		return unix.EAFNOSUPPORT
 	}
@@ -23,7 +38,7 @@ func (id *ID) bind(src, dst Addr) error {
 		return unix.EINVAL
 	}
 	before := id.binding
-	if err := id.bindTo(src, dst); err != nil {
+	if err := id.bindTo(src, dst, ours); err != nil {
 		id.binding = before
 		return err
 	}
@@ -39,7 +54,7 @@ type binding struct {
 	afOnly   bool
 }
 
-func (id *ID) bindTo(src, dst Addr) error {
+func (id *ID) bindTo(src, dst Addr, ours bool) error {
 	scope, err := linkLocalScope(src)
 	if err != nil {
 		return err
@@ -53,7 +68,7 @@ func (id *ID) bindTo(src, dst Addr) error {
 	}
 	// A loopback address is a wildcard, but not if a device has it.
 	if !src.isAny() || src.isLoopback() && src.AFIB == nil && id.m.withAddress(src.Addr(), 0) != nil {
-		if err := id.acquire(); err != nil {
+		if err := id.acquire(ours); err != nil {
 			return err
 		}
 	}
@@ -83,7 +98,7 @@ func linkLocalScope(a Addr) (int, error) {
 
 // acquire finds the device of the source address (cma_translate_addr and
 // cma_acquire_dev_by_src_ip).
-func (id *ID) acquire() error {
+func (id *ID) acquire(ours bool) error {
 	if id.src.AFIB != nil { // only InfiniBand ports have such addresses
 		return unix.ENODEV
 	}
@@ -91,7 +106,7 @@ func (id *ID) acquire() error {
 	switch {
 	case id.src.Addr().Is4In6(): // no interface has it, although a GID looks like it
 		return unix.EADDRNOTAVAIL
-	case dev == nil && id.scope == 0 && !id.m.resolver.Local(id.src.Addr()):
+	case dev == nil && id.scope == 0 && !ours:
 		return unix.EADDRNOTAVAIL
 	case id.space == wire.PortSpaceIPoIB:
 		return unix.EINVAL

@@ -33,6 +33,8 @@ type Device struct {
 	machine  *cm.Machine
 	services map[uint64]*service
 	out      *sender
+	back     wayBack   // of the datagram that is being received
+	expected *expected // which has a lock of its own
 }
 
 // service is a service ID on which IDs of the Manager listen on a device.
@@ -47,20 +49,28 @@ type agent struct{ dev *Device }
 // ReceiveMAD implements gsi.Agent.
 func (a agent) ReceiveMAD(from rxe.AHAttr, _ wire.QPN, mad *wire.MAD) {
 	m := a.dev.manager
+	back := a.dev.wayBack(mad)
 	m.mu.Lock()
 	defer m.unlock()
 	now := m.now()
 	m.runTasks()
+	a.dev.back = back
 	a.dev.machine.Receive(now, from, mad)
 	m.runTasks()
 }
+
+// Expects implements gsi.Expecter.
+func (a agent) Expects(mad *wire.MAD) bool { return a.dev.expected.has(mad) }
 
 // open starts the device's connection manager. Manager.mu is held.
 func (d *Device) open(m *Manager) {
 	d.manager = m
 	d.services = make(map[uint64]*service)
 	d.out = newSender(d, m.watch)
-	d.machine = cm.New(cm.Config{GUID: d.GUID, Random: random, Send: d.out.send, Limits: m.limits})
+	d.expected = newExpected()
+	d.machine = cm.New(cm.Config{
+		GUID: d.GUID, Random: random, Send: d.out.send, Limits: m.limits, Opened: d.expected.add, Ended: d.expected.remove,
+	})
 	d.Mux.Register(wire.MADClassCM, agent{d})
 }
 

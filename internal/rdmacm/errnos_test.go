@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ func checkRows(t *testing.T, rows []row) {
 				defer h.close()
 				if r.space == 0 {
 					r.space = wire.PortSpaceTCP
+				}
+				if r.state == StateAddrQuery { // and not a later one
+					h.net.silent[at("10.0.0.2:0").Addr()], h.net.silent[netip.MustParseAddr("fe80::2")] = true, true
 				}
 				u := h.user(r.space)
 				is(t, r.do(h, u), r.want)

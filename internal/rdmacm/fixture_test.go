@@ -39,8 +39,9 @@ type port struct {
 	mu    sync.Mutex
 	info  rocev2.PortInfo
 	agent gsi.Agent
-	in    chan received
-	done  chan struct{}
+	// lanes are those of a gsi.Mux: for messages of connections, and for others.
+	lanes   map[bool]chan received
+	running sync.WaitGroup
 }
 
 type received struct {
@@ -52,7 +53,7 @@ func newFabric(t *testing.T) *fabric { return &fabric{t: t} }
 
 // newPort makes a port with these addresses on a network interface.
 func (f *fabric) newPort(index int, addrs ...string) *port {
-	p := &port{f: f, in: make(chan received, 1024), done: make(chan struct{})}
+	p := &port{f: f, lanes: map[bool]chan received{true: make(chan received, 1024), false: make(chan received, 1024)}}
 	p.info = rocev2.PortInfo{Index: index, State: rocev2.PortActive, MTU: 1500, ActiveMTU: 1024}
 	for _, a := range addrs {
 		p.info.GIDs = append(p.info.GIDs, wire.GIDFromAddr(netip.MustParseAddr(a)))
@@ -60,15 +61,22 @@ func (f *fabric) newPort(index int, addrs ...string) *port {
 	f.mu.Lock()
 	f.ports = append(f.ports, p)
 	f.mu.Unlock()
-	go func() {
-		defer close(p.done)
-		for r := range p.in {
-			if a := p.current(); a != nil {
-				a.ReceiveMAD(r.from, wire.GSIQPN, &r.mad)
+	for _, lane := range p.lanes {
+		p.running.Go(func() {
+			for r := range lane {
+				if a := p.current(); a != nil {
+					a.ReceiveMAD(r.from, wire.GSIQPN, &r.mad)
+				}
 			}
-		}
-	}()
+		})
+	}
 	return p
+}
+
+// receive puts a datagram into its lane.
+func (p *port) receive(r received) {
+	e, ok := p.current().(gsi.Expecter)
+	p.lanes[ok && e.Expects(&r.mad)] <- r
 }
 
 func (p *port) current() gsi.Agent {
@@ -115,7 +123,7 @@ func (p *port) Send(to rxe.AHAttr, _ wire.QPN, mad *wire.MAD) error {
 	}
 	for _, q := range p.f.ports {
 		if i := slices.Index(q.Net().GIDs, to.DGID); i >= 0 {
-			q.in <- received{rxe.AHAttr{DGID: src, SGIDIndex: uint8(i), PortNum: 1}, *mad}
+			q.receive(received{rxe.AHAttr{DGID: src, SGIDIndex: uint8(i), PortNum: 1}, *mad})
 			return nil
 		}
 	}
@@ -273,8 +281,10 @@ func bubble(t *testing.T, test func(t *testing.T, f *fabric)) {
 		f := newFabric(t)
 		test(t, f)
 		for _, p := range f.ports {
-			close(p.in)
-			<-p.done
+			for _, lane := range p.lanes {
+				close(lane)
+			}
+			p.running.Wait()
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -76,8 +77,13 @@ func FuzzReadRequest(f *testing.F) {
 				From: rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr("10.0.0.2"))}}
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			r, refusal := h.dev.readRequest(req)
-			if (r == nil) == (refusal == nil) {
+			if header, err := wire.ParseIPCM(data); err == nil {
+				info := h.dev.Net()
+				h.dev.back.query = backQuery(&info, route.WithZone(header.Dst, info.Index), route.WithZone(header.Src, info.Index))
+				h.dev.back.way.Interface = info.Index
+			}
+			r, verdict := h.dev.readRequest(req)
+			if (r == nil) == (verdict == nil) {
 				t.Fatal("it is neither read nor refused")
 			}
 			if r != nil && (r.local.Addr().IsLoopback() || r.remote.Addr().IsLoopback()) {

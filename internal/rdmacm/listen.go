@@ -29,7 +29,7 @@ func (id *ID) Listen() error {
 	m.mu.Lock()
 	defer m.unlock()
 	if id.state != StateAddrBound {
-		if err := id.bind(unspecified(famIPv4), Addr{}); err != nil {
+		if err := id.bind(unspecified(famIPv4), Addr{}, false); err != nil {
 			return err
 		}
 	}
@@ -100,9 +100,9 @@ func (id *ID) forgetDevice(d *Device) {
 // held, by a goroutine that may call handlers.
 func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	m := d.manager
-	r, refusal := d.readRequest(req)
-	if refusal != nil {
-		return *refusal
+	r, verdict := d.readRequest(req)
+	if r == nil {
+		return verdict
 	}
 	l := m.listener(d, r)
 	if l == nil || !l.serves(req.QPType) {

@@ -27,12 +27,10 @@ type Config struct {
 // Manager has the IDs of a network namespace, and a connection manager for each device.
 // All methods may be called by several goroutines at once, but not from a handler.
 type Manager struct {
-	resolver Resolver
-	// closeResolver ends the Resolver that Open made; nil if the caller has one.
-	closeResolver func()
-	now           func() rxe.Time
-	log           *slog.Logger
-	limits        cm.Limits
+	resolver *openResolver
+	now      func() rxe.Time
+	log      *slog.Logger
+	limits   cm.Limits
 
 	mu      sync.Mutex
 	closed  bool
@@ -70,14 +68,14 @@ func Open(log *slog.Logger) (*Manager, error) {
 		return nil, err
 	}
 	m := New(Config{Resolver: r, Log: log})
-	m.closeResolver = r.Close
+	m.resolver.end = r.Close
 	return m, nil
 }
 
 // New starts a Manager without devices. The caller closes it.
 func New(cfg Config) *Manager {
 	m := &Manager{
-		resolver: cfg.Resolver, now: cfg.Now, log: cfg.Log, limits: cfg.Limits,
+		resolver: &openResolver{Resolver: cfg.Resolver}, now: cfg.Now, log: cfg.Log, limits: cfg.Limits,
 		ids: make(map[*ID]struct{}), ports: newPortSpaces(), armed: never,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), watch: standby.NewWatch(sendLimit),
 	}
@@ -117,9 +115,7 @@ func (m *Manager) Close() {
 		d.out.wait()
 	}
 	m.watch.Close()
-	if m.closeResolver != nil {
-		m.closeResolver()
-	}
+	m.resolver.close()
 }
 
 // AddDevice makes a device available. Wildcard listeners listen on it, too. The error is

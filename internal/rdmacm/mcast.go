@@ -33,22 +33,7 @@ const enotsupp unix.Errno = 524
 // of UD and bound to a device, and not yet connected: EINVAL otherwise. RoCE has no IPv6
 // groups (ENOTSUPP).
 func (id *ID) Join(addr Addr, sendOnly bool) (*Multicast, error) {
-	id.m.mu.Lock()
-	defer id.m.unlock()
-	switch {
-	case id.dev == nil, id.qpType != rxe.QPUD, id.state != StateAddrBound && id.state != StateAddrResolved, addr.isZero():
-		return nil, unix.EINVAL
-	case addr.family() != famIPv4:
-		return nil, enotsupp
-	}
-	info := id.dev.Net()
-	if info.MTU == 0 {
-		return nil, unix.ENODEV
-	}
-	ah, err := id.groupAH(addr.Addr())
-	if err == nil && mtuCode(info.MTU) == 0 {
-		err = unix.EINVAL
-	}
+	index, err := id.joinable(addr)
 	if err == nil {
 		err = id.owner.take(groupCost)
 	}
@@ -57,10 +42,55 @@ func (id *ID) Join(addr Addr, sendOnly bool) (*Multicast, error) {
 	}
 	mc := &Multicast{id: id, addr: addr}
 	if !sendOnly {
-		if mc.member, err = id.m.resolver.Join(info.Index, addr.Addr()); err != nil {
-			id.owner.give(groupCost)
-			return nil, err
+		mc.member, err = id.m.resolver.Join(index, addr.Addr())
+	}
+	if err == nil {
+		err = id.joined(mc)
+	}
+	if err != nil {
+		if mc.member != nil {
+			mc.member.Close() //nolint:errcheck // nothing was written
 		}
+		id.owner.give(groupCost)
+		return nil, err
+	}
+	return mc, nil
+}
+
+// joinable reports why an ID cannot join a group, or returns the number of the network
+// interface.
+func (id *ID) joinable(addr Addr) (index int, err error) {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	switch {
+	case id.dev == nil, id.qpType != rxe.QPUD, id.state != StateAddrBound && id.state != StateAddrResolved, addr.isZero():
+		return 0, unix.EINVAL
+	case addr.family() != famIPv4:
+		return 0, enotsupp
+	}
+	info := id.dev.Net()
+	if info.MTU == 0 {
+		return 0, unix.ENODEV
+	}
+	if _, err := id.groupAH(addr.Addr()); err != nil {
+		return 0, err
+	}
+	if mtuCode(info.MTU) == 0 {
+		return 0, unix.EINVAL
+	}
+	return info.Index, nil
+}
+
+// joined makes a membership the ID's. ENODEV if the ID or its device has gone meanwhile.
+func (id *ID) joined(mc *Multicast) error {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	if id.dead || id.dev == nil {
+		return unix.ENODEV
+	}
+	ah, err := id.groupAH(mc.addr.Addr())
+	if err != nil {
+		return err
 	}
 	if id.groups == nil {
 		id.groups = make(map[*Multicast]struct{})
@@ -73,7 +103,7 @@ func (id *ID) Join(addr Addr, sendOnly bool) (*Multicast, error) {
 			id.event(ev)
 		}
 	})
-	return mc, nil
+	return nil
 }
 
 // groupAH returns the address of a group (cma_iboe_set_mgid, ib_init_ah_from_mcmember).

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/test/netns"
@@ -26,11 +27,18 @@ const timeout = time.Minute
 // realHost is a Manager with a running device.
 type realHost struct {
 	*Manager
-	dev  *rxe.Device
-	port *rocev2.Port
+	dev    *rxe.Device
+	port   *rocev2.Port
+	mux    *gsi.Mux
+	device *Device
 }
 
 func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
+	t.Helper()
+	return newRealHostLimited(t, ns, cfg, cm.Limits{})
+}
+
+func newRealHostLimited(t *testing.T, ns *netns.Host, cfg engine.Config, limits cm.Limits) *realHost {
 	t.Helper()
 	mux := gsi.New(gsi.Config{})
 	cfg.Name, cfg.GSI = "rxe0", mux
@@ -42,8 +50,10 @@ func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
 		}
 		return err
 	}))
+	m.limits = limits
 	mux.Start(e.Device())
-	if err := m.AddDevice(&Device{Name: "rxe0", GUID: cfg.GUID(), Mux: mux, Net: e.Port().Info}); err != nil {
+	d := &Device{Name: "rxe0", GUID: cfg.GUID(), Mux: mux, Net: e.Port().Info}
+	if err := m.AddDevice(d); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -51,7 +61,7 @@ func newRealHost(t *testing.T, ns *netns.Host, cfg engine.Config) *realHost {
 		mux.Close()
 		e.Close()
 	})
-	return &realHost{m, e.Device(), e.Port()}
+	return &realHost{m, e.Device(), e.Port(), mux, d}
 }
 
 // newNamespace makes a network namespace.

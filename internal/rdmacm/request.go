@@ -19,27 +19,26 @@ type request struct {
 	data          []byte // the consumer's private data
 }
 
-// readRequest checks the addresses of a request. A refusal says what its sender is told
-// (cma_save_req_info, cma_get_net_dev, validate_net_dev).
-func (d *Device) readRequest(req *cm.Request) (*request, *cm.Refuse) {
-	refused := consumerReject
+// readRequest checks the addresses of a request. Without a result, the verdict says what
+// happens with it (cma_save_req_info, cma_get_net_dev, validate_net_dev).
+func (d *Device) readRequest(req *cm.Request) (*request, cm.Verdict) {
 	info := d.Net()
 	if !req.Lookup {
 		if _, ok := d.gidIndex(&info, req.Path.RemoteGID.Addr()); !ok {
 			gid := req.Path.RemoteGID
-			return nil, &cm.Refuse{Reason: wire.RejectPrimaryGID, ARI: gid[:]}
+			return nil, cm.Refuse{Reason: wire.RejectPrimaryGID, ARI: gid[:]}
 		}
 	}
 	space, port, ok := wire.SplitServiceID(req.Service)
 	if !ok {
-		return nil, &refused
+		return nil, consumerReject
 	}
 	r := &request{Request: req, key: portKey{space, port}}
 	h, err := wire.ParseIPCM(req.PrivateData)
 	if err != nil {
 		// A header of no IP version: AF_IB, which has none.
 		if req.PrivateData[0] != 0 || !isAFIB(req.PrivateData) {
-			return nil, &refused
+			return nil, consumerReject
 		}
 		r.data = req.PrivateData
 		r.local = Addr{AFIB: &SockaddrIB{GID: req.Path.RemoteGID, ServiceID: req.Service, Mask: ^uint64(0), PKey: req.PKey}}
@@ -49,8 +48,8 @@ func (d *Device) readRequest(req *cm.Request) (*request, *cm.Refuse) {
 	r.data = req.PrivateData[wire.IPCMHeaderLen:]
 	r.local = Addr{AddrPort: netip.AddrPortFrom(route.WithZone(h.Dst, info.Index), port)}
 	r.remote = Addr{AddrPort: netip.AddrPortFrom(route.WithZone(h.Src, info.Index), h.SrcPort)}
-	if !d.reaches(&info, r) {
-		return nil, &refused
+	if verdict := d.reaches(&info, r); verdict != nil {
+		return nil, verdict
 	}
 	return r, nil
 }
@@ -62,28 +61,40 @@ func isAFIB(data []byte) bool {
 	return version != 4 && version != 6
 }
 
-// reaches reports whether the peer that a request names can be reached from the address
+// reaches decides whether the peer that a request names can be reached from the address
 // that it names, through the device that it came to. A loopback address must be that of
-// the packet, because the header could come from anywhere.
-func (d *Device) reaches(info *rocev2.PortInfo, r *request) bool {
+// the packet, because the header could come from anywhere. Nil means that it can.
+// Manager.mu is held.
+func (d *Device) reaches(info *rocev2.PortInfo, r *request) cm.Verdict {
 	local, remote := r.local.Addr(), r.remote.Addr()
-	for _, ip := range []netip.Addr{local, remote} {
-		if !ip.IsValid() || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip.Is4() && (ip.As4()[0] == 0 || ip == broadcast) {
-			return false
+	switch {
+	case !connects(local) || !connects(remote):
+		return consumerReject
+	case local.IsLoopback() || remote.IsLoopback():
+		r.fromHere = true
+		if _, ours := d.gidIndex(info, local); !ours || r.From.DGID != wire.GIDFromAddr(remote) {
+			return consumerReject
 		}
-	}
-	if local.IsLoopback() || remote.IsLoopback() {
-		_, ours := d.gidIndex(info, local)
+		return nil
+	case d.manager.withAddress(remote, 0) != nil:
 		r.fromHere = true
-		return ours && r.From.DGID == wire.GIDFromAddr(remote)
+		return nil
+	case d.back.query != backQuery(info, local, remote):
+		// The listener has come, or a device has gone, since the kernel was asked.
+		return cm.Ignore // the peer asks again
+	case d.back.err != nil:
+		return consumerReject
 	}
-	if d.manager.withAddress(remote, 0) != nil {
-		r.fromHere = true
-		return true
+	r.fromHere = d.back.way.Local
+	if !r.fromHere && d.back.way.Interface != info.Index {
+		return consumerReject
 	}
-	way, err := d.manager.resolver.Route(route.Query{Src: local, Dst: remote, Interface: info.Index})
-	r.fromHere = err == nil && way.Local
-	return err == nil && (way.Local || way.Interface == info.Index)
+	return nil
+}
+
+// connects reports whether an address may be one end of a connection.
+func connects(ip netip.Addr) bool {
+	return ip.IsValid() && !ip.Is4In6() && !ip.IsUnspecified() && !ip.IsMulticast() && (!ip.Is4() || ip.As4()[0] != 0 && ip != broadcast)
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/rocev2"
-	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -17,22 +16,43 @@ import (
 // AddrResolved or AddrError follows. The status of AddrError is -ETIMEDOUT if the next hop
 // does not answer in time, and -ENODEV if packets leave from an address that no device has.
 func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
+	src, dst = src.numbered(), dst.numbered()
+	q, err := id.beginResolution(src, dst, id.m.hostHas(src))
+	if err != nil || q == nil {
+		return err
+	}
+	// The kernel may take its time: nothing is locked.
+	way, err := id.m.resolver.Route(*q)
+	if err != nil {
+		id.m.mu.Lock()
+		defer id.m.unlock()
+		if id.state == StateAddrQuery {
+			id.state = StateAddrBound
+		}
+		return err
+	}
+	return id.awaitNeighbor(way, timeout)
+}
+
+// beginResolution sets the addresses, and returns what the kernel has to be asked; nil if
+// nothing. While it is asked, the state is StateAddrQuery, in which other calls fail.
+func (id *ID) beginResolution(src, dst Addr, ours bool) (*route.Query, error) {
 	id.m.mu.Lock()
 	defer id.m.unlock()
-	if err := id.prepareSource(src, dst); err != nil {
-		return err
+	if err := id.prepareSource(src, dst, ours); err != nil {
+		return nil, err
 	}
 	id.state = StateAddrQuery
-	if err := id.resolve(timeout); err != nil {
+	q, err := id.routeQuery()
+	if err != nil {
 		id.state = StateAddrBound
-		return err
 	}
-	return nil
+	return q, err
 }
 
 // prepareSource binds an ID that is not bound, and sets the destination
 // (resolve_prepare_src).
-func (id *ID) prepareSource(src, dst Addr) error {
+func (id *ID) prepareSource(src, dst Addr, ours bool) error {
 	if id.state == StateAddrBound {
 		id.dst = dst
 	} else {
@@ -43,7 +63,7 @@ func (id *ID) prepareSource(src, dst Addr) error {
 				id.scope = scope
 			}
 		}
-		if err := id.bind(src, dst); err != nil {
+		if err := id.bind(src, dst, ours); err != nil {
 			return err
 		}
 	}
@@ -53,29 +73,25 @@ func (id *ID) prepareSource(src, dst Addr) error {
 	return nil
 }
 
-// resolve looks the route up (addr_resolve). Manager.mu is held.
-func (id *ID) resolve(timeout time.Duration) error {
+// routeQuery returns the question for the route (addr_resolve). Nil means that the way
+// leads to this host, and is known. Manager.mu is held.
+func (id *ID) routeQuery() (*route.Query, error) {
 	switch {
 	case id.dst.family() == famIB: // no RoCE port has such an address
-		return unix.ENODEV
+		return nil, unix.ENODEV
 	case id.dst.Addr().Is4In6(): // as if no IPv6 route led there
-		return unix.ENETUNREACH
+		return nil, unix.ENETUNREACH
 	case id.dst.isAny():
-		return id.resolveLoopback()
+		return nil, id.resolveLoopback()
 	}
-	q := route.Query{Dst: id.dst.Addr(), Interface: id.scope}
+	q := &route.Query{Dst: id.dst.Addr(), Interface: id.scope}
 	if !id.src.isZero() {
 		q.Src = id.src.Addr()
 	}
 	if scope, err := linkLocalScope(id.dst); err == nil && scope != 0 {
 		q.Interface = scope
 	}
-	r, err := id.m.resolver.Route(q)
-	if err != nil {
-		return err
-	}
-	id.startQuery(r, id.m.now()+rxe.Time(timeout))
-	return nil
+	return q, nil
 }
 
 // resolveLoopback resolves a loopback address, or the unspecified one, which means this

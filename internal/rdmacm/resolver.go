@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"io"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,7 +12,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Resolver knows the host's network: a *route.Resolver.
+// Resolver knows the host's network: a *route.Resolver. Its methods may take their time,
+// except for PortRange and IPv6Only. The Manager calls them with nothing locked.
 type Resolver interface {
 	// Route returns how packets reach an address; the error is a unix.Errno.
 	Route(q route.Query) (route.Route, error)
@@ -36,27 +38,36 @@ type query struct {
 	route    route.Route
 	cancel   func()
 	deadline rxe.Time
-	index    int // in the heap
+	index    int  // in the heap
+	answered bool // the neighbor has answered
 }
 
-// startQuery waits until the next hop of a route answers, or the deadline has passed.
-// Manager.mu is held.
-func (id *ID) startQuery(r route.Route, deadline rxe.Time) {
+// awaitNeighbor waits until the next hop of a route answers, or the time is over. The ID is
+// in StateAddrQuery. ENODEV if it or its device has gone since then. Manager.mu is not held.
+func (id *ID) awaitNeighbor(way route.Route, timeout time.Duration) error {
 	m := id.m
-	q := &query{id: id, route: r, deadline: deadline}
-	known, cancel := m.resolver.Neighbor(r, func() {
+	q := &query{id: id, route: way}
+	known, cancel := m.resolver.Neighbor(way, func() {
 		m.mu.Lock()
 		defer m.unlock()
+		q.answered = true
 		if id.query == q {
 			m.later(id, func() { q.finish(nil) })
 		}
 	})
-	q.cancel = cancel
+	m.mu.Lock()
+	defer m.unlock()
+	if id.state != StateAddrQuery {
+		cancel()
+		return unix.ENODEV
+	}
+	q.cancel, q.deadline = cancel, m.now()+rxe.Time(timeout)
 	id.query = q
 	heap.Push(&m.queries, q)
-	if known {
+	if known || q.answered {
 		m.later(id, func() { q.finish(nil) })
 	}
+	return nil
 }
 
 // cancelQuery forgets the resolution that is under way, if any. Manager.mu is held.
@@ -67,9 +78,7 @@ func (id *ID) cancelQuery() {
 	}
 	id.query = nil
 	heap.Remove(&id.m.queries, q.index)
-	if q.cancel != nil {
-		q.cancel()
-	}
+	q.cancel()
 }
 
 // finish ends the resolution. Manager.mu is held, by a goroutine that may call handlers.
