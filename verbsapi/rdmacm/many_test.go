@@ -1,0 +1,163 @@
+package rdmacm
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/localcm"
+	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/verbsapi"
+)
+
+// held is what connections take of the process.
+type held struct {
+	cm                rdmacm.Usage
+	files, goroutines int
+}
+
+func holding(t testing.TB, m *rdmacm.Manager) held {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	ok(t, err)
+	return held{m.Usage(), len(files), runtime.NumGoroutine()}
+}
+
+// connectMany dials n connections at once from b to a. Both ends are in use when it returns.
+func connectMany(t testing.TB, l *Listener, n int, a, b *host) (clients, servers []*Conn) {
+	t.Helper()
+	ctx := testContext(t)
+	type end struct {
+		conn   *Conn
+		server bool
+		err    error
+	}
+	ends := make(chan end)
+	for range n {
+		go func() {
+			c, err := Dial(ctx, l.Addr().String(), Config{PD: b.pd, QP: b.init()})
+			ends <- end{c, false, err}
+		}()
+		go func() {
+			r, err := l.Accept(ctx)
+			if err != nil {
+				ends <- end{nil, true, err}
+				return
+			}
+			c, err := r.Accept(ctx, Config{PD: a.pd, QP: a.init(), Setup: func(qp *verbsapi.QP) error {
+				_, err := qp.PostRecv([]verbsapi.RecvWR{{ID: 7}})
+				return err
+			}})
+			ends <- end{c, true, err}
+		}()
+	}
+	for range 2 * n {
+		e := <-ends
+		switch {
+		case e.err != nil:
+			t.Error(e.err)
+		case e.server:
+			servers = append(servers, e.conn)
+		default:
+			clients = append(clients, e.conn)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return clients, servers
+}
+
+// passMessages sends an empty message over each connection.
+func passMessages(t testing.TB, a, b *host, clients []*Conn) {
+	t.Helper()
+	for _, c := range clients {
+		_, err := c.QP().PostSend([]verbsapi.SendWR{{ID: 8, Op: verbsapi.WRSend}})
+		ok(t, err)
+		b.expect(8)
+		a.expect(7)
+	}
+}
+
+// closeMany ends connections from the client's end.
+func closeMany(t testing.TB, clients, servers []*Conn) {
+	t.Helper()
+	for _, c := range clients {
+		ok(t, c.Close())
+	}
+	for _, s := range servers {
+		<-s.Done()
+		ok(t, s.Close())
+	}
+}
+
+// TestManyConnections: 200 connections at a time, twice, and nothing of them is left.
+func TestManyConnections(t *testing.T) {
+	const n = 200
+	a, b := newHost(t), newHost(t)
+	l := listen(t, a.at(0).String())
+	m, err := localcm.Acquire()
+	ok(t, err)
+	defer localcm.Release()
+	one, other := connectMany(t, l, 1, a, b) // what only the first connection makes is no leak
+	passMessages(t, a, b, one)
+	closeMany(t, one, other)
+	var before held
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		if before = holding(t, m); before.cm.CM.Conns == 0 {
+			break
+		}
+		if time.Since(start) > testTimeout {
+			t.Fatalf("after one connection: %+v", before)
+		}
+	}
+	for range 2 {
+		clients, servers := connectMany(t, l, n, a, b)
+		if u := m.Usage(); u.CM.Conns != 2*n || u.CM.HalfOpen != 0 || u.IDs != before.cm.IDs+2*n {
+			t.Errorf("with %d connections: %+v", n, u)
+		}
+		passMessages(t, a, b, clients)
+		closeMany(t, clients, servers)
+	}
+	var after held
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		after = holding(t, m)
+		if after.cm == before.cm && after.files <= before.files && after.goroutines <= before.goroutines {
+			break
+		}
+		if time.Since(start) > testTimeout {
+			t.Fatalf("held %+v, then %+v", before, after)
+		}
+	}
+}
+
+// BenchmarkConnections sets up and ends connections, 1000 at a time. "held-B" is the heap
+// that is left of 1000 when they have ended.
+func BenchmarkConnections(b *testing.B) {
+	const n = 1000
+	x, y := newHost(b), newHost(b)
+	l := listen(b, x.at(0).String())
+	round := func() {
+		clients, servers := connectMany(b, l, n, x, y)
+		passMessages(b, x, y, clients)
+		closeMany(b, clients, servers)
+	}
+	round()
+	before := heap()
+	b.ResetTimer()
+	for range b.N {
+		round()
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "conns/s")
+	b.ReportMetric(float64(heap()-before), "held-B")
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
