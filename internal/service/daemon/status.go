@@ -28,6 +28,8 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	st := &proto.Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
 		Devices: []proto.DeviceStatus{}, Sessions: []proto.SessionStatus{},
 		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
+	u := s.cm.Usage()
+	st.CM = proto.CMStatus{IDs: u.IDs, Connections: u.CM.Conns, HalfOpen: u.CM.HalfOpen, Ports: u.Ports}
 	all := uid == 0 || uid == uint32(os.Geteuid())
 	for _, d := range s.devices {
 		st.Devices = append(st.Devices, d.status(all))
@@ -76,6 +78,10 @@ func (d *device) status(all bool) proto.DeviceStatus {
 	counters := dev.HWCounters()
 	if all {
 		counters = slices.Concat(dev.Counters(), d.mux.Counters())
+		if d.cm != nil {
+			cm := d.cm.Counters()
+			counters = append(counters, cm.Drops()...)
+		}
 	}
 	for _, c := range counters {
 		st.Counters[c.Name] = c.Value

@@ -14,8 +14,17 @@ type Status struct {
 	Hidden int `json:"hidden_sessions"`
 	// Resources of the daemon's process. If one is higher after all sessions have ended than
 	// before, it is a leak.
-	Goroutines int `json:"goroutines"`
-	OpenFiles  int `json:"open_files"` // -1: unknown
+	Goroutines int      `json:"goroutines"`
+	OpenFiles  int      `json:"open_files"` // -1: unknown
+	CM         CMStatus `json:"cm"`
+}
+
+// CMStatus is what RDMA CM remembers of all programs.
+type CMStatus struct {
+	IDs         int `json:"ids"`
+	Connections int `json:"connections"` // of all states, timewait included
+	HalfOpen    int `json:"half_open"`   // of them, requests of peers that are not established
+	Ports       int `json:"ports"`
 }
 
 // DeviceStatus is one device.

@@ -10,7 +10,7 @@ import (
 
 // TestCMPrograms runs the programs of testdata/cm.c: event channels under signals and
 // pthread_cancel, without blocking, in a forked child, and 500 of them with the usual limit
-// of open files.
+// of open files; 200 connections at a time, or 1000.
 func TestCMPrograms(t *testing.T) {
 	if native != "" || !selection.takes(core) {
 		return
@@ -22,6 +22,19 @@ func TestCMPrograms(t *testing.T) {
 			if out := d.run(t, bin, name, d.host.addr).ok(); out != "ok\n" {
 				t.Errorf("%s", out)
 			}
+		})
+	}
+	connections := 200
+	if full {
+		connections = 1000
+	}
+	// Twice, so that the daemon shows what the first program has left.
+	for range 2 {
+		t.Run("many", func(t *testing.T) {
+			if out := d.run(t, bin, "many", d.host.addr, "7000", strconv.Itoa(connections)).ok(); out != "ok\n" {
+				t.Errorf("%s", out)
+			}
+			d.idle()
 		})
 	}
 	t.Run("channels", func(t *testing.T) {

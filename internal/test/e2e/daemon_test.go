@@ -107,10 +107,15 @@ type books struct {
 		} `json:"cm_ids"`
 	} `json:"sessions"`
 	Goroutines int `json:"goroutines"`
+	CM         struct {
+		IDs         int `json:"ids"`
+		Connections int `json:"connections"`
+		Ports       int `json:"ports"`
+	} `json:"cm"`
 }
 
 func (b books) objects() int {
-	n := 0
+	n := b.CM.IDs + b.CM.Connections + b.CM.Ports
 	for _, d := range b.Devices {
 		for _, count := range d.Objects {
 			n += count

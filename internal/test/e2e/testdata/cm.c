@@ -182,6 +182,79 @@ static void channels(int n)
 	}
 }
 
+// many has n connections to itself at a time. Each passes a message, and all end.
+static void many(int n)
+{
+	struct rdma_cm_id **client = calloc(n, sizeof *client), **server = calloc(n, sizeof *server), *listener = make_id(channel);
+	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7};
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
+	struct ibv_recv_wr receive = {0}, *bad_receive;
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
+	struct rdma_cm_event *e;
+	struct ibv_wc wc;
+	int asked = 0, established = 0, completed = 0, disconnected = 0;
+
+	need("rdma_bind_addr", rdma_bind_addr(listener, (struct sockaddr *)&address) == 0);
+	need("rdma_listen", rdma_listen(listener, n) == 0);
+	for (int i = 0; i < n; i++)
+		resolve(client[i] = make_id(channel));
+	while (disconnected < 2 * n) {
+		need("rdma_get_cm_event", rdma_get_cm_event(channel, &e) == 0);
+		struct rdma_cm_id *id = e->id;
+		enum rdma_cm_event_type what = e->event;
+		int status = e->status;
+		need("rdma_ack_cm_event", rdma_ack_cm_event(e) == 0);
+		switch (what) {
+		case RDMA_CM_EVENT_ADDR_RESOLVED:
+			need("rdma_resolve_route", rdma_resolve_route(id, 2000) == 0);
+			break;
+		case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		case RDMA_CM_EVENT_CONNECT_REQUEST:
+			if (!attr.send_cq)
+				need("ibv_create_cq", (attr.send_cq = attr.recv_cq = ibv_create_cq(id->verbs, 2 * n, 0, 0, 0)) != 0);
+			need("rdma_create_qp", rdma_create_qp(id, 0, &attr) == 0);
+			if (what == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+				need("rdma_connect", rdma_connect(id, &param) == 0);
+				break;
+			}
+			need("ibv_post_recv", ibv_post_recv(id->qp, &receive, &bad_receive) == 0);
+			need("rdma_accept", rdma_accept(server[asked++] = id, &param) == 0);
+			break;
+		case RDMA_CM_EVENT_ESTABLISHED:
+			if (++established < 2 * n)
+				break;
+			for (int i = 0; i < n; i++)
+				need("ibv_post_send", ibv_post_send(client[i]->qp, &send, &bad_send) == 0);
+			for (int got; completed < 2 * n; completed += got) {
+				need("ibv_poll_cq", (got = ibv_poll_cq(attr.send_cq, 1, &wc)) >= 0);
+				need("the message arrived", !got || wc.status == IBV_WC_SUCCESS);
+			}
+			for (int i = 0; i < n; i++)
+				need("rdma_disconnect", rdma_disconnect(client[i]) == 0);
+			break;
+		case RDMA_CM_EVENT_DISCONNECTED:
+			disconnected++;
+			rdma_disconnect(id); // the second time, on the active side, it has nothing to do
+			break;
+		case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+			break;
+		default:
+			printf("%s, status %d\n", rdma_event_str(what), status);
+			exit(1);
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		rdma_destroy_qp(client[i]);
+		rdma_destroy_qp(server[i]);
+		need("rdma_destroy_id", rdma_destroy_id(client[i]) == 0 && rdma_destroy_id(server[i]) == 0);
+	}
+	need("ibv_destroy_cq", ibv_destroy_cq(attr.send_cq) == 0);
+	need("rdma_destroy_id", rdma_destroy_id(listener) == 0);
+	free(client);
+	free(server);
+}
+
 static struct ibv_qp_init_attr small = {
 	.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}, .qp_type = IBV_QPT_RC};
 
@@ -245,6 +318,9 @@ int main(int argc, char **argv)
 		forked();
 	else if (!strcmp(what, "channels"))
 		channels(500);
+	else if (!strcmp(what, "many"))
+		for (int i = 0; i < 3; i++)
+			many(atoi(argv[4]));
 	else if (!strcmp(what, "hold"))
 		hold();
 	else if (!strcmp(what, "outlive"))
