@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks the ibverbs-utils, perftest, UCX, MPI, monitors and verbs headers of a newer Debian
-# release, with every library that they need. They run in the directory with chroot. It
+# Unpacks the ibverbs-utils, rdmacm-utils, perftest, UCX, MPI, monitors and verbs headers of a
+# newer Debian release, with every library that they need. They run in the directory with chroot. It
 # has empty directories as mount points for /proc, /sys, /dev and /tmp.
 # Nothing is installed, and apt's own configuration is not touched.
 # usage: scripts/newer-rdma-core.sh DIR [RELEASE]   (default trixie)
@@ -9,7 +9,7 @@ set -euo pipefail
 
 dir=$1
 release=${2:-trixie}
-packages=(ibverbs-utils ibverbs-providers libibverbs-dev perftest ucx-utils openmpi-bin mpich
+packages=(ibverbs-utils ibverbs-providers libibverbs-dev rdmacm-utils perftest ucx-utils openmpi-bin mpich
 	prometheus-node-exporter hwloc-nox)
 
 if [ -e "$dir/.complete" ] && [ "$(cat "$dir/.packages" 2>/dev/null)" = "${packages[*]}" ]; then
