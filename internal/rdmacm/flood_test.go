@@ -189,8 +189,8 @@ func completion(t *testing.T, cq *rxe.CQ) rxe.WC {
 }
 
 // TestFlood: a flood of REQs from forged sources to a listener whose program accepts all
-// of them. Connections exchange messages and end, what is remembered is bounded, and the
-// counters say what was dropped.
+// of them. Connections exchange messages and end. The memory of half-open connections is
+// bounded, and the counters say which requests were dropped.
 func TestFlood(t *testing.T) {
 	const sources = 20
 	limits := cm.Limits{PerPeer: 8, PerListener: 32}

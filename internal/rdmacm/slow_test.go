@@ -98,7 +98,7 @@ func TestSlowKernel(t *testing.T) {
 }
 
 // TestSlowWayBack: a request whose way back the kernel does not know yet holds up no other
-// one, and is taken in the end.
+// one. Its listener gets it later.
 func TestSlowWayBack(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fabric) {
 		b, network := slowHost(t, f, "10.0.0.2", "10.0.0.1")
