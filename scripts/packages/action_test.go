@@ -232,7 +232,7 @@ const pingPong = `ibv_rc_pingpong -d rxe0 -g 1 -n 50 >/dev/null & server=$!
 until ibv_rc_pingpong -d rxe0 -g 1 -n 50 127.0.0.1; do sleep 0.1; done
 wait $server`
 
-// TestAction runs the steps of action.yml in a Debian that has nothing of gorxe's.
+// TestAction runs the steps of action.yml in a Debian without gorxe.
 func TestAction(t *testing.T) {
 	j := newJob(t)
 	check := func(name string, ok bool) {
