@@ -143,6 +143,21 @@ func (c *Checker) transport(p *capture.Packet) {
 	}
 }
 
+// datagram judges what only datagrams have.
+func (c *Checker) datagram(s *subject, f *Flow) {
+	c.verdict.Class = ClassNew
+	f.SourceQPN = s.pkt.SrcQP()
+	f.Stats.QKey = s.pkt.QKey()
+	f.Stats.Messages++
+	if f.QPN != 1 || !s.whole {
+		return
+	}
+	if m := c.management(s, f); m != nil {
+		c.hold(s, f, m)
+		c.connectionManager(f, m)
+	}
+}
+
 // damaged reports a packet that did not arrive as it was sent. Its fields may have any
 // value, so it joins no flow. The finding names the flow that it seems to belong to,
 // if there is one.
