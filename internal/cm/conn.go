@@ -7,14 +7,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// State is where a connection is, as Linux's enum ib_cm_state.
+// State is the state of a connection, as in Linux's enum ib_cm_state.
 type State uint8
 
 // The states. An MRA state on this side means that the user has the message: a
 // duplicate is then answered with an MRA. Linux's states of alternate paths do not
 // exist here.
 const (
-	StateIdle       State = iota // failed or over; only Destroy is left
+	StateIdle       State = iota // failed or over: only Destroy may follow
 	StateREQSent                 // active: waits for the REP
 	StateMRAREQRcvd              // active: the peer said that the REP takes longer
 	StateREQRcvd                 // passive: the listener's handler is being called
@@ -69,7 +69,7 @@ type Conn struct {
 	peer    peer
 	inPeers bool
 	service uint64
-	tid     uint64     // that an answer repeats
+	tid     uint64     // transaction identifier, which an answer repeats
 	path    rxe.AHAttr // to the peer, for datagrams and for the queue pair
 
 	qp     qpParams
@@ -92,7 +92,7 @@ func (m *Machine) newConn(handler Handler) *Conn {
 	return c
 }
 
-// newActive returns a new connection for a request of this side.
+// newActive returns a new connection for a request that this side sends.
 func (m *Machine) newActive(service uint64, path *rxe.AHAttr, handler Handler) *Conn {
 	c := m.newConn(handler)
 	c.active = true
@@ -135,14 +135,14 @@ func (c *Conn) event(now rxe.Time, ev *Event) {
 // SetHandler replaces the handler of the connection's events.
 func (c *Conn) SetHandler(h Handler) { c.handler = h }
 
-// State returns where the connection is.
+// State returns the state of the connection.
 func (c *Conn) State() State { return c.state }
 
 // LocalCommID returns the comm ID that this side chose.
 func (c *Conn) LocalCommID() uint32 { return c.commID }
 
-// RemoteCommID returns the comm ID that the peer chose, or 0. For a service ID
-// resolution that came in, it is the request ID.
+// RemoteCommID returns the comm ID that the peer chose, or 0. For a SIDR_REQ that came
+// in, it is the request ID.
 func (c *Conn) RemoteCommID() uint32 { return c.peer.commID }
 
 // RemoteQPN returns the peer's queue pair: that of its REQ, REP or successful SIDR_REP.

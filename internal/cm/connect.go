@@ -9,7 +9,7 @@ import (
 // (cm_format_req).
 const noLID = 0xffff
 
-// Connect asks for a connection: it sends a REQ. The handler hears of EventReply,
+// Connect asks for a connection: it sends a REQ. The handler then receives EventReply,
 // EventRejected or EventUnreachable.
 func (m *Machine) Connect(now rxe.Time, p *ConnectParams, handler Handler) (*Conn, error) {
 	if p.QPType == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Destroy ends the connection: the peer is told what its state calls for, once, and
-// nothing is left. There is no event any more (cm_destroy_id).
+// Destroy ends and frees the connection (cm_destroy_id). It sends the peer, once, the
+// message that the state calls for. The handler is not called any more.
 func (c *Conn) Destroy(now rxe.Time) {
 	if c.state == StateDestroyed {
 		return
@@ -16,7 +16,7 @@ func (c *Conn) Destroy(now rxe.Time) {
 	c.handler = nil
 	switch c.state {
 	case StateREQSent, StateMRAREQRcvd:
-		// The peer finds its half by GUID and ID.
+		// The peer finds its end of the connection by GUID and ID.
 		c.sendREJ(&Refuse{Reason: wire.RejectTimeout, ARI: binary.BigEndian.AppendUint64(nil, c.m.cfg.GUID)})
 	case StateREQRcvd, StateMRAREQSent, StateREPSent, StateMRAREPRcvd, StateREPRcvd, StateMRAREPSent:
 		c.sendREJ(&Refuse{Reason: wire.RejectConsumer})

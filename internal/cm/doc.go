@@ -3,10 +3,10 @@
 // drivers/infiniband/core/cm.c, whose functions the comments name; times are those of
 // Linux 6.12.
 //
-// A Machine holds what is known of a device's connections. Receive takes a management
-// datagram, Expire runs the timers, Config.Send takes what goes out. The caller
-// serializes all calls of one Machine and of its connections and listeners, and calls
-// Expire at Deadline.
+// A Machine holds the state of a device's connections. Receive takes a management
+// datagram, Expire runs the timers, and Config.Send sends what the Machine answers. The
+// caller serializes all calls of one Machine and of its connections and listeners, and
+// calls Expire at Deadline.
 //
 //	active side                           passive side
 //	Connect            --- REQ --->       Listener's handler: Take
@@ -16,19 +16,19 @@
 //	Disconnect         --- DREQ -->       Disconnect event
 //	Disconnected event <-- DREP ---       Disconnect, or Destroy
 //
-// A message that wants an answer is sent again until the answer comes (timers.go). The
-// other messages are sent again if what they answer comes again.
+// A message that needs an answer is sent again until the answer comes (timers.go). An
+// answer is sent again if the message that it answers comes again.
 //
-// The package does not know queue pairs, addresses or the RDMA IP CM header: those are
-// the user's. It finds no routes.
+// The package does not know queue pairs, IP addresses or the RDMA IP CM header: its user
+// does. It does not look up routes.
 //
 // Deviations from Linux, most of them against forged messages:
 //   - half-open connections are bounded (limits.go);
 //   - the times that a peer asks for are bounded (timers.go);
 //   - a REQ that makes a connection stale ends it only if it came from that
 //     connection's peer (req.go);
-//   - service ID requests are told apart by their sender as well (sidr.go);
+//   - SIDR_REQs with the same request ID are told apart by their senders (sidr.go);
 //   - a REQ with an unknown path MTU or transport is refused here, not by the queue
 //     pair later (req.go);
-//   - a DREQ is answered also if its connection is over and not destroyed (dreq.go).
+//   - a DREQ for a connection that is over, but not destroyed, is answered (dreq.go).
 package cm

@@ -6,8 +6,8 @@ import (
 )
 
 // Disconnect ends an established connection: it sends a DREQ, or the DREP if a DREQ has
-// come. After the DREQ, the handler hears of EventDisconnected, or of EventDisconnect if
-// the peer's DREQ crosses. ErrState in other states.
+// come. After a DREQ, the handler receives EventDisconnected, or EventDisconnect if the
+// DREQs of both sides cross. In other states Disconnect returns ErrState.
 func (c *Conn) Disconnect(now rxe.Time) error {
 	switch c.state {
 	case StateEstablished:
@@ -37,13 +37,13 @@ func (c *Conn) sendDREP() {
 	c.m.send(c.path, drep.MAD)
 }
 
-// receiveDREQ ends a connection (cm_dreq_handler). The DREP waits for the user, whose
-// queue pair may have messages to send still.
+// receiveDREQ ends a connection (cm_dreq_handler). The DREP waits until the user calls
+// Disconnect, because its queue pair may still have messages to send.
 func (m *Machine) receiveDREQ(now rxe.Time, from rxe.AHAttr, dreq wire.CMDREQ) {
 	c := m.find(dreq.RemoteCommID(), dreq.LocalCommID())
 	if c == nil || c.state == StateIdle {
-		// Nothing is left of the connection (cm_issue_drep). Linux says nothing while
-		// the user keeps the connection: the peer then waits for a minute.
+		// The connection is over (cm_issue_drep). Linux does not answer while the user
+		// keeps the connection, and the peer then waits for a minute.
 		m.counters.RxDuplicates.add(wire.AttrDREQ)
 		drep := m.out.InitDREP(dreq.TID())
 		drep.SetCommIDs(dreq.RemoteCommID(), dreq.LocalCommID())
@@ -56,7 +56,8 @@ func (m *Machine) receiveDREQ(now rxe.Time, from rxe.AHAttr, dreq wire.CMDREQ) {
 	}
 	switch c.state {
 	case StateREPSent, StateMRAREPRcvd, StateEstablished, StateDREQSent:
-		// After a REP, the RTU was lost: the connection had been established.
+		// If the state is one after a REP, the RTU was lost: the peer had established the
+		// connection.
 		c.stopTimer()
 		c.tid = dreq.TID()
 		c.setState(StateDREQRcvd)
@@ -72,7 +73,7 @@ func (m *Machine) receiveDREQ(now rxe.Time, from rxe.AHAttr, dreq wire.CMDREQ) {
 	}
 }
 
-// receiveDREP is the end of this side's DREQ (cm_drep_handler).
+// receiveDREP handles the answer to this side's DREQ (cm_drep_handler).
 func (m *Machine) receiveDREP(now rxe.Time, drep wire.CMDREP) {
 	c := m.find(drep.RemoteCommID(), drep.LocalCommID())
 	if c == nil || c.state != StateDREQSent && c.state != StateDREQRcvd {

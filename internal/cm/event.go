@@ -38,17 +38,16 @@ func (k EventKind) String() string {
 // statusTimeout is -ETIMEDOUT.
 const statusTimeout = -110
 
-// Event is something that happened to a connection. Which fields have a meaning
-// depends on the kind.
+// Event says what happened to a connection. Which fields are set depends on the kind.
 type Event struct {
 	Kind   EventKind
 	Status int32 // 0, or a negative errno
 
-	// PrivateData is the peer's, at the length that the message has for it. Nil for
-	// events without a message.
+	// PrivateData is what the peer sent. It is as long as the message's field for it, and
+	// nil for events without a message.
 	PrivateData []byte
 
-	// Of a reply, as the peer sees it.
+	// Set for a reply, from the peer's point of view.
 	RemoteQPN          wire.QPN
 	ResponderResources uint8
 	InitiatorDepth     uint8
@@ -57,12 +56,12 @@ type Event struct {
 	FlowControl        bool
 	SRQ                bool
 
-	// Of a rejection.
+	// Set for a rejection.
 	Reason          wire.CMReason
 	MessageRejected wire.CMSubject
 	ARI             []byte // additional reject information
 
-	// Of a lookup reply. RemoteQPN too, if the status is success.
+	// Set for a lookup reply, and RemoteQPN if the status is success.
 	SIDRStatus wire.SIDRStatus
 	QKey       uint32
 	Info       []byte // additional information
@@ -72,7 +71,7 @@ type Event struct {
 // bytes are valid during the call.
 type Request struct {
 	Lookup bool       // a SIDR_REQ, which has From, Service, PKey and PrivateData only
-	From   rxe.AHAttr // the sender's address: as the datagram came, not as the REQ says
+	From   rxe.AHAttr // where the datagram came from, not the address in the REQ
 
 	Service     uint64
 	PKey        wire.PKey
@@ -90,8 +89,8 @@ type Request struct {
 	FlowControl        bool
 	SRQ                bool
 	// Path is the primary path as the peer sees it. The Machine does not know the
-	// device's GIDs: a handler refuses a RemoteGID that is none of them with
-	// wire.RejectPrimaryGID.
+	// device's GIDs: the handler must refuse a RemoteGID that the device does not have,
+	// with wire.RejectPrimaryGID.
 	Path wire.CMPath
 }
 
@@ -103,15 +102,15 @@ type silentVerdict uint8
 func (silentVerdict) verdict() {}
 
 const (
-	// Take means that the connection is the user's, and ends with Destroy. The handler
-	// has set its handler. It may have called Accept or Reject already.
+	// Take means that the user owns the connection, and will call Destroy. The listener's
+	// handler must have called SetHandler. It may have called Accept or Reject already.
 	Take silentVerdict = iota
-	// Ignore drops the request and forgets it, as if it had been lost: its resend is
-	// new. A SIDR_REQ is refused instead, as Linux does.
+	// Ignore drops the request and forgets it, as if it had been lost. If the peer sends
+	// it again, it is a new request. A SIDR_REQ is refused instead, as Linux does.
 	Ignore
 )
 
-// Refuse answers with a REJ, or to a SIDR_REQ with the status wire.SIDRReject.
+// Refuse answers a REQ with a REJ, and a SIDR_REQ with the status wire.SIDRReject.
 type Refuse struct {
 	Reason wire.CMReason
 	ARI    []byte // additional reject information, at most 72 bytes; not for a SIDR_REQ

@@ -1,9 +1,9 @@
 package cm
 
-// idSource draws comm IDs. It draws each once in 2^32 draws, so that a late message of
-// an ended connection finds no other one. A stranger that has seen some IDs cannot name
-// others. The source is a counter behind a permutation: a Feistel network of four
-// rounds with random keys.
+// idSource draws comm IDs. It draws each ID once in 2^32 draws, so a late message of an
+// ended connection does not reach another connection. A host that has seen some IDs
+// cannot predict others. The source is a counter and a permutation: a Feistel network of
+// four rounds with random keys.
 type idSource struct {
 	next uint32
 	keys [4]uint32
@@ -17,7 +17,8 @@ func newIDSource(random func() uint32) idSource {
 	return s
 }
 
-// draw returns the next ID, which is not 0: messages say 0 for an ID that is not known.
+// draw returns the next ID, which is not 0: in a message, 0 stands for an ID that is not
+// known.
 func (s *idSource) draw() uint32 {
 	for {
 		id := s.permute(s.next)

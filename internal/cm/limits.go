@@ -5,10 +5,9 @@ import "github.com/gorxe/gorxe/wire"
 // Limits bounds what a Machine remembers. A REQ or SIDR_REQ beyond a bound is dropped
 // and counted: its sender repeats it.
 //
-// A connection is half-open from its REQ until it is established or has failed: so
-// long it may be a forgery. The bounds are such that forged requests can neither take
-// all memory nor all of MaxConns, which local programs and established connections
-// need.
+// A connection is half-open from its REQ until it is established or has failed. Until
+// then, its REQ may be forged. The bounds keep forged requests from taking all memory, or
+// all of Conns, which local programs and established connections need.
 type Limits struct {
 	Conns       int // connections of any kind; default 65536
 	HalfOpen    int // half-open connections; default 16384

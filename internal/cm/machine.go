@@ -29,7 +29,7 @@ type Config struct {
 // Machine is the connection manager of one device.
 type Machine struct {
 	cfg       Config
-	tidHigh   uint64 // the upper half of transaction identifiers, in place
+	tidHigh   uint64 // the upper 32 bits of transaction identifiers; the lower ones are 0
 	ids       idSource
 	conns     map[uint32]*Conn // by local comm ID
 	peers     peerTable
@@ -97,7 +97,7 @@ func (m *Machine) Receive(now rxe.Time, from rxe.AHAttr, mad *wire.MAD) {
 	}
 }
 
-// Counters returns the counters, which change with the Machine.
+// Counters returns the Machine's counters, not a copy.
 func (m *Machine) Counters() *Counters { return &m.counters }
 
 // Usage is what a Machine remembers.
@@ -134,8 +134,8 @@ func (m *Machine) Close(now rxe.Time) {
 	m.closed = true
 }
 
-// find returns the connection with these comm IDs, or nil. A connection that does not
-// know its peer's has 0 (cm_acquire_id).
+// find returns the connection with these comm IDs, or nil. The peer's ID of a connection
+// is 0 until it is known (cm_acquire_id).
 func (m *Machine) find(local, remote uint32) *Conn {
 	c := m.conns[local]
 	if c == nil || c.peer.commID != remote {

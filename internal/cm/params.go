@@ -14,7 +14,7 @@ type ConnectParams struct {
 
 	QPN         wire.QPN
 	QPType      rxe.QPType // RC or UC; 0: RC
-	StartingPSN wire.PSN   // of what the peer sends; 0: drawn
+	StartingPSN wire.PSN   // of the first packet that the peer sends; 0: a random one
 	PathMTU     rxe.MTU
 
 	ResponderResources uint8 // READs and atomics that the queue pair answers at a time
@@ -25,7 +25,7 @@ type ConnectParams struct {
 	SRQ                bool
 
 	// PacketLifetime is how long a packet may take, 4.096 µs times 2 to this power. The
-	// local ACK timeout is made from it. 0 means 16, which gives 17.
+	// local ACK timeout is made from it. 0 means 16, which makes the timeout 17.
 	PacketLifetime uint8
 	// PrivateData is at most 92 bytes, with the RDMA IP CM header.
 	PrivateData []byte
@@ -43,7 +43,7 @@ type LookupParams struct {
 // PrivateData have a meaning.
 type AcceptParams struct {
 	QPN         wire.QPN
-	StartingPSN wire.PSN // of what the peer sends; 0: the one that QPAttr has given
+	StartingPSN wire.PSN // of the first packet that the peer sends; 0: the one that QPAttr returned
 
 	ResponderResources uint8
 	InitiatorDepth     uint8
@@ -86,7 +86,7 @@ const (
 	extendedXRC = 1
 )
 
-// qpTypeOf returns the type of queue pair that a REQ wants on this side, or 0 for a
+// qpTypeOf returns the type of queue pair that a REQ asks this side for, or 0 for a
 // transport that does not exist.
 func qpTypeOf(req wire.CMREQ) rxe.QPType {
 	switch req.TransportType() {
@@ -102,7 +102,7 @@ func qpTypeOf(req wire.CMREQ) rxe.QPType {
 	return 0
 }
 
-// drawPSN returns a PSN, unless one was chosen.
+// drawPSN returns the chosen PSN, or a random one if that is 0.
 func (m *Machine) drawPSN(chosen wire.PSN) wire.PSN {
 	if chosen != 0 {
 		return chosen & wire.PSNMask
@@ -110,7 +110,7 @@ func (m *Machine) drawPSN(chosen wire.PSN) wire.PSN {
 	return wire.PSN(m.cfg.Random()) & wire.PSNMask
 }
 
-// defaultPKey returns the default partition, unless one was chosen.
+// defaultPKey returns the chosen P_Key, or that of the default partition if it is 0.
 func defaultPKey(chosen wire.PKey) wire.PKey {
 	if chosen != 0 {
 		return chosen

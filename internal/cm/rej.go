@@ -10,9 +10,9 @@ import (
 // maxInfo is the length of additional information in a REJ or SIDR_REP.
 const maxInfo = 72
 
-// Reject refuses a REQ or a REP, or takes back an own REQ or REP, with a REJ. A
-// SIDR_REQ it refuses with the status wire.SIDRReject; reason and ari are then left
-// out. The data is at most 148 bytes, 136 for a SIDR_REQ; ari at most 72.
+// Reject sends a REJ. It refuses the REQ or REP of the peer, or withdraws that of this
+// side. A SIDR_REQ is refused with the status wire.SIDRReject, without reason and ari.
+// The data is at most 148 bytes, 136 for a SIDR_REQ; ari at most 72.
 func (c *Conn) Reject(now rxe.Time, reason wire.CMReason, ari, data []byte) error {
 	if c.state == StateSIDRREQRcvd {
 		if len(data) > wire.CMSIDRREPPrivateLen {
@@ -44,7 +44,7 @@ func (c *Conn) sendREJ(r *Refuse) {
 	local, subject := c.commID, wire.CMSubjectOther
 	switch c.state {
 	case StateREQRcvd:
-		// The peer has heard nothing of this side's ID.
+		// The peer does not know this side's ID yet.
 		local, subject = 0, wire.CMSubjectREQ
 	case StateMRAREQSent:
 		subject = wire.CMSubjectREQ
@@ -95,7 +95,7 @@ func (m *Machine) rejected(rej wire.CMREJ) *Conn {
 	switch {
 	case rej.Reason() == wire.RejectTimeout:
 		// The active side gave up and does not know this side's ID. Its own ID, and its
-		// GUID as additional information, say which REQ it takes back.
+		// GUID as additional information, say which REQ it withdraws.
 		info := rej.Info()
 		if len(info) < 8 {
 			return nil

@@ -5,10 +5,10 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Accept answers a REQ with a REP, or a SIDR_REQ with a SIDR_REP of status success. The
-// handler then hears of EventReady, EventRejected or EventUnreachable; after a SIDR_REP
-// it hears of nothing. The connection must have come from a listener and be
-// unanswered; ErrState otherwise.
+// Accept answers a REQ with a REP, or a SIDR_REQ with a SIDR_REP of status success. After
+// a REP, the handler receives EventReady, EventRejected or EventUnreachable. After a
+// SIDR_REP it receives nothing. Accept returns ErrState unless the connection came from a
+// listener and is unanswered.
 func (c *Conn) Accept(now rxe.Time, p *AcceptParams) error {
 	switch c.state {
 	case StateSIDRREQRcvd:
@@ -47,7 +47,7 @@ func (c *Conn) Accept(now rxe.Time, p *AcceptParams) error {
 	return nil
 }
 
-// receiveREP is for the active side (cm_rep_handler).
+// receiveREP handles the answer to this side's REQ (cm_rep_handler).
 func (m *Machine) receiveREP(now rxe.Time, from rxe.AHAttr, rep wire.CMREP) {
 	c := m.find(rep.RemoteCommID(), 0)
 	if c == nil {
@@ -93,8 +93,8 @@ func (m *Machine) receiveREP(now rxe.Time, from rxe.AHAttr, rep wire.CMREP) {
 	}
 }
 
-// duplicateREP answers a REP that the connection has already. Its sender did not get
-// the RTU, or waits for it (cm_dup_rep_handler).
+// duplicateREP answers a REP that the connection already has. The peer did not get the
+// RTU, or still waits for it (cm_dup_rep_handler).
 func (m *Machine) duplicateREP(rep wire.CMREP) {
 	c := m.find(rep.RemoteCommID(), rep.LocalCommID())
 	if c == nil {
@@ -128,7 +128,7 @@ func (c *Conn) sendRTU() {
 	c.m.send(c.path, rtu.MAD)
 }
 
-// receiveRTU is for the passive side (cm_rtu_handler).
+// receiveRTU handles the answer to this side's REP (cm_rtu_handler).
 func (m *Machine) receiveRTU(now rxe.Time, rtu wire.CMRTU) {
 	c := m.find(rtu.RemoteCommID(), rtu.LocalCommID())
 	switch {
@@ -141,9 +141,9 @@ func (m *Machine) receiveRTU(now rxe.Time, rtu wire.CMRTU) {
 	}
 }
 
-// Established says that data has come, although the RTU has not (rdma_notify,
-// IBV_EVENT_COMM_EST). The handler hears of EventReady. The error is ErrConnected or
-// ErrState.
+// Established tells the connection that data has come, although the RTU has not
+// (rdma_notify, IBV_EVENT_COMM_EST). The handler receives EventReady. The error is
+// ErrConnected or ErrState.
 func (c *Conn) Established(now rxe.Time) error {
 	switch c.state {
 	case StateREPSent, StateMRAREPRcvd:

@@ -5,7 +5,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// receiveREQ is the start of the passive side (cm_req_handler).
+// receiveREQ starts the passive side of a connection (cm_req_handler).
 func (m *Machine) receiveREQ(now rxe.Time, from rxe.AHAttr, req wire.CMREQ) {
 	// 1. A duplicate (IBA 12.9.8.3.1).
 	if c := m.peers.withCommID(req.CAGUID(), req.LocalCommID()); c != nil {
@@ -30,7 +30,7 @@ func (m *Machine) receiveREQ(now rxe.Time, from rxe.AHAttr, req wire.CMREQ) {
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectInvalidServiceID})
 		return
 	}
-	// 3. What no queue pair could be set to.
+	// 3. Parameters that no queue pair can have.
 	switch {
 	case qpTypeOf(req) == 0:
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectTransportType})
@@ -61,7 +61,7 @@ func (m *Machine) newPassive(l *Listener, from rxe.AHAttr, req wire.CMREQ) *Conn
 		typ: qpTypeOf(req), mtu: rxe.MTUOf(req.PathMTU()), rqPSN: m.drawPSN(0), sqPSN: req.StartingPSN(),
 		responderResources: req.InitiatorDepth(), initiatorDepth: req.ResponderResources(),
 		retryCount: req.RetryCount(), rnrRetryCount: req.RNRRetryCount(),
-		// The queue pair's timeout is the one that the peer reckoned for itself.
+		// The queue pair uses the timeout that the peer computed for its own.
 		ackTimeout: max(path.LocalACKTimeout, 1),
 	}
 	c.resend.retries = req.MaxCMRetries()
@@ -114,17 +114,16 @@ func (c *Conn) refuse(r *Refuse) {
 	}
 }
 
-// stale is for a connection of which its peer has forgotten the queue pair. Only an
-// established one is told (cm_match_req, ib_send_cm_dreq). Linux tells it for a
-// REQ from any sender. Here, a stranger that knows GUID and queue pair cannot end a
-// connection.
+// stale ends an established connection whose peer has forgotten the queue pair: it sends
+// a DREQ (cm_match_req, ib_send_cm_dreq). Linux does so for a REQ from any sender. Here,
+// another host that knows the GUID and the queue pair cannot end the connection.
 func (c *Conn) stale(now rxe.Time, from rxe.AHAttr) {
 	if c.state == StateEstablished && from.DGID == c.path.DGID {
 		c.sendDREQ(now)
 	}
 }
 
-// refuseREQ answers a REQ of which nothing is remembered (cm_issue_rej).
+// refuseREQ refuses a REQ for which there is no connection (cm_issue_rej).
 func (m *Machine) refuseREQ(from rxe.AHAttr, req wire.CMREQ, r *Refuse) {
 	rej := m.out.InitREJ(req.TID())
 	rej.SetCommIDs(0, req.LocalCommID())

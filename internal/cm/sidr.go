@@ -6,11 +6,11 @@ import (
 )
 
 // UD queue pairs are not connected. A SIDR_REQ asks which queue pair serves a service,
-// and the SIDR_REP says it (IBA 12.11). Nothing is remembered after the reply, so that
-// the resend of a SIDR_REQ whose reply was lost is a new request.
+// and the SIDR_REP says it (IBA 12.11). The Machine forgets the request with the reply. A
+// SIDR_REQ that comes again, because the reply was lost, is a new request.
 
-// Lookup asks for the queue pair of a service: it sends a SIDR_REQ. The handler hears of
-// EventLookupReply or EventLookupUnreachable.
+// Lookup asks for the queue pair of a service: it sends a SIDR_REQ. The handler then
+// receives EventLookupReply or EventLookupUnreachable.
 func (m *Machine) Lookup(now rxe.Time, p *LookupParams, handler Handler) (*Conn, error) {
 	switch {
 	case m.closed:
@@ -35,7 +35,7 @@ func (m *Machine) Lookup(now rxe.Time, p *LookupParams, handler Handler) (*Conn,
 
 // receiveSIDRREQ asks the service's listener (cm_sidr_req_handler).
 func (m *Machine) receiveSIDRREQ(now rxe.Time, from rxe.AHAttr, req wire.CMSIDRREQ) {
-	// Linux compares request IDs alone, so that a peer could occupy those of another.
+	// Linux compares request IDs alone, so one peer can occupy the IDs of another.
 	key := sidrRequest{peer: from.DGID, id: req.RequestID()}
 	if m.lookups[key] != nil {
 		m.counters.RxDuplicates.add(wire.AttrSIDRREQ)
@@ -79,8 +79,7 @@ func (c *Conn) acceptSIDR(p *AcceptParams) error {
 	return nil
 }
 
-// refuseSIDR answers a SIDR_REQ with the status that says so. It keeps the data that
-// fits.
+// refuseSIDR refuses a SIDR_REQ. Data that does not fit is cut off.
 func (c *Conn) refuseSIDR(data []byte) {
 	c.replySIDR(wire.SIDRReject, &AcceptParams{PrivateData: data})
 }
@@ -105,7 +104,7 @@ func (m *Machine) sendSIDRREP(to rxe.AHAttr, tid uint64, id uint32, service uint
 	m.send(to, rep.MAD)
 }
 
-// receiveSIDRREP is the answer to Lookup (cm_sidr_rep_handler).
+// receiveSIDRREP handles the answer to Lookup (cm_sidr_rep_handler).
 func (m *Machine) receiveSIDRREP(now rxe.Time, rep wire.CMSIDRREP) {
 	c := m.find(rep.RequestID(), 0)
 	if c == nil || c.state != StateSIDRREQSent {

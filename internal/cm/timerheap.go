@@ -49,7 +49,7 @@ func (h timerHeap) due(now rxe.Time) *Conn {
 	return h[0]
 }
 
-// setTimer sets the connection's timer, in place of the one before.
+// setTimer sets the connection's timer, and replaces the one before.
 func (c *Conn) setTimer(at rxe.Time) {
 	c.timer.at = at
 	if c.timer.place != 0 {

@@ -62,14 +62,14 @@ func (c *Conn) sendUntilAnswered(now rxe.Time) {
 	c.m.send(c.path, &c.resend.mad)
 }
 
-// extend is for an MRA: the answer takes longer. Linux keeps the longer interval for
-// all later sends (ib_modify_mad).
+// extend handles an MRA: the answer takes longer. Linux keeps the longer interval for all
+// later sends (ib_modify_mad).
 func (c *Conn) extend(now rxe.Time, serviceTimeout uint8) {
 	c.resend.interval = duration(min(serviceTimeout, maxPeerServiceTimeout)) + c.ackWait()
 	c.setTimer(now + c.resend.interval)
 }
 
-// ackWait is the local ACK timeout as the connection manager waits for it.
+// ackWait returns the local ACK timeout, bounded, which the connection manager waits for.
 func (c *Conn) ackWait() rxe.Time { return duration(min(c.qp.ackTimeout, maxPeerACKTimeout)) }
 
 // Expire runs every timer that is due.
@@ -91,7 +91,7 @@ func (m *Machine) Deadline() (at rxe.Time, ok bool) {
 	return m.timers[0].timer.at, true
 }
 
-// expire is the timer of a connection, which is due.
+// expire handles a timer that is due.
 func (c *Conn) expire(now rxe.Time) {
 	if c.state == StateTimewait {
 		c.leaveTimewait(now)
@@ -108,7 +108,7 @@ func (c *Conn) expire(now rxe.Time) {
 	c.unanswered(now)
 }
 
-// unanswered is the end of the retries (cm_process_send_error).
+// unanswered handles a message that no retry got an answer to (cm_process_send_error).
 func (c *Conn) unanswered(now rxe.Time) {
 	switch c.state {
 	case StateREQSent, StateMRAREQRcvd, StateREPSent, StateMRAREPRcvd:

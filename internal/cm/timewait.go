@@ -2,13 +2,13 @@ package cm
 
 import "github.com/gorxe/gorxe/rxe"
 
-// In timewait, packets of the ended connection may still be on their way, so that its
-// queue pair must not be used again (IBA 12.9.8.4). The connection still answers a
-// repeated DREQ. Its peer's comm ID and queue pair are free at once, as in Linux
-// (cm_enter_timewait): a new REQ with either is no duplicate and not stale.
+// In timewait, packets of the ended connection may still be on their way, so its queue
+// pair must not be used again yet (IBA 12.9.8.4). The connection still answers a repeated
+// DREQ. Its peer's comm ID and queue pair are free at once, as in Linux
+// (cm_enter_timewait): a new REQ with either is neither a duplicate nor stale.
 //
-// A connection that was destroyed is in no timewait: nothing of it is left. A repeated
-// DREQ is then answered as one for an unknown connection.
+// A destroyed connection has no timewait: the Machine forgets it at once, and answers a
+// repeated DREQ as one for an unknown connection.
 
 // enterTimewait ends the connection.
 func (c *Conn) enterTimewait(now rxe.Time) {
@@ -17,7 +17,7 @@ func (c *Conn) enterTimewait(now rxe.Time) {
 	c.setTimer(now + c.ackWait())
 }
 
-// leaveTimewait is the end of timewait (cm_timewait_handler).
+// leaveTimewait ends timewait (cm_timewait_handler).
 func (c *Conn) leaveTimewait(now rxe.Time) {
 	c.stopTimer()
 	c.setState(StateIdle)
