@@ -45,16 +45,16 @@ func (q *QP) group(head int) int {
 	if q.peerIsLocal() {
 		return min(groupBytes/mtu, groupPackets)
 	}
-	return segmentsPerBurst(mtu, head)
+	return packetsInBurst(mtu, head)
 }
 
-// segmentsPerBurst returns how many full packets one burst takes, each with head
+// packetsInBurst returns how many full packets one burst takes, each with head
 // bytes besides its payload.
-func segmentsPerBurst(mtu, head int) int { return min(burstBytes/(mtu+head), burstPackets) }
+func packetsInBurst(mtu, head int) int { return min(burstBytes/(mtu+head), burstPackets) }
 
 // roundToBursts rounds n packets of READ responses down to whole bursts.
 func roundToBursts(n, mtu int) int {
-	burst := segmentsPerBurst(mtu, responseBytes)
+	burst := packetsInBurst(mtu, responseBytes)
 	return n / burst * burst
 }
 
