@@ -30,9 +30,10 @@ const (
 )
 
 var (
-	benchHere  = netip.MustParseAddr("10.0.0.1")
-	benchThere = netip.MustParseAddr("10.0.0.2")
-	errUnmap   = errors.New("not mapped")
+	benchHere   = netip.MustParseAddr("10.0.0.1")
+	benchThere3 = netip.MustParseAddr("10.0.0.3")
+	benchThere  = netip.MustParseAddr("10.0.0.2")
+	errUnmap    = errors.New("not mapped")
 )
 
 // sliceMem is an address space of bytes at benchBase. Unmapped, every access

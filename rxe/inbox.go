@@ -14,6 +14,8 @@ type inboxItem struct {
 	trailer int           // bytes between packets
 	from    wire.Datagram // all but Data
 	super   superPacket   // how a super-packet was made, which fills all of buf
+	at      int           // packets that were executed, of a deferred item
+	charged int           // bytes of a deferred item that count in runQueue.deferredBytes
 	// counted: the device's counters include the packets already.
 	counted bool
 }
@@ -38,7 +40,7 @@ func newItem(n int) *inboxItem {
 	}
 	item := pool.Get().(*inboxItem)
 	item.buf, item.ends = item.buf[:0], item.ends[:0]
-	item.next, item.trailer, item.counted, item.super = nil, 0, false, superPacket{}
+	item.next, item.at, item.trailer, item.counted, item.super = nil, 0, 0, false, superPacket{}
 	return item
 }
 
@@ -153,6 +155,15 @@ func (in *inbox) add(item *inboxItem) {
 	in.bytes += item.memory()
 }
 
+// free frees all items. Nothing may refer to their bytes any more.
+func (in *inbox) free() {
+	for item := in.first; item != nil; {
+		next := item.next
+		item.free()
+		item = next
+	}
+}
+
 // enqueue puts an item into the inbox, or drops it when the inbox is full. It puts
 // the QP on the run queue, unless a thread has locked the QP: that thread looks
 // into the inbox before it unlocks.
@@ -202,23 +213,29 @@ func (q *QP) dropOverrun(item *inboxItem) {
 func (q *QP) runInbox(o *outbox) {
 	in, due := q.gate.takeInbox()
 	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))
-	for item := in.first; item != nil; item = item.next {
+	var done inbox // its bytes are used until the visit ends
+	for item := in.first; item != nil; {
+		next := item.next
+		item.next = nil
 		switch {
 		case item.super.count == 0:
 			q.unpack(item, o)
-		case !q.receiveSuperPacket(item, o):
+			done.add(item)
+		case q.deferSuperPacket(item, o):
+		case q.receiveSuperPacket(item, o):
+			done.add(item)
+		default:
 			cut := item.segment()
-			cut.next, item.next = item.next, cut
+			q.unpack(cut, o)
+			done.add(item)
+			done.add(cut)
 		}
+		item = next
 	}
 	if due {
 		o.now = q.dev.cfg.Clock.Now()
 		q.deadlines(o)
 	}
 	q.endVisit(o)
-	for item := in.first; item != nil; {
-		next := item.next
-		item.free()
-		item = next
-	}
+	done.free()
 }

@@ -27,6 +27,7 @@ type outbox struct {
 
 	now        Time
 	sinceYield int       // bytes sent since this device's inboxes were run
+	readData   int       // bytes of READ responses that this step may still send
 	in         spanBatch // payloads that wait to be gathered into buf
 }
 
@@ -41,6 +42,7 @@ func (d *Device) getOutbox() *outbox {
 	o := outboxPool.Get().(*outbox)
 	o.dev = d
 	o.now = d.cfg.Clock.Now()
+	o.readData = readStepBytes
 	return o
 }
 

@@ -19,6 +19,13 @@ const (
 	speedUpQuanta   = 8
 	speedUpDelayMax = Time(50 * time.Millisecond)
 
+	// A step of a thread is a batch of received packets, or the inbox of one QP. It
+	// sends readStepBytes of READ responses at most: what gorxe's requester asks for
+	// at once. The clock's thread sends the rest, a quantum of each QP in turn, and
+	// returns after expireReadBytes.
+	readStepBytes   = windowBytes
+	expireReadBytes = readQuantumBytes
+
 	// responseBytes is the size of a MIDDLE without payload and pad.
 	responseBytes = wire.BTHLen + wire.ICRCLen
 )

@@ -151,20 +151,15 @@ func (q *QP) countReceived() {
 	}
 }
 
-// resumeReads lets the responder send READ responses until its pacing says to wait.
+// resumeReads lets the responder send READ responses, and execute the requests that
+// waited for them, until it has to go on later.
 func (q *QP) resumeReads(o *outbox) {
-	if q.resp.pace.until != 0 {
-		return
-	}
 	for {
-		next := q.resp.resume(q, o, o.now)
-		if next == 0 {
+		q.resp.sendResponses(q, o)
+		if !q.resp.runDeferred(q, o) {
 			return
 		}
-		if o.now = q.dev.cfg.Clock.Now(); next > o.now {
-			q.resp.pace.until = next
-			return
-		}
+		q.resp.endBatch(q, o)
 	}
 }
 

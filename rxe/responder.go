@@ -8,7 +8,7 @@ import "github.com/gorxe/gorxe/wire"
 // check it (responder_check.go) and execute it (responder_ops.go). What is wrong
 // with a packet is a fault (responder_fault.go). Requests that were seen before are
 // answered by responder_dup.go. What must be sent back waits in PSN order
-// (response.go).
+// (response.go). A request that READs hold up is deferred (responder_defer.go).
 //
 // Payload is not copied as it comes. The pieces of a batch are written to memory
 // with one call, before anything that would show that they are there.
@@ -21,11 +21,13 @@ type responder struct {
 	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
 
-	ack   acking
-	queue []response // to be sent, in PSN order
-	write inboundWrite
-	pend  pendingWrite
-	recv  receiving
+	ack      acking
+	queue    []response // to be sent, in PSN order
+	ending   bool       // queue ends with a fatal NAK: nothing more is executed
+	deferred deferral
+	write    inboundWrite
+	pend     pendingWrite
+	recv     receiving
 
 	history resources // for replays of READs and atomics
 	pace    readPacing
@@ -77,9 +79,10 @@ type acking struct {
 }
 
 // reset forgets everything, for the transition to RESET. It keeps the storage.
-func (r *responder) reset(*QP) {
+func (r *responder) reset(q *QP) {
 	r.pend.batch.drop()
 	r.history.clear()
+	r.dropDeferred(q)
 	*r = responder{
 		recv:    receiving{wqe: RecvWQE{SGL: r.recv.wqe.SGL[:0]}},
 		pend:    pendingWrite{batch: r.pend.batch},
@@ -100,7 +103,8 @@ func (r *responder) setPSN(_ *QP, psn wire.PSN) {
 // program can fill a queue in its memory as fast as it is flushed.
 func (r *responder) flushRecv(q *QP) {
 	r.pend.batch.drop()
-	r.queue, r.ack, r.openMessage = r.queue[:0], acking{}, 0
+	r.dropDeferred(q)
+	r.queue, r.ack, r.openMessage, r.ending = r.queue[:0], acking{}, 0, false
 	if r.recv.hasWQE {
 		r.recv.hasWQE = false
 		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)
@@ -131,7 +135,7 @@ func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
 	}
 	switch q.typ {
 	case QPRC:
-		r.requestRC(q, pkt, o)
+		r.requestRC(q, pkt, dg, o)
 	case QPUC:
 		r.requestUC(q, pkt, o)
 	case QPUD:
@@ -149,9 +153,20 @@ func (r *responder) endBatch(q *QP, o *outbox) {
 	r.emitACK(q, o)
 }
 
-// requestRC handles a request of the RC service.
-func (r *responder) requestRC(q *QP, pkt packet, o *outbox) {
-	if !r.checkPSN(q, pkt, o) {
+// requestRC handles a request of the RC service, or defers it.
+func (r *responder) requestRC(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
+	switch {
+	case r.mustWait(q, pkt, o):
+		if r.mayDefer(q, pkt, o) {
+			r.deferCopy(q, pkt, dg)
+		}
+		return
+	case q.attr.State == QPErr:
+		return // while earlier READs were answered
+	case r.ending && !pkt.PSN().Less(r.psn):
+		q.stats.Dropped.Add(1)
+		return
+	case !r.checkPSN(q, pkt, o):
 		return
 	}
 	msn := r.msn

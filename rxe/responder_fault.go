@@ -96,18 +96,29 @@ func (f fault) count(c *Counters) { faultCounters[f](c).Add(1) }
 // it ends the connection. Everything that came before the request is done and
 // answered first.
 func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
-	if q.attr.State == QPErr {
-		return // an earlier request failed meanwhile, and was answered
+	if q.attr.State == QPErr || r.ending {
+		return // an earlier request failed meanwhile, and is answered
 	}
-	if !r.flushPayload(q, o) || !r.sendAllResponses(q, o) {
-		return
-	}
-	if f == faultNoRecv {
+	switch {
+	case !r.flushPayload(q, o):
+	case f == faultNoRecv:
 		r.notReady(q, psn, msn)
+	default:
+		r.end(q, f, psn, msn, o)
+	}
+}
+
+// end takes the QP to ERR because of f, once the READs before it are answered.
+func (r *responder) end(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
+	f.count(&q.dev.counters)
+	if !r.readsWait() {
+		r.emitSmall(q, o)
+		r.terminate(q, f, psn, msn, o)
 		return
 	}
-	f.count(&q.dev.counters)
-	r.terminate(q, f, psn, msn, o)
+	r.ending = true
+	r.ack = acking{}
+	r.respond(q, response{kind: respondEnd, fault: f, psn: psn, msn: msn})
 }
 
 // notReady sends an RNR NAK. Packets in flight behind the refused one need no NAK,

@@ -31,9 +31,6 @@ func (r *responder) execute(q *QP, pkt packet, o *outbox) fault {
 
 // sendDataIn puts a packet of a SEND into the receive work request (send_data_in).
 func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
-	if !r.sendAllResponses(q, o) {
-		return faultRemoteAccess
-	}
 	if f := r.scatter(q, pkt.Payload(), o); f != faultNone {
 		return f
 	}
@@ -97,9 +94,6 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	info, data := pkt.Info(), pkt.Payload()
 	w := r.inboundWrite(pkt)
 	n := uint32(len(data))
-	if !r.sendAllResponses(q, o) {
-		return faultRemoteAccess
-	}
 	if n == 0 || !r.pend.extend(wire.OpWrite, uint32(w.rkey), w.va, data) {
 		// the rest of the WRITE: at its first packet, all of it
 		ref, f := q.checkRKey(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
@@ -166,10 +160,7 @@ func (r *responder) flushPayload(q *QP, o *outbox) bool {
 		f = faultRemoteAccess
 	}
 	f = f.inMemory(err)
-	f.count(&q.dev.counters)
-	if r.sendAllResponses(q, o) {
-		r.terminate(q, f, pend.psn, pend.msn, o)
-	}
+	r.end(q, f, pend.psn, pend.msn, o)
 	return false
 }
 
@@ -252,7 +243,7 @@ func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox)
 	if pkt.VA()%atomicBytes != 0 {
 		return regionRef{}, faultMisaligned
 	}
-	if !r.flushPayload(q, o) || !r.sendAllResponses(q, o) {
+	if !r.flushPayload(q, o) {
 		return regionRef{}, faultRemoteAccess
 	}
 	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), atomicBytes, need)

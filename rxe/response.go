@@ -5,7 +5,7 @@ import "github.com/gorxe/gorxe/wire"
 // Responses wait in PSN order. Only READ responses delay others. They are sent in
 // quanta, with pauses that grow when the peer asks for the same data again, so that
 // a peer with small buffers is not overrun (pacing_read.go). A request that changes
-// memory first has all earlier READs answered.
+// memory waits until all earlier READs are answered (responder_defer.go).
 
 type responseKind uint8
 
@@ -14,12 +14,14 @@ const (
 	respondAtomic                     // ATOMIC ACKNOWLEDGE
 	respondEmpty                      // a READ response without data: ATOMIC WRITE, FLUSH
 	respondAck                        // ACKNOWLEDGE: NAKs, and ACKs that are due
+	respondEnd                        // the QP fails: a NAK, if the fault has one
 )
 
 // response is the answer to one request.
 type response struct {
 	kind     responseKind
 	syndrome wire.Syndrome // of respondAck
+	fault    fault         // of respondEnd
 	replay   bool          // a READ that the peer has asked for again
 	began    bool          // READ: the FIRST has been sent
 	psn      wire.PSN      // PSN of the next packet
@@ -71,33 +73,46 @@ func (r *responder) pop() {
 // emitSmall sends responses up to the first READ.
 func (r *responder) emitSmall(q *QP, o *outbox) {
 	for len(r.queue) > 0 && r.queue[0].kind != respondRead {
-		r.queue[0].emit(q, o)
-		r.pop()
+		r.emitFirst(q, o)
 	}
 }
 
-// sendAllResponses sends every response that waits, without pacing. It reports
-// false if the QP failed.
-func (r *responder) sendAllResponses(q *QP, o *outbox) bool {
-	for len(r.queue) > 0 {
-		r.emitQuantum(q, o, MaxMessage)
+// emitFirst sends the first response, which is of one packet.
+func (r *responder) emitFirst(q *QP, o *outbox) {
+	if resp := r.queue[0]; resp.kind == respondEnd {
+		r.terminate(q, resp.fault, resp.psn, resp.msn, o)
+		return
 	}
-	return q.attr.State != QPErr
+	r.queue[0].emit(q, o)
+	r.pop()
 }
 
-// resume sends the next quantum of READ responses and returns when to call it
-// again; 0 is never.
-func (r *responder) resume(q *QP, o *outbox, now Time) (next Time) {
-	if len(r.queue) == 0 || !r.flushPayload(q, o) {
-		return 0
-	}
-	r.emitQuantum(q, o, r.pace.quantum(q.mtu()))
-	r.pace.quantumSent(now)
+// sendResponses sends what waits. It stops when pacing demands a pause, or when this
+// step has sent its share of READ responses: the clock's thread then goes on.
+func (r *responder) sendResponses(q *QP, o *outbox) {
 	if len(r.queue) == 0 {
-		r.emitACK(q, o)
-		return 0
+		return
 	}
-	return max(now+r.pace.pause, 1)
+	for len(r.queue) > 0 && r.pace.until == 0 {
+		r.flushPayload(q, o)
+		if q.attr.State == QPErr {
+			return
+		}
+		budget := min(r.pace.quantum(q.mtu()), o.readData/q.mtu())
+		if r.emitSmall(q, o); len(r.queue) > 0 && budget <= 0 {
+			r.pace.until = o.now + 1 // later than what is due now, so that others have their turn
+			return
+		}
+		r.emitQuantum(q, o, budget)
+		r.pace.quantumSent(o.now)
+		next := o.now + r.pace.pause
+		if o.now = q.dev.cfg.Clock.Now(); len(r.queue) > 0 && next > o.now {
+			r.pace.until = next
+		}
+	}
+	if len(r.queue) == 0 && q.attr.State != QPErr {
+		r.emitACK(q, o)
+	}
 }
 
 // emitQuantum sends responses with up to budget packets of data.
@@ -105,8 +120,7 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 	for len(r.queue) > 0 && budget > 0 {
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
-			resp.emit(q, o)
-			r.pop()
+			r.emitFirst(q, o)
 			continue
 		}
 		for done := false; !done && budget > 0; {
@@ -197,6 +211,7 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	if err != nil {
 		return 0, faultRemoteAccess.inMemory(err)
 	}
+	o.readData -= size
 	q.countSent(packets, size, o)
 	return int(packets), faultNone
 }

@@ -10,12 +10,13 @@ import (
 // not to a thread. When the memory of one program blocks a thread, other threads
 // run the other QPs.
 type runQueue struct {
-	inboxBytes atomic.Int64 // of memory, in all inboxes
-	count      atomic.Int32 // how many QPs, and packets to queue pair 1, wait
-	mu         sync.Mutex   // a leaf lock
-	filled     qpList
-	resumed    qpList // admitted to send to other devices (admission.go)
-	yielded    qpList
+	inboxBytes    atomic.Int64 // of memory, in all inboxes
+	deferredBytes atomic.Int64 // of memory, of all deferred requests
+	count         atomic.Int32 // how many QPs, and packets to queue pair 1, wait
+	mu            sync.Mutex   // a leaf lock
+	filled        qpList
+	resumed       qpList // admitted to send to other devices (admission.go)
+	yielded       qpList
 }
 
 // qpList is a queue of QPs.
@@ -99,6 +100,7 @@ func (d *Device) deliver(o *outbox) {
 			}
 			continue
 		}
+		o.readData = readStepBytes
 		filled := list == &d.runQueue.filled
 		if filled && !q.collect() || !filled && !q.tryRun() {
 			continue

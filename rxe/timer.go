@@ -60,19 +60,21 @@ func (q *QP) schedule() {
 }
 
 // Expire runs every deadline that is due. Several threads may call it at once. It
-// waits for none of them: see gate.
+// waits for none of them: see gate. After expireReadBytes of READ responses it
+// returns, with the clock armed for the rest.
 func (d *Device) Expire() {
 	o := d.getOutbox()
 	if d.timers.admissionDue(o.now) {
 		d.admission.expire(d, o.now)
 	}
-	for {
+	for data := 0; data < expireReadBytes; {
 		q := d.timers.popDue(o.now, d.cfg.Clock)
 		if q == nil {
 			break
 		}
-		if q.tryRun() {
+		if o.readData = readQuantumBytes; q.tryRun() {
 			q.deadlines(o)
+			data += readQuantumBytes - o.readData
 			q.unlock(o)
 			o.flush()
 			d.deliver(o)
