@@ -16,8 +16,16 @@ import (
 
 // Cost is what something takes of the daemon.
 type Cost struct {
-	Memory int64 // bytes: of shared queues, and an estimate of the rest
-	Files  int   // descriptors
+	Memory  int64 // bytes: of shared queues, and an estimate of the rest
+	Files   int   // descriptors
+	Threads int   // at most, at a time
+}
+
+// add adds times c.
+func (u *Cost) add(c Cost, times int) {
+	u.Memory += int64(times) * c.Memory
+	u.Files += times * c.Files
+	u.Threads += times * c.Threads
 }
 
 // Budget is what one user may take, and has taken. Its methods may be called by
@@ -65,7 +73,7 @@ func (b *Budget) Used() Cost {
 }
 
 // Take reserves c. If c is more than is left it reserves nothing, and returns
-// ErrSpent or ErrTotalSpent with ENOMEM or EMFILE.
+// ErrSpent or ErrTotalSpent with ENOMEM, EMFILE or, for threads, EAGAIN.
 func (b *Budget) Take(c Cost) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,14 +83,15 @@ func (b *Budget) Take(c Cost) error {
 			b.spent, c.Memory, b.used.Memory, b.limit.Memory, unix.ENOMEM)
 	case b.limit.Files > 0 && c.Files > b.limit.Files-b.used.Files:
 		return fmt.Errorf("%w: %d of %d files in use: %w", b.spent, b.used.Files, b.limit.Files, unix.EMFILE)
+	case b.limit.Threads > 0 && c.Threads > b.limit.Threads-b.used.Threads:
+		return fmt.Errorf("%w: %d of %d threads in use: %w", b.spent, b.used.Threads, b.limit.Threads, unix.EAGAIN)
 	}
 	if b.total != nil {
 		if err := b.total.Take(c); err != nil {
 			return err
 		}
 	}
-	b.used.Memory += c.Memory
-	b.used.Files += c.Files
+	b.used.add(c, 1)
 	return nil
 }
 
@@ -94,8 +103,7 @@ func (b *Budget) Charge(c Cost) {
 	if b.total != nil {
 		b.total.Charge(c)
 	}
-	b.used.Memory += c.Memory
-	b.used.Files += c.Files
+	b.used.add(c, 1)
 }
 
 // Give undoes a Take or a Charge.
@@ -105,6 +113,5 @@ func (b *Budget) Give(c Cost) {
 	if b.total != nil {
 		b.total.Give(c)
 	}
-	b.used.Memory -= c.Memory
-	b.used.Files -= c.Files
+	b.used.add(c, -1)
 }

@@ -139,10 +139,12 @@ func (s *Server) open() (err error) {
 
 // limitUsers sets what users may take of what is left now.
 func (s *Server) limitUsers() {
-	l := tenant.Find(tenant.Machine().Within(os.DirFS("/")), s.cfg.UserMemory, openFiles())
-	s.tenants = tenant.New(l)
+	root := os.DirFS("/")
+	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, openFiles())
+	s.tenants = tenant.New(l, tenant.NewOwners(root))
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
-		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound)
+		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound,
+		"threads", l.User.Threads, "all_threads", l.All.Threads, "threads_bound", l.Threads.Bound)
 }
 
 // explain adds a remedy to the error of a device that does not start.

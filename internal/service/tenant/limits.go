@@ -17,13 +17,17 @@ const (
 // Limits are what users may take.
 type Limits struct {
 	User, All quota.Cost
-	Memory    Memory // what the memory is a share of
+	Memory    Memory  // what the memory is a share of
+	Threads   Threads // likewise
 }
 
 // Find returns the limits in a process that has files descriptors open for itself, and may use
-// m. A user's memory is forced to memory bytes, if that is not 0.
-func Find(m Memory, memory int64, files int) Limits {
-	l := Limits{Memory: m}
+// m and t. A user's memory is forced to memory bytes, if that is not 0. A quarter of the threads
+// is for the devices and for Go.
+func Find(m Memory, t Threads, memory int64, files int) Limits {
+	l := Limits{Memory: m, Threads: t}
+	l.All.Threads = max(1, t.Count/share*allNumerator)
+	l.User.Threads = max(1, t.Count/share)
 	l.All.Memory = m.Bytes / share * allNumerator
 	l.User.Memory = m.Bytes / share
 	if memory != 0 {

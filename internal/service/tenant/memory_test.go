@@ -52,17 +52,17 @@ func TestFind(t *testing.T) {
 		t.Errorf("machine: %+v", m)
 	}
 	// No floor: a service with MemoryMax=1G is not killed for one user.
-	l := Find(Memory{1 << 30, "memory.max"}, 0, 20)
+	l := Find(Memory{1 << 30, "memory.max"}, Threads{Count: 1000}, 0, 20)
 	if l.User.Memory != 256<<20 || l.All.Memory != 768<<20 {
 		t.Errorf("of 1 GiB: %+v", l)
 	}
 	if want := openLimit() - 20 - reserveFiles; l.All.Files != want || l.User.Files != want/4 {
 		t.Errorf("files: %+v", l)
 	}
-	if l := Find(Memory{1 << 30, ""}, 1<<40, 0); l.User.Memory != 1<<40 || l.All.Memory != 1<<40 {
+	if l := Find(Memory{1 << 30, ""}, Threads{Count: 1000}, 1<<40, 0); l.User.Memory != 1<<40 || l.All.Memory != 1<<40 {
 		t.Errorf("with --user-memory: %+v", l)
 	}
-	if l := Find(Memory{1 << 30, ""}, 1<<20, 1<<30); l.User.Memory != 1<<20 || l.All.Memory != 768<<20 || l.User.Files != 1 {
+	if l := Find(Memory{1 << 30, ""}, Threads{Count: 1000}, 1<<20, 1<<30); l.User.Memory != 1<<20 || l.All.Memory != 768<<20 || l.User.Files != 1 {
 		t.Errorf("with few files: %+v", l)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap"
 )
@@ -17,10 +19,11 @@ const (
 
 // What a connection and a session cost besides the program's own processes and files. The
 // descriptors of a session are the listener, trap's duplicate of it, the shared page, and
-// what the session's threads wait for.
+// what the session's threads wait for. Its threads receive calls, receive direct doorbells, and
+// wait for what happens to the program otherwise.
 var (
 	connectionCost = quota.Cost{Memory: 2 << 10, Files: 1}
-	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 6}
+	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 6, Threads: 3}
 )
 
 // ErrLimit reports that a user has as much as a user may have.
@@ -41,19 +44,22 @@ type Tenant struct {
 // Tenants are the users of a daemon. The methods may be called by several threads.
 type Tenants struct {
 	limits Limits
+	owners *Owners
 	budget *quota.Budget // of all
 
 	mu   sync.Mutex // only the locks of budgets are taken under it
 	byID map[uint32]*Tenant
 }
 
-// New returns the users of a daemon that has none yet.
-func New(limits Limits) *Tenants {
-	return &Tenants{limits: limits, budget: quota.NewTotal(limits.All), byID: make(map[uint32]*Tenant)}
+// New returns the users of a daemon that has none yet. With nil owners, no user id is
+// subordinate.
+func New(limits Limits, owners *Owners) *Tenants {
+	return &Tenants{limits: limits, owners: owners, budget: quota.NewTotal(limits.All), byID: make(map[uint32]*Tenant)}
 }
 
-// Of returns the user with that number.
+// Of returns the user with that number, or who owns it.
 func (t *Tenants) Of(uid uint32) *Tenant {
+	uid = t.owners.Of(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.of(uid)
@@ -85,8 +91,10 @@ func (t *Tenants) sweep() {
 	}
 }
 
-// Greet counts a connection of a user, unless there are too many. Dismiss undoes it.
+// Greet counts a connection of a user, unless there are too many. Dismiss undoes it. The
+// connections of a user's subordinate ids are the user's.
 func (t *Tenants) Greet(uid uint32) (*Tenant, error) {
+	uid = t.owners.Of(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
@@ -116,7 +124,11 @@ func (u *Tenant) Enter() error {
 	if u.sessions >= MaxSessions {
 		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, u.sessions)
 	}
-	if err := u.Budget.Take(sessionCost); err != nil {
+	switch err := u.Budget.Take(sessionCost); {
+	case errors.Is(err, unix.EAGAIN):
+		return fmt.Errorf("%w: user %d, the threads of a session: %w; all of the daemon's threads are bounded by %s",
+			ErrLimit, u.UID, err, u.all.limits.Threads.Bound)
+	case err != nil:
 		return fmt.Errorf("%w: user %d, a session: %w", ErrLimit, u.UID, err)
 	}
 	u.sessions++

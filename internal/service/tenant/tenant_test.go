@@ -2,7 +2,10 @@ package tenant
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +17,7 @@ func limits(files int) Limits {
 }
 
 func TestTenants(t *testing.T) {
-	all := New(limits(100))
+	all := New(limits(100), nil)
 	one, err := all.Greet(1)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +41,7 @@ func TestTenants(t *testing.T) {
 // Connections and sessions are taken of the user's descriptors. So a daemon with 1,024 of
 // them, like one with more, has some for others.
 func TestDescriptors(t *testing.T) {
-	all := New(Find(Memory{Bytes: 1 << 30}, 0, openLimit()-reserveFiles-960))
+	all := New(Find(Memory{Bytes: 1 << 30}, Threads{Count: 1 << 20}, 0, openLimit()-reserveFiles-960), nil)
 	for uid := range uint32(3) {
 		sessions := 0
 		var err error
@@ -71,7 +74,7 @@ func TestDescriptors(t *testing.T) {
 }
 
 func TestMaxima(t *testing.T) {
-	all := New(limits(1 << 20))
+	all := New(limits(1<<20), nil)
 	var u *Tenant
 	for range MaxConnections {
 		var err error
@@ -89,5 +92,96 @@ func TestMaxima(t *testing.T) {
 	}
 	if err := u.Enter(); !errors.Is(err, ErrLimit) {
 		t.Errorf("one session more: %v", err)
+	}
+}
+
+// The threads of all sessions are bounded, and a refusal names the setting that bounds them.
+func TestThreads(t *testing.T) {
+	const threads = 2300 // of the daemon
+	l := Find(Memory{Bytes: 1 << 40}, Threads{threads, "pids.max of a test"}, 0, openLimit()-reserveFiles-1<<20)
+	all := New(l, nil)
+	sessions := 0
+	var refused error
+	for uid := uint32(0); uid < 20; uid++ {
+		u, err := all.Greet(uid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := 0
+		for err = u.Enter(); err == nil; err = u.Enter() {
+			own++
+		}
+		if own*sessionCost.Threads > threads/4 {
+			t.Errorf("user %d has %d sessions", uid, own)
+		}
+		sessions += own
+		refused = err
+	}
+	if used := sessions * sessionCost.Threads; used > threads*3/4 || used < threads/2 {
+		t.Errorf("%d threads are taken of %d", used, threads)
+	}
+	if !errors.Is(refused, ErrLimit) || !errors.Is(refused, quota.ErrTotalSpent) || !errors.Is(refused, unix.EAGAIN) ||
+		!strings.Contains(refused.Error(), "pids.max of a test") {
+		t.Errorf("the last user: %v", refused)
+	}
+}
+
+// What a person's subordinate ids take is the person's.
+func TestSubordinates(t *testing.T) {
+	files := fstest.MapFS{
+		"etc/passwd": {Data: []byte("root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n")},
+		"etc/subuid": {Data: []byte("ann:100000:65536\n1001:165536:10\nnobody-knows:1:1000\n# no line\nann:x:y\n")},
+	}
+	all := New(limits(1<<20), NewOwners(files))
+	ann := all.Of(1000)
+	for uid, want := range map[uint32]bool{1000: true, 100_000: true, 165_535: true, 165_536: false, 99_999: false, 0: false, 5: false} {
+		if got := all.Of(uid) == ann; got != want {
+			t.Errorf("user %d is ann: %v", uid, got)
+		}
+	}
+	if all.Of(165_545) != all.Of(1001) {
+		t.Error("an owner that is a number is not found")
+	}
+	for i := range uint32(MaxConnections) {
+		if _, err := all.Greet(100_000 + i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := all.Greet(1000); !errors.Is(err, ErrLimit) {
+		t.Errorf("one connection more: %v", err)
+	}
+	// A range that is added later counts from then on.
+	files["etc/subuid"] = &fstest.MapFile{Data: []byte("ann:300000:65536\n"), ModTime: time.Unix(1, 0)}
+	if ann = all.Of(1000); all.Of(300_000) != ann || all.Of(100_000) == ann {
+		t.Error("the file was not read again")
+	}
+}
+
+// How many threads there may be is the least of Go's limit, the process's, the control groups'
+// and the kernel's.
+func TestThreadsWithin(t *testing.T) {
+	if p := Process(); p.Count <= 0 || p.Count > goThreads || p.Bound == "" {
+		t.Errorf("the process: %+v", p)
+	}
+	const mounts = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n36 31 0:33 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+	for name, c := range map[string]struct {
+		group string
+		files map[string]string
+		want  Threads
+	}{
+		"nothing":   {"0::/a\n", nil, Threads{1000, "Go"}},
+		"unlimited": {"0::/a\n", map[string]string{"sys/fs/cgroup/a/pids.max": "max\n"}, Threads{1000, "Go"}},
+		"own":       {"0::/a\n", map[string]string{"sys/fs/cgroup/a/pids.max": "500\n"}, Threads{500, "/sys/fs/cgroup/a/pids.max (TasksMax=)"}},
+		"parent's":  {"0::/a/b\n", map[string]string{"sys/fs/cgroup/a/pids.max": "400\n"}, Threads{400, "/sys/fs/cgroup/a/pids.max (TasksMax=)"}},
+		"version 1": {"8:pids:/p\n", map[string]string{"sys/fs/cgroup/pids/p/pids.max": "300\n"}, Threads{300, "/sys/fs/cgroup/pids/p/pids.max (TasksMax=)"}},
+		"kernel":    {"0::/a\n", map[string]string{"proc/sys/kernel/threads-max": "200\n"}, Threads{200, "/proc/sys/kernel/threads-max"}},
+	} {
+		files := fstest.MapFS{"proc/self/cgroup": {Data: []byte(c.group)}, "proc/self/mountinfo": {Data: []byte(mounts)}}
+		for file, text := range c.files {
+			files[file] = &fstest.MapFile{Data: []byte(text)}
+		}
+		if got := (Threads{1000, "Go"}).Within(files); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 }
