@@ -14,7 +14,7 @@ type oneCPU struct {
 	now    Time
 	armed  Time // 0: no deadline
 	socket []wire.Datagram
-	peer   wire.GID // what is sent to it is kept in sent; the rest goes nowhere
+	peer   wire.GID // its packets are kept in sent; other packets go nowhere
 	sent   []timedPacket
 }
 

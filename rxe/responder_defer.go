@@ -2,10 +2,10 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// READ responses read memory when they are sent, so a request that changes memory
-// has to wait until earlier READs have been answered (IBA 9.5; rxe_resp.c finishes
-// a READ before it takes the next request). That may take long: a READ has up to
-// 2 GiB, and the responder sends it in quanta. The thread that received the request
+// READ responses read memory when they are sent. So a request that changes memory
+// waits until earlier READs have been answered (IBA 9.5). The kernel's rxe_resp.c
+// finishes a READ before it takes the next request, too. That may take long: a READ
+// has up to 2 GiB, and the responder sends it in quanta. The thread that received the request
 // also receives the packets of other QPs, so it does not wait. It keeps the request,
 // and those that follow it, and the thread that sends the last READ response
 // executes them.

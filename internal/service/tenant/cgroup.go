@@ -13,8 +13,8 @@ import (
 )
 
 // groupFiles calls visit with the name of each file that may have a limit of this process's
-// control groups, up to the root of the hierarchy: those named v2 in the unified hierarchy, and
-// those named v1 in the controller's own (cgroups(7)). Files is the root directory.
+// control groups, up to the root of the hierarchy. The files have the names v2 in the unified
+// hierarchy, and v1 in the controller's own (cgroups(7)). Files is the root directory.
 func groupFiles(files fs.FS, controller string, v2, v1 []string, visit func(name string)) {
 	groups, err := fs.ReadFile(files, "proc/self/cgroup")
 	if err != nil {

@@ -82,7 +82,7 @@ func (o *Owners) users() map[string]uint32 {
 }
 
 // parseSubordinates reads lines of subuid(5): a user's name or number, the first id, and how many
-// there are. A line that makes no sense does not count.
+// there are. A malformed line does not count.
 func parseSubordinates(text string, users map[string]uint32) (ranges []subordinates) {
 	for line := range strings.Lines(text) {
 		field := strings.Split(strings.TrimSpace(line), ":")

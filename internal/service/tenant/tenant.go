@@ -57,7 +57,7 @@ func New(limits Limits, owners *Owners) *Tenants {
 	return &Tenants{limits: limits, owners: owners, budget: quota.NewTotal(limits.All), byID: make(map[uint32]*Tenant)}
 }
 
-// Of returns the user with that number, or who owns it.
+// Of returns the user with that number, or the user that the number is subordinate to.
 func (t *Tenants) Of(uid uint32) *Tenant {
 	uid = t.owners.Of(uid)
 	t.mu.Lock()
