@@ -90,7 +90,7 @@ func (r *receiver) tryFile(o *object) verdict {
 func (r *receiver) write() verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
-		return pass
+		return r.writeNetlink()
 	}
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF) // not open for writing
@@ -103,7 +103,7 @@ func (r *receiver) write() verdict {
 func (r *receiver) writev() verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
-		return pass
+		return r.writevNetlink()
 	}
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF)
@@ -250,7 +250,7 @@ func (r *receiver) forget() verdict {
 func (r *receiver) dup(flags int) verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
-		return pass
+		return r.dupNetlink(flags&unix.O_CLOEXEC != 0)
 	}
 	owner, err := r.caller.owner()
 	if err != nil {

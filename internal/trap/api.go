@@ -22,10 +22,16 @@ type Host interface {
 	Open(n *tree.Node, who Credentials) (File, error)
 }
 
+// Netlink answers what programs send on sockets of protocol NETLINK_RDMA. Its method is called
+// by one thread at a time, and waits for nobody.
+type Netlink interface {
+	Netlink(who Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply)
+}
+
 // File is an open device. Its descriptor has a name that begins with gorxe.
 type File = kernel.File
 
-// Credentials say which process opens a device: its number as this process sees
+// Credentials say which process opens a device or asks about one: its number as this process sees
 // it, and its effective user and group.
 type Credentials struct {
 	PID      int
@@ -43,6 +49,9 @@ type Keeper interface {
 // ServeConfig is what a session needs.
 type ServeConfig struct {
 	Host Host
+	// Netlink is nil if there is no NETLINK_RDMA. Its sockets are refused then, as by a kernel
+	// without RDMA.
+	Netlink Netlink
 	// Keeper is asked where the kernel refuses; nil if there is none.
 	Keeper Keeper
 	// FDs is the range that the program's filter was made with.

@@ -75,5 +75,9 @@ var answers = slices.Concat(oldAnswers, []answer{
 	{unix.SYS_EXECVE, (*receiver).exec},
 	{unix.SYS_EXECVEAT, (*receiver).exec},
 
-	{unix.SYS_SOCKET, (*receiver).netlink},
+	{unix.SYS_SOCKET, (*receiver).socket},
+	{unix.SYS_SENDTO, (*receiver).sendto},
+	{unix.SYS_SENDMSG, (*receiver).sendmsg},
+	{unix.SYS_SENDMMSG, (*receiver).sendmmsg},
+	{unix.SYS_RECVFROM, (*receiver).recvfrom},
 })

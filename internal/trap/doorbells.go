@@ -9,7 +9,6 @@ import (
 
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -59,13 +58,6 @@ func fileSizeLimited(pid int) bool {
 		}
 	}
 	return true
-}
-
-func (r *receiver) netlink() verdict {
-	if p, err := r.caller.owner(); err == nil {
-		p.modern.Store(true)
-	}
-	return fail(handover.NoNetlink)
 }
 
 // runDoorbells takes direct doorbells until the session stops, or the receiver was

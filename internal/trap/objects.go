@@ -350,10 +350,15 @@ func (o *object) numbers(all filter.Range) []filter.Range {
 // install puts fd, which refers to o, at a free number of the range and answers the
 // call with it.
 func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
+	return r.installAt(fd, cloexec, func() (uint32, bool) { return r.freeFor(o) })
+}
+
+// installAt puts fd at the number that free returns, and answers the call with it.
+func (r *receiver) installAt(fd int, cloexec bool, free func() (uint32, bool)) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := r.freeFor(o)
+	n, ok := free()
 	if !ok {
 		s.log.Warn("the program has no descriptor left for a device",
 			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")

@@ -36,6 +36,7 @@ type Session struct {
 	pace      doorbell.Pace
 	sync      bool // trapped calls have the faster wake-up
 	mounts    vfs.Mounts
+	netlink   netlinkSender
 
 	// What decides about DoorbellsAuto. Tests set both before Serve.
 	cpus int
@@ -143,6 +144,7 @@ func (s *Session) shutdown() {
 	if !waitFor(&s.closing, closeLimit) {
 		s.log.Warn("files of the program are still being closed: its memory does not answer")
 	}
+	s.netlink.close()
 	s.procs.closeAll()
 	s.house.close()
 	s.release()

@@ -72,4 +72,8 @@ var calls = slices.Concat(oldCalls, []call{
 	{unix.SYS_EXECVEAT, always},
 
 	{unix.SYS_SOCKET, netlink},
+	{unix.SYS_SENDTO, fdAt0},
+	{unix.SYS_SENDMSG, fdAt0},
+	{unix.SYS_SENDMMSG, fdAt0},
+	{unix.SYS_RECVFROM, fdAt0},
 })
