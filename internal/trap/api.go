@@ -22,8 +22,8 @@ type Host interface {
 	Open(n *tree.Node, who Credentials) (File, error)
 }
 
-// Netlink answers what programs send on sockets of protocol NETLINK_RDMA. Its method is called
-// by one thread at a time, and waits for nobody.
+// Netlink answers what programs send on sockets of protocol NETLINK_RDMA. Its method may be
+// called by several threads, and waits for nobody.
 type Netlink interface {
 	Netlink(who Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply)
 }

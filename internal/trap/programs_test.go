@@ -50,6 +50,9 @@ var programs = map[string]func(args []string) error{
 	"doorbells":      doorbellsAndCalls,
 	"doorbell-until": doorbellUntil,
 	"several":        several,
+	"netlink":        netlinkCalls,
+	"netlink-flood":  netlinkFlood,
+	"netlink-hold":   netlinkHold,
 }
 
 // check collects what differs from what was expected.

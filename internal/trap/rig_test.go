@@ -233,6 +233,7 @@ type options struct {
 	chroot    string // of the program
 	cred      *syscall.Credential
 	host      Host
+	netlink   Netlink
 	keeper    Keeper
 	shared    *os.File
 	idle      bool // do not serve
@@ -332,7 +333,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
+		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

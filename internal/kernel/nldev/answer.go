@@ -11,8 +11,8 @@ import (
 
 // Caller is the program that sent a request.
 type Caller struct {
-	// NetAdmin says that it has CAP_NET_ADMIN over the network namespace of the devices.
-	NetAdmin bool
+	// NetAdmin reports whether it has CAP_NET_ADMIN over the network namespace of the devices.
+	NetAdmin func() bool
 }
 
 // handler answers a request. Its error is a unix.Errno.
@@ -105,7 +105,7 @@ func (c *call) answer() error {
 	switch dumps := m.flags()&unix.NLM_F_DUMP != 0; {
 	case cmd.do == nil && cmd.dump == nil:
 		return unix.EINVAL
-	case cmd.admin && !c.caller.NetAdmin:
+	case cmd.admin && !c.caller.NetAdmin():
 		return unix.EPERM
 	case dumps && cmd.dump == nil:
 		return unix.EINVAL

@@ -63,7 +63,7 @@ func (k *kind) get(c *call) error {
 		if r.number() == c.attrs.u32(k.id) {
 			m := c.begin(k.command)
 			m.handle(d)
-			r.put(m, c.caller.NetAdmin)
+			r.put(m, c.caller.NetAdmin())
 			return c.send(m)
 		}
 	}
@@ -80,7 +80,7 @@ func (k *kind) dump(c *call) error {
 	if _, err := c.port(); err != nil {
 		return err
 	}
-	list := k.list(c.src.Resources(d))
+	list, admin := k.list(c.src.Resources(d)), c.caller.NetAdmin()
 	for len(list) > 0 {
 		m := c.item(make([]byte, 0, datagramSize))
 		m.handle(d)
@@ -89,7 +89,7 @@ func (k *kind) dump(c *call) error {
 		for _, r := range list {
 			at := len(m.b)
 			entry := m.nest(k.entry)
-			r.put(m, c.caller.NetAdmin)
+			r.put(m, admin)
 			m.endNest(entry)
 			if n > 0 && len(m.b) > datagramSize {
 				m.b = m.b[:at]

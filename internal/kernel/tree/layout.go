@@ -62,12 +62,17 @@ const (
 	miscMajor = 10 // MISC_MAJOR
 
 	verbsABI = 6 // IB_USER_VERBS_ABI_VERSION
-	rxeABI   = 2 // RXE_UVERBS_ABI_VERSION
 
 	// statsLifespan is how many milliseconds the kernel keeps a reading of
 	// hw_counters (RDMA_HW_STATS_DEFAULT_LIFESPAN).
 	statsLifespan = 10
 )
+
+// DriverABI is RXE_UVERBS_ABI_VERSION, the version of the interface with librxe.
+const DriverABI = 2
+
+// DevDir is where the character devices are.
+const DevDir = "/dev/infiniband"
 
 // builder collects the nodes of a tree.
 type builder struct {
@@ -190,7 +195,7 @@ func (b *builder) uverbs(index int, d *Device) {
 	b.link(classVerbs+"/"+name, dir)
 	b.driverCore(dir, classVerbs, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\nDEVMODE=0666\n", uverbsMajor, minor, name))
 	b.constant(dir+"/ibdev", d.Name+"\n")
-	b.constant(dir+"/abi_version", decimal(rxeABI))
+	b.constant(dir+"/abi_version", decimal(DriverABI))
 	b.constant(dir+"/dev", number+"\n")
 	b.add(Node{
 		Path: "/dev/infiniband/" + name, Kind: CharDev, Mode: 0o666,

@@ -61,17 +61,22 @@ func addrText(a rdmacm.Addr) string {
 	return a.String()
 }
 
-// capNetBindService is CAP_NET_BIND_SERVICE (linux/capability.h).
-const capNetBindService = 10
+// mayBindPrivileged reports whether a process may listen at ports below 1024.
+func mayBindPrivileged(pid int) bool { return hasCapability(pid, capNetBindService) }
 
-// mayBindPrivileged reports whether a process may listen at ports below 1024. A capability
-// counts if it is one over this network namespace, so not that of root in a user namespace
-// of its own.
-func mayBindPrivileged(pid int) bool {
+// Capabilities (linux/capability.h).
+const (
+	capNetBindService = 10
+	capNetAdmin       = 12
+)
+
+// hasCapability reports whether a process has a capability over this network namespace. One of
+// root in a user namespace of its own does not count.
+func hasCapability(pid, capability int) bool {
 	mine, err := procfs.Readlink("/proc/self/ns/user")
 	if err != nil {
 		return false
 	}
 	theirs, err := procfs.Readlink(procfs.Path(pid, "ns/user"))
-	return err == nil && theirs == mine && procfs.Capabilities(pid)&(1<<capNetBindService) != 0
+	return err == nil && theirs == mine && procfs.Capabilities(pid)&(1<<capability) != 0
 }

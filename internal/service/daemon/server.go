@@ -59,6 +59,7 @@ type Server struct {
 	devices []*device
 	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
+	netlink netlinkDevices
 	answer  func(*os.File, trap.ServeConfig) (answerer, error)
 
 	closes  trap.Closes
@@ -133,6 +134,7 @@ func (s *Server) open() (err error) {
 		}
 	}
 	s.tree = tree.New(devices, tree.RDMACM())
+	s.netlink = newNetlinkDevices(s.devices, s.tree)
 	s.limitUsers()
 	return nil
 }

@@ -179,14 +179,15 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 	shared := os.NewFile(uintptr(fds[1]), "shared page")
 	defer shared.Close()
 	program, err := n.server.answer(listener, trap.ServeConfig{
-		Host:   n,
-		Keeper: n,
-		FDs:    filter.Range{Base: req.FDBase, Count: req.FDCount},
-		Shared: shared,
-		Budget: n.tenant.Budget,
-		User:   &n.tenant.Threads,
-		Closes: &n.server.closes,
-		Log:    n.log,
+		Host:    n,
+		Netlink: n,
+		Keeper:  n,
+		FDs:     filter.Range{Base: req.FDBase, Count: req.FDCount},
+		Shared:  shared,
+		Budget:  n.tenant.Budget,
+		User:    &n.tenant.Threads,
+		Closes:  &n.server.closes,
+		Log:     n.log,
 
 		Doorbells: n.doorbells(),
 	})

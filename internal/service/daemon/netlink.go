@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"os"
+	"strconv"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/nldev"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/trap"
+)
+
+// Netlink implements trap.Netlink.
+func (n *session) Netlink(who trap.Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply) {
+	caller := nldev.Caller{NetAdmin: func() bool { return hasCapability(who.PID, capNetAdmin) }}
+	nldev.Answer(&netlinkView{server: n.server, who: who}, caller, req, reply)
+}
+
+// netlinkView is what a program sees of the daemon's devices through netlink.
+type netlinkView struct {
+	server *Server
+	who    trap.Credentials
+}
+
+// Devices implements nldev.Source.
+func (v *netlinkView) Devices() []*nldev.Device { return v.server.netlink.devices }
+
+// CharDevs implements nldev.Source.
+func (v *netlinkView) CharDevs() []nldev.CharDev { return v.server.netlink.files }
+
+// netlinkDevices is what netlink shows of the devices. Names and numbers are those of the file
+// tree: programs compare the two.
+type netlinkDevices struct {
+	devices []*nldev.Device
+	files   []nldev.CharDev // those of no device
+}
+
+func newNetlinkDevices(devices []*device, t *tree.Tree) netlinkDevices {
+	var l netlinkDevices
+	for _, d := range devices {
+		l.devices = append(l.devices, d.netlink(t))
+	}
+	cm := tree.RDMACM().Name
+	l.files = []nldev.CharDev{{Type: cm, Name: cm, Dev: deviceNumber(t, cm), ABI: uapi.UcmaABI}}
+	return l
+}
+
+// deviceNumber returns the number of a character device as stat has it.
+func deviceNumber(t *tree.Tree, name string) uint64 {
+	n, err := t.Lookup(tree.DevDir+"/"+name, false)
+	if err != nil {
+		return 0 // not reached: the tree has every device of the daemon
+	}
+	return n.Rdev
+}
+
+// netlink returns the device as netlink shows it.
+func (d *device) netlink(t *tree.Tree) *nldev.Device {
+	dev := d.engine.Device()
+	attr := dev.Attr()
+	verbs := "uverbs" + strconv.Itoa(d.index)
+	return &nldev.Device{
+		Index: uint32(d.index), Name: d.spec.Name, CapFlags: uint64(attr.Cap),
+		NodeGUID: dev.GUID(), SysImageGUID: attr.SysImageGUID,
+		NodeType: nodeTypeCA, Protocol: "roce",
+		CharDevs: []nldev.CharDev{{
+			Type: "uverbs", Name: verbs, Dev: deviceNumber(t, verbs), ABI: tree.DriverABI, DriverID: uapi.DriverRXE,
+		}},
+		Port: func() nldev.Port {
+			port, net := dev.QueryPort(), d.engine.Port().Info()
+			return nldev.Port{
+				State: uint8(port.State), PhysState: port.PhysState,
+				NetdevIndex: uint32(net.Index), Netdev: net.Name,
+			}
+		},
+		Counters: func() []nldev.Counter {
+			counters := dev.HWCounters()
+			list := make([]nldev.Counter, len(counters))
+			for i, c := range counters {
+				list[i] = nldev.Counter(c)
+			}
+			return list
+		},
+	}
+}
+
+// nodeTypeCA is RDMA_NODE_IB_CA, a channel adapter.
+const nodeTypeCA = 1
+
+// Resources implements nldev.Source. Root and the daemon's own user see those of every program,
+// others those of their own programs.
+func (v *netlinkView) Resources(*nldev.Device) *nldev.Resources {
+	_ = v.all()
+	return new(nldev.Resources)
+}
+
+// all reports whether the program sees what belongs to other users.
+func (v *netlinkView) all() bool { return v.who.UID == 0 || v.who.UID == uint32(os.Geteuid()) }
