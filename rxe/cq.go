@@ -40,6 +40,13 @@ const (
 	armAny
 )
 
+// Users returns how many send queues and receive queues complete here.
+func (c *CQ) Users() int {
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	return c.users
+}
+
 // CreateCQ makes a completion queue (ibv_create_cq).
 func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	const op = "CreateCQ"

@@ -37,5 +37,12 @@ func (pd *PD) Dealloc() error {
 	return nil
 }
 
+// Users returns how many objects belong to the domain.
+func (pd *PD) Users() int {
+	pd.dev.mu.Lock()
+	defer pd.dev.mu.Unlock()
+	return pd.children
+}
+
 // Device returns the domain's device.
 func (pd *PD) Device() *Device { return pd.dev }

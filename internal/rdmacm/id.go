@@ -245,5 +245,12 @@ func (id *ID) Paths() []PathRecord {
 // PortSpace returns the port space.
 func (id *ID) PortSpace() wire.PortSpace { return id.space }
 
+// QPN returns the number of the queue pair that the ID connects; 0 if it is not known yet.
+func (id *ID) QPN() wire.QPN {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.qpn
+}
+
 // QPType returns the type of the queue pair.
 func (id *ID) QPType() rxe.QPType { return id.qpType }

@@ -1,6 +1,10 @@
 package nldev
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // resource is one entry of a table of resources.
 type resource interface {
@@ -77,10 +81,14 @@ func (k *kind) dump(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.port(); err != nil {
+	port, err := c.port()
+	if err != nil {
 		return err
 	}
 	list, admin := k.list(c.src.Resources(d)), c.caller.NetAdmin()
+	if port != 0 {
+		list = slices.DeleteFunc(list, func(r resource) bool { id, ok := r.(*CMID); return ok && !id.Bound })
+	}
 	for len(list) > 0 {
 		m := c.item(make([]byte, 0, datagramSize))
 		m.handle(d)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,9 @@ type Config struct {
 	Manager *rdmacm.Manager
 	Budget  *quota.Budget // bears what files and ids cost; nil: one without limits
 	Log     *slog.Logger  // nil: nothing is logged
+	// Numbers counts the ids of all Devices that a netlink reader sees together; nil: one of
+	// its own.
+	Numbers *atomic.Uint32
 }
 
 // Device is /dev/infiniband/rdma_cm as the programs of one session see it. The numbers of
@@ -27,6 +31,7 @@ type Device struct {
 	cm     *rdmacm.Manager
 	budget *quota.Budget
 	log    *slog.Logger
+	track  *atomic.Uint32
 
 	closing sync.WaitGroup // ids whose RDMA device was removed
 
@@ -40,7 +45,10 @@ type Device struct {
 
 // New makes the device.
 func New(cfg Config) *Device {
-	d := &Device{cm: cfg.Manager, budget: cfg.Budget, log: cfg.Log, files: make(map[fdid.ID]*File)}
+	d := &Device{cm: cfg.Manager, budget: cfg.Budget, log: cfg.Log, track: cfg.Numbers, files: make(map[fdid.ID]*File)}
+	if d.track == nil {
+		d.track = new(atomic.Uint32)
+	}
 	if d.budget == nil {
 		d.budget = quota.New(quota.Cost{})
 	}

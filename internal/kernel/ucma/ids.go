@@ -14,7 +14,9 @@ type cmID struct {
 	dev *Device
 	num uint32
 	id  *rdmacm.ID
-	ud  bool // its events are those of a UD queue pair
+
+	track uint32 // its number among the ids of all programs, for netlink
+	ud    bool   // its events are those of a UD queue pair
 
 	// Device.mu guards these.
 	file     *File
@@ -32,7 +34,7 @@ func (d *Device) add(f *File) *cmID {
 	if f.closed || d.budget.Take(idCost) != nil {
 		return nil
 	}
-	return &cmID{dev: d, num: d.ids.reserve(), file: f}
+	return &cmID{dev: d, num: d.ids.reserve(), track: d.track.Add(1), file: f}
 }
 
 // find returns an id of the file (ucma.c: ucma_get_ctx).

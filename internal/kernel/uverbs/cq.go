@@ -15,6 +15,7 @@ type cqRes struct {
 	cq      *rxe.CQ
 	mem     provider.CQ
 	channel *channel // nil: nobody is told of completions
+	number  uint32
 }
 
 func (r *cqRes) Destroy(o *dispatch.Object, _ bool) error {
@@ -51,7 +52,7 @@ func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 	}
 	o.User = req.user
 	setAsync(o, req.async)
-	r := &cqRes{f: k.f, channel: req.channel, mem: mem}
+	r := &cqRes{f: k.f, channel: req.channel, mem: mem, number: k.f.dev.numbers.cqs.Add(1)}
 	init := rxe.CQInit{Entries: min(mem.Entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: mem.Ring()}
 	if ch := req.channel; ch != nil {
 		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.User, o) }

@@ -41,6 +41,7 @@ type Device struct {
 	fwVer       uint64
 	compVectors uint32      // as many as rdma_rxe has
 	gone        atomic.Bool // Close was called
+	numbers     numbers
 
 	// owners maps objects of the engine to the objects that events name. Events come with
 	// a QP locked, so this is a leaf lock.
@@ -99,7 +100,7 @@ func (d *Device) Open(b *quota.Budget) (*File, error) {
 	if b == nil {
 		b = quota.New(quota.Cost{})
 	}
-	f := &File{dev: d, budget: b, settled: make(chan struct{})}
+	f := &File{dev: d, budget: b, number: d.numbers.contexts.Add(1), settled: make(chan struct{})}
 	var err error
 	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: d.rxe, Budget: b, Overrun: f.overran})
 	if err != nil {

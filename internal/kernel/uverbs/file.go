@@ -23,6 +23,7 @@ type File struct {
 	dev        *Device
 	ctx        provider.Context
 	budget     *quota.Budget
+	number     uint32 // of its context
 	objects    dispatch.Handles
 	events     eventFileTable
 	keys       keyTable

@@ -14,8 +14,9 @@ import (
 
 // mrRes is a memory region.
 type mrRes struct {
-	f  *File
-	mr *rxe.MR
+	f      *File
+	mr     *rxe.MR
+	number uint32
 
 	mu     sync.Mutex // a leaf lock, for Status
 	region region
@@ -142,7 +143,7 @@ func writeRegMR(k *call) error {
 	if err != nil {
 		return err
 	}
-	r := &mrRes{f: k.f, mr: mr, region: g}
+	r := &mrRes{f: k.f, mr: mr, number: k.f.dev.numbers.mrs.Add(1), region: g}
 	o.Res = r
 	k.f.keys.addMR(r)
 	return dispatch.Respond(&k.Call, uapi.RegMRResp{MRHandle: o.Handle, LKey: uint32(mr.LKey()), RKey: r.rkey()})

@@ -7,7 +7,10 @@ import (
 )
 
 // pdRes is a protection domain.
-type pdRes struct{ pd *rxe.PD }
+type pdRes struct {
+	pd     *rxe.PD
+	number uint32
+}
 
 func (r *pdRes) Destroy(*dispatch.Object, bool) error { return r.pd.Dealloc() }
 
@@ -23,6 +26,6 @@ func writeAllocPD(k *call) error {
 	if err != nil {
 		return err
 	}
-	o.Res = &pdRes{pd}
+	o.Res = &pdRes{pd, k.f.dev.numbers.pds.Add(1)}
 	return dispatch.Respond(&k.Call, uapi.AllocPDResp{PDHandle: o.Handle})
 }

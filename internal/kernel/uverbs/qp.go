@@ -14,6 +14,7 @@ type qpRes struct {
 	f      *File
 	qp     *rxe.QP
 	domain *rxe.PD
+	srq    *srqRes // nil: none
 	mem    provider.QP
 	caps   rxe.QPCap // of the queues as they are
 
@@ -58,7 +59,7 @@ type newQP struct {
 // createQP makes a queue pair. The driver makes its queues and checks what it has to
 // say about the request.
 func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
-	r := &qpRes{f: k.f, domain: req.pd.pd}
+	r := &qpRes{f: k.f, domain: req.pd.pd, srq: req.srq}
 	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
 	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll}
 	if req.sendCQ != nil {

@@ -11,9 +11,11 @@ import (
 
 // srqRes is a shared receive queue.
 type srqRes struct {
-	f   *File
-	srq *rxe.SRQ
-	mem provider.SRQ
+	f      *File
+	srq    *rxe.SRQ
+	domain *rxe.PD
+	mem    provider.SRQ
+	number uint32
 }
 
 func (r *srqRes) Destroy(*dispatch.Object, bool) error {
@@ -40,7 +42,7 @@ func (k *call) createSRQ(o *dispatch.Object, req *newSRQ) (rxe.SRQAttr, error) {
 	if err != nil {
 		return rxe.SRQAttr{}, err
 	}
-	r := &srqRes{f: k.f, mem: mem}
+	r := &srqRes{f: k.f, domain: req.pd.pd, mem: mem, number: k.f.dev.numbers.srqs.Add(1)}
 	attr := mem.Attr()
 	r.srq, err = req.pd.pd.CreateSRQ(rxe.SRQInit{MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE, Limit: req.limit, Ring: mem.Ring()})
 	if err != nil {

@@ -63,20 +63,9 @@ type QPStatus struct {
 func (f *File) Status(room int) FileStatus {
 	s := FileStatus{room: room}
 	s.Channels, _ = f.events.counts()
-	f.gate.Lock()
-	if f.gate.running || f.gate.pending || f.gate.done {
-		f.gate.Unlock()
+	if !f.each(s.add) {
 		return s
 	}
-	f.gate.calls++
-	f.gate.Unlock()
-	f.objects.Each(func(o *dispatch.Object) {
-		if o.Share() {
-			s.add(o)
-			o.Unshare()
-		}
-	})
-	f.uncount()
 	s.Overrun = f.Overrun()
 	// Handles come in falling order.
 	slices.Reverse(s.MRs)
@@ -84,6 +73,26 @@ func (f *File) Status(room int) FileStatus {
 	slices.Reverse(s.SRQs)
 	slices.Reverse(s.QPs)
 	return s
+}
+
+// each calls look with the objects that are neither being made nor destroyed, the newest handles
+// first. It reports false if the file ends.
+func (f *File) each(look func(*dispatch.Object)) bool {
+	f.gate.Lock()
+	if f.gate.running || f.gate.pending || f.gate.done {
+		f.gate.Unlock()
+		return false
+	}
+	f.gate.calls++
+	f.gate.Unlock()
+	f.objects.Each(func(o *dispatch.Object) {
+		if o.Share() {
+			look(o)
+			o.Unshare()
+		}
+	})
+	f.uncount()
+	return true
 }
 
 func (s *FileStatus) add(o *dispatch.Object) {

@@ -24,16 +24,23 @@ func (n *session) cmDevice() *ucma.Device {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cm == nil {
-		n.cm = ucma.New(ucma.Config{Manager: n.server.cm, Budget: n.tenant.Budget, Log: n.log})
+		n.cm = ucma.New(ucma.Config{
+			Manager: n.server.cm, Budget: n.tenant.Budget, Log: n.log, Numbers: &n.server.cmNumbers,
+		})
 	}
+	return n.cm
+}
+
+// openedCM is cmDevice if a program has opened it, else nil.
+func (n *session) openedCM() *ucma.Device {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return n.cm
 }
 
 // cmStatus returns the first room ids of the session's programs, and how many more there are.
 func (n *session) cmStatus(room int) (list []proto.CMIDStatus, left int) {
-	n.mu.Lock()
-	dev := n.cm
-	n.mu.Unlock()
+	dev := n.openedCM()
 	if dev == nil {
 		return nil, 0
 	}

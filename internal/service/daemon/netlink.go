@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"os"
 	"strconv"
 
 	"github.com/gorxe/gorxe/internal/kernel"
@@ -14,13 +13,18 @@ import (
 // Netlink implements trap.Netlink.
 func (n *session) Netlink(who trap.Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply) {
 	caller := nldev.Caller{NetAdmin: func() bool { return hasCapability(who.PID, capNetAdmin) }}
-	nldev.Answer(&netlinkView{server: n.server, who: who}, caller, req, reply)
+	nldev.Answer(&netlinkView{
+		server: n.server, who: who, pids: pidView{reader: who.PID}, seen: make(map[*nldev.Device]*nldev.Resources),
+	}, caller, req, reply)
 }
 
-// netlinkView is what a program sees of the daemon's devices through netlink.
+// netlinkView is what a program sees of the daemon's devices through netlink, while one request
+// is answered.
 type netlinkView struct {
 	server *Server
 	who    trap.Credentials
+	pids   pidView
+	seen   map[*nldev.Device]*nldev.Resources
 }
 
 // Devices implements nldev.Source.
@@ -87,13 +91,3 @@ func (d *device) netlink(t *tree.Tree) *nldev.Device {
 
 // nodeTypeCA is RDMA_NODE_IB_CA, a channel adapter.
 const nodeTypeCA = 1
-
-// Resources implements nldev.Source. Root and the daemon's own user see those of every program,
-// others those of their own programs.
-func (v *netlinkView) Resources(*nldev.Device) *nldev.Resources {
-	_ = v.all()
-	return new(nldev.Resources)
-}
-
-// all reports whether the program sees what belongs to other users.
-func (v *netlinkView) all() bool { return v.who.UID == 0 || v.who.UID == uint32(os.Geteuid()) }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
@@ -60,7 +61,9 @@ type Server struct {
 	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
 	netlink netlinkDevices
-	answer  func(*os.File, trap.ServeConfig) (answerer, error)
+
+	cmNumbers atomic.Uint32 // of the ids that programs have made
+	answer    func(*os.File, trap.ServeConfig) (answerer, error)
 
 	closes  trap.Closes
 	tenants *tenant.Tenants

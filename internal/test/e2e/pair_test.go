@@ -116,6 +116,8 @@ func play(role string, args []string) int {
 		return playLook()
 	case "seek":
 		return playSeek(args)
+	case "netlink":
+		return playNetlink(args)
 	default:
 		fmt.Fprintf(os.Stderr, "e2e: no role %q\n", role)
 		return 2
