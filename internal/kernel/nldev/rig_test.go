@@ -72,7 +72,7 @@ func u32(typ uint16, v uint32) func(*builder) {
 }
 func str(typ uint16, s string) func(*builder) { return func(m *builder) { m.text(typ, s) } }
 
-// asking is who asks.
+// asking is the program that asks, and its socket.
 type asking struct {
 	admin          bool
 	dumping        bool

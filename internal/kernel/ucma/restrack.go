@@ -5,9 +5,9 @@ import (
 	"github.com/gorxe/gorxe/internal/rdmacm"
 )
 
-// AddResources adds the ids of programs to the resources of an RDMA device: those that are bound
-// to it, and listeners at all devices, as the kernel has one on each (cma.c: cma_listen_on_dev).
-// pid translates the number of a process; 0 leaves its ids out.
+// AddResources adds the ids of programs to the resources of an RDMA device. They are those that
+// are bound to it, and listeners at all devices: the kernel has one on each (cma.c:
+// cma_listen_on_dev). pid translates the number of a process; 0 leaves its ids out.
 func (d *Device) AddResources(device string, to *nldev.Resources, pid func(int) uint32) {
 	type owned struct {
 		*cmID
