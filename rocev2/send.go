@@ -100,11 +100,11 @@ func (p *Port) addBurst(s *sends, burst *wire.Burst) error {
 			p.flush(b)
 		}
 		c := b.last()
-		if c == nil || !c.takes(r, dst, size, perCall) {
+		if c == nil || !c.takes(burst, dst, size, perCall) {
 			if b.n == sendBatchLen {
 				p.flush(b)
 			}
-			c = b.add(r, src, dst, size, p.cfg.Port)
+			c = b.add(burst, src, dst, size, p.cfg.Port)
 		}
 		piece := rest[:min((perCall-c.n)*size, len(rest))]
 		rest = rest[len(piece):]
@@ -122,6 +122,9 @@ func (p *Port) seal(c *message, piece []byte, i int) {
 		piece = piece[len(pkt):]
 		// Segment i of a GSO send carries identification i (doc.go).
 		c.icrc.Put(pkt, uint16(i))
+		if c.damage != 0 {
+			wire.Damage(pkt, c.damage)
+		}
 		if p.cfg.Tap != nil {
 			p.cfg.Tap.sent(c, pkt, uint16(i), p.cfg.Port)
 		}

@@ -23,6 +23,7 @@ const (
 // message is the packets of one message: a single packet, or a GSO send.
 type message struct {
 	icrc     wire.ICRCState
+	damage   uint32
 	size     int  // bytes per packet; the last may be shorter
 	n        int  // packets
 	bytes    int  // in all
@@ -34,10 +35,11 @@ type message struct {
 }
 
 // takes reports whether packets of the given size may follow in the same message.
-func (c *message) takes(r *wire.Route, dst netip.Addr, size, perCall int) bool {
-	if c.ended || c.size != size || c.n >= perCall {
+func (c *message) takes(burst *wire.Burst, dst netip.Addr, size, perCall int) bool {
+	if c.ended || c.size != size || c.n >= perCall || c.damage != burst.Damage {
 		return false
 	}
+	r := burst.Route
 	return c.route == r || c.dst == dst && c.route.Src == r.Src && c.route.TrafficClass == r.TrafficClass &&
 		c.route.HopLimit == r.HopLimit && c.route.FlowLabel == r.FlowLabel
 }
@@ -69,12 +71,13 @@ func (b *sendBatch) last() *message {
 }
 
 // add begins a message.
-func (b *sendBatch) add(r *wire.Route, src, dst netip.Addr, size int, dstPort uint16) *message {
+func (b *sendBatch) add(burst *wire.Burst, src, dst netip.Addr, size int, dstPort uint16) *message {
 	c := &b.messages[b.n]
 	b.n++
 	*c = message{
 		icrc: wire.NewICRC(&wire.Route{Src: src, Dst: dst, SrcPort: b.port}, dstPort),
-		size: size, from: b.pieces, to: b.pieces, src: src, dst: dst, srcPort: b.port, route: r,
+		size: size, from: b.pieces, to: b.pieces, src: src, dst: dst, srcPort: b.port, route: burst.Route,
+		damage: burst.Damage,
 	}
 	return c
 }

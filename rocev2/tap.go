@@ -98,9 +98,11 @@ func (t *Tap) Close() error {
 }
 
 // WriteOut records one packet between two queue pairs of one device, which passes no
-// socket. pkt runs from BTH to ICRC; WriteOut fills in the ICRC for identification id.
-func (t *Tap) WriteOut(route *wire.Route, pkt []byte, id uint16) {
+// socket. pkt runs from BTH to ICRC; WriteOut fills in the ICRC for identification id, with
+// damage (wire.Burst).
+func (t *Tap) WriteOut(route *wire.Route, pkt []byte, id uint16, damage uint32) {
 	wire.NewICRC(route, wire.UDPPort).Put(pkt, id)
+	wire.Damage(pkt, damage)
 	t.write(tapPacket{
 		src: route.Src.Unmap(), dst: route.Dst.Unmap(), srcPort: route.SrcPort, dstPort: wire.UDPPort,
 		class: route.TrafficClass, hops: route.HopLimit, label: route.FlowLabel, id: id, df: true, pkt: pkt,

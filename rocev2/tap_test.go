@@ -37,7 +37,7 @@ func tapTraffic(t *testing.T, tap *Tap) int {
 		must(t, rx.Close()) // so that the receiver has written its last
 	}
 	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.1"), SrcPort: 0xc001}, 1, 1040, 0)
-	tap.WriteOut(out.Route, out.Buf, 0)
+	tap.WriteOut(out.Route, out.Buf, 0, 0)
 	return 2*2*n + 1
 }
 
@@ -136,7 +136,7 @@ func TestTapErrors(t *testing.T) {
 	tap, err := NewTap(full, "x")
 	must(t, err)
 	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64, 0)
-	tap.WriteOut(out.Route, out.Buf, 0)
+	tap.WriteOut(out.Route, out.Buf, 0, 0)
 	if tap.Flush() == nil || tap.Close() == nil {
 		t.Error("a full disk goes unnoticed")
 	}

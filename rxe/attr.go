@@ -102,6 +102,8 @@ type QPInitAttr struct {
 	// RESET, were forgotten. It is called with the QP locked and must not call back
 	// into the device.
 	OnSendDone func(n uint32)
+	// Owner is for the caller, who gets it back from QP.Owner.
+	Owner any
 }
 
 // QPAttrMask says which attributes Modify sets. The bits are those of enum

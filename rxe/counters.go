@@ -21,6 +21,7 @@ type Counters struct {
 	RDMASends          atomic.Uint64
 	RDMARecvs          atomic.Uint64
 
+	BadICRC       atomic.Uint64 // damaged within the device, by a fault rule
 	Malformed     atomic.Uint64 // wire.Parse refused it
 	BadQPN        atomic.Uint64 // no such QP
 	BadState      atomic.Uint64 // the QP does not accept packets in its state
@@ -54,7 +55,7 @@ type Counter struct {
 // hwCounters is the number of rdma_rxe's counters, which come first.
 const hwCounters = 15
 
-func (c *Counters) table() [37]struct {
+func (c *Counters) table() [38]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -78,6 +79,7 @@ func (c *Counters) table() [37]struct {
 		{"rdma_sends", &c.RDMASends},
 		{"rdma_recvs", &c.RDMARecvs},
 
+		{"drop_bad_icrc", &c.BadICRC},
 		{"drop_malformed", &c.Malformed},
 		{"drop_bad_qpn", &c.BadQPN},
 		{"drop_bad_state", &c.BadState},

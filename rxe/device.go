@@ -34,10 +34,6 @@ type Config struct {
 	// called from any thread, with no QP locked. Nil means that the call itself
 	// delivers, and so waits for the memory of other programs.
 	OnDeliver func()
-	// LinkSeesLoopback sends packets between QPs of this device through Link as
-	// well, one by one. The link gives them back with Device.Loopback. Without it
-	// such packets never reach the link and need not be formed.
-	LinkSeesLoopback bool
 	// GSI handles the packets to queue pair 1. Nil means that they are counted as
 	// packets to a QP that does not exist.
 	GSI GSI
@@ -58,6 +54,7 @@ type Device struct {
 	keys numTable[keyObject]
 	ahs  numTable[AH]
 
+	intercept atomic.Pointer[func([]wire.Burst)]
 	runQueue  runQueue  // between QPs of this device
 	admission admission // of QPs that send to other devices
 	gsi       gsi

@@ -57,7 +57,7 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
 	d.counters.SentPkts.Add(1)
-	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.cfg.LinkSeesLoopback {
+	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.intercepted() {
 		o.posted()
 		return nil
 	}

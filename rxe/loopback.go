@@ -14,19 +14,33 @@ import (
 
 // transmit sends the outbox's bursts on their way.
 func (d *Device) transmit(o *outbox) {
-	bursts := o.bursts
-	if !d.cfg.LinkSeesLoopback {
-		bursts = d.Loopback(bursts)
+	if f := d.intercept.Load(); f != nil {
+		(*f)(o.bursts)
+		return
 	}
-	if len(bursts) > 0 {
-		d.cfg.Link.Send(bursts)
+	if rest := d.Loopback(o.bursts); len(rest) > 0 {
+		d.cfg.Link.Send(rest)
 	}
 }
 
+// Intercept makes the device give send all packets, one by one, also those between its own
+// QPs. send passes them on with Loopback and with the link. It is called as Link.Send is. A
+// nil send ends that: then packets between QPs of the device need not be formed. Packets that
+// were on their way go the old way.
+func (d *Device) Intercept(send func([]wire.Burst)) {
+	if send == nil {
+		d.intercept.Store(nil)
+		return
+	}
+	d.intercept.Store(&send)
+}
+
+func (d *Device) intercepted() bool { return d.intercept.Load() != nil }
+
 // Loopback queues the packets that are for QPs of this device in their inboxes. It
 // returns the bursts that the network has to carry, in order and in the same slice;
-// a multicast burst is both. A link calls it if Config.LinkSeesLoopback is set. It
-// may be called with a QP locked. A caller outside of Link.Send calls Deliver
+// a multicast burst is both. Intercept's function calls it. It
+// may be called with a QP locked. A caller outside of that function calls Deliver
 // afterwards.
 func (d *Device) Loopback(bursts []wire.Burst) (network []wire.Burst) {
 	remote := 0 // bursts[:remote] go to the network
@@ -57,9 +71,13 @@ func (d *Device) deliverLocal(b *wire.Burst) {
 	if d.cfg.Tap != nil {
 		d.cfg.Tap(b)
 	}
+	if b.Damage != 0 {
+		d.counters.BadICRC.Add(uint64(b.N()))
+		return
+	}
 	for from := 0; from < len(b.Buf); {
 		to := min(from+b.Seg, len(b.Buf))
-		if to-from < wire.BTHLen+wire.ICRCLen { // a link that sees loopback has cut it short
+		if to-from < wire.BTHLen+wire.ICRCLen { // Intercept's function has cut it short
 			d.counters.Malformed.Add(1)
 			from = to
 			continue
@@ -91,6 +109,9 @@ func (d *Device) enqueueLocal(dest wire.QPN, item *inboxItem) {
 // multicastLocal gives every attached QP of this device, the sender's own included,
 // its copy (IBA 10.5.2.1).
 func (d *Device) multicastLocal(b *wire.Burst) {
+	if b.Damage != 0 {
+		return // every copy is dropped
+	}
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(b.Route.Dst)) {
 		q.enqueue(itemFromBurst(b.Buf, b.Seg, b.Route))
 	}

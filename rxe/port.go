@@ -219,6 +219,9 @@ func (d *Device) GIDIndex(gid wire.GID) (i int, ok bool) {
 	return i, i >= 0
 }
 
+// HasAddr reports whether addr is an address of this port. It takes no lock.
+func (d *Device) HasAddr(addr netip.Addr) bool { return d.localGID(addr) }
+
 // localGID says whether addr is an address of this port. It takes no lock: it
 // is asked for every burst.
 func (d *Device) localGID(addr netip.Addr) bool {

@@ -19,6 +19,7 @@ type QP struct {
 	srq            *SRQ
 	signalAll      bool
 	onSendDone     func(n uint32)
+	owner          any
 
 	groups   mcastGroups
 	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
@@ -48,6 +49,9 @@ type QP struct {
 
 // Num returns the queue pair number.
 func (q *QP) Num() wire.QPN { return q.qpn }
+
+// Owner returns QPInitAttr.Owner. It takes no lock.
+func (q *QP) Owner() any { return q.owner }
 
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }

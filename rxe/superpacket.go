@@ -12,7 +12,7 @@ import "github.com/gorxe/gorxe/wire"
 // The receiver takes a super-packet whole if nothing can be wrong with any of its
 // packets. Otherwise it segments it first, so that errors and retries have one
 // implementation, that of packets. Single packets, acknowledgements among them, are
-// never super-packets. With a tap or a link that sees loopback, both of which want
+// never super-packets. With a tap or an interceptor, both of which want
 // packets, there are none.
 
 // packet is what a QP receives: a plain packet, or a super-packet that stands for
@@ -70,7 +70,7 @@ func (q *QP) peerIsLocal() bool {
 // peer must be another QP of this device, so that it receives nothing before this
 // one is unlocked.
 func (q *QP) sendsSuperPackets() bool {
-	return q.dev.cfg.Tap == nil && !q.dev.cfg.LinkSeesLoopback && q.peerIsLocal() && q.attr.DestQPN != q.qpn
+	return q.dev.cfg.Tap == nil && !q.dev.intercepted() && q.peerIsLocal() && q.attr.DestQPN != q.qpn
 }
 
 // newSuperPacket begins a super-packet with n bytes of payload, which the caller

@@ -19,6 +19,8 @@ type Burst struct {
 	Route *Route
 	Buf   []byte
 	Seg   int
+	// Damage is a fault on the wire: the link XORs it into the ICRC of each packet. 0: none.
+	Damage uint32
 }
 
 // N returns the number of packets. A Seg of 0 or less means one packet.

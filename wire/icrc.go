@@ -166,6 +166,21 @@ func (s ICRCState) Put(pkt []byte, id uint16) {
 	binary.LittleEndian.PutUint32(room, s.Sum(id, true, body))
 }
 
+// Damage XORs the ICRC at the end of pkt with damage.
+func Damage(pkt []byte, damage uint32) {
+	_, icrc := splitICRC(pkt)
+	binary.LittleEndian.PutUint32(icrc, binary.LittleEndian.Uint32(icrc)^damage)
+}
+
+// DamageOf returns what Damage needs so that a packet of a flow keeps, as after a fault on the
+// wire, the ICRC that it had before its bytes changed from was to is. Both have the same
+// length, and no ICRC. It is 0 for bytes that the ICRC does not cover. No address matters: the
+// CRC is linear.
+func DamageOf(was, is []byte) uint32 {
+	var s ICRCState
+	return s.Sum(0, false, was) ^ s.Sum(0, false, is)
+}
+
 // Check reports whether pkt, which ends in its ICRC, arrived intact. Use it where the
 // IPv4 header is known: the check is exact.
 func (s ICRCState) Check(pkt []byte, id uint16, df bool) bool {

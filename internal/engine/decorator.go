@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -26,29 +25,62 @@ type Carrier interface {
 	// SendLater is for use at any other time, from a goroutine of the decorator's
 	// own. The bursts and their routes must be copies of what Send was given.
 	SendLater(bursts []wire.Burst)
+	// Lose shows the tap packets that no receiver gets, as a capture at the sender shows
+	// packets that the network loses.
+	Lose(bursts []wire.Burst)
 }
 
-// decoratedLink is the port as the link of a device that has a decorator.
-type decoratedLink struct {
-	*portLink
-	decorator Decorator
-	dev       *rxe.Device // set before the first packet
+// Decorate puts d between the device and its port, in place of the decorator before. Nil means
+// none: packets between the device's own queue pairs need not be formed, and pass faster. It may
+// be called at any time. Packets that are on their way may still pass the decorator before.
+func (e *Engine) Decorate(d Decorator) {
+	if d == nil {
+		e.decorator.Store(nil)
+		e.dev.Intercept(nil)
+		return
+	}
+	e.decorator.Store(&d)
+	next := e.Carrier()
+	e.dev.Intercept(func(bursts []wire.Burst) { d.Send(bursts, next) })
 }
 
-// Send implements rxe.Link.
-func (l *decoratedLink) Send(bursts []wire.Burst) {
-	l.decorator.Send(bursts, carrier{l})
+// Carrier returns what carries the packets of a decorator on.
+func (e *Engine) Carrier() Carrier { return carrier{e} }
+
+// receive takes packets from the port.
+func (e *Engine) receive(batch []wire.Datagram) {
+	if d := e.decorator.Load(); d != nil {
+		(*d).Receive(batch, e.dev.Receive)
+		return
+	}
+	e.dev.Receive(batch)
 }
 
-type carrier struct{ link *decoratedLink }
+type carrier struct{ e *Engine }
 
 func (c carrier) Send(bursts []wire.Burst) {
-	if rest := c.link.dev.Loopback(bursts); len(rest) > 0 {
-		c.link.portLink.Send(rest)
+	if rest := c.e.dev.Loopback(bursts); len(rest) > 0 {
+		c.e.link.Send(rest)
 	}
 }
 
 func (c carrier) SendLater(bursts []wire.Burst) {
 	c.Send(bursts)
-	c.link.dev.Deliver()
+	c.e.dev.Deliver()
+}
+
+func (c carrier) Lose(bursts []wire.Burst) {
+	if c.e.tap == nil {
+		return
+	}
+	show, port := tapBurst(c.e.tap), c.e.link.port.Load()
+	for i := range bursts {
+		b := bursts[i]
+		if port != nil && !c.e.dev.HasAddr(b.Route.Dst) {
+			route := *b.Route
+			route.SrcPort = port.SourcePort(b.Route)
+			b.Route = &route
+		}
+		show(&b)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorxe/gorxe/rocev2"
@@ -29,10 +30,8 @@ type Config struct {
 	Limits *rxe.DeviceAttr
 	// OnEvent receives asynchronous events. The engine may call it with a QP locked, so it
 	// must not call back into the device.
-	OnEvent func(rxe.Event)
-	// Decorator sees every packet of the device. Nil: packets between the device's
-	// own queue pairs need not be formed, and pass faster.
-	Decorator Decorator
+	OnEvent   func(rxe.Event)
+	Decorator Decorator // see Engine.Decorate
 	// GSI handles the packets to queue pair 1. Nil: they are dropped.
 	GSI rxe.GSI
 	Tap *rocev2.Tap  // nil: no capture
@@ -46,9 +45,12 @@ type Engine struct {
 	link  portLink
 	clock *clock
 
+	decorator atomic.Pointer[Decorator]
+
 	closeTimeout time.Duration // deviceCloseTimeout
 
-	speedMbps int // of Config
+	speedMbps int         // of Config
+	tap       *rocev2.Tap // likewise
 
 	portMu sync.Mutex // updatePort
 }
@@ -56,7 +58,7 @@ type Engine struct {
 // Start opens the port and starts the device on it. Network errors unwrap to the sentinels
 // of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
-	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps}
+	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps, tap: cfg.Tap}
 	devCfg := rxe.Config{
 		Name:    cfg.Name,
 		GUID:    cfg.GUID(),
@@ -66,12 +68,6 @@ func Start(cfg Config) (*Engine, error) {
 		OnEvent: cfg.OnEvent,
 		GSI:     cfg.GSI,
 	}
-	receive := func(b []wire.Datagram) { e.dev.Receive(b) }
-	decorated := &decoratedLink{portLink: &e.link, decorator: cfg.Decorator}
-	if cfg.Decorator != nil {
-		devCfg.Link, devCfg.LinkSeesLoopback = decorated, true
-		receive = func(b []wire.Datagram) { cfg.Decorator.Receive(b, e.dev.Receive) }
-	}
 	if cfg.Tap != nil {
 		devCfg.Tap = tapBurst(cfg.Tap)
 	}
@@ -79,12 +75,12 @@ func Start(cfg Config) (*Engine, error) {
 	if e.dev, err = rxe.New(devCfg); err != nil {
 		return nil, err
 	}
-	decorated.dev = e.dev
+	e.Decorate(cfg.Decorator)
 	e.port, err = rocev2.Open(rocev2.Config{
 		Interface: cfg.Interface,
 		Address:   cfg.Address,
 		Port:      cfg.Port,
-		Receiver:  func(b []wire.Datagram) { raceReceive(); receive(b) },
+		Receiver:  func(b []wire.Datagram) { raceReceive(); e.receive(b) },
 		OnPort:    func(rocev2.PortInfo) { e.updatePort() },
 		Log:       cfg.Log,
 		Tap:       cfg.Tap,
@@ -160,7 +156,7 @@ func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 func tapBurst(tap *rocev2.Tap) func(*wire.Burst) {
 	return func(b *wire.Burst) {
 		for i := range b.N() {
-			tap.WriteOut(b.Route, b.Packet(i), uint16(i))
+			tap.WriteOut(b.Route, b.Packet(i), uint16(i), b.Damage)
 		}
 	}
 }
