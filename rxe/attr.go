@@ -102,7 +102,7 @@ type QPInitAttr struct {
 	// RESET, were forgotten. It is called with the QP locked and must not call back
 	// into the device.
 	OnSendDone func(n uint32)
-	// Owner is for the caller, who gets it back from QP.Owner.
+	// Owner is what QP.Owner returns. The engine does not look at it.
 	Owner any
 }
 

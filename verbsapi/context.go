@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"time"
 
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/waitqueue"
 	"github.com/gorxe/gorxe/rocev2"
 )
@@ -25,6 +27,8 @@ type Config struct {
 	Port uint16
 	// Limits replaces the device's capabilities and limits. Nil means the defaults.
 	Limits *DeviceAttr
+	// Faults are rules for what goes wrong (Context.AddFaults).
+	Faults []Fault
 	// Tap captures the packets that are, or would be, on the wire. Nil means no
 	// capture.
 	Tap *rocev2.Tap
@@ -38,6 +42,7 @@ type Context struct {
 	device *Device
 	eng    *sharedEngine
 	events waitqueue.Queue[*AsyncEvent]
+	faults *fault.Set // the owner of the queue pairs
 
 	mu     sync.Mutex
 	closed chan struct{}
@@ -84,6 +89,7 @@ func Open(cfg Config) (*Context, error) {
 	c := &Context{
 		device: &Device{name: cfg.Name, guid: eng.dev.GUID(), info: eng.run.Port().Info(), cfg: cfg},
 		eng:    eng,
+		faults: fault.NewSet(time.Now),
 		closed: make(chan struct{}),
 	}
 	c.events.Init()
@@ -93,6 +99,10 @@ func Open(cfg Config) (*Context, error) {
 	eng.mu.Lock()
 	eng.contexts[c] = struct{}{}
 	eng.mu.Unlock()
+	if _, err := c.AddFaults(cfg.Faults...); err != nil {
+		c.Close() //nolint:errcheck // err says what is wrong
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -115,6 +125,8 @@ func (c *Context) Close() error {
 			ch.destroyNow()
 		}
 	}
+	c.faults.Close()
+	c.eng.faults.Update(c.faults)
 	c.eng.mu.Lock()
 	delete(c.eng.contexts, c)
 	c.eng.mu.Unlock()

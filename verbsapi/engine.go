@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -15,11 +16,12 @@ import (
 // address share it, as programs share an adapter, because the UDP port can be bound
 // only once.
 type sharedEngine struct {
-	key engineKey
-	run *engine.Engine
-	dev *rxe.Device // run's
-	mux *gsi.Mux    // of dev's queue pair 1
-	cm  *cmDevice   // nil: the host has no RDMA CM
+	key    engineKey
+	run    *engine.Engine
+	dev    *rxe.Device // run's
+	mux    *gsi.Mux    // of dev's queue pair 1
+	cm     *cmDevice   // nil: the host has no RDMA CM
+	faults *faultlink.Link
 
 	refs int // guarded by engines.mu
 
@@ -68,6 +70,7 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 		return nil, err
 	}
 	e.dev = e.run.Device()
+	e.faults = faultlink.New(e.run)
 	e.mux.Start(e.dev)
 	e.cm = joinCM(cfg.Name, e.run, e.mux, cfg.Log)
 	engines.open[key] = e
@@ -84,6 +87,7 @@ func (e *sharedEngine) release() error {
 	delete(engines.open, e.key)
 	e.cm.close()
 	e.mux.Close()
+	e.faults.Close()
 	return e.run.Close()
 }
 

@@ -46,6 +46,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		RecvCQ:    init.RecvCQ.cq,
 		Cap:       init.Cap,
 		SignalAll: init.SignalAll,
+		Owner:     p.ctx.faults,
 	}
 	if init.SRQ != nil {
 		eng.SRQ = init.SRQ.srq

@@ -172,10 +172,9 @@ func Damage(pkt []byte, damage uint32) {
 	binary.LittleEndian.PutUint32(icrc, binary.LittleEndian.Uint32(icrc)^damage)
 }
 
-// DamageOf returns what Damage needs so that a packet of a flow keeps, as after a fault on the
-// wire, the ICRC that it had before its bytes changed from was to is. Both have the same
-// length, and no ICRC. It is 0 for bytes that the ICRC does not cover. No address matters: the
-// CRC is linear.
+// DamageOf returns the damage to the ICRC of a packet whose bytes the wire changes from was to is:
+// the packet keeps the ICRC of was. Both have the same length, and no ICRC. It is 0 if only bits
+// changed that the ICRC does not cover. No address matters, because the CRC is linear.
 func DamageOf(was, is []byte) uint32 {
 	var s ICRCState
 	return s.Sum(0, false, was) ^ s.Sum(0, false, is)

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/gorxe/gorxe/internal/buildinfo"
 	"github.com/gorxe/gorxe/internal/completion"
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/manual"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -92,6 +93,7 @@ func completionWords(app *kong.Application) map[string][]string {
 	return map[string][]string{
 		"subject": subjects, "rule": rules,
 		"level":     {"debug", "info", "warn", "error"},
+		"fault":     fault.Examples(),
 		"doorbells": {"trapped", "direct", "auto"},
 	}
 }

@@ -35,6 +35,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a program with an RDMA device."`
 	Pair    pairCmd    `cmd:"" help:"Run a server and its client, which starts when the server listens."`
 	Daemon  daemonCmd  `cmd:"" help:"Serve devices to programs of several runs and users."`
+	Fault   faultCmd   `cmd:"" help:"Change the fault rules of a running program."`
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`

@@ -45,7 +45,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pair", "--device", "eth0=lo", "true", "--", "true"}, exitUsage, "", `must begin with "rxe"`},
 		{[]string{"pair", "--hosts", "--device", "rxe0=lo", "true", "--", "true"}, exitUsage, "", "--hosts has one device"},
 		{[]string{"pair", "--help"}, exitOK, "gorxe pair --hosts", ""},
-		{nil, exitUsage, "", `expected one of "run", "pair", "daemon", "status", "demo"`},
+		{nil, exitUsage, "", `expected one of "run", "pair", "daemon", "fault", "status"`},
 		{[]string{"walk"}, exitUsage, "", "unexpected argument walk"},
 		{[]string{"run", "--help"}, exitOK, "gorxe run -- ibv_rc_pingpong", ""},
 		{[]string{"daemon", "--help"}, exitOK, "--socket-group rdma", ""},

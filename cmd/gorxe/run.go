@@ -19,8 +19,11 @@ type deviceFlags struct {
 }
 
 type runCmd struct {
-	deviceFlags `embed:""`
-	Program     []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+	deviceFlags   `embed:""`
+	Fault         []string `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
+	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
+	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
+	Program       []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
 }
 
 // Help is the part of `gorxe run --help` above the flags.
@@ -29,13 +32,14 @@ func (runCmd) Help() string {
 
 If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Further runs share its devices, and it ends with the last of them.
 
-The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. An interface or an address that this host does not have is 125. This command returns when the program ends. Processes that the program left in the background keep their devices.
+The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. An interface or an address that this host does not have is 125. 3: a fault rule never fired, whatever the program's exit code is. This command returns when the program ends. Processes that the program left in the background keep their devices.
 
 Examples:
   gorxe run ibv_devinfo -v
   gorxe run -- ibv_rc_pingpong -d rxe0 -g 1
   gorxe run --device rxe0=127.0.0.1 --pcap ping.pcapng -- bash -c 'ibv_rc_pingpong -g 0 & sleep 1; ibv_rc_pingpong -g 0 localhost'
   gorxe run --devices 8 ibv_devices
+  gorxe run --fault 'packet drop,p=1%,seed=7' ./my-test
   gorxe run                       # a shell`
 }
 
@@ -91,7 +95,7 @@ func texts(specs []proto.Spec) (list []string) {
 }
 
 // Run runs the program. It returns only if it could not start the program.
-func (c runCmd) Run() error {
+func (c runCmd) Run(std streams) error {
 	specs, err := c.specs()
 	if err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
@@ -103,11 +107,19 @@ func (c runCmd) Run() error {
 		}
 		program = program[1:]
 	}
+	rules, err := c.rules()
+	if err != nil {
+		return err
+	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
+		Faults: rules,
 	})
 	if err != nil {
+		return err
+	}
+	if err := c.faultsFired(outcome, rules, std); err != nil {
 		return err
 	}
 	outcome.Exit()

@@ -123,7 +123,7 @@ func (id *ID) Destroy() {
 }
 
 // Migrate makes the ID's events go to another channel, with those that nobody has fetched
-// (rdma_migrate_id). The new ID of a request goes with the request.
+// (rdma_migrate_id).
 func (id *ID) Migrate(to *EventChannel) error {
 	if !to.add(id) {
 		return &OpError{Op: "Migrate", Arg: "channel", Err: ErrClosed}
@@ -146,10 +146,6 @@ func (id *ID) Migrate(to *EventChannel) error {
 	})
 	for _, ev := range moved {
 		to.events.Push(ev)
-		if ev.Listener == id {
-			// The new ID goes with its request. If to was destroyed meanwhile, so is it.
-			ev.ID.Migrate(to) //nolint:errcheck // see above
-		}
 	}
 	return nil
 }

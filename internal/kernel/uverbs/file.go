@@ -32,6 +32,7 @@ type File struct {
 	spent      sync.Once            // logs once that the budget is spent
 	doorbellAt atomic.Uint32        // the handle that TakeDoorbells begins with
 	overrun    overrun
+	owner      any // of the queue pairs; see SetOwner
 
 	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
 	// lock, and not held during a call.
@@ -49,6 +50,10 @@ type File struct {
 // FD implements kernel.File. The program's queues are mapped from it, so it must get a
 // description of its own (reopen /proc/self/fd/N).
 func (f *File) FD() int { return f.ctx.FD() }
+
+// SetOwner sets what rxe.QP.Owner returns for the queue pairs of this open. It must be called
+// before the program can make one.
+func (f *File) SetOwner(owner any) { f.owner = owner }
 
 // enter begins a call; EIO while the file ends.
 func (f *File) enter(c kernel.Caller) (*call, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
@@ -26,6 +27,7 @@ type device struct {
 	mux     *gsi.Mux       // of the engine's queue pair 1
 	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
+	faults  *faultlink.Link
 	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 
@@ -44,6 +46,7 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	d.faults = faultlink.New(d.engine)
 	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
 		Driver: librxe.Driver{},
@@ -76,6 +79,7 @@ func (d *device) joinCM(m *rdmacm.Manager) error {
 func (d *device) close() error {
 	d.verbs.Close()
 	d.mux.Close()
+	d.faults.Close()
 	return d.engine.Close()
 }
 

@@ -73,6 +73,7 @@ type Server struct {
 	mu       sync.Mutex // below
 	ending   bool       // takes no new sessions
 	sessions map[*session]struct{}
+	talks    int // connections about faults, which keep a private daemon
 	lastID   uint64
 	idle     *time.Timer // private daemons: runs while there is no session
 	ended    chan struct{}
@@ -295,7 +296,7 @@ func (s *Server) enter(n *session) error {
 	if s.ending {
 		return proto.ErrEnding
 	}
-	idle := s.cfg.Private && len(s.sessions) == 0 // no session needs this daemon
+	idle := s.cfg.Private && s.unused()
 	if idle && n.wanted.Build != (proto.Build{}) && n.wanted.Build != s.cfg.Build {
 		s.end()
 		return proto.ErrReplaced
@@ -324,11 +325,21 @@ func (s *Server) leave(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, n)
+	n.faults.end()
 	n.tenant.Leave()
-	if s.idle != nil && len(s.sessions) == 0 && !s.ending {
+	s.left()
+}
+
+// left starts the time after which a private daemon ends, if no client needs it. The caller
+// holds mu.
+func (s *Server) left() {
+	if s.idle != nil && s.unused() && !s.ending {
 		s.idle.Reset(s.cfg.Grace)
 	}
 }
+
+// unused reports whether no client needs the daemon. The caller holds mu.
+func (s *Server) unused() bool { return len(s.sessions) == 0 && s.talks == 0 }
 
 // Suits refuses a session that requests something that is fixed when a daemon starts.
 func (s *Server) suits(w *proto.Wanted) error {
@@ -358,7 +369,7 @@ func (s *Server) suits(w *proto.Wanted) error {
 func (s *Server) endIfIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.sessions) == 0 && !s.ending {
+	if s.unused() && !s.ending {
 		s.end()
 	}
 }

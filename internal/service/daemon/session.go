@@ -46,6 +46,7 @@ type session struct {
 	wanted  proto.Wanted
 	log     *slog.Logger
 	asked   proto.Questions
+	faults  *faultRules
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -94,11 +95,14 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		s.sendText(ctx, conn, u, func() any { return s.status(cred.Uid) })
 	case req.Op == proto.OpSeen:
 		s.sendText(ctx, conn, u, func() any { return s.tree.Seen() })
+	case req.Op == proto.OpFaults:
+		s.faultTalk(conn, cred, &req)
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}), warned: make(map[int]struct{}),
-			log: s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
+			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
+			faults: newFaultRules(u.Budget, s.devices),
 		}
 		n.run(ctx)
 	default:
@@ -127,7 +131,9 @@ func (n *session) run(ctx context.Context) {
 		return
 	}
 	defer n.server.leave(n)
-	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: n.server.hello()}) != nil {
+	hello := n.server.hello()
+	hello.Session = n.id
+	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: hello}) != nil {
 		return
 	}
 	var served sync.WaitGroup
@@ -242,6 +248,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
+	verbs.SetOwner(n.faults.set)
 	f := &file{File: verbs, session: n, device: d, who: who}
 	f.OnOverrun(f.warn)
 	n.files[f] = struct{}{}

@@ -192,7 +192,8 @@ func TestOtherUser(t *testing.T) {
 		}
 	}
 	s := startTest(t, Config{}, nil)
-	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: s.tenants.Of(nobody)}
+	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: s.tenants.Of(nobody),
+		faults: newFaultRules(s.tenants.Of(nobody).Budget, s.devices)}
 	if err := s.enter(n); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"golang.org/x/sys/unix"
 )
@@ -25,10 +26,16 @@ type Config struct {
 	Speed       proto.Speed // 0: what the interfaces say
 
 	Doorbells proto.Doorbells // of this program
+	Faults    []string        // fault rules of this program
 }
 
 // Outcome is how the program ended.
-type Outcome struct{ status unix.WaitStatus }
+type Outcome struct {
+	status unix.WaitStatus
+	// Faults is what the fault rules of Config did. FaultsErr is why that is not known.
+	Faults    []fault.Status
+	FaultsErr error
+}
 
 // Exit ends this process in the same way.
 func (o Outcome) Exit() {
@@ -60,8 +67,12 @@ func Run(cfg Config) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
-	if nested() {
+	if Nested() {
 		// The kernel allows one listener, and the outer one answers already.
+		if len(cfg.Faults) > 0 {
+			err := errors.New("fault rules have no effect in a gorxe run within another: give them to the outer one")
+			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		}
 		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 {
 			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --speed, --socket and --pcap have no effect")
 		}
@@ -80,7 +91,12 @@ func Run(cfg Config) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 	}
-	return Outcome{status}, nil
+	outcome := Outcome{status: status}
+	if f.faults != nil {
+		outcome.Faults, outcome.FaultsErr = f.faults.List()
+		f.faults.Close()
+	}
+	return outcome, nil
 }
 
 // shell returns the user's shell.
@@ -91,9 +107,9 @@ func shell() string {
 	return "/bin/sh"
 }
 
-// nested reports whether this process runs under a gorxe run. The variable alone proves
+// Nested reports whether this process runs under a gorxe run. The variable alone proves
 // nothing, because a program may have passed it on.
-func nested() bool {
+func Nested() bool {
 	if os.Getenv(envSession) == "" {
 		return false
 	}
@@ -105,11 +121,12 @@ func nested() bool {
 type front struct {
 	mask    unix.Sigset_t // as the user started it, and for the program
 	in      *inbox
-	conn    *proto.Conn // to the keeper
-	keeper  int         // process
-	program int         // process, as the keeper said
-	told    int         // notices sent to the keeper
-	heard   int         // notices that the keeper has handled
+	conn    *proto.Conn   // to the keeper
+	faults  *proto.Faults // nil: there are no fault rules
+	keeper  int           // process
+	program int           // process, as the keeper said
+	told    int           // notices sent to the keeper
+	heard   int           // notices that the keeper has handled
 }
 
 // start connects to a daemon and starts the keeper.
@@ -125,7 +142,9 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		// A daemon started here must not inherit the program's descriptors.
 		setCloseOnExec(passed, true)
 		defer setCloseOnExec(passed, false)
-		client, hello, err = attach(cfg, argv)
+		if client, hello, err = attach(cfg, argv); err == nil && len(cfg.Faults) > 0 {
+			err = f.setFaults(client, hello, cfg.Faults)
+		}
 		return err
 	})
 	if err != nil {
@@ -148,6 +167,15 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		return err
 	}
 	return letGo(passed, 0, 1)
+}
+
+// setFaults sets the fault rules of the program, which does not run yet.
+func (f *front) setFaults(client *proto.Client, hello proto.Hello, rules []string) (err error) {
+	if f.faults, err = proto.DialFaults([]string{client.Socket()}, hello.Session); err != nil {
+		return err
+	}
+	_, err = f.faults.Add(rules)
+	return err
 }
 
 func (f *front) spawn(client *proto.Client, p plan) error {

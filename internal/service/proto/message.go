@@ -16,7 +16,8 @@ import (
 //  3. The daemon asks the client for what only the keeper may open. It also sends messages
 //     for the user of the program.
 //
-// Instead of 2, a client may ask for the status, or for what programs find of the devices.
+// Instead of 1, a client may ask for the status, for what programs find of the devices, or change
+// the fault rules of a session (faults.go).
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
 const ProtocolVersion = 4
@@ -38,6 +39,8 @@ type Request struct {
 	// NoAccess, if not empty, says why the keeper cannot open the program's memory.
 	NoAccess string `json:"no_access,omitempty"`
 
+	Faults *FaultRequest `json:"faults,omitempty"`
+
 	// Answer to the daemon's question with this number. If Errno is 0, the message has the
 	// descriptor, or device and inode
 	ID    uint64 `json:"id,omitempty"`
@@ -51,6 +54,7 @@ const (
 	OpAttach = "attach"
 	OpStatus = "status"
 	OpSeen   = "seen"
+	OpFaults = "faults"
 	OpRead   = "read" // confirms that the answer to one of these two was read
 	OpAnswer = "answer"
 )
@@ -102,7 +106,8 @@ type Hello struct {
 	PID     int    `json:"pid"`
 	Private bool   `json:"private"` // ends with its last program
 	Devices []Spec `json:"devices"`
-	Build   Build  `json:"build,omitzero"` // zero: one that does not say
+	Build   Build  `json:"build,omitzero"`    // zero: one that does not say
+	Session uint64 `json:"session,omitempty"` // its number; 0: of an older daemon
 }
 
 // errCode is an error that a client can act on.

@@ -65,7 +65,11 @@ func (c *Conn) unread() (n int) {
 
 // text makes a request whose answer comes in parts.
 func (c *Client) text(op string, v any) error {
-	r, fds, err := c.Call(Request{Op: op})
+	return c.textOf(Request{Op: op}, v)
+}
+
+func (c *Client) textOf(req Request, v any) error {
+	r, fds, err := c.Call(req)
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,7 @@ func (c *Client) text(op string, v any) error {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return fmt.Errorf("the daemon's answer to the request %q: %w", op, err)
+		return fmt.Errorf("the daemon's answer to the request %q: %w", req.Op, err)
 	}
 	return nil
 }

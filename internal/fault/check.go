@@ -1,0 +1,103 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Check reports whether the rule can fire. An error is an *Error about its String. Parse has
+// checked what it returns.
+func (r *Rule) Check() error {
+	text := r.String()
+	p, f := r.of()
+	if p == nil {
+		return &Error{Rule: text, Why: fmt.Sprintf("its place %d and its fault %d do not go together", r.Where, r.What)}
+	}
+	takes := p.takes(f)
+	for i := range keys {
+		if k := &keys[i]; k.get(r) != "" && !slices.Contains(takes, k.name) {
+			return &Error{Rule: text, Why: fmt.Sprintf("%s %s has no %s", p.name, f.name, k.name)}
+		}
+	}
+	_, err := Parse(text)
+	return err
+}
+
+// check returns the key at fault and why the rule cannot fire; why is empty if it can. Each
+// value alone is valid.
+func (r *Rule) check() (key, why string) {
+	p, f := r.of()
+	for _, name := range f.needs {
+		if findKey(name).get(r) == "" {
+			return "", fmt.Sprintf("%s %s needs %s=…", p.name, f.name, name)
+		}
+	}
+	switch {
+	case r.First != 0 && r.Every > r.First:
+		return "every", fmt.Sprintf("it never fires: none of the first %d is a multiple of %d", r.First, r.Every)
+	case r.Seed != 0 && r.P == 0 && r.Jitter == 0:
+		return "seed", "nothing is drawn: give p or jitter as well"
+	case r.P != 0 && r.P == 1:
+		return "p", "each candidate is hit without it: leave it away"
+	case r.Jitter > r.Time:
+		return "jitter", "it is more than time, so packets would arrive before they are sent"
+	case r.QP == 1 && !r.WholeDevice:
+		return "qp", "queue pair 1 belongs to no program: give scope=device as well"
+	}
+	if r.Where == WherePacket {
+		return r.checkPacket()
+	}
+	return "", ""
+}
+
+func (r *Rule) checkPacket() (key, why string) {
+	ops := r.compile()
+	if ops.empty() {
+		return "opcode", fmt.Sprintf("a %s queue pair has no such packets", r.Type)
+	}
+	if r.Size != nil && r.Size.Min > 0 && !ops.some(func(op wire.Opcode) bool { return op.Info().Has(wire.OpPayload) }) {
+		return "size", "such packets have no payload"
+	}
+	if r.Size != nil && r.Length > uint64(wire.MaxHeaderLen)+r.Size.Max {
+		return "length", "no such packet is so long"
+	}
+	if r.What == Corrupt {
+		return r.checkCorrupt(&ops)
+	}
+	return "", ""
+}
+
+func (r *Rule) checkCorrupt(ops *opcodes) (key, why string) {
+	f := findField(r.Field)
+	switch {
+	case r.Bit == nil && r.Field == "":
+		return "", "packet corrupt needs bit=… or field=…"
+	case r.Bit != nil && r.Field != "":
+		return "bit", "give either bit or field"
+	case r.Value != nil && f == nil:
+		return "value", "it is of a header field: give field=… as well, and not icrc"
+	case f == nil:
+		return "", ""
+	case !ops.some(f.in):
+		return "field", "such packets do not have it"
+	case r.Value != nil && *r.Value > f.max():
+		return "value", fmt.Sprintf("the field has %d bits", f.bits)
+	case r.Value != nil && f.name == "qkey" && *r.Value > maxFreeQKey:
+		return "value", "Q_Keys from 0x80000000 on are for privileged senders"
+	}
+	return "", ""
+}
+
+// maxFreeQKey is the largest Q_Key that any program may send with (IBA 10.2.5).
+const maxFreeQKey = 1<<31 - 1
+
+// fieldNames are the header fields' names.
+var fieldNames = func() (names []string) {
+	for i := range fields {
+		names = append(names, fields[i].name)
+	}
+	slices.Sort(names)
+	return names
+}()

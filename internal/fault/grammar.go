@@ -1,0 +1,139 @@
+package fault
+
+import (
+	"slices"
+	"strings"
+)
+
+// The grammar:
+//
+//	WHERE WHAT[,KEY=VALUE]...
+//
+// The tables of this file are all that Parse, String, and the help know.
+
+// place is a place of faults.
+type place struct {
+	name  string
+	where Where
+	is    string
+	which []string // the keys that select its candidates
+	whats []fault
+}
+
+// fault is what can happen at a place.
+type fault struct {
+	name  string
+	what  What
+	is    string
+	needs []string
+	may   []string
+}
+
+var places = []place{
+	{
+		"packet", WherePacket, "a packet of a queue pair",
+		[]string{"qp", "peer", "opcode", "direction", "size", "psn"},
+		[]fault{
+			{"drop", Drop, "is lost", nil, nil},
+			{"duplicate", Duplicate, "arrives again, `copies` times (1)", nil, []string{"copies"}},
+			{"delay", Delay, "arrives `time` later, plus or minus up to `jitter`", []string{"time"}, []string{"jitter"}},
+			{"reorder", Reorder, "is overtaken by the next `by` packets of its flow (1), but arrives after `time` (20ms) at the latest", nil, []string{"by", "time"}},
+			{"corrupt", Corrupt, "arrives with bit `bit` inverted (0 is the first of the BTH), or a wrong ICRC (`field=icrc`), or another value of a header field and the ICRC that belongs to it", nil, []string{"bit", "field", "value"}},
+			{"truncate", Truncate, "ends after `length` bytes, counted from the BTH, and has the ICRC that belongs to them", []string{"length"}, nil},
+			{"mark", Mark, "is marked with ECN's \"congestion experienced\"", nil, nil},
+		},
+	},
+}
+
+// always are the keys of every rule, beside those of its place and of its fault.
+var always = []string{"name", "scope", "device", "after", "first", "every", "p", "seed", "count"}
+
+func findPlace(name string) *place {
+	for i := range places {
+		if places[i].name == name {
+			return &places[i]
+		}
+	}
+	return nil
+}
+
+func (p *place) find(name string) *fault {
+	for i := range p.whats {
+		if p.whats[i].name == name {
+			return &p.whats[i]
+		}
+	}
+	return nil
+}
+
+func (p *place) faults() (names []string) {
+	for i := range p.whats {
+		names = append(names, p.whats[i].name)
+	}
+	return names
+}
+
+func placeNames() (names []string) {
+	for i := range places {
+		names = append(names, places[i].name)
+	}
+	return names
+}
+
+// of returns the place and the fault of a rule; nil if it has none.
+func (r *Rule) of() (*place, *fault) {
+	for i := range places {
+		if p := &places[i]; p.where == r.Where {
+			for j := range p.whats {
+				if p.whats[j].what == r.What {
+					return p, &p.whats[j]
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// takes returns the keys of a fault at a place, in the order in which String writes them.
+func (p *place) takes(f *fault) []string {
+	return slices.Concat(f.needs, f.may, p.which, always)
+}
+
+// String returns the rule as Parse reads it.
+func (r *Rule) String() string {
+	p, f := r.of()
+	if p == nil {
+		return "no rule"
+	}
+	var b strings.Builder
+	b.WriteString(p.name + " " + f.name)
+	for _, name := range p.takes(f) {
+		if value := findKey(name).get(r); value != "" {
+			b.WriteString("," + name + "=" + value)
+		}
+	}
+	return b.String()
+}
+
+// Examples returns a rule of each fault, with the keys that it needs, for the completion of a
+// command line.
+func Examples() (list []string) {
+	for i := range places {
+		p := &places[i]
+		for j := range p.whats {
+			f := &p.whats[j]
+			text := p.name + " " + f.name
+			for _, k := range f.needs {
+				text += "," + k + "=" + examples[k]
+			}
+			if f.what == Corrupt {
+				text += ",field=" + fieldICRC
+			}
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// examples are values of the keys that faults need.
+var examples = map[string]string{"time": "1ms", "length": "64"}

@@ -1,0 +1,307 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+var (
+	here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	epoch       = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+// packet makes a packet from queue pair 0x11 here to 0x22 there.
+func packet(op wire.Opcode, psn wire.PSN, payload int, mine Direction) *Packet {
+	h := wire.Headers{Opcode: op, DestQP: 0x22, PSN: psn, PKey: wire.DefaultPKey, QKey: 0x11111111, SrcQP: 0x11}
+	return &Packet{Device: "rxe0", Data: append(h.Append(nil), make([]byte, payload)...),
+		Src: here, Dst: there, SrcQP: 0x11, DestQP: 0x22, Mine: mine}
+}
+
+func newSet(t testing.TB, texts ...string) *Set {
+	t.Helper()
+	s := NewSet(func() time.Time { return epoch })
+	for _, text := range texts {
+		r, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// TestSelects: which packets are candidates of a rule.
+func TestSelects(t *testing.T) {
+	out := packet(wire.RCSendOnly, 7, 100, Out)
+	for _, c := range []struct {
+		rule string
+		p    *Packet
+		want bool
+	}{
+		{"packet drop", out, true},
+		{"packet drop", packet(wire.RCSendOnly, 7, 100, 0), false},
+		{"packet drop,direction=out", out, true},
+		{"packet drop,direction=in", out, false},
+		{"packet drop,direction=in", packet(wire.RCSendOnly, 7, 100, In), true},
+		{"packet drop,direction=in", packet(wire.RCSendOnly, 7, 100, Either), true},
+		{"packet drop,device=rxe0", out, true},
+		{"packet drop,device=rxe1", out, false},
+		{"packet drop,qp=0x11", out, true},
+		{"packet drop,qp=0x22", out, false},
+		{"packet drop,qp=0x22", packet(wire.RCSendOnly, 7, 100, In), true},
+		{"packet drop,qp=0x22", packet(wire.RCSendOnly, 7, 100, Either), true},
+		{"packet drop,qp=RC", out, true},
+		{"packet drop,qp=UC", out, false},
+		{"packet drop,peer=10.0.0.2", out, true},
+		{"packet drop,peer=10.0.0.1", out, false},
+		{"packet drop,peer=10.0.0.1", packet(wire.RCSendOnly, 7, 100, In), true},
+		{"packet drop,opcode=RC_SEND_ONLY", out, true},
+		{"packet drop,opcode=rc_send_*", out, true},
+		{"packet drop,opcode=RC_SEND_LAST|RC_ACKNOWLEDGE", out, false},
+		{"packet drop,size=100", out, true},
+		{"packet drop,size=0-99", out, false},
+		{"packet drop,psn=7", out, true},
+		{"packet drop,psn=8", out, false},
+		{"packet truncate,length=111", out, true},
+		{"packet truncate,length=112", out, false},
+		{"packet corrupt,bit=895", out, true},
+		{"packet corrupt,bit=896", out, false},
+		{"packet corrupt,field=rkey", out, false},
+		{"packet corrupt,field=pkey", out, true},
+		{"packet drop", packet(wire.OpCNP, 0, 0, Out), false},
+	} {
+		h, hit := newSet(t, c.rule).Packet(c.p, false)
+		if hit != c.want || hit && h.String() != c.rule {
+			t.Errorf("%s: %v", c.rule, hit)
+		}
+	}
+	for _, short := range [][]byte{nil, {4}, make([]byte, 11)} {
+		if _, hit := newSet(t, "packet drop").Packet(&Packet{Data: short, Mine: Out}, false); hit {
+			t.Error("a packet without a BTH is a candidate")
+		}
+	}
+}
+
+// hits returns which of n packets a rule hits, from 1.
+func hits(s *Set, n int) (list []int) {
+	for i := range n {
+		if _, hit := s.Packet(packet(wire.RCSendOnly, wire.PSN(i), 0, Out), false); hit {
+			list = append(list, i+1)
+		}
+	}
+	return list
+}
+
+func TestWhen(t *testing.T) {
+	for rule, want := range map[string][]int{
+		"packet drop,first=2":                 {1, 2},
+		"packet drop,every=4":                 {4, 8},
+		"packet drop,count=3":                 {1, 2, 3},
+		"packet drop,after=8":                 {9, 10},
+		"packet drop,after=2,first=1":         {3},
+		"packet drop,after=1,every=3":         {4, 7, 10},
+		"packet drop,after=1,every=3,count=2": {4, 7},
+		"packet drop,every=2,first=5":         {2, 4},
+		"packet drop,after=5s":                nil,
+	} {
+		if got := hits(newSet(t, rule), 10); !slices.Equal(got, want) {
+			t.Errorf("%s hits %v, want %v", rule, got, want)
+		}
+	}
+	// A time spares the candidates before it, and those are not numbered.
+	now := epoch
+	s := NewSet(func() time.Time { return now })
+	r, _ := Parse("packet drop,after=5s,first=1")
+	s.Add(r) //nolint:errcheck // the next line sees it
+	first := hits(s, 3)
+	now = now.Add(5 * time.Second)
+	if second := hits(s, 3); first != nil || !slices.Equal(second, []int{1}) {
+		t.Errorf("hits %v before, and %v after", first, second)
+	}
+}
+
+// TestSeed: a seed always draws the same, another one something else, and in all as many as p says.
+func TestSeed(t *testing.T) {
+	const n = 100_000
+	one, again := hits(newSet(t, "packet drop,p=0.1,seed=1"), n), hits(newSet(t, "packet drop,p=0.1,seed=1"), n)
+	other := hits(newSet(t, "packet drop,p=0.1,seed=2"), n)
+	if !slices.Equal(one, again) || slices.Equal(one, other) {
+		t.Error("the seed does not decide")
+	}
+	for _, list := range [][]int{one, other} {
+		if got := float64(len(list)) / n; math.Abs(got-0.1) > 0.005 {
+			t.Errorf("p=0.1 hits %v", got)
+		}
+	}
+	// These numbers are what a seed means, in every version.
+	if want := []int{6, 9, 13}; !slices.Equal(one[:3], want) {
+		t.Errorf("seed 1 begins with %v, want %v", one[:3], want)
+	}
+	s := newSet(t, "packet delay,time=10ms,jitter=2ms")
+	for range 1000 {
+		h, _ := s.Packet(packet(wire.RCSendOnly, 0, 0, Out), false)
+		if w := h.Wait(); w < 8*time.Millisecond || w > 12*time.Millisecond {
+			t.Fatalf("a delay of %v", w)
+		}
+	}
+}
+
+// TestOrder: the first rule that fires decides, and the rules after it do not see the packet.
+func TestOrder(t *testing.T) {
+	s := newSet(t, "packet drop,every=2", "packet mark", "packet duplicate,scope=device")
+	hits(s, 10)
+	if _, hit := s.Packet(packet(wire.RCSendOnly, 5, 0, Out), true); !hit {
+		t.Error("a rule for the whole device is not asked")
+	}
+	var got [][2]uint64
+	for _, st := range s.Status() {
+		got = append(got, [2]uint64{st.Candidates, st.Fired})
+	}
+	if want := [][2]uint64{{10, 5}, {5, 5}, {1, 1}}; !slices.Equal(got, want) {
+		t.Errorf("candidates and hits %v, want %v", got, want)
+	}
+}
+
+func TestChangeField(t *testing.T) {
+	value := uint64(3)
+	for _, f := range fields {
+		for _, op := range []wire.Opcode{wire.RCWriteOnlyImm, wire.RCAck, wire.UDSendOnly, wire.RCSendOnlyInv} {
+			if !f.in(op) {
+				continue
+			}
+			was := packet(op, 77, 0, Out).Data
+			for _, v := range []*uint64{nil, &value} {
+				if v != nil && *v > f.max() {
+					continue
+				}
+				is := slices.Clone(was)
+				(&Rule{Field: f.name, Value: v}).ChangeField(is)
+				if v == nil && bytes.Equal(is, was) {
+					t.Errorf("%s of %v: unchanged", f.name, op)
+				}
+				if f.name == "psn" && v != nil && psnOf(is) != 3 {
+					t.Errorf("the PSN is %d", psnOf(is))
+				}
+				differ := 0
+				for i := range is {
+					if is[i] != was[i] {
+						differ++
+					}
+				}
+				if differ > f.bytes {
+					t.Errorf("%s of %v: %d bytes differ", f.name, op, differ)
+				}
+			}
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	s := newSet(t, "packet drop,first=1,name=lost", "packet mark,psn=9999")
+	hits(s, 3)
+	list := s.Status()
+	if missed := Missed(list); len(missed) != 1 || missed[0].ID != 2 {
+		t.Errorf("missed %+v", missed)
+	}
+	var b strings.Builder
+	if err := WriteTable(&b, list); err != nil {
+		t.Fatal(err)
+	}
+	const want = `ID  CANDIDATES  FIRED  FIRST                             LAST                              RULE
+1   3           1      03:04:05.000000 rxe0 qp 17 psn 0  03:04:05.000000 rxe0 qp 17 psn 0  packet drop,name=lost,first=1
+2   0           0      -                                 -                                 packet mark,psn=9999
+`
+	if b.String() != want {
+		t.Errorf("the table is\n%swant\n%s", b.String(), want)
+	}
+	text, err := json.Marshal(list[0])
+	if want := `{"id":1,"name":"lost","rule":"packet drop,name=lost,first=1","candidates":3,"fired":1,` +
+		`"first":{"time":"2026-01-02T03:04:05Z","device":"rxe0","qp":17,"psn":0,"opcode":"RC_SEND_ONLY"},` +
+		`"last":{"time":"2026-01-02T03:04:05Z","device":"rxe0","qp":17,"psn":0,"opcode":"RC_SEND_ONLY"}}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestManyRules: a set is bounded, and rules come and go while packets pass.
+func TestManyRules(t *testing.T) {
+	s := newSet(t)
+	r, _ := Parse("packet mark,every=3")
+	rules := slices.Repeat([]Rule{r}, MaxRules)
+	var passing sync.WaitGroup
+	end := make(chan struct{})
+	began := make(chan struct{}, 2)
+	for range 2 {
+		passing.Go(func() {
+			p := packet(wire.RCSendOnly, 1, 10, Out)
+			for i := 0; ; i++ {
+				s.Packet(p, false)
+				if i == 0 {
+					began <- struct{}{}
+				}
+				select {
+				case <-end:
+					return
+				default:
+				}
+			}
+		})
+	}
+	<-began
+	<-began
+	for range 100 {
+		id, err := s.Add(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Remove(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, err := s.Add(rules...)
+	if err != nil || id != 101 || s.Len() != MaxRules {
+		t.Fatalf("%d rules from %d on: %v", s.Len(), id, err)
+	}
+	if _, err := s.Add(r); err == nil || !strings.Contains(err.Error(), "remove some first") {
+		t.Errorf("one rule more: %v", err)
+	}
+	if _, err := s.Remove(id, 7); err == nil || s.Len() != MaxRules {
+		t.Errorf("a rule that is not there was removed: %v", err)
+	}
+	if removed := s.Clear(); len(removed) != MaxRules {
+		t.Errorf("%d were removed", len(removed))
+	}
+	s.Add(r) //nolint:errcheck // Close is next
+	s.Close()
+	close(end)
+	passing.Wait()
+	if _, err := s.Add(r); err == nil || s.Has(WherePacket, false) || s.Len() != 1 {
+		t.Errorf("a closed set: %v, %d rules", err, s.Len())
+	}
+}
+
+func BenchmarkPacket(b *testing.B) {
+	p := packet(wire.RCSendOnly, 1, 1024, Out)
+	for _, n := range []int{0, 1, 100, 10_000} {
+		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
+			s := newSet(b)
+			r, _ := Parse("packet drop,p=1e-9")
+			s.Add(slices.Repeat([]Rule{r}, n)...) //nolint:errcheck // the rule is valid
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Packet(p, false)
+			}
+		})
+	}
+}

@@ -1,0 +1,200 @@
+package fault
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// refused has rules that Parse refuses, the word at fault, and the message. docs/faults.md shows
+// them.
+var refused = []struct{ rule, word, why string }{
+	{"", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
+	{"   ", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
+	{"drop", "drop", "unknown: a rule begins with packet"},
+	{"paket drop", "paket", "unknown: is it packet?"},
+	{"packet", "packet", "say what happens: drop, duplicate, delay, reorder, corrupt, truncate or mark"},
+	{"packet drp", "drp", "unknown: is it drop?"},
+	{"packet explode", "explode", "unknown: a packet rule says drop, duplicate, delay, reorder, corrupt, truncate or mark"},
+	{"packet drop,", "", "there is nothing after the comma at byte 12"},
+	{"packet drop,frist=1", "frist=1", "unknown: is it first?"},
+	{"packet drop,first", "first", "give it a value: first=…"},
+	{"packet drop,first=", "first=", "give it a value: first=…"},
+	{"packet drop,first=1,first=2", "first=2", "first is given twice"},
+	{"packet drop,first=0", "first=0", "give a number, 1 or more"},
+	{"packet drop,first=-1", "first=-1", "give a number, 1 or more"},
+	{"packet drop,every=many", "every=many", "give a number, 1 or more"},
+	{"packet drop,count=0", "count=0", "give a number, 1 or more"},
+	{"packet drop,first=2,every=3", "every=3", "it never fires: none of the first 2 is a multiple of 3"},
+	{"packet drop,p=0", "p=0", "a probability is more than 0 and at most 1 (100%)"},
+	{"packet drop,p=101%", "p=101%", "a probability is more than 0 and at most 1 (100%)"},
+	{"packet drop,p=NaN", "p=NaN", "a probability is more than 0 and at most 1 (100%)"},
+	{"packet drop,p=1", "p=1", "each candidate is hit without it: leave it away"},
+	{"packet drop,seed=1", "seed=1", "nothing is drawn: give p or jitter as well"},
+	{"packet drop,after=soon", "after=soon", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
+	{"packet drop,after=2h", "after=2h", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
+	{"packet drop,time=1ms", "time=1ms", "packet drop has no time: it has qp, peer, opcode, direction, size, psn, name, scope, device, after, first, every, p, seed or count"},
+	{"packet drop,name=a b", "name=a b", `a name has letters, digits and "_-.", 64 at most`},
+	{"packet drop,scope=host", "scope=host", "give session or device"},
+	{"packet drop,device=mlx5_0", "device=mlx5_0", "the name of a device begins with rxe"},
+	{"packet drop,qp=XRC", "qp=XRC", "give RC, UC or UD, or a queue pair number from 1 to 0xfffffe"},
+	{"packet drop,qp=0", "qp=0", "give RC, UC or UD, or a queue pair number from 1 to 0xfffffe"},
+	{"packet drop,qp=1", "qp=1", "queue pair 1 belongs to no program: give scope=device as well"},
+	{"packet drop,peer=host2", "peer=host2", "give the IPv4 or IPv6 address of one host, without a zone"},
+	{"packet drop,direction=up", "direction=up", "give out, in or either"},
+	{"packet drop,opcode=RC_SEND_ONYL", "opcode=RC_SEND_ONYL", "there is no opcode RC_SEND_ONYL: is it RC_SEND_ONLY?"},
+	{"packet drop,opcode=XRC_*", "opcode=XRC_*", "there is no opcode XRC_*: names are those of the specification, as RC_SEND_ONLY or RC_RDMA_WRITE_*"},
+	{"packet drop,opcode=[A-Z]", "opcode=[A-Z]", "the name of an opcode has letters, digits and _; * stands for any of them"},
+	{"packet drop,qp=UD,opcode=RC_SEND_ONLY", "opcode=RC_SEND_ONLY", "a UD queue pair has no such packets"},
+	{"packet drop,size=9-1", "size=9-1", "the range is empty: the first number is the larger one"},
+	{"packet drop,size=5000", "size=5000", "give a number from 0 to 4096"},
+	{"packet drop,opcode=RC_ACKNOWLEDGE,size=1-4096", "size=1-4096", "such packets have no payload"},
+	{"packet drop,psn=0x1000000", "psn=0x1000000", "give a number from 0 to 16777215"},
+	{"packet delay", "", "packet delay needs time=…"},
+	{"packet delay,time=5", "time=5", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
+	{"packet delay,time=1ms,jitter=2ms", "jitter=2ms", "it is more than time, so packets would arrive before they are sent"},
+	{"packet duplicate,copies=17", "copies=17", "give a number from 1 to 16"},
+	{"packet reorder,by=0", "by=0", "give a number from 1 to 1024"},
+	{"packet corrupt", "", "packet corrupt needs bit=… or field=…"},
+	{"packet corrupt,bit=1,field=psn", "bit=1", "give either bit or field"},
+	{"packet corrupt,bit=40000", "bit=40000", "give a number from 0 to 33343"},
+	{"packet corrupt,field=colour", "field=colour", "there is no such field: give icrc, ack_req, dest_qp, dma_len, ieth_rkey, imm, migreq, msn, opcode, pad, pkey, psn, qkey, rkey, se, syndrome, tver or va"},
+	{"packet corrupt,opcode=RC_ACKNOWLEDGE,field=rkey", "field=rkey", "such packets do not have it"},
+	{"packet corrupt,field=pkey,value=0x10000", "value=0x10000", "the field has 16 bits"},
+	{"packet corrupt,field=icrc,value=1", "value=1", "it is of a header field: give field=… as well, and not icrc"},
+	{"packet corrupt,field=qkey,value=0x80010000", "value=0x80010000", "Q_Keys from 0x80000000 on are for privileged senders"},
+	{"packet truncate", "", "packet truncate needs length=…"},
+	{"packet truncate,length=11", "length=11", "give a number from 12 to 4168"},
+	{"packet drop\n", "", "byte 12 is no printable character of ASCII"},
+}
+
+func TestRefused(t *testing.T) {
+	for _, c := range refused {
+		_, err := Parse(c.rule)
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%q: %v", c.rule, err)
+			continue
+		}
+		if e.Word != c.word || e.Why != c.why || e.Rule != c.rule || !strings.HasPrefix(c.rule[e.At:], c.word) {
+			t.Errorf("%q: %q at %d: %s\nwant %q: %s", c.rule, e.Word, e.At, e.Why, c.word, c.why)
+		}
+	}
+	long := "packet drop,name=" + strings.Repeat("x", maxText)
+	if _, err := Parse(long); err == nil || len(err.Error()) > 200 {
+		t.Errorf("a long rule: %v", err)
+	}
+}
+
+// TestDocs: docs/faults.md shows every refused rule with its message.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if !regexp.MustCompile("(?m)^\\| `" + k.name + "`").Match(text) {
+			t.Errorf("docs/faults.md has no row for the key %s", k.name)
+		}
+	}
+	for _, c := range refused {
+		_, err := Parse(c.rule)
+		if line := "    gorxe: " + err.Error(); c.rule != "packet drop\n" && !strings.Contains(string(text), line) {
+			t.Errorf("docs/faults.md lacks:\n%s", line)
+		}
+	}
+}
+
+// accepted are rules with each key and each fault, as String writes them.
+var accepted = []string{
+	"packet drop",
+	"packet drop,qp=0x11,peer=10.0.0.1,opcode=RC_SEND_*|RC_ACKNOWLEDGE,direction=out,size=1-256,psn=77,name=a.b,device=rxe0,after=3,first=10,every=2,p=0.25,seed=9,count=4",
+	"packet drop,qp=UD,peer=fe80::1,direction=in,size=0,scope=device,after=2s",
+	"packet drop,qp=0x1,scope=device",
+	"packet duplicate,copies=3",
+	"packet delay,time=5ms,jitter=1ms,seed=1",
+	"packet delay,time=1.5us,after=1us",
+	"packet reorder,by=3,time=1s",
+	"packet corrupt,bit=0",
+	"packet corrupt,field=icrc",
+	"packet corrupt,field=psn,value=5",
+	"packet corrupt,field=qkey,value=17",
+	"packet truncate,length=12",
+	"packet mark,p=0.1",
+}
+
+func TestAccepted(t *testing.T) {
+	for _, text := range accepted {
+		r, err := Parse(text)
+		if err != nil || r.String() != text || r.Check() != nil {
+			t.Errorf("%s: %v\n%v", text, err, r.String())
+		}
+	}
+	for text, want := range map[string]string{
+		" packet  drop,p=1% ":                       "packet drop,p=0.01",
+		"packet drop,direction=either":              "packet drop",
+		"packet drop,peer=::ffff:10.0.0.1":          "packet drop,peer=10.0.0.1",
+		"packet drop,scope=session,seed=0,size=5-5": "packet drop,size=5",
+	} {
+		if r, err := Parse(text); err != nil || r.String() != want {
+			t.Errorf("%q: %q, %v; want %q", text, r.String(), err, want)
+		}
+	}
+}
+
+// TestExamples: what a shell completes is a rule.
+func TestExamples(t *testing.T) {
+	for _, text := range Examples() {
+		if _, err := Parse(text); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(Examples()) != len(places[0].whats) {
+		t.Errorf("examples %q", Examples())
+	}
+}
+
+// TestCheck: a rule that a Go program makes is checked like one that is read.
+func TestCheck(t *testing.T) {
+	for text, r := range map[string]Rule{
+		"its place 0":        {},
+		"needs time":         {Where: WherePacket, What: Delay},
+		"never fires":        {Where: WherePacket, What: Drop, First: 1, Every: 2},
+		"has no by":          {Where: WherePacket, What: Drop, By: 3},
+		"give RC, UC or UD":  {Where: WherePacket, What: Drop, Type: "XRC"},
+		"there is no opcode": {Where: WherePacket, What: Drop, Opcode: "SEND"},
+	} {
+		if err := r.Check(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%+v: %v, want %q", r, err, text)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, c := range refused {
+		f.Add(c.rule)
+	}
+	for _, text := range accepted {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := Parse(text)
+		var e *Error
+		if err != nil {
+			if !errors.As(err, &e) || e.Why == "" || e.Word != "" && !strings.HasPrefix(e.Rule[e.At:], e.Word) {
+				t.Fatalf("%q: %#v", text, err)
+			}
+			return
+		}
+		again, err := Parse(r.String())
+		if err != nil || !reflect.DeepEqual(r, again) || r.Check() != nil {
+			t.Fatalf("%q became %q: %v", text, r.String(), err)
+		}
+		if r.compile().empty() {
+			t.Fatalf("%q has no candidates", text)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package fault
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Event is one hit.
+type Event struct {
+	Time   time.Time `json:"time"`
+	Device string    `json:"device,omitempty"`
+	QP     wire.QPN  `json:"qp,omitempty"`
+	PSN    uint32    `json:"psn"`
+	Opcode string    `json:"opcode,omitempty"`
+}
+
+// note records a hit.
+func (e *entry) note(ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.first.Time.IsZero() {
+		e.first = ev
+	}
+	e.last = ev
+}
+
+// Status is a rule and what it did.
+type Status struct {
+	ID         uint64 `json:"id"`
+	Name       string `json:"name,omitempty"`
+	Rule       string `json:"rule"`
+	Candidates uint64 `json:"candidates"`
+	Fired      uint64 `json:"fired"`
+	First      *Event `json:"first,omitempty"`
+	Last       *Event `json:"last,omitempty"`
+}
+
+func (e *entry) status() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Status{
+		ID: e.id, Name: e.rule.Name, Rule: e.rule.String(),
+		Candidates: e.candidates.Load(), Fired: e.fired.Load(),
+	}
+	if first, last := e.first, e.last; !first.Time.IsZero() {
+		s.First, s.Last = &first, &last
+	}
+	return s
+}
+
+// Missed returns the rules that never fired.
+func Missed(list []Status) (missed []Status) {
+	for _, s := range list {
+		if s.Fired == 0 {
+			missed = append(missed, s)
+		}
+	}
+	return missed
+}
+
+// WriteTable writes a table of rules for people.
+func WriteTable(w io.Writer, list []Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tCANDIDATES\tFIRED\tFIRST\tLAST\tRULE")
+	for _, s := range list {
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\n", s.ID, s.Candidates, s.Fired, s.First, s.Last, s.Rule)
+	}
+	return t.Flush()
+}
+
+// String returns the time and the packet; a dash for nil.
+func (e *Event) String() string {
+	if e == nil {
+		return "-"
+	}
+	s := e.Time.Format("15:04:05.000000")
+	if e.Device != "" {
+		s += " " + e.Device
+	}
+	if e.QP != 0 {
+		s += " qp " + strconv.FormatUint(uint64(e.QP), 10)
+	}
+	if e.Opcode != "" {
+		s += " psn " + strconv.FormatUint(uint64(e.PSN), 10)
+	}
+	return s
+}

@@ -1,0 +1,92 @@
+package fault
+
+import (
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Where is the place of a fault.
+type Where uint8
+
+const (
+	WherePacket Where = iota + 1
+	WhereVerb
+
+	wheres = int(WhereVerb) + 1
+)
+
+// What is a fault.
+type What uint8
+
+const (
+	Drop      What = iota + 1 // a packet is lost
+	Duplicate                 // a packet arrives more than once
+	Delay                     // a packet, or the answer to a verb, comes late
+	Reorder                   // packets of the same flow overtake a packet
+	Corrupt                   // a packet arrives with other bits
+	Truncate                  // a packet arrives without its end
+	Mark                      // a packet is marked with ECN's "congestion experienced"
+	Fail                      // a verb returns an errno
+)
+
+// Direction says which end of a packet must be within the scope.
+type Direction uint8
+
+const (
+	Out    Direction = 1 << iota // the sender
+	In                           // the receiver
+	Either = Out | In
+)
+
+// Range is the numbers from Min to Max.
+type Range struct{ Min, Max uint64 }
+
+// Rule is one fault rule. Parse reads one, and Check says whether it can fire. The zero value of
+// a field means that it is not given.
+type Rule struct {
+	Where Where
+	What  What
+	Name  string // for reports
+
+	// Which candidates the rule has.
+	WholeDevice bool // those of all programs, and not only of one session
+	Device      string
+	QP          wire.QPN
+	Type        string // of the queue pair: RC, UC or UD
+	Peer        netip.Addr
+	Direction   Direction // Either if not given
+	Opcode      string    // names with a bar between them; a * stands for any letters
+	Size        *Range    // of the payload, in bytes
+	PSN         *wire.PSN
+	Verb        string
+
+	// Which of the candidates are hit. Those that are not spared have the numbers 1, 2, ….
+	After     uint64        // candidates are spared at first,
+	AfterTime time.Duration // and those of this time
+	First     uint64        // only candidates up to this number
+	Every     uint64        // only multiples of it
+	P         float64       // the probability
+	Seed      uint64        // of what is drawn
+	Count     uint64        // how many are hit at most
+
+	// What happens.
+	Time, Jitter time.Duration
+	Copies       uint64
+	By           uint64
+	Bit          *uint64
+	Field        string
+	Value        *uint64
+	Length       uint64
+	Errno        syscall.Errno
+}
+
+// direction returns the direction with its default.
+func (r *Rule) direction() Direction {
+	if r.Direction == 0 {
+		return Either
+	}
+	return r.Direction
+}

@@ -1,0 +1,168 @@
+// Package faultlink does to packets what the fault rules of package fault say. A Link is the
+// decorator of one device's engine. Each queue pair has an owner with rules, and some rules
+// are for the whole device.
+//
+// A packet between two queue pairs of the device meets the rules of its sender and those of its
+// receiver, as if it had crossed a network. A rule that has both ends in its scope counts it
+// once. The first rule that fires decides.
+package faultlink
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Link applies rules to the packets of a device.
+type Link struct {
+	name string
+	eng  *engine.Engine
+	dev  *rxe.Device
+	next engine.Carrier
+	outs sync.Pool // *out
+
+	later   atomic.Pointer[later] // nil: there are no rules
+	heldOut held[wire.Burst]
+	heldIn  held[wire.Datagram]
+
+	wide atomic.Pointer[[]*fault.Set] // those with rules for the whole device
+
+	mu   sync.Mutex              // below, and of changes
+	sets map[*fault.Set]struct{} // those with rules for packets
+	old  []*later                // retired, but perhaps not gone
+}
+
+// New makes the link of a running engine. The queue pairs' owners are *fault.Set, or something
+// else for those that only rules of the whole device hit. Close must be called before the
+// engine's.
+func New(eng *engine.Engine) *Link {
+	l := &Link{
+		name: eng.Device().Name(), eng: eng, dev: eng.Device(), next: eng.Carrier(),
+		sets: make(map[*fault.Set]struct{}),
+	}
+	l.outs.New = func() any { return new(out) }
+	return l
+}
+
+// Update looks whether a set has rules for packets. As long as no set has, the device has no
+// decorator. Call it after each change of a set, and with an empty set when its owner ends.
+func (l *Link) Update(set *fault.Set) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.sets)
+	if set.Has(fault.WherePacket, false) || set.Has(fault.WherePacket, true) {
+		l.sets[set] = struct{}{}
+	} else {
+		delete(l.sets, set)
+	}
+	var wide []*fault.Set
+	for s := range l.sets {
+		if s.Has(fault.WherePacket, true) {
+			wide = append(wide, s)
+		}
+	}
+	l.wide.Store(&wide)
+	switch {
+	case before == 0 && len(l.sets) > 0:
+		l.later.Store(startLater(l.next.SendLater, l.dev.Receive))
+		l.eng.Decorate(l)
+	case before > 0 && len(l.sets) == 0:
+		l.eng.Decorate(nil)
+		q := l.later.Swap(nil)
+		q.retire()
+		l.old = append(slices.DeleteFunc(l.old, (*later).isGone), q)
+	}
+}
+
+// Close takes the decorator away. Packets that are still delayed are lost.
+func (l *Link) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.sets)
+	l.eng.Decorate(nil)
+	if q := l.later.Swap(nil); q != nil {
+		l.old = append(l.old, q)
+	}
+	for _, q := range l.old {
+		q.close()
+	}
+	l.old = nil
+}
+
+// judge returns the rule that hits a packet.
+func (l *Link) judge(p *fault.Packet, toSelf, fromSelf bool) (fault.Hit, bool) {
+	p.Device = l.name
+	p.Mine = 0
+	if fromSelf {
+		p.Mine |= fault.Out
+	}
+	if toSelf {
+		p.Mine |= fault.In
+	}
+	if wide := l.wide.Load(); wide != nil {
+		for _, set := range *wide {
+			if h, ok := set.Packet(p, true); ok {
+				return h, true
+			}
+		}
+	}
+	var sender, receiver *fault.Set
+	if fromSelf {
+		sender = l.owner(p.SrcQP)
+	}
+	if toSelf {
+		receiver = l.owner(p.DestQP)
+	}
+	if sender != nil {
+		p.Mine = fault.Out
+		if sender == receiver {
+			p.Mine = fault.Either
+		}
+		if h, ok := sender.Packet(p, false); ok {
+			return h, true
+		}
+	}
+	if receiver != nil && receiver != sender {
+		p.Mine = fault.In
+		return receiver.Packet(p, false)
+	}
+	return fault.Hit{}, false
+}
+
+// owner returns the rules of a queue pair's owner, or nil.
+func (l *Link) owner(n wire.QPN) *fault.Set {
+	if q := l.dev.QP(n); q != nil {
+		set, _ := q.Owner().(*fault.Set)
+		return set
+	}
+	return nil
+}
+
+// ends returns the queue pair numbers of a packet. Only datagrams have that of the sender; a
+// route has it for connected queue pairs.
+func ends(pkt []byte, route wire.QPN) (src, dest wire.QPN) {
+	if len(pkt) < wire.BTHLen {
+		return route, 0
+	}
+	dest = number(pkt[5:])
+	if at := int(wire.Opcode(pkt[0]).Info().DETH); route == 0 && at > 0 && len(pkt) >= at+wire.DETHLen {
+		route = number(pkt[at+5:])
+	}
+	return route, dest
+}
+
+func number(b []byte) wire.QPN { return wire.QPN(uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) }
+
+// flow is the packets that may overtake each other.
+type flow struct {
+	src, dst netip.Addr
+	from, to wire.QPN
+}
+
+func flowOf(p *fault.Packet) flow { return flow{p.Src, p.Dst, p.SrcQP, p.DestQP} }
