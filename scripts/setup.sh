@@ -61,6 +61,9 @@ fi
 if [ "$what" = packages ]; then
 	need mmdebstrap command -v mmdebstrap
 	need util-linux command -v unshare
+	need podman command -v podman
+	need runc command -v runc
+	need iproute2 command -v ip
 fi
 
 if ! command -v go >/dev/null 2>&1; then

@@ -10,10 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 	"github.com/gorxe/gorxe/internal/completion"
+	"github.com/gorxe/gorxe/internal/ociruntime"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
@@ -54,6 +56,11 @@ type streams struct {
 }
 
 func main() {
+	if filepath.Base(os.Args[0]) == ociruntime.Name {
+		err := ociruntime.Main(os.Args[1:])
+		complain(streams{out: os.Stdout, err: os.Stderr}, err)
+		os.Exit(exitFailed)
+	}
 	keeper.Stage(os.Args)
 	os.Exit(run(untilSignal, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }

@@ -1,0 +1,237 @@
+package ociruntime
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Where things are in the container.
+const (
+	inside       = "/.gorxe"
+	insideBinary = inside + "/gorxe"
+	insideRun    = inside + "/run"
+	insideSocket = insideRun + "/socket"
+	envSocket    = "GORXE_SOCKET"
+	// EnvDevices chooses the devices of a container that has its own: a number, or
+	// NAME=WHERE with spaces between them. The default is a device on the interface of the
+	// default route.
+	EnvDevices = "GORXE_DEVICES"
+)
+
+// maxSpec bounds what is read of a file that an engine has written.
+const maxSpec = 16 << 20
+
+// A spec is a JSON object. Members that this package does not know stay as they are.
+type spec map[string]any
+
+// host is what a container gets from this host.
+type host struct {
+	binary string // of gorxe
+	socket string // of a daemon; empty if the container has devices of its own
+}
+
+func readSpec(name string) (spec, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSpec {
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", name, maxSpec>>20)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber() // 64-bit limits keep their digits
+	var s spec
+	if err := dec.Decode(&s); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s == nil {
+		return nil, fmt.Errorf("%s: no JSON object", name)
+	}
+	return s, nil
+}
+
+// write replaces a file with the same mode and owner. A reader sees the old text or the new.
+func (s spec) write(name string) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".gorxe-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name()) //nolint:errcheck // err says what is wrong
+	}
+	return err
+}
+
+// object returns a member that is an object; nil if there is none.
+func (s spec) object(name string) (spec, error) {
+	switch v := s[name].(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s is not an object", name)
+}
+
+// strings returns a member that is a list of strings.
+func (s spec) strings(name string) ([]string, error) {
+	list, ok := s[name].([]any)
+	if !ok && s[name] != nil {
+		return nil, fmt.Errorf("%s is not a list", name)
+	}
+	words := make([]string, 0, len(list))
+	for _, v := range list {
+		w, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s has a member that is not a string", name)
+		}
+		words = append(words, w)
+	}
+	return words, nil
+}
+
+// container changes the specification of a container.
+func (s spec) container(h host) error {
+	process, err := s.object("process")
+	if err != nil {
+		return err
+	}
+	if process == nil {
+		return errors.New("process is missing, so there is no program to start")
+	}
+	mounts, ok := s["mounts"].([]any)
+	if !ok && s["mounts"] != nil {
+		return errors.New("mounts is not a list")
+	}
+	if !mounted(mounts, "/proc") {
+		return errors.New("/proc is not mounted, and gorxe finds the memory of programs there")
+	}
+	if mounted(mounts, insideBinary) {
+		return nil // by an earlier create of the same bundle
+	}
+	if err := s.checkSeccomp(); err != nil {
+		return err
+	}
+	if err := process.process(h); err != nil {
+		return err
+	}
+	mounts = append(mounts, mount(insideBinary, "bind", h.binary, "bind", "ro", "nosuid", "nodev"))
+	if h.socket != "" {
+		mounts = append(mounts, mount(insideSocket, "bind", h.socket, "bind", "nosuid", "nodev"))
+	} else {
+		mounts = append(mounts, mount(insideRun, "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=1777", "size=1m"))
+	}
+	s["mounts"] = mounts
+	return nil
+}
+
+func mount(destination, kind, source string, options ...string) map[string]any {
+	return map[string]any{"destination": destination, "type": kind, "source": source, "options": options}
+}
+
+func mounted(mounts []any, destination string) bool {
+	return slices.ContainsFunc(mounts, func(m any) bool {
+		o, ok := m.(map[string]any)
+		at, isString := o["destination"].(string)
+		return ok && isString && filepath.Clean(at) == destination
+	})
+}
+
+// process changes a process: gorxe run starts it.
+func (s spec) process(h host) error {
+	args, err := s.strings("args")
+	if err != nil {
+		return fmt.Errorf("process: %w", err)
+	}
+	if len(args) == 0 {
+		return errors.New("process.args is empty, so there is no program to start")
+	}
+	env, err := s.strings("env")
+	if err != nil {
+		return fmt.Errorf("process: %w", err)
+	}
+	devices := ""
+	env = slices.DeleteFunc(env, func(e string) bool {
+		if value, ok := strings.CutPrefix(e, EnvDevices+"="); ok {
+			devices = value
+		}
+		return strings.HasPrefix(e, envSocket+"=")
+	})
+	run := []string{insideBinary, "run"}
+	if h.socket == "" {
+		run = append(run, deviceFlags(devices)...)
+	}
+	s["args"] = append(append(run, "--"), args...)
+	s["env"] = append(env, envSocket+"="+insideSocket)
+	return nil
+}
+
+// deviceFlags returns the flags of gorxe run for the value of EnvDevices. gorxe run, which
+// runs in the container, refuses what is wrong.
+func deviceFlags(value string) (flags []string) {
+	words := strings.Fields(value)
+	if len(words) == 1 && !strings.Contains(words[0], "=") {
+		return []string{"--devices=" + words[0]}
+	}
+	for _, w := range words {
+		flags = append(flags, "--device="+w)
+	}
+	return flags
+}
+
+// checkSeccomp refuses a profile under which gorxe run cannot start.
+func (s spec) checkSeccomp() error {
+	linux, err := s.object("linux")
+	if err != nil || linux == nil {
+		return err
+	}
+	profile, err := linux.object("seccomp")
+	if err != nil || profile == nil {
+		return err
+	}
+	allowed := profile["defaultAction"] == "SCMP_ACT_ALLOW"
+	rules, _ := profile["syscalls"].([]any)
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		if rule["action"] == "SCMP_ACT_NOTIFY" {
+			return errors.New("linux.seccomp notifies another process, and the kernel allows one: " +
+				"use a profile without SCMP_ACT_NOTIFY")
+		}
+		names, err := spec(rule).strings("names")
+		if err != nil {
+			return fmt.Errorf("linux.seccomp: %w", err)
+		}
+		// A rule with arguments is for some calls only, and does not decide here.
+		if args, _ := rule["args"].([]any); slices.Contains(names, "seccomp") && len(args) == 0 {
+			allowed = rule["action"] == "SCMP_ACT_ALLOW"
+		}
+	}
+	if !allowed {
+		return errors.New("linux.seccomp forbids seccomp(2), which gorxe needs: allow it in the profile, " +
+			"or start the container with --security-opt seccomp=unconfined")
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// podman runs containers of an image that has nothing of gorxe, with gorxe as the runtime.
+type podman struct {
+	t     *testing.T
+	dir   string
+	flags []string
+}
+
+const testImage = "localhost/debian-rdma"
+
+// newPodman makes the image from the Debian of the package's test.
+func newPodman(t *testing.T) *podman {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: podman's storage and network namespaces")
+	}
+	p := &podman{t: t, dir: t.TempDir()}
+	runtime := filepath.Join(p.dir, "gorxe-runtime")
+	p.flags = []string{"--root", filepath.Join(p.dir, "root"), "--runroot", filepath.Join(p.dir, "run"), "--cgroup-manager", "cgroupfs", "--runtime", runtime}
+	build := exec.Command("go", "build", "-trimpath", "-o", runtime, "./cmd/gorxe")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	for _, cmd := range []*exec.Cmd{exec.Command("../debian-root.sh"), build} {
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd, err, text)
+		}
+	}
+	p.ok("import", "-q", "../../bin/root-bookworm.tar", testImage)
+	t.Cleanup(func() {
+		p.podman("rm", "--all", "--force", "--time", "0")
+		p.podman("rmi", "--all", "--force")
+		p.podman("unmount", "--all")
+		exec.Command("umount", filepath.Join(p.dir, "root", "overlay")).Run() //nolint:errcheck // it may not be mounted
+	})
+	return p
+}
+
+// podman returns what a command says, and its exit code.
+func (p *podman) podman(words ...string) (string, int) {
+	p.t.Helper()
+	// A file, and no pipe: what podman leaves behind for a container would hold that open.
+	out, err := os.CreateTemp(p.dir, "output")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.Command("podman", append(p.flags[:len(p.flags):len(p.flags)], words...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	text, readErr := os.ReadFile(out.Name())
+	if readErr != nil {
+		p.t.Fatal(readErr)
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return string(text), 0
+	case errors.As(err, &exit):
+		return string(text), exit.ExitCode()
+	}
+	p.t.Fatalf("podman: %v", err)
+	return "", 0
+}
+
+func (p *podman) ok(words ...string) string {
+	p.t.Helper()
+	text, code := p.podman(words...)
+	if code != 0 {
+		p.t.Fatalf("podman %v: exit code %d\n%s", words, code, text)
+	}
+	return text
+}
+
+// limits are those that an engine without rights over them can set.
+var limits = []string{"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=2000:2000"}
+
+// run is podman run with further flags, and a shell command for the image.
+func (p *podman) run(script string, flags ...string) (string, int) {
+	p.t.Helper()
+	words := append([]string{"run", "--rm", "--network", "none"}, limits...)
+	return p.podman(append(append(words, flags...), testImage, "sh", "-c", script)...)
+}
+
+// TestRuntime: every process of an unmodified image has the device, and the rest is as it is
+// without gorxe.
+func TestRuntime(t *testing.T) {
+	p := newPodman(t)
+	const find = "ibv_devices | grep rxe0 && "
+	for name, c := range map[string]struct {
+		script string
+		flags  []string
+		says   string
+		code   int
+	}{
+		"exit code":        {find + "exit 4", nil, "rxe0", 4},
+		"killed":           {find + "kill -9 $$", nil, "rxe0", 137},
+		"ordinary user":    {find + "id -u", []string{"--user", "1234"}, "1234", 0},
+		"read-only root":   {find + "! touch /x && echo no writing", []string{"--read-only"}, "no writing", 0},
+		"no capabilities":  {find + "grep CapEff /proc/self/status", []string{"--cap-drop", "all"}, "CapEff:\t0000000000000000", 0},
+		"seccomp profile":  {find + "grep Seccomp: /proc/self/status", nil, "Seccomp:\t2", 0},
+		"a terminal":       {find + "tty", []string{"--tty"}, "/dev/pts/0", 0},
+		"the directory":    {find + "pwd", []string{"--workdir", "/usr/bin"}, "/usr/bin", 0},
+		"two devices":      {"ibv_devices", []string{"--env", "GORXE_DEVICES=2"}, "rxe1", 0},
+		"orphans":          {"(sleep 0.2 & ); " + find + "sleep 0.5; ps -e -o stat= | grep -c Z || true", nil, "0", 0},
+		"a wrong device":   {"true", []string{"--env", "GORXE_DEVICES=rxe0=no-such-interface"}, "no-such-interface", 2},
+		"a path as device": {"true", []string{"--env", "GORXE_DEVICES=/etc/shadow"}, "/etc/shadow", 125},
+	} {
+		if text, code := p.run(c.script, c.flags...); code != c.code || !strings.Contains(text, c.says) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s", name, code, c.code, c.says, text)
+		}
+	}
+
+	p.ok(append(append([]string{"run", "--detach", "--name", "long", "--network", "none"}, limits...), testImage, "sh", "-c", "trap 'exit 6' TERM; while :; do sleep 0.1; done")...)
+	if text := p.ok("exec", "long", "ibv_devices"); !strings.Contains(text, "rxe0") {
+		t.Errorf("exec: %s", text)
+	}
+	if text, code := p.podman("exec", "long", "sh", "-c", "exit 9"); code != 9 {
+		t.Errorf("exec: exit code %d\n%s", code, text)
+	}
+	p.ok("stop", "--time", "20", "long")
+	if text := p.ok("wait", "long"); strings.TrimSpace(text) != "6" {
+		t.Errorf("a stopped container ends with %s", text)
+	}
+}
+
+// TestTwoContainers: two containers in network namespaces with a link between them.
+func TestTwoContainers(t *testing.T) {
+	p := newPodman(t)
+	name := func(i int) string { return fmt.Sprintf("gorxe-%d-%d", os.Getpid(), i) }
+	ip := func(line string) {
+		t.Helper()
+		if text, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v\n%s", line, err, text)
+		}
+	}
+	for i := range 2 {
+		ip("netns add " + name(i))
+		t.Cleanup(func() { ip("netns delete " + name(i)) })
+	}
+	ip("link add eth0 netns " + name(0) + " type veth peer name eth0 netns " + name(1))
+	for i := range 2 {
+		ip(fmt.Sprintf("-n %s address add 192.0.2.%d/24 dev eth0", name(i), i+1))
+		ip("-n " + name(i) + " link set lo up")
+		ip("-n " + name(i) + " link set eth0 up")
+	}
+	words := func(i int, more ...string) []string {
+		return append(append([]string{"run", "--network", "ns:/run/netns/" + name(i), "--env", "GORXE_DEVICES=rxe0=eth0"}, limits...), more...)
+	}
+	test := []string{testImage, "ib_write_bw", "-x", "1", "-n", "100", "-u", "20"}
+	p.ok(words(0, append([]string{"--detach", "--name", "server"}, test...)...)...)
+	client := strings.Join(append(test[1:], "192.0.2.1"), " ")
+	text := p.ok(words(1, "--rm", testImage, "bash", "-c", "until (</dev/tcp/192.0.2.1/1) 2>&1 | grep -q refused; do sleep 0.1; done; until "+client+"; do sleep 0.2; done")...)
+	if !strings.Contains(text, "BW average") {
+		t.Errorf("client:\n%s", text)
+	}
+	if code := strings.TrimSpace(p.ok("wait", "server")); code != "0" {
+		t.Errorf("the server ends with %s:\n%s", code, p.ok("logs", "server"))
+	}
+}
+
+// TestRuntimeLeavesNothing: containers that are killed leave no process, mount or socket.
+func TestRuntimeLeavesNothing(t *testing.T) {
+	p := newPodman(t)
+	for i := range 100 {
+		name := fmt.Sprint("c", i)
+		p.ok(append(append([]string{"run", "--detach", "--name", name, "--network", "none"}, limits...), testImage, "sh", "-c", "ibv_devices; exec sleep 1000")...)
+		p.ok("kill", name)
+		p.ok("wait", name)
+		p.ok("rm", name)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, p.dir) && !strings.Contains(line, p.dir+"/root/overlay ") {
+			t.Errorf("still mounted: %s", line)
+		}
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range processes {
+		if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, p.dir) {
+			t.Errorf("%s still runs %s", filepath.Dir(link), exe)
+		}
+	}
+	if left := p.ok("ps", "--all", "--quiet"); left != "" {
+		t.Errorf("containers are left: %s", left)
+	}
+}
