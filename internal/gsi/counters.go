@@ -17,7 +17,7 @@ type Counters struct {
 	BadAddress  atomic.Uint64 // to an address that the port has lost
 	NoAgent     atomic.Uint64 // dropped without an answer
 	NoAnswer    atomic.Uint64 // requests of this device's own programs
-	Unsupported atomic.Uint64 // requests that nobody takes, answered
+	Unsupported atomic.Uint64 // requests that no agent takes, answered so
 
 	// ExpectedOverflow counts datagrams of exchanges under way.
 	ExpectedOverflow atomic.Uint64

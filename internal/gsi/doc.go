@@ -1,5 +1,5 @@
-// Package gsi is the general services interface of a device: what happens with the
-// management datagrams of queue pair 1 (IBA 13.5.1).
+// Package gsi is the general services interface of a device: it handles the management
+// datagrams that come to queue pair 1 (IBA 13.5.1).
 //
 // A Mux copies each datagram into one of two bounded queues (lane.go). A goroutine of each
 // hands the datagrams to the agents of their classes (mux.go). So no thread of the data path

@@ -5,8 +5,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// pma is the agent of performance management: it tells any host the port's counters, which
-// nobody can set over the network.
+// pma is the agent of performance management. Any host can read the port's counters
+// through it, and no host can set them.
 type pma struct {
 	mux      *Mux
 	counters func() wire.PortCounters

@@ -21,8 +21,9 @@ var (
 	ClientAddress = netip.MustParsePrefix("192.0.2.2/24")
 )
 
-// InNamespaces runs this program again, in a network namespace where it may make another.
-// An ordinary user gets the right from a user namespace. It returns the exit code.
+// InNamespaces runs this program again in a network namespace of its own, where it may
+// make another one. A user namespace gives an ordinary user the right to do so. It
+// returns the exit code.
 func InNamespaces(args []string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -140,7 +141,8 @@ func (h *hosts) there(f func() error) error {
 	return <-result
 }
 
-// start implements launcher. The programs get none of the rights that made the hosts.
+// start implements launcher. The programs do not get the rights with which the hosts were
+// made.
 func (h *hosts) start(end string, cmd *exec.Cmd) error {
 	begin := func() error {
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
@@ -159,7 +161,7 @@ func (h *hosts) start(end string, cmd *exec.Cmd) error {
 	return <-result
 }
 
-// flags implements launcher. Each host has its daemon.
+// flags implements launcher. Each host has a daemon of its own.
 func (h *hosts) flags(end string) []string {
 	flags := []string{"--socket", filepath.Join(h.dir, end+".sock"), "--device", "rxe0=eth0"}
 	return slices.Concat(flags, h.runFlags)

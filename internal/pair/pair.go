@@ -21,11 +21,11 @@ type Config struct {
 	Hosts          bool          // each end on a host of its own
 }
 
-// Outcome is how the ends ended.
+// Outcome has the exit codes of both ends.
 type Outcome struct{ Server, Client int }
 
-// Code is the worse exit code. That of the client comes first, because a server often fails
-// only after its client.
+// Code returns the exit code of the client or, if that is 0, of the server: a server
+// often fails because its client did.
 func (o Outcome) Code() int {
 	if o.Client != 0 {
 		return o.Client
@@ -33,7 +33,7 @@ func (o Outcome) Code() int {
 	return o.Server
 }
 
-// failed is the exit code of an end that did not start, as that of gorxe run.
+// failed is the exit code of an end that did not start. It is that of gorxe run.
 const failed = 125
 
 const (
@@ -78,7 +78,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		ended := server.ended()
 		server.stop()
 		if !ended && c.StopServer {
-			return Outcome{0, client.code()}, nil // its end was this package's wish
+			return Outcome{0, client.code()}, nil // this package has ended it
 		}
 	}
 	select {
@@ -95,7 +95,7 @@ type launcher interface {
 	flags(end string) []string
 }
 
-// direct starts both ends where this process is.
+// direct starts both ends in the network namespace of this process.
 type direct struct{ runFlags []string }
 
 func (d direct) start(_ string, cmd *exec.Cmd) error { return cmd.Start() }
@@ -136,7 +136,7 @@ func (e *end) ended() bool {
 	}
 }
 
-// stop ends the program if it runs. gorxe run hands the signal on.
+// stop ends the program if it runs. gorxe run passes the signal on.
 func (e *end) stop() {
 	if e.ended() {
 		return
@@ -151,7 +151,7 @@ func (e *end) stop() {
 	<-e.done
 }
 
-// code is the exit code of a program that has ended, as a shell has it.
+// code returns the exit code of a program that has ended, as a shell shows it.
 func (e *end) code() int {
 	if e.waitErr == nil {
 		return 0

@@ -50,8 +50,8 @@ func (a *Addr) family() family {
 	return famNone
 }
 
-// isZero reports whether a is the unspecified address of its family
-// (cma_zero_addr). Of IPv4 this is the network 0.0.0.0/8.
+// isZero reports whether a is the unspecified address of its family (cma_zero_addr). For
+// IPv4 it is any address of 0.0.0.0/8.
 func (a *Addr) isZero() bool {
 	switch a.family() {
 	case famIB:
@@ -76,7 +76,7 @@ func (a *Addr) isLoopback() bool {
 // isAny reports whether a binds to all devices (cma_any_addr).
 func (a *Addr) isAny() bool { return a.isZero() || a.isLoopback() }
 
-// port returns the port, which of AF_IB is in the service ID.
+// port returns the port, which an AF_IB address has in its service ID.
 func (a *Addr) port() uint16 {
 	if a.AFIB != nil {
 		return uint16(a.AFIB.ServiceID & a.AFIB.Mask)

@@ -46,7 +46,7 @@ func (id *ID) bind(src, dst Addr, ours bool) error {
 	return nil
 }
 
-// binding is what Bind sets, and leaves as it was if it fails.
+// binding is what Bind sets. If Bind fails, it does not change.
 type binding struct {
 	dev      *Device // nil: none yet, or all
 	src, dst Addr
@@ -66,7 +66,7 @@ func (id *ID) bindTo(src, dst Addr, ours bool) error {
 	if dst.family() == famNone {
 		id.dst = unspecified(src.family())
 	}
-	// A loopback address is a wildcard, but not if a device has it.
+	// A loopback address is a wildcard, unless a device has it.
 	if !src.isAny() || src.isLoopback() && src.AFIB == nil && id.m.withAddress(src.Addr(), 0) != nil {
 		if err := id.acquire(ours); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (id *ID) bindTo(src, dst Addr, ours bool) error {
 }
 
 // linkLocalScope returns the network interface that the zone of a link-local address
-// names, without which the address means nothing; 0 for other addresses
+// names; 0 for other addresses. A link-local address must have a zone
 // (cma_check_linklocal).
 func linkLocalScope(a Addr) (int, error) {
 	if a.family() != famIPv6 || !a.Addr().IsLinkLocalUnicast() {
@@ -118,7 +118,8 @@ func (id *ID) acquire(ours bool) error {
 }
 
 // portSpace returns the port space in which the ID takes a port. With AF_IB the service
-// ID names it (cma_select_ib_ps), and gets the bits that the program has left out.
+// ID names it (cma_select_ib_ps). Bits of the service ID that the program left out are
+// filled in.
 func (id *ID) portSpace() (wire.PortSpace, error) {
 	ib := id.src.AFIB
 	if ib == nil {

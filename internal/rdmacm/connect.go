@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// maxRetryCount is what the wire has room for. Larger counts mean it
-// (cma_connect_ib).
+// maxRetryCount is the largest count that a message has room for. Larger ones are reduced
+// to it (cma_connect_ib).
 const maxRetryCount = 7
 
 // maxLifetime is the largest exponent of a time on the wire.
@@ -54,7 +54,7 @@ func (id *ID) Connect(p *ConnParams) error {
 }
 
 // privateData returns the private data of a request: the header of the RDMA IP CM
-// service, and the consumer's part. It may be too long.
+// service, and then the program's. The result may be too long for the message.
 func (id *ID) privateData(data []byte) []byte {
 	if id.src.family() == famIB {
 		return data
@@ -66,7 +66,7 @@ func (id *ID) privateData(data []byte) []byte {
 }
 
 // Accept accepts the peer's request (rdma_accept). Established follows when the peer is
-// ready; with UD nothing follows. If it fails, the request is rejected. EINVAL if the
+// ready; with UD no event follows. If Accept fails, it rejects the request. EINVAL if the
 // private data is longer than 196 bytes (UD: 136).
 func (id *ID) Accept(p *ConnParams) error {
 	id.m.mu.Lock()
@@ -100,7 +100,7 @@ func (id *ID) accept(p *ConnParams) error {
 }
 
 // EstablishActive tells the peer that the queue pair is ready, after ConnectResponse
-// (rdma_accept without parameters). If it fails, the connection is rejected.
+// (rdma_accept without parameters). If EstablishActive fails, it rejects the connection.
 func (id *ID) EstablishActive() error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
@@ -136,9 +136,9 @@ func (id *ID) reject(reason wire.CMReason, data []byte) error {
 	return errno(id.conn.Reject(id.m.now(), reason, nil, data))
 }
 
-// Disconnect ends the connection, or agrees to its end (rdma_disconnect). Without a
-// connection that could end it does nothing, also for UD. EINVAL for an ID that never
-// had one.
+// Disconnect ends the connection, or confirms that the peer has ended it
+// (rdma_disconnect). It does nothing for UD, and nothing if there is no connection to
+// end. EINVAL for an ID that never had one.
 func (id *ID) Disconnect() error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
@@ -151,7 +151,8 @@ func (id *ID) Disconnect() error {
 
 // Notify reports what the queue pair has seen of the connection (rdma_notify). After the
 // first message of the peer, EventCommEst makes a connection established whose RTU was
-// lost, and Established follows. EISCONN if it is; EINVAL for other events.
+// lost, and Established follows. EISCONN if it is established already; EINVAL for other
+// events.
 func (id *ID) Notify(event rxe.EventType) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()

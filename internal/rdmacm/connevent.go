@@ -41,8 +41,8 @@ func (id *ID) connEvent(_ rxe.Time, ev *cm.Event) {
 	})
 }
 
-// expects reports whether the state of the ID allows an event of its connection, and
-// takes the state on.
+// expects reports whether the state of the ID allows an event of its connection. If so,
+// the ID enters the state that follows.
 func (id *ID) expects(k EventKind) bool {
 	switch {
 	case k == TimewaitExit:
@@ -68,7 +68,7 @@ func (id *ID) lookupReply(ev *cm.Event) *Event {
 	return &Event{Kind: Established, UD: ud}
 }
 
-// copied returns a copy of what is valid during a call only.
+// copied returns a copy of bytes that are valid during a call only.
 func copied(b []byte) []byte { return append([]byte(nil), b...) }
 
 // udQKey is RDMA_UDP_QKEY, the queue key of the port spaces UDP and IB.

@@ -26,7 +26,7 @@ type Device struct {
 	Name  string // rxe0
 	GUID  uint64 // of the node; every device has another one
 	Mux   GSI
-	Net   func() rocev2.PortInfo // what the port is like now; it must not block
+	Net   func() rocev2.PortInfo // the state of the port now; it must not block
 
 	// Manager.mu guards these, once the Manager has the device.
 	manager  *Manager
@@ -74,8 +74,8 @@ func (d *Device) open(m *Manager) {
 	d.Mux.Register(wire.MADClassCM, agent{d})
 }
 
-// close ends the connection manager. What it still sends is on its way when
-// sender.wait returns. Manager.mu is held.
+// close ends the connection manager. Its last datagrams have been sent when sender.wait
+// returns. Manager.mu is held.
 func (d *Device) close(now rxe.Time) {
 	d.Mux.Register(wire.MADClassCM, nil)
 	d.machine.Close(now)

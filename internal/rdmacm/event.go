@@ -42,10 +42,11 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %d", uint32(k))
 }
 
-// Event is what a handler learns (struct rdma_cm_event).
+// Event is what a handler is called with (struct rdma_cm_event).
 type Event struct {
 	Kind EventKind
-	// Status is 0, a negative errno, or of Rejected and Unreachable the peer's reason.
+	// Status is 0 or a negative errno. For Rejected and Unreachable it may be the peer's
+	// reason.
 	Status int32
 	ID     *ID
 	// Child is the new ID of a ConnectRequest; ID is the listener.
@@ -60,7 +61,7 @@ type Event struct {
 // ConnEvent is struct rdma_conn_param of an event. The depths are the receiver's: what
 // the peer calls its initiator depth is ResponderResources here.
 type ConnEvent struct {
-	PrivateData        []byte // of fixed length; zero behind what the peer gave
+	PrivateData        []byte // of a fixed length: zeros follow what the peer sent
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	FlowControl        bool
@@ -88,5 +89,5 @@ type ConnParams struct {
 	RNRRetryCount      uint8
 	SRQ                bool
 	QPN                wire.QPN
-	QKey               uint32 // UD: 0 is the port space's own
+	QKey               uint32 // UD; 0: that of the port space
 }

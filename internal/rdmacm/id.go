@@ -49,7 +49,7 @@ type Owner struct {
 	UID        uint32
 	PID        int
 	Command    string
-	Budget     *quota.Budget // bears what IDs cost; nil: nobody counts
+	Budget     *quota.Budget // pays for the IDs; nil: there is no limit
 }
 
 func (o *Owner) privileged() bool { return o.Privileged != nil && o.Privileged() }
@@ -74,9 +74,10 @@ func (o *Owner) give(c quota.Cost) {
 var idCost = quota.Cost{Memory: 2 << 10}
 
 // Handler receives the events of an ID. The Manager calls it in order, with its mutex
-// held and never within a call of the ID's methods. A handler only queues: it calls
-// nothing of this package but SetHandler. Its result has a meaning for a ConnectRequest
-// only: false drops the request in silence, and Event.Child is of no use then.
+// held and never within a call of the ID's methods. A handler only queues the event. It
+// may call SetHandler, and nothing else of this package. Its result matters for a
+// ConnectRequest only: false drops the request without an answer, and Event.Child is then
+// not valid.
 type Handler func(*Event) bool
 
 // ID is a communication identifier (struct rdma_cm_id).
@@ -157,8 +158,8 @@ func (id *ID) post(ev *Event) {
 	id.m.later(id, func() { id.event(ev) })
 }
 
-// Destroy ends the ID. A peer learns it. The handler is not called any more when Destroy
-// returns.
+// Destroy ends the ID, and tells the peer of a connection. After Destroy has returned,
+// the handler is not called any more.
 func (id *ID) Destroy() {
 	id.m.mu.Lock()
 	defer id.m.unlock()
@@ -190,7 +191,7 @@ func (id *ID) release(now rxe.Time) {
 	}
 }
 
-// deviceRemoved tells the program that the ID's device is gone. Manager.mu is held.
+// deviceRemoved tells the program that the ID's device was removed. Manager.mu is held.
 func (id *ID) deviceRemoved(now rxe.Time) {
 	id.state = StateDeviceRemoval
 	id.release(now)

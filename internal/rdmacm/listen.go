@@ -20,10 +20,10 @@ func Backlog(n int) int {
 	return n
 }
 
-// Listen lets peers connect (rdma_listen): ConnectRequest says that one asks. An ID that
-// is not bound is bound to 0.0.0.0 and a port that is chosen. An ID without a device
-// listens on all, also on those that come later. The program bounds the backlog, in its
-// handler.
+// Listen lets peers connect (rdma_listen). A ConnectRequest follows for each peer that
+// asks. Listen binds an unbound ID to 0.0.0.0 and a free port. An ID without a device
+// listens on all devices, and on those that are added later. The handler bounds the
+// backlog.
 func (id *ID) Listen() error {
 	m := id.m
 	m.mu.Lock()
@@ -33,7 +33,7 @@ func (id *ID) Listen() error {
 			return err
 		}
 	}
-	if id.reuse { // a listener shares its port with nobody
+	if id.reuse { // a listener does not share its port
 		if err := m.ports.conflict(id.port, id, false); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (id *ID) Listen() error {
 }
 
 // listen makes the device's connection manager accept requests for the ID's service,
-// which several IDs may share that differ in their addresses. Manager.mu is held.
+// which IDs with different addresses may share. Manager.mu is held.
 func (d *Device) listen(id *ID) error {
 	sid := id.service(&id.src)
 	s := d.services[sid]
@@ -96,8 +96,8 @@ func (id *ID) forgetDevice(d *Device) {
 	}
 }
 
-// request decides about a request from the network (cma_ib_req_handler). Manager.mu is
-// held, by a goroutine that may call handlers.
+// request answers a request from the network (cma_ib_req_handler). Manager.mu is held, by
+// a goroutine that may call handlers.
 func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	m := d.manager
 	r, verdict := d.readRequest(req)
@@ -124,8 +124,8 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	return cm.Take
 }
 
-// serves reports whether a listener takes a request for a type of queue pair. The sending
-// half of an XRC connection asks the receiving one.
+// serves reports whether a listener takes a request for a type of queue pair. An XRC
+// connection has two types: the sending half asks the receiving half.
 func (id *ID) serves(t rxe.QPType) bool {
 	return id.qpType == t || id.qpType == cm.QPXRCSend && t == cm.QPXRCRecv
 }
@@ -145,8 +145,8 @@ func (m *Manager) listener(d *Device, r *request) *ID {
 }
 
 // hears reports whether the addresses of a request fit those of a listener
-// (cma_match_private_data). A listener on a loopback address hears all devices, as in
-// Linux, but only requests from this host: nobody expects more of 127.0.0.1.
+// (cma_match_private_data). A listener on a loopback address hears requests through all
+// devices, as in Linux, but only from this host: programs expect that of 127.0.0.1.
 func (id *ID) hears(r *request) bool {
 	switch {
 	case r.local.family() == famIB:

@@ -39,7 +39,7 @@ type Manager struct {
 	ports   portSpaces
 	queries queryHeap // address resolutions that time out
 	work    []task    // what follows, in order: events above all
-	armed   rxe.Time  // the time for which the goroutine sleeps
+	armed   rxe.Time  // when the sleeping goroutine wakes up
 
 	wake    chan struct{}
 	stop    chan struct{}
@@ -57,11 +57,11 @@ type task struct {
 // it may run queue pairs whose program memory does not answer (package standby).
 const sendLimit = 20 * time.Millisecond
 
-// never is a time that does not come.
+// never is later than any time.
 const never = rxe.Time(1<<63 - 1)
 
 // Open starts a Manager that uses the routes and the neighbors of the thread's network
-// namespace. A nil log means none.
+// namespace. If log is nil, nothing is logged.
 func Open(log *slog.Logger) (*Manager, error) {
 	r, err := route.New()
 	if err != nil {
@@ -90,8 +90,8 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Close removes the devices, destroys the IDs, whose peers hear of it, and waits until
-// the Manager's goroutines have ended. No handler is called during Close or after it. The
+// Close destroys the IDs, tells their peers, removes the devices, and waits until the
+// Manager's goroutines have ended. No handler is called during Close or after it. The
 // devices must still be able to send.
 func (m *Manager) Close() {
 	m.mu.Lock()
@@ -141,9 +141,9 @@ func (m *Manager) AddDevice(d *Device) error {
 	return nil
 }
 
-// RemoveDevice takes a device away. Each ID that is bound to it gets one DeviceRemoval,
-// and is of no use from then on. Connections end as if their IDs had been destroyed. The
-// device must still be able to send; when RemoveDevice returns it has sent all.
+// RemoveDevice removes a device. Each ID that is bound to it gets one DeviceRemoval, and
+// can then only be destroyed. Connections end as if their IDs had been destroyed. The
+// device must still be able to send. When RemoveDevice returns, it has sent everything.
 func (m *Manager) RemoveDevice(d *Device) {
 	m.mu.Lock()
 	i := slices.Index(m.devices, d)
@@ -165,7 +165,7 @@ func (m *Manager) RemoveDevice(d *Device) {
 	d.out.wait()
 }
 
-// run runs the timers, and the tasks that calls of programs have left.
+// run runs the timers, and the tasks that programs' calls have queued.
 func (m *Manager) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -192,7 +192,7 @@ func (m *Manager) run() {
 	}
 }
 
-// deadline returns when something is due next. mu is held.
+// deadline returns the time of the next timer. mu is held.
 func (m *Manager) deadline() rxe.Time {
 	next := never
 	if at, ok := m.queries.deadline(); ok {
@@ -206,13 +206,13 @@ func (m *Manager) deadline() rxe.Time {
 	return next
 }
 
-// later leaves a task to be done after those before it. No handler runs within the call
-// of a program: the program may hold a lock that the handler takes. mu is held.
+// later queues a task. No handler runs within the call of a program, because the program
+// may hold a lock that the handler takes. mu is held.
 func (m *Manager) later(id *ID, do func()) {
 	m.work = append(m.work, task{id, do})
 }
 
-// runTasks does what is left to do. mu is held, by a goroutine that may call handlers.
+// runTasks does the queued tasks. mu is held, by a goroutine that may call handlers.
 func (m *Manager) runTasks() {
 	for len(m.work) > 0 {
 		work := m.work

@@ -28,10 +28,10 @@ var groupCost = quota.Cost{Memory: 512, Files: 1}
 const enotsupp unix.Errno = 524
 
 // Join makes the ID's host a member of a multicast group, and MulticastJoin follows with
-// the address to send to (rdma_join_multicast). Switches learn it through IGMP, unless the
-// ID only sends. The program attaches its queue pair to the group itself. The ID must be
-// of UD and bound to a device, and not yet connected: EINVAL otherwise. RoCE has no IPv6
-// groups (ENOTSUPP).
+// the address to send to (rdma_join_multicast). Switches learn of the membership through
+// IGMP, unless the ID only sends. The program attaches its queue pair to the group
+// itself. EINVAL unless the ID is one of UD, bound to a device, and not yet connected.
+// RoCE has no IPv6 groups (ENOTSUPP).
 func (id *ID) Join(addr Addr, sendOnly bool) (*Multicast, error) {
 	index, err := id.joinable(addr)
 	if err == nil {
@@ -136,5 +136,5 @@ func (mc *Multicast) leave() {
 	mc.id.owner.give(groupCost)
 }
 
-// Addr returns the group's address, as Join got it.
+// Addr returns the group's address that Join was called with.
 func (mc *Multicast) Addr() Addr { return mc.addr }

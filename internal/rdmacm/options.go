@@ -16,9 +16,8 @@ func (id *ID) SetTOS(tos uint8) error {
 	return nil
 }
 
-// SetReuseAddr lets several IDs have one address and port, until one of them listens. It
-// can be set except of a listener, and taken back while the ID is idle
-// (rdma_set_reuseaddr).
+// SetReuseAddr lets several IDs have one address and port, until one of them listens. A
+// listener cannot set it. It can be unset while the ID is idle (rdma_set_reuseaddr).
 func (id *ID) SetReuseAddr(reuse bool) error {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// PathRecord is how packets get to a peer (struct sa_path_rec).
+// PathRecord describes the path to a peer (struct sa_path_rec).
 type PathRecord struct {
 	SGID, DGID     wire.GID
 	FlowLabel      uint32 // 20 bits
@@ -26,7 +26,7 @@ type PathRecord struct {
 const (
 	// packetLifetime is CMA_IBOE_PACKET_LIFETIME of Linux 6.12.
 	packetLifetime = 16
-	// headers are what the path MTU of a connection leaves of an Ethernet frame: GRH,
+	// headers is the room for headers in a network packet, besides the path MTU: GRH,
 	// UDP, BTH, XRCETH, AtomicETH and ICRC (iboe_get_mtu).
 	headers = 96
 )
@@ -60,7 +60,7 @@ func (id *ID) pathRecord(info *rocev2.PortInfo) PathRecord {
 
 const flowLabelMask = 1<<20 - 1
 
-// flowLabel returns the flow label, which spreads connections over the ways of a network
+// flowLabel returns the flow label, which spreads connections over the paths of a network
 // (cma_get_roce_udp_flow_label).
 func (id *ID) flowLabel() uint32 {
 	if fl := id.src.Flow & flowLabelMask; fl != 0 && id.src.family() == famIPv6 {

@@ -14,7 +14,7 @@ import (
 // cma_alloc_any_port.
 type portSpaces struct {
 	owners map[portKey][]*ID
-	last   uint16 // the port that was chosen last is not chosen again at once
+	last   uint16 // the port chosen last, which is not chosen again at once
 }
 
 type portKey struct {
@@ -22,8 +22,8 @@ type portKey struct {
 	port  uint16
 }
 
-// reserved is below what ports need CAP_NET_BIND_SERVICE. Unlike that of TCP, the number
-// is fixed (cma_use_port: PROT_SOCK).
+// Ports below reserved need CAP_NET_BIND_SERVICE. Unlike that of TCP, this number is
+// fixed (cma_use_port: PROT_SOCK).
 const reserved = 1024
 
 func newPortSpaces() portSpaces { return portSpaces{owners: make(map[portKey][]*ID)} }
@@ -76,7 +76,8 @@ func (p *portSpaces) give(id *ID) {
 	id.port = portKey{}
 }
 
-// conflict says why an ID cannot have a port; reuse is whether it shares one.
+// conflict returns why an ID cannot have a port, or nil. reuse says whether the ID shares
+// its port.
 func (p *portSpaces) conflict(key portKey, id *ID, reuse bool) error {
 	for _, o := range p.owners[key] {
 		switch {
@@ -90,8 +91,8 @@ func (p *portSpaces) conflict(key portKey, id *ID, reuse bool) error {
 	return nil
 }
 
-// unique reports whether an ID with a chosen port differs from the others in one of both
-// addresses or in the peer's port.
+// unique reports whether an ID with a chosen port differs from all others in an address
+// or in the peer's port.
 func (p *portSpaces) unique(key portKey, id *ID) bool {
 	port := id.dst.port()
 	for _, o := range p.owners[key] {

@@ -8,8 +8,8 @@ import (
 
 // QPAttr returns the attributes that take the ID's queue pair to a state
 // (rdma_init_qp_attr). Before Connect, and always for UD, they are those of INIT,
-// whatever the state. EINVAL for an ID without a device, and while the connection does not
-// know the attributes yet.
+// whatever the state. EINVAL for an ID without a device, and as long as the connection
+// does not know the attributes.
 func (id *ID) QPAttr(target rxe.QPState) (rxe.QPAttr, rxe.QPAttrMask, error) {
 	id.m.mu.Lock()
 	defer id.m.unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// request is what a REQ or SIDR_REQ asks for: its addresses are those of the header of
-// the RDMA IP CM service, not those of its packet.
+// request is a REQ or SIDR_REQ. Its addresses are those in the header of the RDMA IP CM
+// service, not those of its packet.
 type request struct {
 	*cm.Request
 	key           portKey
@@ -36,7 +36,7 @@ func (d *Device) readRequest(req *cm.Request) (*request, cm.Verdict) {
 	r := &request{Request: req, key: portKey{space, port}}
 	h, err := wire.ParseIPCM(req.PrivateData)
 	if err != nil {
-		// A header of no IP version: AF_IB, which has none.
+		// A header without an IP version: AF_IB has no header.
 		if req.PrivateData[0] != 0 || !isAFIB(req.PrivateData) {
 			return nil, consumerReject
 		}
@@ -54,17 +54,16 @@ func (d *Device) readRequest(req *cm.Request) (*request, cm.Verdict) {
 	return r, nil
 }
 
-// isAFIB reports whether private data begins with something else than a header of an IP
-// version.
+// isAFIB reports whether private data does not begin with a header of IPv4 or IPv6.
 func isAFIB(data []byte) bool {
 	version := data[1] >> 4
 	return version != 4 && version != 6
 }
 
 // reaches decides whether the peer that a request names can be reached from the address
-// that it names, through the device that it came to. A loopback address must be that of
-// the packet, because the header could come from anywhere. Nil means that it can.
-// Manager.mu is held.
+// that it names, through the device that it came to. A loopback address must be the
+// address of the packet too, because any host can write the header. Nil means that it
+// can. Manager.mu is held.
 func (d *Device) reaches(info *rocev2.PortInfo, r *request) cm.Verdict {
 	local, remote := r.local.Addr(), r.remote.Addr()
 	switch {

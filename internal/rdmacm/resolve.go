@@ -11,10 +11,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// ResolveAddr finds the device and the way to a destination (rdma_resolve_addr). The
+// ResolveAddr finds the device and the route to a destination (rdma_resolve_addr). The
 // source may be the zero Addr. Errors of routing are returned at once. Otherwise
-// AddrResolved or AddrError follows. The status of AddrError is -ETIMEDOUT if the next hop
-// does not answer in time, and -ENODEV if packets leave from an address that no device has.
+// AddrResolved or AddrError follows. The status of AddrError is -ETIMEDOUT if the next
+// hop does not answer in time, and -ENODEV if packets leave from an address that no
+// device has.
 func (id *ID) ResolveAddr(src, dst Addr, timeout time.Duration) error {
 	src, dst = src.numbered(), dst.numbered()
 	q, err := id.beginResolution(src, dst, id.m.hostHas(src))
@@ -95,9 +96,9 @@ func (id *ID) routeQuery() (*route.Query, error) {
 }
 
 // resolveLoopback resolves a loopback address, or the unspecified one, which means this
-// host. Linux's RoCE devices cannot connect so. Here a loopback address is an address like
-// others if a device has it. If all devices are on other interfaces, it stands for the
-// address of the first one that is active. ENODEV if there is none.
+// host. Linux's RoCE devices do not support that. Here a loopback address is an ordinary
+// address if a device has it. Otherwise it stands for the address of the first device
+// that is active. ENODEV if there is none.
 func (id *ID) resolveLoopback() error {
 	src, dst, ok := id.m.loopback(id)
 	if !ok {
@@ -112,7 +113,7 @@ func (id *ID) resolveLoopback() error {
 // loopback chooses the addresses of a connection within this host.
 func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
 	dst = id.dst.Addr()
-	asked := !id.dst.isZero() // for a certain loopback address
+	asked := !id.dst.isZero() // the program named a loopback address
 	own := func(ip netip.Addr) (netip.Addr, netip.Addr, bool) {
 		if asked && ip.IsLoopback() {
 			return ip, dst, true
@@ -222,8 +223,8 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return nil
 }
 
-// SetPath gives a resolved ID its path instead of ResolveRoute, and RouteResolved follows
-// (rdma_set_ib_path). Of the path, a RoCE device uses all but the addresses' format.
+// SetPath replaces ResolveRoute: it sets the path of an ID whose address is resolved, and
+// RouteResolved follows (rdma_set_ib_path).
 func (id *ID) SetPath(p PathRecord) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()

@@ -17,9 +17,9 @@ import (
 type Resolver interface {
 	// Route returns how packets reach an address; the error is a unix.Errno.
 	Route(q route.Query) (route.Route, error)
-	// Neighbor finds out whether the next hop of a route answers. It returns true if
-	// that is known. Otherwise it asks the network, and calls done once, from another
-	// goroutine, when there is an answer, unless cancel was called before.
+	// Neighbor finds out whether the next hop of a route answers. It returns true if the
+	// kernel knows that it does. Otherwise it asks the network. When the hop answers,
+	// Neighbor calls done once, from another goroutine, unless cancel was called before.
 	Neighbor(r route.Route, done func()) (known bool, cancel func())
 	// Local reports whether an address is one of this host; zones count.
 	Local(ip netip.Addr) bool
@@ -27,8 +27,8 @@ type Resolver interface {
 	Join(index int, group netip.Addr) (io.Closer, error)
 	// PortRange returns the ports that are chosen automatically.
 	PortRange() (low, high uint16)
-	// IPv6Only reports whether IPv6 addresses are bound for IPv6 only, if a program does
-	// not say (net.ipv6.bindv6only).
+	// IPv6Only reports whether the wildcard address of IPv6 excludes IPv4 by default
+	// (net.ipv6.bindv6only).
 	IPv6Only() bool
 }
 
@@ -90,7 +90,7 @@ func (q *query) finish(err error) {
 	q.id.addressResolved(q.route, err)
 }
 
-// queryHeap has the resolutions under way, the one that times out next first.
+// queryHeap holds the resolutions under way. The first one times out next.
 type queryHeap []*query
 
 func (h queryHeap) Len() int           { return len(h) }

@@ -10,8 +10,8 @@ import (
 )
 
 // sender sends the datagrams of a device's connection manager, in order, in a goroutine
-// that holds no lock. When a datagram to its own device makes that run a queue pair whose
-// program memory does not answer, another goroutine goes on.
+// that holds no lock. A datagram to the device itself may make the goroutine run a queue
+// pair whose program memory does not answer. Then another goroutine takes over.
 type sender struct {
 	queue   chan *outgoing
 	role    *standby.Role
@@ -24,8 +24,8 @@ type outgoing struct {
 }
 
 const (
-	// sendQueue is how many datagrams wait at most; more are lost, as any network may
-	// lose them.
+	// sendQueue is how many datagrams may wait. More are dropped, as any network may drop
+	// them.
 	sendQueue = 4096
 	// maxSenders is how many goroutines one device may block.
 	maxSenders = 8

@@ -1,4 +1,4 @@
-// Package route asks the kernel about the host's network: which way packets take, and
-// whether the next hop answers. It is Linux's drivers/infiniband/core/addr.c from
-// outside the kernel, through rtnetlink.
+// Package route asks the kernel about the host's network: which route packets take, and
+// whether the next hop answers. It does through rtnetlink what Linux's
+// drivers/infiniband/core/addr.c does in the kernel.
 package route

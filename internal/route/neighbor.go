@@ -30,14 +30,14 @@ type waiter struct {
 // Neighbor finds out whether the next hop of a route answers (addr.c: fetch_ha). It
 // returns true if the kernel knows its link-layer address, or needs none. Otherwise it
 // asks for it, again and again, and calls done once from another goroutine when there is
-// an answer. After cancel, a call may be under way, but none begins.
+// an answer. After cancel, a call of done may still be under way, but no new one begins.
 func (r *Resolver) Neighbor(way Route, done func()) (known bool, cancel func()) {
 	if way.Direct {
 		return true, func() {}
 	}
 	h := hop{way.Interface, way.NextHop.WithZone("")}
 	w := &waiter{done}
-	// The waiter is there before the state is read, so that no change is missed.
+	// The waiter is added before the state is read, so no change is missed.
 	r.mu.Lock()
 	if r.waiting[h] == nil {
 		r.waiting[h] = make(map[*waiter]struct{})
@@ -52,7 +52,7 @@ func (r *Resolver) Neighbor(way Route, done func()) (known bool, cancel func()) 
 	return false, func() { r.forget(h, w) }
 }
 
-// forget takes a waiter away. It reports whether the waiter was still there.
+// forget removes a waiter, and reports whether it was still there.
 func (r *Resolver) forget(h hop, w *waiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +101,8 @@ func (r *Resolver) valid(h hop) bool {
 // discard is the port of probes: the discard service (RFC 863).
 const discard = 9
 
-// probe sends an empty datagram to a neighbor. An error means that the kernel cannot ask
-// now; the caller's time limit ends the wait.
+// probe sends an empty datagram to a neighbor. Errors are ignored: if the kernel cannot
+// ask now, the caller's time limit ends the wait.
 func (r *Resolver) probe(h hop) {
 	c := r.probes[1]
 	if h.ip.Is4() {
@@ -145,7 +145,7 @@ func (r *Resolver) follow() {
 	}
 }
 
-// changed takes a notification.
+// changed handles a notification.
 func (r *Resolver) changed(m *syscall.NetlinkMessage) {
 	if m.Header.Type != unix.RTM_NEWNEIGH {
 		return
@@ -167,14 +167,14 @@ func (r *Resolver) changed(m *syscall.NetlinkMessage) {
 	}
 }
 
-// wanted reports whether anybody waits for a neighbor.
+// wanted reports whether there is a waiter for a neighbor.
 func (r *Resolver) wanted(h hop) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting[h]) > 0
 }
 
-// answer calls those that wait for a neighbor.
+// answer calls the waiters for a neighbor.
 func (r *Resolver) answer(h hop) {
 	r.mu.Lock()
 	waiters := r.waiting[h]
@@ -185,7 +185,7 @@ func (r *Resolver) answer(h hop) {
 	}
 }
 
-// lookAgain asks for the state of every neighbor that is waited for.
+// lookAgain asks for the state of every neighbor that has a waiter.
 func (r *Resolver) lookAgain() {
 	r.mu.Lock()
 	hops := make([]hop, 0, len(r.waiting))

@@ -55,7 +55,7 @@ func New() (*Resolver, error) {
 		return nil, fmt.Errorf("route: following the neighbors: %w", err)
 	}
 	for i, network := range []string{"udp4", "udp6"} {
-		// Without an IP version no destination needs its socket.
+		// If the host lacks an IP version, nothing needs the socket for it.
 		r.probes[i], _ = net.ListenUDP(network, nil) //nolint:errcheck // as above
 	}
 	r.running.Go(r.follow)
@@ -128,8 +128,8 @@ func errno(err error) error {
 // membership is a socket that is a member of a multicast group and receives nothing.
 type membership struct{ *net.UDPConn }
 
-// Join makes the host a member of a multicast group on a network interface, as long as
-// the result is open. Routers and switches then send the group's packets here.
+// Join makes the host a member of a multicast group on a network interface until the
+// result is closed. Routers and switches then send the group's packets here.
 func (r *Resolver) Join(index int, group netip.Addr) (io.Closer, error) {
 	network := "udp4"
 	if group.Is6() {

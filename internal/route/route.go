@@ -11,19 +11,19 @@ import (
 type Query struct {
 	Src       netip.Addr // not valid: the kernel chooses
 	Dst       netip.Addr
-	Interface int // index of the one that they must leave by; 0: any
+	Interface int // index of the interface to use; 0: any
 }
 
 // Route is how packets get to an address.
 type Route struct {
-	Src       netip.Addr // from which they are sent; link-local ones have their zone
+	Src       netip.Addr // source address; a link-local one has its zone
 	NextHop   netip.Addr // the gateway, or the destination
-	Interface int        // index of the one that they leave by
+	Interface int        // index of the outgoing interface
 	HopLimit  uint8      // 0: the default
 	// Local means that the destination is this host.
 	Local bool
-	// Direct means that no neighbor has to be asked: the destination is this host, or
-	// many hosts.
+	// Direct means that there is no neighbor to resolve: the destination is this host, or
+	// a group.
 	Direct bool
 }
 

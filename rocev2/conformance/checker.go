@@ -153,7 +153,7 @@ func (c *Checker) datagram(s *subject, f *Flow) {
 		return
 	}
 	if m := c.management(s, f); m != nil {
-		c.hold(s, f, m)
+		c.followTalk(s, f, m)
 		c.connectionManager(f, m)
 	}
 }

@@ -85,13 +85,13 @@ func (t *talks) begin(k *talk) {
 	t.byKey[k.key] = k
 }
 
-// hold compares a message with its talk.
-func (c *Checker) hold(s *subject, f *Flow, m wire.CMMessage) {
+// followTalk compares a message with its talk.
+func (c *Checker) followTalk(s *subject, f *Flow, m wire.CMMessage) {
 	switch m := m.(type) {
 	case wire.CMREQ:
-		c.heldREQ(s, f, m)
+		c.talkREQ(s, f, m)
 	case wire.CMSIDRREQ:
-		c.heldSIDRREQ(s, f, m)
+		c.talkSIDRREQ(s, f, m)
 	case wire.CMSIDRREP:
 		key := talkKey{active: f.key.dst, passive: f.key.src, id: m.RequestID(), lookup: true}
 		if k := c.talks.byKey[key]; k != nil {
@@ -103,7 +103,7 @@ func (c *Checker) hold(s *subject, f *Flow, m wire.CMMessage) {
 		}
 	case wire.CMREP:
 		if k := c.talkOf(s, f, m, m.LocalCommID(), m.RemoteCommID(), passive); k != nil {
-			c.heldREP(s, f, k, m)
+			c.talkREP(s, f, k, m)
 		}
 	case wire.CMRTU:
 		if k := c.talkOf(s, f, m, m.LocalCommID(), m.RemoteCommID(), active); k != nil {
@@ -124,7 +124,7 @@ func (c *Checker) hold(s *subject, f *Flow, m wire.CMMessage) {
 		}
 	case wire.CMDREQ:
 		if k, side := c.either(s, f, m, m.LocalCommID(), m.RemoteCommID()); k != nil {
-			c.heldDREQ(s, f, k, side, m)
+			c.talkDREQ(s, f, k, side, m)
 		}
 	case wire.CMDREP:
 		if k, side := c.either(s, f, m, m.LocalCommID(), m.RemoteCommID()); k != nil {
@@ -139,8 +139,8 @@ func (c *Checker) hold(s *subject, f *Flow, m wire.CMMessage) {
 	}
 }
 
-// heldREQ begins a talk, or continues the one whose REQ is sent again.
-func (c *Checker) heldREQ(s *subject, f *Flow, m wire.CMREQ) {
+// talkREQ begins a talk, or continues the one whose REQ is sent again.
+func (c *Checker) talkREQ(s *subject, f *Flow, m wire.CMREQ) {
 	key := talkKey{active: f.key.src, passive: f.key.dst, id: m.LocalCommID()}
 	old := c.talks.byKey[key]
 	if old != nil && !old.over && old.tid == m.TID() {
@@ -158,14 +158,14 @@ func (c *Checker) heldREQ(s *subject, f *Flow, m wire.CMREQ) {
 			passive: {timeout: ibaTime(m.LocalCMTimeout())},
 		},
 	}
-	c.rested(s, f, old)
+	c.reusedEarly(s, f, old)
 	c.talks.begin(k)
 	c.say(s, f, k, active, m)
 }
 
-// rested judges whether the identifier of a connection that has ended is used again too
+// reusedEarly judges whether the identifier of a connection that has ended is used again too
 // early (IBA 12.9.8.4).
-func (c *Checker) rested(s *subject, f *Flow, old *talk) {
+func (c *Checker) reusedEarly(s *subject, f *Flow, old *talk) {
 	if old == nil || old.ended == 0 {
 		return
 	}
@@ -175,7 +175,7 @@ func (c *Checker) rested(s *subject, f *Flow, old *talk) {
 	}
 }
 
-func (c *Checker) heldSIDRREQ(s *subject, f *Flow, m wire.CMSIDRREQ) {
+func (c *Checker) talkSIDRREQ(s *subject, f *Flow, m wire.CMSIDRREQ) {
 	key := talkKey{active: f.key.src, passive: f.key.dst, id: m.RequestID(), lookup: true}
 	k := c.talks.byKey[key]
 	if k == nil || k.tid != m.TID() {
@@ -188,7 +188,7 @@ func (c *Checker) heldSIDRREQ(s *subject, f *Flow, m wire.CMSIDRREQ) {
 // noLimit stands for a number of retries that no message says.
 const noLimit = 0xff
 
-func (c *Checker) heldREP(s *subject, f *Flow, k *talk, m wire.CMREP) {
+func (c *Checker) talkREP(s *subject, f *Flow, k *talk, m wire.CMREP) {
 	p := &k.sides[passive]
 	c.transaction(s, f, m, k.tid)
 	if p.id == 0 {
@@ -197,7 +197,7 @@ func (c *Checker) heldREP(s *subject, f *Flow, k *talk, m wire.CMREP) {
 	c.say(s, f, k, passive, m)
 }
 
-func (c *Checker) heldDREQ(s *subject, f *Flow, k *talk, side int, m wire.CMDREQ) {
+func (c *Checker) talkDREQ(s *subject, f *Flow, k *talk, side int, m wire.CMDREQ) {
 	c.after(s, f, m, k.sides[passive].has(wire.AttrREP), "a REP")
 	if to := &k.sides[1-side]; to.id != 0 && m.RemoteQPN() != to.qpn {
 		c.report(s, f, ruleCMIDs, fmt.Sprintf("queue pair %#x", uint32(to.qpn)), fmt.Sprintf("%#x", uint32(m.RemoteQPN())))

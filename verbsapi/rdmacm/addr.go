@@ -23,7 +23,7 @@ func internalAddr(a netip.AddrPort) rdmacm.Addr {
 
 // ResolveAddr returns the address that "host:port" means, such as "10.0.0.2:7471",
 // "[fe80::1%eth0]:7471" or "localhost:7471" (rdma_getaddrinfo). An empty host is the
-// wildcard address of IPv6, which also stands for IPv4. Port names do not exist.
+// wildcard address of IPv6, which also stands for IPv4. The port must be a number.
 func ResolveAddr(ctx context.Context, address string) (Addr, error) {
 	const op = "ResolveAddr"
 	host, service, err := net.SplitHostPort(address)

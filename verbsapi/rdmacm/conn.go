@@ -10,15 +10,15 @@ import (
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
-// Config says what a connection is made of.
+// Config describes this end of a connection.
 type Config struct {
-	// PD is of the device that the address leads to.
+	// PD must belong to the device that the address leads to.
 	PD *verbsapi.PD
 	// QP describes the queue pair: completion queues and sizes. Its type is RC.
 	QP verbsapi.QPInitAttr
 	// Setup, if not nil, is called before the peer can send: it posts the first receives.
 	Setup func(*verbsapi.QP) error
-	// PrivateData is for the peer's program: at most 56 bytes of Dial, 196 of
+	// PrivateData is for the peer's program: at most 56 bytes for Dial, 196 for
 	// Request.Accept.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth are how many READs and atomics of the peer, and
@@ -27,7 +27,7 @@ type Config struct {
 	InitiatorDepth     uint8
 }
 
-// Defaults of connections, beside those of Config: those of verbsapi.ConnectAttr.
+// These defaults are those of verbsapi.ConnectAttr.
 const (
 	defaultDepth    = 16
 	defaultRetries  = 7
@@ -50,9 +50,9 @@ func (c *Config) param() ConnParam {
 	return p
 }
 
-// source returns the address to connect from. Of several devices on loopback addresses the
-// one of the domain is meant. Otherwise the host's routes decide; 127.0.0.1 and ::1 are also
-// names of devices on other interfaces.
+// source returns the address to connect from. If several devices have loopback addresses,
+// the connection uses the device of the domain. Otherwise the host's routes decide;
+// 127.0.0.1 and ::1 are also names of devices on other interfaces.
 func (c *Config) source(dst Addr) netip.AddrPort {
 	ip := dst.Addr()
 	if c.PD == nil || !ip.IsLoopback() || ip == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || ip == netip.IPv6Loopback() {
@@ -81,8 +81,8 @@ type Conn struct {
 	data    []byte
 }
 
-// Dial connects to a service at "host:port". The queue pair is ready when it returns. A
-// RejectedError has what the peer said.
+// Dial connects to a service at "host:port". The queue pair is ready when it returns. If
+// the peer refuses, the error is a RejectedError.
 func Dial(ctx context.Context, address string, cfg Config) (*Conn, error) {
 	addr, err := ResolveAddr(ctx, address)
 	if err != nil {
@@ -159,8 +159,8 @@ func (c *Conn) QP() *verbsapi.QP { return c.id.QP() }
 // ID returns the connection's ID. Its events are the connection's own.
 func (c *Conn) ID() *ID { return c.id }
 
-// PrivateData returns what the peer's program said when it accepted (196 bytes) or asked
-// (56 bytes), with zeros behind it.
+// PrivateData returns what the peer's program sent when it accepted (196 bytes) or asked
+// (56 bytes). Zeros fill the rest.
 func (c *Conn) PrivateData() []byte { return bytes.Clone(c.data) }
 
 // LocalAddr returns this end's address, an Addr.
@@ -169,12 +169,12 @@ func (c *Conn) LocalAddr() Addr { return c.id.LocalAddr() }
 // RemoteAddr returns the peer's address, an Addr.
 func (c *Conn) RemoteAddr() Addr { return c.id.RemoteAddr() }
 
-// Done is closed when the connection has ended: because of the peer, of Close, or because
-// the device is gone. What the queue pair has received before can still be polled.
+// Done is closed when the connection has ended: the peer or Close has ended it, or the
+// device was removed. Completions from before can still be polled.
 func (c *Conn) Done() <-chan struct{} { return c.id.ended }
 
 // Close ends the connection and destroys the queue pair, after its work requests were
-// flushed. The peer learns it. A second Close does nothing.
+// flushed. The peer is told. A second Close does nothing.
 func (c *Conn) Close() error {
 	err := c.id.Disconnect()
 	if c.ended() {

@@ -2,12 +2,12 @@
 // devices are those that the program has opened with package verbsapi. The peer may be a
 // Go program, a C program under gorxe run, or any host whose kernel has rdma_cm.
 //
-// There are two forms. With the first, a server calls Listen, Listener.Accept and
+// There are two ways to use it. In the first, a server calls Listen, Listener.Accept and
 // Request.Accept, and a client calls Dial. Both get a Conn, whose queue pair is ready.
 //
-// The second has librdmacm's calls and events, one to one: NewEventChannel,
+// The second has a Go call for each call and event of librdmacm: NewEventChannel,
 // EventChannel.CreateID, ID.ResolveAddr, EventChannel.GetEvent and so on. It is for
-// datagrams (UD), multicast, and programs that decide at each step. docs/verbs.md lists
+// datagrams (UD), multicast, and programs that control each step. docs/verbs.md lists
 // each C call with its Go call. As in librdmacm, ID.CreateQP makes a queue pair that
 // follows the connection's states by itself.
 //

@@ -25,8 +25,8 @@ var ErrDisconnected = errors.New("the peer ended the connection")
 
 // RejectedError says that the peer refused a connection.
 type RejectedError struct {
-	Reason      wire.CMReason // 28: the program at the peer did; 8: no program listens there
-	PrivateData []byte        // what the peer's program says of it; 148 bytes, zero-padded
+	Reason      wire.CMReason // 28: the peer's program refused; 8: no program listens there
+	PrivateData []byte        // from the peer's program; 148 bytes, zero-padded
 }
 
 func (e *RejectedError) Error() string {

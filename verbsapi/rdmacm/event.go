@@ -36,20 +36,21 @@ const (
 	TimewaitExit    = rdmacm.TimewaitExit
 )
 
-// Event is what happened to an ID (struct rdma_cm_event). It needs no acknowledgement.
+// Event says what happened to an ID (struct rdma_cm_event). It needs no acknowledgement.
 type Event struct {
 	Type EventType
-	// Status is 0, a negative errno, or of Rejected and Unreachable the peer's reason:
-	// see Err.
+	// Status is 0 or a negative errno. For Rejected and Unreachable it may be the peer's
+	// reason: see Err.
 	Status int32
-	// ID is the new one of a ConnectRequest, and Listener the one that listens.
+	// ID is what the event is about. For a ConnectRequest it is the new ID, and Listener
+	// is the one that listens.
 	ID       *ID
 	Listener *ID
 	// Multicast is set for MulticastJoin and MulticastError.
 	Multicast *Multicast
 
-	// PrivateData is as long as the message has room for. There are zeros behind what the
-	// peer gave. A ConnectRequest has 56 bytes, a ConnectResponse 196, Rejected 148. For
+	// PrivateData is as long as the message's field for it. Zeros follow what the peer
+	// sent. A ConnectRequest has 56 bytes, a ConnectResponse 196, Rejected 148. For
 	// datagrams a request has 180 bytes, and the answer 136.
 	PrivateData []byte
 	// The depths are this end's: what the peer calls its initiator depth is
@@ -80,7 +81,7 @@ func newEvent(ev *rdmacm.Event) *Event {
 	return out
 }
 
-// EventChannel has the events of its IDs (struct rdma_event_channel).
+// EventChannel queues the events of its IDs (struct rdma_event_channel).
 type EventChannel struct {
 	events waitqueue.Queue[*Event]
 
@@ -110,9 +111,9 @@ func (ch *EventChannel) Destroy() {
 	ch.events.Close()
 }
 
-// GetEvent waits for the next event (rdma_get_cm_event). Of an ID whose queue pair was made
-// with CreateQP, the queue pair follows: in place of ConnectResponse the program gets
-// Established, or ConnectError.
+// GetEvent waits for the next event (rdma_get_cm_event). If the ID's queue pair was made
+// with CreateQP, GetEvent changes its state as the event requires: instead of
+// ConnectResponse the program gets Established, or ConnectError.
 func (ch *EventChannel) GetEvent(ctx context.Context) (*Event, error) {
 	ev, err := ch.events.Pop(ctx, nil)
 	switch {

@@ -36,7 +36,7 @@ var owner = rdmacm.Owner{
 // ID is one end of a connection, a listener, or a datagram service (struct rdma_cm_id).
 type ID struct {
 	cm      *rdmacm.ID
-	deliver sync.Mutex // while an event goes to the channel; a leaf lock except the channel's
+	deliver sync.Mutex // held while an event goes to the channel; only the channel's lock is taken under it
 	channel *EventChannel
 	// backlog and undelivered are of a listener: how many requests may wait in the
 	// channel, and how many do.
@@ -72,8 +72,8 @@ func (id *ID) handle(ev *rdmacm.Event) bool {
 	return true
 }
 
-// request queues a request to a listener, as far as its backlog goes. The new ID uses the
-// process's Manager, which cannot end meanwhile: the listener uses it too.
+// request queues a request to a listener, unless its backlog is full. The new ID uses the
+// process's Manager, which cannot end meanwhile, because the listener uses it too.
 func (id *ID) request(ev *Event, child *rdmacm.ID) bool {
 	if id.undelivered.Load() >= id.backlog.Load() {
 		return false
@@ -97,9 +97,9 @@ func (id *ID) request(ev *Event, child *rdmacm.ID) bool {
 	return true
 }
 
-// Destroy destroys the ID (rdma_destroy_id). The peer of a connection learns it. Events
-// that nobody has fetched are dropped, with the IDs of requests among them. The queue pair
-// stays.
+// Destroy destroys the ID (rdma_destroy_id). The peer of a connection is told. Events
+// that the program has not fetched are dropped, and the IDs of requests among them are
+// destroyed. The queue pair stays.
 func (id *ID) Destroy() {
 	id.gone.Do(func() {
 		id.cm.Destroy()
@@ -122,8 +122,8 @@ func (id *ID) Destroy() {
 	})
 }
 
-// Migrate makes the ID's events go to another channel, with those that nobody has fetched
-// (rdma_migrate_id).
+// Migrate makes the ID's events go to another channel, including those that the program
+// has not fetched yet (rdma_migrate_id).
 func (id *ID) Migrate(to *EventChannel) error {
 	if !to.add(id) {
 		return &OpError{Op: "Migrate", Arg: "channel", Err: ErrClosed}
@@ -150,14 +150,14 @@ func (id *ID) Migrate(to *EventChannel) error {
 	return nil
 }
 
-// Bind gives the ID a source address (rdma_bind_addr). Port 0 means one that is free. A
+// Bind gives the ID a source address (rdma_bind_addr). Port 0 means a free port. A
 // wildcard or loopback address means all devices.
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return opError("Bind", addr.String(), id.cm.Bind(internalAddr(addr)))
 }
 
-// ResolveAddr finds the device and the way to dst (rdma_resolve_addr). The zero src is
-// any. AddrResolved or AddrError follows, the latter at the latest after the timeout.
+// ResolveAddr finds the device and the route to dst (rdma_resolve_addr). The zero src
+// means any address. AddrResolved or AddrError follows, at the latest after the timeout.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	return opError("ResolveAddr", dst.String(), id.cm.ResolveAddr(internalAddr(src), internalAddr(dst), timeout))
 }
@@ -167,9 +167,9 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return opError("ResolveRoute", "", id.cm.ResolveRoute(timeout))
 }
 
-// Listen lets peers connect (rdma_listen). A ConnectRequest says that one asks. backlog
-// bounds how many of them may wait to be fetched; further peers ask again after 4.6 s. The
-// default is 1024, which is also the most.
+// Listen lets peers connect (rdma_listen). A ConnectRequest follows for each peer that
+// asks. backlog bounds how many of them may wait to be fetched; further peers ask again
+// after 4.6 s. The default, and the maximum, is 1024.
 func (id *ID) Listen(backlog int) error {
 	id.backlog.Store(int32(rdmacm.Backlog(backlog)))
 	return opError("Listen", id.LocalAddr().String(), id.cm.Listen())
@@ -177,8 +177,8 @@ func (id *ID) Listen(backlog int) error {
 
 // ConnParam is struct rdma_conn_param.
 type ConnParam struct {
-	// PrivateData is for the peer's program: at most 56 bytes of Connect, 196 of Accept;
-	// 180 and 136 for datagrams.
+	// PrivateData is for the peer's program: at most 56 bytes for Connect, 196 for
+	// Accept; for datagrams 180 and 136.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth are how many READs and atomics of the peer,
 	// and of this end, may be under way.
@@ -188,9 +188,9 @@ type ConnParam struct {
 	RetryCount         uint8 // 0 to 7
 	RNRRetryCount      uint8 // 0 to 7; 7: without limit
 	SRQ                bool
-	// QPN and QKey are used if the ID has no queue pair of CreateQP.
+	// QPN and QKey are used if the ID's queue pair was not made with CreateQP.
 	QPN  verbsapi.QPN
-	QKey uint32 // 0: the port space's
+	QKey uint32 // 0: that of the port space
 }
 
 func (id *ID) params(p *ConnParam) *rdmacm.ConnParams {
@@ -236,15 +236,15 @@ func (id *ID) Reject(privateData []byte) error {
 	return opError("Reject", id.RemoteAddr().String(), id.cm.Reject(wire.RejectConsumer, privateData))
 }
 
-// Disconnect ends the connection, or agrees to its end after Disconnected
-// (rdma_disconnect). Work requests of a queue pair of CreateQP are flushed.
+// Disconnect ends the connection, or confirms its end after Disconnected
+// (rdma_disconnect). It flushes the work requests of a queue pair that CreateQP made.
 func (id *ID) Disconnect() error {
 	id.flush()
 	return opError("Disconnect", id.RemoteAddr().String(), id.cm.Disconnect())
 }
 
-// Notify tells of an event of the queue pair; EventCommEst if a message came before the
-// peer's last word (rdma_notify).
+// Notify tells the connection manager of an event of the queue pair (rdma_notify). After
+// EventCommEst the connection is established, even if the peer's last message was lost.
 func (id *ID) Notify(event verbsapi.EventType) error {
 	return opError("Notify", fmt.Sprint(event), id.cm.Notify(event))
 }

@@ -11,9 +11,9 @@ type Listener struct {
 	channel *EventChannel
 }
 
-// Listen listens at "host:port". An empty host, a wildcard or a loopback address mean all
-// devices that the program opens, now or later; of a loopback address only programs of
-// this host can connect. Port 0 is one that is free: see Addr.
+// Listen listens at "host:port". An empty host, a wildcard address or a loopback address
+// means all devices that the program has opened, or opens later. To a loopback address,
+// only programs of this host can connect. Port 0 means a free port: see Addr.
 func Listen(ctx context.Context, address string) (*Listener, error) {
 	addr, err := ResolveAddr(ctx, address)
 	if err != nil {
@@ -36,12 +36,12 @@ func Listen(ctx context.Context, address string) (*Listener, error) {
 // Addr returns the address at which the Listener listens.
 func (l *Listener) Addr() Addr { return l.id.LocalAddr() }
 
-// Close stops listening. Goroutines in Accept get ErrClosed. Peers whose Request nobody
-// has fetched are refused.
+// Close stops listening. Goroutines in Accept get ErrClosed. Peers whose Request was not
+// fetched are refused.
 func (l *Listener) Close() { l.channel.Destroy() }
 
-// Accept waits for a peer that asks for a connection. The caller then calls the Request's
-// Accept or Reject.
+// Accept waits for a request for a connection. The caller then calls the Request's Accept
+// or Reject.
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	for {
 		ev, err := l.channel.GetEvent(ctx)
@@ -49,7 +49,7 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 			return nil, err
 		}
 		if ev.Type != ConnectRequest {
-			continue // of a Request that nobody has answered
+			continue // of a Request that was not answered
 		}
 		r := &Request{Conn{id: ev.ID, channel: NewEventChannel(), data: ev.PrivateData}}
 		if err := ev.ID.Migrate(r.conn.channel); err != nil {
@@ -59,10 +59,10 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	}
 }
 
-// Request is a peer's wish for a connection.
+// Request is a peer's request for a connection.
 type Request struct{ conn Conn }
 
-// PrivateData returns what the peer's program said: 56 bytes, with zeros behind it.
+// PrivateData returns what the peer's program sent, followed by zeros: 56 bytes.
 func (r *Request) PrivateData() []byte { return bytes.Clone(r.conn.data) }
 
 // LocalAddr returns the address that the peer has asked for, an Addr.
@@ -78,8 +78,8 @@ func (r *Request) DeviceGUID() uint64 {
 	return guid
 }
 
-// Accept makes a queue pair and accepts the request. It returns when the peer is ready as
-// well. If it fails, the request is refused.
+// Accept makes a queue pair and accepts the request. It returns when the peer is ready
+// too. If Accept fails, it refuses the request.
 func (r *Request) Accept(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &r.conn
 	err := cfg.prepare(c.id)
@@ -96,7 +96,8 @@ func (r *Request) Accept(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Reject refuses the request. At most 148 bytes tell the peer's program why.
+// Reject refuses the request. privateData tells the peer's program why: at most 148
+// bytes.
 func (r *Request) Reject(privateData []byte) error {
 	err := r.conn.id.Reject(privateData)
 	r.conn.channel.Destroy()

@@ -9,10 +9,10 @@ import (
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
-// CreateQP makes the ID's queue pair (rdma_create_qp). Its type follows from the port space.
-// For connections it is in INIT, where receives can be posted, and the ID's calls and
-// events take it further. For datagrams it is in RTS. The domain must be of the ID's
-// device.
+// CreateQP makes the ID's queue pair (rdma_create_qp). Its type follows from the port
+// space. For connections it is in INIT, where receives can be posted, and the ID's calls
+// and events change its state. For datagrams it is in RTS. The domain must belong to the
+// ID's device.
 func (id *ID) CreateQP(pd *verbsapi.PD, init verbsapi.QPInitAttr) (*verbsapi.QP, error) {
 	const op = "CreateQP"
 	guid, ok := id.DeviceGUID()
@@ -46,8 +46,8 @@ func (id *ID) QP() *verbsapi.QP {
 	return id.qp
 }
 
-// initialize takes a new queue pair to INIT; for datagrams to RTS, since there is nothing
-// to agree on (ucma_init_conn_qp, ucma_init_ud_qp of librdmacm).
+// initialize takes a new queue pair to INIT; for datagrams to RTS, because there is no
+// peer to wait for (ucma_init_conn_qp, ucma_init_ud_qp of librdmacm).
 func (id *ID) initialize(qp *verbsapi.QP) error {
 	if err := id.step(qp, verbsapi.QPInit); err != nil || id.cm.QPType() != rxe.QPUD {
 		return err
@@ -80,7 +80,7 @@ func (id *ID) step(qp *verbsapi.QP, s verbsapi.QPState) error {
 }
 
 // respond completes a connection at its active end: the queue pair becomes ready, and the
-// peer learns it. The event becomes Established, or ConnectError.
+// peer is told. The event becomes Established, or ConnectError.
 func (id *ID) respond(ev *Event) {
 	qp := id.QP()
 	if qp == nil {

@@ -47,8 +47,8 @@ type call struct {
 	f    *File
 	dev  *Device
 	size int64  // of the write, which returns it
-	body uint64 // where the request is
-	in   int    // its length, as the header says
+	body uint64 // the address of the request
+	in   int    // its length, by the header
 	out  int    // the room for the answer
 }
 
@@ -96,8 +96,8 @@ func read[T any](c kernel.Caller, addr uint64) (v T, err error) {
 // header says of the length.
 func request[T any](k *call) (T, error) { return read[T](k, k.body) }
 
-// requestOf returns a request that older programs send without its end, which is zero
-// then. EINVAL if it is shorter than least.
+// requestOf returns a request whose last fields older programs do not send. These fields
+// are then zero. EINVAL if the request is shorter than least.
 func requestOf[T any](k *call, least int) (v T, err error) {
 	if k.in < least {
 		return v, unix.EINVAL
@@ -106,7 +106,7 @@ func requestOf[T any](k *call, least int) (v T, err error) {
 	return v, k.Read(k.body, b[:min(len(b), k.in)])
 }
 
-// room reports with ENOSPC that there is no room for an answer of n bytes.
+// room returns ENOSPC if there is no room for an answer of n bytes.
 func (k *call) room(n int) error {
 	if k.out < n {
 		return unix.ENOSPC

@@ -106,8 +106,8 @@ func (k *call) resolveRoute() error {
 	return c.id.ResolveRoute(milliseconds(req.TimeoutMs))
 }
 
-// resolveIBService answers RESOLVE_IB_SERVICE: it takes subnet administration, which RoCE
-// does not have (cma.c: rdma_resolve_ib_service).
+// resolveIBService answers RESOLVE_IB_SERVICE. The command needs subnet administration,
+// which RoCE does not have (cma.c: rdma_resolve_ib_service).
 func (k *call) resolveIBService() error {
 	req, err := request[uapi.UcmaResolveIBServiceReq](k)
 	if err != nil {
@@ -151,8 +151,8 @@ func (k *call) connect() error {
 	return c.id.Connect(connParams(c, &req.ConnParam))
 }
 
-// accept answers ACCEPT. Without parameters it is the active side's, whose queue pair is
-// ready (RTU). The uid is set before an event of the connection can come.
+// accept answers ACCEPT. Without parameters, the active side says that its queue pair is
+// ready (RTU). The uid must be set before an event of the connection can come.
 func (k *call) accept() error {
 	req, err := requestOf[uapi.UcmaAcceptReq](k, uapi.UcmaAcceptMin)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/gorxe/gorxe/internal/rdmacm"
 )
 
-// Config is what New makes a Device from.
+// Config says what a Device works with.
 type Config struct {
 	Manager *rdmacm.Manager
-	Budget  *quota.Budget // bears what files and ids cost; nil: one without limits
+	Budget  *quota.Budget // pays for files and ids; nil: there is no limit
 	Log     *slog.Logger  // nil: nothing is logged
 	// Numbers counts the ids of all Devices that a netlink reader sees together; nil: one of
 	// its own.
@@ -25,8 +25,8 @@ type Config struct {
 }
 
 // Device is /dev/infiniband/rdma_cm as the programs of one session see it. The numbers of
-// ids and of multicast groups belong to it, so the files of one session can exchange ids
-// (MIGRATE_ID), and programs of other sessions find none.
+// ids and of multicast groups belong to it, so an id can move between the files of a
+// session (MIGRATE_ID), and other sessions cannot name it.
 type Device struct {
 	cm     *rdmacm.Manager
 	budget *quota.Budget
@@ -35,8 +35,8 @@ type Device struct {
 
 	closing sync.WaitGroup // ids whose RDMA device was removed
 
-	// mu guards the tables, and the events of all files. Handlers take it with the
-	// Manager's lock held, so nothing of the Manager is called under it.
+	// mu guards the tables, and the events of all files. Handlers take it while they hold
+	// the Manager's lock, so a thread that holds mu must not call the Manager.
 	mu     sync.Mutex
 	files  map[fdid.ID]*File
 	ids    table[*cmID]
@@ -58,8 +58,7 @@ func New(cfg Config) *Device {
 	return d
 }
 
-// Open is one open("/dev/infiniband/rdma_cm") by owner. ENOMEM or EMFILE if the budget is
-// spent.
+// Open opens the device for owner. ENOMEM or EMFILE if the budget is spent.
 func (d *Device) Open(owner *rdmacm.Owner) (*File, error) {
 	level, err := eventfile.NewLevel(d.budget)
 	if err != nil {
@@ -93,7 +92,7 @@ type table[T comparable] struct {
 	free    int // no number below is free
 }
 
-// reserve takes a number, at which find returns the zero value.
+// reserve returns a free number. find returns the zero value for it.
 func (t *table[T]) reserve() uint32 {
 	for t.free < len(t.used) && t.used[t.free] {
 		t.free++
@@ -110,7 +109,7 @@ func (t *table[T]) reserve() uint32 {
 
 func (t *table[T]) set(n uint32, v T) { t.entries[n] = v }
 
-// find returns what is at a number, or the zero value.
+// find returns the entry with a number, or the zero value.
 func (t *table[T]) find(n uint32) (v T) {
 	if int64(n) < int64(len(t.entries)) {
 		v = t.entries[n]
@@ -125,7 +124,7 @@ func (t *table[T]) remove(n uint32) {
 	t.free = min(t.free, int(n))
 }
 
-// hide makes find return the zero value at a number, which stays in use.
+// hide makes find return the zero value for a number, which stays in use.
 func (t *table[T]) hide(n uint32) {
 	var none T
 	t.entries[n] = none

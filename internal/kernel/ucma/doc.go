@@ -1,5 +1,6 @@
-// Package ucma is /dev/infiniband/rdma_cm: what librdmacm asks of the kernel, on top of
-// package rdmacm. Linux's drivers/infiniband/core/ucma.c is the model, error by error.
+// Package ucma is /dev/infiniband/rdma_cm, the file through which librdmacm asks the
+// kernel for connections. It answers as Linux's drivers/infiniband/core/ucma.c does, with
+// the same errors. Package rdmacm does the work.
 //
 // A File is an event channel. Its commands come with write(2): a header, a struct, and the
 // address of an answer (command.go). Events of its ids queue in it until the program reads

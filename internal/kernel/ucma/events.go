@@ -12,15 +12,15 @@ import (
 
 // event is an event that waits to be read (ucma.c: struct ucma_event).
 type event struct {
-	of    *cmID  // on whose account it is read: the listener's, of a connection request
+	of    *cmID  // the id that counts it; for a connection request, the listener
 	group *group // of an event of a multicast group
 	child *cmID  // of a connection request: the new id
 	resp  uapi.UcmaEventResp
-	cost  bool // the budget bears it
+	cost  bool // the budget pays for it
 }
 
-// event is the rdmacm.Manager's handler of an id: it queues (ucma.c: ucma_event_handler).
-// The Manager's lock is held.
+// event handles an event of the rdmacm.Manager: it queues the event (ucma.c:
+// ucma_event_handler). The Manager's lock is held.
 func (c *cmID) event(ev *rdmacm.Event) bool {
 	if ev.Kind == rdmacm.ConnectRequest {
 		return c.dev.request(c, ev)
@@ -45,8 +45,8 @@ func (c *cmID) event(ev *rdmacm.Event) bool {
 	return true
 }
 
-// queueOwn queues an event, unless the program does not know the id: it has not accepted
-// the connection. dev.mu is held.
+// queueOwn queues an event. It drops the event if the program does not know the id yet,
+// because it has not accepted the connection. dev.mu is held.
 func (c *cmID) queueOwn(e *event) {
 	if c.uid == 0 {
 		return
@@ -139,7 +139,7 @@ func (f *File) take(which func(*event) bool) (taken []*event) {
 func (f *File) forget(which func(*event) bool) (children []*cmID) {
 	for _, e := range f.take(which) {
 		f.dev.end(e)
-		// A program may know the number all the same, and have destroyed the id.
+		// A program may have guessed the number, and have destroyed the id.
 		if c := e.child; c != nil && f.dev.ids.find(c.num) == c {
 			f.dev.ids.hide(c.num)
 			children = append(children, c)

@@ -17,8 +17,8 @@ type File struct {
 	owner            *rdmacm.Owner
 	ready            func()
 
-	// reading is held while an event is handed to the program. So a command that takes
-	// events away, or counts those that were read, does so before or after.
+	// reading is locked while the program gets an event. So a command that removes
+	// events, or counts those that were read, runs before or after that.
 	reading sync.Mutex
 
 	// Device.mu guards these.
@@ -31,13 +31,13 @@ var _ kernel.PollFile = (*File)(nil)
 // OnReady implements kernel.PollFile.
 func (f *File) OnReady(ready func()) { f.ready = ready }
 
-// Read refuses, as a file without a read method.
+// Read returns EINVAL, as for a file without a read method.
 func (f *File) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
 
-// Ioctl refuses: the device has no such commands.
+// Ioctl returns an error: the device has no ioctls.
 func (f *File) Ioctl(kernel.Caller, uint32, uint64) (int64, error) { return 0, unix.ENOTTY }
 
-// Close destroys the ids of the file (ucma.c: ucma_close). Their peers hear of it.
+// Close destroys the ids of the file (ucma.c: ucma_close). Their peers are told.
 func (f *File) Close() {
 	d := f.dev
 	d.mu.Lock()

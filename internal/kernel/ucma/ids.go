@@ -9,7 +9,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// cmID is what the number of an id stands for (ucma.c: struct ucma_context).
+// cmID is an id, which programs name by its number (ucma.c: struct ucma_context).
 type cmID struct {
 	dev *Device
 	num uint32
@@ -28,8 +28,8 @@ type cmID struct {
 	early    []earlyEvent
 }
 
-// add gives a new id of a file a number, at which nobody finds it yet; nil if the file is
-// closed or the budget spent. dev.mu is held.
+// add makes an id of a file, and reserves its number. Commands do not find it before
+// publish. It returns nil if the file is closed or the budget is spent. dev.mu is held.
 func (d *Device) add(f *File) *cmID {
 	if f.closed || d.budget.Take(idCost) != nil {
 		return nil

@@ -67,8 +67,8 @@ func (c *cmID) setIDOption(name uint32, value []byte) error {
 	}
 }
 
-// setPath is ucma.c's ucma_set_ib_path: the first path for all traffic counts. The event
-// ROUTE_RESOLVED follows.
+// setPath is ucma.c's ucma_set_ib_path. It uses the first path that is for all traffic.
+// The event ROUTE_RESOLVED follows.
 func (c *cmID) setPath(value []byte) error {
 	size := uapi.SizeOf[uapi.PathRecData]()
 	if len(value)%size != 0 {

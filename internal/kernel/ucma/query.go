@@ -71,8 +71,8 @@ func (k *call) query() error {
 	}
 }
 
-// deviceOf is ucma.c's ucma_query_device_addr. RoCE has no partition key in its hardware
-// address, so pkey stays 0.
+// deviceOf is ucma.c's ucma_query_device_addr. The hardware address of a RoCE device has
+// no partition key, so pkey stays 0.
 func deviceOf(c *cmID) (resp uapi.UcmaQueryAddrResp) {
 	if dev := c.id.Device(); dev != nil {
 		binary.BigEndian.PutUint64(resp.NodeGUID[:], dev.GUID)
@@ -94,7 +94,7 @@ func (k *call) queryAddr(c *cmID, addr uint64) error {
 	return respond(k, addr, &resp)
 }
 
-// queryGID gives both addresses in the form of AF_IB.
+// queryGID returns both addresses in the form of AF_IB.
 func (k *call) queryGID(c *cmID, addr uint64) error {
 	if err := k.room(uapi.UcmaQueryAddrMin); err != nil {
 		return err
@@ -115,8 +115,8 @@ func gidAddr(a rdmacm.Addr, ps wire.PortSpace, gid wire.GID) uapi.SockaddrStorag
 	return sockaddrIB(&rdmacm.SockaddrIB{GID: gid, ServiceID: wire.ServiceID(ps, a.Port())})
 }
 
-// queryPath gives the paths as subnet administration would. Like the kernel it leaves out
-// a path that fills the room to the last byte (ucma.c: ucma_query_path).
+// queryPath returns the paths in the format of subnet administration. Like the kernel it
+// leaves out a path that fills the room to the last byte (ucma.c: ucma_query_path).
 func (k *call) queryPath(c *cmID, addr uint64) error {
 	head := uapi.SizeOf[uapi.UcmaQueryPathResp]()
 	if err := k.room(head); err != nil {
@@ -149,7 +149,7 @@ func userPath(p *rdmacm.PathRecord) uapi.UserPathRec {
 	return u
 }
 
-// selectExactly is the selector of a value that is meant exactly (IB_SA_EQ).
+// selectExactly says that a value must match exactly (IB_SA_EQ).
 const selectExactly = 2
 
 // packPath is a PathRecord of subnet administration (IBA 15.2.5.16). The RoCE path's number

@@ -1,7 +1,8 @@
-// Package tenant has the users of a daemon, and what each of them may take of it: sessions,
-// connections, memory, descriptors and threads.
+// Package tenant counts what each user of a daemon takes of it: sessions, connections,
+// memory, descriptors and threads. Each user has a limit.
 //
-// limits.go, memory.go and threads.go find what there is: the least that the machine, the control
-// groups and resource limits leave the daemon. owners.go knows which user ids are one user. All users together may take less than that, and a user a
-// share of it. Package quota counts.
+// limits.go, memory.go and threads.go find what the daemon may use: the least of what the
+// machine, the control groups and the resource limits allow. All users together may take
+// less than that, and each user a share of it. owners.go knows which user ids are one
+// user. Package quota has the budgets.
 package tenant

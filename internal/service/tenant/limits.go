@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// A user's share of what there is. All users together leave a part of the memory to what the
-// budgets only estimate, and descriptors to say no with.
+// These are a user's share, and that of all users. What remains covers memory that the
+// budgets only estimate, and the descriptors with which the daemon refuses a user.
 const (
 	share        = 4
 	allNumerator = 3 // of share: what all users may take
@@ -21,9 +21,9 @@ type Limits struct {
 	Threads   Threads // likewise
 }
 
-// Find returns the limits in a process that has files descriptors open for itself, and may use
-// m and t. A user's memory is forced to memory bytes, if that is not 0. A quarter of the threads
-// is for the devices and for Go.
+// Find returns the limits in a process that uses files descriptors itself, and may use
+// the memory m and the threads t. If memory is not 0, it is a user's share of the memory.
+// A quarter of the threads is for the devices and for Go.
 func Find(m Memory, t Threads, memory int64, files int) Limits {
 	l := Limits{Memory: m, Threads: t}
 	l.All.Threads = max(1, t.Count/share*allNumerator)
@@ -41,7 +41,7 @@ func Find(m Memory, t Threads, memory int64, files int) Limits {
 
 // openLimit returns how many descriptors this process may have.
 func openLimit() int {
-	const most = 4 << 20 // what counts as no limit
+	const most = 4 << 20 // larger limits count as none
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return most

@@ -11,7 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap"
 )
 
-// Limits of one user, beside the budget.
+// Limits of one user, besides the budget.
 const (
 	MaxSessions    = 256
 	MaxConnections = MaxSessions + 64
@@ -26,7 +26,7 @@ var (
 	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 6, Threads: 3}
 )
 
-// ErrLimit reports that a user has as much as a user may have.
+// ErrLimit says that a user has reached a limit.
 var ErrLimit = errors.New("user limit reached")
 
 // Tenant is a user who is connected, or whose objects still exist.
@@ -57,7 +57,7 @@ func New(limits Limits, owners *Owners) *Tenants {
 	return &Tenants{limits: limits, owners: owners, budget: quota.NewTotal(limits.All), byID: make(map[uint32]*Tenant)}
 }
 
-// Of returns the user with that number, or the user that the number is subordinate to.
+// Of returns the user with a number, or the user that the number is subordinate to.
 func (t *Tenants) Of(uid uint32) *Tenant {
 	uid = t.owners.Of(uid)
 	t.mu.Lock()
@@ -74,7 +74,7 @@ func (t *Tenants) of(uid uint32) *Tenant {
 	return u
 }
 
-// Len returns how many users have something.
+// Len returns how many users there are.
 func (t *Tenants) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
