@@ -132,7 +132,7 @@ type link struct {
 	client, server   *program
 	active, passive  pair
 	accepted         *ID
-	sequence, served uint32
+	sequence uint32
 }
 
 // newLink connects two hosts.
