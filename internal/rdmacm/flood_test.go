@@ -129,10 +129,10 @@ func (p *hasty) run(stop chan struct{}) {
 
 // link is an established connection with the queue pairs of both ends.
 type link struct {
-	client, server   *program
-	active, passive  pair
-	accepted         *ID
-	sequence uint32
+	client, server  *program
+	active, passive pair
+	accepted        *ID
+	sequence        uint32
 }
 
 // newLink connects two hosts.
