@@ -14,13 +14,14 @@ import (
 // readable while there are records, and epoll with EPOLLET reports each new one.
 //
 // Add says how many records there are. It may be called with locks held. Sync then brings
-// the pipe to that number. One thread at a time does so, and others leave it to that
-// thread: a program can block it in the pipe (see Pipe).
+// the pipe to that number. One thread at a time does so: a program can block it in the
+// pipe (see Pipe).
 type Level struct {
 	budget *quota.Budget
 	id     fdid.ID
 
 	mu     sync.Mutex // a leaf lock, not held in system calls
+	idle   *sync.Cond // of mu: no thread makes system calls on w
 	want   int        // records
 	have   int        // bytes in the pipe
 	busy   bool       // a thread makes system calls on w
@@ -39,7 +40,9 @@ func NewLevel(budget *quota.Budget) (*Level, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Level{budget: budget, id: id, r: r, w: w}, nil
+	l := &Level{budget: budget, id: id, r: r, w: w}
+	l.idle = sync.NewCond(&l.mu)
+	return l, nil
 }
 
 // FD returns the reading end, which becomes the program's; -1 after HandedOver.
@@ -74,11 +77,20 @@ func (l *Level) Add(n int) {
 	l.want += n
 }
 
-// Sync brings the pipe to the number of records. Only the program's own requests may call
-// it: the program can block it.
+// Sync brings the pipe to the number of records. When it returns, the pipe has it, even if
+// another thread was at it: a program that has its last record must not find the pipe
+// readable. Only the program's own requests may call Sync, because the program can block it.
 func (l *Level) Sync() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.busy {
+		l.idle.Wait()
+	}
+	l.sync()
+}
+
+// sync is Sync, but leaves the work to the thread that is at it. mu is held.
+func (l *Level) sync() {
 	for !l.busy && !l.closed && !l.failed {
 		missing := max(min(l.want, maxLevel), 0) - l.have
 		if missing == 0 {
@@ -89,6 +101,7 @@ func (l *Level) Sync() {
 		n := l.change(missing)
 		l.mu.Lock()
 		l.busy = false
+		l.idle.Broadcast()
 		l.have += n
 		l.failed = n == 0
 		if l.closed {
@@ -97,9 +110,15 @@ func (l *Level) Sync() {
 	}
 }
 
-// SyncAside does what Sync does in one of the user's threads, for a caller that serves
-// other programs too.
-func (l *Level) SyncAside() { l.budget.Background(l.Sync) }
+// SyncAside brings the pipe to the number of records in one of the user's threads, for a
+// caller that serves other programs too. No two threads wait for the pipe.
+func (l *Level) SyncAside() {
+	l.budget.Background(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sync()
+	})
+}
 
 // change writes n bytes or, if n is negative, takes back as many. It returns by how much
 // the content has changed.

@@ -1,6 +1,7 @@
 package eventfile
 
 import (
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -86,6 +87,39 @@ func TestLevel(t *testing.T) {
 	l.Close()
 	l.Sync()
 	quotatest.WantGiven(t, budget)
+}
+
+// TestLevelSyncWaits: when Sync returns, the pipe has the number of records, also if another
+// thread was about to write a byte for a record that is gone.
+func TestLevelSyncWaits(t *testing.T) {
+	l := must.Get[*Level](t)(NewLevel(quota.New(quota.Cost{})))
+	_, readable := levelReader(t, l)
+	l.mu.Lock()
+	l.busy = true // the other thread
+	l.mu.Unlock()
+	returned := make(chan struct{})
+	go func() {
+		l.Sync()
+		close(returned)
+	}()
+	for range 1000 {
+		runtime.Gosched()
+	}
+	select {
+	case <-returned:
+		t.Error("Sync returned while another thread writes")
+	default:
+	}
+	must.Get[int](t)(unix.Write(l.w, []byte{0}))
+	l.mu.Lock()
+	l.have, l.busy = 1, false
+	l.idle.Broadcast()
+	l.mu.Unlock()
+	<-returned
+	if readable() {
+		t.Error("readable without a record")
+	}
+	l.Close()
 }
 
 // TestLevelUnanswered: a program that reads into memory that does not answer blocks the thread

@@ -45,6 +45,41 @@ func TestCMPrograms(t *testing.T) {
 	})
 }
 
+// TestManyRSockets: an rsockets server with many connections, each of which takes an event
+// channel and a completion channel. The library is a newer one: with that of rdma-core 44, a
+// thread of rsockets reads an array that it has freed as soon as there are four
+// connections (cm_svc_run), and hangs.
+func TestManyRSockets(t *testing.T) {
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	bin := compile(t, "rsockets")
+	d := oneDaemon(t)
+	for _, c := range []struct {
+		rank               rank
+		limit, connections int // of open files
+	}{{standard, 1024, 100}, {complete, 1024, 340}, {complete, 4096, 500}} {
+		if !selection.takes(c.rank) {
+			continue
+		}
+		t.Run(strconv.Itoa(c.connections), func(t *testing.T) {
+			run := newerLibraries(t, func(t *testing.T, argv ...string) *proc {
+				script := fmt.Sprintf(`ulimit -n %d; exec "$@"`, c.limit)
+				return start(t, d.host, d.env(), append([]string{"sh", "-c", script, "sh", gorxe, "run", "--"}, argv...)...)
+			})
+			port := d.host.nextPort()
+			args := []string{d.host.addr, strconv.Itoa(port), strconv.Itoa(c.connections)}
+			s := run(t, append([]string{bin, "server"}, args...)...)
+			topology{daemon: d}.await(t, listensCM, s, port)
+			for _, p := range []*proc{run(t, append([]string{bin, "client"}, args...)...), s} {
+				if out := p.ok(); out != "ok\n" {
+					t.Errorf("%s: %s", p.name, out)
+				}
+			}
+		})
+	}
+}
+
 // TestCMKilled: the peer of a program that is killed hears of it at once, from the same
 // daemon and from another one.
 func TestCMKilled(t *testing.T) {
