@@ -46,9 +46,9 @@ func TestCMPrograms(t *testing.T) {
 }
 
 // TestManyRSockets: an rsockets server with many connections, each of which takes an event
-// channel and a completion channel. The library is a newer one: with that of rdma-core 44, a
-// thread of rsockets reads an array that it has freed as soon as there are four
-// connections (cm_svc_run), and hangs.
+// channel and a completion channel. The library is a newer one. In rdma-core
+// 44 a thread of the library (cm_svc_run) hangs: from four connections on, it reads an
+// array that it has freed.
 func TestManyRSockets(t *testing.T) {
 	if native != "" || !selection.takes(standard) {
 		return
