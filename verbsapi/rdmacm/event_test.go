@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -113,6 +114,33 @@ func TestEvents(t *testing.T) {
 	ev.ID.Destroy()
 	ok(t, qp.Destroy(testContext(t)))
 	ok(t, passive.Destroy(testContext(t)))
+}
+
+// TestMigrateListener: a request that nobody has fetched goes with its listener to another
+// channel, and so do all events of the new ID.
+func TestMigrateListener(t *testing.T) {
+	server, client := newProgram(t, newHost(t), TCP), newProgram(t, newHost(t), TCP)
+	ok(t, server.id.Bind(server.at(0)))
+	ok(t, server.id.Listen(0))
+	client.resolve(server.id.LocalAddr().AddrPort)
+	ok(t, client.id.Connect(ConnParam{QPN: 0x11}))
+	for start := time.Now(); server.id.undelivered.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > testTimeout {
+			t.Fatal("no request came")
+		}
+	}
+	to := NewEventChannel()
+	t.Cleanup(to.Destroy)
+	ok(t, server.id.Migrate(to))
+	ev := next(t, to, ConnectRequest)
+	ok(t, ev.ID.Accept(ConnParam{QPN: 0x22}))
+	next(t, client.ch, ConnectResponse)
+	ok(t, client.id.Establish())
+	next(t, to, Established)
+	server.ch.Destroy() // nothing of the new ID is left there
+	ok(t, client.id.Disconnect())
+	next(t, to, Disconnected)
+	ev.ID.Destroy()
 }
 
 // TestDatagrams: a UD client asks for the queue pair of a service, and sends to it.

@@ -123,7 +123,7 @@ func (id *ID) Destroy() {
 }
 
 // Migrate makes the ID's events go to another channel, including those that the program
-// has not fetched yet (rdma_migrate_id).
+// has not fetched yet (rdma_migrate_id). The new ID of a request goes with the request.
 func (id *ID) Migrate(to *EventChannel) error {
 	if !to.add(id) {
 		return &OpError{Op: "Migrate", Arg: "channel", Err: ErrClosed}
@@ -146,6 +146,10 @@ func (id *ID) Migrate(to *EventChannel) error {
 	})
 	for _, ev := range moved {
 		to.events.Push(ev)
+		if ev.Listener == id {
+			// The new ID goes with its request. If to was destroyed meanwhile, so is it.
+			ev.ID.Migrate(to) //nolint:errcheck // see above
+		}
 	}
 	return nil
 }

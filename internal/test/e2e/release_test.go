@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,18 @@ func (r release) argv(argv ...string) []string {
 		return argv
 	}
 	return append([]string{"unshare", "--mount", "sh", "-c", enter, "sh", r.root, scratch}, argv...)
+}
+
+// beside runs programs of the unpacked release, with its libraries, among the files of this
+// system. This perftest asks for the machine's PCI bus, which a chroot hides.
+func (r release) beside(run launch) launch {
+	lib := filepath.Join(r.root, "usr/lib/x86_64-linux-gnu")
+	front := []string{"env", "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe"),
+		filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib}
+	return func(t *testing.T, argv ...string) *proc {
+		t.Helper()
+		return run(t, slices.Concat(front, []string{filepath.Join(r.root, "usr/bin", argv[0])}, argv[1:])...)
+	}
 }
 
 // path is the name by which a program of the release finds a file of the scratch
