@@ -11,11 +11,10 @@ import (
 // checked its length.
 type message []byte
 
-func (m message) length() uint32  { return binary.NativeEndian.Uint32(m) }
-func (m message) typ() uint16     { return binary.NativeEndian.Uint16(m[4:]) }
-func (m message) flags() uint16   { return binary.NativeEndian.Uint16(m[6:]) }
-func (m message) seq() uint32     { return binary.NativeEndian.Uint32(m[8:]) }
-func (m message) payload() []byte { return m[unix.SizeofNlMsghdr:] }
+func (m message) length() uint32 { return binary.NativeEndian.Uint32(m) }
+func (m message) typ() uint16    { return binary.NativeEndian.Uint16(m[4:]) }
+func (m message) flags() uint16  { return binary.NativeEndian.Uint16(m[6:]) }
+func (m message) seq() uint32    { return binary.NativeEndian.Uint32(m[8:]) }
 
 func (m message) client() int  { return int(m.typ()>>clientShift) & 0x3f }
 func (m message) command() int { return int(m.typ() & commandMask) }
