@@ -80,11 +80,45 @@ func (r *receiver) runDoorbells() {
 			continue
 		}
 		for range r.s.doorbells.Pending() {
-			if !r.takeFrom(r.s.doorbells.Take()) {
+			if _, inPlace := r.serveNext(); !inPlace {
 				return
 			}
 		}
 	}
+}
+
+// help takes direct doorbells beside that thread, whenever there are many. In between, it has
+// no thread.
+func (r *receiver) help() {
+	for inPlace := true; inPlace && !r.s.stopping.Load(); {
+		inPlace = r.helpOnce() && r.s.doorbells.Join()
+	}
+}
+
+// helpOnce works until no device has much to do, and reports whether the receiver is still
+// in its place.
+func (r *receiver) helpOnce() bool {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.tid.Store(int32(unix.Gettid()))
+	defer r.tid.Store(0)
+	for much := true; much; {
+		much = false
+		for range r.s.doorbells.Pending() {
+			if r.s.stopping.Load() || r.s.exhausted() {
+				return true
+			}
+			more, inPlace := r.serveNext()
+			if !inPlace {
+				return false
+			}
+			much = much || more
+		}
+		if much {
+			r.s.doorbells.EnterAll()
+		}
+	}
+	return true
 }
 
 // takeDoorbellsFirst takes the direct doorbells that the program rang on a device
@@ -138,24 +172,23 @@ func (r *receiver) followsDoorbells() bool {
 	return r.s.cfg.FDs.Contains(uint32(r.fd(0)))
 }
 
-// takeFrom answers the doorbells of a device and reports whether the receiver is still in
-// its place. One that is not goes on with that device alone.
-func (r *receiver) takeFrom(d *doorbell.Device) bool {
+// serveNext answers the doorbells of the next device. It reports whether that has more,
+// and whether the receiver is still in its place. One that is not goes on with that device
+// alone.
+func (r *receiver) serveNext() (more, inPlace bool) {
+	d := r.s.doorbells.Take(r)
 	if d == nil {
-		return true
+		return false, true
 	}
 	r.seq++
 	r.begin(r.seq)
 	r.dog.see()
-	more := r.s.doorbells.TakeFor(d, r)
+	more = r.s.doorbells.Serve(d, r)
 	if !r.end(r.seq) {
 		for more {
 			more = d.TakeDoorbells()
 		}
-		return false
+		return false, false
 	}
-	if more {
-		r.s.doorbells.Again(d)
-	}
-	return true
+	return more, true
 }

@@ -30,6 +30,7 @@ type Session struct {
 	procs     processes
 	dog       watchdog // of the receiver of calls
 	direct    watchdog // of the receiver of direct doorbells
+	helpers   helpers  // of that receiver
 	house     *house
 	doorbells doorbell.Watch
 	waiting   waiting
@@ -100,7 +101,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run)
 	s.direct.init(s, (*receiver).runDoorbells)
-	s.doorbells.Init(&cfg.Closes.doorbells, s.direct.start)
+	s.doorbells.Init(&cfg.Closes.doorbells, s.direct.start, s.startHelper)
 	s.waiting.init(s)
 	return s, nil
 }
@@ -135,6 +136,7 @@ func (s *Session) shutdown() {
 	s.dog.stop()
 	if s.doorbells.Stop() {
 		s.direct.stop()
+		s.helpers.stop()
 	}
 	s.waiting.stop()
 	for _, o := range s.objects.all() {

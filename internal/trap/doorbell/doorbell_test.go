@@ -16,7 +16,7 @@ func (t *fakeTaker) Replaced() bool { return t.replaced.Load() }
 // was replaced, and not for a replaced one.
 func TestAwait(t *testing.T) {
 	for name, end := range map[string]func(w *Watch, d *Device, taker *fakeTaker){
-		"done": func(w *Watch, d *Device, taker *fakeTaker) { w.inHand.release(d, taker) },
+		"done": func(w *Watch, d *Device, taker *fakeTaker) { w.release(d, taker, false) },
 		"replaced": func(w *Watch, _ *Device, taker *fakeTaker) {
 			taker.replaced.Store(true)
 			w.Replaced()
@@ -24,14 +24,17 @@ func TestAwait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w Watch
-			w.Init(new(Instances), nil)
+			w.Init(new(Instances), nil, nil)
 			d, taker := new(Device), new(fakeTaker)
-			if w.inHand.await(d) {
+			if w.await(d) {
 				t.Error("it waited for nobody")
 			}
-			w.inHand.claim(d, taker)
+			w.enter(d)
+			if w.Take(taker) != d {
+				t.Fatal("the device was not on the list")
+			}
 			waited := make(chan bool)
-			go func() { waited <- w.inHand.await(d) }()
+			go func() { waited <- w.await(d) }()
 			runtime.Gosched() // it may wait by now
 			select {
 			case <-waited:
@@ -40,7 +43,7 @@ func TestAwait(t *testing.T) {
 			}
 			end(&w, d, taker)
 			<-waited // false if it began to wait too late
-			if w.inHand.await(d) {
+			if w.await(d) {
 				t.Error("it waited again")
 			}
 		})

@@ -1,7 +1,6 @@
 package doorbell
 
 import (
-	"sync"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/trap/mono"
@@ -14,60 +13,44 @@ type Taker interface {
 	Replaced() bool
 }
 
-// inHand says which thread has a doorbell of a device in hand, so that a call on that device
-// can wait for it.
-type inHand struct {
-	mu    sync.Mutex // a leaf lock
-	freed sync.Cond
-}
+// held reports whether a thread has the doorbells of the device in hand; w.mu is held. A
+// thread that was replaced does not count: it may be blocked for ever.
+func (d *Device) held() bool { return d.taker != nil && !d.taker.Replaced() }
 
-func (h *inHand) init() { h.freed.L = &h.mu }
-
-// claim notes that t is about to take the doorbells of d.
-func (h *inHand) claim(d *Device, t Taker) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d.taker = t
-}
-
-// release ends what claim noted. The thread that has replaced t may have claimed d.
-func (h *inHand) release(d *Device, t Taker) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if d.taker == t {
-		d.taker = nil
-		h.freed.Broadcast()
-	}
-}
-
-// await waits until the receiver of doorbells has none of this device in hand, and reports
-// whether it had one. It does not wait for one that was replaced.
-func (h *inHand) await(d *Device) (waited bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for d.taker != nil && !d.taker.Replaced() {
+// await waits until no thread has the doorbells of this device in hand, and reports
+// whether one had.
+func (w *Watch) await(d *Device) (waited bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for d.held() {
 		waited = true
-		h.freed.Wait()
+		w.freed.Wait()
 	}
 	return waited
 }
 
-// Replaced is called when a thread was replaced: no call waits for it any more.
+// Replaced is called when a thread was replaced: no call waits for it any more, and other
+// threads take the doorbells of its device.
 func (w *Watch) Replaced() {
-	w.inHand.mu.Lock()
-	defer w.inHand.mu.Unlock()
-	w.inHand.freed.Broadcast()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.freed.Broadcast()
+	for _, d := range w.watches {
+		if d.missed && !d.held() {
+			d.missed = false
+			w.enter(d)
+		}
+	}
 }
 
 // sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
 const sweepEvery = 250 * time.Millisecond
 
-// TakeFor takes the doorbells of a device for t, and reports whether there are more. A call
-// on the device waits meanwhile.
-func (w *Watch) TakeFor(d *Device, t Taker) (more bool) {
-	w.inHand.claim(d, t)
+// Serve takes the doorbells of a device that Take returned, and reports whether there are
+// more. A call on the device waits meanwhile.
+func (w *Watch) Serve(d *Device, t Taker) (more bool) {
 	more = d.file.TakeDoorbells()
-	w.inHand.release(d, t)
+	w.release(d, t, more)
 	if now := mono.Now(); now-d.swept.Load() > int64(sweepEvery) {
 		d.swept.Store(now)
 		d.file.Sweep()
@@ -75,13 +58,36 @@ func (w *Watch) TakeFor(d *Device, t Taker) (more bool) {
 	return more
 }
 
-// TakeInOrder takes the doorbells of a device so that a call may follow. The receiver of
-// doorbells may have one of them in hand: this thread then has nothing to take, and waits for
-// that receiver.
+// release ends what Take began. If there are more doorbells, or some came meanwhile, the device
+// is put back on the list. The thread that has replaced t may have the device in hand.
+func (w *Watch) release(d *Device, t Taker, more bool) {
+	w.mu.Lock()
+	if d.taker != t {
+		w.mu.Unlock()
+		return
+	}
+	d.taker = nil
+	w.freed.Broadcast()
+	more = more && !t.Replaced() // then t goes on with this device alone
+	again := more || d.missed
+	d.missed = false
+	if again {
+		w.enter(d)
+	}
+	start := more && len(w.pending) > 1 && w.wantHelper()
+	w.mu.Unlock()
+	if start {
+		w.startHelper()
+	}
+}
+
+// TakeInOrder takes the doorbells of a device so that a call may follow. Another thread
+// may have one of them in hand: this thread then has nothing to take, and waits for
+// that one.
 func (w *Watch) TakeInOrder(d *Device) (more bool) {
-	w.inHand.await(d)
+	w.await(d)
 	more = d.file.TakeDoorbells()
-	if w.inHand.await(d) { // that one came meanwhile, and may have left something
+	if w.await(d) { // that one came meanwhile, and may have left something
 		more = d.file.TakeDoorbells()
 	}
 	return more

@@ -23,12 +23,13 @@ type Watch struct {
 	notify    int         // the inotify instance, once open
 	wake      int         // a memfd that is watched as well: a write to it ends Wait
 
-	inHand inHand
-
-	mu      sync.Mutex
-	stopped bool // no more devices get such doorbells
+	mu      sync.Mutex // a leaf lock
+	stopped bool       // no more devices get such doorbells
 	watches map[int]*Device
-	pending []*Device // their doorbells must be taken
+	pending []*Device // their doorbells must be taken, and no thread has them in hand
+	freed   sync.Cond // a thread has a device no longer in hand
+	work    sync.Cond // helpers.wanted has changed
+	helpers helpers
 }
 
 // Instances counts the watches of a process. The zero value is ready.
@@ -39,20 +40,24 @@ const maxInstances = 64
 
 // A Device is an open device with direct doorbells.
 type Device struct {
-	file   kernel.DoorbellFile
-	wd     int
-	listed bool         // it is pending; under Watch.mu
-	taker  Taker        // has a doorbell of it in hand, or nil; under inHand.mu
-	swept  atomic.Int64 // when Sweep was last called, mono.Now
+	file  kernel.DoorbellFile
+	wd    int
+	swept atomic.Int64 // when Sweep was last called, mono.Now
+
+	// Under Watch.mu:
+	listed bool  // it is pending
+	taker  Taker // has its doorbells in hand, or nil
+	missed bool  // doorbells came while a thread had it in hand
 }
 
 // TakeDoorbells takes the doorbells of the device, and reports whether there are more.
 func (d *Device) TakeDoorbells() bool { return d.file.TakeDoorbells() }
 
-// Init makes the watch usable. start is called once, for the first device.
-func (w *Watch) Init(instances *Instances, start func()) {
-	w.instances, w.start = instances, start
-	w.inHand.init()
+// Init makes the watch usable. start is called once, for the first device, and help for each
+// helper.
+func (w *Watch) Init(instances *Instances, start, help func()) {
+	w.instances, w.start, w.helpers.start = instances, start, help
+	w.freed.L, w.work.L = &w.mu, &w.mu
 }
 
 // Open reports whether there is, or was, a device with direct doorbells.
@@ -117,6 +122,7 @@ func (w *Watch) make() bool {
 func (w *Watch) Stop() bool {
 	w.mu.Lock()
 	w.stopped = true
+	w.work.Broadcast()
 	w.mu.Unlock()
 	return w.open.Load()
 }
@@ -180,17 +186,21 @@ func (w *Watch) note(wd int, mask uint32) {
 	}
 }
 
-// enter puts a device on the list once; w.mu is held.
+// enter puts a device on the list once; w.mu is held. If a thread has it in hand, that thread
+// puts it there.
 func (w *Watch) enter(d *Device) {
-	if !d.listed {
+	switch {
+	case d.held():
+		d.missed = true
+	case !d.listed:
 		d.listed = true
 		w.pending = append(w.pending, d)
 	}
 }
 
-// Take takes one device off the list; nil if there is none. What is left when a receiver is
-// blocked is for the next one.
-func (w *Watch) Take() *Device {
+// Take takes one device off the list, for t to serve; nil if there is none. What is left
+// when a receiver is blocked is for the next one.
+func (w *Watch) Take(t Taker) *Device {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.pending) == 0 {
@@ -199,6 +209,7 @@ func (w *Watch) Take() *Device {
 	d := w.pending[0]
 	w.pending = append(w.pending[:0], w.pending[1:]...)
 	d.listed = false
+	d.taker = t
 	return d
 }
 

@@ -1,0 +1,65 @@
+package doorbell
+
+// Helpers are threads that take doorbells beside the receiver of doorbells. Programs that poll
+// never give up their processors, so the scheduler gives one thread a share that is the
+// smaller, the more of them there are. So a session may have as many threads with work as it
+// has programs with work. A helper that has nothing to do keeps no thread.
+
+// MaxHelpers bounds the helpers of a session.
+const MaxHelpers = 15
+
+// helpers are a session's.
+type helpers struct {
+	start  func() // starts one
+	count  int
+	idle   int // of them wait in Join
+	wanted int // of the idle ones were told to work
+}
+
+// wantHelper is called when a device has used up its share while others wait; w.mu is held. It
+// makes an idle helper work, or reports that one should be started.
+func (w *Watch) wantHelper() (start bool) {
+	h := &w.helpers
+	switch {
+	case w.stopped:
+		return false
+	case h.wanted < h.idle:
+		h.wanted++
+		w.work.Signal()
+		return false
+	case h.count < min(MaxHelpers, len(w.watches)-1):
+		h.count++
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *Watch) startHelper() { w.helpers.start() }
+
+// Join waits until a helper is needed. It returns false when the watch has stopped. A new
+// helper is needed from its start on, and does not call Join first.
+func (w *Watch) Join() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &w.helpers
+	h.idle++
+	for !w.stopped && h.wanted == 0 {
+		w.work.Wait()
+	}
+	h.idle--
+	h.wanted = max(h.wanted-1, 0)
+	return !w.stopped
+}
+
+// EnterAll puts all devices on the list. A helper looks at them once more before it rests,
+// because the receiver of doorbells may be waiting for a processor.
+func (w *Watch) EnterAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.watches {
+		if !d.held() {
+			w.enter(d)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package doorbell
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+)
+
+// ringer is a file whose doorbells are counted.
+type ringer struct {
+	kernel.DoorbellFile
+	taken int
+	more  bool
+}
+
+func (r *ringer) TakeDoorbells() bool { r.taken++; return r.more }
+func (r *ringer) Sweep()              {}
+
+// newRingers is a watch of n devices, which all have much to do, and the number of helpers
+// that were started.
+func newRingers(n int) (w *Watch, devices []*Device, started *int) {
+	w, started = new(Watch), new(int)
+	w.Init(new(Instances), nil, func() { *started++ })
+	w.watches = make(map[int]*Device)
+	for wd := range n {
+		d := &Device{file: &ringer{more: true}, wd: wd}
+		w.watches[wd], devices = d, append(devices, d)
+	}
+	return w, devices, started
+}
+
+// TestHelpers: a helper is started, or an idle one works, when a device has used up its share
+// while another one waits. There are fewer helpers than devices.
+func TestHelpers(t *testing.T) {
+	w, devices, started := newRingers(3)
+	taker := new(fakeTaker)
+	serve := func(want int) {
+		t.Helper()
+		if d := w.Take(taker); d == nil || !w.Serve(d, taker) {
+			t.Fatal("no device has more")
+		}
+		if *started != want {
+			t.Fatalf("%d helpers were started, want %d", *started, want)
+		}
+	}
+	w.enter(devices[0])
+	serve(0) // nothing else waits
+	w.enter(devices[1])
+	serve(1)
+	serve(2)
+	serve(2) // one of the three devices is for this thread
+
+	joined := make(chan bool, 1)
+	go func() { joined <- w.Join() }()
+	eventually(t, w, func() bool { return w.helpers.idle == 1 })
+	select {
+	case <-joined:
+		t.Fatal("an idle helper worked although nobody wanted it")
+	default:
+	}
+	serve(2)
+	if !<-joined {
+		t.Error("the helper thinks that the watch has stopped")
+	}
+	go func() { joined <- w.Join() }()
+	w.Stop()
+	if <-joined {
+		t.Error("a helper joined after the watch had stopped")
+	}
+	serve(2)
+}
+
+// TestFewDoorbells: devices with little to do need no helper.
+func TestFewDoorbells(t *testing.T) {
+	w, devices, started := newRingers(2)
+	for _, d := range devices {
+		d.file.(*ringer).more = false
+	}
+	w.EnterAll()
+	taker := new(fakeTaker)
+	for d := w.Take(taker); d != nil; d = w.Take(taker) {
+		w.Serve(d, taker)
+	}
+	if *started != 0 || w.Pending() != 0 {
+		t.Errorf("%d helpers, %d devices on the list", *started, w.Pending())
+	}
+}
+
+// TestMaxHelpers: there is a bound.
+func TestMaxHelpers(t *testing.T) {
+	w, _, started := newRingers(MaxHelpers + 10)
+	w.EnterAll()
+	for range 3 * MaxHelpers {
+		taker := new(fakeTaker)
+		w.Serve(w.Take(taker), taker)
+	}
+	if *started != MaxHelpers {
+		t.Errorf("%d helpers, want %d", *started, MaxHelpers)
+	}
+}
+
+// TestMissed: doorbells that come while a thread has the device in hand are taken afterwards, or
+// when that thread was replaced, and by one thread at a time.
+func TestMissed(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		w, devices, _ := newRingers(1)
+		d, first, second := devices[0], new(fakeTaker), new(fakeTaker)
+		d.file.(*ringer).more = false
+		w.enter(d)
+		w.Take(first)
+		w.enter(d)
+		w.EnterAll()
+		if w.Take(second) != nil {
+			t.Fatal("two threads have one device in hand")
+		}
+		if replaced {
+			first.replaced.Store(true)
+			w.Replaced()
+		} else {
+			w.Serve(d, first)
+		}
+		if w.Take(second) != d {
+			t.Errorf("replaced %t: a doorbell was lost", replaced)
+		}
+		w.Serve(d, first) // if it comes back
+		if d.taker == nil && replaced {
+			t.Error("a thread that was replaced took the device from another one")
+		}
+		w.Serve(d, second)
+		if d.taker != nil || w.Pending() != 0 {
+			t.Errorf("replaced %t: the device is in hand or on the list", replaced)
+		}
+	}
+}
+
+// eventually waits until the condition holds; it is evaluated under w.mu.
+func eventually(t *testing.T, w *Watch, holds func() bool) {
+	t.Helper()
+	for {
+		w.mu.Lock()
+		ok := holds()
+		w.mu.Unlock()
+		if ok {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.FailNow()
+		}
+		runtime.Gosched()
+	}
+}

@@ -1,0 +1,37 @@
+package trap
+
+import "sync"
+
+// helpers are the watchdogs of the receivers that help with direct doorbells. They are started
+// when they are needed, and stay until the session ends.
+type helpers struct {
+	mu      sync.Mutex
+	dogs    []*watchdog
+	stopped bool
+}
+
+// startHelper adds a helper.
+func (s *Session) startHelper() {
+	dog := new(watchdog)
+	dog.init(s, (*receiver).help)
+	dog.interval = s.direct.interval
+	h := &s.helpers
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return
+	}
+	h.dogs = append(h.dogs, dog)
+	dog.start()
+}
+
+// stop ends them. No more are started.
+func (h *helpers) stop() {
+	h.mu.Lock()
+	h.stopped = true
+	dogs := h.dogs
+	h.mu.Unlock()
+	for _, dog := range dogs {
+		dog.stop()
+	}
+}
