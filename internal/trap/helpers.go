@@ -35,3 +35,10 @@ func (h *helpers) stop() {
 		dog.stop()
 	}
 }
+
+// count returns how many were started.
+func (h *helpers) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.dogs)
+}

@@ -2,6 +2,7 @@ package trap
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -80,6 +81,33 @@ func several(args []string) error {
 		cmd.Env = append(os.Environ(), roleEnv+"=doorbells")
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "<nil>\n" {
 			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return nil
+}
+
+// ringBoth opens two devices and rings once on each. When its input ends, it makes a trapped
+// call on each.
+func ringBoth([]string) error {
+	var fds [2]int
+	for i := range fds {
+		fd, err := openModern(device)
+		if err != nil {
+			return err
+		}
+		fds[i] = fd
+	}
+	for _, fd := range fds {
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	for _, fd := range fds {
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+			return err
 		}
 	}
 	return nil

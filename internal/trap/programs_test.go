@@ -53,6 +53,7 @@ var programs = map[string]func(args []string) error{
 	"netlink":        netlinkCalls,
 	"netlink-flood":  netlinkFlood,
 	"netlink-hold":   netlinkHold,
+	"ring-both":      ringBoth,
 }
 
 // check collects what differs from what was expected.
