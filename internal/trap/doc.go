@@ -20,7 +20,7 @@
 // waiting.go keeps calls that wait for an event, and ends them for a signal. watchdog.go
 // replaces a receiver that a program's memory blocks. housekeeping.go notices ended processes
 // and closed pollable files, and closes.go other closed files. doorbells.go has the thread that
-// takes direct doorbells (package doorbell). What is in hand stands in a page (package
+// takes direct doorbells (package doorbell), and helpers.go those that help it. What is in hand stands in a page (package
 // handover), and the keeper answers it when the daemon has died (package fallback).
 //
 // # What is not seen

@@ -80,7 +80,11 @@ func (r *receiver) runDoorbells() {
 			continue
 		}
 		for range r.s.doorbells.Pending() {
-			if _, inPlace := r.serveNext(); !inPlace {
+			d := r.s.doorbells.Take(r)
+			if d == nil {
+				break
+			}
+			if _, inPlace := r.serve(d); !inPlace {
 				return
 			}
 		}
@@ -102,21 +106,25 @@ func (r *receiver) helpOnce() bool {
 	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
-	for much := true; much; {
-		much = false
-		for range r.s.doorbells.Pending() {
-			if r.s.stopping.Load() || r.s.exhausted() {
+	for much := false; !r.s.stopping.Load(); {
+		if r.s.exhausted() {
+			r.s.doorbells.Rouse() // the receiver of doorbells waits until it is over
+			return true
+		}
+		d := r.s.doorbells.Take(r)
+		if d == nil {
+			if !much {
 				return true
 			}
-			more, inPlace := r.serveNext()
-			if !inPlace {
-				return false
-			}
-			much = much || more
-		}
-		if much {
+			much = false
 			r.s.doorbells.EnterAll()
+			continue
 		}
+		more, inPlace := r.serve(d)
+		if !inPlace {
+			return false
+		}
+		much = much || more
 	}
 	return true
 }
@@ -140,7 +148,7 @@ func (r *receiver) takeDoorbellsFirst() bool {
 	if o := r.object(r.fd(0)); o != nil {
 		d = o.direct
 	}
-	more := d != nil && s.doorbells.TakeInOrder(d)
+	more := d != nil && s.doorbells.TakeInOrder(d, r)
 	if !r.end(r.seq) {
 		for more {
 			more = d.TakeDoorbells()
@@ -172,14 +180,9 @@ func (r *receiver) followsDoorbells() bool {
 	return r.s.cfg.FDs.Contains(uint32(r.fd(0)))
 }
 
-// serveNext answers the doorbells of the next device. It reports whether that has more,
-// and whether the receiver is still in its place. One that is not goes on with that device
-// alone.
-func (r *receiver) serveNext() (more, inPlace bool) {
-	d := r.s.doorbells.Take(r)
-	if d == nil {
-		return false, true
-	}
+// serve answers the doorbells of a device. It reports whether that has more, and whether the
+// receiver is still in its place. One that is not goes on with that device alone.
+func (r *receiver) serve(d *doorbell.Device) (more, inPlace bool) {
 	r.seq++
 	r.begin(r.seq)
 	r.dog.see()

@@ -53,8 +53,8 @@ func failed(err error) verdict {
 
 // A receiver is a thread that takes notifications and answers each before it
 // takes the next. A session has one: more do not make it faster, since the kernel
-// wakes them all. Another one takes direct doorbells (runDoorbells). Nothing on the
-// way of a doorbell allocates.
+// wakes them all. Another one takes direct doorbells (runDoorbells), with helpers (help).
+// Nothing on the way of a doorbell allocates.
 type receiver struct {
 	s      *Session
 	dog    *watchdog      // replaces it

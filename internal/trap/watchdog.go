@@ -34,8 +34,9 @@ type User struct {
 
 // watchdog replaces a receiver that does not return from a call. Such a receiver reads or
 // writes memory of a program, and the provider of the page (userfaultfd(2), FUSE) may take
-// any time to answer. Only calls that need that memory may wait for it. A session has one watchdog for the receiver of calls, and one for the
-// receiver of direct doorbells.
+// any time to answer. Only calls that need that memory may wait for it. A session has a
+// watchdog for the receiver of calls, one for the receiver of direct doorbells, and one for each
+// helper.
 type watchdog struct {
 	s      *Session
 	run    func(*receiver) // what the receiver does

@@ -1,7 +1,6 @@
 package doorbell
 
 import (
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,41 +11,60 @@ type fakeTaker struct{ replaced atomic.Bool }
 
 func (t *fakeTaker) Replaced() bool { return t.replaced.Load() }
 
-// TestAwait: a call waits for a doorbell in hand until that is done, or the thread that has it
-// was replaced, and not for a replaced one.
-func TestAwait(t *testing.T) {
+// TestTakeInOrder: a call waits for a doorbell in hand until that is done, or the thread that
+// has it was replaced. No other thread takes the device meanwhile, however much it has to do.
+func TestTakeInOrder(t *testing.T) {
 	for name, end := range map[string]func(w *Watch, d *Device, taker *fakeTaker){
-		"done": func(w *Watch, d *Device, taker *fakeTaker) { w.release(d, taker, false) },
+		"done": func(w *Watch, d *Device, taker *fakeTaker) {
+			if !w.Serve(d, taker) {
+				t.Error("the device has no more")
+			}
+		},
 		"replaced": func(w *Watch, _ *Device, taker *fakeTaker) {
 			taker.replaced.Store(true)
 			w.Replaced()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var w Watch
-			w.Init(new(Instances), nil, nil)
-			d, taker := new(Device), new(fakeTaker)
-			if w.await(d) {
-				t.Error("it waited for nobody")
-			}
+			w, devices, _ := newRingers(t, 1)
+			d, taker, caller := devices[0], new(fakeTaker), new(fakeTaker)
 			w.enter(d)
 			if w.Take(taker) != d {
 				t.Fatal("the device was not on the list")
 			}
-			waited := make(chan bool)
-			go func() { waited <- w.await(d) }()
-			runtime.Gosched() // it may wait by now
+			done := make(chan bool)
+			go func() { done <- w.TakeInOrder(d, caller) }()
+			eventually(t, w, func() bool { return d.calls == 1 })
 			select {
-			case <-waited:
+			case <-done:
 				t.Fatal("it did not wait")
 			default:
 			}
-			end(&w, d, taker)
-			<-waited // false if it began to wait too late
-			if w.await(d) {
-				t.Error("it waited again")
+			w.enter(d) // a doorbell comes
+			end(w, d, taker)
+			if !<-done {
+				t.Error("the call took no doorbell")
+			}
+			if w.Take(taker) != d {
+				t.Error("what was left is not on the list")
 			}
 		})
+	}
+}
+
+// TestTakeInOrderFirst: while a call waits for a device, no thread takes that.
+func TestTakeInOrderFirst(t *testing.T) {
+	w, devices, _ := newRingers(t, 1)
+	d, taker := devices[0], new(fakeTaker)
+	w.enter(d)
+	d.calls++
+	if w.Take(taker) != nil {
+		t.Error("a thread took it from the list")
+	}
+	w.enter(d)
+	w.EnterAll()
+	if w.Take(taker) != nil || !d.missed {
+		t.Error("a thread took it after another doorbell, or that was forgotten")
 	}
 }
 

@@ -58,7 +58,7 @@ func (w *Watch) EnterAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range w.watches {
-		if !d.held() {
+		if !d.wanted() {
 			w.enter(d)
 		}
 	}

@@ -4,7 +4,10 @@ import (
 	"runtime"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
 
 // ringer is a file whose doorbells are counted.
@@ -19,10 +22,12 @@ func (r *ringer) Sweep()              {}
 
 // newRingers is a watch of n devices, which all have much to do, and the number of helpers
 // that were started.
-func newRingers(n int) (w *Watch, devices []*Device, started *int) {
+func newRingers(t *testing.T, n int) (w *Watch, devices []*Device, started *int) {
+	t.Helper()
 	w, started = new(Watch), new(int)
 	w.Init(new(Instances), nil, func() { *started++ })
 	w.watches = make(map[int]*Device)
+	w.wake = newWake(t)
 	for wd := range n {
 		d := &Device{file: &ringer{more: true}, wd: wd}
 		w.watches[wd], devices = d, append(devices, d)
@@ -30,10 +35,21 @@ func newRingers(n int) (w *Watch, devices []*Device, started *int) {
 	return w, devices, started
 }
 
+// newWake is what Rouse writes to. Nobody waits for it.
+func newWake(t *testing.T) int {
+	t.Helper()
+	fd, err := sealed.FixedSize("gorxe-wake", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
 // TestHelpers: a helper is started, or an idle one works, when a device has used up its share
 // while another one waits. There are fewer helpers than devices.
 func TestHelpers(t *testing.T) {
-	w, devices, started := newRingers(3)
+	w, devices, started := newRingers(t, 3)
 	taker := new(fakeTaker)
 	serve := func(want int) {
 		t.Helper()
@@ -73,7 +89,7 @@ func TestHelpers(t *testing.T) {
 
 // TestFewDoorbells: devices with little to do need no helper.
 func TestFewDoorbells(t *testing.T) {
-	w, devices, started := newRingers(2)
+	w, devices, started := newRingers(t, 2)
 	for _, d := range devices {
 		d.file.(*ringer).more = false
 	}
@@ -89,7 +105,7 @@ func TestFewDoorbells(t *testing.T) {
 
 // TestMaxHelpers: there is a bound.
 func TestMaxHelpers(t *testing.T) {
-	w, _, started := newRingers(MaxHelpers + 10)
+	w, _, started := newRingers(t, MaxHelpers+10)
 	w.EnterAll()
 	for range 3 * MaxHelpers {
 		taker := new(fakeTaker)
@@ -104,7 +120,7 @@ func TestMaxHelpers(t *testing.T) {
 // when that thread was replaced, and by one thread at a time.
 func TestMissed(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
-		w, devices, _ := newRingers(1)
+		w, devices, _ := newRingers(t, 1)
 		d, first, second := devices[0], new(fakeTaker), new(fakeTaker)
 		d.file.(*ringer).more = false
 		w.enter(d)

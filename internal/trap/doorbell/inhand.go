@@ -17,30 +17,34 @@ type Taker interface {
 // thread that was replaced does not count: it may be blocked for ever.
 func (d *Device) held() bool { return d.taker != nil && !d.taker.Replaced() }
 
-// await waits until no thread has the doorbells of this device in hand, and reports
-// whether one had.
-func (w *Watch) await(d *Device) (waited bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for d.held() {
-		waited = true
-		w.freed.Wait()
-	}
-	return waited
-}
+// wanted reports whether the device is for others than the receiver of doorbells and its
+// helpers now; w.mu is held.
+func (d *Device) wanted() bool { return d.held() || d.calls > 0 }
 
 // Replaced is called when a thread was replaced: no call waits for it any more, and other
 // threads take the doorbells of its device.
 func (w *Watch) Replaced() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.freed.Broadcast()
+	rouse := false
 	for _, d := range w.watches {
-		if d.missed && !d.held() {
-			d.missed = false
-			w.enter(d)
-		}
+		rouse = w.enterMissed(d) || rouse
 	}
+	w.mu.Unlock()
+	if rouse {
+		w.Rouse()
+	}
+}
+
+// enterMissed puts a device back on the list if doorbells came while it was in hand, and reports
+// whether it did; w.mu is held.
+func (w *Watch) enterMissed(d *Device) bool {
+	if !d.missed || d.wanted() {
+		return false
+	}
+	d.missed = false
+	w.enter(d)
+	return true
 }
 
 // sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
@@ -69,11 +73,10 @@ func (w *Watch) release(d *Device, t Taker, more bool) {
 	d.taker = nil
 	w.freed.Broadcast()
 	more = more && !t.Replaced() // then t goes on with this device alone
-	again := more || d.missed
-	d.missed = false
-	if again {
+	if more {
 		w.enter(d)
 	}
+	w.enterMissed(d)
 	start := more && len(w.pending) > 1 && w.wantHelper()
 	w.mu.Unlock()
 	if start {
@@ -81,14 +84,29 @@ func (w *Watch) release(d *Device, t Taker, more bool) {
 	}
 }
 
-// TakeInOrder takes the doorbells of a device so that a call may follow. Another thread
-// may have one of them in hand: this thread then has nothing to take, and waits for
-// that one.
-func (w *Watch) TakeInOrder(d *Device) (more bool) {
-	w.await(d)
+// TakeInOrder takes the doorbells of a device so that a call may follow, which t answers. It
+// waits for another thread that has them in hand, and that thread's next turn comes after
+// this one's.
+func (w *Watch) TakeInOrder(d *Device, t Taker) (more bool) {
+	w.mu.Lock()
+	d.calls++
+	for d.held() {
+		w.freed.Wait()
+	}
+	d.calls--
+	d.taker = t
+	w.mu.Unlock()
 	more = d.file.TakeDoorbells()
-	if w.await(d) { // that one came meanwhile, and may have left something
-		more = d.file.TakeDoorbells()
+	w.mu.Lock()
+	rouse := false
+	if d.taker == t {
+		d.taker = nil
+		w.freed.Broadcast()
+		rouse = w.enterMissed(d)
+	}
+	w.mu.Unlock()
+	if rouse {
+		w.Rouse()
 	}
 	return more
 }

@@ -47,6 +47,7 @@ type Device struct {
 	// Under Watch.mu:
 	listed bool  // it is pending
 	taker  Taker // has its doorbells in hand, or nil
+	calls  int   // that wait to have it in hand
 	missed bool  // doorbells came while a thread had it in hand
 }
 
@@ -186,11 +187,11 @@ func (w *Watch) note(wd int, mask uint32) {
 	}
 }
 
-// enter puts a device on the list once; w.mu is held. If a thread has it in hand, that thread
-// puts it there.
+// enter puts a device on the list once; w.mu is held. If a thread has it in hand, or waits for
+// it, that thread puts it there.
 func (w *Watch) enter(d *Device) {
 	switch {
-	case d.held():
+	case d.wanted():
 		d.missed = true
 	case !d.listed:
 		d.listed = true
@@ -203,14 +204,18 @@ func (w *Watch) enter(d *Device) {
 func (w *Watch) Take(t Taker) *Device {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.pending) == 0 {
-		return nil
+	for len(w.pending) > 0 {
+		d := w.pending[0]
+		w.pending = append(w.pending[:0], w.pending[1:]...)
+		d.listed = false
+		if d.wanted() {
+			d.missed = true
+			continue
+		}
+		d.taker = t
+		return d
 	}
-	d := w.pending[0]
-	w.pending = append(w.pending[:0], w.pending[1:]...)
-	d.listed = false
-	d.taker = t
-	return d
+	return nil
 }
 
 // Again puts a device back.
