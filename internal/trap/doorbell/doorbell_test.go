@@ -46,7 +46,7 @@ func TestTakeInOrder(t *testing.T) {
 				t.Error("the call took no doorbell")
 			}
 			if w.Take(taker) != d {
-				t.Error("what was left is not on the list")
+				t.Error("the rest is not on the list")
 			}
 		})
 	}
