@@ -56,7 +56,7 @@ e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
 interop: setup ## Test against Debian 12's rdma_rxe in an emulated machine: a selection
 	GORXE_INTEROP=quick $(GO) run ./scripts/gotest -timeout 20m -count=1 ./internal/test/interop
 
-interop-full: setup ## Test all of that, with a newer kernel too; writes testdata/pcaps/interop.md
+interop-full: setup ## Test all of that, with newer kernels too; writes testdata/pcaps/interop*.md
 	GORXE_INTEROP=full $(GO) run ./scripts/gotest -timeout 4h -count=1 ./internal/test/interop -update
 
 interop-broken: setup ## Prove that make interop can fail: build gorxe with one mistake, three times

@@ -26,9 +26,21 @@ if [ -z "$package" ]; then
 	echo "debian-kernel: $suite has no linux-image-amd64" >&2
 	exit 1
 fi
-(cd "$work" && apt-get "${apt[@]}" download "$package")
+# Newer suites have the image and the modules in packages of their own.
+mapfile -t parts < <(apt-cache "${apt[@]}" depends "$package" | sed -n 's/^ *Depends: \(linux-\(binary\|modules\)-[^ ]*\)$/\1/p')
+(cd "$work" && apt-get "${apt[@]}" download "$package" "${parts[@]}")
 mkdir "$work/root"
-dpkg-deb --fsys-tarfile "$work/$package"_*.deb | tar -x -C "$work/root" --no-same-owner
+for deb in "$work"/*.deb; do
+	dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$work/root" --no-same-owner
+done
+[ -e "$work/root/lib" ] || ln -s usr/lib "$work/root/lib"
+if [ ! -e "$work/root/boot" ]; then # the image is beside the modules
+	mkdir "$work/root/boot"
+	for image in "$work"/root/lib/modules/*/vmlinuz; do
+		version=$(basename "$(dirname "$image")")
+		ln -s "../lib/modules/$version/vmlinuz" "$work/root/boot/vmlinuz-$version"
+	done
+fi
 dpkg-deb -f "$work/$package"_*.deb Package Version | sed 's/^[^:]*: //' | paste -sd ' ' >"$work/root/.complete"
 rm -rf "$dir"
 mv "$work/root" "$dir"

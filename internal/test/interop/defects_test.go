@@ -60,6 +60,25 @@ func TestDefects(t *testing.T) {
 func (tr *trial) irreproachable() {
 	tr.Helper()
 	tr.collect()
+	for _, x := range tr.findings() {
+		if x.Severity == conformance.Violation && (kernels || tr.packets[x.Packet-1].sent) {
+			tr.Errorf("%v", &x)
+		}
+	}
+}
+
+// checked fails the case if `gorxe pcap check` would find anything in its packets, those of
+// gorxe or of the kernel.
+func (tr *trial) checked() {
+	tr.Helper()
+	for _, x := range tr.findings() {
+		tr.Errorf("%v", &x)
+	}
+}
+
+// findings are what `gorxe pcap check` finds in the packets so far.
+func (tr *trial) findings() []conformance.Finding {
+	tr.Helper()
 	var file bytes.Buffer
 	if err := write(&file, tr.packets); err != nil {
 		tr.Fatal(err)
@@ -68,9 +87,5 @@ func (tr *trial) irreproachable() {
 	if err != nil {
 		tr.Fatal(err)
 	}
-	for i := range r.Findings {
-		if x := &r.Findings[i]; x.Severity == conformance.Violation && (kernels || tr.packets[x.Packet-1].sent) {
-			tr.Errorf("%v", x)
-		}
-	}
+	return r.Findings
 }

@@ -71,7 +71,7 @@ func (k kernel) one(pattern string) (string, error) {
 var guestModules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay",
 	"crc32-pclmul", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm",
-	"sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
+	"sch_netem", "sch_ingress", "sch_prio", "cls_matchall", "cls_u32", "act_mirred", "act_gact", "ifb",
 }
 
 // initramfs packs the program and the modules, numbered in the order of their

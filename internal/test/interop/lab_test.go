@@ -163,18 +163,15 @@ func (l *laboratory) build() error {
 		}
 	}
 	headers := filepath.Join(newerRoot, "usr/include")
-	for program, flags := range map[string][]string{
-		l.endpoint():      nil,
-		l.endpointNewer(): {"-DHAVE_FLUSH", "-I", headers},
-	} {
-		if len(flags) > 0 && !l.has(flush) {
-			continue
-		}
-		if err := compile(program, flags...); err != nil {
+	if l.has(flush) {
+		if err := compile(l.endpointNewer(), "endpoint", "-DHAVE_FLUSH", "-I", headers); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := compile(l.endpoint(), "endpoint"); err != nil {
+		return err
+	}
+	return compile(l.cmPeer(), "cmpeer", "-lrdmacm")
 }
 
 // newerRoot is where scripts/newer-rdma-core.sh unpacks a newer rdma-core.
@@ -186,23 +183,26 @@ var newerRoot = func() string {
 	return dir
 }()
 
-func compile(program string, flags ...string) error {
+// compile compiles a program of a directory of testdata, which takes commands.
+func compile(program, directory string, flags ...string) error {
 	cc := os.Getenv("CC")
 	if cc == "" {
 		cc = "gcc"
 	}
-	sources, err := filepath.Glob("testdata/endpoint/*.c")
+	sources, err := filepath.Glob("testdata/" + directory + "/*.c")
 	if err != nil {
 		return err
 	}
-	args := append(flags, "-O1", "-Wall", "-Wextra", "-Werror", "-o", program)
-	if out, err := exec.Command(cc, append(append(args, sources...), "-libverbs")...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s testdata/endpoint: %w\n%s", cc, err, out)
+	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/commands/commands.c"}, sources...)
+	if out, err := exec.Command(cc, append(append(args, flags...), "-libverbs")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s testdata/%s: %w\n%s", cc, directory, err, out)
 	}
 	return nil
 }
 
 func (l *laboratory) endpoint() string { return filepath.Join(l.scratch, "endpoint") }
+
+func (l *laboratory) cmPeer() string { return filepath.Join(l.scratch, "cmpeer") }
 
 func (l *laboratory) endpointNewer() string { return filepath.Join(l.scratch, "endpoint-newer") }
 

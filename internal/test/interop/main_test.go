@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	update   = flag.Bool("update", false, "write the table of all cases, testdata/pcaps/interop.md")
+	update   = flag.Bool("update", false, "write the tables of all cases, testdata/pcaps/interop*.md")
 	captures = flag.Bool("captures", false, "write the curated captures into testdata/pcaps")
 	full     = os.Getenv("GORXE_INTEROP") == "full"
 )
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		code = max(code, inNamespaces(suite+"="+dir))
 	}
 	if *update {
-		if err := writePage("../../../testdata/pcaps/interop.md"); err != nil {
+		if err := writePages("../../../testdata/pcaps"); err != nil {
 			fmt.Fprintln(os.Stderr, "interop:", err)
 			code = 1
 		}
@@ -64,7 +64,7 @@ func suites() []string {
 		return strings.Fields(list)
 	}
 	if full {
-		return []string{"bookworm", "bookworm-backports"}
+		return []string{"bookworm", "bookworm-backports", "trixie-backports"}
 	}
 	return []string{"bookworm"}
 }

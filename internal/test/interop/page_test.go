@@ -12,15 +12,31 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-const preamble = `# Every case of the interoperation tests
+// pages are the files that the results are written to, in testdata/pcaps.
+var pages = []struct {
+	file, preamble string
+	has            func(section string) bool
+	verbs          bool // it has what concerns the data path
+}{
+	{"interop.md", `# Every case of the interoperation tests
 
-` + "`make interop-full`" + ` writes this file. docs/interop.md says what the tests do and what they
-found.
+` + "`make interop-full`" + ` writes this file, and [interop-rdma-cm.md](interop-rdma-cm.md) with the
+cases of RDMA CM. docs/interop.md says what the tests do and what they found.
 
 Where a case has two results, gorxe was the client (the requester) in the first one, and
 the server (the responder) in the second one.
 
-`
+`, func(section string) bool { return section != cmSection }, true},
+	{"interop-rdma-cm.md", `# Every case of RDMA CM between gorxe and the kernel
+
+` + "`make interop-full`" + ` writes this file. docs/rdma-cm.md says what the tests do and what they
+found. In each case tshark read all packets, and ` + "`gorxe pcap check`" + ` found nothing.
+
+Where a case has two results, gorxe was the client in the first one, and the server in the
+second one. A third one is of two programs on the kernel's device, without gorxe.
+
+`, func(section string) bool { return section == cmSection }, false},
+}
 
 // page has the results of every kernel.
 type page struct {
@@ -28,26 +44,40 @@ type page struct {
 	tables []table
 }
 
-// writePage writes the last results of each kernel.
-func writePage(path string) error {
+// writePages writes the last results of each kernel. A run of some cases leaves out a page
+// that has none of them.
+func writePages(dir string) error {
 	files, err := filepath.Glob(filepath.Join(outDir, "*", resultsFile))
 	if err != nil {
 		return err
 	}
-	var p page
-	for _, file := range files {
-		t, err := load(filepath.Dir(file))
-		if err != nil {
+	for _, to := range pages {
+		var p page
+		for _, file := range files {
+			t, err := load(filepath.Dir(file))
+			if err != nil {
+				return err
+			}
+			t.Rows = slices.DeleteFunc(t.Rows, func(r row) bool { return !to.has(r.Section) })
+			if len(t.Rows) > 0 {
+				p.tables = append(p.tables, t)
+			}
+		}
+		if len(p.tables) == 0 {
+			continue
+		}
+		p.WriteString(to.preamble)
+		p.summary(to.verbs)
+		if to.verbs {
+			p.defects()
+		}
+		p.cases()
+		p.settled()
+		if err := os.WriteFile(filepath.Join(dir, to.file), p.Bytes(), 0o644); err != nil {
 			return err
 		}
-		p.tables = append(p.tables, t)
 	}
-	p.WriteString(preamble)
-	p.summary()
-	p.defects()
-	p.cases()
-	p.settled()
-	return os.WriteFile(path, p.Bytes(), 0o644)
+	return nil
 }
 
 // line writes a line of a table with a cell for each kernel.
@@ -78,7 +108,7 @@ func (p *page) defects() {
 
 func (p *page) rule(columns int) { p.WriteString(strings.Repeat("|---", columns) + "|\n") }
 
-func (p *page) summary() {
+func (p *page) summary(opcodes bool) {
 	p.line("kernel", func(t *table) string { return t.Kernel })
 	p.rule(1 + len(p.tables))
 	p.line("date", func(t *table) string { return t.Date })
@@ -97,7 +127,9 @@ func (p *page) summary() {
 		}
 		return fmt.Sprint(read)
 	})
-	p.line("opcodes that gorxe sent", func(t *table) string { return opcodeList(t.Opcodes) })
+	if opcodes {
+		p.line("opcodes that gorxe sent", func(t *table) string { return opcodeList(t.Opcodes) })
+	}
 	fmt.Fprintf(p, "\nLink MTU %d.\n", linkMTU)
 }
 

@@ -122,7 +122,7 @@ func (t *table) read() {
 	}
 }
 
-// resultsFile keeps a kernel's results beside its captures, until writePage reads them.
+// resultsFile keeps a kernel's results beside its captures, until writePages reads them.
 const resultsFile = "results.json"
 
 // load reads the results that an earlier run has left.

@@ -64,6 +64,9 @@ func (tr *trial) finish() {
 	}
 	tr.collect()
 	tr.inspect()
+	if tr.row.Section == cmSection {
+		tr.checked()
+	}
 	dir := filepath.Join(lab.out, strings.NewReplacer("/", "_", " ", "-").Replace(tr.Name()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		tr.Error(err)
@@ -142,6 +145,9 @@ func (tr *trial) inspect() {
 			tr.row.Sent++
 		} else {
 			tr.row.Received++
+		}
+		if tr.row.Section == cmSection && !p.sent {
+			lab.reader.add(p)
 		}
 		switch {
 		case p.sent && !kernels:

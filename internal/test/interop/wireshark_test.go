@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// reader lets tshark read every packet that gorxe sends, some tens of megabytes at a time,
-// while the cases run. tshark must find no malformed field.
+// reader lets tshark read every packet that gorxe sends, and those of the kernel in cases of
+// RDMA CM. It reads some tens of megabytes at a time, while the cases run. tshark must find no malformed field.
 type reader struct {
 	dir     string
 	batch   []packet
@@ -53,7 +53,7 @@ func (r *reader) finish() error {
 	close(r.batches)
 	<-r.ended
 	if r.err == nil {
-		fmt.Printf("interop: tshark finds nothing malformed in the %d packets that gorxe sent, with %d opcodes\n", r.packets, len(results.Opcodes))
+		fmt.Printf("interop: tshark finds nothing malformed in %d packets; gorxe sent %d opcodes\n", r.packets, len(results.Opcodes))
 	}
 	return r.err
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../commands/commands.h"
+
 enum { OBJECTS = 32, DEPTH = 64, MAX_INLINE = 64 };
 
 extern struct ibv_context *ctx;
@@ -23,25 +25,16 @@ extern struct ibv_mw *mws[OBJECTS];
 extern struct ibv_ah *ahs[OBJECTS];
 extern struct ibv_srq *srq;
 
-/* args.c: the arguments of the command at hand, and the answer to it. */
-extern char *args;
-void say(const char *format, ...);
-void ok(void);
-void fails(const char *call, int error);
-void answer(const char *call, int error);
-const char *value(const char *name);
-uint64_t number(const char *name, uint64_t otherwise);
+/* objects.c */
 unsigned object(const char *name);
 union ibv_gid gid_argument(const char *name);
+struct ibv_mw_bind_info window(void);
 
 /* memory.c */
 struct region *region_argument(void);
 uint8_t *place(void);
 void fill_at(uint8_t *at, size_t len, uint32_t seed);
 long differs_at(const uint8_t *at, size_t len, uint32_t seed);
-
-/* objects.c */
-struct ibv_mw_bind_info window(void);
 
 /* work.c */
 double seconds(void);

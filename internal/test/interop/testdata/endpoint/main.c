@@ -19,10 +19,7 @@ struct ibv_pd *pds[2];
 struct ibv_cq *cq;
 int gid_index;
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} commands[] = {
+static const struct command commands[] = {
 	{ "mr", do_mr }, { "dereg", do_dereg }, { "fill", do_fill }, { "check", do_check }, { "set", do_set },
 	{ "get", do_get }, { "srq", do_srq }, { "qp", do_qp }, { "connect", do_connect }, { "modify", do_modify },
 	{ "state", do_state }, { "destroy", do_destroy }, { "ah", do_ah }, { "join", do_join }, { "mw", do_mw },
@@ -56,8 +53,6 @@ static int open_device(const char *name)
 
 int main(int argc, char **argv)
 {
-	static char line[4096];
-
 	if (argc != 3)
 		return 2;
 	gid_index = atoi(argv[2]);
@@ -65,19 +60,5 @@ int main(int argc, char **argv)
 		say("error %s: %s", argv[1], strerror(errno));
 		return 1;
 	}
-	while (fgets(line, sizeof line, stdin)) {
-		size_t i, known = sizeof commands / sizeof commands[0];
-
-		line[strcspn(line, "\n")] = 0;
-		args = strchr(line, ' ');
-		if (args)
-			*args++ = 0;
-		for (i = 0; i < known && strcmp(line, commands[i].name); i++)
-			;
-		if (i < known)
-			commands[i].run();
-		else
-			say("error no command %s", line);
-	}
-	return 0;
+	return serve(commands, sizeof commands / sizeof commands[0]);
 }

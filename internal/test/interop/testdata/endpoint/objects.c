@@ -1,10 +1,29 @@
 /* Queue pairs, and what else a work request names. */
+#include <stdio.h>
+
 #include "endpoint.h"
 
 struct ibv_qp *qps[OBJECTS];
 struct ibv_mw *mws[OBJECTS];
 struct ibv_ah *ahs[OBJECTS];
 struct ibv_srq *srq;
+
+unsigned object(const char *name) { return number(name, 0) % OBJECTS; }
+
+union ibv_gid gid_argument(const char *name)
+{
+	union ibv_gid gid = {};
+	const char *text = value(name);
+	int i;
+
+	for (i = 0; text && i < 16; i++) {
+		unsigned byte = 0;
+
+		sscanf(text + 2 * i, "%2x", &byte);
+		gid.raw[i] = byte;
+	}
+	return gid;
+}
 
 void do_srq(void)
 {

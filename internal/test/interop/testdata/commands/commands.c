@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "endpoint.h"
+#include "commands.h"
 
 char *args;
 
@@ -60,19 +60,22 @@ uint64_t number(const char *name, uint64_t otherwise)
 	return text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-unsigned object(const char *name) { return number(name, 0) % OBJECTS; }
-
-union ibv_gid gid_argument(const char *name)
+int serve(const struct command *list, size_t known)
 {
-	union ibv_gid gid = {};
-	const char *text = value(name);
-	int i;
+	static char line[4096];
+	size_t i;
 
-	for (i = 0; text && i < 16; i++) {
-		unsigned byte = 0;
-
-		sscanf(text + 2 * i, "%2x", &byte);
-		gid.raw[i] = byte;
+	while (fgets(line, sizeof line, stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		args = strchr(line, ' ');
+		if (args)
+			*args++ = 0;
+		for (i = 0; i < known && strcmp(line, list[i].name); i++)
+			;
+		if (i < known)
+			list[i].run();
+		else
+			say("error no command %s", line);
 	}
-	return gid;
+	return 0;
 }
