@@ -53,8 +53,8 @@ func (r *Rule) selects(p *Packet) bool {
 	switch {
 	case side == 0:
 	case r.Device != "" && r.Device != p.Device:
-	case r.QP != 0 && !(side&Out != 0 && p.SrcQP == r.QP || side&In != 0 && p.DestQP == r.QP):
-	case r.Peer.IsValid() && !(side&Out != 0 && p.Dst == r.Peer || side&In != 0 && p.Src == r.Peer):
+	case r.QP != 0 && !side.has(p.SrcQP == r.QP, p.DestQP == r.QP):
+	case r.Peer.IsValid() && !side.has(p.Dst == r.Peer, p.Src == r.Peer):
 	case r.PSN != nil && psnOf(p.Data) != *r.PSN:
 	case r.Size != nil && !r.Size.has(payloadOf(p.Data)):
 	case r.Length != 0 && uint64(len(p.Data)) <= r.Length: // there is nothing to cut
@@ -65,6 +65,9 @@ func (r *Rule) selects(p *Packet) bool {
 	}
 	return false
 }
+
+// has reports whether out is true for a sender, or in for a receiver.
+func (d Direction) has(out, in bool) bool { return d&Out != 0 && out || d&In != 0 && in }
 
 func (g *Range) has(n int) bool { return n >= 0 && uint64(n) >= g.Min && uint64(n) <= g.Max }
 
