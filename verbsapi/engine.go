@@ -61,9 +61,9 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 		owners:   make(map[any]eventTarget),
 	}
 	engineCfg := cfg.engine()
-	e.mux = gsi.New(gsi.Config{Counters: func() wire.PortCounters {
+	e.mux = gsi.New(gsi.Config{Counters: gsi.NewPortCounters(func() wire.PortCounters {
 		return engine.PortCounters(e.dev, e.run.Port().Counters())
-	}})
+	})})
 	engineCfg.OnEvent, engineCfg.GSI = e.onEvent, e.mux
 	var err error
 	if e.run, err = engine.Start(engineCfg); err != nil {

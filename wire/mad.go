@@ -73,6 +73,9 @@ const (
 	MADSet     MADMethod = 0x02
 	MADSend    MADMethod = 0x03
 	MADGetResp MADMethod = 0x81
+
+	// MADResponse is the bit that marks a response.
+	MADResponse MADMethod = 0x80
 )
 
 func (m MADMethod) String() string {
@@ -159,6 +162,9 @@ func (m *MAD) Answer(method MADMethod, status uint16) {
 	binary.BigEndian.PutUint16(m[madOffStatus:], status)
 }
 
+// SetMethod sets the method.
+func (m *MAD) SetMethod(v MADMethod) { m[madOffMethod] = uint8(v) }
+
 // Class returns the management class.
 func (m *MAD) Class() MADClass { return MADClass(m[madOffClass]) }
 
@@ -167,6 +173,9 @@ func (m *MAD) Method() MADMethod { return MADMethod(m[madOffMethod]) }
 
 // TID returns the transaction identifier.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[madOffTID:]) }
+
+// SetTID sets the transaction identifier.
+func (m *MAD) SetTID(v uint64) { binary.BigEndian.PutUint64(m[madOffTID:], v) }
 
 // Attribute returns the attribute, whose meaning the class defines.
 func (m *MAD) Attribute() uint16 { return binary.BigEndian.Uint16(m[madOffAttribute:]) }

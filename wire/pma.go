@@ -90,6 +90,56 @@ func (m PMPortCounters) Counters() (c PortCounters) {
 	return c
 }
 
+// Bits of the counters in the fields CounterSelect and CounterSelect2 of a Set (IBA 16.1.3.5),
+// in the order of PortCounters.fields. The second field follows the first here.
+var pmSelect = [...]int{0, 1, 2, 3, 4, 5, 6, 7, 8, -1, 11, 12, 13, 14, 15, 16}
+
+const (
+	pmCounterSelect  = 2  // 16 bits, also in PortCountersExtended
+	pmCounterSelect2 = 18 // 8 bits
+
+	pmSelectLinkIntegrity = 9
+	pmSelectOverrun       = 10
+)
+
+// Select returns which counters a Set is about.
+func (m PMPortCounters) Select() uint32 {
+	return uint32(m.u16(pmData+pmCounterSelect)) | uint32(m.u8(pmData+pmCounterSelect2))<<16
+}
+
+// SetSelect sets which counters a Set is about.
+func (m PMPortCounters) SetSelect(v uint32) {
+	m.put16(pmData+pmCounterSelect, uint16(v))
+	m.put8(pmData+pmCounterSelect2, uint8(v>>16))
+}
+
+// Apply sets the counters that a Set is about, in c.
+func (m PMPortCounters) Apply(c *PortCounters) {
+	sel, from := m.Select(), m.Counters()
+	to := c.fields()
+	for i, f := range from.fields() {
+		if bit := pmSelect[i]; bit >= 0 && sel>>bit&1 != 0 {
+			*to[i].v = *f.v
+		}
+	}
+	if sel>>pmSelectLinkIntegrity&1 != 0 {
+		c.LinkIntegrity = from.LinkIntegrity
+	}
+	if sel>>pmSelectOverrun&1 != 0 {
+		c.BufferOverrun = from.BufferOverrun
+	}
+}
+
+// Sub subtracts each counter of o.
+func (c *PortCounters) Sub(o *PortCounters) {
+	to := c.fields()
+	for i, f := range o.fields() {
+		*to[i].v -= *f.v
+	}
+	c.LinkIntegrity -= o.LinkIntegrity
+	c.BufferOverrun -= o.BufferOverrun
+}
+
 // SetCounters sets the counters. One that does not fit is set to its largest value, at
 // which the counters of a port stay (IBA 16.1.3.5).
 func (m PMPortCounters) SetCounters(c *PortCounters) {
@@ -121,6 +171,21 @@ func (m PMPortCountersExtended) Counters() PortCounters {
 func (m PMPortCountersExtended) SetCounters(c *PortCounters) {
 	for i, v := range [...]uint64{c.XmitData, c.RcvData, c.XmitPackets, c.RcvPackets} {
 		m.put64(pmData+8+8*i, v)
+	}
+}
+
+// Select returns which counters a Set is about: bits 0 to 3 (IBA 16.1.4.11).
+func (m PMPortCountersExtended) Select() uint16     { return m.u16(pmData + pmCounterSelect) }
+func (m PMPortCountersExtended) SetSelect(v uint16) { m.put16(pmData+pmCounterSelect, v) }
+
+// Apply sets the counters that a Set is about, in c.
+func (m PMPortCountersExtended) Apply(c *PortCounters) {
+	sel, from := m.Select(), m.Counters()
+	for i, f := range [...][2]*uint64{{&c.XmitData, &from.XmitData}, {&c.RcvData, &from.RcvData},
+		{&c.XmitPackets, &from.XmitPackets}, {&c.RcvPackets, &from.RcvPackets}} {
+		if sel>>i&1 != 0 {
+			*f[0] = *f[1]
+		}
 	}
 }
 

@@ -8,18 +8,12 @@ import (
 // attrClassPortInfo is the attribute that all classes share (IBA 13.4.8.1).
 const attrClassPortInfo = 0x0001
 
-// Classes that are not for queue pair 1 (IBA 13.4.4).
-const (
-	classSubnetLID      wire.MADClass = 0x01
-	classSubnetDirected wire.MADClass = 0x81
-)
-
 // acceptable reports whether Linux looks for an agent at all (mad.c: validate_mad). Subnet
 // management is for queue pair 0, and messages of the connection manager are sent, not
 // requested.
 func acceptable(mad *wire.MAD) bool {
 	switch mad.Class() {
-	case classSubnetLID, classSubnetDirected:
+	case wire.MADClassSubnetLID, wire.MADClassSubnetDirected:
 		return false
 	case wire.MADClassCM:
 		return mad.Method() == wire.MADSend || mad.Attribute() == attrClassPortInfo
@@ -29,15 +23,26 @@ func acceptable(mad *wire.MAD) bool {
 }
 
 // takes reports whether the agent of the datagram's class takes it. The connection manager
-// registers for the method Send only (cm.c: cm_add_one).
+// registers for the method Send only (cm.c: cm_add_one). Performance management gets the
+// requests (mad.c: ib_mad_recv_done, process_mad), and programs the answers to their own.
 func takes(mad *wire.MAD) bool {
-	return mad.Class() != wire.MADClassCM || mad.Method() == wire.MADSend
+	switch mad.Class() {
+	case wire.MADClassCM:
+		return mad.Method() == wire.MADSend
+	case wire.MADClassPerformance:
+		return isRequest(mad)
+	default:
+		return true
+	}
 }
+
+// isRequest reports whether a datagram asks for an answer.
+func isRequest(mad *wire.MAD) bool { return mad.Method() == wire.MADGet || mad.Method() == wire.MADSet }
 
 // answerUnsupported answers a request that no agent takes (mad.c: generate_unmatched_resp).
 // Other datagrams are dropped; an answer to one might itself be answered.
 func (m *Mux) answerUnsupported(to rxe.AHAttr, dest wire.QPN, mad *wire.MAD) {
-	if method := mad.Method(); method != wire.MADGet && method != wire.MADSet {
+	if !isRequest(mad) {
 		m.counters.NoAgent.Add(1)
 		return
 	}

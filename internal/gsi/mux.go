@@ -27,14 +27,21 @@ type Expecter interface {
 	Expects(mad *wire.MAD) bool
 }
 
+// Taker is offered the datagrams that the agents of the classes do not take.
+type Taker interface {
+	// TakeMAD is Agent.ReceiveMAD for a datagram of any class. It returns false if it has
+	// no use for the datagram.
+	TakeMAD(from rxe.AHAttr, src wire.QPN, mad *wire.MAD) bool
+}
+
 // Config describes a Mux.
 type Config struct {
 	// Queue is how many datagrams of a lane wait for the agents; 0 means 2048. When the
 	// lane is full, further ones are dropped, as any network may drop them.
 	Queue int
-	// Counters returns the port's counters, for performance management. Nil: the port has
+	// Counters are the port's counters, for performance management. Nil: the port has
 	// no agent of that class.
-	Counters func() wire.PortCounters
+	Counters *PortCounters
 }
 
 const defaultQueue = 2048
@@ -53,11 +60,13 @@ type Mux struct {
 	shares   shares    // of others
 	free     sync.Pool // of *datagram
 	counters Counters
+	pma      *pma // nil: none
 
 	dev *rxe.Device // set before the goroutines start
 
 	mu     sync.Mutex // a leaf lock
 	agents map[wire.MADClass]Agent
+	taker  Taker
 
 	closing chan struct{}
 	closed  sync.WaitGroup
@@ -80,7 +89,8 @@ func New(cfg Config) *Mux {
 		closing:  make(chan struct{}),
 	}
 	if cfg.Counters != nil {
-		m.Register(wire.MADClassPerformance, &pma{m, cfg.Counters})
+		m.pma = &pma{m, cfg.Counters}
+		m.Register(wire.MADClassPerformance, m.pma)
 	}
 	return m
 }
@@ -110,6 +120,25 @@ func (m *Mux) Register(class wire.MADClass, a Agent) {
 		return
 	}
 	m.agents[class] = a
+}
+
+// Offer makes t the Taker; nil: none. As with Register, a call may be under way.
+func (m *Mux) Offer(t Taker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.taker = t
+}
+
+// take offers a datagram to the Taker.
+func (m *Mux) take(from rxe.AHAttr, d *datagram) bool {
+	m.mu.Lock()
+	t := m.taker
+	m.mu.Unlock()
+	if t == nil {
+		return false
+	}
+	mad := d.mad
+	return t.TakeMAD(from, d.src, &mad)
 }
 
 func (m *Mux) agent(class wire.MADClass) Agent {
@@ -197,6 +226,9 @@ func (m *Mux) dispatch(d *datagram) {
 	if a := m.agent(d.mad.Class()); a != nil && takes(&d.mad) {
 		mad := d.mad
 		a.ReceiveMAD(from, d.src, &mad)
+		return
+	}
+	if m.take(from, d) {
 		return
 	}
 	m.answerUnsupported(from, d.src, &d.mad)

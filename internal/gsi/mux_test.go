@@ -110,6 +110,48 @@ func TestConnectionManager(t *testing.T) {
 	}
 }
 
+// taker takes what is of its class.
+type taker struct {
+	reader
+	class wire.MADClass
+}
+
+func (t *taker) TakeMAD(from rxe.AHAttr, src wire.QPN, mad *wire.MAD) bool {
+	if mad.Class() != t.class {
+		return false
+	}
+	t.ReceiveMAD(from, src, mad)
+	return true
+}
+
+// The Taker has what no agent takes. What it leaves is answered as without it.
+func TestTaker(t *testing.T) {
+	_, asks, answers, asked := pair(t, Config{Counters: fixedCounters()})
+	taken := make(chan received, 4)
+	asked.mux.Offer(&taker{reader{taken}, wire.MADClassPerformance})
+	asked.mux.Start(asked.dev)
+	for _, mad := range []*wire.MAD{perf(wire.AttrPortCounters, 1), request(wire.MADClassPerformance, wire.MADGetResp, 0x12),
+		request(vendor, wire.MADGet, 3)} {
+		asks.must(asks.mux.Send(to(there), wire.GSIQPN, mad))
+	}
+	if r := asks.next(answers); r.mad.Status() != 0 || r.mad.Class() != wire.MADClassPerformance {
+		t.Errorf("a request to the port's agent is answered %v, status %#x", r.mad, r.mad.Status())
+	}
+	if r := asks.next(answers); r.mad.Status() != wire.MADUnsupportedAttribute {
+		t.Errorf("what the Taker leaves is answered %v, status %#x", r.mad, r.mad.Status())
+	}
+	if r := asks.next(taken); r.mad.Method() != wire.MADGetResp || r.from.DGID != to(here).DGID || len(taken) != 0 {
+		t.Errorf("taken: %v from %+v, and %d more", r.mad, r.from, len(taken))
+	}
+	asked.mux.Offer(nil)
+	asks.must(asks.mux.Send(to(there), wire.GSIQPN, request(wire.MADClassPerformance, wire.MADGetResp, 0x12)))
+	asks.must(asks.mux.Send(to(there), wire.GSIQPN, request(vendor, wire.MADGet, 3)))
+	asks.next(answers)
+	if len(taken) != 0 || asked.counters()["drop_mad_no_agent"] != 1 {
+		t.Errorf("without a Taker: counted %v", asked.counters())
+	}
+}
+
 // Datagrams of another length or version are counted.
 func TestMalformed(t *testing.T) {
 	_, asks, _, asked := pair(t, Config{})

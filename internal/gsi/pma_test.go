@@ -12,6 +12,10 @@ var portCounters = wire.PortCounters{
 	LinkDowned: 3, RcvErrors: 70000, XmitDiscards: 5, XmitData: 1 << 40, RcvData: 7, XmitPackets: 8, RcvPackets: 9,
 }
 
+func fixedCounters() *PortCounters {
+	return NewPortCounters(func() wire.PortCounters { return portCounters })
+}
+
 // perf returns a request for performance management of a port.
 func perf(a wire.PMAttribute, port uint8) *wire.MAD {
 	mad := request(wire.MADClassPerformance, wire.MADGet, uint16(a))
@@ -22,7 +26,7 @@ func perf(a wire.PMAttribute, port uint8) *wire.MAD {
 // asker returns a function that asks a host with port counters, and returns its answer. It
 // holds the header against the request's.
 func asker(t *testing.T) func(*wire.MAD) *wire.MAD {
-	_, asks, answers, asked := pair(t, Config{Counters: func() wire.PortCounters { return portCounters }})
+	_, asks, answers, asked := pair(t, Config{Counters: fixedCounters()})
 	asked.mux.Start(asked.dev)
 	return func(mad *wire.MAD) *wire.MAD {
 		t.Helper()
@@ -94,16 +98,68 @@ func TestPerformanceRefuses(t *testing.T) {
 // Only requests are answered, and none that a program's queue pair on the same
 // device has made.
 func TestPerformanceDrops(t *testing.T) {
-	h := newHost(t, new(network), Config{Counters: func() wire.PortCounters { return portCounters }}, here)
+	h := newHost(t, new(network), Config{Counters: fixedCounters()}, here)
 	a := h.mux.agent(wire.MADClassPerformance)
 	h.mux.dev = h.dev
 	for _, method := range []wire.MADMethod{wire.MADGetResp, wire.MADSend, 5} {
-		a.ReceiveMAD(to(there), wire.GSIQPN, request(wire.MADClassPerformance, method, 0x12))
+		h.mux.dispatch(&datagram{from: wire.Datagram{Src: there, Dst: here}, src: wire.GSIQPN,
+			mad: *request(wire.MADClassPerformance, method, 0x12)})
 	}
 	a.ReceiveMAD(to(here), 17, perf(wire.AttrPortCounters, 1))
 	h.mux.answerUnsupported(to(here), 17, request(vendor, wire.MADGet, 1))
 	if c := h.counters(); c["drop_mad_no_agent"] != 3 || c["mad_no_answer"] != 2 || c["mad_sent"] != 0 {
 		t.Errorf("counted %v", c)
+	}
+}
+
+// A program of this host sets counters, of either attribute, to 0 or to any value. They count on
+// from there.
+func TestPerformHere(t *testing.T) {
+	raw := portCounters
+	raw.LinkIntegrity, raw.BufferOverrun = 3, 4
+	c := NewPortCounters(func() wire.PortCounters { return raw })
+	m := New(Config{Counters: c})
+	set := wire.PMPortCounters{MAD: perf(wire.AttrPortCounters, 1)}
+	clear(set.Data())
+	set.SetPortSelect(1)
+	set.SetMethod(wire.MADSet)
+	set.SetSelect(1<<2 | 1<<9 | 1<<12 | 1<<15) // LinkDowned, LinkIntegrity, XmitData, RcvPackets
+	set.SetCounters(&wire.PortCounters{RcvErrors: 77, RcvPackets: 5})
+	if !m.Perform(set.MAD) || set.Method() != wire.MADGetResp || set.Status() != 0 {
+		t.Fatalf("Set is answered %v, status %#x", set.MAD, set.Status())
+	}
+	want := raw
+	want.LinkDowned, want.LinkIntegrity, want.XmitData, want.RcvPackets = 0, 0, 0, 5
+	if got := c.Basic(); got != want {
+		t.Errorf("after a Set: %+v, want %+v", got, want)
+	}
+	answer := want
+	answer.RcvErrors = 1<<16 - 1
+	if got := set.Counters(); got != answer {
+		t.Errorf("answered %+v, want %+v", got, answer)
+	}
+	if got := c.Extended(); got != raw {
+		t.Errorf("the other attribute has %+v", got)
+	}
+	ext := wire.PMPortCountersExtended{MAD: perf(wire.AttrPortCountersExtended, 1)}
+	clear(ext.Data())
+	ext.SetPortSelect(0xff)
+	ext.SetMethod(wire.MADSet)
+	ext.SetSelect(1<<0 | 1<<3)
+	if !m.Perform(ext.MAD) {
+		t.Fatal("Set of the extended counters is not answered")
+	}
+	raw.XmitData, raw.RcvPackets = raw.XmitData+11, raw.RcvPackets+12
+	if got := c.All(); got.XmitData != 11 || got.RcvPackets != 12 || got.RcvData != raw.RcvData || got.LinkDowned != 0 {
+		t.Errorf("sysfs has %+v", got)
+	}
+	for _, bad := range []*wire.MAD{request(wire.MADClassPerformance, wire.MADSet, 1), perf(wire.AttrPortCounters, 2)} {
+		if !m.Perform(bad) || bad.Status() == 0 {
+			t.Errorf("%v: status %#x", bad, bad.Status())
+		}
+	}
+	if m.Perform(request(wire.MADClassPerformance, wire.MADSend, 0x12)) || New(Config{}).Perform(perf(wire.AttrPortCounters, 1)) {
+		t.Error("answered what is no request, or without an agent")
 	}
 }
 
@@ -120,7 +176,7 @@ func FuzzReceive(f *testing.F) {
 			t.Skip("not the payload of a packet")
 		}
 		n := new(network)
-		h := newHost(t, n, Config{Counters: func() wire.PortCounters { return portCounters }}, here)
+		h := newHost(t, n, Config{Counters: fixedCounters()}, here)
 		answers := make(chan received, 2)
 		peer := &host{t: t, mux: New(Config{})}
 		peer.init(n, &reader{to: answers}, []netip.Addr{there})
