@@ -44,7 +44,7 @@ func (h *queueHost) Open(*tree.Node, Credentials) (File, error) {
 	if h.socket {
 		e, err = newSocketEnds()
 	} else {
-		e, err = eventfile.NewLevel(h.budget)
+		e, err = eventfile.NewLevel(h.budget, eventfile.ReadOnly)
 	}
 	if err != nil {
 		return nil, err

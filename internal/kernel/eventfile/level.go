@@ -1,6 +1,8 @@
 package eventfile
 
 import (
+	"fmt"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -34,15 +36,43 @@ type Level struct {
 // maxLevel is how many bytes the pipe gets. It is what the smallest pipe holds.
 const maxLevel = pipeBuf
 
+// Access is what poll(2) says of a file without records.
+type Access int
+
+const (
+	// ReadOnly files can never be written to.
+	ReadOnly Access = iota
+	// ReadWrite files can always be written to. The program's end is open for both, so poll
+	// does not report that this process has ended.
+	ReadWrite
+)
+
 // NewLevel makes the descriptor of a file without records.
-func NewLevel(budget *quota.Budget) (*Level, error) {
+func NewLevel(budget *quota.Budget, access Access) (*Level, error) {
 	r, w, id, err := openEnds(budget)
 	if err != nil {
 		return nil, err
 	}
 	l := &Level{budget: budget, id: id, r: r, w: w}
 	l.idle = sync.NewCond(&l.mu)
+	if access == ReadWrite {
+		if err := l.openBoth(); err != nil {
+			l.Close()
+			return nil, fmt.Errorf("event pipe: %w", err)
+		}
+	}
 	return l, nil
+}
+
+// openBoth replaces the reading end by one that can be written to.
+func (l *Level) openBoth() error {
+	both, err := unix.Open("/proc/self/fd/"+strconv.Itoa(l.r), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_ = unix.Close(l.r) // nothing to be written back
+	l.r = both
+	return nil
 }
 
 // FD returns the reading end, which becomes the program's; -1 after HandedOver.

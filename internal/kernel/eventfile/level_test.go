@@ -36,7 +36,7 @@ func (l *Level) readerGone() bool {
 // threads that add and take them run into each other.
 func TestLevel(t *testing.T) {
 	budget := quota.New(quota.Cost{})
-	l := must.Get[*Level](t)(NewLevel(budget))
+	l := must.Get[*Level](t)(NewLevel(budget, ReadOnly))
 	fd, readable := levelReader(t, l)
 	if readable() {
 		t.Fatal("readable without a record")
@@ -127,7 +127,7 @@ func TestLevelSyncWaits(t *testing.T) {
 func TestLevelUnanswered(t *testing.T) {
 	page, answer := uffd.UnansweredPage(t)
 	budget := quota.New(quota.Cost{})
-	l := must.Get[*Level](t)(NewLevel(budget))
+	l := must.Get[*Level](t)(NewLevel(budget, ReadOnly))
 	fd, _ := levelReader(t, l)
 	defer unix.Close(fd)
 	l.Add(1)

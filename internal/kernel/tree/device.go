@@ -19,6 +19,7 @@ type Device struct {
 	HCAType      string // empty leaves the file out, as rdma_rxe does
 	BoardID      string // likewise; some monitors want both
 	Netdev       string // the network interface: parent, and the GIDs' ndevs
+	Owner        uint32 // the user that may use management datagrams
 
 	// Created must not change from one Tree to the next: libibverbs tells a device from its
 	// successor by it. Zero means the time of New.

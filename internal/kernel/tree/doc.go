@@ -15,8 +15,8 @@
 //     device/modalias is absent, so that providers match by name. It opens
 //     /dev/infiniband/uverbsN, and if that fails it looks under /dev/char.
 //   - librdmacm reads class/misc/rdma_cm/abi_version and opens /dev/infiniband/rdma_cm.
-//   - libibumad reads class/infiniband_mad and opens /dev/infiniband/umadN, which are absent
-//     here, as if ib_umad were not loaded.
+//   - libibumad reads ibdev and port of class/infiniband_mad/umadN, and the attributes of
+//     infiniband/DEV and of its ports. It opens /dev/infiniband/umadN.
 //   - UCX resolves infiniband/DEV. It reads gid_attrs and device/vendor, device, local_cpus
 //     and numa_node; older versions warn if these are missing. It checks its access to the
 //     character device.

@@ -31,11 +31,12 @@ func RDMACM() CharFile {
 func New(devs []Device, files ...CharFile) *Tree {
 	b := builder{nodes: make(map[string]*Node), mtime: time.Now()}
 	for _, dir := range []string{
-		"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs, driverDir,
+		"/dev/infiniband", classInfiniband, classVerbs, classMAD, devicesInfiniband, devicesVerbs, devicesMAD, driverDir,
 	} {
 		b.dir(dir)
 	}
 	b.constant(classVerbs+"/abi_version", decimal(verbsABI))
+	b.constant(classMAD+"/abi_version", decimal(madABI))
 	for i := range devs {
 		b.device(i, &devs[i])
 	}
@@ -49,8 +50,10 @@ func New(devs []Device, files ...CharFile) *Tree {
 const (
 	classInfiniband   = "/sys/class/infiniband"
 	classVerbs        = "/sys/class/infiniband_verbs"
+	classMAD          = "/sys/class/infiniband_mad"
 	devicesInfiniband = "/sys/devices/virtual/infiniband"
 	devicesVerbs      = "/sys/devices/virtual/infiniband_verbs"
+	devicesMAD        = "/sys/devices/virtual/infiniband_mad"
 	devicesPlatform   = "/sys/devices/platform"
 	classMisc         = "/sys/class/misc"
 	devicesMisc       = "/sys/devices/virtual/misc"
@@ -62,6 +65,7 @@ const (
 	miscMajor = 10 // MISC_MAJOR
 
 	verbsABI = 6 // IB_USER_VERBS_ABI_VERSION
+	madABI   = 5 // IB_USER_MAD_ABI_VERSION
 
 	// statsLifespan is how many milliseconds the kernel keeps a reading of
 	// hw_counters (RDMA_HW_STATS_DEFAULT_LIFESPAN).
@@ -164,6 +168,7 @@ func (b *builder) device(index int, d *Device) {
 	b.dir(dir + "/ports")
 	b.port(dir+"/ports/1", d)
 	b.uverbs(index, d)
+	b.umad(index, d)
 }
 
 // driverCore lays out what every device of a class has: drivers/base/core.c,
@@ -199,6 +204,27 @@ func (b *builder) uverbs(index int, d *Device) {
 	b.constant(dir+"/dev", number+"\n")
 	b.add(Node{
 		Path: "/dev/infiniband/" + name, Kind: CharDev, Mode: 0o666,
+		Rdev: unix.Mkdev(uverbsMajor, uint32(minor)), DeviceName: d.Name, Device: index,
+	})
+	b.link("/dev/char/"+number, "/dev/infiniband/"+name)
+	b.link("/sys/dev/char/"+number, dir)
+}
+
+// umad lays out the character device of the port's management datagrams: user_mad.c,
+// ib_umad_init_port, and umad_class. A RoCE port has no issm, because it has no subnet manager.
+func (b *builder) umad(index int, d *Device) {
+	name := umadPrefix + strconv.Itoa(d.Index)
+	dir := devicesMAD + "/" + name
+	minor := umadBaseMinor + d.Index
+	number := fmt.Sprintf("%d:%d", uverbsMajor, minor)
+	b.dir(dir)
+	b.link(classMAD+"/"+name, dir)
+	b.driverCore(dir, classMAD, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\n", uverbsMajor, minor, name))
+	b.constant(dir+"/ibdev", d.Name+"\n")
+	b.constant(dir+"/port", "1\n")
+	b.constant(dir+"/dev", number+"\n")
+	b.add(Node{
+		Path: "/dev/infiniband/" + name, Kind: CharDev, Mode: 0o600, UID: d.Owner,
 		Rdev: unix.Mkdev(uverbsMajor, uint32(minor)), DeviceName: d.Name, Device: index,
 	})
 	b.link("/dev/char/"+number, "/dev/infiniband/"+name)

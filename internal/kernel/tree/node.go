@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +62,7 @@ type Node struct {
 	Mode uint32 // S_IFMT and permission bits
 	Ino  uint64
 	Rdev uint64 // of a CharDev
+	UID  uint32 // the owner; the group is root
 
 	// DeviceName is the RDMA device that a CharDev opens, as rxe0; Device is its
 	// place in New's list. A CharFile has no name, and -1.
@@ -97,8 +99,9 @@ type table struct {
 const attributeSize = 4096
 
 // Stat has the results of stat(2) for a node, except st_dev: the caller chooses the mount.
-// Owner and group are root.
+// The group is root.
 type Stat struct {
+	UID   uint32
 	Ino   uint64
 	Mode  uint32
 	Nlink uint32
@@ -109,7 +112,7 @@ type Stat struct {
 
 // Stat describes n.
 func (n *Node) Stat() Stat {
-	s := Stat{Ino: n.Ino, Mode: n.Mode, Nlink: 1, Rdev: n.Rdev, Mtime: n.mtime}
+	s := Stat{UID: n.UID, Ino: n.Ino, Mode: n.Mode, Nlink: 1, Rdev: n.Rdev, Mtime: n.mtime}
 	switch n.Kind {
 	case Dir:
 		s.Nlink = 2
@@ -141,6 +144,28 @@ func (n *Node) Content() ([]byte, error) {
 
 // IsRDMACM reports whether n is the device that librdmacm opens.
 func (n *Node) IsRDMACM() bool { return n.Kind == CharDev && n.Path == "/dev/infiniband/"+rdmaCM }
+
+// umadPrefix begins the names of the devices that libibumad opens.
+const umadPrefix = "umad"
+
+// IsUMAD reports whether n is a device that libibumad opens.
+func (n *Node) IsUMAD() bool {
+	return n.Kind == CharDev && strings.HasPrefix(n.Path, "/dev/infiniband/"+umadPrefix)
+}
+
+// Permits reports whether a process of user uid may open or access n in a way: bits of
+// access(2). Root may do all that somebody may.
+func (n *Node) Permits(uid uint32, way uint32) bool {
+	const read, write = 4, 2
+	have := n.Mode & 7
+	switch uid {
+	case 0:
+		have = n.Mode>>6&7 | read | write
+	case n.UID:
+		have = n.Mode >> 6 & 7
+	}
+	return have&way == way
+}
 
 // Target is where a Link points, relative to its directory as in the kernel.
 func (n *Node) Target() string { return n.target }

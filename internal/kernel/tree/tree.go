@@ -14,10 +14,11 @@ type Tree struct {
 }
 
 // Character devices' numbers (drivers/infiniband/core/uverbs_main.c,
-// IB_UVERBS_MAJOR and IB_UVERBS_BASE_MINOR).
+// IB_UVERBS_MAJOR and IB_UVERBS_BASE_MINOR). umad has the same major number.
 const (
 	uverbsMajor     = 231
 	uverbsBaseMinor = 192
+	umadBaseMinor   = 0 // drivers/infiniband/core/user_mad.c, IB_UMAD_MINOR_BASE
 )
 
 // majorPrefixes begin the names under which udev and the kernel list devices of

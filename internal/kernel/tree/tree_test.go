@@ -45,6 +45,10 @@ func TestContents(t *testing.T) {
 	}{
 		{path: "/sys/class/infiniband_verbs/abi_version", want: "6\n"},
 		{path: "/sys/class/infiniband_verbs/uverbs0/ibdev", want: "rxe0\n"},
+		{path: "/sys/class/infiniband_mad/abi_version", want: "5\n"},
+		{path: "/sys/class/infiniband_mad/umad1/ibdev", want: "rxe1\n"},
+		{path: "/sys/class/infiniband_mad/umad1/port", want: "1\n"},
+		{path: "/sys/class/infiniband_mad/umad1/dev", want: "231:1\n"},
 		{path: "/sys/class/infiniband_verbs/uverbs1/ibdev", want: "rxe1\n"},
 		{path: "/sys/class/infiniband_verbs/uverbs1/dev", want: "231:193\n"},
 		{path: "/sys/class/infiniband_verbs/uverbs0/abi_version", want: "2\n"},
@@ -109,7 +113,9 @@ func TestLookupErrors(t *testing.T) {
 		{"", unix.ENOENT},
 		{"sys/class/infiniband", unix.ENOENT},
 		{"/sys/class/infiniband/mlx5_0", unix.ENOENT},
-		{"/sys/class/infiniband_mad", unix.ENOENT},
+		{"/sys/class/infiniband_mad/umad2", unix.ENOENT},
+		{"/sys/class/infiniband_mad/issm0", unix.ENOENT},
+		{"/dev/infiniband/issm0", unix.ENOENT},
 		{"/sys/class/misc/rdma_cm/abi_version", unix.ENOENT},
 		{"/dev/infiniband/rdma_cm", unix.ENOENT},
 		{"/dev/infiniband/uverbs2", unix.ENOENT},
@@ -431,5 +437,43 @@ func TestRDMACM(t *testing.T) {
 	}
 	if _, outside, err := tr.Walk(net+"/"+d.Netdev+"/mtu", true); outside != "/sys/class/net/"+d.Netdev+"/mtu" || err != nil {
 		t.Errorf("the interface is at %q, %v", outside, err)
+	}
+}
+
+// Management datagrams are for the owner of a device and root.
+func TestUMAD(t *testing.T) {
+	const owner, other = 1000, 1001
+	d := device("rxe0", 0)
+	d.Owner = owner
+	tree := New([]Device{d}, RDMACM())
+	for _, c := range []struct {
+		path  string
+		umad  bool
+		uid   uint32 // of the node
+		other uint32 // what another user may do
+	}{
+		{"/dev/infiniband/umad0", true, owner, 0},
+		{"/dev/infiniband/uverbs0", false, 0, 6},
+		{"/dev/infiniband/rdma_cm", false, 0, 6},
+		{"/sys/class/infiniband_mad/umad0/ibdev", false, 0, 4},
+	} {
+		n, err := tree.Lookup(c.path, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.IsUMAD() != c.umad || n.Stat().UID != c.uid {
+			t.Errorf("%s: umad %v, of user %d", c.path, n.IsUMAD(), n.Stat().UID)
+		}
+		for way := range uint32(8) {
+			if got, want := n.Permits(other, way), c.other&way == way; got != want {
+				t.Errorf("%s: another user may do %d: %v", c.path, way, got)
+			}
+			if got, want := n.Permits(0, way), 6&way == way; got != want {
+				t.Errorf("%s: root may do %d: %v", c.path, way, got)
+			}
+			if got, want := n.Permits(owner, way), 6&way == way && (c.umad || c.other&way == way); got != want {
+				t.Errorf("%s: the owner may do %d: %v", c.path, way, got)
+			}
+		}
 	}
 }

@@ -145,6 +145,33 @@ func TestUcmaABI(t *testing.T) {
 	}
 }
 
+// TestMADABI is TestABIStructs and TestABIConstants for umad.
+func TestMADABI(t *testing.T) {
+	headers := []string{"rdma/ib_user_mad.h"}
+	cabi.CheckStructs(t, headers, map[string]any{
+		"ib_user_mad_hdr": MADHdr{}, "ib_user_mad_reg_req": MADRegReq{}, "ib_user_mad_reg_req2": MADRegReq2{},
+	})
+	tests := map[string]int{
+		"IB_USER_MAD_ABI_VERSION": MADABI, "IB_USER_MAD_USER_RMPP": MADUserRMPP,
+		"(unsigned)IB_USER_MAD_REGISTER_AGENT == 0xc01c1b01u": 1, "IB_USER_MAD_UNREGISTER_AGENT": MADUnregisterAgent,
+		"IB_USER_MAD_ENABLE_PKEY": MADEnablePKey, "(unsigned)IB_USER_MAD_REGISTER_AGENT2 == 0xc0281b04u": 1,
+		"offsetof(struct ib_user_mad_reg_req, id)":     MADRegID,
+		"offsetof(struct ib_user_mad_reg_req2, id)":    MADRegID,
+		"offsetof(struct ib_user_mad_reg_req2, flags)": MADReg2Flags,
+		"sizeof(struct ib_user_mad_hdr)":               MADHdrSize,
+		"sizeof(struct ib_user_mad_hdr_old)":           MADHdrOldSize,
+	}
+	var exprs []string
+	for expr := range tests {
+		exprs = append(exprs, expr)
+	}
+	for i, got := range cabi.Values(t, headers, exprs) {
+		if got != tests[exprs[i]] {
+			t.Errorf("%s is %d in C, %d in Go", exprs[i], got, tests[exprs[i]])
+		}
+	}
+}
+
 // sameAs are C structs that share a Go type with another one.
 var sameAs = map[string]any{
 	"ib_uverbs_dereg_mr":    HandleReq{},

@@ -60,7 +60,7 @@ func New(cfg Config) *Device {
 
 // Open opens the device for owner. ENOMEM or EMFILE if the budget is spent.
 func (d *Device) Open(owner *rdmacm.Owner) (*File, error) {
-	level, err := eventfile.NewLevel(d.budget)
+	level, err := eventfile.NewLevel(d.budget, eventfile.ReadOnly)
 	if err != nil {
 		return nil, fmt.Errorf("rdma_cm: %w", err)
 	}
