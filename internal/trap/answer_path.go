@@ -85,6 +85,9 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 	if err != nil {
 		return fail(unix.EACCES)
 	}
+	if !n.Permits(owner.uid, accessOf(mode)) {
+		return fail(unix.EACCES)
+	}
 	f, err := r.s.cfg.Host.Open(n, Credentials{PID: owner.tgid, UID: owner.uid, GID: owner.gid})
 	if err != nil {
 		var errno unix.Errno
@@ -212,8 +215,20 @@ func (r *receiver) statNode(dirfd int32, arg int, flags uint64) (*tree.Node, ver
 	return r.find(p, dirfd, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
 }
 
-// access answers access, faccessat and faccessat2. The files are root's, and
-// root may read and write whatever the mode says (generic_permission).
+// accessOf returns the rights that an access mode of open(2) needs, as bits of access(2)
+// (fs/namei.c: ACC_MODE).
+func accessOf(mode int) uint32 {
+	switch mode {
+	case unix.O_RDONLY:
+		return unix.R_OK
+	case unix.O_WRONLY:
+		return unix.W_OK
+	default:
+		return unix.R_OK | unix.W_OK
+	}
+}
+
+// access answers access, faccessat and faccessat2 (generic_permission).
 func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 	n, v := r.named(dirfd, arg, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
 	if n == nil {
@@ -226,11 +241,7 @@ func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 	if err != nil {
 		return fail(unix.EACCES)
 	}
-	have := n.Mode & 7
-	if owner.uid == 0 {
-		have = n.Mode>>6&7 | 6
-	}
-	if uint64(have)&mode != mode {
+	if mode > 7 || !n.Permits(owner.uid, uint32(mode)) {
 		return fail(unix.EACCES)
 	}
 	return value(0)

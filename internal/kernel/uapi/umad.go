@@ -23,7 +23,7 @@ type MADRegReq struct {
 	Version     uint8    `c:"mgmt_class_version"`
 	OUI         [3]uint8 `c:"oui"`
 	RMPPVersion uint8    `c:"rmpp_version"`
-	Pad         uint8 `c:"-"`
+	Pad         uint8    `c:"-"`
 }
 
 // MADUserRMPP is IB_USER_MAD_USER_RMPP, the only flag of a MADRegReq2.

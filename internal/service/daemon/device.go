@@ -9,10 +9,13 @@ import (
 	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/kernel/umad"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/mad"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sma"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -24,7 +27,9 @@ type device struct {
 	index   int // N of uverbsN
 	created time.Time
 	engine  *engine.Engine
-	mux     *gsi.Mux       // of the engine's queue pair 1
+	mux     *gsi.Mux // of the engine's queue pair 1
+	count   *gsi.PortCounters
+	mad     *umad.Device   // the management datagrams of programs
 	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
 	faults  *faultlink.Link
@@ -38,15 +43,17 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 	hear := new(eventRelay)
 	var err error
 	cfg := engineConfig(spec)
-	d.mux = gsi.New(gsi.Config{Counters: func() wire.PortCounters {
+	d.count = gsi.NewPortCounters(func() wire.PortCounters {
 		return engine.PortCounters(d.engine.Device(), d.engine.Port().Counters())
-	}})
+	})
+	d.mux = gsi.New(gsi.Config{Counters: d.count})
 	cfg.Tap, cfg.Log, cfg.OnEvent, cfg.GSI = tap, log, hear.event, d.mux
 	d.engine, err = engine.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
 	d.faults = faultlink.New(d.engine)
+	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), nodeDesc)))
 	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
 		Driver: librxe.Driver{},
@@ -87,7 +94,7 @@ func (d *device) close() error {
 func (d *device) sysfs() tree.Device {
 	return (&view{
 		spec: d.spec, index: d.index, created: d.created, dev: d.engine.Device(),
-		netdev: d.engine.Port().Info().Name, counters: d.engine.Port().Counters(),
+		netdev: d.engine.Port().Info().Name, counters: d.count.All,
 		cm: func() cm.Counters { return d.cm.Counters() },
 	}).sysfs()
 }

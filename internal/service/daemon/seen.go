@@ -9,6 +9,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // SeenOf returns what programs find of the devices of a daemon that is started with specs.
@@ -21,7 +22,7 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 			return nil, fmt.Errorf("device %v: %w", spec, err)
 		}
 		defer dev.Close() //nolint:errcheck // nothing was made in it
-		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: new(rocev2.Counters),
+		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: func() wire.PortCounters { return engine.PortCounters(dev, new(rocev2.Counters)) },
 			cm: func() (none cm.Counters) { return none }}
 		list = append(list, v.sysfs())
 	}

@@ -229,7 +229,11 @@ func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error)
 		return n.openCM(who)
 	}
 	for _, d := range n.server.devices {
-		if d.spec.Name == node.DeviceName {
+		switch {
+		case d.spec.Name != node.DeviceName:
+		case node.IsUMAD():
+			return d.mad.Open(n.tenant.Budget)
+		default:
 			return n.open(d, who)
 		}
 	}

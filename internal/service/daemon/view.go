@@ -1,13 +1,12 @@
 package daemon
 
 import (
+	"os"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/cm"
-	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -19,22 +18,26 @@ type view struct {
 	created  time.Time
 	dev      *rxe.Device
 	netdev   string
-	counters *rocev2.Counters
+	counters func() wire.PortCounters
 	cm       func() cm.Counters
 }
+
+// nodeDesc is what the node says of itself (rxe_verbs.c:rxe_register_device).
+const nodeDesc = "rxe"
 
 // sysfs returns the device as the file tree shows it.
 func (v *view) sysfs() tree.Device {
 	return tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
-		NodeDesc: "rxe", // rxe_verbs.c:rxe_register_device
+		NodeDesc: nodeDesc,
 		HCAType:  "rxe",
 		BoardID:  "gorxe",
 		Netdev:   v.netdev,
+		Owner:    uint32(os.Geteuid()),
 		Port:     v.port,
 		Counters: func() []tree.Counter {
-			c := engine.PortCounters(v.dev, v.counters)
+			c := v.counters()
 			return portCounters(&c)
 		},
 		CMCounters: cmCounters(v.cm),

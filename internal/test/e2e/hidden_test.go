@@ -18,7 +18,7 @@ dev=$1; shift
 mount -t tmpfs -o mode=755 dev "$dev"
 for name in null zero random urandom; do touch "$dev/$name"; mount --bind "/dev/$name" "$dev/$name"; done
 mkdir -p "$dev/char" "$dev/infiniband/by-ibdev"
-for name in uverbs0 uverbs1 umad0 rdma_cm; do echo real > "$dev/infiniband/$name"; done
+for name in uverbs0 uverbs1 umad0 umad1 rdma_cm; do echo real > "$dev/infiniband/$name"; done
 ln -s ../uverbs1 "$dev/infiniband/by-ibdev/uverbs-mlx5_0"
 ln -s ../infiniband/uverbs1 "$dev/char/231:193"
 mount --rbind "$dev" /dev
@@ -26,7 +26,7 @@ mount -t tmpfs sys /sys
 nic=devices/pci0000:00/0000:00:05.0
 cd /sys
 mkdir -p class/infiniband class/infiniband_verbs class/infiniband_mad class/net class/misc/rdma_cm bus/pci/devices dev/char
-for file in infiniband/mlx5_0/fw_ver infiniband_verbs/uverbs0/ibdev infiniband_verbs/uverbs1/ibdev infiniband_mad/umad0/ibdev; do
+for file in infiniband/mlx5_0/fw_ver infiniband_verbs/uverbs0/ibdev infiniband_verbs/uverbs1/ibdev infiniband_mad/umad0/ibdev infiniband_mad/umad1/ibdev; do
 	mkdir -p "$nic/${file%/*}"
 	echo real > "$nic/$file"
 	dir=${file%/*}
@@ -63,11 +63,11 @@ func TestHidden(t *testing.T) {
 		return start(t, d.host, d.env(), append([]string{"unshare", "-m", "sh", "-c", realHost, "sh", dir}, argv...)...).ok()
 	}
 	seek := append([]string{"env", roleEnv + "=seek", self},
-		"/dev/infiniband/uverbs1", "/dev/infiniband/umad0",
+		"/dev/infiniband/uverbs1", "/dev/infiniband/umad1",
 		"/dev/infiniband/by-ibdev/uverbs-mlx5_0", "/dev/char/231:193", "/sys/dev/char/231:193/ibdev",
 		"/dev/char/../infiniband/uverbs1", "/dev//./infiniband/uverbs1", "/sys/class/net/../infiniband/mlx5_0/fw_ver",
 		"/sys/class/infiniband/mlx5_0/fw_ver", "/sys/class/infiniband_verbs/uverbs1/ibdev",
-		"/sys/class/infiniband_mad/umad0/ibdev",
+		"/sys/class/infiniband_mad/umad1/ibdev",
 		"/sys/devices/pci0000:00/0000:00:05.0/infiniband/mlx5_0/fw_ver",
 		"/sys/bus/pci/devices/0000:00:05.0/infiniband/mlx5_0/fw_ver",
 		"/sys/class/net/eth9/device/infiniband_verbs/uverbs1/ibdev")
@@ -81,7 +81,7 @@ func TestHidden(t *testing.T) {
 		t.Errorf("the host's devices are found under gorxe run:\n%s", out)
 	}
 	// The host's rdma_cm has the number 10:58, and what stands for its node is a file.
-	const want = "rxe0\nabi_version\nuverbs0\nrdma_cm\nuverbs0\nrxe0\nown rdma_cm\n"
+	const want = "rxe0\nabi_version\nuverbs0\nrdma_cm\numad0\nuverbs0\nrxe0\nown rdma_cm\n"
 	if out := run("sh", "-c", "ls /sys/class/infiniband; ls /sys/class/infiniband_verbs; ls /dev/infiniband; "+
 		"cat /sys/class/infiniband_verbs/uverbs0/ibdev; "+
 		"test -c /dev/infiniband/rdma_cm && test $(cat /sys/class/misc/rdma_cm/dev) != 10:58 && echo own rdma_cm"); out != want {

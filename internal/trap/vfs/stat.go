@@ -26,6 +26,7 @@ func (m Mounts) Stat(n *tree.Node) unix.Stat_t {
 	set(&st.Ino, from.Ino)
 	set(&st.Mode, uint64(from.Mode))
 	set(&st.Nlink, uint64(from.Nlink))
+	st.Uid = from.UID
 	set(&st.Rdev, from.Rdev)
 	set(&st.Size, uint64(from.Size))
 	set(&st.Blksize, blockSize)
@@ -42,6 +43,7 @@ func (m Mounts) Statx(n *tree.Node) unix.Statx_t {
 	return unix.Statx_t{
 		Mask: unix.STATX_BASIC_STATS, Blksize: blockSize,
 		Ino: from.Ino, Mode: uint16(from.Mode), Nlink: from.Nlink, Size: uint64(from.Size),
+		Uid:   from.UID,
 		Atime: t, Mtime: t, Ctime: t,
 		Rdev_major: unix.Major(from.Rdev), Rdev_minor: unix.Minor(from.Rdev),
 		Dev_major: unix.Major(dev), Dev_minor: unix.Minor(dev),
