@@ -92,7 +92,7 @@ func TestLevel(t *testing.T) {
 // TestLevelSyncWaits: when Sync returns, the pipe has the number of records, also if another
 // thread was about to write a byte for a record that is gone.
 func TestLevelSyncWaits(t *testing.T) {
-	l := must.Get[*Level](t)(NewLevel(quota.New(quota.Cost{})))
+	l := must.Get[*Level](t)(NewLevel(quota.New(quota.Cost{}), ReadOnly))
 	_, readable := levelReader(t, l)
 	l.mu.Lock()
 	l.busy = true // the other thread
