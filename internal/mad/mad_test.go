@@ -174,7 +174,7 @@ func TestForgedSource(t *testing.T) {
 	p.end(m, false)
 }
 
-// What is not answered is sent again, and then given back.
+// A datagram without an answer is sent again, and then given back.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, port, _ := pair(t)

@@ -28,9 +28,8 @@ type Request struct {
 	Context any // for Handler.Ended
 }
 
-// Send sends a datagram. Errors are Linux's for a RoCE port: EINVAL for an address that it does
-// not have, and for a datagram that has the transaction identifier of one that is not answered.
-// EOPNOTSUPP: the datagram is a part of a longer message, which the program leaves to the
+// Send sends a datagram. Errors are Linux's for a RoCE port. EINVAL: the port has no such
+// address, or a datagram with the same transaction identifier waits for its answer. EOPNOTSUPP: the datagram is a part of a longer message, which the program leaves to the
 // kernel.
 func (a *Agent) Send(r *Request) error {
 	mad, response := r.MAD, isResponse(r.MAD)
