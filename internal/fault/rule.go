@@ -2,7 +2,6 @@ package fault
 
 import (
 	"net/netip"
-	"syscall"
 	"time"
 
 	"github.com/gorxe/gorxe/wire"
@@ -13,9 +12,8 @@ type Where uint8
 
 const (
 	WherePacket Where = iota + 1
-	WhereVerb
 
-	wheres = int(WhereVerb) + 1
+	wheres = int(WherePacket) + 1
 )
 
 // What is a fault.
@@ -24,12 +22,11 @@ type What uint8
 const (
 	Drop      What = iota + 1 // a packet is lost
 	Duplicate                 // a packet arrives more than once
-	Delay                     // a packet, or the answer to a verb, comes late
+	Delay                     // a packet comes late
 	Reorder                   // packets of the same flow overtake a packet
 	Corrupt                   // a packet arrives with other bits
 	Truncate                  // a packet arrives without its end
 	Mark                      // a packet is marked with ECN's "congestion experienced"
-	Fail                      // a verb returns an errno
 )
 
 // Direction says which end of a packet must be within the scope.
@@ -80,7 +77,6 @@ type Rule struct {
 	Field        string
 	Value        *uint64
 	Length       uint64
-	Errno        syscall.Errno
 }
 
 // direction returns the direction with its default.
