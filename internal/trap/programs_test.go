@@ -294,7 +294,7 @@ func (c *checks) directories() {
 		return strings.Join(s, " ")
 	}
 	c.eq("list", names("/sys/class/infiniband_verbs"), "abi_version uverbs0")
-	c.eq("list", names("/dev/infiniband"), "uverbs0")
+	c.eq("list", names("/dev/infiniband"), "umad0 uverbs0")
 }
 
 // descriptors makes copies of a device, and closes them in all ways. What the

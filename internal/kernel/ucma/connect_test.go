@@ -3,7 +3,9 @@ package ucma
 import (
 	"bytes"
 	"encoding/binary"
+	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -185,6 +187,12 @@ func TestBacklog(t *testing.T) {
 	listener := s.listener(0xa, tcp, 2)
 	for range 3 {
 		c.connect(c.resolved(0xc, tcp), "")
+	}
+	// The third one is dropped before the program reads the first.
+	for deadline := time.Now().Add(timeout); h.rdma.Counters().OverBacklog == 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("no request was dropped")
+		}
 	}
 	s.event()
 	s.event()

@@ -10,6 +10,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap"
+	"golang.org/x/sys/unix"
 )
 
 // request makes a request and reads no answer.
@@ -24,6 +25,19 @@ func (r *running) request(t *testing.T, op string) *proto.Client {
 
 func (r *running) used() quota.Cost {
 	return r.tenants.Of(uint32(os.Getuid())).Budget.Used()
+}
+
+// waiting returns how many bytes a client has not read.
+func waiting(t *testing.T, c *proto.Client) (n int) {
+	t.Helper()
+	raw, err := c.Conn.Sock.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A user has one status at a time. It is charged until the user has read it, whatever the
@@ -42,6 +56,7 @@ func TestUnreadStatus(t *testing.T) {
 	} {
 		c := s.request(t, unread.op)
 		eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
+		eventually(t, "the answer came", func() bool { return waiting(t, c) > 0 }) // CloseRead would refuse it
 		unread.end(c)
 		for range 60 {
 			second := s.dial(t)
