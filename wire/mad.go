@@ -54,6 +54,10 @@ const (
 
 func (c MADClass) String() string {
 	switch c {
+	case MADClassSubnetLID:
+		return "subnet management, LID routed"
+	case MADClassSubnetDirected:
+		return "subnet management, directed route"
 	case MADClassSubnetAdmin:
 		return "subnet administration"
 	case MADClassPerformance:
@@ -88,8 +92,9 @@ func (m MADMethod) String() string {
 		return "Send"
 	case MADGetResp:
 		return "GetResp"
+	default:
+		return fmt.Sprintf("method 0x%02x", uint8(m))
 	}
-	return fmt.Sprintf("method 0x%02x", uint8(m))
 }
 
 // The status of a response (IBA 13.4.7): bits 4 to 2 say why a request is refused.
