@@ -79,7 +79,7 @@ var cmPrograms = []cmPair{
 	{"ib_send_lat", complete, "ib_send_lat -R -p PORT -F -n 100", "ib_send_lat -R -p PORT -F -n 100 HOST", listensCM, false, tableRow.String(), ``},
 	{"ib_atomic_bw", complete, "ib_atomic_bw -R -p PORT -F -n 100", "ib_atomic_bw -R -p PORT -F -n 100 HOST", listensCM, false, tableRow.String(), ``},
 	{"ib_atomic_lat", complete, "ib_atomic_lat -R -p PORT -F -n 100", "ib_atomic_lat -R -p PORT -F -n 100 HOST", listensCM, false, tableRow.String(), ``},
-	{"qperf", standard, "qperf -lp PORT", "qperf HOST -lp PORT -cm 1 -t 1 rc_bw rc_lat", listensTCP, true, `(?s)rc_bw:.*rc_lat:`, ``},
+	{"qperf", complete, "qperf -lp PORT", "qperf HOST -lp PORT -cm 1 -t 1 rc_bw rc_lat", listensTCP, true, `(?s)rc_bw:.*rc_lat:`, ``},
 	{"fi_pingpong", standard, "fi_pingpong -p verbs -e msg -B PORT", "fi_pingpong -p verbs -e msg -P PORT HOST", listensTCP, false, `1m`, ``},
 }
 
