@@ -1,16 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // faultCmd changes the fault rules of a running session.
@@ -84,17 +82,11 @@ func (f *sessionFlags) find(st *proto.Status) (uint64, error) {
 
 // parent returns the parent of a process, or 0.
 func parent(pid int) int {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	st, err := procfs.ReadStatus(pid)
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 {
-		return 0
-	}
-	n, _ := strconv.Atoi(fields[1])
-	return n
+	return st.PPID
 }
 
 // ask connects, asks, and prints the answer.
@@ -109,9 +101,7 @@ func (f *sessionFlags) ask(std streams, what func(*proto.Faults) ([]fault.Status
 		return nil, err
 	}
 	if f.JSON {
-		e := json.NewEncoder(std.out)
-		e.SetIndent("", "  ")
-		return list, e.Encode(reportOf(list))
+		return list, writeJSON(std.out, reportOf(list))
 	}
 	return list, fault.WriteTable(std.out, list)
 }

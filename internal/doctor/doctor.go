@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -124,7 +125,7 @@ func ThisHost() (*Host, error) {
 		Release:       unix.ByteSliceToString(name.Release[:]),
 		UID:           os.Geteuid(),
 		CPUs:          runtime.NumCPU(),
-		TracesAll:     mayTrace(),
+		TracesAll:     procfs.Capabilities(os.Getpid())&(1<<unix.CAP_SYS_PTRACE) != 0,
 		OpenFiles:     files.Max,
 		SeccompAction: canNotify,
 		ReadMemory:    canReadMemory,

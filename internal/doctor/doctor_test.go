@@ -131,7 +131,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// What this machine answers is plausible, and asking changes nothing that a second look sees.
+// The findings on this machine are plausible, and a second examination has the same ones.
 func TestThisHost(t *testing.T) {
 	h, err := ThisHost()
 	if err != nil {

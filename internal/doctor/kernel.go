@@ -81,13 +81,6 @@ func (h *Host) memory() []Finding {
 	return []Finding{{Subject: subject, Text: "within reach"}}
 }
 
-// mayTrace reports whether the process has CAP_SYS_PTRACE.
-func mayTrace() bool {
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	return unix.Capget(&hdr, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
-}
-
 // canNotify asks the kernel for SECCOMP_RET_USER_NOTIF. It installs nothing.
 func canNotify() error {
 	action := uint32(unix.SECCOMP_RET_USER_NOTIF)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -211,10 +212,8 @@ func word(to *string, v string, most int) error {
 }
 
 func choice(v string, words ...string) error {
-	for _, w := range words {
-		if v == w {
-			return nil
-		}
+	if slices.Contains(words, v) {
+		return nil
 	}
 	return fmt.Errorf("give %s", oneOf(words))
 }

@@ -38,7 +38,7 @@ func init() {
 		cmdStatGet:       {do: getStatistic, dump: dumpStatistics},
 		cmdStatGetStatus: {do: getCounterStatus},
 
-		// What changes something, or shows more than this device has.
+		// These change something, or show more than this device has.
 		cmdSet: {admin: true, do: refuse}, cmdNewLink: {admin: true, do: refuse}, cmdDelLink: {admin: true, do: refuse},
 		cmdSysSet: {admin: true, do: refuse}, cmdStatSet: {admin: true, do: refuse}, cmdStatDel: {admin: true, do: refuse},
 		cmdNewDev: {admin: true, do: refuse}, cmdDelDev: {admin: true, do: refuse},

@@ -22,22 +22,33 @@ func getStatistic(c *call) error {
 	}
 }
 
+// statistic starts an answer about the port's counters.
+func (c *call) statistic(command int, d *Device) *builder {
+	m := c.begin(command)
+	m.handle(d)
+	m.u32(attrPortIndex, firstPort)
+	return m
+}
+
+// hwCounters appends the table of counters. put appends what an entry has beside the name.
+func (m *builder) hwCounters(d *Device, put func(i int, value uint64)) {
+	table := m.nest(attrStatHWCounters)
+	for i, one := range d.Counters() {
+		entry := m.nest(attrStatHWCounterEntry)
+		m.text(attrStatHWCounterName, one.Name)
+		put(i, one.Value)
+		m.endNest(entry)
+	}
+	m.endNest(table)
+}
+
 // portStatistic is stat_get_doit_default_counter.
 func portStatistic(c *call, d *Device) error {
 	if _, err := c.needPort(); err != nil {
 		return err
 	}
-	m := c.begin(cmdStatGet)
-	m.handle(d)
-	m.u32(attrPortIndex, firstPort)
-	table := m.nest(attrStatHWCounters)
-	for _, one := range d.Counters() {
-		entry := m.nest(attrStatHWCounterEntry)
-		m.text(attrStatHWCounterName, one.Name)
-		m.u64(attrStatHWCounterValue, one.Value)
-		m.endNest(entry)
-	}
-	m.endNest(table)
+	m := c.statistic(cmdStatGet, d)
+	m.hwCounters(d, func(_ int, value uint64) { m.u64(attrStatHWCounterValue, value) })
 	return c.send(m)
 }
 
@@ -49,9 +60,7 @@ func counterMode(c *call, d *Device) error {
 	if c.attrs.has(attrStatCounterID) {
 		return unix.ENOENT
 	}
-	m := c.begin(cmdStatGet)
-	m.handle(d)
-	m.u32(attrPortIndex, firstPort)
+	m := c.statistic(cmdStatGet, d)
 	m.u32(attrStatMode, counterModeNone)
 	return c.send(m)
 }
@@ -82,16 +91,7 @@ func getCounterStatus(c *call) error {
 	if _, err := c.needPort(); err != nil {
 		return err
 	}
-	m := c.begin(cmdStatGetStatus)
-	m.handle(d)
-	m.u32(attrPortIndex, firstPort)
-	table := m.nest(attrStatHWCounters)
-	for i, one := range d.Counters() {
-		entry := m.nest(attrStatHWCounterEntry)
-		m.text(attrStatHWCounterName, one.Name)
-		m.u32(attrStatHWCounterIndex, uint32(i))
-		m.endNest(entry)
-	}
-	m.endNest(table)
+	m := c.statistic(cmdStatGetStatus, d)
+	m.hwCounters(d, func(i int, _ uint64) { m.u32(attrStatHWCounterIndex, uint32(i)) })
 	return c.send(m)
 }

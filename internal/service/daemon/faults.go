@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -152,9 +151,6 @@ func (s *Server) endTalk(r *faultRules) {
 	s.talks--
 	s.left()
 }
-
-// owns reports whether the user is root or the daemon's.
-func owns(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
 
 // answer does what a request asks for.
 func (r *faultRules) answer(req *proto.FaultRequest, texts []string, uid uint32) ([]fault.Status, error) {

@@ -38,7 +38,7 @@ func (v *netlinkView) Resources(d *nldev.Device) *nldev.Resources {
 
 // sessionsFor returns the sessions that a user may see.
 func (s *Server) sessionsFor(uid uint32) []*session {
-	all := seesAll(uid)
+	all := owns(uid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*session
@@ -50,8 +50,9 @@ func (s *Server) sessionsFor(uid uint32) []*session {
 	return list
 }
 
-// seesAll reports whether a user sees what belongs to others.
-func seesAll(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
+// owns reports whether a user is root or the daemon's. Such a user sees what belongs to
+// others, and may set fault rules for a whole device.
+func owns(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
 
 // sortResources sorts by number, as the kernel's tables are.
 func sortResources(r *nldev.Resources) {

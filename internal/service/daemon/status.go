@@ -30,7 +30,7 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
 	u := s.cm.Usage()
 	st.CM = proto.CMStatus{IDs: u.IDs, Connections: u.CM.Conns, HalfOpen: u.CM.HalfOpen, Ports: u.Ports}
-	all := seesAll(uid)
+	all := owns(uid)
 	for _, d := range s.devices {
 		st.Devices = append(st.Devices, d.status(all))
 	}

@@ -6,7 +6,6 @@
 package metrics
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,7 +168,7 @@ func (e emitter) programs(st *proto.Status) {
 					open[u] = struct{}{}
 				}
 			}
-			for u := range maps.Keys(open) {
+			for u := range open {
 				u.processes++
 			}
 		}

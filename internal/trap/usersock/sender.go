@@ -35,7 +35,7 @@ type dump struct {
 // maxDumps bounds the sockets for which a dump waits.
 const maxDumps = 256
 
-// NewSender opens the Sender's socket. What waits is charged to the budget.
+// NewSender opens the Sender's socket. The budget is charged for messages that wait.
 func NewSender(b *quota.Budget) (*Sender, error) {
 	fd, err := Open(unix.SOCK_RAW)
 	if err != nil {
