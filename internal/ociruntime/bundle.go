@@ -201,37 +201,3 @@ func deviceFlags(value string) (flags []string) {
 	}
 	return flags
 }
-
-// checkSeccomp refuses a profile under which gorxe run cannot start.
-func (s spec) checkSeccomp() error {
-	linux, err := s.object("linux")
-	if err != nil || linux == nil {
-		return err
-	}
-	profile, err := linux.object("seccomp")
-	if err != nil || profile == nil {
-		return err
-	}
-	allowed := profile["defaultAction"] == "SCMP_ACT_ALLOW"
-	rules, _ := profile["syscalls"].([]any)
-	for _, r := range rules {
-		rule, _ := r.(map[string]any)
-		if rule["action"] == "SCMP_ACT_NOTIFY" {
-			return errors.New("linux.seccomp notifies another process, and the kernel allows one: " +
-				"use a profile without SCMP_ACT_NOTIFY")
-		}
-		names, err := spec(rule).strings("names")
-		if err != nil {
-			return fmt.Errorf("linux.seccomp: %w", err)
-		}
-		// A rule with arguments is for some calls only, and does not decide here.
-		if args, _ := rule["args"].([]any); slices.Contains(names, "seccomp") && len(args) == 0 {
-			allowed = rule["action"] == "SCMP_ACT_ALLOW"
-		}
-	}
-	if !allowed {
-		return errors.New("linux.seccomp forbids seccomp(2), which gorxe needs: allow it in the profile, " +
-			"or start the container with --security-opt seccomp=unconfined")
-	}
-	return nil
-}

@@ -16,7 +16,7 @@ const bundle = `{
 		"env": ["PATH=/bin", "GORXE_SOCKET=/etc/shadow", "GORXE_DEVICES=rxe0=lo rxe1=eth0"],
 		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 18446744073709551615}]},
 	"mounts": [{"destination": "/proc/", "type": "proc", "source": "proc"}],
-	"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read", "seccomp"], "action": "SCMP_ACT_ALLOW"}]}}
+	"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read", "seccomp", "memfd_create", "pidfd_open"], "action": "SCMP_ACT_ALLOW"}]}}
 }`
 
 func parseSpec(t testing.TB, text string) spec {
@@ -96,7 +96,9 @@ func TestRefusedBundles(t *testing.T) {
 		"a string for env":  {`{"process": {"args": ["x"], "env": "A=1"}, "mounts": [{"destination": "/proc"}]}`, "env is not a list"},
 		"no /proc":          {`{"process": {"args": ["x"]}, "mounts": []}`, "/proc is not mounted"},
 		"a word for mounts": {`{"process": {"args": ["x"]}, "mounts": "none"}`, "mounts is not a list"},
-		"seccomp forbidden": {strings.Replace(bundle, `"seccomp"], "action"`, `"write"], "action"`, 1), "forbids seccomp(2)"},
+		"seccomp forbidden": {strings.Replace(bundle, `"seccomp", `, "", 1), "forbids seccomp(2)"},
+		"no pidfd_open":     {strings.Replace(bundle, `, "pidfd_open"]`, "]", 1), "forbids pidfd_open(2)"},
+		"no memfd_create":   {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "linux": {"seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["memfd_create"], "action": "SCMP_ACT_ERRNO"}]}}}`, "forbids memfd_create(2)"},
 		"seccomp with args": {strings.Replace(bundle, `"SCMP_ACT_ALLOW"}`, `"SCMP_ACT_ALLOW", "args": [{"index": 0}]}`, 1), "forbids seccomp(2)"},
 		"seccomp notifies":  {strings.Replace(bundle, `"SCMP_ACT_ALLOW"}`, `"SCMP_ACT_NOTIFY"}`, 1), "the kernel allows one"},
 		"seccomp a number":  {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "linux": {"seccomp": 1}}`, "seccomp is not an object"},

@@ -1,11 +1,15 @@
 package keeper
 
 import (
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -65,13 +69,35 @@ func executable(file string) error {
 }
 
 // execProgram replaces this process. It returns only if that fails. A file that the kernel
-// cannot execute is a shell script (execvp(3)).
+// cannot execute is a shell script (execvp(3)), unless it is a program of another architecture.
 func execProgram(file string, argv, env []string) error {
 	err := syscall.Exec(file, argv, env)
 	if errors.Is(err, unix.ENOEXEC) {
+		if machine, ok := elfMachine(file); ok {
+			return fmt.Errorf("exec %s: %w: it is a program for %s, and this machine is %s", argv[0], err, machine, runtime.GOARCH)
+		}
 		err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", file}, argv[1:]...), env)
 	}
 	return &fs.PathError{Op: "exec", Path: argv[0], Err: err}
+}
+
+// elfMachine returns the architecture of an ELF file.
+func elfMachine(file string) (string, bool) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	var h [20]byte // up to e_machine
+	if _, err := io.ReadFull(f, h[:]); err != nil || string(h[:4]) != elf.ELFMAG {
+		return "", false
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if h[elf.EI_DATA] == byte(elf.ELFDATA2MSB) {
+		order = binary.BigEndian
+	}
+	name := elf.Machine(order.Uint16(h[18:])).String()
+	return strings.ToLower(strings.TrimPrefix(name, "EM_")), true
 }
 
 // adoptOrphans makes this process the parent of descendants that lose their parent.

@@ -46,6 +46,8 @@ func TestOutcome(t *testing.T) {
 		{"not executable", []string{file("text", "x", 0o644)}, ExitNotExecutable, 0, dir + "/text"},
 		{"a directory", []string{dir}, ExitNotExecutable, 0, dir},
 		{"a script without #!", []string{file("script", "exit $1", 0o755), "7"}, 7, 0, ""},
+		{"another architecture", []string{file("foreign", "\x7fELF\x02\x01\x01"+strings.Repeat("\x00", 9)+"\x02\x00\x16\x00", 0o755)}, ExitNotExecutable, 0, "program for s390"},
+		{"another byte order", []string{file("foreign2", "\x7fELF\x02\x02\x01"+strings.Repeat("\x00", 9)+"\x00\x02\x00\x16", 0o755)}, ExitNotExecutable, 0, "program for s390"},
 		{"no interpreter", []string{file("bad", "#!/no/such/interpreter\n", 0o755)}, ExitNotFound, 0, dir + "/bad"},
 	}
 	s := newStage(t)
