@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestImage makes the container image without a network and runs it, with podman as an
+// ordinary user. It also runs an image without gorxe with gorxe-runtime.
+func TestImage(t *testing.T) {
+	runtime := buildRuntime(t)
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to become an ordinary user that has a range of ids")
+	}
+	home := t.TempDir()
+	packages := filepath.Join(home, "packages")
+	if err := os.Mkdir(packages, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := makeAll(clone(t), packages, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{
+		{"../debian-offline.sh"},
+		{"cp", "-r", "../../bin/base-bookworm.tar", "../../bin/debs", "../../dist/container/Containerfile", runtime, home},
+		{"chmod", "755", filepath.Dir(home), home},
+	} {
+		if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", argv, err, text)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(home, "sources.list"), []byte("deb [trusted=yes] file:///debs ./\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const flags = "podman --runtime runc --cgroup-manager cgroupfs "
+	user := func(script string) (string, int) {
+		t.Helper()
+		cmd := exec.Command("unshare", "--mount", "--net", "sh", "testdata/user.sh", home, "bash", "-o", "pipefail", "-c", "{ "+script+"; } 2>&1 </dev/null | cat")
+		text, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(text), cmd.ProcessState.ExitCode()
+	}
+	t.Cleanup(func() {
+		// The files belong to ids of the user's range.
+		if text, code := user(flags + "system reset --force"); code != 0 {
+			t.Errorf("podman system reset: %s", text)
+		}
+	})
+	make := flags + "import -q base-bookworm.tar docker.io/library/debian:bookworm-slim && " +
+		flags + "build --network none --pull-never --volume $PWD/debs:/debs:ro --volume $PWD/sources.list:/etc/apt/sources.list:ro " +
+		"--file Containerfile --tag gorxe packages"
+	if text, code := user(make); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, text)
+	}
+
+	const confined = "run --rm --pull never --network none --cap-drop all --read-only "
+	for name, c := range map[string]struct {
+		script, says string
+		code         int
+	}{
+		"doctor":       {flags + confined + "gorxe", "seccomp", 0},
+		"two programs": {flags + confined + "gorxe pair ib_write_bw -d rxe0 -x 1 -n 200 -- ib_write_bw -d rxe0 -x 1 -n 200 127.0.0.1", "BW average", 0},
+		"RDMA CM":      {flags + confined + "gorxe pair rping -s -a 127.0.0.1 -C 3 -- rping -c -a 127.0.0.1 -C 3 -v", "rdma-ping-0", 0},
+		"rdma tools":   {flags + confined + "gorxe run rdma link", "rxe0/1 state ACTIVE", 0},
+		"confinement":  {flags + confined + "gorxe run sh -c 'grep -E \"CapEff|Seccomp:\" /proc/self/status; exit 7'", "CapEff:\t0000000000000000\nSeccomp:\t2", 7},
+		"the runtime": {strings.Replace(flags, "--runtime runc", "--runtime $PWD/gorxe-runtime", 1) + confined + "--entrypoint sh gorxe -c 'ibv_devices; exit 4'",
+			"rxe0", 4},
+	} {
+		if text, code := user(c.script); code != c.code || !strings.Contains(text, c.says) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s", name, code, c.code, c.says, text)
+		}
+	}
+}
