@@ -69,7 +69,11 @@ func (r *release) contents(all []config.NFPMContent, arch string) (list files.Co
 		if err != nil {
 			return nil, fmt.Errorf(".goreleaser.yaml: mtime of %s: %w", c.Source, err)
 		}
-		list = append(list, &files.Content{Source: r.path(c.Source), Destination: c.Destination, Type: c.Type, Packager: c.Packager,
+		source := r.path(c.Source)
+		if c.Type == files.TypeSymlink {
+			source = c.Source // what the link says
+		}
+		list = append(list, &files.Content{Source: source, Destination: c.Destination, Type: c.Type, Packager: c.Packager,
 			FileInfo: &files.ContentFileInfo{Owner: c.FileInfo.Owner, Group: c.FileInfo.Group, Mode: c.FileInfo.Mode, MTime: date}})
 	}
 	return list, nil
