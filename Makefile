@@ -20,7 +20,7 @@ ROWS       ?=
 PACKETS    ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build packages test-packages demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help build packages test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,9 +34,15 @@ build: ## Build bin/gorxe, one static binary
 packages: ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
 	cd scripts/packages && $(GO) run .
 
-test-packages: ## Test them: two builds are equal; the deb is installed, used and removed
+CONTAINER_TESTS := TestRuntime|TestTwoContainers|TestBundles|TestDocker|TestImage
+
+test-packages: ## Test what make packages makes, the action and the README, offline, in a Debian of their own
 	@./scripts/setup.sh packages
-	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 20m .
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 20m -skip '$(CONTAINER_TESTS)' .
+
+test-containers: ## Test the runtime and the image with podman, Docker, runc and crun
+	@./scripts/setup.sh packages
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 20m -run '$(CONTAINER_TESTS)' .
 
 demo: build ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo

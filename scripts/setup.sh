@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
 # "demo" it installs those that `make demo` runs, with "packages" those of
-# `make test-packages`. It uses Debian packages through apt-get, says what it does, and does
+# `make test-packages` and `make test-containers`. It uses Debian packages through apt-get, says what it does, and does
 # nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -63,6 +63,9 @@ if [ "$what" = packages ]; then
 	need util-linux command -v unshare
 	need podman command -v podman
 	need runc command -v runc
+	need crun command -v crun
+	need docker.io sh -c 'command -v docker && command -v dockerd'
+	need uidmap command -v newuidmap
 	need iproute2 command -v ip
 fi
 

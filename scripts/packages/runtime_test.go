@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // podman runs containers of an image that has nothing of gorxe, with gorxe as the runtime.
@@ -126,7 +127,10 @@ func TestRuntime(t *testing.T) {
 		}
 	}
 
-	p.ok(append(append([]string{"run", "--detach", "--name", "long", "--network", "none"}, limits...), testImage, "sh", "-c", "trap 'exit 6' TERM; while :; do sleep 0.1; done")...)
+	p.ok(append(append([]string{"run", "--detach", "--name", "long", "--network", "none"}, limits...), testImage, "sh", "-c", "trap 'exit 6' TERM; echo ready; while :; do sleep 0.1; done")...)
+	for !strings.Contains(p.ok("logs", "long"), "ready") { // until the shell has its trap
+		time.Sleep(50 * time.Millisecond)
+	}
 	if text := p.ok("exec", "long", "ibv_devices"); !strings.Contains(text, "rxe0") {
 		t.Errorf("exec: %s", text)
 	}
