@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what the tests need to install Debian packages without a network:
-# bin/base-bookworm.tar, Debian's base system and apt, and bin/debs, a repository with the
+# Makes what the tests need to install Debian packages without a network.
+# bin/base-bookworm.tar is Debian's base system with apt. bin/debs is a repository with the
 # packages that images and first-time users install. Does nothing if both are there. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."

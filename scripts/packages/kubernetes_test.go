@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// manifests returns the objects of dist/kubernetes, which have the API's types. An unknown or
+// doubled member is an error.
+func manifests(t *testing.T) (list []runtime.Object) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, nodev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	files, err := filepath.Glob("../../dist/kubernetes/*.yaml")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for documents := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text))); ; {
+			buffer := make([]byte, len(text)+1)
+			n, err := documents.Read(buffer)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			object, _, err := decoder.Decode(buffer[:n], nil, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			list = append(list, object)
+		}
+	}
+	return list
+}
+
+// one returns the only object of a type.
+func one[T runtime.Object](t *testing.T, list []runtime.Object) (found T) {
+	t.Helper()
+	n := 0
+	for _, o := range list {
+		if o, ok := o.(T); ok {
+			found = o
+			n++
+		}
+	}
+	if n != 1 {
+		t.Fatalf("%d objects are a %T", n, found)
+	}
+	return found
+}
+
+// TestKubernetes: the manifests have the API's types, and the names in them agree.
+func TestKubernetes(t *testing.T) {
+	all := manifests(t)
+	class, job, service := one[*nodev1.RuntimeClass](t, all), one[*batchv1.Job](t, all), one[*corev1.Service](t, all)
+	set, script := one[*appsv1.DaemonSet](t, all), one[*corev1.ConfigMap](t, all)
+	if name := job.Spec.Template.Spec.RuntimeClassName; name == nil || *name != class.Name {
+		t.Errorf("the job has runtime class %v", name)
+	}
+	if job.Spec.Template.Spec.Subdomain != service.Name || service.Spec.Selector["job-name"] != job.Name || service.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.Errorf("service %+v has no names for the pods", service.Spec)
+	}
+	if rank := job.Spec.Template.Spec.Containers[0].Command[2]; !strings.Contains(rank, " "+job.Name+"-0."+service.Name+";") {
+		t.Errorf("rank 1 connects to another name:\n%s", rank)
+	}
+	if volume := set.Spec.Template.Spec.Volumes[0]; volume.ConfigMap.Name != script.Name || set.Namespace != script.Namespace {
+		t.Errorf("the set mounts %v", volume)
+	}
+	for name, value := range set.Spec.Selector.MatchLabels {
+		if set.Spec.Template.Labels[name] != value {
+			t.Errorf("no pod has label %s", name)
+		}
+	}
+}
+
+// TestKubernetesInstaller runs the script of the DaemonSet twice on the files of a node. Debian's
+// containerd reads what it made.
+func TestKubernetesInstaller(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to put gorxe into /usr/bin of a mount namespace")
+	}
+	binary := buildRuntime(t)
+	script := one[*corev1.ConfigMap](t, manifests(t)).Data["install.sh"]
+	class := one[*nodev1.RuntimeClass](t, manifests(t))
+	for text, plugin := range map[string]string{
+		"version = 2\n": `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.` + class.Handler + "]",
+		"version = 3\n": `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.` + class.Handler + "]",
+	} {
+		node := t.TempDir()
+		config := filepath.Join(node, "etc/containerd/config.toml")
+		install := func() (string, error) {
+			cmd := exec.Command("unshare", "--mount", "sh", "-ec", `mount --bind /usr/bin /usr/bin; mount -t overlay overlay -o "lowerdir=$0:/usr/bin" /usr/bin; eval "$1"`, filepath.Dir(binary), script)
+			cmd.Env = append(os.Environ(), "HOST="+node, "RESTART=touch "+filepath.Join(node, "restarted"))
+			said, err := cmd.CombinedOutput()
+			return string(said), err
+		}
+		if err := os.Rename(binary, filepath.Join(filepath.Dir(binary), "gorxe")); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if said, err := install(); err == nil || !strings.Contains(said, "does not exist") {
+			t.Errorf("a node without containerd: %v\n%s", err, said)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(config), 0o755), os.WriteFile(config, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := install(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		once, err := os.ReadFile(config)
+		if err != nil || !strings.HasPrefix(string(once), text) || !strings.Contains(string(once), plugin) {
+			t.Errorf("%v\n%s", err, once)
+		}
+		if err := os.Remove(filepath.Join(node, "restarted")); err != nil {
+			t.Errorf("containerd did not restart: %v", err)
+		}
+		if said, err := install(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		if twice, err := os.ReadFile(config); err != nil || !slices.Equal(once, twice) {
+			t.Errorf("a second run changes the file (%v):\n%s", err, twice)
+		}
+		if _, err := os.Stat(filepath.Join(node, "restarted")); err == nil {
+			t.Error("a second run restarts containerd")
+		}
+		if out, err := exec.Command(filepath.Join(node, "opt/gorxe/bin/gorxe"), "version").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if strings.Contains(text, "2") { // Debian's containerd is older than version 3
+			dump, err := exec.Command("containerd", "--config", config, "config", "dump").CombinedOutput()
+			if err != nil || !strings.Contains(string(dump), `BinaryName = "/opt/gorxe/bin/gorxe-runtime"`) {
+				t.Errorf("%v\n%s", err, dump)
+			}
+		}
+	}
+}
