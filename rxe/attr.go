@@ -102,6 +102,8 @@ type QPInitAttr struct {
 	// RESET, were forgotten. It is called with the QP locked and must not call back
 	// into the device.
 	OnSendDone func(n uint32)
+	// Faults, if not nil, decides which work requests fail or complete late on purpose.
+	Faults WorkFaults
 	// Owner is what QP.Owner returns. The engine does not look at it.
 	Owner any
 }

@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // Link carries packets away. Send is synchronous: the buffers belong to the caller
 // again when it returns. It fills in the ICRC, for which each packet of a burst
@@ -12,6 +16,25 @@ type Link interface {
 	// Join and Leave add and remove a multicast GID as a receive address.
 	Join(mgid wire.GID) error
 	Leave(mgid wire.GID) error
+}
+
+// WorkFaults decides which work requests of a queue pair fail or complete late on purpose. It is
+// called with the QP locked and must not call back into the device.
+type WorkFaults interface {
+	// Work is asked once about each send work request, when it is posted, and about each
+	// message that would complete a receive work request.
+	Work(q *QP, op WCOpcode) WorkFault
+}
+
+// WorkFault says what happens to a work request. The zero value is nothing.
+type WorkFault struct {
+	// Status, if not WCSuccess, is what the work request completes with, in its order and
+	// without being executed. A receive at fault is answered with a NAK "remote operational
+	// error", as after an error that only this side knows.
+	Status    WCStatus
+	VendorErr uint32
+	// Delay is how much later a send work request completes with success.
+	Delay time.Duration
 }
 
 // Time is a reading of a monotonic clock, in nanoseconds.

@@ -20,6 +20,7 @@ type QP struct {
 	signalAll      bool
 	onSendDone     func(n uint32)
 	owner          any
+	faults         WorkFaults
 
 	groups   mcastGroups
 	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows

@@ -18,7 +18,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	q := &QP{
 		dev: d, pd: pd, typ: init.Type,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
-		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner,
+		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults,
 	}
 	q.gate.init()
 	q.attr.Cap = roundCap(init.Cap)

@@ -34,6 +34,8 @@ type responder struct {
 
 	grh [wire.GRHLen]byte // GRH of the datagram being received
 	wc  WC                // the completion being made
+
+	asked WorkFault // of faultAsked
 }
 
 // receiving is the receive work request that the responder has taken off the queue.

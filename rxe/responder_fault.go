@@ -26,6 +26,7 @@ const (
 	faultInvalidate          // SEND with invalidate names a key that cannot be invalidated
 	faultOverflow            // no room in the receive queue's CQ
 	faultSpaceEnded          // the program that owns the memory has ended
+	faultAsked               // WorkFaults says so
 	numFaults
 )
 
@@ -54,6 +55,7 @@ var faultRules = [numFaults]struct {
 	// Class J: no NAK. The peer finds out by its retries (IBA 9.9.3).
 	faultInvalidate: {status: WCRemInvReqErr},
 	faultOverflow:   {event: EventQPFatal, raise: true, ownSide: true},
+	faultAsked:      {answer: nakOp, tell: true, ownSide: true}, // the status is responder.asked
 	// As with a device that was reset, the peer finds out by its retries.
 	faultSpaceEnded: {ownSide: true},
 }
@@ -78,7 +80,16 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultRecvMalformed: func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultInvalidate:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultOverflow:      func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
+	faultAsked:         func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultSpaceEnded:    func(c *Counters) *atomic.Uint64 { return &c.MemoryEnded },
+}
+
+// recvFault returns what WorkFaults says of the message that completes a receive work request.
+func (q *QP) recvFault(op WCOpcode) (f WorkFault) {
+	if q.faults != nil {
+		f = q.faults.Work(q, op)
+	}
+	return f
 }
 
 // inMemory returns the fault of an access that memory refused with err: f, unless
@@ -144,9 +155,13 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 		n := response{kind: respondAck, psn: psn, msn: msn, syndrome: rule.answer}
 		n.emit(q, o)
 	}
-	if r.recv.hasWQE && rule.status != WCSuccess {
+	status, vendorErr := rule.status, uint32(0)
+	if f == faultAsked {
+		status, vendorErr = r.asked.Status, r.asked.VendorErr
+	}
+	if r.recv.hasWQE && status != WCSuccess {
 		r.recv.hasWQE = false
-		q.pushRecvError(r.recv.wqe.ID, rule.status)
+		q.recvCQ.push(&WC{ID: r.recv.wqe.ID, Status: status, VendorErr: vendorErr, Opcode: WCRecv, QPN: q.qpn}, true)
 	}
 	if rule.raise {
 		q.dev.event(Event{Type: rule.event, QP: q})

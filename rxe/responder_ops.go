@@ -174,6 +174,10 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, Flags: WCGRH, ByteLen: n,
 		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
 	wc, info := &r.wc, pkt.Info()
+	if f := q.recvFault(op); f.Status != WCSuccess {
+		r.asked = f
+		return faultAsked
+	}
 	if info.Has(wire.OpInv) {
 		if q.remoteInvalidate(pkt.InvRKey()) != keyOK {
 			return faultInvalidate

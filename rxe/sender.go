@@ -16,7 +16,7 @@ const (
 //   - the send queue (sendqueue.go) holds the work requests;
 //   - the requester (requester.go) moves cur and psn forward;
 //   - the completer (completer.go) moves una forward, and cur and psn back;
-//   - the timers (timer.go) wake the requester at the three deadlines.
+//   - the timers (timer.go) wake the requester at the four deadlines.
 //
 // The PSNs are in order: una <= psn <= limit. Packets from una up to psn are
 // outstanding. Packets from psn up to limit were sent before and will be sent
@@ -34,6 +34,7 @@ type sender struct {
 	retransmitAt Time // the local ACK timeout expires; 0: never
 	rnrUntil     Time // the requester waits after an RNR NAK; 0: it does not
 	pausedUntil  Time // the requester of a UC QP waits (pacing_uc.go); 0: it does not
+	completeAt   Time // the oldest work request, which is done, completes (WorkFault); 0: there is none such
 
 	reads readRing // READs and atomics outstanding; last, as it is long
 }
@@ -59,7 +60,9 @@ func (s *sender) grow(n uint32) {
 }
 
 // clearDeadlines turns the sending side's deadlines off.
-func (s *sender) clearDeadlines() { s.retransmitAt, s.rnrUntil, s.pausedUntil = 0, 0, 0 }
+func (s *sender) clearDeadlines() {
+	s.retransmitAt, s.rnrUntil, s.pausedUntil, s.completeAt = 0, 0, 0, 0
+}
 
 // abandonRequests forgets the requester's position: the send queue is empty.
 func (q *QP) abandonRequests() {

@@ -3,6 +3,7 @@ package rxe
 import (
 	"encoding/binary"
 	"math/bits"
+	"time"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -36,6 +37,10 @@ type sendEntry struct {
 
 	sgl    []SGE
 	inline []byte
+
+	vendorErr uint32
+	delay     time.Duration // of the completion
+	dueAt     Time          // when it completes; 0: at once, or delay has not begun
 
 	imm        uint32
 	invRKey    wire.RKey
@@ -115,7 +120,12 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 				return i, err
 			}
 		}
-		q.sq.at(q.sq.prod).fill(&wrs[i])
+		wqe := q.sq.at(q.sq.prod)
+		wqe.fill(&wrs[i])
+		if q.faults != nil && wqe.status == WCSuccess {
+			f := q.faults.Work(q, sendWCOpcode[wqe.op])
+			wqe.status, wqe.vendorErr, wqe.delay = f.Status, f.VendorErr, f.Delay
+		}
 		q.sq.prod++
 	}
 	return len(wrs), nil
@@ -270,6 +280,9 @@ func (q *QP) complete(status WCStatus) bool {
 		return true
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
+	if status == wqe.status {
+		wc.VendorErr = wqe.vendorErr
+	}
 	if status == WCSuccess {
 		wc.ByteLen = wqe.length
 		if wqe.op == WRWriteImm || wqe.op == WRSendImm {
@@ -287,7 +300,7 @@ func (q *QP) retire() {
 			q.failSend(wqe.status)
 			return
 		}
-		if !wqe.done {
+		if !wqe.done || q.delays(wqe) {
 			break
 		}
 		if !q.complete(WCSuccess) {
@@ -296,6 +309,24 @@ func (q *QP) retire() {
 		}
 	}
 	q.checkDrained()
+}
+
+// delays reports whether the oldest work request, which is done, must not complete yet.
+func (q *QP) delays(wqe *sendEntry) bool {
+	if wqe.delay == 0 {
+		return false
+	}
+	now := q.dev.cfg.Clock.Now()
+	if wqe.dueAt == 0 {
+		wqe.dueAt = now + Time(wqe.delay)
+	}
+	if now >= wqe.dueAt {
+		q.send.completeAt = 0
+		return false
+	}
+	q.send.completeAt = wqe.dueAt
+	q.schedule()
+	return true
 }
 
 // failSend completes the oldest work request with an error, and changes the QP's
@@ -322,11 +353,15 @@ func (q *QP) cqOverflow() {
 // flushSend completes every queued request with WCFlushErr, in order.
 func (q *QP) flushSend() {
 	for !q.sq.empty() {
-		q.complete(WCFlushErr)
+		status := WCFlushErr
+		if wqe := q.sq.at(q.sq.cons); wqe.done && wqe.status == WCSuccess {
+			status = WCSuccess // only its completion was late
+		}
+		q.complete(status)
 	}
 	q.abandonRequests()
 	q.comp.abandon(q)
-	q.send.retransmitAt, q.send.rnrUntil = 0, 0
+	q.send.retransmitAt, q.send.rnrUntil, q.send.completeAt = 0, 0, 0
 }
 
 // beginDrain enters SQD: the requester finishes what it has started, and starts

@@ -40,7 +40,7 @@ func (q *QP) clearDeadlines() {
 // nextDeadline returns the earliest deadline of the QP; 0 is none.
 func (q *QP) nextDeadline() Time {
 	next := q.send.retransmitAt
-	for _, at := range [...]Time{q.send.rnrUntil, q.send.pausedUntil, q.resp.pace.until} {
+	for _, at := range [...]Time{q.send.rnrUntil, q.send.pausedUntil, q.send.completeAt, q.resp.pace.until} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -95,6 +95,10 @@ func (q *QP) deadlines(o *outbox) {
 	}
 	if s.pausedUntil != 0 && s.pausedUntil <= o.now {
 		s.pausedUntil = 0
+	}
+	if s.completeAt != 0 && s.completeAt <= o.now {
+		s.completeAt = 0
+		q.retire()
 	}
 	if s.retransmitAt != 0 && s.retransmitAt <= o.now {
 		s.retransmitAt = 0

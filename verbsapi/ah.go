@@ -17,6 +17,9 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	if err := p.usable(op); err != nil {
 		return nil, err
 	}
+	if err := p.ctx.verb(op, "create_ah"); err != nil {
+		return nil, err
+	}
 	ah, err := p.pd.CreateAH(attr)
 	if err != nil {
 		return nil, err
@@ -34,6 +37,9 @@ func (a *AH) Query() AHAttr { return a.ah.Query() }
 // Destroy frees the handle (ibv_destroy_ah). Messages posted with it before are
 // sent.
 func (a *AH) Destroy() error {
+	if err := a.ctx.verb("DestroyAH", "destroy_ah"); err != nil {
+		return err
+	}
 	err := a.ah.Destroy()
 	if err == nil {
 		a.ctx.disown(kindAH, a)

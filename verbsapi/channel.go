@@ -20,6 +20,9 @@ type CompChannel struct {
 
 // CreateCompChannel makes a channel (ibv_create_comp_channel).
 func (c *Context) CreateCompChannel() (*CompChannel, error) {
+	if err := c.verb("CreateCompChannel", "create_comp_channel"); err != nil {
+		return nil, err
+	}
 	ch := &CompChannel{ctx: c}
 	ch.events.Init()
 	if err := c.own("CreateCompChannel", kindChannel, ch); err != nil {

@@ -27,6 +27,9 @@ type CQ struct {
 // CreateCQ makes a completion queue with room for at least entries completions
 // (ibv_create_cq). Channel may be nil.
 func (c *Context) CreateCQ(entries int, channel *CompChannel) (*CQ, error) {
+	if err := c.verb("CreateCQ", "create_cq"); err != nil {
+		return nil, err
+	}
 	q := new(CQ)
 	if err := c.initCQ(q, entries, channel); err != nil {
 		return nil, err
@@ -81,6 +84,9 @@ func (q *CQ) Poll(wcs []WC) (int, error) { return q.cq.Poll(wcs) }
 // (ibv_req_notify_cq). Completions that are already in the queue give no event, so
 // poll after the request.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
+	if err := q.ctx.verb("ReqNotifyCQ", "req_notify_cq"); err != nil {
+		return err
+	}
 	q.armed.Store(true)
 	err := q.cq.ReqNotify(solicitedOnly)
 	if err != nil {
@@ -139,7 +145,12 @@ func (q *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 
 // Resize changes how many completions fit (ibv_resize_cq). It returns ErrInvalid if
 // more than that are in the queue.
-func (q *CQ) Resize(entries int) error { return q.cq.Resize(entries) }
+func (q *CQ) Resize(entries int) error {
+	if err := q.ctx.verb("ResizeCQ", "resize_cq"); err != nil {
+		return err
+	}
+	return q.cq.Resize(entries)
+}
 
 // Cap returns how many completions fit.
 func (q *CQ) Cap() int { return q.cq.Cap() }
@@ -148,6 +159,9 @@ func (q *CQ) Cap() int { return q.cq.Cap() }
 // event of it is acknowledged. It returns ErrBusy while a QP uses the queue. If ctx
 // ends the wait, the queue is destroyed all the same.
 func (q *CQ) Destroy(ctx context.Context) error {
+	if err := q.ctx.verb("DestroyCQ", "destroy_cq"); err != nil {
+		return err
+	}
 	if err := q.cq.Destroy(); err != nil {
 		return err
 	}

@@ -2,7 +2,8 @@ package verbsapi
 
 import "github.com/gorxe/gorxe/internal/fault"
 
-// Fault is a rule for what goes wrong: which packets are lost, late, damaged and so on.
+// Fault is a rule for what goes wrong: which packets are lost, late, damaged and so on, which verbs
+// fail, and which work requests.
 // docs/faults.md has the grammar. A rule touches the traffic of the context that it is added to,
 // or of the whole device if it says scope=device.
 type Fault = fault.Rule
@@ -22,6 +23,11 @@ func ParseFault(text string) (Fault, error) { return fault.Parse(text) }
 func (c *Context) AddFaults(rules ...Fault) (id uint64, err error) {
 	if c.isClosed() {
 		return 0, closed("AddFaults", "context")
+	}
+	for i := range rules {
+		if err := checkFault(&rules[i]); err != nil {
+			return 0, err
+		}
 	}
 	if id, err = c.faults.Add(rules...); err == nil {
 		c.eng.faults.Update(c.faults)

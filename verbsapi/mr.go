@@ -36,6 +36,9 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (*MR, error) {
 	if err := p.usable(op); err != nil {
 		return nil, err
 	}
+	if err := p.ctx.verb(op, "reg_mr"); err != nil {
+		return nil, err
+	}
 	mr, err := p.pd.RegMR(newBufMemory(buf), addrOf(buf), uint64(len(buf)), iova, access)
 	if err != nil {
 		return nil, err
@@ -76,6 +79,9 @@ const (
 // unchanged. It returns ErrBusy while a memory window is bound to the region.
 func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	const op = "ReregMR"
+	if err := m.ctx.verb(op, "rereg_mr"); err != nil {
+		return err
+	}
 	var engPD *rxe.PD
 	if flags&ReregPD != 0 {
 		if err := pd.usable(op); err != nil {
@@ -100,6 +106,9 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 // Dereg ends the registration (ibv_dereg_mr) once no transfer in it is in flight.
 // It returns ErrBusy while a memory window is bound to the region.
 func (m *MR) Dereg() error {
+	if err := m.ctx.verb("DeregMR", "dereg_mr"); err != nil {
+		return err
+	}
 	err := m.mr.Dereg()
 	if err == nil {
 		m.ctx.disown(kindMR, m)

@@ -31,6 +31,9 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 	if err := p.usable(op); err != nil {
 		return nil, err
 	}
+	if err := p.ctx.verb(op, "alloc_mw"); err != nil {
+		return nil, err
+	}
 	mw, err := p.pd.AllocMW(t)
 	if err != nil {
 		return nil, err
@@ -44,6 +47,9 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 
 // Dealloc unbinds and frees the window (ibv_dealloc_mw).
 func (w *MW) Dealloc() error {
+	if err := w.ctx.verb("DeallocMW", "dealloc_mw"); err != nil {
+		return err
+	}
 	err := w.mw.Dealloc()
 	if err == nil {
 		w.ctx.disown(kindMW, w)

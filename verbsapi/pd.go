@@ -10,6 +10,9 @@ type PD struct {
 
 // AllocPD makes a protection domain (ibv_alloc_pd).
 func (c *Context) AllocPD() (*PD, error) {
+	if err := c.verb("AllocPD", "alloc_pd"); err != nil {
+		return nil, err
+	}
 	pd, err := c.eng.dev.AllocPD()
 	if err != nil {
 		return nil, err
@@ -27,6 +30,9 @@ func (p *PD) Context() *Context { return p.ctx }
 // Dealloc frees the domain (ibv_dealloc_pd). It returns ErrBusy while it has
 // objects.
 func (p *PD) Dealloc() error {
+	if err := p.ctx.verb("DeallocPD", "dealloc_pd"); err != nil {
+		return err
+	}
 	err := p.pd.Dealloc()
 	if err == nil {
 		p.ctx.disown(kindPD, p)

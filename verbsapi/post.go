@@ -49,6 +49,9 @@ var scratchPool = sync.Pool{New: func() any { return new(sendScratch) }}
 // the queue is full, and ErrInvalid for a request that this queue pair cannot do,
 // or not in its state.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
+	if err := q.ctx.verb("PostSend", "post_send"); err != nil {
+		return 0, err
+	}
 	s := scratchPool.Get().(*sendScratch)
 	for i := range wrs {
 		s.add(&wrs[i])

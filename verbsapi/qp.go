@@ -34,6 +34,9 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	if err := p.usable(op); err != nil {
 		return nil, err
 	}
+	if err := p.ctx.verb(op, "create_qp"); err != nil {
+		return nil, err
+	}
 	switch {
 	case init.SendCQ == nil:
 		return nil, invalid(op, "send_cq", "is nil")
@@ -47,6 +50,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		Cap:       init.Cap,
 		SignalAll: init.SignalAll,
 		Owner:     p.ctx.faults,
+		Faults:    p.ctx.eng.faults.Works(p.ctx.faults),
 	}
 	if init.SRQ != nil {
 		eng.SRQ = init.SRQ.srq
@@ -72,6 +76,9 @@ func (q *QP) State() QPState { return q.qp.State() }
 // Modify changes the attributes that mask names (ibv_modify_qp). An error names the
 // attribute and leaves the queue pair unchanged.
 func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
+	if err := q.ctx.verb("ModifyQP", "modify_qp"); err != nil {
+		return err
+	}
 	if attr == nil {
 		return invalid("ModifyQP", "attr", "is nil")
 	}
@@ -80,6 +87,9 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 
 // Query returns what was set, and what the queue pair was made from (ibv_query_qp).
 func (q *QP) Query() (QPAttr, QPInitAttr, error) {
+	if err := q.ctx.verb("QueryQP", "query_qp"); err != nil {
+		return QPAttr{}, QPInitAttr{}, err
+	}
 	attr, eng, err := q.qp.Query()
 	if err != nil {
 		return QPAttr{}, QPInitAttr{}, err
@@ -95,6 +105,9 @@ func (q *QP) Counters() []rxe.Counter { return q.qp.Counters() }
 // AttachMcast makes a UD queue pair receive what is sent to a multicast group
 // (ibv_attach_mcast). Lid means nothing here.
 func (q *QP) AttachMcast(gid GID, lid uint16) error {
+	if err := q.ctx.verb("AttachMcast", "attach_mcast"); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	err := q.qp.AttachMcast(gid, lid)
@@ -110,6 +123,9 @@ func (q *QP) AttachMcast(gid GID, lid uint16) error {
 // DetachMcast undoes AttachMcast (ibv_detach_mcast). It returns ErrInvalid if the
 // queue pair is not attached.
 func (q *QP) DetachMcast(gid GID, lid uint16) error {
+	if err := q.ctx.verb("DetachMcast", "detach_mcast"); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	err := q.qp.DetachMcast(gid, lid)
@@ -130,6 +146,9 @@ func (q *QP) QueryDataInOrder(WROpcode, uint32) bool { return false }
 // group or type 2A windows are bound on it. If ctx ends the wait, the queue pair is
 // destroyed all the same.
 func (q *QP) Destroy(ctx context.Context) error {
+	if err := q.ctx.verb("DestroyQP", "destroy_qp"); err != nil {
+		return err
+	}
 	if err := q.qp.Destroy(); err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@ func (c *Context) checkPort(op string, port uint8) error {
 
 // QueryDevice returns the device's capabilities and limits (ibv_query_device).
 func (c *Context) QueryDevice() (DeviceAttr, error) {
+	if err := c.verb("QueryDevice", "query_device"); err != nil {
+		return DeviceAttr{}, err
+	}
 	if c.isClosed() {
 		return DeviceAttr{}, closed("QueryDevice", "context")
 	}
@@ -42,6 +45,9 @@ func (c *Context) QueryDeviceEx() (DeviceAttrEx, error) {
 
 // QueryPort returns the state of a port (ibv_query_port). Ports count from 1.
 func (c *Context) QueryPort(port uint8) (PortAttr, error) {
+	if err := c.verb("QueryPort", "query_port"); err != nil {
+		return PortAttr{}, err
+	}
 	if err := c.checkPort("QueryPort", port); err != nil {
 		return PortAttr{}, err
 	}
@@ -92,6 +98,9 @@ func (c *Context) QueryGIDEx(port uint8, index int, flags uint32) (GIDEntry, err
 // QueryGIDTable returns the entries that are not empty (ibv_query_gid_table).
 // Flags must be 0.
 func (c *Context) QueryGIDTable(flags uint32) ([]GIDEntry, error) {
+	if err := c.verb("QueryGIDTable", "query_gid_table"); err != nil {
+		return nil, err
+	}
 	const op = "QueryGIDTable"
 	switch {
 	case c.isClosed():

@@ -31,6 +31,9 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 	if err := p.usable(op); err != nil {
 		return nil, err
 	}
+	if err := p.ctx.verb(op, "create_srq"); err != nil {
+		return nil, err
+	}
 	srq, err := p.pd.CreateSRQ(rxe.SRQInit{MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE, Limit: attr.Limit})
 	if err != nil {
 		return nil, err
@@ -44,10 +47,20 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 }
 
 // Modify changes the size, or arms the limit event (ibv_modify_srq).
-func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error { return s.srq.Modify(attr, mask) }
+func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
+	if err := s.ctx.verb("ModifySRQ", "modify_srq"); err != nil {
+		return err
+	}
+	return s.srq.Modify(attr, mask)
+}
 
 // Query returns the present attributes (ibv_query_srq).
-func (s *SRQ) Query() (SRQAttr, error) { return s.srq.Query() }
+func (s *SRQ) Query() (SRQAttr, error) {
+	if err := s.ctx.verb("QuerySRQ", "query_srq"); err != nil {
+		return SRQAttr{}, err
+	}
+	return s.srq.Query()
+}
 
 // PostRecv queues receive work requests (ibv_post_srq_recv) and returns how many:
 // with an error, that is the position of the bad one.
@@ -57,6 +70,9 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) { return s.srq.PostRecv(
 // it that was handed out is acknowledged. ErrBusy while a QP uses it. If ctx
 // ends the wait, the queue is destroyed all the same.
 func (s *SRQ) Destroy(ctx context.Context) error {
+	if err := s.ctx.verb("DestroySRQ", "destroy_srq"); err != nil {
+		return err
+	}
 	if err := s.srq.Destroy(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,15 +40,32 @@ func (r *Rule) check() (key, why string) {
 		return "every", fmt.Sprintf("it never fires: none of the first %d is a multiple of %d", r.First, r.Every)
 	case r.Seed != 0 && r.P == 0 && r.Jitter == 0:
 		return "seed", "nothing is drawn: give p or jitter as well"
-	case r.P != 0 && r.P == 1:
+	case r.P == 1:
 		return "p", "each candidate is hit without it: leave it away"
 	case r.Jitter > r.Time:
-		return "jitter", "it is more than time, so packets would arrive before they are sent"
+		return "jitter", "it is more than time"
 	case r.QP == 1 && !r.WholeDevice:
 		return "qp", "queue pair 1 belongs to no program: give scope=device as well"
 	}
-	if r.Where == WherePacket {
+	switch r.Where {
+	case WherePacket:
 		return r.checkPacket()
+	case WhereVerb:
+		if r.Time > maxVerb {
+			return "time", fmt.Sprintf("a verb waits %v at most", maxVerb)
+		}
+	case WhereCompletion:
+		return r.checkCompletion()
+	}
+	return "", ""
+}
+
+func (r *Rule) checkCompletion() (key, why string) {
+	switch named, _ := selectNames(cmp.Or(r.Opcode, "*"), "an operation", workNames); {
+	case r.What == Delay && named&^receives == 0:
+		return "opcode", "a receive completes when the message is there: delay its packets instead"
+	case r.selected() == 0:
+		return "opcode", fmt.Sprintf("a %s queue pair has no such work requests", r.Type)
 	}
 	return "", ""
 }

@@ -32,7 +32,7 @@ type fault struct {
 var places = []place{
 	{
 		"packet", WherePacket, "a packet of a queue pair",
-		[]string{"qp", "peer", "opcode", "direction", "size", "psn"},
+		[]string{"qp", "peer", "opcode", "direction", "size", "psn", "scope"},
 		[]fault{
 			{"drop", Drop, "is lost", nil, nil},
 			{"duplicate", Duplicate, "arrives again, `copies` times (1)", nil, []string{"copies"}},
@@ -43,10 +43,26 @@ var places = []place{
 			{"mark", Mark, "is marked with ECN's \"congestion experienced\"", nil, nil},
 		},
 	},
+	{
+		"verb", WhereVerb, "a call of libibverbs or librdmacm that reaches the device",
+		[]string{"pid", "command"},
+		[]fault{
+			{"fail", Fail, "returns `errno`, and does nothing", []string{"verb", "errno"}, nil},
+			{"delay", Delay, "begins `time` later, plus or minus up to `jitter`", []string{"verb", "time"}, []string{"jitter"}},
+		},
+	},
+	{
+		"completion", WhereCompletion, "a work request",
+		[]string{"qp", "opcode"},
+		[]fault{
+			{"fail", Fail, "completes with `status` and `vendor_err` (0) and is not executed; its queue pair fails as with a real error", []string{"status"}, []string{"vendor_err"}},
+			{"delay", Delay, "completes `time` later, plus or minus up to `jitter`", []string{"time"}, []string{"jitter"}},
+		},
+	},
 }
 
 // always are the keys of every rule, beside those of its place and of its fault.
-var always = []string{"name", "scope", "device", "after", "first", "every", "p", "seed", "count"}
+var always = []string{"name", "device", "after", "first", "every", "p", "seed", "count"}
 
 func findPlace(name string) *place {
 	for i := range places {
@@ -136,4 +152,6 @@ func Examples() (list []string) {
 }
 
 // examples are values of the keys that faults need.
-var examples = map[string]string{"time": "1ms", "length": "64"}
+var examples = map[string]string{
+	"time": "1ms", "length": "64", "verb": "create_qp", "errno": "ENOMEM", "status": "IBV_WC_RETRY_EXC_ERR",
+}

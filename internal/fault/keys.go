@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -68,8 +70,12 @@ var keys = []key{
 		}
 		return ""
 	}},
-	{"opcode", "opcodes by the specification's names, with a bar between them; * stands for any letters, as in RC_SEND_*", func(r *Rule, v string) error {
+	{"opcode", "of a packet: opcodes by the specification's names, with a bar between them; * stands for any letters, as in RC_SEND_*. Of a work request: its operation, as in enum ibv_wc_opcode: RDMA_WRITE, RECV", func(r *Rule, v string) error {
 		r.Opcode = v
+		if r.Where == WhereCompletion {
+			_, err := selectNames(v, "an operation", workNames)
+			return err
+		}
 		_, err := parseOpcodes(v)
 		return err
 	}, func(r *Rule) string { return r.Opcode }},
@@ -111,6 +117,12 @@ var keys = []key{
 		}
 		return strconv.FormatUint(uint64(*r.PSN), 10)
 	}},
+	{"verb", "calls of libibverbs without ibv_, and of librdmacm, with a bar between them; * stands for any letters: create_qp|modify_qp, rdma_*", setVerb,
+		func(r *Rule) string { return r.Verb }},
+	{"pid", "the number of the process that opened the device", func(r *Rule, v string) error { return number(&r.PID, v, 1, 1<<22) },
+		func(r *Rule) string { return count(r.PID) }},
+	{"command", "the name of the program that opened the device, 15 letters at most, as ps -o comm shows it", func(r *Rule, v string) error { return word(&r.Command, v, 15) },
+		func(r *Rule) string { return r.Command }},
 	{"after", "spares the first N candidates, or those of a time, as 2s", func(r *Rule, v string) error {
 		if strings.Trim(v, "0123456789") == "" {
 			return positive(&r.After, v)
@@ -158,12 +170,29 @@ var keys = []key{
 	{"length", "12 to 4168 bytes", func(r *Rule, v string) error {
 		return number(&r.Length, v, wire.BTHLen, maxPacket)
 	}, func(r *Rule) string { return count(r.Length) }},
+	{"errno", "the name of an errno, as ENOMEM", setErrno, func(r *Rule) string {
+		if r.Errno == 0 {
+			return ""
+		}
+		return unix.ErrnoName(r.Errno)
+	}},
+	{"status", "an error of enum ibv_wc_status, as IBV_WC_RETRY_EXC_ERR", setStatus, func(r *Rule) string {
+		if r.Status == 0 {
+			return ""
+		}
+		return r.Status.String()
+	}},
+	{"vendor_err", "what the completion has as vendor_err", func(r *Rule, v string) error {
+		r.VendorErr = new(uint64)
+		return number(r.VendorErr, v, 0, 1<<32-1)
+	}, func(r *Rule) string { return optional(r.VendorErr) }},
 }
 
 const (
 	maxPayload = 4096 // IBV_MTU_4096
 	maxPacket  = maxPayload + 72
 	maxTime    = time.Hour
+	maxVerb    = 10 * time.Second // a delayed call occupies a thread
 )
 
 func setQP(r *Rule, v string) error {

@@ -67,6 +67,9 @@ func parseOpcodes(list string) (set opcodes, err error) {
 
 // compile returns the opcodes of a rule's candidates. The rule's Opcode is valid.
 func (r *Rule) compile() (set opcodes) {
+	if r.Where != WherePacket {
+		return set
+	}
 	named := known
 	if r.Opcode != "" {
 		named, _ = parseOpcodes(r.Opcode)

@@ -17,6 +17,8 @@ type Event struct {
 	QP     wire.QPN  `json:"qp,omitempty"`
 	PSN    uint32    `json:"psn"`
 	Opcode string    `json:"opcode,omitempty"`
+	Verb   string    `json:"verb,omitempty"`
+	Work   string    `json:"work,omitempty"` // the operation of a work request
 }
 
 // note records a hit.
@@ -84,6 +86,9 @@ func (e *Event) String() string {
 	}
 	if e.QP != 0 {
 		s += " qp " + strconv.FormatUint(uint64(e.QP), 10)
+	}
+	if what := e.Verb + e.Work; what != "" {
+		s += " " + what
 	}
 	if e.Opcode != "" {
 		s += " psn " + strconv.FormatUint(uint64(e.PSN), 10)

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -12,8 +14,10 @@ type Where uint8
 
 const (
 	WherePacket Where = iota + 1
+	WhereVerb
+	WhereCompletion
 
-	wheres = int(WherePacket) + 1
+	wheres = int(WhereCompletion) + 1
 )
 
 // What is a fault.
@@ -22,11 +26,12 @@ type What uint8
 const (
 	Drop      What = iota + 1 // a packet is lost
 	Duplicate                 // a packet arrives more than once
-	Delay                     // a packet comes late
+	Delay                     // a packet, a verb or a completion comes late
 	Reorder                   // packets of the same flow overtake a packet
 	Corrupt                   // a packet arrives with other bits
 	Truncate                  // a packet arrives without its end
 	Mark                      // a packet is marked with ECN's "congestion experienced"
+	Fail                      // a verb fails with an errno, or a work request with a status
 )
 
 // Direction says which end of a packet must be within the scope.
@@ -58,7 +63,9 @@ type Rule struct {
 	Opcode      string    // names with a bar between them; a * stands for any letters
 	Size        *Range    // of the payload, in bytes
 	PSN         *wire.PSN
-	Verb        string
+	Verb        string // verbs by their names, as Opcode
+	PID         uint64 // of the process that opened the device
+	Command     string // its name
 
 	// Which of the candidates are hit. Those that are not spared have the numbers 1, 2, ….
 	After     uint64        // candidates are spared at first,
@@ -77,6 +84,9 @@ type Rule struct {
 	Field        string
 	Value        *uint64
 	Length       uint64
+	Errno        unix.Errno
+	Status       WCStatus
+	VendorErr    *uint64
 }
 
 // direction returns the direction with its default.

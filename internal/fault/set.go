@@ -33,6 +33,7 @@ type entry struct {
 	rule Rule
 	id   uint64
 	ops  opcodes
+	on   nameSet   // verbs, or operations of work requests
 	from time.Time // AfterTime is over
 
 	candidates, numbered, fired atomic.Uint64
@@ -61,7 +62,7 @@ func (s *Set) Add(rules ...Rule) (id uint64, err error) {
 	now := s.now()
 	for i := range rules {
 		s.lastID++
-		e := &entry{rule: rules[i], id: s.lastID, ops: rules[i].compile(), from: now.Add(rules[i].AfterTime)}
+		e := &entry{rule: rules[i], id: s.lastID, ops: rules[i].compile(), on: rules[i].selected(), from: now.Add(rules[i].AfterTime)}
 		s.all = append(s.all, e)
 		at := listOf(e.rule.Where, e.rule.WholeDevice)
 		list := append(s.list(at), e) // threads that have the shorter list do not see e

@@ -152,6 +152,9 @@ type QP interface {
 	// Doorbell hands to the engine what the program has put into the send queue.
 	// EINVAL: the queue pair is not in a state that sends.
 	Doorbell() error
+	// Discard takes back what the program has put into the send queue and the engine has not
+	// seen: its post failed. The program must be in the call.
+	Discard()
 	// Pending reports whether there is something that the engine has not seen. It is for
 	// doorbells that are not trapped.
 	Pending() bool

@@ -48,6 +48,9 @@ type Owner interface {
 	Discharge(o *Object)
 	// Abandon undoes an object whose creation failed, or whose answer was not delivered.
 	Abandon(o *Object)
+	// Verb is called before a verb is executed, with its name. With an error, the request fails
+	// and nothing is done.
+	Verb(name string) error
 	// EventFile returns the event file of a type, or nil if the descriptor is something
 	// else.
 	EventFile(id fdid.ID, typ uapi.ObjectType) any

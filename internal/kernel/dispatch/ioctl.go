@@ -54,6 +54,9 @@ func (k *Call) run(m *MethodSpec) error {
 		k.UHWIn = a.Data
 	}
 	k.UHWOut = k.Attrs.Output(uapi.AttrUHWOut)
+	if err := k.verb(m.Verb); err != nil {
+		return err
+	}
 	if m.Destroys {
 		if err := k.destroyFound(k.Attrs.Object(uapi.AttrDestroyHandle)); err != nil {
 			return err
@@ -120,5 +123,5 @@ func InvokeWrite(k *Call) error {
 	if len(k.In) < m.Req || k.Out.Size < m.Resp {
 		return unix.ENOSPC
 	}
-	return m.Handle(k)
+	return k.handle(m)
 }

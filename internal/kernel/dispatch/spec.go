@@ -41,6 +41,7 @@ type AttrSpec struct {
 
 type MethodSpec struct {
 	Name   string
+	Verb   string // what Owner.Verb is called with; "": it is not called
 	Attrs  []AttrSpec
 	Handle func(*Call) error
 	// Destroys says that attribute 0 is destroyed before handle is called.

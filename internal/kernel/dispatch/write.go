@@ -16,6 +16,7 @@ type Tables struct {
 // Command is how a write() command is framed (UAPI_DEF_WRITE_* of uverbs_cmd.c).
 type Command struct {
 	Name      string
+	Verb      string // what Owner.Verb is called with; "": it is not called
 	Handle    func(*Call) error
 	Req, Resp int  // bytes of the core structs; 0 for extended ones, which may grow
 	Ex        bool // extended
@@ -69,7 +70,7 @@ func (k *Call) Write(tables *Tables, buf, n uint64) error {
 		return err
 	}
 	m.split(k, &hdr, b[uapi.CmdHdrSize:])
-	return m.Handle(k)
+	return k.handle(m)
 }
 
 // verify is uverbs_main.c:verify_hdr for plain commands. It returns how much to
@@ -140,7 +141,22 @@ func (k *Call) writeEx(m *Command, hdr *uapi.CmdHdr, buf, n uint64, b []byte, re
 	k.In, k.UHWIn = b[headers:core], b[core:]
 	k.Out = Reply{addr: ex.Response, Size: int(hdr.OutWords) * 8}
 	k.UHWOut = Reply{addr: ex.Response + uint64(k.Out.Size), Size: int(ex.ProviderOutWords) * 8}
+	return k.handle(m)
+}
+
+// handle executes a command whose request has been read.
+func (k *Call) handle(m *Command) error {
+	if err := k.verb(m.Verb); err != nil {
+		return err
+	}
 	return m.Handle(k)
+}
+
+func (k *Call) verb(name string) error {
+	if name == "" {
+		return nil
+	}
+	return k.owner.Verb(name)
 }
 
 func verifyEx(hdr *uapi.CmdHdr, ex *uapi.CmdExHdr, body uint64) error {

@@ -41,6 +41,30 @@ func init() {
 	}
 }
 
+// verbs are the calls of librdmacm that the commands belong to. rdma_get_cm_event is not among them:
+// it waits, and is made again. Some commands are only parts of calls.
+var verbs = [uapi.UcmaCommands]string{
+	uapi.UcmaCreateID:     "rdma_create_id",
+	uapi.UcmaDestroyID:    "rdma_destroy_id",
+	uapi.UcmaBindIP:       "rdma_bind_addr",
+	uapi.UcmaBind:         "rdma_bind_addr",
+	uapi.UcmaResolveIP:    "rdma_resolve_addr",
+	uapi.UcmaResolveAddr:  "rdma_resolve_addr",
+	uapi.UcmaResolveRoute: "rdma_resolve_route",
+	uapi.UcmaConnect:      "rdma_connect",
+	uapi.UcmaListen:       "rdma_listen",
+	uapi.UcmaAccept:       "rdma_accept",
+	uapi.UcmaReject:       "rdma_reject",
+	uapi.UcmaDisconnect:   "rdma_disconnect",
+	uapi.UcmaInitQPAttr:   "rdma_init_qp_attr",
+	uapi.UcmaSetOption:    "rdma_set_option",
+	uapi.UcmaNotify:       "rdma_notify",
+	uapi.UcmaJoinIPMcast:  "rdma_join_multicast",
+	uapi.UcmaJoinMcast:    "rdma_join_multicast",
+	uapi.UcmaLeaveMcast:   "rdma_leave_multicast",
+	uapi.UcmaMigrateID:    "rdma_migrate_id",
+}
+
 // call is one command on its way through a handler.
 type call struct {
 	kernel.Caller
@@ -68,6 +92,11 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 		return 0, unix.ENOSYS
 	}
 	k := &call{Caller: c, f: f, dev: f.dev, size: int64(n), body: buf + uapi.UcmaHdrSize, in: int(hdr.In), out: int(hdr.Out)}
+	if verb := verbs[hdr.Cmd]; verb != "" {
+		if err := f.faults.Pass(verb); err != nil {
+			return 0, err
+		}
+	}
 	if err := commands[hdr.Cmd](k); err != nil {
 		return 0, errnoOf(err)
 	}

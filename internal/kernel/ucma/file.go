@@ -16,6 +16,7 @@ type File struct {
 	dev              *Device
 	owner            *rdmacm.Owner
 	ready            func()
+	faults           kernel.FaultPoint
 
 	// reading is locked while the program gets an event. So a command that removes
 	// events, or counts those that were read, runs before or after that.
@@ -27,6 +28,10 @@ type File struct {
 }
 
 var _ kernel.PollFile = (*File)(nil)
+
+// SetFaults says what goes wrong with the verbs of this open. It must be called before the first
+// call.
+func (f *File) SetFaults(faults kernel.Faults) { f.faults.Init(faults) }
 
 // OnReady implements kernel.PollFile.
 func (f *File) OnReady(ready func()) { f.ready = ready }
@@ -40,6 +45,7 @@ func (f *File) Ioctl(kernel.Caller, uint32, uint64) (int64, error) { return 0, u
 // Close destroys the ids of the file (ucma.c: ucma_close). Their peers are told.
 func (f *File) Close() {
 	d := f.dev
+	f.faults.End()
 	d.mu.Lock()
 	f.closed = true
 	var ids []*cmID

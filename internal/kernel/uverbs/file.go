@@ -33,6 +33,8 @@ type File struct {
 	doorbellAt atomic.Uint32        // the handle that TakeDoorbells begins with
 	overrun    overrun
 	owner      any // of the queue pairs; see SetOwner
+	work       rxe.WorkFaults
+	faults     kernel.FaultPoint
 
 	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
 	// lock, and not held during a call.
@@ -51,9 +53,16 @@ type File struct {
 // description of its own (reopen /proc/self/fd/N).
 func (f *File) FD() int { return f.ctx.FD() }
 
-// SetOwner sets what rxe.QP.Owner returns for the queue pairs of this open. It must be called
-// before the program can make one.
-func (f *File) SetOwner(owner any) { f.owner = owner }
+// SetOwner sets what rxe.QP.Owner returns for the queue pairs of this open, and what goes wrong
+// with their work requests. It must be called before the program can make one.
+func (f *File) SetOwner(owner any, faults rxe.WorkFaults) { f.owner, f.work = owner, faults }
+
+// SetFaults says what goes wrong with the verbs of this open. It must be called before the first
+// call.
+func (f *File) SetFaults(faults kernel.Faults) { f.faults.Init(faults) }
+
+// Verb implements dispatch.Owner.
+func (f *File) Verb(name string) error { return f.faults.Pass(name) }
 
 // enter begins a call; EIO while the file ends.
 func (f *File) enter(c kernel.Caller) (*call, error) {
@@ -117,6 +126,7 @@ func (f *File) disassociate() {
 }
 
 func (f *File) endObjects() {
+	f.faults.End()
 	f.gate.Lock()
 	run := false
 	if !f.gate.done {

@@ -107,6 +107,7 @@ func (q *plainQP) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 }
 
 func (q *plainQP) Init(init *rxe.QPInitAttr) { init.RecvRing = q }
+func (q *plainQP) Discard()                  {}
 func (q *plainQP) Pending() bool             { return false }
 func (q *plainQP) Take(int) (int, bool)      { return 0, false }
 func (q *plainQP) Reset()                    {}

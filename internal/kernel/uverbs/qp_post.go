@@ -31,6 +31,10 @@ func writePostSend(k *call) error {
 		return unix.ENOENT // it has just been destroyed
 	}
 	r := (*live).(*qpRes)
+	if err := k.f.faults.Pass("post_send"); err != nil {
+		r.mem.Discard()
+		return err
+	}
 	if req.WRCount == 0 && k.Size > 0 {
 		// Nothing else will be read or written, not even the response, whose one field is
 		// 0. The engine may block in the memory of another program.

@@ -28,6 +28,11 @@ func init() {
 			methods[key] = spec
 		}
 	}
+	for _, spec := range methods {
+		if !spec.Absent {
+			spec.Verb = verbOf(spec.Name)
+		}
+	}
 	for key, name := range absentMethods {
 		methods[key] = &dispatch.MethodSpec{Name: name, Absent: true}
 	}

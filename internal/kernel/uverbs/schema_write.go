@@ -80,6 +80,9 @@ func init() {
 	} {
 		commands[n] = c
 	}
+	for i := range commands {
+		commands[i].Verb = verbOf(commands[i].Name)
+	}
 	for n, name := range absentCommands {
 		commands[n].Name = name
 	}
@@ -89,6 +92,7 @@ func init() {
 		uapi.CmdCreateQP:    extended("EX_CREATE_QP", writeExCreateQP),
 		uapi.CmdModifyQP:    extended("EX_MODIFY_QP", writeExModifyQP),
 	} {
+		c.Verb = verbOf(c.Name)
 		exCommands[n] = c
 	}
 }

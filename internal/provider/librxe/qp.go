@@ -85,6 +85,9 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 // Doorbell implements provider.QP.
 func (q *queuePair) Doorbell() error { return q.send.doorbell(q.qp, q.keys) }
 
+// Discard implements provider.QP.
+func (q *queuePair) Discard() { q.send.discard() }
+
 // Pending implements provider.QP.
 func (q *queuePair) Pending() bool { return q.send.waits() }
 

@@ -181,6 +181,17 @@ func (r *sendRing) resume(d *stalledDoorbell) {
 	_ = r.doorbell(d.qp, d.keys) // no caller waits for the error
 }
 
+// discard takes back what no doorbell has fetched, by moving the producer's index back. librxe's
+// post_send, which is in its doorbell, then finds the room again. If another thread of the program
+// posts to the same queue pair meanwhile, some of these work requests may stay.
+func (r *sendRing) discard() {
+	r.piece.mu.Lock()
+	defer r.piece.mu.Unlock()
+	if r.piece.mem != nil && r.stalled == nil { // a stalled doorbell's posts have succeeded
+		r.setProducer(r.fetched)
+	}
+}
+
 // reset forgets what is in the queue. The QP went to RESET.
 func (r *sendRing) reset() {
 	r.piece.mu.Lock()

@@ -11,11 +11,16 @@ import (
 
 // openCM opens /dev/infiniband/rdma_cm for a program of the session.
 func (n *session) openCM(who trap.Credentials) (trap.File, error) {
-	return n.cmDevice().Open(&rdmacm.Owner{
+	f, err := n.cmDevice().Open(&rdmacm.Owner{
 		Privileged: func() bool { return mayBindPrivileged(who.PID) },
 		UID:        who.UID, PID: who.PID, Command: processName(who.PID),
 		Budget: n.tenant.Budget,
 	})
+	if err != nil {
+		return nil, err
+	}
+	f.SetFaults(n.faults.verbs("", who.PID))
+	return f, nil
 }
 
 // cmDevice returns the device as the session's programs see it: all of them find the ids of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,10 @@ type faultRules struct {
 	users int        // the session, and connections
 	ended bool       // the session has
 	paid  int        // rules that the budget pays for
+	// The session's programs run, and their doorbells are trapped.
+	running, trapped bool
+
+	delayed atomic.Int32 // calls
 }
 
 // ruleCost is what n rules take at most, their texts on the way included.
@@ -160,7 +165,12 @@ func (r *faultRules) answer(req *proto.FaultRequest, texts []string, uid uint32)
 		if err != nil {
 			return nil, err
 		}
-		return r.change(len(rules), func() ([]fault.Status, error) { return r.add(rules) })
+		return r.change(len(rules), func() ([]fault.Status, error) {
+			if err := r.checkVerbs(rules); err != nil {
+				return nil, err
+			}
+			return r.add(rules)
+		})
 	case proto.FaultRemove:
 		return r.change(0, func() ([]fault.Status, error) { return r.set.Remove(req.IDs...) })
 	case proto.FaultClear:

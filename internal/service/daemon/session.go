@@ -212,12 +212,14 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 	n.log.Info("detached")
 }
 
-// doorbells returns the session's choice, or else the daemon's.
+// doorbells returns the session's choice, or else the daemon's. A fault rule for post_send needs
+// trapped doorbells.
 func (n *session) doorbells() proto.Doorbells {
-	if n.wanted.Doorbells != doorbell.Auto {
-		return n.wanted.Doorbells
+	wanted := n.wanted.Doorbells
+	if wanted == doorbell.Auto {
+		wanted = n.server.cfg.Doorbells
 	}
-	return n.server.cfg.Doorbells
+	return n.faults.attached(wanted)
 }
 
 // Tree implements trap.Host.
@@ -241,6 +243,10 @@ func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error)
 }
 
 func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
+	faults := n.faults.verbs(d.spec.Name, who.PID)
+	if err := faults.Verb("open_device", nil); err != nil {
+		return nil, err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.files) >= maxFilesPerSession {
@@ -252,7 +258,8 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
-	verbs.SetOwner(n.faults.set)
+	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set))
+	verbs.SetFaults(faults)
 	f := &file{File: verbs, session: n, device: d, who: who}
 	f.OnOverrun(f.warn)
 	n.files[f] = struct{}{}

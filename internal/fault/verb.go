@@ -1,0 +1,49 @@
+package fault
+
+import "slices"
+
+// Verb is a call that may be hit.
+type Verb struct {
+	Device  string // "" for calls of librdmacm
+	Name    string // as in a rule
+	PID     int    // of the process that opened the device
+	Command string // its name
+}
+
+// Verb returns the first rule that fires for a call. Each rule before it counts the call if it is
+// a candidate, and no rule after it does.
+func (s *Set) Verb(v *Verb) (h Hit, ok bool) {
+	if !s.Has(WhereVerb, false) {
+		return h, false
+	}
+	name := slices.Index(verbNames, v.Name)
+	for _, e := range s.list(listOf(WhereVerb, false)) {
+		r := &e.rule
+		switch {
+		case !e.on.has(name):
+		case r.Device != "" && r.Device != v.Device:
+		case r.PID != 0 && r.PID != uint64(v.PID):
+		case r.Command != "" && r.Command != v.Command:
+		default:
+			if n, now, fires := e.decide(s.now); fires {
+				e.note(Event{Time: now, Device: v.Device, Verb: v.Name})
+				return Hit{r, n}, true
+			}
+		}
+	}
+	return h, false
+}
+
+// IsVerb reports whether the rule, which has been checked, is about a verb.
+func (r *Rule) IsVerb(name string) bool {
+	return r.Where == WhereVerb && r.selected().has(slices.Index(verbNames, name))
+}
+
+// HasVerb reports whether there is a rule about a verb.
+func (s *Set) HasVerb(name string) bool {
+	i := slices.Index(verbNames, name)
+	return slices.ContainsFunc(s.list(listOf(WhereVerb, false)), func(e *entry) bool { return e.on.has(i) })
+}
+
+// Verbs returns the names of the verbs that rules may be about.
+func Verbs() []string { return slices.Clone(verbNames) }

@@ -1,0 +1,39 @@
+package fault
+
+import (
+	"slices"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Work is a work request that may be hit.
+type Work struct {
+	Device string
+	QP     wire.QPN
+	Type   string // of the queue pair: RC, UC or UD
+	Op     string // as in a rule
+}
+
+// Work returns the first rule that fires for a work request. Each rule before it counts the work
+// request if it is a candidate, and no rule after it does.
+func (s *Set) Work(w *Work) (h Hit, ok bool) {
+	if !s.Has(WhereCompletion, false) {
+		return h, false
+	}
+	op := slices.Index(workNames, w.Op)
+	for _, e := range s.list(listOf(WhereCompletion, false)) {
+		r := &e.rule
+		switch {
+		case !e.on.has(op):
+		case r.Device != "" && r.Device != w.Device:
+		case r.QP != 0 && r.QP != w.QP:
+		case r.Type != "" && r.Type != w.Type:
+		default:
+			if n, now, fires := e.decide(s.now); fires {
+				e.note(Event{Time: now, Device: w.Device, QP: w.QP, Work: w.Op})
+				return Hit{r, n}, true
+			}
+		}
+	}
+	return h, false
+}

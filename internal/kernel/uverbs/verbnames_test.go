@@ -1,0 +1,35 @@
+package uverbs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/fault"
+)
+
+// TestVerbNames: fault rules know each verb of the tables, and there is each verb of libibverbs that
+// they know.
+func TestVerbNames(t *testing.T) {
+	have := map[string]bool{"open_device": true, "post_send": true} // these ask for faults themselves
+	for _, m := range tables.Methods {
+		have[m.Verb] = true
+	}
+	for i := range commands {
+		have[commands[i].Verb] = true
+	}
+	for i := range exCommands {
+		have[exCommands[i].Verb] = true
+	}
+	for _, verb := range fault.Verbs() {
+		if !strings.HasPrefix(verb, "rdma_") && !have[verb] {
+			t.Errorf("no request is the verb %s", verb)
+		}
+	}
+	delete(have, "")
+	for verb := range have {
+		if !slices.Contains(fault.Verbs(), verb) {
+			t.Errorf("fault rules do not know the verb %s", verb)
+		}
+	}
+}

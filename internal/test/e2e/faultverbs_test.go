@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// verbFaults are the rows of docs/faults.md with a stock program that ends because of a rule, and
+// what it says. The words behind the last error are those of strerror(3).
+var verbFaults = []struct{ rule, program, says string }{
+	{"verb fail,verb=open_device,errno=EACCES", "ibv_rc_pingpong", "Couldn't get context for rxe0"},
+	{"verb fail,verb=alloc_pd,errno=ENOMEM", "ibv_rc_pingpong", "Couldn't allocate PD"},
+	{"verb fail,verb=reg_mr,errno=ENOMEM", "ibv_rc_pingpong", "Couldn't register MR"},
+	{"verb fail,verb=create_comp_channel,errno=EMFILE", "ibv_rc_pingpong -e", "Couldn't create completion channel"},
+	{"verb fail,verb=create_cq,errno=EINVAL", "ibv_rc_pingpong", "Couldn't create CQ"},
+	{"verb fail,verb=create_qp,errno=ENOMEM", "ibv_rc_pingpong", "Couldn't create QP"},
+	{"verb fail,verb=modify_qp,errno=EINVAL,first=1", "ibv_rc_pingpong", "Failed to modify QP to INIT"},
+	{"verb fail,verb=create_srq,errno=ENOMEM", "ibv_srq_pingpong", "Couldn't create SRQ"},
+	{"verb fail,verb=req_notify_cq,errno=EINVAL", "ibv_rc_pingpong -e", "Couldn't request CQ notification"},
+	{"verb fail,verb=query_port,errno=EIO", "ibv_rc_pingpong", "Couldn't get port info"},
+	{"verb fail,verb=rdma_create_id,errno=ENOMEM", "rping -s", "rdma_create_id: Cannot allocate memory"},
+	{"verb fail,verb=rdma_bind_addr,errno=EADDRINUSE", "rping -s", "rdma_bind_addr: Address already in use"},
+	{"verb fail,verb=rdma_listen,errno=EADDRINUSE", "rping -s", "rdma_listen: Address already in use"},
+}
+
+// TestVerbFaults: a stock program meets a verb that fails with an errno, and says so. Other tests
+// run the same programs without a rule.
+func TestVerbFaults(t *testing.T) {
+	need(t, "ibv_rc_pingpong", "ibv_srq_pingpong", "rping")
+	if native != "" {
+		t.Skip("the kernel's device has no fault rules")
+	}
+	d := oneDaemon(t)
+	for _, c := range verbFaults {
+		t.Run(c.rule, func(t *testing.T) {
+			t.Parallel()
+			argv := strings.Fields(c.program)
+			if argv[0] != "rping" {
+				argv = append(argv, "-d", "rxe0", "-g", strconv.Itoa(gidIPv4))
+			}
+			p := start(t, d.host, d.env(), append([]string{gorxe, "run", "--fault", c.rule, "--"}, argv...)...)
+			if code := p.wait(); code == 0 || code == 3 || !strings.Contains(p.out.String(), c.says) {
+				t.Errorf("exit status %d, want %q\n%s", code, c.says, p.out.String())
+			}
+		})
+	}
+}
+
+// workFaults are the rows of docs/faults.md about the client of ibv_rc_pingpong.
+var workFaults = []struct{ rule, client, server string }{
+	{"verb fail,verb=post_send,errno=ENOMEM,after=3,first=1", "Couldn't post send", ""},
+	{"completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,after=3,first=1", "Failed status local protection error (4)", ""},
+	{"completion fail,status=IBV_WC_RETRY_EXC_ERR,opcode=SEND,first=1", "Failed status transport retry counter exceeded (12)", ""},
+	{"completion fail,status=IBV_WC_LOC_QP_OP_ERR,opcode=RECV,after=3,first=1", "Failed status local QP operation error (2)", "Failed status remote operation error (11)"},
+	{"completion delay,time=1ms,opcode=SEND,every=10", "", ""},
+	{"verb delay,verb=create_qp|modify_qp,time=50ms", "", ""},
+}
+
+// TestWorkFaults: the client of ibv_rc_pingpong meets a rule. The server sees what the network shows
+// it: a client that failed by itself is silent.
+func TestWorkFaults(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	if native != "" {
+		t.Skip("the kernel's device has no fault rules")
+	}
+	d := oneDaemon(t)
+	for _, c := range workFaults {
+		t.Run(c.rule, func(t *testing.T) {
+			port := d.host.nextPort()
+			argv := []string{"ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-p", strconv.Itoa(port), "-c", "-n", "50"}
+			s := d.run(t, argv...)
+			s.listening(port)
+			client := start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--fault", c.rule, "--"}, argv, []string{d.host.addr})...)
+			code := client.wait()
+			if c.client == "" && code != 0 || c.client != "" && (code == 0 || code == 3) || !strings.Contains(client.out.String(), c.client) {
+				t.Errorf("client: exit status %d, want %q\n%s", code, c.client, client.out.String())
+			}
+			if c.client != "" && c.server == "" { // the server waits for a message that will not come
+				if err := syscall.Kill(s.cmd.Process.Pid, syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code := s.wait(); c.client == "" && code != 0 || !strings.Contains(s.out.String(), c.server) {
+				t.Errorf("server: exit status %d, want %q\n%s", code, c.server, s.out.String())
+			}
+		})
+	}
+}
+
+// TestFaultRows: docs/faults.md has a row for each case.
+func TestFaultRows(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range verbFaults {
+		if row := fmt.Sprintf("\n| `%s` | `%s`: `%s` |\n", c.rule, c.program, c.says); !strings.Contains(string(text), row) {
+			t.Errorf("docs/faults.md lacks%s", row)
+		}
+	}
+	for _, c := range workFaults {
+		if !strings.Contains(string(text), "\n| `"+strings.ReplaceAll(c.rule, "|", "\\|")+"` | ") {
+			t.Errorf("docs/faults.md has no outcome for %s", c.rule)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package verbsapi
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/fault"
+)
+
+// faultVerbs are the verbs that ask for faults.
+var faultVerbs = []string{
+	"query_device", "query_port", "query_gid_table", "alloc_pd", "dealloc_pd", "reg_mr", "rereg_mr", "dereg_mr",
+	"alloc_mw", "dealloc_mw", "create_ah", "destroy_ah", "create_comp_channel",
+	"create_cq", "resize_cq", "req_notify_cq", "destroy_cq",
+	"create_srq", "modify_srq", "query_srq", "destroy_srq",
+	"create_qp", "modify_qp", "query_qp", "destroy_qp", "post_send", "attach_mcast", "detach_mcast",
+}
+
+// checkFault refuses a rule that is for programs only.
+func checkFault(r *Fault) error {
+	if r.Where != fault.WhereVerb || slices.ContainsFunc(faultVerbs, r.IsVerb) {
+		return nil
+	}
+	return &FaultError{Rule: r.String(), Why: fmt.Sprintf("only programs under gorxe run have %s", r.Verb)}
+}
+
+// verb is called before a verb is executed. It waits, or returns an error that unwraps to an errno,
+// as the fault rules say.
+func (c *Context) verb(op, name string) error {
+	if !c.faults.Has(fault.WhereVerb, false) {
+		return nil
+	}
+	hit, ok := c.faults.Verb(&fault.Verb{
+		Device: c.device.name, Name: name, PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
+	})
+	switch {
+	case !ok:
+		return nil
+	case hit.What == fault.Fail:
+		return &OpError{Op: op, Why: "by a fault rule", Err: hit.Errno}
+	}
+	timer := time.NewTimer(hit.Wait())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.closed:
+		return closed(op, "context")
+	}
+}
