@@ -105,7 +105,7 @@ func (w *Watch) make() bool {
 	if err != nil {
 		return false
 	}
-	wake, err := sealed.FixedSize("gorxe-wake", 1)
+	wake, err := openWake()
 	if err != nil {
 		unix.Close(notify)
 		return false
@@ -117,6 +117,18 @@ func (w *Watch) make() bool {
 	}
 	w.notify, w.wake, w.watches = notify, wake, make(map[int]*Device)
 	return true
+}
+
+// openWake makes the memfd that Rouse writes to. It opens the file a second time: since Linux
+// 6.14, inotify does not report writes to the descriptor that memfd_create returned
+// (alloc_file_pseudo sets FMODE_NONOTIFY).
+func openWake() (int, error) {
+	fd, err := sealed.FixedSize("gorxe-wake", 1)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fd)
+	return unix.Open(procfs.SelfFD(fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
 // Stop lets no more devices come, and reports whether the receiver was started.
