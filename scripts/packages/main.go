@@ -100,6 +100,9 @@ func (r *release) forArch(arch string) error {
 	if err := r.sbom(arch, binary); err != nil {
 		return err
 	}
+	if err := r.wheel(arch, binary); err != nil {
+		return err
+	}
 	for _, format := range r.config.NFPMs[0].Formats {
 		if err := r.pack(arch, format, binary); err != nil {
 			return fmt.Errorf("%s: %w", format, err)

@@ -33,6 +33,17 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
+func TestWheelVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3rc1", "1.2.3-beta.2": "1.2.3b2",
+		"1.2.4-dev.7+g0123abc.dirty": "1.2.4.dev7+g0123abc.dirty", "1.2.3-rc.1.7+g0123abc": "1.2.3rc1.post7+g0123abc",
+	} {
+		if got := wheelVersion(version); got != want {
+			t.Errorf("%s: %s, want %s", version, got, want)
+		}
+	}
+}
+
 func TestTemplate(t *testing.T) {
 	r := &release{checkout: checkout{version: "1.2.3", commit: "0123abc", date: time.Unix(1700000000, 0).UTC()}}
 	got, err := r.template("{{ .Version }} {{ .FullCommit }} {{ .CommitDate }} {{ .CommitTimestamp }} {{ .Arch }}", "arm64")
@@ -99,7 +110,7 @@ func TestReproducible(t *testing.T) {
 			t.Errorf("%s differs, or is empty: %d and %d bytes", name, len(one), len(two))
 		}
 	}
-	for _, kind := range []string{".gz", ".deb", ".rpm", ".apk", ".json"} {
+	for _, kind := range []string{".gz", ".deb", ".rpm", ".apk", ".json", ".whl"} {
 		if !kinds[kind] {
 			t.Errorf("there is no %s file in %v", kind, names)
 		}

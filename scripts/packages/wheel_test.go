@@ -1,0 +1,44 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWheel installs the wheel with pip into Debian's Python, without a network, and runs tests
+// with its fixture.
+func TestWheel(t *testing.T) {
+	d := newDebian(t)
+	out := t.TempDir()
+	if _, err := makeAll(clone(t), out, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	wheels, err := filepath.Glob(filepath.Join(out, "*.whl"))
+	if err != nil || len(wheels) != 1 {
+		t.Fatalf("%v, %v", wheels, err)
+	}
+	d.copy("/wheels", wheels...)
+	d.copy("/project", "testdata/test_rdma.py")
+	d.ok(`apt-get install -y -q --no-install-recommends python3-venv python3-pytest ibverbs-providers ibverbs-utils
+		python3 -m venv --system-site-packages /venv
+		/venv/bin/pip install --no-index --find-links /wheels gorxe`)
+	if text := d.ok(". /venv/bin/activate; gorxe version; pip check"); !strings.Contains(text, "No broken requirements") {
+		t.Error(text)
+	}
+	const tests = ". /venv/bin/activate; cd /project; export GORXE_TEST=%; python -m pytest -v -p no:cacheprovider $GORXE_TEST 2>&1"
+	text, code := d.run(strings.Replace(tests, "%", "''", 1))
+	if code != 1 || !strings.Contains(text, "1 failed, 5 passed") {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+	for _, want := range []string{"AssertionError: on purpose", "- gorxe -", "violations: 0", "The packets are in /tmp/"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report of the failure lacks %q:\n%s", want, text)
+		}
+	}
+	text, code = d.run(strings.Replace(tests, "%", "--rdma", 1))
+	if code != 1 || !strings.Contains(text, "1 failed, 4 passed, 1 skipped") {
+		t.Errorf("--rdma: exit code %d\n%s", code, text)
+	}
+	d.ok(". /venv/bin/activate; pip uninstall -y gorxe; ! command -v gorxe; ! find / -xdev -name '*gorxe*' -not -path '/wheels/*' -not -path '/tmp/*' | grep .")
+}
