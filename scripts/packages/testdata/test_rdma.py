@@ -25,7 +25,7 @@ def test_background(rdma_device):
 @pytest.mark.skipif("--rdma" in os.environ.get("GORXE_TEST", ""), reason="rules are for a run of its own")
 def test_faults(rdma_device):
     pair = 'ibv_rc_pingpong -g 1 -n 200 >/dev/null & until grep -q ":4853 .* 0A " /proc/net/tcp*; do :; done; ibv_rc_pingpong -g 1 -n 200 $0; wait $!'
-    rdma_device.run(["bash", "-c", pair, rdma_device.address], faults=["packet drop,opcode=RC_SEND_ONLY,first=3"])
+    rdma_device.run(["bash", "-c", pair, rdma_device.address], faults=["packet drop,opcode=RC_SEND_FIRST,first=3"])
 
 
 def test_that_fails(rdma_device):
