@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/early"
 	"github.com/gorxe/gorxe/internal/test/interop/agent"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -77,7 +78,7 @@ var cmCases = []cmCase{
 	{name: "ib_send_lat -R -c UD", server: "ib_send_lat -R -c UD -p PORT -F -n 20", client: "ib_send_lat -R -c UD -p PORT -F -n 20 HOST", ipv4: true},
 	{name: "ib_read_lat -R", server: "ib_read_lat -R -p PORT -F -n 20", client: "ib_read_lat -R -p PORT -F -n 20 HOST", ipv4: true},
 	{name: "ib_atomic_lat -R", server: "ib_atomic_lat -R -p PORT -F -n 20", client: "ib_atomic_lat -R -p PORT -F -n 20 HOST", ipv4: true},
-	{name: "qperf -cm 1", server: "qperf -lp PORT", client: "qperf HOST -lp PORT -cm 1 -t 1 rc_bw rc_lat", ready: listensTCP, forever: true, want: `(?s)rc_bw:.*rc_lat:`, ipv4: true},
+	{name: "qperf -cm 1", server: "qperf -lp PORT", client: "qperf HOST -lp PORT -cm 1 -cp 1 -t 1 rc_bw rc_lat", ready: listensTCP, forever: true, want: `(?s)rc_bw:.*rc_lat:`, ipv4: true},
 	{name: "fi_pingpong", server: "fi_pingpong -p verbs -e msg -I 10 -B PORT", client: "fi_pingpong -p verbs -e msg -I 10 -P PORT HOST", ready: listensTCP, want: `1m`, ipv4: true},
 }
 
@@ -95,14 +96,6 @@ func TestRDMACM(t *testing.T) {
 	}
 }
 
-// tooEarly is what the clients of perftest and qperf say if they connect again before the
-// server listens again. These servers make a listener for each connection, and nothing tells
-// the client when. Another run may meet a faster server.
-var tooEarly = regexp.MustCompile(`RDMA_CM_EVENT_REJECTED; error: 8|RDMA_CM_EVENT_UNREACHABLE; error: 1\b|Event rejected`)
-
-// earlyRuns is how many runs may end that way.
-const earlyRuns = 20
-
 // runCM runs a server and a client to their ends.
 func (tr *trial) runCM(tc cmCase, server, client *machine) {
 	tr.Helper()
@@ -111,10 +104,7 @@ func (tr *trial) runCM(tc cmCase, server, client *machine) {
 	}
 	s, c := tr.startCM(tc, server, client)
 	code, err := c.Wait(tr.limit)
-	for range earlyRuns {
-		if code == 0 || err != nil || !tooEarly.MatchString(c.Output()) {
-			break
-		}
+	for n := 0; n < early.Runs && err == nil && early.Client(code, c.Output()); n++ {
 		s.Kill()
 		s.Wait(tr.limit) //nolint:errcheck // it was killed
 		s, c = tr.startCM(tc, server, client)
