@@ -23,7 +23,7 @@ type faultCmd struct {
 type sessionFlags struct {
 	Socket  string `placeholder:"PATH" predictor:"file" help:"Socket of the daemon, as for gorxe run."`
 	Session uint64 `placeholder:"N" help:"The session by its number in gorxe status."`
-	PID     int    `name:"pid" placeholder:"PID" help:"The session of this process. Without it and --session: that of this command, if gorxe run started it, or else the only one."`
+	PID     int    `name:"pid" placeholder:"PID" help:"The session of this process, or of this gorxe run. Without it and --session: that of this command, if gorxe run started it, or else the only one."`
 	JSON    bool   `help:"Print JSON."`
 }
 
@@ -59,6 +59,9 @@ func (f *sessionFlags) find(st *proto.Status) (uint64, error) {
 	byKeeper := make(map[int]uint64)
 	for _, s := range st.Sessions {
 		byKeeper[s.Keeper] = s.ID
+		if f.PID > 1 && parent(s.Keeper) == f.PID {
+			return s.ID, nil // the gorxe run that the shell knows
+		}
 	}
 	pid := f.PID
 	if pid == 0 {
@@ -108,17 +111,29 @@ func (f *sessionFlags) ask(std streams, what func(*proto.Faults) ([]fault.Status
 
 type faultAddCmd struct {
 	sessionFlags `embed:""`
-	Rule         []string `arg:"" predictor:"fault" help:"Rules, as 'packet drop,first=1'. See gorxe help faults."`
+	Faults       []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules (repeatable). See docs/faults.md."`
+	Rule         []string `arg:"" optional:"" predictor:"fault" help:"Rules, as 'packet drop,first=1'. See gorxe help faults."`
 }
 
 // Run adds the rules, all or none.
 func (c faultAddCmd) Run(std streams) error {
-	for _, text := range c.Rule {
+	rules := c.Rule
+	for _, text := range rules {
 		if _, err := fault.Parse(text); err != nil {
 			return usageError{err}
 		}
 	}
-	_, err := c.ask(std, func(f *proto.Faults) ([]fault.Status, error) { return f.Add(c.Rule) })
+	for _, file := range c.Faults {
+		more, err := readRules(file)
+		if err != nil {
+			return err
+		}
+		rules = append(rules, more...)
+	}
+	if len(rules) == 0 {
+		return usageError{errors.New("give a rule, or --faults FILE")}
+	}
+	_, err := c.ask(std, func(f *proto.Faults) ([]fault.Status, error) { return f.Add(rules) })
 	return err
 }
 

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/fault/rulefile"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
@@ -20,8 +22,15 @@ const exitMissed = 3
 // rules returns the fault rules of the flags and of the environment.
 func (c *runCmd) rules() ([]string, error) {
 	rules := c.Fault
-	if keeper.Nested() && len(c.Fault) == 0 {
+	if keeper.Nested() && len(c.Fault)+len(c.Faults) == 0 {
 		return nil, nil // the environment's rules are those of the outer run
+	}
+	for _, file := range c.Faults {
+		more, err := readRules(file)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, more...)
 	}
 	for text := range strings.SplitSeq(os.Getenv(envFaults), ";") {
 		if text = strings.TrimSpace(text); text != "" {
@@ -34,7 +43,28 @@ func (c *runCmd) rules() ([]string, error) {
 		}
 	}
 	if len(rules) == 0 && (c.FaultsMayMiss || c.FaultReport != "") {
-		return nil, usageError{errors.New("--faults-may-miss and --fault-report are for fault rules, and there is none: give --fault")}
+		return nil, usageError{errors.New("--faults-may-miss and --fault-report are for fault rules, and there is none: give --fault or --faults")}
+	}
+	return rules, nil
+}
+
+// readRules returns the rules of a file.
+func readRules(path string) (rules []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--faults: %w", err)}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, rulefile.MaxBytes+1))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--faults: %w", err)}
+	}
+	list, err := rulefile.Parse(text)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s:%w", path, err)}
+	}
+	for i := range list {
+		rules = append(rules, list[i].String())
 	}
 	return rules, nil
 }

@@ -112,12 +112,24 @@ func TestFaultUnfired(t *testing.T) {
 		code := p.wait()
 		return code, p.out.String()
 	}
+	file := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(file, []byte("- where: packet\n  what: drop\n  qp: UD   # none has\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("- where: packet\n  what: drop\n  qp: XRC\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		env  []string
 		args []string
 		code int
 		says string
 	}{
+		{nil, []string{"--faults", file, "--fault", rule, "--", "true"}, 3, "packet drop,qp=UD\n"},
+		{nil, []string{"--faults", file, "--faults-may-miss", "--", "true"}, 0, ""},
+		{nil, []string{"--faults", wrong, "--", "true"}, 2, wrong + ":3:3: qp: XRC: give RC, UC or UD"},
+		{nil, []string{"--faults", wrong + ".not", "--", "true"}, 2, "no such file"},
 		{nil, []string{"--fault", rule, "--", "true"}, 3, "1 of 1 fault rules never fired"},
 		{nil, []string{"--fault", rule, "--", "false"}, 3, "1   0           0      -      -     " + rule},
 		{nil, []string{"--fault", rule, "--faults-may-miss", "--", "true"}, 0, ""},
@@ -156,4 +168,68 @@ func TestFaultsOfOneSession(t *testing.T) {
 	if r := readFaults(t, report); fmt.Sprint(r) != "{[{packet drop 0 0}] 1}" {
 		t.Errorf("the rules of another program: %+v", r)
 	}
+}
+
+// TestFaultCommand: gorxe fault changes the rules of a program that runs.
+func TestFaultCommand(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	if native != "" {
+		t.Skip("the kernel's device has no fault rules")
+	}
+	d := oneDaemon(t)
+	start := func(args ...string) *proc { return start(t, d.host, d.env(), append([]string{gorxe}, args...)...) }
+	fault := func(code int, says string, args ...string) {
+		t.Helper()
+		p := start(append([]string{"fault"}, args...)...)
+		if got := p.wait(); got != code || !strings.Contains(p.out.String(), says) {
+			t.Errorf("gorxe fault %q: exit status %d, want %d and %q\n%s", args, got, code, says, p.out.String())
+		}
+	}
+	fault(1, "there is no session", "list")
+	const rule = "verb fail,verb=create_qp,errno=ENOMEM"
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	input, err := os.OpenFile(fifo, os.O_RDWR, 0) // does not wait for the reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	tell := func() {
+		t.Helper()
+		if _, err := input.WriteString("go on\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := start("run", "--", "sh", "-c", "echo up; read line <"+fifo+"; ibv_rc_pingpong -d rxe0; read line <"+fifo)
+	if !until(programLimit, func() bool { return program.ended() || strings.Contains(program.out.String(), "up\n") }) {
+		t.Fatal("the program does not start")
+	}
+	fault(0, "CANDIDATES", "list")
+	fault(0, "1   0           0      -      -     "+rule, "add", rule, "packet drop,qp=UD")
+	fault(2, "is it drop?", "add", "packet drp")
+	fault(2, "give a rule", "add")
+	fault(1, "there is no fault rule 7", "remove", "1", "7")
+	fault(0, "2   0           0", "list", "--pid", strconv.Itoa(program.cmd.Process.Pid))
+	fault(1, "there is no session 999999", "list", "--session", "999999")
+	fault(0, "\"missed\": 2", "list", "--json")
+	fault(1, "is in no session", "list", "--pid", "1")
+	tell()
+	if !until(programLimit, func() bool { return program.ended() || strings.Contains(program.out.String(), "Couldn't create QP") }) {
+		t.Fatalf("the rule did not fire:\n%s", program.out.String())
+	}
+	fault(0, "1   1           1      ", "remove", "1")
+	fault(3, "1 of 1 fault rules never fired", "remove", "2")
+	fault(0, rule, "add", rule)
+	fault(0, rule, "clear", "--faults-may-miss")
+	fault(0, rule, "add", rule)
+	fault(3, "never fired", "clear")
+	// A program changes the rules of its own session.
+	inside := start("run", "--", "sh", "-c", gorxe+" fault add '"+rule+"' && ibv_rc_pingpong -d rxe0")
+	if code := inside.wait(); code != 1 || !strings.Contains(inside.out.String(), "Couldn't create QP") {
+		t.Errorf("exit status %d\n%s", code, inside.out.String())
+	}
+	tell()
+	program.ok()
 }
