@@ -135,35 +135,49 @@ func (r *run) measure(ctx context.Context) error {
 
 // repeat measures a row once more.
 func (r *run) repeat(ctx context.Context, res *Result) {
-	v, err := r.once(ctx, res)
+	s, err := r.once(ctx, res)
 	if err != nil {
 		res.Failed = err.Error()
 		fmt.Fprintf(r.cfg.Progress, "%s: %v\n", res.Name, err)
 		return
 	}
-	res.add(v)
-	r.progress(res.Name, res.Kind, v)
+	res.add(s.figure)
+	if few := res.firstTry(); res.Iterations > few {
+		res.Processor.add(perMessage(res.first, s, few, res.Iterations))
+	}
+	r.progress(res.Name, res.Kind, s.figure)
 }
 
-func (r *run) once(ctx context.Context, res *Result) (float64, error) {
+func (r *run) once(ctx context.Context, res *Result) (sample, error) {
 	place := r.places[res.Place]
 	if res.Iterations == 0 {
 		n := res.firstTry()
-		v, err := res.run(ctx, place, n)
+		s, err := res.run(ctx, place, n)
 		if err != nil {
-			return 0, err
+			return sample{}, err
 		}
-		res.Iterations = scale(n, r.cfg.Target, res.each(v))
+		res.first = s
+		res.Iterations = scale(n, r.cfg.Target, res.each(s.figure))
 	}
 	return res.run(ctx, place, res.Iterations)
 }
 
-func (r Row) run(ctx context.Context, p *place, n int) (float64, error) {
+func (r Row) run(ctx context.Context, p *place, n int) (s sample, err error) {
+	before, err := p.processorTime()
+	if err != nil {
+		return sample{}, err
+	}
 	out, err := p.run(ctx, r, n)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	return r.figure(out)
+	after, err := p.processorTime()
+	if err != nil {
+		return sample{}, err
+	}
+	s.processor = after - before
+	s.figure, err = r.figure(out)
+	return s, err
 }
 
 // growth bounds how much longer than the first try a measurement is, because the first try may

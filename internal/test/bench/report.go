@@ -66,12 +66,15 @@ type Result struct {
 	Unit       string `json:"unit"`
 	Failed     string `json:"failed,omitempty"`
 	Series
+	first sample // with which the number of iterations was found
 
 	// OfUDP is the figure divided by that of plain UDP, in datagrams of the same size over
 	// the same network. For a latency it says how many times as long a message takes.
 	OfUDP float64 `json:"of_udp,omitempty"`
 	// OfTwoRuns is the figure of a row of OneRun, divided by that of OneDaemon.
 	OfTwoRuns float64 `json:"of_two_runs,omitempty"`
+	// Processor is the processor time of the daemons for one message, µs.
+	Processor Series `json:"processor_us"`
 	// Calls is the time of one message, as a multiple of the time of a trapped call.
 	Calls float64 `json:"trapped_calls,omitempty"`
 }
@@ -116,14 +119,15 @@ func (rep *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s %s\n", pad(b.Name, 30), b.cell(kindOf(b.Unit)))
 	}
 	const what = 34
-	column := func(title string) string { return pad(title, 24) + " of UDP  calls" }
-	fmt.Fprintf(w, "\n%s %s   %s of two runs   %s\n", pad("", what),
+	column := func(title string) string { return pad(title, 24) + " of UDP  calls     CPU" }
+	fmt.Fprintf(w, "\n%s %s   %s of two runs     CPU   %s\n", pad("", what),
 		column("one daemon, two runs"), pad("one run", 24), column("two daemons, veth"))
 	for _, line := range rep.lines() {
 		fmt.Fprintf(w, "%s %s   %s   %s\n", pad(line.what, what), line.cell(OneDaemon), line.together(), line.cell(TwoDaemons))
 	}
 	fmt.Fprint(w, "\nof UDP: of what plain UDP does with GSO and GRO, in datagrams of the same size, on loopback and on the veth\n"+
 		"calls: the time of one message over that of one trapped call\n"+
+		"CPU: processor time of the daemons for one message, µs; for ib_read_lat a round trip\n"+
 		"of two runs: what two programs do under one gorxe run, of what they do under one each\n")
 	if rep.Missing != "" {
 		fmt.Fprintf(w, "%s\n", rep.Missing)
@@ -152,7 +156,7 @@ func (rep *Report) lines() (lines []*line) {
 func (l *line) cell(place string) string {
 	res := l.results[place]
 	if text := res.without(); text != "" {
-		return pad(text, 38)
+		return pad(text, 46)
 	}
 	ratio, calls := fmt.Sprintf("%.2g %%", 100*res.OfUDP), fmt.Sprintf("%.2f", res.Calls)
 	switch {
@@ -161,14 +165,14 @@ func (l *line) cell(place string) string {
 	case res.Kind == Latency:
 		ratio = fmt.Sprintf("x %.1f", res.OfUDP)
 	}
-	return fmt.Sprintf("%s %7s %6s", pad(res.cell(res.Kind), 24), ratio, calls)
+	return fmt.Sprintf("%s %7s %6s %7s", pad(res.cell(res.Kind), 24), ratio, calls, res.processor())
 }
 
 // together is the cell of one run, compared with two.
 func (l *line) together() string {
 	res := l.results[OneRun]
 	if text := res.without(); text != "" {
-		return pad(text, 36)
+		return pad(text, 44)
 	}
 	ratio := fmt.Sprintf("%.0f %%", 100*res.OfTwoRuns)
 	switch {
@@ -177,7 +181,15 @@ func (l *line) together() string {
 	case res.Kind == Latency:
 		ratio = fmt.Sprintf("x %.2f", res.OfTwoRuns)
 	}
-	return fmt.Sprintf("%s %11s", pad(res.cell(res.Kind), 24), ratio)
+	return fmt.Sprintf("%s %11s %7s", pad(res.cell(res.Kind), 24), ratio, res.processor())
+}
+
+// processor is the median of Processor, empty if it was not measured.
+func (r *Result) processor() string {
+	if len(r.Processor.Samples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g", r.Processor.Median)
 }
 
 // without is what stands in the place of figures, empty if there are some.
