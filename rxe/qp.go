@@ -84,6 +84,7 @@ func (q *QP) fail() {
 	if q.attr.State == QPErr || q.attr.State == QPReset {
 		return
 	}
+	q.resp.held.releaseLast(q)
 	q.attr.State = QPErr
 	q.flushQueues()
 	q.publish()

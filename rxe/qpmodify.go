@@ -174,6 +174,7 @@ func (q *QP) enter(from, to QPState) {
 // reset forgets all work without completing it, and all attributes except the sizes
 // (IBA 10.3.1.1).
 func (q *QP) reset() {
+	q.resp.held.releaseLast(q)
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0
 	q.resetSend()

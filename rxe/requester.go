@@ -16,10 +16,14 @@ type requester struct {
 // runRequester sends what may be sent now (rxe_requester). The caller has locked
 // the QP.
 func (q *QP) runRequester(o *outbox) {
+	before := q.send.psn
 	for q.maySend() && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
 		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
 			break
 		}
+	}
+	if q.send.psn != before {
+		q.resp.held.requested(q, o)
 	}
 	q.retire()
 	if q.typ == QPRC && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {

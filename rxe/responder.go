@@ -22,6 +22,7 @@ type responder struct {
 	established bool         // EventCommEst was raised
 
 	ack      acking
+	held     ackHold
 	queue    []response // to be sent, in PSN order
 	ending   bool       // queue ends with a fatal NAK: nothing more is executed
 	deferred deferral

@@ -106,7 +106,9 @@ func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
 	}
 	switch info := pkt.Info(); {
 	case info.Has(messageKind):
-		if !r.ack.owed {
+		if r.held.until != 0 {
+			r.held.release(q, o) // it answers the duplicate too
+		} else if !r.ack.owed {
 			r.ack = acking{dup: true, owed: true, psn: r.history.before(pkt.PSN(), r.psn)}
 		} else if r.ack.dup {
 			r.ack.psn = r.history.before(pkt.PSN(), r.psn)

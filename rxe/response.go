@@ -72,6 +72,9 @@ func (r *responder) pop() {
 
 // emitSmall sends responses up to the first READ.
 func (r *responder) emitSmall(q *QP, o *outbox) {
+	if len(r.queue) > 0 {
+		r.held.release(q, o)
+	}
 	for len(r.queue) > 0 && r.queue[0].kind != respondRead {
 		r.emitFirst(q, o)
 	}
@@ -161,12 +164,15 @@ func (r *responder) emitACK(q *QP, o *outbox) {
 	if !r.ack.owed || len(r.queue) > 0 {
 		return
 	}
-	psn := r.psn.Sub(1)
+	resp := response{kind: respondAck, psn: r.psn.Sub(1), msn: r.msn, syndrome: wire.SyndromeACK}
 	if r.ack.dup {
-		psn = r.ack.psn
+		resp.psn = r.ack.psn
+	} else if r.held.hold(q, &resp, o.now) {
+		r.ack = acking{}
+		return
 	}
 	r.ack = acking{}
-	resp := response{kind: respondAck, psn: psn, msn: r.msn, syndrome: wire.SyndromeACK}
+	r.held.leftAlone(o.now)
 	resp.emit(q, o)
 }
 

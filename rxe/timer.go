@@ -34,13 +34,15 @@ type qpTimer struct {
 // clearDeadlines turns every deadline of the QP off.
 func (q *QP) clearDeadlines() {
 	q.send.clearDeadlines()
-	q.resp.pace.until = 0
+	q.resp.pace.until, q.resp.held.until = 0, 0
 }
 
 // nextDeadline returns the earliest deadline of the QP; 0 is none.
 func (q *QP) nextDeadline() Time {
 	next := q.send.retransmitAt
-	for _, at := range [...]Time{q.send.rnrUntil, q.send.pausedUntil, q.send.completeAt, q.resp.pace.until} {
+	for _, at := range [...]Time{
+		q.send.rnrUntil, q.send.pausedUntil, q.send.completeAt, q.resp.pace.until, q.resp.held.until,
+	} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -109,6 +111,9 @@ func (q *QP) deadlines(o *outbox) {
 		q.resumeReads(o)
 	}
 	q.runRequester(o)
+	if h := &q.resp.held; h.until != 0 && h.until <= o.now {
+		h.release(q, o)
+	}
 	q.schedule()
 }
 
