@@ -20,7 +20,7 @@ ROWS       ?=
 PACKETS    ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build packages test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help build packages test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,7 @@ race: ## Run all tests under the race detector, with fewer simulation seeds
 	CGO_ENABLED=1 $(GO) run ./scripts/gotest -timeout 15m -race -shuffle=on ./...
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
+	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 
 interop: setup ## Test against Debian 12's rdma_rxe in an emulated machine: a selection
@@ -68,8 +69,13 @@ interop-full: setup ## Test all of that, with newer kernels too; writes testdata
 interop-broken: setup ## Prove that make interop can fail: build gorxe with one mistake, three times
 	./scripts/broken-builds.sh
 
-compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md
-	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI' ./internal/test/e2e -update
+compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md, tools.md, rdma-core-tests.md
+	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
+	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI|TestTranscripts' ./internal/test/e2e -update
+
+record: setup ## Record what rdma_rxe says to rdma-core's tests, rdma and infiniband-diags, for make compat
+	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
+	GORXE_INTEROP=quick $(GO) test -timeout 60m -count=1 ./internal/test/interop -run TestRecord -record
 
 vet: ## Run go vet
 	$(GO) vet ./...

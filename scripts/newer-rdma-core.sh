@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Unpacks the ibverbs-utils, rdmacm-utils, perftest, UCX, MPI, monitors and verbs headers of a
-# newer Debian release, with every library that they need. They run in the directory with chroot. It
-# has empty directories as mount points for /proc, /sys, /dev and /tmp.
+# Unpacks the ibverbs-utils, rdmacm-utils, perftest, UCX, MPI, monitors, verbs headers, iproute2,
+# infiniband-diags and pyverbs with rdma-core's tests of a newer Debian release, with every library
+# that they need. They run in the directory with chroot. It has empty directories as mount points
+# for /proc, /sys, /dev and /tmp.
 # Nothing is installed, and apt's own configuration is not touched.
 # usage: scripts/newer-rdma-core.sh DIR [RELEASE]   (default trixie)
 set -euo pipefail
@@ -10,7 +11,7 @@ set -euo pipefail
 dir=$1
 release=${2:-trixie}
 packages=(ibverbs-utils ibverbs-providers libibverbs-dev rdmacm-utils perftest ucx-utils openmpi-bin mpich
-	prometheus-node-exporter hwloc-nox)
+	prometheus-node-exporter hwloc-nox iproute2 infiniband-diags python3-pyverbs coreutils dash sed)
 
 if [ -e "$dir/.complete" ] && [ "$(cat "$dir/.packages" 2>/dev/null)" = "${packages[*]}" ]; then
 	echo "newer rdma-core: $(cat "$dir/.complete") in $dir"
@@ -32,7 +33,11 @@ for package in "$work"/archives/*.deb; do
 	# Through tar: dpkg-deb -x would replace the links above by directories.
 	dpkg-deb --fsys-tarfile "$package" | tar -x -C "$dir" --keep-directory-symlink --no-same-owner
 done
+tests=usr/share/doc/rdma-core/tests
+mv "$dir/$tests" "$work/tests"
 rm -rf "$dir"/usr/share/{doc,man,locale,lintian}
+mkdir -p "$dir/${tests%/*}"
+mv "$work/tests" "$dir/$tests"
 find "$dir/usr/lib" -name '*.a' -delete
 echo "${packages[*]}" >"$dir/.packages"
 dpkg-deb -f "$work"/archives/libibverbs1_*.deb Version >"$work/version"

@@ -53,6 +53,7 @@ func TestErrors(t *testing.T) {
 		"no dump of the system":    {data: request(cmdSysGet, dump), want: unix.EINVAL},
 		"no type of chardev":       {data: request(cmdGetChardev, 0, dev(0)), want: unix.EINVAL},
 		"unknown type of chardev":  {data: request(cmdGetChardev, 0, dev(0), str(attrChardevType, "issm")), want: unix.EOPNOTSUPP},
+		"umad of no port":          {data: request(cmdGetChardev, 0, dev(0), str(attrChardevType, "umad")), want: unix.EINVAL},
 		"uverbs of no device":      {data: request(cmdGetChardev, 0, str(attrChardevType, "uverbs")), want: unix.EOPNOTSUPP},
 		"chardev of a bad device":  {data: request(cmdGetChardev, 0, dev(5), str(attrChardevType, "uverbs")), want: unix.EINVAL},
 		"port without device":      {data: request(cmdGetChardev, 0, port(1), str(attrChardevType, "rdma_cm")), want: unix.EINVAL},

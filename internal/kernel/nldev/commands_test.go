@@ -56,6 +56,10 @@ func TestChardevs(t *testing.T) {
 	if f.str(t, attrChardevName) != "uverbs0" || f.u64(t, attrChardev) != 231<<8|192 || f.u64(t, attrChardevABI) != 2 || f.u32(t, attrUverbsDriverID) != 14 {
 		t.Errorf("uverbs is %+v", f)
 	}
+	f = single(t, ask(t, newWorld(), asking{}, request(cmdGetChardev, 0, dev(0), port(1), str(attrChardevType, "umad"))))
+	if f.str(t, attrChardevName) != "umad0" || f.u64(t, attrChardev) != 231<<8 || f.u64(t, attrChardevABI) != 5 {
+		t.Errorf("umad is %+v", f)
+	}
 	f = single(t, ask(t, newWorld(), asking{}, request(cmdGetChardev, 0, str(attrChardevType, "rdma_cm"))))
 	if f.str(t, attrChardevName) != "rdma_cm" || f.u64(t, attrChardev) != 10<<8|1000&0xff|1000&^0xff<<12 || f.u64(t, attrChardevABI) != 4 || f.has(attrUverbsDriverID) {
 		t.Errorf("rdma_cm is %+v", f)

@@ -165,11 +165,15 @@ func getChardev(c *call) error {
 	}
 	typ := c.attrs.text(attrChardevType)
 	for _, dev := range list {
-		if dev.Type == typ && (dev.Port == 0 || dev.Port == port) {
-			m := c.begin(cmdGetChardev)
-			m.chardev(&dev)
-			return c.send(m)
+		if dev.Type != typ {
+			continue
 		}
+		if dev.Port != 0 && dev.Port != port {
+			return unix.EINVAL // user_mad.c: ib_umad_get_nl_info
+		}
+		m := c.begin(cmdGetChardev)
+		m.chardev(&dev)
+		return c.send(m)
 	}
 	return unix.EOPNOTSUPP
 }

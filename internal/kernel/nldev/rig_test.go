@@ -36,7 +36,10 @@ func newWorld() *world {
 		w.devices = append(w.devices, &Device{
 			Index: uint32(i), Name: name, CapFlags: 0x100000000, NodeGUID: 0x0102030405060708, SysImageGUID: 9,
 			NodeType: 1, Protocol: "roce",
-			CharDevs: []CharDev{{Type: "uverbs", Name: "uverbs0", Dev: unix.Mkdev(231, 192), ABI: 2, DriverID: 14}},
+			CharDevs: []CharDev{
+				{Type: "uverbs", Name: "uverbs0", Dev: unix.Mkdev(231, 192), ABI: 2, DriverID: 14},
+				{Type: "umad", Name: "umad0", Dev: unix.Mkdev(231, 0), ABI: 5, Port: 1},
+			},
 			Port:     func() Port { return Port{State: 4, PhysState: 5, NetdevIndex: 3, Netdev: "eth0"} },
 			Counters: func() []Counter { return []Counter{{"sent_pkts", 12}, {"rcvd_pkts", 1 << 40}} },
 		})

@@ -35,7 +35,7 @@ type Port struct {
 
 // CharDev is a character device of /dev/infiniband.
 type CharDev struct {
-	Type     string // uverbs, rdma_cm
+	Type     string // uverbs, umad, rdma_cm
 	Name     string // of the node
 	Dev      uint64 // as stat(2) has it
 	ABI      uint64

@@ -63,14 +63,15 @@ func deviceNumber(t *tree.Tree, name string) uint64 {
 func (d *device) netlink(t *tree.Tree) *nldev.Device {
 	dev := d.engine.Device()
 	attr := dev.Attr()
-	verbs := "uverbs" + strconv.Itoa(d.index)
+	verbs, mad := "uverbs"+strconv.Itoa(d.index), "umad"+strconv.Itoa(d.index)
 	return &nldev.Device{
 		Index: uint32(d.index), Name: d.spec.Name, CapFlags: uint64(attr.Cap),
 		NodeGUID: dev.GUID(), SysImageGUID: attr.SysImageGUID,
 		NodeType: nodeTypeCA, Protocol: "roce",
-		CharDevs: []nldev.CharDev{{
-			Type: "uverbs", Name: verbs, Dev: deviceNumber(t, verbs), ABI: tree.DriverABI, DriverID: uapi.DriverRXE,
-		}},
+		CharDevs: []nldev.CharDev{
+			{Type: "uverbs", Name: verbs, Dev: deviceNumber(t, verbs), ABI: tree.DriverABI, DriverID: uapi.DriverRXE},
+			{Type: "umad", Name: mad, Dev: deviceNumber(t, mad), ABI: uapi.MADABI, Port: 1},
+		},
 		Port: func() nldev.Port {
 			port, net := dev.QueryPort(), d.engine.Port().Info()
 			return nldev.Port{

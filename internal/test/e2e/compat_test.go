@@ -8,19 +8,25 @@ import (
 	"testing"
 )
 
-// `make compat` writes the tables of docs/compatibility.md; the tests compare.
-var update = flag.Bool("update", false, "write the tables of docs/compatibility.md")
+// `make compat` writes the tables of documents; the tests compare.
+var update = flag.Bool("update", false, "write the tables of docs/compatibility.md, docs/rdma-core-tests.md and docs/tools.md")
 
 const compatibilityFile = "../../../docs/compatibility.md"
 
-// compatibility compares a generated section of the document with what a test
+// compatibility compares a generated section of docs/compatibility.md with what a test
 // found, or replaces it.
 func compatibility(t *testing.T, section, table string) {
+	t.Helper()
+	generated(t, compatibilityFile, section, table)
+}
+
+// generated is compatibility for any document.
+func generated(t *testing.T, file, section, table string) {
 	t.Helper()
 	if native != "" {
 		return
 	}
-	text, err := os.ReadFile(compatibilityFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,16 +35,16 @@ func compatibility(t *testing.T, section, table string) {
 	head, rest, ok := strings.Cut(string(text), begin)
 	old, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no section %q", compatibilityFile, section)
+		t.Fatalf("%s has no section %q", file, section)
 	}
 	if old == table {
 		return
 	}
 	if !*update {
-		t.Errorf("docs/compatibility.md, %s, is not what this run found: run `make compat`. It found:\n%s", section, table)
+		t.Errorf("%s, %s, is not what this run found: run `make compat`. It found:\n%s", file, section, table)
 		return
 	}
-	if err := os.WriteFile(compatibilityFile, []byte(head+begin+table+end+tail), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(head+begin+table+end+tail), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

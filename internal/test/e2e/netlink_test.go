@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // object is one line of what rdma prints with -j.
@@ -134,8 +135,25 @@ func (d *daemon) processOf(t *testing.T, name string) int {
 	return 0
 }
 
-// TestRDMAUsers: a user sees the resources of its own programs, root those of all. An ordinary
-// user sees no keys, and changes nothing.
+// checkOwner: the process and the name that rdma shows are those of a program of the user.
+func checkOwner(t *testing.T, qp object, uid uint32) {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d", qp.number("pid"))
+	comm, err := os.ReadFile(dir + "/comm")
+	if err != nil {
+		t.Fatalf("queue pair %v: %v", qp, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	if name := strings.TrimSpace(string(comm)); name != "ibv_rc_pingpong" || qp["comm"] != name || st.Uid != uid {
+		t.Errorf("queue pair %v; the process is %s of user %d, want one of user %d", qp, name, st.Uid, uid)
+	}
+}
+
+// TestRDMAUsers: a user sees the resources of its own programs, root those of all, with the
+// process and its name. An ordinary user sees no keys, and changes nothing.
 func TestRDMAUsers(t *testing.T) {
 	need(t, "rdma", "ibv_rc_pingpong")
 	if oneUser {
@@ -163,6 +181,7 @@ func TestRDMAUsers(t *testing.T) {
 			t.Fatalf("user %d sees %v", i, qps)
 		}
 		qpns[i] = qps[0].number("lqpn")
+		checkOwner(t, qps[0], u.cred.Uid)
 		mrs := as(u).rdma(t, release{}, "resource", "show", "mr")
 		if len(mrs) != 1 || mrs[0]["lkey"] != nil {
 			t.Errorf("user %d sees the regions %v", i, mrs)
@@ -175,6 +194,9 @@ func TestRDMAUsers(t *testing.T) {
 	var all []int
 	for _, qp := range as(a).rdma(t, release{}, "resource", "show", "qp") {
 		all = append(all, qp.number("lqpn"))
+		if i := slices.Index(qpns[:], qp.number("lqpn")); i >= 0 {
+			checkOwner(t, qp, users[i].cred.Uid)
+		}
 	}
 	slices.Sort(all)
 	slices.Sort(qpns[:])
@@ -191,8 +213,10 @@ type netlinkSeen struct {
 	Links    []netlink.RdmaLink
 	Mode     string
 	Counters map[string]uint64
+	Ports    []uint32
 	Kinds    map[string]uint64
-	Add, Err string
+	Changes  map[string]string // what is refused
+	Err      string
 }
 
 // playNetlink reads the device with vishvananda/netlink.
@@ -221,12 +245,25 @@ func playNetlink([]string) int {
 		return fail(err)
 	}
 	s.Counters = stat.Statistics
+	all, err := netlink.RdmaStatistic(links[0])
+	if err != nil {
+		return fail(err)
+	}
+	for _, port := range all.RdmaPortStatistics {
+		s.Ports = append(s.Ports, port.PortIndex)
+	}
 	resources, err := netlink.RdmaResourceList()
 	if err != nil {
 		return fail(err)
 	}
 	s.Kinds = resources[0].RdmaResourceSummaryEntries
-	s.Add = fmt.Sprint(netlink.RdmaLinkAdd("rxe7", "rxe", "eth0"))
+	s.Changes = map[string]string{
+		"add":       fmt.Sprint(netlink.RdmaLinkAdd("rxe7", "rxe", "eth0")),
+		"delete":    fmt.Sprint(netlink.RdmaLinkDel("rxe0")),
+		"name":      fmt.Sprint(netlink.RdmaLinkSetName(links[0], "rxe7")),
+		"namespace": fmt.Sprint(netlink.RdmaLinkSetNsFd(links[0], 0)),
+		"mode":      fmt.Sprint(netlink.RdmaSystemSetNetnsMode("exclusive")),
+	}
 	_, err = netlink.RdmaLinkByName("none")
 	s.Err = fmt.Sprint(err)
 	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
@@ -255,8 +292,19 @@ func TestNetlinkLibrary(t *testing.T) {
 	if len(s.Links) != 1 || s.Links[0].Attrs.Name != "rxe0" || backwards(s.Links[0].Attrs.NodeGuid) != strings.ReplaceAll(guid, ":", "") {
 		t.Errorf("the links are %+v; sysfs has the GUID %s", s.Links, guid)
 	}
-	if s.Mode != "shared" || s.Add != "operation not supported" || !strings.Contains(s.Err, "none") {
-		t.Errorf("mode %q, adding a link %q, a link that does not exist %q", s.Mode, s.Add, s.Err)
+	if s.Mode != "shared" || !strings.Contains(s.Err, "none") {
+		t.Errorf("mode %q, a link that does not exist %q", s.Mode, s.Err)
+	}
+	if len(s.Changes) != 5 {
+		t.Errorf("%d changes", len(s.Changes))
+	}
+	for change, err := range s.Changes {
+		if err != "operation not supported" {
+			t.Errorf("%s: %q", change, err)
+		}
+	}
+	if !slices.Equal(s.Ports, []uint32{1}) {
+		t.Errorf("statistics of the ports %v", s.Ports)
 	}
 	if _, ok := s.Counters["sent_pkts"]; !ok {
 		t.Errorf("the counters are %v", s.Counters)

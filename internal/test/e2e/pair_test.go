@@ -116,6 +116,10 @@ func play(role string, args []string) int {
 		return playLook()
 	case "seek":
 		return playSeek(args)
+	case "numbers":
+		return playNumbers(args)
+	case "ask":
+		return playAsk(args)
 	case "netlink":
 		return playNetlink(args)
 	default:

@@ -37,10 +37,10 @@ type verdict struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// onKernel is what the tests of rdma-core 44 did on Linux's rdma_rxe, by name.
-func onKernel(t *testing.T) map[string]verdict {
+// onKernel is what the tests of a version of rdma-core did on Linux's rdma_rxe, by name.
+func onKernel(t *testing.T, version string) map[string]verdict {
 	t.Helper()
-	text, err := os.ReadFile("testdata/rdmacore-v44-linux-6.1.192.json")
+	text, err := os.ReadFile("testdata/rdmacore-v" + version + "-linux-6.1.192.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func TestRDMACore(t *testing.T) {
 	if !selection.takes(standard) {
 		return // Python runs too long under the race detector
 	}
-	kernel := onKernel(t)
-	got := runRDMACore(t, oneHost(t))
+	kernel := onKernel(t, "44")
+	got := runRDMACore(t, oneHost(t), release{}, rdmacoreTests(t))
 	if t.Failed() {
 		return
 	}
@@ -113,15 +113,15 @@ func TestRDMACore(t *testing.T) {
 // refusedDoorbell wants the errno of a doorbell, which one that is not trapped lacks.
 const refusedDoorbell = "test_qpex.QpExTestCase.test_post_send_qp_state_bad_flow"
 
-// runRDMACore runs the tests named, or all.
-func runRDMACore(t *testing.T, run runner, names ...string) map[string]verdict {
+// runRDMACore runs tests of a directory of a release: those named, or all.
+func runRDMACore(t *testing.T, run runner, r release, directory string, names ...string) map[string]verdict {
 	t.Helper()
-	script, err := filepath.Abs("testdata/rdmacore.py")
+	script, err := os.ReadFile("testdata/rdmacore.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := append([]string{"/usr/bin/python3", script, rdmacoreTests(t), run.device, fmt.Sprint(gidIPv4)}, names...)
-	p := run.start(t, argv...)
+	argv := append([]string{"/usr/bin/python3", "-c", string(script), directory, run.device, fmt.Sprint(gidIPv4)}, names...)
+	p := run.start(t, r.argv(argv...)...)
 	if err := p.waitFor(4 * programLimit); err != nil {
 		t.Error(err)
 	}

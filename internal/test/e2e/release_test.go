@@ -20,16 +20,28 @@ type release struct {
 // newer is the unpacked release. The test ends where there is none.
 func newer(t *testing.T) release {
 	t.Helper()
-	root, err := filepath.Abs("../../../bin/rdma-core-newer")
+	return unpacked(t, "newer", "scripts/setup.sh")
+}
+
+// newest is the newest release of Debian, which changes. Nothing but `make compat` and
+// `make e2e` needs it.
+func newest(t *testing.T) release {
+	t.Helper()
+	return unpacked(t, "newest", "`make compat`")
+}
+
+func unpacked(t *testing.T, name, how string) release {
+	t.Helper()
+	root, err := filepath.Abs("../../../bin/rdma-core-" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	version, err := os.ReadFile(filepath.Join(root, ".complete"))
 	if err != nil {
-		testenv.Missing(t, "a newer rdma-core is not there (scripts/setup.sh unpacks it): %v", err)
+		testenv.Missing(t, "the %s rdma-core is not there (%s unpacks it): %v", name, how, err)
 	}
 	t.Logf("%s", version)
-	return release{name: "newer", root: root}
+	return release{name: name, root: root}
 }
 
 // releases are both.

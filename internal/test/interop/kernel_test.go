@@ -70,7 +70,7 @@ func (k kernel) one(pattern string) (string, error) {
 // compiled in, is left out.
 var guestModules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay",
-	"crc32-pclmul", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm",
+	"crc32-pclmul", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm", "ib_umad",
 	"sch_netem", "sch_ingress", "sch_prio", "cls_matchall", "cls_u32", "act_mirred", "act_gact", "ifb",
 }
 
