@@ -33,7 +33,7 @@ func command(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(` + p
 func line(pattern string) *regexp.Regexp    { return regexp.MustCompile(pattern) }
 
 // TestTranscripts: the tools that look at RDMA devices say here what they say on the kernel's
-// rdma_rxe, but for differences that docs/tools.md explains.
+// rdma_rxe, except for differences that docs/tools.md explains.
 func TestTranscripts(t *testing.T) {
 	need(t, "rdma", "rping", "ibv_srq_pingpong", "/usr/sbin/ibstat", "timeout")
 	for _, c := range []struct {

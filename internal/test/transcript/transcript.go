@@ -1,5 +1,5 @@
-// Package transcript has what tests of gorxe and of the kernel share: a session of the tools
-// that look at RDMA devices, and the form of its output that does not depend on the machine.
+// Package transcript runs the tools that look at RDMA devices, for tests of gorxe and of the
+// kernel. It turns their output into a form that does not depend on the machine.
 package transcript
 
 import (
