@@ -275,15 +275,15 @@ func TestWriteStatus(t *testing.T) {
 	st := &proto.Status{PID: 7, Socket: "/run/gorxe.sock", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Hidden: 2,
 		Devices: []proto.DeviceStatus{{Name: "rxe0", Ports: []proto.PortStatus{{
 			Number: 1, Interface: "lo", State: "PORT_ACTIVE", MTU: 65536, ActiveMTU: 4096, SpeedGbps: 2.5,
-			GIDs: []proto.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "g2"}},
+			GIDs: []proto.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "0000:0000:0000:0000:0000:ffff:0a00:0001"}},
 		}}}},
 		Sessions: []proto.SessionStatus{
-			{ID: 1, UID: 4294967294, Command: []string{"sleep", "\x1b[2J"}},
-			{ID: 2, UID: 4294967294, Processes: []proto.ProcessStatus{{PID: 11, Name: "prog", Files: []proto.FileStatus{{
+			{ID: 1, UID: 3999999, Command: []string{"sleep", "\x1b[2J"}},
+			{ID: 2, UID: 3999999, Processes: []proto.ProcessStatus{{PID: 11, Name: "prog", Files: []proto.FileStatus{{
 				Device: "rxe0", PDs: 1, MRs: []proto.MRStatus{{Length: 4096}}, LeftOut: proto.LeftOut{MRs: 1}, MRBytes: 4097, CQs: make([]proto.CQStatus, 2),
 				QPs: []proto.QPStatus{
-					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &proto.PeerStatus{GID: "g", QPN: 0x12, MTU: 1024},
-						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0}},
+					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &proto.PeerStatus{GID: "0000:0000:0000:0000:0000:ffff:0a00:0002", QPN: 0x12, MTU: 1024},
+						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0, "long": 1111111111111111111, "long2": 1111111111111111111, "long3": 1}},
 					{QPN: 0x13, Type: "UD", State: "INIT"},
 				},
 			}}}}, CMIDs: []proto.CMIDStatus{
@@ -293,17 +293,24 @@ func TestWriteStatus(t *testing.T) {
 		}}
 	const want = `daemon, process 7 at /run/gorxe.sock, since 2026-01-02 03:04:05
 
-DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  SPEED     INDEX  GID
-rxe0    1     PORT_ACTIVE  lo         65536  4096        2.5 Gb/s  0      g0
-                                                                   2      g2
+DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  SPEED
+rxe0    1     PORT_ACTIVE  lo         65536  4096        2.5 Gb/s
 
-SESSION  USER        PROCESS  NAME        DEVICE  PDS  MRS  MR BYTES  CQS  SRQS  QPS
-1        4294967294  -        sleep ?[2J  -       -    -    -         -    -     -
-2        4294967294  11       prog        rxe0    1    2    4097      2    0     2
+DEVICE  PORT  INDEX  GID
+rxe0    1     0      g0
+rxe0    1     2      ::ffff:10.0.0.1
 
-PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER GID  MTU   QUEUED  COUNTERS
-11       rxe0    0x000011  RC    RTS    0x000012  g         1024  3       a=1 b=2
-11       rxe0    0x000013  UD    INIT   -         -         -     0       -
+SESSION  USER     PROCESS  NAME        DEVICE  PDS  MRS  MEMORY  CQS  SRQS  QPS
+1        3999999  -        sleep ?[2J  -       -    -    -       -    -     -
+2        3999999  11       prog        rxe0    1    2    4.0k    2    0     2
+
+PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER      MTU   QUEUED
+11       rxe0    0x000011  RC    RTS    0x000012  10.0.0.2  1024  3
+11       rxe0    0x000013  UD    INIT   -         -         -     0
+
+PROCESS  QPN       COUNTERS
+11       0x000011  a=1 b=2 long=1111111111111111111 long2=1111111111111111111
+                   long3=1
 
 PROCESS  DEVICE  CM ID  SPACE  STATE    LOCAL          REMOTE
 11       -       0      TCP    LISTEN   0.0.0.0:7174   -
@@ -319,6 +326,17 @@ Sessions of other users: 2
 	}
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+	checkWidth(t, out.String())
+}
+
+// checkWidth: the text is readable on a terminal of 80 columns.
+func checkWidth(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := len(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
 	}
 }
 

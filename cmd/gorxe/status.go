@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
+	"net/netip"
 	"os/user"
 	"slices"
 	"strconv"
@@ -43,17 +45,32 @@ func (c statusCmd) Run(newContext contexts, std streams) error {
 	if !c.Watch {
 		return c.print(std.out)
 	}
+	return repeat(newContext, c.Interval, func() error {
+		if isTerminal(std.out) {
+			fmt.Fprint(std.out, homeAndClear)
+		}
+		err := c.print(std.out)
+		if err == nil && !c.JSON {
+			fmt.Fprintln(std.out)
+		}
+		return err
+	})
+}
+
+// homeAndClear goes to the top left corner of a terminal, and clears what is below.
+const homeAndClear = "\x1b[H\x1b[J"
+
+// repeat calls a function at once and after each interval, until it returns an error or the
+// user interrupts.
+func repeat(newContext contexts, interval time.Duration, do func() error) error {
 	ctx, err := newContext()
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(c.Interval)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if isTerminal(std.out) {
-			fmt.Fprint(std.out, "\x1b[H\x1b[J") // the top left corner; clear what is below
-		}
-		if err := c.print(std.out); err != nil {
+		if err := do(); err != nil {
 			return err
 		}
 		select {
@@ -61,23 +78,11 @@ func (c statusCmd) Run(newContext contexts, std streams) error {
 			return nil
 		case <-tick.C:
 		}
-		if !c.JSON {
-			fmt.Fprintln(std.out)
-		}
 	}
 }
 
 func (c statusCmd) print(w io.Writer) error {
-	paths, err := proto.Sockets(c.Socket)
-	if err != nil {
-		return err
-	}
-	client, err := proto.Dial(paths)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	st, err := client.Status()
+	st, err := askStatus(c.Socket)
 	if err != nil {
 		return err
 	}
@@ -85,6 +90,20 @@ func (c statusCmd) print(w io.Writer) error {
 		return writeJSON(w, st)
 	}
 	return writeStatus(w, st)
+}
+
+// askStatus asks the daemon at a socket.
+func askStatus(socket string) (*proto.Status, error) {
+	paths, err := proto.Sockets(socket)
+	if err != nil {
+		return nil, err
+	}
+	client, err := proto.Dial(paths)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.Status()
 }
 
 // writeStatus prints one table each of ports, of processes and of queue pairs.
@@ -112,36 +131,49 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 }
 
 func writePorts(w io.Writer, devices []proto.DeviceStatus) {
-	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED\tINDEX\tGID")
+	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED")
 	for _, d := range devices {
 		for _, p := range d.Ports {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps)
-			if len(p.GIDs) == 0 {
-				fmt.Fprintln(w, "\t\t")
-			}
-			for i, g := range p.GIDs {
-				if i > 0 {
-					fmt.Fprint(w, "\t\t\t\t\t\t")
-				}
-				fmt.Fprintf(w, "\t%d\t%s\n", g.Index, g.GID)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps)
+		}
+	}
+	head := "\nDEVICE\tPORT\tINDEX\tGID\n"
+	for _, d := range devices {
+		for _, p := range d.Ports {
+			for _, g := range p.GIDs {
+				fmt.Fprintf(w, "%s%s\t%d\t%d\t%s\n", head, d.Name, p.Number, g.Index, shortGID(g.GID))
+				head = ""
 			}
 		}
 	}
+}
+
+// shortGID writes a GID as an IPv6 address is written.
+func shortGID(gid string) string {
+	if addr, err := netip.ParseAddr(gid); err == nil {
+		return addr.String()
+	}
+	return gid
+}
+
+// shortAddress is shortGID, and IPv4 addresses without the prefix that makes them GIDs.
+func shortAddress(gid string) string {
+	return strings.TrimPrefix(shortGID(gid), "::ffff:")
 }
 
 func writeProcesses(w io.Writer, st *proto.Status) {
 	if len(st.Sessions) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nSESSION\tUSER\tPROCESS\tNAME\tDEVICE\tPDS\tMRS\tMR BYTES\tCQS\tSRQS\tQPS")
+	fmt.Fprintln(w, "\nSESSION\tUSER\tPROCESS\tNAME\tDEVICE\tPDS\tMRS\tMEMORY\tCQS\tSRQS\tQPS")
 	for _, s := range st.Sessions {
 		if len(s.Processes) == 0 {
-			fmt.Fprintf(w, "%d\t%s\t-\t%.40s\t-\t-\t-\t-\t-\t-\t-\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")))
+			fmt.Fprintf(w, "%d\t%s\t-\t%.15s\t-\t-\t-\t-\t-\t-\t-\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")))
 		}
 		for _, p := range s.Processes {
 			for _, f := range p.Files {
-				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.ID, userName(s.UID), p.PID, printable(p.Name),
-					f.Device, f.PDs, len(f.MRs)+f.LeftOut.MRs, f.MRBytes, len(f.CQs)+f.LeftOut.CQs,
+				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\n", s.ID, userName(s.UID), p.PID, printable(p.Name),
+					f.Device, f.PDs, len(f.MRs)+f.LeftOut.MRs, short(float64(f.MRBytes), 1024), len(f.CQs)+f.LeftOut.CQs,
 					len(f.SRQs)+f.LeftOut.SRQs, len(f.QPs)+f.LeftOut.QPs)
 			}
 		}
@@ -149,19 +181,57 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 }
 
 func writeQPs(w io.Writer, st *proto.Status) {
-	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER GID\tMTU\tQUEUED\tCOUNTERS\n"
-	for _, s := range st.Sessions {
-		for _, p := range s.Processes {
-			for _, f := range p.Files {
-				for _, q := range f.QPs {
-					fmt.Fprint(w, head)
-					head = ""
-					peer := "-\t-\t-"
-					if q.Peer != nil {
-						peer = fmt.Sprintf("%#06x\t%s\t%d", q.Peer.QPN, q.Peer.GID, q.Peer.MTU)
+	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER\tMTU\tQUEUED\n"
+	for p, f := range files(st) {
+		for _, q := range f.QPs {
+			fmt.Fprint(w, head)
+			head = ""
+			peer := "-\t-\t-"
+			if q.Peer != nil {
+				peer = fmt.Sprintf("%#06x\t%s\t%d", q.Peer.QPN, shortAddress(q.Peer.GID), q.Peer.MTU)
+			}
+			fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue)
+		}
+	}
+	head = "\nPROCESS\tQPN\tCOUNTERS\n"
+	for p, f := range files(st) {
+		for _, q := range f.QPs {
+			first := fmt.Sprintf("%d\t%#06x", p.PID, q.QPN)
+			for _, line := range wrap(counters(q.Counters), countersWidth) {
+				if line != "-" {
+					fmt.Fprintf(w, "%s%s\t%s\n", head, first, line)
+					head, first = "", "\t"
+				}
+			}
+		}
+	}
+}
+
+// countersWidth is what a line of 80 columns has for counters.
+const countersWidth = 60
+
+// wrap breaks a text between words into lines of at most width bytes.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// files yields the open devices of all processes.
+func files(st *proto.Status) iter.Seq2[*proto.ProcessStatus, *proto.FileStatus] {
+	return func(yield func(*proto.ProcessStatus, *proto.FileStatus) bool) {
+		for i := range st.Sessions {
+			for j := range st.Sessions[i].Processes {
+				p := &st.Sessions[i].Processes[j]
+				for k := range p.Files {
+					if !yield(p, &p.Files[k]) {
+						return
 					}
-					fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State,
-						peer, q.SendQueue, counters(q.Counters))
 				}
 			}
 		}

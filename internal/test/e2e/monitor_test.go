@@ -176,4 +176,7 @@ func TestSpeed(t *testing.T) {
 	if !strings.Contains(status, "200 Gb/s") || !strings.Contains(status, "40 Gb/s") {
 		t.Errorf("gorxe status:\n%s", status)
 	}
+	if top := start(t, a, d.env(), gorxe, "top", "--count", "1").ok(); !strings.Contains(top, "rxe0: ") || !strings.Contains(top, "rxe1: ") {
+		t.Errorf("gorxe top:\n%s", top)
+	}
 }

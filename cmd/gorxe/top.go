@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"golang.org/x/sys/unix"
+)
+
+type topCmd struct {
+	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Interval time.Duration `default:"1s" help:"Time between two reports, over which the rates are (default: ${default})."`
+	Count    int           `placeholder:"N" help:"End after N reports (default: when interrupted)."`
+}
+
+// Help is the part of `gorxe top --help` above the flags.
+func (topCmd) Help() string {
+	return `Shows what each program does with its queue pairs, the busiest first. QUEUED are work requests in the send queue that are not completed. SENT/S and RCVD/S are bytes of payload in a second, PKTS/S packets in both directions, and LOST/S what was sent again or dropped. The first report has the rates since the queue pairs were made.
+
+The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
+
+Examples:
+  gorxe top
+  gorxe top --interval 5s --count 2`
+}
+
+var errTopDone = errors.New("the last report was printed")
+
+// Run prints reports.
+func (c topCmd) Run(newContext contexts, std streams) error {
+	if c.Interval <= 0 || c.Count < 0 {
+		return usageError{fmt.Errorf("--interval %v and --count %d must be positive", c.Interval, c.Count)}
+	}
+	var before *sample
+	n := 0
+	err := repeat(newContext, c.Interval, func() error {
+		st, err := askStatus(c.Socket)
+		if err != nil {
+			return err
+		}
+		now := newSample(st, time.Now())
+		rows := 0
+		if isTerminal(std.out) {
+			fmt.Fprint(std.out, homeAndClear)
+			rows = terminalRows(std.out)
+		} else if before != nil {
+			fmt.Fprintln(std.out)
+		}
+		if err := writeTop(std.out, now, before, rows); err != nil {
+			return err
+		}
+		before = now
+		if n++; n == c.Count {
+			return errTopDone
+		}
+		return nil
+	})
+	if errors.Is(err, errTopDone) {
+		return nil
+	}
+	return err
+}
+
+// terminalRows returns the height of a terminal; 0 if it is not known.
+func terminalRows(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Row)
+}
+
+// A sample is a status and the time at which it was true.
+type sample struct {
+	at    time.Time
+	st    *proto.Status
+	since map[qpKey]map[string]uint64 // the counters of the queue pairs
+}
+
+// qpKey names a queue pair: a number may be another queue pair's later, of another process.
+type qpKey struct {
+	pid    int
+	device string
+	qpn    uint32
+}
+
+func newSample(st *proto.Status, at time.Time) *sample {
+	s := &sample{at: at, st: st, since: make(map[qpKey]map[string]uint64)}
+	for p, f := range files(st) {
+		for _, q := range f.QPs {
+			s.since[qpKey{p.PID, f.Device, q.QPN}] = q.Counters
+		}
+	}
+	return s
+}
+
+// topRow is a queue pair, with rates in a second.
+type topRow struct {
+	key                          qpKey
+	name, kind, state            string
+	queued                       uint32
+	sent, received, packets, bad float64
+}
+
+// rows returns the queue pairs, the busiest first.
+func (s *sample) rows(before *sample) (rows []topRow) {
+	for p, f := range files(s.st) {
+		for _, q := range f.QPs {
+			key := qpKey{p.PID, f.Device, q.QPN}
+			from, seconds := map[string]uint64(nil), 0.0
+			if before != nil {
+				from, seconds = before.since[key], s.at.Sub(before.at).Seconds()
+			} else {
+				seconds = s.at.Sub(s.st.Started).Seconds()
+			}
+			rate := func(names ...string) (sum float64) {
+				for _, n := range names {
+					if q.Counters[n] > from[n] { // else another queue pair had the number
+						sum += float64(q.Counters[n] - from[n])
+					}
+				}
+				return sum / max(seconds, 1e-3)
+			}
+			rows = append(rows, topRow{
+				key: key, name: p.Name, kind: q.Type, state: q.State, queued: q.SendQueue,
+				sent: rate("sent_bytes"), received: rate("rcvd_bytes"), packets: rate("sent_packets", "rcvd_packets"),
+				bad: rate("retransmits", "dropped"),
+			})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b topRow) int { return cmp.Compare(b.packets, a.packets) })
+	return rows
+}
+
+// writeTop prints a report of at most height lines; 0 is no limit.
+func writeTop(w io.Writer, now, before *sample, height int) error {
+	rows := now.rows(before)
+	programs := make(map[int]struct{})
+	for p := range files(now.st) {
+		programs[p.PID] = struct{}{}
+	}
+	fmt.Fprintf(w, "%s, %d programs, %d queue pairs\n", now.at.Format(time.TimeOnly), len(programs), len(rows))
+	for i, line := range wrap(topDevices(now, before), 80) {
+		if i == 0 || line != "" {
+			fmt.Fprintln(w, line)
+		}
+	}
+	left := 0
+	if room := max(height-6, 1); height > 0 && len(rows) > room {
+		left = len(rows) - room
+		rows = rows[:room]
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\nPROCESS\tPROGRAM\tDEVICE\tQPN\tTYPE\tSTATE\tQUEUED\tSENT/S\tRCVD/S\tPKTS/S\tLOST/S\t")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%d\t%.11s\t%.6s\t%06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, printable(r.name), r.key.device, r.key.qpn,
+			r.kind, r.state, r.queued, short(r.sent, 1024), short(r.received, 1024), short(r.packets, 1000), short(r.bad, 1000))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "and %d queue pairs more\n", left)
+	}
+	return nil
+}
+
+// topDevices says what each device does, also for queue pairs that are gone.
+func topDevices(now, before *sample) string {
+	var b strings.Builder
+	for i, d := range now.st.Devices {
+		var from map[string]uint64
+		seconds := now.at.Sub(now.st.Started).Seconds()
+		if before != nil && i < len(before.st.Devices) {
+			from, seconds = before.st.Devices[i].Counters, now.at.Sub(before.at).Seconds()
+		}
+		drops := 0.0
+		for name, n := range d.Counters {
+			if strings.HasPrefix(name, "drop_") {
+				drops += float64(n - from[name])
+			}
+		}
+		fmt.Fprintf(&b, "%s: %s packets/s, %s dropped/s; ", d.Name, short(float64(d.Counters["sent_pkts"]-from["sent_pkts"])/max(seconds, 1e-3), 1000),
+			short(drops/max(seconds, 1e-3), 1000))
+	}
+	return strings.TrimSuffix(b.String(), "; ")
+}
+
+// short writes a number with at most five characters: 999, 1.5k, 23M.
+func short(n, step float64) string {
+	i := 0
+	for n >= 999.5 && i < len(unitLetters)-1 {
+		n /= step
+		i++
+	}
+	if i > 0 && n < 9.95 {
+		return fmt.Sprintf("%.1f%s", n, unitLetters[i:i+1])
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.0f%s", n, unitLetters[i:i+1]))
+}
+
+const unitLetters = " kMGT"

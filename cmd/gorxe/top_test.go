@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
+
+// topStatus is a daemon with queue pairs of one program, that have these counters.
+func topStatus(counters ...map[string]uint64) *proto.Status {
+	st := &proto.Status{Started: time.Unix(90, 0)}
+	f := proto.FileStatus{Device: "rxe0"}
+	for i, c := range counters {
+		f.QPs = append(f.QPs, proto.QPStatus{QPN: 0xfffff0 + uint32(i), Type: "RC", State: "RTS", SendQueue: 32767, Counters: c})
+	}
+	st.Devices = []proto.DeviceStatus{{Name: "rxe0", Counters: map[string]uint64{"sent_pkts": counters[0]["sent_packets"], "drop_bad_qpn": 5}}}
+	st.Sessions = []proto.SessionStatus{{Processes: []proto.ProcessStatus{{PID: 4194303, Name: "ib_write_bw\x1b[2J", Files: []proto.FileStatus{f}}}}}
+	return st
+}
+
+func TestTop(t *testing.T) {
+	before := newSample(topStatus(
+		map[string]uint64{"sent_bytes": 100, "sent_packets": 1, "rcvd_packets": 1},
+		map[string]uint64{"rcvd_bytes": 1 << 40}), time.Unix(100, 0))
+	now := newSample(topStatus(
+		map[string]uint64{"sent_bytes": 100 + 3<<30, "sent_packets": 1_000_001, "rcvd_packets": 3, "retransmits": 7, "dropped": 3},
+		map[string]uint64{"rcvd_bytes": 5, "rcvd_packets": 8_000_000}), time.Unix(102, 0))
+	for _, c := range []struct {
+		before *sample
+		height int
+		want   string
+	}{
+		{before, 0, `, 1 programs, 2 queue pairs
+rxe0: 500k packets/s, 0 dropped/s
+
+ PROCESS     PROGRAM DEVICE    QPN TYPE STATE QUEUED SENT/S RCVD/S PKTS/S LOST/S
+ 4194303 ib_write_bw   rxe0 fffff1   RC   RTS  32767      0      0   4.0M      0
+ 4194303 ib_write_bw   rxe0 fffff0   RC   RTS  32767   1.5G      0   500k      5
+`},
+		{nil, 7, `, 1 programs, 2 queue pairs
+rxe0: 83k packets/s, 0 dropped/s
+
+ PROCESS     PROGRAM DEVICE    QPN TYPE STATE QUEUED SENT/S RCVD/S PKTS/S LOST/S
+ 4194303 ib_write_bw   rxe0 fffff1   RC   RTS  32767      0      0   667k      0
+and 1 queue pairs more
+`},
+	} {
+		var out bytes.Buffer
+		if err := writeTop(&out, now, c.before, c.height); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(out.String(), ","); ","+got != c.want {
+			t.Errorf("got\n%s\nwant\n%s", &out, c.want)
+		}
+		checkWidth(t, out.String())
+	}
+}
+
+func TestShort(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 999: "999", 999.6: "1.0k", 1024: "1.0k", 10 << 10: "10k", 1023 << 10: "1.0M", 3 << 30: "3.0G", 5 << 50: "5120T"} {
+		if got := short(n, 1024); got != want {
+			t.Errorf("%v: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestTopDaemon: reports of a daemon without programs.
+func TestTopDaemon(t *testing.T) {
+	if code, _, stderr := gorxe(t, "top", "--interval", "0s"); code != exitUsage || !strings.Contains(stderr, "--interval") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if code, _, stderr := gorxe(t, "top", "--socket", "/no/such/socket"); code != exitFailed || !strings.Contains(stderr, "gorxe daemon") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
