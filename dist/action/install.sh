@@ -22,6 +22,8 @@ if [ -z "$package" ]; then
 	(cd "$temp" && sha256sum --check --strict --ignore-missing SHA256SUMS)
 	package=$(echo "$temp"/gorxe_*_"$arch".deb)
 fi
+mapfile -t found < <(compgen -G "$package") # a pattern may name it
+package=${found[0]:-$package}
 if [ ! -f "$package" ]; then
 	echo "::error::there is no package $package"
 	exit 1

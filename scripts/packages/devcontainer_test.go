@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDevcontainer installs the feature into a Debian, from a file and from a release.
+func TestDevcontainer(t *testing.T) {
+	text, err := os.ReadFile("../../dist/devcontainer/gorxe/devcontainer-feature.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// containers.dev/implementors/features has the members.
+	var feature struct {
+		ID, Version, Name, Description, DocumentationURL, LicenseURL string
+		Options                                                      map[string]struct{ Type, Default, Description string }
+		InstallsAfter                                                []string
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&feature); err != nil || feature.ID != "gorxe" || feature.Version == "" {
+		t.Errorf("%+v, %v", feature, err)
+	}
+	script, err := os.ReadFile("../../dist/devcontainer/gorxe/install.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range feature.Options {
+		if !strings.Contains(string(script), "${"+strings.ToUpper(name)) {
+			t.Errorf("install.sh does not use the option %s", name)
+		}
+	}
+
+	d := newDebian(t)
+	out := t.TempDir()
+	if _, err := makeAll(clone(t), out, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	d.copy("/release", debIn(t, out), filepath.Join(out, "SHA256SUMS"))
+	d.copy("/feature", "../../dist/devcontainer/gorxe/install.sh")
+
+	deb := "/release/" + filepath.Base(debIn(t, out))
+	if text, code := d.run("PACKAGE=/none.deb /feature/install.sh"); code != 1 || !strings.Contains(text, "gorxe: there is no package /none.deb") {
+		t.Errorf("a package that does not exist: exit code %d\n%s", code, text)
+	}
+	d.ok("PACKAGE=" + deb + " PACKAGES=ibverbs-utils /feature/install.sh; gorxe run ibv_devices | grep rxe0")
+}
