@@ -34,6 +34,7 @@ type job struct {
 	t      *testing.T
 	action action
 	root   string            // the Debian
+	dir    string            // of the checkout in it
 	env    map[string]string // what steps have set for later ones
 	failed bool
 	log    bytes.Buffer
@@ -54,7 +55,7 @@ func newJob(t *testing.T) *job {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to enter a Debian")
 	}
-	j := &job{t: t, root: t.TempDir(), env: map[string]string{"PATH": "/bin:/usr/bin:/usr/sbin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}}
+	j := &job{t: t, root: t.TempDir(), dir: "/repo", env: map[string]string{"PATH": "/bin:/usr/bin:/usr/sbin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}}
 	for _, argv := range [][]string{
 		{"../debian-root.sh"},
 		{"tar", "-xf", "../../bin/root-bookworm.tar", "-C", j.root, "--exclude=./dev/*"},
@@ -126,7 +127,7 @@ func (j *job) use(inputs map[string]string) string {
 		}
 		maps.Copy(env, map[string]string{"GITHUB_ACTION_PATH": inRoot, "RUNNER_TEMP": tempInRoot,
 			"GITHUB_STEP_SUMMARY": "/summary", "GITHUB_OUTPUT": "/output", "GITHUB_ENV": "/env"})
-		if !j.run("/repo", step.Run, env) {
+		if !j.run(j.dir, step.Run, env) {
 			j.failed = true
 		}
 		for line := range strings.Lines(j.read("/env")) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -49,4 +50,27 @@ func TestDevcontainer(t *testing.T) {
 		t.Errorf("a package that does not exist: exit code %d\n%s", code, text)
 	}
 	d.ok("PACKAGE=" + deb + " PACKAGES=ibverbs-utils /feature/install.sh; gorxe run ibv_devices | grep rxe0")
+
+	// A release as GitHub has it.
+	d.write("/usr/local/bin/curl", "#!/bin/bash -e\n# curl -fsSL -o FILE URL\necho \"$4\" >>/urls\ncp \"/release/$(basename \"$4\")\" \"$3\"\n")
+	if err := os.Chmod(d.root+"/usr/local/bin/curl", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.ok("dpkg -P gorxe; VERSION=latest PACKAGES= /feature/install.sh")
+	const latest = "https://github.com/gorxe/gorxe/releases/latest/download/"
+	if got, want := d.ok("cat /urls; rm /urls"), latest+"SHA256SUMS\n"+latest+filepath.Base(deb)+"\n"; got != want {
+		t.Errorf("the latest release is at\n%s", got)
+	}
+	sums, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := regexp.MustCompile("(?m)^[0-9a-f]{64}").ReplaceAll(sums, bytes.Repeat([]byte("0"), 64))
+	d.write("/release/SHA256SUMS", string(wrong))
+	if text, code := d.run("dpkg -P gorxe; VERSION=v1.2.3 PACKAGES= /feature/install.sh"); code == 0 || !strings.Contains(text, "FAILED") {
+		t.Errorf("another file than the release's: exit code %d\n%s", code, text)
+	}
+	if got := d.ok("cat /urls; ! command -v gorxe"); !strings.Contains(got, "/releases/download/v1.2.3/gorxe_") {
+		t.Errorf("release 1.2.3 is at\n%s", got)
+	}
 }

@@ -17,8 +17,8 @@ func TestImage(t *testing.T) {
 		t.Skip("needs root, to become an ordinary user that has a range of ids")
 	}
 	home := t.TempDir()
-	packages := filepath.Join(home, "packages")
-	if err := os.Mkdir(packages, 0o755); err != nil {
+	packages := filepath.Join(home, "bin/packages")
+	if err := os.MkdirAll(packages, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := makeAll(clone(t), packages, "amd64"); err != nil {
@@ -26,7 +26,7 @@ func TestImage(t *testing.T) {
 	}
 	for _, argv := range [][]string{
 		{"../debian-offline.sh"},
-		{"cp", "-r", "../../bin/base-bookworm.tar", "../../bin/debs", "../../dist/container/Containerfile", runtime, home},
+		{"cp", "-r", "../../bin/base-bookworm.tar", "../../bin/debs", "../../dist", runtime, home},
 		{"chmod", "755", filepath.Dir(home), home},
 	} {
 		if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
@@ -53,11 +53,17 @@ func TestImage(t *testing.T) {
 			t.Errorf("podman system reset: %s", text)
 		}
 	})
-	make := flags + "import -q base-bookworm.tar docker.io/library/debian:bookworm-slim && " +
-		flags + "build --network none --pull-never --volume $PWD/debs:/debs:ro --volume $PWD/sources.list:/etc/apt/sources.list:ro " +
-		"--file Containerfile --tag gorxe packages"
-	if text, code := user(make); code != 0 {
+	if text, code := user(flags + "import -q base-bookworm.tar docker.io/library/debian:bookworm-slim"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, text)
+	}
+
+	// The commands of the README.
+	readme := strings.ReplaceAll(section(t, "A container", "sh"), "podman build ", "podman build --network none --pull-never --volume $PWD/debs:/debs:ro --volume $PWD/sources.list:/etc/apt/sources.list:ro ")
+	readme = strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(readme, "podman run ", "podman run --pull never --network none ")), "podman ", flags)
+	text, code := user(strings.ReplaceAll(readme, "\n", " && "))
+	t.Logf("A container:\n%s", text)
+	if code != 0 || !strings.Contains(text, active) {
+		t.Errorf("exit code %d", code)
 	}
 
 	const confined = "run --rm --pull never --network none --cap-drop all --read-only "

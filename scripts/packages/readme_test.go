@@ -1,0 +1,122 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// section returns the code in one language below a heading of the README.
+func section(t *testing.T, heading, language string) string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(readme), "\n### "+heading+"\n")
+	if !found {
+		t.Fatalf("README.md has no heading %q", heading)
+	}
+	if end := regexp.MustCompile(`(?m)^##`).FindStringIndex(text); end != nil {
+		text = text[:end[0]]
+	}
+	var code strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		code.WriteString(block[1])
+	}
+	if code.Len() == 0 {
+		t.Fatalf("README.md has no code below %q", heading)
+	}
+	return code.String()
+}
+
+// newcomer is a Debian without a network, with a checkout in which `make packages` was run.
+func newcomer(t *testing.T) *debian {
+	t.Helper()
+	d := newDebian(t)
+	out := t.TempDir()
+	checkout := clone(t)
+	if _, err := makeAll(checkout, out, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.copy("/gorxe/bin/packages", files...)
+	d.copy("/gorxe", filepath.Join(checkout, "dist"), filepath.Join(checkout, "action.yml"))
+	return d
+}
+
+// follow runs the commands of the README as they stand, and keeps what is said.
+func (d *debian) follow(heading, commands string) string {
+	d.t.Helper()
+	text, code := d.run("cd /gorxe; set -ex\n" + commands)
+	d.t.Logf("%s:\n%s", heading, text)
+	if code != 0 {
+		d.t.Errorf("%s: exit code %d", heading, code)
+	}
+	return text
+}
+
+const active = "PORT_ACTIVE" // what ibv_devinfo says of a device that works
+
+// TestReadmePackage follows the README with the Debian package, and then its first commands.
+func TestReadmePackage(t *testing.T) {
+	d := newcomer(t)
+	if text := d.follow("A Debian package", section(t, "A Debian package", "sh")); !strings.Contains(text, active) {
+		t.Error("ibv_devinfo finds no port")
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(string(readme))[1]
+	d.write("/gorxe/my-tests", "#!/bin/sh\nibv_devices | grep rxe0\n")
+	if text := d.follow("the first commands", "chmod 755 my-tests\n"+first); !strings.Contains(text, "8192000 bytes") {
+		t.Error("no ping-pong")
+	}
+}
+
+// TestReadmePython follows the README with pip.
+func TestReadmePython(t *testing.T) {
+	d := newcomer(t)
+	if text := d.follow("Python", section(t, "Python", "sh")); !strings.Contains(text, active) {
+		t.Error("ibv_devinfo finds no port")
+	}
+}
+
+// TestReadmeAction runs the step of the README as a runner does, after `make packages`.
+func TestReadmeAction(t *testing.T) {
+	d := newcomer(t)
+	d.ok("apt-get install -y -q --no-install-recommends make gcc libc6-dev; apt-get clean")
+	d.copy("/", "../../bin/debs") // the job below does not mount it
+	var steps []struct {
+		Uses string
+		With map[string]string
+	}
+	if err := yaml.Unmarshal([]byte(section(t, "A job of GitHub Actions", "yaml")), &steps); err != nil || len(steps) != 1 || steps[0].Uses != "gorxe/gorxe@v1" {
+		t.Fatalf("%v, %v", steps, err)
+	}
+	j := &job{t: t, root: d.root, dir: "/gorxe", env: map[string]string{"PATH": "/bin:/usr/bin:/usr/sbin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}}
+	j.mkdir(inRoot, tempInRoot)
+	if text, err := exec.Command("cp", "-r", "../../action.yml", "../../dist", d.root+inRoot).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, text)
+	}
+	readYAML(t, "../../action.yml", &j.action)
+	program := `#include <infiniband/verbs.h>
+int main(void) { int n; ibv_get_device_list(&n); return n != 1; }
+`
+	d.write("/gorxe/check.c", program)
+	d.write("/gorxe/Makefile", "check:\n\tgcc check.c -o check -libverbs\n\t./check\n\tibv_devinfo\n")
+	summary := j.use(steps[0].With)
+	t.Logf("%s\n%s", j.log.String(), summary)
+	if j.failed || !strings.Contains(j.log.String(), active) {
+		t.Error("the step fails")
+	}
+}
