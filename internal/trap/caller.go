@@ -84,8 +84,19 @@ func (c *caller) Space() (kernel.Space, error) {
 // call fails afterwards, the descriptor stays, unused, until the program closes it or ends. So
 // a method should call this last.
 func (c *caller) InstallFD(fd int) (int32, error) {
+	s := c.r.s
+	s.objects.install.Lock()
+	defer s.objects.install.Unlock()
 	a := notify.Install{ID: c.r.n.ID, Source: uint32(fd), Mode: unix.O_CLOEXEC}
-	n, errno := c.r.s.listener.Install(&a)
+	if at, ok := c.r.freeForOwn(); ok {
+		s.procs.forget()
+		placed := a
+		placed.FD, placed.Flags = at, unix.SECCOMP_ADDFD_FLAG_SETFD
+		if n, errno := s.listener.Install(&placed); errno == 0 {
+			return n, nil
+		}
+	}
+	n, errno := s.listener.Install(&a)
 	if errno != 0 {
 		return -1, errno
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
-	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
 
@@ -382,50 +381,4 @@ func (r *receiver) installAt(fd int, cloexec bool, free func() (uint32, bool)) v
 	default:
 		return fail(errno)
 	}
-}
-
-// freeFor finds a number for a descriptor of o.
-func (r *receiver) freeFor(o *object) (uint32, bool) {
-	if o.polled == nil {
-		return r.freeFD(o.numbers(r.s.cfg.FDs), r.unused)
-	}
-	// From the top, because the kernel gives away the lowest numbers first; and on from
-	// the last one, because a program may have hundreds.
-	in, next := r.s.cfg.FDs.Pollable(), uint32(0)
-	owner, err := r.caller.owner()
-	if err == nil {
-		next = owner.lastPolled.Load()
-	}
-	for i := range in.Count {
-		n := (next + i) % in.Count
-		if fd := in.Base + in.Count - 1 - n; r.unused(int32(fd)) {
-			if err == nil {
-				owner.lastPolled.Store(n + 1)
-			}
-			return fd, true
-		}
-	}
-	return 0, false
-}
-
-// freeFD finds a number of the ranges that the caller does not use. A number that
-// is in use would be replaced silently, so this looks; a thread that uses dup2 to
-// the same number at this moment is not seen.
-func (r *receiver) freeFD(in []filter.Range, unused func(fd int32) bool) (uint32, bool) {
-	for _, part := range in {
-		for n := range part.Count {
-			if fd := part.Base + n; unused(int32(fd)) {
-				return fd, true
-			}
-		}
-	}
-	return 0, false
-}
-
-func (r *receiver) unused(fd int32) bool {
-	_, err := procfs.Readlink(r.procFD(fd))
-	if procmem.Forbidden(err) {
-		_, err = r.keptID(fd, err)
-	}
-	return err == unix.ENOENT || err == unix.EBADF
 }

@@ -31,6 +31,7 @@ type process struct {
 	modern   atomic.Bool // it has asked for NETLINK_RDMA
 
 	lastPolled atomic.Uint32 // where to look for a number for a pollable file
+	lastOwn    atomic.Uint32 // and for a completion channel
 	budget     *quota.Budget
 }
 

@@ -233,6 +233,9 @@ func TestPollable(t *testing.T) {
 		if !r.Ours(got.Base) || !r.Ours(r.Base) || r.Ours(r.Files().Base) || r.Ours(got.Base-1) {
 			t.Errorf("with a limit of %d: Ours is not the union of the two ranges", tt.limit)
 		}
+		if s := r.Spare(); s.Base+s.Count != r.Base+r.Count || s.Base-r.Base != deviceRoom {
+			t.Errorf("with a limit of %d: the spare part of %v is %v", tt.limit, r, s)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	shareOf  = 4  // the range takes a quarter of a low limit
 	directOf = 5  // a fifth of the range is for direct doorbells
 
+	// deviceRoom is how many numbers of the range are for devices only.
+	deviceRoom = 8
+
 	// maxPollable is how many pollable files a process may have. librdmacm opens one for
 	// each connection of its synchronous interface.
 	maxPollable = 1024
@@ -83,4 +86,11 @@ func (r Range) Doorbells() Range {
 // Trapped is the other part of r: every write there is trapped.
 func (r Range) Trapped() Range {
 	return Range{Base: r.Base, Count: r.Count - r.Doorbells().Count}
+}
+
+// Spare is the part of r where completion channels may be if a program has hundreds. There,
+// a read of them is trapped. The numbers below it are for devices.
+func (r Range) Spare() Range {
+	kept := min(r.Count, deviceRoom)
+	return Range{Base: r.Base + kept, Count: r.Count - kept}
 }
