@@ -25,11 +25,16 @@ type Counters struct {
 	ReceivedBytes   atomic.Uint64
 	ReceiveCalls    atomic.Uint64 // recvmmsg calls that returned packets
 
-	ICRCErrors       atomic.Uint64 // packets dropped for their ICRC
-	Malformed        atomic.Uint64 // packets shorter than BTH and ICRC
-	Truncated        atomic.Uint64 // datagrams larger than a receive buffer
-	ReceiveQueueDrop atomic.Uint64 // packets lost because the socket's queue was full
-	ReceiveErrors    atomic.Uint64 // recvmmsg calls that failed
+	ICRCErrors    atomic.Uint64 // packets dropped for their ICRC
+	Malformed     atomic.Uint64 // packets shorter than BTH and ICRC
+	Truncated     atomic.Uint64 // datagrams larger than a receive buffer
+	ReceiveErrors atomic.Uint64 // recvmmsg calls that failed
+
+	// Packets that the kernel dropped at the receiving sockets, as of the last call of
+	// Port.Counters. ReceiveQueueDrop has too many of them if other sockets of the
+	// network namespace lost packets at the same time.
+	ReceiveQueueDrop  atomic.Uint64 // the socket's queue was full
+	ReceiveFilterDrop atomic.Uint64 // to no queue pair of the device, or not from its peer
 
 	ReceiverTakeovers atomic.Uint64 // times that a goroutine replaced a blocked one
 }
@@ -56,6 +61,7 @@ func (c *Counters) All() iter.Seq2[string, uint64] {
 			{"malformed", &c.Malformed},
 			{"truncated", &c.Truncated},
 			{"receive_queue_drop", &c.ReceiveQueueDrop},
+			{"receive_filter_drop", &c.ReceiveFilterDrop},
 			{"receive_errors", &c.ReceiveErrors},
 			{"receiver_takeovers", &c.ReceiverTakeovers},
 		} {

@@ -1,7 +1,7 @@
 package rocev2
 
-// This file has all unsafe code of the package: sendmmsg, recvmmsg, and the socket
-// addresses and control messages that they take. x/sys/unix has neither call.
+// This file has all unsafe code of the package: sendmmsg, recvmmsg with the socket
+// addresses and control messages that they take, and SO_MEMINFO. x/sys/unix has none of them.
 
 import (
 	"encoding/binary"
@@ -143,4 +143,20 @@ func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {
 			return 0, errno
 		}
 	}
+}
+
+// socketDrops returns how many packets a socket has dropped (SO_MEMINFO, sock_diag(7)).
+func socketDrops(fd int) (uint32, error) {
+	const (
+		drops = 8 // linux/sock_diag.h: SK_MEMINFO_DROPS
+		vars  = 9
+	)
+	var info [vars]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return info[drops], nil
 }

@@ -56,7 +56,7 @@ func (p *Port) joinOn(addr netip.Addr) (*receiver, error) {
 		return nil, err
 	}
 	if err := rx.join(p.at.Load().index); err != nil {
-		rx.file.Close()
+		rx.close()
 		return nil, &PortError{Op: "join", Object: "group " + addr.String() + " on interface " + p.at.Load().name,
 			Kind: permissionKind(err), Cause: err,
 			Hint: "the interface must be up and do multicast; net.ipv4.igmp_max_memberships bounds the groups of a host"}

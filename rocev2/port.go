@@ -52,6 +52,12 @@ type Config struct {
 	// one call at a time, not from Open. It must not call Close.
 	OnPort func(PortInfo)
 
+	// Mark is the mark of the numbers of the device's queue pairs. If it has bits, the kernel
+	// drops packets to other numbers than these, 1 and the multicast number, and packets to
+	// connected queue pairs from addresses that AddPeer did not name. It also drops some of
+	// very many packets to QP 1.
+	Mark wire.QPNMark
+
 	Log *slog.Logger // nil discards
 	Tap *Tap         // captures all packets; nil for none
 
@@ -97,6 +103,9 @@ type Port struct {
 	// Close waits for them.
 	own atomic.Pointer[[]netip.Addr]
 
+	filter filter
+	drops  drops
+
 	monitor      *monitor
 	watch        *standby.Watch // over the receivers
 	closeTimeout time.Duration  // defaultCloseTimeout
@@ -127,6 +136,8 @@ func Open(cfg Config) (*Port, error) {
 		closeTimeout: defaultCloseTimeout,
 	}
 	p.attach(link)
+	p.filter.init(p)
+	p.drops.open()
 	p.sends.New = func() any { return new(sends) }
 	p.segmentLimit.Store(maxSegments)
 	p.own.Store(new([]netip.Addr))
@@ -134,6 +145,7 @@ func Open(cfg Config) (*Port, error) {
 	p.monitor, err = newMonitor(p, h)
 	if err != nil {
 		h.Close()
+		p.drops.close()
 		return nil, err
 	}
 	p.watch = standby.NewWatch(callLimit)
@@ -244,8 +256,11 @@ func (p *Port) Info() PortInfo {
 	return info
 }
 
-// Counters returns the port's statistics, live.
-func (p *Port) Counters() *Counters { return &p.counters }
+// Counters returns the port's statistics, live except for those that it brings up to date.
+func (p *Port) Counters() *Counters {
+	p.countDrops()
+	return &p.counters
+}
 
 // Close stops receiving and releases everything. It waits until Receiver and OnPort
 // have returned from their last calls. It does not wait for a call of Receiver that
@@ -275,5 +290,7 @@ func (p *Port) Close() error {
 		e.closeSources()
 	}
 	p.watch.Close()
+	p.filter.close()
+	p.drops.close()
 	return nil
 }

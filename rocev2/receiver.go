@@ -41,8 +41,8 @@ type receiver struct {
 	room int        // bytes of SO_RCVBUF
 	role *standby.Role
 
-	readers     atomic.Int32 // started so far
-	lastDropped uint32       // the last count of SO_RXQ_OVFL; for the current reader
+	readers atomic.Int32 // started so far
+	dropped uint32       // packets that the socket had dropped when countDrops looked; under drops.mu
 }
 
 // openReceiver binds the RoCEv2 port on addr.
@@ -64,6 +64,7 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 		}
 	}
 	room := setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, receiveRoom*p.cfg.SocketBuffer)
+	p.filter.prepare(fd, addr) // before the first packet
 	if err := unix.Bind(fd, bindAddr(addr, p.cfg.Port, p.scope(addr))); err != nil {
 		unix.Close(fd)
 		return nil, bindError(addr, p.cfg.Port, os.NewSyscallError("bind", err))
@@ -76,11 +77,12 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 		file.Close()
 		return nil, &PortError{Op: "configure", Object: "receiving socket on " + addr.String(), Cause: err}
 	}
-	return &receiver{port: p, file: file, raw: raw, addr: addr, room: room}, nil
+	rx := &receiver{port: p, file: file, raw: raw, addr: addr, room: room}
+	p.filter.join(rx)
+	return rx, nil
 }
 
 func setReceiveOptions(fd int, addr netip.Addr) error {
-	tryInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
 	if addr.IsMulticast() {
 		// Several devices of a host may listen to one group.
 		if err := setInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1, "SO_REUSEADDR"); err != nil {
@@ -120,10 +122,17 @@ func (r *receiver) start() {
 	})
 }
 
+// close closes the socket.
+func (r *receiver) close() {
+	r.port.countDrops() // for the last time
+	r.port.filter.leave(r)
+	r.file.Close()
+}
+
 // stop closes the socket, and waits until the last call of Config.Receiver returns.
 // If the call is still blocked at the deadline, stop logs that and returns.
 func (r *receiver) stop(deadline time.Time) {
-	r.file.Close()
+	r.close()
 	if r.role != nil && !r.role.Stop(time.Until(deadline)) {
 		r.port.log.Warn("a program's memory does not answer; the goroutine that writes to it is left behind",
 			"interface", r.port.at.Load().name, "address", r.addr)

@@ -33,9 +33,10 @@ type reader struct {
 	addr  netip.Addr // the receiver's
 	batch recvBatch
 
-	out   []wire.Datagram
-	flows [flowCacheLen]flow
-	peers map[netip.Addr]*wire.DFHint
+	out     []wire.Datagram
+	managed int // of those in out, to QP 1
+	flows   [flowCacheLen]flow
+	peers   map[netip.Addr]*wire.DFHint
 }
 
 func newReader(rx *receiver) *reader {
@@ -53,7 +54,7 @@ type flow struct {
 
 // recvSlot is the memory that one message points to, apart from its packets.
 type recvSlot struct {
-	control [6 * cmsgSpace]byte
+	control [5 * cmsgSpace]byte
 	name    sockaddr
 	iov     [1]unix.Iovec
 }
@@ -120,10 +121,6 @@ func (r *reader) deliver(h *standby.Worker) bool {
 		m, s := &b.msgs[i], &b.slots[i]
 		octets += int(m.n)
 		meta := parseControl(s.control[:min(int(m.hdr.Controllen), len(s.control))])
-		if meta.hasDropped && meta.dropped != r.rx.lastDropped {
-			r.port.counters.ReceiveQueueDrop.Add(uint64(meta.dropped - r.rx.lastDropped))
-			r.rx.lastDropped = meta.dropped
-		}
 		if m.hdr.Flags&unix.MSG_TRUNC != 0 {
 			r.port.counters.Truncated.Add(1)
 			continue
@@ -134,6 +131,10 @@ func (r *reader) deliver(h *standby.Worker) bool {
 	b.ask(octets)
 	if len(r.out) == 0 {
 		return true
+	}
+	if r.managed > 0 {
+		r.port.filter.management(r.managed)
+		r.managed = 0
 	}
 	h.Enter()
 	r.port.cfg.Receiver(r.out)
@@ -157,6 +158,9 @@ func (r *reader) accept(buf []byte, meta rxMeta, src netip.Addr, srcPort uint16)
 		case ok:
 			packets++
 			octets += uint64(len(pkt))
+			if isManagement(pkt) {
+				r.managed++
+			}
 			r.out = append(r.out, wire.Datagram{
 				Data: pkt[:len(pkt)-icrcLen], Src: src, Dst: r.addr, SrcPort: srcPort,
 				TrafficClass: meta.trafficClass, HopLimit: meta.hopLimit,

@@ -45,7 +45,7 @@ func (p *Port) openEndpoint(addr netip.Addr) (*endpoint, error) {
 		fd, port, err := p.openSource(addr)
 		if err != nil {
 			e.closeSources()
-			rx.file.Close()
+			rx.close()
 			return nil, err
 		}
 		e.fds = append(e.fds, fd)

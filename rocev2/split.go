@@ -25,9 +25,7 @@ func nextPacket(buf []byte, size int) (pkt, rest []byte) {
 
 // rxMeta holds the control messages of one received datagram.
 type rxMeta struct {
-	segment      int    // UDP_GRO: size of each joined packet, 0 if not joined
-	dropped      uint32 // SO_RXQ_OVFL: packets that the socket has dropped so far
-	hasDropped   bool
+	segment      int // UDP_GRO: size of each joined packet, 0 if not joined
 	trafficClass uint8
 	hopLimit     uint8
 }
@@ -57,8 +55,6 @@ func (m *rxMeta) set(level, kind int32, data []byte) {
 	switch {
 	case level == unix.SOL_UDP && kind == unix.UDP_GRO && len(data) >= 4:
 		m.segment = int(int32(binary.NativeEndian.Uint32(data)))
-	case level == unix.SOL_SOCKET && kind == unix.SO_RXQ_OVFL && len(data) >= 4:
-		m.dropped, m.hasDropped = binary.NativeEndian.Uint32(data), true
 	case level == unix.IPPROTO_IP && kind == unix.IP_TOS && len(data) >= 1:
 		m.trafficClass = data[0] // one byte, unlike the others
 	case level == unix.IPPROTO_IP && kind == unix.IP_TTL && len(data) >= 4:

@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/gorxe/gorxe/wire"
@@ -65,4 +66,16 @@ type Memory interface {
 	CompareSwap(va, compare, swap uint64) (old uint64, err error)
 	FetchAdd(va, add uint64) (old uint64, err error)
 	Store(va, value uint64) error
+}
+
+// Filter learns which packets the device can use, so that the port can drop others before
+// they take room in a queue. It is called with a QP or the table of QPs locked.
+type Filter interface {
+	// SetMark tells the mark that the numbers of all queue pairs have from now on, and
+	// have had so far.
+	SetMark(m wire.QPNMark)
+	// AddPeer and RemovePeer count the connected queue pairs whose peer has that address.
+	// Packets of others to connected queue pairs are of no use.
+	AddPeer(addr netip.Addr)
+	RemovePeer(addr netip.Addr)
 }

@@ -37,6 +37,10 @@ type Config struct {
 	// GSI handles the packets to queue pair 1. Nil means that they are counted as
 	// packets to a QP that does not exist.
 	GSI GSI
+	// Mark is what the numbers of queue pairs have in common; zero: nothing.
+	Mark wire.QPNMark
+	// Filter, if set, learns which packets are of use.
+	Filter Filter
 	// Tap sees the packets that pass between QPs of this device, which reach no
 	// Link. Without it such packets need not be formed at all.
 	Tap func(b *wire.Burst)
@@ -51,6 +55,7 @@ type Device struct {
 	random   random
 
 	qps  numTable[QP]
+	mark wire.QPNMark // of the numbers in qps; under qps.mu
 	keys numTable[keyObject]
 	ahs  numTable[AH]
 
@@ -105,6 +110,7 @@ func New(cfg Config) (*Device, error) {
 	if cfg.MaxActiveQPs > 0 {
 		d.admission.limit = cfg.MaxActiveQPs
 	}
+	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
 	d.port.init()
 	d.gids.Store(newGIDTable(nil))

@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
@@ -29,6 +30,8 @@ type QP struct {
 
 	activeEpoch  atomic.Uint32 // 0: nothing outstanding; else see admission
 	waitingSince Time          // since when it is on the waiting list; under admission.mu
+
+	peer netip.Addr // that Config.Filter knows; with the QP locked
 
 	gate      gate
 	attr      QPAttr      // as set by Modify; attr.State is the state

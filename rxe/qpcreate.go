@@ -38,7 +38,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	// Packets may find the QP as soon as it has a number. They wait in its inbox.
 	q.lock()
 	defer q.unlock(nil)
-	q.qpn = wire.QPN(d.qps.insert(q, d.random.qpn))
+	q.qpn = wire.QPN(d.qps.insert(q, func() uint32 { return d.newQPN(q.typ) }))
 	q.reset()
 	q.publish()
 	return q, nil

@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"net/netip"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // accessQP are the rights that a QP can grant its peer. Other bits of an Access
 // mean nothing for a QP and are ignored, as rdma_rxe does.
@@ -136,6 +140,7 @@ func (q *QP) apply(next *QPAttr, mask QPAttrMask, path *wire.Route) {
 	q.attr = *next
 	if path != nil {
 		q.route, q.peerGIDs = path, nil
+		q.setPeer(path.Dst)
 	}
 	if mask&QPAttrPKeyIndex != 0 {
 		q.pkey = pkeyTable[q.attr.PKeyIndex]
@@ -177,6 +182,7 @@ func (q *QP) reset() {
 	q.resp.held.releaseLast(q)
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0
+	q.setPeer(netip.Addr{})
 	q.resetSend()
 	q.resp.reset(q)
 	q.clearDeadlines()

@@ -55,6 +55,10 @@ type Engine struct {
 	portMu sync.Mutex // updatePort
 }
 
+// markBits leaves 65,536 numbers for connected queue pairs, and as many for UD. Of random
+// numbers, one in 128 is one of these.
+const markBits = 8
+
 // Start opens the port and starts the device on it. Network errors unwrap to the sentinels
 // of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
@@ -70,6 +74,8 @@ func Start(cfg Config) (*Engine, error) {
 	}
 	if cfg.Tap != nil {
 		devCfg.Tap = tapBurst(cfg.Tap)
+	} else { // a capture has the packets that no queue pair takes, too
+		devCfg.Mark, devCfg.Filter = wire.NewQPNMark(markBits), &e.link
 	}
 	var err error
 	if e.dev, err = rxe.New(devCfg); err != nil {
@@ -84,6 +90,7 @@ func Start(cfg Config) (*Engine, error) {
 		OnPort:    func(rocev2.PortInfo) { e.updatePort() },
 		Log:       cfg.Log,
 		Tap:       cfg.Tap,
+		Mark:      devCfg.Mark,
 	})
 	if err != nil {
 		e.dev.Close() //nolint:errcheck // nothing was made in it

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/rocev2"
@@ -33,4 +34,24 @@ func (l *portLink) Leave(mgid wire.GID) error {
 		return p.LeaveGroup(mgid.Addr())
 	}
 	return rxe.ErrClosed
+}
+
+// SetMark, AddPeer and RemovePeer make portLink a rxe.Filter. A device without a port has no
+// queue pairs.
+func (l *portLink) SetMark(m wire.QPNMark) {
+	if p := l.port.Load(); p != nil {
+		p.SetMark(m)
+	}
+}
+
+func (l *portLink) AddPeer(addr netip.Addr) {
+	if p := l.port.Load(); p != nil {
+		p.AddPeer(addr)
+	}
+}
+
+func (l *portLink) RemovePeer(addr netip.Addr) {
+	if p := l.port.Load(); p != nil {
+		p.RemovePeer(addr)
+	}
 }

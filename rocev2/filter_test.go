@@ -1,0 +1,278 @@
+package rocev2
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+	"golang.org/x/net/bpf"
+)
+
+// numbers returns the numbers that m marks for connected and for UD queue pairs, and one
+// that it does not mark.
+func numbers(m wire.QPNMark) (connected, datagram, other wire.QPN) {
+	for n := wire.QPN(2); connected == 0 || datagram == 0 || other == 0; n++ {
+		switch {
+		case m.Connected(n):
+			connected = n
+		case m.Datagram(n):
+			datagram = n
+		default:
+			other = n
+		}
+	}
+	return connected, datagram, other
+}
+
+// to makes a packet for a queue pair.
+func to(r *wire.Route, n wire.QPN) []byte {
+	b := burst(r, 1, 16, 0)
+	pkt := b.Packet(0)
+	binary.BigEndian.PutUint32(pkt[4:], uint32(n))
+	return b.Buf
+}
+
+// sendTo sends one packet by a plain socket, as any host can.
+func sendTo(t testing.TB, c *net.UDPConn, dst netip.Addr, n wire.QPN) {
+	t.Helper()
+	local := c.LocalAddr().(*net.UDPAddr).AddrPort()
+	r := &wire.Route{Src: local.Addr().Unmap(), Dst: dst, SrcPort: local.Port(), HopLimit: 64}
+	pkt := to(r, n)
+	wire.NewICRC(r, wire.UDPPort).Put(pkt, 0)
+	if _, err := c.Write(pkt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	peerHost     = netip.MustParseAddr("127.0.9.1")
+	strangerHost = netip.MustParseAddr("127.0.9.2")
+	ownHost      = netip.MustParseAddr("127.0.9.3")
+)
+
+// A flood of packets that no queue pair takes leaves room for those of a connected one.
+func TestFilterKeepsRoom(t *testing.T) {
+	m := wire.NewQPNMark(8)
+	connected, datagram, other := numbers(m)
+	blocked, release := make(chan struct{}), make(chan struct{})
+	s := newSink()
+	first := true
+	p := open(t, Config{Address: ownHost, Mark: m, SocketBuffer: 16 << 10, Receiver: func(b []wire.Datagram) {
+		if first { // the queue fills meanwhile
+			first = false
+			close(blocked)
+			<-release
+		}
+		s.receive(b)
+	}})
+	p.AddPeer(peerHost)
+	peer, stranger := dialFrom(t, peerHost, ownHost), dialFrom(t, strangerHost, ownHost)
+	sendTo(t, peer, ownHost, connected)
+	<-blocked
+	const flood = 2000 // the queue has room for some hundred
+	for range flood {
+		sendTo(t, stranger, ownHost, other)
+		sendTo(t, stranger, ownHost, connected)
+		sendTo(t, peer, ownHost, other)
+	}
+	sendTo(t, stranger, ownHost, datagram)
+	sendTo(t, peer, ownHost, connected)
+	close(release)
+	for i, d := range s.wait(3) {
+		if want := []wire.QPN{connected, datagram, connected}[i]; destination(d.Data) != want {
+			t.Errorf("packet %d is for %#x, want %#x", i, destination(d.Data), want)
+		}
+	}
+	c := p.Counters()
+	if lost, dropped := c.ReceiveQueueDrop.Load(), c.ReceiveFilterDrop.Load(); lost+dropped != 3*flood || lost > flood/10 {
+		t.Errorf("receive_queue_drop %d, receive_filter_drop %d", lost, dropped)
+	}
+}
+
+func destination(pkt []byte) wire.QPN {
+	return wire.QPN(binary.BigEndian.Uint32(pkt[4:]) & wire.QPNMask)
+}
+
+// Each kind of packet passes or not, as the filter knows more and fewer peers.
+func TestFilterPeers(t *testing.T) {
+	m := wire.NewQPNMark(8)
+	connected, datagram, other := numbers(m)
+	p := &Port{cfg: Config{Mark: m}}
+	p.filter.init(p)
+	f := &p.filter
+	v4, v6 := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fe80::1:2:3")
+	pass := func(own, src netip.Addr, n wire.QPN) bool {
+		t.Helper()
+		return runFilter(t, f.program(own, f.peers), own, src, n)
+	}
+	for _, own := range []netip.Addr{netip.MustParseAddr("10.9.9.9"), netip.MustParseAddr("fe80::9")} {
+		src, near := v4, v4.Next()
+		if own.Is6() {
+			src, near = v6, v6.Next()
+		}
+		clear(f.peers)
+		if pass(own, src, connected) || !pass(own, src, datagram) || pass(own, src, other) || !pass(own, src, 1) {
+			t.Errorf("%v: without peers", own)
+		}
+		p.AddPeer(near.Next())
+		p.AddPeer(src)
+		if !pass(own, src, connected) || pass(own, near, connected) || pass(own, src, other) || !pass(own, near.Next(), connected) {
+			t.Errorf("%v: with two peers", own)
+		}
+		for a := near.Next(); len(f.peers) < maxFilterPeers; a = a.Next() {
+			p.AddPeer(a)
+		}
+		if !pass(own, src, connected) || pass(own, near, connected) {
+			t.Errorf("%v: with %d peers", own, len(f.peers))
+		}
+		if n := len(f.program(own, f.peers)); n > 4096 { // linux/bpf_common.h: BPF_MAXINSNS
+			t.Errorf("%v: %d instructions", own, n)
+		}
+		p.AddPeer(near)
+		p.AddPeer(near.Prev().Prev())
+		if !pass(own, netip.MustParseAddr(map[bool]string{true: "1.1.1.1", false: "::1"}[own.Is4()]), connected) || pass(own, src, other) {
+			t.Errorf("%v: with %d peers", own, len(f.peers))
+		}
+	}
+	group := netip.MustParseAddr("ff0e::1")
+	if !pass(group, v6, wire.MulticastQPN) || pass(group, v6, datagram) {
+		t.Error("to a group")
+	}
+}
+
+// runFilter runs a program on a packet, as the kernel does.
+func runFilter(t *testing.T, prog []bpf.Instruction, own, src netip.Addr, n wire.QPN) bool {
+	t.Helper()
+	// The machine has no negative offsets: the IP header follows the packet.
+	const length = 8 + 16
+	buf := make([]byte, length, length+40)
+	binary.BigEndian.PutUint32(buf[12:], uint32(n)|0xff00_0000)
+	at := 12
+	if !own.Is4() {
+		at = 8
+	}
+	buf = append(buf, make([]byte, at)...)
+	buf = append(buf, src.AsSlice()...)
+	moved := make([]bpf.Instruction, len(prog))
+	for i, in := range prog {
+		switch load := in.(type) {
+		case bpf.LoadAbsolute:
+			if load.Off >= bpfNetOff {
+				load.Off = load.Off - bpfNetOff + length
+			}
+			in = load
+		case bpf.LoadExtension: // the machine has no random numbers either
+			in = bpf.LoadConstant{Dst: bpf.RegA, Val: 0}
+		}
+		moved[i] = in
+	}
+	vm, err := bpf.NewVM(moved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed, err := vm.Run(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return passed != 0
+}
+
+// The kernel takes the programs, of both families and with all peers, and drops what they
+// drop.
+func TestFilterInKernel(t *testing.T) {
+	if !inNetns(t) {
+		return
+	}
+	newCable(t, "fd00:9::1/64", "10.99.0.1/24")
+	m := wire.NewQPNMark(8)
+	connected, _, other := numbers(m)
+	for _, own := range []netip.Addr{netip.MustParseAddr("fd00:9::1"), netip.MustParseAddr("10.99.0.1")} {
+		s := newSink()
+		p := open(t, Config{Address: own, Mark: m, Receiver: s.receive})
+		c := dialFrom(t, own, own)
+		p.AddPeer(own)
+		for a := own.Next(); len(p.filter.peers) < maxFilterPeers; a = a.Next() {
+			p.AddPeer(a)
+		}
+		if p.filter.refused {
+			t.Fatalf("%v: the kernel refused the program", own)
+		}
+		send := func(qpn ...wire.QPN) {
+			for _, n := range qpn {
+				sendTo(t, c, own, n)
+			}
+		}
+		send(other, connected, 1)
+		if got := s.wait(2); destination(got[0].Data) != connected || destination(got[1].Data) != 1 {
+			t.Errorf("%v: packets for %#x and %#x", own, destination(got[0].Data), destination(got[1].Data))
+		}
+		p.AddPeer(own) // counted twice
+		p.RemovePeer(own)
+		send(connected)
+		s.wait(1)
+		p.RemovePeer(own)
+		send(connected, 1)
+		if got := s.wait(1); destination(got[0].Data) != 1 {
+			t.Errorf("%v: a packet of a peer that left is for %#x", own, destination(got[0].Data))
+		}
+		if n := p.Counters().ReceiveFilterDrop.Load(); n != 2 {
+			t.Errorf("%v: receive_filter_drop %d, want 2", own, n)
+		}
+	}
+}
+
+func TestThinning(t *testing.T) {
+	var th thinning
+	now := time.Unix(1000, 0)
+	slow := time.Second * managementBatch / managementRate
+	if th.count(managementBatch, now) {
+		t.Error("the first batch is too fast")
+	}
+	if now = now.Add(slow); th.count(managementBatch, now) || th.thinned != 0 {
+		t.Error("the rate that is allowed is too fast")
+	}
+	for range 100 {
+		now = now.Add(slow / 2)
+		th.count(managementBatch/2, now)
+		th.count(managementBatch/2, now)
+	}
+	if th.thinned != maxThinning {
+		t.Errorf("one in 2^%d passes, want 2^%d", th.thinned, maxThinning)
+	}
+}
+
+// Of very many packets to QP 1 few pass, and later all again.
+func TestThinningEnds(t *testing.T) {
+	s := newSink()
+	p := open(t, Config{Address: ownHost, Mark: wire.NewQPNMark(8), Receiver: s.receive})
+	f := &p.filter
+	f.mu.Lock()
+	f.thinned = 1
+	f.mu.Unlock()
+	f.management(0) // not enough to be counted
+	f.mu.Lock()
+	f.relax = time.AfterFunc(time.Hour, func() {})
+	f.mu.Unlock()
+	f.thinLess()
+	c := dialFrom(t, strangerHost, ownHost)
+	for range 100 {
+		sendTo(t, c, ownHost, 1)
+	}
+	s.wait(100)
+	if f.relax != nil || f.thinned != 0 {
+		t.Error("the thinning did not end")
+	}
+}
+
+func TestSumBufferErrors(t *testing.T) {
+	const snmp = "Tcp: A RcvbufErrors\nTcp: 1 100\nUdp: InDatagrams NoPorts InErrors RcvbufErrors MemErrors\nUdp: 5 6 7 8 9\nUdpLite: RcvbufErrors\nUdpLite: 50\n"
+	const snmp6 = "Udp6InErrors \t3\nUdp6RcvbufErrors \t4\nUdp6MemErrors 2\nUdpLite6RcvbufErrors 99\n"
+	for text, want := range map[string]uint64{snmp: 17, snmp6: 6, "": 0, "Udp:\n": 0, "Udp: RcvbufErrors\nUdp:\n": 0} {
+		if got := sumBufferErrors(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package rocev2
+
+import "time"
+
+// QP 1 takes packets of any host, so that hosts can connect. The senders of management
+// datagrams repeat them, so some of a flood of them may pass, chosen by chance.
+const (
+	// managementRate is about how many packets to QP 1 pass in a second. The port looks at
+	// the rate after each managementBatch.
+	managementRate  = 20_000
+	managementBatch = 1_000
+	// maxThinning bounds how few pass: one in 2^maxThinning.
+	maxThinning = 16
+	// thinningPeriod is how long a thinning lasts. It begins again at once if the packets
+	// still come too fast.
+	thinningPeriod = time.Second
+)
+
+// thinning is how many packets to QP 1 pass.
+type thinning struct {
+	thinned uint8 // one in 2^thinned passes
+	passed  int   // since the time since
+	since   time.Time
+	relax   *time.Timer // runs while thinned is not 0
+}
+
+// count counts packets that passed, and reports whether fewer shall pass from now on.
+func (t *thinning) count(n int, now time.Time) bool {
+	t.passed += n
+	if t.passed < managementBatch {
+		return false
+	}
+	fast := now.Sub(t.since) < time.Duration(t.passed)*time.Second/managementRate
+	t.passed, t.since = 0, now
+	if !fast || t.thinned == maxThinning {
+		return false
+	}
+	t.thinned++
+	return true
+}
+
+// isManagement reports whether a packet is for QP 1.
+func isManagement(pkt []byte) bool { return pkt[5] == 0 && pkt[6] == 0 && pkt[7] == managementQPN }
+
+// management counts packets to QP 1 that a reader got.
+func (f *filter) management(n int) {
+	f.change(func() bool {
+		if !f.count(n, time.Now()) {
+			return false
+		}
+		if f.relax == nil {
+			f.relax = time.AfterFunc(thinningPeriod, f.thinLess)
+		}
+		return true
+	})
+}
+
+// thinLess lets twice as many packets to QP 1 pass.
+func (f *filter) thinLess() {
+	f.change(func() bool {
+		if f.relax == nil {
+			return false // closed
+		}
+		if f.thinned--; f.thinned > 0 {
+			f.relax.Reset(thinningPeriod)
+		} else {
+			f.relax = nil
+		}
+		return true
+	})
+}
+
+// close ends the timer.
+func (f *filter) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.relax != nil {
+		f.relax.Stop()
+		f.relax = nil
+	}
+}

@@ -1,0 +1,76 @@
+package rxe
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// recordedFilter keeps what a Filter was told.
+type recordedFilter struct {
+	mark  wire.QPNMark
+	peers map[netip.Addr]int
+}
+
+func newRecordedFilter() *recordedFilter {
+	return &recordedFilter{mark: wire.NewQPNMark(8), peers: make(map[netip.Addr]int)}
+}
+
+func (f *recordedFilter) SetMark(m wire.QPNMark)  { f.mark = m }
+func (f *recordedFilter) AddPeer(addr netip.Addr) { f.peers[addr]++ }
+func (f *recordedFilter) RemovePeer(addr netip.Addr) {
+	if f.peers[addr]--; f.peers[addr] == 0 {
+		delete(f.peers, addr)
+	}
+}
+
+// The filter knows the peers of connected queue pairs for as long as these are connected.
+func TestFilterPeers(t *testing.T) {
+	f := newRecordedFilter()
+	d := newLocalPair(t, 2, 1<<16, 1024, func(c *Config) { c.Filter = f })
+	here := d.gid.Addr()
+	want := func(what string, peers map[netip.Addr]int) {
+		t.Helper()
+		if !maps.Equal(f.peers, peers) {
+			t.Errorf("%s: peers %v, want %v", what, f.peers, peers)
+		}
+	}
+	want("four connected queue pairs", map[netip.Addr]int{here: 4})
+	must(t, d.qps[0].Modify(&QPAttr{State: QPErr}, QPAttrState))
+	want("one in ERR", map[netip.Addr]int{here: 4})
+	must(t, d.qps[0].Modify(&QPAttr{State: QPReset}, QPAttrState))
+	want("it was reset", map[netip.Addr]int{here: 3})
+	there := netip.MustParseAddr("10.0.0.7")
+	connect(t, d.qps[0], d.qps[1], wire.GIDFromAddr(there), 1024)
+	want("connected to another host", map[netip.Addr]int{here: 3, there: 1})
+	for _, q := range d.qps {
+		must(t, q.Destroy())
+	}
+	want("all are destroyed", map[netip.Addr]int{})
+}
+
+// Each number has the mark of its queue pair's type. With very many queue pairs more numbers
+// have it, and the filter knows that before such a number is given.
+func TestFilterMark(t *testing.T) {
+	f := newRecordedFilter()
+	d := newLocalPair(t, 1, 1<<16, 1024, nil)
+	d.dev.cfg.Filter, d.dev.mark = f, f.mark
+	const more = 3 // QPs beyond those of 8 bits
+	n := f.mark.Numbers()/spareNumbers + more
+	for i := range n {
+		typ := QPType(QPRC)
+		if i%8 == 0 {
+			typ = QPUD
+		}
+		q, err := d.pd.CreateQP(QPInitAttr{Type: typ, SendCQ: d.cq, RecvCQ: d.cq})
+		must(t, err)
+		if is := f.mark.Datagram(q.Num()); is != (typ == QPUD) || is == f.mark.Connected(q.Num()) {
+			t.Fatalf("queue pair %d of type %v has number %#x", i, typ, q.Num())
+		}
+	}
+	if f.mark.Bits != 7 {
+		t.Errorf("with %d queue pairs the mark has %d bits, want 7", n, f.mark.Bits)
+	}
+}
