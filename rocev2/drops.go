@@ -103,10 +103,10 @@ func (p *Port) countDrops() {
 	var dropped uint64
 	for _, rx := range sockets {
 		_ = rx.raw.Control(func(fd uintptr) { // fails if it was closed
-			now, err := socketDrops(int(fd))
+			info, err := socketMemory(int(fd))
 			if err == nil {
-				dropped += uint64(now - rx.dropped)
-				rx.dropped = now
+				dropped += uint64(info.dropped - rx.dropped)
+				rx.dropped = info.dropped
 			}
 		})
 	}

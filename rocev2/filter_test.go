@@ -226,21 +226,26 @@ func TestFilterInKernel(t *testing.T) {
 
 func TestThinning(t *testing.T) {
 	var th thinning
+	crowded := false
+	count := func(n int, now time.Time) bool { return th.count(n, now, func() bool { return crowded }) }
 	now := time.Unix(1000, 0)
 	slow := time.Second * managementBatch / managementRate
-	if th.count(managementBatch, now) {
+	if count(managementBatch, now) {
 		t.Error("the first batch is too fast")
 	}
-	if now = now.Add(slow); th.count(managementBatch, now) || th.thinned != 0 {
+	if now = now.Add(slow); count(managementBatch, now) || th.thinned != 0 {
 		t.Error("the rate that is allowed is too fast")
 	}
+	if now = now.Add(slow / 2); count(managementBatch/2, now) || !count(managementBatch/2, now) || th.thinned != thinningStep {
+		t.Error("twice the rate that is allowed is not too fast")
+	}
+	crowded = true
 	for range 100 {
-		now = now.Add(slow / 2)
-		th.count(managementBatch/2, now)
-		th.count(managementBatch/2, now)
+		now = now.Add(slow)
+		count(managementBatch, now)
 	}
 	if th.thinned != maxThinning {
-		t.Errorf("one in 2^%d passes, want 2^%d", th.thinned, maxThinning)
+		t.Errorf("one in 2^%d passes while the queue is crowded, want 2^%d", th.thinned, maxThinning)
 	}
 }
 
@@ -252,7 +257,6 @@ func TestThinningEnds(t *testing.T) {
 	f.mu.Lock()
 	f.thinned = 1
 	f.mu.Unlock()
-	f.management(0) // not enough to be counted
 	f.mu.Lock()
 	f.relax = time.AfterFunc(time.Hour, func() {})
 	f.mu.Unlock()

@@ -145,18 +145,17 @@ func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {
 	}
 }
 
-// socketDrops returns how many packets a socket has dropped (SO_MEMINFO, sock_diag(7)).
-func socketDrops(fd int) (uint32, error) {
-	const (
-		drops = 8 // linux/sock_diag.h: SK_MEMINFO_DROPS
-		vars  = 9
-	)
-	var info [vars]uint32
+// memoryInfo is what a socket's queue has: bytes, and packets that were dropped.
+type memoryInfo struct{ queued, room, dropped uint32 }
+
+// socketMemory asks a socket (SO_MEMINFO, sock_diag(7)).
+func socketMemory(fd int) (memoryInfo, error) {
+	var info [9]uint32 // linux/sock_diag.h: SK_MEMINFO_VARS
 	size := uint32(unsafe.Sizeof(info))
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
-		return 0, errno
+		return memoryInfo{}, errno
 	}
-	return info[drops], nil
+	return memoryInfo{queued: info[0], room: info[1], dropped: info[8]}, nil
 }

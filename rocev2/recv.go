@@ -34,7 +34,7 @@ type reader struct {
 	batch recvBatch
 
 	out     []wire.Datagram
-	managed int // of those in out, to QP 1
+	managed int // packets to QP 1, good and bad
 	flows   [flowCacheLen]flow
 	peers   map[netip.Addr]*wire.DFHint
 }
@@ -129,12 +129,12 @@ func (r *reader) deliver(h *standby.Worker) bool {
 		r.accept(b.buf[i*recvBufferLen:][:m.n], meta, src, srcPort)
 	}
 	b.ask(octets)
+	if r.managed > 0 {
+		r.port.filter.management(r.rx, r.managed)
+		r.managed = 0
+	}
 	if len(r.out) == 0 {
 		return true
-	}
-	if r.managed > 0 {
-		r.port.filter.management(r.managed)
-		r.managed = 0
 	}
 	h.Enter()
 	r.port.cfg.Receiver(r.out)
@@ -153,14 +153,14 @@ func (r *reader) accept(buf []byte, meta rxMeta, src netip.Addr, srcPort uint16)
 		ids             idSequence
 	)
 	for pkt, rest := nextPacket(buf, meta.segment); ; pkt, rest = nextPacket(rest, meta.segment) {
+		if isManagement(pkt) {
+			r.managed++
+		}
 		id, df, ok := ids.check(f, pkt)
 		switch {
 		case ok:
 			packets++
 			octets += uint64(len(pkt))
-			if isManagement(pkt) {
-				r.managed++
-			}
 			r.out = append(r.out, wire.Datagram{
 				Data: pkt[:len(pkt)-icrcLen], Src: src, Dst: r.addr, SrcPort: srcPort,
 				TrafficClass: meta.trafficClass, HopLimit: meta.hopLimit,

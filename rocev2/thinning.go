@@ -7,10 +7,12 @@ import "time"
 const (
 	// managementRate is about how many packets to QP 1 pass in a second. The port looks at
 	// the rate after each managementBatch.
-	managementRate  = 20_000
+	managementRate  = 10_000
 	managementBatch = 1_000
+	// thinningStep is the change when too many come: an eighth of them passes.
+	thinningStep = 3
 	// maxThinning bounds how few pass: one in 2^maxThinning.
-	maxThinning = 16
+	maxThinning = 15
 	// thinningPeriod is how long a thinning lasts. It begins again at once if the packets
 	// still come too fast.
 	thinningPeriod = time.Second
@@ -24,28 +26,31 @@ type thinning struct {
 	relax   *time.Timer // runs while thinned is not 0
 }
 
-// count counts packets that passed, and reports whether fewer shall pass from now on.
-func (t *thinning) count(n int, now time.Time) bool {
+// count counts packets that passed, and reports whether fewer shall pass from now on. Crowded
+// reports whether the queue fills faster than it is read: a slow reader sees no high rate.
+func (t *thinning) count(n int, now time.Time, crowded func() bool) bool {
 	t.passed += n
 	if t.passed < managementBatch {
 		return false
 	}
 	fast := now.Sub(t.since) < time.Duration(t.passed)*time.Second/managementRate
 	t.passed, t.since = 0, now
-	if !fast || t.thinned == maxThinning {
+	if t.thinned == maxThinning || !fast && !crowded() {
 		return false
 	}
-	t.thinned++
+	t.thinned += thinningStep
 	return true
 }
 
 // isManagement reports whether a packet is for QP 1.
-func isManagement(pkt []byte) bool { return pkt[5] == 0 && pkt[6] == 0 && pkt[7] == managementQPN }
+func isManagement(pkt []byte) bool {
+	return len(pkt) >= minPacket && pkt[5] == 0 && pkt[6] == 0 && pkt[7] == managementQPN
+}
 
 // management counts packets to QP 1 that a reader got.
-func (f *filter) management(n int) {
+func (f *filter) management(rx *receiver, n int) {
 	f.change(func() bool {
-		if !f.count(n, time.Now()) {
+		if !f.count(n, time.Now(), rx.crowded) {
 			return false
 		}
 		if f.relax == nil {
@@ -53,6 +58,15 @@ func (f *filter) management(n int) {
 		}
 		return true
 	})
+}
+
+// crowded reports whether half of the socket's room is taken.
+func (r *receiver) crowded() (is bool) {
+	_ = r.raw.Control(func(fd uintptr) { // fails if it was closed
+		info, err := socketMemory(int(fd))
+		is = err == nil && info.queued > info.room/2
+	})
+	return is
 }
 
 // thinLess lets twice as many packets to QP 1 pass.

@@ -23,8 +23,11 @@ func TestLosses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for range 3 {
-		if _, err := c.Write(make([]byte, 40)); err != nil { // with a wrong ICRC
+	toNobody := make([]byte, 40)
+	toQP1 := make([]byte, 40) // with a wrong ICRC
+	toQP1[7] = 1
+	for _, pkt := range [][]byte{toNobody, toNobody, toQP1, toQP1, toQP1} {
+		if _, err := c.Write(pkt); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,11 +36,11 @@ func TestLosses(t *testing.T) {
 	for range 2 {
 		s.reportLosses()
 	}
-	if lines := out.lines("packets were lost"); len(lines) != 1 || !strings.Contains(lines[0], "icrc_errors=3") {
+	if lines := out.lines("packets were lost"); len(lines) != 1 || !strings.Contains(lines[0], "icrc_errors=3 receive_filter_drop=2") {
 		t.Errorf("the log has %q", lines)
 	}
-	if n := s.status(0).Devices[0].Ports[0].Counters["icrc_errors"]; n != 3 {
-		t.Errorf("the status counts %d", n)
+	if n := s.status(0).Devices[0].Ports[0].Counters; n["icrc_errors"] != 3 || n["receive_filter_drop"] != 2 {
+		t.Errorf("the status counts %v", n)
 	}
 	if counters := s.status(1).Devices[0].Ports[0].Counters; len(counters) > 0 {
 		t.Errorf("another user sees %v", counters)
