@@ -53,8 +53,8 @@ type Config struct {
 	OnPort func(PortInfo)
 
 	// Mark is the mark of the numbers of the device's queue pairs. If it has bits, the kernel
-	// drops packets to other numbers than these, 1 and the multicast number, and packets to
-	// connected queue pairs from addresses that AddPeer did not name. It also drops some of
+	// drops packets to numbers without it, except 1 and the multicast number. It also drops
+	// packets to connected queue pairs from addresses that AddPeer did not name, and some of
 	// very many packets to QP 1.
 	Mark wire.QPNMark
 

@@ -6,8 +6,8 @@ import (
 )
 
 // QPNMark is a secret by which a device chooses the numbers of its queue pairs. A packet
-// filter that knows it tells these numbers from most others, and keeps no state: a number
-// that the device gave has the mark, and of the others one in 2^(Bits-1).
+// filter that knows it tells these numbers from most others, and keeps no state. A number
+// that the device gave has a mark, and of the others one in 2^(Bits-1).
 //
 // Connected and UD queue pairs have different marks. The mark of a number stays when Bits
 // becomes less.
