@@ -120,6 +120,8 @@ func play(role string, args []string) int {
 		return playNumbers(args)
 	case "ask":
 		return playAsk(args)
+	case "storm":
+		return playStorm()
 	case "netlink":
 		return playNetlink(args)
 	default:
