@@ -23,6 +23,9 @@ type Event struct {
 
 // note records a hit.
 func (e *entry) note(ev Event) {
+	if e.tally != nil {
+		e.tally.n[e.rule.Where][e.rule.What].Add(1)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.first.Time.IsZero() {

@@ -21,6 +21,7 @@ type Set struct {
 	mu     sync.Mutex // of changes
 	closed bool
 	lastID uint64
+	tally  *Tally // if not nil, of the rules that are added
 	all    []*entry
 	at     [lists]atomic.Pointer[[]*entry] // what a list has does not change
 }
@@ -35,6 +36,8 @@ type entry struct {
 	ops  opcodes
 	on   nameSet   // verbs, or operations of work requests
 	from time.Time // AfterTime is over
+
+	tally *Tally // nil if nobody wants it
 
 	candidates, numbered, fired atomic.Uint64
 
@@ -62,7 +65,7 @@ func (s *Set) Add(rules ...Rule) (id uint64, err error) {
 	now := s.now()
 	for i := range rules {
 		s.lastID++
-		e := &entry{rule: rules[i], id: s.lastID, ops: rules[i].compile(), on: rules[i].selected(), from: now.Add(rules[i].AfterTime)}
+		e := &entry{rule: rules[i], id: s.lastID, ops: rules[i].compile(), on: rules[i].selected(), from: now.Add(rules[i].AfterTime), tally: s.tally}
 		s.all = append(s.all, e)
 		at := listOf(e.rule.Where, e.rule.WholeDevice)
 		list := append(s.list(at), e) // threads that have the shorter list do not see e

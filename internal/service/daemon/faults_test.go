@@ -1,8 +1,12 @@
 package daemon
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -63,6 +67,43 @@ func TestFaults(t *testing.T) {
 	defer later.Close()
 	if _, err := later.List(); err == nil || !strings.Contains(err.Error(), "there is no session") {
 		t.Errorf("the rules of a session that has ended: %v", err)
+	}
+}
+
+// TestFaultsFired: the status counts what rules did, also when their session has ended.
+func TestFaultsFired(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	c := s.dial(t)
+	hello, err := c.Hello([]string{"test"}, proto.Wanted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := proto.DialFaults([]string{s.cfg.Socket}, hello.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Add([]string{"verb fail,verb=query_port,errno=EIO"}); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	for n := range s.sessions {
+		if err := n.faults.verbs("rxe0", 1).Verb("query_port", nil); !errors.Is(err, unix.EIO) {
+			t.Errorf("the verb returns %v", err)
+		}
+	}
+	s.mu.Unlock()
+	c.Close()
+	eventually(t, "the session ends", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.sessions) == 0
+	})
+	if fired := s.Status().FaultsFired; !slices.Contains(fired, fault.Hits{Where: "verb", What: "fail", Fired: 1}) {
+		t.Errorf("fired: %v", fired)
+	}
+	if fired := s.status(12345).FaultsFired; fired != nil {
+		t.Errorf("another user sees %v", fired)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/rdmacm"
@@ -67,6 +68,7 @@ type Server struct {
 
 	closes  trap.Closes
 	tenants *tenant.Tenants
+	fired   fault.Tally // by the rules of all sessions, also of those that have ended
 
 	wg sync.WaitGroup // connections
 

@@ -104,6 +104,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 			faults: newFaultRules(u.Budget, s.devices),
 		}
+		n.faults.set.CountIn(&s.fired)
 		n.run(ctx)
 	default:
 		refuse(conn, errors.New("unknown request "+req.Op))

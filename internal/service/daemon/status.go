@@ -31,6 +31,9 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	u := s.cm.Usage()
 	st.CM = proto.CMStatus{IDs: u.IDs, Connections: u.CM.Conns, HalfOpen: u.CM.HalfOpen, Ports: u.Ports}
 	all := owns(uid)
+	if all {
+		st.FaultsFired = s.fired.Hits()
+	}
 	for _, d := range s.devices {
 		st.Devices = append(st.Devices, d.status(all))
 	}

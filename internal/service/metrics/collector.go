@@ -48,6 +48,8 @@ var (
 	drops      = counter("dropped_packets_total", "Packets that were dropped or refused, by reason.", "device", "reason")
 	events     = counter("events_total", "All other events that a device counts, by the name in hw_counters and gorxe status.", "device", "event")
 
+	faultsFired = counter("faults_fired_total", "Hits of fault rules of all programs, by the place and the fault.", "where", "what")
+
 	portUp      = gauge("port_up", "1 if the port is active.", "device", "port", "interface")
 	portRate    = gauge("port_rate_bytes_per_second", "Speed of the port as programs see it.", "device", "port")
 	portMTU     = gauge("port_active_mtu_bytes", "Largest path MTU of the port.", "device", "port")
@@ -85,6 +87,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.emit(sessions, float64(len(st.Sessions)))
 	for _, d := range st.Devices {
 		e.device(d)
+	}
+	for _, h := range st.FaultsFired {
+		e.emit(faultsFired, float64(h.Fired), h.Where, h.What)
 	}
 	e.programs(st)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
@@ -24,6 +25,7 @@ func example() *proto.Status {
 			CQs: []proto.CQStatus{{Entries: 16, Waiting: waiting}, {Entries: 0, Waiting: 0}}}
 	}
 	return &proto.Status{
+		FaultsFired: []fault.Hits{{Where: "packet", What: "drop", Fired: 3}, {Where: "verb", What: "fail"}},
 		Devices: []proto.DeviceStatus{{
 			Name: "rxe0", GUID: "0011", Objects: map[string]int{"qp": 6},
 			Counters: map[string]uint64{"sent_pkts": 7, "rdma_sends": 3, "rcvd_rnr_err": 2, "drop_bad_qpn": 5, "link_downed": 1, "mad_rcvd": 4},
@@ -46,6 +48,8 @@ gorxe_dropped_packets_total{device="rxe0",reason="port_receive_queue_drop"} 8
 gorxe_events_total{device="rxe0",event="link_downed"} 1
 gorxe_events_total{device="rxe0",event="mad_rcvd"} 4
 gorxe_events_total{device="rxe0",event="port_receive_errors"} 1
+gorxe_faults_fired_total{what="drop",where="packet"} 3
+gorxe_faults_fired_total{what="fail",where="verb"} 0
 gorxe_fullest_cq_ratio{device="rxe0"} 0.5
 gorxe_fullest_cq_ratio{device="rxe1"} 0
 gorxe_network_bytes_total{device="rxe0",direction="received",port="1"} 600

@@ -1,6 +1,10 @@
 package proto
 
-import "time"
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/internal/fault"
+)
 
 // Status has the devices and sessions of a daemon, as `gorxe status --json` prints them.
 type Status struct {
@@ -12,6 +16,9 @@ type Status struct {
 	Sessions []SessionStatus `json:"sessions"`
 	// Hidden is the number of sessions of other users that are left out.
 	Hidden int `json:"hidden_sessions"`
+	// FaultsFired are the hits of all fault rules since the daemon started, for root and the
+	// daemon's own user.
+	FaultsFired []fault.Hits `json:"faults_fired,omitempty"`
 	// Resources of the daemon's process. If one is higher after all sessions have ended than
 	// before, it is a leak.
 	Goroutines int      `json:"goroutines"`
