@@ -34,7 +34,7 @@ build: ## Build bin/gorxe, one static binary
 packages: ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
 	cd scripts/packages && $(GO) run .
 
-CONTAINER_TESTS := TestRuntime|TestTwoContainers|TestBundles|TestDocker|TestImage
+CONTAINER_TESTS := TestRuntime|TestTwoContainers|TestSharedDaemon|TestBundles|TestDocker|TestImage
 
 test-packages: ## Test what make packages makes, the action and the README, offline, in a Debian of their own
 	@./scripts/setup.sh packages

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -175,6 +176,77 @@ func TestTwoContainers(t *testing.T) {
 	}
 	if code := strings.TrimSpace(p.ok("wait", "server")); code != "0" {
 		t.Errorf("the server ends with %s:\n%s", code, p.ok("logs", "server"))
+	}
+}
+
+// TestSharedDaemon: two containers use the devices of a daemon of the host.
+func TestSharedDaemon(t *testing.T) {
+	p := newPodman(t)
+	runtime := p.flags[len(p.flags)-1]
+	socket := filepath.Join(p.dir, "daemon.sock")
+	daemon := exec.Command(runtime, "daemon", "--socket", socket, "--device", "rxe5=127.0.0.1")
+	daemon.Args[0] = "gorxe"
+	log, err := os.Create(filepath.Join(p.dir, "daemon.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	daemon.Stdout, daemon.Stderr = log, log
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		daemon.Process.Signal(os.Interrupt) //nolint:errcheck // Wait says how it ended
+		if err := daemon.Wait(); err != nil {
+			t.Errorf("the daemon: %v", err)
+		}
+	})
+	status := func() (string, error) {
+		ask := exec.Command(runtime, "status", "--socket", socket)
+		ask.Args[0] = "gorxe"
+		text, err := ask.CombinedOutput()
+		return string(text), err
+	}
+	for {
+		if _, err := status(); err == nil {
+			break
+		}
+		if err := daemon.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Fatalf("the daemon has ended: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+
+	p.flags = append(p.flags, "--runtime-flag", "gorxe-socket="+socket)
+	words := func(more ...string) []string {
+		return append(append([]string{"run", "--network", "host"}, limits...), more...)
+	}
+	test := []string{testImage, "ib_write_bw", "-d", "rxe5", "-x", "1", "-n", "100", "-p", "18599"}
+	p.ok(words(append([]string{"--detach", "--name", "server"}, test...)...)...)
+	client := strings.Join(append(test[1:], "127.0.0.1"), " ")
+	text := p.ok(words("--rm", testImage, "bash", "-c", "until grep -q ':48A7 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done; "+client)...)
+	if !strings.Contains(text, "BW average") {
+		t.Errorf("client:\n%s", text)
+	}
+	if code := strings.TrimSpace(p.ok("wait", "server")); code != "0" {
+		t.Errorf("the server ends with %s:\n%s", code, p.ok("logs", "server"))
+	}
+	// An image cannot choose a socket of the host, and a container of another user is refused.
+	if text, code := p.run("ibv_devices", "--env", "GORXE_SOCKET=/nonexistent"); code != 0 || !strings.Contains(text, "rxe5") {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+	if text, code := p.run("ibv_devices", "--user", "1234"); code != 125 || !strings.Contains(text, "ermission denied") {
+		t.Errorf("another user: exit code %d\n%s", code, text)
+	}
+	for { // the daemon notices the end of the last container
+		text, err := status()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if !strings.Contains(text, "SESSION") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
