@@ -152,10 +152,20 @@ func checkOwner(t *testing.T, qp object, uid uint32) {
 	}
 }
 
+// joinNotifications ends with the errno of joining group 4 of NETLINK_RDMA, as rdma monitor does.
+const joinNotifications = `
+import socket, sys
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
+try:
+    s.bind((0, 1 << 3))
+except OSError as e:
+    sys.exit(e.errno)
+`
+
 // TestRDMAUsers: a user sees the resources of its own programs, root those of all, with the
-// process and its name. An ordinary user sees no keys, and changes nothing.
+// process and its name. An ordinary user sees no keys, changes nothing and monitors nothing.
 func TestRDMAUsers(t *testing.T) {
-	need(t, "rdma", "ibv_rc_pingpong")
+	need(t, "rdma", "ibv_rc_pingpong", "/usr/bin/python3")
 	if oneUser {
 		t.Skip("there is one user here")
 	}
@@ -189,6 +199,9 @@ func TestRDMAUsers(t *testing.T) {
 		refused := d.runAs(t, u, "rdma", "link", "add", "rxe7", "type", "rxe", "netdev", "eth0")
 		if refused.wait() == 0 || !strings.Contains(refused.out.String(), "Operation not permitted") {
 			t.Errorf("rdma link add as user %d: %s", i, refused.out.String())
+		}
+		if code := d.runAs(t, u, "/usr/bin/python3", "-c", joinNotifications).wait(); code != int(unix.EPERM) {
+			t.Errorf("user %d joins a group: %d, want EPERM", i, code)
 		}
 	}
 	var all []int
