@@ -67,7 +67,7 @@ func rdma() []string {
 		"rdma statistic show",
 		"rdma statistic mode",
 		"rdma statistic qp show",
-		"timeout 1 rdma monitor",
+		"timeout 60 rdma monitor",
 		"rdma link add rxe9 type rxe netdev none",
 		"rdma dev set rxe9 name rxe8",
 	)
