@@ -64,8 +64,13 @@ func TestConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.LoadReader(bytes.NewReader(text)); err != nil {
+	project, err := config.LoadReader(bytes.NewReader(text))
+	if err != nil {
 		t.Error(err)
+	}
+	// goreleaser empties its output directory: git must not know it.
+	if known, err := exec.Command("git", "-C", "../..", "ls-files", project.Dist).Output(); err != nil || project.Dist == "" || len(known) > 0 {
+		t.Errorf("dist is %q, which has %q (%v)", project.Dist, known, err)
 	}
 	if _, err := config.LoadReader(bytes.NewReader(append(text, "no_such_setting: 1\n"...))); err == nil {
 		t.Error("a setting that does not exist is accepted")
