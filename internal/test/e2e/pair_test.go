@@ -81,7 +81,7 @@ func (o outcome) good(t *testing.T) string {
 
 // topologies are the three ways in which two programs can meet. In native mode
 // there is only the kernel's device.
-func topologies(t *testing.T) []topology {
+func topologies(t *testing.T, flags ...string) []topology {
 	t.Helper()
 	if native != "" {
 		h := &host{addr: "127.0.0.1"}
@@ -89,7 +89,8 @@ func topologies(t *testing.T) []topology {
 		return []topology{{name: "native", server: run, client: run, host: h, device: native}}
 	}
 	a, b := twoHosts(t, 4500)
-	da, db := startDaemon(t, a, "--device", "rxe0=eth0"), startDaemon(t, b, "--device", "rxe0=eth0")
+	flags = append([]string{"--device", "rxe0=eth0"}, flags...)
+	da, db := startDaemon(t, a, flags...), startDaemon(t, b, flags...)
 	return []topology{
 		{name: "one run", both: da.pair, host: a, daemon: da, device: "rxe0"},
 		{name: "one daemon", server: da.run, client: da.run, host: a, daemon: da, device: "rxe0"},
