@@ -13,6 +13,8 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
+HOSTILE    ?= 30m
+SOAK       ?= 1h
 KILLS      ?= 200
 BENCH      ?= .
 BENCHTIME  ?= 1s
@@ -20,7 +22,7 @@ ROWS       ?=
 PACKETS    ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build packages test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help build packages test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +93,15 @@ fuzz: ## Run each fuzz target for FUZZTIME
 
 soak: ## Run SEEDS simulations
 	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim ./internal/cm/sim
+
+hostile: setup ## Attack a daemon and a device beside honest programs, for HOSTILE each
+	GORXE_HOSTILE=$(HOSTILE) $(GO) run ./scripts/gotest -timeout 0 -count=1 -run 'TestHostile|TestBesideFlood' ./internal/test/e2e ./internal/test/hostile
+
+kills: setup ## Kill programs, keepers, fronts and daemons, KILLS times each
+	GORXE_E2E=full GORXE_KILLS=$(KILLS) $(GO) run ./scripts/gotest -timeout 0 -count=1 -run 'Kill|StopDaemon' ./internal/test/e2e
+
+soak-programs: setup ## Start and kill programs of two daemons for SOAK, 20 at a time
+	GORXE_SOAK=$(SOAK) $(GO) run ./scripts/gotest -timeout 0 -count=1 -run TestSoak ./internal/test/e2e
 
 bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'

@@ -1,5 +1,3 @@
-// Package hostile attacks devices and daemons as users and hosts could, beside an honest
-// pair of programs. The honest pair is the judge: its messages arrive, and are what was sent.
-//
-// GORXE_HOSTILE=DURATION runs the attacks for that long. Without it they run once.
+// Package hostile attacks devices as hosts could, beside an honest connection. The honest
+// connection is the judge: its messages arrive, and are what was sent.
 package hostile

@@ -197,11 +197,14 @@ func (w *writer) write() {
 }
 
 // An honest connection goes on beside floods of packets to random queue pairs, to one that
-// the stranger knows, and to QP 1.
+// the stranger knows, and to QP 1. GORXE_HOSTILE=DURATION goes on for that long.
 func TestBesideFlood(t *testing.T) {
 	h := newHosts(t)
 	w := newWriter(t, h)
-	for _, to := range []string{"random", strconv.Itoa(int(w.server.QP.Num())), "1"} {
+	floods := []string{"random", strconv.Itoa(int(w.server.QP.Num())), "1"}
+	long, _ := time.ParseDuration(os.Getenv("GORXE_HOSTILE")) // none: 0
+	for i, began := 0, time.Now(); i < len(floods) || time.Since(began) < long; i++ {
+		to := floods[i%len(floods)]
 		before := w.server.Context.PortCounters().ReceiveFilterDrop.Load()
 		f := startFlood(t, h.stranger, h.serverAddr, to)
 		for range 200 {

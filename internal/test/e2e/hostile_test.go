@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// attacks are those of testdata/hostile.c.
+var attacks = []string{"ptrace", "files", "limits", "undumpable", "chroots", "mounts", "filters", "pids", "ia32"}
+
+// hostileRounds is how often each attacker repeats its attack before it ends.
+const hostileRounds = 3
+
+// TestHostile: two hostile users attack a daemon with many programs at once. The checked
+// exchanges of an honest user succeed meanwhile, and the attackers leave nothing behind.
+// GORXE_HOSTILE=DURATION goes on for that long.
+func TestHostile(t *testing.T) {
+	need(t, "ibv_rc_pingpong", "ibv_srq_pingpong", "ib_write_bw")
+	if !selection.takes(standard) {
+		return
+	}
+	bin := compile(t, "hostile")
+	a, _ := twoHosts(t, 1500)
+	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-mode", "0666")
+	users := []*host{a}
+	if !oneUser {
+		users = []*host{a.as(65533, 65533), a.as(65534, 65534)}
+	}
+	long, _ := time.ParseDuration(os.Getenv("GORXE_HOSTILE")) // none: 0
+	honest := topology{server: d.run, client: d.run, host: d.host}
+	programs, exchanges := 0, 0
+	for began := time.Now(); exchanges == 0 || time.Since(began) < long; {
+		var attackers []*proc
+		for _, user := range users {
+			for _, attack := range attacks {
+				attackers = append(attackers, d.runAs(t, user, bin, attack, strconv.Itoa(hostileRounds)))
+			}
+		}
+		for _, argv := range [][]string{
+			{"ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "4096"},
+			{"ib_write_bw", "-d", "rxe0", "-F", "-x", "1", "-p", "PORT", "-n", "2000", "-s", "65536"},
+			{"ibv_srq_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "1024"},
+		} {
+			honest.exchange(t, argv...).good(t)
+			exchanges++
+		}
+		for _, p := range attackers {
+			p.ok()
+		}
+		programs += len(attackers)
+	}
+	t.Logf("%d attackers, %d honest exchanges", programs, exchanges)
+}
