@@ -178,6 +178,11 @@ func newRoot(t *testing.T) (runtime, root string) {
 	if text, err := exec.Command("tar", "-xf", "../../bin/root-bookworm.tar", "-C", root, "--exclude=./dev/*").CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v\n%s", err, text)
 	}
+	// An engine's root belongs to the user of the container, so runc makes the mount points as that
+	// user. This root serves several users, and has them.
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, ".gorxe/run"), 0o755), os.WriteFile(filepath.Join(root, ".gorxe/gorxe"), nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	foreign := "\x7fELF\x02\x02\x01" + strings.Repeat("\x00", 9) + "\x00\x02\x00\x16" // s390
 	if err := os.WriteFile(filepath.Join(root, "bin/foreign"), []byte(foreign), 0o755); err != nil {
 		t.Fatal(err)
