@@ -25,6 +25,9 @@ type WorkFaults interface {
 	// Work is asked once about each send work request, when it is posted, and about each
 	// message that would complete a receive work request.
 	Work(q *QP, op WCOpcode) WorkFault
+	// NoReceive is asked about each message that needs a receive work request, each time it
+	// arrives. If it reports true, none is posted as far as the message can see.
+	NoReceive(q *QP) bool
 }
 
 // WorkFault says what happens to a work request. The zero value is nothing.
@@ -34,6 +37,7 @@ type WorkFault struct {
 	// error", as after an error that only this side knows.
 	Status    WCStatus
 	VendorErr uint32
+	Event     EventType // of the QP, raised with Status; 0: none
 	// Delay is how much later a send work request completes with success.
 	Delay time.Duration
 }

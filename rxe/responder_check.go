@@ -105,10 +105,17 @@ func (r *responder) checkResource(q *QP, info *wire.OpInfo, o *outbox) fault {
 		return faultDepth
 	}
 	if info.Has(wire.OpRecv) {
+		if q.withholdsReceive() {
+			return faultNoRecv
+		}
 		return r.getRecvWQE(q)
 	}
 	return faultNone
 }
+
+// withholdsReceive reports whether WorkFaults says that the message at hand finds no receive work
+// request.
+func (q *QP) withholdsReceive() bool { return q.faults != nil && q.faults.NoReceive(q) }
 
 // getRecvWQE takes the next receive work request, unless the responder has taken
 // it already (get_srq_wqe and the receive queue's side of check_resource).

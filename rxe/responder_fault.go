@@ -166,6 +166,8 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 	}
 	if rule.raise {
 		q.dev.event(Event{Type: rule.event, QP: q})
+	} else if f == faultAsked && r.asked.Event != 0 {
+		q.dev.event(Event{Type: r.asked.Event, QP: q})
 	}
 	q.fail()
 }

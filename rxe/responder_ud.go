@@ -83,6 +83,9 @@ func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outb
 }
 
 func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outbox) fault {
+	if q.withholdsReceive() {
+		return faultNoRecv
+	}
 	if f := r.getRecvWQE(q); f != faultNone {
 		return f
 	}

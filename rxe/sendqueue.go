@@ -39,6 +39,7 @@ type sendEntry struct {
 	inline []byte
 
 	vendorErr uint32
+	event     EventType     // of WorkFault
 	delay     time.Duration // of the completion
 	dueAt     Time          // when it completes; 0: at once, or delay has not begun
 
@@ -124,7 +125,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		wqe.fill(&wrs[i])
 		if q.faults != nil && wqe.status == WCSuccess {
 			f := q.faults.Work(q, sendWCOpcode[wqe.op])
-			wqe.status, wqe.vendorErr, wqe.delay = f.Status, f.VendorErr, f.Delay
+			wqe.status, wqe.vendorErr, wqe.event, wqe.delay = f.Status, f.VendorErr, f.Event, f.Delay
 		}
 		q.sq.prod++
 	}
@@ -333,7 +334,11 @@ func (q *QP) delays(wqe *sendEntry) bool {
 // state as IBA 10.3.1 says. RC goes to ERR. UC and UD go to SQE, where the receive
 // side works on. Requests queued behind it are flushed.
 func (q *QP) failSend(status WCStatus) {
+	event := q.sq.at(q.sq.cons).event
 	q.complete(status)
+	if event != 0 {
+		q.dev.event(Event{Type: event, QP: q})
+	}
 	if q.typ == QPRC {
 		q.fail()
 		return

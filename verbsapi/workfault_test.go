@@ -194,3 +194,82 @@ func TestVerbFaults(t *testing.T) {
 }
 
 func errOf[T any](_ T, err error) error { return err }
+
+// TestPeerRNR: a peer that is not ready sends RNR NAKs, and the message arrives once it is ready.
+func TestPeerRNR(t *testing.T) {
+	for _, p := range peers {
+		for _, op := range []WROpcode{WRSend, WRWriteImm} {
+			for _, size := range []int{10, 20000} {
+				t.Run(fmt.Sprintf("%s/%v/%d", p.name, op, size), func(t *testing.T) {
+					t.Parallel()
+					x, y := p.open(t)
+					a, b := pair(t, x, y, endConfig{}, ConnectAttr{MinRNRTimer: 1})
+					must(y.AddFaults(faults(t, fmt.Sprintf("peer rnr,qp=%d,first=3", b.qp.Num()))...))(t)
+					ctx := testContext(t)
+					fill(a.buf, 5)
+					b.recv(7, 1000, size)
+					a.post(SendWR{ID: 1, Op: op, SGL: []SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr() + 1000, RKey: b.mr.RKey()})
+					a.expect(ctx, 1, WCSuccess)
+					b.expect(ctx, 7, WCSuccess)
+					if !bytes.Equal(a.buf[:size], b.buf[1000:1000+size]) {
+						t.Error("the bytes that arrived are others")
+					}
+					if n := b.counter("rnr_naks_sent"); n != 3 {
+						t.Errorf("%d RNR NAKs", n)
+					}
+					if s := y.Faults()[0]; s.Fired != 3 || s.Candidates != 4 {
+						t.Errorf("%+v", s)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestWorkFaultEvent: a work request that fails raises an event of its queue pair.
+func TestWorkFaultEvent(t *testing.T) {
+	for event, want := range map[string]EventType{
+		"QP_FATAL": EventQPFatal, "QP_REQ_ERR": EventQPReqErr, "QP_ACCESS_ERR": EventQPAccessErr,
+	} {
+		for _, op := range []string{"SEND", "RECV"} {
+			t.Run(event+"/"+op, func(t *testing.T) {
+				x := openTest(t, Config{Faults: faults(t, "completion fail,status=IBV_WC_FATAL_ERR,opcode="+op+",event=IBV_EVENT_"+event)})
+				a, b := pair(t, x, x, endConfig{}, ConnectAttr{})
+				ctx := testContext(t)
+				b.recv(7, 0, 100)
+				a.post(SendWR{ID: 1, Op: WRSend, SGL: []SGE{a.mr.SGE(0, 100)}})
+				at := a
+				if op == "RECV" {
+					at = b
+					b.expect(ctx, 7, WCFatalErr)
+				} else {
+					a.expect(ctx, 1, WCFatalErr)
+				}
+				for {
+					ev := must(x.GetAsyncEvent(ctx))(t)
+					ev.Ack()
+					if ev.Type == EventCommEst {
+						continue
+					}
+					if ev.Type != want || ev.QP != at.qp {
+						t.Errorf("event %+v, want %v of queue pair %d", ev, want, at.qp.Num())
+					}
+					break
+				}
+			})
+		}
+	}
+}
+
+// TestUntil: a rule ends with its time. The peer of a silent queue pair retries meanwhile.
+func TestUntil(t *testing.T) {
+	x := openTest(t, Config{})
+	a, b := pair(t, x, x, endConfig{}, ConnectAttr{Timeout: 14})
+	must(x.AddFaults(faults(t, "packet drop,until=100ms")...))(t)
+	began := time.Now()
+	a.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, 100)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	a.expect(testContext(t), 1, WCSuccess)
+	if s := x.Faults()[0]; s.Fired > 0 && time.Since(began) < 60*time.Millisecond {
+		t.Errorf("%+v, but the WRITE took %v", s, time.Since(began))
+	}
+}

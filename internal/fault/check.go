@@ -44,6 +44,8 @@ func (r *Rule) check() (key, why string) {
 		return "p", "each candidate is hit without it: leave it away"
 	case r.Jitter > r.Time:
 		return "jitter", "it is more than time"
+	case r.Until != 0 && r.Until <= r.AfterTime:
+		return "until", "it never fires: it is not later than after"
 	case r.QP == 1 && !r.WholeDevice:
 		return "qp", "queue pair 1 belongs to no program: give scope=device as well"
 	}

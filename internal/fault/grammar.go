@@ -55,14 +55,21 @@ var places = []place{
 		"completion", WhereCompletion, "a work request",
 		[]string{"qp", "opcode"},
 		[]fault{
-			{"fail", Fail, "completes with `status` and `vendor_err` (0) and is not executed; its queue pair fails as with a real error", []string{"status"}, []string{"vendor_err"}},
+			{"fail", Fail, "completes with `status` and `vendor_err` (0) and is not executed; its queue pair fails as with a real error, and raises `event`", []string{"status"}, []string{"vendor_err", "event"}},
 			{"delay", Delay, "completes `time` later, plus or minus up to `jitter`", []string{"time"}, []string{"jitter"}},
+		},
+	},
+	{
+		"peer", WherePeer, "a message from another queue pair that needs a receive",
+		[]string{"qp"},
+		[]fault{
+			{"rnr", RNR, "finds no receive, as if none was posted: an RC queue pair sends an RNR NAK, others drop the message", nil, nil},
 		},
 	},
 }
 
 // always are the keys of every rule, beside those of its place and of its fault.
-var always = []string{"name", "device", "after", "first", "every", "p", "seed", "count"}
+var always = []string{"name", "device", "after", "until", "first", "every", "p", "seed", "count"}
 
 func findPlace(name string) *place {
 	for i := range places {

@@ -134,6 +134,8 @@ var keys = []key{
 		}
 		return count(r.After)
 	}},
+	{"until", "no candidates after a time, as 2s", func(r *Rule, v string) error { return duration(&r.Until, v) },
+		func(r *Rule) string { return span(r.Until) }},
 	{"first", "only the first N candidates", func(r *Rule, v string) error { return positive(&r.First, v) },
 		func(r *Rule) string { return count(r.First) }},
 	{"every", "only each Nth candidate", func(r *Rule, v string) error { return positive(&r.Every, v) },
@@ -181,6 +183,12 @@ var keys = []key{
 			return ""
 		}
 		return r.Status.String()
+	}},
+	{"event", "an event of a queue pair, as IBV_EVENT_QP_FATAL", setEvent, func(r *Rule) string {
+		if r.Event == 0 {
+			return ""
+		}
+		return r.Event.String()
 	}},
 	{"vendor_err", "what the completion has as vendor_err", func(r *Rule, v string) error {
 		r.VendorErr = new(uint64)

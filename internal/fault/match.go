@@ -101,6 +101,9 @@ func (e *entry) decide(clock func() time.Time) (n uint64, now time.Time, hit boo
 	if r.AfterTime != 0 && clock().Before(e.from) {
 		return 0, now, false
 	}
+	if r.Until != 0 && !clock().Before(e.to) {
+		return 0, now, false
+	}
 	if n = e.numbered.Add(1); n <= r.After {
 		return n, now, false
 	}

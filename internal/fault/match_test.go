@@ -132,6 +132,75 @@ func TestWhen(t *testing.T) {
 	}
 }
 
+// TestUntil: a rule ends with its time.
+func TestUntil(t *testing.T) {
+	now := epoch
+	s := NewSet(func() time.Time { return now })
+	r, err := Parse("packet drop,after=2s,until=5s")
+	if err == nil {
+		_, err = s.Add(r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, false, true, true, true, false, false} {
+		now = epoch.Add(time.Duration(i) * time.Second)
+		if _, got := s.Packet(packet(wire.RCSendOnly, 1, 0, Either), false); got != want {
+			t.Errorf("after %d s: hit %v", i, got)
+		}
+	}
+}
+
+// TestVerbAndWork: a rule selects calls and work requests by all that it names.
+func TestVerbAndWork(t *testing.T) {
+	call := Verb{Device: "rxe0", Name: "create_qp", PID: 7, Command: "app"}
+	for text, want := range map[string]bool{
+		"verb fail,verb=create_qp,errno=EIO":                     true,
+		"verb fail,verb=*,errno=EIO":                             true,
+		"verb fail,verb=create_*|modify_qp,errno=EIO":            true,
+		"verb fail,verb=modify_qp,errno=EIO":                     false,
+		"verb fail,verb=create_qp,errno=EIO,pid=7,command=app":   true,
+		"verb fail,verb=create_qp,errno=EIO,pid=8":               false,
+		"verb fail,verb=create_qp,errno=EIO,command=ap":          false,
+		"verb fail,verb=create_qp,errno=EIO,device=rxe1":         false,
+		"completion fail,status=IBV_WC_FATAL_ERR":                false,
+		"verb delay,verb=create_qp,time=1ms,device=rxe0,count=1": true,
+		"verb delay,verb=rdma_*|open_device,time=1ms":            false,
+	} {
+		if _, got := newSet(t, text).Verb(&call); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+		if got := newSet(t, text).HasVerb("create_qp"); got != (want || strings.Contains(text, "verb=create_qp")) {
+			t.Errorf("%s is about create_qp: %v", text, got)
+		}
+	}
+	work := Work{Device: "rxe0", QP: 0x11, Type: "RC", Op: "RDMA_WRITE"}
+	for text, want := range map[string]bool{
+		"completion fail,status=IBV_WC_FATAL_ERR":                   true,
+		"completion fail,status=IBV_WC_FATAL_ERR,opcode=RDMA_*":     true,
+		"completion fail,status=IBV_WC_FATAL_ERR,opcode=RDMA_READ":  false,
+		"completion fail,status=IBV_WC_FATAL_ERR,qp=RC":             true,
+		"completion fail,status=IBV_WC_FATAL_ERR,qp=UD":             false,
+		"completion fail,status=IBV_WC_FATAL_ERR,qp=17,device=rxe0": true,
+		"completion fail,status=IBV_WC_FATAL_ERR,qp=18":             false,
+		"completion fail,status=IBV_WC_FATAL_ERR,device=rxe1":       false,
+		"peer rnr": false,
+	} {
+		if _, got := newSet(t, text).Work(&work); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	for text, want := range map[string]bool{"peer rnr": true, "peer rnr,qp=17": true, "peer rnr,qp=UC": false, "peer rnr,device=rxe1": false} {
+		if got := newSet(t, text).NoReceive(&work); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	recv := Work{Device: "rxe0", QP: 0x11, Type: "RC", Op: "RECV"}
+	if _, got := newSet(t, "completion delay,time=1ms").Work(&recv); got {
+		t.Error("a receive is delayed")
+	}
+}
+
 // TestSeed: a seed always draws the same, another one something else, and in all as many as p says.
 func TestSeed(t *testing.T) {
 	const n = 100_000

@@ -16,8 +16,9 @@ const (
 	WherePacket Where = iota + 1
 	WhereVerb
 	WhereCompletion
+	WherePeer
 
-	wheres = int(WhereCompletion) + 1
+	wheres = int(WherePeer) + 1
 )
 
 // What is a fault.
@@ -31,6 +32,7 @@ const (
 	Corrupt                   // a packet arrives with other bits
 	Truncate                  // a packet arrives without its end
 	Mark                      // a packet is marked with ECN's "congestion experienced"
+	RNR                       // a message finds no receive
 	Fail                      // a verb fails with an errno, or a work request with a status
 )
 
@@ -70,6 +72,7 @@ type Rule struct {
 	// Which of the candidates are hit. Those that are not spared have the numbers 1, 2, ….
 	After     uint64        // candidates are spared at first,
 	AfterTime time.Duration // and those of this time
+	Until     time.Duration // candidates are not hit any more after this time
 	First     uint64        // only candidates up to this number
 	Every     uint64        // only multiples of it
 	P         float64       // the probability
@@ -87,6 +90,7 @@ type Rule struct {
 	Errno        unix.Errno
 	Status       WCStatus
 	VendorErr    *uint64
+	Event        AsyncEvent
 }
 
 // direction returns the direction with its default.

@@ -36,6 +36,7 @@ type entry struct {
 	ops  opcodes
 	on   nameSet   // verbs, or operations of work requests
 	from time.Time // AfterTime is over
+	to   time.Time // Until is over
 
 	tally *Tally // nil if nobody wants it
 
@@ -65,7 +66,10 @@ func (s *Set) Add(rules ...Rule) (id uint64, err error) {
 	now := s.now()
 	for i := range rules {
 		s.lastID++
-		e := &entry{rule: rules[i], id: s.lastID, ops: rules[i].compile(), on: rules[i].selected(), from: now.Add(rules[i].AfterTime), tally: s.tally}
+		e := &entry{
+			rule: rules[i], id: s.lastID, ops: rules[i].compile(), on: rules[i].selected(),
+			from: now.Add(rules[i].AfterTime), to: now.Add(rules[i].Until), tally: s.tally,
+		}
 		s.all = append(s.all, e)
 		at := listOf(e.rule.Where, e.rule.WholeDevice)
 		list := append(s.list(at), e) // threads that have the shorter list do not see e

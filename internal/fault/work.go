@@ -14,6 +14,22 @@ type Work struct {
 	Op     string // as in a rule
 }
 
+// NoReceive reports whether a rule says that a message to a queue pair finds no receive. Each rule
+// before the one that fires counts the message if it is a candidate, and no rule after it does.
+func (s *Set) NoReceive(w *Work) bool {
+	for _, e := range s.list(listOf(WherePeer, false)) {
+		r := &e.rule
+		if r.Device != "" && r.Device != w.Device || r.QP != 0 && r.QP != w.QP || r.Type != "" && r.Type != w.Type {
+			continue
+		}
+		if _, now, fires := e.decide(s.now); fires {
+			e.note(Event{Time: now, Device: w.Device, QP: w.QP})
+			return true
+		}
+	}
+	return false
+}
+
 // Work returns the first rule that fires for a work request. Each rule before it counts the work
 // request if it is a candidate, and no rule after it does.
 func (s *Set) Work(w *Work) (h Hit, ok bool) {

@@ -14,13 +14,10 @@ type works struct {
 // Works returns what goes wrong with the work requests of a set's queue pairs.
 func (l *Link) Works(set *fault.Set) rxe.WorkFaults { return works{set, l.name} }
 
-// workOps are the operations as rules name them.
-var workOps = map[rxe.WCOpcode]string{
-	rxe.WCSend: "SEND", rxe.WCWrite: "RDMA_WRITE", rxe.WCRead: "RDMA_READ",
-	rxe.WCCompareSwap: "COMP_SWAP", rxe.WCFetchAdd: "FETCH_ADD",
-	rxe.WCBindMW: "BIND_MW", rxe.WCLocalInv: "LOCAL_INV",
-	rxe.WCFlush: "FLUSH", rxe.WCAtomicWrite: "ATOMIC_WRITE",
-	rxe.WCRecv: "RECV", rxe.WCRecvImm: "RECV_RDMA_WITH_IMM",
+// NoReceive implements rxe.WorkFaults.
+func (w works) NoReceive(q *rxe.QP) bool {
+	return w.set.Has(fault.WherePeer, false) &&
+		w.set.NoReceive(&fault.Work{Device: w.name, QP: q.Num(), Type: q.Type().String()})
 }
 
 // Work implements rxe.WorkFaults.
@@ -28,12 +25,13 @@ func (w works) Work(q *rxe.QP, op rxe.WCOpcode) (f rxe.WorkFault) {
 	if !w.set.Has(fault.WhereCompletion, false) {
 		return f
 	}
-	hit, ok := w.set.Work(&fault.Work{Device: w.name, QP: q.Num(), Type: q.Type().String(), Op: workOps[op]})
+	hit, ok := w.set.Work(&fault.Work{Device: w.name, QP: q.Num(), Type: q.Type().String(), Op: op.String()})
 	switch {
 	case !ok:
 	case hit.What == fault.Delay:
 		f.Delay = hit.Wait()
 	default:
+		f.Event = rxe.EventType(hit.Event)
 		f.Status = rxe.WCStatus(hit.Status)
 		if hit.VendorErr != nil {
 			f.VendorErr = uint32(*hit.VendorErr)

@@ -58,6 +58,9 @@ var workFaults = []struct{ rule, client, server string }{
 	{"completion fail,status=IBV_WC_RETRY_EXC_ERR,opcode=SEND,first=1", "Failed status transport retry counter exceeded (12)", ""},
 	{"completion fail,status=IBV_WC_LOC_QP_OP_ERR,opcode=RECV,after=3,first=1", "Failed status local QP operation error (2)", "Failed status remote operation error (11)"},
 	{"completion delay,time=1ms,opcode=SEND,every=10", "", ""},
+	{"peer rnr,first=3", "", ""},
+	{"packet drop,direction=out", "Failed status transport retry counter exceeded (12)", ""},
+	{"packet drop,direction=in", "Failed status transport retry counter exceeded (12)", "Failed status transport retry counter exceeded (12)"},
 	{"verb delay,verb=create_qp|modify_qp,time=50ms", "", ""},
 }
 
