@@ -58,6 +58,7 @@ func (r *Rule) check() (key, why string) {
 		}
 	case WhereCompletion:
 		return r.checkCompletion()
+	case WherePeer:
 	}
 	return "", ""
 }
