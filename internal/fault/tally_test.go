@@ -25,7 +25,11 @@ func TestTally(t *testing.T) {
 		s.Clear()
 	}
 	got := tally.Hits()
-	if n := len(places[0].whats) + len(places[1].whats) + len(places[2].whats); len(got) != n {
+	n := 0
+	for i := range places {
+		n += len(places[i].whats)
+	}
+	if len(got) != n {
 		t.Errorf("%d faults, want %d", len(got), n)
 	}
 	got = slices.DeleteFunc(got, func(h Hits) bool { return h.Fired == 0 })
