@@ -31,16 +31,12 @@ func (c devicesCmd) asSeen(w io.Writer) error {
 // seen asks the daemon, if there is one and the flags choose no devices.
 func (c devicesCmd) seen() ([]proto.Seen, error) {
 	if !c.chosen() {
-		paths, err := proto.Sockets(c.Socket)
-		if err != nil {
-			return nil, err
-		}
-		client, err := proto.Dial(paths)
+		client, err := dialDaemon(c.Socket)
 		if err == nil {
 			defer client.Close()
 			return client.Seen()
 		}
-		// A socket that the user names must have a proto.
+		// A socket that the user names must have a daemon.
 		if c.Socket != "" || !errors.Is(err, proto.ErrNoDaemon) {
 			return nil, err
 		}

@@ -32,11 +32,7 @@ func (f *sessionFlags) open() (*proto.Faults, error) {
 	if f.Session != 0 && f.PID != 0 {
 		return nil, usageError{errors.New("--session and --pid: give one of them")}
 	}
-	paths, err := proto.Sockets(f.Socket)
-	if err != nil {
-		return nil, err
-	}
-	client, err := proto.Dial(paths)
+	client, err := dialDaemon(f.Socket)
 	if err != nil {
 		return nil, err
 	}

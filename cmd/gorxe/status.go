@@ -94,16 +94,21 @@ func (c statusCmd) print(w io.Writer) error {
 
 // askStatus asks the daemon at a socket.
 func askStatus(socket string) (*proto.Status, error) {
-	paths, err := proto.Sockets(socket)
-	if err != nil {
-		return nil, err
-	}
-	client, err := proto.Dial(paths)
+	client, err := dialDaemon(socket)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
 	return client.Status()
+}
+
+// dialDaemon connects to the daemon at a socket, or at one of the usual places if socket is empty.
+func dialDaemon(socket string) (*proto.Client, error) {
+	paths, err := proto.Sockets(socket)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Dial(paths)
 }
 
 // writeStatus prints one table each of ports, of processes and of queue pairs.

@@ -59,8 +59,13 @@ func TestDatagramsToAnotherHost(t *testing.T) {
 
 func playAsk(args []string) int {
 	got, err := ask(netip.MustParseAddr(args[0]))
+	return printed(got, err)
+}
+
+// printed prints what a program has found out, as JSON, or its error, and returns the exit status.
+func printed(found any, err error) int {
 	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(got)
+		err = json.NewEncoder(os.Stdout).Encode(found)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

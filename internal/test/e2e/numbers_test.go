@@ -71,14 +71,7 @@ func TestNumbersAgree(t *testing.T) {
 // playNumbers prints what each place says of the devices with the addresses.
 func playNumbers(addresses []string) int {
 	facts, err := numbers(addresses)
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(facts)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return printed(facts, err)
 }
 
 func numbers(addresses []string) ([]fact, error) {
