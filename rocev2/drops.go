@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,14 +76,7 @@ func sumBufferErrors(text string) (n uint64) {
 	return n
 }
 
-func isBufferError(name string) bool {
-	for _, e := range bufferErrors {
-		if name == e {
-			return true
-		}
-	}
-	return false
-}
+func isBufferError(name string) bool { return slices.Contains(bufferErrors, name) }
 
 func number(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 64) // the kernel writes numbers

@@ -40,7 +40,7 @@ type ackHold struct {
 // hold reports whether an acknowledgement that is due stays here, and keeps it if so.
 func (h *ackHold) hold(q *QP, ack *response, now Time) bool {
 	switch {
-	case q.typ != QPRC, h.answers < ackHoldAnswers, q.resp.openMessage != 0, q.attr.State != QPRTS, q.peerIsLocal():
+	case h.answers < ackHoldAnswers, q.resp.openMessage != 0, q.attr.State != QPRTS, q.peerIsLocal():
 		return false
 	case h.until == 0:
 		h.until, h.since = now+ackHoldTime, ack.psn

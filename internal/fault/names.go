@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -132,10 +133,8 @@ func selectNames(list, what string, names []string) (selected nameSet, err error
 
 func setVerb(r *Rule, v string) error {
 	r.Verb = v
-	for _, m := range memoryVerbs {
-		if v == m {
-			return fmt.Errorf("%s makes no call that reaches the device: it only uses memory", v)
-		}
+	if slices.Contains(memoryVerbs, v) {
+		return fmt.Errorf("%s makes no call that reaches the device: it only uses memory", v)
 	}
 	_, err := selectNames(v, "a verb", verbNames)
 	return err

@@ -14,12 +14,16 @@ type Work struct {
 	Op     string // as in a rule
 }
 
+// concerns reports whether the rule is about the work requests of w's queue pair.
+func (r *Rule) concerns(w *Work) bool {
+	return (r.Device == "" || r.Device == w.Device) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
+}
+
 // NoReceive reports whether a rule says that a message to a queue pair finds no receive. Each rule
 // before the one that fires counts the message if it is a candidate, and no rule after it does.
 func (s *Set) NoReceive(w *Work) bool {
 	for _, e := range s.list(listOf(WherePeer, false)) {
-		r := &e.rule
-		if r.Device != "" && r.Device != w.Device || r.QP != 0 && r.QP != w.QP || r.Type != "" && r.Type != w.Type {
+		if !e.rule.concerns(w) {
 			continue
 		}
 		if _, now, fires := e.decide(s.now); fires {
@@ -38,17 +42,12 @@ func (s *Set) Work(w *Work) (h Hit, ok bool) {
 	}
 	op := slices.Index(workNames, w.Op)
 	for _, e := range s.list(listOf(WhereCompletion, false)) {
-		r := &e.rule
-		switch {
-		case !e.on.has(op):
-		case r.Device != "" && r.Device != w.Device:
-		case r.QP != 0 && r.QP != w.QP:
-		case r.Type != "" && r.Type != w.Type:
-		default:
-			if n, now, fires := e.decide(s.now); fires {
-				e.note(Event{Time: now, Device: w.Device, QP: w.QP, Work: w.Op})
-				return Hit{r, n}, true
-			}
+		if !e.on.has(op) || !e.rule.concerns(w) {
+			continue
+		}
+		if n, now, fires := e.decide(s.now); fires {
+			e.note(Event{Time: now, Device: w.Device, QP: w.QP, Work: w.Op})
+			return Hit{&e.rule, n}, true
 		}
 	}
 	return h, false

@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestDiscard: what a failed post put into the queue is gone, and its room is free again. What was
-// posted before stays.
+// TestDiscard checks that the work requests of a failed post leave the queue, and free their
+// room. Earlier work requests stay.
 func TestDiscard(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
 	send := func(id uint64) {

@@ -30,9 +30,6 @@ func (r *faultRules) verbs(device string, pid int) *verbFaults {
 // Verb implements kernel.Faults.
 func (f *verbFaults) Verb(name string, ended <-chan struct{}) error {
 	r := f.rules
-	if !r.set.Has(fault.WhereVerb, false) {
-		return nil
-	}
 	v := f.verb
 	v.Name = name
 	hit, ok := r.set.Verb(&v)
