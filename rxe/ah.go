@@ -66,7 +66,11 @@ func (a *AH) route() *wire.Route { return a.path }
 
 // makeRoute returns the route of the flow from QP lqpn to QP rqpn.
 func (d *Device) makeRoute(a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, error) {
-	return d.route("ModifyQP", a, lqpn, rqpn)
+	r, err := d.route("ModifyQP", a, lqpn, rqpn)
+	if err == nil {
+		r.TrafficClass = d.connectedClass(r.TrafficClass)
+	}
+	return r, err
 }
 
 func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, error) {

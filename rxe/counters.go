@@ -3,7 +3,8 @@ package rxe
 import "sync/atomic"
 
 // Counters counts what the device did since it was made. The first group has the
-// names of rdma_rxe's hw_counters. The second says why packets were dropped or, on
+// names of rdma_rxe's hw_counters, and the second those of mlx5's, which rdma_rxe has not. The
+// third says why packets were dropped or, on
 // RC, refused with a NAK.
 type Counters struct {
 	SentPkts, RcvdPkts atomic.Uint64
@@ -21,12 +22,16 @@ type Counters struct {
 	RDMASends          atomic.Uint64
 	RDMARecvs          atomic.Uint64
 
+	ECNMarked  atomic.Uint64 // packets received that a switch has marked
+	SentCNP    atomic.Uint64
+	HandledCNP atomic.Uint64 // a sender slowed down
+	IgnoredCNP atomic.Uint64 // ECN is off, or it was for a UD QP
+
 	BadICRC       atomic.Uint64 // damaged within the device, by a fault rule
 	Malformed     atomic.Uint64 // wire.Parse refused it
 	BadQPN        atomic.Uint64 // no such QP
 	BadState      atomic.Uint64 // the QP does not accept packets in its state
 	BadType       atomic.Uint64 // of a transport service that is not the QP's
-	RcvdCNP       atomic.Uint64 // congestion notifications, to which nothing reacts yet
 	BadPKey       atomic.Uint64
 	BadQKey       atomic.Uint64
 	BadAddr       atomic.Uint64 // not from the QP's peer, or to another address
@@ -52,10 +57,10 @@ type Counter struct {
 	Value uint64
 }
 
-// hwCounters is the number of rdma_rxe's counters, which come first.
-const hwCounters = 15
+// hwCounters is the number of rdma_rxe's counters and mlx5's, which come first.
+const hwCounters = 15 + 4
 
-func (c *Counters) table() [38]struct {
+func (c *Counters) table() [41]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -79,12 +84,16 @@ func (c *Counters) table() [38]struct {
 		{"rdma_sends", &c.RDMASends},
 		{"rdma_recvs", &c.RDMARecvs},
 
+		{"np_ecn_marked_roce_packets", &c.ECNMarked},
+		{"np_cnp_sent", &c.SentCNP},
+		{"rp_cnp_handled", &c.HandledCNP},
+		{"rp_cnp_ignored", &c.IgnoredCNP},
+
 		{"drop_bad_icrc", &c.BadICRC},
 		{"drop_malformed", &c.Malformed},
 		{"drop_bad_qpn", &c.BadQPN},
 		{"drop_bad_state", &c.BadState},
 		{"drop_bad_type", &c.BadType},
-		{"rcvd_cnp", &c.RcvdCNP},
 		{"drop_bad_pkey", &c.BadPKey},
 		{"drop_bad_qkey", &c.BadQKey},
 		{"drop_bad_addr", &c.BadAddr},
@@ -108,7 +117,7 @@ func (c *Counters) table() [38]struct {
 // Counters returns every counter of the device, rdma_rxe's first.
 func (d *Device) Counters() []Counter { return d.counters.read(len(d.counters.table())) }
 
-// HWCounters returns the counters that rdma_rxe has, in its order
+// HWCounters returns the counters that rdma_rxe has, in its order, and those of congestion
 // (/sys/class/infiniband/*/hw_counters).
 func (d *Device) HWCounters() []Counter { return d.counters.read(hwCounters) }
 

@@ -37,6 +37,8 @@ type Config struct {
 	// GSI handles the packets to queue pair 1. Nil means that they are counted as
 	// packets to a QP that does not exist.
 	GSI GSI
+	// ECN is how the device answers congestion; nil: DefaultECN.
+	ECN *ECN
 	// Mark is what the numbers of queue pairs have in common; zero: nothing.
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
@@ -50,6 +52,7 @@ type Config struct {
 type Device struct {
 	cfg      Config
 	limits   DeviceAttr
+	ecn      ECN
 	counters Counters
 	timers   timerHeap
 	random   random
@@ -91,12 +94,19 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg:    cfg,
 		limits: DefaultLimits(),
+		ecn:    DefaultECN(),
 		pds:    make(map[*PD]struct{}),
 		cqs:    make(map[*CQ]struct{}),
 		srqs:   make(map[*SRQ]struct{}),
 	}
 	if cfg.Limits != nil {
 		d.limits = *cfg.Limits
+	}
+	if cfg.ECN != nil {
+		d.ecn = *cfg.ECN
+	}
+	if err := d.ecn.Check(); err != nil {
+		return nil, invalid("New", "ecn", err.Error())
 	}
 	if type2 := CapMemWindowType2A | CapMemWindowType2B; d.limits.Cap&type2 == type2 {
 		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other") // o10-37.2.31

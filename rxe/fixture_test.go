@@ -133,6 +133,8 @@ type bench struct {
 	remote *MR
 	local  *MR
 	events []EventType
+	from   netip.Addr // of what send delivers
+	mark   uint8      // its ECN field
 }
 
 const benchRights = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
@@ -147,7 +149,7 @@ func newBench(t testing.TB, typ QPType, change func(*QPAttr)) *bench {
 
 func newBenchCQ(t testing.TB, typ QPType, cqe int, change func(*QPAttr)) *bench {
 	t.Helper()
-	b := &bench{t: t, link: &captureLink{}, clock: &armRecorder{now: 1}, mem: newSliceMem()}
+	b := &bench{t: t, from: benchThere, link: &captureLink{}, clock: &armRecorder{now: 1}, mem: newSliceMem()}
 	var err error
 	b.dev, err = New(Config{Name: "rxe0", Link: b.link, Clock: b.clock, Seed: [32]byte{9},
 		OnEvent: func(e Event) { b.events = append(b.events, e.Type) }})
@@ -218,7 +220,7 @@ func (b *bench) send(pkts ...pkt) {
 		p.h.Pad = uint8(wire.PadLen(len(p.data)))
 		raw := append(p.h.Append(nil), p.data...)
 		raw = append(raw, make([]byte, p.h.Pad)...)
-		batch[i] = wire.Datagram{Data: raw, Src: benchThere, Dst: benchHere, HopLimit: 64}
+		batch[i] = wire.Datagram{Data: raw, Src: b.from, Dst: benchHere, TrafficClass: b.mark, HopLimit: 64}
 	}
 	b.dev.Receive(batch)
 }

@@ -162,23 +162,6 @@ func TestLocalGSIBounded(t *testing.T) {
 	}
 }
 
-// A congestion notification is counted as such, and does nothing else.
-func TestCNPCounted(t *testing.T) {
-	b := newBench(t, QPRC, nil)
-	b.send(pkt{h: wire.Headers{Opcode: wire.OpCNP, BECN: true}, data: make([]byte, 16)})
-	b.want()
-	// In RTR, as in every other state in which responses do not count, it is dropped.
-	if got := [2]uint64{b.counter("rcvd_cnp"), b.counter("drop_bad_state")}; got != [2]uint64{0, 1} {
-		t.Errorf("in RTR: counted %v", got)
-	}
-	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, RequiredMask(QPRC, QPRTR, QPRTS)))
-	b.send(pkt{h: wire.Headers{Opcode: wire.OpCNP, BECN: true}, data: make([]byte, 16)})
-	b.want()
-	if got := [2]uint64{b.counter("rcvd_cnp"), b.counter("drop_bad_type")}; got != [2]uint64{1, 0} {
-		t.Errorf("in RTS: counted %v", got)
-	}
-}
-
 // The thread that sends a datagram to its own device's queue pair 1 does not run queue
 // pairs of programs, whose memory may not answer.
 func TestSendGSIRunsNoQP(t *testing.T) {

@@ -390,7 +390,7 @@ func TestCountersHaveTheirNames(t *testing.T) {
 	if seen["link_downed"] != 3 || seen["drop_bad_response"] != 4 {
 		t.Errorf("counters %v", seen)
 	}
-	if hw[0].Name != "sent_pkts" || hw[len(hw)-1].Name != "rdma_recvs" {
+	if hw[0].Name != "sent_pkts" || hw[14].Name != "rdma_recvs" || hw[len(hw)-1].Name != "rp_cnp_ignored" {
 		t.Errorf("hw counters %v", hw)
 	}
 }

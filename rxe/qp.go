@@ -46,8 +46,10 @@ type QP struct {
 	rx        rxTally
 	timer     qpTimer
 	comp      completer
+	notify    notifier
 	resp      responder
 	req       requester
+	rate      reaction
 	send      sender
 }
 

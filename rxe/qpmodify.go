@@ -139,7 +139,7 @@ func set[T any](to *T, v T, named QPAttrMask) {
 func (q *QP) apply(next *QPAttr, mask QPAttrMask, path *wire.Route) {
 	q.attr = *next
 	if path != nil {
-		q.route, q.peerGIDs = path, nil
+		q.route, q.peerGIDs, q.notify.route = path, nil, nil
 		q.setPeer(path.Dst)
 	}
 	if mask&QPAttrPKeyIndex != 0 {
@@ -182,6 +182,7 @@ func (q *QP) reset() {
 	q.resp.held.releaseLast(q)
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0
+	q.notify, q.rate = notifier{}, reaction{}
 	q.setPeer(netip.Addr{})
 	q.resetSend()
 	q.resp.reset(q)

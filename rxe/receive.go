@@ -171,6 +171,14 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 		q.stats.Dropped.Add(1)
 		return
 	}
+	if dg.TrafficClass&ecnMask == congested {
+		q.marked(o)
+	}
+	if pkt.Opcode() == wire.OpCNP {
+		q.rx.packets++
+		q.notified(o)
+		return
+	}
 	q.received(packet{pkt, 1}, dg, o)
 }
 
@@ -191,12 +199,11 @@ func (q *QP) received(pkt packet, dg *wire.Datagram, o *outbox) {
 func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	c := &q.dev.counters
 	info := pkt.Info()
+	cnp := info.Service == wire.ServiceCNP // also of interest to a responder, which sends data
 	switch {
-	case q.dead || !q.listens(info.Has(wire.OpRequest)):
+	case q.dead || !q.listens(cnp || info.Has(wire.OpRequest)):
 		return &c.BadState
-	case info.Service == wire.ServiceCNP:
-		return &c.RcvdCNP
-	case info.Service != q.typ.service():
+	case info.Service != q.typ.service() && !cnp:
 		return &c.BadType
 	case !wire.PKeyMatch(pkt.PKey(), q.pkey):
 		return &c.BadPKey

@@ -17,7 +17,7 @@ type requester struct {
 // the QP.
 func (q *QP) runRequester(o *outbox) {
 	before := q.send.psn
-	for q.maySend() && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
+	for q.maySend() && !q.throttled(o.now) && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
 		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
 			break
 		}
@@ -118,6 +118,7 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 		}
 		room = uint32(q.send.window - out)
 	}
+	room = q.allowed(room, o.now)
 	var sent uint32
 	switch {
 	case wqe.op == WRRead:

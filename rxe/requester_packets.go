@@ -70,6 +70,7 @@ func (q *QP) payloadMTU() int {
 func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 	o.sinceYield += bytes + int(packets)*wire.BTHLen
 	q.req.quantumSent += bytes
+	q.countRate(packets, bytes)
 	q.stats.SentPackets.Add(uint64(packets))
 	q.stats.SentBytes.Add(uint64(bytes))
 	q.dev.counters.SentPkts.Add(uint64(packets))
@@ -145,7 +146,7 @@ func (q *QP) ackPace() ackPace {
 	if q.typ != QPRC {
 		return ackPace{}
 	}
-	return ackPace{q.req.sinceAckReq, min(int(q.send.window)/4, ackEveryPackets) * q.mtu()}
+	return ackPace{q.req.sinceAckReq, q.ackEvery(min(int(q.send.window)/4, ackEveryPackets) * q.mtu())}
 }
 
 // next reports whether the next packet has AckReq.

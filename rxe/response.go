@@ -106,6 +106,11 @@ func (r *responder) sendResponses(q *QP, o *outbox) {
 			r.pace.until = o.now + 1 // later than what is due now, so that others have their turn
 			return
 		}
+		if len(r.queue) > 0 {
+			if budget = r.responsesAllowed(q, budget, o.now); budget == 0 {
+				return
+			}
+		}
 		r.emitQuantum(q, o, budget)
 		r.pace.quantumSent(o.now)
 		next := o.now + r.pace.pause

@@ -14,6 +14,8 @@ type QPSnapshot struct {
 	// RecvPSN the one expected from the peer.
 	SendPSN, AckedPSN, RecvPSN wire.PSN
 	SendQueue                  uint32 // work requests that have not completed
+	// Rate is what congestion has left of the sender's rate, in bytes a second. 0: no limit.
+	Rate int64
 	// Busy reports that a thread works on the QP at this moment. It may be waiting
 	// for the program's memory.
 	Busy bool
@@ -38,6 +40,9 @@ func (q *QP) Snapshot() QPSnapshot {
 
 // publish records what others may see of the QP while it is locked.
 func (q *QP) publish() {
+	if q.rate.rate != 0 {
+		q.rate.catchUp(q.dev.cfg.Clock.Now())
+	}
 	q.snapshot.Store(&QPSnapshot{
 		Num:       q.qpn,
 		Type:      q.typ,
@@ -49,5 +54,6 @@ func (q *QP) publish() {
 		AckedPSN:  q.send.una,
 		RecvPSN:   q.resp.psn,
 		SendQueue: q.sq.prod - q.sq.cons,
+		Rate:      q.rate.rate,
 	})
 }

@@ -86,7 +86,7 @@ func (v *view) feed(p *simnet.Packet) {
 	c := capture.Packet{
 		Number: v.number, Time: time.Unix(0, int64(v.w.net.Now())), Kind: capture.RoCEv2,
 		Src: p.Route.Src.Unmap(), Dst: p.Route.Dst.Unmap(),
-		IP:           capture.IPHeader{Version: 4, HeaderLen: ipv4, DF: true, ID: p.ID},
+		IP:           capture.IPHeader{Version: 4, HeaderLen: ipv4, DF: true, ID: p.ID, TrafficClass: p.Route.TrafficClass},
 		UDP:          capture.UDPHeader{SrcPort: p.Route.SrcPort, DstPort: wire.UDPPort, Length: udp + len(p.Data)},
 		Transport:    p.Data,
 		TransportLen: len(p.Data),
@@ -98,7 +98,7 @@ func (v *view) feed(p *simnet.Packet) {
 		icrc.Put(c.Transport, c.IP.ID)
 	}
 	if c.Src.Is6() {
-		c.IP = capture.IPHeader{Version: 6, HeaderLen: ipv6}
+		c.IP = capture.IPHeader{Version: 6, HeaderLen: ipv6, TrafficClass: p.Route.TrafficClass}
 		c.Network = make([]byte, ipv6+udp)
 	}
 	c.IP.Length = int(c.IP.HeaderLen) + udp + len(p.Data)

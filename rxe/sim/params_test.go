@@ -72,6 +72,9 @@ func drawParams(seed uint64, big bool) params {
 	}
 	p.net = drawFaults(r)
 	p.net.Seed = seed
+	if seed%5 == 0 {
+		p.net.Mark = 0.1
+	}
 	p.tap = seed%2 == 0
 	p.activeQPs = int(seed / 2 % 4)
 	// packets bounds a message, so that retries have a chance against the losses.

@@ -19,6 +19,7 @@ type Config struct {
 	Duplicate float64
 	Reorder   float64 // delayed by up to ReorderBy
 	Corrupt   float64 // some bits flip, or the tail is cut off
+	Mark      float64 // ECN-capable packets meet congestion
 
 	Latency   time.Duration // one way
 	ReorderBy time.Duration // the longest delay of a reordered packet
@@ -109,7 +110,7 @@ func (n *Network) Trace() uint32 { return n.trace }
 // SetFaults changes the probabilities; the rest of cfg is ignored.
 func (n *Network) SetFaults(cfg Config) {
 	n.cfg.Loss, n.cfg.Duplicate = cfg.Loss, cfg.Duplicate
-	n.cfg.Reorder, n.cfg.Corrupt = cfg.Reorder, cfg.Corrupt
+	n.cfg.Reorder, n.cfg.Corrupt, n.cfg.Mark = cfg.Reorder, cfg.Corrupt, cfg.Mark
 }
 
 // At runs f at time t, or now if t has passed.

@@ -98,6 +98,9 @@ func (p *Port) send(pkt []byte, r *wire.Route, id uint16) {
 		n.release(f)
 		return
 	}
+	if f.Route.TrafficClass&3 != 0 && n.chance(n.cfg.Mark) {
+		f.Route.TrafficClass |= 3 // RFC 3168: congestion experienced
+	}
 	p.txFree = max(p.txFree, n.now) + rxe.Time(n.cfg.PerByte)*rxe.Time(len(pkt))
 	at := p.txFree + rxe.Time(n.cfg.Latency)
 	if n.chance(n.cfg.Duplicate) {

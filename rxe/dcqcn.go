@@ -1,0 +1,135 @@
+package rxe
+
+import "time"
+
+// The reaction point of DCQCN. A CNP makes it slower, by the more the more of them came lately
+// (alpha). Then the rate rises in steps, each time that a timer expires or that enough was sent:
+// first back towards the rate before the CNP (fast recovery), then beyond it, linearly (additive
+// increase), then faster (hyper increase). Nobody waits for the timers: whoever needs the rate
+// catches up on what has expired.
+
+const (
+	microsecond  = Time(time.Microsecond)
+	second       = int64(time.Second)
+	bytesPerMbps = 1_000_000 / 8
+
+	alphaOne = 1 << 20 // alpha is a fraction of it
+
+	// A device in software sends more slowly than its port says. So a CNP lowers the rate
+	// that was measured since the CNP before, if that tells the rate of a busy
+	// sender. The sender may have been idle all the same, so the rate that counts is at least a
+	// quarter of the one before.
+	measureMin = 50 * microsecond
+	measureMax = Time(time.Millisecond)
+
+	// A limited sender pauses for a time that a thread can keep, and then sends what it may
+	// have sent meanwhile. A thread that wakes late has missed no more than creditMax.
+	paceQuantum = 100 * microsecond
+	creditMax   = 5 * paceQuantum
+)
+
+// reaction is the rate limit of a queue pair's sender.
+type reaction struct {
+	rate   int64 // bytes a second; 0: no limit, and nothing below means anything
+	target int64 // bytes a second, that rate returns to
+	line   int64 // bytes a second: what the port can do
+	alpha  uint32
+
+	alphaAt  Time  // when its timer last expired
+	timerAt  Time  // likewise that of the rate
+	timers   int   // how often that has expired since the last CNP
+	left     int64 // bytes until the byte counter expires
+	counters int   // how often that has expired since the last CNP
+	cnpAt    Time  // of the last CNP
+	sent     int64 // bytes since the last CNP
+	credit   int64 // what may be sent now, in byte-nanoseconds per second; negative: a debt
+	creditAt Time  // when it had that
+	params   *ECN  // of the device
+}
+
+// notified lowers the rate.
+func (r *reaction) notified(p *ECN, line int64, now Time) {
+	r.catchUp(now)
+	if r.rate == 0 {
+		*r = reaction{rate: line, line: line, alpha: alphaOne, params: p, creditAt: now}
+	} else if gap := now - r.cnpAt; gap >= measureMin && gap <= measureMax {
+		r.rate = min(r.rate, max(r.sent*second/int64(gap), r.rate/4))
+	}
+	r.target = r.rate
+	r.rate = max(r.rate-r.rate/2*int64(r.alpha)/alphaOne, r.floor())
+	r.alpha = uint32(alphaOne - uint64(alphaOne-r.alpha)*uint64(p.AlphaKeep)/1024)
+	r.alphaAt, r.timerAt, r.cnpAt = now, now, now
+	r.timers, r.counters, r.sent = 0, 0, 0
+	r.left = int64(p.RateBytes)
+}
+
+// floor returns the least rate. A slow port can go below the parameter.
+func (r *reaction) floor() int64 { return min(int64(r.params.MinRate)*bytesPerMbps, r.line/16+1) }
+
+// catchUp does what the timers that have expired do.
+func (r *reaction) catchUp(now Time) {
+	if r.rate == 0 {
+		return
+	}
+	for every := Time(r.params.AlphaTimer) * microsecond; now-r.alphaAt >= every; r.alphaAt += every {
+		if r.alpha == 0 {
+			r.alphaAt = now
+			break
+		}
+		r.alpha = uint32(uint64(r.alpha) * uint64(r.params.AlphaKeep) / 1024)
+	}
+	every := Time(r.params.RateTimer) * microsecond
+	for r.rate != 0 && now-r.timerAt >= every {
+		r.timerAt += every
+		r.timers++
+		r.increase()
+	}
+}
+
+// increase raises the rate by a step. At the port's rate there is no limit any more.
+func (r *reaction) increase() {
+	threshold := r.params.Threshold
+	switch fewest := min(r.timers, r.counters); {
+	case max(r.timers, r.counters) < threshold:
+	case fewest > threshold:
+		r.target += int64(fewest-threshold) * int64(r.params.RateHAI) * bytesPerMbps
+	default:
+		r.target += int64(r.params.RateAI) * bytesPerMbps
+	}
+	r.target = min(r.target, r.line)
+	r.rate = (r.rate + r.target + 1) / 2
+	if r.rate >= r.line-r.line/1024 {
+		r.rate = 0
+	}
+}
+
+// count subtracts what was sent.
+func (r *reaction) count(bytes int) {
+	r.sent += int64(bytes)
+	r.credit -= int64(bytes) * second
+	for r.left -= int64(bytes); r.left <= 0 && r.rate != 0; r.left += int64(r.params.RateBytes) {
+		r.counters++
+		r.increase()
+	}
+}
+
+// allow returns how many packets of mtu bytes may be sent now, at least 1, or how long the
+// sender has to wait.
+func (r *reaction) allow(mtu int, now Time) (packets int, wait Time) {
+	r.catchUp(now)
+	if r.rate == 0 {
+		return groupPackets, 0
+	}
+	packet := int64(mtu) * second
+	if now > r.creditAt {
+		// Two packets, so that a slow sender has a whole one when it wakes late.
+		most := max(r.rate*int64(creditMax), 2*packet)
+		r.credit = min(r.credit+r.rate*int64(min(now-r.creditAt, Time(second))), most)
+		r.creditAt = now
+	}
+	if r.credit > 0 {
+		return int(r.credit/packet) + 1, 0
+	}
+	quantum := max(r.rate*int64(paceQuantum), packet)
+	return 0, Time((quantum-r.credit)/r.rate) + 1
+}

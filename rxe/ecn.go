@@ -1,0 +1,130 @@
+package rxe
+
+import (
+	"fmt"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// ECN is how a device answers congestion: a switch marks a packet, its receiver sends a
+// congestion notification packet (CNP, IBA A17.9.3), and the sender slows down as DCQCN says
+// (Zhu et al., SIGCOMM 2015). The tags are the names that mlx5 has for the parameters, and the
+// defaults are those of the paper.
+type ECN struct {
+	// Off: packets are not ECN-capable, marks are not answered, and CNPs are ignored.
+	Off bool `json:"off,omitempty"`
+	// Of the notification point: a queue pair sends one CNP in this time at most.
+	CNPInterval int `json:"min_time_between_cnps"` // µs
+	CNPDSCP     int `json:"cnp_dscp"`
+	// Of the reaction point.
+	AlphaTimer int `json:"dce_tcp_rtt"`    // µs without a CNP until alpha falls
+	AlphaKeep  int `json:"dce_tcp_g"`      // what is left of alpha then, of 1024
+	RateTimer  int `json:"rpg_time_reset"` // µs between increases
+	RateBytes  int `json:"rpg_byte_reset"` // bytes between increases
+	Threshold  int `json:"rpg_threshold"`  // increases of fast recovery
+	RateAI     int `json:"rpg_ai_rate"`    // Mb/s, of an additive increase
+	RateHAI    int `json:"rpg_hai_rate"`   // Mb/s, of a hyper increase
+	MinRate    int `json:"rpg_min_rate"`   // Mb/s
+}
+
+// DefaultECN returns the defaults. With less than 100 Mb/s, the packets of a message would come
+// so slowly that the shortest local ACK timeout expires between two of them.
+func DefaultECN() ECN {
+	return ECN{
+		CNPInterval: 50, CNPDSCP: 48,
+		AlphaTimer: 55, AlphaKeep: 1020, RateTimer: 55, RateBytes: 10_000_000, Threshold: 5,
+		RateAI: 40, RateHAI: 400, MinRate: 100,
+	}
+}
+
+// ECNParam is one parameter of an ECN.
+type ECNParam struct {
+	Name     string
+	Value    *int
+	Min, Max int
+	Unit     string // "" if it has none
+	Doc      string
+}
+
+// Params returns the parameters of e.
+func (e *ECN) Params() []ECNParam {
+	return []ECNParam{
+		{"min_time_between_cnps", &e.CNPInterval, 0, 1_000_000, "µs", "a queue pair sends one CNP in this time at most"},
+		{"cnp_dscp", &e.CNPDSCP, 0, 63, "", "the DSCP of CNPs"},
+		{"dce_tcp_rtt", &e.AlphaTimer, 1, 1_000_000, "µs", "time without a CNP until alpha falls"},
+		{"dce_tcp_g", &e.AlphaKeep, 1, 1023, "/1024", "what is left of alpha then: 1-g"},
+		{"rpg_time_reset", &e.RateTimer, 1, 1_000_000, "µs", "time between two increases of the rate"},
+		{"rpg_byte_reset", &e.RateBytes, 4096, 1 << 30, "bytes", "data between two increases of the rate"},
+		{"rpg_threshold", &e.Threshold, 1, 31, "", "increases of fast recovery, before additive ones"},
+		{"rpg_ai_rate", &e.RateAI, 1, 100_000, "Mb/s", "an additive increase"},
+		{"rpg_hai_rate", &e.RateHAI, 1, 100_000, "Mb/s", "a hyper increase"},
+		{"rpg_min_rate", &e.MinRate, 1, 100_000, "Mb/s", "the rate does not fall below it"},
+	}
+}
+
+// Check returns an error that names a parameter out of its range.
+func (e *ECN) Check() error {
+	for _, p := range e.Params() {
+		if v := *p.Value; v < p.Min || v > p.Max {
+			return fmt.Errorf("%s=%d: give a number from %d to %d", p.Name, v, p.Min, p.Max)
+		}
+	}
+	return nil
+}
+
+// ECN returns how the device answers congestion.
+func (d *Device) ECN() ECN { return d.ecn }
+
+// The codepoints of the ECN field (RFC 3168, section 5).
+const (
+	ecnMask    = 3
+	ecnCapable = 2 // ECT(0)
+	congested  = 3 // CE
+)
+
+// connectedClass returns the traffic class of a connected queue pair's packets. ECN belongs to
+// the device. Datagrams have the program's bits, because a UD queue pair has no rate that it
+// could lower.
+func (d *Device) connectedClass(class uint8) uint8 {
+	if d.ecn.Off {
+		return class
+	}
+	return class&^ecnMask | ecnCapable
+}
+
+// notifier is the notification point of a queue pair.
+type notifier struct {
+	route *wire.Route // of CNPs; nil until the first
+	next  Time        // no CNP is sent before it
+}
+
+// marked handles a packet that has met congestion: it notifies the sender, unless that has
+// happened just now (CA17-44). A CNP has the P_Key of the packets, and is not ECN-capable itself.
+func (q *QP) marked(o *outbox) {
+	d := q.dev
+	d.counters.ECNMarked.Add(1)
+	if d.ecn.Off || q.typ == QPUD || o.now < q.notify.next {
+		return
+	}
+	q.notify.next = o.now + Time(d.ecn.CNPInterval)*microsecond
+	if q.notify.route == nil {
+		r := *q.route
+		r.TrafficClass = uint8(d.ecn.CNPDSCP) << 2
+		q.notify.route = &r
+	}
+	h := wire.Headers{Opcode: wire.OpCNP, BECN: true, PKey: q.pkey, DestQP: q.attr.DestQPN}
+	h.Put(o.packet(q.notify.route, h.Len()))
+	q.countSent(1, 0, o)
+	d.counters.SentCNP.Add(1)
+}
+
+// notified handles a CNP: the sender of this queue pair slows down (CA17-45).
+func (q *QP) notified(o *outbox) {
+	d := q.dev
+	if d.ecn.Off || q.typ == QPUD {
+		d.counters.IgnoredCNP.Add(1)
+		return
+	}
+	d.counters.HandledCNP.Add(1)
+	q.rate.notified(&d.ecn, int64(d.port.speed.Load().Mbps)*bytesPerMbps, o.now)
+}
