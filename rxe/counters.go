@@ -3,9 +3,8 @@ package rxe
 import "sync/atomic"
 
 // Counters counts what the device did since it was made. The first group has the
-// names of rdma_rxe's hw_counters, and the second those of mlx5's, which rdma_rxe has not. The
-// third says why packets were dropped or, on
-// RC, refused with a NAK.
+// names of rdma_rxe's hw_counters. The second has names of mlx5, because rdma_rxe has no
+// congestion control. The third says why packets were dropped or, on RC, refused with a NAK.
 type Counters struct {
 	SentPkts, RcvdPkts atomic.Uint64
 	DuplicateRequest   atomic.Uint64
@@ -57,7 +56,7 @@ type Counter struct {
 	Value uint64
 }
 
-// hwCounters is the number of rdma_rxe's counters and mlx5's, which come first.
+// hwCounters is the number of counters of the first two groups.
 const hwCounters = 15 + 4
 
 func (c *Counters) table() [41]struct {

@@ -2,11 +2,12 @@ package rxe
 
 import "time"
 
-// The reaction point of DCQCN. A CNP makes it slower, by the more the more of them came lately
-// (alpha). Then the rate rises in steps, each time that a timer expires or that enough was sent:
-// first back towards the rate before the CNP (fast recovery), then beyond it, linearly (additive
-// increase), then faster (hyper increase). Nobody waits for the timers: whoever needs the rate
-// catches up on what has expired.
+// The reaction point of DCQCN. A CNP lowers the rate, and the share that it takes (alpha) grows
+// with the CNPs that came lately. Then the rate rises in steps, when a timer expires and when
+// enough was sent. The first steps lead back towards the rate before the CNP (fast recovery).
+// Later ones go beyond it by a constant (additive increase), or by more each time (hyper
+// increase). No thread waits for the timers: one that needs the rate catches up on what has
+// expired.
 
 const (
 	microsecond  = Time(time.Microsecond)

@@ -104,7 +104,7 @@ func TestReactionRecovers(t *testing.T) {
 	if took := now - start; took < Time(40*time.Millisecond) || took > Time(70*time.Millisecond) {
 		t.Errorf("the limit ended after %v", time.Duration(took))
 	}
-	// A CNP after that begins anew.
+	// A CNP after that begins with half of the port's rate.
 	r.notified(&p, testLine, now)
 	r.want(t, "a CNP after the recovery", testLine/2)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// ECN is how a device answers congestion: a switch marks a packet, its receiver sends a
-// congestion notification packet (CNP, IBA A17.9.3), and the sender slows down as DCQCN says
-// (Zhu et al., SIGCOMM 2015). The tags are the names that mlx5 has for the parameters, and the
+// ECN is how a device answers congestion. A switch marks a packet, and its receiver sends a
+// congestion notification packet (CNP, IBA A17.9.3). Then the sender slows down as DCQCN says
+// (Zhu et al., SIGCOMM 2015). The tags are the names that mlx5 has for the parameters. The
 // defaults are those of the paper.
 type ECN struct {
 	// Off: packets are not ECN-capable, marks are not answered, and CNPs are ignored.
