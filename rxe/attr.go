@@ -104,6 +104,8 @@ type QPInitAttr struct {
 	OnSendDone func(n uint32)
 	// Faults, if not nil, decides which work requests fail or complete late on purpose.
 	Faults WorkFaults
+	// Chaos, if not nil, has the QP do late what the specification lets it.
+	Chaos *Chaos
 	// Owner is what QP.Owner returns. The engine does not look at it.
 	Owner any
 }

@@ -105,10 +105,11 @@ func (c *completer) oldest(q *QP) *sendEntry {
 	q.retire()
 	for i := q.sq.cons; i != q.sq.prod; i++ {
 		wqe := q.sq.at(i)
-		if !wqe.started || wqe.isLocalOp() {
+		switch {
+		case wqe.done: // and completes late (WorkFault, chaos)
+		case !wqe.started || wqe.isLocalOp():
 			return nil
-		}
-		if !wqe.done {
+		default:
 			return wqe
 		}
 	}
@@ -290,7 +291,7 @@ func (c *completer) data(q *QP, pkt packet, o *outbox) {
 		return
 	}
 	next := psn.Add(pkt.count)
-	if next == wqe.last.Next() && c.out.write() != nil {
+	if next == wqe.last.Next() && c.write(q) != nil {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}
@@ -331,9 +332,17 @@ func (c *completer) scatter(q *QP, wqe *sendEntry, off uint32, b []byte) bool {
 // flushPayload writes the READ data of the batch that ends, before its packets are
 // overwritten.
 func (c *completer) flushPayload(q *QP) {
-	if c.out.write() != nil {
+	if c.write(q) != nil {
 		c.failOldest(q, WCLocProtErr)
 	}
+}
+
+// write writes the READ data that waits.
+func (c *completer) write(q *QP) error {
+	if late := q.chaos; late != nil && len(c.out.spans) > 0 {
+		return late.reads.keep(late, &c.out, pendingWrite{}, q.dev.cfg.Clock.Now())
+	}
+	return c.out.write()
 }
 
 // atomic processes the original value that an atomic returns.
@@ -347,7 +356,7 @@ func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
 		c.failOldest(q, WCBadRespErr)
 		return
 	}
-	if c.out.write() != nil || !c.store(q, wqe, pkt.AtomicOrig()) {
+	if c.out.write() != nil || q.chaos != nil && q.chaos.reads.place(all) != nil || !c.store(q, wqe, pkt.AtomicOrig()) {
 		c.failOldest(q, WCLocProtErr)
 		return
 	}

@@ -63,8 +63,10 @@ type Device struct {
 	ahs  numTable[AH]
 
 	intercept atomic.Pointer[func([]wire.Burst)]
-	runQueue  runQueue  // between QPs of this device
-	admission admission // of QPs that send to other devices
+	chaosQPs  atomic.Int32 // QPs with chaos
+	lateBytes atomic.Int64 // that chaos holds back
+	runQueue  runQueue     // between QPs of this device
+	admission admission    // of QPs that send to other devices
 	gsi       gsi
 	port      port
 	gids      atomic.Pointer[gidTable]

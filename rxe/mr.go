@@ -163,6 +163,7 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, mem Memory, addr, length, iova uin
 	}
 	mr.reg.Store(reg)
 	mr.mu.Unlock()
+	mr.dev.settleLate(old.pd)
 	old.uses.drain()
 	return nil
 }
@@ -215,6 +216,7 @@ func (mr *MR) Dereg() error {
 	mr.reg.Store(nil)
 	mr.mu.Unlock()
 	mr.dev.keys.remove(reg.key >> 8)
+	mr.dev.settleLate(reg.pd)
 	reg.uses.drain()
 	mr.dev.unclaim(&mr.dev.live.MR, reg.pd)
 	return nil

@@ -88,6 +88,7 @@ func (mw *MW) Dealloc() error {
 	mw.set(nil)
 	index := mw.rkey >> 8
 	mw.mu.Unlock()
+	mw.dev.settleLate(mw.pd)
 	mw.dev.keys.remove(index)
 	mw.dev.unclaim(&mw.dev.live.MW, mw.pd)
 	return nil

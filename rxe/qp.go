@@ -22,6 +22,7 @@ type QP struct {
 	onSendDone     func(n uint32)
 	owner          any
 	faults         WorkFaults
+	chaos          *chaos // nil: off
 
 	groups   mcastGroups
 	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
@@ -90,6 +91,9 @@ func (q *QP) fail() {
 		return
 	}
 	q.resp.held.releaseLast(q)
+	if q.chaos != nil {
+		q.chaos.settle(q)
+	}
 	q.attr.State = QPErr
 	q.flushQueues()
 	q.publish()

@@ -19,6 +19,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		dev: d, pd: pd, typ: init.Type,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
 		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults,
+		chaos: init.Chaos.forQP(&d.lateBytes),
 	}
 	q.gate.init()
 	q.attr.Cap = roundCap(init.Cap)
@@ -106,6 +107,9 @@ func (q *QP) claim(op string) error {
 		return opErr(op, "", ErrLimit)
 	}
 	d.live.QP++
+	if q.chaos != nil {
+		d.chaosQPs.Add(1)
+	}
 	q.use(1)
 	return nil
 }
@@ -150,6 +154,9 @@ func (q *QP) Destroy() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.live.QP--
+	if q.chaos != nil {
+		d.chaosQPs.Add(-1)
+	}
 	q.use(-1)
 	return nil
 }

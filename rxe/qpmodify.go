@@ -180,6 +180,9 @@ func (q *QP) enter(from, to QPState) {
 // (IBA 10.3.1.1).
 func (q *QP) reset() {
 	q.resp.held.releaseLast(q)
+	if q.chaos != nil {
+		q.chaos.settle(q)
+	}
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0
 	q.notify, q.rate = notifier{}, reaction{}

@@ -69,6 +69,9 @@ func (q *QP) begin(wqe *sendEntry) bool {
 	if wqe.flags&SendFence != 0 && q.send.reads.n > 0 {
 		return false // IBA 10.8.3.3: after all earlier READs and atomics
 	}
+	if q.postpones(wqe) || q.chaos != nil && !q.chaos.fenced(q, wqe) {
+		return false
+	}
 	if q.typ == QPUD && int(wqe.length) > int(q.dev.activeMTU()) {
 		// IBA C10-93.1.1, and rxe_req.c: the request completes, and nothing is
 		// sent.
@@ -91,6 +94,9 @@ func (q *QP) begin(wqe *sendEntry) bool {
 func (q *QP) doLocalOp(wqe *sendEntry) bool {
 	q.retire()
 	if q.sq.cons != q.send.cur || q.sq.empty() {
+		return false
+	}
+	if q.chaos != nil && !q.chaos.invalidates(q) {
 		return false
 	}
 	if wqe.op == WRBindMW {

@@ -149,6 +149,9 @@ func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 // then the work request at fault, the event, and the flush.
 func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
 	rule := &faultRules[f]
+	if q.chaos != nil {
+		q.chaos.settle(q)
+	}
 	r.held.release(q, o)
 	r.ack = acking{}
 	r.queue = r.queue[:0]

@@ -105,6 +105,9 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 			return faultRemoteAccess
 		}
 	}
+	if q.chaos != nil && !q.mayDelay(w.rkey) && !r.placed(q, o) {
+		return faultRemoteAccess
+	}
 	w.va += uint64(n)
 	w.left -= n
 	if info.Has(wire.OpImm) {
@@ -151,17 +154,42 @@ func (r *responder) flushPayload(q *QP, o *outbox) bool {
 	if len(pend.batch.spans) == 0 {
 		return q.attr.State != QPErr
 	}
+	if c := q.chaos; c != nil {
+		if err := c.writes.keep(c, &pend.batch, *pend, o.now); err != nil {
+			c.failed(q, err, o)
+			return false
+		}
+		return true
+	}
 	err := pend.batch.write()
 	if err == nil {
 		return true
 	}
-	f := faultRecvAccess
-	if pend.kind == wire.OpWrite {
-		f = faultRemoteAccess
-	}
-	f = f.inMemory(err)
-	r.end(q, f, pend.psn, pend.msn, o)
+	r.end(q, pend.fault().inMemory(err), pend.psn, pend.msn, o)
 	return false
+}
+
+// fault returns what is wrong with a request whose payload cannot be written.
+func (pend *pendingWrite) fault() fault {
+	if pend.kind == wire.OpWrite {
+		return faultRemoteAccess
+	}
+	return faultRecvAccess
+}
+
+// placed is flushPayload before an operation that promises that all that came before it is in
+// memory. It reports false if the QP failed.
+func (r *responder) placed(q *QP, o *outbox) bool {
+	if !r.flushPayload(q, o) {
+		return false
+	}
+	if c := q.chaos; c != nil {
+		if err := c.writes.place(all); err != nil {
+			c.failed(q, err, o)
+			return false
+		}
+	}
+	return true
 }
 
 // doComplete finishes the receive work request (do_complete): first the data is in
@@ -179,6 +207,9 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 		return faultAsked
 	}
 	if info.Has(wire.OpInv) {
+		if !r.placed(q, o) {
+			return faultRecvAccess
+		}
 		if q.remoteInvalidate(pkt.InvRKey()) != keyOK {
 			return faultInvalidate
 		}
@@ -193,7 +224,12 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 		wc.SrcQP, wc.SL = pkt.SrcQP(), r.packetType()
 	}
 	r.recv.hasWQE = false
-	if !q.recvCQ.push(wc, pkt.Solicited()) {
+	switch c := q.chaos; {
+	case c != nil:
+		if !c.receive(q, wc, pkt.Solicited(), o) {
+			return faultOverflow
+		}
+	case !q.recvCQ.push(wc, pkt.Solicited()):
 		return faultOverflow
 	}
 	q.dev.counters.RDMARecvs.Add(1)
@@ -247,7 +283,7 @@ func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox)
 	if pkt.VA()%atomicBytes != 0 {
 		return regionRef{}, faultMisaligned
 	}
-	if !r.flushPayload(q, o) {
+	if !r.placed(q, o) {
 		return regionRef{}, faultRemoteAccess
 	}
 	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), atomicBytes, need)
@@ -259,10 +295,10 @@ func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox)
 }
 
 // processFlush makes what was written visible or persistent (process_flush; IBA
-// A19.4.1). Writes are in memory once flushPayload has returned, so that
+// A19.4.1). Writes are in memory once placed has returned, so that
 // only the checks remain.
 func (r *responder) processFlush(q *QP, pkt wire.Packet, o *outbox) fault {
-	if !r.flushPayload(q, o) {
+	if !r.placed(q, o) {
 		return faultRemoteAccess
 	}
 	need := flushAccess(pkt)
@@ -330,8 +366,13 @@ func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
 		return f
 	}
 	ref.release()
-	if !r.flushPayload(q, o) {
+	if !r.placed(q, o) {
 		return faultRemoteAccess
+	}
+	if c := q.chaos; c != nil && r.pace.until == 0 {
+		if late := c.draw(lateResponse); late != 0 {
+			r.pace.until = o.now + Time(late)
+		}
 	}
 	packets := readPackets(n, q.mtu())
 	resp := response{kind: respondRead, psn: pkt.PSN(), rkey: pkt.RKey(), va: pkt.VA(), left: n, total: n}

@@ -43,6 +43,10 @@ type sendEntry struct {
 	delay     time.Duration // of the completion
 	dueAt     Time          // when it completes; 0: at once, or delay has not begun
 
+	wait     time.Duration // before the requester begins with it
+	splitAt  uint32        // a packet before which the requester waits; 0: none
+	splitFor time.Duration
+
 	imm        uint32
 	invRKey    wire.RKey
 	remoteAddr uint64
@@ -126,6 +130,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		if q.faults != nil && wqe.status == WCSuccess {
 			f := q.faults.Work(q, sendWCOpcode[wqe.op])
 			wqe.status, wqe.vendorErr, wqe.event, wqe.delay = f.Status, f.VendorErr, f.Event, f.Delay
+		}
+		if q.chaos != nil {
+			q.chaos.post(wqe, q.payloadMTU())
 		}
 		q.sq.prod++
 	}
@@ -303,6 +310,9 @@ func (q *QP) retire() {
 		}
 		if !wqe.done || q.delays(wqe) {
 			break
+		}
+		if q.chaos != nil && !q.chaos.readsPlaced(q, wqe) {
+			return
 		}
 		if !q.complete(WCSuccess) {
 			q.cqOverflow()

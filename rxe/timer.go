@@ -47,6 +47,11 @@ func (q *QP) nextDeadline() Time {
 			next = at
 		}
 	}
+	if c := q.chaos; c != nil {
+		if at := c.next(); at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
 	return next
 }
 
@@ -90,6 +95,9 @@ func (q *QP) deadlines(o *outbox) {
 	q.timer.queuedAt = 0
 	if q.dead {
 		return
+	}
+	if q.chaos != nil {
+		q.chaos.expire(q, o)
 	}
 	s := &q.send
 	if s.rnrUntil != 0 && s.rnrUntil <= o.now {

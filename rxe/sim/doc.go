@@ -12,5 +12,6 @@
 //     RC conversation, whatever the traffic.
 //   - requester_test.go and responder_test.go script single exchanges, packet by
 //     packet (stage_test.go); mistakes_test.go looks at both ends of an error.
+//   - chaos_test.go and chaos_promise_test.go look at what chaos makes visible, and what not.
 //   - hostile_test.go has a peer that lies.
 package sim

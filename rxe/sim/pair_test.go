@@ -105,7 +105,7 @@ func (w *world) newEndpoint(h *host, p pairParams, ops int) *endpoint {
 	init := rxe.QPInitAttr{
 		Type: p.typ, SendCQ: h.sendCQ, RecvCQ: h.recvCQ,
 		Cap:       rxe.QPCap{MaxSendWR: uint32(p.depth), MaxSendSGE: 4, MaxInlineData: 256},
-		SignalAll: p.signalAll,
+		SignalAll: p.signalAll, Chaos: h.chaos,
 	}
 	e.recvs = h.srq
 	if e.recvs == nil {

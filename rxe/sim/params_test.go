@@ -21,6 +21,7 @@ type params struct {
 	recvDelay time.Duration // of receives, at most
 	tap       bool          // see packets between QPs of one device
 	activeQPs int           // of QPs, at most; 0: the default, which these never reach
+	chaos     bool          // do late what the specification lets a device do late
 	pairs     []pairParams
 }
 
@@ -77,6 +78,7 @@ func drawParams(seed uint64, big bool) params {
 	}
 	p.tap = seed%2 == 0
 	p.activeQPs = int(seed / 2 % 4)
+	p.chaos = seed%3 == 0
 	// packets bounds a message, so that retries have a chance against the losses.
 	// TestSeeds bounds the number of runs that exceed them.
 	packets := 400

@@ -24,6 +24,7 @@ type stage struct {
 	mr    *rxe.MR // all of mem, with every right
 	cq    *rxe.CQ
 	q     *rxe.QP
+	chaos *rxe.Chaos // of the QPs that connect makes
 	heard []heard
 	evts  []rxe.EventType
 }
@@ -80,7 +81,7 @@ const everyAccess = rxe.AccessLocalWrite | rxe.AccessRemoteRead | rxe.AccessRemo
 // connect makes an RC QP in RTS whose peer is dest at the far address.
 func (s *stage) connect(dest wire.QPN, change func(*rxe.QPAttr)) *rxe.QP {
 	s.t.Helper()
-	q, err := s.pd.CreateQP(rxe.QPInitAttr{Type: rxe.QPRC, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
+	q, err := s.pd.CreateQP(rxe.QPInitAttr{Type: rxe.QPRC, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true, Chaos: s.chaos,
 		Cap: rxe.QPCap{MaxSendWR: 32, MaxRecvWR: 32, MaxSendSGE: 2, MaxRecvSGE: 2}})
 	s.ok(err)
 	a := rxe.QPAttr{

@@ -76,6 +76,7 @@ type host struct {
 	mrs    [2]localMR // of all memory, by two names
 	sendCQ *rxe.CQ
 	recvCQ *rxe.CQ
+	chaos  *rxe.Chaos
 	srq    *receiveQueue // nil: every QP has its own
 	// lax: partial messages of failed or unreliable peers may lie in receive
 	// buffers.
@@ -161,6 +162,9 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 	must(h.dev.SetPort(rxe.PortActive, 4096))
 	h.pd, err = h.dev.AllocPD()
 	must(err)
+	if w.p.chaos {
+		h.chaos = rxe.NewChaos(w.p.seed<<1 | uint64(i))
+	}
 	for j := range h.mrs {
 		r := &h.mrs[j]
 		r.iova = pick(w.rng, memBase, 0, w.rng.Uint64()>>1)

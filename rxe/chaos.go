@@ -1,0 +1,231 @@
+package rxe
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Chaos makes queue pairs do all that the specification leaves open, as late and as much out of
+// order as it allows. A program that relies on more than the specification promises then fails.
+// Everything is drawn from a seed. A queue pair's draws depend on the seed, on its number in the
+// order of creation, and on what it does, but not on other queue pairs.
+type Chaos struct {
+	seed uint64
+	qps  atomic.Uint64 // created so far
+}
+
+// NewChaos returns the Chaos of a seed, for the queue pairs of one program.
+func NewChaos(seed uint64) *Chaos { return &Chaos{seed: seed} }
+
+// Seed returns the seed.
+func (c *Chaos) Seed() uint64 { return c.seed }
+
+// lateness is one thing that chaos delays.
+type lateness uint8
+
+const (
+	latePost     lateness = iota // the requester begins with a work request
+	lateSource                   // the requester reads the rest of a message
+	lateResponse                 // the responder reads what a READ asks for
+	latePlace                    // payload and READ data reach memory
+	lateReceive                  // a receive work request completes
+	lateSend                     // a send work request completes
+	numLateness
+)
+
+// Pauses that a peer notices are far below minAckTimeout. So no peer takes what was not sent yet
+// for lost.
+const lateForPeer = 200 * time.Microsecond
+
+var mostLate = [numLateness]time.Duration{
+	latePost:     16 * time.Millisecond,
+	lateSource:   lateForPeer,
+	lateResponse: lateForPeer,
+	latePlace:    16 * time.Millisecond,
+	lateReceive:  8 * time.Millisecond,
+	lateSend:     8 * time.Millisecond,
+}
+
+// chaos is one QP's part of a Chaos. The QP's lock guards it.
+type chaos struct {
+	rng  *rand.Rand
+	odds [numLateness]int // of 64
+
+	writes lateWrites // payload of WRITEs and SENDs that was acknowledged
+	reads  lateWrites // READ data
+	wcs    []lateWC   // of receives, oldest first
+}
+
+// oddsOf are what a QP draws its odds from: some QPs delay a thing always, others seldom.
+var oddsOf = [...]int{4, 16, 32, 64}
+
+// forQP returns the part of the next QP. A nil Chaos has none.
+func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
+	if c == nil {
+		return nil
+	}
+	part := &chaos{rng: rand.New(rand.NewPCG(c.seed, c.qps.Add(1)))}
+	for i := range part.odds {
+		part.odds[i] = oddsOf[part.rng.IntN(len(oddsOf))]
+	}
+	part.writes.allBytes, part.reads.allBytes = bytes, bytes
+	return part
+}
+
+// draw returns how late a thing is; 0: it is not. Short delays are as probable as long ones, for
+// programs of any speed.
+func (c *chaos) draw(what lateness) time.Duration {
+	if c.rng.IntN(64) >= c.odds[what] {
+		return 0
+	}
+	scale := time.Microsecond << c.rng.IntN(15)
+	return min(scale+time.Duration(c.rng.Int64N(int64(scale))), mostLate[what])
+}
+
+// post draws how late a work request that was posted is executed and completes.
+func (c *chaos) post(wqe *sendEntry, mtu int) {
+	wqe.wait = c.draw(latePost)
+	wqe.delay = max(wqe.delay, c.draw(lateSend))
+	if pause := c.draw(lateSource); pause != 0 && int(wqe.length) > mtu {
+		wqe.splitAt = 1 + c.rng.Uint32N((wqe.length-1)/uint32(mtu))
+		wqe.splitFor = pause
+	}
+}
+
+// postpones reports whether chaos has the requester wait before it begins with wqe, and sets the
+// time when it goes on.
+func (q *QP) postpones(wqe *sendEntry) bool {
+	if wqe.wait == 0 {
+		return false
+	}
+	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(wqe.wait)
+	wqe.wait = 0
+	return true
+}
+
+// untilSplit returns how many of the next n packets of wqe, from packet number index on, are sent
+// together. Chaos has a message wait once in its middle, so that its source is read at two times.
+func (q *QP) untilSplit(wqe *sendEntry, index, n uint32) uint32 {
+	if wqe.splitAt <= index || wqe.splitAt > index+n {
+		return n
+	}
+	n = wqe.splitAt - index
+	wqe.splitAt = 0
+	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(wqe.splitFor)
+	return n
+}
+
+// next returns the earliest deadline; 0 is none.
+func (c *chaos) next() Time {
+	next := c.writes.next()
+	if at := c.reads.next(); at != 0 && (next == 0 || at < next) {
+		next = at
+	}
+	if len(c.wcs) > 0 && (next == 0 || c.wcs[0].due < next) {
+		next = c.wcs[0].due
+	}
+	return next
+}
+
+// expire does what is due.
+func (c *chaos) expire(q *QP, o *outbox) {
+	if c.reads.place(dueBy(o.now)) != nil {
+		q.failRead()
+	}
+	if err := c.writes.place(dueBy(o.now)); err != nil {
+		c.failed(q, err, o)
+		return
+	}
+	for len(c.wcs) > 0 && c.wcs[0].due <= o.now {
+		if !c.receiveDone(q, o) {
+			return
+		}
+	}
+}
+
+// settle does all that is late, for a QP that fails or is reset. Nobody is left to be told of
+// errors.
+func (c *chaos) settle(q *QP) {
+	_ = c.reads.place(all)
+	err := c.writes.place(all)
+	for i := range c.wcs {
+		late := &c.wcs[i]
+		if err != nil {
+			late.wc = WC{ID: late.wc.ID, Status: WCFlushErr, Opcode: WCRecv, QPN: q.qpn}
+		}
+		q.recvCQ.push(&late.wc, late.solicited)
+	}
+	c.wcs = c.wcs[:0]
+}
+
+// settleLate places all that is late in the memory of a protection domain, before a region or a
+// window of it ends. No QP may be locked.
+func (d *Device) settleLate(pd *PD) {
+	if d.chaosQPs.Load() == 0 {
+		return
+	}
+	d.qps.each(func(_ uint32, q *QP) {
+		if q.chaos == nil || q.pd != pd {
+			return
+		}
+		o := d.getOutbox()
+		q.lock()
+		if !q.dead {
+			q.resp.placed(q, o)
+			if q.chaos.reads.place(all) != nil {
+				q.failRead()
+			}
+		}
+		q.unlock(o)
+		o.posted()
+	})
+}
+
+// readsPlaced places the data of READs before wqe completes, which promises it. It reports false
+// if that failed, with the QP in ERR.
+func (c *chaos) readsPlaced(q *QP, wqe *sendEntry) bool {
+	if c.reads.place(all) == nil {
+		return true
+	}
+	q.failSend(WCLocProtErr)
+	return false
+}
+
+// fenced places the data of earlier READs before a request with a fence begins: it may send them
+// (IBA 10.8.3.3). It reports false if that failed.
+func (c *chaos) fenced(q *QP, wqe *sendEntry) bool {
+	if wqe.flags&SendFence == 0 || c.reads.place(all) == nil {
+		return true
+	}
+	q.failRead()
+	return false
+}
+
+// failRead fails the oldest work request, because the data of a READ could not be written, which
+// has not completed.
+func (q *QP) failRead() {
+	if !q.sq.empty() {
+		q.sq.at(q.sq.cons).status = WCLocProtErr
+		q.retire()
+	}
+}
+
+// mayDelay reports whether a WRITE with this key may be late. One through a window of type 1 may
+// not: any queue pair of the domain can bind the window again.
+func (q *QP) mayDelay(rkey wire.RKey) bool {
+	k := q.dev.lookupKey(uint32(rkey))
+	return k == nil || k.mw == nil || k.mw.typ != MWType1
+}
+
+// invalidates places what a window let in, before the window changes. It reports false if that
+// failed.
+func (c *chaos) invalidates(q *QP) bool {
+	if c.writes.place(all) == nil {
+		return true
+	}
+	q.fail()
+	return false
+}
