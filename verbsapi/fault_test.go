@@ -273,7 +273,9 @@ func TestFaultChurn(t *testing.T) {
 			x, y := p.open(t)
 			a, b := pair(t, x, y, endConfig{bufSize: 20000}, ConnectAttr{PathMTU: 1024})
 			ctx := testContext(t)
-			rules := faults(t, "packet duplicate,every=3", "packet reorder,every=5", "packet delay,time=100us,every=2", "packet drop,every=50")
+			rules := faults(t, "packet duplicate,every=3", "packet reorder,every=5", "packet delay,time=100us,every=2", "packet drop,every=50",
+				"verb delay,verb=post_send,time=10us,every=3", "completion delay,time=50us,every=3",
+				"port speed,gbps=25,time=1ms,times=9,scope=device")
 			end := make(chan struct{})
 			ended := make(chan error, 1)
 			go func() {
@@ -281,7 +283,11 @@ func TestFaultChurn(t *testing.T) {
 					set := []*Context{x, y}[i%2]
 					id, err := set.AddFaults(rules...)
 					if err == nil {
-						_, err = set.RemoveFaults(id, id+1, id+2, id+3)
+						var ids []uint64
+						for i := range uint64(len(rules)) {
+							ids = append(ids, id+i)
+						}
+						_, err = set.RemoveFaults(ids...)
 					}
 					select {
 					case <-end:

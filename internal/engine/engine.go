@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,8 @@ type Engine struct {
 	speedMbps int         // of Config
 	tap       *rocev2.Tap // likewise
 
-	portMu sync.Mutex // updatePort
+	portMu sync.Mutex  // updatePort, and below
+	change *PortChange // of AlterPort
 }
 
 // markBits leaves 65,536 numbers for connected queue pairs, and as many for UD. Of random
@@ -146,8 +148,42 @@ func (e *Engine) updatePort() {
 	}
 	e.portMu.Lock()
 	defer e.portMu.Unlock()
-	info := port.Info()
-	setPort(e.dev, info, e.speedMbps)
+	info, mbps := port.Info(), e.speedMbps
+	if c := e.change; c != nil {
+		info, mbps = c.apply(info, mbps)
+	}
+	setPort(e.dev, info, mbps)
+}
+
+// PortChange is how a port appears instead of how it is.
+type PortChange struct {
+	Down bool
+	GIDs []int // indexes of GIDs that it lacks
+	Mbps int   // its speed; 0: as it is
+}
+
+func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int) {
+	if c.Down {
+		info.State = rocev2.PortState(rxe.PortDown)
+	}
+	if len(c.GIDs) > 0 {
+		info.GIDs = slices.Clone(info.GIDs)
+	}
+	for _, i := range c.GIDs {
+		if i < len(info.GIDs) {
+			info.GIDs[i] = wire.GID{}
+		}
+	}
+	return info, cmp.Or(c.Mbps, mbps)
+}
+
+// AlterPort makes the port appear otherwise than it is, with the events that belong to the change. It
+// does not stop packets. Nil ends that. It must not be called with a QP locked.
+func (e *Engine) AlterPort(c *PortChange) {
+	e.portMu.Lock()
+	e.change = c
+	e.portMu.Unlock()
+	e.updatePort()
 }
 
 // setPort copies a port's state into a device. speedMbps, if not 0, replaces the speed of

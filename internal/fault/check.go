@@ -59,6 +59,13 @@ func (r *Rule) check() (key, why string) {
 	case WhereCompletion:
 		return r.checkCompletion()
 	case WherePeer:
+	case WherePort:
+		switch {
+		case !r.WholeDevice:
+			return "scope", "a port belongs to all programs: give scope=device"
+		case r.After != 0:
+			return "after", "give a time with its unit, as 2s"
+		}
 	}
 	return "", ""
 }

@@ -18,6 +18,7 @@ type place struct {
 	is    string
 	which []string // the keys that select its candidates
 	whats []fault
+	alone bool // the keys of every rule do not belong to it
 }
 
 // fault is what can happen at a place.
@@ -42,6 +43,7 @@ var places = []place{
 			{"truncate", Truncate, "ends after `length` bytes, counted from the BTH, and has the ICRC that belongs to them", []string{"length"}, nil},
 			{"mark", Mark, "is marked with ECN's \"congestion experienced\"", nil, nil},
 		},
+		false,
 	},
 	{
 		"verb", WhereVerb, "a call of libibverbs or librdmacm that reaches the device",
@@ -50,6 +52,7 @@ var places = []place{
 			{"fail", Fail, "returns `errno`, and does nothing", []string{"verb", "errno"}, nil},
 			{"delay", Delay, "begins `time` later, plus or minus up to `jitter`", []string{"verb", "time"}, []string{"jitter"}},
 		},
+		false,
 	},
 	{
 		"completion", WhereCompletion, "a work request",
@@ -58,6 +61,7 @@ var places = []place{
 			{"fail", Fail, "completes with `status` and `vendor_err` (0) and is not executed; its queue pair fails as with a real error, and raises `event`", []string{"status"}, []string{"vendor_err", "event"}},
 			{"delay", Delay, "completes `time` later, plus or minus up to `jitter`", []string{"time"}, []string{"jitter"}},
 		},
+		false,
 	},
 	{
 		"peer", WherePeer, "a message from another queue pair that needs a receive",
@@ -65,6 +69,17 @@ var places = []place{
 		[]fault{
 			{"rnr", RNR, "finds no receive, as if none was posted: an RC queue pair sends an RNR NAK, others drop the message", nil, nil},
 		},
+		false,
+	},
+	{
+		"port", WherePort, "the port of a device",
+		[]string{"scope", "device", "name", "after"},
+		[]fault{
+			{"down", Down, "is down for `time`, and `times` times (1), with as much time between them; its packets are lost", []string{"time"}, []string{"times"}},
+			{"gid_removed", GIDRemoved, "lacks the GID with index `gid` for `time`, and `times` times", []string{"gid", "time"}, []string{"times"}},
+			{"speed", Speed, "has the speed `gbps` for `time`, and `times` times", []string{"gbps", "time"}, []string{"times"}},
+		},
+		true,
 	},
 }
 
@@ -119,6 +134,9 @@ func (r *Rule) of() (*place, *fault) {
 
 // takes returns the keys of a fault at a place, in the order in which String writes them.
 func (p *place) takes(f *fault) []string {
+	if p.alone {
+		return slices.Concat(f.needs, f.may, p.which)
+	}
 	return slices.Concat(f.needs, f.may, p.which, always)
 }
 
@@ -149,6 +167,9 @@ func Examples() (list []string) {
 			for _, k := range f.needs {
 				text += "," + k + "=" + examples[k]
 			}
+			if p.where == WherePort {
+				text += ",scope=device"
+			}
 			if f.what == Corrupt {
 				text += ",field=" + fieldICRC
 			}
@@ -161,4 +182,5 @@ func Examples() (list []string) {
 // examples are values of the keys that faults need.
 var examples = map[string]string{
 	"time": "1ms", "length": "64", "verb": "create_qp", "errno": "ENOMEM", "status": "IBV_WC_RETRY_EXC_ERR",
+	"gid": "1", "gbps": "10",
 }

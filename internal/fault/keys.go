@@ -172,6 +172,14 @@ var keys = []key{
 	{"length", "12 to 4168 bytes", func(r *Rule, v string) error {
 		return number(&r.Length, v, wire.BTHLen, maxPacket)
 	}, func(r *Rule) string { return count(r.Length) }},
+	{"times", "1 to 1000", func(r *Rule, v string) error { return number(&r.Times, v, 1, 1000) },
+		func(r *Rule) string { return count(r.Times) }},
+	{"gid", "the index of a GID", func(r *Rule, v string) error {
+		r.GID = new(uint64)
+		return number(r.GID, v, 0, 1023)
+	}, func(r *Rule) string { return optional(r.GID) }},
+	{"gbps", "1 to 1600 Gb/s", func(r *Rule, v string) error { return number(&r.Gbps, v, 1, 1600) },
+		func(r *Rule) string { return count(r.Gbps) }},
 	{"errno", "the name of an errno, as ENOMEM", setErrno, func(r *Rule) string {
 		if r.Errno == 0 {
 			return ""

@@ -151,6 +151,36 @@ func TestUntil(t *testing.T) {
 	}
 }
 
+// TestPort: a rule for a port is in force for its time, and again after a pause.
+func TestPort(t *testing.T) {
+	s := newSet(t, "port down,time=2s,times=2,after=1s,scope=device,device=rxe0", "port speed,gbps=25,time=10s,scope=device")
+	at := epoch
+	var down []bool
+	for range 9 {
+		p, next := s.Port("rxe0", at)
+		if want := min(25_000, 25_000*int(10-at.Sub(epoch)/time.Second)); p.Mbps != want {
+			t.Errorf("%v: %d Mb/s", at.Sub(epoch), p.Mbps)
+		}
+		down = append(down, p.Down)
+		if p, _ := s.Port("rxe1", at); p.Down {
+			t.Errorf("%v: another device is down", at.Sub(epoch))
+		}
+		if next.IsZero() || next.Sub(epoch)%time.Second != 0 || !next.After(at) {
+			t.Fatalf("%v: the next change is at %v", at.Sub(epoch), next)
+		}
+		at = at.Add(time.Second)
+	}
+	if want := []bool{false, true, true, false, false, true, true, false, false}; !slices.Equal(down, want) {
+		t.Errorf("down is %v, want %v", down, want)
+	}
+	if p, next := s.Port("rxe0", epoch.Add(10*time.Second)); p.Down || p.Mbps != 0 || !next.IsZero() {
+		t.Errorf("at the end %+v, %v", p, next)
+	}
+	if list := s.Status(); list[0].Fired != 2 || list[1].Fired != 1 {
+		t.Errorf("%+v", list)
+	}
+}
+
 // TestVerbAndWork: a rule selects calls and work requests by all that it names.
 func TestVerbAndWork(t *testing.T) {
 	call := Verb{Device: "rxe0", Name: "create_qp", PID: 7, Command: "app"}

@@ -14,7 +14,7 @@ import (
 var refused = []struct{ rule, word, why string }{
 	{"", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
 	{"   ", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
-	{"drop", "drop", "unknown: a rule begins with packet, verb, completion or peer"},
+	{"drop", "drop", "unknown: a rule begins with packet, verb, completion, peer or port"},
 	{"paket drop", "paket", "unknown: is it packet?"},
 	{"packet", "packet", "say what happens: drop, duplicate, delay, reorder, corrupt, truncate or mark"},
 	{"packet drp", "drp", "unknown: is it drop?"},
@@ -96,6 +96,15 @@ var refused = []struct{ rule, word, why string }{
 	{"packet drop,until=7", "until=7", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
 	{"peer rnr,opcode=RECV", "opcode=RECV", "peer rnr has no opcode: it has qp, name, device, after, until, first, every, p, seed or count"},
 	{"peer killed", "killed", "unknown: a peer rule says rnr"},
+	{"port down,time=1s", "", "a port belongs to all programs: give scope=device"},
+	{"port down,time=1s,scope=session", "scope=session", "a port belongs to all programs: give scope=device"},
+	{"port down,scope=device", "", "port down needs time=…"},
+	{"port down,time=1s,scope=device,first=1", "first=1", "port down has no first: it has time, times, scope, device, name or after"},
+	{"port down,time=1s,scope=device,after=3", "after=3", "give a time with its unit, as 2s"},
+	{"port down,time=1s,scope=device,times=1001", "times=1001", "give a number from 1 to 1000"},
+	{"port gid_removed,time=1s,scope=device,gid=1024", "gid=1024", "give a number from 0 to 1023"},
+	{"port speed,time=1s,scope=device,gbps=0", "gbps=0", "give a number from 1 to 1600"},
+	{"port flap,time=1s,scope=device", "flap", "unknown: a port rule says down, gid_removed or speed"},
 	{"packet drop\n", "", "byte 12 is no printable character of ASCII"},
 }
 
@@ -146,6 +155,9 @@ var accepted = []string{
 	"completion fail,status=IBV_WC_REM_ACCESS_ERR,vendor_err=0,qp=RC,opcode=RDMA_*|RECV,first=1",
 	"completion delay,time=1ms,jitter=1us,opcode=SEND",
 	"completion fail,status=IBV_WC_FATAL_ERR,event=IBV_EVENT_QP_FATAL",
+	"port down,time=1s,times=3,scope=device,device=rxe0,name=flap,after=2s",
+	"port gid_removed,gid=0,time=1s,scope=device",
+	"port speed,gbps=100,time=1s,scope=device",
 	"peer rnr,qp=RC,after=1s,until=2s,first=3",
 	"packet drop,qp=0x1,scope=device",
 	"packet duplicate,copies=3",
@@ -186,7 +198,11 @@ func TestExamples(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := len(places[0].whats) + len(places[1].whats) + len(places[2].whats) + len(places[3].whats); len(Examples()) != n {
+	n := 0
+	for i := range places {
+		n += len(places[i].whats)
+	}
+	if len(Examples()) != n {
 		t.Errorf("examples %q", Examples())
 	}
 }
@@ -227,7 +243,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(r, again) || r.Check() != nil {
 			t.Fatalf("%q became %q: %v", text, r.String(), err)
 		}
-		if r.compile().empty() && r.selected() == 0 && r.Where != WherePeer {
+		if r.compile().empty() && r.selected() == 0 && r.Where != WherePeer && r.Where != WherePort {
 			t.Fatalf("%q has no candidates", text)
 		}
 	})

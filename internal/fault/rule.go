@@ -17,23 +17,27 @@ const (
 	WhereVerb
 	WhereCompletion
 	WherePeer
+	WherePort
 
-	wheres = int(WherePeer) + 1
+	wheres = int(WherePort) + 1
 )
 
 // What is a fault.
 type What uint8
 
 const (
-	Drop      What = iota + 1 // a packet is lost
-	Duplicate                 // a packet arrives more than once
-	Delay                     // a packet, a verb or a completion comes late
-	Reorder                   // packets of the same flow overtake a packet
-	Corrupt                   // a packet arrives with other bits
-	Truncate                  // a packet arrives without its end
-	Mark                      // a packet is marked with ECN's "congestion experienced"
-	RNR                       // a message finds no receive
-	Fail                      // a verb fails with an errno, or a work request with a status
+	Drop       What = iota + 1 // a packet is lost
+	Duplicate                  // a packet arrives more than once
+	Delay                      // a packet, a verb or a completion comes late
+	Reorder                    // packets of the same flow overtake a packet
+	Corrupt                    // a packet arrives with other bits
+	Truncate                   // a packet arrives without its end
+	Mark                       // a packet is marked with ECN's "congestion experienced"
+	Down                       // a port is down
+	GIDRemoved                 // a port lacks a GID
+	Speed                      // a port has another speed
+	RNR                        // a message finds no receive
+	Fail                       // a verb fails with an errno, or a work request with a status
 )
 
 // Direction says which end of a packet must be within the scope.
@@ -91,6 +95,9 @@ type Rule struct {
 	Status       WCStatus
 	VendorErr    *uint64
 	Event        AsyncEvent
+	Times        uint64
+	GID          *uint64
+	Gbps         uint64
 }
 
 // direction returns the direction with its default.

@@ -31,7 +31,8 @@ type Link struct {
 	heldOut held[wire.Burst]
 	heldIn  held[wire.Datagram]
 
-	wide atomic.Pointer[[]*fault.Set] // those with rules for the whole device
+	wide  atomic.Pointer[[]*fault.Set] // those with rules for the whole device
+	ports portFaults
 
 	mu   sync.Mutex              // below, and of changes
 	sets map[*fault.Set]struct{} // those with rules for packets
@@ -47,6 +48,7 @@ func New(eng *engine.Engine) *Link {
 		sets: make(map[*fault.Set]struct{}),
 	}
 	l.outs.New = func() any { return new(out) }
+	l.ports.eng, l.ports.name = eng, l.name
 	return l
 }
 
@@ -56,18 +58,22 @@ func (l *Link) Update(set *fault.Set) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := len(l.sets)
-	if set.Has(fault.WherePacket, false) || set.Has(fault.WherePacket, true) {
+	if set.Has(fault.WherePacket, false) || set.Has(fault.WherePacket, true) || set.Has(fault.WherePort, true) {
 		l.sets[set] = struct{}{}
 	} else {
 		delete(l.sets, set)
 	}
-	var wide []*fault.Set
+	var wide, ports []*fault.Set
 	for s := range l.sets {
+		if s.Has(fault.WherePort, true) {
+			ports = append(ports, s)
+		}
 		if s.Has(fault.WherePacket, true) {
 			wide = append(wide, s)
 		}
 	}
 	l.wide.Store(&wide)
+	defer l.ports.update(ports)
 	switch {
 	case before == 0 && len(l.sets) > 0:
 		l.later.Store(startLater(l.next.SendLater, l.dev.Receive))
@@ -84,6 +90,7 @@ func (l *Link) Update(set *fault.Set) {
 func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ports.close()
 	clear(l.sets)
 	l.eng.Decorate(nil)
 	if q := l.later.Swap(nil); q != nil {

@@ -9,6 +9,9 @@ import (
 
 // Receive implements engine.Decorator.
 func (l *Link) Receive(batch []wire.Datagram, next func([]wire.Datagram)) {
+	if l.ports.down.Load() {
+		return
+	}
 	var kept []wire.Datagram // instead of batch; nil: all of it so far
 	for i := range batch {
 		d := &batch[i]

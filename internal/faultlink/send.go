@@ -17,6 +17,9 @@ type out struct {
 
 // Send implements engine.Decorator.
 func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
+	if l.ports.down.Load() {
+		return
+	}
 	var o *out // nil: everything before is passed on as it is
 	for i := range bursts {
 		b := &bursts[i]
