@@ -269,51 +269,53 @@ func TestFaultScope(t *testing.T) {
 // TestFaultChurn: rules come and go during traffic, whose data stay right.
 func TestFaultChurn(t *testing.T) {
 	for _, p := range peers {
-		t.Run(p.name, func(t *testing.T) {
-			x, y := p.open(t)
-			a, b := pair(t, x, y, endConfig{bufSize: 20000}, ConnectAttr{PathMTU: 1024})
-			ctx := testContext(t)
-			rules := faults(t, "packet duplicate,every=3", "packet reorder,every=5", "packet delay,time=100us,every=2", "packet drop,every=50",
-				"verb delay,verb=post_send,time=10us,every=3", "completion delay,time=50us,every=3",
-				"port speed,gbps=25,time=1ms,times=9,scope=device")
-			end := make(chan struct{})
-			ended := make(chan error, 1)
-			go func() {
-				for i := 0; ; i++ {
-					set := []*Context{x, y}[i%2]
-					id, err := set.AddFaults(rules...)
-					if err == nil {
-						var ids []uint64
-						for i := range uint64(len(rules)) {
-							ids = append(ids, id+i)
-						}
-						_, err = set.RemoveFaults(ids...)
-					}
-					select {
-					case <-end:
-						ended <- err
-						return
-					default:
-					}
-					if err != nil {
-						ended <- err
-						return
-					}
-				}
-			}()
-			for i := range 200 {
-				fill(a.buf, byte(i))
-				a.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, 20000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
-				a.expect(ctx, 1, WCSuccess)
-				if !bytes.Equal(a.buf, b.buf) {
-					t.Fatal("the bytes that arrived are others")
-				}
+		for name, texts := range map[string][4]string{
+			"packets": {"packet duplicate,every=3", "packet reorder,every=5", "packet delay,time=100us,every=2", "packet drop,every=50"},
+			"others": {"verb delay,verb=post_send,time=10us,every=3", "completion delay,time=50us,every=3",
+				"peer rnr,every=3", "port speed,gbps=25,time=1ms,times=9,scope=device"},
+		} {
+			t.Run(p.name+"/"+name, func(t *testing.T) { churn(t, p.open, texts) })
+		}
+	}
+}
+
+func churn(t *testing.T, open func(testing.TB) (x, y *Context), texts [4]string) {
+	x, y := open(t)
+	a, b := pair(t, x, y, endConfig{bufSize: 20000}, ConnectAttr{PathMTU: 1024})
+	ctx := testContext(t)
+	rules := faults(t, texts[:]...)
+	end := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			set := []*Context{x, y}[i%2]
+			id, err := set.AddFaults(rules...)
+			if err == nil {
+				_, err = set.RemoveFaults(id, id+1, id+2, id+3)
 			}
-			close(end)
-			if err := <-ended; err != nil {
-				t.Error(err)
+			select {
+			case <-end:
+				ended <- err
+				return
+			default:
 			}
-		})
+			if err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for i := range 200 {
+		fill(a.buf, byte(i))
+		a.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, 20000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+		a.expect(ctx, 1, WCSuccess)
+		if !bytes.Equal(a.buf, b.buf) {
+			t.Fatal("the bytes that arrived are others")
+		}
+	}
+	close(end)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
