@@ -284,20 +284,15 @@ func churn(t *testing.T, open func(testing.TB) (x, y *Context), texts [4]string)
 	a, b := pair(t, x, y, endConfig{bufSize: 20000}, ConnectAttr{PathMTU: 1024})
 	ctx := testContext(t)
 	rules := faults(t, texts[:]...)
-	end := make(chan struct{})
+	turns := make(chan int)
 	ended := make(chan error, 1)
 	go func() {
-		for i := 0; ; i++ {
+		defer close(ended)
+		for i := range turns {
 			set := []*Context{x, y}[i%2]
 			id, err := set.AddFaults(rules...)
 			if err == nil {
 				_, err = set.RemoveFaults(id, id+1, id+2, id+3)
-			}
-			select {
-			case <-end:
-				ended <- err
-				return
-			default:
 			}
 			if err != nil {
 				ended <- err
@@ -307,13 +302,18 @@ func churn(t *testing.T, open func(testing.TB) (x, y *Context), texts [4]string)
 	}()
 	for i := range 200 {
 		fill(a.buf, byte(i))
+		select {
+		case turns <- i:
+		case err := <-ended:
+			t.Fatal(err)
+		}
 		a.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, 20000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		a.expect(ctx, 1, WCSuccess)
 		if !bytes.Equal(a.buf, b.buf) {
 			t.Fatal("the bytes that arrived are others")
 		}
 	}
-	close(end)
+	close(turns)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

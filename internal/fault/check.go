@@ -65,6 +65,8 @@ func (r *Rule) check() (key, why string) {
 			return "scope", "a port belongs to all programs: give scope=device"
 		case r.After != 0:
 			return "after", "give a time with its unit, as 2s"
+		case r.Times != 0 && r.Time == 0:
+			return "times", "it never ends without time: give time=… as well"
 		}
 	}
 	return "", ""

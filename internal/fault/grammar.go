@@ -75,9 +75,9 @@ var places = []place{
 		"port", WherePort, "the port of a device",
 		[]string{"scope", "device", "name", "after"},
 		[]fault{
-			{"down", Down, "is down for `time`, and `times` times (1), with as much time between them; its packets are lost", []string{"time"}, []string{"times"}},
-			{"gid_removed", GIDRemoved, "lacks the GID with index `gid` for `time`, and `times` times", []string{"gid", "time"}, []string{"times"}},
-			{"speed", Speed, "has the speed `gbps` for `time`, and `times` times", []string{"gbps", "time"}, []string{"times"}},
+			{"down", Down, "is down for `time`, or until the rule is removed; again, with `times`, after a pause of the same length; its packets are lost", nil, []string{"time", "times"}},
+			{"gid_removed", GIDRemoved, "lacks the GID with index `gid`, likewise", []string{"gid"}, []string{"time", "times"}},
+			{"speed", Speed, "has the speed `gbps`, likewise; its packets are as fast as before", []string{"gbps"}, []string{"time", "times"}},
 		},
 		true,
 	},

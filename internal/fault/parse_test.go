@@ -98,7 +98,7 @@ var refused = []struct{ rule, word, why string }{
 	{"peer killed", "killed", "unknown: a peer rule says rnr"},
 	{"port down,time=1s", "", "a port belongs to all programs: give scope=device"},
 	{"port down,time=1s,scope=session", "scope=session", "a port belongs to all programs: give scope=device"},
-	{"port down,scope=device", "", "port down needs time=…"},
+	{"port down,scope=device,times=3", "times=3", "it never ends without time: give time=… as well"},
 	{"port down,time=1s,scope=device,first=1", "first=1", "port down has no first: it has time, times, scope, device, name or after"},
 	{"port down,time=1s,scope=device,after=3", "after=3", "give a time with its unit, as 2s"},
 	{"port down,time=1s,scope=device,times=1001", "times=1001", "give a number from 1 to 1000"},

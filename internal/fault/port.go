@@ -38,11 +38,15 @@ func (s *Set) Port(device string, at time.Time) (p Port, next time.Time) {
 }
 
 // interval reports whether a rule for a port is in force at a time, and when that changes. A rule is in
-// force for Time, and with Times again and again, with pauses of the same length.
+// force for Time, and with Times again and again, with pauses of the same length. Without Time it is
+// in force as long as the set has it.
 func (e *entry) interval(at time.Time) (active bool, change time.Time) {
 	since := at.Sub(e.from)
 	if since < 0 {
 		return false, e.from
+	}
+	if e.rule.Time == 0 {
+		return true, time.Time{}
 	}
 	n := uint64(since / e.rule.Time) // intervals and pauses that are over
 	switch {
@@ -55,7 +59,10 @@ func (e *entry) interval(at time.Time) (active bool, change time.Time) {
 
 // begin counts an interval, once for all devices.
 func (e *entry) begin(device string, at time.Time) {
-	n := uint64(at.Sub(e.from)/e.rule.Time)/2 + 1
+	n := uint64(1)
+	if e.rule.Time != 0 {
+		n += uint64(at.Sub(e.from)/e.rule.Time) / 2
+	}
 	for {
 		before := e.numbered.Load()
 		if before >= n {

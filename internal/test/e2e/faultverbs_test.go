@@ -95,35 +95,6 @@ func TestWorkFaults(t *testing.T) {
 	}
 }
 
-// portFaults are the rows of docs/faults.md about ports.
-var portFaults = []struct{ rule, program, says string }{
-	{"port down,time=1h,scope=device", "ibv_devinfo -d rxe0", "PORT_DOWN (1)"},
-	{"port down,time=1h,scope=device", "cat /sys/class/infiniband/rxe0/ports/1/state", "1: DOWN"},
-	{"port gid_removed,gid=1,time=1h,scope=device", "cat /sys/class/infiniband/rxe0/ports/1/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000"},
-	{"port speed,gbps=100,time=1h,scope=device", "cat /sys/class/infiniband/rxe0/ports/1/rate", "100 Gb/sec"},
-}
-
-// TestPortFaults: a stock program sees the port as a rule makes it, and without the rule as it is.
-func TestPortFaults(t *testing.T) {
-	need(t, "ibv_devinfo")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
-	d := oneDaemon(t)
-	for _, c := range portFaults {
-		for _, with := range []bool{true, false} {
-			args := []string{gorxe, "run"}
-			if with {
-				args = append(args, "--fault", c.rule)
-			}
-			p := start(t, d.host, d.env(), append(append(args, "--"), strings.Fields(c.program)...)...)
-			if out := p.ok(); strings.Contains(out, c.says) != with {
-				t.Errorf("%s, %v: %s", c.rule, with, out)
-			}
-		}
-	}
-}
-
 // TestFaultRows: docs/faults.md has a row for each case.
 func TestFaultRows(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/faults.md")
@@ -132,6 +103,11 @@ func TestFaultRows(t *testing.T) {
 	}
 	for _, c := range slices.Concat(verbFaults, portFaults) {
 		if row := fmt.Sprintf("\n| `%s` | `%s`: `%s` |\n", c.rule, c.program, c.says); !strings.Contains(string(text), row) {
+			t.Errorf("docs/faults.md lacks%s", row)
+		}
+	}
+	for _, c := range portEvents {
+		if row := fmt.Sprintf("\n| `%s` | `ibv_asyncwatch`: %s |\n", c.rule, strings.Join(c.events, ", ")); !strings.Contains(string(text), row) {
 			t.Errorf("docs/faults.md lacks%s", row)
 		}
 	}
