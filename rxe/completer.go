@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -152,7 +153,7 @@ func (c *completer) implied(q *QP) {
 	if c.retriedGap {
 		return
 	}
-	c.retry(q)
+	c.retry(q, &q.dev.counters.RetryImpliedNAK)
 	c.retriedGap = true
 }
 
@@ -160,8 +161,8 @@ func (c *completer) implied(q *QP) {
 func (c *completer) tries(q *QP) uint8 { return q.attr.RetryCnt - c.retries }
 
 // retry goes back to una if the retry budget allows, and ends the request
-// otherwise.
-func (c *completer) retry(q *QP) {
+// otherwise. The counter is that of the cause.
+func (c *completer) retry(q *QP, cause *atomic.Uint64) {
 	if c.retries == 0 {
 		q.dev.counters.RetryExceeded.Add(1)
 		c.failOldest(q, WCRetryExcErr)
@@ -169,6 +170,7 @@ func (c *completer) retry(q *QP) {
 	}
 	c.retries--
 	q.dev.counters.CompleterRetry.Add(1)
+	cause.Add(1)
 	q.send.shrink()
 	c.goBack(q)
 }
@@ -194,7 +196,7 @@ func (c *completer) timeout(q *QP) {
 	}
 	q.stats.Timeouts.Add(1)
 	c.retriedGap = false
-	c.retry(q)
+	c.retry(q, &q.dev.counters.RetryTimeout)
 }
 
 // failOldest ends the request at una with an error. Requests that were acknowledged
@@ -227,6 +229,7 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	}
 	// retry_cnt is for a responder that does not answer; this one does.
 	c.retries = q.attr.RetryCnt
+	q.dev.counters.RetryRNRNAK.Add(1)
 	c.goBack(q)
 	q.send.retransmitAt = 0
 	q.send.rnrUntil = o.now + Time(wire.RNRTimeout(timer))
@@ -259,7 +262,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 	case q.send.rnrUntil == 0:
 		// A sequence NAK during an RNR wait tells nothing new: rdma_rxe sends one
 		// for packets in flight behind the refused one.
-		c.retry(q)
+		c.retry(q, &q.dev.counters.RetrySeqNAK)
 		q.retire()
 	}
 }

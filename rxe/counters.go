@@ -4,7 +4,8 @@ import "sync/atomic"
 
 // Counters counts what the device did since it was made. The first group has the
 // names of rdma_rxe's hw_counters. The second has names of mlx5, because rdma_rxe has no
-// congestion control. The third says why packets were dropped or, on RC, refused with a NAK.
+// congestion control. The third says why requests were sent again. The fourth says why
+// packets were dropped or, on RC, refused with a NAK.
 type Counters struct {
 	SentPkts, RcvdPkts atomic.Uint64
 	DuplicateRequest   atomic.Uint64
@@ -25,6 +26,9 @@ type Counters struct {
 	SentCNP    atomic.Uint64
 	HandledCNP atomic.Uint64 // a sender slowed down
 	IgnoredCNP atomic.Uint64 // ECN is off, or it was for a UD QP
+
+	// Retries by cause. The first three add up to CompleterRetry.
+	RetryTimeout, RetrySeqNAK, RetryImpliedNAK, RetryRNRNAK atomic.Uint64
 
 	BadICRC       atomic.Uint64 // damaged within the device, by a fault rule
 	Malformed     atomic.Uint64 // wire.Parse refused it
@@ -59,7 +63,7 @@ type Counter struct {
 // hwCounters is the number of counters of the first two groups.
 const hwCounters = 15 + 4
 
-func (c *Counters) table() [41]struct {
+func (c *Counters) table() [45]struct {
 	name string
 	v    *atomic.Uint64
 } {
@@ -87,6 +91,11 @@ func (c *Counters) table() [41]struct {
 		{"np_cnp_sent", &c.SentCNP},
 		{"rp_cnp_handled", &c.HandledCNP},
 		{"rp_cnp_ignored", &c.IgnoredCNP},
+
+		{"retry_timeout", &c.RetryTimeout},
+		{"retry_sequence_nak", &c.RetrySeqNAK},
+		{"retry_implied_nak", &c.RetryImpliedNAK},
+		{"retry_rnr_nak", &c.RetryRNRNAK},
 
 		{"drop_bad_icrc", &c.BadICRC},
 		{"drop_malformed", &c.Malformed},

@@ -54,6 +54,7 @@ type Device struct {
 	limits   DeviceAttr
 	ecn      ECN
 	counters Counters
+	opcodes  opcodeCounters
 	timers   timerHeap
 	random   random
 

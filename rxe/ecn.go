@@ -115,6 +115,7 @@ func (q *QP) marked(o *outbox) {
 	h := wire.Headers{Opcode: wire.OpCNP, BECN: true, PKey: q.pkey, DestQP: q.attr.DestQPN}
 	h.Put(o.packet(q.notify.route, h.Len()))
 	q.countSent(1, 0, o)
+	o.sent.add(h.Opcode, 1)
 	d.counters.SentCNP.Add(1)
 }
 

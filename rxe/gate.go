@@ -182,6 +182,7 @@ func (q *QP) tryUnlock(o *outbox) bool {
 		o.flush()
 	}
 	q.releaseAdmission()
+	q.done.moveTo(&q.dev.opcodes.work)
 	return q.gate.tryUnlock()
 }
 

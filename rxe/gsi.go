@@ -57,6 +57,7 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
 	d.counters.SentPkts.Add(1)
+	o.sent.add(h.Opcode, 1)
 	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.intercepted() {
 		o.posted()
 		return nil
@@ -80,6 +81,7 @@ func (d *Device) receiveGSI(pkt wire.Packet, dg *wire.Datagram) {
 	case pkt.QKey() != GSIQKey:
 		c.BadQKey.Add(1)
 	default:
+		d.opcodes.rcvd[wire.UDSendOnly].Add(1)
 		d.cfg.GSI.ReceiveGSI(pkt, dg)
 	}
 }

@@ -29,6 +29,7 @@ type outbox struct {
 	sinceYield int       // bytes sent since this device's inboxes were run
 	readData   int       // bytes of READ responses that this step may still send
 	in         spanBatch // payloads that wait to be gathered into buf
+	sent, rcvd packetTally
 }
 
 var outboxPool = sync.Pool{New: func() any {
@@ -122,6 +123,7 @@ func (o *outbox) rewind(m outboxMark) {
 // flush sends what was collected: to the link, or to the inboxes of this device's
 // own QPs.
 func (o *outbox) flush() {
+	o.countPackets()
 	if len(o.bursts) > 0 {
 		o.dev.transmit(o)
 	}
@@ -154,6 +156,7 @@ func (o *outbox) posted() {
 }
 
 func (o *outbox) close() {
+	o.countPackets()
 	o.dev, o.sinceYield = nil, 0
 	outboxPool.Put(o)
 }

@@ -45,6 +45,7 @@ type QP struct {
 	peerLocal bool      // what local found
 	peerGIDs  *gidTable // the GID table that peerLocal is true for; nil when the route changes
 	rx        rxTally
+	done      workTally
 	timer     qpTimer
 	comp      completer
 	notify    notifier

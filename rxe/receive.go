@@ -171,6 +171,7 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 		q.stats.Dropped.Add(1)
 		return
 	}
+	o.rcvd.add(pkt.Opcode(), 1)
 	if dg.TrafficClass&ecnMask == congested {
 		q.marked(o)
 	}

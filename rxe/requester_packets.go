@@ -28,6 +28,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 		return 0
 	}
 	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), o)
+	o.sent.addMessage(q.messageOps(wqe.op), index == 0, index+n == wqe.packets, n)
 	if index+n == wqe.packets && wqe.op != WRWrite && wqe.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
@@ -200,6 +201,7 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	h.Put(o.packet(q.route, h.Len()))
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})
 	q.countSent(1, 0, o)
+	o.sent.add(h.Opcode, 1)
 	return n
 }
 
@@ -235,5 +237,6 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 	}
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn})
 	q.countSent(1, size, o)
+	o.sent.add(h.Opcode, 1)
 	return 1
 }

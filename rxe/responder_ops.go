@@ -233,6 +233,11 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 		return faultOverflow
 	}
 	q.dev.counters.RDMARecvs.Add(1)
+	if wc.Opcode == WCRecvImm {
+		q.done.add(workRecvImm)
+	} else {
+		q.done.add(workRecv)
+	}
 	return faultNone
 }
 

@@ -194,6 +194,7 @@ func (resp *response) emit(q *QP, o *outbox) {
 	}
 	h.Put(o.packet(q.route, h.Len()))
 	q.countSent(1, 0, o)
+	o.sent.add(h.Opcode, 1)
 }
 
 func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
@@ -213,6 +214,7 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	if why != keyOK {
 		return 0, faultRemoteAccess
 	}
+	begins := !resp.began
 	var err error
 	if packets > 1 && q.sendsSuperPackets() {
 		err = resp.emitSuperPacket(q, ref, packets, size, o)
@@ -224,6 +226,7 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	}
 	o.readData -= size
 	q.countSent(packets, size, o)
+	o.sent.addMessage(&readOps, begins, resp.left == 0, packets)
 	return int(packets), faultNone
 }
 

@@ -284,8 +284,11 @@ func (q *QP) complete(status WCStatus) bool {
 	if q.onSendDone != nil {
 		q.onSendDone(1)
 	}
-	if status == WCSuccess && wqe.flags&SendSignaled == 0 && !q.signalAll {
-		return true
+	if status == WCSuccess {
+		q.done.add(wqe.op)
+		if wqe.flags&SendSignaled == 0 && !q.signalAll {
+			return true
+		}
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
 	if status == wqe.status {

@@ -153,6 +153,7 @@ func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
 		return false
 	}
 	q.dev.counters.RcvdPkts.Add(uint64(pkt.count))
+	o.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count)
 	q.received(pkt, &item.from, o)
 	return true
 }

@@ -23,6 +23,7 @@ func (w *world) finalState() string {
 	var b strings.Builder
 	for _, h := range w.hosts {
 		fmt.Fprintf(&b, "host %d: memory %x, %v\n", h.index, crc32.ChecksumIEEE(h.mem.Data), h.dev.Counters())
+		fmt.Fprintf(&b, "%v %v\n", h.dev.PacketCounts(), h.dev.WorkCounts())
 	}
 	for i, e := range w.ends {
 		attr, _, err := e.q.Query()
@@ -337,7 +338,7 @@ func (b *mistakes) run(statuses map[rxe.WCStatus]int) string {
 	b.poll()
 	fmt.Fprintf(&b.log, "memory %x\n", crc32.ChecksumIEEE(b.mem.Data[:gapStart]))
 	if !b.spaceEnded {
-		fmt.Fprintf(&b.log, "%v\n", b.dev.Counters())
+		fmt.Fprintf(&b.log, "%v %v %v\n", b.dev.Counters(), b.dev.PacketCounts(), b.dev.WorkCounts())
 	}
 	for i, q := range b.qps {
 		attr, _, err := q.Query()
