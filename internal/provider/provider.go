@@ -161,6 +161,9 @@ type QP interface {
 	// Take hands one batch to the engine, and no more than share bytes if it is more than
 	// one work request. It returns what the batch was worth, and whether to call again.
 	Take(share int) (worth int, more bool)
+	// Receives returns how many requests the receive queue holds, and how many fit. Both
+	// are 0 with an SRQ.
+	Receives() (waiting, entries int)
 	// Reset forgets what is in the queues: the queue pair went to RESET.
 	Reset()
 	// Free gives the memory back. The engine's queue pair has ended.

@@ -178,9 +178,12 @@ func TestStatus(t *testing.T) {
 	if s.CQs[0].Entries != 15 || s.SRQs[0].Entries != 15 || s.CQs[0].Waiting != 0 {
 		t.Errorf("%+v %+v", s.CQs, s.SRQs)
 	}
+	if f := s.Fill; f.Send.Size == 0 || f.Recv.Size == 0 || f.CQ.Size < 15 || f.SRQ != (Fill{Size: 15}) || f.Send.Used+f.Recv.Used+f.CQ.Used != 0 {
+		t.Errorf("%+v", f)
+	}
 	few := u.f.Status(3)
 	all := LeftOut{MRs: n.MR, CQs: n.CQ, SRQs: n.SRQ, QPs: n.QP}
-	if got := few.LeftOut; few.Listed() != 3 || few.MRBytes != s.MRBytes ||
+	if got := few.LeftOut; few.Listed() != 3 || few.MRBytes != s.MRBytes || few.Fill != s.Fill ||
 		got.MRs+got.CQs+got.SRQs+got.QPs+len(few.MRs)+len(few.CQs)+len(few.SRQs)+len(few.QPs) != all.MRs+all.CQs+all.SRQs+all.QPs {
 		t.Errorf("with room for 3: %+v", few)
 	}

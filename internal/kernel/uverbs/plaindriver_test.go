@@ -110,6 +110,7 @@ func (q *plainQP) Init(init *rxe.QPInitAttr) { init.RecvRing = q }
 func (q *plainQP) Discard()                  {}
 func (q *plainQP) Pending() bool             { return false }
 func (q *plainQP) Take(int) (int, bool)      { return 0, false }
+func (q *plainQP) Receives() (int, int)      { return 0, 0 }
 func (q *plainQP) Reset()                    {}
 func (q *plainQP) Free()                     { q.c.live-- }
 

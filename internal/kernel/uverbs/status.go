@@ -20,8 +20,20 @@ type FileStatus struct {
 	QPs           []QPStatus
 	LeftOut       LeftOut
 	MRBytes       uint64 // of all regions, listed or not
+	Fill          QueueFill
 
 	room int // how much more may be listed
+}
+
+// QueueFill says how full all queues of a kind are together, listed or not.
+type QueueFill struct{ Send, Recv, SRQ, CQ Fill }
+
+// Fill is how many entries of queues are in use, and how many there are.
+type Fill struct{ Used, Size uint64 }
+
+func (f *Fill) add(used, size int) {
+	f.Used += uint64(used)
+	f.Size += uint64(size)
 }
 
 // LeftOut counts the objects that a list was too short for.
@@ -112,23 +124,30 @@ func (s *FileStatus) add(o *dispatch.Object) {
 		s.MRs = append(s.MRs, MRStatus{Handle: o.Handle, LKey: uint32(r.mr.LKey()), RKey: r.rkey(),
 			Addr: g.start, Length: g.length, IOVA: g.iova, Access: g.access})
 	case *cqRes:
+		entries, waiting := r.mem.Entries(), r.mem.Waiting()
+		s.Fill.CQ.add(waiting, entries)
 		if !s.list(&s.LeftOut.CQs) {
 			return
 		}
-		s.CQs = append(s.CQs, CQStatus{Handle: o.Handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
+		s.CQs = append(s.CQs, CQStatus{Handle: o.Handle, Entries: entries, Waiting: waiting})
 	case *srqRes:
+		entries, waiting := r.mem.Entries(), r.mem.Waiting()
+		s.Fill.SRQ.add(waiting, entries)
 		if !s.list(&s.LeftOut.SRQs) {
 			return
 		}
-		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.Handle, Entries: r.mem.Entries(), Waiting: r.mem.Waiting()})
+		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.Handle, Entries: entries, Waiting: waiting})
 	case *qpRes:
+		snapshot := r.qp.Snapshot()
+		s.Fill.Send.add(int(snapshot.SendQueue), int(r.caps.MaxSendWR))
+		s.Fill.Recv.add(r.mem.Receives())
 		if !s.list(&s.LeftOut.QPs) {
 			return
 		}
 		groups := r.joined()
 		groups = groups[:min(len(groups), s.room)]
 		s.room -= len(groups)
-		s.QPs = append(s.QPs, QPStatus{Handle: o.Handle, QPSnapshot: r.qp.Snapshot(),
+		s.QPs = append(s.QPs, QPStatus{Handle: o.Handle, QPSnapshot: snapshot,
 			MulticastGroups: groups, Counters: r.qp.Counters()})
 	}
 }

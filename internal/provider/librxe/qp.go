@@ -94,6 +94,14 @@ func (q *queuePair) Pending() bool { return q.send.waits() }
 // Take implements provider.QP.
 func (q *queuePair) Take(share int) (worth int, more bool) { return q.send.take(q.qp, q.keys, share) }
 
+// Receives implements provider.QP.
+func (q *queuePair) Receives() (waiting, entries int) {
+	if q.recv == nil {
+		return 0, 0
+	}
+	return q.recv.Len(), q.recv.entries()
+}
+
 // Reset implements provider.QP.
 func (q *queuePair) Reset() {
 	q.send.reset()

@@ -14,6 +14,7 @@ func (f *file) status(room int) (st proto.FileStatus, listed int) {
 		PDs:    in.PDs, MWs: in.MWs, AHs: in.AHs, Channels: in.Channels,
 		MRs: []proto.MRStatus{}, CQs: []proto.CQStatus{}, SRQs: []proto.SRQStatus{}, QPs: []proto.QPStatus{},
 		LeftOut: proto.LeftOut(in.LeftOut), MRBytes: in.MRBytes, OldLibrxe: in.Overrun,
+		Fill: proto.QueueFill{Send: proto.Fill(in.Fill.Send), Recv: proto.Fill(in.Fill.Recv), SRQ: proto.Fill(in.Fill.SRQ), CQ: proto.Fill(in.Fill.CQ)},
 	}
 	for _, m := range in.MRs {
 		st.MRs = append(st.MRs, proto.MRStatus{Handle: m.Handle, Addr: m.Addr, Length: m.Length, Access: uint32(m.Access)})

@@ -86,6 +86,15 @@ func (d *device) status(all bool) proto.DeviceStatus {
 			counters = append(counters, cm.Drops()...)
 		}
 	}
+	if all {
+		st.Packets, st.WorkRequests = make(map[string]proto.PacketCount), make(map[string]uint64)
+		for _, c := range dev.PacketCounts() {
+			st.Packets[c.Opcode.String()] = proto.PacketCount{Sent: c.Sent, Received: c.Received}
+		}
+		for _, c := range dev.WorkCounts() {
+			st.WorkRequests[c.Name] = c.Value
+		}
+	}
 	for _, c := range counters {
 		st.Counters[c.Name] = c.Value
 	}

@@ -43,39 +43,40 @@ var (
 	deviceInfo = gauge("device_info", "A device. The value is 1.", "device", "node_guid")
 	objects    = gauge("objects", "Objects of all programs: pd, mr, mw, cq, srq, qp, ah.", "device", "kind")
 	packets    = counter("packets_total", "Packets of a device, also those between its own queue pairs.", "device", "direction")
-	operations = counter("operations_total", "SEND messages that were sent, and received.", "device", "operation")
-	retries    = counter("retransmissions_total", "Times that a requester sent again, or gave up, by cause.", "device", "cause")
+	byOpcode   = counter("qp_packets_total", "Packets that queue pairs sent, and that they accepted, by the opcode of the BTH. What was sent again counts again.", "device", "direction", "opcode")
+	operations = counter("operations_total", "Work requests that completed with success, by opcode.", "device", "opcode")
+	retries    = counter("retransmissions_total", "Times that a requester went back and sent again, by cause.", "device", "cause")
+	exhausted  = counter("retries_exhausted_total", "Work requests that failed because a queue pair had no retries left, by the limit.", "device", "limit")
 	drops      = counter("dropped_packets_total", "Packets that were dropped or refused, by reason.", "device", "reason")
 	events     = counter("events_total", "All other events that a device counts, by the name in hw_counters and gorxe status.", "device", "event")
 
 	faultsFired = counter("faults_fired_total", "Hits of fault rules of all programs, by the place and the fault.", "where", "what")
 
-	portUp      = gauge("port_up", "1 if the port is active.", "device", "port", "interface")
-	portRate    = gauge("port_rate_bytes_per_second", "Speed of the port as programs see it.", "device", "port")
-	portMTU     = gauge("port_active_mtu_bytes", "Largest path MTU of the port.", "device", "port")
-	netPackets  = counter("network_packets_total", "Packets of the port's sockets.", "device", "port", "direction")
-	netBytes    = counter("network_bytes_total", "Bytes of these packets, from the BTH to the ICRC.", "device", "port", "direction")
-	netCalls    = counter("network_calls_total", "System calls that sent or received them.", "device", "port", "direction")
-	sessions    = gauge("sessions", "Runs of gorxe run that are attached.")
-	processes   = gauge("processes", "Processes that have a device open.", "device")
-	memory      = gauge("registered_memory_bytes", "Size of all memory regions.", "device")
-	sendQueued  = gauge("send_queue_work_requests", "Work requests that are not completed, in all send queues.", "device")
-	completions = gauge("unpolled_completions", "Completions that no program has polled yet.", "device")
-	cqFill      = gauge("fullest_cq_ratio", "Share of the fullest completion queue that is in use, 0 to 1.", "device")
+	portUp     = gauge("port_up", "1 if the port is active.", "device", "port", "interface")
+	portRate   = gauge("port_rate_bytes_per_second", "Speed of the port as programs see it.", "device", "port")
+	portMTU    = gauge("port_active_mtu_bytes", "Largest path MTU of the port.", "device", "port")
+	netPackets = counter("network_packets_total", "Packets of the port's sockets.", "device", "port", "direction")
+	netBytes   = counter("network_bytes_total", "Bytes of these packets, from the BTH to the ICRC.", "device", "port", "direction")
+	netCalls   = counter("network_calls_total", "System calls that sent or received them.", "device", "port", "direction")
+	sessions   = gauge("sessions", "Runs of gorxe run that are attached.")
+	processes  = gauge("processes", "Processes that have a device open.", "device")
+	memory     = gauge("registered_memory_bytes", "Size of all memory regions.", "device")
+	queueUsed  = gauge("queue_used_entries", "Entries in use, of all queues of a kind: work requests that are not completed, completions that are not polled.", "device", "queue")
+	queueSize  = gauge("queue_entries", "Entries that all queues of a kind have.", "device", "queue")
+	cqFill     = gauge("fullest_cq_ratio", "Share of the fullest completion queue that is in use, 0 to 1.", "device")
 )
 
 // directions are the counters of packets: the device's, and those of its port's sockets.
 var (
 	devicePackets = map[string]string{"sent_pkts": "sent", "rcvd_pkts": "received"}
-	deviceOps     = map[string]string{"rdma_sends": "send", "rdma_recvs": "receive"}
-	// deviceRetries are rdma_rxe's names, and what they count.
 	deviceRetries = map[string]string{
-		"rcvd_seq_err": "sequence_nak", "rcvd_rnr_err": "rnr_nak", "completer_retry_err": "retry",
-		"retry_exceeded_err": "retries_exceeded", "retry_rnr_exceeded_err": "rnr_retries_exceeded",
+		"retry_timeout": "timeout", "retry_sequence_nak": "sequence_nak", "retry_implied_nak": "implied_nak", "retry_rnr_nak": "rnr_nak",
 	}
-	portPackets = devicePackets
-	portBytes   = map[string]string{"sent_bytes": "sent", "rcvd_bytes": "received"}
-	portCalls   = map[string]string{"send_calls": "sent", "receive_calls": "received"}
+	// deviceLimits are rdma_rxe's names, and the attributes of the queue pair.
+	deviceLimits = map[string]string{"retry_exceeded_err": "retry_cnt", "retry_rnr_exceeded_err": "rnr_retry"}
+	portPackets  = devicePackets
+	portBytes    = map[string]string{"sent_bytes": "sent", "rcvd_bytes": "received"}
+	portCalls    = map[string]string{"send_calls": "sent", "receive_calls": "received"}
 	// portDrops are the port's drops whose names do not say so.
 	portDrops = []string{"icrc_errors", "malformed", "truncated"}
 )
@@ -111,15 +112,22 @@ func (e emitter) device(d proto.DeviceStatus) {
 		switch {
 		case devicePackets[name] != "":
 			e.emit(packets, v, d.Name, devicePackets[name])
-		case deviceOps[name] != "":
-			e.emit(operations, v, d.Name, deviceOps[name])
 		case deviceRetries[name] != "":
 			e.emit(retries, v, d.Name, deviceRetries[name])
+		case deviceLimits[name] != "":
+			e.emit(exhausted, v, d.Name, deviceLimits[name])
 		case strings.HasPrefix(name, "drop_"):
 			e.emit(drops, v, d.Name, strings.TrimPrefix(name, "drop_"))
 		default:
 			e.emit(events, v, d.Name, name)
 		}
+	}
+	for opcode, n := range d.Packets {
+		e.emit(byOpcode, float64(n.Sent), d.Name, "sent", opcode)
+		e.emit(byOpcode, float64(n.Received), d.Name, "received", opcode)
+	}
+	for opcode, n := range d.WorkRequests {
+		e.emit(operations, float64(n), d.Name, opcode)
 	}
 	for _, p := range d.Ports {
 		e.port(d.Name, p)
@@ -154,9 +162,10 @@ func (e emitter) port(device string, p proto.PortStatus) {
 
 // use is what the programs have of one device.
 type use struct {
-	processes, sending, waiting int
-	memory                      uint64
-	fullest                     float64
+	processes int
+	memory    uint64
+	fill      proto.QueueFill
+	fullest   float64
 }
 
 func (e emitter) programs(st *proto.Status) {
@@ -181,21 +190,28 @@ func (e emitter) programs(st *proto.Status) {
 	for name, u := range uses {
 		e.emit(processes, float64(u.processes), name)
 		e.emit(memory, float64(u.memory), name)
-		e.emit(sendQueued, float64(u.sending), name)
-		e.emit(completions, float64(u.waiting), name)
+		for kind, f := range map[string]proto.Fill{"send": u.fill.Send, "receive": u.fill.Recv, "shared_receive": u.fill.SRQ, "completion": u.fill.CQ} {
+			e.emit(queueUsed, float64(f.Used), name, kind)
+			e.emit(queueSize, float64(f.Size), name, kind)
+		}
 		e.emit(cqFill, u.fullest, name)
 	}
 }
 
 func (u *use) add(f proto.FileStatus) {
 	u.memory += f.MRBytes
-	for _, q := range f.QPs {
-		u.sending += int(q.SendQueue)
-	}
+	add(&u.fill.Send, f.Fill.Send)
+	add(&u.fill.Recv, f.Fill.Recv)
+	add(&u.fill.SRQ, f.Fill.SRQ)
+	add(&u.fill.CQ, f.Fill.CQ)
 	for _, q := range f.CQs {
-		u.waiting += q.Waiting
 		if q.Entries > 0 {
 			u.fullest = max(u.fullest, float64(q.Waiting)/float64(q.Entries))
 		}
 	}
+}
+
+func add(to *proto.Fill, f proto.Fill) {
+	to.Used += f.Used
+	to.Size += f.Size
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/gorxe/gorxe/internal/fault"
@@ -20,15 +19,18 @@ import (
 
 // example has a device with two programs, of which one has opened it twice.
 func example() *proto.Status {
-	file := func(queued uint32, waiting int) proto.FileStatus {
-		return proto.FileStatus{Device: "rxe0", MRBytes: 4096, QPs: []proto.QPStatus{{SendQueue: queued}, {SendQueue: 1}},
-			CQs: []proto.CQStatus{{Entries: 16, Waiting: waiting}, {Entries: 0, Waiting: 0}}}
+	file := func(queued uint64, waiting int) proto.FileStatus {
+		return proto.FileStatus{Device: "rxe0", MRBytes: 4096, CQs: []proto.CQStatus{{Entries: 16, Waiting: waiting}, {Entries: 0, Waiting: 0}},
+			Fill: proto.QueueFill{Send: proto.Fill{Used: queued, Size: 32}, Recv: proto.Fill{Used: 1, Size: 8},
+				SRQ: proto.Fill{Used: 2, Size: 100}, CQ: proto.Fill{Used: uint64(waiting), Size: 16}}}
 	}
 	return &proto.Status{
 		FaultsFired: []fault.Hits{{Where: "packet", What: "drop", Fired: 3}, {Where: "verb", What: "fail"}},
 		Devices: []proto.DeviceStatus{{
 			Name: "rxe0", GUID: "0011", Objects: map[string]int{"qp": 6},
-			Counters: map[string]uint64{"sent_pkts": 7, "rdma_sends": 3, "rcvd_rnr_err": 2, "drop_bad_qpn": 5, "link_downed": 1, "mad_rcvd": 4},
+			Counters:     map[string]uint64{"sent_pkts": 7, "retry_rnr_nak": 2, "retry_exceeded_err": 1, "drop_bad_qpn": 5, "link_downed": 1, "mad_rcvd": 4},
+			Packets:      map[string]proto.PacketCount{"RC_SEND_ONLY": {Sent: 3, Received: 2}, "RC_ACKNOWLEDGE": {Received: 4}},
+			WorkRequests: map[string]uint64{"SEND": 3, "RECV": 2},
 			Ports: []proto.PortStatus{{Number: 1, Interface: "eth0", State: "PORT_ACTIVE", ActiveMTU: 1024, SpeedGbps: 2.5,
 				Counters: map[string]uint64{"sent_pkts": 6, "rcvd_bytes": 600, "send_calls": 2, "icrc_errors": 9, "receive_queue_drop": 8, "receive_errors": 1}}},
 		}, {Name: "rxe1", Ports: []proto.PortStatus{{Number: 1, State: "PORT_DOWN"}}}},
@@ -56,7 +58,8 @@ gorxe_network_bytes_total{device="rxe0",direction="received",port="1"} 600
 gorxe_network_calls_total{device="rxe0",direction="sent",port="1"} 2
 gorxe_network_packets_total{device="rxe0",direction="sent",port="1"} 6
 gorxe_objects{device="rxe0",kind="qp"} 6
-gorxe_operations_total{device="rxe0",operation="send"} 3
+gorxe_operations_total{device="rxe0",opcode="RECV"} 2
+gorxe_operations_total{device="rxe0",opcode="SEND"} 3
 gorxe_packets_total{device="rxe0",direction="sent"} 7
 gorxe_port_active_mtu_bytes{device="rxe0",port="1"} 1024
 gorxe_port_active_mtu_bytes{device="rxe1",port="1"} 0
@@ -66,14 +69,31 @@ gorxe_port_up{device="rxe0",interface="eth0",port="1"} 1
 gorxe_port_up{device="rxe1",interface="",port="1"} 0
 gorxe_processes{device="rxe0"} 2
 gorxe_processes{device="rxe1"} 0
+gorxe_qp_packets_total{device="rxe0",direction="received",opcode="RC_ACKNOWLEDGE"} 4
+gorxe_qp_packets_total{device="rxe0",direction="received",opcode="RC_SEND_ONLY"} 2
+gorxe_qp_packets_total{device="rxe0",direction="sent",opcode="RC_ACKNOWLEDGE"} 0
+gorxe_qp_packets_total{device="rxe0",direction="sent",opcode="RC_SEND_ONLY"} 3
+gorxe_queue_entries{device="rxe0",queue="completion"} 48
+gorxe_queue_entries{device="rxe0",queue="receive"} 24
+gorxe_queue_entries{device="rxe0",queue="send"} 96
+gorxe_queue_entries{device="rxe0",queue="shared_receive"} 300
+gorxe_queue_entries{device="rxe1",queue="completion"} 0
+gorxe_queue_entries{device="rxe1",queue="receive"} 0
+gorxe_queue_entries{device="rxe1",queue="send"} 0
+gorxe_queue_entries{device="rxe1",queue="shared_receive"} 0
+gorxe_queue_used_entries{device="rxe0",queue="completion"} 14
+gorxe_queue_used_entries{device="rxe0",queue="receive"} 3
+gorxe_queue_used_entries{device="rxe0",queue="send"} 4
+gorxe_queue_used_entries{device="rxe0",queue="shared_receive"} 6
+gorxe_queue_used_entries{device="rxe1",queue="completion"} 0
+gorxe_queue_used_entries{device="rxe1",queue="receive"} 0
+gorxe_queue_used_entries{device="rxe1",queue="send"} 0
+gorxe_queue_used_entries{device="rxe1",queue="shared_receive"} 0
 gorxe_registered_memory_bytes{device="rxe0"} 12288
 gorxe_registered_memory_bytes{device="rxe1"} 0
 gorxe_retransmissions_total{cause="rnr_nak",device="rxe0"} 2
-gorxe_send_queue_work_requests{device="rxe0"} 7
-gorxe_send_queue_work_requests{device="rxe1"} 0
+gorxe_retries_exhausted_total{device="rxe0",limit="retry_cnt"} 1
 gorxe_sessions 2
-gorxe_unpolled_completions{device="rxe0"} 14
-gorxe_unpolled_completions{device="rxe1"} 0
 `
 
 func TestCollector(t *testing.T) {
@@ -93,7 +113,7 @@ func TestCollector(t *testing.T) {
 		t.Errorf("got\n%s", got.String())
 	}
 	// The linter of Prometheus judges names, units and help.
-	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) != 0 {
 		t.Errorf("%v, %v", problems, err)
 	}

@@ -41,6 +41,17 @@ type DeviceStatus struct {
 	Ports    []PortStatus      `json:"ports"`
 	Objects  map[string]int    `json:"objects"` // of all programs
 	Counters map[string]uint64 `json:"counters"`
+	// Packets and WorkRequests are counted by opcode, for root and the daemon's own user.
+	// Packets are those that queue pairs sent and accepted, with the names of the
+	// specification. Work requests are those that completed with success.
+	Packets      map[string]PacketCount `json:"packets,omitempty"`
+	WorkRequests map[string]uint64      `json:"work_requests,omitempty"`
+}
+
+// PacketCount is the number of packets with one opcode.
+type PacketCount struct {
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
 }
 
 // PortStatus is one port. Unused GID indices are left out.
@@ -112,8 +123,24 @@ type FileStatus struct {
 	// memory regions.
 	LeftOut LeftOut `json:"left_out,omitzero"`
 	MRBytes uint64  `json:"mr_bytes"`
+	// Fill is of all queues, listed or not.
+	Fill QueueFill `json:"queue_fill"`
 	// OldLibrxe: see OldLibrxe.
 	OldLibrxe bool `json:"old_librxe,omitempty"`
+}
+
+// QueueFill says how full all queues of a kind are together.
+type QueueFill struct {
+	Send Fill `json:"send"`
+	Recv Fill `json:"receive"`
+	SRQ  Fill `json:"shared_receive"`
+	CQ   Fill `json:"completion"`
+}
+
+// Fill is how many entries of queues are in use, and how many there are.
+type Fill struct {
+	Used uint64 `json:"used"`
+	Size uint64 `json:"size"`
 }
 
 // LeftOut counts objects that exist and are not listed.
