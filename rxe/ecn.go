@@ -54,7 +54,7 @@ func (e *ECN) Params() []ECNParam {
 		{"dce_tcp_rtt", &e.AlphaTimer, 1, 1_000_000, "µs", "time without a CNP until alpha falls"},
 		{"dce_tcp_g", &e.AlphaKeep, 1, 1023, "/1024", "what is left of alpha then: 1-g"},
 		{"rpg_time_reset", &e.RateTimer, 1, 1_000_000, "µs", "time between two increases of the rate"},
-		{"rpg_byte_reset", &e.RateBytes, 4096, 1 << 30, "bytes", "data between two increases of the rate"},
+		{"rpg_byte_reset", &e.RateBytes, 4096, 1 << 30, "B", "data between two increases of the rate"},
 		{"rpg_threshold", &e.Threshold, 1, 31, "", "increases of fast recovery, before additive ones"},
 		{"rpg_ai_rate", &e.RateAI, 1, 100_000, "Mb/s", "an additive increase"},
 		{"rpg_hai_rate", &e.RateHAI, 1, 100_000, "Mb/s", "a hyper increase"},

@@ -22,6 +22,7 @@ type (
 	QPAttr     = rxe.QPAttr     // struct ibv_qp_attr
 	QPAttrMask = rxe.QPAttrMask // enum ibv_qp_attr_mask
 	DeviceAttr = rxe.DeviceAttr // struct ibv_device_attr and ibv_device_attr_ex
+	ECN        = rxe.ECN        // how a device answers congestion
 	DeviceCap  = rxe.DeviceCap  // enum ibv_device_cap_flags
 	Access     = rxe.Access     // enum ibv_access_flags
 	MTU        = rxe.MTU        // bytes
@@ -61,6 +62,9 @@ const (
 // DefaultLimits returns the capabilities and limits of a device that was opened
 // without Config.Limits, as a base for others.
 func DefaultLimits() DeviceAttr { return rxe.DefaultLimits() }
+
+// DefaultECN returns how a device answers congestion unless Config.ECN says otherwise.
+func DefaultECN() ECN { return rxe.DefaultECN() }
 
 // enum ibv_access_flags.
 const (

@@ -27,6 +27,8 @@ type Config struct {
 	Port uint16
 	// Limits replaces the device's capabilities and limits. Nil means the defaults.
 	Limits *DeviceAttr
+	// ECN is how the device answers congestion. Nil means DefaultECN.
+	ECN *ECN
 	// Faults are rules for what goes wrong (Context.AddFaults).
 	Faults []Fault
 	// Tap captures the packets that are, or would be, on the wire. Nil means no

@@ -95,7 +95,7 @@ func (e *sharedEngine) release() error {
 func (c *Config) engine() engine.Config {
 	return engine.Config{
 		Name: c.Name, Interface: c.Interface, Address: c.Address, Port: c.Port,
-		Limits: c.Limits, Tap: c.Tap, Log: c.Log,
+		Limits: c.Limits, ECN: c.ECN, Tap: c.Tap, Log: c.Log,
 	}
 }
 

@@ -163,7 +163,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	server, err := daemon.Start(daemon.Config{
 		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
-		Doorbells: c.Doorbells, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
+		Doorbells: c.Doorbells, ECN: c.ECN, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
 		Log: c.logger(std),
 	})
 	return server, c.named(err)

@@ -95,6 +95,7 @@ func completionWords(app *kong.Application) map[string][]string {
 		"level":     {"debug", "info", "warn", "error"},
 		"fault":     fault.Examples(),
 		"doorbells": {"trapped", "direct", "auto"},
+		"ecn":       {"on", "off"},
 	}
 }
 

@@ -272,8 +272,12 @@ rxe1    06         lo         PORT_DOWN    40 Gb/s   65536  4096        1      g
 }
 
 func TestWriteStatus(t *testing.T) {
+	ecn, err := proto.ParseECN("on")
+	if err != nil {
+		t.Fatal(err)
+	}
 	st := &proto.Status{PID: 7, Socket: "/run/gorxe.sock", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Hidden: 2,
-		Devices: []proto.DeviceStatus{{Name: "rxe0", Ports: []proto.PortStatus{{
+		Devices: []proto.DeviceStatus{{Name: "rxe0", ECN: ecn, Ports: []proto.PortStatus{{
 			Number: 1, Interface: "lo", State: "PORT_ACTIVE", MTU: 65536, ActiveMTU: 4096, SpeedGbps: 2.5,
 			GIDs: []proto.GIDStatus{{Index: 0, GID: "g0"}, {Index: 2, GID: "0000:0000:0000:0000:0000:ffff:0a00:0001"}},
 		}}}},
@@ -282,7 +286,7 @@ func TestWriteStatus(t *testing.T) {
 			{ID: 2, UID: 3999999, Processes: []proto.ProcessStatus{{PID: 11, Name: "prog", Files: []proto.FileStatus{{
 				Device: "rxe0", PDs: 1, MRs: []proto.MRStatus{{Length: 4096}}, LeftOut: proto.LeftOut{MRs: 1}, MRBytes: 4097, CQs: make([]proto.CQStatus, 2),
 				QPs: []proto.QPStatus{
-					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, Peer: &proto.PeerStatus{GID: "0000:0000:0000:0000:0000:ffff:0a00:0002", QPN: 0x12, MTU: 1024},
+					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, RateMbps: 99.6, Peer: &proto.PeerStatus{GID: "0000:0000:0000:0000:0000:ffff:0a00:0002", QPN: 0x12, MTU: 1024},
 						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0, "long": 1111111111111111111, "long2": 1111111111111111111, "long3": 1}},
 					{QPN: 0x13, Type: "UD", State: "INIT"},
 				},
@@ -296,6 +300,12 @@ func TestWriteStatus(t *testing.T) {
 DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  SPEED
 rxe0    1     PORT_ACTIVE  lo         65536  4096        2.5 Gb/s
 
+DEVICE  CONGESTION
+rxe0    on: min_time_between_cnps=50µs cnp_dscp=48 dce_tcp_rtt=55µs
+rxe0    dce_tcp_g=1020/1024 rpg_time_reset=55µs rpg_byte_reset=10000000B
+rxe0    rpg_threshold=5 rpg_ai_rate=40Mb/s rpg_hai_rate=400Mb/s
+rxe0    rpg_min_rate=100Mb/s
+
 DEVICE  PORT  INDEX  GID
 rxe0    1     0      g0
 rxe0    1     2      ::ffff:10.0.0.1
@@ -304,9 +314,9 @@ SESSION  USER     PROCESS  NAME        DEVICE  PDS  MRS  MEMORY  CQS  SRQS  QPS
 1        3999999  -        sleep ?[2J  -       -    -    -       -    -     -
 2        3999999  11       prog        rxe0    1    2    4.0k    2    0     2
 
-PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER      MTU   QUEUED
-11       rxe0    0x000011  RC    RTS    0x000012  10.0.0.2  1024  3
-11       rxe0    0x000013  UD    INIT   -         -         -     0
+PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER      MTU   QUEUED  MBIT/S
+11       rxe0    0x000011  RC    RTS    0x000012  10.0.0.2  1024  3       100
+11       rxe0    0x000013  UD    INIT   -         -         -     0       -
 
 PROCESS  QPN       COUNTERS
 11       0x000011  a=1 b=2 long=1111111111111111111 long2=1111111111111111111

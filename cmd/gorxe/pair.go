@@ -97,6 +97,7 @@ func (f *deviceFlags) runFlags() (flags []string) {
 	if f.Doorbells != 0 {
 		add("doorbells", f.Doorbells.String())
 	}
+	add("ecn", string(f.ECN))
 	add("log-level", f.LogLevel)
 	return flags
 }

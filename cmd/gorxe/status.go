@@ -142,7 +142,14 @@ func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps)
 		}
 	}
-	head := "\nDEVICE\tPORT\tINDEX\tGID\n"
+	head := "\nDEVICE\tCONGESTION\n"
+	for _, d := range devices {
+		for _, line := range wrap(proto.ECNText(d.ECN), congestionWidth) {
+			fmt.Fprintf(w, "%s%s\t%s\n", head, d.Name, line)
+			head = ""
+		}
+	}
+	head = "\nDEVICE\tPORT\tINDEX\tGID\n"
 	for _, d := range devices {
 		for _, p := range d.Ports {
 			for _, g := range p.GIDs {
@@ -152,6 +159,9 @@ func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 		}
 	}
 }
+
+// congestionWidth is what a line of 80 columns has for the parameters of ECN.
+const congestionWidth = 68
 
 // shortGID writes a GID as an IPv6 address is written.
 func shortGID(gid string) string {
@@ -186,7 +196,7 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 }
 
 func writeQPs(w io.Writer, st *proto.Status) {
-	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER\tMTU\tQUEUED\n"
+	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER\tMTU\tQUEUED\tMBIT/S\n"
 	for p, f := range files(st) {
 		for _, q := range f.QPs {
 			fmt.Fprint(w, head)
@@ -195,7 +205,11 @@ func writeQPs(w io.Writer, st *proto.Status) {
 			if q.Peer != nil {
 				peer = fmt.Sprintf("%#06x\t%s\t%d", q.Peer.QPN, shortAddress(q.Peer.GID), q.Peer.MTU)
 			}
-			fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue)
+			rate := "-"
+			if q.RateMbps > 0 {
+				rate = fmt.Sprintf("%.0f", q.RateMbps)
+			}
+			fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue, rate)
 		}
 	}
 	head = "\nPROCESS\tQPN\tCOUNTERS\n"

@@ -29,6 +29,7 @@ type Config struct {
 	SpeedMbps int
 	// Limits replaces the device's capabilities and limits; nil: the defaults.
 	Limits *rxe.DeviceAttr
+	ECN    *rxe.ECN // how the device answers congestion; nil: the default
 	// OnEvent receives asynchronous events. The engine may call it with a QP locked, so it
 	// must not call back into the device.
 	OnEvent   func(rxe.Event)
@@ -71,6 +72,7 @@ func Start(cfg Config) (*Engine, error) {
 		Link:    &e.link,
 		Clock:   e.clock,
 		Limits:  cfg.Limits,
+		ECN:     cfg.ECN,
 		OnEvent: cfg.OnEvent,
 		GSI:     cfg.GSI,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/sma"
 	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -36,7 +37,7 @@ type device struct {
 	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 
-func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
+func startDevice(spec proto.Spec, index int, ecn *rxe.ECN, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
 	d := &device{spec: spec, index: index, created: time.Now()}
 	log = log.With("device", spec.Name)
 	// The first events come before there is a receiver.
@@ -47,7 +48,7 @@ func startDevice(spec proto.Spec, index int, tap *rocev2.Tap, log *slog.Logger) 
 		return engine.PortCounters(d.engine.Device(), d.engine.Port().Counters())
 	})
 	d.mux = gsi.New(gsi.Config{Counters: d.count})
-	cfg.Tap, cfg.Log, cfg.OnEvent, cfg.GSI = tap, log, hear.event, d.mux
+	cfg.ECN, cfg.Tap, cfg.Log, cfg.OnEvent, cfg.GSI = ecn, tap, log, hear.event, d.mux
 	d.engine, err = engine.Start(cfg)
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func qpStatus(q *uverbs.QPStatus) proto.QPStatus {
 	st := proto.QPStatus{
 		Handle: q.Handle, QPN: uint32(q.Num), Type: q.Type.String(), State: q.State.String(),
 		SendQueue: q.SendQueue, SendPSN: uint32(q.SendPSN), AckedPSN: uint32(q.AckedPSN), RecvPSN: uint32(q.RecvPSN),
-		Busy: q.Busy, Counters: make(map[string]uint64),
+		Busy: q.Busy, RateMbps: float64(q.Rate) * 8 / 1e6, Counters: make(map[string]uint64),
 	}
 	if q.Type != rxe.QPUD && !q.DGID.IsZero() {
 		st.Peer = &proto.PeerStatus{GID: q.DGID.String(), QPN: uint32(q.DestQPN), MTU: int(q.PathMTU)}

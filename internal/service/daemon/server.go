@@ -38,6 +38,8 @@ type Config struct {
 	UserMemory int64
 	// Doorbells says which doorbells of programs are trapped.
 	Doorbells proto.Doorbells
+	// ECN is how the devices answer congestion.
+	ECN proto.ECN
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
 	// Private marks a daemon that a `gorxe run` started for itself. It ends when it has had
@@ -127,9 +129,13 @@ func (s *Server) open() (err error) {
 	if s.cm, err = rdmacm.Open(s.log); err != nil {
 		return err
 	}
+	ecn, err := proto.ParseECN(s.cfg.ECN)
+	if err != nil {
+		return err
+	}
 	var devices []tree.Device
 	for i, spec := range s.cfg.Devices {
-		d, err := startDevice(spec, i, s.tap, s.log)
+		d, err := startDevice(spec, i, &ecn, s.tap, s.log)
 		if err != nil {
 			return &proto.DeviceError{Device: spec, Err: s.explain(err)}
 		}
@@ -348,6 +354,12 @@ func (s *Server) suits(w *proto.Wanted) error {
 	const choose = "or choose another socket with --socket, for a daemon of its own"
 	if w.Capture != "" && w.Capture != s.cfg.Capture {
 		return fmt.Errorf("--pcap: it is running already (process %d): give --pcap when it is started, %s", os.Getpid(), choose)
+	}
+	if w.ECN != "" {
+		have, _ := proto.ParseECN(s.cfg.ECN) // as Start did
+		if want, err := proto.ParseECN(w.ECN); err != nil || want != have {
+			return fmt.Errorf("--ecn %s: it is running already (process %d) with another --ecn: leave --ecn away, %s", w.ECN, os.Getpid(), choose)
+		}
 	}
 	for _, d := range w.Devices {
 		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {

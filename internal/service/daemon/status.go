@@ -76,7 +76,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 	st := proto.DeviceStatus{
 		Name: d.spec.Name, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
 		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
-		Counters: make(map[string]uint64),
+		Counters: make(map[string]uint64), ECN: dev.ECN(),
 	}
 	counters := dev.HWCounters()
 	if all {

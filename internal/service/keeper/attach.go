@@ -31,7 +31,7 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed}
+	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err
@@ -102,6 +102,9 @@ func startPrivate(cfg Config, socket string) error {
 	args = append(args, cfg.DeviceFlags...)
 	if cfg.Speed != 0 {
 		args = append(args, "--speed", cfg.Speed.String())
+	}
+	if cfg.ECN != "" {
+		args = append(args, "--ecn", string(cfg.ECN))
 	}
 	if cfg.Capture != "" {
 		args = append(args, "--pcap", cfg.Capture)

@@ -25,6 +25,7 @@ type Config struct {
 	LogLevel    string
 	Speed       proto.Speed // 0: what the interfaces say
 
+	ECN       proto.ECN       // of the devices; empty: not said
 	Doorbells proto.Doorbells // of this program
 	Faults    []string        // fault rules of this program
 }
@@ -73,8 +74,8 @@ func Run(cfg Config) (Outcome, error) {
 			err := errors.New("fault rules have no effect in a gorxe run within another: give them to the outer one")
 			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 		}
-		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 {
-			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --speed, --socket and --pcap have no effect")
+		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {
+			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --speed, --ecn, --socket and --pcap have no effect")
 		}
 		err := execProgram(file, argv, os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}

@@ -98,6 +98,7 @@ type Wanted struct {
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`
 	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
+	ECN       ECN       `json:"ecn,omitempty"`  // of every device
 	Doorbells Doorbells `json:"doorbells"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // Status has the devices and sessions of a daemon, as `gorxe status --json` prints them.
@@ -41,6 +42,7 @@ type DeviceStatus struct {
 	Ports    []PortStatus      `json:"ports"`
 	Objects  map[string]int    `json:"objects"` // of all programs
 	Counters map[string]uint64 `json:"counters"`
+	ECN      rxe.ECN           `json:"ecn"`
 	// Packets and WorkRequests are counted by opcode, for root and the daemon's own user.
 	// Packets are those that queue pairs sent and accepted, with the names of the
 	// specification. Work requests are those that completed with success.
@@ -175,18 +177,20 @@ type SRQStatus struct {
 
 // QPStatus is a queue pair.
 type QPStatus struct {
-	Handle    uint32            `json:"handle"`
-	QPN       uint32            `json:"qpn"`
-	Type      string            `json:"type"`
-	State     string            `json:"state"`
-	Peer      *PeerStatus       `json:"peer,omitempty"` // RC and UC that are connected
-	SendQueue uint32            `json:"send_queue"`     // work requests under way
-	SendPSN   uint32            `json:"send_psn"`
-	AckedPSN  uint32            `json:"acked_psn"`
-	RecvPSN   uint32            `json:"recv_psn"`
-	Busy      bool              `json:"busy"`
-	Groups    []string          `json:"multicast_groups,omitempty"`
-	Counters  map[string]uint64 `json:"counters"`
+	Handle    uint32      `json:"handle"`
+	QPN       uint32      `json:"qpn"`
+	Type      string      `json:"type"`
+	State     string      `json:"state"`
+	Peer      *PeerStatus `json:"peer,omitempty"` // RC and UC that are connected
+	SendQueue uint32      `json:"send_queue"`     // work requests under way
+	SendPSN   uint32      `json:"send_psn"`
+	AckedPSN  uint32      `json:"acked_psn"`
+	RecvPSN   uint32      `json:"recv_psn"`
+	Busy      bool        `json:"busy"`
+	// RateMbps is what congestion has left of the sender's rate; 0: no limit.
+	RateMbps float64           `json:"rate_mbps,omitempty"`
+	Groups   []string          `json:"multicast_groups,omitempty"`
+	Counters map[string]uint64 `json:"counters"`
 }
 
 // PeerStatus is the other end of a connected queue pair.
