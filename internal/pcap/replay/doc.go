@@ -10,6 +10,9 @@
 // Datagrams and UC have no responses, so the engine is only their requester. XRC is
 // played as RC (xrc.go).
 //
+// Messages of connection managers are datagrams, and more: package cm is played as each side of
+// each connection (cmtalk.go, cm.go).
+//
 // load.go reads a capture and divides it into sessions. A session is one queue pair's
 // requests and the responses to them, from one reset to the next. The whole session is
 // read before it is played, to learn about the captured device:

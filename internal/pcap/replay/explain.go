@@ -9,4 +9,8 @@ const (
 	whyBusy        = "an RNR NAK for a request that takes no receive says that the device was busy (IBA 9.7.5.2.8); the engine was not"
 	whyPresentMSN  = "Linux answers a duplicate with the current count of messages, the engine with that of the first answer; requesters ignore it"
 	whyNoKey       = "the key of a request without data has no meaning (IBA C9-88)"
+	whyNoMRA       = "an MRA may come at any time before the answer (IBA 12.6.6); the engine, as Linux now, sends one only if the message comes again"
+	whyLostAnswer  = "the answer was lost beyond the point of capture: the message was sent again"
+	whyAnswerAgain = "the message that it answers came again beyond the point of capture"
+	whyNoPaths     = "a RoCE port has no alternate paths: the engine, as Linux, sends neither LAP nor APR"
 )

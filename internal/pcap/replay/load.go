@@ -51,13 +51,14 @@ type loader struct {
 	order   []*stream
 	packets int
 	bytes   int
+	talks   talks
 	work    int // steps of guessing
 	leftOut int
 }
 
 // load reads a capture. The loader is nil if in is not a capture.
 func load(in io.Reader) (*loader, error) {
-	l := &loader{streams: make(map[*conformance.Flow]*stream)}
+	l := &loader{streams: make(map[*conformance.Flow]*stream), talks: newTalks()}
 	r, err := conformance.Read(in, conformance.Options{OnFinding: l.finding}, func(p *capture.Packet, v *conformance.Verdict) error {
 		l.add(p, v)
 		return nil
@@ -105,6 +106,9 @@ func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
 	if err != nil {
 		return // it was parsed before
 	}
+	if v.Flow.Kind == capture.RoCEv2 && pkt.Info().Service == wire.ServiceUD && pkt.DestQP() == wire.GSIQPN {
+		l.talks.add(p.Number, v.Flow.Src, v.Flow.Dst, pkt)
+	}
 	l.packets++
 	l.bytes += len(p.Transport)
 	s.packets = append(s.packets, event{number: p.Number, pkt: pkt, request: pkt.Info().Has(wire.OpRequest)})
@@ -115,6 +119,7 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 	if l.leftOut > 0 {
 		skipped = append(skipped, Skipped{Why: fmt.Sprintf("%d packets: the capture is longer than what is replayed", l.leftOut)})
 	}
+	skipped = append(skipped, l.talks.skipped()...)
 	guesses := l.guess()
 	for _, s := range l.order {
 		if !slices.ContainsFunc(s.packets, func(e event) bool { return e.request }) {

@@ -23,6 +23,11 @@ func Replay(in io.Reader) (*Report, error) {
 		}
 		report.play(n, Requester, playRequester)
 	}
+	for _, k := range l.talks.all {
+		for _, active := range []bool{true, false} {
+			report.playTalk(k, active)
+		}
+	}
 	return report, err
 }
 
@@ -40,6 +45,19 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 	if err := play(n, s); err != nil && !errors.Is(err, errEnd) {
 		s.Stopped = err.Error()
 	}
+	r.Sessions = append(r.Sessions, s)
+}
+
+// playTalk plays one side of a talk, if the capture has a message of it.
+func (r *Report) playTalk(k *talk, active bool) {
+	if k.first(active) == nil {
+		return
+	}
+	s := &Session{
+		Flow: k.name(active), Role: Manager, First: k.messages[0].number,
+		Free: make(map[string]int), Assumed: make(map[string]int),
+	}
+	playManager(k, active, s)
 	r.Sessions = append(r.Sessions, s)
 }
 

@@ -14,7 +14,8 @@ type Skipped struct {
 	Why  string `json:"why"`
 }
 
-// Session is one queue pair's requests, played in one role.
+// Session is one queue pair's requests, or one side of a talk of connection managers, played
+// in one role.
 type Session struct {
 	Flow  string `json:"flow"`
 	Role  Role   `json:"role"`
@@ -42,6 +43,8 @@ type Role string
 const (
 	Responder Role = "responder"
 	Requester Role = "requester"
+	// Manager is one side of a connection manager's talk.
+	Manager Role = "connection manager"
 )
 
 // Difference is a packet that the engine would have sent differently.
