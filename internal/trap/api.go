@@ -10,6 +10,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/threads"
 )
 
 // Host is the machine that programs seem to run on. Its methods are called from
@@ -65,6 +66,8 @@ type ServeConfig struct {
 	User *User
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
+	// Threads are common to the sessions of this process; nil: the session's own.
+	Threads *threads.Shared
 	// Doorbells says which doorbells are trapped.
 	Doorbells doorbell.Mode
 	Log       *slog.Logger // nil: slog.Default

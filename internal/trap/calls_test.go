@@ -192,7 +192,7 @@ func (h *fakes) opened1(t testing.TB) {
 // eventually waits for what another process does.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); {
+	for end := time.Now().Add(2 * time.Minute); !f(); {
 		if time.Now().After(end) {
 			t.Fatalf("waiting until %s", what)
 		}

@@ -142,6 +142,6 @@ func (c *Closes) tell(notify *os.File, wd int, mask uint32) {
 		return
 	}
 	if h := c.watches[wd]; h != nil && mask&unix.IN_CLOSE != 0 {
-		h.closed(wd)
+		h.fileClosed(wd)
 	}
 }

@@ -15,22 +15,26 @@ import (
 // notified is a session that has no program, and what hears of its closes.
 func notified(t *testing.T, c *Closes) *Session {
 	t.Helper()
-	s := &Session{cfg: ServeConfig{Closes: c}}
-	s.house = &house{s: s, epoll: -1}
-	var err error
-	if s.house.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		t.Fatal(err)
-	}
+	s := &Session{cfg: ServeConfig{Closes: c}, listener: -1}
+	s.house = &house{s: s, wake: make(chan struct{}, 1)}
 	c.join(s.house)
 	return s
 }
 
+// lostEvents reports whether the session heard that events were lost.
+func (h *house) lostEvents() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.news.overflow
+}
+
+// takeNews returns the watches whose files were closed.
 func (h *house) takeNews() []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	news := h.news
-	h.news = nil
-	return news
+	watches := h.news.watches
+	h.news.watches = nil
+	return watches
 }
 
 func inotifies() (n int) {
@@ -79,13 +83,13 @@ func TestCloses(t *testing.T) {
 	}
 	c.tell(c.notify, -1, unix.IN_Q_OVERFLOW)
 	for i, s := range all {
-		if !s.house.overflow {
+		if !s.house.lostEvents() {
 			t.Errorf("session %d does not hear that events were lost", i)
 		}
 		if news := s.house.takeNews(); len(news) != 0 {
 			t.Errorf("session %d hears of %v, which is not its", i, news)
 		}
-		s.house.close()
+		c.leave(s.house)
 	}
 	if n := inotifies() - before; n != 0 {
 		t.Errorf("%d inotify instances are left", n)
@@ -114,18 +118,18 @@ func TestClosesLate(t *testing.T) {
 	}
 	before, old, number := watched()
 	c.unwatch(number)
-	before.house.close()
+	c.leave(before.house)
 	s, _, wd := watched()
 	if wd != number {
 		t.Fatalf("watch %d after watch %d: there is nothing to mistake", wd, number)
 	}
 	c.tell(old, number, unix.IN_CLOSE_NOWRITE)
 	c.tell(old, -1, unix.IN_Q_OVERFLOW)
-	if news := s.house.takeNews(); len(news) != 0 || s.house.overflow {
-		t.Errorf("hears of %v, lost events %v", news, s.house.overflow)
+	if news := s.house.takeNews(); len(news) != 0 || s.house.lostEvents() {
+		t.Errorf("hears of %v, lost events %v", news, s.house.lostEvents())
 	}
 	c.unwatch(wd)
-	s.house.close()
+	c.leave(s.house)
 }
 
 // limitEnv gives the tests a user namespace with so many inotify instances.

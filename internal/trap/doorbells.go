@@ -3,7 +3,6 @@ package trap
 import (
 	"bufio"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -60,17 +59,15 @@ func fileSizeLimited(pid int) bool {
 	return true
 }
 
-// runDoorbells takes direct doorbells until the session stops, or the receiver was
-// blocked. It is not the thread that receives calls. After a trapped call, the caller may
+// runDoorbells takes direct doorbells until the session stops, the watchdog sends the receiver
+// away, or it was blocked. It has a thread of the pool. It is not the thread that receives calls. After a trapped call, the caller may
 // take the processor from the thread that has answered it, and keep it while it polls.
 // That does no harm to this caller: it sleeps when it needs that thread again. But the
 // doorbells of other programs would have to wait.
 func (r *receiver) runDoorbells() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
-	for !r.s.stopping.Load() {
+	for !r.s.stopping.Load() && !(r.leave.Load() && r.s.doorbells.Pending() == 0) {
 		pause := time.Duration(0)
 		if r.s.exhausted() {
 			pause = watchInterval
@@ -95,15 +92,15 @@ func (r *receiver) runDoorbells() {
 // no thread.
 func (r *receiver) help() {
 	for inPlace := true; inPlace && !r.s.stopping.Load(); {
-		inPlace = r.helpOnce() && r.s.doorbells.Join()
+		done := make(chan bool)
+		r.s.cfg.Threads.Pool.Go(func() { done <- r.helpOnce() })
+		inPlace = <-done && r.s.doorbells.Join()
 	}
 }
 
 // helpOnce works until no device has much to do, and reports whether the receiver is still
 // in its place.
 func (r *receiver) helpOnce() bool {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
 	for much := false; !r.s.stopping.Load(); {

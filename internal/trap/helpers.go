@@ -13,7 +13,7 @@ type helpers struct {
 // startHelper adds a helper.
 func (s *Session) startHelper() {
 	dog := new(watchdog)
-	dog.init(s, (*receiver).help)
+	dog.init(s, (*receiver).help, func(f func()) { go f() })
 	dog.interval = s.direct.interval
 	h := &s.helpers
 	h.mu.Lock()

@@ -1,193 +1,148 @@
 package trap
 
 import (
-	"encoding/binary"
-	"fmt"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/trap/threads"
 )
 
-// house waits for what happens to the program outside of its trapped calls:
-// descriptors that are closed, processes and the session that end.
+// house takes care of what happens to the program outside of its trapped calls: descriptors
+// that are closed, processes and the session that end. The thread of threads.Poller and the
+// goroutine of Closes note what happened, and wait for nothing. keep does the work.
 type house struct {
-	s     *Session
-	epoll int
-	wake  int // eventfd: keep has something to look at
+	s        *Session
+	threads  *threads.Shared
+	listener *threads.Source
+	wake     chan struct{} // there is news
 
-	mu       sync.Mutex
-	polled   map[int]*object // pollable files, by the daemon's end
-	stopped  bool
-	news     []int // watches whose files were closed
-	overflow bool  // news were lost
+	mu     sync.Mutex
+	closed bool // nothing more is watched
+	news   news
 }
 
-// Tags of what epoll reports; a process's is its pidfd.
-const (
-	tagListener = -1 - iota
-	tagWake
-)
-
-// padPolled tells the end of a pollable file from a pidfd.
-const padPolled = 1
+// news is what happened since keep has last looked.
+type news struct {
+	watches  []int      // their files were closed
+	hungUp   []*object  // pollable files that the program has closed
+	exits    []*process // that have ended
+	overflow bool       // watches were lost
+	stopped  bool       // the session ends
+}
 
 func newHouse(s *Session) (*house, error) {
-	h := &house{s: s, epoll: -1, wake: -1, polled: make(map[int]*object)}
-	s.cfg.Closes.join(h)
-	err := h.open()
-	if err != nil {
-		h.close()
+	h := &house{s: s, threads: s.cfg.Threads, wake: make(chan struct{}, 1)}
+	if err := h.threads.Join(); err != nil {
 		return nil, err
 	}
+	var err error
+	if h.listener, err = h.threads.Poller.Add(int(s.listener), 0, h.rings); err != nil {
+		h.threads.Leave()
+		return nil, err
+	}
+	s.cfg.Closes.join(h)
 	return h, nil
 }
 
-func (h *house) open() (err error) {
-	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("epoll_create: %w", err)
-	}
-	if h.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return fmt.Errorf("eventfd: %w", err)
-	}
-	// No events for the listener: hang-up is reported without being asked for.
-	if err := h.add(int(h.s.listener), tagListener, 0, 0); err != nil {
-		return err
-	}
-	return h.add(h.wake, tagWake, 0, unix.EPOLLIN)
-}
-
-func (h *house) add(fd int, tag, pad int32, events uint32) error {
-	e := unix.EpollEvent{Events: events, Fd: tag, Pad: pad}
-	if err := unix.EpollCtl(h.epoll, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
-		return fmt.Errorf("epoll_ctl: %w", err)
-	}
-	return nil
-}
-
+// close is called when nothing is watched any more.
 func (h *house) close() {
 	h.mu.Lock()
-	for _, fd := range []int{h.epoll, h.wake} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
-	h.epoll, h.wake = -1, -1
+	h.closed = true
 	h.mu.Unlock()
+	h.listener.Remove()
+	h.threads.Leave()
 	h.s.cfg.Closes.leave(h)
 }
 
-// stop makes keep return.
-func (h *house) stop() { h.post(func() { h.stopped = true }) }
+// rings is called when the listener has calls while the receiver is away, or when the last
+// process behind it has ended.
+func (h *house) rings(events uint32) {
+	if events&unix.EPOLLHUP != 0 {
+		h.stop()
+	} else {
+		h.s.dog.wake()
+	}
+}
 
-// closed makes keep close the object with that watch.
-func (h *house) closed(wd int) { h.post(func() { h.news = append(h.news, wd) }) }
+// stop makes keep return.
+func (h *house) stop() { h.post(func(n *news) { n.stopped = true }) }
+
+// fileClosed makes keep close the object with that watch.
+func (h *house) fileClosed(wd int) { h.post(func(n *news) { n.watches = append(n.watches, wd) }) }
 
 // lost makes keep say that closes were missed.
-func (h *house) lost() { h.post(func() { h.overflow = true }) }
+func (h *house) lost() { h.post(func(n *news) { n.overflow = true }) }
 
 // post notes something for keep and wakes it.
-func (h *house) post(note func()) {
+func (h *house) post(note func(*news)) {
+	h.mu.Lock()
+	note(&h.news)
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the news.
+func (h *house) take() news {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	note()
-	if h.wake >= 0 {
-		_, _ = unix.Write(h.wake, binary.NativeEndian.AppendUint64(nil, 1))
-	}
+	n := h.news
+	h.news = news{}
+	return n
 }
 
 // keep works until the program has ended or stop is called.
 func (h *house) keep() {
-	var events [32]unix.EpollEvent
-	for {
-		n, err := unix.EpollWait(h.epoll, events[:], -1)
-		if err != nil && err != unix.EINTR {
-			h.s.stop(fmt.Errorf("epoll_wait: %w", err))
+	for range h.wake {
+		if !h.look() {
 			return
-		}
-		for i := range max(n, 0) {
-			if events[i].Pad == padPolled {
-				h.hungUp(int(events[i].Fd))
-				continue
-			}
-			switch tag := events[i].Fd; tag {
-			case tagListener:
-				return
-			case tagWake:
-				if !h.look() {
-					return
-				}
-			default:
-				h.s.procs.ended(int(tag))
-			}
 		}
 	}
 }
 
-// look closes what was closed. False means that the session stops.
+// look does what the news asks for. False means that the session stops.
 func (h *house) look() bool {
-	h.mu.Lock()
-	var count [8]byte
-	_, _ = unix.Read(h.wake, count[:]) // what is noted from here on wakes keep again
-	news, overflow, stopped := h.news, h.overflow, h.stopped
-	h.news, h.overflow = nil, false
-	h.mu.Unlock()
-	if overflow {
+	n := h.take()
+	if n.overflow {
 		h.s.log.Error("inotify lost events: files that the program closed may stay open until it ends")
 	}
-	for _, wd := range news {
+	for _, wd := range n.watches {
 		if o := h.s.objects.byWatch(wd); o != nil {
 			h.s.closeObject(o)
 		}
 	}
-	return !stopped
+	for _, o := range n.hungUp {
+		if !h.s.waiting.keeps(o) {
+			h.s.closeObject(o)
+		}
+	}
+	for _, p := range n.exits {
+		h.s.procs.ended(p)
+	}
+	return !n.stopped
 }
 
 // watchExit asks for news of a process's end.
-func (h *house) watchExit(pidfd int) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.epoll < 0 {
-		return unix.ENODEV
-	}
-	return h.add(pidfd, int32(pidfd), 0, unix.EPOLLIN)
+func (h *house) watchExit(p *process) error {
+	return h.watch(&p.exit, p.pidfd, unix.EPOLLIN, func(n *news) { n.exits = append(n.exits, p) })
 }
 
 // watchPoll asks for news of the last close of a pollable file in the program: its other
 // end hangs up then.
 func (h *house) watchPoll(o *object) error {
+	return h.watch(&o.hangUp, o.polled.Poll(), 0, func(n *news) { n.hungUp = append(n.hungUp, o) })
+}
+
+// watch posts note once, when the file has one of the events or hangs up.
+func (h *house) watch(as **threads.Source, fd int, events uint32, note func(*news)) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.epoll < 0 {
+	if h.closed {
 		return unix.ENODEV
 	}
-	if err := h.add(o.poll, int32(o.poll), padPolled, 0); err != nil {
-		return err
-	}
-	h.polled[o.poll] = o
-	return nil
-}
-
-// unwatchPoll ends what watchPoll began.
-func (h *house) unwatchPoll(o *object) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.polled[o.poll] != o {
-		return
-	}
-	delete(h.polled, o.poll)
-	_ = unix.EpollCtl(h.epoll, unix.EPOLL_CTL_DEL, o.poll, nil) // it is there
-}
-
-// hungUp closes a pollable file that the program has closed.
-func (h *house) hungUp(fd int) {
-	h.mu.Lock()
-	o := h.polled[fd]
-	h.mu.Unlock()
-	if o == nil {
-		return
-	}
-	h.unwatchPoll(o)
-	if !h.s.waiting.keeps(o) {
-		h.s.closeObject(o)
-	}
+	*as, err = h.threads.Poller.Add(fd, events, func(uint32) { h.post(note) })
+	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
 
@@ -35,7 +36,7 @@ type object struct {
 	node  *tree.Node
 
 	polled   kernel.PollFile  // of a device: the same, if its descriptor is a pipe or a socket
-	poll     int              // of polled: the daemon's end, on the epoll of house
+	hangUp   *threads.Source  // of polled: the daemon's end, which hangs up
 	record   *handover.Record // of polled: where the keeper finds it
 	events   atomic.Uint64    // of polled: how often it was ready
 	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
@@ -298,7 +299,7 @@ func (s *Session) forgetFile(o *object) {
 // identifies the object.
 func (s *Session) watch(o *object, fd int) (err error) {
 	if o.polled != nil {
-		o.watch, o.poll = unwatched, o.polled.Poll()
+		o.watch = unwatched
 		return s.house.watchPoll(o)
 	}
 	if o.watch, err = s.cfg.Closes.watch(fd, s.house); err == nil {
@@ -322,7 +323,7 @@ func (s *Session) watch(o *object, fd int) (err error) {
 // unwatch ends what watch began.
 func (s *Session) unwatch(o *object) {
 	if o.polled != nil {
-		s.house.unwatchPoll(o)
+		o.hangUp.Remove()
 		return
 	}
 	if o.watch == unwatched {

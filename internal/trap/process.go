@@ -15,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/internal/trap/threads"
 )
 
 // A process is one program in one address space, from its first call that is of
@@ -23,6 +24,7 @@ import (
 type process struct {
 	tgid     int
 	pidfd    int
+	exit     *threads.Source // waits for its end; nil if it is not known
 	uid, gid uint32
 	space    *procmem.Space
 	image    string // tells the program from one that replaces it
@@ -164,7 +166,7 @@ func (t *processes) enter(p, old *process) error {
 	if other := t.byTGID[p.tgid]; other != nil {
 		t.remove(other)
 	}
-	if err := t.s.house.watchExit(p.pidfd); err != nil {
+	if err := t.s.house.watchExit(p); err != nil {
 		return err
 	}
 	t.byTGID[p.tgid] = p
@@ -187,26 +189,19 @@ func (t *processes) remove(p *process) {
 }
 
 func (p *process) close() {
+	if p.exit != nil {
+		p.exit.Remove()
+	}
 	unix.Close(p.pidfd)
 	p.space.Release()
 	p.budget.Give(processCost)
 }
 
-// ended is called when a pidfd is readable. The number may be a new process's
-// already, so it is looked at again.
-func (t *processes) ended(pidfd int) {
-	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+// ended forgets a process that has ended, unless another has its place.
+func (t *processes) ended(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.byTGID {
-		if p.pidfd != pidfd {
-			continue
-		}
-		if n, err := unix.Poll(fds, 0); err == nil && n == 1 {
-			t.remove(p)
-		}
-		return
-	}
+	t.remove(p)
 }
 
 // any tells whether there are processes at all.

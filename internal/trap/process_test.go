@@ -35,7 +35,7 @@ func TestThreadsForgotten(t *testing.T) {
 // that opened them.
 func TestProcessNotWatched(t *testing.T) {
 	s := new(Session)
-	s.house = &house{s: s, epoll: -1, wake: -1}
+	s.house = &house{s: s, closed: true}
 	s.procs.init(s)
 	p := &process{tgid: 1, pidfd: -1, space: procmem.New(-1, 1, new(procmem.User)), budget: quota.New(quota.Cost{})}
 	if err := s.procs.enter(p, nil); !errors.Is(err, unix.ENODEV) {

@@ -69,8 +69,8 @@ func nested([]string) error {
 	return nil
 }
 
-// threads opens and rings from many threads at once.
-func threads([]string) error {
+// manyThreads opens and rings from many threads at once.
+func manyThreads([]string) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 100)
 	for range 8 {

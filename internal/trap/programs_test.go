@@ -35,7 +35,7 @@ var programs = map[string]func(args []string) error{
 	"signals":        signals,
 	"hold":           hold,
 	"nested":         nested,
-	"threads":        threads,
+	"threads":        manyThreads,
 	"stall":          stall,
 	"stalls":         stalls,
 	"doorbell":       ringOnce,
@@ -54,6 +54,8 @@ var programs = map[string]func(args []string) error{
 	"netlink-flood":  netlinkFlood,
 	"netlink-hold":   netlinkHold,
 	"ring-both":      ringBoth,
+	"ring-when-told": ringWhenTold,
+	"listeners":      manyListeners,
 }
 
 // check collects what differs from what was expected.

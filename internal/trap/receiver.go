@@ -2,7 +2,6 @@ package trap
 
 import (
 	"errors"
-	"runtime"
 	"strings"
 	"sync/atomic"
 
@@ -52,9 +51,9 @@ func failed(err error) verdict {
 }
 
 // A receiver is a thread that takes notifications and answers each before it
-// takes the next. A session has one: more do not make it faster, since the kernel
-// wakes them all. Another one takes direct doorbells (runDoorbells), with helpers (help).
-// Nothing on the way of a doorbell allocates.
+// takes the next. A session has one while there are calls: more do not make it faster, since
+// the kernel wakes them all. Another one takes direct doorbells (runDoorbells), with helpers
+// (help). Nothing on the way of a doorbell allocates.
 type receiver struct {
 	s      *Session
 	dog    *watchdog      // replaces it
@@ -68,6 +67,8 @@ type receiver struct {
 	inherited bool        // n is a call that the receiver before left to this one
 	callWaits bool        // n waits while doorbells are in hand; set before progress.begin
 	abandoned atomic.Bool // it is blocked, and nobody takes its place
+	leave     atomic.Bool // it shall end when it has nothing to do
+	left      atomic.Bool // it has ended, and was not blocked
 
 	seq uint64       // of what is in hand
 	tid atomic.Int32 // 0 before and after run
@@ -78,17 +79,15 @@ func (r *receiver) arg(i int) uint64 { return r.n.Args[i] }
 func (r *receiver) fd(i int) int32   { return int32(r.n.Args[i]) }
 func (r *receiver) thread() int      { return int(r.n.TID) }
 
-// run receives until there is nobody left to receive from, the session stops, or
-// the receiver was blocked.
+// run receives until there is nobody left to receive from, the session stops, the watchdog
+// sends the receiver away, or the receiver was blocked. It has a thread of the pool.
 func (r *receiver) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
 	if r.inherited && !r.handle() {
 		return
 	}
-	for !r.s.stopping.Load() {
+	for !r.s.stopping.Load() && !r.leave.Load() {
 		switch errno := r.s.listener.Receive(&r.n); errno {
 		case 0:
 		case unix.EINTR:

@@ -70,7 +70,8 @@ func leakless(m *testing.M) int {
 	}
 	r.Close()
 	w.Close()
-	fds, routines := openFDs(), runtime.NumGoroutine()
+	go forkAll()
+	fds, routines := openFDs(), runtime.NumGoroutine()+1 // forkAll may not have begun
 	status := m.Run()
 	if f := flag.Lookup("test.fuzz"); status != 0 || f != nil && f.Value.String() != "" {
 		return status // fuzzing leaves its own things behind
@@ -85,6 +86,23 @@ func leakless(m *testing.M) int {
 	stacks := make([]byte, 1<<20)
 	fmt.Printf("%d goroutines, %d now:\n%s\n", routines, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
 	return 1
+}
+
+// forking has starts of programs. The kernel kills a program when the thread that started it ends
+// (Pdeathsig), and the threads of a pool end. So one thread that does not end starts them all.
+var forking = make(chan func())
+
+func forkAll() {
+	runtime.LockOSThread()
+	for f := range forking {
+		f()
+	}
+}
+
+func startProgram(cmd *exec.Cmd) error {
+	err := make(chan error)
+	forking <- func() { err <- cmd.Start() }
+	return <-err
 }
 
 // openFDs says what the descriptors of this process refer to.
@@ -241,6 +259,7 @@ type options struct {
 	cpus      int         // that decide about doorbells; 0: those of the machine
 	slow      func() bool // whether trapped calls are; nil: as measured
 	patient   bool        // no receiver is replaced: the machine may be slow, memory is not
+	restless  bool        // receivers are sent away at once
 	stdin     *os.File
 	stdout    *os.File
 }
@@ -276,7 +295,7 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: o.cred, Pdeathsig: syscall.SIGKILL}
 	p.cmd.WaitDelay = 10 * time.Second
-	if err := p.cmd.Start(); err != nil {
+	if err := startProgram(p.cmd); err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
@@ -306,6 +325,22 @@ func socketpair(t testing.TB) (ours, theirs *os.File) {
 
 func (p *underTrap) receive(from *os.File) {
 	p.t.Helper()
+	var msg []byte
+	p.listener, msg = p.receiveMessage(from)
+	if _, err := fmt.Sscan(string(msg), &p.fds.Base, &p.fds.Count, &p.killable); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// receiveFile receives a listener alone.
+func (p *underTrap) receiveFile(from *os.File) *os.File {
+	p.t.Helper()
+	f, _ := p.receiveMessage(from)
+	return f
+}
+
+func (p *underTrap) receiveMessage(from *os.File) (listener *os.File, msg []byte) {
+	p.t.Helper()
 	var buf [64]byte
 	oob := make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := unix.Recvmsg(int(from.Fd()), buf[:], oob, unix.MSG_CMSG_CLOEXEC)
@@ -321,10 +356,7 @@ func (p *underTrap) receive(from *os.File) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.listener = os.NewFile(uintptr(fds[0]), "listener")
-	if _, err := fmt.Sscan(string(buf[:n]), &p.fds.Base, &p.fds.Count, &p.killable); err != nil {
-		p.t.Fatal(err)
-	}
+	return os.NewFile(uintptr(fds[0]), "listener"), buf[:n]
 }
 
 func (p *underTrap) serve(o options) {
@@ -347,6 +379,11 @@ func (p *underTrap) serve(o options) {
 	}
 	if o.patient {
 		s.dog.interval, s.direct.interval = time.Hour, time.Hour
+	}
+	if o.restless {
+		for _, dog := range []*watchdog{&s.dog, &s.direct} {
+			dog.interval, dog.idleLooks = time.Millisecond, 1
+		}
 	}
 	p.session = s
 	go func() { p.served <- s.Serve(ctx) }()

@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
 
@@ -68,6 +69,9 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Closes == nil {
 		cfg.Closes = new(Closes)
 	}
+	if cfg.Threads == nil {
+		cfg.Threads = new(threads.Shared)
+	}
 	if err := cfg.FDs.Check(); err != nil {
 		return nil, err
 	}
@@ -99,9 +103,10 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.mounts = vfs.FindMounts()
 	s.objects.init()
 	s.procs.init(s)
-	s.dog.init(s, (*receiver).run)
-	s.direct.init(s, (*receiver).runDoorbells)
-	s.doorbells.Init(&cfg.Closes.doorbells, s.direct.start, s.startHelper)
+	s.dog.init(s, (*receiver).run, cfg.Threads.Pool.Go)
+	s.dog.source = s.house.listener
+	s.direct.init(s, (*receiver).runDoorbells, cfg.Threads.Pool.Go)
+	s.doorbells.Init(&cfg.Closes.doorbells, s.startDirect, s.startHelper)
 	s.waiting.init(s)
 	return s, nil
 }
@@ -129,6 +134,17 @@ func (s *Session) stop(err error) {
 	s.house.stop()
 }
 
+// startDirect starts the receiver of direct doorbells. inotify reports them.
+func (s *Session) startDirect(inotify int) error {
+	source, err := s.cfg.Threads.Poller.Add(inotify, 0, func(uint32) { s.direct.wake() })
+	if err != nil {
+		return err
+	}
+	s.direct.source = source
+	s.direct.start()
+	return nil
+}
+
 // shutdown ends the receivers, except those that are blocked in a program's memory. These
 // end by themselves, at the latest with that program. The last one closes the listener.
 func (s *Session) shutdown() {
@@ -136,6 +152,7 @@ func (s *Session) shutdown() {
 	s.dog.stop()
 	if s.doorbells.Stop() {
 		s.direct.stop()
+		s.direct.source.Remove()
 		s.helpers.stop()
 	}
 	s.waiting.stop()
@@ -177,6 +194,13 @@ func (s *Session) release() {
 		s.doorbells.Close()
 		unix.Close(int(s.listener))
 	}
+}
+
+// dismiss ends a receiver that has nothing to do. A signal that comes before the receiver waits
+// is lost, so the watchdog calls dismiss until the receiver has left.
+func (r *receiver) dismiss() {
+	r.leave.Store(true)
+	r.nudge()
 }
 
 // nudge wakes a receiver that waits for a notification.

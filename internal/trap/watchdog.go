@@ -7,14 +7,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/internal/trap/threads"
 )
 
 const (
 	// A call that is in hand for two looks of the watchdog is blocked.
 	watchInterval = 10 * time.Millisecond
-	// After so many looks at nothing it sleeps until the next call.
+	// After so many looks at nothing it sends the receiver away.
 	idleLooks = 100
 	// maxBlocked bounds the threads that a program can occupy by memory that never
 	// answers. Beyond that it gets EIO from its devices.
@@ -37,31 +40,44 @@ type User struct {
 // any time to answer. Only calls that need that memory may wait for it. A session has a
 // watchdog for the receiver of calls, one for the receiver of direct doorbells, and one for each
 // helper.
+//
+// It also sends away a receiver that has nothing to do, and starts one when there is something
+// (rest). So a session that is idle has no thread. A helper gives up its thread by itself.
 type watchdog struct {
 	s      *Session
 	run    func(*receiver) // what the receiver does
+	launch func(func())    // starts it
 	asleep atomic.Bool
 	alarm  chan struct{} // wakes it
 	done   chan struct{}
 
-	interval time.Duration // between looks; tests change it before Serve
+	// What has something when a receiver is needed; nil: receivers stay.
+	source *threads.Source
+
+	interval  time.Duration // between looks; tests change it before Serve
+	idleLooks int           // after so many looks at nothing it rests; likewise
 
 	mu      sync.Mutex
 	current *receiver
 }
 
-func (w *watchdog) init(s *Session, run func(*receiver)) {
-	w.s, w.run, w.alarm, w.done = s, run, make(chan struct{}, 1), make(chan struct{})
-	w.interval = watchInterval
+func (w *watchdog) init(s *Session, run func(*receiver), launch func(func())) {
+	w.s, w.run, w.launch, w.alarm, w.done = s, run, launch, make(chan struct{}, 1), make(chan struct{})
+	w.interval, w.idleLooks = watchInterval, idleLooks
+}
+
+// wake ends its rest.
+func (w *watchdog) wake() {
+	select {
+	case w.alarm <- struct{}{}:
+	default:
+	}
 }
 
 // see is called by a receiver when it has a call in hand.
 func (w *watchdog) see() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
-		select {
-		case w.alarm <- struct{}{}:
-		default:
-		}
+		w.wake()
 	}
 }
 
@@ -92,16 +108,17 @@ func (w *watchdog) replace(call *notify.Call) {
 	w.current = r
 	w.s.running.Add(1)
 	w.s.users.Add(1)
-	go func() {
+	w.launch(func() {
 		w.run(r)
 		w.s.page.Free(r.slot)
 		w.s.release()
 		if r.Replaced() {
 			w.s.countBlocked(-1)
 		} else {
+			r.left.Store(true)
 			w.s.running.Done()
 		}
-	}()
+	})
 }
 
 // watch looks at the receiver from time to time. A call is known by its number
@@ -119,6 +136,11 @@ func (w *watchdog) watch() {
 		}
 		state := w.current.state.Load()
 		switch {
+		case w.current.left.Load():
+			if !w.rest(ticker) {
+				return
+			}
+			last, looks, idle = 0, 0, 0
 		case state != last:
 			last, looks, idle = state, 0, 0
 		case state&busy != 0:
@@ -127,14 +149,37 @@ func (w *watchdog) watch() {
 				last, looks = 0, 0
 			}
 		default:
-			if idle++; idle >= idleLooks {
-				if !w.sleep(ticker) {
-					return
-				}
+			if idle++; idle < w.idleLooks {
+				break
+			}
+			if w.source != nil {
+				w.current.dismiss()
+			} else if !w.sleep(ticker) {
+				return
+			} else {
 				idle = 0
 			}
 		}
 	}
+}
+
+// rest waits until a receiver is needed, and starts it; false means that the session stops.
+func (w *watchdog) rest(ticker *time.Ticker) bool {
+	ticker.Stop()
+	w.source.Arm(unix.EPOLLIN)
+	select {
+	case <-w.done:
+		return false
+	case <-w.alarm:
+	}
+	w.source.Arm(0)
+	w.mu.Lock()
+	if !w.s.stopping.Load() {
+		w.replace(nil)
+	}
+	w.mu.Unlock()
+	ticker.Reset(w.interval)
+	return true
 }
 
 // sleep waits for the next call; false means that the session stops.

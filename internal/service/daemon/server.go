@@ -20,6 +20,7 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/rocev2"
 )
 
@@ -69,6 +70,7 @@ type Server struct {
 	answer    func(*os.File, trap.ServeConfig) (answerer, error)
 
 	closes  trap.Closes
+	threads threads.Shared
 	tenants *tenant.Tenants
 	fired   fault.Tally // by the rules of all sessions, also of those that have ended
 

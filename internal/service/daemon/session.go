@@ -194,6 +194,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Budget:  n.tenant.Budget,
 		User:    &n.tenant.Threads,
 		Closes:  &n.server.closes,
+		Threads: &n.server.threads,
 		Log:     n.log,
 
 		Doorbells: n.doorbells(),

@@ -18,12 +18,11 @@ const (
 )
 
 // What a connection and a session cost besides the program's own processes and files. The
-// descriptors of a session are the listener, trap's duplicate of it, the shared page, and
-// what the session's threads wait for. Its threads receive calls, receive direct doorbells, and
-// wait for what happens to the program otherwise.
+// descriptors of a session are the listener, trap's duplicate of it, the shared page, and two
+// for direct doorbells. Its threads receive calls and direct doorbells, while there are any.
 var (
 	connectionCost = quota.Cost{Memory: 2 << 10, Files: 1}
-	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 6, Threads: 3}
+	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 5, Threads: 2}
 )
 
 // ErrLimit says that a user has reached a limit.

@@ -18,10 +18,10 @@ import (
 // memfd, which the kernel carries out, and which inotify reports.
 type Watch struct {
 	instances *Instances
-	start     func()      // starts the receiver of these doorbells
-	open      atomic.Bool // there were devices with such doorbells
-	notify    int         // the inotify instance, once open
-	wake      int         // a memfd that is watched as well: a write to it ends Wait
+	start     func(inotify int) error // starts the receiver of these doorbells
+	open      atomic.Bool             // there were devices with such doorbells
+	notify    int                     // the inotify instance, once open
+	wake      int                     // a memfd that is watched as well: a write to it ends Wait
 
 	mu      sync.Mutex // a leaf lock
 	stopped bool       // no more devices get such doorbells
@@ -54,9 +54,9 @@ type Device struct {
 // TakeDoorbells takes the doorbells of the device, and reports whether there are more.
 func (d *Device) TakeDoorbells() bool { return d.file.TakeDoorbells() }
 
-// Init makes the watch usable. start is called once, for the first device, and help for each
-// helper.
-func (w *Watch) Init(instances *Instances, start, help func()) {
+// Init makes the watch usable. start is called for the first device, with the descriptor that is
+// readable when doorbells rang, and help for each helper.
+func (w *Watch) Init(instances *Instances, start func(inotify int) error, help func()) {
 	w.instances, w.start, w.helpers.start = instances, start, help
 	w.freed.L, w.work.L = &w.mu, &w.mu
 }
@@ -95,8 +95,11 @@ func (w *Watch) begin() bool {
 		w.instances.open.Add(-1)
 		return false
 	}
+	if w.start(w.notify) != nil {
+		w.close()
+		return false
+	}
 	w.open.Store(true)
-	w.start()
 	return true
 }
 
@@ -154,10 +157,14 @@ func (w *Watch) Remove(d *Device) {
 // Close is called when no receiver is left.
 func (w *Watch) Close() {
 	if w.open.Load() {
-		unix.Close(w.notify)
-		unix.Close(w.wake)
-		w.instances.open.Add(-1)
+		w.close()
 	}
+}
+
+func (w *Watch) close() {
+	unix.Close(w.notify)
+	unix.Close(w.wake)
+	w.instances.open.Add(-1)
 }
 
 // Wait returns when there are doorbells to take, or a signal came. If there are some already,

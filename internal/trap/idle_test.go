@@ -1,0 +1,235 @@
+package trap
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/threads"
+	"golang.org/x/sys/unix"
+)
+
+// manyListeners has args[0] threads, each under a filter of its own. It passes their listeners on. For
+// each line that it reads, all threads look for the device at once, and then it prints a line.
+func manyListeners(args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	fds, err := filter.Own()
+	if err != nil {
+		return err
+	}
+	const listeners = 3
+	fmt.Println(fds.Base, fds.Count)
+	next := make(chan struct{}, n)
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			runtime.LockOSThread() // for good: the filter stays
+			in, err := filter.Install(fds)
+			if err == nil {
+				err = unix.Sendmsg(listeners, []byte{0}, unix.UnixRights(in.Listener), nil, 0)
+				unix.Close(in.Listener)
+			}
+			errs <- err
+			for range next {
+				errs <- unix.Access(device, unix.F_OK)
+			}
+		}()
+	}
+	wait := func() (err error) {
+		for range n {
+			err = errors.Join(err, <-errs)
+		}
+		return err
+	}
+	if err := wait(); err != nil {
+		return err
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		for range n {
+			next <- struct{}{}
+		}
+		if err := wait(); err != nil {
+			return err
+		}
+		fmt.Println("done")
+	}
+	return in.Err() // the program ends with all its threads
+}
+
+// tasks counts the threads of this process.
+func tasks(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestIdleSessions: a thousand sessions that have nothing to do cost a few threads. Each answers
+// when its program calls, and its thread is given back.
+func TestIdleSessions(t *testing.T) {
+	const sessions, few = 1000, 50
+	exe, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := tasks(t)
+	ours, theirs := socketpair(t)
+	defer ours.Close()
+	cmd := exec.Command(exe, strconv.Itoa(sessions))
+	cmd.Env = append(os.Environ(), roleEnv+"=listeners")
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := startProgram(cmd); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it has ended, unless the test failed
+	p := &underTrap{t: t, cmd: cmd}
+	var shared threads.Shared
+	var closes Closes
+	cfg := ServeConfig{Host: newFakes(t), Threads: &shared, Closes: &closes, Log: slog.New(slog.DiscardHandler)}
+	if _, err := fmt.Fscanln(out, &cfg.FDs.Base, &cfg.FDs.Count); err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	for range sessions {
+		listener := p.receiveFile(ours)
+		s, err := NewSession(listener, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.dog.interval, s.dog.idleLooks = 50*time.Millisecond, 2
+		serving.Go(func() {
+			if err := s.Serve(context.Background()); err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+			listener.Close()
+		})
+	}
+	idle := func() {
+		t.Helper()
+		eventually(t, "all sessions are idle", func() bool { return shared.Pool.Busy() == 0 })
+		eventually(t, "their threads have ended", func() bool { return tasks(t) <= before+few })
+	}
+	idle()
+	t.Logf("%d sessions have %d threads, and there were %d before", sessions, tasks(t), before)
+	if _, err := io.WriteString(in, "call\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(out, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	idle()
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program: %v", err)
+	}
+	serving.Wait()
+}
+
+// ringWhenTold rings a direct doorbell for each byte that it reads.
+func ringWhenTold([]string) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	var b [1]byte
+	for {
+		if _, err := os.Stdin.Read(b[:]); err != nil {
+			return nil
+		}
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+			return err
+		}
+	}
+}
+
+// rungFile is a device that counts the direct doorbells of all that were opened.
+type rungFile struct {
+	*fakeFile
+	rung *atomic.Int32
+}
+
+func (f rungFile) TakeDoorbells() bool { f.rung.Add(1); return false }
+
+// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung.
+func TestIdleDoorbells(t *testing.T) {
+	h := newFakes(t)
+	open := h.open
+	var rung atomic.Int32
+	h.open = func(name string, who Credentials) (File, error) {
+		f, err := open(name, who)
+		if err != nil {
+			return nil, err
+		}
+		return rungFile{f.(*fakeFile), &rung}, nil
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close()
+	p := start(t, options{program: "ring-when-told", host: h, doorbells: doorbell.Direct, stdin: in, restless: true})
+	h.opened1(t)
+	for n := range 3 {
+		eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
+		before := rung.Load()
+		if _, err := out.Write([]byte{0}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, fmt.Sprintf("doorbell %d is taken", n), func() bool { return rung.Load() > before })
+	}
+	out.Close()
+	p.wait()
+	h.allClosed(t)
+}
+
+// TestRestless: receivers that are sent away all the time lose no call.
+func TestRestless(t *testing.T) {
+	for _, program := range []struct {
+		name  string
+		args  []string
+		rings int32
+	}{
+		{"threads", nil, 400},
+		{"signals", []string{"1000"}, 1000},
+		{"forks", nil, 3},
+	} {
+		t.Run(program.name, func(t *testing.T) {
+			h := newFakes(t)
+			run(t, options{program: program.name, host: h, restless: true}, program.args...)
+			h.allClosed(t)
+			if got := h.rings.Load(); got != program.rings {
+				t.Errorf("%d calls were answered of %d", got, program.rings)
+			}
+		})
+	}
+}

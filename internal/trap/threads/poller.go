@@ -1,0 +1,142 @@
+package threads
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Poller waits for files with one thread.
+type Poller struct {
+	mu      sync.Mutex // a leaf lock
+	users   int
+	epoll   int // valid while there are users
+	wake    int // an eventfd: the thread ends
+	sources map[uint64]*Source
+	last    uint64 // the number of the last source
+}
+
+// A Source is a file that the poller waits for.
+type Source struct {
+	poller *Poller
+	id     uint64 // the file's number may be another file's soon
+	fd     int
+	ring   func(events uint32)
+}
+
+// idWake is the number of the eventfd.
+const idWake = 0
+
+func (p *Poller) join() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users == 0 {
+		if err := p.open(); err != nil {
+			return err
+		}
+	}
+	p.users++
+	return nil
+}
+
+// open starts the thread; p.mu is held.
+func (p *Poller) open() (err error) {
+	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll_create: %w", err)
+	}
+	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		unix.Close(p.epoll)
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	if err := control(p.epoll, unix.EPOLL_CTL_ADD, p.wake, idWake, unix.EPOLLIN); err != nil {
+		unix.Close(p.epoll)
+		unix.Close(p.wake)
+		return err
+	}
+	p.sources = make(map[uint64]*Source)
+	go p.run(p.epoll, p.wake)
+	return nil
+}
+
+func (p *Poller) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users--; p.users == 0 {
+		_, _ = unix.Write(p.wake, binary.NativeEndian.AppendUint64(nil, 1))
+	}
+}
+
+// Add calls ring when the file has one of the events, is in error or hangs up, and then no more
+// until Arm. The poller's thread calls it, so it must not wait. The caller has joined.
+func (p *Poller) Add(fd int, events uint32, ring func(events uint32)) (*Source, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	s := &Source{poller: p, id: p.last, fd: fd, ring: ring}
+	if err := control(p.epoll, unix.EPOLL_CTL_ADD, fd, s.id, events); err != nil {
+		return nil, err
+	}
+	p.sources[s.id] = s
+	return s, nil
+}
+
+// Arm waits for other events, and again if some came. One that is there already counts.
+func (s *Source) Arm(events uint32) {
+	p := s.poller
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sources[s.id] == s {
+		_ = control(p.epoll, unix.EPOLL_CTL_MOD, s.fd, s.id, events) // it is there
+	}
+}
+
+// Remove forgets the file, which must be open still. A call of ring may be under way.
+func (s *Source) Remove() {
+	p := s.poller
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sources[s.id] == s {
+		delete(p.sources, s.id)
+		_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, s.fd, nil) // it is there
+	}
+}
+
+// control adds or changes a file. The kernel reports one event of it (EPOLLONESHOT), and errors
+// and hang-ups unasked.
+func control(epoll, op, fd int, id uint64, events uint32) error {
+	e := unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
+	if err := unix.EpollCtl(epoll, op, fd, &e); err != nil {
+		return fmt.Errorf("epoll_ctl (the limit is fs.epoll.max_user_watches): %w", err)
+	}
+	return nil
+}
+
+// run is the thread. It ends when the last user has left, and closes its files.
+func (p *Poller) run(epoll, wake int) {
+	defer unix.Close(epoll)
+	defer unix.Close(wake)
+	var events [64]unix.EpollEvent
+	for {
+		n, err := unix.EpollWait(epoll, events[:], -1)
+		if err != nil && err != unix.EINTR {
+			panic(fmt.Sprintf("epoll_wait: %v", err)) // the arguments are wrong
+		}
+		for _, e := range events[:max(n, 0)] {
+			id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
+			if id == idWake {
+				return
+			}
+			if s := p.source(id); s != nil {
+				s.ring(e.Events)
+			}
+		}
+	}
+}
+
+func (p *Poller) source(id uint64) *Source {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sources[id]
+}

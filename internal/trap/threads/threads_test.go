@@ -1,0 +1,161 @@
+package threads
+
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func tasks(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// eventually waits for what a thread does.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waiting until %s", what)
+		}
+	}
+}
+
+func joined(t *testing.T) *Shared {
+	t.Helper()
+	s := new(Shared)
+	if err := s.Join(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The threads of a pool are given back when they have nothing to do, except a few.
+func TestPool(t *testing.T) {
+	const many, spare = 200, 20 // Go starts a few for itself
+	before := tasks(t)
+	s := joined(t)
+	p := &s.Pool
+	for range 2 {
+		release := make(chan struct{})
+		var begun, done sync.WaitGroup
+		begun.Add(many)
+		done.Add(many)
+		for range many {
+			p.Go(func() {
+				begun.Done()
+				<-release
+				done.Done()
+			})
+		}
+		begun.Wait()
+		if n := tasks(t); p.Busy() != many || n < many {
+			t.Errorf("%d threads are busy, %d exist; want %d", p.Busy(), n, many)
+		}
+		close(release)
+		done.Wait()
+		eventually(t, "the threads have ended", func() bool { return p.Busy() == 0 && tasks(t) < before+spare })
+	}
+	if n := len(p.resting); n == 0 || n > maxResting {
+		t.Errorf("%d threads rest", n)
+	}
+	s.Leave()
+	if n := len(p.resting); n != 0 {
+		t.Errorf("%d threads rest when nobody is left", n)
+	}
+}
+
+// A source rings once for each Arm, and again at once if something is there.
+func TestPoller(t *testing.T) {
+	s := joined(t)
+	defer s.Leave()
+	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	rings := make(chan uint32, 100)
+	source, err := s.Poller.Add(fd, 0, func(events uint32) { rings <- events })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Poller.Add(-1, 0, nil); err == nil {
+		t.Error("no file can be watched")
+	}
+	for range 3 {
+		source.Arm(unix.EPOLLIN)
+		if e := <-rings; e != unix.EPOLLIN {
+			t.Errorf("events %#x", e)
+		}
+	}
+	source.Arm(0)
+	source.Remove()
+	source.Arm(unix.EPOLLIN)
+	source.Remove()
+	// The thread has seen all that is before this one's ring.
+	last := make(chan uint32, 1)
+	other, err := s.Poller.Add(fd, unix.EPOLLIN, func(events uint32) { last <- events })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-last
+	other.Remove()
+	if n := len(rings); n != 0 {
+		t.Errorf("%d rings too many", n)
+	}
+}
+
+// A file that hangs up rings unasked.
+func TestHangUp(t *testing.T) {
+	s := joined(t)
+	defer s.Leave()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	rings := make(chan uint32, 100)
+	source, err := s.Poller.Add(pair[0], 0, func(events uint32) { rings <- events })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Remove()
+	unix.Close(pair[1])
+	if e := <-rings; e&unix.EPOLLHUP == 0 {
+		t.Errorf("events %#x", e)
+	}
+}
+
+// When the last user has left, nothing is left, and others may come.
+func TestLeave(t *testing.T) {
+	fds := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	before := fds()
+	var s Shared
+	for range 3 {
+		for range 2 {
+			if err := s.Join(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Leave()
+		done := make(chan struct{})
+		s.Pool.Go(func() { close(done) })
+		<-done
+		s.Leave()
+		eventually(t, "the files are closed", func() bool { return fds() <= before })
+		eventually(t, "the thread has ended", func() bool { return s.Pool.Busy() == 0 && len(s.Pool.resting) == 0 })
+	}
+}
