@@ -77,13 +77,13 @@ func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, 
 	src, err := d.QueryGID(int(a.SGIDIndex))
 	switch {
 	case a.PortNum != thePort:
-		return nil, invalid(op, "ah.port_num", "is not 1")
+		return nil, invalid(op, "ah.port_num", "is not 1", "use port 1, the only one")
 	case err != nil || src.IsZero():
-		return nil, invalid(op, "ah.sgid_index", "has no GID")
+		return nil, invalid(op, "ah.sgid_index", "has no GID", "choose an index that ibv_devinfo -v lists")
 	case a.DGID.IsZero():
-		return nil, invalid(op, "ah.dgid", "is zero")
+		return nil, invalid(op, "ah.dgid", "is zero", "set grh.dgid to the peer's GID")
 	case a.FlowLabel >= 1<<20:
-		return nil, invalid(op, "ah.flow_label", "exceeds 20 bits")
+		return nil, invalid(op, "ah.flow_label", "exceeds 20 bits", "use at most 0xfffff")
 	}
 	r := &wire.Route{
 		Src:          src.Addr(),
@@ -95,7 +95,7 @@ func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, 
 		SrcQP:        lqpn,
 	}
 	if r.Src.Is4() != r.Dst.Is4() {
-		return nil, invalid(op, "ah.dgid", "is of another IP version than the source GID")
+		return nil, invalid(op, "ah.dgid", "is of another IP version than the source GID", "choose another sgid_index")
 	}
 	if r.HopLimit == 0 {
 		r.HopLimit = DefaultHopLimit

@@ -190,6 +190,7 @@ func (c *chaos) readsPlaced(q *QP, wqe *sendEntry) bool {
 	if c.reads.place(all) == nil {
 		return true
 	}
+	q.blameMemory()
 	q.failSend(WCLocProtErr)
 	return false
 }
@@ -208,6 +209,7 @@ func (c *chaos) fenced(q *QP, wqe *sendEntry) bool {
 // has not completed.
 func (q *QP) failRead() {
 	if !q.sq.empty() {
+		q.blameMemory()
 		q.sq.at(q.sq.cons).status = WCLocProtErr
 		q.retire()
 	}

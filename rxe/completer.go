@@ -2,7 +2,6 @@ package rxe
 
 import (
 	"encoding/binary"
-	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -153,7 +152,7 @@ func (c *completer) implied(q *QP) {
 	if c.retriedGap {
 		return
 	}
-	c.retry(q, &q.dev.counters.RetryImpliedNAK)
+	c.retry(q, CauseLostAnswers)
 	c.retriedGap = true
 }
 
@@ -161,16 +160,17 @@ func (c *completer) implied(q *QP) {
 func (c *completer) tries(q *QP) uint8 { return q.attr.RetryCnt - c.retries }
 
 // retry goes back to una if the retry budget allows, and ends the request
-// otherwise. The counter is that of the cause.
-func (c *completer) retry(q *QP, cause *atomic.Uint64) {
+// otherwise. why is why it was sent in vain.
+func (c *completer) retry(q *QP, why Cause) {
 	if c.retries == 0 {
 		q.dev.counters.RetryExceeded.Add(1)
+		q.blame(Failure{Cause: why, PSN: q.send.una, Retries: q.attr.RetryCnt})
 		c.failOldest(q, WCRetryExcErr)
 		return
 	}
 	c.retries--
 	q.dev.counters.CompleterRetry.Add(1)
-	cause.Add(1)
+	q.dev.counters.retry(why).Add(1)
 	q.send.shrink()
 	c.goBack(q)
 }
@@ -196,15 +196,25 @@ func (c *completer) timeout(q *QP) {
 	}
 	q.stats.Timeouts.Add(1)
 	c.retriedGap = false
-	c.retry(q, &q.dev.counters.RetryTimeout)
+	c.retry(q, CauseTimeout)
+}
+
+// badResponse ends the request at una, whose answer does not fit it.
+func (c *completer) badResponse(q *QP, psn wire.PSN) {
+	q.dev.counters.BadResponse.Add(1)
+	q.blame(Failure{Cause: CauseBadResponse, PSN: psn})
+	c.failOldest(q, WCBadRespErr)
+}
+
+// failMemory ends the request at una, whose answer cannot be written to this side's memory.
+func (c *completer) failMemory(q *QP) {
+	q.blameMemory()
+	c.failOldest(q, WCLocProtErr)
 }
 
 // failOldest ends the request at una with an error. Requests that were acknowledged
 // before it complete first.
 func (c *completer) failOldest(q *QP, status WCStatus) {
-	if status == WCBadRespErr {
-		q.dev.counters.BadResponse.Add(1)
-	}
 	if wqe := c.oldest(q); wqe != nil {
 		wqe.status = status
 		q.retire()
@@ -222,6 +232,7 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	if q.attr.RNRRetry != 7 {
 		if c.rnr == 0 {
 			q.dev.counters.RetryRNRExceeded.Add(1)
+			q.blame(Failure{Cause: CauseRNR, PSN: psn, Retries: q.attr.RNRRetry, Syndrome: wire.SyndromeRNR(timer)})
 			c.failOldest(q, WCRNRRetryErr)
 			return
 		}
@@ -256,13 +267,14 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 	status, fatal := nakStatus[code]
 	switch {
 	case fatal:
+		q.blame(Failure{Cause: CauseNAK, PSN: psn, Syndrome: wire.SyndromeNAK(code)})
 		c.failOldest(q, status)
 	case code != wire.NAKPSNSequence:
-		c.failOldest(q, WCBadRespErr)
+		c.badResponse(q, psn)
 	case q.send.rnrUntil == 0:
 		// A sequence NAK during an RNR wait tells nothing new: rdma_rxe sends one
 		// for packets in flight behind the refused one.
-		c.retry(q, &q.dev.counters.RetrySeqNAK)
+		c.retry(q, CauseSequenceNAKs)
 		q.retire()
 	}
 }
@@ -286,16 +298,16 @@ func (c *completer) data(q *QP, pkt packet, o *outbox) {
 	}
 	index := uint32(psn.Diff(wqe.first))
 	if !q.expectedData(wqe, index, pkt) {
-		c.failOldest(q, WCBadRespErr)
+		c.badResponse(q, psn)
 		return
 	}
 	if wqe.op == WRRead && !c.scatter(q, wqe, index*uint32(q.mtu()), pkt.Payload()) {
-		c.failOldest(q, WCLocProtErr)
+		c.failMemory(q)
 		return
 	}
 	next := psn.Add(pkt.count)
 	if next == wqe.last.Next() && c.write(q) != nil {
-		c.failOldest(q, WCLocProtErr)
+		c.failMemory(q)
 		return
 	}
 	q.send.grow(pkt.count - 1) // moveTo counts one more
@@ -336,7 +348,7 @@ func (c *completer) scatter(q *QP, wqe *sendEntry, off uint32, b []byte) bool {
 // overwritten.
 func (c *completer) flushPayload(q *QP) {
 	if c.write(q) != nil {
-		c.failOldest(q, WCLocProtErr)
+		c.failMemory(q)
 	}
 }
 
@@ -356,11 +368,11 @@ func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
 		return
 	}
 	if wqe.op != WRCompareSwap && wqe.op != WRFetchAdd {
-		c.failOldest(q, WCBadRespErr)
+		c.badResponse(q, pkt.PSN())
 		return
 	}
 	if c.out.write() != nil || q.chaos != nil && q.chaos.reads.place(all) != nil || !c.store(q, wqe, pkt.AtomicOrig()) {
-		c.failOldest(q, WCLocProtErr)
+		c.failMemory(q)
 		return
 	}
 	c.moveTo(q, wqe, pkt.PSN().Next(), o.now)

@@ -157,3 +157,15 @@ func (q *QP) Counters() []Counter {
 		{"dropped", s.Dropped.Load()},
 	}
 }
+
+// retry returns the counter of retries for a cause.
+func (c *Counters) retry(why Cause) *atomic.Uint64 {
+	switch why {
+	case CauseTimeout:
+		return &c.RetryTimeout
+	case CauseSequenceNAKs:
+		return &c.RetrySeqNAK
+	default:
+		return &c.RetryImpliedNAK
+	}
+}

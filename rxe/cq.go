@@ -67,8 +67,16 @@ func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 }
 
 func (d *Device) checkEntries(op string, entries int) error {
-	if entries < 1 || uint64(entries) > uint64(d.limits.MaxCQE) {
-		return invalid(op, "entries", "not between 1 and max_cqe")
+	return d.limits.checkCQEntries(op, int64(entries))
+}
+
+// CheckCQEntries reports whether a completion queue may have n entries. CreateCQ calls it. A caller
+// that allocates queues of its own calls it before that.
+func (l *DeviceAttr) CheckCQEntries(n uint32) error { return l.checkCQEntries("CreateCQ", int64(n)) }
+
+func (l *DeviceAttr) checkCQEntries(op string, n int64) error {
+	if n < 1 || n > int64(l.MaxCQE) {
+		return outside(op, "entries", uint64(n), "max_cqe", uint64(l.MaxCQE))
 	}
 	return nil
 }
@@ -123,7 +131,7 @@ func (c *CQ) Resize(entries int) error {
 	case c.ring != nil:
 		return opErr(op, "cq", ErrNotSupported)
 	case entries < c.count:
-		return invalid(op, "entries", "fewer than are waiting")
+		return invalid(op, "entries", "fewer than are waiting", "poll completions first")
 	}
 	wcs := make([]WC, entries)
 	c.copyOut(wcs[:c.count])

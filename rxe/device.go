@@ -89,10 +89,10 @@ type ObjectCounts struct {
 // New makes a device whose port is down and has no GID: see SetGIDs, SetPort.
 func New(cfg Config) (*Device, error) {
 	if cfg.Link == nil {
-		return nil, invalid("New", "link", "is nil")
+		return nil, invalid("New", "link", "is nil", "set Config.Link")
 	}
 	if cfg.Clock == nil {
-		return nil, invalid("New", "clock", "is nil")
+		return nil, invalid("New", "clock", "is nil", "set Config.Clock")
 	}
 	d := &Device{
 		cfg:    cfg,
@@ -109,10 +109,10 @@ func New(cfg Config) (*Device, error) {
 		d.ecn = *cfg.ECN
 	}
 	if err := d.ecn.Check(); err != nil {
-		return nil, invalid("New", "ecn", err.Error())
+		return nil, invalid("New", "ecn", err.Error(), "see ECN")
 	}
 	if type2 := CapMemWindowType2A | CapMemWindowType2B; d.limits.Cap&type2 == type2 {
-		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other") // o10-37.2.31
+		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other", "choose one") // o10-37.2.31
 	}
 	d.limits.NodeGUID, d.limits.SysImageGUID = cfg.GUID, cfg.GUID
 	seed := cfg.Seed

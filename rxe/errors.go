@@ -1,6 +1,9 @@
 package rxe
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+)
 
 // The sentinels that every error of this package unwraps to.
 var (
@@ -24,12 +27,18 @@ type OpError struct {
 	Arg string // the argument or attribute: "cap.max_send_wr", or empty
 	Why string // what is wrong with it, or empty
 	Err error
+
+	Given string // the value that was refused, or empty
+	Fix   string // what to do, or empty: "use at most 31"
 }
 
 func (e *OpError) Error() string {
 	s := e.Op
 	if e.Arg != "" {
 		s += ": " + e.Arg
+	}
+	if e.Given != "" {
+		s += " " + e.Given
 	}
 	if e.Why != "" {
 		return s + ": " + e.Why + " (" + e.Err.Error() + ")"
@@ -39,8 +48,21 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-func invalid(op, arg, why string) error {
-	return &OpError{Op: op, Arg: arg, Why: why, Err: ErrInvalid}
+// invalid refuses an argument. why says what is wrong with it, and fix what to do.
+func invalid(op, arg, why, fix string) error {
+	return &OpError{Op: op, Arg: arg, Why: why, Err: ErrInvalid, Fix: fix}
+}
+
+// tooBig refuses a number that exceeds a limit, which why names.
+func tooBig(op, arg string, given uint64, why string, most uint64) error {
+	return &OpError{Op: op, Arg: arg, Why: why, Err: ErrInvalid,
+		Given: strconv.FormatUint(given, 10), Fix: "use at most " + strconv.FormatUint(most, 10)}
+}
+
+// outside refuses a number that is not from 1 to a limit.
+func outside(op, arg string, given uint64, limit string, most uint64) error {
+	return &OpError{Op: op, Arg: arg, Why: "is not between 1 and " + limit, Err: ErrInvalid,
+		Given: strconv.FormatInt(int64(given), 10), Fix: "use 1 to " + strconv.FormatUint(most, 10)}
 }
 
 func opErr(op, arg string, err error) error { return &OpError{Op: op, Arg: arg, Err: err} }

@@ -42,7 +42,7 @@ const gsiInboxLimit = 1 << 20
 func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	const op = "SendGSI"
 	if len(payload) > int(d.activeMTU()) {
-		return invalid(op, "payload", "longer than the port's MTU")
+		return invalid(op, "payload", "longer than the port's MTU", "send less")
 	}
 	route, err := d.route(op, &attr, GSIQPN, dest)
 	if err != nil {

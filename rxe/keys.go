@@ -107,6 +107,14 @@ func (q *QP) localAccess(s SGE, need Access) (regionRef, keyReason) {
 	if s.Length == 0 {
 		return regionRef{}, keyOK
 	}
+	ref, why := q.localKey(s, need)
+	if why != keyOK {
+		q.refuseKey(uint32(s.LKey), s.Addr, uint64(s.Length), need, why)
+	}
+	return ref, why
+}
+
+func (q *QP) localKey(s SGE, need Access) (regionRef, keyReason) {
 	k := q.dev.lookupKey(uint32(s.LKey))
 	if k == nil {
 		return regionRef{}, keyNotFound
@@ -123,6 +131,14 @@ func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (regionRef,
 	if n == 0 {
 		return regionRef{}, keyOK
 	}
+	ref, why := q.remoteKey(rkey, va, n, need)
+	if why != keyOK {
+		q.refuseKey(uint32(rkey), va, n, need, why)
+	}
+	return ref, why
+}
+
+func (q *QP) remoteKey(rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
 	k := q.dev.lookupKey(uint32(rkey))
 	if k == nil {
 		return regionRef{}, keyNotFound

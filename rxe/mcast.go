@@ -91,7 +91,7 @@ func (q *QP) DetachMcast(gid wire.GID, lid uint16) error {
 	members := t.snapshot()[gid]
 	i := slices.Index(members, q)
 	if i < 0 {
-		return invalid(op, "gid", "QP is not attached")
+		return invalid(op, "gid", "QP is not attached", "detach only groups that it is attached to")
 	}
 	rest := append(append([]*QP(nil), members[:i]...), members[i+1:]...)
 	t.replace(gid, rest)
@@ -108,9 +108,9 @@ func (q *QP) DetachMcast(gid wire.GID, lid uint16) error {
 func (q *QP) checkMcast(op string, gid wire.GID) error {
 	switch {
 	case q.typ != QPUD:
-		return invalid(op, "qp", "is not UD")
+		return invalid(op, "qp", "is not UD", "only UD queue pairs have multicast")
 	case !gid.IsMulticast():
-		return invalid(op, "gid", "is no multicast address")
+		return invalid(op, "gid", "is no multicast address", "use a GID of ff00::/8, or of an IPv4 group")
 	}
 	return nil
 }

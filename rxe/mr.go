@@ -68,13 +68,13 @@ func (d *Device) newRegion(op string, pd *PD, mem Memory, addr, length, iova uin
 	}
 	switch {
 	case mem == nil:
-		return nil, invalid(op, "mem", "is nil")
+		return nil, invalid(op, "mem", "is nil", "give the region memory")
 	case length > d.limits.MaxMRSize:
-		return nil, invalid(op, "length", "exceeds max_mr_size")
+		return nil, invalid(op, "length", "exceeds max_mr_size", "register less")
 	case addr+length < addr:
-		return nil, invalid(op, "addr", "range wraps")
+		return nil, invalid(op, "addr", "range wraps", "end the region within the address space")
 	case iova+length < iova:
-		return nil, invalid(op, "iova", "range wraps")
+		return nil, invalid(op, "iova", "range wraps", "end the region within the address space")
 	}
 	if err := checkMRAccess(op, access); err != nil {
 		return nil, err
@@ -89,9 +89,9 @@ func (d *Device) newRegion(op string, pd *PD, mem Memory, addr, length, iova uin
 func checkMRAccess(op string, access Access) error {
 	switch {
 	case access&^accessKnown != 0:
-		return invalid(op, "access", "unknown flags")
+		return invalid(op, "access", "unknown flags", "use bits of enum ibv_access_flags")
 	case access&accessRemoteWrites != 0 && access&AccessLocalWrite == 0:
-		return invalid(op, "access", "remote write and atomic need local write")
+		return invalid(op, "access", "remote write and atomic need local write", "add IBV_ACCESS_LOCAL_WRITE")
 	}
 	return nil
 }
@@ -174,9 +174,9 @@ func (mr *MR) replacement(op string, old *region, flags ReregFlags, pd *PD, mem 
 	case old == nil:
 		return nil, opErr(op, "mr", ErrClosed)
 	case flags == 0 || flags&^known != 0:
-		return nil, invalid(op, "flags", "none, or unknown ones")
+		return nil, invalid(op, "flags", "none, or unknown ones", "use bits of enum ibv_rereg_mr_flags")
 	case flags&ReregPD != 0 && (pd == nil || pd.dev != mr.dev):
-		return nil, invalid(op, "pd", "is not of this device")
+		return nil, invalid(op, "pd", "is not of this device", "use a PD of this context")
 	case mr.windows > 0:
 		return nil, opErr(op, "mr", ErrBusy)
 	}

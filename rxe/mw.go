@@ -53,7 +53,7 @@ type binding struct {
 func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	const op = "AllocMW"
 	if typ != MWType1 && typ != MWType2 {
-		return nil, invalid(op, "type", "unknown")
+		return nil, invalid(op, "type", "unknown", "use IBV_MW_TYPE_1 or IBV_MW_TYPE_2")
 	}
 	d := pd.dev
 	if err := d.claim(op, &d.live.MW, d.limits.MaxMW, pd); err != nil {
@@ -135,7 +135,15 @@ func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, k
 
 // bindMW executes a BIND MW work request (IBA 10.6.7.2).
 func (q *QP) bindMW(b *MWBind) WCStatus {
-	if b == nil || b.MW == nil || b.MW.bind(q, b) != keyOK {
+	if b == nil {
+		return WCMWBindErr
+	}
+	why := keyNotFound
+	if b.MW != nil {
+		why = b.MW.bind(q, b)
+	}
+	if why != keyOK {
+		q.refuseKey(uint32(b.RKey), b.Addr, b.Length, b.Access, why)
 		return WCMWBindErr
 	}
 	return WCSuccess
@@ -217,7 +225,8 @@ func (mw *MW) newBinding(q *QP, b *MWBind, key uint32) (*binding, keyReason) {
 
 // localInvalidate executes a LOCAL INV work request.
 func (q *QP) localInvalidate(rkey wire.RKey) WCStatus {
-	if q.invalidate(rkey) != keyOK {
+	if why := q.invalidate(rkey); why != keyOK {
+		q.refuseKey(uint32(rkey), 0, 0, 0, why)
 		return WCMWBindErr // memory management operation error
 	}
 	return WCSuccess

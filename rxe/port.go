@@ -104,10 +104,10 @@ func (m MTU) Valid() bool {
 func (d *Device) SetPort(state PortState, activeMTU MTU) error {
 	const op = "SetPort"
 	if state > PortActiveDefer {
-		return invalid(op, "state", "unknown")
+		return invalid(op, "state", "unknown", "use a port state")
 	}
 	if !activeMTU.Valid() {
-		return invalid(op, "active_mtu", "is no path MTU")
+		return invalid(op, "active_mtu", "is no path MTU", "use 256, 512, 1024, 2048 or 4096")
 	}
 	d.port.mu.Lock()
 	defer d.port.mu.Unlock()
@@ -128,11 +128,11 @@ func (d *Device) SetPort(state PortState, activeMTU MTU) error {
 func (d *Device) SetGIDs(gids []wire.GID) error {
 	const op = "SetGIDs"
 	if len(gids) > gidTableLen {
-		return invalid(op, "gids", "more than the table holds")
+		return invalid(op, "gids", "more than the table holds", "set fewer")
 	}
 	for _, g := range gids {
 		if g.IsMulticast() {
-			return invalid(op, "gids", "multicast address")
+			return invalid(op, "gids", "multicast address", "set unicast addresses")
 		}
 	}
 	next := newGIDTable(append([]wire.GID(nil), gids...))
@@ -174,7 +174,7 @@ func (d *Device) QueryPort() PortAttr {
 // (ibv_query_gid). ErrInvalid beyond the table.
 func (d *Device) QueryGID(i int) (wire.GID, error) {
 	if i < 0 || i >= gidTableLen {
-		return wire.GID{}, invalid("QueryGID", "index", "beyond the GID table")
+		return wire.GID{}, invalid("QueryGID", "index", "beyond the GID table", "ask query_port for gid_tbl_len")
 	}
 	gids := d.gids.Load().gids
 	if i >= len(gids) {
@@ -240,7 +240,7 @@ var pkeyTable = [...]wire.PKey{wire.DefaultPKey}
 // QueryPKey returns entry i of the P_Key table (ibv_query_pkey).
 func (d *Device) QueryPKey(i int) (wire.PKey, error) {
 	if i < 0 || i >= len(pkeyTable) {
-		return 0, invalid("QueryPKey", "index", "beyond the P_Key table")
+		return 0, invalid("QueryPKey", "index", "beyond the P_Key table", "use index 0, the only one")
 	}
 	return pkeyTable[i], nil
 }

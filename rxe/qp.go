@@ -23,6 +23,7 @@ type QP struct {
 	owner          any
 	faults         WorkFaults
 	chaos          *chaos // nil: off
+	reports        Reports
 
 	groups   mcastGroups
 	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
@@ -33,6 +34,10 @@ type QP struct {
 	waitingSince Time          // since when it is on the waiting list; under admission.mu
 
 	peer netip.Addr // that Config.Filter knows; with the QP locked
+
+	blamed    *Failure   // of the work request that is about to fail; with the QP locked
+	refused   KeyRefusal // the last one; with the QP locked
+	malformed error      // why the last work request was refused; with the QP locked
 
 	gate      gate
 	attr      QPAttr      // as set by Modify; attr.State is the state

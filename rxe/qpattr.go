@@ -1,5 +1,10 @@
 package rxe
 
+import (
+	"fmt"
+	"strings"
+)
+
 // The life cycle of a queue pair as data: which attributes each transition requires
 // and which it allows (IBA 11.2.4.2, Modify Queue Pair). The kernel's
 // ib_modify_qp_is_ok decides the same. QPAttrState is always allowed.
@@ -125,33 +130,33 @@ func RequiredMask(typ QPType, from, to QPState) QPAttrMask {
 	return QPAttrState | set.required
 }
 
-// attrNames names the field of struct ibv_qp_attr behind each bit of the mask.
+// attrNames names the field of struct ibv_qp_attr behind each bit of the mask, and the bit.
 var attrNames = []struct {
-	bit  QPAttrMask
-	name string
+	bit        QPAttrMask
+	name, flag string
 }{
-	{QPAttrState, "qp_state"},
-	{QPAttrCurState, "cur_qp_state"},
-	{QPAttrEnSQDNotify, "en_sqd_async_notify"},
-	{QPAttrAccessFlags, "qp_access_flags"},
-	{QPAttrPKeyIndex, "pkey_index"},
-	{QPAttrPort, "port_num"},
-	{QPAttrQKey, "qkey"},
-	{QPAttrAV, "ah_attr"},
-	{QPAttrPathMTU, "path_mtu"},
-	{QPAttrTimeout, "timeout"},
-	{QPAttrRetryCnt, "retry_cnt"},
-	{QPAttrRNRRetry, "rnr_retry"},
-	{QPAttrRQPSN, "rq_psn"},
-	{QPAttrMaxRdAtomic, "max_rd_atomic"},
-	{QPAttrAltPath, "alt_ah_attr"},
-	{QPAttrMinRNRTimer, "min_rnr_timer"},
-	{QPAttrSQPSN, "sq_psn"},
-	{QPAttrMaxDestRdAtomic, "max_dest_rd_atomic"},
-	{QPAttrPathMigState, "path_mig_state"},
-	{QPAttrCap, "cap"},
-	{QPAttrDestQPN, "dest_qp_num"},
-	{QPAttrRateLimit, "rate_limit"},
+	{QPAttrState, "qp_state", "IBV_QP_STATE"},
+	{QPAttrCurState, "cur_qp_state", "IBV_QP_CUR_STATE"},
+	{QPAttrEnSQDNotify, "en_sqd_async_notify", "IBV_QP_EN_SQD_ASYNC_NOTIFY"},
+	{QPAttrAccessFlags, "qp_access_flags", "IBV_QP_ACCESS_FLAGS"},
+	{QPAttrPKeyIndex, "pkey_index", "IBV_QP_PKEY_INDEX"},
+	{QPAttrPort, "port_num", "IBV_QP_PORT"},
+	{QPAttrQKey, "qkey", "IBV_QP_QKEY"},
+	{QPAttrAV, "ah_attr", "IBV_QP_AV"},
+	{QPAttrPathMTU, "path_mtu", "IBV_QP_PATH_MTU"},
+	{QPAttrTimeout, "timeout", "IBV_QP_TIMEOUT"},
+	{QPAttrRetryCnt, "retry_cnt", "IBV_QP_RETRY_CNT"},
+	{QPAttrRNRRetry, "rnr_retry", "IBV_QP_RNR_RETRY"},
+	{QPAttrRQPSN, "rq_psn", "IBV_QP_RQ_PSN"},
+	{QPAttrMaxRdAtomic, "max_rd_atomic", "IBV_QP_MAX_QP_RD_ATOMIC"},
+	{QPAttrAltPath, "alt_ah_attr", "IBV_QP_ALT_PATH"},
+	{QPAttrMinRNRTimer, "min_rnr_timer", "IBV_QP_MIN_RNR_TIMER"},
+	{QPAttrSQPSN, "sq_psn", "IBV_QP_SQ_PSN"},
+	{QPAttrMaxDestRdAtomic, "max_dest_rd_atomic", "IBV_QP_MAX_DEST_RD_ATOMIC"},
+	{QPAttrPathMigState, "path_mig_state", "IBV_QP_PATH_MIG_STATE"},
+	{QPAttrCap, "cap", "IBV_QP_CAP"},
+	{QPAttrDestQPN, "dest_qp_num", "IBV_QP_DEST_QPN"},
+	{QPAttrRateLimit, "rate_limit", "IBV_QP_RATE_LIMIT"},
 }
 
 // first returns the name of the mask's lowest attribute.
@@ -162,4 +167,49 @@ func (m QPAttrMask) first() string {
 		}
 	}
 	return "attr_mask"
+}
+
+// String returns the names of enum ibv_qp_attr_mask with bars between them.
+func (m QPAttrMask) String() string {
+	var names []string
+	for _, a := range attrNames {
+		if m&a.bit != 0 {
+			names = append(names, a.flag)
+			m &^= a.bit
+		}
+	}
+	if m != 0 || len(names) == 0 {
+		names = append(names, fmt.Sprintf("%#x", uint32(m)))
+	}
+	return strings.Join(names, "|")
+}
+
+// nextStates returns the states that a QP can go to, with "or" between them.
+func nextStates(typ QPType, from QPState) string {
+	var names []string
+	for to := QPReset; to <= QPErr; to++ {
+		if _, ok := attrsFor(typ, from, to); ok {
+			names = append(names, to.String())
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// Transition is one step of the life cycle of a queue pair, with the attributes that it requires
+// and allows besides IBV_QP_STATE.
+type Transition struct {
+	From, To           QPState
+	Required, Optional QPAttrMask
+}
+
+// Transitions returns the life cycle of queue pairs of a type, in the order of the states.
+func Transitions(typ QPType) (list []Transition) {
+	for from := QPReset; from <= QPErr; from++ {
+		for to := QPReset; to <= QPErr; to++ {
+			if set, ok := attrsFor(typ, from, to); ok {
+				list = append(list, Transition{from, to, set.required, set.optional})
+			}
+		}
+	}
+	return list
 }

@@ -18,7 +18,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	q := &QP{
 		dev: d, pd: pd, typ: init.Type,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
-		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults,
+		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
 		chaos: init.Chaos.forQP(&d.lateBytes),
 	}
 	q.gate.init()
@@ -50,11 +50,11 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 	case a.Type != QPRC && a.Type != QPUC && a.Type != QPUD:
 		return &OpError{Op: op, Arg: "qp_type", Why: a.Type.String(), Err: ErrNotSupported}
 	case a.SendCQ == nil || a.SendCQ.dev != pd.dev:
-		return invalid(op, "send_cq", "is not of this device")
+		return invalid(op, "send_cq", "is not of this device", "use a CQ of the PD's context")
 	case a.RecvCQ == nil || a.RecvCQ.dev != pd.dev:
-		return invalid(op, "recv_cq", "is not of this device")
+		return invalid(op, "recv_cq", "is not of this device", "use a CQ of the PD's context")
 	case a.SRQ != nil && a.SRQ.dev != pd.dev:
-		return invalid(op, "srq", "is not of this device")
+		return invalid(op, "srq", "is not of this device", "use an SRQ of the PD's context")
 	}
 	return pd.dev.limits.CheckQPCap(&a.Cap, a.SRQ != nil)
 }
@@ -67,15 +67,15 @@ func (l *DeviceAttr) CheckQPCap(c *QPCap, sharedRecv bool) error {
 	const op = "CreateQP"
 	switch {
 	case c.MaxSendWR > l.MaxQPWR:
-		return invalid(op, "cap.max_send_wr", "exceeds max_qp_wr")
+		return tooBig(op, "cap.max_send_wr", uint64(c.MaxSendWR), "exceeds max_qp_wr", uint64(l.MaxQPWR))
 	case c.MaxSendSGE > l.MaxSGE:
-		return invalid(op, "cap.max_send_sge", "exceeds max_sge")
+		return tooBig(op, "cap.max_send_sge", uint64(c.MaxSendSGE), "exceeds max_sge", uint64(l.MaxSGE))
 	case c.MaxInlineData > l.MaxInlineData:
-		return invalid(op, "cap.max_inline_data", "exceeds the device's limit")
+		return tooBig(op, "cap.max_inline_data", uint64(c.MaxInlineData), "exceeds the device's limit", uint64(l.MaxInlineData))
 	case !sharedRecv && c.MaxRecvWR > l.MaxQPWR:
-		return invalid(op, "cap.max_recv_wr", "exceeds max_qp_wr")
+		return tooBig(op, "cap.max_recv_wr", uint64(c.MaxRecvWR), "exceeds max_qp_wr", uint64(l.MaxQPWR))
 	case !sharedRecv && c.MaxRecvSGE > l.MaxSGE:
-		return invalid(op, "cap.max_recv_sge", "exceeds max_sge")
+		return tooBig(op, "cap.max_recv_sge", uint64(c.MaxRecvSGE), "exceeds max_sge", uint64(l.MaxSGE))
 	}
 	return nil
 }

@@ -58,53 +58,74 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) (run bool, err error) {
 func (q *QP) checkTransition(attr *QPAttr, mask QPAttrMask, from, to QPState) error {
 	const op = "ModifyQP"
 	if mask&QPAttrCurState != 0 && attr.CurState != from {
-		return invalid(op, "cur_qp_state", "the QP is in "+from.String())
+		return invalid(op, "cur_qp_state", "is "+attr.CurState.String()+", and the queue pair is in "+from.String(), "ask query_qp for its state")
 	}
 	set, ok := attrsFor(q.typ, from, to)
 	if !ok {
-		return invalid(op, "qp_state", "no transition from "+from.String()+" to "+to.String())
+		return invalid(op, "qp_state", "no transition from "+from.String()+" to "+to.String(), "go to "+nextStates(q.typ, from))
 	}
 	if missing := set.required &^ mask; missing != 0 {
-		return invalid(op, missing.first(), "is required from "+from.String()+" to "+to.String())
+		return invalid(op, missing.first(), "is required from "+from.String()+" to "+to.String(), "add "+missing.String())
 	}
 	if extra := mask &^ (set.required | set.optional | QPAttrState); extra != 0 {
-		return invalid(op, extra.first(), "cannot be set from "+from.String()+" to "+to.String())
+		return invalid(op, extra.first(), "cannot be set from "+from.String()+" to "+to.String(), "leave out "+extra.String())
 	}
 	if q.attr.SQDraining && from == QPSQD && (to == QPRTS || to == QPSQD) {
-		return invalid(op, "qp_state", "the send queue is still draining")
+		return invalid(op, "qp_state", "the send queue is still draining", "wait for IBV_EVENT_SQ_DRAINED")
 	}
 	return nil
 }
 
+// attrCheck is the check of one attribute's value. most is the greatest value, if that is what is
+// checked.
+type attrCheck struct {
+	bit         QPAttrMask
+	given, most uint64
+	ok          bool
+	why, fix    string
+}
+
+// attrChecks are the checks of the values in a. Those with a limit have no fix.
+func attrChecks(a *QPAttr, l *DeviceAttr) [16]attrCheck {
+	atMost := func(bit QPAttrMask, given, most uint64, why string) attrCheck {
+		return attrCheck{bit: bit, given: given, most: most, ok: given <= most, why: why}
+	}
+	return [...]attrCheck{
+		{bit: QPAttrAccessFlags, ok: a.Access&^accessQP == 0, why: "unknown flags", fix: "use bits of enum ibv_access_flags"},
+		{bit: QPAttrPKeyIndex, ok: int(a.PKeyIndex) < len(pkeyTable), why: "is beyond the P_Key table", fix: "use index 0, the only one"},
+		{bit: QPAttrPort, ok: a.PortNum == thePort, why: "is not 1", fix: "use port 1, the only one"},
+		{bit: QPAttrPathMTU, ok: a.PathMTU.Valid(), why: "is not 256, 512, 1024, 2048 or 4096", fix: "use IBV_MTU_1024 or another value of enum ibv_mtu"},
+		atMost(QPAttrTimeout, uint64(a.Timeout), maxTimeout, "exceeds 31"),
+		atMost(QPAttrRetryCnt, uint64(a.RetryCnt), maxRetryCount, "exceeds 7"),
+		atMost(QPAttrRNRRetry, uint64(a.RNRRetry), maxRetryCount, "exceeds 7"),
+		atMost(QPAttrRQPSN, uint64(a.RQPSN), wire.PSNMask, "exceeds 24 bits"),
+		atMost(QPAttrSQPSN, uint64(a.SQPSN), wire.PSNMask, "exceeds 24 bits"),
+		atMost(QPAttrMinRNRTimer, uint64(a.MinRNRTimer), maxRNRTimer, "exceeds 31"),
+		atMost(QPAttrMaxRdAtomic, uint64(a.MaxRdAtomic), uint64(l.MaxQPInitRdAtom), "exceeds max_qp_init_rd_atom"),
+		atMost(QPAttrMaxDestRdAtomic, uint64(a.MaxDestRdAtomic), uint64(l.MaxQPRdAtom), "exceeds max_qp_rd_atom"),
+		atMost(QPAttrDestQPN, uint64(a.DestQPN), uint64(wire.QPNMask), "exceeds 24 bits"),
+		{bit: QPAttrAV, ok: !a.AH.DGID.IsMulticast(), why: "multicast destination of a connected QP", fix: "use the peer's own GID"},
+		{bit: QPAttrAltPath, why: "path migration is not supported", fix: "leave out IBV_QP_ALT_PATH"},
+		{bit: QPAttrPathMigState, why: "path migration is not supported", fix: "leave out IBV_QP_PATH_MIG_STATE"},
+	}
+}
+
 // checkAttrs checks the values of the attributes that mask names.
 func (q *QP) checkAttrs(a *QPAttr, mask QPAttrMask) error {
-	l := &q.dev.limits
-	for _, c := range [...]struct {
-		bit QPAttrMask
-		ok  bool
-		why string
-	}{
-		{QPAttrAccessFlags, a.Access&^accessQP == 0, "unknown flags"},
-		{QPAttrPKeyIndex, int(a.PKeyIndex) < len(pkeyTable), "beyond the P_Key table"},
-		{QPAttrPort, a.PortNum == thePort, "is not 1"},
-		{QPAttrPathMTU, a.PathMTU.Valid(), "is not 256, 512, 1024, 2048 or 4096"},
-		{QPAttrTimeout, a.Timeout <= maxTimeout, "exceeds 31"},
-		{QPAttrRetryCnt, a.RetryCnt <= maxRetryCount, "exceeds 7"},
-		{QPAttrRNRRetry, a.RNRRetry <= maxRetryCount, "exceeds 7"},
-		{QPAttrRQPSN, a.RQPSN <= wire.PSNMask, "exceeds 24 bits"},
-		{QPAttrSQPSN, a.SQPSN <= wire.PSNMask, "exceeds 24 bits"},
-		{QPAttrMinRNRTimer, a.MinRNRTimer <= maxRNRTimer, "exceeds 31"},
-		{QPAttrMaxRdAtomic, uint32(a.MaxRdAtomic) <= l.MaxQPInitRdAtom, "exceeds max_qp_init_rd_atom"},
-		{QPAttrMaxDestRdAtomic, uint32(a.MaxDestRdAtomic) <= l.MaxQPRdAtom, "exceeds max_qp_rd_atom"},
-		{QPAttrDestQPN, a.DestQPN <= wire.QPNMask, "exceeds 24 bits"},
-		{QPAttrAV, !a.AH.DGID.IsMulticast(), "multicast destination of a connected QP"},
-		{QPAttrAltPath | QPAttrPathMigState, false, "path migration is not supported"},
-	} {
-		if mask&c.bit != 0 && !c.ok {
-			return invalid("ModifyQP", (mask & c.bit).first(), c.why)
+	checks := attrChecks(a, &q.dev.limits)
+	for i := range checks {
+		if c := &checks[i]; mask&c.bit != 0 && !c.ok {
+			return c.refusal()
 		}
 	}
 	return nil
+}
+
+func (c *attrCheck) refusal() error {
+	if c.fix == "" {
+		return tooBig("ModifyQP", c.bit.first(), c.given, c.why, c.most)
+	}
+	return invalid("ModifyQP", c.bit.first(), c.why, c.fix)
 }
 
 // merge sets the attributes that mask names, except for the state, which enter

@@ -27,7 +27,7 @@ func newRecvRing(maxWR, maxSGE uint32) *recvRing {
 func (r *recvRing) post(wr *RecvWR) error {
 	const op = "PostRecv"
 	if len(wr.SGL) > r.maxSGE {
-		return invalid(op, "num_sge", "exceeds max_recv_sge")
+		return tooBig(op, "num_sge", uint64(len(wr.SGL)), "exceeds max_recv_sge", uint64(r.maxSGE))
 	}
 	if r.count == len(r.slots) {
 		return opErr(op, "", ErrFull)
@@ -88,11 +88,11 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	case q.dead:
 		return 0, opErr(op, "qp", ErrClosed)
 	case q.srq != nil:
-		return 0, invalid(op, "qp", "has a shared receive queue")
+		return 0, invalid(op, "qp", "has a shared receive queue", "post to the SRQ")
 	case q.rring == nil:
 		return 0, opErr(op, "qp", ErrNotSupported)
 	case q.attr.State == QPReset:
-		return 0, invalid(op, "qp", "is in RESET")
+		return 0, invalid(op, "qp", "is in RESET", "take it to INIT first")
 	}
 	for n = range wrs {
 		if err = q.rring.post(&wrs[n]); err != nil {

@@ -106,6 +106,8 @@ func (q *QP) doLocalOp(wqe *sendEntry) bool {
 	}
 	wqe.started = true
 	if wqe.status != WCSuccess {
+		q.blame(Failure{Cause: CauseWindow, PSN: q.send.psn, Key: q.refused})
+		q.refused = KeyRefusal{}
 		return false
 	}
 	wqe.done = true

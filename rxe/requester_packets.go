@@ -24,6 +24,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 		ok = q.sendPackets(wqe, index, n, o)
 	}
 	if !ok {
+		q.blameMemory()
 		wqe.status = WCLocProtErr
 		return 0
 	}
@@ -232,6 +233,7 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 	if size > 0 && !q.payload(wqe, 0, b[hl:], &from, o) || o.in.read() != nil {
 		o.in.drop()
 		o.rewind(mark)
+		q.blameMemory()
 		wqe.status = WCLocProtErr
 		return 0
 	}

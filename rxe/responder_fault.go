@@ -163,6 +163,7 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 	if f == faultAsked {
 		status, vendorErr = r.asked.Status, r.asked.VendorErr
 	}
+	r.reportFault(q, f, psn, status)
 	if r.recv.hasWQE && status != WCSuccess {
 		r.recv.hasWQE = false
 		q.recvCQ.push(&WC{ID: r.recv.wqe.ID, Status: status, VendorErr: vendorErr, Opcode: WCRecv, QPN: q.qpn}, true)

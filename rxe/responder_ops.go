@@ -74,7 +74,9 @@ func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) faul
 	ref, why := q.localAccess(rest, AccessLocalWrite)
 	if why != keyOK {
 		rest.Length = uint32(len(data))
-		ref, why = q.localAccess(rest, AccessLocalWrite)
+		if ref, why = q.localAccess(rest, AccessLocalWrite); why == keyOK {
+			q.refused = KeyRefusal{} // of the longer range, which is not needed
+		}
 	}
 	if why != keyOK {
 		return faultRecvAccess

@@ -31,6 +31,7 @@ type sendEntry struct {
 	// A request has started once it has its PSNs or was executed. It is done when
 	// nothing of it is outstanding.
 	started, done bool
+	asked         bool   // status is WorkFault's
 	length        uint32 // payload bytes, in either direction
 	first, last   wire.PSN
 	packets       uint32
@@ -114,7 +115,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		return 0, opErr("PostSend", "qp", ErrClosed)
 	}
 	if q.attr.State < QPRTS {
-		return 0, invalid("PostSend", "qp", "state "+q.attr.State.String()+" does not send")
+		return 0, invalid("PostSend", "qp", "state "+q.attr.State.String()+" does not send", "take it to RTS first")
 	}
 	for i := range wrs {
 		if q.sq.prod-q.sq.cons >= q.sq.depth {
@@ -122,6 +123,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		}
 		if wrs[i].Status == WCSuccess {
 			if err := q.checkSend(&wrs[i]); err != nil {
+				q.malformed = err
 				return i, err
 			}
 		}
@@ -130,6 +132,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		if q.faults != nil && wqe.status == WCSuccess {
 			f := q.faults.Work(q, sendWCOpcode[wqe.op])
 			wqe.status, wqe.vendorErr, wqe.event, wqe.delay = f.Status, f.VendorErr, f.Event, f.Delay
+			wqe.asked = f.Status != WCSuccess
 		}
 		if q.chaos != nil {
 			q.chaos.post(wqe, q.payloadMTU())
@@ -152,53 +155,53 @@ var sendOps = map[QPType]uint32{
 func (q *QP) checkSend(wr *SendWR) error {
 	const op = "PostSend"
 	if wr.Op > 31 || sendOps[q.typ]&(1<<wr.Op) == 0 {
-		return &OpError{op, "opcode", wr.Op.String() + " on " + q.typ.String(), ErrInvalid}
+		return invalid(op, "opcode", wr.Op.String()+" on "+q.typ.String(), "use an operation of this type of queue pair")
 	}
 	if wr.Flags&SendInline != 0 {
 		switch {
 		case len(wr.Inline) > q.sq.maxInline:
-			return invalid(op, "inline", "longer than cap.max_inline_data")
+			return tooBig(op, "inline", uint64(len(wr.Inline)), "exceeds cap.max_inline_data", uint64(q.sq.maxInline))
 		case wr.Op == WRRead || wr.Op == WRCompareSwap || wr.Op == WRFetchAdd:
-			return invalid(op, "send_flags", "IBV_SEND_INLINE with an operation that returns data")
+			return invalid(op, "send_flags", "IBV_SEND_INLINE with an operation that returns data", "leave IBV_SEND_INLINE out")
 		}
 	} else if len(wr.SGL) > q.sq.maxSGE {
-		return invalid(op, "num_sge", "more than cap.max_send_sge")
+		return tooBig(op, "num_sge", uint64(len(wr.SGL)), "exceeds cap.max_send_sge", uint64(q.sq.maxSGE))
 	}
 	n := wr.bytes()
 	if n > MaxMessage {
-		return invalid(op, "sg_list", "message longer than 2 GiB")
+		return invalid(op, "sg_list", "message longer than 2 GiB", "send it in pieces")
 	}
 	switch wr.Op {
 	case WRCompareSwap, WRFetchAdd:
 		if n != 8 {
-			return invalid(op, "sg_list", "an atomic returns exactly 8 bytes")
+			return invalid(op, "sg_list", "an atomic returns exactly 8 bytes", "give it 8 bytes")
 		}
 		if wr.RemoteAddr&7 != 0 {
-			return invalid(op, "remote_addr", "an atomic needs 8-byte alignment")
+			return invalid(op, "remote_addr", "an atomic needs 8-byte alignment", "use a multiple of 8")
 		}
 	case WRAtomicWrite:
 		if n != 8 {
-			return invalid(op, "sg_list", "ATOMIC WRITE takes exactly 8 bytes")
+			return invalid(op, "sg_list", "ATOMIC WRITE takes exactly 8 bytes", "give it 8 bytes")
 		}
 		if wr.RemoteAddr&7 != 0 {
-			return invalid(op, "remote_addr", "ATOMIC WRITE needs 8-byte alignment")
+			return invalid(op, "remote_addr", "ATOMIC WRITE needs 8-byte alignment", "use a multiple of 8")
 		}
 	case WRFlush:
 		if wr.FlushType == 0 || wr.FlushType > 3 || wr.FlushLevel > 1 {
-			return invalid(op, "flush", "unknown placement type or selectivity level")
+			return invalid(op, "flush", "unknown placement type or selectivity level", "use enum ibv_placement_type and ibv_selectivity_level")
 		}
 	case WRBindMW:
 		if wr.Bind == nil || wr.Bind.MW == nil {
-			return invalid(op, "bind_mw.mw", "missing")
+			return invalid(op, "bind_mw.mw", "missing", "name the window")
 		}
 	default:
 	}
 	if q.typ == QPUD {
 		if wr.AH == nil {
-			return invalid(op, "ud.ah", "missing")
+			return invalid(op, "ud.ah", "missing", "name the address handle")
 		}
 		if wr.AH.pd != q.pd {
-			return invalid(op, "ud.ah", "belongs to another protection domain")
+			return invalid(op, "ud.ah", "belongs to another protection domain", "create it in the PD of the queue pair")
 		}
 	}
 	return nil
@@ -347,7 +350,9 @@ func (q *QP) delays(wqe *sendEntry) bool {
 // state as IBA 10.3.1 says. RC goes to ERR. UC and UD go to SQE, where the receive
 // side works on. Requests queued behind it are flushed.
 func (q *QP) failSend(status WCStatus) {
-	event := q.sq.at(q.sq.cons).event
+	wqe := q.sq.at(q.sq.cons)
+	event := wqe.event
+	q.reportSend(wqe, status)
 	q.complete(status)
 	if event != 0 {
 		q.dev.event(Event{Type: event, QP: q})
@@ -364,6 +369,7 @@ func (q *QP) failSend(status WCStatus) {
 }
 
 func (q *QP) cqOverflow() {
+	q.report(&Failure{Cause: CauseCQFull, PSN: q.send.una})
 	q.dev.event(Event{Type: EventQPFatal, QP: q})
 	q.fail()
 }
@@ -379,6 +385,7 @@ func (q *QP) flushSend() {
 	}
 	q.abandonRequests()
 	q.comp.abandon(q)
+	q.blamed = nil
 	q.send.retransmitAt, q.send.rnrUntil, q.send.completeAt = 0, 0, 0
 }
 
@@ -409,7 +416,7 @@ func (q *QP) resetSend() {
 	if n := q.sq.prod - q.sq.cons; n > 0 && q.onSendDone != nil {
 		q.onSendDone(n)
 	}
-	q.sq.cons = q.sq.prod
+	q.sq.cons, q.blamed = q.sq.prod, nil
 	q.abandonRequests()
 	q.send.window = 0
 	q.comp.abandon(q)

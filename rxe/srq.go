@@ -40,17 +40,28 @@ type SRQ struct {
 	users int // QPs, guarded by dev.mu
 }
 
+// CheckSRQ reports which size of a new SRQ exceeds the device's limits. CreateSRQ calls it. A
+// caller that allocates queues of its own calls it before that.
+func (l *DeviceAttr) CheckSRQ(maxWR, maxSGE uint32) error {
+	const op = "CreateSRQ"
+	switch {
+	case maxWR < 1 || maxWR > l.MaxSRQWR:
+		return outside(op, "max_wr", uint64(maxWR), "max_srq_wr", uint64(l.MaxSRQWR))
+	case maxSGE > l.MaxSRQSGE:
+		return tooBig(op, "max_sge", uint64(maxSGE), "exceeds max_srq_sge", uint64(l.MaxSRQSGE))
+	}
+	return nil
+}
+
 // CreateSRQ makes a shared receive queue (ibv_create_srq).
 func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	const op = "CreateSRQ"
 	d := pd.dev
-	switch {
-	case init.MaxWR < 1 || init.MaxWR > d.limits.MaxSRQWR:
-		return nil, invalid(op, "max_wr", "not between 1 and max_srq_wr")
-	case init.MaxSGE > d.limits.MaxSRQSGE:
-		return nil, invalid(op, "max_sge", "exceeds max_srq_sge")
-	case init.Limit > init.MaxWR:
-		return nil, invalid(op, "srq_limit", "exceeds max_wr")
+	if err := d.limits.CheckSRQ(init.MaxWR, init.MaxSGE); err != nil {
+		return nil, err
+	}
+	if init.Limit > init.MaxWR {
+		return nil, tooBig(op, "srq_limit", uint64(init.Limit), "exceeds max_wr", uint64(init.MaxWR))
 	}
 	if err := d.claim(op, &d.live.SRQ, d.limits.MaxSRQ, pd); err != nil {
 		return nil, err
@@ -102,7 +113,7 @@ func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
 func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 	const op = "ModifySRQ"
 	if maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR {
-		return invalid(op, "max_wr", "not between 1 and max_srq_wr")
+		return outside(op, "max_wr", uint64(maxWR), "max_srq_wr", uint64(s.dev.limits.MaxSRQWR))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +123,7 @@ func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 	case s.own != nil:
 		return opErr(op, "srq", ErrNotSupported)
 	case maxWR < s.attr.Limit:
-		return invalid(op, "max_wr", "below srq_limit")
+		return invalid(op, "max_wr", "below srq_limit", "lower srq_limit, or ask for more")
 	}
 	ring, err := move()
 	if err != nil {
@@ -129,7 +140,7 @@ func (s *SRQ) checkModify(attr SRQAttr, mask SRQAttrMask) error {
 		return opErr(op, "srq", ErrClosed)
 	}
 	if mask == 0 || mask&^(SRQAttrMaxWR|SRQAttrLimit) != 0 {
-		return invalid(op, "mask", "none, or unknown attributes")
+		return invalid(op, "mask", "none, or unknown attributes", "use IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT")
 	}
 	if mask&SRQAttrMaxWR != 0 {
 		maxWR = attr.MaxWR
@@ -137,16 +148,16 @@ func (s *SRQ) checkModify(attr SRQAttr, mask SRQAttrMask) error {
 		case s.own == nil:
 			return opErr(op, "max_wr", ErrNotSupported)
 		case maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR:
-			return invalid(op, "max_wr", "not between 1 and max_srq_wr")
+			return outside(op, "max_wr", uint64(maxWR), "max_srq_wr", uint64(s.dev.limits.MaxSRQWR))
 		case uint64(maxWR) < uint64(s.own.count):
-			return invalid(op, "max_wr", "fewer than are waiting")
+			return invalid(op, "max_wr", "fewer than are waiting", "ask for more")
 		}
 	}
 	if mask&SRQAttrLimit != 0 {
 		limit = attr.Limit
 	}
 	if limit > maxWR {
-		return invalid(op, "srq_limit", "exceeds max_wr")
+		return tooBig(op, "srq_limit", uint64(limit), "exceeds max_wr", uint64(maxWR))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func completionWords(app *kong.Application) map[string][]string {
 		rules = append(rules, r.Name)
 	}
 	return map[string][]string{
-		"subject": subjects, "rule": rules,
+		"subject": subjects, "rule": rules, "word": explainable(),
 		"level":     {"debug", "info", "warn", "error"},
 		"fault":     fault.Examples(),
 		"doorbells": {"trapped", "direct", "auto"},

@@ -25,6 +25,7 @@ type runCmd struct {
 	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
 	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
 	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
+	Explain       bool     `help:"At the end, print why verbs were refused and why work requests failed."`
 	Program       []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
 }
 
@@ -42,6 +43,7 @@ Examples:
   gorxe run --device rxe0=127.0.0.1 --pcap ping.pcapng -- bash -c 'ibv_rc_pingpong -g 0 & sleep 1; ibv_rc_pingpong -g 0 localhost'
   gorxe run --devices 8 ibv_devices
   gorxe run --fault 'packet drop,p=1%,seed=7' ./my-test
+  gorxe run --explain ./my-test
   gorxe run                       # a shell`
 }
 
@@ -116,10 +118,13 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
-		Faults: rules,
+		Faults: rules, Report: c.Explain,
 	})
 	if err != nil {
 		return err
+	}
+	if c.Explain {
+		explainRun(outcome, std.err)
 	}
 	if err := c.faultsFired(outcome, rules, std); err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 type statusCmd struct {
 	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
+	Errors   bool          `help:"Print the last errors of each program: verbs that were refused, and bad completions."`
 	Watch    bool          `short:"w" help:"Repeat until interrupted."`
 	Interval time.Duration `default:"1s" help:"Time between two reports of --watch (default: ${default})."`
 }
@@ -29,11 +30,14 @@ type statusCmd struct {
 func (statusCmd) Help() string {
 	return `Asks the daemon for its devices, ports and GIDs, and for the attached programs with their queue pairs, completion queues and memory regions. The daemon may be one that gorxe run started. Only root and the daemon's own user see the sessions of other users.
 
+With --errors, it lists the last 64 errors of each program instead. gorxe help run has the errors of programs that have ended: --explain.
+
 The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
 
 Examples:
   gorxe status
   gorxe status --json
+  gorxe status --errors
   gorxe status --watch --interval 500ms`
 }
 
@@ -82,6 +86,9 @@ func repeat(newContext contexts, interval time.Duration, do func() error) error 
 }
 
 func (c statusCmd) print(w io.Writer) error {
+	if c.Errors {
+		return printErrors(w, c.Socket, c.JSON)
+	}
 	st, err := askStatus(c.Socket)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ type Call struct {
 	tables  *Tables
 	Caller  kernel.Caller
 
+	Method string  // the name of the method or command; "" as long as none is found
 	Size   int64   // of a write(), which returns it; 0 in the ioctl form
 	In     []byte  // the core request
 	Out    Reply   // the core response
@@ -70,7 +71,7 @@ type Reply struct {
 
 // Begin prepares a call for the next request.
 func (k *Call) Begin(c kernel.Caller) {
-	k.Caller, k.Size = c, 0
+	k.Caller, k.Size, k.Method = c, 0, ""
 	k.In, k.UHWIn = nil, nil
 	k.Out, k.UHWOut = Reply{}, Reply{}
 	k.made, k.nheld = nil, 0

@@ -44,6 +44,7 @@ func (k *Call) Ioctl(tables *Tables, arg uint64) error {
 }
 
 func (k *Call) run(m *MethodSpec) error {
+	k.Method = m.Name
 	if err := k.parse(m); err != nil {
 		return err
 	}

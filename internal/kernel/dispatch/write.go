@@ -146,6 +146,7 @@ func (k *Call) writeEx(m *Command, hdr *uapi.CmdHdr, buf, n uint64, b []byte, re
 
 // handle executes a command whose request has been read.
 func (k *Call) handle(m *Command) error {
+	k.Method = m.Name
 	if err := k.verb(m.Verb); err != nil {
 		return err
 	}

@@ -94,13 +94,23 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	k := &call{Caller: c, f: f, dev: f.dev, size: int64(n), body: buf + uapi.UcmaHdrSize, in: int(hdr.In), out: int(hdr.Out)}
 	if verb := verbs[hdr.Cmd]; verb != "" {
 		if err := f.faults.Pass(verb); err != nil {
-			return 0, err
+			return 0, f.refused(verb, err)
 		}
 	}
 	if err := commands[hdr.Cmd](k); err != nil {
-		return 0, errnoOf(err)
+		return 0, f.refused(verbs[hdr.Cmd], err)
 	}
 	return k.size, nil
+}
+
+// refused tells of a call that failed, and returns what the program sees. Commands that wait, and
+// those that are only parts of calls, are left out.
+func (f *File) refused(verb string, err error) error {
+	seen := errnoOf(err)
+	if errno, ok := seen.(unix.Errno); ok && f.refusals != nil && verb != "" {
+		f.refusals.Refused(verb, errno, err)
+	}
+	return seen
 }
 
 // errnoOf is the one place where an error becomes what the program sees.

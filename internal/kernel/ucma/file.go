@@ -17,6 +17,7 @@ type File struct {
 	owner            *rdmacm.Owner
 	ready            func()
 	faults           kernel.FaultPoint
+	refusals         kernel.Refusals // nil: not wanted
 
 	// reading is locked while the program gets an event. So a command that removes
 	// events, or counts those that were read, runs before or after that.
@@ -28,6 +29,9 @@ type File struct {
 }
 
 var _ kernel.PollFile = (*File)(nil)
+
+// SetRefusals sets what is told of calls that fail. It must be called before the first call.
+func (f *File) SetRefusals(r kernel.Refusals) { f.refusals = r }
 
 // SetFaults says what goes wrong with the verbs of this open. It must be called before the first
 // call.

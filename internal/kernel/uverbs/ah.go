@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -21,14 +22,14 @@ const thePort = 1
 // driver (verbs.c:rdma_fill_sgid_attr): a GRH, and a source GID.
 func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
 	if a.PortNum != thePort || !global {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH, or another port than 1", "set is_global to 1 and port_num to 1")
 	}
 	gid, err := d.rxe.QueryGID(int(a.SGIDIndex))
 	if err != nil {
 		return err
 	}
 	if gid.IsZero() {
-		return unix.ENODATA
+		return kernel.Refuse(unix.ENODATA, "sgid_index", "has no GID", "choose an index that ibv_devinfo -v lists")
 	}
 	return nil
 }
@@ -43,7 +44,7 @@ func writeCreateAH(k *call) error {
 		return err
 	}
 	if req.Attr.PortNum != thePort {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "port_num", "is not 1", "use port 1, the only one")
 	}
 	pd, err := dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle)
 	if err != nil {

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -44,7 +45,7 @@ type newCQ struct {
 // place goes to the provider; the answer to the program itself is the caller's.
 func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 	if req.compVector >= k.f.dev.compVectors {
-		return nil, unix.EINVAL
+		return nil, kernel.Refuse(unix.EINVAL, "comp_vector", "exceeds num_comp_vectors", "use 0")
 	}
 	mem, err := k.f.ctx.NewCQ(udata{k}, provider.CQRequest{Handle: o.Handle, Entries: req.cqe, Flags: req.flags})
 	if err != nil {
@@ -86,7 +87,7 @@ func writeExCreateCQ(k *call) error {
 		return err
 	}
 	if req.CompMask != 0 || req.Reserved != 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
 	n := &newCQ{user: req.UserHandle, cqe: req.CQE, compVector: req.CompVector, flags: req.Flags}
 	o, r, err := k.createCQByWrite(n, req.CompChannel)
@@ -102,7 +103,7 @@ func writeExCreateCQ(k *call) error {
 // createCQByWrite finds what the write() forms name by number.
 func (k *call) createCQByWrite(req *newCQ, channelFD int32) (*dispatch.Object, *cqRes, error) {
 	if req.compVector >= k.f.dev.compVectors {
-		return nil, nil, unix.EINVAL
+		return nil, nil, kernel.Refuse(unix.EINVAL, "comp_vector", "exceeds num_comp_vectors", "use 0")
 	}
 	o, err := k.Make(uapi.ObjCQ)
 	if err != nil {

@@ -2,6 +2,7 @@ package uverbs
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +36,7 @@ type File struct {
 	owner      any // of the queue pairs; see SetOwner
 	work       rxe.WorkFaults
 	faults     kernel.FaultPoint
+	reports    Reports // nil: not wanted
 
 	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
 	// lock, and not held during a call.
@@ -61,6 +63,31 @@ func (f *File) SetOwner(owner any, faults rxe.WorkFaults) { f.owner, f.work = ow
 // call.
 func (f *File) SetFaults(faults kernel.Faults) { f.faults.Init(faults) }
 
+// Reports is told why verbs and work of a program failed.
+type Reports interface {
+	rxe.Reports
+	kernel.Refusals
+}
+
+// SetReports sets what is told of failures. It must be called before the first call.
+func (f *File) SetReports(r Reports) { f.reports = r }
+
+// refused tells of a call that failed. What libibverbs asks to find out is left out: methods that
+// the kernel may lack, INVOKE_WRITE without a command, and GIDs that there are not.
+func (f *File) refused(k *call, err error) {
+	errno := errnoOf(err)
+	switch {
+	case f.reports == nil, errno == unix.EPROTONOSUPPORT, errno == unix.ENOTTY, errno == unix.ENODATA && k.Method != "MODIFY_QP",
+		k.Method == "INVOKE_WRITE":
+		return
+	}
+	verb := verbOf(k.Method)
+	if verb == "" {
+		verb = strings.ToLower(k.Method)
+	}
+	f.reports.Refused(verb, errno, err)
+}
+
 // Verb implements dispatch.Owner.
 func (f *File) Verb(name string) error { return f.faults.Pass(name) }
 
@@ -84,6 +111,9 @@ func (f *File) enter(c kernel.Caller) (*call, error) {
 
 // leave ends a call.
 func (f *File) leave(k *call, err error) {
+	if err != nil {
+		f.refused(k, err)
+	}
 	k.End(err)
 	if err != nil && errors.Is(err, quota.ErrSpent) {
 		f.spent.Do(func() {
@@ -212,7 +242,7 @@ func (f *File) NeedContext() error {
 	case f.dev.gone.Load():
 		return unix.EIO
 	case !f.context.Load():
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "context", "is missing", "open the device with ibv_open_device")
 	}
 	return nil
 }

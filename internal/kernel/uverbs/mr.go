@@ -38,7 +38,7 @@ func (r *mrRes) Destroy(*dispatch.Object, bool) error {
 		// rdma_rxe's answer while a window is bound (rxe_dereg_mr; IBA
 		// 10.6.7.2.6).
 		if errors.Is(err, rxe.ErrBusy) {
-			return unix.EINVAL
+			return kernel.Refuse(unix.EINVAL, "mr", "is in use by a memory window", "unbind or free the window first")
 		}
 		return err
 	}
@@ -79,7 +79,7 @@ const accessKnown = rxe.AccessLocalWrite | rxe.AccessRemoteWrite | rxe.AccessRem
 func checkAccess(a rxe.Access) error {
 	const writes = rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic
 	if a&writes != 0 && a&rxe.AccessLocalWrite == 0 || a&^accessKnown != 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "access", "unknown flags, or remote write without local write", "add IBV_ACCESS_LOCAL_WRITE")
 	}
 	return nil
 }
@@ -99,12 +99,12 @@ func (g *region) checkRange() error {
 	end := g.start + g.length
 	if g.access&rxe.AccessOnDemand != 0 {
 		if end < g.start && !g.implicit() {
-			return unix.EINVAL
+			return kernel.Refuse(unix.EINVAL, "addr and length", "the range wraps around", "end the region within the address space")
 		}
 		return nil
 	}
 	if end < g.start || (end+pageOffset)&^pageOffset < end || g.length == 0 && g.start&pageOffset == 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "addr and length", "the range is empty or wraps around", "register at least a byte")
 	}
 	return g.space.Check(g.start, g.length, writable(g.access))
 }
@@ -118,7 +118,7 @@ func writeRegMR(k *call) error {
 		return err
 	}
 	if req.Start&pageOffset != req.HCAVA&pageOffset {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "addr and iova", "the offsets within a page differ", "use an iova with the offset of addr")
 	}
 	o, err := k.Make(uapi.ObjMR)
 	if err != nil {
@@ -160,11 +160,11 @@ func writeReregMR(k *call) error {
 	access := rxe.Access(req.AccessFlags)
 	switch {
 	case what == 0:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "flags", "none is set", "set at least one of IBV_REREG_MR_CHANGE_*")
 	case what&^(rxe.ReregTranslation|rxe.ReregPD|rxe.ReregAccess) != 0:
-		return unix.EOPNOTSUPP
+		return kernel.Refuse(unix.EOPNOTSUPP, "flags", "unknown", "use IBV_REREG_MR_CHANGE_*")
 	case what&rxe.ReregTranslation != 0 && req.Start&pageOffset != req.HCAVA&pageOffset:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "addr and iova", "the offsets within a page differ", "use an iova with the offset of addr")
 	}
 	r, release, err := k.seizeMR(req.MRHandle)
 	if err != nil {
@@ -232,10 +232,10 @@ func ioctlAdviseMR(k *call) error {
 	}
 	list := k.Attrs.Get(uapi.AttrAdviseSGList).Data
 	if len(list)%uapi.SizeOf[uapi.SGE]() != 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "sg_list", "its size is no multiple of struct ibv_sge", "give whole elements")
 	}
 	if advice > uapi.AdvisePrefetchNoFault {
-		return unix.EOPNOTSUPP
+		return kernel.Refuse(unix.EOPNOTSUPP, "advice", "unknown", "use a value of enum ibv_advise_mr_advice")
 	}
 	pd := k.Attrs.Object(uapi.AttrAdvisePD).Res.(*pdRes)
 	for ; len(list) > 0; list = list[uapi.SizeOf[uapi.SGE]():] {
@@ -250,7 +250,7 @@ func ioctlAdviseMR(k *call) error {
 func (f *File) advise(pd *rxe.PD, advice uint32, s uapi.SGE) error {
 	r := f.keys.mr(s.LKey)
 	if r == nil {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "lkey", "names no region of this context", "use the lkey of a region that exists")
 	}
 	g := r.get()
 	base := g.iova
@@ -260,11 +260,11 @@ func (f *File) advise(pd *rxe.PD, advice uint32, s uapi.SGE) error {
 	off := s.Addr - base
 	switch {
 	case g.pd != pd:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "lkey", "names a region of another PD", "use a region of this PD")
 	case advice == uapi.AdvisePrefetchWrite && g.access&rxe.AccessLocalWrite == 0:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "lkey", "names a region without local write", "use IBV_ADVISE_MR_ADVICE_PREFETCH")
 	case off > g.length || uint64(s.Length) > g.length-off:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "sg_list", "reaches outside the region", "stay within the region")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -62,6 +63,9 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	r := &qpRes{f: k.f, domain: req.pd.pd, srq: req.srq}
 	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
 	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll, Owner: k.f.owner, Faults: k.f.work}
+	if k.f.reports != nil {
+		init.Reports = k.f.reports
+	}
 	if req.sendCQ != nil {
 		ask.SendCQ, init.SendCQ = req.sendCQ.mem, req.sendCQ.cq
 	}
@@ -125,7 +129,7 @@ func writeExCreateQP(k *call) error {
 		return err
 	}
 	if req.CompMask&^uapi.CreateQPMaskIndTable != 0 || req.Reserved != 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
 	o, r, err := k.createQPByWrite(&req)
 	if err != nil {
@@ -147,14 +151,14 @@ func (r *qpRes) createResp(o *dispatch.Object) uapi.CreateQPResp {
 // (uverbs_cmd.c:create_qp).
 func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*dispatch.Object, *qpRes, error) {
 	if !knownQPType(uint64(req.QPType)) {
-		return nil, nil, unix.EINVAL
+		return nil, nil, kernel.Refuse(unix.EINVAL, "qp_type", "unknown", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD")
 	}
 	o, err := k.Make(uapi.ObjQP)
 	if err != nil {
 		return nil, nil, err
 	}
 	if req.CompMask&uapi.CreateQPMaskIndTable != 0 || req.QPType == uapi.QPTypeXRCTgt {
-		return nil, nil, unix.EINVAL // no handle names what it would need
+		return nil, nil, kernel.Refuse(unix.EINVAL, "qp_type", "this device has neither XRC nor RSS", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD") // no handle names what it would need
 	}
 	n := &newQP{
 		user: req.UserHandle, typ: uint64(req.QPType), flags: req.CreateFlags, sigAll: req.SQSigAll != 0,
@@ -214,13 +218,13 @@ func (k *call) qpAttrs() (*newQP, error) {
 	case err != nil:
 		return nil, err
 	case typ == uapi.QPTypeXRCTgt:
-		return nil, unix.ENOENT // the XRC domain is missing
+		return nil, kernel.Refuse(unix.ENOENT, "xrcd", "this device has no XRC domains", "use IBV_QPT_RC") // the XRC domain is missing
 	case !knownQPType(typ):
-		return nil, unix.EINVAL
+		return nil, kernel.Refuse(unix.EINVAL, "qp_type", "unknown", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD")
 	}
 	pd, scq, rcq := s.Object(uapi.AttrCreateQPPD), s.Object(uapi.AttrCreateQPSendCQ), s.Object(uapi.AttrCreateQPRecvCQ)
 	if pd == nil || scq == nil || rcq == nil && typ != uapi.QPTypeXRCIni {
-		return nil, unix.ENOENT
+		return nil, kernel.Refuse(unix.ENOENT, "pd, send_cq or recv_cq", "is missing", "name all three")
 	}
 	flags, err := s.Flags(uapi.AttrCreateQPFlags, uapi.QPCreateBlockMulticastLoopback|uapi.QPCreateScatterFCS|
 		uapi.QPCreateCVLANStripping|uapi.QPCreatePCIWriteEndPadding|uapi.QPCreateSQSigAll)
@@ -238,7 +242,7 @@ func (k *call) qpAttrs() (*newQP, error) {
 		return nil, err
 	}
 	if s.Get(uapi.AttrCreateQPSourceQPN) != nil {
-		return nil, unix.EOPNOTSUPP
+		return nil, kernel.Refuse(unix.EOPNOTSUPP, "source_qpn", "this device does not let programs choose it", "leave it out")
 	}
 	req.sendCQ = scq.Res.(*cqRes)
 	if rcq != nil {
@@ -256,9 +260,9 @@ func checkCreateFlags(typ uint64, flags uint32) error {
 	case flags == 0 || typ == uapi.QPTypeDriver:
 		return nil
 	case typ != uapi.QPTypeRawPacket && typ != uapi.QPTypeUD:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "create_flags", "not for this type of queue pair", "leave them out")
 	case flags&(uapi.QPCreateScatterFCS|uapi.QPCreateCVLANStripping) != 0 && typ != uapi.QPTypeRawPacket:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "create_flags", "only for raw packets", "leave them out")
 	}
 	return nil
 }

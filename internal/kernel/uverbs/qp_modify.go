@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -19,7 +20,7 @@ func writeModifyQP(k *call) error {
 		return err
 	}
 	if req.AttrMask&^standardAttrs != 0 {
-		return unix.EOPNOTSUPP
+		return kernel.Refuse(unix.EOPNOTSUPP, "attr_mask", "has unknown bits", "use enum ibv_qp_attr_mask")
 	}
 	return k.modifyQP(&req)
 }
@@ -31,7 +32,7 @@ func writeExModifyQP(k *call) error {
 	}
 	// A rate limit is known to the kernel, and not to rdma_rxe.
 	if req.Base.AttrMask&^standardAttrs != 0 {
-		return unix.EOPNOTSUPP
+		return kernel.Refuse(unix.EOPNOTSUPP, "attr_mask", "rate_limit or unknown bits", "leave out IBV_QP_RATE_LIMIT")
 	}
 	if err := k.modifyQP(&req.Base); err != nil {
 		return err
@@ -67,15 +68,15 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 func (d *Device) checkModify(req *uapi.ModifyQPReq, mask rxe.QPAttrMask) error {
 	switch {
 	case mask&rxe.QPAttrPort != 0 && req.PortNum != thePort:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "port_num", "is not 1", "use port 1, the only one")
 	case mask&rxe.QPAttrAltPath != 0: // not on RoCE
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "alt_ah_attr", "not on RoCE", "leave out IBV_QP_ALT_PATH")
 	case mask&rxe.QPAttrCurState != 0 && req.CurQPState > uint8(rxe.QPErr):
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "cur_qp_state", "is no state", "use enum ibv_qp_state")
 	case mask&rxe.QPAttrState != 0 && req.QPState > uint8(rxe.QPErr):
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "qp_state", "is no state", "use enum ibv_qp_state")
 	case mask&rxe.QPAttrPathMTU != 0 && rxe.MTUOf(req.PathMTU) == 0:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "path_mtu", "is not 256, 512, 1024, 2048 or 4096", "use a value of enum ibv_mtu")
 	}
 	if mask&rxe.QPAttrAV != 0 {
 		ah := engineDest(&req.Dest)

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
@@ -28,7 +29,7 @@ func writePostSend(k *call) error {
 	}
 	live := o.Doorbell.Load()
 	if live == nil {
-		return unix.ENOENT // it has just been destroyed
+		return kernel.Refuse(unix.ENOENT, "qp", "is destroyed", "post before destroy_qp") // it has just been destroyed
 	}
 	r := (*live).(*qpRes)
 	if err := k.f.faults.Pass("post_send"); err != nil {
@@ -69,7 +70,7 @@ func checkPostSend(req *uapi.PostSendReq, rest []byte) error {
 	case !dispatch.IsZero(rest[want:]):
 		return unix.EOPNOTSUPP
 	case req.WQESize < uapi.SendWRSize:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "wqe_size", "is too small", "use headers and libraries that belong together")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -93,7 +94,7 @@ func writeExQueryDevice(k *call) error {
 		return err
 	}
 	if req.CompMask != 0 || req.Reserved != 0 || len(k.UHWIn) > 0 || k.UHWOut.Size > 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.dev.query(),
@@ -159,7 +160,7 @@ func writeQueryPort(k *call) error {
 		return err
 	}
 	if req.PortNum != thePort {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "port_num", "is not 1", "use port 1, the only one")
 	}
 	a := k.f.dev.rxe.QueryPort()
 	return dispatch.Respond(&k.Call, portResp(&a))
@@ -174,7 +175,7 @@ func ioctlQueryPort(k *call) error {
 		return err
 	}
 	if num != thePort {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "port_num", "is not 1", "use port 1, the only one")
 	}
 	a := k.f.dev.rxe.QueryPort()
 	return dispatch.PutStruct(&k.Call, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: portResp(&a), ActiveSpeedEx: a.ActiveSpeedEx})
@@ -213,14 +214,14 @@ func ioctlQueryGIDTable(k *call) error {
 	out := k.Attrs.Output(uapi.AttrGIDTableEntries)
 	switch {
 	case size == 0 || uint64(out.Size)%size != 0 || out.Size == 0:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "entry_size", "does not divide the table", "use headers and libraries that belong together")
 	}
 	if err := k.f.NeedContext(); err != nil {
 		return err
 	}
 	entries := k.f.dev.rxe.GIDEntries()
 	if uint64(len(entries)) > uint64(out.Size)/size {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "max_entries", "is less than the table has", "give room for all entries")
 	}
 	// The program's entries may be shorter or longer than this ABI's.
 	b := make([]byte, uint64(len(entries))*size)
@@ -250,7 +251,7 @@ func ioctlQueryGIDEntry(k *call) error {
 		return err
 	}
 	if port != thePort || index > 1<<31-1 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "port_num or gid_index", "is out of range", "ask query_port for gid_tbl_len")
 	}
 	if _, err := k.f.dev.rxe.QueryGID(int(index)); err != nil {
 		return err
@@ -260,7 +261,7 @@ func ioctlQueryGIDEntry(k *call) error {
 			return dispatch.PutStruct(&k.Call, uapi.AttrGIDEntryResp, k.f.dev.gidEntryOf(&e))
 		}
 	}
-	return unix.ENODATA // an empty entry (rdma_get_gid_attr)
+	return kernel.Refuse(unix.ENODATA, "gid_index", "has no GID", "choose an index that ibv_devinfo -v lists") // an empty entry (rdma_get_gid_attr)
 }
 
 // ioctlInfoHandles lists the handles of one type, the newest first.

@@ -3,6 +3,7 @@ package uverbs
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -76,7 +77,7 @@ func writeCreateXSRQ(k *call) error {
 		if err := k.f.NeedContext(); err != nil {
 			return err
 		}
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "srq_type", "this device has no XRC", "use IBV_SRQT_BASIC")
 	case uapi.SRQTypeTM:
 		if _, err := dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle); err != nil {
 			return err
@@ -111,10 +112,10 @@ func ioctlCreateSRQ(k *call) error {
 	case uapi.SRQTypeBasic:
 	case uapi.SRQTypeXRC, uapi.SRQTypeTM:
 		if typ == uapi.SRQTypeTM && k.Attrs.Object(uapi.AttrCreateSRQCQ) == nil || typ == uapi.SRQTypeXRC {
-			return unix.ENOENT
+			return kernel.Refuse(unix.ENOENT, "srq_type", "XRC and tag matching need what this device lacks", "use IBV_SRQT_BASIC")
 		}
 	default:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "srq_type", "unknown", "use IBV_SRQT_BASIC")
 	}
 	req := &newSRQ{
 		user:   k.Attrs.U64(uapi.AttrCreateSRQUserHandle),

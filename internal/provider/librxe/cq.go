@@ -40,10 +40,8 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 
 // checkEntries is rxe_cq_chk_attr.
 func (c *userContext) checkEntries(n uint32) error {
-	if n == 0 || n > c.dev.Attr().MaxCQE {
-		return unix.EINVAL
-	}
-	return nil
+	limits := c.dev.Attr()
+	return limits.CheckCQEntries(n)
 }
 
 func (q *completionQueue) newRing(entries uint32) (*cqRing, error) {

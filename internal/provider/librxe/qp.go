@@ -51,9 +51,12 @@ func checkNewQP(u provider.UData, req *provider.QPRequest, max *rxe.DeviceAttr) 
 	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
 		return unix.EOPNOTSUPP
 	case req.SendCQ == nil || req.RecvCQ == nil:
-		return unix.EINVAL
-	case max.CheckQPCap(&req.Cap, req.SRQ) != nil:
-		return unix.EINVAL // before the queues are made; CreateQP checks the same
+		return &rxe.OpError{Op: "CreateQP", Arg: "send_cq or recv_cq", Why: "is missing", Fix: "name both", Err: rxe.ErrInvalid}
+	}
+	if err := max.CheckQPCap(&req.Cap, req.SRQ); err != nil {
+		return err // before the queues are made; CreateQP checks the same
+	}
+	switch {
 	case len(u.Request()) > 0:
 		return unix.EINVAL
 	}

@@ -145,6 +145,9 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 	}
 	switch {
 	case !errors.Is(why, rxe.ErrFull):
+		if errors.Is(why, rxe.ErrInvalid) {
+			return false, errors.Join(unix.EINVAL, why)
+		}
 		return false, unix.EINVAL
 	case r.fetched == r.cons:
 		return true, nil // all has completed since, so no completion would resume it

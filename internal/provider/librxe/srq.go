@@ -28,8 +28,9 @@ func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provide
 	switch {
 	case req.Type != uapi.SRQTypeBasic:
 		return nil, unix.EOPNOTSUPP
-	case req.MaxWR == 0 || req.MaxWR > max.MaxSRQWR || req.MaxSGE > max.MaxSRQSGE:
-		return nil, unix.EINVAL
+	}
+	if err := max.CheckSRQ(req.MaxWR, req.MaxSGE); err != nil {
+		return nil, err
 	}
 	// At least one SGE: RXE_MIN_SRQ_SGE.
 	ring, err := newRecvRing(c.arena, req.MaxWR, cmp.Or(req.MaxSGE, 1))
@@ -90,20 +91,24 @@ func (q *sharedQueue) Modify(u provider.UData, attr rxe.SRQAttr, mask rxe.SRQAtt
 
 // checkModify is rxe_srq_chk_attr.
 func (q *sharedQueue) checkModify(to rxe.SRQAttr, mask rxe.SRQAttrMask) error {
-	max := q.c.dev.Attr().MaxSRQWR
+	limits := q.c.dev.Attr()
+	max := limits.MaxSRQWR
 	now, err := q.srq.Query()
 	if err != nil {
 		return err
 	}
 	entries := uint32(q.Entries())
 	if mask&rxe.SRQAttrMaxWR != 0 {
-		if to.MaxWR == 0 || to.MaxWR > max || to.MaxWR < now.Limit {
-			return unix.EINVAL
+		if err := limits.CheckSRQ(to.MaxWR, 0); err != nil {
+			return err
+		}
+		if to.MaxWR < now.Limit {
+			return &rxe.OpError{Op: "ModifySRQ", Arg: "max_wr", Why: "is below srq_limit", Fix: "lower srq_limit, or ask for more", Err: rxe.ErrInvalid}
 		}
 		entries = to.MaxWR
 	}
 	if mask&rxe.SRQAttrLimit != 0 && (to.Limit > max || to.Limit > entries) {
-		return unix.EINVAL
+		return &rxe.OpError{Op: "ModifySRQ", Arg: "srq_limit", Why: "exceeds max_wr", Fix: "ask for less", Err: rxe.ErrInvalid}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ func (n *session) openCM(who trap.Credentials) (trap.File, error) {
 		return nil, err
 	}
 	f.SetFaults(n.faults.verbs("", who.PID))
+	f.SetRefusals(n.reports.of(who.PID, ""))
 	return f, nil
 }
 

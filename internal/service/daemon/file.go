@@ -11,11 +11,13 @@ type file struct {
 	session *session
 	device  *device
 	who     trap.Credentials
+	reports *fileReports
 }
 
 // Close releases the program's objects, and then forgets the file. So the status always has
 // the objects that still exist.
 func (f *file) Close() {
+	f.session.reports.leave(f)
 	f.File.Close()
 	if f.Overrun() {
 		f.warn() // while the keeper still listens

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/quota"
@@ -47,6 +48,7 @@ type session struct {
 	log     *slog.Logger
 	asked   proto.Questions
 	faults  *faultRules
+	reports reports
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -97,6 +99,10 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		s.sendText(ctx, conn, u, func() any { return s.tree.Seen() })
 	case req.Op == proto.OpFaults:
 		s.faultTalk(conn, cred, &req)
+	case req.Op == proto.OpErrors:
+		s.sendText(ctx, conn, u, func() any { return s.errorsOf(cred.Uid) })
+	case req.Op == proto.OpReport:
+		s.reportTalk(conn, cred.Uid, &req, u.Budget)
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
@@ -247,6 +253,11 @@ func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error)
 func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	faults := n.faults.verbs(d.spec.Name, who.PID)
 	if err := faults.Verb("open_device", nil); err != nil {
+		var refusal *kernel.Refusal
+		if errors.As(err, &refusal) {
+			n.reports.of(who.PID, d.spec.Name).Refused("open_device", refusal.Errno, err)
+			err = refusal.Errno
+		}
 		return nil, err
 	}
 	n.mu.Lock()
@@ -262,7 +273,8 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	}
 	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set))
 	verbs.SetFaults(faults)
-	f := &file{File: verbs, session: n, device: d, who: who}
+	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
+	verbs.SetReports(f.reports)
 	f.OnOverrun(f.warn)
 	n.files[f] = struct{}{}
 	return f, nil

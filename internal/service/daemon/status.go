@@ -37,23 +37,30 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	for _, d := range s.devices {
 		st.Devices = append(st.Devices, d.status(all))
 	}
-	s.mu.Lock()
-	sessions := make([]*session, 0, len(s.sessions))
-	for n := range s.sessions {
-		if all || uid == n.cred.Uid {
-			sessions = append(sessions, n)
-		} else {
-			st.Hidden++
-		}
-	}
-	s.mu.Unlock()
-	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	sessions, hidden := s.visible(uid)
+	st.Hidden = hidden
 	for i, n := range sessions {
 		one, listed := n.status(room / (len(sessions) - i))
 		st.Sessions = append(st.Sessions, one)
 		room -= listed
 	}
 	return st
+}
+
+// visible returns the sessions that a user may see, in the order of their numbers, and how many
+// others there are.
+func (s *Server) visible(uid uint32) (list []*session, hidden int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := range s.sessions {
+		if owns(uid) || uid == n.cred.Uid {
+			list = append(list, n)
+		} else {
+			hidden++
+		}
+	}
+	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	return list, hidden
 }
 
 // status describes the device. The counters that say why packets were dropped would help a

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 )
@@ -37,7 +38,7 @@ func (f *verbFaults) Verb(name string, ended <-chan struct{}) error {
 	case !ok:
 		return nil
 	case hit.What == fault.Fail:
-		return hit.Errno
+		return &kernel.Refusal{Errno: hit.Errno, Why: "a fault rule says so", Fix: "see gorxe fault list", Rule: true}
 	}
 	defer r.delayed.Add(-1)
 	if r.delayed.Add(1) > maxDelayed {

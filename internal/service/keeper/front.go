@@ -28,6 +28,7 @@ type Config struct {
 	ECN       proto.ECN       // of the devices; empty: not said
 	Doorbells proto.Doorbells // of this program
 	Faults    []string        // fault rules of this program
+	Report    bool            // Outcome shall have a report
 }
 
 // Outcome is how the program ended.
@@ -36,6 +37,18 @@ type Outcome struct {
 	// Faults is what the fault rules of Config did. FaultsErr is why that is not known.
 	Faults    []fault.Status
 	FaultsErr error
+	// Report is what is known of the session, if Config.Report asks for it. ReportErr is why it is
+	// not known.
+	Report    *proto.Report
+	ReportErr error
+}
+
+// Status returns the program's exit status, or the signal that ended it.
+func (o Outcome) Status() (code int, signal unix.Signal) {
+	if o.status.Signaled() {
+		return 0, o.status.Signal()
+	}
+	return o.status.ExitStatus(), 0
 }
 
 // Exit ends this process in the same way.
@@ -97,6 +110,10 @@ func Run(cfg Config) (Outcome, error) {
 		outcome.Faults, outcome.FaultsErr = f.faults.List()
 		f.faults.Close()
 	}
+	if f.reports != nil {
+		outcome.Report, outcome.ReportErr = f.reports.Ask()
+		f.reports.Close()
+	}
 	return outcome, nil
 }
 
@@ -122,12 +139,13 @@ func Nested() bool {
 type front struct {
 	mask    unix.Sigset_t // as the user started it, and for the program
 	in      *inbox
-	conn    *proto.Conn   // to the keeper
-	faults  *proto.Faults // nil: there are no fault rules
-	keeper  int           // process
-	program int           // process, as the keeper said
-	told    int           // notices sent to the keeper
-	heard   int           // notices that the keeper has handled
+	conn    *proto.Conn    // to the keeper
+	faults  *proto.Faults  // nil: there are no fault rules
+	reports *proto.Reports // nil: not wanted
+	keeper  int            // process
+	program int            // process, as the keeper said
+	told    int            // notices sent to the keeper
+	heard   int            // notices that the keeper has handled
 }
 
 // start connects to a daemon and starts the keeper.
@@ -145,6 +163,9 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		defer setCloseOnExec(passed, false)
 		if client, hello, err = attach(cfg, argv); err == nil && len(cfg.Faults) > 0 {
 			err = f.setFaults(client, hello, cfg.Faults)
+		}
+		if err == nil && cfg.Report {
+			f.reports, err = proto.DialReports([]string{client.Socket()}, hello.Session)
 		}
 		return err
 	})

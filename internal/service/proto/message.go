@@ -16,8 +16,9 @@ import (
 //  3. The daemon asks the client for what only the keeper may open. It also sends messages
 //     for the user of the program.
 //
-// Instead of 1, a client may ask for the status, for what programs find of the devices, or change
-// the fault rules of a session (faults.go).
+// Instead of 1, a client may ask for the status, for what programs find of the devices, or for the
+// errors of programs. It may change the fault rules of a session (faults.go), or follow a session to
+// its end (report.go).
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
 const ProtocolVersion = 4
@@ -40,6 +41,8 @@ type Request struct {
 	NoAccess string `json:"no_access,omitempty"`
 
 	Faults *FaultRequest `json:"faults,omitempty"`
+	// report: the number of the session
+	Session uint64 `json:"session,omitempty"`
 
 	// Answer to the daemon's question with this number. If Errno is 0, the message has the
 	// descriptor, or device and inode
@@ -55,7 +58,9 @@ const (
 	OpStatus = "status"
 	OpSeen   = "seen"
 	OpFaults = "faults"
-	OpRead   = "read" // confirms that the answer to one of these two was read
+	OpErrors = "errors" // of all sessions
+	OpReport = "report" // of one session
+	OpRead   = "read"   // confirms that the answer to one of these two was read
 	OpAnswer = "answer"
 )
 

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
+
+type explainCmd struct {
+	Socket string   `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	JSON   bool     `name:"json" help:"Print JSON. Only without words."`
+	Word   []string `arg:"" optional:"" predictor:"word" help:"A status, an event, an errno or modify_qp."`
+}
+
+// Help is the part of `gorxe explain --help` above the flags.
+func (explainCmd) Help() string {
+	return `Without words, it says what went wrong in the programs that run, as gorxe status --errors: each verb that was refused, with the attribute, the limit or the state, and each bad completion, with the packet and what the peer said. gorxe run --explain does so at a program's end.
+
+With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type, an acknowledgement, or an errno. The prefix IBV_WC_ or IBV_EVENT_ may be missing. modify_qp prints which attributes each step of a queue pair needs.
+
+The exit code is 0, 1 if no daemon is reachable, 2 if a word is unknown.
+
+Examples:
+  gorxe explain
+  gorxe explain IBV_WC_RETRY_EXC_ERR
+  gorxe explain rem_access_err EINVAL
+  gorxe explain modify_qp`
+}
+
+// modifyQP is the word that prints the life cycle of queue pairs.
+const modifyQP = "modify_qp"
+
+// Run explains.
+func (c explainCmd) Run(std streams) error {
+	if len(c.Word) == 0 {
+		return printErrors(std.out, c.Socket, c.JSON)
+	}
+	if c.JSON {
+		return usageError{errors.New("--json is for the errors of programs: leave the words away")}
+	}
+	for _, word := range c.Word {
+		if strings.TrimPrefix(word, "ibv_") == modifyQP {
+			if err := writeTransitions(std.out); err != nil {
+				return err
+			}
+			continue
+		}
+		found := explain.Find(word)
+		if len(found) == 0 {
+			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it", word)}
+		}
+		for _, w := range found {
+			fmt.Fprintf(std.out, "%s, %s\n  %s\n", w.Name, w.Kind, w.Meaning)
+			if w.Fix != "" {
+				fmt.Fprintf(std.out, "  What to do: %s\n", w.Fix)
+			}
+		}
+	}
+	return nil
+}
+
+// writeTransitions prints the life cycle of queue pairs as the engine has it.
+func writeTransitions(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TYPE\tFROM\tTO\tNEEDS, BESIDES IBV_QP_STATE\tMAY ALSO SET")
+	for _, s := range explain.Steps() {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Type, s.From, s.To, s.Needs, s.May)
+	}
+	return t.Flush()
+}
+
+// printErrors prints the last errors of the programs that run.
+func printErrors(w io.Writer, socket string, asJSON bool) error {
+	client, err := dialDaemon(socket)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Errors()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(w, list)
+	}
+	for i := range list {
+		writeErrors(w, &list[i])
+	}
+	return nil
+}
+
+// writeErrors prints the errors of one session.
+func writeErrors(w io.Writer, e *proto.Errors) {
+	fmt.Fprintf(w, "session %d, user %s, %s: %s\n", e.Session, userName(e.UID), printable(strings.Join(e.Command, " ")), errorCount(e))
+	for i := range e.Errors {
+		fmt.Fprintf(w, "  %s\n", errorLine(&e.Errors[i], true))
+	}
+}
+
+func errorCount(e *proto.Errors) string {
+	kept := uint64(0)
+	for i := range e.Errors {
+		kept += e.Errors[i].Count
+	}
+	switch {
+	case e.Total == 0:
+		return "no errors"
+	case kept < e.Total:
+		return fmt.Sprintf("%d errors, of which these are the last", e.Total)
+	case e.Total == 1:
+		return "1 error"
+	}
+	return fmt.Sprintf("%d errors", e.Total)
+}
+
+// errorLine is a record on one line: the process, and the sentence.
+func errorLine(r *explain.Record, when bool) string {
+	var b strings.Builder
+	if when {
+		b.WriteString(r.Time.Format(time.TimeOnly) + " ")
+	}
+	if r.PID != 0 {
+		fmt.Fprintf(&b, "%s[%d]: ", printable(r.Program), r.PID)
+	}
+	b.WriteString(r.String())
+	if r.Count > 1 {
+		fmt.Fprintf(&b, " (%d times)", r.Count)
+	}
+	return b.String()
+}
+
+// explainRun prints the errors of a program that has ended.
+func explainRun(outcome keeper.Outcome, w io.Writer) {
+	if outcome.ReportErr != nil {
+		fmt.Fprintf(w, "gorxe: the program's errors are not known: %s\n", printableText(outcome.ReportErr.Error()))
+		return
+	}
+	e := &outcome.Report.Errors
+	fmt.Fprintf(w, "gorxe: %s\n", errorCount(e))
+	for i := range e.Errors {
+		fmt.Fprintf(w, "gorxe: %s\n", errorLine(&e.Errors[i], false))
+	}
+}
+
+// explainable are the words that gorxe explain knows.
+func explainable() []string {
+	names := []string{modifyQP}
+	for _, w := range explain.Words() {
+		names = append(names, w.Name)
+	}
+	slices.Sort(names)
+	return names
+}

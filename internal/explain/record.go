@@ -1,0 +1,90 @@
+package explain
+
+import (
+	"strings"
+	"time"
+)
+
+// Kind says what a Record is about.
+type Kind string
+
+// The kinds.
+const (
+	Refusal    Kind = "refusal"    // a verb failed
+	Completion Kind = "completion" // a work request completed with an error
+	Request    Kind = "request"    // a queue pair refused a request of its peer
+	Overflow   Kind = "overflow"   // a completion queue was full
+)
+
+// Side is the side at fault, as far as this device can know.
+type Side string
+
+// The sides.
+const (
+	Program     Side = "program"         // the program that the record belongs to
+	Peer        Side = "peer"            // the other end of the connection
+	Network     Side = "network"         // packets were lost between them
+	Unreachable Side = "peer or network" // no answer came, for either reason
+	Rule        Side = "rule"            // a fault rule
+	Limit       Side = "limit"           // of the machine, the daemon or the user
+)
+
+// Record is one refusal or failure.
+type Record struct {
+	Time    time.Time `json:"time"`
+	Count   uint64    `json:"count"` // of equal ones in a row; Time is that of the first
+	Kind    Kind      `json:"kind"`
+	PID     int       `json:"pid,omitempty"`
+	Program string    `json:"program,omitempty"`
+	Device  string    `json:"device,omitempty"`
+	Fault   Side      `json:"fault"`
+
+	// Of a refusal.
+	Verb     string `json:"verb,omitempty"`
+	Errno    string `json:"errno,omitempty"`
+	Argument string `json:"argument,omitempty"`
+	Given    string `json:"given,omitempty"`
+
+	// Of work.
+	QPN       uint32 `json:"qpn,omitempty"`
+	Status    string `json:"status,omitempty"` // as IBV_WC_RETRY_EXC_ERR
+	Operation string `json:"operation,omitempty"`
+	WRID      uint64 `json:"wr_id,omitempty"`
+	PSN       uint32 `json:"psn,omitempty"`
+	Answer    string `json:"answer,omitempty"` // of the peer, or to the peer, as "NAK: remote access error"
+	Retries   int    `json:"retries,omitempty"`
+	Peer      string `json:"peer,omitempty"`
+	PeerQPN   uint32 `json:"peer_qpn,omitempty"`
+
+	What string `json:"what"` // what happened, without a full stop
+	Fix  string `json:"fix,omitempty"`
+}
+
+// String returns the record as a sentence of less than 30 words.
+func (r *Record) String() string {
+	if r.Fix == "" {
+		return r.What + "."
+	}
+	return r.What + "; " + r.Fix + "."
+}
+
+// same reports whether two records differ in their time only, or in numbers that grow.
+func (r *Record) same(other *Record) bool {
+	a, b := *r, *other
+	a.Time, b.Time = time.Time{}, time.Time{}
+	a.Count, b.Count = 0, 0
+	return a == b
+}
+
+// joined puts what is wrong behind what it is wrong with.
+func joined(subject, why string) string {
+	if subject == "" || why == "" {
+		return subject + why
+	}
+	for _, verb := range []string{"is ", "exceeds ", "cannot ", "has ", "belongs "} {
+		if strings.HasPrefix(why, verb) {
+			return subject + " " + why
+		}
+	}
+	return subject + ": " + why
+}

@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gorxe/gorxe/rxe"
+	"golang.org/x/sys/unix"
+)
+
+// Word is a name that programs and tools print, with what it means and what to do.
+type Word struct {
+	Name    string
+	Kind    string // "completion status", "asynchronous event", "errno", "NAK"
+	Meaning string
+	Fix     string
+}
+
+const statusKind = "completion status"
+
+// statusWords are enum ibv_wc_status, in its order.
+var statusWords = []Word{
+	{Name: "IBV_WC_SUCCESS", Meaning: "The work request is done."},
+	{Name: "IBV_WC_LOC_LEN_ERR", Meaning: "A local buffer does not fit the message.", Fix: "Compare the lengths of the work request and of the message."},
+	{Name: "IBV_WC_LOC_QP_OP_ERR", Meaning: "The queue pair found the work request inconsistent: a receive buffer too short for the message, or a malformed request.", Fix: "Post larger receive buffers, and check num_sge and the lengths."},
+	{Name: "IBV_WC_LOC_EEC_OP_ERR", Meaning: "An error of reliable datagrams, which this device does not have."},
+	{Name: "IBV_WC_LOC_PROT_ERR", Meaning: "A local buffer is not accessible with its lkey.", Fix: "Check lkey, address, length, protection domain and IBV_ACCESS_LOCAL_WRITE. Keep the region until the completion."},
+	{Name: "IBV_WC_WR_FLUSH_ERR", Meaning: "The work request was not executed, because the queue pair was in ERR: an earlier one failed, or modify_qp said so.", Fix: "Look for the first completion with another status."},
+	{Name: "IBV_WC_MW_BIND_ERR", Meaning: "A memory window cannot be bound or invalidated.", Fix: "Check its region, the rights, and IBV_ACCESS_MW_BIND."},
+	{Name: "IBV_WC_BAD_RESP_ERR", Meaning: "The peer's answer does not fit the request.", Fix: "Check a capture with gorxe pcap check: the peer's device is at fault."},
+	{Name: "IBV_WC_LOC_ACCESS_ERR", Meaning: "A local buffer refused what a message with immediate data wanted.", Fix: "Check the rights of the receive buffer."},
+	{Name: "IBV_WC_REM_INV_REQ_ERR", Meaning: "The peer refused the request as invalid, with a NAK.", Fix: "Check the peer's qp_access_flags and max_dest_rd_atomic, the path MTU of both ends and the length."},
+	{Name: "IBV_WC_REM_ACCESS_ERR", Meaning: "The peer refused the rkey, the range or the right, with a NAK.", Fix: "Check rkey, remote address and length, and the rights of the peer's region."},
+	{Name: "IBV_WC_REM_OP_ERR", Meaning: "The peer could not execute the request, for a reason of its own.", Fix: "Check the length of the peer's receive buffer and its lkey."},
+	{Name: "IBV_WC_RETRY_EXC_ERR", Meaning: "The peer answered none of retry_cnt retries, or packets were lost again and again.", Fix: "See whether the peer's queue pair exists and is in RTR, whether both know the other's number, GID and PSN, and whether packets get through."},
+	{Name: "IBV_WC_RNR_RETRY_EXC_ERR", Meaning: "The peer had no receive work request, rnr_retry times in a row.", Fix: "Let the peer post receives earlier, or set rnr_retry to 7, which is without limit."},
+	{Name: "IBV_WC_LOC_RDD_VIOL_ERR", Meaning: "An error of reliable datagrams, which this device does not have."},
+	{Name: "IBV_WC_REM_INV_RD_REQ_ERR", Meaning: "An error of reliable datagrams, which this device does not have."},
+	{Name: "IBV_WC_REM_ABORT_ERR", Meaning: "The peer aborted the request."},
+	{Name: "IBV_WC_INV_EECN_ERR", Meaning: "An error of reliable datagrams, which this device does not have."},
+	{Name: "IBV_WC_INV_EEC_STATE_ERR", Meaning: "An error of reliable datagrams, which this device does not have."},
+	{Name: "IBV_WC_FATAL_ERR", Meaning: "The device failed."},
+	{Name: "IBV_WC_RESP_TIMEOUT_ERR", Meaning: "No answer came in time."},
+	{Name: "IBV_WC_GENERAL_ERR", Meaning: "An error that no other status describes."},
+}
+
+// eventWords are those of enum ibv_event_type that this device raises.
+var eventWords = []Word{
+	{Name: "IBV_EVENT_CQ_ERR", Meaning: "A completion queue was full when a completion came.", Fix: "Create it with more entries, or poll sooner."},
+	{Name: "IBV_EVENT_QP_FATAL", Meaning: "A queue pair failed: its completion queue was full, or the device failed.", Fix: "Create the completion queue with more entries."},
+	{Name: "IBV_EVENT_QP_REQ_ERR", Meaning: "The peer sent an invalid request, and the queue pair is in ERR.", Fix: "Check qp_access_flags, max_dest_rd_atomic, and the peer's path MTU."},
+	{Name: "IBV_EVENT_QP_ACCESS_ERR", Meaning: "The peer named a key, a range or a right that it does not have, and the queue pair is in ERR.", Fix: "Check what the peer was told of rkey, address and length."},
+	{Name: "IBV_EVENT_COMM_EST", Meaning: "The first packet came to a queue pair in RTR.", Fix: "Take it to RTS."},
+	{Name: "IBV_EVENT_SQ_DRAINED", Meaning: "The send queue of a queue pair in SQD has no work under way."},
+	{Name: "IBV_EVENT_DEVICE_FATAL", Meaning: "The device is gone: the daemon has ended."},
+	{Name: "IBV_EVENT_PORT_ACTIVE", Meaning: "The port can carry traffic."},
+	{Name: "IBV_EVENT_PORT_ERR", Meaning: "The port is down.", Fix: "See ip link."},
+	{Name: "IBV_EVENT_SRQ_ERR", Meaning: "A shared receive queue failed."},
+	{Name: "IBV_EVENT_SRQ_LIMIT_REACHED", Meaning: "A shared receive queue has fewer work requests than srq_limit.", Fix: "Post more, and set the limit again."},
+	{Name: "IBV_EVENT_QP_LAST_WQE_REACHED", Meaning: "A queue pair in ERR will take nothing more from its shared receive queue."},
+	{Name: "IBV_EVENT_GID_CHANGE", Meaning: "The GID table changed: an address came or went."},
+}
+
+// nakWordList are the NAK codes of the AETH.
+var nakWordList = []Word{
+	{Name: "NAK_PSN_SEQUENCE_ERROR", Meaning: "A packet before this one is missing. The peer sends again from there.", Fix: "None, unless there are many: then the network loses packets."},
+	{Name: "NAK_INVALID_REQUEST", Meaning: "The responder does not allow the operation, or its length or order is wrong.", Fix: "Check qp_access_flags and max_dest_rd_atomic of the responder."},
+	{Name: "NAK_REMOTE_ACCESS_ERROR", Meaning: "The responder has no such rkey, or the range or right is not granted.", Fix: "Check rkey, address and length of the request."},
+	{Name: "NAK_REMOTE_OPERATIONAL_ERROR", Meaning: "The responder could not execute the request.", Fix: "Check its receive buffer."},
+	{Name: "RNR_NAK", Meaning: "The responder has no receive work request. The requester waits and tries again.", Fix: "Post receives earlier."},
+}
+
+// Words returns all words.
+func Words() (list []Word) {
+	add := func(kind string, words []Word) {
+		for _, w := range words {
+			w.Kind = kind
+			list = append(list, w)
+		}
+	}
+	add(statusKind, statusWords)
+	add("asynchronous event", eventWords)
+	add("acknowledgement", nakWordList)
+	var names []Word
+	for errno, w := range errnoWords {
+		names = append(names, Word{Name: unix.ErrnoName(errno), Meaning: sentence(w.why), Fix: sentence(w.fix)})
+	}
+	slices.SortFunc(names, func(a, b Word) int { return strings.Compare(a.Name, b.Name) })
+	add("errno", names)
+	return list
+}
+
+// Find returns the words with a name, in any case, with or without IBV_, IBV_WC_ or IBV_EVENT_.
+// Statuses are found by their text too, as ibv_wc_status_str has it.
+func Find(name string) (list []Word) {
+	for _, w := range Words() {
+		for _, prefix := range []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_"} {
+			if strings.EqualFold(prefix+name, w.Name) {
+				return append(list, w)
+			}
+		}
+	}
+	for i := range statusWords {
+		if strings.EqualFold(name, rxe.WCStatus(i).String()) {
+			w := statusWords[i]
+			w.Kind = statusKind
+			return append(list, w)
+		}
+	}
+	return list
+}
+
+func wordOf(s rxe.WCStatus) *Word {
+	if int(s) < len(statusWords) {
+		return &statusWords[s]
+	}
+	return nil
+}
+
+// sentence returns a part of a sentence as one.
+func sentence(part string) string {
+	if part == "" {
+		return ""
+	}
+	return strings.ToUpper(part[:1]) + part[1:] + "."
+}

@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// reports is what went wrong in a session, and what its processes left behind.
+type reports struct {
+	log explain.Log
+
+	mu      sync.Mutex // below
+	readers int        // connections that ask for reports
+	ended   []proto.ProcessStatus
+	listed  int // objects in ended
+	leftOut int // files that there was no room for
+}
+
+// maxEnded bounds the objects of ended.
+const maxEnded = 1024
+
+// fileReports are told of the errors of one open file. They implement uverbs.Reports and
+// kernel.Refusals.
+type fileReports struct {
+	to              *reports
+	pid             int
+	program, device string
+}
+
+// of returns what is told of the errors of a file that a process has opened.
+func (r *reports) of(pid int, device string) *fileReports {
+	return &fileReports{r, pid, processName(pid), device}
+}
+
+func (f *fileReports) add(r explain.Record) {
+	r.PID, r.Program, r.Device = f.pid, f.program, f.device
+	f.to.log.Add(r)
+}
+
+// Refused implements kernel.Refusals.
+func (f *fileReports) Refused(verb string, errno unix.Errno, err error) {
+	f.add(explain.Refused(verb, errno, err))
+}
+
+// Failed implements rxe.Reports.
+func (f *fileReports) Failed(q *rxe.QP, failure *rxe.Failure) {
+	f.add(explain.Failed(q.Num(), failure))
+}
+
+// leave notes what a process leaves behind in a file that it closes, if a connection will ask.
+func (r *reports) leave(f *file) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.readers == 0 {
+		return
+	}
+	if r.listed >= maxEnded {
+		r.leftOut++
+		return
+	}
+	st, listed := f.status(maxEnded - r.listed)
+	if listed == 0 && st.PDs+st.MWs+st.AHs+st.Channels == 0 {
+		return
+	}
+	r.listed += listed + 1
+	r.ended = append(r.ended, proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Files: []proto.FileStatus{st}})
+}
+
+// errors returns the last errors of the session.
+func (n *session) errors() proto.Errors {
+	list, total := n.reports.log.Records()
+	if list == nil {
+		list = []explain.Record{}
+	}
+	return proto.Errors{Session: n.id, UID: n.cred.Uid, Command: n.command, Total: total, Errors: list}
+}
+
+// errorsOf returns the last errors of the sessions that a user may see.
+func (s *Server) errorsOf(uid uint32) []proto.Errors {
+	list := []proto.Errors{}
+	sessions, _ := s.visible(uid)
+	for _, n := range sessions {
+		list = append(list, n.errors())
+	}
+	return list
+}
+
+// reportTalk serves a connection about a session.
+func (s *Server) reportTalk(conn *proto.Conn, uid uint32, first *proto.Request, budget *quota.Budget) {
+	n, err := s.sessionOf(first.Session, uid)
+	if err != nil {
+		refuse(conn, err)
+		return
+	}
+	defer s.endReports(n)
+	for req := first; ; {
+		if req.Op != proto.OpReport || req.Session != first.Session {
+			refuse(conn, errors.New("unexpected request "+req.Op))
+			return
+		}
+		s.flush()
+		text, err := json.Marshal(s.reportOf(n, uid))
+		if err != nil {
+			refuse(conn, err)
+			return
+		}
+		cost := quota.Cost{Memory: int64(len(text)) + socketBuffer}
+		budget.Charge(cost)
+		conn.SendText(text)
+		budget.Give(cost)
+		req = new(proto.Request)
+		if conn.RecvOnly(req) != nil {
+			return
+		}
+	}
+}
+
+// sessionOf returns a session that the user may see, and counts a connection about it.
+func (s *Server) sessionOf(id uint64, uid uint32) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := range s.sessions {
+		if n.id == id && (uid == n.cred.Uid || owns(uid)) {
+			n.reports.mu.Lock()
+			defer n.reports.mu.Unlock()
+			n.reports.readers++
+			s.talks++
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no session %d of user %d: gorxe status lists them", id, uid)
+}
+
+func (s *Server) endReports(n *session) {
+	n.reports.mu.Lock()
+	n.reports.readers--
+	n.reports.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.talks--
+	s.left()
+}
+
+// reportOf returns what is known of a session.
+func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
+	r := &proto.Report{Errors: n.errors(), Devices: []proto.DeviceStatus{}, Ended: []proto.ProcessStatus{}}
+	r.Session, _ = n.status(maxEnded)
+	for _, d := range s.devices {
+		r.Devices = append(r.Devices, d.status(owns(uid)))
+	}
+	n.reports.mu.Lock()
+	defer n.reports.mu.Unlock()
+	r.Ended, r.EndedLeftOut = append(r.Ended, n.reports.ended...), n.reports.leftOut
+	return r
+}

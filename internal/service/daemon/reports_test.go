@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
+
+// fail adds an error to the sessions of a server.
+func (s *running) fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := range s.sessions {
+		n.reports.of(os.Getpid(), "rxe0").Refused("create_qp", unix.EINVAL, unix.EINVAL)
+	}
+}
+
+// TestReports: a connection about a session learns of its errors, also when the session has ended.
+func TestReports(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	c := s.dial(t)
+	hello, err := c.Hello([]string{"test"}, proto.Wanted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := proto.DialReports([]string{s.cfg.Socket}, hello.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s.fail()
+	c.Close()
+	eventually(t, "the session ends", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.sessions) == 0
+	})
+	rep, err := r.Ask()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := &rep.Errors; e.Total != 1 || len(e.Errors) != 1 || e.Errors[0].Verb != "ibv_create_qp" || e.Errors[0].PID != os.Getpid() {
+		t.Errorf("the report has %+v", e)
+	}
+	for _, session := range []uint64{0, hello.Session, 99} {
+		if _, err := proto.DialReports([]string{s.cfg.Socket}, session); err == nil {
+			t.Errorf("session %d, which does not exist, has a report", session)
+		}
+	}
+}
+
+// TestErrorsOfUsers: a user sees the errors of no other, unless it owns the daemon.
+func TestErrorsOfUsers(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	c := s.dial(t)
+	hello, err := c.Hello([]string{"test"}, proto.Wanted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail()
+	if list := s.errorsOf(uint32(os.Geteuid())); len(list) != 1 || list[0].Total != 1 {
+		t.Errorf("the owner sees %+v", list)
+	}
+	const stranger = 4711
+	if list := s.errorsOf(stranger); len(list) != 0 {
+		t.Errorf("another user sees %+v", list)
+	}
+	if _, err := s.sessionOf(hello.Session, stranger); err == nil || !strings.Contains(err.Error(), "there is no session") {
+		t.Errorf("another user's report: %v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package proto
+
+import (
+	"errors"
+
+	"github.com/gorxe/gorxe/internal/explain"
+)
+
+// Errors are the last errors of one session.
+type Errors struct {
+	Session uint64           `json:"session"`
+	UID     uint32           `json:"uid"`
+	Command []string         `json:"command"`
+	Total   uint64           `json:"total"` // with those that are not kept
+	Errors  []explain.Record `json:"errors"`
+}
+
+// Report is what is known of a session, during it or afterward.
+type Report struct {
+	Errors  Errors         `json:"errors"`
+	Session SessionStatus  `json:"session"` // now: without the processes that have ended
+	Devices []DeviceStatus `json:"devices"`
+	// Ended are the objects that processes left behind, as they were when each process closed its
+	// device. EndedLeftOut is the number of open devices that there was no room for.
+	Ended        []ProcessStatus `json:"ended"`
+	EndedLeftOut int             `json:"ended_left_out,omitempty"`
+}
+
+// Errors returns the last errors of the sessions that this user may see.
+func (c *Client) Errors() (list []Errors, err error) {
+	return list, c.text(OpErrors, &list)
+}
+
+// Reports is a connection about what one session does. The daemon keeps what it knows of the
+// session, and what its processes leave behind, until the connection ends.
+type Reports struct {
+	client  *Client
+	session uint64
+}
+
+// DialReports connects to the daemon at one of paths.
+func DialReports(paths []string, session uint64) (*Reports, error) {
+	if session == 0 {
+		return nil, errors.New("the daemon is another build of gorxe, which does not explain errors: restart it")
+	}
+	client, err := Dial(paths)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reports{client, session}
+	if _, err := r.Ask(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Ask returns the report as it is now. The capture of the daemon has all packets until then.
+func (r *Reports) Ask() (*Report, error) {
+	rep := new(Report)
+	return rep, r.client.textOf(Request{Version: ProtocolVersion, Op: OpReport, Session: r.session}, rep)
+}
+
+// Close ends the connection.
+func (r *Reports) Close() { r.client.Close() }
