@@ -9,6 +9,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/waitqueue"
 	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // Config says which device to open. The zero value means the interface of the
@@ -31,6 +32,9 @@ type Config struct {
 	ECN *ECN
 	// Faults are rules for what goes wrong (Context.AddFaults).
 	Faults []Fault
+	// Chaos, if not 0, is a seed. The device then does late and out of order all that the
+	// specification leaves open, drawn from that seed (docs/faults.md).
+	Chaos uint64
 	// Tap captures the packets that are, or would be, on the wire. Nil means no
 	// capture.
 	Tap *rocev2.Tap
@@ -45,6 +49,7 @@ type Context struct {
 	eng    *sharedEngine
 	events waitqueue.Queue[*AsyncEvent]
 	faults *fault.Set // the owner of the queue pairs
+	chaos  *rxe.Chaos // of the queue pairs; nil: none
 
 	mu     sync.Mutex
 	closed chan struct{}
@@ -95,6 +100,9 @@ func Open(cfg Config) (*Context, error) {
 		closed: make(chan struct{}),
 	}
 	c.events.Init()
+	if cfg.Chaos != 0 {
+		c.chaos = rxe.NewChaos(cfg.Chaos)
+	}
 	for k := range c.owned {
 		c.owned[k] = make(map[child]struct{})
 	}

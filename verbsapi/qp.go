@@ -51,6 +51,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		SignalAll: init.SignalAll,
 		Owner:     p.ctx.faults,
 		Faults:    p.ctx.eng.faults.Works(p.ctx.faults),
+		Chaos:     p.ctx.chaos,
 	}
 	if init.SRQ != nil {
 		eng.SRQ = init.SRQ.srq

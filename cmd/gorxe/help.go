@@ -94,6 +94,7 @@ func completionWords(app *kong.Application) map[string][]string {
 		"subject": subjects, "rule": rules, "word": explainable(),
 		"level":     {"debug", "info", "warn", "error"},
 		"fault":     fault.Examples(),
+		"seed":      {"random"},
 		"doorbells": {"trapped", "direct", "auto"},
 		"ecn":       {"on", "off"},
 	}

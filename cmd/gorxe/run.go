@@ -21,12 +21,13 @@ type deviceFlags struct {
 
 type runCmd struct {
 	deviceFlags   `embed:""`
-	Fault         []string `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
-	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
-	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
-	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
-	Explain       bool     `help:"At the end, print why verbs were refused and why work requests failed."`
-	Program       []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+	Fault         []string  `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
+	Faults        []string  `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
+	FaultsMayMiss bool      `name:"faults-may-miss" help:"Fault rules need not fire."`
+	FaultReport   string    `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
+	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
+	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Do late and out of order all that the specification leaves open, drawn from this number, or from one that is drawn (random; also in $$GORXE_CHAOS). A program that fails then relied on more. See gorxe help chaos."`
+	Program       []string  `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
 }
 
 // Help is the part of `gorxe run --help` above the flags.
@@ -44,6 +45,7 @@ Examples:
   gorxe run --devices 8 ibv_devices
   gorxe run --fault 'packet drop,p=1%,seed=7' ./my-test
   gorxe run --explain ./my-test
+  gorxe run --chaos 7 ./my-test   # or --chaos random
   gorxe run                       # a shell`
 }
 
@@ -115,16 +117,23 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	seed, err := c.seed()
+	if err != nil {
+		return err
+	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
-		Faults: rules, Report: c.Explain,
+		Faults: rules, Chaos: uint64(seed), Report: c.Explain,
 	})
 	if err != nil {
 		return err
 	}
 	if c.Explain {
 		explainRun(outcome, std.err)
+	}
+	if how := outcome.Failed(); how != "" && seed != 0 {
+		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 	}
 	if err := c.faultsFired(outcome, rules, std); err != nil {
 		return err

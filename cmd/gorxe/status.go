@@ -136,6 +136,11 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 	writeLosses(w, st)
 	writeOldLibrxe(w, st)
 	writeLeftOut(w, st)
+	for _, s := range st.Sessions {
+		if s.Chaos != 0 {
+			fmt.Fprintf(w, "\nSession %d has chaos, seed %d\n", s.ID, s.Chaos)
+		}
+	}
 	if st.Hidden > 0 {
 		fmt.Fprintf(w, "\nSessions of other users: %d\n", st.Hidden)
 	}

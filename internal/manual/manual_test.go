@@ -92,7 +92,7 @@ func TestNoDate(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	topics := Topics()
-	for _, name := range []string{"devices", "faults", "doorbells", "CI"} {
+	for _, name := range []string{"devices", "faults", "chaos", "doorbells", "CI"} {
 		if FindTopic(name) == nil {
 			t.Errorf("there is no topic %s", name)
 		}

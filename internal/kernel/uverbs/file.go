@@ -35,6 +35,7 @@ type File struct {
 	overrun    overrun
 	owner      any // of the queue pairs; see SetOwner
 	work       rxe.WorkFaults
+	chaos      *rxe.Chaos
 	faults     kernel.FaultPoint
 	reports    Reports // nil: not wanted
 
@@ -58,6 +59,10 @@ func (f *File) FD() int { return f.ctx.FD() }
 // SetOwner sets what rxe.QP.Owner returns for the queue pairs of this open, and what goes wrong
 // with their work requests. It must be called before the program can make one.
 func (f *File) SetOwner(owner any, faults rxe.WorkFaults) { f.owner, f.work = owner, faults }
+
+// SetChaos sets the chaos of the queue pairs of this open, nil for none. It must be called before
+// the program can make one.
+func (f *File) SetChaos(c *rxe.Chaos) { f.chaos = c }
 
 // SetFaults says what goes wrong with the verbs of this open. It must be called before the first
 // call.

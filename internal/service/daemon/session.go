@@ -23,6 +23,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // maxFilesPerSession bounds the open devices of a session. Package tenant has the limits of a
@@ -49,6 +50,7 @@ type session struct {
 	asked   proto.Questions
 	faults  *faultRules
 	reports reports
+	chaos   *rxe.Chaos // nil: none
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -111,6 +113,9 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 			faults: newFaultRules(u.Budget, s.devices),
 		}
 		n.faults.set.CountIn(&s.fired)
+		if seed := req.Wanted.Chaos; seed != 0 {
+			n.chaos = rxe.NewChaos(seed)
+		}
 		n.run(ctx)
 	default:
 		refuse(conn, errors.New("unknown request "+req.Op))
@@ -139,7 +144,7 @@ func (n *session) run(ctx context.Context) {
 	}
 	defer n.server.leave(n)
 	hello := n.server.hello()
-	hello.Session = n.id
+	hello.Session, hello.Chaos = n.id, n.wanted.Chaos
 	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: hello}) != nil {
 		return
 	}
@@ -273,6 +278,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	}
 	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set))
 	verbs.SetFaults(faults)
+	verbs.SetChaos(n.chaos)
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
 	verbs.SetReports(f.reports)
 	f.OnOverrun(f.warn)

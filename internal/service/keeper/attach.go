@@ -31,7 +31,7 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN}
+	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err
@@ -44,7 +44,11 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 		client, err = proto.Dial(paths)
 		switch {
 		case err == nil:
-			if hello, err = client.Hello(argv, wanted); err == nil {
+			if hello, err = client.Hello(argv, wanted); err == nil && hello.Chaos != cfg.Chaos {
+				client.Close()
+				return nil, hello, fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
+			}
+			if err == nil {
 				compare(hello, wanted.Build, client.Socket(), replaced)
 				return client, hello, nil
 			}

@@ -29,6 +29,7 @@ type Config struct {
 	Doorbells proto.Doorbells // of this program
 	Faults    []string        // fault rules of this program
 	Report    bool            // Outcome shall have a report
+	Chaos     uint64          // its seed for this program; 0: none
 }
 
 // Outcome is how the program ended.
@@ -49,6 +50,18 @@ func (o Outcome) Status() (code int, signal unix.Signal) {
 		return 0, o.status.Signal()
 	}
 	return o.status.ExitStatus(), 0
+}
+
+// Failed says how the program failed, as "exited with status 1"; empty if it succeeded.
+func (o Outcome) Failed() string {
+	switch {
+	case o.status.Signaled():
+		return "was killed by " + unix.SignalName(o.status.Signal())
+	case o.status.ExitStatus() != 0:
+		return fmt.Sprint("exited with status ", o.status.ExitStatus())
+	default:
+		return ""
+	}
 }
 
 // Exit ends this process in the same way.
@@ -85,6 +98,10 @@ func Run(cfg Config) (Outcome, error) {
 		// The kernel allows one listener, and the outer one answers already.
 		if len(cfg.Faults) > 0 {
 			err := errors.New("fault rules have no effect in a gorxe run within another: give them to the outer one")
+			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		}
+		if cfg.Chaos != 0 {
+			err := errors.New("chaos has no effect in a gorxe run within another: give --chaos to the outer one")
 			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 		}
 		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {

@@ -105,6 +105,7 @@ type Wanted struct {
 	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
 	ECN       ECN       `json:"ecn,omitempty"`  // of every device
 	Doorbells Doorbells `json:"doorbells"`
+	Chaos     uint64    `json:"chaos,omitempty"` // its seed; 0: none
 }
 
 // Hello is how a daemon describes itself.
@@ -114,6 +115,7 @@ type Hello struct {
 	Devices []Spec `json:"devices"`
 	Build   Build  `json:"build,omitzero"`    // zero: one that does not say
 	Session uint64 `json:"session,omitempty"` // its number; 0: of an older daemon
+	Chaos   uint64 `json:"chaos,omitempty"`   // of this session; an older daemon has none
 }
 
 // errCode is an error that a client can act on.
