@@ -38,6 +38,7 @@ type object struct {
 	polled   kernel.PollFile  // of a device: the same, if its descriptor is a pipe or a socket
 	hangUp   *threads.Source  // of polled: the daemon's end, which hangs up
 	record   *handover.Record // of polled: where the keeper finds it
+	link     string           // of polled: what /proc/PID/fd shows of it
 	events   atomic.Uint64    // of polled: how often it was ready
 	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
 	file     File             // of a device
@@ -58,6 +59,7 @@ const unwatched = -1
 type objects struct {
 	mu     sync.Mutex
 	byID   map[fdid.ID]*object
+	byLink map[string]*object // those that can be polled
 	byWD   map[int]*object
 	refuse bool // the session ends
 
@@ -66,13 +68,20 @@ type objects struct {
 }
 
 func (t *objects) init() {
-	t.byID, t.byWD = make(map[fdid.ID]*object), make(map[int]*object)
+	t.byID, t.byLink, t.byWD = make(map[fdid.ID]*object), make(map[string]*object), make(map[int]*object)
 }
 
 func (t *objects) get(id fdid.ID) *object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
+}
+
+// pollable returns the object of which /proc/PID/fd shows link.
+func (t *objects) pollable(link string) *object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byLink[link]
 }
 
 func (t *objects) byWatch(wd int) *object {
@@ -101,6 +110,9 @@ func (t *objects) put(o *object) bool {
 		return false
 	}
 	t.byID[o.id] = o
+	if o.link != "" {
+		t.byLink[o.link] = o
+	}
 	if o.watch != unwatched {
 		t.byWD[o.watch] = o
 	}
@@ -111,6 +123,7 @@ func (t *objects) remove(o *object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.byID, o.id)
+	delete(t.byLink, o.link)
 	delete(t.byWD, o.watch)
 }
 
@@ -205,19 +218,18 @@ func (r *receiver) object(fd int32) *object {
 	}
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) && !handover.PollableLink(link) {
-		return nil
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
+		// The closes of a pollable file are not trapped. So hot does not have it, because
+		// nothing would say when that is over.
+		return r.s.objects.pollable(link)
 	}
 	id, err := r.fileID(fd)
 	if err != nil {
 		return nil
 	}
 	o := r.s.objects.get(id)
-	if o == nil {
-		return nil
-	}
-	if o.polled != nil {
-		return o // its closes are not trapped, so nothing would say when that is over
+	if o == nil || o.polled != nil {
+		return o
 	}
 	if p, err := r.caller.owner(); err == nil {
 		*e = hotEntry{r.n.TID, fd, epoch, mono.Now() + hotLife, o, p}
@@ -271,6 +283,7 @@ func (s *Session) enter(o *object, fd int) error {
 	}
 	o.id = fdid.FromStat(&st)
 	if o.polled != nil {
+		o.link = handover.Link(&st)
 		if o.record = s.page.AddPollable(&st); o.record == nil {
 			return unix.EMFILE
 		}

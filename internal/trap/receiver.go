@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
@@ -182,12 +181,7 @@ func (r *receiver) withoutMemory() verdict {
 		return pass
 	}
 	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
-		// To look at a pipe or a socket waits for nobody.
-		id, err := fdid.ID{}, error(nil)
-		if handover.PollableLink(link) {
-			id, err = statID(r.procFD(fd))
-		}
-		if err != nil || r.s.objects.get(id) == nil {
+		if r.s.objects.pollable(link) == nil {
 			return pass
 		}
 	}

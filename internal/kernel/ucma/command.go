@@ -74,7 +74,13 @@ type call struct {
 	body uint64 // the address of the request
 	in   int    // its length, by the header
 	out  int    // the room for the answer
+	got  []byte // what is known of the request: all of it, if it has the usual length
+	buf  [maxCommand]byte
 }
+
+// maxCommand is the room for a command that is read at once. The longest is WRITE_CM_EVENT, of
+// 328 bytes.
+const maxCommand = 336
 
 // Write answers write(fd, buf, n): one command. It returns n, or a unix.Errno (ucma.c:
 // ucma_write).
@@ -82,7 +88,8 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	if n < uapi.UcmaHdrSize {
 		return 0, unix.EINVAL
 	}
-	hdr, err := read[uapi.UcmaHdr](c, buf)
+	k := &call{Caller: c, f: f, dev: f.dev, size: int64(n), body: buf + uapi.UcmaHdrSize}
+	hdr, err := k.begin(buf, n)
 	switch {
 	case err != nil:
 		return 0, err
@@ -91,7 +98,7 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	case commands[hdr.Cmd] == nil: // GET_OPTION
 		return 0, unix.ENOSYS
 	}
-	k := &call{Caller: c, f: f, dev: f.dev, size: int64(n), body: buf + uapi.UcmaHdrSize, in: int(hdr.In), out: int(hdr.Out)}
+	k.in, k.out = int(hdr.In), int(hdr.Out)
 	if verb := verbs[hdr.Cmd]; verb != "" {
 		if err := f.faults.Pass(verb); err != nil {
 			return 0, f.refused(verb, err)
@@ -125,15 +132,35 @@ func errnoOf(err error) error {
 	return unix.EINVAL
 }
 
-// read returns a T of the program's memory.
-func read[T any](c kernel.Caller, addr uint64) (v T, err error) {
-	err = c.Read(addr, uapi.BytesOf(&v))
-	return v, err
+// begin reads the header, and the request with it if the program has written no more. An access
+// to a program's memory is a system call.
+func (k *call) begin(buf, n uint64) (hdr uapi.UcmaHdr, err error) {
+	all := k.buf[:min(n, maxCommand)]
+	if err := k.Read(buf, all); err != nil {
+		all = all[:uapi.UcmaHdrSize] // the rest may not exist, and the command need it not
+		if err := k.Read(buf, all); err != nil {
+			return hdr, err
+		}
+	}
+	k.got = all[copy(uapi.BytesOf(&hdr), all):]
+	return hdr, nil
+}
+
+// readBody reads the first bytes of the request.
+func (k *call) readBody(b []byte) error {
+	if len(b) <= len(k.got) {
+		copy(b, k.got)
+		return nil
+	}
+	return k.Read(k.body, b)
 }
 
 // request returns the request as a T. Like the kernel it reads all of a T, whatever the
 // header says of the length.
-func request[T any](k *call) (T, error) { return read[T](k, k.body) }
+func request[T any](k *call) (v T, err error) {
+	err = k.readBody(uapi.BytesOf(&v))
+	return v, err
+}
 
 // requestOf returns a request whose last fields older programs do not send. These fields
 // are then zero. EINVAL if the request is shorter than least.
@@ -142,7 +169,8 @@ func requestOf[T any](k *call, least int) (v T, err error) {
 		return v, unix.EINVAL
 	}
 	b := uapi.BytesOf(&v)
-	return v, k.Read(k.body, b[:min(len(b), k.in)])
+	err = k.readBody(b[:min(len(b), k.in)])
+	return v, err
 }
 
 // room returns ENOSPC if there is no room for an answer of n bytes.

@@ -1,6 +1,7 @@
 package ucma
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"testing"
@@ -39,6 +40,34 @@ func TestFrame(t *testing.T) {
 	p.ok(p.raw(uapi.UcmaCreateID, uapi.BytesOf(&uapi.UcmaCreateIDReq{Response: answerAt, PS: uint16(tcp)}), 24, 4))
 	req := uapi.UcmaDestroyID
 	p.ok(p.raw(req, append(uapi.BytesOf(&uapi.UcmaIDReq{Response: answerAt}), make([]byte, 100)...), 16, 400))
+}
+
+// TestOneRead: a command is read at once. If the program has written more than there is, only
+// what the command needs must exist.
+func TestOneRead(t *testing.T) {
+	p := newHost(t).open()
+	create := func(at, n uint64) int {
+		t.Helper()
+		hdr := uapi.UcmaHdr{Cmd: uapi.UcmaCreateID, In: uint16(uapi.SizeOf[uapi.UcmaCreateIDReq]()), Out: 4}
+		req := uapi.UcmaCreateIDReq{UID: at, Response: answerAt, PS: uint16(tcp)}
+		copy(p.mem.Bytes(at, 32), append(bytes.Clone(uapi.BytesOf(&hdr)), uapi.BytesOf(&req)...))
+		p.reads = 0
+		got, err := p.f.Write(p, at, n)
+		p.ok(err)
+		if got != int64(n) {
+			t.Errorf("%d of %d bytes", got, n)
+		}
+		return p.reads
+	}
+	if n := create(programBase, 32); n != 1 {
+		t.Errorf("%d reads of a command", n)
+	}
+	if n := create(programBase, 8<<10); n != 1 {
+		t.Errorf("%d reads of a command with more behind it", n)
+	}
+	if n := create(programBase+programSize-32, 1<<40); n != 3 { // all, the header, the request
+		t.Errorf("%d reads of a command at the end of the memory", n)
+	}
 }
 
 // withID are the requests of the commands that name an id, with that id.

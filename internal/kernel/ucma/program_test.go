@@ -99,6 +99,7 @@ type program struct {
 	fds       map[int32]*File
 	connects  uint32 // how many requests it has sent: each of another queue pair
 	delivered int
+	reads     int  // of its memory
 	gone      bool // Deliver finds nobody
 	torn      bool // answers cannot be written
 
@@ -130,6 +131,7 @@ func (p *program) exit() {
 
 // Read implements kernel.Caller.
 func (p *program) Read(addr uint64, b []byte) error {
+	p.reads++
 	from := p.mem.Bytes(addr, len(b))
 	if from == nil {
 		return unix.EFAULT

@@ -208,6 +208,10 @@ func fileLink(key uint64) string {
 	return fmt.Sprintf("pipe:[%d]", key>>1)
 }
 
+// Link returns what /proc/PID/fd shows of the pollable file that st describes. It names the file
+// as its device and inode do: pipes have one file system, and sockets another.
+func Link(st *unix.Stat_t) string { return fileLink(fileKey(st)) }
+
 // Free gives a slot up.
 func (p *Page) Free(s *Slot) { s.state.Store(slotFree) }
 

@@ -2,14 +2,13 @@ package procfs
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 )
 
 // Capabilities returns the effective capabilities of a thread (capabilities(7)) as a set of
 // bits, which is empty if it has ended.
 func Capabilities(tid int) uint64 {
-	b, err := os.ReadFile(Path(tid, "status"))
+	b, err := ReadFile(Path(tid, "status"))
 	if err != nil {
 		return 0
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,31 @@ func Readlink(path string) (string, error) {
 	return string(buf[:n]), nil
 }
 
+// ReadFile returns the content of a short file of /proc. os.ReadFile would make six more system
+// calls, to find out whether such a file can be polled.
+func ReadFile(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	b := make([]byte, 0, pathMax)
+	for {
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, &os.PathError{Op: "read", Path: path, Err: err}
+		case n == 0:
+			return b, nil
+		}
+		if b = b[:len(b)+n]; len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
+	}
+}
+
 // Status is what /proc/PID/status says of a thread.
 type Status struct {
 	TGID, PPID int
@@ -50,7 +76,7 @@ func ReadStatus(tid int) (st Status, err error) {
 	if tid == 0 {
 		return st, ErrInvisible
 	}
-	b, err := os.ReadFile(Path(tid, "status"))
+	b, err := ReadFile(Path(tid, "status"))
 	if err != nil {
 		return st, err
 	}
@@ -90,7 +116,7 @@ func ReadStatus(tid int) (st Status, err error) {
 // is fields 26 to 28 and 48 to 51 of /proc/PID/stat (proc(5)), or empty if the file
 // cannot be read.
 func Image(tid int) string {
-	b, err := os.ReadFile(Path(tid, "stat"))
+	b, err := ReadFile(Path(tid, "stat"))
 	if err != nil {
 		return ""
 	}

@@ -1,10 +1,15 @@
 package procfs
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestStatus(t *testing.T) {
@@ -21,5 +26,25 @@ func TestStatus(t *testing.T) {
 	}
 	if s := Image(-1); s != "" {
 		t.Errorf("image of nothing %q", s)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	long := bytes.Repeat([]byte("0123456789abcdef"), 1000)
+	path := filepath.Join(t.TempDir(), "long")
+	if err := os.WriteFile(path, long, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadFile(path); err != nil || !bytes.Equal(got, long) {
+		t.Errorf("%d of %d bytes, %v", len(got), len(long), err)
+	}
+	if got, err := ReadFile(Path(os.Getpid(), "status")); err != nil || !bytes.HasPrefix(got, []byte("Name:")) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := ReadFile(path + "er"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that does not exist: %v", err)
+	}
+	if _, err := ReadFile(t.TempDir()); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("a directory: %v", err)
 	}
 }

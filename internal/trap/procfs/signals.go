@@ -20,7 +20,7 @@ type Signals struct {
 
 // ReadSignals reads the signals of a thread; ESRCH means that it has ended.
 func ReadSignals(tid int) (s Signals, err error) {
-	b, err := os.ReadFile(Path(tid, "status"))
+	b, err := ReadFile(Path(tid, "status"))
 	if err != nil {
 		return s, unix.ESRCH
 	}
@@ -76,7 +76,7 @@ func Threads(tgid int) []int {
 // FileFlags returns the status flags of descriptor fd of a thread, as F_GETFL does
 // (fs/proc/fd.c: seq_show).
 func FileFlags(tid int, fd int32) (int, error) {
-	b, err := os.ReadFile(Path(tid, "fdinfo/"+strconv.Itoa(int(fd))))
+	b, err := ReadFile(Path(tid, "fdinfo/"+strconv.Itoa(int(fd))))
 	if err != nil {
 		return 0, err
 	}
