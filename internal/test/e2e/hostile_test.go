@@ -3,12 +3,17 @@ package e2e
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
 
-// attacks are those of testdata/hostile.c.
-var attacks = []string{"ptrace", "files", "limits", "undumpable", "chroots", "mounts", "filters", "pids", "ia32"}
+// attacks are those of testdata/hostile.c, and kinds of memory are those of testdata/unanswered.c.
+// A program fails if its attack had no effect.
+var (
+	attacks = []string{"ptrace", "files", "limits", "undumpable", "chroots", "mounts", "filters", "pids", "ia32"}
+	memory  = []string{"fuse", "userfaultfd"}
+)
 
 // hostileRounds is how often each attacker repeats its attack before it ends.
 const hostileRounds = 3
@@ -21,7 +26,7 @@ func TestHostile(t *testing.T) {
 	if !selection.takes(standard) {
 		return
 	}
-	bin := compile(t, "hostile")
+	bin, unanswered := compile(t, "hostile"), compile(t, "unanswered")
 	a, _ := twoHosts(t, 1500)
 	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-mode", "0666")
 	users := []*host{a}
@@ -30,12 +35,15 @@ func TestHostile(t *testing.T) {
 	}
 	long, _ := time.ParseDuration(os.Getenv("GORXE_HOSTILE")) // none: 0
 	honest := topology{server: d.run, client: d.run, host: d.host}
-	programs, exchanges := 0, 0
+	programs, exchanges, refused := 0, 0, make(map[string]int)
 	for began := time.Now(); exchanges == 0 || time.Since(began) < long; {
 		var attackers []*proc
 		for _, user := range users {
 			for _, attack := range attacks {
 				attackers = append(attackers, d.runAs(t, user, bin, attack, strconv.Itoa(hostileRounds)))
+			}
+			for _, kind := range memory {
+				attackers = append(attackers, d.runAs(t, user, unanswered, kind, "rxe0", strconv.Itoa(hostileRounds)))
 			}
 		}
 		for _, argv := range [][]string{
@@ -48,8 +56,11 @@ func TestHostile(t *testing.T) {
 		}
 		for _, p := range attackers {
 			p.ok()
+			if strings.Contains(p.out.String(), "refused") {
+				refused[strings.Join(p.cmd.Args[len(p.cmd.Args)-3:], " ")]++
+			}
 		}
 		programs += len(attackers)
 	}
-	t.Logf("%d attackers, %d honest exchanges", programs, exchanges)
+	t.Logf("%d attackers, %d honest exchanges; the kernel refused %v", programs, exchanges, refused)
 }
