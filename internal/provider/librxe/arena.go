@@ -19,8 +19,9 @@ import (
 //
 // The program has all rights to this file. It is sealed against a change of size, because
 // the program's ftruncate would end the daemon: an access beyond the end of a mapped file
-// is SIGBUS. Within the size there is no SIGBUS. A page that the program punched out is
-// zero at the next access, and its memory was accounted for when the queue was made.
+// is SIGBUS. A page that the program punched out is zero at the next access. Under
+// vm.overcommit_memory=2 the kernel may have no memory for it: that access is SIGBUS (mm/shmem.c:
+// shmem_inode_acct_blocks), and the program loses the queue (piece.unlock).
 //
 // The daemon maps the file in windows, because the queues of all programs would be too
 // many mappings for one process (vm.max_map_count).
@@ -63,16 +64,18 @@ type window struct {
 	pieces int
 }
 
-// piece is the memory of one queue, a part of a window. A thread that accesses mem holds
-// mu, for no longer than it takes to copy an element. So free never waits for long.
+// piece is the memory of one queue, a part of a window. A thread that accesses mem does so
+// between lock and unlock, for no longer than it takes to copy an element. So free never waits
+// for long.
 type piece struct {
 	arena  *arena
 	window *window
 	off    int64
 	size   int64
 
-	mu  sync.Mutex // a leaf lock
-	mem []byte     // nil: freed
+	mu   sync.Mutex // a leaf lock
+	mem  []byte     // nil: freed, or lost
+	lost bool       // an access failed
 }
 
 // What an open and a window cost besides the queues' memory: estimates, on the safe
@@ -252,8 +255,8 @@ func (p *piece) free() {
 func (p *piece) detach() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	mapped := p.mem != nil
-	p.mem = nil
+	mapped := p.mem != nil || p.lost
+	p.mem, p.lost = nil, false
 	return mapped
 }
 

@@ -56,8 +56,7 @@ func newCQRing(a *arena, entries int) (*cqRing, error) {
 
 // Push is rxe.CQRing.
 func (r *cqRing) Push(wc *rxe.WC) bool {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return false
 	}
@@ -103,8 +102,7 @@ func (r *cqRing) settle() uint32 {
 
 // repair puts a consumer's index back that has passed the producer's.
 func (r *cqRing) repair() {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem != nil {
 		r.settle()
 	}
@@ -145,10 +143,8 @@ func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 // nothing meanwhile (rxe.CQ.ReplaceRing). A program that polls meanwhile gets again what
 // it took, as with rdma_rxe (resize_finish); librxe holds its lock.
 func (r *cqRing) move(from *cqRing) error {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
-	from.piece.mu.Lock()
-	defer from.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
+	defer from.piece.unlock(from.piece.lock())
 	if from.piece.mem == nil || r.piece.mem == nil {
 		return unix.EINVAL
 	}
@@ -176,8 +172,7 @@ func moveSlots(to, from *ring, first, last uint32) int {
 
 // waiting returns how many completions the program has not taken.
 func (r *cqRing) waiting() int {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return 0
 	}

@@ -38,8 +38,7 @@ const (
 
 // label labels a new queue.
 func (r *ring) label(l label) {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return
 	}

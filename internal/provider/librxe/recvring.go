@@ -50,8 +50,7 @@ func newRecvRing(a *arena, maxWR, maxSGE uint32) (*recvRing, error) {
 
 // Pop is rxe.RecvRing.
 func (r *recvRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil || r.producer() == r.cons {
 		return false, false
 	}
@@ -95,8 +94,7 @@ func decodeSGE(b []byte) rxe.SGE {
 
 // Len returns how many work requests wait.
 func (r *recvRing) Len() int {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return 0
 	}
@@ -105,8 +103,7 @@ func (r *recvRing) Len() int {
 
 // reset forgets what waits. The QP went to RESET.
 func (r *recvRing) reset() {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return
 	}
@@ -118,10 +115,8 @@ func (r *recvRing) reset() {
 // It leaves from as it is, and returns EINVAL if they do not fit. The engine takes nothing
 // meanwhile (rxe.SRQ.ReplaceRing).
 func (r *recvRing) move(from *recvRing) error {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
-	from.piece.mu.Lock()
-	defer from.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
+	defer from.piece.unlock(from.piece.lock())
 	if from.piece.mem == nil || r.piece.mem == nil {
 		return unix.EINVAL
 	}

@@ -69,8 +69,7 @@ func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k provider.Keys, max uint
 
 // decode makes work requests of WQEs, and copies each byte of these once.
 func (r *sendRing) decode(b *sendBatch, typ rxe.QPType, max uint32, share int) {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return
 	}

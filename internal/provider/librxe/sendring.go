@@ -106,8 +106,7 @@ func (r *sendRing) serve(qp *rxe.QP, k provider.Keys) error {
 // waits reports whether the queue has work requests that the engine has neither taken nor
 // refused for lack of room.
 func (r *sendRing) waits() bool {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	return r.piece.mem != nil && r.stalled == nil && r.distance(r.fetched, r.producer()) != 0
 }
 
@@ -138,8 +137,7 @@ func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (worth int, more
 // unfetch puts back what the engine did not take after the first n. It reports whether
 // the caller should try again at once.
 func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why error) (again bool, err error) {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.epoch == b.epoch {
 		r.fetched = (r.fetched - uint32(len(b.wrs)-n)) & r.mask
 	}
@@ -158,22 +156,27 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 
 // done is rxe.QPInitAttr.OnSendDone: the n oldest work requests have completed.
 func (r *sendRing) done(n uint32) {
-	r.piece.mu.Lock()
-	// Work requests that a reset forgot do not count.
-	n = min(n, r.distance(r.cons, r.fetched))
-	r.cons = (r.cons + n) & r.mask
-	if r.piece.mem != nil {
-		r.setConsumer(r.cons)
-	}
-	stalled := r.stalled
-	r.stalled = nil
-	resume := stalled != nil && !r.again
-	r.again = r.again || resume
-	r.piece.mu.Unlock()
-	if resume {
+	if stalled := r.complete(n); stalled != nil {
 		// The QP is locked here, and the engine may block in the program's memory.
 		r.piece.arena.budget.Background(func() { r.resume(stalled) })
 	}
+}
+
+// complete makes room for n work requests, and returns a doorbell that shall go on.
+func (r *sendRing) complete(n uint32) (resume *stalledDoorbell) {
+	defer r.piece.unlock(r.piece.lock())
+	// Work requests that a reset forgot do not count.
+	n = min(n, r.distance(r.cons, r.fetched))
+	r.cons = (r.cons + n) & r.mask
+	if !r.again {
+		resume = r.stalled
+	}
+	r.again = r.again || resume != nil
+	r.stalled = nil
+	if r.piece.mem != nil {
+		r.setConsumer(r.cons)
+	}
+	return resume
 }
 
 // resume continues a doorbell that had stalled.
@@ -188,8 +191,7 @@ func (r *sendRing) resume(d *stalledDoorbell) {
 // post_send, which is in its doorbell, then finds the room again. If another thread of the program
 // posts to the same queue pair meanwhile, some of these work requests may stay.
 func (r *sendRing) discard() {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem != nil && r.stalled == nil { // a stalled doorbell's posts have succeeded
 		r.setProducer(r.fetched)
 	}
@@ -197,8 +199,7 @@ func (r *sendRing) discard() {
 
 // reset forgets what is in the queue. The QP went to RESET.
 func (r *sendRing) reset() {
-	r.piece.mu.Lock()
-	defer r.piece.mu.Unlock()
+	defer r.piece.unlock(r.piece.lock())
 	r.epoch++
 	r.stalled = nil
 	if r.piece.mem == nil {
