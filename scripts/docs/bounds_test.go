@@ -108,3 +108,23 @@ func TestOneTable(t *testing.T) {
 		t.Errorf("docs/performance.md has %d tables: others go to docs/notes", n)
 	}
 }
+
+// TestBoundsAreTested: each row of the table in docs/security.md says what bounds an actor, and
+// names a test. TestTests finds these.
+func TestBoundsAreTested(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "docs/security.md"), "| actor | may take, or try | what bounds it | test |\n|---|---|---|---|\n")
+	if !found {
+		t.Fatal("docs/security.md has no table of bounds")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 15 {
+		t.Errorf("the table has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		if n := len(cells); n < 3 || !regexp.MustCompile("^(`(Test|Fuzz)[A-Za-z0-9]+`(, )?)+$").MatchString(cells[n-1]) {
+			t.Errorf("no test holds %s", row)
+		}
+	}
+}

@@ -117,7 +117,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 	quotatest.WantGiven(t, b)
 }
 
-// A mistake of the daemon's own is none of the program's.
+// A panic for another reason than a fault in the piece goes on.
 func TestOwnPanic(t *testing.T) {
 	a, err := newArena(quota.New(quota.Cost{}))
 	if err != nil {
