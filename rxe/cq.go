@@ -27,7 +27,7 @@ type CQ struct {
 	count  int
 	cap    int
 	armed  cqArm
-	failed bool // overflowed
+	failed bool // overflowed, or broken down
 	dead   bool
 	users  int // QPs, guarded by dev.mu
 }
@@ -89,7 +89,7 @@ func (c *CQ) Cap() int {
 }
 
 // Poll moves up to len(wcs) completions out and returns how many (ibv_poll_cq).
-// After an overflow it first returns the completions that arrived before it, and
+// If the queue is in error, it first returns the completions that arrived before that, and
 // then an error.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 	}
 	c.count -= n
 	if n == 0 && c.failed {
-		return 0, &OpError{Op: "PollCQ", Arg: "cq", Why: "overflowed", Err: ErrFull}
+		return 0, &OpError{Op: "PollCQ", Arg: "cq", Why: "is in error", Err: ErrFull}
 	}
 	return n, nil
 }

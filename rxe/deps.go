@@ -33,11 +33,16 @@ type WorkFaults interface {
 // WorkFault says what happens to a work request. The zero value is nothing.
 type WorkFault struct {
 	// Status, if not WCSuccess, is what the work request completes with, in its order and
-	// without being executed. A receive at fault is answered with a NAK "remote operational
-	// error", as after an error that only this side knows.
+	// without being executed. A receive at fault is answered with a NAK: the one that belongs to
+	// Event, or "remote operational error", as after an error that only this side knows.
 	Status    WCStatus
 	VendorErr uint32
 	Event     EventType // of the QP, raised with Status; 0: none
+	// Breaks is what breaks instead of the QP's Event; a receive at fault is then not answered.
+	// The QP fails with EventQPFatal. Status is set too.
+	Breaks Breakage
+	// ReachLimit makes the SRQ of a receive work request raise EventSRQLimitReached.
+	ReachLimit bool
 	// Delay is how much later a send work request completes with success.
 	Delay time.Duration
 }

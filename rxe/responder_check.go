@@ -123,6 +123,9 @@ func (r *responder) getRecvWQE(q *QP) fault {
 	recv := &r.recv
 	if !recv.hasWQE {
 		if recv.hasWQE, recv.malformed = q.popRecv(&recv.wqe); !recv.hasWQE {
+			if q.srq != nil && q.srq.broken() {
+				return faultOverflow
+			}
 			return faultNoRecv
 		}
 		recv.capacity = 0

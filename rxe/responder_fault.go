@@ -24,7 +24,7 @@ const (
 	faultRecvAccess          // the receive buffer's lkey, range or right
 	faultRecvMalformed       // the receive work request is malformed
 	faultInvalidate          // SEND with invalidate names a key that cannot be invalidated
-	faultOverflow            // no room in the receive queue's CQ
+	faultOverflow            // no room in the receive queue's CQ, or its SRQ is in error
 	faultSpaceEnded          // the program that owns the memory has ended
 	faultAsked               // WorkFaults says so
 	numFaults
@@ -92,6 +92,18 @@ func (q *QP) recvFault(op WCOpcode) (f WorkFault) {
 	return f
 }
 
+// answer returns the NAK for a message whose receive work request fails by f.
+func (f *WorkFault) answer() wire.Syndrome {
+	switch f.Event {
+	case EventQPReqErr:
+		return nakInvalid
+	case EventQPAccessErr:
+		return nakAccess
+	default:
+		return nakOp
+	}
+}
+
 // inMemory returns the fault of an access that memory refused with err: f, unless
 // the address space has ended.
 func (f fault) inMemory(err error) fault {
@@ -156,7 +168,11 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 	r.ack = acking{}
 	r.queue = r.queue[:0]
 	if rule.tell && q.typ == QPRC {
-		n := response{kind: respondAck, psn: psn, msn: msn, syndrome: rule.answer}
+		answer := rule.answer
+		if f == faultAsked {
+			answer = r.asked.answer()
+		}
+		n := response{kind: respondAck, psn: psn, msn: msn, syndrome: answer}
 		n.emit(q, o)
 	}
 	status, vendorErr := rule.status, uint32(0)

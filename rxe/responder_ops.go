@@ -204,9 +204,15 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, Flags: WCGRH, ByteLen: n,
 		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
 	wc, info := &r.wc, pkt.Info()
-	if f := q.recvFault(op); f.Status != WCSuccess {
+	switch f := q.recvFault(op); {
+	case f.Breaks != BreaksNothing:
+		q.breakRecv(f.Breaks)
+		return faultOverflow
+	case f.Status != WCSuccess:
 		r.asked = f
 		return faultAsked
+	case f.ReachLimit && q.srq != nil:
+		q.srq.reachLimit()
 	}
 	if info.Has(wire.OpInv) {
 		if !r.placed(q, o) {

@@ -41,6 +41,7 @@ type sendEntry struct {
 
 	vendorErr uint32
 	event     EventType     // of WorkFault
+	breaks    Breakage      // likewise
 	delay     time.Duration // of the completion
 	dueAt     Time          // when it completes; 0: at once, or delay has not begun
 
@@ -132,7 +133,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		if q.faults != nil && wqe.status == WCSuccess {
 			f := q.faults.Work(q, sendWCOpcode[wqe.op])
 			wqe.status, wqe.vendorErr, wqe.event, wqe.delay = f.Status, f.VendorErr, f.Event, f.Delay
-			wqe.asked = f.Status != WCSuccess
+			wqe.asked, wqe.breaks = f.Status != WCSuccess, f.Breaks
 		}
 		if q.chaos != nil {
 			q.chaos.post(wqe, q.payloadMTU())
@@ -353,11 +354,17 @@ func (q *QP) failSend(status WCStatus) {
 	wqe := q.sq.at(q.sq.cons)
 	event := wqe.event
 	q.reportSend(wqe, status)
+	if wqe.breaks == BreaksCQ {
+		q.sendCQ.breakDown()
+		q.complete(status)
+		q.cqOverflow()
+		return
+	}
 	q.complete(status)
 	if event != 0 {
 		q.dev.event(Event{Type: event, QP: q})
 	}
-	if q.typ == QPRC {
+	if q.typ == QPRC || event == EventQPFatal {
 		q.fail()
 		return
 	}

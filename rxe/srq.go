@@ -36,6 +36,8 @@ type SRQ struct {
 	ring RecvRing
 	own  *recvRing // ring, when it is the SRQ's own
 	dead bool
+	// failed says that the queue is in error for good.
+	failed bool
 
 	users int // QPs, guarded by dev.mu
 }
@@ -173,6 +175,8 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) {
 		return 0, opErr(op, "srq", ErrClosed)
 	case s.own == nil:
 		return 0, opErr(op, "srq", ErrNotSupported)
+	case s.failed:
+		return 0, invalid(op, "srq", "is in error", "destroy it")
 	}
 	for n := range wrs {
 		if err := s.own.post(&wrs[n]); err != nil {
@@ -208,7 +212,7 @@ func (s *SRQ) Destroy() error {
 // limit are then left. For bad see RecvRing.
 func (s *SRQ) pop(w *RecvWQE) (ok, bad bool) {
 	s.mu.Lock()
-	if s.dead {
+	if s.dead || s.failed {
 		s.mu.Unlock()
 		return false, false
 	}

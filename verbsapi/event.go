@@ -51,6 +51,9 @@ func (e *sharedEngine) onEvent(ev rxe.Event) {
 	}
 }
 
+// fatal tells the context that its device has failed, by a fault rule.
+func (c *Context) fatal() { c.events.Push(&AsyncEvent{Type: EventDeviceFatal}) }
+
 // watch makes object's events go to t.
 func (e *sharedEngine) watch(object any, t eventTarget) {
 	e.mu.Lock()

@@ -76,7 +76,8 @@ type endConfig struct {
 	typ     QPType
 	bufSize int
 	depth   uint32 // of the queues
-	srq     *SRQ
+	srq     *SRQ   // of the second end
+	cq      *CQ    // of the first end; nil: one of its own
 }
 
 func newEnd(t testing.TB, c *Context, cfg endConfig) *end {
@@ -84,7 +85,9 @@ func newEnd(t testing.TB, c *Context, cfg endConfig) *end {
 	e := &end{t: t, ctx: c, buf: make([]byte, cfg.bufSize)}
 	e.pd = must(c.AllocPD())(t)
 	e.mr = must(e.pd.RegMR(e.buf, testAccess))(t)
-	e.cq = must(c.CreateCQ(int(4*cfg.depth), nil))(t)
+	if e.cq = cfg.cq; e.cq == nil {
+		e.cq = must(c.CreateCQ(int(4*cfg.depth), nil))(t)
+	}
 	e.qp = must(e.pd.CreateQP(QPInitAttr{
 		Type: cfg.typ, SendCQ: e.cq, RecvCQ: e.cq, SRQ: cfg.srq,
 		Cap: QPCap{MaxSendWR: cfg.depth, MaxRecvWR: cfg.depth, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64},
@@ -154,9 +157,9 @@ func pair(t testing.TB, a, b *Context, cfg endConfig, conn ConnectAttr) (*end, *
 	if cfg.typ == 0 {
 		cfg.typ = QPRC
 	}
-	y := newEnd(t, b, cfg)
-	cfg.srq = nil // the second end's
-	x := newEnd(t, a, cfg)
+	second, first := cfg, cfg
+	second.cq, first.srq = nil, nil
+	y, x := newEnd(t, b, second), newEnd(t, a, first)
 	ix, iy := x.info(0xfffffe), y.info(77) // the PSNs of one end wrap soon
 	if err := x.qp.Connect(ix, iy, conn); err != nil {
 		t.Fatal(err)

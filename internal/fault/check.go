@@ -56,7 +56,7 @@ func (r *Rule) check() (key, why string) {
 		if r.Time > maxVerb {
 			return "time", fmt.Sprintf("a verb waits %v at most", maxVerb)
 		}
-	case WhereCompletion:
+	case WhereCompletion, WhereDevice:
 		return r.checkCompletion()
 	case WherePeer:
 	case WherePort:
@@ -77,6 +77,9 @@ func (r *Rule) checkCompletion() (key, why string) {
 	case r.What == Delay && named&^receives == 0:
 		return "opcode", "a receive completes when the message is there: delay its packets instead"
 	case r.selected() == 0:
+		if r.Event.ofSRQ() {
+			return "opcode", "only receives use a shared receive queue: RECV or RECV_RDMA_WITH_IMM"
+		}
 		return "opcode", fmt.Sprintf("a %s queue pair has no such work requests", r.Type)
 	}
 	return "", ""

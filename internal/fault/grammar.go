@@ -81,6 +81,14 @@ var places = []place{
 		},
 		true,
 	},
+	{
+		"device", WhereDevice, "the objects that a work request uses",
+		[]string{"qp", "opcode"},
+		[]fault{
+			{"fail", Fail, "the queue pair, its completion queue, its shared receive queue or the device fails and raises `event`; the work request is not executed", []string{"event"}, nil},
+		},
+		false,
+	},
 }
 
 // always are the keys of every rule, beside those of its place and of its fault.
@@ -182,5 +190,5 @@ func Examples() (list []string) {
 // examples are values of the keys that faults need.
 var examples = map[string]string{
 	"time": "1ms", "length": "64", "verb": "create_qp", "errno": "ENOMEM", "status": "IBV_WC_RETRY_EXC_ERR",
-	"gid": "1", "gbps": "10",
+	"gid": "1", "gbps": "10", "event": "IBV_EVENT_QP_FATAL",
 }

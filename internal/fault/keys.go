@@ -72,7 +72,7 @@ var keys = []key{
 	}},
 	{"opcode", "of a packet: opcodes by the specification's names, with a bar between them; * stands for any letters, as in RC_SEND_*. Of a work request: its operation, as in enum ibv_wc_opcode: RDMA_WRITE, RECV", func(r *Rule, v string) error {
 		r.Opcode = v
-		if r.Where == WhereCompletion {
+		if r.Where == WhereCompletion || r.Where == WhereDevice {
 			_, err := selectNames(v, "an operation", workNames)
 			return err
 		}
@@ -192,7 +192,7 @@ var keys = []key{
 		}
 		return r.Status.String()
 	}},
-	{"event", "an event of a queue pair, as IBV_EVENT_QP_FATAL", setEvent, func(r *Rule) string {
+	{"event", "an asynchronous event, as IBV_EVENT_QP_FATAL", setEvent, func(r *Rule) string {
 		if r.Event == 0 {
 			return ""
 		}

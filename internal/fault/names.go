@@ -57,27 +57,6 @@ func setStatus(r *Rule, v string) error {
 	return fmt.Errorf("give an error of enum ibv_wc_status, as IBV_WC_RETRY_EXC_ERR")
 }
 
-// AsyncEvent is the number of an enum ibv_event_type; 0 is none.
-type AsyncEvent uint8
-
-// eventPrefix begins the names of enum ibv_event_type.
-const eventPrefix = "IBV_EVENT_"
-
-// eventNames are the events of a queue pair that is in error.
-var eventNames = map[AsyncEvent]string{1: "QP_FATAL", 2: "QP_REQ_ERR", 3: "QP_ACCESS_ERR"}
-
-func (e AsyncEvent) String() string { return eventPrefix + eventNames[e] }
-
-func setEvent(r *Rule, v string) error {
-	for e, name := range eventNames {
-		if strings.TrimPrefix(v, eventPrefix) == name {
-			r.Event = e
-			return nil
-		}
-	}
-	return fmt.Errorf("give IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR or IBV_EVENT_QP_ACCESS_ERR")
-}
-
 // errnos are the errnos by their names.
 var errnos, errnoNames = func() (map[string]unix.Errno, []string) {
 	byName, names := make(map[string]unix.Errno), []string(nil)
@@ -177,7 +156,7 @@ func (r *Rule) selected() (names nameSet) {
 	switch r.Where {
 	case WhereVerb:
 		names, _ = selectNames(r.Verb, "a verb", verbNames)
-	case WhereCompletion:
+	case WhereCompletion, WhereDevice:
 		names, _ = selectNames(cmp.Or(r.Opcode, "*"), "an operation", workNames)
 		for i, op := range workOps {
 			if !strings.Contains(op.types, r.Type) {
@@ -186,6 +165,9 @@ func (r *Rule) selected() (names nameSet) {
 		}
 		if r.What == Delay {
 			names &^= receives
+		}
+		if r.Event.ofSRQ() {
+			names &= receives
 		}
 	default: // compile has those of packets
 	}

@@ -14,7 +14,7 @@ import (
 var refused = []struct{ rule, word, why string }{
 	{"", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
 	{"   ", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
-	{"drop", "drop", "unknown: a rule begins with packet, verb, completion, peer or port"},
+	{"drop", "drop", "unknown: a rule begins with packet, verb, completion, peer, port or device"},
 	{"paket drop", "paket", "unknown: is it packet?"},
 	{"packet", "packet", "say what happens: drop, duplicate, delay, reorder, corrupt, truncate or mark"},
 	{"packet drp", "drp", "unknown: is it drop?"},
@@ -91,6 +91,9 @@ var refused = []struct{ rule, word, why string }{
 	{"completion fail,status=IBV_WC_FATAL_ERR,vendor_err=0x100000000", "vendor_err=0x100000000", "give a number from 0 to 4294967295"},
 	{"completion delay,time=1ms,opcode=RECV", "opcode=RECV", "a receive completes when the message is there: delay its packets instead"},
 	{"completion fail,status=IBV_WC_FATAL_ERR,event=IBV_EVENT_PORT_ERR", "event=IBV_EVENT_PORT_ERR", "give IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR or IBV_EVENT_QP_ACCESS_ERR"},
+	{"device fail", "", "device fail needs event=…"},
+	{"device fail,event=IBV_EVENT_PORT_ERR", "event=IBV_EVENT_PORT_ERR", "give IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED or IBV_EVENT_DEVICE_FATAL"},
+	{"device fail,event=IBV_EVENT_SRQ_ERR,opcode=SEND", "opcode=SEND", "only receives use a shared receive queue: RECV or RECV_RDMA_WITH_IMM"},
 	{"completion delay,time=1ms,event=IBV_EVENT_QP_FATAL", "event=IBV_EVENT_QP_FATAL", "completion delay has no event: it has time, jitter, qp, opcode, name, device, after, until, first, every, p, seed or count"},
 	{"packet drop,after=2s,until=1s", "until=1s", "it never fires: it is not later than after"},
 	{"packet drop,until=7", "until=7", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},

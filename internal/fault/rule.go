@@ -18,8 +18,9 @@ const (
 	WhereCompletion
 	WherePeer
 	WherePort
+	WhereDevice
 
-	wheres = int(WherePort) + 1
+	wheres = int(WhereDevice) + 1
 )
 
 // What is a fault.

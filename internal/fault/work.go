@@ -12,11 +12,12 @@ type Work struct {
 	QP     wire.QPN
 	Type   string // of the queue pair: RC, UC or UD
 	Op     string // as in a rule
+	SRQ    bool   // the queue pair has a shared receive queue
 }
 
 // concerns reports whether the rule is about the work requests of w's queue pair.
 func (r *Rule) concerns(w *Work) bool {
-	return (r.Device == "" || r.Device == w.Device) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
+	return (r.Device == "" || r.Device == w.Device) && (w.SRQ || !r.Event.ofSRQ()) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
 }
 
 // NoReceive reports whether a rule says that a message to a queue pair finds no receive. Each rule
@@ -34,14 +35,20 @@ func (s *Set) NoReceive(w *Work) bool {
 	return false
 }
 
+// Device returns the first rule that fires for the objects of a work request. Each rule before it
+// counts the work request if it is a candidate, and no rule after it does.
+func (s *Set) Device(w *Work) (h Hit, ok bool) { return s.work(WhereDevice, w) }
+
 // Work returns the first rule that fires for a work request. Each rule before it counts the work
 // request if it is a candidate, and no rule after it does.
-func (s *Set) Work(w *Work) (h Hit, ok bool) {
-	if !s.Has(WhereCompletion, false) {
+func (s *Set) Work(w *Work) (h Hit, ok bool) { return s.work(WhereCompletion, w) }
+
+func (s *Set) work(where Where, w *Work) (h Hit, ok bool) {
+	if !s.Has(where, false) {
 		return h, false
 	}
 	op := slices.Index(workNames, w.Op)
-	for _, e := range s.list(listOf(WhereCompletion, false)) {
+	for _, e := range s.list(listOf(where, false)) {
 		if !e.on.has(op) || !e.rule.concerns(w) {
 			continue
 		}

@@ -52,6 +52,9 @@ type File struct {
 	settled chan struct{} // closed when teardown has run for the first time
 }
 
+// Fatal tells the program that the device has failed.
+func (f *File) Fatal() { f.events.broadcast(0, uint32(rxe.EventDeviceFatal)) }
+
 // FD implements kernel.File. The program's queues are mapped from it, so it must get a
 // description of its own (reopen /proc/self/fd/N).
 func (f *File) FD() int { return f.ctx.FD() }

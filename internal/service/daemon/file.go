@@ -26,3 +26,12 @@ func (f *file) Close() {
 	delete(f.session.files, f)
 	f.session.mu.Unlock()
 }
+
+// fatal tells the session's programs that a device has failed, by a fault rule.
+func (n *session) fatal(d *device) {
+	for _, f := range n.openFiles() {
+		if f.device == d {
+			f.Fatal()
+		}
+	}
+}

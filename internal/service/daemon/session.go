@@ -276,7 +276,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
-	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set))
+	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set, func() { n.fatal(d) }))
 	verbs.SetFaults(faults)
 	verbs.SetChaos(n.chaos)
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
