@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -35,6 +36,7 @@ type job struct {
 	action action
 	root   string            // the Debian
 	dir    string            // of the checkout in it
+	net    string            // the network namespace
 	env    map[string]string // what steps have set for later ones
 	failed bool
 	log    bytes.Buffer
@@ -55,25 +57,45 @@ func newJob(t *testing.T) *job {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to enter a Debian")
 	}
-	j := &job{t: t, root: t.TempDir(), dir: "/repo", env: map[string]string{"PATH": "/bin:/usr/bin:/usr/sbin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}}
+	j := enterJob(t, t.TempDir(), "/repo")
 	for _, argv := range [][]string{
 		{"../debian-root.sh"},
 		{"tar", "-xf", "../../bin/root-bookworm.tar", "-C", j.root, "--exclude=./dev/*"},
-		{"cp", "-r", "../../action.yml", "../../dist", j.root + inRoot},
 	} {
-		if argv[0] == "cp" {
-			j.mkdir(inRoot, tempInRoot, "/release", "/repo")
-		}
 		if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", argv, err, text)
 		}
 	}
+	j.mkdir(tempInRoot, "/repo")
+	copyTo(t, j.root+inRoot, "../../action.yml", "../../dist")
+	copyTo(t, j.root+"/release", packages(t).dir+"/.")
 	readYAML(t, "../../action.yml", &j.action)
-	if _, err := makeAll(clone(t), filepath.Join(j.root, "release"), "amd64"); err != nil {
-		t.Fatal(err)
-	}
+	j.write(unsafeIO, "force-unsafe-io\n", 0o644)
 	j.write("/usr/bin/gh", "#!/bin/sh -e\n# gh release download [TAG] --repo R --dir DIR ...: from /release\n"+
 		"echo \"gh $*\" >>/gh.log\nwhile [ \"$1\" != --dir ]; do shift; done\ncp /release/*.deb /release/SHA256SUMS \"$2\"\n", 0o755)
+	return j
+}
+
+// enterJob begins a job in a Debian, with a network namespace that lasts for all steps.
+func enterJob(t *testing.T, root, dir string) *job {
+	t.Helper()
+	j := &job{t: t, root: root, dir: dir, env: map[string]string{"PATH": "/bin:/usr/bin:/usr/sbin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}}
+	holder := exec.Command("unshare", "--net", "--kill-child", "--fork", "sh", "-ec", "ip link set lo up; echo ready; exec sleep infinity")
+	out, err := holder.StdoutPipe()
+	if err == nil {
+		err = holder.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		holder.Process.Kill() //nolint:errcheck // Wait says how it ended
+		holder.Wait()         //nolint:errcheck // it was killed
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("network namespace: %q, %v", line, err)
+	}
+	j.net = fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
 	return j
 }
 
@@ -151,7 +173,7 @@ root=$0; cd "$0$1"; shift; exec chroot "$root" env -i "$@"`, j.root, dir}
 		words = append(words, name+"="+value)
 	}
 	words = append(words, "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", `cd "$1"; source /step.sh`, "bash", dir)
-	cmd := exec.Command("unshare", append([]string{"--mount", "--"}, words...)...)
+	cmd := exec.Command("nsenter", append([]string{"--net=" + j.net, "unshare", "--mount", "--"}, words...)...)
 	cmd.Stdout, cmd.Stderr = &j.log, &j.log
 	return cmd.Run() == nil
 }
@@ -235,6 +257,7 @@ wait $server`
 
 // TestAction runs the steps of action.yml in a Debian without gorxe.
 func TestAction(t *testing.T) {
+	t.Parallel()
 	j := newJob(t)
 	check := func(name string, ok bool) {
 		t.Helper()

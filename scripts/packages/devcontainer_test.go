@@ -12,6 +12,7 @@ import (
 
 // TestDevcontainer installs the feature into a Debian, from a file and from a release.
 func TestDevcontainer(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../dist/devcontainer/gorxe/devcontainer-feature.json")
 	if err != nil {
 		t.Fatal(err)
@@ -38,10 +39,7 @@ func TestDevcontainer(t *testing.T) {
 	}
 
 	d := newDebian(t)
-	out := t.TempDir()
-	if _, err := makeAll(clone(t), out, "amd64"); err != nil {
-		t.Fatal(err)
-	}
+	out := packages(t).dir
 	d.copy("/release", debIn(t, out), filepath.Join(out, "SHA256SUMS"))
 	d.copy("/feature", "../../dist/devcontainer/gorxe/install.sh")
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,56 +78,45 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// clone copies what is committed to another directory.
-func clone(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "gorxe")
-	if text, err := exec.Command("git", "clone", "-q", "--no-local", "../..", dir).CombinedOutput(); err != nil {
-		t.Fatalf("git clone: %v\n%s", err, text)
-	}
-	return dir
-}
-
 // TestReproducible: two builds in two places, in two time zones, give the same bytes.
 func TestReproducible(t *testing.T) {
-	var names []string
-	var outs []string
-	for _, zone := range []string{"UTC", "Asia/Kolkata"} {
-		t.Setenv("TZ", zone)
-		out := t.TempDir()
-		made, err := makeAll(clone(t), out, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, outs = made, append(outs, out)
+	one := packages(t)
+	t.Setenv("TZ", "Asia/Kolkata")
+	other := made{checkout: filepath.Join(t.TempDir(), "elsewhere"), dir: t.TempDir()}
+	err := cloneTo(other.checkout)
+	if err == nil {
+		other.names, err = makeAll(other.checkout, other.dir, "amd64")
+	}
+	if err != nil || !slices.Equal(one.names, other.names) {
+		t.Fatalf("%v, %v; %v", one.names, other.names, err)
 	}
 	kinds := make(map[string]bool)
-	for _, name := range names {
+	for _, name := range one.names {
 		kinds[filepath.Ext(name)] = true
-		one, err := os.ReadFile(filepath.Join(outs[0], name))
+		a, err := os.ReadFile(filepath.Join(one.dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := os.ReadFile(filepath.Join(outs[1], name))
+		b, err := os.ReadFile(filepath.Join(other.dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(one) == 0 || !bytes.Equal(one, two) {
-			t.Errorf("%s differs, or is empty: %d and %d bytes", name, len(one), len(two))
+		if len(a) == 0 || !bytes.Equal(a, b) {
+			t.Errorf("%s differs, or is empty: %d and %d bytes", name, len(a), len(b))
 		}
 	}
 	for _, kind := range []string{".gz", ".deb", ".rpm", ".apk", ".json", ".whl"} {
 		if !kinds[kind] {
-			t.Errorf("there is no %s file in %v", kind, names)
+			t.Errorf("there is no %s file in %v", kind, one.names)
 		}
 	}
 	sums := exec.Command("sha256sum", "--strict", "-c", "SHA256SUMS")
-	sums.Dir = outs[0]
-	if text, err := sums.CombinedOutput(); err != nil || strings.Count(string(text), ": OK") != len(names)-1 {
+	sums.Dir = one.dir
+	if text, err := sums.CombinedOutput(); err != nil || strings.Count(string(text), ": OK") != len(one.names)-1 {
 		t.Errorf("sha256sum: %v\n%s", err, text)
 	}
-	checkBOM(t, outs[0])
-	checkDeb(t, outs[0])
+	checkBOM(t, one.dir)
+	checkDeb(t, one.dir)
 }
 
 // checkBOM: the modules that the program imports are in the list, and no others are.

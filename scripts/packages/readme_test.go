@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -39,17 +38,9 @@ func section(t *testing.T, heading, language string) string {
 func newcomer(t *testing.T) *debian {
 	t.Helper()
 	d := newDebian(t)
-	out := t.TempDir()
-	checkout := clone(t)
-	if _, err := makeAll(checkout, out, "amd64"); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(out, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.copy("/gorxe/bin/packages", files...)
-	d.copy("/gorxe", filepath.Join(checkout, "dist"), filepath.Join(checkout, "action.yml"))
+	m := packages(t)
+	d.copy("/gorxe/bin/packages", m.dir+"/.")
+	d.copy("/gorxe", filepath.Join(m.checkout, "dist"), filepath.Join(m.checkout, "action.yml"))
 	return d
 }
 
@@ -68,6 +59,7 @@ const active = "PORT_ACTIVE" // what ibv_devinfo says of a device that works
 
 // TestReadmePackage follows the README with the Debian package, and then its first commands.
 func TestReadmePackage(t *testing.T) {
+	t.Parallel()
 	d := newcomer(t)
 	if text := d.follow("A Debian package", section(t, "A Debian package", "sh")); !strings.Contains(text, active) {
 		t.Error("ibv_devinfo finds no port")
@@ -85,6 +77,7 @@ func TestReadmePackage(t *testing.T) {
 
 // TestReadmePython follows the README with pip.
 func TestReadmePython(t *testing.T) {
+	t.Parallel()
 	d := newcomer(t)
 	if text := d.follow("Python", section(t, "Python", "sh")); !strings.Contains(text, active) {
 		t.Error("ibv_devinfo finds no port")
@@ -93,6 +86,7 @@ func TestReadmePython(t *testing.T) {
 
 // TestReadmeAction runs the step of the README as a runner does, after `make packages`.
 func TestReadmeAction(t *testing.T) {
+	t.Parallel()
 	d := newcomer(t)
 	d.ok("apt-get install -y -q --no-install-recommends make gcc libc6-dev; apt-get clean")
 	d.copy("/", "../../bin/debs") // the job below does not mount it
@@ -103,11 +97,9 @@ func TestReadmeAction(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(section(t, "A job of GitHub Actions", "yaml")), &steps); err != nil || len(steps) != 1 || steps[0].Uses != "gorxe/gorxe@v1" {
 		t.Fatalf("%v, %v", steps, err)
 	}
-	j := &job{t: t, root: d.root, dir: "/gorxe", env: map[string]string{"PATH": "/bin:/usr/bin:/usr/sbin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}}
+	j := enterJob(t, d.root, "/gorxe")
 	j.mkdir(inRoot, tempInRoot)
-	if text, err := exec.Command("cp", "-r", "../../action.yml", "../../dist", d.root+inRoot).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v\n%s", err, text)
-	}
+	copyTo(t, d.root+inRoot, "../../action.yml", "../../dist")
 	readYAML(t, "../../action.yml", &j.action)
 	program := `#include <infiniband/verbs.h>
 int main(void) { int n; ibv_get_device_list(&n); return n != 1; }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -9,16 +8,9 @@ import (
 // TestWheel installs the wheel with pip into Debian's Python, without a network, and runs tests
 // with its fixture.
 func TestWheel(t *testing.T) {
+	t.Parallel()
 	d := newDebian(t)
-	out := t.TempDir()
-	if _, err := makeAll(clone(t), out, "amd64"); err != nil {
-		t.Fatal(err)
-	}
-	wheels, err := filepath.Glob(filepath.Join(out, "*.whl"))
-	if err != nil || len(wheels) != 1 {
-		t.Fatalf("%v, %v", wheels, err)
-	}
-	d.copy("/wheels", wheels...)
+	d.copy("/wheels", packages(t).file(t, ".whl"))
 	d.copy("/project", "testdata/test_rdma.py")
 	d.ok(`apt-get install -y -q --no-install-recommends python3-venv python3-pytest ibverbs-providers ibverbs-utils
 		python3 -m venv --system-site-packages /venv
