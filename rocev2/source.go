@@ -115,7 +115,11 @@ func (p *Port) setSourceOptions(fd int, addr netip.Addr) error {
 			tryInt(fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
 		}
 		mreq := &unix.IPMreqn{Address: addr.As4(), Ifindex: int32(p.at.Load().index)}
-		return os.NewSyscallError("IP_MULTICAST_IF", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, mreq))
+		err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, mreq)
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			return nil // qemu-user does not know the option: the host's route decides
+		}
+		return os.NewSyscallError("IP_MULTICAST_IF", err)
 	}
 	if err := setInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1, "IPV6_V6ONLY"); err != nil {
 		return err

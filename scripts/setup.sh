@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
 # "demo" it installs those that `make demo` runs, with "packages" those of
-# `make test-packages` and `make test-containers`. It uses Debian packages through apt-get, says what it does, and does
-# nothing if all programs are there.
+# `make test-packages`, with "containers" those of `make test-containers`. It uses Debian
+# packages through apt-get, says what it does, and does nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,15 +58,20 @@ if [ "$what" = tests ]; then
 	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.
 	need chromium-headless-shell sh -c 'command -v chromium-headless-shell || command -v chromium'
 fi
-if [ "$what" = packages ]; then
+if [ "$what" = packages ] || [ "$what" = containers ]; then
 	need mmdebstrap command -v mmdebstrap
 	need util-linux command -v unshare
+	need iproute2 command -v ip
+	need containerd command -v containerd
+	need rpm command -v rpm
+fi
+if [ "$what" = containers ]; then
 	need podman command -v podman
 	need runc command -v runc
 	need crun command -v crun
 	need docker.io sh -c 'command -v docker && command -v dockerd'
 	need uidmap command -v newuidmap
-	need iproute2 command -v ip
+	need qemu-user-static command -v qemu-aarch64-static
 fi
 
 if ! command -v go >/dev/null 2>&1; then

@@ -15,7 +15,17 @@ func main() {
 	root := flag.String("root", "../..", "the checkout")
 	out := flag.String("out", "../../bin/packages", "directory for the packages")
 	arch := flag.String("arch", "", "only this architecture")
+	sbom := flag.String("sbom", "", "only write the SBOM of this binary of goreleaser, to -document")
+	document := flag.String("document", "", "file for the SBOM, in goreleaser's output directory")
+	version := flag.String("version", "", "version that the SBOM names")
 	flag.Parse()
+	if *sbom != "" {
+		if err := writeDocument(*root, *version, *sbom, *document); err != nil {
+			fmt.Fprintf(os.Stderr, "packages: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	names, err := makeAll(*root, *out, *arch)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "packages: %v\n", err)
@@ -35,10 +45,9 @@ type release struct {
 	made      []string // files in out, of which the checksums are
 }
 
-// makeAll makes everything, and returns the names of the files.
-func makeAll(root, out, onlyArch string) ([]string, error) {
-	r := &release{}
-	var err error
+// open reads the configuration and what git says of the checkout.
+func open(root, out string) (r *release, err error) {
+	r = &release{}
 	if r.root, err = filepath.Abs(root); err != nil {
 		return nil, err
 	}
@@ -53,6 +62,15 @@ func makeAll(root, out, onlyArch string) ([]string, error) {
 			len(r.config.Builds), len(r.config.Archives), len(r.config.NFPMs))
 	}
 	if r.checkout, err = readCheckout(r.root); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// makeAll makes everything, and returns the names of the files.
+func makeAll(root, out, onlyArch string) ([]string, error) {
+	r, err := open(root, out)
+	if err != nil {
 		return nil, err
 	}
 	if err := os.RemoveAll(r.out); err != nil {

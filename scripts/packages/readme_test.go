@@ -89,7 +89,7 @@ func TestReadmeAction(t *testing.T) {
 	t.Parallel()
 	d := newcomer(t)
 	d.ok("apt-get install -y -q --no-install-recommends make gcc libc6-dev; apt-get clean")
-	d.copy("/", "../../bin/debs") // the job below does not mount it
+	d.copy("/debs", "../../bin/debs/.") // the job below does not mount it
 	var steps []struct {
 		Uses string
 		With map[string]string

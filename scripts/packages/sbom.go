@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -55,8 +57,31 @@ type spdxRelation struct {
 	To   string `json:"relatedSpdxElement"`
 }
 
-// sbom lists the modules in the binary: what the linker recorded, not what go.mod says.
+// sbom writes the list of the modules in the binary.
 func (r *release) sbom(arch, binary string) error {
+	name := fmt.Sprintf("gorxe_%s_linux_%s", r.checkout.version, arch)
+	return r.create(name+sbomSuffix, func(w io.Writer) error { return r.writeSBOM(w, name, binary) })
+}
+
+const sbomSuffix = ".spdx.json"
+
+// writeDocument is what goreleaser calls in place of syft. It calls it in its output
+// directory, so the names are relative to that.
+func writeDocument(root, version, binary, document string) error {
+	r, err := open(root, "")
+	if err != nil {
+		return err
+	}
+	r.checkout.version = version
+	f, err := os.Create(r.path(filepath.Join(r.config.Dist, document)))
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.writeSBOM(f, strings.TrimSuffix(filepath.Base(document), sbomSuffix), r.path(filepath.Join(r.config.Dist, binary))), f.Close())
+}
+
+// writeSBOM lists what the linker recorded, not what go.mod says.
+func (r *release) writeSBOM(w io.Writer, name, binary string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
@@ -66,7 +91,6 @@ func (r *release) sbom(arch, binary string) error {
 		return err
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(data))
-	name := fmt.Sprintf("gorxe_%s_linux_%s", r.checkout.version, arch)
 	const main = "SPDXRef-gorxe"
 	doc := spdx{
 		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: name,
@@ -90,9 +114,7 @@ func (r *release) sbom(arch, binary string) error {
 		}
 		add(m.Path, m.Version, "pkg:golang/"+m.Path+"@"+m.Version)
 	}
-	return r.create(name+".spdx.json", func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(doc)
-	})
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(doc)
 }
