@@ -36,15 +36,17 @@ build: ## Build bin/gorxe, one static binary
 packages: ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
 	cd scripts/packages && $(GO) run .
 
-CONTAINER_TESTS := TestRuntime|TestTwoContainers|TestSharedDaemon|TestBundles|TestDocker|TestImage
+CONTAINER_TESTS := TestRuntime|TestTwoContainers|TestSharedDaemon|TestBundles|TestDocker|TestImage|TestARM64
 
 test-packages: ## Test what make packages makes, the action and the README, offline, in a Debian of their own
 	@./scripts/setup.sh packages
-	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 20m -skip '$(CONTAINER_TESTS)' .
+	@./scripts/debian-root.sh & root=$$!; ./scripts/debian-offline.sh & offline=$$!; \
+		$(GO) build -o bin/gotest ./scripts/gotest && (cd scripts/packages && $(GO) vet .) && wait $$root && wait $$offline
+	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -skip '$(CONTAINER_TESTS)' .
 
-test-containers: ## Test the runtime and the image with podman, Docker, runc and crun
-	@./scripts/setup.sh packages
-	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 20m -run '$(CONTAINER_TESTS)' .
+test-containers: ## Test the runtime and the image with podman, Docker, runc and crun, and the binary for arm64
+	@./scripts/setup.sh containers
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
 
 demo: build ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/goreleaser/go-shellwords"
 	"github.com/goreleaser/goreleaser/v2/pkg/config"
 )
 
@@ -129,16 +130,15 @@ func (r *release) forArch(arch string) error {
 	return nil
 }
 
-// hook runs one of before.hooks. The manual pages must have the version of the release, so
-// `go run` gets the build's flags.
+// hook runs one of before.hooks.
 func (r *release) hook(line string) error {
-	words := strings.Fields(line)
-	if len(words) > 2 && words[0] == "go" && words[1] == "run" {
-		flags, err := r.buildFlags("")
-		if err != nil {
-			return err
-		}
-		words = append(append([]string{"go", "run"}, flags...), words[2:]...)
+	line, err := r.template(line, "")
+	if err != nil {
+		return err
+	}
+	words, err := shellwords.Parse(line) // as goreleaser does
+	if err != nil {
+		return fmt.Errorf(".goreleaser.yaml: %q: %w", line, err)
 	}
 	return r.command(words, "")
 }
