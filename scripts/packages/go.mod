@@ -3,6 +3,7 @@ module github.com/gorxe/gorxe/scripts/packages
 go 1.26.2
 
 require (
+	github.com/goreleaser/go-shellwords v1.0.13
 	github.com/goreleaser/goreleaser/v2 v2.15.4
 	github.com/goreleaser/nfpm/v2 v2.46.3
 	go.yaml.in/yaml/v3 v3.0.4
@@ -47,7 +48,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/goreleaser/chglog v0.7.4 // indirect
 	github.com/goreleaser/fileglob v1.4.0 // indirect
-	github.com/goreleaser/go-shellwords v1.0.13 // indirect
 	github.com/huandu/xstrings v1.5.0 // indirect
 	github.com/invopop/jsonschema v0.13.0 // indirect
 	github.com/jbenet/go-context v0.0.0-20150711004518-d14ea06fba99 // indirect

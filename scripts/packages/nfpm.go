@@ -70,8 +70,11 @@ func (r *release) contents(all []config.NFPMContent, arch string) (list files.Co
 			return nil, fmt.Errorf(".goreleaser.yaml: mtime of %s: %w", c.Source, err)
 		}
 		source := r.path(c.Source)
-		if c.Type == files.TypeSymlink {
+		switch c.Type {
+		case files.TypeSymlink:
 			source = c.Source // what the link says
+		case files.TypeDir:
+			source = ""
 		}
 		list = append(list, &files.Content{Source: source, Destination: c.Destination, Type: c.Type, Packager: c.Packager,
 			FileInfo: &files.ContentFileInfo{Owner: c.FileInfo.Owner, Group: c.FileInfo.Group, Mode: c.FileInfo.Mode, MTime: date}})
