@@ -73,9 +73,8 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestAPK checks what Alpine's apk wants of a package: two gzip members, the control tar without
-// an end and with the hash of the data, and the data tar whose files have their SHA-1. Debian 12
-// has no apk.
+// TestAPK checks what Alpine's apk wants of a package: two gzip members, a tar each. The first has
+// .PKGINFO and the scripts. The second has the files, each with its SHA-1. Debian 12 has no apk.
 func TestAPK(t *testing.T) {
 	file := packages(t).file(t, ".apk")
 	control, data := segments(t, file)

@@ -25,6 +25,13 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(scratch)
+	// git refuses to clone from a checkout of another user, such as a runner's, otherwise.
+	config := filepath.Join(scratch, "gitconfig")
+	if err := os.WriteFile(config, []byte("[safe]\n\tdirectory = *\n"), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	os.Setenv("GIT_CONFIG_GLOBAL", config) //nolint:errcheck // the name is valid
 	return m.Run()
 }
 
