@@ -67,7 +67,7 @@ func fileSizeLimited(pid int) bool {
 func (r *receiver) runDoorbells() {
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
-	for !r.s.stopping.Load() && !(r.leave.Load() && r.s.doorbells.Pending() == 0) {
+	for !r.s.stopping.Load() && (!r.leave.Load() || r.s.doorbells.Pending() > 0) {
 		pause := time.Duration(0)
 		if r.s.exhausted() {
 			pause = watchInterval
