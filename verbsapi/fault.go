@@ -3,9 +3,8 @@ package verbsapi
 import "github.com/gorxe/gorxe/internal/fault"
 
 // Fault is a rule for what goes wrong: which packets are lost, late, damaged and so on, which verbs
-// fail, and which work requests.
-// docs/faults.md has the grammar. A rule touches the traffic of the context that it is added to,
-// or of the whole device if it says scope=device.
+// fail, and which work requests, queues and ports. docs/faults.md has the grammar. A rule touches the
+// traffic of the context that it is added to, or of the whole device if it says scope=device.
 type Fault = fault.Rule
 
 // FaultError says which word of a rule is wrong.
