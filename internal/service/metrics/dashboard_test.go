@@ -10,6 +10,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// TestDocument: docs/metrics.md names each metric, and no other.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "|---|---|---|\n")
+	if !found {
+		t.Fatal("there is no table")
+	}
+	named := map[string]bool{"build_info": false} // of Serve
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector{example})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		named[strings.TrimPrefix(f.GetName(), "gorxe_")] = false
+	}
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "| ") {
+			break
+		}
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(strings.Split(line, "|")[1], -1) {
+			if _, ok := named[name[1]]; !ok {
+				t.Errorf("there is no metric %s", name[1])
+			}
+			named[name[1]] = true
+		}
+	}
+	for name, ok := range named {
+		if !ok {
+			t.Errorf("docs/metrics.md does not name %s", name)
+		}
+	}
+}
+
 // The dashboard asks for metrics and labels that exist.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../dist/grafana-dashboard.json")
