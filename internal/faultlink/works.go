@@ -66,6 +66,7 @@ var qpEvents = map[fault.AsyncEvent]rxe.EventType{
 func (w works) breakdown(event fault.AsyncEvent) rxe.WorkFault {
 	f := rxe.WorkFault{Status: rxe.WCFlushErr, Event: qpEvents[event]}
 	switch event {
+	case fault.QPFatal, fault.QPReqErr, fault.QPAccessErr: // only the queue pair fails
 	case fault.CQErr:
 		f.Breaks = rxe.BreaksCQ
 	case fault.SRQErr:

@@ -131,6 +131,8 @@ func TestFaultUnfired(t *testing.T) {
 		{nil, []string{"--faults", wrong, "--", "true"}, 2, wrong + ":3:3: qp: XRC: give RC, UC or UD"},
 		{nil, []string{"--faults", wrong + ".not", "--", "true"}, 2, "no such file"},
 		{nil, []string{"--fault", rule, "--", "true"}, 3, "1 of 1 fault rules never fired"},
+		{nil, []string{"--fault", "device fail,event=IBV_EVENT_CQ_ERR", "--", "true"}, 3, "1 of 1 fault rules never fired"},
+		{nil, []string{"--fault", "port down,after=1h,scope=device", "--", "true"}, 3, "1 of 1 fault rules never fired"},
 		{nil, []string{"--fault", rule, "--", "false"}, 3, "1   0           0      -      -     " + rule},
 		{nil, []string{"--fault", rule, "--faults-may-miss", "--", "true"}, 0, ""},
 		{nil, []string{"--fault", rule, "--faults-may-miss", "--", "sh", "-c", "exit 7"}, 7, ""},
