@@ -146,6 +146,7 @@ type network struct {
 	routes  map[netip.Addr]error // destinations that have no route, and why
 	silent  map[netip.Addr]bool  // neighbors that do not answer
 	waiting map[netip.Addr]func()
+	follows map[netip.Addr]func() // neighbors that are followed; the last one counts
 	groups  []string
 	src     netip.Addr // of routes to other hosts
 	index   int        // of their interface
@@ -155,7 +156,8 @@ type network struct {
 
 func newNetwork(src string, index int, local ...string) *network {
 	n := &network{src: netip.MustParseAddr(src), index: index, ports: [2]uint16{40000, 40003},
-		routes: make(map[netip.Addr]error), silent: make(map[netip.Addr]bool), waiting: make(map[netip.Addr]func())}
+		routes: make(map[netip.Addr]error), silent: make(map[netip.Addr]bool), waiting: make(map[netip.Addr]func()),
+		follows: make(map[netip.Addr]func())}
 	for _, a := range append(local, src) {
 		n.local = append(n.local, netip.MustParseAddr(a))
 	}
@@ -194,6 +196,31 @@ func (n *network) Neighbor(r route.Route, done func()) (bool, func()) {
 		defer n.mu.Unlock()
 		delete(n.waiting, r.NextHop)
 	}
+}
+
+func (n *network) Follow(r route.Route, dst netip.Addr, moved func()) (cancel func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r.Local || r.NextHop != dst.WithZone("") {
+		return func() {}
+	}
+	n.follows[r.NextHop] = moved
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.follows, r.NextHop)
+	}
+}
+
+// move gives a neighbor another link-layer address. It reports whether that is followed.
+func (n *network) move(ip string) bool {
+	n.mu.Lock()
+	moved := n.follows[netip.MustParseAddr(ip)]
+	n.mu.Unlock()
+	if moved != nil {
+		moved()
+	}
+	return moved != nil
 }
 
 // answer is what a silent neighbor says at last.

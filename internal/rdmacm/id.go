@@ -96,7 +96,9 @@ type ID struct {
 	reuse bool
 	afSet bool   // the program has set afOnly
 	query *query // of ResolveAddr, under way
-	hop   uint8  // hop limit of the route
+	// unfollow ends the notices about the destination's link-layer address; nil: there are none.
+	unfollow func()
+	hop      uint8 // hop limit of the route
 
 	paths      []PathRecord
 	tos        uint8
@@ -181,6 +183,7 @@ func (id *ID) destroy(now rxe.Time) {
 // release gives back what an ID has of its device and of the network. Manager.mu is held.
 func (id *ID) release(now rxe.Time) {
 	id.cancelQuery()
+	id.stopFollowing()
 	id.unlisten()
 	if id.conn != nil {
 		id.conn.Destroy(now)

@@ -60,6 +60,15 @@ func (r *openResolver) Neighbor(way route.Route, done func()) (known bool, cance
 	return r.Resolver.Neighbor(way, done)
 }
 
+// Follow implements Resolver. A closed one does not call moved.
+func (r *openResolver) Follow(way route.Route, dst netip.Addr, moved func()) (cancel func()) {
+	if !r.ask() {
+		return func() {}
+	}
+	defer r.asking.Done()
+	return r.Resolver.Follow(way, dst, moved)
+}
+
 // Local implements Resolver.
 func (r *openResolver) Local(ip netip.Addr) bool {
 	if !r.ask() {

@@ -21,6 +21,9 @@ type Resolver interface {
 	// kernel knows that it does. Otherwise it asks the network. When the hop answers,
 	// Neighbor calls done once, from another goroutine, unless cancel was called before.
 	Neighbor(r route.Route, done func()) (known bool, cancel func())
+	// Follow calls moved, from another goroutine, each time that a destination on a link has
+	// got another link-layer address, unless cancel was called before.
+	Follow(r route.Route, dst netip.Addr, moved func()) (cancel func())
 	// Local reports whether an address is one of this host; zones count.
 	Local(ip netip.Addr) bool
 	// Join makes the host a member of a multicast group on a network interface.
@@ -47,6 +50,7 @@ type query struct {
 func (id *ID) awaitNeighbor(way route.Route, timeout time.Duration) error {
 	m := id.m
 	q := &query{id: id, route: way}
+	unfollow := id.follow(way)
 	known, cancel := m.resolver.Neighbor(way, func() {
 		m.mu.Lock()
 		defer m.unlock()
@@ -59,8 +63,10 @@ func (id *ID) awaitNeighbor(way route.Route, timeout time.Duration) error {
 	defer m.unlock()
 	if id.state != StateAddrQuery {
 		cancel()
+		unfollow()
 		return unix.ENODEV
 	}
+	id.unfollow = unfollow
 	q.cancel, q.deadline = cancel, m.now()+rxe.Time(timeout)
 	id.query = q
 	heap.Push(&m.queries, q)

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -78,8 +79,15 @@ func (r *Resolver) resolves(index int) bool {
 const nudValid = netlink.NUD_PERMANENT | netlink.NUD_NOARP | netlink.NUD_REACHABLE | netlink.NUD_PROBE |
 	netlink.NUD_STALE | netlink.NUD_DELAY
 
-// valid asks for the state of one neighbor.
+// valid reports whether the kernel knows the link-layer address of a neighbor.
 func (r *Resolver) valid(h hop) bool {
+	_, ok := r.linkAddress(h)
+	return ok
+}
+
+// linkAddress asks for the link-layer address of a neighbor; ok is false if the kernel does not
+// know it.
+func (r *Resolver) linkAddress(h hop) (address string, ok bool) {
 	family, to := unix.AF_INET6, h.ip.AsSlice()
 	if h.ip.Is4() {
 		family = unix.AF_INET
@@ -90,12 +98,14 @@ func (r *Resolver) valid(h hop) bool {
 	req.AddData(nl.NewRtAttr(unix.NDA_DST, to))
 	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
 	if err != nil {
-		return false // ENOENT: nobody has asked for it yet
+		return "", false // ENOENT: nobody has asked for it yet
 	}
-	return slices.ContainsFunc(msgs, func(m []byte) bool {
-		n, err := netlink.NeighDeserialize(m)
-		return err == nil && n.State&nudValid != 0
-	})
+	for _, m := range msgs {
+		if n, err := netlink.NeighDeserialize(m); err == nil && n.State&nudValid != 0 {
+			return string(n.HardwareAddr), true
+		}
+	}
+	return "", false
 }
 
 // discard is the port of probes: the discard service (RFC 863).
@@ -162,6 +172,7 @@ func (r *Resolver) changed(m *syscall.NetlinkMessage) {
 	switch {
 	case n.State&nudValid != 0:
 		r.answer(h)
+		r.moved(h, string(n.HardwareAddr))
 	case n.State&netlink.NUD_FAILED != 0 && r.wanted(h):
 		r.probe(h) // the time limit is the waiters'
 	}
@@ -185,14 +196,16 @@ func (r *Resolver) answer(h hop) {
 	}
 }
 
-// lookAgain asks for the state of every neighbor that has a waiter.
+// lookAgain asks for the state of every neighbor that has a waiter or a follower.
 func (r *Resolver) lookAgain() {
 	r.mu.Lock()
-	hops := make([]hop, 0, len(r.waiting))
-	for h := range r.waiting {
-		hops = append(hops, h)
-	}
+	hops, followed := slices.Collect(maps.Keys(r.waiting)), slices.Collect(maps.Keys(r.followers))
 	r.mu.Unlock()
+	for _, h := range followed {
+		if address, ok := r.linkAddress(h); ok {
+			r.moved(h, address)
+		}
+	}
 	for _, h := range hops {
 		if r.valid(h) {
 			r.answer(h)

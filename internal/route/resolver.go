@@ -30,7 +30,9 @@ type Resolver struct {
 
 	mu      sync.Mutex // a leaf lock
 	waiting map[hop]map[*waiter]struct{}
-	onProbe func(hop) // for tests; nil: nothing
+	// followers are told when a neighbor gets another link-layer address.
+	followers map[hop]map[*follower]struct{}
+	onProbe   func(hop) // for tests; nil: nothing
 
 	closing atomic.Bool
 	running sync.WaitGroup
@@ -38,7 +40,7 @@ type Resolver struct {
 
 // New makes a Resolver. It needs no rights.
 func New() (*Resolver, error) {
-	r := &Resolver{waiting: make(map[hop]map[*waiter]struct{})}
+	r := &Resolver{waiting: make(map[hop]map[*waiter]struct{}), followers: make(map[hop]map[*follower]struct{})}
 	r.low, r.high = portRange()
 	r.ipv6Only = sysctl("ipv6/bindv6only") == "1"
 	var err error
@@ -62,8 +64,8 @@ func New() (*Resolver, error) {
 	return r, nil
 }
 
-// Close ends the Resolver. No function given to Neighbor is called any more when it
-// returns.
+// Close ends the Resolver. No function given to Neighbor or Follow is called any more when
+// it returns.
 func (r *Resolver) Close() {
 	r.closing.Store(true)
 	r.events.Close()

@@ -82,11 +82,12 @@ func (r resolver) Route(q route.Query) (route.Route, error) {
 	}
 	return route.Route{Src: q.Dst, NextHop: q.Dst, Interface: 2, Local: true, Direct: true}, nil
 }
-func (resolver) Neighbor(route.Route, func()) (bool, func()) { return true, func() {} }
-func (resolver) Local(ip netip.Addr) bool                    { return ip == rxedev.Addr || ip.IsLoopback() }
-func (resolver) Join(int, netip.Addr) (io.Closer, error)     { return io.NopCloser(nil), nil }
-func (resolver) PortRange() (low, high uint16)               { return 32768, 60999 }
-func (resolver) IPv6Only() bool                              { return false }
+func (resolver) Neighbor(route.Route, func()) (bool, func())   { return true, func() {} }
+func (resolver) Follow(route.Route, netip.Addr, func()) func() { return func() {} }
+func (resolver) Local(ip netip.Addr) bool                      { return ip == rxedev.Addr || ip.IsLoopback() }
+func (resolver) Join(int, netip.Addr) (io.Closer, error)       { return io.NopCloser(nil), nil }
+func (resolver) PortRange() (low, high uint16)                 { return 32768, 60999 }
+func (resolver) IPv6Only() bool                                { return false }
 
 // program is the other side of the ABI: it has memory and descriptors, and makes requests
 // as librdmacm does. It is the Caller too.
