@@ -83,6 +83,7 @@ func (x *tables) in(typ rxe.QPType, state rxe.QPState) *rxe.QP {
 		x.step(q, typ, last, state)
 	case rxe.QPSQE:
 		must(q.PostSend([]rxe.SendWR{{Status: rxe.WCLocProtErr}}))
+	default:
 	}
 	if q.State() != state {
 		x.t.Fatalf("%v is in %v and not in %v", typ, q.State(), state)
