@@ -58,12 +58,17 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 		next.Send(bursts)
 		return
 	}
+	o.pass(next)
+	l.outs.Put(o)
+}
+
+// pass passes on what was collected.
+func (o *out) pass(next engine.Carrier) {
 	if len(o.bursts) > 0 {
 		next.Send(o.bursts)
 	}
 	clear(o.bursts)
 	o.bursts = o.bursts[:0]
-	l.outs.Put(o)
 }
 
 // run passes on a run of packets of a burst, if there is one.
@@ -78,6 +83,7 @@ func (l *Link) hit(h fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *o
 	one := wire.Burst{Route: b.Route, Buf: pkt, Seg: len(pkt)}
 	switch h.What {
 	case fault.Drop:
+		o.pass(l.next) // a capture has the lost packet behind those before it
 		l.next.Lose([]wire.Burst{one})
 		return false
 	case fault.Delay:

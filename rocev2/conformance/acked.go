@@ -70,6 +70,7 @@ func (c *Checker) endRequests(f *Flow) {
 		c.emitAbout(p.finding, p.flow, p.rule, Warning, p.expected, p.seen)
 	}
 	r.pending = r.pending[:0]
+	c.endRun(f, r)
 	last := finding{packet: int(c.summary.Packets), time: c.now}
 	for _, h := range r.holes {
 		c.missing(last, f, h, "never seen")

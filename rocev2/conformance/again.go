@@ -81,6 +81,7 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 // NAK before it or, after a timeout, with what was acknowledged. since is how long ago
 // the packet was sent before; a packet that the network doubled comes soon.
 func (c *Checker) wentBack(s *subject, f *Flow, r *requests, since int64) {
+	c.overtaking(s, f, r)
 	if r.running {
 		if r.nak.on && !r.nak.psn.Less(s.psn) {
 			r.nak.on = false
@@ -88,15 +89,80 @@ func (c *Checker) wentBack(s *subject, f *Flow, r *requests, since int64) {
 		return
 	}
 	r.running = true
+	late := r.ran.overtook(s.psn)
+	r.ran = pastRun{on: true, first: s.psn}
 	switch {
 	case r.nak.on && r.nak.psn.Less(s.psn):
-		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
-			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
-	case !r.nak.on && !r.rnr.on && since > doubledWithin && r.ackedKnown && !r.lossy && r.acked.Less(s.psn):
-		c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, the first that is not acknowledged", uint32(r.acked)),
-			fmt.Sprintf("retransmission from %#x", uint32(s.psn)))
+		r.early = earlyState{on: true, psn: r.nak.psn, first: s.psn, left: reorderedBy, about: s.about(),
+			expected: fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet)}
+	case !r.nak.on && !r.rnr.on && since > doubledWithin && r.ackedKnown && !r.lossy && !late && r.acked.Less(s.psn):
+		r.early = earlyState{on: true, psn: r.acked, first: s.psn, left: reorderedBy, about: s.about(),
+			expected: fmt.Sprintf("PSN %#x, the first that is not acknowledged", uint32(r.acked))}
 	}
 	r.nak.on = false
+}
+
+// earlyState is a run of retransmissions that began behind the PSN from which it had to. In a
+// network that reorders packets, the first one may have been overtaken: it then comes soon, and
+// those that overtook it do not come again.
+type earlyState struct {
+	on       bool
+	arrived  bool     // psn was seen
+	psn      wire.PSN // from which the run had to begin
+	first    wire.PSN // from which it began
+	left     int      // packets within which psn must come
+	about    finding
+	expected string
+}
+
+// pastRun is the last run of retransmissions, and what came behind it.
+type pastRun struct {
+	on     bool
+	first  wire.PSN
+	behind int // new requests since
+}
+
+// overtook reports whether a packet may belong to the run: new requests have overtaken it.
+func (p *pastRun) overtook(psn wire.PSN) bool {
+	return p.on && p.behind > 0 && p.behind <= reorderedBy && p.first.Less(psn)
+}
+
+// reorderedBy is by how many packets of its flow a packet may be overtaken.
+const reorderedBy = 64
+
+// overtaking judges a run that began too late by a further packet of the requester.
+func (c *Checker) overtaking(s *subject, f *Flow, r *requests) {
+	e := &r.early
+	if !e.on {
+		return
+	}
+	if s.psn == e.psn {
+		e.arrived = true
+	}
+	switch e.left--; {
+	case s.psn == e.first:
+		c.beganLate(f, r)
+	case e.left > 0:
+	case e.arrived:
+		e.on = false
+	default:
+		c.beganLate(f, r)
+	}
+}
+
+// beganLate reports a run that began behind the PSN from which it had to.
+func (c *Checker) beganLate(f *Flow, r *requests) {
+	e := r.early
+	r.early.on = false
+	c.emitAbout(e.about, f, ruleGoBack, ruleGoBack.Severity, e.expected, fmt.Sprintf("retransmission from %#x", uint32(e.first)))
+}
+
+// endRun ends the wait for a packet that was overtaken.
+func (c *Checker) endRun(f *Flow, r *requests) {
+	if r.early.on && !r.early.arrived {
+		c.beganLate(f, r)
+	}
+	r.early.on = false
 }
 
 // goesOn judges a new request after a sequence NAK: it may have been in flight when the

@@ -34,7 +34,28 @@ func TestGoBack(t *testing.T) {
 			behind := s.packets[len(s.packets)-2]
 			s.again(behind)
 			s.again(lost)
+			s.again(behind)
 		}, 1},
+		"begins beyond, and stays there": {func(s *scene, _ *scenePacket) {
+			s.again(s.packets[len(s.packets)-2])
+			for range reorderedBy + 1 {
+				s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			}
+		}, 1},
+		"begins beyond, at the end": {func(s *scene, _ *scenePacket) {
+			s.again(s.packets[len(s.packets)-2])
+		}, 1},
+		"overtaken by the next": {func(s *scene, lost *scenePacket) {
+			s.again(s.packets[len(s.packets)-2])
+			s.again(lost)
+		}, 0},
+		"overtaken by new requests": {func(s *scene, lost *scenePacket) {
+			behind := s.packets[len(s.packets)-2]
+			s.again(lost)
+			s.request(wire.RCSendOnly, wire.Headers{}, 64)
+			s.now += time.Millisecond
+			s.again(behind)
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()

@@ -58,6 +58,8 @@ type requests struct {
 	nak     nakState
 	rnr     rnrState
 	running bool // in a run of retransmissions
+	early   earlyState
+	ran     pastRun
 	back    backState
 	asked   askState
 	depth   depthState
@@ -267,6 +269,8 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 		c.confirm(s, r)
 	}
 	c.goesOn(s, f, r)
+	c.overtaking(s, f, r)
+	r.ran.behind++
 	r.next, r.nextSure = s.psn.Add(span), spanSure
 	r.running = false
 	if s.info.Has(wire.OpEnd) {
