@@ -75,6 +75,7 @@ var faultCases = []struct {
 	{"packet truncate,length=60,opcode=RC_RDMA_WRITE_ONLY,first=1", outcome{100, patient, WCRemInvReqErr, ""}},
 	{"packet truncate,length=14,opcode=RC_RDMA_WRITE_ONLY,first=1", outcome{100, hasty, WCSuccess, "retransmits"}},
 	{"packet mark,opcode=RC_RDMA_WRITE_*", outcome{20000, patient, WCSuccess, ""}},
+	{"packet shape,rate=1gbit,latency=200us,queue=1000", outcome{20000, patient, WCSuccess, ""}},
 	{"packet drop,opcode=RC_ACKNOWLEDGE,first=1", outcome{100, hasty, WCSuccess, "retransmits"}},
 }
 

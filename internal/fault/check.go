@@ -38,7 +38,7 @@ func (r *Rule) check() (key, why string) {
 	switch {
 	case r.First != 0 && r.Every > r.First:
 		return "every", fmt.Sprintf("it never fires: none of the first %d is a multiple of %d", r.First, r.Every)
-	case r.Seed != 0 && r.P == 0 && r.Jitter == 0:
+	case r.Seed != 0 && r.P == 0 && r.Jitter == 0 && r.Loss == 0:
 		return "seed", "nothing is drawn: give p or jitter as well"
 	case r.P == 1:
 		return "p", "each candidate is hit without it: leave it away"
@@ -95,6 +95,9 @@ func (r *Rule) checkPacket() (key, why string) {
 	}
 	if r.Size != nil && r.Length > uint64(wire.MaxHeaderLen)+r.Size.Max {
 		return "length", "no such packet is so long"
+	}
+	if r.What == Shape {
+		return r.checkShape()
 	}
 	if r.What == Corrupt {
 		return r.checkCorrupt(&ops)

@@ -42,6 +42,7 @@ var places = []place{
 			{"corrupt", Corrupt, "arrives with bit `bit` inverted (0 is the first of the BTH), or a wrong ICRC (`field=icrc`), or another value of a header field and the ICRC that belongs to it", nil, []string{"bit", "field", "value"}},
 			{"truncate", Truncate, "ends after `length` bytes, counted from the BTH, and has the ICRC that belongs to them", []string{"length"}, nil},
 			{"mark", Mark, "is marked with ECN's \"congestion experienced\"", nil, nil},
+			{"shape", Shape, "passes a link with this `rate`, `latency` and `loss`; it is lost if `queue` packets (100) wait for the link, and marked, if it is ECN-capable, when `ecn` wait", nil, []string{"rate", "latency", "loss", "queue", "ecn"}},
 		},
 		false,
 	},
@@ -178,8 +179,12 @@ func Examples() (list []string) {
 			if p.where == WherePort {
 				text += ",scope=device"
 			}
-			if f.what == Corrupt {
+			switch f.what {
+			case Corrupt:
 				text += ",field=" + fieldICRC
+			case Shape:
+				text += ",rate=1gbit,latency=1ms"
+			default:
 			}
 			list = append(list, text)
 		}

@@ -140,12 +140,8 @@ var keys = []key{
 		func(r *Rule) string { return count(r.First) }},
 	{"every", "only each Nth candidate", func(r *Rule, v string) error { return positive(&r.Every, v) },
 		func(r *Rule) string { return count(r.Every) }},
-	{"p", "only with this probability, as 0.01 or 1%", setP, func(r *Rule) string {
-		if r.P == 0 {
-			return ""
-		}
-		return strconv.FormatFloat(r.P, 'g', -1, 64)
-	}},
+	{"p", "only with this probability, as 0.01 or 1%", func(r *Rule, v string) error { return probability(&r.P, v) },
+		func(r *Rule) string { return share(r.P) }},
 	{"seed", "of what is drawn; 0 if not given, so each run draws the same", func(r *Rule, v string) error {
 		return number(&r.Seed, v, 0, 1<<64-1)
 	}, func(r *Rule) string { return count(r.Seed) }},
@@ -172,6 +168,15 @@ var keys = []key{
 	{"length", "12 to 4168 bytes", func(r *Rule, v string) error {
 		return number(&r.Length, v, wire.BTHLen, maxPacket)
 	}, func(r *Rule) string { return count(r.Length) }},
+	{"rate", "as 1gbit or 100mbit, with the UDP and IP headers", setRate, rate},
+	{"latency", "one way, as 1ms", func(r *Rule, v string) error { return duration(&r.Latency, v) },
+		func(r *Rule) string { return span(r.Latency) }},
+	{"loss", "the probability that the link loses a packet, as 0.1%", func(r *Rule, v string) error { return probability(&r.Loss, v) },
+		func(r *Rule) string { return share(r.Loss) }},
+	{"queue", "1 to 100000 packets", func(r *Rule, v string) error { return number(&r.Queue, v, 1, maxQueue) },
+		func(r *Rule) string { return count(r.Queue) }},
+	{"ecn", "1 to 100000 packets", func(r *Rule, v string) error { return number(&r.ECN, v, 1, maxQueue) },
+		func(r *Rule) string { return count(r.ECN) }},
 	{"times", "1 to 1000", func(r *Rule, v string) error { return number(&r.Times, v, 1, 1000) },
 		func(r *Rule) string { return count(r.Times) }},
 	{"gid", "the index of a GID", func(r *Rule, v string) error {
@@ -225,19 +230,6 @@ func setQP(r *Rule, v string) error {
 	return nil
 }
 
-func setP(r *Rule, v string) error {
-	digits, percent := strings.CutSuffix(v, "%")
-	p, err := strconv.ParseFloat(digits, 64)
-	if percent {
-		p /= 100
-	}
-	if err != nil || !(p > 0 && p <= 1) {
-		return errors.New("a probability is more than 0 and at most 1 (100%)")
-	}
-	r.P = p
-	return nil
-}
-
 func setField(r *Rule, v string) error {
 	if v != fieldICRC && findField(v) == nil {
 		return fmt.Errorf("there is no such field: give %s", oneOf(append([]string{fieldICRC}, fieldNames...)))
@@ -287,6 +279,13 @@ func duration(to *time.Duration, v string) error {
 	}
 	*to = d
 	return nil
+}
+
+func share(p float64) string {
+	if p == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(p, 'g', -1, 64)
 }
 
 func count(n uint64) string {

@@ -19,7 +19,9 @@ type Packet struct {
 // Hit is a rule that fires.
 type Hit struct {
 	*Rule
-	n uint64 // the candidate's number
+	n    uint64    // the candidate's number
+	at   time.Time // when it came
+	link *link     // of a Shape rule
 }
 
 // Packet returns the first rule that fires for a packet, of those that are for a whole device or
@@ -37,7 +39,7 @@ func (s *Set) Packet(p *Packet, wholeDevice bool) (h Hit, ok bool) {
 		}
 		if n, now, fires := e.decide(s.now); fires {
 			e.note(Event{Time: now, Device: p.Device, QP: e.rule.local(p), PSN: uint32(psnOf(p.Data)), Opcode: op.String()})
-			return Hit{&e.rule, n}, true
+			return Hit{&e.rule, n, now, &e.link}, true
 		}
 	}
 	return h, false
@@ -149,6 +151,10 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// Due returns the time that comes a while after the candidate. It does not depend on how long the
+// caller took meanwhile, so equal waits keep the order of packets.
+func (h Hit) Due(wait time.Duration) time.Time { return h.at.Add(wait) }
 
 // Wait returns how long a Delay rule delays the candidate.
 func (h Hit) Wait() time.Duration {

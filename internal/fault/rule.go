@@ -34,6 +34,7 @@ const (
 	Corrupt                    // a packet arrives with other bits
 	Truncate                   // a packet arrives without its end
 	Mark                       // a packet is marked with ECN's "congestion experienced"
+	Shape                      // a packet passes a slow or lossy link
 	Down                       // a port is down
 	GIDRemoved                 // a port lacks a GID
 	Speed                      // a port has another speed
@@ -92,6 +93,10 @@ type Rule struct {
 	Field        string
 	Value        *uint64
 	Length       uint64
+	Rate         uint64 // bits a second
+	Latency      time.Duration
+	Loss         float64
+	Queue, ECN   uint64
 	Errno        unix.Errno
 	Status       WCStatus
 	VendorErr    *uint64

@@ -37,6 +37,7 @@ type entry struct {
 	on   nameSet   // verbs, or operations of work requests
 	from time.Time // AfterTime is over
 	to   time.Time // Until is over
+	link link      // of a Shape rule
 
 	tally *Tally // nil if nobody wants it
 

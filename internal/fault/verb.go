@@ -27,7 +27,7 @@ func (s *Set) Verb(v *Verb) (h Hit, ok bool) {
 		default:
 			if n, now, fires := e.decide(s.now); fires {
 				e.note(Event{Time: now, Device: v.Device, Verb: v.Name})
-				return Hit{r, n}, true
+				return Hit{Rule: r, n: n}, true
 			}
 		}
 	}

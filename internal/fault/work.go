@@ -54,7 +54,7 @@ func (s *Set) work(where Where, w *Work) (h Hit, ok bool) {
 		}
 		if n, now, fires := e.decide(s.now); fires {
 			e.note(Event{Time: now, Device: w.Device, QP: w.QP, Work: w.Op})
-			return Hit{&e.rule, n}, true
+			return Hit{Rule: &e.rule, n: n}, true
 		}
 	}
 	return h, false

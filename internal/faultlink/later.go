@@ -64,9 +64,9 @@ func startLater(send func([]wire.Burst), receive func([]wire.Datagram)) *later {
 	return q
 }
 
-// add queues a packet. It reports false if there is no room, as in a switch whose buffer is full,
+// add queues a packet until it is due. It reports false if there is no room, as in a switch whose buffer is full,
 // or if the queue is retired or nil.
-func (q *later) add(p late, wait time.Duration) bool {
+func (q *later) add(p late) bool {
 	if q == nil {
 		return false
 	}
@@ -77,7 +77,7 @@ func (q *later) add(p late, wait time.Duration) bool {
 	}
 	q.bytes += p.bytes()
 	q.order++
-	p.due, p.order = time.Now().Add(wait), q.order
+	p.order = q.order
 	heap.Push(&q.queue, &p)
 	first := q.queue[0] == &p
 	q.mu.Unlock()

@@ -53,11 +53,11 @@ func (l *Link) arrive(h fault.Hit, p *fault.Packet, d *wire.Datagram, kept []wir
 		return kept, false
 	case fault.Delay:
 		one.Data = slices.Clone(d.Data)
-		l.delay(late{came: one}, h.Wait())
+		l.delay(late{came: one, due: h.Due(h.Wait())})
 		return kept, false
 	case fault.Reorder:
 		one.Data = slices.Clone(d.Data)
-		l.delay(late{came: one, take: l.heldIn.hold(flowOf(p), h.By, one)}, holdTime(h))
+		l.delay(late{came: one, take: l.heldIn.hold(flowOf(p), h.By, one), due: h.Due(holdTime(h))})
 		return kept, false
 	case fault.Duplicate:
 		for range max(h.Copies, 1) {
@@ -71,6 +71,19 @@ func (l *Link) arrive(h fault.Hit, p *fault.Packet, d *wire.Datagram, kept []wir
 		}
 	case fault.Truncate:
 		one.Data = d.Data[:h.Length]
+	case fault.Shape:
+		pass := h.Shape(p)
+		if pass.Mark && one.TrafficClass&congested != 0 {
+			one.TrafficClass |= congested
+		}
+		switch {
+		case pass.Lost:
+			return kept, false
+		case pass.Wait > 0:
+			one.Data = slices.Clone(d.Data)
+			l.delay(late{came: one, due: h.Due(pass.Wait)})
+			return kept, false
+		}
 	case fault.Mark:
 		one.TrafficClass |= congested
 	default: // as in hit

@@ -87,11 +87,11 @@ func (l *Link) hit(h fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *o
 		l.next.Lose([]wire.Burst{one})
 		return false
 	case fault.Delay:
-		l.delay(late{sent: own(one)}, h.Wait())
+		l.delay(late{sent: own(one), due: h.Due(h.Wait())})
 		return false
 	case fault.Reorder:
 		one = own(one)
-		l.delay(late{sent: one, take: l.heldOut.hold(flowOf(p), h.By, one)}, holdTime(h))
+		l.delay(late{sent: one, take: l.heldOut.hold(flowOf(p), h.By, one), due: h.Due(holdTime(h))})
 		return false
 	case fault.Duplicate:
 		o.bursts = append(o.bursts, one)
@@ -106,11 +106,34 @@ func (l *Link) hit(h fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *o
 		one = own(one)
 		one.Buf = one.Buf[:h.Length+wire.ICRCLen]
 		one.Seg = len(one.Buf)
+	case fault.Shape:
+		return l.shape(h, p, one, o)
 	case fault.Mark:
 		route := *b.Route
 		route.TrafficClass |= congested
 		one.Route = &route
 	default: // the grammar has no other fault of a packet
+	}
+	o.bursts = append(o.bursts, one)
+	return true
+}
+
+// shape lets a packet pass a link. It reports whether the packet goes its way now.
+func (l *Link) shape(h fault.Hit, p *fault.Packet, one wire.Burst, o *out) bool {
+	pass := h.Shape(p)
+	if pass.Lost {
+		o.pass(l.next)
+		l.next.Lose([]wire.Burst{one})
+		return false
+	}
+	if pass.Mark && one.Route.TrafficClass&congested != 0 {
+		route := *one.Route
+		route.TrafficClass |= congested
+		one.Route = &route
+	}
+	if pass.Wait > 0 {
+		l.delay(late{sent: own(one), due: h.Due(pass.Wait)})
+		return false
 	}
 	o.bursts = append(o.bursts, one)
 	return true
@@ -142,8 +165,8 @@ func own(b wire.Burst) wire.Burst {
 }
 
 // delay queues a packet. If the queue is full, the packet is lost.
-func (l *Link) delay(p late, wait time.Duration) {
-	if l.later.Load().add(p, wait) {
+func (l *Link) delay(p late) {
+	if l.later.Load().add(p) {
 		return
 	}
 	if p.take != nil {
