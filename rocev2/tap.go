@@ -27,6 +27,9 @@ type Tap struct {
 	file   io.Closer // nil if the caller owns the writer
 	packet []byte
 	err    error
+	max    uint64 // bytes of packets; 0: without limit
+	bytes  uint64 // of packets, so far
+	cut    uint64 // packets left out, since max was reached
 }
 
 // NewTap returns a Tap that writes to w, as a capture of the interface ifname.
@@ -59,6 +62,20 @@ func OpenTap(path, ifname string) (*Tap, error) {
 	}
 	t.file = f
 	return t, nil
+}
+
+// Limit bounds the capture to about max bytes of packets. Later packets are left out and counted.
+func (t *Tap) Limit(max uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.max = max
+}
+
+// LeftOut returns how many packets the limit has left out.
+func (t *Tap) LeftOut() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cut
 }
 
 // Flush writes out what is buffered. It returns the first error since the Tap was
@@ -150,6 +167,11 @@ func (t *Tap) write(p tapPacket) {
 	if t.err != nil {
 		return
 	}
+	if t.max != 0 && (t.cut > 0 || t.bytes+uint64(len(p.pkt)) > t.max) {
+		t.cut++
+		return
+	}
+	t.bytes += uint64(len(p.pkt))
 	if p.src.Is4() {
 		t.packet = appendIPv4(t.packet[:0], &p)
 	} else {

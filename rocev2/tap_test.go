@@ -124,6 +124,31 @@ func TestTapInTshark(t *testing.T) {
 	}
 }
 
+// TestTapLimit: a capture ends at its limit, and counts what it lacks.
+func TestTapLimit(t *testing.T) {
+	var file bytes.Buffer
+	tap, err := NewTap(&file, "x")
+	must(t, err)
+	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64, 0)
+	tap.Limit(uint64(3 * len(out.Buf)))
+	for range 5 {
+		tap.WriteOut(out.Route, out.Buf, 0, 0)
+	}
+	must(t, tap.Close())
+	r, err := pcapgo.NewNgReader(&file, pcapgo.DefaultNgReaderOptions)
+	must(t, err)
+	n := 0
+	for {
+		if _, _, err := r.ReadPacketData(); err != nil {
+			break
+		}
+		n++
+	}
+	if n != 3 || tap.LeftOut() != 2 {
+		t.Errorf("%d packets and %d left out, want 3 and 2", n, tap.LeftOut())
+	}
+}
+
 func TestTapErrors(t *testing.T) {
 	_, err := OpenTap(filepath.Join(t.TempDir(), "no", "such", "dir"), "x")
 	var typed *PortError

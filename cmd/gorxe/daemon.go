@@ -21,6 +21,7 @@ type daemonCmd struct {
 	SocketGroup string   `name:"socket-group" placeholder:"GROUP" help:"Group of the socket, whose members may connect."`
 	UserMemory  size     `name:"user-memory" placeholder:"SIZE" help:"How much of the daemon's memory the programs of one user may use, for example 512MiB or 4GiB (default: a quarter of what the machine and the daemon's control groups allow)."`
 	Metrics     string   `placeholder:"HOST:PORT" help:"Serve metrics for Prometheus at http://HOST:PORT/metrics. No password protects them. 127.0.0.1:9879 is for this host only."`
+	PCAPMax     uint64   `name:"pcap-max" hidden:"" help:"How many bytes of packets --pcap captures."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last client."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
@@ -163,7 +164,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	server, err := daemon.Start(daemon.Config{
 		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
-		Doorbells: c.Doorbells, ECN: c.ECN, Capture: c.PCAP, Private: c.Private, Grace: privateGrace,
+		Doorbells: c.Doorbells, ECN: c.ECN, Capture: c.PCAP, CaptureMax: c.PCAPMax, Private: c.Private, Grace: privateGrace,
 		Log: c.logger(std),
 	})
 	return server, c.named(err)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/verdict"
 )
 
 // deviceFlags are those of run and daemon.
@@ -21,10 +24,11 @@ type deviceFlags struct {
 
 type runCmd struct {
 	deviceFlags   `embed:""`
-	Fault         []string  `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
-	Faults        []string  `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
-	FaultsMayMiss bool      `name:"faults-may-miss" help:"Fault rules need not fire."`
-	FaultReport   string    `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
+	Fault         []string `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
+	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
+	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
+	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
+	verdictFlags  `embed:""`
 	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
 	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Do late and out of order all that the specification leaves open, drawn from this number, or from one that is drawn (random; also in $$GORXE_CHAOS). A program that fails then relied on more. See gorxe help chaos."`
 	Program       []string  `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
@@ -46,6 +50,7 @@ Examples:
   gorxe run --fault 'packet drop,p=1%,seed=7' ./my-test
   gorxe run --explain ./my-test
   gorxe run --chaos 7 ./my-test   # or --chaos random
+  gorxe run --verdict-on-failure verdict ./my-test
   gorxe run                       # a shell`
 }
 
@@ -121,13 +126,18 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := keeper.Run(keeper.Config{
-		Program: program, Socket: c.Socket,
-		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: c.PCAP, LogLevel: c.LogLevel,
-		Faults: rules, Chaos: uint64(seed), Report: c.Explain,
-	})
+	capture, err := c.capture(c.PCAP)
 	if err != nil {
 		return err
+	}
+	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
+	outcome, err := keeper.Run(keeper.Config{
+		Program: program, Socket: c.Socket,
+		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
+		Faults: rules, Chaos: uint64(seed), Report: c.Explain || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
+	})
+	if err != nil {
+		return c.failed(err)
 	}
 	if c.Explain {
 		explainRun(outcome, std.err)
@@ -135,8 +145,13 @@ func (c runCmd) Run(std streams) error {
 	if how := outcome.Failed(); how != "" && seed != 0 {
 		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 	}
-	if err := c.faultsFired(outcome, rules, std); err != nil {
-		return err
+	missed := c.faultsFired(outcome, rules, std)
+	if capture != "" {
+		ran.Missed = missed != nil
+		c.write(ran, &outcome, std)
+	}
+	if missed != nil {
+		return missed
 	}
 	outcome.Exit()
 	return nil // not reached

@@ -154,6 +154,9 @@ func (s *Server) endReports(n *session) {
 func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
 	r := &proto.Report{Errors: n.errors(), Devices: []proto.DeviceStatus{}, Ended: []proto.ProcessStatus{}}
 	r.Session, _ = n.status(maxEnded)
+	if s.tap != nil {
+		r.CaptureLeftOut = s.tap.LeftOut()
+	}
 	for _, d := range s.devices {
 		r.Devices = append(r.Devices, d.status(owns(uid)))
 	}

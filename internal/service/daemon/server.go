@@ -43,6 +43,8 @@ type Config struct {
 	ECN proto.ECN
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
+	// CaptureMax bounds the capture, in bytes; 0: without limit.
+	CaptureMax uint64
 	// Private marks a daemon that a `gorxe run` started for itself. It ends when it has had
 	// no session for the time Grace.
 	Private bool
@@ -124,6 +126,7 @@ func (s *Server) open() (err error) {
 		if s.tap, err = rocev2.OpenTap(s.cfg.Capture, "gorxe"); err != nil {
 			return err
 		}
+		s.tap.Limit(s.cfg.CaptureMax)
 	}
 	if err := librxe.RaiseLimits(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -112,6 +113,9 @@ func startPrivate(cfg Config, socket string) error {
 	}
 	if cfg.Capture != "" {
 		args = append(args, "--pcap", cfg.Capture)
+		if cfg.CaptureMax > 0 {
+			args = append(args, "--pcap-max", strconv.FormatUint(cfg.CaptureMax, 10))
+		}
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Args[0] = "gorxe"

@@ -22,6 +22,7 @@ type Config struct {
 	Devices     []string
 	DeviceFlags []string // that chose them, for the command line of a private daemon
 	Capture     string
+	CaptureMax  uint64 // bytes; 0: without limit
 	LogLevel    string
 	Speed       proto.Speed // 0: what the interfaces say
 
@@ -30,6 +31,9 @@ type Config struct {
 	Faults    []string        // fault rules of this program
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
+	// Before, if not nil, is called before anything is started. This process may execute itself
+	// before that, so what its caller did earlier may be done twice.
+	Before func() error
 }
 
 // Outcome is how the program ended.
@@ -113,6 +117,11 @@ func Run(cfg Config) (Outcome, error) {
 	mask, err := born()
 	if err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+	}
+	if cfg.Before != nil {
+		if err := cfg.Before(); err != nil {
+			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		}
 	}
 	f := &front{mask: mask}
 	if err := f.start(cfg, file, argv); err != nil {

@@ -20,6 +20,8 @@ type Report struct {
 	Errors  Errors         `json:"errors"`
 	Session SessionStatus  `json:"session"` // now: without the processes that have ended
 	Devices []DeviceStatus `json:"devices"`
+	// CaptureLeftOut is the number of packets for which the capture was too long.
+	CaptureLeftOut uint64 `json:"capture_left_out,omitempty"`
 	// Ended are the objects that processes left behind, as they were when each process closed its
 	// device. EndedLeftOut is the number of open devices that there was no room for.
 	Ended        []ProcessStatus `json:"ended"`

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/verdict"
+)
+
+// verdictFlags choose where a verdict goes.
+type verdictFlags struct {
+	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty or not exist: a page that says in words what the wire and the device saw and who was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See docs/verdict.md."`
+	VerdictOnFailure string `name:"verdict-on-failure" placeholder:"DIR" predictor:"file" xor:"verdict" help:"The same, but keep it only if the program ends with an error or a fault rule never fired."`
+}
+
+func (f *verdictFlags) dir() string { return f.Verdict + f.VerdictOnFailure } // one of them is empty
+
+// flag returns the flag that was given.
+func (f *verdictFlags) flag() string {
+	if f.Verdict != "" {
+		return "--verdict"
+	}
+	return "--verdict-on-failure"
+}
+
+// capture returns the path of the verdict's capture; empty: there shall be no verdict.
+func (f *verdictFlags) capture(pcap string) (string, error) {
+	switch {
+	case f.dir() == "":
+		return "", nil
+	case pcap != "":
+		return "", usageError{fmt.Errorf("%s has a capture of its own, %s: leave --pcap away", f.flag(), verdict.CaptureFile)}
+	case keeper.Nested():
+		return "", &keeper.ExitError{Code: keeper.ExitFailed, Err: fmt.Errorf("%s has no effect in a gorxe run within another: give it to the outer one", f.flag())}
+	}
+	return verdict.CapturePath(f.dir()), nil
+}
+
+func (f *verdictFlags) captureMax() uint64 {
+	if f.dir() == "" {
+		return 0
+	}
+	return verdict.CaptureMax
+}
+
+// prepare makes the directory.
+func (f *verdictFlags) prepare() error {
+	if f.dir() == "" {
+		return nil
+	}
+	if err := verdict.Prepare(f.dir()); err != nil {
+		return &unprepared{fmt.Errorf("%s: %w", f.flag(), err)}
+	}
+	return nil
+}
+
+// unprepared is the error of a directory that cannot take a verdict.
+type unprepared struct{ error }
+
+// failed is called if the program was not started.
+func (f *verdictFlags) failed(err error) error {
+	var dir *unprepared
+	if f.dir() == "" || errors.As(err, &dir) {
+		return err
+	}
+	verdict.Discard(f.dir()) //nolint:errcheck // err says more
+	var exit *keeper.ExitError
+	if errors.As(err, &exit) && exit.Code == keeper.ExitFailed {
+		return &keeper.ExitError{Code: exit.Code, Err: fmt.Errorf("%s, which captures as --pcap does: %w", f.flag(), exit.Err)}
+	}
+	return err
+}
+
+// write writes the verdict. The exit code is the program's, whether or not that succeeds.
+func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std streams) {
+	code, signal := outcome.Status()
+	r.Exit, r.Duration = code, time.Since(r.Started)
+	if signal != 0 {
+		r.Signal = signal.String()
+	}
+	r.Report, r.Faults = outcome.Report, outcome.Faults
+	if err := errors.Join(outcome.ReportErr, outcome.FaultsErr); err != nil {
+		r.Trouble = err.Error()
+	}
+	if f.Verdict == "" && !r.Failed() {
+		if err := verdict.Discard(f.dir()); err != nil {
+			complain(std, fmt.Errorf("%s: %w", f.flag(), err))
+		}
+		return
+	}
+	if err := r.Write(context.Background(), f.dir()); err != nil {
+		complain(std, fmt.Errorf("%s: %w", f.flag(), err))
+		return
+	}
+	fmt.Fprintf(std.err, "gorxe: the verdict is %s\n", printable(verdict.PagePath(f.dir())))
+}

@@ -1,0 +1,104 @@
+package verdict
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rocev2"
+)
+
+// verdictOf writes a verdict whose capture has no packet, and returns the page.
+func verdictOf(t *testing.T, r *Run) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "new", "dir")
+	if err := Prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	tap, err := rocev2.OpenTap(CapturePath(dir), "gorxe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tap.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Write(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := Prepare(dir); err == nil || !strings.Contains(err.Error(), "it has files") {
+		t.Errorf("a directory with a verdict is taken again: %v", err)
+	}
+	page, err := os.ReadFile(PagePath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// TestBlame: the page names the side at fault.
+func TestBlame(t *testing.T) {
+	with := func(list ...explain.Record) *proto.Report {
+		var total uint64
+		for i := range list {
+			list[i].Count, list[i].Program, list[i].What = 1, "prog", "it failed"
+			total++
+		}
+		return &proto.Report{Errors: proto.Errors{Total: total, Errors: list}}
+	}
+	many := with(explain.Record{Fault: explain.Program})
+	many.Errors.Total, many.Errors.Errors[0].Count = 100, 7
+	cut := with()
+	cut.CaptureLeftOut = 3
+	for _, c := range []struct {
+		run  Run
+		says []string
+	}{
+		{Run{Report: with()}, []string{"# Verdict: the program ended well\n", "- No one: the program ended well", "There was nothing to judge."}},
+		{Run{Report: with(), Exit: 2, Chaos: 7}, []string{"Chaos was on: `--chaos 7` repeats it.", "failed with exit status 2\n", "- **The program**, outside of RDMA: "}},
+		{Run{Report: with(), Missed: true}, []string{"# Verdict: a fault rule never fired\n", "- No one: the program ended well. A fault rule found nothing"}},
+		{Run{Report: with(explain.Record{Fault: explain.Peer})}, []string{"- **The peer** of `prog`: it failed.\n"}},
+		{Run{Report: with(explain.Record{Fault: explain.Network})}, []string{"- **The network**, for `prog`: it failed.\n"}},
+		{Run{Report: with(explain.Record{Fault: explain.Limit})}, []string{"- **A limit of the machine or of the daemon**, which `prog` met: "}},
+		{Run{Report: with(explain.Record{Fault: explain.Unreachable})}, []string{"- **The peer or the network**, for `prog`: it failed. The capture has no packet to the peer's queue pair.\n"}},
+		{Run{Report: many}, []string{"This is the first of 7 errors of this kind.\n", "The last of 100 errors:\n", " (7 times)\n"}},
+		{Run{Report: cut}, []string{"The capture ends at its limit of 64 MiB: 3 packets came later, and are not judged.\n"}},
+		{Run{Trouble: "the daemon is ending"}, []string{"- It is not known, because the daemon is gone: the daemon is ending.\n"}},
+		{Run{Signal: "killed", Report: with(), Faults: []fault.Status{{Rule: "packet drop,opcode=A|B", Candidates: 9, Fired: 1}}}, []string{
+			"# Verdict: the program was ended by killed\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it hit 1 candidate.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
+	} {
+		c.run.Command, c.run.Duration = []string{"a`b", "c\nd"}, 1500*time.Millisecond
+		page := verdictOf(t, &c.run)
+		for _, s := range append(c.says, "\n`a'b c d` ran for 1.5s.\n") {
+			if !strings.Contains(page, strings.Replace(s, "| packet", "| `packet", 1)) {
+				t.Errorf("%q is missing in:\n%s", s, page)
+			}
+		}
+	}
+}
+
+// TestDiscard: a run that leaves no verdict leaves nothing, except for the files of others.
+func TestDiscard(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "v")
+	for _, others := range []bool{false, true} {
+		if err := Prepare(dir); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "mine")
+		if others {
+			if err := os.WriteFile(file, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Discard(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(dir); (err == nil) != others {
+			t.Errorf("others have files: %v; the directory: %v", others, err)
+		}
+	}
+}
