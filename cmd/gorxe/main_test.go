@@ -110,7 +110,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pcap", "replay"}, exitUsage, "", "<file>"},
 		{[]string{"pcap", "replay", "/no/such/file"}, exitFailed, "", "/no/such/file"},
 		{[]string{"pcap", "replay", "main_test.go"}, exitFailed, "", "not a pcap or pcapng file"},
-		{[]string{"pcap", "replay", "../../testdata/pcaps/rping.pcap"}, exitOK, "6 sessions, 65 packets and requests played, 65 packets compared: equal", ""},
+		{[]string{"pcap", "replay", "../../testdata/pcaps/rping.pcap"}, exitOK, "8 sessions, 75 packets and requests played, 70 packets compared: equal", ""},
 		{[]string{"pcap", "replay", "../../testdata/pcaps/interop-not-ready.pcap"}, exitOK, "Linux sends one sequence NAK", ""},
 		{[]string{"pcap", "replay", "--json", "../../testdata/pcaps/rping.pcap"}, exitOK, `"role": "responder"`, ""},
 		{[]string{"demo", "--pcap", "x", "--no-pcap"}, exitUsage, "", "--no-pcap"},
