@@ -107,10 +107,10 @@ func (c *Context) counter(t *testing.T, name string) uint64 {
 // TestShapedLink: a link marks packets when its queue is long, and their receiver notifies the
 // sender.
 func TestShapedLink(t *testing.T) {
-	const rule = "packet shape,rate=500mbit,queue=100000,ecn=20,opcode=RC_RDMA_WRITE_*"
+	const rule = "packet shape,rate=400kbit,ecn=2,opcode=RC_RDMA_WRITE_*" // 21 ms for a packet
 	x := openTest(t, Config{Faults: faults(t, rule)})
 	a, b := pair(t, x, x, endConfig{bufSize: 20000}, ConnectAttr{Timeout: patient, PathMTU: 1024})
-	stream(t, a, b, 40, 20000)
+	stream(t, a, b, 1, 20000)
 	if marked, notes := x.counter(t, "np_ecn_marked_roce_packets"), x.counter(t, "np_cnp_sent"); marked == 0 || notes == 0 || notes > marked {
 		t.Errorf("%d packets were marked, and %d CNPs sent", marked, notes)
 	}
