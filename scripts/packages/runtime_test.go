@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -184,7 +183,7 @@ func TestSharedDaemon(t *testing.T) {
 	p := newPodman(t)
 	runtime := p.flags[len(p.flags)-1]
 	socket := filepath.Join(p.dir, "daemon.sock")
-	daemon := exec.Command(runtime, "daemon", "--socket", socket, "--device", "rxe5=127.0.0.1")
+	daemon := exec.Command(runtime, "daemon", "--socket", socket, "--device", "rxe5=127.0.0.91")
 	daemon.Args[0] = "gorxe"
 	log, err := os.Create(filepath.Join(p.dir, "daemon.log"))
 	if err != nil {
@@ -195,10 +194,16 @@ func TestSharedDaemon(t *testing.T) {
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
 	}
+	var end error
+	ended := make(chan struct{})
+	go func() {
+		end = daemon.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		daemon.Process.Signal(os.Interrupt) //nolint:errcheck // Wait says how it ended
-		if err := daemon.Wait(); err != nil {
-			t.Errorf("the daemon: %v", err)
+		if <-ended; end != nil {
+			t.Errorf("the daemon: %v", end)
 		}
 	})
 	status := func() (string, error) {
@@ -211,10 +216,12 @@ func TestSharedDaemon(t *testing.T) {
 		if _, err := status(); err == nil {
 			break
 		}
-		if err := daemon.Process.Signal(syscall.Signal(0)); err != nil {
-			t.Fatalf("the daemon has ended: %v", err)
+		select {
+		case <-ended:
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("the daemon has ended:\n%s", text)
+		case <-time.After(50 * time.Millisecond):
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 
 	p.flags = append(p.flags, "--runtime-flag", "gorxe-socket="+socket)
