@@ -233,3 +233,14 @@ func TestRestless(t *testing.T) {
 		})
 	}
 }
+
+// TestHelperLeaves: the watchdog of a helper ends when the helper has left. A session that stops
+// may see that first.
+func TestHelperLeaves(t *testing.T) {
+	var w watchdog
+	w.init(&Session{}, nil, nil)
+	w.interval = time.Microsecond
+	w.current = new(receiver)
+	w.current.left.Store(true)
+	w.watch()
+}

@@ -137,7 +137,8 @@ func (w *watchdog) watch() {
 		state := w.current.state.Load()
 		switch {
 		case w.current.left.Load():
-			if !w.rest(ticker) {
+			// A helper leaves when the session stops.
+			if w.source == nil || !w.rest(ticker) {
 				return
 			}
 			last, looks, idle = 0, 0, 0
