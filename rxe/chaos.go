@@ -85,11 +85,12 @@ func (c *chaos) draw(what lateness) time.Duration {
 	return min(scale+time.Duration(c.rng.Int64N(int64(scale))), mostLate[what])
 }
 
-// post draws how late a work request that was posted is executed and completes.
+// post draws how late a work request that was posted is executed and completes. A QP that was
+// never connected has mtu 0, and only flushes.
 func (c *chaos) post(wqe *sendEntry, mtu int) {
 	wqe.wait = c.draw(latePost)
 	wqe.delay = max(wqe.delay, c.draw(lateSend))
-	if pause := c.draw(lateSource); pause != 0 && int(wqe.length) > mtu {
+	if pause := c.draw(lateSource); pause != 0 && mtu != 0 && int(wqe.length) > mtu {
 		wqe.splitAt = 1 + c.rng.Uint32N((wqe.length-1)/uint32(mtu))
 		wqe.splitFor = pause
 	}

@@ -1,0 +1,23 @@
+package rxe
+
+import "testing"
+
+// A queue pair that was never connected has no path MTU. In ERR it takes work requests all the
+// same, and flushes them (IBA 10.3.1).
+func TestChaosNotConnected(t *testing.T) {
+	b := newBench(t, QPRC, nil)
+	for seed := range uint64(100) {
+		q, err := b.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: b.cq, RecvCQ: b.cq, Chaos: NewChaos(seed),
+			Cap: QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
+		b.must(err)
+		b.must(q.Modify(&QPAttr{State: QPInit, PortNum: 1}, RequiredMask(QPRC, QPReset, QPInit)))
+		b.must(q.Modify(&QPAttr{State: QPErr}, QPAttrState))
+		_, err = q.PostSend([]SendWR{{ID: seed, Op: WRSend, SGL: []SGE{{Addr: localVA, Length: 64, LKey: b.local.LKey()}}}})
+		b.must(err)
+		var wcs [2]WC
+		if n, err := b.cq.Poll(wcs[:]); n != 1 || err != nil || wcs[0].ID != seed || wcs[0].Status != WCFlushErr {
+			t.Fatalf("seed %d: %d completions, %+v, %v", seed, n, wcs[0], err)
+		}
+		b.must(q.Destroy())
+	}
+}
