@@ -77,6 +77,7 @@ func (l *lateWrites) next() (next Time) {
 // keep takes over what waits in batch, and writes it late, or at once. The error is that of
 // something that was written now.
 func (l *lateWrites) keep(c *chaos, batch *spanBatch, pend pendingWrite, now Time) error {
+	pend.batch = spanBatch{} // the pieces, or batch itself, have it
 	size := 0
 	for i := range batch.spans {
 		size += len(batch.spans[i].Buf)
@@ -93,7 +94,10 @@ func (l *lateWrites) keep(c *chaos, batch *spanBatch, pend pendingWrite, now Tim
 		}
 	}
 	if late == 0 {
-		return batch.write()
+		if err := batch.write(); err != nil {
+			return &placeError{err, pend}
+		}
+		return nil
 	}
 	l.cut(c, batch, pend, now, late)
 	return nil
@@ -101,7 +105,6 @@ func (l *lateWrites) keep(c *chaos, batch *spanBatch, pend pendingWrite, now Tim
 
 // cut turns a batch into pieces that are due within late.
 func (l *lateWrites) cut(c *chaos, batch *spanBatch, pend pendingWrite, now, late Time) {
-	pend.batch = spanBatch{}
 	from := &lateBatch{refs: append([]regionRef(nil), batch.refs...), pend: pend}
 	first := len(l.pieces)
 	for _, s := range batch.spans {

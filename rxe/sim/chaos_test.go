@@ -260,3 +260,20 @@ func TestChaosRepeats(t *testing.T) {
 		t.Errorf("20 seeds have %d sequences", len(logs))
 	}
 }
+
+// TestChaosPlacementFails sends WRITEs to a region whose memory is not mapped. Whether their data
+// is late or not, the QP fails, as it does without chaos.
+func TestChaosPlacementFails(t *testing.T) {
+	for seed := range uint64(chaosSeeds) {
+		s := newChaosStage(t, seed)
+		mr, err := s.pd.RegMR(s.mem, memBase, 2*stageMem, memBase, everyAccess)
+		s.ok(err)
+		s.mumble(wire.Headers{Opcode: wire.RCWriteOnly, PSN: stageRQ, AckReq: true, VA: va(stageMem), RKey: mr.RKey(),
+			DMALen: 4}, make([]byte, 4))
+		s.wait(40 * time.Millisecond)
+		if got := s.q.State(); got != rxe.QPErr {
+			t.Fatalf("seed %d: data could not be written, and the QP is in %v", seed, got)
+		}
+		s.ok(mr.Dereg())
+	}
+}
