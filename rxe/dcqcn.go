@@ -125,7 +125,11 @@ func (r *reaction) allow(mtu int, now Time) (packets int, wait Time) {
 	if now > r.creditAt {
 		// Two packets, so that a slow sender has a whole one when it wakes late.
 		most := max(r.rate*int64(creditMax), 2*packet)
-		r.credit = min(r.credit+r.rate*int64(min(now-r.creditAt, Time(second))), most)
+		if idle := int64(now - r.creditAt); idle > (most-r.credit)/r.rate {
+			r.credit = most // rate times idle may overflow
+		} else {
+			r.credit += r.rate * idle
+		}
 		r.creditAt = now
 	}
 	if r.credit > 0 {

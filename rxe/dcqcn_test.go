@@ -149,3 +149,20 @@ func TestReactionEarlierTime(t *testing.T) {
 	r.notified(&p, testLine, 900*testUS)
 	r.catchUp(1000 * testUS)
 }
+
+// A sender that was idle may send at once, however fast the port is and however long it was idle.
+func TestReactionIdle(t *testing.T) {
+	p := DefaultECN()
+	p.RateTimer = 1_000_000 // the limit stays
+	for _, s := range LinkSpeeds() {
+		line := int64(s.Mbps) * bytesPerMbps
+		for idle := Time(time.Millisecond); idle < Time(time.Second); idle += Time(7 * time.Millisecond) {
+			r := reaction{rate: line / 2, target: line / 2, line: line, params: &p, left: 1 << 40, timerAt: 1, alphaAt: 1, creditAt: 1}
+			n, wait := r.allow(4096, 1+idle)
+			// The packets that may be sent at once are bounded.
+			if most := max(r.rate*int64(creditMax)/second/4096, 2) + 1; n < 1 || int64(n) > most || wait != 0 {
+				t.Fatalf("%d Mb/s, idle for %v: %d packets of at most %d, wait %v", s.Mbps, time.Duration(idle), n, most, time.Duration(wait))
+			}
+		}
+	}
+}
