@@ -100,10 +100,11 @@ type notifier struct {
 
 // marked handles a packet that has met congestion: it notifies the sender, unless that has
 // happened just now (CA17-44). A CNP has the P_Key of the packets, and is not ECN-capable itself.
-func (q *QP) marked(o *outbox) {
+// One that is marked all the same causes none: the two sides would answer each other without end.
+func (q *QP) marked(pkt wire.Packet, o *outbox) {
 	d := q.dev
 	d.counters.ECNMarked.Add(1)
-	if d.ecn.Off || q.typ == QPUD || o.now < q.notify.next {
+	if d.ecn.Off || q.typ == QPUD || pkt.Opcode() == wire.OpCNP || o.now < q.notify.next {
 		return
 	}
 	q.notify.next = o.now + Time(d.ecn.CNPInterval)*microsecond

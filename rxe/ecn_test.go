@@ -152,6 +152,17 @@ func TestCNPReceived(t *testing.T) {
 	b.wantCounters(map[string]uint64{"rp_cnp_handled": 1, "drop_bad_state": 1})
 }
 
+// A CNP that a switch has marked is not answered with a CNP. Two notification points would
+// otherwise answer each other without end.
+func TestMarkedCNP(t *testing.T) {
+	b := newBench(t, QPRC, nil)
+	b.sendMarked(pkt{h: wire.Headers{Opcode: wire.OpCNP, BECN: true}, data: make([]byte, 16)})
+	b.want()
+	b.wantCounters(map[string]uint64{"np_ecn_marked_roce_packets": 1, "np_cnp_sent": 0, "rp_cnp_handled": 1})
+	b.sendMarked(req(wire.RCWriteOnly, 100, []byte{1}, b.at(0, 1)))
+	b.want(cnp, answerOf(wire.RCAck, wire.SyndromeACK, 100))
+}
+
 // New refuses parameters out of their range, and names them.
 func TestECNParams(t *testing.T) {
 	e := DefaultECN()

@@ -173,7 +173,7 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 	}
 	o.rcvd.add(pkt.Opcode(), 1)
 	if dg.TrafficClass&ecnMask == congested {
-		q.marked(o)
+		q.marked(pkt, o)
 	}
 	if pkt.Opcode() == wire.OpCNP {
 		q.rx.packets++
