@@ -240,3 +240,24 @@ func TestLimitedResponder(t *testing.T) {
 		t.Errorf("%d bytes of the READ arrived, want %d", got+rest, remoteLen)
 	}
 }
+
+// The limit holds for what a queue pair sends. The data of a READ is sent by its peer, so a READ
+// does not wait until earlier ones are answered.
+func TestLimitedReads(t *testing.T) {
+	b := newBench(t, QPRC, nil)
+	b.must(b.qp.Modify(&QPAttr{State: QPRTS, RetryCnt: 7, MaxRdAtomic: 4}, RequiredMask(QPRC, QPRTR, QPRTS)))
+	limit(b, 1_000_000)
+	for range 3 {
+		_, err := b.qp.PostSend([]SendWR{{Op: WRRead, RemoteAddr: remoteVA, SGL: []SGE{{Addr: localVA, Length: 16 * benchMTU, LKey: b.local.LKey()}}}})
+		b.must(err)
+	}
+	reads := 0
+	for range 50 {
+		b.clock.now += Time(10 * time.Microsecond)
+		b.dev.Expire()
+		reads += len(b.take())
+	}
+	if reads != 3 {
+		t.Errorf("%d of 3 READs were sent", reads)
+	}
+}

@@ -126,7 +126,6 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 		}
 		room = uint32(q.send.window - out)
 	}
-	room = q.allowed(room, o.now)
 	var sent uint32
 	switch {
 	case wqe.op == WRRead:
@@ -134,7 +133,7 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 	case wqe.needsResponse():
 		sent = q.sendSingle(wqe, o)
 	default:
-		sent = q.sendData(wqe, room, o)
+		sent = q.sendData(wqe, q.allowed(room, o.now), o)
 	}
 	if sent == 0 {
 		return false
