@@ -1,11 +1,14 @@
 package rocev2
 
 import (
+	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gorxe/gorxe/wire"
@@ -71,6 +74,24 @@ func TestLiveChanges(t *testing.T) {
 	until("the interface to vanish", func(i PortInfo) bool { return i.State == PortDown })
 }
 
+// logLines is a log that goroutines of the port write.
+type logLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // An interface that is deleted and made again takes up the port. Tunnels and container
 // networks do that. The port finds it by name, or by its address if it has only that.
 func TestInterfaceAgain(t *testing.T) {
@@ -82,6 +103,8 @@ func TestInterfaceAgain(t *testing.T) {
 		c := newCable(t, address+"/24", "fd09::1/64")
 		events := make(chan PortInfo, 64)
 		s := newSink()
+		var log logLines
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		cfg.Receiver = s.receive
 		cfg.OnPort = func(i PortInfo) { events <- i }
 		p := open(t, cfg)
@@ -91,6 +114,7 @@ func TestInterfaceAgain(t *testing.T) {
 		addr := netip.MustParseAddr(address)
 		at := slices.Index(before.GIDs, gid(address))
 		for range 2 {
+			gone := c.near.Attrs().Index
 			must(t, netlink.LinkDel(c.near))
 			for i := range events {
 				if i.State == PortDown && i.Index == 0 {
@@ -115,6 +139,14 @@ func TestInterfaceAgain(t *testing.T) {
 			}
 			must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
 			s.wait(2)
+			for _, want := range []string{
+				fmt.Sprintf("the interface was deleted: the port is down until there is one again\" interface=v0 index=%d\n", gone),
+				fmt.Sprintf("there is an interface again\" interface=v0 index=%d\n", now.Index),
+			} {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("the log lacks %q:\n%s", want, log.String())
+				}
+			}
 		}
 		maddrs, err := os.ReadFile("/proc/net/igmp")
 		must(t, err)

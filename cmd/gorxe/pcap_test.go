@@ -145,6 +145,31 @@ func TestPCAPNothing(t *testing.T) {
 	}
 }
 
+// A capture's name may have escape sequences. No command sends them to the terminal.
+func TestPCAPNames(t *testing.T) {
+	text, err := os.ReadFile(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "\x1b[2J\x07.pcap")
+	if err := os.WriteFile(name, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"check", "--max", "1", name}, {"check", "--json", "--max", "1", name}, {"check", name + ".none"},
+		{"show", name}, {"show", name + ".none"}, {"replay", "-v", name}, {"replay", name + ".none"},
+	} {
+		_, stdout, stderr := gorxe(t, append([]string{"pcap"}, args...)...)
+		if strings.ContainsAny(stdout+stderr, "\x1b\x07") {
+			t.Errorf("%q: escape sequences in\n%.2000q\n%.2000q", args, stdout, stderr)
+		}
+	}
+	code, stdout, _ := gorxe(t, "pcap", "check", "--max", "1", name)
+	if code != exitFailed || strings.Count(stdout, "?[2J?.pcap") < 2 {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+}
+
 // TestTerminal: a buffer is no terminal, so that progress is not shown in one.
 func TestTerminal(t *testing.T) {
 	if isTerminal(new(bytes.Buffer)) {

@@ -52,7 +52,10 @@ func (s *Server) sessionsFor(uid uint32) []*session {
 
 // owns reports whether a user is root or the daemon's. Such a user sees what belongs to
 // others, and may set fault rules for a whole device.
-func owns(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
+func owns(uid uint32) bool { return seesAll(uid, uint32(os.Geteuid())) }
+
+// seesAll is owns for a daemon of the user owner.
+func seesAll(uid, owner uint32) bool { return uid == 0 || uid == owner }
 
 // sortResources sorts by number, as the kernel's tables are.
 func sortResources(r *nldev.Resources) {

@@ -52,7 +52,10 @@ type Config struct {
 	Build   proto.Build  // zero: ThisBuild
 	Log     *slog.Logger // nil: no log
 
-	textWait time.Duration // for tests; 0: the constant textWait
+	// For tests. Zero means the constants, and the root directory.
+	textWait  time.Duration
+	maxListed int
+	root      fs.FS
 }
 
 // Server is a running daemon.
@@ -158,7 +161,10 @@ func (s *Server) open() (err error) {
 
 // limitUsers sets what users may take of what is left now.
 func (s *Server) limitUsers() {
-	root := os.DirFS("/")
+	root := s.cfg.root
+	if root == nil {
+		root = os.DirFS("/")
+	}
 	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, openFiles())
 	s.tenants = tenant.New(l, tenant.NewOwners(root))
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,

@@ -130,10 +130,19 @@ func TestBadAnswers(t *testing.T) {
 		result <- err
 		return nil
 	})
-	for _, answer := range []proto.Request{
-		{Op: proto.OpAnswer, ID: 1},                 // without the descriptor
-		{Op: proto.OpAnswer, ID: 1, Errno: 13},      // EACCES
-		{Op: proto.OpAnswer, ID: 1, Dev: 1, Ino: 2}, // to another question
+	notMemory, err := os.Open("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notMemory.Close()
+	for _, answer := range []struct {
+		proto.Request
+		fds []int
+	}{
+		{proto.Request{Op: proto.OpAnswer, ID: 1}, nil}, // without the descriptor
+		{proto.Request{Op: proto.OpAnswer, ID: 1}, []int{int(notMemory.Fd())}},
+		{proto.Request{Op: proto.OpAnswer, ID: 1, Errno: 13}, nil},      // EACCES
+		{proto.Request{Op: proto.OpAnswer, ID: 1, Dev: 1, Ino: 2}, nil}, // to another question
 	} {
 		c := s.attached(t)
 		var r proto.Reply
@@ -142,10 +151,11 @@ func TestBadAnswers(t *testing.T) {
 		if err != nil || r.Question != 1 || r.Ask != proto.AskMem || len(fds) != 1 {
 			t.Fatalf("%+v, %d descriptors, %v", r, len(fds), err)
 		}
-		for _, a := range []proto.Request{{Op: proto.OpAnswer, ID: 99}, answer} { // the first to no question
-			if err := c.Conn.Send(a); err != nil {
-				t.Fatal(err)
-			}
+		if err := c.Conn.Send(proto.Request{Op: proto.OpAnswer, ID: 99}); err != nil { // to no question
+			t.Fatal(err)
+		}
+		if err := c.Conn.Send(answer.Request, answer.fds...); err != nil {
+			t.Fatal(err)
 		}
 		if err := <-result; err != unix.EPERM && err != unix.EACCES {
 			t.Errorf("%+v: %v", answer, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -201,13 +202,53 @@ func TestOtherUser(t *testing.T) {
 		if st := s.status(uid); len(st.Sessions) != want || st.Hidden != 1-want {
 			t.Errorf("user %d sees %d sessions, %d are hidden", uid, len(st.Sessions), st.Hidden)
 		}
-		counters := s.status(uid).Devices[0].Counters
+		dev := s.status(uid).Devices[0]
+		counters, all := dev.Counters, uid == 0
+		if (dev.Ports[0].Counters != nil) != all || (dev.Packets != nil) != all || (dev.WorkRequests != nil) != all {
+			t.Errorf("user %d sees %+v", uid, dev)
+		}
 		_, hw := counters["sent_pkts"]
-		if _, drops := counters["drop_bad_qpn"]; !hw || drops != (uid == 0) {
+		if _, drops := counters["drop_bad_qpn"]; !hw || drops != all {
 			t.Errorf("user %d sees the counters %v", uid, counters)
 		}
 	}
 	s.leave(n)
+}
+
+// Root and the daemon's own user see what belongs to others.
+func TestOwner(t *testing.T) {
+	for _, c := range []struct {
+		uid, owner uint32
+		want       bool
+	}{{0, 0, true}, {0, 1000, true}, {1000, 1000, true}, {1001, 1000, false}, {1000, 0, false}} {
+		if got := seesAll(c.uid, c.owner); got != c.want {
+			t.Errorf("user %d of a daemon of %d: %v", c.uid, c.owner, got)
+		}
+	}
+	if !owns(uint32(os.Geteuid())) {
+		t.Error("the daemon's own user sees less")
+	}
+}
+
+// What every user may read, in sysfs and over netlink, does not say why packets were dropped.
+func TestCountersForAll(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	d := s.devices[0]
+	var names []string
+	for _, c := range d.sysfs().HWCounters() {
+		names = append(names, c.Name)
+	}
+	for _, c := range d.netlink(s.tree).Counters() {
+		names = append(names, c.Name)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "drop_") {
+			t.Errorf("every user sees %s", name)
+		}
+	}
+	if i := slices.Index(names, "sent_pkts"); i < 0 || !slices.Contains(names[i+1:], "sent_pkts") {
+		t.Errorf("counters are missing: %v", names)
+	}
 }
 
 // connPair returns the two ends of a connection.

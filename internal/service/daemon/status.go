@@ -22,7 +22,9 @@ func (s *Server) Status() *proto.Status { return s.status(0) }
 
 // status returns what the user uid may see. Root and the daemon's own user see every session,
 // others their own.
-func (s *Server) status(uid uint32) *proto.Status { return s.statusOf(uid, maxListed) }
+func (s *Server) status(uid uint32) *proto.Status {
+	return s.statusOf(uid, cmp.Or(s.cfg.maxListed, maxListed))
+}
 
 func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 	st := &proto.Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"testing"
@@ -80,7 +81,7 @@ func TestUnreadStatus(t *testing.T) {
 func TestStatusRoom(t *testing.T) {
 	const files, room = 9, 4
 	opened, end := make(chan struct{}), make(chan struct{})
-	s := startTest(t, Config{}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
+	s := startTest(t, Config{maxListed: 2 * room}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
 		for range files {
 			f, err := cfg.Host.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{PID: os.Getpid()})
 			if err != nil {
@@ -98,16 +99,40 @@ func TestStatusRoom(t *testing.T) {
 	s.attached(t)
 	<-opened
 	<-opened
-	for room, want := range map[int]int{2 * room: room, 2 * files: files, 0: 0} {
-		st := s.statusOf(0, room)
+	check := func(st *proto.Status, want int) {
+		t.Helper()
+		if len(st.Sessions) != 2 {
+			t.Errorf("%d sessions", len(st.Sessions))
+		}
 		for _, n := range st.Sessions {
 			listed := 0
 			for _, p := range n.Processes {
 				listed += len(p.Files)
 			}
 			if listed != want || n.FilesLeftOut != files-want {
-				t.Errorf("with room for %d: %d files, %d left out", room, listed, n.FilesLeftOut)
+				t.Errorf("%d files, %d left out, want %d", listed, n.FilesLeftOut, want)
 			}
 		}
+	}
+	check(s.statusOf(0, 2*files), files)
+	check(s.statusOf(0, 0), 0)
+	check(s.Status(), room)
+}
+
+// An answer that is longer than a message comes in parts.
+func TestLongStatus(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	const sessions = proto.MaxMessage / 128 // each takes more than that
+	for range sessions {
+		if _, err := s.dial(t).Hello([]string{"program"}, proto.Wanted{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st, err := s.dial(t).Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(st); err != nil || len(text) <= proto.MaxMessage || len(st.Sessions) != sessions {
+		t.Errorf("%d sessions of %d in %d bytes, %v", len(st.Sessions), sessions, len(text), err)
 	}
 }

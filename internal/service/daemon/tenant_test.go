@@ -3,13 +3,19 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -47,6 +53,30 @@ func TestUserMemory(t *testing.T) {
 		c.Close()
 	}
 	eventually(t, "nothing is left of the user", func() bool { return s.tenants.Len() == 0 })
+}
+
+// The users of a daemon in a control group share what the group may have, and the log says so.
+func TestShareOfControlGroup(t *testing.T) {
+	const limit, name = 64 << 20, "/sys/fs/cgroup/unit/memory.max"
+	root := fstest.MapFS{
+		"proc/self/cgroup":    {Data: []byte("0::/unit\n")},
+		"proc/self/mountinfo": {Data: []byte("31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")},
+		name[1:]:              {Data: []byte(strconv.Itoa(limit) + "\n")},
+	}
+	var out sink
+	s := startTest(t, Config{root: root, Log: out.logger(slog.LevelInfo)}, nil)
+	budget := s.tenants.Of(nobody).Budget
+	if err := budget.Take(quota.Cost{Memory: limit/4 + 1}); !errors.Is(err, quota.ErrSpent) {
+		t.Errorf("more than a quarter: %v", err)
+	}
+	if err := budget.Take(quota.Cost{Memory: limit / 4}); err != nil {
+		t.Errorf("a quarter: %v", err)
+	}
+	budget.Give(quota.Cost{Memory: limit / 4})
+	if lines := out.lines(fmt.Sprintf(" memory=%d ", limit/4)); len(lines) != 1 ||
+		!strings.Contains(lines[0], fmt.Sprintf(" of=%d bound=%s ", limit, name)) {
+		t.Errorf("the log says %q", out.lines("share"))
+	}
 }
 
 // A user cannot take all descriptors with connections.
