@@ -360,11 +360,15 @@ func (q *QP) failSend(status WCStatus) {
 		q.cqOverflow()
 		return
 	}
+	fails := q.typ == QPRC || event == EventQPFatal
+	if fails {
+		q.publishAs(QPErr) // for those who see the completion, and then ask
+	}
 	q.complete(status)
 	if event != 0 {
 		q.dev.event(Event{Type: event, QP: q})
 	}
-	if q.typ == QPRC || event == EventQPFatal {
+	if fails {
 		q.fail()
 		return
 	}

@@ -141,3 +141,22 @@ func TestSendMemory(t *testing.T) {
 		}
 	}
 }
+
+// A thread that sees the completion of a work request that failed also sees that the queue pair
+// is in ERR, even while another thread still works on it.
+func TestFailedStateIsSeen(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 1024)
+	var q *QP
+	var seen QPSnapshot
+	cq, err := p.a.dev.CreateCQ(CQInit{Entries: 64, OnCompletion: func(*CQ) { seen = q.Snapshot() }})
+	must(t, err)
+	q, err = p.a.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: cq, RecvCQ: cq, Cap: QPCap{MaxSendWR: 16, MaxSendSGE: 1}})
+	must(t, err)
+	connect(t, q, p.b.qps[0], p.b.gid, 1024)
+	must(t, cq.ReqNotify(false))
+	_, err = q.PostSend([]SendWR{{Op: WRSend, Status: WCLocQPOpErr}})
+	must(t, err)
+	if !seen.Busy || seen.State != QPErr {
+		t.Errorf("the snapshot at the completion: %+v", seen)
+	}
+}

@@ -39,14 +39,17 @@ func (q *QP) Snapshot() QPSnapshot {
 }
 
 // publish records what others may see of the QP while it is locked.
-func (q *QP) publish() {
+func (q *QP) publish() { q.publishAs(q.attr.State) }
+
+// publishAs does that with the state that the QP is about to have.
+func (q *QP) publishAs(state QPState) {
 	if q.rate.rate != 0 {
 		q.rate.catchUp(q.dev.cfg.Clock.Now())
 	}
 	q.snapshot.Store(&QPSnapshot{
 		Num:       q.qpn,
 		Type:      q.typ,
-		State:     q.attr.State,
+		State:     state,
 		DestQPN:   q.attr.DestQPN,
 		DGID:      q.attr.AH.DGID,
 		PathMTU:   q.attr.PathMTU,
