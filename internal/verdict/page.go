@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,23 +61,31 @@ func (p *page) line(format string, args ...any) {
 	}
 }
 
-// code makes text fit between backquotes, on one line.
-func code(s string) string {
+// plain makes text one line without what a terminal might obey. A program chooses its name and its
+// arguments.
+func plain(s string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
-		case c == '`':
-			return '\''
-		case c < ' ':
+		case c == '\n', c == '\r', c == '\t':
 			return ' '
+		case !strconv.IsPrint(c):
+			return '?'
 		}
 		return c
 	}, s)
 }
 
+// code makes text fit between backquotes.
+func code(s string) string { return strings.ReplaceAll(plain(s), "`", "'") }
+
+// codeCell makes text fit between backquotes in a table.
+func codeCell(s string) string { return strings.ReplaceAll(code(s), "|", `\|`) }
+
+// marks has what Markdown gives a meaning within a line.
+var marks = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "*", `\*`, "[", `\[`, "`", "\\`")
+
 // cell makes text fit into a table and into a line of Markdown.
-func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "\n", " ").Replace(s)
-}
+func cell(s string) string { return marks.Replace(plain(s)) }
 
 func (r *Run) ending() string {
 	switch {
@@ -197,7 +206,7 @@ func (r *Run) objectsSection(p *page) {
 				if q.Peer != nil {
 					peer = fmt.Sprintf("%#x", q.Peer.QPN)
 				}
-				p.line("| %s | %s | %#x | %s | %s | %s | %d |", cell(fmt.Sprintf("%s[%d]", proc.Name, proc.PID)), cell(proc.Files[i].Device),
+				p.line("| `%s[%d]` | %s | %#x | %s | %s | %s | %d |", codeCell(proc.Name), proc.PID, cell(proc.Files[i].Device),
 					q.QPN, q.Type, q.State, peer, q.SendQueue)
 			}
 		}
@@ -217,7 +226,7 @@ func (r *Run) faultsSection(p *page) {
 	p.line("\n## Fault rules\n\n| rule | candidates | hit |\n|---|---|---|")
 	for i := range r.Faults[:min(len(r.Faults), maxRows)] {
 		f := &r.Faults[i]
-		p.line("| `%s` | %d | %d |", strings.ReplaceAll(code(f.Rule), "|", `\|`), f.Candidates, f.Fired)
+		p.line("| `%s` | %d | %d |", codeCell(f.Rule), f.Candidates, f.Fired)
 	}
 	if len(r.Faults) > maxRows {
 		p.line("\n%s more in `%s`.", count(uint64(len(r.Faults)-maxRows), "rule"), FaultsFile)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -77,12 +79,16 @@ func Prepare(dir string) error {
 	return f.Close()
 }
 
-// Discard removes what Prepare and the run have made, and the directory if nothing else is in it.
+// Discard removes what Prepare and the run have made, and the directory if nothing else is in it. A
+// directory that Prepare did not take stays as it is.
 func Discard(dir string) error {
-	if err := os.Remove(CapturePath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch err := os.Remove(CapturePath(dir)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
 	}
-	_ = os.Remove(dir) // others may have put files there
+	_ = unix.Rmdir(dir) // others may have put files there; a link to a directory stays
 	return nil
 }
 

@@ -1,8 +1,11 @@
 package verdict
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +102,77 @@ func TestDiscard(t *testing.T) {
 		}
 		if _, err := os.Stat(dir); (err == nil) != others {
 			t.Errorf("others have files: %v; the directory: %v", others, err)
+		}
+	}
+}
+
+// TestHostileNames: what a program chooses stays text on its line.
+func TestHostileNames(t *testing.T) {
+	const name = "`[x](//e)|\r# \x1b\u009b\\"
+	file := proto.FileStatus{Device: "rxe0", QPs: []proto.QPStatus{{QPN: 0x11, Type: "RC", State: "RTS"}}}
+	page := verdictOf(t, &Run{Command: []string{name}, Report: &proto.Report{
+		Errors: proto.Errors{Total: 1, Errors: []explain.Record{{Count: 1, PID: 7, Program: name, What: name, Fault: explain.Peer}}},
+		Ended:  []proto.ProcessStatus{{PID: 7, Name: name, Files: []proto.FileStatus{file}}},
+	}})
+	for _, c := range page {
+		if c != '\n' && !strconv.IsPrint(c) {
+			t.Errorf("the page has %q", c)
+		}
+	}
+	for _, s := range []string{
+		"\n`'[x](//e)| # ??\\` ran for ",
+		"\n1. `'[x](//e)| # ??\\[7]`: \\`\\[x](//e)\\| # ??\\\\.\n",
+		"\n| `'[x](//e)\\| # ??\\[7]` | rxe0 | 0x11 | RC | RTS | - | 0 |\n",
+	} {
+		if !strings.Contains(page, s) {
+			t.Errorf("%q is missing in:\n%s", s, page)
+		}
+	}
+}
+
+// TestForeignLink: a verdict is not written through a link that somebody puts into the directory.
+func TestForeignLink(t *testing.T) {
+	for _, name := range []string{PageFile, CheckFile, RunFile, LadderFile} {
+		dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+		if err := Prepare(dir); err != nil {
+			t.Fatal(err)
+		}
+		tap, err := rocev2.OpenTap(CapturePath(dir), "gorxe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(tap.Close(), os.WriteFile(other, []byte("kept"), 0o666), os.Symlink(other, filepath.Join(dir, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (&Run{}).Write(t.Context(), dir); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, err := os.ReadFile(other); string(text) != "kept" {
+			t.Errorf("%s: the file behind the link has %.40q, %v", name, text, err)
+		}
+	}
+}
+
+// TestDiscardLink: a link to a directory is the user's, and stays. So does a directory in which no
+// verdict was prepared, because the program could not be found.
+func TestDiscardLink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "v"), 0o777), os.Symlink("v", link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range []bool{false, true} {
+		if made {
+			if err := Prepare(link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Discard(link); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(link); err != nil {
+			t.Errorf("a verdict was prepared: %v: %v", made, err)
 		}
 	}
 }

@@ -94,7 +94,10 @@ func check(ctx context.Context, dir string) (*report.Capture, error) {
 	}
 	packets.Findings(checked.AtEnd)
 	return checked, errors.Join(
-		os.WriteFile(filepath.Join(dir, CheckFile), text.Bytes(), 0o666),
+		write(dir, CheckFile, func(w io.Writer) error {
+			_, err := text.WriteTo(w)
+			return err
+		}),
 		writeJSON(dir, CheckJSON, report.JSON([]*report.Capture{checked})),
 		write(dir, LadderFile, func(w io.Writer) error {
 			return packets.WriteHTML(w, file.Title, checked.Summary, checked.Err)
@@ -105,8 +108,10 @@ func writeJSON(dir, name string, v any) error {
 	return write(dir, name, func(w io.Writer) error { return report.WriteJSON(w, v) })
 }
 
+// write makes a file that does not exist yet. Another user may have the right to write into the
+// directory, and a link of theirs would lead to any file.
 func write(dir, name string, do func(io.Writer) error) error {
-	f, err := os.Create(filepath.Join(dir, name))
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}

@@ -169,7 +169,7 @@ var varying = []struct {
 	{regexp.MustCompile(`ran for [0-9.]+m?s`), "ran for TIME"},
 	{regexp.MustCompile(`(\d+\.){3}\d+`), "ADDRESS"},
 	{regexp.MustCompile("`[^` ]*wrongkey rxe0`"), "`./wrongkey rxe0`"},
-	{regexp.MustCompile(`(?m)^(\| wrongkey\[PID\].*\n)+`), "| wrongkey\n"}, // in no order
+	{regexp.MustCompile("(?m)^(\\| `wrongkey\\[PID\\].*\n)+"), "| wrongkey\n"}, // in no order
 }
 
 func same(text string) string {
