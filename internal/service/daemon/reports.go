@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -27,6 +28,9 @@ type reports struct {
 
 // maxEnded bounds the objects of ended.
 const maxEnded = 1024
+
+// endedCost is what n objects of ended take at most, with their counters.
+func endedCost(n int) quota.Cost { return quota.Cost{Memory: int64(n) * 4 << 10} }
 
 // fileReports are told of the errors of one open file. They implement uverbs.Reports and
 // kernel.Refusals.
@@ -71,8 +75,27 @@ func (r *reports) leave(f *file) {
 	if listed == 0 && st.PDs+st.MWs+st.AHs+st.Channels == 0 {
 		return
 	}
-	r.listed += listed + 1
-	r.ended = append(r.ended, proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Files: []proto.FileStatus{st}})
+	r.keep(f.session.tenant.Budget, listed+1, &proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Files: []proto.FileStatus{st}})
+}
+
+// keep adds n objects to ended, if the user has memory for them; r.mu is held.
+func (r *reports) keep(budget *quota.Budget, n int, p *proto.ProcessStatus) {
+	if budget.Take(endedCost(n)) != nil {
+		r.leftOut++
+		return
+	}
+	r.listed += n
+	r.ended = append(r.ended, *p)
+}
+
+// done is called when a connection ends. After the last one, nobody asks for what processes left.
+func (r *reports) done(budget *quota.Budget) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.readers--; r.readers == 0 {
+		budget.Give(endedCost(r.listed))
+		r.ended, r.listed, r.leftOut = nil, 0, 0
+	}
 }
 
 // errors returns the last errors of the session.
@@ -95,7 +118,7 @@ func (s *Server) errorsOf(uid uint32) []proto.Errors {
 }
 
 // reportTalk serves a connection about a session.
-func (s *Server) reportTalk(conn *proto.Conn, uid uint32, first *proto.Request, budget *quota.Budget) {
+func (s *Server) reportTalk(ctx context.Context, conn *proto.Conn, uid uint32, u *tenant.Tenant, first *proto.Request) {
 	n, err := s.sessionOf(first.Session, uid)
 	if err != nil {
 		refuse(conn, err)
@@ -107,16 +130,10 @@ func (s *Server) reportTalk(conn *proto.Conn, uid uint32, first *proto.Request, 
 			refuse(conn, errors.New("unexpected request "+req.Op))
 			return
 		}
-		s.flush()
-		text, err := json.Marshal(s.reportOf(n, uid))
-		if err != nil {
-			refuse(conn, err)
-			return
-		}
-		cost := quota.Cost{Memory: int64(len(text)) + socketBuffer}
-		budget.Charge(cost)
-		conn.SendText(text)
-		budget.Give(cost)
+		s.sendText(ctx, conn, u, func() any {
+			s.flush()
+			return s.reportOf(n, uid)
+		})
 		req = new(proto.Request)
 		if conn.RecvOnly(req) != nil {
 			return
@@ -141,9 +158,7 @@ func (s *Server) sessionOf(id uint64, uid uint32) (*session, error) {
 }
 
 func (s *Server) endReports(n *session) {
-	n.reports.mu.Lock()
-	n.reports.readers--
-	n.reports.mu.Unlock()
+	n.reports.done(n.tenant.Budget)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.talks--

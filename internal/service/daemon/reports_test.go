@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
@@ -71,5 +73,50 @@ func TestErrorsOfUsers(t *testing.T) {
 	}
 	if _, err := s.sessionOf(hello.Session, stranger); err == nil || !strings.Contains(err.Error(), "there is no session") {
 		t.Errorf("another user's report: %v", err)
+	}
+}
+
+// TestUnreadReport: a report is one of the user's texts, of which there is one at a time. It is
+// charged until the user has read it.
+func TestUnreadReport(t *testing.T) {
+	s := startTest(t, Config{textWait: 1}, nil)
+	hello, err := s.dial(t).Hello([]string{"test"}, proto.Wanted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := proto.Request{Version: proto.ProtocolVersion, Op: proto.OpReport, Session: hello.Session}
+	c := s.dial(t)
+	if err := c.Conn.Send(ask); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the report is charged", func() bool { return s.used().Memory >= socketBuffer })
+	if _, err := proto.DialReports([]string{s.cfg.Socket}, hello.Session); !errors.Is(err, proto.ErrLimit) {
+		t.Fatalf("a second report: %v", err)
+	}
+	c.Close()
+	eventually(t, "the report is given back", func() bool { return s.used().Memory < socketBuffer })
+	r, err := proto.DialReports([]string{s.cfg.Socket}, hello.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+}
+
+// TestEndedMemory: what processes left behind is charged to the user, until no connection can ask
+// for it.
+func TestEndedMemory(t *testing.T) {
+	budget := quota.New(endedCost(3))
+	r := &reports{readers: 2}
+	for _, n := range []int{2, 2, 1} {
+		r.keep(budget, n, &proto.ProcessStatus{})
+	}
+	if r.listed != 3 || len(r.ended) != 2 || r.leftOut != 1 || budget.Used() != endedCost(3) {
+		t.Errorf("%d objects of %d processes are kept, %d left out, and %+v is charged", r.listed, len(r.ended), r.leftOut, budget.Used())
+	}
+	if r.done(budget); len(r.ended) != 2 {
+		t.Error("the other connection has nothing to ask for")
+	}
+	if r.done(budget); len(r.ended) != 0 || budget.Used() != (quota.Cost{}) {
+		t.Errorf("%d processes are kept, and %+v is charged after the last connection", len(r.ended), budget.Used())
 	}
 }

@@ -104,7 +104,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 	case req.Op == proto.OpErrors:
 		s.sendText(ctx, conn, u, func() any { return s.errorsOf(cred.Uid) })
 	case req.Op == proto.OpReport:
-		s.reportTalk(conn, cred.Uid, &req, u.Budget)
+		s.reportTalk(ctx, conn, cred.Uid, u, &req)
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
