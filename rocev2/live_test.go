@@ -99,7 +99,14 @@ func TestInterfaceAgain(t *testing.T) {
 		return
 	}
 	const address = "10.9.0.1"
-	for _, cfg := range []Config{{Interface: "v0"}, {Address: netip.MustParseAddr(address)}} {
+	for _, found := range []struct {
+		Config
+		next []string // names of the interfaces that follow the first
+	}{
+		{Config{Interface: "v0"}, []string{"v0", "v0"}},
+		{Config{Address: netip.MustParseAddr(address)}, []string{"v0", "w0"}}, // by address, whatever its name
+	} {
+		cfg := found.Config
 		c := newCable(t, address+"/24", "fd09::1/64")
 		events := make(chan PortInfo, 64)
 		s := newSink()
@@ -113,7 +120,8 @@ func TestInterfaceAgain(t *testing.T) {
 		before := p.Info()
 		addr := netip.MustParseAddr(address)
 		at := slices.Index(before.GIDs, gid(address))
-		for range 2 {
+		last := "v0"
+		for _, next := range found.next {
 			gone := c.near.Attrs().Index
 			must(t, netlink.LinkDel(c.near))
 			for i := range events {
@@ -127,26 +135,27 @@ func TestInterfaceAgain(t *testing.T) {
 			other := netip.MustParseAddr("239.9.9.10")
 			must(t, p.JoinGroup(other))
 			must(t, p.LeaveGroup(other))
-			c = newCable(t, address+"/24", "fd09::1/64")
+			c = newNamedCable(t, next, address+"/24", "fd09::1/64")
 			for i := range events {
 				if i.State == PortActive && slices.Contains(i.GIDs, gid(address)) {
 					break
 				}
 			}
 			now := p.Info()
-			if now.Index == before.Index || now.Index != c.near.Attrs().Index || slices.Index(now.GIDs, gid(address)) != at {
+			if now.Name != next || now.Index == before.Index || now.Index != c.near.Attrs().Index || slices.Index(now.GIDs, gid(address)) != at {
 				t.Errorf("before %+v, now %+v", before, now)
 			}
 			must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
 			s.wait(2)
 			for _, want := range []string{
-				fmt.Sprintf("the interface was deleted: the port is down until there is one again\" interface=v0 index=%d\n", gone),
-				fmt.Sprintf("there is an interface again\" interface=v0 index=%d\n", now.Index),
+				fmt.Sprintf("the interface was deleted: the port is down until there is one again\" interface=%s index=%d\n", last, gone),
+				fmt.Sprintf("there is an interface again\" interface=%s index=%d\n", next, now.Index),
 			} {
 				if !strings.Contains(log.String(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, log.String())
 				}
 			}
+			last = next
 		}
 		maddrs, err := os.ReadFile("/proc/net/igmp")
 		must(t, err)

@@ -71,11 +71,17 @@ type cable struct {
 // card.
 func newCable(t *testing.T, addrs ...string) *cable {
 	t.Helper()
-	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0", MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
+	return newNamedCable(t, "v0", addrs...)
+}
+
+// newNamedCable is newCable with another name for v0.
+func newNamedCable(t *testing.T, name string, addrs ...string) *cable {
+	t.Helper()
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
 	rocelayers.Register()
 	c := &cable{t: t}
 	var err error
-	c.near, err = netlink.LinkByName("v0")
+	c.near, err = netlink.LinkByName(name)
 	must(t, err)
 	c.far, err = netlink.LinkByName("v1")
 	must(t, err)

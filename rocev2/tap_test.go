@@ -13,6 +13,8 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
@@ -164,5 +166,36 @@ func TestTapErrors(t *testing.T) {
 	tap.WriteOut(out.Route, out.Buf, 0, 0)
 	if tap.Flush() == nil || tap.Close() == nil {
 		t.Error("a full disk goes unnoticed")
+	}
+}
+
+// TestPreparedTap: a capture that another user may have replaced is not written, and what a link
+// leads to stays as it is.
+func TestPreparedTap(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		must(t, os.WriteFile(p, []byte(text), 0o600))
+		return p
+	}
+	other, empty := file("other", "precious"), file("empty", "")
+	soft, hard, fifo := filepath.Join(dir, "soft"), filepath.Join(dir, "hard"), filepath.Join(dir, "fifo")
+	must(t, os.Symlink(empty, soft))
+	must(t, os.Link(empty, hard))
+	must(t, unix.Mkfifo(fifo, 0o600))
+	for _, path := range []string{other, soft, hard, fifo, filepath.Join(dir, "missing"), dir} {
+		if tap, err := OpenPreparedTap(path, "x"); err == nil {
+			tap.Close() //nolint:errcheck // the test fails
+			t.Errorf("%s was opened", path)
+		}
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "precious" {
+		t.Errorf("the other file has %q: %v", text, err)
+	}
+	tap, err := OpenPreparedTap(file("capture", ""), "x")
+	must(t, err)
+	must(t, tap.Close())
+	if st, err := os.Stat(filepath.Join(dir, "capture")); err != nil || st.Size() == 0 {
+		t.Errorf("the capture is empty: %v", err)
 	}
 }

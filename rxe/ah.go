@@ -29,7 +29,7 @@ func (pd *PD) CreateAH(attr AHAttr) (*AH, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.claim(op, &d.live.AH, d.limits.MaxAH, pd); err != nil {
+	if err := pd.sub.claim(op, LimitAH, pd); err != nil {
 		return nil, err
 	}
 	a := &AH{pd: pd, attr: attr, path: path}
@@ -57,7 +57,7 @@ func (a *AH) Destroy() error {
 	}
 	d := a.pd.dev
 	d.ahs.remove(a.num)
-	d.unclaim(&d.live.AH, a.pd)
+	a.pd.sub.unclaim(LimitAH, a.pd)
 	return nil
 }
 

@@ -106,7 +106,7 @@ type QPInitAttr struct {
 	Faults WorkFaults
 	// Chaos, if not nil, has the QP do late what the specification lets it.
 	Chaos *Chaos
-	// Reports, if not nil, is told why work of this QP failed.
+	// Reports, if not nil, receives the reasons why work of this QP failed.
 	Reports Reports
 	// Owner is what QP.Owner returns. The engine does not look at it.
 	Owner any

@@ -7,20 +7,20 @@ import "sync/atomic"
 // congestion control. The third says why requests were sent again. The fourth says why
 // packets were dropped or, on RC, refused with a NAK.
 type Counters struct {
-	SentPkts, RcvdPkts atomic.Uint64
-	DuplicateRequest   atomic.Uint64
-	OutOfSeqRequest    atomic.Uint64
-	RcvdRNRErr         atomic.Uint64
-	SendRNRErr         atomic.Uint64
-	RcvdSeqErr         atomic.Uint64
-	AckDeferred        atomic.Uint64
-	RetryExceeded      atomic.Uint64
-	RetryRNRExceeded   atomic.Uint64
-	CompleterRetry     atomic.Uint64
-	SendErr            atomic.Uint64
-	LinkDowned         atomic.Uint64
-	RDMASends          atomic.Uint64
-	RDMARecvs          atomic.Uint64
+	RcvdPkts         atomic.Uint64
+	DuplicateRequest atomic.Uint64
+	OutOfSeqRequest  atomic.Uint64
+	RcvdRNRErr       atomic.Uint64
+	SendRNRErr       atomic.Uint64
+	RcvdSeqErr       atomic.Uint64
+	AckDeferred      atomic.Uint64
+	RetryExceeded    atomic.Uint64
+	RetryRNRExceeded atomic.Uint64
+	CompleterRetry   atomic.Uint64
+	SendErr          atomic.Uint64
+	LinkDowned       atomic.Uint64
+	RDMASends        atomic.Uint64
+	RDMARecvs        atomic.Uint64
 
 	ECNMarked  atomic.Uint64 // packets received that a switch has marked
 	SentCNP    atomic.Uint64
@@ -60,6 +60,8 @@ type Counter struct {
 	Value uint64
 }
 
+const sentPkts = "sent_pkts"
+
 // hwCounters is the number of counters of the first two groups.
 const hwCounters = 15 + 4
 
@@ -71,7 +73,7 @@ func (c *Counters) table() [45]struct {
 		name string
 		v    *atomic.Uint64
 	}{
-		{"sent_pkts", &c.SentPkts},
+		{sentPkts, nil},
 		{"rcvd_pkts", &c.RcvdPkts},
 		{"duplicate_request", &c.DuplicateRequest},
 		{"out_of_seq_request", &c.OutOfSeqRequest},
@@ -123,17 +125,23 @@ func (c *Counters) table() [45]struct {
 }
 
 // Counters returns every counter of the device, rdma_rxe's first.
-func (d *Device) Counters() []Counter { return d.counters.read(len(d.counters.table())) }
+func (d *Device) Counters() []Counter { return d.readCounters(len(d.counters.table())) }
 
 // HWCounters returns the counters that rdma_rxe has, in its order, and those of congestion
 // (/sys/class/infiniband/*/hw_counters).
-func (d *Device) HWCounters() []Counter { return d.counters.read(hwCounters) }
+func (d *Device) HWCounters() []Counter { return d.readCounters(hwCounters) }
 
-func (c *Counters) read(n int) []Counter {
-	t := c.table()
+// readCounters returns the first n counters. The packets sent are counted by opcode only.
+func (d *Device) readCounters(n int) []Counter {
+	t := d.counters.table()
 	out := make([]Counter, n)
 	for i := range out {
-		out[i] = Counter{t[i].name, t[i].v.Load()}
+		out[i].Name = t[i].name
+		if t[i].name == sentPkts {
+			out[i].Value = d.sentPackets()
+		} else {
+			out[i].Value = t[i].v.Load()
+		}
 	}
 	return out
 }

@@ -17,6 +17,7 @@ type CQInit struct {
 // CQ is a completion queue.
 type CQ struct {
 	dev    *Device
+	sub    *Subdevice
 	notify func(*CQ)
 
 	mu     sync.Mutex // a leaf lock
@@ -47,16 +48,21 @@ func (c *CQ) Users() int {
 	return c.users
 }
 
+// CreateCQ makes a completion queue with the device's own limits, as Whole().CreateCQ does.
+func (d *Device) CreateCQ(init CQInit) (*CQ, error) { return d.whole.CreateCQ(init) }
+
 // CreateCQ makes a completion queue (ibv_create_cq).
-func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
+func (s *Subdevice) CreateCQ(init CQInit) (*CQ, error) {
 	const op = "CreateCQ"
-	if err := d.checkEntries(op, init.Entries); err != nil {
+	d := s.dev
+	if err := s.checkCQEntries(op, int64(init.Entries)); err != nil {
 		return nil, err
 	}
-	if err := d.claim(op, &d.live.CQ, d.limits.MaxCQ, nil); err != nil {
+	if err := s.claim(op, LimitCQ, nil); err != nil {
 		return nil, err
 	}
-	c := &CQ{dev: d, notify: init.OnCompletion, ring: init.Ring, cap: init.Entries}
+	s.passed(LimitCQE)
+	c := &CQ{dev: d, sub: s, notify: init.OnCompletion, ring: init.Ring, cap: init.Entries}
 	if c.ring == nil {
 		c.wcs = make([]WC, c.cap)
 	}
@@ -66,17 +72,9 @@ func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	return c, nil
 }
 
-func (d *Device) checkEntries(op string, entries int) error {
-	return d.limits.checkCQEntries(op, int64(entries))
-}
-
-// CheckCQEntries reports whether a completion queue may have n entries. CreateCQ calls it. A caller
-// that allocates queues of its own calls it before that.
-func (l *DeviceAttr) CheckCQEntries(n uint32) error { return l.checkCQEntries("CreateCQ", int64(n)) }
-
 func (l *DeviceAttr) checkCQEntries(op string, n int64) error {
 	if n < 1 || n > int64(l.MaxCQE) {
-		return outside(op, "entries", uint64(n), "max_cqe", uint64(l.MaxCQE))
+		return outside(op, "entries", uint64(n), LimitCQE, uint64(l.MaxCQE))
 	}
 	return nil
 }
@@ -120,7 +118,7 @@ func (c *CQ) copyOut(wcs []WC) {
 // when more than that are waiting.
 func (c *CQ) Resize(entries int) error {
 	const op = "ResizeCQ"
-	if err := c.dev.checkEntries(op, entries); err != nil {
+	if err := c.sub.checkCQEntries(op, int64(entries)); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -136,6 +134,7 @@ func (c *CQ) Resize(entries int) error {
 	wcs := make([]WC, entries)
 	c.copyOut(wcs[:c.count])
 	c.wcs, c.head, c.cap = wcs, 0, entries
+	c.sub.passed(LimitCQE)
 	return nil
 }
 
@@ -144,7 +143,7 @@ func (c *CQ) Resize(entries int) error {
 // one. If move returns an error, the CQ stays as it was.
 func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	const op = "ResizeCQ"
-	if err := c.dev.checkEntries(op, entries); err != nil {
+	if err := c.sub.checkCQEntries(op, int64(entries)); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -160,6 +159,7 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 		return err
 	}
 	c.ring, c.cap = ring, entries
+	c.sub.passed(LimitCQE)
 	return nil
 }
 
@@ -198,7 +198,7 @@ func (c *CQ) Destroy() error {
 	c.dead = true
 	c.wcs, c.ring, c.count, c.head = nil, nil, 0, 0
 	delete(d.cqs, c)
-	d.live.CQ--
+	c.sub.count(LimitCQ, -1)
 	return nil
 }
 

@@ -36,8 +36,8 @@ type reaction struct {
 	line   int64 // bytes a second: what the port can do
 	alpha  uint32
 
-	alphaAt  Time  // when its timer last expired
-	timerAt  Time  // likewise that of the rate
+	alphaAt  Time  // when the timer of alpha last expired
+	timerAt  Time  // when the timer of the rate last expired
 	timers   int   // how often that has expired since the last CNP
 	left     int64 // bytes until the byte counter expires
 	counters int   // how often that has expired since the last CNP

@@ -22,8 +22,8 @@ type Link interface {
 // WorkFaults decides which work requests of a queue pair fail or complete late on purpose. It is
 // called with the QP locked and must not call back into the device.
 type WorkFaults interface {
-	// Work is asked once about each send work request, when it is posted, and about each
-	// message that would complete a receive work request.
+	// Work is asked once about each send work request, when it is posted. A QP in SQE or ERR does
+	// not ask. Work is also asked about each message that would complete a receive work request.
 	Work(q *QP, op WCOpcode) WorkFault
 	// NoReceive is asked about each message that needs a receive work request, each time it
 	// arrives. If it reports true, none is posted as far as the message can see.
@@ -41,6 +41,9 @@ type WorkFault struct {
 	// Breaks is what breaks instead of the QP's Event; a receive at fault is then not answered.
 	// The QP fails with EventQPFatal. Status is set too.
 	Breaks Breakage
+	// Ends says that the program loses the QP: a receive at fault is not answered, as when the
+	// program has ended. Status is set too.
+	Ends bool
 	// ReachLimit makes the SRQ of a receive work request raise EventSRQLimitReached.
 	ReachLimit bool
 	// Delay is how much later a send work request completes with success.

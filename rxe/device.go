@@ -51,7 +51,6 @@ type Config struct {
 // Device is one RDMA device with one port.
 type Device struct {
 	cfg      Config
-	limits   DeviceAttr
 	ecn      ECN
 	counters Counters
 	opcodes  opcodeCounters
@@ -73,12 +72,12 @@ type Device struct {
 	gids      atomic.Pointer[gidTable]
 	groups    mcastTable
 
+	whole  Subdevice
 	mu     sync.Mutex // guards what follows; for its place see the lock order in doc.go
 	closed bool
 	pds    map[*PD]struct{}
 	cqs    map[*CQ]struct{}
 	srqs   map[*SRQ]struct{}
-	live   ObjectCounts
 }
 
 // ObjectCounts is how many objects of each kind exist.
@@ -95,15 +94,16 @@ func New(cfg Config) (*Device, error) {
 		return nil, invalid("New", "clock", "is nil", "set Config.Clock")
 	}
 	d := &Device{
-		cfg:    cfg,
-		limits: DefaultLimits(),
-		ecn:    DefaultECN(),
-		pds:    make(map[*PD]struct{}),
-		cqs:    make(map[*CQ]struct{}),
-		srqs:   make(map[*SRQ]struct{}),
+		cfg:  cfg,
+		ecn:  DefaultECN(),
+		pds:  make(map[*PD]struct{}),
+		cqs:  make(map[*CQ]struct{}),
+		srqs: make(map[*SRQ]struct{}),
 	}
+	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
+	limits := &d.whole.attr
 	if cfg.Limits != nil {
-		d.limits = *cfg.Limits
+		*limits = *cfg.Limits
 	}
 	if cfg.ECN != nil {
 		d.ecn = *cfg.ECN
@@ -111,10 +111,10 @@ func New(cfg Config) (*Device, error) {
 	if err := d.ecn.Check(); err != nil {
 		return nil, invalid("New", "ecn", err.Error(), "see ECN")
 	}
-	if type2 := CapMemWindowType2A | CapMemWindowType2B; d.limits.Cap&type2 == type2 {
+	if type2 := CapMemWindowType2A | CapMemWindowType2B; limits.Cap&type2 == type2 {
 		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other", "choose one") // o10-37.2.31
 	}
-	d.limits.NodeGUID, d.limits.SysImageGUID = cfg.GUID, cfg.GUID
+	limits.NodeGUID, limits.SysImageGUID = cfg.GUID, cfg.GUID
 	seed := cfg.Seed
 	if seed == [32]byte{} {
 		crand.Read(seed[:]) // never fails
@@ -137,13 +137,13 @@ func (d *Device) Name() string { return d.cfg.Name }
 func (d *Device) GUID() uint64 { return d.cfg.GUID }
 
 // Attr returns capabilities and limits (ibv_query_device_ex).
-func (d *Device) Attr() DeviceAttr { return d.limits }
+func (d *Device) Attr() DeviceAttr { return d.whole.attr }
 
 // Objects counts the objects that exist.
 func (d *Device) Objects() ObjectCounts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.live
+	return d.whole.live
 }
 
 // Close destroys every object that is left, in the order of their dependencies.
@@ -186,35 +186,6 @@ func (d *Device) closeQueues() {
 	}
 }
 
-// claim counts one more object against limit. It returns ErrClosed on a closed
-// device. With pd it also makes the object a child of pd.
-func (d *Device) claim(op string, count *int, limit uint32, pd *PD) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.closed:
-		return opErr(op, "device", ErrClosed)
-	case pd != nil && pd.dead:
-		return opErr(op, "pd", ErrClosed)
-	case uint32(*count) >= limit:
-		return opErr(op, "", ErrLimit)
-	}
-	*count++
-	if pd != nil {
-		pd.children++
-	}
-	return nil
-}
-
-func (d *Device) unclaim(count *int, pd *PD) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	*count--
-	if pd != nil {
-		pd.children--
-	}
-}
-
 // lookupQP finds a queue pair without a lock; nil when there is none.
 func (d *Device) lookupQP(n wire.QPN) *QP { return d.qps.lookup(uint32(n)) }
 
@@ -234,19 +205,25 @@ type random struct {
 	gen *rand.ChaCha8
 }
 
-func (r *random) uint32() uint32 {
+func (r *random) uint64() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return uint32(r.gen.Uint64())
+	return r.gen.Uint64()
 }
 
-// qpn draws a queue pair number. 0 and 1 are special QPs; 0xffffff is the multicast
-// QPN (IBA 10.5).
-func (r *random) qpn() uint32 {
+func (r *random) uint32() uint32 { return uint32(r.uint64()) }
+
+// qpn draws a queue pair number that is marked. 0 and 1 are special QPs; 0xffffff is the
+// multicast QPN (IBA 10.5). One number in 256 may be marked, and a draw is dear. So qpn tries
+// numbers at a random distance from each other. The distance is odd, so that it tries all.
+func (r *random) qpn(marked func(wire.QPN) bool) uint32 {
+	drawn := r.uint64()
+	n, distance := uint32(drawn), uint32(drawn>>32)|1
 	for {
-		if n := r.uint32() & 0xffffff; n > 1 && n != 0xffffff {
+		if n &= wire.QPNMask; n > 1 && n != wire.QPNMask && marked(wire.QPN(n)) {
 			return n
 		}
+		n += distance
 	}
 }
 
@@ -258,16 +235,4 @@ func (r *random) index() uint32 {
 			return n
 		}
 	}
-}
-
-// moveChild moves one object from the protection domain from to the domain to.
-func (d *Device) moveChild(op string, from, to *PD) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if to.dead {
-		return opErr(op, "pd", ErrClosed)
-	}
-	from.children--
-	to.children++
-	return nil
 }

@@ -18,7 +18,7 @@ type ECN struct {
 	CNPDSCP     int `json:"cnp_dscp"`
 	// Of the reaction point.
 	AlphaTimer int `json:"dce_tcp_rtt"`    // µs without a CNP until alpha falls
-	AlphaKeep  int `json:"dce_tcp_g"`      // what is left of alpha then, of 1024
+	AlphaKeep  int `json:"dce_tcp_g"`      // alpha falls to so many 1024ths of itself
 	RateTimer  int `json:"rpg_time_reset"` // µs between increases
 	RateBytes  int `json:"rpg_byte_reset"` // bytes between increases
 	Threshold  int `json:"rpg_threshold"`  // increases of fast recovery
@@ -52,7 +52,7 @@ func (e *ECN) Params() []ECNParam {
 		{"min_time_between_cnps", &e.CNPInterval, 0, 1_000_000, "µs", "a queue pair sends one CNP in this time at most"},
 		{"cnp_dscp", &e.CNPDSCP, 0, 63, "", "the DSCP of CNPs"},
 		{"dce_tcp_rtt", &e.AlphaTimer, 1, 1_000_000, "µs", "time without a CNP until alpha falls"},
-		{"dce_tcp_g", &e.AlphaKeep, 1, 1023, "/1024", "what is left of alpha then: 1-g"},
+		{"dce_tcp_g", &e.AlphaKeep, 1, 1023, "/1024", "factor by which alpha falls: 1-g"},
 		{"rpg_time_reset", &e.RateTimer, 1, 1_000_000, "µs", "time between two increases of the rate"},
 		{"rpg_byte_reset", &e.RateBytes, 4096, 1 << 30, "B", "data between two increases of the rate"},
 		{"rpg_threshold", &e.Threshold, 1, 31, "", "increases of fast recovery, before additive ones"},
@@ -116,7 +116,7 @@ func (q *QP) marked(pkt wire.Packet, o *outbox) {
 	h := wire.Headers{Opcode: wire.OpCNP, BECN: true, PKey: q.pkey, DestQP: q.attr.DestQPN}
 	h.Put(o.packet(q.notify.route, h.Len()))
 	q.countSent(1, 0, o)
-	o.sent.add(h.Opcode, 1)
+	o.countSent(h.Opcode, 1)
 	d.counters.SentCNP.Add(1)
 }
 

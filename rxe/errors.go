@@ -30,6 +30,9 @@ type OpError struct {
 
 	Given string // the value that was refused, or empty
 	Fix   string // what to do, or empty: "use at most 31"
+
+	Limit   Limit // that was exceeded; 0: none
+	Lowered bool  // Limit is that of a Subdevice, and the device itself would have allowed it
 }
 
 func (e *OpError) Error() string {
@@ -54,14 +57,21 @@ func invalid(op, arg, why, fix string) error {
 }
 
 // tooBig refuses a number that exceeds a limit, which why names.
-func tooBig(op, arg string, given uint64, why string, most uint64) error {
+func tooBig(op, arg string, given uint64, why string, most uint64) *OpError {
 	return &OpError{Op: op, Arg: arg, Why: why, Err: ErrInvalid,
 		Given: strconv.FormatUint(given, 10), Fix: "use at most " + strconv.FormatUint(most, 10)}
 }
 
+// beyond is tooBig for a limit of the device.
+func beyond(op, arg string, given uint64, why string, limit Limit, most uint64) error {
+	err := tooBig(op, arg, given, why, most)
+	err.Limit = limit
+	return err
+}
+
 // outside refuses a number that is not from 1 to a limit.
-func outside(op, arg string, given uint64, limit string, most uint64) error {
-	return &OpError{Op: op, Arg: arg, Why: "is not between 1 and " + limit, Err: ErrInvalid,
+func outside(op, arg string, given uint64, limit Limit, most uint64) error {
+	return &OpError{Op: op, Arg: arg, Why: "is not between 1 and " + limit.String(), Err: ErrInvalid, Limit: limit,
 		Given: strconv.FormatInt(int64(given), 10), Fix: "use 1 to " + strconv.FormatUint(most, 10)}
 }
 

@@ -2,7 +2,7 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// Reports is told why work failed. It is called with the QP locked, and must not call back into
+// Reports receives the reasons why work failed. It is called with the QP locked, and must not call back into
 // the device. Work that is only flushed is not reported: something before it failed.
 type Reports interface {
 	Failed(q *QP, f *Failure)
@@ -27,7 +27,7 @@ type Failure struct {
 	Key      KeyRefusal    // of CauseKey and CauseRemoteKey
 	// Malformed, of CauseMalformed, is what PostSend said of the work request; nil: nothing.
 	Malformed error
-	Bytes     uint64 // of CauseRecvShort: of the receive buffer
+	Bytes     uint64 // of CauseRecvShort: of the receive buffer; of CauseLimit: the limit
 }
 
 // Cause is what was found wrong where a failure was decided.
@@ -57,6 +57,7 @@ const (
 	CauseMisaligned         // an atomic on an address that is not a multiple of 8
 	CauseRemoteKey          // the peer's key gives no access: Key
 	CauseInvalidate         // a key that cannot be invalidated
+	CauseLimit              // the message is longer than max_msg_sz of a Subdevice: Bytes
 	NumCauses
 )
 
@@ -71,7 +72,7 @@ type KeyRefusal struct {
 
 // faultCauses gives the cause for each fault of a request.
 var faultCauses = [numFaults]Cause{
-	faultSequence: CauseSequence, faultQPAccess: CauseQPAccess, faultDepth: CauseDepth, faultLength: CauseLength,
+	faultSequence: CauseSequence, faultQPAccess: CauseQPAccess, faultDepth: CauseDepth, faultLength: CauseLength, faultLimit: CauseLimit,
 	faultMisaligned: CauseMisaligned, faultRemoteAccess: CauseRemoteKey, faultRecvShort: CauseRecvShort,
 	faultRecvAccess: CauseKey, faultRecvMalformed: CauseMalformed, faultInvalidate: CauseInvalidate,
 	faultOverflow: CauseCQFull, faultAsked: CauseRule, faultSpaceEnded: CauseSpaceEnded,
@@ -141,6 +142,9 @@ func (r *responder) reportFault(q *QP, f fault, psn wire.PSN, status WCStatus) {
 	}
 	rule := &faultRules[f]
 	x := Failure{Status: status, Cause: faultCauses[f], PSN: psn, Bytes: r.recv.capacity}
+	if x.Cause == CauseLimit {
+		x.Bytes = q.maxMessage
+	}
 	if x.Recv = r.recv.hasWQE && status != WCSuccess; x.Recv {
 		x.ID = r.recv.wqe.ID
 	} else {

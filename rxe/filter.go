@@ -2,8 +2,6 @@ package rxe
 
 import (
 	"net/netip"
-
-	"github.com/gorxe/gorxe/wire"
 )
 
 // spareNumbers is how many numbers with the right mark there are at least for each queue
@@ -19,12 +17,11 @@ func (d *Device) newQPN(typ QPType) uint32 {
 			d.cfg.Filter.SetMark(d.mark)
 		}
 	}
-	for {
-		n := d.random.qpn()
-		if typ == QPUD && d.mark.Datagram(wire.QPN(n)) || typ != QPUD && d.mark.Connected(wire.QPN(n)) {
-			return n
-		}
+	marked := d.mark.Connected
+	if typ == QPUD {
+		marked = d.mark.Datagram
 	}
+	return d.random.qpn(marked)
 }
 
 // setPeer tells the filter from which address the QP takes packets; the zero Addr: from none.

@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -72,5 +73,17 @@ func TestFilterMark(t *testing.T) {
 	}
 	if f.mark.Bits != 7 {
 		t.Errorf("with %d queue pairs the mark has %d bits, want 7", n, f.mark.Bits)
+	}
+}
+
+// A number that fits is found even if it is the only one. The special numbers do not fit.
+func TestRandomQPN(t *testing.T) {
+	r := random{gen: rand.NewChaCha8([32]byte{1})}
+	const only = 0x123457
+	if n := r.qpn(func(n wire.QPN) bool { return n <= 1 || n == wire.QPNMask || n == only }); n != only {
+		t.Errorf("it draws %#x", n)
+	}
+	if a, b := r.qpn(wire.QPNMark{}.Connected), r.qpn(wire.QPNMark{}.Connected); a == b {
+		t.Errorf("it draws %#x twice", a)
 	}
 }

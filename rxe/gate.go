@@ -182,6 +182,7 @@ func (q *QP) tryUnlock(o *outbox) bool {
 		o.flush()
 	}
 	q.releaseAdmission()
+	q.countTraffic()
 	q.done.moveTo(&q.dev.opcodes.work)
 	return q.gate.tryUnlock()
 }
@@ -189,6 +190,8 @@ func (q *QP) tryUnlock(o *outbox) bool {
 // handOver unlocks the QP whatever is in its inbox. The clock's thread, or one that
 // waits for the QP, goes on with that.
 func (q *QP) handOver() {
+	q.countTraffic()
+	q.done.moveTo(&q.dev.opcodes.work)
 	if !q.dead {
 		now := q.dev.cfg.Clock.Now()
 		q.timer.queuedAt = now

@@ -56,8 +56,7 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	b := o.packet(route, hl+len(payload)+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
-	d.counters.SentPkts.Add(1)
-	o.sent.add(h.Opcode, 1)
+	o.countSent(h.Opcode, 1)
 	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.intercepted() {
 		o.posted()
 		return nil
@@ -103,9 +102,8 @@ func (d *Device) enqueueGSI(item *inboxItem) {
 	}
 }
 
-// runGSI hands what was enqueued to the handler, and reports whether there was
-// anything. No QP may be locked.
-func (d *Device) runGSI() bool {
+// runGSI hands what was enqueued to the handler. No QP may be locked.
+func (d *Device) runGSI() {
 	rq := &d.runQueue
 	rq.mu.Lock()
 	item := d.gsi.inbox.first
@@ -114,14 +112,12 @@ func (d *Device) runGSI() bool {
 		rq.count.Add(-1)
 	}
 	rq.mu.Unlock()
-	ran := item != nil
 	for item != nil {
 		d.unpackGSI(item)
 		next := item.next
 		item.free()
 		item = next
 	}
-	return ran
 }
 
 func (d *Device) unpackGSI(item *inboxItem) {

@@ -60,11 +60,11 @@ func (q *QP) AttachMcast(gid wire.GID, lid uint16) error {
 	switch {
 	case q.groups.over:
 		return opErr(op, "qp", ErrClosed)
-	case uint32(len(members)) >= d.limits.MaxMcastQPAttach:
+	case uint32(len(members)) >= d.whole.attr.MaxMcastQPAttach:
 		return opErr(op, "max_mcast_qp_attach", ErrLimit)
-	case uint32(t.total) >= d.limits.MaxTotalMcastQPAttach:
+	case uint32(t.total) >= d.whole.attr.MaxTotalMcastQPAttach:
 		return opErr(op, "max_total_mcast_qp_attach", ErrLimit)
-	case len(members) == 0 && uint32(len(t.snapshot())) >= d.limits.MaxMcastGrp:
+	case len(members) == 0 && uint32(len(t.snapshot())) >= d.whole.attr.MaxMcastGrp:
 		return opErr(op, "max_mcast_grp", ErrLimit)
 	}
 	if len(members) == 0 {

@@ -10,6 +10,7 @@ import (
 // MR is a memory region: a range of a Memory to which keys give access.
 type MR struct {
 	dev *Device
+	sub *Subdevice
 	key keyObject
 
 	reg atomic.Pointer[region] // nil: deregistered
@@ -49,10 +50,14 @@ func (pd *PD) RegMR(mem Memory, addr, length, iova uint64, access Access) (*MR, 
 	if err != nil {
 		return nil, err
 	}
-	if err := d.claim(op, &d.live.MR, d.limits.MaxMR, pd); err != nil {
+	if err := pd.sub.claim(op, LimitMR, pd); err != nil {
 		return nil, err
 	}
-	mr := &MR{dev: d}
+	if err := pd.sub.register(op, reg, nil); err != nil {
+		pd.sub.unclaim(LimitMR, pd)
+		return nil, err
+	}
+	mr := &MR{dev: d, sub: pd.sub}
 	mr.key.mr = mr
 	variant := d.random.uint32() & 0xff
 	// The region is stored last. Until then the index finds an MR without one,
@@ -69,7 +74,7 @@ func (d *Device) newRegion(op string, pd *PD, mem Memory, addr, length, iova uin
 	switch {
 	case mem == nil:
 		return nil, invalid(op, "mem", "is nil", "give the region memory")
-	case length > d.limits.MaxMRSize:
+	case length > d.whole.attr.MaxMRSize:
 		return nil, invalid(op, "length", "exceeds max_mr_size", "register less")
 	case addr+length < addr:
 		return nil, invalid(op, "addr", "range wraps", "end the region within the address space")
@@ -154,8 +159,8 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, mem Memory, addr, length, iova uin
 	mr.mu.Lock()
 	old := mr.reg.Load()
 	reg, err := mr.replacement(op, old, flags, pd, mem, addr, length, iova, access)
-	if err == nil && reg.pd != old.pd {
-		err = mr.dev.moveChild(op, old.pd, reg.pd)
+	if err == nil {
+		err = mr.sub.register(op, reg, old)
 	}
 	if err != nil {
 		mr.mu.Unlock()
@@ -218,7 +223,8 @@ func (mr *MR) Dereg() error {
 	mr.dev.keys.remove(reg.key >> 8)
 	mr.dev.settleLate(reg.pd)
 	reg.uses.drain()
-	mr.dev.unclaim(&mr.dev.live.MR, reg.pd)
+	_ = mr.sub.register(op, nil, reg) // gives back
+	mr.sub.unclaim(LimitMR, reg.pd)
 	return nil
 }
 

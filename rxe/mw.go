@@ -56,7 +56,7 @@ func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 		return nil, invalid(op, "type", "unknown", "use IBV_MW_TYPE_1 or IBV_MW_TYPE_2")
 	}
 	d := pd.dev
-	if err := d.claim(op, &d.live.MW, d.limits.MaxMW, pd); err != nil {
+	if err := pd.sub.claim(op, LimitMW, pd); err != nil {
 		return nil, err
 	}
 	mw := &MW{dev: d, pd: pd, typ: typ}
@@ -90,7 +90,7 @@ func (mw *MW) Dealloc() error {
 	mw.mu.Unlock()
 	mw.dev.settleLate(mw.pd)
 	mw.dev.keys.remove(index)
-	mw.dev.unclaim(&mw.dev.live.MW, mw.pd)
+	mw.pd.sub.unclaim(LimitMW, mw.pd)
 	return nil
 }
 

@@ -6,11 +6,12 @@ import "github.com/gorxe/gorxe/wire"
 // its responses to READs. Acknowledgements and CNPs pass. A queue pair that got no CNP has no
 // limit, and pays for one comparison with 0.
 
+// limited reports whether there is a rate. The compiler inlines it where others would be calls.
+func (r *reaction) limited() bool { return r.rate != 0 }
+
 // throttled reports whether the requester must wait for its rate, and sets the time to go on.
+// The queue pair has a rate.
 func (q *QP) throttled(now Time) bool {
-	if q.rate.rate == 0 {
-		return false
-	}
 	packets, wait := q.rate.allow(q.mtu(), now)
 	if packets == 0 {
 		q.send.pausedUntil = now + wait
@@ -19,20 +20,15 @@ func (q *QP) throttled(now Time) bool {
 }
 
 // allowed returns n, or how many packets may be sent before the requester or the responder looks
-// at the rate again. It is called after one that may go on.
+// at the rate again. It is called after one that may go on. The queue pair has a rate.
 func (q *QP) allowed(n uint32, now Time) uint32 {
-	if q.rate.rate == 0 {
-		return n
-	}
 	packets, _ := q.rate.allow(q.mtu(), now)
 	return min(n, uint32(max(packets, 1)))
 }
 
 // countRate counts data against the rate.
 func (q *QP) countRate(packets uint32, bytes int) {
-	if q.rate.rate != 0 {
-		q.rate.count(bytes + int(packets)*wire.BTHLen)
-	}
+	q.rate.count(bytes + int(packets)*wire.BTHLen)
 }
 
 // ackEvery returns after how many bytes, n at most, the requester wants an acknowledgement. At a

@@ -8,7 +8,7 @@ import (
 
 const (
 	readQuantumBytes   = 256 << 10 // READ responses per quantum, at most
-	readQuantumPackets = 1024      // likewise
+	readQuantumPackets = 1024      // READ responses per quantum, at most
 	readQuantumMin     = 16        // packets in the smallest quantum
 	readPauseMin       = Time(20 * time.Microsecond)
 	readPauseFirstMax  = Time(time.Millisecond) // the longest pause after a first loss

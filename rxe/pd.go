@@ -3,14 +3,19 @@ package rxe
 // PD is a protection domain. Objects of different domains do not work together.
 type PD struct {
 	dev      *Device
+	sub      *Subdevice
 	children int  // guarded by dev.mu
-	dead     bool // likewise
+	dead     bool // guarded by dev.mu
 }
 
+// AllocPD makes a protection domain with the device's own limits, as Whole().AllocPD does.
+func (d *Device) AllocPD() (*PD, error) { return d.whole.AllocPD() }
+
 // AllocPD makes a protection domain (ibv_alloc_pd).
-func (d *Device) AllocPD() (*PD, error) {
-	pd := &PD{dev: d}
-	if err := d.claim("AllocPD", &d.live.PD, d.limits.MaxPD, nil); err != nil {
+func (s *Subdevice) AllocPD() (*PD, error) {
+	d := s.dev
+	pd := &PD{dev: d, sub: s}
+	if err := s.claim("AllocPD", LimitPD, nil); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -33,7 +38,7 @@ func (pd *PD) Dealloc() error {
 	}
 	pd.dead = true
 	delete(d.pds, pd)
-	d.live.PD--
+	pd.sub.count(LimitPD, -1)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -75,16 +76,26 @@ func (d *Device) activeMTU() MTU { return MTU(d.port.mtu.Load()) }
 
 // gidTable is replaced as a whole when the port's addresses change.
 type gidTable struct {
-	gids  []wire.GID // by index; zero: empty entry
-	addrs map[netip.Addr]struct{}
+	gids  []wire.GID              // by index; zero: empty entry
+	addrs []netip.Addr            // those in gids, if they are few
+	many  map[netip.Addr]struct{} // if they are not
 }
 
+// fewAddrs is up to how many addresses a search is faster than a map.
+const fewAddrs = 8
+
 func newGIDTable(gids []wire.GID) *gidTable {
-	t := &gidTable{gids: gids, addrs: make(map[netip.Addr]struct{}, len(gids))}
+	t := &gidTable{gids: gids}
+	many := make(map[netip.Addr]struct{}, len(gids))
 	for _, g := range gids {
 		if !g.IsZero() {
-			t.addrs[g.Addr()] = struct{}{}
+			many[g.Addr()] = struct{}{}
 		}
+	}
+	if len(many) <= fewAddrs {
+		t.addrs = slices.Collect(maps.Keys(many))
+	} else {
+		t.many = many
 	}
 	return t
 }
@@ -153,7 +164,7 @@ func (d *Device) QueryPort() PortAttr {
 		GIDTblLen:     gidTableLen,
 		PKeyTblLen:    uint16(len(pkeyTable)),
 		PortCapFlags:  portCapCM,
-		MaxMsgSize:    d.limits.MaxMsgSize,
+		MaxMsgSize:    d.whole.attr.MaxMsgSize,
 		BadPKeyCntr:   uint32(d.counters.BadPKey.Load()),
 		QKeyViolCntr:  uint32(d.counters.BadQKey.Load()),
 		MaxVLNum:      1,
@@ -229,7 +240,10 @@ func (d *Device) localGID(addr netip.Addr) bool {
 }
 
 func (t *gidTable) has(addr netip.Addr) bool {
-	_, ok := t.addrs[addr]
+	if t.many == nil {
+		return slices.Contains(t.addrs, addr)
+	}
+	_, ok := t.many[addr]
 	return ok
 }
 

@@ -13,7 +13,9 @@ import (
 // lie close together, and send, which ends in a long ring, comes last.
 type QP struct {
 	dev            *Device
+	sub            *Subdevice
 	pd             *PD
+	maxMessage     uint64 // bytes
 	qpn            wire.QPN
 	typ            QPType
 	sendCQ, recvCQ *CQ
@@ -49,7 +51,7 @@ type QP struct {
 	dead      bool      // destroyed
 	peerLocal bool      // what local found
 	peerGIDs  *gidTable // the GID table that peerLocal is true for; nil when the route changes
-	rx        rxTally
+	rx, tx    trafficTally
 	done      workTally
 	timer     qpTimer
 	comp      completer

@@ -16,16 +16,17 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{
-		dev: d, pd: pd, typ: init.Type,
+		dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
 		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
 		chaos: init.Chaos.forQP(&d.lateBytes),
 	}
 	q.gate.init()
-	q.attr.Cap = roundCap(init.Cap)
+	q.attr.Cap = pd.sub.roundCap(init.Cap)
 	if err := q.claim(op); err != nil {
 		return nil, err
 	}
+	q.sub.passed(LimitQPWR, LimitSGE, LimitInline)
 	switch {
 	case q.srq != nil:
 		q.attr.Cap.MaxRecvWR, q.attr.Cap.MaxRecvSGE = 0, 0
@@ -56,26 +57,23 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 	case a.SRQ != nil && a.SRQ.dev != pd.dev:
 		return invalid(op, "srq", "is not of this device", "use an SRQ of the PD's context")
 	}
-	return pd.dev.limits.CheckQPCap(&a.Cap, a.SRQ != nil)
+	return pd.sub.CheckQPCap(&a.Cap, a.SRQ != nil)
 }
 
-// CheckQPCap reports which size of a new QP exceeds the device's limits. With an
-// SRQ the QP has no receive queue, and its receive sizes are ignored
-// (rxe_qp_chk_cap). CreateQP calls it. A caller that allocates queues of its own
-// calls it before that.
-func (l *DeviceAttr) CheckQPCap(c *QPCap, sharedRecv bool) error {
+// checkQPCap is Subdevice.CheckQPCap for these limits.
+func (l *DeviceAttr) checkQPCap(c *QPCap, sharedRecv bool) error {
 	const op = "CreateQP"
 	switch {
 	case c.MaxSendWR > l.MaxQPWR:
-		return tooBig(op, "cap.max_send_wr", uint64(c.MaxSendWR), "exceeds max_qp_wr", uint64(l.MaxQPWR))
+		return beyond(op, "cap.max_send_wr", uint64(c.MaxSendWR), "exceeds max_qp_wr", LimitQPWR, uint64(l.MaxQPWR))
 	case c.MaxSendSGE > l.MaxSGE:
-		return tooBig(op, "cap.max_send_sge", uint64(c.MaxSendSGE), "exceeds max_sge", uint64(l.MaxSGE))
+		return beyond(op, "cap.max_send_sge", uint64(c.MaxSendSGE), "exceeds max_sge", LimitSGE, uint64(l.MaxSGE))
 	case c.MaxInlineData > l.MaxInlineData:
-		return tooBig(op, "cap.max_inline_data", uint64(c.MaxInlineData), "exceeds the device's limit", uint64(l.MaxInlineData))
+		return beyond(op, "cap.max_inline_data", uint64(c.MaxInlineData), "exceeds the device's limit", LimitInline, uint64(l.MaxInlineData))
 	case !sharedRecv && c.MaxRecvWR > l.MaxQPWR:
-		return tooBig(op, "cap.max_recv_wr", uint64(c.MaxRecvWR), "exceeds max_qp_wr", uint64(l.MaxQPWR))
+		return beyond(op, "cap.max_recv_wr", uint64(c.MaxRecvWR), "exceeds max_qp_wr", LimitQPWR, uint64(l.MaxQPWR))
 	case !sharedRecv && c.MaxRecvSGE > l.MaxSGE:
-		return tooBig(op, "cap.max_recv_sge", uint64(c.MaxRecvSGE), "exceeds max_sge", uint64(l.MaxSGE))
+		return beyond(op, "cap.max_recv_sge", uint64(c.MaxRecvSGE), "exceeds max_sge", LimitSGE, uint64(l.MaxSGE))
 	}
 	return nil
 }
@@ -85,6 +83,13 @@ func roundCap(c QPCap) QPCap {
 	space := max(c.MaxSendSGE*sgeBytes, (c.MaxInlineData+sgeBytes-1)&^(sgeBytes-1))
 	c.MaxSendSGE, c.MaxInlineData = space/sgeBytes, space
 	return c
+}
+
+// roundCap returns the sizes of a QP for which c, which has been checked, was asked.
+func (s *Subdevice) roundCap(c QPCap) QPCap {
+	r := roundCap(c)
+	r.MaxSendSGE, r.MaxInlineData = min(r.MaxSendSGE, s.attr.MaxSGE), min(r.MaxInlineData, s.attr.MaxInlineData)
+	return r
 }
 
 // claim counts the QP on everything it uses, or on nothing if it returns an error.
@@ -103,10 +108,10 @@ func (q *QP) claim(op string) error {
 		return opErr(op, "recv_cq", ErrClosed)
 	case q.srq != nil && q.srq.dead:
 		return opErr(op, "srq", ErrClosed)
-	case uint32(d.live.QP) >= d.limits.MaxQP:
-		return opErr(op, "", ErrLimit)
 	}
-	d.live.QP++
+	if err := q.sub.take(op, LimitQP); err != nil {
+		return err
+	}
 	if q.chaos != nil {
 		d.chaosQPs.Add(1)
 	}
@@ -153,7 +158,7 @@ func (q *QP) Destroy() error {
 	d.qps.remove(uint32(q.qpn))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.live.QP--
+	q.sub.count(LimitQP, -1)
 	if q.chaos != nil {
 		d.chaosQPs.Add(-1)
 	}
@@ -169,7 +174,7 @@ func (q *QP) die() error {
 	switch {
 	case q.dead:
 		return opErr(op, "qp", ErrClosed)
-	case q.dev.limits.Cap&CapMemWindowType2A != 0 && q.windows.Load() > 0:
+	case q.dev.whole.attr.Cap&CapMemWindowType2A != 0 && q.windows.Load() > 0:
 		return opErr(op, "qp", ErrBusy)
 	case !q.leaveMcast():
 		return opErr(op, "qp", ErrBusy)

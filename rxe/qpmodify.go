@@ -112,17 +112,29 @@ func attrChecks(a *QPAttr, l *DeviceAttr) [16]attrCheck {
 
 // checkAttrs checks the values of the attributes that mask names.
 func (q *QP) checkAttrs(a *QPAttr, mask QPAttrMask) error {
-	checks := attrChecks(a, &q.dev.limits)
-	for i := range checks {
-		if c := &checks[i]; mask&c.bit != 0 && !c.ok {
-			return c.refusal()
+	err := q.sub.check(func(l *DeviceAttr) error {
+		checks := attrChecks(a, l)
+		for i := range checks {
+			if c := &checks[i]; mask&c.bit != 0 && !c.ok {
+				return c.refusal()
+			}
 		}
+		return nil
+	})
+	if err == nil && mask&rdAtomicAttrs != 0 {
+		q.sub.passed(LimitRdAtomic)
 	}
-	return nil
+	return err
 }
 
+// rdAtomicAttrs are the attributes that LimitRdAtomic bounds.
+const rdAtomicAttrs = QPAttrMaxRdAtomic | QPAttrMaxDestRdAtomic
+
 func (c *attrCheck) refusal() error {
-	if c.fix == "" {
+	switch {
+	case c.bit&rdAtomicAttrs != 0:
+		return beyond("ModifyQP", c.bit.first(), c.given, c.why, LimitRdAtomic, c.most)
+	case c.fix == "":
 		return tooBig("ModifyQP", c.bit.first(), c.given, c.why, c.most)
 	}
 	return invalid("ModifyQP", c.bit.first(), c.why, c.fix)

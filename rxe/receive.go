@@ -58,8 +58,10 @@ func (d *Device) Receive(batch []wire.Datagram) {
 		v.packet(pkt, dg)
 	}
 	v.to(nil)
-	d.counters.Malformed.Add(uint64(malformed))
-	d.counters.OwnAddr.Add(uint64(forged))
+	if malformed+forged > 0 {
+		d.counters.Malformed.Add(uint64(malformed))
+		d.counters.OwnAddr.Add(uint64(forged))
+	}
 	d.counters.RcvdPkts.Add(uint64(len(batch) - malformed - forged))
 	v.o.done()
 }
@@ -128,7 +130,7 @@ func (v *visit) packet(pkt wire.Packet, dg *wire.Datagram) {
 
 // endVisit does what was put off while the packets of a visit were processed.
 func (q *QP) endVisit(o *outbox) {
-	q.countReceived()
+	q.countTraffic()
 	if q.dead {
 		return
 	}
@@ -137,18 +139,6 @@ func (q *QP) endVisit(o *outbox) {
 	q.resumeReads(o)
 	q.runRequester(o)
 	q.schedule()
-}
-
-// rxTally is what a QP received since it was last counted. Packets are many, and
-// atomic counters that other threads read are expensive.
-type rxTally struct{ packets, bytes uint64 }
-
-func (q *QP) countReceived() {
-	if q.rx.packets > 0 {
-		q.stats.RcvdPackets.Add(q.rx.packets)
-		q.stats.RcvdBytes.Add(q.rx.bytes)
-		q.rx = rxTally{}
-	}
 }
 
 // resumeReads lets the responder send READ responses, and execute the requests that
@@ -171,7 +161,7 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
 		q.stats.Dropped.Add(1)
 		return
 	}
-	o.rcvd.add(pkt.Opcode(), 1)
+	o.countRcvd(pkt.Opcode(), 1)
 	if dg.TrafficClass&ecnMask == congested {
 		q.marked(pkt, o)
 	}

@@ -17,7 +17,7 @@ type requester struct {
 // the QP.
 func (q *QP) runRequester(o *outbox) {
 	before := q.send.psn
-	for q.maySend() && !q.throttled(o.now) && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
+	for q.maySend() && (!q.rate.limited() || !q.throttled(o.now)) && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
 		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
 			break
 		}
@@ -133,7 +133,10 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 	case wqe.needsResponse():
 		sent = q.sendSingle(wqe, o)
 	default:
-		sent = q.sendData(wqe, q.allowed(room, o.now), o)
+		if q.rate.limited() {
+			room = q.allowed(room, o.now)
+		}
+		sent = q.sendData(wqe, room, o)
 	}
 	if sent == 0 {
 		return false

@@ -29,7 +29,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 		return 0
 	}
 	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), o)
-	o.sent.addMessage(q.messageOps(wqe.op), index == 0, index+n == wqe.packets, n)
+	o.sent.addMessage(q.messageOps(wqe.op), index == 0, index+n == wqe.packets, n, &q.dev.opcodes.sent)
 	if index+n == wqe.packets && wqe.op != WRWrite && wqe.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
@@ -75,10 +75,11 @@ func (q *QP) payloadMTU() int {
 func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
 	o.sinceYield += bytes + int(packets)*wire.BTHLen
 	q.req.quantumSent += bytes
-	q.countRate(packets, bytes)
-	q.stats.SentPackets.Add(uint64(packets))
-	q.stats.SentBytes.Add(uint64(bytes))
-	q.dev.counters.SentPkts.Add(uint64(packets))
+	if q.rate.limited() {
+		q.countRate(packets, bytes)
+	}
+	q.tx.packets += uint64(packets)
+	q.tx.bytes += uint64(bytes)
 }
 
 // dataPacket builds packet number index of wqe, except for its payload, which is
@@ -202,7 +203,7 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	h.Put(o.packet(q.route, h.Len()))
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})
 	q.countSent(1, 0, o)
-	o.sent.add(h.Opcode, 1)
+	o.countSent(h.Opcode, 1)
 	return n
 }
 
@@ -239,6 +240,6 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 	}
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn})
 	q.countSent(1, size, o)
-	o.sent.add(h.Opcode, 1)
+	o.countSent(h.Opcode, 1)
 	return 1
 }

@@ -144,16 +144,16 @@ func (r *responder) getRecvWQE(q *QP) fault {
 // is known (rxe_resp_check_length).
 func (r *responder) checkLength(q *QP, pkt packet) fault {
 	info, size := pkt.Info(), len(pkt.Payload())
-	ok := true
+	ok, message := true, uint64(0)
 	switch {
 	case info.Has(wire.OpSend):
-		ok = pkt.validLength(q.mtu()) && r.recv.bytes+uint64(size) <= MaxMessage
+		ok, message = pkt.validLength(q.mtu()), r.recv.bytes+uint64(size)
 	case info.Has(wire.OpWrite):
 		w, n := r.inboundWrite(pkt), uint32(size)
-		ok = w.total <= MaxMessage && pkt.validLength(q.mtu()) &&
-			n <= w.left && info.Has(wire.OpEnd) == (n == w.left)
+		ok = pkt.validLength(q.mtu()) && n <= w.left && info.Has(wire.OpEnd) == (n == w.left)
+		message = uint64(w.total)
 	case info.Has(wire.OpRead):
-		ok = size == 0 && pkt.DMALen() <= MaxMessage
+		ok, message = size == 0, uint64(pkt.DMALen())
 	case info.Has(wire.OpAtomic):
 		ok = size == 0
 	case info.Has(wire.OpAtomicWrite):
@@ -165,7 +165,7 @@ func (r *responder) checkLength(q *QP, pkt packet) fault {
 	if !ok {
 		return faultLength
 	}
-	return faultNone
+	return q.inboundMessage(message)
 }
 
 // validLength checks a packet's payload against its place in the message

@@ -157,7 +157,7 @@ func (q *QP) deferSuperPacket(item *inboxItem, o *outbox) bool {
 // follow moves next past a request that was deferred.
 func (d *deferral) follow(q *QP, pkt packet) {
 	count := pkt.count
-	if pkt.Info().Has(wire.OpRead) && pkt.DMALen() <= MaxMessage {
+	if pkt.Info().Has(wire.OpRead) && uint64(pkt.DMALen()) <= q.maxMessage {
 		count = readPackets(pkt.DMALen(), q.mtu())
 	}
 	d.next, d.gap = d.next.Add(count), false

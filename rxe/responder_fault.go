@@ -18,6 +18,7 @@ const (
 	faultQPAccess            // the QP does not permit the operation
 	faultDepth               // more READs and atomics than max_dest_rd_atomic
 	faultLength              // packet or message length violates the rules
+	faultLimit               // the message is longer than a Subdevice allows, and the device would take it
 	faultMisaligned          // atomic on an address that is not a multiple of 8
 	faultRemoteAccess        // the peer's rkey, range or right
 	faultRecvShort           // the message is longer than the receive buffer
@@ -47,6 +48,7 @@ var faultRules = [numFaults]struct {
 	faultQPAccess:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultDepth:         {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultLength:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultLimit:         {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultMisaligned:    {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultRemoteAccess:  {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
 	faultRecvShort:     {answer: nakOp, tell: true, status: WCLocQPOpErr},
@@ -73,6 +75,7 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultQPAccess:      func(c *Counters) *atomic.Uint64 { return &c.BadOpcode },
 	faultDepth:         func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultLength:        func(c *Counters) *atomic.Uint64 { return &c.BadLength },
+	faultLimit:         func(c *Counters) *atomic.Uint64 { return &c.BadLength },
 	faultMisaligned:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultRemoteAccess:  func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultRecvShort:     func(c *Counters) *atomic.Uint64 { return &c.BadLength },

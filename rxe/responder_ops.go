@@ -208,6 +208,8 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 	case f.Breaks != BreaksNothing:
 		q.breakRecv(f.Breaks)
 		return faultOverflow
+	case f.Ends:
+		return faultSpaceEnded
 	case f.Status != WCSuccess:
 		r.asked = f
 		return faultAsked

@@ -90,6 +90,9 @@ func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o
 		return f
 	}
 	data := pkt.Payload()
+	if f := q.inboundMessage(uint64(len(data))); f != faultNone {
+		return f
+	}
 	total := wire.GRHLen + len(data)
 	if uint64(total) > r.recv.capacity {
 		return faultRecvShort // dropped; the buffer stays for the next datagram

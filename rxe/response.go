@@ -194,7 +194,7 @@ func (resp *response) emit(q *QP, o *outbox) {
 	}
 	h.Put(o.packet(q.route, h.Len()))
 	q.countSent(1, 0, o)
-	o.sent.add(h.Opcode, 1)
+	o.countSent(h.Opcode, 1)
 }
 
 func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
@@ -226,7 +226,7 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	}
 	o.readData -= size
 	q.countSent(packets, size, o)
-	o.sent.addMessage(&readOps, begins, resp.left == 0, packets)
+	o.sent.addMessage(&readOps, begins, resp.left == 0, packets, &q.dev.opcodes.sent)
 	return int(packets), faultNone
 }
 

@@ -95,9 +95,10 @@ func (d *Device) deliver(o *outbox) {
 		o.sinceYield = 0
 		if q == nil {
 			o.flush()
-			if !d.runGSI() && d.runQueue.empty() {
+			if d.runQueue.empty() {
 				return
 			}
+			d.runGSI()
 			continue
 		}
 		o.readData = readStepBytes

@@ -4,7 +4,7 @@ import "github.com/gorxe/gorxe/wire"
 
 const (
 	windowBytes   = 1 << 20 // unacknowledged, at most, in either direction
-	windowPackets = 1024    // likewise
+	windowPackets = 1024    // unacknowledged, at most
 	minWindow     = 16      // packets, whatever was lost
 	readChunks    = 4       // READ requests that fit into the window
 

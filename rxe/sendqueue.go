@@ -41,7 +41,7 @@ type sendEntry struct {
 
 	vendorErr uint32
 	event     EventType     // of WorkFault
-	breaks    Breakage      // likewise
+	breaks    Breakage      // of WorkFault
 	delay     time.Duration // of the completion
 	dueAt     Time          // when it completes; 0: at once, or delay has not begun
 
@@ -99,10 +99,9 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	o := q.dev.getOutbox()
 	q.lock()
 	n, err = q.postSend(wrs)
-	switch q.attr.State {
-	case QPErr, QPSQE:
+	if q.flushes() {
 		q.flushSend()
-	default:
+	} else {
 		q.runRequester(o)
 		q.schedule()
 	}
@@ -110,6 +109,9 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	o.posted()
 	return n, err
 }
+
+// flushes reports whether the QP completes posted work requests with WCFlushErr.
+func (q *QP) flushes() bool { return q.attr.State == QPErr || q.attr.State == QPSQE }
 
 func (q *QP) postSend(wrs []SendWR) (int, error) {
 	if q.dead {
@@ -130,7 +132,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		}
 		wqe := q.sq.at(q.sq.prod)
 		wqe.fill(&wrs[i])
-		if q.faults != nil && wqe.status == WCSuccess {
+		if q.faults != nil && wqe.status == WCSuccess && !q.flushes() {
 			f := q.faults.Work(q, sendWCOpcode[wqe.op])
 			wqe.status, wqe.vendorErr, wqe.event, wqe.delay = f.Status, f.VendorErr, f.Event, f.Delay
 			wqe.asked, wqe.breaks = f.Status != WCSuccess, f.Breaks
@@ -145,7 +147,7 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 
 // sendOps holds the operations of each transport service (IBA 11.4.1.1, operation
 // type matrix).
-var sendOps = map[QPType]uint32{
+var sendOps = [...]uint32{
 	QPRC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
 		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv | 1<<WRFlush | 1<<WRAtomicWrite,
 	QPUC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRLocalInv | 1<<WRBindMW,
@@ -169,8 +171,8 @@ func (q *QP) checkSend(wr *SendWR) error {
 		return tooBig(op, "num_sge", uint64(len(wr.SGL)), "exceeds cap.max_send_sge", uint64(q.sq.maxSGE))
 	}
 	n := wr.bytes()
-	if n > MaxMessage {
-		return invalid(op, "sg_list", "message longer than 2 GiB", "send it in pieces")
+	if err := q.checkMessage(op, n); err != nil {
+		return err
 	}
 	switch wr.Op {
 	case WRCompareSwap, WRFetchAdd:

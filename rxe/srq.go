@@ -42,15 +42,18 @@ type SRQ struct {
 	users int // QPs, guarded by dev.mu
 }
 
-// CheckSRQ reports which size of a new SRQ exceeds the device's limits. CreateSRQ calls it. A
-// caller that allocates queues of its own calls it before that.
-func (l *DeviceAttr) CheckSRQ(maxWR, maxSGE uint32) error {
+// checkSRQ is Subdevice.CheckSRQ for these limits.
+func (l *DeviceAttr) checkSRQ(maxWR, maxSGE uint32) error {
 	const op = "CreateSRQ"
-	switch {
-	case maxWR < 1 || maxWR > l.MaxSRQWR:
-		return outside(op, "max_wr", uint64(maxWR), "max_srq_wr", uint64(l.MaxSRQWR))
-	case maxSGE > l.MaxSRQSGE:
-		return tooBig(op, "max_sge", uint64(maxSGE), "exceeds max_srq_sge", uint64(l.MaxSRQSGE))
+	if maxSGE > l.MaxSRQSGE && l.checkSRQWR(op, maxWR) == nil {
+		return beyond(op, "max_sge", uint64(maxSGE), "exceeds max_srq_sge", LimitSRQSGE, uint64(l.MaxSRQSGE))
+	}
+	return l.checkSRQWR(op, maxWR)
+}
+
+func (l *DeviceAttr) checkSRQWR(op string, n uint32) error {
+	if n < 1 || n > l.MaxSRQWR {
+		return outside(op, "max_wr", uint64(n), LimitSRQWR, uint64(l.MaxSRQWR))
 	}
 	return nil
 }
@@ -59,15 +62,16 @@ func (l *DeviceAttr) CheckSRQ(maxWR, maxSGE uint32) error {
 func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	const op = "CreateSRQ"
 	d := pd.dev
-	if err := d.limits.CheckSRQ(init.MaxWR, init.MaxSGE); err != nil {
+	if err := pd.sub.CheckSRQ(init.MaxWR, init.MaxSGE); err != nil {
 		return nil, err
 	}
 	if init.Limit > init.MaxWR {
 		return nil, tooBig(op, "srq_limit", uint64(init.Limit), "exceeds max_wr", uint64(init.MaxWR))
 	}
-	if err := d.claim(op, &d.live.SRQ, d.limits.MaxSRQ, pd); err != nil {
+	if err := pd.sub.claim(op, LimitSRQ, pd); err != nil {
 		return nil, err
 	}
+	pd.sub.passed(LimitSRQWR, LimitSRQSGE)
 	s := &SRQ{dev: d, pd: pd, ring: init.Ring,
 		attr: SRQAttr{MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Limit: init.Limit}}
 	if s.ring == nil {
@@ -102,6 +106,7 @@ func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
 		s.own = s.own.resized(attr.MaxWR)
 		s.ring = s.own
 		s.attr.MaxWR = attr.MaxWR
+		s.pd.sub.passed(LimitSRQWR)
 	}
 	if mask&SRQAttrLimit != 0 {
 		s.attr.Limit = attr.Limit
@@ -114,8 +119,8 @@ func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
 // the old one. If move returns an error, the SRQ stays as it was.
 func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 	const op = "ModifySRQ"
-	if maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR {
-		return outside(op, "max_wr", uint64(maxWR), "max_srq_wr", uint64(s.dev.limits.MaxSRQWR))
+	if err := s.pd.sub.checkSRQWR(op, maxWR); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,6 +137,7 @@ func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 		return err
 	}
 	s.ring, s.attr.MaxWR = ring, maxWR
+	s.pd.sub.passed(LimitSRQWR)
 	return nil
 }
 
@@ -146,11 +152,13 @@ func (s *SRQ) checkModify(attr SRQAttr, mask SRQAttrMask) error {
 	}
 	if mask&SRQAttrMaxWR != 0 {
 		maxWR = attr.MaxWR
-		switch {
-		case s.own == nil:
+		if s.own == nil {
 			return opErr(op, "max_wr", ErrNotSupported)
-		case maxWR < 1 || maxWR > s.dev.limits.MaxSRQWR:
-			return outside(op, "max_wr", uint64(maxWR), "max_srq_wr", uint64(s.dev.limits.MaxSRQWR))
+		}
+		if err := s.pd.sub.checkSRQWR(op, maxWR); err != nil {
+			return err
+		}
+		switch {
 		case uint64(maxWR) < uint64(s.own.count):
 			return invalid(op, "max_wr", "fewer than are waiting", "ask for more")
 		}
@@ -203,7 +211,7 @@ func (s *SRQ) Destroy() error {
 	s.dead = true
 	s.ring, s.own = nil, nil
 	delete(d.srqs, s)
-	d.live.SRQ--
+	s.pd.sub.count(LimitSRQ, -1)
 	s.pd.children--
 	return nil
 }

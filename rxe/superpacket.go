@@ -153,7 +153,7 @@ func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
 		return false
 	}
 	q.dev.counters.RcvdPkts.Add(uint64(pkt.count))
-	o.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count)
+	o.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count, &q.dev.opcodes.rcvd)
 	q.received(pkt, &item.from, o)
 	return true
 }
@@ -170,10 +170,10 @@ func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
 			return false
 		}
 		recv := &r.recv
-		return recv.bytes+n <= MaxMessage && q.mayAccess(recv.wqe.SGL, recv.at, n, AccessLocalWrite)
+		return recv.bytes+n <= q.maxMessage && q.mayAccess(recv.wqe.SGL, recv.at, n, AccessLocalWrite)
 	}
 	w := r.inboundWrite(pkt)
-	if w.total > MaxMessage || n > uint64(w.left) || info.Has(wire.OpEnd) != (n == uint64(w.left)) {
+	if uint64(w.total) > q.maxMessage || n > uint64(w.left) || info.Has(wire.OpEnd) != (n == uint64(w.left)) {
 		return false
 	}
 	ref, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)

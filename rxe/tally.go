@@ -9,7 +9,9 @@ import (
 
 // Packets and work requests are counted by opcode. Threads share the counters of the
 // device, so a packet must not cost an atomic addition. An outbox counts the packets of
-// one step, and a QP what completes while it is locked. Both add their sums at the end.
+// one step, and a QP what it sends and completes while it is locked. Both add their sums
+// at the end. Consecutive packets mostly have the same opcode, so an outbox keeps the
+// sum of one opcode only.
 
 const (
 	packetOpcodes = 256
@@ -24,49 +26,72 @@ const (
 
 // opcodeCounters are the counters of the device.
 type opcodeCounters struct {
-	sent, rcvd [packetOpcodes]atomic.Uint64
+	sent, rcvd packetCounters
 	work       [workOpcodes]atomic.Uint64 // completed with success
 }
 
-// packetTally counts packets until they are added to a device's counters.
+// packetCounters counts packets by opcode.
+type packetCounters [packetOpcodes]atomic.Uint64
+
+// packetTally counts packets of one opcode until they are added to a device's counters.
 type packetTally struct {
-	n    [packetOpcodes]uint32
-	used [packetOpcodes / 64]uint64 // bit i of it: n[i] is not 0
+	op wire.Opcode
+	n  uint64
 }
 
-func (t *packetTally) add(op wire.Opcode, n uint32) {
-	t.n[op] += n
-	t.used[op/64] |= 1 << (op % 64)
+// add counts n packets, and adds those of another opcode to c.
+func (t *packetTally) add(op wire.Opcode, n uint32, c *packetCounters) {
+	if op != t.op {
+		t.moveTo(c)
+		t.op = op
+	}
+	t.n += uint64(n)
 }
 
 // addMessage counts n consecutive packets of one message.
-func (t *packetTally) addMessage(ops *messageOps, begins, ends bool, n uint32) {
+func (t *packetTally) addMessage(ops *messageOps, begins, ends bool, n uint32, c *packetCounters) {
 	if n == 1 {
-		t.add(ops.at(begins, ends), 1)
+		t.add(ops.at(begins, ends), 1, c)
 		return
 	}
 	if begins {
-		t.add(ops[opFirst], 1)
+		t.add(ops[opFirst], 1, c)
 		n--
+	}
+	last := uint32(0)
+	if ends {
+		last = 1
+	}
+	if n > last {
+		t.add(ops[opMiddle], n-last, c)
 	}
 	if ends {
-		t.add(ops[opLast], 1)
-		n--
-	}
-	if n > 0 {
-		t.add(ops[opMiddle], n)
+		t.add(ops[opLast], 1, c)
 	}
 }
 
-// moveTo adds the tally to counters and clears it.
-func (t *packetTally) moveTo(to *[packetOpcodes]atomic.Uint64) {
-	for w, used := range t.used {
-		for ; used != 0; used &= used - 1 {
-			i := w*64 + bits.TrailingZeros64(used)
-			to[i].Add(uint64(t.n[i]))
-			t.n[i] = 0
-		}
-		t.used[w] = 0
+// moveTo adds the tally to c and clears it.
+func (t *packetTally) moveTo(c *packetCounters) {
+	if t.n != 0 {
+		c[t.op].Add(t.n)
+		t.n = 0
+	}
+}
+
+// trafficTally is what a QP received or sent since it was last counted.
+type trafficTally struct{ packets, bytes uint64 }
+
+// countTraffic adds what the QP received and sent to its counters.
+func (q *QP) countTraffic() {
+	if q.rx.packets > 0 {
+		q.stats.RcvdPackets.Add(q.rx.packets)
+		q.stats.RcvdBytes.Add(q.rx.bytes)
+		q.rx = trafficTally{}
+	}
+	if q.tx.packets > 0 {
+		q.stats.SentPackets.Add(q.tx.packets)
+		q.stats.SentBytes.Add(q.tx.bytes)
+		q.tx = trafficTally{}
 	}
 }
 
@@ -89,6 +114,14 @@ func (t *workTally) moveTo(to *[workOpcodes]atomic.Uint64) {
 	}
 }
 
+func (o *outbox) countSent(op wire.Opcode, n uint32) {
+	o.sent.add(op, n, &o.dev.opcodes.sent)
+}
+
+func (o *outbox) countRcvd(op wire.Opcode, n uint32) {
+	o.rcvd.add(op, n, &o.dev.opcodes.rcvd)
+}
+
 // countPackets adds what this step has sent and received to the device's counters.
 func (o *outbox) countPackets() {
 	c := &o.dev.opcodes
@@ -100,6 +133,14 @@ func (o *outbox) countPackets() {
 type PacketCount struct {
 	Opcode         wire.Opcode
 	Sent, Received uint64
+}
+
+// sentPackets returns how many packets the device has sent.
+func (d *Device) sentPackets() (n uint64) {
+	for i := range d.opcodes.sent {
+		n += d.opcodes.sent[i].Load()
+	}
+	return n
 }
 
 // PacketCounts returns how many packets queue pairs have sent, and how many they have

@@ -39,21 +39,18 @@ func (q *QP) clearDeadlines() {
 
 // nextDeadline returns the earliest deadline of the QP; 0 is none.
 func (q *QP) nextDeadline() Time {
-	next := q.send.retransmitAt
-	for _, at := range [...]Time{
-		q.send.rnrUntil, q.send.pausedUntil, q.send.completeAt, q.resp.pace.until, q.resp.held.until,
-	} {
-		if at != 0 && (next == 0 || at < next) {
-			next = at
-		}
-	}
-	if c := q.chaos; c != nil {
-		if at := c.next(); at != 0 && (next == 0 || at < next) {
-			next = at
-		}
+	next := earlier(
+		earlier(earlier(q.send.retransmitAt, q.send.rnrUntil), earlier(q.send.pausedUntil, q.send.completeAt)),
+		earlier(q.resp.pace.until, q.resp.held.until))
+	if q.chaos != nil {
+		next = earlier(next, q.chaos.next())
 	}
 	return next
 }
+
+// earlier returns the earlier of two deadlines; 0 is none. 0 becomes the latest time
+// of all, without a branch.
+func earlier(a, b Time) Time { return Time(min(uint64(a)-1, uint64(b)-1) + 1) }
 
 // schedule makes sure that the QP runs at its next deadline. The caller has locked
 // the QP.

@@ -21,7 +21,7 @@ type cmDevice struct {
 func joinCM(name string, run *engine.Engine, mux *gsi.Mux, log *slog.Logger) *cmDevice {
 	manager, err := localcm.Acquire()
 	if err == nil {
-		c := &cmDevice{manager, rdmacm.Device{Name: name, GUID: run.Device().GUID(), Mux: mux, Net: run.Port().Info}}
+		c := &cmDevice{manager, rdmacm.Device{Name: name, GUID: run.Device().GUID(), Mux: mux, Net: run.PortInfo}}
 		if err = manager.AddDevice(&c.device); err == nil {
 			return c
 		}

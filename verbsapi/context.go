@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/waitqueue"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -30,7 +31,8 @@ type Config struct {
 	Limits *DeviceAttr
 	// ECN is how the device answers congestion. Nil means DefaultECN.
 	ECN *ECN
-	// Faults are rules for what goes wrong (Context.AddFaults).
+	// Faults are rules for what goes wrong (Context.AddFaults). Those about limits hold as long as
+	// the context.
 	Faults []Fault
 	// Chaos, if not 0, is a seed. The device then does late and out of order all that the
 	// specification leaves open, drawn from that seed (docs/faults.md).
@@ -49,6 +51,7 @@ type Context struct {
 	eng    *sharedEngine
 	events waitqueue.Queue[*AsyncEvent]
 	faults *fault.Set // the owner of the queue pairs
+	sub    *rxe.Subdevice
 	chaos  *rxe.Chaos // of the queue pairs; nil: none
 
 	mu     sync.Mutex
@@ -109,7 +112,10 @@ func Open(cfg Config) (*Context, error) {
 	eng.mu.Lock()
 	eng.contexts[c] = struct{}{}
 	eng.mu.Unlock()
-	if _, err := c.AddFaults(cfg.Faults...); err != nil {
+	if _, err = c.addFaults(cfg.Faults); err == nil {
+		c.sub, err = faultlink.Subdevice(eng.dev, c.faults)
+	}
+	if err != nil {
 		c.Close() //nolint:errcheck // err says what is wrong
 		return nil, err
 	}
@@ -136,7 +142,7 @@ func (c *Context) Close() error {
 		}
 	}
 	c.faults.Close()
-	c.eng.faults.Update(c.faults)
+	c.updateFaults()
 	c.eng.mu.Lock()
 	delete(c.eng.contexts, c)
 	c.eng.mu.Unlock()

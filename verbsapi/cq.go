@@ -52,7 +52,7 @@ func (c *Context) initCQ(q *CQ, entries int, channel *CompChannel) (err error) {
 			return err
 		}
 	}
-	q.cq, err = c.eng.dev.CreateCQ(rxe.CQInit{Entries: entries, OnCompletion: q.notified})
+	q.cq, err = c.sub.CreateCQ(rxe.CQInit{Entries: entries, OnCompletion: q.notified})
 	if err != nil {
 		if channel != nil {
 			channel.leave()

@@ -22,6 +22,7 @@ type sharedEngine struct {
 	mux    *gsi.Mux    // of dev's queue pair 1
 	cm     *cmDevice   // nil: the host has no RDMA CM
 	faults *faultlink.Link
+	verbs  faultlink.Verbs
 
 	refs int // guarded by engines.mu
 

@@ -2,8 +2,8 @@ package verbsapi
 
 import "github.com/gorxe/gorxe/internal/fault"
 
-// Fault is a rule for what goes wrong: which packets are lost, late, damaged and so on, which verbs
-// fail, and which work requests, queues and ports. docs/faults.md has the grammar. A rule touches the
+// Fault is a rule for what goes wrong with packets, verbs, work requests, peers, ports, devices and
+// limits. docs/faults.md has the grammar. A rule touches the
 // traffic of the context that it is added to, or of the whole device if it says scope=device.
 type Fault = fault.Rule
 
@@ -18,8 +18,15 @@ type FaultStatus = fault.Status
 func ParseFault(text string) (Fault, error) { return fault.Parse(text) }
 
 // AddFaults adds rules, all or none. It returns the number of the first; the others have the
-// numbers that follow.
+// numbers that follow. It refuses rules about limits: give those in Config.Faults.
 func (c *Context) AddFaults(rules ...Fault) (id uint64, err error) {
+	if err := fault.Fixed(rules); err != nil {
+		return 0, err
+	}
+	return c.addFaults(rules)
+}
+
+func (c *Context) addFaults(rules []Fault) (id uint64, err error) {
 	if c.isClosed() {
 		return 0, closed("AddFaults", "context")
 	}
@@ -29,17 +36,20 @@ func (c *Context) AddFaults(rules ...Fault) (id uint64, err error) {
 		}
 	}
 	if id, err = c.faults.Add(rules...); err == nil {
-		c.eng.faults.Update(c.faults)
+		c.updateFaults()
 	}
 	return id, err
 }
 
 // RemoveFaults removes rules by their numbers, and returns what they did.
 func (c *Context) RemoveFaults(ids ...uint64) ([]FaultStatus, error) {
+	if err := c.faults.Fixed(ids...); len(ids) > 0 && err != nil {
+		return nil, err
+	}
 	removed, err := c.faults.Remove(ids...)
-	c.eng.faults.Update(c.faults)
+	c.updateFaults()
 	return removed, err
 }
 
-// Faults returns the rules and what they did so far. A test wants that each has fired.
+// Faults returns the rules and what they did so far. A test should check that each has fired.
 func (c *Context) Faults() []FaultStatus { return c.faults.Status() }

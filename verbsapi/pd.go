@@ -13,7 +13,7 @@ func (c *Context) AllocPD() (*PD, error) {
 	if err := c.verb("AllocPD", "alloc_pd"); err != nil {
 		return nil, err
 	}
-	pd, err := c.eng.dev.AllocPD()
+	pd, err := c.sub.AllocPD()
 	if err != nil {
 		return nil, err
 	}

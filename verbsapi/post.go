@@ -21,7 +21,7 @@ type SendWR struct {
 	InvRKey RKey   // SEND with invalidate, LOCAL INV
 
 	RemoteAddr  uint64 // WRITE, READ, atomics, ATOMIC WRITE, FLUSH
-	RKey        RKey   // likewise
+	RKey        RKey   // the same operations
 	CompareAdd  uint64 // compare value, or what is added
 	Swap        uint64
 	AtomicWrite uint64 // ATOMIC WRITE without SGL or inline data: the 8 bytes, host order

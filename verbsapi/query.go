@@ -23,7 +23,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	if c.isClosed() {
 		return DeviceAttr{}, closed("QueryDevice", "context")
 	}
-	return c.eng.dev.Attr(), nil
+	return c.sub.Attr(), nil
 }
 
 // DeviceAttrEx are capabilities and limits with what extended verbs add (struct
@@ -51,7 +51,7 @@ func (c *Context) QueryPort(port uint8) (PortAttr, error) {
 	if err := c.checkPort("QueryPort", port); err != nil {
 		return PortAttr{}, err
 	}
-	return c.eng.dev.QueryPort(), nil
+	return c.sub.QueryPort(), nil
 }
 
 // QueryGID returns entry index of a port's GID table; an empty one is zero

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/faultlink"
 )
 
 // faultVerbs are the verbs that ask for faults.
@@ -21,21 +22,35 @@ var faultVerbs = []string{
 
 // checkFault refuses a rule that is for programs only.
 func checkFault(r *Fault) error {
+	if r.What == fault.Removed || r.What == fault.Killed {
+		return &FaultError{Rule: r.String(), Why: "this fault is for programs under gorxe run: give it to gorxe run --fault"}
+	}
 	if r.Where != fault.WhereVerb || slices.ContainsFunc(faultVerbs, r.IsVerb) {
 		return nil
 	}
 	return &FaultError{Rule: r.String(), Why: fmt.Sprintf("only programs under gorxe run have %s", r.Verb)}
 }
 
+func command() string { return filepath.Base(os.Args[0]) }
+
+// program is what rules do to the context.
+func (c *Context) program() faultlink.Program {
+	return faultlink.Program{PID: os.Getpid(), Command: command(), Fatal: c.fatal}
+}
+
+// updateFaults makes the engine ask the rules as they are now.
+func (c *Context) updateFaults() {
+	c.eng.verbs.Update(c.faults)
+	c.eng.faults.Update(c.faults)
+}
+
 // verb is called before a verb is executed. It waits, or returns an error that unwraps to an errno,
 // as the fault rules say.
 func (c *Context) verb(op, name string) error {
-	if !c.faults.Has(fault.WhereVerb, false) {
+	if c.eng.verbs.None(c.faults) {
 		return nil
 	}
-	hit, ok := c.faults.Verb(&fault.Verb{
-		Device: c.device.name, Name: name, PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
-	})
+	hit, ok := c.eng.verbs.Verb(c.faults, &fault.Verb{Device: c.device.name, Name: name, PID: os.Getpid(), Command: command()})
 	switch {
 	case !ok:
 		return nil

@@ -47,6 +47,8 @@ func TestWorkFaults(t *testing.T) {
 			if !bytes.Equal(a.buf[:100], b.buf[:100]) || !bytes.Equal(b.buf[100:300], make([]byte, 200)) {
 				t.Error("other work requests than the first are executed, or it is not")
 			}
+			a.post(write(4, 0)) // it is flushed at once, so no rule can hit it
+			a.expect(ctx, 4, WCFlushErr)
 			if s := x.Faults()[0]; s.Candidates != 3 || s.Fired != 1 || s.First.QP != a.qp.Num() || s.First.Work != "RDMA_WRITE" {
 				t.Errorf("%+v, first %+v", s, s.First)
 			}

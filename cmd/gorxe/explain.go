@@ -44,7 +44,7 @@ func (c explainCmd) Run(std streams) error {
 		return printErrors(std.out, c.Socket, c.JSON)
 	}
 	if c.JSON {
-		return usageError{errors.New("--json is for the errors of programs: leave the words away")}
+		return usageError{errors.New("--json is for the errors of programs: leave the words out")}
 	}
 	for _, word := range c.Word {
 		if strings.TrimPrefix(word, "ibv_") == modifyQP {

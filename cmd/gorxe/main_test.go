@@ -32,7 +32,7 @@ func TestCommandLine(t *testing.T) {
 		args   []string
 		code   int
 		stdout string // a part of it; empty: nothing is printed there
-		stderr string // likewise
+		stderr string // a part of it; empty: nothing is printed there
 	}{
 		{[]string{"--help"}, exitOK, "gorxe run -- ib_write_bw", ""},
 		{[]string{"-h"}, exitOK, "Commands:", ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 )
 
 type pairCmd struct {
-	deviceFlags `embed:""`
-	Hosts       bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
-	Timeout     time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
-	StopServer  bool          `name:"stop-server" help:"End the server when the client has ended. Without this flag, gorxe waits for it."`
-	Inside      bool          `hidden:"" help:"This process is in the namespaces of --hosts."`
-	Programs    []string      `arg:"" passthrough:"" name:"server -- client" predictor:"program" help:"The server's command, the word --, and the client's command."`
+	deviceFlags  `embed:""`
+	verdictFlags `embed:""`
+	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
+	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
+	StopServer   bool          `name:"stop-server" help:"End the server when the client has ended. Without this flag, gorxe waits for it."`
+	Inside       bool          `hidden:"" help:"This process is in the namespaces of --hosts."`
+	Programs     []string      `arg:"" passthrough:"" name:"server -- client" predictor:"program" help:"The server's command, the word --, and the client's command."`
 }
 
 // Help is the part of `gorxe pair --help` above the flags.
@@ -26,16 +28,19 @@ func (pairCmd) Help() string {
 
 Without --hosts both use the same devices, as two gorxe run would. With --hosts, --pcap captures the packets of the server's device, and no flag chooses devices.
 
+With --verdict, one verdict is about both ends. With --hosts as well, each end has one, in DIR/server and DIR/client.
+
 The exit code is that of the client, or that of the server if the client succeeded. It is 125 if the server did not listen, so that the client was not started, and 2 if the command line is wrong.
 
 Examples:
   gorxe pair ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 127.0.0.1
   gorxe pair --hosts ib_write_bw -d rxe0 -x 1 -- ib_write_bw -d rxe0 -x 1 192.0.2.1
+  gorxe pair --verdict-on-failure verdict ./server -- ./client localhost
   gorxe pair --device rxe0=lo --pcap rdma.pcapng ./server -- ./client localhost`
 }
 
 // Run runs the pair.
-func (c pairCmd) Run(ctx context.Context) error {
+func (c pairCmd) Run(ctx context.Context, std streams) error {
 	at := slices.Index(c.Programs, "--")
 	if at == 0 { // gorxe pair [flags] -- SERVER -- CLIENT
 		c.Programs = c.Programs[1:]
@@ -60,14 +65,42 @@ func (c pairCmd) Run(ctx context.Context) error {
 		}
 		return exitCode(code, err)
 	}
+	if _, err := c.capture(c.PCAP); err != nil {
+		return err
+	}
+	if c.dir() != "" && !c.Hosts {
+		return c.asOneRun(std)
+	}
 	outcome, err := pair.Run(ctx, pair.Config{
-		Server: c.Programs[:at], Client: c.Programs[at+1:], Flags: c.runFlags(),
+		Server: c.Programs[:at], Client: c.Programs[at+1:], Flags: c.runFlags(), EndFlags: c.endFlags,
 		Timeout: c.Timeout, StopServer: c.StopServer, Hosts: c.Hosts,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
 	}
 	return exitCode(outcome.Code(), err)
+}
+
+// asOneRun runs gorxe pair as the program of one gorxe run, which makes the verdict: the two ends are then
+// programs of one session.
+func (c *pairCmd) asOneRun(std streams) error {
+	self, err := os.Executable()
+	if err != nil {
+		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
+	}
+	program := []string{"--", self, "pair", "--timeout", c.Timeout.String()}
+	if c.StopServer {
+		program = append(program, "--stop-server")
+	}
+	return runCmd{deviceFlags: c.deviceFlags, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
+}
+
+// endFlags are the flags for the gorxe run of one end: where its verdict goes.
+func (c *pairCmd) endFlags(end string) []string {
+	if c.dir() == "" {
+		return nil
+	}
+	return []string{c.flag() + "=" + filepath.Join(c.dir(), end)}
 }
 
 // exitCode joins an exit code to an error, if there is one.

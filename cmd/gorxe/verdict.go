@@ -12,7 +12,7 @@ import (
 
 // verdictFlags choose where a verdict goes.
 type verdictFlags struct {
-	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty or not exist: a page that says in words what the wire and the device saw and who was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See docs/verdict.md."`
+	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty or not exist: a page that says in words what the wire and the device saw and which side was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See docs/verdict.md."`
 	VerdictOnFailure string `name:"verdict-on-failure" placeholder:"DIR" predictor:"file" xor:"verdict" help:"The same, but keep it only if the program ends with an error or a fault rule never fired."`
 }
 
@@ -32,7 +32,7 @@ func (f *verdictFlags) capture(pcap string) (string, error) {
 	case f.dir() == "":
 		return "", nil
 	case pcap != "":
-		return "", usageError{fmt.Errorf("%s has a capture of its own, %s: leave --pcap away", f.flag(), verdict.CaptureFile)}
+		return "", usageError{fmt.Errorf("%s has a capture of its own, %s: leave --pcap out", f.flag(), verdict.CaptureFile)}
 	case keeper.Nested():
 		return "", &keeper.ExitError{Code: keeper.ExitFailed, Err: fmt.Errorf("%s has no effect in a gorxe run within another: give it to the outer one", f.flag())}
 	}

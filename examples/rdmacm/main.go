@@ -51,7 +51,7 @@ func run(ctx context.Context, out io.Writer, address string, server bool, listen
 		if err != nil {
 			return err
 		}
-		defer conn.Close() //nolint:errcheck // likewise
+		defer conn.Close() //nolint:errcheck // the example ends
 		fmt.Fprintf(out, "connected to %v\n", conn.RemoteAddr())
 		if err := e.send(conn.QP(), "ping"); err != nil {
 			return err
@@ -74,7 +74,7 @@ func run(ctx context.Context, out io.Writer, address string, server bool, listen
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // likewise
+	defer conn.Close() //nolint:errcheck // the example ends
 	fmt.Fprintf(out, "connected from %v\n", conn.RemoteAddr())
 	if err := e.receive(ctx, out); err != nil {
 		return err

@@ -52,10 +52,10 @@ type Engine struct {
 	closeTimeout time.Duration // deviceCloseTimeout
 
 	speedMbps int         // of Config
-	tap       *rocev2.Tap // likewise
+	tap       *rocev2.Tap // of Config
 
-	portMu sync.Mutex  // updatePort, and below
-	change *PortChange // of AlterPort
+	portMu sync.Mutex                 // updatePort, and below
+	change atomic.Pointer[PortChange] // of AlterPort; read without portMu
 }
 
 // markBits leaves 65,536 numbers for connected queue pairs, and as many for UD. Of random
@@ -151,7 +151,7 @@ func (e *Engine) updatePort() {
 	e.portMu.Lock()
 	defer e.portMu.Unlock()
 	info, mbps := port.Info(), e.speedMbps
-	if c := e.change; c != nil {
+	if c := e.change.Load(); c != nil {
 		info, mbps = c.apply(info, mbps)
 	}
 	setPort(e.dev, info, mbps)
@@ -182,10 +182,17 @@ func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int
 // AlterPort makes the port appear otherwise than it is, with the events that belong to the change. It
 // does not stop packets. Nil ends that. It must not be called with a QP locked.
 func (e *Engine) AlterPort(c *PortChange) {
-	e.portMu.Lock()
-	e.change = c
-	e.portMu.Unlock()
+	e.change.Store(c)
 	e.updatePort()
+}
+
+// PortInfo returns the state of the port as AlterPort makes it appear. It does not block.
+func (e *Engine) PortInfo() rocev2.PortInfo {
+	info := e.Port().Info()
+	if c := e.change.Load(); c != nil {
+		info, _ = c.apply(info, 0)
+	}
+	return info
 }
 
 // setPort copies a port's state into a device. speedMbps, if not 0, replaces the speed of
@@ -193,7 +200,7 @@ func (e *Engine) AlterPort(c *PortChange) {
 func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 	dev.SetSpeed(rxe.LinkSpeedFor(cmp.Or(speedMbps, info.SpeedMbps)))
 	dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
-	dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // likewise
+	dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // the port's state is valid
 }
 
 // tapBurst captures packets between queue pairs of the device. They get the IPv4

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,5 +91,12 @@ func TestClock(t *testing.T) {
 		case <-time.After(timeout):
 			t.Fatal("the deadline passed unnoticed")
 		}
+	}
+}
+
+// The clock does not follow the machine's clock when that is set.
+func TestClockIsMonotonic(t *testing.T) {
+	if start := newClock().start; !strings.Contains(start.String(), " m=") {
+		t.Errorf("%v has no monotonic reading", start)
 	}
 }

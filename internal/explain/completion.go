@@ -34,11 +34,12 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 		what = fmt.Sprintf("queue pair %#x: %s (wr_id %#x) ended with %s", r.QPN, r.Operation, r.WRID, r.Status)
 	}
 	c := &causes[f.Cause]
+	r.Fault = c.side
 	why, fix := c.why, c.fix
 	if c.words != nil {
 		why, fix = c.words(&r, f)
 	}
-	r.Fault, r.Fix = c.side, fix
+	r.Fix = fix
 	r.What = what + ": " + why
 	return r
 }
@@ -101,7 +102,7 @@ var causes = [rxe.NumCauses]cause{
 	rxe.CauseMemory:       {Program, "the memory of a registered buffer is not mapped", "keep it until the completion", nil},
 	rxe.CauseMalformed:    {side: Program, words: malformedWords},
 	rxe.CauseWindow:       {side: Program, words: windowWords},
-	rxe.CauseRule:         {Rule, "a fault rule says so", "see gorxe fault list", nil},
+	rxe.CauseRule:         {Rule, "a fault rule says so", seeRules, nil},
 	rxe.CauseCQFull:       {Program, "its completion queue is full", "create the queue with more entries, or poll sooner", nil},
 	rxe.CauseSpaceEnded:   {Program, "the program that owns the memory has ended", "end the connection first", nil},
 	rxe.CauseRecvShort:    {side: Peer, words: shortWords},
@@ -112,6 +113,7 @@ var causes = [rxe.NumCauses]cause{
 	rxe.CauseMisaligned:   {Peer, "an atomic needs an address that is a multiple of 8", "align it", nil},
 	rxe.CauseRemoteKey:    {side: Peer, words: keyWords},
 	rxe.CauseInvalidate:   {Peer, "its key cannot be invalidated", "name a bound type 2 window", nil},
+	rxe.CauseLimit:        {side: Rule, words: limitWords},
 }
 
 func timeoutWords(r *Record, _ *rxe.Failure) (why, fix string) {
@@ -182,20 +184,28 @@ func rightName(a rxe.Access) string {
 	return "the right that it needs"
 }
 
-func malformedWords(_ *Record, f *rxe.Failure) (why, fix string) {
+func malformedWords(r *Record, f *rxe.Failure) (why, fix string) {
 	var op *rxe.OpError
-	if errors.As(f.Malformed, &op) && op.Fix != "" {
+	if errors.As(f.Malformed, &op) && (op.Fix != "" || op.Lowered) {
 		subject := op.Arg
 		if op.Given != "" {
 			subject += " " + op.Given
 		}
-		return joined(subject, op.Why), op.Fix
+		fix = op.Fix
+		if op.Lowered {
+			r.Fault, fix = Rule, seeRules
+		}
+		return joined(subject, op.Why), fix
 	}
 	return "the work request is malformed", "check its opcode, flags, num_sge and lengths"
 }
 
 func windowWords(_ *Record, f *rxe.Failure) (why, fix string) {
 	return fmt.Sprintf("window key %#x: %s", f.Key.Key, f.Key.Why), "see the man page of ibv_bind_mw"
+}
+
+func limitWords(_ *Record, f *rxe.Failure) (why, fix string) {
+	return fmt.Sprintf("a fault rule limits max_msg_sz to %d", f.Bytes), seeRules
 }
 
 func shortWords(_ *Record, f *rxe.Failure) (why, fix string) {

@@ -295,3 +295,36 @@ func TestLog(t *testing.T) {
 		}
 	}
 }
+
+// TestLoweredLimits: a refusal names the limit of the fault rule, and so does a work request that is too
+// long.
+func TestLoweredLimits(t *testing.T) {
+	sub, err := newTables(t).d.Subdevice(map[rxe.Limit]uint64{rxe.LimitPD: 1, rxe.LimitCQE: 9}, noWatch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sub.AllocPD(); err != nil {
+		t.Fatal(err)
+	}
+	_, pd := sub.AllocPD()
+	_, cq := sub.CreateCQ(rxe.CQInit{Entries: 10})
+	long := &rxe.OpError{Op: "PostSend", Arg: "sg_list", Given: "10", Why: "a fault rule limits max_msg_sz to 9", Lowered: true, Err: rxe.ErrInvalid}
+	for _, c := range []struct {
+		r    Record
+		says string
+	}{
+		{Refused("alloc_pd", unix.ENOMEM, pd), "ibv_alloc_pd failed with ENOMEM: a fault rule limits max_pd to 1; see gorxe fault list."},
+		{Refused("create_cq", unix.EINVAL, cq), "ibv_create_cq failed with EINVAL: entries 10: a fault rule limits max_cqe to 9; see gorxe fault list."},
+		{Failed(17, &rxe.Failure{Status: rxe.WCLocLenErr, Cause: rxe.CauseMalformed, Malformed: long}), "sg_list 10: a fault rule limits max_msg_sz to 9; see gorxe fault list."},
+	} {
+		checkSentence(t, &c.r)
+		if !strings.HasSuffix(c.r.String(), c.says) || c.r.Fault != Rule {
+			t.Errorf("%s: %s, want %s", c.r.Fault, c.r.String(), c.says)
+		}
+	}
+}
+
+// noWatch implements rxe.LimitWatch.
+type noWatch struct{}
+
+func (noWatch) Compared(rxe.Limit, bool) {}

@@ -20,6 +20,9 @@ type Reason interface {
 	ByRule() bool
 }
 
+// seeRules is the remedy for what a fault rule does.
+const seeRules = "see gorxe fault list"
+
 // Refused returns the record of a verb that failed. name is that of libibverbs without ibv_, or
 // that of librdmacm.
 func Refused(name string, errno unix.Errno, err error) Record {
@@ -35,6 +38,9 @@ func Refused(name string, errno unix.Errno, err error) Record {
 		}
 	case errors.As(err, &op):
 		r.Argument, r.Given, why, r.Fix = op.Arg, op.Given, op.Why, op.Fix
+		if op.Lowered {
+			r.Fault, r.Fix = Rule, seeRules
+		}
 	}
 	if errors.Is(err, quota.ErrSpent) || errors.Is(err, quota.ErrTotalSpent) {
 		r.Fault, why, r.Fix = Limit, "the user's share of the daemon is spent", "raise gorxe daemon --user-memory"

@@ -12,6 +12,9 @@ import (
 // checked what it returns.
 func (r *Rule) Check() error {
 	text := r.String()
+	if name := r.unknownLimit(); name != "" {
+		return &Error{Rule: text, Why: fmt.Sprintf("%s is no limit: there are %s", name, oneOf(limitNames))}
+	}
 	p, f := r.of()
 	if p == nil {
 		return &Error{Rule: text, Why: fmt.Sprintf("its place %d and its fault %d do not go together", r.Where, r.What)}
@@ -41,7 +44,7 @@ func (r *Rule) check() (key, why string) {
 	case r.Seed != 0 && r.P == 0 && r.Jitter == 0 && r.Loss == 0:
 		return "seed", "nothing is drawn: give p or jitter as well"
 	case r.P == 1:
-		return "p", "each candidate is hit without it: leave it away"
+		return "p", "each candidate is hit without it: leave it out"
 	case r.Jitter > r.Time:
 		return "jitter", "it is more than time"
 	case r.Until != 0 && r.Until <= r.AfterTime:
@@ -49,16 +52,24 @@ func (r *Rule) check() (key, why string) {
 	case r.QP == 1 && !r.WholeDevice:
 		return "qp", "queue pair 1 belongs to no program: give scope=device as well"
 	}
-	switch r.Where {
+	switch r.asked() {
 	case WherePacket:
 		return r.checkPacket()
 	case WhereVerb:
-		if r.Time > maxVerb {
+		switch {
+		case r.Time > maxVerb:
 			return "time", fmt.Sprintf("a verb waits %v at most", maxVerb)
+		case r.WholeDevice && r.IsVerb("post_send"):
+			return "verb", "a rule for post_send is of one session, whose doorbells are then trapped: leave scope out, or name other verbs"
 		}
 	case WhereCompletion, WhereDevice:
 		return r.checkCompletion()
 	case WherePeer:
+		if r.QP == 1 {
+			return "qp", noWork
+		}
+	case WhereLimits:
+		return r.checkLimits()
 	case WherePort:
 		switch {
 		case !r.WholeDevice:
@@ -72,7 +83,13 @@ func (r *Rule) check() (key, why string) {
 	return "", ""
 }
 
+// noWork refuses a rule for the work of queue pair 1.
+const noWork = "programs post no work requests to queue pair 1"
+
 func (r *Rule) checkCompletion() (key, why string) {
+	if r.QP == 1 {
+		return "qp", noWork
+	}
 	switch named, _ := selectNames(cmp.Or(r.Opcode, "*"), "an operation", workNames); {
 	case r.What == Delay && named&^receives == 0:
 		return "opcode", "a receive completes when the message is there: delay its packets instead"

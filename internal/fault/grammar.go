@@ -48,7 +48,7 @@ var places = []place{
 	},
 	{
 		"verb", WhereVerb, "a call of libibverbs or librdmacm that reaches the device",
-		[]string{"pid", "command"},
+		[]string{"pid", "command", "scope"},
 		[]fault{
 			{"fail", Fail, "returns `errno`, and does nothing", []string{"verb", "errno"}, nil},
 			{"delay", Delay, "begins `time` later, plus or minus up to `jitter`", []string{"verb", "time"}, []string{"jitter"}},
@@ -57,7 +57,7 @@ var places = []place{
 	},
 	{
 		"completion", WhereCompletion, "a work request",
-		[]string{"qp", "opcode"},
+		[]string{"qp", "opcode", "scope"},
 		[]fault{
 			{"fail", Fail, "completes with `status` and `vendor_err` (0) and is not executed; its queue pair fails as with a real error, and raises `event`", []string{"status"}, []string{"vendor_err", "event"}},
 			{"delay", Delay, "completes `time` later, plus or minus up to `jitter`", []string{"time"}, []string{"jitter"}},
@@ -65,10 +65,13 @@ var places = []place{
 		false,
 	},
 	{
-		"peer", WherePeer, "a message from another queue pair that needs a receive",
-		[]string{"qp"},
+		"peer", WherePeer, "the other end, as its peer sees it: a message that needs a receive, a packet, or a work request",
+		[]string{"qp", "scope"},
 		[]fault{
 			{"rnr", RNR, "finds no receive, as if none was posted: an RC queue pair sends an RNR NAK, others drop the message", nil, nil},
+			{"silent", Silent, "is silent: each packet that it sends or receives is lost", nil, nil},
+			{"half_open", HalfOpen, "loses each packet in one `direction`", []string{"direction"}, nil},
+			{"killed", Killed, "is killed (SIGKILL) at a work request, which is not executed", nil, nil},
 		},
 		false,
 	},
@@ -84,13 +87,32 @@ var places = []place{
 	},
 	{
 		"device", WhereDevice, "the objects that a work request uses",
-		[]string{"qp", "opcode"},
+		[]string{"qp", "opcode", "scope"},
 		[]fault{
 			{"fail", Fail, "the queue pair, its completion queue, its shared receive queue or the device fails and raises `event`; the work request is not executed", []string{"event"}, nil},
+			{"remove", Removed, "is unplugged for `time`, or for ever, as far as the session sees; the work request is flushed", nil, []string{"time"}},
 		},
 		false,
 	},
+	{
+		"limits", WhereLimits, "a device, as the programs see that begin with the rule",
+		[]string{"device", "name"},
+		[]fault{
+			{"set", Smaller, "has lower limits; a call that exceeds one fails as with the device's own", nil, limitNames},
+		},
+		true,
+	},
 }
+
+// other are the keys of faults that do not have those of their place.
+var other = map[What][]string{
+	Silent:   lostPeer,
+	HalfOpen: lostPeer,
+	Killed:   slices.Concat([]string{"qp", "opcode", "pid", "command"}, always),
+}
+
+// lostPeer are the keys of rules that lose all packets.
+var lostPeer = []string{"qp", "peer", "scope", "name", "device", "after", "until"}
 
 // always are the keys of every rule, beside those of its place and of its fault.
 var always = []string{"name", "device", "after", "until", "first", "every", "p", "seed", "count"}
@@ -143,6 +165,9 @@ func (r *Rule) of() (*place, *fault) {
 
 // takes returns the keys of a fault at a place, in the order in which String writes them.
 func (p *place) takes(f *fault) []string {
+	if keys, ok := other[f.what]; ok {
+		return slices.Concat(f.needs, f.may, keys)
+	}
 	if p.alone {
 		return slices.Concat(f.needs, f.may, p.which)
 	}
@@ -184,6 +209,8 @@ func Examples() (list []string) {
 				text += ",field=" + fieldICRC
 			case Shape:
 				text += ",rate=1gbit,latency=1ms"
+			case Smaller:
+				text += ",max_qp=16"
 			default:
 			}
 			list = append(list, text)
@@ -195,5 +222,5 @@ func Examples() (list []string) {
 // examples are values of the keys that faults need.
 var examples = map[string]string{
 	"time": "1ms", "length": "64", "verb": "create_qp", "errno": "ENOMEM", "status": "IBV_WC_RETRY_EXC_ERR",
-	"gid": "1", "gbps": "10", "event": "IBV_EVENT_QP_FATAL",
+	"direction": "in", "gid": "1", "gbps": "10", "event": "IBV_EVENT_QP_FATAL",
 }

@@ -32,11 +32,11 @@ func findKey(name string) *key {
 }
 
 // keys has every key.
-var keys = []key{
+var keys = append([]key{
 	{"name", "a name for reports", func(r *Rule, v string) error {
 		return word(&r.Name, v, 64)
 	}, func(r *Rule) string { return r.Name }},
-	{"scope", "session (the default): packets of this program and its children. device: those of all programs; only the daemon's owner may say so", func(r *Rule, v string) error {
+	{"scope", "session (the default): of this program and its children. device: of all programs; only root and the daemon's user may say so", func(r *Rule, v string) error {
 		r.WholeDevice = v == "device"
 		return choice(v, "session", "device")
 	}, func(r *Rule) string {
@@ -72,7 +72,7 @@ var keys = []key{
 	}},
 	{"opcode", "of a packet: opcodes by the specification's names, with a bar between them; * stands for any letters, as in RC_SEND_*. Of a work request: its operation, as in enum ibv_wc_opcode: RDMA_WRITE, RECV", func(r *Rule, v string) error {
 		r.Opcode = v
-		if r.Where == WhereCompletion || r.Where == WhereDevice {
+		if r.asked() != WherePacket {
 			_, err := selectNames(v, "an operation", workNames)
 			return err
 		}
@@ -207,7 +207,7 @@ var keys = []key{
 		r.VendorErr = new(uint64)
 		return number(r.VendorErr, v, 0, 1<<32-1)
 	}, func(r *Rule) string { return optional(r.VendorErr) }},
-}
+}, limitKeys()...)
 
 const (
 	maxPayload = 4096 // IBV_MTU_4096

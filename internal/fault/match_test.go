@@ -197,7 +197,7 @@ func TestVerbAndWork(t *testing.T) {
 		"verb delay,verb=create_qp,time=1ms,device=rxe0,count=1": true,
 		"verb delay,verb=rdma_*|open_device,time=1ms":            false,
 	} {
-		if _, got := newSet(t, text).Verb(&call); got != want {
+		if _, got := newSet(t, text).Verb(&call, false); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 		if got := newSet(t, text).HasVerb("create_qp"); got != (want || strings.Contains(text, "verb=create_qp")) {
@@ -216,18 +216,52 @@ func TestVerbAndWork(t *testing.T) {
 		"completion fail,status=IBV_WC_FATAL_ERR,device=rxe1":       false,
 		"peer rnr": false,
 	} {
-		if _, got := newSet(t, text).Work(&work); got != want {
+		if _, got := newSet(t, text).Broken(&work, false); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
 	for text, want := range map[string]bool{"peer rnr": true, "peer rnr,qp=17": true, "peer rnr,qp=UC": false, "peer rnr,device=rxe1": false} {
-		if got := newSet(t, text).NoReceive(&work); got != want {
+		if got := newSet(t, text).NoReceive(&work, false); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	work.PID, work.Command = 7, "app"
+	for text, want := range map[string]bool{
+		"device remove": true, "device remove,opcode=RDMA_WRITE,time=1s": true, "device remove,opcode=SEND": false,
+		"peer killed": true, "peer killed,pid=7,command=app": true, "peer killed,pid=8": false, "peer killed,command=other": false,
+		"peer killed,opcode=RECV": false, "peer silent": false,
+	} {
+		if _, got := newSet(t, text).Broken(&work, false); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
 	recv := Work{Device: "rxe0", QP: 0x11, Type: "RC", Op: "RECV"}
-	if _, got := newSet(t, "completion delay,time=1ms").Work(&recv); got {
+	if _, got := newSet(t, "completion delay,time=1ms").Broken(&recv, false); got {
 		t.Error("a receive is delayed")
+	}
+}
+
+// TestScope: a rule for whole devices is asked only as such, and one for a session only as that.
+func TestScope(t *testing.T) {
+	work, call := Work{Device: "rxe0", QP: 0x11, Type: "RC", Op: "SEND"}, Verb{Device: "rxe0", Name: "create_qp"}
+	for _, text := range []string{
+		"verb fail,verb=create_qp,errno=EIO", "completion fail,status=IBV_WC_FATAL_ERR", "device fail,event=IBV_EVENT_QP_FATAL",
+		"device remove", "peer rnr", "peer silent", "peer half_open,direction=out",
+	} {
+		for _, wide := range []bool{false, true} {
+			if wide {
+				text += ",scope=device"
+			}
+			s := newSet(t, text)
+			for _, ask := range []bool{false, true} {
+				_, verb := s.Verb(&call, ask)
+				_, broken := s.Broken(&work, ask)
+				_, packet := s.Packet(&Packet{Data: make([]byte, 12), Mine: Out, SrcQP: 0x11}, ask)
+				if got := verb || broken || packet || s.NoReceive(&work, ask); got != (ask == wide) {
+					t.Errorf("%s: asked for whole devices %v: fires %v", text, ask, got)
+				}
+			}
+		}
 	}
 }
 
@@ -402,5 +436,40 @@ func BenchmarkPacket(b *testing.B) {
 				s.Packet(p, false)
 			}
 		})
+	}
+}
+
+// TestLimits: the lowest limit counts, and the rule that set it has the calls.
+func TestLimits(t *testing.T) {
+	s := NewSet(time.Now)
+	for _, text := range []string{"limits set,max_qp=9,max_cq=5", "limits set,max_qp=4", "limits set,max_mr=2,device=rxe1"} {
+		r, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := s.Limits("rxe0")
+	if most, ok := l.Lowest("max_qp"); !ok || most != 4 {
+		t.Errorf("max_qp=%d", most)
+	}
+	if _, ok := l.Lowest("max_mr"); ok {
+		t.Error("another device's limit")
+	}
+	l.Compared("max_qp", false)
+	l.Compared("max_qp", true)
+	l.Compared("max_cq", false)
+	l.Compared("max_mr", true)
+	list := s.Status()
+	if a := list[0]; a.Candidates != 1 || a.Fired != 0 {
+		t.Errorf("%+v", a)
+	}
+	if b := list[1]; b.Candidates != 2 || b.Fired != 1 || b.First.Limit != "max_qp" || !strings.HasSuffix(b.First.String(), " rxe0 max_qp") {
+		t.Errorf("%+v", b)
+	}
+	if s.Fixed(3) == nil || s.Fixed(9) != nil || s.Fixed() == nil || NewSet(time.Now).Limits("rxe0") != nil {
+		t.Error("which rules are fixed, or which limits there are")
 	}
 }

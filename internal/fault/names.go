@@ -86,9 +86,21 @@ type nameSet uint64
 
 func (s nameSet) has(i int) bool { return s&(1<<i) != 0 }
 
+// tooMany refuses a list of patterns that is longer than the names are many. Each pattern is compared
+// with all names, and users of a shared daemon write them.
+func tooMany(list string, names []string) error {
+	if n := strings.Count(list, "|") + 1; n > len(names) {
+		return fmt.Errorf("the list has %d names, and there are only %d: name each one once", n, len(names))
+	}
+	return nil
+}
+
 // selectNames returns the names that a list of patterns selects. what says what they are.
 func selectNames(list, what string, names []string) (selected nameSet, err error) {
 	_, kind, _ := strings.Cut(what, " ")
+	if err := tooMany(list, names); err != nil {
+		return 0, err
+	}
 	for pattern := range strings.SplitSeq(list, "|") {
 		if strings.Trim(pattern, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*") != "" {
 			return 0, fmt.Errorf("the name of %s has letters, digits and _; * stands for any of them", what)
@@ -153,7 +165,7 @@ var workNames, receives = func() (names []string, receives nameSet) {
 
 // selected returns the verbs or operations that the rule, whose names are valid, is about.
 func (r *Rule) selected() (names nameSet) {
-	switch r.Where {
+	switch r.asked() {
 	case WhereVerb:
 		names, _ = selectNames(r.Verb, "a verb", verbNames)
 	case WhereCompletion, WhereDevice:

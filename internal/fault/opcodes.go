@@ -25,8 +25,9 @@ func (o *opcodes) some(ok func(wire.Opcode) bool) bool {
 	return false
 }
 
-// known are the opcodes that a device sends, and opcodeNames their names.
-var known, opcodeNames = func() (set opcodes, names []string) {
+// known are the opcodes that a device sends, and opcodeNames their names. opcodeNumbers has the
+// opcode of each name.
+var known, opcodeNames, opcodeNumbers = func() (set opcodes, names []string, numbers []wire.Opcode) {
 	for i := range 256 {
 		info := wire.Opcode(i).Info()
 		switch info.Service {
@@ -34,24 +35,27 @@ var known, opcodeNames = func() (set opcodes, names []string) {
 			if info.Valid() {
 				set.add(wire.Opcode(i))
 				names = append(names, info.Name)
+				numbers = append(numbers, wire.Opcode(i))
 			}
 		default:
 		}
 	}
-	return set, names
+	return set, names, numbers
 }()
 
 // parseOpcodes returns the opcodes that a list names.
 func parseOpcodes(list string) (set opcodes, err error) {
+	if err := tooMany(list, opcodeNames); err != nil {
+		return set, err
+	}
 	for name := range strings.SplitSeq(list, "|") {
 		pattern, found := strings.ToUpper(name), false
 		if strings.Trim(pattern, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_*") != "" {
 			return set, fmt.Errorf("the name of an opcode has letters, digits and _; * stands for any of them")
 		}
-		for i := range 256 {
-			op := wire.Opcode(i)
-			if ok, _ := path.Match(pattern, op.Info().Name); ok && known.has(op) {
-				set.add(op)
+		for i, known := range opcodeNames {
+			if ok, _ := path.Match(pattern, known); ok {
+				set.add(opcodeNumbers[i])
 				found = true
 			}
 		}
@@ -67,7 +71,7 @@ func parseOpcodes(list string) (set opcodes, err error) {
 
 // compile returns the opcodes of a rule's candidates. The rule's Opcode is valid.
 func (r *Rule) compile() (set opcodes) {
-	if r.Where != WherePacket {
+	if r.asked() != WherePacket {
 		return set
 	}
 	named := known

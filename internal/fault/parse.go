@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// maxText bounds the text of one rule.
-const maxText = 4096
+// MaxText is how many bytes the text of one rule may have.
+const MaxText = 4096
 
 // given is where the words of a rule's text are.
 type given struct {
@@ -32,9 +32,9 @@ func (g *given) badKey(key, why string) error {
 // Parse reads a rule. An error is an *Error.
 func Parse(text string) (Rule, error) {
 	g := &given{text: text, at: make(map[string]int)}
-	if len(text) > maxText {
+	if len(text) > MaxText {
 		g.text = text[:64] + "…"
-		return Rule{}, g.bad("", 0, "the rule is longer than %d bytes", maxText)
+		return Rule{}, g.bad("", 0, "the rule is longer than %d bytes", MaxText)
 	}
 	for i, c := range text {
 		if c < ' ' || c > '~' {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,7 @@ import (
 var refused = []struct{ rule, word, why string }{
 	{"", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
 	{"   ", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
-	{"drop", "drop", "unknown: a rule begins with packet, verb, completion, peer, port or device"},
+	{"drop", "drop", "unknown: a rule begins with packet, verb, completion, peer, port, device or limits"},
 	{"paket drop", "paket", "unknown: is it packet?"},
 	{"packet", "packet", "say what happens: drop, duplicate, delay, reorder, corrupt, truncate, mark or shape"},
 	{"packet drp", "drp", "unknown: is it drop?"},
@@ -32,7 +33,7 @@ var refused = []struct{ rule, word, why string }{
 	{"packet drop,p=0", "p=0", "a probability is more than 0 and at most 1 (100%)"},
 	{"packet drop,p=101%", "p=101%", "a probability is more than 0 and at most 1 (100%)"},
 	{"packet drop,p=NaN", "p=NaN", "a probability is more than 0 and at most 1 (100%)"},
-	{"packet drop,p=1", "p=1", "each candidate is hit without it: leave it away"},
+	{"packet drop,p=1", "p=1", "each candidate is hit without it: leave it out"},
 	{"packet drop,seed=1", "seed=1", "nothing is drawn: give p or jitter as well"},
 	{"packet drop,after=soon", "after=soon", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
 	{"packet drop,after=2h", "after=2h", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
@@ -86,7 +87,7 @@ var refused = []struct{ rule, word, why string }{
 	{"verb fail,verb=create_qp,errno=ENOMEMORY", "errno=ENOMEMORY", "give the name of an errno, as ENOMEM"},
 	{"verb fail,verb=create_qp,errno=ENOMME", "errno=ENOMME", "there is no such errno: is it ENOMEM?"},
 	{"verb fail,verb=create_qp,errno=12", "errno=12", "give the name of an errno, as ENOMEM"},
-	{"verb fail,verb=create_qp,errno=ENOMEM,qp=RC", "qp=RC", "verb fail has no qp: it has verb, errno, pid, command, name, device, after, until, first, every, p, seed or count"},
+	{"verb fail,verb=create_qp,errno=ENOMEM,qp=RC", "qp=RC", "verb fail has no qp: it has verb, errno, pid, command, scope, name, device, after, until, first, every, p, seed or count"},
 	{"verb fail,verb=create_qp,errno=ENOMEM,command=a name of many", "command=a name of many", `a name has letters, digits and "_-.", 15 at most`},
 	{"verb delay,verb=create_qp", "", "verb delay needs time=…"},
 	{"verb delay,verb=create_qp,time=11s", "time=11s", "a verb waits 10s at most"},
@@ -101,11 +102,17 @@ var refused = []struct{ rule, word, why string }{
 	{"device fail", "", "device fail needs event=…"},
 	{"device fail,event=IBV_EVENT_PORT_ERR", "event=IBV_EVENT_PORT_ERR", "give IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED or IBV_EVENT_DEVICE_FATAL"},
 	{"device fail,event=IBV_EVENT_SRQ_ERR,opcode=SEND", "opcode=SEND", "only receives use a shared receive queue: RECV or RECV_RDMA_WITH_IMM"},
-	{"completion delay,time=1ms,event=IBV_EVENT_QP_FATAL", "event=IBV_EVENT_QP_FATAL", "completion delay has no event: it has time, jitter, qp, opcode, name, device, after, until, first, every, p, seed or count"},
+	{"completion delay,time=1ms,event=IBV_EVENT_QP_FATAL", "event=IBV_EVENT_QP_FATAL", "completion delay has no event: it has time, jitter, qp, opcode, scope, name, device, after, until, first, every, p, seed or count"},
 	{"packet drop,after=2s,until=1s", "until=1s", "it never fires: it is not later than after"},
 	{"packet drop,until=7", "until=7", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
-	{"peer rnr,opcode=RECV", "opcode=RECV", "peer rnr has no opcode: it has qp, name, device, after, until, first, every, p, seed or count"},
-	{"peer killed", "killed", "unknown: a peer rule says rnr"},
+	{"peer rnr,opcode=RECV", "opcode=RECV", "peer rnr has no opcode: it has qp, scope, name, device, after, until, first, every, p, seed or count"},
+	{"peer dead", "dead", "unknown: a peer rule says rnr, silent, half_open or killed"},
+	{"peer half_open", "", "peer half_open needs direction=…"},
+	{"peer silent,first=1", "first=1", "peer silent has no first: it has qp, peer, scope, name, device, after or until"},
+	{"peer killed,scope=device", "scope=device", "peer killed has no scope: it has qp, opcode, pid, command, name, device, after, until, first, every, p, seed or count"},
+	{"peer rnr,qp=1,scope=device", "qp=1", "programs post no work requests to queue pair 1"},
+	{"verb fail,verb=post_send,errno=EIO,scope=device", "verb=post_send", "a rule for post_send is of one session, whose doorbells are then trapped: leave scope out, or name other verbs"},
+	{"device remove,event=IBV_EVENT_QP_FATAL", "event=IBV_EVENT_QP_FATAL", "device remove has no event: it has time, qp, opcode, scope, name, device, after, until, first, every, p, seed or count"},
 	{"port down,time=1s", "", "a port belongs to all programs: give scope=device"},
 	{"port down,time=1s,scope=session", "scope=session", "a port belongs to all programs: give scope=device"},
 	{"port down,scope=device,times=3", "times=3", "it never ends without time: give time=… as well"},
@@ -115,6 +122,16 @@ var refused = []struct{ rule, word, why string }{
 	{"port gid_removed,time=1s,scope=device,gid=1024", "gid=1024", "give a number from 0 to 1023"},
 	{"port speed,time=1s,scope=device,gbps=0", "gbps=0", "give a number from 1 to 1600"},
 	{"port flap,time=1s,scope=device", "flap", "unknown: a port rule says down, gid_removed or speed"},
+	{"limits set", "", "limits set needs a limit: " + oneOf(limitNames)},
+	{"limits max_qp=4", "max_qp=4", "unknown: a limits rule says set"},
+	{"limits set,max_qps=4", "max_qps=4", "unknown: is it max_qp?"},
+	{"limits set,max_qp=1048576", "max_qp=1048576", "it must lower the device's own limit, which is 1048576: give a number from 1 to 1048575"},
+	{"limits set,max_qp=0", "max_qp=0", "it must lower the device's own limit, which is 1048576: give a number from 1 to 1048575"},
+	{"limits set,max_cqe=40000", "max_cqe=40000", "it must lower the device's own limit, which is 32767: give a number from 1 to 32766"},
+	{"limits set,max_msg_sz=2GiB", "max_msg_sz=2GiB", "it must lower the device's own limit, which is 2147483648: give a number from 1 to 2147483647"},
+	{"limits set,max_qp=4KiB", "max_qp=4KiB", "it must lower the device's own limit, which is 1048576: give a number from 1 to 1048575"},
+	{"limits set,memory=0", "memory=0", "give a number of bytes, as 65536 or 64MiB"},
+	{"limits set,max_qp=4,first=1", "first=1", "limits set has no first: it has " + oneOf(append(slices.Clone(limitNames), "device", "name"))},
 	{"packet drop\n", "", "byte 12 is no printable character of ASCII"},
 }
 
@@ -130,7 +147,18 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%q: %q at %d: %s\nwant %q: %s", c.rule, e.Word, e.At, e.Why, c.word, c.why)
 		}
 	}
-	long := "packet drop,name=" + strings.Repeat("x", maxText)
+	for rule, names := range map[string][]string{
+		"packet drop,opcode=": opcodeNames, "completion delay,time=1ms,opcode=": workNames, "verb fail,errno=EIO,verb=": verbNames,
+	} {
+		list := strings.Repeat("|*", len(names))[1:]
+		if _, err := Parse(rule + list); err != nil {
+			t.Error(err)
+		}
+		if _, err := Parse(rule + list + "|*"); err == nil || !strings.HasSuffix(err.Error(), ": name each one once") {
+			t.Errorf("one name more than there are: %v", err)
+		}
+	}
+	long := "packet drop,name=" + strings.Repeat("x", MaxText)
 	if _, err := Parse(long); err == nil || len(err.Error()) > 200 {
 		t.Errorf("a long rule: %v", err)
 	}
@@ -168,6 +196,7 @@ var accepted = []string{
 	"port down,time=1s,times=3,scope=device,device=rxe0,name=flap,after=2s",
 	"port gid_removed,gid=0,time=1s,scope=device",
 	"port speed,gbps=100,time=1s,scope=device",
+	"limits set,max_mw=0,max_qp=4,max_inline=0,max_msg_sz=1048576,memory=4096,device=rxe0,name=small",
 	"peer rnr,qp=RC,after=1s,until=2s,first=3",
 	"packet drop,qp=0x1,scope=device",
 	"packet duplicate,copies=3",
@@ -253,7 +282,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(r, again) || r.Check() != nil {
 			t.Fatalf("%q became %q: %v", text, r.String(), err)
 		}
-		if r.compile().empty() && r.selected() == 0 && r.Where != WherePeer && r.Where != WherePort {
+		if r.compile().empty() && r.selected() == 0 && r.Where != WherePeer && r.Where != WherePort && r.Where != WhereLimits {
 			t.Fatalf("%q has no candidates", text)
 		}
 	})

@@ -18,7 +18,8 @@ type Event struct {
 	PSN    uint32    `json:"psn"`
 	Opcode string    `json:"opcode,omitempty"`
 	Verb   string    `json:"verb,omitempty"`
-	Work   string    `json:"work,omitempty"` // the operation of a work request
+	Work   string    `json:"work,omitempty"`  // the operation of a work request
+	Limit  string    `json:"limit,omitempty"` // that was exceeded
 }
 
 // note records a hit.
@@ -90,7 +91,7 @@ func (e *Event) String() string {
 	if e.QP != 0 {
 		s += " qp " + strconv.FormatUint(uint64(e.QP), 10)
 	}
-	if what := e.Verb + e.Work; what != "" {
+	if what := e.Verb + e.Work + e.Limit; what != "" {
 		s += " " + what
 	}
 	if e.Opcode != "" {

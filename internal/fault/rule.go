@@ -19,8 +19,9 @@ const (
 	WherePeer
 	WherePort
 	WhereDevice
+	WhereLimits
 
-	wheres = int(WhereDevice) + 1
+	wheres = int(WhereLimits) + 1
 )
 
 // What is a fault.
@@ -39,7 +40,14 @@ const (
 	GIDRemoved                 // a port lacks a GID
 	Speed                      // a port has another speed
 	RNR                        // a message finds no receive
+	Smaller                    // a device has lower limits
+	Silent                     // nothing leaves, and nothing arrives
+	HalfOpen                   // the same in one direction
+	Killed                     // the program is killed at a work request
+	Removed                    // the device is unplugged
 	Fail                       // a verb fails with an errno, or a work request with a status
+
+	whats = iota + 1
 )
 
 // Direction says which end of a packet must be within the scope.
@@ -104,6 +112,19 @@ type Rule struct {
 	Times        uint64
 	GID          *uint64
 	Gbps         uint64
+	Limits       map[string]uint64 // by their names, as max_qp
+}
+
+// asked is the place whose list has the rule.
+func (r *Rule) asked() Where {
+	switch r.What {
+	case Silent, HalfOpen:
+		return WherePacket
+	case Killed:
+		return WhereDevice
+	default:
+		return r.Where
+	}
 }
 
 // direction returns the direction with its default.

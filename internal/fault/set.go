@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -71,8 +72,9 @@ func (s *Set) Add(rules ...Rule) (id uint64, err error) {
 			rule: rules[i], id: s.lastID, ops: rules[i].compile(), on: rules[i].selected(),
 			from: now.Add(rules[i].AfterTime), to: now.Add(rules[i].Until), tally: s.tally,
 		}
+		e.rule.Limits = maps.Clone(e.rule.Limits)
 		s.all = append(s.all, e)
-		at := listOf(e.rule.Where, e.rule.WholeDevice)
+		at := listOf(e.rule.asked(), e.rule.WholeDevice)
 		list := append(s.list(at), e) // threads that have the shorter list do not see e
 		s.at[at].Store(&list)
 	}
@@ -133,7 +135,7 @@ func (s *Set) publish() {
 		all = nil
 	}
 	for _, e := range all {
-		i := listOf(e.rule.Where, e.rule.WholeDevice)
+		i := listOf(e.rule.asked(), e.rule.WholeDevice)
 		at[i] = append(at[i], e)
 	}
 	for i := range at {

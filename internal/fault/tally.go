@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Tally counts the hits of the sets that it is given to. It outlives their rules.
 type Tally struct {
-	n [wheres][Fail + 1]atomic.Uint64
+	n [wheres][whats]atomic.Uint64
 }
 
 // Hits says how often one fault was at one place.

@@ -10,14 +10,15 @@ type Verb struct {
 	Command string // its name
 }
 
-// Verb returns the first rule that fires for a call. Each rule before it counts the call if it is
-// a candidate, and no rule after it does.
-func (s *Set) Verb(v *Verb) (h Hit, ok bool) {
-	if !s.Has(WhereVerb, false) {
+// Verb returns the first rule that fires for a call, of those that are for a whole device or of
+// the others. Each rule before it counts the call if it is a candidate, and no rule after it
+// does.
+func (s *Set) Verb(v *Verb, wholeDevice bool) (h Hit, ok bool) {
+	if !s.Has(WhereVerb, wholeDevice) {
 		return h, false
 	}
 	name := slices.Index(verbNames, v.Name)
-	for _, e := range s.list(listOf(WhereVerb, false)) {
+	for _, e := range s.list(listOf(WhereVerb, wholeDevice)) {
 		r := &e.rule
 		switch {
 		case !e.on.has(name):

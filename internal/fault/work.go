@@ -13,17 +13,24 @@ type Work struct {
 	Type   string // of the queue pair: RC, UC or UD
 	Op     string // as in a rule
 	SRQ    bool   // the queue pair has a shared receive queue
+
+	PID     int    // of the process that opened the device
+	Command string // its name
 }
 
 // concerns reports whether the rule is about the work requests of w's queue pair.
 func (r *Rule) concerns(w *Work) bool {
+	if r.PID != 0 && r.PID != uint64(w.PID) || r.Command != "" && r.Command != w.Command {
+		return false
+	}
 	return (r.Device == "" || r.Device == w.Device) && (w.SRQ || !r.Event.ofSRQ()) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
 }
 
-// NoReceive reports whether a rule says that a message to a queue pair finds no receive. Each rule
-// before the one that fires counts the message if it is a candidate, and no rule after it does.
-func (s *Set) NoReceive(w *Work) bool {
-	for _, e := range s.list(listOf(WherePeer, false)) {
+// NoReceive reports whether a rule, of those that are for a whole device or of the others, says
+// that a message to a queue pair finds no receive. Each rule before the one that fires counts the
+// message if it is a candidate, and no rule after it does.
+func (s *Set) NoReceive(w *Work, wholeDevice bool) bool {
+	for _, e := range s.list(listOf(WherePeer, wholeDevice)) {
 		if !e.rule.concerns(w) {
 			continue
 		}
@@ -35,20 +42,22 @@ func (s *Set) NoReceive(w *Work) bool {
 	return false
 }
 
-// Device returns the first rule that fires for the objects of a work request. Each rule before it
-// counts the work request if it is a candidate, and no rule after it does.
-func (s *Set) Device(w *Work) (h Hit, ok bool) { return s.work(WhereDevice, w) }
+// Broken returns the first rule that fires for a work request, of those that are for a whole device
+// or of the others. Rules for what it uses come before those for its completion. Each rule
+// before it counts the work request if it is a candidate, and no rule after it does.
+func (s *Set) Broken(w *Work, wholeDevice bool) (h Hit, ok bool) {
+	if h, ok = s.work(WhereDevice, w, wholeDevice); ok {
+		return h, true
+	}
+	return s.work(WhereCompletion, w, wholeDevice)
+}
 
-// Work returns the first rule that fires for a work request. Each rule before it counts the work
-// request if it is a candidate, and no rule after it does.
-func (s *Set) Work(w *Work) (h Hit, ok bool) { return s.work(WhereCompletion, w) }
-
-func (s *Set) work(where Where, w *Work) (h Hit, ok bool) {
-	if !s.Has(where, false) {
+func (s *Set) work(where Where, w *Work, wholeDevice bool) (h Hit, ok bool) {
+	if !s.Has(where, wholeDevice) {
 		return h, false
 	}
 	op := slices.Index(workNames, w.Op)
-	for _, e := range s.list(listOf(where, false)) {
+	for _, e := range s.list(listOf(where, wholeDevice)) {
 		if !e.on.has(op) || !e.rule.concerns(w) {
 			continue
 		}

@@ -31,7 +31,8 @@ type Link struct {
 	heldOut held[wire.Burst]
 	heldIn  held[wire.Datagram]
 
-	wide  atomic.Pointer[[]*fault.Set] // those with rules for the whole device
+	wide  atomic.Pointer[[]*fault.Set] // those with rules for packets of the whole device
+	works wide                         // likewise, for work requests
 	ports portFaults
 
 	mu   sync.Mutex              // below, and of changes
@@ -57,6 +58,7 @@ func New(eng *engine.Engine) *Link {
 func (l *Link) Update(set *fault.Set) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.works.update(set, fault.WherePeer, fault.WhereDevice, fault.WhereCompletion)
 	before := len(l.sets)
 	if set.Has(fault.WherePacket, false) || set.Has(fault.WherePacket, true) || set.Has(fault.WherePort, true) {
 		l.sets[set] = struct{}{}

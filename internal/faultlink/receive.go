@@ -49,7 +49,7 @@ func (l *Link) Receive(batch []wire.Datagram, next func([]wire.Datagram)) {
 func (l *Link) arrive(h fault.Hit, p *fault.Packet, d *wire.Datagram, kept []wire.Datagram) ([]wire.Datagram, bool) {
 	one := *d
 	switch h.What {
-	case fault.Drop:
+	case fault.Drop, fault.Silent, fault.HalfOpen:
 		return kept, false
 	case fault.Delay:
 		one.Data = slices.Clone(d.Data)

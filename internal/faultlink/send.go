@@ -82,7 +82,7 @@ func (o *out) run(b *wire.Burst, from, to int) {
 func (l *Link) hit(h fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *out) bool {
 	one := wire.Burst{Route: b.Route, Buf: pkt, Seg: len(pkt)}
 	switch h.What {
-	case fault.Drop:
+	case fault.Drop, fault.Silent, fault.HalfOpen:
 		o.pass(l.next) // a capture has the lost packet behind those before it
 		l.next.Lose([]wire.Burst{one})
 		return false

@@ -1,46 +1,71 @@
 package faultlink
 
 import (
+	"time"
+
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// works is a set's rules for work requests. It implements rxe.WorkFaults.
+// works is what the rules say of the work requests of a program. It implements rxe.WorkFaults.
 type works struct {
-	set   *fault.Set
-	link  *Link
-	fatal func()
+	set  *fault.Set
+	link *Link
+	of   Program
 }
 
-// Works returns what goes wrong with the work requests of a set's queue pairs. fatal tells their
-// programs that the device has failed. It is called from a goroutine of its own.
-func (l *Link) Works(set *fault.Set, fatal func()) rxe.WorkFaults { return works{set, l, fatal} }
+// Program is what rules do to the owner of queue pairs.
+type Program struct {
+	PID     int    // of the process that opened the device
+	Command string // its name
+	// Fatal tells the program, and all others with the same set, that the device has failed.
+	Fatal func()
+	// Remove takes the device away from them, for a time; 0 is for ever. all: from all programs.
+	Remove func(time time.Duration, all bool)
+	// Kill kills the process. It is called with a queue pair locked, and must not block.
+	Kill func()
+}
+
+// Works returns what goes wrong with the work requests of a program, whose queue pairs have the set
+// as their owner. Fatal and Remove are called from goroutines of their own.
+func (l *Link) Works(set *fault.Set, p Program) rxe.WorkFaults { return works{set, l, p} }
 
 // NoReceive implements rxe.WorkFaults.
 func (w works) NoReceive(q *rxe.QP) bool {
-	if !w.set.Has(fault.WherePeer, false) {
+	wide, own := w.link.works.all(), w.set.Has(fault.WherePeer, false)
+	if len(wide) == 0 && !own {
 		return false
 	}
-	work := w.of(q)
-	return w.set.NoReceive(&work)
+	work := w.about(q)
+	for _, set := range wide {
+		if set.NoReceive(&work, true) {
+			return true
+		}
+	}
+	return own && w.set.NoReceive(&work, false)
 }
 
 // Work implements rxe.WorkFaults.
 func (w works) Work(q *rxe.QP, op rxe.WCOpcode) (f rxe.WorkFault) {
-	devices := w.set.Has(fault.WhereDevice, false)
-	if !devices && !w.set.Has(fault.WhereCompletion, false) {
+	wide := w.link.works.all()
+	if len(wide) == 0 && !w.set.Has(fault.WhereDevice, false) && !w.set.Has(fault.WhereCompletion, false) {
 		return f
 	}
-	work := w.of(q)
+	work := w.about(q)
 	work.Op = op.String()
-	if devices {
-		if hit, ok := w.set.Device(&work); ok {
-			return w.breakdown(hit.Event)
+	hit, ok := fault.Hit{}, false
+	for _, set := range wide {
+		if hit, ok = set.Broken(&work, true); ok {
+			break
 		}
 	}
-	hit, ok := w.set.Work(&work)
+	if !ok {
+		hit, ok = w.set.Broken(&work, false)
+	}
 	switch {
 	case !ok:
+	case hit.Where == fault.WhereDevice || hit.Where == fault.WherePeer:
+		return w.breakdown(hit)
 	case hit.What == fault.Delay:
 		f.Delay = hit.Wait()
 	default:
@@ -53,8 +78,10 @@ func (w works) Work(q *rxe.QP, op rxe.WCOpcode) (f rxe.WorkFault) {
 	return f
 }
 
-func (w works) of(q *rxe.QP) fault.Work {
-	return fault.Work{Device: w.link.name, QP: q.Num(), Type: q.Type().String(), SRQ: q.HasSRQ()}
+func (w works) about(q *rxe.QP) fault.Work {
+	return fault.Work{
+		Device: w.link.name, QP: q.Num(), Type: q.Type().String(), SRQ: q.HasSRQ(), PID: w.of.PID, Command: w.of.Command,
+	}
 }
 
 // qpEvents are the events of a queue pair that rules raise.
@@ -62,10 +89,19 @@ var qpEvents = map[fault.AsyncEvent]rxe.EventType{
 	fault.QPFatal: rxe.EventQPFatal, fault.QPReqErr: rxe.EventQPReqErr, fault.QPAccessErr: rxe.EventQPAccessErr,
 }
 
-// breakdown returns what happens to a work request when the object of an event fails.
-func (w works) breakdown(event fault.AsyncEvent) rxe.WorkFault {
-	f := rxe.WorkFault{Status: rxe.WCFlushErr, Event: qpEvents[event]}
-	switch event {
+// breakdown returns what happens to a work request when what it uses fails.
+func (w works) breakdown(h fault.Hit) rxe.WorkFault {
+	switch h.What {
+	case fault.Killed:
+		w.of.Kill()
+		return rxe.WorkFault{Status: rxe.WCFlushErr, Ends: true}
+	case fault.Removed:
+		go w.of.Remove(h.Time, h.WholeDevice) // the queue pair is locked
+		return rxe.WorkFault{Status: rxe.WCFlushErr, Ends: true}
+	default: // Fail
+	}
+	f := rxe.WorkFault{Status: rxe.WCFlushErr, Event: qpEvents[h.Event]}
+	switch h.Event {
 	case fault.QPFatal, fault.QPReqErr, fault.QPAccessErr: // only the queue pair fails
 	case fault.CQErr:
 		f.Breaks = rxe.BreaksCQ
@@ -76,7 +112,7 @@ func (w works) breakdown(event fault.AsyncEvent) rxe.WorkFault {
 	case fault.DeviceFatal:
 		f.Event = rxe.EventQPFatal
 		go func() { // the queue pair is locked
-			w.fatal()
+			w.of.Fatal()
 			w.link.dev.FailQPs(w.set)
 		}()
 	}

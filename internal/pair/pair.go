@@ -15,10 +15,11 @@ import (
 // Config says what to start.
 type Config struct {
 	Server, Client []string
-	Flags          []string      // of gorxe run, for both ends
-	Timeout        time.Duration // for the server to listen
-	StopServer     bool          // do not wait for the end of the server
-	Hosts          bool          // each end on a host of its own
+	Flags          []string                  // of gorxe run, for both ends
+	EndFlags       func(end string) []string // of gorxe run, for the "server" or the "client"; nil: none
+	Timeout        time.Duration             // for the server to listen
+	StopServer     bool                      // do not wait for the end of the server
+	Hosts          bool                      // each end on a host of its own
 }
 
 // Outcome has the exit codes of both ends.
@@ -52,7 +53,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		defer hosts.close()
 		l = hosts
 	}
-	server, err := start(l, "server", c.Server)
+	server, err := start(l, "server", c.EndFlags, c.Server)
 	if err != nil {
 		return Outcome{failed, failed}, err
 	}
@@ -61,7 +62,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		server.stop()
 		return Outcome{server.code(), failed}, err
 	}
-	client, err := start(l, "client", c.Client)
+	client, err := start(l, "client", c.EndFlags, c.Client)
 	if err != nil {
 		server.stop()
 		return Outcome{server.code(), failed}, err
@@ -109,12 +110,16 @@ type end struct {
 	waitErr error         // valid then
 }
 
-func start(l launcher, name string, program []string) (*end, error) {
+func start(l launcher, name string, endFlags func(string) []string, program []string) (*end, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	args := append(append([]string{"run"}, l.flags(name)...), "--")
+	args := append([]string{"run"}, l.flags(name)...)
+	if endFlags != nil {
+		args = append(args, endFlags(name)...)
+	}
+	args = append(args, "--")
 	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
 	e.cmd.Stdout, e.cmd.Stderr = os.Stdout, os.Stderr
 	if err := l.start(name, e.cmd); err != nil {
@@ -147,7 +152,7 @@ func (e *end) stop() {
 		return
 	case <-time.After(stopGrace):
 	}
-	e.cmd.Process.Kill() //nolint:errcheck // likewise
+	e.cmd.Process.Kill() //nolint:errcheck // it may have ended
 	<-e.done
 }
 

@@ -23,7 +23,7 @@ type Driver interface {
 
 // Open is what a driver gets to know about an open of the device.
 type Open struct {
-	Device *rxe.Device
+	Device *rxe.Subdevice
 	Budget *quota.Budget // bears what the driver takes
 	// Overrun is called when the program moved an index of a completion queue past
 	// what is in it. A QP may be locked: it does not block.

@@ -67,7 +67,7 @@ func (id *ID) bindTo(src, dst Addr, ours bool) error {
 		id.dst = unspecified(src.family())
 	}
 	// A loopback address is a wildcard, unless a device has it.
-	if !src.isAny() || src.isLoopback() && src.AFIB == nil && id.m.withAddress(src.Addr(), 0) != nil {
+	if !src.isAny() || src.isLoopback() && src.AFIB == nil && id.m.deviceAt(id.owner, src.Addr(), 0) != nil {
 		if err := id.acquire(ours); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (id *ID) acquire(ours bool) error {
 	if id.src.AFIB != nil { // only InfiniBand ports have such addresses
 		return unix.ENODEV
 	}
-	dev := id.m.withAddress(id.src.Addr(), id.scope)
+	dev := id.m.deviceAt(id.owner, id.src.Addr(), id.scope)
 	switch {
 	case id.src.Addr().Is4In6(): // no interface has it, although a GID looks like it
 		return unix.EADDRNOTAVAIL

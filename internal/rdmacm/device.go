@@ -107,7 +107,15 @@ func (d *Device) gidIndex(info *rocev2.PortInfo, ip netip.Addr) (uint8, bool) {
 // withAddress returns the first device that has the address; if index is not 0, only one
 // on that network interface (cma_acquire_dev_by_src_ip). Manager.mu is held.
 func (m *Manager) withAddress(ip netip.Addr, index int) *Device {
+	return m.deviceAt(&Owner{}, ip, index)
+}
+
+// deviceAt is withAddress among the devices that a program has.
+func (m *Manager) deviceAt(o *Owner, ip netip.Addr, index int) *Device {
 	for _, d := range m.devices {
+		if !o.has(d) {
+			continue
+		}
 		info := d.Net()
 		if _, ok := d.gidIndex(&info, ip); ok && (index == 0 || index == info.Index) {
 			return d

@@ -6,9 +6,9 @@ import (
 	"github.com/gorxe/gorxe/internal/route"
 )
 
-// follow has the ID told when its destination gets another link-layer address: another host has
-// the IP address now, or the peer another network card (cma.c: cma_netevent_callback). The
-// result ends that. Manager.mu is not held.
+// follow makes the resolver call destinationMoved when the destination gets another link-layer
+// address (cma.c: cma_netevent_callback). Then another host has the IP address, or the peer has
+// another network card. The function that follow returns ends this. Manager.mu is not held.
 func (id *ID) follow(way route.Route) (cancel func()) {
 	id.m.mu.Lock()
 	id.stopFollowing() // an earlier resolution

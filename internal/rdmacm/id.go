@@ -50,7 +50,12 @@ type Owner struct {
 	PID        int
 	Command    string
 	Budget     *quota.Budget // pays for the IDs; nil: there is no limit
+	// Lacks reports whether the program has lost a device that others have. Nil: it has not. It is
+	// called with the Manager's mutex held.
+	Lacks func(*Device) bool
 }
+
+func (o *Owner) has(d *Device) bool { return o.Lacks == nil || !o.Lacks(d) }
 
 func (o *Owner) privileged() bool { return o.Privileged != nil && o.Privileged() }
 

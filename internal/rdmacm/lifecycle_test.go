@@ -188,6 +188,51 @@ func TestDeviceRemoval(t *testing.T) {
 	})
 }
 
+// A device that one program loses: its IDs have the events, those of another program work on.
+// The device comes back.
+func TestRemoveFrom(t *testing.T) {
+	world(t, func(t *testing.T, f *fabric, a, b *host) {
+		lost := false
+		loser, other := *b.owner, b.owner
+		loser.Lacks = func(d *Device) bool { return lost && d == b.dev }
+		b.owner = &loser
+		wild := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
+		bound := b.listening(wire.PortSpaceTCP, "10.0.0.2:7175")
+		u, p := connected(a, wild, "10.0.0.2:7174")
+		b.owner = other
+		rest := b.listening(wire.PortSpaceTCP, "10.0.0.2:7176")
+
+		b.mu.Lock()
+		lost = true
+		b.mu.Unlock()
+		b.RemoveFrom(b.dev)
+		b.RemoveFrom(b.dev)
+		bound.next(DeviceRemoval)
+		wild.next(DeviceRemoval) // of the connection
+		u.next(Disconnected)
+		p.wants(StateDeviceRemoval)
+		wild.wants(StateListen)
+		rest.wants(StateListen)
+		asks := func(l *user, dst string, qpn wire.QPN) {
+			v := a.resolved(wire.PortSpaceTCP, dst)
+			must(t, v.Connect(&ConnParams{QPN: qpn}))
+			l.child(l.next(ConnectRequest))
+		}
+		asks(rest, "10.0.0.2:7176", 0x33)
+		b.owner = &loser
+		late := b.user(wire.PortSpaceTCP)
+		is(t, late.Bind(at("10.0.0.2:7177")), unix.ENODEV)
+
+		b.mu.Lock()
+		lost = false
+		b.mu.Unlock()
+		b.Restore(b.dev)
+		b.Restore(b.dev)
+		asks(wild, "10.0.0.2:7174", 0x44)
+		must(t, late.Bind(at("10.0.0.2:7177")))
+	})
+}
+
 // An address that goes away: no event, as in Linux, and no new connection.
 func TestAddressRemoval(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {

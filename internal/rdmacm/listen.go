@@ -45,6 +45,9 @@ func (id *ID) Listen() error {
 	}
 	id.state = StateListen
 	for _, d := range devices {
+		if !id.owner.has(d) {
+			continue
+		}
 		if err := d.listen(id); err != nil {
 			id.unlisten()
 			id.state = StateAddrBound

@@ -132,10 +132,8 @@ func (m *Manager) AddDevice(d *Device) error {
 	d.open(m)
 	m.devices = append(m.devices, d)
 	for id := range m.ids {
-		if id.state == StateListen && id.dev == nil {
-			if err := d.listen(id); err != nil {
-				m.log.Warn("a listener does not listen on a new device", "device", d.Name, "address", id.src, "error", err)
-			}
+		if id.state == StateListen && id.dev == nil && id.owner.has(d) {
+			d.listenAgain(id)
 		}
 	}
 	return nil
@@ -163,6 +161,45 @@ func (m *Manager) RemoveDevice(d *Device) {
 	d.close(now)
 	m.unlock()
 	d.out.wait()
+}
+
+// RemoveFrom removes a device from the programs whose Owner lacks it from now on, as RemoveDevice
+// does from all. Restore undoes it.
+func (m *Manager) RemoveFrom(d *Device) {
+	m.mu.Lock()
+	defer m.unlock()
+	now := m.now()
+	for id := range m.ids {
+		switch {
+		case id.owner.has(d):
+		case id.dev == d:
+			id.deviceRemoved(now)
+		default:
+			id.forgetDevice(d)
+		}
+	}
+}
+
+// Restore makes a device available to programs whose Owner lacked it. Their wildcard listeners
+// listen on it again.
+func (m *Manager) Restore(d *Device) {
+	m.mu.Lock()
+	defer m.unlock()
+	if m.closed || !slices.Contains(m.devices, d) {
+		return
+	}
+	for id := range m.ids {
+		if id.state == StateListen && id.dev == nil && id.owner.has(d) && !slices.Contains(id.listening, d) {
+			d.listenAgain(id)
+		}
+	}
+}
+
+// listenAgain makes a wildcard listener listen on a device that has come.
+func (d *Device) listenAgain(id *ID) {
+	if err := d.listen(id); err != nil {
+		d.manager.log.Warn("a listener does not listen on a new device", "device", d.Name, "address", id.src, "error", err)
+	}
 }
 
 // run runs the timers, and the tasks that programs' calls have queued.

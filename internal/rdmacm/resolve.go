@@ -120,16 +120,16 @@ func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
 		}
 		return ip, ip, true
 	}
-	if id.dev != nil || id.src.isLoopback() && m.withAddress(id.src.Addr(), 0) != nil {
+	if id.dev != nil || id.src.isLoopback() && m.deviceAt(id.owner, id.src.Addr(), 0) != nil {
 		return own(id.src.Addr())
 	}
-	if asked && m.withAddress(dst, 0) != nil {
+	if asked && m.deviceAt(id.owner, dst, 0) != nil {
 		return dst, dst, true
 	}
 	var first netip.Addr
 	for _, d := range m.devices {
 		info := d.Net()
-		if info.State != rocev2.PortActive {
+		if info.State != rocev2.PortActive || !id.owner.has(d) {
 			continue
 		}
 		for _, g := range info.GIDs {
@@ -180,7 +180,7 @@ func (id *ID) acquireFor(r route.Route) error {
 		// destination; the source's works as well.
 		index = 0
 	}
-	if id.dev = id.m.withAddress(r.Src, index); id.dev == nil {
+	if id.dev = id.m.deviceAt(id.owner, r.Src, index); id.dev == nil {
 		return unix.ENODEV
 	}
 	return nil

@@ -71,6 +71,9 @@ func (r *receiver) openNode(n *tree.Node, flags uint64) verdict {
 		if writes {
 			return fail(unix.EACCES) // whatever its mode: nothing takes what is written
 		}
+		if !r.mayRead(n) {
+			return fail(unix.EACCES)
+		}
 		return r.openFile(n, cloexec)
 	default: // a link that is not followed
 		return fail(unix.ELOOP)

@@ -10,6 +10,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 )
 
@@ -66,6 +67,9 @@ type ServeConfig struct {
 	User *User
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
+	// Contents are common to the sessions of this process; nil: the session's own. They are the
+	// files of Host's tree that programs have open.
+	Contents *sealed.Contents
 	// Threads are common to the sessions of this process; nil: the session's own.
 	Threads *threads.Shared
 	// Doorbells says which doorbells are trapped.

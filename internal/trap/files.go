@@ -1,6 +1,8 @@
 package trap
 
 import (
+	"errors"
+
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
@@ -13,26 +15,37 @@ import (
 func (r *receiver) openDir(n *tree.Node, cloexec bool) verdict {
 	fd, err := sealed.ReadOnly("gorxe-dir", nil)
 	if err != nil {
-		r.s.log.Error("a directory cannot be opened for the program", "path", n.Path, "error", err)
-		return fail(unix.ENFILE)
+		return r.cannotOpen(n, err)
 	}
 	return r.give(&object{node: n, dir: vfs.NewDirectory(n)}, fd, cloexec)
 }
 
-// openFile gives the program the content of a file, as an ordinary file. Its number is in the
-// range where fstat is trapped. Reads of a live file are trapped too.
+// mayRead reports whether the caller may read a file. Most files are for everybody, so most opens
+// do not ask for the caller's user.
+func (r *receiver) mayRead(n *tree.Node) bool {
+	if n.Mode&unix.S_IROTH != 0 {
+		return true
+	}
+	owner, err := r.caller.owner()
+	return err == nil && n.Permits(owner.uid, unix.R_OK)
+}
+
+// openFile gives the program the content of a file, as an ordinary file that all sessions
+// share. Its number is in the range where fstat is trapped.
 func (r *receiver) openFile(n *tree.Node, cloexec bool) verdict {
 	content, err := n.Content()
 	if err != nil {
 		return r.openUnreadable(n, err, cloexec)
 	}
-	fd, err := sealed.ReadOnly(vfs.MemfdName(n), content)
-	if err != nil {
-		r.s.log.Error("a file cannot be opened for the program", "path", n.Path, "error", err)
-		return fail(unix.ENFILE)
-	}
 	if n.Live {
-		return r.give(&object{node: n, live: new(vfs.LiveFile)}, fd, cloexec)
+		return r.openLive(n, content, cloexec)
+	}
+	fd, err := r.s.cfg.Contents.Open(vfs.MemfdName(n), content)
+	switch {
+	case errors.Is(err, sealed.ErrNoRoom):
+		return r.openLive(n, content, cloexec)
+	case err != nil:
+		return r.cannotOpen(n, err)
 	}
 	defer unix.Close(fd)
 	a := notify.Install{ID: r.n.ID, Source: uint32(fd), Flags: unix.SECCOMP_ADDFD_FLAG_SEND}
@@ -49,6 +62,21 @@ func (r *receiver) openFile(n *tree.Node, cloexec bool) verdict {
 	default:
 		return fail(errno)
 	}
+}
+
+// openLive gives the program a file whose reads are trapped. The user's budget bears what it
+// costs.
+func (r *receiver) openLive(n *tree.Node, content []byte, cloexec bool) verdict {
+	fd, err := sealed.ReadOnly(vfs.MemfdName(n), content)
+	if err != nil {
+		return r.cannotOpen(n, err)
+	}
+	return r.give(&object{node: n, live: new(vfs.LiveFile)}, fd, cloexec)
+}
+
+func (r *receiver) cannotOpen(n *tree.Node, err error) verdict {
+	r.s.log.Error("a file or directory cannot be opened for the program", "path", n.Path, "error", err)
+	return fail(unix.ENFILE)
 }
 
 // placeFile answers with a descriptor in the range of files. EBADF means that no number is

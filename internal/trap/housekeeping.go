@@ -22,7 +22,7 @@ type house struct {
 	news   news
 }
 
-// news is what happened since keep has last looked.
+// news is what happened since keep looked last.
 type news struct {
 	watches  []int      // their files were closed
 	hungUp   []*object  // pollable files that the program has closed

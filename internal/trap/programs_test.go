@@ -31,6 +31,7 @@ const device = "/dev/infiniband/uverbs0"
 
 var programs = map[string]func(args []string) error{
 	"files":          files,
+	"opens":          opens,
 	"fds":            descriptors,
 	"signals":        signals,
 	"hold":           hold,

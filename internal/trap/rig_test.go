@@ -254,6 +254,7 @@ type options struct {
 	netlink   Netlink
 	keeper    Keeper
 	shared    *os.File
+	budget    *quota.Budget
 	idle      bool // do not serve
 	doorbells doorbell.Mode
 	cpus      int         // that decide about doorbells; 0: those of the machine
@@ -279,6 +280,9 @@ func start(t testing.TB, o options, argv ...string) *underTrap {
 	ours, theirs := socketpair(t)
 	defer ours.Close()
 	p := &underTrap{t: t, served: make(chan error, 1), budget: quota.New(quota.Cost{})}
+	if o.budget != nil {
+		p.budget = o.budget
+	}
 	p.cmd = exec.Command(exe, argv...)
 	if o.ulimit != "" {
 		p.cmd = exec.Command("/bin/sh", append([]string{"-c", "ulimit " + o.ulimit + ` && exec "$0" "$@"`, exe}, argv...)...)

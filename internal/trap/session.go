@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
@@ -36,6 +37,7 @@ type Session struct {
 	doorbells doorbell.Watch
 	waiting   waiting
 	pace      doorbell.Pace
+	own       bool // cfg.Contents is the session's own
 	sync      bool // trapped calls have the faster wake-up
 	mounts    vfs.Mounts
 	netlink   netlinkSender
@@ -55,6 +57,9 @@ type Session struct {
 	closing    sync.WaitGroup // closes of files
 }
 
+// ownRoom is the room of a session's own Contents.
+const ownRoom = 16
+
 // NewSession prepares to serve. Calls wait until Serve.
 func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Host == nil {
@@ -69,6 +74,10 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Closes == nil {
 		cfg.Closes = new(Closes)
 	}
+	own := cfg.Contents == nil
+	if own {
+		cfg.Contents = sealed.NewContents(ownRoom)
+	}
 	if cfg.Threads == nil {
 		cfg.Threads = new(threads.Shared)
 	}
@@ -82,7 +91,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("duplicating the listener: %w", err)
 	}
-	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), cpus: runtime.NumCPU()}
+	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), own: own, cpus: runtime.NumCPU()}
 	s.slow = s.trapsSlowly
 	if s.log == nil {
 		s.log = slog.Default()
@@ -192,6 +201,9 @@ func (s *Session) release() {
 	if s.users.Add(-1) == 0 {
 		s.page.Unmap()
 		s.doorbells.Close()
+		if s.own {
+			s.cfg.Contents.Close()
+		}
 		unix.Close(int(s.listener))
 	}
 }

@@ -17,7 +17,7 @@ import (
 const (
 	// A call that is in hand for two looks of the watchdog is blocked.
 	watchInterval = 10 * time.Millisecond
-	// After so many looks at nothing it sends the receiver away.
+	// If the receiver had nothing to do in so many consecutive looks, the watchdog ends it.
 	idleLooks = 100
 	// maxBlocked bounds the threads that a program can occupy by memory that never
 	// answers. Beyond that it gets EIO from its devices.
@@ -51,11 +51,11 @@ type watchdog struct {
 	alarm  chan struct{} // wakes it
 	done   chan struct{}
 
-	// What has something when a receiver is needed; nil: receivers stay.
+	// source is ready when a receiver is needed. If it is nil, receivers stay.
 	source *threads.Source
 
 	interval  time.Duration // between looks; tests change it before Serve
-	idleLooks int           // after so many looks at nothing it rests; likewise
+	idleLooks int           // tests change it before Serve
 
 	mu      sync.Mutex
 	current *receiver

@@ -118,10 +118,14 @@ func (r *receiveQueue) refill() {
 		failf("PostRecv took %d of %d", n, len(wrs))
 	}
 	r.h.w.poll()
-	if len(r.free) > 0 {
+	if len(r.free) > 0 && !r.failed() {
 		r.wake()
 	}
 }
+
+// failed reports whether the queue's QP is in ERR. It flushes at once what is posted to it, so another
+// refill would follow at the same time, without end.
+func (r *receiveQueue) failed() bool { return r.srq == nil && r.q.State() == rxe.QPErr }
 
 // take finds the buffer that completed. A QP's own queue completes in order.
 func (r *receiveQueue) take(id uint64) *recvBuf {

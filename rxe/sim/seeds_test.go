@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,13 +69,33 @@ func seedFirst(t testing.TB) uint64 {
 	return n
 }
 
+// seedForce returns what GORXE_SEEDS_WITH asks of every seed: "chaos", "marks" (ECN), or both with a comma.
+func seedForce(t testing.TB) func(*params) {
+	var force []func(*params)
+	for _, name := range strings.FieldsFunc(os.Getenv("GORXE_SEEDS_WITH"), func(r rune) bool { return r == ',' }) {
+		switch name {
+		case "chaos":
+			force = append(force, func(p *params) { p.chaos = true })
+		case "marks":
+			force = append(force, func(p *params) { p.net.Mark = 0.1 })
+		default:
+			t.Fatalf("GORXE_SEEDS_WITH=%q: %q is neither chaos nor marks", os.Getenv("GORXE_SEEDS_WITH"), name)
+		}
+	}
+	return func(p *params) {
+		for _, f := range force {
+			f(p)
+		}
+	}
+}
+
 // isBig reports whether a seed is run with megabytes.
 func isBig(seed uint64) bool { return seed%211 == 0 }
 
 // TestSeeds runs random traffic under random faults: GORXE_SEEDS runs, from seed
 // GORXE_SEED_FIRST on. Every 50th is run twice, and must be the same bit for bit.
 func TestSeeds(t *testing.T) {
-	n, first := seedCount(t), seedFirst(t)
+	n, first, force := seedCount(t), seedFirst(t), seedForce(t)
 	var total runStats
 	var errs []error
 	exceeded := 0
@@ -82,6 +103,7 @@ func TestSeeds(t *testing.T) {
 	for i := range n {
 		seed := first + uint64(i)
 		p := drawParams(seed, isBig(seed))
+		force(&p)
 		stats, sum, err := runParams(p)
 		if err == nil && seed%50 == 0 {
 			if _, again, _ := runParams(p); again != sum {
@@ -124,5 +146,16 @@ func TestSeedDelayedDuplicates(t *testing.T) {
 	}
 	if _, _, err := runParams(p); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSeedRefillOfFailed repeats a run whose receive queue was refilled without end: its QP failed between
+// two refills that take no time.
+func TestSeedRefillOfFailed(t *testing.T) {
+	p := drawParams(70419, isBig(70419))
+	p.net.Mark = 0.1
+	stats, _, err := runParams(p)
+	if err != nil || stats.retryExceeded == 0 {
+		t.Errorf("%+v, %v: the run no longer exceeds its retries, or fails", stats, err)
 	}
 }

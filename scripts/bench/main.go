@@ -1,5 +1,5 @@
-// Command bench measures stock RDMA programs under gorxe run, beside plain UDP and
-// a trapped call, and prints one table: see package bench. Progress goes to
+// Command bench measures stock RDMA programs under gorxe run, beside plain UDP, the Go
+// library and a trapped call, and prints one table: see package bench. Progress goes to
 // standard error.
 //
 // usage: go run ./scripts/bench [flags]

@@ -212,7 +212,7 @@ func TestDeviceCloses(t *testing.T) {
 	<-server.conn.Done()
 	<-client.Done()
 	server.conn.Close() //nolint:errcheck // its device is closed
-	client.Close()      //nolint:errcheck // likewise
+	client.Close()      //nolint:errcheck // its device is closed
 }
 
 // TestLaterDevice: a wildcard listener hears a device that is opened after it.

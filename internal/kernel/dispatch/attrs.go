@@ -62,7 +62,7 @@ func (k *Call) parse(m *MethodSpec) error {
 		case spec == nil:
 			continue
 		case s.Get(w.AttrID) != nil:
-			return unix.EINVAL
+			return malformed(nameOf(w.AttrID), "is there twice")
 		}
 		if err := spec.check(w); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (k *Call) parse(m *MethodSpec) error {
 	}
 	for i := range m.Attrs {
 		if m.Attrs[i].mandatory && s.Get(m.Attrs[i].ID) == nil {
-			return unix.EINVAL
+			return malformed(nameOf(m.Attrs[i].ID), "is missing")
 		}
 	}
 	return nil
@@ -91,17 +91,17 @@ func (m *MethodSpec) find(id uint16) *AttrSpec {
 
 func (a *AttrSpec) check(w *uapi.IoctlAttr) error {
 	if w.Reserved != 0 {
-		return unix.EINVAL
+		return malformed(nameOf(a.ID), "has reserved bits set")
 	}
 	n := int(w.Len)
 	switch a.Kind {
 	case kindIDR, kindFD:
 		if n != 0 {
-			return unix.EINVAL
+			return malformed(nameOf(a.ID), "has a length, and names an object")
 		}
 	default:
 		if n < a.Min || n > a.max && !a.zeroTail {
-			return unix.EINVAL
+			return malformed(nameOf(a.ID), "has another size than in this kernel's ABI")
 		}
 	}
 	return nil
@@ -150,7 +150,7 @@ func (k *Call) resolve(a *attr) (err error) {
 	case a.spec.access == AccessDestroy:
 		a.obj, err = k.objects.Find(a.spec.object, a.Wire.Data)
 	case Absent[a.spec.object]:
-		err = unix.EINVAL
+		err = kernel.Refuse(unix.EINVAL, nameOf(a.spec.ID), "names an object that this device cannot have", "leave it out")
 	default:
 		a.obj, err = k.hold(a.spec.object, a.Wire.Data)
 	}
@@ -168,7 +168,7 @@ var Absent = map[uapi.ObjectType]bool{
 // lookup_get_fd_uobject).
 func (k *Call) EventFile(fd uint64, typ uapi.ObjectType) (any, error) {
 	if int64(fd) != int64(int32(fd)) {
-		return nil, unix.EINVAL
+		return nil, kernel.Refuse(unix.EINVAL, "descriptor", "exceeds an int", "give that of a completion channel")
 	}
 	id, err := k.Caller.FileID(int32(fd))
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *AttrSet) U64(id uint16) uint64 {
 func (s *AttrSet) Constant(id uint16, max uint64) (uint64, error) {
 	v := s.U64(id)
 	if v > max {
-		return 0, unix.EINVAL
+		return 0, kernel.Refuse(unix.EINVAL, nameOf(id), "is a number that does not fit", "give a smaller one")
 	}
 	return v, nil
 }
@@ -217,11 +217,11 @@ func (s *AttrSet) Flags(id uint16, allowed uint64) (uint32, error) {
 		return 0, nil
 	}
 	if n := len(a.Data); n != 4 && n != 8 {
-		return 0, unix.EINVAL
+		return 0, malformed(nameOf(id), "has neither 4 nor 8 bytes of flags")
 	}
 	v := s.U64(id)
 	if v&^allowed != 0 || v > 1<<32-1 {
-		return 0, unix.EINVAL
+		return 0, kernel.Refuse(unix.EINVAL, nameOf(id), "has flags that this call does not take", "leave them out")
 	}
 	return uint32(v), nil
 }

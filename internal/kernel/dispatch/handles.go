@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -167,7 +168,7 @@ func (t *Handles) Each(f func(*Object)) {
 // rdma_core.c:rdma_lookup_get_uobject.
 func (t *Handles) Find(typ uapi.ObjectType, handle uint64) (*Object, error) {
 	if handle > 1<<63-1 {
-		return nil, unix.EINVAL // a negative id
+		return nil, kernel.Refuse(unix.EINVAL, "handle", "is negative", "give one that a create call returned")
 	}
 	var o *Object
 	if handle < 1<<32 {
@@ -177,7 +178,7 @@ func (t *Handles) Find(typ uapi.ObjectType, handle uint64) (*Object, error) {
 	case o == nil:
 		return nil, unix.ENOENT
 	case o.Type != typ:
-		return nil, unix.EINVAL
+		return nil, kernel.Refuse(unix.EINVAL, "handle", "belongs to an object of another type", "give that of the object that the call is for")
 	}
 	return o, nil
 }

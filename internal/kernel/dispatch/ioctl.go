@@ -8,19 +8,19 @@ import (
 
 // Ioctl is uverbs_ioctl.c: the header, the method, its attributes, the handler.
 func (k *Call) Ioctl(tables *Tables, arg uint64) error {
-	b := k.scratch[:uapi.IoctlHdrSize]
-	if err := k.Caller.Read(arg, b); err != nil {
+	b, err := k.readAhead(arg)
+	if err != nil {
 		return err
 	}
 	hdr := uapi.Load[uapi.IoctlHdr](b)
 	n := int(hdr.NumAttrs)
 	switch {
 	case hdr.Length > uapi.IoctlMaxSize || int(hdr.Length) != uapi.IoctlHdrSize+n*uapi.IoctlAttrSize:
-		return unix.EINVAL
+		return malformed("length", "does not fit the number of attributes")
 	case hdr.Reserved1 != 0 || hdr.Reserved2 != 0:
 		return unix.EPROTONOSUPPORT
 	case hdr.DriverID != k.owner.DriverID():
-		return unix.EINVAL
+		return malformed("driver_id", "belongs to another device's library")
 	}
 	k.tables = tables
 	m := tables.Methods[MethodKey{uapi.ObjectType(hdr.ObjectID), hdr.MethodID}]
@@ -28,8 +28,8 @@ func (k *Call) Ioctl(tables *Tables, arg uint64) error {
 		return unix.EPROTONOSUPPORT
 	}
 	list := make([]byte, n*uapi.IoctlAttrSize)
-	if n > 0 {
-		if err := k.Caller.Read(arg+uapi.IoctlHdrSize, list); err != nil {
+	if got := copy(list, b[uapi.IoctlHdrSize:]); got < len(list) {
+		if err := k.Caller.Read(arg+uapi.IoctlHdrSize+uint64(got), list[got:]); err != nil {
 			return err
 		}
 	}
@@ -41,6 +41,21 @@ func (k *Call) Ioctl(tables *Tables, arg uint64) error {
 		return err
 	}
 	return k.writeBack(arg + uapi.IoctlHdrSize)
+}
+
+// usualAttrs is how many attributes most requests have at most.
+const usualAttrs = 16
+
+// pageSize is the unit in which memory exists.
+const pageSize = 4096
+
+// readAhead reads the header, and with it what follows on its page: most or all of the
+// attributes. An access to a program's memory is a system call. The rest of a page that
+// answers cannot fail, or wait.
+func (k *Call) readAhead(arg uint64) ([]byte, error) {
+	n := min(uapi.IoctlHdrSize+usualAttrs*uapi.IoctlAttrSize, pageSize-arg%pageSize)
+	b := k.scratch[:max(n, uapi.IoctlHdrSize)]
+	return b, k.Caller.Read(arg, b)
 }
 
 func (k *Call) run(m *MethodSpec) error {

@@ -27,7 +27,7 @@ type Command struct {
 // commandFor finds a command (rdma_core.h:uapi_get_method).
 func (t *Tables) commandFor(number uint32) (*Command, error) {
 	if number&^(uapi.CmdExtended|uapi.CmdMask) != 0 {
-		return nil, unix.EINVAL
+		return nil, malformed("command", "has unknown bits")
 	}
 	table := t.Commands
 	if number&uapi.CmdExtended != 0 {
@@ -77,7 +77,7 @@ func (k *Call) Write(tables *Tables, buf, n uint64) error {
 // read.
 func (m *Command) verify(hdr *uapi.CmdHdr, n uint64) (uint64, error) {
 	if uint64(hdr.InWords)*4 != n {
-		return 0, unix.EINVAL
+		return 0, malformed("in_words", "differs from the length of the write")
 	}
 	if n < uint64(m.Req+uapi.CmdHdrSize) {
 		// rdma-core 18 and 19 send 16 bytes of the 24; the rest is there.
@@ -125,7 +125,7 @@ func (k *Call) writeEx(m *Command, hdr *uapi.CmdHdr, buf, n uint64, b []byte, re
 	const headers = uapi.CmdHdrSize + uapi.CmdExHdrSize
 	switch {
 	case n < headers:
-		return unix.EINVAL
+		return malformed("command", "is shorter than its headers")
 	case readErr != nil:
 		return readErr
 	}
@@ -164,11 +164,11 @@ func verifyEx(hdr *uapi.CmdHdr, ex *uapi.CmdExHdr, body uint64) error {
 	out := hdr.OutWords != 0 || ex.ProviderOutWords != 0
 	switch {
 	case (uint64(hdr.InWords)+uint64(ex.ProviderInWords))*8 != body:
-		return unix.EINVAL
+		return malformed("in_words and provider_in_words", "differ from the length of the write")
 	case ex.CmdHdrReserved != 0:
-		return unix.EINVAL
+		return malformed("cmd_hdr_reserved", "has reserved bits set")
 	case (ex.Response != 0) != out:
-		return unix.EINVAL
+		return malformed("response", "has an address without room, or room without an address")
 	}
 	return nil
 }

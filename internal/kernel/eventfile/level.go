@@ -12,12 +12,15 @@ import (
 )
 
 // Level is the descriptor of a file whose records the program reads with other calls than
-// read(2). It is a pipe that holds one byte for each record, so that poll(2) finds it
+// read(2). It is a pipe that gets one byte for each record, so that poll(2) finds it
 // readable while there are records, and epoll with EPOLLET reports each new one.
 //
+// To take a byte back costs three system calls. So the bytes of records that were taken stay
+// until there is no record, or no room for the next one.
+//
 // Add says how many records there are. It may be called with locks held. Sync then brings
-// the pipe to that number. One thread at a time does so: a program can block it in the
-// pipe (see Pipe).
+// the pipe to what fits that number. One thread at a time does so: a program can block it in
+// the pipe (see Pipe).
 type Level struct {
 	budget *quota.Budget
 	id     fdid.ID
@@ -25,7 +28,8 @@ type Level struct {
 	mu     sync.Mutex // a leaf lock, not held in system calls
 	idle   *sync.Cond // of mu: no thread makes system calls on w
 	want   int        // records
-	have   int        // bytes in the pipe
+	fresh  int        // records that have no byte yet
+	have   int        // bytes in the pipe, also of records that were taken
 	busy   bool       // a thread makes system calls on w
 	failed bool       // the pipe refuses: the program has written to it, or closed it
 	closed bool
@@ -105,11 +109,30 @@ func (l *Level) Add(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.want += n
+	l.fresh += max(n, 0)
 }
 
-// Sync brings the pipe to the number of records. When it returns, the pipe has it, even if
-// another thread was at it: a program that has its last record must not find the pipe
-// readable. Only the program's own requests may call Sync, because the program can block it.
+// step returns how many bytes to write, or to take back if it is negative. It is 0 when the
+// pipe is as it shall be. mu is held.
+func (l *Level) step() int {
+	if l.want <= 0 {
+		l.fresh = 0
+		return -l.have
+	}
+	l.fresh = min(l.fresh, l.want)
+	room := maxLevel - l.have
+	if stale := min(l.have-(l.want-l.fresh), l.have-1); l.fresh > room && stale > 0 {
+		return -stale // one stays, because there are records
+	}
+	n := min(l.fresh, room)
+	l.fresh = 0
+	return n
+}
+
+// Sync makes the pipe readable if there are records, and empty if there are none. When it
+// returns, that is so, even if another thread was at it: a program that has its last record
+// must not find the pipe readable. Only the program's own requests may call Sync, because the
+// program can block it.
 func (l *Level) Sync() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,13 +145,13 @@ func (l *Level) Sync() {
 // sync is Sync, but leaves the work to the thread that is at it. mu is held.
 func (l *Level) sync() {
 	for !l.busy && !l.closed && !l.failed {
-		missing := max(min(l.want, maxLevel), 0) - l.have
-		if missing == 0 {
+		step := l.step()
+		if step == 0 {
 			return
 		}
 		l.busy = true
 		l.mu.Unlock()
-		n := l.change(missing)
+		n := l.change(step)
 		l.mu.Lock()
 		l.busy = false
 		l.idle.Broadcast()
@@ -140,8 +163,8 @@ func (l *Level) sync() {
 	}
 }
 
-// SyncAside brings the pipe to the number of records in one of the user's threads, for a
-// caller that serves other programs too. No two threads wait for the pipe.
+// SyncAside is Sync in one of the user's threads, for a caller that serves other programs too. No
+// two threads wait for the pipe.
 func (l *Level) SyncAside() {
 	l.budget.Background(func() {
 		l.mu.Lock()

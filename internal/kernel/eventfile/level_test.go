@@ -89,6 +89,54 @@ func TestLevel(t *testing.T) {
 	quotatest.WantGiven(t, budget)
 }
 
+// TestLevelEdges: epoll with EPOLLET reports each record that is added, however many were taken
+// before. The bytes of those stay in the pipe only while there are others.
+func TestLevelEdges(t *testing.T) {
+	l := must.Get[*Level](t)(NewLevel(quota.New(quota.Cost{}), ReadOnly))
+	fd, readable := levelReader(t, l)
+	ep := must.Get[int](t)(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
+	defer unix.Close(ep) //nolint:errcheck // nothing was written
+	in := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &in); err != nil {
+		t.Fatal(err)
+	}
+	edge := func() bool {
+		var got [1]unix.EpollEvent
+		n, err := unix.EpollWait(ep, got[:], 0)
+		return n == 1 && err == nil
+	}
+	change := func(n int) {
+		l.Add(n)
+		l.Sync()
+	}
+	for kept, rounds := range map[int]int{1: maxLevel + 10, maxLevel - 1: 10} {
+		change(kept)
+		edge()
+		for i := range rounds {
+			if change(1); !edge() {
+				t.Fatalf("record %d beside %d others is not reported", i, kept)
+			}
+			if change(-1); !readable() {
+				t.Fatalf("not readable with %d records", kept)
+			}
+		}
+		if l.have > maxLevel {
+			t.Errorf("%d bytes in the pipe", l.have)
+		}
+		if change(-kept); readable() || l.have != 0 {
+			t.Error("readable without a record")
+		}
+	}
+	// A record that is taken before its byte is written leaves none behind.
+	l.Add(3)
+	l.Add(-2)
+	if l.Sync(); !edge() || l.have != 1 {
+		t.Errorf("%d bytes for one record", l.have)
+	}
+	l.Close()
+	unix.Close(fd) //nolint:errcheck // nothing was written
+}
+
 // TestLevelSyncWaits: when Sync returns, the pipe has the number of records, also if another
 // thread was about to write a byte for a record that is gone.
 func TestLevelSyncWaits(t *testing.T) {

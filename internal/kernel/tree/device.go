@@ -10,6 +10,7 @@ import (
 // goroutine, for each read of a file.
 type Device struct {
 	Name  string // rxe0
+	Gone  bool   // the tree does not have it; the others keep their numbers
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
 
 	NodeGUID     uint64 // most significant byte first, as printed
@@ -17,9 +18,9 @@ type Device struct {
 	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
 	FWVer        string // rdma_rxe has none
 	HCAType      string // empty leaves the file out, as rdma_rxe does
-	BoardID      string // likewise; some monitors want both
+	BoardID      string // empty leaves the file out; some monitors want both
 	Netdev       string // the network interface: parent, and the GIDs' ndevs
-	Owner        uint32 // the user that may use management datagrams
+	Owner        uint32 // the user that may use management datagrams, and read OwnerCounters
 
 	// Created must not change from one Tree to the next: libibverbs tells a device from its
 	// successor by it. Zero means the time of New.
@@ -33,6 +34,10 @@ type Device struct {
 
 	// HWCounters are ports/1/hw_counters. The names must not change.
 	HWCounters func() []Counter
+
+	// OwnerCounters are the files of ports/1/hw_counters that only root and Owner may read. The
+	// names must not change.
+	OwnerCounters func() []Counter
 
 	// CMCounters are directories of ports/1 with the counts of the connection manager's
 	// messages. The names must not change.

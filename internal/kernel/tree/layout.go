@@ -38,7 +38,9 @@ func New(devs []Device, files ...CharFile) *Tree {
 	b.constant(classVerbs+"/abi_version", decimal(verbsABI))
 	b.constant(classMAD+"/abi_version", decimal(madABI))
 	for i := range devs {
-		b.device(i, &devs[i])
+		if !devs[i].Gone {
+			b.device(i, &devs[i])
+		}
 	}
 	for i := range files {
 		b.charFile(&files[i])
@@ -275,12 +277,13 @@ func (b *builder) port(dir string, d *Device) {
 		return "", unix.EINVAL
 	})
 	b.gids(dir, d)
-	b.counters(dir+"/counters", d.Counters)
+	b.counterDir(dir+"/counters", d.Counters)
 	for _, c := range d.CMCounters {
-		b.counters(dir+"/"+c.Name, c.Read)
+		b.counterDir(dir+"/"+c.Name, c.Read)
 	}
 	if d.HWCounters != nil {
-		b.counters(dir+"/hw_counters", d.HWCounters)
+		b.counterDir(dir+"/hw_counters", d.HWCounters)
+		b.counters(dir+"/hw_counters", Node{Mode: 0o400, UID: d.Owner}, d.OwnerCounters)
 		b.setting(dir+"/hw_counters/lifespan", decimal(statsLifespan))
 	}
 }
@@ -316,12 +319,20 @@ func (b *builder) gids(dir string, d *Device) {
 	})
 }
 
-// counters lays out a directory of counters.
-func (b *builder) counters(dir string, read func() []Counter) {
+// counterDir lays out a directory of counters that all may read.
+func (b *builder) counterDir(dir string, read func() []Counter) {
 	if read == nil {
 		return
 	}
 	b.dir(dir)
+	b.counters(dir, Node{Mode: 0o444}, read)
+}
+
+// counters lays out a file for each counter, with the mode and the user of like.
+func (b *builder) counters(dir string, like Node, read func() []Counter) {
+	if read == nil {
+		return
+	}
 	for _, c := range read() {
 		value := func() (string, error) {
 			for _, now := range read() {
@@ -331,6 +342,6 @@ func (b *builder) counters(dir string, read func() []Counter) {
 			}
 			return "", unix.EINVAL
 		}
-		b.add(Node{Path: dir + "/" + c.Name, Kind: File, Mode: 0o444, read: value, Live: true})
+		b.add(Node{Path: dir + "/" + c.Name, Kind: File, Mode: like.Mode, UID: like.UID, read: value, Live: true})
 	}
 }

@@ -103,6 +103,25 @@ func TestContents(t *testing.T) {
 	}
 }
 
+// Only root and the owner may read the owner's counters.
+func TestOwnerCounters(t *testing.T) {
+	d := device("rxe0", 0)
+	d.Owner = 1000
+	d.OwnerCounters = func() []Counter { return []Counter{{Name: "receive_filter_drop", Value: 3}} }
+	n, err := New([]Device{d}).Lookup("/sys/class/infiniband/rxe0/ports/1/hw_counters/receive_filter_drop", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := n.Content(); string(text) != "3\n" || err != nil || !n.Live {
+		t.Errorf("%q, %v, live %v", text, err, n.Live)
+	}
+	for uid, want := range map[uint32]bool{0: true, 1000: true, 1001: false} {
+		if n.Permits(uid, unix.R_OK) != want {
+			t.Errorf("user %d may read it: %v", uid, !want)
+		}
+	}
+}
+
 func TestLookupErrors(t *testing.T) {
 	tree := testTree()
 	const dev = "/sys/class/infiniband/rxe0"

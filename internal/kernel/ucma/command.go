@@ -137,7 +137,7 @@ func errnoOf(err error) error {
 func (k *call) begin(buf, n uint64) (hdr uapi.UcmaHdr, err error) {
 	all := k.buf[:min(n, maxCommand)]
 	if err := k.Read(buf, all); err != nil {
-		all = all[:uapi.UcmaHdrSize] // the rest may not exist, and the command need it not
+		all = all[:uapi.UcmaHdrSize] // some commands have no body, and the memory behind the header may not exist
 		if err := k.Read(buf, all); err != nil {
 			return hdr, err
 		}

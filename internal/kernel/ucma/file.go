@@ -30,7 +30,7 @@ type File struct {
 
 var _ kernel.PollFile = (*File)(nil)
 
-// SetRefusals sets what is told of calls that fail. It must be called before the first call.
+// SetRefusals sets the receiver of calls that fail. It must be called before the first call.
 func (f *File) SetRefusals(r kernel.Refusals) { f.refusals = r }
 
 // SetFaults says what goes wrong with the verbs of this open. It must be called before the first

@@ -54,11 +54,11 @@ func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 	o.User = req.user
 	setAsync(o, req.async)
 	r := &cqRes{f: k.f, channel: req.channel, mem: mem, number: k.f.dev.numbers.cqs.Add(1)}
-	init := rxe.CQInit{Entries: min(mem.Entries(), int(k.f.dev.rxe.Attr().MaxCQE)), Ring: mem.Ring()}
+	init := rxe.CQInit{Entries: min(mem.Entries(), int(k.f.sub.Attr().MaxCQE)), Ring: mem.Ring()}
 	if ch := req.channel; ch != nil {
 		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.User, o) }
 	}
-	if r.cq, err = k.f.dev.rxe.CreateCQ(init); err != nil {
+	if r.cq, err = k.f.sub.CreateCQ(init); err != nil {
 		mem.Free()
 		return nil, err
 	}

@@ -94,15 +94,19 @@ func parseFWVer(s string) (uint64, error) {
 	return v, nil
 }
 
-// Open is one open("/dev/infiniband/uverbsN"). Its costs are taken of b; nil is a budget
-// of its own, without limits. ENODEV after Close; ENOMEM or EMFILE if the budget is spent.
-func (d *Device) Open(b *quota.Budget) (*File, error) {
+// Open is OpenAs with the device's own limits.
+func (d *Device) Open(b *quota.Budget) (*File, error) { return d.OpenAs(d.rxe.Whole(), b) }
+
+// OpenAs is one open("/dev/infiniband/uverbsN"). The program sees the limits of sub, which is the
+// engine's device as one user sees it. The costs are taken of b; nil is a budget of its own, without
+// limits. ENODEV after Close; ENOMEM or EMFILE if the budget is spent.
+func (d *Device) OpenAs(sub *rxe.Subdevice, b *quota.Budget) (*File, error) {
 	if b == nil {
 		b = quota.New(quota.Cost{})
 	}
-	f := &File{dev: d, budget: b, number: d.numbers.contexts.Add(1), settled: make(chan struct{})}
+	f := &File{dev: d, sub: sub, budget: b, number: d.numbers.contexts.Add(1), settled: make(chan struct{})}
 	var err error
-	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: d.rxe, Budget: b, Overrun: f.overran})
+	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: sub, Budget: b, Overrun: f.overran})
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}

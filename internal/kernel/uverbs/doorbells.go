@@ -23,7 +23,7 @@ func (f *File) TakeDoorbells() (more bool) {
 	}
 	defer f.uncount()
 	slots := f.objects.Slots.Load()
-	if slots == nil || f.dev.gone.Load() {
+	if slots == nil || f.gone() {
 		return false
 	}
 	// Each call begins after the queue at which the last one ended.

@@ -22,6 +22,7 @@ import (
 // by several threads at once.
 type File struct {
 	dev        *Device
+	sub        *rxe.Subdevice
 	ctx        provider.Context
 	budget     *quota.Budget
 	number     uint32 // of its context
@@ -49,11 +50,24 @@ type File struct {
 		closed  bool // Close was called
 		done    bool // everything is given back
 	}
+	removed atomic.Bool   // Remove was called
 	settled chan struct{} // closed when teardown has run for the first time
 }
 
 // Fatal tells the program that the device has failed.
 func (f *File) Fatal() { f.events.broadcast(0, uint32(rxe.EventDeviceFatal)) }
+
+// Remove takes the device away from the program, as Device.Close does from all, and waits as that does.
+func (f *File) Remove() {
+	if f.removed.Swap(true) {
+		return
+	}
+	f.events.tell(0, uint32(rxe.EventDeviceFatal))
+	f.disassociate()
+}
+
+// gone reports whether the program has lost the device.
+func (f *File) gone() bool { return f.removed.Load() || f.dev.gone.Load() }
 
 // FD implements kernel.File. The program's queues are mapped from it, so it must get a
 // description of its own (reopen /proc/self/fd/N).
@@ -71,17 +85,17 @@ func (f *File) SetChaos(c *rxe.Chaos) { f.chaos = c }
 // call.
 func (f *File) SetFaults(faults kernel.Faults) { f.faults.Init(faults) }
 
-// Reports is told why verbs and work of a program failed.
+// Reports receives the reasons why verbs and work of a program failed.
 type Reports interface {
 	rxe.Reports
 	kernel.Refusals
 }
 
-// SetReports sets what is told of failures. It must be called before the first call.
+// SetReports sets the receiver of failures. It must be called before the first call.
 func (f *File) SetReports(r Reports) { f.reports = r }
 
-// refused tells of a call that failed. What libibverbs asks to find out is left out: methods that
-// the kernel may lack, INVOKE_WRITE without a command, and GIDs that there are not.
+// refused reports a call that failed. It leaves out the questions of libibverbs that may fail:
+// methods that the kernel may lack, INVOKE_WRITE without a command, and empty GIDs.
 func (f *File) refused(k *call, err error) {
 	errno := errnoOf(err)
 	switch {
@@ -193,13 +207,13 @@ func (f *File) teardown() {
 		if closing {
 			f.events.close()
 		}
-		if f.dev.gone.Load() {
+		if f.gone() {
 			f.flushAll()
 		}
 		f.destroyAll()
 		if closing {
 			// A program that lost its device still reads its last completions.
-			f.ctx.Close(f.dev.gone.Load())
+			f.ctx.Close(f.gone())
 			f.dev.forget(f)
 		}
 
@@ -247,7 +261,7 @@ func (f *File) flushAll() {
 // (uverbs_main.c:ib_uverbs_get_ucontext_file).
 func (f *File) NeedContext() error {
 	switch {
-	case f.dev.gone.Load():
+	case f.gone():
 		return unix.EIO
 	case !f.context.Load():
 		return kernel.Refuse(unix.EINVAL, "context", "is missing", "open the device with ibv_open_device")
@@ -267,7 +281,7 @@ func (f *File) Abandon(o *dispatch.Object) {
 }
 
 // Gone implements Owner.
-func (f *File) Gone() bool { return f.dev.gone.Load() }
+func (f *File) Gone() bool { return f.gone() }
 
 // DriverID implements Owner.
 func (f *File) DriverID() uint32 { return f.dev.cfg.Driver.ID() }

@@ -54,6 +54,30 @@ func TestIoctlHeader(t *testing.T) {
 	p.want(err, unix.EFAULT)
 }
 
+// TestIoctlReads: a request is read at once as far as its page goes. Another page may not exist, or
+// not answer, and most requests do not need it.
+func TestIoctlReads(t *testing.T) {
+	d, _ := newDevice(t)
+	p := opened(t, d)
+	const page = 4096
+	h := uapi.IoctlHdr{Length: 40, ObjectID: uint16(uapi.ObjPD), MethodID: uapi.MethodPDDestroy, NumAttrs: 1, DriverID: uapi.DriverRXE}
+	b := append(bytesFrom(h), bytesFrom(obj(uapi.AttrDestroyHandle, 0))...)
+	for before, want := range map[int]int{len(b): 1, 2 * len(b): 1, page: 1, uapi.IoctlHdrSize: 2, len(b) - 1: 2, 10: 2} {
+		at := programSize - page - before
+		copy(p.mem.Data[at:], b)
+		p.reads = 0
+		_, err := p.f.Ioctl(p, uapi.RDMAVerbsIoctl, programBase+uint64(at))
+		p.want(err, unix.ENOENT) // there is no PD 0
+		if p.reads != want {
+			t.Errorf("%d bytes before the end of a page: %d reads, want %d", before, p.reads, want)
+		}
+	}
+	// The last page, with nothing behind it.
+	copy(p.mem.Data[programSize-len(b):], b)
+	_, err := p.f.Ioctl(p, uapi.RDMAVerbsIoctl, programBase+programSize-uint64(len(b)))
+	p.want(err, unix.ENOENT)
+}
+
 // TestAbsentMethods: what rdma_rxe does not have must look as if the kernel did
 // not know it, so that rdma-core falls back or says EOPNOTSUPP.
 func TestAbsentMethods(t *testing.T) {

@@ -212,7 +212,7 @@ func (k *call) seizeMR(handle uint32) (*mrRes, func(), error) {
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case k.f.dev.gone.Load():
+	case k.f.gone():
 		return nil, nil, unix.EIO
 	case !o.Seize():
 		return nil, nil, unix.EBUSY

@@ -22,7 +22,7 @@ func writeAllocPD(k *call) error {
 	if err != nil {
 		return err
 	}
-	pd, err := k.f.dev.rxe.AllocPD()
+	pd, err := k.f.sub.AllocPD()
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (plainDriver) Open(o provider.Open) (provider.Context, error) {
 
 type plainContext struct {
 	file *os.File
-	dev  *rxe.Device
+	dev  *rxe.Subdevice
 	live int // queues
 }
 

@@ -84,8 +84,13 @@ func newProgram(t testing.TB, d *Device) *program { return newProgramOf(t, d, ni
 
 func newProgramOf(t testing.TB, d *Device, b *quota.Budget) *program {
 	t.Helper()
+	return newProgramWith(t, d, must.Get[*File](t)(d.Open(b)))
+}
+
+func newProgramWith(t testing.TB, d *Device, f *File) *program {
+	t.Helper()
 	p := &program{
-		t: t, dev: d, f: must.Get[*File](t)(d.Open(b)), maxFDs: 100, nextFD: 50,
+		t: t, dev: d, f: f, maxFDs: 100, nextFD: 50,
 		mem: &programMemory{Memory: simnet.Memory{Base: programBase, Data: make([]byte, programSize)}},
 		fds: make(map[int32]int),
 	}
@@ -98,7 +103,18 @@ func opened(t testing.TB, d *Device) *program { return openedOf(t, d, nil) }
 
 func openedOf(t testing.TB, d *Device, b *quota.Budget) *program {
 	t.Helper()
-	p := newProgramOf(t, d, b)
+	return newProgramOf(t, d, b).begin()
+}
+
+// openedAs is a program that sees the limits of a Subdevice.
+func openedAs(t testing.TB, d *Device, sub *rxe.Subdevice) *program {
+	t.Helper()
+	return newProgramWith(t, d, must.Get[*File](t)(d.OpenAs(sub, nil))).begin()
+}
+
+// begin makes a context.
+func (p *program) begin() *program {
+	p.t.Helper()
 	p.reset()
 	p.ok(p.ioctl(uapi.ObjDevice, uapi.MethodGetContext))
 	p.ok(p.ioctl(uapi.ObjAsyncEvent, uapi.MethodAsyncEventAlloc, newFD(uapi.AttrAsyncEventFD)))

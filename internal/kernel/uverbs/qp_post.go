@@ -24,7 +24,7 @@ func writePostSend(k *call) error {
 	switch {
 	case err != nil:
 		return err
-	case k.f.dev.gone.Load():
+	case k.f.gone():
 		return unix.EIO
 	}
 	live := o.Doorbell.Load()

@@ -50,10 +50,10 @@ func (k *call) putContext() error {
 
 func (f *File) mayInitContext() error {
 	switch {
-	case f.dev.gone.Load():
+	case f.gone():
 		return unix.EIO
 	case f.context.Load():
-		return unix.EINVAL
+		return errSecondContext()
 	}
 	return nil
 }
@@ -61,9 +61,13 @@ func (f *File) mayInitContext() error {
 // initContext is for the first of several that ask at once.
 func (f *File) initContext() error {
 	if f.context.Swap(true) {
-		return unix.EINVAL
+		return errSecondContext()
 	}
 	return nil
+}
+
+func errSecondContext() error {
+	return kernel.Refuse(unix.EINVAL, "context", "exists already", "open the device again for another")
 }
 
 // ioctlQueryContext is refused by drivers that rdma-core cannot import a
@@ -82,7 +86,7 @@ func writeQueryDevice(k *call) error {
 	if _, err := dispatch.Request[uapi.QueryDeviceReq](&k.Call); err != nil {
 		return err
 	}
-	return dispatch.Respond(&k.Call, k.f.dev.query())
+	return dispatch.Respond(&k.Call, k.f.query())
 }
 
 func writeExQueryDevice(k *call) error {
@@ -97,7 +101,7 @@ func writeExQueryDevice(k *call) error {
 		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
-		Base:           k.f.dev.query(),
+		Base:           k.f.query(),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
 		// Nothing is pinned, so that every region is in effect on demand.
 		ODPCaps: uapi.ODPCaps{
@@ -107,15 +111,15 @@ func writeExQueryDevice(k *call) error {
 			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
 			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
-		DeviceCapFlagsEx: uint64(k.f.dev.rxe.Attr().Cap),
+		DeviceCapFlagsEx: uint64(k.f.sub.Attr().Cap),
 	})
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.
-func (d *Device) query() uapi.QueryDeviceResp {
-	a := d.rxe.Attr()
+func (f *File) query() uapi.QueryDeviceResp {
+	a := f.sub.Attr()
 	r := uapi.QueryDeviceResp{
-		FWVer:                 d.fwVer,
+		FWVer:                 f.dev.fwVer,
 		MaxMRSize:             a.MaxMRSize,
 		PageSizeCap:           a.PageSizeCap,
 		VendorID:              a.VendorID,
@@ -162,7 +166,7 @@ func writeQueryPort(k *call) error {
 	if req.PortNum != thePort {
 		return kernel.Refuse(unix.EINVAL, "port_num", "is not 1", "use port 1, the only one")
 	}
-	a := k.f.dev.rxe.QueryPort()
+	a := k.f.sub.QueryPort()
 	return dispatch.Respond(&k.Call, portResp(&a))
 }
 
@@ -177,7 +181,7 @@ func ioctlQueryPort(k *call) error {
 	if num != thePort {
 		return kernel.Refuse(unix.EINVAL, "port_num", "is not 1", "use port 1, the only one")
 	}
-	a := k.f.dev.rxe.QueryPort()
+	a := k.f.sub.QueryPort()
 	return dispatch.PutStruct(&k.Call, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: portResp(&a), ActiveSpeedEx: a.ActiveSpeedEx})
 }
 
@@ -268,10 +272,10 @@ func ioctlQueryGIDEntry(k *call) error {
 func ioctlInfoHandles(k *call) error {
 	out := k.Attrs.Output(uapi.AttrInfoHandlesList)
 	if out.Attr == nil {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "handles_list", "is missing", "give room for the handles")
 	}
 	if out.Size == 0 || out.Size%4 != 0 {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "handles_list", "has no whole number of handles", "give 4 bytes for each")
 	}
 	typ, err := k.Attrs.Constant(uapi.AttrInfoObjectID, 1<<16-1)
 	if err != nil {

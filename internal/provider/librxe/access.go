@@ -12,8 +12,8 @@ func (p *piece) lock() (faults bool) {
 	return debug.SetPanicOnFault(true)
 }
 
-// unlock is deferred, and ends the accesses. After a fault the piece is lost: its users find mem
-// nil, as if it was freed. The function that deferred unlock returns what its results are then.
+// unlock is deferred, and ends the accesses. After a fault the piece is lost, and mem is nil for
+// its users, as after free. The function that deferred unlock then returns its named results.
 func (p *piece) unlock(faults bool) {
 	debug.SetPanicOnFault(faults)
 	e := recover()

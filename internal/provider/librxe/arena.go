@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // arena is the file behind the program's descriptor, from which the program maps its
@@ -302,7 +303,7 @@ func (a *arena) giveUp() {
 
 // queueError adds ENOMEM to an error that is neither EINVAL nor ENOMEM.
 func queueError(err error) error {
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOMEM) {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, rxe.ErrInvalid) || errors.Is(err, unix.ENOMEM) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", unix.ENOMEM, err)

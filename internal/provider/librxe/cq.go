@@ -40,8 +40,7 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 
 // checkEntries is rxe_cq_chk_attr.
 func (c *userContext) checkEntries(n uint32) error {
-	limits := c.dev.Attr()
-	return limits.CheckCQEntries(n)
+	return c.dev.CheckCQEntries(n)
 }
 
 func (q *completionQueue) newRing(entries uint32) (*cqRing, error) {

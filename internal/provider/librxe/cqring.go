@@ -146,11 +146,11 @@ func (r *cqRing) move(from *cqRing) error {
 	defer r.piece.unlock(r.piece.lock())
 	defer from.piece.unlock(from.piece.lock())
 	if from.piece.mem == nil || r.piece.mem == nil {
-		return unix.EINVAL
+		return refuse("cq", "was destroyed during the call", "resize it before destroy_cq")
 	}
 	n := moveSlots(&r.ring, &from.ring, from.settle(), from.prod)
 	if n < 0 {
-		return fmt.Errorf("completion queue: more completions wait than fit: %w", unix.EINVAL)
+		return refuse("cqe", "is less than the completions that wait", "poll completions first")
 	}
 	r.prod = uint32(n)
 	r.setProducer(r.prod)

@@ -139,7 +139,7 @@ func TestDoorbellState(t *testing.T) {
 
 	a.must(a.qp.Destroy())
 	post(5)
-	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, unix.EINVAL) {
+	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, rxe.ErrInvalid) {
 		t.Errorf("doorbell of a destroyed QP: %v", err)
 	}
 	a.sq.free()

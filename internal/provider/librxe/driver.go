@@ -1,8 +1,6 @@
 package librxe
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -28,7 +26,7 @@ func (Driver) Open(o provider.Open) (provider.Context, error) {
 // userContext is one open of the device: the queues of its arena.
 type userContext struct {
 	*arena
-	dev     *rxe.Device
+	dev     *rxe.Subdevice
 	overrun func()
 }
 
@@ -73,7 +71,12 @@ func respondPlace(u provider.UData, r interface{ place() MMInfo }) error {
 // older librxe has none.
 func hasRoom[T any](u provider.UData) error {
 	if u.Room() < uapi.SizeOf[T]() {
-		return unix.EINVAL
+		return refuse("response", "has no room for the place of the queue", "use a librxe that maps its queues")
 	}
 	return nil
+}
+
+// refuse returns an EINVAL with its reason.
+func refuse(arg, why, fix string) error {
+	return &rxe.OpError{Op: "librxe", Arg: arg, Why: why, Fix: fix, Err: rxe.ErrInvalid}
 }

@@ -20,11 +20,10 @@ type queuePair struct {
 
 // NewQP implements provider.Context (rxe_create_qp).
 func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.QP, error) {
-	max := c.dev.Attr()
-	if err := checkNewQP(u, &req, &max); err != nil {
+	if err := checkNewQP(u, &req, c.dev); err != nil {
 		return nil, err
 	}
-	q := &queuePair{keys: req.Keys, maxWR: max.MaxQPWR,
+	q := &queuePair{keys: req.Keys, maxWR: c.dev.Attr().MaxQPWR,
 		sendCQ: req.SendCQ.(*completionQueue).handle, recvCQ: req.RecvCQ.(*completionQueue).handle}
 	var err error
 	if q.send, err = newSendRing(c.arena, req.Cap); err != nil {
@@ -41,7 +40,7 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 }
 
 // checkNewQP is rxe_qp_chk_init, in its order.
-func checkNewQP(u provider.UData, req *provider.QPRequest, max *rxe.DeviceAttr) error {
+func checkNewQP(u provider.UData, req *provider.QPRequest, dev *rxe.Subdevice) error {
 	if err := hasRoom[CreateQPResp](u); err != nil {
 		return err
 	}
@@ -51,14 +50,13 @@ func checkNewQP(u provider.UData, req *provider.QPRequest, max *rxe.DeviceAttr) 
 	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
 		return unix.EOPNOTSUPP
 	case req.SendCQ == nil || req.RecvCQ == nil:
-		return &rxe.OpError{Op: "CreateQP", Arg: "send_cq or recv_cq", Why: "is missing", Fix: "name both", Err: rxe.ErrInvalid}
+		return refuse("send_cq or recv_cq", "is missing", "name both")
 	}
-	if err := max.CheckQPCap(&req.Cap, req.SRQ); err != nil {
+	if err := dev.CheckQPCap(&req.Cap, req.SRQ); err != nil {
 		return err // before the queues are made; CreateQP checks the same
 	}
-	switch {
-	case len(u.Request()) > 0:
-		return unix.EINVAL
+	if len(u.Request()) > 0 {
+		return refuse("request", "has a private part, which rdma_rxe has not", "use the librxe of rdma-core")
 	}
 	return nil
 }

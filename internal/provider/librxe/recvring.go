@@ -118,11 +118,11 @@ func (r *recvRing) move(from *recvRing) error {
 	defer r.piece.unlock(r.piece.lock())
 	defer from.piece.unlock(from.piece.lock())
 	if from.piece.mem == nil || r.piece.mem == nil {
-		return unix.EINVAL
+		return refuse("srq", "was destroyed during the call", "resize it before destroy_srq")
 	}
 	n := moveSlots(&r.ring, &from.ring, from.cons, from.producer())
 	if n < 0 {
-		return fmt.Errorf("shared receive queue: more requests wait than fit: %w", unix.EINVAL)
+		return refuse("max_wr", "is less than the receives that wait", "ask for more")
 	}
 	r.setProducer(uint32(n))
 	return nil

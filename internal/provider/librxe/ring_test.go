@@ -276,7 +276,7 @@ func TestCQRingResized(t *testing.T) {
 			c.Poll()
 		}
 	}
-	if _, err := resizedCQ(a, r, 3); !errors.Is(err, unix.EINVAL) {
+	if _, err := resizedCQ(a, r, 3); !errors.Is(err, rxe.ErrInvalid) {
 		t.Fatalf("5 completions moved to a queue of 3: %v", err)
 	}
 	for _, n := range []int{5, 100} {
@@ -396,7 +396,7 @@ func TestRecvRingResized(t *testing.T) {
 			r.Pop(&w)
 		}
 	}
-	if _, err := resizedRecv(a, r, 3); !errors.Is(err, unix.EINVAL) {
+	if _, err := resizedRecv(a, r, 3); !errors.Is(err, rxe.ErrInvalid) {
 		t.Fatalf("5 requests moved to a queue of 3: %v", err)
 	}
 	to := must.Get[*recvRing](t)(resizedRecv(a, r, 20))

@@ -172,8 +172,16 @@ func (b *sendBatch) post(qp *rxe.QP) (int, error) {
 		if !aboutWR(err) || b.wrs[at].Status != rxe.WCSuccess {
 			return at, err
 		}
-		b.wrs[at].Status = rxe.WCLocQPOpErr
+		b.wrs[at].Status = statusOf(err)
 	}
+}
+
+// statusOf returns what a work request completes with that PostSend refused.
+func statusOf(err error) rxe.WCStatus {
+	if op := (*rxe.OpError)(nil); errors.As(err, &op) && op.Limit == rxe.LimitMsgSize {
+		return rxe.WCLocLenErr
+	}
+	return rxe.WCLocQPOpErr
 }
 
 // aboutWR says whether an error of PostSend is about a work request, and not

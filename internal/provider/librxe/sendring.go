@@ -146,7 +146,7 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 		if errors.Is(why, rxe.ErrInvalid) {
 			return false, errors.Join(unix.EINVAL, why)
 		}
-		return false, unix.EINVAL
+		return false, refuse("qp", "takes no work requests", "see whether it was destroyed")
 	case r.fetched == r.cons:
 		return true, nil // all has completed since, so no completion would resume it
 	}
@@ -162,7 +162,7 @@ func (r *sendRing) done(n uint32) {
 	}
 }
 
-// complete makes room for n work requests, and returns a doorbell that shall go on.
+// complete makes room for n work requests. It returns a stalled doorbell that can go on now.
 func (r *sendRing) complete(n uint32) (resume *stalledDoorbell) {
 	defer r.piece.unlock(r.piece.lock())
 	// Work requests that a reset forgot do not count.

@@ -21,7 +21,6 @@ type sharedQueue struct {
 
 // NewSRQ implements provider.Context (rxe_create_srq).
 func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provider.SRQ, error) {
-	max := c.dev.Attr()
 	if err := hasRoom[CreateSRQResp](u); err != nil {
 		return nil, err
 	}
@@ -29,7 +28,7 @@ func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provide
 	case req.Type != uapi.SRQTypeBasic:
 		return nil, unix.EOPNOTSUPP
 	}
-	if err := max.CheckSRQ(req.MaxWR, req.MaxSGE); err != nil {
+	if err := c.dev.CheckSRQ(req.MaxWR, req.MaxSGE); err != nil {
 		return nil, err
 	}
 	// At least one SGE: RXE_MIN_SRQ_SGE.
@@ -72,7 +71,7 @@ func (q *sharedQueue) Created(u provider.UData, srq *rxe.SRQ) error {
 // an address in the private request, not into a response.
 func (q *sharedQueue) Modify(u provider.UData, attr rxe.SRQAttr, mask rxe.SRQAttrMask) error {
 	if len(u.Request()) < uapi.SizeOf[ModifySRQCmd]() {
-		return unix.EINVAL // a librxe older than its own resize
+		return refuse("request", "has no room for the place of the queue", "use a librxe that can resize an SRQ") // an older one
 	}
 	if err := q.checkModify(attr, mask); err != nil {
 		return err
@@ -91,24 +90,23 @@ func (q *sharedQueue) Modify(u provider.UData, attr rxe.SRQAttr, mask rxe.SRQAtt
 
 // checkModify is rxe_srq_chk_attr.
 func (q *sharedQueue) checkModify(to rxe.SRQAttr, mask rxe.SRQAttrMask) error {
-	limits := q.c.dev.Attr()
-	max := limits.MaxSRQWR
+	max := q.c.dev.Attr().MaxSRQWR
 	now, err := q.srq.Query()
 	if err != nil {
 		return err
 	}
 	entries := uint32(q.Entries())
 	if mask&rxe.SRQAttrMaxWR != 0 {
-		if err := limits.CheckSRQ(to.MaxWR, 0); err != nil {
+		if err := q.c.dev.CheckSRQ(to.MaxWR, 0); err != nil {
 			return err
 		}
 		if to.MaxWR < now.Limit {
-			return &rxe.OpError{Op: "ModifySRQ", Arg: "max_wr", Why: "is below srq_limit", Fix: "lower srq_limit, or ask for more", Err: rxe.ErrInvalid}
+			return refuse("max_wr", "is below srq_limit", "lower srq_limit, or ask for more")
 		}
 		entries = to.MaxWR
 	}
 	if mask&rxe.SRQAttrLimit != 0 && (to.Limit > max || to.Limit > entries) {
-		return &rxe.OpError{Op: "ModifySRQ", Arg: "srq_limit", Why: "exceeds max_wr", Fix: "ask for less", Err: rxe.ErrInvalid}
+		return refuse("srq_limit", "exceeds max_wr", "ask for less")
 	}
 	return nil
 }

@@ -15,11 +15,12 @@ func (n *session) openCM(who trap.Credentials) (trap.File, error) {
 		Privileged: func() bool { return mayBindPrivileged(who.PID) },
 		UID:        who.UID, PID: who.PID, Command: processName(who.PID),
 		Budget: n.tenant.Budget,
+		Lacks:  n.removed.lacksCM,
 	})
 	if err != nil {
 		return nil, err
 	}
-	f.SetFaults(n.faults.verbs("", who.PID))
+	f.SetFaults(n.faults.ofFile("", who.PID))
 	f.SetRefusals(n.reports.of(who.PID, ""))
 	return f, nil
 }

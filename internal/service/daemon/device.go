@@ -78,7 +78,7 @@ func engineConfig(s proto.Spec) engine.Config {
 // joinCM makes the device available to connections.
 func (d *device) joinCM(m *rdmacm.Manager) error {
 	d.cm = &rdmacm.Device{
-		Index: d.index, Name: d.spec.Name, GUID: d.engine.Device().GUID(), Mux: d.mux, Net: d.engine.Port().Info,
+		Index: d.index, Name: d.spec.Name, GUID: d.engine.Device().GUID(), Mux: d.mux, Net: d.engine.PortInfo,
 	}
 	return m.AddDevice(d.cm)
 }
@@ -95,7 +95,7 @@ func (d *device) close() error {
 func (d *device) sysfs() tree.Device {
 	return (&view{
 		spec: d.spec, index: d.index, created: d.created, dev: d.engine.Device(),
-		netdev: d.engine.Port().Info().Name, counters: d.count.All,
+		netdev: d.engine.Port().Info().Name, counters: d.count.All, sockets: d.engine.Port().Counters,
 		cm: func() cm.Counters { return d.cm.Counters() },
 	}).sysfs()
 }

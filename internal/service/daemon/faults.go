@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/service/tenant"
 )
 
 // faultRules is the fault rules of a session. They touch packets of the session's queue pairs;
@@ -21,10 +23,14 @@ import (
 type faultRules struct {
 	set     *fault.Set
 	devices []*device
-	budget  *quota.Budget // of the session's user
+	verbs   *faultlink.Verbs // of all sessions
+	client  int              // the process whose rules these are
+	budget  *quota.Budget    // of the session's user
+	users   int              // the session, and connections; Server.mu guards it
 
+	// A change of many rules holds mu for long, so nothing waits for it with a lock that is common to
+	// sessions.
 	mu    sync.Mutex // below
-	users int        // the session, and connections
 	ended bool       // the session has
 	paid  int        // rules that the budget pays for
 	// The session's programs run, and their doorbells are trapped.
@@ -33,24 +39,34 @@ type faultRules struct {
 	delayed atomic.Int32 // calls
 }
 
-// ruleCost is what n rules take at most, their texts on the way included.
-func ruleCost(n int) quota.Cost { return quota.Cost{Memory: int64(n) * 2 << 10} }
+// ruleCost is what n rules take at most, with their texts.
+func ruleCost(n int) quota.Cost { return quota.Cost{Memory: int64(n) * (2<<10 + fault.MaxText)} }
 
-func newFaultRules(b *quota.Budget, devices []*device) *faultRules {
-	return &faultRules{set: fault.NewSet(time.Now), devices: devices, budget: b, users: 1}
+func newFaultRules(b *quota.Budget, devices []*device, verbs *faultlink.Verbs, client int) *faultRules {
+	return &faultRules{set: fault.NewSet(time.Now), devices: devices, verbs: verbs, client: client, budget: b, users: 1}
+}
+
+// pay makes the budget pay for the rules of a message, which come to those of the messages before it.
+func (r *faultRules) pay(texts, more []string) error {
+	if len(texts)+len(more) > fault.MaxRules {
+		return fmt.Errorf("more than %d fault rules", fault.MaxRules)
+	}
+	for _, text := range more {
+		if len(text) > fault.MaxText {
+			_, err := fault.Parse(text) // it says so
+			return err
+		}
+	}
+	if err := r.budget.Take(ruleCost(len(more))); err != nil {
+		return fmt.Errorf("fault rules: %w", err)
+	}
+	return nil
 }
 
 // change changes the set with do, which adds, removes or reads rules.
-func (r *faultRules) change(adds int, do func() ([]fault.Status, error)) ([]fault.Status, error) {
+func (r *faultRules) change(do func() ([]fault.Status, error)) ([]fault.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended && adds > 0 {
-		return nil, errors.New("the session has ended")
-	}
-	if err := r.budget.Take(ruleCost(adds)); err != nil {
-		return nil, fmt.Errorf("fault rules: %w", err)
-	}
-	r.paid += adds
 	list, err := do()
 	r.settle()
 	r.update()
@@ -65,6 +81,7 @@ func (r *faultRules) settle() {
 }
 
 func (r *faultRules) update() {
+	r.verbs.Update(r.set)
 	for _, d := range r.devices {
 		d.faults.Update(r.set)
 	}
@@ -73,54 +90,54 @@ func (r *faultRules) update() {
 // end ends the rules with their session.
 func (r *faultRules) end() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.ended = true
 	r.set.Close()
 	r.update()
-	r.mu.Unlock()
-	r.leave()
 }
 
-// leave is called by each user once. The last one gives all back.
-func (r *faultRules) leave() {
+// unuse is called by each user once. It reports whether there is none left, and clear must be called.
+// Server.mu is locked.
+func (r *faultRules) unuse() (last bool) {
+	r.users--
+	return r.users == 0
+}
+
+// clear gives back what nobody asks for any more.
+func (r *faultRules) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.users--; r.users == 0 {
-		r.set.Clear()
-		r.settle()
-	}
+	r.set.Clear()
+	r.settle()
 }
 
 // faultTalk serves a connection about the fault rules of a session.
-func (s *Server) faultTalk(conn *proto.Conn, cred unix.Ucred, first *proto.Request) {
+func (s *Server) faultTalk(conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant, first *proto.Request) {
 	rules, err := s.rulesOf(first.Faults, cred.Uid)
 	if err != nil {
 		refuse(conn, err)
 		return
 	}
 	defer s.endTalk(rules)
-	var texts []string
+	var texts []string // which are paid for
+	defer func() { rules.budget.Give(ruleCost(len(texts))) }()
 	for req := first; ; {
 		if req.Op != proto.OpFaults || req.Faults == nil || req.Faults.Session != first.Faults.Session {
 			refuse(conn, errors.New("unexpected request "+req.Op))
 			return
 		}
-		texts = append(texts, req.Faults.Rules...)
-		switch {
-		case len(texts) > fault.MaxRules:
-			refuse(conn, fmt.Errorf("more than %d fault rules", fault.MaxRules))
+		if err := rules.pay(texts, req.Faults.Rules); err != nil {
+			refuse(conn, err)
 			return
-		case !req.Faults.More:
+		}
+		if texts = append(texts, req.Faults.Rules...); !req.Faults.More {
 			list, err := rules.answer(req.Faults, texts, cred.Uid)
-			if texts = nil; err != nil {
-				refuse(conn, err)
-				break
+			if texts = nil; err == nil {
+				err = sendFaults(conn, u.Budget, list)
 			}
-			text, err := json.Marshal(list)
 			if err != nil {
 				refuse(conn, err)
-				break
 			}
-			conn.SendText(text)
 		}
 		req = new(proto.Request)
 		if conn.RecvOnly(req) != nil {
@@ -128,6 +145,32 @@ func (s *Server) faultTalk(conn *proto.Conn, cred unix.Ucred, first *proto.Reque
 		}
 	}
 }
+
+// sendFaults sends what rules did. The budget pays for it until the client has read it.
+func sendFaults(conn *proto.Conn, budget *quota.Budget, list []fault.Status) error {
+	cost := quota.Cost{Memory: socketBuffer}
+	for i := range list {
+		cost.Memory += statusCost + int64(len(list[i].Rule))
+	}
+	if cost.Memory <= smallAnswer { // also for users who have spent everything
+		budget.Charge(cost)
+	} else if err := budget.Take(cost); err != nil {
+		return fmt.Errorf("what fault rules did: %w", err)
+	}
+	defer budget.Give(cost)
+	text, err := json.Marshal(list)
+	if err == nil {
+		conn.SendText(text)
+	}
+	return err
+}
+
+const (
+	// statusCost is what the state of a rule takes at most, without the rule's text.
+	statusCost = 1 << 10
+	// smallAnswer is what an answer may take that only the number of a user's connections bounds.
+	smallAnswer = socketBuffer + 64<<10
+)
 
 // rulesOf returns the rules of a session that the user may change, and counts a connection.
 func (s *Server) rulesOf(req *proto.FaultRequest, uid uint32) (*faultRules, error) {
@@ -140,8 +183,6 @@ func (s *Server) rulesOf(req *proto.FaultRequest, uid uint32) (*faultRules, erro
 		if n.id != req.Session || uid != n.cred.Uid && !owns(uid) {
 			continue
 		}
-		n.faults.mu.Lock()
-		defer n.faults.mu.Unlock()
 		n.faults.users++
 		s.talks++
 		return n.faults, nil
@@ -150,35 +191,65 @@ func (s *Server) rulesOf(req *proto.FaultRequest, uid uint32) (*faultRules, erro
 }
 
 func (s *Server) endTalk(r *faultRules) {
-	r.leave()
+	s.mu.Lock()
+	last := r.unuse()
+	s.mu.Unlock()
+	if last {
+		r.clear()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.talks--
 	s.left()
 }
 
-// answer does what a request asks for.
+// answer does what a request asks for. The budget has paid for the texts, and pays for the rules that
+// are made of them from now on.
 func (r *faultRules) answer(req *proto.FaultRequest, texts []string, uid uint32) ([]fault.Status, error) {
+	if req.Do != proto.FaultAdd {
+		r.budget.Give(ruleCost(len(texts)))
+	}
 	switch req.Do {
 	case proto.FaultAdd:
-		rules, err := parseFaults(texts, owns(uid))
-		if err != nil {
-			return nil, err
-		}
-		return r.change(len(rules), func() ([]fault.Status, error) {
-			if err := r.checkVerbs(rules); err != nil {
+		rules, wrong := parseFaults(texts, owns(uid))
+		return r.change(func() ([]fault.Status, error) {
+			r.paid += len(texts)
+			switch {
+			case wrong != nil:
+				return nil, wrong
+			case r.ended:
+				return nil, errors.New("the session has ended")
+			}
+			if err := errors.Join(r.checkVerbs(rules), checkKills(rules, r.client)); err != nil {
 				return nil, err
+			}
+			if r.running {
+				if err := fault.Fixed(rules); err != nil {
+					return nil, err
+				}
 			}
 			return r.add(rules)
 		})
 	case proto.FaultRemove:
-		return r.change(0, func() ([]fault.Status, error) { return r.set.Remove(req.IDs...) })
+		return r.remove(req.IDs, func() ([]fault.Status, error) { return r.set.Remove(req.IDs...) })
 	case proto.FaultClear:
-		return r.change(0, func() ([]fault.Status, error) { return r.set.Clear(), nil })
+		return r.remove(nil, func() ([]fault.Status, error) { return r.set.Clear(), nil })
 	case proto.FaultList:
-		return r.change(0, func() ([]fault.Status, error) { return r.set.Status(), nil })
+		return r.change(func() ([]fault.Status, error) { return r.set.Status(), nil })
 	}
 	return nil, errors.New("unknown request about fault rules: " + req.Do)
+}
+
+// remove removes rules with do; no ids: all of them. Limits stay while programs run.
+func (r *faultRules) remove(ids []uint64, do func() ([]fault.Status, error)) ([]fault.Status, error) {
+	return r.change(func() ([]fault.Status, error) {
+		if r.running {
+			if err := r.set.Fixed(ids...); err != nil {
+				return nil, err
+			}
+		}
+		return do()
+	})
 }
 
 func (r *faultRules) add(rules []fault.Rule) (added []fault.Status, err error) {

@@ -9,23 +9,48 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
+
+// ruled is a session of a daemon, and a connection about its fault rules.
+func (r *running) ruled(t *testing.T) (c *proto.Client, n *session, f *proto.Faults) {
+	t.Helper()
+	c = r.dial(t)
+	hello, err := c.Hello([]string{"test"}, proto.Wanted{})
+	if err != nil || hello.Session == 0 {
+		t.Fatalf("hello: %+v, %v", hello, err)
+	}
+	if f, err = proto.DialFaults([]string{r.cfg.Socket}, hello.Session); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for each := range r.sessions {
+		if each.id == hello.Session {
+			n = each
+		}
+	}
+	return c, n, f
+}
+
+// without waits until a session has ended.
+func (r *running) without(t *testing.T, n *session) {
+	t.Helper()
+	eventually(t, "the session ends", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		_, there := r.sessions[n]
+		return !there
+	})
+}
 
 // TestFaults: a connection adds, lists and removes the rules of a session. It knows what they did
 // when the session has ended, and the user's budget pays for them until then.
 func TestFaults(t *testing.T) {
 	s := startTest(t, Config{}, nil)
-	c := s.dial(t)
-	hello, err := c.Hello([]string{"test"}, proto.Wanted{})
-	if err != nil || hello.Session == 0 {
-		t.Fatalf("hello: %+v, %v", hello, err)
-	}
-	f, err := proto.DialFaults([]string{s.cfg.Socket}, hello.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	c, n, f := s.ruled(t)
 	const lots = 3000 // more than a message takes
 	rules := make([]string, lots)
 	for i := range rules {
@@ -44,13 +69,8 @@ func TestFaults(t *testing.T) {
 	if removed, err := f.Remove([]uint64{1, 2}); err != nil || len(removed) != 2 {
 		t.Errorf("%d rules were removed: %v", len(removed), err)
 	}
-	// The session's end.
 	c.Close()
-	eventually(t, "the session ends", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.sessions) == 0
-	})
+	s.without(t, n)
 	if _, err := f.Add([]string{"packet mark"}); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("a rule for a session that has ended: %v", err)
 	}
@@ -60,7 +80,7 @@ func TestFaults(t *testing.T) {
 	if _, err := proto.DialFaults([]string{s.cfg.Socket}, 0); err == nil {
 		t.Error("a session of an older daemon has rules")
 	}
-	later, err := proto.DialFaults([]string{s.cfg.Socket}, hello.Session)
+	later, err := proto.DialFaults([]string{s.cfg.Socket}, n.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,38 +93,152 @@ func TestFaults(t *testing.T) {
 // TestFaultsFired: the status counts what rules did, also when their session has ended.
 func TestFaultsFired(t *testing.T) {
 	s := startTest(t, Config{}, nil)
-	c := s.dial(t)
-	hello, err := c.Hello([]string{"test"}, proto.Wanted{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := proto.DialFaults([]string{s.cfg.Socket}, hello.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	c, n, f := s.ruled(t)
 	if _, err := f.Add([]string{"verb fail,verb=query_port,errno=EIO"}); err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
-	for n := range s.sessions {
-		if err := n.faults.verbs("rxe0", 1).Verb("query_port", nil); !errors.Is(err, unix.EIO) {
-			t.Errorf("the verb returns %v", err)
-		}
+	if err := n.faults.ofFile("rxe0", 1).Verb("query_port", nil); !errors.Is(err, unix.EIO) {
+		t.Errorf("the verb returns %v", err)
 	}
-	s.mu.Unlock()
 	c.Close()
-	eventually(t, "the session ends", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.sessions) == 0
-	})
+	s.without(t, n)
 	if fired := s.Status().FaultsFired; !slices.Contains(fired, fault.Hits{Where: "verb", What: "fail", Fired: 1}) {
 		t.Errorf("fired: %v", fired)
 	}
 	if fired := s.status(12345).FaultsFired; fired != nil {
 		t.Errorf("another user sees %v", fired)
 	}
+}
+
+// TestLimitsFixed: limits neither come nor go once a program of the session runs.
+func TestLimitsFixed(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	_, n, f := s.ruled(t)
+	if _, err := f.Add([]string{"packet mark", "limits set,max_qp=4", "limits set,max_cq=4"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Remove([]uint64{3}); err != nil {
+		t.Fatal(err)
+	}
+	n.doorbells() // as attach does
+	for what, do := range map[string]func() error{
+		"add":    func() error { _, err := f.Add([]string{"limits set,max_qp=3"}); return err },
+		"remove": func() error { _, err := f.Remove([]uint64{2}); return err },
+		"clear":  func() error { _, err := f.Clear(); return err },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), fault.ErrFixed.Error()) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := f.Remove([]uint64{1}); err != nil {
+		t.Errorf("a rule about packets: %v", err)
+	}
+	if list, err := f.List(); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestFaultsPaid: the budget pays for rules from the message on that has them, and for an answer
+// until the client has read it.
+func TestFaultsPaid(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	_, n, f := s.ruled(t)
+	s.mu.Lock()
+	n.faults.budget = quota.New(quota.Cost{}) // which pays for nothing else
+	s.mu.Unlock()
+	pays := func(when string, rules int) {
+		t.Helper()
+		eventually(t, when, func() bool { return n.faults.budget.Used() == ruleCost(rules) })
+	}
+	send := func(do string, more bool, rules ...string) *proto.Client {
+		t.Helper()
+		c := s.dial(t)
+		ask := proto.FaultRequest{Do: do, Session: n.id, Rules: rules, More: more}
+		if err := c.Conn.Send(proto.Request{Version: proto.ProtocolVersion, Op: proto.OpFaults, Faults: &ask}); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const rule = "packet drop,first=1"
+	for _, do := range []string{proto.FaultAdd, proto.FaultList, "nonsense"} {
+		c := send(do, true, rule, rule)
+		pays(do+": rules are on their way", 2)
+		c.Close()
+		pays(do+": the client has gone", 0)
+	}
+	for rule, why := range map[string]string{
+		"packet drp": "is it drop?",
+		"packet drop,name=" + strings.Repeat("x", fault.MaxText): "longer than",
+	} {
+		var reply proto.Reply
+		if err := send(proto.FaultAdd, false, rule).Conn.RecvOnly(&reply); err != nil || !strings.Contains(reply.Error, why) {
+			t.Errorf("%.20s: %q, %v", rule, reply.Error, err)
+		}
+		pays("a rule is refused", 0)
+	}
+	const lots = 1000
+	if _, err := f.Add(slices.Repeat([]string{rule}, lots)); err != nil {
+		t.Fatal(err)
+	}
+	pays("the rules are there", lots)
+	unread := send(proto.FaultList, false)
+	answer := func() bool { return n.tenant.Budget.Used().Memory >= lots*int64(statusCost+len(rule)) }
+	eventually(t, "the user pays for an answer", answer)
+	unread.Close()
+	eventually(t, "the client has gone", func() bool { return !answer() })
+	if _, err := f.Remove([]uint64{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	pays("some rules are gone", lots-2)
+	if _, err := f.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	pays("the rules are gone", 0)
+}
+
+// TestLongChange: while a session's rules change, other users come and go, and so does the session.
+func TestLongChange(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	c, n, f := s.ruled(t)
+	n.faults.mu.Lock() // as a change does
+	changed := make(chan error, 1)
+	go func() {
+		_, err := f.List()
+		changed <- err
+	}()
+	served := func(what string) {
+		t.Helper()
+		eventually(t, what+", and the daemon serves", func() bool {
+			free := s.mu.TryLock()
+			if free {
+				s.mu.Unlock()
+			}
+			return free
+		})
+		if _, err := s.dial(t).Hello([]string{"other"}, proto.Wanted{}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	eventually(t, "the daemon has the request", func() bool {
+		if !s.mu.TryLock() {
+			return false
+		}
+		defer s.mu.Unlock()
+		return s.talks == 1
+	})
+	served("a request waits")
+	c.Close()
+	eventually(t, "the session ends", func() bool {
+		n.removed.mu.Lock()
+		defer n.removed.mu.Unlock()
+		return n.removed.ending
+	})
+	served("the session's end waits")
+	n.faults.mu.Unlock()
+	if err := <-changed; err != nil {
+		t.Error(err)
+	}
+	s.without(t, n)
 }
 
 // TestFaultsOfOthers: only root, the daemon's user and the session's user have a session's rules,
@@ -126,11 +260,16 @@ func TestFaultsOfOthers(t *testing.T) {
 	if !owns(0) || owns(other) {
 		t.Error("the owner is another user")
 	}
-	whole := []string{"packet drop,scope=device"}
-	if _, err := parseFaults(whole, false); err == nil || !strings.Contains(err.Error(), "only root") {
-		t.Errorf("another user sets rules for the whole device: %v", err)
-	}
-	if _, err := parseFaults(whole, true); err != nil {
-		t.Error(err)
+	for _, rule := range []string{
+		"packet drop,scope=device", "verb fail,verb=create_qp,errno=EIO,scope=device", "completion delay,time=1ms,scope=device",
+		"peer rnr,scope=device", "peer silent,scope=device", "device remove,scope=device", "port down,scope=device",
+	} {
+		whole := []string{rule}
+		if _, err := parseFaults(whole, false); err == nil || !strings.Contains(err.Error(), "only root") {
+			t.Errorf("another user sets rules for the whole device: %v", err)
+		}
+		if _, err := parseFaults(whole, true); err != nil {
+			t.Error(err)
+		}
 	}
 }

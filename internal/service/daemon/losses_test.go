@@ -4,11 +4,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/wire"
+	"golang.org/x/sys/unix"
 )
 
 // The log and the status name the packets that were lost, and the log says nothing if none
@@ -42,7 +44,9 @@ func TestLosses(t *testing.T) {
 	if n := s.status(0).Devices[0].Ports[0].Counters; n["icrc_errors"] != 3 || n["receive_filter_drop"] != 2 {
 		t.Errorf("the status counts %v", n)
 	}
-	if counters := s.status(1).Devices[0].Ports[0].Counters; len(counters) > 0 {
-		t.Errorf("another user sees %v", counters)
+	if n, err := s.tree.Lookup("/sys/class/infiniband/rxe0/ports/1/hw_counters/receive_filter_drop", false); err != nil {
+		t.Error(err)
+	} else if text, err := n.Content(); err != nil || string(text) != "2\n" || n.UID != uint32(os.Geteuid()) || n.Permits(1, unix.R_OK) || !n.Permits(0, unix.R_OK) {
+		t.Errorf("receive_filter_drop of user %d, mode %o: %q, %v", n.UID, n.Mode, text, err)
 	}
 }

@@ -14,24 +14,29 @@ import (
 func (n *session) Netlink(who trap.Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply) {
 	caller := nldev.Caller{NetAdmin: func() bool { return hasCapability(who.PID, capNetAdmin) }}
 	nldev.Answer(&netlinkView{
-		server: n.server, who: who, pids: pidView{reader: who.PID}, seen: make(map[*nldev.Device]*nldev.Resources),
+		session: n, who: who, pids: pidView{reader: who.PID}, seen: make(map[*nldev.Device]*nldev.Resources),
 	}, caller, req, reply)
 }
 
 // netlinkView is what a program sees of the daemon's devices through netlink, while one request
 // is answered.
 type netlinkView struct {
-	server *Server
-	who    trap.Credentials
-	pids   pidView
-	seen   map[*nldev.Device]*nldev.Resources
+	session *session
+	who     trap.Credentials
+	pids    pidView
+	seen    map[*nldev.Device]*nldev.Resources
 }
 
 // Devices implements nldev.Source.
-func (v *netlinkView) Devices() []*nldev.Device { return v.server.netlink.devices }
+func (v *netlinkView) Devices() []*nldev.Device {
+	if shown := v.session.removed.shown.Load(); shown != nil {
+		return shown.netlink
+	}
+	return v.session.server.netlink.devices
+}
 
 // CharDevs implements nldev.Source.
-func (v *netlinkView) CharDevs() []nldev.CharDev { return v.server.netlink.files }
+func (v *netlinkView) CharDevs() []nldev.CharDev { return v.session.server.netlink.files }
 
 // netlinkDevices is what netlink shows of the devices. Names and numbers are those of the file
 // tree: programs compare the two.
@@ -80,7 +85,7 @@ func (d *device) netlink(t *tree.Tree) *nldev.Device {
 			}
 		},
 		Counters: func() []nldev.Counter {
-			counters := dev.HWCounters()
+			counters := hwCounters(dev, d.engine.Port().Counters())
 			list := make([]nldev.Counter, len(counters))
 			for i, c := range counters {
 				list[i] = nldev.Counter(c)

@@ -1,7 +1,11 @@
 package daemon
 
 import (
+	"maps"
+
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -27,4 +31,25 @@ func portCounters(c *wire.PortCounters) []tree.Counter {
 		{Name: "port_rcv_packets", Value: c.RcvPackets},
 		{Name: "port_xmit_wait", Value: c.XmitWait},
 	}
+}
+
+// What the kernel dropped at the port's sockets (rocev2.Counters). Every user needs the first, to
+// see why connections end in a flood. The second tells a user who guesses numbers of queue pairs
+// which of them exist.
+const (
+	queueDrop  = "receive_queue_drop"
+	filterDrop = "receive_filter_drop"
+)
+
+// hwCounters returns what all users may read of a device (/sys/class/infiniband/*/hw_counters).
+func hwCounters(dev *rxe.Device, p *rocev2.Counters) []rxe.Counter {
+	return append(dev.HWCounters(), rxe.Counter{Name: queueDrop, Value: p.ReceiveQueueDrop.Load()})
+}
+
+// socketCounters returns the counters of the port's sockets: all, or those that all users may read.
+func socketCounters(p *rocev2.Counters, all bool) map[string]uint64 {
+	if all {
+		return maps.Collect(p.All())
+	}
+	return map[string]uint64{queueDrop: p.ReceiveQueueDrop.Load()}
 }

@@ -32,7 +32,7 @@ const maxEnded = 1024
 // endedCost is what n objects of ended take at most, with their counters.
 func endedCost(n int) quota.Cost { return quota.Cost{Memory: int64(n) * 4 << 10} }
 
-// fileReports are told of the errors of one open file. They implement uverbs.Reports and
+// fileReports receives the errors of one open file. It implements uverbs.Reports and
 // kernel.Refusals.
 type fileReports struct {
 	to              *reports

@@ -18,7 +18,7 @@ func (v *netlinkView) Resources(d *nldev.Device) *nldev.Resources {
 		return r
 	}
 	r := new(nldev.Resources)
-	for _, n := range v.server.sessionsFor(v.who.UID) {
+	for _, n := range v.session.server.sessionsFor(v.who.UID) {
 		for _, f := range n.openFiles() {
 			if uint32(f.device.index) != d.Index {
 				continue

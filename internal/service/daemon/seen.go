@@ -22,8 +22,11 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 			return nil, fmt.Errorf("device %v: %w", spec, err)
 		}
 		defer dev.Close() //nolint:errcheck // nothing was made in it
-		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name, counters: func() wire.PortCounters { return engine.PortCounters(dev, new(rocev2.Counters)) },
-			cm: func() (none cm.Counters) { return none }}
+		sockets := new(rocev2.Counters)
+		v := &view{spec: spec, index: i, created: time.Now(), dev: dev, netdev: info.Name,
+			counters: func() wire.PortCounters { return engine.PortCounters(dev, sockets) },
+			sockets:  func() *rocev2.Counters { return sockets },
+			cm:       func() (none cm.Counters) { return none }}
 		list = append(list, v.sysfs())
 	}
 	return tree.New(list, tree.RDMACM()).Seen(), nil

@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/rocev2"
 )
@@ -43,7 +45,8 @@ type Config struct {
 	ECN proto.ECN
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
-	// CaptureMax bounds the capture, in bytes; 0: without limit.
+	// CaptureMax bounds the capture of a verdict, in bytes, whose file is there and empty. 0: the
+	// capture is not one of a verdict, and has no limit.
 	CaptureMax uint64
 	// Private marks a daemon that a `gorxe run` started for itself. It ends when it has had
 	// no session for the time Grace.
@@ -74,10 +77,12 @@ type Server struct {
 	cmNumbers atomic.Uint32 // of the ids that programs have made
 	answer    func(*os.File, trap.ServeConfig) (answerer, error)
 
-	closes  trap.Closes
-	threads threads.Shared
-	tenants *tenant.Tenants
-	fired   fault.Tally // by the rules of all sessions, also of those that have ended
+	closes   trap.Closes
+	contents *sealed.Contents // of the tree's files
+	threads  threads.Shared
+	tenants  *tenant.Tenants
+	verbs    faultlink.Verbs
+	fired    fault.Tally // by the rules of all sessions, also of those that have ended
 
 	wg sync.WaitGroup // connections
 
@@ -126,7 +131,11 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	if s.cfg.Capture != "" {
-		if s.tap, err = rocev2.OpenTap(s.cfg.Capture, "gorxe"); err != nil {
+		open := rocev2.OpenTap
+		if s.cfg.CaptureMax != 0 {
+			open = rocev2.OpenPreparedTap
+		}
+		if s.tap, err = open(s.cfg.Capture, "gorxe"); err != nil {
 			return err
 		}
 		s.tap.Limit(s.cfg.CaptureMax)
@@ -155,8 +164,15 @@ func (s *Server) open() (err error) {
 	}
 	s.tree = tree.New(devices, tree.RDMACM())
 	s.netlink = newNetlinkDevices(s.devices, s.tree)
+	s.contents = sealed.NewContents(contentsRoom(len(devices)))
 	s.limitUsers()
 	return nil
+}
+
+// contentsRoom returns how many of the daemon's descriptors may be files of the tree.
+func contentsRoom(devices int) int {
+	const share, perDevice = 16, 64
+	return max(1, min(perDevice*devices, tenant.OpenLimit()/share))
 }
 
 // limitUsers sets what users may take of what is left now.
@@ -165,7 +181,8 @@ func (s *Server) limitUsers() {
 	if root == nil {
 		root = os.DirFS("/")
 	}
-	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, openFiles())
+	files := openFiles() + s.contents.Room()
+	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, files)
 	s.tenants = tenant.New(l, tenant.NewOwners(root))
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
 		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound,
@@ -267,6 +284,9 @@ func (s *Server) release() error {
 			errs = append(errs, fmt.Errorf("device %v: %w", d.spec, err))
 		}
 	}
+	if s.contents != nil {
+		s.contents.Close()
+	}
 	if s.tap != nil {
 		if err := s.tap.Close(); err != nil {
 			errs = append(errs, err)
@@ -341,10 +361,16 @@ func (s *Server) enter(n *session) error {
 
 // leave is called once for each session that entered.
 func (s *Server) leave(n *session) {
+	n.faults.end()
+	s.mu.Lock()
+	delete(s.sessions, n)
+	last := n.faults.unuse()
+	s.mu.Unlock()
+	if last {
+		n.faults.clear()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.sessions, n)
-	n.faults.end()
 	n.tenant.Leave()
 	s.left()
 }
@@ -369,12 +395,12 @@ func (s *Server) suits(w *proto.Wanted) error {
 	if w.ECN != "" {
 		have, _ := proto.ParseECN(s.cfg.ECN) // as Start did
 		if want, err := proto.ParseECN(w.ECN); err != nil || want != have {
-			return fmt.Errorf("--ecn %s: it is running already (process %d) with another --ecn: leave --ecn away, %s", w.ECN, os.Getpid(), choose)
+			return fmt.Errorf("--ecn %s: it is running already (process %d) with another --ecn: leave --ecn out, %s", w.ECN, os.Getpid(), choose)
 		}
 	}
 	for _, d := range w.Devices {
 		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {
-			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device away, %s",
+			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device out, %s",
 				d, os.Getpid(), s.cfg.Devices, choose)
 		}
 	}
@@ -383,7 +409,7 @@ func (s *Server) suits(w *proto.Wanted) error {
 	}
 	for _, d := range s.cfg.Devices {
 		if d.Speed != w.Speed {
-			return fmt.Errorf("--speed %v: it is running already (process %d) with %v: leave --speed away, %s",
+			return fmt.Errorf("--speed %v: it is running already (process %d) with %v: leave --speed out, %s",
 				w.Speed, os.Getpid(), s.cfg.Devices, choose)
 		}
 	}

@@ -12,10 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/ucma"
+	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
@@ -51,12 +53,15 @@ type session struct {
 	faults  *faultRules
 	reports reports
 	chaos   *rxe.Chaos // nil: none
+	removed removals
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
 	files  map[*file]struct{}
-	cm     *ucma.Device     // nil until a program opens it
-	warned map[int]struct{} // processes whose librxe is old
+	// limited has the devices with the session's limits, once a program has opened them.
+	limited map[*device]*rxe.Subdevice
+	cm      *ucma.Device     // nil until a program opens it
+	warned  map[int]struct{} // processes whose librxe is old
 }
 
 // welcome starts to serve a connection, unless its user has too many. It waits for nothing,
@@ -100,7 +105,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 	case req.Op == proto.OpSeen:
 		s.sendText(ctx, conn, u, func() any { return s.tree.Seen() })
 	case req.Op == proto.OpFaults:
-		s.faultTalk(conn, cred, &req)
+		s.faultTalk(conn, cred, u, &req)
 	case req.Op == proto.OpErrors:
 		s.sendText(ctx, conn, u, func() any { return s.errorsOf(cred.Uid) })
 	case req.Op == proto.OpReport:
@@ -108,9 +113,9 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
-			files: make(map[*file]struct{}), warned: make(map[int]struct{}),
+			files: make(map[*file]struct{}), limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
-			faults: newFaultRules(u.Budget, s.devices),
+			faults: newFaultRules(u.Budget, s.devices, &s.verbs, int(cred.Pid)),
 		}
 		n.faults.set.CountIn(&s.fired)
 		if seed := req.Wanted.Chaos; seed != 0 {
@@ -143,6 +148,7 @@ func (n *session) run(ctx context.Context) {
 		return
 	}
 	defer n.server.leave(n)
+	defer n.endRemovals()
 	hello := n.server.hello()
 	hello.Session, hello.Chaos = n.id, n.wanted.Chaos
 	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: hello}) != nil {
@@ -206,7 +212,9 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		User:    &n.tenant.Threads,
 		Closes:  &n.server.closes,
 		Threads: &n.server.threads,
-		Log:     n.log,
+
+		Contents: n.server.contents,
+		Log:      n.log,
 
 		Doorbells: n.doorbells(),
 	})
@@ -236,7 +244,12 @@ func (n *session) doorbells() proto.Doorbells {
 }
 
 // Tree implements trap.Host.
-func (n *session) Tree() *tree.Tree { return n.server.tree }
+func (n *session) Tree() *tree.Tree {
+	if shown := n.removed.shown.Load(); shown != nil {
+		return shown.tree
+	}
+	return n.server.tree
+}
 
 // Open implements trap.Host.
 func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error) {
@@ -245,7 +258,7 @@ func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error)
 	}
 	for _, d := range n.server.devices {
 		switch {
-		case d.spec.Name != node.DeviceName:
+		case d.spec.Name != node.DeviceName, n.removed.lacks(d):
 		case node.IsUMAD():
 			return d.mad.Open(n.tenant.Budget)
 		default:
@@ -256,7 +269,7 @@ func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error)
 }
 
 func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
-	faults := n.faults.verbs(d.spec.Name, who.PID)
+	faults := n.faults.ofFile(d.spec.Name, who.PID)
 	if err := faults.Verb("open_device", nil); err != nil {
 		var refusal *kernel.Refusal
 		if errors.As(err, &refusal) {
@@ -271,12 +284,19 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		n.log.Warn("session limit of open devices reached", "limit", maxFilesPerSession)
 		return nil, unix.EMFILE
 	}
-	verbs, err := d.verbs.Open(n.tenant.Budget)
+	if n.removed.lacks(d) {
+		return nil, unix.ENODEV
+	}
+	verbs, err := n.openVerbs(d)
 	if err != nil {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
-	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set, func() { n.fatal(d) }))
+	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set, faultlink.Program{
+		PID: who.PID, Command: faults.verb.Command, Kill: newVictim(who.PID).kill,
+		Fatal:  func() { n.fatal(d) },
+		Remove: func(back time.Duration, all bool) { n.removeFor(d, back, all) },
+	}))
 	verbs.SetFaults(faults)
 	verbs.SetChaos(n.chaos)
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
@@ -284,6 +304,20 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	f.OnOverrun(f.warn)
 	n.files[f] = struct{}{}
 	return f, nil
+}
+
+// openVerbs opens a device with the limits that the session's rules set. All programs of the session
+// share them. n.mu is locked.
+func (n *session) openVerbs(d *device) (*uverbs.File, error) {
+	sub := n.limited[d]
+	if sub == nil {
+		var err error
+		if sub, err = faultlink.Subdevice(d.engine.Device(), n.faults.set); err != nil {
+			return nil, err
+		}
+		n.limited[d] = sub
+	}
+	return d.verbs.OpenAs(sub, n.tenant.Budget)
 }
 
 // hint returns a remedy for an error in the daemon itself.

@@ -214,7 +214,7 @@ func TestLimits(t *testing.T) {
 	if _, err := s.dial(t).Hello(nil, proto.Wanted{}); !errors.Is(err, proto.ErrLimit) {
 		t.Errorf("one more: %v", err)
 	}
-	n := &session{server: s.Server, log: s.log, files: make(map[*file]struct{}), faults: newFaultRules(nil, nil)}
+	n := &session{server: s.Server, log: s.log, files: make(map[*file]struct{}), faults: newFaultRules(nil, nil, &s.verbs, 0)}
 	for range maxFilesPerSession {
 		n.files[new(file)] = struct{}{}
 	}

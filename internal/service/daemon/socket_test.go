@@ -194,7 +194,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	s := startTest(t, Config{}, nil)
 	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: s.tenants.Of(nobody),
-		faults: newFaultRules(s.tenants.Of(nobody).Budget, s.devices)}
+		faults: newFaultRules(s.tenants.Of(nobody).Budget, s.devices, &s.verbs, 0)}
 	if err := s.enter(n); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,12 @@ func TestOtherUser(t *testing.T) {
 		}
 		dev := s.status(uid).Devices[0]
 		counters, all := dev.Counters, uid == 0
-		if (dev.Ports[0].Counters != nil) != all || (dev.Packets != nil) != all || (dev.WorkRequests != nil) != all {
+		port := dev.Ports[0].Counters
+		_, queue := port["receive_queue_drop"]
+		if !queue || (len(port) > 1) != all {
+			t.Errorf("user %d sees the port's counters %v", uid, port)
+		}
+		if (dev.Packets != nil) != all || (dev.WorkRequests != nil) != all {
 			t.Errorf("user %d sees %+v", uid, dev)
 		}
 		_, hw := counters["sent_pkts"]
@@ -242,12 +247,14 @@ func TestCountersForAll(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "drop_") {
+		if strings.HasPrefix(name, "drop_") || name == "receive_filter_drop" {
 			t.Errorf("every user sees %s", name)
 		}
 	}
-	if i := slices.Index(names, "sent_pkts"); i < 0 || !slices.Contains(names[i+1:], "sent_pkts") {
-		t.Errorf("counters are missing: %v", names)
+	for _, name := range []string{"sent_pkts", "receive_queue_drop"} {
+		if i := slices.Index(names, name); i < 0 || !slices.Contains(names[i+1:], name) {
+			t.Errorf("%s is not in both: %v", name, names)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -78,9 +77,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 			port.GIDs = append(port.GIDs, proto.GIDStatus{Index: i, GID: gid.String()})
 		}
 	}
-	if all {
-		port.Counters = maps.Collect(d.engine.Port().Counters().All())
-	}
+	port.Counters = socketCounters(d.engine.Port().Counters(), all)
 	n := dev.Objects()
 	st := proto.DeviceStatus{
 		Name: d.spec.Name, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},

@@ -125,3 +125,14 @@ func TestRecvWithin(t *testing.T) {
 		t.Errorf("from one that speaks: %v", err)
 	}
 }
+
+// The descriptors that the daemon keeps of the tree's files are not the users', and not of the
+// reserve with which it refuses them.
+func TestShareWithoutFiles(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	const reserve = 64
+	left := tenant.OpenLimit() - s.contents.Room() - reserve
+	if err := s.tenants.Of(nobody).Budget.Take(quota.Cost{Files: left/4 + 1}); !errors.Is(err, quota.ErrSpent) {
+		t.Errorf("more than a quarter of what is left: %v", err)
+	}
+}

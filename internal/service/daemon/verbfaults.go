@@ -23,8 +23,8 @@ type verbFaults struct {
 // thread. The trap replaces twice as many.
 const maxDelayed = 16
 
-// verbs returns the rules for the calls on a file that a process has opened.
-func (r *faultRules) verbs(device string, pid int) *verbFaults {
+// ofFile returns the rules for the calls on a file that a process has opened.
+func (r *faultRules) ofFile(device string, pid int) *verbFaults {
 	return &verbFaults{r, fault.Verb{Device: device, PID: pid, Command: processName(pid)}}
 }
 
@@ -33,7 +33,7 @@ func (f *verbFaults) Verb(name string, ended <-chan struct{}) error {
 	r := f.rules
 	v := f.verb
 	v.Name = name
-	hit, ok := r.set.Verb(&v)
+	hit, ok := r.verbs.Verb(r.set, &v)
 	switch {
 	case !ok:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -19,6 +20,7 @@ type view struct {
 	dev      *rxe.Device
 	netdev   string
 	counters func() wire.PortCounters
+	sockets  func() *rocev2.Counters
 	cm       func() cm.Counters
 }
 
@@ -42,12 +44,15 @@ func (v *view) sysfs() tree.Device {
 		},
 		CMCounters: cmCounters(v.cm),
 		HWCounters: func() []tree.Counter {
-			counters := v.dev.HWCounters()
+			counters := hwCounters(v.dev, v.sockets())
 			out := make([]tree.Counter, len(counters))
 			for i, c := range counters {
-				out[i] = tree.Counter{Name: c.Name, Value: c.Value}
+				out[i] = tree.Counter(c)
 			}
 			return out
+		},
+		OwnerCounters: func() []tree.Counter {
+			return []tree.Counter{{Name: filterDrop, Value: v.sockets().ReceiveFilterDrop.Load()}}
 		},
 	}
 }

@@ -65,7 +65,8 @@ type PortStatus struct {
 	ActiveMTU int         `json:"active_mtu"` // of the RDMA port, bytes
 	SpeedGbps float64     `json:"speed_gbps"` // of the RDMA port
 	GIDs      []GIDStatus `json:"gids"`
-	// Counters are those of the sockets, for root and the daemon's own user.
+	// Counters are those of the sockets. Other users than root and the daemon's own get
+	// receive_queue_drop only.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 

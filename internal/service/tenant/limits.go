@@ -18,7 +18,7 @@ const (
 type Limits struct {
 	User, All quota.Cost
 	Memory    Memory  // what the memory is a share of
-	Threads   Threads // likewise
+	Threads   Threads // what the threads are a share of
 }
 
 // Find returns the limits in a process that uses files descriptors itself, and may use
@@ -34,13 +34,13 @@ func Find(m Memory, t Threads, memory int64, files int) Limits {
 		l.User.Memory = memory
 		l.All.Memory = max(l.All.Memory, memory)
 	}
-	l.All.Files = max(1, openLimit()-files-reserveFiles)
+	l.All.Files = max(1, OpenLimit()-files-reserveFiles)
 	l.User.Files = max(1, l.All.Files/share)
 	return l
 }
 
-// openLimit returns how many descriptors this process may have.
-func openLimit() int {
+// OpenLimit returns how many descriptors this process may have.
+func OpenLimit() int {
 	const most = 4 << 20 // larger limits count as none
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

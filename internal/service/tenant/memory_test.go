@@ -56,7 +56,7 @@ func TestFind(t *testing.T) {
 	if l.User.Memory != 256<<20 || l.All.Memory != 768<<20 {
 		t.Errorf("of 1 GiB: %+v", l)
 	}
-	if want := openLimit() - 20 - reserveFiles; l.All.Files != want || l.User.Files != want/4 {
+	if want := OpenLimit() - 20 - reserveFiles; l.All.Files != want || l.User.Files != want/4 {
 		t.Errorf("files: %+v", l)
 	}
 	if l := Find(Memory{1 << 30, ""}, Threads{Count: 1000}, 1<<40, 0); l.User.Memory != 1<<40 || l.All.Memory != 1<<40 {

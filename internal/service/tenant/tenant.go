@@ -102,7 +102,7 @@ func (t *Tenants) Greet(uid uint32) (*Tenant, error) {
 		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, u.connections)
 	}
 	if err := u.Budget.Take(connectionCost); err != nil {
-		return nil, fmt.Errorf("%w: user %d, a connection: %w", ErrLimit, uid, err)
+		return nil, u.refused("a connection", err)
 	}
 	u.connections++
 	return u, nil
@@ -123,15 +123,25 @@ func (u *Tenant) Enter() error {
 	if u.sessions >= MaxSessions {
 		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, u.sessions)
 	}
-	switch err := u.Budget.Take(sessionCost); {
-	case errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("%w: user %d, the threads of a session: %w; all of the daemon's threads are bounded by %s",
-			ErrLimit, u.UID, err, u.all.limits.Threads.Bound)
-	case err != nil:
-		return fmt.Errorf("%w: user %d, a session: %w", ErrLimit, u.UID, err)
+	if err := u.Budget.Take(sessionCost); err != nil {
+		return u.refused("a session", err)
 	}
 	u.sessions++
 	return nil
+}
+
+// refused says that a budget has no room, and which setting bounds it.
+func (u *Tenant) refused(what string, err error) error {
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return fmt.Errorf("%w: user %d, the threads of %s: %w; all of the daemon's threads are bounded by %s",
+			ErrLimit, u.UID, what, err, u.all.limits.Threads.Bound)
+	case errors.Is(err, unix.EMFILE):
+		return fmt.Errorf("%w: user %d, the files of %s: %w; all of the daemon's files are bounded by RLIMIT_NOFILE (ulimit -n, LimitNOFILE=)",
+			ErrLimit, u.UID, what, err)
+	default:
+		return fmt.Errorf("%w: user %d, %s: %w", ErrLimit, u.UID, what, err)
+	}
 }
 
 // Leave undoes Enter.

@@ -41,7 +41,7 @@ func TestTenants(t *testing.T) {
 // Connections and sessions are taken of the user's descriptors. So a daemon with 1,024 of
 // them, like one with more, has some for others.
 func TestDescriptors(t *testing.T) {
-	all := New(Find(Memory{Bytes: 1 << 30}, Threads{Count: 1 << 20}, 0, openLimit()-reserveFiles-960), nil)
+	all := New(Find(Memory{Bytes: 1 << 30}, Threads{Count: 1 << 20}, 0, OpenLimit()-reserveFiles-960), nil)
 	for uid := range uint32(3) {
 		sessions := 0
 		var err error
@@ -55,6 +55,9 @@ func TestDescriptors(t *testing.T) {
 		}
 		if !errors.Is(err, ErrLimit) || !errors.Is(err, unix.EMFILE) || !errors.Is(err, quota.ErrSpent) {
 			t.Errorf("user %d, after %d sessions: %v", uid, sessions, err)
+		}
+		if !strings.Contains(err.Error(), "LimitNOFILE=") {
+			t.Errorf("the refusal does not name the setting: %v", err)
 		}
 		if want := 960 / 4 / 6; sessions != want { // a connection has one, a session five
 			t.Errorf("user %d has %d sessions, want %d", uid, sessions, want)
@@ -98,7 +101,7 @@ func TestMaxima(t *testing.T) {
 // The threads of all sessions are bounded, and a refusal names the setting that bounds them.
 func TestThreads(t *testing.T) {
 	const threads = 2300 // of the daemon
-	l := Find(Memory{Bytes: 1 << 40}, Threads{threads, "pids.max of a test"}, 0, openLimit()-reserveFiles-1<<20)
+	l := Find(Memory{Bytes: 1 << 40}, Threads{threads, "pids.max of a test"}, 0, OpenLimit()-reserveFiles-1<<20)
 	all := New(l, nil)
 	sessions := 0
 	var refused error

@@ -16,11 +16,12 @@ const (
 )
 
 // baseline is something that rows are compared with: plain UDP in datagrams of
-// the same size, in the same place, or a trapped call.
+// the same size, in the same place, the Go library, or a trapped call.
 type baseline struct {
 	place   string
 	kind    Kind
 	segment int // UDP payload of a datagram
+	row     Row // that the Go library does; zero: plain UDP, or a trapped call
 }
 
 // udp is the baseline of a row.
@@ -30,15 +31,18 @@ func (r Row) udp() baseline {
 		where = OneDaemon // UDP knows no runs
 	}
 	if r.Kind == Bandwidth {
-		return baseline{where, Bandwidth, r.MTU + packetOverhead}
+		return baseline{place: where, kind: Bandwidth, segment: r.MTU + packetOverhead}
 	}
-	return baseline{where, r.Kind, r.Size + writeOverhead}
+	return baseline{place: where, kind: r.Kind, segment: r.Size + writeOverhead}
 }
 
 // trapped is a trapped call, for all rows: it is the same everywhere.
 var trapped = baseline{place: OneDaemon, kind: Call}
 
 func (b baseline) name() string {
+	if b.row != (Row{}) {
+		return b.place + "/library/" + b.row.what()
+	}
 	switch b.kind {
 	case Call:
 		return "trapped call"
@@ -51,6 +55,9 @@ func (b baseline) name() string {
 
 // measure takes about cfg.Target.
 func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, error) {
+	if b.row != (Row{}) {
+		return b.row.limit(ctx, cfg.Target)
+	}
 	switch b.kind {
 	case Call:
 		return p.trap(ctx, cfg)

@@ -222,7 +222,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d rows, want %d", len(rep.Rows), want)
 	}
 	for _, r := range rep.Rows {
-		if len(r.Samples) != 1 || r.Median <= 0 || r.OfUDP <= 0 || r.Calls <= 0 || (r.OfTwoRuns > 0) != (r.Place == OneRun) {
+		if len(r.Samples) != 1 || r.Median <= 0 || r.OfUDP <= 0 || r.OfLibrary <= 0 || r.Calls <= 0 || (r.OfTwoRuns > 0) != (r.Place == OneRun) {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -96,6 +96,7 @@ func (r *run) plan() {
 	for _, row := range r.cfg.Rows {
 		if r.places[row.Place] != nil {
 			want(row.udp())
+			want(row.library())
 			r.rows = append(r.rows, &Result{Row: row, Name: row.Name()})
 		}
 	}

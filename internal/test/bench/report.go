@@ -71,6 +71,8 @@ type Result struct {
 	// OfUDP is the figure divided by that of plain UDP, in datagrams of the same size over
 	// the same network. For a latency it says how many times as long a message takes.
 	OfUDP float64 `json:"of_udp,omitempty"`
+	// OfLibrary is the figure divided by that of the Go library, which needs no daemon.
+	OfLibrary float64 `json:"of_library,omitempty"`
 	// OfTwoRuns is the figure of a row of OneRun, divided by that of OneDaemon.
 	OfTwoRuns float64 `json:"of_two_runs,omitempty"`
 	// Processor is the processor time of the daemons for one message, µs.
@@ -92,6 +94,9 @@ func (rep *Report) fill(r *run) {
 			continue
 		}
 		res.OfUDP = res.Median / udp.Median
+		if lib := r.udp[res.library()]; lib != nil {
+			res.OfLibrary = res.Median / lib.Median
+		}
 		if two := r.inTwoRuns(res.Row); two != nil {
 			res.OfTwoRuns = res.Median / two.Median
 		}
@@ -119,15 +124,17 @@ func (rep *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s %s\n", pad(b.Name, 30), b.cell(kindOf(b.Unit)))
 	}
 	const what = 34
-	column := func(title string) string { return pad(title, 24) + " of UDP  calls     CPU" }
-	fmt.Fprintf(w, "\n%s %s   %s of two runs     CPU   %s\n", pad("", what),
+	column := func(title string) string { return pad(title, 24) + " of UDP  of lib  calls     CPU  s/GiB" }
+	fmt.Fprintf(w, "\n%s %s   %s of two runs  of lib     CPU   %s\n", pad("", what),
 		column("one daemon, two runs"), pad("one run", 24), column("two daemons, veth"))
 	for _, line := range rep.lines() {
 		fmt.Fprintf(w, "%s %s   %s   %s\n", pad(line.what, what), line.cell(OneDaemon), line.together(), line.cell(TwoDaemons))
 	}
 	fmt.Fprint(w, "\nof UDP: of what plain UDP does with GSO and GRO, in datagrams of the same size, on loopback and on the veth\n"+
+		"of lib: of what the Go library does in one process; beside two daemons with two devices on loopback\n"+
 		"calls: the time of one message over that of one trapped call\n"+
 		"CPU: processor time of the daemons for one message, µs; for ib_read_lat a round trip\n"+
+		"s/GiB: processor time of the daemons for 1 GiB, s\n"+
 		"of two runs: what two programs do under one gorxe run, of what they do under one each\n")
 	if rep.Missing != "" {
 		fmt.Fprintf(w, "%s\n", rep.Missing)
@@ -156,23 +163,21 @@ func (rep *Report) lines() (lines []*line) {
 func (l *line) cell(place string) string {
 	res := l.results[place]
 	if text := res.without(); text != "" {
-		return pad(text, 46)
+		return pad(text, 61)
 	}
-	ratio, calls := fmt.Sprintf("%.2g %%", 100*res.OfUDP), fmt.Sprintf("%.2f", res.Calls)
-	switch {
-	case res.OfUDP == 0: // not compared
-		ratio, calls = "", ""
-	case res.Kind == Latency:
-		ratio = fmt.Sprintf("x %.1f", res.OfUDP)
+	calls := fmt.Sprintf("%.2f", res.Calls)
+	if res.Calls == 0 { // not compared
+		calls = ""
 	}
-	return fmt.Sprintf("%s %7s %6s %7s", pad(res.cell(res.Kind), 24), ratio, calls, res.processor())
+	return fmt.Sprintf("%s %7s %7s %6s %7s %6s", pad(res.cell(res.Kind), 24),
+		res.ratio(res.OfUDP), res.ratio(res.OfLibrary), calls, res.processor(), res.perGiB())
 }
 
 // together is the cell of one run, compared with two.
 func (l *line) together() string {
 	res := l.results[OneRun]
 	if text := res.without(); text != "" {
-		return pad(text, 44)
+		return pad(text, 52)
 	}
 	ratio := fmt.Sprintf("%.0f %%", 100*res.OfTwoRuns)
 	switch {
@@ -181,7 +186,27 @@ func (l *line) together() string {
 	case res.Kind == Latency:
 		ratio = fmt.Sprintf("x %.2f", res.OfTwoRuns)
 	}
-	return fmt.Sprintf("%s %11s %7s", pad(res.cell(res.Kind), 24), ratio, res.processor())
+	return fmt.Sprintf("%s %11s %7s %7s", pad(res.cell(res.Kind), 24), ratio, res.ratio(res.OfLibrary), res.processor())
+}
+
+// ratio is a figure divided by that of a baseline, as the table has it; empty if it is 0.
+func (r *Result) ratio(v float64) string {
+	switch {
+	case v == 0:
+		return ""
+	case r.Kind == Latency:
+		return fmt.Sprintf("x %.1f", v)
+	default:
+		return fmt.Sprintf("%.2g %%", 100*v)
+	}
+}
+
+// perGiB is the median of Processor for 1 GiB of a bandwidth, in seconds.
+func (r *Result) perGiB() string {
+	if r.Kind != Bandwidth || len(r.Processor.Samples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", r.Processor.Median/1e6*(1<<30)/float64(r.Size))
 }
 
 // processor is the median of Processor, empty if it was not measured.

@@ -30,6 +30,7 @@ const isAnotherBuild = "is another build of gorxe"
 // TestOtherBuild: a run reports that the daemon is another build, and replaces one that is
 // idle.
 func TestOtherBuild(t *testing.T) {
+	besideOthers(t)
 	if !selection.takes(standard) {
 		return
 	}

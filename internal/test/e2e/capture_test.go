@@ -80,10 +80,9 @@ func check(t *testing.T, files ...string) {
 // TestCapture: gorxe's own captures of perftest have no violation, on one device and from
 // either end of a network.
 func TestCapture(t *testing.T) {
+	besideOthers(t)
 	need(t, "ib_write_bw")
-	if native != "" {
-		t.Skip("the kernel's device has no --pcap")
-	}
+	notNative(t, "--pcap")
 	files := func(t *testing.T, names ...string) (paths []string) {
 		dir := t.TempDir()
 		for _, name := range names {

@@ -23,9 +23,7 @@ var mistakes = []struct {
 // fails with chaos, repeatedly with one seed. Its correct twin ends well with every seed:
 // a few here, 1,000 with GORXE_E2E=full.
 func TestChaosMistakes(t *testing.T) {
-	if native != "" {
-		t.Skip("the kernel's device has no chaos")
-	}
+	notNative(t, "chaos")
 	d := oneDaemon(t)
 	// With trapped doorbells, a call that posts returns after the source was read.
 	run := func(t *testing.T, seed int, argv ...string) *proc {

@@ -17,6 +17,8 @@ type daemon struct {
 	t      *testing.T
 	host   *host
 	socket string
+	args   []string      // of the command line
+	ready  time.Duration // from its start until it said so
 	// When it was idle:
 	fds, goroutines int
 }
@@ -32,18 +34,32 @@ func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	notify := filepath.Join(dir, "notify")
+	return startDaemonAt(t, h, filepath.Join(dir, "gorxe.sock"), args...)
+}
+
+// restartDaemon starts a daemon again that has ended.
+func restartDaemon(t *testing.T, d *daemon) *daemon {
+	t.Helper()
+	return startDaemonAt(t, d.host, d.socket, d.args...)
+}
+
+func startDaemonAt(t *testing.T, h *host, socket string, args ...string) *daemon {
+	t.Helper()
+	notify := filepath.Join(filepath.Dir(socket), "notify")
+	os.Remove(notify) //nolint:errcheck // a daemon at this socket may have had it
 	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ready.Close()
-	d := &daemon{t: t, host: h, socket: filepath.Join(dir, "gorxe.sock")}
+	d := &daemon{t: t, host: h, socket: socket, args: args}
 	argv := append([]string{gorxe, "daemon", "--socket", d.socket, "--doorbells", doorbells}, args...)
+	began := time.Now()
 	d.proc = start(t, h, []string{"NOTIFY_SOCKET=" + notify}, argv...)
 	if err := awaitReady(ready, d.proc); err != nil {
 		t.Fatalf("gorxe daemon: %v\n%s", err, d.describe())
 	}
+	d.ready = time.Since(began)
 	// What a daemon keeps from its first session on is not a leak.
 	d.run(t, "true").ok()
 	d.goroutines = d.idle().Goroutines
@@ -97,7 +113,8 @@ type books struct {
 			Name  string `json:"name"`
 			Files []struct {
 				QPs []struct {
-					Groups []string `json:"multicast_groups"`
+					RateMbps float64  `json:"rate_mbps"`
+					Groups   []string `json:"multicast_groups"`
 				} `json:"qps"`
 			} `json:"files"`
 		} `json:"processes"`
@@ -154,9 +171,23 @@ func (d *daemon) checkLeaks() {
 	}
 }
 
-func openFiles(pid int) int {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	return len(entries)
+// openFiles counts the open files of a process. A daemon keeps one memfd of each content of the files
+// of its tree that a program has read (sealed.Contents): the first one does not count.
+func openFiles(pid int) (n int) {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	kept := make(map[string]bool)
+	for _, l := range links {
+		target, _ := os.Readlink(l)
+		if strings.HasPrefix(target, "/memfd:gorxe-file:") {
+			content, _ := os.ReadFile(l)
+			if key := target + "=" + string(content); !kept[key] {
+				kept[key] = true
+				continue
+			}
+		}
+		n++
+	}
+	return n
 }
 
 func listFiles(pid int) string {

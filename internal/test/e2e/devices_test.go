@@ -88,6 +88,7 @@ func TestPortCounters(t *testing.T) {
 // TestEightDevices: --devices 8 makes eight devices, which talk to themselves and to
 // each other, in a run of its own and in a daemon.
 func TestEightDevices(t *testing.T) {
+	besideOthers(t)
 	need(t, "ibv_devices", "ibv_rc_pingpong", "ib_write_bw")
 	if !selection.takes(standard) {
 		return

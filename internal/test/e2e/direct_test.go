@@ -19,8 +19,9 @@ const directTests = "^(TestPingpong|TestPerftest|TestRDMACore|TestNewerRDMACore|
 const directRaceTests = "^(TestPingpong|TestKillDaemon|TestStall|TestManyPairs)$"
 
 // TestDirect runs this binary again, with daemons that trap no doorbell where the
-// choice is theirs.
+// choice is theirs. That run is one of the tests that run at once, so it has one at a time.
 func TestDirect(t *testing.T) {
+	besideOthers(t)
 	if doorbells == "direct" || native != "" {
 		return // this is that run already, or one without gorxe
 	}
@@ -28,7 +29,7 @@ func TestDirect(t *testing.T) {
 	if race.Enabled {
 		tests = directRaceTests
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run", tests, "-test.v")
+	cmd := exec.Command("/proc/self/exe", "-test.run", tests, "-test.v", "-test.parallel", "1")
 	cmd.Env = append(os.Environ(), "GORXE_E2E_DOORBELLS=direct")
 	out, err := cmd.CombinedOutput()
 	passed := regexp.MustCompile(`(?m)^--- PASS`).FindAll(out, -1)

@@ -6,14 +6,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// compiling is held while a C program is built: tests that run at once may need the same one.
+var compiling sync.Mutex
 
 // compile builds a C program of testdata, NAME.c with NAME_*.c, against the
 // installed libibverbs.
 func compile(t *testing.T, name string) string {
 	t.Helper()
 	need(t, "gcc")
+	compiling.Lock()
+	defer compiling.Unlock()
 	bin := filepath.Join(scratch, name)
 	if _, err := os.Stat(bin); err == nil {
 		return bin

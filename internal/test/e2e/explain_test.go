@@ -27,10 +27,11 @@ var explained = []struct {
 // TestExplain: gorxe run --explain says why verbs were refused and why work requests failed, and
 // gorxe status --errors says it of programs that run.
 func TestExplain(t *testing.T) {
-	need(t, "ibv_rc_pingpong")
-	if native != "" {
-		t.Skip("the kernel's device explains nothing")
+	if !selection.takes(standard) {
+		return
 	}
+	need(t, "ibv_rc_pingpong")
+	notNative(t, "explanations")
 	d := oneDaemon(t)
 	for _, c := range explained {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,9 +57,7 @@ func TestExplain(t *testing.T) {
 // TestStatusErrors: gorxe status --errors lists the errors of a program that runs.
 func TestStatusErrors(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
-	if native != "" {
-		t.Skip("the kernel's device explains nothing")
-	}
+	notNative(t, "explanations")
 	d := oneDaemon(t)
 	out := d.run(t, "sh", "-c", "ibv_rc_pingpong -r 9999999; "+gorxe+" status --errors; "+gorxe+" explain --json").ok()
 	for _, s := range []string{

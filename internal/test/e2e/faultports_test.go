@@ -20,10 +20,11 @@ var portFaults = []struct{ rule, program, says string }{
 
 // TestPortFaults: a stock program sees the port as a rule makes it, and without the rule as it is.
 func TestPortFaults(t *testing.T) {
-	need(t, "ibv_devinfo", "rdma")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
+	if !selection.takes(standard) {
+		return
 	}
+	need(t, "ibv_devinfo", "rdma")
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	for _, c := range portFaults {
 		for _, with := range []bool{true, false} {
@@ -53,9 +54,7 @@ var asyncLine = regexp.MustCompile(`(?m)^ *event_type (.*) \(\d+\), port 1$`)
 // TestPortEvents: a program hears each change of the port, in order.
 func TestPortEvents(t *testing.T) {
 	need(t, "ibv_asyncwatch", "stdbuf")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	for _, c := range portEvents {
 		watch := start(t, d.host, d.env(), gorxe, "run", "--", "stdbuf", "-oL", "ibv_asyncwatch", "-d", "rxe0")

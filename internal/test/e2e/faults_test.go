@@ -51,10 +51,9 @@ var faultyNetworks = []string{
 // TestFaultyNetwork: programs end well, with the right data, when packets are lost, reordered and
 // doubled. Their captures have no violation.
 func TestFaultyNetwork(t *testing.T) {
+	besideOthers(t)
 	need(t, "ibv_rc_pingpong", "ib_write_bw")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	n, short := "200", false
 	if !full {
 		n, short = "30", true
@@ -102,9 +101,10 @@ func TestFaultyNetwork(t *testing.T) {
 // TestFaultUnfired: a rule that never fires fails the run, whatever the program's end, and a table
 // shows it. GORXE_FAULTS has rules too.
 func TestFaultUnfired(t *testing.T) {
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
+	if !selection.takes(standard) {
+		return
 	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	const rule = "packet drop,qp=UD,first=1"
 	run := func(env []string, args ...string) (int, string) {
@@ -150,9 +150,7 @@ func TestFaultUnfired(t *testing.T) {
 // TestFaultsOfOneSession: the rules of one program do not touch another on the same device.
 func TestFaultsOfOneSession(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	report := filepath.Join(t.TempDir(), "faults.json")
 	bad := start(t, d.host, d.env(), gorxe, "run", "--fault", "packet drop", "--fault-report", report, "--", "sh", "-c", "echo up; exec sleep 1000")
@@ -175,9 +173,7 @@ func TestFaultsOfOneSession(t *testing.T) {
 // TestFaultCommand: gorxe fault changes the rules of a program that runs.
 func TestFaultCommand(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	start := func(args ...string) *proc { return start(t, d.host, d.env(), append([]string{gorxe}, args...)...) }
 	fault := func(code int, says string, args ...string) {

@@ -26,15 +26,22 @@ var verbFaults = []struct{ rule, program, says string }{
 	{"verb fail,verb=rdma_create_id,errno=ENOMEM", "rping -s", "rdma_create_id: Cannot allocate memory"},
 	{"verb fail,verb=rdma_bind_addr,errno=EADDRINUSE", "rping -s", "rdma_bind_addr: Address already in use"},
 	{"verb fail,verb=rdma_listen,errno=EADDRINUSE", "rping -s", "rdma_listen: Address already in use"},
+	{"limits set,max_qp=4", "ibv_srq_pingpong", "Couldn't create QP"},
+	{"limits set,max_cqe=128", "ibv_rc_pingpong", "Couldn't create CQ"},
+	{"limits set,max_qp_wr=128", "ibv_rc_pingpong", "Couldn't create QP"},
+	{"limits set,max_srq=0", "ibv_srq_pingpong", "Couldn't create SRQ"},
+	{"limits set,max_srq_wr=128", "ibv_srq_pingpong", "Couldn't create SRQ"},
+	{"limits set,memory=4096", "ibv_rc_pingpong -s 8192", "Couldn't register MR"},
 }
 
 // TestVerbFaults: a stock program meets a verb that fails with an errno, and says so. Other tests
 // run the same programs without a rule.
 func TestVerbFaults(t *testing.T) {
-	need(t, "ibv_rc_pingpong", "ibv_srq_pingpong", "rping")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
+	if !selection.takes(standard) {
+		return
 	}
+	need(t, "ibv_rc_pingpong", "ibv_srq_pingpong", "rping")
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	for _, c := range verbFaults {
 		t.Run(c.rule, func(t *testing.T) {
@@ -60,21 +67,39 @@ var workFaults = []struct{ rule, client, server string }{
 	{"device fail,event=IBV_EVENT_QP_FATAL,opcode=SEND,after=3,first=1", "Failed status Work Request Flushed Error (5)", ""},
 	{"device fail,event=IBV_EVENT_QP_ACCESS_ERR,opcode=RECV,after=3,first=1", "Failed status Work Request Flushed Error (5)", "Failed status remote access error (10)"},
 	{"device fail,event=IBV_EVENT_DEVICE_FATAL,opcode=SEND,after=3,first=1", "Failed status Work Request Flushed Error (5)", ""},
+	{"limits set,max_msg_sz=1000", "Failed status local length error (1)", ""},
+	{"limits set,max_rd_atomic=0", "Failed to modify QP to RTR", ""},
 	{"completion delay,time=1ms,opcode=SEND,every=10", "", ""},
 	{"peer rnr,first=3", "", ""},
 	{"packet drop,direction=out", "Failed status transport retry counter exceeded (12)", ""},
 	{"packet drop,direction=in", "Failed status transport retry counter exceeded (12)", "Failed status transport retry counter exceeded (12)"},
+	{"peer silent", "Failed status transport retry counter exceeded (12)", ""},
+	{"peer half_open,direction=in", "Failed status transport retry counter exceeded (12)", "Failed status transport retry counter exceeded (12)"},
+	{"device remove,opcode=SEND,after=3,first=1", "Failed status Work Request Flushed Error (5)", ""},
 	{"verb delay,verb=create_qp|modify_qp,time=50ms", "", ""},
+	{"packet drop,count=1,after=20", "", ""},
+	{"packet duplicate,every=10", "", ""},
+	{"packet delay,time=1ms,jitter=1ms,every=10", "", ""},
+	{"packet reorder,by=2,every=20", "", ""},
+	{"packet corrupt,bit=300,opcode=RC_SEND_MIDDLE,every=40", "", ""},
+	{"packet corrupt,field=icrc,opcode=RC_SEND_MIDDLE,every=40", "", ""},
+	{"packet mark,every=10", "", ""},
+	{"packet shape,rate=100mbit,latency=200us,loss=1%,queue=1000,direction=out", "", ""},
+	{"packet shape,rate=100mbit,latency=200us,loss=1%,queue=1000,direction=in", "", ""},
 }
 
 // TestWorkFaults: the client of ibv_rc_pingpong meets a rule. The server sees what the network shows
 // it: a client that failed by itself is silent.
 func TestWorkFaults(t *testing.T) {
-	need(t, "ibv_rc_pingpong")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
+	besideOthers(t)
+	if !selection.takes(standard) {
+		return
 	}
+	need(t, "ibv_rc_pingpong")
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
+	one := topology{server: d.run, client: d.run, host: d.host, device: "rxe0"}
+	one.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-p", "PORT", "-c", "-n", "50").good(t) // without a rule
 	for _, c := range workFaults {
 		t.Run(c.rule, func(t *testing.T) {
 			port := d.host.nextPort()
@@ -100,6 +125,9 @@ func TestWorkFaults(t *testing.T) {
 
 // TestFaultRows: docs/faults.md has a row for each case.
 func TestFaultRows(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
 	text, err := os.ReadFile("../../../docs/faults.md")
 	if err != nil {
 		t.Fatal(err)

@@ -86,6 +86,7 @@ var victims = []victim{
 // nothing in the daemon, the other one ends with an error, and the next pair
 // works.
 func TestKillProgram(t *testing.T) {
+	besideOthers(t)
 	need(t, "ib_write_bw")
 	if !selection.takes(standard) {
 		return
@@ -133,6 +134,7 @@ const retryExceeded = "Failed status 12:"
 // TestKillPeer: a program with outstanding work learns from a completion that its peer was
 // killed, as if the peer had lost power.
 func TestKillPeer(t *testing.T) {
+	besideOthers(t)
 	need(t, "ib_write_bw")
 	if !selection.takes(standard) {
 		return
@@ -167,27 +169,21 @@ func TestKillPeer(t *testing.T) {
 	}
 }
 
-// TestKillKeeper: the same with `gorxe run` itself. No process answers for its program then,
-// so the program has to end, and the daemon holds nothing.
-func TestKillKeeper(t *testing.T) {
+// TestKillFront: the same with the front, which is `gorxe run` itself. No process answers for its
+// program then, so the program has to end, and the daemon holds nothing.
+func TestKillFront(t *testing.T) {
+	besideOthers(t)
 	need(t, "ib_write_bw")
 	if !selection.takes(standard) {
 		return
 	}
 	d := oneDaemon(t)
-	for range (kills + 9) / 10 {
+	for range killsOfEach {
 		tr := d.traffic(t, victims[0].argv...)
 		pids := tree(tr.client.cmd.Process.Pid)
-		if err := tr.client.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		kill(t, tr.client.cmd.Process.Pid)
 		tr.client.wait()
-		for _, pid := range pids {
-			if !until(programLimit, func() bool { return !runs(pid) }) {
-				t.Errorf("process %d of a killed gorxe run still runs", pid)
-				syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it may have ended
-			}
-		}
+		gone(t, pids)
 		if code := tr.server.wait(); code == 0 {
 			t.Errorf("the other one ended without an error\n%s", tr.server.out.String())
 		}
@@ -198,12 +194,14 @@ func TestKillKeeper(t *testing.T) {
 // TestKillDaemon: kill -9 of the daemon. Its programs get errors from their
 // device, gorxe run ends as they do, and the next daemon works.
 func TestKillDaemon(t *testing.T) {
-	endDaemon(t, (kills+3)/4, syscall.SIGKILL)
+	besideOthers(t)
+	endDaemon(t, max((kills+3)/4, killsOfEach), syscall.SIGKILL)
 }
 
 // TestStopDaemon: a daemon that ends tells its programs. Programs that only poll their queues
 // notice too.
 func TestStopDaemon(t *testing.T) {
+	besideOthers(t)
 	endDaemon(t, len(victims), syscall.SIGTERM)
 }
 
@@ -271,6 +269,7 @@ func (d *daemon) memory(t *testing.T) int {
 
 // TestStall: a program whose memory never answers blocks no other program, and can be killed.
 func TestStall(t *testing.T) {
+	besideOthers(t)
 	if !selection.takes(standard) {
 		return
 	}
@@ -298,6 +297,7 @@ func TestStall(t *testing.T) {
 
 // TestLanding: fork and exec while remote WRITEs land.
 func TestLanding(t *testing.T) {
+	besideOthers(t)
 	if !selection.takes(core) {
 		return
 	}

@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -52,7 +54,19 @@ func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 {
 		os.Exit(asRootOfNamespace())
 	}
+	moreAtOnce()
 	os.Exit(run(m))
+}
+
+// moreAtOnce lets one test more run at once than there are processors (besideOthers), because
+// programs mostly wait.
+func moreAtOnce() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)) //nolint:errcheck // it is a number
+	}
 }
 
 // asRootOfNamespace runs this binary again in a user namespace, where an ordinary

@@ -17,6 +17,7 @@ var metric = regexp.MustCompile(`(?m)^node_infiniband_(\w+)\{[^}]*device="rxe0"[
 // TestNodeExporter: prometheus-node-exporter reports what sysfs says, before and
 // after there was traffic.
 func TestNodeExporter(t *testing.T) {
+	besideOthers(t)
 	need(t, "prometheus-node-exporter", "ibv_rc_pingpong")
 	if !selection.takes(standard) {
 		return

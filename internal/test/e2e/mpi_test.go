@@ -126,6 +126,7 @@ func (p parallel) right(t *testing.T, program *proc, n int) uint64 {
 
 // TestMPI: messages of all sizes, collectives, one-sided operations and atomics.
 func TestMPI(t *testing.T) {
+	besideOthers(t)
 	if native != "" || !selection.takes(standard) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 // TestNewerRDMACore: libibverbs and librxe of a newer Debian, in a chroot, beside
 // those of this one.
 func TestNewerRDMACore(t *testing.T) {
+	besideOthers(t)
 	if !selection.takes(standard) {
 		return
 	}

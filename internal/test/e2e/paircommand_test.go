@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -9,6 +12,7 @@ import (
 // TestPairCommand: gorxe pair starts the client when the server listens, on one device and
 // on two hosts, and its exit code is the worse one.
 func TestPairCommand(t *testing.T) {
+	besideOthers(t)
 	need(t, "ib_write_bw", "sh", "readlink")
 	if !selection.takes(core) {
 		return
@@ -51,4 +55,34 @@ func TestPairCommand(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
 		}
 	}
+}
+
+// TestPairVerdict: one verdict is about both ends of a pair. On two hosts each end has its own, and with
+// --verdict-on-failure only the end that failed keeps it.
+func TestPairVerdict(t *testing.T) {
+	besideOthers(t)
+	need(t, "ibv_rc_pingpong")
+	if !selection.takes(standard) {
+		return
+	}
+	j := newTrial(t)
+	server := []string{"ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-n", "20"}
+	pair := func(flags []string, more ...string) *proc {
+		return start(t, j.host, nil, slices.Concat([]string{gorxe, "pair"}, flags, server, []string{"--"}, server, more)...)
+	}
+	onDevice := []string{"--socket", j.socket, "--device", "rxe0=eth0", "--verdict", j.dir}
+	pair(onDevice, j.addr).ok()
+	j.has(t, "# Verdict: the program ended well\n", " packets in 2 flows.", " obeyed it, in ")
+
+	j.dir += "-hosts"
+	failing := slices.Concat([]string{gorxe, "pair", "--hosts", "--verdict-on-failure", j.dir}, server,
+		[]string{"--", "sh", "-c", strings.Join(server, " ") + " 192.0.2.1; exit 7"})
+	if code := start(t, j.host, nil, failing...).wait(); code != 7 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(filepath.Join(j.dir, "server")); !os.IsNotExist(err) {
+		t.Errorf("the server ended well, and has a verdict: %v", err)
+	}
+	j.dir = filepath.Join(j.dir, "client")
+	j.has(t, "# Verdict: the program failed with exit status 7\n", " obeyed it, in ")
 }

@@ -112,6 +112,7 @@ func perftests() (cases []perftest) {
 var tableRow = regexp.MustCompile(`(?m)^ *\d+ +\d+ +([\d.]+|inf) +([\d.]+|inf)`)
 
 func TestPerftest(t *testing.T) {
+	besideOthers(t)
 	need(t, "ib_write_bw")
 	ways := topologies(t)
 	for j, o := range ways {

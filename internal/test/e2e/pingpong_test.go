@@ -56,6 +56,7 @@ func pingpongs() (cases []pingpong) {
 var iterations = regexp.MustCompile(`(?m)^(\d+) iters in`)
 
 func TestPingpong(t *testing.T) {
+	besideOthers(t)
 	need(t, "ibv_rc_pingpong")
 	ways := topologies(t)
 	for j, o := range ways {

@@ -108,6 +108,7 @@ func TestRSocketsAllSizes(t *testing.T) {
 
 // TestRDMACM: programs connect by address, in each way that two programs can meet.
 func TestRDMACM(t *testing.T) {
+	besideOthers(t)
 	need(t, "rping", "qperf", "fi_pingpong", "ib_write_bw")
 	if native != "" {
 		return

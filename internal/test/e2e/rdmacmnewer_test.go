@@ -33,6 +33,7 @@ var newerCMOnly = []cmPair{
 // TestRDMACMNewer: programs of a newer rdma-core connect by address, with each other and with
 // those of this system.
 func TestRDMACMNewer(t *testing.T) {
+	besideOthers(t)
 	need(t, "rping", "ib_write_bw")
 	if native != "" || !selection.takes(standard) {
 		return

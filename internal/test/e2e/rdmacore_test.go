@@ -77,6 +77,7 @@ const hasNet = "the tests look for the network interface in `device/net`, which 
 // TestRDMACore: what passes on the kernel's rdma_rxe passes here, by name; and the
 // table in docs/compatibility.md says what this run said.
 func TestRDMACore(t *testing.T) {
+	besideOthers(t)
 	need(t, "/usr/bin/python3")
 	if !selection.takes(standard) {
 		return // Python runs too long under the race detector

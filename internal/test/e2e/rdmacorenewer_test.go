@@ -29,6 +29,7 @@ var newerHere = []struct {
 // rdma_rxe passes, and docs/rdma-core-tests.md has them all by name. Other than full runs have
 // those that ask `rdma link` for the network interface.
 func TestRDMACoreNewer(t *testing.T) {
+	besideOthers(t)
 	if native != "" || doorbells == "direct" {
 		return
 	}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"sync"
+	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/race"
 )
@@ -16,6 +17,24 @@ const (
 	standard             // in every other run
 	complete             // with GORXE_E2E=full
 )
+
+// besideOthers lets a test run at the same time as others of its kind: it has hosts and
+// daemons of its own, and mostly waits. Those that overload the machine do not call it, and no
+// short ones. In the full run, which also writes documents, all tests run one after another.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	if !full && !*update {
+		t.Parallel()
+	}
+}
+
+// notNative skips a test of what only gorxe has, when the tests run on the kernel's device.
+func notNative(t *testing.T, what string) {
+	t.Helper()
+	if native != "" {
+		t.Skip("the kernel's device has no " + what)
+	}
+}
 
 // selection counts what ran, to say so at the end.
 var selection tally

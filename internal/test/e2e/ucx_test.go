@@ -156,6 +156,7 @@ func ucxFinished(t *testing.T, cases []ucxCase, out string) {
 // TestUCX: every protocol of UCX's between two processes, in each way that two
 // processes can meet.
 func TestUCX(t *testing.T) {
+	besideOthers(t)
 	need(t, "ucx_perftest", "unshare")
 	if native != "" {
 		return
@@ -257,6 +258,7 @@ func (d *daemon) awaitSecondPort(t *testing.T, state string) {
 // two processes of one host exchange goes on when a port goes down meanwhile. Between
 // hosts UCX does not move what a lane carried to another one: its operations fail.
 func TestUCXPortDown(t *testing.T) {
+	besideOthers(t)
 	need(t, "ucx_perftest", "unshare", "ip")
 	if !selection.takes(standard) || native != "" {
 		return

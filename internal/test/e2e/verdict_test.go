@@ -21,9 +21,7 @@ type trial struct {
 // newTrial returns where a verdict can be made, with a daemon of its own.
 func newTrial(t *testing.T) trial {
 	t.Helper()
-	if native != "" {
-		t.Skip("the kernel's device has no verdict")
-	}
+	notNative(t, "verdict")
 	a, _ := twoHosts(t, 1500)
 	dir, err := os.MkdirTemp(scratch, "verdict-")
 	if err != nil {
@@ -95,6 +93,9 @@ func TestVerdictOfLoss(t *testing.T) {
 // TestVerdictOfGood: a program that ends well leaves no verdict with --verdict-on-failure, and a
 // good one with --verdict. The second run finds the daemon of the first.
 func TestVerdictOfGood(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
 	need(t, "ibv_rc_pingpong")
 	j := newTrial(t)
 	argv := j.pingpongs()
@@ -114,6 +115,9 @@ func TestVerdictOfGood(t *testing.T) {
 // TestVerdictOfEnd: the verdict has the program's exit status or signal, whatever the device saw,
 // and exit status 3 remains that of a rule that never fired.
 func TestVerdictOfEnd(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
 	j := newTrial(t)
 	for i, c := range []struct {
 		flags []string
@@ -135,6 +139,9 @@ func TestVerdictOfEnd(t *testing.T) {
 
 // TestVerdictRefused: a directory that cannot be used is refused before the program starts.
 func TestVerdictRefused(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
 	j := newTrial(t)
 	used := filepath.Dir(j.dir)
 	file := filepath.Join(used, "file")
@@ -149,7 +156,7 @@ func TestVerdictRefused(t *testing.T) {
 		{[]string{"--verdict", used}, 125, "it has files, as file: give an empty directory, or one that does not exist"},
 		{[]string{"--verdict", file}, 125, "file"},
 		{[]string{"--verdict-on-failure", "/proc/verdict"}, 125, "gorxe: --verdict-on-failure: mkdir /proc/verdict"},
-		{[]string{"--verdict", j.dir, "--pcap", "x.pcapng"}, 2, "leave --pcap away"},
+		{[]string{"--verdict", j.dir, "--pcap", "x.pcapng"}, 2, "leave --pcap out"},
 		{[]string{"--verdict", j.dir, "--verdict-on-failure", j.dir}, 2, "--verdict"},
 	} {
 		code, out := j.run(t, c.flags, "echo", "the program ran")
@@ -181,6 +188,9 @@ func same(text string) string {
 
 // TestVerdictExample: the page of docs/verdict.md is that of a program with a wrong rkey.
 func TestVerdictExample(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
 	need(t, "gcc")
 	j := newTrial(t)
 	bin := filepath.Join(filepath.Dir(j.dir), "wrongkey")

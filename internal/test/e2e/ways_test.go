@@ -292,6 +292,7 @@ func TestTimerSignals(t *testing.T) {
 
 // TestWriteABI: the older form of the ABI, write() commands, for everything.
 func TestWriteABI(t *testing.T) {
+	besideOthers(t)
 	need(t, "ibv_rc_pingpong", "ib_write_bw")
 	if !selection.takes(standard) {
 		return

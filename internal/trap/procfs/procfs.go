@@ -111,24 +111,46 @@ func ReadStatus(tid int) (st Status, err error) {
 	return st, nil
 }
 
+// Started returns when a process began, which with its number identifies it: field 22 of
+// /proc/PID/stat (proc(5)). It is empty if the process has ended.
+func Started(pid int) string {
+	f := statFields(pid)
+	if len(f) == 0 {
+		return ""
+	}
+	return string(f[22-thirdField])
+}
+
 // Image returns what identifies the program that a thread executes: the addresses
 // of its code, stack, arguments and environment. An execve changes them. The result
 // is fields 26 to 28 and 48 to 51 of /proc/PID/stat (proc(5)), or empty if the file
 // cannot be read.
 func Image(tid int) string {
+	f := statFields(tid)
+	if len(f) == 0 {
+		return ""
+	}
+	return string(bytes.Join(append(f[26-thirdField:28-thirdField+1:28-thirdField+1], f[48-thirdField:51-thirdField+1]...), []byte(" ")))
+}
+
+// thirdField is the number of statFields' first one in proc(5).
+const thirdField = 3
+
+// statFields returns the fields of /proc/PID/stat from the third on, up to the 51st at least; nil if the
+// file cannot be read.
+func statFields(tid int) [][]byte {
 	b, err := ReadFile(Path(tid, "stat"))
 	if err != nil {
-		return ""
+		return nil
 	}
 	// The command name stands in parentheses and may contain anything. All fields
 	// after it are numbers.
 	_, rest, _ := bytes.Cut(b[max(bytes.LastIndexByte(b, ')'), 0):], []byte(" "))
 	f := bytes.Fields(rest)
-	const third = 3 // f[0] is field 3
-	if len(f) <= 51-third {
-		return ""
+	if len(f) <= 51-thirdField {
+		return nil
 	}
-	return string(bytes.Join(append(f[26-third:28-third+1:28-third+1], f[48-third:51-third+1]...), []byte(" ")))
+	return f
 }
 
 // PIDOf returns the process number behind a pidfd (fs/pidfs.c: pidfd_show_fdinfo).

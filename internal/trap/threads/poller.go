@@ -82,7 +82,8 @@ func (p *Poller) Add(fd int, events uint32, ring func(events uint32)) (*Source, 
 	return s, nil
 }
 
-// Arm waits for other events, and again if some came. One that is there already counts.
+// Arm replaces the events that the source waits for. The poller calls ring again for the next
+// one, also if the file already has it.
 func (s *Source) Arm(events uint32) {
 	p := s.poller
 	p.mu.Lock()
@@ -103,8 +104,8 @@ func (s *Source) Remove() {
 	}
 }
 
-// control adds or changes a file. The kernel reports one event of it (EPOLLONESHOT), and errors
-// and hang-ups unasked.
+// control adds or changes a file. The kernel reports one event of it (EPOLLONESHOT). It
+// reports errors and hang-ups always.
 func control(epoll, op, fd int, id uint64, events uint32) error {
 	e := unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
 	if err := unix.EpollCtl(epoll, op, fd, &e); err != nil {
