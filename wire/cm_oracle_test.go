@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -24,48 +25,91 @@ func bytesField(name string, b []byte) tsharkField {
 	return tsharkField{"infiniband." + name, hex.EncodeToString(b)}
 }
 
-// cmSamples builds the messages that tshark 4.0 can decode, twice with different
-// values. MRA, LAP, APR and SIDR are not among them: TestCMFields holds these to the
-// tables of the specification, and TestCMCaptures to what Linux sends.
+// A cmSet has the values of the fields of one message of each kind. The set 0 has fixed ones, the
+// set 1 their complements in every other bit, and the others have random ones.
+type cmSet uint64
+
+// cmSets is how many messages of each kind tshark reads.
+const cmSets = 100
+
+// value returns the value of a field, always the same one for a v.
+func (s cmSet) value(v uint64) uint64 {
+	if s < 2 {
+		return v ^ uint64(s)*0x5a5a5a5a5a5a5a5a
+	}
+	return rand.NewPCG(uint64(s), v).Uint64()
+}
+
+// data returns n bytes.
+func (s cmSet) data(n int, first uint64) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(s.value(first<<16 + uint64(i)*7))
+	}
+	return b
+}
+
+// route returns addresses: IPv6 ones in each second set.
+func (s cmSet) route() (r *Route, v6 bool) {
+	v6 = s&1 != 0
+	if r = testRoute(v6); s < 2 {
+		return r, v6
+	}
+	for i, a := range []*netip.Addr{&r.Src, &r.Dst} {
+		b := s.data(16, uint64(2000+i))
+		if b[0] |= 1; v6 { // not all zeros in front: tshark and net/netip write those differently
+			*a = netip.AddrFrom16([16]byte(b))
+		} else {
+			*a = netip.AddrFrom4([4]byte(b))
+		}
+	}
+	return r, v6
+}
+
+// cmSamples builds the messages that tshark 4.0 can decode, with many values. MRA, LAP, APR and
+// SIDR are not among them: TestCMFields holds these to the tables of the specification, and
+// TestCMCaptures to what Linux sends.
 func cmSamples() (all []CMMessage, want [][]tsharkField) {
-	for k := range uint64(2) {
-		n := func(v uint64) uint64 { return v ^ k*0x5a5a5a5a5a5a5a5a }
+	for s := range cmSet(cmSets) {
+		n := s.value
 		add := func(m CMMessage, fields ...tsharkField) {
-			fill(m.PrivateData(), byte(k))
+			private := s.data(len(m.PrivateData()), 1000)
+			copy(m.PrivateData(), private)
 			all = append(all, m)
 			want = append(want, append(fields,
 				hexField("mad.baseversion", 2, 1), hexField("mad.mgmtclass", 2, 7), hexField("mad.classversion", 2, 2),
 				hexField("mad.method", 2, 3), hexField("mad.status", 4, 0), hexField("mad.transactionid", 16, m.TID()),
 				hexField("mad.attributeid", 4, uint64(m.CMAttribute())), hexField("mad.attributemodifier", 8, 0),
-				bytesField(privateField[m.CMAttribute()], sample(len(m.PrivateData()), byte(k))[privateSkip(m):]),
+				bytesField(privateField[m.CMAttribute()], private[privateSkip(m):]),
 				tsharkField{"_ws.malformed", ""}))
 		}
-		addREQ(n, k == 1, add)
+		addREQ(s, add)
 		addREP(n, add)
-		const local, remote = 0x11223344, 0x55667788
+		local, remote := uint32(n(0x11223344)), uint32(n(0x55667788))
 
 		rtu := new(MAD).InitRTU(n(3))
 		rtu.SetCommIDs(local, remote)
-		add(rtu, hexField("cm.rtu.localcommid", 8, local), hexField("cm.rtu.remotecommid", 8, remote))
+		add(rtu, hexField("cm.rtu.localcommid", 8, uint64(local)), hexField("cm.rtu.remotecommid", 8, uint64(remote)))
 
 		rej := new(MAD).InitREJ(n(4))
 		rej.SetCommIDs(local, remote)
-		rej.SetMessageRejected(CMSubject(1 + k))
+		rej.SetMessageRejected(CMSubject(n(7) & 3))
 		rej.SetReason(CMReason(n(0x1c) & 0xffff))
-		rej.SetInfo(sample(int(8+k*64), 0x40))
-		add(rej, hexField("cm.rej.localcommid", 8, local), hexField("cm.rej.remotecommid", 8, remote),
-			hexField("cm.rej.msgrej", 2, 1+k), hexField("cm.rej.rejinfolen", 2, 8+k*64), hexField("cm.rej.reason", 4, n(0x1c)&0xffff),
-			bytesField("cm.rej.ari", append(sample(int(8+k*64), 0x40), make([]byte, 64-k*64)...)))
+		info := s.data(int(n(8)%73), 0x40)
+		rej.SetInfo(info)
+		add(rej, hexField("cm.rej.localcommid", 8, uint64(local)), hexField("cm.rej.remotecommid", 8, uint64(remote)),
+			hexField("cm.rej.msgrej", 2, n(7)&3), hexField("cm.rej.rejinfolen", 2, n(8)%73), hexField("cm.rej.reason", 4, n(0x1c)&0xffff),
+			bytesField("cm.rej.ari", append(info, make([]byte, 72-len(info))...)))
 
 		dreq := new(MAD).InitDREQ(n(5))
 		dreq.SetCommIDs(local, remote)
 		dreq.SetRemoteQPN(QPN(n(0x123456) & QPNMask))
-		add(dreq, hexField("cm.dreq.localcommid", 8, local), hexField("cm.dreq.remotecommid", 8, remote),
+		add(dreq, hexField("cm.dreq.localcommid", 8, uint64(local)), hexField("cm.dreq.remotecommid", 8, uint64(remote)),
 			hexField("cm.req.remoteqpneecn", 6, n(0x123456)&QPNMask))
 
 		drep := new(MAD).InitDREP(n(6))
 		drep.SetCommIDs(local, remote)
-		add(drep, hexField("cm.drsp.localcommid", 8, local), hexField("cm.drsp.remotecommid", 8, remote))
+		add(drep, hexField("cm.drsp.localcommid", 8, uint64(local)), hexField("cm.drsp.remotecommid", 8, uint64(remote)))
 	}
 	return all, want
 }
@@ -84,21 +128,9 @@ func privateSkip(m CMMessage) int {
 	return 0
 }
 
-// sample returns n bytes that differ from their neighbours.
-func sample(n int, first byte) []byte {
-	b := make([]byte, n)
-	fill(b, first)
-	return b
-}
-
-func fill(b []byte, first byte) {
-	for i := range b {
-		b[i] = first + byte(i*7)
-	}
-}
-
-func addREQ(n func(uint64) uint64, v6 bool, add func(CMMessage, ...tsharkField)) {
-	r := testRoute(v6)
+func addREQ(s cmSet, add func(CMMessage, ...tsharkField)) {
+	n := s.value
+	r, v6 := s.route()
 	path := func(k uint64) CMPath {
 		return CMPath{
 			LocalLID: uint16(n(0x1234 + k)), RemoteLID: uint16(n(0x5678 + k)), LocalGID: GIDFromAddr(r.Src), RemoteGID: GIDFromAddr(r.Dst),
@@ -190,9 +222,9 @@ func ipcmFields(h *IPCMHeader) []tsharkField {
 }
 
 func addREP(n func(uint64) uint64, add func(CMMessage, ...tsharkField)) {
-	const local, remote = 0x99aabbcc, 0xddeeff00
+	local, remote := n(0x99aabbcc)&0xffffffff, n(0xddeeff00)&0xffffffff
 	p := new(MAD).InitREP(n(2))
-	p.SetCommIDs(local, remote)
+	p.SetCommIDs(uint32(local), uint32(remote))
 	p.SetQKey(uint32(n(0x0badcafe)))
 	p.SetQPN(QPN(n(0x123456) & QPNMask))
 	p.SetEECN(uint32(n(0x234567)) & QPNMask)
@@ -230,8 +262,8 @@ func TestCMTshark(t *testing.T) {
 	var packets []oraclePacket
 	for i, m := range all {
 		h := Headers{Opcode: UDSendOnly, PKey: DefaultPKey, DestQP: GSIQPN, SrcQP: GSIQPN, QKey: GSIQKey}
-		v6 := i >= len(all)/2 // the second half has IPv6 addresses
-		packets = append(packets, oraclePacket{v6: v6, ip: ipPacket(testRoute(v6), 0, true, append(h.Append(nil), madOf(m)[:]...))})
+		r, v6 := cmSet(i * cmSets / len(all)).route()
+		packets = append(packets, oraclePacket{v6: v6, ip: ipPacket(r, 0, true, append(h.Append(nil), madOf(m)[:]...))})
 	}
 	rows := testenv.Tshark(t, writePcap(t, packets), fields...)
 	if len(rows) != len(all) {
@@ -240,7 +272,7 @@ func TestCMTshark(t *testing.T) {
 	for i, m := range all {
 		for _, f := range want[i] {
 			if got := rows[i][column[f.name]]; got != f.want {
-				t.Errorf("%v: %s is %.80q, want %.80q", m, f.name, got, f.want)
+				t.Errorf("message %d, %v: %s is %.80q, want %.80q", i, m, f.name, got, f.want)
 			}
 		}
 	}

@@ -56,7 +56,8 @@ type talkSide struct {
 type utterance struct {
 	times uint64 // 0: not seen
 	last  int64
-	sum   uint64 // of its bytes
+	psn   wire.PSN // of the last one
+	sum   uint64   // of its bytes
 }
 
 func (s *talkSide) has(a wire.CMAttribute) bool { return s.said[a-wire.AttrREQ].times > 0 }
@@ -262,12 +263,14 @@ func (c *Checker) transaction(s *subject, f *Flow, m wire.CMMessage, want uint64
 	}
 }
 
-// say notes a message, and compares it with the same one sent before.
+// say notes a message, and compares it with the same one sent before. A queue pair of datagrams
+// counts its packets by the PSN (IBA 9.8.3). So a message that is sent again has a later PSN than
+// before, and a message that the network doubled has the same one, however late it comes.
 func (c *Checker) say(s *subject, f *Flow, k *talk, side int, m wire.CMMessage) {
 	a := m.CMAttribute()
 	u, sum := &k.sides[side].said[a-wire.AttrREQ], c.talks.sum(s)
 	if u.times == 0 {
-		*u = utterance{1, s.at, sum}
+		*u = utterance{1, s.at, s.psn, sum}
 		return
 	}
 	switch a {
@@ -279,11 +282,11 @@ func (c *Checker) say(s *subject, f *Flow, k *talk, side int, m wire.CMMessage) 
 		c.report(s, f, ruleCMResent, "the same "+a.String()+" again", "another one")
 		u.sum = sum
 	}
-	since := s.at - u.last
-	if since < doubledWithin {
-		return // the network or the capture doubled it
+	if !u.psn.Less(s.psn) {
+		return // the network or the capture doubled it, or the network was late
 	}
-	u.last = s.at
+	since := s.at - u.last
+	u.last, u.psn = s.at, s.psn
 	u.times++
 	if u.times-1 > uint64(k.retries) {
 		c.report(s, f, ruleCMRetries, fmt.Sprintf("%v sent again at most %d times", a, k.retries), fmt.Sprintf("%d times", u.times-1))

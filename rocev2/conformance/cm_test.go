@@ -49,10 +49,18 @@ func (s *scene) found(id uint32, tid, service uint64) *scenePacket {
 	})
 }
 
-// later appends a copy of a packet, so much later.
-func (s *scene) later(p *scenePacket, d time.Duration) {
+// doubled appends a copy of a packet, so much later. The network made it.
+func (s *scene) doubled(p *scenePacket, d time.Duration) *scenePacket {
 	s.now += d
-	s.add(p.fromB, p.headers, bytes.Clone(p.payload))
+	return s.add(p.fromB, p.headers, bytes.Clone(p.payload))
+}
+
+// resent appends a message again, so much later. Its sender sent it.
+func (s *scene) resent(p *scenePacket, d time.Duration) *scenePacket {
+	s.ud = s.ud.Next()
+	again := s.doubled(p, d)
+	again.headers.PSN = s.ud
+	return again
 }
 
 // TestCMTalks: what connection managers may say, also over a network that loses messages,
@@ -65,16 +73,27 @@ func TestCMTalks(t *testing.T) {
 	}{
 		"a whole connection": {func(s *scene) { s.opened(3); s.dreq(); s.drep() }, nil},
 		"answers lost": {func(s *scene) {
-			s.later(s.opened(1), 5*time.Second)
-			req := s.packets[len(s.packets)-1]
+			req := s.resent(s.opened(1), 5*time.Second)
 			s.opened(2)
 			s.packets = slices.Delete(s.packets, len(s.packets)-2, len(s.packets)-1)
-			s.later(s.packets[len(s.packets)-1], 4096*time.Millisecond) // as Linux counts
+			s.resent(s.packets[len(s.packets)-1], 4096*time.Millisecond) // as Linux counts
+			s.now += 5 * time.Second
 			s.opened(3)
-			s.later(req, 2*time.Millisecond) // the network was late
-			s.later(s.dreq(), 5*time.Second)
+			s.doubled(req, 2*time.Millisecond) // the network was late
+			s.resent(s.dreq(), 5*time.Second)
 			s.drep()
 			s.drep()
+		}, nil},
+		"doubled, and late": {func(s *scene) {
+			req := s.opened(1)
+			s.doubled(req, 15*time.Millisecond)
+			rep := s.opened(2)
+			s.packets = slices.Delete(s.packets, len(s.packets)-2, len(s.packets)-1)
+			for range 20 { // more often than it may be sent again
+				s.doubled(rep, time.Second)
+			}
+			s.resent(rep, time.Second)
+			s.doubled(rep, time.Second)
 		}, nil},
 		"no REQ in the capture": {func(s *scene) {
 			s.opened(3)
@@ -124,7 +143,7 @@ func TestCMTalks(t *testing.T) {
 			s.packets[len(s.packets)-1].payload[15]++
 		}, nil},
 		"a lookup": {func(s *scene) {
-			s.later(s.lookup(3, 4, udp), 4*time.Second)
+			s.resent(s.lookup(3, 4, udp), 4*time.Second)
 			s.found(3, 4, udp)
 		}, nil},
 		"class port info": {func(s *scene) {
@@ -151,6 +170,13 @@ func TestCMTalks(t *testing.T) {
 			s.cm(false, func(m *wire.MAD) { m.InitREP(cmTID).SetCommIDs(cmActive, cmPassive) })
 		}, []string{"cm-order"}},
 		"DREP without DREQ": {func(s *scene) { s.opened(3); s.drep() }, []string{"cm-order"}},
+		"at once":           {func(s *scene) { s.resent(s.opened(1), time.Millisecond) }, []string{"cm-retries"}},
+		"too soon after a double": {func(s *scene) {
+			req := s.opened(1)
+			s.resent(req, 5*time.Second)
+			s.doubled(req, time.Second)
+			s.resent(req, time.Second)
+		}, []string{"cm-retries"}},
 		"too often": {func(s *scene) {
 			s.opened(1)
 			for range 16 {

@@ -20,6 +20,7 @@ type scene struct {
 	now     time.Duration
 	ids     [2]uint16
 	next    wire.PSN // of host a's requests
+	ud      wire.PSN // of the last datagram
 	msn     uint32
 }
 
@@ -156,7 +157,8 @@ func (s *scene) atomicAck(request *scenePacket, value uint64) *scenePacket {
 
 // datagram appends a packet from host a to a queue pair without a connection.
 func (s *scene) datagram(qpn wire.QPN, qkey uint32, payload []byte) *scenePacket {
-	return s.add(false, wire.Headers{Opcode: wire.UDSendOnly, DestQP: qpn, QKey: qkey, SrcQP: 0x77, PSN: 1}, payload)
+	s.ud = s.ud.Next()
+	return s.add(false, wire.Headers{Opcode: wire.UDSendOnly, DestQP: qpn, QKey: qkey, SrcQP: 0x77, PSN: s.ud}, payload)
 }
 
 // clean appends some of everything that a connection does.

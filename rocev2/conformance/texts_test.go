@@ -25,7 +25,11 @@ func TestCaptureTexts(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			if !strings.Contains(string(text), "\nLicence: ") || !strings.Contains(string(text), "rdma_rxe of ") {
+			device := "rdma_rxe of "
+			if strings.HasPrefix(filepath.Base(name), "gorxe-") {
+				device = "\nDevice: gorxe at both ends, "
+			}
+			if !strings.Contains(string(text), "\nLicence: ") || !strings.Contains(string(text), device) {
 				t.Errorf("%s: the text names no licence, or no device", name)
 			}
 			want := "no finding."

@@ -29,6 +29,7 @@ type manager struct {
 	more   int        // sent beyond maxAnswers
 	now    rxe.Time
 	tid    uint64 // of the REQ or SIDR_REQ that the machine sent
+	drawn  uint64 // the last TID that the captured side drew
 	said   map[wire.MAD]copies
 	heard  int // messages of the other side so far
 }
@@ -371,6 +372,7 @@ func (p *manager) compare(e *cmMessage, got *wire.MAD) {
 	switch about := wire.CMAttribute(got.Attribute()); {
 	case about == wire.AttrREQ || about == wire.AttrSIDRREQ || about == wire.AttrDREQ:
 		got.SetTID(e.mad.TID()) // which its sender draws
+		p.drawn = e.mad.TID()
 	case p.active && got.TID() == p.tid:
 		got.SetTID(p.talk.request().TID())
 	}
@@ -392,7 +394,11 @@ func (p *manager) compare(e *cmMessage, got *wire.MAD) {
 	show := func(m *wire.MAD) string {
 		return fmt.Sprintf("%v, 0x%08x at byte %d (%d bytes differ)", parsed(m), binary.BigEndian.Uint32(m[first:]), first, n)
 	}
-	p.differ(e, show(e.mad), show(got), "")
+	explained, own := "", *got
+	if own.SetTID(p.drawn); wire.CMAttribute(got.Attribute()) == wire.AttrDREP && own == *e.mad {
+		explained = whyOwnTID
+	}
+	p.differ(e, show(e.mad), show(got), explained)
 }
 
 func (p *manager) differ(e *cmMessage, captured, engine, explained string) {

@@ -146,6 +146,6 @@ func (k *talk) first(active bool) wire.CMMessage {
 
 // parsed returns the message in a datagram that add has parsed, or that a Machine sent.
 func parsed(m *wire.MAD) wire.CMMessage {
-	msg, _ := wire.ParseCM(m[:]) //nolint:errcheck // as the comment says
+	msg, _ := wire.ParseCM(m[:]) //nolint:errcheck // add or the Machine has parsed it
 	return msg
 }

@@ -11,6 +11,7 @@ const (
 	whyNoKey       = "the key of a request without data has no meaning (IBA C9-88)"
 	whyNoMRA       = "an MRA may come at any time before the answer (IBA 12.6.6); the engine, as Linux now, sends one only if the message comes again"
 	whyLostAnswer  = "the answer was lost beyond the point of capture: the message was sent again"
+	whyOwnTID      = "a DREP has the transaction ID of its DREQ (IBA 12.6); Linux, whose own DREQ was answered first, gives it the one of its own (cm.c, cm_format_drep)"
 	whyAnswerAgain = "the message that it answers came again beyond the point of capture"
 	whyNoPaths     = "a RoCE port has no alternate paths: the engine, as Linux, sends neither LAP nor APR"
 )

@@ -29,6 +29,7 @@ func TestCaptures(t *testing.T) {
 	explained := map[string][]string{
 		whyRereadPlace: {"netem_corrupt2.pcap"},
 		whyBehindRNR:   {"interop-not-ready.pcap"},
+		whyOwnTID:      {"interop-crossed.pcap"},
 		whyPresentMSN:  {"interop-kernels-reordering.pcap"},
 		whyNoKey: {"allops_rc_gid0_v6.pcap", "allops_rc_gid1.pcap", "allops_uc_gid1.pcap",
 			"interop-operations.pcap", "interop-transfers.pcap", "interop-kernels-operations.pcap", "interop-delay.pcap"},

@@ -186,7 +186,7 @@ func (c *connection) defective(command string) bool {
 	}
 	tr.Logf("%s: %s: %s", c.a.machine.name, command, text)
 	tr.row.Defect = true
-	tr.moment = tr.conversation(c.a, c.b)
+	tr.moment = ending(tr.conversation(c.a, c.b))
 	return true
 }
 

@@ -17,6 +17,7 @@ var pages = []struct {
 	file, preamble string
 	has            func(section string) bool
 	verbs          bool // it has what concerns the data path
+	defects        []*defect
 }{
 	{"interop.md", `# Every case of the interoperation tests
 
@@ -26,16 +27,17 @@ cases of RDMA CM. docs/interop.md says what the tests do and what they found.
 Where a case has two results, gorxe was the client (the requester) in the first one, and
 the server (the responder) in the second one.
 
-`, func(section string) bool { return section != cmSection }, true},
+`, func(section string) bool { return section != cmSection }, true, verbsDefects},
 	{"interop-rdma-cm.md", `# Every case of RDMA CM between gorxe and the kernel
 
 ` + "`make interop-full`" + ` writes this file. docs/rdma-cm.md says what the tests do and what they
-found. In each case tshark read all packets, and ` + "`gorxe pcap check`" + ` found nothing.
+found. In each case tshark read all packets, and ` + "`gorxe pcap check`" + ` found nothing but
+the defects below.
 
 Where a case has two results, gorxe was the client in the first one, and the server in the
 second one. A third one is of two programs on the kernel's device, without gorxe.
 
-`, func(section string) bool { return section == cmSection }, false},
+`, func(section string) bool { return section == cmSection }, false, cmDefects},
 }
 
 // page has the results of every kernel.
@@ -68,9 +70,7 @@ func writePages(dir string) error {
 		}
 		p.WriteString(to.preamble)
 		p.summary(to.verbs)
-		if to.verbs {
-			p.defects()
-		}
+		p.defects(to.defects)
 		p.cases()
 		p.settled()
 		if err := os.WriteFile(filepath.Join(dir, to.file), p.Bytes(), 0o644); err != nil {
@@ -91,7 +91,7 @@ func (p *page) line(name string, cell func(*table) string) {
 
 // defects lists the known defects, and the cases of these runs that met them. A defect that
 // ends a requester under faults depends on timing.
-func (p *page) defects() {
+func (p *page) defects(defects []*defect) {
 	p.WriteString("\n## Defects of the kernel\n\n| defect | capture, in testdata/pcaps | met by |\n|---|---|---|\n")
 	for _, d := range defects {
 		var met []string

@@ -215,7 +215,7 @@ func (m *machine) cmIDs() string {
 		return p.Output()
 	}
 	p := m.Start(m.under[0], "status", "--socket", m.under[3], "--json")
-	p.Wait(programTimeout) //nolint:errcheck // likewise
+	p.Wait(programTimeout) //nolint:errcheck // its output says more
 	return strings.ReplaceAll(strings.ReplaceAll(p.Output(), "\n", " "), "}", "}\n")
 }
 
