@@ -64,13 +64,13 @@ if [ "$what" = packages ] || [ "$what" = containers ]; then
 	need iproute2 command -v ip
 	need containerd command -v containerd
 	need rpm command -v rpm
-fi
-if [ "$what" = containers ]; then
 	need podman command -v podman
+	need uidmap command -v newuidmap
 	need runc command -v runc
 	need crun command -v crun
+fi
+if [ "$what" = containers ]; then
 	need docker.io sh -c 'command -v docker && command -v dockerd'
-	need uidmap command -v newuidmap
 	need qemu-user-static command -v qemu-aarch64-static
 fi
 

@@ -9,4 +9,10 @@ else
 fi
 dir=${RUNNER_TEMP:-/tmp}/gorxe
 mkdir -p "$dir"
-capture=$dir/rdma.pcapng
+verdict=$dir/verdict
+# A daemon of the job captures for all steps. Without one, a verdict has the packets of its step.
+if [ -n "${GORXE_SOCKET:-}" ] || [ "$(basename "$0")" = daemon.sh ]; then
+	capture=$dir/rdma.pcapng
+else
+	capture=$verdict/packets.pcapng
+fi

@@ -8,9 +8,12 @@ if [ ! -s "$capture" ]; then
 	exit 0
 fi
 check=0
-gorxe pcap check "$capture" >"$dir/check.txt" 2>&1 || check=$?
-gorxe pcap show --html "$dir/packets.html" "$capture" >/dev/null 2>&1 || true
-violations=$(sed -n 's/.*: \([0-9]*\) violations.*/\1/p' "$dir/check.txt" | tail -n 1)
+results=$(dirname "$capture")
+gorxe pcap check --allow-empty "$capture" >"$results/check.txt" 2>&1 || check=$?
+if [ ! -e "$results/packets.html" ]; then
+	gorxe pcap show --html "$results/packets.html" "$capture" >/dev/null 2>&1 || true
+fi
+violations=$(sed -n 's/.*: \([0-9]*\) violations.*/\1/p' "$results/check.txt" | tail -n 1)
 {
 	echo "capture=$capture"
 	echo "violations=${violations:-0}"
@@ -18,15 +21,31 @@ violations=$(sed -n 's/.*: \([0-9]*\) violations.*/\1/p' "$dir/check.txt" | tail
 {
 	echo "### RDMA traffic"
 	echo
-	case $check in
-	0) echo "The packets obey the protocol." ;;
-	1) echo "**The packets violate the protocol.**" ;;
-	*) echo "The capture could not be judged." ;;
-	esac
+	if [ "${violations:-0}" -gt 0 ]; then
+		echo "**The packets violate the protocol.**"
+	elif [ "$check" -ne 0 ]; then
+		echo "The capture could not be judged."
+	elif grep -q ': 0 packets,' "$results/check.txt"; then
+		echo "The devices sent no packets."
+	else
+		echo "The packets obey the protocol."
+	fi
 	echo
 	echo '```'
-	tail -n 40 "$dir/check.txt"
+	tail -n 40 "$results/check.txt"
 	echo '```'
+	if [ -z "${GORXE_SOCKET:-}" ] && [ -s "$verdict/verdict.md" ]; then
+		echo
+		if head -n 1 "$verdict/verdict.md" | grep -q 'ended well'; then
+			echo "<details><summary>What the commands did with RDMA</summary>"
+			echo
+			cat "$verdict/verdict.md"
+			echo
+			echo "</details>"
+		else
+			cat "$verdict/verdict.md"
+		fi
+	fi
 	if [ -n "${GORXE_SOCKET:-}" ]; then
 		echo
 		echo "<details><summary>The daemon's devices and programs</summary>"

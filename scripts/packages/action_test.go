@@ -58,14 +58,7 @@ func newJob(t *testing.T) *job {
 		t.Skip("needs root, to enter a Debian")
 	}
 	j := enterJob(t, t.TempDir(), "/repo")
-	for _, argv := range [][]string{
-		{"../debian-root.sh"},
-		{"tar", "-xf", "../../bin/root-bookworm.tar", "-C", j.root, "--exclude=./dev/*"},
-	} {
-		if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", argv, err, text)
-		}
-	}
+	unpackRoot(t, j.root)
 	j.mkdir(tempInRoot, "/repo")
 	copyTo(t, j.root+inRoot, "../../action.yml", "../../dist")
 	copyTo(t, j.root+"/release", packages(t).dir+"/.")
@@ -149,6 +142,7 @@ func (j *job) use(inputs map[string]string) string {
 		}
 		maps.Copy(env, map[string]string{"GITHUB_ACTION_PATH": inRoot, "RUNNER_TEMP": tempInRoot,
 			"GITHUB_STEP_SUMMARY": "/summary", "GITHUB_OUTPUT": "/output", "GITHUB_ENV": "/env"})
+		fmt.Fprintf(&j.log, "$ %s\n", step.Name)
 		if !j.run(j.dir, step.Run, env) {
 			j.failed = true
 		}
@@ -274,13 +268,18 @@ func TestAction(t *testing.T) {
 
 	summary := j.use(map[string]string{"run": pingPong})
 	check("a ping-pong", !j.failed && j.upload == "" && strings.Contains(summary, "obey the protocol") && j.outputs["violations"] == "0" &&
-		j.read(j.outputs["capture"]) != "")
+		j.read(j.outputs["capture"]) != "" && strings.Contains(summary, "<details><summary>What the commands did with RDMA</summary>\n\n# Verdict: the program ended well\n"))
 	check("the latest release", strings.Contains(j.read("/gh.log"), "gh release download --repo gorxe/gorxe "))
+
+	summary = j.use(map[string]string{"run": "ibv_devices"})
+	check("no packets", !j.failed && strings.Contains(summary, "The devices sent no packets.") && j.outputs["violations"] == "0")
 
 	deb := "/release/" + filepath.Base(debIn(t, j.root+"/release"))
 	summary = j.use(map[string]string{"package": deb, "devices": "2", "run": "ibv_devices\n" + pingPong + "\nexit 3"})
 	check("commands that fail", j.failed && j.upload == tempInRoot+"/gorxe/" && strings.Contains(summary, "obey the protocol") &&
-		strings.Contains(j.log.String(), "rxe1") && j.read(tempInRoot+"/gorxe/packets.html") != "")
+		strings.Contains(j.log.String(), "rxe1") && j.read(tempInRoot+"/gorxe/verdict/packets.html") != "" &&
+		strings.Contains(summary, "\n# Verdict: the program failed with exit status 3\n\n") &&
+		strings.Contains(summary, "\n## Which side was at fault\n\n- **The program**, outside of RDMA: ") && !strings.Contains(summary, "<details>"))
 
 	j.use(map[string]string{"package": deb, "devices": "rxe7=127.0.0.7\nrxe8=127.0.0.8", "daemon": "true"})
 	check("a daemon", !j.failed && strings.Contains(j.log.String(), "rxe8"))

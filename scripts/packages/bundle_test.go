@@ -81,6 +81,7 @@ const unifiedCgroups = `mount --make-rprivate /; umount -l /sys/fs/cgroup; mount
 // TestBundles runs bundles with runc and with crun, as root, as an ordinary user and in a user
 // namespace. The sick ones are refused with a sentence. None leaves a mount or a process.
 func TestBundles(t *testing.T) {
+	t.Parallel()
 	runtime, root := newRoot(t)
 	// The pipe belongs to the user, because runc gives it to the user of the container.
 	asUser := []string{"setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "bash", "-o", "pipefail", "-c", `"$@" 2>&1 </dev/null | cat`, "bash"}
@@ -175,9 +176,7 @@ func newRoot(t *testing.T) (runtime, root string) {
 		t.Skip("needs root, to unpack a Debian")
 	}
 	runtime, root = buildRuntime(t), t.TempDir()
-	if text, err := exec.Command("tar", "-xf", "../../bin/root-bookworm.tar", "-C", root, "--exclude=./dev/*").CombinedOutput(); err != nil {
-		t.Fatalf("tar: %v\n%s", err, text)
-	}
+	unpackRoot(t, root)
 	// An engine's root belongs to the user of the container, so runc makes the mount points as that
 	// user. This root serves several users, and has them.
 	if err := errors.Join(os.MkdirAll(filepath.Join(root, ".gorxe/run"), 0o755), os.WriteFile(filepath.Join(root, ".gorxe/gorxe"), nil, 0o755)); err != nil {

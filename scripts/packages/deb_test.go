@@ -21,13 +21,9 @@ func TestDebianPackage(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to boot a Debian in namespaces")
 	}
-	if text, err := exec.Command("../debian-root.sh").CombinedOutput(); err != nil {
-		t.Fatalf("debian-root.sh: %v\n%s", err, text)
-	}
+	t.Parallel()
 	root := t.TempDir()
-	if text, err := exec.Command("tar", "-xf", "../../bin/root-bookworm.tar", "-C", root, "--exclude=./dev/*").CombinedOutput(); err != nil {
-		t.Fatalf("tar: %v\n%s", err, text)
-	}
+	unpackRoot(t, root)
 	deb, err := os.ReadFile(packages(t).file(t, ".deb"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(root, "gorxe.deb"), deb, 0o644)
@@ -35,7 +31,7 @@ func TestDebianPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	boot := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child",
 		"sh", "testdata/enter.sh", root, "testdata/deb.sh")
@@ -44,6 +40,17 @@ func TestDebianPackage(t *testing.T) {
 	result, readErr := os.ReadFile(filepath.Join(root, "result"))
 	if !strings.HasSuffix(string(result), "\npassed\n") {
 		t.Fatalf("%v, %v\n%s\n%s", err, readErr, said, result)
+	}
+}
+
+// unpackRoot unpacks the Debian that has the programs of the tests.
+func unpackRoot(t *testing.T, root string) {
+	t.Helper()
+	if err := makeRoot(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command("tar", "-xf", "../../bin/root-bookworm.tar", "-C", root, "--exclude=./dev/*").CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, text)
 	}
 }
 

@@ -26,8 +26,10 @@ func newDebian(t *testing.T) *debian {
 		t.Skip("needs root, to enter a Debian")
 	}
 	d := &debian{t: t, root: t.TempDir(), env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}}
+	if err := makeStore(); err != nil {
+		t.Fatal(err)
+	}
 	for _, argv := range [][]string{
-		{"../debian-offline.sh"},
 		{"tar", "-xf", "../../bin/base-bookworm.tar", "-C", d.root, "--exclude=./dev/*"},
 		{"mkdir", filepath.Join(d.root, "debs")},
 	} {

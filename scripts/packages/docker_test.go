@@ -69,6 +69,9 @@ func newDocker(t *testing.T) *docker {
 			t.Fatal(err)
 		}
 	}
+	if err := makeRoot(); err != nil {
+		t.Fatal(err)
+	}
 	if text, code := d.docker("import", "../../bin/root-bookworm.tar", "debian-rdma"); code != 0 {
 		t.Fatalf("docker import: %s", text)
 	}
@@ -89,6 +92,7 @@ func (d *docker) docker(words ...string) (string, int) {
 
 // TestDocker: containers of Docker and its containerd, with Docker's seccomp profile.
 func TestDocker(t *testing.T) {
+	t.Parallel()
 	d := newDocker(t)
 	run := []string{"run", "--rm", "--runtime=gorxe", "--network", "none"}
 	for name, c := range map[string]struct {

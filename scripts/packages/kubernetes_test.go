@@ -102,6 +102,7 @@ func TestKubernetes(t *testing.T) {
 // TestKubernetesInstaller runs the script of the DaemonSet twice on the files of a node. Debian's
 // containerd reads what it made.
 func TestKubernetesInstaller(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to put gorxe into /usr/bin of a mount namespace")
 	}

@@ -47,7 +47,7 @@ func newcomer(t *testing.T) *debian {
 // follow runs the commands of the README as they stand, and keeps what is said.
 func (d *debian) follow(heading, commands string) string {
 	d.t.Helper()
-	text, code := d.run("cd /gorxe; set -ex\n" + commands)
+	text, code := d.run("cd /gorxe\n" + typed(commands))
 	d.t.Logf("%s:\n%s", heading, text)
 	if code != 0 {
 		d.t.Errorf("%s: exit code %d", heading, code)
@@ -61,7 +61,8 @@ const active = "PORT_ACTIVE" // what ibv_devinfo says of a device that works
 func TestReadmePackage(t *testing.T) {
 	t.Parallel()
 	d := newcomer(t)
-	if text := d.follow("A Debian package", section(t, "A Debian package", "sh")); !strings.Contains(text, active) {
+	text := d.follow("A Debian package", section(t, "A Debian package", "sh"))
+	if !strings.Contains(text, active) {
 		t.Error("ibv_devinfo finds no port")
 	}
 	readme, err := os.ReadFile("../../README.md")
@@ -70,18 +71,23 @@ func TestReadmePackage(t *testing.T) {
 	}
 	first := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(string(readme))[1]
 	d.write("/gorxe/my-tests", "#!/bin/sh\nibv_devices | grep rxe0\n")
-	if text := d.follow("the first commands", "chmod 755 my-tests\n"+first); !strings.Contains(text, "8192000 bytes") {
+	d.ok("chmod 755 /gorxe/my-tests")
+	pair := d.follow("the first commands", first)
+	if !strings.Contains(pair, "8192000 bytes") {
 		t.Error("no ping-pong")
 	}
+	transcript(t, "package", text+pair)
 }
 
 // TestReadmePython follows the README with pip.
 func TestReadmePython(t *testing.T) {
 	t.Parallel()
 	d := newcomer(t)
-	if text := d.follow("Python", section(t, "Python", "sh")); !strings.Contains(text, active) {
+	text := d.follow("Python", section(t, "Python", "sh"))
+	if !strings.Contains(text, active) {
 		t.Error("ibv_devinfo finds no port")
 	}
+	transcript(t, "python", text)
 }
 
 // TestReadmeAction runs the step of the README as a runner does, after `make packages`.
@@ -111,4 +117,5 @@ int main(void) { int n; ibv_get_device_list(&n); return n != 1; }
 	if j.failed || !strings.Contains(j.log.String(), active) {
 		t.Error("the step fails")
 	}
+	transcript(t, "action", j.log.String()+"$ cat \"$GITHUB_STEP_SUMMARY\"\n"+summary)
 }

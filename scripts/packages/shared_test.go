@@ -14,7 +14,21 @@ import (
 // scratch is a directory for all tests.
 var scratch string
 
+// checkoutEnv and outEnv make this program do what `make packages` does, and nothing else:
+// TestReproducible.
+const (
+	checkoutEnv = "GORXE_PACKAGES_CHECKOUT"
+	outEnv      = "GORXE_PACKAGES_OUT"
+)
+
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(checkoutEnv); dir != "" {
+		if _, err := makeAll(dir, os.Getenv(outEnv), "amd64"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(run(m))
 }
 
@@ -59,6 +73,22 @@ func packages(t *testing.T) *made {
 	}
 	return m
 }
+
+// script returns a function that runs a script of the directory above, once.
+func script(name string) func() error {
+	return sync.OnceValue(func() error {
+		if text, err := exec.Command(name).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", name, err, text)
+		}
+		return nil
+	})
+}
+
+// makeRoot makes bin/root-bookworm.tar. makeStore makes bin/base-bookworm.tar and bin/debs.
+var (
+	makeRoot  = script("../debian-root.sh")
+	makeStore = script("../debian-offline.sh")
+)
 
 // file returns the path of the only file with a suffix.
 func (m *made) file(t *testing.T, suffix string) string {

@@ -32,7 +32,7 @@ SuccessAction=exit-force
 FailureAction=exit-force
 [Service]
 Type=oneshot
-TimeoutStartSec=90
+TimeoutStartSec=240
 StandardOutput=file:/result
 StandardError=file:/result
 ExecStart=/bin/sh -ex /check.sh
