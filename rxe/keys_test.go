@@ -282,11 +282,11 @@ func TestRereg(t *testing.T) {
 func TestAccessDuringRereg(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()
-	q := d.qp(pd, QPRC)
 	mr := d.mr(pd, 0, 0x100, 0, AccessRemoteRead)
 	key := mr.RKey()
 	var wg sync.WaitGroup
 	for range 2 {
+		q := d.qp(pd, QPRC) // one for each reader, as a QP's accesses hold its lock
 		wg.Go(func() {
 			for range 500 {
 				if ref, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r == keyOK {
