@@ -16,6 +16,21 @@ type nakState struct {
 	psn    wire.PSN
 	packet int
 	at     int64
+
+	// The requester may be in a run of retransmissions when the responder sends the NAK. It goes
+	// on with the run until the NAK arrives. rest is the PSN from which it goes on.
+	inRun bool
+	rest  wire.PSN
+}
+
+// crosses reports whether a packet belongs to a run of retransmissions that the NAK crosses in the
+// network.
+func (n *nakState) crosses(s *subject) bool {
+	if !n.on || !n.inRun || s.psn.Less(n.rest) || time.Duration(s.at-n.at) >= crossing {
+		return false
+	}
+	n.rest = s.psn.Next()
+	return true
 }
 
 type rnrState struct {
@@ -82,6 +97,9 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 // the packet was sent before; a packet that the network doubled comes soon.
 func (c *Checker) wentBack(s *subject, f *Flow, r *requests, since int64) {
 	c.overtaking(s, f, r)
+	if r.nak.crosses(s) {
+		return
+	}
 	if r.running {
 		if r.nak.on && !r.nak.psn.Less(s.psn) {
 			r.nak.on = false
@@ -176,8 +194,8 @@ func (c *Checker) goesOn(s *subject, f *Flow, r *requests) {
 		fmt.Sprintf("new requests %v later, the last of PSN %#x", time.Duration(s.at-r.nak.at), uint32(s.psn)))
 }
 
-// crossing is how long a retry after a timeout may be in flight. It is not the answer
-// to an RNR NAK that it crosses.
+// crossing is how long a request or a retry may be in flight. A NAK that it crosses in the network
+// does not concern it.
 const crossing = 100 * time.Millisecond
 
 // rnrServed judges the retry of a request after an RNR NAK.

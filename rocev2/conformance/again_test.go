@@ -74,6 +74,46 @@ func TestGoBack(t *testing.T) {
 	}
 }
 
+// TestNAKCrossesRun: a NAK may come while the requester sends requests again. The requester goes on
+// until the NAK arrives, and then goes back.
+func TestNAKCrossesRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		wait     time.Duration
+		rest     []int
+		warnings int
+	}{
+		"goes on and back":     {0, []int{3, 4, 1, 2, 3, 4}, 0},
+		"goes back":            {0, []int{1, 2, 3, 4}, 0},
+		"goes on for too long": {crossing, []int{3, 4, 1, 2, 3, 4}, 1},
+		"begins elsewhere":     {0, []int{2, 3, 4, 1, 2, 3, 4}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.clean()
+			var sent []*scenePacket
+			for range 5 {
+				sent = append(sent, s.request(wire.RCSendOnly, wire.Headers{}, 64))
+			}
+			s.now += time.Second // a timeout
+			for _, p := range sent[:3] {
+				s.again(p)
+			}
+			s.msn -= 4
+			s.answer(wire.SyndromeNAK(wire.NAKPSNSequence), sent[1].headers.PSN)
+			s.now += test.wait
+			for _, i := range test.rest {
+				s.again(sent[i])
+			}
+			s.msn += 4
+			s.ack()
+			r := s.report(t)
+			if n := r.Of(ruleGoBack.Name); int(n.Warnings) != test.warnings || n.Violations+n.Notes > 0 {
+				t.Errorf("%+v, want %d warnings", n, test.warnings)
+			}
+		})
+	}
+}
+
 // TestGoBackInTime: after a timeout, a requester begins with the first request that is
 // not acknowledged.
 func TestGoBackInTime(t *testing.T) {
