@@ -174,11 +174,12 @@ func (q *QP) unlock(o *outbox) {
 	}
 }
 
-// tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP
-// has in o. The next thread that locks the QP may send more of it, and UC cannot
-// repair a message that is overtaken.
+// tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP has in o, and
+// retransmissions. The next thread that locks the QP may send more of it. UC cannot repair a message
+// that is overtaken, and retransmissions that are overtaken cause the next sequence NAK.
 func (q *QP) tryUnlock(o *outbox) bool {
-	if q.typ == QPUC && o != nil {
+	if o != nil && (q.typ == QPUC || q.req.resent) {
+		q.req.resent = false
 		o.flush()
 	}
 	q.releaseAdmission()

@@ -492,3 +492,31 @@ func TestSnapshotRunsNothing(t *testing.T) {
 	p.pump()
 	p.a.take(t, 1)
 }
+
+// What a QP sends again leaves before another thread may lock it. New requests share the system
+// call of the step.
+func TestRetransmissionsLeaveFirst(t *testing.T) {
+	b := newBench(t, QPRC, nil)
+	b.must(b.qp.Modify(&QPAttr{State: QPRTS, RetryCnt: 7}, RequiredMask(QPRC, QPRTR, QPRTS)))
+	q := b.qp
+	for again, want := range []int{0, 2} {
+		q.lock()
+		if again == 1 {
+			q.comp.retry(q, CauseTimeout)
+		} else {
+			write := SendWR{Op: WRWrite, RemoteAddr: remoteVA, SGL: []SGE{{Addr: localVA, Length: 2 * benchMTU, LKey: b.local.LKey()}}}
+			_, err := q.postSend([]SendWR{write})
+			b.must(err)
+		}
+		o := b.dev.getOutbox()
+		q.runRequester(o)
+		q.unlock(o)
+		if n := len(b.take()); n != want {
+			t.Errorf("%d packets have left when the QP is unlocked, want %d", n, want)
+		}
+		o.done()
+		if n := len(b.take()); n != 2-want {
+			t.Errorf("%d packets leave later, want %d", n, 2-want)
+		}
+	}
+}

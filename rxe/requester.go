@@ -11,6 +11,7 @@ type requester struct {
 	sinceAckReq int  // payload bytes since the last AckReq
 	pausedSince Time // since when pauseUC has paused it; 0: it is not paused
 	quantumSent int  // payload bytes since a UC QP's last pause
+	resent      bool // the outbox of this step has retransmissions
 }
 
 // runRequester sends what may be sent now (rxe_requester). The caller has locked
@@ -150,6 +151,7 @@ func (q *QP) advance(wqe *sendEntry, n uint32) {
 	s := &q.send
 	if s.psn.Less(s.limit) {
 		q.stats.Retransmits.Add(uint64(n))
+		q.req.resent = true
 	}
 	s.psn = s.psn.Add(n)
 	if s.limit.Less(s.psn) {
