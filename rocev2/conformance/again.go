@@ -17,20 +17,15 @@ type nakState struct {
 	packet int
 	at     int64
 
-	// The requester may be in a run of retransmissions when the responder sends the NAK. It goes
-	// on with the run until the NAK arrives. rest is the PSN from which it goes on.
+	// inRun: the requester was in a run of retransmissions when the responder sent the NAK. It goes
+	// on with the run until the NAK arrives.
 	inRun bool
-	rest  wire.PSN
 }
 
 // crosses reports whether a packet belongs to a run of retransmissions that the NAK crosses in the
 // network.
 func (n *nakState) crosses(s *subject) bool {
-	if !n.on || !n.inRun || s.psn.Less(n.rest) || time.Duration(s.at-n.at) >= crossing {
-		return false
-	}
-	n.rest = s.psn.Next()
-	return true
+	return n.on && n.inRun && n.psn.Less(s.psn) && time.Duration(s.at-n.at) < crossing
 }
 
 type rnrState struct {

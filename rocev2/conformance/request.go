@@ -245,6 +245,7 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 		f.Stats.Late++
 		r.goBack(s)
 		r.fill(s.psn, span)
+		c.overtaking(s, f, r)
 		if r.nak.on && !r.nak.psn.Less(s.psn) {
 			r.nak.on, r.running = false, true
 		}

@@ -128,7 +128,7 @@ func (c *Checker) takeEffect(s *subject, x *Flow, y wire.Syndrome) {
 		c.acknowledge(s, x, s.psn)
 		if y.NAKCode() == wire.NAKPSNSequence && !r.acked.Less(s.psn) && !s.psn.Less(r.acked) {
 			c.endRun(x, r)
-			r.nak = nakState{on: true, psn: s.psn, packet: s.Number, at: s.at, inRun: r.running, rest: r.back.psn.Next()}
+			r.nak = nakState{on: true, psn: s.psn, packet: s.Number, at: s.at, inRun: r.running}
 			r.running = false
 		}
 	}
