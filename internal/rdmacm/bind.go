@@ -32,10 +32,10 @@ func (m *Manager) hostHas(a Addr) bool {
 // (hostHas). Manager.mu is held.
 func (id *ID) bind(src, dst Addr, ours bool) error {
 	if src.family() == famNone {
-		return unix.EAFNOSUPPORT
+		return refuse(unix.EAFNOSUPPORT, "addr", "has no address family of RDMA CM", "use IPv4 or IPv6")
 	}
 	if id.state != StateIdle {
-		return unix.EINVAL
+		return id.wrongState("bind or resolve a new id")
 	}
 	before := id.binding
 	if err := id.bindTo(src, dst, ours); err != nil {
@@ -91,7 +91,7 @@ func linkLocalScope(a Addr) (int, error) {
 	}
 	scope := route.ZoneIndex(a.Addr())
 	if scope == 0 {
-		return 0, unix.EINVAL
+		return 0, refuse(unix.EINVAL, "addr", "is link-local and names no interface", "set sin6_scope_id")
 	}
 	return scope, nil
 }
@@ -100,18 +100,18 @@ func linkLocalScope(a Addr) (int, error) {
 // cma_acquire_dev_by_src_ip).
 func (id *ID) acquire(ours bool) error {
 	if id.src.AFIB != nil { // only InfiniBand ports have such addresses
-		return unix.ENODEV
+		return refuse(unix.ENODEV, "addr", "is of AF_IB, which RoCE ports lack", "use IPv4 or IPv6")
 	}
 	dev := id.m.deviceAt(id.owner, id.src.Addr(), id.scope)
 	switch {
 	case id.src.Addr().Is4In6(): // no interface has it, although a GID looks like it
-		return unix.EADDRNOTAVAIL
+		return refuse(unix.EADDRNOTAVAIL, "addr", "is IPv4 in the form of IPv6", "use AF_INET")
 	case dev == nil && id.scope == 0 && !ours:
-		return unix.EADDRNOTAVAIL
+		return refuse(unix.EADDRNOTAVAIL, "addr", "is of no interface of this host", "choose an address that gorxe status lists")
 	case id.space == wire.PortSpaceIPoIB:
-		return unix.EINVAL
+		return errIPoIB
 	case dev == nil:
-		return unix.ENODEV
+		return refuse(unix.ENODEV, "addr", "is of an interface that has no device", "choose an address that gorxe status lists")
 	}
 	id.dev = dev
 	return nil
@@ -137,7 +137,7 @@ func (id *ID) portSpace() (wire.PortSpace, error) {
 			return space, nil
 		}
 	}
-	return 0, unix.EPROTONOSUPPORT
+	return 0, refuse(unix.EPROTONOSUPPORT, "addr", "has a service ID of another port space", "use the service ID of the id's port space")
 }
 
 // service returns the service ID of an address in the ID's port space

@@ -23,13 +23,13 @@ func (id *ID) Connect(p *ConnParams) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.state != StateRouteResolved {
-		return unix.EINVAL
+		return id.wrongState("wait for ROUTE_RESOLVED, and connect once")
 	}
 	id.qpn = p.QPN
 	path := &id.paths[0]
 	ah, ok := id.ahAttr(path)
 	if !ok {
-		return unix.EINVAL
+		return errNoSource
 	}
 	var err error
 	if id.qpType == rxe.QPUD {
@@ -72,7 +72,7 @@ func (id *ID) Accept(p *ConnParams) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.state != StateConnect {
-		return unix.EINVAL
+		return id.wrongState("accept the id of a CONNECT_REQUEST")
 	}
 	id.qpn = p.QPN
 	err := id.accept(p)
@@ -84,7 +84,7 @@ func (id *ID) Accept(p *ConnParams) error {
 
 func (id *ID) accept(p *ConnParams) error {
 	if id.conn == nil {
-		return unix.EINVAL
+		return errNoConn
 	}
 	if id.qpType == rxe.QPUD {
 		if err := id.setQKey(p.QKey); err != nil {
@@ -105,9 +105,9 @@ func (id *ID) EstablishActive() error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.state != StateConnect {
-		return unix.EINVAL
+		return id.wrongState("wait for CONNECT_RESPONSE")
 	}
-	err := error(unix.EINVAL)
+	err := errNoConn
 	switch {
 	case id.conn == nil:
 	case id.qpType == rxe.QPUD:
@@ -131,7 +131,7 @@ func (id *ID) Reject(reason wire.CMReason, data []byte) error {
 
 func (id *ID) reject(reason wire.CMReason, data []byte) error {
 	if id.conn == nil {
-		return unix.EINVAL
+		return errNoConn
 	}
 	return errno(id.conn.Reject(id.m.now(), reason, nil, data))
 }
@@ -143,7 +143,7 @@ func (id *ID) Disconnect() error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.dev == nil || id.conn == nil {
-		return unix.EINVAL
+		return errNoConn
 	}
 	id.conn.Disconnect(id.m.now()) //nolint:errcheck // the kernel returns 0, too
 	return nil
@@ -156,8 +156,11 @@ func (id *ID) Disconnect() error {
 func (id *ID) Notify(event rxe.EventType) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
-	if id.dev == nil || id.conn == nil || event != rxe.EventCommEst {
-		return unix.EINVAL
+	switch {
+	case id.dev == nil || id.conn == nil:
+		return errNoConn
+	case event != rxe.EventCommEst:
+		return refuse(unix.EINVAL, "event", "is not IBV_EVENT_COMM_EST", "notify of that event only")
 	}
 	return errno(id.conn.Established(id.m.now()))
 }

@@ -83,7 +83,7 @@ func (id *ID) setQKey(qkey uint32) error {
 	case qkey == 0:
 		qkey = udQKey
 	case id.qkey != 0 && id.qkey != qkey:
-		return unix.EINVAL
+		return refuse(unix.EINVAL, "qkey", "is not the one that the id has", "use one Q_Key for an id")
 	}
 	id.qkey = qkey
 	return nil

@@ -1,10 +1,7 @@
 package rdmacm
 
 import (
-	"errors"
 	"net/netip"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/gsi"
@@ -122,21 +119,4 @@ func (m *Manager) deviceAt(o *Owner, ip netip.Addr, index int) *Device {
 		}
 	}
 	return nil
-}
-
-// errno returns the errno of an error of package cm.
-func errno(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, cm.ErrConnected):
-		return unix.EISCONN
-	case errors.Is(err, cm.ErrLimit):
-		return unix.ENOMEM
-	case errors.Is(err, cm.ErrClosed):
-		return unix.ENODEV
-	case errors.Is(err, cm.ErrInUse):
-		return unix.EBUSY
-	}
-	return unix.EINVAL
 }

@@ -4,7 +4,7 @@
 // connection managers (package cm) of all its devices.
 //
 // The names and numbers are those of drivers/infiniband/core/cma.c, and so are the
-// errors: each is a unix.Errno.
+// errors: each wraps a unix.Errno, and most say why (Refusal).
 //
 // One mutex, that of the Manager, guards the IDs and the connection managers. Handlers of
 // events are called with the mutex held, one event at a time, in order. A handler only
@@ -22,6 +22,4 @@
 //   - A listener on a loopback address accepts programs of this host only (listen.go).
 //   - Between two addresses of this host, the device of the source is used
 //     (resolve.go). Linux uses that of the destination, which may not exist.
-//   - If the link-layer address of a peer changes, there is no event. Linux reports
-//     the peer as unreachable.
 package rdmacm

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"errors"
 	"io"
 	"net/netip"
 	"slices"
@@ -404,14 +405,19 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// is checks the errno of an operation.
+// is checks the errno of an operation. EINVAL comes with its reason.
 func is(t *testing.T, err error, want unix.Errno) {
 	t.Helper()
 	if want == 0 && err == nil {
 		return
 	}
-	if e, ok := err.(unix.Errno); !ok || e != want {
+	var e unix.Errno
+	if !errors.As(err, &e) || e != want {
 		t.Errorf("error is %v, want %v", err, want)
+	}
+	var r *Refusal
+	if e == unix.EINVAL && (!errors.As(err, &r) || r.Why == "" || r.Fix == "") {
+		t.Errorf("%v has no reason", err)
 	}
 }
 

@@ -64,7 +64,7 @@ func (o *Owner) take(c quota.Cost) error {
 		return nil
 	}
 	if o.Budget.Take(c) != nil {
-		return unix.ENOMEM
+		return errSpent
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (m *Manager) NewID(o *Owner, space wire.PortSpace, qpType rxe.QPType, handl
 	switch space {
 	case wire.PortSpaceTCP, wire.PortSpaceUDP, wire.PortSpaceIPoIB, wire.PortSpaceIB:
 	default:
-		return nil, unix.EINVAL
+		return nil, refuse(unix.EINVAL, "ps", "is no port space", "use RDMA_PS_TCP, RDMA_PS_UDP or RDMA_PS_IB")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -63,20 +63,26 @@ func (id *ID) joinable(addr Addr) (index int, err error) {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	switch {
-	case id.dev == nil, id.qpType != rxe.QPUD, id.state != StateAddrBound && id.state != StateAddrResolved, addr.isZero():
-		return 0, unix.EINVAL
+	case id.dev == nil:
+		return 0, errNoDevice
+	case id.qpType != rxe.QPUD:
+		return 0, refuse(unix.EINVAL, "id", "is not for UD", "create it with RDMA_PS_UDP")
+	case id.state != StateAddrBound && id.state != StateAddrResolved:
+		return 0, id.wrongState("join after ADDR_RESOLVED, or when the id is bound")
+	case addr.isZero():
+		return 0, refuse(unix.EINVAL, "addr", "is 0", "name a group")
 	case addr.family() != famIPv4:
-		return 0, enotsupp
+		return 0, refuse(enotsupp, "addr", "is no IPv4 address", "join an IPv4 group")
 	}
 	info := id.dev.Net()
 	if info.MTU == 0 {
-		return 0, unix.ENODEV
+		return 0, errNoLink
 	}
 	if _, err := id.groupAH(addr.Addr()); err != nil {
 		return 0, err
 	}
 	if mtuCode(info.MTU) == 0 {
-		return 0, unix.EINVAL
+		return 0, errSmallMTU
 	}
 	return info.Index, nil
 }
@@ -111,7 +117,7 @@ func (id *ID) groupAH(group netip.Addr) (rxe.AHAttr, error) {
 	info := id.dev.Net()
 	i, ok := id.dev.gidIndex(&info, id.src.Addr())
 	if !ok {
-		return rxe.AHAttr{}, unix.ENODEV
+		return rxe.AHAttr{}, refuse(unix.ENODEV, "id", "has an address that its device has lost", "bind another id to an address of the device")
 	}
 	return rxe.AHAttr{DGID: wire.GIDFromAddr(group), SGIDIndex: i, HopLimit: rxe.DefaultHopLimit, TrafficClass: id.tos, PortNum: 1}, nil
 }

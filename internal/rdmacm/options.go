@@ -22,7 +22,7 @@ func (id *ID) SetReuseAddr(reuse bool) error {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	if id.state != StateIdle && (!reuse || id.state == StateListen) {
-		return unix.EINVAL
+		return id.wrongState("set the option before it listens, and unset it before it is bound")
 	}
 	id.reuse = reuse
 	return nil
@@ -33,7 +33,7 @@ func (id *ID) SetAFOnly(only bool) error {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	if id.state != StateIdle && id.state != StateAddrBound {
-		return unix.EINVAL
+		return id.wrongState("set the option before the address is resolved")
 	}
 	id.afOnly, id.afSet = only, true
 	return nil
@@ -43,7 +43,7 @@ func (id *ID) SetAFOnly(only bool) error {
 // power, of which the kernel keeps all eight bits (rdma_set_ack_timeout).
 func (id *ID) SetAckTimeout(timeout uint8) error {
 	if id.qpType != rxe.QPRC && id.qpType != cm.QPXRCSend {
-		return unix.EINVAL
+		return refuse(unix.EINVAL, "id", "is for UD, which has no acknowledgements", "leave the option out")
 	}
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()

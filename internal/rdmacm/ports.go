@@ -32,7 +32,7 @@ func newPortSpaces() portSpaces { return portSpaces{owners: make(map[portKey][]*
 func (p *portSpaces) take(id *ID, space wire.PortSpace) error {
 	if port := id.src.port(); port != 0 {
 		if port < reserved && !id.owner.privileged() {
-			return unix.EACCES
+			return refuse(unix.EACCES, "port", "is below 1024", "choose another, or give the program CAP_NET_BIND_SERVICE")
 		}
 		key := portKey{space, port}
 		if err := p.conflict(key, id, id.reuse); err != nil {
@@ -54,7 +54,7 @@ func (p *portSpaces) take(id *ID, space wire.PortSpace) error {
 		p.add(id, key)
 		return nil
 	}
-	return unix.EADDRNOTAVAIL
+	return refuse(unix.EADDRNOTAVAIL, "", "no port is free", "widen net.ipv4.ip_local_port_range, or destroy ids")
 }
 
 func (p *portSpaces) add(id *ID, key portKey) {
@@ -83,9 +83,9 @@ func (p *portSpaces) conflict(key portKey, id *ID, reuse bool) error {
 		switch {
 		case o == id, reuse && o.reuse, id.afOnly && o.afOnly && id.src.family() != o.src.family():
 		case id.src.isAny() || o.src.isAny():
-			return unix.EADDRNOTAVAIL
+			return refuse(unix.EADDRNOTAVAIL, "port", "is another id's, and one of the two has no address", "choose another port")
 		case id.src.same(&o.src):
-			return unix.EADDRINUSE
+			return refuse(unix.EADDRINUSE, "port", "is another id's, with the same address", "choose another port")
 		}
 	}
 	return nil

@@ -1,8 +1,6 @@
 package rdmacm
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -14,7 +12,7 @@ func (id *ID) QPAttr(target rxe.QPState) (rxe.QPAttr, rxe.QPAttrMask, error) {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.dev == nil {
-		return rxe.QPAttr{}, 0, unix.EINVAL
+		return rxe.QPAttr{}, 0, errNoDevice
 	}
 	if id.conn == nil || id.qpType == rxe.QPUD {
 		return id.initAttr(target)

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
@@ -69,7 +70,7 @@ func (id *ID) prepareSource(src, dst Addr, ours bool) error {
 		}
 	}
 	if id.src.family() != dst.family() {
-		return unix.EINVAL
+		return refuse(unix.EINVAL, "dst_addr", "has another address family than the source", "use one family")
 	}
 	return nil
 }
@@ -79,9 +80,9 @@ func (id *ID) prepareSource(src, dst Addr, ours bool) error {
 func (id *ID) routeQuery() (*route.Query, error) {
 	switch {
 	case id.dst.family() == famIB: // no RoCE port has such an address
-		return nil, unix.ENODEV
+		return nil, refuse(unix.ENODEV, "dst_addr", "is of AF_IB, which RoCE ports lack", "use IPv4 or IPv6")
 	case id.dst.Addr().Is4In6(): // as if no IPv6 route led there
-		return nil, unix.ENETUNREACH
+		return nil, refuse(unix.ENETUNREACH, "dst_addr", "is IPv4 in the form of IPv6", "use AF_INET")
 	case id.dst.isAny():
 		return nil, id.resolveLoopback()
 	}
@@ -102,7 +103,7 @@ func (id *ID) routeQuery() (*route.Query, error) {
 func (id *ID) resolveLoopback() error {
 	src, dst, ok := id.m.loopback(id)
 	if !ok {
-		return unix.ENODEV
+		return refuse(unix.ENODEV, "dst_addr", "means this host, and no port is active", "see gorxe status")
 	}
 	id.dst = id.dst.withIP(dst)
 	r := route.Route{Src: src, Local: true}
@@ -172,7 +173,7 @@ func (id *ID) addressResolved(r route.Route, err error) {
 // acquireFor finds the device that has the source address of a route.
 func (id *ID) acquireFor(r route.Route) error {
 	if id.space == wire.PortSpaceIPoIB {
-		return unix.EINVAL
+		return errIPoIB
 	}
 	index := r.Interface
 	if r.Local {
@@ -188,7 +189,8 @@ func (id *ID) acquireFor(r route.Route) error {
 
 // status returns the status of an event for an error.
 func status(err error) int32 {
-	if e, ok := err.(unix.Errno); ok {
+	var e unix.Errno
+	if errors.As(err, &e) {
 		return -int32(e)
 	}
 	return -int32(unix.EIO)
@@ -200,16 +202,19 @@ func status(err error) int32 {
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
-	if timeout == 0 || id.state != StateAddrResolved {
-		return unix.EINVAL
+	if timeout == 0 {
+		return refuse(unix.EINVAL, "timeout_ms", "is 0", "give some milliseconds")
+	}
+	if id.state != StateAddrResolved {
+		return id.wrongState("wait for ADDR_RESOLVED, and resolve the route once")
 	}
 	info := id.dev.Net()
 	if info.MTU == 0 {
-		return unix.ENODEV
+		return errNoLink
 	}
 	p := id.pathRecord(&info)
 	if p.MTU == 0 {
-		return unix.EINVAL
+		return errSmallMTU
 	}
 	id.state = StateRouteQuery
 	id.m.later(id, func() {
@@ -229,7 +234,7 @@ func (id *ID) SetPath(p PathRecord) error {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.dev == nil || id.state != StateAddrResolved {
-		return unix.EINVAL
+		return id.wrongState("wait for ADDR_RESOLVED")
 	}
 	id.paths = []PathRecord{p}
 	id.state = StateRouteResolved

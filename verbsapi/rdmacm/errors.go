@@ -1,11 +1,13 @@
 package rdmacm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/verbsapi"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -33,10 +35,15 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("the peer rejected the connection: %v (%d)", e.Reason, uint16(e.Reason))
 }
 
-// opError names the call and its argument. It returns nil for a nil err.
+// opError names the call and its argument, and says why if that is known. It returns nil for a nil
+// err.
 func opError(op, arg string, err error) error {
 	if err == nil {
 		return nil
+	}
+	var r *rdmacm.Refusal
+	if errors.As(err, &r) {
+		return &OpError{Op: op, Arg: cmp.Or(r.Arg, arg), Why: r.Why, Fix: r.Fix, Err: r.Errno}
 	}
 	return &OpError{Op: op, Arg: arg, Err: err}
 }

@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/wire"
@@ -56,7 +54,7 @@ func parse(b []byte) rdmacm.Addr {
 // parseSized returns an address with its size, which must be that of its family. EINVAL.
 func parseSized(a *uapi.SockaddrStorage, size uint16) (rdmacm.Addr, error) {
 	if size == 0 || int(size) != sizeOf(a[:]) {
-		return rdmacm.Addr{}, unix.EINVAL
+		return rdmacm.Addr{}, errAddrSize
 	}
 	return parse(a[:]), nil
 }
@@ -64,7 +62,7 @@ func parseSized(a *uapi.SockaddrStorage, size uint16) (rdmacm.Addr, error) {
 // parseIP returns an IP address. EINVAL if it is something else.
 func parseIP(a *uapi.SockaddrIn6) (rdmacm.Addr, error) {
 	if sizeOf(a[:]) == 0 {
-		return rdmacm.Addr{}, unix.EINVAL
+		return rdmacm.Addr{}, errAddrSize
 	}
 	return parse(a[:]), nil
 }

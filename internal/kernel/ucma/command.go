@@ -86,15 +86,17 @@ const maxCommand = 336
 // ucma_write).
 func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	if n < uapi.UcmaHdrSize {
-		return 0, unix.EINVAL
+		return 0, f.report("", malformed("the command", "is shorter than its header"))
 	}
 	k := &call{Caller: c, f: f, dev: f.dev, size: int64(n), body: buf + uapi.UcmaHdrSize}
 	hdr, err := k.begin(buf, n)
 	switch {
 	case err != nil:
 		return 0, err
-	case hdr.Cmd >= uint32(len(commands)), uint64(hdr.In)+uapi.UcmaHdrSize > n:
-		return 0, unix.EINVAL
+	case hdr.Cmd >= uint32(len(commands)):
+		return 0, f.report("", malformed("the command", "is none that the kernel has"))
+	case uint64(hdr.In)+uapi.UcmaHdrSize > n:
+		return 0, f.report("", malformed("the command", "is shorter than its header says"))
 	case commands[hdr.Cmd] == nil: // GET_OPTION
 		return 0, unix.ENOSYS
 	}
@@ -113,8 +115,16 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 // refused tells of a call that failed, and returns what the program sees. Commands that wait, and
 // those that are only parts of calls, are left out.
 func (f *File) refused(verb string, err error) error {
+	if verb == "" {
+		return errnoOf(err)
+	}
+	return f.report(verb, err)
+}
+
+// report is refused for each verb; it is empty if the call is not known.
+func (f *File) report(verb string, err error) error {
 	seen := errnoOf(err)
-	if errno, ok := seen.(unix.Errno); ok && f.refusals != nil && verb != "" {
+	if errno, ok := seen.(unix.Errno); ok && f.refusals != nil {
 		f.refusals.Refused(verb, errno, err)
 	}
 	return seen
@@ -166,7 +176,7 @@ func request[T any](k *call) (v T, err error) {
 // are then zero. EINVAL if the request is shorter than least.
 func requestOf[T any](k *call, least int) (v T, err error) {
 	if k.in < least {
-		return v, unix.EINVAL
+		return v, malformed("the request", "is too short")
 	}
 	b := uapi.BytesOf(&v)
 	err = k.readBody(b[:min(len(b), k.in)])

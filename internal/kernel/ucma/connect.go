@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/rxe"
@@ -31,8 +32,11 @@ func (k *call) bind() error {
 		return err
 	}
 	addr, err := parseSized(&req.Addr, req.AddrSize)
-	if err != nil || req.Reserved != 0 {
-		return unix.EINVAL
+	if err != nil {
+		return err
+	}
+	if req.Reserved != 0 {
+		return errReserved
 	}
 	return k.bindTo(req.ID, addr)
 }
@@ -77,8 +81,11 @@ func (k *call) resolveAddr() error {
 		}
 	}
 	dst, err := parseSized(&req.DstAddr, req.DstSize)
-	if err != nil || req.Reserved != 0 {
-		return unix.EINVAL
+	if err != nil {
+		return err
+	}
+	if req.Reserved != 0 {
+		return errReserved
 	}
 	return k.resolve(req.ID, src, dst, req.TimeoutMs)
 }
@@ -142,7 +149,7 @@ func (k *call) connect() error {
 		return err
 	}
 	if req.ConnParam.Valid == 0 {
-		return unix.EINVAL
+		return malformed("conn_param", "is missing")
 	}
 	c, err := k.findBound(req.ID)
 	if err != nil {
@@ -205,7 +212,7 @@ func (k *call) reject() error {
 		reason = wire.RejectConsumer
 	case wire.RejectConsumer, wire.RejectVendorOption:
 	default:
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "reason", "is none that a program may give", "use IB_CM_REJ_CONSUMER_DEFINED")
 	}
 	c, err := k.findBound(req.ID)
 	if err != nil {

@@ -3,8 +3,6 @@ package ucma
 import (
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/rdmacm"
@@ -212,7 +210,7 @@ func (k *call) writeCMEvent() error {
 		return err
 	}
 	if req.Event != eventUser && req.Event != eventInternal {
-		return unix.EINVAL
+		return malformed("event", "is none of librdmacm's own")
 	}
 	d := k.dev
 	d.mu.Lock()

@@ -3,6 +3,7 @@ package ucma
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/rxe"
@@ -50,7 +51,7 @@ func (d *Device) find(f *File, num uint32) (*cmID, error) {
 	case c == nil:
 		return nil, unix.ENOENT
 	case c.file != f:
-		return nil, unix.EINVAL
+		return nil, errOtherChannel
 	case c.removed:
 		return nil, unix.ENXIO
 	default:
@@ -62,7 +63,7 @@ func (d *Device) find(f *File, num uint32) (*cmID, error) {
 func (k *call) findBound(num uint32) (*cmID, error) {
 	c, err := k.find(num)
 	if err == nil && c.id.Device() == nil {
-		err = unix.EINVAL
+		err = errNoDevice
 	}
 	return c, err
 }
@@ -115,7 +116,7 @@ func qpType(ps wire.PortSpace, given uint8) (rxe.QPType, error) {
 	case wire.PortSpaceIB:
 		return rxe.QPType(given), nil
 	default:
-		return 0, unix.EINVAL
+		return 0, kernel.Refuse(unix.EINVAL, "ps", "is no port space", "use RDMA_PS_TCP, RDMA_PS_UDP or RDMA_PS_IB")
 	}
 }
 
@@ -213,7 +214,7 @@ func (k *call) migrateID() error {
 	}
 	from := k.dev.file(id)
 	if from == nil {
-		return unix.EINVAL
+		return kernel.Refuse(unix.EINVAL, "fd", "is no event channel", "give the descriptor of the id's channel")
 	}
 	reported, err := k.dev.migrate(req.ID, from, k.f)
 	if err != nil {

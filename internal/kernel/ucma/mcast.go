@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 )
@@ -47,8 +48,11 @@ func (k *call) joinMcast() error {
 		return err
 	}
 	addr, err := parseSized(&req.Addr, req.AddrSize)
-	if err != nil || req.JoinFlags > uapi.McastSendOnly {
-		return unix.EINVAL
+	if err != nil {
+		return err
+	}
+	if req.JoinFlags > uapi.McastSendOnly {
+		return kernel.Refuse(unix.EINVAL, "join_flags", "has unknown bits", "use RDMA_MC_JOIN_FLAG_FULLMEMBER or _SENDONLY_FULLMEMBER")
 	}
 	return k.join(req.ID, req.UID, req.Response, addr, req.JoinFlags == uapi.McastSendOnly)
 }
@@ -138,7 +142,7 @@ func (k *call) leaveMcast() error {
 	case g == nil:
 		err = unix.ENOENT
 	case g.c.file != k.f:
-		err = unix.EINVAL
+		err = errOtherChannel
 	case g.c.removed:
 		err = unix.ENXIO
 	default:

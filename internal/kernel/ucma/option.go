@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
@@ -19,7 +20,7 @@ func (k *call) setOption() error {
 		return err
 	}
 	if req.Optlen > maxOption {
-		return unix.EINVAL
+		return errOptionSize
 	}
 	c, err := k.find(req.ID)
 	if err != nil {
@@ -53,7 +54,7 @@ func (c *cmID) setIDOption(name uint32, value []byte) error {
 		return unix.ENOSYS
 	}
 	if len(value) != size {
-		return unix.EINVAL
+		return errOptionSize
 	}
 	switch name {
 	case uapi.OptionIDTOS:
@@ -72,7 +73,7 @@ func (c *cmID) setIDOption(name uint32, value []byte) error {
 func (c *cmID) setPath(value []byte) error {
 	size := uapi.SizeOf[uapi.PathRecData]()
 	if len(value)%size != 0 {
-		return unix.EINVAL
+		return errOptionSize
 	}
 	for ; len(value) > 0; value = value[size:] {
 		p := uapi.Load[uapi.PathRecData](value)
@@ -80,9 +81,9 @@ func (c *cmID) setPath(value []byte) error {
 			continue
 		}
 		if c.id.Device() == nil {
-			return unix.EINVAL
+			return errNoDevice
 		}
 		return c.id.SetPath(unpackPath(&p.PathRec))
 	}
-	return unix.EINVAL
+	return kernel.Refuse(unix.EINVAL, "optval", "has no path for all traffic", "set IB_PATH_GMP, _PRIMARY and _BIDIRECTIONAL")
 }

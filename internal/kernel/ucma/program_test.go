@@ -113,6 +113,7 @@ func (h *host) open() *program {
 	p := &program{h: h, t: h.t, fds: make(map[int32]*File), ready: make(chan struct{}, 1),
 		mem: simnet.Memory{Base: programBase, Data: make([]byte, programSize)}}
 	p.f = must.Get[*File](h.t)(h.dev.Open(&rdmacm.Owner{}))
+	p.f.SetRefusals(reasons{h.t})
 	p.f.OnReady(func() {
 		select {
 		case p.ready <- struct{}{}:

@@ -1,8 +1,6 @@
 package ucma
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -18,7 +16,7 @@ func (k *call) initQPAttr() error {
 		return err
 	}
 	if req.QPState > uint32(rxe.QPErr) {
-		return unix.EINVAL
+		return malformed("qp_state", "is no state of a queue pair")
 	}
 	c, err := k.findBound(req.ID)
 	if err != nil {
