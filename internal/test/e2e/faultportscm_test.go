@@ -28,9 +28,7 @@ func TestPortFaultsOfCM(t *testing.T) {
 		return
 	}
 	need(t, "rping", "ib_write_bw")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	for _, c := range cmPortFaults {
 		port := d.host.nextPort()
@@ -55,9 +53,7 @@ func TestPortDownOfCM(t *testing.T) {
 		return
 	}
 	need(t, "rping", "stdbuf")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	port := strconv.Itoa(d.host.nextPort())
 	rping := []string{"stdbuf", "-oL", "rping", "-v", "-C", "1000000", "-a", d.host.addr, "-p", port}

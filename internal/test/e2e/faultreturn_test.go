@@ -27,9 +27,7 @@ func TestDeviceReturns(t *testing.T) {
 		return
 	}
 	need(t, "ibv_rc_pingpong", "ibv_devinfo", "ibv_asyncwatch", "stdbuf")
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	first, second := d.host.nextPort(), d.host.nextPort()
 	args := []string{"sh", "-c", returnScript, "sh", strconv.Itoa(gidIPv4), strconv.Itoa(first), strconv.Itoa(second)}

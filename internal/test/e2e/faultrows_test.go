@@ -21,9 +21,7 @@ type faultyProgram struct {
 
 func newFaultyProgram(t *testing.T) faultyProgram {
 	t.Helper()
-	if native != "" {
-		t.Skip("the kernel's device has no fault rules")
-	}
+	notNative(t, "fault rules")
 	return faultyProgram{oneDaemon(t), compile(t, "faulty")}
 }
 
