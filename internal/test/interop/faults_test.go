@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -104,10 +105,31 @@ func faultOperations(t *testing.T) int {
 	return 1000
 }
 
-// underFault runs the operations on four connections at once, so some connection works while
-// another one waits for a timeout. Each end is the requester of two connections, one over
-// IPv4 and one over IPv6.
+// underFault runs the operations while tc-netem damages the packets that leave a device.
 func underFault(tr *trial, at queue, netem string) {
+	tr.Helper()
+	operations := allOperations(tr, func() (end func()) {
+		if _, err := at.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", at.device, netem)); err != nil {
+			tr.Fatal(err)
+		}
+		return func() {
+			if _, err := at.sh(fmt.Sprintf("tc qdisc del dev %s root", at.device)); err != nil {
+				tr.Error(err)
+			}
+		}
+	})
+	tr.row.Note = fmt.Sprintf("%d operations", operations)
+	if tr.row.Defect {
+		tr.row.Note += "; " + tr.known.String()
+		tr.irreproachable()
+	}
+}
+
+// allOperations runs the operations on four connections at once, so some connection works while
+// another one waits for a timeout. Each end is the requester of two connections, one over
+// IPv4 and one over IPv6. The fault begins when all are connected.
+func allOperations(tr *trial, begin func() (end func())) (operations int) {
+	tr.Helper()
 	const pairs = 4
 	shapes := []struct {
 		family
@@ -124,19 +146,11 @@ func underFault(tr *trial, at queue, netem string) {
 		a, b := tr.pair(requester, responder, shapes[i/2].family, 1<<18, path{kind: typeRC, mtu: shapes[i/2].mtu, more: faultTimeout})
 		all = append(all, connection{a: a, b: b, max: shapes[i/2].max})
 	}
-	if _, err := at.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", at.device, netem)); err != nil {
-		tr.Fatal(err)
-	}
-	defer func() {
-		if _, err := at.sh(fmt.Sprintf("tc qdisc del dev %s root", at.device)); err != nil {
-			tr.Error(err)
-		}
-	}()
+	defer begin()()
 	limits := fmt.Sprintf("n=%d ms=%d", n, longTimeout.Milliseconds())
 	for i, c := range all {
 		c.a.begin("loop qp=0 mr=0 raddr=%d rkey=%s seed=%d max=%d %s", c.b.addr, c.b.rkey, i, c.max, limits)
 	}
-	operations := 0
 	for i, c := range all {
 		if all[i].dead = c.defective("loop"); all[i].dead {
 			continue
@@ -160,11 +174,7 @@ func underFault(tr *trial, at queue, netem string) {
 			tr.Errorf("%d messages arrived, not %d", got, n)
 		}
 	}
-	tr.row.Note = fmt.Sprintf("%d operations", operations)
-	if tr.row.Defect {
-		tr.row.Note += "; " + tr.known.String()
-		tr.irreproachable()
-	}
+	return operations
 }
 
 // connection is a requester and a responder under a fault.
@@ -208,4 +218,52 @@ func (tr *trial) conversation(a, b *endpoint) (packets []packet) {
 		}
 	}
 	return packets
+}
+
+// TestCongestion: one packet in ten is marked on its way. gorxe, whose ECN is on, answers marked
+// packets with CNPs. rdma_rxe neither sends CNPs nor obeys them. All data is right, every completion
+// is a success, and the checker finds no violation.
+func TestCongestion(t *testing.T) {
+	if kernels {
+		return // a kernel has no rules
+	}
+	for _, direction := range []string{"to gorxe", "to the kernel"} {
+		t.Run(direction, func(t *testing.T) {
+			tr := begin(t, row{Section: "Faults", Case: "marks 10 % " + direction, Role: "both", Family: "both"})
+			rule := "packet mark,p=10%,direction=" + map[string]string{"to gorxe": "in", "to the kernel": "out"}[direction]
+			plain := *lab.gorxe
+			lab.gorxe.under = slices.Insert(slices.Clone(plain.under), len(plain.under)-1, "--fault", rule)
+			defer func() { lab.gorxe.under = plain.under }()
+			before, handled := plain.counter(t, "np_cnp_sent"), plain.counter(t, "rp_cnp_handled")
+			operations := allOperations(tr, func() (end func()) { return func() {} })
+			notes := plain.counter(t, "np_cnp_sent") - before
+			tr.row.Note = fmt.Sprintf("%d operations, %d CNPs of gorxe", operations, notes)
+			if (notes > 0) != (direction == "to gorxe") {
+				t.Errorf("gorxe has sent %d CNPs", notes)
+			}
+			if n := plain.counter(t, "rp_cnp_handled") - handled; n != 0 {
+				t.Errorf("the kernel has sent %d CNPs", n)
+			}
+			tr.collect()
+			for _, x := range tr.findings() {
+				if x.Severity == conformance.Violation {
+					t.Errorf("%v", &x)
+				}
+			}
+		})
+	}
+}
+
+// counter reads a counter of the machine's device.
+func (m *machine) counter(t *testing.T, name string) uint64 {
+	t.Helper()
+	p := m.verbs("cat", "/sys/class/infiniband/rxe0/ports/1/hw_counters/"+name)
+	if code, err := p.Wait(programTimeout); code != 0 || err != nil {
+		t.Fatalf("%s: %d %v", name, code, err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(p.Output()), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
