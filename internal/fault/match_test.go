@@ -415,6 +415,10 @@ func TestManyRules(t *testing.T) {
 	if removed := s.Clear(); len(removed) != MaxRules {
 		t.Errorf("%d were removed", len(removed))
 	}
+	s.Bound(2)
+	if _, err := s.Add(r, r, r); err == nil || s.Len() != 0 {
+		t.Errorf("%d rules in a set of 2: %v", s.Len(), err)
+	}
 	s.Add(r) //nolint:errcheck // Close is next
 	s.Close()
 	close(end)

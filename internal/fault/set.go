@@ -20,6 +20,7 @@ type Set struct {
 	now func() time.Time
 
 	mu     sync.Mutex // of changes
+	most   int        // rules
 	closed bool
 	lastID uint64
 	tally  *Tally // if not nil, of the rules that are added
@@ -28,7 +29,14 @@ type Set struct {
 }
 
 // NewSet makes an empty set. now is the clock.
-func NewSet(now func() time.Time) *Set { return &Set{now: now} }
+func NewSet(now func() time.Time) *Set { return &Set{now: now, most: MaxRules} }
+
+// Bound lets the set have at most n rules, and never more than MaxRules.
+func (s *Set) Bound(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = min(n, MaxRules)
+}
 
 // entry is a rule of a set, with what it did.
 type entry struct {
@@ -61,8 +69,8 @@ func (s *Set) Add(rules ...Rule) (id uint64, err error) {
 	if s.closed {
 		return 0, errors.New("the fault rules have ended with their owner")
 	}
-	if len(s.all)+len(rules) > MaxRules {
-		return 0, fmt.Errorf("%d fault rules are more than %d: remove some first", len(s.all)+len(rules), MaxRules)
+	if len(s.all)+len(rules) > s.most {
+		return 0, fmt.Errorf("%d fault rules are more than %d: remove some first", len(s.all)+len(rules), s.most)
 	}
 	id = s.lastID + 1
 	now := s.now()

@@ -46,6 +46,18 @@ func newFaultRules(b *quota.Budget, devices []*device, verbs *faultlink.Verbs, c
 	return &faultRules{set: fault.NewSet(time.Now), devices: devices, verbs: verbs, client: client, budget: b, users: 1}
 }
 
+// sharedRules is how many rules a session may have whose user shares the daemon. Threads that serve
+// all users compare each packet of the session with them.
+const sharedRules = 1000
+
+// mostRules returns how many rules a session of a user may have.
+func mostRules(uid uint32) int {
+	if owns(uid) {
+		return fault.MaxRules
+	}
+	return sharedRules
+}
+
 // pay makes the budget pay for the rules of a message, which come to those of the messages before it.
 func (r *faultRules) pay(texts, more []string) error {
 	if len(texts)+len(more) > fault.MaxRules {

@@ -260,6 +260,9 @@ func TestFaultsOfOthers(t *testing.T) {
 	if !owns(0) || owns(other) {
 		t.Error("the owner is another user")
 	}
+	if mostRules(0) != fault.MaxRules || mostRules(other) != sharedRules {
+		t.Errorf("root may have %d rules, and another user %d", mostRules(0), mostRules(other))
+	}
 	for _, rule := range []string{
 		"packet drop,scope=device", "verb fail,verb=create_qp,errno=EIO,scope=device", "completion delay,time=1ms,scope=device",
 		"peer rnr,scope=device", "peer silent,scope=device", "device remove,scope=device", "port down,scope=device",

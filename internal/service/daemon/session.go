@@ -117,6 +117,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 			faults: newFaultRules(u.Budget, s.devices, &s.verbs, int(cred.Pid)),
 		}
+		n.faults.set.Bound(mostRules(cred.Uid))
 		n.faults.set.CountIn(&s.fired)
 		if seed := req.Wanted.Chaos; seed != 0 {
 			n.chaos = rxe.NewChaos(seed)
