@@ -68,6 +68,9 @@ func (q *QP) Num() wire.QPN { return q.qpn }
 // Owner returns QPInitAttr.Owner. It takes no lock.
 func (q *QP) Owner() any { return q.owner }
 
+// Faults returns QPInitAttr.Faults. It takes no lock.
+func (q *QP) Faults() WorkFaults { return q.faults }
+
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 

@@ -24,7 +24,18 @@ var (
 func packet(op wire.Opcode, psn wire.PSN, payload int, mine Direction) *Packet {
 	h := wire.Headers{Opcode: op, DestQP: 0x22, PSN: psn, PKey: wire.DefaultPKey, QKey: 0x11111111, SrcQP: 0x11}
 	return &Packet{Device: "rxe0", Data: append(h.Append(nil), make([]byte, payload)...),
-		Src: here, Dst: there, SrcQP: 0x11, DestQP: 0x22, Mine: mine}
+		Src: here, Dst: there, SrcQP: 0x11, DestQP: 0x22, Mine: mine, Of: processes}
+}
+
+// processes are those of the queue pairs 0x11 and 0x22.
+func processes(n wire.QPN) (pid int, command string) {
+	switch n {
+	case 0x11:
+		return 7, "client"
+	case 0x22:
+		return 8, "server"
+	}
+	return 0, ""
 }
 
 func newSet(t testing.TB, texts ...string) *Set {
@@ -74,6 +85,14 @@ func TestSelects(t *testing.T) {
 		{"packet drop,size=0-99", out, false},
 		{"packet drop,psn=7", out, true},
 		{"packet drop,psn=8", out, false},
+		{"packet drop,pid=7", out, true},
+		{"packet drop,pid=7,command=server", out, false},
+		{"packet drop,pid=8", out, false}, // the end of another session
+		{"packet drop,pid=8,command=server", packet(wire.RCSendOnly, 7, 100, In), true},
+		{"packet drop,direction=in,command=server", packet(wire.RCSendOnly, 7, 100, Either), true},
+		{"packet drop,direction=out,command=server", packet(wire.RCSendOnly, 7, 100, Either), false},
+		{"peer silent,command=client", out, true},
+		{"peer silent,command=other", out, false},
 		{"packet truncate,length=111", out, true},
 		{"packet truncate,length=112", out, false},
 		{"packet corrupt,bit=895", out, true},
@@ -234,6 +253,17 @@ func TestVerbAndWork(t *testing.T) {
 		if _, got := newSet(t, text).Broken(&work, false); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
+	}
+	for text, want := range map[string]bool{
+		"completion fail,status=IBV_WC_FATAL_ERR,pid=7,command=app": true, "completion fail,status=IBV_WC_FATAL_ERR,pid=8": false,
+		"device remove,command=other": false,
+	} {
+		if _, got := newSet(t, text).Broken(&work, false); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if newSet(t, "peer rnr,pid=8").NoReceive(&work, false) || !newSet(t, "peer rnr,pid=7").NoReceive(&work, false) {
+		t.Error("a rule about receives names a process")
 	}
 	recv := Work{Device: "rxe0", QP: 0x11, Type: "RC", Op: "RECV"}
 	if _, got := newSet(t, "completion delay,time=1ms").Broken(&recv, false); got {

@@ -23,8 +23,7 @@ func (s *Set) Verb(v *Verb, wholeDevice bool) (h Hit, ok bool) {
 		switch {
 		case !e.on.has(name):
 		case r.Device != "" && r.Device != v.Device:
-		case r.PID != 0 && r.PID != uint64(v.PID):
-		case r.Command != "" && r.Command != v.Command:
+		case !r.isProcess(v.PID, v.Command):
 		default:
 			if n, now, fires := e.decide(s.now); fires {
 				e.note(Event{Time: now, Device: v.Device, Verb: v.Name})

@@ -25,7 +25,8 @@ type Link struct {
 	eng  *engine.Engine
 	dev  *rxe.Device
 	next engine.Carrier
-	outs sync.Pool // *out
+	outs sync.Pool                                // *out
+	of   func(wire.QPN) (pid int, command string) // program
 
 	later   atomic.Pointer[later] // nil: there are no rules
 	heldOut held[wire.Burst]
@@ -48,6 +49,7 @@ func New(eng *engine.Engine) *Link {
 		name: eng.Device().Name(), eng: eng, dev: eng.Device(), next: eng.Carrier(),
 		sets: make(map[*fault.Set]struct{}),
 	}
+	l.of = l.program
 	l.outs.New = func() any { return new(out) }
 	l.ports.eng, l.ports.name = eng, l.name
 	return l
@@ -106,7 +108,7 @@ func (l *Link) Close() {
 
 // judge returns the rule that hits a packet.
 func (l *Link) judge(p *fault.Packet, toSelf, fromSelf bool) (fault.Hit, bool) {
-	p.Device = l.name
+	p.Device, p.Of = l.name, l.of
 	p.Mine = 0
 	if fromSelf {
 		p.Mine |= fault.Out
@@ -151,6 +153,16 @@ func (l *Link) owner(n wire.QPN) *fault.Set {
 		return set
 	}
 	return nil
+}
+
+// program returns the process that has opened the device for a queue pair, and its name.
+func (l *Link) program(n wire.QPN) (pid int, command string) {
+	if q := l.dev.QP(n); q != nil {
+		if w, ok := q.Faults().(works); ok {
+			return w.of.PID, w.of.Command
+		}
+	}
+	return 0, ""
 }
 
 // ends returns the queue pair numbers of a packet. Only datagrams have that of the sender; a

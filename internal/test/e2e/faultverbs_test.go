@@ -72,6 +72,8 @@ var workFaults = []struct{ rule, client, server string }{
 	{"completion delay,time=1ms,opcode=SEND,every=10", "", ""},
 	{"peer rnr,first=3", "", ""},
 	{"packet drop,direction=out", "Failed status transport retry counter exceeded (12)", ""},
+	{"packet drop,direction=out,command=ibv_rc_pingpong", "Failed status transport retry counter exceeded (12)", ""},
+	{"completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,command=ibv_rc_pingpong,after=3,first=1", "Failed status local protection error (4)", ""},
 	{"packet drop,direction=in", "Failed status transport retry counter exceeded (12)", "Failed status transport retry counter exceeded (12)"},
 	{"peer silent", "Failed status transport retry counter exceeded (12)", ""},
 	{"peer half_open,direction=in", "Failed status transport retry counter exceeded (12)", "Failed status transport retry counter exceeded (12)"},
