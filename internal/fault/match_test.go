@@ -29,13 +29,8 @@ func packet(op wire.Opcode, psn wire.PSN, payload int, mine Direction) *Packet {
 
 // processes are those of the queue pairs 0x11 and 0x22.
 func processes(n wire.QPN) (pid int, command string) {
-	switch n {
-	case 0x11:
-		return 7, "client"
-	case 0x22:
-		return 8, "server"
-	}
-	return 0, ""
+	pid = map[wire.QPN]int{0x11: 7, 0x22: 8}[n]
+	return pid, map[int]string{7: "client", 8: "server"}[pid]
 }
 
 func newSet(t testing.TB, texts ...string) *Set {
