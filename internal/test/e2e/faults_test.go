@@ -98,6 +98,40 @@ func TestFaultyNetwork(t *testing.T) {
 	noViolation(t, files...)
 }
 
+// TestFaultyPyverbs: rdma-core's own tests of reliable connections pass when packets are lost,
+// reordered and doubled.
+func TestFaultyPyverbs(t *testing.T) {
+	besideOthers(t)
+	need(t, "/usr/bin/python3")
+	if !selection.takes(standard) {
+		return // Python runs too long under the race detector
+	}
+	notNative(t, "fault rules")
+	operations := []string{"send", "rdma_write", "rdma_read", "atomic_fetch_add"}
+	if full {
+		operations = append(operations, "send_imm", "rdma_write_imm", "rdma_read_zero_size", "atomic_cmp_swp", "bind_mw")
+	}
+	var names []string
+	for _, op := range operations {
+		names = append(names, "test_qpex.QpExTestCase.test_qp_ex_rc_"+op)
+	}
+	d := oneDaemon(t)
+	for _, rule := range faultyNetworks {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			under := func(t *testing.T, argv ...string) *proc {
+				return start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--fault", rule, "--"}, argv)...)
+			}
+			got := runRDMACore(t, runner{under, "rxe0"}, release{}, rdmacoreTests(t), names...)
+			for _, name := range names {
+				if v := got[name]; v.Result != "pass" {
+					t.Errorf("%s: %s %q", name, v.Result, v.Detail)
+				}
+			}
+		})
+	}
+}
+
 // TestFaultUnfired: a rule that never fires fails the run, whatever the program's end, and a table
 // shows it. GORXE_FAULTS has rules too.
 func TestFaultUnfired(t *testing.T) {
