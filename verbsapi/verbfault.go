@@ -31,11 +31,14 @@ func checkFault(r *Fault) error {
 	return &FaultError{Rule: r.String(), Why: fmt.Sprintf("only programs under gorxe run have %s", r.Verb)}
 }
 
-func command() string { return filepath.Base(os.Args[0]) }
+// process is this one, as rules name it. A Go program has no label.
+func process() fault.Process {
+	return fault.Process{PID: os.Getpid(), Command: filepath.Base(os.Args[0])}
+}
 
 // program is what rules do to the context.
 func (c *Context) program() faultlink.Program {
-	return faultlink.Program{PID: os.Getpid(), Command: command(), Fatal: c.fatal}
+	return faultlink.Program{Process: process(), Fatal: c.fatal}
 }
 
 // updateFaults makes the engine ask the rules as they are now.
@@ -50,7 +53,7 @@ func (c *Context) verb(op, name string) error {
 	if c.eng.verbs.None(c.faults) {
 		return nil
 	}
-	hit, ok := c.eng.verbs.Verb(c.faults, &fault.Verb{Device: c.device.name, Name: name, PID: os.Getpid(), Command: command()})
+	hit, ok := c.eng.verbs.Verb(c.faults, &fault.Verb{Device: c.device.name, Name: name, Process: process()})
 	switch {
 	case !ok:
 		return nil

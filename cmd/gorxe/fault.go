@@ -24,13 +24,14 @@ type sessionFlags struct {
 	Socket  string `placeholder:"PATH" predictor:"file" help:"Socket of the daemon, as for gorxe run."`
 	Session uint64 `placeholder:"N" help:"The session by its number in gorxe status."`
 	PID     int    `name:"pid" placeholder:"PID" help:"The session of this process, or of this gorxe run. Without it and --session: that of this command, if gorxe run started it, or else the only one."`
+	Label   string `placeholder:"NAME" help:"The session of gorxe run --label NAME."`
 	JSON    bool   `help:"Print JSON."`
 }
 
 // open connects to the daemon about the session.
 func (f *sessionFlags) open() (*proto.Faults, error) {
-	if f.Session != 0 && f.PID != 0 {
-		return nil, usageError{errors.New("--session and --pid: give one of them")}
+	if f.Session != 0 && f.PID != 0 || f.Label != "" && (f.Session != 0 || f.PID != 0) {
+		return nil, usageError{errors.New("--session, --pid and --label: give one of them")}
 	}
 	client, err := dialDaemon(f.Socket)
 	if err != nil {
@@ -43,11 +44,32 @@ func (f *sessionFlags) open() (*proto.Faults, error) {
 		if err != nil {
 			return nil, err
 		}
-		if id, err = f.find(st); err != nil {
+		find := f.find
+		if f.Label != "" {
+			find = f.labeled
+		}
+		if id, err = find(st); err != nil {
 			return nil, err
 		}
 	}
 	return proto.DialFaults([]string{client.Socket()}, id)
+}
+
+// labeled returns the session of --label.
+func (f *sessionFlags) labeled(st *proto.Status) (id uint64, err error) {
+	for _, s := range st.Sessions {
+		switch {
+		case s.Label != f.Label:
+		case id != 0:
+			return 0, usageError{fmt.Errorf("sessions %d and %d have the label %s: give --session", id, s.ID, f.Label)}
+		default:
+			id = s.ID
+		}
+	}
+	if id == 0 {
+		return 0, fmt.Errorf("no session has the label %s: gorxe status lists them", f.Label)
+	}
+	return id, nil
 }
 
 // find returns the session of --pid, or the one that this process is in, or the only one.

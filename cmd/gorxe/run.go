@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/verdict"
@@ -28,6 +29,7 @@ type runCmd struct {
 	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
 	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
 	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
+	Label         string   `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
 	verdictFlags  `embed:""`
 	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
 	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Delay and reorder all that the specification lets a device delay and reorder. The seed, a number from 1 on, decides what happens. With random, gorxe chooses the seed. $$GORXE_CHAOS has it if the flag is missing. See gorxe help chaos."`
@@ -126,6 +128,11 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Label != "" {
+		if err := fault.CheckLabel(c.Label); err != nil {
+			return usageError{err}
+		}
+	}
 	capture, err := c.capture(c.PCAP)
 	if err != nil {
 		return err
@@ -134,7 +141,7 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: rules, Chaos: uint64(seed), Report: c.Explain || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
+		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(err)

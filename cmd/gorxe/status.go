@@ -137,6 +137,9 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 	writeOldLibrxe(w, st)
 	writeLeftOut(w, st)
 	for _, s := range st.Sessions {
+		if s.Label != "" {
+			fmt.Fprintf(w, "\nSession %d has the label %s\n", s.ID, s.Label)
+		}
 		if s.Chaos != 0 {
 			fmt.Fprintf(w, "\nSession %d has chaos, seed %d\n", s.ID, s.Chaos)
 		}

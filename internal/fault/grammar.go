@@ -33,7 +33,7 @@ type fault struct {
 var places = []place{
 	{
 		"packet", WherePacket, "a packet of a queue pair",
-		[]string{"qp", "peer", "opcode", "direction", "size", "psn", "pid", "command", "scope"},
+		[]string{"qp", "peer", "opcode", "direction", "size", "psn", "pid", "command", "label", "scope"},
 		[]fault{
 			{"drop", Drop, "is lost", nil, nil},
 			{"duplicate", Duplicate, "arrives again, `copies` times (1)", nil, []string{"copies"}},
@@ -48,7 +48,7 @@ var places = []place{
 	},
 	{
 		"verb", WhereVerb, "a call of libibverbs or librdmacm that reaches the device",
-		[]string{"pid", "command", "scope"},
+		[]string{"pid", "command", "label", "scope"},
 		[]fault{
 			{"fail", Fail, "returns `errno`, and does nothing", []string{"verb", "errno"}, nil},
 			{"delay", Delay, "begins `time` later, plus or minus up to `jitter`", []string{"verb", "time"}, []string{"jitter"}},
@@ -57,7 +57,7 @@ var places = []place{
 	},
 	{
 		"completion", WhereCompletion, "a work request",
-		[]string{"qp", "opcode", "pid", "command", "scope"},
+		[]string{"qp", "opcode", "pid", "command", "label", "scope"},
 		[]fault{
 			{"fail", Fail, "completes with `status` and `vendor_err` (0) and is not executed; its queue pair fails as with a real error, and raises `event`", []string{"status"}, []string{"vendor_err", "event"}},
 			{"delay", Delay, "completes `time` later, plus or minus up to `jitter`", []string{"time"}, []string{"jitter"}},
@@ -66,7 +66,7 @@ var places = []place{
 	},
 	{
 		"peer", WherePeer, "the other end, as its peer sees it: a message that needs a receive, a packet, or a work request",
-		[]string{"qp", "pid", "command", "scope"},
+		[]string{"qp", "pid", "command", "label", "scope"},
 		[]fault{
 			{"rnr", RNR, "finds no receive, as if none was posted: an RC queue pair sends an RNR NAK, others drop the message", nil, nil},
 			{"silent", Silent, "is silent: each packet that it sends or receives is lost", nil, nil},
@@ -87,7 +87,7 @@ var places = []place{
 	},
 	{
 		"device", WhereDevice, "the objects that a work request uses",
-		[]string{"qp", "opcode", "pid", "command", "scope"},
+		[]string{"qp", "opcode", "pid", "command", "label", "scope"},
 		[]fault{
 			{"fail", Fail, "the queue pair, its completion queue, its shared receive queue or the device fails and raises `event`; the work request is not executed", []string{"event"}, nil},
 			{"remove", Removed, "is unplugged for `time`, or for ever, as far as the session sees; the work request is flushed", nil, []string{"time"}},
@@ -108,11 +108,11 @@ var places = []place{
 var other = map[What][]string{
 	Silent:   lostPeer,
 	HalfOpen: lostPeer,
-	Killed:   slices.Concat([]string{"qp", "opcode", "pid", "command"}, always),
+	Killed:   slices.Concat([]string{"qp", "opcode", "pid", "command", "label"}, always),
 }
 
 // lostPeer are the keys of rules that lose all packets.
-var lostPeer = []string{"qp", "peer", "pid", "command", "scope", "name", "device", "after", "until"}
+var lostPeer = []string{"qp", "peer", "pid", "command", "label", "scope", "name", "device", "after", "until"}
 
 // always are the keys of every rule, beside those of its place and of its fault.
 var always = []string{"name", "device", "after", "until", "first", "every", "p", "seed", "count"}

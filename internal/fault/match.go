@@ -12,10 +12,16 @@ type Packet struct {
 	Device        string
 	Data          []byte // from the BTH to the pad
 	Src, Dst      netip.Addr
-	SrcQP, DestQP wire.QPN  // SrcQP is 0 if the packet does not tell it
-	Mine          Direction // which of its ends belong to the owner of the set
-	// Of returns the process that has opened the device for a queue pair, and its name.
-	Of func(wire.QPN) (pid int, command string)
+	SrcQP, DestQP wire.QPN               // SrcQP is 0 if the packet does not tell it
+	Mine          Direction              // which of its ends belong to the owner of the set
+	Of            func(wire.QPN) Process // of a queue pair
+}
+
+// Process is the process that has opened a device.
+type Process struct {
+	PID     int
+	Command string // its name
+	Label   string // that of its session
 }
 
 // Hit is a rule that fires.
@@ -59,7 +65,7 @@ func (r *Rule) selects(p *Packet) bool {
 	case r.Device != "" && r.Device != p.Device:
 	case r.QP != 0 && !side.has(p.SrcQP == r.QP, p.DestQP == r.QP):
 	case r.Peer.IsValid() && !side.has(p.Dst == r.Peer, p.Src == r.Peer):
-	case (r.PID != 0 || r.Command != "") && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
+	case r.process() && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
 	case r.PSN != nil && psnOf(p.Data) != *r.PSN:
 	case r.Size != nil && !r.Size.has(payloadOf(p.Data)):
 	case r.Length != 0 && uint64(len(p.Data)) <= r.Length: // there is nothing to cut
@@ -71,15 +77,15 @@ func (r *Rule) selects(p *Packet) bool {
 	return false
 }
 
-// opened reports whether a queue pair belongs to the process that the rule names.
-func (r *Rule) opened(p *Packet, n wire.QPN) bool {
-	pid, command := p.Of(n)
-	return r.isProcess(pid, command)
-}
+// opened reports whether a queue pair belongs to a process that the rule names.
+func (r *Rule) opened(p *Packet, n wire.QPN) bool { return r.names(p.Of(n)) }
 
-// isProcess reports whether the rule names the process that has opened the device, or none.
-func (r *Rule) isProcess(pid int, command string) bool {
-	return (r.PID == 0 || r.PID == uint64(pid)) && (r.Command == "" || r.Command == command)
+// process reports whether the rule is only for some processes.
+func (r *Rule) process() bool { return r.PID != 0 || r.Command != "" || r.Label != "" }
+
+// names reports whether the rule is for a process.
+func (r *Rule) names(p Process) bool {
+	return (r.PID == 0 || r.PID == uint64(p.PID)) && (r.Command == "" || r.Command == p.Command) && (r.Label == "" || r.Label == p.Label)
 }
 
 // has reports whether out is true for a sender, or in for a receiver.

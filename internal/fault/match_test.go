@@ -28,9 +28,8 @@ func packet(op wire.Opcode, psn wire.PSN, payload int, mine Direction) *Packet {
 }
 
 // processes are those of the queue pairs 0x11 and 0x22.
-func processes(n wire.QPN) (pid int, command string) {
-	pid = map[wire.QPN]int{0x11: 7, 0x22: 8}[n]
-	return pid, map[int]string{7: "client", 8: "server"}[pid]
+func processes(n wire.QPN) Process {
+	return map[wire.QPN]Process{0x11: {7, "client", "left"}, 0x22: {8, "server", "right"}}[n]
 }
 
 func newSet(t testing.TB, texts ...string) *Set {
@@ -83,6 +82,8 @@ func TestSelects(t *testing.T) {
 		{"packet drop,pid=7", out, true},
 		{"packet drop,pid=7,command=server", out, false},
 		{"packet drop,pid=8", out, false}, // the end of another session
+		{"packet drop,label=left", out, true},
+		{"packet drop,label=right", out, false},
 		{"packet drop,pid=8,command=server", packet(wire.RCSendOnly, 7, 100, In), true},
 		{"packet drop,direction=in,command=server", packet(wire.RCSendOnly, 7, 100, Either), true},
 		{"packet drop,direction=out,command=server", packet(wire.RCSendOnly, 7, 100, Either), false},
@@ -197,7 +198,7 @@ func TestPort(t *testing.T) {
 
 // TestVerbAndWork: a rule selects calls and work requests by all that it names.
 func TestVerbAndWork(t *testing.T) {
-	call := Verb{Device: "rxe0", Name: "create_qp", PID: 7, Command: "app"}
+	call := Verb{Device: "rxe0", Name: "create_qp", Process: Process{7, "app", "left"}}
 	for text, want := range map[string]bool{
 		"verb fail,verb=create_qp,errno=EIO":                     true,
 		"verb fail,verb=*,errno=EIO":                             true,
@@ -205,6 +206,8 @@ func TestVerbAndWork(t *testing.T) {
 		"verb fail,verb=modify_qp,errno=EIO":                     false,
 		"verb fail,verb=create_qp,errno=EIO,pid=7,command=app":   true,
 		"verb fail,verb=create_qp,errno=EIO,pid=8":               false,
+		"verb fail,verb=create_qp,errno=EIO,label=left":          true,
+		"verb fail,verb=create_qp,errno=EIO,label=right":         false,
 		"verb fail,verb=create_qp,errno=EIO,command=ap":          false,
 		"verb fail,verb=create_qp,errno=EIO,device=rxe1":         false,
 		"completion fail,status=IBV_WC_FATAL_ERR":                false,
@@ -239,7 +242,7 @@ func TestVerbAndWork(t *testing.T) {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
-	work.PID, work.Command = 7, "app"
+	work.Process = Process{7, "app", "left"}
 	for text, want := range map[string]bool{
 		"device remove": true, "device remove,opcode=RDMA_WRITE,time=1s": true, "device remove,opcode=SEND": false,
 		"peer killed": true, "peer killed,pid=7,command=app": true, "peer killed,pid=8": false, "peer killed,command=other": false,
@@ -251,7 +254,7 @@ func TestVerbAndWork(t *testing.T) {
 	}
 	for text, want := range map[string]bool{
 		"completion fail,status=IBV_WC_FATAL_ERR,pid=7,command=app": true, "completion fail,status=IBV_WC_FATAL_ERR,pid=8": false,
-		"device remove,command=other": false,
+		"device remove,command=other": false, "device remove,label=left": true, "device remove,label=right": false,
 	} {
 		if _, got := newSet(t, text).Broken(&work, false); got != want {
 			t.Errorf("%s: %v", text, got)

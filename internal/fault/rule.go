@@ -82,6 +82,7 @@ type Rule struct {
 	Verb        string // verbs by their names, as Opcode
 	PID         uint64 // of the process that opened the device
 	Command     string // its name
+	Label       string // of its session
 
 	// Which of the candidates are hit. Those that are not spared have the numbers 1, 2, ….
 	After     uint64        // candidates are spared at first,

@@ -4,10 +4,9 @@ import "slices"
 
 // Verb is a call that may be hit.
 type Verb struct {
-	Device  string // "" for calls of librdmacm
-	Name    string // as in a rule
-	PID     int    // of the process that opened the device
-	Command string // its name
+	Device string // "" for calls of librdmacm
+	Name   string // as in a rule
+	Process
 }
 
 // Verb returns the first rule that fires for a call, of those that are for a whole device or of
@@ -23,7 +22,7 @@ func (s *Set) Verb(v *Verb, wholeDevice bool) (h Hit, ok bool) {
 		switch {
 		case !e.on.has(name):
 		case r.Device != "" && r.Device != v.Device:
-		case !r.isProcess(v.PID, v.Command):
+		case !r.names(v.Process):
 		default:
 			if n, now, fires := e.decide(s.now); fires {
 				e.note(Event{Time: now, Device: v.Device, Verb: v.Name})

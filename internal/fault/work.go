@@ -14,13 +14,12 @@ type Work struct {
 	Op     string // as in a rule
 	SRQ    bool   // the queue pair has a shared receive queue
 
-	PID     int    // of the process that opened the device
-	Command string // its name
+	Process
 }
 
 // concerns reports whether the rule is about the work requests of w's queue pair.
 func (r *Rule) concerns(w *Work) bool {
-	return r.isProcess(w.PID, w.Command) && (r.Device == "" || r.Device == w.Device) && (w.SRQ || !r.Event.ofSRQ()) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
+	return r.names(w.Process) && (r.Device == "" || r.Device == w.Device) && (w.SRQ || !r.Event.ofSRQ()) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
 }
 
 // NoReceive reports whether a rule, of those that are for a whole device or of the others, says

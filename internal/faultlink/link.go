@@ -25,8 +25,8 @@ type Link struct {
 	eng  *engine.Engine
 	dev  *rxe.Device
 	next engine.Carrier
-	outs sync.Pool                                // *out
-	of   func(wire.QPN) (pid int, command string) // program
+	outs sync.Pool                    // *out
+	of   func(wire.QPN) fault.Process // process
 
 	later   atomic.Pointer[later] // nil: there are no rules
 	heldOut held[wire.Burst]
@@ -49,7 +49,7 @@ func New(eng *engine.Engine) *Link {
 		name: eng.Device().Name(), eng: eng, dev: eng.Device(), next: eng.Carrier(),
 		sets: make(map[*fault.Set]struct{}),
 	}
-	l.of = l.program
+	l.of = l.process
 	l.outs.New = func() any { return new(out) }
 	l.ports.eng, l.ports.name = eng, l.name
 	return l
@@ -155,14 +155,14 @@ func (l *Link) owner(n wire.QPN) *fault.Set {
 	return nil
 }
 
-// program returns the process that has opened the device for a queue pair, and its name.
-func (l *Link) program(n wire.QPN) (pid int, command string) {
+// process returns the process that has opened the device for a queue pair.
+func (l *Link) process(n wire.QPN) fault.Process {
 	if q := l.dev.QP(n); q != nil {
 		if w, ok := q.Faults().(works); ok {
-			return w.of.PID, w.of.Command
+			return w.of.Process
 		}
 	}
-	return 0, ""
+	return fault.Process{}
 }
 
 // ends returns the queue pair numbers of a packet. Only datagrams have that of the sender; a

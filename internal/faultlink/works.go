@@ -16,8 +16,7 @@ type works struct {
 
 // Program is what rules do to the owner of queue pairs.
 type Program struct {
-	PID     int    // of the process that opened the device
-	Command string // its name
+	fault.Process
 	// Fatal tells the program, and all others with the same set, that the device has failed.
 	Fatal func()
 	// Remove takes the device away from them, for a time; 0 is for ever. all: from all programs.
@@ -80,7 +79,7 @@ func (w works) Work(q *rxe.QP, op rxe.WCOpcode) (f rxe.WorkFault) {
 
 func (w works) about(q *rxe.QP) fault.Work {
 	return fault.Work{
-		Device: w.link.name, QP: q.Num(), Type: q.Type().String(), SRQ: q.HasSRQ(), PID: w.of.PID, Command: w.of.Command,
+		Device: w.link.name, QP: q.Num(), Type: q.Type().String(), SRQ: q.HasSRQ(), Process: w.of.Process,
 	}
 }
 

@@ -25,6 +25,7 @@ type faultRules struct {
 	devices []*device
 	verbs   *faultlink.Verbs // of all sessions
 	client  int              // the process whose rules these are
+	label   string           // of the session
 	budget  *quota.Budget    // of the session's user
 	users   int              // the session, and connections; Server.mu guards it
 

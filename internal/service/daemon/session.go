@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
@@ -118,6 +119,13 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 			faults: newFaultRules(u.Budget, s.devices, &s.verbs, int(cred.Pid)),
 		}
 		n.faults.set.Bound(mostRules(cred.Uid))
+		if label := req.Wanted.Label; label != "" {
+			if err := fault.CheckLabel(label); err != nil {
+				refuse(conn, err)
+				return
+			}
+			n.faults.label = label
+		}
 		n.faults.set.CountIn(&s.fired)
 		if seed := req.Wanted.Chaos; seed != 0 {
 			n.chaos = rxe.NewChaos(seed)
@@ -294,9 +302,10 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		return nil, err
 	}
 	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set, faultlink.Program{
-		PID: who.PID, Command: faults.verb.Command, Kill: newVictim(who.PID).kill,
-		Fatal:  func() { n.fatal(d) },
-		Remove: func(back time.Duration, all bool) { n.removeFor(d, back, all) },
+		Process: faults.verb.Process,
+		Kill:    newVictim(who.PID).kill,
+		Fatal:   func() { n.fatal(d) },
+		Remove:  func(back time.Duration, all bool) { n.removeFor(d, back, all) },
 	}))
 	verbs.SetFaults(faults)
 	verbs.SetChaos(n.chaos)

@@ -111,7 +111,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 func (n *session) status(room int) (st proto.SessionStatus, listed int) {
 	n.mu.Lock()
 	st = proto.SessionStatus{ID: n.id, UID: n.cred.Uid, Keeper: n.keeper, Command: n.command, Since: n.since,
-		Chaos: n.wanted.Chaos, Processes: []proto.ProcessStatus{}}
+		Label: n.faults.label, Chaos: n.wanted.Chaos, Processes: []proto.ProcessStatus{}}
 	n.mu.Unlock()
 	byPID := make(map[int][]proto.FileStatus)
 	for _, f := range n.openFiles() {

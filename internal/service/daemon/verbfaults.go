@@ -25,7 +25,7 @@ const maxDelayed = 16
 
 // ofFile returns the rules for the calls on a file that a process has opened.
 func (r *faultRules) ofFile(device string, pid int) *verbFaults {
-	return &verbFaults{r, fault.Verb{Device: device, PID: pid, Command: processName(pid)}}
+	return &verbFaults{r, fault.Verb{Device: device, Process: fault.Process{PID: pid, Command: processName(pid), Label: r.label}}}
 }
 
 // Verb implements kernel.Faults.

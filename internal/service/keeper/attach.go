@@ -32,7 +32,7 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos}
+	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err

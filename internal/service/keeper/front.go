@@ -31,6 +31,7 @@ type Config struct {
 	Faults    []string        // fault rules of this program
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
+	Label     string          // of this program, for status and fault rules
 	// Before, if not nil, is called before anything is started. This process may execute itself
 	// before that, so what its caller did earlier may be done twice.
 	Before func() error

@@ -106,6 +106,7 @@ type Wanted struct {
 	ECN       ECN       `json:"ecn,omitempty"`  // of every device
 	Doorbells Doorbells `json:"doorbells"`
 	Chaos     uint64    `json:"chaos,omitempty"` // its seed; 0: none
+	Label     string    `json:"label,omitempty"` // of the program; older daemons have none
 }
 
 // Hello is how a daemon describes itself.

@@ -84,6 +84,7 @@ type SessionStatus struct {
 	Command   []string        `json:"command"`
 	Since     time.Time       `json:"since"`
 	Chaos     uint64          `json:"chaos,omitempty"` // its seed; 0: none
+	Label     string          `json:"label,omitempty"` // of gorxe run --label
 	Processes []ProcessStatus `json:"processes"`
 	// FilesLeftOut is the number of open devices that a status has no room for.
 	FilesLeftOut int `json:"files_left_out,omitempty"`

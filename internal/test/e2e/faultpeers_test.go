@@ -98,3 +98,35 @@ func TestFaultsOfAllSessions(t *testing.T) {
 		t.Errorf("the rule has not fired\n%s", bad.out.String())
 	}
 }
+
+// TestFaultLabel: gorxe fault finds a session by its label, and a rule for all sessions names one by
+// its label.
+func TestFaultLabel(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	notNative(t, "fault rules")
+	d := oneDaemon(t)
+	gorxe := func(args ...string) *proc { return start(t, d.host, d.env(), append([]string{gorxe}, args...)...) }
+	holder := gorxe("run", "--label", "holder", "--", "sh", "-c", "echo up; exec sleep 1000")
+	if !until(programLimit, func() bool { return holder.ended() || strings.Contains(holder.out.String(), "up\n") }) {
+		t.Fatal("the program with the label does not start")
+	}
+	says := func(code int, text string, args ...string) {
+		t.Helper()
+		p := gorxe(args...)
+		if got := p.wait(); got != code || !strings.Contains(p.out.String(), text) {
+			t.Errorf("%q: exit status %d, want %d and %q\n%s", args, got, code, text, p.out.String())
+		}
+	}
+	const rule = "verb fail,verb=create_qp,errno=ENOMEM,label=left,scope=device"
+	says(0, rule, "fault", "add", "--label", "holder", rule)
+	says(1, "no session has the label other", "fault", "list", "--label", "other")
+	says(2, "give one of them", "fault", "list", "--label", "holder", "--session", "1")
+	says(2, "64 at most", "run", "--label", "a name", "--", "true")
+	says(0, "has the label holder", "status")
+	program := []string{"ibv_rc_pingpong", "-d", "rxe0", "-p", strconv.Itoa(d.host.nextPort()), d.host.addr} // nobody listens
+	says(1, "Couldn't create QP", slices.Concat([]string{"run", "--label", "left", "--"}, program)...)
+	says(1, "Couldn't connect", slices.Concat([]string{"run", "--label", "right", "--"}, program)...)
+	says(0, "1   1           1", "fault", "clear", "--label", "holder")
+	holder.killTree()
+	holder.wait()
+}
