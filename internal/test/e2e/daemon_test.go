@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,12 @@ type daemon struct {
 // leaks when the test ends.
 func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 	t.Helper()
+	return startDaemonAt(t, h, nil, newSocket(t), args...)
+}
+
+// newSocket returns a path for the socket of a daemon.
+func newSocket(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "daemon-")
 	if err != nil {
 		t.Fatal(err)
@@ -34,16 +41,17 @@ func startDaemon(t *testing.T, h *host, args ...string) *daemon {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return startDaemonAt(t, h, filepath.Join(dir, "gorxe.sock"), args...)
+	return filepath.Join(dir, "gorxe.sock")
 }
 
 // restartDaemon starts a daemon again that has ended.
 func restartDaemon(t *testing.T, d *daemon) *daemon {
 	t.Helper()
-	return startDaemonAt(t, d.host, d.socket, d.args...)
+	return startDaemonAt(t, d.host, nil, d.socket, d.args...)
 }
 
-func startDaemonAt(t *testing.T, h *host, socket string, args ...string) *daemon {
+// startDaemonAt starts a daemon with a command that executes it, if under is not empty.
+func startDaemonAt(t *testing.T, h *host, under []string, socket string, args ...string) *daemon {
 	t.Helper()
 	notify := filepath.Join(filepath.Dir(socket), "notify")
 	os.Remove(notify) //nolint:errcheck // a daemon at this socket may have had it
@@ -53,7 +61,7 @@ func startDaemonAt(t *testing.T, h *host, socket string, args ...string) *daemon
 	}
 	defer ready.Close()
 	d := &daemon{t: t, host: h, socket: socket, args: args}
-	argv := append([]string{gorxe, "daemon", "--socket", d.socket, "--doorbells", doorbells}, args...)
+	argv := slices.Concat(under, []string{gorxe, "daemon", "--socket", d.socket, "--doorbells", doorbells}, args)
 	began := time.Now()
 	d.proc = start(t, h, []string{"NOTIFY_SOCKET=" + notify}, argv...)
 	if err := awaitReady(ready, d.proc); err != nil {

@@ -205,6 +205,58 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
+// TestFewDescriptorsOfDaemon: one user takes all descriptors that it may have of a daemon with a low
+// limit of open files. It is refused with the setting's name, and another user goes on.
+func TestFewDescriptorsOfDaemon(t *testing.T) {
+	need(t, "prlimit", "ibv_rc_pingpong")
+	if !selection.takes(standard) {
+		return
+	}
+	if oneUser {
+		t.Log("not as an ordinary user: it takes root to be two others")
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	const limit = 1024
+	d := startDaemonAt(t, a, []string{"prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit)}, newSocket(t), "--device", "rxe0=eth0", "--socket-mode", "0666")
+	honest, greedy := a.as(65534, 65534), a.as(65533, 65533)
+	var taken []*proc
+	refusal := ""
+	for refusal == "" {
+		if len(taken) > limit {
+			t.Fatalf("%d sessions, and none was refused", len(taken))
+		}
+		p := d.runAs(t, greedy, "sh", "-c", "echo up; exec sleep 1000")
+		up := func() bool { return strings.Contains(p.out.String(), "up\n") }
+		if !until(programLimit, func() bool { return p.ended() || up() }) {
+			t.Fatal(p.describe())
+		}
+		if taken = append(taken, p); !up() {
+			refusal = fmt.Sprintf("exit status %d: %s", p.wait(), p.out.String())
+		}
+	}
+	for _, part := range []string{"exit status 125", "ulimit -n", "LimitNOFILE="} {
+		if !strings.Contains(refusal, part) {
+			t.Errorf("after %d sessions, without %q: %s", len(taken), part, refusal)
+		}
+	}
+	as := func(h *host) launch {
+		return func(t *testing.T, argv ...string) *proc { return d.runAs(t, h, argv...) }
+	}
+	for _, user := range []*host{honest, a} {
+		o := topology{server: as(user), client: as(user), host: user}
+		o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "100").good(t)
+	}
+	for _, p := range taken {
+		p.killTree()
+		p.wait()
+	}
+	// The daemon notices that a session has ended a moment later.
+	if !until(programLimit, func() bool { return d.runAs(t, greedy, "true").wait() == 0 }) {
+		t.Error("the user has given all back, and is refused")
+	}
+}
+
 // TestSmallFiles: a limit of file sizes, which the files of devices would exceed, is
 // lifted where that is allowed, and named where it is not.
 func TestSmallFiles(t *testing.T) {
