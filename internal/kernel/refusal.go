@@ -1,6 +1,10 @@
 package kernel
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/refusal"
+)
 
 // Refusals is told of calls that failed, and why.
 type Refusals interface {
@@ -9,32 +13,8 @@ type Refusals interface {
 	Refused(verb string, errno unix.Errno, err error)
 }
 
-// Refusal is an errno with the reason. Errno is what the program gets.
-type Refusal struct {
-	Errno unix.Errno
-	Arg   string // the argument or attribute, or empty
-	Why   string // what is wrong with it: "is not 1"
-	Fix   string // what to do: "use port 1"
-	Rule  bool   // a fault rule refused it
-}
+// Refusal is an errno with the reason.
+type Refusal = refusal.Refusal
 
 // Refuse returns a Refusal.
-func Refuse(errno unix.Errno, arg, why, fix string) error {
-	return &Refusal{Errno: errno, Arg: arg, Why: why, Fix: fix}
-}
-
-func (r *Refusal) Error() string {
-	s := r.Why + ": " + r.Errno.Error()
-	if r.Arg != "" {
-		s = r.Arg + " " + s
-	}
-	return s
-}
-
-func (r *Refusal) Unwrap() error { return r.Errno }
-
-// Reason returns the parts of a sentence. No Refusal has a value that was given.
-func (r *Refusal) Reason() (arg, given, why, fix string) { return r.Arg, "", r.Why, r.Fix }
-
-// ByRule reports whether a fault rule refused the call.
-func (r *Refusal) ByRule() bool { return r.Rule }
+func Refuse(errno unix.Errno, arg, why, fix string) error { return refusal.New(errno, arg, why, fix) }

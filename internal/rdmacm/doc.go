@@ -4,7 +4,7 @@
 // connection managers (package cm) of all its devices.
 //
 // The names and numbers are those of drivers/infiniband/core/cma.c, and so are the
-// errors: each wraps a unix.Errno, and most say why (Refusal).
+// errors: each wraps a unix.Errno, and most say why (package refusal).
 //
 // One mutex, that of the Manager, guards the IDs and the connection managers. Handlers of
 // events are called with the mutex held, one event at a time, in order. A handler only

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/refusal"
 	"github.com/gorxe/gorxe/internal/route"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -415,7 +416,7 @@ func is(t *testing.T, err error, want unix.Errno) {
 	if !errors.As(err, &e) || e != want {
 		t.Errorf("error is %v, want %v", err, want)
 	}
-	var r *Refusal
+	var r *refusal.Refusal
 	if e == unix.EINVAL && (!errors.As(err, &r) || r.Why == "" || r.Fix == "") {
 		t.Errorf("%v has no reason", err)
 	}

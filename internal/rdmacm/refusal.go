@@ -6,35 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/refusal"
 )
 
-// Refusal is an errno with the reason why a call is refused.
-type Refusal struct {
-	Errno unix.Errno
-	Arg   string // the argument, or empty
-	Why   string // what is wrong with it: "has no port"
-	Fix   string // what to do
-}
-
-func refuse(errno unix.Errno, arg, why, fix string) error {
-	return &Refusal{errno, arg, why, fix}
-}
-
-func (r *Refusal) Error() string {
-	s := r.Why + ": " + r.Errno.Error()
-	if r.Arg != "" {
-		s = r.Arg + " " + s
-	}
-	return s
-}
-
-func (r *Refusal) Unwrap() error { return r.Errno }
-
-// Reason returns the parts of a sentence. No Refusal has a value that was given.
-func (r *Refusal) Reason() (arg, given, why, fix string) { return r.Arg, "", r.Why, r.Fix }
-
-// ByRule reports whether a fault rule refused the call.
-func (r *Refusal) ByRule() bool { return false }
+func refuse(errno unix.Errno, arg, why, fix string) error { return refusal.New(errno, arg, why, fix) }
 
 // Reasons that several calls have.
 var (
@@ -54,8 +29,8 @@ func (id *ID) wrongState(fix string) error {
 
 // refusals are the errnos of package cm's errors, and what is said of them.
 var refusals = []struct {
-	of      error
-	refusal error
+	of  error
+	say error
 }{
 	{cm.ErrConnected, refuse(unix.EISCONN, "id", "is connected already", "notify once")},
 	{cm.ErrLimit, refuse(unix.ENOMEM, "", "the device has as many connections as it can", "destroy some")},
@@ -70,7 +45,7 @@ var refusals = []struct {
 func errno(err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.of) {
-			return r.refusal
+			return r.say
 		}
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/refusal"
 	"github.com/gorxe/gorxe/verbsapi"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -41,7 +41,7 @@ func opError(op, arg string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var r *rdmacm.Refusal
+	var r *refusal.Refusal
 	if errors.As(err, &r) {
 		return &OpError{Op: op, Arg: cmp.Or(r.Arg, arg), Why: r.Why, Fix: r.Fix, Err: r.Errno}
 	}
