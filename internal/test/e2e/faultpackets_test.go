@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,7 +48,7 @@ func TestPacketFaults(t *testing.T) {
 			argv := []string{"ib_write_bw", "-d", "rxe0", "-x", strconv.Itoa(gidIPv4), "-p", strconv.Itoa(port), "-s", "64", "-n", "10", "-F"}
 			s := d.run(t, argv...)
 			s.listening(port)
-			client := start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--fault", c.rule, "--"}, argv, []string{d.host.addr})...)
+			client := d.faulty(c.rule)(t, append(argv, d.host.addr)...)
 			if c.status == 0 {
 				client.ok()
 				s.ok()
@@ -96,10 +95,7 @@ func TestPyverbsPacketFaults(t *testing.T) {
 	for _, c := range pyverbsFaults {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()
-			under := func(t *testing.T, argv ...string) *proc {
-				return start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--fault", c.rule, "--"}, argv)...)
-			}
-			got := runRDMACore(t, runner{under, "rxe0"}, release{}, rdmacoreTests(t), c.test)
+			got := runRDMACore(t, runner{d.faulty(c.rule), "rxe0"}, release{}, rdmacoreTests(t), c.test)
 			if v := got[c.test]; v.Result != c.result {
 				t.Errorf("%s: %s %q, want %s", c.test, v.Result, v.Detail, c.result)
 			}

@@ -34,6 +34,13 @@ func readFaults(t *testing.T, path string) (r faultReport) {
 	return r
 }
 
+// faulty runs programs with a fault rule.
+func (d *daemon) faulty(rule string) launch {
+	return func(t *testing.T, argv ...string) *proc {
+		return start(t, d.host, d.env(), append([]string{gorxe, "run", "--fault", rule, "--"}, argv...)...)
+	}
+}
+
 // noViolation judges captures.
 func noViolation(t *testing.T, files ...string) {
 	t.Helper()
@@ -119,10 +126,7 @@ func TestFaultyPyverbs(t *testing.T) {
 	for _, rule := range faultyNetworks {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			under := func(t *testing.T, argv ...string) *proc {
-				return start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--fault", rule, "--"}, argv)...)
-			}
-			got := runRDMACore(t, runner{under, "rxe0"}, release{}, rdmacoreTests(t), names...)
+			got := runRDMACore(t, runner{d.faulty(rule), "rxe0"}, release{}, rdmacoreTests(t), names...)
 			for _, name := range names {
 				if v := got[name]; v.Result != "pass" {
 					t.Errorf("%s: %s %q", name, v.Result, v.Detail)

@@ -50,7 +50,7 @@ func TestVerbFaults(t *testing.T) {
 			if argv[0] != "rping" {
 				argv = append(argv, "-d", "rxe0", "-g", strconv.Itoa(gidIPv4))
 			}
-			p := start(t, d.host, d.env(), append([]string{gorxe, "run", "--fault", c.rule, "--"}, argv...)...)
+			p := d.faulty(c.rule)(t, argv...)
 			if code := p.wait(); code == 0 || code == 3 || !strings.Contains(p.out.String(), c.says) {
 				t.Errorf("exit status %d, want %q\n%s", code, c.says, p.out.String())
 			}
@@ -108,7 +108,7 @@ func TestWorkFaults(t *testing.T) {
 			argv := []string{"ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-p", strconv.Itoa(port), "-c", "-n", "50"}
 			s := d.run(t, argv...)
 			s.listening(port)
-			client := start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--fault", c.rule, "--"}, argv, []string{d.host.addr})...)
+			client := d.faulty(c.rule)(t, append(argv, d.host.addr)...)
 			code := client.wait()
 			if c.client == "" && code != 0 || c.client != "" && (code == 0 || code == 3) || !strings.Contains(client.out.String(), c.client) {
 				t.Errorf("client: exit status %d, want %q\n%s", code, c.client, client.out.String())
