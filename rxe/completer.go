@@ -243,7 +243,8 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.dev.counters.RetryRNRNAK.Add(1)
 	c.goBack(q)
 	q.send.retransmitAt = 0
-	q.send.rnrUntil = o.now + Time(wire.RNRTimeout(timer))
+	// Another thread may have queued the NAK after o.now.
+	q.send.rnrUntil = q.dev.cfg.Clock.Now() + Time(wire.RNRTimeout(timer))
 	q.retire()
 }
 

@@ -520,3 +520,23 @@ func TestRetransmissionsLeaveFirst(t *testing.T) {
 		}
 	}
 }
+
+// The wait after an RNR NAK begins when the NAK is handled, and not when the thread that handles it
+// has begun its step: another thread may have queued the NAK meanwhile.
+func TestRNRWaitOfLateNAK(t *testing.T) {
+	b := newBench(t, QPRC, nil)
+	b.must(b.qp.Modify(&QPAttr{State: QPRTS, RetryCnt: 7, RNRRetry: 7}, RequiredMask(QPRC, QPRTR, QPRTS)))
+	_, err := b.qp.PostSend([]SendWR{{Op: WRSend, SGL: []SGE{{Addr: localVA, Length: 8, LKey: b.local.LKey()}}}})
+	b.must(err)
+	b.want(func(wire.Packet) string { return "" })
+	q := b.qp
+	o := b.dev.getOutbox()
+	q.lock()
+	b.clock.now += 1_000_000
+	b.send(req(wire.RCAck, 0, nil, func(h *wire.Headers) { h.Syndrome = wire.SyndromeRNR(12) }))
+	q.unlock(o)
+	o.done()
+	if want := b.clock.now + Time(wire.RNRTimeout(12)); q.send.rnrUntil != want {
+		t.Errorf("the requester waits until %d, want %d", q.send.rnrUntil, want)
+	}
+}
