@@ -522,7 +522,7 @@ func TestRetransmissionsLeaveFirst(t *testing.T) {
 }
 
 // The wait after an RNR NAK begins when the NAK is handled, and not when the thread that handles it
-// has begun its step: another thread may have queued the NAK meanwhile.
+// has begun its step. Another thread may have queued the NAK meanwhile.
 func TestRNRWaitOfLateNAK(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS, RetryCnt: 7, RNRRetry: 7}, RequiredMask(QPRC, QPRTR, QPRTS)))
