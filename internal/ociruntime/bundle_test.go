@@ -77,6 +77,25 @@ func TestContainer(t *testing.T) {
 	}
 }
 
+// A bundle's file that is too large, or is no file, is not read.
+func TestUnreadSpecs(t *testing.T) {
+	large := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(large, []byte("{}"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readSpec(large); err != nil {
+		t.Error(err)
+	}
+	if err := os.Truncate(large, maxSpec+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{large, os.DevNull, filepath.Dir(large)} {
+		if _, err := readSpec(name); err == nil || !strings.Contains(err.Error(), "is not a regular file of at most 16 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func asText(t *testing.T, s spec) string {
 	t.Helper()
 	text, err := json.Marshal(s)

@@ -58,10 +58,12 @@ func TestUserMemory(t *testing.T) {
 // The users of a daemon in a control group share what the group may have, and the log says so.
 func TestShareOfControlGroup(t *testing.T) {
 	const limit, name = 64 << 20, "/sys/fs/cgroup/unit/memory.max"
+	const threads, pids = 400, "/sys/fs/cgroup/unit/pids.max"
 	root := fstest.MapFS{
 		"proc/self/cgroup":    {Data: []byte("0::/unit\n")},
 		"proc/self/mountinfo": {Data: []byte("31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")},
 		name[1:]:              {Data: []byte(strconv.Itoa(limit) + "\n")},
+		pids[1:]:              {Data: []byte(strconv.Itoa(threads) + "\n")},
 	}
 	var out sink
 	s := startTest(t, Config{root: root, Log: out.logger(slog.LevelInfo)}, nil)
@@ -73,8 +75,11 @@ func TestShareOfControlGroup(t *testing.T) {
 		t.Errorf("a quarter: %v", err)
 	}
 	budget.Give(quota.Cost{Memory: limit / 4})
+	if err := budget.Take(quota.Cost{Threads: threads/4 + 1}); !errors.Is(err, quota.ErrSpent) {
+		t.Errorf("more than a quarter of the threads: %v", err)
+	}
 	if lines := out.lines(fmt.Sprintf(" memory=%d ", limit/4)); len(lines) != 1 ||
-		!strings.Contains(lines[0], fmt.Sprintf(" of=%d bound=%s ", limit, name)) {
+		!strings.Contains(lines[0], fmt.Sprintf(" of=%d bound=%s ", limit, name)) || !strings.Contains(lines[0], pids) {
 		t.Errorf("the log says %q", out.lines("share"))
 	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -219,11 +222,57 @@ func TestManyAtOnce(t *testing.T) {
 		fmt.Fprint(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-entered
 	}
-	if status, _ := get(t, "http://"+ln.Addr().String()+"/metrics", ""); status != http.StatusServiceUnavailable {
-		t.Errorf("one more is answered with %d", status)
+	// An answer that takes too long is a 503, too.
+	if status, body := get(t, "http://"+ln.Addr().String()+"/metrics", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "concurrent") {
+		t.Errorf("one more is answered with %d %q", status, body)
 	}
 	close(release)
 	s.Close()
+}
+
+// pipes is a listener. A test sends its connections.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A connection too many waits for another to end. One whose client sends or reads nothing ends.
+func TestConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := make(pipes, maxConnections+1)
+		s := Serve(ln, example, nil)
+		var clients []net.Conn
+		for range maxConnections + 1 {
+			server, client := net.Pipe()
+			ln <- server
+			clients = append(clients, client)
+		}
+		synctest.Wait()
+		if n := len(ln); n != 1 {
+			t.Errorf("%d connections wait, want 1", n)
+		}
+		fmt.Fprint(clients[0], "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+		time.Sleep(requestLimit + time.Second)
+		if n := len(ln); n != 0 {
+			t.Errorf("%d connections wait, and others have sent nothing", n)
+		}
+		time.Sleep(answerLimit)
+		if n, err := clients[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("an answer that was not read in time: %d bytes, %v", n, err)
+		}
+		s.Close()
+	})
 }
 
 // A daemon that knows no device has metrics, too.
