@@ -180,7 +180,7 @@ func TestCMFaults(t *testing.T) {
 				continue // TestCMLost and TestCMOnlyFaults are more exact
 			}
 			eachRole(t, cmSection, "ucmatose, "+fault.name+" "+direction.name, ipv4, func(tr *trial, server, client *machine) {
-				tr.limit = longTimeout
+				tr.limit, tr.lossy = longTimeout, strings.HasPrefix(fault.name, "loss")
 				if _, err := direction.sh(fmt.Sprintf("tc qdisc add dev %s root netem limit 10000 %s", direction.device, fault.netem)); err != nil {
 					tr.Fatal(err)
 				}
@@ -224,7 +224,7 @@ func TestCMOnlyFaults(t *testing.T) {
 				quick = ipv4
 			}
 			eachFamily(t, cmSection, program.name+", "+fault.name, quick, func(tr *trial, server, client *machine) {
-				tr.limit = longTimeout
+				tr.limit, tr.lossy = longTimeout, fault.lossy
 				defer tr.damageCM(fault.netem)()
 				tr.bothEnd(tr.startCM(program, server, client))
 			})
