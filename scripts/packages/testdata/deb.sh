@@ -17,7 +17,7 @@ gorxe version
 
 # The manual.
 man gorxe-run | grep -q 'gorxe-run - run a program with an RDMA device'
-man 7 gorxe-faults | grep -q 'lost, late and damaged'
+man 7 gorxe-faults | grep -q 'how to test with lost packets'
 man -k gorxe | grep -q '^gorxe-pcap-check (1)'
 
 # Completion, as bash-completion loads it.
