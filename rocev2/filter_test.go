@@ -249,6 +249,46 @@ func TestThinning(t *testing.T) {
 	}
 }
 
+// The kernel thins out packets to QP 1 only, by chance.
+func TestThinningInKernel(t *testing.T) {
+	m := wire.NewQPNMark(8)
+	_, datagram, _ := numbers(m)
+	s := newSink()
+	p := open(t, Config{Address: ownHost, Mark: m, Receiver: s.receive})
+	if p.filter.refused {
+		t.Fatal("the kernel refused the program")
+	}
+	const thinned, sent, others = 6, 6400, 50
+	p.filter.change(func() bool {
+		p.filter.thinned = thinned
+		return true
+	})
+	c := dialFrom(t, strangerHost, ownHost)
+	for i := range sent {
+		sendTo(t, c, ownHost, managementQPN)
+		if i%(sent/others) == 0 {
+			sendTo(t, c, ownHost, datagram)
+		}
+	}
+	c.Close()
+	got := make(map[wire.QPN]int)
+	for got[datagram] < others {
+		for _, d := range s.wait(1) {
+			got[destination(d.Data)]++
+		}
+	}
+	dropped := int(p.Counters().ReceiveFilterDrop.Load())
+	// 100 of 6,400 are expected, with a deviation of 10. No packet passed after the last datagram
+	// but those to QP 1 that came behind it.
+	passed := sent - dropped
+	if passed < 30 || passed > 250 {
+		t.Errorf("%d of %d packets to QP 1 passed, want about %d", passed, sent, sent>>thinned)
+	}
+	if got[managementQPN] > passed {
+		t.Errorf("%d packets to QP 1 came, and %d passed", got[managementQPN], passed)
+	}
+}
+
 // Of very many packets to QP 1 few pass, and later all again.
 func TestThinningEnds(t *testing.T) {
 	s := newSink()

@@ -20,6 +20,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
@@ -195,6 +196,7 @@ type hotEntry struct {
 	fd      int32
 	epoch   uint64
 	until   int64
+	checked int64 // when the process last had this thread
 	object  *object
 	process *process
 }
@@ -212,9 +214,15 @@ func (r *receiver) object(fd int32) *object {
 	}
 	epoch := r.s.procs.epoch.Load()
 	e := r.hot.at(r.n.TID, fd)
-	if e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && mono.Now() < e.until {
-		r.caller.process = e.process
-		return e.object
+	if now := mono.Now(); e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && now < e.until {
+		if now-e.checked < procmem.NumberLife {
+			r.caller.process = e.process
+			return e.object
+		}
+		if p, err := r.caller.owner(); err == nil && p == e.process {
+			e.checked = now
+			return e.object
+		}
 	}
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
@@ -232,7 +240,8 @@ func (r *receiver) object(fd int32) *object {
 		return o
 	}
 	if p, err := r.caller.owner(); err == nil {
-		*e = hotEntry{r.n.TID, fd, epoch, mono.Now() + hotLife, o, p}
+		now := mono.Now()
+		*e = hotEntry{r.n.TID, fd, epoch, now + hotLife, now, o, p}
 	}
 	return o
 }

@@ -55,10 +55,11 @@ type processes struct {
 // fewThreads are not worth a sweep.
 const fewThreads = 1024
 
-// threadEntry is the process of a thread, for a moment: thread ids are reused.
+// threadEntry is the process of a thread, for a moment: numbers are reused.
 type threadEntry struct {
 	process *process
 	until   int64
+	checked int64 // when the process last had this thread
 }
 
 func (t *processes) init(s *Session) {
@@ -71,19 +72,14 @@ func (t *processes) forget() { t.epoch.Add(1) }
 
 // of returns the process that the caller of the call in hand belongs to.
 func (t *processes) of(r *receiver) (*process, error) {
-	t.mu.Lock()
-	e, ok := t.threads[r.n.TID]
-	t.mu.Unlock()
-	if ok && !e.process.execs.Load() && mono.Now() < e.until {
-		return e.process, nil
+	if p := t.ofThread(r.n.TID, mono.Now()); p != nil {
+		return p, nil
 	}
 	st, err := procfs.ReadStatus(r.thread())
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	p := t.byTGID[st.TGID]
-	t.mu.Unlock()
+	p := t.leader(st.TGID)
 	if p == nil || !p.same(r.thread()) {
 		if p, err = t.open(r, p, st); err != nil {
 			return nil, err
@@ -91,6 +87,38 @@ func (t *processes) of(r *receiver) (*process, error) {
 	}
 	t.remember(r.n.TID, p, mono.Now())
 	return p, nil
+}
+
+// ofThread returns the process that the thread had a moment ago, nil if it may have another
+// now.
+func (t *processes) ofThread(tid uint32, now int64) *process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.threads[tid]
+	if !ok || e.process.execs.Load() || now >= e.until {
+		return nil
+	}
+	if now-e.checked >= procmem.NumberLife {
+		if !e.process.has(int(tid)) {
+			delete(t.threads, tid)
+			return nil
+		}
+		e.checked = now
+		t.threads[tid] = e
+	}
+	return e.process
+}
+
+// has reports whether a thread is one of this process, whose pidfd is open.
+func (p *process) has(tid int) bool {
+	return !p.gone() && (tid == p.tgid || unix.Tgkill(p.tgid, tid, 0) != unix.ESRCH)
+}
+
+// gone reports whether the process has ended, so that its number may be another's.
+func (p *process) gone() bool {
+	poll := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+	n, _ := unix.Poll(poll, 0)
+	return n > 0
 }
 
 // remember notes the process of a thread. Threads end without a word, and a
@@ -102,7 +130,7 @@ func (t *processes) remember(tid uint32, p *process, now int64) {
 		maps.DeleteFunc(t.threads, func(_ uint32, e threadEntry) bool { return now >= e.until })
 		t.sweepAt = max(2*len(t.threads), fewThreads)
 	}
-	t.threads[tid] = threadEntry{p, now + hotLife}
+	t.threads[tid] = threadEntry{p, now + hotLife, now}
 }
 
 // same tells whether the process is still the program that it was, in spite of a
@@ -217,11 +245,17 @@ func (t *processes) exec(p *process) {
 	t.forget()
 }
 
-// leader returns the known process with that number.
+// leader returns the known process with that number. One that has ended is not known any more,
+// even if nobody has noticed yet: its number may be another's.
 func (t *processes) leader(tgid int) *process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byTGID[tgid]
+	p := t.byTGID[tgid]
+	if p != nil && p.gone() {
+		t.remove(p)
+		return nil
+	}
+	return p
 }
 
 func (t *processes) closeAll() {

@@ -2,7 +2,10 @@ package trap
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
+	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
 
 // Threads end without a word: what is remembered of them does not grow with all
@@ -28,6 +32,53 @@ func TestThreadsForgotten(t *testing.T) {
 	}
 	if procs.threads[100*fewThreads-1].process != p {
 		t.Error("the last one is forgotten")
+	}
+}
+
+// A number that a thread or a process had a moment ago may be another's now.
+func TestReusedNumber(t *testing.T) {
+	child := exec.Command("sleep", "1000")
+	if err := startProgram(child); err != nil {
+		t.Fatal(err)
+	}
+	pid := child.Process.Pid
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Open(fmt.Sprintf("/proc/%d/mem", pid), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(Session)
+	s.procs.init(s)
+	p := &process{tgid: pid, pidfd: pidfd, space: procmem.New(mem, pid, new(procmem.User)), budget: quota.New(quota.Cost{})}
+	s.procs.byTGID[pid] = p
+	const now = 1 << 40
+	stranger := uint32(os.Getpid()) // it has taken the number of a thread of p
+	for _, tid := range []uint32{uint32(pid), stranger} {
+		s.procs.remember(tid, p, now)
+		if s.procs.ofThread(tid, now+procmem.NumberLife-1) != p {
+			t.Errorf("thread %d is forgotten at once", tid)
+		}
+	}
+	later := now + procmem.NumberLife
+	if s.procs.ofThread(uint32(pid), later) != p || s.procs.leader(pid) != p {
+		t.Error("a process that lives is forgotten")
+	}
+	if s.procs.ofThread(stranger, later) != nil {
+		t.Error("a thread of another process is taken for one of this")
+	}
+	child.Process.Kill() //nolint:errcheck // Wait says how it ended
+	child.Wait()         //nolint:errcheck // killed
+	if s.procs.ofThread(uint32(pid), later+1) != p {
+		t.Error("the last check served for less than its time")
+	}
+	if s.procs.ofThread(uint32(pid), later+procmem.NumberLife) != nil {
+		t.Error("a process that has ended is taken for the caller's")
+	}
+	if s.procs.leader(pid) != nil || s.procs.any() {
+		t.Error("a process that has ended is known")
 	}
 }
 
@@ -67,5 +118,40 @@ func TestSessionBudget(t *testing.T) {
 		if b.Used() != (quota.Cost{}) {
 			t.Errorf("%+v is not given back", b.Used())
 		}
+	}
+}
+
+// Of a file that inotify does not watch, the session keeps a descriptor. The user pays for it.
+func TestKeptFile(t *testing.T) {
+	budget := quota.New(quota.Cost{Files: keptCost.Files})
+	s := &Session{log: slog.New(slog.DiscardHandler), cfg: ServeConfig{Budget: budget, Closes: new(Closes)}}
+	s.house = &house{s: s}
+	s.objects.init()
+	s.procs.init(s)
+	file := func() int {
+		t.Helper()
+		fd, err := sealed.ReadOnly("gorxe-test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	kept := new(object)
+	if err := s.adopt(kept, file()); err != nil {
+		t.Fatal(err)
+	}
+	if kept.watch != unwatched || budget.Used().Files != keptCost.Files {
+		t.Errorf("%d descriptors are charged, want %d", budget.Used().Files, keptCost.Files)
+	}
+	if err := s.adopt(new(object), file()); !errors.Is(err, quota.ErrSpent) {
+		t.Errorf("a second file beyond the budget: %v", err)
+	}
+	s.closeObject(kept)
+	if used := budget.Used(); used != (quota.Cost{}) {
+		t.Errorf("%+v is not given back", used)
+	}
+	if _, err := unix.FcntlInt(uintptr(kept.kept), unix.F_GETFD, 0); err == nil {
+		t.Error("the descriptor is still open")
 	}
 }

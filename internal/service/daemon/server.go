@@ -56,9 +56,10 @@ type Config struct {
 	Log     *slog.Logger // nil: no log
 
 	// For tests. Zero means the constants, and the root directory.
-	textWait  time.Duration
-	maxListed int
-	root      fs.FS
+	textWait     time.Duration
+	helloTimeout time.Duration
+	maxListed    int
+	root         fs.FS
 }
 
 // Server is a running daemon.

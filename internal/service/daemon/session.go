@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var req proto.Request
-	fds, err := conn.RecvWithin(&req, helloTimeout)
+	fds, err := conn.RecvWithin(&req, cmp.Or(s.cfg.helloTimeout, helloTimeout))
 	proto.CloseAll(fds)
 	switch {
 	case err != nil:

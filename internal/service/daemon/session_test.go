@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -201,6 +202,23 @@ func TestHostileClients(t *testing.T) {
 	if _, err := s.dial(t).Status(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A client that says nothing is let go, and takes nothing of its user's share any more.
+func TestSilentClient(t *testing.T) {
+	if helloTimeout > 10*time.Second {
+		t.Errorf("a client may be silent for %v", helloTimeout)
+	}
+	s := startTest(t, Config{helloTimeout: time.Millisecond}, nil)
+	before := s.used()
+	for range 10 {
+		c := s.dial(t)
+		var r proto.Reply
+		if _, err := c.Conn.RecvWithin(&r, testTimeout); !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
+			t.Errorf("a silent client gets %+v, %v", r, err)
+		}
+	}
+	eventually(t, "their descriptors are given back", func() bool { return s.used() == before })
 }
 
 // Nobody takes all the sessions.

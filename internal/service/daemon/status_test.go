@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
@@ -74,6 +75,17 @@ func TestUnreadStatus(t *testing.T) {
 	}
 	if _, err := s.dial(t).Status(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A status waits five seconds for the one that its user has not read, and is refused then.
+func TestStatusWait(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	s.request(t, proto.OpStatus)
+	eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
+	began := time.Now()
+	if _, err := s.dial(t).Status(); !errors.Is(err, proto.ErrLimit) || time.Since(began) < 5*time.Second {
+		t.Errorf("a second status after %v: %v", time.Since(began), err)
 	}
 }
 

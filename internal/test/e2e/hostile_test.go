@@ -2,10 +2,14 @@ package e2e
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // attacks are those of testdata/hostile.c, and kinds of memory are those of testdata/unanswered.c.
@@ -27,6 +31,7 @@ func TestHostile(t *testing.T) {
 		return
 	}
 	bin, unanswered := compile(t, "hostile"), compile(t, "unanswered")
+	node := userfaultfdNode(t)
 	a, _ := twoHosts(t, 1500)
 	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-mode", "0666")
 	users := []*host{a}
@@ -43,9 +48,11 @@ func TestHostile(t *testing.T) {
 				attackers = append(attackers, d.runAs(t, user, bin, attack, strconv.Itoa(hostileRounds)))
 			}
 			for _, kind := range memory {
-				attackers = append(attackers, d.runAs(t, user, unanswered, kind, "rxe0", strconv.Itoa(hostileRounds)))
+				attackers = append(attackers, d.runAs(t, user, unanswered, kind, "rxe0", strconv.Itoa(hostileRounds), node))
 			}
 		}
+		// Only root chooses process numbers.
+		attackers = append(attackers, d.run(t, bin, "reuse", strconv.Itoa(hostileRounds)))
 		for _, argv := range [][]string{
 			{"ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "4096"},
 			{"ib_write_bw", "-d", "rxe0", "-F", "-x", "1", "-p", "PORT", "-n", "2000", "-s", "65536"},
@@ -57,10 +64,31 @@ func TestHostile(t *testing.T) {
 		for _, p := range attackers {
 			p.ok()
 			if strings.Contains(p.out.String(), "refused") {
-				refused[strings.Join(p.cmd.Args[len(p.cmd.Args)-3:], " ")]++
+				refused[p.cmd.Args[slices.Index(p.cmd.Args, "--")+2]]++
 			}
 		}
 		programs += len(attackers)
 	}
 	t.Logf("%d attackers, %d honest exchanges; the kernel refused %v", programs, exchanges, refused)
+}
+
+// userfaultfdNode makes a device node of userfaultfd that every user may open, if the kernel has
+// that device and this process may make nodes. Without it only root has such memory, unless
+// vm.unprivileged_userfaultfd is set.
+func userfaultfdNode(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(scratch, "userfaultfd")
+	os.Remove(path) //nolint:errcheck // of an earlier run of the test, if any
+	var st unix.Stat_t
+	if err := unix.Stat("/dev/userfaultfd", &st); err != nil {
+		return path
+	}
+	if err := unix.Mknod(path, unix.S_IFCHR, int(st.Rdev)); err != nil {
+		t.Logf("a node of userfaultfd: %v", err)
+		return path
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -128,15 +128,15 @@ func (s *Space) enterBurst() bool {
 	return true
 }
 
-// numberLife is how long a check of the process number serves. Another process gets
+// NumberLife is how long a check of the process number serves. Another process gets
 // the number only when this one has ended and every other number was given out
 // (kernel/pid.c: alloc_pid goes round): 32,768 forks, by default.
-const numberLife = int64(time.Millisecond)
+const NumberLife = int64(time.Millisecond)
 
 // checkNumber reports whether the process number means this address space.
 func (s *Space) checkNumber() bool {
 	now := mono.Now()
-	if at := s.checked.Load(); at != 0 && now-at < numberLife {
+	if at := s.checked.Load(); at != 0 && now-at < NumberLife {
 		return true
 	}
 	if !s.check() {

@@ -271,7 +271,7 @@ func TestSpaceEnded(t *testing.T) {
 	}
 }
 
-// TestNumberSeen: a look at the process number serves for numberLife. That the process
+// TestNumberSeen: a look at the process number serves for NumberLife. That the process
 // has ended meanwhile is noticed all the same.
 func TestNumberSeen(t *testing.T) {
 	p, fd := sleeper(t)
@@ -288,7 +288,7 @@ func TestNumberSeen(t *testing.T) {
 	}
 	s = New(dupFD(t, s.mem), os.Getpid(), new(User)) // its number is another's now: ours
 	defer s.Release()
-	s.checked.Store(mono.Now() - numberLife)
+	s.checked.Store(mono.Now() - NumberLife)
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
 	if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, len(mem))}}); err != errEnded || mem[0] != 0 {
 		t.Errorf("write with a number that was looked at long ago: %v, memory %d", err, mem[0])

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <linux/filter.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,7 +34,7 @@ static char memory[1 << 16];
 
 /* What the attacks did, in all processes: how often one took effect, or was refused. */
 static struct {
-	int effects, refusals;
+	int effects, refusals, failed;
 } *shared;
 
 static void took_effect(int yes)
@@ -129,17 +130,31 @@ static void traced(void)
 	}
 }
 
+/* of_device reports whether a descriptor is one that the device's process has installed. */
+static int of_device(int fd)
+{
+	char link[64], to[64];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, to, sizeof(to) - 1);
+	if (n < 0)
+		return 0;
+	to[n] = 0;
+	return strstr(to, "uverbs") || strstr(to, "rdma_cm");
+}
+
 /* files: processes share the table of descriptors, but no memory, and one closes and replaces
- * what the other opens. */
+ * what the other opens. An effect is that it closed or replaced a device. */
 static int replace(void *arg)
 {
 	(void)arg;
+	struct rlimit all;
+
+	getrlimit(RLIMIT_NOFILE, &all);
 	for (int i = 0; i < 3000; i++) {
-		int fd = 3 + rand() % 200;
-		if (rand() % 2)
-			took_effect(!close(fd)); /* the other process opened it */
-		else
-			dup2(0, fd);
+		int fd = 3 + rand() % (all.rlim_cur - 3), device = of_device(fd);
+		int done = rand() % 2 ? close(fd) : dup2(0, fd);
+		took_effect(device && done >= 0);
 	}
 	_exit(0);
 }
@@ -149,12 +164,10 @@ static void files(void)
 	static char stack[1 << 16] __attribute__((aligned(16)));
 	pid_t pid = clone(replace, stack + sizeof(stack), CLONE_FILES | SIGCHLD, NULL);
 
-	for (int i = 0; i < 5; i++) {
+	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
 		use_device();
 		open_files();
 	}
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
 }
 
 /* limits: no room for descriptors, memory or files. */
@@ -169,7 +182,8 @@ static void limits(void)
 	setrlimit(RLIMIT_AS, &small);
 	while ((fd = dup(0)) >= 0)
 		last = fd;
-	took_effect(errno == EMFILE);
+	took_effect(errno == EMFILE && mlock(memory, sizeof(memory)) &&
+		    mmap(NULL, small.rlim_cur, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
 	open_files();
 	while (last > 2)
 		close(last--);
@@ -252,6 +266,45 @@ static void pids(void)
 		;
 }
 
+/* reuse: a process ends within its calls, and the next process gets its number at once. That one
+ * has nothing of the first, and can use the device. */
+static void reuse(void)
+{
+	for (int i = 0; i < 10; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			for (;;) {
+				use_device();
+				open_files();
+			}
+		}
+		usleep(rand() % 30000);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		usleep(2000); /* the daemon trusts a number for a millisecond */
+		struct clone_args again = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
+		pid_t second = syscall(SYS_clone3, &again, sizeof(again));
+		if (second == 0) {
+			struct ibv_device **list = ibv_get_device_list(NULL);
+			struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+			struct ibv_pd *pd = ctx ? ibv_alloc_pd(ctx) : NULL;
+			if (!pd || !ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE)) {
+				fprintf(stderr, "process number %d, used again: %s\n", pid, strerror(errno));
+				_exit(1);
+			}
+			_exit(0);
+		}
+		int status = 0;
+
+		if (second < 0)
+			was_refused(); /* only root, and the number may be taken */
+		else if (waitpid(second, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status))
+			__atomic_store_n(&shared->failed, 1, __ATOMIC_RELAXED);
+		else
+			took_effect(second == pid);
+	}
+}
+
 /* ia32: calls of a 32-bit program. The filter does not trap them. */
 static void ia32(void)
 {
@@ -277,7 +330,7 @@ int main(int argc, char **argv)
 		void (*attack)(void);
 	} attacks[] = {
 		{"ptrace", traced}, {"files", files}, {"limits", limits}, {"undumpable", undumpable}, {"chroots", chroots},
-		{"mounts", mounts}, {"filters", filters}, {"pids", pids}, {"ia32", ia32},
+		{"mounts", mounts}, {"filters", filters}, {"pids", pids}, {"reuse", reuse}, {"ia32", ia32},
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -296,7 +349,7 @@ int main(int argc, char **argv)
 			printf("refused\n");
 		else
 			fprintf(stderr, "the attack %s has no effect\n", argv[1]);
-		return !shared->effects && !shared->refusals;
+		return shared->failed || (!shared->effects && !shared->refusals);
 	}
 	fprintf(stderr, "usage: hostile ATTACK ROUNDS\n");
 	return 1;

@@ -1,6 +1,8 @@
 /*
  * Registers memory whose pages nobody supplies, and has the device read it. usage: unanswered
- * fuse|userfaultfd DEVICE ROUNDS
+ * fuse|userfaultfd DEVICE ROUNDS [FILE]
+ *
+ * FILE is the device node of userfaultfd, for users who may not make the system call.
  *
  * Each round waits until the device's access is blocked, or refused because too many are, and
  * is killed then. The program prints "attacked" after them, and "refused" if this user may not
@@ -19,15 +21,22 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#ifndef USERFAULTFD_IOC_NEW /* before Linux 6.1 */
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
+#endif
+
 enum { size = 65536, refused = 42 };
 
 static char dir[] = "/tmp/gorxe-unanswered-XXXXXX";
 
 /* from_userfaultfd returns a descriptor that is readable when a page is wanted. */
-static int from_userfaultfd(void **p)
+static int from_userfaultfd(void **p, const char *file)
 {
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC), node = fd < 0 && file ? open(file, O_RDWR | O_CLOEXEC) : -1;
 	struct uffdio_api api = {.api = UFFD_API};
+
+	if (node >= 0)
+		fd = ioctl(node, USERFAULTFD_IOC_NEW, O_CLOEXEC);
 
 	if (fd < 0)
 		_exit(refused);
@@ -132,7 +141,7 @@ static int from_fuse(void **p)
 
 int main(int argc, char **argv)
 {
-	CHECK("usage: unanswered fuse|userfaultfd DEVICE ROUNDS", argc == 4 && mkdtemp(dir));
+	CHECK("usage: unanswered fuse|userfaultfd DEVICE ROUNDS [FILE]", (argc == 4 || argc == 5) && mkdtemp(dir));
 	int status = 0;
 
 	for (int n = 0; n < atoi(argv[3]) && !status; n++) {
@@ -141,7 +150,7 @@ int main(int argc, char **argv)
 		if (pid == 0) {
 			setpgid(0, 0);
 			void *p;
-			int fd = strcmp(argv[1], "fuse") ? from_userfaultfd(&p) : from_fuse(&p);
+			int fd = strcmp(argv[1], "fuse") ? from_userfaultfd(&p, argv[4]) : from_fuse(&p);
 			struct end e = make_end(open_device(argv[2]), p, size);
 			struct address self = address_of(&e);
 			struct pollfd wanted = {.fd = fd, .events = POLLIN};
