@@ -278,8 +278,7 @@ func TestThinningInKernel(t *testing.T) {
 		}
 	}
 	dropped := int(p.Counters().ReceiveFilterDrop.Load())
-	// 100 of 6,400 are expected, with a deviation of 10. No packet passed after the last datagram
-	// but those to QP 1 that came behind it.
+	// 100 of 6,400 are expected, with a deviation of 10. The last ones may still be in the queue.
 	passed := sent - dropped
 	if passed < 30 || passed > 250 {
 		t.Errorf("%d of %d packets to QP 1 passed, want about %d", passed, sent, sent>>thinned)
