@@ -96,6 +96,7 @@ func TestKillProgram(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, uint64(kills)))
 	warm := 0
 	for i := range kills {
+		progress(t, i, kills)
 		if i == (kills+3)/4 {
 			warm = d.memory(t)
 		}
@@ -178,7 +179,8 @@ func TestKillFront(t *testing.T) {
 		return
 	}
 	d := oneDaemon(t)
-	for range killsOfEach {
+	for i := range killsOfEach {
+		progress(t, i, killsOfEach)
 		tr := d.traffic(t, victims[0].argv...)
 		pids := tree(tr.client.cmd.Process.Pid)
 		kill(t, tr.client.cmd.Process.Pid)
@@ -214,6 +216,7 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 	a, _ := twoHosts(t, 1500)
 	rng := rand.New(rand.NewPCG(2, uint64(times)))
 	for i := range times {
+		progress(t, i, times)
 		v := victims[i%len(victims)]
 		d := startDaemon(t, a, "--device", "rxe0=eth0")
 		// A shell does not notice, and can start programs as before.
