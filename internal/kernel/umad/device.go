@@ -56,6 +56,7 @@ type File struct {
 	queue   []*packet
 	pending int // datagrams that wait for an answer
 	dropped uint64
+	removed bool // its device was
 	closed  bool
 }
 
@@ -90,20 +91,46 @@ func (f *File) Close() {
 	defer f.registering.Unlock()
 	f.mu.Lock()
 	f.closed = true
-	agents := f.agents
-	f.agents = [maxAgents]*mad.Agent{}
 	queue := f.queue
 	f.queue = nil
 	f.mu.Unlock()
 	for range queue {
 		f.budget.Give(packetCost)
 	}
+	f.endAgents()
+	f.Level.Close()
+}
+
+// Remove takes the device away from the file (user_mad.c: ib_umad_kill_port). A program that
+// waits for a datagram learns it: from now on, poll says that the file is readable, and read
+// fails.
+func (f *File) Remove() {
+	f.registering.Lock()
+	defer f.registering.Unlock()
+	f.mu.Lock()
+	if f.closed || f.removed {
+		f.mu.Unlock()
+		return
+	}
+	f.removed = true
+	f.Add(1)
+	f.ready()
+	f.mu.Unlock()
+	f.endAgents()
+	f.Sync()
+}
+
+// endAgents ends all agents. f.registering is held.
+func (f *File) endAgents() {
+	f.mu.Lock()
+	agents := f.agents
+	f.agents = [maxAgents]*mad.Agent{}
+	f.mu.Unlock()
 	for _, a := range agents {
 		if a != nil {
 			f.unregister(a)
 		}
 	}
-	f.Level.Close()
 }
 
 func (f *File) unregister(a *mad.Agent) {

@@ -13,6 +13,12 @@ import (
 func (f *File) Ioctl(c kernel.Caller, cmd uint32, arg uint64) (int64, error) {
 	f.registering.Lock()
 	defer f.registering.Unlock()
+	f.mu.Lock()
+	removed := f.removed
+	f.mu.Unlock()
+	if removed && (cmd == uapi.MADRegisterAgent || cmd == uapi.MADRegisterAgent2) {
+		return 0, unix.EPIPE
+	}
 	switch cmd {
 	case uapi.MADRegisterAgent:
 		return 0, f.registerAgent(c, arg)

@@ -22,6 +22,10 @@ func (f *File) Read(c kernel.Caller, buf, n uint64) (int64, error) {
 	f.reading.Lock()
 	defer f.reading.Unlock()
 	f.mu.Lock()
+	if f.removed {
+		f.mu.Unlock()
+		return 0, unix.EIO
+	}
 	if len(f.queue) == 0 {
 		f.mu.Unlock()
 		return 0, kernel.ErrWait

@@ -354,6 +354,39 @@ func TestBudget(t *testing.T) {
 	h.given()
 }
 
+// After its device was removed, a file wakes its reader, and calls fail as in the kernel.
+func TestRemoved(t *testing.T) {
+	h := newHost(t)
+	p, other := h.open(), h.open()
+	id := p.register(client)
+	kept := other.register(subnetClient)
+	m := request(0x33, wire.MADSend, 1)
+	hdr := overWire(uapi.MADHdr{ID: id, TimeoutMS: 1<<32 - 1})
+	p.want(p.send(&hdr, m[:]), nil) // waits for an answer
+	go p.f.Remove()
+	_, _, err := p.read(1024)
+	p.want(err, unix.EIO)
+	p.f.Remove() // again, and after it the agents are gone
+	if n := h.port.Agents(); n != 1 {
+		t.Errorf("%d agents are left", n)
+	}
+	fd := []unix.PollFd{{Fd: int32(p.f.FD()), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fd, 0); n != 1 || err != nil {
+		t.Errorf("poll returns %d, %v", n, err)
+	}
+	p.want(p.send(&hdr, m[:]), unix.EIO)
+	c, c2 := client, uapi.MADRegReq2{QPN: 1, Class: 0x33}
+	p.want(ioctl(p, uapi.MADRegisterAgent, &c), unix.EPIPE)
+	p.want(ioctl(p, uapi.MADRegisterAgent2, &c2), unix.EPIPE)
+	p.want(ioctl(p, uapi.MADUnregisterAgent, &id), unix.EINVAL)
+	ask := request(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo))
+	other.want(other.send(&uapi.MADHdr{ID: kept, TimeoutMS: 1 << 31}, ask[:]), nil)
+	other.next()
+	p.exit()
+	other.exit()
+	h.given()
+}
+
 // FuzzWrite feeds writes and ioctls as bytes, at the end of the mapped memory. Afterwards the
 // program still works, and leaves nothing.
 func FuzzWrite(f *testing.F) {

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"github.com/gorxe/gorxe/internal/kernel/umad"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/trap"
+	"golang.org/x/sys/unix"
 )
 
 // file is a device that a program of a session has open.
@@ -34,4 +36,46 @@ func (n *session) fatal(d *device) {
 			f.Fatal()
 		}
 	}
+}
+
+// madFile is a device of management datagrams that a program of a session has open.
+type madFile struct {
+	*umad.File
+	session *session
+	device  *device
+}
+
+func (n *session) openMAD(d *device) (*madFile, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed.lacks(d) {
+		return nil, unix.ENODEV
+	}
+	opened, err := d.mad.Open(n.tenant.Budget)
+	if err != nil {
+		return nil, err
+	}
+	f := &madFile{opened, n, d}
+	n.mads[f] = struct{}{}
+	return f, nil
+}
+
+// Close closes the file, and then forgets it.
+func (f *madFile) Close() {
+	f.File.Close()
+	f.session.mu.Lock()
+	delete(f.session.mads, f)
+	f.session.mu.Unlock()
+}
+
+// openMADs lists the open devices of management datagrams of a device.
+func (n *session) openMADs(d *device) (list []*madFile) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for f := range n.mads {
+		if f.device == d {
+			list = append(list, f)
+		}
+	}
+	return list
 }

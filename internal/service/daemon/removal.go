@@ -86,6 +86,9 @@ func (n *session) remove(d *device, back time.Duration) {
 			go f.Remove() // it waits for the program's calls
 		}
 	}
+	for _, f := range n.openMADs(d) {
+		f.Remove()
+	}
 	if back > 0 { // not before the session's ids and files have lost the device
 		n.restoreAfter(d, back)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -63,6 +64,44 @@ func TestRemovedBriefly(t *testing.T) {
 		eventually(t, "the device is back", func() bool { return !n.removed.lacks(d) })
 		id.Destroy()
 		f.Close()
+	}
+}
+
+// TestRemovedMAD: programs lose the device of management datagrams too, and may open it again when
+// the device is back. The programs of another session keep it.
+func TestRemovedMAD(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	_, n, _ := s.ruled(t)
+	_, bystander, _ := s.ruled(t)
+	node, err := s.tree.Lookup("/dev/infiniband/umad0", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(n *session) *madFile {
+		t.Helper()
+		f, err := n.Open(node, trap.Credentials{PID: os.Getpid()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		return f.(*madFile)
+	}
+	lost, kept := open(n), open(bystander)
+	n.remove(s.devices[0], 0)
+	const room = 1024
+	if _, err := lost.Read(nil, 0, room); err != unix.EIO {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := kept.Read(nil, 0, room); err != kernel.ErrWait {
+		t.Errorf("read in another session: %v", err)
+	}
+	if _, err := n.Open(node, trap.Credentials{PID: os.Getpid()}); err != unix.ENODEV {
+		t.Errorf("open: %v", err)
+	}
+	n.restore(s.devices[0])
+	again := open(n)
+	if _, err := again.Read(nil, 0, room); err != kernel.ErrWait {
+		t.Errorf("read after the device is back: %v", err)
 	}
 }
 

@@ -60,6 +60,7 @@ type session struct {
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
 	files  map[*file]struct{}
+	mads   map[*madFile]struct{}
 	// limited has the devices with the session's limits, once a program has opened them.
 	limited map[*device]*rxe.Subdevice
 	cm      *ucma.Device     // nil until a program opens it
@@ -115,7 +116,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
-			files: make(map[*file]struct{}), limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
+			files: make(map[*file]struct{}), mads: make(map[*madFile]struct{}), limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 			faults: newFaultRules(u.Budget, s.devices, &s.verbs, int(cred.Pid)),
 		}
@@ -270,7 +271,7 @@ func (n *session) Open(node *tree.Node, who trap.Credentials) (trap.File, error)
 		switch {
 		case d.spec.Name != node.DeviceName, n.removed.lacks(d):
 		case node.IsUMAD():
-			return d.mad.Open(n.tenant.Budget)
+			return n.openMAD(d)
 		default:
 			return n.open(d, who)
 		}

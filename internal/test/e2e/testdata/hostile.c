@@ -7,6 +7,7 @@
  * "refused" if the kernel did not allow the attack.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -130,40 +131,40 @@ static void traced(void)
 	}
 }
 
-/* of_device reports whether a descriptor is one that the device's process has installed. */
-static int of_device(int fd)
+/* replace_devices closes or replaces each descriptor that the device's process has installed. */
+static void replace_devices(void)
 {
-	char link[64], to[64];
+	DIR *all = opendir("/proc/self/fd");
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(link, to, sizeof(to) - 1);
-	if (n < 0)
-		return 0;
-	to[n] = 0;
-	return strstr(to, "uverbs") || strstr(to, "rdma_cm");
+	for (struct dirent *e; all && (e = readdir(all));) {
+		char to[64];
+		ssize_t n = readlinkat(dirfd(all), e->d_name, to, sizeof(to) - 1);
+		if (n < 0)
+			continue;
+		to[n] = 0;
+		if (strstr(to, "uverbs") || strstr(to, "rdma_cm"))
+			took_effect((rand() % 2 ? close(atoi(e->d_name)) : dup2(0, atoi(e->d_name))) >= 0);
+	}
+	if (all)
+		closedir(all);
 }
 
 /* files: processes share the table of descriptors, but no memory, and one closes and replaces
- * what the other opens. An effect is that it closed or replaced a device. */
+ * what the other opens. */
 static int replace(void *arg)
 {
 	(void)arg;
-	struct rlimit all;
-
-	getrlimit(RLIMIT_NOFILE, &all);
-	for (int i = 0; i < 3000; i++) {
-		int fd = 3 + rand() % (all.rlim_cur - 3), device = of_device(fd);
-		int done = rand() % 2 ? close(fd) : dup2(0, fd);
-		took_effect(device && done >= 0);
-	}
+	for (int i = 0; i < 300; i++)
+		replace_devices();
 	_exit(0);
 }
 
 static void files(void)
 {
 	static char stack[1 << 16] __attribute__((aligned(16)));
-	pid_t pid = clone(replace, stack + sizeof(stack), CLONE_FILES | SIGCHLD, NULL);
 
+	use_device(); /* so there is something to close */
+	pid_t pid = clone(replace, stack + sizeof(stack), CLONE_FILES | SIGCHLD, NULL);
 	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
 		use_device();
 		open_files();
@@ -273,6 +274,7 @@ static void reuse(void)
 	for (int i = 0; i < 10; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
+			alarm(1); /* if this program ends first */
 			for (;;) {
 				use_device();
 				open_files();
@@ -285,6 +287,7 @@ static void reuse(void)
 		struct clone_args again = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
 		pid_t second = syscall(SYS_clone3, &again, sizeof(again));
 		if (second == 0) {
+			alarm(5);
 			struct ibv_device **list = ibv_get_device_list(NULL);
 			struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
 			struct ibv_pd *pd = ctx ? ibv_alloc_pd(ctx) : NULL;
