@@ -106,13 +106,13 @@ soak: ## Run SEEDS simulations
 	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim ./internal/cm/sim
 
 hostile: setup ## Attack a daemon and a device beside honest programs, for HOSTILE each
-	GORXE_HOSTILE=$(HOSTILE) $(GO) run ./scripts/gotest -timeout 0 -count=1 -run 'TestHostile|TestBesideFlood' ./internal/test/e2e ./internal/test/hostile
+	GORXE_HOSTILE=$(HOSTILE) $(GO) test -v -timeout 0 -count=1 -run 'TestHostile|TestBesideFlood' ./internal/test/e2e ./internal/test/hostile
 
 kills: setup ## Kill programs, keepers, fronts and daemons, KILLS times each
-	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) run ./scripts/gotest -timeout 0 -count=1 -run 'Kill|StopDaemon' ./internal/test/e2e
+	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) test -v -timeout 0 -count=1 -run 'Kill|StopDaemon' ./internal/test/e2e
 
 soak-programs: setup ## Start and kill programs of two daemons for SOAK, 20 at a time
-	GORXE_SOAK=$(SOAK) $(GO) run ./scripts/gotest -timeout 0 -count=1 -run TestSoak ./internal/test/e2e
+	GORXE_SOAK=$(SOAK) $(GO) test -v -timeout 0 -count=1 -run TestSoak ./internal/test/e2e
 
 bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'
