@@ -217,8 +217,8 @@ func (tr *trial) endWithLostDREQ(server, client *machine, s, c *agent.Proc) {
 		s.Kill()
 		tr.Fatalf("%s, the client: exit status %d, %v", client.name, code, err)
 	}
-	const patience = 30 * time.Second
-	for deadline := time.Now().Add(patience); !s.Ended() && time.Now().Before(deadline); {
+	const grace = 30 * time.Second
+	for deadline := time.Now().Add(grace); !s.Ended() && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if s.Ended() {
