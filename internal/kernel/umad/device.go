@@ -56,7 +56,7 @@ type File struct {
 	queue   []*packet
 	pending int // datagrams that wait for an answer
 	dropped uint64
-	removed bool // its device was
+	removed bool // its device was; registering is held too when it changes
 	closed  bool
 }
 

@@ -13,10 +13,7 @@ import (
 func (f *File) Ioctl(c kernel.Caller, cmd uint32, arg uint64) (int64, error) {
 	f.registering.Lock()
 	defer f.registering.Unlock()
-	f.mu.Lock()
-	removed := f.removed
-	f.mu.Unlock()
-	if removed && (cmd == uapi.MADRegisterAgent || cmd == uapi.MADRegisterAgent2) {
+	if f.removed && (cmd == uapi.MADRegisterAgent || cmd == uapi.MADRegisterAgent2) {
 		return 0, unix.EPIPE
 	}
 	switch cmd {

@@ -169,6 +169,13 @@ func (p *program) send(h *uapi.MADHdr, m []byte) error {
 	return err
 }
 
+// ask sends a question that the subnet management agent of the port answers.
+func (p *program) ask(agent uint32) {
+	p.t.Helper()
+	m := request(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo))
+	p.want(p.send(&uapi.MADHdr{ID: agent, TimeoutMS: 1 << 31}, m[:]), nil)
+}
+
 // read reads into n bytes, and waits if there is nothing.
 func (p *program) read(n uint64) (h uapi.MADHdr, m []byte, err error) {
 	p.t.Helper()

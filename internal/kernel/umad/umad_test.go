@@ -115,8 +115,7 @@ func TestShortRead(t *testing.T) {
 	h := newHost(t)
 	p := h.open()
 	id := p.register(subnetClient)
-	m := request(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo))
-	p.want(p.send(&uapi.MADHdr{ID: id, TimeoutMS: 1000}, m[:]), nil)
+	p.ask(id)
 	_, _, err := p.read(uapi.MADHdrOldSize - 1)
 	p.want(err, unix.EINVAL)
 	_, _, err = p.read(uapi.MADHdrOldSize + wire.MADLen - 1)
@@ -153,8 +152,7 @@ func TestPoll(t *testing.T) {
 	if got := poll(); got != unix.POLLOUT {
 		t.Errorf("empty: %#x", got)
 	}
-	m := request(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo))
-	p.want(p.send(&uapi.MADHdr{ID: id, TimeoutMS: 1000}, m[:]), nil)
+	p.ask(id)
 	p.f.Sync()
 	fds := []unix.PollFd{{Fd: int32(p.f.FD()), Events: unix.POLLIN}}
 	if n, err := unix.Poll(fds, int(wait.Milliseconds())); n != 1 || err != nil || poll() != unix.POLLIN|unix.POLLOUT {
@@ -379,8 +377,7 @@ func TestRemoved(t *testing.T) {
 	p.want(ioctl(p, uapi.MADRegisterAgent, &c), unix.EPIPE)
 	p.want(ioctl(p, uapi.MADRegisterAgent2, &c2), unix.EPIPE)
 	p.want(ioctl(p, uapi.MADUnregisterAgent, &id), unix.EINVAL)
-	ask := request(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo))
-	other.want(other.send(&uapi.MADHdr{ID: kept, TimeoutMS: 1 << 31}, ask[:]), nil)
+	other.ask(kept)
 	other.next()
 	p.exit()
 	other.exit()
@@ -421,8 +418,7 @@ func FuzzWrite(f *testing.F) {
 			t.Error("an ioctl waits")
 		}
 		id := other.register(subnetClient)
-		m := request(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo))
-		other.want(other.send(&uapi.MADHdr{ID: id, TimeoutMS: 1 << 31}, m[:]), nil)
+		other.ask(id)
 		other.next()
 		p.exit()
 		other.exit()

@@ -87,7 +87,7 @@ func (n *session) remove(d *device, back time.Duration) {
 		}
 	}
 	for _, f := range n.openMADs(d) {
-		f.Remove()
+		go f.Remove() // likewise
 	}
 	if back > 0 { // not before the session's ids and files have lost the device
 		n.restoreAfter(d, back)

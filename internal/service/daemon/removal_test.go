@@ -89,9 +89,10 @@ func TestRemovedMAD(t *testing.T) {
 	lost, kept := open(n), open(bystander)
 	n.remove(s.devices[0], 0)
 	const room = 1024
-	if _, err := lost.Read(nil, 0, room); err != unix.EIO {
-		t.Errorf("read: %v", err)
-	}
+	eventually(t, "reads of the removed device fail", func() bool {
+		_, err := lost.Read(nil, 0, room)
+		return err == unix.EIO
+	})
 	if _, err := kept.Read(nil, 0, room); err != kernel.ErrWait {
 		t.Errorf("read in another session: %v", err)
 	}

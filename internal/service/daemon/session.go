@@ -116,7 +116,8 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
-			files: make(map[*file]struct{}), mads: make(map[*madFile]struct{}), limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
+			files: make(map[*file]struct{}), mads: make(map[*madFile]struct{}),
+			limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 			faults: newFaultRules(u.Budget, s.devices, &s.verbs, int(cred.Pid)),
 		}
