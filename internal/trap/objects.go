@@ -20,7 +20,6 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
-	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
@@ -196,7 +195,6 @@ type hotEntry struct {
 	fd      int32
 	epoch   uint64
 	until   int64
-	checked int64 // when the process last had this thread
 	object  *object
 	process *process
 }
@@ -215,12 +213,7 @@ func (r *receiver) object(fd int32) *object {
 	epoch := r.s.procs.epoch.Load()
 	e := r.hot.at(r.n.TID, fd)
 	if now := mono.Now(); e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && now < e.until {
-		if now-e.checked < procmem.NumberLife {
-			r.caller.process = e.process
-			return e.object
-		}
 		if p, err := r.caller.owner(); err == nil && p == e.process {
-			e.checked = now
 			return e.object
 		}
 	}
@@ -241,7 +234,7 @@ func (r *receiver) object(fd int32) *object {
 	}
 	if p, err := r.caller.owner(); err == nil {
 		now := mono.Now()
-		*e = hotEntry{r.n.TID, fd, epoch, now + hotLife, now, o, p}
+		*e = hotEntry{r.n.TID, fd, epoch, now + hotLife, o, p}
 	}
 	return o
 }
