@@ -22,30 +22,22 @@ func TestRoutesChange(t *testing.T) {
 	client := startDaemon(t, a, "--device", "rxe0=10.88.0.1")
 	server := startDaemon(t, b, "--device", "rxe0=10.77.0.1")
 	far := topology{server: server.run, client: client.run, host: b, peer: a}
-	changed := make(chan error, 1)
-	go func() {
-		var err error
+	exchange := func() {
+		t.Helper()
+		far.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "0", "-c", "-n", "300").good(t)
+	}
+	repeatDuring(t, exchange, func() (err error) {
 		for range changes {
 			err = errors.Join(err, a.net.IP("route del default via 10.88.0.2"), a.net.IP("route add default via 10.88.0.2 metric 10"))
 		}
-		changed <- err
-	}()
-	for changing := true; changing; {
-		select {
-		case err := <-changed:
-			if err != nil {
-				t.Fatal(err)
-			}
-			changing = false
-		default:
-		}
-		far.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "0", "-c", "-n", "300").good(t)
-	}
+		return err
+	})
+	exchange()
 }
 
 // TestNetworkChanges: the network namespace at the other end of a device's cable is deleted, which
-// takes the interface away. (The daemon's own namespace lives as long as the daemon.) Exchanges over another device of
-// the daemon succeed meanwhile and afterward.
+// takes the interface away. (The daemon's own namespace lives as long as the daemon.) Exchanges
+// over another device of the daemon succeed meanwhile and afterward.
 func TestNetworkChanges(t *testing.T) {
 	need(t, "ibv_rc_pingpong", "ibv_devinfo")
 	if !selection.takes(standard) {
@@ -59,28 +51,33 @@ func TestNetworkChanges(t *testing.T) {
 		t.Helper()
 		honest.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "300").good(t)
 	}
-	changed := make(chan error, 1)
-	go func() {
-		var err error
+	repeatDuring(t, exchange, func() error {
 		b.net.Close()
 		if !until(programLimit, func() bool { return a.net.IP("link show eth0") != nil }) {
-			err = errors.New("eth0 is still there")
+			return errors.New("eth0 is still there")
 		}
-		changed <- err
-	}()
-	for changing := true; changing; {
+		return nil
+	})
+	if !until(programLimit, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), "PORT_DOWN") }) {
+		t.Error("the port is not down")
+	}
+	exchange()
+}
+
+// repeatDuring calls exchange again and again until change, which runs beside it, has returned.
+func repeatDuring(t *testing.T, exchange func(), change func() error) {
+	t.Helper()
+	changed := make(chan error, 1)
+	go func() { changed <- change() }()
+	for {
 		exchange()
 		select {
 		case err := <-changed:
 			if err != nil {
 				t.Fatal(err)
 			}
-			changing = false
+			return
 		default:
 		}
 	}
-	if !until(programLimit, func() bool { return strings.Contains(d.run(t, "ibv_devinfo", "-d", "rxe1").ok(), "PORT_DOWN") }) {
-		t.Error("the port is not down")
-	}
-	exchange()
 }

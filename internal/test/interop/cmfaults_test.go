@@ -218,14 +218,13 @@ func (tr *trial) endWithLostDREQ(server, client *machine, s, c *agent.Proc) {
 		tr.Fatalf("%s, the client: exit status %d, %v", client.name, code, err)
 	}
 	const grace = 30 * time.Second
-	for deadline := time.Now().Add(grace); !s.Ended() && time.Now().Before(deadline); {
-		time.Sleep(50 * time.Millisecond)
-	}
-	if s.Ended() {
-		tr.bothEnd(s, c)
+	code, err := s.Wait(grace)
+	if err == nil {
+		if code != 0 {
+			tr.Fatalf("%s, the server: exit status %d", server.name, code)
+		}
 		return
 	}
-	s.Kill()
 	captured := 0
 	for _, m := range tr.cmMessages(client) {
 		if _, ok := m.(wire.CMDREQ); ok {
@@ -239,7 +238,7 @@ func (tr *trial) endWithLostDREQ(server, client *machine, s, c *agent.Proc) {
 		lost = 1
 	}
 	if captured != lost {
-		tr.Fatalf("%s, the server, does not end, and the capture has %d DREQs of its client", server.name, captured)
+		tr.Fatalf("the server on %s: %v; the capture has %d DREQs of its client", server.name, err, captured)
 	}
 	tr.row.Note = "the DREQ was lost"
 }
