@@ -113,7 +113,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.objects.init()
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run, cfg.Threads.Pool.Go)
-	s.dog.source = s.house.listener
+	s.dog.source, s.dog.unwatch = s.house.listener, func() { s.house.listener.Arm(0) } // it may hang up
 	s.direct.init(s, (*receiver).runDoorbells, cfg.Threads.Pool.Go)
 	s.doorbells.Init(&cfg.Closes.doorbells, s.startDirect, s.startHelper)
 	s.waiting.init(s)
@@ -149,7 +149,8 @@ func (s *Session) startDirect(inotify int) error {
 	if err != nil {
 		return err
 	}
-	s.direct.source = source
+	source.Suspend()
+	s.direct.source, s.direct.unwatch = source, source.Suspend
 	s.direct.start()
 	return nil
 }

@@ -53,6 +53,8 @@ type watchdog struct {
 
 	// source is ready when a receiver is needed. If it is nil, receivers stay.
 	source *threads.Source
+	// unwatch makes source wait for no doorbell or call.
+	unwatch func()
 
 	interval  time.Duration // between looks; tests change it before Serve
 	idleLooks int           // tests change it before Serve
@@ -173,7 +175,7 @@ func (w *watchdog) rest(ticker *time.Ticker) bool {
 		return false
 	case <-w.alarm:
 	}
-	w.source.Arm(0)
+	w.unwatch()
 	w.mu.Lock()
 	if !w.s.stopping.Load() {
 		w.replace(nil)

@@ -24,6 +24,7 @@ type Source struct {
 	id     uint64 // the file's number may be another file's soon
 	fd     int
 	ring   func(events uint32)
+	away   bool // suspended; under poller.mu
 }
 
 // idWake is the number of the eventfd.
@@ -88,10 +89,32 @@ func (s *Source) Arm(events uint32) {
 	p := s.poller
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sources[s.id] == s {
-		_ = control(p.epoll, unix.EPOLL_CTL_MOD, s.fd, s.id, events) // it is there
+	if p.sources[s.id] != s {
+		return
+	}
+	op := unix.EPOLL_CTL_MOD
+	if s.away {
+		op = unix.EPOLL_CTL_ADD
+		s.away = false
+	}
+	_ = control(p.epoll, op, s.fd, s.id, events) // the number of files stays
+}
+
+// Suspend makes the poller not wait for the file until Arm, not even for errors and hang-ups.
+// Some files, as inotify, wake all who wait for anything, without saying why (fs/notify/
+// notification.c: wake_up). After Arm(0) such a file would wake the poller's thread for nothing.
+func (s *Source) Suspend() {
+	p := s.poller
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sources[s.id] == s && !s.away {
+		s.away = true
+		s.forget()
 	}
 }
+
+// forget removes the file from the epoll set; p.mu is held.
+func (s *Source) forget() { _ = unix.EpollCtl(s.poller.epoll, unix.EPOLL_CTL_DEL, s.fd, nil) } // it is there
 
 // Remove forgets the file, which must be open still. A call of ring may be under way.
 func (s *Source) Remove() {
@@ -100,7 +123,9 @@ func (s *Source) Remove() {
 	defer p.mu.Unlock()
 	if p.sources[s.id] == s {
 		delete(p.sources, s.id)
-		_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, s.fd, nil) // it is there
+		if !s.away {
+			s.forget()
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package threads
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -109,6 +111,52 @@ func TestPoller(t *testing.T) {
 	other.Remove()
 	if n := len(rings); n != 0 {
 		t.Errorf("%d rings too many", n)
+	}
+}
+
+// A source that is suspended is not in the epoll set, so that no event of its file wakes the
+// thread. Arm puts it back, and it rings for what came meanwhile.
+func TestSuspend(t *testing.T) {
+	s := joined(t)
+	defer s.Leave()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	rings := make(chan uint32, 100)
+	source, err := s.Poller.Add(pair[0], 0, func(events uint32) { rings <- events })
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := func() bool {
+		t.Helper()
+		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", s.Poller.epoll))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(fmt.Sprintf(`(?m)^tfd: +%d `, pair[0])).Match(info)
+	}
+	if !watched() {
+		t.Fatal("fdinfo does not show the file")
+	}
+	for range 2 {
+		source.Suspend()
+		if watched() {
+			t.Error("the poller waits for a suspended file")
+		}
+	}
+	unix.Close(pair[1])
+	source.Arm(unix.EPOLLIN)
+	if e := <-rings; e&unix.EPOLLHUP == 0 {
+		t.Errorf("events %#x", e)
+	}
+	source.Suspend()
+	source.Remove()
+	source.Remove()
+	source.Arm(unix.EPOLLIN)
+	if watched() {
+		t.Error("the poller waits for a file that was removed")
 	}
 }
 
