@@ -179,37 +179,67 @@ type rungFile struct {
 
 func (f rungFile) TakeDoorbells() bool { f.rung.Add(1); return false }
 
-// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung.
-func TestIdleDoorbells(t *testing.T) {
+// tellToRing starts a program that rings a direct doorbell for each byte that is written to
+// tell. rung counts what was taken.
+func tellToRing(t *testing.T, o options) (p *underTrap, tell *os.File, rung *atomic.Int32) {
+	t.Helper()
 	h := newFakes(t)
 	open := h.open
-	var rung atomic.Int32
+	rung = new(atomic.Int32)
 	h.open = func(name string, who Credentials) (File, error) {
 		f, err := open(name, who)
 		if err != nil {
 			return nil, err
 		}
-		return rungFile{f.(*fakeFile), &rung}, nil
+		return rungFile{f.(*fakeFile), rung}, nil
 	}
-	in, out, err := os.Pipe()
+	in, tell, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	defer out.Close()
-	p := start(t, options{program: "ring-when-told", host: h, doorbells: doorbell.Direct, stdin: in, restless: true})
+	t.Cleanup(func() {
+		in.Close()
+		tell.Close()
+	})
+	o.program, o.host, o.doorbells, o.stdin = "ring-when-told", h, doorbell.Direct, in
+	p = start(t, o)
+	t.Cleanup(func() { h.allClosed(t) }) // after the program has ended
 	h.opened1(t)
-	for n := range 3 {
-		eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
-		before := rung.Load()
-		if _, err := out.Write([]byte{0}); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, fmt.Sprintf("doorbell %d is taken", n), func() bool { return rung.Load() > before })
+	return p, tell, rung
+}
+
+// ringNow makes the program ring, and waits until the doorbell is taken.
+func ringNow(t *testing.T, tell *os.File, rung *atomic.Int32) {
+	t.Helper()
+	before := rung.Load()
+	if _, err := tell.Write([]byte{0}); err != nil {
+		t.Fatal(err)
 	}
-	out.Close()
+	eventually(t, "the doorbell is taken", func() bool { return rung.Load() > before })
+}
+
+// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung.
+func TestIdleDoorbells(t *testing.T) {
+	p, tell, rung := tellToRing(t, options{restless: true})
+	for range 3 {
+		eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
+		ringNow(t, tell, rung)
+	}
+	tell.Close()
 	p.wait()
-	h.allClosed(t)
+}
+
+// TestOneWakeUp: while a thread takes direct doorbells, they wake no other thread.
+func TestOneWakeUp(t *testing.T) {
+	p, tell, rung := tellToRing(t, options{patient: true})
+	for range 3 {
+		ringNow(t, tell, rung)
+		if !p.session.direct.source.Suspended() {
+			t.Error("the poller of all sessions waits for doorbells, too")
+		}
+	}
+	tell.Close()
+	p.wait()
 }
 
 // TestRestless: receivers that are sent away all the time lose no call.

@@ -84,25 +84,33 @@ func (p *Poller) Add(fd int, events uint32, ring func(events uint32)) (*Source, 
 }
 
 // Arm replaces the events that the source waits for. The poller calls ring again for the next
-// one, also if the file already has it.
+// one, also if the file already has it. If the kernel refuses a file that was suspended, because
+// the user has too many, Arm calls ring at once, without an event.
 func (s *Source) Arm(events uint32) {
+	if !s.arm(events) {
+		s.ring(0)
+	}
+}
+
+func (s *Source) arm(events uint32) bool {
 	p := s.poller
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sources[s.id] != s {
-		return
+	switch {
+	case p.sources[s.id] != s:
+		return true
+	case s.away:
+		s.away = control(p.epoll, unix.EPOLL_CTL_ADD, s.fd, s.id, events) != nil
+		return !s.away
+	default:
+		_ = control(p.epoll, unix.EPOLL_CTL_MOD, s.fd, s.id, events) // it is there
+		return true
 	}
-	op := unix.EPOLL_CTL_MOD
-	if s.away {
-		op = unix.EPOLL_CTL_ADD
-		s.away = false
-	}
-	_ = control(p.epoll, op, s.fd, s.id, events) // the number of files stays
 }
 
 // Suspend makes the poller not wait for the file until Arm, not even for errors and hang-ups.
-// Some files, as inotify, wake all who wait for anything, without saying why (fs/notify/
-// notification.c: wake_up). After Arm(0) such a file would wake the poller's thread for nothing.
+// An event of some files, as of inotify, wakes every thread that waits, whatever for
+// (fs/notify/notification.c: wake_up). After Arm(0) it would wake the poller's thread for nothing.
 func (s *Source) Suspend() {
 	p := s.poller
 	p.mu.Lock()
@@ -111,6 +119,13 @@ func (s *Source) Suspend() {
 		s.away = true
 		s.forget()
 	}
+}
+
+// Suspended reports whether the poller does not wait for the file.
+func (s *Source) Suspended() bool {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	return s.away
 }
 
 // forget removes the file from the epoll set; p.mu is held.

@@ -152,6 +152,12 @@ func TestSuspend(t *testing.T) {
 		t.Errorf("events %#x", e)
 	}
 	source.Suspend()
+	source.fd = -1 // which the kernel refuses, as it does one that is too many
+	source.Arm(unix.EPOLLIN)
+	if e := <-rings; e != 0 {
+		t.Errorf("events %#x of a file that is refused", e)
+	}
+	source.fd = pair[0]
 	source.Remove()
 	source.Remove()
 	source.Arm(unix.EPOLLIN)
