@@ -1,6 +1,8 @@
 package trap
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -37,11 +39,16 @@ func (h *house) takeNews() []int {
 	return watches
 }
 
-func inotifies() (n int) {
-	for _, fd := range openFDs() {
-		if strings.HasSuffix(fd, "anon_inode:inotify") {
-			n++
-		}
+// watchesOf returns how many files an inotify instance watches (fs/notify/fdinfo.c).
+func watchesOf(t *testing.T, notify *os.File) (n int) {
+	t.Helper()
+	err := control(notify, func(fd int) error {
+		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+		n = strings.Count(string(info), "inotify wd:")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return n
 }
@@ -50,7 +57,6 @@ func inotifies() (n int) {
 // each hears of its own files.
 func TestCloses(t *testing.T) {
 	const sessions = 300
-	before := inotifies()
 	c := new(Closes)
 	var all []*Session
 	var fds, watches []int
@@ -66,8 +72,9 @@ func TestCloses(t *testing.T) {
 		}
 		all, fds, watches = append(all, s), append(fds, fd), append(watches, wd)
 	}
-	if n := inotifies() - before; n != 1 {
-		t.Errorf("%d inotify instances for %d sessions", n, sessions)
+	notify := c.notify
+	if n := watchesOf(t, notify); n != sessions {
+		t.Errorf("the inotify instance watches %d files for %d sessions", n, sessions)
 	}
 	for i, s := range all {
 		unix.Close(fds[i])
@@ -91,8 +98,8 @@ func TestCloses(t *testing.T) {
 		}
 		c.leave(s.house)
 	}
-	if n := inotifies() - before; n != 0 {
-		t.Errorf("%d inotify instances are left", n)
+	if err := notify.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the inotify instance is left: %v", err)
 	}
 	if _, err := c.watch(0, all[0].house); err != unix.ENODEV {
 		t.Errorf("watch of a session that has ended: %v", err)
