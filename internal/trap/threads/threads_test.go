@@ -114,28 +114,37 @@ func TestPoller(t *testing.T) {
 	}
 }
 
+// pairSource makes a source that waits for no event. Its file hangs up when peer is closed. The
+// caller closes both.
+func pairSource(t *testing.T, s *Shared) (source *Source, peer int, rings chan uint32) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rings = make(chan uint32, 100)
+	source, err = s.Poller.Add(pair[0], 0, func(events uint32) { rings <- events })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source, pair[1], rings
+}
+
 // A source that is suspended is not in the epoll set, so that no event of its file wakes the
 // thread. Arm puts it back, and it rings for what came meanwhile.
 func TestSuspend(t *testing.T) {
 	s := joined(t)
 	defer s.Leave()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(pair[0])
-	rings := make(chan uint32, 100)
-	source, err := s.Poller.Add(pair[0], 0, func(events uint32) { rings <- events })
-	if err != nil {
-		t.Fatal(err)
-	}
+	source, peer, rings := pairSource(t, s)
+	defer unix.Close(source.fd)
+	fd := source.fd
 	watched := func() bool {
 		t.Helper()
 		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", s.Poller.epoll))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return regexp.MustCompile(fmt.Sprintf(`(?m)^tfd: +%d `, pair[0])).Match(info)
+		return regexp.MustCompile(fmt.Sprintf(`(?m)^tfd: +%d `, fd)).Match(info)
 	}
 	if !watched() {
 		t.Fatal("fdinfo does not show the file")
@@ -146,7 +155,7 @@ func TestSuspend(t *testing.T) {
 			t.Error("the poller waits for a suspended file")
 		}
 	}
-	unix.Close(pair[1])
+	unix.Close(peer)
 	source.Arm(unix.EPOLLIN)
 	if e := <-rings; e&unix.EPOLLHUP == 0 {
 		t.Errorf("events %#x", e)
@@ -157,7 +166,7 @@ func TestSuspend(t *testing.T) {
 	if e := <-rings; e != 0 {
 		t.Errorf("events %#x of a file that is refused", e)
 	}
-	source.fd = pair[0]
+	source.fd = fd
 	source.Remove()
 	source.Remove()
 	source.Arm(unix.EPOLLIN)
@@ -170,18 +179,10 @@ func TestSuspend(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	s := joined(t)
 	defer s.Leave()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(pair[0])
-	rings := make(chan uint32, 100)
-	source, err := s.Poller.Add(pair[0], 0, func(events uint32) { rings <- events })
-	if err != nil {
-		t.Fatal(err)
-	}
+	source, peer, rings := pairSource(t, s)
+	defer unix.Close(source.fd)
 	defer source.Remove()
-	unix.Close(pair[1])
+	unix.Close(peer)
 	if e := <-rings; e&unix.EPOLLHUP == 0 {
 		t.Errorf("events %#x", e)
 	}
