@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/rxe"
@@ -104,6 +106,50 @@ func TestRemovedMAD(t *testing.T) {
 	if _, err := again.Read(nil, 0, room); err != kernel.ErrWait {
 		t.Errorf("read after the device is back: %v", err)
 	}
+}
+
+// blockedCaller is a program whose memory does not answer until hold is closed.
+type blockedCaller struct {
+	kernel.Caller
+	reading, hold chan struct{}
+}
+
+func (c blockedCaller) Read(uint64, []byte) error {
+	close(c.reading)
+	<-c.hold
+	return unix.EFAULT
+}
+
+// TestRemovedBusyMAD: a device is removed while a call on its management datagrams waits for the
+// program's memory.
+func TestRemovedBusyMAD(t *testing.T) {
+	s := startTest(t, Config{}, nil)
+	_, n, _ := s.ruled(t)
+	node, err := s.tree.Lookup("/dev/infiniband/umad0", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := n.Open(node, trap.Credentials{PID: os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := blockedCaller{reading: make(chan struct{}), hold: make(chan struct{})}
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if _, err := f.(*madFile).Ioctl(c, uapi.MADRegisterAgent, 0); err != unix.EFAULT {
+			t.Errorf("the call returns %v", err)
+		}
+	})
+	<-c.reading
+	var removed atomic.Bool
+	calls.Go(func() {
+		n.remove(s.devices[0], 0)
+		removed.Store(true)
+	})
+	eventually(t, "the device is removed", removed.Load)
+	close(c.hold)
+	calls.Wait()
 }
 
 // TestRemovals: programs open a device, and rules remove it from their session and from all, until
