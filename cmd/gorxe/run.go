@@ -18,7 +18,7 @@ type deviceFlags struct {
 	selection `embed:""`
 	Socket    string          `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	PCAP      string          `name:"pcap" placeholder:"FILE" predictor:"file" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
-	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" predictor:"doorbells" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: direct if a trap is slow here; otherwise trapped for one process of a run, and direct for the others). See gorxe help doorbells."`
+	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" predictor:"doorbells" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: direct, but trapped on a machine with one processor). See gorxe help doorbells."`
 	ECN       proto.ECN       `name:"ecn" placeholder:"WHAT" predictor:"ecn" help:"How the devices answer congestion: on (the default), off, or parameters of DCQCN with commas between them. Their names are mlx5's, and their defaults min_time_between_cnps=50 (µs), cnp_dscp=48, dce_tcp_rtt=55 (µs), dce_tcp_g=1020 (of 1024), rpg_time_reset=55 (µs), rpg_byte_reset=10000000, rpg_threshold=5, rpg_ai_rate=40 (Mb/s), rpg_hai_rate=400 (Mb/s), rpg_min_rate=100 (Mb/s). See gorxe help ecn."`
 	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" predictor:"level" help:"debug, info, warn or error."`
 }

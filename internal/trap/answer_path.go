@@ -99,7 +99,7 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		}
 		return failed(err)
 	}
-	o := &object{node: n, file: f, opener: owner.tgid, readOnly: mode == unix.O_RDONLY}
+	o := &object{node: n, file: f, readOnly: mode == unix.O_RDONLY}
 	if p, ok := f.(kernel.PollFile); ok {
 		return r.openPollable(o, p, flags)
 	}
@@ -113,7 +113,7 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		return fail(unix.ENFILE)
 	}
 	if o.direct != nil {
-		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName, "trapped_call", r.s.pace.Least())
+		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName)
 	}
 	return r.give(o, fd, cloexec)
 }

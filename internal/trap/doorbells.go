@@ -23,25 +23,11 @@ func (s *Session) ringsDirectly(p *process) bool {
 	switch {
 	case s.cfg.Doorbells == doorbell.Trapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == doorbell.Auto && !s.slow() && !s.shared(p):
-		return false
+	case s.cfg.Doorbells == doorbell.Auto && s.cpus < 2:
+		return false // a program that polls would delay the thread that takes them
 	default:
 		return !fileSizeLimited(p.tgid)
 	}
-}
-
-// trapsSlowly tells whether a trapped call costs more than a wake-up that nobody waits
-// for.
-func (s *Session) trapsSlowly() bool {
-	return !s.sync && s.cpus > 1 || s.pace.Slow()
-}
-
-// shared reports whether another process of the session has a device with trapped
-// doorbells open. Of two programs that poll only one can have these. The thread that
-// answers both would wake each on its own processor (SYNC_WAKE_UP), or wait there
-// until a program that polls gives it up.
-func (s *Session) shared(p *process) bool {
-	return s.cpus > 1 && s.objects.trapsFor(func(opener int) bool { return opener != p.tgid })
 }
 
 // fileSizeLimited tells whether a process has an RLIMIT_FSIZE, or may have one.

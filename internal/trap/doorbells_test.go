@@ -122,9 +122,8 @@ func TestTrappedDoorbells(t *testing.T) {
 	})
 }
 
-// TestSeveralProcesses: of the processes of one session that have a device open, one
-// has trapped doorbells. Those that come one after another all have them. With one
-// processor, or where a trap is slow, all processes have the same doorbells.
+// TestSeveralProcesses: all processes of one session that have a device open have the same
+// doorbells. Auto means trapped ones with one processor.
 func TestSeveralProcesses(t *testing.T) {
 	const rounds = 20
 	const direct, trapped = rounds, 2*rounds + 1 // calls of one program that are trapped
@@ -132,29 +131,18 @@ func TestSeveralProcesses(t *testing.T) {
 		how       string
 		doorbells doorbell.Mode
 		cpus      int
-		slow      bool
 		called    int32
 	}{
-		{"together", doorbell.Auto, 2, false, 1 + 2*direct},
-		{"in turn", doorbell.Auto, 2, false, 2 * trapped},
-		{"together", doorbell.Auto, 1, false, 1 + 2*trapped},
-		{"together", doorbell.Auto, 2, true, 2 * direct},
-		{"together", doorbell.Trapped, 2, true, 1 + 2*trapped},
-		{"together", doorbell.Direct, 2, false, 2 * direct},
+		{"together", doorbell.Auto, 2, 2 * direct},
+		{"in turn", doorbell.Auto, 2, 2 * direct},
+		{"together", doorbell.Auto, 1, 1 + 2*trapped},
+		{"together", doorbell.Trapped, 2, 1 + 2*trapped},
+		{"together", doorbell.Direct, 1, 2 * direct},
 	} {
-		t.Run(fmt.Sprintf("%s, %v, %d CPUs, slow %t", tt.how, tt.doorbells, tt.cpus, tt.slow), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, %v, %d CPUs", tt.how, tt.doorbells, tt.cpus), func(t *testing.T) {
 			h := newDoorbellFakes(t)
-			open := h.open
-			h.open = func(name string, who Credentials) (File, error) {
-				if tt.how == "in turn" {
-					h.allClosed(t) // the session learns of that some time after the program's end
-				}
-				return open(name, who)
-			}
-			p := start(t, options{
-				program: "several", host: h, doorbells: tt.doorbells,
-				cpus: tt.cpus, slow: func() bool { return tt.slow }, patient: true,
-			}, fmt.Sprint(rounds), tt.how)
+			p := start(t, options{program: "several", host: h, doorbells: tt.doorbells, cpus: tt.cpus, patient: true},
+				fmt.Sprint(rounds), tt.how)
 			p.wait()
 			if n := h.called.Load(); n != tt.called {
 				t.Errorf("%d calls were trapped, want %d", n, tt.called)

@@ -42,7 +42,6 @@ type object struct {
 	events   atomic.Uint64    // of polled: how often it was ready
 	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
 	file     File             // of a device
-	opener   int              // of a device: the process that opened it
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
 	dir      *vfs.Directory   // of a directory
@@ -88,19 +87,6 @@ func (t *objects) byWatch(wd int) *object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byWD[wd]
-}
-
-// trapsFor reports whether a device with trapped doorbells is open whose opener is one
-// of those asked for.
-func (t *objects) trapsFor(wanted func(opener int) bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, o := range t.byID {
-		if o.file != nil && o.direct == nil && !o.readOnly && wanted(o.opener) {
-			return true
-		}
-	}
-	return false
 }
 
 func (t *objects) put(o *object) bool {

@@ -101,7 +101,6 @@ func (r *receiver) run() {
 			r.s.stop(errno)
 			return
 		}
-		r.s.pace.Received(r.n.TID)
 		if !r.takeDoorbellsFirst() || !r.handle() {
 			return
 		}
@@ -121,13 +120,7 @@ func (r *receiver) handle() bool {
 }
 
 func (r *receiver) respond() {
-	v := r.dispatch()
-	if v.kind == sent { // some time ago
-		r.s.pace.Answers(0)
-	} else {
-		r.s.pace.Answers(r.n.TID)
-	}
-	r.send(v)
+	r.send(r.dispatch())
 	r.slot.Release()
 }
 

@@ -257,10 +257,9 @@ type options struct {
 	budget    *quota.Budget
 	idle      bool // do not serve
 	doorbells doorbell.Mode
-	cpus      int         // that decide about doorbells; 0: those of the machine
-	slow      func() bool // whether trapped calls are; nil: as measured
-	patient   bool        // no receiver is replaced: the machine may be slow, memory is not
-	restless  bool        // receivers are sent away at once
+	cpus      int  // of the machine; 0: as it is
+	patient   bool // no receiver is replaced: the machine may be slow, memory is not
+	restless  bool // receivers are sent away at once
 	stdin     *os.File
 	stdout    *os.File
 }
@@ -377,9 +376,6 @@ func (p *underTrap) serve(o options) {
 	}
 	if o.cpus != 0 {
 		s.cpus = o.cpus
-	}
-	if o.slow != nil {
-		s.slow = o.slow
 	}
 	if o.patient {
 		s.dog.interval, s.direct.interval = time.Hour, time.Hour

@@ -36,15 +36,11 @@ type Session struct {
 	house     *house
 	doorbells doorbell.Watch
 	waiting   waiting
-	pace      doorbell.Pace
 	own       bool // cfg.Contents is the session's own
-	sync      bool // trapped calls have the faster wake-up
 	mounts    vfs.Mounts
 	netlink   netlinkSender
 
-	// What decides about DoorbellsAuto. Tests set both before Serve.
-	cpus int
-	slow func() bool // trapped calls are slow
+	cpus int // of the machine, for doorbell.Auto; tests change it before Serve
 
 	blocked    atomic.Int32 // receivers that are blocked
 	stopping   atomic.Bool  // receivers shall end
@@ -92,7 +88,6 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		return nil, fmt.Errorf("duplicating the listener: %w", err)
 	}
 	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), own: own, cpus: runtime.NumCPU()}
-	s.slow = s.trapsSlowly
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -123,7 +118,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 // Serve answers until the last process behind the listener has ended (nil), until
 // ctx is done, or until receiving fails. It is called once.
 func (s *Session) Serve(ctx context.Context) error {
-	if s.sync = s.listener.SyncWakeUp(); !s.sync {
+	if !s.listener.SyncWakeUp() {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
 	}
 	s.users.Add(1)

@@ -10,8 +10,7 @@ import (
 )
 
 // TestOneRun: pairs of programs that poll, each with a shell as its parent, under one
-// `gorxe run` whose daemon chooses which doorbells are trapped. One process has trapped
-// ones then, and the others direct ones. Every byte is checked.
+// `gorxe run`, with the doorbells that users get. Every byte is checked.
 func TestOneRun(t *testing.T) {
 	need(t, "bash", "ibv_rc_pingpong")
 	if native != "" || !selection.takes(core) {

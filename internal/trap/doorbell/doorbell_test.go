@@ -3,7 +3,6 @@ package doorbell
 import (
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // fakeTaker is a thread that the test replaces.
@@ -78,37 +77,5 @@ func TestModeText(t *testing.T) {
 	}
 	if err := new(Mode).UnmarshalText([]byte("loud")); err == nil {
 		t.Error("loud is taken")
-	}
-}
-
-func TestPace(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		calls int
-		pause time.Duration
-		quick int // the call that comes at once
-		want  bool
-	}{
-		{"slow", paceCalls, 2 * slowCall, -1, true},
-		{"too few to tell", paceCalls - 1, 2 * slowCall, -1, false},
-		{"one undisturbed", paceCalls, 2 * slowCall, paceCalls / 2, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var p Pace
-			p.Answers(7)
-			for i := range tt.calls {
-				p.Received(9) // another thread's
-				if i != tt.quick {
-					p.at.Add(-int64(tt.pause)) // as if it had been answered before
-				}
-				p.Received(7)
-				p.Answers(0)
-				p.Received(7) // nobody knows when that was answered
-				p.Answers(7)
-			}
-			if got := p.Slow(); got != tt.want {
-				t.Errorf("slow: %v after %v", got, p.Least())
-			}
-		})
 	}
 }

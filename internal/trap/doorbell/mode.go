@@ -15,7 +15,7 @@ import (
 type Mode uint8
 
 const (
-	// Auto traps those of one process of a session, unless that is slow.
+	// Auto traps them on a machine with one processor.
 	Auto Mode = iota
 	// Trapped traps them all.
 	Trapped
