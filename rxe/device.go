@@ -34,6 +34,9 @@ type Config struct {
 	// called from any thread, with no QP locked. Nil means that the call itself
 	// delivers, and so waits for the memory of other programs.
 	OnDeliver func()
+	// GatherAhead makes a queue pair read the payloads of several small messages with one call of
+	// their Memory. That pays where such a call costs more than a copy.
+	GatherAhead bool
 	// GSI handles the packets to queue pair 1. Nil means that they are counted as
 	// packets to a QP that does not exist.
 	GSI GSI

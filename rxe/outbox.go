@@ -29,6 +29,7 @@ type outbox struct {
 	sinceYield int       // bytes sent since this device's inboxes were run
 	readData   int       // bytes of READ responses that this step may still send
 	in         spanBatch // payloads that wait to be gathered into buf
+	ahead      ahead
 	sent, rcvd packetTally
 }
 

@@ -18,6 +18,7 @@ type requester struct {
 // the QP.
 func (q *QP) runRequester(o *outbox) {
 	before := q.send.psn
+	o.ahead.forget()
 	for q.maySend() && (!q.rate.limited() || !q.throttled(o.now)) && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
 		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
 			break

@@ -11,6 +11,9 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(wqe.packets-index, room)
+	if q.dev.cfg.GatherAhead && wqe.packets == 1 && wqe.flags&SendInline == 0 {
+		q.gatherAhead(room, o)
+	}
 	if n > 1 {
 		n = min(n, uint32(q.group(maxHeader+wire.ICRCLen)))
 	}
@@ -173,6 +176,10 @@ func (a *ackPace) next(ends bool, size int) bool {
 func (q *QP) payload(wqe *sendEntry, off int, b []byte, from *cursor, o *outbox) bool {
 	if wqe.flags&SendInline != 0 {
 		copy(b, wqe.inline[off:])
+		return true
+	}
+	if ready, ok := o.ahead.payload(q.send.cur); ok {
+		copy(b, ready)
 		return true
 	}
 	return o.in.cover(q, wqe.sgl, from, b, 0)

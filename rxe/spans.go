@@ -116,7 +116,7 @@ func (s *spanBatch) write() error {
 
 // drop forgets the pieces that wait and releases their regions.
 func (s *spanBatch) drop() {
-	if len(s.spans) == 0 {
+	if len(s.spans) == 0 && len(s.refs) == 0 {
 		return
 	}
 	for i := range s.refs {

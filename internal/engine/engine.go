@@ -38,6 +38,8 @@ type Config struct {
 	GSI rxe.GSI
 	Tap *rocev2.Tap  // nil: no capture
 	Log *slog.Logger // nil: no log
+	// GatherAhead is rxe.Config's: programs are other processes.
+	GatherAhead bool
 }
 
 // Engine is a running device.
@@ -75,6 +77,8 @@ func Start(cfg Config) (*Engine, error) {
 		ECN:     cfg.ECN,
 		OnEvent: cfg.OnEvent,
 		GSI:     cfg.GSI,
+
+		GatherAhead: cfg.GatherAhead,
 	}
 	if cfg.Tap != nil {
 		devCfg.Tap = tapBurst(cfg.Tap)

@@ -22,7 +22,10 @@ type params struct {
 	tap       bool          // see packets between QPs of one device
 	activeQPs int           // of QPs, at most; 0: the default, which these never reach
 	chaos     bool          // do late what the specification lets a device do late
-	pairs     []pairParams
+
+	gatherAhead bool // read the payloads of several messages together
+
+	pairs []pairParams
 }
 
 // pairParams are those of two connected QPs.
@@ -77,6 +80,7 @@ func drawParams(seed uint64, big bool) params {
 		p.net.Mark = 0.1
 	}
 	p.tap = seed%2 == 0
+	p.gatherAhead = seed/3%2 == 0
 	p.activeQPs = int(seed / 2 % 4)
 	p.chaos = seed%3 == 0
 	// packets bounds a message, so that retries have a chance against the losses.

@@ -1,0 +1,156 @@
+package rxe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// readCounter is memory that notes how many pieces each call of ReadV read. A call with a
+// piece at hole fails.
+type readCounter struct {
+	*sliceMem
+	calls []int
+	hole  uint64
+}
+
+func (m *readCounter) ReadV(spans []Span) error {
+	m.calls = append(m.calls, len(spans))
+	for _, s := range spans {
+		if s.VA == m.hole {
+			return errors.New("nothing is mapped there")
+		}
+	}
+	return m.sliceMem.ReadV(spans)
+}
+
+// newAheadBench is a queue pair in RTS that gathers ahead, with a region whose byte n is n.
+func newAheadBench(t *testing.T, typ QPType) (*bench, *readCounter, *MR) {
+	t.Helper()
+	b := newBench(t, typ, func(a *QPAttr) { a.PathMTU = 1024 })
+	b.dev.cfg.GatherAhead = true
+	a := QPAttr{State: QPRTS, SQPSN: 1, MaxRdAtomic: 2}
+	b.must(b.qp.Modify(&a, RequiredMask(typ, QPRTR, QPRTS)))
+	mem := &readCounter{sliceMem: b.mem}
+	mr, err := b.pd.RegMR(mem, localVA, localLen, localVA, AccessLocalWrite)
+	b.must(err)
+	for i := range localLen {
+		b.mem.b[localVA-benchBase+i] = byte(i)
+	}
+	b.take()
+	return b, mem, mr
+}
+
+// aheadWR is a WRITE of n bytes that begin at byte off of the region.
+func aheadWR(id uint64, mr *MR, off uint64, n uint32) SendWR {
+	return SendWR{ID: id, Op: WRWrite, Flags: SendSignaled, RemoteAddr: remoteVA, RKey: 1,
+		SGL: []SGE{{Addr: localVA + off, Length: n, LKey: mr.LKey()}}}
+}
+
+// TestGatherAhead: payloads of messages that follow each other are read with one call, and each
+// message has its own.
+func TestGatherAhead(t *testing.T) {
+	for _, typ := range []QPType{QPRC, QPUC} {
+		t.Run(fmt.Sprint(typ), func(t *testing.T) {
+			b, mem, mr := newAheadBench(t, typ)
+			wrs := []SendWR{
+				aheadWR(0, mr, 1, 8),
+				aheadWR(1, mr, 200, 1024),
+				aheadWR(2, mr, 0, 0),
+				{ID: 3, Op: WRWrite, Flags: SendInline, RemoteAddr: remoteVA, RKey: 1, Inline: []byte{7, 7}},
+				aheadWR(4, mr, 90, 3),
+				aheadWR(5, mr, 0, 1025), // two packets
+				aheadWR(6, mr, 33, 4),
+			}
+			wrs[4].SGL = append(wrs[4].SGL, SGE{Addr: localVA + 50, Length: 2, LKey: mr.LKey()})
+			b.qp.sq.maxInline = 16
+			for i := range b.qp.sq.wqes {
+				b.qp.sq.wqes[i].inline = make([]byte, 0, 16)
+			}
+			n, err := b.qp.PostSend(wrs)
+			if err != nil || n != len(wrs) {
+				t.Fatalf("PostSend: %d, %v", n, err)
+			}
+			var got [][]byte
+			for _, pkt := range b.take() {
+				got = append(got, pkt.Payload())
+			}
+			region := b.mem.b[localVA-benchBase:]
+			want := [][]byte{region[1:9], region[200:1224], nil, {7, 7}, {90, 91, 92, 50, 51}, region[:1024], region[1024:1025], region[33:37]}
+			if !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Errorf("the packets have %v, want %v", got, want)
+			}
+			// The first five in one call, with four pieces. Then those that are alone.
+			if want := []int{4, 2, 1}; !slices.Equal(mem.calls, want) {
+				t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
+			}
+		})
+	}
+}
+
+// TestGatherAheadFails: a message whose payload cannot be read fails in its turn. Those before it
+// are sent, and nothing keeps the region in use.
+func TestGatherAheadFails(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(mem *readCounter, wr *SendWR)
+	}{
+		{"key", func(_ *readCounter, wr *SendWR) { wr.SGL[0].LKey++ }},
+		{"second key", func(_ *readCounter, wr *SendWR) {
+			wr.SGL = append(wr.SGL, SGE{Addr: localVA, Length: 8, LKey: wr.SGL[0].LKey + 1})
+		}},
+		{"memory", func(mem *readCounter, wr *SendWR) { mem.hole = wr.SGL[0].Addr }},
+	} {
+		for bad := range 3 {
+			t.Run(fmt.Sprintf("%s of message %d", tt.name, bad), func(t *testing.T) {
+				b, mem, mr := newAheadBench(t, QPUC)
+				var wrs []SendWR
+				for id := range uint64(3) {
+					wrs = append(wrs, aheadWR(id, mr, 16*id, 8))
+				}
+				tt.spoil(mem, &wrs[bad])
+				n, err := b.qp.PostSend(wrs)
+				if err != nil || n != len(wrs) {
+					t.Fatalf("PostSend: %d, %v", n, err)
+				}
+				if got := len(b.take()); got != bad {
+					t.Errorf("%d packets, want %d", got, bad)
+				}
+				want := make([]WC, 3)
+				for id := range want {
+					want[id] = WC{ID: uint64(id), Status: WCSuccess}
+					switch {
+					case id == bad:
+						want[id].Status = WCLocProtErr
+					case id > bad:
+						want[id].Status = WCFlushErr
+					}
+				}
+				b.wantWC(want...)
+				b.must(mr.Dereg())
+			})
+		}
+	}
+}
+
+// TestGatherAheadStops: the payload of a request that waits for an earlier READ is not read before
+// that.
+func TestGatherAheadStops(t *testing.T) {
+	b, mem, mr := newAheadBench(t, QPRC)
+	fenced := aheadWR(2, mr, 0, 8)
+	fenced.Flags |= SendFence
+	read := aheadWR(0, mr, 64, 8)
+	read.Op = WRRead
+	wrs := []SendWR{read, aheadWR(1, mr, 32, 8), fenced, aheadWR(3, mr, 48, 8)}
+	if n, err := b.qp.PostSend(wrs); err != nil || n != len(wrs) {
+		t.Fatalf("PostSend: %d, %v", n, err)
+	}
+	if got := len(b.take()); got != 2 {
+		t.Errorf("%d packets, want the READ's and one more", got)
+	}
+	if want := []int{1}; !slices.Equal(mem.calls, want) {
+		t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
+	}
+}
