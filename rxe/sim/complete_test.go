@@ -157,7 +157,21 @@ func (e *endpoint) giveUp() {
 			must(x.q.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
 		}
 		e.w.poll()
+		e.checkSilent()
+		e.peer.checkSilent()
 	})
+}
+
+// checkSilent checks that a QP in ERR has completed all requests, except the last ones if they are
+// unsignaled: these had succeeded before.
+func (e *endpoint) checkSilent() {
+	for _, s := range e.flight {
+		if s.wr.Flags&rxe.SendSignaled != 0 {
+			failf("host %d QP %#x: request %d, %v, did not complete in ERR", e.h.index, e.q.Num(), s.wr.ID, s.wr.Op)
+		}
+		e.abandon(s)
+	}
+	e.flight = e.flight[:0]
 }
 
 // unsureWrite is a WRITE on UC: any part of it may have arrived.

@@ -159,3 +159,12 @@ func TestSeedRefillOfFailed(t *testing.T) {
 		t.Errorf("%+v, %v: the run no longer exceeds its retries, or fails", stats, err)
 	}
 }
+
+// TestSeedSilent repeats a run in which a program takes a QP to ERR whose last request, an
+// unsignaled one, has succeeded. It does not complete.
+func TestSeedSilent(t *testing.T) {
+	stats, _, err := runParams(drawParams(40079028, isBig(40079028)))
+	if err != nil || stats.retryExceeded == 0 {
+		t.Errorf("%+v, %v: the run no longer exceeds its retries, or fails", stats, err)
+	}
+}
