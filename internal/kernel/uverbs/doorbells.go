@@ -1,6 +1,11 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/internal/provider"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/provider"
+)
 
 // A doorbell is a write() of 32 bytes to the device's file. If such a call is not trapped,
 // the kernel writes the bytes to the memfd, behind the queues, where they do no harm.
@@ -44,7 +49,10 @@ func (f *File) TakeDoorbells() (more bool) {
 		}
 		for left := true; left; {
 			var done int
-			done, left = r.mem.Take(share)
+			var err error
+			if done, left, err = r.mem.Take(share); err != nil {
+				f.refusedDoorbell()
+			}
 			if share -= max(done, provider.ShareEach); share <= 0 {
 				f.doorbellAt.Store(at + 1)
 				return true
@@ -53,6 +61,16 @@ func (f *File) TakeDoorbells() (more bool) {
 	}
 	return false
 }
+
+// refusedDoorbell reports a queue pair that cannot send. The program was not told.
+func (f *File) refusedDoorbell() {
+	if f.reports != nil {
+		f.reports.Refused("post_send", errnoOf(errSilent), errSilent)
+	}
+}
+
+var errSilent = kernel.Refuse(unix.EINVAL, "qp", "cannot send in its state, and a direct doorbell returns no error",
+	"move it to RTS before posting")
 
 // enterDoorbell begins a call that has no Caller. It returns false while the file ends.
 func (f *File) enterDoorbell() bool {

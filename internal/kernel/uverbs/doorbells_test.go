@@ -95,6 +95,26 @@ func TestTakeDoorbells(t *testing.T) {
 	}
 }
 
+// TestRefusedDoorbell: a direct doorbell for a queue pair that cannot send is reported, although the
+// program gets no error. One for a queue pair that can is not.
+func TestRefusedDoorbell(t *testing.T) {
+	list := loops(t, 1)
+	f := list[0].f
+	walk := &refusalWalk{t: t, said: make(map[sentence]bool)}
+	f.SetReports(walk)
+	list[0].write(0, 8)
+	for f.TakeDoorbells() {
+	}
+	if len(walk.said) != 0 {
+		t.Fatalf("reported: %v", walk.said)
+	}
+	newEndpoint(t, list[0].user, rxe.QPRC).write(1, 8)
+	f.TakeDoorbells()
+	if len(walk.said) != 1 {
+		t.Errorf("reported: %v, want one refusal", walk.said)
+	}
+}
+
 // TestTakeDoorbellsShare: one call does a share of the work, and the queues take turns.
 func TestTakeDoorbellsShare(t *testing.T) {
 	list := loops(t, 4)

@@ -89,6 +89,9 @@ func TestRefusals(t *testing.T) {
 	w.queuePairs(u, &o)
 	w.regions(u, &o)
 	w.questions(u)
+	newEndpoint(t, u, rxe.QPRC).write(1, 8)
+	u.f.TakeDoorbells()
+	w.refused("direct doorbell in RESET", unix.EINVAL)
 
 	for where, of := range sentencesOf(t, ".", "../dispatch", "../../provider/librxe") {
 		if !w.said[of] && notWalked[of] == "" {

@@ -93,7 +93,9 @@ func (q *queuePair) Discard() { q.send.discard() }
 func (q *queuePair) Pending() bool { return q.send.waits() }
 
 // Take implements provider.QP.
-func (q *queuePair) Take(share int) (worth int, more bool) { return q.send.take(q.qp, q.keys, share) }
+func (q *queuePair) Take(share int) (worth int, more bool, err error) {
+	return q.send.take(q.qp, q.keys, share)
+}
 
 // Receives implements provider.QP.
 func (q *queuePair) Receives() (waiting, entries int) {

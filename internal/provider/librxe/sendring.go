@@ -113,25 +113,25 @@ func (r *sendRing) waits() bool {
 // take hands one batch to the engine: no more than share, if it is more than one work
 // request. It returns what the batch was worth (provider.Share), and whether the caller
 // should call again at once.
-func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool) {
+func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool, err error) {
 	n := r.doorbells.Add(1)
 	if n != 1 {
-		return 0, false // the thread at work looks again
+		return 0, false, nil // the thread at work looks again
 	}
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	r.fetch(b, qp.Type(), k, sendBatchSize, share)
 	taken, err := b.post(qp)
 	if taken == len(b.wrs) {
-		more = r.waits()
+		more, err = r.waits(), nil
 	} else {
-		more, _ = r.unfetch(b, taken, qp, k, err)
+		more, err = r.unfetch(b, taken, qp, k, err)
 	}
 	if !r.doorbells.CompareAndSwap(n, 0) {
 		r.doorbells.Store(0)
 		more = true // another thread left its doorbell to this call
 	}
-	return b.worth, more
+	return b.worth, more, err
 }
 
 // unfetch puts back what the engine did not take after the first n. It reports whether

@@ -18,7 +18,7 @@ func (s *station) rings() [2]func() error {
 		func() error { return s.sq.doorbell(s.qp, s) },
 		func() error {
 			for more := true; more; {
-				_, more = s.sq.take(s.qp, s, provider.Share)
+				_, more, _ = s.sq.take(s.qp, s, provider.Share)
 			}
 			return nil
 		},
@@ -38,10 +38,10 @@ func TestTakeBlocked(t *testing.T) {
 		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
 	var first sync.WaitGroup
 	again := false
-	first.Go(func() { _, again = a.sq.take(a.qp, a, provider.Share) })
+	first.Go(func() { _, again, _ = a.sq.take(a.qp, a, provider.Share) })
 	<-blocked.entered
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
-	if _, more := a.sq.take(a.qp, a, provider.Share); more {
+	if _, more, _ := a.sq.take(a.qp, a, provider.Share); more {
 		t.Error("the second one asks for another call")
 	}
 	close(blocked.release)
@@ -50,6 +50,6 @@ func TestTakeBlocked(t *testing.T) {
 		t.Fatal("the first one did not hear of the second")
 	}
 	a.want(1, rxe.WCSuccess)
-	a.sq.take(a.qp, a, provider.Share)
+	_, _, _ = a.sq.take(a.qp, a, provider.Share)
 	a.want(2, rxe.WCSuccess)
 }
