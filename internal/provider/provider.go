@@ -160,7 +160,8 @@ type QP interface {
 	Pending() bool
 	// Take hands one batch to the engine, and no more than share bytes if it is more than
 	// one work request. It returns what the batch was worth, and whether to call again.
-	// EINVAL: the queue pair is not in a state that sends.
+	// EINVAL: the queue pair is not in a state that sends, and the program has posted something
+	// since Take said so.
 	Take(share int) (worth int, more bool, err error)
 	// Receives returns how many requests the receive queue holds, and how many fit. Both
 	// are 0 with an SRQ.

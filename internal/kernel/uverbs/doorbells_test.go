@@ -100,20 +100,37 @@ func TestTakeDoorbells(t *testing.T) {
 func TestRefusedDoorbell(t *testing.T) {
 	list := loops(t, 1)
 	f := list[0].f
-	walk := &refusalWalk{t: t, said: make(map[sentence]bool)}
-	f.SetReports(walk)
-	list[0].write(0, 8)
-	for f.TakeDoorbells() {
+	count := new(refusalCount)
+	f.SetReports(count)
+	want := func(n refusalCount) {
+		t.Helper()
+		list[0].write(0, 8)
+		for f.TakeDoorbells() {
+		}
+		if *count != n {
+			t.Errorf("%d were reported, want %d", *count, n)
+		}
 	}
-	if len(walk.said) != 0 {
-		t.Fatalf("reported: %v", walk.said)
-	}
-	newEndpoint(t, list[0].user, rxe.QPRC).write(1, 8)
-	f.TakeDoorbells()
-	if len(walk.said) != 1 {
-		t.Errorf("reported: %v, want one refusal", walk.said)
+	want(0)
+	idle := newEndpoint(t, list[0].user, rxe.QPRC)
+	idle.write(1, 8)
+	want(1)
+	want(1) // nothing new was posted there
+	idle.write(2, 8)
+	want(2)
+	idle.connect(idle.qp, rxe.QPRC, idle.qpn)
+	want(2)
+	if n := idle.completed(); n != 2 {
+		t.Errorf("%d completions, want 2", n)
 	}
 }
+
+// refusalCount counts calls that were refused.
+type refusalCount int
+
+func (*refusalCount) Failed(*rxe.QP, *rxe.Failure) {}
+
+func (c *refusalCount) Refused(string, unix.Errno, error) { *c++ }
 
 // TestTakeDoorbellsShare: one call does a share of the work, and the queues take turns.
 func TestTakeDoorbellsShare(t *testing.T) {

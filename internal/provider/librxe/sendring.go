@@ -34,6 +34,9 @@ type sendRing struct {
 	epoch   uint32 // counts resets
 	stalled *stalledDoorbell
 	again   bool // a thread is about to resume it
+	refused bool // take was refused, when the producer's index was refusedAt
+	// refusedAt is valid if refused is set.
+	refusedAt uint32
 }
 
 // stalledDoorbell is a doorbell that ended because the engine's queue was full.
@@ -124,14 +127,27 @@ func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (worth int, more
 	taken, err := b.post(qp)
 	if taken == len(b.wrs) {
 		more, err = r.waits(), nil
-	} else {
-		more, err = r.unfetch(b, taken, qp, k, err)
+	} else if more, err = r.unfetch(b, taken, qp, k, err); err != nil && !r.refusedAnew() {
+		err = nil
 	}
 	if !r.doorbells.CompareAndSwap(n, 0) {
 		r.doorbells.Store(0)
 		more = true // another thread left its doorbell to this call
 	}
 	return b.worth, more, err
+}
+
+// refusedAnew notes that the engine takes nothing, and reports whether the program has posted
+// something since that was noted last. Doorbells of other queue pairs call take, too.
+func (r *sendRing) refusedAnew() bool {
+	defer r.piece.unlock(r.piece.lock())
+	if r.piece.mem == nil {
+		return false
+	}
+	end := r.producer()
+	anew := !r.refused || r.refusedAt != end
+	r.refused, r.refusedAt = true, end
+	return anew
 }
 
 // unfetch puts back what the engine did not take after the first n. It reports whether
@@ -201,7 +217,7 @@ func (r *sendRing) discard() {
 func (r *sendRing) reset() {
 	defer r.piece.unlock(r.piece.lock())
 	r.epoch++
-	r.stalled = nil
+	r.stalled, r.refused = nil, false
 	if r.piece.mem == nil {
 		return
 	}
