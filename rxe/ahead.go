@@ -2,17 +2,18 @@ package rxe
 
 // Reading the memory of another process takes a system call. So the requester gathers
 // the payloads of several small messages with one call, before it sends the first of
-// them (Config.GatherAhead). Each message then copies its own.
+// them (Config.CostlyMemory). The responder does so for the answers to several READs.
+// Each packet then copies its own payload.
 
 const (
 	aheadMessages = 64
 	aheadBytes    = 32 << 10 // of payload; more would not stay in the processor's cache
 )
 
-// ahead is the payload of work requests that the requester comes to next. It is part
-// of an outbox, and belongs to one run of a requester.
+// ahead is the payload of packets that a QP comes to next. It is part of an outbox, and
+// belongs to one run of a requester, or to one quantum of a responder.
 type ahead struct {
-	first uint32  // index of the first one in the send queue
+	first uint32  // number of the first one
 	ends  []int32 // of each payload in buf
 	buf   []byte
 }
@@ -20,15 +21,55 @@ type ahead struct {
 // forget ends the run.
 func (a *ahead) forget() { a.ends = a.ends[:0] }
 
-// payload returns the payload of a work request, by its index in the send queue.
+// begin makes the packet with that number the first one.
+func (a *ahead) begin(first uint32) {
+	if a.buf == nil {
+		a.buf = make([]byte, aheadBytes)
+	}
+	a.first, a.ends = first, a.ends[:0]
+}
+
+// used returns how many bytes of buf the payloads take.
+func (a *ahead) used() int {
+	if len(a.ends) == 0 {
+		return 0
+	}
+	return lineUp(int(a.ends[len(a.ends)-1]))
+}
+
+// full reports whether there is no room for a payload of size bytes.
+func (a *ahead) full(size int) bool {
+	return len(a.ends) == aheadMessages || a.used()+size > aheadBytes
+}
+
+// add returns the place of the next payload.
+func (a *ahead) add(size int) []byte {
+	from := a.used()
+	a.ends = append(a.ends, int32(from+size))
+	return a.buf[from : from+size]
+}
+
+// gather reads the payloads into their places. It forgets them if that fails, and also if
+// there is just one.
+func (a *ahead) gather(in *spanBatch) {
+	if len(a.ends) < 2 {
+		a.forget()
+		in.drop()
+	} else if in.read() != nil {
+		a.forget()
+	}
+}
+
+// payload returns the payload of a packet, by its number: the index of its work request
+// in the send queue, or a PSN.
 func (a *ahead) payload(index uint32) (b []byte, ok bool) {
 	i := index - a.first
 	if i >= uint32(len(a.ends)) {
 		return nil, false
 	}
-	from := int32(0)
+	from := 0
 	if i > 0 {
-		from = a.ends[i-1]
+		from = lineUp(int(a.ends[i-1]))
 	}
 	return a.buf[from:a.ends[i]], true
 }
@@ -41,35 +82,26 @@ func (q *QP) gatherAhead(n uint32, o *outbox) {
 	if _, ok := a.payload(q.send.cur); ok || min(n, q.sq.prod-q.send.cur) < 2 {
 		return
 	}
-	if a.buf == nil {
-		a.buf = make([]byte, aheadBytes)
-	}
-	a.first, a.ends = q.send.cur, a.ends[:0]
-	refused, total := q.refused, 0
-	for i := q.send.cur; i != q.sq.prod && len(a.ends) < int(min(n, aheadMessages)); i++ {
+	a.begin(q.send.cur)
+	refused := q.refused
+	for i := q.send.cur; i != q.sq.prod && len(a.ends) < int(n); i++ {
 		wqe := q.sq.at(i)
 		size := q.sizeAhead(wqe)
-		if size < 0 || total+size > aheadBytes || i != a.first && wqe.flags&SendFence != 0 {
+		if size < 0 || a.full(size) || i != a.first && wqe.flags&SendFence != 0 {
 			break
 		}
 		from, pieces := cursor{}, len(o.in.spans)
-		if size > 0 && !o.in.cover(q, wqe.sgl, &from, a.buf[total:total+size], 0) {
+		if b := a.add(size); size > 0 && !o.in.cover(q, wqe.sgl, &from, b, 0) {
+			a.ends = a.ends[:len(a.ends)-1]
 			if len(o.in.spans) < pieces { // there were two address spaces
 				a.forget()
 			}
 			o.in.spans = o.in.spans[:min(pieces, len(o.in.spans))]
 			break
 		}
-		total += size
-		a.ends = append(a.ends, int32(total))
 	}
 	q.refused = refused
-	if len(a.ends) < 2 {
-		a.forget()
-		o.in.drop()
-	} else if o.in.read() != nil {
-		a.forget()
-	}
+	a.gather(&o.in)
 }
 
 // sizeAhead returns how many bytes gatherAhead reads for a work request: none if they are
@@ -83,4 +115,35 @@ func (q *QP) sizeAhead(wqe *sendEntry) int {
 	default:
 		return int(wqe.length)
 	}
+}
+
+// gatherReads fills o.reads for the READs of one packet that the responder answers next,
+// n or fewer, if there are several.
+func (r *responder) gatherReads(q *QP, n int, o *outbox) {
+	a, first := &o.reads, r.queue[0].psn
+	if _, ok := a.payload(uint32(first)); ok || min(n, len(r.queue)) < 2 {
+		return
+	}
+	a.begin(uint32(first))
+	refused := q.refused
+	for i := range r.queue[:min(n, len(r.queue))] {
+		resp := &r.queue[i]
+		size := int(resp.total)
+		if resp.kind != respondRead || resp.began || size > q.mtu() || resp.psn != first.Add(uint32(i)) || a.full(size) {
+			break
+		}
+		ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
+		if why != keyOK {
+			break
+		}
+		if size > 0 && !o.in.fits(ref.mem) {
+			ref.release()
+			break
+		}
+		if b := a.add(size); size > 0 {
+			o.in.add(ref, b)
+		}
+	}
+	q.refused = refused
+	a.gather(&o.in)
 }

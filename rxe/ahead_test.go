@@ -6,34 +6,51 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/gorxe/gorxe/wire"
 )
 
-// readCounter is memory that notes how many pieces each call of ReadV read. A call with a
-// piece at hole fails.
-type readCounter struct {
+// callCounter is memory that notes how many pieces each call of ReadV and WriteV had. A call with
+// a piece at hole fails.
+type callCounter struct {
 	*sliceMem
-	calls []int
-	hole  uint64
+	calls, writes []int
+	hole          uint64
 }
 
-func (m *readCounter) ReadV(spans []Span) error {
+func (m *callCounter) ReadV(spans []Span) error {
 	m.calls = append(m.calls, len(spans))
+	if err := m.check(spans); err != nil {
+		return err
+	}
+	return m.sliceMem.ReadV(spans)
+}
+
+func (m *callCounter) WriteV(spans []Span) error {
+	m.writes = append(m.writes, len(spans))
+	if err := m.check(spans); err != nil {
+		return err
+	}
+	return m.sliceMem.WriteV(spans)
+}
+
+func (m *callCounter) check(spans []Span) error {
 	for _, s := range spans {
 		if s.VA == m.hole {
 			return errors.New("nothing is mapped there")
 		}
 	}
-	return m.sliceMem.ReadV(spans)
+	return nil
 }
 
 // newAheadBench is a queue pair in RTS that gathers ahead, with a region whose byte n is n.
-func newAheadBench(t *testing.T, typ QPType) (*bench, *readCounter, *MR) {
+func newAheadBench(t *testing.T, typ QPType) (*bench, *callCounter, *MR) {
 	t.Helper()
 	b := newBench(t, typ, func(a *QPAttr) { a.PathMTU = 1024 })
-	b.dev.cfg.GatherAhead = true
+	b.dev.cfg.CostlyMemory = true
 	a := QPAttr{State: QPRTS, SQPSN: 1, MaxRdAtomic: 2}
 	b.must(b.qp.Modify(&a, RequiredMask(typ, QPRTR, QPRTS)))
-	mem := &readCounter{sliceMem: b.mem}
+	mem := &callCounter{sliceMem: b.mem}
 	mr, err := b.pd.RegMR(mem, localVA, localLen, localVA, AccessLocalWrite)
 	b.must(err)
 	for i := range localLen {
@@ -95,13 +112,13 @@ func TestGatherAhead(t *testing.T) {
 func TestGatherAheadFails(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		spoil func(mem *readCounter, wr *SendWR)
+		spoil func(mem *callCounter, wr *SendWR)
 	}{
-		{"key", func(_ *readCounter, wr *SendWR) { wr.SGL[0].LKey++ }},
-		{"second key", func(_ *readCounter, wr *SendWR) {
+		{"key", func(_ *callCounter, wr *SendWR) { wr.SGL[0].LKey++ }},
+		{"second key", func(_ *callCounter, wr *SendWR) {
 			wr.SGL = append(wr.SGL, SGE{Addr: localVA, Length: 8, LKey: wr.SGL[0].LKey + 1})
 		}},
-		{"memory", func(mem *readCounter, wr *SendWR) { mem.hole = wr.SGL[0].Addr }},
+		{"memory", func(mem *callCounter, wr *SendWR) { mem.hole = wr.SGL[0].Addr }},
 	} {
 		for bad := range 3 {
 			t.Run(fmt.Sprintf("%s of message %d", tt.name, bad), func(t *testing.T) {
@@ -153,4 +170,40 @@ func TestGatherAheadStops(t *testing.T) {
 	if want := []int{1}; !slices.Equal(mem.calls, want) {
 		t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
 	}
+}
+
+// TestGatherReads: what several READs ask for is read with one call, and each answer has its own. A
+// READ of more than one packet, and one whose key is wrong, end that.
+func TestGatherReads(t *testing.T) {
+	b, mem, _ := newAheadBench(t, QPRC)
+	mr, err := b.pd.RegMR(mem, localVA, localLen, localVA, AccessRemoteRead)
+	b.must(err)
+	psn := wire.PSN(benchPSN)
+	read := func(off uint64, n uint32, key wire.RKey) pkt {
+		p := pkt{h: wire.Headers{Opcode: wire.RCReadRequest, PSN: psn, VA: localVA + off, RKey: key, DMALen: n}}
+		psn = psn.Add(readPackets(n, b.qp.mtu()))
+		return p
+	}
+	key := mr.RKey()
+	b.send(read(1, 8, key), read(300, 1024, key), read(0, 0, key), read(7, 3, key), read(0, 1025, key), read(9, 1, key))
+	region := b.mem.b[localVA-benchBase:]
+	want := [][]byte{region[1:9], region[300:1324], nil, region[7:10], region[:1024], region[1024:1025], region[9:10]}
+	var got [][]byte
+	for _, pkt := range b.take() {
+		got = append(got, pkt.Payload())
+	}
+	if !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Errorf("the answers have %v, want %v", got, want)
+	}
+	if want := []int{3, 2, 1}; !slices.Equal(mem.calls, want) {
+		t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
+	}
+	mem.calls = nil
+	mem.hole = localVA + 64
+	b.send(read(16, 8, key), read(64, 8, key), read(32, 8, key))
+	answers := b.take()
+	if len(answers) != 2 || !bytes.Equal(answers[0].Payload(), region[16:24]) || !answers[1].Syndrome().IsNAK() {
+		t.Errorf("%d answers, want one and a NAK", len(answers))
+	}
+	b.must(mr.Dereg())
 }

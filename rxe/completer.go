@@ -20,10 +20,15 @@ type completer struct {
 	retriedGap bool
 
 	out spanBatch // READ data that waits to be scattered
+	// owed are the requests that are done, and complete once the parts of out are in
+	// memory: their indices in the send queue.
+	owed []uint32
+	head uint32 // index of what oldest returned
 }
 
 func (c *completer) abandon(q *QP) {
 	c.out.drop()
+	c.owed = c.owed[:0]
 	q.send.una = q.send.limit
 	c.retriedGap = false
 }
@@ -99,14 +104,20 @@ func minPSN(a, b wire.PSN) wire.PSN {
 
 // oldest returns the work request that una belongs to, or nil.
 func (c *completer) oldest(q *QP) *sendEntry {
-	if wqe := q.sq.at(q.sq.cons); !q.sq.empty() && wqe.started && !wqe.done && wqe.status == WCSuccess {
+	c.head = q.sq.cons
+	if wqe := q.sq.at(c.head); !q.sq.empty() && wqe.started && !wqe.done && wqe.status == WCSuccess {
 		return wqe // nothing before it is left to retire
 	}
-	q.retire()
-	for i := q.sq.cons; i != q.sq.prod; i++ {
-		wqe := q.sq.at(i)
+	if n := len(c.owed); n > 0 {
+		c.head = c.owed[n-1] + 1
+	} else {
+		q.retire()
+		c.head = q.sq.cons
+	}
+	for ; c.head != q.sq.prod; c.head++ {
+		wqe := q.sq.at(c.head)
 		switch {
-		case wqe.done: // and completes late (WorkFault, chaos)
+		case wqe.done: // and completes late (owed, WorkFault, chaos)
 		case !wqe.started || wqe.isLocalOp():
 			return nil
 		default:
@@ -307,13 +318,18 @@ func (c *completer) data(q *QP, pkt packet, o *outbox) {
 		return
 	}
 	next := psn.Add(pkt.count)
-	if next == wqe.last.Next() && c.write(q) != nil {
+	ends := next == wqe.last.Next()
+	later := ends && q.placesTogether()
+	if later {
+		c.out.endPart()
+		c.owed = append(c.owed, c.head)
+	} else if ends && c.write(q) != nil {
 		c.failMemory(q)
 		return
 	}
 	q.send.grow(pkt.count - 1) // moveTo counts one more
 	c.moveTo(q, wqe, next, o.now)
-	if wqe.done {
+	if wqe.done && !later {
 		q.retire()
 	}
 }
@@ -342,13 +358,42 @@ func (q *QP) expectedData(wqe *sendEntry, index uint32, pkt packet) bool {
 // scatter arranges for READ data to be written at byte off of the request.
 func (c *completer) scatter(q *QP, wqe *sendEntry, off uint32, b []byte) bool {
 	at := seek(wqe.sgl, off)
-	return c.out.cover(q, wqe.sgl, &at, b, AccessLocalWrite)
+	return c.out.cover(q, wqe.sgl, &at, b, AccessLocalWrite) ||
+		len(c.owed) > 0 && c.completeOwed(q) && c.scatter(q, wqe, off, b)
+}
+
+// completeOwed completes the requests that are owed. It reports false if the QP failed.
+func (c *completer) completeOwed(q *QP) bool {
+	if len(c.owed) > 0 {
+		q.retire()
+	}
+	return !q.flushes()
+}
+
+// place writes the data of the requests that are owed. If that of one cannot be written, that
+// request has failed, and those behind it are not done. The error is that of data behind all of them.
+func (c *completer) place(q *QP) error {
+	if len(c.owed) == 0 {
+		return nil
+	}
+	owed := c.owed
+	c.owed = c.owed[:0]
+	n, err := c.out.writeParts()
+	if err == nil || n == len(owed) {
+		return err
+	}
+	for i := owed[n]; i != q.sq.prod; i++ {
+		q.sq.at(i).done = false
+	}
+	q.blameMemory()
+	q.sq.at(owed[n]).status = WCLocProtErr
+	return nil
 }
 
 // flushPayload writes the READ data of the batch that ends, before its packets are
 // overwritten.
 func (c *completer) flushPayload(q *QP) {
-	if c.write(q) != nil {
+	if c.completeOwed(q) && c.write(q) != nil {
 		c.failMemory(q)
 	}
 }
@@ -370,6 +415,9 @@ func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
 	}
 	if wqe.op != WRCompareSwap && wqe.op != WRFetchAdd {
 		c.badResponse(q, pkt.PSN())
+		return
+	}
+	if !c.completeOwed(q) {
 		return
 	}
 	if c.out.write() != nil || q.chaos != nil && q.chaos.reads.place(all) != nil || !c.store(q, wqe, pkt.AtomicOrig()) {

@@ -34,9 +34,10 @@ type Config struct {
 	// called from any thread, with no QP locked. Nil means that the call itself
 	// delivers, and so waits for the memory of other programs.
 	OnDeliver func()
-	// GatherAhead makes a queue pair read the payloads of several small messages with one call of
-	// their Memory. That pays where such a call costs more than a copy.
-	GatherAhead bool
+	// CostlyMemory says that each call of a Memory takes a system call. Queue pairs then read
+	// the payloads of several small messages with one call, and write those of several SENDs
+	// or READs with one. For other memory the copies that this takes cost more.
+	CostlyMemory bool
 	// GSI handles the packets to queue pair 1. Nil means that they are counted as
 	// packets to a QP that does not exist.
 	GSI GSI

@@ -114,7 +114,7 @@ func (q *QP) marked(pkt wire.Packet, o *outbox) {
 		q.notify.route = &r
 	}
 	h := wire.Headers{Opcode: wire.OpCNP, BECN: true, PKey: q.pkey, DestQP: q.attr.DestQPN}
-	h.Put(o.packet(q.notify.route, h.Len()))
+	h.Put(o.packet(q.notify.route, h.Len(), h.Len()))
 	q.countSent(1, 0, o)
 	o.countSent(h.Opcode, 1)
 	d.counters.SentCNP.Add(1)

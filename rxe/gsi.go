@@ -53,7 +53,7 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 		PSN: wire.PSN(d.gsi.psn.Add(1)) & wire.PSNMask, SrcQP: GSIQPN, QKey: GSIQKey,
 		Pad: uint8(wire.PadLen(len(payload)))}
 	hl := h.Len()
-	b := o.packet(route, hl+len(payload)+int(h.Pad))
+	b := o.packet(route, hl, hl+len(payload)+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
 	o.countSent(h.Opcode, 1)

@@ -9,6 +9,7 @@ import (
 // inboxItem holds packets of one flow, or one super-packet, in a QP's inbox.
 type inboxItem struct {
 	next    *inboxItem // in the inbox
+	store   []byte     // where buf is
 	buf     []byte
 	ends    []int32       // end of each packet in buf
 	trailer int           // bytes between packets
@@ -27,8 +28,8 @@ const (
 )
 
 var (
-	smallItems = sync.Pool{New: func() any { return &inboxItem{buf: make([]byte, 0, smallItemBytes)} }}
-	largeItems = sync.Pool{New: func() any { return &inboxItem{buf: make([]byte, 0, largeItemBytes)} }}
+	smallItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, smallItemBytes)} }}
+	largeItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, largeItemBytes)} }}
 )
 
 // newItem returns an empty item with room for n bytes, or for the most that there
@@ -39,7 +40,7 @@ func newItem(n int) *inboxItem {
 		pool = &smallItems
 	}
 	item := pool.Get().(*inboxItem)
-	item.buf, item.ends = item.buf[:0], item.ends[:0]
+	item.buf, item.ends = item.store[:0], item.ends[:0]
 	item.next, item.at, item.trailer, item.counted, item.super = nil, 0, 0, false, superPacket{}
 	return item
 }
@@ -47,7 +48,7 @@ func newItem(n int) *inboxItem {
 // free gives the item back. Nothing may refer to its bytes any more.
 func (item *inboxItem) free() {
 	item.next = nil
-	if cap(item.buf) > smallItemBytes {
+	if len(item.store) > smallItemBytes {
 		largeItems.Put(item)
 	} else {
 		smallItems.Put(item)
@@ -55,7 +56,7 @@ func (item *inboxItem) free() {
 }
 
 // memory returns how many bytes the item uses up of an inbox's limit.
-func (item *inboxItem) memory() int { return cap(item.buf) + 4*cap(item.ends) }
+func (item *inboxItem) memory() int { return len(item.store) + 4*cap(item.ends) }
 
 // count returns how many packets the item holds or stands for.
 func (item *inboxItem) count() int { return len(item.ends) + int(item.super.count) }

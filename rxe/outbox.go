@@ -13,7 +13,7 @@ import (
 const (
 	burstBytes   = 64<<10 - 128 // a super-packet of UDP segments fits 64 KiB with its IP and UDP headers
 	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
-	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
+	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
 	maxBursts    = 256
 )
 
@@ -29,7 +29,8 @@ type outbox struct {
 	sinceYield int       // bytes sent since this device's inboxes were run
 	readData   int       // bytes of READ responses that this step may still send
 	in         spanBatch // payloads that wait to be gathered into buf
-	ahead      ahead
+	ahead      ahead     // of the requester
+	reads      ahead     // of the responder
 	sent, rcvd packetTally
 }
 
@@ -51,7 +52,7 @@ func (d *Device) getOutbox() *outbox {
 // room reports whether a packet of n bytes (without ICRC) to r can be added without
 // a flush.
 func (o *outbox) room(n int) bool {
-	return len(o.buf)+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
+	return len(o.buf)+lineBytes+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
 }
 
 // groupBursts bounds the bursts that the packets of one message need: its first,
@@ -61,25 +62,26 @@ const groupBursts = 4
 // reserve makes room for a group of packets of one message, n bytes in all with
 // their ICRCs, so that none of them causes a flush.
 func (o *outbox) reserve(n int) {
-	if len(o.buf)+n > cap(o.buf) || len(o.bursts)+groupBursts > maxBursts {
+	if len(o.buf)+groupBursts*lineBytes+n > cap(o.buf) || len(o.bursts)+groupBursts > maxBursts {
 		o.flush()
 	}
 }
 
-// packet returns n bytes (headers, payload and pad) for the caller to fill in. It
-// flushes first when there is no room: packets that it returned before must be
-// complete by then.
-func (o *outbox) packet(r *wire.Route, n int) []byte {
+// packet returns n bytes (headers, payload and pad) for the caller to fill in; head of
+// them are headers. It flushes first when there is no room: packets that it returned
+// before must be complete by then.
+func (o *outbox) packet(r *wire.Route, head, n int) []byte {
 	if !o.room(n) {
 		o.flush()
 	}
 	size := n + wire.ICRCLen
 	at := len(o.buf)
-	o.buf = o.buf[:at+size]
 	if !o.extend(r, at, size) {
+		at = lineUp(at+head) - head
 		o.bursts = append(o.bursts, wire.Burst{Route: r, Buf: o.buf[at : at+size : at+size], Seg: size})
 		o.start, o.count, o.closed = at, 1, false
 	}
+	o.buf = o.buf[:at+size]
 	return o.buf[at : at+n : at+n]
 }
 

@@ -1,8 +1,10 @@
 package rxe
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
+	"unsafe"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -45,7 +47,7 @@ func TestOutboxBursts(t *testing.T) {
 		}
 		o := d.getOutbox()
 		for i, p := range tc.pkts {
-			b := o.packet(p.r, p.n)
+			b := o.packet(p.r, 12, p.n)
 			if len(b) != p.n {
 				t.Fatalf("%s: packet of %d bytes, want %d", name, len(b), p.n)
 			}
@@ -88,15 +90,47 @@ func TestOutboxRewind(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := d.getOutbox()
-	clear(o.packet(r, 60))
+	clear(o.packet(r, 12, 60))
 	m := o.mark()
-	clear(o.packet(r, 60))
-	clear(o.packet(r, 20))
-	clear(o.packet(r, 60))
+	clear(o.packet(r, 12, 60))
+	clear(o.packet(r, 12, 20))
+	clear(o.packet(r, 12, 60))
 	o.rewind(m)
-	clear(o.packet(r, 60))
+	clear(o.packet(r, 12, 60))
 	o.done()
 	if len(link.bursts) != 1 || len(link.bursts[0].Buf) != 2*(60+wire.ICRCLen) {
 		t.Fatalf("sent %d bursts, want one of two packets", len(link.bursts))
+	}
+}
+
+// TestPayloadAligned: payload begins at a cache line, whatever headers precede it. See align.go.
+func TestPayloadAligned(t *testing.T) {
+	aligned := func(what string, b []byte) {
+		t.Helper()
+		if off := uintptr(unsafe.Pointer(unsafe.SliceData(b))) % lineBytes; off != 0 {
+			t.Errorf("%s begins %d bytes into a cache line", what, off)
+		}
+	}
+	r := &wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}
+	d, err := New(Config{Name: "rxe0", Link: &captureLink{}, Clock: &armRecorder{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []wire.Opcode{wire.RCSendOnly, wire.RCSendOnlyImm, wire.RCWriteOnly, wire.RCReadResponseOnly, wire.UDSendOnly} {
+		o := d.getOutbox()
+		h := wire.Headers{Opcode: op}
+		for _, size := range []int{8, 1024, 4096} {
+			aligned(fmt.Sprintf("%v in the outbox", op), o.packet(r, h.Len(), h.Len()+size)[h.Len():])
+			item, payload := newSuperPacket(r, &h, superPacket{count: 2, mtu: 4096}, 2*size)
+			aligned(fmt.Sprintf("%v of a super-packet", op), payload)
+			item.free()
+			o.flush()
+		}
+		o.done()
+	}
+	var a ahead
+	a.begin(1)
+	for _, size := range []int{1, 63, 64, 4095, 0, 8} {
+		aligned("payload gathered ahead", a.add(size))
 	}
 }

@@ -11,7 +11,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(wqe.packets-index, room)
-	if q.dev.cfg.GatherAhead && wqe.packets == 1 && wqe.flags&SendInline == 0 {
+	if q.dev.cfg.CostlyMemory && wqe.packets == 1 && wqe.flags&SendInline == 0 {
 		q.gatherAhead(room, o)
 	}
 	if n > 1 {
@@ -98,7 +98,7 @@ func (q *QP) dataPacket(wqe *sendEntry, index uint32, h *wire.Headers, from *cur
 		route = wqe.ud.route
 	}
 	hl := h.Len()
-	b := o.packet(route, hl+size+int(h.Pad))
+	b := o.packet(route, hl, hl+size+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+size:])
 	return q.payload(wqe, off, b[hl:hl+size], from, o)
@@ -207,7 +207,7 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	if length == 0 && q.comp.tries(q)%2 == 1 {
 		h.RKey = 0 // as said above
 	}
-	h.Put(o.packet(q.route, h.Len()))
+	h.Put(o.packet(q.route, h.Len(), h.Len()))
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})
 	q.countSent(1, 0, o)
 	o.countSent(h.Opcode, 1)
@@ -235,7 +235,7 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 	hl := h.Len()
 	o.reserve(hl + size + wire.ICRCLen)
 	mark := o.mark()
-	b := o.packet(q.route, hl+size)
+	b := o.packet(q.route, hl, hl+size)
 	h.Put(b)
 	from := cursor{}
 	if size > 0 && !q.payload(wqe, 0, b[hl:], &from, o) || o.in.read() != nil {

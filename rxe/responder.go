@@ -29,6 +29,8 @@ type responder struct {
 	write    inboundWrite
 	pend     pendingWrite
 	recv     receiving
+	// delivered are the SENDs whose payload is the parts of pend.batch.
+	delivered []delivery
 
 	history resources // for replays of READs and atomics
 	pace    readPacing
@@ -48,6 +50,14 @@ type receiving struct {
 	malformed bool
 	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
+}
+
+// delivery is a SEND that completes once its payload is in memory.
+type delivery struct {
+	wc        WC
+	solicited bool
+	psn       wire.PSN // of the request behind it
+	msn       wire.MSN // with it
 }
 
 // inboundWrite is the RDMA WRITE being received.
@@ -91,6 +101,8 @@ func (r *responder) reset(q *QP) {
 		pend:    pendingWrite{batch: r.pend.batch},
 		queue:   r.queue[:0],
 		history: r.history,
+
+		delivered: r.delivered[:0],
 	}
 }
 
@@ -108,6 +120,10 @@ func (r *responder) flushRecv(q *QP) {
 	r.pend.batch.drop()
 	r.dropDeferred(q)
 	r.queue, r.ack, r.openMessage, r.ending = r.queue[:0], acking{}, 0, false
+	for i := range r.delivered {
+		q.pushRecvError(r.delivered[i].wc.ID, WCFlushErr)
+	}
+	r.delivered = r.delivered[:0]
 	if r.recv.hasWQE {
 		r.recv.hasWQE = false
 		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)

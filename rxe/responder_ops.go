@@ -35,7 +35,7 @@ func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
 		return f
 	}
 	if pkt.Info().Has(wire.OpEnd) {
-		if f := r.doComplete(q, pkt.Packet, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
+		if f := r.doComplete(q, pkt, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
 			return f
 		}
 	}
@@ -113,7 +113,7 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	w.va += uint64(n)
 	w.left -= n
 	if info.Has(wire.OpImm) {
-		if f := r.doComplete(q, pkt.Packet, WCRecvImm, w.total, o); f != faultNone {
+		if f := r.doComplete(q, pkt, WCRecvImm, w.total, o); f != faultNone {
 			return f
 		}
 	}
@@ -163,12 +163,39 @@ func (r *responder) flushPayload(q *QP, o *outbox) bool {
 		}
 		return true
 	}
-	err := pend.batch.write()
+	n, err := pend.batch.writeParts()
+	psn, msn := pend.psn, pend.msn
+	for i := range r.delivered[:n] {
+		d := &r.delivered[i]
+		if !r.push(q, &d.wc, d.solicited) {
+			r.delivered = append(r.delivered[:0], r.delivered[i+1:]...)
+			r.end(q, faultOverflow, psn, msn, o)
+			return false
+		}
+		psn, msn = d.psn, d.msn
+	}
 	if err == nil {
+		r.delivered = r.delivered[:0]
 		return true
 	}
-	r.end(q, pend.fault().inMemory(err), pend.psn, pend.msn, o)
+	r.recallDelivery(n)
+	r.end(q, pend.fault().inMemory(err), psn, msn, o)
 	return false
+}
+
+// recallDelivery makes the receive work request of SEND n of those that were delivered the one at
+// fault, if there are as many. Those before it have completed. Those behind it are flushed.
+func (r *responder) recallDelivery(n int) {
+	if n == len(r.delivered) {
+		r.delivered = r.delivered[:0]
+		return
+	}
+	id := r.delivered[n].wc.ID
+	r.delivered = append(r.delivered[:0], r.delivered[n+1:]...)
+	if r.recv.hasWQE {
+		r.delivered = append(r.delivered, delivery{wc: WC{ID: r.recv.wqe.ID}})
+	}
+	r.recv.wqe.ID, r.recv.hasWQE = id, true
 }
 
 // fault returns what is wrong with a request whose payload cannot be written.
@@ -196,8 +223,10 @@ func (r *responder) placed(q *QP, o *outbox) bool {
 
 // doComplete finishes the receive work request (do_complete): first the data is in
 // memory, then the key is invalidated, then the completion is pushed.
-func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o *outbox) fault {
-	if !r.flushPayload(q, o) {
+func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outbox) fault {
+	later := q.placesTogether() && q.typ == QPRC && r.pend.kind == wire.OpSend &&
+		len(r.pend.batch.spans) > 0 && !pkt.Info().Has(wire.OpInv)
+	if !later && !r.flushPayload(q, o) {
 		return faultRecvAccess
 	}
 	// rdma_rxe sets the GRH flag on connected QPs as well.
@@ -235,20 +264,37 @@ func (r *responder) doComplete(q *QP, pkt wire.Packet, op WCOpcode, n uint32, o 
 	}
 	r.recv.hasWQE = false
 	switch c := q.chaos; {
+	case later:
+		r.pend.batch.endPart()
+		r.delivered = append(r.delivered, delivery{*wc, pkt.Solicited(), r.psn.Add(pkt.count), (r.msn + 1) & wire.MSNMask})
+		return faultNone
 	case c != nil:
 		if !c.receive(q, wc, pkt.Solicited(), o) {
 			return faultOverflow
 		}
-	case !q.recvCQ.push(wc, pkt.Solicited()):
+		q.countRecv(wc)
+	case !r.push(q, wc, pkt.Solicited()):
 		return faultOverflow
 	}
+	return faultNone
+}
+
+// push adds a completion to the receive queue's CQ.
+func (r *responder) push(q *QP, wc *WC, solicited bool) bool {
+	if !q.recvCQ.push(wc, solicited) {
+		return false
+	}
+	q.countRecv(wc)
+	return true
+}
+
+func (q *QP) countRecv(wc *WC) {
 	q.dev.counters.RDMARecvs.Add(1)
 	if wc.Opcode == WCRecvImm {
 		q.done.add(workRecvImm)
 	} else {
 		q.done.add(workRecv)
 	}
-	return faultNone
 }
 
 // atomicBytes is the operand size of atomics and ATOMIC WRITE.

@@ -104,7 +104,7 @@ func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o
 	if f := r.scatter(q, data, o); f != faultNone {
 		return f
 	}
-	return r.doComplete(q, pkt, WCRecv, uint32(total), o)
+	return r.doComplete(q, packet{pkt, 1}, WCRecv, uint32(total), o)
 }
 
 // packetType returns the service level of the completion for the datagram whose

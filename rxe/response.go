@@ -125,6 +125,7 @@ func (r *responder) sendResponses(q *QP, o *outbox) {
 
 // emitQuantum sends responses with up to budget packets of data.
 func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
+	o.reads.forget()
 	for len(r.queue) > 0 && budget > 0 {
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
@@ -134,6 +135,9 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 		for done := false; !done && budget > 0; {
 			if !resp.began {
 				r.pace.begin(resp.psn, o.now)
+				if q.dev.cfg.CostlyMemory {
+					r.gatherReads(q, budget, o)
+				}
 			}
 			n, f := resp.emitRead(q, budget, o)
 			if f != faultNone && resp.replay {
@@ -192,7 +196,7 @@ func (resp *response) emit(q *QP, o *outbox) {
 	default:
 		h.Syndrome = resp.syndrome
 	}
-	h.Put(o.packet(q.route, h.Len()))
+	h.Put(o.packet(q.route, h.Len(), h.Len()))
 	q.countSent(1, 0, o)
 	o.countSent(h.Opcode, 1)
 }
@@ -253,10 +257,13 @@ func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outb
 	h.Opcode = readOps.at(!resp.began, int(resp.left) == n)
 	h.PSN, h.Pad = resp.psn, uint8(wire.PadLen(n))
 	hl := h.Len()
-	b := o.packet(q.route, hl+n+int(h.Pad))
+	b := o.packet(q.route, hl, hl+n+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+n:])
-	if n > 0 {
+	if ready, ok := o.reads.payload(uint32(resp.psn)); ok && n == int(resp.total) {
+		copy(b[hl:hl+n], ready)
+		ref.release()
+	} else if n > 0 {
 		o.in.add(*ref, b[hl:hl+n])
 		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the first piece keeps the region in use
 	}

@@ -311,6 +311,9 @@ func (q *QP) complete(status WCStatus) bool {
 
 // retire completes, in order, the requests that have nothing outstanding any more.
 func (q *QP) retire() {
+	if q.comp.place(q) != nil {
+		q.comp.failMemory(q)
+	}
 	for q.sq.cons != q.sq.prod {
 		wqe := q.sq.at(q.sq.cons)
 		if wqe.status != WCSuccess {
@@ -389,6 +392,7 @@ func (q *QP) cqOverflow() {
 
 // flushSend completes every queued request with WCFlushErr, in order.
 func (q *QP) flushSend() {
+	_ = q.comp.place(q) // what it marks as failed is flushed
 	for !q.sq.empty() {
 		status := WCFlushErr
 		if wqe := q.sq.at(q.sq.cons); wqe.done && wqe.status == WCSuccess {

@@ -7,8 +7,12 @@ type spanBatch struct {
 	mem     Memory
 	spans   []Span
 	refs    []regionRef
+	parts   []int // where parts that may fail by themselves end, in spans
 	checked checkedRange
 }
+
+// endPart makes what was added since the last one a part of its own.
+func (s *spanBatch) endPart() { s.parts = append(s.parts, len(s.spans)) }
 
 // checkedRange is the range for which the batch's last regionRef was checked. The
 // pieces of one message follow each other, and one check serves them all.
@@ -58,8 +62,8 @@ func (s *spanBatch) add(ref regionRef, buf []byte) {
 
 // cover adds pieces of the list, from the cursor on, for all of b, and moves the
 // cursor past them. need is 0 for pieces to be read, and AccessLocalWrite for
-// pieces to be written. It reports false when a key does not allow it or the list
-// ends.
+// pieces to be written. It reports false when a key does not allow it, when the list
+// ends, or when parts wait that have to be written first.
 func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) bool {
 	for len(b) > 0 {
 		rest, ok := at.rest(sgl)
@@ -83,6 +87,10 @@ func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
 		return false
 	}
 	if !s.fits(ref.mem) {
+		if len(s.parts) > 0 {
+			ref.release()
+			return false
+		}
 		transfer := s.read
 		if need&AccessLocalWrite != 0 {
 			transfer = s.write
@@ -114,9 +122,42 @@ func (s *spanBatch) write() error {
 	return err
 }
 
+// writeParts is write for pieces in parts. If writing all of them fails, it writes part after
+// part. It returns how many parts were written before one failed.
+func (s *spanBatch) writeParts() (int, error) {
+	parts := len(s.parts)
+	var err error
+	if len(s.spans) > 0 {
+		err = s.mem.WriteV(s.spans)
+	}
+	if err != nil && parts > 0 {
+		parts, err = s.writeEach()
+	}
+	s.drop()
+	return parts, err
+}
+
+// writeEach writes part after part, and then what follows the last one.
+func (s *spanBatch) writeEach() (int, error) {
+	from := 0
+	for i, to := range s.parts {
+		if to == from {
+			continue
+		}
+		if err := s.mem.WriteV(s.spans[from:to]); err != nil {
+			return i, err
+		}
+		from = to
+	}
+	if from == len(s.spans) {
+		return len(s.parts), nil
+	}
+	return len(s.parts), s.mem.WriteV(s.spans[from:])
+}
+
 // drop forgets the pieces that wait and releases their regions.
 func (s *spanBatch) drop() {
-	if len(s.spans) == 0 && len(s.refs) == 0 {
+	if len(s.spans) == 0 && len(s.refs) == 0 && len(s.parts) == 0 {
 		return
 	}
 	for i := range s.refs {
@@ -124,8 +165,12 @@ func (s *spanBatch) drop() {
 	}
 	clear(s.refs)
 	clear(s.spans)
-	s.mem, s.spans, s.refs, s.checked = nil, s.spans[:0], s.refs[:0], checkedRange{}
+	s.mem, s.spans, s.refs, s.parts, s.checked = nil, s.spans[:0], s.refs[:0], s.parts[:0], checkedRange{}
 }
+
+// placesTogether reports whether the payloads of several messages are written to memory with
+// one call, and their completions follow it. Chaos places each payload at its own time.
+func (q *QP) placesTogether() bool { return q.dev.cfg.CostlyMemory && q.chaos == nil }
 
 // cursor is a place in a scatter/gather list.
 type cursor struct {

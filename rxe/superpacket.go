@@ -79,10 +79,11 @@ func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item 
 	h.Pad = uint8(wire.PadLen(n))
 	hl := h.Len()
 	size := hl + n + int(h.Pad)
-	item = newItem(size)
+	at := lineUp(hl) - hl
+	item = newItem(at + size)
 	item.from = datagramFor(r)
 	item.super = f
-	item.buf = item.buf[:size]
+	item.buf = item.store[at : at+size]
 	h.Put(item.buf)
 	clear(item.buf[hl+n:])
 	return item, item.buf[hl : hl+n]

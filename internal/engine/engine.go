@@ -38,8 +38,8 @@ type Config struct {
 	GSI rxe.GSI
 	Tap *rocev2.Tap  // nil: no capture
 	Log *slog.Logger // nil: no log
-	// GatherAhead is rxe.Config's: programs are other processes.
-	GatherAhead bool
+	// CostlyMemory is rxe.Config's: programs are other processes.
+	CostlyMemory bool
 }
 
 // Engine is a running device.
@@ -78,7 +78,7 @@ func Start(cfg Config) (*Engine, error) {
 		OnEvent: cfg.OnEvent,
 		GSI:     cfg.GSI,
 
-		GatherAhead: cfg.GatherAhead,
+		CostlyMemory: cfg.CostlyMemory,
 	}
 	if cfg.Tap != nil {
 		devCfg.Tap = tapBurst(cfg.Tap)

@@ -23,7 +23,7 @@ type params struct {
 	activeQPs int           // of QPs, at most; 0: the default, which these never reach
 	chaos     bool          // do late what the specification lets a device do late
 
-	gatherAhead bool // read the payloads of several messages together
+	costlyMemory bool // access the memory for several messages together
 
 	pairs []pairParams
 }
@@ -80,7 +80,7 @@ func drawParams(seed uint64, big bool) params {
 		p.net.Mark = 0.1
 	}
 	p.tap = seed%2 == 0
-	p.gatherAhead = seed/3%2 == 0
+	p.costlyMemory = seed/3%2 == 0
 	p.activeQPs = int(seed / 2 % 4)
 	p.chaos = seed%3 == 0
 	// packets bounds a message, so that retries have a chance against the losses.

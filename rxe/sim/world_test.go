@@ -155,7 +155,7 @@ func (w *world) newHost(i int, addr netip.Addr) *host {
 	h.dev, err = rxe.New(rxe.Config{
 		Name: fmt.Sprint("sim", i), GUID: uint64(i + 1),
 		Link: h.port, Clock: h.port, Seed: seed, OnEvent: h.event, Tap: h.tap(), MaxActiveQPs: w.p.activeQPs,
-		GatherAhead: w.p.gatherAhead,
+		CostlyMemory: w.p.costlyMemory,
 	})
 	must(err)
 	h.port.Attach(h.dev)

@@ -72,7 +72,7 @@ func startDevice(spec proto.Spec, index int, ecn *rxe.ECN, tap *rocev2.Tap, log 
 }
 
 func engineConfig(s proto.Spec) engine.Config {
-	return engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed), GatherAhead: true}
+	return engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed), CostlyMemory: true}
 }
 
 // joinCM makes the device available to connections.
