@@ -3,14 +3,15 @@ package rxe
 // Reading the memory of another process takes a system call. So the requester gathers
 // the payloads of several small messages with one call, before it sends the first of
 // them (Config.CostlyMemory). The responder does so for the answers to several READs.
-// Each packet then copies its own payload.
+// Each message then copies its own.
 
 const (
 	aheadMessages = 64
-	aheadBytes    = 32 << 10 // of payload; more would not stay in the processor's cache
+	aheadMessage  = 16 << 10 // bytes; for a longer one, the copy takes longer than the call
+	aheadBytes    = 64 << 10 // of all payloads
 )
 
-// ahead is the payload of packets that a QP comes to next. It is part of an outbox, and
+// ahead is the payload of messages that a QP comes to next. It is part of an outbox, and
 // belongs to one run of a requester, or to one quantum of a responder.
 type ahead struct {
 	first uint32  // number of the first one
@@ -21,7 +22,7 @@ type ahead struct {
 // forget ends the run.
 func (a *ahead) forget() { a.ends = a.ends[:0] }
 
-// begin makes the packet with that number the first one.
+// begin makes the message with that number the first one.
 func (a *ahead) begin(first uint32) {
 	if a.buf == nil {
 		a.buf = make([]byte, aheadBytes)
@@ -60,8 +61,8 @@ func (a *ahead) gather(in *spanBatch) {
 	}
 }
 
-// payload returns the payload of a packet, by its number: the index of its work request
-// in the send queue, or a PSN.
+// payload returns the payload of a message, by its number: the index of its work request
+// in the send queue, or how many READs the responder answered before it.
 func (a *ahead) payload(index uint32) (b []byte, ok bool) {
 	i := index - a.first
 	if i >= uint32(len(a.ends)) {
@@ -84,9 +85,11 @@ func (q *QP) gatherAhead(n uint32, o *outbox) {
 	}
 	a.begin(q.send.cur)
 	refused := q.refused
-	for i := q.send.cur; i != q.sq.prod && len(a.ends) < int(n); i++ {
+	packets := uint32(0)
+	for i := q.send.cur; i != q.sq.prod && packets < n; i++ {
 		wqe := q.sq.at(i)
 		size := q.sizeAhead(wqe)
+		packets += readPackets(wqe.length, q.payloadMTU())
 		if size < 0 || a.full(size) || i != a.first && wqe.flags&SendFence != 0 {
 			break
 		}
@@ -105,10 +108,12 @@ func (q *QP) gatherAhead(n uint32, o *outbox) {
 }
 
 // sizeAhead returns how many bytes gatherAhead reads for a work request: none if they are
-// inline. It is negative for one that takes another way, or more than one packet.
+// inline. It is negative for one that takes another way, or is long.
 func (q *QP) sizeAhead(wqe *sendEntry) int {
 	switch {
-	case wqe.status != WCSuccess || wqe.isLocalOp() || wqe.needsResponse() || int(wqe.length) > q.payloadMTU():
+	case wqe.status != WCSuccess || wqe.isLocalOp() || wqe.needsResponse():
+		return -1
+	case wqe.length > aheadMessage || q.typ == QPUD && int(wqe.length) > q.payloadMTU():
 		return -1
 	case wqe.flags&SendInline != 0:
 		return 0
@@ -117,21 +122,22 @@ func (q *QP) sizeAhead(wqe *sendEntry) int {
 	}
 }
 
-// gatherReads fills o.reads for the READs of one packet that the responder answers next,
-// n or fewer, if there are several.
+// gatherReads fills o.reads for the READs that the responder answers next, if there are several. It
+// stops behind n packets.
 func (r *responder) gatherReads(q *QP, n int, o *outbox) {
-	a, first := &o.reads, r.queue[0].psn
-	if _, ok := a.payload(uint32(first)); ok || min(n, len(r.queue)) < 2 {
+	a := &o.reads
+	if _, ok := a.payload(o.answered); ok || len(r.queue) < 2 {
 		return
 	}
-	a.begin(uint32(first))
+	a.begin(o.answered)
 	refused := q.refused
-	for i := range r.queue[:min(n, len(r.queue))] {
+	for i := range r.queue {
 		resp := &r.queue[i]
 		size := int(resp.total)
-		if resp.kind != respondRead || resp.began || size > q.mtu() || resp.psn != first.Add(uint32(i)) || a.full(size) {
+		if resp.kind != respondRead || resp.began || n <= 0 || size > aheadMessage || a.full(size) {
 			break
 		}
+		n -= int(readPackets(resp.total, q.mtu()))
 		ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
 		if why != keyOK {
 			break

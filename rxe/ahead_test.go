@@ -80,6 +80,8 @@ func TestGatherAhead(t *testing.T) {
 				aheadWR(4, mr, 90, 3),
 				aheadWR(5, mr, 0, 1025), // two packets
 				aheadWR(6, mr, 33, 4),
+				aheadWR(7, mr, 5, aheadMessage+1),
+				aheadWR(8, mr, 34, 4),
 			}
 			wrs[4].SGL = append(wrs[4].SGL, SGE{Addr: localVA + 50, Length: 2, LKey: mr.LKey()})
 			b.qp.sq.maxInline = 16
@@ -96,11 +98,15 @@ func TestGatherAhead(t *testing.T) {
 			}
 			region := b.mem.b[localVA-benchBase:]
 			want := [][]byte{region[1:9], region[200:1224], nil, {7, 7}, {90, 91, 92, 50, 51}, region[:1024], region[1024:1025], region[33:37]}
+			for off := range uint64(aheadMessage / 1024) {
+				want = append(want, region[5+1024*off:5+1024*(off+1)])
+			}
+			want = append(want, region[5+aheadMessage:6+aheadMessage], region[34:38])
 			if !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Errorf("the packets have %v, want %v", got, want)
 			}
-			// The first five in one call, with four pieces. Then those that are alone.
-			if want := []int{4, 2, 1}; !slices.Equal(mem.calls, want) {
+			// The first seven in one call, with six pieces. Then those that are alone.
+			if want := []int{6, 17, 1}; !slices.Equal(mem.calls, want) {
 				t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
 			}
 		})
@@ -173,7 +179,7 @@ func TestGatherAheadStops(t *testing.T) {
 }
 
 // TestGatherReads: what several READs ask for is read with one call, and each answer has its own. A
-// READ of more than one packet, and one whose key is wrong, end that.
+// long READ, and one whose key is wrong, end that.
 func TestGatherReads(t *testing.T) {
 	b, mem, _ := newAheadBench(t, QPRC)
 	mr, err := b.pd.RegMR(mem, localVA, localLen, localVA, AccessRemoteRead)
@@ -185,9 +191,14 @@ func TestGatherReads(t *testing.T) {
 		return p
 	}
 	key := mr.RKey()
-	b.send(read(1, 8, key), read(300, 1024, key), read(0, 0, key), read(7, 3, key), read(0, 1025, key), read(9, 1, key))
+	b.send(read(1, 8, key), read(300, 1024, key), read(0, 0, key), read(7, 3, key), read(0, 1025, key), read(9, 1, key),
+		read(5, aheadMessage+1, key), read(2, 2, key))
 	region := b.mem.b[localVA-benchBase:]
 	want := [][]byte{region[1:9], region[300:1324], nil, region[7:10], region[:1024], region[1024:1025], region[9:10]}
+	for off := range uint64(aheadMessage / 1024) {
+		want = append(want, region[5+1024*off:5+1024*(off+1)])
+	}
+	want = append(want, region[5+aheadMessage:6+aheadMessage], region[2:4])
 	var got [][]byte
 	for _, pkt := range b.take() {
 		got = append(got, pkt.Payload())
@@ -195,7 +206,7 @@ func TestGatherReads(t *testing.T) {
 	if !slices.EqualFunc(got, want, bytes.Equal) {
 		t.Errorf("the answers have %v, want %v", got, want)
 	}
-	if want := []int{3, 2, 1}; !slices.Equal(mem.calls, want) {
+	if want := []int{5, 17, 1}; !slices.Equal(mem.calls, want) {
 		t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
 	}
 	mem.calls = nil

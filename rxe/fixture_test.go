@@ -21,7 +21,7 @@ const (
 	remoteVA    = benchBase + 0x2000 // region with all rights
 	remoteLen   = 0x4000
 	localVA     = benchBase + 0x8000 // region for receive buffers
-	localLen    = 0x4000
+	localLen    = 0x6000
 	benchGuard  = 0xa5 // all other memory
 	benchPSN    = 100
 	benchMTU    = 256

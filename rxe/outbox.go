@@ -31,6 +31,7 @@ type outbox struct {
 	in         spanBatch // payloads that wait to be gathered into buf
 	ahead      ahead     // of the requester
 	reads      ahead     // of the responder
+	answered   uint32    // READs, in this quantum of the responder
 	sent, rcvd packetTally
 }
 

@@ -11,7 +11,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	mtu := q.payloadMTU()
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(wqe.packets-index, room)
-	if q.dev.cfg.CostlyMemory && wqe.packets == 1 && wqe.flags&SendInline == 0 {
+	if q.dev.cfg.CostlyMemory && index == 0 && wqe.length <= aheadMessage && wqe.flags&SendInline == 0 {
 		q.gatherAhead(room, o)
 	}
 	if n > 1 {
@@ -179,7 +179,7 @@ func (q *QP) payload(wqe *sendEntry, off int, b []byte, from *cursor, o *outbox)
 		return true
 	}
 	if ready, ok := o.ahead.payload(q.send.cur); ok {
-		copy(b, ready)
+		copy(b, ready[off:])
 		return true
 	}
 	return o.in.cover(q, wqe.sgl, from, b, 0)

@@ -126,6 +126,7 @@ func (r *responder) sendResponses(q *QP, o *outbox) {
 // emitQuantum sends responses with up to budget packets of data.
 func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 	o.reads.forget()
+	o.answered = 0
 	for len(r.queue) > 0 && budget > 0 {
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
@@ -162,6 +163,7 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 				r.pace.faster()
 			}
 			r.pop()
+			o.answered++
 		}
 	}
 }
@@ -260,14 +262,23 @@ func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outb
 	b := o.packet(q.route, hl, hl+n+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+n:])
-	if ready, ok := o.reads.payload(uint32(resp.psn)); ok && n == int(resp.total) {
-		copy(b[hl:hl+n], ready)
+	if resp.takeReady(b[hl:hl+n], o) {
 		ref.release()
+		*ref = regionRef{}
 	} else if n > 0 {
 		o.in.add(*ref, b[hl:hl+n])
 		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the first piece keeps the region in use
 	}
 	resp.advance(1, n)
+}
+
+// takeReady copies the next part of the data to b, if it was read ahead.
+func (resp *response) takeReady(b []byte, o *outbox) bool {
+	ready, ok := o.reads.payload(o.answered)
+	if ok {
+		copy(b, ready[resp.total-resp.left:])
+	}
+	return ok
 }
 
 // advance moves on by n packets of size bytes in all.

@@ -128,10 +128,14 @@ func (resp *response) emitSuperPacket(q *QP, ref regionRef, n uint32, size int, 
 	ends := int(resp.left) == size
 	h := resp.headers(q, readOps.at(!resp.began, ends))
 	item, payload := newSuperPacket(q.route, &h, superPacket{count: n, mtu: q.mtu(), ops: &readOps}, size)
-	o.in.add(ref, payload)
-	if err := o.in.read(); err != nil {
-		item.free()
-		return err
+	if resp.takeReady(payload, o) {
+		ref.release()
+	} else {
+		o.in.add(ref, payload)
+		if err := o.in.read(); err != nil {
+			item.free()
+			return err
+		}
 	}
 	resp.advance(n, size)
 	q.dev.deliverSuperPacket(h.DestQP, item, o)
