@@ -153,12 +153,16 @@ func (r *run) once(ctx context.Context, res *Result) (sample, error) {
 	place := r.places[res.Place]
 	if res.Iterations == 0 {
 		n := res.firstTry()
-		s, err := res.run(ctx, place, n)
-		if err != nil {
-			return sample{}, err
+		for i := range firstTries {
+			s, err := res.run(ctx, place, n)
+			if err != nil {
+				return sample{}, err
+			}
+			if i == 0 || s.processor < res.first.processor {
+				res.first = s
+			}
 		}
-		res.first = s
-		res.Iterations = scale(n, r.cfg.Target, res.each(s.figure))
+		res.Iterations = scale(n, r.cfg.Target, res.each(res.first.figure))
 	}
 	return res.run(ctx, place, res.Iterations)
 }
@@ -180,6 +184,10 @@ func (r Row) run(ctx context.Context, p *place, n int) (s sample, err error) {
 	s.figure, err = r.figure(out)
 	return s, err
 }
+
+// firstTries is how often the first try is made. The one that took the least processor time counts:
+// the very first start of a program takes longer, and that is not the price of messages.
+const firstTries = 2
 
 // growth bounds how much longer than the first try a measurement is, because the first try may
 // have been too fast by chance.
