@@ -179,7 +179,9 @@ type RecvRing interface {
 }
 
 // CQRing replaces a completion queue's storage when it lives elsewhere, as in a
-// queue shared with another process. Push reports false when it is full.
+// queue shared with another process. Push reports false when it is full. Waiting returns
+// how many completions have not been taken out.
 type CQRing interface {
 	Push(wc *WC) bool
+	Waiting() int
 }

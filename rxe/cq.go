@@ -6,8 +6,8 @@ import "sync"
 type CQInit struct {
 	Entries int // at least this many
 	// OnCompletion is called once for each ReqNotify, when a completion of the
-	// requested kind arrives. A QP may be locked: it must not call back into the
-	// device.
+	// requested kind arrives, or from ReqNotify itself. A QP may be locked: it must not
+	// call back into the device.
 	OnCompletion func(*CQ)
 	// Ring replaces the queue when it lives elsewhere; Poll is then not used. Nil
 	// means a queue of the CQ's own.
@@ -28,6 +28,11 @@ type CQ struct {
 	count  int
 	cap    int
 	armed  cqArm
+	pushed uint64 // completions so far
+	// silent holds, for each kind of request, pushed after the last completion that the
+	// owner was not notified of and that such a request asks for. 0: none since the last
+	// notification.
+	silent [armAny + 1]uint64
 	failed bool // overflowed, or broken down
 	dead   bool
 	users  int // QPs, guarded by dev.mu
@@ -166,18 +171,51 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 // ReqNotify asks for one call of OnCompletion at the next completion. With
 // solicitedOnly, that is the next one that is solicited or an error
 // (ibv_req_notify_cq). Of two requests the wider one counts.
+//
+// A completion that arrived after the last call of OnCompletion, and that has not been
+// polled, counts as the next one: OnCompletion is called at once. Adapters do the same,
+// and programs rely on it (docs/design/0045).
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dead {
-		return opErr("ReqNotifyCQ", "cq", ErrClosed)
-	}
 	want := armAny
 	if solicitedOnly {
 		want = armSolicited
 	}
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		return opErr("ReqNotifyCQ", "cq", ErrClosed)
+	}
 	c.armed = max(c.armed, want)
+	fire := c.silentWaits(want)
+	if fire {
+		c.notified()
+	}
+	c.mu.Unlock()
+	if fire && c.notify != nil {
+		c.notify(c)
+	}
 	return nil
+}
+
+// silentWaits reports whether the queue still holds a completion that such a request asks
+// for and that the owner was not notified of. The queue holds the latest completions.
+func (c *CQ) silentWaits(want cqArm) bool {
+	at := c.silent[want]
+	return at != 0 && c.pushed-at < uint64(c.waiting())
+}
+
+// notified ends the request, and forgets what the owner is about to find.
+func (c *CQ) notified() {
+	c.armed = armNone
+	clear(c.silent[:])
+}
+
+// waiting returns how many completions have not been polled.
+func (c *CQ) waiting() int {
+	if c.ring != nil {
+		return c.ring.Waiting()
+	}
+	return c.count
 }
 
 // Destroy frees the queue and the completions left in it (ibv_destroy_cq). It
@@ -217,10 +255,17 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 		c.dev.event(Event{Type: EventCQErr, CQ: c})
 		return false
 	}
-	fire := c.armed == armAny ||
-		c.armed == armSolicited && (solicited || wc.Status != WCSuccess)
-	if fire {
-		c.armed = armNone
+	c.pushed++
+	asked := solicited || wc.Status != WCSuccess
+	fire := c.armed == armAny || c.armed == armSolicited && asked
+	switch {
+	case fire:
+		c.notified()
+	case asked:
+		c.silent[armSolicited] = c.pushed
+		fallthrough
+	default:
+		c.silent[armAny] = c.pushed
 	}
 	c.mu.Unlock()
 	if fire && c.notify != nil {

@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 )
 
@@ -93,6 +94,70 @@ func TestCQNotify(t *testing.T) {
 	}
 }
 
+// TestCQNotifySilent: a completion that arrived without a notification, and that is still in
+// the queue, counts for the next request. Each step is a letter: p and s push a plain and
+// a solicited completion, and t takes one out. With a, the owner asks for a notification of
+// any completion, with o of a solicited one.
+func TestCQNotifySilent(t *testing.T) {
+	for _, c := range []struct {
+		steps string
+		want  string // how often the owner has been notified, after each step
+	}{
+		{"pa", "01"},
+		{"po", "00"},
+		{"so", "01"},
+		{"sa", "01"},
+		{"spo", "001"},
+		{"poa", "001"},
+		{"pta", "000"},
+		{"ppta", "0001"},
+		{"pptta", "00000"},
+		{"spto", "0000"}, // Only the plain one is left.
+		{"spta", "0001"},
+		{"opap", "0011"}, // The request ends with its notification.
+		{"apa", "011"},   // The notification was of the completion that waits.
+		{"apapa", "01122"},
+		{"appa", "0112"}, // Of two, it was of the first one.
+		{"appta", "01112"},
+		{"apptta", "011111"},
+		{"paa", "011"},
+		{"pata", "0111"},
+		{"patap", "01112"},
+	} {
+		for _, elsewhere := range []bool{false, true} {
+			d := newObjDev(t)
+			fired := 0
+			init := CQInit{Entries: 4, OnCompletion: func(*CQ) { fired++ }}
+			ring := &sliceRing{max: 4}
+			if elsewhere {
+				init.Ring = ring
+			}
+			cq, err := d.CreateCQ(init)
+			d.must(err)
+			got := ""
+			for _, step := range c.steps {
+				switch step {
+				case 'p', 's':
+					cq.push(&WC{}, step == 's')
+				case 'a', 'o':
+					d.must(cq.ReqNotify(step == 'o'))
+				case 't':
+					if elsewhere {
+						ring.wcs = ring.wcs[1:]
+						break
+					}
+					_, err := cq.Poll(make([]WC, 1))
+					d.must(err)
+				}
+				got += strconv.Itoa(fired)
+			}
+			if got != c.want {
+				t.Errorf("%s, ring elsewhere %v: notified %s, want %s", c.steps, elsewhere, got, c.want)
+			}
+		}
+	}
+}
+
 func TestCQResize(t *testing.T) {
 	d := newObjDev(t)
 	c := d.cq(4)
@@ -150,6 +215,8 @@ func (r *sliceRing) Push(wc *WC) bool {
 	r.wcs = append(r.wcs, *wc)
 	return true
 }
+
+func (r *sliceRing) Waiting() int { return len(r.wcs) }
 
 func TestCQForeignRing(t *testing.T) {
 	d := newObjDev(t)

@@ -81,7 +81,8 @@ func (q *CQ) Poll(wcs []WC) (int, error) { return q.cq.Poll(wcs) }
 
 // ReqNotify asks for one event on the channel at the next completion. With
 // solicitedOnly, that is the next one that is solicited or an error
-// (ibv_req_notify_cq). Completions that are already in the queue give no event, so
+// (ibv_req_notify_cq). A completion that arrived since the last event, and that has not
+// been polled, gives the event at once. One that an event has reported gives no other, so
 // poll after the request.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if err := q.ctx.verb("ReqNotifyCQ", "req_notify_cq"); err != nil {

@@ -67,7 +67,10 @@ func TestPingPong(t *testing.T) {
 			if !b.recv.PostRecv(7, b.sge(0, 2048)) {
 				t.Fatal("receive queue full")
 			}
-			b.call(verb{cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: b.cq.CQHandle})})
+			arm := func(e *endpoint) {
+				e.call(verb{cmd: uapi.CmdReqNotifyCQ, req: bytesFrom(uapi.ReqNotifyCQReq{CQHandle: e.cq.CQHandle})})
+			}
+			arm(b)
 			rxedev.Fill(a.bytes(0, 1024), 3)
 			wr := &librxeclient.SendWR{SendWR: rxe.SendWR{ID: 9, Op: rxe.WRSend, Flags: rxe.SendSignaled, SGL: []rxe.SGE{a.sge(0, 1024)}}}
 			if typ == rxe.QPUD {
@@ -77,7 +80,11 @@ func TestPingPong(t *testing.T) {
 				t.Fatal("send queue full")
 			}
 			a.call(doorbellVerb(a.qp))
+			arm(a) // for the completion that is there already
 
+			if got := next(t, a.real(a.channel)); got != 0xc0ffee {
+				t.Errorf("completion event %#x", got)
+			}
 			if wc, ok := a.comp.Poll(); !ok || wc.ID != 9 || wc.Status != 0 {
 				t.Fatalf("send completion %+v %v", wc, ok)
 			}

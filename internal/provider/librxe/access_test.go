@@ -48,7 +48,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 				t.Error("a completion was put in")
 			}
 		}},
-		{"waiting", func(cq *cqRing, _ *recvRing, _ *sendRing) { cq.waiting() }},
+		{"waiting", func(cq *cqRing, _ *recvRing, _ *sendRing) { cq.Waiting() }},
 		{"repair", func(cq *cqRing, _ *recvRing, _ *sendRing) { cq.repair() }},
 		{"label", func(cq *cqRing, _ *recvRing, _ *sendRing) { cq.label(label{}) }},
 		{"move to", func(cq *cqRing, _ *recvRing, _ *sendRing) { _ = cq.move(healthy) }},
@@ -109,7 +109,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 			p.free()
 		}
 	}
-	if !healthy.Push(&rxe.WC{ID: 7}) || healthy.waiting() != 1 {
+	if !healthy.Push(&rxe.WC{ID: 7}) || healthy.Waiting() != 1 {
 		t.Error("another queue is lost")
 	}
 	healthy.free()

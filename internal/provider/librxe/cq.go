@@ -60,7 +60,7 @@ func (q *completionQueue) Ring() rxe.CQRing { return q.ring.Load() }
 func (q *completionQueue) Entries() int { return q.ring.Load().entries() }
 
 // Waiting implements provider.CQ.
-func (q *completionQueue) Waiting() int { return q.ring.Load().waiting() }
+func (q *completionQueue) Waiting() int { return q.ring.Load().Waiting() }
 
 // Created implements provider.CQ.
 func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {

@@ -170,8 +170,8 @@ func moveSlots(to, from *ring, first, last uint32) int {
 	return int(n)
 }
 
-// waiting returns how many completions the program has not taken.
-func (r *cqRing) waiting() int {
+// Waiting is rxe.CQRing.
+func (r *cqRing) Waiting() int {
 	defer r.piece.unlock(r.piece.lock())
 	if r.piece.mem == nil {
 		return 0

@@ -105,7 +105,7 @@ func TestOverrunPush(t *testing.T) {
 func TestOverrunSeenByOthers(t *testing.T) {
 	for name, look := range map[string]func(*testing.T, *cqRing){
 		"status": func(t *testing.T, r *cqRing) {
-			if n := r.waiting(); n != 0 {
+			if n := r.Waiting(); n != 0 {
 				t.Errorf("%d wait in an empty queue", n)
 			}
 		},
@@ -155,7 +155,7 @@ func TestConsumerFromNowhere(t *testing.T) {
 					t.Fatalf("taken %d, %d wait, moved by %d: index %#x, want %#x; %d overruns, want %v",
 						taken, waiting, moved, got, want, *overruns, ahead)
 				}
-				if n := r.waiting(); n < 0 || n > 7 {
+				if n := r.Waiting(); n < 0 || n > 7 {
 					t.Fatalf("%d wait in a queue of seven", n)
 				}
 			}

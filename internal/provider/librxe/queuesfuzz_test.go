@@ -143,7 +143,7 @@ func FuzzRing(f *testing.F) {
 				*cc.Word(0), *cc.Word(4), *rc.Word(0), *rc.Word(4) = value, value, value, value
 			case 5:
 				if n, err := resizedCQ(a, cq, 1+int(op>>3)); err == nil {
-					prod = uint32(n.waiting())
+					prod = uint32(n.Waiting())
 					cq.free()
 					cq, cc = n, client(t, a, n)
 				}
@@ -160,7 +160,7 @@ func FuzzRing(f *testing.F) {
 			if cq.prod != prod&cq.mask || rq.cons != cons&rq.mask {
 				t.Fatalf("op %d: producer %d, consumer %d; want %d, %d", i, cq.prod, rq.cons, prod, cons)
 			}
-			if n := cq.waiting(); n < 0 || n > cq.entries() {
+			if n := cq.Waiting(); n < 0 || n > cq.entries() {
 				t.Fatalf("%d wait in a queue of %d", n, cq.entries())
 			}
 			if n := rq.Len(); n < 0 || n > rq.entries() {

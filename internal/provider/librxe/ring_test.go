@@ -139,7 +139,7 @@ func TestArenaClose(t *testing.T) {
 	cq.free()
 	rq.free()
 	sq.free()
-	if cq.waiting()+rq.Len() != 0 {
+	if cq.Waiting()+rq.Len() != 0 {
 		t.Error("something waits in a closed arena")
 	}
 }
@@ -243,7 +243,7 @@ func TestCQRingFull(t *testing.T) {
 		if c.Producer() > 3 {
 			t.Fatalf("producer %#x", c.Producer())
 		}
-		if n := r.waiting(); n < 0 || n > 3 {
+		if n := r.Waiting(); n < 0 || n > 3 {
 			t.Fatalf("%d wait in a queue of three", n)
 		}
 	}
@@ -290,7 +290,7 @@ func TestCQRingResized(t *testing.T) {
 		}
 		to.free()
 	}
-	if r.waiting() != 5 {
+	if r.Waiting() != 5 {
 		t.Error("the old queue was touched")
 	}
 }
