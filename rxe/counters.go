@@ -146,6 +146,9 @@ func (d *Device) readCounters(n int) []Counter {
 	return out
 }
 
+// BytesReceived returns how many bytes of payload the queue pair has received. It takes no lock.
+func (q *QP) BytesReceived() uint64 { return q.stats.RcvdBytes.Load() }
+
 // Counters returns every counter of the queue pair.
 func (q *QP) Counters() []Counter {
 	s := &q.stats

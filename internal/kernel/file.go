@@ -59,10 +59,16 @@ type DoorbellFile interface {
 	// DoorbellOffset returns the position in the file at which the writes of doorbells do
 	// no harm. The program's description of the file must stand there.
 	DoorbellOffset() int64
-	// TakeDoorbells does the work of doorbells that were not trapped, or some of it. It
-	// reports whether it should be called again.
-	TakeDoorbells() (more bool)
+	// TakeDoorbells does the work of doorbells that were not trapped, or some of it.
+	TakeDoorbells() Doorbells
 	// Sweep gives back the memory that doorbells have filled. It is called now and then
 	// while there are doorbells, and does not block.
 	Sweep()
+}
+
+// Doorbells is what one call of DoorbellFile.TakeDoorbells did.
+type Doorbells struct {
+	Requests int  // work requests that it handed to the engine
+	Awaited  int  // how many of them the program seems to wait for, one at a time
+	More     bool // TakeDoorbells should be called again
 }

@@ -159,10 +159,9 @@ type QP interface {
 	// doorbells that are not trapped.
 	Pending() bool
 	// Take hands one batch to the engine, and no more than share bytes if it is more than
-	// one work request. It returns what the batch was worth, and whether to call again.
-	// EINVAL: the queue pair is not in a state that sends, and the program has posted something
-	// since Take said so.
-	Take(share int) (worth int, more bool, err error)
+	// one work request. EINVAL: the queue pair is not in a state that sends, and the program
+	// has posted something since Take said so.
+	Take(share int) (Taken, error)
 	// Receives returns how many requests the receive queue holds, and how many fit. Both
 	// are 0 with an SRQ.
 	Receives() (waiting, entries int)
@@ -170,6 +169,16 @@ type QP interface {
 	Reset()
 	// Free gives the memory back. The engine's queue pair has ended.
 	Free()
+}
+
+// Taken is what one call of QP.Take did.
+type Taken struct {
+	Requests int  // work requests that the engine has taken
+	Worth    int  // of the batch, in the measure of Share
+	More     bool // Take should be called again
+	// Awaited reports whether the program seems to wait for the request: it is the only one under
+	// way, and something has reached the program since the last one.
+	Awaited bool
 }
 
 // Keys finds what work requests name and the engine does not look up itself. Its

@@ -105,7 +105,7 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 	}
 	fd, err := describe(f.FD(), mode)
 	if ringer, ok := f.(kernel.DoorbellFile); ok && err == nil && !o.readOnly && r.s.ringsDirectly(owner) {
-		o.direct, err = r.s.doorbells.Add(ringer, fd)
+		o.direct, err = r.s.direct.add(ringer, fd, owner.tgid)
 	}
 	if err != nil {
 		f.Close()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
@@ -53,24 +54,32 @@ func fileSizeLimited(pid int) bool {
 func (r *receiver) runDoorbells() {
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
-	for !r.s.stopping.Load() && (!r.leave.Load() || r.s.doorbells.Pending() > 0) {
+	watch := &r.ringer.watch
+	var timing timing
+	defer timing.end()
+	for !r.s.stopping.Load() && (!r.leave.Load() || watch.Pending() > 0) {
 		pause := time.Duration(0)
 		if r.s.exhausted() {
 			pause = watchInterval
 		}
-		r.s.doorbells.Wait(pause)
+		timing.pause()
+		watch.Wait(pause)
 		if r.s.exhausted() {
 			continue
 		}
-		for range r.s.doorbells.Pending() {
-			d := r.s.doorbells.Take(r)
+		timing.begin()
+		for range watch.Pending() {
+			d := watch.Take(r)
 			if d == nil {
 				break
 			}
-			if _, inPlace := r.serve(d); !inPlace {
+			took, inPlace := r.serve(d)
+			if !inPlace {
 				return
 			}
+			timing.note(d, took)
 		}
+		timing.decide()
 	}
 }
 
@@ -80,7 +89,7 @@ func (r *receiver) help() {
 	for inPlace := true; inPlace && !r.s.stopping.Load(); {
 		done := make(chan bool)
 		r.s.cfg.Threads.Pool.Go(func() { done <- r.helpOnce() })
-		inPlace = <-done && r.s.doorbells.Join()
+		inPlace = <-done && r.ringer.watch.Join()
 	}
 }
 
@@ -91,23 +100,23 @@ func (r *receiver) helpOnce() bool {
 	defer r.tid.Store(0)
 	for much := false; !r.s.stopping.Load(); {
 		if r.s.exhausted() {
-			r.s.doorbells.Rouse() // the receiver of doorbells waits until it is over
+			r.ringer.watch.Rouse() // the receiver of doorbells waits until it is over
 			return true
 		}
-		d := r.s.doorbells.Take(r)
+		d := r.ringer.watch.Take(r)
 		if d == nil {
 			if !much {
 				return true
 			}
 			much = false
-			r.s.doorbells.EnterAll()
+			r.ringer.watch.EnterAll()
 			continue
 		}
-		more, inPlace := r.serve(d)
+		took, inPlace := r.serve(d)
 		if !inPlace {
 			return false
 		}
-		much = much || more
+		much = much || took.More
 	}
 	return true
 }
@@ -118,7 +127,7 @@ func (r *receiver) helpOnce() bool {
 // wait for the memory of another program, and the call must not wait with it.
 func (r *receiver) takeDoorbellsFirst() bool {
 	s := r.s
-	if !s.doorbells.Open() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
+	if !s.direct.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
 		return true
 	}
 	r.seq++
@@ -131,7 +140,7 @@ func (r *receiver) takeDoorbellsFirst() bool {
 	if o := r.object(r.fd(0)); o != nil {
 		d = o.direct
 	}
-	more := d != nil && s.doorbells.TakeInOrder(d, r)
+	more := d != nil && d.TakeInOrder(r)
 	if !r.end(r.seq) {
 		for more {
 			more = d.TakeDoorbells()
@@ -142,8 +151,7 @@ func (r *receiver) takeDoorbellsFirst() bool {
 		return false
 	}
 	if more {
-		s.doorbells.Again(d)
-		s.doorbells.Rouse()
+		d.Again()
 	}
 	return true
 }
@@ -163,18 +171,18 @@ func (r *receiver) followsDoorbells() bool {
 	return r.s.cfg.FDs.Contains(uint32(r.fd(0)))
 }
 
-// serve answers the doorbells of a device. It reports whether that has more, and whether the
-// receiver is still in its place. One that is not goes on with that device alone.
-func (r *receiver) serve(d *doorbell.Device) (more, inPlace bool) {
+// serve answers the doorbells of a device. It reports whether the receiver is still in its place.
+// One that is not goes on with that device alone.
+func (r *receiver) serve(d *doorbell.Device) (took kernel.Doorbells, inPlace bool) {
 	r.seq++
 	r.begin(r.seq)
 	r.dog.see()
-	more = r.s.doorbells.Serve(d, r)
+	took = r.ringer.watch.Serve(d, r)
 	if !r.end(r.seq) {
-		for more {
+		for more := took.More; more; {
 			more = d.TakeDoorbells()
 		}
-		return false, false
+		return took, false
 	}
-	return more, true
+	return took, true
 }

@@ -11,11 +11,11 @@ type helpers struct {
 }
 
 // startHelper adds a helper.
-func (s *Session) startHelper() {
+func (g *ringer) startHelper() {
 	dog := new(watchdog)
-	dog.init(s, (*receiver).help, func(f func()) { go f() })
-	dog.interval = s.direct.interval
-	h := &s.helpers
+	dog.init(g.s, func(r *receiver) { r.ringer = g; r.help() }, func(f func()) { go f() })
+	dog.interval = g.dog.interval
+	h := &g.helpers
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {

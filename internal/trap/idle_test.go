@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/threads"
@@ -177,7 +178,7 @@ type rungFile struct {
 	rung *atomic.Int32
 }
 
-func (f rungFile) TakeDoorbells() bool { f.rung.Add(1); return false }
+func (f rungFile) TakeDoorbells() kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
 
 // tellToRing starts a program that rings a direct doorbell for each byte that is written to
 // tell. rung counts what was taken.
@@ -234,7 +235,7 @@ func TestOneWakeUp(t *testing.T) {
 	p, tell, rung := tellToRing(t, options{patient: true})
 	for range 3 {
 		ringNow(t, tell, rung)
-		if !p.session.direct.source.Suspended() {
+		if !p.session.direct.all()[0].dog.source.Suspended() {
 			t.Error("the poller of all sessions waits for doorbells, too")
 		}
 	}

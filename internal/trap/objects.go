@@ -134,7 +134,7 @@ func (s *Session) closeObject(o *object) {
 		s.unwatch(o)
 		s.forgetFile(o)
 		if o.direct != nil {
-			s.doorbells.Remove(o.direct)
+			o.direct.Remove()
 		}
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
@@ -233,7 +233,7 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 	if err := r.s.adopt(o, fd); err != nil {
 		r.s.log.Error("a file cannot be opened for the program", "path", o.node.Path, "error", err)
 		if o.direct != nil {
-			r.s.doorbells.Remove(o.direct)
+			o.direct.Remove()
 		}
 		if o.file != nil {
 			o.file.Close()

@@ -56,6 +56,7 @@ func failed(err error) verdict {
 type receiver struct {
 	s      *Session
 	dog    *watchdog      // replaces it
+	ringer *ringer        // whose doorbells it takes, nil if it receives calls
 	slot   *handover.Slot // where the keeper finds the call in hand
 	n      notify.Call
 	answer notify.Answer

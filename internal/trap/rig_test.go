@@ -259,6 +259,7 @@ type options struct {
 	doorbells doorbell.Mode
 	cpus      int  // of the machine; 0: as it is
 	patient   bool // no receiver is replaced: the machine may be slow, memory is not
+	oneRinger bool // all devices share a thread for direct doorbells
 	restless  bool // receivers are sent away at once
 	stdin     *os.File
 	stdout    *os.File
@@ -381,9 +382,11 @@ func (p *underTrap) serve(o options) {
 		s.dog.interval, s.direct.interval = time.Hour, time.Hour
 	}
 	if o.restless {
-		for _, dog := range []*watchdog{&s.dog, &s.direct} {
-			dog.interval, dog.idleLooks = time.Millisecond, 1
-		}
+		s.dog.interval, s.dog.idleLooks = time.Millisecond, 1
+		s.direct.interval, s.direct.idleLooks = time.Millisecond, 1
+	}
+	if o.oneRinger {
+		s.direct.most = 1
 	}
 	p.session = s
 	go func() { p.served <- s.Serve(ctx) }()

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
@@ -24,21 +23,19 @@ import (
 
 // Session is one program, with all that it starts, behind one listener.
 type Session struct {
-	cfg       ServeConfig
-	log       *slog.Logger
-	listener  notify.Listener // a duplicate of its own
-	page      *handover.Page
-	objects   objects
-	procs     processes
-	dog       watchdog // of the receiver of calls
-	direct    watchdog // of the receiver of direct doorbells
-	helpers   helpers  // of that receiver
-	house     *house
-	doorbells doorbell.Watch
-	waiting   waiting
-	own       bool // cfg.Contents is the session's own
-	mounts    vfs.Mounts
-	netlink   netlinkSender
+	cfg      ServeConfig
+	log      *slog.Logger
+	listener notify.Listener // a duplicate of its own
+	page     *handover.Page
+	objects  objects
+	procs    processes
+	dog      watchdog // of the receiver of calls
+	direct   ringers  // of direct doorbells
+	house    *house
+	waiting  waiting
+	own      bool // cfg.Contents is the session's own
+	mounts   vfs.Mounts
+	netlink  netlinkSender
 
 	cpus int // of the machine, for doorbell.Auto; tests change it before Serve
 
@@ -109,8 +106,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run, cfg.Threads.Pool.Go)
 	s.dog.source, s.dog.unwatch = s.house.listener, func() { s.house.listener.Arm(0) } // it may hang up
-	s.direct.init(s, (*receiver).runDoorbells, cfg.Threads.Pool.Go)
-	s.doorbells.Init(&cfg.Closes.doorbells, s.startDirect, s.startHelper)
+	s.direct.init(s)
 	s.waiting.init(s)
 	return s, nil
 }
@@ -138,28 +134,12 @@ func (s *Session) stop(err error) {
 	s.house.stop()
 }
 
-// startDirect starts the receiver of direct doorbells. inotify reports them.
-func (s *Session) startDirect(inotify int) error {
-	source, err := s.cfg.Threads.Poller.Add(inotify, 0, func(uint32) { s.direct.wake() })
-	if err != nil {
-		return err
-	}
-	source.Suspend()
-	s.direct.source, s.direct.unwatch = source, source.Suspend
-	s.direct.start()
-	return nil
-}
-
 // shutdown ends the receivers, except those that are blocked in a program's memory. These
 // end by themselves, at the latest with that program. The last one closes the listener.
 func (s *Session) shutdown() {
 	s.stopping.Store(true)
 	s.dog.stop()
-	if s.doorbells.Stop() {
-		s.direct.stop()
-		s.direct.source.Remove()
-		s.helpers.stop()
-	}
+	s.direct.stop()
 	s.waiting.stop()
 	for _, o := range s.objects.all() {
 		s.closeObject(o)
@@ -196,7 +176,7 @@ func waitFor(g *sync.WaitGroup, limit time.Duration) bool {
 func (s *Session) release() {
 	if s.users.Add(-1) == 0 {
 		s.page.Unmap()
-		s.doorbells.Close()
+		s.direct.close()
 		if s.own {
 			s.cfg.Contents.Close()
 		}

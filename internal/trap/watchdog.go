@@ -215,7 +215,7 @@ func (w *watchdog) takeOver(state uint64) {
 	if !ok {
 		return
 	}
-	w.s.doorbells.Replaced()
+	w.s.direct.replaced()
 	// Not blocked by its own memory: the doorbell was read, and works at another
 	// program's, which must not hold up this one.
 	if taken {
@@ -269,7 +269,7 @@ func (w *watchdog) abandon(r *receiver, state uint64) {
 	w.s.countBlocked(1)
 	r.abandoned.Store(true)
 	if ok, _, _ := r.markBlocked(state); ok {
-		w.s.doorbells.Replaced()
+		w.s.direct.replaced()
 		w.s.running.Done()
 	} else {
 		w.s.countBlocked(-1)

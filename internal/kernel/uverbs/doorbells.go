@@ -19,17 +19,16 @@ import (
 // DoorbellOffset implements kernel.DoorbellFile.
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
-// TakeDoorbells hands what is new in the send queues to the engine, or some of it. It
-// reports whether it should be called again. It blocks as long as the engine's accesses
-// to the memory of programs.
-func (f *File) TakeDoorbells() (more bool) {
+// TakeDoorbells hands what is new in the send queues to the engine, or some of it. It blocks as
+// long as the engine's accesses to the memory of programs.
+func (f *File) TakeDoorbells() (d kernel.Doorbells) {
 	if !f.enterDoorbell() {
-		return false
+		return d
 	}
 	defer f.uncount()
 	slots := f.objects.Slots.Load()
 	if slots == nil || f.gone() {
-		return false
+		return d
 	}
 	// Each call begins after the queue at which the last one ended.
 	first, n, share := f.doorbellAt.Load(), uint32(len(*slots)), provider.Share
@@ -48,18 +47,23 @@ func (f *File) TakeDoorbells() (more bool) {
 			continue
 		}
 		for left := true; left; {
-			var done int
-			var err error
-			if done, left, err = r.mem.Take(share); err != nil {
+			taken, err := r.mem.Take(share)
+			if err != nil {
 				f.refusedDoorbell()
 			}
-			if share -= max(done, provider.ShareEach); share <= 0 {
+			left = taken.More
+			d.Requests += taken.Requests
+			if taken.Awaited {
+				d.Awaited++
+			}
+			if share -= max(taken.Worth, provider.ShareEach); share <= 0 {
 				f.doorbellAt.Store(at + 1)
-				return true
+				d.More = true
+				return d
 			}
 		}
 	}
-	return false
+	return d
 }
 
 // refusedDoorbell reports a queue pair that cannot send. The program was not told.

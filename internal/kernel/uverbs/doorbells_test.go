@@ -63,7 +63,7 @@ func TestTakeDoorbells(t *testing.T) {
 	list := loops(t, 5)
 	idle := newEndpoint(t, list[0].user, rxe.QPRC)
 	f := list[0].f
-	if f.TakeDoorbells() {
+	if f.TakeDoorbells().More {
 		t.Error("there is more of nothing")
 	}
 	for i, e := range list {
@@ -72,7 +72,7 @@ func TestTakeDoorbells(t *testing.T) {
 		}
 	}
 	idle.write(99, 8)
-	for rounds := 0; f.TakeDoorbells(); rounds++ {
+	for rounds := 0; f.TakeDoorbells().More; rounds++ {
 		if rounds > 100 {
 			t.Fatal("it never ends")
 		}
@@ -88,7 +88,7 @@ func TestTakeDoorbells(t *testing.T) {
 	// Ready to send, it does so with the next doorbell, whichever that is.
 	idle.connect(idle.qp, rxe.QPRC, idle.qpn)
 	list[1].write(1, 8)
-	for f.TakeDoorbells() {
+	for f.TakeDoorbells().More {
 	}
 	if idle.completed() != 1 || list[1].completed() != 1 {
 		t.Error("something was left")
@@ -105,7 +105,7 @@ func TestRefusedDoorbell(t *testing.T) {
 	want := func(n refusalCount) {
 		t.Helper()
 		list[0].write(0, 8)
-		for f.TakeDoorbells() {
+		for f.TakeDoorbells().More {
 		}
 		if *count != n {
 			t.Errorf("%d were reported, want %d", *count, n)
@@ -147,7 +147,7 @@ func TestTakeDoorbellsShare(t *testing.T) {
 		if calls > 3*len(list) {
 			t.Fatal("it never ends")
 		}
-		more = list[0].f.TakeDoorbells()
+		more = list[0].f.TakeDoorbells().More
 		for i, e := range list {
 			n := e.completed()
 			if n > 5 {
@@ -179,7 +179,7 @@ func TestTakeDoorbellsConcurrent(t *testing.T) {
 	for range 3 {
 		ringers.Go(func() {
 			for {
-				more := f.TakeDoorbells()
+				more := f.TakeDoorbells().More
 				select {
 				case <-stop:
 					if !more {
@@ -222,7 +222,7 @@ func TestDoorbellsAllocs(t *testing.T) {
 	f := list[0].f
 	round := func() {
 		list[1].write(1, 8)
-		for f.TakeDoorbells() {
+		for f.TakeDoorbells().More {
 		}
 		if list[1].completed() != 1 {
 			t.Fatal("no completion")
@@ -283,7 +283,7 @@ func TestSweep(t *testing.T) {
 	both.Wait()
 	shrinks(8)
 	e.send.SetProducer(5)
-	if f.TakeDoorbells() {
+	if f.TakeDoorbells().More {
 		t.Error("a closed file rings")
 	}
 	f.Sweep()

@@ -170,6 +170,16 @@ func moveSlots(to, from *ring, first, last uint32) int {
 	return int(n)
 }
 
+// progress returns the consumer's index, and whether completions wait.
+func (r *cqRing) progress() (consumer uint32, waiting bool) {
+	defer r.piece.unlock(r.piece.lock())
+	if r.piece.mem == nil {
+		return 0, false
+	}
+	consumer = r.consumer()
+	return consumer, consumer != r.prod
+}
+
 // Waiting is rxe.CQRing.
 func (r *cqRing) Waiting() int {
 	defer r.piece.unlock(r.piece.lock())

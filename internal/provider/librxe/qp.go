@@ -1,6 +1,8 @@
 package librxe
 
 import (
+	"sync/atomic"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
@@ -14,8 +16,9 @@ type queuePair struct {
 	keys           provider.Keys
 	send           *sendRing
 	recv           *recvRing // nil with an SRQ
-	sendCQ, recvCQ uint32    // handles
-	maxWR          uint32    // the device's limit
+	sendCQ, recvCQ *completionQueue
+	maxWR          uint32        // the device's limit
+	reached        atomic.Uint64 // see awaits
 }
 
 // NewQP implements provider.Context (rxe_create_qp).
@@ -24,7 +27,7 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 		return nil, err
 	}
 	q := &queuePair{keys: req.Keys, maxWR: c.dev.Attr().MaxQPWR,
-		sendCQ: req.SendCQ.(*completionQueue).handle, recvCQ: req.RecvCQ.(*completionQueue).handle}
+		sendCQ: req.SendCQ.(*completionQueue), recvCQ: req.RecvCQ.(*completionQueue)}
 	var err error
 	if q.send, err = newSendRing(c.arena, req.Cap); err != nil {
 		return nil, queueError(err)
@@ -75,9 +78,9 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.qp = qp
 	resp := CreateQPResp{SQMI: q.send.place()}
-	q.send.label(label{kind: labelWork, cq: q.sendCQ, qpn: uint32(qp.Num())})
+	q.send.label(label{kind: labelWork, cq: q.sendCQ.handle, qpn: uint32(qp.Num())})
 	if q.recv != nil {
-		q.recv.label(label{kind: labelWork, cq: q.recvCQ, qpn: uint32(qp.Num())})
+		q.recv.label(label{kind: labelWork, cq: q.recvCQ.handle, qpn: uint32(qp.Num())})
 		resp.RQMI = q.recv.place()
 	}
 	return u.Respond(uapi.BytesOf(&resp))
@@ -93,8 +96,29 @@ func (q *queuePair) Discard() { q.send.discard() }
 func (q *queuePair) Pending() bool { return q.send.waits() }
 
 // Take implements provider.QP.
-func (q *queuePair) Take(share int) (worth int, more bool, err error) {
-	return q.send.take(q.qp, q.keys, share)
+func (q *queuePair) Take(share int) (provider.Taken, error) {
+	awaits := q.awaits()
+	t, err := q.send.take(q.qp, q.keys, share)
+	t.Awaited = awaits && t.Requests == 1
+	return t, err
+}
+
+// awaits reports whether the program waits for what it posts. Three things must hold:
+//
+//   - Nothing of its send queue is under way.
+//   - It has polled all completions of that queue.
+//   - Since the last call of awaits it has polled a completion, or a message for it has come.
+//
+// A program that posts several requests before it polls the first one's completion does not wait.
+//
+// The program can write any index, so the answer is a guess. It may decide only when doorbells are
+// taken.
+func (q *queuePair) awaits() bool {
+	polled, waiting := q.sendCQ.ring.Load().progress()
+	received, _ := q.recvCQ.ring.Load().progress()
+	reached := q.qp.BytesReceived()<<32 ^ uint64(polled)<<16 ^ uint64(received)
+	before := q.reached.Swap(reached)
+	return reached != before && !waiting && !q.send.underWay()
 }
 
 // Receives implements provider.QP.

@@ -114,27 +114,33 @@ func (r *sendRing) waits() bool {
 }
 
 // take hands one batch to the engine: no more than share, if it is more than one work
-// request. It returns what the batch was worth (provider.Share), and whether the caller
-// should call again at once.
-func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (worth int, more bool, err error) {
+// request.
+func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (t provider.Taken, err error) {
 	n := r.doorbells.Add(1)
 	if n != 1 {
-		return 0, false, nil // the thread at work looks again
+		return provider.Taken{}, nil // the thread at work looks again
 	}
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	r.fetch(b, qp.Type(), k, sendBatchSize, share)
 	taken, err := b.post(qp)
+	t = provider.Taken{Requests: taken, Worth: b.worth}
 	if taken == len(b.wrs) {
-		more, err = r.waits(), nil
-	} else if more, err = r.unfetch(b, taken, qp, k, err); err != nil && !r.refusedAnew() {
+		t.More, err = r.waits(), nil
+	} else if t.More, err = r.unfetch(b, taken, qp, k, err); err != nil && !r.refusedAnew() {
 		err = nil
 	}
 	if !r.doorbells.CompareAndSwap(n, 0) {
 		r.doorbells.Store(0)
-		more = true // another thread left its doorbell to this call
+		t.More = true // another thread left its doorbell to this call
 	}
-	return b.worth, more, err
+	return t, err
+}
+
+// underWay reports whether the engine has work requests of the queue that are not complete.
+func (r *sendRing) underWay() bool {
+	defer r.piece.unlock(r.piece.lock())
+	return r.fetched != r.cons
 }
 
 // refusedAnew notes that the engine takes nothing, and reports whether the program has posted

@@ -18,7 +18,8 @@ func (s *station) rings() [2]func() error {
 		func() error { return s.sq.doorbell(s.qp, s) },
 		func() error {
 			for more := true; more; {
-				_, more, _ = s.sq.take(s.qp, s, provider.Share)
+				t, _ := s.sq.take(s.qp, s, provider.Share)
+				more = t.More
 			}
 			return nil
 		},
@@ -37,19 +38,19 @@ func TestTakeBlocked(t *testing.T) {
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: rxedev.Signaled,
 		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
 	var first sync.WaitGroup
-	again := false
-	first.Go(func() { _, again, _ = a.sq.take(a.qp, a, provider.Share) })
+	var taken provider.Taken
+	first.Go(func() { taken, _ = a.sq.take(a.qp, a, provider.Share) })
 	<-blocked.entered
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
-	if _, more, _ := a.sq.take(a.qp, a, provider.Share); more {
+	if second, _ := a.sq.take(a.qp, a, provider.Share); second.More {
 		t.Error("the second one asks for another call")
 	}
 	close(blocked.release)
 	first.Wait()
-	if !again {
+	if !taken.More {
 		t.Fatal("the first one did not hear of the second")
 	}
 	a.want(1, rxe.WCSuccess)
-	_, _, _ = a.sq.take(a.qp, a, provider.Share)
+	_, _ = a.sq.take(a.qp, a, provider.Share)
 	a.want(2, rxe.WCSuccess)
 }

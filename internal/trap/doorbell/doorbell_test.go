@@ -15,7 +15,7 @@ func (t *fakeTaker) Replaced() bool { return t.replaced.Load() }
 func TestTakeInOrder(t *testing.T) {
 	for name, end := range map[string]func(w *Watch, d *Device, taker *fakeTaker){
 		"done": func(w *Watch, d *Device, taker *fakeTaker) {
-			if !w.Serve(d, taker) {
+			if !w.Serve(d, taker).More {
 				t.Error("the device has no more")
 			}
 		},
@@ -32,7 +32,7 @@ func TestTakeInOrder(t *testing.T) {
 				t.Fatal("the device was not on the list")
 			}
 			done := make(chan bool)
-			go func() { done <- w.TakeInOrder(d, caller) }()
+			go func() { done <- d.TakeInOrder(caller) }()
 			eventually(t, w, func() bool { return d.calls == 1 })
 			select {
 			case <-done:

@@ -1,16 +1,34 @@
 package doorbell
 
+import "sync/atomic"
+
 // Helpers are threads that take doorbells beside the receiver of doorbells. Programs that poll
 // never give up their processors, so the scheduler gives one thread a share that is the
-// smaller, the more of them there are. So a session may have as many threads with work as it
+// smaller, the more of them there are. So a watch may have as many threads with work as it
 // has programs with work. A helper that has nothing to do keeps no thread.
 
-// MaxHelpers bounds the helpers of a session.
-const MaxHelpers = 15
+// MaxExtra bounds the threads of a session that take doorbells beside the first one.
+const MaxExtra = 15
 
-// helpers are a session's.
+// Extra counts these threads. The watches of a session share it. The zero value is ready.
+type Extra struct{ count atomic.Int32 }
+
+// Take counts one more, and reports whether there may be one.
+func (e *Extra) Take() bool {
+	if e.count.Add(1) <= MaxExtra {
+		return true
+	}
+	e.Give()
+	return false
+}
+
+// Give counts one less.
+func (e *Extra) Give() { e.count.Add(-1) }
+
+// helpers are a watch's.
 type helpers struct {
 	start  func() // starts one
+	extra  *Extra
 	count  int
 	idle   int // of them wait in Join
 	wanted int // of the idle ones were told to work
@@ -27,7 +45,7 @@ func (w *Watch) wantHelper() (start bool) {
 		h.wanted++
 		w.work.Signal()
 		return false
-	case h.count < min(MaxHelpers, len(w.watches)-1):
+	case h.count < len(w.watches)-1 && h.extra.Take():
 		h.count++
 		return true
 	default:

@@ -17,19 +17,19 @@ type ringer struct {
 	more  bool
 }
 
-func (r *ringer) TakeDoorbells() bool { r.taken++; return r.more }
-func (r *ringer) Sweep()              {}
+func (r *ringer) TakeDoorbells() kernel.Doorbells { r.taken++; return kernel.Doorbells{More: r.more} }
+func (r *ringer) Sweep()                          {}
 
 // newRingers is a watch of n devices, which all have much to do, and the number of helpers
 // that were started.
 func newRingers(t *testing.T, n int) (w *Watch, devices []*Device, started *int) {
 	t.Helper()
 	w, started = new(Watch), new(int)
-	w.Init(new(Instances), nil, func() { *started++ })
+	w.Init(new(Instances), new(Extra), nil, func() { *started++ })
 	w.watches = make(map[int]*Device)
 	w.wake = newWake(t)
 	for wd := range n {
-		d := &Device{file: &ringer{more: true}, wd: wd}
+		d := &Device{watch: w, file: &ringer{more: true}, wd: wd}
 		w.watches[wd], devices = d, append(devices, d)
 	}
 	return w, devices, started
@@ -53,7 +53,7 @@ func TestHelpers(t *testing.T) {
 	taker := new(fakeTaker)
 	serve := func(want int) {
 		t.Helper()
-		if d := w.Take(taker); d == nil || !w.Serve(d, taker) {
+		if d := w.Take(taker); d == nil || !w.Serve(d, taker).More {
 			t.Fatal("no device has more")
 		}
 		if *started != want {
@@ -103,16 +103,16 @@ func TestFewDoorbells(t *testing.T) {
 	}
 }
 
-// TestMaxHelpers: there is a bound.
-func TestMaxHelpers(t *testing.T) {
-	w, _, started := newRingers(t, MaxHelpers+10)
+// TestMaxExtra: there is a bound.
+func TestMaxExtra(t *testing.T) {
+	w, _, started := newRingers(t, MaxExtra+10)
 	w.EnterAll()
-	for range 3 * MaxHelpers {
+	for range 3 * MaxExtra {
 		taker := new(fakeTaker)
 		w.Serve(w.Take(taker), taker)
 	}
-	if *started != MaxHelpers {
-		t.Errorf("%d helpers, want %d", *started, MaxHelpers)
+	if *started != MaxExtra {
+		t.Errorf("%d helpers, want %d", *started, MaxExtra)
 	}
 }
 

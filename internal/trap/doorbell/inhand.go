@@ -3,6 +3,7 @@ package doorbell
 import (
 	"time"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 )
 
@@ -50,16 +51,15 @@ func (w *Watch) enterMissed(d *Device) bool {
 // sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
 const sweepEvery = 250 * time.Millisecond
 
-// Serve takes the doorbells of a device that Take returned, and reports whether there are
-// more. A call on the device waits meanwhile.
-func (w *Watch) Serve(d *Device, t Taker) (more bool) {
-	more = d.file.TakeDoorbells()
-	w.release(d, t, more)
+// Serve takes the doorbells of a device that Take returned. A call on the device waits meanwhile.
+func (w *Watch) Serve(d *Device, t Taker) kernel.Doorbells {
+	took := d.file.TakeDoorbells()
+	w.release(d, t, took.More)
 	if now := mono.Now(); now-d.swept.Load() > int64(sweepEvery) {
 		d.swept.Store(now)
 		d.file.Sweep()
 	}
-	return more
+	return took
 }
 
 // release ends what Take began. If there are more doorbells, or some came meanwhile, the device
@@ -87,7 +87,8 @@ func (w *Watch) release(d *Device, t Taker, more bool) {
 // TakeInOrder takes the doorbells of a device so that a call may follow, which t answers. It
 // waits for another thread that has them in hand, and that thread's next turn comes after
 // this one's.
-func (w *Watch) TakeInOrder(d *Device, t Taker) (more bool) {
+func (d *Device) TakeInOrder(t Taker) (more bool) {
+	w := d.watch
 	w.mu.Lock()
 	d.calls++
 	for d.held() {
@@ -96,7 +97,7 @@ func (w *Watch) TakeInOrder(d *Device, t Taker) (more bool) {
 	d.calls--
 	d.taker = t
 	w.mu.Unlock()
-	more = d.file.TakeDoorbells()
+	more = d.TakeDoorbells()
 	w.mu.Lock()
 	rouse := false
 	if d.taker == t {

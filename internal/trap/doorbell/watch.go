@@ -35,12 +35,21 @@ type Watch struct {
 // Instances counts the watches of a process. The zero value is ready.
 type Instances struct{ open atomic.Int32 }
 
-// maxInstances bounds the instances of inotify, of which a user has 128 in all.
-const maxInstances = 64
+// maxInstances bounds the instances of inotify, of which a user has 128 in all. While there are
+// fewer than manyInstances, a session may have several.
+const (
+	maxInstances  = 64
+	manyInstances = 16
+)
+
+// Many reports whether a session should do with the instance that it has.
+func (i *Instances) Many() bool { return i.open.Load() >= manyInstances }
 
 // A Device is an open device with direct doorbells.
 type Device struct {
+	watch *Watch
 	file  kernel.DoorbellFile
+	tgid  int // the process that has opened it
 	wd    int
 	swept atomic.Int64 // when Sweep was last called, mono.Now
 
@@ -52,21 +61,42 @@ type Device struct {
 }
 
 // TakeDoorbells takes the doorbells of the device, and reports whether there are more.
-func (d *Device) TakeDoorbells() bool { return d.file.TakeDoorbells() }
+func (d *Device) TakeDoorbells() (more bool) { return d.file.TakeDoorbells().More }
+
+// Process returns the number of the process that has opened the device.
+func (d *Device) Process() int { return d.tgid }
+
+// Again puts the device on the list of its watch, and makes the receiver look at that.
+func (d *Device) Again() {
+	d.watch.mu.Lock()
+	d.watch.enter(d)
+	d.watch.mu.Unlock()
+	d.watch.Rouse()
+}
+
+// Remove ends the watch of the device.
+func (d *Device) Remove() { d.watch.remove(d) }
 
 // Init makes the watch usable. start is called for the first device, with the descriptor that is
-// readable when doorbells rang, and help for each helper.
-func (w *Watch) Init(instances *Instances, start func(inotify int) error, help func()) {
-	w.instances, w.start, w.helpers.start = instances, start, help
+// readable when doorbells rang, and help for each helper, which extra counts.
+func (w *Watch) Init(instances *Instances, extra *Extra, start func(inotify int) error, help func()) {
+	w.instances, w.start, w.helpers.start, w.helpers.extra = instances, start, help, extra
 	w.freed.L, w.work.L = &w.mu, &w.mu
 }
 
 // Open reports whether there is, or was, a device with direct doorbells.
 func (w *Watch) Open() bool { return w.open.Load() }
 
-// Add makes the device behind the description fd one with direct doorbells. It returns nil if
-// the kernel grants no inotify watch.
-func (w *Watch) Add(file kernel.DoorbellFile, fd int) (*Device, error) {
+// Devices returns how many devices it has.
+func (w *Watch) Devices() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.watches)
+}
+
+// Add makes the device behind the description fd, which process tgid opens, one with direct
+// doorbells. It returns nil if the kernel grants no inotify watch.
+func (w *Watch) Add(file kernel.DoorbellFile, fd, tgid int) (*Device, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.begin() {
@@ -79,7 +109,7 @@ func (w *Watch) Add(file kernel.DoorbellFile, fd int) (*Device, error) {
 	if _, err := unix.Seek(fd, file.DoorbellOffset(), unix.SEEK_SET); err != nil {
 		return nil, fmt.Errorf("lseek of a memfd: %w", err)
 	}
-	d := &Device{file: file, wd: wd}
+	d := &Device{watch: w, file: file, tgid: tgid, wd: wd}
 	w.watches[wd] = d
 	return d, nil
 }
@@ -143,8 +173,7 @@ func (w *Watch) Stop() bool {
 	return w.open.Load()
 }
 
-// Remove ends the watch of a device.
-func (w *Watch) Remove(d *Device) {
+func (w *Watch) remove(d *Device) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.watches[d.wd] != d {
@@ -235,13 +264,6 @@ func (w *Watch) Take(t Taker) *Device {
 		return d
 	}
 	return nil
-}
-
-// Again puts a device back.
-func (w *Watch) Again(d *Device) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.enter(d)
 }
 
 // Rouse makes the receiver look at the list.

@@ -153,6 +153,36 @@ func statFields(tid int) [][]byte {
 	return f
 }
 
+// The fields of /proc/PID/stat that follow the name (proc(5)).
+const (
+	statState     = 0
+	statProcessor = 36
+)
+
+// OnlyRunning returns the processor of the only thread of a process that runs or is ready to. ok is
+// false if no thread is, or several are, or if the process has more than most threads.
+func OnlyRunning(tgid, most int) (cpu int, ok bool) {
+	threads := Threads(tgid)
+	if len(threads) > most {
+		return 0, false
+	}
+	for _, tid := range threads {
+		fields := statFields(tid)
+		if len(fields) <= statProcessor || string(fields[statState]) != "R" {
+			continue
+		}
+		if ok {
+			return 0, false
+		}
+		n, err := strconv.Atoi(string(fields[statProcessor]))
+		if err != nil {
+			return 0, false
+		}
+		cpu, ok = n, true
+	}
+	return cpu, ok
+}
+
 // PIDOf returns the process number behind a pidfd (fs/pidfs.c: pidfd_show_fdinfo).
 // ESRCH means that the process has ended.
 func PIDOf(pidfd int) (int, error) {

@@ -1,0 +1,91 @@
+package doorbell
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestPlace: the thread is bound to the processor of a program that runs, is free again when that
+// sleeps, and is given back as it was.
+func TestPlace(t *testing.T) {
+	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.Count() < 2 {
+		t.Skip("it needs two processors")
+	}
+	allowed := func() unix.CPUSet {
+		t.Helper()
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &set); err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	loop := exec.Command("sh", "-c", "while :; do :; done")
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var p Place
+	follow := func(tgid, want int) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			p.next = 0
+			p.Follow(tgid)
+			if set := allowed(); set.Count() == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				set := allowed()
+				t.Fatalf("the thread may use %d processors, want %d", set.Count(), want)
+			}
+		}
+	}
+	follow(loop.Process.Pid, 1)
+	if err := loop.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	follow(loop.Process.Pid, all.Count())
+	if err := loop.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	follow(loop.Process.Pid, 1)
+	p.Leave()
+	if allowed() != all {
+		t.Error("the thread was not given back as it was")
+	}
+	follow(loop.Process.Pid, 1)
+	_ = loop.Process.Kill()
+	_ = loop.Wait() // it was killed
+	follow(loop.Process.Pid, all.Count())
+}
+
+// TestPlaceSeldom: while the answer stays the same, the program's threads are looked at less and less
+// often.
+func TestPlaceSeldom(t *testing.T) {
+	runtime.LockOSThread()
+	var p Place
+	at := int64(0)
+	for range 20 {
+		p.next = 0
+		p.Follow(1 << 30) // not there
+		if p.between < at || p.between > placeSeldom {
+			t.Fatalf("%d ns until the next look, and %d before", p.between, at)
+		}
+		at = p.between
+	}
+	if at != placeSeldom {
+		t.Errorf("%d ns until the next look, want %d", at, placeSeldom)
+	}
+	p.Follow(os.Getpid())
+	if p.between != at {
+		t.Error("it looked too early")
+	}
+}

@@ -1,0 +1,140 @@
+package trap
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+)
+
+// maxRingers is how many threads of its own a session may have for direct doorbells, besides
+// helpers. The processes of one gorxe run mostly open a device each.
+const maxRingers = 4
+
+// ringers are what a session has for direct doorbells. Each device has one for itself, as far as
+// there are enough. A thread that serves one program can be on that program's processor, and
+// pause as it suits that program.
+type ringers struct {
+	s    *Session
+	open atomic.Bool // there are, or were, devices with direct doorbells
+
+	extra doorbell.Extra // its threads beside the first one
+
+	// Tests change these before Serve.
+	most      int
+	interval  time.Duration
+	idleLooks int
+
+	mu      sync.Mutex // for those that change the list; it comes before all locks of a ringer
+	list    atomic.Pointer[[]*ringer]
+	stopped bool
+}
+
+// ringer is a watch with the thread that takes its doorbells, and that thread's helpers.
+type ringer struct {
+	s       *Session
+	watch   doorbell.Watch
+	dog     watchdog
+	helpers helpers
+}
+
+func (t *ringers) init(s *Session) {
+	t.s, t.most, t.interval, t.idleLooks = s, maxRingers, watchInterval, idleLooks
+	t.list.Store(new([]*ringer))
+}
+
+func (t *ringers) all() []*ringer { return *t.list.Load() }
+
+// add gives a device, which process tgid opens, direct doorbells. It returns nil if it cannot.
+func (t *ringers) add(file kernel.DoorbellFile, fd, tgid int) (*doorbell.Device, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return nil, nil
+	}
+	g := t.fewest()
+	if g == nil {
+		_, d, err := t.addTo(t.make(), file, fd, tgid)
+		return d, err
+	}
+	if g.watch.Devices() > 0 && len(t.all()) < t.most && !t.s.cfg.Closes.doorbells.Many() && t.extra.Take() {
+		if open, d, err := t.addTo(t.make(), file, fd, tgid); open {
+			return d, err
+		}
+		t.extra.Give()
+	}
+	return g.watch.Add(file, fd, tgid)
+}
+
+// addTo adds the device to a new ringer, which is entered if it could be opened.
+func (t *ringers) addTo(g *ringer, file kernel.DoorbellFile, fd, tgid int) (open bool, d *doorbell.Device, err error) {
+	if d, err = g.watch.Add(file, fd, tgid); !g.watch.Open() {
+		return false, nil, err
+	}
+	list := append(slices.Clone(t.all()), g)
+	t.list.Store(&list)
+	t.open.Store(true)
+	return true, d, err
+}
+
+// fewest returns the ringer with the fewest devices, nil if there is none.
+func (t *ringers) fewest() (best *ringer) {
+	least := 0
+	for _, g := range t.all() {
+		if n := g.watch.Devices(); best == nil || n < least {
+			best, least = g, n
+		}
+	}
+	return best
+}
+
+func (t *ringers) make() *ringer {
+	g := &ringer{s: t.s}
+	g.dog.init(t.s, func(r *receiver) { r.ringer = g; r.runDoorbells() }, t.s.cfg.Threads.Pool.Go)
+	g.dog.interval, g.dog.idleLooks = t.interval, t.idleLooks
+	g.watch.Init(&t.s.cfg.Closes.doorbells, &t.extra, g.start, g.startHelper)
+	return g
+}
+
+// start starts the receiver of the ringer's doorbells, which inotify reports.
+func (g *ringer) start(inotify int) error {
+	source, err := g.s.cfg.Threads.Poller.Add(inotify, 0, func(uint32) { g.dog.wake() })
+	if err != nil {
+		return err
+	}
+	source.Suspend()
+	g.dog.source, g.dog.unwatch = source, source.Suspend
+	g.dog.start()
+	return nil
+}
+
+// replaced tells all ringers that a receiver was replaced.
+func (t *ringers) replaced() {
+	for _, g := range t.all() {
+		g.watch.Replaced()
+	}
+}
+
+// stop ends the receivers. No more devices come.
+func (t *ringers) stop() {
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
+	for _, g := range t.all() {
+		if g.watch.Stop() {
+			g.dog.stop()
+			g.dog.source.Remove()
+			g.helpers.stop()
+		}
+	}
+}
+
+// close is called when no receiver is left.
+func (t *ringers) close() {
+	for _, g := range t.all() {
+		g.watch.Close()
+	}
+}

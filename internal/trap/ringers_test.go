@@ -1,0 +1,82 @@
+package trap
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/sealed"
+)
+
+// TestOwnThreads: each of a session's devices has a thread for its doorbells. The doorbells of one
+// are in hand until those of the other are, and no helper is started.
+func TestOwnThreads(t *testing.T) {
+	m := newMeeting(t)
+	m.helped = func() bool { return true }
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close()
+	p := start(t, options{program: "ring-both", host: m, doorbells: doorbell.Direct, patient: true, stdin: in})
+	<-m.met
+	close(m.hold)
+	out.Close() // the program goes on
+	p.wait()
+	m.allClosed(t)
+	if m.late.Load() {
+		t.Error("one thread takes all doorbells")
+	}
+	if n := len(p.session.direct.all()); n != 2 || helpersOf(p.session) != 0 {
+		t.Errorf("%d threads and %d helpers for two devices, want 2 and 0", n, helpersOf(p.session))
+	}
+}
+
+// TestFewThreads: devices beyond maxRingers share the threads that there are, and a thread whose
+// device was closed serves the next one.
+func TestFewThreads(t *testing.T) {
+	h := newFakes(t)
+	in, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	p := start(t, options{program: "ring-when-told", host: h, doorbells: doorbell.Direct, patient: true, stdin: in})
+	h.opened1(t)
+	ringers := &p.session.direct
+	var devices []*doorbell.Device
+	add := func() {
+		t.Helper()
+		fd, err := sealed.FixedSize("gorxe-test", 8192)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		d, err := ringers.add(&fakeFile{fd: fd}, fd, os.Getpid())
+		if err != nil || d == nil {
+			t.Fatalf("a device has no direct doorbells: %v", err)
+		}
+		devices = append(devices, d)
+	}
+	for range maxRingers + 2 {
+		add()
+	}
+	if n := len(ringers.all()); n != maxRingers {
+		t.Errorf("%d threads for %d devices, want %d", n, maxRingers+3, maxRingers)
+	}
+	for _, d := range devices {
+		d.Remove()
+	}
+	before := ringers.fewest()
+	add()
+	if len(ringers.all()) != maxRingers || before.watch.Devices() != 1 {
+		t.Error("a thread without a device does not serve the next one")
+	}
+	devices[len(devices)-1].Remove()
+	tell.Close()
+	p.wait()
+	h.allClosed(t)
+}
