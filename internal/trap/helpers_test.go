@@ -39,6 +39,21 @@ func newMeeting(t testing.TB) *meeting {
 	return m
 }
 
+// start starts the program that opens and rings both. It goes on when out is closed.
+func (m *meeting) start(t testing.TB, o options) (p *underTrap, out *os.File) {
+	t.Helper()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		out.Close()
+	})
+	o.program, o.host, o.doorbells, o.stdin = "ring-both", m, doorbell.Direct, in
+	return start(t, o), out
+}
+
 // metFile is one of the two. One is busy: it has more until there is a helper.
 type metFile struct {
 	*fakeFile
@@ -92,13 +107,7 @@ func TestHelper(t *testing.T) {
 				s := session.Load()
 				return s != nil && helpersOf(s) > 0
 			}
-			in, out, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close()
-			defer out.Close()
-			p := start(t, options{program: "ring-both", host: m, doorbells: doorbell.Direct, oneRinger: true, patient: !blocked, stdin: in})
+			p, out := m.start(t, options{oneRinger: true, patient: !blocked})
 			session.Store(p.session)
 			<-m.met
 			if !blocked {

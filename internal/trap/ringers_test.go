@@ -15,13 +15,7 @@ import (
 func TestOwnThreads(t *testing.T) {
 	m := newMeeting(t)
 	m.helped = func() bool { return true }
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	defer out.Close()
-	p := start(t, options{program: "ring-both", host: m, doorbells: doorbell.Direct, patient: true, stdin: in})
+	p, out := m.start(t, options{patient: true})
 	<-m.met
 	close(m.hold)
 	out.Close() // the program goes on
@@ -38,14 +32,7 @@ func TestOwnThreads(t *testing.T) {
 // TestFewThreads: devices beyond maxRingers share the threads that there are, and a thread whose
 // device was closed serves the next one.
 func TestFewThreads(t *testing.T) {
-	h := newFakes(t)
-	in, tell, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	p := start(t, options{program: "ring-when-told", host: h, doorbells: doorbell.Direct, patient: true, stdin: in})
-	h.opened1(t)
+	p, tell, _ := tellToRing(t, options{patient: true})
 	ringers := &p.session.direct
 	var devices []*doorbell.Device
 	add := func() {
@@ -78,5 +65,4 @@ func TestFewThreads(t *testing.T) {
 	devices[len(devices)-1].Remove()
 	tell.Close()
 	p.wait()
-	h.allClosed(t)
 }

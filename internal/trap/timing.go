@@ -17,13 +17,17 @@ type timing struct {
 
 	since int64            // the look began, mono.Now
 	look  kernel.Doorbells // what it has found
-	from  int              // the process that it was for, 0 if there were several
-	many  bool
+	from  int              // the process whose requests they are, or noProcess, or severalProcesses
 }
+
+const (
+	noProcess        = 0
+	severalProcesses = -1
+)
 
 // begin begins a look at all devices that have rung.
 func (t *timing) begin() {
-	t.since, t.look, t.from, t.many = mono.Now(), kernel.Doorbells{}, 0, false
+	t.since, t.look, t.from = mono.Now(), kernel.Doorbells{}, noProcess
 }
 
 // note adds what was found on one device.
@@ -31,19 +35,23 @@ func (t *timing) note(d *doorbell.Device, took kernel.Doorbells) {
 	t.look.Requests += took.Requests
 	t.look.Awaited += took.Awaited
 	t.look.More = t.look.More || took.More
-	if took.Requests > 0 {
-		t.many = t.many || t.from != 0 && t.from != d.Process()
+	switch {
+	case took.Requests == 0 || t.from == d.Process():
+	case t.from == noProcess:
 		t.from = d.Process()
+	default:
+		t.from = severalProcesses
 	}
 }
 
 // decide ends the look, and moves the thread if that is of use.
 func (t *timing) decide() {
 	t.pace.Note(t.look)
-	if t.pace.Awaited() && !t.many && t.from != 0 {
-		t.place.Follow(t.from)
-	} else if !t.pace.Awaited() {
+	switch {
+	case !t.pace.Awaited():
 		t.place.Leave()
+	case t.from > 0:
+		t.place.Follow(t.from)
 	}
 }
 
@@ -53,7 +61,8 @@ func (t *timing) pause() {
 	if pause == 0 || t.look.More {
 		return
 	}
-	// What large messages took longer than small ones is a part of the pause.
+	// A look at large messages takes longer than the pause. The difference counts as a part of the
+	// pause.
 	left := int64(pause) - max(0, mono.Now()-t.since-int64(pause))
 	if left <= 0 {
 		return

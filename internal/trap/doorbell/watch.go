@@ -74,9 +74,6 @@ func (d *Device) Again() {
 	d.watch.Rouse()
 }
 
-// Remove ends the watch of the device.
-func (d *Device) Remove() { d.watch.remove(d) }
-
 // Init makes the watch usable. start is called for the first device, with the descriptor that is
 // readable when doorbells rang, and help for each helper, which extra counts.
 func (w *Watch) Init(instances *Instances, extra *Extra, start func(inotify int) error, help func()) {
@@ -173,7 +170,9 @@ func (w *Watch) Stop() bool {
 	return w.open.Load()
 }
 
-func (w *Watch) remove(d *Device) {
+// Remove ends the watch of the device.
+func (d *Device) Remove() {
+	w := d.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.watches[d.wd] != d {

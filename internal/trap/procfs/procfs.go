@@ -153,10 +153,10 @@ func statFields(tid int) [][]byte {
 	return f
 }
 
-// The fields of /proc/PID/stat that follow the name (proc(5)).
+// What OnlyRunning reads of statFields: fields 3 and 39 of /proc/PID/stat (proc(5)).
 const (
-	statState     = 0
-	statProcessor = 36
+	stateField     = 3 - thirdField
+	processorField = 39 - thirdField
 )
 
 // OnlyRunning returns the processor of the only thread of a process that runs or is ready to. ok is
@@ -168,13 +168,13 @@ func OnlyRunning(tgid, most int) (cpu int, ok bool) {
 	}
 	for _, tid := range threads {
 		fields := statFields(tid)
-		if len(fields) <= statProcessor || string(fields[statState]) != "R" {
+		if fields == nil || string(fields[stateField]) != "R" {
 			continue
 		}
 		if ok {
 			return 0, false
 		}
-		n, err := strconv.Atoi(string(fields[statProcessor]))
+		n, err := strconv.Atoi(string(fields[processorField]))
 		if err != nil {
 			return 0, false
 		}
