@@ -96,8 +96,8 @@ func (p *Port) countDrops() {
 	defer d.mu.Unlock()
 	var dropped uint64
 	for _, rx := range sockets {
-		_ = rx.raw.Control(func(fd uintptr) { // fails if it was closed
-			info, err := socketMemory(int(fd))
+		_ = rx.control(func(fd int) { // fails if it was closed
+			info, err := socketMemory(fd)
 			if err == nil {
 				dropped += uint64(info.dropped - rx.dropped)
 				rx.dropped = info.dropped

@@ -114,7 +114,7 @@ func (f *filter) leave(rx *receiver) {
 }
 
 func (f *filter) attachTo(rx *receiver) {
-	_ = rx.raw.Control(func(fd uintptr) { f.attach(int(fd), rx.addr) }) // fails if it was closed
+	_ = rx.control(func(fd int) { f.attach(fd, rx.addr) }) // fails if it was closed
 }
 
 // attach gives a socket the program for the present state. If the kernel refuses it, packets

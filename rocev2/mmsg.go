@@ -128,6 +128,23 @@ func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return mmsg(unix.SYS_RECVMMSG, fd, msgs)
 }
 
+// awaitmmsg is recvmmsg, but waits for the first message. The error is EAGAIN if none comes in
+// the time that the socket has for it (SO_RCVTIMEO).
+func awaitmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), unix.MSG_WAITFORONE, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+			continue
+		default:
+			return 0, errno
+		}
+	}
+}
+
 // mmsg does not tell the Go runtime about the system call, which would cost as much as
 // a short packet. The call never waits, so the runtime does not need another thread.
 func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {

@@ -92,14 +92,14 @@ func (p *Port) LeaveGroup(addr netip.Addr) error {
 }
 
 func (r *receiver) join(index int) (err error) {
-	control := r.raw.Control(func(fd uintptr) {
+	control := r.control(func(fd int) {
 		if r.addr.Is4() {
 			mreq := &unix.IPMreqn{Multiaddr: r.addr.As4(), Ifindex: int32(index)}
-			err = os.NewSyscallError("IP_ADD_MEMBERSHIP", unix.SetsockoptIPMreqn(int(fd), unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, mreq))
+			err = os.NewSyscallError("IP_ADD_MEMBERSHIP", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, mreq))
 			return
 		}
 		mreq := &unix.IPv6Mreq{Multiaddr: r.addr.As16(), Interface: uint32(index)}
-		err = os.NewSyscallError("IPV6_JOIN_GROUP", unix.SetsockoptIPv6Mreq(int(fd), unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, mreq))
+		err = os.NewSyscallError("IPV6_JOIN_GROUP", unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, mreq))
 	})
 	if err == nil {
 		err = control

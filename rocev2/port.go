@@ -72,6 +72,9 @@ type Config struct {
 	// PortInfo.ReceiveBuffer has the result.
 	SocketBuffer int
 
+	// Threads, if set, lets sockets that receive many packets wait for them in threads.
+	Threads *Threads
+
 	// NoGSO and NoGRO do without these offloads, as on an old kernel: for tests, and
 	// for network devices whose offload is broken.
 	NoGSO, NoGRO bool

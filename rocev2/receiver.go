@@ -1,10 +1,10 @@
 package rocev2
 
 import (
+	"cmp"
 	"net/netip"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/standby"
@@ -34,9 +34,8 @@ const (
 // receiver owns one receiving socket. The socket is bound to one address, so every
 // packet that it receives was sent to that address. One reader at a time reads it.
 type receiver struct {
+	*socket
 	port *Port
-	file *os.File
-	raw  syscall.RawConn
 	addr netip.Addr // the address it is bound to, unicast or multicast
 	room int        // bytes of SO_RCVBUF
 	role *standby.Role
@@ -52,7 +51,7 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 		return nil, &PortError{Op: "create", Object: "receiving socket on " + addr.String(),
 			Kind: permissionKind(err), Cause: os.NewSyscallError("socket", err)}
 	}
-	if err := setReceiveOptions(fd, addr); err != nil {
+	if err := cmp.Or(setReceiveOptions(fd, addr), p.cfg.Threads.prepare(fd)); err != nil {
 		unix.Close(fd)
 		return nil, &PortError{Op: "configure", Object: "receiving socket on " + addr.String(),
 			Kind: permissionKind(err), Cause: err}
@@ -69,15 +68,11 @@ func (p *Port) openReceiver(addr netip.Addr) (*receiver, error) {
 		unix.Close(fd)
 		return nil, bindError(addr, p.cfg.Port, os.NewSyscallError("bind", err))
 	}
-	// A file over a non-blocking descriptor waits in the runtime's poller, so that
-	// only the goroutine waits, and Close wakes it.
-	file := os.NewFile(uintptr(fd), "udp "+addr.String())
-	raw, err := file.SyscallConn()
+	sock, err := openSocket(fd, "udp "+addr.String())
 	if err != nil {
-		file.Close()
 		return nil, &PortError{Op: "configure", Object: "receiving socket on " + addr.String(), Cause: err}
 	}
-	rx := &receiver{port: p, file: file, raw: raw, addr: addr, room: room}
+	rx := &receiver{socket: sock, port: p, addr: addr, room: room}
 	p.filter.join(rx)
 	return rx, nil
 }
@@ -126,7 +121,7 @@ func (r *receiver) start() {
 func (r *receiver) close() {
 	r.port.countDrops() // for the last time
 	r.port.filter.leave(r)
-	r.file.Close()
+	r.socket.close()
 }
 
 // stop closes the socket, and waits until the last call of Config.Receiver returns.

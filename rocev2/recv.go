@@ -37,6 +37,8 @@ type reader struct {
 	managed int // packets to QP 1, good and bad
 	flows   [flowCacheLen]flow
 	peers   map[netip.Addr]*wire.DFHint
+
+	wait waiting
 }
 
 func newReader(rx *receiver) *reader {
@@ -73,14 +75,14 @@ type recvBatch struct {
 func (r *reader) run(h *standby.Worker) {
 	b := &r.batch
 	b.buf = make([]byte, recvBatchLen*recvBufferLen)
-	receive := func(fd uintptr) bool {
-		b.n, b.errno = recvmmsg(int(fd), b.msgs[:b.want])
-		return b.errno != unix.EAGAIN
-	}
 	b.n, b.want = recvBatchLen, recvBatchLen
+	if r.wait.begin(r.rx.socket, r.port.cfg.Threads, b) != nil {
+		return // closed
+	}
+	defer r.wait.end()
 	for {
 		b.reset()
-		if r.rx.raw.Read(receive) != nil {
+		if r.wait.receive() != nil {
 			return // closed
 		}
 		if b.errno != 0 {

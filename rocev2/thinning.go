@@ -62,8 +62,8 @@ func (f *filter) management(rx *receiver, n int) {
 
 // crowded reports whether half of the socket's room is taken.
 func (r *receiver) crowded() (is bool) {
-	_ = r.raw.Control(func(fd uintptr) { // fails if it was closed
-		info, err := socketMemory(int(fd))
+	_ = r.control(func(fd int) { // fails if it was closed
+		info, err := socketMemory(fd)
 		is = err == nil && info.queued > info.room/2
 	})
 	return is

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -76,6 +77,8 @@ type Host struct {
 	TracesAll bool
 	// OpenFiles is the hard limit of open files.
 	OpenFiles uint64
+	// JoinClass returns an error if no thread of the process may be in the real-time class.
+	JoinClass func() error
 	// SeccompAction returns an error if a seccomp filter cannot notify a listener.
 	SeccompAction func() error
 	// ReadMemory returns an error if process_vm_readv is refused.
@@ -127,6 +130,7 @@ func ThisHost() (*Host, error) {
 		CPUs:          runtime.NumCPU(),
 		TracesAll:     procfs.Capabilities(os.Getpid())&(1<<unix.CAP_SYS_PTRACE) != 0,
 		OpenFiles:     files.Max,
+		JoinClass:     ownthread.Permitted,
 		SeccompAction: canNotify,
 		ReadMemory:    canReadMemory,
 		Addresses:     defaultAddresses,

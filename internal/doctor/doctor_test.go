@@ -24,6 +24,7 @@ func sound() *Host {
 			"usr/lib64/libibverbs/librxe-rdmav.so": {},
 		},
 		Release: "6.12.9-amd64", CPUs: 2, OpenFiles: 1 << 20,
+		JoinClass:     func() error { return nil },
 		SeccompAction: func() error { return nil },
 		ReadMemory:    func() error { return nil },
 		Addresses: func() ([]Address, error) {
@@ -56,7 +57,7 @@ func TestSoundHost(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if Worst(findings) != OK || len(findings) != 13 {
+	if Worst(findings) != OK || len(findings) != 14 {
 		t.Errorf("%d findings, the worst is %v", len(findings), Worst(findings))
 	}
 }
@@ -85,6 +86,7 @@ func TestFaults(t *testing.T) {
 		"few files":        {func(h *Host) { h.OpenFiles = 1000 }, "open files", Warning, "1000", "LimitNOFILE"},
 		"no files":         {func(h *Host) { h.OpenFiles = 64 }, "open files", Failure, "64", "ulimit"},
 		"one processor":    {func(h *Host) { h.CPUs = 1 }, "processors", Note, "1:", "second"},
+		"no real time":     {func(h *Host) { h.JoinClass = errnoOf(unix.EPERM) }, "real-time class", Note, "not permitted", "LimitRTPRIO"},
 		"no library":       {func(h *Host) { h.without("libibverbs.so") }, "libibverbs", Warning, "not found", "apt install"},
 		"old library":      {func(h *Host) { h.with(libs+"libibverbs.so.1.14.44.0", "") }, "libibverbs", Note, "rdma-core 44", "55"},
 		"no provider":      {func(h *Host) { h.without("librxe") }, "librxe", Warning, "no provider", "ibverbs-providers"},

@@ -26,7 +26,7 @@ func (h *Host) status(field string) string {
 }
 
 func (h *Host) limits() []Finding {
-	return []Finding{h.openFiles(), h.memoryLimit(), h.processors()}
+	return []Finding{h.openFiles(), h.memoryLimit(), h.processors(), h.realTime()}
 }
 
 func (h *Host) openFiles() Finding {
@@ -60,6 +60,18 @@ func (h *Host) processors() Finding {
 		f.Level = Note
 		f.Text = "1: programs that poll take it from gorxe for milliseconds"
 		f.Remedy = "give the container or machine a second processor, or use programs that wait for events"
+	}
+	return f
+}
+
+func (h *Host) realTime() Finding {
+	f := Finding{Subject: "real-time class", Text: "threads that take packets and doorbells may join it"}
+	if h.CPUs == 1 {
+		f.Text = "not of use on one processor"
+	} else if err := h.JoinClass(); err != nil {
+		f.Level = Note
+		f.Text = fmt.Sprintf("refused (%v): programs that poll delay packets between two daemons by up to milliseconds", err)
+		f.Remedy = "let the daemon have priority 1: ulimit -r 1, LimitRTPRIO=1 of a systemd unit, --ulimit rtprio=1 of a container"
 	}
 	return f
 }

@@ -38,6 +38,8 @@ type Config struct {
 	GSI rxe.GSI
 	Tap *rocev2.Tap  // nil: no capture
 	Log *slog.Logger // nil: no log
+	// Threads is rocev2.Config's.
+	Threads *rocev2.Threads
 	// CostlyMemory is rxe.Config's: programs are other processes.
 	CostlyMemory bool
 }
@@ -99,6 +101,7 @@ func Start(cfg Config) (*Engine, error) {
 		Log:       cfg.Log,
 		Tap:       cfg.Tap,
 		Mark:      devCfg.Mark,
+		Threads:   cfg.Threads,
 	})
 	if err != nil {
 		e.dev.Close() //nolint:errcheck // nothing was made in it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
@@ -67,6 +68,11 @@ type ServeConfig struct {
 	User *User
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
+	// Polling learns on which processors programs poll; it may be nil.
+	Polling *doorbell.Polling
+	// Class is for threads that take doorbells, while others of it receive packets; nil: none is
+	// in it.
+	Class *ownthread.Class
 	// Contents are common to the sessions of this process; nil: the session's own. They are the
 	// files of Host's tree that programs have open.
 	Contents *sealed.Contents

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
@@ -56,6 +57,8 @@ func (r *receiver) runDoorbells() {
 	defer r.tid.Store(0)
 	watch := &r.ringer.watch
 	var timing timing
+	timing.place.Polling = r.s.cfg.Polling
+	timing.thread = ownthread.Thread{Class: r.s.cfg.Class, Follows: true}
 	defer timing.end()
 	for !r.s.stopping.Load() && (!r.leave.Load() || watch.Pending() > 0) {
 		pause := time.Duration(0)

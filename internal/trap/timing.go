@@ -1,19 +1,20 @@
 package trap
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/mono"
+	"golang.org/x/sys/unix"
 )
 
 // timing is when and where a receiver of direct doorbells takes them. It suits programs that wait for
 // each request, and programs that post many (doorbell.Pace).
 type timing struct {
-	pace  doorbell.Pace
-	place doorbell.Place
-	exact bool // the thread's timers are
+	pace   doorbell.Pace
+	place  doorbell.Place
+	thread ownthread.Thread
+	exact  bool // the thread's timers are
 
 	since int64            // the look began, mono.Now
 	look  kernel.Doorbells // what it has found
@@ -57,6 +58,7 @@ func (t *timing) decide() {
 
 // pause waits as long as the thread should not look for doorbells.
 func (t *timing) pause() {
+	t.thread.Rest()
 	pause := t.pace.Pause()
 	if pause == 0 || t.look.More {
 		return
@@ -77,6 +79,7 @@ func (t *timing) pause() {
 
 // end gives the thread back as it was.
 func (t *timing) end() {
+	t.thread.End()
 	t.place.Leave()
 	if t.exact {
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // 0: the default

@@ -37,9 +37,17 @@ type device struct {
 	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 
-func startDevice(spec proto.Spec, index int, ecn *rxe.ECN, tap *rocev2.Tap, log *slog.Logger) (*device, error) {
+// common is what the devices of a daemon share. Each may be nil, except log.
+type common struct {
+	ecn     *rxe.ECN
+	tap     *rocev2.Tap
+	threads *rocev2.Threads
+	log     *slog.Logger
+}
+
+func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 	d := &device{spec: spec, index: index, created: time.Now()}
-	log = log.With("device", spec.Name)
+	log := c.log.With("device", spec.Name)
 	// The first events come before there is a receiver.
 	hear := new(eventRelay)
 	var err error
@@ -48,7 +56,7 @@ func startDevice(spec proto.Spec, index int, ecn *rxe.ECN, tap *rocev2.Tap, log 
 		return engine.PortCounters(d.engine.Device(), d.engine.Port().Counters())
 	})
 	d.mux = gsi.New(gsi.Config{Counters: d.count})
-	cfg.ECN, cfg.Tap, cfg.Log, cfg.OnEvent, cfg.GSI = ecn, tap, log, hear.event, d.mux
+	cfg.ECN, cfg.Tap, cfg.Threads, cfg.Log, cfg.OnEvent, cfg.GSI = c.ecn, c.tap, c.threads, log, hear.event, d.mux
 	d.engine, err = engine.Start(cfg)
 	if err != nil {
 		return nil, err

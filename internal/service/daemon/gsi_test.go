@@ -24,7 +24,7 @@ func (a answers) ReceiveGSI(pkt wire.Packet, _ *wire.Datagram) {
 // A device of the daemon tells its port's counters to any host, and refuses other requests.
 func TestManagementDatagrams(t *testing.T) {
 	here, there := netip.MustParseAddr("127.79.1.1"), netip.MustParseAddr("127.79.1.2")
-	d, err := startDevice(proto.Spec{Name: "rxe0", Address: there}, 0, nil, nil, slog.New(slog.DiscardHandler))
+	d, err := startDevice(proto.Spec{Name: "rxe0", Address: there}, 0, common{log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

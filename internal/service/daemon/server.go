@@ -16,11 +16,13 @@ import (
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/rocev2"
@@ -81,6 +83,8 @@ type Server struct {
 	closes   trap.Closes
 	contents *sealed.Contents // of the tree's files
 	threads  threads.Shared
+	polling  *doorbell.Polling // of all sessions
+	class    *ownthread.Class  // of all threads of devices and sessions
 	tenants  *tenant.Tenants
 	verbs    faultlink.Verbs
 	fired    fault.Tally // by the rules of all sessions, also of those that have ended
@@ -151,9 +155,13 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
+	s.class = ownthread.NewClass()
+	readers := rocev2.NewThreads(maxReaderThreads, s.class)
+	s.polling = doorbell.NewPolling(readers.Avoid)
+	shared := common{ecn: &ecn, tap: s.tap, threads: readers, log: s.log}
 	var devices []tree.Device
 	for i, spec := range s.cfg.Devices {
-		d, err := startDevice(spec, i, &ecn, s.tap, s.log)
+		d, err := startDevice(spec, i, shared)
 		if err != nil {
 			return &proto.DeviceError{Device: spec, Err: s.explain(err)}
 		}
@@ -169,6 +177,10 @@ func (s *Server) open() (err error) {
 	s.limitUsers()
 	return nil
 }
+
+// maxReaderThreads bounds the threads that wait for packets. There may be many devices, with
+// several addresses each.
+const maxReaderThreads = 16
 
 // contentsRoom returns how many of the daemon's descriptors may be files of the tree.
 func contentsRoom(devices int) int {

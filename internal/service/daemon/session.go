@@ -223,6 +223,8 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Budget:  n.tenant.Budget,
 		User:    &n.tenant.Threads,
 		Closes:  &n.server.closes,
+		Polling: n.server.polling,
+		Class:   n.server.class,
 		Threads: &n.server.threads,
 
 		Contents: n.server.contents,

@@ -19,6 +19,8 @@ import (
 //
 // The zero value is ready. One thread uses it, which is locked to its goroutine.
 type Place struct {
+	Polling *Polling // learns where the program polls; may be nil
+
 	known   bool
 	all     unix.CPUSet // the processors that the thread may use
 	at      int         // the processor that it is bound to, plus one; 0: none
@@ -80,6 +82,7 @@ func (p *Place) bind(at int) {
 		}
 	}
 	if unix.SchedSetaffinity(0, &to) == nil {
+		p.Polling.move(p.at, at)
 		p.at = at
 	}
 }

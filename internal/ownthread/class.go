@@ -1,0 +1,80 @@
+// Package ownthread is for goroutines that have a thread of their own, because they wait in system
+// calls for work that comes often: packets, or doorbells.
+//
+// Programs that poll are their rivals: such a program never gives up its processor before its turn ends.
+package ownthread
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Class is Linux's real-time class (sched(7): SCHED_FIFO) for some threads of this process. A thread
+// of that class runs as soon as it is ready. A thread of the usual class may have to wait until the
+// turn of a polling program ends, which takes milliseconds.
+//
+// A process needs CAP_SYS_NICE or an RLIMIT_RTPRIO. Without them, threads stay as they are. A nil
+// Class has no room for a thread.
+type Class struct {
+	most int32
+	used atomic.Int32 // threads that are in the class
+	lead atomic.Int32 // threads that would be, and do not follow
+}
+
+// NewClass has room for one thread per processor of the machine. So together they take half of it at most
+// (Thread). On a machine with one processor there is no room.
+func NewClass() *Class {
+	if n := runtime.NumCPU(); n > 1 {
+		return &Class{most: int32(n)}
+	}
+	return new(Class)
+}
+
+// Permitted returns nil if this process has the right to the class.
+func Permitted() error {
+	refused := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
+		_, err := new(Class).join()
+		refused <- err
+	}()
+	return <-refused
+}
+
+// Threads returns how many threads are in the class.
+func (c *Class) Threads() int { return int(c.used.Load()) }
+
+// join puts the calling thread in the class. before is what it was.
+func (c *Class) join() (before *unix.SchedAttr, err error) {
+	if before, err = unix.SchedGetAttr(0, 0); err != nil {
+		return nil, err
+	}
+	return before, set(&unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1})
+}
+
+// leave undoes join. It needs no rights.
+func (c *Class) leave(before *unix.SchedAttr) {
+	_ = set(&unix.SchedAttr{Policy: before.Policy, Nice: before.Nice})
+	c.used.Add(-1)
+}
+
+// take takes room for a thread.
+func (c *Class) take() bool {
+	if c == nil {
+		return false
+	}
+	if c.used.Add(1) > c.most {
+		c.used.Add(-1)
+		return false
+	}
+	return true
+}
+
+// set changes the calling thread. No thread or process that it starts is in the class.
+func set(a *unix.SchedAttr) error {
+	const resetOnFork = 1 // linux/sched.h: SCHED_FLAG_RESET_ON_FORK
+	a.Size, a.Flags = unix.SizeofSchedAttr, resetOnFork
+	return unix.SchedSetAttr(0, a, 0)
+}

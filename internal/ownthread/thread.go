@@ -1,0 +1,117 @@
+package ownthread
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A thread that took more than one part in parts of a processor for a window is out of its class for the
+// time of barring.
+//
+// A thread that works without end for a long time gains little by the class. It is better served by
+// waiting for its turn, because it finds more to do at once then.
+const (
+	parts   = 2
+	window  = 4 * time.Millisecond
+	barring = 16 * time.Millisecond
+)
+
+// A Thread is the calling thread, which is locked to its goroutine. The zero value is ready. Only that
+// goroutine uses it.
+type Thread struct {
+	Class *Class // may be nil
+	// Follows makes it join the class only while a thread that does not follow has begun and not
+	// ended.
+	Follows bool
+
+	begun  bool
+	before *unix.SchedAttr // what it was; nil: it is not in the class
+	later  time.Duration   // it does not join the class until then, on the clock of now
+	since  time.Duration   // the window began
+	spent  time.Duration   // of a processor until then
+}
+
+// Rest is called between two pieces of work. It puts the thread in its class when that is possible. It
+// takes the thread out if that took more than its share, or if there is nobody to follow.
+func (t *Thread) Rest() {
+	if t.Class == nil {
+		return
+	}
+	if !t.begun {
+		t.begun = true
+		t.count(1)
+	}
+	at := now()
+	switch {
+	case t.Follows && t.Class.lead.Load() == 0:
+		t.leave()
+	case t.before == nil:
+		if at >= t.later {
+			t.join(at)
+		}
+	case at-t.since >= window:
+		t.measure(at)
+	}
+}
+
+// measure ends the window.
+func (t *Thread) measure(at time.Duration) {
+	spent := processorTime()
+	if spent-t.spent > (at-t.since)/parts {
+		t.leave()
+		t.later = at + barring
+		return
+	}
+	t.since, t.spent = at, spent
+}
+
+// End gives the thread back as it was.
+func (t *Thread) End() {
+	if t.begun {
+		t.begun = false
+		t.count(-1)
+		t.leave()
+	}
+}
+
+func (t *Thread) count(n int32) {
+	if !t.Follows {
+		t.Class.lead.Add(n)
+	}
+}
+
+func (t *Thread) join(at time.Duration) {
+	if !t.Class.take() {
+		t.later = at + barring
+		return
+	}
+	before, err := t.Class.join()
+	if err != nil {
+		t.Class.used.Add(-1)
+		t.later = math.MaxInt64 // rights do not come later
+		return
+	}
+	t.before, t.since, t.spent = before, at, processorTime()
+}
+
+func (t *Thread) leave() {
+	if t.before != nil {
+		t.Class.leave(t.before)
+		t.before = nil
+	}
+}
+
+var start = time.Now()
+
+func now() time.Duration { return time.Since(start) }
+
+// processorTime returns how long the calling thread has run so far.
+func processorTime() time.Duration {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}

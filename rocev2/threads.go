@@ -1,0 +1,95 @@
+package rocev2
+
+import (
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/ownthread"
+)
+
+// Threads are for receiving sockets of several ports. A socket has a thread that waits for its packets
+// while many come, as far as there are enough threads.
+type Threads struct {
+	most  int32
+	used  atomic.Int32
+	class *ownthread.Class
+	avoid atomic.Pointer[unix.CPUSet]
+	idle  time.Duration // without a packet, after which a socket gives its thread back
+}
+
+// idleTime is Threads.idle, except in tests.
+const idleTime = time.Second
+
+// NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is nil.
+func NewThreads(most int, class *ownthread.Class) *Threads {
+	return &Threads{most: int32(most), class: class, idle: idleTime}
+}
+
+// Avoid makes threads keep off some processors, such as those on which programs poll. A thread
+// that may use no others uses all. A thread learns it with its next packets.
+func (t *Threads) Avoid(cpus unix.CPUSet) { t.avoid.Store(&cpus) }
+
+// prepare prepares a socket for threads. A call that waits takes no longer than idle.
+func (t *Threads) prepare(fd int) error {
+	if t == nil {
+		return nil
+	}
+	idle := unix.NsecToTimeval(t.idle.Nanoseconds())
+	return os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &idle))
+}
+
+// take reserves a thread.
+func (t *Threads) take() bool {
+	if t == nil {
+		return false
+	}
+	if t.used.Add(1) > t.most {
+		t.used.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (t *Threads) give() { t.used.Add(-1) }
+
+// affinity keeps the calling thread off the processors that Threads.Avoid named. The thread is locked to
+// its goroutine.
+type affinity struct {
+	all     unix.CPUSet  // the processors that the thread may use; none: unknown
+	avoided *unix.CPUSet // as Threads had it
+}
+
+func (a *affinity) begin() {
+	a.avoided = nil
+	if unix.SchedGetaffinity(0, &a.all) != nil {
+		a.all.Zero()
+	}
+}
+
+// follow moves the thread if the processors to avoid have changed.
+func (a *affinity) follow(avoid *unix.CPUSet) {
+	if avoid == a.avoided {
+		return
+	}
+	a.avoided = avoid
+	to := a.all
+	for i := range to {
+		to[i] &^= avoid[i]
+	}
+	if to.Count() == 0 {
+		to = a.all
+	}
+	if to.Count() > 0 {
+		_ = unix.SchedSetaffinity(0, &to) // the thread may also run where it is
+	}
+}
+
+// end gives the thread back as it was.
+func (a *affinity) end() {
+	if a.avoided != nil && a.all.Count() > 0 {
+		_ = unix.SchedSetaffinity(0, &a.all)
+	}
+}

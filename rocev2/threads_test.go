@@ -1,0 +1,190 @@
+package rocev2
+
+import (
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// threadsOf returns threads that give up waiting soon.
+func threadsOf(most int) *Threads {
+	th := NewThreads(most, nil)
+	th.idle = 30 * time.Millisecond
+	return th
+}
+
+// waitsInThread reports whether calls of the port's only socket wait.
+func (p *Port) waitsInThread() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, e := range p.endpoints {
+		e.rx.mu.Lock()
+		defer e.rx.mu.Unlock()
+		return e.rx.waits
+	}
+	return false
+}
+
+// makeBusy sends packets one by one until the port waits for them in a thread.
+func makeBusy(t *testing.T, tr *trap, rx, tx *Port, route *wire.Route) {
+	t.Helper()
+	for range 100 * busyBatches {
+		tr.send(t, tx, route, 64)
+		if rx.waitsInThread() {
+			return
+		}
+	}
+	t.Fatal("the socket has no thread")
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(files)
+}
+
+// TestThreadWhileBusy: a socket has a thread while many packets come. It loses none when it takes
+// the thread or gives it back, and Close wakes the thread.
+func TestThreadWhileBusy(t *testing.T) {
+	before := runtime.NumGoroutine()
+	src, dst := netip.MustParseAddr("127.0.24.1"), netip.MustParseAddr("127.0.24.2")
+	tr, th := newTrap(), threadsOf(2)
+	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
+	route := &wire.Route{Src: src, Dst: dst}
+	tr.send(t, tx, route, 64)
+	files := descriptors(t)
+	for range 3 {
+		makeBusy(t, tr, rx, tx, route)
+		if n := th.used.Load(); n != 1 {
+			t.Errorf("%d threads, want 1", n)
+		}
+		for size := range 200 {
+			tr.send(t, tx, route, 64+size)
+		}
+		eventually(t, "an idle socket keeps its thread", func() bool { return th.used.Load() == 0 })
+		if rx.waitsInThread() {
+			t.Error("calls of an idle socket wait")
+		}
+		tr.send(t, tx, route, 65)
+	}
+	if n := descriptors(t); n != files {
+		t.Errorf("%d descriptors, before %d", n, files)
+	}
+	th.idle = time.Hour
+	must(t, rx.Close())
+	again := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th})
+	makeBusy(t, tr, again, tx, route)
+	begin := time.Now()
+	must(t, again.Close())
+	if took := time.Since(begin); took > defaultCloseTimeout/2 {
+		t.Errorf("Close took %v: it did not wake the thread", took)
+	}
+	if n := th.used.Load(); n != 0 {
+		t.Errorf("%d threads after Close", n)
+	}
+	if n := again.Counters().Malformed.Load(); n != 0 {
+		t.Errorf("Close counted %d malformed packets", n)
+	}
+	must(t, tx.Close())
+	settle(before)
+}
+
+// TestThreadsAreBounded: a busy socket for which there is no thread receives without one.
+func TestThreadsAreBounded(t *testing.T) {
+	src := netip.MustParseAddr("127.0.25.1")
+	one, two := netip.MustParseAddr("127.0.25.2"), netip.MustParseAddr("127.0.25.3")
+	th := threadsOf(1)
+	th.idle = time.Hour
+	tr, tr2 := newTrap(), newTrap()
+	rx, tx := open(t, Config{Address: one, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
+	rx2 := open(t, Config{Address: two, Receiver: tr2.receive, Threads: th})
+	makeBusy(t, tr, rx, tx, &wire.Route{Src: src, Dst: one})
+	for range 4 * busyBatches {
+		tr2.send(t, tx, &wire.Route{Src: src, Dst: two}, 64)
+	}
+	if rx2.waitsInThread() || th.used.Load() != 1 {
+		t.Errorf("%d threads, want 1", th.used.Load())
+	}
+}
+
+// TestTakeoverInThread: another reader replaces one that is blocked in its thread.
+func TestTakeoverInThread(t *testing.T) {
+	before := runtime.NumGoroutine()
+	src, dst := netip.MustParseAddr("127.0.26.1"), netip.MustParseAddr("127.0.26.2")
+	tr, th := newTrap(), threadsOf(4)
+	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
+	route := &wire.Route{Src: src, Dst: dst}
+	makeBusy(t, tr, rx, tx, route)
+	free := tr.block(t, tx, route)
+	tr.send(t, tx, route, 64)
+	makeBusy(t, tr, rx, tx, route)
+	if n := th.used.Load(); n != 2 {
+		t.Errorf("%d threads, want those of both readers", n)
+	}
+	close(free)
+	tr.send(t, tx, route, 64)
+	eventually(t, "a thread is not given back", func() bool { return th.used.Load() == 0 })
+	must(t, rx.Close())
+	must(t, tx.Close())
+	settle(before)
+}
+
+// TestAvoid: a thread keeps off the processors to avoid, as far as there are others, and is given back
+// as it was.
+func TestAvoid(t *testing.T) {
+	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
+	allowed := func() (set unix.CPUSet) {
+		t.Helper()
+		must(t, unix.SchedGetaffinity(0, &set))
+		return set
+	}
+	all := allowed()
+	if all.Count() < 2 {
+		t.Skip("it needs two processors")
+	}
+	first := 0
+	for !all.IsSet(first) {
+		first++
+	}
+	th := NewThreads(1, nil)
+	var a affinity
+	a.begin()
+	a.follow(th.avoid.Load())
+	if allowed() != all {
+		t.Error("the thread is bound, but there is nothing to avoid")
+	}
+	var some unix.CPUSet
+	some.Set(first)
+	th.Avoid(some)
+	a.follow(th.avoid.Load())
+	if got := allowed(); got.IsSet(first) || got.Count() != all.Count()-1 {
+		t.Errorf("the thread may use %v, and should avoid processor %d", got, first)
+	}
+	th.Avoid(all)
+	a.follow(th.avoid.Load())
+	if allowed() != all {
+		t.Error("a thread that should avoid all processors does not use all")
+	}
+	th.Avoid(some)
+	a.follow(th.avoid.Load())
+	a.end()
+	if allowed() != all {
+		t.Error("the thread was not given back as it was")
+	}
+}

@@ -1,0 +1,131 @@
+package rocev2
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/ownthread"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// busyBatches batches within busyTime make a reader wait in a thread from then on.
+	busyBatches = 32
+	busyTime    = time.Second
+)
+
+// waiting is how a reader waits for packets: in the runtime's poller, or in a thread.
+//
+// A packet wakes a thread that waits in recvmmsg, and nothing else. If the poller waits, a packet wakes
+// one of the runtime's threads. That thread looks for other work before and after it runs the reader,
+// and may wake further threads for that.
+type waiting struct {
+	socket  *socket
+	raw     syscall.RawConn
+	threads *Threads // nil: it never waits in a thread
+	batch   *recvBatch
+	poll    func(fd uintptr) bool // fills batch, or reports false if nothing is there
+	await   func(fd uintptr) bool // fills batch
+
+	inThread bool
+	thread   ownthread.Thread
+	affinity affinity
+
+	batches int       // while the poller waits
+	first   time.Time // of them
+}
+
+// begin prepares to wait. The reader that this one replaces may have left the socket as a thread needs it.
+func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
+	w.socket, w.threads, w.batch = s, t, b
+	w.poll = func(fd uintptr) bool {
+		b.n, b.errno = recvmmsg(int(fd), b.msgs[:b.want])
+		return b.errno != unix.EAGAIN
+	}
+	w.await = func(fd uintptr) bool {
+		b.n, b.errno = awaitmmsg(int(fd), b.msgs[:b.want])
+		return true
+	}
+	w.raw, err = s.setWaits(false)
+	return err
+}
+
+// receive waits for packets, and fills the batch. It fails if the socket was closed.
+func (w *waiting) receive() error {
+	for {
+		if !w.inThread && w.busy() {
+			w.enterThread()
+		}
+		if !w.inThread {
+			return w.raw.Read(w.poll)
+		}
+		w.thread.Rest()
+		w.affinity.follow(w.threads.avoid.Load())
+		if err := w.raw.Read(w.await); err != nil {
+			return err
+		}
+		if w.batch.errno == unix.EAGAIN {
+			w.leaveThread()
+			continue
+		}
+		// A socket that is being closed returns a message without a byte, or an error.
+		if (w.batch.errno != 0 || w.batch.msgs[0].n == 0) && w.socket.isClosed() {
+			return os.ErrClosed
+		}
+		return nil
+	}
+}
+
+// busy reports whether many packets come. It is called for each batch.
+func (w *waiting) busy() bool {
+	if w.threads == nil {
+		return false
+	}
+	if w.batches == 0 {
+		w.first = time.Now()
+	}
+	if w.batches++; w.batches < busyBatches {
+		return false
+	}
+	w.batches = 0
+	return time.Since(w.first) < busyTime
+}
+
+// enterThread makes the reader wait in a thread, if there is one for it.
+func (w *waiting) enterThread() {
+	if !w.threads.take() {
+		return
+	}
+	raw, err := w.socket.setWaits(true)
+	if err != nil {
+		w.threads.give()
+		return
+	}
+	runtime.LockOSThread()
+	w.raw, w.inThread = raw, true
+	w.thread.Class = w.threads.class
+	w.affinity.begin()
+}
+
+// leaveThread is called when no packet came for Threads.idle. If there is no descriptor for the
+// other way, the reader stays in its thread.
+func (w *waiting) leaveThread() {
+	if raw, err := w.socket.setWaits(false); err == nil {
+		w.raw = raw
+		w.end()
+	}
+}
+
+// end gives the thread back.
+func (w *waiting) end() {
+	if !w.inThread {
+		return
+	}
+	w.inThread = false
+	w.affinity.end()
+	w.thread.End()
+	runtime.UnlockOSThread()
+	w.threads.give()
+}
