@@ -43,38 +43,43 @@ func (s *socket) take(fd int) error {
 }
 
 // setWaits makes calls wait, or not, and returns the socket for them. Nothing may wait for
-// packets meanwhile. The error is os.ErrClosed, or that there are too many descriptors.
+// packets meanwhile. If there are too many descriptors, calls stay as they are, and the error says so.
+// Another error is os.ErrClosed.
 func (s *socket) setWaits(waits bool) (syscall.RawConn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return nil, os.ErrClosed
-	}
-	if waits == s.waits {
+	case waits == s.waits:
 		return s.raw, nil
 	}
-	// The poller forgets a descriptor when it is closed, so the socket gets another one.
-	var fd int
-	var err error
-	if e := s.raw.Control(func(old uintptr) {
-		fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
-	}); e != nil {
-		return nil, e
-	}
+	fd, err := s.duplicate()
 	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
+		return s.raw, err
 	}
 	if err := unix.SetNonblock(fd, !waits); err != nil {
 		unix.Close(fd)
-		return nil, os.NewSyscallError("fcntl", err)
+		return s.raw, os.NewSyscallError("fcntl", err)
 	}
+	// The poller forgets a descriptor when that is closed.
 	old := s.file
 	if err := s.take(fd); err != nil {
-		return nil, err
+		return s.raw, err
 	}
 	s.waits = waits
 	old.Close()
 	return s.raw, nil
+}
+
+func (s *socket) duplicate() (fd int, err error) {
+	closed := s.raw.Control(func(old uintptr) {
+		fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if closed != nil {
+		return -1, closed
+	}
+	return fd, os.NewSyscallError("fcntl", err)
 }
 
 // control calls f with the descriptor, unless the socket was closed.

@@ -145,6 +145,31 @@ func TestTakeoverInThread(t *testing.T) {
 	settle(before)
 }
 
+// TestTakeoverWithoutDescriptor: if there is no descriptor for the poller, the reader that replaces another
+// one has a thread like that one, and gives it back when there is one.
+func TestTakeoverWithoutDescriptor(t *testing.T) {
+	src, dst := netip.MustParseAddr("127.0.27.1"), netip.MustParseAddr("127.0.27.2")
+	tr, th := newTrap(), threadsOf(1)
+	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
+	route := &wire.Route{Src: src, Dst: dst}
+	makeBusy(t, tr, rx, tx, route)
+	free := tr.block(t, tx, route)
+	var files unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: files.Max}))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &files) //nolint:errcheck // it is done below
+	tr.send(t, tx, route, 64)
+	if !rx.waitsInThread() || th.used.Load() != 2 {
+		t.Errorf("%d threads, want 2", th.used.Load())
+	}
+	time.Sleep(3 * th.idle)
+	tr.send(t, tx, route, 64)
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &files))
+	close(free)
+	eventually(t, "a thread is not given back", func() bool { return th.used.Load() == 0 })
+	tr.send(t, tx, route, 64)
+}
+
 // TestAvoid: a thread keeps off the processors to avoid, as far as there are others, and is given back
 // as it was.
 func TestAvoid(t *testing.T) {

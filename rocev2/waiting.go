@@ -1,6 +1,7 @@
 package rocev2
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -37,7 +38,8 @@ type waiting struct {
 	first   time.Time // of them
 }
 
-// begin prepares to wait. The reader that this one replaces may have left the socket as a thread needs it.
+// begin prepares to wait. The reader that this one replaces may have left the socket as a thread needs
+// it. If there is no descriptor for the other way, this reader has a thread, too.
 func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 	w.socket, w.threads, w.batch = s, t, b
 	w.poll = func(fd uintptr) bool {
@@ -49,6 +51,11 @@ func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 		return true
 	}
 	w.raw, err = s.setWaits(false)
+	if err != nil && !errors.Is(err, os.ErrClosed) {
+		t.used.Add(1)
+		w.haveThread()
+		return nil
+	}
 	return err
 }
 
@@ -103,8 +110,13 @@ func (w *waiting) enterThread() {
 		w.threads.give()
 		return
 	}
+	w.raw = raw
+	w.haveThread()
+}
+
+func (w *waiting) haveThread() {
 	runtime.LockOSThread()
-	w.raw, w.inThread = raw, true
+	w.inThread = true
 	w.thread.Class = w.threads.class
 	w.affinity.begin()
 }

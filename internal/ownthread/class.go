@@ -7,6 +7,7 @@ package ownthread
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,9 +20,16 @@ import (
 // Class has no room for a thread.
 type Class struct {
 	most int32
+
+	// Tests have a class that needs no rights, and a clock.
+	attr  *unix.SchedAttr      // of its threads; nil: realTime
+	spent func() time.Duration // of a processor; nil: processorTime
+
 	used atomic.Int32 // threads that are in the class
 	lead atomic.Int32 // threads that would be, and do not follow
 }
+
+var realTime = unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}
 
 // NewClass has room for one thread per processor of the machine. So together they take half of it at most
 // (Thread). On a machine with one processor there is no room.
@@ -51,12 +59,16 @@ func (c *Class) join() (before *unix.SchedAttr, err error) {
 	if before, err = unix.SchedGetAttr(0, 0); err != nil {
 		return nil, err
 	}
-	return before, set(&unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1})
+	attr := realTime
+	if c.attr != nil {
+		attr = *c.attr
+	}
+	return before, set(attr)
 }
 
 // leave undoes join. It needs no rights.
 func (c *Class) leave(before *unix.SchedAttr) {
-	_ = set(&unix.SchedAttr{Policy: before.Policy, Nice: before.Nice})
+	_ = set(unix.SchedAttr{Policy: before.Policy, Nice: before.Nice})
 	c.used.Add(-1)
 }
 
@@ -72,9 +84,17 @@ func (c *Class) take() bool {
 	return true
 }
 
+// spentUntil returns how long the calling thread has run so far.
+func (c *Class) spentUntil() time.Duration {
+	if c.spent != nil {
+		return c.spent()
+	}
+	return processorTime()
+}
+
 // set changes the calling thread. No thread or process that it starts is in the class.
-func set(a *unix.SchedAttr) error {
+func set(a unix.SchedAttr) error {
 	const resetOnFork = 1 // linux/sched.h: SCHED_FLAG_RESET_ON_FORK
 	a.Size, a.Flags = unix.SizeofSchedAttr, resetOnFork
-	return unix.SchedSetAttr(0, a, 0)
+	return unix.SchedSetAttr(0, &a, 0)
 }

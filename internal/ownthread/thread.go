@@ -58,7 +58,7 @@ func (t *Thread) Rest() {
 
 // measure ends the window.
 func (t *Thread) measure(at time.Duration) {
-	spent := processorTime()
+	spent := t.Class.spentUntil()
 	if spent-t.spent > (at-t.since)/parts {
 		t.leave()
 		t.later = at + barring
@@ -93,7 +93,7 @@ func (t *Thread) join(at time.Duration) {
 		t.later = math.MaxInt64 // rights do not come later
 		return
 	}
-	t.before, t.since, t.spent = before, at, processorTime()
+	t.before, t.since, t.spent = before, at, t.Class.spentUntil()
 }
 
 func (t *Thread) leave() {

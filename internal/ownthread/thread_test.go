@@ -22,32 +22,33 @@ func lock(t *testing.T) (policy func() uint32) {
 	}
 }
 
-func spin(d time.Duration) {
-	for begin := processorTime(); processorTime()-begin < d; {
-	}
+// classOf returns a class that any process may join.
+func classOf(most int32) *Class {
+	return &Class{most: most, attr: &unix.SchedAttr{Policy: unix.SCHED_BATCH}}
 }
 
 // TestShare: a thread is in the class until it takes more than its share, and joins again later.
 func TestShare(t *testing.T) {
-	if err := Permitted(); err != nil {
-		t.Skipf("it needs CAP_SYS_NICE or RLIMIT_RTPRIO: %v", err)
-	}
 	policy := lock(t)
-	c := &Class{most: 1}
+	c := classOf(1)
+	var spent time.Duration
+	c.spent = func() time.Duration { return spent }
 	th := Thread{Class: c}
 	for range 2 {
 		th.Rest()
-		if policy() != unix.SCHED_FIFO || c.Threads() != 1 {
+		if policy() != unix.SCHED_BATCH || c.Threads() != 1 {
 			t.Fatalf("the policy is %d, with %d threads in the class", policy(), c.Threads())
 		}
 		for range 3 {
 			time.Sleep(window)
+			spent += window / parts
 			th.Rest()
 		}
-		if policy() != unix.SCHED_FIFO {
-			t.Error("a thread that sleeps has left the class")
+		if policy() != unix.SCHED_BATCH {
+			t.Error("a thread that takes its share has left the class")
 		}
-		spin(2 * window)
+		time.Sleep(window)
+		spent += time.Hour
 		th.Rest()
 		if policy() != unix.SCHED_NORMAL || c.Threads() != 0 {
 			t.Errorf("after more than its share the policy is %d, with %d threads in the class", policy(), c.Threads())
@@ -69,16 +70,13 @@ func TestShare(t *testing.T) {
 // TestFollows: a thread that follows is in the class while another one leads, even if there is no room for
 // that one.
 func TestFollows(t *testing.T) {
-	if err := Permitted(); err != nil {
-		t.Skipf("it needs CAP_SYS_NICE or RLIMIT_RTPRIO: %v", err)
-	}
 	policy := lock(t)
-	c := &Class{most: 1}
+	c := classOf(1)
 	follower, leader := Thread{Class: c, Follows: true}, Thread{Class: c}
 	in := func(want bool) {
 		t.Helper()
 		follower.Rest()
-		if got := policy() == unix.SCHED_FIFO; got != want {
+		if got := policy() == unix.SCHED_BATCH; got != want {
 			t.Errorf("the follower is in the class: %v, want %v", got, want)
 		}
 	}
@@ -103,7 +101,7 @@ func TestFollows(t *testing.T) {
 // TestRoom: there is room for so many threads and no more, whether or not they have the right.
 func TestRoom(t *testing.T) {
 	policy := lock(t)
-	c := &Class{most: 1}
+	c := classOf(1)
 	if !c.take() || c.take() {
 		t.Error("there is not room for one thread")
 	}
@@ -121,19 +119,23 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestWithoutRights: a thread that may not join stays as it is, takes no room, and does not try again.
-func TestWithoutRights(t *testing.T) {
+// TestRights: a thread with the right joins the real-time class. One without it stays as it is, takes no
+// room, and does not try again.
+func TestRights(t *testing.T) {
 	policy := lock(t)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_RTPRIO, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if limit.Cur > 0 {
-		t.Skip("RLIMIT_RTPRIO gives the right")
-	}
-	dropNice(t)
 	c := &Class{most: 1}
 	th := Thread{Class: c}
+	if Permitted() == nil {
+		th.Rest()
+		if policy() != unix.SCHED_FIFO || c.Threads() != 1 {
+			t.Errorf("with the right the policy is %d, with %d threads in the class", policy(), c.Threads())
+		}
+		th.End()
+	}
+	dropRights(t)
+	if _, err := c.join(); err == nil {
+		t.Fatal("the right is still there")
+	}
 	th.Rest()
 	if policy() != unix.SCHED_NORMAL || c.Threads() != 0 || now() > th.later {
 		t.Errorf("the policy is %d, with %d threads in the class", policy(), c.Threads())
@@ -141,9 +143,22 @@ func TestWithoutRights(t *testing.T) {
 	th.End()
 }
 
-// dropNice gives up CAP_SYS_NICE in the calling thread.
-func dropNice(t *testing.T) {
+// dropRights gives up the right to the class: CAP_SYS_NICE in all threads, and the limit of priorities.
+func dropRights(t *testing.T) {
 	t.Helper()
+	const limit = unix.RLIMIT_RTPRIO
+	var before unix.Rlimit
+	if err := unix.Getrlimit(limit, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(limit, &unix.Rlimit{Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(limit, &before); err != nil {
+			t.Error(err)
+		}
+	})
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &data[0]); err != nil {
@@ -152,6 +167,22 @@ func dropNice(t *testing.T) {
 	data[unix.CAP_SYS_NICE/32].Effective &^= 1 << (unix.CAP_SYS_NICE % 32)
 	if err := unix.Capset(&hdr, &data[0]); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestProcessorTime: the clock runs while the thread does, and not while it sleeps.
+func TestProcessorTime(t *testing.T) {
+	lock(t)
+	before := processorTime()
+	for begin := now(); processorTime() == before; {
+		if now()-begin > 10*time.Second {
+			t.Fatal("the clock stands")
+		}
+	}
+	before = processorTime()
+	time.Sleep(100 * time.Millisecond)
+	if took := processorTime() - before; took > 50*time.Millisecond {
+		t.Errorf("a thread that slept for 100 ms took %v", took)
 	}
 }
 
