@@ -150,7 +150,7 @@ func TestRows(t *testing.T) {
 		}
 		names[r.Name()] = true
 	}
-	if len(names) != 3*(3*3*2+3+4) {
+	if len(names) != 3*(3*3*2+4+4) {
 		t.Errorf("%d rows", len(names))
 	}
 	got := Select(Rows(), regexp.MustCompile("^two/ib_write_bw/(8B|4KiB/mtu1024)"))

@@ -75,7 +75,7 @@ func newSide(d *verbsapi.Context, r Row) (*side, error) {
 		return nil, err
 	}
 	e := &side{wcs: make([]verbsapi.WC, txDepth)}
-	access := verbsapi.AccessLocalWrite | verbsapi.AccessRemoteWrite | verbsapi.AccessRemoteRead
+	access := verbsapi.AccessLocalWrite | verbsapi.AccessRemoteWrite | verbsapi.AccessRemoteRead | verbsapi.AccessRemoteAtomic
 	if e.mr, err = pd.RegMR(make([]byte, r.Size), access); err != nil {
 		return nil, err
 	}
@@ -121,6 +121,8 @@ func (r Row) operation(from, to *side) verbsapi.SendWR {
 		wr.Op = verbsapi.WRWrite
 	case strings.HasPrefix(r.Tool, "ib_read"):
 		wr.Op = verbsapi.WRRead
+	case r.Tool == atomicLat:
+		wr.Op, wr.CompareAdd = verbsapi.WRFetchAdd, 1
 	}
 	return wr
 }
@@ -139,7 +141,7 @@ func (r Row) limit(ctx context.Context, span time.Duration) (figure float64, err
 	switch {
 	case r.Kind != Latency:
 		n, took, err = e.stream(ctx, r, span)
-	case r.Tool == "ib_read_lat":
+	case r.Tool == "ib_read_lat", r.Tool == atomicLat:
 		n, took, err = e.roundTrips(ctx, r, span)
 	default:
 		n, took, err = e.pingPong(ctx, r, span)

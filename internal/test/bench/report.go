@@ -133,7 +133,7 @@ func (rep *Report) Print(w io.Writer) {
 	fmt.Fprint(w, "\nof UDP: of what plain UDP does with GSO and GRO, in datagrams of the same size, on loopback and on the veth\n"+
 		"of lib: of what the Go library does in one process; beside two daemons with two devices on loopback\n"+
 		"calls: the time of one message over that of one trapped call\n"+
-		"CPU: processor time of the daemons for one message, µs; for ib_read_lat a round trip\n"+
+		"CPU: processor time of the daemons for one message, µs; for ib_read_lat and ib_atomic_lat a round trip\n"+
 		"s/GiB: processor time of the daemons for 1 GiB, s\n"+
 		"of two runs: what two programs do under one gorxe run, of what they do under one each\n")
 	if rep.Missing != "" {

@@ -11,7 +11,7 @@ type Kind string
 
 const (
 	Bandwidth Kind = "bandwidth" // GiB/s
-	Latency   Kind = "latency"   // µs, half a round trip: the median of a run
+	Latency   Kind = "latency"   // µs, half a round trip, or all of it for READs and atomics: the median of a run
 	Messages  Kind = "messages"  // per second
 	Call      Kind = "call"      // µs, one system call
 )
@@ -34,6 +34,9 @@ const (
 	OneRun     = "run" // under one run of that daemon
 	TwoDaemons = "two" // under two, in two network namespaces joined by a veth
 )
+
+// atomicLat has no option for the size: it is 8 bytes.
+const atomicLat = "ib_atomic_lat"
 
 // Row is one line of the table, in one place.
 type Row struct {
@@ -59,6 +62,7 @@ func Rows() (rows []Row) {
 			Row{Place: place, Tool: "ib_write_lat", Kind: Latency, Size: 2, MTU: 4096},
 			Row{Place: place, Tool: "ib_send_lat", Kind: Latency, Size: 2, MTU: 4096},
 			Row{Place: place, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096},
+			Row{Place: place, Tool: atomicLat, Kind: Latency, Size: 8, MTU: 4096},
 			Row{Place: place, Tool: "ib_write_bw", Kind: Messages, Size: 8, MTU: 4096},
 			Row{Place: place, Tool: "ib_send_bw", Kind: Messages, Size: 8, MTU: 4096},
 			Row{Place: place, Tool: "ib_read_bw", Kind: Messages, Size: 8, MTU: 4096},
@@ -111,7 +115,10 @@ const txDepth = 128
 func (r Row) args(n int) []string {
 	args := []string{
 		"-d", deviceName, "-x", ipv4GID, "-F", // -F: no complaints about the processor's frequency
-		"-s", strconv.Itoa(r.Size), "-m", strconv.Itoa(r.MTU), "-n", strconv.Itoa(n),
+		"-m", strconv.Itoa(r.MTU), "-n", strconv.Itoa(n),
+	}
+	if r.Tool != atomicLat {
+		args = append(args, "-s", strconv.Itoa(r.Size))
 	}
 	if r.Kind != Latency {
 		args = append(args, "-N") // no peak: it takes the time of every message
