@@ -120,40 +120,35 @@ func iovBytes(iov *unix.Iovec) []byte { return unsafe.Slice(iov.Base, int(iov.Le
 // sendmmsg sends as many messages as it can, in order, and returns their number. An
 // error is about the first message: if the kernel has sent any, it reports success.
 func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_SENDMMSG, fd, msgs)
+	return mmsg(unix.SYS_SENDMMSG, fd, msgs, unix.MSG_DONTWAIT)
 }
 
 // recvmmsg receives the messages that are there, without waiting.
 func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_RECVMMSG, fd, msgs)
+	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_DONTWAIT)
 }
 
 // awaitmmsg is recvmmsg, but waits for the first message. The error is EAGAIN if none comes in
 // the time that the socket has for it (SO_RCVTIMEO).
 func awaitmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), unix.MSG_WAITFORONE, 0, 0)
-		switch errno {
-		case 0:
-			return int(n), 0
-		case unix.EINTR:
-			continue
-		default:
-			return 0, errno
-		}
-	}
+	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_WAITFORONE)
 }
 
-// mmsg does not tell the Go runtime about the system call, which would cost as much as
-// a short packet. The call never waits, so the runtime does not need another thread.
-func mmsg(trap uintptr, fd int, msgs []mmsghdr) (int, unix.Errno) {
+// mmsg does not tell the Go runtime about a system call that never waits, which would cost as
+// much as a short packet. The runtime does not need another thread then.
+func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr) (n int, errno unix.Errno) {
 	for {
-		n, _, errno := unix.RawSyscall6(trap, uintptr(fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+		var r uintptr
+		if flags&unix.MSG_DONTWAIT != 0 {
+			r, _, errno = unix.RawSyscall6(trap, uintptr(fd),
+				uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
+		} else {
+			r, _, errno = unix.Syscall6(trap, uintptr(fd),
+				uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
+		}
 		switch errno {
 		case 0:
-			return int(n), 0
+			return int(r), 0
 		case unix.EINTR:
 			continue
 		default:

@@ -51,9 +51,6 @@ func Permitted() error {
 	return <-refused
 }
 
-// Threads returns how many threads are in the class.
-func (c *Class) Threads() int { return int(c.used.Load()) }
-
 // join puts the calling thread in the class. before is what it was.
 func (c *Class) join() (before *unix.SchedAttr, err error) {
 	if before, err = unix.SchedGetAttr(0, 0); err != nil {
@@ -69,7 +66,6 @@ func (c *Class) join() (before *unix.SchedAttr, err error) {
 // leave undoes join. It needs no rights.
 func (c *Class) leave(before *unix.SchedAttr) {
 	_ = set(unix.SchedAttr{Policy: before.Policy, Nice: before.Nice})
-	c.used.Add(-1)
 }
 
 // take takes room for a thread.
@@ -83,6 +79,9 @@ func (c *Class) take() bool {
 	}
 	return true
 }
+
+// give undoes take.
+func (c *Class) give() { c.used.Add(-1) }
 
 // spentUntil returns how long the calling thread has run so far.
 func (c *Class) spentUntil() time.Duration {

@@ -89,7 +89,7 @@ func (t *Thread) join(at time.Duration) {
 	}
 	before, err := t.Class.join()
 	if err != nil {
-		t.Class.used.Add(-1)
+		t.Class.give()
 		t.later = math.MaxInt64 // rights do not come later
 		return
 	}
@@ -99,6 +99,7 @@ func (t *Thread) join(at time.Duration) {
 func (t *Thread) leave() {
 	if t.before != nil {
 		t.Class.leave(t.before)
+		t.Class.give()
 		t.before = nil
 	}
 }

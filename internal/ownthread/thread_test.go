@@ -36,8 +36,8 @@ func TestShare(t *testing.T) {
 	th := Thread{Class: c}
 	for range 2 {
 		th.Rest()
-		if policy() != unix.SCHED_BATCH || c.Threads() != 1 {
-			t.Fatalf("the policy is %d, with %d threads in the class", policy(), c.Threads())
+		if policy() != unix.SCHED_BATCH || c.used.Load() != 1 {
+			t.Fatalf("the policy is %d, with %d threads in the class", policy(), c.used.Load())
 		}
 		for range 3 {
 			time.Sleep(window)
@@ -50,8 +50,8 @@ func TestShare(t *testing.T) {
 		time.Sleep(window)
 		spent += time.Hour
 		th.Rest()
-		if policy() != unix.SCHED_NORMAL || c.Threads() != 0 {
-			t.Errorf("after more than its share the policy is %d, with %d threads in the class", policy(), c.Threads())
+		if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 {
+			t.Errorf("after more than its share the policy is %d, with %d threads in the class", policy(), c.used.Load())
 		}
 		th.Rest()
 		if policy() != unix.SCHED_NORMAL && now() < th.later {
@@ -62,8 +62,8 @@ func TestShare(t *testing.T) {
 	}
 	th.Rest()
 	th.End()
-	if policy() != unix.SCHED_NORMAL || c.Threads() != 0 {
-		t.Errorf("in the end the policy is %d, with %d threads in the class", policy(), c.Threads())
+	if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 {
+		t.Errorf("in the end the policy is %d, with %d threads in the class", policy(), c.used.Load())
 	}
 }
 
@@ -93,8 +93,8 @@ func TestFollows(t *testing.T) {
 	leader.Rest()
 	leader.End()
 	follower.End()
-	if n := c.lead.Load(); n != 0 || c.Threads() != 0 {
-		t.Errorf("%d threads lead, %d are in the class", n, c.Threads())
+	if n := c.lead.Load(); n != 0 || c.used.Load() != 0 {
+		t.Errorf("%d threads lead, %d are in the class", n, c.used.Load())
 	}
 }
 
@@ -107,14 +107,14 @@ func TestRoom(t *testing.T) {
 	}
 	full := Thread{Class: c}
 	full.Rest()
-	if policy() != unix.SCHED_NORMAL || c.Threads() != 1 {
-		t.Errorf("a thread joined a full class: %d threads", c.Threads())
+	if policy() != unix.SCHED_NORMAL || c.used.Load() != 1 {
+		t.Errorf("a thread joined a full class: %d threads", c.used.Load())
 	}
 	full.End()
 	var none Thread
 	none.Rest()
 	none.End()
-	if policy() != unix.SCHED_NORMAL || c.Threads() != 1 {
+	if policy() != unix.SCHED_NORMAL || c.used.Load() != 1 {
 		t.Error("a thread without a class joined one")
 	}
 }
@@ -127,8 +127,8 @@ func TestRights(t *testing.T) {
 	th := Thread{Class: c}
 	if Permitted() == nil {
 		th.Rest()
-		if policy() != unix.SCHED_FIFO || c.Threads() != 1 {
-			t.Errorf("with the right the policy is %d, with %d threads in the class", policy(), c.Threads())
+		if policy() != unix.SCHED_FIFO || c.used.Load() != 1 {
+			t.Errorf("with the right the policy is %d, with %d threads in the class", policy(), c.used.Load())
 		}
 		th.End()
 	}
@@ -137,8 +137,8 @@ func TestRights(t *testing.T) {
 		t.Fatal("the right is still there")
 	}
 	th.Rest()
-	if policy() != unix.SCHED_NORMAL || c.Threads() != 0 || now() > th.later {
-		t.Errorf("the policy is %d, with %d threads in the class", policy(), c.Threads())
+	if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 || now() > th.later {
+		t.Errorf("the policy is %d, with %d threads in the class", policy(), c.used.Load())
 	}
 	th.End()
 }
