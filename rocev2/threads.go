@@ -58,15 +58,8 @@ func (t *Threads) give() { t.used.Add(-1) }
 // affinity keeps the calling thread off the processors that Threads.Avoid named. The thread is locked to
 // its goroutine.
 type affinity struct {
-	all     unix.CPUSet  // the processors that the thread may use; none: unknown
+	ownthread.Affinity
 	avoided *unix.CPUSet // as Threads had it
-}
-
-func (a *affinity) begin() {
-	a.avoided = nil
-	if unix.SchedGetaffinity(0, &a.all) != nil {
-		a.all.Zero()
-	}
 }
 
 // follow moves the thread if the processors to avoid have changed.
@@ -75,21 +68,9 @@ func (a *affinity) follow(avoid *unix.CPUSet) {
 		return
 	}
 	a.avoided = avoid
-	to := a.all
-	for i := range to {
-		to[i] &^= avoid[i]
+	var others unix.CPUSet
+	for i := range others {
+		others[i] = ^avoid[i]
 	}
-	if to.Count() == 0 {
-		to = a.all
-	}
-	if to.Count() > 0 {
-		_ = unix.SchedSetaffinity(0, &to) // the thread may also run where it is
-	}
-}
-
-// end gives the thread back as it was.
-func (a *affinity) end() {
-	if a.avoided != nil && a.all.Count() > 0 {
-		_ = unix.SchedSetaffinity(0, &a.all)
-	}
+	a.Narrow(others) // if that fails, the thread runs where it did
 }

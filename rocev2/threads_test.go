@@ -189,7 +189,6 @@ func TestAvoid(t *testing.T) {
 	}
 	th := NewThreads(1, nil)
 	var a affinity
-	a.begin()
 	a.follow(th.avoid.Load())
 	if allowed() != all {
 		t.Error("the thread is bound, but there is nothing to avoid")
@@ -208,7 +207,7 @@ func TestAvoid(t *testing.T) {
 	}
 	th.Avoid(some)
 	a.follow(th.avoid.Load())
-	a.end()
+	a.End()
 	if allowed() != all {
 		t.Error("the thread was not given back as it was")
 	}

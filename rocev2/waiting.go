@@ -118,7 +118,7 @@ func (w *waiting) haveThread() {
 	runtime.LockOSThread()
 	w.inThread = true
 	w.thread.Class = w.threads.class
-	w.affinity.begin()
+	w.affinity = affinity{}
 }
 
 // leaveThread is called when no packet came for Threads.idle. If there is no descriptor for the
@@ -136,7 +136,7 @@ func (w *waiting) end() {
 		return
 	}
 	w.inThread = false
-	w.affinity.end()
+	w.affinity.End()
 	w.thread.End()
 	runtime.UnlockOSThread()
 	w.threads.give()

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
@@ -21,11 +22,10 @@ import (
 type Place struct {
 	Polling *Polling // learns where the program polls; may be nil
 
-	known   bool
-	all     unix.CPUSet // the processors that the thread may use
-	at      int         // the processor that it is bound to, plus one; 0: none
-	next    int64       // when to look again, mono.Now
-	between int64
+	affinity ownthread.Affinity
+	at       int   // the processor that it is bound to, plus one; 0: none
+	next     int64 // when to look again, mono.Now
+	between  int64
 }
 
 const (
@@ -66,23 +66,16 @@ func (p *Place) Leave() {
 }
 
 func (p *Place) bind(at int) {
-	if !p.known {
-		if unix.SchedGetaffinity(0, &p.all) != nil {
-			return
-		}
-		p.known = true
-	}
-	to := p.all
+	var to unix.CPUSet // none: all
 	if at != 0 {
-		if !p.all.IsSet(at - 1) {
-			at = 0
-		} else {
-			to.Zero()
-			to.Set(at - 1)
-		}
+		to.Set(at - 1)
 	}
-	if unix.SchedSetaffinity(0, &to) == nil {
-		p.Polling.move(p.at, at)
-		p.at = at
+	if !p.affinity.Narrow(to) {
+		return
 	}
+	if at != 0 && !p.affinity.Allows(at-1) {
+		at = 0
+	}
+	p.Polling.move(p.at, at)
+	p.at = at
 }
