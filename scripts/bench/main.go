@@ -1,6 +1,6 @@
 // Command bench measures stock RDMA programs under gorxe run, beside plain UDP, the Go
-// library and a trapped call, and prints one table: see package bench. Progress goes to
-// standard error.
+// library, a trapped call, and what system calls take at least. It prints one table: see
+// package bench. Progress goes to standard error.
 //
 // usage: go run ./scripts/bench [flags]
 //
@@ -34,13 +34,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == bench.TrapRole {
-		if err := beTrapped(os.Args[2]); err != nil {
-			fail(err)
-		}
-		return
+	err := bench.Role(os.Args[1:])
+	if errors.Is(err, bench.ErrNoRole) {
+		err = measure()
 	}
-	if err := measure(); err != nil {
+	if err != nil {
 		fail(err)
 	}
 }
@@ -48,14 +46,6 @@ func main() {
 func fail(err error) {
 	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 	os.Exit(1)
-}
-
-func beTrapped(span string) error {
-	d, err := time.ParseDuration(span)
-	if err != nil {
-		return err
-	}
-	return bench.TrapProgram(os.Stdout, d)
 }
 
 func measure() error {

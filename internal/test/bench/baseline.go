@@ -15,8 +15,9 @@ const (
 	writeOverhead  = packetOverhead + wire.RETHLen
 )
 
-// baseline is something that rows are compared with: plain UDP in datagrams of
-// the same size, in the same place, the Go library, or a trapped call.
+// baseline is something that rows are compared with. It is plain UDP in datagrams of
+// the same size, in the same place, or the Go library. Or it is a trapped call, or what
+// system calls take at least.
 type baseline struct {
 	place   string
 	kind    Kind
@@ -43,9 +44,17 @@ func (b baseline) name() string {
 	if b.row != (Row{}) {
 		return b.place + "/library/" + b.row.what()
 	}
+	switch {
+	case b == rung:
+		return "doorbell"
+	case b == copied:
+		return "copies/" + size(callBytes)
+	}
 	switch b.kind {
 	case Call:
 		return "trapped call"
+	case Processor:
+		return fmt.Sprintf("%s/udp/%dB/%s", b.place, b.segment, size(callBytes))
 	case Latency:
 		return fmt.Sprintf("%s/udp/%dB/round-trip", b.place, b.segment)
 	default:
@@ -58,9 +67,17 @@ func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, e
 	if b.row != (Row{}) {
 		return b.row.limit(ctx, cfg.Target)
 	}
+	switch b {
+	case rung:
+		return ring(ctx, cfg)
+	case copied:
+		return copies(ctx, cfg)
+	}
 	switch b.kind {
 	case Call:
 		return p.trap(ctx, cfg)
+	case Processor:
+		return b.moves(cfg, p)
 	case Latency:
 		rounds := int(cfg.Target / (20 * time.Microsecond))
 		d, err := udpbaseline.HalfRoundTrip(b.segment, max(rounds, 1), p.from, p.to)

@@ -21,16 +21,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == TrapRole {
-		span, err := time.ParseDuration(os.Args[2])
-		if err == nil {
-			err = TrapProgram(os.Stdout, span)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if err := Role(os.Args[1:]); err == nil {
 		return
+	} else if !errors.Is(err, ErrNoRole) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }

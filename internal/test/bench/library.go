@@ -141,7 +141,7 @@ func (r Row) limit(ctx context.Context, span time.Duration) (figure float64, err
 	switch {
 	case r.Kind != Latency:
 		n, took, err = e.stream(ctx, r, span)
-	case r.Tool == "ib_read_lat", r.Tool == atomicLat:
+	case r.oneProgramPolls():
 		n, took, err = e.roundTrips(ctx, r, span)
 	default:
 		n, took, err = e.pingPong(ctx, r, span)

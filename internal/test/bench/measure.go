@@ -12,7 +12,7 @@ import (
 // Config says what to measure, and with what.
 type Config struct {
 	Gorxe       string   // path of the binary
-	Self        []string // a command that calls TrapProgram when TrapRole follows
+	Self        []string // a command that calls Role with the arguments that follow
 	Rows        []Row
 	Repetitions int
 	Target      time.Duration // of one measurement, without starting and ending
@@ -97,6 +97,9 @@ func (r *run) plan() {
 		if r.places[row.Place] != nil {
 			want(row.udp())
 			want(row.library())
+			for _, p := range row.leasts() {
+				want(p.of)
+			}
 			r.rows = append(r.rows, &Result{Row: row, Name: row.Name()})
 		}
 	}

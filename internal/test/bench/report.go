@@ -77,6 +77,9 @@ type Result struct {
 	OfTwoRuns float64 `json:"of_two_runs,omitempty"`
 	// Processor is the processor time of the daemons for one message, µs.
 	Processor Series `json:"processor_us"`
+	// Least is what the system calls that move a message take, each measured by itself, µs. Of a
+	// bandwidth it is their processor time, as in Processor, and of a READ's latency their time.
+	Least float64 `json:"least_us,omitempty"`
 	// Calls is the time of one message, as a multiple of the time of a trapped call.
 	Calls float64 `json:"trapped_calls,omitempty"`
 }
@@ -97,10 +100,20 @@ func (rep *Report) fill(r *run) {
 		if lib := r.udp[res.library()]; lib != nil {
 			res.OfLibrary = res.Median / lib.Median
 		}
+		res.fillLeast(r)
 		if two := r.inTwoRuns(res.Row); two != nil {
 			res.OfTwoRuns = res.Median / two.Median
 		}
 		res.Calls = float64(res.each(res.Median).Nanoseconds()) / 1e3 / call.Median
+	}
+}
+
+// fillLeast fills Least.
+func (r *Result) fillLeast(measured *run) {
+	for _, p := range r.leasts() {
+		if s := measured.udp[p.of]; s != nil {
+			r.Least += s.Median * p.times
+		}
 	}
 }
 
@@ -124,7 +137,7 @@ func (rep *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s %s\n", pad(b.Name, 30), b.cell(kindOf(b.Unit)))
 	}
 	const what = 34
-	column := func(title string) string { return pad(title, 24) + " of UDP  of lib  calls     CPU  s/GiB" }
+	column := func(title string) string { return pad(title, 24) + " of UDP  of lib  calls     CPU  least  s/GiB" }
 	fmt.Fprintf(w, "\n%s %s   %s of two runs  of lib     CPU   %s\n", pad("", what),
 		column("one daemon, two runs"), pad("one run", 24), column("two daemons, veth"))
 	for _, line := range rep.lines() {
@@ -134,6 +147,7 @@ func (rep *Report) Print(w io.Writer) {
 		"of lib: of what the Go library does in one process; beside two daemons with two devices on loopback\n"+
 		"calls: the time of one message over that of one trapped call\n"+
 		"CPU: processor time of the daemons for one message, µs; for ib_read_lat and ib_atomic_lat a round trip\n"+
+		"least: what the system calls that move a message take, each by itself, µs: processor time, or the time of a READ\n"+
 		"s/GiB: processor time of the daemons for 1 GiB, s\n"+
 		"of two runs: what two programs do under one gorxe run, of what they do under one each\n")
 	if rep.Missing != "" {
@@ -163,14 +177,14 @@ func (rep *Report) lines() (lines []*line) {
 func (l *line) cell(place string) string {
 	res := l.results[place]
 	if text := res.without(); text != "" {
-		return pad(text, 61)
+		return pad(text, 68)
 	}
 	calls := fmt.Sprintf("%.2f", res.Calls)
 	if res.Calls == 0 { // not compared
 		calls = ""
 	}
-	return fmt.Sprintf("%s %7s %7s %6s %7s %6s", pad(res.cell(res.Kind), 24),
-		res.ratio(res.OfUDP), res.ratio(res.OfLibrary), calls, res.processor(), res.perGiB())
+	return fmt.Sprintf("%s %7s %7s %6s %7s %6s %6s", pad(res.cell(res.Kind), 24),
+		res.ratio(res.OfUDP), res.ratio(res.OfLibrary), calls, res.processor(), res.least(), res.perGiB())
 }
 
 // together is the cell of one run, compared with two.
@@ -215,6 +229,14 @@ func (r *Result) processor() string {
 		return ""
 	}
 	return fmt.Sprintf("%.3g", r.Processor.Median)
+}
+
+// least is Least, empty if it was not measured.
+func (r *Result) least() string {
+	if r.Least == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g", r.Least)
 }
 
 // without is what stands in the place of figures, empty if there are some.

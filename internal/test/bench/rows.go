@@ -14,6 +14,7 @@ const (
 	Latency   Kind = "latency"   // µs, half a round trip, or all of it for READs and atomics: the median of a run
 	Messages  Kind = "messages"  // per second
 	Call      Kind = "call"      // µs, one system call
+	Processor Kind = "processor" // µs of processor time
 )
 
 // Unit is the unit of a kind's figures.
@@ -80,6 +81,9 @@ func Select(rows []Row, want *regexp.Regexp) (selected []Row) {
 	}
 	return selected
 }
+
+// oneProgramPolls reports whether the row's latency is that of a round trip, which one program makes.
+func (r Row) oneProgramPolls() bool { return r.Tool == "ib_read_lat" || r.Tool == atomicLat }
 
 // Name tells rows apart: "two/ib_write_bw/64KiB/mtu4096".
 func (r Row) Name() string { return r.Place + "/" + r.what() }

@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A direct doorbell by itself: a program writes to a file, and inotify wakes a thread of another process. That
+// thread reads 8 bytes of the program's memory, and writes 8 bytes to it, for which the program waits. Both are on
+// one processor, where that takes least time. A READ of a few bytes takes no less.
+
+// RingRole is the first argument of a program that must call RingProgram.
+const RingRole = "ring"
+
+// rungFile is the descriptor of the file to which RingProgram writes.
+const rungFile = 3
+
+var rung = baseline{place: OneDaemon, kind: Latency}
+
+// word is what RingProgram waits for. Another process writes it.
+type word struct{ n atomic.Uint64 }
+
+// RingProgram prints the address of a word. When a line comes in, it rings for the given time. It prints
+// how many nanoseconds one ring takes, in the median: now and then the scheduler lets the other thread wait for
+// milliseconds.
+func RingProgram(out io.Writer, in io.Reader, span time.Duration) error {
+	w := new(word)
+	if _, err := fmt.Fprintln(out, uint64(uintptr(unsafe.Pointer(w)))); err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	var b [1]byte
+	var took []time.Duration
+	begin := time.Now()
+	for at := begin; len(took) == 0 || at.Sub(begin) < span; {
+		n := uint64(len(took) + 1)
+		// Raw, to measure no more than the call: nothing else runs here.
+		if _, _, errno := unix.RawSyscall6(unix.SYS_PWRITE64, rungFile, uintptr(unsafe.Pointer(&b[0])), 1, 0, 0, 0); errno != 0 {
+			return os.NewSyscallError("pwrite", errno)
+		}
+		for w.n.Load() != n {
+		}
+		now := time.Now()
+		took = append(took, now.Sub(at))
+		at = now
+	}
+	slices.Sort(took)
+	_, err := fmt.Fprintln(out, took[len(took)/2].Nanoseconds())
+	runtime.KeepAlive(w)
+	return err
+}
+
+// ring measures one doorbell, in µs.
+func ring(ctx context.Context, cfg Config) (us float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pairLimit)
+	defer cancel()
+	file, watch, err := watched()
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	defer unix.Close(watch) //nolint:errcheck // scratch
+	cmd := exec.CommandContext(ctx, cfg.Self[0], append(cfg.Self[1:], RingRole, cfg.Target.String())...)
+	cmd.ExtraFiles = []*os.File{file}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cmd.Wait()) }()
+	defer in.Close()
+	out := bufio.NewReader(pipe)
+	addr, err := number64(out)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", cmd, err)
+	}
+	s := &server{pid: cmd.Process.Pid, addr: uintptr(addr), watch: watch, ended: make(chan error, 1)}
+	go s.serve()
+	_, err = io.WriteString(in, "\n")
+	var ns uint64
+	if err == nil {
+		ns, err = number64(out)
+	}
+	s.stop.Store(true)
+	_, wake := file.Write([]byte{0})
+	return float64(ns) / 1e3, errors.Join(err, wake, <-s.ended)
+}
+
+func number64(r *bufio.Reader) (uint64, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+}
+
+// watched returns a file in memory, and a descriptor that reports when it is written to.
+func watched() (file *os.File, watch int, err error) {
+	fd, err := unix.MemfdCreate("doorbells", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, -1, os.NewSyscallError("memfd_create", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // scratch
+	// Writes to what memfd_create returns are not always reported. Writes to a file that was opened are.
+	path := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		return nil, -1, err
+	}
+	if watch, err = unix.InotifyInit1(unix.IN_CLOEXEC); err == nil {
+		if _, err = unix.InotifyAddWatch(watch, path, unix.IN_MODIFY); err == nil {
+			return file, watch, nil
+		}
+		_ = unix.Close(watch)
+	}
+	_ = file.Close()
+	return nil, -1, os.NewSyscallError("inotify", err)
+}
+
+// server is in the daemon's place.
+type server struct {
+	pid   int
+	addr  uintptr
+	watch int
+	stop  atomic.Bool
+	ended chan error
+}
+
+func (s *server) serve() {
+	// Never unlocked: the thread, which is bound to a processor, ends here.
+	runtime.LockOSThread()
+	s.ended <- s.run()
+}
+
+func (s *server) run() error {
+	if err := onOneProcessor(s.pid); err != nil {
+		return err
+	}
+	var (
+		events [4 * unix.SizeofInotifyEvent]byte
+		buf    [8]byte
+		remote = []unix.RemoteIovec{{Base: s.addr, Len: len(buf)}}
+		local  = []unix.Iovec{{Base: &buf[0]}}
+	)
+	local[0].SetLen(len(buf))
+	for n := uint64(1); ; n++ {
+		if _, err := unix.Read(s.watch, events[:]); err != nil {
+			return os.NewSyscallError("read of inotify", err)
+		}
+		if s.stop.Load() {
+			return nil
+		}
+		if _, err := unix.ProcessVMReadv(s.pid, local, remote, 0); err != nil {
+			return os.NewSyscallError("process_vm_readv", err)
+		}
+		binary.NativeEndian.PutUint64(buf[:], n)
+		if _, err := unix.ProcessVMWritev(s.pid, local, remote, 0); err != nil {
+			return os.NewSyscallError("process_vm_writev", err)
+		}
+	}
+}
+
+// onOneProcessor binds the calling thread, and all threads of a process, to one processor.
+func onOneProcessor(pid int) error {
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return os.NewSyscallError("sched_getaffinity", err)
+	}
+	for i := range 64 * len(all) {
+		if all.IsSet(i) {
+			one = unix.CPUSet{}
+			one.Set(i)
+		}
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			_ = unix.SchedSetaffinity(tid, &one) // it may have ended
+		}
+	}
+	return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &one))
+}

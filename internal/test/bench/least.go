@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/udpbaseline"
+)
+
+// The daemons move messages by system calls. Each of them is measured by itself, with nothing around it.
+// Together they are the least that a message takes.
+//
+// One daemon copies a message from the memory of one program, and to that of the other one. Two daemons do that as
+// well, and send the message by UDP in between. What counts is the processor time of long messages. For a
+// READ of a few bytes it is the time of a doorbell (doorbell.go), and of datagrams.
+
+// MemoryRole is the first argument of a program that must call MemoryProgram.
+const MemoryRole = "memory"
+
+// callBytes is how much one system call moves here. The daemons move as much, or less.
+const callBytes = 64 << 10
+
+// copied is the baseline of all copies, and moved that of UDP for a row of two daemons. Both are for
+// callBytes.
+var copied = baseline{place: OneDaemon, kind: Processor}
+
+func (r Row) moved() baseline {
+	return baseline{place: TwoDaemons, kind: Processor, segment: r.MTU + packetOverhead}
+}
+
+// part is a baseline that a message takes so many times.
+type part struct {
+	of    baseline
+	times float64
+}
+
+// leasts are the parts of what a message takes at least. Rates of small messages have none, because one
+// system call serves many of them. Half a round trip has none either: the other program sees the message
+// before this one runs again.
+func (r Row) leasts() (parts []part) {
+	calls := float64(r.Size) / callBytes
+	switch {
+	case r.Kind == Bandwidth && r.Place == TwoDaemons:
+		return []part{{copied, calls}, {r.moved(), calls}}
+	case r.Kind == Bandwidth:
+		return []part{{copied, calls}}
+	case r.oneProgramPolls() && r.Place == TwoDaemons:
+		return []part{{rung, 1}, {r.udp(), 2}}
+	case r.oneProgramPolls():
+		return []part{{rung, 1}}
+	default:
+		return nil
+	}
+}
+
+// MemoryProgram has memory for other processes to read and write. It prints the address, and returns
+// when in ends.
+func MemoryProgram(out io.Writer, in io.Reader) error {
+	mem, err := memory()
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(mem) //nolint:errcheck // the program ends
+	if _, err := fmt.Fprintln(out, uint64(uintptr(unsafe.Pointer(&mem[0])))); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, in)
+	return err
+}
+
+// memory returns callBytes that have pages.
+func memory() ([]byte, error) {
+	return unix.Mmap(-1, 0, callBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_POPULATE)
+}
+
+// holder is a running MemoryProgram.
+type holder struct {
+	cmd  *exec.Cmd
+	end  io.Closer
+	addr uintptr
+}
+
+func hold(ctx context.Context, cfg Config) (h *holder, err error) {
+	h = &holder{cmd: exec.CommandContext(ctx, cfg.Self[0], append(cfg.Self[1:], MemoryRole)...)}
+	if h.end, err = h.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cmd.Start(); err != nil {
+		return nil, err
+	}
+	var addr uint64
+	if _, err := fmt.Fscan(out, &addr); err != nil {
+		h.close()
+		return nil, fmt.Errorf("%s: %w", h.cmd, err)
+	}
+	h.addr = uintptr(addr)
+	return h, nil
+}
+
+func (h *holder) close() {
+	_ = h.end.Close()
+	_ = h.cmd.Wait()
+}
+
+// copies returns how long it takes to copy callBytes from one process to another one, by way of this one, in µs.
+func copies(ctx context.Context, cfg Config) (float64, error) {
+	from, err := hold(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer from.close()
+	to, err := hold(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer to.close()
+	mem, err := memory()
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Munmap(mem) //nolint:errcheck // scratch
+	local := []unix.Iovec{{Base: &mem[0]}}
+	local[0].SetLen(len(mem))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return processorFor(cfg.Target, unix.CLOCK_THREAD_CPUTIME_ID, func() (int64, error) {
+		if _, err := unix.ProcessVMReadv(from.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: from.addr, Len: len(mem)}}, 0); err != nil {
+			return 0, fmt.Errorf("process_vm_readv: %w", err)
+		}
+		if _, err := unix.ProcessVMWritev(to.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: to.addr, Len: len(mem)}}, 0); err != nil {
+			return 0, fmt.Errorf("process_vm_writev: %w", err)
+		}
+		return callBytes, nil
+	})
+}
+
+// moves returns how much processor time UDP takes for callBytes, in µs.
+func (b baseline) moves(cfg Config, p *place) (float64, error) {
+	pair, err := udpbaseline.Between(b.segment, p.from, p.to)
+	if err != nil {
+		return 0, err
+	}
+	defer pair.Close()
+	chunk := int64(256 * pair.Message())
+	return processorFor(cfg.Target, unix.CLOCK_PROCESS_CPUTIME_ID, func() (int64, error) { return chunk, pair.Transfer(chunk) })
+}
+
+// processorFor repeats what moves some bytes until span is over. It returns the processor time of callBytes in µs,
+// on a clock of this process or thread.
+func processorFor(span time.Duration, clock int32, move func() (int64, error)) (float64, error) {
+	spent := func() (time.Duration, error) {
+		var ts unix.Timespec
+		err := unix.ClockGettime(clock, &ts)
+		return time.Duration(ts.Nano()), err
+	}
+	before, err := spent()
+	if err != nil {
+		return 0, err
+	}
+	total := int64(0)
+	for start := time.Now(); total == 0 || time.Since(start) < span; {
+		n, err := move()
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	after, err := spent()
+	return float64((after - before).Nanoseconds()) / 1e3 * callBytes / float64(total), err
+}

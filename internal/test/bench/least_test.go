@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestByItself measures copies and a doorbell, as briefly as it can be done.
+func TestByItself(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Self: []string{self}, Target: time.Millisecond}
+	for _, b := range []baseline{copied, rung} {
+		if us, err := b.measure(t.Context(), cfg, nil); err != nil || us <= 0 {
+			t.Errorf("%s: %v µs, %v", b.name(), us, err)
+		}
+	}
+}
+
+// TestLeast: what a row takes at least grows with its bytes, and is more for two daemons.
+func TestLeast(t *testing.T) {
+	r := run{udp: map[baseline]*Series{}}
+	for _, row := range Rows() {
+		for _, p := range row.leasts() {
+			if r.udp[p.of] == nil {
+				r.udp[p.of] = &Series{}
+				r.udp[p.of].add(float64(10 + p.of.segment))
+			}
+		}
+	}
+	for _, test := range []struct {
+		row  Row
+		want float64
+	}{
+		{Row{Place: OneDaemon, Kind: Bandwidth, Size: 64 << 10, MTU: 1024}, 10},
+		{Row{Place: OneRun, Kind: Bandwidth, Size: 4 << 10, MTU: 4096}, 10. / 16},
+		{Row{Place: TwoDaemons, Kind: Bandwidth, Size: 1 << 20, MTU: 4096}, 16 * (10 + 10 + 4096 + 16)},
+		{Row{Place: TwoDaemons, Kind: Messages, Size: 8, MTU: 4096}, 0},
+		{Row{Place: OneRun, Tool: "ib_write_lat", Kind: Latency, Size: 2, MTU: 4096}, 0},
+		{Row{Place: OneRun, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096}, 10},
+		{Row{Place: TwoDaemons, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096}, 10 + 2*(10+8+writeOverhead)},
+	} {
+		res := &Result{Row: test.row}
+		if res.fillLeast(&r); res.Least != test.want {
+			t.Errorf("%s: %v, want %v", test.row.Name(), res.Least, test.want)
+		}
+	}
+}
