@@ -21,8 +21,9 @@ const (
 type baseline struct {
 	place   string
 	kind    Kind
-	segment int // UDP payload of a datagram
-	row     Row // that the Go library does; zero: plain UDP, or a trapped call
+	segment int  // UDP payload of a datagram
+	row     Row  // that the Go library does; zero: plain UDP, or a trapped call
+	half    bool // of a doorbell: not until its program runs again
 }
 
 // udp is the baseline of a row.
@@ -44,10 +45,12 @@ func (b baseline) name() string {
 	if b.row != (Row{}) {
 		return b.place + "/library/" + b.row.what()
 	}
-	switch {
-	case b == rung:
+	switch b {
+	case rung:
 		return "doorbell"
-	case b == copied:
+	case reached:
+		return "doorbell, there"
+	case copied:
 		return "copies/" + size(callBytes)
 	}
 	switch b.kind {
@@ -68,8 +71,8 @@ func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, e
 		return b.row.limit(ctx, cfg.Target)
 	}
 	switch b {
-	case rung:
-		return ring(ctx, cfg)
+	case rung, reached:
+		return b.ring(ctx, cfg)
 	case copied:
 		return copies(ctx, cfg)
 	}

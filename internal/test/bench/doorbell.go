@@ -22,7 +22,10 @@ import (
 
 // A direct doorbell by itself: a program writes to a file, and inotify wakes a thread of another process. That
 // thread reads 8 bytes of the program's memory, and writes 8 bytes to it, for which the program waits. Both are on
-// one processor, where that takes least time. A READ of a few bytes takes no less.
+// one processor, where that takes least time.
+//
+// A READ of a few bytes takes no less. For half a round trip, what counts is the time until the bytes are
+// written. They may be those of a program on another processor, which sees them at once.
 
 // RingRole is the first argument of a program that must call RingProgram.
 const RingRole = "ring"
@@ -30,16 +33,49 @@ const RingRole = "ring"
 // rungFile is the descriptor of the file to which RingProgram writes.
 const rungFile = 3
 
-var rung = baseline{place: OneDaemon, kind: Latency}
+// rung is a doorbell until its program runs again, and reached until the bytes are written.
+var (
+	rung    = baseline{place: OneDaemon, kind: Latency}
+	reached = baseline{place: OneDaemon, kind: Latency, half: true}
+)
 
-// word is what RingProgram waits for. Another process writes it.
-type word struct{ n atomic.Uint64 }
+// counted is in the memory of RingProgram. The program sets at to the time when it rings, and waits until another process
+// has counted the ring in n.
+type counted struct{ at, n atomic.Uint64 }
+
+// monotonic is the kernel's CLOCK_MONOTONIC, in ns. It makes no system call.
+type monotonic struct {
+	base  time.Time
+	since uint64
+}
+
+func newMonotonic() (m monotonic, err error) {
+	var ts unix.Timespec
+	m.base, err = time.Now(), unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	m.since = uint64(ts.Nano())
+	return m, err
+}
+
+func (m monotonic) now() uint64 { return m.since + uint64(time.Since(m.base)) }
+
+// median returns the middle one of some times, in ns.
+func median(took []uint64) uint64 {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
 
 // RingProgram prints the address of a word. When a line comes in, it rings for the given time. It prints
 // how many nanoseconds one ring takes, in the median: now and then the scheduler lets the other thread wait for
 // milliseconds.
 func RingProgram(out io.Writer, in io.Reader, span time.Duration) error {
-	w := new(word)
+	w := new(counted)
+	clock, err := newMonotonic()
+	if err != nil {
+		return err
+	}
 	if _, err := fmt.Fprintln(out, uint64(uintptr(unsafe.Pointer(w)))); err != nil {
 		return err
 	}
@@ -48,28 +84,28 @@ func RingProgram(out io.Writer, in io.Reader, span time.Duration) error {
 	}
 	runtime.LockOSThread()
 	var b [1]byte
-	var took []time.Duration
-	begin := time.Now()
-	for at := begin; len(took) == 0 || at.Sub(begin) < span; {
+	var took []uint64
+	begin := clock.now()
+	for at := begin; len(took) == 0 || at-begin < uint64(span); {
 		n := uint64(len(took) + 1)
+		w.at.Store(at)
 		// Raw, to measure no more than the call: nothing else runs here.
 		if _, _, errno := unix.RawSyscall6(unix.SYS_PWRITE64, rungFile, uintptr(unsafe.Pointer(&b[0])), 1, 0, 0, 0); errno != 0 {
 			return os.NewSyscallError("pwrite", errno)
 		}
 		for w.n.Load() != n {
 		}
-		now := time.Now()
-		took = append(took, now.Sub(at))
+		now := clock.now()
+		took = append(took, now-at)
 		at = now
 	}
-	slices.Sort(took)
-	_, err := fmt.Fprintln(out, took[len(took)/2].Nanoseconds())
+	_, err = fmt.Fprintln(out, median(took))
 	runtime.KeepAlive(w)
 	return err
 }
 
-// ring measures one doorbell, in µs.
-func ring(ctx context.Context, cfg Config) (us float64, err error) {
+// ring measures rung, or reached, in µs.
+func (b baseline) ring(ctx context.Context, cfg Config) (us float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pairLimit)
 	defer cancel()
 	file, watch, err := watched()
@@ -92,7 +128,7 @@ func ring(ctx context.Context, cfg Config) (us float64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, cmd.Wait()) }()
-	defer in.Close()
+	defer in.Close() //nolint:errcheck // the program ends with it
 	out := bufio.NewReader(pipe)
 	addr, err := number64(out)
 	if err != nil {
@@ -107,7 +143,11 @@ func ring(ctx context.Context, cfg Config) (us float64, err error) {
 	}
 	s.stop.Store(true)
 	_, wake := file.Write([]byte{0})
-	return float64(ns) / 1e3, errors.Join(err, wake, <-s.ended)
+	err = errors.Join(err, wake, <-s.ended)
+	if b.half {
+		ns = median(s.took)
+	}
+	return float64(ns) / 1e3, err
 }
 
 func number64(r *bufio.Reader) (uint64, error) {
@@ -146,6 +186,7 @@ type server struct {
 	addr  uintptr
 	watch int
 	stop  atomic.Bool
+	took  []uint64 // ns of each ring until it was counted
 	ended chan error
 }
 
@@ -162,9 +203,14 @@ func (s *server) run() error {
 	var (
 		events [4 * unix.SizeofInotifyEvent]byte
 		buf    [8]byte
-		remote = []unix.RemoteIovec{{Base: s.addr, Len: len(buf)}}
+		at     = []unix.RemoteIovec{{Base: s.addr + unsafe.Offsetof(counted{}.at), Len: len(buf)}}
+		count  = []unix.RemoteIovec{{Base: s.addr + unsafe.Offsetof(counted{}.n), Len: len(buf)}}
 		local  = []unix.Iovec{{Base: &buf[0]}}
 	)
+	clock, err := newMonotonic()
+	if err != nil {
+		return err
+	}
 	local[0].SetLen(len(buf))
 	for n := uint64(1); ; n++ {
 		if _, err := unix.Read(s.watch, events[:]); err != nil {
@@ -173,13 +219,15 @@ func (s *server) run() error {
 		if s.stop.Load() {
 			return nil
 		}
-		if _, err := unix.ProcessVMReadv(s.pid, local, remote, 0); err != nil {
+		if _, err := unix.ProcessVMReadv(s.pid, local, at, 0); err != nil {
 			return os.NewSyscallError("process_vm_readv", err)
 		}
+		began := binary.NativeEndian.Uint64(buf[:])
 		binary.NativeEndian.PutUint64(buf[:], n)
-		if _, err := unix.ProcessVMWritev(s.pid, local, remote, 0); err != nil {
+		if _, err := unix.ProcessVMWritev(s.pid, local, count, 0); err != nil {
 			return os.NewSyscallError("process_vm_writev", err)
 		}
+		s.took = append(s.took, clock.now()-began)
 	}
 }
 

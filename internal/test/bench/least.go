@@ -19,7 +19,7 @@ import (
 //
 // One daemon copies a message from the memory of one program, and to that of the other one. Two daemons do that as
 // well, and send the message by UDP in between. What counts is the processor time of long messages. For a
-// READ of a few bytes it is the time of a doorbell (doorbell.go), and of datagrams.
+// latency it is the time of a doorbell (doorbell.go), and of datagrams.
 
 // MemoryRole is the first argument of a program that must call MemoryProgram.
 const MemoryRole = "memory"
@@ -42,8 +42,7 @@ type part struct {
 }
 
 // leasts are the parts of what a message takes at least. Rates of small messages have none, because one
-// system call serves many of them. Half a round trip has none either: the other program sees the message
-// before this one runs again.
+// system call serves many of them.
 func (r Row) leasts() (parts []part) {
 	calls := float64(r.Size) / callBytes
 	switch {
@@ -55,6 +54,10 @@ func (r Row) leasts() (parts []part) {
 		return []part{{rung, 1}, {r.udp(), 2}}
 	case r.oneProgramPolls():
 		return []part{{rung, 1}}
+	case r.Kind == Latency && r.Place == TwoDaemons:
+		return []part{{reached, 1}, {r.udp(), 1}}
+	case r.Kind == Latency:
+		return []part{{reached, 1}}
 	default:
 		return nil
 	}

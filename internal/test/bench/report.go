@@ -78,7 +78,7 @@ type Result struct {
 	// Processor is the processor time of the daemons for one message, µs.
 	Processor Series `json:"processor_us"`
 	// Least is what the system calls that move a message take, each measured by itself, µs. Of a
-	// bandwidth it is their processor time, as in Processor, and of a READ's latency their time.
+	// bandwidth it is their processor time, as in Processor, and of a latency their time.
 	Least float64 `json:"least_us,omitempty"`
 	// Calls is the time of one message, as a multiple of the time of a trapped call.
 	Calls float64 `json:"trapped_calls,omitempty"`
@@ -147,7 +147,7 @@ func (rep *Report) Print(w io.Writer) {
 		"of lib: of what the Go library does in one process; beside two daemons with two devices on loopback\n"+
 		"calls: the time of one message over that of one trapped call\n"+
 		"CPU: processor time of the daemons for one message, µs; for ib_read_lat and ib_atomic_lat a round trip\n"+
-		"least: what the system calls that move a message take, each by itself, µs: processor time, or the time of a READ\n"+
+		"least: what the system calls that move a message take, each by itself, µs: processor time, or of a latency its time\n"+
 		"s/GiB: processor time of the daemons for 1 GiB, s\n"+
 		"of two runs: what two programs do under one gorxe run, of what they do under one each\n")
 	if rep.Missing != "" {
