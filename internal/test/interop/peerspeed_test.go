@@ -1,0 +1,71 @@
+package interop
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkPeer runs perftest between gorxe and rdma_rxe, in both roles, b.N times, and reports the
+// medians. It is for two builds of gorxe that alternate, on a machine that does nothing else
+// (-benchtime 5x). A figure by itself means nothing, because the machine is emulated.
+func BenchmarkPeer(b *testing.B) {
+	for _, tool := range []string{
+		"ib_write_lat -n 2000 -s 2", "ib_send_lat -n 2000 -s 2",
+		"ib_send_bw -n 5000 -s 8", "ib_write_bw -n 300 -s 65536", "ib_send_bw -n 300 -s 65536",
+	} {
+		for name, roles := range map[string][2]*machine{"client": {lab.guest, lab.gorxe}, "server": {lab.gorxe, lab.guest}} {
+			b.Run(tool+"/gorxe is the "+name, func(b *testing.B) {
+				var figures []float64
+				for range b.N {
+					figures = append(figures, peerFigure(b, roles[0], roles[1], strings.Fields(tool)))
+				}
+				unit := "messages/s"
+				if strings.Contains(tool, "_lat") {
+					unit = "µs"
+				}
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(median(figures), unit)
+			})
+		}
+	}
+}
+
+// peerLine is perftest's line of figures. It matches the typical latency in µs, or the rate in millions a
+// second.
+var peerLine = regexp.MustCompile(`(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+[ \t]+([\d.]+)`)
+
+func peerFigure(b *testing.B, server, client *machine, argv []string) float64 {
+	b.Helper()
+	port := lab.nextPort()
+	args := func(m *machine) []string {
+		return append(slices.Clone(argv), "-d", "rxe0", "-F", "-u", "18", "-x", strconv.Itoa(m.gid[ipv4]), "-p", strconv.Itoa(port))
+	}
+	s := server.verbs(args(server)...)
+	defer s.Kill()
+	if err := server.Listening(port); err != nil {
+		b.Fatal(err)
+	}
+	c := client.verbs(append(args(client), server.addr)...)
+	if code, err := c.Wait(2 * time.Minute); code != 0 || err != nil {
+		b.Fatalf("%v: exit status %d, %v\n%s", argv, code, err, c.Output())
+	}
+	if code, err := s.Wait(time.Minute); code != 0 || err != nil {
+		b.Fatalf("%v, the server: exit status %d, %v\n%s", argv, code, err, s.Output())
+	}
+	m := peerLine.FindStringSubmatch(c.Output())
+	if m == nil {
+		b.Fatalf("no figures in\n%s", c.Output())
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if strings.HasSuffix(argv[0], "_bw") {
+		v *= 1e6
+	}
+	return v
+}
