@@ -21,9 +21,8 @@ const (
 type baseline struct {
 	place   string
 	kind    Kind
-	segment int  // UDP payload of a datagram
-	row     Row  // that the Go library does; zero: plain UDP, or a trapped call
-	half    bool // of a doorbell: not until its program runs again
+	segment int // UDP payload of a datagram
+	row     Row // that the Go library does; zero: plain UDP, or a trapped call
 }
 
 // udp is the baseline of a row.
@@ -48,8 +47,6 @@ func (b baseline) name() string {
 	switch b {
 	case rung:
 		return "doorbell"
-	case reached:
-		return "doorbell, there"
 	case copied:
 		return "copies/" + size(callBytes)
 	}
@@ -71,8 +68,8 @@ func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, e
 		return b.row.limit(ctx, cfg.Target)
 	}
 	switch b {
-	case rung, reached:
-		return b.ring(ctx, cfg)
+	case rung:
+		return ring(ctx, cfg)
 	case copied:
 		return copies(ctx, cfg)
 	}
