@@ -98,7 +98,7 @@ func ring(ctx context.Context, cfg Config) (us float64, err error) {
 	}
 	defer file.Close()
 	defer unix.Close(watch) //nolint:errcheck // scratch
-	cmd := exec.CommandContext(ctx, cfg.Self[0], append(cfg.Self[1:], RingRole, cfg.Target.String())...)
+	cmd := exec.CommandContext(ctx, cfg.Self[0], slices.Concat(cfg.Self[1:], []string{RingRole, cfg.Target.String()})...)
 	cmd.ExtraFiles = []*os.File{file}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -119,7 +119,7 @@ func ring(ctx context.Context, cfg Config) (us float64, err error) {
 		return 0, fmt.Errorf("%s: %w", cmd, err)
 	}
 	s := &server{pid: cmd.Process.Pid, addr: uintptr(addr), watch: watch, ended: make(chan error, 1)}
-	go s.serve()
+	go s.serve(cancel)
 	_, err = io.WriteString(in, "\n")
 	if err == nil {
 		_, err = number64(out)
@@ -173,10 +173,14 @@ type server struct {
 	ended chan error
 }
 
-func (s *server) serve() {
+func (s *server) serve(fail func()) {
 	// Never unlocked: the thread, which is bound to a processor, ends here.
 	runtime.LockOSThread()
-	s.ended <- s.run()
+	err := s.run()
+	if err != nil {
+		fail() // the program would ring in vain
+	}
+	s.ended <- err
 }
 
 func (s *server) run() error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -88,7 +89,7 @@ type holder struct {
 }
 
 func hold(ctx context.Context, cfg Config) (h *holder, err error) {
-	h = &holder{cmd: exec.CommandContext(ctx, cfg.Self[0], append(cfg.Self[1:], MemoryRole)...)}
+	h = &holder{cmd: exec.CommandContext(ctx, cfg.Self[0], slices.Concat(cfg.Self[1:], []string{MemoryRole})...)}
 	if h.end, err = h.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -135,14 +136,24 @@ func copies(ctx context.Context, cfg Config) (float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return processorFor(cfg.Target, unix.CLOCK_THREAD_CPUTIME_ID, func() (int64, error) {
-		if _, err := unix.ProcessVMReadv(from.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: from.addr, Len: len(mem)}}, 0); err != nil {
-			return 0, fmt.Errorf("process_vm_readv: %w", err)
+		n, err := unix.ProcessVMReadv(from.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: from.addr, Len: len(mem)}}, 0)
+		if err := whole("process_vm_readv", n, err); err != nil {
+			return 0, err
 		}
-		if _, err := unix.ProcessVMWritev(to.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: to.addr, Len: len(mem)}}, 0); err != nil {
-			return 0, fmt.Errorf("process_vm_writev: %w", err)
-		}
-		return callBytes, nil
+		n, err = unix.ProcessVMWritev(to.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: to.addr, Len: len(mem)}}, 0)
+		return callBytes, whole("process_vm_writev", n, err)
 	})
+}
+
+// whole returns an error unless a call moved callBytes.
+func whole(call string, n int, err error) error {
+	if err == nil && n != callBytes {
+		err = fmt.Errorf("%d of %d bytes", n, callBytes)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", call, err)
+	}
+	return nil
 }
 
 // moves returns how much processor time UDP takes for callBytes, in µs.

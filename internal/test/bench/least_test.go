@@ -20,6 +20,18 @@ func TestByItself(t *testing.T) {
 	}
 }
 
+// TestWhole: a call that moves less than it should is an error.
+func TestWhole(t *testing.T) {
+	if err := whole("call", callBytes, nil); err != nil {
+		t.Error(err)
+	}
+	for _, err := range []error{whole("call", 1, nil), whole("call", -1, os.ErrPermission)} {
+		if err == nil {
+			t.Error("no error")
+		}
+	}
+}
+
 // TestLeast: what a row takes at least grows with its bytes, and is more for two daemons.
 func TestLeast(t *testing.T) {
 	r := run{udp: map[baseline]*Series{}}
