@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := parse(test.output)
+			got, err := Parse(test.output)
 			if got != test.want {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
@@ -86,7 +86,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(preamble + bwHead + bwRow + end)
 	f.Add(latHead + latRow)
 	f.Fuzz(func(t *testing.T, output string) {
-		if o, err := parse(output); err != nil && o != (Outcome{}) {
+		if o, err := Parse(output); err != nil && o != (Outcome{}) {
 			t.Errorf("figures besides error %v: %+v", err, o)
 		}
 	})

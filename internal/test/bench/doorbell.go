@@ -8,23 +8,22 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // A direct doorbell by itself: a program writes to a file, and inotify wakes a thread of another process. That
 // thread reads 8 bytes of the program's memory, and writes 8 bytes to it, for which the program waits. Both are on
 // one processor, as they are in the daemon if both programs poll.
 //
-// What counts is the time until the bytes are written. In half a round trip they are those of a program on another
+// The figure is the time until the bytes are written. In half a round trip they are those of a program on another
 // processor, which sees them at once.
 
 // RingRole is the first argument of a program that must call RingProgram.
@@ -46,11 +45,10 @@ type monotonic struct {
 	since uint64
 }
 
-func newMonotonic() (m monotonic, err error) {
-	var ts unix.Timespec
-	m.base, err = time.Now(), unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	m.since = uint64(ts.Nano())
-	return m, err
+func newMonotonic() (monotonic, error) {
+	base := time.Now()
+	since, err := readClock(unix.CLOCK_MONOTONIC)
+	return monotonic{base, uint64(since)}, err
 }
 
 func (m monotonic) now() uint64 { return m.since + uint64(time.Since(m.base)) }
@@ -98,31 +96,15 @@ func ring(ctx context.Context, cfg Config) (us float64, err error) {
 	}
 	defer file.Close()
 	defer unix.Close(watch) //nolint:errcheck // scratch
-	cmd := exec.CommandContext(ctx, cfg.Self[0], slices.Concat(cfg.Self[1:], []string{RingRole, cfg.Target.String()})...)
-	cmd.ExtraFiles = []*os.File{file}
-	in, err := cmd.StdinPipe()
+	h, err := hold(ctx, cfg, []*os.File{file}, RingRole, cfg.Target.String())
 	if err != nil {
 		return 0, err
 	}
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, cmd.Wait()) }()
-	defer in.Close() //nolint:errcheck // the program ends with it
-	out := bufio.NewReader(pipe)
-	addr, err := number64(out)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", cmd, err)
-	}
-	s := &server{pid: cmd.Process.Pid, addr: uintptr(addr), watch: watch, ended: make(chan error, 1)}
+	defer func() { err = errors.Join(err, h.close()) }()
+	s := &server{pid: h.cmd.Process.Pid, addr: h.addr, watch: watch, ended: make(chan error, 1)}
 	go s.serve(cancel)
-	_, err = io.WriteString(in, "\n")
-	if err == nil {
-		_, err = number64(out)
+	if _, err = io.WriteString(h.in, "\n"); err == nil {
+		_, err = h.number()
 	}
 	s.stop.Store(true)
 	_, wake := file.Write([]byte{0})
@@ -131,14 +113,6 @@ func ring(ctx context.Context, cfg Config) (us float64, err error) {
 	}
 	slices.Sort(s.took)
 	return float64(s.took[len(s.took)/2]) / 1e3, nil
-}
-
-func number64(r *bufio.Reader) (uint64, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(strings.TrimSpace(line), 10, 64)
 }
 
 // watched returns a file in memory, and a descriptor that reports when it is written to.
@@ -241,14 +215,8 @@ func onOneProcessor(pid int) error {
 			one.Set(i)
 		}
 	}
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			_ = unix.SchedSetaffinity(tid, &one) // it may have ended
-		}
+	for _, tid := range procfs.Threads(pid) {
+		_ = unix.SchedSetaffinity(tid, &one) // it may have ended
 	}
 	return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &one))
 }

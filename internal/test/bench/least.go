@@ -1,12 +1,17 @@
 package bench
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -19,8 +24,8 @@ import (
 // Together they are the least that a message takes.
 //
 // One daemon copies a message from the memory of one program, and to that of the other one. Two daemons do that as
-// well, and send the message by UDP in between. What counts is the processor time of long messages. For a
-// latency it is the time of a doorbell (doorbell.go), and of datagrams.
+// well, and send the message by UDP in between. Long messages are compared by processor time, and latencies by the time of a
+// doorbell (doorbell.go) and of datagrams.
 
 // MemoryRole is the first argument of a program that must call MemoryProgram.
 const MemoryRole = "memory"
@@ -81,16 +86,19 @@ func memory() ([]byte, error) {
 	return unix.Mmap(-1, 0, callBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_POPULATE)
 }
 
-// holder is a running MemoryProgram.
+// holder is a running program with a role, which has printed an address of its memory.
 type holder struct {
 	cmd  *exec.Cmd
-	end  io.Closer
+	in   io.WriteCloser
+	out  *bufio.Reader
 	addr uintptr
 }
 
-func hold(ctx context.Context, cfg Config) (h *holder, err error) {
-	h = &holder{cmd: exec.CommandContext(ctx, cfg.Self[0], slices.Concat(cfg.Self[1:], []string{MemoryRole})...)}
-	if h.end, err = h.cmd.StdinPipe(); err != nil {
+// hold starts a program, which inherits files.
+func hold(ctx context.Context, cfg Config, files []*os.File, role ...string) (h *holder, err error) {
+	h = &holder{cmd: exec.CommandContext(ctx, cfg.Self[0], slices.Concat(cfg.Self[1:], role)...)}
+	h.cmd.ExtraFiles = files
+	if h.in, err = h.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
 	out, err := h.cmd.StdoutPipe()
@@ -100,32 +108,42 @@ func hold(ctx context.Context, cfg Config) (h *holder, err error) {
 	if err := h.cmd.Start(); err != nil {
 		return nil, err
 	}
-	var addr uint64
-	if _, err := fmt.Fscan(out, &addr); err != nil {
-		h.close()
-		return nil, fmt.Errorf("%s: %w", h.cmd, err)
+	h.out = bufio.NewReader(out)
+	addr, err := h.number()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", h.cmd, err), h.close())
 	}
 	h.addr = uintptr(addr)
 	return h, nil
 }
 
-func (h *holder) close() {
-	_ = h.end.Close()
-	_ = h.cmd.Wait()
+// number reads a line that the program prints.
+func (h *holder) number() (uint64, error) {
+	line, err := h.out.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+}
+
+// close ends the program.
+func (h *holder) close() error {
+	_ = h.in.Close()
+	return h.cmd.Wait()
 }
 
 // copies returns how long it takes to copy callBytes from one process to another one, by way of this one, in µs.
 func copies(ctx context.Context, cfg Config) (float64, error) {
-	from, err := hold(ctx, cfg)
+	from, err := hold(ctx, cfg, nil, MemoryRole)
 	if err != nil {
 		return 0, err
 	}
-	defer from.close()
-	to, err := hold(ctx, cfg)
+	defer from.close() //nolint:errcheck // it was there
+	to, err := hold(ctx, cfg, nil, MemoryRole)
 	if err != nil {
 		return 0, err
 	}
-	defer to.close()
+	defer to.close() //nolint:errcheck // it was there
 	mem, err := memory()
 	if err != nil {
 		return 0, err
@@ -170,12 +188,7 @@ func (b baseline) moves(cfg Config, p *place) (float64, error) {
 // processorFor repeats what moves some bytes until span is over. It returns the processor time of callBytes in µs,
 // on a clock of this process or thread.
 func processorFor(span time.Duration, clock int32, move func() (int64, error)) (float64, error) {
-	spent := func() (time.Duration, error) {
-		var ts unix.Timespec
-		err := unix.ClockGettime(clock, &ts)
-		return time.Duration(ts.Nano()), err
-	}
-	before, err := spent()
+	before, err := readClock(clock)
 	if err != nil {
 		return 0, err
 	}
@@ -187,6 +200,6 @@ func processorFor(span time.Duration, clock int32, move func() (int64, error)) (
 		}
 		total += n
 	}
-	after, err := spent()
+	after, err := readClock(clock)
 	return float64((after - before).Nanoseconds()) / 1e3 * callBytes / float64(total), err
 }

@@ -144,7 +144,7 @@ func (p *place) runTogether(ctx context.Context, port int, argv []string) (Outco
 
 // outcome is what a client has printed.
 func (p *program) outcome() (Outcome, error) {
-	o, err := parse(p.out.String())
+	o, err := Parse(p.out.String())
 	if err != nil {
 		err = fmt.Errorf("%w\n%s%s", err, &p.out, &p.log)
 	}

@@ -28,9 +28,9 @@ const (
 
 var errNoFigures = errors.New("no figures in the program's output")
 
-// parse reads the output of a perftest program that ran with one message size
+// Parse reads the output of a perftest program that ran with one message size
 // and a number of iterations.
-func parse(output string) (Outcome, error) {
+func Parse(output string) (Outcome, error) {
 	titles := ""
 	for line := range strings.Lines(output) {
 		switch packed := strings.Join(strings.Fields(line), ""); {

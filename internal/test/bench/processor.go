@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,13 @@ import (
 // linux/posix-timers.h, with CPUCLOCK_SCHED.
 func cpuClock(pid int) int32 { return int32(^pid<<3 | 2) }
 
+// readClock reads a clock of clock_gettime(2).
+func readClock(clock int32) (time.Duration, error) {
+	var ts unix.Timespec
+	err := unix.ClockGettime(clock, &ts)
+	return time.Duration(ts.Nano()), os.NewSyscallError("clock_gettime", err)
+}
+
 // processorTime is what the daemons of a place have used of the processors so far.
 func (p *place) processorTime() (total time.Duration, err error) {
 	seen := map[*daemon]bool{}
@@ -19,11 +27,11 @@ func (p *place) processorTime() (total time.Duration, err error) {
 			continue
 		}
 		seen[d] = true
-		var ts unix.Timespec
-		if err := unix.ClockGettime(cpuClock(d.cmd.Process.Pid), &ts); err != nil {
+		spent, err := readClock(cpuClock(d.cmd.Process.Pid))
+		if err != nil {
 			return 0, fmt.Errorf("processor time of gorxe daemon: %w", err)
 		}
-		total += time.Duration(ts.Nano())
+		total += spent
 	}
 	return total, nil
 }

@@ -14,28 +14,19 @@ func Role(args []string) error {
 	if len(args) == 0 {
 		return ErrNoRole
 	}
-	span := func() (time.Duration, error) {
-		if len(args) < 2 {
-			return 0, ErrNoRole
-		}
-		return time.ParseDuration(args[1])
+	role, out, in := args[0], os.Stdout, os.Stdin
+	if role == MemoryRole {
+		return MemoryProgram(out, in)
 	}
-	switch args[0] {
-	case MemoryRole:
-		return MemoryProgram(os.Stdout, os.Stdin)
-	case TrapRole:
-		d, err := span()
-		if err != nil {
-			return err
-		}
-		return TrapProgram(os.Stdout, d)
-	case RingRole:
-		d, err := span()
-		if err != nil {
-			return err
-		}
-		return RingProgram(os.Stdout, os.Stdin, d)
-	default:
+	if role != TrapRole && role != RingRole || len(args) < 2 {
 		return ErrNoRole
 	}
+	span, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	if role == TrapRole {
+		return TrapProgram(out, span)
+	}
+	return RingProgram(out, in, span)
 }

@@ -1,12 +1,14 @@
 package interop
 
 import (
-	"regexp"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/test/bench"
 )
 
 // BenchmarkPeer runs perftest between gorxe and rdma_rxe, in both roles, b.N times, and reports the
@@ -17,11 +19,14 @@ func BenchmarkPeer(b *testing.B) {
 		"ib_write_lat -n 2000 -s 2", "ib_send_lat -n 2000 -s 2",
 		"ib_send_bw -n 5000 -s 8", "ib_write_bw -n 300 -s 65536", "ib_send_bw -n 300 -s 65536",
 	} {
-		for name, roles := range map[string][2]*machine{"client": {lab.guest, lab.gorxe}, "server": {lab.gorxe, lab.guest}} {
-			b.Run(tool+"/gorxe is the "+name, func(b *testing.B) {
+		for _, role := range []struct {
+			name           string
+			server, client *machine
+		}{{"client", lab.guest, lab.gorxe}, {"server", lab.gorxe, lab.guest}} {
+			b.Run(tool+"/gorxe is the "+role.name, func(b *testing.B) {
 				var figures []float64
 				for range b.N {
-					figures = append(figures, peerFigure(b, roles[0], roles[1], strings.Fields(tool)))
+					figures = append(figures, peerFigure(b, role.server, role.client, strings.Fields(tool)))
 				}
 				unit := "messages/s"
 				if strings.Contains(tool, "_lat") {
@@ -34,10 +39,7 @@ func BenchmarkPeer(b *testing.B) {
 	}
 }
 
-// peerLine is perftest's line of figures. It matches the typical latency in µs, or the rate in millions a
-// second.
-var peerLine = regexp.MustCompile(`(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+[ \t]+([\d.]+)`)
-
+// peerFigure returns the typical latency in µs, or the rate in messages a second.
 func peerFigure(b *testing.B, server, client *machine, argv []string) float64 {
 	b.Helper()
 	port := lab.nextPort()
@@ -56,16 +58,9 @@ func peerFigure(b *testing.B, server, client *machine, argv []string) float64 {
 	if code, err := s.Wait(time.Minute); code != 0 || err != nil {
 		b.Fatalf("%v, the server: exit status %d, %v\n%s", argv, code, err, s.Output())
 	}
-	m := peerLine.FindStringSubmatch(c.Output())
-	if m == nil {
-		b.Fatalf("no figures in\n%s", c.Output())
-	}
-	v, err := strconv.ParseFloat(m[1], 64)
+	o, err := bench.Parse(c.Output())
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("%v\n%s", err, c.Output())
 	}
-	if strings.HasSuffix(argv[0], "_bw") {
-		v *= 1e6
-	}
-	return v
+	return cmp.Or(o.Typical, o.Rate) // a program has one of them
 }
