@@ -19,6 +19,16 @@ func threadsOf(most int) *Threads {
 	return th
 }
 
+// openPair opens a port that receives with threads, and one that sends to it.
+func openPair(t *testing.T, from, to string, th *Threads) (tr *trap, rx, tx *Port, route *wire.Route) {
+	t.Helper()
+	src, dst := netip.MustParseAddr(from), netip.MustParseAddr(to)
+	tr = newTrap()
+	rx = open(t, Config{Address: dst, Receiver: tr.receive, Threads: th})
+	tx = open(t, Config{Address: src, Receiver: discard})
+	return tr, rx, tx, &wire.Route{Src: src, Dst: dst}
+}
+
 // waitsInThread reports whether calls of the port's only socket wait.
 func (p *Port) waitsInThread() bool {
 	p.mu.RLock()
@@ -63,10 +73,8 @@ func descriptors(t *testing.T) int {
 // the thread or gives it back, and Close wakes the thread.
 func TestThreadWhileBusy(t *testing.T) {
 	before := runtime.NumGoroutine()
-	src, dst := netip.MustParseAddr("127.0.24.1"), netip.MustParseAddr("127.0.24.2")
-	tr, th := newTrap(), threadsOf(2)
-	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
-	route := &wire.Route{Src: src, Dst: dst}
+	th := threadsOf(2)
+	tr, rx, tx, route := openPair(t, "127.0.24.1", "127.0.24.2", th)
 	tr.send(t, tx, route, 64)
 	files := descriptors(t)
 	for range 3 {
@@ -88,7 +96,7 @@ func TestThreadWhileBusy(t *testing.T) {
 	}
 	th.idle = time.Hour
 	must(t, rx.Close())
-	again := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th})
+	again := open(t, Config{Address: route.Dst, Receiver: tr.receive, Threads: th})
 	makeBusy(t, tr, again, tx, route)
 	begin := time.Now()
 	must(t, again.Close())
@@ -107,16 +115,14 @@ func TestThreadWhileBusy(t *testing.T) {
 
 // TestThreadsAreBounded: a busy socket for which there is no thread receives without one.
 func TestThreadsAreBounded(t *testing.T) {
-	src := netip.MustParseAddr("127.0.25.1")
-	one, two := netip.MustParseAddr("127.0.25.2"), netip.MustParseAddr("127.0.25.3")
 	th := threadsOf(1)
 	th.idle = time.Hour
-	tr, tr2 := newTrap(), newTrap()
-	rx, tx := open(t, Config{Address: one, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
+	tr, rx, tx, route := openPair(t, "127.0.25.1", "127.0.25.2", th)
+	two, tr2 := netip.MustParseAddr("127.0.25.3"), newTrap()
 	rx2 := open(t, Config{Address: two, Receiver: tr2.receive, Threads: th})
-	makeBusy(t, tr, rx, tx, &wire.Route{Src: src, Dst: one})
+	makeBusy(t, tr, rx, tx, route)
 	for range 4 * busyBatches {
-		tr2.send(t, tx, &wire.Route{Src: src, Dst: two}, 64)
+		tr2.send(t, tx, &wire.Route{Src: route.Src, Dst: two}, 64)
 	}
 	if rx2.waitsInThread() || th.used.Load() != 1 {
 		t.Errorf("%d threads, want 1", th.used.Load())
@@ -126,10 +132,8 @@ func TestThreadsAreBounded(t *testing.T) {
 // TestTakeoverInThread: another reader replaces one that is blocked in its thread.
 func TestTakeoverInThread(t *testing.T) {
 	before := runtime.NumGoroutine()
-	src, dst := netip.MustParseAddr("127.0.26.1"), netip.MustParseAddr("127.0.26.2")
-	tr, th := newTrap(), threadsOf(4)
-	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
-	route := &wire.Route{Src: src, Dst: dst}
+	th := threadsOf(4)
+	tr, rx, tx, route := openPair(t, "127.0.26.1", "127.0.26.2", th)
 	makeBusy(t, tr, rx, tx, route)
 	free := tr.block(t, tx, route)
 	tr.send(t, tx, route, 64)
@@ -148,10 +152,8 @@ func TestTakeoverInThread(t *testing.T) {
 // TestTakeoverWithoutDescriptor: if there is no descriptor for the poller, the reader that replaces another
 // one has a thread like that one, and gives it back when there is one.
 func TestTakeoverWithoutDescriptor(t *testing.T) {
-	src, dst := netip.MustParseAddr("127.0.27.1"), netip.MustParseAddr("127.0.27.2")
-	tr, th := newTrap(), threadsOf(1)
-	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive, Threads: th}), open(t, Config{Address: src, Receiver: discard})
-	route := &wire.Route{Src: src, Dst: dst}
+	th := threadsOf(1)
+	tr, rx, tx, route := openPair(t, "127.0.27.1", "127.0.27.2", th)
 	makeBusy(t, tr, rx, tx, route)
 	free := tr.block(t, tx, route)
 	var files unix.Rlimit
