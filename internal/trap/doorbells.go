@@ -81,6 +81,7 @@ func (r *receiver) runDoorbells() {
 				return
 			}
 			timing.note(d, took)
+			d.Mute(timing.mutes(took))
 		}
 		timing.decide()
 	}
@@ -120,6 +121,7 @@ func (r *receiver) helpOnce() bool {
 			return false
 		}
 		much = much || took.More
+		d.Mute(false)
 	}
 	return true
 }

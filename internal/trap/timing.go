@@ -56,6 +56,10 @@ func (t *timing) decide() {
 	}
 }
 
+// mutes reports whether inotify should not report the doorbells of a device, after a look at it that
+// took some.
+func (t *timing) mutes(took kernel.Doorbells) bool { return took.Requests > 0 && t.pace.Pauses() }
+
 // pause waits as long as the thread should not look for doorbells.
 func (t *timing) pause() {
 	t.thread.Rest()

@@ -56,9 +56,9 @@ func (p *Pace) Pause() time.Duration {
 	if !p.Streams() {
 		return 0
 	}
-	if pause := min(time.Duration(p.found)*pauseEach, maxPause); pause >= minPause {
+	if p.Pauses() {
 		p.tries = 0
-		return pause
+		return min(time.Duration(p.found)*pauseEach, maxPause)
 	}
 	if p.tries--; p.tries > 0 {
 		return 0
@@ -66,6 +66,9 @@ func (p *Pace) Pause() time.Duration {
 	p.tries = tryEvery
 	return tryPause
 }
+
+// Pauses reports whether looks find so many requests that a pause follows each of them.
+func (p *Pace) Pauses() bool { return p.Streams() && time.Duration(p.found)*pauseEach >= minPause }
 
 // Streams reports whether the program posts without waiting.
 func (p *Pace) Streams() bool { return p.score >= sureScore }

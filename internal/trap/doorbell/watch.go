@@ -58,6 +58,7 @@ type Device struct {
 	taker  Taker // has its doorbells in hand, or nil
 	calls  int   // that wait to have it in hand
 	missed bool  // doorbells came while a thread had it in hand
+	muted  bool  // inotify does not report its doorbells, and it stays on the list
 }
 
 // TakeDoorbells takes the doorbells of the device, and reports whether there are more.

@@ -224,7 +224,7 @@ func (s *Space) fault(va uint64, p []byte, write bool) error {
 	v := vectorPool.Get().(*vectors)
 	defer vectorPool.Put(v)
 	buf := bytes.Clone(p) // p stays off the heap
-	_, total, err := v.fill([]rxe.Span{{VA: va, Buf: buf}})
+	_, total, err := v.fill([]rxe.Span{{VA: va, Buf: buf}}, write)
 	if err == nil {
 		err = v.move(s.pid, total, write)
 	}
@@ -283,7 +283,7 @@ func (s *Space) transfer(spans []rxe.Span, write bool) error {
 	v := vectorPool.Get().(*vectors)
 	defer vectorPool.Put(v)
 	for len(spans) > 0 {
-		n, total, err := v.fill(spans)
+		n, total, err := v.fill(spans, write)
 		if err != nil {
 			return err
 		}

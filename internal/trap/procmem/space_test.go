@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,6 +92,51 @@ func TestSpaceTransfer(t *testing.T) {
 	})
 }
 
+// TestSpaceGaps: pieces with gaps between them are moved, and a write leaves the gaps as they are. The last
+// pieces are at the end of what is mapped.
+func TestSpaceGaps(t *testing.T) {
+	ways(t, func(t *testing.T, s *Space) {
+		const size, each = 3 * 4096, 24
+		mem, va := mapped(t, size+4096, unix.PROT_READ|unix.PROT_WRITE)
+		if err := unix.Mprotect(mem[size:], unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+		mem = mem[:size]
+		for _, gap := range []int{1, 40, 200, maxGap, maxGap + 1, 4096} {
+			var spans []rxe.Span
+			for off := size - each; off >= 0; off -= each + gap {
+				spans = append(spans, rxe.Span{VA: va + uint64(off), Buf: make([]byte, each)})
+			}
+			slices.Reverse(spans)
+			fill(mem, 1)
+			if err := s.ReadV(spans); err != nil {
+				t.Fatalf("gaps of %d: %v", gap, err)
+			}
+			want := bytes.Clone(mem)
+			for i, p := range spans {
+				if !bytes.Equal(mem[p.VA-va:][:each], p.Buf) {
+					t.Fatalf("gaps of %d: piece %d was not read", gap, i)
+				}
+				fill(p.Buf, byte(i))
+				copy(want[p.VA-va:], p.Buf)
+			}
+			if err := s.WriteV(spans); err != nil {
+				t.Fatalf("gaps of %d: %v", gap, err)
+			}
+			if !bytes.Equal(mem, want) {
+				t.Fatalf("gaps of %d: the memory is not as written", gap)
+			}
+		}
+	})
+}
+
+// fill makes the bytes of b differ from their neighbours.
+func fill(b []byte, from byte) {
+	for i := range b {
+		b[i] = from + byte(i*7)
+	}
+}
+
 func TestSpaceFaults(t *testing.T) {
 	ways(t, func(t *testing.T, s *Space) {
 		_, va := mapped(t, 4*4096, unix.PROT_READ|unix.PROT_WRITE)
@@ -102,6 +148,7 @@ func TestSpaceFaults(t *testing.T) {
 			"small":         {{VA: va + 2*4096, Buf: buf(1)}},
 			"end":           {{VA: va + 2*4096 - 4, Buf: buf(8)}},
 			"large":         {{VA: va, Buf: buf(3 * 4096)}},
+			"after a gap":   {{VA: va, Buf: buf(8)}, {VA: va + 2*4096 - 8, Buf: buf(4)}, {VA: va + 2*4096, Buf: buf(8)}},
 			"second":        {{VA: va, Buf: buf(4096)}, {VA: va + 2*4096, Buf: buf(4096)}},
 			"null":          {{VA: 0, Buf: buf(8)}},
 			"kernel":        {{VA: 0xffff_8000_0000_0000, Buf: buf(8192)}},
@@ -341,6 +388,28 @@ func BenchmarkSpace(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkPieces reads 64 pieces of 8 bytes with gaps between them.
+func BenchmarkPieces(b *testing.B) {
+	const pieces = 64
+	s := ownSpace(b)
+	for _, gap := range []int{0, 56, 248, 504, maxGap, maxGap + 8} {
+		b.Run("gap="+strconv.Itoa(gap), func(b *testing.B) {
+			mem, va := mapped(b, pieces*(8+gap), unix.PROT_READ|unix.PROT_WRITE)
+			clear(mem)
+			var spans []rxe.Span
+			for i := range uint64(pieces) {
+				spans = append(spans, rxe.Span{VA: va + i*uint64(8+gap), Buf: make([]byte, 8)})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.ReadV(spans); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
