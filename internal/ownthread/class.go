@@ -31,8 +31,8 @@ type Class struct {
 
 var realTime = unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}
 
-// NewClass has room for one thread per processor of the machine. So together they take half of it at most
-// (Thread). On a machine with one processor there is no room.
+// NewClass has room for one thread per processor of the machine. So together they take four fifths of it
+// at most (Thread). On a machine with one processor there is no room.
 func NewClass() *Class {
 	if n := runtime.NumCPU(); n > 1 {
 		return &Class{most: int32(n)}

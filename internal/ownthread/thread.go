@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that took more than one part in parts of a processor for a window is out of its class for the
-// time of barring.
+// A thread that took more than share of a processor for a window is out of its class for the time of
+// barring. So a thread that works without end has the class for four fifths of the time.
 //
-// A thread that works without end for a long time gains little by the class. It is better served by
-// waiting for its turn, because it finds more to do at once then.
+// The rest is for programs. One that polls posts nothing while it waits, and its daemon has no other
+// processor on a small machine.
 const (
-	parts   = 2
+	share   = 0.75
 	window  = 4 * time.Millisecond
-	barring = 16 * time.Millisecond
+	barring = 1 * time.Millisecond
 )
 
 // A Thread is the calling thread, which is locked to its goroutine. The zero value is ready. Only that
@@ -59,7 +59,7 @@ func (t *Thread) Rest() {
 // measure ends the window.
 func (t *Thread) measure(at time.Duration) {
 	spent := t.Class.spentUntil()
-	if spent-t.spent > (at-t.since)/parts {
+	if spent-t.spent > time.Duration(share*float64(at-t.since)) {
 		t.leave()
 		t.later = at + barring
 		return

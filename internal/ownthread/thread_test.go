@@ -41,7 +41,7 @@ func TestShare(t *testing.T) {
 		}
 		for range 3 {
 			time.Sleep(window)
-			spent += window / parts
+			spent += window * 3 / 4
 			th.Rest()
 		}
 		if policy() != unix.SCHED_BATCH {

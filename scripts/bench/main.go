@@ -7,7 +7,7 @@
 //	-rows REGEXP     only the rows whose names match, as one/ib_write_bw/64KiB/mtu4096
 //	-list            print the names of the rows, and measure nothing
 //	-n 3             repetitions
-//	-time 300ms      how long one measurement takes, without its preparation
+//	-time 1s         how long one measurement takes, without its preparation
 //	-json            print the report as JSON
 //	-profiles DIR    write CPU profiles of the daemons there, for go tool pprof, and
 //	                 run nothing but the rows
@@ -52,7 +52,7 @@ func measure() error {
 	rows := flag.String("rows", "", "measure only the rows whose names match this regular `expression`")
 	list := flag.Bool("list", false, "print the names of the rows")
 	repetitions := flag.Int("n", 3, "repetitions")
-	target := flag.Duration("time", 300*time.Millisecond, "how long one measurement takes")
+	target := flag.Duration("time", time.Second, "how long one measurement takes")
 	asJSON := flag.Bool("json", false, "print JSON")
 	profiles := flag.String("profiles", "", "`directory` for CPU profiles of the daemons")
 	doorbells := flag.String("doorbells", "", "`which` doorbells of programs are trapped: trapped or direct")
