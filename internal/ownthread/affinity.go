@@ -13,9 +13,7 @@ type Affinity struct {
 // Narrow lets the thread run on those of the processors that it may use, or on all that it may use if
 // there are none among them. It reports whether the kernel has agreed.
 func (a *Affinity) Narrow(cpus unix.CPUSet) bool {
-	if !a.known {
-		a.known = unix.SchedGetaffinity(0, &a.all) == nil
-	}
+	a.learn()
 	for i := range cpus {
 		cpus[i] &= a.all[i]
 	}
@@ -27,6 +25,20 @@ func (a *Affinity) Narrow(cpus unix.CPUSet) bool {
 	}
 	a.narrow = cpus != a.all
 	return true
+}
+
+func (a *Affinity) learn() {
+	if !a.known {
+		a.known = unix.SchedGetaffinity(0, &a.all) == nil
+	}
+}
+
+// Others returns the processors that the thread may use, except one.
+func (a *Affinity) Others(cpu int) unix.CPUSet {
+	a.learn()
+	others := a.all
+	others.Clear(cpu)
+	return others
 }
 
 // Allows reports whether the thread may use a processor. It is for after Narrow.

@@ -56,6 +56,9 @@ func (t *Thread) Rest() {
 	}
 }
 
+// Leads reports whether threads of the class lead, which this one may follow.
+func (t *Thread) Leads() bool { return t.Class != nil && t.Class.lead.Load() > 0 }
+
 // measure ends the window.
 func (t *Thread) measure(at time.Duration) {
 	spent := t.Class.spentUntil()

@@ -1,6 +1,8 @@
 package trap
 
 import (
+	"time"
+
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
@@ -18,6 +20,8 @@ type timing struct {
 
 	since int64            // the look began, mono.Now
 	look  kernel.Doorbells // what it has found
+	found int64            // when a look last found a request, mono.Now
+	quick int              // of requests that came within linger of the one before
 	from  int              // the process whose requests they are, or noProcess, or severalProcesses
 }
 
@@ -52,13 +56,42 @@ func (t *timing) decide() {
 	case !t.pace.Awaited():
 		t.place.Leave()
 	case t.from > 0:
-		t.place.Follow(t.from)
+		t.place.Follow(t.from, t.wantsAside())
 	}
 }
 
-// mutes reports whether inotify should not report the doorbells of a device, after a look at it that
-// took some.
-func (t *timing) mutes(took kernel.Doorbells) bool { return took.Requests > 0 && t.pace.Pauses() }
+// linger is how long a thread goes on looking after it has found a request, if that takes no processor from a
+// program. It does if most requests come that soon after the one before: they count, up to maxQuick, and a
+// later one counts as lateGap against them.
+const (
+	linger    = int64(50 * time.Microsecond)
+	quickGaps = 4
+	maxQuick  = 64
+	lateGap   = 2
+)
+
+// wantsAside reports whether the thread would linger. It does not beside threads that wait for packets: it may
+// join the real-time class with them, and must sleep there.
+func (t *timing) wantsAside() bool { return t.quick >= quickGaps && !t.thread.Leads() }
+
+// mutes reports whether inotify should not report the doorbells of a device, because the thread looks at it
+// again anyway: in a stream, or while it lingers.
+func (t *timing) mutes(took kernel.Doorbells) bool {
+	now := mono.Now()
+	gap := now - t.found
+	if took.Requests > 0 {
+		t.found = now
+		if gap < linger {
+			t.quick = min(t.quick+1, maxQuick)
+		} else {
+			t.quick = max(t.quick-lateGap, 0)
+		}
+	}
+	if t.place.Aside() && !t.thread.Leads() && (took.Requests > 0 || gap < linger) {
+		return true
+	}
+	return took.Requests > 0 && t.pace.Pauses()
+}
 
 // pause waits as long as the thread should not look for doorbells.
 func (t *timing) pause() {

@@ -98,10 +98,12 @@ func TestMute(t *testing.T) {
 	if !rings(t, w, program) || !look() {
 		t.Error("inotify no longer reports doorbells")
 	}
+	d.Mute(true)
 	d.Remove()
+	look()
 	d.Mute(true)
 	if look() {
-		t.Error("a device that was removed is on the list")
+		t.Error("a device that was removed stays on the list")
 	}
 }
 

@@ -18,28 +18,51 @@ import (
 // On the processor of the program that rang, the thread takes its turn within 2 µs. That program
 // has nothing to do but wait.
 //
+// A thread that would rather look without a break than sleep may be aside: on the other processors, if one of
+// them has nothing else to do. So it takes no processor from a program.
+//
 // The zero value is ready. One thread uses it, which is locked to its goroutine.
 type Place struct {
 	Polling *Polling // learns where the program polls; may be nil
+	Load    *Load    // nil: the thread is never aside
 
 	affinity ownthread.Affinity
-	at       int   // the processor that it is bound to, plus one; 0: none
-	next     int64 // when to look again, mono.Now
+	at       int   // the program's processor, plus one; 0: not known
+	aside    bool  // the thread is bound to the other processors, and not to that one
+	waited   int64 // for a processor so far, Load.Delay, when it was last asked for while aside
+	looked   int64 // when Follow looked last, mono.Now
+	next     int64 // when to look again
 	between  int64
 }
+
+// Load is what Place asks of the machine. Tests have another one.
+type Load struct {
+	Ready func() (threads int, ok bool) // that run or are ready to, the caller among them
+	Delay func() (ns int64, ok bool)    // how long the calling thread was ready so far, and did not run
+}
+
+// SystemLoad is the Load of this machine.
+var SystemLoad = &Load{Ready: procfs.Ready, Delay: procfs.Delay}
 
 const (
 	// A look at the program's threads is repeated after placeOften at first, and down to every
 	// placeSeldom while the answer stays the same.
 	placeOften  = int64(2 * time.Millisecond)
 	placeSeldom = int64(32 * time.Millisecond)
+	// placeAside is how often at least it is repeated while the thread asks to be aside.
+	placeAside = int64(8 * time.Millisecond)
+	// asideDelay is the part of its time that a thread may wait for a processor while it is aside.
+	asideDelay = 8
 	// placeThreads is how many threads a program may have for this.
 	placeThreads = 16
 )
 
 // Follow binds the thread to the processor on which the only running thread of the process runs.
 // If several threads run, it could be any of them, so Follow binds to none.
-func (p *Place) Follow(tgid int) {
+//
+// A thread that would look without a break, instead of sleeping, asks to be aside. Follow then binds it to the
+// other processors, if one of them has nothing else to do.
+func (p *Place) Follow(tgid int, aside bool) {
 	now := mono.Now()
 	if now < p.next {
 		return
@@ -48,26 +71,56 @@ func (p *Place) Follow(tgid int) {
 	if cpu, ok := procfs.OnlyRunning(tgid, placeThreads); ok {
 		at = cpu + 1
 	}
-	if at == p.at {
-		p.between = min(max(2*p.between, placeOften), placeSeldom)
+	seldom := placeSeldom
+	if aside {
+		seldom = placeAside
+	}
+	aside = aside && at != 0 && p.spare(now, at-1)
+	if at == p.at && aside == p.aside {
+		p.between = min(max(2*p.between, placeOften), seldom)
 	} else {
 		p.between = placeOften
-		p.bind(at)
+		p.bind(at, aside)
 	}
-	p.next = now + p.between
+	p.looked, p.next = now, now+p.between
 }
+
+// spare reports whether a processor beside the program's has nothing to do but to run this thread. There seems to be
+// one if no more threads are ready than there are processors. If so, the thread does not have to wait there.
+func (p *Place) spare(now int64, cpu int) bool {
+	if p.Load == nil {
+		return false
+	}
+	if !p.aside {
+		others := p.affinity.Others(cpu)
+		n, ok := p.Load.Ready()
+		if !ok || n > others.Count()+1 {
+			return false
+		}
+	}
+	waited, ok := p.Load.Delay()
+	quiet := waited-p.waited <= (now-p.looked)/asideDelay
+	p.waited = waited
+	return ok && (quiet || !p.aside)
+}
+
+// Aside reports whether the thread takes no processor from a program when it does not sleep.
+func (p *Place) Aside() bool { return p.aside }
 
 // Leave lets the thread run anywhere.
 func (p *Place) Leave() {
 	if p.at != 0 {
-		p.bind(0)
+		p.bind(0, false)
 		p.next = 0
 	}
 }
 
-func (p *Place) bind(at int) {
+func (p *Place) bind(at int, aside bool) {
 	var to unix.CPUSet // none: all
-	if at != 0 {
+	switch {
+	case aside:
+		to = p.affinity.Others(at - 1)
+	case at != 0:
 		to.Set(at - 1)
 	}
 	if !p.affinity.Narrow(to) {
@@ -77,5 +130,5 @@ func (p *Place) bind(at int) {
 		at = 0
 	}
 	p.Polling.move(p.at, at)
-	p.at = at
+	p.at, p.aside = at, aside && at != 0
 }

@@ -38,7 +38,7 @@ func TestPlace(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 			p.next = 0
-			p.Follow(tgid)
+			p.Follow(tgid, false)
 			if set := allowed(); set.Count() == want {
 				return
 			}
@@ -75,7 +75,7 @@ func TestPlaceSeldom(t *testing.T) {
 	at := int64(0)
 	for range 20 {
 		p.next = 0
-		p.Follow(1 << 30) // not there
+		p.Follow(1<<30, false) // not there
 		if p.between < at || p.between > placeSeldom {
 			t.Fatalf("%d ns until the next look, and %d before", p.between, at)
 		}
@@ -84,8 +84,79 @@ func TestPlaceSeldom(t *testing.T) {
 	if at != placeSeldom {
 		t.Errorf("%d ns until the next look, want %d", at, placeSeldom)
 	}
-	p.Follow(os.Getpid())
+	p.Follow(os.Getpid(), false)
 	if p.between != at {
 		t.Error("it looked too early")
 	}
+}
+
+// TestAside: a thread that asks for it is aside, if no more threads are ready than there are processors. It
+// stays there as long as it does not wait for its processor.
+func TestAside(t *testing.T) {
+	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.Count() < 2 {
+		t.Skip("it needs two processors")
+	}
+	loop := exec.Command("sh", "-c", "while :; do :; done")
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = loop.Process.Kill()
+		_ = loop.Wait() // it was killed
+	}()
+	ready, delay := all.Count(), int64(0)
+	p := Place{Load: &Load{
+		Ready: func() (int, bool) { return ready, true },
+		Delay: func() (int64, bool) { return delay, true },
+	}}
+	follow := func(aside, want bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			p.next = 0
+			p.Follow(loop.Process.Pid, aside)
+			if p.at != 0 && p.Aside() == want {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the thread is aside: %t, want %t", p.Aside(), want)
+			}
+		}
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &set); err != nil {
+			t.Fatal(err)
+		}
+		n := 1
+		if want {
+			n = all.Count() - 1
+		}
+		if set.Count() != n || set.IsSet(p.at-1) == want {
+			t.Errorf("aside is %t, and the thread may use %d processors", want, set.Count())
+		}
+	}
+	follow(false, false)
+	follow(true, true)
+	delay += int64(time.Hour)
+	p.next = 0
+	p.Follow(loop.Process.Pid, true)
+	if p.Aside() {
+		t.Error("a thread that waits for its processor is aside")
+	}
+	follow(true, true)
+	ready++ // a thread that is aside is not among those that wait
+	follow(true, true)
+	follow(false, false)
+	follow(true, false)
+	ready--
+	follow(true, true)
+	p.Leave()
+	if p.Aside() {
+		t.Error("a thread that has left is aside")
+	}
+	p.Load = nil
+	follow(true, false)
 }

@@ -180,6 +180,7 @@ func (d *Device) Remove() {
 		return
 	}
 	delete(w.watches, d.wd)
+	d.muted = false
 	_, _ = unix.InotifyRmWatch(w.notify, uint32(d.wd)) // it fails if the file is gone
 }
 
@@ -199,7 +200,9 @@ func (w *Watch) close() {
 // Wait returns when there are doorbells to take, or a signal came. If there are some already,
 // which nobody can take, it waits for others no longer than pause.
 func (w *Watch) Wait(pause time.Duration) {
-	if w.Pending() > 0 {
+	if pending, muted := w.waiting(); muted && pause == 0 {
+		return // the watch has no other device
+	} else if pending > 0 {
 		fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
 		if n, err := unix.Poll(fds, int(pause/time.Millisecond)); err != nil || n == 0 {
 			return
@@ -268,6 +271,13 @@ func (w *Watch) Take(t Taker) *Device {
 
 // Rouse makes the receiver look at the list.
 func (w *Watch) Rouse() { _, _ = unix.Pwrite(w.wake, make([]byte, 1), 0) }
+
+// waiting returns the number of devices on the list, and whether one is muted.
+func (w *Watch) waiting() (pending int, muted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending), len(w.pending) == 1 && w.pending[0].muted
+}
 
 // Pending returns the number of devices on the list.
 func (w *Watch) Pending() int {

@@ -1,0 +1,69 @@
+package trap
+
+import (
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/mono"
+)
+
+// TestLinger: a thread that is aside goes on looking for a while after each request. One that is not does so in
+// streams only.
+func TestLinger(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("it needs two processors")
+	}
+	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
+	loop := exec.Command("sh", "-c", "while :; do :; done")
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = loop.Process.Kill()
+		_ = loop.Wait() // it was killed
+	}()
+	one, none := kernel.Doorbells{Requests: 1, Awaited: 1}, kernel.Doorbells{}
+	var timing timing
+	timing.place.Load = &doorbell.Load{
+		Ready: func() (int, bool) { return 1, true },
+		Delay: func() (int64, bool) { return 0, true },
+	}
+	for deadline := time.Now().Add(10 * time.Second); !timing.place.Aside(); {
+		if timing.mutes(none) {
+			t.Fatal("a thread that is not aside lingers")
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the thread does not go aside")
+		}
+		timing.found = mono.Now() // the last request came just now
+		timing.mutes(one)
+		timing.look, timing.from = one, loop.Process.Pid
+		timing.decide()
+	}
+	if !timing.mutes(one) {
+		t.Error("the thread does not linger after a request")
+	}
+	timing.found = mono.Now() + int64(time.Hour)
+	if !timing.mutes(none) {
+		t.Error("the thread does not linger after a look that found nothing")
+	}
+	timing.found = mono.Now() - 2*linger
+	if timing.mutes(none) {
+		t.Error("the thread lingers without end")
+	}
+	for range maxQuick {
+		timing.found = mono.Now() - 2*linger
+		timing.mutes(one)
+	}
+	if timing.wantsAside() {
+		t.Error("the thread would linger although all requests come late")
+	}
+	timing.end()
+	if timing.place.Aside() {
+		t.Error("the thread was not given back as it was")
+	}
+}
