@@ -10,40 +10,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPlace: the thread is bound to the processor of a program that runs, is free again when that
-// sleeps, and is given back as it was.
-func TestPlace(t *testing.T) {
-	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
-	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
+// twoProcessors locks the test to its thread, which ends with it, and returns the processors that the thread may use.
+func twoProcessors(t *testing.T) unix.CPUSet {
+	t.Helper()
+	runtime.LockOSThread()
+	all := allowed(t)
 	if all.Count() < 2 {
 		t.Skip("it needs two processors")
 	}
-	allowed := func() unix.CPUSet {
-		t.Helper()
-		var set unix.CPUSet
-		if err := unix.SchedGetaffinity(0, &set); err != nil {
-			t.Fatal(err)
-		}
-		return set
+	return all
+}
+
+// allowed returns the processors that the calling thread may use.
+func allowed(t *testing.T) (set unix.CPUSet) {
+	t.Helper()
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Fatal(err)
 	}
+	return set
+}
+
+// startLoop starts a program that polls. It ends with the test, or before.
+func startLoop(t *testing.T) *exec.Cmd {
+	t.Helper()
 	loop := exec.Command("sh", "-c", "while :; do :; done")
 	if err := loop.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = loop.Process.Kill()
+		_ = loop.Wait() // it was killed
+	})
+	return loop
+}
+
+// TestPlace: the thread is bound to the processor of a program that runs, is free again when that
+// sleeps, and is given back as it was.
+func TestPlace(t *testing.T) {
+	all := twoProcessors(t)
+	loop := startLoop(t)
 	var p Place
 	follow := func(tgid, want int) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 			p.next = 0
 			p.Follow(tgid, false)
-			if set := allowed(); set.Count() == want {
+			if set := allowed(t); set.Count() == want {
 				return
 			}
 			if time.Now().After(deadline) {
-				set := allowed()
+				set := allowed(t)
 				t.Fatalf("the thread may use %d processors, want %d", set.Count(), want)
 			}
 		}
@@ -58,7 +74,7 @@ func TestPlace(t *testing.T) {
 	}
 	follow(loop.Process.Pid, 1)
 	p.Leave()
-	if allowed() != all {
+	if allowed(t) != all {
 		t.Error("the thread was not given back as it was")
 	}
 	follow(loop.Process.Pid, 1)
@@ -93,22 +109,8 @@ func TestPlaceSeldom(t *testing.T) {
 // TestAside: a thread that asks for it is aside, if no more threads are ready than there are processors. It
 // stays there as long as it does not wait for its processor.
 func TestAside(t *testing.T) {
-	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
-	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
-	if all.Count() < 2 {
-		t.Skip("it needs two processors")
-	}
-	loop := exec.Command("sh", "-c", "while :; do :; done")
-	if err := loop.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = loop.Process.Kill()
-		_ = loop.Wait() // it was killed
-	}()
+	all := twoProcessors(t)
+	loop := startLoop(t)
 	ready, delay := all.Count(), int64(0)
 	p := Place{Load: &Load{
 		Ready: func() (int, bool) { return ready, true },
@@ -126,11 +128,7 @@ func TestAside(t *testing.T) {
 				t.Fatalf("the thread is aside: %t, want %t", p.Aside(), want)
 			}
 		}
-		var set unix.CPUSet
-		if err := unix.SchedGetaffinity(0, &set); err != nil {
-			t.Fatal(err)
-		}
-		n := 1
+		set, n := allowed(t), 1
 		if want {
 			n = all.Count() - 1
 		}
