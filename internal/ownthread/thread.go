@@ -45,7 +45,7 @@ func (t *Thread) Rest() {
 	}
 	at := now()
 	switch {
-	case t.Follows && t.Class.lead.Load() == 0:
+	case t.Follows && !t.Leads():
 		t.leave()
 	case t.before == nil:
 		if at >= t.later {

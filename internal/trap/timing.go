@@ -40,9 +40,13 @@ func (t *timing) note(d *doorbell.Device, took kernel.Doorbells) {
 	t.look.Requests += took.Requests
 	t.look.Awaited += took.Awaited
 	t.look.More = t.look.More || took.More
-	switch {
-	case took.Requests == 0 || t.from == d.Process():
-	case t.from == noProcess:
+	if took.Requests == 0 {
+		return
+	}
+	t.came()
+	switch t.from {
+	case d.Process():
+	case noProcess:
 		t.from = d.Process()
 	default:
 		t.from = severalProcesses
@@ -74,20 +78,21 @@ const (
 // join the real-time class with them, and must sleep there.
 func (t *timing) wantsAside() bool { return t.quick >= quickGaps && !t.thread.Leads() }
 
+// came notes that a look has found requests.
+func (t *timing) came() {
+	now := mono.Now()
+	if now-t.found < linger {
+		t.quick = min(t.quick+1, maxQuick)
+	} else {
+		t.quick = max(t.quick-lateGap, 0)
+	}
+	t.found = now
+}
+
 // mutes reports whether inotify should not report the doorbells of a device, because the thread looks at it
 // again anyway: in a stream, or while it lingers.
 func (t *timing) mutes(took kernel.Doorbells) bool {
-	now := mono.Now()
-	gap := now - t.found
-	if took.Requests > 0 {
-		t.found = now
-		if gap < linger {
-			t.quick = min(t.quick+1, maxQuick)
-		} else {
-			t.quick = max(t.quick-lateGap, 0)
-		}
-	}
-	if t.place.Aside() && !t.thread.Leads() && (took.Requests > 0 || gap < linger) {
+	if t.place.Aside() && !t.thread.Leads() && (took.Requests > 0 || mono.Now()-t.found < linger) {
 		return true
 	}
 	return took.Requests > 0 && t.pace.Pauses()

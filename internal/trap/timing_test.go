@@ -40,11 +40,11 @@ func TestLinger(t *testing.T) {
 			t.Fatal("the thread does not go aside")
 		}
 		timing.found = mono.Now() // the last request came just now
-		timing.mutes(one)
+		timing.came()
 		timing.look, timing.from = one, loop.Process.Pid
 		timing.decide()
 	}
-	if !timing.mutes(one) {
+	if timing.came(); !timing.mutes(one) {
 		t.Error("the thread does not linger after a request")
 	}
 	timing.found = mono.Now() + int64(time.Hour)
@@ -57,7 +57,7 @@ func TestLinger(t *testing.T) {
 	}
 	for range maxQuick {
 		timing.found = mono.Now() - 2*linger
-		timing.mutes(one)
+		timing.came()
 	}
 	if timing.wantsAside() {
 		t.Error("the thread would linger although all requests come late")

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
 // A direct doorbell by itself: a program writes to a file, and inotify wakes a thread of another process. That
@@ -161,7 +162,7 @@ func (s *server) run() error {
 	if err := onOneProcessor(s.pid); err != nil {
 		return err
 	}
-	mem, err := unix.Open(fmt.Sprintf("/proc/%d/mem", s.pid), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	mem, err := procmem.Open(s.pid)
 	if err != nil {
 		return os.NewSyscallError("open of /proc/PID/mem", err)
 	}

@@ -37,8 +37,8 @@ func (w *Watch) Replaced() {
 	}
 }
 
-// enterMissed puts a device back on the list if doorbells came while it was in hand, and reports
-// whether it did; w.mu is held.
+// enterMissed puts a device back on the list if doorbells came while it was in hand, or may have come
+// because it is muted. It reports whether it did; w.mu is held.
 func (w *Watch) enterMissed(d *Device) bool {
 	if !d.missed && !d.muted || d.wanted() {
 		return false

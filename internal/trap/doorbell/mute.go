@@ -6,16 +6,13 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
-// A device is muted while its program posts a stream. inotify then does not report its doorbells, and it stays
-// on the list, so the thread that takes them looks again and again. A doorbell costs the program a third
-// less (BenchmarkDoorbell), and the thread reads no event. The kernel's network drivers do the same
-// with interrupts (NAPI).
+// A device is muted while the thread that takes its doorbells looks again in any case: its program posts a stream, or
+// the thread lingers. inotify then does not report the doorbells, and the device stays on the list. A doorbell
+// costs the program a third less (BenchmarkDoorbell), and the thread reads no event. The kernel's network
+// drivers do the same with interrupts (NAPI).
 
-const (
-	reported = unix.IN_MODIFY
-	// muted never comes: a memfd cannot be moved. inotify needs some event.
-	muted = unix.IN_MOVE_SELF
-)
+// noEvent never comes, because a memfd cannot be moved. inotify needs some event.
+const noEvent = unix.IN_MOVE_SELF
 
 // Mute mutes a device, or ends that. The thread that has just served the device calls it, and ends it
 // as soon as a look finds nothing. A watch of several devices mutes none, as its helpers would
@@ -28,9 +25,9 @@ func (d *Device) Mute(on bool) {
 	if on == d.muted || w.watches[d.wd] != d {
 		return
 	}
-	mask := uint32(reported)
+	mask := uint32(unix.IN_MODIFY)
 	if on {
-		mask = muted
+		mask = noEvent
 	}
 	// The file is open: Remove comes before its Close. The watch stays the same, with another mask.
 	if _, err := unix.InotifyAddWatch(w.notify, procfs.SelfFD(d.file.FD()), mask); err != nil {

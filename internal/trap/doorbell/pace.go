@@ -53,10 +53,10 @@ func (p *Pace) Note(d kernel.Doorbells) {
 // Pause returns how long the thread should pause, from the beginning of its last look on, before
 // it looks again.
 func (p *Pace) Pause() time.Duration {
-	if !p.Streams() {
+	switch {
+	case !p.Streams():
 		return 0
-	}
-	if p.Pauses() {
+	case p.Pauses():
 		p.tries = 0
 		return min(time.Duration(p.found)*pauseEach, maxPause)
 	}

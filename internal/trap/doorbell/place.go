@@ -29,7 +29,7 @@ type Place struct {
 	affinity ownthread.Affinity
 	at       int   // the program's processor, plus one; 0: not known
 	aside    bool  // the thread is bound to the other processors, and not to that one
-	waited   int64 // for a processor so far, Load.Delay, when it was last asked for while aside
+	waited   int64 // Load.Delay at the last look that asked for it
 	looked   int64 // when Follow looked last, mono.Now
 	next     int64 // when to look again
 	between  int64
@@ -91,17 +91,15 @@ func (p *Place) spare(now int64, cpu int) bool {
 	if p.Load == nil {
 		return false
 	}
-	if !p.aside {
-		others := p.affinity.Others(cpu)
-		n, ok := p.Load.Ready()
-		if !ok || n > others.Count()+1 {
-			return false
-		}
-	}
 	waited, ok := p.Load.Delay()
-	quiet := waited-p.waited <= (now-p.looked)/asideDelay
+	delay := waited - p.waited
 	p.waited = waited
-	return ok && (quiet || !p.aside)
+	if p.aside {
+		return ok && delay <= (now-p.looked)/asideDelay
+	}
+	others := p.affinity.Others(cpu)
+	ready, known := p.Load.Ready()
+	return ok && known && ready <= others.Count()+1
 }
 
 // Aside reports whether the thread takes no processor from a program when it does not sleep.

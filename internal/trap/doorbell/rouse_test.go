@@ -17,13 +17,22 @@ func TestRouse(t *testing.T) {
 	defer unix.Close(w.wake)
 	for range 2 {
 		w.Rouse()
-		fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
-		if n, err := unix.Poll(fds, 0); n != 1 || err != nil {
-			t.Fatalf("Wait would not return: poll of inotify is %d, %v", n, err)
+		if n := events(t, &w); n != 1 {
+			t.Fatalf("Wait would not return: poll of inotify is %d", n)
 		}
 		w.Wait(0)
 		if w.Pending() != 0 {
 			t.Error("a device is on the list")
 		}
 	}
+}
+
+// events returns what poll says of inotify: 1 if it has something to report, and 0 if not.
+func events(t *testing.T, w *Watch) int {
+	t.Helper()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
