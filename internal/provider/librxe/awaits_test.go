@@ -69,6 +69,22 @@ func TestAwaited(t *testing.T) {
 		a.writeTo(b, 0)
 		take(t, q, 1, true) // it may have waited for the completion
 	})
+	t.Run("others follow", func(t *testing.T) {
+		a, b := pair(t, rxe.QPRC)
+		q := a.asQueuePair()
+		for i := range 5 {
+			a.writeTo(b, rxedev.Signaled)
+			if i == 0 {
+				a.writeTo(b, rxedev.Signaled)
+			}
+			// The share is used up with the first one.
+			if got, err := q.Take(0); err != nil || got.Requests != 1 || !got.More || got.Awaited {
+				t.Errorf("%+v, %v; want one request, more, not awaited", got, err)
+			}
+			a.want(0, rxe.WCSuccess)
+		}
+		take(t, q, 1, true)
+	})
 	t.Run("completions wait", func(t *testing.T) {
 		a, b := pair(t, rxe.QPRC)
 		q := a.asQueuePair()

@@ -103,9 +103,10 @@ func (q *queuePair) Take(share int) (provider.Taken, error) {
 	return t, err
 }
 
-// awaits reports whether the program waits for what it posts. Three things must hold:
+// awaits reports whether the program waits for what it has just posted. Three things must hold:
 //
-//   - Nothing of its send queue is under way.
+//   - It is one request, and nothing else of its send queue is under way. A large request alone uses up
+//     a share, so Take may leave others in the queue.
 //   - It has polled all completions of that queue.
 //   - Since the last call of awaits it has polled a completion, or a message for it has come.
 //
@@ -118,7 +119,7 @@ func (q *queuePair) awaits() bool {
 	received, _ := q.recvCQ.ring.Load().progress()
 	reached := q.qp.BytesReceived()<<32 ^ uint64(polled)<<16 ^ uint64(received)
 	before := q.reached.Swap(reached)
-	return reached != before && !waiting && !q.send.underWay()
+	return reached != before && !waiting && q.send.single()
 }
 
 // Receives implements provider.QP.

@@ -137,10 +137,10 @@ func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (t provider.Take
 	return t, err
 }
 
-// underWay reports whether the engine has work requests of the queue that are not complete.
-func (r *sendRing) underWay() bool {
+// single reports whether one work request is posted, and the engine has none that is not complete.
+func (r *sendRing) single() bool {
 	defer r.piece.unlock(r.piece.lock())
-	return r.fetched != r.cons
+	return r.piece.mem != nil && r.fetched == r.cons && r.distance(r.fetched, r.producer()) == 1
 }
 
 // refusedAnew notes that the engine takes nothing, and reports whether the program has posted
