@@ -31,10 +31,10 @@ const (
 // ackHold is a held acknowledgement, and what the responder knows of the program's habit.
 type ackHold struct {
 	until   Time     // the held one leaves then; 0: none is held
-	since   wire.PSN // what the first acknowledgement of this hold named
-	ack     response // the held one
 	alone   Time     // when the last one left alone, unless a request followed it; 0: none
+	since   wire.PSN // what the first acknowledgement of this hold named
 	answers uint8    // messages in a row that a request followed in time
+	ack     response // the held one
 }
 
 // hold reports whether an acknowledgement that is due stays here, and keeps it if so.

@@ -20,7 +20,7 @@ import (
 // slowed down. Peers that do not answer delay others by admissionDelay at most.
 // Then every QP on the list is admitted, and the earlier ones no longer count.
 const (
-	defaultActiveQPs = 64
+	defaultActiveQPs = 32
 	admissionDelay   = Time(250 * time.Microsecond)
 )
 

@@ -149,8 +149,6 @@ type QPAttr struct {
 	RQPSN, SQPSN    wire.PSN
 	DestQPN         wire.QPN
 	Access          Access
-	Cap             QPCap
-	AH              AHAttr
 	PKeyIndex       uint16
 	EnSQDNotify     bool // en_sqd_async_notify
 	SQDraining      bool
@@ -161,6 +159,8 @@ type QPAttr struct {
 	Timeout         uint8 // 4.096 µs << Timeout; 0: never
 	RetryCnt        uint8 // 0 to 7; 7 means seven
 	RNRRetry        uint8 // 0 to 7; 7 means without limit
+	Cap             QPCap
+	AH              AHAttr
 }
 
 // RecvWQE is the engine's own copy of a receive work request, so that a queue

@@ -88,34 +88,37 @@ func (c *chaos) draw(what lateness) time.Duration {
 // post draws how late a work request that was posted is executed and completes. A QP that was
 // never connected has mtu 0, and only flushes.
 func (c *chaos) post(wqe *sendEntry, mtu int) {
-	wqe.wait = c.draw(latePost)
-	wqe.delay = max(wqe.delay, c.draw(lateSend))
+	f := wqe.addFault()
+	f.wait = c.draw(latePost)
+	f.delay = max(f.delay, c.draw(lateSend))
 	if pause := c.draw(lateSource); pause != 0 && mtu != 0 && int(wqe.length) > mtu {
-		wqe.splitAt = 1 + c.rng.Uint32N((wqe.length-1)/uint32(mtu))
-		wqe.splitFor = pause
+		f.splitAt = 1 + c.rng.Uint32N((wqe.length-1)/uint32(mtu))
+		f.splitFor = pause
 	}
 }
 
 // postpones reports whether chaos has the requester wait before it begins with wqe, and sets the
 // time when it goes on.
 func (q *QP) postpones(wqe *sendEntry) bool {
-	if wqe.wait == 0 {
+	f := wqe.fault
+	if f == nil || f.wait == 0 {
 		return false
 	}
-	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(wqe.wait)
-	wqe.wait = 0
+	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(f.wait)
+	f.wait = 0
 	return true
 }
 
 // untilSplit returns how many of the next n packets of wqe, from packet number index on, are sent
 // together. Chaos has a message wait once in its middle, so that its source is read at two times.
 func (q *QP) untilSplit(wqe *sendEntry, index, n uint32) uint32 {
-	if wqe.splitAt <= index || wqe.splitAt > index+n {
+	f := wqe.fault
+	if f == nil || f.splitAt <= index || f.splitAt > index+n {
 		return n
 	}
-	n = wqe.splitAt - index
-	wqe.splitAt = 0
-	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(wqe.splitFor)
+	n = f.splitAt - index
+	f.splitAt = 0
+	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(f.splitFor)
 	return n
 }
 

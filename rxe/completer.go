@@ -19,11 +19,11 @@ type completer struct {
 	// What still arrives out of order tells nothing new.
 	retriedGap bool
 
-	out spanBatch // READ data that waits to be scattered
+	head uint32 // index of what oldest returned
 	// owed are the requests that are done, and complete once the parts of out are in
 	// memory: their indices in the send queue.
 	owed []uint32
-	head uint32 // index of what oldest returned
+	out  spanBatch // READ data that waits to be scattered
 }
 
 func (c *completer) abandon(q *QP) {

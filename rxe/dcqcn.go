@@ -31,7 +31,6 @@ const (
 
 // reaction is the rate limit of a queue pair's sender.
 type reaction struct {
-	rate   int64 // bytes a second; 0: no limit, and nothing below means anything
 	target int64 // bytes a second, that rate returns to
 	line   int64 // bytes a second: what the port can do
 	alpha  uint32
@@ -46,6 +45,8 @@ type reaction struct {
 	credit   int64 // what may be sent now, in byte-nanoseconds per second; negative: a debt
 	creditAt Time  // when it had that
 	params   *ECN  // of the device
+
+	rate int64 // bytes a second; 0: no limit, and nothing above means anything
 }
 
 // notified lowers the rate.

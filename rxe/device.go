@@ -24,7 +24,7 @@ type Config struct {
 	Limits *DeviceAttr
 	// MaxActiveQPs is how many RC QPs may have requests outstanding to other
 	// devices. Further ones wait for acknowledgements to those, so that they share
-	// system calls (admission.go). 0 means 64.
+	// system calls (admission.go). 0 means 32.
 	MaxActiveQPs int
 	// OnEvent receives asynchronous events. It may be called with a QP locked and
 	// must not call back into the device.

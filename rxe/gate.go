@@ -15,15 +15,15 @@ import (
 // gate is the lock of one QP, and its inbox.
 type gate struct {
 	mu      sync.Mutex // a leaf lock, for all fields but state and queuedBytes
-	free    sync.Cond  // signaled when the QP is unlocked
-	waiting int        // threads in QP.lock
+	due     bool       // a deadline came, or the requester must continue
+	listed  bool       // in Device.runQueue, to be collected
+	closed  bool       // the QP is destroyed: nothing is queued for it any more
 	inbox   inbox
-	due     bool // a deadline came, or the requester must continue
-	listed  bool // in Device.runQueue, to be collected
-	closed  bool // the QP is destroyed: nothing is queued for it any more
+	waiting int       // threads in QP.lock
+	free    sync.Cond // signaled when the QP is unlocked
 
-	state       atomic.Uint32 // gateLocked and the bits below it
 	queuedBytes atomic.Int64  // inbox.bytes, for readers without mu
+	state       atomic.Uint32 // gateLocked and the bits below it
 }
 
 // Bits of a QP that is not locked change under mu only. A QP with nothing queued

@@ -34,7 +34,6 @@ const (
 // A slow peer loses packets behind the first one for which it has no room, and asks
 // again from there. That shows how fast it is.
 type readPacing struct {
-	until     Time // responses go on at this time; 0: they are not paused
 	pause     Time // 0: no pause
 	limit     int  // packets in a quantum; 0: no limit
 	quanta    int  // sent since the last change
@@ -43,6 +42,8 @@ type readPacing struct {
 
 	streamPSN   wire.PSN // first PSN of the present, or last, stream of responses
 	streamStart Time     // when that was sent
+
+	until Time // responses go on at this time; 0: they are not paused
 }
 
 // quantum returns how many packets may be sent at once.

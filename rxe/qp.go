@@ -7,59 +7,62 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// QP is a queue pair. Its lock, the gate, guards all fields below it. The thread
-// that has an event for the QP locks it and runs the event to completion. With many
-// QPs the next one is never in the cache. So the fields that every message needs
-// lie close together, and send, which ends in a long ring, comes last.
+// QP is a queue pair. Its lock, the gate, guards what has no other rule. The thread
+// that has an event for the QP locks it and runs the event to completion.
+//
+// With many QPs the next one is never in the cache. So the fields that every message needs
+// lie close together: most structs begin with them, and rate and gate end with them
+// (BenchmarkManyQPs).
 type QP struct {
 	dev            *Device
-	sub            *Subdevice
-	pd             *PD
-	maxMessage     uint64 // bytes
 	qpn            wire.QPN
 	typ            QPType
-	sendCQ, recvCQ *CQ
-	srq            *SRQ
 	signalAll      bool
-	onSendDone     func(n uint32)
-	owner          any
+	dead           bool          // destroyed
+	peerLocal      bool          // what local found
+	pkey           wire.PKey     // made from attr.PKeyIndex
+	activeEpoch    atomic.Uint32 // 0: nothing outstanding; else see admission
+	srq            *SRQ
+	sendCQ, recvCQ *CQ
+	chaos          *chaos      // nil: off
+	route          *wire.Route // RC, UC: made from attr.AH; replaced, never changed in place
+	peerGIDs       *gidTable   // the GID table that peerLocal is true for; nil when the route changes
 	faults         WorkFaults
-	chaos          *chaos // nil: off
-	reports        Reports
+	onSendDone     func(n uint32)
+	maxMessage     uint64 // bytes
+
+	attr   QPAttr // as set by Modify; attr.State is the state
+	send   sender
+	sq     sendQueue
+	timer  qpTimer
+	rx, tx trafficTally
+	stats  QPCounters
+	rate   reaction
+	req    requester
+	comp   completer
+	resp   responder
+	gate   gate
+	done   workTally
+	notify notifier
+	rq     RecvRing  // nil with an SRQ
+	rring  *recvRing // rq, if it is the QP's own
+
+	sub     *Subdevice
+	pd      *PD
+	owner   any
+	reports Reports
 
 	groups   mcastGroups
 	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
 	snapshot atomic.Pointer[QPSnapshot]
-	stats    QPCounters
 
-	activeEpoch  atomic.Uint32 // 0: nothing outstanding; else see admission
-	waitingSince Time          // since when it is on the waiting list; under admission.mu
+	waitingSince Time // since when it is on the waiting list; under admission.mu
 
 	peer netip.Addr // that Config.Filter knows; with the QP locked
 
 	blamed    *Failure   // of the work request that is about to fail; with the QP locked
 	refused   KeyRefusal // the last one; with the QP locked
 	malformed error      // why the last work request was refused; with the QP locked
-
-	gate      gate
-	attr      QPAttr      // as set by Modify; attr.State is the state
-	route     *wire.Route // RC, UC: made from attr.AH; replaced, never changed in place
-	pkey      wire.PKey   // made from attr.PKeyIndex
-	sq        sendQueue
-	rq        RecvRing  // nil with an SRQ
-	rring     *recvRing // rq, if it is the QP's own
-	dead      bool      // destroyed
-	peerLocal bool      // what local found
-	peerGIDs  *gidTable // the GID table that peerLocal is true for; nil when the route changes
-	rx, tx    trafficTally
-	done      workTally
-	timer     qpTimer
-	comp      completer
-	notify    notifier
-	resp      responder
-	req       requester
-	rate      reaction
-	send      sender
 }
 
 // Num returns the queue pair number.
@@ -83,13 +86,13 @@ func (q *QP) State() QPState {
 
 // QPCounters counts what one queue pair did. All counters only grow.
 type QPCounters struct {
+	SentPackets, RcvdPackets  atomic.Uint64
+	SentBytes, RcvdBytes      atomic.Uint64 // payload
 	Retransmits, Timeouts     atomic.Uint64
 	SeqNAKsSent, SeqNAKsRcvd  atomic.Uint64
 	RNRNAKsSent, RNRNAKsRcvd  atomic.Uint64
 	Duplicates, OutOfSequence atomic.Uint64
 	Dropped                   atomic.Uint64
-	SentPackets, RcvdPackets  atomic.Uint64
-	SentBytes, RcvdBytes      atomic.Uint64 // payload
 }
 
 // mtu returns the payload bytes of a full packet.

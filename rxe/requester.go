@@ -102,7 +102,7 @@ func (q *QP) doLocalOp(wqe *sendEntry) bool {
 		return false
 	}
 	if wqe.op == WRBindMW {
-		wqe.status = q.bindMW(&wqe.bind)
+		wqe.status = q.bindMW(wqe.bind)
 	} else {
 		wqe.status = q.localInvalidate(wqe.invRKey)
 	}

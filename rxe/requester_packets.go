@@ -17,9 +17,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	if n > 1 {
 		n = min(n, uint32(q.group(maxHeader+wire.ICRCLen)))
 	}
-	if wqe.splitAt != 0 {
-		n = q.untilSplit(wqe, index, n)
-	}
+	n = q.untilSplit(wqe, index, n)
 	ok := false
 	if n > 1 && q.sendsSuperPackets() {
 		ok = q.sendSuperPacket(wqe, index, n, o)

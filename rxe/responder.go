@@ -20,20 +20,20 @@ type responder struct {
 	openMessage wire.OpFlags // kind of the message being received: OpSend, OpWrite or 0
 	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
+	ending      bool         // queue ends with a fatal NAK: nothing more is executed
 
 	ack      acking
-	held     ackHold
 	queue    []response // to be sent, in PSN order
-	ending   bool       // queue ends with a fatal NAK: nothing more is executed
-	deferred deferral
 	write    inboundWrite
+	deferred deferral
 	pend     pendingWrite
+	pace     readPacing
+	held     ackHold
 	recv     receiving
 	// delivered are the SENDs whose payload is the parts of pend.batch.
 	delivered []delivery
 
 	history resources // for replays of READs and atomics
-	pace    readPacing
 
 	grh [wire.GRHLen]byte // GRH of the datagram being received
 	wc  WC                // the completion being made

@@ -36,7 +36,7 @@ type sender struct {
 	pausedUntil  Time // the requester waits (pacing_uc.go, pacing_ecn.go); 0: it does not
 	completeAt   Time // the oldest work request, which is done, completes (WorkFault); 0: there is none such
 
-	reads readRing // READs and atomics outstanding; last, as it is long
+	reads readRing // READs and atomics outstanding
 }
 
 // start sizes the window when the QP enters RTS.
@@ -76,21 +76,36 @@ func (q *QP) abandonRequests() {
 // readRing holds the PSN ranges of the outstanding requests that use one of the
 // responder's resources (max_rd_atomic), oldest first.
 type readRing struct {
+	ring []psnRange // its length is a power of two
+	head uint32
 	n    int
-	head uint8
-	ring [256]psnRange
 }
 
 type psnRange struct{ first, last wire.PSN }
 
 func (r *readRing) push(p psnRange) {
-	r.ring[r.head+uint8(r.n)] = p
+	if r.n == len(r.ring) {
+		r.grow()
+	}
+	*r.at(r.n) = p
 	r.n++
+}
+
+// at returns entry i, of those that there are room for; 0 is the oldest.
+func (r *readRing) at(i int) *psnRange { return &r.ring[(int(r.head)+i)&(len(r.ring)-1)] }
+
+// grow doubles the room.
+func (r *readRing) grow() {
+	ring := make([]psnRange, max(2*len(r.ring), 4))
+	for i := range r.n {
+		ring[i] = *r.at(i)
+	}
+	r.ring, r.head = ring, 0
 }
 
 // release drops the ranges that end before una.
 func (r *readRing) release(una wire.PSN) {
-	for r.n > 0 && r.ring[r.head].last.Less(una) {
+	for r.n > 0 && r.at(0).last.Less(una) {
 		r.head++
 		r.n--
 	}
@@ -98,7 +113,7 @@ func (r *readRing) release(una wire.PSN) {
 
 // revoke drops the ranges that the requester will ask for again, from psn on.
 func (r *readRing) revoke(psn wire.PSN) {
-	for r.n > 0 && !r.ring[r.head+uint8(r.n-1)].last.Less(psn) {
+	for r.n > 0 && !r.at(r.n-1).last.Less(psn) {
 		r.n--
 	}
 }

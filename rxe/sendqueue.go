@@ -39,6 +39,22 @@ type sendEntry struct {
 	sgl    []SGE
 	inline []byte
 
+	fault *sendFault // nil: none
+
+	imm        uint32
+	invRKey    wire.RKey
+	remoteAddr uint64
+	rkey       wire.RKey
+	flush      flushArg
+	compareAdd uint64
+	swap       uint64
+	ud         udDest
+	bind       *MWBind
+}
+
+// sendFault is what a WorkFault or chaos does to a work request. Few requests have one, so it is not a
+// part of the request, and takes no room in the cache.
+type sendFault struct {
 	vendorErr uint32
 	event     EventType     // of WorkFault
 	breaks    Breakage      // of WorkFault
@@ -48,16 +64,14 @@ type sendEntry struct {
 	wait     time.Duration // before the requester begins with it
 	splitAt  uint32        // a packet before which the requester waits; 0: none
 	splitFor time.Duration
+}
 
-	imm        uint32
-	invRKey    wire.RKey
-	remoteAddr uint64
-	rkey       wire.RKey
-	compareAdd uint64
-	swap       uint64
-	flush      flushArg
-	ud         udDest
-	bind       MWBind
+// addFault returns the request's fault, for the caller to fill in.
+func (wqe *sendEntry) addFault() *sendFault {
+	if wqe.fault == nil {
+		wqe.fault = new(sendFault)
+	}
+	return wqe.fault
 }
 
 type flushArg struct{ kind, level uint8 }
@@ -72,7 +86,7 @@ func (s *sendQueue) at(i uint32) *sendEntry { return &s.wqes[i&s.mask] }
 
 func (s *sendQueue) empty() bool { return s.cons == s.prod }
 
-// sendEntryBytes is the memory of a sendEntry without its lists.
+// sendEntryBytes is the memory of a sendEntry without its lists, but with its fault and its bind.
 const sendEntryBytes = 320
 
 // SendMemory returns an upper bound on the memory of a send queue of these sizes,
@@ -133,9 +147,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		wqe := q.sq.at(q.sq.prod)
 		wqe.fill(&wrs[i])
 		if q.faults != nil && wqe.status == WCSuccess && !q.flushes() {
-			f := q.faults.Work(q, sendWCOpcode[wqe.op])
-			wqe.status, wqe.vendorErr, wqe.event, wqe.delay = f.Status, f.VendorErr, f.Event, f.Delay
-			wqe.asked, wqe.breaks = f.Status != WCSuccess, f.Breaks
+			if f := q.faults.Work(q, sendWCOpcode[wqe.op]); f != (WorkFault{}) {
+				wqe.apply(&f)
+			}
 		}
 		if q.chaos != nil {
 			q.chaos.post(wqe, q.payloadMTU())
@@ -252,12 +266,20 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 		wqe.flush = flushArg{wr.FlushType, wr.FlushLevel}
 		wqe.length = wr.FlushLength
 	case WRBindMW:
-		wqe.bind = *wr.Bind
+		bind := *wr.Bind
+		wqe.bind = &bind
 	default:
 	}
 	if wr.AH != nil {
 		wqe.ud = udDest{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
 	}
+}
+
+// apply has the request fail, or complete late, as f says.
+func (wqe *sendEntry) apply(f *WorkFault) {
+	wqe.status, wqe.asked = f.Status, f.Status != WCSuccess
+	to := wqe.addFault()
+	to.vendorErr, to.event, to.breaks, to.delay = f.VendorErr, f.Event, f.Breaks, f.Delay
 }
 
 // needsResponse reports whether the peer answers the request with more than an ACK.
@@ -297,8 +319,8 @@ func (q *QP) complete(status WCStatus) bool {
 		}
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
-	if status == wqe.status {
-		wc.VendorErr = wqe.vendorErr
+	if f := wqe.fault; f != nil && status == wqe.status {
+		wc.VendorErr = f.vendorErr
 	}
 	if status == WCSuccess {
 		wc.ByteLen = wqe.length
@@ -336,18 +358,19 @@ func (q *QP) retire() {
 
 // delays reports whether the oldest work request, which is done, must not complete yet.
 func (q *QP) delays(wqe *sendEntry) bool {
-	if wqe.delay == 0 {
+	f := wqe.fault
+	if f == nil || f.delay == 0 {
 		return false
 	}
 	now := q.dev.cfg.Clock.Now()
-	if wqe.dueAt == 0 {
-		wqe.dueAt = now + Time(wqe.delay)
+	if f.dueAt == 0 {
+		f.dueAt = now + Time(f.delay)
 	}
-	if now >= wqe.dueAt {
+	if now >= f.dueAt {
 		q.send.completeAt = 0
 		return false
 	}
-	q.send.completeAt = wqe.dueAt
+	q.send.completeAt = f.dueAt
 	q.schedule()
 	return true
 }
@@ -357,21 +380,24 @@ func (q *QP) delays(wqe *sendEntry) bool {
 // side works on. Requests queued behind it are flushed.
 func (q *QP) failSend(status WCStatus) {
 	wqe := q.sq.at(q.sq.cons)
-	event := wqe.event
+	var f sendFault
+	if wqe.fault != nil {
+		f = *wqe.fault
+	}
 	q.reportSend(wqe, status)
-	if wqe.breaks == BreaksCQ {
+	if f.breaks == BreaksCQ {
 		q.sendCQ.breakDown()
 		q.complete(status)
 		q.cqOverflow()
 		return
 	}
-	fails := q.typ == QPRC || event == EventQPFatal
+	fails := q.typ == QPRC || f.event == EventQPFatal
 	if fails {
 		q.publishAs(QPErr) // for those who see the completion, and then ask
 	}
 	q.complete(status)
-	if event != 0 {
-		q.dev.event(Event{Type: event, QP: q})
+	if f.event != 0 {
+		q.dev.event(Event{Type: f.event, QP: q})
 	}
 	if fails {
 		q.fail()

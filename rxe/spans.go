@@ -4,10 +4,10 @@ package rxe
 // piece keeps its region in use until the batch is done. Memory values are
 // compared, so they must be comparable: pointers are.
 type spanBatch struct {
-	mem     Memory
 	spans   []Span
 	refs    []regionRef
 	parts   []int // where parts that may fail by themselves end, in spans
+	mem     Memory
 	checked checkedRange
 }
 

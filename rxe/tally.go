@@ -97,8 +97,8 @@ func (q *QP) countTraffic() {
 
 // workTally counts work requests that complete while the QP is locked.
 type workTally struct {
-	n    [workOpcodes]uint32
 	used uint32
+	n    [workOpcodes]uint32
 }
 
 func (t *workTally) add(op WROpcode) {

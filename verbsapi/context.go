@@ -50,7 +50,8 @@ type Context struct {
 	device *Device
 	eng    *sharedEngine
 	events waitqueue.Queue[*AsyncEvent]
-	faults *fault.Set // the owner of the queue pairs
+	faults *fault.Set     // the owner of the queue pairs
+	works  rxe.WorkFaults // what these say of work requests
 	sub    *rxe.Subdevice
 	chaos  *rxe.Chaos // of the queue pairs; nil: none
 
@@ -102,6 +103,7 @@ func Open(cfg Config) (*Context, error) {
 		faults: fault.NewSet(time.Now),
 		closed: make(chan struct{}),
 	}
+	c.works = eng.faults.Works(c.faults, c.program())
 	c.events.Init()
 	if cfg.Chaos != 0 {
 		c.chaos = rxe.NewChaos(cfg.Chaos)

@@ -50,7 +50,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		Cap:       init.Cap,
 		SignalAll: init.SignalAll,
 		Owner:     p.ctx.faults,
-		Faults:    p.ctx.eng.faults.Works(p.ctx.faults, p.ctx.program()),
+		Faults:    p.ctx.works,
 		Chaos:     p.ctx.chaos,
 	}
 	if init.SRQ != nil {
