@@ -23,8 +23,9 @@ type inboxItem struct {
 
 const (
 	smallItemBytes = 4 << 10
-	// largeItemBytes is enough for a full burst and for any group of packets.
-	largeItemBytes = groupBytes + groupPackets*(maxHeader+wire.ICRCLen)
+	// largeItemBytes is enough for a full burst and for any group of packets. It is that of an outbox,
+	// because a large item and an outbox may exchange their memory (deliverWhole).
+	largeItemBytes = outboxBytes
 )
 
 var (
@@ -72,12 +73,17 @@ func datagramFor(r *wire.Route) wire.Datagram {
 func itemFromBurst(buf []byte, seg int, r *wire.Route) *inboxItem {
 	item := newItem(len(buf))
 	item.buf = append(item.buf, buf...)
+	item.divide(seg, r)
+	return item
+}
+
+// divide says that buf holds packets of a route. Each takes seg bytes, with the room for its ICRC.
+func (item *inboxItem) divide(seg int, r *wire.Route) {
 	item.trailer = wire.ICRCLen
 	item.from = datagramFor(r)
-	for at := 0; at < len(buf); at += seg {
-		item.ends = append(item.ends, int32(min(at+seg, len(buf))-wire.ICRCLen))
+	for at := 0; at < len(item.buf); at += seg {
+		item.ends = append(item.ends, int32(min(at+seg, len(item.buf))-wire.ICRCLen))
 	}
-	return item
 }
 
 // itemFromDatagram begins an item with a received packet.

@@ -18,9 +18,33 @@ func (d *Device) transmit(o *outbox) {
 		(*f)(o.bursts)
 		return
 	}
+	if d.deliverWhole(o) {
+		return
+	}
 	if rest := d.Loopback(o.bursts); len(rest) > 0 {
 		d.cfg.Link.Send(rest)
 	}
+}
+
+// deliverWhole gives the outbox's memory to the inbox of a QP of this device, if all that the outbox holds is a
+// large burst for this QP. So the burst is not copied. The outbox gets other memory.
+func (d *Device) deliverWhole(o *outbox) bool {
+	b := &o.bursts[0]
+	if len(o.bursts) > 1 || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
+		return false
+	}
+	dest := destQP(b.Buf)
+	for at := b.Seg; at < len(b.Buf); at += b.Seg {
+		if destQP(b.Buf[at:]) != dest { // UD packets over one address handle
+			return false
+		}
+	}
+	item := newItem(largeItemBytes)
+	item.store, o.buf = o.buf[:cap(o.buf)], item.store[:0]
+	item.buf = b.Buf
+	item.divide(b.Seg, b.Route)
+	d.enqueueLocal(dest, item)
+	return true
 }
 
 // Intercept makes the device give send all packets, one by one, also those between its own

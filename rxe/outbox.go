@@ -68,6 +68,11 @@ func (o *outbox) reserve(n int) {
 	}
 }
 
+// burstFull reports whether there is one burst, which has no room for another packet with n bytes of payload.
+func (o *outbox) burstFull(n int) bool {
+	return len(o.bursts) == 1 && len(o.bursts[0].Buf)+maxHeader+n+wire.ICRCLen > burstBytes
+}
+
 // packet returns n bytes (headers, payload and pad) for the caller to fill in; head of
 // them are headers. It flushes first when there is no room: packets that it returned
 // before must be complete by then.
