@@ -23,11 +23,8 @@ const (
 type Thread struct {
 	Class *Class // may be nil
 	// Follows makes it join the class only while a thread that does not follow has begun and not
-	// ended, or while it is Busy.
+	// ended.
 	Follows bool
-	// Busy says that the thread has work left after each piece. Programs that poll would take most of its
-	// processor.
-	Busy bool
 
 	begun  bool
 	before *unix.SchedAttr // what it was; nil: it is not in the class
@@ -48,7 +45,7 @@ func (t *Thread) Rest() {
 	}
 	at := now()
 	switch {
-	case t.Follows && !t.Busy && !t.Leads():
+	case t.Follows && !t.Leads():
 		t.leave()
 	case t.before == nil:
 		if at >= t.later {

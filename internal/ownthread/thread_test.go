@@ -68,7 +68,7 @@ func TestShare(t *testing.T) {
 }
 
 // TestFollows: a thread that follows is in the class while another one leads, even if there is no room for
-// that one, or while it is busy.
+// that one.
 func TestFollows(t *testing.T) {
 	policy := lock(t)
 	c := classOf(1)
@@ -90,10 +90,6 @@ func TestFollows(t *testing.T) {
 		leader.End()
 		in(false)
 	}
-	follower.Busy = true
-	in(true)
-	follower.Busy = false
-	in(false)
 	leader.Rest()
 	leader.End()
 	follower.End()

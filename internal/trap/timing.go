@@ -56,7 +56,6 @@ func (t *timing) note(d *doorbell.Device, took kernel.Doorbells) {
 // decide ends the look, and moves the thread if that is of use.
 func (t *timing) decide() {
 	t.pace.Note(t.look)
-	t.thread.Busy = t.look.More && t.pace.Streams()
 	switch {
 	case !t.pace.Awaited():
 		t.place.Leave()

@@ -67,25 +67,3 @@ func TestLinger(t *testing.T) {
 		t.Error("the thread was not given back as it was")
 	}
 }
-
-// TestBusy: a thread is busy while looks at a stream leave work. It is not if the program waits for each request, or if
-// nothing is left.
-func TestBusy(t *testing.T) {
-	var timing timing
-	look := func(want bool, d kernel.Doorbells) {
-		t.Helper()
-		for range 20 { // doorbell.Pace learns in fewer
-			timing.begin()
-			timing.look = d
-			timing.decide()
-		}
-		if timing.thread.Busy != want {
-			t.Errorf("after looks that found %+v the thread is busy: %t, want %t", d, timing.thread.Busy, want)
-		}
-	}
-	look(true, kernel.Doorbells{Requests: 4, More: true})
-	look(false, kernel.Doorbells{Requests: 4})
-	look(true, kernel.Doorbells{Requests: 4, More: true})
-	look(false, kernel.Doorbells{Requests: 1, Awaited: 1, More: true})
-	look(false, kernel.Doorbells{})
-}
