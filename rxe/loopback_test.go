@@ -2,6 +2,7 @@ package rxe
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 	"unsafe"
 
@@ -124,5 +125,53 @@ func TestLocalBursts(t *testing.T) {
 	}
 	if allocs := testing.AllocsPerRun(50, once); allocs >= 1 && !race.Enabled {
 		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// TestDatagramBursts: datagrams that fill more than one burst leave and arrive like others, to another host and to a QP of
+// this device.
+func TestDatagramBursts(t *testing.T) {
+	const size, n = 4096, 40
+	for name, addr := range map[string]netip.Addr{"another host": benchThere, "this device": benchHere} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, QPUD, nil)
+			b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
+			ah, err := b.pd.CreateAH(AHAttr{DGID: wire.GIDFromAddr(addr), PortNum: 1})
+			b.must(err)
+			q, err := b.pd.CreateQP(QPInitAttr{Type: QPUD, SendCQ: b.cq, RecvCQ: b.cq,
+				Cap: QPCap{MaxSendWR: n, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
+			b.must(err)
+			a := QPAttr{PortNum: 1, QKey: benchQKey}
+			for from := range QPRTS {
+				a.State = from + 1
+				b.must(q.Modify(&a, RequiredMask(QPUD, from, a.State)))
+			}
+			wrs := make([]SendWR, n)
+			for i := range wrs {
+				wrs[i] = SendWR{Op: WRSend, AH: ah, RemoteQPN: b.qp.Num(), RemoteQKey: benchQKey,
+					SGL: []SGE{{Addr: remoteVA, Length: size, LKey: b.remote.LKey()}}}
+			}
+			if addr == benchHere {
+				for i := range uint64(16) {
+					b.post(i, 0, 40+size)
+				}
+			}
+			sent, err := q.PostSend(wrs)
+			if err != nil || sent != n {
+				t.Fatalf("PostSend: %d, %v", sent, err)
+			}
+			if addr == benchThere {
+				if got := len(b.take()); got != n {
+					t.Errorf("%d datagrams left, want %d", got, n)
+				}
+				return
+			}
+			if got := len(b.polled()); got != 16 {
+				t.Errorf("%d datagrams arrived, want as many as receives were posted, 16", got)
+			}
+			if got := b.counter("rcvd_pkts"); got != n {
+				t.Errorf("%d datagrams reached the device, want %d", got, n)
+			}
+		})
 	}
 }

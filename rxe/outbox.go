@@ -68,9 +68,16 @@ func (o *outbox) reserve(n int) {
 	}
 }
 
-// burstFull reports whether there is one burst, which has no room for another packet with n bytes of payload.
-func (o *outbox) burstFull(n int) bool {
-	return len(o.bursts) == 1 && len(o.bursts[0].Buf)+maxHeader+n+wire.ICRCLen > burstBytes
+// flushFull flushes one burst for this device that has no room for another packet with n bytes of payload. Alone,
+// it is delivered without a copy (deliverWhole).
+func (o *outbox) flushFull(n int) {
+	if len(o.bursts) != 1 {
+		return
+	}
+	b := &o.bursts[0]
+	if len(b.Buf)+maxHeader+n+wire.ICRCLen > burstBytes && o.dev.localGID(b.Route.Dst) {
+		o.flush()
+	}
 }
 
 // packet returns n bytes (headers, payload and pad) for the caller to fill in; head of

@@ -43,9 +43,7 @@ func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	mtu := q.payloadMTU()
 	bytes := min(int(wqe.length)-int(index)*mtu, int(n)*mtu)
 	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
-	if o.burstFull(bytes) && q.peerIsLocal() {
-		o.flush() // alone, the burst is delivered without a copy (deliverWhole)
-	}
+	o.flushFull(bytes)
 	mark := o.mark()
 	h := q.dataHeaders(wqe, index, 1)
 	from := seek(wqe.sgl, index*uint32(mtu))
