@@ -23,14 +23,18 @@ const (
 type Thread struct {
 	Class *Class // may be nil
 	// Follows makes it join the class only while a thread that does not follow has begun and not
-	// ended.
+	// ended, or while it is Busy.
 	Follows bool
+	// Busy says that the thread has work left after each piece. Programs that poll would take most of its
+	// processor.
+	Busy bool
 
-	begun  bool
-	before *unix.SchedAttr // what it was; nil: it is not in the class
-	later  time.Duration   // it does not join the class until then, on the clock of now
-	since  time.Duration   // the window began
-	spent  time.Duration   // of a processor until then
+	begun    bool
+	before   *unix.SchedAttr // what it was; nil: it is not in the class
+	later    time.Duration   // it does not join the class until then, on the clock of now
+	measured bool            // a window has begun
+	since    time.Duration   // when it did
+	spent    time.Duration   // of a processor until then
 }
 
 // Rest is called between two pieces of work. It puts the thread in its class when that is possible. It
@@ -43,37 +47,51 @@ func (t *Thread) Rest() {
 		t.begun = true
 		t.count(1)
 	}
-	at := now()
-	switch {
-	case t.Follows && !t.Leads():
+	if t.Follows && !t.Busy && !t.Leads() {
 		t.leave()
-	case t.before == nil:
-		if at >= t.later {
-			t.join(at)
-		}
-	case at-t.since >= window:
+		return
+	}
+	at := now()
+	if at < t.later {
+		return
+	}
+	switch {
+	case !t.measured:
 		t.measure(at)
+	case at-t.since >= window && !t.withinShare(at):
+		t.leave()
+		t.bar(at)
+		return
+	}
+	if t.before == nil {
+		t.join(at)
 	}
 }
 
 // Leads reports whether threads of the class lead, which this one may follow.
 func (t *Thread) Leads() bool { return t.Class != nil && t.Class.lead.Load() > 0 }
 
-// measure ends the window.
+// measure begins a window. The window goes on while the thread is out of the class. So a thread that leaves and
+// joins again and again has one share all the same.
 func (t *Thread) measure(at time.Duration) {
-	spent := t.Class.spentUntil()
-	if spent-t.spent > time.Duration(share*float64(at-t.since)) {
-		t.leave()
-		t.later = at + barring
-		return
-	}
-	t.since, t.spent = at, spent
+	t.measured, t.since, t.spent = true, at, t.Class.spentUntil()
 }
+
+// withinShare ends the window and begins the next one. It reports whether the thread took no more than its share.
+func (t *Thread) withinShare(at time.Duration) bool {
+	most := time.Duration(share * float64(at-t.since))
+	before := t.spent
+	t.measure(at)
+	return t.spent-before <= most
+}
+
+// bar keeps the thread out for a while.
+func (t *Thread) bar(at time.Duration) { t.measured, t.later = false, at+barring }
 
 // End gives the thread back as it was.
 func (t *Thread) End() {
 	if t.begun {
-		t.begun = false
+		t.begun, t.measured = false, false
 		t.count(-1)
 		t.leave()
 	}
@@ -87,7 +105,7 @@ func (t *Thread) count(n int32) {
 
 func (t *Thread) join(at time.Duration) {
 	if !t.Class.take() {
-		t.later = at + barring
+		t.bar(at)
 		return
 	}
 	before, err := t.Class.join()
@@ -96,7 +114,7 @@ func (t *Thread) join(at time.Duration) {
 		t.later = math.MaxInt64 // rights do not come later
 		return
 	}
-	t.before, t.since, t.spent = before, at, t.Class.spentUntil()
+	t.before = before
 }
 
 func (t *Thread) leave() {

@@ -67,8 +67,37 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// TestShareOfMany: a thread that leaves the class and joins it again in one window has one share.
+func TestShareOfMany(t *testing.T) {
+	policy := lock(t)
+	c := classOf(1)
+	var spent time.Duration
+	c.spent = func() time.Duration { return spent }
+	th := Thread{Class: c, Follows: true}
+	defer th.End()
+	in := 0
+	for begin := now(); now()-begin < window+barring/2; {
+		th.Busy = !th.Busy
+		th.Rest()
+		if policy() == unix.SCHED_BATCH {
+			in++
+		}
+		spent = now() - begin
+	}
+	if in == 0 {
+		t.Error("the thread was never in the class")
+	}
+	th.Busy = true
+	if th.Rest(); policy() != unix.SCHED_NORMAL && now() < th.later {
+		t.Error("the thread works without end, and has not left the class")
+	}
+	if th.later == 0 {
+		t.Error("nothing was measured in a window")
+	}
+}
+
 // TestFollows: a thread that follows is in the class while another one leads, even if there is no room for
-// that one.
+// that one, or while it is busy.
 func TestFollows(t *testing.T) {
 	policy := lock(t)
 	c := classOf(1)
@@ -90,6 +119,10 @@ func TestFollows(t *testing.T) {
 		leader.End()
 		in(false)
 	}
+	follower.Busy = true
+	in(true)
+	follower.Busy = false
+	in(false)
 	leader.Rest()
 	leader.End()
 	follower.End()

@@ -57,7 +57,8 @@ func (r *receiver) runDoorbells() {
 	defer r.tid.Store(0)
 	watch := &r.ringer.watch
 	var timing timing
-	timing.place.Polling, timing.place.Load = r.s.cfg.Polling, doorbell.SystemLoad
+	timing.place.Polling = r.s.cfg.Polling
+	timing.place.Load, timing.contention.Load = doorbell.SystemLoad, doorbell.SystemLoad
 	timing.thread = ownthread.Thread{Class: r.s.cfg.Class, Follows: true}
 	defer timing.end()
 	for !r.s.stopping.Load() && (!r.leave.Load() || watch.Pending() > 0) {

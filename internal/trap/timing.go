@@ -13,10 +13,11 @@ import (
 // timing is when and where a receiver of direct doorbells takes them. It suits programs that wait for
 // each request, and programs that post many (doorbell.Pace).
 type timing struct {
-	pace   doorbell.Pace
-	place  doorbell.Place
-	thread ownthread.Thread
-	exact  bool // the thread's timers are
+	pace       doorbell.Pace
+	place      doorbell.Place
+	contention doorbell.Contention
+	thread     ownthread.Thread
+	exact      bool // the thread's timers are
 
 	since int64            // the look began, mono.Now
 	look  kernel.Doorbells // what it has found
@@ -56,6 +57,7 @@ func (t *timing) note(d *doorbell.Device, took kernel.Doorbells) {
 // decide ends the look, and moves the thread if that is of use.
 func (t *timing) decide() {
 	t.pace.Note(t.look)
+	t.thread.Busy = t.look.More && t.pace.Streams() && !t.contention.High()
 	switch {
 	case !t.pace.Awaited():
 		t.place.Leave()

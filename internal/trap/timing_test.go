@@ -67,3 +67,27 @@ func TestLinger(t *testing.T) {
 		t.Error("the thread was not given back as it was")
 	}
 }
+
+// TestBusy: a thread is busy while looks at a stream leave work. It is not if the program waits for each request, if
+// nothing is left, or if the machine has many threads to run.
+func TestBusy(t *testing.T) {
+	var timing timing
+	look := func(want bool, d kernel.Doorbells) {
+		t.Helper()
+		for range 20 { // doorbell.Pace learns in fewer
+			timing.begin()
+			timing.look = d
+			timing.decide()
+		}
+		if timing.thread.Busy != want {
+			t.Errorf("after looks that found %+v the thread is busy: %t, want %t", d, timing.thread.Busy, want)
+		}
+	}
+	look(true, kernel.Doorbells{Requests: 4, More: true})
+	look(false, kernel.Doorbells{Requests: 4})
+	look(true, kernel.Doorbells{Requests: 4, More: true})
+	look(false, kernel.Doorbells{Requests: 1, Awaited: 1, More: true})
+	look(false, kernel.Doorbells{})
+	timing.contention.Load = &doorbell.Load{Ready: func() (int, bool) { return 1_000_000, true }}
+	look(false, kernel.Doorbells{Requests: 4, More: true})
+}

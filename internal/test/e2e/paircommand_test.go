@@ -25,7 +25,8 @@ func TestPairCommand(t *testing.T) {
 	onDevice := func(words ...string) *proc {
 		return pair(append([]string{"--socket", socket, "--device", "rxe0=lo"}, words...)...)
 	}
-	const server = "exec ib_write_bw -d rxe0 -x 1 -n 20 -u 20" // a long timeout: the machine may be busy
+	// The machine may be busy: a long timeout, and -F, because perftest fails without it if it cannot measure its clock.
+	const server = "exec ib_write_bw -F -d rxe0 -x 1 -n 20 -u 20"
 	if out := onDevice("sh", "-c", server, "--", "sh", "-c", server+" 127.0.0.1").ok(); strings.Count(out, "BW average") != 2 {
 		t.Errorf("on one device:\n%s", out)
 	}
@@ -51,8 +52,9 @@ func TestPairCommand(t *testing.T) {
 		{"the server takes too long", []string{"--timeout", "100ms", "sleep", "1000", "--", "true"}, 125},
 		{"the server does not end by itself", []string{"--stop-server", "sh", "-c", server, "--", "true"}, 0},
 	} {
-		if code := onDevice(c.argv...).wait(); code != c.code {
-			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
+		p := onDevice(c.argv...)
+		if code := p.wait(); code != c.code {
+			t.Errorf("%s: exit code %d, want %d\n%s", c.name, code, c.code, p.out.String())
 		}
 	}
 }

@@ -104,6 +104,8 @@ func perftests() (cases []perftest) {
 	add(standard, 1, "write_bw", "-n 4096 -s 8 --post_list=32")
 	add(trappedOnly(), 1, "write_bw", "-n 100 -s 65536 --mr_per_qp -q 4")
 	add(standard, 1, "send_bw", "-n 100 -s 65536 --use_old_post_send")
+	// Many large datagrams at once. The receiver has 512 buffers.
+	add(core, 1, "send_bw", "-c UD -n 512 -s 4096 --post_list=32")
 	return cases
 }
 

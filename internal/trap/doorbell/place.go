@@ -35,15 +35,6 @@ type Place struct {
 	between  int64
 }
 
-// Load is what Place asks of the machine. Tests have another one.
-type Load struct {
-	Ready func() (threads int, ok bool) // that run or are ready to, the caller among them
-	Delay func() (ns int64, ok bool)    // how long the calling thread was ready so far, and did not run
-}
-
-// SystemLoad is the Load of this machine.
-var SystemLoad = &Load{Ready: procfs.Ready, Delay: procfs.Delay}
-
 const (
 	// A look at the program's threads is repeated after placeOften at first, and down to every
 	// placeSeldom while the answer stays the same.
