@@ -66,7 +66,7 @@ func TestImage(t *testing.T) {
 		code         int
 	}{
 		"doctor":       {confined + "gorxe", "seccomp", 0},
-		"two programs": {confined + "gorxe pair ib_write_bw -d rxe0 -x 1 -n 200 -- ib_write_bw -d rxe0 -x 1 -n 200 127.0.0.1", "BW average", 0},
+		"two programs": {confined + "gorxe pair ib_write_bw -F -d rxe0 -x 1 -n 200 -- ib_write_bw -F -d rxe0 -x 1 -n 200 127.0.0.1", "BW average", 0},
 		"RDMA CM":      {confined + "gorxe run bash -c 'rping -s -a 127.0.0.1 -C 3 & until rping -c -a 127.0.0.1 -C 3 -v; do sleep 0.1; done; wait $!'", "rdma-ping-0", 0},
 		"rdma tools":   {confined + "gorxe run rdma link", "rxe0/1 state ACTIVE", 0},
 		"confinement":  {confined + "gorxe run sh -c 'grep -E \"CapEff|Seccomp:\" /proc/self/status; exit 7'", "CapEff:\t0000000000000000\nSeccomp:\t2", 7},

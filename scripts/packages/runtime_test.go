@@ -189,7 +189,7 @@ func TestTwoContainers(t *testing.T) {
 	words := func(i int, more ...string) []string {
 		return append(append([]string{"run", "--network", "ns:/run/netns/" + name(i), "--env", "GORXE_DEVICES=rxe0=eth0"}, limits...), more...)
 	}
-	test := []string{testImage, "ib_write_bw", "-x", "1", "-n", "100", "-u", "20"}
+	test := []string{testImage, "ib_write_bw", "-F", "-x", "1", "-n", "100", "-u", "20"}
 	p.ok(words(0, append([]string{"--detach", "--name", "server"}, test...)...)...)
 	client := strings.Join(append(test[1:], "192.0.2.1"), " ")
 	text := p.ok(words(1, "--rm", testImage, "bash", "-c", "until (</dev/tcp/192.0.2.1/1) 2>&1 | grep -q refused; do sleep 0.1; done; until "+client+"; do sleep 0.2; done")...)
@@ -251,7 +251,7 @@ func TestSharedDaemon(t *testing.T) {
 	words := func(more ...string) []string {
 		return append(append([]string{"run", "--network", "host"}, limits...), more...)
 	}
-	test := []string{testImage, "ib_write_bw", "-d", "rxe5", "-x", "1", "-n", "100", "-p", "18599"}
+	test := []string{testImage, "ib_write_bw", "-F", "-d", "rxe5", "-x", "1", "-n", "100", "-p", "18599"}
 	p.ok(words(append([]string{"--detach", "--name", "server"}, test...)...)...)
 	client := strings.Join(append(test[1:], "127.0.0.1"), " ")
 	text := p.ok(words("--rm", testImage, "bash", "-c", "until grep -q ':48A7 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done; "+client)...)

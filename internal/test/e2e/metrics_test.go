@@ -20,9 +20,9 @@ func TestMetrics(t *testing.T) {
 	const address = "127.0.0.1:9879"
 	h, _ := twoHosts(t, 1500)
 	d := startDaemon(t, h, "--device", "rxe0=eth0", "--metrics", address)
-	server := d.run(t, "ib_write_bw", "-d", "rxe0", "-x", "1", "-n", "20", "-u", "20")
+	server := d.run(t, "ib_write_bw", "-F", "-d", "rxe0", "-x", "1", "-n", "20", "-u", "20")
 	server.listening(18515)
-	d.run(t, "ib_write_bw", "-d", "rxe0", "-x", "1", "-n", "20", "-u", "20", h.addr).ok()
+	d.run(t, "ib_write_bw", "-F", "-d", "rxe0", "-x", "1", "-n", "20", "-u", "20", h.addr).ok()
 	server.ok()
 	metrics := scrape(t, h, address)
 	for name, want := range map[string]func(value string) bool{

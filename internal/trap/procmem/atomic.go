@@ -35,6 +35,11 @@ func (s *Space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (u
 	m := s.word(va)
 	m.Lock()
 	defer m.Unlock()
+	return s.updateLocked(va, f)
+}
+
+// updateLocked is update with the lock of the word.
+func (s *Space) updateLocked(va uint64, f func(old uint64) (new uint64, keep bool)) (uint64, error) {
 	var b [8]byte
 	if err := s.access(va, b[:], false); err != nil {
 		return 0, err

@@ -280,6 +280,12 @@ func (s *Space) transfer(spans []rxe.Span, write bool) error {
 	if len(spans) == 1 && len(spans[0].Buf) <= smallAccess {
 		return s.access(spans[0].VA, spans[0].Buf, write)
 	}
+	return s.burst(spans, write)
+}
+
+// burst is transfer by process number. It is a function of its own because the compiler expands defers in place only in
+// functions with few returns. Each small access would pay for that.
+func (s *Space) burst(spans []rxe.Span, write bool) error {
 	v := vectorPool.Get().(*vectors)
 	defer vectorPool.Put(v)
 	for len(spans) > 0 {

@@ -31,9 +31,9 @@ bash -e /tmp/complete.bash
 
 # Two programs, without a daemon of the system.
 as --clear-groups gorxe run --device rxe0=lo -- bash -e -c '
-	ib_write_bw -d rxe0 -x 1 -n 500 > /tmp/server &
+	ib_write_bw -F -d rxe0 -x 1 -n 500 > /tmp/server &
 	until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6; do :; done
-	ib_write_bw -d rxe0 -x 1 -n 500 127.0.0.1
+	ib_write_bw -F -d rxe0 -x 1 -n 500 127.0.0.1
 	wait $!'
 
 # The service: the socket starts it, for members of the group.
