@@ -17,7 +17,7 @@ const (
 
 // baseline is something that rows are compared with. It is plain UDP in datagrams of
 // the same size, in the same place, or the Go library. Or it is a trapped call, or what
-// system calls take at least.
+// system calls take at least. Or it is how far the processors are from each other.
 type baseline struct {
 	place   string
 	kind    Kind
@@ -49,6 +49,8 @@ func (b baseline) name() string {
 		return "doorbell"
 	case copied:
 		return "copies/" + size(callBytes)
+	case apart:
+		return "processors apart"
 	}
 	switch b.kind {
 	case Call:
@@ -72,6 +74,8 @@ func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, e
 		return ring(ctx, cfg)
 	case copied:
 		return copies(ctx, cfg)
+	case apart:
+		return processorsApart()
 	}
 	switch b.kind {
 	case Call:

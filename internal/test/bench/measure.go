@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 )
 
@@ -93,6 +94,9 @@ func (r *run) plan() {
 		}
 	}
 	want(trapped)
+	if runtime.NumCPU() > 1 {
+		want(apart)
+	}
 	for _, row := range r.cfg.Rows {
 		if r.places[row.Place] != nil {
 			want(row.udp())

@@ -145,6 +145,7 @@ func (rep *Report) Print(w io.Writer) {
 	}
 	fmt.Fprint(w, "\nof UDP: of what plain UDP does with GSO and GRO, in datagrams of the same size, on loopback and on the veth\n"+
 		"of lib: of what the Go library does in one process; beside two daemons with two devices on loopback\n"+
+		"processors apart: the time that a cache line takes from one processor to another one, and back\n"+
 		"calls: the time of one message over that of one trapped call\n"+
 		"CPU: processor time of the daemons for one message, µs; for ib_read_lat and ib_atomic_lat a round trip\n"+
 		"least: what the system calls that move a message take, each by itself, µs: processor time, or of a latency its time\n"+
@@ -285,7 +286,7 @@ func pad(s string, n int) string {
 }
 
 func kindOf(unit string) Kind {
-	for _, k := range []Kind{Bandwidth, Messages} {
+	for _, k := range []Kind{Bandwidth, Messages, Distance} {
 		if k.Unit() == unit {
 			return k
 		}

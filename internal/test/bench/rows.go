@@ -15,6 +15,7 @@ const (
 	Messages  Kind = "messages"  // per second
 	Call      Kind = "call"      // µs, one system call
 	Processor Kind = "processor" // µs of processor time
+	Distance  Kind = "distance"  // ns, between two processors and back
 )
 
 // Unit is the unit of a kind's figures.
@@ -24,6 +25,8 @@ func (k Kind) Unit() string {
 		return "GiB/s"
 	case Messages:
 		return "messages/s"
+	case Distance:
+		return "ns"
 	default:
 		return "µs"
 	}
