@@ -21,7 +21,8 @@ func TestApart(t *testing.T) {
 		return
 	}
 	ns, err := processorsApart()
-	if err != nil || ns < 1 || ns > 1e6 {
+	// Both threads may have to wait for their processors, up to seconds for the rounds of one measurement.
+	if err != nil || ns < 1 || ns > 1e8 {
 		t.Errorf("a cache line takes %v ns, %v", ns, err)
 	}
 }
