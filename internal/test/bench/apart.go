@@ -2,12 +2,9 @@ package bench
 
 import (
 	"math"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // How far two processors are from each other decides what a message between two daemons costs. Two threads of
@@ -23,11 +20,10 @@ const apartTime = 5 * time.Millisecond
 // processorsApart returns that time in ns, between the first and the last processor that this process may use. It
 // is the least of many short measurements, because others may use the processors, too.
 func processorsApart() (ns float64, err error) {
-	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return 0, os.NewSyscallError("sched_getaffinity", err)
+	first, last, err := processors()
+	if err != nil {
+		return 0, err
 	}
-	first, last := outermost(&all)
 	var (
 		line  atomic.Uint64 // odd: the answer is due
 		stop  atomic.Bool
@@ -75,22 +71,5 @@ func rounds(line *atomic.Uint64, stop *atomic.Bool) float64 {
 // onProcessor binds the calling goroutine to a thread, which ends with it, and that to a processor.
 func onProcessor(cpu int) error {
 	runtime.LockOSThread()
-	var set unix.CPUSet
-	set.Set(cpu)
-	return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &set))
-}
-
-// outermost returns the first and the last processor of a set.
-func outermost(set *unix.CPUSet) (first, last int) {
-	first = -1
-	for i := range 64 * len(set) {
-		if !set.IsSet(i) {
-			continue
-		}
-		if first < 0 {
-			first = i
-		}
-		last = i
-	}
-	return first, last
+	return bind(0, cpu)
 }

@@ -206,18 +206,12 @@ func (s *server) run() error {
 
 // onOneProcessor binds the calling thread, and all threads of a process, to one processor.
 func onOneProcessor(pid int) error {
-	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return os.NewSyscallError("sched_getaffinity", err)
-	}
-	for i := range 64 * len(all) {
-		if all.IsSet(i) {
-			one = unix.CPUSet{}
-			one.Set(i)
-		}
+	_, last, err := processors()
+	if err != nil {
+		return err
 	}
 	for _, tid := range procfs.Threads(pid) {
-		_ = unix.SchedSetaffinity(tid, &one) // it may have ended
+		_ = bind(tid, last) // it may have ended
 	}
-	return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &one))
+	return bind(0, last)
 }
