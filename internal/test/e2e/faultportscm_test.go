@@ -80,4 +80,4 @@ func TestPortDownOfCM(t *testing.T) {
 }
 
 // tail returns the end of a long output.
-func tail(out string) string { return out[max(0, len(out)-1000):] }
+func tail(out string) string { return out[max(0, len(out)-4000):] }

@@ -63,16 +63,31 @@ func start(t *testing.T, h *host, env []string, argv ...string) *proc {
 		close(p.done)
 	}()
 	t.Cleanup(func() {
-		if !p.ended() {
+		state := "still ran"
+		if p.ended() {
+			state = p.cmd.ProcessState.String()
+		} else {
 			p.killTree()
 		}
-		for _, mark := range []string{"WARNING: DATA RACE", "\npanic: ", "\nfatal error: "} {
-			if text := p.out.String(); strings.Contains("\n"+text, mark) && !t.Failed() {
-				t.Errorf("%s:\n%s", p.name, text)
-			}
+		text := p.out.String()
+		switch {
+		case crashed(text):
+			t.Errorf("%s:\n%s", p.name, text)
+		case t.Failed() && state != "exit status 0":
+			t.Logf("%s: %s\n%s", p.name, state, tail(text))
 		}
 	})
 	return p
+}
+
+// crashed reports whether a Go program wrote that it has a data race, or has failed.
+func crashed(text string) bool {
+	for _, mark := range []string{"WARNING: DATA RACE", "\npanic: ", "\nfatal error: "} {
+		if strings.Contains("\n"+text, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // cleanEnv is the environment without what would change how programs behave.
