@@ -5,8 +5,11 @@ package rocev2
 
 import (
 	"encoding/binary"
+	"math"
 	"net/netip"
+	"runtime"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -120,26 +123,30 @@ func iovBytes(iov *unix.Iovec) []byte { return unsafe.Slice(iov.Base, int(iov.Le
 // sendmmsg sends as many messages as it can, in order, and returns their number. An
 // error is about the first message: if the kernel has sent any, it reports success.
 func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_SENDMMSG, fd, msgs, unix.MSG_DONTWAIT)
+	return mmsg(unix.SYS_SENDMMSG, fd, msgs, unix.MSG_DONTWAIT, true)
 }
 
 // recvmmsg receives the messages that are there, without waiting.
 func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_DONTWAIT)
+	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_DONTWAIT, true)
 }
 
 // awaitmmsg is recvmmsg, but waits for the first message. The error is EAGAIN if none comes in
 // the time that the socket has for it (SO_RCVTIMEO).
-func awaitmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_WAITFORONE)
+func awaitmmsg(fd int, msgs []mmsghdr, unseen bool) (int, unix.Errno) {
+	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_WAITFORONE, unseen)
 }
 
-// mmsg does not tell the Go runtime about a system call that never waits, which would cost as
-// much as a short packet. The runtime does not need another thread then.
-func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr) (n int, errno unix.Errno) {
+// mmsg does not tell the Go runtime about an unseen call. That would cost as much as a short packet. The
+// runtime needs no other thread for a call that never waits, or not for long.
+//
+// The runtime may have to stop the goroutine while an unseen call waits, as for garbage collection. It
+// sends the thread a signal. A call with a timeout then ends with EINTR (signal(7)), and the goroutine
+// meets the scheduler.
+func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (n int, errno unix.Errno) {
 	for {
 		var r uintptr
-		if flags&unix.MSG_DONTWAIT != 0 {
+		if unseen {
 			r, _, errno = unix.RawSyscall6(trap, uintptr(fd),
 				uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
 		} else {
@@ -150,9 +157,22 @@ func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr) (n int, errno uni
 		case 0:
 			return int(r), 0
 		case unix.EINTR:
-			continue
+			runtime.Gosched()
 		default:
 			return 0, errno
+		}
+	}
+}
+
+// arrives waits until the socket has a message or is shut down. It reports false if neither
+// happens within a time.
+func arrives(fd int, within time.Duration) bool {
+	for deadline := time.Now().Add(within); ; {
+		left := max(time.Until(deadline), 0)
+		ms := min((left+time.Millisecond-1)/time.Millisecond, math.MaxInt32)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(ms))
+		if err != unix.EINTR {
+			return n > 0
 		}
 	}
 }

@@ -32,13 +32,16 @@ func NewThreads(most int, class *ownthread.Class) *Threads {
 // that may use no others uses all. A thread learns it with its next packets.
 func (t *Threads) Avoid(cpus unix.CPUSet) { t.avoid.Store(&cpus) }
 
-// prepare prepares a socket for threads. A call that waits takes no longer than idle.
+// briefly is how long recvmmsg waits in a thread. The kernel rounds it up to a multiple of its tick.
+const briefly = 5 * time.Millisecond
+
+// prepare prepares a socket for threads.
 func (t *Threads) prepare(fd int) error {
 	if t == nil {
 		return nil
 	}
-	idle := unix.NsecToTimeval(t.idle.Nanoseconds())
-	return os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &idle))
+	tv := unix.NsecToTimeval(briefly.Nanoseconds())
+	return os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv))
 }
 
 // take reserves a thread.

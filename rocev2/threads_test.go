@@ -1,9 +1,11 @@
 package rocev2
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,4 +215,35 @@ func TestAvoid(t *testing.T) {
 	if allowed() != all {
 		t.Error("the thread was not given back as it was")
 	}
+}
+
+// TestUnseenWaitStops: the runtime can stop a goroutine that waits for a message without its knowledge.
+func TestUnseenWaitStops(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	const limit = 20 * time.Second // nothing else ends the call if the signal does not
+	wait := unix.NsecToTimeval(limit.Nanoseconds())
+	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
+	msgs := make([]mmsghdr, 1)
+	waiting, done := make(chan int), make(chan unix.Errno)
+	go func() {
+		runtime.LockOSThread()
+		waiting <- unix.Gettid()
+		_, errno := awaitmmsg(fd, msgs, true)
+		done <- errno
+	}()
+	file := fmt.Sprintf("/proc/self/task/%d/syscall", <-waiting)
+	eventually(t, "the thread does not wait", func() bool {
+		call, err := os.ReadFile(file)
+		must(t, err)
+		return strings.HasPrefix(string(call), fmt.Sprint(unix.SYS_RECVMMSG, " "))
+	})
+	begin := time.Now()
+	runtime.GC()
+	if took := time.Since(begin); took > limit/2 {
+		t.Errorf("garbage collection took %v: it waited for a message", took)
+	}
+	_ = unix.Shutdown(fd, unix.SHUT_RD) // it says that the socket is not connected
+	<-done
 }

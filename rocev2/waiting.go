@@ -22,6 +22,11 @@ const (
 // A packet wakes a thread that waits in recvmmsg, and nothing else. If the poller waits, a packet wakes
 // one of the runtime's threads. That thread looks for other work before and after it runs the reader,
 // and may wake further threads for that.
+//
+// A thread of the real-time class does not tell Go's runtime that it waits. Otherwise Go's monitor thread looks
+// at it every 20 µs, and keeps it from going on meanwhile. A packet may come just then, and the reader takes
+// the processor from the monitor. It then spins until the monitor runs again, for up to 100 ms. Such a thread keeps its
+// processor of Go while it waits. After the time called briefly it waits as others do.
 type waiting struct {
 	socket  *socket
 	raw     syscall.RawConn
@@ -47,8 +52,13 @@ func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 		return b.errno != unix.EAGAIN
 	}
 	w.await = func(fd uintptr) bool {
-		b.n, b.errno = awaitmmsg(int(fd), b.msgs[:b.want])
-		return true
+		for {
+			unseen := w.thread.InClass()
+			b.n, b.errno = awaitmmsg(int(fd), b.msgs[:b.want], unseen)
+			if b.errno != unix.EAGAIN || !arrives(int(fd), t.idle) {
+				return true
+			}
+		}
 	}
 	w.raw, err = s.setWaits(false)
 	if err != nil && !errors.Is(err, os.ErrClosed) {

@@ -46,15 +46,10 @@ Examples:
 // the next command of a script to find it.
 const privateGrace = time.Second
 
-// spareProcessors is how many processors of Go the daemon has more than usual. A thread that waits in a
-// system call keeps one until Go's monitor thread takes it away. A thread whose call ends needs one at
-// once, or waits up to 10 ms.
-const spareProcessors = 2
-
 // Run serves until a signal.
 func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcessors)
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + daemon.SpareProcessors())
 	}
 	var ready *proto.Ready
 	if c.Private {

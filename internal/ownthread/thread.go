@@ -68,6 +68,9 @@ func (t *Thread) Rest() {
 	}
 }
 
+// InClass reports whether the thread is in its class.
+func (t *Thread) InClass() bool { return t.before != nil }
+
 // Leads reports whether threads of the class lead, which this one may follow.
 func (t *Thread) Leads() bool { return t.Class != nil && t.Class.lead.Load() > 0 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -181,6 +182,14 @@ func (s *Server) open() (err error) {
 // maxReaderThreads bounds the threads that wait for packets. There may be many devices, with
 // several addresses each.
 const maxReaderThreads = 16
+
+// SpareProcessors returns how many processors of Go a daemon needs beside the usual ones. A thread that
+// waits in a system call keeps one until Go's monitor thread takes it away. A thread whose call ends needs one at
+// once, or waits up to 10 ms. That is what two are for.
+//
+// A reader of the real-time class keeps its processor while it waits. There is one such thread for each
+// processor of the machine, at most.
+func SpareProcessors() int { return 2 + min(runtime.NumCPU(), maxReaderThreads) }
 
 // contentsRoom returns how many of the daemon's descriptors may be files of the tree.
 func contentsRoom(devices int) int {
