@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"time"
 	"unsafe"
@@ -137,31 +136,37 @@ func awaitmmsg(fd int, msgs []mmsghdr, unseen bool) (int, unix.Errno) {
 	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_WAITFORONE, unseen)
 }
 
-// mmsg does not tell the Go runtime about an unseen call. That would cost as much as a short packet. The
+// mmsg repeats a call that a signal has ended.
+func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (n int, errno unix.Errno) {
+	for {
+		if n, errno = callMmsg(trap, fd, msgs, flags, unseen); errno != unix.EINTR {
+			return n, errno
+		}
+	}
+}
+
+// callMmsg does not tell the Go runtime about an unseen call. That would cost as much as a short packet. The
 // runtime needs no other thread for a call that never waits, or not for long.
 //
 // The runtime may have to stop the goroutine while an unseen call waits, as for garbage collection. It
 // sends the thread a signal. A call with a timeout then ends with EINTR (signal(7)), and the goroutine
-// meets the scheduler.
-func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (n int, errno unix.Errno) {
-	for {
-		var r uintptr
-		if unseen {
-			r, _, errno = unix.RawSyscall6(trap, uintptr(fd),
-				uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
-		} else {
-			r, _, errno = unix.Syscall6(trap, uintptr(fd),
-				uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
-		}
-		switch errno {
-		case 0:
-			return int(r), 0
-		case unix.EINTR:
-			runtime.Gosched()
-		default:
-			return 0, errno
-		}
+// stops where a function begins. This function is not inlined, so that one begins before each call.
+//
+//go:noinline
+func callMmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (int, unix.Errno) {
+	var n uintptr
+	var errno unix.Errno
+	if unseen {
+		n, _, errno = unix.RawSyscall6(trap, uintptr(fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
+	} else {
+		n, _, errno = unix.Syscall6(trap, uintptr(fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
 	}
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
 }
 
 // arrives waits until the socket has a message or is shut down. It reports false if neither

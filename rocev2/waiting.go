@@ -23,10 +23,8 @@ const (
 // one of the runtime's threads. That thread looks for other work before and after it runs the reader,
 // and may wake further threads for that.
 //
-// A thread of the real-time class does not tell Go's runtime that it waits. Otherwise Go's monitor thread looks
-// at it every 20 µs, and keeps it from going on meanwhile. A packet may come just then, and the reader takes
-// the processor from the monitor. It then spins until the monitor runs again, for up to 100 ms. Such a thread keeps its
-// processor of Go while it waits. After the time called briefly it waits as others do.
+// A thread of the real-time class does not tell Go's runtime that it waits (ownthread.AwaitBriefly says why). It keeps its
+// processor of Go meanwhile. After the time called briefly it waits as others do.
 type waiting struct {
 	socket  *socket
 	raw     syscall.RawConn

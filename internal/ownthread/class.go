@@ -22,8 +22,9 @@ type Class struct {
 	most int32
 
 	// Tests have a class that needs no rights, and a clock.
-	attr  *unix.SchedAttr      // of its threads; nil: realTime
-	spent func() time.Duration // of a processor; nil: processorTime
+	attr   *unix.SchedAttr      // of its threads; nil: realTime
+	spent  func() time.Duration // of a processor; nil: processorTime
+	waited func() time.Duration // for a processor; nil: Delay
 
 	used atomic.Int32 // threads that are in the class
 	lead atomic.Int32 // threads that would be, and do not follow
@@ -32,9 +33,9 @@ type Class struct {
 var realTime = unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}
 
 // NewClass has room for one thread per processor of the machine. So together they take four fifths of it
-// at most (Thread). On a machine with one processor there is no room.
+// at most (Thread). On a machine with one processor there is no room, and none in a program with the race detector.
 func NewClass() *Class {
-	if n := runtime.NumCPU(); n > 1 {
+	if n := runtime.NumCPU(); n > 1 && !raceDetector {
 		return &Class{most: int32(n)}
 	}
 	return new(Class)
@@ -89,6 +90,15 @@ func (c *Class) spentUntil() time.Duration {
 		return c.spent()
 	}
 	return processorTime()
+}
+
+// waitedUntil returns how long the calling thread was ready so far, and did not run. It is 0 if the kernel does not say.
+func (c *Class) waitedUntil() time.Duration {
+	if c.waited != nil {
+		return c.waited()
+	}
+	ns, _ := Delay()
+	return time.Duration(ns)
 }
 
 // set changes the calling thread. No thread or process that it starts is in the class.

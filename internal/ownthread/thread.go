@@ -35,10 +35,12 @@ type Thread struct {
 	measured bool            // a window has begun
 	since    time.Duration   // when it did
 	spent    time.Duration   // of a processor until then
+
+	common commonBreak
 }
 
 // Rest is called between two pieces of work. It puts the thread in its class when that is possible. It
-// takes the thread out if that took more than its share, or if there is nobody to follow.
+// takes the thread out if that took more than its share, if there is nobody to follow, or for a common break.
 func (t *Thread) Rest() {
 	if t.Class == nil {
 		return
@@ -60,7 +62,11 @@ func (t *Thread) Rest() {
 		t.measure(at)
 	case at-t.since >= window && !t.withinShare(at):
 		t.leave()
-		t.bar(at)
+		t.bar(at, barring)
+		return
+	case t.before != nil && t.common.due(t.Class, at):
+		t.leave()
+		t.bar(at, commonTime)
 		return
 	}
 	if t.before == nil {
@@ -89,7 +95,7 @@ func (t *Thread) withinShare(at time.Duration) bool {
 }
 
 // bar keeps the thread out for a while.
-func (t *Thread) bar(at time.Duration) { t.measured, t.later = false, at+barring }
+func (t *Thread) bar(at, while time.Duration) { t.measured, t.later = false, at+while }
 
 // End gives the thread back as it was.
 func (t *Thread) End() {
@@ -108,7 +114,7 @@ func (t *Thread) count(n int32) {
 
 func (t *Thread) join(at time.Duration) {
 	if !t.Class.take() {
-		t.bar(at)
+		t.bar(at, barring)
 		return
 	}
 	before, err := t.Class.join()
@@ -118,6 +124,7 @@ func (t *Thread) join(at time.Duration) {
 		return
 	}
 	t.before = before
+	t.common.begin(t.Class, at)
 }
 
 func (t *Thread) leave() {

@@ -22,9 +22,12 @@ func lock(t *testing.T) (policy func() uint32) {
 	}
 }
 
-// classOf returns a class that any process may join.
+// classOf returns a class that any process may join. Its threads never wait for a processor.
 func classOf(most int32) *Class {
-	return &Class{most: most, attr: &unix.SchedAttr{Policy: unix.SCHED_BATCH}}
+	return &Class{
+		most: most, attr: &unix.SchedAttr{Policy: unix.SCHED_BATCH},
+		waited: func() time.Duration { return 0 },
+	}
 }
 
 // TestShare: a thread is in the class until it takes more than its share, and joins again later.

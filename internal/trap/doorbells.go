@@ -67,7 +67,7 @@ func (r *receiver) runDoorbells() {
 			pause = watchInterval
 		}
 		timing.pause()
-		watch.Wait(pause)
+		watch.Wait(pause, timing.thread.InClass())
 		if r.s.exhausted() {
 			continue
 		}

@@ -187,9 +187,9 @@ const maxReaderThreads = 16
 // waits in a system call keeps one until Go's monitor thread takes it away. A thread whose call ends needs one at
 // once, or waits up to 10 ms. That is what two are for.
 //
-// A reader of the real-time class keeps its processor while it waits. There is one such thread for each
-// processor of the machine, at most.
-func SpareProcessors() int { return 2 + min(runtime.NumCPU(), maxReaderThreads) }
+// A thread of the real-time class keeps its processor while it waits (ownthread.AwaitBriefly). There is room for
+// one such thread for each processor of the machine.
+func SpareProcessors() int { return 2 + runtime.NumCPU() }
 
 // contentsRoom returns how many of the daemon's descriptors may be files of the tree.
 func contentsRoom(devices int) int {

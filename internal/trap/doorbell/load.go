@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
@@ -15,7 +16,7 @@ type Load struct {
 }
 
 // SystemLoad is the Load of this machine.
-var SystemLoad = &Load{Ready: procfs.Ready, Delay: procfs.Delay}
+var SystemLoad = &Load{Ready: procfs.Ready, Delay: ownthread.Delay}
 
 const (
 	// readyEach is how many threads for each processor may be ready. Two processors with two programs that poll,

@@ -15,12 +15,12 @@ func TestRouse(t *testing.T) {
 	}
 	defer unix.Close(w.notify)
 	defer unix.Close(w.wake)
-	for range 2 {
+	for _, inClass := range []bool{false, true, false} {
 		w.Rouse()
 		if n := events(t, &w); n != 1 {
 			t.Fatalf("Wait would not return: poll of inotify is %d", n)
 		}
-		w.Wait(0)
+		w.Wait(0, inClass)
 		if w.Pending() != 0 {
 			t.Error("a device is on the list")
 		}

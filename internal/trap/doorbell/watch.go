@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
@@ -198,8 +199,8 @@ func (w *Watch) close() {
 }
 
 // Wait returns when there are doorbells to take, or a signal came. If there are some already,
-// which nobody can take, it waits for others no longer than pause.
-func (w *Watch) Wait(pause time.Duration) {
+// which nobody can take, it waits for others no longer than pause. inClass says that the thread is in the real-time class.
+func (w *Watch) Wait(pause time.Duration, inClass bool) {
 	if pending, muted := w.waiting(); muted && pause == 0 {
 		return // the watch has no other device
 	} else if pending > 0 {
@@ -207,6 +208,8 @@ func (w *Watch) Wait(pause time.Duration) {
 		if n, err := unix.Poll(fds, int(pause/time.Millisecond)); err != nil || n == 0 {
 			return
 		}
+	} else if inClass && ownthread.AwaitBriefly(w.notify) {
+		return
 	}
 	w.read()
 }

@@ -196,18 +196,6 @@ func Ready() (threads int, ok bool) {
 	return threads, err == nil
 }
 
-// Delay returns how long the calling thread was ready so far, and did not run
-// (Documentation/scheduler/sched-stats.rst: /proc/PID/schedstat). The caller is locked to its thread.
-func Delay() (ns int64, ok bool) {
-	text, err := os.ReadFile("/proc/thread-self/schedstat")
-	fields := bytes.Fields(text)
-	if err != nil || len(fields) < 2 {
-		return 0, false
-	}
-	ns, err = strconv.ParseInt(string(fields[1]), 10, 64)
-	return ns, err == nil
-}
-
 // PIDOf returns the process number behind a pidfd (fs/pidfs.c: pidfd_show_fdinfo).
 // ESRCH means that the process has ended.
 func PIDOf(pidfd int) (int, error) {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package ownthread
+
+const raceDetector = false
