@@ -26,3 +26,10 @@ func AwaitBriefly(fd int) (interrupted bool) {
 	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 	return errno == unix.EINTR
 }
+
+// PauseBriefly sleeps until some microseconds have passed, or a signal comes. It does not tell Go's runtime, for the reason of
+// AwaitBriefly.
+func PauseBriefly(d time.Duration) {
+	ts := unix.NsecToTimespec(d.Nanoseconds())
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // only a signal ends it early
+}

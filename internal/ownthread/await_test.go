@@ -9,6 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestPauseBriefly: a pause lasts as long as it should, unless a signal comes.
+func TestPauseBriefly(t *testing.T) {
+	const pause = 200 * time.Microsecond
+	for range 1000 {
+		begin := time.Now()
+		PauseBriefly(pause)
+		if time.Since(begin) >= pause {
+			return
+		}
+	}
+	t.Error("each of 1000 pauses was too short")
+}
+
 // TestAwaitBriefly: the wait ends with data, with a signal, and otherwise soon.
 func TestAwaitBriefly(t *testing.T) {
 	var fds [2]int

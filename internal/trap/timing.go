@@ -117,8 +117,7 @@ func (t *timing) pause() {
 		// Without it, the kernel lets 50 µs more pass.
 		t.exact = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) == nil
 	}
-	ts := unix.NsecToTimespec(left)
-	_ = unix.Nanosleep(&ts, nil) // a signal ends it
+	ownthread.PauseBriefly(time.Duration(left))
 }
 
 // end gives the thread back as it was.
