@@ -32,16 +32,13 @@ func NewThreads(most int, class *ownthread.Class) *Threads {
 // that may use no others uses all. A thread learns it with its next packets.
 func (t *Threads) Avoid(cpus unix.CPUSet) { t.avoid.Store(&cpus) }
 
-// briefly is how long recvmmsg waits in a thread. The kernel rounds it up to a multiple of its tick.
-const briefly = 5 * time.Millisecond
-
-// prepare prepares a socket for threads.
+// prepare prepares a socket for threads: recvmmsg has a timeout. The kernel rounds it up to a multiple of its tick.
 func (t *Threads) prepare(fd int) error {
 	if t == nil {
 		return nil
 	}
-	tv := unix.NsecToTimeval(briefly.Nanoseconds())
-	return os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv))
+	timeout := unix.NsecToTimeval(ownthread.Briefly.Nanoseconds())
+	return os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
 }
 
 // take reserves a thread.

@@ -24,7 +24,7 @@ const (
 // and may wake further threads for that.
 //
 // A thread of the real-time class does not tell Go's runtime that it waits (ownthread.AwaitBriefly says why). It keeps its
-// processor of Go meanwhile. After the time called briefly it waits as others do.
+// processor of Go meanwhile. After ownthread.Briefly it waits as others do.
 type waiting struct {
 	socket  *socket
 	raw     syscall.RawConn

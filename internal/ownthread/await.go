@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// briefly is how long AwaitBriefly waits.
-const briefly = 5 * time.Millisecond
+// Briefly is how long a thread waits at most without telling Go's runtime.
+const Briefly = 5 * time.Millisecond
 
 // AwaitBriefly waits until a file can be read, or some milliseconds have passed. It reports whether a signal
 // has ended the wait. It is for threads that are in their class, and read the file next.
@@ -22,7 +22,7 @@ const briefly = 5 * time.Millisecond
 // signal, and the goroutine stops where the next function begins.
 func AwaitBriefly(fd int) (interrupted bool) {
 	p := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-	limit := unix.NsecToTimespec(briefly.Nanoseconds())
+	limit := unix.NsecToTimespec(Briefly.Nanoseconds())
 	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 	return errno == unix.EINTR
 }

@@ -35,7 +35,7 @@ func TestAwaitBriefly(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		begin := time.Now()
 		interrupted := AwaitBriefly(fds[0])
-		if took := time.Since(begin); !interrupted && took >= briefly {
+		if took := time.Since(begin); !interrupted && took >= Briefly {
 			break
 		} else if !interrupted {
 			t.Fatalf("nothing came, and the wait took %v", took)
@@ -73,7 +73,7 @@ func TestAwaitBriefly(t *testing.T) {
 	for range 100 {
 		AwaitBriefly(fds[0])
 	}
-	if took := time.Since(begin); took >= 100*briefly {
+	if took := time.Since(begin); took >= 100*Briefly {
 		t.Errorf("100 waits for what is there took %v", took)
 	}
 }

@@ -13,18 +13,17 @@ import (
 const (
 	commonPeriod = 25 * time.Millisecond
 	commonTime   = 5 * time.Millisecond
+	readyShare   = 0.25
 )
 
 // commonBreak decides whether a thread of the class leaves it. A thread does if it ran or was ready to run for
-// more than share of the time, and was ready without running for more than ready.
+// more than share of the time, and was ready without running for more than readyShare.
 type commonBreak struct {
 	period int64         // that was judged, or in which it joined
 	since  time.Duration // what follows is of then, on the clock of now
 	spent  time.Duration
 	waited time.Duration
 }
-
-const ready = 0.25
 
 // begin begins to measure.
 func (b *commonBreak) begin(c *Class, at time.Duration) {
@@ -40,7 +39,7 @@ func (b *commonBreak) due(c *Class, at time.Duration) bool {
 	before := *b
 	b.begin(c, at)
 	ran, waited := float64(b.spent-before.spent), float64(b.waited-before.waited)
-	return ran+waited > share*float64(span) && waited > ready*float64(span)
+	return ran+waited > share*float64(span) && waited > readyShare*float64(span)
 }
 
 // period returns the number of the common period. It is the same in all daemons of a machine.

@@ -51,39 +51,42 @@ func TestCommonBreak(t *testing.T) {
 	}
 }
 
+// TestDelay: the time that a thread waits for a processor grows beside a rival, and does not become less.
 func TestDelay(t *testing.T) {
 	lock(t)
-	if _, ok := Delay(); !ok {
+	last, ok := Delay()
+	if !ok {
 		t.Skip("this kernel does not count delays")
 	}
-	var stop atomic.Bool
-	defer stop.Store(true)
-	var one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &one); err != nil {
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		t.Fatal(err)
 	}
-	for i, n := 0, one.Count(); n > 1; i++ {
-		if one.IsSet(i) {
-			one.Clear(i)
-			n--
-		}
+	cpu := 0
+	for !all.IsSet(cpu) {
+		cpu++
 	}
+	one.Set(cpu)
 	bind := func() {
 		if err := unix.SchedSetaffinity(0, &one); err != nil {
 			t.Error(err)
 		}
 	}
+	var stop atomic.Bool
+	defer stop.Store(true)
 	bind()
-	go func() { // a rival on the same processor
+	go func() {
 		lock(t)
 		bind()
 		for !stop.Load() {
 		}
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if ns, _ := Delay(); ns > int64(time.Millisecond) {
-			return
+	for deadline, first := time.Now().Add(10*time.Second), last; last <= first+int64(time.Millisecond); {
+		ns, ok := Delay()
+		if !ok || ns < last {
+			t.Fatalf("the thread has waited for %d, and then for %d, %t", last, ns, ok)
 		}
+		last = ns
 		if time.Now().After(deadline) {
 			t.Fatal("the thread did not wait for its processor")
 		}

@@ -78,6 +78,3 @@ func TestPortDownOfCM(t *testing.T) {
 		p.wait()
 	}
 }
-
-// tail returns the end of a long output.
-func tail(out string) string { return out[max(0, len(out)-4000):] }

@@ -90,6 +90,9 @@ func crashed(text string) bool {
 	return false
 }
 
+// tail returns the end of a long output.
+func tail(out string) string { return out[max(0, len(out)-4000):] }
+
 // cleanEnv is the environment without what would change how programs behave.
 func cleanEnv() []string {
 	env := []string{"LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TERM=dumb", "GOTRACEBACK=all"}
