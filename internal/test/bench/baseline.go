@@ -49,6 +49,8 @@ func (b baseline) name() string {
 		return "doorbell"
 	case copied:
 		return "copies/" + size(callBytes)
+	case accessed:
+		return "accesses of 8 bytes"
 	case apart:
 		return "processors apart"
 	}
@@ -74,6 +76,8 @@ func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, e
 		return ring(ctx, cfg)
 	case copied:
 		return copies(ctx, cfg)
+	case accessed:
+		return accesses(ctx, cfg)
 	case apart:
 		return processorsApart()
 	}

@@ -48,8 +48,8 @@ type part struct {
 }
 
 // leasts are the parts of what a message takes at least. Rates of small messages have none, because one
-// system call serves many of them. READs and atomics have none either: as only one program polls, a thread may
-// take its doorbells without a wake-up.
+// system call serves many of them. READs and atomics have no doorbell: as only one program polls, a thread may
+// take what it rings for without a wake-up.
 func (r Row) leasts() (parts []part) {
 	calls := float64(r.Size) / callBytes
 	switch {
@@ -57,8 +57,17 @@ func (r Row) leasts() (parts []part) {
 		return []part{{copied, calls}, {r.moved(), calls}}
 	case r.Kind == Bandwidth:
 		return []part{{copied, calls}}
-	case r.Kind != Latency || r.oneProgramPolls():
+	case r.Kind != Latency:
 		return nil
+	case r.oneProgramPolls():
+		parts = []part{{accessed, 1}}
+		if r.Tool == atomicLat {
+			parts[0].times = 1.5
+		}
+		if r.Place == TwoDaemons {
+			parts = append(parts, part{r.udp(), 2}) // there and back
+		}
+		return parts
 	case r.Place == TwoDaemons:
 		return []part{{rung, 1}, {r.udp(), 1}}
 	default:
@@ -132,18 +141,24 @@ func (h *holder) close() error {
 	return h.cmd.Wait()
 }
 
+// holdTwo starts two programs of MemoryRole, which end ends.
+func holdTwo(ctx context.Context, cfg Config) (from, to *holder, end func(), err error) {
+	if from, err = hold(ctx, cfg, nil, MemoryRole); err != nil {
+		return nil, nil, nil, err
+	}
+	if to, err = hold(ctx, cfg, nil, MemoryRole); err != nil {
+		return nil, nil, nil, errors.Join(err, from.close())
+	}
+	return from, to, func() { _ = errors.Join(from.close(), to.close()) }, nil
+}
+
 // copies returns how long it takes to copy callBytes from one process to another one, by way of this one, in µs.
 func copies(ctx context.Context, cfg Config) (float64, error) {
-	from, err := hold(ctx, cfg, nil, MemoryRole)
+	from, to, end, err := holdTwo(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}
-	defer from.close() //nolint:errcheck // it was there
-	to, err := hold(ctx, cfg, nil, MemoryRole)
-	if err != nil {
-		return 0, err
-	}
-	defer to.close() //nolint:errcheck // it was there
+	defer end()
 	mem, err := memory()
 	if err != nil {
 		return 0, err
@@ -159,7 +174,7 @@ func copies(ctx context.Context, cfg Config) (float64, error) {
 			return 0, err
 		}
 		n, err = unix.ProcessVMWritev(to.cmd.Process.Pid, local, []unix.RemoteIovec{{Base: to.addr, Len: len(mem)}}, 0)
-		return callBytes, whole("process_vm_writev", n, err)
+		return 1, whole("process_vm_writev", n, err)
 	})
 }
 
@@ -182,24 +197,25 @@ func (b baseline) moves(cfg Config, p *place) (float64, error) {
 	}
 	defer pair.Close()
 	chunk := int64(256 * pair.Message())
-	return processorFor(cfg.Target, unix.CLOCK_PROCESS_CPUTIME_ID, func() (int64, error) { return chunk, pair.Transfer(chunk) })
+	us, err := processorFor(cfg.Target, unix.CLOCK_PROCESS_CPUTIME_ID, func() (int64, error) { return chunk, pair.Transfer(chunk) })
+	return us * callBytes, err
 }
 
-// processorFor repeats what moves some bytes until span is over. It returns the processor time of callBytes in µs,
-// on a clock of this process or thread.
-func processorFor(span time.Duration, clock int32, move func() (int64, error)) (float64, error) {
+// processorFor repeats do until span is over. It returns the processor time in µs, on a clock of this process or thread, of one of
+// the things whose number do returns.
+func processorFor(span time.Duration, clock int32, do func() (int64, error)) (float64, error) {
 	before, err := readClock(clock)
 	if err != nil {
 		return 0, err
 	}
 	total := int64(0)
 	for start := time.Now(); total == 0 || time.Since(start) < span; {
-		n, err := move()
+		n, err := do()
 		if err != nil {
 			return 0, err
 		}
 		total += n
 	}
 	after, err := readClock(clock)
-	return float64((after - before).Nanoseconds()) / 1e3 * callBytes / float64(total), err
+	return float64((after - before).Nanoseconds()) / 1e3 / float64(total), err
 }

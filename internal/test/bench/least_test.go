@@ -4,19 +4,36 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// TestByItself measures copies and a doorbell, as briefly as it can be done.
+// TestByItself measures copies, a doorbell and two accesses, as briefly as it can be done.
 func TestByItself(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{Self: []string{self}, Target: time.Millisecond}
-	for _, b := range []baseline{copied, rung} {
+	for _, b := range []baseline{copied, rung, accessed} {
 		if us, err := b.measure(t.Context(), cfg, nil); err != nil || us <= 0 {
 			t.Errorf("%s: %v µs, %v", b.name(), us, err)
 		}
+	}
+}
+
+// TestMonotonic: two processes that read the clock by themselves agree on the time, so the offset of each is right.
+func TestMonotonic(t *testing.T) {
+	clock, err := newMonotonic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const slack = 100 * time.Microsecond // of readings whose calls were interrupted
+	before, err1 := readClock(unix.CLOCK_MONOTONIC)
+	at := time.Duration(clock.now())
+	after, err2 := readClock(unix.CLOCK_MONOTONIC)
+	if err1 != nil || err2 != nil || at < before-slack || at > after+slack {
+		t.Errorf("%v is not between %v and %v (%v, %v)", at, before, after, err1, err2)
 	}
 }
 
@@ -53,7 +70,9 @@ func TestLeast(t *testing.T) {
 		{Row{Place: TwoDaemons, Kind: Messages, Size: 8, MTU: 4096}, 0},
 		{Row{Place: OneRun, Tool: "ib_write_lat", Kind: Latency, Size: 2, MTU: 4096}, 10},
 		{Row{Place: TwoDaemons, Tool: "ib_send_lat", Kind: Latency, Size: 2, MTU: 4096}, 10 + 10 + 2 + writeOverhead},
-		{Row{Place: OneRun, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096}, 0},
+		{Row{Place: OneRun, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096}, 10},
+		{Row{Place: OneDaemon, Tool: atomicLat, Kind: Latency, Size: 8, MTU: 4096}, 15},
+		{Row{Place: TwoDaemons, Tool: "ib_read_lat", Kind: Latency, Size: 8, MTU: 4096}, 10 + 2*(10+8+writeOverhead)},
 	} {
 		res := &Result{Row: test.row}
 		if res.fillLeast(&r); res.Least != test.want {

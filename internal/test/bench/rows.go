@@ -15,6 +15,7 @@ const (
 	Messages  Kind = "messages"  // per second
 	Call      Kind = "call"      // µs, one system call
 	Processor Kind = "processor" // µs of processor time
+	Access    Kind = "access"    // µs of processor time, a read and a write of a few bytes
 	Distance  Kind = "distance"  // ns, between two processors and back
 )
 
