@@ -350,27 +350,28 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// enter makes n one of the sessions.
-func (s *Server) enter(n *session) error {
+// enter makes n one of the sessions. If ends is true, the daemon takes no sessions any more. The caller then calls conclude, once
+// it has told the client why: a daemon that ends closes the connections of its clients.
+func (s *Server) enter(n *session) (ends bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
-		return proto.ErrEnding
+		return false, proto.ErrEnding
 	}
 	idle := s.cfg.Private && s.unused()
 	if idle && n.wanted.Build != (proto.Build{}) && n.wanted.Build != s.cfg.Build {
-		s.end()
-		return proto.ErrReplaced
+		s.ending = true
+		return true, proto.ErrReplaced
 	}
 	if err := s.suits(&n.wanted); err != nil {
 		if idle {
-			s.end() // make room for a daemon that fits
-			err = proto.ErrEnding
+			s.ending = true // make room for a daemon that fits
+			return true, proto.ErrEnding
 		}
-		return err
+		return false, err
 	}
 	if err := n.tenant.Enter(); err != nil {
-		return err
+		return false, err
 	}
 	if s.idle != nil {
 		s.idle.Stop()
@@ -378,7 +379,7 @@ func (s *Server) enter(n *session) error {
 	s.lastID++
 	n.id = s.lastID
 	s.sessions[n] = struct{}{}
-	return nil
+	return false, nil
 }
 
 // leave is called once for each session that entered.
@@ -443,15 +444,13 @@ func (s *Server) endIfIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unused() && !s.ending {
-		s.end()
+		s.ending = true
+		s.conclude()
 	}
 }
 
-// End makes Run return. The caller holds mu.
-func (s *Server) end() {
-	s.ending = true
-	close(s.ended)
-}
+// conclude makes Run return. It is called once, by the goroutine that has set ending.
+func (s *Server) conclude() { close(s.ended) }
 
 // hello describes the daemon.
 func (s *Server) hello() *proto.Hello {

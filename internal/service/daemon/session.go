@@ -155,8 +155,11 @@ func refuse(conn *proto.Conn, err error) {
 
 // run serves the session until its keeper is gone and its program has ended.
 func (n *session) run(ctx context.Context) {
-	if err := n.server.enter(n); err != nil {
+	if ends, err := n.server.enter(n); err != nil {
 		refuse(n.conn, err)
+		if ends {
+			n.server.conclude()
+		}
 		return
 	}
 	defer n.server.leave(n)

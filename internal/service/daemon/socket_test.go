@@ -195,7 +195,7 @@ func TestOtherUser(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: s.tenants.Of(nobody),
 		faults: newFaultRules(s.tenants.Of(nobody).Budget, s.devices, &s.verbs, 0)}
-	if err := s.enter(n); err != nil {
+	if _, err := s.enter(n); err != nil {
 		t.Fatal(err)
 	}
 	for uid, want := range map[uint32]int{0: 1, nobody: 1, 1: 0} {
