@@ -22,7 +22,7 @@ func TestByItself(t *testing.T) {
 	}
 }
 
-// TestMonotonic: two processes that read the clock by themselves agree on the time, so the offset of each is right.
+// TestMonotonic: the clock that makes no system call has the kernel's time. So two processes agree on it.
 func TestMonotonic(t *testing.T) {
 	clock, err := newMonotonic()
 	if err != nil {
