@@ -30,7 +30,7 @@ func (d *Device) transmit(o *outbox) {
 // large burst for this QP. So the burst is not copied. The outbox gets other memory.
 func (d *Device) deliverWhole(o *outbox) bool {
 	b := &o.bursts[0]
-	if len(o.bursts) > 1 || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
+	if len(o.bursts) > 1 || o.wide() || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
 		return false
 	}
 	dest := destQP(b.Buf)

@@ -15,11 +15,18 @@ const (
 	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
 	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
 	maxBursts    = 256
+
+	// wideBytes is the room for long messages to the network. A link then sends several of them with
+	// one system call, and their packets share bursts where sizes allow. Short messages
+	// do not wait for so many others, because their receiver would have less to do meanwhile.
+	wideBytes   = 4 * outboxBytes
+	longMessage = aheadMessage // a message with more bytes than that is long
 )
 
 type outbox struct {
 	dev    *Device
 	buf    []byte
+	other  []byte // buf is one of two memories, of outboxBytes and wideBytes; this is the other one, nil if it was never used
 	bursts []wire.Burst
 	start  int  // of the open burst, in buf
 	count  int  // packets in the open burst
@@ -61,11 +68,32 @@ func (o *outbox) room(n int) bool {
 const groupBursts = 4
 
 // reserve makes room for a group of packets of one message, n bytes in all with
-// their ICRCs, so that none of them causes a flush.
-func (o *outbox) reserve(n int) {
+// their ICRCs, so that none of them causes a flush. An empty outbox is wide afterwards if wide is set, and
+// narrow otherwise.
+func (o *outbox) reserve(n int, wide bool) {
 	if len(o.buf)+groupBursts*lineBytes+n > cap(o.buf) || len(o.bursts)+groupBursts > maxBursts {
 		o.flush()
 	}
+	if len(o.bursts) == 0 && wide != o.wide() {
+		o.exchange()
+	}
+}
+
+// wide reports whether the outbox has room for several long messages.
+func (o *outbox) wide() bool { return cap(o.buf) > outboxBytes }
+
+// exchange makes an empty outbox wide or narrow.
+func (o *outbox) exchange() {
+	if o.other == nil { // an outbox begins narrow
+		o.other = make([]byte, 0, wideBytes)
+	}
+	o.buf, o.other = o.other[:0], o.buf[:0]
+}
+
+// reservesWide reports whether a message of this queue pair, with size bytes, goes into a wide outbox. A UC queue pair
+// looks at its inbox between two sends (yieldsToInbox), so it sends less at once.
+func (q *QP) reservesWide(size uint32) bool {
+	return size > longMessage && q.typ == QPRC && !q.peerIsLocal()
 }
 
 // flushFull flushes one burst for this device that has no room for another packet with n bytes of payload. Alone,

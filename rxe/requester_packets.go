@@ -15,7 +15,7 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 		q.gatherAhead(room, o)
 	}
 	if n > 1 {
-		n = min(n, uint32(q.group(maxHeader+wire.ICRCLen)))
+		n = min(n, q.gathered(wqe, index))
 	}
 	n = q.untilSplit(wqe, index, n)
 	ok := false
@@ -37,12 +37,23 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	return n
 }
 
+// gathered returns how many packets of wqe are gathered at once, from packet number index on. For the network that is
+// one burst, and what takes no further call: the first packet of a WRITE, which is longer than the next ones and so a
+// burst of its own, or the last packet of a message that is a burst and one packet long.
+func (q *QP) gathered(wqe *sendEntry, index uint32) uint32 {
+	n := uint32(q.group(maxHeader + wire.ICRCLen))
+	if index == 0 && !q.peerIsLocal() && (wqe.packets == n+1 || q.messageOps(wqe.op).at(true, false).Info().RETH != 0) {
+		n++
+	}
+	return n
+}
+
 // sendPackets builds n packets of wqe, from packet number index on. It reports
 // false when the payload cannot be read.
 func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	mtu := q.payloadMTU()
 	bytes := min(int(wqe.length)-int(index)*mtu, int(n)*mtu)
-	o.reserve(int(n)*(maxHeader+wire.ICRCLen) + bytes)
+	o.reserve(int(n)*(maxHeader+wire.ICRCLen)+bytes, q.reservesWide(wqe.length))
 	o.flushFull(bytes)
 	mark := o.mark()
 	h := q.dataHeaders(wqe, index, 1)
@@ -232,7 +243,7 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 		h.Opcode, size = wire.RCAtomicWrite, 8
 	}
 	hl := h.Len()
-	o.reserve(hl + size + wire.ICRCLen)
+	o.reserve(hl+size+wire.ICRCLen, false)
 	mark := o.mark()
 	b := o.packet(q.route, hl, hl+size)
 	h.Put(b)

@@ -213,7 +213,7 @@ func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
 // unchanged.
 func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	mtu := q.mtu()
-	size := int(min(resp.left, uint32(min(q.group(responseBytes), budget)*mtu)))
+	size := int(min(resp.left, uint32(min(resp.gathered(q), budget)*mtu)))
 	packets := readPackets(uint32(size), mtu)
 	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
 	ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
@@ -236,9 +236,25 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	return int(packets), faultNone
 }
 
+// gathered returns how many packets are gathered at once. For the network that is one burst. The first packet is a
+// burst of its own, because it has an AETH. So is the last one, which needs no further call.
+func (resp *response) gathered(q *QP) int {
+	n := q.group(responseBytes)
+	if q.peerIsLocal() {
+		return n
+	}
+	if !resp.began {
+		n++
+	}
+	if int(resp.left) <= (n+1)*q.mtu() {
+		n++
+	}
+	return n
+}
+
 // emitPackets builds the next n READ response packets, which need room bytes.
 func (resp *response) emitPackets(q *QP, ref regionRef, n uint32, room int, o *outbox) error {
-	o.reserve(room)
+	o.reserve(room, q.reservesWide(resp.total))
 	before, mark := *resp, o.mark()
 	h := resp.headers(q, 0)
 	for range n {
