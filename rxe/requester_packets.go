@@ -37,9 +37,10 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	return n
 }
 
-// gathered returns how many packets of wqe are gathered at once, from packet number index on. For the network that is
-// one burst, and what takes no further call: the first packet of a WRITE, which is longer than the next ones and so a
-// burst of its own, or the last packet of a message that is a burst and one packet long.
+// gathered returns how many packets of wqe are gathered at once, from packet number index on. For the network these are
+// as many as fill a burst, and one more if it takes no further burst or call. The first packet of a WRITE takes
+// none, because it is longer than the next ones and begins a burst anyway. A message that is a packet longer than a burst
+// is gathered whole.
 func (q *QP) gathered(wqe *sendEntry, index uint32) uint32 {
 	n := uint32(q.group(maxHeader + wire.ICRCLen))
 	if index == 0 && !q.peerIsLocal() && (wqe.packets == n+1 || q.messageOps(wqe.op).at(true, false).Info().RETH != 0) {

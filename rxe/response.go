@@ -236,8 +236,8 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	return int(packets), faultNone
 }
 
-// gathered returns how many packets are gathered at once. For the network that is one burst. The first packet is a
-// burst of its own, because it has an AETH. So is the last one, which needs no further call.
+// gathered returns how many packets are gathered at once. For the network these are as many as fill a burst, and the first
+// and last packet of the READ. They have an AETH, and so begin bursts of their own.
 func (resp *response) gathered(q *QP) int {
 	n := q.group(responseBytes)
 	if q.peerIsLocal() {
