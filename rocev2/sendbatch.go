@@ -72,12 +72,17 @@ func (b *sendBatch) last() *message {
 
 // add begins a message.
 func (b *sendBatch) add(burst *wire.Burst, src, dst netip.Addr, size int, dstPort uint16) *message {
+	before := b.last()
 	c := &b.messages[b.n]
 	b.n++
 	*c = message{
-		icrc: wire.NewICRC(&wire.Route{Src: src, Dst: dst, SrcPort: b.port}, dstPort),
 		size: size, from: b.pieces, to: b.pieces, src: src, dst: dst, srcPort: b.port, route: burst.Route,
 		damage: burst.Damage,
+	}
+	if before != nil && before.src == src && before.dst == dst {
+		c.icrc = before.icrc
+	} else {
+		c.icrc = wire.NewICRC(&wire.Route{Src: src, Dst: dst, SrcPort: b.port}, dstPort)
 	}
 	return c
 }
