@@ -13,7 +13,7 @@ import (
 // callCounter is memory that notes how many pieces each call of ReadV and WriteV had. A call with
 // a piece at hole fails.
 type callCounter struct {
-	*sliceMem
+	Memory
 	calls, writes []int
 	hole          uint64
 }
@@ -23,7 +23,7 @@ func (m *callCounter) ReadV(spans []Span) error {
 	if err := m.check(spans); err != nil {
 		return err
 	}
-	return m.sliceMem.ReadV(spans)
+	return m.Memory.ReadV(spans)
 }
 
 func (m *callCounter) WriteV(spans []Span) error {
@@ -31,7 +31,7 @@ func (m *callCounter) WriteV(spans []Span) error {
 	if err := m.check(spans); err != nil {
 		return err
 	}
-	return m.sliceMem.WriteV(spans)
+	return m.Memory.WriteV(spans)
 }
 
 func (m *callCounter) check(spans []Span) error {
@@ -50,7 +50,7 @@ func newAheadBench(t *testing.T, typ QPType) (*bench, *callCounter, *MR) {
 	b.dev.cfg.CostlyMemory = true
 	a := QPAttr{State: QPRTS, SQPSN: 1, MaxRdAtomic: 2}
 	b.must(b.qp.Modify(&a, RequiredMask(typ, QPRTR, QPRTS)))
-	mem := &callCounter{sliceMem: b.mem}
+	mem := &callCounter{Memory: b.mem}
 	mr, err := b.pd.RegMR(mem, localVA, localLen, localVA, AccessLocalWrite)
 	b.must(err)
 	for i := range localLen {

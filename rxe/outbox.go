@@ -16,11 +16,10 @@ const (
 	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
 	maxBursts    = 256
 
-	// wideBytes is the room for long messages to the network. A link then sends several of them with
+	// wideBytes is the room for messages to the network that are too long to be gathered ahead. A link then sends several of them with
 	// one system call, and their packets share bursts where sizes allow. Short messages
 	// do not wait for so many others, because their receiver would have less to do meanwhile.
-	wideBytes   = 4 * outboxBytes
-	longMessage = aheadMessage // a message with more bytes than that is long
+	wideBytes = 4 * outboxBytes
 )
 
 type outbox struct {
@@ -93,7 +92,7 @@ func (o *outbox) exchange() {
 // reservesWide reports whether a message of this queue pair, with size bytes, goes into a wide outbox. A UC queue pair
 // looks at its inbox between two sends (yieldsToInbox), so it sends less at once.
 func (q *QP) reservesWide(size uint32) bool {
-	return size > longMessage && q.typ == QPRC && !q.peerIsLocal()
+	return size > aheadMessage && q.typ == QPRC && !q.peerIsLocal()
 }
 
 // flushFull flushes one burst for this device that has no room for another packet with n bytes of payload. Alone,

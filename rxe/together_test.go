@@ -17,7 +17,7 @@ func newTogether(t *testing.T, cqe int) (*bench, *callCounter) {
 	b.dev.cfg.CostlyMemory = true
 	a := QPAttr{State: QPRTS, SQPSN: 1, MaxRdAtomic: 16, RetryCnt: 7}
 	b.must(b.qp.Modify(&a, RequiredMask(QPRC, QPRTR, QPRTS)))
-	mem := &callCounter{sliceMem: b.mem}
+	mem := &callCounter{Memory: b.mem}
 	b.must(b.local.Dereg())
 	var err error
 	b.local, err = b.pd.RegMR(mem, localVA, localLen, localVA, AccessLocalWrite)
@@ -275,7 +275,7 @@ func TestReadsTogetherTwoSpaces(t *testing.T) {
 	for _, bad := range []int{0, 1, 2, 3} { // 3: none
 		t.Run(fmt.Sprintf("READ %d", bad), func(t *testing.T) {
 			b, mem := newTogether(t, 64)
-			other := &callCounter{sliceMem: b.mem}
+			other := &callCounter{Memory: b.mem}
 			mr, err := b.pd.RegMR(other, localVA, localLen, localVA, AccessLocalWrite)
 			b.must(err)
 			first := b.local
