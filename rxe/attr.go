@@ -173,7 +173,9 @@ type RecvWQE struct {
 // RecvRing is a source of receive work requests. Pop moves the next one into w and
 // reuses w.SGL's storage; ok is false when there is none. bad is true for a
 // malformed WQE, to which the responder answers with a remote operational error.
-// Pop is called with the QP (or SRQ) locked.
+// Pop is called with the QP (or SRQ) locked. A ring may also have a method Len() int, which returns the
+// number of waiting work requests, and which any thread may call. Peers on the same device have credits then
+// (QP.PostSendCredited).
 type RecvRing interface {
 	Pop(w *RecvWQE) (ok, bad bool)
 }

@@ -109,10 +109,19 @@ func (s *sendQueue) init(c QPCap) {
 // PostSend queues work requests (ibv_post_send) and returns how many it queued.
 // With an error, wrs[n] was refused, and PostSend has not looked at those after it.
 // A QP in SQE or ERR completes them with WCFlushErr.
-func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
+func (q *QP) PostSend(wrs []SendWR) (n int, err error) { return q.post(wrs, false) }
+
+// post is PostSend, or PostSendCredited.
+func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
 	o := q.dev.getOutbox()
 	q.lock()
-	n, err = q.postSend(wrs)
+	most := len(wrs)
+	if credited {
+		most = q.credited(wrs)
+	}
+	if n, err = q.postSend(wrs[:most]); err == nil && n < len(wrs) {
+		err = ErrNoCredit
+	}
 	if q.flushes() {
 		q.flushSend()
 	} else {

@@ -240,3 +240,17 @@ func (s *SRQ) below() bool {
 	r, ok := s.ring.(interface{ Len() int })
 	return ok && uint64(r.Len()) < uint64(s.attr.Limit)
 }
+
+// waiting returns how many work requests wait, if the ring has a method Len.
+func (s *SRQ) waiting() (n int, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead || s.failed {
+		return 0, false
+	}
+	ring, known := s.ring.(interface{ Len() int })
+	if !known {
+		return 0, false
+	}
+	return ring.Len(), true
+}

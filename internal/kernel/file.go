@@ -59,8 +59,9 @@ type DoorbellFile interface {
 	// DoorbellOffset returns the position in the file at which the writes of doorbells do
 	// no harm. The program's description of the file must stand there.
 	DoorbellOffset() int64
-	// TakeDoorbells does the work of doorbells that were not trapped, or some of it.
-	TakeDoorbells() Doorbells
+	// TakeDoorbells does the work of doorbells that were not trapped, or some of it. With credited set, it leaves
+	// messages for a later call that have no receive work request at their peer.
+	TakeDoorbells(credited bool) Doorbells
 	// Sweep gives back the memory that doorbells have filled. It is called now and then
 	// while there are doorbells, and does not block.
 	Sweep()
@@ -71,4 +72,5 @@ type Doorbells struct {
 	Requests int  // work requests that it handed to the engine
 	Awaited  int  // how many of them the program seems to wait for, one at a time
 	More     bool // TakeDoorbells should be called again
+	NoCredit bool // a message waits for a receive work request: TakeDoorbells should be called again, after a pause
 }

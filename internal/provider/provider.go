@@ -160,8 +160,9 @@ type QP interface {
 	Pending() bool
 	// Take hands one batch to the engine, and no more than share bytes if it is more than
 	// one work request. EINVAL: the queue pair is not in a state that sends, and the program
-	// has posted something since Take said so.
-	Take(share int) (Taken, error)
+	// has posted something since Take said so. With credited set, Take leaves a message for a later call that has
+	// no receive work request at its peer. It does so for a millisecond at most.
+	Take(share int, credited bool) (Taken, error)
 	// Receives returns how many requests the receive queue holds, and how many fit. Both
 	// are 0 with an SRQ.
 	Receives() (waiting, entries int)
@@ -176,6 +177,7 @@ type Taken struct {
 	Requests int  // work requests that the engine has taken
 	Worth    int  // of the batch, in the measure of Share
 	More     bool // Take should be called again
+	NoCredit bool // a message was left, and Take should be called again after a pause
 	// Awaited reports whether the program seems to wait for the request: it is the only one under
 	// way, and something has reached the program since the last one.
 	Awaited bool

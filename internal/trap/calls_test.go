@@ -31,9 +31,9 @@ type fakeFile struct {
 
 func (f *fakeFile) FD() int { return f.fd }
 
-func (f *fakeFile) DoorbellOffset() int64           { return 4096 }
-func (f *fakeFile) TakeDoorbells() kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
-func (f *fakeFile) Sweep()                          {}
+func (f *fakeFile) DoorbellOffset() int64               { return 4096 }
+func (f *fakeFile) TakeDoorbells(bool) kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
+func (f *fakeFile) Sweep()                              {}
 
 func (f *fakeFile) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
 

@@ -123,6 +123,9 @@ func (r *receiver) helpOnce() bool {
 		}
 		much = much || took.More
 		d.Mute(false)
+		if took.NoCredit {
+			ownthread.PauseBriefly(creditPause)
+		}
 	}
 	return true
 }
@@ -185,7 +188,7 @@ func (r *receiver) serve(d *doorbell.Device) (took kernel.Doorbells, inPlace boo
 	r.dog.see()
 	took = r.ringer.watch.Serve(d, r)
 	if !r.end(r.seq) {
-		for more := took.More; more; {
+		for more := took.More || took.NoCredit; more; {
 			more = d.TakeDoorbells()
 		}
 		return took, false

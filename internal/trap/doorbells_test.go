@@ -56,7 +56,7 @@ type doorbellFile struct {
 	working atomic.Bool // a thread has a doorbell in hand
 }
 
-func (f *doorbellFile) TakeDoorbells() kernel.Doorbells { return kernel.Doorbells{More: f.take()} }
+func (f *doorbellFile) TakeDoorbells(bool) kernel.Doorbells { return kernel.Doorbells{More: f.take()} }
 
 func (f *doorbellFile) take() (more bool) {
 	if f.host.entered.Add(1) <= f.host.holds {

@@ -63,7 +63,7 @@ type metFile struct {
 	here, there chan struct{}
 }
 
-func (f *metFile) TakeDoorbells() kernel.Doorbells { return kernel.Doorbells{More: f.take()} }
+func (f *metFile) TakeDoorbells(bool) kernel.Doorbells { return kernel.Doorbells{More: f.take()} }
 
 func (f *metFile) take() (more bool) {
 	if f.busy && !f.at.helped() {

@@ -178,7 +178,7 @@ type rungFile struct {
 	rung *atomic.Int32
 }
 
-func (f rungFile) TakeDoorbells() kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
+func (f rungFile) TakeDoorbells(bool) kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
 
 // tellToRing starts a program that rings a direct doorbell for each byte that is written to
 // tell. rung counts what was taken.

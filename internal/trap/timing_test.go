@@ -87,7 +87,37 @@ func TestBusy(t *testing.T) {
 	look(false, kernel.Doorbells{Requests: 4})
 	look(true, kernel.Doorbells{Requests: 4, More: true})
 	look(false, kernel.Doorbells{Requests: 1, Awaited: 1, More: true})
+	look(false, kernel.Doorbells{NoCredit: true})
+	look(true, kernel.Doorbells{Requests: 4, More: true})
+	look(true, kernel.Doorbells{NoCredit: true}) // the program of the receiver has the pauses
 	look(false, kernel.Doorbells{})
 	timing.contention.Load = &doorbell.Load{Ready: func() (int, bool) { return 1_000_000, true }}
 	look(false, kernel.Doorbells{Requests: 4, More: true})
+}
+
+// TestCreditPause: a look at messages that wait for receive work requests is followed by a pause, unless another queue has
+// work left. The device stays muted if its program posts a stream.
+func TestCreditPause(t *testing.T) {
+	var timing timing
+	look := func(want time.Duration, d kernel.Doorbells) {
+		t.Helper()
+		timing.begin()
+		timing.look = d
+		timing.decide()
+		if got := timing.left(); got != want {
+			t.Errorf("after a look that found %+v the pause is %v, want %v", d, got, want)
+		}
+	}
+	look(0, kernel.Doorbells{})
+	look(creditPause, kernel.Doorbells{NoCredit: true})
+	look(0, kernel.Doorbells{NoCredit: true, More: true})
+	if timing.mutes(kernel.Doorbells{NoCredit: true}) {
+		t.Error("the first requests of a program mute its device")
+	}
+	for range 20 {
+		look(creditPause, kernel.Doorbells{Requests: 100, NoCredit: true})
+	}
+	if !timing.mutes(kernel.Doorbells{NoCredit: true}) {
+		t.Error("a device that is looked at again is not muted")
+	}
 }

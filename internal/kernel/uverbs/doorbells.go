@@ -21,7 +21,7 @@ func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
 // TakeDoorbells hands what is new in the send queues to the engine, or some of it. It blocks as
 // long as the engine's accesses to the memory of programs.
-func (f *File) TakeDoorbells() (d kernel.Doorbells) {
+func (f *File) TakeDoorbells(credited bool) (d kernel.Doorbells) {
 	if !f.enterDoorbell() {
 		return d
 	}
@@ -47,12 +47,13 @@ func (f *File) TakeDoorbells() (d kernel.Doorbells) {
 			continue
 		}
 		for left := true; left; {
-			taken, err := r.mem.Take(share)
+			taken, err := r.mem.Take(share, credited)
 			if err != nil {
 				f.refusedDoorbell()
 			}
 			left = taken.More
 			d.Requests += taken.Requests
+			d.NoCredit = d.NoCredit || taken.NoCredit
 			if taken.Awaited {
 				d.Awaited++
 			}

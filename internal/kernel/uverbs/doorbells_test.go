@@ -7,8 +7,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -63,7 +65,7 @@ func TestTakeDoorbells(t *testing.T) {
 	list := loops(t, 5)
 	idle := newEndpoint(t, list[0].user, rxe.QPRC)
 	f := list[0].f
-	if f.TakeDoorbells().More {
+	if f.TakeDoorbells(true).More {
 		t.Error("there is more of nothing")
 	}
 	for i, e := range list {
@@ -72,7 +74,7 @@ func TestTakeDoorbells(t *testing.T) {
 		}
 	}
 	idle.write(99, 8)
-	for rounds := 0; f.TakeDoorbells().More; rounds++ {
+	for rounds := 0; f.TakeDoorbells(true).More; rounds++ {
 		if rounds > 100 {
 			t.Fatal("it never ends")
 		}
@@ -88,7 +90,7 @@ func TestTakeDoorbells(t *testing.T) {
 	// Ready to send, it does so with the next doorbell, whichever that is.
 	idle.connect(idle.qp, rxe.QPRC, idle.qpn)
 	list[1].write(1, 8)
-	for f.TakeDoorbells().More {
+	for f.TakeDoorbells(true).More {
 	}
 	if idle.completed() != 1 || list[1].completed() != 1 {
 		t.Error("something was left")
@@ -105,7 +107,7 @@ func TestRefusedDoorbell(t *testing.T) {
 	want := func(n refusalCount) {
 		t.Helper()
 		list[0].write(0, 8)
-		for f.TakeDoorbells().More {
+		for f.TakeDoorbells(true).More {
 		}
 		if *count != n {
 			t.Errorf("%d were reported, want %d", *count, n)
@@ -147,7 +149,7 @@ func TestTakeDoorbellsShare(t *testing.T) {
 		if calls > 3*len(list) {
 			t.Fatal("it never ends")
 		}
-		more = list[0].f.TakeDoorbells().More
+		more = list[0].f.TakeDoorbells(true).More
 		for i, e := range list {
 			n := e.completed()
 			if n > 5 {
@@ -179,7 +181,7 @@ func TestTakeDoorbellsConcurrent(t *testing.T) {
 	for range 3 {
 		ringers.Go(func() {
 			for {
-				more := f.TakeDoorbells().More
+				more := f.TakeDoorbells(true).More
 				select {
 				case <-stop:
 					if !more {
@@ -222,7 +224,7 @@ func TestDoorbellsAllocs(t *testing.T) {
 	f := list[0].f
 	round := func() {
 		list[1].write(1, 8)
-		for f.TakeDoorbells().More {
+		for f.TakeDoorbells(true).More {
 		}
 		if list[1].completed() != 1 {
 			t.Fatal("no completion")
@@ -283,8 +285,44 @@ func TestSweep(t *testing.T) {
 	both.Wait()
 	shrinks(8)
 	e.send.SetProducer(5)
-	if f.TakeDoorbells().More {
+	if f.TakeDoorbells(true).More {
 		t.Error("a closed file rings")
 	}
 	f.Sweep()
+}
+
+// TestTakeWithoutCredit: a call with credited set leaves messages that have no receive work request at their peer. It serves other
+// queue pairs.
+func TestTakeWithoutCredit(t *testing.T) {
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[0]}
+	a, b, other := newEndpoint(t, u, rxe.QPRC), newEndpoint(t, u, rxe.QPRC), newEndpoint(t, u, rxe.QPRC)
+	a.connect(a.qp, rxe.QPRC, b.qpn)
+	b.connect(b.qp, rxe.QPRC, a.qpn)
+	other.connect(other.qp, rxe.QPRC, other.qpn)
+	for range 2 {
+		if !a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, Flags: rxedev.Signaled}}) {
+			t.Fatal("send queue full")
+		}
+	}
+	other.write(2, 8)
+	want := func(credited bool, want kernel.Doorbells) {
+		t.Helper()
+		if got := u.f.TakeDoorbells(credited); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	want(true, kernel.Doorbells{Requests: 1, NoCredit: true})
+	want(true, kernel.Doorbells{NoCredit: true})
+	if n := other.completed(); n != 1 {
+		t.Errorf("%d completions of another queue pair, want 1", n)
+	}
+	b.recv.PostRecv(3)
+	want(true, kernel.Doorbells{Requests: 1, NoCredit: true})
+	b.recv.PostRecv(4)
+	want(true, kernel.Doorbells{Requests: 1})
+	if n := a.completed(); n != 2 {
+		t.Errorf("%d completions, want 2", n)
+	}
+	want(false, kernel.Doorbells{})
 }

@@ -30,7 +30,7 @@ func TestFlushOrphan(t *testing.T) {
 	list := loops(t, 3)
 	// Completed before, resized since: neither is in the way.
 	list[1].write(7, 8)
-	for list[1].f.TakeDoorbells().More {
+	for list[1].f.TakeDoorbells(true).More {
 	}
 	if list[1].completed() != 1 {
 		t.Fatal("no completion")

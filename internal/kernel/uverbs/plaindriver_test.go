@@ -106,13 +106,13 @@ func (q *plainQP) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	return true, false
 }
 
-func (q *plainQP) Init(init *rxe.QPInitAttr)        { init.RecvRing = q }
-func (q *plainQP) Discard()                         {}
-func (q *plainQP) Pending() bool                    { return false }
-func (q *plainQP) Take(int) (provider.Taken, error) { return provider.Taken{}, nil }
-func (q *plainQP) Receives() (int, int)             { return 0, 0 }
-func (q *plainQP) Reset()                           {}
-func (q *plainQP) Free()                            { q.c.live-- }
+func (q *plainQP) Init(init *rxe.QPInitAttr)              { init.RecvRing = q }
+func (q *plainQP) Discard()                               {}
+func (q *plainQP) Pending() bool                          { return false }
+func (q *plainQP) Take(int, bool) (provider.Taken, error) { return provider.Taken{}, nil }
+func (q *plainQP) Receives() (int, int)                   { return 0, 0 }
+func (q *plainQP) Reset()                                 {}
+func (q *plainQP) Free()                                  { q.c.live-- }
 
 func (q *plainQP) Created(u provider.UData, qp *rxe.QP) error {
 	q.qp = qp

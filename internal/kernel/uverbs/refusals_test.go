@@ -90,7 +90,7 @@ func TestRefusals(t *testing.T) {
 	w.regions(u, &o)
 	w.questions(u)
 	newEndpoint(t, u, rxe.QPRC).write(1, 8)
-	u.f.TakeDoorbells()
+	u.f.TakeDoorbells(true)
 	w.refused("direct doorbell in RESET", unix.EINVAL)
 
 	for where, of := range sentencesOf(t, ".", "../dispatch", "../../provider/librxe") {

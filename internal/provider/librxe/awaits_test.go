@@ -31,7 +31,7 @@ func (s *station) writeTo(peer *station, flags rxe.SendFlags) {
 func TestAwaited(t *testing.T) {
 	take := func(t *testing.T, q *queuePair, requests int, awaited bool) {
 		t.Helper()
-		got, err := q.Take(provider.Share)
+		got, err := q.Take(provider.Share, true)
 		if err != nil || got.Requests != requests || got.Awaited != awaited {
 			t.Errorf("%+v, %v; want %d requests, awaited %t", got, err, requests, awaited)
 		}
@@ -78,7 +78,7 @@ func TestAwaited(t *testing.T) {
 				a.writeTo(b, rxedev.Signaled)
 			}
 			// The share is used up with the first one.
-			if got, err := q.Take(0); err != nil || got.Requests != 1 || !got.More || got.Awaited {
+			if got, err := q.Take(0, true); err != nil || got.Requests != 1 || !got.More || got.Awaited {
 				t.Errorf("%+v, %v; want one request, more, not awaited", got, err)
 			}
 			a.want(0, rxe.WCSuccess)

@@ -198,7 +198,7 @@ func TestStalledTooLate(t *testing.T) {
 	// As a doorbell does, with the completions right behind the engine's refusal.
 	batch := new(sendBatch)
 	a.sq.fetch(batch, rxe.QPRC, a, 3, noShare)
-	n, err := batch.post(a.qp)
+	n, err := batch.post(a.qp, false)
 	if n != 2 || !errors.Is(err, rxe.ErrFull) {
 		t.Fatalf("the engine took %d of 3: %v", n, err)
 	}

@@ -96,9 +96,9 @@ func (q *queuePair) Discard() { q.send.discard() }
 func (q *queuePair) Pending() bool { return q.send.waits() }
 
 // Take implements provider.QP.
-func (q *queuePair) Take(share int) (provider.Taken, error) {
+func (q *queuePair) Take(share int, credited bool) (provider.Taken, error) {
 	awaits := q.awaits()
-	t, err := q.send.take(q.qp, q.keys, share)
+	t, err := q.send.take(q.qp, q.keys, share, credited)
 	t.Awaited = awaits && t.Requests == 1
 	return t, err
 }

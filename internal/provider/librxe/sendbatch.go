@@ -127,6 +127,18 @@ func worthOf(wr *rxe.SendWR) int {
 	return int(max(provider.ShareEach, min(size, provider.Share)))
 }
 
+// worthUntil returns what the first n work requests are worth.
+func (b *sendBatch) worthUntil(n int) int {
+	if n == len(b.wrs) {
+		return b.worth
+	}
+	worth := 0
+	for i := range n {
+		worth += worthOf(&b.wrs[i])
+	}
+	return worth
+}
+
 // lookUp finds what the work request names.
 func (r *sendRing) lookUp(wr *rxe.SendWR, refs *references, typ rxe.QPType, k provider.Keys) {
 	switch {
@@ -160,11 +172,15 @@ func (r *sendRing) address(n *names, wr *rxe.SendWR, k provider.Keys) rxe.WCStat
 
 // post gives the batch to the engine and returns how much of it was taken. A
 // work request that the engine refuses becomes one that fails in its turn; an
-// error is about the QP.
-func (b *sendBatch) post(qp *rxe.QP) (int, error) {
+// error is about the QP, or ErrNoCredit if credited is set.
+func (b *sendBatch) post(qp *rxe.QP, credited bool) (int, error) {
+	post := qp.PostSend
+	if credited {
+		post = qp.PostSendCredited
+	}
 	at := 0
 	for {
-		n, err := qp.PostSend(b.wrs[at:])
+		n, err := post(b.wrs[at:])
 		at += n
 		if err == nil || at == len(b.wrs) {
 			return at, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,9 @@ type sendRing struct {
 	avs       avCache
 
 	doorbells atomic.Int32 // doorbells not served yet; the first one serves all
+	// noCredit is since when the next message has no receive work request at its peer. The thread that serves the
+	// doorbells has it.
+	noCredit time.Time
 
 	// Guarded by piece.mu:
 	fetched uint32 // next for a doorbell
@@ -94,7 +98,7 @@ func (r *sendRing) serve(qp *rxe.QP, k provider.Keys) error {
 		if len(b.wrs) == 0 {
 			return nil
 		}
-		n, err := b.post(qp)
+		n, err := b.post(qp, false)
 		left -= uint32(max(n, 1)) // end, whatever the indices say
 		if n == len(b.wrs) {
 			continue
@@ -113,9 +117,13 @@ func (r *sendRing) waits() bool {
 	return r.piece.mem != nil && r.stalled == nil && r.distance(r.fetched, r.producer()) != 0
 }
 
+// creditWait is how long a message waits for a receive work request of its peer. Then the engine has it, and waits for the RNR
+// time. A program that polls on the same processor has a turn meanwhile.
+const creditWait = time.Millisecond
+
 // take hands one batch to the engine: no more than share, if it is more than one work
-// request.
-func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (t provider.Taken, err error) {
+// request. For credited see provider.QP.
+func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int, credited bool) (t provider.Taken, err error) {
 	n := r.doorbells.Add(1)
 	if n != 1 {
 		return provider.Taken{}, nil // the thread at work looks again
@@ -123,8 +131,15 @@ func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int) (t provider.Take
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	r.fetch(b, qp.Type(), k, sendBatchSize, share)
-	taken, err := b.post(qp)
-	t = provider.Taken{Requests: taken, Worth: b.worth}
+	credited = credited && (r.noCredit.IsZero() || time.Since(r.noCredit) < creditWait)
+	taken, err := b.post(qp, credited)
+	t = provider.Taken{Requests: taken, Worth: b.worthUntil(taken), NoCredit: errors.Is(err, rxe.ErrNoCredit)}
+	switch {
+	case !t.NoCredit || taken > 0:
+		r.noCredit = time.Time{}
+	case r.noCredit.IsZero():
+		r.noCredit = time.Now()
+	}
 	if taken == len(b.wrs) {
 		t.More, err = r.waits(), nil
 	} else if t.More, err = r.unfetch(b, taken, qp, k, err); err != nil && !r.refusedAnew() {
@@ -164,6 +179,8 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 		r.fetched = (r.fetched - uint32(len(b.wrs)-n)) & r.mask
 	}
 	switch {
+	case errors.Is(why, rxe.ErrNoCredit):
+		return false, nil
 	case !errors.Is(why, rxe.ErrFull):
 		if errors.Is(why, rxe.ErrInvalid) {
 			return false, errors.Join(unix.EINVAL, why)

@@ -13,12 +13,16 @@ import (
 // ringer is a file whose doorbells are counted.
 type ringer struct {
 	kernel.DoorbellFile
-	taken int
-	more  bool
+	taken    int
+	more     bool
+	noCredit bool
 }
 
-func (r *ringer) TakeDoorbells() kernel.Doorbells { r.taken++; return kernel.Doorbells{More: r.more} }
-func (r *ringer) Sweep()                          {}
+func (r *ringer) TakeDoorbells(credited bool) kernel.Doorbells {
+	r.taken++
+	return kernel.Doorbells{More: r.more, NoCredit: r.noCredit && credited}
+}
+func (r *ringer) Sweep() {}
 
 // newRingers is a watch of n devices, which all have much to do, and the number of helpers
 // that were started.
@@ -100,6 +104,35 @@ func TestFewDoorbells(t *testing.T) {
 	}
 	if *started != 0 || w.Pending() != 0 {
 		t.Errorf("%d helpers, %d devices on the list", *started, w.Pending())
+	}
+}
+
+// TestNoCredit: a device whose messages wait for receive work requests stays on the list, and needs no helper. A call on the
+// device does not wait for them.
+func TestNoCredit(t *testing.T) {
+	w, devices, started := newRingers(t, 2)
+	for _, d := range devices {
+		*d.file.(*ringer) = ringer{noCredit: true}
+	}
+	w.EnterAll()
+	taker := new(fakeTaker)
+	for range 4 {
+		if took := w.Serve(w.Take(taker), taker); !took.NoCredit {
+			t.Fatalf("%+v", took)
+		}
+	}
+	if *started != 0 || w.Pending() != 2 {
+		t.Errorf("%d helpers, %d devices on the list", *started, w.Pending())
+	}
+	if devices[0].TakeInOrder(taker) {
+		t.Error("a call has to wait")
+	}
+	gone := &fakeTaker{}
+	d := w.Take(gone)
+	gone.replaced.Store(true)
+	w.Serve(d, gone)
+	if w.Pending() != 1 {
+		t.Error("a thread that was replaced left its device to others")
 	}
 }
 

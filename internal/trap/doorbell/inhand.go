@@ -53,8 +53,8 @@ const sweepEvery = 250 * time.Millisecond
 
 // Serve takes the doorbells of a device that Take returned. A call on the device waits meanwhile.
 func (w *Watch) Serve(d *Device, t Taker) kernel.Doorbells {
-	took := d.file.TakeDoorbells()
-	w.release(d, t, took.More)
+	took := d.file.TakeDoorbells(true)
+	w.release(d, t, took)
 	if now := mono.Now(); now-d.swept.Load() > int64(sweepEvery) {
 		d.swept.Store(now)
 		d.file.Sweep()
@@ -64,7 +64,7 @@ func (w *Watch) Serve(d *Device, t Taker) kernel.Doorbells {
 
 // release ends what Take began. If there are more doorbells, or some came meanwhile, the device
 // is put back on the list. The thread that has replaced t may have the device in hand.
-func (w *Watch) release(d *Device, t Taker, more bool) {
+func (w *Watch) release(d *Device, t Taker, took kernel.Doorbells) {
 	w.mu.Lock()
 	if d.taker != t {
 		w.mu.Unlock()
@@ -72,12 +72,12 @@ func (w *Watch) release(d *Device, t Taker, more bool) {
 	}
 	d.taker = nil
 	w.freed.Broadcast()
-	more = more && !t.Replaced() // then t goes on with this device alone
-	if more {
+	here := !t.Replaced() // otherwise t goes on with this device alone
+	if here && (took.More || took.NoCredit) {
 		w.enter(d)
 	}
 	w.enterMissed(d)
-	start := more && len(w.pending) > 1 && w.wantHelper()
+	start := here && took.More && len(w.pending) > 1 && w.wantHelper()
 	w.mu.Unlock()
 	if start {
 		w.startHelper()

@@ -16,10 +16,10 @@ type memfdFile struct {
 	fd int
 }
 
-func (f *memfdFile) FD() int                         { return f.fd }
-func (f *memfdFile) DoorbellOffset() int64           { return 0 }
-func (f *memfdFile) TakeDoorbells() kernel.Doorbells { return kernel.Doorbells{} }
-func (f *memfdFile) Sweep()                          {}
+func (f *memfdFile) FD() int                             { return f.fd }
+func (f *memfdFile) DoorbellOffset() int64               { return 0 }
+func (f *memfdFile) TakeDoorbells(bool) kernel.Doorbells { return kernel.Doorbells{} }
+func (f *memfdFile) Sweep()                              {}
 
 // newDevice adds a device to the watch, and returns the program's descriptor of it.
 func newDevice(t testing.TB, w *Watch) (d *Device, program int) {

@@ -62,8 +62,9 @@ type Device struct {
 	muted  bool  // inotify does not report its doorbells, and it stays on the list
 }
 
-// TakeDoorbells takes the doorbells of the device, and reports whether there are more.
-func (d *Device) TakeDoorbells() (more bool) { return d.file.TakeDoorbells().More }
+// TakeDoorbells takes the doorbells of the device, and reports whether there are more. It takes messages without a
+// credit, too (kernel.DoorbellFile).
+func (d *Device) TakeDoorbells() (more bool) { return d.file.TakeDoorbells(false).More }
 
 // Process returns the number of the process that has opened the device.
 func (d *Device) Process() int { return d.tgid }
