@@ -59,7 +59,10 @@ func (t *timing) note(d *doorbell.Device, took kernel.Doorbells) {
 func (t *timing) decide() {
 	t.pace.Note(t.look)
 	t.thread.Busy = (t.look.More || t.look.NoCredit && t.thread.Busy) && t.pace.Streams() && !t.contention.High()
-	switch {
+	switch avoids := t.pace.Streams() && !t.thread.Leads() && !t.contention.High(); {
+	case avoids && t.from == noProcess: // a look at a stream that found nothing
+	case avoids && t.from > 0:
+		t.place.Avoid(t.from)
 	case !t.pace.Awaited():
 		t.place.Leave()
 	case t.from > 0:

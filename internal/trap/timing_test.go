@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/mono"
 )
@@ -119,5 +122,68 @@ func TestCreditPause(t *testing.T) {
 	}
 	if !timing.mutes(kernel.Doorbells{NoCredit: true}) {
 		t.Error("a device that is looked at again is not muted")
+	}
+}
+
+// TestOffProgram: the thread keeps off the processor of a program that posts a stream. It goes on that processor when the
+// program waits for each request, and anywhere if it leads, or if the machine has many threads to run.
+func TestOffProgram(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("it needs two processors")
+	}
+	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
+	loop := exec.Command("sh", "-c", "while :; do :; done")
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = loop.Process.Kill()
+		_ = loop.Wait() // it was killed
+	}()
+	allowed := func() (set unix.CPUSet) {
+		t.Helper()
+		if err := unix.SchedGetaffinity(0, &set); err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	all := allowed()
+	ready := 1
+	var timing timing
+	timing.contention.Load = &doorbell.Load{Ready: func() (int, bool) { return ready, true }}
+	timing.thread.Class = new(ownthread.Class)
+	look := func(d kernel.Doorbells, processors int) {
+		t.Helper()
+		var set unix.CPUSet
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			timing.begin()
+			timing.look, timing.from = d, loop.Process.Pid
+			timing.decide()
+			if set = allowed(); set.Count() == processors {
+				return
+			}
+		}
+		t.Errorf("after looks that found %+v the thread may use %d processors, want %d", d, set.Count(), processors)
+	}
+	stream, awaited := kernel.Doorbells{Requests: 100}, kernel.Doorbells{Requests: 1, Awaited: 1}
+	look(stream, all.Count()-1)
+	look(awaited, 1)
+	look(stream, all.Count()-1)
+	timing.begin()
+	timing.decide()
+	if allowed() == all {
+		t.Error("after a look that found nothing the thread may run anywhere")
+	}
+	ready = 1_000_000
+	look(stream, all.Count())
+	ready = 1
+	look(stream, all.Count()-1)
+	leader := ownthread.Thread{Class: timing.thread.Class}
+	leader.Rest()
+	look(stream, all.Count())
+	leader.End()
+	look(stream, all.Count()-1)
+	if timing.end(); allowed() != all {
+		t.Error("the thread was not given back as it was")
 	}
 }

@@ -158,3 +158,54 @@ func TestAside(t *testing.T) {
 	p.Load = nil
 	follow(true, false)
 }
+
+// TestAvoid: the thread keeps off the processor of a program that runs. It does not count as one that waits for
+// the thread. It may run anywhere when the program sleeps.
+func TestAvoid(t *testing.T) {
+	all := twoProcessors(t)
+	loop := startLoop(t)
+	var polled unix.CPUSet
+	p := Place{Polling: NewPolling(func(cpus unix.CPUSet) { polled = cpus })}
+	try := func(what string, call func(tgid int), done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			p.next = 0
+			if call(loop.Process.Pid); done() {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the thread is not %s: it may use %d processors, and the program's is %d", what, allowedCount(t), p.at-1)
+			}
+		}
+	}
+	isOff := func() bool {
+		set := allowed(t)
+		return p.at != 0 && !set.IsSet(p.at-1) && set.Count() == all.Count()-1 && polled.Count() == 0
+	}
+	follow := func(tgid int) { p.Follow(tgid, false) }
+	try("off the program's processor", p.Avoid, isOff)
+	if p.Aside() {
+		t.Error("the thread would look without a break")
+	}
+	try("on the program's processor", follow, func() bool {
+		set := allowed(t)
+		return p.at != 0 && set.Count() == 1 && set.IsSet(p.at-1) && polled == set
+	})
+	try("off again", p.Avoid, isOff)
+	if err := loop.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	try("free", p.Avoid, func() bool { return p.at == 0 && allowed(t) == all })
+	if err := loop.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	try("off once more", p.Avoid, isOff)
+	if p.Leave(); allowed(t) != all {
+		t.Error("the thread was not given back as it was")
+	}
+}
+
+func allowedCount(t *testing.T) int {
+	set := allowed(t)
+	return set.Count()
+}
