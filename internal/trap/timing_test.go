@@ -14,9 +14,9 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/mono"
 )
 
-// TestLinger: a thread that is aside goes on looking for a while after each request. One that is not does so in
-// streams only.
-func TestLinger(t *testing.T) {
+// pollingProgram starts a program that polls until the test ends, and returns its number. It locks the test to its thread.
+func pollingProgram(t *testing.T) (pid int) {
+	t.Helper()
 	if runtime.NumCPU() < 2 {
 		t.Skip("it needs two processors")
 	}
@@ -25,10 +25,17 @@ func TestLinger(t *testing.T) {
 	if err := loop.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		_ = loop.Process.Kill()
 		_ = loop.Wait() // it was killed
-	}()
+	})
+	return loop.Process.Pid
+}
+
+// TestLinger: a thread that is aside goes on looking for a while after each request. One that is not does so in
+// streams only.
+func TestLinger(t *testing.T) {
+	pid := pollingProgram(t)
 	one, none := kernel.Doorbells{Requests: 1, Awaited: 1}, kernel.Doorbells{}
 	var timing timing
 	timing.place.Load = &doorbell.Load{
@@ -44,7 +51,7 @@ func TestLinger(t *testing.T) {
 		}
 		timing.found = mono.Now() // the last request came just now
 		timing.came()
-		timing.look, timing.from = one, loop.Process.Pid
+		timing.look, timing.from = one, pid
 		timing.decide()
 	}
 	if timing.came(); !timing.mutes(one) {
@@ -128,18 +135,7 @@ func TestCreditPause(t *testing.T) {
 // TestOffProgram: the thread keeps off the processor of a program that posts a stream. It goes on that processor when the
 // program waits for each request, and anywhere if it leads, or if the machine has many threads to run.
 func TestOffProgram(t *testing.T) {
-	if runtime.NumCPU() < 2 {
-		t.Skip("it needs two processors")
-	}
-	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
-	loop := exec.Command("sh", "-c", "while :; do :; done")
-	if err := loop.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = loop.Process.Kill()
-		_ = loop.Wait() // it was killed
-	}()
+	pid := pollingProgram(t)
 	allowed := func() (set unix.CPUSet) {
 		t.Helper()
 		if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -157,7 +153,7 @@ func TestOffProgram(t *testing.T) {
 		var set unix.CPUSet
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			timing.begin()
-			timing.look, timing.from = d, loop.Process.Pid
+			timing.look, timing.from = d, pid
 			timing.decide()
 			if set = allowed(); set.Count() == processors {
 				return
