@@ -67,9 +67,5 @@ func (q *QP) receives() (n int, known bool) {
 	case q.rring != nil:
 		return 0, false
 	}
-	ring, known := q.rq.(interface{ Len() int })
-	if !known {
-		return 0, false
-	}
-	return ring.Len(), true
+	return waitingIn(q.rq)
 }

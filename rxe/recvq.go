@@ -1,5 +1,14 @@
 package rxe
 
+// waitingIn returns how many work requests wait in a ring, if it has a method Len.
+func waitingIn(ring RecvRing) (n int, known bool) {
+	r, known := ring.(interface{ Len() int })
+	if !known {
+		return 0, false
+	}
+	return r.Len(), true
+}
+
 // recvRing is the in-memory receive queue. The gather lists of all its work
 // requests lie in one block, so that posting and popping allocate nothing.
 type recvRing struct {

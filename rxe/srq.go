@@ -237,8 +237,8 @@ func (s *SRQ) pop(w *RecvWQE) (ok, bad bool) {
 }
 
 func (s *SRQ) below() bool {
-	r, ok := s.ring.(interface{ Len() int })
-	return ok && uint64(r.Len()) < uint64(s.attr.Limit)
+	n, known := waitingIn(s.ring)
+	return known && uint64(n) < uint64(s.attr.Limit)
 }
 
 // waiting returns how many work requests wait, if the ring has a method Len.
@@ -248,9 +248,5 @@ func (s *SRQ) waiting() (n int, known bool) {
 	if s.dead || s.failed {
 		return 0, false
 	}
-	ring, known := s.ring.(interface{ Len() int })
-	if !known {
-		return 0, false
-	}
-	return ring.Len(), true
+	return waitingIn(s.ring)
 }

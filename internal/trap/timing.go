@@ -58,8 +58,9 @@ func (t *timing) note(d *doorbell.Device, took kernel.Doorbells) {
 // decide ends the look, and moves the thread if that is of use.
 func (t *timing) decide() {
 	t.pace.Note(t.look)
-	t.thread.Busy = (t.look.More || t.look.NoCredit && t.thread.Busy) && t.pace.Streams() && !t.contention.High()
-	switch avoids := t.pace.Streams() && !t.thread.Leads() && !t.contention.High(); {
+	streams := t.pace.Streams() && !t.contention.High()
+	t.thread.Busy = streams && (t.look.More || t.look.NoCredit && t.thread.Busy)
+	switch avoids := streams && !t.thread.Leads(); {
 	case avoids && t.from == noProcess: // a look at a stream that found nothing
 	case avoids && t.from > 0:
 		t.place.Avoid(t.from)
