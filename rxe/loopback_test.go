@@ -53,6 +53,9 @@ func TestDeliverWhole(t *testing.T) {
 			q := d.qps[1]
 			q.lock() // what comes stays in the inbox
 			defer q.unlock(nil)
+			wide := d.dev.getOutbox()
+			wide.reserve(1, true)
+			wide.close() // the next user's outbox is narrow all the same
 			o := d.dev.getOutbox()
 			tt.collect(o, d)
 			memory := unsafe.SliceData(o.buf)

@@ -198,8 +198,13 @@ func (o *outbox) posted() {
 	o.close()
 }
 
+// close returns an empty outbox to its pool. Outboxes in the pool are narrow, so what the next user's packets cost does
+// not depend on the last user.
 func (o *outbox) close() {
 	o.countPackets()
+	if o.wide() {
+		o.exchange()
+	}
 	o.dev, o.sinceYield = nil, 0
 	outboxPool.Put(o)
 }
