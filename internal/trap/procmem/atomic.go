@@ -23,13 +23,9 @@ func (s *Space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (u
 	if va%8 != 0 {
 		return 0, unix.EFAULT
 	}
-	if !s.acquire() {
-		return 0, errEnded
-	}
-	defer s.Release()
-	a, ok := s.begin()
-	if !ok {
-		return 0, unix.EFAULT
+	a, err := s.begin()
+	if err != nil {
+		return 0, err
 	}
 	defer s.end(a)
 	m := s.word(va)

@@ -1,10 +1,12 @@
 package procmem
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/trap/mono"
+	"golang.org/x/sys/unix"
 )
 
 // The engine's threads serve all users, and an access to a program's memory can
@@ -13,19 +15,16 @@ import (
 // accesses refuses further ones, and so do all spaces of a user with still more of
 // them. A refusal is a protection error to the queue pair that needed the access. It
 // ends when some of the blocked accesses return.
+//
+// Two threads often access one space at the same time, or two spaces of one user. A cache line that both
+// write would travel between their processors with each access. So an access writes to a place of its own. A look at
+// all places counts the blocked ones from time to time. What all threads read, changes only then.
 
 const (
 	maxBlocked   = 4                             // accesses of one address space
 	blockedAfter = int64(200 * time.Millisecond) // long enough for a busy machine
-	uncounted    = -1                            // index of an access beyond those that are counted
+	lookEvery    = int64(20 * time.Millisecond)
 )
-
-// User counts the accesses by the engine to the programs of one user. The zero value
-// is ready.
-type User struct {
-	accesses atomic.Int32 // under way
-	since    [64]atomic.Int64
-}
 
 // maxUserBlocked bounds the blocked accesses of a user. A watchdog that replaces
 // blocked threads one by one meets up to as many again before they count as blocked.
@@ -33,86 +32,119 @@ type User struct {
 // such users.
 const maxUserBlocked = 12
 
-// attempts are the accesses by the engine to one address space.
-type attempts struct {
-	since [8]atomic.Int64 // when an access began; 0 if there is none
+// User counts the accesses by the engine to the programs of one user. The zero value
+// is ready.
+type User struct {
+	blocked atomic.Int32 // accesses, at the last look
+	looked  atomic.Int64 // when the last look at the places began
+	places  [64]place
 }
 
-// begin allows an access or refuses it. It returns the index for end.
-func (a *attempts) begin(now int64) (index int, ok bool) {
-	return claim(a.since[:], now, maxBlocked)
+// place is where an access says that it is under way.
+type place struct {
+	since atomic.Int64          // when it began, negative if it counts as blocked; or one of the two below
+	space atomic.Pointer[Space] // does not change while there is an access
+	_     [48]byte              // fills a cache line
 }
 
-// claim notes the time at a free index. It refuses when at least most of the
-// accesses under way are blocked.
-func claim(since []atomic.Int64, now int64, most int) (index int, ok bool) {
-	free, blocked := uncounted, 0
-	for i := range since {
-		switch since := since[i].Load(); {
-		case since == 0:
-			free = i
-		case now-since > blockedAfter:
-			blocked++
-		}
-	}
-	if blocked >= most {
-		return uncounted, false
-	}
-	if free != uncounted && since[free].CompareAndSwap(0, now|1) {
-		return free, true
-	}
-	return uncounted, true
-}
+const (
+	placeFree  = 0
+	placeTaken = 1 // space is about to be set
+)
 
-func (a *attempts) end(index int) {
-	if index != uncounted {
-		a.since[index].Store(0)
-	}
-}
+// attempt is one access by the engine. It is nil for an access that has no place and is not counted, because all places are
+// taken. Such an access holds a reference of the space.
+type attempt = *place
 
-// begin allows an access or refuses it, as attempts.begin does. While only a few are
-// under way it does not look whether they are blocked.
-func (u *User) begin(now int64) (index int, ok bool) {
-	if u.accesses.Add(1) > maxUserBlocked {
-		if index, ok = claim(u.since[:], now, maxUserBlocked); !ok {
-			u.accesses.Add(-1)
-		}
-		return index, ok
-	}
-	for i := range u.since {
-		if u.since[i].Load() == 0 && u.since[i].CompareAndSwap(0, now|1) {
-			return i, true
-		}
-	}
-	return uncounted, true
-}
+// hints have the index of a place that no other thread prefers. A pool keeps a hint for each of Go's processors.
+var (
+	hints    = sync.Pool{New: func() any { h := lastHint.Add(1); return &h }}
+	lastHint atomic.Uint32
+)
 
-func (u *User) end(index int) {
-	if index != uncounted {
-		u.since[index].Store(0)
+// begin allows the engine an access, which end ends. It refuses it if the space has ended, and with EFAULT if too many accesses
+// are blocked.
+func (s *Space) begin() (attempt, error) {
+	if s.ended.Load() {
+		return nil, errEnded
 	}
-	u.accesses.Add(-1)
-}
-
-// attempt is one access by the engine: its index among those of its space, and among
-// those of its user.
-type attempt struct{ space, user int }
-
-// begin allows the engine an access or refuses it.
-func (s *Space) begin() (attempt, bool) {
 	now := mono.Now()
-	space, ok := s.engine.begin(now)
-	if !ok {
-		return attempt{}, false
+	if at := s.user.looked.Load(); now-at >= lookEvery && s.user.looked.CompareAndSwap(at, now) {
+		s.user.look(now)
 	}
-	user, ok := s.user.begin(now)
-	if !ok {
-		s.engine.end(space)
+	if s.blocked.Load() >= maxBlocked || s.user.blocked.Load() >= maxUserBlocked {
+		return nil, unix.EFAULT
 	}
-	return attempt{space, user}, ok
+	a := s.user.take()
+	if a == nil {
+		if !s.acquire() {
+			return nil, errEnded
+		}
+		return nil, nil
+	}
+	a.space.Store(s)
+	a.since.Store(now | 2) // neither free nor taken
+	// In this order: closeUnused looks at the places after the last reference has gone.
+	if s.refs.Load() == 0 {
+		s.end(a)
+		return nil, errEnded
+	}
+	return a, nil
 }
 
+// end ends an access.
 func (s *Space) end(a attempt) {
-	s.user.end(a.user)
-	s.engine.end(a.space)
+	if a == nil {
+		s.Release()
+		return
+	}
+	if a.since.Swap(placeFree) < 0 {
+		s.blocked.Add(-1)
+		s.user.blocked.Add(-1)
+	}
+	if s.refs.Load() == 0 {
+		s.closeUnused()
+	}
+}
+
+// take returns a place for an access, nil if there is none.
+func (u *User) take() *place {
+	h := hints.Get().(*uint32)
+	defer hints.Put(h)
+	for i := range uint32(len(u.places)) {
+		p := &u.places[(*h+i)%uint32(len(u.places))]
+		if p.since.Load() == placeFree && p.since.CompareAndSwap(placeFree, placeTaken) {
+			return p
+		}
+	}
+	return nil
+}
+
+// look finds accesses that have become blocked. An access does not count twice, and end no longer counts it.
+func (u *User) look(now int64) {
+	for i := range u.places {
+		p := &u.places[i]
+		since := p.since.Load()
+		if since <= placeTaken || now-since <= blockedAfter {
+			continue
+		}
+		// The access that began at that time has this space until it ends.
+		if s := p.space.Load(); p.since.CompareAndSwap(since, -since) {
+			s.blocked.Add(1)
+			u.blocked.Add(1)
+		}
+	}
+}
+
+// closeUnused closes the memory of a space without references, unless an access is under way. The last one
+// calls closeUnused again.
+func (s *Space) closeUnused() {
+	for i := range s.user.places {
+		if p := &s.user.places[i]; p.since.Load() != placeFree && p.space.Load() == s {
+			return
+		}
+	}
+	if s.closed.CompareAndSwap(false, true) {
+		unix.Close(s.mem)
+	}
 }

@@ -1,92 +1,172 @@
 package procmem
 
 import (
+	"errors"
+	"os"
+	"sync"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/rxe"
+	"golang.org/x/sys/unix"
 )
 
+// TestAttempts: blocked accesses count against the space, each once, and quick ones do not.
 func TestAttempts(t *testing.T) {
-	var a attempts
-	var indexes []int
-	for range len(a.since) {
-		index, ok := a.begin(mono.Now())
-		if !ok || index == uncounted {
-			t.Fatalf("attempt %d: %d, %t", len(indexes), index, ok)
+	user := new(User)
+	s := New(-1, 0, user)
+	var all []attempt
+	for i := range user.places {
+		a, err := s.begin()
+		if err != nil || a == nil {
+			t.Fatalf("access %d: %v, has a place: %t", i, err, a != nil)
 		}
-		indexes = append(indexes, index)
+		all = append(all, a)
 	}
-	// More at once are not counted, and not refused: they may be quick ones.
-	if index, ok := a.begin(mono.Now()); !ok || index != uncounted {
-		t.Errorf("one more: %d, %t", index, ok)
+	// More at once have no place, and are not refused: they may be quick ones.
+	if a, err := s.begin(); err != nil || a != nil {
+		t.Errorf("one more: %v, has a place: %t", err, a != nil)
+	} else {
+		s.end(a)
 	}
-	for i, index := range indexes {
-		if i == maxBlocked {
-			if _, ok := a.begin(mono.Now()); ok {
-				t.Error("allowed although the most are blocked")
-			}
-		}
-		a.since[index].Store(mono.Now() - blockedAfter - 1)
+	for _, a := range all[:maxBlocked-1] {
+		block(user, a)
+		block(user, a)
 	}
-	for _, index := range indexes[maxBlocked-1:] {
-		a.end(index)
+	if !begins(s) {
+		t.Error("refused although fewer than the most are blocked")
 	}
-	index, ok := a.begin(mono.Now())
-	if !ok || index == uncounted {
-		t.Error("refused although some came back")
+	block(user, all[maxBlocked-1])
+	if begins(s) {
+		t.Error("allowed although the most are blocked")
 	}
-	a.end(index)
+	if !begins(New(-1, 0, user)) {
+		t.Error("another space of the user is refused")
+	}
+	s.end(all[0])
+	if !begins(s) {
+		t.Error("refused although one came back")
+	}
+	for _, a := range all[1:] {
+		s.end(a)
+	}
+	if n, m := s.blocked.Load(), user.blocked.Load(); n != 0 || m != 0 {
+		t.Errorf("%d and %d accesses count as blocked, and none is under way", n, m)
+	}
 }
 
-// Blocked accesses count against the user, in whichever program they are.
+// TestUser: blocked accesses count against the user, in whichever program they are.
 func TestUser(t *testing.T) {
 	user := new(User)
 	var blocked []*Space
 	var all []attempt
-	hang := func() bool {
-		s := New(-1, 0, user)
-		a, ok := s.begin()
-		if ok {
-			long := mono.Now() - blockedAfter - 1
-			s.engine.since[a.space].Store(long)
-			user.since[a.user].Store(long)
-			blocked, all = append(blocked, s), append(all, a)
-		}
-		return ok
-	}
 	for i := range maxUserBlocked {
-		if !hang() {
-			t.Fatalf("access %d is refused", i)
+		s := New(-1, 0, user)
+		a, err := s.begin()
+		if err != nil {
+			t.Fatalf("access %d: %v", i, err)
 		}
+		block(user, a)
+		blocked, all = append(blocked, s), append(all, a)
 	}
-	for range 2 * len(user.since) {
-		if hang() {
+	for range 2 * len(user.places) {
+		if begins(New(-1, 0, user)) {
 			t.Fatal("allowed although the most are blocked")
 		}
 	}
-	if s := New(-1, 0, new(User)); !begins(s) {
+	if !begins(New(-1, 0, new(User))) {
 		t.Error("another user's access is refused")
 	}
 	blocked[3].end(all[3])
-	if s := New(-1, 0, user); !begins(s) {
+	if !begins(New(-1, 0, user)) {
 		t.Error("refused although one came back")
 	}
 	// Quick ones are not refused, however many they are.
 	quick := new(User)
-	for range 3 * len(quick.since) {
-		if _, ok := New(-1, 0, quick).begin(); !ok {
+	for range 3 * len(quick.places) {
+		if _, err := New(-1, 0, quick).begin(); err != nil {
 			t.Fatal("a quick access is refused")
 		}
 	}
-	if n := user.accesses.Load(); n != maxUserBlocked-1 {
-		t.Errorf("%d accesses are under way", n)
+}
+
+// block makes an access older than all others, and looks at the user's places when it alone has taken too long.
+func block(u *User, a attempt) {
+	const began = 2
+	if a.since.Load() > 0 {
+		a.since.Store(began)
 	}
+	u.look(began + blockedAfter + 1)
 }
 
 func begins(s *Space) bool {
-	t, ok := s.begin()
-	if ok {
-		s.end(t)
+	a, err := s.begin()
+	if err == nil {
+		s.end(a)
 	}
-	return ok
+	return err == nil
+}
+
+// TestReleaseDuringAccess: the memory stays open until the last access has ended, with a place and without, and then it is closed.
+func TestReleaseDuringAccess(t *testing.T) {
+	user := new(User)
+	s := New(must.Get[int](t)(unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)), os.Getpid(), user)
+	var all []attempt
+	for range len(user.places) + 1 {
+		all = append(all, must.Get[attempt](t)(s.begin()))
+	}
+	s.Release()
+	for _, a := range all {
+		if s.closed.Load() {
+			t.Fatal("the memory is closed during an access")
+		}
+		s.end(a)
+	}
+	if !s.closed.Load() || !errors.Is(isOpen(s.mem), unix.EBADF) {
+		t.Error("the memory is open after the last access")
+	}
+	if _, err := s.begin(); !errors.Is(err, rxe.ErrSpaceEnded) {
+		t.Errorf("an access afterwards: %v", err)
+	}
+}
+
+// TestReleaseWhileThreadsAccess: an access succeeds, or finds that the space has ended.
+func TestReleaseWhileThreadsAccess(t *testing.T) {
+	_, va := mapped(t, 4096, unix.PROT_READ|unix.PROT_WRITE)
+	user := new(User)
+	for range 50 {
+		s := New(must.Get[int](t)(unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)), os.Getpid(), user)
+		var threads sync.WaitGroup
+		began := make(chan struct{}, 4)
+		for range cap(began) {
+			threads.Go(func() {
+				for n := 0; ; n++ {
+					err := s.ReadV([]rxe.Span{{VA: va, Buf: make([]byte, 8)}})
+					if n == 0 {
+						began <- struct{}{}
+					}
+					if err == nil {
+						continue
+					}
+					if !errors.Is(err, rxe.ErrSpaceEnded) {
+						t.Errorf("an access: %v", err)
+					}
+					return
+				}
+			})
+		}
+		for range cap(began) {
+			<-began
+		}
+		s.Release()
+		threads.Wait()
+		if !s.closed.Load() {
+			t.Fatal("the memory is open after the last access")
+		}
+	}
+}
+
+func isOpen(fd int) error {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err
 }

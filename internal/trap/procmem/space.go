@@ -51,16 +51,17 @@ var errEnded error = ended{}
 // or a FUSE server that does not answer. No lock is held across an access, except
 // those of the space's own atomics.
 type Space struct {
-	mem     int // closed with the last reference
+	mem     int // closed when refs is 0, and no access has a place
 	pid     int
-	refs    atomic.Int64 // accesses under way, and the owner
+	user    *User        // the accesses of all spaces of the user
+	blocked atomic.Int32 // accesses by the engine, at the last look
+	closed  atomic.Bool
+	refs    atomic.Int64 // the owner, and accesses under way that have no place; once it is 0 it stays 0
 	bursts  atomic.Int64 // accesses under way by process number
 	checked atomic.Int64 // when the number was last known to mean this space; 0: never
 	ended   atomic.Bool
 	memOnly atomic.Bool // accesses by process number are forbidden
 	words   [16]sync.Mutex
-	engine  attempts // accesses by the engine
-	user    *User    // the accesses of all spaces of the user
 }
 
 // New returns the address space of process pid behind mem, a descriptor of
@@ -74,7 +75,7 @@ func New(mem, pid int, user *User) *Space {
 // MemOnly forbids accesses by process number from now on.
 func (s *Space) MemOnly() { s.memOnly.Store(true) }
 
-// acquire begins an access; it fails when the address space is known to have ended.
+// acquire begins an access that has no place. It fails when the address space is known to have ended.
 func (s *Space) acquire() bool {
 	if s.ended.Load() {
 		return false
@@ -94,7 +95,7 @@ func (s *Space) acquire() bool {
 // has ended.
 func (s *Space) Release() {
 	if s.refs.Add(-1) == 0 {
-		unix.Close(s.mem)
+		s.closeUnused()
 	}
 }
 
@@ -268,13 +269,9 @@ func (s *Space) transfer(spans []rxe.Span, write bool) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	if !s.acquire() {
-		return errEnded
-	}
-	defer s.Release()
-	a, ok := s.begin()
-	if !ok {
-		return unix.EFAULT
+	a, err := s.begin()
+	if err != nil {
+		return err
 	}
 	defer s.end(a)
 	if len(spans) == 1 && len(spans[0].Buf) <= smallAccess {
