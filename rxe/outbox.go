@@ -32,12 +32,13 @@ type outbox struct {
 	closed bool // the open burst takes no more packets: its last one was shorter
 
 	now        Time
-	sinceYield int       // bytes sent since this device's inboxes were run
-	readData   int       // bytes of READ responses that this step may still send
-	in         spanBatch // payloads that wait to be gathered into buf
-	ahead      ahead     // of the requester
-	reads      ahead     // of the responder
-	answered   uint32    // READs, in this quantum of the responder
+	sinceYield int        // bytes sent since this device's inboxes were run
+	readData   int        // bytes of READ responses that this step may still send
+	in         spanBatch  // payloads that wait to be gathered into buf
+	ahead      ahead      // of the requester
+	long       itemsAhead // of the requester
+	reads      ahead      // of the responder
+	answered   uint32     // READs, in this quantum of the responder
 	sent, rcvd packetTally
 }
 

@@ -24,6 +24,7 @@ func (q *QP) runRequester(o *outbox) {
 			break
 		}
 	}
+	o.long.free()
 	if q.send.psn != before {
 		q.resp.held.requested(q, o)
 	}

@@ -14,6 +14,9 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	if q.dev.cfg.CostlyMemory && index == 0 && wqe.length <= aheadMessage && wqe.flags&SendInline == 0 {
 		q.gatherAhead(room, o)
 	}
+	if q.dev.cfg.CostlyMemory && index == 0 && wqe.isLong() && q.typ == QPRC && q.sendsSuperPackets() {
+		q.gatherLong(room, o)
+	}
 	if n > 1 {
 		n = min(n, q.gathered(wqe, index))
 	}

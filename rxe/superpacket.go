@@ -73,20 +73,34 @@ func (q *QP) sendsSuperPackets() bool {
 	return q.dev.cfg.Tap == nil && !q.dev.intercepted() && q.peerIsLocal() && q.attr.DestQPN != q.qpn
 }
 
+// The headers of a super-packet end where the first line of an item's memory ends, and the payload begins there
+// (align.go).
+const superPacketHead = lineBytes
+
+// superPacketBytes is the memory for a super-packet with n bytes of payload.
+func superPacketBytes(n int) int { return superPacketHead + n + wire.PadLen(n) }
+
+// superPacketPayload is where n bytes of payload are in an item, which has room for them.
+func (item *inboxItem) superPacketPayload(n int) []byte {
+	return item.store[superPacketHead : superPacketHead+n : superPacketHead+n]
+}
+
+// beginSuperPacket writes the headers of a super-packet with n bytes of payload.
+func (item *inboxItem) beginSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) {
+	h.Pad = uint8(wire.PadLen(n))
+	item.from = datagramFor(r)
+	item.super = f
+	item.buf = item.store[superPacketHead-h.Len() : superPacketBytes(n)]
+	h.Put(item.buf)
+	clear(item.store[superPacketHead+n : superPacketBytes(n)])
+}
+
 // newSuperPacket begins a super-packet with n bytes of payload, which the caller
 // fills in.
 func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item *inboxItem, payload []byte) {
-	h.Pad = uint8(wire.PadLen(n))
-	hl := h.Len()
-	size := hl + n + int(h.Pad)
-	at := lineUp(hl) - hl
-	item = newItem(at + size)
-	item.from = datagramFor(r)
-	item.super = f
-	item.buf = item.store[at : at+size]
-	h.Put(item.buf)
-	clear(item.buf[hl+n:])
-	return item, item.buf[hl : hl+n]
+	item = newItem(superPacketBytes(n))
+	item.beginSuperPacket(r, h, f, n)
+	return item, item.superPacketPayload(n)
 }
 
 // deliverSuperPacket puts a super-packet into the inbox of its QP, behind what was
@@ -109,12 +123,18 @@ func (q *QP) sendSuperPacket(wqe *sendEntry, index, n uint32, o *outbox) bool {
 		ends := index+i == wqe.packets-1
 		h.AckReq = acks.next(ends, min(mtu, int(wqe.length)-off-int(i)*mtu)) || h.AckReq
 	}
-	item, payload := newSuperPacket(q.route, &h, f, size)
-	from := seek(wqe.sgl, uint32(off))
-	if !q.payload(wqe, off, payload, &from, o) || o.in.read() != nil {
-		o.in.drop()
-		item.free()
-		return false
+	item := q.gatheredItem(wqe, n, o)
+	if item != nil {
+		item.beginSuperPacket(q.route, &h, f, size)
+	} else {
+		var payload []byte
+		item, payload = newSuperPacket(q.route, &h, f, size)
+		from := seek(wqe.sgl, uint32(off))
+		if !q.payload(wqe, off, payload, &from, o) || o.in.read() != nil {
+			o.in.drop()
+			item.free()
+			return false
+		}
 	}
 	q.req.sinceAckReq = acks.since
 	q.dev.deliverSuperPacket(h.DestQP, item, o)
