@@ -1,5 +1,7 @@
 package rxe
 
+import "github.com/gorxe/gorxe/wire"
+
 // The requester turns send work requests into packets (rxe_req.c). Its position is
 // (cur, psn): every header follows from the work request and the distance of psn
 // from the request's first PSN. To go back after a NAK, a timeout or an RNR wait,
@@ -82,14 +84,18 @@ func (q *QP) begin(wqe *sendEntry) bool {
 		q.send.cur++
 		return true
 	}
-	wqe.started = true
-	wqe.packets = 1
-	if mtu := uint32(q.mtu()); q.typ != QPUD && wqe.op != WRFlush && wqe.length > mtu {
-		wqe.packets = (wqe.length-1)/mtu + 1
+	packets := uint32(1)
+	if q.typ != QPUD && wqe.op != WRFlush {
+		packets = readPackets(wqe.length, q.mtu())
 	}
-	wqe.first = q.send.psn
-	wqe.last = wqe.first.Add(wqe.packets - 1)
+	wqe.begin(q.send.psn, packets)
 	return true
+}
+
+// begin gives the work request its PSNs.
+func (wqe *sendEntry) begin(first wire.PSN, packets uint32) {
+	wqe.started, wqe.packets = true, packets
+	wqe.first, wqe.last = first, first.Add(packets-1)
 }
 
 // doLocalOp executes BIND MW and LOCAL INV once all earlier requests have completed
@@ -135,6 +141,8 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 		sent = q.sendRead(wqe, room, o)
 	case wqe.needsResponse():
 		sent = q.sendSingle(wqe, o)
+	case q.sendSeveral(room, o):
+		return true
 	default:
 		if q.rate.limited() {
 			room = q.allowed(room, o.now)

@@ -8,7 +8,6 @@ const maxHeader = 12 + 16 + 4 + 3
 // sendData sends up to room packets of a SEND or WRITE and returns how many. If a
 // payload cannot be read, nothing is sent.
 func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
-	mtu := q.payloadMTU()
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(wqe.packets-index, room)
 	if q.dev.cfg.CostlyMemory && index == 0 && wqe.length <= aheadMessage && wqe.flags&SendInline == 0 {
@@ -32,12 +31,18 @@ func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) uint32 {
 		wqe.status = WCLocProtErr
 		return 0
 	}
+	q.countMessage(wqe, index, n, o)
+	return n
+}
+
+// countMessage counts n packets of wqe, from packet number index on, which are sent.
+func (q *QP) countMessage(wqe *sendEntry, index, n uint32, o *outbox) {
+	mtu := q.payloadMTU()
 	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), o)
 	o.sent.addMessage(q.messageOps(wqe.op), index == 0, index+n == wqe.packets, n, &q.dev.opcodes.sent)
 	if index+n == wqe.packets && wqe.op != WRWrite && wqe.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
-	return n
 }
 
 // gathered returns how many packets of wqe are gathered at once, from packet number index on. For the network these are
@@ -60,24 +65,28 @@ func (q *QP) sendPackets(wqe *sendEntry, index, n uint32, o *outbox) bool {
 	o.reserve(int(n)*(maxHeader+wire.ICRCLen)+bytes, q.reservesWide(wqe.length))
 	o.flushFull(bytes)
 	mark := o.mark()
-	h := q.dataHeaders(wqe, index, 1)
-	from := seek(wqe.sgl, index*uint32(mtu))
 	acks := q.ackPace()
-	for i := range n {
-		if i > 0 {
-			q.nextHeaders(&h, wqe, index+i)
-		}
-		if !q.dataPacket(wqe, index+i, &h, &from, &acks, o) {
-			o.in.drop()
-			o.rewind(mark)
-			return false
-		}
-	}
-	if o.in.read() != nil {
+	if !q.buildPackets(wqe, index, n, &acks, o) || o.in.read() != nil {
+		o.in.drop()
 		o.rewind(mark)
 		return false
 	}
 	q.req.sinceAckReq = acks.since
+	return true
+}
+
+// buildPackets is sendPackets without the payload, which o.in reads afterwards.
+func (q *QP) buildPackets(wqe *sendEntry, index, n uint32, acks *ackPace, o *outbox) bool {
+	h := q.dataHeaders(wqe, index, 1)
+	from := seek(wqe.sgl, index*uint32(q.payloadMTU()))
+	for i := range n {
+		if i > 0 {
+			q.nextHeaders(&h, wqe, index+i)
+		}
+		if !q.dataPacket(wqe, index+i, &h, &from, acks, o) {
+			return false
+		}
+	}
 	return true
 }
 

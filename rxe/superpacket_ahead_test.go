@@ -144,22 +144,7 @@ func TestGatherLongFails(t *testing.T) {
 				if n, err := p.qps[0].PostSend(p.wrs); err != nil || n != len(p.wrs) {
 					t.Fatalf("PostSend: %d, %v", n, err)
 				}
-				wcs := make([]WC, len(p.wrs)+1)
-				if n, err := p.cq.Poll(wcs); err != nil || n != len(p.wrs) {
-					t.Fatalf("%d completions, %v", n, err)
-				}
-				for i, wc := range wcs[:len(p.wrs)] {
-					want := WCSuccess
-					switch {
-					case i == bad:
-						want = WCLocProtErr
-					case i > bad:
-						want = WCFlushErr
-					}
-					if wc.ID != uint64(i) || wc.Status != want {
-						t.Errorf("completion %d: %+v, want %v", i, wc, want)
-					}
-				}
+				wantFailed(t, p.cq, len(p.wrs), bad)
 				arrived := 60_000 * bad
 				if !bytes.Equal(p.mem.b[longHalf:longHalf+arrived], p.mem.b[:arrived]) {
 					t.Error("the data differs")
@@ -169,6 +154,27 @@ func TestGatherLongFails(t *testing.T) {
 				}
 				must(t, p.mr.Dereg())
 			})
+		}
+	}
+}
+
+// wantFailed takes the completions of n work requests. The one at bad has a local protection error, and those behind it are flushed.
+func wantFailed(t *testing.T, cq *CQ, n, bad int) {
+	t.Helper()
+	wcs := make([]WC, n+1)
+	if got, err := cq.Poll(wcs); err != nil || got != n {
+		t.Fatalf("%d completions, want %d: %v", got, n, err)
+	}
+	for i, wc := range wcs[:n] {
+		want := WCSuccess
+		switch {
+		case i == bad:
+			want = WCLocProtErr
+		case i > bad:
+			want = WCFlushErr
+		}
+		if wc.ID != uint64(i) || wc.Status != want {
+			t.Errorf("completion %d: %+v, want %v", i, wc, want)
 		}
 	}
 }

@@ -24,8 +24,8 @@ func (l *sendRecorder) Send(bursts []wire.Burst) {
 	l.pipe.Send(bursts)
 }
 
-// TestLongMessages: the packets of several long messages leave with one call of the link, and a message that is one burst
-// and a packet long is read with one call.
+// TestLongMessages: the packets of several long messages leave with one call of the link, and their payloads are read with one
+// call. A message that is one burst and a packet long, and is alone, is read with one call too.
 func TestLongMessages(t *testing.T) {
 	const half = 2 << 20 // of each memory
 	for _, tt := range []struct {
@@ -37,8 +37,10 @@ func TestLongMessages(t *testing.T) {
 		sends [][]int
 		reads int
 	}{
-		{WRWrite, 64 << 10, 4, [][]int{{2, 14, 2, 14, 2, 14, 2, 14}}, 4},
-		{WRSend, 64 << 10, 4, [][]int{{15, 15, 15, 15, 4}}, 4},
+		{WRWrite, 64 << 10, 4, [][]int{{2, 14, 2, 14, 2, 14, 2, 14}}, 1},
+		{WRWrite, 64 << 10, 7, [][]int{{2, 14, 2, 14, 2, 14, 2, 14}, {2, 14, 2, 14, 2, 14}}, 2},
+		{WRWrite, 40_002, 2, [][]int{{2, 8, 2, 8}}, 1},
+		{WRSend, 64 << 10, 4, [][]int{{15, 15, 15, 15, 4}}, 1},
 		{WRRead, 64 << 10, 3, [][]int{{2, 13, 3, 13, 3, 13, 1}}, 3},
 		{WRWrite, 1 << 20, 1, [][]int{{2, 15, 15, 15, 14}, {15, 15, 15, 15}, {15, 15, 15, 15}, {15, 15, 15, 15}, {15}}, 17},
 		{WRWrite, aheadMessage, 8, [][]int{{2, 2, 2, 2, 2, 2, 2, 2}, {2, 2, 2, 2, 2, 2, 2, 2}}, 2},
@@ -90,6 +92,90 @@ func TestLongMessages(t *testing.T) {
 			}
 			moved := tt.n * int(tt.size)
 			equal(t, "target", target.mem.b[half:half+moved], source.mem.b[:moved])
+		})
+	}
+}
+
+// TestLongMessagesFail: a message whose payload cannot be read fails in its turn. Those before it arrive, those behind it are
+// flushed, and nothing keeps the region in use.
+func TestLongMessagesFail(t *testing.T) {
+	const half, size, n = 1 << 20, 60_000, 4
+	for _, tt := range []struct {
+		name  string
+		spoil func(mem *callCounter, wr *SendWR)
+	}{
+		{"key", func(_ *callCounter, wr *SendWR) { wr.SGL[0].LKey++ }},
+		{"second key", func(_ *callCounter, wr *SendWR) { wr.SGL[1].LKey++ }},
+		{"memory", func(mem *callCounter, wr *SendWR) { mem.hole = wr.SGL[0].Addr + 4096 }},
+	} {
+		for bad := range n {
+			t.Run(fmt.Sprintf("%s of message %d", tt.name, bad), func(t *testing.T) {
+				p := newPair(t, 1, 2*half, 4096)
+				p.a.dev.cfg.CostlyMemory = true
+				mem := &callCounter{Memory: p.a.mem, hole: math.MaxUint64}
+				mr, err := p.a.pd.RegMR(mem, 0, 2*half, 0, allRemote)
+				must(t, err)
+				for i := range half {
+					p.a.mem.b[i] = byte(i ^ i>>12)
+				}
+				wrs := make([]SendWR, n)
+				for i := range wrs {
+					at := uint64(i) * size
+					wrs[i] = SendWR{ID: uint64(i), Op: WRWrite, Flags: SendSignaled, RemoteAddr: half + at, RKey: p.b.mr.RKey(),
+						SGL: []SGE{{Addr: at, Length: size / 2, LKey: mr.LKey()}, {Addr: at + size/2, Length: size / 2, LKey: mr.LKey()}}}
+				}
+				tt.spoil(mem, &wrs[bad])
+				_, err = p.a.qps[0].PostSend(wrs)
+				must(t, err)
+				p.pump()
+				wantFailed(t, p.a.cq, n, bad)
+				arrived := bad * size
+				equal(t, "target", p.b.mem.b[half:half+arrived], p.a.mem.b[:arrived])
+				rest := p.b.mem.b[half+arrived:]
+				equal(t, "what no message was for", rest, make([]byte, len(rest)))
+				must(t, mr.Dereg())
+			})
+		}
+	}
+}
+
+// TestSeveralStop: a message with a fence, a short one, and one that does not fit the window whole are not sent together with
+// those before them.
+func TestSeveralStop(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(q *QP, wrs []SendWR)
+		n      uint32
+	}{
+		{"all", func(*QP, []SendWR) {}, 4},
+		{"fence", func(_ *QP, wrs []SendWR) { wrs[2].Flags |= SendFence }, 2},
+		{"fence of the first", func(_ *QP, wrs []SendWR) { wrs[0].Flags |= SendFence }, 4},
+		{"short", func(_ *QP, wrs []SendWR) { wrs[3].SGL[0].Length = aheadMessage }, 3},
+		{"long", func(_ *QP, wrs []SendWR) { wrs[1].SGL[0].Length++ }, 1},
+		{"READ", func(_ *QP, wrs []SendWR) { wrs[2].Op = WRRead }, 2},
+		{"window", func(q *QP, _ []SendWR) { q.send.window = 2*16 + 15 }, 2},
+		{"retransmission", func(q *QP, _ []SendWR) { q.send.limit = q.send.psn.Next() }, 0},
+		{"cheap memory", func(q *QP, _ []SendWR) { q.dev.cfg.CostlyMemory = false }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPair(t, 1, 1<<20, 4096)
+			p.a.dev.cfg.CostlyMemory = true
+			q, o := p.a.qps[0], p.a.dev.getOutbox()
+			wrs := make([]SendWR, 6)
+			for i := range wrs {
+				wrs[i] = SendWR{Op: WRWrite, RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 64 << 10, LKey: p.a.mr.LKey()}}}
+			}
+			tt.change(q, wrs)
+			q.lock()
+			_, err := q.postSend(wrs)
+			must(t, err)
+			q.begin(q.sq.at(q.send.cur))
+			n, size := q.several(uint32(q.send.window), o)
+			if n != tt.n || n > 0 && (size < int(n)*(64<<10) || size > wideBytes) {
+				t.Errorf("%d messages with %d bytes, want %d", n, size, tt.n)
+			}
+			q.unlock(o)
+			o.done()
 		})
 	}
 }
