@@ -49,7 +49,8 @@ func (q *QP) several(room uint32, o *outbox) (n uint32, size int) {
 		q.send.psn != q.send.limit || q.sq.at(q.send.cur).first != q.send.psn {
 		return 0, 0
 	}
-	free := wideBytes
+	const empty = wideBytes - groupBursts*lineBytes // what reserve needs besides stays free
+	free := empty
 	if o.wide() && len(o.bursts) > 0 {
 		free -= len(o.buf)
 	}
@@ -58,7 +59,7 @@ func (q *QP) several(room uint32, o *outbox) (n uint32, size int) {
 		packets := readPackets(wqe.length, q.mtu())
 		bytes := int(packets)*(maxHeader+wire.ICRCLen) + int(wqe.length) + groupBursts*lineBytes
 		if n == 0 && bytes > free {
-			free = wideBytes // reserve flushes
+			free = empty // reserve flushes
 		}
 		if !wqe.isLong() || wqe.fault != nil || packets > room || bytes > free ||
 			i != q.send.cur && (wqe.started || wqe.flags&SendFence != 0) {
