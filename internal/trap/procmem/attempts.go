@@ -18,7 +18,8 @@ import (
 //
 // Two threads often access one space at the same time, or two spaces of one user. A cache line that both
 // write would travel between their processors with each access. So an access writes to a place of its own. A look at
-// all places counts the blocked ones from time to time. What all threads read, changes only then.
+// all places counts the blocked ones from time to time. All threads read these counts, which change only then, and when a
+// blocked access ends.
 
 const (
 	maxBlocked   = 4                             // accesses of one address space
@@ -137,10 +138,12 @@ func (u *User) look(now int64) {
 }
 
 // closeUnused closes the memory of a space without references, unless an access is under way. The last one
-// calls closeUnused again.
+// calls closeUnused again. A place that is only taken still names the space of an earlier access. If its access is to this
+// space, it finds no reference.
 func (s *Space) closeUnused() {
 	for i := range s.user.places {
-		if p := &s.user.places[i]; p.since.Load() != placeFree && p.space.Load() == s {
+		p := &s.user.places[i]
+		if since := p.since.Load(); since != placeFree && since != placeTaken && p.space.Load() == s {
 			return
 		}
 	}

@@ -130,6 +130,19 @@ func TestReleaseDuringAccess(t *testing.T) {
 	}
 }
 
+// TestReleaseBesideTakenPlace: a place names the space of the last access there. Another access that has just taken the place does not
+// keep that space's memory open.
+func TestReleaseBesideTakenPlace(t *testing.T) {
+	s := New(must.Get[int](t)(unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)), os.Getpid(), new(User))
+	a := must.Get[attempt](t)(s.begin())
+	s.end(a)
+	a.since.Store(placeTaken)
+	s.Release()
+	if !s.closed.Load() {
+		t.Error("the memory is open")
+	}
+}
+
 // TestReleaseWhileThreadsAccess: an access succeeds, or finds that the space has ended.
 func TestReleaseWhileThreadsAccess(t *testing.T) {
 	_, va := mapped(t, 4096, unix.PROT_READ|unix.PROT_WRITE)
