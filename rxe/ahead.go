@@ -93,13 +93,12 @@ func (q *QP) gatherAhead(n uint32, o *outbox) {
 		if size < 0 || a.full(size) || i != a.first && wqe.flags&SendFence != 0 {
 			break
 		}
-		from, pieces := cursor{}, len(o.in.spans)
-		if b := a.add(size); size > 0 && !o.in.cover(q, wqe.sgl, &from, b, 0) {
+		b := a.add(size)
+		if ok, kept := o.in.coverMessage(q, wqe, b); !ok {
 			a.ends = a.ends[:len(a.ends)-1]
-			if len(o.in.spans) < pieces { // there were two address spaces
+			if !kept {
 				a.forget()
 			}
-			o.in.spans = o.in.spans[:min(pieces, len(o.in.spans))]
 			break
 		}
 	}

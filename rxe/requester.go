@@ -141,7 +141,7 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 		sent = q.sendRead(wqe, room, o)
 	case wqe.needsResponse():
 		sent = q.sendSingle(wqe, o)
-	case q.sendSeveral(room, o):
+	case wqe.isLong() && q.sendSeveral(room, o):
 		return true
 	default:
 		if q.rate.limited() {

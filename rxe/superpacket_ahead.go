@@ -57,13 +57,11 @@ func (q *QP) gatherLong(n uint32, o *outbox) {
 		}
 		n, sent = n-packets, sent+int(wqe.length)
 		item := newItem(superPacketBytes(int(wqe.length)))
-		from, pieces := cursor{}, len(o.in.spans)
-		if !o.in.cover(q, wqe.sgl, &from, item.superPacketPayload(int(wqe.length)), 0) {
+		if ok, kept := o.in.coverMessage(q, wqe, item.superPacketPayload(int(wqe.length))); !ok {
 			item.free()
-			if len(o.in.spans) < pieces { // there were two address spaces
+			if !kept {
 				a.free()
 			}
-			o.in.spans = o.in.spans[:min(pieces, len(o.in.spans))]
 			break
 		}
 		a.items[a.n] = item
