@@ -121,7 +121,7 @@ func TestConformance(t *testing.T) {
 	first := seedFirst(t)
 	for seed := first; seed < first+uint64(n) && len(errs) < 5; seed++ {
 		all := views()
-		_, err := runObserved(drawParams(seed, isBig(seed)), all)
+		_, err := runObserved(drawParams(seed, scaleOf(seed)), all)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -8,6 +8,8 @@
 //     sequential model. fuzz_test.go lets a fuzzer choose.
 //   - superpacket_test.go runs seeds with two QPs on one device, with super-packets
 //     and with packets, and looks for any difference; also with mistakes.
+//   - long_test.go runs long messages with costly memory, whose payloads are read together,
+//     and with cheap memory. It looks for any difference; also with payloads that cannot be read.
 //   - trace_test.go checks what went over the network: rules that hold for every
 //     RC conversation, whatever the traffic.
 //   - requester_test.go and responder_test.go script single exchanges, packet by

@@ -13,8 +13,9 @@ func FuzzSim(f *testing.F) {
 	f.Add(uint64(1), []byte(nil))
 	f.Add(uint64(2), []byte{50, 50, 50, 10, 1, 2, 3, 0, 1, 0, 30, 30})
 	f.Add(uint64(3), []byte{0, 255, 255, 0, 0, 0, 255, 1, 2, 4, 30, 0, 1, 1, 0, 0, 1, 8, 255, 255})
+	f.Add(uint64(1<<63|4), []byte{0, 0, 0, 0, 8, 5, 5, 0, 1, 1, 1, 3, 2, 0, 30, 30, 12, 3})
 	f.Fuzz(func(t *testing.T, seed uint64, choice []byte) {
-		p := drawParams(seed, false)
+		p := drawParams(seed, scale(seed>>63)) // no seed of the corpus has that bit
 		p.choose(choice)
 		if _, _, err := runParams(p); err != nil {
 			t.Fatalf("seed %d, choice %v: %v\n%+v", seed, choice, err, p)

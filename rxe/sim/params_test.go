@@ -28,6 +28,15 @@ type params struct {
 	pairs []pairParams
 }
 
+// scale is how long the messages of a run are.
+type scale uint8
+
+const (
+	shortMessages scale = iota // up to 12 KiB
+	longMessages               // many of 16 to 64 KiB in a row, whose payloads are read together
+	bigMessages                // up to megabytes
+)
+
 // pairParams are those of two connected QPs.
 type pairParams struct {
 	typ       rxe.QPType
@@ -46,6 +55,7 @@ type pairParams struct {
 	timeout   uint8
 	flowLabel uint32
 	pause     bool // through SQD, now and then
+	long      bool // most messages are SENDs and WRITEs of 16 KiB or more
 }
 
 func (p *params) lossy() bool { return p.net.Loss+p.net.Corrupt+p.net.Reorder > 0 }
@@ -61,9 +71,8 @@ func (p *params) maxRecv() int {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// drawParams draws the parameters of a run. big asks for messages of up to
-// megabytes.
-func drawParams(seed uint64, big bool) params {
+// drawParams draws the parameters of a run.
+func drawParams(seed uint64, size scale) params {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := params{
 		seed:      seed,
@@ -92,7 +101,7 @@ func drawParams(seed uint64, big bool) params {
 	case loss > 0.05:
 		packets = 100
 	}
-	if big {
+	if size == bigMessages {
 		p.memory = 32 << 20
 		packets *= 10
 		// With one packet per batch, a receiver needs longer for a window of small
@@ -103,7 +112,32 @@ func drawParams(seed uint64, big bool) params {
 	for range n {
 		p.pairs = append(p.pairs, drawPair(r, packets, p.memory/(16*n)))
 	}
+	if size == longMessages {
+		p.lengthen(r, packets)
+	}
 	return p
+}
+
+// lengthen makes messages long, and the engine read the payloads of several with one call.
+func (p *params) lengthen(r *rand.Rand, packets int) {
+	p.costlyMemory = true
+	p.net.MaxBatch = max(p.net.MaxBatch, 4) // as for big messages
+	n := len(p.pairs)
+	longest := pick(r, 64<<10, 64<<10, 256<<10/n)
+	p.memory = 16*n*longest + 1<<20 // a quarter of that, and 1 MiB, remain for payloads
+	for i := range p.pairs {
+		p.pairs[i].lengthen(r, packets, longest)
+	}
+}
+
+func (p *pairParams) lengthen(r *rand.Rand, packets, longest int) {
+	if p.typ == rxe.QPUD {
+		return
+	}
+	p.long = true
+	p.mtu = pick[rxe.MTU](r, 1024, 2048, 4096, 4096)
+	p.depth = 4 + r.IntN(13)
+	p.limit(packets, longest)
 }
 
 // drawFaults draws none, some, or up to 20 percent of each.
@@ -147,6 +181,12 @@ func drawPair(r *rand.Rand, packets, maxBytes int) pairParams {
 			p.psn[i] = wire.PSN(0).Sub(r.Uint32N(64))
 		}
 	}
+	p.limit(packets, maxBytes)
+	return p
+}
+
+// limit bounds messages, and with them the target and the receive buffers.
+func (p *pairParams) limit(packets, maxBytes int) {
 	p.maxSize = min(packets*int(p.mtu), maxBytes)
 	if p.typ == rxe.QPUD {
 		p.maxSize = min(p.maxSize, int(p.mtu))
@@ -155,5 +195,4 @@ func drawPair(r *rand.Rand, packets, maxBytes int) pairParams {
 	if p.recvDepth*p.maxSize > 4*maxBytes {
 		p.recvDepth = 4 * maxBytes / p.maxSize
 	}
-	return p
 }

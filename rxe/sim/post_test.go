@@ -119,6 +119,9 @@ var opsOf = map[rxe.QPType][]rxe.WROpcode{
 // is used up.
 func (e *endpoint) draw() *sent {
 	ops := opsOf[e.typ]
+	if e.p.long && e.w.rng.IntN(4) > 0 {
+		ops = opsOf[rxe.QPUC] // SENDs and WRITEs that follow each other
+	}
 	s := &sent{}
 	s.wr.Op = ops[e.w.rng.IntN(len(ops))]
 	if e.w.rng.IntN(4) == 0 {
@@ -163,6 +166,9 @@ func (e *endpoint) last() *sent {
 func (e *endpoint) drawSize() int {
 	r, mtu := e.w.rng, int(e.p.mtu)
 	n := 0
+	if e.p.long && r.IntN(4) > 0 {
+		return min(e.drawLongSize(), e.p.maxSize)
+	}
 	switch r.IntN(8) {
 	case 0:
 		n = r.IntN(4)
@@ -174,6 +180,20 @@ func (e *endpoint) drawSize() int {
 		n = r.IntN(1 + r.IntN(e.p.maxSize+1))
 	}
 	return min(n, e.p.maxSize)
+}
+
+// drawLongSize prefers the sizes of messages whose payloads are read together, and those beside them.
+func (e *endpoint) drawLongSize() int {
+	const shortest, longest = 16 << 10, 64 << 10
+	r := e.w.rng
+	switch r.IntN(8) {
+	case 0:
+		return pick(r, shortest, shortest+1, longest-1, longest, longest+1)
+	case 1:
+		return shortest + r.IntN(max(e.p.maxSize-shortest, 1))
+	default:
+		return shortest + r.IntN(longest-shortest)
+	}
 }
 
 // source gives the request n fresh bytes to send, in memory or inline.

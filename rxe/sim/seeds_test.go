@@ -89,8 +89,17 @@ func seedForce(t testing.TB) func(*params) {
 	}
 }
 
-// isBig reports whether a seed is run with megabytes.
-func isBig(seed uint64) bool { return seed%211 == 0 }
+// scaleOf returns how long the messages of a seed's run are.
+func scaleOf(seed uint64) scale {
+	switch {
+	case seed%211 == 0:
+		return bigMessages
+	case seed%31 == 0:
+		return longMessages
+	default:
+		return shortMessages
+	}
+}
 
 // TestSeeds runs random traffic under random faults: GORXE_SEEDS runs, from seed
 // GORXE_SEED_FIRST on. Every 50th is run twice, and must be the same bit for bit.
@@ -102,7 +111,7 @@ func TestSeeds(t *testing.T) {
 	progress := time.Now()
 	for i := range n {
 		seed := first + uint64(i)
-		p := drawParams(seed, isBig(seed))
+		p := drawParams(seed, scaleOf(seed))
 		force(&p)
 		stats, sum, err := runParams(p)
 		if err == nil && seed%50 == 0 {
@@ -140,7 +149,7 @@ func TestSeeds(t *testing.T) {
 // READ exceeded its retries.
 func TestSeedDelayedDuplicates(t *testing.T) {
 	const seed = 10216198
-	p := drawParams(seed, isBig(seed))
+	p := drawParams(seed, scaleOf(seed))
 	if p.lossy() {
 		t.Fatalf("the run is no longer without loss: %+v", p.net)
 	}
@@ -152,7 +161,7 @@ func TestSeedDelayedDuplicates(t *testing.T) {
 // TestSeedRefillOfFailed repeats a run whose receive queue was refilled without end: its QP failed between
 // two refills that take no time.
 func TestSeedRefillOfFailed(t *testing.T) {
-	p := drawParams(70419, isBig(70419))
+	p := drawParams(70419, scaleOf(70419))
 	p.net.Mark = 0.1
 	stats, _, err := runParams(p)
 	if err != nil || stats.retryExceeded == 0 {
@@ -163,7 +172,7 @@ func TestSeedRefillOfFailed(t *testing.T) {
 // TestSeedSilent repeats a run in which a program takes a QP to ERR whose last request, an
 // unsignaled one, has succeeded. It does not complete.
 func TestSeedSilent(t *testing.T) {
-	stats, _, err := runParams(drawParams(40079028, isBig(40079028)))
+	stats, _, err := runParams(drawParams(40079028, scaleOf(40079028)))
 	if err != nil || stats.retryExceeded == 0 {
 		t.Errorf("%+v, %v: the run no longer exceeds its retries, or fails", stats, err)
 	}

@@ -32,16 +32,16 @@ func (w *world) finalState() string {
 	return b.String()
 }
 
-// diff returns where two descriptions differ.
-func diff(a, b string) string {
+// diff returns where two descriptions differ. The names say what they are of.
+func diff(a, b, nameA, nameB string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(as), len(bs)) {
 		if as[i] != bs[i] {
-			return fmt.Sprintf("super-packets: %s\n packets: %s", as[i], bs[i])
+			return fmt.Sprintf("%s: %s\n %s: %s", nameA, as[i], nameB, bs[i])
 		}
 	}
 	if len(as) != len(bs) {
-		return fmt.Sprintf("%d lines with super-packets, %d with packets", len(as), len(bs))
+		return fmt.Sprintf("%d lines with %s, %d with %s", len(as), nameA, len(bs), nameB)
 	}
 	return ""
 }
@@ -51,7 +51,7 @@ func TestSuperPackets(t *testing.T) {
 	first, tapped := seedFirst(t), 0
 	for i := range max(seedCount(t)/4, 1) {
 		seed := first + uint64(i)
-		p := drawParams(seed, isBig(seed))
+		p := drawParams(seed, scaleOf(seed))
 		p.chaos = false // it draws for each packet
 		for j := range p.pairs {
 			p.pairs[j].hosts = [2]int{int(seed % 2), int(seed % 2)}
@@ -69,7 +69,7 @@ func TestSuperPackets(t *testing.T) {
 		}
 		if sums[0] != sums[1] || finals[0] != finals[1] {
 			t.Fatalf("seed %d: super-packets and packets differ: completions %x and %x\n%s",
-				seed, sums[0], sums[1], diff(finals[0], finals[1]))
+				seed, sums[0], sums[1], diff(finals[0], finals[1], "super-packets", "packets"))
 		}
 	}
 	if tapped == 0 {
@@ -88,7 +88,7 @@ func TestSuperPacketMistakes(t *testing.T) {
 		supers := newMistakes(seed, false).run(statuses)
 		packets := newMistakes(seed, true).run(nil)
 		if supers != packets {
-			t.Fatalf("seed %d: %s", seed, diff(supers, packets))
+			t.Fatalf("seed %d: %s", seed, diff(supers, packets, "super-packets", "packets"))
 		}
 	}
 	t.Logf("completions by status: %v", statuses)

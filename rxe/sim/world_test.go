@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -98,14 +99,20 @@ var template = func() []byte {
 }()
 
 func fillPattern(b []byte, x uint64) {
-	for i := 0; i < len(b); i += 8 {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		for j := i; j < min(i+8, len(b)); j++ {
-			b[j] = byte(x >> (8 * (j - i)))
-		}
+	for ; len(b) >= 8; b = b[8:] {
+		x = nextPattern(x)
+		binary.LittleEndian.PutUint64(b, x)
 	}
+	x = nextPattern(x)
+	for i := range b {
+		b[i] = byte(x >> (8 * i))
+	}
+}
+
+func nextPattern(x uint64) uint64 {
+	x ^= x << 13
+	x ^= x >> 7
+	return x ^ x<<17
 }
 
 // arenas are kept between runs; runs of one process are sequential.
