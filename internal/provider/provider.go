@@ -68,6 +68,8 @@ type Context interface {
 	// DoorbellOffset returns where in the file the program's description must stand, so
 	// that a doorbell that is not trapped does no harm there.
 	DoorbellOffset() int64
+	// QueuesMade returns how many queues the program was told to map so far.
+	QueuesMade() uint64
 	// Sweep gives back the memory that such doorbells have filled. It does not block.
 	Sweep()
 

@@ -53,9 +53,22 @@ func verdictOf(n int64, err error) verdict {
 // onFile makes the call in hand on a file, and leaves it waiting if it has to.
 func (r *receiver) onFile(o *object) verdict {
 	seen := o.events.Load()
+	if o.direct != nil {
+		return r.onDirect(o)
+	}
 	v := r.tryFile(o)
 	if v.kind == waits {
 		return r.s.waiting.add(r, o, seen)
+	}
+	return v
+}
+
+// onDirect makes the call in hand on a device with direct doorbells.
+func (r *receiver) onDirect(o *object) verdict {
+	before, _ := o.queuesMade()
+	v := r.tryFile(o)
+	if v.kind != sent {
+		r.chooseFile(o, before)
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -23,7 +24,16 @@ type doorbellFakes struct {
 	entered      atomic.Int32 // calls of TakeDoorbells
 	holds        int32        // of the first of these, that many wait for hold
 	hold         chan struct{}
+
+	pipes bool          // devices have queues, so that a pipe may stand in
+	made  atomic.Uint64 // queues, by calls of makeQueue bytes
 }
+
+// How long a write is that makes a queue, and one that asks for the number of the device.
+const (
+	makeQueue = 8
+	askDevice = 4
+)
 
 func newDoorbellFakes(t testing.TB) *doorbellFakes {
 	h := &doorbellFakes{fakes: newFakes(t)}
@@ -31,6 +41,10 @@ func newDoorbellFakes(t testing.TB) *doorbellFakes {
 	last := int32(0)
 	h.write = func(_ kernel.Caller, _, n uint64) (int64, error) {
 		h.called.Add(1)
+		if n == makeQueue {
+			h.made.Add(1)
+			return int64(n), nil
+		}
 		if now := h.rung.Load(); n < filter.DoorbellSize {
 			if now == last {
 				h.late.Add(1)
@@ -44,7 +58,15 @@ func newDoorbellFakes(t testing.TB) *doorbellFakes {
 		if err != nil {
 			return nil, err
 		}
-		return &doorbellFile{fakeFile: f.(*fakeFile), host: h}, nil
+		file := &doorbellFile{fakeFile: f.(*fakeFile), host: h}
+		number, write := h.opens.Load(), h.write
+		file.write = func(c kernel.Caller, addr, n uint64) (int64, error) {
+			if n == askDevice {
+				return int64(number), nil
+			}
+			return write(c, addr, n)
+		}
+		return file, nil
 	}
 	return h
 }
@@ -57,6 +79,8 @@ type doorbellFile struct {
 }
 
 func (f *doorbellFile) TakeDoorbells(bool) kernel.Doorbells { return kernel.Doorbells{More: f.take()} }
+
+func (f *doorbellFile) QueuesMade() (n uint64, send bool) { return f.host.made.Load(), f.host.pipes }
 
 func (f *doorbellFile) take() (more bool) {
 	if f.host.entered.Add(1) <= f.host.holds {
@@ -77,20 +101,64 @@ func (f *doorbellFile) take() (more bool) {
 // is heard before the call that the program makes after it.
 func TestDirectDoorbells(t *testing.T) {
 	const rounds = 500
+	for _, pipes := range []bool{false, true} {
+		h := newDoorbellFakes(t)
+		h.pipes = pipes
+		out := run(t, options{program: "doorbells", host: h, doorbells: doorbell.Direct, patient: true}, fmt.Sprint(rounds))
+		h.allClosed(t)
+		if out != "<nil>\n" {
+			t.Errorf("%q", out)
+		}
+		if n := h.called.Load(); n != rounds {
+			t.Errorf("%d calls were trapped, want %d", n, rounds)
+		}
+		if n := h.late.Load(); n != 0 {
+			t.Errorf("%d calls came before the doorbell that the program had rung", n)
+		}
+		if h.rung.Load() == 0 {
+			t.Error("nothing was heard of a doorbell")
+		}
+	}
+}
+
+// TestPipeAndMappings: a program can always map a queue that it has just made, also while other threads make calls on the device. In
+// between, a pipe stands in for the device's file, and the program's last close ends the device.
+func TestPipeAndMappings(t *testing.T) {
+	const threads, rounds = 4, 200
 	h := newDoorbellFakes(t)
-	out := run(t, options{program: "doorbells", host: h, doorbells: doorbell.Direct, patient: true}, fmt.Sprint(rounds))
+	h.pipes = true
+	out := run(t, options{program: "mapper", host: h, doorbells: doorbell.Direct, patient: true}, fmt.Sprint(threads), fmt.Sprint(rounds))
 	h.allClosed(t)
-	if out != "<nil>\n" {
+	if out != "a pipe, then a file, then a pipe\n" {
 		t.Errorf("%q", out)
 	}
-	if n := h.called.Load(); n != rounds {
-		t.Errorf("%d calls were trapped, want %d", n, rounds)
-	}
-	if n := h.late.Load(); n != 0 {
-		t.Errorf("%d calls came before the doorbell that the program had rung", n)
+	if n := h.made.Load(); n != threads*rounds+1 {
+		t.Errorf("%d queues", n)
 	}
 	if h.rung.Load() == 0 {
 		t.Error("nothing was heard of a doorbell")
+	}
+}
+
+// TestTwoPipes: devices that share a thread for doorbells have a pipe in turn, and calls on a pipe are calls on its device.
+func TestTwoPipes(t *testing.T) {
+	h := newDoorbellFakes(t)
+	h.pipes = true
+	out := run(t, options{program: "two-pipes", host: h, doorbells: doorbell.Direct, patient: true, oneRinger: true})
+	h.allClosed(t)
+	if want := strings.Repeat("12", 20) + "\n"; out != want {
+		t.Errorf("calls were answered by devices %q, want %q", out, want)
+	}
+}
+
+// TestRestlessPipe: a session whose receivers are sent away all the time loses no doorbell of a pipe.
+func TestRestlessPipe(t *testing.T) {
+	h := newDoorbellFakes(t)
+	h.pipes = true
+	run(t, options{program: "doorbells", host: h, doorbells: doorbell.Direct, restless: true}, "300")
+	h.allClosed(t)
+	if n := h.late.Load(); n != 0 {
+		t.Errorf("%d calls came before the doorbell that the program had rung", n)
 	}
 }
 
@@ -199,4 +267,19 @@ func TestMute(t *testing.T) {
 	if got := orphaned(t, "serve", options{program: "doorbell-until"}, doorbell.Direct); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// TestMutePipe: so do those that go to a pipe. The program waits for room in the pipe when the daemon is killed.
+func TestMutePipe(t *testing.T) {
+	want := fmt.Sprintln(unix.EAGAIN, unix.ENODEV, unix.ENOENT, nil)
+	if got := orphaned(t, "serve-pipes", options{program: "pipe-until"}, doorbell.Direct); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// servePipes serves a host whose devices have pipes, and takes no doorbell.
+func servePipes(args []string) error {
+	h := newDoorbellFakes(&testing.B{})
+	h.pipes, h.holds, h.hold = true, 1<<30, make(chan struct{})
+	return serveHost(h, args)
 }

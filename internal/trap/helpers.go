@@ -10,8 +10,8 @@ type helpers struct {
 	stopped bool
 }
 
-// startHelper adds a helper.
-func (g *ringer) startHelper() {
+// StartHelper implements doorbell.Owner.
+func (g *ringer) StartHelper() {
 	dog := new(watchdog)
 	dog.init(g.s, func(r *receiver) { r.ringer = g; r.help() }, func(f func()) { go f() })
 	dog.interval = g.dog.interval

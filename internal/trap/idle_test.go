@@ -235,7 +235,7 @@ func TestOneWakeUp(t *testing.T) {
 	p, tell, rung := tellToRing(t, options{patient: true})
 	for range 3 {
 		ringNow(t, tell, rung)
-		if !p.session.direct.all()[0].dog.source.Suspended() {
+		if !p.session.direct.all()[0].inotify.Suspended() {
 			t.Error("the poller of all sessions waits for doorbells, too")
 		}
 	}
@@ -273,5 +273,5 @@ func TestHelperLeaves(t *testing.T) {
 	w.interval = time.Microsecond
 	w.current = new(receiver)
 	w.current.left.Store(true)
-	w.watch()
+	w.guard()
 }

@@ -44,6 +44,7 @@ type object struct {
 	file     File             // of a device
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
+	standIn  standIn          // of direct: the pipe in the place of the memfd
 	dir      *vfs.Directory   // of a directory
 	live     *vfs.LiveFile    // of a file whose content is ever new
 	unread   unix.Errno       // of a file: what a read answers
@@ -110,7 +111,23 @@ func (t *objects) remove(o *object) {
 	defer t.mu.Unlock()
 	delete(t.byID, o.id)
 	delete(t.byLink, o.link)
+	if t.byLink[o.standIn.link] == o {
+		delete(t.byLink, o.standIn.link)
+	}
 	delete(t.byWD, o.watch)
+}
+
+// standIn enters the object by its pipe, of which /proc/PID/fd shows link.
+func (t *objects) standIn(o *object, link string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byLink[o.standIn.link] == o {
+		delete(t.byLink, o.standIn.link)
+	}
+	o.standIn.link = link
+	if !t.refuse {
+		t.byLink[link] = o
+	}
 }
 
 // all lists the objects, and lets no more come.
@@ -129,13 +146,14 @@ func (t *objects) all() []*object {
 // for work on memory that does not answer, so it has a goroutine of its own.
 func (s *Session) closeObject(o *object) {
 	o.closing.Do(func() {
+		if o.direct != nil {
+			o.direct.Remove()
+			o.standIn.end(s.cfg.Budget, s.stopping.Load())
+		}
 		s.objects.remove(o)
 		s.procs.forget()
 		s.unwatch(o)
 		s.forgetFile(o)
-		if o.direct != nil {
-			o.direct.Remove()
-		}
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
 			s.closing.Go(o.file.Close)
@@ -205,16 +223,14 @@ func (r *receiver) object(fd int32) *object {
 	}
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
+	var o *object
 	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
-		// The closes of a pollable file are not trapped. So hot does not have it, because
-		// nothing would say when that is over.
-		return r.s.objects.pollable(link)
+		o = r.s.objects.pollable(link)
+	} else if id, err := r.fileID(fd); err == nil {
+		o = r.s.objects.get(id)
 	}
-	id, err := r.fileID(fd)
-	if err != nil {
-		return nil
-	}
-	o := r.s.objects.get(id)
+	// The closes of a pollable file are not trapped. So hot does not have it, because
+	// nothing would say when that is over.
 	if o == nil || o.polled != nil {
 		return o
 	}

@@ -1,11 +1,15 @@
 package trap
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
@@ -48,12 +52,17 @@ func doorbellsAndCalls(args []string) error {
 	return nil
 }
 
-// doorbellUntil rings until a doorbell fails, and prints the error.
+// doorbellUntil is ringUntil on a device that it opens.
 func doorbellUntil([]string) error {
 	fd, err := openModern(device)
 	if err != nil {
 		return err
 	}
+	return ringUntil(fd)
+}
+
+// ringUntil rings until a doorbell fails, and prints the error.
+func ringUntil(fd int) (err error) {
 	fmt.Println("open")
 	for err == nil {
 		_, err = unix.Write(fd, make([]byte, filter.DoorbellSize))
@@ -62,6 +71,141 @@ func doorbellUntil([]string) error {
 	_, netlink := openModern(device)
 	_, other := os.ReadFile("/etc/passwd")
 	fmt.Println(err, trapped, netlink, other)
+	return nil
+}
+
+// pipeUntil is doorbellUntil with a pipe.
+func pipeUntil([]string) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		return err
+	}
+	if !isPipe(fd) {
+		return fmt.Errorf("no pipe")
+	}
+	return ringUntil(fd)
+}
+
+// isPipe reports whether a pipe is at the descriptor, which is empty then, or soon. The device's file can always be read.
+func isPipe(fd int) bool {
+	for range 50 {
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); n == 0 && err == nil {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
+}
+
+// mapper makes queues in args[0] threads, args[1] in each. It maps each of them, makes another call, and rings.
+func mapper(args []string) error {
+	var threads, rounds int
+	if _, err := fmt.Sscan(strings.Join(args, " "), &threads, &rounds); err != nil {
+		return err
+	}
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, threads)
+	for range threads {
+		go func() {
+			runtime.LockOSThread()
+			errs <- makeAndMap(fd, rounds)
+		}()
+	}
+	for range threads {
+		err = errors.Join(err, <-errs)
+	}
+	if err != nil {
+		return err
+	}
+	first := isPipe(fd)
+	runtime.LockOSThread()
+	if _, err := unix.Write(fd, make([]byte, makeQueue)); err != nil {
+		return err
+	}
+	second := isPipe(fd)
+	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		return err
+	}
+	name := map[bool]string{false: "a file", true: "a pipe"}
+	fmt.Printf("%s, then %s, then %s\n", name[first], name[second], name[isPipe(fd)])
+	return nil
+}
+
+func makeAndMap(fd, rounds int) error {
+	for i := range rounds {
+		if _, err := unix.Write(fd, make([]byte, makeQueue)); err != nil {
+			return err
+		}
+		m, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return fmt.Errorf("queue %d: %w", i, err)
+		}
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+			return err
+		}
+		for range i % 4 {
+			if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+				return err
+			}
+		}
+		if err := unix.Munmap(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// twoPipes makes a queue on each of two devices in turn, and prints which device answers a call on each. Before the call it duplicates the
+// descriptor, after which the daemon no longer remembers what that was.
+func twoPipes([]string) error {
+	runtime.LockOSThread()
+	var fds [2]int
+	for i := range fds {
+		fd, err := openModern(device)
+		if err != nil {
+			return err
+		}
+		fds[i] = fd
+	}
+	pipes := 0
+	for round := range 20 {
+		fd := fds[round%2]
+		if _, err := unix.Write(fd, make([]byte, makeQueue)); err != nil {
+			return err
+		}
+		if isPipe(fd) {
+			return fmt.Errorf("round %d: a pipe before the queue is mapped", round)
+		}
+		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(round%4) * time.Millisecond) // the daemon may see the end of the other pipe first, or not
+		for _, fd := range fds {
+			other, err := unix.Dup(fd)
+			if err != nil {
+				return err
+			}
+			unix.Close(other)
+			n, err := unix.Write(fd, make([]byte, askDevice))
+			if err != nil {
+				return err
+			}
+			fmt.Print(n)
+			if isPipe(fd) {
+				pipes++
+			}
+		}
+	}
+	if pipes == 0 {
+		return errors.New("there was no pipe")
+	}
+	fmt.Println()
 	return nil
 }
 

@@ -56,6 +56,10 @@ var programs = map[string]func(args []string) error{
 	"netlink-hold":   netlinkHold,
 	"ring-both":      ringBoth,
 	"ring-when-told": ringWhenTold,
+	"mapper":         mapper,
+	"two-pipes":      twoPipes,
+	"pipe-until":     pipeUntil,
+	"serve-pipes":    servePipes,
 	"listeners":      manyListeners,
 }
 

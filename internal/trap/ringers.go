@@ -8,6 +8,8 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/threads"
+	"golang.org/x/sys/unix"
 )
 
 // maxRingers is how many threads of its own a session may have for direct doorbells, besides
@@ -39,6 +41,9 @@ type ringer struct {
 	watch   doorbell.Watch
 	dog     watchdog
 	helpers helpers
+
+	inotify *threads.Source
+	pipe    atomic.Pointer[threads.Source]
 }
 
 func (t *ringers) init(s *Session) {
@@ -95,20 +100,71 @@ func (t *ringers) make() *ringer {
 	g := &ringer{s: t.s}
 	g.dog.init(t.s, func(r *receiver) { r.ringer = g; r.runDoorbells() }, t.s.cfg.Threads.Pool.Go)
 	g.dog.interval, g.dog.idleLooks = t.interval, t.idleLooks
-	g.watch.Init(&t.s.cfg.Closes.doorbells, &t.extra, g.start, g.startHelper)
+	g.watch.Init(&t.s.cfg.Closes.doorbells, &t.extra, g)
 	return g
 }
 
-// start starts the receiver of the ringer's doorbells, which inotify reports.
-func (g *ringer) start(inotify int) error {
-	source, err := g.s.cfg.Threads.Poller.Add(inotify, 0, func(uint32) { g.dog.wake() })
+// Start implements doorbell.Owner.
+func (g *ringer) Start(inotify int) (err error) {
+	g.inotify, err = g.s.cfg.Threads.Poller.Add(inotify, 0, g.inotifyReports)
+	if err != nil {
+		return err
+	}
+	g.inotify.Suspend()
+	g.dog.watch, g.dog.unwatch = g.awaitFirst, g.resume
+	g.dog.start()
+	return nil
+}
+
+// inotifyReports is called by the poller. It has no events if the kernel refuses to wait for inotify, because the user waits for too
+// many files.
+func (g *ringer) inotifyReports(events uint32) {
+	g.dog.wake()
+	if events == 0 {
+		g.watch.NoStrays()
+	} else {
+		g.watch.Stray()
+	}
+}
+
+// AddPipe implements doorbell.Owner.
+func (g *ringer) AddPipe(read int) error {
+	source, err := g.s.cfg.Threads.Poller.Add(read, 0, func(uint32) { g.dog.wake() })
 	if err != nil {
 		return err
 	}
 	source.Suspend()
-	g.dog.source, g.dog.unwatch = source, source.Suspend
-	g.dog.start()
+	g.pipe.Store(source)
 	return nil
+}
+
+// RemovePipe implements doorbell.Owner.
+func (g *ringer) RemovePipe() { g.pipe.Load().Remove() }
+
+// AwaitStray implements doorbell.Owner.
+func (g *ringer) AwaitStray(on bool) {
+	if on {
+		g.inotify.Arm(unix.EPOLLIN)
+	} else {
+		g.inotify.Suspend()
+	}
+}
+
+// awaitFirst makes the poller wait for the first doorbell, while there is no receiver.
+func (g *ringer) awaitFirst() {
+	pipe := g.watch.Rest()
+	g.inotify.Arm(unix.EPOLLIN)
+	if pipe {
+		g.pipe.Load().Arm(unix.EPOLLIN)
+	}
+}
+
+// resume ends that. A receiver waits from now on.
+func (g *ringer) resume() {
+	g.inotify.Suspend()
+	if p := g.pipe.Load(); p != nil {
+		p.Suspend()
+	}
 }
 
 // replaced tells all ringers that a receiver was replaced.
@@ -126,7 +182,10 @@ func (t *ringers) stop() {
 	for _, g := range t.all() {
 		if g.watch.Stop() {
 			g.dog.stop()
-			g.dog.source.Remove()
+			g.inotify.Remove()
+			if p := g.pipe.Load(); p != nil {
+				p.Remove()
+			}
 			g.helpers.stop()
 		}
 	}

@@ -105,7 +105,8 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.objects.init()
 	s.procs.init(s)
 	s.dog.init(s, (*receiver).run, cfg.Threads.Pool.Go)
-	s.dog.source, s.dog.unwatch = s.house.listener, func() { s.house.listener.Arm(0) } // it may hang up
+	s.dog.watch = func() { s.house.listener.Arm(unix.EPOLLIN) }
+	s.dog.unwatch = func() { s.house.listener.Arm(0) } // it may hang up
 	s.direct.init(s)
 	s.waiting.init(s)
 	return s, nil

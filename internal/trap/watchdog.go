@@ -7,11 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/trap/threads"
 )
 
 const (
@@ -51,10 +48,8 @@ type watchdog struct {
 	alarm  chan struct{} // wakes it
 	done   chan struct{}
 
-	// source is ready when a receiver is needed. If it is nil, receivers stay.
-	source *threads.Source
-	// unwatch makes source wait for no doorbell or call.
-	unwatch func()
+	// watch makes the poller call wake when a receiver is needed, and unwatch ends that. If they are nil, receivers stay.
+	watch, unwatch func()
 
 	interval  time.Duration // between looks; tests change it before Serve
 	idleLooks int           // tests change it before Serve
@@ -98,7 +93,7 @@ func (w *watchdog) start() {
 	w.mu.Lock()
 	w.replace(nil)
 	w.mu.Unlock()
-	w.s.running.Go(w.watch)
+	w.s.running.Go(w.guard)
 }
 
 // replace starts a receiver, which first answers call unless that is nil; w.mu is held.
@@ -123,9 +118,9 @@ func (w *watchdog) replace(call *notify.Call) {
 	})
 }
 
-// watch looks at the receiver from time to time. A call is known by its number
+// guard looks at the receiver from time to time. A call is known by its number
 // in the receiver's state, so the receiver need not read the clock.
-func (w *watchdog) watch() {
+func (w *watchdog) guard() {
 	ticker := time.NewTicker(w.interval)
 	defer ticker.Stop()
 	var last uint64
@@ -140,7 +135,7 @@ func (w *watchdog) watch() {
 		switch {
 		case w.current.left.Load():
 			// A helper leaves when the session stops.
-			if w.source == nil || !w.rest(ticker) {
+			if w.watch == nil || !w.rest(ticker) {
 				return
 			}
 			last, looks, idle = 0, 0, 0
@@ -155,7 +150,7 @@ func (w *watchdog) watch() {
 			if idle++; idle < w.idleLooks {
 				break
 			}
-			if w.source != nil {
+			if w.watch != nil {
 				w.current.dismiss()
 			} else if !w.sleep(ticker) {
 				return
@@ -169,7 +164,7 @@ func (w *watchdog) watch() {
 // rest waits until a receiver is needed, and starts it; false means that the session stops.
 func (w *watchdog) rest(ticker *time.Ticker) bool {
 	ticker.Stop()
-	w.source.Arm(unix.EPOLLIN)
+	w.watch()
 	select {
 	case <-w.done:
 		return false

@@ -33,6 +33,7 @@ type File struct {
 	idle       atomic.Pointer[call] // reused, to allocate nothing for a doorbell
 	spent      sync.Once            // logs once that the budget is spent
 	doorbellAt atomic.Uint32        // the handle that TakeDoorbells begins with
+	sends      atomic.Bool          // a queue pair was made
 	overrun    overrun
 	owner      any // of the queue pairs; see SetOwner
 	work       rxe.WorkFaults

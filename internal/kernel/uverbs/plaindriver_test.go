@@ -47,6 +47,7 @@ type plainContext struct {
 
 func (c *plainContext) FD() int               { return int(c.file.Fd()) }
 func (c *plainContext) DoorbellOffset() int64 { return 0 }
+func (c *plainContext) QueuesMade() uint64    { return 0 }
 func (c *plainContext) Sweep()                {}
 func (c *plainContext) End()                  {}
 func (c *plainContext) Close(bool)            { _ = c.file.Close() }

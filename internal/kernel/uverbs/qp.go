@@ -91,6 +91,7 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	}
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
+	k.f.sends.Store(true)
 	res := dispatch.Resource(r)
 	o.Doorbell.Store(&res)
 	k.f.dev.own(r.qp, o)

@@ -34,6 +34,7 @@ type arena struct {
 	file      int
 	budget    *quota.Budget
 	ending    atomic.Bool
+	made      atomic.Uint64 // pieces
 	doorbells doorbellLog
 
 	mu      sync.Mutex
@@ -165,6 +166,7 @@ func (a *arena) alloc(size int) (*piece, error) {
 	w.filled += n
 	w.pieces++
 	a.pieces[p] = struct{}{}
+	a.made.Add(1)
 	return p, nil
 }
 

@@ -36,6 +36,9 @@ func (c *userContext) FD() int { return c.fd() }
 // DoorbellOffset implements provider.Context: doorbells land behind the queues.
 func (c *userContext) DoorbellOffset() int64 { return arenaSize }
 
+// QueuesMade implements provider.Context.
+func (c *userContext) QueuesMade() uint64 { return c.made.Load() }
+
 // Sweep implements provider.Context.
 func (c *userContext) Sweep() { c.doorbells.clean(c.arena) }
 

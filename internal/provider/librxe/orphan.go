@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"golang.org/x/sys/unix"
 
@@ -57,8 +58,19 @@ func (r *ring) label(l label) {
 //
 // The program can write everything in the file, and can hold the file's lock for ever. So
 // only the program itself should wait for FlushOrphan.
-func FlushOrphan(fd int) (int, error) {
-	f := orphan{fd: fd, cqs: make(map[uint32]*orphanRing)}
+func FlushOrphan(fd int) (int, error) { return FlushOrphanMemory(orphanFile(fd)) }
+
+// OrphanMemory is where the queues of a device without a daemon are. Offsets are those of the device's memfd.
+type OrphanMemory interface {
+	io.ReaderAt
+	io.WriterAt
+	// Data returns the next part at or behind off that may have data. The error is io.EOF if there is none.
+	Data(off int64) (from, to int64, err error)
+}
+
+// FlushOrphanMemory is FlushOrphan for queues that are reached in another way.
+func FlushOrphanMemory(m OrphanMemory) (int, error) {
+	f := orphan{mem: m, cqs: make(map[uint32]*orphanRing)}
 	if err := f.find(); err != nil {
 		return 0, err
 	}
@@ -72,9 +84,27 @@ func FlushOrphan(fd int) (int, error) {
 	return f.flushed, nil
 }
 
-// orphan is the file of a device without a daemon.
+// orphanFile is the memfd of a device.
+type orphanFile int
+
+func (f orphanFile) ReadAt(p []byte, off int64) (int, error)  { return unix.Pread(int(f), p, off) }
+func (f orphanFile) WriteAt(p []byte, off int64) (int, error) { return unix.Pwrite(int(f), p, off) }
+
+// Data implements OrphanMemory.
+func (f orphanFile) Data(off int64) (from, to int64, err error) {
+	if from, err = unix.Seek(int(f), off, unix.SEEK_DATA); err != nil {
+		if errors.Is(err, unix.ENXIO) {
+			err = io.EOF
+		}
+		return 0, 0, err
+	}
+	to, err = unix.Seek(int(f), from, unix.SEEK_HOLE)
+	return from, to, err
+}
+
+// orphan is a device without a daemon.
 type orphan struct {
-	fd   int
+	mem  OrphanMemory
 	cqs  map[uint32]*orphanRing
 	work []*orphanRing
 
@@ -102,14 +132,10 @@ const (
 func (f *orphan) find() error {
 	pages := 0
 	for off := int64(pageSize); off < arenaSize; {
-		data, err := unix.Seek(f.fd, off, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
+		data, hole, err := f.mem.Data(off)
+		if err == io.EOF {
 			return nil // that was the last one
 		}
-		if err != nil {
-			return fmt.Errorf("queues of a device: %w", err)
-		}
-		hole, err := unix.Seek(f.fd, data, unix.SEEK_HOLE)
 		if err != nil {
 			return fmt.Errorf("queues of a device: %w", err)
 		}
@@ -127,7 +153,7 @@ func (f *orphan) find() error {
 // skip.
 func (f *orphan) look(off int64) int64 {
 	var h [queueData]byte
-	if n, err := unix.Pread(f.fd, h[:], off); err != nil || n < len(h) {
+	if n, err := f.mem.ReadAt(h[:], off); err != nil || n < len(h) {
 		return pageSize
 	}
 	word := func(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) }
@@ -170,7 +196,7 @@ func (q *orphanRing) slot(i uint32) int64 {
 func (f *orphan) flush(q, cq *orphanRing) error {
 	for ; q.cons != q.prod && f.flushed < maxOrphanWork; f.flushed++ {
 		var id [8]byte // the first word of either kind of WQE
-		if _, err := unix.Pread(f.fd, id[:], q.slot(q.cons)); err != nil {
+		if _, err := f.mem.ReadAt(id[:], q.slot(q.cons)); err != nil {
 			return fmt.Errorf("work request of a device: %w", err)
 		}
 		wc := rxe.WC{ID: binary.NativeEndian.Uint64(id[:]), Status: rxe.WCFlushErr, QPN: wire.QPN(q.qpn)}
@@ -188,7 +214,7 @@ func (f *orphan) flush(q, cq *orphanRing) error {
 // push is cqRing.Push. It returns false if the queue is full.
 func (f *orphan) push(cq *orphanRing, wc *rxe.WC) (bool, error) {
 	var word [4]byte
-	if _, err := unix.Pread(f.fd, word[:], cq.off+queueConsumer); err != nil {
+	if _, err := f.mem.ReadAt(word[:], cq.off+queueConsumer); err != nil {
 		return false, fmt.Errorf("completion queue of a device: %w", err)
 	}
 	next := (cq.prod + 1) & cq.mask
@@ -197,7 +223,7 @@ func (f *orphan) push(cq *orphanRing, wc *rxe.WC) (bool, error) {
 	}
 	var b [wcSize]byte
 	encodeWC(&b, wc)
-	if _, err := unix.Pwrite(f.fd, b[:], cq.slot(cq.prod)); err != nil {
+	if _, err := f.mem.WriteAt(b[:], cq.slot(cq.prod)); err != nil {
 		return false, fmt.Errorf("completion queue of a device: %w", err)
 	}
 	cq.prod = next
@@ -205,7 +231,7 @@ func (f *orphan) push(cq *orphanRing, wc *rxe.WC) (bool, error) {
 }
 
 func (f *orphan) store(off int64, word uint32) error {
-	if _, err := unix.Pwrite(f.fd, binary.NativeEndian.AppendUint32(nil, word), off); err != nil {
+	if _, err := f.mem.WriteAt(binary.NativeEndian.AppendUint32(nil, word), off); err != nil {
 		return fmt.Errorf("queue of a device: %w", err)
 	}
 	return nil

@@ -27,7 +27,6 @@ func (e *Extra) Give() { e.count.Add(-1) }
 
 // helpers are a watch's.
 type helpers struct {
-	start  func() // starts one
 	extra  *Extra
 	count  int
 	idle   int // of them wait in Join
@@ -52,8 +51,6 @@ func (w *Watch) wantHelper() (start bool) {
 		return false
 	}
 }
-
-func (w *Watch) startHelper() { w.helpers.start() }
 
 // Join waits until a helper is needed. It returns false when the watch has stopped. A new
 // helper is needed from its start on, and does not call Join first.

@@ -71,6 +71,7 @@ func (w *Watch) release(d *Device, t Taker, took kernel.Doorbells) {
 		return
 	}
 	d.taker = nil
+	w.pipe.found += took.Requests
 	w.freed.Broadcast()
 	here := !t.Replaced() // otherwise t goes on with this device alone
 	if here && (took.More || took.NoCredit) {
@@ -80,7 +81,7 @@ func (w *Watch) release(d *Device, t Taker, took kernel.Doorbells) {
 	start := here && took.More && len(w.pending) > 1 && w.wantHelper()
 	w.mu.Unlock()
 	if start {
-		w.startHelper()
+		w.owner.StartHelper()
 	}
 }
 

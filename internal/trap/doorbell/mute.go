@@ -25,14 +25,26 @@ func (d *Device) Mute(on bool) {
 	if on == d.muted || w.watches[d.wd] != d {
 		return
 	}
+	if !d.mask(on && w.pipe.device != d) { // nobody waits for the pipe meanwhile, so a write to it costs little
+		return
+	}
+	d.muted = on
+	w.enter(d) // once more: a doorbell may have come before the mask was changed
+}
+
+// mask makes inotify report no doorbells of the device, or ends that. It reports whether the kernel agreed. Watch.mu is held.
+func (d *Device) mask(on bool) bool {
+	if on == d.masked {
+		return true
+	}
 	mask := uint32(unix.IN_MODIFY)
 	if on {
 		mask = noEvent
 	}
 	// The file is open: Remove comes before its Close. The watch stays the same, with another mask.
-	if _, err := unix.InotifyAddWatch(w.notify, procfs.SelfFD(d.file.FD()), mask); err != nil {
-		return
+	if _, err := unix.InotifyAddWatch(d.watch.notify, procfs.SelfFD(d.file.FD()), mask); err != nil {
+		return false
 	}
-	d.muted = on
-	w.enter(d) // once more: a doorbell may have come before the mask was changed
+	d.masked = on
+	return true
 }

@@ -16,21 +16,38 @@ import (
 )
 
 // Watch waits for the direct doorbells of a session. Such a doorbell is a write to a device's
-// memfd, which the kernel carries out, and which inotify reports.
+// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that stands in for the memfd.
 type Watch struct {
 	instances *Instances
-	start     func(inotify int) error // starts the receiver of these doorbells
-	open      atomic.Bool             // there were devices with such doorbells
-	notify    int                     // the inotify instance, once open
-	wake      int                     // a memfd that is watched as well: a write to it ends Wait
+	owner     Owner
+	open      atomic.Bool // there were devices with such doorbells
+	notify    int         // the inotify instance, once open
+	wake      int         // a memfd that is watched as well: a write to it ends Wait
 
-	mu      sync.Mutex // a leaf lock
-	stopped bool       // no more devices get such doorbells
-	watches map[int]*Device
-	pending []*Device // their doorbells must be taken, and no thread has them in hand
-	freed   sync.Cond // a thread has a device no longer in hand
-	work    sync.Cond // helpers.wanted has changed
-	helpers helpers
+	mu       sync.Mutex // comes before the owner's locks
+	pipe     pipe
+	onPipe   bool // the receiver waits for the pipe, and the owner for inotify
+	strays   bool // inotify has something to report, and the receiver waits for the pipe
+	noStrays bool // the owner cannot wait for inotify
+	stopped  bool // no more devices get such doorbells
+	watches  map[int]*Device
+	pending  []*Device // their doorbells must be taken, and no thread has them in hand
+	freed    sync.Cond // a thread has a device no longer in hand
+	work     sync.Cond // helpers.wanted has changed
+	helpers  helpers
+}
+
+// Owner is what has a watch, and gives it threads.
+type Owner interface {
+	// Start starts the receiver of doorbells. It is called once, with the descriptor of inotify.
+	Start(inotify int) error
+	StartHelper()
+	// AddPipe is called before the receiver waits for a pipe, too. Watch.mu is held.
+	AddPipe(read int) error
+	// RemovePipe is called before that pipe is closed. Watch.mu may be held.
+	RemovePipe()
+	// AwaitStray makes the owner call Watch.Stray when inotify has something to report, or ends that.
+	AwaitStray(on bool)
 }
 
 // Instances counts the watches of a process. The zero value is ready.
@@ -59,7 +76,8 @@ type Device struct {
 	taker  Taker // has its doorbells in hand, or nil
 	calls  int   // that wait to have it in hand
 	missed bool  // doorbells came while a thread had it in hand
-	muted  bool  // inotify does not report its doorbells, and it stays on the list
+	muted  bool  // it stays on the list, and inotify does not report its doorbells
+	masked bool  // inotify does not report its doorbells
 }
 
 // TakeDoorbells takes the doorbells of the device, and reports whether there are more. It takes messages without a
@@ -72,15 +90,14 @@ func (d *Device) Process() int { return d.tgid }
 // Again puts the device on the list of its watch, and makes the receiver look at that.
 func (d *Device) Again() {
 	d.watch.mu.Lock()
+	defer d.watch.mu.Unlock()
 	d.watch.enter(d)
-	d.watch.mu.Unlock()
-	d.watch.Rouse()
+	d.watch.rouse()
 }
 
-// Init makes the watch usable. start is called for the first device, with the descriptor that is
-// readable when doorbells rang, and help for each helper, which extra counts.
-func (w *Watch) Init(instances *Instances, extra *Extra, start func(inotify int) error, help func()) {
-	w.instances, w.start, w.helpers.start, w.helpers.extra = instances, start, help, extra
+// Init makes the watch usable. extra counts its helpers.
+func (w *Watch) Init(instances *Instances, extra *Extra, owner Owner) {
+	w.instances, w.owner, w.helpers.extra = instances, owner, extra
 	w.freed.L, w.work.L = &w.mu, &w.mu
 }
 
@@ -125,7 +142,7 @@ func (w *Watch) begin() bool {
 		w.instances.open.Add(-1)
 		return false
 	}
-	if w.start(w.notify) != nil {
+	if w.owner.Start(w.notify) != nil {
 		w.close()
 		return false
 	}
@@ -182,7 +199,10 @@ func (d *Device) Remove() {
 		return
 	}
 	delete(w.watches, d.wd)
-	d.muted = false
+	d.muted, d.masked = false, false
+	if w.pipe.device == d {
+		w.pipe.release()
+	}
 	_, _ = unix.InotifyRmWatch(w.notify, uint32(d.wd)) // it fails if the file is gone
 }
 
@@ -196,23 +216,114 @@ func (w *Watch) Close() {
 func (w *Watch) close() {
 	unix.Close(w.notify)
 	unix.Close(w.wake)
+	w.dropPipe()
 	w.instances.open.Add(-1)
 }
 
 // Wait returns when there are doorbells to take, or a signal came. If there are some already,
 // which nobody can take, it waits for others no longer than pause. inClass says that the thread is in the real-time class.
 func (w *Watch) Wait(pause time.Duration, inClass bool) {
-	if pending, muted := w.waiting(); muted && pause == 0 {
-		return // the watch has no other device
-	} else if pending > 0 {
-		fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
-		if n, err := unix.Poll(fds, int(pause/time.Millisecond)); err != nil || n == 0 {
-			return
+	at := w.look()
+	switch {
+	case at.muted && pause == 0: // the watch has no other device
+		if at.full {
+			w.readPipe(w.pipe.nowait)
 		}
-	} else if inClass && ownthread.AwaitBriefly(w.notify) {
+	case at.pending > 0 || at.piped && !at.onPipe:
+		w.waitForBoth(at, pause)
+	case at.onPipe:
+		if !inClass || !ownthread.AwaitBriefly(w.pipe.read) {
+			w.readPipe(w.pipe.read)
+		}
+	default:
+		if !inClass || !ownthread.AwaitBriefly(w.notify) {
+			w.read()
+		}
+	}
+}
+
+// waitForBoth waits for inotify and the pipe, for no longer than pause if a device is on the list.
+func (w *Watch) waitForBoth(at state, pause time.Duration) {
+	fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
+	if at.piped {
+		fds = append(fds, unix.PollFd{Fd: int32(w.pipe.read), Events: unix.POLLIN})
+	}
+	timeout := -1
+	if at.pending > 0 {
+		timeout = int(pause / time.Millisecond)
+	}
+	if n, err := unix.Poll(fds, timeout); err != nil || n == 0 {
 		return
 	}
-	w.read()
+	if fds[0].Revents != 0 {
+		w.read()
+	}
+	if at.piped && fds[1].Revents != 0 {
+		w.readPipe(w.pipe.nowait) // the program may have read it
+	}
+}
+
+// state is what Wait looks at.
+type state struct {
+	pending int  // devices on the list
+	muted   bool // the only one is
+	piped   bool // the pipe stands in for a device
+	onPipe  bool // the receiver waits for the pipe alone
+	full    bool // the pipe may soon be
+}
+
+// look returns the state, and makes the owner wait for strays, if the receiver will not.
+func (w *Watch) look() (at state) {
+	w.mu.Lock()
+	at.piped = w.pipe.device != nil
+	at.onPipe = at.piped && len(w.watches) == 1 && !w.noStrays
+	changed, strays := w.onPipe != at.onPipe, w.strays
+	w.onPipe, w.strays = at.onPipe, false
+	w.mu.Unlock()
+	if strays && readable(w.notify) {
+		w.read()
+	}
+	if changed || strays {
+		w.owner.AwaitStray(at.onPipe)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at.pending = len(w.pending)
+	at.muted = at.pending == 1 && w.pending[0].muted
+	at.full = at.piped && w.pipe.found >= mostFound
+	return at
+}
+
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
+}
+
+// Stray is called when inotify has something to report: a doorbell of a forked process, for one, that has the file and not the pipe.
+func (w *Watch) Stray() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.strays = true
+	if w.onPipe {
+		w.rouse()
+	}
+}
+
+// NoStrays is called when the owner cannot wait for inotify. The receiver then waits for both.
+func (w *Watch) NoStrays() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noStrays = true
+	w.rouse()
+}
+
+// Rest is called when no receiver is left, and the owner is about to wait in its place. It reports whether doorbells may come
+// through the pipe.
+func (w *Watch) Rest() (pipe bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.onPipe = false
+	return w.pipe.device != nil
 }
 
 // read waits for doorbells and puts the devices that have rung on the list. It returns
@@ -274,13 +385,19 @@ func (w *Watch) Take(t Taker) *Device {
 }
 
 // Rouse makes the receiver look at the list.
-func (w *Watch) Rouse() { _, _ = unix.Pwrite(w.wake, make([]byte, 1), 0) }
-
-// waiting returns the number of devices on the list, and whether one is muted.
-func (w *Watch) waiting() (pending int, muted bool) {
+func (w *Watch) Rouse() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.pending), len(w.pending) == 1 && w.pending[0].muted
+	w.rouse()
+}
+
+// rouse is Rouse; w.mu is held.
+func (w *Watch) rouse() {
+	if w.onPipe && w.pipe.device != nil {
+		w.pipe.knock()
+	} else {
+		_, _ = unix.Pwrite(w.wake, make([]byte, 1), 0)
+	}
 }
 
 // Pending returns the number of devices on the list.

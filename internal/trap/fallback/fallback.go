@@ -26,14 +26,10 @@ func Serve(l, shared *os.File, fds filter.Range) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := fallback{l: notify.Listener(l.Fd()), fds: fds}
-	f.orphansSoon()
-	if shared != nil {
-		p, err := handover.Map(shared)
-		if err != nil {
-			return err
-		}
-		f.inHand(p)
-		p.Unmap()
+	if shared == nil {
+		f.orphansSoon()
+	} else if err := f.handedOver(shared); err != nil {
+		return err
 	}
 	var n notify.Call
 	for {
@@ -64,14 +60,27 @@ type fallback struct {
 // been received but not yet noted. Their numbers are consecutive.
 const probes = 64
 
-// inHand answers the calls that the page names, and those around the last one. Of
-// these nothing but the number is known: they continue. A write or ioctl on a
-// device that does so fails (package trap: describe).
-func (f *fallback) inHand(p *handover.Page) {
+// handedOver does what the page asks for.
+func (f *fallback) handedOver(shared *os.File) error {
+	p, err := handover.Map(shared)
+	if err != nil {
+		f.orphansSoon()
+		return err
+	}
+	defer p.Unmap()
 	f.pollable = make(map[string]bool)
 	for _, link := range p.Pollable() {
 		f.pollable[link] = true
 	}
+	f.orphansSoon()
+	f.inHand(p)
+	return nil
+}
+
+// inHand answers the calls that the page names, and those around the last one. Of
+// these nothing but the number is known: they continue. A write or ioctl on a
+// device that does so fails (package trap: describe).
+func (f *fallback) inHand(p *handover.Page) {
 	for _, id := range p.Waiting() {
 		f.l.Refuse(id, unix.ENODEV)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,12 +32,14 @@ func (f fallback) orphansSoon() {
 }
 
 // orphans tells programs that do not make calls that their devices are gone. From now on
-// direct doorbells fail with EPERM. Work requests in the queues complete with an error.
+// direct doorbells fail with EPERM, or with EAGAIN if they go to a pipe. Work requests in the queues complete with an error.
 func (f fallback) orphans() {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return
 	}
+	var processes sync.WaitGroup // one may hold up the look at its memory for ever
+	defer processes.Wait()
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -46,20 +49,30 @@ func (f fallback) orphans() {
 		if err != nil {
 			continue
 		}
-		if _, err := procfs.Descendant(pidfd); err == nil {
-			f.orphansOf(pid, pidfd)
-		}
-		unix.Close(pidfd)
+		processes.Go(func() {
+			defer unix.Close(pidfd)
+			if _, err := procfs.Descendant(pidfd); err == nil {
+				f.orphansOf(pid, pidfd)
+			}
+		})
 	}
 }
 
 // orphansOf does so in one process.
 func (f fallback) orphansOf(pid, pidfd int) {
+	pipes := false
 	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
 		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
-		if err == nil && strings.HasPrefix(link, handover.MemfdPrefix) {
+		switch {
+		case err != nil:
+		case strings.HasPrefix(link, handover.MemfdPrefix):
 			orphan(pidfd, int(fd))
+		case f.pollable[link] && f.fds.Doorbells().Contains(fd):
+			pipes = jam(pidfd, int(fd)) || pipes
 		}
+	}
+	if pipes {
+		flushMapped(pid)
 	}
 }
 

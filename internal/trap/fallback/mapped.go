@@ -1,0 +1,114 @@
+package fallback
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+)
+
+// A program whose doorbells go to a pipe has no descriptor of its device's memfd. It has mapped the queues from there, so they
+// are reached in its memory.
+
+// maxMappings bounds what is read of /proc/PID/maps.
+const maxMappings = 1 << 16
+
+// maxOffset is more than a memfd of ours has.
+const maxOffset = 1 << 62
+
+// A mapping is a part of a memfd in the memory of a process.
+type mapping struct {
+	from, to int64 // in the file
+	addr     uintptr
+}
+
+// mapped is the parts of one memfd that a process has mapped, in order. It is a librxe.OrphanMemory.
+type mapped struct {
+	pid   int
+	parts []mapping
+}
+
+// flushMapped completes the work requests in all queues that a process has mapped. What it cannot reach stays as it is.
+func flushMapped(pid int) {
+	f, err := os.Open(procfs.Path(pid, "maps"))
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for _, m := range mappedQueues(f, pid) {
+		_, _ = librxe.FlushOrphanMemory(m) // there is nobody to tell
+	}
+}
+
+// mappedQueues returns what /proc/PID/maps says of our memfds.
+func mappedQueues(maps io.Reader, pid int) []*mapped {
+	files := make(map[string]*mapped) // by device and inode
+	lines := bufio.NewScanner(maps)
+	for range maxMappings {
+		if !lines.Scan() {
+			break
+		}
+		var from, to, off uint64
+		var rights, dev, path string
+		var inode uint64
+		n, err := fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %d %s", &from, &to, &rights, &off, &dev, &inode, &path)
+		if err != nil || n < 7 || to <= from || off >= maxOffset || !strings.HasPrefix(path, handover.MemfdPrefix) || rights != "rw-s" {
+			continue
+		}
+		id := fmt.Sprint(dev, " ", inode)
+		if files[id] == nil {
+			files[id] = &mapped{pid: pid}
+		}
+		files[id].parts = append(files[id].parts, mapping{int64(off), int64(off + to - from), uintptr(from)})
+	}
+	list := make([]*mapped, 0, len(files))
+	for _, m := range files {
+		slices.SortFunc(m.parts, func(a, b mapping) int { return cmp.Compare(a.from, b.from) })
+		list = append(list, m)
+	}
+	return list
+}
+
+// Data implements librxe.OrphanMemory.
+func (m *mapped) Data(off int64) (from, to int64, err error) {
+	for _, p := range m.parts[max(m.last(off), 0):] {
+		if off < p.to {
+			return max(off, p.from), p.to, nil
+		}
+	}
+	return 0, 0, io.EOF
+}
+
+// last returns the last part that begins at off or before, -1 if there is none.
+func (m *mapped) last(off int64) int {
+	return sort.Search(len(m.parts), func(i int) bool { return m.parts[i].from > off }) - 1
+}
+
+// ReadAt implements io.ReaderAt within one mapping.
+func (m *mapped) ReadAt(b []byte, off int64) (int, error) { return m.copy(b, off, unix.ProcessVMReadv) }
+
+// WriteAt implements io.WriterAt within one mapping.
+func (m *mapped) WriteAt(b []byte, off int64) (int, error) {
+	return m.copy(b, off, unix.ProcessVMWritev)
+}
+
+func (m *mapped) copy(b []byte, off int64, call func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) (int, error) {
+	i := m.last(off)
+	if i < 0 || off+int64(len(b)) > m.parts[i].to || len(b) == 0 {
+		return 0, unix.EFAULT
+	}
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(len(b))
+	remote := []unix.RemoteIovec{{Base: m.parts[i].addr + uintptr(off-m.parts[i].from), Len: len(b)}}
+	return call(m.pid, local, remote, 0)
+}
