@@ -151,17 +151,6 @@ func TestTwoPipes(t *testing.T) {
 	}
 }
 
-// TestRestlessPipe: a session whose receivers are sent away all the time loses no doorbell of a pipe.
-func TestRestlessPipe(t *testing.T) {
-	h := newDoorbellFakes(t)
-	h.pipes = true
-	run(t, options{program: "doorbells", host: h, doorbells: doorbell.Direct, restless: true}, "300")
-	h.allClosed(t)
-	if n := h.late.Load(); n != 0 {
-		t.Errorf("%d calls came before the doorbell that the program had rung", n)
-	}
-}
-
 // TestTrappedDoorbells: doorbells are trapped by default, and where direct ones are not
 // possible.
 func TestTrappedDoorbells(t *testing.T) {

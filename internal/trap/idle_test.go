@@ -161,6 +161,9 @@ func ringWhenTold([]string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil { // after which a pipe may stand in
+		return err
+	}
 	var b [1]byte
 	for {
 		if _, err := os.Stdin.Read(b[:]); err != nil {
@@ -175,8 +178,11 @@ func ringWhenTold([]string) error {
 // rungFile is a device that counts the direct doorbells of all that were opened.
 type rungFile struct {
 	*fakeFile
-	rung *atomic.Int32
+	rung  *atomic.Int32
+	pipes bool
 }
+
+func (f rungFile) QueuesMade() (n uint64, send bool) { return 0, f.pipes }
 
 func (f rungFile) TakeDoorbells(bool) kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
 
@@ -192,7 +198,7 @@ func tellToRing(t *testing.T, o options) (p *underTrap, tell *os.File, rung *ato
 		if err != nil {
 			return nil, err
 		}
-		return rungFile{f.(*fakeFile), rung}, nil
+		return rungFile{f.(*fakeFile), rung, o.pipes}, nil
 	}
 	in, tell, err := os.Pipe()
 	if err != nil {
@@ -219,15 +225,24 @@ func ringNow(t *testing.T, tell *os.File, rung *atomic.Int32) {
 	eventually(t, "the doorbell is taken", func() bool { return rung.Load() > before })
 }
 
-// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung.
+// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung. A doorbell is taken whether there is a thread
+// or not, also if it goes to a pipe.
 func TestIdleDoorbells(t *testing.T) {
-	p, tell, rung := tellToRing(t, options{restless: true})
-	for range 3 {
-		eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
-		ringNow(t, tell, rung)
+	for _, pipes := range []bool{false, true} {
+		p, tell, rung := tellToRing(t, options{restless: true, pipes: pipes})
+		for range 3 {
+			eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
+			ringNow(t, tell, rung)
+		}
+		for range 100 {
+			ringNow(t, tell, rung)
+		}
+		if g := p.session.direct.all()[0]; (g.pipe.Load() != nil) != pipes {
+			t.Errorf("a pipe stands in: %t", !pipes)
+		}
+		tell.Close()
+		p.wait()
 	}
-	tell.Close()
-	p.wait()
 }
 
 // TestOneWakeUp: while a thread takes direct doorbells, they wake no other thread.

@@ -24,6 +24,16 @@ func openModern(path string) (int, error) {
 	return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
+// openTwo opens a device twice.
+func openTwo() (fds [2]int, err error) {
+	for i := range fds {
+		if fds[i], err = openModern(device); err != nil {
+			return fds, err
+		}
+	}
+	return fds, nil
+}
+
 // doorbellsAndCalls rings and then makes a call that is trapped, args[0] times.
 func doorbellsAndCalls(args []string) error {
 	n, err := strconv.Atoi(args[0])
@@ -165,13 +175,9 @@ func makeAndMap(fd, rounds int) error {
 // descriptor, after which the daemon no longer remembers what that was.
 func twoPipes([]string) error {
 	runtime.LockOSThread()
-	var fds [2]int
-	for i := range fds {
-		fd, err := openModern(device)
-		if err != nil {
-			return err
-		}
-		fds[i] = fd
+	fds, err := openTwo()
+	if err != nil {
+		return err
 	}
 	pipes := 0
 	for round := range 20 {
@@ -233,13 +239,9 @@ func several(args []string) error {
 // ringBoth opens two devices and rings once on each. When its input ends, it makes a trapped
 // call on each.
 func ringBoth([]string) error {
-	var fds [2]int
-	for i := range fds {
-		fd, err := openModern(device)
-		if err != nil {
-			return err
-		}
-		fds[i] = fd
+	fds, err := openTwo()
+	if err != nil {
+		return err
 	}
 	for _, fd := range fds {
 		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
