@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/handover"
 )
 
 // doorbellFakes are fakes that count the calls and the doorbells that reach them.
@@ -138,6 +140,33 @@ func TestPipeAndMappings(t *testing.T) {
 	if h.rung.Load() == 0 {
 		t.Error("nothing was heard of a doorbell")
 	}
+}
+
+// TestNoPipeKeptByExec: no pipe stands in for a device that exec shall not close, and the daemon keeps no descriptor of it.
+func TestNoPipeKeptByExec(t *testing.T) {
+	h := newDoorbellFakes(t)
+	h.pipes = true
+	before := ownMemfds(t)
+	run(t, options{program: "kept-by-exec", host: h, doorbells: doorbell.Direct, patient: true})
+	h.allClosed(t)
+	if n := ownMemfds(t); n != before {
+		t.Errorf("%d descriptors of memfds are left", n-before)
+	}
+}
+
+// ownMemfds returns how many descriptors of memfds this process has.
+func ownMemfds(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if link, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(link, handover.MemfdPrefix) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestTwoPipes: devices that share a thread for doorbells have a pipe in turn, and calls on a pipe are calls on its device.

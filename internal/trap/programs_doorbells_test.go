@@ -99,6 +99,24 @@ func pipeUntil([]string) error {
 	return ringUntil(fd)
 }
 
+// keptByExec makes a call on a device that stays open when another program is executed.
+func keptByExec([]string) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		return err
+	}
+	if isPipe(fd) {
+		return errors.New("there is a pipe, which exec closes")
+	}
+	return nil
+}
+
 // isPipe reports whether a pipe is at the descriptor, which is empty then, or soon. The device's file can always be read.
 func isPipe(fd int) bool {
 	for range 50 {

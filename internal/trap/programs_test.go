@@ -58,6 +58,7 @@ var programs = map[string]func(args []string) error{
 	"ring-when-told": ringWhenTold,
 	"mapper":         mapper,
 	"two-pipes":      twoPipes,
+	"kept-by-exec":   keptByExec,
 	"pipe-until":     pipeUntil,
 	"serve-pipes":    servePipes,
 	"listeners":      manyListeners,

@@ -123,8 +123,12 @@ func (r *receiver) putPipe(o *object) {
 		return
 	}
 	s.paid = true
+	if !closedByExec(owner.tgid, int(r.fd(0))) {
+		s.never = true
+		return
+	}
 	file, err := o.fileOf(owner.pidfd, int(r.fd(0)))
-	if err != nil || !closedByExec(owner.tgid, int(r.fd(0))) {
+	if err != nil {
 		s.never = true
 		return
 	}
@@ -172,7 +176,7 @@ func (o *object) fileOf(pidfd, fd int) (int, error) {
 	return theirs, nil
 }
 
-// closedByExec reports whether a descriptor of a process has FD_CLOEXEC, and waits if it has to.
+// closedByExec reports whether a descriptor of a process has FD_CLOEXEC, and not O_NONBLOCK.
 func closedByExec(pid, fd int) bool {
 	info, err := os.ReadFile(procfs.Path(pid, "fdinfo/"+strconv.Itoa(fd)))
 	if err != nil {

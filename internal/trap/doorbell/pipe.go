@@ -126,7 +126,7 @@ func (w *Watch) dropPipe() {
 	p.read = 0
 }
 
-// mostReads bounds what readPipe reads: twice what a pipe holds by default. What is left makes the pipe readable again.
+// mostReads is how often readPipe reads: twice what a pipe holds by default. If more is left, the pipe stays readable.
 const mostReads = 32
 
 // readPipe empties the pipe, and puts its device on the list if there were doorbells. fd is one of its two descriptors.

@@ -38,7 +38,7 @@ type mapped struct {
 	parts []mapping
 }
 
-// flushMapped completes the work requests in all queues that a process has mapped. What it cannot reach stays as it is.
+// flushMapped completes the work requests in all queues that a process has mapped, as far as it can reach them.
 func flushMapped(pid int) {
 	f, err := os.Open(procfs.Path(pid, "maps"))
 	if err != nil {
