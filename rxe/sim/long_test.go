@@ -27,20 +27,7 @@ func TestCostlyMemory(t *testing.T) {
 	for seed := first; seed < first+longRuns(t); seed++ {
 		p := drawParams(seed, longMessages)
 		p.oneCQ, p.chaos = false, false
-		var sums [2]uint64
-		var finals [2]string
-		for k := range sums {
-			p.costlyMemory = k == 1
-			w, err := runWorld(p)
-			if err != nil {
-				t.Fatalf("seed %d, costly memory %v: %v", seed, p.costlyMemory, err)
-			}
-			sums[k], finals[k] = w.checksum(), w.final
-		}
-		if sums[0] != sums[1] || finals[0] != finals[1] {
-			t.Fatalf("seed %d: checksum %x with cheap memory, %x with costly memory\n%s", seed, sums[0], sums[1],
-				diff(finals[0], finals[1], "cheap", "costly"))
-		}
+		compareRuns(t, p, [2]string{"cheap memory", "costly memory"}, func(p *params, second bool) { p.costlyMemory = second })
 	}
 }
 

@@ -46,6 +46,24 @@ func diff(a, b, nameA, nameB string) string {
 	return ""
 }
 
+// compareRuns makes two runs, which vary makes different, and wants the same checksum and final state of both.
+func compareRuns(t *testing.T, p params, names [2]string, vary func(p *params, second bool)) (runs [2]*world) {
+	t.Helper()
+	for k := range runs {
+		vary(&p, k == 1)
+		w, err := runWorld(p)
+		if err != nil {
+			t.Fatalf("seed %d, %s: %v", p.seed, names[k], err)
+		}
+		runs[k] = w
+	}
+	if a, b := runs[0], runs[1]; a.checksum() != b.checksum() || a.final != b.final {
+		t.Fatalf("seed %d: checksum %x with %s, %x with %s\n%s", p.seed, a.checksum(), names[0], b.checksum(), names[1],
+			diff(a.final, b.final, names[0], names[1]))
+	}
+	return runs
+}
+
 // TestSuperPackets runs seeds of TestSeeds with more pairs on one host.
 func TestSuperPackets(t *testing.T) {
 	first, tapped := seedFirst(t), 0
@@ -56,20 +74,8 @@ func TestSuperPackets(t *testing.T) {
 		for j := range p.pairs {
 			p.pairs[j].hosts = [2]int{int(seed % 2), int(seed % 2)}
 		}
-		var sums [2]uint64
-		var finals [2]string
-		for k := range sums {
-			p.tap = k == 1
-			w, err := runWorld(p)
-			if err != nil {
-				t.Fatalf("seed %d, tap %v: %v", seed, p.tap, err)
-			}
-			sums[k], finals[k] = w.checksum(), w.final
+		for _, w := range compareRuns(t, p, [2]string{"super-packets", "packets"}, func(p *params, second bool) { p.tap = second }) {
 			tapped += w.stats.tapped
-		}
-		if sums[0] != sums[1] || finals[0] != finals[1] {
-			t.Fatalf("seed %d: super-packets and packets differ: completions %x and %x\n%s",
-				seed, sums[0], sums[1], diff(finals[0], finals[1], "super-packets", "packets"))
 		}
 	}
 	if tapped == 0 {
