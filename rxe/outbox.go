@@ -67,11 +67,19 @@ func (o *outbox) room(n int) bool {
 // middle and last packets differ in size.
 const groupBursts = 4
 
+// severalBursts bounds the bursts that the packets of several long messages need. Each message begins three at most. Another nine begin
+// where burstPackets of the smallest packets are full, before wideBytes are.
+const severalBursts = 3*severalMessages + 9
+
 // reserve makes room for a group of packets of one message, n bytes in all with
-// their ICRCs, so that none of them causes a flush. An empty outbox is wide afterwards if wide is set, and
-// narrow otherwise.
+// their ICRCs, so that none of them causes a flush. If wide is set, it makes room for a group of several long
+// messages. An empty outbox is wide afterwards if wide is set, and narrow otherwise.
 func (o *outbox) reserve(n int, wide bool) {
-	if len(o.buf)+groupBursts*lineBytes+n > cap(o.buf) || len(o.bursts)+groupBursts > maxBursts {
+	bursts := groupBursts
+	if wide {
+		bursts = severalBursts
+	}
+	if len(o.buf)+groupBursts*lineBytes+n > cap(o.buf) || len(o.bursts)+bursts > maxBursts {
 		o.flush()
 	}
 	if len(o.bursts) == 0 && wide != o.wide() {

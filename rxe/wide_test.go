@@ -211,3 +211,37 @@ func TestWideOutbox(t *testing.T) {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
+
+// TestManyBursts: an outbox with many bursts makes room for all those of several long messages. Otherwise packets would
+// leave before their payloads are read.
+func TestManyBursts(t *testing.T) {
+	const half, size, n = 1 << 20, 17 << 10, 8
+	p := newPair(t, 1, 2*half, 256)
+	p.a.dev.cfg.CostlyMemory = true
+	for i := range half {
+		p.a.mem.b[i] = byte(i ^ i>>12)
+	}
+	q, o := p.a.qps[0], p.a.dev.getOutbox()
+	q.lock()
+	o.reserve(4096, true)
+	var routes [maxBursts]wire.Route
+	for i := range maxBursts - groupBursts {
+		routes[i] = *q.route
+		h := wire.Headers{Opcode: wire.RCAck, DestQP: 1 << 20} // no such queue pair
+		h.Put(o.packet(&routes[i], h.Len(), h.Len()))
+	}
+	wrs := make([]SendWR, n)
+	for i := range wrs {
+		at := uint64(i) * size
+		wrs[i] = SendWR{Op: WRWrite, Flags: SendSignaled, RemoteAddr: half + at, RKey: p.b.mr.RKey(),
+			SGL: []SGE{{Addr: at, Length: size, LKey: p.a.mr.LKey()}}}
+	}
+	_, err := q.postSend(wrs)
+	must(t, err)
+	q.runRequester(o)
+	q.unlock(o)
+	o.done()
+	p.pump()
+	p.a.take(t, n)
+	equal(t, "target", p.b.mem.b[half:half+n*size], p.a.mem.b[:n*size])
+}
