@@ -20,8 +20,8 @@ const (
 	speedUpDelayMax = Time(50 * time.Millisecond)
 
 	// A step of a thread is a batch of received packets, or the inbox of one QP. It
-	// sends readStepBytes of READ responses at most: what gorxe's requester asks for
-	// at once. The clock's thread sends the rest, a quantum of each QP in turn, and
+	// sends readStepBytes of READ responses, which is what gorxe's requester asks for
+	// at once, and at most a burst more (wholeReads). The clock's thread sends the rest, a quantum of each QP in turn, and
 	// returns after expireReadBytes.
 	readStepBytes   = windowBytes
 	expireReadBytes = readQuantumBytes

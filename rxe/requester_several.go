@@ -8,6 +8,17 @@ import "github.com/gorxe/gorxe/wire"
 // severalMessages bounds how many long messages are sent at once. A wide outbox has room for four of 64 KiB.
 const severalMessages = 8
 
+// severalBytes is the room for them in an empty outbox. What reserve needs besides stays free.
+const severalBytes = wideBytes - groupBursts*lineBytes
+
+// severalRoom returns the room for several long messages without a flush.
+func (o *outbox) severalRoom() int {
+	if o.wide() && len(o.bursts) > 0 {
+		return severalBytes - len(o.buf)
+	}
+	return severalBytes
+}
+
 // sendSeveral sends the requester's next messages if they are long, and have no more than room packets. It reports false, and sends nothing, if
 // there is just one, or if a payload cannot be read. The requester then sends the first of them by itself.
 func (q *QP) sendSeveral(room uint32, o *outbox) bool {
@@ -49,17 +60,13 @@ func (q *QP) several(room uint32, o *outbox) (n uint32, size int) {
 		q.send.psn != q.send.limit || q.sq.at(q.send.cur).first != q.send.psn {
 		return 0, 0
 	}
-	const empty = wideBytes - groupBursts*lineBytes // what reserve needs besides stays free
-	free := empty
-	if o.wide() && len(o.bursts) > 0 {
-		free -= len(o.buf)
-	}
+	free := o.severalRoom()
 	for i := q.send.cur; i != q.sq.prod && n < severalMessages; i++ {
 		wqe := q.sq.at(i)
 		packets := readPackets(wqe.length, q.mtu())
 		bytes := int(packets)*(maxHeader+wire.ICRCLen) + int(wqe.length) + groupBursts*lineBytes
 		if n == 0 && bytes > free {
-			free = empty // reserve flushes
+			free = severalBytes // reserve flushes
 		}
 		if !wqe.isLong() || wqe.fault != nil || packets > room || bytes > free ||
 			i != q.send.cur && (wqe.started || wqe.flags&SendFence != 0) {

@@ -111,7 +111,7 @@ func (r *responder) sendResponses(q *QP, o *outbox) {
 				return
 			}
 		}
-		r.emitQuantum(q, o, budget)
+		r.emitQuantum(q, o, r.wholeReads(q, budget))
 		r.pace.quantumSent(o.now)
 		next := o.now + r.pace.pause
 		if o.now = q.dev.cfg.Clock.Now(); len(r.queue) > 0 && next > o.now {
@@ -128,6 +128,10 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 	o.reads.forget()
 	o.answered = 0
 	for len(r.queue) > 0 && budget > 0 {
+		if n := r.emitSeveral(q, budget, o); n > 0 {
+			budget -= n
+			continue
+		}
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
 			r.emitFirst(q, o)

@@ -161,6 +161,11 @@ func TestGatherLongFails(t *testing.T) {
 // wantFailed takes the completions of n work requests. The one at bad has a local protection error, and those behind it are flushed.
 func wantFailed(t *testing.T, cq *CQ, n, bad int) {
 	t.Helper()
+	wantFailedWith(t, cq, n, bad, WCLocProtErr)
+}
+
+func wantFailedWith(t *testing.T, cq *CQ, n, bad int, status WCStatus) {
+	t.Helper()
 	wcs := make([]WC, n+1)
 	if got, err := cq.Poll(wcs); err != nil || got != n {
 		t.Fatalf("%d completions, want %d: %v", got, n, err)
@@ -169,7 +174,7 @@ func wantFailed(t *testing.T, cq *CQ, n, bad int) {
 		want := WCSuccess
 		switch {
 		case i == bad:
-			want = WCLocProtErr
+			want = status
 		case i > bad:
 			want = WCFlushErr
 		}
