@@ -21,8 +21,8 @@ const (
 
 	// A step of a thread is a batch of received packets, or the inbox of one QP. It
 	// sends readStepBytes of READ responses, which is what gorxe's requester asks for
-	// at once, and at most a burst more (wholeReads). The clock's thread sends the rest, a quantum of each QP in turn, and
-	// returns after expireReadBytes.
+	// at once, and at most a burst more (wholeReads). The clock's thread sends the
+	// rest, a quantum of each QP in turn, and returns after expireReadBytes.
 	readStepBytes   = windowBytes
 	expireReadBytes = readQuantumBytes
 

@@ -8,7 +8,8 @@ import "github.com/gorxe/gorxe/wire"
 // severalMessages bounds how many long messages are sent at once. A wide outbox has room for four of 64 KiB.
 const severalMessages = 8
 
-// severalBytes is the room for them in an empty outbox. What reserve needs besides stays free.
+// severalBytes is how many bytes of their packets fit an empty outbox. The rest of its memory is for the gaps that reserve allows between
+// bursts.
 const severalBytes = wideBytes - groupBursts*lineBytes
 
 // severalRoom returns the room for several long messages without a flush.

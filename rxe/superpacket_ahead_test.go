@@ -164,6 +164,7 @@ func wantFailed(t *testing.T, cq *CQ, n, bad int) {
 	wantFailedWith(t, cq, n, bad, WCLocProtErr)
 }
 
+// wantFailedWith is wantFailed with another status of the one at bad.
 func wantFailedWith(t *testing.T, cq *CQ, n, bad int, status WCStatus) {
 	t.Helper()
 	wcs := make([]WC, n+1)
