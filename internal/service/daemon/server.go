@@ -227,8 +227,12 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	accepted := make(chan error, 1)
 	go func() { accepted <- s.accept(ctx) }()
-	flush := time.NewTicker(time.Second)
-	defer flush.Stop()
+	var flush <-chan time.Time // nil without a capture, so that an idle daemon does not wake up
+	if s.tap != nil {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		flush = ticker.C
+	}
 	losses := time.NewTicker(lossPeriod)
 	defer losses.Stop()
 	var err error
@@ -241,7 +245,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case err = <-accepted:
 			accepted <- nil // for the receive below
 			running = false
-		case <-flush.C:
+		case <-flush:
 			s.flush()
 		case <-losses.C:
 			s.reportLosses()

@@ -52,12 +52,18 @@ func (d *daemon) sent() (n uint64) {
 // killProgram kills the program that `gorxe run` started, if it has not ended.
 func (p *proc) killProgram(name string) {
 	p.t.Helper()
+	p.signalProgram(name, syscall.SIGKILL)
+}
+
+// signalProgram signals the program that `gorxe run` started, if it has not ended.
+func (p *proc) signalProgram(name string, s syscall.Signal) {
+	p.t.Helper()
 	for _, pid := range tree(p.cmd.Process.Pid) {
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		if strings.TrimSpace(string(comm)) != name {
 			continue
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(pid, s); err != nil {
 			p.t.Fatal(err)
 		}
 		return
