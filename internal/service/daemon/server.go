@@ -223,10 +223,12 @@ func (s *Server) explain(err error) error {
 // Run serves until ctx is done, or until a private daemon has ended. The keepers then serve
 // programs that are still attached. It must be called once, and releases everything.
 func (s *Server) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	// Sessions do not end with ctx. A session that ends closes its files, and their queues lose
+	// their memory, unless shutdown has removed the devices first.
+	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSessions()
 	accepted := make(chan error, 1)
-	go func() { accepted <- s.accept(ctx) }()
+	go func() { accepted <- s.accept(sessions) }()
 	var flush <-chan time.Time // nil without a capture, so that an idle daemon does not wake up
 	if s.tap != nil {
 		ticker := time.NewTicker(time.Second)
@@ -259,7 +261,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	s.sock.withdraw()
 	<-accepted
-	return errors.Join(err, s.shutdown(cancel))
+	return errors.Join(err, s.shutdown(endSessions))
 }
 
 // shutdownTimeout bounds the shutdown. A program's memory may never answer (a userfaultfd, a

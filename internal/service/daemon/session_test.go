@@ -297,13 +297,27 @@ func TestWanted(t *testing.T) {
 	})
 }
 
-// Sessions end with the daemon, and its keepers hear of it.
+// Sessions end with the daemon, and its keepers hear of it. A program loses its devices before its
+// session ends: a file that is closed without that takes the memory of its queues along, and with it
+// the completions that tell the program.
 func TestShutdown(t *testing.T) {
-	s := startTest(t, Config{}, func(ctx context.Context, l *os.File, _ trap.ServeConfig) error {
+	opened := make(chan struct{})
+	s := startTest(t, Config{}, func(ctx context.Context, _ *os.File, cfg trap.ServeConfig) error {
+		f, err := cfg.Host.Open(rxe0, trap.Credentials{PID: os.Getpid()})
+		close(opened)
+		if err != nil {
+			t.Error(err)
+			return err
+		}
+		defer f.Close()
 		<-ctx.Done()
+		if !f.(*file).Gone() {
+			t.Error("the session ends while its program has the device")
+		}
 		return ctx.Err()
 	})
 	c := s.attached(t)
+	<-opened
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}
