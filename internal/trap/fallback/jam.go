@@ -9,37 +9,53 @@ import (
 const (
 	// maxPipeBytes is the default of fs.pipe-max-size.
 	maxPipeBytes = 1 << 20
-	// A thread that waits for room in a pipe gets so much time to find it, in each of jamRounds rounds.
+	// A thread that waits for room in a pipe gets so much time to find it: at once, and in jamRounds rounds later.
 	jamTime   = 5 * time.Millisecond
 	jamRounds = 8
 )
 
 // jam makes doorbells fail that go to a pipe, with EAGAIN, and reports whether the descriptor is of such a pipe. A pipe of another kind is
 // not open for reading and writing.
-func jam(pidfd, fd int) bool {
-	theirs, err := unix.PidfdGetfd(pidfd, fd, 0)
+//
+// jam goes on in the background, because on a busy machine a thread that waits for room may have no turn at first. It empties the pipe
+// again for jamTime, jamRounds times. A doorbell that the program rings in that time succeeds, so jam calls rung afterwards. It does not
+// when the process has ended.
+func jam(pidfd, fd int, rung func()) bool {
+	pipe, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {
 		return false
 	}
-	flags, err := unix.FcntlInt(uintptr(theirs), unix.F_GETFL, 0)
-	if err != nil || flags&unix.O_ACCMODE != unix.O_RDWR || unix.SetNonblock(theirs, true) != nil {
-		unix.Close(theirs)
+	flags, err := unix.FcntlInt(uintptr(pipe), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE != unix.O_RDWR || unix.SetNonblock(pipe, true) != nil {
+		unix.Close(pipe)
 		return false
 	}
-	empty(theirs)
-	time.Sleep(jamTime)
-	fill(theirs)
-	// On a busy machine, a thread that waited for room may have had no turn.
+	refill(pipe)
+	process, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(pipe)
+		return true
+	}
 	go func() {
-		defer unix.Close(theirs)
+		defer unix.Close(pipe)
+		defer unix.Close(process)
 		for range jamRounds {
 			time.Sleep(10 * jamTime)
-			empty(theirs)
-			time.Sleep(jamTime)
-			fill(theirs)
+			refill(pipe)
+			if unix.PidfdSendSignal(process, 0, nil, 0) != nil {
+				return
+			}
+			rung()
 		}
 	}()
 	return true
+}
+
+// refill lets threads have room that wait for it, for jamTime, and fills the pipe.
+func refill(pipe int) {
+	empty(pipe)
+	time.Sleep(jamTime)
+	fill(pipe)
 }
 
 // empty reads what is in the pipe. The program may write meanwhile.

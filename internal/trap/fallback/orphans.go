@@ -68,7 +68,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 		case strings.HasPrefix(link, handover.MemfdPrefix):
 			orphan(pidfd, int(fd))
 		case f.pollable[link] && f.fds.Doorbells().Contains(fd):
-			pipes = jam(pidfd, int(fd)) || pipes
+			pipes = jam(pidfd, int(fd), func() { flushMapped(pid) }) || pipes
 		}
 	}
 	if pipes {

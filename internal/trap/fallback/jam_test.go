@@ -1,0 +1,95 @@
+package fallback
+
+import (
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestJam: a doorbell fails in the end, and jam calls rung after each one that succeeds.
+func TestJam(t *testing.T) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	defer unix.Close(ends[1])
+	program, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[1]), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(program)
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(self)
+
+	var done, seen, rounds atomic.Int64 // doorbells that succeeded or are in progress, those before rung, calls of rung
+	stop, ended := make(chan struct{}), make(chan struct{})
+	if !jam(self, program, func() { seen.Store(done.Load()); rounds.Add(1) }) {
+		t.Fatal("the pipe is not recognized")
+	}
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				done.Add(1)
+				if _, err := unix.Write(program, []byte{0}); err != nil {
+					done.Add(-1)
+					if err != unix.EAGAIN {
+						t.Errorf("a doorbell: %v", err)
+						return
+					}
+				}
+				time.Sleep(jamTime / 50)
+			}
+		}
+	}()
+	for start := time.Now(); rounds.Load() < jamRounds; time.Sleep(jamTime) {
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%d calls of rung, want %d", rounds.Load(), jamRounds)
+		}
+	}
+	close(stop)
+	<-ended
+	if done.Load() == 0 {
+		t.Error("no doorbell found room, so this test shows nothing")
+	}
+	if seen.Load() < done.Load() {
+		t.Errorf("%d doorbells succeeded, and rung was called after %d", done.Load(), seen.Load())
+	}
+	if _, err := unix.Write(program, []byte{0}); err != unix.EAGAIN {
+		t.Errorf("a doorbell in the end: %v, want EAGAIN", err)
+	}
+}
+
+// TestJamOtherPipes: a pipe that is not open for both is the program's own.
+func TestJamOtherPipes(t *testing.T) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	defer unix.Close(ends[1])
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(self)
+	for _, fd := range ends {
+		if jam(self, fd, func() {}) {
+			t.Errorf("descriptor %d was taken for a device's", fd)
+		}
+	}
+	if _, err := unix.Write(ends[1], []byte{0}); err != nil {
+		t.Errorf("the pipe: %v", err)
+	}
+}
