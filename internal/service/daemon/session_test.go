@@ -298,8 +298,8 @@ func TestWanted(t *testing.T) {
 }
 
 // Sessions end with the daemon, and its keepers hear of it. A program loses its devices before its
-// session ends: a file that is closed without that takes the memory of its queues along, and with it
-// the completions that tell the program.
+// session ends. A file that is closed without that takes the memory of its queues along. The completions that tell the
+// program are in it.
 func TestShutdown(t *testing.T) {
 	opened := make(chan struct{})
 	s := startTest(t, Config{}, func(ctx context.Context, _ *os.File, cfg trap.ServeConfig) error {
