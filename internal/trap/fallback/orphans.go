@@ -61,6 +61,12 @@ func (f fallback) orphans() {
 // orphansOf does so in one process.
 func (f fallback) orphansOf(pid, pidfd int) {
 	pipes := false
+	var one sync.Mutex // two that complete the same work requests would do it twice
+	flush := func() {
+		one.Lock()
+		defer one.Unlock()
+		flushMapped(pid)
+	}
 	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
 		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
 		switch {
@@ -68,11 +74,11 @@ func (f fallback) orphansOf(pid, pidfd int) {
 		case strings.HasPrefix(link, handover.MemfdPrefix):
 			orphan(pidfd, int(fd))
 		case f.pollable[link] && f.fds.Doorbells().Contains(fd):
-			pipes = jam(pidfd, int(fd), func() { flushMapped(pid) }) || pipes
+			pipes = jam(pidfd, int(fd), flush) || pipes
 		}
 	}
 	if pipes {
-		flushMapped(pid)
+		flush()
 	}
 }
 
