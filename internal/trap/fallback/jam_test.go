@@ -10,24 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestJam: a doorbell fails in the end, and jam calls rung after each one that succeeds.
-func TestJam(t *testing.T) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+// ownPipe returns a pidfd of this process, and both ends of a pipe of it.
+func ownPipe(t *testing.T) (self int, ends [2]int) {
+	t.Helper()
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err == nil {
+		err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(ends[0])
-	defer unix.Close(ends[1])
+	t.Cleanup(func() {
+		for _, fd := range []int{self, ends[0], ends[1]} {
+			unix.Close(fd)
+		}
+	})
+	return self, ends
+}
+
+// TestJam: a doorbell fails in the end, and jam calls rung after each one that succeeds.
+func TestJam(t *testing.T) {
+	self, ends := ownPipe(t)
 	program, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[1]), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(program)
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(self)
 
 	var done, seen, rounds atomic.Int64 // doorbells that succeeded or are in progress, those before rung, calls of rung
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -73,17 +81,7 @@ func TestJam(t *testing.T) {
 
 // TestJamOtherPipes: a pipe that is not open for both is the program's own.
 func TestJamOtherPipes(t *testing.T) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(ends[0])
-	defer unix.Close(ends[1])
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(self)
+	self, ends := ownPipe(t)
 	for _, fd := range ends {
 		if jam(self, fd, func() {}) {
 			t.Errorf("descriptor %d was taken for a device's", fd)
