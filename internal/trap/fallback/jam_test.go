@@ -2,12 +2,13 @@ package fallback
 
 import (
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // ownPipe returns a pidfd of this process, and both ends of a pipe of it.
@@ -31,7 +32,7 @@ func ownPipe(t *testing.T) (self int, ends [2]int) {
 // TestJam: a doorbell fails in the end, and jam calls rung after each one that succeeds.
 func TestJam(t *testing.T) {
 	self, ends := ownPipe(t)
-	program, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[1]), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	program, err := unix.Open(procfs.SelfFD(ends[1]), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
