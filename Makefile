@@ -1,5 +1,5 @@
-# `make` lists the targets. Each target installs what it needs: on a fresh Debian machine
-# with Go and make, `make demo` and `make test` work.
+# `make` lists the targets. Each target installs what it needs: on a fresh machine with Go,
+# git and make, `make demo`, `make test` and `make install` work.
 
 GO     ?= go
 # The pinned linter. It is compiled once, into bin/, and kept between runs.
@@ -20,20 +20,31 @@ BENCH      ?= .
 BENCHTIME  ?= 1s
 ROWS       ?=
 PACKETS    ?= 1000000
+# Where `make install` puts files. DESTDIR is for packages.
+PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help build packages debians test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build packages debians test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: SEEDS=$(SEEDS) (soak), FUZZTIME=$(FUZZTIME) (fuzz, per target),"
 	@echo "             BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) ROWS=$(ROWS) (bench; go run ./scripts/bench -h)"
 
-build: ## Build bin/gorxe, one static binary
+have-go:
+	@GO="$(GO)" ./scripts/have-go.sh
+
+build: have-go ## Build bin/gorxe, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/gorxe ./cmd/gorxe
 
-packages: ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
+install: ## Install gorxe, manual pages and completion into PREFIX=/usr/local, or ~/.local if you are not root
+	@GO="$(GO)" ./scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+uninstall: ## Remove what make install has installed
+	@./scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
+
+packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
 	cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
@@ -139,7 +150,7 @@ $(ACTIONLINT):
 fmt: ## Format every Go file
 	gofmt -w $$(git ls-files '*.go')
 
-setup: ## Install the packages that the tests need (apt-get, needs root)
+setup: have-go ## Install the packages that the tests need, with apt-get or dnf, as root or by sudo
 	@./scripts/setup.sh
 
 clean: ## Remove the files that the targets made
