@@ -8,7 +8,7 @@ base=bin/base-bookworm.tar
 debs=bin/debs
 packages=(
 	ibverbs-providers ibverbs-utils perftest rdmacm-utils infiniband-diags iproute2
-	gcc libc6-dev libibverbs-dev librdmacm-dev make ca-certificates curl man-db
+	gcc libc6-dev libibverbs-dev librdmacm-dev make git ca-certificates curl man-db
 	python3 python3-venv python3-pytest
 )
 stamp=$(printf '%s\n' "${packages[@]}" | sha256sum | cut -c 1-16)

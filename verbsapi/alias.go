@@ -5,7 +5,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// These are the engine's own types, where the verbs mean the same thing.
+// Scalars of the engine, whose meaning is the same.
 type (
 	GID  = wire.GID  // union ibv_gid
 	QPN  = wire.QPN  // 24 bits
@@ -14,15 +14,7 @@ type (
 	RKey = wire.RKey // names a region or window in a peer's requests
 	PKey = wire.PKey // partition key
 
-	SGE        = rxe.SGE        // struct ibv_sge
-	RecvWR     = rxe.RecvWR     // struct ibv_recv_wr
-	WC         = rxe.WC         // struct ibv_wc
-	AHAttr     = rxe.AHAttr     // struct ibv_ah_attr
-	QPCap      = rxe.QPCap      // struct ibv_qp_cap
-	QPAttr     = rxe.QPAttr     // struct ibv_qp_attr
 	QPAttrMask = rxe.QPAttrMask // enum ibv_qp_attr_mask
-	DeviceAttr = rxe.DeviceAttr // struct ibv_device_attr and ibv_device_attr_ex
-	ECN        = rxe.ECN        // how a device answers congestion
 	DeviceCap  = rxe.DeviceCap  // enum ibv_device_cap_flags
 	Access     = rxe.Access     // enum ibv_access_flags
 	MTU        = rxe.MTU        // bytes
@@ -35,7 +27,6 @@ type (
 	WCStatus   = rxe.WCStatus   // enum ibv_wc_status
 	EventType  = rxe.EventType  // enum ibv_event_type
 	PortState  = rxe.PortState  // enum ibv_port_state
-	PortAttr   = rxe.PortAttr   // struct ibv_port_attr
 	MWType     = rxe.MWType     // enum ibv_mw_type
 )
 

@@ -19,9 +19,6 @@ var (
 	ErrPermission   = rxe.ErrPermission   // EPERM
 )
 
-// OpError says which call refused which argument, and why.
-type OpError = rxe.OpError
-
 // The errors of an in-process address space. The engine turns them into protection
 // errors; no caller sees them.
 var (

@@ -13,11 +13,8 @@ type SRQ struct {
 	asyncEvents unacked
 }
 
-// SRQAttr is struct ibv_srq_attr, SRQAttrMask enum ibv_srq_attr_mask.
-type (
-	SRQAttr     = rxe.SRQAttr
-	SRQAttrMask = rxe.SRQAttrMask
-)
+// SRQAttrMask is enum ibv_srq_attr_mask.
+type SRQAttrMask = rxe.SRQAttrMask
 
 // enum ibv_srq_attr_mask.
 const (

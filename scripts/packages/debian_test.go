@@ -15,6 +15,8 @@ type debian struct {
 	t    *testing.T
 	root string
 	env  []string
+	// binds are directories of this machine that the Debian sees under the same names.
+	binds []string
 }
 
 // unsafeIO is a file that lets dpkg leave out fsync, which takes most of its time.
@@ -57,8 +59,9 @@ func (d *debian) copy(dir string, files ...string) {
 }
 
 const enterDebian = `root=$0; debs=$1; shift
-mount -t proc proc "$root/proc"; mount -t sysfs sys "$root/sys"; mount --bind /dev "$root/dev"; mount --bind "$debs" "$root/debs"
+mount -t proc proc "$root/proc"; mount -t sysfs sys "$root/sys"; mount --rbind /dev "$root/dev"; mount --bind "$debs" "$root/debs"
 ip link set lo up
+while [ "$1" != -- ]; do mkdir -p "$root$1"; mount --bind "$1" "$root$1"; shift; done; shift
 exec env -i "$@"`
 
 // run runs bash in namespaces of its own. It returns what the script says, and its exit code.
@@ -69,7 +72,8 @@ func (d *debian) run(script string) (string, int) {
 		d.t.Fatal(err)
 	}
 	words := []string{"--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-ec", enterDebian, d.root, debs}
-	words = append(append(words, d.env...), "chroot", d.root, "bash", "-ec", script)
+	words = append(append(append(words, d.binds...), "--"), d.env...)
+	words = append(words, "chroot", d.root, "bash", "-ec", script)
 	cmd := exec.Command("unshare", words...)
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
