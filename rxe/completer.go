@@ -39,10 +39,13 @@ func (c *completer) progress(q *QP) {
 	c.retriedGap = false
 }
 
+// armRetransmit sets the local ACK timeout. It doubles with each retry, up to four times its value,
+// which is as long as IBA 9.7.6.1.3 allows. A peer or this process may wait that long for a
+// processor, and a request that is sent again adds to their work.
 func (c *completer) armRetransmit(q *QP, now Time) {
 	q.send.retransmitAt = 0
 	if t := ackTimeout(q.attr.Timeout); t != 0 && q.send.una != q.send.limit {
-		q.send.retransmitAt = now + Time(t)
+		q.send.retransmitAt = now + Time(t<<min(c.tries(q), maxBackOff))
 	}
 }
 

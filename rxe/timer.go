@@ -15,6 +15,9 @@ import (
 // peer's process waits for a CPU.
 const minAckTimeout = time.Millisecond
 
+// maxBackOff is how often the local ACK timeout doubles at most.
+const maxBackOff = 2
+
 // ackTimeout returns 4.096 µs << code; 0 means never (IBA 11.2.4.2).
 func ackTimeout(code uint8) time.Duration {
 	if code == 0 {

@@ -158,7 +158,7 @@ func (e *endpoint) connect(sqPSN, rqPSN wire.PSN) {
 		Access:  rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic | rxe.AccessFlushGlobal | rxe.AccessFlushPersist,
 		PathMTU: p.mtu, DestQPN: e.peer.q.Num(), SQPSN: sqPSN, RQPSN: rqPSN,
 		MaxRdAtomic: p.rdAtomic, MaxDestRdAtomic: p.rdAtomic,
-		MinRNRTimer: p.rnrTimer, Timeout: p.timeout, RetryCnt: 7, RNRRetry: 7,
+		MinRNRTimer: p.rnrTimer, Timeout: p.timeout, RetryCnt: p.retryCnt, RNRRetry: 7,
 	}
 	if p.typ == rxe.QPUD {
 		var err error

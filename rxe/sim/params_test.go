@@ -53,9 +53,17 @@ type pairParams struct {
 	rdAtomic  uint8
 	rnrTimer  uint8
 	timeout   uint8
+	retryCnt  uint8
 	flowLabel uint32
 	pause     bool // through SQD, now and then
 	long      bool // most messages are SENDs and WRITEs of 16 KiB or more
+}
+
+// giveUpAfter sets how often each QP of the run repeats a request.
+func (p *params) giveUpAfter(retries uint8) {
+	for i := range p.pairs {
+		p.pairs[i].retryCnt = retries
+	}
 }
 
 func (p *params) lossy() bool { return p.net.Loss+p.net.Corrupt+p.net.Reorder > 0 }
@@ -172,6 +180,7 @@ func drawPair(r *rand.Rand, packets, maxBytes int) pairParams {
 		rdAtomic:  pick[uint8](r, 1, 2, 4, 16),
 		rnrTimer:  uint8(1 + r.IntN(12)),
 		timeout:   uint8(8 + r.IntN(5)),
+		retryCnt:  7,
 		flowLabel: r.Uint32N(2) * r.Uint32N(1<<20),
 		pause:     r.IntN(8) == 0,
 	}

@@ -128,6 +128,32 @@ func TestRequesterTimeoutExceeded(t *testing.T) {
 	s.state(rxe.QPErr)
 }
 
+// The local ACK timeout doubles with each retry, up to four times its value (IBA 9.7.6.1.3). After
+// progress it has its value again.
+func TestRequesterTimeoutBacksOff(t *testing.T) {
+	const timeout = rxe.Time(4096 << 18)
+	s := newStage(t, func(a *rxe.QPAttr) { a.RetryCnt, a.Timeout = 5, 18 })
+	gaps := func() (gaps []rxe.Time) {
+		sent := s.hear()
+		for i := 1; i < len(sent); i++ {
+			gaps = append(gaps, (sent[i].at-sent[i-1].at+timeout/2)/timeout)
+		}
+		return gaps
+	}
+	s.post(s.send(1, 10))
+	s.wait(time.Duration(12 * timeout))
+	if got, want := gaps(), []rxe.Time{1, 2, 4, 4}; !slices.Equal(got, want) {
+		t.Errorf("timeouts %v, want %v", got, want)
+	}
+	s.ack(stageSQ, wire.SyndromeACK)
+	s.done(rxe.WC{ID: 1})
+	s.post(s.send(2, 10))
+	s.wait(time.Duration(4 * timeout))
+	if got, want := gaps(), []rxe.Time{1, 2}; !slices.Equal(got, want) {
+		t.Errorf("timeouts after progress %v, want %v", got, want)
+	}
+}
+
 // A READ of no bytes carries the program's rkey and 0 alternately: different
 // releases of rdma_rxe compare repeated requests with one or the other.
 func TestRequesterEmptyReadKey(t *testing.T) {

@@ -163,6 +163,7 @@ func TestSeedDelayedDuplicates(t *testing.T) {
 func TestSeedRefillOfFailed(t *testing.T) {
 	p := drawParams(70419, scaleOf(70419))
 	p.net.Mark = 0.1
+	p.giveUpAfter(2)
 	stats, _, err := runParams(p)
 	if err != nil || stats.retryExceeded == 0 {
 		t.Errorf("%+v, %v: the run no longer exceeds its retries, or fails", stats, err)
@@ -172,7 +173,9 @@ func TestSeedRefillOfFailed(t *testing.T) {
 // TestSeedSilent repeats a run in which a program takes a QP to ERR whose last request, an
 // unsignaled one, has succeeded. It does not complete.
 func TestSeedSilent(t *testing.T) {
-	stats, _, err := runParams(drawParams(40079028, scaleOf(40079028)))
+	p := drawParams(40079028, scaleOf(40079028))
+	p.giveUpAfter(2)
+	stats, _, err := runParams(p)
 	if err != nil || stats.retryExceeded == 0 {
 		t.Errorf("%+v, %v: the run no longer exceeds its retries, or fails", stats, err)
 	}

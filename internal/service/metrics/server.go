@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/buildinfo"
@@ -70,7 +69,7 @@ func Serve(ln net.Listener, status func() *proto.Status, logger *slog.Logger) *S
 	})
 	s := &Server{
 		http: &http.Server{
-			Handler: mux, MaxHeaderBytes: maxHeader,
+			Handler: protected(mux), ConnContext: withConn, MaxHeaderBytes: maxHeader,
 			ReadTimeout: requestLimit, WriteTimeout: answerLimit + requestLimit, IdleTimeout: idleLimit,
 			ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do wrong
 		},
@@ -78,7 +77,7 @@ func Serve(ln net.Listener, status func() *proto.Status, logger *slog.Logger) *S
 	}
 	go func() {
 		defer close(s.done)
-		if err := s.http.Serve(netutil.LimitListener(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(&listener{Listener: ln}); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("metrics are not served any more", "address", ln.Addr(), "error", err)
 		}
 	}()

@@ -6,21 +6,25 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
 
+// views are the processes in whose mount namespaces control groups may be mounted. `ip netns exec`
+// mounts /sys anew in a namespace of its own, without them. Its parent and process 1 have them, if
+// this process may look there.
+func views() []string {
+	return []string{"proc/self", "proc/" + strconv.Itoa(os.Getppid()), "proc/1"}
+}
+
 // groupFiles calls visit with the name of each file that may have a limit of this process's
 // control groups, up to the root of the hierarchy. The files have the names v2 in the unified
 // hierarchy, and v1 in the controller's own (cgroups(7)). Files is the root directory.
 func groupFiles(files fs.FS, controller string, v2, v1 []string, visit func(name string)) {
 	groups, err := fs.ReadFile(files, "proc/self/cgroup")
-	if err != nil {
-		return
-	}
-	mounts, err := fs.ReadFile(files, "proc/self/mountinfo")
 	if err != nil {
 		return
 	}
@@ -37,8 +41,8 @@ func groupFiles(files fs.FS, controller string, v2, v1 []string, visit func(name
 			}
 			names = v1
 		}
-		dir, top, err := directory(string(mounts), controller, unified, part[2])
-		if err != nil {
+		dir, top, ok := mounted(files, controller, unified, part[2])
+		if !ok {
 			continue
 		}
 		for {
@@ -51,6 +55,31 @@ func groupFiles(files fs.FS, controller string, v2, v1 []string, visit func(name
 			dir = path.Dir(dir)
 		}
 	}
+}
+
+// mounted returns the directory of a control group, and that of the topmost group, in the first view
+// that shows it.
+func mounted(files fs.FS, controller string, unified bool, group string) (dir, top string, ok bool) {
+	for i, process := range views() {
+		mounts, err := fs.ReadFile(files, process+"/mountinfo")
+		if err != nil {
+			continue
+		}
+		dir, top, err := directory(string(mounts), controller, unified, group)
+		if err != nil {
+			continue
+		}
+		root := "/"
+		if i > 0 {
+			root += process + "/root"
+		}
+		dir, top = path.Join(root, dir), path.Join(root, top)
+		// Another mount may cover it.
+		if _, err := fs.Stat(files, dir[1:]); err == nil {
+			return dir, top, true
+		}
+	}
+	return "", "", false
 }
 
 // readLimit returns the number in a file. It reports false if there is none, as in "max".

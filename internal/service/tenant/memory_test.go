@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"os"
+	"strconv"
 	"testing"
 	"testing/fstest"
 )
@@ -8,10 +10,13 @@ import (
 // What a process may use is the least of the machine and all control groups above it.
 func TestMemoryWithin(t *testing.T) {
 	const (
-		v2  = "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n"
-		v1  = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n36 31 0:33 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
-		sub = "31 23 0:28 /user.slice /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
+		v2 = "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n"
+		v1 = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n36 31 0:33 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+		// mounted after all others
+		sysfs = "50 23 0:40 / /sys rw - sysfs sysfs rw\n"
+		sub   = "31 23 0:28 /user.slice /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
 	)
+	parent := "proc/" + strconv.Itoa(os.Getppid())
 	for _, c := range []struct {
 		name, group, mounts string
 		files               map[string]string
@@ -33,6 +38,12 @@ func TestMemoryWithin(t *testing.T) {
 			Memory{100, "/sys/fs/cgroup/u/memory.max"}},
 		{"a group outside of the mount", "0::/../x\n", v2, map[string]string{"sys/fs/cgroup/memory.max": "90\n"},
 			Memory{90, "/sys/fs/cgroup/memory.max"}},
+		{"ip netns exec", "0::/a\n", sysfs, map[string]string{"proc/1/mountinfo": v2, "proc/1/root/sys/fs/cgroup/a/memory.max": "80\n"},
+			Memory{80, "/proc/1/root/sys/fs/cgroup/a/memory.max"}},
+		{"its parent", "0::/a\n", sysfs, map[string]string{parent + "/mountinfo": v2, parent + "/root/sys/fs/cgroup/a/memory.max": "60\n"},
+			Memory{60, "/" + parent + "/root/sys/fs/cgroup/a/memory.max"}},
+		{"covered", "0::/a\n", v2 + sysfs, map[string]string{"proc/1/mountinfo": v2, "proc/1/root/sys/fs/cgroup/a/memory.max": "70\n"},
+			Memory{70, "/proc/1/root/sys/fs/cgroup/a/memory.max"}},
 	} {
 		files := fstest.MapFS{
 			"proc/self/cgroup":    {Data: []byte(c.group)},

@@ -175,7 +175,7 @@ func TestThreadsWithin(t *testing.T) {
 		"nothing":   {"0::/a\n", nil, Threads{1000, "Go"}},
 		"unlimited": {"0::/a\n", map[string]string{"sys/fs/cgroup/a/pids.max": "max\n"}, Threads{1000, "Go"}},
 		"own":       {"0::/a\n", map[string]string{"sys/fs/cgroup/a/pids.max": "500\n"}, Threads{500, "/sys/fs/cgroup/a/pids.max (TasksMax=)"}},
-		"parent's":  {"0::/a/b\n", map[string]string{"sys/fs/cgroup/a/pids.max": "400\n"}, Threads{400, "/sys/fs/cgroup/a/pids.max (TasksMax=)"}},
+		"parent's":  {"0::/a/b\n", map[string]string{"sys/fs/cgroup/a/b/pids.max": "max\n", "sys/fs/cgroup/a/pids.max": "400\n"}, Threads{400, "/sys/fs/cgroup/a/pids.max (TasksMax=)"}},
 		"version 1": {"8:pids:/p\n", map[string]string{"sys/fs/cgroup/pids/p/pids.max": "300\n"}, Threads{300, "/sys/fs/cgroup/pids/p/pids.max (TasksMax=)"}},
 		"kernel":    {"0::/a\n", map[string]string{"proc/sys/kernel/threads-max": "200\n"}, Threads{200, "/proc/sys/kernel/threads-max"}},
 	} {
