@@ -153,6 +153,9 @@ func (c *Checker) datagram(s *subject, f *Flow) {
 		return
 	}
 	if m := c.management(s, f); m != nil {
+		if m.CMAttribute() == wire.AttrREJ {
+			f.Stats.Rejects++
+		}
 		c.followTalk(s, f, m)
 		c.connectionManager(f, m)
 	}
@@ -244,11 +247,17 @@ func (c *Checker) newFlow(key flowKey, p *capture.Packet) *Flow {
 	return f
 }
 
-// evict forgets a quarter of the flows: those without packets for the longest time.
+// evict forgets a quarter of the flows: those without packets for the longest time. Both
+// directions of a connection are forgotten at once, because later packets make new flows, and a
+// new flow cannot be the opposite of an old one.
 func (c *Checker) evict() {
 	flows := c.list()
-	slices.SortFunc(flows, func(a, b *Flow) int { return cmp.Compare(a.seq, b.seq) })
-	forgotten := flows[:max(1, len(flows)/4)]
+	slices.SortFunc(flows, func(a, b *Flow) int { return cmp.Compare(a.lastUsed(), b.lastUsed()) })
+	n := max(1, len(flows)/4)
+	if f := flows[n-1]; f.Peer != nil && n < len(flows) && flows[n] == f.Peer {
+		n++
+	}
+	forgotten := flows[:n]
 	for _, f := range forgotten {
 		c.forget(f)
 	}
@@ -267,11 +276,18 @@ func (c *Checker) evict() {
 	}
 }
 
+// lastUsed says when a connection last had a packet. Its two directions are equal, so they are
+// neighbours in a sorted list.
+func (f *Flow) lastUsed() uint64 {
+	if f.Peer != nil {
+		return max(f.seq, f.Peer.seq)
+	}
+	return f.seq
+}
+
 func (c *Checker) forget(f *Flow) {
 	c.finish(f)
-	if f.Peer != nil && f.Peer.Peer == f {
-		f.Peer.Peer = nil
-	}
+	c.summary.past.count(&f.Stats)
 	if f.req != nil {
 		c.budget += len(f.req.ring)
 	}

@@ -201,7 +201,7 @@ func (c *Checker) talkREP(s *subject, f *Flow, k *talk, m wire.CMREP) {
 func (c *Checker) talkDREQ(s *subject, f *Flow, k *talk, side int, m wire.CMDREQ) {
 	c.after(s, f, m, k.sides[passive].has(wire.AttrREP), "a REP")
 	if to := &k.sides[1-side]; to.id != 0 && m.RemoteQPN() != to.qpn {
-		c.report(s, f, ruleCMIDs, fmt.Sprintf("queue pair %#x", uint32(to.qpn)), fmt.Sprintf("%#x", uint32(m.RemoteQPN())))
+		c.report(s, f, ruleCMIDs, fmt.Sprintf("queue pair 0x%06x", uint32(to.qpn)), fmt.Sprintf("0x%06x", uint32(m.RemoteQPN())))
 	}
 	k.sides[side].dreqTID = m.TID()
 	c.say(s, f, k, side, m)

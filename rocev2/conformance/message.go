@@ -51,7 +51,7 @@ func (c *Checker) outOfSequence(s *subject, f *Flow, r *requests, before *record
 		want = "MIDDLE or LAST"
 	}
 	c.reportAs(severity, s, f, ruleSequence,
-		fmt.Sprintf("%s after %s, PSN %#x in packet %d", want, info.Name, uint32(before.psn), before.packet), after.Name)
+		fmt.Sprintf("%s after %s, PSN 0x%06x in packet %d", want, info.Name, uint32(before.psn), before.packet), after.Name)
 	r.newEpoch()
 }
 

@@ -21,6 +21,8 @@ type Summary struct {
 	PerRule                     []RuleCount // in the order of Rules
 	Notes, Warnings, Violations uint64
 	Flows                       []*Flow
+
+	past FlowStats // what went wrong in the flows that were forgotten
 }
 
 // RuleCount counts the findings of a rule.

@@ -8,13 +8,16 @@ import (
 )
 
 // Replay plays a capture. If reading the capture fails, Replay plays the packets before
-// that and returns the error.
-func Replay(in io.Reader) (*Report, error) {
-	l, err := load(in)
+// that and returns the error. Of a capture that does not fit in memory it plays the beginning:
+// Report.Part.
+func Replay(in io.Reader) (*Report, error) { return replay(in, usual) }
+
+func replay(in io.Reader, b bounds) (*Report, error) {
+	l, err := load(in, b)
 	if l == nil {
 		return nil, err
 	}
-	report := new(Report)
+	report := &Report{Part: l.part, Cut: l.cut, CutAt: l.cutAt, Empty: len(l.streams) == 0}
 	var sessions []*session
 	sessions, report.Skipped = l.sessions()
 	for _, n := range sessions {

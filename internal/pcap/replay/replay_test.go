@@ -106,7 +106,7 @@ func sessionsOf(t testing.TB, name string) []*session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := load(bytes.NewReader(b))
+	l, err := load(bytes.NewReader(b), usual)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func flowOf(f *conformance.Flow) JSONFlow {
 	s := &f.Stats
 	i := JSONFlow{
 		ID: f.ID, Kind: f.Kind.String(), Service: f.Service.String(),
-		Source: f.Src.String(), Destination: f.Dst.String(), DestinationQP: fmt.Sprintf("%#06x", uint32(f.QPN)),
+		Source: f.Src.String(), Destination: f.Dst.String(), DestinationQP: fmt.Sprintf("0x%06x", uint32(f.QPN)),
 		PathMTU: s.PathMTU, PKey: fmt.Sprintf("%#04x", uint16(s.PKey)), FirstPacket: s.FirstPacket,
 		Packets: s.Packets, Requests: s.Requests, Responses: s.Responses, Messages: s.Messages, Bytes: s.Bytes,
 		Retransmissions: s.Retransmissions, Duplicates: s.Duplicates, Late: s.Late, Gaps: s.Gaps, Missing: s.Missing,
@@ -98,10 +98,10 @@ func flowOf(f *conformance.Flow) JSONFlow {
 		Violations: s.Violations, Warnings: s.Warnings, Notes: s.Notes,
 	}
 	if f.Peer != nil {
-		i.Peer, i.SourceQP = f.Peer.ID, fmt.Sprintf("%#06x", uint32(f.Peer.QPN))
+		i.Peer, i.SourceQP = f.Peer.ID, fmt.Sprintf("0x%06x", uint32(f.Peer.QPN))
 	}
 	if f.SourceQPN != 0 {
-		i.SourceQP, i.QKey = fmt.Sprintf("%#06x", uint32(f.SourceQPN)), fmt.Sprintf("%#x", s.QKey)
+		i.SourceQP, i.QKey = fmt.Sprintf("0x%06x", uint32(f.SourceQPN)), fmt.Sprintf("%#x", s.QKey)
 	}
 	return i
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -80,7 +81,7 @@ func (c *Capture) junit(ignored []string, strict bool) JUnitSuite {
 		case n.Violations > 0 || strict && n.Warnings > 0:
 			s.Failures++
 			tc.Failure = &JUnitText{
-				Message: fmt.Sprintf("%s, %s: %s", plural(n.Violations, "violation"), plural(n.Warnings, "warning"), rule.Text),
+				Message: fmt.Sprintf("%s, %s: %s", plural.Of(n.Violations, "violation"), plural.Of(n.Warnings, "warning"), rule.Text),
 				Text:    lines.String(),
 			}
 		default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -52,8 +53,8 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// WriteVerdict prints one line that sums the capture up, and what limits the verdict. File is
-// the name to be shown.
+// WriteVerdict prints one line that sums the capture up, first what went wrong and then whether
+// rules were broken, and what limits the verdict. File is the name to be shown.
 func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	s := &c.Summary
 	var also []string
@@ -71,10 +72,14 @@ func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	if len(also) > 0 {
 		of = " (" + strings.Join(also, ", ") + ")"
 	}
-	fmt.Fprintf(w, "%s: %s%s, %s: %s, %s, %s\n", file, plural(s.Packets, "packet"), of, plural(uint64(len(s.Flows)), "flow"),
-		plural(s.Violations, "violation"), plural(s.Warnings, "warning"), plural(s.Notes, "note"))
+	happened := s.Happened()
+	if happened != "" {
+		happened += "; "
+	}
+	fmt.Fprintf(w, "%s: %s%s, %s: %s%s, %s, %s\n", file, plural.Of(s.Packets, "packet"), of, plural.Of(len(s.Flows), "flow"), happened,
+		plural.Of(s.Violations, "violation"), plural.Of(s.Warnings, "warning"), plural.Of(s.Notes, "note"))
 	if c.Drops > 0 {
-		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural(c.Drops, "packet"))
+		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural.Of(c.Drops, "packet"))
 	}
 	if c.Cut {
 		fmt.Fprintf(w, "%s: the file ends within a packet\n", file)
@@ -82,11 +87,4 @@ func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	if s.Forgotten > 0 {
 		fmt.Fprintf(w, "%s: %d flows were forgotten, to bound memory\n", file, s.Forgotten)
 	}
-}
-
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
