@@ -98,7 +98,8 @@ func TestForgottenPairs(t *testing.T) {
 	p := s.request(wire.RCSendOnly, wire.Headers{}, 16)
 	s.sentLate(p, time.Second)
 	s.ack()
-	for i := range 6 { // the last one is too many: a stranger and the requests are the oldest two
+	s.request(wire.RCSendOnly, wire.Headers{}, 16)
+	for i := range 6 { // the last one is too many: a stranger and the responses are the oldest two
 		stranger(1 + i)
 	}
 	s.sends(20)
