@@ -88,10 +88,11 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 	}
 	checked.Findings = listed
 	printer.Rest()
-	if err := checked.WriteSummary(&text); err != nil {
-		return nil, err
-	}
+	checked.WriteSummary(&text, report.Form{})
 	checked.WriteVerdict(&text, CaptureFile)
+	if checked.Cut {
+		text.WriteString(CaptureFile + ": " + report.CutText(checked.CutAt) + "\n")
+	}
 	if checked.Err != nil {
 		text.WriteString(CaptureFile + ": " + checked.Err.Error() + "\n")
 	}

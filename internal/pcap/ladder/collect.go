@@ -358,6 +358,9 @@ func (c *Collector) opposite(s *stream, datagrams map[datagramKey]*stream) *stre
 	return nil
 }
 
+// Chosen returns how many packets the filter chose, whether notable or not.
+func (c *Collector) Chosen() uint64 { return c.chosen }
+
 // LeftOut returns how many chosen packets and findings are not in any conversation.
 func (c *Collector) LeftOut() (packets, findings uint64) {
 	return c.chosen - uint64(len(c.rows)), c.dropped
