@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/replay"
@@ -21,12 +22,14 @@ func (pcapReplayCmd) Help() string {
 
 Of a capture that does not fit in memory, 384 MiB of packets or a million, the beginning is replayed, and a line says how much.
 
-The exit code is 0 if all that was replayed is equal or explained. It is 1 if not, if a file cannot be read, or if it has no RDMA packet, and 2 if the command line is wrong. A file that ends within a packet is replayed up to there, with a warning.
+The exit code is 0 if all that was replayed is equal or explained. It is 1 if not, if a file cannot be read, or if no packet could be compared, and 2 if the command line is wrong. A file that ends within a packet is replayed up to there, with a warning.
 
 Examples:
   gorxe pcap replay run.pcapng
   gorxe pcap replay -v captures/*.pcap`
 }
+
+var errNoComparison = errors.New("no packet could be compared")
 
 // Run replays the captures.
 func (c pcapReplayCmd) Run(std streams) error {
@@ -35,8 +38,12 @@ func (c pcapReplayCmd) Run(std streams) error {
 	failed := false
 	for _, name := range c.Files {
 		r, err := replayFile(name)
-		if err == nil && r.Empty {
+		switch {
+		case err != nil:
+		case r.Empty:
 			err = report.ErrNoRDMA
+		case r.Compared() == 0:
+			err = errNoComparison
 		}
 		if err != nil {
 			complain(std, of(name, err))

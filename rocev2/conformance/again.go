@@ -200,7 +200,7 @@ func (c *Checker) rnrServed(s *subject, f *Flow, r *requests) {
 	// Linux waits 61.41 ms for 61.44, and clocks differ.
 	if waited < r.rnr.wait-r.rnr.wait/20 && waited >= 0 {
 		severity := Warning
-		if waited > crossing {
+		if waited > crossing && c.stepped <= r.rnr.packet {
 			severity = Violation
 		}
 		c.reportAs(severity, s, f, ruleRNRWait, fmt.Sprintf("%v after packet %d", r.rnr.wait, r.rnr.packet), waited.String())

@@ -42,6 +42,7 @@ type Checker struct {
 	closed   bool
 	verdict  Verdict
 	now      time.Time
+	stepped  int // the packet at which the clock last went back
 	summary  Summary
 	findings []Finding // of the current packet
 	cut      []byte    // the headers of a packet that was captured in part

@@ -40,7 +40,7 @@ func (f *Flow) retried(s *subject, since int64) {
 func (f *Flow) gaveUp(now int64) {
 	r := f.req
 	open := !r.ackedKnown || r.acked.Less(r.next)
-	if open && f.Service != wire.ServiceUC && (r.retry.runs > 1 || r.retry.runs == 1 && now-r.retry.at > answerTimeout) {
+	if open && f.Service != wire.ServiceUC && (r.retry.runs > 1 || r.retry.runs == 1 && (now-r.retry.at > answerTimeout || r.retry.at-now > answerTimeout)) {
 		f.Stats.GaveUp++
 	}
 	r.retry = retryState{}

@@ -131,3 +131,31 @@ func TestForgottenPairs(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestClockBack: a clock that is set back makes no correct device break a rule, and is counted.
+func TestClockBack(t *testing.T) {
+	const timer, waits = 0, 656 * time.Millisecond
+	for _, back := range []time.Duration{0, 300 * time.Millisecond, time.Hour} {
+		s := newScene()
+		s.sends(20)
+		p := s.request(wire.RCSendOnly, wire.Headers{}, 64)
+		s.answer(wire.SyndromeRNR(timer), p.headers.PSN)
+		s.now += waits
+		s.datagram(0x99, 1, nil)
+		s.now -= back
+		s.sentLate(p, 0)
+		s.ack()
+		s.sends(20)
+		r, err := Check(bytes.NewReader(s.file(t)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := 0
+		if back > 0 {
+			steps = 1
+		}
+		if r.Violations > 0 || r.ClockSteps != steps || back > 0 && (back-r.ClockBack).Abs() > time.Millisecond {
+			t.Errorf("back by %v: %d steps of %v, %v", back, r.ClockSteps, r.ClockBack, r.Findings)
+		}
+	}
+}

@@ -107,6 +107,9 @@ func summaryFacts(s *conformance.Summary) []Field {
 	if d := s.Last.Sub(s.First); d > 0 {
 		facts = append(facts, Field{"time", d.Round(time.Microsecond).String()})
 	}
+	if s.ClockSteps > 0 {
+		facts = append(facts, Field{plural.Noun(s.ClockSteps, "time") + " the clock goes back", fmt.Sprint(s.ClockSteps)})
+	}
 	return append(facts, count(uint64(len(s.Flows)+s.Forgotten), "flow"))
 }
 

@@ -161,13 +161,12 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 		if !slices.ContainsFunc(s.packets, func(e event) bool { return e.request }) {
 			if s.damaged > 0 {
 				skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
+			} else if l.peer(s, guesses) == nil && slices.ContainsFunc(s.packets, func(e event) bool { return e.pkt.Info().Has(wire.OpResponse) }) {
+				skipped = append(skipped, Skipped{s.flow.String(), "the capture lacks the requests that it answers"})
 			}
 			continue
 		}
-		peer := guesses[s]
-		if s.flow.Peer != nil {
-			peer = l.streams[s.flow.Peer]
-		}
+		peer := l.peer(s, guesses)
 		switch {
 		case s.damaged > 0 || peer != nil && peer.damaged > 0:
 			skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
@@ -186,6 +185,14 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 		}
 	}
 	return all, skipped
+}
+
+// peer returns the opposite direction of a connection, nil if it is not known.
+func (l *loader) peer(s *stream, guesses map[*stream]*stream) *stream {
+	if s.flow.Peer != nil {
+		return l.streams[s.flow.Peer]
+	}
+	return guesses[s]
 }
 
 // lives returns the sessions of a connection's requests in one direction, up to most. end is the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -55,6 +56,12 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 func (r *Report) playTalk(k *talk, active bool) {
 	if k.first(active) == nil {
 		return
+	}
+	if k.first(!active) == nil {
+		var unheard int
+		if k, unheard = k.alone(); unheard > 0 {
+			r.Skipped = append(r.Skipped, Skipped{k.name(active), plural.Of(unheard, "message") + ": the capture lacks those of the other side"})
+		}
 	}
 	s := &Session{
 		Flow: k.name(active), Role: Manager, First: k.messages[0].number,

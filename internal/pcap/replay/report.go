@@ -89,6 +89,19 @@ func (s *Session) differ(d Difference) {
 func (s *Session) free(what string)   { s.Free[what]++ }
 func (s *Session) assume(what string) { s.Assumed[what]++ }
 
+// NotSent is the name in Session.Free of requests that could not be compared, because the engine
+// waits for responses that the capture lacks.
+const NotSent = "requests that the engine did not come to send"
+
+// Compared returns how many captured packets were compared.
+func (r *Report) Compared() int {
+	n := 0
+	for _, s := range r.Sessions {
+		n += s.Compared
+	}
+	return n
+}
+
 // Unexplained returns the number of differences that are not explained.
 func (r *Report) Unexplained() int {
 	n := 0

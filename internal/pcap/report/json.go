@@ -16,6 +16,7 @@ type JSONCapture struct {
 	Cut        bool            `json:"cut,omitempty"`
 	CutAt      int64           `json:"cut_at,omitempty"`
 	Drops      uint64          `json:"drops,omitempty"`
+	ClockSteps int             `json:"clock_steps,omitempty"`
 	Packets    uint64          `json:"packets"`
 	RoCEv2     uint64          `json:"rocev2"`
 	RoCEv1     uint64          `json:"rocev1"`
@@ -122,7 +123,7 @@ func JSON(captures []*Capture) []JSONCapture {
 
 func (c *Capture) json() JSONCapture {
 	j := JSONCapture{
-		File: c.File, Cut: c.Cut, CutAt: c.CutAt, Drops: c.Drops, Packets: c.Packets, RoCEv2: c.RoCEv2, RoCEv1: c.RoCEv1,
+		File: c.File, Cut: c.Cut, CutAt: c.CutAt, Drops: c.Drops, ClockSteps: c.ClockSteps, Packets: c.Packets, RoCEv2: c.RoCEv2, RoCEv1: c.RoCEv1,
 		InfiniBand: c.InfiniBand, Other: c.Other, Truncated: c.Truncated, Happened: c.Happened(),
 		Violations: c.Violations, Warnings: c.Warnings, Notes: c.Notes,
 		Rules: []JSONRuleCount{}, Flows: []JSONFlow{}, Findings: []JSONFinding{},

@@ -31,10 +31,11 @@ func NewJSONReplay(file string, r *replay.Report, err error) JSONReplay {
 // WriteReplay prints what a replay showed: the sessions with differences, or all if
 // verbose, and one line that sums up.
 func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
-	played, compared, explained, stopped := 0, 0, 0, 0
+	played, compared, explained, stopped, unsent := 0, 0, 0, 0, 0
 	for _, s := range r.Sessions {
 		played += s.Played
 		compared += s.Compared
+		unsent += s.Free[replay.NotSent]
 		explained += len(s.Differences) + s.More - s.Unexplained()
 		if s.Stopped != "" {
 			stopped++
@@ -45,6 +46,9 @@ func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
 	}
 	for _, k := range r.Skipped {
 		fmt.Fprintf(w, "not played: %s\n", joined(k.Flow, k.Why))
+	}
+	if unsent > 0 {
+		fmt.Fprintf(w, "not compared: %s, because the capture lacks the responses that the engine waits for\n", plural.Of(unsent, "request"))
 	}
 	if p := r.Part; p != nil {
 		fmt.Fprintf(w, "replayed the first %s, %.1f MiB, %.3f s: the rest does not fit in the bound of %s\n",

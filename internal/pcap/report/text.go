@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/conformance"
@@ -97,6 +98,9 @@ func (c *Capture) WriteVerdict(w io.Writer, file string) {
 		plural.Of(s.Violations, "violation"), plural.Of(s.Warnings, "warning"), plural.Of(s.Notes, "note"))
 	if c.Drops > 0 {
 		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural.Of(c.Drops, "packet"))
+	}
+	if s.ClockSteps > 0 {
+		fmt.Fprintf(w, "%s: the clock goes back %s, by up to %v: what rests on times is doubtful\n", file, plural.Of(s.ClockSteps, "time"), s.ClockBack.Round(time.Millisecond))
 	}
 	if s.Forgotten > 0 {
 		fmt.Fprintf(w, "%s: forgotten, to bound memory: %s\n", file, plural.Of(s.Forgotten, "flow"))
