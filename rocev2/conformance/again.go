@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -50,8 +51,8 @@ func (c *Checker) reread(s *subject, f *Flow, r *requests, mtu int) Class {
 	rest := s.pkt.VA() == q.va+k && key && uint64(s.pkt.DMALen())+k <= uint64(q.length)
 	if !rest {
 		c.postpone(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
-			fmt.Sprintf("the READ of packet %d again or its rest: %#x, %d bytes at most", q.packet, q.va+k, uint64(q.length)-min(k, uint64(q.length))),
-			fmt.Sprintf("%#x, %d bytes", s.pkt.VA(), s.pkt.DMALen()))
+			fmt.Sprintf("the READ of packet %d again or its rest: %#x, %s at most", q.packet, q.va+k, plural.Of(uint64(q.length)-min(k, uint64(q.length)), "byte")),
+			fmt.Sprintf("%#x, %s", s.pkt.VA(), plural.Of(s.pkt.DMALen(), "byte")))
 		return ClassUnknown
 	}
 	return ClassRetransmission

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -357,4 +358,4 @@ func (s *FlowStats) found(severity Severity) {
 	}
 }
 
-func bytesSeen(n int) string { return fmt.Sprintf("%d bytes", n) }
+func bytesSeen(n int) string { return plural.Of(n, "byte") }

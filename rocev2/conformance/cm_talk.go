@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -289,7 +290,7 @@ func (c *Checker) say(s *subject, f *Flow, k *talk, side int, m wire.CMMessage) 
 	u.last, u.psn = s.at, s.psn
 	u.times++
 	if u.times-1 > uint64(k.retries) {
-		c.report(s, f, ruleCMRetries, fmt.Sprintf("%v sent again at most %d times", a, k.retries), fmt.Sprintf("%d times", u.times-1))
+		c.report(s, f, ruleCMRetries, fmt.Sprintf("%v sent again at most %s", a, plural.Of(k.retries, "time")), plural.Of(u.times-1, "time"))
 	}
 	// Linux computes with powers of two of a millisecond, and so waits a little less.
 	if wait := k.sides[side].timeout; !k.mra && since < wait/2 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -180,8 +181,8 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 		again := old.op == s.pkt.Opcode() && s.info.Has(wire.OpRead) // how much of it: reread
 		if !again && !same(old, s) {
 			c.postpone(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
-				fmt.Sprintf("PSN 0x%06x as in packet %d: %v, %d bytes", uint32(s.psn), old.packet, old.op, old.payload),
-				fmt.Sprintf("%s, %d bytes", s.info.Name, s.payload))
+				fmt.Sprintf("PSN 0x%06x as in packet %d: %v, %s", uint32(s.psn), old.packet, old.op, plural.Of(old.payload, "byte")),
+				fmt.Sprintf("%s, %s", s.info.Name, bytesSeen(s.payload)))
 			return ClassUnknown
 		}
 		if r.doubled(old, s) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -229,7 +230,7 @@ func (c *Checker) readLength(s *subject, f *Flow, r *requests, mtu int) {
 			c.report(s, f, rulePathMTU, bytesSeen(mtu)+" in "+s.info.Name, bytesSeen(s.payload))
 		}
 	default:
-		c.report(s, f, ruleReadLen, fmt.Sprintf("%d bytes of the %d of the READ in packet %d", want, bad.length, bad.packet), bytesSeen(s.payload))
+		c.report(s, f, ruleReadLen, fmt.Sprintf("%s of the %d of the READ in packet %d", plural.Of(want, "byte"), bad.length, bad.packet), bytesSeen(s.payload))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -108,7 +109,7 @@ func words(p wire.Packet) string {
 func sample(b []byte) string {
 	const n = 16
 	if len(b) > n {
-		return fmt.Sprintf("%d bytes, % x…", len(b), b[:n])
+		return fmt.Sprintf("%s, % x…", plural.Of(len(b), "byte"), b[:n])
 	}
-	return fmt.Sprintf("%d bytes, % x", len(b), b)
+	return fmt.Sprintf("%s, % x", plural.Of(len(b), "byte"), b)
 }
