@@ -38,8 +38,8 @@ func of(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// warnCut says that a file ends within a packet. It is no failure: a capture that is still running,
-// or was killed, ends so.
+// warnCut says that a file ends within a packet. That is not a failure: a capture that is still
+// running, or was killed, ends so.
 func warnCut(std streams, name string, at int64) {
 	fmt.Fprintf(std.err, "gorxe: %s: %s\n", printable(name), report.CutText(at))
 }

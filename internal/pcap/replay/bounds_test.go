@@ -54,7 +54,7 @@ func wireSizes(t *testing.T, file []byte) (request, response int64) {
 }
 
 // TestBoundBetween: a bound that large requests exceed and small acknowledgements do not ends the
-// capture for both at one packet. So what was replayed is still equal.
+// capture for both at one packet. So the part that was replayed is still equal.
 func TestBoundBetween(t *testing.T) {
 	file := writes(t, 200)
 	request, response := wireSizes(t, file)
@@ -111,7 +111,7 @@ func writes(t *testing.T, n int) []byte {
 	return out.Bytes()
 }
 
-// TestBoundAnywhere: wherever the bound is, what was replayed is equal.
+// TestBoundAnywhere: wherever the bound is, the part that was replayed is equal.
 func TestBoundAnywhere(t *testing.T) {
 	for _, name := range []string{"rping.pcap", "interop-not-ready.pcap", "interop-loss.pcap", "netem_corrupt2.pcap", "allops_err_gid1.pcap", "interop-crossed.pcap"} {
 		file, err := os.ReadFile(captures + name)
@@ -170,7 +170,7 @@ func TestManyLives(t *testing.T) {
 	}
 }
 
-// TestManyLostNAKs: NAKs of the engine that the capture lacks do not crowd out those that it has.
+// TestManyLostNAKs: NAKs of the engine that the capture lacks leave room for those that it has.
 func TestManyLostNAKs(t *testing.T) {
 	var packets [][]byte
 	send := func(psn wire.PSN) {

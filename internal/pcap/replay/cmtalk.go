@@ -123,9 +123,9 @@ func (t *talks) skipped() (list []Skipped) {
 	return list
 }
 
-// alone returns a talk of which the capture has one side only, without the messages that this side
-// sent because it had heard the other: they name the number that the other chose. unheard counts
-// them.
+// alone returns a talk of which the capture has one side only. It leaves out the messages that this
+// side sent because it had heard the other: they name the number that the other chose. unheard
+// counts them.
 func (k *talk) alone() (rest *talk, unheard int) {
 	rest = &talk{key: k.key}
 	for _, e := range k.messages {
