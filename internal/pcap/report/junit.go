@@ -61,9 +61,16 @@ func WriteJUnit(w io.Writer, captures []*Capture, ignored []string, strict bool)
 
 func (c *Capture) junit(ignored []string, strict bool) JUnitSuite {
 	s := JUnitSuite{Name: c.File, Time: fmt.Sprintf("%.3f", c.Elapsed.Seconds())}
-	if c.Err != nil {
+	why := ""
+	switch {
+	case c.Err != nil:
+		why = c.Err.Error()
+	case strict && c.Cut:
+		why = CutText(c.CutAt)
+	}
+	if why != "" {
 		s.Errors++
-		s.Cases = append(s.Cases, JUnitCase{Class: c.File, Name: "read", Error: &JUnitText{Message: c.Err.Error()}})
+		s.Cases = append(s.Cases, JUnitCase{Class: c.File, Name: "read", Error: &JUnitText{Message: why}})
 	}
 	for _, rule := range conformance.Rules() {
 		n := c.Of(rule.Name)

@@ -142,6 +142,12 @@ func TestFormats(t *testing.T) {
 	if s := suites.Suites[0]; s.Failures != 1 || s.Skipped != 1 || s.Errors != 0 || s.Time != "1.500" || s.Tests != len(conformance.Rules()) {
 		t.Errorf("%+v", s)
 	}
+	cut := &Capture{File: "cut", Report: conformance.Report{Cut: true, CutAt: 24}}
+	for _, strict := range []bool{false, true} {
+		if s := cut.junit(nil, strict); (s.Errors > 0) != strict || cut.Failed(strict) != strict {
+			t.Errorf("strict %v: a file that is cut: %+v", strict, s)
+		}
+	}
 	if s := suites.Suites[1]; s.Failures != 0 || s.Errors != 1 || s.Cases[0].Error == nil || s.Cases[0].Error.Message != "no such file" {
 		t.Errorf("%+v", s)
 	}
