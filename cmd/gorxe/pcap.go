@@ -2,8 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+
+	"github.com/gorxe/gorxe/internal/pcap/report"
+	"golang.org/x/sys/unix"
 )
 
 // pcapCmd groups the commands that work on capture files.
@@ -22,6 +27,34 @@ Examples:
   gorxe pcap check --rules
   gorxe pcap show --html run.html run.pcapng
   gorxe pcap replay run.pcapng`
+}
+
+// of returns an error about a file with the file's name in it.
+func of(name string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return err // it has the name
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// warnCut says that a file ends within a packet. That is not a failure: a capture that is still
+// running, or was killed, ends so.
+func warnCut(std streams, name string, at int64) {
+	fmt.Fprintf(std.err, "gorxe: %s: %s\n", printable(name), report.CutText(at))
+}
+
+// terminalColumns returns the width of a terminal; 0 if w is none.
+func terminalColumns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
 }
 
 // writeTo has write fill the file of the given name.

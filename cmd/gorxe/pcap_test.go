@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/pcap/ladder"
 	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -134,7 +137,11 @@ func TestPCAPNothing(t *testing.T) {
 			if text, err := os.ReadFile(junit); err != nil || !strings.Contains(string(text), `errors="1"`) {
 				t.Errorf("%v, %s", err, text)
 			}
-			if code, stdout, stderr = gorxe(t, "pcap", "check", "--allow-empty", name); code != exitOK || stderr != "" || !strings.Contains(stdout, "0 violations") {
+			said := ""
+			if filepath.Base(name) == "cut.pcap" {
+				said = "gorxe: " + name + ": the file ends within a packet, which begins at byte 24: the packets before it were read\n"
+			}
+			if code, stdout, stderr = gorxe(t, "pcap", "check", "--allow-empty", name); code != exitOK || stderr != said || !strings.Contains(stdout, "0 violations") {
 				t.Errorf("exit code %d with --allow-empty, %q, %q", code, stdout, stderr)
 			}
 			// It fails beside a good one, too.
@@ -142,6 +149,132 @@ func TestPCAPNothing(t *testing.T) {
 				t.Errorf("exit code %d beside another", code)
 			}
 		})
+	}
+}
+
+// TestPCAPCut: all commands read a file that ends within a packet up to there, warn where, and do not
+// fail for it.
+func TestPCAPCut(t *testing.T) {
+	whole, err := os.ReadFile("../../testdata/pcaps/rping.pcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "cut.pcap")
+	if err := os.WriteFile(name, whole[:len(whole)-7], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	last := 0 // where the last record begins
+	for at := 24; at < len(whole); at += 16 + int(binary.LittleEndian.Uint32(whole[at+8:])) {
+		last = at
+	}
+	warning := fmt.Sprintf("gorxe: %s: the file ends within a packet, which begins at byte %d: the packets before it were read\n", name, last)
+	for _, tt := range []struct {
+		args []string
+		code int
+		out  string
+	}{
+		{[]string{"check"}, exitOK, "64 packets"},
+		{[]string{"check", "--json"}, exitOK, `"cut": true`},
+		{[]string{"check", "--strict"}, exitFailed, "64 packets"},
+		{[]string{"show"}, exitOK, "\n    64 "},
+		{[]string{"show", "--json"}, exitOK, `{"packet":64,`},
+		{[]string{"show", "--ladder"}, exitOK, "CM REQ"},
+		{[]string{"show", "--html", "-"}, exitOK, "The file could not be read to its end: the file ends within a packet"},
+		{[]string{"replay"}, exitOK, ": equal"},
+		{[]string{"replay", "--json"}, exitOK, `"cut": true`},
+	} {
+		code, stdout, stderr := gorxe(t, append(append([]string{"pcap"}, tt.args...), name)...)
+		if code != tt.code || stderr != warning || !strings.Contains(stdout, tt.out) {
+			t.Errorf("%v: exit code %d, %q, %q in\n%.300s", tt.args, code, stderr, tt.out, stdout)
+		}
+	}
+}
+
+// TestPCAPUnreadable: of a file that cannot be read, or has no RDMA packet, each command says only why.
+func TestPCAPUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	none, empty := filepath.Join(dir, "none"), filepath.Join(dir, "empty.pcap")
+	if err := os.WriteFile(empty, []byte{0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0}, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, why := range map[string]string{none: "no such file", "main_test.go": "not a pcap or pcapng file", empty: "no packet to UDP port 4791", dir: "is a directory"} {
+		for _, args := range [][]string{{"check"}, {"check", "-q"}, {"show"}, {"show", "--json"}, {"show", "--ladder"}, {"show", "--html", "-"}, {"replay"}} {
+			code, stdout, stderr := gorxe(t, append(append([]string{"pcap"}, args...), name)...)
+			if code != exitFailed || stdout != "" || strings.Count(stderr, name) != 1 || !strings.Contains(stderr, why) {
+				t.Errorf("%v %s: exit code %d, %q, %q", args, name, code, stdout, stderr)
+			}
+		}
+		for _, args := range [][]string{{"check", "--json"}, {"replay", "--json"}} {
+			_, stdout, _ := gorxe(t, append(append([]string{"pcap"}, args...), name)...)
+			var files []struct{ File, Error string }
+			if err := json.Unmarshal([]byte(stdout), &files); err != nil || len(files) != 1 || !strings.Contains(files[0].Error, why) {
+				t.Errorf("%v %s: %v, %q", args, name, err, stdout)
+			}
+		}
+	}
+}
+
+// TestPCAPNoMatch: a choice of what is not there says what is.
+func TestPCAPNoMatch(t *testing.T) {
+	const name = "../../testdata/pcaps/rping.pcap"
+	for _, form := range [][]string{nil, {"--ladder"}, {"--json"}, {"--html", "-"}} {
+		for _, tt := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{"--qp", "0x99"}, "no packet of queue pair 0x000099: the capture has the queue pairs 0x000001, 0x000020\n"},
+			{[]string{"--qp", "7", "--qp", "8"}, "no packet of queue pair 0x000007 or 0x000008: the capture has the queue pairs 0x000001, 0x000020\n"},
+			{[]string{"--host", "192.0.2.9"}, "no packet of host 192.0.2.9: the capture has the hosts 10.77.0.1, 10.77.0.2\n"},
+		} {
+			code, stdout, stderr := gorxe(t, slices.Concat([]string{"pcap", "show", name}, form, tt.args)...)
+			if code != exitFailed || stdout != "" || !strings.Contains(stderr, tt.want) {
+				t.Errorf("%v %v: exit code %d, %q, %q", form, tt.args, code, stdout, stderr)
+			}
+		}
+	}
+	if code, stdout, stderr := gorxe(t, "pcap", "show", "--notable", name); code != exitOK || stdout != "" || !strings.Contains(stderr, "no packet was sent again") {
+		t.Errorf("nothing notable: exit code %d, %q, %q", code, stdout, stderr)
+	}
+}
+
+// TestPCAPShowJSON: each line is a packet, with its findings.
+func TestPCAPShowJSON(t *testing.T) {
+	code, stdout, stderr := gorxe(t, "pcap", "show", "--json", damaged)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	var all []ladder.JSONPacket
+	for line := range strings.Lines(stdout) {
+		var p ladder.JSONPacket
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&p); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		all = append(all, p)
+	}
+	if len(all) != 1161 {
+		t.Fatalf("%d lines", len(all))
+	}
+	p := all[35]
+	if p.Packet != 36 || p.Opcode != "RC_FETCH_ADD" || p.DestinationQP != "0x000026" || p.PSN != "0x000010" || p.VA != "0x2e0eec40" ||
+		p.RKey != "0x1270" || p.Operands != "add 0x1" || p.ICRC != "good" || *p.Payload != 0 || *p.Seconds != p.Time.Sub(*all[0].Time).Seconds() {
+		t.Errorf("%+v", p)
+	}
+	if p := all[51]; p.Syndrome != "ACK" || *p.MSN != 3 || p.Original != "0x0" || p.Source != "10.77.0.2" {
+		t.Errorf("%+v", p)
+	}
+	if p := all[59]; p.ICRC != "bad" || len(p.Findings) != 1 || p.Findings[0].Rule != "icrc" || p.Findings[0].Packet != 60 || p.Headers != nil {
+		t.Errorf("%+v", p)
+	}
+	_, stdout, _ = gorxe(t, "pcap", "show", "--json", "-v", "--limit", "1", damaged)
+	var first ladder.JSONPacket
+	if err := json.Unmarshal([]byte(stdout), &first); err != nil || len(first.Headers) < 4 || first.Headers[0].Fields["number"] != "1" {
+		t.Errorf("%v, %+v", err, first)
+	}
+	if code, _, stderr := gorxe(t, "pcap", "show", "--json", "--ladder", damaged); code != exitUsage || !strings.Contains(stderr, "--json") {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
 

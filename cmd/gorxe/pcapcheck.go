@@ -24,6 +24,7 @@ type pcapCheckCmd struct {
 	Empty  bool       `name:"allow-empty" help:"Accept files without RDMA packets."`
 	Max    int        `default:"20" help:"Print at most this many findings of each rule, but count all. 0 prints all (default: ${default})."`
 	Quiet  bool       `short:"q" help:"Print one line for each file, and no findings."`
+	Wide   bool       `help:"Print every column of the tables, also those that are 0 everywhere, in one line."`
 	JSON   bool       `name:"json" xor:"form" help:"Print JSON."`
 	JUnit  string     `name:"junit" placeholder:"FILE" predictor:"file" help:"Also write a JUnit XML report, with a test case for each rule."`
 }
@@ -34,7 +35,9 @@ func (pcapCheckCmd) Help() string {
 
 A violation is a packet that no correct device sends. A warning is against a recommendation, or is a violation only if the capture lacks no packet. A note is worth knowing. A capture may begin in the middle, hold one direction only, lack packets or cut them: only what it shows is judged.
 
-The exit code is 0 if there is no violation. It is 1 if there is one, if a file cannot be read, or if it has no RDMA packet (unless --allow-empty is given). It is 2 if the command line is wrong.
+The last line says first what went wrong without breaking a rule: packets that were sent again, timeouts, NAKs, and flows that ended without an acknowledgement.
+
+The exit code is 0 if there is no violation. It is 1 if there is one, if a file cannot be read, or if it has no RDMA packet (unless --allow-empty is given). A file that ends within a packet is judged up to there, with a warning; --strict fails it. It is 2 if the command line is wrong.
 
 Examples:
   gorxe pcap check run.pcapng
@@ -81,7 +84,7 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 	case c.Rules.list && len(c.Files) > 0:
 		return usageError{errors.New("--rules without names lists the rules and checks no file; --rules=RULE,... applies only these")}
 	case c.Rules.list:
-		return report.WriteRules(std.out, c.JSON)
+		return report.WriteRules(std.out, c.JSON, c.form(std))
 	case len(c.Files) == 0:
 		return usageError{errors.New("no capture file given")}
 	}
@@ -162,19 +165,25 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 	if r.Err == nil && r.Empty() && !c.Empty {
 		r.Err = report.ErrNothing
 	}
-	if !c.JSON {
+	// Of a file that could not be judged there is nothing to say but why.
+	if judged := checked != nil && (!r.Empty() || c.Empty); judged && !c.JSON {
 		if !c.Quiet {
 			printer.Rest()
-			if err := r.WriteSummary(std.out); r.Err == nil {
-				r.Err = err
-			}
+			r.WriteSummary(std.out, c.form(std))
 		}
 		r.WriteVerdict(std.out, printable(name))
 	}
 	if r.Err != nil {
-		complain(std, fmt.Errorf("%s: %w", name, r.Err))
+		complain(std, of(name, r.Err))
+	}
+	if r.Cut {
+		warnCut(std, name, r.CutAt)
 	}
 	return r
+}
+
+func (c *pcapCheckCmd) form(std streams) report.Form {
+	return report.Form{Width: terminalColumns(std.out), Wide: c.Wide}
 }
 
 func checkFile(ctx context.Context, name string, progress *read.Progress, opts conformance.Options) (*conformance.Report, error) {

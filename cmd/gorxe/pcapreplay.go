@@ -3,7 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/replay"
@@ -20,12 +20,16 @@ type pcapReplayCmd struct {
 func (pcapReplayCmd) Help() string {
 	return `Compares the engine of gorxe with captured devices. As responder it gets the captured requests, and as requester the captured responses. The packets that it sends are compared with those of the captured device. Nothing is sent over a network. The engine may coalesce acknowledgements differently, and time, credits and the first packet of a retry are free. All else is a difference, which is explained if the reason is known.
 
-The exit code is 0 if all is equal or explained. It is 1 if not, or if a file cannot be read, and 2 if the command line is wrong.
+Of a capture that does not fit in memory, 384 MiB of packets or a million, the beginning is replayed, and a line says how much.
+
+The exit code is 0 if all that was replayed is equal or explained. It is 1 if not, if a file cannot be read, or if no packet could be compared, and 2 if the command line is wrong. A file that ends within a packet is replayed up to there, with a warning.
 
 Examples:
   gorxe pcap replay run.pcapng
   gorxe pcap replay -v captures/*.pcap`
 }
+
+var errNoComparison = errors.New("no packet could be compared")
 
 // Run replays the captures.
 func (c pcapReplayCmd) Run(std streams) error {
@@ -34,18 +38,25 @@ func (c pcapReplayCmd) Run(std streams) error {
 	failed := false
 	for _, name := range c.Files {
 		r, err := replayFile(name)
+		switch {
+		case err != nil:
+		case r.Empty:
+			err = report.ErrNoRDMA
+		case r.Compared() == 0:
+			err = errNoComparison
+		}
 		if err != nil {
-			complain(std, fmt.Errorf("%s: %w", name, err))
+			complain(std, of(name, err))
 		}
 		failed = failed || err != nil || r.Unexplained() > 0
-		if r == nil {
-			continue
+		if r != nil && r.Cut {
+			warnCut(std, name, r.CutAt)
 		}
 		if c.JSON {
 			results = append(results, report.NewJSONReplay(name, r, err))
-			continue
+		} else if r != nil && !r.Empty {
+			report.WriteReplay(out, printable(name), r, c.Verbose)
 		}
-		report.WriteReplay(out, printable(name), r, c.Verbose)
 	}
 	err := out.Flush()
 	if c.JSON {

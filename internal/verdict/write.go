@@ -34,7 +34,7 @@ func (r *Run) Write(ctx context.Context, dir string) error {
 	if err := os.Rename(CapturePath(dir), filepath.Join(dir, CaptureFile)); err != nil {
 		return err
 	}
-	checked, err := check(ctx, dir)
+	checked, err := r.check(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (r *Run) writeReport(dir string) error {
 }
 
 // check judges the capture, and draws it. A capture without packets is no error.
-func check(ctx context.Context, dir string) (*report.Capture, error) {
+func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 	file, err := read.Open(ctx, filepath.Join(dir, CaptureFile), nil)
 	if err != nil {
 		return nil, err
@@ -71,6 +71,9 @@ func check(ctx context.Context, dir string) (*report.Capture, error) {
 	printer := report.NewFindings(&text, maxFindings)
 	var listed []conformance.Finding
 	var packets ladder.Collector
+	if r.Failed() {
+		packets.Outcome = r.ending()
+	}
 	rep, err := file.Check(conformance.Options{OnFinding: func(x *conformance.Finding) {
 		if printer.Count(x) {
 			printer.Print(CaptureFile, x)
@@ -85,10 +88,11 @@ func check(ctx context.Context, dir string) (*report.Capture, error) {
 	}
 	checked.Findings = listed
 	printer.Rest()
-	if err := checked.WriteSummary(&text); err != nil {
-		return nil, err
-	}
+	checked.WriteSummary(&text, report.Form{})
 	checked.WriteVerdict(&text, CaptureFile)
+	if checked.Cut {
+		text.WriteString(CaptureFile + ": " + report.CutText(checked.CutAt) + "\n")
+	}
 	if checked.Err != nil {
 		text.WriteString(CaptureFile + ": " + checked.Err.Error() + "\n")
 	}

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/gorxe/gorxe/wire"
 )
@@ -34,6 +33,7 @@ func (c *Checker) acknowledge(s *subject, x *Flow, psn wire.PSN) {
 	}
 	if !r.ackedKnown || r.acked.Less(psn) {
 		r.acked, r.ackedKnown = psn, true
+		r.retry.runs = 0
 	}
 	if r.asked.on && r.asked.psn.Less(r.acked) {
 		r.asked.on = false
@@ -60,7 +60,7 @@ func (c *Checker) missing(about finding, x *Flow, h hole, why string) {
 	n := h.to.Diff(h.from)
 	x.Stats.Missing += uint64(n)
 	c.emitAbout(about, x, rulePSNGap, Note,
-		fmt.Sprintf("PSNs %#x to %#x before packet %d", uint32(h.from), uint32(h.to.Sub(1)), h.packet), why)
+		fmt.Sprintf("PSNs 0x%06x to 0x%06x before packet %d", uint32(h.from), uint32(h.to.Sub(1)), h.packet), why)
 }
 
 // endRequests judges the requests that are still open at the end.
@@ -76,9 +76,9 @@ func (c *Checker) endRequests(f *Flow) {
 		c.missing(last, f, h, "never seen")
 	}
 	r.holes = r.holes[:0]
-	const answerTimeout = int64(time.Second)
 	if a := r.asked; a.on && f.Peer != nil && r.ackedKnown && c.now.UnixNano()-a.at > answerTimeout {
-		c.emitAbout(a.finding, f, ruleAckReq, Warning, fmt.Sprintf("an acknowledgement of PSN %#x", uint32(a.psn)), "none")
+		c.emitAbout(a.finding, f, ruleAckReq, Warning, fmt.Sprintf("an acknowledgement of PSN 0x%06x", uint32(a.psn)), "none")
 	}
 	r.asked.on = false
+	f.gaveUp(c.now.UnixNano())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -50,8 +51,8 @@ func (c *Checker) reread(s *subject, f *Flow, r *requests, mtu int) Class {
 	rest := s.pkt.VA() == q.va+k && key && uint64(s.pkt.DMALen())+k <= uint64(q.length)
 	if !rest {
 		c.postpone(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
-			fmt.Sprintf("the READ of packet %d again or its rest: %#x, %d bytes at most", q.packet, q.va+k, uint64(q.length)-min(k, uint64(q.length))),
-			fmt.Sprintf("%#x, %d bytes", s.pkt.VA(), s.pkt.DMALen()))
+			fmt.Sprintf("the READ of packet %d again or its rest: %#x, %s at most", q.packet, q.va+k, plural.Of(uint64(q.length)-min(k, uint64(q.length)), "byte")),
+			fmt.Sprintf("%#x, %s", s.pkt.VA(), plural.Of(s.pkt.DMALen(), "byte")))
 		return ClassUnknown
 	}
 	return ClassRetransmission
@@ -77,6 +78,7 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 	}
 	f.Stats.Retransmissions++
 	r.goBack(s)
+	f.retried(s, s.at-e.at)
 	if r.rnr.on && s.psn == r.rnr.psn {
 		c.rnrServed(s, f, r)
 	}
@@ -107,10 +109,10 @@ func (c *Checker) wentBack(s *subject, f *Flow, r *requests, since int64) {
 	switch {
 	case r.nak.on && r.nak.psn.Less(s.psn):
 		r.early = earlyState{on: true, psn: r.nak.psn, first: s.psn, left: reorderedBy, about: s.about(),
-			expected: fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet)}
+			expected: fmt.Sprintf("PSN 0x%06x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet)}
 	case !r.nak.on && !r.rnr.on && since > doubledWithin && r.ackedKnown && !r.lossy && !late && r.acked.Less(s.psn):
 		r.early = earlyState{on: true, psn: r.acked, first: s.psn, left: reorderedBy, about: s.about(),
-			expected: fmt.Sprintf("PSN %#x, the first that is not acknowledged", uint32(r.acked))}
+			expected: fmt.Sprintf("PSN 0x%06x, the first that is not acknowledged", uint32(r.acked))}
 	}
 	r.nak.on = false
 }
@@ -167,7 +169,7 @@ func (c *Checker) overtaking(s *subject, f *Flow, r *requests) {
 func (c *Checker) beganLate(f *Flow, r *requests) {
 	e := r.early
 	r.early.on = false
-	c.emitAbout(e.about, f, ruleGoBack, ruleGoBack.Severity, e.expected, fmt.Sprintf("retransmission from %#x", uint32(e.first)))
+	c.emitAbout(e.about, f, ruleGoBack, ruleGoBack.Severity, e.expected, fmt.Sprintf("retransmission from 0x%06x", uint32(e.first)))
 }
 
 // endRun ends the wait for a packet that was overtaken.
@@ -185,8 +187,8 @@ func (c *Checker) goesOn(s *subject, f *Flow, r *requests) {
 		return
 	}
 	r.nak.on = false
-	c.report(s, f, ruleGoBack, fmt.Sprintf("PSN %#x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
-		fmt.Sprintf("new requests %v later, the last of PSN %#x", time.Duration(s.at-r.nak.at), uint32(s.psn)))
+	c.report(s, f, ruleGoBack, fmt.Sprintf("PSN 0x%06x, by the NAK of packet %d", uint32(r.nak.psn), r.nak.packet),
+		fmt.Sprintf("new requests %v later, the last of PSN 0x%06x", time.Duration(s.at-r.nak.at), uint32(s.psn)))
 }
 
 // crossing is how long a request or a retry may be in flight. A NAK that it crosses in the network
@@ -199,7 +201,7 @@ func (c *Checker) rnrServed(s *subject, f *Flow, r *requests) {
 	// Linux waits 61.41 ms for 61.44, and clocks differ.
 	if waited < r.rnr.wait-r.rnr.wait/20 && waited >= 0 {
 		severity := Warning
-		if waited > crossing {
+		if waited > crossing && c.stepped <= r.rnr.packet {
 			severity = Violation
 		}
 		c.reportAs(severity, s, f, ruleRNRWait, fmt.Sprintf("%v after packet %d", r.rnr.wait, r.rnr.packet), waited.String())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -42,6 +43,7 @@ type Checker struct {
 	closed   bool
 	verdict  Verdict
 	now      time.Time
+	stepped  int // the packet at which the clock last went back
 	summary  Summary
 	findings []Finding // of the current packet
 	cut      []byte    // the headers of a packet that was captured in part
@@ -153,6 +155,9 @@ func (c *Checker) datagram(s *subject, f *Flow) {
 		return
 	}
 	if m := c.management(s, f); m != nil {
+		if m.CMAttribute() == wire.AttrREJ {
+			f.Stats.Rejects++
+		}
 		c.followTalk(s, f, m)
 		c.connectionManager(f, m)
 	}
@@ -244,11 +249,17 @@ func (c *Checker) newFlow(key flowKey, p *capture.Packet) *Flow {
 	return f
 }
 
-// evict forgets a quarter of the flows: those without packets for the longest time.
+// evict forgets a quarter of the flows: those without packets for the longest time. Both
+// directions of a connection are forgotten at once, because later packets make new flows, and a
+// new flow cannot be the opposite of an old one.
 func (c *Checker) evict() {
 	flows := c.list()
-	slices.SortFunc(flows, func(a, b *Flow) int { return cmp.Compare(a.seq, b.seq) })
-	forgotten := flows[:max(1, len(flows)/4)]
+	slices.SortFunc(flows, func(a, b *Flow) int { return cmp.Compare(a.lastUsed(), b.lastUsed()) })
+	n := max(1, len(flows)/4)
+	if f := flows[n-1]; f.Peer != nil && n < len(flows) && flows[n] == f.Peer {
+		n++
+	}
+	forgotten := flows[:n]
 	for _, f := range forgotten {
 		c.forget(f)
 	}
@@ -267,11 +278,18 @@ func (c *Checker) evict() {
 	}
 }
 
+// lastUsed says when a connection last had a packet. Its two directions are equal, so they are
+// neighbours in a sorted list.
+func (f *Flow) lastUsed() uint64 {
+	if f.Peer != nil {
+		return max(f.seq, f.Peer.seq)
+	}
+	return f.seq
+}
+
 func (c *Checker) forget(f *Flow) {
 	c.finish(f)
-	if f.Peer != nil && f.Peer.Peer == f {
-		f.Peer.Peer = nil
-	}
+	c.summary.past.count(&f.Stats)
 	if f.req != nil {
 		c.budget += len(f.req.ring)
 	}
@@ -340,4 +358,4 @@ func (s *FlowStats) found(severity Severity) {
 	}
 }
 
-func bytesSeen(n int) string { return fmt.Sprintf("%d bytes", n) }
+func bytesSeen(n int) string { return plural.Of(n, "byte") }

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -201,7 +202,7 @@ func (c *Checker) talkREP(s *subject, f *Flow, k *talk, m wire.CMREP) {
 func (c *Checker) talkDREQ(s *subject, f *Flow, k *talk, side int, m wire.CMDREQ) {
 	c.after(s, f, m, k.sides[passive].has(wire.AttrREP), "a REP")
 	if to := &k.sides[1-side]; to.id != 0 && m.RemoteQPN() != to.qpn {
-		c.report(s, f, ruleCMIDs, fmt.Sprintf("queue pair %#x", uint32(to.qpn)), fmt.Sprintf("%#x", uint32(m.RemoteQPN())))
+		c.report(s, f, ruleCMIDs, fmt.Sprintf("queue pair 0x%06x", uint32(to.qpn)), fmt.Sprintf("0x%06x", uint32(m.RemoteQPN())))
 	}
 	k.sides[side].dreqTID = m.TID()
 	c.say(s, f, k, side, m)
@@ -289,7 +290,7 @@ func (c *Checker) say(s *subject, f *Flow, k *talk, side int, m wire.CMMessage) 
 	u.last, u.psn = s.at, s.psn
 	u.times++
 	if u.times-1 > uint64(k.retries) {
-		c.report(s, f, ruleCMRetries, fmt.Sprintf("%v sent again at most %d times", a, k.retries), fmt.Sprintf("%d times", u.times-1))
+		c.report(s, f, ruleCMRetries, fmt.Sprintf("%v sent again at most %s", a, plural.Of(k.retries, "time")), plural.Of(u.times-1, "time"))
 	}
 	// Linux computes with powers of two of a millisecond, and so waits a little less.
 	if wait := k.sides[side].timeout; !k.mra && since < wait/2 {

@@ -36,7 +36,7 @@ func (c *Checker) cnpFormat(s *subject, f *Flow) {
 	switch {
 	case p.PSN() != 0 || p.Solicited() || p.MigReq():
 		c.report(s, f, ruleCNPFormat, "PSN 0, SE and M clear",
-			fmt.Sprintf("PSN %#x, SE %v, M %v", uint32(p.PSN()), p.Solicited(), p.MigReq()))
+			fmt.Sprintf("PSN 0x%06x, SE %v, M %v", uint32(p.PSN()), p.Solicited(), p.MigReq()))
 	case !zero(reserved):
 		c.report(s, f, ruleCNPFormat, "zeros after the BTH", fmt.Sprintf("% x", reserved))
 	case !p.BECN() || p.FECN() || p.AckReq():

@@ -59,10 +59,18 @@ type FlowStats struct {
 	Missing         uint64 // PSNs never seen
 
 	ACKs, NAKs, RNRs uint64
-	CNPs             uint64
-	CNPGap           time.Duration // the shortest between two of them
-	Marked           uint64        // CE in the IP header
-	Truncated        uint64
+	// NAKCodes counts NAKs by what they say.
+	NAKCodes [nakCodes]uint64
+	// Timeouts counts how often the requester went back although no NAK told it to: its timer had
+	// expired, or the NAK is not in the capture.
+	Timeouts uint64
+	// GaveUp counts the lives of the queue pair whose last request was sent again and not acknowledged.
+	GaveUp    uint64
+	Rejects   uint64 // REJ messages of the connection manager
+	CNPs      uint64
+	CNPGap    time.Duration // the shortest between two of them
+	Marked    uint64        // CE in the IP header
+	Truncated uint64
 
 	PathMTU                     int // inferred; 0 for unknown
 	PKey                        wire.PKey
@@ -71,15 +79,18 @@ type FlowStats struct {
 	Notes, Warnings, Violations uint64
 }
 
+// nakCodes is one more than the highest code of a NAK (IBA 9.7.5.2.2).
+const nakCodes = int(wire.NAKInvalidRD) + 1
+
 func (f *Flow) String() string {
 	from := ""
 	switch {
 	case f.Peer != nil:
-		from = fmt.Sprintf(" qp %#06x", uint32(f.Peer.QPN))
+		from = fmt.Sprintf(" qp 0x%06x", uint32(f.Peer.QPN))
 	case f.Service == wire.ServiceUD:
-		from = fmt.Sprintf(" qp %#06x", uint32(f.SourceQPN))
+		from = fmt.Sprintf(" qp 0x%06x", uint32(f.SourceQPN))
 	}
-	return fmt.Sprintf("%v %v%s > %v qp %#06x", f.Service, f.Src, from, f.Dst, uint32(f.QPN))
+	return fmt.Sprintf("%v %v%s > %v qp 0x%06x", f.Service, f.Src, from, f.Dst, uint32(f.QPN))
 }
 
 // flowKey names a flow.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -51,7 +52,7 @@ func (c *Checker) outOfSequence(s *subject, f *Flow, r *requests, before *record
 		want = "MIDDLE or LAST"
 	}
 	c.reportAs(severity, s, f, ruleSequence,
-		fmt.Sprintf("%s after %s, PSN %#x in packet %d", want, info.Name, uint32(before.psn), before.packet), after.Name)
+		fmt.Sprintf("%s after %s, PSN 0x%06x in packet %d", want, info.Name, uint32(before.psn), before.packet), after.Name)
 	r.newEpoch()
 }
 
@@ -81,9 +82,9 @@ func (c *Checker) lengths(s *subject, f *Flow, e, prev *record) {
 	}
 	switch last := s.info.Has(wire.OpLast); {
 	case last && e.off != e.total:
-		c.report(s, f, ruleWriteLen, fmt.Sprintf("%d bytes, by the RETH", e.total), fmt.Sprintf("%d at its LAST", e.off))
+		c.report(s, f, ruleWriteLen, plural.Of(e.total, "byte")+", by the RETH", fmt.Sprintf("%d at its LAST", e.off))
 	case !last && e.off >= e.total:
-		c.report(s, f, ruleWriteLen, fmt.Sprintf("%d bytes, by the RETH", e.total), fmt.Sprintf("%d, and no LAST", e.off))
+		c.report(s, f, ruleWriteLen, plural.Of(e.total, "byte")+", by the RETH", fmt.Sprintf("%d, and no LAST", e.off))
 		e.flags &^= recOffset
 	}
 }

@@ -221,7 +221,7 @@ func (c *Checker) destination(s *subject, f *Flow) {
 		} else if multicast {
 			want = "a datagram to QP 0xffffff"
 		}
-		c.report(s, f, ruleMulticast, want, fmt.Sprintf("%s to QP %#x at %v", s.info.Name, uint32(f.QPN), s.Dst))
+		c.report(s, f, ruleMulticast, want, fmt.Sprintf("%s to QP 0x%06x at %v", s.info.Name, uint32(f.QPN), s.Dst))
 	}
 	if f.Service != s.info.Service && s.info.Service != wire.ServiceCNP && f.Service != wire.ServiceCNP {
 		c.report(s, f, ruleService, f.Service.String()+", as before", s.info.Service.String())

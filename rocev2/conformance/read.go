@@ -16,8 +16,10 @@ type Report struct {
 	// AtEnd are the findings that only the end of the capture brought, for example
 	// about a request that was never answered. Findings has them as well.
 	AtEnd []Finding
-	// Cut reports that the file ends within a packet.
-	Cut bool
+	// Cut reports that the file ends within a packet, which begins at byte CutAt of the
+	// uncompressed file.
+	Cut   bool
+	CutAt int64
 	// Drops is the number of packets that the file itself records as lost.
 	Drops uint64
 }
@@ -71,6 +73,9 @@ func Read(in io.Reader, opts Options, visit func(*capture.Packet, *Verdict) erro
 	}
 	err = checker.addAll(packets, visit)
 	report.Cut = errors.Is(err, capture.ErrCut)
+	if report.Cut {
+		report.CutAt = packets.Offset()
+	}
 	if report.Cut || errors.Is(err, io.EOF) {
 		err = nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -61,6 +62,7 @@ type requests struct {
 	early   earlyState
 	ran     pastRun
 	back    backState
+	retry   retryState
 	asked   askState
 	depth   depthState
 	badMSNs int
@@ -76,6 +78,7 @@ func (f *Flow) requests(s *subject) *requests {
 // restart begins a new life of the queue pair: the PSNs so far no longer count.
 func (f *Flow) restart() {
 	if r := f.req; r != nil {
+		f.gaveUp(f.Stats.Last.UnixNano())
 		*r = requests{
 			life: r.life + 1, prevNext: r.next, nextSure: true, epoch: r.epoch + 1,
 			ring: r.ring, reads: r.reads, lossy: r.lossy, holes: r.holes[:0], pending: r.pending[:0],
@@ -104,7 +107,7 @@ func (c *Checker) request(s *subject, f *Flow) {
 	}
 	d := s.psn.Diff(r.next)
 	if d > far || d < -far {
-		c.postpone(s, f, r, rulePSN, true, fmt.Sprintf("a PSN near %#x", uint32(r.next)), fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name))
+		c.postpone(s, f, r, rulePSN, true, fmt.Sprintf("a PSN near 0x%06x", uint32(r.next)), fmt.Sprintf("0x%06x in %s", uint32(s.psn), s.info.Name))
 		return
 	}
 	class := c.classify(s, f, r, d)
@@ -178,8 +181,8 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 		again := old.op == s.pkt.Opcode() && s.info.Has(wire.OpRead) // how much of it: reread
 		if !again && !same(old, s) {
 			c.postpone(s, f, r, ruleRetrans, r.unacknowledged(s.psn),
-				fmt.Sprintf("PSN %#x as in packet %d: %v, %d bytes", uint32(s.psn), old.packet, old.op, old.payload),
-				fmt.Sprintf("%s, %d bytes", s.info.Name, s.payload))
+				fmt.Sprintf("PSN 0x%06x as in packet %d: %v, %s", uint32(s.psn), old.packet, old.op, plural.Of(old.payload, "byte")),
+				fmt.Sprintf("%s, %s", s.info.Name, bytesSeen(s.payload)))
 			return ClassUnknown
 		}
 		if r.doubled(old, s) {
@@ -195,8 +198,8 @@ func (c *Checker) classify(s *subject, f *Flow, r *requests, d int32) Class {
 			return c.reread(s, f, r, mtu)
 		}
 		c.postpone(s, f, r, rulePSN, known && r.unacknowledged(s.psn),
-			fmt.Sprintf("no request within the range of the READ of packet %d, PSN %#x", q.packet, uint32(q.psn)),
-			fmt.Sprintf("%s with PSN %#x", s.info.Name, uint32(s.psn)))
+			fmt.Sprintf("no request within the range of the READ of packet %d, PSN 0x%06x", q.packet, uint32(q.psn)),
+			fmt.Sprintf("%s with PSN 0x%06x", s.info.Name, uint32(s.psn)))
 		return ClassUnknown
 	}
 	if r.fill(s.psn, 1) {
@@ -252,6 +255,7 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	case ClassRetransmission:
 		f.Stats.Retransmissions++
 		r.goBack(s)
+		f.retried(s, 0)
 		c.wentBack(s, f, r, 0)
 	default:
 	}
@@ -274,6 +278,9 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 	r.ran.behind++
 	r.next, r.nextSure = s.psn.Add(span), spanSure
 	r.running = false
+	if !r.ackedKnown {
+		r.retry.runs = 0 // it is not known what was acknowledged, but new requests are progress
+	}
 	if s.info.Has(wire.OpEnd) {
 		f.Stats.Messages++
 		r.msgs++

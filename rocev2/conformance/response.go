@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -62,6 +63,9 @@ func (c *Checker) response(s *subject, f *Flow) {
 			f.Stats.RNRs++
 		default:
 			f.Stats.NAKs++
+			if code := int(y.NAKCode()); y.IsNAK() && code < nakCodes {
+				f.Stats.NAKCodes[code]++
+			}
 		}
 	}
 	id := responseID{on: true, psn: s.psn, op: s.pkt.Opcode(), syndrome: y, id: s.IP.ID}
@@ -140,8 +144,8 @@ func (c *Checker) unsent(s *subject, f *Flow, r *requests, d int32) {
 	if s.info.Has(wire.OpReadResp) {
 		rule = ruleReadRange
 	}
-	expected := fmt.Sprintf("a PSN before %#x, which is the next", uint32(r.next))
-	seen := fmt.Sprintf("%#x in %s", uint32(s.psn), s.info.Name)
+	expected := fmt.Sprintf("a PSN before 0x%06x, which is the next", uint32(r.next))
+	seen := fmt.Sprintf("0x%06x in %s", uint32(s.psn), s.info.Name)
 	if s.info.Has(wire.HasAETH) && s.pkt.Syndrome().IsACK() && r.msnBase.on &&
 		r.msnBase.hi.Add(r.msgs).Less(wire.PSN(s.pkt.MSN())) {
 		// The MSN counts requests too that were not seen.
@@ -226,7 +230,7 @@ func (c *Checker) readLength(s *subject, f *Flow, r *requests, mtu int) {
 			c.report(s, f, rulePathMTU, bytesSeen(mtu)+" in "+s.info.Name, bytesSeen(s.payload))
 		}
 	default:
-		c.report(s, f, ruleReadLen, fmt.Sprintf("%d bytes of the %d of the READ in packet %d", want, bad.length, bad.packet), bytesSeen(s.payload))
+		c.report(s, f, ruleReadLen, fmt.Sprintf("%s of the %d of the READ in packet %d", plural.Of(want, "byte"), bad.length, bad.packet), bytesSeen(s.payload))
 	}
 }
 
@@ -321,7 +325,7 @@ func (c *Checker) negative(s *subject, f, x *Flow) {
 			if s.IP.Version == 4 && s.IP.ID != n.id {
 				severity = Violation // it is not a double of the first
 			}
-			c.reportAs(severity, s, f, ruleNAKRepeated, fmt.Sprintf("none until PSN %#x is sent again, after the NAK of packet %d", uint32(s.psn), n.packet), y.String())
+			c.reportAs(severity, s, f, ruleNAKRepeated, fmt.Sprintf("none until PSN 0x%06x is sent again, after the NAK of packet %d", uint32(s.psn), n.packet), y.String())
 		}
 		*n = sentNAK{on: true, psn: s.psn, id: s.IP.ID, packet: s.Number}
 	case y.NAKCode() == wire.NAKInvalidRequest && e != nil:

@@ -17,10 +17,16 @@ type Summary struct {
 	Bytes       uint64 // of all frames, as captured
 	First, Last time.Time
 	Forgotten   int // flows, to bound memory: Options.MaxFlows
+	// ClockSteps counts the packets that are much earlier than the one before: the clock was set
+	// back, or captures were joined. ClockBack is the longest of these steps.
+	ClockSteps int
+	ClockBack  time.Duration
 
 	PerRule                     []RuleCount // in the order of Rules
 	Notes, Warnings, Violations uint64
 	Flows                       []*Flow
+
+	past FlowStats // what went wrong in the flows that were forgotten
 }
 
 // RuleCount counts the findings of a rule.
@@ -72,6 +78,11 @@ func (c *Checker) count(p *capture.Packet) {
 	s := &c.summary
 	if s.Packets == 0 {
 		s.First = p.Time
+	}
+	if back := s.Last.Sub(p.Time); s.Packets > 0 && back > crossing {
+		s.ClockSteps++
+		s.ClockBack = max(s.ClockBack, back)
+		c.stepped = p.Number
 	}
 	s.Packets++
 	s.Last = p.Time

@@ -68,7 +68,7 @@ func (c *Checker) decide(s *subject, f *Flow, r *requests) bool {
 		c.emitAbout(h.subject, f, h.rule, severity, h.expected, h.seen)
 		return false
 	case continues:
-		c.emitAbout(h.subject, f, ruleRestart, Note, fmt.Sprintf("a PSN near %#x", uint32(r.next)), fmt.Sprintf("PSNs from %#x", uint32(h.psn)))
+		c.emitAbout(h.subject, f, ruleRestart, Note, fmt.Sprintf("a PSN near 0x%06x", uint32(r.next)), fmt.Sprintf("PSNs from 0x%06x", uint32(h.psn)))
 		f.restart()
 		return true
 	}

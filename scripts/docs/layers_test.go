@@ -205,7 +205,7 @@ func TestDepguardReader(t *testing.T) {
 		"wire":                 "nothing",
 		"rocev2/capture":       "internal/checksum, wire",
 		"examples":             "not rxe, wire",
-		"rocev2/conformance":   "rocev2/capture, wire",
+		"rocev2/conformance":   "internal/plural, rocev2/capture, wire",
 		"internal/pcap/replay": "",
 	} {
 		got := layers[name].String()

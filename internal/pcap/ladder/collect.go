@@ -38,6 +38,9 @@ type Collector struct {
 	Filter Filter
 	// MaxRows bounds the packets kept; 0 means DefaultRows.
 	MaxRows int
+	// Outcome says in words how the run failed whose packets these are, if that is known. Then
+	// the page does not look as if all were well.
+	Outcome string
 
 	streams map[streamKey]*stream
 	order   []*stream
@@ -110,11 +113,9 @@ func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
 	})
 	switch {
 	case blamed:
-		c.keepRecent(s, c.maxRows())
-		s.follow = around
+		c.keepAround(s, c.maxRows())
 	case slot.Notable():
-		c.keepRecent(s, c.share(notableShare))
-		s.follow = around
+		c.keepAround(s, c.share(notableShare))
 	case s.follow > 0:
 		s.follow--
 		c.keepRecent(s, c.share(notableShare))
@@ -123,6 +124,20 @@ func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
 		c.keepRecent(s, c.share(headShare))
 	case len(s.kept) < few:
 		c.keepRecent(s, c.share(flowShare))
+	}
+}
+
+// keepAround keeps the last packets of both directions, and those that follow, up to limit rows in
+// all: a NAK says little without the requests around it.
+func (c *Collector) keepAround(s *stream, limit int) {
+	c.keepRecent(s, limit)
+	s.follow = around
+	if s.flow == nil || s.flow.Peer == nil {
+		return
+	}
+	if o := c.streams[streamKey{flow: s.flow.Peer}]; o != nil {
+		c.keepRecent(o, limit)
+		o.follow = around
 	}
 }
 
@@ -342,6 +357,9 @@ func (c *Collector) opposite(s *stream, datagrams map[datagramKey]*stream) *stre
 	}
 	return nil
 }
+
+// Chosen returns how many packets the filter chose, whether notable or not.
+func (c *Collector) Chosen() uint64 { return c.chosen }
 
 // LeftOut returns how many chosen packets and findings are not in any conversation.
 func (c *Collector) LeftOut() (packets, findings uint64) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -17,7 +18,7 @@ import (
 //go:embed page.html page.css page.js
 var files embed.FS
 
-var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets, "counted": counted}).ParseFS(files, "page.html"))
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets, "counted": plural.Of[uint64]}).ParseFS(files, "page.html"))
 
 // page is the data of the template. All text in it may come from a hostile capture;
 // html/template escapes it.
@@ -26,14 +27,15 @@ type page struct {
 	Trouble       string // why the file could not be read to its end
 	Style         template.CSS
 	Script        template.JS
-	Summary       conformance.Summary
 	Facts         []Field
-	Verdict       string // class of the summary
+	Verdict       string // class of what happened
+	Happened      string
+	Judged        string // how many rules were broken
 	Rules         []ruleLine
 	Conversations []pageConversation
 	MorePackets   uint64
 	MoreFindings  uint64
-	Quiet         int // conversations of which no packet is kept
+	Quiet         uint64 // conversations of which no packet is kept
 }
 
 type ruleLine struct {
@@ -63,7 +65,7 @@ type pageLine struct {
 // WriteHTML writes the conversations as one page that loads nothing. name is the name
 // of the capture, and trouble the error that ended the reading.
 func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, trouble error) error {
-	p := page{Name: name, Summary: s, Verdict: verdictClass(&s)}
+	p := page{Name: name, Verdict: verdictClass(&s, c.Outcome), Happened: happened(&s, c.Outcome), Judged: judged(&s)}
 	style, err := files.ReadFile("page.css")
 	if err != nil {
 		return err
@@ -90,7 +92,7 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 }
 
 func summaryFacts(s *conformance.Summary) []Field {
-	facts := []Field{count(s.Packets, "packets")}
+	facts := []Field{count(s.Packets, "packet")}
 	for _, n := range [...]struct {
 		name string
 		n    uint64
@@ -105,19 +107,61 @@ func summaryFacts(s *conformance.Summary) []Field {
 	if d := s.Last.Sub(s.First); d > 0 {
 		facts = append(facts, Field{"time", d.Round(time.Microsecond).String()})
 	}
-	return append(facts, count(uint64(len(s.Flows)+s.Forgotten), "flows"))
+	if s.ClockSteps > 0 {
+		facts = append(facts, Field{plural.Noun(s.ClockSteps, "time") + " the clock goes back", fmt.Sprint(s.ClockSteps)})
+	}
+	return append(facts, count(uint64(len(s.Flows)+s.Forgotten), "flow"))
 }
 
-func count(n uint64, name string) Field { return Field{named(n, name), fmt.Sprint(n)} }
+func count(n uint64, noun string) Field { return Field{plural.Noun(n, noun), fmt.Sprint(n)} }
 
-func verdictClass(s *conformance.Summary) string {
+// verdictClass returns the class that colors the head of the page: clean only if nothing happened.
+func verdictClass(s *conformance.Summary, outcome string) string {
 	switch {
 	case s.Violations > 0:
 		return "violation"
-	case s.Warnings > 0:
+	case s.Warnings > 0 || outcome != "" || s.Happened() != "":
 		return "warning"
+	case empty(s):
+		return "empty"
 	}
 	return "clean"
+}
+
+// empty reports whether there was nothing to judge.
+func empty(s *conformance.Summary) bool { return len(s.Flows)+s.Forgotten == 0 && s.Violations == 0 }
+
+// happened says what went wrong, by the outcome of the run and by the packets.
+func happened(s *conformance.Summary, outcome string) string {
+	wire := s.Happened()
+	switch {
+	case wire != "" && outcome != "":
+		return outcome + "; " + wire
+	case wire != "":
+		return wire
+	case outcome != "":
+		return outcome
+	case empty(s):
+		return "No packet to judge"
+	}
+	return "No packet was sent again or refused"
+}
+
+// judged says how many rules the packets break.
+func judged(s *conformance.Summary) string {
+	var list []string
+	for _, n := range [...]struct {
+		n    uint64
+		noun string
+	}{{s.Violations, "violation"}, {s.Warnings, "warning"}, {s.Notes, "note"}} {
+		if n.n > 0 {
+			list = append(list, plural.Of(n.n, n.noun))
+		}
+	}
+	if s.Violations == 0 {
+		list = append([]string{"no violation"}, list...)
+	}
+	return "The protocol's rules: " + strings.Join(list, ", ") + "."
 }
 
 // ruleLines returns the rules with findings, the most severe first.
@@ -173,7 +217,7 @@ func (v *Conversation) worst() conformance.Severity {
 }
 
 func conversationFacts(v *Conversation) []Field {
-	facts := []Field{count(v.Packets, "packets")}
+	facts := []Field{count(v.Packets, "packet")}
 	for i := range v.Stats {
 		if mtu := v.Stats[i].PathMTU; mtu > 0 {
 			facts = append(facts, Field{"path MTU", fmt.Sprint(mtu)})
@@ -182,7 +226,7 @@ func conversationFacts(v *Conversation) []Field {
 	}
 	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 {
-			facts = append(facts, count(k, n.name))
+			facts = append(facts, Field{plural.Noun(k, n.noun) + n.rest, fmt.Sprint(k)})
 		}
 	}
 	return facts

@@ -119,6 +119,48 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// verdict returns the class of the page's head, and what it says.
+func verdict(t *testing.T, page []byte) (class, happened, judged string) {
+	t.Helper()
+	elements, err := parsePage(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range elements {
+		switch e := &elements[i]; e.attrs["id"] {
+		case "verdict":
+			class, happened = strings.TrimPrefix(e.attrs["class"], "verdict "), e.text
+		case "judged":
+			judged = e.text
+		}
+	}
+	return class, happened, judged
+}
+
+// TestHead: the page begins with what went wrong, and is green only if nothing did.
+func TestHead(t *testing.T) {
+	for _, tt := range []struct {
+		file, outcome           string
+		class, happened, judged string
+	}{
+		{"rping.pcap", "", "clean", "No packet was sent again or refused", "no violation"},
+		{"rping.pcap", "the program failed", "warning", "the program failed", "no violation"},
+		{"interop-kernels-mistakes.pcap", "", "warning", "9 retransmissions, 3 NAKs (invalid request)", "no violation"},
+		{"netem_corrupt2.pcap", "it failed", "violation", "it failed; 373 retransmissions", "26 violations"},
+		{"defects/interop-crossed.pcap", "", "warning", "No packet was sent again or refused", "no violation, 1 warning."},
+	} {
+		c := Collector{Outcome: tt.outcome}
+		class, happened, judged := verdict(t, htmlPage(t, contents(t, tt.file), tt.file, &c))
+		if class != tt.class || !strings.Contains(happened, tt.happened) || !strings.Contains(judged, tt.judged) {
+			t.Errorf("%s, %q: %q: %q, %q", tt.file, tt.outcome, class, happened, judged)
+		}
+	}
+	var c Collector
+	if class, happened, _ := verdict(t, htmlPage(t, contents(t, "rping.pcap")[:24], "empty", &c)); class != "empty" || happened != "No packet to judge" {
+		t.Errorf("an empty capture: %q, %q", class, happened)
+	}
+}
+
 // TestPageBounded: the page says how much is left out.
 func TestPageBounded(t *testing.T) {
 	c := Collector{MaxRows: 40}
@@ -138,22 +180,6 @@ func TestPageBounded(t *testing.T) {
 	left, _ := c.LeftOut()
 	if rows > 40 || !strings.HasPrefix(said, fmt.Sprintf("%d packets left out", left)) {
 		t.Errorf("%d rows, and the page says %q of %d", rows, said, left)
-	}
-}
-
-// TestNames: a count of one has the singular.
-func TestNames(t *testing.T) {
-	for _, test := range []struct {
-		n    uint64
-		name string
-		want string
-	}{
-		{0, "packets", "0 packets"}, {1, "packets", "1 packet"}, {2, "NAKs", "2 NAKs"}, {1, "NAKs", "1 NAK"},
-		{1, "PSNs missing", "1 PSN missing"}, {1, "payload bytes", "1 payload byte"},
-	} {
-		if got := counted(test.n, test.name); got != test.want {
-			t.Errorf("%q, want %q", got, test.want)
-		}
 	}
 }
 

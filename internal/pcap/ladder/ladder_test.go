@@ -59,16 +59,16 @@ func lines(t testing.TB, file []byte, l Lines) string {
 // TestWords pins the line of one packet of each kind.
 func TestWords(t *testing.T) {
 	for _, tt := range []struct{ file, line string }{
-		{"rping.pcap", "     4    0.047490  10.77.0.1 > 10.77.0.2  RC SEND_ONLY qp 0x20 psn 0x2b19a2 A  16 B"},
-		{"rping.pcap", "     1    0.000000  10.77.0.1 > 10.77.0.2  UD SEND_ONLY qp 0x1 psn 0x000000 A  CM REQ id 0x2490cc45 service 0x0000000001061c06 QP 0x000020 PSN 0x5b91c9"},
-		{"rping.pcap", "     6    0.089844  10.77.0.2 > 10.77.0.1  RC RDMA_READ_REQUEST qp 0x20 psn 0x5b91c9 A  va 0x558c602bb5f0 rkey 0xb99 len 64"},
-		{"rping.pcap", "     7    0.096839  10.77.0.1 > 10.77.0.2  RC RDMA_READ_RESPONSE_ONLY qp 0x20 psn 0x5b91c9  ACK msn 1  64 B"},
-		{"allops_err_gid1.pcap", "   244    2.014959  10.77.0.2 > 10.77.0.1  RC ACKNOWLEDGE qp 0x12 psn 0x0000c8  RNR NAK(320µs) msn 0"},
-		{"allops_err_gid1.pcap", "   245    2.023086  10.77.0.1 > 10.77.0.2  RC SEND_ONLY qp 0x12 psn 0x0000c8 A  64 B  [retransmission]"},
-		{"allops_err_gid1.pcap", "   250    2.054651  10.77.0.2 > 10.77.0.1  RC ACKNOWLEDGE qp 0x13 psn 0x00012c  NAK(remote access error) msn 0"},
-		{"netem_corrupt2.pcap", "    36    0.029891  10.77.0.1 > 10.77.0.2  RC FETCH_ADD qp 0x26 psn 0x000010 A  va 0x2e0eec40 rkey 0x1270 add 0x1"},
-		{"netem_corrupt2.pcap", "    52    0.043437  10.77.0.2 > 10.77.0.1  RC ATOMIC_ACKNOWLEDGE qp 0x26 psn 0x000010  ACK msn 3 was 0x0"},
-		{"netem_corrupt2.pcap", "    60    0.045481  10.77.0.1 > 10.77.0.2  RC RDMA_WRITE_MIDDLE qp 0x26 psn 0x000018  1024 B  [bad ICRC]"},
+		{"rping.pcap", "     4    0.047490  10.77.0.1 > 10.77.0.2  RC SEND_ONLY qp 0x000020 psn 0x2b19a2 A  16 B"},
+		{"rping.pcap", "     1    0.000000  10.77.0.1 > 10.77.0.2  UD SEND_ONLY qp 0x000001 psn 0x000000 A  CM REQ id 0x2490cc45 service 0x0000000001061c06 QP 0x000020 PSN 0x5b91c9"},
+		{"rping.pcap", "     6    0.089844  10.77.0.2 > 10.77.0.1  RC RDMA_READ_REQUEST qp 0x000020 psn 0x5b91c9 A  va 0x558c602bb5f0 rkey 0xb99 len 64"},
+		{"rping.pcap", "     7    0.096839  10.77.0.1 > 10.77.0.2  RC RDMA_READ_RESPONSE_ONLY qp 0x000020 psn 0x5b91c9  ACK msn 1  64 B"},
+		{"allops_err_gid1.pcap", "   244    2.014959  10.77.0.2 > 10.77.0.1  RC ACKNOWLEDGE qp 0x000012 psn 0x0000c8  RNR NAK(320µs) msn 0"},
+		{"allops_err_gid1.pcap", "   245    2.023086  10.77.0.1 > 10.77.0.2  RC SEND_ONLY qp 0x000012 psn 0x0000c8 A  64 B  [retransmission]"},
+		{"allops_err_gid1.pcap", "   250    2.054651  10.77.0.2 > 10.77.0.1  RC ACKNOWLEDGE qp 0x000013 psn 0x00012c  NAK(remote access error) msn 0"},
+		{"netem_corrupt2.pcap", "    36    0.029891  10.77.0.1 > 10.77.0.2  RC FETCH_ADD qp 0x000026 psn 0x000010 A  va 0x2e0eec40 rkey 0x1270 add 0x1"},
+		{"netem_corrupt2.pcap", "    52    0.043437  10.77.0.2 > 10.77.0.1  RC ATOMIC_ACKNOWLEDGE qp 0x000026 psn 0x000010  ACK msn 3 was 0x0"},
+		{"netem_corrupt2.pcap", "    60    0.045481  10.77.0.1 > 10.77.0.2  RC RDMA_WRITE_MIDDLE qp 0x000026 psn 0x000018  1024 B  [bad ICRC]"},
 	} {
 		all := strings.Split(lines(t, contents(t, tt.file), Lines{}), "\n")
 		if !slices.Contains(all, tt.line) {
@@ -131,8 +131,8 @@ func TestTextLadder(t *testing.T) {
 	}
 	got := strings.Split(out.String(), "\n")
 	want := []string{
-		"1. RC 10.77.0.1 qp 0x20 ↔ 10.77.0.2 qp 0x20: 60 packets",
-		"                   10.77.0.1 qp 0x20                                                      10.77.0.2 qp 0x20",
+		"1. RC 10.77.0.1 qp 0x000020 ↔ 10.77.0.2 qp 0x000020: 60 packets",
+		"                   10.77.0.1 qp 0x000020                                                      10.77.0.2 qp 0x000020",
 		"     4    0.047490 |- RC SEND_ONLY psn 0x2b19a2 A  16 B -------------------------------------------------->|",
 		"     5    0.050023 |<-------------------------------------------------- RC ACKNOWLEDGE psn 0x2b19a2  ACK msn 1 -|",
 	}
@@ -274,4 +274,29 @@ func FuzzShow(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestAround: what is kept around a NAK late in a long capture are packets of both directions.
+func TestAround(t *testing.T) {
+	file := repeated(contents(t, "rping.pcap"), 60)
+	const fault = 2000
+	damage(t, file, fault)
+	c := Collector{MaxRows: 100}
+	collected(t, file, &c)
+	near := make(map[*conformance.Flow]int)
+	for _, v := range c.Conversations() {
+		for _, r := range v.Rows {
+			if r.Number > fault-2*around && r.Number < fault {
+				near[r.Flow]++
+			}
+		}
+	}
+	if len(near) != 2 {
+		t.Errorf("before packet %d, packets of %d flows are shown", fault, len(near))
+	}
+	for f, n := range near {
+		if n < around/2 {
+			t.Errorf("%v: %d packets before packet %d", f, n, fault)
+		}
+	}
 }

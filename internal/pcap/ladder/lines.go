@@ -17,14 +17,19 @@ type Lines struct {
 	Verbose bool // every field
 	Color   bool // of a terminal
 	Limit   int  // packets printed at most; 0: all
+	JSON    bool // an object in each line
 
 	LeftOut uint64 // by Limit
+	Chosen  uint64 // by Filter, whether notable or not
 
 	row     Row
 	start   time.Time
 	started bool
 	printed int
 }
+
+// Printed returns how many packets were printed.
+func (l *Lines) Printed() int { return l.printed }
 
 // Add prints a packet, if the filter chooses it, and the findings that it caused. Some
 // may be about earlier packets.
@@ -35,6 +40,7 @@ func (l *Lines) Add(p *capture.Packet, v *conformance.Verdict) error {
 	if !l.Filter.flow(p, v) {
 		return nil
 	}
+	l.Chosen++
 	l.row.set(p, v)
 	l.row.Findings = append(l.row.Findings, v.Findings...)
 	if l.Filter.Notable && !l.row.Notable() {
@@ -50,6 +56,9 @@ func (l *Lines) Add(p *capture.Packet, v *conformance.Verdict) error {
 
 func (l *Lines) print() error {
 	r := &l.row
+	if l.JSON {
+		return writeJSON(l.Out, r.json(l.start, l.Verbose))
+	}
 	style, end := "", ""
 	if l.Color {
 		style, end = terminalStyle(r)
@@ -97,7 +106,13 @@ func (l *Lines) Findings(all []conformance.Finding) error {
 		if len(l.Filter.Hosts)+len(l.Filter.QPs) > 0 && !l.concerns(x) {
 			continue
 		}
-		if _, err := fmt.Fprintf(l.Out, "       at the end: packet %d: %s\n", x.Packet, findingText(x)); err != nil {
+		var err error
+		if l.JSON {
+			err = writeJSON(l.Out, &JSONPacket{Packet: x.Packet, AtEnd: true, Findings: []JSONFinding{jsonFinding(x)}})
+		} else {
+			_, err = fmt.Fprintf(l.Out, "       at the end: packet %d: %s\n", x.Packet, findingText(x))
+		}
+		if err != nil {
 			return err
 		}
 	}

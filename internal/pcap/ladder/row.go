@@ -125,7 +125,7 @@ func (r *Row) Words() string {
 	}
 	p, info := r.pkt, r.pkt.Info()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s qp %#x psn 0x%06x", r.Opcode(), uint32(p.DestQP()), uint32(p.PSN()))
+	fmt.Fprintf(&b, "%s qp 0x%06x psn 0x%06x", r.Opcode(), uint32(p.DestQP()), uint32(p.PSN()))
 	if f := r.Flags(); f != "" {
 		b.WriteString(" " + f)
 	}
@@ -134,7 +134,7 @@ func (r *Row) Words() string {
 		return b.String()
 	}
 	if info.Has(wire.HasDETH) {
-		fmt.Fprintf(&b, "  from qp %#x q_key %#x", uint32(p.SrcQP()), p.QKey())
+		fmt.Fprintf(&b, "  from qp 0x%06x q_key %#x", uint32(p.SrcQP()), p.QKey())
 	}
 	if info.Has(wire.HasRETH) {
 		fmt.Fprintf(&b, "  va %#x rkey %#x len %d", p.VA(), uint32(p.RKey()), p.DMALen())

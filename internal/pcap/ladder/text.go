@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -16,7 +17,7 @@ func (e End) String() string {
 	if !e.Known {
 		return e.Addr.String()
 	}
-	return fmt.Sprintf("%v qp %#x", e.Addr, uint32(e.QPN))
+	return fmt.Sprintf("%v qp 0x%06x", e.Addr, uint32(e.QPN))
 }
 
 // WriteText draws each conversation as text. color is for a terminal.
@@ -29,7 +30,7 @@ func (c *Collector) WriteText(w io.Writer, color bool) error {
 		}
 	}
 	if n, findings := c.LeftOut(); n > 0 || findings > 0 {
-		t.printf("%s and %s left out: --limit keeps more.\n", packets(n), counted(findings, "findings"))
+		t.printf("%s and %s left out: --limit keeps more.\n", packets(n), plural.Of(findings, "finding"))
 	}
 	return t.err
 }
@@ -62,7 +63,7 @@ func (t *textWriter) conversation(v *Conversation) {
 		t.rung(v, r, width)
 	}
 	if rest := v.Packets - uint64(len(v.Rows)); rest > 0 {
-		t.printf("%19s  %d of %s are not shown\n", "", rest, packets(v.Packets))
+		t.printf("%19s  not shown: %d of %s\n", "", rest, packets(v.Packets))
 	}
 	for i := range v.Other {
 		t.printf("%19s  packet %d, not shown: %s\n", "", v.Other[i].Packet, findingText(&v.Other[i]))
@@ -70,20 +71,7 @@ func (t *textWriter) conversation(v *Conversation) {
 	t.printf("\n")
 }
 
-// counted returns a number with a noun, whose plural is name.
-func counted(n uint64, name string) string { return fmt.Sprintf("%d %s", n, named(n, name)) }
-
-// named returns the plural name, or its singular if n is 1.
-func named(n uint64, name string) string {
-	if n == 1 {
-		name = strings.TrimSuffix(name, "s")
-		name = strings.Replace(name, "PSNs ", "PSN ", 1)
-	}
-	return name
-}
-
-// packets returns a number with "packets".
-func packets(n uint64) string { return counted(n, "packets") }
+func packets(n uint64) string { return plural.Of(n, "packet") }
 
 // Arrow returns the arrow between the names of the ends.
 func (c *Conversation) Arrow() string {
@@ -95,20 +83,21 @@ func (c *Conversation) Arrow() string {
 
 // sums are the counts of a conversation; its title has those that are titled.
 var sums = [...]struct {
-	name   string
+	noun   string
+	rest   string
 	titled bool
 	count  func(*conformance.FlowStats) uint64
 }{
-	{"messages", false, func(s *conformance.FlowStats) uint64 { return s.Messages }},
-	{"payload bytes", false, func(s *conformance.FlowStats) uint64 { return s.Bytes }},
-	{"retransmissions", true, func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
-	{"NAKs", true, func(s *conformance.FlowStats) uint64 { return s.NAKs }},
-	{"RNR NAKs", true, func(s *conformance.FlowStats) uint64 { return s.RNRs }},
-	{"CNPs", false, func(s *conformance.FlowStats) uint64 { return s.CNPs }},
-	{"PSNs missing", false, func(s *conformance.FlowStats) uint64 { return s.Missing }},
-	{"notes", false, func(s *conformance.FlowStats) uint64 { return s.Notes }},
-	{"warnings", true, func(s *conformance.FlowStats) uint64 { return s.Warnings }},
-	{"violations", true, func(s *conformance.FlowStats) uint64 { return s.Violations }},
+	{"message", "", false, func(s *conformance.FlowStats) uint64 { return s.Messages }},
+	{"payload byte", "", false, func(s *conformance.FlowStats) uint64 { return s.Bytes }},
+	{"retransmission", "", true, func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
+	{"NAK", "", true, func(s *conformance.FlowStats) uint64 { return s.NAKs }},
+	{"RNR NAK", "", true, func(s *conformance.FlowStats) uint64 { return s.RNRs }},
+	{"CNP", "", false, func(s *conformance.FlowStats) uint64 { return s.CNPs }},
+	{"PSN", " missing", false, func(s *conformance.FlowStats) uint64 { return s.Missing }},
+	{"note", "", false, func(s *conformance.FlowStats) uint64 { return s.Notes }},
+	{"warning", "", true, func(s *conformance.FlowStats) uint64 { return s.Warnings }},
+	{"violation", "", true, func(s *conformance.FlowStats) uint64 { return s.Violations }},
 }
 
 // title returns a summary of a conversation.
@@ -120,7 +109,7 @@ func (v *Conversation) title() string {
 	fmt.Fprintf(&b, "%v %s %v: %s", v.Left, v.Arrow(), v.Right, packets(v.Packets))
 	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 && n.titled {
-			fmt.Fprintf(&b, ", %s", counted(k, n.name))
+			fmt.Fprintf(&b, ", %s", plural.Of(k, n.noun)+n.rest)
 		}
 	}
 	if v.Guessed {
@@ -134,7 +123,7 @@ func (v *Conversation) title() string {
 func rung(r *Row) string {
 	words := r.Words()
 	if r.parsed {
-		words = strings.Replace(words, fmt.Sprintf(" qp %#x psn", uint32(r.pkt.DestQP())), " psn", 1)
+		words = strings.Replace(words, fmt.Sprintf(" qp 0x%06x psn", uint32(r.pkt.DestQP())), " psn", 1)
 	}
 	return words + tagText(r)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -392,7 +393,7 @@ func (p *manager) compare(e *cmMessage, got *wire.MAD) {
 		first &^= 3
 	}
 	show := func(m *wire.MAD) string {
-		return fmt.Sprintf("%v, 0x%08x at byte %d (%d bytes differ)", parsed(m), binary.BigEndian.Uint32(m[first:]), first, n)
+		return fmt.Sprintf("%v, 0x%08x at byte %d (different: %s)", parsed(m), binary.BigEndian.Uint32(m[first:]), first, plural.Of(n, "byte"))
 	}
 	explained, own := "", *got
 	if own.SetTID(p.drawn); wire.CMAttribute(got.Attribute()) == wire.AttrDREP && own == *e.mad {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -114,12 +115,27 @@ func (t *talks) of(src, dst netip.Addr, m identified) (k *talk, active bool) {
 // skipped lists the messages that belong to no talk.
 func (t *talks) skipped() (list []Skipped) {
 	if t.orphans > 0 {
-		list = append(list, Skipped{Why: fmt.Sprintf("%d messages of connection managers: the capture lacks their request, or it is not played", t.orphans)})
+		list = append(list, Skipped{Why: plural.Of(t.orphans, "message") + " of connection managers: the capture lacks the request, or it is not played"})
 	}
 	if t.tooMany > 0 {
-		list = append(list, Skipped{Why: fmt.Sprintf("%d requests of connection managers: more than %d connections", t.tooMany, maxTalks)})
+		list = append(list, Skipped{Why: fmt.Sprintf("%s of connection managers: more than %d connections", plural.Of(t.tooMany, "request"), maxTalks)})
 	}
 	return list
+}
+
+// alone returns a talk of which the capture has one side only. It leaves out the messages that this
+// side sent because it had heard the other: they name the number that the other chose. unheard
+// counts them.
+func (k *talk) alone() (rest *talk, unheard int) {
+	rest = &talk{key: k.key}
+	for _, e := range k.messages {
+		if m, ok := parsed(e.mad).(identified); ok && m.RemoteCommID() != 0 {
+			unheard++
+			continue
+		}
+		rest.messages = append(rest.messages, e)
+	}
+	return rest, unheard
 }
 
 // name says which talk a session plays, and which side of it.

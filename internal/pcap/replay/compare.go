@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -54,7 +55,11 @@ func compareRequests(p, g wire.Packet) (ds []Difference) {
 		{"solicited event", flag(p.Solicited()), flag(g.Solicited())},
 	} {
 		if f.p != f.g {
-			ds = append(ds, Difference{About: f.about, Captured: fmt.Sprintf("%#x in %s", f.p, words(p)), Engine: fmt.Sprintf("%#x", f.g)})
+			format := "%#x"
+			if f.about == "destination" {
+				format = "0x%06x" // as queue pair numbers are written everywhere
+			}
+			ds = append(ds, Difference{About: f.about, Captured: fmt.Sprintf(format+" in %s", f.p, words(p)), Engine: fmt.Sprintf(format, f.g)})
 		}
 	}
 	if p.RKey() != g.RKey() {
@@ -94,7 +99,7 @@ func compareResponses(p, g wire.Packet) (ds []Difference) {
 
 // words describes a packet in a few words.
 func words(p wire.Packet) string {
-	text := fmt.Sprintf("%s PSN %#06x", p.Info().Name, uint32(p.PSN()))
+	text := fmt.Sprintf("%s PSN 0x%06x", p.Info().Name, uint32(p.PSN()))
 	if p.Info().Has(wire.HasAETH) {
 		text += " " + p.Syndrome().String()
 	}
@@ -104,7 +109,7 @@ func words(p wire.Packet) string {
 func sample(b []byte) string {
 	const n = 16
 	if len(b) > n {
-		return fmt.Sprintf("%d bytes, % x…", len(b), b[:n])
+		return fmt.Sprintf("%s, % x…", plural.Of(len(b), "byte"), b[:n])
 	}
-	return fmt.Sprintf("%d bytes, % x", len(b), b)
+	return fmt.Sprintf("%s, % x", plural.Of(len(b), "byte"), b)
 }

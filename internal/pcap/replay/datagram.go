@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -44,7 +45,7 @@ func playDatagrams(n *session, s *Session, h *host) error {
 		s.Played++
 		out := h.take()
 		if len(out) != 1 {
-			s.differ(Difference{Packet: e.number, About: "datagram", Captured: words(p), Engine: fmt.Sprintf("sends %d packets", len(out))})
+			s.differ(Difference{Packet: e.number, About: "datagram", Captured: words(p), Engine: "sends " + plural.Of(len(out), "packet")})
 			continue
 		}
 		s.Compared++

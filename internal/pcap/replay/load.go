@@ -1,22 +1,36 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
 
-const (
-	// maxPackets and maxBytes bound the packets that are kept of a capture.
-	maxPackets = 1 << 20
-	maxBytes   = 256 << 20
-	// maxLives bounds how often one queue pair may be reset.
-	maxLives = 1 << 12
-)
+// maxLives bounds how often one queue pair may be reset.
+const maxLives = 1 << 12
+
+// bounds say how much of a capture is kept. The first packet that exceeds one ends the capture
+// for all flows at once. Otherwise large requests would be left out, and the small
+// acknowledgements that answer them would not.
+type bounds struct {
+	packets int
+	bytes   int64
+	lives   int // of one queue pair
+}
+
+// usual takes a default run of ib_write_bw, 328 MB. The replay needs some 1 GiB of memory for a
+// capture of 384 MiB, because it keeps what the engine sent, too.
+var usual = bounds{packets: 1 << 20, bytes: 384 << 20, lives: maxLives}
+
+// errFull ends the reading of a capture that does not fit in the bounds.
+var errFull = errors.New("the capture does not fit")
 
 // event is one packet of a session.
 type event struct {
@@ -49,32 +63,61 @@ type stream struct {
 type loader struct {
 	streams map[*conformance.Flow]*stream
 	order   []*stream
+	bounds  bounds
 	packets int
-	bytes   int
+	bytes   int64
 	talks   talks
 	work    int // steps of guessing
-	leftOut int
+
+	start, last time.Time // of the packets read
+	full        string    // the bound that was exceeded
+	part        *Part     // what was read before that
+	cut         bool      // the file ends within a packet
+	cutAt       int64
 }
 
-// load reads a capture. The loader is nil if in is not a capture.
-func load(in io.Reader) (*loader, error) {
-	l := &loader{streams: make(map[*conformance.Flow]*stream), talks: newTalks()}
-	r, err := conformance.Read(in, conformance.Options{OnFinding: l.finding}, func(p *capture.Packet, v *conformance.Verdict) error {
-		l.add(p, v)
-		return nil
-	})
+// load reads a capture, as much as fits in the bounds. The loader is nil if in is not a capture.
+func load(in io.Reader, b bounds) (*loader, error) {
+	l := &loader{streams: make(map[*conformance.Flow]*stream), talks: newTalks(), bounds: b}
+	r, err := conformance.Read(in, conformance.Options{OnFinding: l.finding}, l.visit)
 	if r == nil {
 		return nil, err
 	}
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	l.cut, l.cutAt = r.Cut, r.CutAt
 	return l, err
+}
+
+// visit takes a packet, or ends the capture before it.
+func (l *loader) visit(p *capture.Packet, v *conformance.Verdict) error {
+	if l.start.IsZero() {
+		l.start = p.Time
+	}
+	switch {
+	case l.full != "":
+	case l.packets == l.bounds.packets:
+		l.full = fmt.Sprintf("%d packets", l.bounds.packets)
+	case l.bytes+int64(len(p.Transport)) > l.bounds.bytes:
+		l.full = fmt.Sprintf("%d MiB of memory", l.bounds.bytes>>20)
+	default:
+		l.last = p.Time
+		l.add(p, v)
+		return nil
+	}
+	l.part = &Part{Packets: p.Number - 1, Bytes: l.bytes, Seconds: l.last.Sub(l.start).Seconds(), Bound: l.full}
+	return errFull
 }
 
 // finding records where queue pairs were reset.
 func (l *loader) finding(x *conformance.Finding) {
 	const restarted = "qp-restarted"
 	if x.Rule.Name == restarted && x.Flow != nil {
-		if s := l.stream(x.Flow); len(s.resets) < maxLives {
-			s.resets = append(s.resets, x.Packet)
+		s := l.stream(x.Flow)
+		s.resets = append(s.resets, x.Packet)
+		if len(s.resets) >= l.bounds.lives && l.full == "" {
+			l.full = fmt.Sprintf("%d resets of a queue pair", l.bounds.lives)
 		}
 	}
 }
@@ -94,12 +137,8 @@ func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
 		return // damaged
 	}
 	s := l.stream(v.Flow)
-	switch {
-	case v.ICRC != conformance.ICRCGood:
+	if v.ICRC != conformance.ICRCGood {
 		s.damaged++
-		return
-	case l.packets == maxPackets || l.bytes+len(p.Transport) > maxBytes:
-		l.leftOut++
 		return
 	}
 	pkt, err := wire.Parse(asRC(v.Packet))
@@ -110,35 +149,37 @@ func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
 		l.talks.add(p.Number, v.Flow.Src, v.Flow.Dst, pkt)
 	}
 	l.packets++
-	l.bytes += len(p.Transport)
+	l.bytes += int64(len(p.Transport))
 	s.packets = append(s.packets, event{number: p.Number, pkt: pkt, request: pkt.Info().Has(wire.OpRequest)})
 }
 
 // sessions divides the capture into sessions, and lists what cannot be played.
 func (l *loader) sessions() (all []*session, skipped []Skipped) {
-	if l.leftOut > 0 {
-		skipped = append(skipped, Skipped{Why: fmt.Sprintf("%d packets: the capture is longer than what is replayed", l.leftOut)})
-	}
-	skipped = append(skipped, l.talks.skipped()...)
+	skipped = l.talks.skipped()
 	guesses := l.guess()
 	for _, s := range l.order {
 		if !slices.ContainsFunc(s.packets, func(e event) bool { return e.request }) {
 			if s.damaged > 0 {
 				skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
+			} else if l.peer(s, guesses) == nil && slices.ContainsFunc(s.packets, func(e event) bool { return e.pkt.Info().Has(wire.OpResponse) }) {
+				skipped = append(skipped, Skipped{s.flow.String(), "the capture lacks the requests that it answers"})
 			}
 			continue
 		}
-		peer := guesses[s]
-		if s.flow.Peer != nil {
-			peer = l.streams[s.flow.Peer]
-		}
+		peer := l.peer(s, guesses)
 		switch {
 		case s.damaged > 0 || peer != nil && peer.damaged > 0:
 			skipped = append(skipped, Skipped{s.flow.String(), "its packets are cut"})
 		case s.flow.Service == wire.ServiceUD:
-			all = append(all, datagramSessions(s)...)
+			list, leftOut := datagramSessions(s, l.bounds.lives)
+			if all = append(all, list...); leftOut > 0 {
+				skipped = append(skipped, Skipped{s.flow.String(), fmt.Sprintf("%s of other senders than the first %d", plural.Of(leftOut, "datagram"), l.bounds.lives)})
+			}
 		case s.flow.Service == wire.ServiceRC || s.flow.Service == wire.ServiceUC || s.flow.Service == wire.ServiceXRC:
-			all = append(all, s.lives(peer)...)
+			list, end := s.lives(peer, l.bounds.lives)
+			if all = append(all, list...); end > 0 {
+				skipped = append(skipped, Skipped{s.flow.String(), fmt.Sprintf("packet %d and those after it: the queue pair failed %d times", end, l.bounds.lives)})
+			}
 		default:
 			skipped = append(skipped, Skipped{s.flow.String(), fmt.Sprintf("the engine has no %v", s.flow.Service)})
 		}
@@ -146,8 +187,17 @@ func (l *loader) sessions() (all []*session, skipped []Skipped) {
 	return all, skipped
 }
 
-// lives returns the sessions of a connection's requests in one direction.
-func (s *stream) lives(peer *stream) []*session {
+// peer returns the opposite direction of a connection, nil if it is not known.
+func (l *loader) peer(s *stream, guesses map[*stream]*stream) *stream {
+	if s.flow.Peer != nil {
+		return l.streams[s.flow.Peer]
+	}
+	return guesses[s]
+}
+
+// lives returns the sessions of a connection's requests in one direction, up to most. end is the
+// packet from which on the rest is left out, 0 if nothing is.
+func (s *stream) lives(peer *stream, most int) (all []*session, end int) {
 	service := s.flow.Service
 	if service == wire.ServiceXRC {
 		service = wire.ServiceRC // see asRC
@@ -167,15 +217,18 @@ func (s *stream) lives(peer *stream) []*session {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.number - b.number })
 	slices.Sort(s.resets)
-	var all []*session
-	for _, life := range cutLong(cutAtFaults(cutAt(events, s.resets))) {
+	cut, rest := cutAtFaults(cutAt(events, s.resets), most)
+	if len(rest) > 0 {
+		end = rest[0].number
+	}
+	for _, life := range cutLong(cut) {
 		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: service, xrc: service != s.flow.Service}
 		n.mtu = pathMTU(life)
 		if n.begin() {
 			all = append(all, n)
 		}
 	}
-	return all
+	return all, end
 }
 
 // cutAt divides events at packets of the given numbers.
@@ -192,13 +245,16 @@ func cutAt(events []event, numbers []int) [][]event {
 }
 
 // cutAtFaults divides lives after a NAK that ends a connection, if later requests are
-// answered again: the queue pair was reset.
-func cutAtFaults(lives [][]event) [][]event {
-	var parts [][]event
+// answered again: the queue pair was reset. If there are more than most parts, the rest begins
+// with the next.
+func cutAtFaults(lives [][]event, most int) (parts [][]event, rest []event) {
 	for _, events := range lives {
 		for from := 0; len(events) > 0; {
+			if len(parts) > most {
+				return parts, events
+			}
 			i := fatalNAK(events, from)
-			if i < 0 || len(parts) >= maxLives {
+			if i < 0 {
 				parts = append(parts, events)
 				break
 			}
@@ -221,7 +277,7 @@ func cutAtFaults(lives [][]event) [][]event {
 			events, from = events[i+1+k:], 0
 		}
 	}
-	return parts
+	return parts, nil
 }
 
 // cutLong divides lives that are so long that PSNs repeat.
@@ -278,17 +334,18 @@ func pathMTU(events []event) int {
 
 func legalMTU(n int) bool { return n == 256 || n == 512 || n == 1024 || n == 2048 || n == 4096 }
 
-// datagramSessions divides the datagrams to a queue pair by their senders.
-func datagramSessions(s *stream) []*session {
+// datagramSessions divides the datagrams to a queue pair by their senders, of which there are up to
+// most. leftOut counts the datagrams of others.
+func datagramSessions(s *stream, most int) (all []*session, leftOut uint64) {
 	bySender := make(map[wire.QPN]*session)
-	var all []*session
 	for _, e := range s.packets {
 		if e.pkt.Info().Service != wire.ServiceUD {
 			continue
 		}
 		n := bySender[e.pkt.SrcQP()]
 		if n == nil {
-			if len(all) == maxLives {
+			if len(all) == most {
+				leftOut++
 				continue
 			}
 			n = &session{flow: s.flow, mtu: 4096, service: wire.ServiceUD}
@@ -297,5 +354,5 @@ func datagramSessions(s *stream) []*session {
 		}
 		n.events = append(n.events, e)
 	}
-	return all
+	return all, leftOut
 }

@@ -4,17 +4,21 @@ import (
 	"errors"
 	"io"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 
 // Replay plays a capture. If reading the capture fails, Replay plays the packets before
-// that and returns the error.
-func Replay(in io.Reader) (*Report, error) {
-	l, err := load(in)
+// that and returns the error. Of a capture that does not fit in memory it plays the beginning:
+// Report.Part.
+func Replay(in io.Reader) (*Report, error) { return replay(in, usual) }
+
+func replay(in io.Reader, b bounds) (*Report, error) {
+	l, err := load(in, b)
 	if l == nil {
 		return nil, err
 	}
-	report := new(Report)
+	report := &Report{Part: l.part, Cut: l.cut, CutAt: l.cutAt, Empty: len(l.streams) == 0}
 	var sessions []*session
 	sessions, report.Skipped = l.sessions()
 	for _, n := range sessions {
@@ -52,6 +56,12 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 func (r *Report) playTalk(k *talk, active bool) {
 	if k.first(active) == nil {
 		return
+	}
+	if k.first(!active) == nil {
+		var unheard int
+		if k, unheard = k.alone(); unheard > 0 {
+			r.Skipped = append(r.Skipped, Skipped{k.name(active), plural.Of(unheard, "message") + ": the capture lacks those of the other side"})
+		}
 	}
 	s := &Session{
 		Flow: k.name(active), Role: Manager, First: k.messages[0].number,

@@ -36,6 +36,8 @@ func TestCaptures(t *testing.T) {
 	}
 	// The kernel answers a FLUSH whose ICRC is as wrong as its own; the engine drops it.
 	unanswered := map[string]int{"interop-kernels-flush.pcap": 2}
+	// The captures begin with an answer to a request before them.
+	answers := []string{"interop-delay.pcap", "interop-stray.pcap"}
 	roles := make(map[Role]int)
 	for _, file := range files {
 		name := filepath.Base(file)
@@ -49,6 +51,9 @@ func TestCaptures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range r.Skipped {
+			if slices.Contains(answers, name) && len(r.Skipped) == 1 && strings.Contains(k.Why, "lacks the requests") {
+				continue
+			}
 			t.Errorf("%s: %s is not played: %s", name, k.Flow, k.Why)
 		}
 		for _, s := range r.Sessions {
@@ -66,7 +71,7 @@ func TestCaptures(t *testing.T) {
 					t.Errorf("%s: %s, as %s: %v", name, s.Flow, s.Role, d)
 				}
 			}
-			if n := s.Free["requests that the engine did not come to send"]; n > 0 {
+			if n := s.Free[NotSent]; n > 0 {
 				t.Errorf("%s: %s: %d requests were not compared", name, s.Flow, n)
 			}
 		}
@@ -106,7 +111,7 @@ func sessionsOf(t testing.TB, name string) []*session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := load(bytes.NewReader(b))
+	l, err := load(bytes.NewReader(b), usual)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,21 @@ import "fmt"
 type Report struct {
 	Sessions []*Session `json:"sessions"`
 	Skipped  []Skipped  `json:"skipped,omitempty"`
+	// Part is what was replayed of a capture that does not fit in memory, nil for all of it.
+	Part *Part `json:"part,omitempty"`
+	// Cut reports that the file ends within a packet, which begins at byte CutAt.
+	Cut   bool  `json:"cut,omitempty"`
+	CutAt int64 `json:"cut_at,omitempty"`
+	// Empty reports that the capture has no RDMA packet.
+	Empty bool `json:"empty,omitempty"`
+}
+
+// Part is the beginning of a capture. It ends at one packet for all flows.
+type Part struct {
+	Packets int     `json:"packets"` // all frames of the file up to there
+	Bytes   int64   `json:"bytes"`   // of the packets kept
+	Seconds float64 `json:"seconds"` // since the first
+	Bound   string  `json:"bound"`   // that was reached
 }
 
 // Skipped is what was not played.
@@ -73,6 +88,19 @@ func (s *Session) differ(d Difference) {
 
 func (s *Session) free(what string)   { s.Free[what]++ }
 func (s *Session) assume(what string) { s.Assumed[what]++ }
+
+// NotSent is the name in Session.Free of requests that could not be compared, because the engine
+// waits for responses that the capture lacks.
+const NotSent = "requests that the engine did not come to send"
+
+// Compared returns how many captured packets were compared.
+func (r *Report) Compared() int {
+	n := 0
+	for _, s := range r.Sessions {
+		n += s.Compared
+	}
+	return n
+}
 
 // Unexplained returns the number of differences that are not explained.
 func (r *Report) Unexplained() int {

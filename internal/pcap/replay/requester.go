@@ -48,6 +48,9 @@ func playRequester(n *session, s *Session) error {
 	if err := r.connect(n.events[0].pkt.PSN()); err != nil {
 		return err
 	}
+	if n.service == wire.ServiceRC && !n.paired {
+		defer r.unheard()
+	}
 	for i := range n.events {
 		if n.events[i].request {
 			err = r.request(i)
@@ -273,9 +276,25 @@ func (r *requester) deliver(b []byte, e event) error {
 	return nil
 }
 
+// unheard counts the requests that were not compared because no response is known: the engine waits
+// for them, and gives up.
+func (r *requester) unheard() {
+	n := -r.s.Compared
+	for _, e := range r.events {
+		if e.request {
+			n++
+		}
+	}
+	if n > 0 {
+		r.s.Free[NotSent] = n
+	}
+}
+
 // finish counts the requests that the engine did not get to send.
 func (r *requester) finish() {
-	if n := len(r.waiting); n > 0 {
-		r.s.Free["requests that the engine did not come to send"] += n
+	if r.paired || r.service != wire.ServiceRC {
+		for _, list := range r.waiting {
+			r.s.Free[NotSent] += len(list)
+		}
 	}
 }

@@ -54,7 +54,7 @@ func (r *requester) retry(e event) error {
 	}
 	if out := r.h.out; len(out) == 0 || out[0].PSN() != una {
 		r.s.differ(Difference{Packet: e.number, About: "retry",
-			Captured: fmt.Sprintf("%s; PSN %#06x is not acknowledged", words(e.pkt), uint32(una)), Engine: begins(out)})
+			Captured: fmt.Sprintf("%s; PSN 0x%06x is not acknowledged", words(e.pkt), uint32(una)), Engine: begins(out)})
 	}
 	return r.pump()
 }

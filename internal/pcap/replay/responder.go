@@ -33,9 +33,10 @@ type responder struct {
 	msnSure bool
 	newest  wire.MSN          // of the captured
 	rereads map[wire.PSN]bool // where a READ was requested again
+	last    int               // the number of the last captured response
 }
 
-// maxNAKs bounds the engine's NAKs without a match in the capture.
+// maxNAKs bounds the engine's NAKs that wait for a match in the capture.
 const maxNAKs = 1 << 10
 
 // recvLength is the length of a receive, which fits the longest message.
@@ -59,7 +60,7 @@ func playResponder(n *session, s *Session) error {
 		session: n, s: s, h: h, x: newIndex(n.events), mem: new(learnt),
 		answers: make(map[wire.PSN]answer), acks: make(map[wire.PSN]wire.Packet), rereads: make(map[wire.PSN]bool),
 	}
-	r.keys = newKeys(h, r.mem, r.x)
+	r.keys, r.last = newKeys(h, r.mem, r.x), n.lastResponse()
 	if r.recv, err = h.pd.RegMR(&sink{}, 0, recvLength, 0, rxe.AccessLocalWrite); err != nil {
 		return err
 	}
@@ -127,9 +128,13 @@ func (r *responder) request(i int) error {
 func (r *responder) absorb(number int) {
 	for _, p := range r.h.take() {
 		switch {
-		case refused(p) && len(r.naks) < maxNAKs:
-			r.naks = append(r.naks, sentNAK{p, number})
 		case refused(p):
+			if len(r.naks) == maxNAKs {
+				// The oldest is judged now, so that there is room for those to come.
+				r.unmatched(r.naks[0])
+				r.naks = append(r.naks[:0], r.naks[1:]...)
+			}
+			r.naks = append(r.naks, sentNAK{p, number})
 		case p.Opcode() == wire.RCAck:
 			r.acks[p.PSN()] = p
 		default:

@@ -59,7 +59,7 @@ func (r *responder) ack(i int) error {
 	}
 	if !p.PSN().Less(expected) {
 		r.s.differ(Difference{Packet: e.number, About: "acknowledgement",
-			Captured: words(p), Engine: fmt.Sprintf("expects PSN %#06x, state %v", uint32(expected), r.h.q.State())})
+			Captured: words(p), Engine: fmt.Sprintf("expects PSN 0x%06x, state %v", uint32(expected), r.h.q.State())})
 		return fmt.Errorf("packet %d: the engine and the captured device have parted", e.number)
 	}
 	if g, ok := r.acks[p.PSN()]; ok {
@@ -118,7 +118,7 @@ func (r *responder) data(e *event) {
 	a, ok := r.answers[p.PSN()]
 	if !ok {
 		r.s.differ(Difference{Packet: e.number, About: "response", Captured: words(p),
-			Engine: fmt.Sprintf("sends none, and expects PSN %#06x", uint32(r.h.q.Snapshot().RecvPSN))})
+			Engine: fmt.Sprintf("sends none, and expects PSN 0x%06x", uint32(r.h.q.Snapshot().RecvPSN))})
 		return
 	}
 	g := a.pkt
@@ -142,7 +142,9 @@ func (r *responder) reread(psn wire.PSN) bool { return r.rereads[psn] }
 func (r *responder) negative(i int) {
 	e := &r.events[i]
 	p := e.pkt
-	for j, g := range r.naks {
+	// The last one fits best: one before it may have been lost beyond the point of capture.
+	for j := len(r.naks) - 1; j >= 0; j-- {
+		g := r.naks[j]
 		if g.pkt.PSN() != p.PSN() || g.pkt.Syndrome().IsRNR() != p.Syndrome().IsRNR() {
 			continue
 		}
@@ -155,7 +157,7 @@ func (r *responder) negative(i int) {
 		return
 	}
 	d := Difference{Packet: e.number, About: "NAK", Captured: words(p),
-		Engine: fmt.Sprintf("sends none, and expects PSN %#06x", uint32(r.h.q.Snapshot().RecvPSN))}
+		Engine: fmt.Sprintf("sends none, and expects PSN 0x%06x", uint32(r.h.q.Snapshot().RecvPSN))}
 	sequence := p.Syndrome() == wire.SyndromeNAK(wire.NAKPSNSequence)
 	switch {
 	case sequence && r.rnr.on && r.rnr.psn == p.PSN():
@@ -182,26 +184,30 @@ func (r *responder) takesNoReceive(psn wire.PSN, before int) bool {
 
 // finish judges the packets that the engine sent and the captured device did not.
 func (r *responder) finish() {
-	ended := r.lastResponse()
 	for _, g := range r.naks {
-		d := Difference{Packet: g.number, About: "NAK", Captured: "none", Engine: words(g.pkt)}
-		i, j := r.position(g.number), -1
-		if i >= 0 {
-			j = after(r.x.requests[g.pkt.PSN()], i)
-		}
-		switch {
-		case j >= 0:
-			d.Explained = whyLostNAK
-		case g.number > ended:
-			d.Explained = whyCaptureEnds
-		}
-		r.s.differ(d)
+		r.unmatched(g)
 	}
 	for _, a := range r.answers {
 		if !a.compared {
 			r.s.free("responses that the capture lacks")
 		}
 	}
+}
+
+// unmatched judges a NAK of the engine that the capture does not have.
+func (r *responder) unmatched(g sentNAK) {
+	d := Difference{Packet: g.number, About: "NAK", Captured: "none", Engine: words(g.pkt)}
+	i, j := r.position(g.number), -1
+	if i >= 0 {
+		j = after(r.x.requests[g.pkt.PSN()], i)
+	}
+	switch {
+	case j >= 0:
+		d.Explained = whyLostNAK
+	case g.number > r.last:
+		d.Explained = whyCaptureEnds
+	}
+	r.s.differ(d)
 }
 
 // position returns the position of the packet with a number.
@@ -214,10 +220,10 @@ func (r *responder) position(number int) int {
 }
 
 // lastResponse returns the number of the last response in the capture.
-func (r *responder) lastResponse() int {
-	for i := len(r.events) - 1; i >= 0; i-- {
-		if !r.events[i].request {
-			return r.events[i].number
+func (n *session) lastResponse() int {
+	for i := len(n.events) - 1; i >= 0; i-- {
+		if !n.events[i].request {
+			return n.events[i].number
 		}
 	}
 	return 0

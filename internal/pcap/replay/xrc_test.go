@@ -74,6 +74,12 @@ func asXRC(t *testing.T, network []byte, p wire.Packet) []byte {
 	h.XRCSRQN = 0x1234
 	body := append(h.Append(nil), p.Payload()...)
 	body = append(body, make([]byte, p.Pad())...)
+	return onWire(t, network, body)
+}
+
+// onWire puts a transport packet behind copies of an IPv4 and a UDP header.
+func onWire(t *testing.T, network, body []byte) []byte {
+	t.Helper()
 	const ip, udp = 20, 8
 	b := slices.Clone(network[:ip+udp])
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)+len(body)+wire.ICRCLen))

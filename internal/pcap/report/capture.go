@@ -19,16 +19,25 @@ type Capture struct {
 
 // ErrNothing fails a capture without RDMA traffic. A check that judged nothing,
 // because the interface or the filter was wrong, must not look like a clean one.
-var ErrNothing = errors.New("nothing to judge: no packet to UDP port 4791, of RoCEv1 or of InfiniBand, of which the BTH was captured (--allow-empty passes that)")
+var ErrNothing = fmt.Errorf("nothing to judge: %w (--allow-empty passes that)", ErrNoRDMA)
+
+// ErrNoRDMA says that a capture has no RDMA traffic.
+var ErrNoRDMA = errors.New("no packet to UDP port 4791, of RoCEv1 or of InfiniBand, of which the BTH was captured")
+
+// CutText says that a file ends within the packet that begins at a byte.
+func CutText(at int64) string {
+	return fmt.Sprintf("the file ends within a packet, which begins at byte %d: the packets before it were read", at)
+}
 
 // Empty reports whether no packet could be judged.
 func (c *Capture) Empty() bool {
 	return len(c.Flows)+c.Forgotten == 0 && c.Violations == 0
 }
 
-// Failed reports whether the capture fails the check; if strict, warnings fail it too.
+// Failed reports whether the capture fails the check. If strict, warnings fail it too, and so does a
+// file that ends within a packet.
 func (c *Capture) Failed(strict bool) bool {
-	return c.Err != nil || c.Violations > 0 || strict && c.Warnings > 0
+	return c.Err != nil || c.Violations > 0 || strict && (c.Warnings > 0 || c.Cut)
 }
 
 // Findings prints findings as the checker makes them, and counts them.

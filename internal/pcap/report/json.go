@@ -14,13 +14,16 @@ type JSONCapture struct {
 	File       string          `json:"file"`
 	Error      string          `json:"error,omitempty"`
 	Cut        bool            `json:"cut,omitempty"`
+	CutAt      int64           `json:"cut_at,omitempty"`
 	Drops      uint64          `json:"drops,omitempty"`
+	ClockSteps int             `json:"clock_steps,omitempty"`
 	Packets    uint64          `json:"packets"`
 	RoCEv2     uint64          `json:"rocev2"`
 	RoCEv1     uint64          `json:"rocev1"`
 	InfiniBand uint64          `json:"infiniband"`
 	Other      uint64          `json:"other"`
 	Truncated  uint64          `json:"truncated"`
+	Happened   string          `json:"happened,omitempty"`
 	Violations uint64          `json:"violations"`
 	Warnings   uint64          `json:"warnings"`
 	Notes      uint64          `json:"notes"`
@@ -58,6 +61,8 @@ type JSONFlow struct {
 	Messages        uint64  `json:"messages"`
 	Bytes           uint64  `json:"bytes"`
 	Retransmissions uint64  `json:"retransmissions"`
+	Timeouts        uint64  `json:"timeouts"`
+	GaveUp          uint64  `json:"gave_up"`
 	Duplicates      uint64  `json:"duplicates"`
 	Late            uint64  `json:"late"`
 	Gaps            uint64  `json:"gaps"`
@@ -65,6 +70,7 @@ type JSONFlow struct {
 	ACKs            uint64  `json:"acks"`
 	NAKs            uint64  `json:"naks"`
 	RNRs            uint64  `json:"rnrs"`
+	Rejects         uint64  `json:"rejects"`
 	CNPs            uint64  `json:"cnps"`
 	CNPGap          float64 `json:"shortest_cnp_gap_seconds,omitempty"`
 	Marked          uint64  `json:"ce_marked"`
@@ -90,18 +96,18 @@ func flowOf(f *conformance.Flow) JSONFlow {
 	s := &f.Stats
 	i := JSONFlow{
 		ID: f.ID, Kind: f.Kind.String(), Service: f.Service.String(),
-		Source: f.Src.String(), Destination: f.Dst.String(), DestinationQP: fmt.Sprintf("%#06x", uint32(f.QPN)),
+		Source: f.Src.String(), Destination: f.Dst.String(), DestinationQP: fmt.Sprintf("0x%06x", uint32(f.QPN)),
 		PathMTU: s.PathMTU, PKey: fmt.Sprintf("%#04x", uint16(s.PKey)), FirstPacket: s.FirstPacket,
 		Packets: s.Packets, Requests: s.Requests, Responses: s.Responses, Messages: s.Messages, Bytes: s.Bytes,
-		Retransmissions: s.Retransmissions, Duplicates: s.Duplicates, Late: s.Late, Gaps: s.Gaps, Missing: s.Missing,
+		Retransmissions: s.Retransmissions, Timeouts: s.Timeouts, GaveUp: s.GaveUp, Rejects: s.Rejects, Duplicates: s.Duplicates, Late: s.Late, Gaps: s.Gaps, Missing: s.Missing,
 		ACKs: s.ACKs, NAKs: s.NAKs, RNRs: s.RNRs, CNPs: s.CNPs, CNPGap: s.CNPGap.Seconds(), Marked: s.Marked, MaxReads: s.MaxReads,
 		Violations: s.Violations, Warnings: s.Warnings, Notes: s.Notes,
 	}
 	if f.Peer != nil {
-		i.Peer, i.SourceQP = f.Peer.ID, fmt.Sprintf("%#06x", uint32(f.Peer.QPN))
+		i.Peer, i.SourceQP = f.Peer.ID, fmt.Sprintf("0x%06x", uint32(f.Peer.QPN))
 	}
 	if f.SourceQPN != 0 {
-		i.SourceQP, i.QKey = fmt.Sprintf("%#06x", uint32(f.SourceQPN)), fmt.Sprintf("%#x", s.QKey)
+		i.SourceQP, i.QKey = fmt.Sprintf("0x%06x", uint32(f.SourceQPN)), fmt.Sprintf("%#x", s.QKey)
 	}
 	return i
 }
@@ -117,8 +123,8 @@ func JSON(captures []*Capture) []JSONCapture {
 
 func (c *Capture) json() JSONCapture {
 	j := JSONCapture{
-		File: c.File, Cut: c.Cut, Drops: c.Drops, Packets: c.Packets, RoCEv2: c.RoCEv2, RoCEv1: c.RoCEv1,
-		InfiniBand: c.InfiniBand, Other: c.Other, Truncated: c.Truncated,
+		File: c.File, Cut: c.Cut, CutAt: c.CutAt, Drops: c.Drops, ClockSteps: c.ClockSteps, Packets: c.Packets, RoCEv2: c.RoCEv2, RoCEv1: c.RoCEv1,
+		InfiniBand: c.InfiniBand, Other: c.Other, Truncated: c.Truncated, Happened: c.Happened(),
 		Violations: c.Violations, Warnings: c.Warnings, Notes: c.Notes,
 		Rules: []JSONRuleCount{}, Flows: []JSONFlow{}, Findings: []JSONFinding{},
 	}

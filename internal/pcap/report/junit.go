@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -60,9 +61,16 @@ func WriteJUnit(w io.Writer, captures []*Capture, ignored []string, strict bool)
 
 func (c *Capture) junit(ignored []string, strict bool) JUnitSuite {
 	s := JUnitSuite{Name: c.File, Time: fmt.Sprintf("%.3f", c.Elapsed.Seconds())}
-	if c.Err != nil {
+	why := ""
+	switch {
+	case c.Err != nil:
+		why = c.Err.Error()
+	case strict && c.Cut:
+		why = CutText(c.CutAt)
+	}
+	if why != "" {
 		s.Errors++
-		s.Cases = append(s.Cases, JUnitCase{Class: c.File, Name: "read", Error: &JUnitText{Message: c.Err.Error()}})
+		s.Cases = append(s.Cases, JUnitCase{Class: c.File, Name: "read", Error: &JUnitText{Message: why}})
 	}
 	for _, rule := range conformance.Rules() {
 		n := c.Of(rule.Name)
@@ -80,7 +88,7 @@ func (c *Capture) junit(ignored []string, strict bool) JUnitSuite {
 		case n.Violations > 0 || strict && n.Warnings > 0:
 			s.Failures++
 			tc.Failure = &JUnitText{
-				Message: fmt.Sprintf("%s, %s: %s", plural(n.Violations, "violation"), plural(n.Warnings, "warning"), rule.Text),
+				Message: fmt.Sprintf("%s, %s: %s", plural.Of(n.Violations, "violation"), plural.Of(n.Warnings, "warning"), rule.Text),
 				Text:    lines.String(),
 			}
 		default:

@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/pcap/replay"
+	"github.com/gorxe/gorxe/internal/plural"
 )
 
 // JSONReplay is the replay of one capture as JSON.
 type JSONReplay struct {
 	File   string         `json:"file"`
 	Error  string         `json:"error,omitempty"`
-	Report *replay.Report `json:"report"`
+	Report *replay.Report `json:"report"` // null if nothing could be read
 }
 
 // NewJSONReplay returns the JSON of a replay; err is why the file could not be read
@@ -30,10 +31,11 @@ func NewJSONReplay(file string, r *replay.Report, err error) JSONReplay {
 // WriteReplay prints what a replay showed: the sessions with differences, or all if
 // verbose, and one line that sums up.
 func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
-	played, compared, explained, stopped := 0, 0, 0, 0
+	played, compared, explained, stopped, unsent := 0, 0, 0, 0, 0
 	for _, s := range r.Sessions {
 		played += s.Played
 		compared += s.Compared
+		unsent += s.Free[replay.NotSent]
 		explained += len(s.Differences) + s.More - s.Unexplained()
 		if s.Stopped != "" {
 			stopped++
@@ -45,19 +47,34 @@ func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
 	for _, k := range r.Skipped {
 		fmt.Fprintf(w, "not played: %s\n", joined(k.Flow, k.Why))
 	}
+	if unsent > 0 {
+		fmt.Fprintf(w, "not compared: %s, because the capture lacks the responses that the engine waits for\n", plural.Of(unsent, "request"))
+	}
+	if p := r.Part; p != nil {
+		fmt.Fprintf(w, "replayed the first %s, %.1f MiB, %.3f s: the rest does not fit in the bound of %s\n",
+			plural.Of(p.Packets, "packet"), float64(p.Bytes)/(1<<20), p.Seconds, p.Bound)
+	}
 	verdict := "equal"
 	switch n := r.Unexplained(); {
-	case n > 0:
+	case n == 1:
+		verdict = fmt.Sprintf("1 difference is not explained, %d are", explained)
+	case n > 1:
 		verdict = fmt.Sprintf("%d differences are not explained, %d are", n, explained)
-	case explained > 0:
+	case explained == 1:
+		verdict = "equal, except for 1 difference that is explained"
+	case explained > 1:
 		verdict = fmt.Sprintf("equal, except for %d differences that are explained", explained)
 	case compared == 0:
 		verdict = "nothing to compare"
 	}
-	if stopped > 0 {
+	switch {
+	case stopped == 1:
+		verdict += "; 1 session was not played to its end"
+	case stopped > 1:
 		verdict += fmt.Sprintf("; %d sessions were not played to their end", stopped)
 	}
-	fmt.Fprintf(w, "%s: %d sessions, %d packets and requests played, %d packets compared: %s\n", file, len(r.Sessions), played, compared, verdict)
+	fmt.Fprintf(w, "%s: %s, %d packets and requests played, %s compared: %s\n", file,
+		plural.Of(len(r.Sessions), "session"), played, plural.Of(compared, "packet"), verdict)
 }
 
 func joined(flow, why string) string {
@@ -79,7 +96,7 @@ func writeSession(w io.Writer, s *replay.Session, verbose bool) {
 
 func writeCounts(w io.Writer, what string, n map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(n)) {
-		fmt.Fprintf(w, "  %s: %s, %d times\n", what, name, n[name])
+		fmt.Fprintf(w, "  %s: %s, %s\n", what, name, plural.Of(n[name], "time"))
 	}
 }
 

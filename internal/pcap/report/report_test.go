@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gorxe/gorxe/internal/pcap/replay"
 	"github.com/gorxe/gorxe/rocev2/conformance"
@@ -67,16 +69,46 @@ func TestVerdict(t *testing.T) {
 		{Capture{}, "x: 0 packets, 0 flows: 0 violations, 0 warnings, 0 notes\n"},
 		{Capture{Report: conformance.Report{Cut: true, Drops: 1}},
 			"x: 0 packets, 0 flows: 0 violations, 0 warnings, 0 notes\n" +
-				"x: the file records 1 packet as lost\nx: the file ends within a packet\n"},
+				"x: the file records 1 packet as lost\n"},
 		{Capture{Report: conformance.Report{Summary: conformance.Summary{
 			Packets: 9, RoCEv1: 2, Other: 1, Truncated: 3, Violations: 1, Notes: 2, Forgotten: 4}}},
 			"x: 9 packets (2 RoCEv1, 3 cut, 1 of other protocols), 0 flows: 1 violation, 0 warnings, 2 notes\n" +
-				"x: 4 flows were forgotten, to bound memory\n"},
+				"x: forgotten, to bound memory: 4 flows\n"},
 	} {
 		tt.c.File = "x"
 		var out strings.Builder
 		if tt.c.WriteVerdict(&out, tt.c.File); out.String() != tt.want {
 			t.Errorf("got\n%swant\n%s", out.String(), tt.want)
+		}
+	}
+}
+
+// TestTables: the tables of a check fit in 80 characters and lack what is 0 everywhere. The wide
+// ones have every column.
+func TestTables(t *testing.T) {
+	for _, name := range []string{"netem_corrupt2.pcap", "allops_rc_gid0_v6.pcap", "interop-mistakes.pcap", "broken/solicited-event.pcap", "rping.pcap"} {
+		c := checked(t, name)
+		var narrow, wide strings.Builder
+		c.WriteSummary(&narrow, Form{})
+		c.WriteSummary(&wide, Form{Wide: true})
+		for line := range strings.Lines(narrow.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d characters in %q", name, n, line)
+			}
+		}
+		first, _, _ := strings.Cut(wide.String(), "\n")
+		for _, head := range []string{"FLOW", "RESENT", "CNP", "NOTES"} {
+			if !strings.Contains(first, head) {
+				t.Errorf("%s: the wide table has no %s: %s", name, head, first)
+			}
+		}
+		if strings.Contains(narrow.String(), "CNP") {
+			t.Errorf("%s: a column without a CNP:\n%s", name, narrow.String())
+		}
+		for _, f := range c.Flows {
+			if qp := fmt.Sprintf("0x%06x", uint32(f.QPN)); !strings.Contains(narrow.String(), qp) || f.Stats.Retransmissions > 0 && !strings.Contains(narrow.String(), "RESENT") {
+				t.Errorf("%s: no %s, or no column RESENT:\n%s", name, qp, narrow.String())
+			}
 		}
 	}
 }
@@ -110,6 +142,12 @@ func TestFormats(t *testing.T) {
 	if s := suites.Suites[0]; s.Failures != 1 || s.Skipped != 1 || s.Errors != 0 || s.Time != "1.500" || s.Tests != len(conformance.Rules()) {
 		t.Errorf("%+v", s)
 	}
+	cut := &Capture{File: "cut", Report: conformance.Report{Cut: true, CutAt: 24}}
+	for _, strict := range []bool{false, true} {
+		if s := cut.junit(nil, strict); (s.Errors > 0) != strict || cut.Failed(strict) != strict {
+			t.Errorf("strict %v: a file that is cut: %+v", strict, s)
+		}
+	}
 	if s := suites.Suites[1]; s.Failures != 0 || s.Errors != 1 || s.Cases[0].Error == nil || s.Cases[0].Error.Message != "no such file" {
 		t.Errorf("%+v", s)
 	}
@@ -117,16 +155,24 @@ func TestFormats(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	var text, list bytes.Buffer
-	if err := errors.Join(WriteRules(&text, false), WriteRules(&list, true)); err != nil {
+	if err := errors.Join(WriteRules(&text, false, Form{}), WriteRules(&list, true, Form{})); err != nil {
 		t.Fatal(err)
 	}
 	var rules []JSONRule
 	if err := json.Unmarshal(list.Bytes(), &rules); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if n := len(conformance.Rules()); len(lines) != n+1 || len(rules) != n {
-		t.Errorf("%d lines and %d rules, want %d", len(lines), len(rules), n)
+	named := 0
+	for line := range strings.Lines(text.String()) {
+		if !strings.HasPrefix(line, " ") {
+			named++
+		}
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("more than 80 characters: %q", line)
+		}
+	}
+	if n := len(conformance.Rules()); named != n || len(rules) != n {
+		t.Errorf("%d and %d rules, want %d", named, len(rules), n)
 	}
 }
 

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -17,8 +16,8 @@ type JSONRule struct {
 	Implies  []string `json:"implies,omitempty"`
 }
 
-// WriteRules prints the rules as a table, or as JSON.
-func WriteRules(w io.Writer, asJSON bool) error {
+// WriteRules prints the rules, or writes them as JSON.
+func WriteRules(w io.Writer, asJSON bool, form Form) error {
 	if asJSON {
 		var list []JSONRule
 		for _, r := range conformance.Rules() {
@@ -26,10 +25,17 @@ func WriteRules(w io.Writer, asJSON bool) error {
 		}
 		return WriteJSON(w, list)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tSEVERITY\tCLAUSE\tTEXT")
 	for _, r := range conformance.Rules() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Name, r.Severity, r.Clause, r.Text)
+		fmt.Fprintf(w, "%s: %s, %s\n", r.Name, r.Severity, r.Clause)
+		lines := []string{r.Text}
+		if !form.Wide {
+			lines = wrap(r.Text, form.width()-len(indent))
+		}
+		for _, line := range lines {
+			fmt.Fprintf(w, "%s%s\n", indent, line)
+		}
 	}
-	return t.Flush()
+	return nil
 }
+
+const indent = "    "

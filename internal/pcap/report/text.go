@@ -4,56 +4,75 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+	"time"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
 // WriteSummary prints a table of the flows, and one of the rules with findings.
-func (c *Capture) WriteSummary(w io.Writer) error {
+func (c *Capture) WriteSummary(w io.Writer, form Form) {
 	s := &c.Summary
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(s.Flows) > 0 {
-		fmt.Fprintln(t, "FLOW\tSERVICE\tFROM\tQP\tTO\tQP\tPEER\tMTU\tPACKETS\tREQUESTS\tRESPONSES\tMESSAGES\tBYTES\tRESENT\tDOUBLE\tGAPS\tMISSING\tNAK\tRNR\tCNP\tREADS\tVIOLATIONS\tWARNINGS\tNOTES")
-	}
-	for _, f := range s.Flows {
-		i := flowOf(f)
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
-			i.ID, i.Service, i.Source, orDash(i.SourceQP), i.Destination, i.DestinationQP, number(i.Peer), number(i.PathMTU),
-			i.Packets, i.Requests, i.Responses, i.Messages, i.Bytes, i.Retransmissions, i.Duplicates, i.Gaps, i.Missing,
-			i.NAKs, i.RNRs, i.CNPs, i.MaxReads, i.Violations, i.Warnings, i.Notes)
+		writeTable(w, flowColumns(s.Flows), form)
+		fmt.Fprintln(w)
 	}
 	if s.Violations+s.Warnings+s.Notes > 0 {
-		fmt.Fprintln(t, "\nRULE\tVIOLATIONS\tWARNINGS\tNOTES\tFIRST PACKET\tTEXT")
-		for _, rule := range conformance.Rules() {
-			if n := s.Of(rule.Name); n.Total() > 0 {
-				fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\n", rule.Name, n.Violations, n.Warnings, n.Notes, n.FirstPacket, rule.Text)
-			}
+		writeTable(w, c.ruleColumns(), form)
+		fmt.Fprintln(w)
+	}
+}
+
+func flowColumns(flows []*conformance.Flow) []column {
+	columns := []column{
+		{head: "FLOW"}, {head: "SERVICE", left: true}, {head: "FROM", left: true}, {head: "QP", left: true},
+		{head: "TO", left: true}, {head: "QP", left: true}, {head: "PEER"}, {head: "MTU"}, {head: "PACKETS"}, {head: "REQUESTS"},
+		{head: "RESPONSES"}, {head: "MESSAGES"}, {head: "BYTES"}, {head: "RESENT"}, {head: "TIMEOUTS"}, {head: "GAVE UP"}, {head: "DOUBLE"},
+		{head: "GAPS"}, {head: "MISSING"}, {head: "NAK"}, {head: "RNR"}, {head: "REJ"}, {head: "CNP"}, {head: "READS"},
+		{head: "VIOLATIONS"}, {head: "WARNINGS"}, {head: "NOTES"},
+	}
+	for _, f := range flows {
+		i := flowOf(f)
+		row := []string{fmt.Sprint(i.ID), i.Service, i.Source, i.SourceQP, i.Destination, i.DestinationQP, number(i.Peer), number(i.PathMTU)}
+		for _, n := range []uint64{i.Packets, i.Requests, i.Responses, i.Messages, i.Bytes, i.Retransmissions, i.Timeouts, i.GaveUp,
+			i.Duplicates, i.Gaps, i.Missing, i.NAKs, i.RNRs, i.Rejects, i.CNPs, uint64(i.MaxReads), i.Violations, i.Warnings, i.Notes} {
+			row = append(row, fmt.Sprint(n))
+		}
+		for k := range columns {
+			columns[k].cells = append(columns[k].cells, row[k])
 		}
 	}
-	if len(s.Flows) > 0 {
-		fmt.Fprintln(t)
-	}
-	return t.Flush()
+	return columns
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
+func (c *Capture) ruleColumns() []column {
+	columns := []column{
+		{head: "RULE", left: true}, {head: "VIOLATIONS"}, {head: "WARNINGS"}, {head: "NOTES"}, {head: "FIRST PACKET"},
+		{head: "TEXT", left: true, text: true},
 	}
-	return s
+	for _, rule := range conformance.Rules() {
+		n := c.Of(rule.Name)
+		if n.Total() == 0 {
+			continue
+		}
+		row := []string{rule.Name, fmt.Sprint(n.Violations), fmt.Sprint(n.Warnings), fmt.Sprint(n.Notes), fmt.Sprint(n.FirstPacket), rule.Text}
+		for k := range columns {
+			columns[k].cells = append(columns[k].cells, row[k])
+		}
+	}
+	return columns
 }
 
-// number prints - for what is not known.
+// number is empty for what is not known.
 func number(n int) string {
 	if n == 0 {
-		return "-"
+		return ""
 	}
 	return fmt.Sprint(n)
 }
 
-// WriteVerdict prints one line that sums the capture up, and what limits the verdict. File is
-// the name to be shown.
+// WriteVerdict prints one line that sums the capture up, first what went wrong and then whether
+// rules were broken, and what limits the verdict. File is the name to be shown.
 func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	s := &c.Summary
 	var also []string
@@ -71,22 +90,19 @@ func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	if len(also) > 0 {
 		of = " (" + strings.Join(also, ", ") + ")"
 	}
-	fmt.Fprintf(w, "%s: %s%s, %s: %s, %s, %s\n", file, plural(s.Packets, "packet"), of, plural(uint64(len(s.Flows)), "flow"),
-		plural(s.Violations, "violation"), plural(s.Warnings, "warning"), plural(s.Notes, "note"))
-	if c.Drops > 0 {
-		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural(c.Drops, "packet"))
+	happened := s.Happened()
+	if happened != "" {
+		happened += "; "
 	}
-	if c.Cut {
-		fmt.Fprintf(w, "%s: the file ends within a packet\n", file)
+	fmt.Fprintf(w, "%s: %s%s, %s: %s%s, %s, %s\n", file, plural.Of(s.Packets, "packet"), of, plural.Of(len(s.Flows), "flow"), happened,
+		plural.Of(s.Violations, "violation"), plural.Of(s.Warnings, "warning"), plural.Of(s.Notes, "note"))
+	if c.Drops > 0 {
+		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural.Of(c.Drops, "packet"))
+	}
+	if s.ClockSteps > 0 {
+		fmt.Fprintf(w, "%s: the clock goes back %s, by up to %v: what rests on times is doubtful\n", file, plural.Of(s.ClockSteps, "time"), s.ClockBack.Round(time.Millisecond))
 	}
 	if s.Forgotten > 0 {
-		fmt.Fprintf(w, "%s: %d flows were forgotten, to bound memory\n", file, s.Forgotten)
+		fmt.Fprintf(w, "%s: forgotten, to bound memory: %s\n", file, plural.Of(s.Forgotten, "flow"))
 	}
-}
-
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
