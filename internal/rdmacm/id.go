@@ -59,6 +59,9 @@ func (o *Owner) has(d *Device) bool { return o.Lacks == nil || !o.Lacks(d) }
 
 func (o *Owner) privileged() bool { return o.Privileged != nil && o.Privileged() }
 
+// user returns what the programs of one user have in common: who pays.
+func (o *Owner) user() any { return o.Budget }
+
 func (o *Owner) take(c quota.Cost) error {
 	if o.Budget == nil {
 		return nil

@@ -38,7 +38,7 @@ type program struct {
 	writes  int
 	failing func(addr uint64) bool // says which writes fail
 
-	raw     bool // it has CAP_NET_RAW
+	raw bool // it has CAP_NET_RAW
 
 	answered atomic.Int64 // with what Answer was called
 }
