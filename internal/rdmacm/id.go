@@ -81,6 +81,10 @@ func (o *Owner) give(c quota.Cost) {
 // idCost is an estimate of what an ID takes with its connection.
 var idCost = quota.Cost{Memory: 2 << 10}
 
+// maxIDs bounds the IDs of one user: some calls look at all IDs with the Manager's mutex held.
+// librdmacm has room for as many in one process.
+const maxIDs = 1 << 16
+
 // Handler receives the events of an ID. The Manager calls it in order, with its mutex
 // held and never within a call of the ID's methods. A handler only queues the event. It
 // may call SetHandler, and nothing else of this package. Its result matters for a
@@ -143,9 +147,13 @@ func (m *Manager) NewID(o *Owner, space wire.PortSpace, qpType rxe.QPType, handl
 
 // newID is NewID; mu is held.
 func (m *Manager) newID(o *Owner, space wire.PortSpace, qpType rxe.QPType, handler Handler) (*ID, error) {
+	if m.idsOf[o.user()] >= maxIDs {
+		return nil, refuse(unix.ENOMEM, "", "the user has 65536 ids", "destroy some")
+	}
 	if err := o.take(idCost); err != nil {
 		return nil, err
 	}
+	m.idsOf[o.user()]++
 	id := &ID{m: m, owner: o, space: space, qpType: qpType}
 	id.SetHandler(handler)
 	m.ids[id] = struct{}{}
@@ -185,6 +193,9 @@ func (id *ID) destroy(now rxe.Time) {
 	id.release(now)
 	id.m.ports.give(id)
 	delete(id.m.ids, id)
+	if id.m.idsOf[id.owner.user()]--; id.m.idsOf[id.owner.user()] == 0 {
+		delete(id.m.idsOf, id.owner.user())
+	}
 	id.owner.give(idCost)
 }
 
