@@ -16,7 +16,8 @@ import (
 //
 // GRO joins packets of one flow before the program runs, and the first of them decides about
 // all. The mark of a number does not depend on whether its queue pair still exists. So a
-// packet to one that is gone takes none with it.
+// packet to one that is gone takes none with it, unless very many queue pairs went at once and
+// numbers lost their mark.
 
 const (
 	// maxFilterPeers is how many addresses a program compares with. With more peers, packets
@@ -44,7 +45,7 @@ func (f *filter) init(p *Port) {
 // on reports whether there is a filter at all.
 func (f *filter) on() bool { return f.port.cfg.Mark.Bits != 0 }
 
-// SetMark changes the mark of the numbers of queue pairs, with fewer bits than before.
+// SetMark changes how many bits the mark of the numbers of queue pairs has.
 func (p *Port) SetMark(m wire.QPNMark) {
 	p.filter.change(func() bool {
 		p.filter.mark = m

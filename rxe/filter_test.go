@@ -56,10 +56,11 @@ func TestFilterPeers(t *testing.T) {
 // have it, and the filter knows that before such a number is given.
 func TestFilterMark(t *testing.T) {
 	f := newRecordedFilter()
-	d := newLocalPair(t, 1, 1<<16, 1024, nil)
-	d.dev.cfg.Filter, d.dev.mark = f, f.mark
-	const more = 3 // QPs beyond those of 8 bits
+	d := newLocalPair(t, 0, 1<<16, 1024, nil)
+	d.dev.cfg.Filter, d.dev.cfg.Mark, d.dev.mark = f, f.mark, f.mark
+	const more = 64 // QPs beyond those of 8 bits
 	n := f.mark.Numbers()/spareNumbers + more
+	var qps []*QP
 	for i := range n {
 		typ := QPType(QPRC)
 		if i%8 == 0 {
@@ -70,9 +71,33 @@ func TestFilterMark(t *testing.T) {
 		if is := f.mark.Datagram(q.Num()); is != (typ == QPUD) || is == f.mark.Connected(q.Num()) {
 			t.Fatalf("queue pair %d of type %v has number %#x", i, typ, q.Num())
 		}
+		qps = append(qps, q)
 	}
 	if f.mark.Bits != 7 {
 		t.Errorf("with %d queue pairs the mark has %d bits, want 7", n, f.mark.Bits)
+	}
+	// When they go, fewer numbers have the mark again, but always those of the others.
+	last := 0 // the last queue pair whose number does not have all 8 bits
+	full := wire.QPNMark{Mul: f.mark.Mul, Bits: 8}
+	for i, q := range qps {
+		if !full.Connected(q.Num()) && !full.Datagram(q.Num()) {
+			last = i
+		}
+	}
+	if last == 0 {
+		t.Fatal("each number has the mark of 8 bits")
+	}
+	for i, q := range qps[:last] {
+		must(t, q.Destroy())
+		if f.mark.Bits != 7 {
+			t.Fatalf("after %d queue pairs the mark has %d bits: number %#x loses it", i+1, f.mark.Bits, qps[last].Num())
+		}
+	}
+	for _, q := range qps[last:] {
+		must(t, q.Destroy())
+	}
+	if f.mark.Bits != 8 {
+		t.Errorf("when all are gone, the mark has %d bits, want 8", f.mark.Bits)
 	}
 }
 

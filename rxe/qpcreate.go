@@ -155,7 +155,7 @@ func (q *QP) Destroy() error {
 	}
 
 	d.timers.remove(q)
-	d.qps.remove(uint32(q.qpn))
+	d.freeQPN(q)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q.sub.count(LimitQP, -1)
