@@ -64,9 +64,10 @@ type Device struct {
 	qps  numTable[QP]
 	mark wire.QPNMark // of the numbers in qps; under qps.mu, like marked
 	// marked has how many of them keep their mark with as many bits and no more.
-	marked [maxMarkBits + 1]int
-	keys numTable[keyObject]
-	ahs  numTable[AH]
+	marked      [maxMarkBits + 1]int
+	filterUsers filterUsers
+	keys        numTable[keyObject]
+	ahs         numTable[AH]
 
 	intercept atomic.Pointer[func([]wire.Burst)]
 	chaosQPs  atomic.Int32 // QPs with chaos

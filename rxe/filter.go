@@ -1,28 +1,36 @@
 package rxe
 
-import (
-	"net/netip"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // spareNumbers is how many numbers with the right mark there are at least for each queue
 // pair, so that a peer that knows the mark still has to guess.
 const spareNumbers = 4
 
-// maxMarkBits bounds Config.Mark.Bits.
-const maxMarkBits = 8
+// Config.Mark has at most maxMarkBits. With fewer than minMarkBits, marks are the same.
+const (
+	maxMarkBits = 8
+	minMarkBits = 2
+)
 
-// newQPN draws the free number of a queue pair, with the mark of its type. If there are many queue
+// numberKind is which mark the number of a queue pair has.
+type numberKind uint8
+
+const (
+	numberListed   numberKind = iota // connected, and the filter compares with the peer's address
+	numberUnlisted                   // connected, and packets of all addresses pass
+	numberUD
+)
+
+// newQPN draws the free number of a queue pair, with the mark of its kind. If there are many queue
 // pairs, it first gives more numbers the mark. numTable.insert calls it, with the table locked.
-func (d *Device) newQPN(typ QPType) uint32 {
-	if d.mark.Bits > 1 && d.qps.count >= d.mark.Numbers()/spareNumbers {
+func (d *Device) newQPN(kind numberKind) uint32 {
+	if d.mark.Bits > minMarkBits && d.qps.count >= d.mark.Numbers()/spareNumbers {
 		d.setMarkBits(d.mark.Bits - 1)
 	}
 	for {
-		num := d.random.qpn(marked(d.mark, typ))
+		num := d.random.qpn(marked(d.mark, kind))
 		if d.qps.lookup(num) == nil {
-			d.marked[d.bitsOf(typ, num)]++
+			d.marked[d.bitsOf(kind, num)]++
 			return num
 		}
 	}
@@ -34,7 +42,7 @@ func (d *Device) freeQPN(q *QP) {
 	d.qps.remove(uint32(q.qpn))
 	d.qps.mu.Lock()
 	defer d.qps.mu.Unlock()
-	d.marked[d.bitsOf(q.typ, uint32(q.qpn))]--
+	d.marked[d.bitsOf(q.number, uint32(q.qpn))]--
 	bits := d.mark.Bits
 	for bits < d.cfg.Mark.Bits && d.marked[bits] == 0 {
 		more := d.mark
@@ -59,33 +67,21 @@ func (d *Device) setMarkBits(bits uint8) {
 }
 
 // bitsOf returns with how many bits of the mark a number is marked.
-func (d *Device) bitsOf(typ QPType, num uint32) uint8 {
+func (d *Device) bitsOf(kind numberKind, num uint32) uint8 {
 	m := d.cfg.Mark
-	for m.Bits > 0 && !marked(m, typ)(wire.QPN(num)) {
+	for m.Bits > 0 && !marked(m, kind)(wire.QPN(num)) {
 		m.Bits--
 	}
 	return m.Bits
 }
 
-func marked(m wire.QPNMark, typ QPType) func(wire.QPN) bool {
-	if typ == QPUD {
+func marked(m wire.QPNMark, kind numberKind) func(wire.QPN) bool {
+	switch kind {
+	case numberUD:
 		return m.Datagram
+	case numberUnlisted:
+		return m.Unlisted
+	default:
+		return m.Connected
 	}
-	return m.Connected
-}
-
-// setPeer tells the filter from which address the QP takes packets; the zero Addr: from none.
-// The caller has locked the QP.
-func (q *QP) setPeer(addr netip.Addr) {
-	f := q.dev.cfg.Filter
-	if f == nil || addr == q.peer {
-		return
-	}
-	if addr.IsValid() {
-		f.AddPeer(addr)
-	}
-	if q.peer.IsValid() {
-		f.RemovePeer(q.peer)
-	}
-	q.peer = addr
 }
