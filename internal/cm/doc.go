@@ -25,8 +25,8 @@
 // Deviations from Linux, most of them against forged messages:
 //   - connections are bounded, and half-open ones more so, by user (limits.go);
 //   - the times that a peer asks for are bounded (timers.go);
-//   - a REQ or REP that names the queue pair of a connection makes it stale only if it came
-//     from that connection's peer, and from its user if that is known (peers.go);
+//   - a REQ or REP makes another connection stale only if both have the same peer, and the
+//     same user if that is known (peers.go);
 //   - a message of a connection must come from the address of its peer (machine.go), and
 //     a REQ from the address that it names as its own (req.go);
 //   - SIDR_REQs with the same request ID are told apart by their senders (sidr.go);

@@ -122,7 +122,7 @@ func (c *Conn) noMoreHalfOpen() {
 	change(t.requesters, requesterOf{c.listener, c.peerUser}, -1)
 }
 
-// userAt returns who has the end of a connection at an address with this comm ID: a user, if
+// userAt returns the user of the end of a connection at an address with this comm ID, if
 // Config.PeerUser knows one, else the address.
 func (m *Machine) userAt(at wire.GID, commID uint32) any {
 	if m.cfg.PeerUser != nil {

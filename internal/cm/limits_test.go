@@ -204,7 +204,7 @@ func TestStaleFromStranger(t *testing.T) {
 }
 
 // TestUsersApart: a user whose listeners have all the half-open connections that they may have
-// takes no place of another user's, although all requests come from one address.
+// leaves another user its places, although all requests come from one address.
 func TestUsersApart(t *testing.T) {
 	r := newPeerRig(t)
 	r.m.cfg.Limits = Limits{PerUser: 3, HalfOpen: 3, PerListener: 2, PerRequester: 2}
@@ -242,7 +242,7 @@ func TestUsersApart(t *testing.T) {
 	}
 }
 
-// TestStaleOfOtherUser: a user of this process's devices ends no connection of another user's by
+// TestStaleOfOtherUser: a user of this process's devices ends no connection of another user by
 // naming its queue pair, in a REQ or in a REP. The user itself ends it.
 func TestStaleOfOtherUser(t *testing.T) {
 	for _, c := range []struct {

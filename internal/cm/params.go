@@ -7,7 +7,7 @@ import (
 
 // ConnectParams is what Connect asks a peer for.
 type ConnectParams struct {
-	User    any // who pays for the connection: see Limits; compared
+	User    any // of the connection: see Limits; compared
 	Service uint64
 	Path    rxe.AHAttr // to the peer: DGID, and SGIDIndex of SGID
 	SGID    wire.GID

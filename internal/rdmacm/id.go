@@ -59,7 +59,7 @@ func (o *Owner) has(d *Device) bool { return o.Lacks == nil || !o.Lacks(d) }
 
 func (o *Owner) privileged() bool { return o.Privileged != nil && o.Privileged() }
 
-// user returns what the programs of one user have in common: who pays.
+// user returns what the programs of one user have in common: the budget.
 func (o *Owner) user() any { return o.Budget }
 
 func (o *Owner) take(c quota.Cost) error {
