@@ -95,6 +95,8 @@ func (l *Listener) decide(now rxe.Time, c *Conn, req *Request) {
 		c.Destroy(now)
 	case silentVerdict:
 		switch {
+		case v == Take && !c.counted:
+			panic("cm: a listener's handler took a connection without Admit")
 		case v == Ignore:
 			l.m.counters.OverBacklog++
 			if c.state == StateREQRcvd {
