@@ -1,7 +1,6 @@
 package rocev2
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"sync"
 
@@ -16,13 +15,8 @@ import (
 //
 // GRO joins packets of one flow before the program runs, and the first of them decides about
 // all. The mark of a number does not depend on whether its queue pair still exists. So a
-// packet to one that is gone takes none with it.
-
-const (
-	// maxFilterPeers is how many addresses a program compares with. With more peers, packets
-	// of any address pass.
-	maxFilterPeers = 256
-)
+// packet to one that is gone takes none with it, unless very many queue pairs went at once and
+// numbers lost their mark.
 
 // filter is what the port's sockets let pass.
 type filter struct {
@@ -31,20 +25,21 @@ type filter struct {
 	mu      sync.Mutex // below
 	mark    wire.QPNMark
 	peers   map[netip.Addr]int
+	key     addrKey
 	sockets map[*receiver]struct{}
 	refused bool // the kernel takes no filter
 	thinning
 }
 
 func (f *filter) init(p *Port) {
-	f.port, f.mark = p, p.cfg.Mark
+	f.port, f.mark, f.key = p, p.cfg.Mark, newAddrKey()
 	f.peers, f.sockets = make(map[netip.Addr]int), make(map[*receiver]struct{})
 }
 
 // on reports whether there is a filter at all.
 func (f *filter) on() bool { return f.port.cfg.Mark.Bits != 0 }
 
-// SetMark changes the mark of the numbers of queue pairs, with fewer bits than before.
+// SetMark changes how many bits the mark of the numbers of queue pairs has.
 func (p *Port) SetMark(m wire.QPNMark) {
 	p.filter.change(func() bool {
 		p.filter.mark = m
@@ -194,39 +189,8 @@ func (f *filter) program(addr netip.Addr, peers map[netip.Addr]int) []bpf.Instru
 		bpf.ALUOpConstant{Op: bpf.ALUOpMul, Val: f.mark.Mul[1]},
 		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: f.mark.MarkShift()},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: f.mark.Datagrams(), SkipFalse: 1}, passPacket,
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: f.mark.Unlisteds(), SkipFalse: 1}, passPacket,
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, dropPacket,
 	)
-	return append(prog, passPeers(peers, addr.Is4())...)
-}
-
-// passPeers lets packets of peers pass, and drops others.
-func passPeers(peers map[netip.Addr]int, is4 bool) (prog []bpf.Instruction) {
-	if peers == nil || len(peers) > maxFilterPeers {
-		return []bpf.Instruction{passPacket}
-	}
-	if is4 {
-		prog = append(prog, bpf.LoadAbsolute{Off: ipv4SrcOffset, Size: 4})
-	}
-	for peer := range peers {
-		if peer.Is4() != is4 {
-			continue
-		}
-		b := peer.AsSlice()
-		var compare []bpf.Instruction
-		for at := len(b) - 4; at >= 0; at -= 4 { // the last words differ most
-			if !is4 {
-				compare = append(compare, bpf.LoadAbsolute{Off: ipv6SrcOffset + uint32(at), Size: 4})
-			}
-			compare = append(compare, bpf.JumpIf{Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(b[at:])})
-		}
-		compare = append(compare, passPacket)
-		for i, in := range compare {
-			if jump, ok := in.(bpf.JumpIf); ok {
-				jump.SkipFalse = uint8(len(compare) - 1 - i) // to the next peer
-				compare[i] = jump
-			}
-		}
-		prog = append(prog, compare...)
-	}
-	return append(prog, dropPacket)
+	return append(prog, f.key.passPeers(peers, addr.Is4())...)
 }

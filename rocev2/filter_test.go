@@ -20,6 +20,7 @@ func numbers(m wire.QPNMark) (connected, datagram, other wire.QPN) {
 			connected = n
 		case m.Datagram(n):
 			datagram = n
+		case m.Unlisted(n):
 		default:
 			other = n
 		}
@@ -100,6 +101,10 @@ func destination(pkt []byte) wire.QPN {
 func TestFilterPeers(t *testing.T) {
 	m := wire.NewQPNMark(8)
 	connected, datagram, other := numbers(m)
+	unlisted := wire.QPN(2)
+	for !m.Unlisted(unlisted) {
+		unlisted++
+	}
 	p := &Port{cfg: Config{Mark: m}}
 	p.filter.init(p)
 	f := &p.filter
@@ -114,7 +119,7 @@ func TestFilterPeers(t *testing.T) {
 			src, near = v6, v6.Next()
 		}
 		clear(f.peers)
-		if pass(own, src, connected) || !pass(own, src, datagram) || pass(own, src, other) || !pass(own, src, 1) {
+		if pass(own, src, connected) || !pass(own, src, unlisted) || !pass(own, src, datagram) || pass(own, src, other) || !pass(own, src, 1) {
 			t.Errorf("%v: without peers", own)
 		}
 		p.AddPeer(near.Next())
@@ -125,7 +130,12 @@ func TestFilterPeers(t *testing.T) {
 		for a := near.Next(); len(f.peers) < maxFilterPeers; a = a.Next() {
 			p.AddPeer(a)
 		}
-		if !pass(own, src, connected) || pass(own, near, connected) {
+		for a := range f.peers {
+			if a.Is4() == own.Is4() && !pass(own, a, connected) {
+				t.Errorf("%v: with %d peers, %v", own, len(f.peers), a)
+			}
+		}
+		if pass(own, near, connected) {
 			t.Errorf("%v: with %d peers", own, len(f.peers))
 		}
 		if n := len(f.program(own, f.peers)); n > 4096 { // linux/bpf_common.h: BPF_MAXINSNS

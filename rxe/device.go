@@ -62,9 +62,12 @@ type Device struct {
 	random   random
 
 	qps  numTable[QP]
-	mark wire.QPNMark // of the numbers in qps; under qps.mu
-	keys numTable[keyObject]
-	ahs  numTable[AH]
+	mark wire.QPNMark // of the numbers in qps; under qps.mu, like marked
+	// marked has how many of them keep their mark with as many bits and no more.
+	marked      [maxMarkBits + 1]int
+	filterUsers filterUsers
+	keys        numTable[keyObject]
+	ahs         numTable[AH]
 
 	intercept atomic.Pointer[func([]wire.Burst)]
 	chaosQPs  atomic.Int32 // QPs with chaos
@@ -117,6 +120,9 @@ func New(cfg Config) (*Device, error) {
 	}
 	if type2 := CapMemWindowType2A | CapMemWindowType2B; limits.Cap&type2 == type2 {
 		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other", "choose one") // o10-37.2.31
+	}
+	if cfg.Mark.Bits > maxMarkBits {
+		return nil, invalid("New", "mark", "has more than 8 bits", "use 8")
 	}
 	limits.NodeGUID, limits.SysImageGUID = cfg.GUID, cfg.GUID
 	seed := cfg.Seed

@@ -79,10 +79,18 @@ func (d *Device) receiveGSI(pkt wire.Packet, dg *wire.Datagram) {
 		c.BadPKey.Add(1)
 	case pkt.QKey() != GSIQKey:
 		c.BadQKey.Add(1)
+	case forgedSource(pkt, dg):
+		c.BadSrcQP.Add(1)
 	default:
 		d.opcodes.rcvd[wire.UDSendOnly].Add(1)
 		d.cfg.GSI.ReceiveGSI(pkt, dg)
 	}
+}
+
+// forgedSource reports whether a datagram of this device names another source than the connected
+// queue pair that sent it. A fault rule can make a datagram of a packet whose payload says anything.
+func forgedSource(pkt wire.Packet, dg *wire.Datagram) bool {
+	return dg.SrcQP != 0 && dg.SrcQP != pkt.SrcQP()
 }
 
 // enqueueGSI leaves an item of this device's own packets for the handler. A QP may

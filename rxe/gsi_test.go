@@ -180,3 +180,22 @@ func TestSendGSIRunsNoQP(t *testing.T) {
 	d.dev.Deliver()
 	d.take(t, 1)
 }
+
+// TestForgedDatagram: a packet of a connected queue pair that a fault rule made a datagram, and whose
+// payload says that queue pair 1 sent it, is dropped.
+func TestForgedDatagram(t *testing.T) {
+	b := newBench(t, QPUD, nil)
+	handler := &mads{}
+	b.dev.cfg.GSI = handler
+	for _, to := range []struct {
+		qpn  wire.QPN
+		qkey uint32
+	}{{GSIQPN, GSIQKey}, {b.qp.Num(), benchQKey}} {
+		h := wire.Headers{Opcode: wire.UDSendOnly, PKey: wire.DefaultPKey, DestQP: to.qpn, SrcQP: GSIQPN, QKey: to.qkey}
+		dg := wire.Datagram{Data: append(h.Append(nil), make([]byte, 64+wire.ICRCLen)...), Src: b.from, Dst: benchHere, SrcQP: 17}
+		b.dev.Receive([]wire.Datagram{dg})
+	}
+	if n := b.counter("drop_bad_src_qp"); n != 2 || len(handler.payloads) != 0 {
+		t.Errorf("%d datagrams were dropped for their source, the handler has %d", n, len(handler.payloads))
+	}
+}

@@ -58,7 +58,9 @@ type QP struct {
 
 	waitingSince Time // since when it is on the waiting list; under admission.mu
 
-	peer netip.Addr // that Config.Filter knows; with the QP locked
+	peer   netip.Addr // that Config.Filter knows; with the QP locked
+	number numberKind
+	user   any
 
 	blamed    *Failure   // of the work request that is about to fail; with the QP locked
 	refused   KeyRefusal // the last one; with the QP locked

@@ -18,7 +18,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	q := &QP{
 		dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
-		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
+		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, user: init.User, faults: init.Faults, reports: init.Reports,
 		chaos: init.Chaos.forQP(&d.lateBytes),
 	}
 	q.gate.init()
@@ -40,7 +40,8 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	// Packets may find the QP as soon as it has a number. They wait in its inbox.
 	q.lock()
 	defer q.unlock(nil)
-	q.qpn = wire.QPN(d.qps.insert(q, func() uint32 { return d.newQPN(q.typ) }))
+	q.number = d.kindOf(q)
+	q.qpn = wire.QPN(d.qps.insert(q, func() uint32 { return d.newQPN(q.number) }))
 	q.reset()
 	q.publish()
 	return q, nil
@@ -155,7 +156,8 @@ func (q *QP) Destroy() error {
 	}
 
 	d.timers.remove(q)
-	d.qps.remove(uint32(q.qpn))
+	q.unlist()
+	d.freeQPN(q)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q.sub.count(LimitQP, -1)

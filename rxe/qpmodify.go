@@ -45,6 +45,9 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) (run bool, err error) {
 		if path, err = q.dev.makeRoute(&next.AH, q.qpn, next.DestQPN); err != nil {
 			return false, err
 		}
+		if err := q.setPeer(op, path.Dst); err != nil {
+			return false, err
+		}
 	}
 	q.apply(&next, mask, path)
 	if mask&QPAttrState != 0 {
@@ -173,7 +176,6 @@ func (q *QP) apply(next *QPAttr, mask QPAttrMask, path *wire.Route) {
 	q.attr = *next
 	if path != nil {
 		q.route, q.peerGIDs, q.notify.route = path, nil, nil
-		q.setPeer(path.Dst)
 	}
 	if mask&QPAttrPKeyIndex != 0 {
 		q.pkey = pkeyTable[q.attr.PKeyIndex]
@@ -219,7 +221,7 @@ func (q *QP) reset() {
 	q.attr = QPAttr{State: QPReset, Cap: q.attr.Cap}
 	q.route, q.peerGIDs, q.pkey = nil, nil, 0
 	q.notify, q.rate = notifier{}, reaction{}
-	q.setPeer(netip.Addr{})
+	q.setPeer("", netip.Addr{}) //nolint:errcheck // no peer needs no room
 	q.resetSend()
 	q.resp.reset(q)
 	q.clearDeadlines()

@@ -202,6 +202,8 @@ func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 		return &c.BadAddr
 	case q.typ != QPUD && dg.SrcQP != 0 && dg.SrcQP != q.attr.DestQPN:
 		return &c.BadSrcQP
+	case q.typ == QPUD && info.Service == wire.ServiceUD && forgedSource(pkt, dg):
+		return &c.BadSrcQP
 	default:
 		return nil
 	}

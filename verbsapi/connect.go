@@ -89,7 +89,8 @@ func (q *QP) Init(attr ConnectAttr) error {
 	return q.step(QPReset, &init)
 }
 
-// InitUD takes a UD queue pair from RESET to RTS.
+// InitUD takes a UD queue pair from RESET to RTS. A Q_Key with the top bit set needs no privilege here:
+// the device is this program's own. Under gorxe run it needs CAP_NET_RAW.
 func (q *QP) InitUD(qkey uint32, psn PSN) error {
 	init := QPAttr{State: QPInit, PortNum: thePort, QKey: qkey}
 	if err := q.step(QPReset, &init); err != nil {

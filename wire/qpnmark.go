@@ -9,7 +9,8 @@ import (
 // filter that knows it tells these numbers from most others, and keeps no state. A number
 // that the device gave has a mark, and of the others one in 2^(Bits-1).
 //
-// Connected and UD queue pairs have different marks. The mark of a number stays when Bits
+// Connected and UD queue pairs have different marks, and so have connected ones whose packets the
+// filter takes from all addresses. The mark of a number stays when Bits
 // becomes less.
 type QPNMark struct {
 	Mul  [2]uint32 // odd
@@ -19,7 +20,10 @@ type QPNMark struct {
 // qpnMarkShift mixes the upper half of a product into the lower one.
 const qpnMarkShift = 15
 
-// NewQPNMark draws a mark of 1 to 8 bits.
+// unlisted begins, with any number of bits from 2 on, neither with all zeros nor with all ones.
+const unlisted = 0xaa
+
+// NewQPNMark draws a mark of 2 to 8 bits.
 func NewQPNMark(bits uint8) QPNMark {
 	for {
 		var b [8]byte
@@ -38,7 +42,7 @@ func NewQPNMark(bits uint8) QPNMark {
 // example, leaves one of them without any.
 func (m QPNMark) even() bool {
 	const step = 257 // prime
-	connected, datagram, tried := 0, 0, 0
+	connected, datagram, others, tried := 0, 0, 0, 0
 	for n := QPN(0); n <= QPNMask; n += step {
 		tried++
 		if m.Connected(n) {
@@ -47,13 +51,19 @@ func (m QPNMark) even() bool {
 		if m.Datagram(n) {
 			datagram++
 		}
+		if m.Unlisted(n) {
+			others++
+		}
 	}
 	share := tried >> m.Bits
-	return min(connected, datagram) >= share/2 && max(connected, datagram) <= 2*share
+	return min(connected, datagram, others) >= share/2 && max(connected, datagram, others) <= 2*share
 }
 
 // Datagrams returns the mark of UD queue pairs. That of connected ones is 0.
 func (m QPNMark) Datagrams() uint32 { return 1<<m.Bits - 1 }
+
+// Unlisteds returns the mark of connected queue pairs for which the filter lists no peer.
+func (m QPNMark) Unlisteds() uint32 { return unlisted >> (8 - m.Bits) }
 
 // MixShift and MarkShift return the shifts of Of, for a program that computes the same.
 func (m QPNMark) MixShift() uint32  { return qpnMarkShift }
@@ -71,6 +81,10 @@ func (m QPNMark) Connected(qpn QPN) bool { return m.Of(qpn) == 0 }
 
 // Datagram reports whether a number may be that of a UD queue pair.
 func (m QPNMark) Datagram(qpn QPN) bool { return m.Of(qpn) == m.Datagrams() }
+
+// Unlisted reports whether a number may be that of a connected queue pair for which the filter
+// lists no peer.
+func (m QPNMark) Unlisted(qpn QPN) bool { return m.Of(qpn) == m.Unlisteds() }
 
 // Numbers returns about how many numbers have one of the marks.
 func (m QPNMark) Numbers() int { return (QPNMask + 1) >> m.Bits }

@@ -95,6 +95,7 @@ func TestLikeLinux(t *testing.T) {
 
 	var passive *Conn
 	_, err = server.m.Listen(req.ServiceID(), func(_ rxe.Time, c *Conn, r *Request) Verdict {
+		server.admit(c)
 		if r.PathMTU != 1024 || r.QPType != rxe.QPRC || r.RemoteGUID != req.CAGUID() || r.Path != path {
 			t.Errorf("request %+v", r)
 		}
@@ -171,6 +172,7 @@ func TestLookupLikeLinux(t *testing.T) {
 	same(t, mine.MAD, req.MAD)
 
 	_, err = server.m.Listen(req.ServiceID(), func(now rxe.Time, c *Conn, r *Request) Verdict {
+		server.admit(c)
 		server.noError(c.Accept(now, &AcceptParams{QPN: rep.QPN(), QKey: rep.QKey(), PrivateData: rep.PrivateData()}))
 		return Take
 	})

@@ -61,9 +61,13 @@ type Conn struct {
 	m        *Machine
 	state    State
 	handler  Handler
-	listener *Listener // passive
-	source   wire.GID  // passive: where the REQ came from
+	source   wire.GID // passive: where the REQ came from
 	active   bool
+	user     any // whose connection it is, and who has the other end (userAt)
+	peerUser any
+	listener any  // passive: see Admit
+	counted  bool // for user
+	halfOpen bool // counted as such
 
 	commID  uint32
 	peer    peer
@@ -93,9 +97,11 @@ func (m *Machine) newConn(handler Handler) *Conn {
 }
 
 // newActive returns a new connection for a request that this side sends.
-func (m *Machine) newActive(service uint64, path *rxe.AHAttr, handler Handler) *Conn {
+func (m *Machine) newActive(user any, service uint64, path *rxe.AHAttr, handler Handler) *Conn {
 	c := m.newConn(handler)
 	c.active = true
+	c.user, c.counted = user, true
+	m.counts.changeUser(user, 1, 0)
 	c.service = service
 	c.tid = c.newTID()
 	c.path = *path
@@ -104,16 +110,11 @@ func (m *Machine) newActive(service uint64, path *rxe.AHAttr, handler Handler) *
 	return c
 }
 
-// setState changes the state, and counts half-open connections.
+// setState changes the state. A connection that is not half-open any more is not counted as such.
 func (c *Conn) setState(s State) {
-	was, is := c.state.halfOpen(), s.halfOpen()
 	c.state = s
-	if was != is {
-		n := 1
-		if was {
-			n = -1
-		}
-		c.m.countHalfOpen(c, n)
+	if !s.halfOpen() {
+		c.noMoreHalfOpen()
 	}
 }
 

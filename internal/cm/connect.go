@@ -24,7 +24,7 @@ func (m *Machine) Connect(now rxe.Time, p *ConnectParams, handler Handler) (*Con
 	if lifetime == 0 {
 		lifetime = packetLifetime
 	}
-	c := m.newActive(p.Service, &p.Path, handler)
+	c := m.newActive(p.User, p.Service, &p.Path, handler)
 	c.qp = qpParams{
 		typ: p.QPType, localQPN: p.QPN, mtu: p.PathMTU, rqPSN: m.drawPSN(p.StartingPSN),
 		responderResources: p.ResponderResources, initiatorDepth: p.InitiatorDepth,
@@ -42,7 +42,7 @@ func (m *Machine) checkConnect(p *ConnectParams) error {
 	switch {
 	case m.closed:
 		return ErrClosed
-	case len(m.conns) >= m.cfg.Limits.Conns:
+	case !m.mayConnect(p.User):
 		return ErrLimit
 	case len(p.PrivateData) > wire.CMREQPrivateLen:
 		return ErrPrivateData

@@ -1,9 +1,8 @@
 package cm
 
 import (
+	"maps"
 	"testing"
-
-	"github.com/gorxe/gorxe/wire"
 )
 
 // hasTimer reports whether a connection waits for time in a state.
@@ -31,8 +30,8 @@ func hasPeer(s State) bool {
 // connections.
 func consistent(t *testing.T, m *Machine) {
 	t.Helper()
-	var peers, lookups, timers, halfOpen int
-	byPeer := make(map[wire.GID]int)
+	var peers, lookups, timers int
+	want := newCounts()
 	for id, c := range m.conns {
 		if c.commID != id || id == 0 || c.state == StateDestroyed {
 			t.Fatalf("connection %#x under %#x in state %v", c.commID, id, c.state)
@@ -49,7 +48,7 @@ func consistent(t *testing.T, m *Machine) {
 			t.Fatalf("in state %v, the peer is known: %v", c.state, c.inPeers)
 		}
 		if c.inPeers {
-			if peers++; m.peers.withCommID(c.peer.guid, c.peer.commID) != c || m.peers.withQPN(c.peer.guid, c.peer.qpn) != c {
+			if peers++; m.peers.withCommID(c.peer.guid, c.peer.commID) != c || m.peers.withQPN(c.peer.guid, c.peer.qpn, c.peerUser) != c {
 				t.Fatal("a connection is not the one of its peer")
 			}
 		}
@@ -59,21 +58,30 @@ func consistent(t *testing.T, m *Machine) {
 			}
 		}
 		if c.state.halfOpen() {
-			halfOpen++
-			byPeer[c.source]++
+			want.changeUser(c.user, 0, 1)
+			change(want.listeners, c.listener, 1)
+			change(want.requesters, requesterOf{c.listener, c.peerUser}, 1)
 		}
+		want.changeUser(c.user, 1, 0)
 	}
-	if len(m.timers) != timers || len(m.peers.byCommID) != peers || len(m.peers.byQPN) != peers || len(m.lookups) != lookups ||
-		m.halfOpen.total != halfOpen || len(m.halfOpen.byPeer) != len(byPeer) {
-		t.Fatalf("usage %+v; by the states, %d timers, %d peers, %d lookups, %d half-open", m.Usage(), timers, peers, lookups, halfOpen)
+	if len(m.timers) != timers || len(m.peers.byCommID) != peers || len(m.peers.byQPN) != peers || len(m.lookups) != lookups {
+		t.Fatalf("usage %+v; by the states, %d timers, %d peers, %d lookups", m.Usage(), timers, peers, lookups)
 	}
-	for gid, n := range byPeer {
-		if m.halfOpen.byPeer[gid] != n {
-			t.Fatalf("%d half-open connections of %v; by the states, %d", m.halfOpen.byPeer[gid], gid, n)
-		}
+	if !maps.Equal(m.counts.users, want.users) || !maps.Equal(m.counts.listeners, want.listeners) || !maps.Equal(m.counts.requesters, want.requesters) {
+		t.Fatalf("counts %+v; by the states, %+v", m.counts, want)
 	}
 	l := &m.cfg.Limits
-	if len(m.conns) > l.Conns || halfOpen > l.HalfOpen {
-		t.Fatalf("%d connections and %d half-open ones, above %+v", len(m.conns), halfOpen, l)
+	above := len(m.conns) > l.Conns
+	for _, u := range want.users {
+		above = above || u.conns > l.PerUser || u.halfOpen > l.HalfOpen
+	}
+	for _, n := range want.listeners {
+		above = above || n > l.PerListener
+	}
+	for _, n := range want.requesters {
+		above = above || n > l.PerRequester
+	}
+	if above {
+		t.Fatalf("%d connections, %+v, above %+v", len(m.conns), want, l)
 	}
 }

@@ -12,6 +12,7 @@ type Counters struct {
 
 	Ignored    uint64 // datagrams with another class version, method or attribute
 	Unexpected uint64 // messages for no connection, or not in its state
+	Forged     uint64 // messages from another address or queue pair than the peer's
 	Stale      uint64 // REQs and REPs that named the queue pair of a connection
 
 	// REQs and SIDR_REQs dropped at a bound of Limits.
@@ -30,6 +31,7 @@ func (c *Counters) Drops() []rxe.Counter {
 		{Name: "drop_cm_peer", Value: c.OverPeer},
 		{Name: "drop_cm_backlog", Value: c.OverBacklog},
 		{Name: "drop_cm_unexpected", Value: c.Unexpected},
+		{Name: "drop_cm_forged", Value: c.Forged},
 		{Name: "drop_cm_malformed", Value: c.Ignored},
 		{Name: "cm_stale", Value: c.Stale},
 	}

@@ -32,6 +32,9 @@ func (c *Conn) Destroy(now rxe.Time) {
 	c.reset()
 	c.setState(StateDestroyed)
 	delete(c.m.conns, c.commID)
+	if c.counted {
+		c.m.counts.changeUser(c.user, -1, 0)
+	}
 	if c.m.cfg.Ended != nil {
 		c.m.cfg.Ended(c.commID)
 	}

@@ -23,10 +23,12 @@
 // does. It does not look up routes.
 //
 // Deviations from Linux, most of them against forged messages:
-//   - half-open connections are bounded (limits.go);
+//   - connections are bounded, and half-open ones more so, by user (limits.go);
 //   - the times that a peer asks for are bounded (timers.go);
-//   - a REQ that makes a connection stale ends it only if it came from that
-//     connection's peer (req.go);
+//   - a REQ or REP makes another connection stale only if both have the same peer, and the
+//     same user if that is known (peers.go);
+//   - a message of a connection must come from the address of its peer (machine.go), and
+//     a REQ from the address that it names as its own (req.go);
 //   - SIDR_REQs with the same request ID are told apart by their senders (sidr.go);
 //   - a REQ with an unknown path MTU or transport is refused here, not by the queue
 //     pair later (req.go);

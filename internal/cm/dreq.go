@@ -40,7 +40,7 @@ func (c *Conn) sendDREP() {
 // receiveDREQ ends a connection (cm_dreq_handler). The DREP waits until the user calls
 // Disconnect, because its queue pair may still have messages to send.
 func (m *Machine) receiveDREQ(now rxe.Time, from rxe.AHAttr, dreq wire.CMDREQ) {
-	c := m.find(dreq.RemoteCommID(), dreq.LocalCommID())
+	c := m.find(from, dreq.RemoteCommID(), dreq.LocalCommID())
 	if c == nil || c.state == StateIdle {
 		// The connection is over (cm_issue_drep). Linux does not answer while the user
 		// keeps the connection, and the peer then waits for a minute.
@@ -74,8 +74,8 @@ func (m *Machine) receiveDREQ(now rxe.Time, from rxe.AHAttr, dreq wire.CMDREQ) {
 }
 
 // receiveDREP handles the answer to this side's DREQ (cm_drep_handler).
-func (m *Machine) receiveDREP(now rxe.Time, drep wire.CMDREP) {
-	c := m.find(drep.RemoteCommID(), drep.LocalCommID())
+func (m *Machine) receiveDREP(now rxe.Time, from rxe.AHAttr, drep wire.CMDREP) {
+	c := m.find(from, drep.RemoteCommID(), drep.LocalCommID())
 	if c == nil || c.state != StateDREQSent && c.state != StateDREQRcvd {
 		m.counters.Unexpected++
 		return

@@ -103,11 +103,13 @@ func (silentVerdict) verdict() {}
 
 const (
 	// Take means that the user owns the connection, and will call Destroy. The listener's
-	// handler must have called SetHandler. It may have called Accept or Reject already.
+	// handler must have called Admit and SetHandler. It may have called Accept or Reject already.
 	Take silentVerdict = iota
 	// Ignore drops the request and forgets it, as if it had been lost. If the peer sends
 	// it again, it is a new request. A SIDR_REQ is refused instead, as Linux does.
 	Ignore
+	// drop forgets the request and answers nothing: a bound is reached. Only Admit returns it.
+	drop
 )
 
 // Refuse answers a REQ with a REJ, and a SIDR_REQ with the status wire.SIDRReject.

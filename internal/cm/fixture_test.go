@@ -26,6 +26,8 @@ type node struct {
 	// What the listener of listen does. Nil takes the request.
 	verdict func(c *Conn, req *Request) Verdict
 	taken   []*Conn
+	// How a request is counted. Nil: for one user and one listener.
+	admission func(c *Conn) Verdict
 }
 
 type sentMAD struct {
@@ -60,6 +62,9 @@ func (n *node) handler(_ rxe.Time, ev *Event) {
 func (n *node) listen() *Listener {
 	n.t.Helper()
 	l, err := n.m.Listen(testService, func(_ rxe.Time, c *Conn, req *Request) Verdict {
+		if v := n.admit(c); v != nil {
+			return v
+		}
 		if n.verdict != nil {
 			return n.verdict(c, req)
 		}
@@ -69,6 +74,13 @@ func (n *node) listen() *Listener {
 	})
 	n.noError(err)
 	return l
+}
+
+func (n *node) admit(c *Conn) Verdict {
+	if n.admission != nil {
+		return n.admission(c)
+	}
+	return c.Admit(nil, testService)
 }
 
 func (n *node) noError(err error) {
@@ -180,9 +192,10 @@ func (n *node) state(c *Conn, want State) {
 func (n *node) gone() {
 	n.t.Helper()
 	m := n.m
-	if len(m.conns)+len(m.lookups)+len(m.peers.byCommID)+len(m.peers.byQPN)+len(m.timers)+m.halfOpen.total+len(m.halfOpen.byPeer) != 0 {
-		n.t.Fatalf("left: %d connections, %d lookups, %d and %d peers, %d timers, half-open %+v", len(m.conns), len(m.lookups),
-			len(m.peers.byCommID), len(m.peers.byQPN), len(m.timers), m.halfOpen)
+	counts := len(m.counts.users) + len(m.counts.listeners) + len(m.counts.requesters)
+	if len(m.conns)+len(m.lookups)+len(m.peers.byCommID)+len(m.peers.byQPN)+len(m.timers)+counts != 0 {
+		n.t.Fatalf("left: %d connections, %d lookups, %d and %d peers, %d timers, %+v", len(m.conns), len(m.lookups),
+			len(m.peers.byCommID), len(m.peers.byQPN), len(m.timers), m.counts)
 	}
 }
 

@@ -98,7 +98,7 @@ type fuzzMessage struct {
 func newFuzzRun(t *testing.T) *fuzzRun {
 	run := &fuzzRun{nodes: [2]*node{newNode(t, 0xa, "192.0.2.1"), newNode(t, 0xb, "192.0.2.2")}}
 	for _, n := range run.nodes {
-		n.m.cfg.Limits = Limits{Conns: 12, HalfOpen: 6, PerListener: 4, PerPeer: 3}
+		n.m.cfg.Limits = Limits{Conns: 12, PerUser: 10, HalfOpen: 6, PerListener: 4, PerRequester: 3}
 		n.verdict = func(c *Conn, req *Request) Verdict {
 			run.conns = append(run.conns, fuzzConn{n, c})
 			c.SetHandler(n.handler)

@@ -6,57 +6,137 @@ import "github.com/gorxe/gorxe/wire"
 // and counted: its sender repeats it.
 //
 // A connection is half-open from its REQ until it is established or has failed. Until
-// then, its REQ may be forged. The bounds keep forged requests from taking all memory, or
-// all of Conns, which local programs and established connections need.
+// then, its REQ may be forged. So half-open connections are counted for the user whose
+// listener they are for, and for the requester within a listener. Neither a stranger nor a
+// user who does not accept takes what other users need.
 type Limits struct {
-	Conns       int // connections of any kind; default 65536
-	HalfOpen    int // half-open connections; default 16384
-	PerListener int // half-open connections of one listener; default 4096
-	PerPeer     int // half-open connections from one GID; default 2048
+	Conns        int // connections of any kind; default 65536
+	PerUser      int // of them, those of one user; default 16384
+	HalfOpen     int // half-open connections to the listeners of one user; default 8192
+	PerListener  int // of them, those to one listener; default 4096
+	PerRequester int // of them, those from one requester; default 2048
 }
 
 func (l *Limits) setDefaults() {
 	for _, v := range []struct {
 		field *int
 		value int
-	}{{&l.Conns, 65536}, {&l.HalfOpen, 16384}, {&l.PerListener, 4096}, {&l.PerPeer, 2048}} {
+	}{{&l.Conns, 65536}, {&l.PerUser, 16384}, {&l.HalfOpen, 8192}, {&l.PerListener, 4096}, {&l.PerRequester, 2048}} {
 		if *v.field == 0 {
 			*v.field = v.value
 		}
 	}
 }
 
-// halfOpenCounts counts half-open connections. Those of a listener are in the listener.
-type halfOpenCounts struct {
-	total  int
-	byPeer map[wire.GID]int
+// counts has what users, listeners and requesters take. Entries of 0 do not exist.
+type counts struct {
+	users      map[any]userCounts
+	listeners  map[any]int         // half-open connections
+	requesters map[requesterOf]int // half-open connections
 }
 
-func newHalfOpenCounts() halfOpenCounts { return halfOpenCounts{byPeer: make(map[wire.GID]int)} }
+type userCounts struct{ conns, halfOpen int }
 
-// admit reports whether the limits allow one more half-open connection.
-func (m *Machine) admit(l *Listener, peer wire.GID) bool {
+type requesterOf struct{ listener, requester any }
+
+func newCounts() counts {
+	return counts{users: make(map[any]userCounts), listeners: make(map[any]int), requesters: make(map[requesterOf]int)}
+}
+
+// changeUser adds to the counts of a user.
+func (t *counts) changeUser(user any, conns, halfOpen int) {
+	u := t.users[user]
+	u.conns += conns
+	u.halfOpen += halfOpen
+	t.users[user] = u
+	if u == (userCounts{}) {
+		delete(t.users, user)
+	}
+}
+
+func change[K comparable](m map[K]int, key K, n int) {
+	if m[key] += n; m[key] == 0 {
+		delete(m, key)
+	}
+}
+
+// halfOpen returns how many connections are half-open.
+func (t *counts) halfOpen() (n int) {
+	for _, u := range t.users {
+		n += u.halfOpen
+	}
+	return n
+}
+
+// full reports whether there are as many connections as there may be, and counts the request
+// that is dropped therefore.
+func (m *Machine) full() bool {
+	is := len(m.conns) >= m.cfg.Limits.Conns
+	if is {
+		m.counters.OverConns++
+	}
+	return is
+}
+
+// mayConnect reports whether a user may have one more connection that it asks for.
+func (m *Machine) mayConnect(user any) bool {
+	return len(m.conns) < m.cfg.Limits.Conns && m.counts.users[user].conns < m.cfg.Limits.PerUser
+}
+
+// Admit counts a connection that a peer asks for. The listener's handler must call it, once,
+// before it takes the connection, and return what Admit returns unless that is nil. The
+// connection is then user's, and goes to listener, which is what the handler takes for one:
+// several may share a service. Both are compared, with users of Connect as well.
+func (c *Conn) Admit(user, listener any) Verdict {
+	m := c.m
 	limits, counters := &m.cfg.Limits, &m.counters
+	of := requesterOf{listener, c.peerUser}
 	switch {
-	case len(m.conns) >= limits.Conns:
+	case m.counts.users[user].conns >= limits.PerUser:
 		counters.OverConns++
-	case m.halfOpen.total >= limits.HalfOpen:
+	case m.counts.users[user].halfOpen >= limits.HalfOpen:
 		counters.OverHalfOpen++
-	case l.halfOpen >= limits.PerListener:
+	case m.counts.listeners[listener] >= limits.PerListener:
 		counters.OverListener++
-	case m.halfOpen.byPeer[peer] >= limits.PerPeer:
+	case m.counts.requesters[of] >= limits.PerRequester:
 		counters.OverPeer++
 	default:
-		return true
+		c.user, c.counted, c.listener, c.halfOpen = user, true, listener, true
+		m.counts.changeUser(user, 1, 1)
+		change(m.counts.listeners, listener, 1)
+		change(m.counts.requesters, of, 1)
+		return nil
 	}
-	return false
+	return drop
 }
 
-// countHalfOpen adds a connection to the counts, or takes it out with n = -1.
-func (m *Machine) countHalfOpen(c *Conn, n int) {
-	m.halfOpen.total += n
-	c.listener.halfOpen += n
-	if m.halfOpen.byPeer[c.source] += n; m.halfOpen.byPeer[c.source] == 0 {
-		delete(m.halfOpen.byPeer, c.source)
+// noMoreHalfOpen takes the connection out of the counts of half-open ones, if it is in.
+func (c *Conn) noMoreHalfOpen() {
+	if !c.halfOpen {
+		return
 	}
+	c.halfOpen = false
+	t := &c.m.counts
+	t.changeUser(c.user, 0, -1)
+	change(t.listeners, c.listener, -1)
+	change(t.requesters, requesterOf{c.listener, c.peerUser}, -1)
+}
+
+// userAt returns the user of the end of a connection at an address with this comm ID, if
+// Config.PeerUser knows one, else the address.
+func (m *Machine) userAt(at wire.GID, commID uint32) any {
+	if m.cfg.PeerUser != nil {
+		if user := m.cfg.PeerUser(at, commID); user != nil {
+			return user
+		}
+	}
+	return at
+}
+
+// UserOf returns the user of the connection with this comm ID, nil if there is none.
+func (m *Machine) UserOf(commID uint32) any {
+	if c := m.conns[commID]; c != nil && c.counted {
+		return c.user
+	}
+	return nil
 }

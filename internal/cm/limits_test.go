@@ -33,9 +33,10 @@ func TestLimits(t *testing.T) {
 		counter func(c *Counters) uint64
 	}{
 		{"connections", Limits{Conns: 3}, false, func(c *Counters) uint64 { return c.OverConns }},
+		{"user", Limits{PerUser: 3}, false, func(c *Counters) uint64 { return c.OverConns }},
 		{"half-open", Limits{HalfOpen: 3}, false, func(c *Counters) uint64 { return c.OverHalfOpen }},
 		{"listener", Limits{PerListener: 3}, false, func(c *Counters) uint64 { return c.OverListener }},
-		{"peer", Limits{PerPeer: 3}, true, func(c *Counters) uint64 { return c.OverPeer }},
+		{"peer", Limits{PerRequester: 3}, true, func(c *Counters) uint64 { return c.OverPeer }},
 	} {
 		for _, lookup := range []bool{false, true} {
 			r := newPeerRig(t)
@@ -45,6 +46,9 @@ func TestLimits(t *testing.T) {
 				from, m := r.forged(i)
 				if c.onePeer {
 					from = r.other
+					path := wire.CMREQ{MAD: m}.PrimaryPath()
+					path.LocalGID = from.gid
+					wire.CMREQ{MAD: m}.SetPrimaryPath(&path)
 				}
 				if lookup {
 					m = r.sidrREQ()
@@ -97,7 +101,7 @@ func TestConnectLimit(t *testing.T) {
 func TestFlood(t *testing.T) {
 	client, server, active, passive := connected(t)
 	r := &peerRig{node: server, other: client}
-	server.m.cfg.Limits = Limits{Conns: 120, HalfOpen: 100, PerListener: 80, PerPeer: 10}
+	server.m.cfg.Limits = Limits{Conns: 120, PerUser: 110, HalfOpen: 100, PerListener: 80, PerRequester: 10}
 	server.verdict = func(c *Conn, _ *Request) Verdict {
 		c.SetHandler(func(now rxe.Time, ev *Event) {
 			if ev.Kind == EventUnreachable {
@@ -197,4 +201,149 @@ func TestStaleFromStranger(t *testing.T) {
 	if r.sent[0].to.DGID != stranger.gid {
 		t.Errorf("the REJ goes to %v", r.sent[0].to.DGID)
 	}
+}
+
+// TestUsersApart: a user whose listeners have all the half-open connections that they may have
+// leaves another user its places, although all requests come from one address.
+func TestUsersApart(t *testing.T) {
+	r := newPeerRig(t)
+	r.m.cfg.Limits = Limits{PerUser: 3, HalfOpen: 3, PerListener: 2, PerRequester: 2}
+	r.m.cfg.Limits.setDefaults()
+	user, listener := any("attacker"), any(1)
+	r.admission = func(c *Conn) Verdict { return c.Admit(user, listener) }
+	send := func(i int) {
+		_, m := r.forged(i)
+		req := wire.CMREQ{MAD: m}
+		path := req.PrimaryPath()
+		path.LocalGID = r.other.gid
+		req.SetPrimaryPath(&path)
+		r.from(m)
+		consistent(t, r.m)
+	}
+	for i := range 5 {
+		send(i)
+	}
+	listener = 2
+	send(5)
+	send(6)
+	if len(r.taken) != 3 {
+		t.Fatalf("the first user has %d connections", len(r.taken))
+	}
+	if _, err := r.m.Connect(r.now, &ConnectParams{User: user, PathMTU: 1024}, nil); err != ErrLimit {
+		t.Errorf("its own connection: %v", err)
+	}
+	user, listener = "other", 3
+	send(7)
+	if len(r.taken) != 4 {
+		t.Error("the other user has no connection")
+	}
+	if _, err := r.m.Connect(r.now, &ConnectParams{User: user, PathMTU: 1024}, nil); err != nil {
+		t.Errorf("the other user's own connection: %v", err)
+	}
+}
+
+// TestStaleOfOtherUser: a user of this process's devices ends no connection of another user by
+// naming its queue pair, in a REQ or in a REP. The user itself ends it.
+func TestStaleOfOtherUser(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		who     any // asks, or answers
+		asks    any // whose connection a REP answers
+		rep     bool
+		survive bool
+	}{
+		{"REQ of another user", "attacker", nil, false, true},
+		{"REQ of the user", "peer", nil, false, false},
+		{"REP of another user", "attacker", "user", true, true},
+		{"REP to another user", "peer", "attacker", true, true},
+		{"REP of the user to the user", "peer", "user", true, false},
+	} {
+		r := newPeerRig(t)
+		who := any("peer")
+		r.m.cfg.PeerUser = func(wire.GID, uint32) any { return who }
+		r.admission = func(c *Conn) Verdict { return c.Admit("user", 1) }
+		r.reach(StateEstablished, func() {})
+		old := r.c
+		who = c.who
+		if c.rep {
+			p := r.connectParams(r.other)
+			p.User = c.asks
+			var err error
+			r.c, err = r.m.Connect(r.now, p, r.handler)
+			r.noError(err)
+			m := r.rep()
+			msg, err := wire.ParseCM(m[:])
+			r.noError(err)
+			msg.(wire.CMREP).SetCommIDs(peerID+1, r.c.commID)
+			msg.(wire.CMREP).SetQPN(clientQPN)
+			r.from(m)
+		} else {
+			m := r.req()
+			wire.CMREQ{MAD: m}.SetLocalCommID(peerID + 1)
+			r.from(m)
+		}
+		if (old.State() == StateEstablished) != c.survive {
+			t.Errorf("%s: state %v", c.name, old.State())
+		}
+		consistent(t, r.m)
+	}
+}
+
+// TestForgedAddress: a message of a connection that comes from another address than the peer's
+// changes nothing.
+func TestForgedAddress(t *testing.T) {
+	stranger := &node{gid: wire.GIDFromAddr(netip.MustParseAddr("198.51.100.1"))}
+	for _, c := range []struct {
+		in  State
+		msg func(r *peerRig) *wire.MAD
+	}{
+		{StateREQSent, (*peerRig).rep},
+		{StateREQSent, func(r *peerRig) *wire.MAD { return r.mra(wire.CMSubjectREQ) }},
+		{StateREQSent, func(r *peerRig) *wire.MAD { return r.rej(wire.CMSubjectREQ, wire.RejectConsumer) }},
+		{StateMRAREQSent, (*peerRig).takeBack},
+		{StateREPSent, (*peerRig).rtu},
+		{StateREPSent, func(r *peerRig) *wire.MAD { return r.mra(wire.CMSubjectREP) }},
+		{StateEstablished, (*peerRig).dreq},
+		{StateEstablished, func(r *peerRig) *wire.MAD { return r.rej(wire.CMSubjectOther, wire.RejectConsumer) }},
+		{StateDREQSent, (*peerRig).drep},
+		{StateSIDRREQSent, (*peerRig).sidrREP},
+	} {
+		r := newPeerRig(t)
+		r.reach(c.in, func() {})
+		m := c.msg(r)
+		r.receive(stranger, m)
+		r.state(r.c, c.in)
+		r.noEvent()
+		if r.m.Counters().Forged == 0 {
+			t.Errorf("message %#x in state %v is not counted", m.Attribute(), c.in)
+		}
+		consistent(t, r.m)
+		m = c.msg(r)
+		r.from(m)
+		if r.c.State() == c.in {
+			t.Errorf("message %#x of the peer in state %v changes nothing", m.Attribute(), c.in)
+		}
+	}
+}
+
+// TestReflection: a REQ that names another address than that which it came from is answered with
+// one REJ to its sender. Nothing goes to the address that it names.
+func TestReflection(t *testing.T) {
+	r := newPeerRig(t)
+	third := wire.GIDFromAddr(netip.MustParseAddr("198.51.100.1"))
+	r.verdict = func(c *Conn, _ *Request) Verdict {
+		c.SetHandler(r.handler)
+		r.noError(c.Accept(r.now, acceptParams()))
+		return Take
+	}
+	m := r.req()
+	path := wire.CMREQ{MAD: m}.PrimaryPath()
+	path.LocalGID = third
+	wire.CMREQ{MAD: m}.SetPrimaryPath(&path)
+	r.from(m)
+	r.advance(time.Hour)
+	if len(r.sent) != 1 || r.sent[0].to.DGID != r.other.gid || r.sent[0].mad.Attribute() != uint16(wire.AttrREJ) {
+		t.Errorf("sent %v to %v", r.messages(), r.sent[0].to.DGID)
+	}
+	r.gone()
 }

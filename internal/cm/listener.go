@@ -4,10 +4,9 @@ import "github.com/gorxe/gorxe/rxe"
 
 // Listener receives the requests for a service.
 type Listener struct {
-	m        *Machine
-	service  uint64
-	handle   func(now rxe.Time, c *Conn, req *Request) Verdict
-	halfOpen int
+	m       *Machine
+	service uint64
+	handle  func(now rxe.Time, c *Conn, req *Request) Verdict
 }
 
 // Listen makes a listener for a service ID. It calls handle with each REQ and SIDR_REQ

@@ -19,6 +19,10 @@ type Config struct {
 	// Opened and Ended, unless nil, are called with the comm ID of a connection when it
 	// begins and ends to exist. They must not call the Machine.
 	Opened, Ended func(commID uint32)
+	// PeerUser, unless nil, returns the user of the connection with a comm ID at an address, if
+	// that address is one of this process's devices; nil: not known. It may call UserOf of any
+	// Machine, and nothing else.
+	PeerUser func(at wire.GID, commID uint32) any
 	// TargetACKDelay is what a REP announces: how long the device takes to
 	// acknowledge, 4.096 µs times 2 to this power. 0 means that of rdma_rxe, 15.
 	TargetACKDelay uint8
@@ -36,7 +40,7 @@ type Machine struct {
 	lookups   map[sidrRequest]*Conn
 	listeners map[uint64]*Listener
 	timers    timerHeap
-	halfOpen  halfOpenCounts
+	counts    counts
 	counters  Counters
 	closed    bool
 	out       wire.MAD // for messages that are not sent again
@@ -55,7 +59,7 @@ func New(cfg Config) *Machine {
 		peers:     newPeerTable(),
 		lookups:   make(map[sidrRequest]*Conn),
 		listeners: make(map[uint64]*Listener),
-		halfOpen:  newHalfOpenCounts(),
+		counts:    newCounts(),
 	}
 	// Linux takes the upper half from the number of the MAD agent, of which it uses
 	// 24 bits.
@@ -76,21 +80,21 @@ func (m *Machine) Receive(now rxe.Time, from rxe.AHAttr, mad *wire.MAD) {
 	case wire.CMREQ:
 		m.receiveREQ(now, from, msg)
 	case wire.CMMRA:
-		m.receiveMRA(now, msg)
+		m.receiveMRA(now, from, msg)
 	case wire.CMREJ:
-		m.receiveREJ(now, msg)
+		m.receiveREJ(now, from, msg)
 	case wire.CMREP:
 		m.receiveREP(now, from, msg)
 	case wire.CMRTU:
-		m.receiveRTU(now, msg)
+		m.receiveRTU(now, from, msg)
 	case wire.CMDREQ:
 		m.receiveDREQ(now, from, msg)
 	case wire.CMDREP:
-		m.receiveDREP(now, msg)
+		m.receiveDREP(now, from, msg)
 	case wire.CMSIDRREQ:
 		m.receiveSIDRREQ(now, from, msg)
 	case wire.CMSIDRREP:
-		m.receiveSIDRREP(now, msg)
+		m.receiveSIDRREP(now, from, msg)
 	case wire.CMLAP, wire.CMAPR:
 		// A RoCE port has no alternate paths: Linux drops both (cm_lap_handler).
 		m.counters.Unexpected++
@@ -112,7 +116,7 @@ type Usage struct {
 // Usage returns what the Machine remembers.
 func (m *Machine) Usage() Usage {
 	return Usage{
-		Conns: len(m.conns), HalfOpen: m.halfOpen.total, Peers: max(len(m.peers.byCommID), len(m.peers.byQPN)),
+		Conns: len(m.conns), HalfOpen: m.counts.halfOpen(), Peers: max(len(m.peers.byCommID), len(m.peers.byQPN)),
 		Lookups: len(m.lookups), Timers: len(m.timers),
 	}
 }
@@ -135,13 +139,24 @@ func (m *Machine) Close(now rxe.Time) {
 }
 
 // find returns the connection with these comm IDs, or nil. The peer's ID of a connection
-// is 0 until it is known (cm_acquire_id).
-func (m *Machine) find(local, remote uint32) *Conn {
+// is 0 until it is known (cm_acquire_id). The message must come from the connection's peer,
+// whose address is also that of its packets. Linux does not look.
+func (m *Machine) find(from rxe.AHAttr, local, remote uint32) *Conn {
 	c := m.conns[local]
-	if c == nil || c.peer.commID != remote {
+	if c == nil || c.peer.commID != remote || !m.fromPeer(from, c) {
 		return nil
 	}
 	return c
+}
+
+// fromPeer reports whether a message comes from the peer of a connection. It counts those that
+// do not.
+func (m *Machine) fromPeer(from rxe.AHAttr, c *Conn) bool {
+	if from.DGID != c.path.DGID {
+		m.counters.Forged++
+		return false
+	}
+	return true
 }
 
 // send sends a message once.

@@ -15,13 +15,13 @@ func (c *Conn) sendMRA(of wire.CMSubject) {
 }
 
 // receiveMRA waits longer for the answer to a REQ or REP (cm_mra_handler).
-func (m *Machine) receiveMRA(now rxe.Time, mra wire.CMMRA) {
+func (m *Machine) receiveMRA(now rxe.Time, from rxe.AHAttr, mra wire.CMMRA) {
 	// The active side does not know its peer's comm ID before the REP.
 	remote := mra.LocalCommID()
 	if mra.MessageMRAed() == wire.CMSubjectREQ {
 		remote = 0
 	}
-	c := m.find(mra.RemoteCommID(), remote)
+	c := m.find(from, mra.RemoteCommID(), remote)
 	if c == nil {
 		m.counters.Unexpected++
 		return

@@ -7,6 +7,7 @@ import (
 
 // ConnectParams is what Connect asks a peer for.
 type ConnectParams struct {
+	User    any // of the connection: see Limits; compared
 	Service uint64
 	Path    rxe.AHAttr // to the peer: DGID, and SGIDIndex of SGID
 	SGID    wire.GID
@@ -33,6 +34,7 @@ type ConnectParams struct {
 
 // LookupParams is what Lookup asks a peer for.
 type LookupParams struct {
+	User        any // as of ConnectParams
 	Service     uint64
 	Path        rxe.AHAttr
 	PKey        wire.PKey // 0: the default partition

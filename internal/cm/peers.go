@@ -14,9 +14,12 @@ type peerCommID struct {
 	id   uint32
 }
 
+// peerQPN has the peer's user, too: programs say which queue pair their REQ names, and must not
+// make another user's connections stale.
 type peerQPN struct {
 	guid uint64
 	qpn  wire.QPN
+	user any // Conn.peerUser; nil for one of another host
 }
 
 // peerTable finds connections by their peer. A REQ with the comm ID of an entry is a
@@ -33,12 +36,23 @@ func newPeerTable() peerTable {
 }
 
 func (t *peerTable) withCommID(guid uint64, id uint32) *Conn { return t.byCommID[peerCommID{guid, id}] }
-func (t *peerTable) withQPN(guid uint64, qpn wire.QPN) *Conn { return t.byQPN[peerQPN{guid, qpn}] }
+func (t *peerTable) withQPN(guid uint64, qpn wire.QPN, user any) *Conn {
+	return t.byQPN[queuePairOf(guid, qpn, user)]
+}
+
+// queuePairOf returns the key of a peer's queue pair. The addresses of another host are not told
+// apart, as in Linux.
+func queuePairOf(guid uint64, qpn wire.QPN, user any) peerQPN {
+	if _, isAddress := user.(wire.GID); isAddress {
+		user = nil
+	}
+	return peerQPN{guid, qpn, user}
+}
 
 // add enters a connection. There must be no entry for its peer.
 func (t *peerTable) add(c *Conn) {
 	t.byCommID[peerCommID{c.peer.guid, c.peer.commID}] = c
-	t.byQPN[peerQPN{c.peer.guid, c.peer.qpn}] = c
+	t.byQPN[queuePairOf(c.peer.guid, c.peer.qpn, c.peerUser)] = c
 	c.inPeers = true
 }
 
@@ -48,6 +62,6 @@ func (t *peerTable) remove(c *Conn) {
 		return
 	}
 	delete(t.byCommID, peerCommID{c.peer.guid, c.peer.commID})
-	delete(t.byQPN, peerQPN{c.peer.guid, c.peer.qpn})
+	delete(t.byQPN, queuePairOf(c.peer.guid, c.peer.qpn, c.peerUser))
 	c.inPeers = false
 }

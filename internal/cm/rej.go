@@ -65,8 +65,8 @@ func fillREJ(rej wire.CMREJ, r *Refuse) {
 }
 
 // receiveREJ ends a connection that the peer refuses (cm_rej_handler).
-func (m *Machine) receiveREJ(now rxe.Time, rej wire.CMREJ) {
-	c := m.rejected(rej)
+func (m *Machine) receiveREJ(now rxe.Time, from rxe.AHAttr, rej wire.CMREJ) {
+	c := m.rejected(from, rej)
 	if c == nil {
 		m.counters.Unexpected++
 		return
@@ -91,7 +91,7 @@ func (m *Machine) receiveREJ(now rxe.Time, rej wire.CMREJ) {
 }
 
 // rejected returns the connection that a REJ is for, or nil (cm_acquire_rejected_id).
-func (m *Machine) rejected(rej wire.CMREJ) *Conn {
+func (m *Machine) rejected(from rxe.AHAttr, rej wire.CMREJ) *Conn {
 	switch {
 	case rej.Reason() == wire.RejectTimeout:
 		// The active side gave up and does not know this side's ID. Its own ID, and its
@@ -100,10 +100,14 @@ func (m *Machine) rejected(rej wire.CMREJ) *Conn {
 		if len(info) < 8 {
 			return nil
 		}
-		return m.peers.withCommID(binary.BigEndian.Uint64(info), rej.LocalCommID())
+		c := m.peers.withCommID(binary.BigEndian.Uint64(info), rej.LocalCommID())
+		if c == nil || !m.fromPeer(from, c) {
+			return nil
+		}
+		return c
 	case rej.MessageRejected() == wire.CMSubjectREQ:
-		return m.find(rej.RemoteCommID(), 0)
+		return m.find(from, rej.RemoteCommID(), 0)
 	default:
-		return m.find(rej.RemoteCommID(), rej.LocalCommID())
+		return m.find(from, rej.RemoteCommID(), rej.LocalCommID())
 	}
 }

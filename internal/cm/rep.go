@@ -49,33 +49,36 @@ func (c *Conn) Accept(now rxe.Time, p *AcceptParams) error {
 
 // receiveREP handles the answer to this side's REQ (cm_rep_handler).
 func (m *Machine) receiveREP(now rxe.Time, from rxe.AHAttr, rep wire.CMREP) {
-	c := m.find(rep.RemoteCommID(), 0)
+	c := m.find(from, rep.RemoteCommID(), 0)
 	if c == nil {
-		m.duplicateREP(rep)
+		m.duplicateREP(from, rep)
 		return
 	}
 	if c.state != StateREQSent && c.state != StateMRAREQRcvd {
 		m.counters.Unexpected++
 		return
 	}
+	peerUser := m.userAt(from.DGID, rep.LocalCommID())
 	other := peer{guid: rep.CAGUID(), commID: rep.LocalCommID(), qpn: rep.QPN()}
 	if m.peers.withCommID(other.guid, other.commID) != nil {
 		// The passive side gave two connections one ID: Linux waits for a better REP.
 		m.counters.Unexpected++
 		return
 	}
-	if old := m.peers.withQPN(other.guid, other.qpn); old != nil {
+	if old := m.peers.withQPN(other.guid, other.qpn, peerUser); old != nil {
 		rej := m.out.InitREJ(rep.TID())
 		rej.SetCommIDs(rep.RemoteCommID(), rep.LocalCommID())
 		rej.SetMessageRejected(wire.CMSubjectREP)
 		rej.SetReason(wire.RejectStale)
 		m.send(from, rej.MAD)
 		m.counters.Stale++
-		old.stale(now, from)
+		if old.user == c.user { // a user cannot end those of others by answering itself
+			old.stale(now, from)
+		}
 		return
 	}
 	c.stopTimer()
-	c.peer = other
+	c.peer, c.peerUser = other, peerUser
 	m.peers.add(c)
 	qp := &c.qp
 	qp.initiatorDepth, qp.responderResources = rep.ResponderResources(), rep.InitiatorDepth()
@@ -95,8 +98,8 @@ func (m *Machine) receiveREP(now rxe.Time, from rxe.AHAttr, rep wire.CMREP) {
 
 // duplicateREP answers a REP that the connection already has. The peer did not get the
 // RTU, or still waits for it (cm_dup_rep_handler).
-func (m *Machine) duplicateREP(rep wire.CMREP) {
-	c := m.find(rep.RemoteCommID(), rep.LocalCommID())
+func (m *Machine) duplicateREP(from rxe.AHAttr, rep wire.CMREP) {
+	c := m.find(from, rep.RemoteCommID(), rep.LocalCommID())
 	if c == nil {
 		m.counters.Unexpected++
 		return
@@ -129,8 +132,8 @@ func (c *Conn) sendRTU() {
 }
 
 // receiveRTU handles the answer to this side's REP (cm_rtu_handler).
-func (m *Machine) receiveRTU(now rxe.Time, rtu wire.CMRTU) {
-	c := m.find(rtu.RemoteCommID(), rtu.LocalCommID())
+func (m *Machine) receiveRTU(now rxe.Time, from rxe.AHAttr, rtu wire.CMRTU) {
+	c := m.find(from, rtu.RemoteCommID(), rtu.LocalCommID())
 	switch {
 	case c == nil:
 		m.counters.Unexpected++

@@ -19,7 +19,7 @@ func (m *Machine) receiveREQ(now rxe.Time, from rxe.AHAttr, req wire.CMREQ) {
 		return
 	}
 	// 2. The queue pair of a connection that its peer has forgotten.
-	if c := m.peers.withQPN(req.CAGUID(), req.QPN()); c != nil {
+	if c := m.peers.withQPN(req.CAGUID(), req.QPN(), m.userAt(from.DGID, req.LocalCommID())); c != nil {
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectStale})
 		m.counters.Stale++
 		c.stale(now, from)
@@ -30,8 +30,14 @@ func (m *Machine) receiveREQ(now rxe.Time, from rxe.AHAttr, req wire.CMREQ) {
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectInvalidServiceID})
 		return
 	}
-	// 3. Parameters that no queue pair can have.
-	switch {
+	// 3. Parameters that no queue pair can have, or that a RoCE peer does not send: the packets
+	// of a queue pair come from the GID of its path. The REP and its repeats go there, so a
+	// sender could direct them at a third host (Linux lets it).
+	switch source := from.DGID; {
+	case req.PrimaryPath().LocalGID != source:
+		m.counters.Forged++
+		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectPrimaryGID, ARI: source[:]})
+		return
 	case qpTypeOf(req) == 0:
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectTransportType})
 		return
@@ -39,18 +45,18 @@ func (m *Machine) receiveREQ(now rxe.Time, from rxe.AHAttr, req wire.CMREQ) {
 		m.refuseREQ(from, req, &Refuse{Reason: wire.RejectPathMTU})
 		return
 	}
-	if !m.admit(l, from.DGID) {
+	if m.full() {
 		return
 	}
-	c := m.newPassive(l, from, req)
+	c := m.newPassive(from, req)
 	l.decide(now, c, requestOf(from, req))
 }
 
 // newPassive returns the connection that a REQ asks for.
-func (m *Machine) newPassive(l *Listener, from rxe.AHAttr, req wire.CMREQ) *Conn {
+func (m *Machine) newPassive(from rxe.AHAttr, req wire.CMREQ) *Conn {
 	path := req.PrimaryPath()
 	c := m.newConn(nil)
-	c.listener, c.source, c.service = l, from.DGID, req.ServiceID()
+	c.source, c.service, c.peerUser = from.DGID, req.ServiceID(), m.userAt(from.DGID, req.LocalCommID())
 	c.tid = req.TID()
 	c.peer = peer{guid: req.CAGUID(), commID: req.LocalCommID(), qpn: req.QPN()}
 	c.path = rxe.AHAttr{
@@ -89,11 +95,17 @@ func (l *Listener) decide(now rxe.Time, c *Conn, req *Request) {
 		c.Destroy(now)
 	case silentVerdict:
 		switch {
+		case v == Take && !c.counted:
+			panic("cm: a listener's handler took a connection without Admit")
 		case v == Ignore:
 			l.m.counters.OverBacklog++
 			if c.state == StateREQRcvd {
 				c.reset()
 			}
+			c.Destroy(now)
+		case v == drop:
+			delete(l.m.lookups, sidrRequest{peer: c.source, id: c.peer.commID})
+			c.reset()
 			c.Destroy(now)
 		case c.state == StateREQRcvd:
 			// The user has the request: its duplicates are answered with an MRA.

@@ -15,12 +15,12 @@ func (m *Machine) Lookup(now rxe.Time, p *LookupParams, handler Handler) (*Conn,
 	switch {
 	case m.closed:
 		return nil, ErrClosed
-	case len(m.conns) >= m.cfg.Limits.Conns:
+	case !m.mayConnect(p.User):
 		return nil, ErrLimit
 	case len(p.PrivateData) > wire.CMSIDRREQPrivateLen:
 		return nil, ErrPrivateData
 	}
-	c := m.newActive(p.Service, &p.Path, handler)
+	c := m.newActive(p.User, p.Service, &p.Path, handler)
 	c.qp.typ = rxe.QPUD
 	c.resend.timeout = duration(responseTimeout)
 	req := c.resend.mad.InitSIDRREQ(c.tid)
@@ -46,11 +46,11 @@ func (m *Machine) receiveSIDRREQ(now rxe.Time, from rxe.AHAttr, req wire.CMSIDRR
 		m.sendSIDRREP(from, req.TID(), req.RequestID(), req.ServiceID(), wire.SIDRUnsupported, &AcceptParams{})
 		return
 	}
-	if !m.admit(l, from.DGID) {
+	if m.full() {
 		return
 	}
 	c := m.newConn(nil)
-	c.listener, c.source, c.service = l, from.DGID, req.ServiceID()
+	c.source, c.service, c.peerUser = from.DGID, req.ServiceID(), m.userAt(from.DGID, req.RequestID())
 	c.tid = req.TID()
 	c.peer.commID = req.RequestID()
 	c.path = from
@@ -105,8 +105,8 @@ func (m *Machine) sendSIDRREP(to rxe.AHAttr, tid uint64, id uint32, service uint
 }
 
 // receiveSIDRREP handles the answer to Lookup (cm_sidr_rep_handler).
-func (m *Machine) receiveSIDRREP(now rxe.Time, rep wire.CMSIDRREP) {
-	c := m.find(rep.RequestID(), 0)
+func (m *Machine) receiveSIDRREP(now rxe.Time, from rxe.AHAttr, rep wire.CMSIDRREP) {
+	c := m.find(from, rep.RequestID(), 0)
 	if c == nil || c.state != StateSIDRREQSent {
 		m.counters.Unexpected++
 		return

@@ -139,9 +139,14 @@ func (r *Rule) checkCorrupt(ops *opcodes) (key, why string) {
 		return "value", fmt.Sprintf("the field has %d bits", f.bits)
 	case r.Value != nil && f.name == "qkey" && *r.Value > maxFreeQKey:
 		return "value", "Q_Keys from 0x80000000 on are for privileged senders"
+	case r.Value != nil && f.name == "opcode" && isDatagram(wire.Opcode(*r.Value)) && ops.some(isConnected):
+		return "value", "a datagram names its sender, so no other packet becomes one: give opcode=UD_* as well"
 	}
 	return "", ""
 }
+
+func isDatagram(op wire.Opcode) bool  { return op.Service() == wire.ServiceUD }
+func isConnected(op wire.Opcode) bool { return !isDatagram(op) }
 
 // maxFreeQKey is the largest Q_Key that any program may send with (IBA 10.2.5).
 const maxFreeQKey = 1<<31 - 1

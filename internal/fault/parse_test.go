@@ -66,6 +66,7 @@ var refused = []struct{ rule, word, why string }{
 	{"packet corrupt,opcode=RC_ACKNOWLEDGE,field=rkey", "field=rkey", "such packets do not have it"},
 	{"packet corrupt,field=pkey,value=0x10000", "value=0x10000", "the field has 16 bits"},
 	{"packet corrupt,field=icrc,value=1", "value=1", "it is of a header field: give field=… as well, and not icrc"},
+	{"packet corrupt,field=opcode,value=0x64", "value=0x64", "a datagram names its sender, so no other packet becomes one: give opcode=UD_* as well"},
 	{"packet corrupt,field=qkey,value=0x80010000", "value=0x80010000", "Q_Keys from 0x80000000 on are for privileged senders"},
 	{"packet shape", "", "packet shape needs rate=…, latency=… or loss=…"},
 	{"packet shape,rate=1g", "rate=1g", "give a rate from 1kbit to 1000gbit, as 1gbit or 2.5mbit"},

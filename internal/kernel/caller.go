@@ -21,6 +21,8 @@ type Caller interface {
 	InstallFD(fd int) (int32, error)
 	// FileID says which file the program's descriptor fd refers to; EBADF.
 	FileID(fd int32) (fdid.ID, error)
+	// NetRaw reports whether the thread has CAP_NET_RAW over the daemon's network namespace.
+	NetRaw() bool
 	// Answer says that the call succeeds with n, and that nothing more is written to the
 	// program: if the method now blocks, the caller does not wait for it. The method
 	// still returns n, or an error, which the caller gets if it did wait.

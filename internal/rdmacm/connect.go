@@ -34,11 +34,11 @@ func (id *ID) Connect(p *ConnParams) error {
 	var err error
 	if id.qpType == rxe.QPUD {
 		id.conn, err = id.dev.machine.Lookup(id.m.now(), &cm.LookupParams{
-			Service: id.service(&id.dst), Path: ah, PKey: path.PKey, PrivateData: id.privateData(p.PrivateData),
+			User: id.owner.user(), Service: id.service(&id.dst), Path: ah, PKey: path.PKey, PrivateData: id.privateData(p.PrivateData),
 		}, id.connEvent)
 	} else {
 		id.conn, err = id.dev.machine.Connect(id.m.now(), &cm.ConnectParams{
-			Service: id.service(&id.dst), Path: ah, SGID: path.SGID, PKey: path.PKey,
+			User: id.owner.user(), Service: id.service(&id.dst), Path: ah, SGID: path.SGID, PKey: path.PKey,
 			QPN: p.QPN, QPType: id.qpType, PathMTU: rxe.MTUOf(path.MTU), PacketLifetime: min(path.PacketLifetime, maxLifetime),
 			ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 			RetryCount: min(p.RetryCount, maxRetryCount), RNRRetryCount: min(p.RNRRetryCount, maxRetryCount),

@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/gsi"
@@ -44,8 +45,14 @@ type service struct {
 type agent struct{ dev *Device }
 
 // ReceiveMAD implements gsi.Agent.
-func (a agent) ReceiveMAD(from rxe.AHAttr, _ wire.QPN, mad *wire.MAD) {
+func (a agent) ReceiveMAD(from rxe.AHAttr, src wire.QPN, mad *wire.MAD) {
 	m := a.dev.manager
+	if src != wire.GSIQPN { // a program's queue pair, not a connection manager (IBA 13.5.1)
+		m.mu.Lock()
+		a.dev.machine.Counters().Forged++
+		m.mu.Unlock()
+		return
+	}
 	back := a.dev.wayBack(mad)
 	m.mu.Lock()
 	defer m.unlock()
@@ -67,6 +74,7 @@ func (d *Device) open(m *Manager) {
 	d.expected = newExpected()
 	d.machine = cm.New(cm.Config{
 		GUID: d.GUID, Random: random, Send: d.out.send, Limits: m.limits, Opened: d.expected.add, Ended: d.expected.remove,
+		PeerUser: m.peerUser,
 	})
 	d.Mux.Register(wire.MADClassCM, agent{d})
 }
@@ -77,6 +85,17 @@ func (d *Device) close(now rxe.Time) {
 	d.Mux.Register(wire.MADClassCM, nil)
 	d.machine.Close(now)
 	d.out.close()
+}
+
+// peerUser returns the user of the connection that one of the devices has at an address, nil if
+// there is none (cm.Config.PeerUser). Manager.mu is held.
+func (m *Manager) peerUser(at wire.GID, commID uint32) any {
+	for _, d := range m.devices {
+		if user := d.machine.UserOf(commID); user != nil && slices.Contains(d.Net().GIDs, at) {
+			return user
+		}
+	}
+	return nil
 }
 
 // Counters returns what the connection manager has counted so far.

@@ -122,7 +122,7 @@ func TestBindErrnos(t *testing.T) {
 			o.Destroy()
 			return u.Bind(at("10.0.0.1:7174"))
 		}, 0, StateAddrBound},
-		{"all ports taken", 0, func(h *host, u *user) error {
+		{"all ports of a user taken", 0, func(h *host, u *user) error {
 			for range 4 {
 				must(t, h.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:0")))
 			}

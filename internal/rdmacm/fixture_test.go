@@ -157,7 +157,7 @@ type network struct {
 }
 
 func newNetwork(src string, index int, local ...string) *network {
-	n := &network{src: netip.MustParseAddr(src), index: index, ports: [2]uint16{40000, 40003},
+	n := &network{src: netip.MustParseAddr(src), index: index, ports: [2]uint16{40000, 40015},
 		routes: make(map[netip.Addr]error), silent: make(map[netip.Addr]bool), waiting: make(map[netip.Addr]func()),
 		follows: make(map[netip.Addr]func())}
 	for _, a := range append(local, src) {
@@ -299,8 +299,14 @@ func (h *host) close() {
 	if used := h.budget.Used(); used != (quota.Cost{}) {
 		h.t.Errorf("the owner still pays for %+v", used)
 	}
-	if n := len(h.ports.owners); n != 0 {
-		h.t.Errorf("%d ports are still taken", n)
+	p := &h.ports
+	if n := len(p.owners) + len(p.uses) + len(p.held) + len(h.idsOf); n != 0 {
+		h.t.Errorf("%d ports are still taken, %v, %v ids", len(p.owners), p.held, h.idsOf)
+	}
+	for space, set := range p.taken {
+		if *set != (portSet{}) {
+			h.t.Errorf("ports of space %v are still marked", space)
+		}
 	}
 }
 

@@ -193,7 +193,7 @@ func completion(t *testing.T, cq *rxe.CQ) rxe.WC {
 // bounded, and the counters say which requests were dropped.
 func TestFlood(t *testing.T) {
 	const sources = 20
-	limits := cm.Limits{PerPeer: 8, PerListener: 32}
+	limits := cm.Limits{PerRequester: 8, PerListener: 32}
 	nsA, nsB := newNamespace(t), newNamespace(t)
 	must(t, netns.Cable(nsA, nsB, 1500, netip.MustParsePrefix("10.7.0.1/24"), netip.MustParsePrefix("10.7.0.2/24")))
 	f := &forger{stop: make(chan struct{})}

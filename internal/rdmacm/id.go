@@ -59,6 +59,9 @@ func (o *Owner) has(d *Device) bool { return o.Lacks == nil || !o.Lacks(d) }
 
 func (o *Owner) privileged() bool { return o.Privileged != nil && o.Privileged() }
 
+// user returns what the programs of one user have in common: the budget.
+func (o *Owner) user() any { return o.Budget }
+
 func (o *Owner) take(c quota.Cost) error {
 	if o.Budget == nil {
 		return nil
@@ -77,6 +80,10 @@ func (o *Owner) give(c quota.Cost) {
 
 // idCost is an estimate of what an ID takes with its connection.
 var idCost = quota.Cost{Memory: 2 << 10}
+
+// maxIDs bounds the IDs of one user: some calls look at all IDs with the Manager's mutex held.
+// librdmacm has room for as many in one process.
+const maxIDs = 1 << 16
 
 // Handler receives the events of an ID. The Manager calls it in order, with its mutex
 // held and never within a call of the ID's methods. A handler only queues the event. It
@@ -140,9 +147,13 @@ func (m *Manager) NewID(o *Owner, space wire.PortSpace, qpType rxe.QPType, handl
 
 // newID is NewID; mu is held.
 func (m *Manager) newID(o *Owner, space wire.PortSpace, qpType rxe.QPType, handler Handler) (*ID, error) {
+	if m.idsOf[o.user()] >= maxIDs {
+		return nil, refuse(unix.ENOMEM, "", "the user has 65536 ids", "destroy some")
+	}
 	if err := o.take(idCost); err != nil {
 		return nil, err
 	}
+	m.idsOf[o.user()]++
 	id := &ID{m: m, owner: o, space: space, qpType: qpType}
 	id.SetHandler(handler)
 	m.ids[id] = struct{}{}
@@ -182,6 +193,9 @@ func (id *ID) destroy(now rxe.Time) {
 	id.release(now)
 	id.m.ports.give(id)
 	delete(id.m.ids, id)
+	if id.m.idsOf[id.owner.user()]--; id.m.idsOf[id.owner.user()] == 0 {
+		delete(id.m.idsOf, id.owner.user())
+	}
 	id.owner.give(idCost)
 }
 

@@ -111,6 +111,9 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	if l == nil || !l.serves(req.QPType) {
 		return consumerReject
 	}
+	if dropped := c.Admit(l.owner.user(), l); dropped != nil {
+		return dropped
+	}
 	child, err := m.newID(l.owner, l.space, req.QPType, nil)
 	if err != nil {
 		return cm.Ignore // the peer asks again

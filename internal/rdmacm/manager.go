@@ -36,6 +36,7 @@ type Manager struct {
 	closed  bool
 	devices []*Device
 	ids     map[*ID]struct{}
+	idsOf   map[any]int // of each user
 	ports   portSpaces
 	queries queryHeap // address resolutions that time out
 	work    []task    // what follows, in order: events above all
@@ -76,7 +77,7 @@ func Open(log *slog.Logger) (*Manager, error) {
 func New(cfg Config) *Manager {
 	m := &Manager{
 		resolver: &openResolver{Resolver: cfg.Resolver}, now: cfg.Now, log: cfg.Log, limits: cfg.Limits,
-		ids: make(map[*ID]struct{}), ports: newPortSpaces(), armed: never,
+		ids: make(map[*ID]struct{}), idsOf: make(map[any]int), ports: newPortSpaces(), armed: never,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), watch: standby.NewWatch(sendLimit),
 	}
 	if m.now == nil {

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -14,8 +15,26 @@ import (
 // cma_alloc_any_port.
 type portSpaces struct {
 	owners map[portKey][]*ID
-	last   uint16 // the port chosen last, which is not chosen again at once
+	taken  map[wire.PortSpace]*portSet // the keys of owners, for a fast look at all of them
+	last   uint16                      // the port chosen last, which is not chosen again at once
+
+	// Each user has a share of the ports, or one would take all of them.
+	uses map[portUse]int // how many IDs of a user have a port
+	held map[any]int     // how many ports a user has
 }
+
+// portUse is a port of a user (Owner.user).
+type portUse struct {
+	user any
+	key  portKey
+}
+
+// portShare is the part of the range of chosen ports that one user may have: one in portShare.
+const portShare = 4
+
+// sharedTries is how many ports are tried when none is free: an ID may share a port with IDs that
+// have other destinations. Linux tries all of them. Manager.mu is locked meanwhile.
+const sharedTries = 512
 
 type portKey struct {
 	space wire.PortSpace
@@ -26,14 +45,24 @@ type portKey struct {
 // fixed (cma_use_port: PROT_SOCK).
 const reserved = 1024
 
-func newPortSpaces() portSpaces { return portSpaces{owners: make(map[portKey][]*ID)} }
+func newPortSpaces() portSpaces {
+	return portSpaces{
+		owners: make(map[portKey][]*ID), taken: make(map[wire.PortSpace]*portSet),
+		uses: make(map[portUse]int), held: make(map[any]int),
+	}
+}
 
 // take gives the ID the port of its source address, or chooses one if that is 0.
 func (p *portSpaces) take(id *ID, space wire.PortSpace) error {
-	if port := id.src.port(); port != 0 {
-		if port < reserved && !id.owner.privileged() {
-			return refuse(unix.EACCES, "port", "is below 1024", "choose another, or give the program CAP_NET_BIND_SERVICE")
-		}
+	low, high := id.m.resolver.PortRange()
+	port := id.src.port()
+	if port != 0 && port < reserved && !id.owner.privileged() {
+		return refuse(unix.EACCES, "port", "is below 1024", "choose another, or give the program CAP_NET_BIND_SERVICE")
+	}
+	if !p.mayTake(id.owner, portKey{space, port}, int(high)-int(low)+1) {
+		return refuse(unix.EADDRNOTAVAIL, "", "the user has a quarter of the ports", "destroy ids, or widen net.ipv4.ip_local_port_range before the daemon starts")
+	}
+	if port != 0 {
 		key := portKey{space, port}
 		if err := p.conflict(key, id, id.reuse); err != nil {
 			return err
@@ -41,25 +70,52 @@ func (p *portSpaces) take(id *ID, space wire.PortSpace) error {
 		p.add(id, key)
 		return nil
 	}
-	low, high := id.m.resolver.PortRange()
-	n := uint32(high) - uint32(low) + 1
-	offset := rand.Uint32N(n)
-	for i := range n {
-		key := portKey{space, uint16(uint32(low) + (offset+i)%n)}
-		if key.port == p.last || !p.unique(key, id) {
-			continue
-		}
-		p.last = key.port
-		id.src = id.src.withPort(key.port)
-		p.add(id, key)
-		return nil
+	key := portKey{space, p.choose(id, space, low, high)}
+	if key.port == 0 {
+		return refuse(unix.EADDRNOTAVAIL, "", "no port is free", "widen net.ipv4.ip_local_port_range, or destroy ids")
 	}
-	return refuse(unix.EADDRNOTAVAIL, "", "no port is free", "widen net.ipv4.ip_local_port_range, or destroy ids")
+	p.last = key.port
+	id.src = id.src.withPort(key.port)
+	p.add(id, key)
+	return nil
+}
+
+// mayTake reports whether a user may have a port, besides those that it has. Without a budget
+// there are no users who must share.
+func (p *portSpaces) mayTake(o *Owner, key portKey, ports int) bool {
+	return o.Budget == nil || p.held[o.user()] < max(1, ports/portShare) || p.uses[portUse{o.user(), key}] > 0
+}
+
+// choose returns a port that no ID has, or one that the ID may share; 0 if there is none.
+func (p *portSpaces) choose(id *ID, space wire.PortSpace, low, high uint16) uint16 {
+	n := uint32(high) - uint32(low) + 1
+	start := rand.Uint32N(n)
+	from := uint16(uint32(low) + start)
+	for _, r := range [][2]uint16{{from, high}, {low, from}} {
+		if port := p.taken[space].firstFree(r[0], r[1], p.last); port != 0 {
+			return port
+		}
+	}
+	for i := range min(n, sharedTries) {
+		port := uint16(uint32(low) + (start+i)%n)
+		if port != p.last && p.unique(portKey{space, port}, id) {
+			return port
+		}
+	}
+	return 0
 }
 
 func (p *portSpaces) add(id *ID, key portKey) {
 	id.port = key
 	p.owners[key] = append(p.owners[key], id)
+	if p.taken[key.space] == nil {
+		p.taken[key.space] = new(portSet)
+	}
+	p.taken[key.space].set(key.port, true)
+	use := portUse{id.owner.user(), key}
+	if p.uses[use]++; p.uses[use] == 1 {
+		p.held[use.user]++
+	}
 }
 
 // give takes the port back from an ID that has one.
@@ -70,8 +126,16 @@ func (p *portSpaces) give(id *ID) {
 	rest := slices.DeleteFunc(p.owners[id.port], func(o *ID) bool { return o == id })
 	if len(rest) == 0 {
 		delete(p.owners, id.port)
+		p.taken[id.port.space].set(id.port.port, false)
 	} else {
 		p.owners[id.port] = rest
+	}
+	use := portUse{id.owner.user(), id.port}
+	if p.uses[use]--; p.uses[use] == 0 {
+		delete(p.uses, use)
+		if p.held[use.user]--; p.held[use.user] == 0 {
+			delete(p.held, use.user)
+		}
 	}
 	id.port = portKey{}
 }
@@ -106,4 +170,34 @@ func (p *portSpaces) unique(key portKey, id *ID) bool {
 		}
 	}
 	return true
+}
+
+// portSet is a set of ports.
+type portSet [1 << 16 / 64]uint64
+
+func (s *portSet) set(port uint16, in bool) {
+	if bit := uint64(1) << (port % 64); in {
+		s[port/64] |= bit
+	} else {
+		s[port/64] &^= bit
+	}
+}
+
+// firstFree returns the first port of a range that is neither in the set nor without; 0 if there is
+// none. Nil is the empty set.
+func (s *portSet) firstFree(low, high, without uint16) uint16 {
+	for at := uint32(low); at <= uint32(high); at = (at/64 + 1) * 64 {
+		word := uint64(0)
+		if s != nil {
+			word = s[at/64]
+		}
+		if uint32(without)/64 == at/64 {
+			word |= 1 << (without % 64)
+		}
+		word |= 1<<(at%64) - 1
+		if port := at&^63 + uint32(bits.TrailingZeros64(^word)); ^word != 0 && port <= uint32(high) {
+			return uint16(port)
+		}
+	}
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
@@ -43,6 +44,12 @@ func (c *caller) Read(addr uint64, p []byte) error {
 		return unix.EFAULT
 	}
 	return owner.space.Read(addr, p)
+}
+
+// NetRaw implements kernel.Caller. The number of a thread that was killed may be another's by
+// now, so the call must still wait after the look.
+func (c *caller) NetRaw() bool {
+	return procfs.HasOverNetwork(c.r.thread(), unix.CAP_NET_RAW) && c.r.s.listener.Valid(c.r.n.ID)
 }
 
 // Answer implements kernel.Caller. If the watchdog has replaced the receiver, the call

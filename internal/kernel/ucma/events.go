@@ -15,7 +15,13 @@ type event struct {
 	child *cmID  // of a connection request: the new id
 	resp  uapi.UcmaEventResp
 	cost  bool // the budget pays for it
+	few   bool // it is one of few
 }
+
+// few is how many unread events of an id idCost pays for. Further ones cost the user as much as they
+// take, or a program that reads no event would have them for nothing: rdma_resolve_addr can fail
+// without end.
+const few = 8
 
 // event handles an event of the rdmacm.Manager: it queues the event (ucma.c:
 // ucma_event_handler). The Manager's lock is held.
@@ -50,6 +56,19 @@ func (c *cmID) queueOwn(e *event) {
 		return
 	}
 	e.resp.UID, e.resp.ID = c.uid, c.num
+	c.queue(e)
+}
+
+// queue queues an event of an id, or drops it if the user's budget is spent. dev.mu is held.
+func (c *cmID) queue(e *event) {
+	if c.unread < few {
+		c.unread++
+		e.few = true
+	} else if c.dev.budget.Take(eventCost) != nil {
+		return
+	} else {
+		e.cost = true
+	}
 	c.file.queue(e)
 }
 
@@ -150,6 +169,9 @@ func (f *File) forget(which func(*event) bool) (children []*cmID) {
 func (d *Device) end(e *event) {
 	if e.cost {
 		d.budget.Give(eventCost)
+	}
+	if e.few {
+		e.of.unread--
 	}
 }
 

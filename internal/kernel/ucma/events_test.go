@@ -202,6 +202,46 @@ func TestSpent(t *testing.T) {
 	h.given()
 }
 
+// TestUnread: events that a program does not read cost its user, as soon as they are more than a
+// few. Beyond the budget they are dropped. What was paid comes back when they are read, or with the id.
+func TestUnread(t *testing.T) {
+	h := newHost(t)
+	p := h.open()
+	id := p.create(0xa, tcp)
+	h.dev.mu.Lock()
+	c := h.dev.ids.find(id)
+	h.dev.mu.Unlock()
+	idle := h.dev.budget.Used()
+	const paid = 5
+	h.dev.budget = h.dev.budget.Share(quota.Cost{Memory: paid * eventCost.Memory})
+	for range few + 2*paid {
+		c.event(&rdmacm.Event{Kind: rdmacm.AddrError, Status: -19})
+	}
+	if n, used := len(p.f.events), h.dev.budget.Used().Memory; n != few+paid || used != paid*eventCost.Memory {
+		t.Errorf("%d events wait and cost %d bytes", n, used)
+	}
+	for range few + paid {
+		p.ok(do(p, uapi.UcmaGetEvent, uapi.UcmaGetEventReq{Response: answerAt}, 336))
+	}
+	if used := h.dev.budget.Used().Memory; used != 0 || c.unread != 0 {
+		t.Errorf("events that were read cost %d bytes", used)
+	}
+	for range few + paid {
+		c.event(&rdmacm.Event{Kind: rdmacm.AddrError, Status: -19})
+	}
+	h.dev.mu.Lock()
+	children := p.f.forget(func(*event) bool { return true })
+	h.dev.mu.Unlock()
+	p.f.Sync()
+	if used := h.dev.budget.Used().Memory; used != 0 || len(children) != 0 {
+		t.Errorf("events that were dropped cost %d bytes", used)
+	}
+	h.dev.budget = h.budget
+	if used := h.budget.Used(); used != idle {
+		t.Errorf("%+v is paid, not %+v", used, idle)
+	}
+}
+
 // TestMulticast: a group has a number and a uid of its own, and its events count for the id
 // as well.
 func TestMulticast(t *testing.T) {

@@ -23,6 +23,7 @@ type cmID struct {
 	file     *File
 	uid      uint64 // the program's name of it; 0 before the program accepts a connection
 	reported uint32 // how many of its events the program has read
+	unread   int    // events of idCost that it has not read
 	backlog  uint32 // of a listener: how many connection requests may still queue
 	removed  bool   // its RDMA device is gone
 	groups   []*group

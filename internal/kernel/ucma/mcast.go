@@ -112,7 +112,7 @@ type earlyEvent struct {
 func (c *cmID) queueOf(g *group, e *event) {
 	e.group, e.resp.UID, e.resp.ID = g, g.uid, g.num
 	if c.uid != 0 {
-		c.file.queue(e)
+		c.queue(e)
 	}
 }
 

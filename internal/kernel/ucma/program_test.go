@@ -156,6 +156,9 @@ func (p *program) Space() (kernel.Space, error) { panic("ucma needs no address s
 func (p *program) InstallFD(int) (int32, error) { panic("ucma installs nothing") }
 func (p *program) Answer(int64)                 { panic("no call of ucma's goes on after its answer") }
 
+// NetRaw is for uverbs only.
+func (p *program) NetRaw() bool { return false }
+
 func (p *program) Deliver(int64) error {
 	if p.gone {
 		return unix.ESRCH

@@ -318,3 +318,38 @@ func TestMTU(t *testing.T) {
 		t.Error(fmt.Sprint(mtuEnum(0)))
 	}
 }
+
+// TestPrivilegedQKey: only a program that may send raw packets gives its queue pair a Q_Key with
+// the top bit, such as that of queue pair 1. Others keep the Q_Key that they have.
+func TestPrivilegedQKey(t *testing.T) {
+	eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {
+		pd := u.allocPD()
+		cq, _ := u.createCQ(4, -1, 0)
+		qp, _ := u.createQP(rxe.QPUD, pd, cq.CQHandle)
+		steps := connectReqs(qp.QPHandle, rxe.QPUD, 0)
+		modify := func(req uapi.ModifyQPReq, qkey uint32, want error) {
+			t.Helper()
+			req.QKey = qkey
+			if _, err := u.form.call(u.program, modifyVerb(req)); err != want {
+				t.Errorf("Q_Key %#x in state %d: %v, not %v", qkey, req.QPState, err, want)
+			}
+		}
+		modify(steps[0], 1<<31, unix.EPERM)
+		modify(steps[0], rxe.GSIQKey, unix.EPERM)
+		modify(steps[0], 1<<31-1, nil)
+		again := steps[1] // RTR, which may change it
+		again.AttrMask |= uint32(rxe.QPAttrQKey)
+		modify(again, rxe.GSIQKey, unix.EPERM)
+		modify(steps[1], rxe.GSIQKey, nil) // the mask leaves it out
+		if q := u.queryQP(qp.QPHandle); q.QKey != 1<<31-1 {
+			t.Errorf("Q_Key %#x", q.QKey)
+		}
+		u.raw = true
+		again = steps[2]
+		again.AttrMask |= uint32(rxe.QPAttrQKey)
+		modify(again, rxe.GSIQKey, nil)
+		if q := u.queryQP(qp.QPHandle); q.QKey != rxe.GSIQKey {
+			t.Errorf("Q_Key %#x", q.QKey)
+		}
+	})
+}

@@ -38,6 +38,8 @@ type program struct {
 	writes  int
 	failing func(addr uint64) bool // says which writes fail
 
+	raw bool // it has CAP_NET_RAW
+
 	answered atomic.Int64 // with what Answer was called
 }
 
@@ -186,6 +188,8 @@ func (p *program) InstallFD(fd int) (int32, error) {
 }
 
 func (p *program) Answer(n int64) { p.answered.Store(n) }
+
+func (p *program) NetRaw() bool { return p.raw }
 
 func (p *program) Deliver(int64) error { panic("uverbs delivers nothing") }
 

@@ -63,7 +63,7 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	r := &qpRes{f: k.f, domain: req.pd.pd, srq: req.srq}
 	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
 	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll,
-		Owner: k.f.owner, Faults: k.f.work, Chaos: k.f.chaos}
+		User: k.f.budget, Owner: k.f.owner, Faults: k.f.work, Chaos: k.f.chaos}
 	if k.f.reports != nil {
 		init.Reports = k.f.reports
 	}

@@ -50,6 +50,9 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 	if err := k.f.dev.checkModify(req, mask); err != nil {
 		return err
 	}
+	if err := k.checkQKey(req.QKey, mask); err != nil {
+		return err
+	}
 	attr := engineQPAttr(req)
 	if mask&rxe.QPAttrPathMigState != 0 && req.PathMigState == 0 {
 		// MIGRATED, which is what a device without path migration always is.
@@ -60,6 +63,19 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 	}
 	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
 		r.mem.Reset()
+	}
+	return nil
+}
+
+// privilegedQKey is the bit of a controlled Q_Key (IBA 10.2.5; kernel: IB_QP_SET_QKEY).
+const privilegedQKey = 1 << 31
+
+// checkQKey refuses a controlled Q_Key, such as that of queue pair 1, unless the caller may send
+// raw packets (uverbs_cmd.c:modify_qp since Linux 6.5). A datagram has such a Q_Key only if its
+// queue pair has it: rxe ignores that of the work request (IBA 10.2.5).
+func (k *call) checkQKey(qkey uint32, mask rxe.QPAttrMask) error {
+	if mask&rxe.QPAttrQKey != 0 && qkey&privilegedQKey != 0 && !k.Caller.NetRaw() {
+		return kernel.Refuse(unix.EPERM, "qkey", "has the top bit set, which needs CAP_NET_RAW", "use a Q_Key below 0x80000000")
 	}
 	return nil
 }

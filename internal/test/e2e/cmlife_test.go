@@ -9,7 +9,7 @@ import (
 )
 
 // TestCMPrograms runs the programs of testdata/cm.c: event channels under signals and
-// pthread_cancel, without blocking, and in a forked child. 500 channels exist with the usual
+// pthread_cancel, without blocking, and in a forked child; rsockets that are never connected. 500 channels exist with the usual
 // limit of open files, and 200 connections at a time, or 1000.
 func TestCMPrograms(t *testing.T) {
 	if native != "" || !selection.takes(core) {
@@ -17,7 +17,7 @@ func TestCMPrograms(t *testing.T) {
 	}
 	bin := compile(t, "cm")
 	d := oneDaemon(t)
-	for _, name := range []string{"eintr", "restart", "cancel", "nonblock", "fork"} {
+	for _, name := range []string{"eintr", "restart", "cancel", "nonblock", "fork", "unused"} {
 		t.Run(name, func(t *testing.T) {
 			if out := d.run(t, bin, name, d.host.addr).ok(); out != "ok\n" {
 				t.Errorf("%s", out)

@@ -20,3 +20,19 @@ func Capabilities(tid int) uint64 {
 	}
 	return 0
 }
+
+// HasOverNetwork reports whether a thread has a capability over the network namespace of this
+// process: it is in that namespace and in this process's user namespace. Root of a user
+// namespace or a network namespace of its own has none. False if this process may not look.
+func HasOverNetwork(tid, capability int) bool {
+	return sameNamespace(tid, "user") && sameNamespace(tid, "net") && Capabilities(tid)&(1<<capability) != 0
+}
+
+func sameNamespace(tid int, kind string) bool {
+	mine, err := Readlink("/proc/self/ns/" + kind)
+	if err != nil {
+		return false
+	}
+	theirs, err := Readlink(Path(tid, "ns/"+kind))
+	return err == nil && theirs == mine
+}

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +300,21 @@ static void orphan(void)
 	need("ENODEV", errno == ENODEV);
 }
 
+// unused opens and closes rsockets that are not connected, of both families: rdma_destroy_id waits for no
+// event. Of SOCK_DGRAM, librdmacm never closes an unused one, whatever the device.
+static void unused(void)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+	struct sockaddr_in four = {.sin_family = AF_INET};
+	for (int i = 0; i < 4; i++) {
+		int s = rsocket(i & 1 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+		need("rsocket", s >= 0);
+		if (i & 2)
+			need("rbind", (i & 1 ? rbind(s, (void *)&six, sizeof(six)) : rbind(s, (void *)&four, sizeof(four))) == 0);
+		need("rclose", rclose(s) == 0);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
@@ -316,6 +332,8 @@ int main(int argc, char **argv)
 		nonblock();
 	else if (!strcmp(what, "fork"))
 		forked();
+	else if (!strcmp(what, "unused"))
+		unused();
 	else if (!strcmp(what, "channels"))
 		channels(500);
 	else if (!strcmp(what, "many"))
