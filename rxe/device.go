@@ -66,7 +66,7 @@ type Device struct {
 	keys numTable[keyObject]
 	ahs  numTable[AH]
 
-	intercept atomic.Pointer[func([]wire.Burst)]
+	intercept atomic.Pointer[Interceptor]
 	chaosQPs  atomic.Int32 // QPs with chaos
 	lateBytes atomic.Int64 // that chaos holds back
 	runQueue  runQueue     // between QPs of this device

@@ -113,6 +113,9 @@ func Start(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// Tapped reports whether the packets are captured.
+func (e *Engine) Tapped() bool { return e.tap != nil }
+
 // Device returns the engine's device.
 func (e *Engine) Device() *rxe.Device { return e.dev }
 

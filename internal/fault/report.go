@@ -3,7 +3,6 @@ package fault
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -42,6 +41,7 @@ type Status struct {
 	Rule       string `json:"rule"`
 	Candidates uint64 `json:"candidates"`
 	Fired      uint64 `json:"fired"`
+	NoRoom     uint64 `json:"no_room,omitempty"` // packets lost, because there was no room to keep them
 	First      *Event `json:"first,omitempty"`
 	Last       *Event `json:"last,omitempty"`
 }
@@ -51,7 +51,7 @@ func (e *entry) status() Status {
 	defer e.mu.Unlock()
 	s := Status{
 		ID: e.id, Name: e.rule.Name, Rule: e.rule.String(),
-		Candidates: e.candidates.Load(), Fired: e.fired.Load(),
+		Candidates: e.candidates.Load(), Fired: e.fired.Load(), NoRoom: e.lost.Load(),
 	}
 	if first, last := e.first, e.last; !first.Time.IsZero() {
 		s.First, s.Last = &first, &last
@@ -76,7 +76,25 @@ func WriteTable(w io.Writer, list []Status) error {
 	for _, s := range list {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\n", s.ID, s.Candidates, s.Fired, s.First, s.Last, s.Rule)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.NoRoom == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "rule %d lost %s: there was no room to keep more\n", s.ID, plural(s.NoRoom, "packet")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // String returns the time and the packet; a dash for nil.
@@ -89,13 +107,13 @@ func (e *Event) String() string {
 		s += " " + e.Device
 	}
 	if e.QP != 0 {
-		s += " qp " + strconv.FormatUint(uint64(e.QP), 10)
+		s += fmt.Sprintf(" qp %#x", uint32(e.QP))
 	}
 	if what := e.Verb + e.Work + e.Limit; what != "" {
 		s += " " + what
 	}
 	if e.Opcode != "" {
-		s += " psn " + strconv.FormatUint(uint64(e.PSN), 10)
+		s += fmt.Sprintf(" psn %#x", e.PSN)
 	}
 	return s
 }
