@@ -44,13 +44,13 @@ func compares(s *Set, p *Packet) (n int) {
 func TestFewComparisons(t *testing.T) {
 	p := packet(wire.UCSendOnly, 7, 4, Either)
 	for format, most := range map[string]int{
-		"packet drop,size=%d":                                1,
-		"packet drop,psn=%d":                                 1,
-		"packet drop,qp=0x1%03d":                             1,
-		"packet drop,psn=77,size=%d":                         0,
-		"packet drop,peer=10.1.2.3,psn=1%d":                  1,
+		"packet drop,size=%d":                                 1,
+		"packet drop,psn=%d":                                  1,
+		"packet drop,qp=0x1%03d":                              1,
+		"packet drop,psn=77,size=%d":                          0,
+		"packet drop,peer=10.1.2.3,psn=1%d":                   1,
 		"packet drop,opcode=RC_SEND_*,p=0.0%d1,scope=session": 0,
-		"peer silent,qp=0x2%03d":                             1,
+		"peer silent,qp=0x2%03d":                              1,
 	} {
 		s := NewSet(time.Now)
 		if _, err := s.Add(many(t, 300, format)...); err != nil {
@@ -86,12 +86,12 @@ func TestIndexOrder(t *testing.T) {
 // TestComparedBound: a user who shares the daemon cannot have a packet, a verb or a work request compared with many rules.
 func TestComparedBound(t *testing.T) {
 	for format, what := range map[string]string{
-		"packet drop,p=0.0%d1,seed=7":                                "packet",
+		"packet drop,p=0.0%d1,seed=7":                               "packet",
 		"packet drop,size=1-1%d":                                    "packet",
-		"packet drop,psn=5,p=0.0%d1":                                 "packet",
-		"verb delay,verb=create_qp,time=1ms,p=0.0%d1":                "verb",
-		"completion delay,time=1ms,p=0.0%d1":                         "work request",
-		"peer rnr,p=0.0%d1":                                          "work request",
+		"packet drop,psn=5,p=0.0%d1":                                "packet",
+		"verb delay,verb=create_qp,time=1ms,p=0.0%d1":               "verb",
+		"completion delay,time=1ms,p=0.0%d1":                        "work request",
+		"peer rnr,p=0.0%d1":                                         "work request",
 		"packet drop,label=x%d":                                     "packet",
 		"packet corrupt,bit=%d,opcode=RC_SEND_ONLY|RC_SEND_*,p=1%%": "packet",
 	} {
