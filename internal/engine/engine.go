@@ -218,7 +218,7 @@ func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 func tapBurst(tap *rocev2.Tap) func(*wire.Burst) {
 	return func(b *wire.Burst) {
 		for i := range b.N() {
-			tap.WriteOut(b.Route, b.Packet(i), uint16(i), b.Damage)
+			tap.WriteNoted(b.Route, b.Packet(i), uint16(i), b.Damage, b.Note)
 		}
 	}
 }
