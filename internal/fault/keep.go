@@ -1,7 +1,4 @@
 package fault
-
-import "fmt"
-
 // Rules that delay packets keep them. The payer of a rule's set pays for each one, as long as it is kept.
 
 // Take reports whether the rule's payer has room for n bytes. Give undoes it.
@@ -26,7 +23,7 @@ func (h *Hit) Ended() bool { return h.of.ended.Load() }
 func (h *Hit) Number() uint64 { return h.of.id }
 
 // Label returns the rule's number, with its text.
-func (h *Hit) Label() string { return fmt.Sprintf("%d (%s)", h.of.id, h.Rule) }
+func (h *Hit) Label() string { return h.of.label() }
 
 func (e *entry) take(n int64) bool { return e.payer == nil || e.payer.TakeBytes(n) }
 

@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -32,7 +33,36 @@ func (e *entry) note(ev Event) {
 		e.first = ev
 	}
 	e.last = ev
+	if ev.QP != 0 && !slices.Contains(e.hit[:], ev.QP) {
+		e.hit[e.hits%len(e.hit)] = ev.QP
+		e.hits++
+	}
 }
+
+// Blame returns the rules that hit packets of one of two queue pairs and may explain why no answer came; or,
+// with rnr, those that kept messages from finding a receive. Each has its number and its text.
+func (s *Set) Blame(one, other wire.QPN, rnr bool) (rules []string) {
+	for _, e := range s.published() {
+		if may := e.rule.mayLose(); rnr && e.rule.What != RNR || !rnr && !may {
+			continue
+		}
+		e.mu.Lock()
+		hit := slices.Contains(e.hit[:], one) || other != 0 && slices.Contains(e.hit[:], other)
+		e.mu.Unlock()
+		if hit {
+			rules = append(rules, e.label())
+		}
+	}
+	return rules
+}
+
+// mayLose reports whether a packet that the rule hits may not arrive, or not in time.
+func (r *Rule) mayLose() bool {
+	return r.asked() == WherePacket && r.What != Mark && r.What != Duplicate
+}
+
+// label returns the rule's number, with its text.
+func (e *entry) label() string { return fmt.Sprintf("%d (%s)", e.id, &e.rule) }
 
 // Status is a rule and what it did.
 type Status struct {

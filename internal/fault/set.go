@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gorxe/gorxe/wire"
 )
 
 // MaxRules is how many rules a set may have.
@@ -55,6 +57,11 @@ func (s *Set) PaidBy(p Payer) {
 	s.payer = p
 }
 
+// SamePayer reports whether the same payer pays for both sets. It is false for nil.
+func (s *Set) SamePayer(other *Set) bool {
+	return s != nil && other != nil && s.payer != nil && s.payer == other.payer
+}
+
 // entry is a rule of a set, with what it did.
 type entry struct {
 	rule Rule
@@ -73,8 +80,10 @@ type entry struct {
 
 	candidates, numbered, fired atomic.Uint64
 
-	mu          sync.Mutex // below
-	first, last Event      // zero: none
+	mu          sync.Mutex   // below
+	first, last Event        // zero: none
+	hit         [16]wire.QPN // the last queue pairs that were hit; 0: none
+	hits        int
 }
 
 // Add adds rules, all or none, and returns the number of the first. The others have the numbers
@@ -250,6 +259,19 @@ func (s *Set) index(at int) *index {
 		return x
 	}
 	return empty
+}
+
+// published returns the rules that are asked.
+func (s *Set) published() []*entry {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	return slices.Clip(s.all)
 }
 
 // Status returns the rules and what they did, in the order in which they were added.

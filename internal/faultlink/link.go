@@ -220,6 +220,39 @@ func (l *Link) owner(n wire.QPN) *fault.Set {
 	return nil
 }
 
+// Blame returns the rules, of those that the owner of a queue pair may know, that explain why its peer gave no
+// answer, or with rnr, why messages found no receive there. The owner knows the rules of its own sessions, and
+// those of the whole device.
+func (l *Link) Blame(q *rxe.QP, f *rxe.Failure, rnr bool) (rules []string) {
+	own, _ := q.Owner().(*fault.Set)
+	other := wire.QPN(0)
+	var peers *fault.Set
+	if l.dev.HasAddr(f.Peer.Addr()) {
+		other = f.PeerQPN
+		peers = l.owner(other)
+	}
+	rules = own.Blame(q.Num(), other, rnr)
+	if peers != own && peers.SamePayer(own) {
+		rules = append(rules, peers.Blame(q.Num(), other, rnr)...)
+	}
+	for _, wide := range []*[]*fault.Set{l.wide.Load(), l.works.sets.Load()} {
+		if wide == nil {
+			continue
+		}
+		for _, set := range *wide {
+			switch found := set.Blame(q.Num(), other, rnr); {
+			case set == own, set == peers && peers.SamePayer(own):
+			case len(found) > 0 && !set.SamePayer(own): // what others wrote is not shown
+				rules = append(rules, "of another user, for the whole device")
+			default:
+				rules = append(rules, found...)
+			}
+		}
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
+}
+
 // process returns the process that has opened the device for a queue pair.
 func (l *Link) process(n wire.QPN) fault.Process {
 	if q := l.dev.QP(n); q != nil {
