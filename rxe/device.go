@@ -67,7 +67,6 @@ type Device struct {
 	ahs  numTable[AH]
 
 	intercept atomic.Pointer[Interceptor]
-	chaosQPs  atomic.Int32 // QPs with chaos
 	lateBytes atomic.Int64 // that chaos holds back
 	runQueue  runQueue     // between QPs of this device
 	admission admission    // of QPs that send to other devices

@@ -113,7 +113,7 @@ func (q *QP) claim(op string) error {
 		return err
 	}
 	if q.chaos != nil {
-		d.chaosQPs.Add(1)
+		q.pd.addChaos(q)
 	}
 	q.use(1)
 	return nil
@@ -160,7 +160,7 @@ func (q *QP) Destroy() error {
 	defer d.mu.Unlock()
 	q.sub.count(LimitQP, -1)
 	if q.chaos != nil {
-		d.chaosQPs.Add(-1)
+		delete(q.pd.chaos, q)
 	}
 	q.use(-1)
 	return nil
