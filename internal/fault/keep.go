@@ -1,4 +1,5 @@
 package fault
+
 // Rules that delay packets keep them. The payer of a rule's set pays for each one, as long as it is kept.
 
 // Take reports whether the rule's payer has room for n bytes. Give undoes it.
@@ -13,7 +14,7 @@ func (h *Hit) NoRoom() { h.of.lost.Add(1) }
 // Set returns the rule's set.
 func (h *Hit) Set() *Set { return h.of.set }
 
-// Payer returns who pays for what the rule keeps; nil: nobody.
+// Payer returns the payer for what the rule keeps; nil: there is none.
 func (h *Hit) Payer() Payer { return h.of.payer }
 
 // Ended reports whether the rule was removed.

@@ -39,8 +39,8 @@ func (e *entry) note(ev Event) {
 	}
 }
 
-// Blame returns the rules that hit packets of one of two queue pairs and may explain why no answer came; or,
-// with rnr, those that kept messages from finding a receive. Each has its number and its text.
+// Blame returns rules that hit one of two queue pairs, each with its number and its text. They are those for
+// packets that may explain why no answer came. With rnr they are those that kept messages from finding a receive.
 func (s *Set) Blame(one, other wire.QPN, rnr bool) (rules []string) {
 	for _, e := range s.published() {
 		if may := e.rule.mayLose(); rnr && e.rule.What != RNR || !rnr && !may {

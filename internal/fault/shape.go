@@ -200,7 +200,7 @@ func (r *Rule) checkShape() (key, why string) {
 	case r.Rate == 0 && r.ECN != 0:
 		return "ecn", "packets wait for the rate: give rate=… as well"
 	case r.ECN >= queue:
-		return "ecn", fmt.Sprintf("the queue has %d packets at most, so it never marks any", queue-1)
+		return "ecn", fmt.Sprintf("the queue has %s at most, so it never marks any", plural(queue-1, "packet"))
 	}
 	return "", ""
 }

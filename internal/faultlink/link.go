@@ -220,9 +220,8 @@ func (l *Link) owner(n wire.QPN) *fault.Set {
 	return nil
 }
 
-// Blame returns the rules, of those that the owner of a queue pair may know, that explain why its peer gave no
-// answer, or with rnr, why messages found no receive there. The owner knows the rules of its own sessions, and
-// those of the whole device.
+// Blame returns the rules that explain why the peer of a queue pair gave no answer. With rnr they explain why
+// messages found no receive there. The rules are those of the owner's user, and those for the whole device.
 func (l *Link) Blame(q *rxe.QP, f *rxe.Failure, rnr bool) (rules []string) {
 	own, _ := q.Owner().(*fault.Set)
 	other := wire.QPN(0)

@@ -96,7 +96,7 @@ type Packet struct {
 	Kind   Kind
 	Frame  []byte // from the link layer on, as much as was captured
 	Length int    // of the frame on the wire
-	// Comment is the first comment of the frame in a pcapng file, whoever wrote it.
+	// Comment is the first comment of the frame in a pcapng file. Any program may have written it.
 	Comment []byte
 
 	// Src and Dst are the IP addresses, or the GIDs of a GRH. For InfiniBand

@@ -2,42 +2,61 @@ package ladder
 
 import (
 	"bytes"
-	"net/netip"
+	"encoding/binary"
 	"strings"
 	"testing"
 
-	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rocev2/capture"
-	"github.com/gorxe/gorxe/wire"
 )
 
-// noted makes a capture of SENDs with these notes.
-func noted(t *testing.T, notes ...string) []byte {
+// noted makes a capture of the first packets of another one, with these comments.
+func noted(t *testing.T, name string, comments ...string) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	tap, err := rocev2.NewTap(&file, "x")
+	var file []byte
+	u32 := func(b []byte, values ...uint32) []byte {
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, v)
+		}
+		return b
+	}
+	block := func(kind uint32, body []byte) {
+		body = append(body, make([]byte, -len(body)&3)...)
+		n := uint32(len(body) + 12)
+		file = u32(append(u32(file, kind, n), body...), n)
+	}
+	block(0x0a0d0d0a, u32(nil, 0x1a2b3c4d, 1, 0xffffffff, 0xffffffff))
+	r, err := capture.NewReader(bytes.NewReader(contents(t, name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	route := &wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xc001}
-	for i, note := range notes {
-		h := wire.Headers{Opcode: wire.UCSendOnly, DestQP: 0x22, PSN: wire.PSN(i), PKey: wire.DefaultPKey}
-		tap.WriteNoted(route, append(h.Append(nil), make([]byte, 8+wire.ICRCLen)...), 0, 0, note)
+	for i, comment := range comments {
+		var p capture.Packet
+		if err := r.Next(&p); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			block(1, u32(nil, uint32(p.Link), 0))
+		}
+		ticks, n := uint64(p.Time.UnixMicro()), uint32(len(p.Frame))
+		body := append(u32(nil, 0, uint32(ticks>>32), uint32(ticks), n, uint32(p.Length)), p.Frame...)
+		body = append(body, make([]byte, -len(body)&3)...)
+		if comment != "" {
+			body = append(u32(body, 1|uint32(len(comment))<<16), comment...)
+		}
+		block(6, body)
 	}
-	if err := tap.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return file.Bytes()
+	return file
 }
 
 // TestFaultsShown: a packet that a fault rule has hit shows that in lines, in the ladder and on the page. A lost one does not
 // arrive there.
 func TestFaultsShown(t *testing.T) {
 	const lost, late = "lost by fault rule 1 (packet drop,first=1)", "delayed by fault rule 2 (packet delay,time=2ms)"
-	file := noted(t, "", lost, late, late+"; "+lost)
+	const prefix = "gorxe: "
+	file := noted(t, "rping.pcap", "", prefix+lost, prefix+late, prefix+late+"; "+lost, "lost by somebody")
 	all := strings.Split(lines(t, file, Lines{}), "\n")
-	for i, want := range []string{"8 B", "8 B  [" + lost + "]", "8 B  [" + late + "]", "8 B  [" + late + "; " + lost + "]"} {
-		if !strings.HasSuffix(all[i], want) {
+	for i, want := range []string{"", "[" + lost + "]", "[" + late + "]", "[" + late + "; " + lost + "]", ""} {
+		if !strings.HasSuffix(all[i], want) || want == "" && strings.Contains(all[i], "fault") {
 			t.Errorf("line %d is %q, want %q at its end", i+1, all[i], want)
 		}
 	}
@@ -47,21 +66,25 @@ func TestFaultsShown(t *testing.T) {
 	if err := c.WriteText(&text, false); err != nil {
 		t.Fatal(err)
 	}
-	var rungs []string
-	for line := range strings.Lines(text.String()) {
-		if strings.Contains(line, " SEND_ONLY ") {
-			rungs = append(rungs, strings.TrimSpace(line))
+	for number, arrives := range map[string]bool{"1": true, "2": false, "3": true, "4": false, "5": true} {
+		found := false
+		for line := range strings.Lines(text.String()) {
+			if !strings.HasPrefix(strings.TrimSpace(line), number+" ") {
+				continue
+			}
+			found = true
+			if ends := strings.HasSuffix(line, ">|\n") || strings.Contains(line, "|<"); ends != arrives {
+				t.Errorf("packet %s arrives: %v, in %q", number, ends, line)
+			}
 		}
-	}
-	for i, end := range []string{"->|", "-x|", ">|", "x|"} {
-		if len(rungs) != 4 || !strings.HasSuffix(rungs[i], end) {
-			t.Errorf("rungs %q, want %q at the end of number %d", rungs, end, i+1)
+		if !found {
+			t.Errorf("the ladder lacks packet %s:\n%s", number, text.String())
 		}
 	}
 	if err := c.WriteHTML(&page, "x", s, nil); err != nil {
 		t.Fatal(err)
 	}
-	for want, n := range map[string]int{`right bad lost notable"`: 2, "to the right, and lost": 2, lost: 2, late: 2, `right odd notable"`: 1} {
+	for want, n := range map[string]int{" bad lost notable": 2, ", and lost": 2, lost: 2, late: 2, " odd notable": 1} {
 		if got := strings.Count(page.String(), want); got != n {
 			t.Errorf("the page has %q %d times, want %d", want, got, n)
 		}
