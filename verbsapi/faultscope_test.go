@@ -58,3 +58,25 @@ func TestFaultsTogether(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkFaultsElsewhere: WRITEs of one program beside the rules of another.
+func BenchmarkFaultsElsewhere(b *testing.B) {
+	const size = 64 << 10
+	addr := testAddr()
+	x, y := openTest(b, Config{Address: addr}), openTest(b, Config{Address: addr})
+	from, to := pair(b, y, y, endConfig{bufSize: size}, ConnectAttr{Timeout: patient, PathMTU: 4096})
+	ctx := testContext(b)
+	for name, rules := range map[string][]string{"none": nil, "other": {"packet drop,psn=77"}, "all": {"packet drop,psn=77,scope=device"}} {
+		b.Run(name, func(b *testing.B) {
+			id := must(x.AddFaults(faults(b, rules...)...))(b)
+			b.SetBytes(size)
+			for b.Loop() {
+				from.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{from.mr.SGE(0, size)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
+				from.expect(ctx, 1, WCSuccess)
+			}
+			if len(rules) > 0 {
+				must(x.RemoveFaults(id))(b)
+			}
+		})
+	}
+}

@@ -183,7 +183,7 @@ func TestShadowed(t *testing.T) {
 			t.Errorf("%s; %s: %v, %v", c.first, c.second, err, added)
 			continue
 		}
-		if err != nil && !(strings.Contains(err.Error(), rules[0].String()) && strings.Contains(err.Error(), rules[1].String())) {
+		if err != nil && (!strings.Contains(err.Error(), rules[0].String()) || !strings.Contains(err.Error(), rules[1].String())) {
 			t.Errorf("the error does not name both rules: %v", err)
 		}
 	}
