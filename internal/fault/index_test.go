@@ -188,3 +188,26 @@ func TestShadowed(t *testing.T) {
 		}
 	}
 }
+
+// TestBlame: rules that hit a queue pair explain why it got no answer. Others do not.
+func TestBlame(t *testing.T) {
+	s := newSet(t, "packet mark", "packet drop,psn=7", "packet drop,psn=8", "peer rnr")
+	s.Packet(packet(wire.RCSendOnly, 7, 0, Out), false, nil)
+	s.NoReceive(&Work{Device: "rxe0", QP: 0x22, Type: "RC"}, false)
+	lost := []string{"2 (packet drop,psn=0x7)"}
+	if got := s.Blame(0x11, 0x99, false); !slices.Equal(got, lost) {
+		t.Errorf("%q", got)
+	}
+	if got := s.Blame(0x99, 0x11, false); !slices.Equal(got, lost) {
+		t.Errorf("of the peer: %q", got)
+	}
+	if got := s.Blame(0x33, 0, false); got != nil {
+		t.Errorf("of another queue pair: %q", got)
+	}
+	if got := s.Blame(0x22, 0, true); !slices.Equal(got, []string{"4 (peer rnr)"}) {
+		t.Errorf("of receives: %q", got)
+	}
+	if s.Close(); s.Blame(0x11, 0, false) != nil || (*Set)(nil).Blame(0x11, 0, false) != nil {
+		t.Error("rules that have ended are to blame")
+	}
+}
