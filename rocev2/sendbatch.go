@@ -24,11 +24,12 @@ const (
 type message struct {
 	icrc     wire.ICRCState
 	damage   uint32
-	size     int  // bytes per packet; the last may be shorter
-	n        int  // packets
-	bytes    int  // in all
-	ended    bool // the last packet was shorter
-	from, to int  // its pieces, in sendBatch.iovs
+	note     string // for captures
+	size     int    // bytes per packet; the last may be shorter
+	n        int    // packets
+	bytes    int    // in all
+	ended    bool   // the last packet was shorter
+	from, to int    // its pieces, in sendBatch.iovs
 	src, dst netip.Addr
 	srcPort  uint16
 	route    *wire.Route // of its first packet; SrcPort is that flow's
@@ -36,7 +37,7 @@ type message struct {
 
 // takes reports whether packets of the given size may follow in the same message.
 func (c *message) takes(burst *wire.Burst, dst netip.Addr, size, perCall int) bool {
-	if c.ended || c.size != size || c.n >= perCall || c.damage != burst.Damage {
+	if c.ended || c.size != size || c.n >= perCall || c.damage != burst.Damage || c.note != burst.Note {
 		return false
 	}
 	r := burst.Route
@@ -77,7 +78,7 @@ func (b *sendBatch) add(burst *wire.Burst, src, dst netip.Addr, size int, dstPor
 	b.n++
 	*c = message{
 		size: size, from: b.pieces, to: b.pieces, src: src, dst: dst, srcPort: b.port, route: burst.Route,
-		damage: burst.Damage,
+		damage: burst.Damage, note: burst.Note,
 	}
 	if before != nil && before.src == src && before.dst == dst {
 		c.icrc = before.icrc

@@ -153,11 +153,16 @@ func (t *Tap) Close() error {
 // socket. pkt runs from BTH to ICRC; WriteOut fills in the ICRC for identification id, with
 // damage (wire.Burst).
 func (t *Tap) WriteOut(route *wire.Route, pkt []byte, id uint16, damage uint32) {
+	t.WriteNoted(route, pkt, id, damage, "")
+}
+
+// WriteNoted is WriteOut for a packet with a note (wire.Burst), which is its comment in the file.
+func (t *Tap) WriteNoted(route *wire.Route, pkt []byte, id uint16, damage uint32, note string) {
 	wire.NewICRC(route, wire.UDPPort).Put(pkt, id)
 	wire.Damage(pkt, damage)
 	t.write(tapPacket{
 		src: route.Src.Unmap(), dst: route.Dst.Unmap(), srcPort: route.SrcPort, dstPort: wire.UDPPort,
-		class: route.TrafficClass, hops: route.HopLimit, label: route.FlowLabel, id: id, df: true, pkt: pkt,
+		class: route.TrafficClass, hops: route.HopLimit, label: route.FlowLabel, id: id, df: true, pkt: pkt, note: note,
 	})
 }
 
@@ -166,7 +171,7 @@ func (t *Tap) sent(c *message, pkt []byte, id, dstPort uint16) {
 	t.write(tapPacket{
 		src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,
 		class: c.route.TrafficClass, hops: c.route.HopLimit, label: c.route.FlowLabel,
-		id: id, df: true, pkt: pkt,
+		id: id, df: true, pkt: pkt, note: c.note,
 	})
 }
 
@@ -188,6 +193,7 @@ type tapPacket struct {
 	id               uint16
 	df               bool
 	pkt              []byte
+	note             string
 }
 
 // defaultHops is the hop limit that Linux uses if the sender sets none.
@@ -211,6 +217,10 @@ func (t *Tap) write(p tapPacket) {
 		t.packet = appendIPv4(t.packet[:0], &p)
 	} else {
 		t.packet = appendIPv6(t.packet[:0], &p)
+	}
+	if p.note != "" {
+		t.err = t.writeNoted(time.Now(), p.note)
+		return
 	}
 	t.err = t.w.WritePacket(gopacket.CaptureInfo{
 		Timestamp: time.Now(), CaptureLength: len(t.packet), Length: len(t.packet),

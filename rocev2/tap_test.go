@@ -3,6 +3,7 @@ package rocev2
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -197,5 +199,35 @@ func TestPreparedTap(t *testing.T) {
 	must(t, tap.Close())
 	if st, err := os.Stat(filepath.Join(dir, "capture")); err != nil || st.Size() == 0 {
 		t.Errorf("the capture is empty: %v", err)
+	}
+}
+
+// TestTapNote: a note is the packet's comment, and the packets around it stay in their order.
+func TestTapNote(t *testing.T) {
+	var file bytes.Buffer
+	tap, err := NewTap(&file, "x")
+	must(t, err)
+	long := strings.Repeat("y", 2*maxNote)
+	notes := []string{"", "lost by fault rule 1 (packet drop)", "", long, ""}
+	for i, note := range notes {
+		out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64+i, 0)
+		tap.WriteNoted(out.Route, out.Buf, 0, 0, note)
+	}
+	must(t, tap.Close())
+	r, err := capture.NewReader(&file)
+	must(t, err)
+	for i, note := range notes {
+		var p capture.Packet
+		must(t, r.Next(&p))
+		want := ""
+		if note != "" {
+			want = (notePrefix + note)[:min(len(notePrefix+note), maxNote)]
+		}
+		if string(p.Comment) != want || len(p.Transport) != 64+i || p.Time.IsZero() {
+			t.Errorf("packet %d: %d bytes, comment %q", i, len(p.Transport), p.Comment)
+		}
+	}
+	if err := r.Next(new(capture.Packet)); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
 	}
 }

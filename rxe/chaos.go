@@ -166,15 +166,9 @@ func (c *chaos) settle(q *QP) {
 }
 
 // settleLate places all that is late in the memory of a protection domain, before a region or a
-// window of it ends. No QP may be locked.
+// window of it ends. It looks at no QP of another domain. No QP may be locked.
 func (d *Device) settleLate(pd *PD) {
-	if d.chaosQPs.Load() == 0 {
-		return
-	}
-	d.qps.each(func(_ uint32, q *QP) {
-		if q.chaos == nil || q.pd != pd {
-			return
-		}
+	for _, q := range pd.chaotic() {
 		o := d.getOutbox()
 		q.lock()
 		if !q.dead {
@@ -185,7 +179,7 @@ func (d *Device) settleLate(pd *PD) {
 		}
 		q.unlock(o)
 		o.posted()
-	})
+	}
 }
 
 // readsPlaced places the data of READs before wqe completes, which promises it. It reports false

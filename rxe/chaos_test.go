@@ -21,3 +21,29 @@ func TestChaosNotConnected(t *testing.T) {
 		b.must(q.Destroy())
 	}
 }
+
+// A region that ends waits for late data of its protection domain only. Chaos of other programs costs it nothing.
+func TestSettleOwnDomain(t *testing.T) {
+	b := newBench(t, QPRC, nil)
+	create := func(pd *PD, c *Chaos) *QP {
+		q, err := pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: b.cq, RecvCQ: b.cq, Chaos: c, Cap: QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
+		b.must(err)
+		return q
+	}
+	other, err := b.pd.Device().AllocPD()
+	b.must(err)
+	var others []*QP
+	for range 50 {
+		others = append(others, create(other, NewChaos(1)))
+	}
+	calm, own := create(b.pd, nil), create(b.pd, NewChaos(2))
+	if list := b.pd.chaotic(); len(list) != 1 || list[0] != own {
+		t.Errorf("a region that ends looks at %d queue pairs", len(list))
+	}
+	for _, q := range append(others, calm, own) {
+		b.must(q.Destroy())
+	}
+	if n := len(b.pd.chaotic()) + len(other.chaotic()); n != 0 {
+		t.Errorf("%d queue pairs are left", n)
+	}
+}

@@ -48,7 +48,7 @@ func (q *QP) credits() (n int, known bool) {
 	switch {
 	case q.typ != QPRC || q.attr.State != QPRTS || q.send.rnrUntil != 0:
 		return 0, false
-	case q.dev.intercepted() || !q.peerIsLocal():
+	case !q.peerIsLocal() || q.intercepted():
 		return 0, false
 	}
 	peer := q.dev.lookupQP(q.attr.DestQPN)

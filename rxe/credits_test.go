@@ -108,8 +108,13 @@ func TestNoCreditKnown(t *testing.T) {
 	})
 	t.Run("intercepted", func(t *testing.T) {
 		p := newCreditPair(t, false)
-		p.dev.Intercept(func([]wire.Burst) {})
+		p.dev.Intercept(interceptor{p.from.Num(), p.to.Num()})
 		p.post(1, WRSend)
+	})
+	t.Run("others are intercepted", func(t *testing.T) {
+		p := newCreditPair(t, false)
+		p.dev.Intercept(interceptor{p.from.Num() + 1, p.to.Num() + 1})
+		p.post(0, WRSend)
 	})
 	t.Run("ERR", func(t *testing.T) {
 		p := newCreditPair(t, false)
@@ -139,4 +144,20 @@ func TestNoCreditKnown(t *testing.T) {
 		p.to.srq.failed = true
 		p.post(1, WRSend)
 	})
+}
+
+// interceptor takes what one queue pair sends to another.
+type interceptor struct{ src, dest wire.QPN }
+
+func (i interceptor) Send([]wire.Burst) {}
+
+func (i interceptor) Concerns(src, dest wire.QPN) bool { return src == i.src && dest == i.dest }
+
+func (i interceptor) Wants(bursts []wire.Burst) bool {
+	for j := range bursts {
+		if i.Concerns(bursts[j].Route.SrcQP, destQP(bursts[j].Buf)) {
+			return true
+		}
+	}
+	return false
 }

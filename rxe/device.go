@@ -69,8 +69,7 @@ type Device struct {
 	keys        numTable[keyObject]
 	ahs         numTable[AH]
 
-	intercept atomic.Pointer[func([]wire.Burst)]
-	chaosQPs  atomic.Int32 // QPs with chaos
+	intercept atomic.Pointer[Interceptor]
 	lateBytes atomic.Int64 // that chaos holds back
 	runQueue  runQueue     // between QPs of this device
 	admission admission    // of QPs that send to other devices

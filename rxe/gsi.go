@@ -57,7 +57,7 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
 	o.countSent(h.Opcode, 1)
-	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.intercepted() {
+	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.intercepted(GSIQPN, dest) {
 		o.posted()
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 
 // transmit sends the outbox's bursts on their way.
 func (d *Device) transmit(o *outbox) {
-	if f := d.intercept.Load(); f != nil {
-		(*f)(o.bursts)
+	if f := d.intercept.Load(); f != nil && (*f).Wants(o.bursts) {
+		(*f).Send(o.bursts)
 		return
 	}
 	if d.deliverWhole(o) {
@@ -47,19 +47,37 @@ func (d *Device) deliverWhole(o *outbox) bool {
 	return true
 }
 
-// Intercept makes the device give send all packets, one by one, also those between its own
-// QPs. send passes them on with Loopback and with the link. It is called as Link.Send is. A
-// nil send ends that: then packets between QPs of the device need not be formed. Packets that
-// were on their way go the old way.
-func (d *Device) Intercept(send func([]wire.Burst)) {
-	if send == nil {
+// Interceptor gets packets that the device sends, also those between its own QPs, one by one.
+type Interceptor interface {
+	// Send passes packets on with Loopback and with the link. It is called as Link.Send is.
+	Send(bursts []wire.Burst)
+	// Concerns reports whether Send gets the packets from the QP src to dest, which is 0 if it is not one of
+	// this device. For other packets the device goes its fast ways. It is called with a QP locked, for
+	// each message, and must not block.
+	Concerns(src, dest wire.QPN) bool
+	// Wants reports whether Concerns is true for one of the packets.
+	Wants(bursts []wire.Burst) bool
+}
+
+// Intercept gives packets to f. A nil f ends that: then packets between QPs of the device need not be
+// formed. Packets that were on their way go the old way.
+func (d *Device) Intercept(f Interceptor) {
+	if f == nil {
 		d.intercept.Store(nil)
 		return
 	}
-	d.intercept.Store(&send)
+	d.intercept.Store(&f)
 }
 
-func (d *Device) intercepted() bool { return d.intercept.Load() != nil }
+// intercepted reports whether the interceptor gets the packets between two QPs; dest is 0 if it is not one of
+// this device.
+func (d *Device) intercepted(src, dest wire.QPN) bool {
+	f := d.intercept.Load()
+	return f != nil && (*f).Concerns(src, dest)
+}
+
+// intercepted reports whether the interceptor gets what a connected QP sends to its peer on this device.
+func (q *QP) intercepted() bool { return q.dev.intercepted(q.qpn, q.attr.DestQPN) }
 
 // Loopback queues the packets that are for QPs of this device in their inboxes. It
 // returns the bursts that the network has to carry, in order and in the same slice;

@@ -1,11 +1,33 @@
 package rxe
 
+import (
+	"maps"
+	"slices"
+)
+
 // PD is a protection domain. Objects of different domains do not work together.
 type PD struct {
 	dev      *Device
 	sub      *Subdevice
 	children int  // guarded by dev.mu
 	dead     bool // guarded by dev.mu
+	// chaos are the domain's QPs with chaos; guarded by dev.mu.
+	chaos map[*QP]struct{}
+}
+
+// addChaos notes that the domain has a QP with chaos. The caller holds dev.mu.
+func (pd *PD) addChaos(q *QP) {
+	if pd.chaos == nil {
+		pd.chaos = make(map[*QP]struct{})
+	}
+	pd.chaos[q] = struct{}{}
+}
+
+// chaotic returns the domain's QPs with chaos.
+func (pd *PD) chaotic() []*QP {
+	pd.dev.mu.Lock()
+	defer pd.dev.mu.Unlock()
+	return slices.Collect(maps.Keys(pd.chaos))
 }
 
 // AllocPD makes a protection domain with the device's own limits, as Whole().AllocPD does.

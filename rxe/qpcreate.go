@@ -114,7 +114,7 @@ func (q *QP) claim(op string) error {
 		return err
 	}
 	if q.chaos != nil {
-		d.chaosQPs.Add(1)
+		q.pd.addChaos(q)
 	}
 	q.use(1)
 	return nil
@@ -162,7 +162,7 @@ func (q *QP) Destroy() error {
 	defer d.mu.Unlock()
 	q.sub.count(LimitQP, -1)
 	if q.chaos != nil {
-		d.chaosQPs.Add(-1)
+		delete(q.pd.chaos, q)
 	}
 	q.use(-1)
 	return nil

@@ -3,10 +3,12 @@ package verbsapi
 import (
 	"bytes"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/gorxe/gorxe/rocev2"
+	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -113,5 +115,46 @@ func TestShapedLink(t *testing.T) {
 	stream(t, a, b, 1, 20000)
 	if marked, notes := x.counter(t, "np_ecn_marked_roce_packets"), x.counter(t, "np_cnp_sent"); marked == 0 || notes == 0 || notes > marked {
 		t.Errorf("%d packets were marked, and %d CNPs sent", marked, notes)
+	}
+}
+
+// TestFaultNoted: a capture says of each packet what rules did to it.
+func TestFaultNoted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "capture.pcapng")
+	tap := must(rocev2.OpenTap(path, "lo"))(t)
+	rules := []string{
+		"packet drop,opcode=RC_RDMA_WRITE_FIRST,first=1", "packet delay,time=1ms,opcode=RC_RDMA_WRITE_ONLY,first=1",
+		"packet duplicate,opcode=RC_RDMA_WRITE_ONLY,first=1",
+		"packet corrupt,field=se,opcode=RC_RDMA_WRITE_LAST,first=1",
+	}
+	x := openTest(t, Config{Tap: tap, Faults: faults(t, rules...)})
+	a, b := pair(t, x, x, endConfig{}, ConnectAttr{Timeout: hasty, PathMTU: 1024})
+	ctx := testContext(t)
+	for _, size := range []int{8, 2048} {
+		a.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+		a.expect(ctx, 1, WCSuccess)
+	}
+	if err := errors.Join(x.Close(), tap.Close()); err != nil {
+		t.Error(err)
+	}
+	got := make(map[string]int)
+	file := must(os.Open(path))(t)
+	defer file.Close()
+	r := must(capture.NewReader(file))(t)
+	for {
+		var p capture.Packet
+		if err := r.Next(&p); err != nil {
+			break
+		}
+		got[string(p.Comment)]++
+	}
+	for comment, n := range map[string]int{
+		"gorxe: lost by fault rule 1 (" + rules[0] + ")":                                                1,
+		"gorxe: delayed by fault rule 2 (" + rules[1] + "); doubled by fault rule 3 (" + rules[2] + ")": 2,
+		"gorxe: corrupted by fault rule 4 (" + rules[3] + ")":                                           1,
+	} {
+		if got[comment] != n {
+			t.Errorf("%d packets have the comment %q, want %d of %v", got[comment], comment, n, got)
+		}
 	}
 }

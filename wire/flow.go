@@ -21,6 +21,8 @@ type Burst struct {
 	Seg   int
 	// Damage is a fault on the wire: the link XORs it into the ICRC of each packet. 0: none.
 	Damage uint32
+	// Note is what a capture says of the packets. "": nothing.
+	Note string
 }
 
 // N returns the number of packets. A Seg of 0 or less means one packet.

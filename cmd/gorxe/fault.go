@@ -136,10 +136,8 @@ type faultAddCmd struct {
 // Run adds the rules, all or none.
 func (c faultAddCmd) Run(std streams) error {
 	rules := c.Rule
-	for _, text := range rules {
-		if _, err := fault.Parse(text); err != nil {
-			return usageError{err}
-		}
+	if err := checkRules(rules); err != nil {
+		return usageError{err}
 	}
 	for _, file := range c.Faults {
 		more, err := readRules(file)

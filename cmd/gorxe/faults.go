@@ -37,15 +37,25 @@ func (c *runCmd) rules() ([]string, error) {
 			rules = append(rules, text)
 		}
 	}
-	for _, text := range rules {
-		if _, err := fault.Parse(text); err != nil {
-			return nil, usageError{err}
-		}
+	if err := checkRules(rules); err != nil {
+		return nil, usageError{err}
 	}
 	if len(rules) == 0 && (c.FaultsMayMiss || c.FaultReport != "") {
 		return nil, usageError{errors.New("--faults-may-miss and --fault-report are for fault rules, and there is none: give --fault or --faults")}
 	}
 	return rules, nil
+}
+
+// checkRules reports whether each rule can fire.
+func checkRules(texts []string) error {
+	rules := make([]fault.Rule, len(texts))
+	for i, text := range texts {
+		var err error
+		if rules[i], err = fault.Parse(text); err != nil {
+			return err
+		}
+	}
+	return fault.Shadowed(rules)
 }
 
 // readRules returns the rules of a file.

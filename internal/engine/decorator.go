@@ -4,11 +4,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Decorator stands between a device and its port. It sees every packet that the device
-// sends, also from one of its queue pairs to another, and every packet that arrives from the
+// Decorator stands between a device and its port. Of the packets that the device sends, also from one of its
+// queue pairs to another, it sees those that it asks for. It sees every packet that arrives from the
 // network. It may drop, delay, change and duplicate packets.
 type Decorator interface {
-	// Send gets the packets that the device sends, in order and not sealed yet: the ICRC at
+	// Send gets packets that the device sends, in order and not sealed yet: the ICRC at
 	// the end of each packet is empty. The bursts belong to the device again when Send
 	// returns. The device has a queue pair locked, so Send must not call the device, nor
 	// wait for another call of it.
@@ -16,7 +16,19 @@ type Decorator interface {
 	// Receive gets a batch that has arrived, and calls next with the packets that the device
 	// must get. Several threads may call Receive at once.
 	Receive(batch []wire.Datagram, next func(batch []wire.Datagram))
+	// Concerns and Wants say which packets of the device Send gets, as those of rxe.Interceptor do.
+	Concerns(src, dest wire.QPN) bool
+	Wants(bursts []wire.Burst) bool
 }
+
+// interceptor is a decorator as the device sees it.
+type interceptor struct {
+	Decorator
+	next Carrier
+}
+
+// Send implements rxe.Interceptor.
+func (i interceptor) Send(bursts []wire.Burst) { i.Decorator.Send(bursts, i.next) }
 
 // Carrier carries a decorator's packets on.
 type Carrier interface {
@@ -40,8 +52,7 @@ func (e *Engine) Decorate(d Decorator) {
 		return
 	}
 	e.decorator.Store(&d)
-	next := e.Carrier()
-	e.dev.Intercept(func(bursts []wire.Burst) { d.Send(bursts, next) })
+	e.dev.Intercept(interceptor{d, e.Carrier()})
 }
 
 // Carrier returns what carries the packets of a decorator on.

@@ -13,6 +13,7 @@ import (
 
 // everyNth drops every nth packet that the device sends, and counts all of them.
 type everyNth struct {
+	everything
 	n              int64
 	sent, received atomic.Int64
 }
@@ -115,6 +116,7 @@ func TestDecoratorAcrossDevices(t *testing.T) {
 
 // late passes on every packet from a goroutine of its own.
 type late struct {
+	everything
 	bursts chan wire.Burst
 	next   chan Carrier
 }
@@ -129,6 +131,12 @@ func (d *late) Send(bursts []wire.Burst, next Carrier) {
 	default:
 	}
 }
+
+// everything is for decorators that get all packets.
+type everything struct{}
+
+func (everything) Concerns(wire.QPN, wire.QPN) bool { return true }
+func (everything) Wants([]wire.Burst) bool          { return true }
 
 func (d *late) Receive(batch []wire.Datagram, next func([]wire.Datagram)) { next(batch) }
 

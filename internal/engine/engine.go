@@ -113,6 +113,9 @@ func Start(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// Tapped reports whether the packets are captured.
+func (e *Engine) Tapped() bool { return e.tap != nil }
+
 // Device returns the engine's device.
 func (e *Engine) Device() *rxe.Device { return e.dev }
 
@@ -215,7 +218,7 @@ func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 func tapBurst(tap *rocev2.Tap) func(*wire.Burst) {
 	return func(b *wire.Burst) {
 		for i := range b.N() {
-			tap.WriteOut(b.Route, b.Packet(i), uint16(i), b.Damage)
+			tap.WriteNoted(b.Route, b.Packet(i), uint16(i), b.Damage, b.Note)
 		}
 	}
 }

@@ -328,3 +328,30 @@ func TestLoweredLimits(t *testing.T) {
 type noWatch struct{}
 
 func (noWatch) Compared(rxe.Limit, bool) {}
+
+// TestBlame: a fault rule that hit a connection is named where packets did not arrive.
+func TestBlame(t *testing.T) {
+	r := Failed(0x1234, &rxe.Failure{Status: rxe.WCRetryExcErr, Cause: rxe.CauseTimeout, Retries: 7, PSN: 9})
+	if packets, receives := r.Lost(); !packets || receives {
+		t.Errorf("%+v: %v, %v", r, packets, receives)
+	}
+	before := r
+	if r.Blame(nil); r != before {
+		t.Error("no rule, and the record changes")
+	}
+	r.Blame([]string{"1 (peer silent)", "2 (packet drop,p=0.5)"})
+	if !strings.HasSuffix(r.String(), "; on purpose, by fault rules 1 (peer silent), 2 (packet drop,p=0.5); see gorxe fault list.") || r.Fault != Rule {
+		t.Errorf("%s, %s", r.String(), r.Fault)
+	}
+	if r.Blame([]string{strings.Repeat("x", 5000)}); len(r.What) > 1000 {
+		t.Errorf("%d bytes", len(r.What))
+	}
+	rnr := Failed(1, &rxe.Failure{Status: rxe.WCRNRRetryErr, Cause: rxe.CauseRNR})
+	key := Failed(1, &rxe.Failure{Status: rxe.WCLocProtErr, Cause: rxe.CauseMemory})
+	if packets, receives := rnr.Lost(); packets || !receives {
+		t.Errorf("%+v", rnr)
+	}
+	if packets, receives := key.Lost(); packets || receives {
+		t.Errorf("%+v", key)
+	}
+}

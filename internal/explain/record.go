@@ -68,6 +68,28 @@ func (r *Record) String() string {
 	return r.What + "; " + r.Fix + "."
 }
 
+// Lost reports whether the record may follow from packets that did not arrive, or from messages that found no receive.
+func (r *Record) Lost() (packets, receives bool) {
+	return r.Fault == Unreachable || r.Fault == Network, r.Status == "IBV_WC_RNR_RETRY_EXC_ERR"
+}
+
+// Blame says that fault rules explain the record.
+func (r *Record) Blame(rules []string) {
+	const most = 120 // bytes of them all
+	if len(rules) == 0 {
+		return
+	}
+	names := "fault rule " + rules[0]
+	if len(rules) > 1 {
+		names = "fault rules " + strings.Join(rules, ", ")
+	}
+	if len(names) > most {
+		names = names[:most] + "…"
+	}
+	r.Fault, r.Fix = Rule, seeRules
+	r.What += "; on purpose, by " + names
+}
+
 // same reports whether two records differ in their time only, or in numbers that grow.
 func (r *Record) same(other *Record) bool {
 	a, b := *r, *other

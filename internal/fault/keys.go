@@ -115,7 +115,7 @@ var keys = append([]key{
 		if r.PSN == nil {
 			return ""
 		}
-		return strconv.FormatUint(uint64(*r.PSN), 10)
+		return fmt.Sprintf("%#x", uint32(*r.PSN))
 	}},
 	{"verb", "calls of libibverbs without ibv_, and of librdmacm, with a bar between them; * stands for any letters: create_qp|modify_qp, rdma_*", setVerb,
 		func(r *Rule) string { return r.Verb }},

@@ -15,6 +15,14 @@ type Packet struct {
 	SrcQP, DestQP wire.QPN               // SrcQP is 0 if the packet does not tell it
 	Mine          Direction              // which of its ends belong to the owner of the set
 	Of            func(wire.QPN) Process // of a queue pair
+
+	parsed bool
+	length int // of the payload, if parsed; -1: it does not parse
+}
+
+// Put makes p another packet of the same route.
+func (p *Packet) Put(data []byte, src, dest wire.QPN) {
+	p.Data, p.SrcQP, p.DestQP, p.parsed = data, src, dest, false
 }
 
 // Process is the process that has opened a device.
@@ -29,29 +37,45 @@ type Hit struct {
 	*Rule
 	n    uint64    // the candidate's number
 	at   time.Time // when it came
-	link *link     // of a Shape rule
+	pass Passage   // of a Shape rule
+	of   *entry
 }
 
-// Packet returns the first rule that fires for a packet, of those that are for a whole device or
-// of the others. Each rule before it counts the packet if it is a candidate, and no rule after
-// it does.
-func (s *Set) Packet(p *Packet, wholeDevice bool) (h Hit, ok bool) {
-	list := s.list(listOf(WherePacket, wholeDevice))
-	if len(list) == 0 || len(p.Data) < wire.BTHLen {
-		return h, false
+// Packet adds the rules that fire for a packet to hits, of those that are for a whole device or of the
+// others. Each rule counts the packet if it is a candidate. After one that loses it, lost is true, and no
+// further rule sees the packet.
+func (s *Set) Packet(p *Packet, wholeDevice bool, hits []Hit) (all []Hit, lost bool) {
+	x := s.index(listOf(WherePacket, wholeDevice))
+	if len(x.all) == 0 || len(p.Data) < wire.BTHLen {
+		return hits, false
 	}
 	op := wire.Opcode(p.Data[0])
-	for _, e := range list {
+	c := x.ofPacket(p)
+	for e := c.next(); e != nil; e = c.next() {
 		if !e.ops.has(op) || !e.rule.selects(p) {
 			continue
 		}
-		if n, now, fires := e.decide(s.now); fires {
-			e.note(Event{Time: now, Device: p.Device, QP: e.rule.local(p), PSN: uint32(psnOf(p.Data)), Opcode: op.String()})
-			return Hit{&e.rule, n, now, &e.link}, true
+		n, now, fires := e.decide(s.now)
+		if !fires {
+			continue
+		}
+		e.note(Event{Time: now, Device: p.Device, QP: e.rule.local(p), PSN: uint32(psnOf(p.Data)), Opcode: op.String()})
+		h := Hit{Rule: &e.rule, n: n, at: now, of: e}
+		if h.What == Shape {
+			h.pass = h.shape(p)
+		}
+		if hits = append(hits, h); h.Loses() {
+			return hits, true
 		}
 	}
-	return h, false
+	return hits, false
 }
+
+// Loses reports whether the packet is lost.
+func (h Hit) Loses() bool { return loses(h.What) || h.pass.Lost }
+
+// loses reports whether a packet does not survive a fault.
+func loses(w What) bool { return w == Drop || w == Silent || w == HalfOpen }
 
 func psnOf(b []byte) wire.PSN {
 	return wire.PSN(uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11]))
@@ -67,10 +91,20 @@ func (r *Rule) selects(p *Packet) bool {
 	case r.Peer.IsValid() && !side.has(p.Dst == r.Peer, p.Src == r.Peer):
 	case r.process() && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
 	case r.PSN != nil && psnOf(p.Data) != *r.PSN:
-	case r.Size != nil && !r.Size.has(payloadOf(p.Data)):
-	case r.Length != 0 && uint64(len(p.Data)) <= r.Length: // there is nothing to cut
-	case r.Bit != nil && *r.Bit >= 8*uint64(len(p.Data)):
-	case r.Field != "" && !r.hasField(wire.Opcode(p.Data[0]), len(p.Data)):
+	case r.Size != nil && !r.Size.has(p.payload()):
+	case !r.Changes(p.Data):
+	default:
+		return true
+	}
+	return false
+}
+
+// Changes reports whether a packet has what the rule, if it is one that changes packets, changes.
+func (r *Rule) Changes(data []byte) bool {
+	switch {
+	case r.Length != 0 && uint64(len(data)) <= r.Length: // there is nothing to cut
+	case r.Bit != nil && *r.Bit >= 8*uint64(len(data)):
+	case r.Field != "" && !r.hasField(wire.Opcode(data[0]), len(data)):
 	default:
 		return true
 	}
@@ -93,13 +127,16 @@ func (d Direction) has(out, in bool) bool { return d&Out != 0 && out || d&In != 
 
 func (g *Range) has(n int) bool { return n >= 0 && uint64(n) >= g.Min && uint64(n) <= g.Max }
 
-// payloadOf returns the length of the payload, -1 for a packet that does not parse.
-func payloadOf(b []byte) int {
-	p, err := wire.Parse(b)
-	if err != nil {
-		return -1
+// payload returns the length of the payload, -1 for a packet that does not parse. All rules share it.
+func (p *Packet) payload() int {
+	if p.parsed {
+		return p.length
 	}
-	return len(p.Payload())
+	p.parsed, p.length = true, -1
+	if pkt, err := wire.Parse(p.Data); err == nil {
+		p.length = len(pkt.Payload())
+	}
+	return p.length
 }
 
 func (r *Rule) hasField(op wire.Opcode, length int) bool {

@@ -47,6 +47,15 @@ func newSet(t testing.TB, texts ...string) *Set {
 	return s
 }
 
+// first asks a set, and returns the first rule that fires.
+func (s *Set) first(p *Packet, wholeDevice bool) (h Hit, hit bool) {
+	list, _ := s.Packet(p, wholeDevice, nil)
+	if len(list) == 0 {
+		return h, false
+	}
+	return list[0], true
+}
+
 // TestSelects: which packets are candidates of a rule.
 func TestSelects(t *testing.T) {
 	out := packet(wire.RCSendOnly, 7, 100, Out)
@@ -77,7 +86,7 @@ func TestSelects(t *testing.T) {
 		{"packet drop,opcode=RC_SEND_LAST|RC_ACKNOWLEDGE", out, false},
 		{"packet drop,size=100", out, true},
 		{"packet drop,size=0-99", out, false},
-		{"packet drop,psn=7", out, true},
+		{"packet drop,psn=0x7", out, true},
 		{"packet drop,psn=8", out, false},
 		{"packet drop,pid=7", out, true},
 		{"packet drop,pid=7,command=server", out, false},
@@ -97,13 +106,13 @@ func TestSelects(t *testing.T) {
 		{"packet corrupt,field=pkey", out, true},
 		{"packet drop", packet(wire.OpCNP, 0, 0, Out), false},
 	} {
-		h, hit := newSet(t, c.rule).Packet(c.p, false)
+		h, hit := newSet(t, c.rule).first(c.p, false)
 		if hit != c.want || hit && h.String() != c.rule {
 			t.Errorf("%s: %v", c.rule, hit)
 		}
 	}
 	for _, short := range [][]byte{nil, {4}, make([]byte, 11)} {
-		if _, hit := newSet(t, "packet drop").Packet(&Packet{Data: short, Mine: Out}, false); hit {
+		if _, hit := newSet(t, "packet drop").first(&Packet{Data: short, Mine: Out}, false); hit {
 			t.Error("a packet without a BTH is a candidate")
 		}
 	}
@@ -112,7 +121,7 @@ func TestSelects(t *testing.T) {
 // hits returns which of n packets a rule hits, from 1.
 func hits(s *Set, n int) (list []int) {
 	for i := range n {
-		if _, hit := s.Packet(packet(wire.RCSendOnly, wire.PSN(i), 0, Out), false); hit {
+		if _, hit := s.first(packet(wire.RCSendOnly, wire.PSN(i), 0, Out), false); hit {
 			list = append(list, i+1)
 		}
 	}
@@ -160,7 +169,7 @@ func TestUntil(t *testing.T) {
 	}
 	for i, want := range []bool{false, false, true, true, true, false, false} {
 		now = epoch.Add(time.Duration(i) * time.Second)
-		if _, got := s.Packet(packet(wire.RCSendOnly, 1, 0, Either), false); got != want {
+		if _, got := s.first(packet(wire.RCSendOnly, 1, 0, Either), false); got != want {
 			t.Errorf("after %d s: hit %v", i, got)
 		}
 	}
@@ -284,7 +293,7 @@ func TestScope(t *testing.T) {
 			for _, ask := range []bool{false, true} {
 				_, verb := s.Verb(&call, ask)
 				_, broken := s.Broken(&work, ask)
-				_, packet := s.Packet(&Packet{Data: make([]byte, 12), Mine: Out, SrcQP: 0x11}, ask)
+				_, packet := s.first(&Packet{Data: make([]byte, 12), Mine: Out, SrcQP: 0x11}, ask)
 				if got := verb || broken || packet || s.NoReceive(&work, ask); got != (ask == wide) {
 					t.Errorf("%s: asked for whole devices %v: fires %v", text, ask, got)
 				}
@@ -312,25 +321,41 @@ func TestSeed(t *testing.T) {
 	}
 	s := newSet(t, "packet delay,time=10ms,jitter=2ms")
 	for range 1000 {
-		h, _ := s.Packet(packet(wire.RCSendOnly, 0, 0, Out), false)
+		h, _ := s.first(packet(wire.RCSendOnly, 0, 0, Out), false)
 		if w := h.Wait(); w < 8*time.Millisecond || w > 12*time.Millisecond {
 			t.Fatalf("a delay of %v", w)
 		}
 	}
 }
 
-// TestOrder: the first rule that fires decides, and the rules after it do not see the packet.
+// TestOrder: all rules that fire act on a packet, up to one that loses it.
 func TestOrder(t *testing.T) {
-	s := newSet(t, "packet drop,every=2", "packet mark", "packet duplicate,scope=device")
-	hits(s, 10)
-	if _, hit := s.Packet(packet(wire.RCSendOnly, 5, 0, Out), true); !hit {
+	s := newSet(t, "packet delay,time=2ms", "packet drop,every=2", "packet mark", "packet duplicate,scope=device", "packet duplicate,every=5")
+	for i := range 10 {
+		list, lost := s.Packet(packet(wire.RCSendOnly, wire.PSN(i), 0, Out), false, nil)
+		var acts []What
+		for _, h := range list {
+			acts = append(acts, h.What)
+		}
+		want := []What{Delay, Mark}
+		switch {
+		case i%2 == 1:
+			want = []What{Delay, Drop}
+		case i == 8: // the fifth that is not lost
+			want = []What{Delay, Mark, Duplicate}
+		}
+		if !slices.Equal(acts, want) || lost != (i%2 == 1) {
+			t.Errorf("packet %d: %v, lost %v, want %v", i, acts, lost, want)
+		}
+	}
+	if _, hit := s.first(packet(wire.RCSendOnly, 5, 0, Out), true); !hit {
 		t.Error("a rule for the whole device is not asked")
 	}
 	var got [][2]uint64
 	for _, st := range s.Status() {
 		got = append(got, [2]uint64{st.Candidates, st.Fired})
 	}
-	if want := [][2]uint64{{10, 5}, {5, 5}, {1, 1}}; !slices.Equal(got, want) {
+	if want := [][2]uint64{{10, 10}, {10, 5}, {5, 5}, {1, 1}, {5, 1}}; !slices.Equal(got, want) {
 		t.Errorf("candidates and hits %v, want %v", got, want)
 	}
 }
@@ -380,9 +405,9 @@ func TestReport(t *testing.T) {
 	if err := WriteTable(&b, list); err != nil {
 		t.Fatal(err)
 	}
-	const want = `ID  CANDIDATES  FIRED  FIRST                             LAST                              RULE
-1   3           1      03:04:05.000000 rxe0 qp 17 psn 0  03:04:05.000000 rxe0 qp 17 psn 0  packet drop,name=lost,first=1
-2   0           0      -                                 -                                 packet mark,psn=9999
+	const want = `ID  CANDIDATES  FIRED  FIRST                                 LAST                                  RULE
+1   3           1      03:04:05.000000 rxe0 qp 0x11 psn 0x0  03:04:05.000000 rxe0 qp 0x11 psn 0x0  packet drop,name=lost,first=1
+2   0           0      -                                     -                                     packet mark,psn=0x270f
 `
 	if b.String() != want {
 		t.Errorf("the table is\n%swant\n%s", b.String(), want)
@@ -407,7 +432,7 @@ func TestManyRules(t *testing.T) {
 		passing.Go(func() {
 			p := packet(wire.RCSendOnly, 1, 10, Out)
 			for i := 0; ; i++ {
-				s.Packet(p, false)
+				s.first(p, false)
 				if i == 0 {
 					began <- struct{}{}
 				}
@@ -443,7 +468,7 @@ func TestManyRules(t *testing.T) {
 	if removed := s.Clear(); len(removed) != MaxRules {
 		t.Errorf("%d were removed", len(removed))
 	}
-	s.Bound(2)
+	s.Bound(2, 0)
 	if _, err := s.Add(r, r, r); err == nil || s.Len() != 0 {
 		t.Errorf("%d rules in a set of 2: %v", s.Len(), err)
 	}
@@ -465,7 +490,7 @@ func BenchmarkPacket(b *testing.B) {
 			s.Add(slices.Repeat([]Rule{r}, n)...) //nolint:errcheck // the rule is valid
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Packet(p, false)
+				s.first(p, false)
 			}
 		})
 	}

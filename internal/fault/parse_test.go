@@ -187,7 +187,7 @@ func TestDocs(t *testing.T) {
 // accepted are rules with each key and each fault, as String writes them.
 var accepted = []string{
 	"packet drop",
-	"packet drop,qp=0x11,peer=10.0.0.1,opcode=RC_SEND_*|RC_ACKNOWLEDGE,direction=out,size=1-256,psn=77,name=a.b,device=rxe0,after=3,first=10,every=2,p=0.25,seed=9,count=4",
+	"packet drop,qp=0x11,peer=10.0.0.1,opcode=RC_SEND_*|RC_ACKNOWLEDGE,direction=out,size=1-256,psn=0x4d,name=a.b,device=rxe0,after=3,first=10,every=2,p=0.25,seed=9,count=4",
 	"packet drop,qp=UD,peer=fe80::1,direction=in,size=0,scope=device,after=2s",
 	"verb fail,verb=create_qp|rdma_*,errno=ENOMEM,pid=7,command=ib_write_bw,device=rxe0,first=1",
 	"verb delay,verb=*,time=10s,jitter=1s",

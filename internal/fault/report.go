@@ -3,7 +3,7 @@ package fault
 import (
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -33,7 +33,36 @@ func (e *entry) note(ev Event) {
 		e.first = ev
 	}
 	e.last = ev
+	if ev.QP != 0 && !slices.Contains(e.hit[:], ev.QP) {
+		e.hit[e.hits%len(e.hit)] = ev.QP
+		e.hits++
+	}
 }
+
+// Blame returns rules that hit one of two queue pairs, each with its number and its text. They are those for
+// packets that may explain why no answer came. With rnr they are those that kept messages from finding a receive.
+func (s *Set) Blame(one, other wire.QPN, rnr bool) (rules []string) {
+	for _, e := range s.published() {
+		if may := e.rule.mayLose(); rnr && e.rule.What != RNR || !rnr && !may {
+			continue
+		}
+		e.mu.Lock()
+		hit := slices.Contains(e.hit[:], one) || other != 0 && slices.Contains(e.hit[:], other)
+		e.mu.Unlock()
+		if hit {
+			rules = append(rules, e.label())
+		}
+	}
+	return rules
+}
+
+// mayLose reports whether a packet that the rule hits may not arrive, or not in time.
+func (r *Rule) mayLose() bool {
+	return r.asked() == WherePacket && r.What != Mark && r.What != Duplicate
+}
+
+// label returns the rule's number, with its text.
+func (e *entry) label() string { return fmt.Sprintf("%d (%s)", e.id, &e.rule) }
 
 // Status is a rule and what it did.
 type Status struct {
@@ -42,6 +71,7 @@ type Status struct {
 	Rule       string `json:"rule"`
 	Candidates uint64 `json:"candidates"`
 	Fired      uint64 `json:"fired"`
+	NoRoom     uint64 `json:"no_room,omitempty"` // packets lost, because there was no room to keep them
 	First      *Event `json:"first,omitempty"`
 	Last       *Event `json:"last,omitempty"`
 }
@@ -51,7 +81,7 @@ func (e *entry) status() Status {
 	defer e.mu.Unlock()
 	s := Status{
 		ID: e.id, Name: e.rule.Name, Rule: e.rule.String(),
-		Candidates: e.candidates.Load(), Fired: e.fired.Load(),
+		Candidates: e.candidates.Load(), Fired: e.fired.Load(), NoRoom: e.lost.Load(),
 	}
 	if first, last := e.first, e.last; !first.Time.IsZero() {
 		s.First, s.Last = &first, &last
@@ -76,7 +106,25 @@ func WriteTable(w io.Writer, list []Status) error {
 	for _, s := range list {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\n", s.ID, s.Candidates, s.Fired, s.First, s.Last, s.Rule)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.NoRoom == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "rule %d lost %s: there was no room to keep more\n", s.ID, plural(s.NoRoom, "packet")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // String returns the time and the packet; a dash for nil.
@@ -89,13 +137,13 @@ func (e *Event) String() string {
 		s += " " + e.Device
 	}
 	if e.QP != 0 {
-		s += " qp " + strconv.FormatUint(uint64(e.QP), 10)
+		s += fmt.Sprintf(" qp %#x", uint32(e.QP))
 	}
 	if what := e.Verb + e.Work + e.Limit; what != "" {
 		s += " " + what
 	}
 	if e.Opcode != "" {
-		s += " psn " + strconv.FormatUint(uint64(e.PSN), 10)
+		s += fmt.Sprintf(" psn %#x", e.PSN)
 	}
 	return s
 }

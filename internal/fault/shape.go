@@ -31,8 +31,9 @@ type Passage struct {
 
 // link is the two directions of a Shape rule's link.
 type link struct {
-	mu   sync.Mutex // below
-	ways [2]way
+	mu    sync.Mutex // below
+	ways  [2]way
+	ended bool
 }
 
 // way is one direction. leaves are the times at which the packets in its queue leave it, first
@@ -43,8 +44,11 @@ type way struct {
 	free   time.Time // when the last one has left
 }
 
-// Shape returns what the link of a Shape rule does to the candidate.
-func (h Hit) Shape(p *Packet) Passage {
+// Passage returns what the link of a Shape rule did to the candidate.
+func (h Hit) Passage() Passage { return h.pass }
+
+// shape returns what the link of a Shape rule does to the candidate.
+func (h Hit) shape(p *Packet) Passage {
 	if h.Loss != 0 && draw(h.Seed, h.n, lossDraw) < h.Loss {
 		return Passage{Lost: true}
 	}
@@ -52,9 +56,9 @@ func (h Hit) Shape(p *Packet) Passage {
 	if h.Rate == 0 {
 		return pass
 	}
-	h.link.mu.Lock()
-	defer h.link.mu.Unlock()
-	w := &h.link.ways[p.way()]
+	h.of.link.mu.Lock()
+	defer h.of.link.mu.Unlock()
+	w := &h.of.link.ways[p.way()]
 	n := w.length(h.at)
 	queue := h.Queue
 	if queue == 0 {
@@ -64,6 +68,10 @@ func (h Hit) Shape(p *Packet) Passage {
 		return Passage{Lost: true}
 	}
 	pass.Mark = h.ECN != 0 && uint64(n) >= h.ECN
+	if h.of.link.ended || !w.grow(h.of) {
+		h.NoRoom()
+		return Passage{Lost: true}
+	}
 	if w.free.Before(h.at) {
 		w.free = h.at
 	}
@@ -83,6 +91,35 @@ func (w *way) length(now time.Time) int {
 		w.head = 0
 	}
 	return len(w.leaves) - w.head
+}
+
+// timeBytes is what one element of leaves takes.
+const timeBytes = 24
+
+// grow makes room for one more packet, which the payer of the rule pays for.
+func (w *way) grow(e *entry) bool {
+	n := len(w.leaves)
+	if n < cap(w.leaves) {
+		return true
+	}
+	more := max(16, n)
+	if !e.take(int64(more) * timeBytes) {
+		return false
+	}
+	w.leaves = append(make([]time.Time, 0, n+more), w.leaves...)
+	return true
+}
+
+// endLink frees the queues of a rule that has ended.
+func (e *entry) endLink() {
+	e.link.mu.Lock()
+	defer e.link.mu.Unlock()
+	e.link.ended = true
+	for i := range e.link.ways {
+		w := &e.link.ways[i]
+		e.give(int64(cap(w.leaves)) * timeBytes)
+		*w = way{}
+	}
 }
 
 // way returns the direction of a packet. Between two hosts it follows from their addresses, and
@@ -163,7 +200,7 @@ func (r *Rule) checkShape() (key, why string) {
 	case r.Rate == 0 && r.ECN != 0:
 		return "ecn", "packets wait for the rate: give rate=… as well"
 	case r.ECN >= queue:
-		return "ecn", fmt.Sprintf("the queue has %d packets at most, so it never marks any", queue-1)
+		return "ecn", fmt.Sprintf("the queue has %s at most, so it never marks any", plural(queue-1, "packet"))
 	}
 	return "", ""
 }

@@ -38,11 +38,11 @@ func (s *shaped) pass(back bool) Passage {
 	if back {
 		p.Src, p.Dst = p.Dst, p.Src
 	}
-	h, ok := s.set.Packet(p, false)
+	h, ok := s.set.first(p, false)
 	if !ok {
 		s.t.Fatal("the rule does not fire")
 	}
-	return h.Shape(p)
+	return h.Passage()
 }
 
 func (s *shaped) want(what string, got, want Passage) {

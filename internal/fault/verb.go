@@ -17,7 +17,8 @@ func (s *Set) Verb(v *Verb, wholeDevice bool) (h Hit, ok bool) {
 		return h, false
 	}
 	name := slices.Index(verbNames, v.Name)
-	for _, e := range s.list(listOf(WhereVerb, wholeDevice)) {
+	c := s.index(listOf(WhereVerb, wholeDevice)).of(name, 0)
+	for e := c.next(); e != nil; e = c.next() {
 		r := &e.rule
 		switch {
 		case !e.on.has(name):
@@ -26,7 +27,7 @@ func (s *Set) Verb(v *Verb, wholeDevice bool) (h Hit, ok bool) {
 		default:
 			if n, now, fires := e.decide(s.now); fires {
 				e.note(Event{Time: now, Device: v.Device, Verb: v.Name})
-				return Hit{Rule: r, n: n}, true
+				return Hit{Rule: r, n: n, of: e}, true
 			}
 		}
 	}

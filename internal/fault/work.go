@@ -26,7 +26,8 @@ func (r *Rule) concerns(w *Work) bool {
 // that a message to a queue pair finds no receive. Each rule before the one that fires counts the
 // message if it is a candidate, and no rule after it does.
 func (s *Set) NoReceive(w *Work, wholeDevice bool) bool {
-	for _, e := range s.list(listOf(WherePeer, wholeDevice)) {
+	c := s.index(listOf(WherePeer, wholeDevice)).of(-1, w.QP)
+	for e := c.next(); e != nil; e = c.next() {
 		if !e.rule.concerns(w) {
 			continue
 		}
@@ -53,13 +54,14 @@ func (s *Set) work(where Where, w *Work, wholeDevice bool) (h Hit, ok bool) {
 		return h, false
 	}
 	op := slices.Index(workNames, w.Op)
-	for _, e := range s.list(listOf(where, wholeDevice)) {
+	c := s.index(listOf(where, wholeDevice)).of(op, w.QP)
+	for e := c.next(); e != nil; e = c.next() {
 		if !e.on.has(op) || !e.rule.concerns(w) {
 			continue
 		}
 		if n, now, fires := e.decide(s.now); fires {
 			e.note(Event{Time: now, Device: w.Device, QP: w.QP, Work: w.Op})
-			return Hit{Rule: &e.rule, n: n}, true
+			return Hit{Rule: &e.rule, n: n, of: e}, true
 		}
 	}
 	return h, false

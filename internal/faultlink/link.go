@@ -4,7 +4,8 @@
 //
 // A packet between two queue pairs of the device meets the rules of its sender and those of its
 // receiver, as if it had crossed a network. A rule that has both ends in its scope counts it
-// once. The first rule that fires decides.
+// once. All rules that fire act, up to one that loses the packet. Packets of queue pairs that no rule may
+// concern do not pass the link.
 package faultlink
 
 import (
@@ -25,8 +26,10 @@ type Link struct {
 	eng  *engine.Engine
 	dev  *rxe.Device
 	next engine.Carrier
-	outs sync.Pool                    // *out
-	of   func(wire.QPN) fault.Process // process
+	outs sync.Pool // *out
+	// tapped: the packets are captured.
+	tapped bool
+	of     func(wire.QPN) fault.Process // process
 
 	later   atomic.Pointer[later] // nil: there are no rules
 	heldOut held[wire.Burst]
@@ -51,6 +54,7 @@ func New(eng *engine.Engine) *Link {
 	}
 	l.of = l.process
 	l.outs.New = func() any { return new(out) }
+	l.tapped = eng.Tapped()
 	l.ports.eng, l.ports.name = eng, l.name
 	return l
 }
@@ -61,6 +65,7 @@ func (l *Link) Update(set *fault.Set) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.works.update(set, fault.WherePeer, fault.WhereDevice, fault.WhereCompletion)
+	l.later.Load().end(set)
 	before := len(l.sets)
 	if set.Has(fault.WherePacket, false) || set.Has(fault.WherePacket, true) || set.Has(fault.WherePort, true) {
 		l.sets[set] = struct{}{}
@@ -106,8 +111,8 @@ func (l *Link) Close() {
 	l.old = nil
 }
 
-// judge returns the rule that hits a packet.
-func (l *Link) judge(p *fault.Packet, toSelf, fromSelf bool) (fault.Hit, bool) {
+// judge returns the rules that hit a packet, in place of those in hits, which is empty.
+func (l *Link) judge(p *fault.Packet, toSelf, fromSelf bool, hits []fault.Hit) []fault.Hit {
 	p.Device, p.Of = l.name, l.of
 	p.Mine = 0
 	if fromSelf {
@@ -116,10 +121,11 @@ func (l *Link) judge(p *fault.Packet, toSelf, fromSelf bool) (fault.Hit, bool) {
 	if toSelf {
 		p.Mine |= fault.In
 	}
+	lost := false
 	if wide := l.wide.Load(); wide != nil {
 		for _, set := range *wide {
-			if h, ok := set.Packet(p, true); ok {
-				return h, true
+			if hits, lost = set.Packet(p, true, hits); lost {
+				return hits
 			}
 		}
 	}
@@ -135,15 +141,74 @@ func (l *Link) judge(p *fault.Packet, toSelf, fromSelf bool) (fault.Hit, bool) {
 		if sender == receiver {
 			p.Mine = fault.Either
 		}
-		if h, ok := sender.Packet(p, false); ok {
-			return h, true
+		if hits, lost = sender.Packet(p, false, hits); lost {
+			return hits
 		}
 	}
 	if receiver != nil && receiver != sender {
 		p.Mine = fault.In
-		return receiver.Packet(p, false)
+		hits, _ = receiver.Packet(p, false, hits)
 	}
-	return fault.Hit{}, false
+	return hits
+}
+
+// Concerns implements engine.Decorator.
+func (l *Link) Concerns(src, dest wire.QPN) bool {
+	return l.ports.down.Load() || l.concerns(src, fault.Out) || dest != 0 && l.concerns(dest, fault.In)
+}
+
+// Wants implements engine.Decorator.
+func (l *Link) Wants(bursts []wire.Burst) bool {
+	if l.ports.down.Load() {
+		return true
+	}
+	for i := range bursts {
+		if l.wants(&bursts[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// wants reports whether a rule may concern packets of a burst. Datagrams in one may be for several queue pairs.
+func (l *Link) wants(b *wire.Burst) bool {
+	toSelf := l.dev.HasAddr(b.Route.Dst)
+	var last wire.QPN
+	for i := range b.N() {
+		src, dest := ends(b.Packet(i), b.Route.SrcQP)
+		if i == 0 && l.concerns(src, fault.Out) {
+			return true
+		}
+		if toSelf && (i == 0 || dest != last) && l.concerns(dest, fault.In) {
+			return true
+		}
+		if b.Route.SrcQP != 0 {
+			return false // all have the same ends
+		}
+		last = dest
+	}
+	return false
+}
+
+// concerns reports whether a rule may concern packets with a queue pair at one end.
+func (l *Link) concerns(n wire.QPN, side fault.Direction) bool {
+	q := l.dev.QP(n)
+	end := fault.End{QP: n, Side: side, Device: l.name, Of: l.of}
+	if q != nil {
+		end.Type = q.Type().String()
+	}
+	if wide := l.wide.Load(); wide != nil {
+		for _, set := range *wide {
+			if set.Concerns(&end, true) {
+				return true
+			}
+		}
+	}
+	if q == nil {
+		return false
+	}
+	set, _ := q.Owner().(*fault.Set)
+	return set.Concerns(&end, false)
 }
 
 // owner returns the rules of a queue pair's owner, or nil.
@@ -153,6 +218,38 @@ func (l *Link) owner(n wire.QPN) *fault.Set {
 		return set
 	}
 	return nil
+}
+
+// Blame returns the rules that explain why the peer of a queue pair gave no answer. With rnr they explain why
+// messages found no receive there. The rules are those of the owner's user, and those for the whole device.
+func (l *Link) Blame(q *rxe.QP, f *rxe.Failure, rnr bool) (rules []string) {
+	own, _ := q.Owner().(*fault.Set)
+	other := wire.QPN(0)
+	var peers *fault.Set
+	if l.dev.HasAddr(f.Peer.Addr()) {
+		other = f.PeerQPN
+		peers = l.owner(other)
+	}
+	rules = own.Blame(q.Num(), other, rnr)
+	if peers != own && peers.SamePayer(own) {
+		rules = append(rules, peers.Blame(q.Num(), other, rnr)...)
+	}
+	for _, wide := range []*[]*fault.Set{l.wide.Load(), l.works.sets.Load()} {
+		if wide == nil {
+			continue
+		}
+		for _, set := range *wide {
+			switch found := set.Blame(q.Num(), other, rnr); {
+			case set == own, set == peers && peers.SamePayer(own):
+			case len(found) > 0 && !set.SamePayer(own): // what others wrote is not shown
+				rules = append(rules, "of another user, for the whole device")
+			default:
+				rules = append(rules, found...)
+			}
+		}
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
 }
 
 // process returns the process that has opened the device for a queue pair.

@@ -13,12 +13,23 @@ func (l *Link) Receive(batch []wire.Datagram, next func([]wire.Datagram)) {
 		return
 	}
 	var kept []wire.Datagram // instead of batch; nil: all of it so far
+	var hits [4]fault.Hit
+	var to wire.QPN // the last packet's, and whether a rule may concern it
+	asked, concerned := false, false
 	for i := range batch {
 		d := &batch[i]
-		p := fault.Packet{Data: d.Data, Src: d.Src, Dst: d.Dst}
-		p.SrcQP, p.DestQP = ends(d.Data, 0)
-		hit, ok := l.judge(&p, true, false)
-		if !ok && l.heldIn.none() {
+		src, dest := ends(d.Data, 0)
+		if !asked || dest != to {
+			asked, to, concerned = true, dest, l.concerns(dest, fault.In)
+		}
+		var hit []fault.Hit
+		var p fault.Packet
+		if concerned {
+			p = fault.Packet{Src: d.Src, Dst: d.Dst}
+			p.Put(d.Data, src, dest)
+			hit = l.judge(&p, true, false, hits[:0])
+		}
+		if len(hit) == 0 && (!concerned || l.heldIn.none()) {
 			if kept != nil {
 				kept = append(kept, *d)
 			}
@@ -27,11 +38,11 @@ func (l *Link) Receive(batch []wire.Datagram, next func([]wire.Datagram)) {
 		if kept == nil {
 			kept = append(make([]wire.Datagram, 0, len(batch)), batch[:i]...)
 		}
-		if !ok {
+		if len(hit) == 0 {
 			kept = append(kept, *d)
 		} else {
-			kept, ok = l.arrive(hit, &p, d, kept)
-			if !ok {
+			var now bool
+			if kept, now = l.arrive(hit, &p, d, kept); !now {
 				continue
 			}
 		}
@@ -46,47 +57,39 @@ func (l *Link) Receive(batch []wire.Datagram, next func([]wire.Datagram)) {
 }
 
 // arrive is hit for a packet from the network, whose ICRC was right and is no longer there.
-func (l *Link) arrive(h fault.Hit, p *fault.Packet, d *wire.Datagram, kept []wire.Datagram) ([]wire.Datagram, bool) {
-	one := *d
-	switch h.What {
-	case fault.Drop, fault.Silent, fault.HalfOpen:
+func (l *Link) arrive(hits []fault.Hit, p *fault.Packet, d *wire.Datagram, kept []wire.Datagram) ([]wire.Datagram, bool) {
+	e := effectOf(hits, d.Data)
+	if e.lost {
 		return kept, false
-	case fault.Delay:
-		one.Data = slices.Clone(d.Data)
-		l.delay(late{came: one, due: h.Due(h.Wait())})
-		return kept, false
-	case fault.Reorder:
-		one.Data = slices.Clone(d.Data)
-		l.delay(late{came: one, take: l.heldIn.hold(flowOf(p), h.By, one), due: h.Due(holdTime(h))})
-		return kept, false
-	case fault.Duplicate:
-		for range max(h.Copies, 1) {
-			kept = append(kept, one)
-		}
-	case fault.Corrupt:
-		one.Data = slices.Clone(d.Data)
-		if corrupt(h, one.Data) != 0 {
-			l.eng.Port().Counters().ICRCErrors.Add(1)
-			return kept, false
-		}
-	case fault.Truncate:
-		one.Data = d.Data[:h.Length]
-	case fault.Shape:
-		pass := h.Shape(p)
-		if pass.Mark && one.TrafficClass&congested != 0 {
-			one.TrafficClass |= congested
-		}
-		switch {
-		case pass.Lost:
-			return kept, false
-		case pass.Wait > 0:
-			one.Data = slices.Clone(d.Data)
-			l.delay(late{came: one, due: h.Due(pass.Wait)})
-			return kept, false
-		}
-	case fault.Mark:
-		one.TrafficClass |= congested
-	default: // as in hit
 	}
-	return append(kept, one), true
+	if e.damage != 0 {
+		l.eng.Port().Counters().ICRCErrors.Add(uint64(1 + e.copies))
+		return kept, false
+	}
+	one := *d
+	one.Data, one.TrafficClass = e.data, e.class(d.TrafficClass)
+	for range 1 + e.copies {
+		if e.keeper == nil {
+			kept = append(kept, one)
+			continue
+		}
+		mine := one
+		mine.Data = slices.Clone(e.data)
+		l.keepCame(&e, p, mine)
+	}
+	return kept, e.keeper == nil
+}
+
+// keepCame keeps a packet that has arrived.
+func (l *Link) keepCame(e *effect, p *fault.Packet, one wire.Datagram) {
+	k := &late{hit: *e.keeper, came: one, due: e.keeper.Due(e.wait)}
+	if e.hold != nil {
+		if k.take = l.heldIn.hold(flowOf(p), e.hold.By, one); k.take == nil {
+			e.hold.NoRoom()
+			return
+		}
+	}
+	if !l.later.Load().add(k) && k.take != nil {
+		k.take()
+	}
 }

@@ -1,9 +1,7 @@
 package faultlink
 
 import (
-	"cmp"
 	"slices"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/fault"
@@ -21,23 +19,31 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 		return
 	}
 	var o *out // nil: everything before is passed on as it is
+	var hits [4]fault.Hit
 	for i := range bursts {
 		b := &bursts[i]
+		if !l.wants(b) {
+			if o != nil {
+				o.bursts = append(o.bursts, *b)
+			}
+			continue
+		}
 		toSelf := l.dev.HasAddr(b.Route.Dst)
 		p := fault.Packet{Src: b.Route.Src, Dst: b.Route.Dst}
 		from := 0 // of what is not in o
 		for j, at := 0, 0; j < b.N(); j++ {
 			pkt := b.Packet(j)
-			p.Data = pkt[:len(pkt)-wire.ICRCLen]
-			p.SrcQP, p.DestQP = ends(p.Data, b.Route.SrcQP)
-			hit, ok := l.judge(&p, toSelf, true)
+			data := pkt[:len(pkt)-wire.ICRCLen]
+			src, dest := ends(data, b.Route.SrcQP)
+			p.Put(data, src, dest)
+			hit := l.judge(&p, toSelf, true, hits[:0])
 			start := at
 			at += len(pkt)
-			if !ok && l.heldOut.none() {
+			if len(hit) == 0 && l.heldOut.none() {
 				continue
 			}
 			end := start
-			if !ok {
+			if len(hit) == 0 {
 				end = at
 			}
 			if o == nil {
@@ -46,7 +52,7 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 			}
 			o.run(b, from, end)
 			from = at
-			if !ok || l.hit(hit, &p, b, pkt, o) {
+			if len(hit) == 0 || l.hit(hit, &p, b, pkt, o) {
 				o.bursts = append(o.bursts, l.heldOut.passed(flowOf(&p))...)
 			}
 		}
@@ -78,83 +84,60 @@ func (o *out) run(b *wire.Burst, from, to int) {
 	}
 }
 
-// hit does to a packet what a rule says. It reports whether the packet goes its way now.
-func (l *Link) hit(h fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *out) bool {
+// hit does to a packet what rules say. It reports whether the packet goes its way now.
+func (l *Link) hit(hits []fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *out) bool {
+	e := effectOf(hits, pkt[:len(pkt)-wire.ICRCLen])
 	one := wire.Burst{Route: b.Route, Buf: pkt, Seg: len(pkt)}
-	switch h.What {
-	case fault.Drop, fault.Silent, fault.HalfOpen:
+	if l.tapped {
+		one.Note = note(hits)
+	}
+	if e.lost {
 		o.pass(l.next) // a capture has the lost packet behind those before it
 		l.next.Lose([]wire.Burst{one})
 		return false
-	case fault.Delay:
-		l.delay(late{sent: own(one), due: h.Due(h.Wait())})
-		return false
-	case fault.Reorder:
-		one = own(one)
-		l.delay(late{sent: one, take: l.heldOut.hold(flowOf(p), h.By, one), due: h.Due(holdTime(h))})
-		return false
-	case fault.Duplicate:
+	}
+	if e.changed {
+		one.Buf = append(e.data, make([]byte, wire.ICRCLen)...)
+		one.Seg, one.Damage = len(one.Buf), e.damage
+	}
+	if class := e.class(one.Route.TrafficClass); class != one.Route.TrafficClass {
+		route := *one.Route
+		route.TrafficClass = class
+		one.Route = &route
+	}
+	if e.keeper == nil {
 		o.bursts = append(o.bursts, one)
-		for range max(h.Copies, 1) {
+		for range e.copies {
 			o.bursts = append(o.bursts, own(one))
 		}
 		return true
-	case fault.Corrupt:
-		one = own(one)
-		one.Damage = corrupt(h, one.Buf[:len(pkt)-wire.ICRCLen])
-	case fault.Truncate:
-		one = own(one)
-		one.Buf = one.Buf[:h.Length+wire.ICRCLen]
-		one.Seg = len(one.Buf)
-	case fault.Shape:
-		return l.shape(h, p, one, o)
-	case fault.Mark:
-		route := *b.Route
-		route.TrafficClass |= congested
-		one.Route = &route
-	default: // the grammar has no other fault of a packet
 	}
-	o.bursts = append(o.bursts, one)
-	return true
+	for range 1 + e.copies {
+		l.keepSent(&e, p, own(one))
+	}
+	return false
 }
 
-// shape lets a packet pass a link. It reports whether the packet goes its way now.
-func (l *Link) shape(h fault.Hit, p *fault.Packet, one wire.Burst, o *out) bool {
-	pass := h.Shape(p)
-	if pass.Lost {
-		o.pass(l.next)
-		l.next.Lose([]wire.Burst{one})
-		return false
+// keepSent keeps a packet that the device has sent.
+func (l *Link) keepSent(e *effect, p *fault.Packet, one wire.Burst) {
+	k := &late{hit: *e.keeper, sent: one, due: e.keeper.Due(e.wait)}
+	if e.hold != nil {
+		if k.take = l.heldOut.hold(flowOf(p), e.hold.By, one); k.take == nil {
+			e.hold.NoRoom()
+			l.next.Lose([]wire.Burst{one})
+			return
+		}
 	}
-	if pass.Mark && one.Route.TrafficClass&congested != 0 {
-		route := *one.Route
-		route.TrafficClass |= congested
-		one.Route = &route
+	if l.later.Load().add(k) {
+		return
 	}
-	if pass.Wait > 0 {
-		l.delay(late{sent: own(one), due: h.Due(pass.Wait)})
-		return false
+	if k.take != nil {
+		k.take()
 	}
-	o.bursts = append(o.bursts, one)
-	return true
-}
-
-// congested is the ECN codepoint "congestion experienced" (RFC 3168).
-const congested = 3
-
-// corrupt changes a packet and returns the damage to its ICRC.
-func corrupt(h fault.Hit, data []byte) (damage uint32) {
-	switch {
-	case h.DamagesICRC():
-		return ^uint32(0)
-	case h.Bit != nil:
-		was := slices.Clone(data)
-		data[*h.Bit/8] ^= 0x80 >> (*h.Bit % 8)
-		return wire.DamageOf(was, data)
-	default:
-		h.ChangeField(data)
-		return 0
+	if l.tapped {
+		one.Note += "; lost by fault rule " + k.hit.Label() + ": no room to keep it"
 	}
+	l.next.Lose([]wire.Burst{one})
 }
 
 // own returns a copy of a burst that the device does not use again.
@@ -163,19 +146,3 @@ func own(b wire.Burst) wire.Burst {
 	b.Route, b.Buf = &route, slices.Clone(b.Buf)
 	return b
 }
-
-// delay queues a packet. If the queue is full, the packet is lost.
-func (l *Link) delay(p late) {
-	if l.later.Load().add(p) {
-		return
-	}
-	if p.take != nil {
-		p.take()
-	}
-	if p.sent.Route != nil {
-		l.next.Lose([]wire.Burst{p.sent})
-	}
-}
-
-// holdTime is how long a packet waits for those that overtake it. Those may never come.
-func holdTime(h fault.Hit) time.Duration { return cmp.Or(h.Time, 20*time.Millisecond) }

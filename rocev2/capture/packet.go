@@ -87,8 +87,8 @@ const (
 	ChecksumBad
 )
 
-// Packet is one frame of a capture. Frame and Transport alias the reader's buffer and
-// are valid until the next call of Next. To keep a Packet, copy it and clone both.
+// Packet is one frame of a capture. Frame, Transport and Comment alias the reader's buffer and
+// are valid until the next call of Next. To keep a Packet, copy it and clone them.
 type Packet struct {
 	Number int       // in the file, from 1, as Wireshark counts
 	Time   time.Time // zero if the file has none
@@ -96,6 +96,8 @@ type Packet struct {
 	Kind   Kind
 	Frame  []byte // from the link layer on, as much as was captured
 	Length int    // of the frame on the wire
+	// Comment is the first comment of the frame in a pcapng file. Any program may have written it.
+	Comment []byte
 
 	// Src and Dst are the IP addresses, or the GIDs of a GRH. For InfiniBand
 	// without a GRH they are made of the LIDs: ::LID.

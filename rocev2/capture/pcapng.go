@@ -23,6 +23,7 @@ const (
 const (
 	blockOverhead = 12
 	optionEnd     = 0
+	optionComment = 1
 	// Options of an interface.
 	optionTSResol  = 9
 	optionTSOffset = 14
@@ -245,6 +246,15 @@ func (r *Reader) packetBlock(kind uint32, b []byte, p *Packet) error {
 	p.Number = r.number
 	p.Frame = b[head : head+int(captured)]
 	p.Length = frameLength(length, captured)
+	if kind == blockEnhanced {
+		if rest := b[head+int(captured+3)&^3:]; len(rest) > 0 {
+			r.options(rest, func(code uint16, v []byte) {
+				if code == optionComment && p.Comment == nil {
+					p.Comment = v
+				}
+			})
+		}
+	}
 	p.Decode()
 	return nil
 }

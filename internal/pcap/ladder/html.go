@@ -239,6 +239,8 @@ func rowClass(r *Row, right bool) string {
 		class = "right"
 	}
 	switch {
+	case r.Lost():
+		class += " bad lost"
 	case r.ICRC == conformance.ICRCBad:
 		class += " bad"
 	case r.Negative():
@@ -258,8 +260,12 @@ func rowClass(r *Row, right bool) string {
 }
 
 func arrowText(v *Conversation, r *Row) string {
+	to := "to the left"
 	if v.ToRight(r) {
-		return "to the right"
+		to = "to the right"
 	}
-	return "to the left"
+	if r.Lost() {
+		to += ", and lost"
+	}
+	return to
 }

@@ -26,6 +26,8 @@ type Row struct {
 	Findings []conformance.Finding
 	Payload  int  // bytes, without pad
 	Cut      bool // captured in part
+	// Fault is what fault rules did to the packet, as gorxe's capture says; "" if it says nothing.
+	Fault string
 
 	length int // of the frame on the wire
 	ip     capture.IPHeader
@@ -49,6 +51,7 @@ func (r *Row) set(p *capture.Packet, v *conformance.Verdict) {
 		Flow: v.Flow, Class: v.Class, ICRC: v.ICRC, Cut: p.Truncated(),
 		Findings: r.Findings[:0], head: r.head[:0], sample: r.sample[:0],
 		length: p.Length, ip: p.IP, udp: p.UDP, slid: p.SLID, dlid: p.DLID,
+		Fault: faultOf(p.Comment),
 	}
 	if !v.Parsed {
 		// The packet is damaged, but its first bytes are shown anyway.
@@ -181,7 +184,30 @@ func (r *Row) Tags() []string {
 	if r.Cut {
 		tags = append(tags, "cut")
 	}
+	if r.Fault != "" {
+		tags = append(tags, r.Fault)
+	}
 	return tags
+}
+
+// Lost reports whether a fault rule lost the packet on its way.
+func (r *Row) Lost() bool {
+	return strings.HasPrefix(r.Fault, "lost ") || strings.Contains(r.Fault, "; lost ")
+}
+
+// faultOf returns what gorxe's comment of a packet says. It may come from a hostile capture.
+func faultOf(comment []byte) string {
+	const most = 300 // bytes
+	text, ok := strings.CutPrefix(string(comment[:min(len(comment), most)]), "gorxe: ")
+	if !ok {
+		return ""
+	}
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return '?'
+		}
+		return c
+	}, text)
 }
 
 // Negative reports whether the packet is a NAK or an RNR NAK.

@@ -135,10 +135,14 @@ func (t *textWriter) rung(v *Conversation, r *Row, width int) {
 	}
 	text := " " + rung(r) + " "
 	dashes := strings.Repeat("-", max(0, width-1-utf8.RuneCountInString(text)))
+	to, from := ">", "<"
+	if r.Lost() { // it does not arrive
+		to, from = "x", "x"
+	}
 	if v.ToRight(r) {
-		text = "-" + text + dashes[min(1, len(dashes)):] + ">"
+		text = "-" + text + dashes[min(1, len(dashes)):] + to
 	} else {
-		text = "<" + dashes[min(1, len(dashes)):] + text + "-"
+		text = from + dashes[min(1, len(dashes)):] + text + "-"
 	}
 	t.printf("%6d %s |%s%s%s|\n", r.Number, clock(r.Time.Sub(t.start.start)), style, text, end)
 	for i := range r.Findings {

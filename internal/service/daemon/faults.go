@@ -44,20 +44,32 @@ type faultRules struct {
 func ruleCost(n int) quota.Cost { return quota.Cost{Memory: int64(n) * (2<<10 + fault.MaxText)} }
 
 func newFaultRules(b *quota.Budget, devices []*device, verbs *faultlink.Verbs, client int) *faultRules {
-	return &faultRules{set: fault.NewSet(time.Now), devices: devices, verbs: verbs, client: client, budget: b, users: 1}
+	r := &faultRules{set: fault.NewSet(time.Now), devices: devices, verbs: verbs, client: client, budget: b, users: 1}
+	r.set.PaidBy(payer{b})
+	return r
 }
 
 // sharedRules is how many rules a session may have whose user shares the daemon. Threads that serve
-// all users compare each packet of the session with them.
-const sharedRules = 1000
+// all users compare a packet, a verb or a work request of the session with sharedCompared of them at most.
+const (
+	sharedRules    = 1000
+	sharedCompared = 50
+)
 
-// mostRules returns how many rules a session of a user may have.
-func mostRules(uid uint32) int {
+// mostRules returns how many rules a session of a user may have, and with how many a packet may be compared;
+// 0: any number.
+func mostRules(uid uint32) (rules, compared int) {
 	if owns(uid) {
-		return fault.MaxRules
+		return fault.MaxRules, 0
 	}
-	return sharedRules
+	return sharedRules, sharedCompared
 }
+
+// payer makes a budget pay for what rules keep. It implements fault.Payer.
+type payer struct{ *quota.Budget }
+
+func (p payer) TakeBytes(n int64) bool { return p.Take(quota.Cost{Memory: n}) == nil }
+func (p payer) GiveBytes(n int64)      { p.Give(quota.Cost{Memory: n}) }
 
 // pay makes the budget pay for the rules of a message, which come to those of the messages before it.
 func (r *faultRules) pay(texts, more []string) error {

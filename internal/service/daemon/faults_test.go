@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 )
 
 // ruled is a session of a daemon, and a connection about its fault rules.
@@ -241,6 +243,26 @@ func TestLongChange(t *testing.T) {
 	s.without(t, n)
 }
 
+// TestKeptPackets: the budget of a session's user pays for the packets that its rules keep.
+func TestKeptPackets(t *testing.T) {
+	b := quota.New(quota.Cost{Memory: 1000})
+	p := payer{b}
+	if !p.TakeBytes(900) || p.TakeBytes(101) || b.Used().Memory != 900 {
+		t.Errorf("%+v is taken", b.Used())
+	}
+	p.GiveBytes(900)
+	quotatest.WantGiven(t, b)
+	r := newFaultRules(b, nil, nil, 1)
+	if _, err := r.set.Add(fault.Rule{Where: fault.WherePacket, What: fault.Delay, Time: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 12)
+	hits, _ := r.set.Packet(&fault.Packet{Data: data, Mine: fault.Out}, false, nil)
+	if len(hits) != 1 || hits[0].Payer() != (payer{b}) {
+		t.Errorf("%d rules fire, and another one pays", len(hits))
+	}
+}
+
 // TestFaultsOfOthers: only root, the daemon's user and the session's user have a session's rules,
 // and of the rules for a whole device only the first two.
 func TestFaultsOfOthers(t *testing.T) {
@@ -260,8 +282,11 @@ func TestFaultsOfOthers(t *testing.T) {
 	if !owns(0) || owns(other) {
 		t.Error("the owner is another user")
 	}
-	if mostRules(0) != fault.MaxRules || mostRules(other) != sharedRules {
-		t.Errorf("root may have %d rules, and another user %d", mostRules(0), mostRules(other))
+	if rules, compared := mostRules(0); rules != fault.MaxRules || compared != 0 {
+		t.Errorf("root may have %d rules, %d of them for one packet", rules, compared)
+	}
+	if rules, compared := mostRules(other); rules != sharedRules || compared != sharedCompared {
+		t.Errorf("another user may have %d rules, %d of them for one packet", rules, compared)
 	}
 	for _, rule := range []string{
 		"packet drop,scope=device", "verb fail,verb=create_qp,errno=EIO,scope=device", "completion delay,time=1ms,scope=device",

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/faultlink"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
@@ -38,11 +39,12 @@ type fileReports struct {
 	to              *reports
 	pid             int
 	program, device string
+	rules           *faultlink.Link // of the device; nil: none
 }
 
 // of returns what is told of the errors of a file that a process has opened.
 func (r *reports) of(pid int, device string) *fileReports {
-	return &fileReports{r, pid, processName(pid), device}
+	return &fileReports{to: r, pid: pid, program: processName(pid), device: device}
 }
 
 func (f *fileReports) add(r explain.Record) {
@@ -57,7 +59,11 @@ func (f *fileReports) Refused(verb string, errno unix.Errno, err error) {
 
 // Failed implements rxe.Reports.
 func (f *fileReports) Failed(q *rxe.QP, failure *rxe.Failure) {
-	f.add(explain.Failed(q.Num(), failure))
+	r := explain.Failed(q.Num(), failure)
+	if packets, receives := r.Lost(); f.rules != nil && (packets || receives) {
+		r.Blame(f.rules.Blame(q, failure, receives))
+	}
+	f.add(r)
 }
 
 // leave notes what a process leaves behind in a file that it closes, if a connection will ask.

@@ -318,6 +318,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	verbs.SetFaults(faults)
 	verbs.SetChaos(n.chaos)
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
+	f.reports.rules = d.faults
 	verbs.SetReports(f.reports)
 	f.OnOverrun(f.warn)
 	n.files[f] = struct{}{}

@@ -176,6 +176,7 @@ func TestFaultUnfired(t *testing.T) {
 		{nil, []string{"--fault", rule, "--faults-may-miss", "--", "sh", "-c", "exit 7"}, 7, ""},
 		{[]string{"GORXE_FAULTS=packet mark; " + rule + ";"}, []string{"--", "true"}, 3, "2 of 2 fault rules never fired"},
 		{[]string{"GORXE_FAULTS=packet drp"}, []string{"--", "true"}, 2, "is it drop?"},
+		{nil, []string{"--fault", "packet drop", "--fault", "packet mark", "--", "true"}, 2, "\"packet drop\" is asked before it"},
 		{nil, []string{"--faults-may-miss", "--", "true"}, 2, "there is none"},
 		{nil, []string{"--fault", rule, "--", gorxe, "run", "--fault", rule, "true"}, 3, "give them to the outer one"},
 	} {
