@@ -92,8 +92,8 @@ func Discard(dir string) error {
 	return nil
 }
 
-// CapturePath is where the daemon captures. The name differs from run to run: a daemon that is
-// idle, and still has the capture of an earlier run, makes room for one that has this.
+// CapturePath is where the daemon captures. The name differs from run to run: no run takes another
+// one's capture for its own.
 func CapturePath(dir string) string {
 	return filepath.Join(dir, "packets-"+strconv.Itoa(os.Getpid())+".pcapng")
 }

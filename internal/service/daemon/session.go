@@ -56,6 +56,7 @@ type session struct {
 	reports reports
 	chaos   *rxe.Chaos // nil: none
 	removed removals
+	over    bool // its program has ended; Server.mu guards it
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -143,8 +144,6 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 func refuse(conn *proto.Conn, err error) {
 	r := proto.Reply{Version: proto.ProtocolVersion, Error: err.Error()}
 	switch {
-	case errors.Is(err, proto.ErrReplaced):
-		r.Code = proto.CodeBuild
 	case errors.Is(err, proto.ErrEnding):
 		r.Code = proto.CodeEnding
 	case errors.Is(err, proto.ErrLimit), errors.Is(err, tenant.ErrLimit):
@@ -191,6 +190,7 @@ func (n *session) run(ctx context.Context) {
 			served.Go(func() {
 				n.attach(ctx, req, fds)
 				n.server.flush()
+				n.server.programEnded(n)
 				n.conn.Close() // this tells the keeper that nothing is left
 			})
 		default:

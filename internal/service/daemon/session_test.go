@@ -243,7 +243,7 @@ func TestLimits(t *testing.T) {
 
 // A private daemon ends with its last session, and not before its first.
 func TestPrivate(t *testing.T) {
-	s := startTest(t, Config{Private: true, Grace: time.Millisecond}, nil)
+	s := startTest(t, Config{Private: true}, nil)
 	one, two := s.dial(t), s.dial(t)
 	for _, c := range []*proto.Client{one, two} {
 		if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
@@ -273,7 +273,7 @@ func TestPrivate(t *testing.T) {
 // A daemon that does not suit is given up if nobody needs it.
 func TestWanted(t *testing.T) {
 	dev := testSpec("rxe0")
-	s := startTest(t, Config{Private: true, Grace: time.Hour, Devices: []proto.Spec{dev}}, nil)
+	s := startTest(t, Config{Private: true, Devices: []proto.Spec{dev}}, nil)
 	one := s.dial(t)
 	if _, err := one.Hello(nil, proto.Wanted{Devices: []proto.Spec{dev}}); err != nil {
 		t.Fatal(err)

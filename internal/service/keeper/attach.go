@@ -16,8 +16,13 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// attempts bounds how often attach waits for a daemon that is starting or ending.
-const attempts = 100
+// attempts bounds how often attach waits for a daemon that is starting or ending, each time for
+// pause. A daemon takes up to five seconds to end.
+const (
+	attempts        = 700
+	versionAttempts = 200 // for one of another version, which may stay
+	pause           = 10 * time.Millisecond
+)
 
 // attach finds a daemon or starts a private one, and announces the session.
 func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
@@ -32,15 +37,14 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			return nil, hello, err
 		}
 	}
-	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
+	wanted := proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
 	if len(cfg.Devices) > 0 {
 		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
 			return nil, hello, err
 		}
 		wanted.Devices = proto.WithSpeed(wanted.Devices, cfg.Speed)
 	}
-	replaced := false
-	for range attempts {
+	for attempt := range attempts {
 		var client *proto.Client
 		client, err = proto.Dial(paths)
 		switch {
@@ -50,15 +54,13 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 				return nil, hello, fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
 			}
 			if err == nil {
-				compare(hello, wanted.Build, client.Socket(), replaced)
+				compare(hello, proto.ThisBuild(), client.Socket())
 				return client, hello, nil
 			}
 			client.Close()
 			switch {
-			case errors.Is(err, proto.ErrReplaced):
-				replaced = true
 			case errors.Is(err, proto.ErrEnding):
-			case errors.Is(err, proto.ErrVersion): // one that is idle will end
+			case errors.Is(err, proto.ErrVersion) && attempt < versionAttempts: // an older one ends some time after its last program
 			default:
 				return nil, hello, err
 			}
@@ -73,20 +75,15 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 		default:
 			return nil, hello, err
 		}
-		time.Sleep(20 * time.Millisecond) // it closes its UDP ports, or opens them
-	}
-	if errors.Is(err, proto.ErrVersion) {
-		return nil, hello, err
+		time.Sleep(pause) // it closes its UDP ports, or opens them
 	}
 	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
 }
 
-// compare tells the user if the daemon is, or was, another build of gorxe than this one.
-func compare(hello proto.Hello, this proto.Build, socket string, replaced bool) {
+// compare tells the user if the daemon is another build of gorxe than this one.
+func compare(hello proto.Hello, this proto.Build, socket string) {
 	who := fmt.Sprintf("the daemon at %s (process %d) is another build of gorxe (%v) than this one (%v)", socket, hello.PID, hello.Build, this)
 	switch {
-	case hello.Build == this && replaced:
-		complain("a daemon of another build of gorxe was left at %s; this run has started its own (%v)", socket, this)
 	case hello.Build == this:
 	case hello.Private:
 		complain("%s: this run joins it, as other programs use it; a run after those gets a daemon of its own build", who)

@@ -80,7 +80,7 @@ func mainRun(args []string) {
 
 // mainDaemon is `gorxe daemon`, as startPrivate calls it.
 func mainDaemon(args []string) {
-	cfg := daemon.Config{SocketMode: 0o600, Grace: 200 * time.Millisecond}
+	cfg := daemon.Config{SocketMode: 0o600}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
 		case "--private":

@@ -96,10 +96,8 @@ const (
 type Doorbells = doorbell.Mode
 
 // Wanted is what a session requires: devices and a capture file. It may also choose which
-// doorbells are trapped. A private daemon of another build than Build ends for this session
-// if it has no other session.
+// doorbells are trapped.
 type Wanted struct {
-	Build     Build     `json:"build,omitzero"` // zero: any
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`
 	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
@@ -124,7 +122,6 @@ type errCode string
 
 const (
 	CodeEnding errCode = "ending" // the daemon is ending: look for another
-	CodeBuild  errCode = "build"  // the same, because it is another build
 	CodeLimit  errCode = "limit"
 )
 
@@ -132,8 +129,6 @@ const (
 var (
 	ErrEnding = errors.New("the daemon is ending")
 	ErrLimit  = errors.New("user limit reached")
-	// ErrReplaced is an ErrEnding: the daemon ends so that another build can start.
-	ErrReplaced = fmt.Errorf("%w, because it is another build of gorxe", ErrEnding)
 	// ErrVersion: a peer of another version of the protocol.
 	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", ProtocolVersion)
 )
@@ -143,8 +138,6 @@ func (r *Reply) err() error {
 	switch {
 	case r.Version != ProtocolVersion:
 		return ErrVersion
-	case r.Code == CodeBuild:
-		return ErrReplaced
 	case r.Code == CodeEnding:
 		return ErrEnding
 	case r.Code == CodeLimit:

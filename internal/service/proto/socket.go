@@ -82,3 +82,42 @@ func Connect(path string) (*Conn, error) {
 	}
 	return nil, fmt.Errorf("socket %s: %w", path, err)
 }
+
+// lockTries bounds how often LockSocket finds a file that a daemon removes in this moment.
+const lockTries = 100
+
+// LockSocket takes the lock beside a socket, so that only one of two daemons makes the socket. The
+// caller closes the file, and may remove it before. It returns ErrDaemonRuns if a daemon has the lock.
+func LockSocket(path string) (*os.File, error) {
+	path += ".lock"
+	for range lockTries {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if here, ierr := isAt(f, path); ierr != nil || !here {
+			f.Close() // a daemon removed it meanwhile
+			continue
+		}
+		if err != nil {
+			f.Close()
+			return nil, ErrDaemonRuns
+		}
+		return f, nil
+	}
+	return nil, ErrDaemonRuns
+}
+
+// isAt reports whether the path still leads to the file.
+func isAt(f *os.File, path string) (bool, error) {
+	have, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Lstat(path)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(have, there), nil
+}
