@@ -103,7 +103,7 @@ func (s *Server) refuseMore() {
 }
 
 // hold keeps a client's connection open, if it is the last one of a private daemon that ends. The
-// caller, who holds mu, closes its own descriptor.
+// caller holds mu, and closes its own descriptor.
 func (s *Server) hold(conn *proto.Conn) {
 	if !s.cfg.Private || !s.ending || s.talks > 0 {
 		return
