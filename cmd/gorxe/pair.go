@@ -10,10 +10,12 @@ import (
 
 	"github.com/gorxe/gorxe/internal/pair"
 	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 type pairCmd struct {
 	deviceFlags  `embed:""`
+	privateFlag  `embed:""`
 	verdictFlags `embed:""`
 	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
 	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
@@ -28,6 +30,8 @@ func (pairCmd) Help() string {
 
 Without --hosts both use the same devices, as two gorxe run would. With --hosts, --pcap captures the packets of the server's device, and no flag chooses devices.
 
+In both commands, the argument {address} stands for the address of the server's first device. It may have an option's name and = before it, and : and a port behind it. Shell commands find the address of their own device in $GORXE_ADDRESS. With --private, no other run has that address, so that many pairs can run at once.
+
 With --verdict, one verdict is about both ends. With --hosts as well, each end has one, in DIR/server and DIR/client.
 
 The exit code is that of the client, or that of the server if the client succeeded. It is 125 if the server did not listen, so that the client was not started, and 2 if the command line is wrong.
@@ -35,6 +39,7 @@ The exit code is that of the client, or that of the server if the client succeed
 Examples:
   gorxe pair ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 127.0.0.1
   gorxe pair --hosts ib_write_bw -d rxe0 -x 1 -- ib_write_bw -d rxe0 -x 1 192.0.2.1
+  gorxe pair --private ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 {address}
   gorxe pair --verdict-on-failure verdict ./server -- ./client localhost
   gorxe pair --device rxe0=lo --pcap rdma.pcapng ./server -- ./client localhost`
 }
@@ -71,14 +76,35 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if c.dir() != "" && !c.Hosts {
 		return c.asOneRun(std)
 	}
+	flags, programs, err := c.place()
+	if err != nil {
+		return err
+	}
 	outcome, err := pair.Run(ctx, pair.Config{
-		Server: c.Programs[:at], Client: c.Programs[at+1:], Flags: c.runFlags(), EndFlags: c.endFlags,
+		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
 		Timeout: c.Timeout, StopServer: c.StopServer, Hosts: c.Hosts,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
 	}
 	return exitCode(outcome.Code(), err)
+}
+
+// place returns the flags of gorxe run for both ends, and the programs. With --private the ends have a
+// socket of their own.
+func (c *pairCmd) place() (flags, programs []string, err error) {
+	if c.Hosts {
+		return c.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
+	}
+	if err := c.alone(&c.deviceFlags); err != nil {
+		return nil, nil, err
+	}
+	if c.Private {
+		if c.Socket, err = proto.PrivateSocket(); err != nil {
+			return nil, nil, &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
+		}
+	}
+	return append(c.runFlags(), "--fill-in"), c.Programs, nil
 }
 
 // asOneRun runs gorxe pair as the program of one gorxe run, which makes the verdict: the two ends are then
@@ -92,7 +118,7 @@ func (c *pairCmd) asOneRun(std streams) error {
 	if c.StopServer {
 		program = append(program, "--stop-server")
 	}
-	return runCmd{deviceFlags: c.deviceFlags, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
+	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
 }
 
 // endFlags are the flags for the gorxe run of one end: where its verdict goes.

@@ -9,5 +9,4 @@ commands=(bash --noprofile --norc -eo pipefail "$script")
 if [ -n "${GORXE_SOCKET:-}" ]; then
 	exec gorxe run -- "${commands[@]}" # the daemon has the devices and the capture
 fi
-rm -rf "$verdict" # of an earlier step
 exec gorxe run "${devices[@]}" --verdict "$verdict" -- "${commands[@]}"

@@ -30,6 +30,9 @@ func (s *Server) enter(n *session) (ends bool, err error) {
 	if s.ending {
 		return false, proto.ErrEnding
 	}
+	if s.cfg.Private && n.wanted.Network != 0 && n.wanted.Network != proto.ThisNetwork() {
+		return false, proto.ErrElsewhere
+	}
 	if err := s.suits(&n.wanted); err != nil {
 		if s.cfg.Private && s.unused() {
 			s.ending = true // make room for a daemon that fits

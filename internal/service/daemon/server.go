@@ -160,15 +160,17 @@ func (s *Server) open() (err error) {
 	s.polling = doorbell.NewPolling(readers.Avoid)
 	shared := common{ecn: &ecn, tap: s.tap, threads: readers, log: s.log}
 	var devices []tree.Device
-	for i, spec := range s.cfg.Devices {
-		d, err := startDevice(spec, i, shared)
+	s.cfg.Devices = slices.Clone(s.cfg.Devices)
+	for i := range s.cfg.Devices {
+		spec := &s.cfg.Devices[i]
+		d, err := s.startDevice(spec, i, shared)
 		if err != nil {
-			return &proto.DeviceError{Device: spec, Err: s.explain(err)}
+			return &proto.DeviceError{Device: *spec, Err: s.explain(err)}
 		}
 		s.devices = append(s.devices, d)
 		devices = append(devices, d.sysfs())
 		if err := d.joinCM(s.cm); err != nil {
-			return fmt.Errorf("device %v: %w", spec, err)
+			return fmt.Errorf("device %v: %w", *spec, err)
 		}
 	}
 	s.tree = tree.New(devices, tree.RDMACM())
@@ -208,15 +210,6 @@ func (s *Server) limitUsers() {
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
 		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound,
 		"threads", l.User.Threads, "all_threads", l.All.Threads, "threads_bound", l.Threads.Bound)
-}
-
-// explain adds a remedy to the error of a device that does not start.
-func (s *Server) explain(err error) error {
-	if errors.Is(err, rocev2.ErrPortTaken) {
-		return fmt.Errorf("%w. If it is another user's gorxe, attach to its socket (--socket, %s) where that user lets you, "+
-			"or take an address of your own with --device, as rxe0=127.0.0.2", err, proto.EnvSocket)
-	}
-	return err
 }
 
 // Run serves until ctx is done, or until a private daemon has ended. The keepers then serve
@@ -391,5 +384,5 @@ func (s *Server) suits(w *proto.Wanted) error {
 
 // hello describes the daemon.
 func (s *Server) hello() *proto.Hello {
-	return &proto.Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build}
+	return &proto.Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build, Address: s.address()}
 }

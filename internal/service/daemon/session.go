@@ -146,6 +146,8 @@ func refuse(conn *proto.Conn, err error) {
 	switch {
 	case errors.Is(err, proto.ErrEnding):
 		r.Code = proto.CodeEnding
+	case errors.Is(err, proto.ErrElsewhere):
+		r.Code = proto.CodeElsewhere
 	case errors.Is(err, proto.ErrLimit), errors.Is(err, tenant.ErrLimit):
 		r.Code = proto.CodeLimit
 	}

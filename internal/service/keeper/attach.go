@@ -24,60 +24,101 @@ const (
 	pause           = 10 * time.Millisecond
 )
 
+// search looks for a daemon.
+type search struct {
+	cfg     Config
+	argv    []string
+	paths   []string // of sockets
+	wanted  proto.Wanted
+	started bool // this process has started one
+}
+
 // attach finds a daemon or starts a private one, and announces the session.
 func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
-	var hello proto.Hello
-	paths, err := proto.Sockets(cfg.Socket)
-	if err != nil {
-		return nil, hello, err
-	}
-	if cfg.Capture != "" {
-		// The daemon works elsewhere.
-		if cfg.Capture, err = filepath.Abs(cfg.Capture); err != nil {
-			return nil, hello, err
-		}
-	}
-	wanted := proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
-	if len(cfg.Devices) > 0 {
-		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
-			return nil, hello, err
-		}
-		wanted.Devices = proto.WithSpeed(wanted.Devices, cfg.Speed)
+	s := search{cfg: cfg, argv: argv}
+	if err := s.prepare(); err != nil {
+		return nil, proto.Hello{}, err
 	}
 	for attempt := range attempts {
-		var client *proto.Client
-		client, err = proto.Dial(paths)
+		client, hello, err := s.look()
 		switch {
 		case err == nil:
-			if hello, err = client.Hello(argv, wanted); err == nil && hello.Chaos != cfg.Chaos {
-				client.Close()
-				return nil, hello, fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
+			compare(hello, proto.ThisBuild(), client.Socket())
+			if s.started {
+				sayFree(cfg, hello)
 			}
-			if err == nil {
-				compare(hello, proto.ThisBuild(), client.Socket())
-				return client, hello, nil
-			}
-			client.Close()
-			switch {
-			case errors.Is(err, proto.ErrEnding):
-			case errors.Is(err, proto.ErrVersion) && attempt < versionAttempts: // an older one ends some time after its last program
-			default:
-				return nil, hello, err
-			}
+			return client, hello, nil
 		case errors.Is(err, proto.ErrNoDaemon):
-			err := startPrivate(cfg, paths[0])
-			if err == nil {
+			if err = startPrivate(s.cfg, s.paths[0]); err == nil {
+				s.started = true
 				continue
 			}
 			if !errors.Is(err, proto.ErrDaemonRuns) {
 				return nil, hello, err
 			}
+		case errors.Is(err, proto.ErrElsewhere):
+			if err := s.move(); err != nil {
+				return nil, hello, err
+			}
+			continue
+		case errors.Is(err, proto.ErrEnding):
+		case errors.Is(err, proto.ErrVersion) && attempt < versionAttempts: // an older one ends some time after its last program
 		default:
 			return nil, hello, err
 		}
 		time.Sleep(pause) // it closes its UDP ports, or opens them
 	}
-	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
+	return nil, proto.Hello{}, fmt.Errorf("the daemon at %s neither serves nor ends", s.paths[0])
+}
+
+// prepare reads the configuration.
+func (s *search) prepare() (err error) {
+	cfg := &s.cfg
+	if s.paths, err = proto.Sockets(cfg.Socket); err != nil {
+		return err
+	}
+	if cfg.Capture != "" {
+		// The daemon works elsewhere.
+		if cfg.Capture, err = filepath.Abs(cfg.Capture); err != nil {
+			return err
+		}
+	}
+	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
+	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" { // otherwise the user has chosen the daemon
+		s.wanted.Network = proto.ThisNetwork()
+	}
+	if len(cfg.Devices) > 0 {
+		if s.wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
+			return err
+		}
+		s.wanted.Devices = proto.WithSpeed(s.wanted.Devices, cfg.Speed)
+	}
+	return nil
+}
+
+// look announces the session to the daemon that there is.
+func (s *search) look() (*proto.Client, proto.Hello, error) {
+	client, err := proto.Dial(s.paths)
+	if err != nil {
+		return nil, proto.Hello{}, err
+	}
+	hello, err := client.Hello(s.argv, s.wanted)
+	if err == nil && hello.Chaos != s.cfg.Chaos {
+		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
+	}
+	if err != nil {
+		client.Close()
+		return nil, hello, err
+	}
+	return client, hello, nil
+}
+
+// move makes this run, and others of its network namespace, meet at a socket of their own: the usual one has the daemon of a
+// run elsewhere, whose devices are not on interfaces of this namespace.
+func (s *search) move() error {
+	path, err := proto.NetworkSocket()
+	s.paths, s.wanted.Network = []string{path}, 0
+	return err
 }
 
 // compare tells the user if the daemon is another build of gorxe than this one.
