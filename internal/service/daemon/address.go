@@ -18,7 +18,7 @@ import (
 // startDevice starts a device, and completes spec with its address if that is a free one.
 //
 // A private daemon takes a free address, too, if UDP port 4791 of lo is taken, as by the gorxe of
-// another user: a device of lo is for this host only, so its programs meet at any address. The run
+// another user. A device of lo is for this host only, so its programs meet at any address. The run
 // says so.
 func (s *Server) startDevice(spec *proto.Spec, index int, c common) (d *device, err error) {
 	if !spec.Free {

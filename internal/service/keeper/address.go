@@ -39,11 +39,9 @@ func (cfg *Config) arguments(argv []string) []string {
 }
 
 // tell puts what the program has to know of its daemon into the environment.
-func tell(cfg Config, hello proto.Hello) {
+func tell(socket string, hello proto.Hello) {
 	set := func(name, value string) { _ = os.Setenv(name, value) } // the names are correct
-	if cfg.Private {
-		set(proto.EnvSocket, cfg.Socket)
-	}
+	set(proto.EnvSocket, socket)
 	if hello.Address.IsValid() {
 		set(EnvAddress, hello.Address.String())
 	} else {

@@ -113,8 +113,8 @@ func (s *search) look() (*proto.Client, proto.Hello, error) {
 	return client, hello, nil
 }
 
-// move makes this run, and others of its network namespace, meet at a socket of their own: the usual one has the daemon of a
-// run elsewhere, whose devices are not on interfaces of this namespace.
+// move makes this run, and others of its network namespace, meet at a socket of their own. The usual one
+// has a daemon whose devices are not on interfaces of this namespace.
 func (s *search) move() error {
 	path, err := proto.NetworkSocket()
 	s.paths, s.wanted.Network = []string{path}, 0

@@ -211,7 +211,7 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	if f.in, err = newInbox(); err != nil {
 		return err
 	}
-	tell(cfg, hello)
+	tell(client.Socket(), hello)
 	p := plan{parent: os.Getpid(), mask: f.mask, file: file, argv: cfg.arguments(argv)}
 	if hello.Private {
 		p.tracer = hello.PID // of the same user, and of this PID namespace

@@ -101,7 +101,7 @@ func checkName(name string) error {
 }
 
 // Suits tells whether have is the device that s asks for. Without a speed of its own, s
-// takes any. A device on a free address suits who asks for one, and who asks for lo: see Loopback.
+// takes any. A device on a free address suits a run that asks for one, or for lo: see Loopback.
 func (s Spec) Suits(have Spec) bool {
 	if s.Speed != 0 && s.Speed != have.Speed || s.Name != have.Name {
 		return false
