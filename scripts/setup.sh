@@ -35,6 +35,8 @@ if [ "$what" = tests ]; then
 	need mpich command -v mpirun.mpich
 	need libmpich-dev command -v mpicc.mpich
 	need python3-pyverbs /usr/bin/python3 -c 'import pyverbs.device'
+	need python3-pytest /usr/bin/python3 -c 'import pytest'
+	need python3-pytest-xdist /usr/bin/python3 -c 'import xdist'
 	need prometheus-node-exporter command -v prometheus-node-exporter
 	need infiniband-diags test -x /usr/sbin/ibstatus
 	need hwloc-nox command -v lstopo-no-graphics

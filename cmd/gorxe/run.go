@@ -50,6 +50,7 @@ type runCmd struct {
 	Label         string   `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
 	verdictFlags  `embed:""`
 	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
+	ExplainTo     string    `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
 	FillIn        bool      `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
 	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Delay and reorder all that the specification lets a device delay and reorder. The seed, a number from 1 on, decides what happens. With random, gorxe chooses the seed. $$GORXE_CHAOS has it if the flag is missing. See gorxe help chaos."`
 	Program       []string  `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
@@ -165,13 +166,18 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
+		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(err)
 	}
 	if c.Explain {
 		explainRun(outcome, std.err)
+	}
+	if c.ExplainTo != "" {
+		if err := explainTo(c.ExplainTo, outcome); err != nil {
+			complain(std, err)
+		}
 	}
 	if how := outcome.Failed(); how != "" && seed != 0 {
 		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)

@@ -33,7 +33,7 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 	return nil
 }
 
-// listens reports whether the process, or one below it, listens. The daemons know who listens by RDMA CM: they are asked if
+// listens reports whether the process, or one below it, listens. The daemons know which processes listen by RDMA CM, and are asked if
 // that is wanted.
 func (c *Config) listens(root int, daemons []string, ask bool) bool {
 	pids := family(root)
