@@ -352,36 +352,6 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// Suits refuses a session that requests something that is fixed when a daemon starts.
-func (s *Server) suits(w *proto.Wanted) error {
-	const choose = "or choose another socket with --socket, for a daemon of its own"
-	if w.Capture != "" && w.Capture != s.cfg.Capture {
-		return fmt.Errorf("--pcap: it is running already (process %d): give --pcap when it is started, %s", os.Getpid(), choose)
-	}
-	if w.ECN != "" {
-		have, _ := proto.ParseECN(s.cfg.ECN) // as Start did
-		if want, err := proto.ParseECN(w.ECN); err != nil || want != have {
-			return fmt.Errorf("--ecn %s: it is running already (process %d) with another --ecn: leave --ecn out, %s", w.ECN, os.Getpid(), choose)
-		}
-	}
-	for _, d := range w.Devices {
-		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {
-			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device out, %s",
-				d, os.Getpid(), s.cfg.Devices, choose)
-		}
-	}
-	if len(w.Devices) > 0 || w.Speed == 0 {
-		return nil
-	}
-	for _, d := range s.cfg.Devices {
-		if d.Speed != w.Speed {
-			return fmt.Errorf("--speed %v: it is running already (process %d) with %v: leave --speed out, %s",
-				w.Speed, os.Getpid(), s.cfg.Devices, choose)
-		}
-	}
-	return nil
-}
-
 // hello describes the daemon.
 func (s *Server) hello() *proto.Hello {
 	return &proto.Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build, Address: s.address()}
