@@ -63,6 +63,10 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return errSaid
 		}
+		go func() {
+			ready.AwaitEnd()
+			server.EndUnasked()
+		}()
 	}
 	if err != nil {
 		return err

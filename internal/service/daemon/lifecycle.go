@@ -8,16 +8,13 @@ import (
 
 // A private daemon lives as long as the programs of the runs that overlap in time:
 //
-//  1. It waits startGrace for its first session.
+//  1. It waits for its first session as long as the `gorxe run` lives that started it (Ready.AwaitEnd).
 //  2. When its last program has ended, it takes no session any more. A run that comes then waits until
 //     the socket is free, and starts a daemon of its own. So no run gets the devices or the capture of
 //     programs that have ended.
 //  3. It ends when the connections about faults and reports have ended too. It closes the last
 //     connection after it has given up its socket and its UDP ports: a `gorxe run` returns after that,
 //     so that the next command finds them free.
-
-// startGrace is how long a private daemon waits for its first session.
-const startGrace = 10 * time.Second
 
 // settleLimit is how long a private daemon that ends waits for packets that fault rules delay.
 const settleLimit = time.Second
@@ -42,9 +39,6 @@ func (s *Server) enter(n *session) (ends bool, err error) {
 	}
 	if err := n.tenant.Enter(); err != nil {
 		return false, err
-	}
-	if s.unasked != nil {
-		s.unasked.Stop()
 	}
 	s.lastID++
 	n.id = s.lastID
@@ -129,11 +123,11 @@ func (s *Server) letGo() {
 // unused reports whether no client needs the daemon. The caller holds mu.
 func (s *Server) unused() bool { return len(s.sessions) == 0 && s.talks == 0 }
 
-// endUnasked ends a private daemon whose first session did not come.
-func (s *Server) endUnasked() {
+// EndUnasked ends a private daemon that has had no session. It is called when the `gorxe run` is gone that started it.
+func (s *Server) EndUnasked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unused() && !s.ending {
+	if s.lastID == 0 && !s.ending {
 		s.ending = true
 		s.conclude()
 	}

@@ -95,9 +95,8 @@ type Server struct {
 	sessions map[*session]struct{}
 	talks    int // connections about faults and reports, which keep a private daemon
 	lastID   uint64
-	unasked  *time.Timer // private daemons: until the first session
-	held     []*os.File  // see hold
-	conclude func()      // makes Run return
+	held     []*os.File // see hold
+	conclude func()     // makes Run return
 	ended    chan struct{}
 }
 
@@ -125,9 +124,6 @@ func Start(cfg Config) (*Server, error) {
 		}
 		s.release() //nolint:errcheck // as above
 		return nil, err
-	}
-	if cfg.Private {
-		s.unasked = time.AfterFunc(startGrace, s.endUnasked)
 	}
 	return s, nil
 }
@@ -254,9 +250,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.ending = true
-	if s.unasked != nil {
-		s.unasked.Stop()
-	}
 	s.mu.Unlock()
 	defer s.letGo()
 	s.sock.withdraw()

@@ -26,16 +26,19 @@ const (
 
 // search looks for a daemon.
 type search struct {
-	cfg     Config
-	argv    []string
-	paths   []string // of sockets
-	wanted  proto.Wanted
-	started bool // this process has started one
+	cfg    Config
+	argv   []string
+	paths  []string // of sockets
+	wanted proto.Wanted
+	// started are pipes to the daemons that this process has started. Each waits for a session until its pipe is
+	// closed.
+	started []io.Closer
 }
 
 // attach finds a daemon or starts a private one, and announces the session.
 func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 	s := search{cfg: cfg, argv: argv}
+	defer s.close()
 	if err := s.prepare(); err != nil {
 		return nil, proto.Hello{}, err
 	}
@@ -44,13 +47,12 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 		switch {
 		case err == nil:
 			compare(hello, proto.ThisBuild(), client.Socket())
-			if s.started {
+			if len(s.started) > 0 {
 				sayFree(cfg, hello)
 			}
 			return client, hello, nil
 		case errors.Is(err, proto.ErrNoDaemon):
-			if err = startPrivate(s.cfg, s.paths[0]); err == nil {
-				s.started = true
+			if err = s.startPrivate(); err == nil {
 				continue
 			}
 			if !errors.Is(err, proto.ErrDaemonRuns) {
@@ -133,14 +135,25 @@ func compare(hello proto.Hello, this proto.Build, socket string) {
 	}
 }
 
-// startPrivate starts a daemon that serves at socket and ends with its last program. It
+func (s *search) close() {
+	for _, c := range s.started {
+		c.Close()
+	}
+}
+
+// startPrivate starts a daemon that serves at the first socket and ends with its last program. It
 // belongs to no terminal, and inherits no descriptor of this process.
-func startPrivate(cfg Config, socket string) error {
+func (s *search) startPrivate() (err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	cfg, socket := &s.cfg, s.paths[0]
 	args := []string{"daemon", "--private", "--socket", socket}
 	args = append(args, cfg.DeviceFlags...)
 	if cfg.Speed != 0 {
@@ -172,7 +185,10 @@ func startPrivate(cfg Config, socket string) error {
 		return fmt.Errorf("starting a daemon: %w", err)
 	}
 	go cmd.Wait() //nolint:errcheck // the daemon reports its own errors
-	return ready(r)
+	if err = ready(r); err == nil {
+		s.started = append(s.started, r)
+	}
+	return err
 }
 
 // ready waits until the daemon reports the outcome of its start.

@@ -100,6 +100,12 @@ func mainDaemon(args []string) {
 	server, err := daemon.Start(cfg)
 	if ready, rerr := proto.NewReady(); rerr == nil {
 		ready.Say(err)
+		if err == nil {
+			go func() {
+				ready.AwaitEnd()
+				server.EndUnasked()
+			}()
+		}
 	}
 	if err != nil {
 		os.Exit(1)
