@@ -137,7 +137,7 @@ func compare(hello proto.Hello, this proto.Build, socket string) {
 
 func (s *search) close() {
 	for _, c := range s.started {
-		c.Close()
+		c.Close() //nolint:errcheck // a pipe that nothing is written to
 	}
 }
 
