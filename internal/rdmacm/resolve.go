@@ -118,7 +118,7 @@ func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
 	dst = id.dst.Addr()
 	asked := !id.dst.isZero() // the program named a loopback address
 	own := func(d *Device, ip netip.Addr) (netip.Addr, netip.Addr, bool) {
-		if asked && ip.IsLoopback() && !(d.IsLo && dst == localhost) {
+		if asked && ip.IsLoopback() && (!d.IsLo || dst != localhost) {
 			return ip, dst, true
 		}
 		return ip, ip, true
