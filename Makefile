@@ -95,7 +95,7 @@ interop-broken: setup ## Prove that make interop can fail: build gorxe with one 
 
 compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md, tools.md, rdma-core-tests.md
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
-	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI|TestTranscripts' ./internal/test/e2e -update
+	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI|TestTranscripts|TestMeetings' ./internal/test/e2e -update
 
 record: setup ## Record what rdma_rxe says to rdma-core's tests, rdma and infiniband-diags, for make compat
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid

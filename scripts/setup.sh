@@ -55,6 +55,9 @@ if [ "$what" = tests ]; then
 	need libfabric-bin libfabric command -v fi_pingpong
 	need strace strace command -v strace
 	need gdb gdb command -v gdb
+	# dist/python's plugin: one device for each worker.
+	need python3-pytest python3-pytest command -v pytest-3
+	need python3-pytest-xdist python3-pytest-xdist /usr/bin/python3 -c 'import xdist'
 	# What lints the manual pages: cmd/gorxe.
 	need man-db man-db command -v lexgrog
 	need iproute2 iproute command -v ip

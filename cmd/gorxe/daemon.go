@@ -42,9 +42,8 @@ Examples:
   gorxe daemon --metrics 127.0.0.1:9879`
 }
 
-// privateGrace is how long a daemon outlives the last gorxe run: long enough for
-// the next command of a script to find it.
-const privateGrace = time.Second
+// clearTimeout is how long this command waits for a private daemon that ends.
+const clearTimeout = 2 * time.Second
 
 // Run serves until a signal.
 func (c daemonCmd) Run(ctx context.Context, std streams) error {
@@ -64,6 +63,10 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return errSaid
 		}
+		go func() {
+			ready.AwaitEnd()
+			server.EndUnasked()
+		}()
 	}
 	if err != nil {
 		return err
@@ -112,8 +115,8 @@ func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, err
 		return nil, nil, err
 	}
 	server, err := c.start(std)
-	for end := time.Now().Add(2 * privateGrace); c.clears(err) && time.Now().Before(end); {
-		time.Sleep(privateGrace / 20)
+	for end := time.Now().Add(clearTimeout); c.clears(err) && time.Now().Before(end); {
+		time.Sleep(clearTimeout / 100)
 		server, err = c.start(std)
 	}
 	if err != nil {
@@ -169,7 +172,7 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	server, err := daemon.Start(daemon.Config{
 		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
-		Doorbells: c.Doorbells, ECN: c.ECN, Capture: c.PCAP, CaptureMax: c.PCAPMax, Private: c.Private, Grace: privateGrace,
+		Doorbells: c.Doorbells, ECN: c.ECN, Capture: c.PCAP, CaptureMax: c.PCAPMax, Private: c.Private,
 		Log: c.logger(std),
 	})
 	return server, c.named(err)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -148,6 +150,21 @@ func explainRun(outcome keeper.Outcome, w io.Writer) {
 	for i := range e.Errors {
 		fmt.Fprintf(w, "gorxe: %s\n", errorLine(&e.Errors[i], false))
 	}
+}
+
+// explainTo appends the errors of a program that has ended to a file, if there are any.
+func explainTo(path string, outcome keeper.Outcome) error {
+	if outcome.ReportErr == nil && (outcome.Report == nil || outcome.Report.Errors.Total == 0) {
+		return nil // a run within another one has no report
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	if err != nil {
+		return fmt.Errorf("--explain-to: %w", err)
+	}
+	var text bytes.Buffer
+	explainRun(outcome, &text)
+	_, err = f.Write(text.Bytes()) // at once, because other runs may append as well
+	return errors.Join(err, f.Close())
 }
 
 // explainable are the words that gorxe explain knows.

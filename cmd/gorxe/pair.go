@@ -3,20 +3,25 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/pair"
 	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 type pairCmd struct {
 	deviceFlags  `embed:""`
+	privateFlag  `embed:""`
 	verdictFlags `embed:""`
 	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
 	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
+	ReadyWhen    readyWhen     `name:"ready-when" placeholder:"TEXT" help:"The server is ready when a line of its output matches this text, a regular expression. Without this flag, it is ready when it listens on a TCP port, on a Unix socket or by RDMA CM."`
 	StopServer   bool          `name:"stop-server" help:"End the server when the client has ended. Without this flag, gorxe waits for it."`
 	Inside       bool          `hidden:"" help:"This process is in the namespaces of --hosts."`
 	Programs     []string      `arg:"" passthrough:"" name:"server -- client" predictor:"program" help:"The server's command, the word --, and the client's command."`
@@ -24,9 +29,11 @@ type pairCmd struct {
 
 // Help is the part of `gorxe pair --help` above the flags.
 func (pairCmd) Help() string {
-	return `Starts the server under gorxe run, waits until it listens on a TCP port, and then starts the client under gorxe run. It replaces a sleep between the two. If the client fails, the server is ended too.
+	return `Starts the server under gorxe run, waits until it listens on a TCP port, on a Unix socket or by RDMA CM (rdma_listen), and then starts the client under gorxe run. It replaces a sleep between the two. A server that does none of these can write a line: --ready-when. If the client fails, the server is ended too.
 
 Without --hosts both use the same devices, as two gorxe run would. With --hosts, --pcap captures the packets of the server's device, and no flag chooses devices.
+
+In both commands, the argument {address} stands for the address of the server's first device. It may have an option's name and = before it, and : and a port behind it. Shell commands find the address of their own device in $GORXE_ADDRESS. With --private, no other run has that address, so that many pairs can run at once.
 
 With --verdict, one verdict is about both ends. With --hosts as well, each end has one, in DIR/server and DIR/client.
 
@@ -35,6 +42,9 @@ The exit code is that of the client, or that of the server if the client succeed
 Examples:
   gorxe pair ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 127.0.0.1
   gorxe pair --hosts ib_write_bw -d rxe0 -x 1 -- ib_write_bw -d rxe0 -x 1 192.0.2.1
+  gorxe pair rping -s -a 127.0.0.1 -C 2 -- rping -c -a 127.0.0.1 -C 2
+  gorxe pair --ready-when 'waiting for' ./server -- ./client
+  gorxe pair --private ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 {address}
   gorxe pair --verdict-on-failure verdict ./server -- ./client localhost
   gorxe pair --device rxe0=lo --pcap rdma.pcapng ./server -- ./client localhost`
 }
@@ -71,14 +81,35 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if c.dir() != "" && !c.Hosts {
 		return c.asOneRun(std)
 	}
+	flags, programs, err := c.place()
+	if err != nil {
+		return err
+	}
 	outcome, err := pair.Run(ctx, pair.Config{
-		Server: c.Programs[:at], Client: c.Programs[at+1:], Flags: c.runFlags(), EndFlags: c.endFlags,
-		Timeout: c.Timeout, StopServer: c.StopServer, Hosts: c.Hosts,
+		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
+		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Hosts: c.Hosts,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
 	}
 	return exitCode(outcome.Code(), err)
+}
+
+// place returns the flags of gorxe run for both ends, and the programs. With --private the ends have a
+// socket of their own.
+func (c *pairCmd) place() (flags, programs []string, err error) {
+	if c.Hosts {
+		return c.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
+	}
+	if err := c.alone(&c.deviceFlags); err != nil {
+		return nil, nil, err
+	}
+	if c.Private {
+		if c.Socket, err = proto.PrivateSocket(); err != nil {
+			return nil, nil, &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
+		}
+	}
+	return append(c.runFlags(), "--fill-in"), c.Programs, nil
 }
 
 // asOneRun runs gorxe pair as the program of one gorxe run, which makes the verdict: the two ends are then
@@ -92,7 +123,56 @@ func (c *pairCmd) asOneRun(std streams) error {
 	if c.StopServer {
 		program = append(program, "--stop-server")
 	}
-	return runCmd{deviceFlags: c.deviceFlags, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
+	if c.ReadyWhen.Regexp != nil {
+		program = append(program, "--ready-when="+c.ReadyWhen.String())
+	}
+	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
+}
+
+// readyWhen is a regular expression on the command line.
+type readyWhen struct{ *regexp.Regexp }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *readyWhen) UnmarshalText(text []byte) (err error) {
+	if r.Regexp, err = regexp.Compile(string(text)); err != nil {
+		return fmt.Errorf("%q is not a regular expression: %w", text, err)
+	}
+	return nil
+}
+
+// sockets returns where the daemon of both ends may be.
+func (c *pairCmd) sockets() []string {
+	paths, err := proto.Sockets(c.Socket)
+	if err != nil {
+		return nil // the end says so
+	}
+	if more, err := proto.NetworkSocket(); err == nil {
+		paths = append(paths, more)
+	}
+	return paths
+}
+
+// listeners returns the processes that listen by RDMA CM with the daemons at these sockets.
+func listeners(sockets []string) (pids []int) {
+	for _, path := range sockets {
+		client, err := proto.Dial([]string{path})
+		if err != nil {
+			continue // there is none
+		}
+		st, err := client.Status()
+		client.Close()
+		if err != nil {
+			continue // it ends
+		}
+		for i := range st.Sessions {
+			for _, id := range st.Sessions[i].CMIDs {
+				if id.State == "LISTEN" {
+					pids = append(pids, id.PID)
+				}
+			}
+		}
+	}
+	return pids
 }
 
 // endFlags are the flags for the gorxe run of one end: where its verdict goes.

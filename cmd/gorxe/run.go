@@ -23,8 +23,26 @@ type deviceFlags struct {
 	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" predictor:"level" help:"debug, info, warn or error."`
 }
 
+// privateFlag is one of run and pair.
+type privateFlag struct {
+	Private bool `help:"A daemon and a socket of its own, and free loopback addresses for the devices unless --device says where they are. So runs of several users, and parallel jobs, do not meet. The programs find the address of the first device in $$GORXE_ADDRESS."`
+}
+
+// alone makes the flags those of a run that meets no other.
+func (f *privateFlag) alone(d *deviceFlags) error {
+	if !f.Private {
+		return nil
+	}
+	if d.Socket != "" {
+		return usageError{errors.New("--private has a socket of its own: leave --socket out")}
+	}
+	d.Devices, d.Device = proto.FreePlaces(d.Devices, d.Device)
+	return nil
+}
+
 type runCmd struct {
 	deviceFlags   `embed:""`
+	privateFlag   `embed:""`
 	Fault         []string `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
 	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
 	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
@@ -32,6 +50,8 @@ type runCmd struct {
 	Label         string   `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
 	verdictFlags  `embed:""`
 	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
+	ExplainTo     string    `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
+	FillIn        bool      `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
 	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Delay and reorder all that the specification lets a device delay and reorder. The seed, a number from 1 on, decides what happens. With random, gorxe chooses the seed. $$GORXE_CHAOS has it if the flag is missing. See gorxe help chaos."`
 	Program       []string  `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
 }
@@ -40,14 +60,16 @@ type runCmd struct {
 func (runCmd) Help() string {
 	return `The program finds an RDMA device, rxe0, as if the kernel had one. Stock libibverbs and its rxe provider work unmodified. This needs no root, no kernel module and no RDMA hardware. The program's children have the device too.
 
-If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Further runs share its devices, and it ends with the last of them.
+If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Runs that overlap in time share its devices, and it ends with the last program. A run after that has nothing of the runs before it, and --pcap begins a new file. With --private a run shares nothing.
+
+The program finds the IP address of its first device in $GORXE_ADDRESS.
 
 The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. An interface or an address that this host does not have is 125. 3: a fault rule never fired, whatever the program's exit code is. This command returns when the program ends. Processes that the program left in the background keep their devices.
 
 Examples:
   gorxe run ibv_devinfo -v
   gorxe run -- ibv_rc_pingpong -d rxe0 -g 1
-  gorxe run --device rxe0=127.0.0.1 --pcap ping.pcapng -- bash -c 'ibv_rc_pingpong -g 0 & sleep 1; ibv_rc_pingpong -g 0 localhost'
+  gorxe run --private --pcap test.pcapng -- sh -c 'exec ./my-test --address $GORXE_ADDRESS'
   gorxe run --devices 8 ibv_devices
   gorxe run --fault 'packet drop,p=1%,seed=7' ./my-test
   gorxe run --explain ./my-test
@@ -58,7 +80,7 @@ Examples:
 
 // selection chooses devices.
 type selection struct {
-	Device  []string    `placeholder:"NAME=WHERE" predictor:"device" sep:"none" help:"A device on an interface or an address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
+	Device  []string    `placeholder:"NAME=WHERE" predictor:"device" sep:"none" help:"A device on an interface or an address, or NAME=free for a free loopback address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
 	Devices string      `placeholder:"N|INTERFACE" predictor:"interface" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
 	Speed   proto.Speed `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
 }
@@ -109,6 +131,9 @@ func texts(specs []proto.Spec) (list []string) {
 
 // Run runs the program. It returns only if it could not start the program.
 func (c runCmd) Run(std streams) error {
+	if err := c.alone(&c.deviceFlags); err != nil {
+		return err
+	}
 	specs, err := c.specs()
 	if err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
@@ -139,15 +164,20 @@ func (c runCmd) Run(std streams) error {
 	}
 	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
 	outcome, err := keeper.Run(keeper.Config{
-		Program: program, Socket: c.Socket,
+		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
+		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(err)
 	}
 	if c.Explain {
 		explainRun(outcome, std.err)
+	}
+	if c.ExplainTo != "" {
+		if err := explainTo(c.ExplainTo, outcome); err != nil {
+			complain(std, err)
+		}
 	}
 	if how := outcome.Failed(); how != "" && seed != 0 {
 		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)

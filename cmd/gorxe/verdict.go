@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/service/keeper"
@@ -12,7 +13,7 @@ import (
 
 // verdictFlags choose where a verdict goes.
 type verdictFlags struct {
-	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty or not exist: a page that says in words what the wire and the device saw and which side was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See docs/verdict.md."`
+	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty, or not exist, or have an earlier verdict, which this replaces: a page that says in words what the wire and the device saw and which side was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See docs/verdict.md."`
 	VerdictOnFailure string `name:"verdict-on-failure" placeholder:"DIR" predictor:"file" xor:"verdict" help:"The same, but keep it only if the program ends with an error or a fault rule never fired."`
 }
 
@@ -68,7 +69,7 @@ func (f *verdictFlags) failed(err error) error {
 	}
 	verdict.Discard(f.dir()) //nolint:errcheck // err says more
 	var exit *keeper.ExitError
-	if errors.As(err, &exit) && exit.Code == keeper.ExitFailed {
+	if errors.As(err, &exit) && exit.Code == keeper.ExitFailed && strings.Contains(err.Error(), "--pcap") {
 		return &keeper.ExitError{Code: exit.Code, Err: fmt.Errorf("%s, which captures as --pcap does: %w", f.flag(), exit.Err)}
 	}
 	return err

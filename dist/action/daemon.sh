@@ -5,6 +5,10 @@ source "$(dirname "$0")/devices.sh"
 
 socket=$dir-daemon.sock
 log=$dir/daemon.log
+if gorxe status --socket "$socket" >/dev/null 2>&1; then
+	echo "::notice::an earlier step of this job has started the daemon"
+	exit 0
+fi
 setsid gorxe daemon --socket "$socket" "${devices[@]}" --pcap "$capture" --log-level info </dev/null >"$log" 2>&1 &
 daemon=$!
 until gorxe status --socket "$socket" >/dev/null 2>&1; do

@@ -9,5 +9,5 @@ commands=(bash --noprofile --norc -eo pipefail "$script")
 if [ -n "${GORXE_SOCKET:-}" ]; then
 	exec gorxe run -- "${commands[@]}" # the daemon has the devices and the capture
 fi
-rm -rf "$verdict" # of an earlier step
-exec gorxe run "${devices[@]}" --verdict "$verdict" -- "${commands[@]}"
+# --private: several runners may share a host and a user.
+exec gorxe run --private "${devices[@]}" --verdict "$verdict" -- "${commands[@]}"

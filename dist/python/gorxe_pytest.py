@@ -6,12 +6,18 @@
         rdma_device.pair(server, server + [rdma_device.address])
 
 The programs that a test starts have the device. A test that uses pyverbs itself needs
-`pytest --rdma`: then one gorxe run has the tests and all that they start.
+`pytest --rdma`: then one gorxe run has the tests and all that they start. With pytest-xdist each
+worker has a device of its own.
 
-If a test fails, its report names the capture of its packets and what gorxe says of it.
+If a test fails, its report names the capture of its packets, and says why verbs were refused and why
+work requests failed.
 """
 
+import datetime
+import ipaddress
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,7 +28,8 @@ from pathlib import Path
 
 import pytest
 
-_INSIDE = "GORXE_PYTEST_ADDRESS"  # set in the processes of pytest --rdma
+_INSIDE = "GORXE_PYTEST_CAPTURE"  # set in the processes of pytest --rdma
+_EXPLAIN = "GORXE_EXPLAIN_TO"  # a file to which each gorxe run appends reasons
 _TIMEOUT = 60  # seconds
 
 
@@ -35,36 +42,39 @@ def gorxe():
     return path
 
 
-def _address():
-    """Returns a loopback address of this process. No two processes have the same one."""
-    pid = os.getpid()
-    return f"127.{64 + (pid >> 16 & 63)}.{pid >> 8 & 255}.{pid & 255}"
+def _ask(*words):
+    """Returns what a command of gorxe prints."""
+    return subprocess.run([gorxe(), *words], text=True, timeout=_TIMEOUT,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
 
 
 class RDMADevice:
     """A device of the loopback interface, and the programs that use it."""
 
-    name = "rxe0"
     gid_index = 1  # of the IPv4 address
+    capture = None  # a pcapng file
 
-    def __init__(self, address, directory=None, capture=None):
-        self.address = address
-        self.capture = capture  # a pcapng file; None with pytest --rdma
-        self._directory = directory
-        self._daemon = None
-        if directory is not None:
-            self._start()
+    def __init__(self, index=0):
+        self.name = f"rxe{index}"
+        self._daemon = self._socket = self._reasons = None
 
-    def _start(self):
-        self._socket = str(self._directory / "socket")
-        log = self._directory / "log"
+    def _find(self):
+        status = json.loads(_ask("status", "--json", *self._flags()))
+        gids = next(d for d in status["devices"] if d["name"] == self.name)["ports"][0]["gids"]
+        addresses = (ipaddress.ip_address(g["gid"]).ipv4_mapped for g in gids)
+        self.address = str(next(a for a in addresses if a is not None))
+
+    def _start(self, directory, capture):
+        self.capture = capture
+        self._socket = str(directory / "socket")
+        self._reasons = directory / "reasons"
+        log = directory / "log"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, open(log, "wb") as out:
-            ready.bind(str(self._directory / "ready"))
+            ready.bind(str(directory / "ready"))
             ready.settimeout(0.1)
             self._daemon = subprocess.Popen(
-                [gorxe(), "daemon", "--socket", self._socket, "--device", f"{self.name}={self.address}",
-                 "--pcap", str(self.capture)],
-                env={**os.environ, "NOTIFY_SOCKET": str(self._directory / "ready")},
+                [gorxe(), "daemon", "--socket", self._socket, "--device", f"{self.name}=free", "--pcap", str(capture)],
+                env={**os.environ, "NOTIFY_SOCKET": str(directory / "ready")},
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             while True:
                 try:
@@ -74,40 +84,50 @@ class RDMADevice:
                     if self._daemon.poll() is not None:
                         raise RuntimeError(log.read_text().strip()) from None
 
-    def _command(self, subcommand, faults=()):
-        words = [gorxe(), subcommand]
-        if self._daemon is not None:
-            words += ["--socket", self._socket]
-        for rule in faults:
-            words += ["--fault", rule]
-        return words + ["--"]
+    def _flags(self):
+        return [] if self._socket is None else ["--socket", self._socket]
+
+    def _command(self, subcommand, flags=()):
+        return [gorxe(), subcommand, *self._flags(), *flags, "--"]
+
+    def _environment(self, kwargs):
+        env = os.environ if kwargs.get("env") is None else kwargs["env"]
+        return {**kwargs, "env": env if self._reasons is None else {**env, _EXPLAIN: str(self._reasons)}}
 
     def popen(self, argv, faults=(), **kwargs):
         """Starts a program, as subprocess.Popen does. faults are rules: gorxe help faults."""
-        return subprocess.Popen(self._command("run", faults) + list(map(str, argv)), **kwargs)
+        return subprocess.Popen(self._command("run", _rules(faults)) + list(map(str, argv)), **self._environment(kwargs))
 
     def run(self, argv, faults=(), **kwargs):
         """Runs a program, as subprocess.run does with check, text and capture_output."""
-        return self._run(self._command("run", faults) + list(map(str, argv)), kwargs)
+        return self._run(self._command("run", _rules(faults)) + list(map(str, argv)), kwargs)
 
-    def pair(self, server, client, **kwargs):
-        """Runs a server, and a client when the server listens. Returns what both say."""
-        return self._run(self._command("pair") + list(map(str, server)) + ["--"] + list(map(str, client)), kwargs)
+    def pair(self, server, client, ready_when=None, **kwargs):
+        """Runs a server, and a client when the server listens. Returns what both say.
 
-    @staticmethod
-    def _run(words, kwargs):
-        kwargs = {"check": True, "text": True, "capture_output": True, "timeout": _TIMEOUT, **kwargs}
+        The server is ready when it listens on a TCP port, on a Unix socket or by RDMA CM. If it does none
+        of these, ready_when is a regular expression for a line that it writes then.
+        """
+        flags = [] if ready_when is None else [f"--ready-when={ready_when}"]
+        return self._run(self._command("pair", flags) + list(map(str, server)) + ["--"] + list(map(str, client)), kwargs)
+
+    def _run(self, words, kwargs):
+        kwargs = {"check": True, "text": True, "capture_output": True, "timeout": _TIMEOUT, **self._environment(kwargs)}
         done = subprocess.run(words, **{**kwargs, "check": False})
         if kwargs["check"] and done.returncode != 0:
             pytest.fail(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout or ''}{done.stderr or ''}")
         return done
 
+    def reasons(self):
+        """Returns why verbs were refused and why work requests failed, in programs that have ended."""
+        if self._reasons is None or not self._reasons.exists():
+            return ""
+        return self._reasons.read_text()
+
     def check(self):
         """Ends the device. Returns what `gorxe pcap check` says of its packets."""
         self.close()
-        done = subprocess.run([gorxe(), "pcap", "check", str(self.capture)], text=True, timeout=_TIMEOUT,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.stdout
+        return _ask("pcap", "check", "--allow-empty", str(self.capture))
 
     def close(self):
         """Ends the device. Programs that still use it have none then."""
@@ -116,22 +136,44 @@ class RDMADevice:
             self._daemon.wait()
 
 
+def _rules(faults):
+    return [word for rule in faults for word in ("--fault", rule)]
+
+
 @pytest.fixture
 def rdma_device(tmp_path):
-    """An RDMA device, rxe0, for the programs that this test starts."""
-    inside = os.environ.get(_INSIDE)
-    if inside is not None:
-        yield RDMADevice(inside)
+    """An RDMA device for the programs that this test starts."""
+    if _INSIDE in os.environ:
+        device = RDMADevice(_worker())
+        device._find()
+        yield device
         return
     # tmp_path may be too long for a socket.
     with tempfile.TemporaryDirectory(prefix="gorxe-") as directory:
-        device = RDMADevice(_address(), Path(directory), tmp_path / "rdma.pcapng")
-        yield device
-        device.close()
+        device = RDMADevice()
+        device._start(Path(directory), tmp_path / "rdma.pcapng")
+        try:
+            device._find()
+            yield device
+        finally:
+            device.close()
 
 
 def pytest_addoption(parser):
     parser.getgroup("gorxe").addoption("--rdma", action="store_true", help="run pytest itself with an RDMA device, for tests with pyverbs")
+
+
+def _worker():
+    """Returns the number of this worker of pytest-xdist; 0 without it."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+
+
+def _workers(config):
+    """Returns how many workers pytest-xdist will start; 1 without it."""
+    n = config.getoption("numprocesses", None)
+    if isinstance(n, str):  # auto, logical
+        n = os.cpu_count()
+    return max(1, n or 1)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,15 +184,60 @@ def pytest_cmdline_main(config):
     if capture is not None:
         capture.suspend_global_capture(in_=True)
     sys.stdout.flush()
-    os.environ[_INSIDE] = _address()
-    os.execv(gorxe(), [gorxe(), "run", "--device", f"{RDMADevice.name}={os.environ[_INSIDE]}", "--",
+    os.environ[_INSIDE] = str(Path(tempfile.mkdtemp(prefix="gorxe-pytest-"), "rdma.pcapng"))
+    os.execv(gorxe(), [gorxe(), "run", "--private", "--devices", str(_workers(config)), "--pcap", os.environ[_INSIDE], "--",
                        sys.executable, "-m", "pytest", *map(str, config.invocation_params.args)])
+
+
+def pytest_sessionfinish(session):
+    """Removes the capture of pytest --rdma if no test failed. The daemon still writes to it."""
+    if _INSIDE in os.environ and "PYTEST_XDIST_WORKER" not in os.environ and session.testsfailed == 0:
+        shutil.rmtree(Path(os.environ[_INSIDE]).parent, ignore_errors=True)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
+    if report.when == "setup":
+        item._gorxe_started = call.start
+    if not report.failed:
+        return
+    if _INSIDE in os.environ:
+        text = _reasons_inside(getattr(item, "_gorxe_started", call.start))
+        report.sections.append(("gorxe", f"{text}The packets of all tests are in {os.environ[_INSIDE]}"))
+        return
     device = getattr(item, "funcargs", {}).get("rdma_device")
-    if report.when == "call" and report.failed and device is not None and device.capture is not None:
-        report.sections.append(("gorxe", f"{device.check()}\nThe packets are in {device.capture}"))
+    if report.when == "call" and device is not None:
+        text = device.check()
+        report.sections.append(("gorxe", f"{device.reasons()}{text}\nThe packets are in {device.capture}"))
+    elif _uses_pyverbs(item, call) and not os.path.exists("/sys/class/infiniband"):
+        report.sections.append(("gorxe", "This process has no RDMA device. Run `pytest --rdma`: then the tests themselves have one."))
+
+
+def _uses_pyverbs(item, call):
+    """Reports whether a test that failed uses pyverbs itself."""
+    def is_pyverbs(x):
+        name = x.__name__ if isinstance(x, type(sys)) else getattr(x, "__module__", None)
+        return isinstance(name, str) and name.split(".")[0] == "pyverbs"
+    return is_pyverbs(call.excinfo.type) or any(map(is_pyverbs, vars(getattr(item, "module", None) or item.__class__).values()))
+
+
+def _seconds(text):
+    """Returns a time of RFC 3339 in seconds since the epoch."""
+    whole, fraction, zone = re.fullmatch(r"([^.]*?)(\.\d+)?(Z|[+-]\d\d:\d\d)", text).groups()
+    return datetime.datetime.fromisoformat(whole + zone.replace("Z", "+00:00")).timestamp() + float(fraction or 0)
+
+
+def _reasons_inside(since):
+    """Returns what went wrong on this worker's device since a time, with pytest --rdma."""
+    try:
+        sessions = json.loads(_ask("explain", "--json"))
+    except ValueError as error:
+        return f"gorxe explain: {error}\n"
+    lines = []
+    for record in (r for s in sessions for r in s["errors"]):
+        if record.get("device") in (None, f"rxe{_worker()}") and _seconds(record["time"]) >= since:
+            fix = f"; {record['fix']}" if record.get("fix") else ""
+            lines.append(f"{record.get('program', '')}[{record.get('pid', '')}]: {record['what']}{fix}.\n")
+    return "".join(lines)

@@ -163,9 +163,12 @@ func (h *hosts) start(end string, cmd *exec.Cmd) error {
 
 // flags implements launcher. Each host has a daemon of its own.
 func (h *hosts) flags(end string) []string {
-	flags := []string{"--socket", filepath.Join(h.dir, end+".sock"), "--device", "rxe0=eth0"}
+	flags := []string{"--socket", h.sockets(end)[0], "--device", "rxe0=eth0"}
 	return slices.Concat(flags, h.runFlags)
 }
+
+// sockets implements launcher.
+func (h *hosts) sockets(end string) []string { return []string{filepath.Join(h.dir, end+".sock")} }
 
 func (h *hosts) close() {
 	if h.client != nil {

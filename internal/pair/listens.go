@@ -3,14 +3,16 @@ package pair
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// listens reports whether the process, or one below it, listens on a TCP port.
-func listens(root int) bool {
-	for _, pid := range family(root) {
-		inodes := listening(pid)
+// listens reports whether one of these processes listens on a TCP port or a Unix socket. The daemon may
+// be among them: its socket is one of except.
+func listens(pids []int, except []string) bool {
+	for _, pid := range pids {
+		inodes := listening(pid, except)
 		if len(inodes) == 0 {
 			continue
 		}
@@ -67,19 +69,23 @@ func parseStat(text string) (pid, parent int, ok bool) {
 	return pid, parent, err == nil && err2 == nil
 }
 
-// listening returns the inodes of the listening TCP sockets in the network namespace of
-// the process.
-func listening(pid int) map[string]bool {
+// listening returns the inodes of the listening sockets in the network namespace of the process.
+func listening(pid int, except []string) map[string]bool {
 	inodes := make(map[string]bool)
-	for _, table := range []string{"tcp", "tcp6"} {
+	for _, table := range []string{"tcp", "tcp6", "unix"} {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/net/" + table)
 		if err != nil {
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			switch {
 			// "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode"
-			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" {
+			case table != "unix" && len(f) > 9 && f[3] == "0A":
 				inodes[f[9]] = true
+			// "Num RefCount Protocol Flags Type St Inode Path", with __SO_ACCEPTCON in Flags
+			case table == "unix" && len(f) > 6 && f[3] == "00010000" && (len(f) < 8 || !slices.Contains(except, f[7])):
+				inodes[f[6]] = true
 			}
 		}
 	}

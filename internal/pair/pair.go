@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"syscall"
 	"time"
 )
@@ -17,9 +18,13 @@ type Config struct {
 	Server, Client []string
 	Flags          []string                  // of gorxe run, for both ends
 	EndFlags       func(end string) []string // of gorxe run, for the "server" or the "client"; nil: none
+	Sockets        []string                  // where the daemon of both ends may be, if they are not on hosts of their own
 	Timeout        time.Duration             // for the server to listen
-	StopServer     bool                      // do not wait for the end of the server
-	Hosts          bool                      // each end on a host of its own
+	ReadyWhen      *regexp.Regexp            // a line of the server's output that says that it is ready; nil: it is when it listens
+	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be nil.
+	CM         func(sockets []string) []int
+	StopServer bool // do not wait for the end of the server
+	Hosts      bool // each end on a host of its own
 }
 
 // Outcome has the exit codes of both ends.
@@ -39,12 +44,13 @@ const failed = 125
 
 const (
 	lookInterval = 10 * time.Millisecond
+	lookRDMACM   = 5               // lookIntervals
 	stopGrace    = 5 * time.Second // after SIGTERM, before SIGKILL
 )
 
 // Run runs both ends, and waits for them.
 func Run(ctx context.Context, c Config) (Outcome, error) {
-	var l launcher = direct{c.Flags}
+	var l launcher = direct{c.Flags, c.Sockets}
 	if c.Hosts {
 		hosts, err := newHosts(c.Flags)
 		if err != nil {
@@ -53,16 +59,17 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		defer hosts.close()
 		l = hosts
 	}
-	server, err := start(l, "server", c.EndFlags, c.Server)
+	ready := newLines(c.ReadyWhen)
+	server, err := start(l, "server", c.EndFlags, c.Server, ready)
 	if err != nil {
 		return Outcome{failed, failed}, err
 	}
 	defer server.stop()
-	if err := server.untilListens(ctx, c.Timeout); err != nil {
+	if err := c.untilReady(ctx, server, l.sockets("server"), ready); err != nil {
 		server.stop()
 		return Outcome{server.code(), failed}, err
 	}
-	client, err := start(l, "client", c.EndFlags, c.Client)
+	client, err := start(l, "client", c.EndFlags, c.Client, nil)
 	if err != nil {
 		server.stop()
 		return Outcome{server.code(), failed}, err
@@ -94,13 +101,18 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 type launcher interface {
 	start(end string, cmd *exec.Cmd) error
 	flags(end string) []string
+	sockets(end string) []string // where its daemon may be
 }
 
 // direct starts both ends in the network namespace of this process.
-type direct struct{ runFlags []string }
+type direct struct {
+	runFlags []string
+	at       []string
+}
 
 func (d direct) start(_ string, cmd *exec.Cmd) error { return cmd.Start() }
 func (d direct) flags(string) []string               { return d.runFlags }
+func (d direct) sockets(string) []string             { return d.at }
 
 // end is a program under gorxe run.
 type end struct {
@@ -110,7 +122,7 @@ type end struct {
 	waitErr error         // valid then
 }
 
-func start(l launcher, name string, endFlags func(string) []string, program []string) (*end, error) {
+func start(l launcher, name string, endFlags func(string) []string, program []string, out *lines) (*end, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -121,7 +133,8 @@ func start(l launcher, name string, endFlags func(string) []string, program []st
 	}
 	args = append(args, "--")
 	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
-	e.cmd.Stdout, e.cmd.Stderr = os.Stdout, os.Stderr
+	e.cmd.Stdout, e.cmd.Stderr = out.beside(os.Stdout), out.beside(os.Stderr)
+	e.cmd.WaitDelay = stopGrace // a process that the program left may have its output
 	if err := l.start(name, e.cmd); err != nil {
 		return nil, fmt.Errorf("the %s: %w", name, err)
 	}
@@ -158,8 +171,8 @@ func (e *end) stop() {
 
 // code returns the exit code of a program that has ended, as a shell shows it.
 func (e *end) code() int {
-	if e.waitErr == nil {
-		return 0
+	if e.waitErr == nil || errors.Is(e.waitErr, exec.ErrWaitDelay) {
+		return 0 // in the latter case, a process that it left still has its output
 	}
 	var exit *exec.ExitError
 	if !errors.As(e.waitErr, &exit) {
@@ -169,23 +182,4 @@ func (e *end) code() int {
 		return 128 + int(ws.Signal())
 	}
 	return exit.ExitCode()
-}
-
-// untilListens returns when a process of the server listens on a TCP port.
-func (e *end) untilListens(ctx context.Context, timeout time.Duration) error {
-	look := time.NewTicker(lookInterval)
-	defer look.Stop()
-	late := time.After(timeout)
-	for !listens(e.cmd.Process.Pid) {
-		select {
-		case <-e.done:
-			return fmt.Errorf("the server ended before it listened on a TCP port, with exit code %d: the client was not started", e.code())
-		case <-late:
-			return fmt.Errorf("the server does not listen on a TCP port after %v: the client was not started (see --timeout)", timeout)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-look.C:
-		}
-	}
-	return nil
 }

@@ -20,6 +20,8 @@ type GSI interface {
 
 // Device is an RDMA device. The exported fields do not change.
 type Device struct {
+	// IsLo makes 127.0.0.1 stand for the device's own loopback address.
+	IsLo  bool
 	Index int    // of the device among those of the daemon
 	Name  string // rxe0
 	GUID  uint64 // of the node; every device has another one

@@ -111,23 +111,29 @@ func (id *ID) resolveLoopback() error {
 	return nil
 }
 
+var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // loopback chooses the addresses of a connection within this host.
 func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
 	dst = id.dst.Addr()
 	asked := !id.dst.isZero() // the program named a loopback address
-	own := func(ip netip.Addr) (netip.Addr, netip.Addr, bool) {
-		if asked && ip.IsLoopback() {
+	own := func(d *Device, ip netip.Addr) (netip.Addr, netip.Addr, bool) {
+		if asked && ip.IsLoopback() && (!d.IsLo || dst != localhost) {
 			return ip, dst, true
 		}
 		return ip, ip, true
 	}
-	if id.dev != nil || id.src.isLoopback() && m.deviceAt(id.owner, id.src.Addr(), 0) != nil {
-		return own(id.src.Addr())
+	if id.dev != nil {
+		return own(id.dev, id.src.Addr())
+	}
+	if d := m.deviceAt(id.owner, id.src.Addr(), 0); d != nil && id.src.isLoopback() {
+		return own(d, id.src.Addr())
 	}
 	if asked && m.deviceAt(id.owner, dst, 0) != nil {
 		return dst, dst, true
 	}
 	var first netip.Addr
+	var at *Device
 	for _, d := range m.devices {
 		info := d.Net()
 		if info.State != rocev2.PortActive || !id.owner.has(d) {
@@ -138,16 +144,16 @@ func (m *Manager) loopback(id *ID) (src, dst netip.Addr, ok bool) {
 			switch {
 			case g.IsZero() || ip.Is4() != dst.Is4():
 			case ip.IsLoopback():
-				return own(ip)
+				return own(d, ip)
 			case !first.IsValid() || first.IsLinkLocalUnicast() && !ip.IsLinkLocalUnicast():
-				first = route.WithZone(ip, info.Index)
+				first, at = route.WithZone(ip, info.Index), d
 			}
 		}
 	}
 	if !first.IsValid() {
 		return netip.Addr{}, netip.Addr{}, false
 	}
-	return own(first)
+	return own(at, first)
 }
 
 // addressResolved ends a resolution (addr_handler). Manager.mu is held, by a goroutine

@@ -1,15 +1,11 @@
 package verdict
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
@@ -59,44 +55,14 @@ func (r *Run) records() []explain.Record {
 	return r.Report.Errors.Errors
 }
 
-// Prepare makes the directory of a verdict, which must be empty or not exist, and proves that files
-// can be written there.
-func Prepare(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	if len(list) > 0 {
-		return fmt.Errorf("%s: it has files, as %s: give an empty directory, or one that does not exist", dir, list[0].Name())
-	}
-	f, err := os.OpenFile(CapturePath(dir), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// Discard removes what Prepare and the run have made, and the directory if nothing else is in it. A
-// directory that Prepare did not take stays as it is.
-func Discard(dir string) error {
-	switch err := os.Remove(CapturePath(dir)); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	_ = unix.Rmdir(dir) // others may have put files there; a link to a directory stays
-	return nil
-}
-
-// CapturePath is where the daemon captures. The name differs from run to run: a daemon that is
-// idle, and still has the capture of an earlier run, makes room for one that has this.
+// CapturePath is where the daemon captures. The name differs from run to run: no run takes another
+// one's capture for its own.
 func CapturePath(dir string) string {
-	return filepath.Join(dir, "packets-"+strconv.Itoa(os.Getpid())+".pcapng")
+	return filepath.Join(dir, strings.Replace(anyCapture, "*", strconv.Itoa(os.Getpid()), 1))
 }
+
+// anyCapture is the pattern of the names of CapturePath.
+const anyCapture = "packets-*.pcapng"
 
 // PagePath is the page of a directory.
 func PagePath(dir string) string { return filepath.Join(dir, PageFile) }

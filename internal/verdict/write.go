@@ -31,6 +31,7 @@ type objects struct {
 // Write writes the verdict into a directory that Prepare has made. The capture is there already, and
 // gets its name.
 func (r *Run) Write(ctx context.Context, dir string) error {
+	defer unlock()
 	if err := os.Rename(CapturePath(dir), filepath.Join(dir, CaptureFile)); err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/gorxe/gorxe/rocev2"
@@ -29,18 +28,6 @@ import (
 // the directory for temporary files.
 const EnvCaptures = "GORXE_CAPTURES"
 
-// addressAttempts is how many addresses Open tries. Another process may have one of them.
-const addressAttempts = 64
-
-// loopback counts the addresses that this process took.
-var loopback atomic.Uint32
-
-// nextAddress returns an address of 127.64.0.0/10. Processes begin at different ones.
-func nextAddress() netip.Addr {
-	n := uint32(os.Getpid())*251 + loopback.Add(1)
-	return netip.AddrFrom4([4]byte{127, byte(64 | n>>16&63), byte(n >> 8), byte(n)})
-}
-
 // Open opens a device for the test. It fills in what cfg leaves out: an address of its own,
 // a capture, and a log that goes to the test's. The device
 // is closed when the test ends.
@@ -50,27 +37,30 @@ func Open(t testing.TB, cfg verbsapi.Config) *verbsapi.Context {
 		cfg.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	captures := cfg.Tap == nil
-	fixed := cfg.Interface != "" || cfg.Address.IsValid()
-	for attempt := 1; ; attempt++ {
-		if !fixed {
-			cfg.Address = nextAddress()
-		}
+	var ctx *verbsapi.Context
+	open := func(address netip.Addr) (err error) {
+		cfg.Address = address
 		if captures {
-			cfg.Tap = startCapture(t, cfg.Address)
+			cfg.Tap = startCapture(t, address)
 		}
-		ctx, err := verbsapi.Open(cfg)
-		switch {
-		case err == nil:
-			t.Cleanup(func() {
-				if err := ctx.Close(); err != nil && !errors.Is(err, verbsapi.ErrClosed) {
-					t.Errorf("closing the device at %v: %v", ctx.Addr(), err)
-				}
-			})
-			return ctx
-		case fixed, !errors.Is(err, rocev2.ErrPortTaken), attempt == addressAttempts:
-			t.Fatalf("no device for the test: %v", err)
-		}
+		ctx, err = verbsapi.Open(cfg)
+		return err
 	}
+	var err error
+	if cfg.Interface != "" || cfg.Address.IsValid() {
+		err = open(cfg.Address)
+	} else {
+		err = rocev2.OnFreeLoopback(open)
+	}
+	if err != nil {
+		t.Fatalf("no device for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := ctx.Close(); err != nil && !errors.Is(err, verbsapi.ErrClosed) {
+			t.Errorf("closing the device at %v: %v", ctx.Addr(), err)
+		}
+	})
+	return ctx
 }
 
 // startCapture starts the capture of a device. It is removed if the test passes. Cleanup functions

@@ -87,6 +87,7 @@ func engineConfig(s proto.Spec) engine.Config {
 func (d *device) joinCM(m *rdmacm.Manager) error {
 	d.cm = &rdmacm.Device{
 		Index: d.index, Name: d.spec.Name, GUID: d.engine.Device().GUID(), Mux: d.mux, Net: d.engine.PortInfo,
+		IsLo: d.spec.Free,
 	}
 	return m.AddDevice(d.cm)
 }

@@ -143,7 +143,7 @@ func (s *Server) faultTalk(conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant, 
 		refuse(conn, err)
 		return
 	}
-	defer s.endTalk(rules)
+	defer s.endFaultTalk(rules, conn)
 	var texts []string // which are paid for
 	defer func() { rules.budget.Give(ruleCost(len(texts))) }()
 	for req := first; ; {
@@ -215,17 +215,14 @@ func (s *Server) rulesOf(req *proto.FaultRequest, uid uint32) (*faultRules, erro
 	return nil, fmt.Errorf("there is no session %d of user %d: gorxe status lists them", req.Session, uid)
 }
 
-func (s *Server) endTalk(r *faultRules) {
+func (s *Server) endFaultTalk(r *faultRules, conn *proto.Conn) {
 	s.mu.Lock()
 	last := r.unuse()
 	s.mu.Unlock()
 	if last {
 		r.clear()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.talks--
-	s.left()
+	s.endTalk(conn)
 }
 
 // answer does what a request asks for. The budget has paid for the texts, and pays for the rules that

@@ -18,13 +18,17 @@ type socketFile struct {
 	*net.UnixListener
 	path string
 	lock *os.File // held until everything is released; nil if systemd made the socket
+	tidy bool     // unlock removes the lock's file
 }
 
 // listen makes the socket at path, and replaces the socket of a dead daemon. A lock beside
 // the socket ensures that only one of two daemons does so.
 func listen(path string, mode fs.FileMode, group string) (*socketFile, error) {
-	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
+	lock, err := proto.LockSocket(path)
+	switch {
+	case errors.Is(err, proto.ErrDaemonRuns):
+		return nil, fmt.Errorf("%w at %s: stop it, or choose another socket with --socket", err, path)
+	case err != nil:
 		return nil, fmt.Errorf("socket %s: %w: choose another place with --socket", path, err)
 	}
 	s, err := listenLocked(lock, path, mode, group)
@@ -36,9 +40,6 @@ func listen(path string, mode fs.FileMode, group string) (*socketFile, error) {
 }
 
 func listenLocked(lock *os.File, path string, mode fs.FileMode, group string) (*socketFile, error) {
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("%w at %s: stop it, or choose another socket with --socket", proto.ErrDaemonRuns, path)
-	}
 	conn, err := proto.Connect(path)
 	switch {
 	case err == nil:
@@ -111,7 +112,11 @@ func (s *socketFile) withdraw() {
 // unlock lets another daemon have the path. It must come last: the other daemon may use the
 // same devices, and this one must not remove its socket.
 func (s *socketFile) unlock() {
-	if s.lock != nil {
-		s.lock.Close()
+	if s.lock == nil {
+		return
 	}
+	if s.tidy {
+		os.Remove(s.lock.Name()) //nolint:errcheck // a file that is left does no harm
+	}
+	s.lock.Close()
 }

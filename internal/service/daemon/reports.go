@@ -130,7 +130,7 @@ func (s *Server) reportTalk(ctx context.Context, conn *proto.Conn, uid uint32, u
 		refuse(conn, err)
 		return
 	}
-	defer s.endReports(n)
+	defer s.endReports(n, conn)
 	for req := first; ; {
 		if req.Op != proto.OpReport || req.Session != first.Session {
 			refuse(conn, errors.New("unexpected request "+req.Op))
@@ -163,12 +163,9 @@ func (s *Server) sessionOf(id uint64, uid uint32) (*session, error) {
 	return nil, fmt.Errorf("there is no session %d of user %d: gorxe status lists them", id, uid)
 }
 
-func (s *Server) endReports(n *session) {
+func (s *Server) endReports(n *session, conn *proto.Conn) {
 	n.reports.done(n.tenant.Budget)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.talks--
-	s.left()
+	s.endTalk(conn)
 }
 
 // reportOf returns what is known of a session.

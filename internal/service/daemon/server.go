@@ -51,10 +51,8 @@ type Config struct {
 	// CaptureMax bounds the capture of a verdict, in bytes, whose file is there and empty. 0: the
 	// capture is not one of a verdict, and has no limit.
 	CaptureMax uint64
-	// Private marks a daemon that a `gorxe run` started for itself. It ends when it has had
-	// no session for the time Grace.
+	// Private marks a daemon that a `gorxe run` started for itself. It ends with its last program.
 	Private bool
-	Grace   time.Duration
 	Build   proto.Build  // zero: ThisBuild
 	Log     *slog.Logger // nil: no log
 
@@ -95,9 +93,10 @@ type Server struct {
 	mu       sync.Mutex // below
 	ending   bool       // takes no new sessions
 	sessions map[*session]struct{}
-	talks    int // connections about faults, which keep a private daemon
+	talks    int // connections about faults and reports, which keep a private daemon
 	lastID   uint64
-	idle     *time.Timer // private daemons: runs while there is no session
+	held     []*os.File // see hold
+	conclude func()     // makes Run return
 	ended    chan struct{}
 }
 
@@ -116,19 +115,18 @@ func Start(cfg Config) (*Server, error) {
 		sessions: make(map[*session]struct{}),
 		ended:    make(chan struct{}),
 	}
+	s.conclude = sync.OnceFunc(func() { close(s.ended) })
 	s.log = s.logs.logger(cfg.Log, nil)
 	if err := s.open(); err != nil {
-		s.release() //nolint:errcheck // err says what is wrong
+		if s.tap != nil {
+			s.tap.Discard() //nolint:errcheck // err says what is wrong
+			s.tap = nil
+		}
+		s.release() //nolint:errcheck // as above
 		return nil, err
-	}
-	if cfg.Private {
-		s.idle = time.AfterFunc(startGrace, s.endIfIdle)
 	}
 	return s, nil
 }
-
-// startGrace is how long a private daemon waits for its first session.
-const startGrace = 10 * time.Second
 
 func (s *Server) open() (err error) {
 	if ln := s.cfg.Inherited; ln != nil {
@@ -136,6 +134,7 @@ func (s *Server) open() (err error) {
 	} else if s.sock, err = listen(s.cfg.Socket, s.cfg.SocketMode, s.cfg.SocketGroup); err != nil {
 		return err
 	}
+	s.sock.tidy = s.cfg.Private
 	if s.cfg.Capture != "" {
 		open := rocev2.OpenTap
 		if s.cfg.CaptureMax != 0 {
@@ -161,21 +160,26 @@ func (s *Server) open() (err error) {
 	s.polling = doorbell.NewPolling(readers.Avoid)
 	shared := common{ecn: &ecn, tap: s.tap, threads: readers, log: s.log}
 	var devices []tree.Device
-	for i, spec := range s.cfg.Devices {
-		d, err := startDevice(spec, i, shared)
+	s.cfg.Devices = slices.Clone(s.cfg.Devices)
+	for i := range s.cfg.Devices {
+		spec := &s.cfg.Devices[i]
+		d, err := s.startDevice(spec, i, shared)
 		if err != nil {
-			return &proto.DeviceError{Device: spec, Err: s.explain(err)}
+			return &proto.DeviceError{Device: *spec, Err: s.explain(err)}
 		}
 		s.devices = append(s.devices, d)
 		devices = append(devices, d.sysfs())
 		if err := d.joinCM(s.cm); err != nil {
-			return fmt.Errorf("device %v: %w", spec, err)
+			return fmt.Errorf("device %v: %w", *spec, err)
 		}
 	}
 	s.tree = tree.New(devices, tree.RDMACM())
 	s.netlink = newNetlinkDevices(s.devices, s.tree)
 	s.contents = sealed.NewContents(contentsRoom(len(devices)))
 	s.limitUsers()
+	if s.tap != nil {
+		return s.tap.Flush() // the capture begins now, also if no packet comes
+	}
 	return nil
 }
 
@@ -209,15 +213,6 @@ func (s *Server) limitUsers() {
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
 		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound,
 		"threads", l.User.Threads, "all_threads", l.All.Threads, "threads_bound", l.Threads.Bound)
-}
-
-// explain adds a remedy to the error of a device that does not start.
-func (s *Server) explain(err error) error {
-	if errors.Is(err, rocev2.ErrPortTaken) {
-		return fmt.Errorf("%w. If it is another user's gorxe, attach to its socket (--socket, %s) where that user lets you, "+
-			"or take an address of your own with --device, as rxe0=127.0.0.2", err, proto.EnvSocket)
-	}
-	return err
 }
 
 // Run serves until ctx is done, or until a private daemon has ended. The keepers then serve
@@ -255,12 +250,13 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.ending = true
-	if s.idle != nil {
-		s.idle.Stop()
-	}
 	s.mu.Unlock()
+	defer s.letGo()
 	s.sock.withdraw()
 	<-accepted
+	if ctx.Err() == nil {
+		s.settle()
+	}
 	return errors.Join(err, s.shutdown(endSessions))
 }
 
@@ -356,109 +352,7 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// enter makes n one of the sessions. If ends is true, the daemon takes no sessions any more. The caller then calls conclude, once
-// it has told the client why: a daemon that ends closes the connections of its clients.
-func (s *Server) enter(n *session) (ends bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ending {
-		return false, proto.ErrEnding
-	}
-	idle := s.cfg.Private && s.unused()
-	if idle && n.wanted.Build != (proto.Build{}) && n.wanted.Build != s.cfg.Build {
-		s.ending = true
-		return true, proto.ErrReplaced
-	}
-	if err := s.suits(&n.wanted); err != nil {
-		if idle {
-			s.ending = true // make room for a daemon that fits
-			return true, proto.ErrEnding
-		}
-		return false, err
-	}
-	if err := n.tenant.Enter(); err != nil {
-		return false, err
-	}
-	if s.idle != nil {
-		s.idle.Stop()
-	}
-	s.lastID++
-	n.id = s.lastID
-	s.sessions[n] = struct{}{}
-	return false, nil
-}
-
-// leave is called once for each session that entered.
-func (s *Server) leave(n *session) {
-	n.faults.end()
-	s.mu.Lock()
-	delete(s.sessions, n)
-	last := n.faults.unuse()
-	s.mu.Unlock()
-	if last {
-		n.faults.clear()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n.tenant.Leave()
-	s.left()
-}
-
-// left starts the time after which a private daemon ends, if no client needs it. The caller
-// holds mu.
-func (s *Server) left() {
-	if s.idle != nil && s.unused() && !s.ending {
-		s.idle.Reset(s.cfg.Grace)
-	}
-}
-
-// unused reports whether no client needs the daemon. The caller holds mu.
-func (s *Server) unused() bool { return len(s.sessions) == 0 && s.talks == 0 }
-
-// Suits refuses a session that requests something that is fixed when a daemon starts.
-func (s *Server) suits(w *proto.Wanted) error {
-	const choose = "or choose another socket with --socket, for a daemon of its own"
-	if w.Capture != "" && w.Capture != s.cfg.Capture {
-		return fmt.Errorf("--pcap: it is running already (process %d): give --pcap when it is started, %s", os.Getpid(), choose)
-	}
-	if w.ECN != "" {
-		have, _ := proto.ParseECN(s.cfg.ECN) // as Start did
-		if want, err := proto.ParseECN(w.ECN); err != nil || want != have {
-			return fmt.Errorf("--ecn %s: it is running already (process %d) with another --ecn: leave --ecn out, %s", w.ECN, os.Getpid(), choose)
-		}
-	}
-	for _, d := range w.Devices {
-		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {
-			return fmt.Errorf("--device %v: it is running already (process %d) with %v: leave --device out, %s",
-				d, os.Getpid(), s.cfg.Devices, choose)
-		}
-	}
-	if len(w.Devices) > 0 || w.Speed == 0 {
-		return nil
-	}
-	for _, d := range s.cfg.Devices {
-		if d.Speed != w.Speed {
-			return fmt.Errorf("--speed %v: it is running already (process %d) with %v: leave --speed out, %s",
-				w.Speed, os.Getpid(), s.cfg.Devices, choose)
-		}
-	}
-	return nil
-}
-
-// endIfIdle ends a private daemon, unless a session came at the last moment.
-func (s *Server) endIfIdle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unused() && !s.ending {
-		s.ending = true
-		s.conclude()
-	}
-}
-
-// conclude makes Run return. It is called once, by the goroutine that has set ending.
-func (s *Server) conclude() { close(s.ended) }
-
 // hello describes the daemon.
 func (s *Server) hello() *proto.Hello {
-	return &proto.Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build}
+	return &proto.Hello{PID: os.Getpid(), Private: s.cfg.Private, Devices: s.cfg.Devices, Build: s.cfg.Build, Address: s.address()}
 }

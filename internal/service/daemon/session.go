@@ -56,6 +56,7 @@ type session struct {
 	reports reports
 	chaos   *rxe.Chaos // nil: none
 	removed removals
+	over    bool // its program has ended; Server.mu guards it
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -143,10 +144,10 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 func refuse(conn *proto.Conn, err error) {
 	r := proto.Reply{Version: proto.ProtocolVersion, Error: err.Error()}
 	switch {
-	case errors.Is(err, proto.ErrReplaced):
-		r.Code = proto.CodeBuild
 	case errors.Is(err, proto.ErrEnding):
 		r.Code = proto.CodeEnding
+	case errors.Is(err, proto.ErrElsewhere):
+		r.Code = proto.CodeElsewhere
 	case errors.Is(err, proto.ErrLimit), errors.Is(err, tenant.ErrLimit):
 		r.Code = proto.CodeLimit
 	}
@@ -156,7 +157,7 @@ func refuse(conn *proto.Conn, err error) {
 // run serves the session until its keeper is gone and its program has ended.
 func (n *session) run(ctx context.Context) {
 	if ends, err := n.server.enter(n); err != nil {
-		refuse(n.conn, err)
+		refuse(n.conn, n.server.named(err))
 		if ends {
 			n.server.conclude()
 		}
@@ -191,6 +192,7 @@ func (n *session) run(ctx context.Context) {
 			served.Go(func() {
 				n.attach(ctx, req, fds)
 				n.server.flush()
+				n.server.programEnded(n)
 				n.conn.Close() // this tells the keeper that nothing is left
 			})
 		default:

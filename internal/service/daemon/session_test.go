@@ -243,7 +243,7 @@ func TestLimits(t *testing.T) {
 
 // A private daemon ends with its last session, and not before its first.
 func TestPrivate(t *testing.T) {
-	s := startTest(t, Config{Private: true, Grace: time.Millisecond}, nil)
+	s := startTest(t, Config{Private: true}, nil)
 	one, two := s.dial(t), s.dial(t)
 	for _, c := range []*proto.Client{one, two} {
 		if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
@@ -273,16 +273,17 @@ func TestPrivate(t *testing.T) {
 // A daemon that does not suit is given up if nobody needs it.
 func TestWanted(t *testing.T) {
 	dev := testSpec("rxe0")
-	s := startTest(t, Config{Private: true, Grace: time.Hour, Devices: []proto.Spec{dev}}, nil)
+	s := startTest(t, Config{Private: true, Devices: []proto.Spec{dev}}, nil)
 	one := s.dial(t)
-	if _, err := one.Hello(nil, proto.Wanted{Devices: []proto.Spec{dev}}); err != nil {
+	if _, err := one.Hello([]string{"older"}, proto.Wanted{Devices: []proto.Spec{dev}}); err != nil {
 		t.Fatal(err)
 	}
 	other := proto.Wanted{Devices: []proto.Spec{testSpec("rxe0")}}
 	if _, err := s.dial(t).Hello(nil, other); err == nil || errors.Is(err, proto.ErrEnding) || !strings.Contains(err.Error(), dev.String()) {
 		t.Errorf("another device: %v", err)
 	}
-	if _, err := s.dial(t).Hello(nil, proto.Wanted{Capture: "/tmp/x"}); err == nil || !strings.Contains(err.Error(), "--pcap") {
+	_, err := s.dial(t).Hello(nil, proto.Wanted{Capture: "/tmp/x"})
+	if err == nil || !strings.Contains(err.Error(), "--pcap") || !strings.Contains(err.Error(), `--private or --socket. It runs for "older" (which starts)`) {
 		t.Errorf("a capture: %v", err)
 	}
 	one.Close()

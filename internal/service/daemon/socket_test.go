@@ -108,7 +108,8 @@ func TestPortTaken(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	path := filepath.Join(t.TempDir(), "s")
 	_, err := Start(Config{Socket: path, Devices: s.cfg.Devices})
-	if err == nil || !strings.Contains(err.Error(), "--device") || !strings.Contains(err.Error(), proto.EnvSocket) {
+	if err == nil || !strings.Contains(err.Error(), "--private") || !strings.Contains(err.Error(), proto.EnvSocket) ||
+		!strings.Contains(err.Error(), "belong to user "+strconv.Itoa(os.Geteuid())) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -129,9 +130,15 @@ func TestSockets(t *testing.T) {
 	if err != nil || got[len(got)-1] != proto.SystemSocket {
 		t.Errorf("with nothing: %q, %v", got, err)
 	}
-	t.Setenv("XDG_RUNTIME_DIR", "/xdg")
-	if path, err := proto.UserSocket(); err != nil || path != "/xdg/gorxe.sock" {
+	xdg := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", xdg)
+	if path, err := proto.UserSocket(); err != nil || path != filepath.Join(xdg, "gorxe.sock") {
 		t.Errorf("a user's: %q, %v", path, err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(xdg, "none"))
+	t.Setenv("TMPDIR", t.TempDir())
+	if path, err := proto.UserSocket(); err != nil || filepath.Dir(filepath.Dir(path)) != os.TempDir() {
+		t.Errorf("with a runtime directory that there is not: %q, %v", path, err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", t.TempDir())

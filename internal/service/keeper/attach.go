@@ -16,77 +16,117 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// attempts bounds how often attach waits for a daemon that is starting or ending.
-const attempts = 100
+// attempts bounds how often attach waits for a daemon that is starting or ending, each time for
+// pause. A daemon takes up to five seconds to end.
+const (
+	attempts        = 700
+	versionAttempts = 200 // for one of another version, which may stay
+	pause           = 10 * time.Millisecond
+)
+
+// search looks for a daemon.
+type search struct {
+	cfg    Config
+	argv   []string
+	paths  []string // of sockets
+	wanted proto.Wanted
+	// started are pipes to the daemons that this process has started. Each waits for a session until its pipe is
+	// closed.
+	started []io.Closer
+}
 
 // attach finds a daemon or starts a private one, and announces the session.
 func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
-	var hello proto.Hello
-	paths, err := proto.Sockets(cfg.Socket)
-	if err != nil {
-		return nil, hello, err
+	s := search{cfg: cfg, argv: argv}
+	defer s.close()
+	if err := s.prepare(); err != nil {
+		return nil, proto.Hello{}, err
 	}
-	if cfg.Capture != "" {
-		// The daemon works elsewhere.
-		if cfg.Capture, err = filepath.Abs(cfg.Capture); err != nil {
-			return nil, hello, err
-		}
-	}
-	wanted := proto.Wanted{Build: proto.ThisBuild(), Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
-	if len(cfg.Devices) > 0 {
-		if wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
-			return nil, hello, err
-		}
-		wanted.Devices = proto.WithSpeed(wanted.Devices, cfg.Speed)
-	}
-	replaced := false
-	for range attempts {
-		var client *proto.Client
-		client, err = proto.Dial(paths)
+	for attempt := range attempts {
+		client, hello, err := s.look()
 		switch {
 		case err == nil:
-			if hello, err = client.Hello(argv, wanted); err == nil && hello.Chaos != cfg.Chaos {
-				client.Close()
-				return nil, hello, fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
+			compare(hello, proto.ThisBuild(), client.Socket())
+			if len(s.started) > 0 {
+				sayFree(cfg, hello)
 			}
-			if err == nil {
-				compare(hello, wanted.Build, client.Socket(), replaced)
-				return client, hello, nil
-			}
-			client.Close()
-			switch {
-			case errors.Is(err, proto.ErrReplaced):
-				replaced = true
-			case errors.Is(err, proto.ErrEnding):
-			case errors.Is(err, proto.ErrVersion): // one that is idle will end
-			default:
-				return nil, hello, err
-			}
+			return client, hello, nil
 		case errors.Is(err, proto.ErrNoDaemon):
-			err := startPrivate(cfg, paths[0])
-			if err == nil {
+			if err = s.startPrivate(); err == nil {
 				continue
 			}
 			if !errors.Is(err, proto.ErrDaemonRuns) {
 				return nil, hello, err
 			}
+		case errors.Is(err, proto.ErrElsewhere):
+			if err := s.move(); err != nil {
+				return nil, hello, err
+			}
+			continue
+		case errors.Is(err, proto.ErrEnding):
+		case errors.Is(err, proto.ErrVersion) && attempt < versionAttempts: // an older one ends some time after its last program
 		default:
 			return nil, hello, err
 		}
-		time.Sleep(20 * time.Millisecond) // it closes its UDP ports, or opens them
+		time.Sleep(pause) // it closes its UDP ports, or opens them
 	}
-	if errors.Is(err, proto.ErrVersion) {
-		return nil, hello, err
-	}
-	return nil, hello, fmt.Errorf("the daemon at %s neither serves nor ends", paths[0])
+	return nil, proto.Hello{}, fmt.Errorf("the daemon at %s neither serves nor ends", s.paths[0])
 }
 
-// compare tells the user if the daemon is, or was, another build of gorxe than this one.
-func compare(hello proto.Hello, this proto.Build, socket string, replaced bool) {
+// prepare reads the configuration.
+func (s *search) prepare() (err error) {
+	cfg := &s.cfg
+	if s.paths, err = proto.Sockets(cfg.Socket); err != nil {
+		return err
+	}
+	if cfg.Capture != "" {
+		// The daemon works elsewhere.
+		if cfg.Capture, err = filepath.Abs(cfg.Capture); err != nil {
+			return err
+		}
+	}
+	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
+	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" { // otherwise the user has chosen the daemon
+		s.wanted.Network = proto.ThisNetwork()
+	}
+	if len(cfg.Devices) > 0 {
+		if s.wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
+			return err
+		}
+		s.wanted.Devices = proto.WithSpeed(s.wanted.Devices, cfg.Speed)
+	}
+	return nil
+}
+
+// look announces the session to the daemon that there is.
+func (s *search) look() (*proto.Client, proto.Hello, error) {
+	client, err := proto.Dial(s.paths)
+	if err != nil {
+		return nil, proto.Hello{}, err
+	}
+	hello, err := client.Hello(s.argv, s.wanted)
+	if err == nil && hello.Chaos != s.cfg.Chaos {
+		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
+	}
+	if err != nil {
+		client.Close()
+		return nil, hello, err
+	}
+	return client, hello, nil
+}
+
+// move makes this run, and others of its network namespace, meet at a socket of their own. The usual one
+// has a daemon whose devices are not on interfaces of this namespace.
+func (s *search) move() error {
+	path, err := proto.NetworkSocket()
+	s.paths, s.wanted.Network = []string{path}, 0
+	return err
+}
+
+// compare tells the user if the daemon is another build of gorxe than this one.
+func compare(hello proto.Hello, this proto.Build, socket string) {
 	who := fmt.Sprintf("the daemon at %s (process %d) is another build of gorxe (%v) than this one (%v)", socket, hello.PID, hello.Build, this)
 	switch {
-	case hello.Build == this && replaced:
-		complain("a daemon of another build of gorxe was left at %s; this run has started its own (%v)", socket, this)
 	case hello.Build == this:
 	case hello.Private:
 		complain("%s: this run joins it, as other programs use it; a run after those gets a daemon of its own build", who)
@@ -95,14 +135,25 @@ func compare(hello proto.Hello, this proto.Build, socket string, replaced bool) 
 	}
 }
 
-// startPrivate starts a daemon that serves at socket and ends with its last program. It
+func (s *search) close() {
+	for _, c := range s.started {
+		c.Close() //nolint:errcheck // a pipe that nothing is written to
+	}
+}
+
+// startPrivate starts a daemon that serves at the first socket and ends with its last program. It
 // belongs to no terminal, and inherits no descriptor of this process.
-func startPrivate(cfg Config, socket string) error {
+func (s *search) startPrivate() (err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	cfg, socket := &s.cfg, s.paths[0]
 	args := []string{"daemon", "--private", "--socket", socket}
 	args = append(args, cfg.DeviceFlags...)
 	if cfg.Speed != 0 {
@@ -134,7 +185,10 @@ func startPrivate(cfg Config, socket string) error {
 		return fmt.Errorf("starting a daemon: %w", err)
 	}
 	go cmd.Wait() //nolint:errcheck // the daemon reports its own errors
-	return ready(r)
+	if err = ready(r); err == nil {
+		s.started = append(s.started, r)
+	}
+	return err
 }
 
 // ready waits until the daemon reports the outcome of its start.

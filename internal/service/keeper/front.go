@@ -17,6 +17,7 @@ import (
 type Config struct {
 	Program []string // empty: the user's shell
 	Socket  string   // of --socket
+	Private bool     // a daemon of this run's own, at a socket of its own
 	// The settings of a private daemon, if none is reachable. A reachable daemon must
 	// already have the devices that are named here.
 	Devices     []string
@@ -32,6 +33,7 @@ type Config struct {
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
 	Label     string          // of this program, for status and fault rules
+	FillIn    bool            // the address for AddressWord in Program
 	// Before, if not nil, is called before anything is started. This process may execute itself
 	// before that, so what its caller did earlier may be done twice.
 	Before func() error
@@ -109,10 +111,10 @@ func Run(cfg Config) (Outcome, error) {
 			err := errors.New("chaos has no effect in a gorxe run within another: give --chaos to the outer one")
 			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 		}
-		if len(cfg.Devices) > 0 || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {
-			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --device, --devices, --speed, --ecn, --socket and --pcap have no effect")
+		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {
+			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --ecn, --socket and --pcap have no effect")
 		}
-		err := execProgram(file, argv, os.Environ())
+		err := execProgram(file, cfg.arguments(argv), os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
 	mask, err := born()
@@ -121,6 +123,11 @@ func Run(cfg Config) (Outcome, error) {
 	}
 	if cfg.Before != nil {
 		if err := cfg.Before(); err != nil {
+			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		}
+	}
+	if cfg.Private {
+		if cfg.Socket, err = proto.PrivateSocket(); err != nil {
 			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 		}
 	}
@@ -204,7 +211,8 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 	if f.in, err = newInbox(); err != nil {
 		return err
 	}
-	p := plan{parent: os.Getpid(), mask: f.mask, file: file, argv: argv}
+	tell(client.Socket(), hello)
+	p := plan{parent: os.Getpid(), mask: f.mask, file: file, argv: cfg.arguments(argv)}
 	if hello.Private {
 		p.tracer = hello.PID // of the same user, and of this PID namespace
 	}

@@ -80,7 +80,7 @@ func mainRun(args []string) {
 
 // mainDaemon is `gorxe daemon`, as startPrivate calls it.
 func mainDaemon(args []string) {
-	cfg := daemon.Config{SocketMode: 0o600, Grace: 200 * time.Millisecond}
+	cfg := daemon.Config{SocketMode: 0o600}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
 		case "--private":
@@ -100,6 +100,12 @@ func mainDaemon(args []string) {
 	server, err := daemon.Start(cfg)
 	if ready, rerr := proto.NewReady(); rerr == nil {
 		ready.Say(err)
+		if err == nil {
+			go func() {
+				ready.AwaitEnd()
+				server.EndUnasked()
+			}()
+		}
 	}
 	if err != nil {
 		os.Exit(1)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,6 +52,19 @@ func Inherit(f *os.File) (*Client, error) {
 
 // Close ends the connection; Questions returns.
 func (c *Client) Close() { c.Conn.Close() }
+
+// finishTimeout bounds the wait for a daemon that does not close its end.
+const finishTimeout = 5 * time.Second
+
+// Finish is Close for a client that has no more to ask. If the daemon ends with this client, Finish returns when the daemon has
+// given up its socket and its ports.
+func (c *Client) Finish() {
+	if c.Conn.Sock.CloseWrite() == nil {
+		fds, _ := c.Conn.RecvWithin(new(Reply), finishTimeout) //nolint:errcheck // the end of the connection is one
+		CloseAll(fds)
+	}
+	c.Close()
+}
 
 // File returns a duplicate of the connection for a child process.
 func (c *Client) File() (*os.File, error) { return c.Conn.File() }

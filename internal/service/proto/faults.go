@@ -45,8 +45,8 @@ func DialFaults(paths []string, session uint64) (*Faults, error) {
 	return &Faults{client, session}, nil
 }
 
-// Close ends the connection.
-func (f *Faults) Close() { f.client.Close() }
+// Close ends the connection: see Client.Finish.
+func (f *Faults) Close() { f.client.Finish() }
 
 // rulesPerMessage bounds the text of the rules in a message. JSON may need six bytes for one.
 const rulesPerMessage = 2 << 10

@@ -3,6 +3,7 @@ package proto
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 )
@@ -96,10 +97,10 @@ const (
 type Doorbells = doorbell.Mode
 
 // Wanted is what a session requires: devices and a capture file. It may also choose which
-// doorbells are trapped. A private daemon of another build than Build ends for this session
-// if it has no other session.
+// doorbells are trapped.
 type Wanted struct {
-	Build     Build     `json:"build,omitzero"` // zero: any
+	// Network, if not 0, is the program's network namespace (ThisNetwork). A private daemon must be in the same one.
+	Network   uint64    `json:"network,omitempty"`
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`
 	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
@@ -117,23 +118,25 @@ type Hello struct {
 	Build   Build  `json:"build,omitzero"`    // zero: one that does not say
 	Session uint64 `json:"session,omitempty"` // its number; 0: of an older daemon
 	Chaos   uint64 `json:"chaos,omitempty"`   // of this session; an older daemon has none
+	// Address is that of the first device, by which programs of this host reach it.
+	Address netip.Addr `json:"address,omitzero"`
 }
 
 // errCode is an error that a client can act on.
 type errCode string
 
 const (
-	CodeEnding errCode = "ending" // the daemon is ending: look for another
-	CodeBuild  errCode = "build"  // the same, because it is another build
-	CodeLimit  errCode = "limit"
+	CodeEnding    errCode = "ending"    // the daemon is ending: look for another
+	CodeElsewhere errCode = "elsewhere" // it is in another network namespace
+	CodeLimit     errCode = "limit"
 )
 
 // Errors of a daemon's replies.
 var (
 	ErrEnding = errors.New("the daemon is ending")
 	ErrLimit  = errors.New("user limit reached")
-	// ErrReplaced is an ErrEnding: the daemon ends so that another build can start.
-	ErrReplaced = fmt.Errorf("%w, because it is another build of gorxe", ErrEnding)
+	// ErrElsewhere: the daemon serves runs in another network namespace, and started for them.
+	ErrElsewhere = errors.New("the daemon is in another network namespace")
 	// ErrVersion: a peer of another version of the protocol.
 	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", ProtocolVersion)
 )
@@ -143,10 +146,10 @@ func (r *Reply) err() error {
 	switch {
 	case r.Version != ProtocolVersion:
 		return ErrVersion
-	case r.Code == CodeBuild:
-		return ErrReplaced
 	case r.Code == CodeEnding:
 		return ErrEnding
+	case r.Code == CodeElsewhere:
+		return ErrElsewhere
 	case r.Code == CodeLimit:
 		return fmt.Errorf("%w: %s", ErrLimit, r.Error)
 	case r.Error != "":

@@ -31,7 +31,7 @@ func NewReady() (*Ready, error) {
 	return &Ready{pipe: os.NewFile(readyFD, "ready pipe")}, nil
 }
 
-// Say tells the outcome of Start, and closes the pipe.
+// Say tells the outcome of Start.
 func (r *Ready) Say(err error) {
 	word := ReadyWord
 	switch {
@@ -41,5 +41,15 @@ func (r *Ready) Say(err error) {
 		word = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	fmt.Fprintln(r.pipe, word)
-	r.pipe.Close()
+}
+
+// AwaitEnd returns when the `gorxe run` has closed its end: it has a session, or it has died.
+func (r *Ready) AwaitEnd() {
+	fds := []unix.PollFd{{Fd: readyFD}} // POLLERR needs no asking
+	for {
+		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+			r.pipe.Close()
+			return
+		}
+	}
 }

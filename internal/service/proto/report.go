@@ -63,5 +63,5 @@ func (r *Reports) Ask() (*Report, error) {
 	return rep, r.client.textOf(Request{Version: ProtocolVersion, Op: OpReport, Session: r.session}, rep)
 }
 
-// Close ends the connection.
-func (r *Reports) Close() { r.client.Close() }
+// Close ends the connection: see Client.Finish.
+func (r *Reports) Close() { r.client.Finish() }

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,21 +35,66 @@ func Sockets(flag string) ([]string, error) {
 		path, err := filepath.Abs(flag) // a daemon has another working directory
 		return []string{path}, err
 	}
-	// Root of an unprivileged container may have no rights in /run.
-	if os.Geteuid() == 0 && unix.Access(filepath.Dir(SystemSocket), unix.W_OK) == nil {
-		return []string{SystemSocket}, nil
-	}
-	own, err := UserSocket()
-	if err != nil {
-		return nil, err
+	own, err := ownSocket()
+	if err != nil || own == SystemSocket {
+		return []string{own}, err
 	}
 	return []string{own, SystemSocket}, nil
 }
 
+// ownSocket returns where a daemon of this user listens.
+func ownSocket() (string, error) {
+	// Root of an unprivileged container may have no rights in /run.
+	if os.Geteuid() == 0 && unix.Access(filepath.Dir(SystemSocket), unix.W_OK) == nil {
+		return SystemSocket, nil
+	}
+	return UserSocket()
+}
+
+// NetworkSocket returns where a daemon of this user listens, if the usual socket has the daemon of a run in another network
+// namespace.
+func NetworkSocket() (string, error) {
+	own, err := ownSocket()
+	return filepath.Join(filepath.Dir(own), fmt.Sprintf("gorxe-net-%d.sock", ThisNetwork())), err
+}
+
+// ThisNetwork returns the inode of this process's network namespace; 0: unknown.
+func ThisNetwork() uint64 {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &st); err != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+// privateSockets is the pattern of the names that PrivateSocket returns.
+const privateSockets = "gorxe-private-*.sock"
+
+// PrivateSocket returns a path for the socket of a daemon of one run. No other call returns the same
+// one. It removes the sockets that such daemons have left that were killed.
+func PrivateSocket() (string, error) {
+	own, err := ownSocket()
+	if err != nil {
+		return "", err
+	}
+	pattern := filepath.Join(filepath.Dir(own), privateSockets)
+	left, _ := filepath.Glob(pattern + lockSuffix) // the pattern is correct
+	for _, name := range left {
+		path := strings.TrimSuffix(name, lockSuffix)
+		if lock, err := LockSocket(path); err == nil {
+			os.Remove(path) //nolint:errcheck // what is left does no harm
+			os.Remove(name) //nolint:errcheck // likewise
+			lock.Close()
+		}
+	}
+	return strings.Replace(pattern, "*", rand.Text()[:8], 1), nil
+}
+
 // UserSocket returns a path in the user's runtime directory. Without one, it is in a directory
-// in /tmp that belongs to the user and that no other user can write to.
+// in /tmp that belongs to the user and that no other user can write to. After `su` the variable may name the directory of
+// another user.
 func UserSocket() (string, error) {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
 		return filepath.Join(dir, "gorxe.sock"), nil
 	}
 	dir := filepath.Join(os.TempDir(), "gorxe-"+strconv.Itoa(os.Geteuid()))
@@ -81,4 +128,46 @@ func Connect(path string) (*Conn, error) {
 		return nil, fmt.Errorf("socket %s belongs to another program: choose another with --socket", path)
 	}
 	return nil, fmt.Errorf("socket %s: %w", path, err)
+}
+
+// lockSuffix stands behind the path of a socket in the name of its lock.
+const lockSuffix = ".lock"
+
+// lockTries bounds how often LockSocket finds a file that a daemon removes in this moment.
+const lockTries = 100
+
+// LockSocket takes the lock beside a socket, so that only one of two daemons makes the socket. The
+// caller closes the file, and may remove it before. It returns ErrDaemonRuns if a daemon has the lock.
+func LockSocket(path string) (*os.File, error) {
+	path += lockSuffix
+	for range lockTries {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if here, ierr := isAt(f, path); ierr != nil || !here {
+			f.Close() // a daemon removed it meanwhile
+			continue
+		}
+		if err != nil {
+			f.Close()
+			return nil, ErrDaemonRuns
+		}
+		return f, nil
+	}
+	return nil, ErrDaemonRuns
+}
+
+// isAt reports whether the path still leads to the file.
+func isAt(f *os.File, path string) (bool, error) {
+	have, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Lstat(path)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(have, there), nil
 }

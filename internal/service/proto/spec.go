@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -11,18 +12,30 @@ import (
 var ErrSpec = errors.New("invalid device")
 
 // Spec describes a device: on all addresses of an interface, or on one address.
+//
+// A device with Free is on a loopback address that no other device has. The daemon chooses Address.
 type Spec struct {
 	Name      string     `json:"name"`
 	Interface string     `json:"interface,omitempty"`
 	Address   netip.Addr `json:"address,omitzero"`
 	Speed     Speed      `json:"speed,omitzero"`
+	Free      bool       `json:"free,omitempty"`
 }
+
+// free is where a device with Free is, as ParseSpec reads it.
+const free = "free"
+
+// FreeSpec is a device rxe0, rxe1 and so on at a free address.
+func FreeSpec(index int) Spec { return Spec{Name: "rxe" + strconv.Itoa(index), Free: true} }
 
 // String returns the form that ParseSpec reads.
 func (s Spec) String() string {
 	where := s.Interface
-	if s.Address.IsValid() {
+	switch {
+	case s.Address.IsValid():
 		where = s.Address.String()
+	case s.Free:
+		where = free
 	}
 	if s.Speed != 0 {
 		where += speedOption + s.Speed.String()
@@ -36,11 +49,11 @@ const speedOption = ",speed="
 // maxName is IB_DEVICE_NAME_MAX without the zero byte.
 const maxName = 63
 
-// ParseSpec reads NAME=INTERFACE or NAME=ADDRESS, with ",speed=GBPS" behind it or not.
+// ParseSpec reads NAME=INTERFACE, NAME=ADDRESS or NAME=free, with ",speed=GBPS" behind it or not.
 func ParseSpec(text string) (Spec, error) {
 	name, where, ok := strings.Cut(text, "=")
 	if !ok || where == "" {
-		return Spec{}, fmt.Errorf("%w %q: want NAME=INTERFACE or NAME=ADDRESS, as rxe0=eth0 or rxe0=127.0.0.1", ErrSpec, text)
+		return Spec{}, fmt.Errorf("%w %q: want NAME=INTERFACE, NAME=ADDRESS or NAME=free, as rxe0=eth0 or rxe0=127.0.0.1", ErrSpec, text)
 	}
 	if err := checkName(name); err != nil {
 		return Spec{}, err
@@ -52,6 +65,10 @@ func ParseSpec(text string) (Spec, error) {
 			return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
 		}
 		where = at
+	}
+	if where == free {
+		s.Free = true
+		return s, nil
 	}
 	if addr, err := netip.ParseAddr(where); err == nil {
 		s.Address = addr.Unmap()
@@ -84,10 +101,20 @@ func checkName(name string) error {
 }
 
 // Suits tells whether have is the device that s asks for. Without a speed of its own, s
-// takes any.
+// takes any. A device on a free address suits a run that asks for one, or for lo: see Loopback.
 func (s Spec) Suits(have Spec) bool {
-	return s == have || s.Speed == 0 && s == Spec{Name: have.Name, Interface: have.Interface, Address: have.Address}
+	if s.Speed != 0 && s.Speed != have.Speed || s.Name != have.Name {
+		return false
+	}
+	if have.Free && (s.Free || s.Loopback()) {
+		return true
+	}
+	return !s.Free && s.Interface == have.Interface && s.Address == have.Address
 }
+
+// Loopback reports whether the device is for this host only, on whichever address. If the UDP port of
+// lo is taken, such a device can be on a free address instead.
+func (s Spec) Loopback() bool { return s.Interface == "lo" }
 
 // DeviceError is the error of a device that does not start.
 type DeviceError struct {

@@ -48,6 +48,23 @@ func DefaultSpecs() ([]Spec, error) {
 	return []Spec{{Name: "rxe0", Interface: name}}, err
 }
 
+// FreePlaces returns the values of --devices and --device for a run that meets no other: devices on free
+// loopback addresses where the values do not say where they are.
+func FreePlaces(devices string, texts []string) (string, []string) {
+	if devices == "" && len(texts) == 0 {
+		return "", []string{FreeSpec(0).String()}
+	}
+	addrs, err := loopbacks(devices)
+	if devices == "" || err != nil || addrs == nil {
+		return devices, texts // ParseSpecs says what is wrong
+	}
+	var list []string
+	for i := range addrs {
+		list = append(list, FreeSpec(i).String())
+	}
+	return "", append(list, texts...)
+}
+
 // severalSpecs returns the devices of --devices.
 func severalSpecs(text string) ([]Spec, error) {
 	if text == "" {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,49 @@ func TestPairCommand(t *testing.T) {
 		p := onDevice(c.argv...)
 		if code := p.wait(); code != c.code {
 			t.Errorf("%s: exit code %d, want %d\n%s", c.name, code, c.code, p.out.String())
+		}
+	}
+}
+
+// TestPairReady: gorxe pair knows a server that listens by RDMA CM, also on two hosts and under one run, or on a Unix socket,
+// or that writes a line. If there is no sign, it says what it has looked for.
+func TestPairReady(t *testing.T) {
+	besideOthers(t)
+	need(t, "rping", "ib_write_bw", "python3")
+	notNative(t, "gorxe pair")
+	if !selection.takes(core) {
+		return
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	dir := t.TempDir()
+	rping := func(flag string) []string { return []string{"rping", flag, "-a", "{address}", "-C", "2", "-v"} }
+	unix := fmt.Sprintf("import socket,time; s=socket.socket(socket.AF_UNIX); s.bind('%s/unix'); s.listen(); time.sleep(1000)", dir)
+	for i, c := range []struct {
+		name           string
+		flags          []string
+		server, client []string
+		code           int
+		says           string
+	}{
+		{"RDMA CM", nil, rping("-s"), rping("-c"), 0, "rdma-ping-1"},
+		{"RDMA CM with 127.0.0.1", []string{"--private"}, []string{"rping", "-s", "-a", "127.0.0.1", "-C", "2"}, []string{"rping", "-c", "-a", "127.0.0.1", "-C", "2", "-v"}, 0, "rdma-ping-1"},
+		{"RDMA CM on two hosts", []string{"--hosts"}, rping("-s"), rping("-c"), 0, "rdma-ping-1"},
+		{"RDMA CM under one run", []string{"--private", "--verdict", filepath.Join(dir, "verdict")}, rping("-s"), rping("-c"), 0, "rdma-ping-1"},
+		{"perftest", []string{"--private"}, []string{"ib_write_bw", "-R", "-F", "-n", "20"}, []string{"ib_write_bw", "-R", "-F", "-n", "20", "{address}"}, 0, "BW average"},
+		{"a Unix socket", []string{"--private", "--stop-server"}, []string{"python3", "-c", unix}, []string{"echo", "the client ran"}, 0, "the client ran"},
+		{"a line", []string{"--private", "--stop-server", "--ready-when", "on port [0-9]+"}, []string{"sh", "-c", "echo up on port 7; exec sleep 1000"}, []string{"echo", "the client ran"}, 0, "the client ran"},
+		{"no sign", []string{"--private", "--timeout", "200ms"}, []string{"sleep", "1000"}, []string{"true"}, 125, "neither on a TCP port, nor on a Unix socket, nor by RDMA CM (rdma_listen): the client was not started. Give it more time with --timeout, or tell with --ready-when"},
+		{"no such line", []string{"--private", "--timeout", "200ms", "--ready-when", "up"}, []string{"sleep", "1000"}, []string{"true"}, 125, `no line of the server's output matches --ready-when "up"`},
+		{"no regular expression", []string{"--ready-when", "("}, []string{"true"}, []string{"true"}, 2, "is not a regular expression"},
+	} {
+		socket := []string{fmt.Sprintf("GORXE_SOCKET=%s/s%d", dir, i)}
+		if slices.Contains(c.flags, "--private") || slices.Contains(c.flags, "--hosts") {
+			socket = nil
+		}
+		p := start(t, h, socket, slices.Concat([]string{gorxe, "pair"}, c.flags, c.server, []string{"--"}, c.client)...)
+		if code := p.wait(); code != c.code || !strings.Contains(p.out.String(), c.says) {
+			t.Errorf("%s: exit status %d, want %d and %q\n%s", c.name, code, c.code, c.says, p.out.String())
 		}
 	}
 }

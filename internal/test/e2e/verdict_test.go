@@ -91,7 +91,7 @@ func TestVerdictOfLoss(t *testing.T) {
 }
 
 // TestVerdictOfGood: a program that ends well leaves no verdict with --verdict-on-failure, and a
-// good one with --verdict. The second run finds the daemon of the first.
+// good one with --verdict. The second run has a daemon of its own.
 func TestVerdictOfGood(t *testing.T) {
 	if !selection.takes(standard) {
 		return
