@@ -26,8 +26,8 @@ func (r *receiver) mayRead(n *tree.Node) bool {
 	if n.Mode&unix.S_IROTH != 0 {
 		return true
 	}
-	owner, err := r.caller.owner()
-	return err == nil && n.Permits(owner.uid, unix.R_OK)
+	who, err := r.caller.credentials()
+	return err == nil && who.opens(n, unix.R_OK)
 }
 
 // openFile gives the program the content of a file, as an ordinary file that all sessions

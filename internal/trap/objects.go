@@ -18,6 +18,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/threads"
@@ -41,7 +42,8 @@ type object struct {
 	link     string           // of polled: what /proc/PID/fd shows of it
 	events   atomic.Uint64    // of polled: how often it was ready
 	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
-	file     File             // of a device
+	file     File             // of a device, and of a socket
+	socket   *nlsocket.Socket // of a socket: its calls are answered with it
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
 	standIn  standIn          // of direct: the pipe in the place of the memfd

@@ -35,7 +35,6 @@ type Session struct {
 	waiting  waiting
 	own      bool // cfg.Contents is the session's own
 	mounts   vfs.Mounts
-	netlink  netlinkSender
 
 	cpus int // of the machine, for doorbell.Auto; tests change it before Serve
 
@@ -149,7 +148,6 @@ func (s *Session) shutdown() {
 	if !waitFor(&s.closing, closeLimit) {
 		s.log.Warn("files of the program are still being closed: its memory does not answer")
 	}
-	s.netlink.close()
 	s.procs.closeAll()
 	s.house.close()
 	s.release()
