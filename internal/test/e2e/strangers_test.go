@@ -1,0 +1,300 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestForgedNetlink: a process of another user writes forged answers to every port of
+// NETLINK_USERSOCK, as long as programs ask for devices. None of them takes one for the kernel's.
+func TestForgedNetlink(t *testing.T) {
+	need(t, "ibv_devinfo", "rdma")
+	if native != "" || !selection.takes(core) {
+		return
+	}
+	d := oneDaemon(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forger := start(t, d.host, []string{roleEnv + "=forge"}, exe)
+	if !until(programLimit, func() bool { return strings.Contains(forger.out.String(), "forging") || forger.ended() }) || forger.ended() {
+		t.Fatalf("the forger: %s", forger.describe())
+	}
+	programs := [][]string{{"ibv_devinfo"}, {"rdma", "link"}, {"rdma", "res", "show"}, {"rdma", "stat"}}
+	for i := range 25 {
+		argv := programs[i%len(programs)]
+		if i == 24 {
+			argv = newer(t).argv("ibv_devinfo")
+		}
+		if out := d.run(t, argv...).ok(); !strings.Contains(out, "rxe0") {
+			t.Errorf("%v:\n%s", argv, out)
+		}
+	}
+	if forger.ended() {
+		t.Errorf("the forger has ended: %s", forger.describe())
+	}
+}
+
+// playForge sends an error to each port of NETLINK_USERSOCK, for ever.
+func playForge() int {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_USERSOCK)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	order := binary.NativeEndian
+	forged := order.AppendUint32(nil, 36)
+	forged = order.AppendUint16(order.AppendUint16(forged, unix.NLMSG_ERROR), 0)
+	forged = order.AppendUint32(order.AppendUint32(forged, 0), 0)
+	forged = order.AppendUint32(forged, ^uint32(0)) // EPERM
+	forged = append(forged, make([]byte, 16)...)
+	for turn := 0; ; turn++ {
+		table, err := os.ReadFile("/proc/self/net/netlink")
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		for line := range bytes.Lines(table) { // sk Eth Pid Groups ...
+			f := strings.Fields(string(line))
+			if len(f) < 3 || f[1] != strconv.Itoa(unix.NETLINK_USERSOCK) {
+				continue
+			}
+			port, err := strconv.ParseUint(f[2], 10, 32)
+			if err == nil {
+				_ = unix.Sendto(fd, forged, unix.MSG_DONTWAIT, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: uint32(port)})
+			}
+		}
+		if turn == 0 {
+			fmt.Println("forging")
+		}
+	}
+}
+
+// TestNetlinkOfNoNamespace: through its socket for NETLINK_RDMA, a program in a network namespace of
+// its own reaches nothing of the daemon's namespace, also after it has moved the descriptor to where
+// no call is trapped.
+func TestNetlinkOfNoNamespace(t *testing.T) {
+	need(t, "unshare")
+	if native != "" || !selection.takes(core) {
+		return
+	}
+	d := oneDaemon(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := d.run(t, "unshare", "--net", "env", roleEnv+"=reach", exe).ok()
+	if out != "nothing\n" {
+		t.Errorf("the program reaches:\n%s", out)
+	}
+}
+
+// playReach prints what the ioctls of sockets say on a socket for NETLINK_RDMA.
+func playReach() int {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	const low = 100
+	if err := unix.Dup3(fd, low, unix.O_CLOEXEC); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	reached := false
+	for _, fd := range []int{fd, low} {
+		for index := range uint32(200) {
+			var ifr [40]byte
+			binary.NativeEndian.PutUint32(ifr[16:], index)
+			_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFNAME, uintptr(unsafe.Pointer(&ifr)))
+			if errno == 0 {
+				fmt.Printf("descriptor %d: interface %d, %s\n", fd, index, bytes.TrimRight(ifr[:16], "\x00"))
+				reached = true
+			}
+		}
+		if ns, err := unix.IoctlRetInt(fd, unix.SIOCGSKNS); err == nil {
+			fmt.Printf("descriptor %d: a network namespace, %d\n", fd, ns)
+			reached = true
+		}
+	}
+	if err := unix.Sendto(low, []byte("x"), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != unix.ENOTSOCK {
+		fmt.Println("descriptor", low, "takes a datagram:", err)
+		reached = true
+	}
+	if !reached {
+		fmt.Println("nothing")
+	}
+	return 0
+}
+
+// rightsSeen is what a program may do in several states, by name: the errno, 0 if it succeeds.
+type rightsSeen map[string]unix.Errno
+
+// TestRightsAtEachUse: what a program may do follows its rights at that moment, whichever it had when
+// it used the device first. Each thread has its own.
+func TestRightsAtEachUse(t *testing.T) {
+	if native != "" || !selection.takes(core) {
+		return
+	}
+	if oneUser {
+		t.Skip("there is one user here")
+	}
+	d := oneDaemon(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := rightsSeen{
+		"root opens umad0": 0, "root asks for umad0": 0, "root joins a group": 0,
+		"a thread of root beside it opens umad0":        0,
+		"root with another fsuid opens umad0":           unix.EACCES,
+		"root with another real user asks for umad0":    unix.EACCES,
+		"root with another real user opens umad0":       0,
+		"root without capabilities joins a group":       unix.EPERM,
+		"another user opens umad0":                      unix.EACCES,
+		"another user asks for umad0":                   unix.EACCES,
+		"another user reads receive_filter_drop":        unix.EACCES,
+		"another user opens uverbs0":                    0,
+		"another user joins a group":                    unix.EPERM,
+		"another user asks for uverbs0":                 0,
+		"another user moves a link as rdma does":        unix.EPERM,
+		"root moves a link as rdma does":                unix.EOPNOTSUPP,
+		"root without capabilities moves a link so too": unix.EPERM,
+	}
+	var seen rightsSeen
+	out := d.run(t, "env", roleEnv+"=rights", exe).ok()
+	if err := json.Unmarshal([]byte(out), &seen); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, want := range wanted {
+		if got, ok := seen[name]; !ok || got != want {
+			t.Errorf("%s: %v (%t), want %v", name, got, ok, want)
+		}
+	}
+}
+
+// playRights uses the device as root, and then with other rights. Each change is of one thread.
+func playRights() int {
+	const user = 65534
+	seen := make(rightsSeen)
+	note := func(name string, err error) {
+		errno, _ := err.(unix.Errno)
+		if errno == 0 && err != nil {
+			fmt.Println(name, err)
+		}
+		seen[name] = errno
+	}
+	open := func(path string) error {
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	}
+	const umad, verbs = "/dev/infiniband/umad0", "/dev/infiniband/uverbs0"
+	ask := func(path string) error { return unix.Access(path, unix.R_OK|unix.W_OK) }
+	raw := func(call uintptr, args ...uintptr) {
+		args = append(args, 0, 0, 0)
+		if _, _, errno := unix.RawSyscall(call, args[0], args[1], args[2]); errno != 0 {
+			fmt.Println("call", call, errno)
+		}
+	}
+	keep := ^uintptr(0)
+	note("root opens umad0", open(umad))
+	note("root asks for umad0", ask(umad))
+	note("root joins a group", joinGroup())
+	note("root moves a link as rdma does", setLink())
+	inThread := func(f func()) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // it ends with the goroutine
+			f()
+		}()
+		<-done
+	}
+	inThread(func() {
+		raw(unix.SYS_SETFSUID, user)
+		note("root with another fsuid opens umad0", open(umad))
+	})
+	inThread(func() {
+		raw(unix.SYS_SETRESUID, user, keep, keep)
+		note("root with another real user asks for umad0", ask(umad))
+		note("root with another real user opens umad0", open(umad))
+	})
+	inThread(func() {
+		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&hdr, &none[0]); err != nil {
+			fmt.Println("capset:", err)
+		}
+		note("root without capabilities joins a group", joinGroup())
+		note("root without capabilities moves a link so too", setLink())
+	})
+	inThread(func() {
+		raw(unix.SYS_SETRESGID, user, user, user)
+		raw(unix.SYS_SETRESUID, user, user, user)
+		note("another user opens umad0", open(umad))
+		note("another user asks for umad0", ask(umad))
+		fd, err := unix.Open("/sys/class/infiniband/rxe0/ports/1/hw_counters/receive_filter_drop", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		note("another user reads receive_filter_drop", err)
+		note("another user opens uverbs0", open(verbs))
+		note("another user asks for uverbs0", ask(verbs))
+		note("another user joins a group", joinGroup())
+		note("another user moves a link as rdma does", setLink())
+	})
+	note("a thread of root beside it opens umad0", open(umad))
+	if err := json.NewEncoder(os.Stdout).Encode(seen); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// joinGroup joins the group of notifications, as rdma monitor does.
+func joinGroup() error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, 4)
+}
+
+// setLink sends RDMA_NLDEV_CMD_SET, and returns what the answer says.
+func setLink() error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	order := binary.NativeEndian
+	msg := order.AppendUint32(nil, unix.SizeofNlMsghdr)
+	msg = order.AppendUint16(order.AppendUint16(msg, 5<<10|2), unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	msg = order.AppendUint32(order.AppendUint32(msg, 1), 0)
+	if err := unix.Send(fd, msg, 0); err != nil {
+		return err
+	}
+	buf := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, buf, 0)
+	if err != nil || n < unix.SizeofNlMsghdr+4 || order.Uint16(buf[4:]) != unix.NLMSG_ERROR {
+		return fmt.Errorf("%d bytes, %w", n, err)
+	}
+	if errno := unix.Errno(-int32(order.Uint32(buf[unix.SizeofNlMsghdr:]))); errno != 0 {
+		return errno
+	}
+	return nil
+}
