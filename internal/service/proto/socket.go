@@ -64,7 +64,8 @@ func UserSocket() (string, error) {
 	return filepath.Join(dir, "gorxe.sock"), nil
 }
 
-// Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon.
+// Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the one that
+// listens is another user's, it is ErrUntrusted.
 func Connect(path string) (*Conn, error) {
 	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
 		return nil, fmt.Errorf("socket %s: the path is longer than a unix socket's may be: choose another with --socket", path)
@@ -72,7 +73,12 @@ func Connect(path string) (*Conn, error) {
 	sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	switch {
 	case err == nil:
-		return &Conn{Sock: sock}, nil
+		conn := &Conn{Sock: sock}
+		if err := conn.checkDaemon(path); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return conn, nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w at %s: start one with `gorxe daemon`", ErrNoDaemon, path)
 	case errors.Is(err, fs.ErrPermission):

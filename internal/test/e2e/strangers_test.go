@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -137,6 +138,64 @@ func playReach() int {
 	}
 	return 0
 }
+
+// TestFakeDaemon: a process of another user listens where root looks for a daemon. No client of root's
+// sends it anything; each names the user, the socket and the remedy.
+func TestFakeDaemon(t *testing.T) {
+	need(t, "/usr/bin/python3")
+	if native != "" || !selection.takes(core) {
+		return
+	}
+	if oneUser {
+		t.Skip("there is one user here")
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	socket := newSocket(t)
+	if err := os.Chown(filepath.Dir(socket), 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	fake := start(t, h.as(65534, 65534), nil, "/usr/bin/python3", "-c", fakeDaemon, socket)
+	if !until(programLimit, func() bool { return strings.Contains(fake.out.String(), "listening") || fake.ended() }) || fake.ended() {
+		t.Fatalf("the fake daemon: %s", fake.describe())
+	}
+	for _, args := range [][]string{
+		{"run", "--socket", socket, "true"}, {"run", "--device", "rxe0=lo", "--socket", socket, "true"}, {"status", "--socket", socket},
+		{"daemon", "--device", "rxe0=lo", "--socket", socket}, {"fault", "list", "--socket", socket},
+	} {
+		p := start(t, h, nil, append([]string{gorxe}, args...)...)
+		code, text := p.wait(), p.out.String()
+		if code == 0 || args[0] == "run" && code != 125 {
+			t.Errorf("gorxe %v ended with %d", args, code)
+		}
+		for _, word := range []string{"65534", socket, "--socket"} {
+			if !strings.Contains(text, word) {
+				t.Errorf("gorxe %v does not name %s:\n%s", args, word, text)
+			}
+		}
+	}
+	if got := fake.out.String(); strings.Contains(got, "received") {
+		t.Errorf("the fake daemon: %s", got)
+	}
+}
+
+// fakeDaemon listens as a daemon does, and prints what comes.
+const fakeDaemon = `
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o666)
+s.listen(16)
+print("listening", flush=True)
+while True:
+    c = s.accept()[0]
+    try:
+        b = c.recv(1 << 14)
+    except OSError:
+        b = b""
+    if b:
+        print("received", b, flush=True)
+`
 
 // rightsSeen is what a program may do in several states, by name: the errno, 0 if it succeeds.
 type rightsSeen map[string]unix.Errno
