@@ -83,7 +83,9 @@ type ServeConfig struct {
 	Threads *threads.Shared
 	// Doorbells says which doorbells are trapped.
 	Doorbells doorbell.Mode
-	Log       *slog.Logger // nil: slog.Default
+	// Say tells the program's user something; nil if it cannot. It waits for nobody.
+	Say func(text string)
+	Log *slog.Logger // nil: slog.Default
 }
 
 // Serve answers the calls of the program behind listener until the program's last process has

@@ -16,6 +16,7 @@ import (
 func (r *receiver) socket() verdict {
 	p, err := r.caller.owner()
 	if err != nil {
+		r.complainAloud(err)
 		return fail(handover.NoNetlink)
 	}
 	p.modern.Store(true)

@@ -21,6 +21,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
@@ -230,6 +231,8 @@ func (r *receiver) object(fd int32) *object {
 		o = r.s.objects.pollable(link)
 	} else if id, err := r.fileID(fd); err == nil {
 		o = r.s.objects.get(id)
+	} else if procmem.Forbidden(err) {
+		r.complainAloud(procmem.NoAccess(err))
 	}
 	// The closes of a pollable file are not trapped. So hot does not have it, because
 	// nothing would say when that is over.

@@ -43,6 +43,7 @@ type Session struct {
 	users      atomic.Int32 // of listener and page: receivers, and Serve
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
 	complained atomic.Bool
+	told       atomic.Bool // the user, by cfg.Say
 	unwatched  atomic.Bool // a file could not be watched, and that was said
 	reason     atomic.Pointer[error]
 	running    sync.WaitGroup // receivers that are not blocked, and the watchdog

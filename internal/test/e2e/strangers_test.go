@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,6 +197,66 @@ while True:
     if b:
         print("received", b, flush=True)
 `
+
+// inContainer is root as a container has it: it may not look at processes of other users.
+var inContainer = []string{"setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"}
+
+// asUser is a command that becomes an ordinary user and executes a program, like gosu and su-exec.
+var asUser = []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
+
+// dropOnly becomes an ordinary user, executes nothing, and then asks for a device.
+const dropOnly = `
+import os, socket
+os.setgid(65534)
+os.setuid(65534)
+try:
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
+except OSError as e:
+    print("refused:", e)
+`
+
+// TestDropRoot: a program that root starts, and that becomes an ordinary user before it executes another
+// one, keeps the device, also where root has no CAP_SYS_PTRACE. One that executes nothing is told why it
+// has none.
+func TestDropRoot(t *testing.T) {
+	need(t, "setpriv", "ibv_devinfo", "rdma", "ibv_rc_pingpong", "/usr/bin/python3")
+	if native != "" || !selection.takes(core) {
+		return
+	}
+	if oneUser {
+		t.Skip("there is one user here")
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	for name, under := range map[string][]string{"with all capabilities": nil, "as in a container": inContainer} {
+		t.Run(name, func(t *testing.T) {
+			d := startDaemonAt(t, h, under, newSocket(t), "--device", "rxe0=lo")
+			run := func(t *testing.T, argv ...string) *proc {
+				t.Helper()
+				return start(t, h, d.env(), slices.Concat(under, []string{gorxe, "run", "--"}, argv)...)
+			}
+			dropped := func(t *testing.T, argv ...string) *proc {
+				t.Helper()
+				return run(t, slices.Concat(asUser, argv)...)
+			}
+			for _, argv := range [][]string{{"ibv_devinfo"}, {"rdma", "link"}} {
+				if out := dropped(t, argv...).ok(); !strings.Contains(out, "rxe0") {
+					t.Errorf("%v:\n%s", argv, out)
+				}
+			}
+			if p := dropped(t, "cat", "/dev/infiniband/umad0"); p.wait() == 0 || !strings.Contains(p.out.String(), "Permission denied") {
+				t.Errorf("umad0: %s", p.describe())
+			}
+			o := topology{server: dropped, client: dropped, host: h}
+			o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "20").good(t)
+			out := run(t, "/usr/bin/python3", "-c", dropOnly).ok()
+			told := strings.Contains(out, "refused") && strings.Contains(out, "of user 65534, has no RDMA device")
+			if (under != nil) != told {
+				t.Errorf("a program that executes nothing: %s", out)
+			}
+		})
+	}
+}
 
 // rightsSeen is what a program may do in several states, by name: the errno, 0 if it succeeds.
 type rightsSeen map[string]unix.Errno
