@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,31 +36,11 @@ func Sockets(flag string) ([]string, error) {
 	if os.Geteuid() == 0 && unix.Access(filepath.Dir(SystemSocket), unix.W_OK) == nil {
 		return []string{SystemSocket}, nil
 	}
-	own, err := UserSocket()
+	own, err := userSockets(os.Geteuid())
 	if err != nil {
 		return nil, err
 	}
-	return []string{own, SystemSocket}, nil
-}
-
-// UserSocket returns a path in the user's runtime directory. Without one, it is in a directory
-// in /tmp that belongs to the user and that no other user can write to.
-func UserSocket() (string, error) {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "gorxe.sock"), nil
-	}
-	dir := filepath.Join(os.TempDir(), "gorxe-"+strconv.Itoa(os.Geteuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return "", fmt.Errorf("%s: %w", dir, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return "", fmt.Errorf("%s is not a directory of this user's alone: set XDG_RUNTIME_DIR or %s to a better place", dir, EnvSocket)
-	}
-	return filepath.Join(dir, "gorxe.sock"), nil
+	return append(own, SystemSocket), nil
 }
 
 // Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the one that
