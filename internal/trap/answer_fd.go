@@ -258,6 +258,7 @@ func (r *receiver) fxattr() verdict {
 // no other would do.
 func (r *receiver) forget() verdict {
 	r.s.procs.forget()
+	r.unplace()
 	return pass
 }
 

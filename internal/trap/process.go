@@ -33,6 +33,7 @@ type process struct {
 
 	lastPolled atomic.Uint32 // where to look for a number for a pollable file
 	lastOwn    atomic.Uint32 // and for a completion channel
+	placed     placed
 	budget     *quota.Budget
 }
 

@@ -127,6 +127,8 @@ func play(role string, args []string) int {
 		return playNetlink(args)
 	case "forge":
 		return playForge()
+	case "drop":
+		return playDrop()
 	case "reach":
 		return playReach()
 	case "rights":

@@ -215,9 +215,46 @@ except OSError as e:
     print("refused:", e)
 `
 
+// playDrop opens devices as root, becomes an ordinary user, and prints what does not work then.
+func playDrop() int {
+	const verbs, cm = "/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"
+	var fds [3]int
+	for i, path := range []string{verbs, cm, verbs} {
+		var err error
+		if fds[i], err = unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+			fmt.Println(path, err)
+			return 1
+		}
+	}
+	runtime.LockOSThread()
+	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
+		if _, _, errno := unix.RawSyscall(call, 65534, 65534, 65534); errno != 0 {
+			fmt.Println(errno)
+			return 1
+		}
+	}
+	for i, fd := range fds[:2] { // a device refuses a command that short; what is behind the descriptor does not
+		if _, err := unix.Write(fd, []byte{0}); err != unix.EINVAL {
+			fmt.Println("descriptor", i, "takes a byte:", err)
+		}
+	}
+	// A number that has become another file's is not the device's any more.
+	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Dup3(null, fds[2], unix.O_CLOEXEC)
+	}
+	if err == nil {
+		_, err = unix.Write(fds[2], []byte{0})
+	}
+	if err != nil {
+		fmt.Println("another file in the place of a device:", err)
+	}
+	return 0
+}
+
 // TestDropRoot: a program that root starts, and that becomes an ordinary user before it executes another
-// one, keeps the device, also where root has no CAP_SYS_PTRACE. One that executes nothing is told why it
-// has none.
+// one, keeps the device, also where root has no CAP_SYS_PTRACE. One that executes nothing keeps what it has
+// open, and is told why it gets nothing else.
 func TestDropRoot(t *testing.T) {
 	need(t, "setpriv", "ibv_devinfo", "rdma", "ibv_rc_pingpong", "/usr/bin/python3")
 	if native != "" || !selection.takes(core) {
@@ -225,6 +262,10 @@ func TestDropRoot(t *testing.T) {
 	}
 	if oneUser {
 		t.Skip("there is one user here")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	h := newHost(t, "127.0.0.1")
 	h.ip(t, "link set lo up")
@@ -249,6 +290,9 @@ func TestDropRoot(t *testing.T) {
 			}
 			o := topology{server: dropped, client: dropped, host: h}
 			o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "20").good(t)
+			if out := run(t, "env", roleEnv+"=drop", exe).ok(); out != "" {
+				t.Errorf("descriptors that root opened: %s", out)
+			}
 			out := run(t, "/usr/bin/python3", "-c", dropOnly).ok()
 			told := strings.Contains(out, "refused") && strings.Contains(out, "of user 65534, has no RDMA device")
 			if (under != nil) != told {
