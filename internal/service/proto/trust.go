@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUntrusted: the process that listens at a socket belongs to another user, who is not root. A daemon
+// ErrUntrusted: the process that listens at a socket is neither root's nor this user's. A daemon
 // decides what its programs' system calls return, and reaches their memory.
 var ErrUntrusted = errors.New("the daemon belongs to another user")
 
-// checkDaemon refuses a daemon that is neither root's nor this user's. The kernel says who made the socket
-// listen: of a socket of systemd's, that is root.
+// checkDaemon refuses a daemon that is neither root's nor this user's. The kernel says which user made the
+// socket listen: root, if systemd did.
 func (c *Conn) checkDaemon(path string) error {
 	cred, err := c.Peer()
 	if err != nil {
-		return fmt.Errorf("socket %s: who listens is not known: %w", path, err)
+		return fmt.Errorf("socket %s: the user of the process that listens is not known: %w", path, err)
 	}
 	own := uint32(os.Geteuid())
 	if trusted(cred, own, mapsAllUsers()) {
@@ -34,7 +34,7 @@ const overflowUID = 65534
 // trusted reports whether a program of user own trusts a daemon. In a user namespace that lacks users of the
 // host, root of the host has the number overflowUID, and so has every other such user. A process of the
 // namespace cannot be taken for one of these: unlike theirs, its number is known in the container (pid 0 is
-// one of an outer pid namespace). Who can bind such a socket into the container governs the container.
+// one of an outer pid namespace). A user that can bind such a socket into the container governs the container.
 func trusted(daemon unix.Ucred, own uint32, allUsers bool) bool {
 	return daemon.Uid == 0 || daemon.Uid == own || daemon.Uid == overflowUID && daemon.Pid == 0 && !allUsers
 }

@@ -83,8 +83,8 @@ func playForge() int {
 	}
 }
 
-// TestNetlinkOfNoNamespace: through its socket for NETLINK_RDMA, a program in a network namespace of
-// its own reaches nothing of the daemon's namespace, also after it has moved the descriptor to where
+// TestNetlinkOfNoNamespace: a program is in a network namespace of its own. Through its socket for NETLINK_RDMA, it
+// reaches nothing of the daemon's namespace. Nor does it after it has moved the descriptor to where
 // no call is trapped.
 func TestNetlinkOfNoNamespace(t *testing.T) {
 	need(t, "unshare")
