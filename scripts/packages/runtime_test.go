@@ -167,22 +167,22 @@ func TestRuntime(t *testing.T) {
 	if text := p.ok("wait", "long"); strings.TrimSpace(text) != "6" {
 		t.Errorf("a stopped container ends with %s", text)
 	}
+	p.execAsRoot()
 }
 
-// TestExecAsRoot: a process that exec adds as root does not give itself to a daemon of the container's user.
-func TestExecAsRoot(t *testing.T) {
-	t.Parallel()
-	p := newPodman(t)
+// execAsRoot: a process that exec adds as root does not give itself to a daemon of the container's user.
+func (p *podman) execAsRoot() {
+	p.t.Helper()
 	p.ok(append(append([]string{"run", "--detach", "--name", "user", "--user", "1234", "--network", "none"}, limits...), testImage, "sh", "-c", "echo ready; while :; do sleep 0.1; done")...)
 	for !strings.Contains(p.ok("logs", "user"), "ready") {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if text := p.ok("exec", "user", "ibv_devices"); !strings.Contains(text, "rxe0") {
-		t.Errorf("exec: %s", text)
+		p.t.Errorf("exec: %s", text)
 	}
 	text, code := p.podman("exec", "--user", "0", "user", "ibv_devices")
 	if code != 125 || !strings.Contains(text, "user id 1234") || !strings.Contains(text, "/.gorxe/run/socket") {
-		t.Errorf("exec as root: exit code %d\n%s", code, text)
+		p.t.Errorf("exec as root: exit code %d\n%s", code, text)
 	}
 }
 

@@ -142,10 +142,12 @@ func TestAddress(t *testing.T) {
 	if port, groups := one.Address(); port != 0 || groups != 0 {
 		t.Errorf("a new socket has %d, %d", port, groups)
 	}
-	if one.Bind(0, 0) != nil || one.Port() == 0 || one.Port() != one.Port() || one.Port() == two.Port() {
-		t.Errorf("ports %d and %d", one.Port(), two.Port())
+	err := one.Bind(0, 0)
+	port := one.Port()
+	if again := one.Port(); err != nil || port == 0 || again != port || two.Port() == port {
+		t.Errorf("%v; ports %d, %d and %d", err, port, again, two.Port())
 	}
-	if err := one.Bind(one.Port(), 3); err != nil {
+	if err := one.Bind(port, 3); err != nil {
 		t.Error(err)
 	}
 	if _, groups := one.Address(); groups != 3 {
