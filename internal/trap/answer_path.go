@@ -241,6 +241,9 @@ func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 		}
 		return v
 	}
+	if mode <= 7 && forAll(n, uint32(mode)) {
+		return value(0)
+	}
 	who, err := r.caller.credentials()
 	if err != nil {
 		return fail(unix.EACCES)

@@ -38,6 +38,9 @@ func (c *Credentials) accesses(n *tree.Node, way uint32) bool {
 	return n.Permits(c.RealUID, overrides(c.RealUID, c.Permitted), way)
 }
 
+// forAll reports whether everybody may use a node in a way, so that nobody's rights need be read.
+func forAll(n *tree.Node, way uint32) bool { return n.Mode&(n.Mode>>6)&7&way == way }
+
 // overrides reports whether a user with these capabilities has the rights of root on files of others.
 func overrides(uid uint32, capabilities uint64) bool {
 	return uid == 0 && capabilities&(1<<unix.CAP_DAC_OVERRIDE) != 0

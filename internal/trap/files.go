@@ -23,7 +23,7 @@ func (r *receiver) openDir(n *tree.Node, cloexec bool) verdict {
 // mayRead reports whether the caller may read a file. Most files are for everybody, so most opens
 // do not ask for the caller's user.
 func (r *receiver) mayRead(n *tree.Node) bool {
-	if n.Mode&unix.S_IROTH != 0 {
+	if forAll(n, unix.R_OK) {
 		return true
 	}
 	who, err := r.caller.credentials()
