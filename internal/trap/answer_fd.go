@@ -76,6 +76,9 @@ func (r *receiver) onDirect(o *object) verdict {
 // tryFile makes the call in hand on a file. The call's arguments have been checked, except
 // the memory that they point to.
 func (r *receiver) tryFile(o *object) verdict {
+	if o.socket != nil {
+		return r.onSocket(o.socket)
+	}
 	buf, n := r.arg(1), r.arg(2)
 	if r.n.NR == unix.SYS_WRITEV || r.n.NR == unix.SYS_READV {
 		var iov [16]byte
@@ -103,7 +106,7 @@ func (r *receiver) tryFile(o *object) verdict {
 func (r *receiver) write() verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
-		return r.writeNetlink()
+		return pass
 	}
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF) // not open for writing
@@ -116,12 +119,12 @@ func (r *receiver) write() verdict {
 func (r *receiver) writev() verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
-		return r.writevNetlink()
+		return pass
 	}
 	if o.file == nil || o.readOnly {
 		return fail(unix.EBADF)
 	}
-	if r.arg(2) != 1 {
+	if r.arg(2) != 1 && o.socket == nil {
 		return fail(unix.EINVAL)
 	}
 	return r.onFile(o)
@@ -255,6 +258,7 @@ func (r *receiver) fxattr() verdict {
 // no other would do.
 func (r *receiver) forget() verdict {
 	r.s.procs.forget()
+	r.unplace()
 	return pass
 }
 
@@ -263,7 +267,7 @@ func (r *receiver) forget() verdict {
 func (r *receiver) dup(flags int) verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
-		return r.dupNetlink(flags&unix.O_CLOEXEC != 0)
+		return pass
 	}
 	owner, err := r.caller.owner()
 	if err != nil {

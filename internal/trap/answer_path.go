@@ -88,10 +88,11 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 	if err != nil {
 		return fail(unix.EACCES)
 	}
-	if !n.Permits(owner.uid, accessOf(mode)) {
+	who, err := r.caller.credentials()
+	if err != nil || !who.opens(n, accessOf(mode)) {
 		return fail(unix.EACCES)
 	}
-	f, err := r.s.cfg.Host.Open(n, Credentials{PID: owner.tgid, UID: owner.uid, GID: owner.gid})
+	f, err := r.s.cfg.Host.Open(n, who)
 	if err != nil {
 		var errno unix.Errno
 		if !errors.As(err, &errno) {
@@ -240,11 +241,18 @@ func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 		}
 		return v
 	}
-	owner, err := r.caller.owner()
+	if mode <= 7 && forAll(n, uint32(mode)) {
+		return value(0)
+	}
+	who, err := r.caller.credentials()
 	if err != nil {
 		return fail(unix.EACCES)
 	}
-	if mode > 7 || !n.Permits(owner.uid, uint32(mode)) {
+	permits := who.accesses
+	if flags&unix.AT_EACCESS != 0 {
+		permits = who.opens
+	}
+	if mode > 7 || !permits(n, uint32(mode)) {
 		return fail(unix.EACCES)
 	}
 	return value(0)

@@ -11,6 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 )
@@ -25,20 +26,22 @@ type Host interface {
 	Open(n *tree.Node, who Credentials) (File, error)
 }
 
-// Netlink answers what programs send on sockets of protocol NETLINK_RDMA. Its method may be
+// Netlink answers what programs send on sockets of protocol NETLINK_RDMA. Its methods may be
 // called by several threads, and waits for nobody.
 type Netlink interface {
 	Netlink(who Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply)
+	// NetAdmin reports whether the caller has CAP_NET_ADMIN over the devices' network namespace.
+	NetAdmin(who Credentials) bool
 }
 
 // File is an open device. Its descriptor has a name that begins with gorxe.
 type File = kernel.File
 
 // Credentials say which process opens a device or asks about one: its number as this process sees
-// it, and its effective user and group.
+// it, and the rights of the calling thread at that moment.
 type Credentials struct {
-	PID      int
-	UID, GID uint32
+	PID int
+	procfs.Rights
 }
 
 // Keeper is a process that has rights over the program which this one may lack,
@@ -80,7 +83,9 @@ type ServeConfig struct {
 	Threads *threads.Shared
 	// Doorbells says which doorbells are trapped.
 	Doorbells doorbell.Mode
-	Log       *slog.Logger // nil: slog.Default
+	// Say tells the program's user something; nil if it cannot. It waits for nobody.
+	Say func(text string)
+	Log *slog.Logger // nil: slog.Default
 }
 
 // Serve answers the calls of the program behind listener until the program's last process has

@@ -23,11 +23,11 @@ func (r *receiver) openDir(n *tree.Node, cloexec bool) verdict {
 // mayRead reports whether the caller may read a file. Most files are for everybody, so most opens
 // do not ask for the caller's user.
 func (r *receiver) mayRead(n *tree.Node) bool {
-	if n.Mode&unix.S_IROTH != 0 {
+	if forAll(n, unix.R_OK) {
 		return true
 	}
-	owner, err := r.caller.owner()
-	return err == nil && n.Permits(owner.uid, unix.R_OK)
+	who, err := r.caller.credentials()
+	return err == nil && who.opens(n, unix.R_OK)
 }
 
 // openFile gives the program the content of a file, as an ordinary file that all sessions

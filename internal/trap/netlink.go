@@ -2,188 +2,107 @@ package trap
 
 import (
 	"encoding/binary"
-	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/trap/handover"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
-	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/internal/trap/usersock"
+	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 )
 
-// netlinkSender sends the answers to the session's programs. Its socket is opened with the
-// first one of a program.
-type netlinkSender struct {
-	mu     sync.Mutex
-	sender *usersock.Sender
-	closed bool
-}
-
-// open returns the sender, for a program that gets a socket.
-func (n *netlinkSender) open(b *quota.Budget) (*usersock.Sender, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.closed:
-		return nil, unix.ENODEV
-	case n.sender != nil:
-		return n.sender, nil
-	}
-	var err error
-	n.sender, err = usersock.NewSender(b)
-	return n.sender, err
-}
-
-// get returns the sender, nil if no program has a socket.
-func (n *netlinkSender) get() *usersock.Sender {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.sender
-}
-
-func (n *netlinkSender) close() {
-	n.mu.Lock()
-	s := n.sender
-	n.closed = true
-	n.mu.Unlock()
-	if s != nil {
-		s.Close()
-	}
-}
-
-// socket answers socket(AF_NETLINK, type, NETLINK_RDMA) with a socket of NETLINK_USERSOCK, on
-// which the program's sends are trapped. A program that asks has a libibverbs whose doorbells
-// need not be trapped (ringsDirectly), whatever the answer.
+// socket answers socket(AF_NETLINK, type, NETLINK_RDMA). A program that asks has a libibverbs whose
+// doorbells need not be trapped (ringsDirectly), whatever the answer.
 func (r *receiver) socket() verdict {
 	p, err := r.caller.owner()
 	if err != nil {
+		r.complainAloud(err)
 		return fail(handover.NoNetlink)
 	}
 	p.modern.Store(true)
 	if r.s.cfg.Netlink == nil {
 		return fail(handover.NoNetlink)
 	}
-	if _, err := r.s.netlink.open(r.s.cfg.Budget); err != nil {
-		return fail(handover.NoNetlink) // a sandbox forbids AF_NETLINK
-	}
-	typ := int(int32(r.arg(1)))
-	fd, err := usersock.Open(typ &^ unix.SOCK_CLOEXEC)
+	typ := uint64(uint32(r.arg(1)))
+	s, err := nlsocket.New(r.s.cfg.Budget, int(typ&^(unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)))
 	if err != nil {
 		return failed(err)
 	}
-	defer unix.Close(fd)
-	return r.installNetlink(fd, typ&unix.SOCK_CLOEXEC != 0)
+	o := &object{node: tree.NewSocket(s.ID().Ino), file: s, socket: s}
+	return r.openPollable(o, s, typ) // SOCK_CLOEXEC and SOCK_NONBLOCK are the flags of open
 }
 
-// installNetlink gives the program a socket. Its number is one where every write is trapped.
-func (r *receiver) installNetlink(fd int, cloexec bool) verdict {
-	return r.installAt(fd, cloexec, func() (uint32, bool) {
-		return r.freeFD([]filter.Range{r.s.cfg.FDs.Trapped()}, r.unused)
-	})
-}
-
-// netlinkSocket is a program's socket. There is no table of them: a call on a descriptor finds
-// out what it refers to.
-type netlinkSocket struct {
-	sender *usersock.Sender
-	port   uint32
-	fd     int // this process's descriptor of it; -1 if it may not have one
-}
-
-func (n *netlinkSocket) close() {
-	if n.fd >= 0 {
-		unix.Close(n.fd)
-	}
-}
-
-// netlinkOn finds the caller's socket behind a descriptor. The caller of netlinkOn closes it.
-func (r *receiver) netlinkOn(fd int32) (*netlinkSocket, bool) {
-	if !r.s.cfg.FDs.Contains(uint32(fd)) {
-		return nil, false
-	}
-	n := &netlinkSocket{sender: r.s.netlink.get(), fd: -1}
-	if n.sender == nil {
-		return nil, false
-	}
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, "socket:[") {
-		return nil, false
-	}
-	owner, err := r.caller.owner()
-	if err != nil {
-		return nil, false
-	}
-	if n.fd, err = unix.PidfdGetfd(owner.pidfd, int(fd), 0); err != nil {
-		n.fd = -1
-		if !procmem.Forbidden(err) {
-			return nil, false
-		}
-		return n, r.netlinkByInode(fd, n)
-	}
-	if usersock.Is(n.fd) {
-		if n.port, err = usersock.Port(n.fd); err == nil {
-			return n, true
-		}
-	}
-	n.close()
-	return nil, false
-}
-
-// netlinkByInode is for processes whose descriptors this one may not copy. It finds sockets that
-// have a port, which those of libnl and libmnl get from bind.
-func (r *receiver) netlinkByInode(fd int32, n *netlinkSocket) (ok bool) {
-	id, err := r.fileID(fd)
-	if err != nil {
-		return false
-	}
-	n.port, ok = usersock.PortOf(id.Ino)
-	return ok
-}
-
-// dupNetlink gives a copy of a socket a number at which its calls are trapped, too.
-func (r *receiver) dupNetlink(cloexec bool) verdict {
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
+// socketCall answers a call that only sockets have. Others get the kernel's ENOTSOCK.
+func (r *receiver) socketCall() verdict {
+	o := r.object(r.fd(0))
+	if o == nil || o.socket == nil {
 		return pass
 	}
-	defer n.close()
-	if n.fd < 0 {
-		return fail(unix.EMFILE) // as of a device, see StatKeeper
+	return r.onFile(o)
+}
+
+// onSocket makes the call in hand on a socket.
+func (r *receiver) onSocket(s *nlsocket.Socket) verdict {
+	switch r.n.NR {
+	case unix.SYS_WRITE:
+		return r.sendPiece(s, nil)
+	case unix.SYS_WRITEV:
+		return r.sendPieces(s)
+	case unix.SYS_SENDTO:
+		return r.sendto(s)
+	case unix.SYS_SENDMSG:
+		return r.sendmsg(s)
+	case unix.SYS_SENDMMSG:
+		return r.sendmmsg(s)
+	case unix.SYS_READ:
+		return r.recv(s, oneCall, piece{r.arg(1), r.arg(2)})
+	case unix.SYS_READV:
+		return r.readPieces(s)
+	case unix.SYS_RECVFROM:
+		return r.recvfrom(s)
+	case unix.SYS_RECVMSG:
+		return r.recvmsg(s)
+	case unix.SYS_RECVMMSG:
+		return r.recvmmsg(s)
+	case unix.SYS_BIND, unix.SYS_CONNECT:
+		return r.address(s)
+	case unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME:
+		return r.name(s)
+	case unix.SYS_SETSOCKOPT:
+		return r.setsockopt(s)
+	case unix.SYS_GETSOCKOPT:
+		return r.getsockopt(s)
+	default: // ioctl
+		return verdictOf(s.Ioctl(&r.caller, uint32(r.arg(1)), r.arg(2)))
 	}
-	return r.installNetlink(n.fd, cloexec)
 }
 
 // maxNetlinkRequest bounds what a program sends in one call.
 const maxNetlinkRequest = 64 << 10
 
-// sent answers a call that sends data to an address.
-func (r *receiver) sentNetlink(n *netlinkSocket, data, addr []byte) unix.Errno {
+// sendNetlink answers a request that a program sends to an address.
+func (r *receiver) sendNetlink(s *nlsocket.Socket, data, addr []byte) unix.Errno {
 	if errno := checkNetlinkAddr(addr); errno != 0 {
 		return errno
 	}
 	if len(data) == 0 {
 		return unix.ENODATA
 	}
-	owner, err := r.caller.owner()
+	who, err := r.caller.credentials()
 	if err != nil {
 		return unix.ECONNREFUSED
 	}
-	req := kernel.NetlinkRequest{Data: data, Port: n.port, Dumping: n.sender.Waits(n.port)}
-	if n.fd >= 0 {
-		req.CapAck = usersock.Option(n.fd, unix.NETLINK_CAP_ACK)
-		req.ExtAck = usersock.Option(n.fd, unix.NETLINK_EXT_ACK)
+	req := kernel.NetlinkRequest{
+		Data: data, Port: s.Port(), Dumping: s.Dumping(),
+		CapAck: s.IsSet(unix.NETLINK_CAP_ACK), ExtAck: s.IsSet(unix.NETLINK_EXT_ACK),
 	}
 	errno := unix.Errno(0)
-	who := Credentials{PID: owner.tgid, UID: owner.uid, GID: owner.gid}
 	r.s.cfg.Netlink.Netlink(who, &req, func(datagram []byte, dump bool) {
-		if errno == 0 && n.sender.Send(n.port, datagram, dump) != nil {
+		if errno == 0 && s.Queue(datagram, dump) != nil {
 			errno = unix.ENOBUFS
 		}
 	})
+	s.Sync()
 	return errno
 }
 
@@ -217,211 +136,106 @@ func (r *receiver) readAddr(at uint64, size uint32) ([]byte, unix.Errno) {
 	return b, 0
 }
 
-// sendto answers sendto and send.
-func (r *receiver) sendto() verdict {
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
-		return pass
-	}
-	defer n.close()
-	addr, errno := r.readAddr(r.arg(4), uint32(r.arg(5)))
+// address answers bind and connect. Every socket is connected to the kernel, and to nothing else.
+func (r *receiver) address(s *nlsocket.Socket) verdict {
+	addr, errno := r.readAddr(r.arg(1), uint32(r.arg(2)))
 	if errno != 0 {
 		return fail(errno)
 	}
-	return r.sendPiece(n, r.arg(1), r.arg(2), addr)
-}
-
-// sendPiece sends one piece of the program's memory.
-func (r *receiver) sendPiece(n *netlinkSocket, at, size uint64, addr []byte) verdict {
-	if size > maxNetlinkRequest {
-		return fail(unix.EMSGSIZE)
-	}
-	data := make([]byte, size)
-	if r.caller.Read(at, data) != nil {
-		return fail(unix.EFAULT)
-	}
-	if errno := r.sentNetlink(n, data, addr); errno != 0 {
-		return fail(errno)
-	}
-	return value(int64(size))
-}
-
-// writeNetlink answers write on a socket.
-func (r *receiver) writeNetlink() verdict {
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
-		return pass
-	}
-	defer n.close()
-	return r.sendPiece(n, r.arg(1), r.arg(2), nil)
-}
-
-// writevNetlink answers writev on a socket.
-func (r *receiver) writevNetlink() verdict {
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
-		return pass
-	}
-	defer n.close()
-	data, errno := r.gather(r.arg(1), r.arg(2))
-	if errno == 0 {
-		errno = r.sentNetlink(n, data, nil)
-	}
-	if errno != 0 {
-		return fail(errno)
-	}
-	return value(int64(len(data)))
-}
-
-const (
-	maxPieces = 1024 // UIO_MAXIOV
-	sizeofIov = 16
-)
-
-// gather reads the pieces of a vector of struct iovec.
-func (r *receiver) gather(at, pieces uint64) ([]byte, unix.Errno) {
-	if pieces > maxPieces {
-		return nil, unix.EMSGSIZE
-	}
-	vector := make([]byte, pieces*sizeofIov)
-	if r.caller.Read(at, vector) != nil {
-		return nil, unix.EFAULT
-	}
-	var data []byte
-	for ; len(vector) > 0; vector = vector[sizeofIov:] {
-		base, size := binary.NativeEndian.Uint64(vector), binary.NativeEndian.Uint64(vector[8:])
-		if size > uint64(maxNetlinkRequest-len(data)) {
-			return nil, unix.EMSGSIZE
+	if r.n.NR == unix.SYS_CONNECT {
+		if len(addr) >= 2 && binary.NativeEndian.Uint16(addr) == unix.AF_UNSPEC {
+			return value(0)
 		}
-		end := len(data)
-		data = append(data, make([]byte, size)...)
-		if r.caller.Read(base, data[end:]) != nil {
-			return nil, unix.EFAULT
+		if len(addr) == 0 {
+			return fail(unix.EINVAL)
 		}
+		s.Port()
+		return fail(checkNetlinkAddr(addr))
 	}
-	return data, 0
-}
-
-// Of struct msghdr and struct mmsghdr.
-const (
-	sizeofMsghdr  = 56
-	sizeofMmsghdr = 64
-	msgNamelen    = 8
-	msgIov        = 16
-	msgIovlen     = 24
-	mmsgLen       = 56
-)
-
-// sendHeader sends what the struct msghdr at an address names.
-func (r *receiver) sendHeader(n *netlinkSocket, at uint64) (size int, errno unix.Errno) {
-	var h [sizeofMsghdr]byte
-	if r.caller.Read(at, h[:]) != nil {
-		return 0, unix.EFAULT
+	if len(addr) < unix.SizeofSockaddrNetlink || binary.NativeEndian.Uint16(addr) != unix.AF_NETLINK {
+		return fail(unix.EINVAL)
 	}
-	addr, errno := r.readAddr(binary.NativeEndian.Uint64(h[:]), binary.NativeEndian.Uint32(h[msgNamelen:]))
-	if errno != 0 {
-		return 0, errno
+	groups := binary.NativeEndian.Uint32(addr[8:])
+	if groups != 0 && !r.netAdmin() {
+		return fail(unix.EPERM)
 	}
-	data, errno := r.gather(binary.NativeEndian.Uint64(h[msgIov:]), binary.NativeEndian.Uint64(h[msgIovlen:]))
-	if errno != 0 {
-		return 0, errno
-	}
-	return len(data), r.sentNetlink(n, data, addr)
-}
-
-func (r *receiver) sendmsg() verdict {
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
-		return pass
-	}
-	defer n.close()
-	size, errno := r.sendHeader(n, r.arg(1))
-	if errno != 0 {
-		return fail(errno)
-	}
-	return value(int64(size))
-}
-
-// sendmmsg sends several messages. After one that fails, the others are not sent.
-func (r *receiver) sendmmsg() verdict {
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
-		return pass
-	}
-	defer n.close()
-	count := min(uint64(uint32(r.arg(2))), maxPieces)
-	for i := range count {
-		at := r.arg(1) + i*sizeofMmsghdr
-		size, errno := r.sendHeader(n, at)
-		if errno == 0 {
-			errno = r.store(at+mmsgLen, binary.NativeEndian.AppendUint32(nil, uint32(size))).errno
-		}
-		switch {
-		case errno != 0 && i == 0:
-			return fail(errno)
-		case errno != 0:
-			return value(int64(i))
-		}
-	}
-	return value(int64(count))
-}
-
-// recvfrom answers a receive that asks for the sender's address. What this process sends comes
-// from port 0 then, as from the kernel: vishvananda/netlink takes nothing else. Without a datagram
-// the kernel answers, or waits.
-func (r *receiver) recvfrom() verdict {
-	flags := int(int32(r.arg(3)))
-	if r.arg(4) == 0 || flags&^(unix.MSG_PEEK|unix.MSG_TRUNC|unix.MSG_DONTWAIT) != 0 {
-		return pass
-	}
-	n, ok := r.netlinkOn(r.fd(0))
-	if !ok {
-		return pass
-	}
-	defer n.close()
-	if n.fd < 0 {
-		return pass
-	}
-	buf := make([]byte, min(r.arg(2), maxNetlinkRequest))
-	got, from, err := unix.Recvfrom(n.fd, buf, flags|unix.MSG_DONTWAIT)
-	switch {
-	case err == unix.EAGAIN:
-		return pass
-	case err != nil:
+	if err := s.Bind(binary.NativeEndian.Uint32(addr[4:]), groups); err != nil {
 		return failed(err)
 	}
-	if v := r.store(r.arg(1), buf[:min(got, len(buf))]); v.errno != 0 {
-		return v
-	}
-	sender, _ := from.(*unix.SockaddrNetlink)
-	if sender == nil {
-		return value(int64(got))
-	}
-	if sender.Pid == n.sender.Port() {
-		sender.Pid = 0
-	}
-	if errno := r.storeAddr(sender, r.arg(4), r.arg(5)); errno != 0 {
-		return fail(errno)
-	}
-	return value(int64(got))
+	return value(0)
 }
 
-// storeAddr is net/socket.c: move_addr_to_user.
-func (r *receiver) storeAddr(sa *unix.SockaddrNetlink, at, sizeAt uint64) unix.Errno {
+// netAdmin reports whether the caller has CAP_NET_ADMIN.
+func (r *receiver) netAdmin() bool {
+	who, err := r.caller.credentials()
+	return err == nil && r.s.cfg.Netlink.NetAdmin(who)
+}
+
+// name answers getsockname and getpeername.
+func (r *receiver) name(s *nlsocket.Socket) verdict {
+	var port, groups uint32 // of the peer, the kernel
+	if r.n.NR == unix.SYS_GETSOCKNAME {
+		port, groups = s.Address()
+	}
+	return fail(r.storeAddr(port, groups, r.arg(1), r.arg(2)))
+}
+
+func (r *receiver) setsockopt(s *nlsocket.Socket) verdict {
+	size := int32(r.arg(4))
+	if size < 0 {
+		return fail(unix.EINVAL)
+	}
+	b := make([]byte, min(size, nlsocket.OptionSize))
+	if r.caller.Read(r.arg(3), b) != nil {
+		return fail(unix.EFAULT)
+	}
+	if err := s.SetOption(int32(r.arg(1)), int32(r.arg(2)), b, r.netAdmin); err != nil {
+		return failed(err)
+	}
+	return value(0)
+}
+
+func (r *receiver) getsockopt(s *nlsocket.Socket) verdict {
+	var size [4]byte
+	if r.caller.Read(r.arg(4), size[:]) != nil {
+		return fail(unix.EFAULT)
+	}
+	room := int32(binary.NativeEndian.Uint32(size[:]))
+	if room < 0 {
+		return fail(unix.EINVAL)
+	}
+	b, err := s.Option(int32(r.arg(1)), int32(r.arg(2)))
+	if err != nil {
+		return failed(err)
+	}
+	b = b[:min(int(room), len(b))]
+	if v := r.store(r.arg(3), b); v.errno != 0 {
+		return v
+	}
+	return r.store(r.arg(4), binary.NativeEndian.AppendUint32(nil, uint32(len(b))))
+}
+
+// storeAddr stores an address as net/socket.c: move_addr_to_user.
+func (r *receiver) storeAddr(port, groups uint32, at, sizeAt uint64) unix.Errno {
 	var size [4]byte
 	if r.caller.Read(sizeAt, size[:]) != nil {
 		return unix.EFAULT
 	}
-	room := int32(binary.NativeEndian.Uint32(size[:]))
+	n, errno := r.storeName(port, groups, at, int32(binary.NativeEndian.Uint32(size[:])))
+	if errno != 0 {
+		return errno
+	}
+	return r.store(sizeAt, binary.NativeEndian.AppendUint32(nil, n)).errno
+}
+
+// storeName stores as much of an address as there is room for, and returns its whole length.
+func (r *receiver) storeName(port, groups uint32, at uint64, room int32) (size uint32, errno unix.Errno) {
 	if room < 0 {
-		return unix.EINVAL
+		return 0, unix.EINVAL
 	}
 	b := binary.NativeEndian.AppendUint16(make([]byte, 0, unix.SizeofSockaddrNetlink), unix.AF_NETLINK)
 	b = binary.NativeEndian.AppendUint16(b, 0)
-	b = binary.NativeEndian.AppendUint32(b, sa.Pid)
-	b = binary.NativeEndian.AppendUint32(b, sa.Groups)
-	if v := r.store(at, b[:min(int(room), len(b))]); v.errno != 0 {
-		return v.errno
-	}
-	return r.store(sizeAt, binary.NativeEndian.AppendUint32(nil, unix.SizeofSockaddrNetlink)).errno
+	b = binary.NativeEndian.AppendUint32(b, port)
+	b = binary.NativeEndian.AppendUint32(b, groups)
+	return unix.SizeofSockaddrNetlink, r.store(at, b[:min(int(room), len(b))]).errno
 }

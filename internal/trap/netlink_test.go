@@ -38,6 +38,8 @@ func (e *echo) Netlink(who Credentials, req *kernel.NetlinkRequest, reply kernel
 	}
 }
 
+func (e *echo) NetAdmin(Credentials) bool { return false }
+
 // TestNetlink: a program sends on sockets of NETLINK_RDMA in each way.
 func TestNetlink(t *testing.T) {
 	e := new(echo)

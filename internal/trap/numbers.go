@@ -12,7 +12,7 @@ import (
 
 // freeFor finds a number for a descriptor of o.
 func (r *receiver) freeFor(o *object) (uint32, bool) {
-	if o.polled == nil {
+	if o.polled == nil || o.socket != nil { // every call on a socket is trapped
 		return r.freeFD(o.numbers(r.s.cfg.FDs), r.unused)
 	}
 	last := new(atomic.Uint32)

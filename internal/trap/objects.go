@@ -18,8 +18,10 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/handover"
 	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 )
@@ -41,7 +43,8 @@ type object struct {
 	link     string           // of polled: what /proc/PID/fd shows of it
 	events   atomic.Uint64    // of polled: how often it was ready
 	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
-	file     File             // of a device
+	file     File             // of a device, and of a socket
+	socket   *nlsocket.Socket // of a socket: its calls are answered with it
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
 	standIn  standIn          // of direct: the pipe in the place of the memfd
@@ -151,6 +154,7 @@ func (s *Session) closeObject(o *object) {
 			o.standIn.end(s.cfg.Budget, s.stopping.Load())
 		}
 		s.objects.remove(o)
+		s.procs.dropObject(o)
 		s.procs.forget()
 		s.unwatch(o)
 		s.forgetFile(o)
@@ -228,6 +232,8 @@ func (r *receiver) object(fd int32) *object {
 		o = r.s.objects.pollable(link)
 	} else if id, err := r.fileID(fd); err == nil {
 		o = r.s.objects.get(id)
+	} else if procmem.Forbidden(err) {
+		o = r.placedAt(fd)
 	}
 	// The closes of a pollable file are not trapped. So hot does not have it, because
 	// nothing would say when that is over.
@@ -367,15 +373,10 @@ func (o *object) numbers(all filter.Range) []filter.Range {
 // install puts fd, which refers to o, at a free number of the range and answers the
 // call with it.
 func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
-	return r.installAt(fd, cloexec, func() (uint32, bool) { return r.freeFor(o) })
-}
-
-// installAt puts fd at the number that free returns, and answers the call with it.
-func (r *receiver) installAt(fd int, cloexec bool, free func() (uint32, bool)) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := free()
+	n, ok := r.freeFor(o)
 	if !ok {
 		s.log.Warn("the program has no descriptor left for a device",
 			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
@@ -388,6 +389,9 @@ func (r *receiver) installAt(fd int, cloexec bool, free func() (uint32, bool)) v
 	}
 	if cloexec {
 		a.Mode = unix.O_CLOEXEC
+	}
+	if owner, err := r.caller.owner(); err == nil {
+		owner.placed.put(n, o) // before the program can use it
 	}
 	switch _, errno := s.listener.Install(&a); errno {
 	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone

@@ -22,18 +22,18 @@ import (
 // interest to its end or its next exec. Processes that only open other files
 // never become one.
 type process struct {
-	tgid     int
-	pidfd    int
-	exit     *threads.Source // waits for its end; nil if it is not known
-	uid, gid uint32
-	space    *procmem.Space
-	image    string // tells the program from one that replaces it
-	since    time.Time
-	execs    atomic.Bool // it has tried to exec
-	modern   atomic.Bool // it has asked for NETLINK_RDMA
+	tgid   int
+	pidfd  int
+	exit   *threads.Source // waits for its end; nil if it is not known
+	space  *procmem.Space
+	image  string // tells the program from one that replaces it
+	since  time.Time
+	execs  atomic.Bool // it has tried to exec
+	modern atomic.Bool // it has asked for NETLINK_RDMA
 
 	lastPolled atomic.Uint32 // where to look for a number for a pollable file
 	lastOwn    atomic.Uint32 // and for a completion channel
+	placed     placed
 	budget     *quota.Budget
 }
 
@@ -161,7 +161,7 @@ func (t *processes) open(r *receiver, old *process, st procfs.Status) (*process,
 		return nil, err
 	}
 	p := &process{
-		tgid: st.TGID, pidfd: pidfd, uid: st.UID, gid: st.GID, since: time.Now(),
+		tgid: st.TGID, pidfd: pidfd, since: time.Now(),
 		space: procmem.New(mem, st.TGID, &r.s.cfg.User.accesses), image: procfs.Image(r.thread()), budget: budget,
 	}
 	if !procmem.ByNumber(st.UID) {
@@ -273,8 +273,12 @@ func (t *processes) status() []ProcessStatus {
 	list := make([]ProcessStatus, 0, len(t.byTGID))
 	for _, p := range t.byTGID {
 		comm, _ := os.ReadFile(procfs.Path(p.tgid, "comm")) // empty when it just ended
+		st, err := procfs.ReadStatus(p.tgid)
+		if err != nil {
+			continue // it has just ended
+		}
 		list = append(list, ProcessStatus{
-			PID: p.tgid, Command: strings.TrimSpace(string(comm)), UID: p.uid, Since: p.since,
+			PID: p.tgid, Command: strings.TrimSpace(string(comm)), UID: st.UID, Since: p.since,
 		})
 	}
 	return list

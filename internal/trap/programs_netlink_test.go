@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +49,9 @@ func netlinkCalls([]string) error {
 	c.eq("too many pieces", errOf(unix.SYS_WRITEV, uintptr(fd), 1, maxPieces+1), unix.EMSGSIZE)
 
 	c.answersCut(fd)
+	c.received(fd)
+	c.addresses()
+	c.waits()
 	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	c.eq("F_DUPFD_CLOEXEC", err, nil)
 	unix.Close(fd)
@@ -104,7 +108,7 @@ func (c *checks) answered(name string, fd int, want []byte) {
 	}
 }
 
-// answersCut receives with too little room, and without a trap.
+// answersCut receives with too little room.
 func (c *checks) answersCut(fd int) {
 	msg := []byte("a long answer")
 	c.eq("send", unix.Send(fd, msg, 0), nil)
@@ -118,10 +122,113 @@ func (c *checks) answersCut(fd int) {
 		uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&size)))
 	c.eq("a short address", fmt.Sprint(n1, errno, binary.NativeEndian.Uint16(name), size),
 		fmt.Sprint(6, unix.Errno(0), unix.AF_NETLINK, unix.SizeofSockaddrNetlink))
-	c.eq("send", unix.Send(fd, msg, 0), nil)
-	got, _, _, from, err := unix.Recvmsg(fd, make([]byte, 100), nil, 0)
+}
+
+// received receives by the calls without a sender, and by those with headers.
+func (c *checks) received(fd int) {
+	msg := []byte("an answer")
+	send := func() { c.eq("send", unix.Send(fd, msg, 0), nil) }
+	buf, rest := make([]byte, 4), make([]byte, 100)
+	send()
+	n, err := unix.Read(fd, rest)
+	c.eq("read", fmt.Sprint(string(rest[:max(n, 0)]), err), fmt.Sprint(string(msg), nil))
+	send()
+	n, err = unix.Readv(fd, [][]byte{buf, rest})
+	c.eq("readv", fmt.Sprint(n, string(buf)+string(rest[:len(msg)-4]), err), fmt.Sprint(len(msg), string(msg), nil))
+	send()
+	n, oob, flags, from, err := unix.Recvmsg(fd, rest, make([]byte, 64), 0)
 	nl, ok := from.(*unix.SockaddrNetlink)
-	c.eq("recvmsg", fmt.Sprint(got, err, ok && nl.Pid != 0), fmt.Sprint(len(msg), nil, true))
+	c.eq("recvmsg", fmt.Sprint(n, oob, flags, ok && *nl == unix.SockaddrNetlink{Family: unix.AF_NETLINK}, err), fmt.Sprint(len(msg), 0, 0, true, nil))
+	send()
+	n, _, flags, _, err = unix.Recvmsg(fd, buf, nil, unix.MSG_TRUNC)
+	c.eq("recvmsg with little room", fmt.Sprint(n, flags, string(buf), err), fmt.Sprint(len(msg), unix.MSG_TRUNC, "an a", nil))
+	send()
+	send()
+	var h [3]struct {
+		hdr unix.Msghdr
+		len uint32
+		_   uint32
+	}
+	for i := range h {
+		iov := unix.Iovec{Base: &rest[10*i]}
+		iov.SetLen(10)
+		h[i].hdr.Iov = &iov
+		h[i].hdr.SetIovlen(1)
+	}
+	got, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&h)), uintptr(len(h)), 0, 0, 0)
+	c.eq("recvmmsg", fmt.Sprint(got, errno, h[0].len, h[1].len, string(rest[10:10+len(msg)])), fmt.Sprint(2, unix.Errno(0), len(msg), len(msg), string(msg)))
+	c.eq("a header from nowhere", errOf(unix.SYS_RECVMSG, uintptr(fd), 1), unix.EFAULT)
+	send()
+	c.eq("to nowhere", errOf(unix.SYS_RECVFROM, uintptr(fd), 1, 10), unix.EFAULT)
+	_, err = unix.Read(fd, rest)
+	c.eq("it is lost", err, unix.EAGAIN)
+}
+
+// addresses: a socket has those of netlink, and options, and is one for fstat.
+func (c *checks) addresses() {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	c.eq("socket", err, nil)
+	defer unix.Close(fd)
+	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	name := func() unix.SockaddrNetlink {
+		sa, err := unix.Getsockname(fd)
+		nl, ok := sa.(*unix.SockaddrNetlink)
+		if !ok {
+			c.eq("getsockname", err, nil)
+			return unix.SockaddrNetlink{}
+		}
+		return *nl
+	}
+	c.eq("without a port", name(), *kernel)
+	c.eq("bind to a group", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}), unix.EPERM)
+	c.eq("bind to another family", unix.Bind(fd, &unix.SockaddrUnix{Name: "/nowhere/at/all"}), unix.EINVAL)
+	c.eq("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: 77}), nil)
+	c.eq("the port", name().Pid, uint32(77))
+	c.eq("another port", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: 78}), unix.EINVAL)
+	c.eq("connect", unix.Connect(fd, kernel), nil)
+	c.eq("connect to a program", unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: 1}), unix.EPERM)
+	sa, err := unix.Getpeername(fd)
+	nl, ok := sa.(*unix.SockaddrNetlink)
+	c.eq("getpeername", fmt.Sprint(ok && *nl == unix.SockaddrNetlink{Family: unix.AF_NETLINK}, err), fmt.Sprint(true, nil))
+	for option, want := range map[int]int{unix.SO_DOMAIN: unix.AF_NETLINK, unix.SO_PROTOCOL: unix.NETLINK_RDMA, unix.SO_TYPE: unix.SOCK_DGRAM} {
+		v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+		c.eq(fmt.Sprint("option ", option), fmt.Sprint(v, err), fmt.Sprint(want, nil))
+	}
+	c.eq("setsockopt", unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK, 1), nil)
+	v, err := unix.GetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK)
+	c.eq("getsockopt", fmt.Sprint(v, err), fmt.Sprint(1, nil))
+	c.eq("join a group", unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, 4), unix.EPERM)
+	var st unix.Stat_t
+	c.eq("fstat", unix.Fstat(fd, &st), nil)
+	c.eq("the mode", st.Mode&unix.S_IFMT, uint32(unix.S_IFSOCK))
+	var ifr [40]byte
+	binary.NativeEndian.PutUint32(ifr[16:], 1)
+	c.eq("SIOCGIFNAME", errOf(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFNAME, uintptr(unsafe.Pointer(&ifr))), unix.ENOTTY)
+	c.eq("SIOCGSKNS", errOf(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGSKNS), unix.ENOTTY)
+	c.eq("a directory", unix.Faccessat(fd, "x", 0, 0), unix.ENOTDIR)
+
+	tv := unix.Timeval{Usec: 1000}
+	c.eq("a timeout", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv), nil)
+	_, err = unix.Read(fd, make([]byte, 10))
+	c.eq("after the timeout", err, unix.EAGAIN)
+}
+
+// waits: a receive waits for the answer to what another thread sends.
+func (c *checks) waits() {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	c.eq("socket", err, nil)
+	defer unix.Close(fd)
+	got := make(chan error, 1)
+	go func() {
+		n, _, _, from, err := unix.Recvmsg(fd, make([]byte, 100), nil, 0)
+		if _, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || n != 5) {
+			err = fmt.Errorf("%d bytes from %v", n, from)
+		}
+		got <- err
+	}()
+	runtime.Gosched()
+	c.eq("send", unix.Send(fd, []byte("hello"), 0), nil)
+	c.eq("a receive that waits", <-got, nil)
 }
 
 // others: the kernel makes the calls on other sockets at numbers that are trapped.

@@ -40,6 +40,18 @@ func (s *Session) complain(err error) {
 	}
 }
 
+// complainAloud is complain of a process that surely means a device. It also tells the user.
+func (r *receiver) complainAloud(err error) {
+	s := r.s
+	s.complain(err)
+	if s.cfg.Say == nil || !procmem.Forbidden(err) || !s.told.CompareAndSwap(false, true) {
+		return
+	}
+	st, _ := procfs.ReadStatus(r.thread())
+	s.cfg.Say(fmt.Sprintf("process %d, of user %d, has no RDMA device: %v. A process that changes its user keeps the device "+
+		"if it executes a program then, or if the container has the capability SYS_PTRACE", st.TGID, st.UID, err))
+}
+
 // KeepMem is the keeper's side of Keeper.OpenMem: it opens the memory of the
 // process behind pidfd, which must be a descendant of the calling process.
 func KeepMem(pidfd int) (*os.File, error) {
@@ -47,7 +59,11 @@ func KeepMem(pidfd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(procfs.Path(pid, "mem"), os.O_RDWR, 0)
+	var f *os.File
+	err = asAllowed(pid, func() (err error) {
+		f, err = os.OpenFile(procfs.Path(pid, "mem"), os.O_RDWR, 0)
+		return err
+	})
 	if err != nil {
 		if procmem.Forbidden(err) {
 			err = procmem.NoAccess(err)
@@ -68,7 +84,25 @@ func KeepStat(pidfd int, fd int32) (fdid.ID, error) {
 	if err != nil {
 		return fdid.ID{}, err
 	}
-	return statID(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
+	var id fdid.ID
+	err = asAllowed(pid, func() (err error) {
+		id, err = statID(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
+		return err
+	})
+	return id, err
+}
+
+// asAllowed calls look, which looks at a descendant, and again as the descendant's user if that is
+// forbidden: a program of root's may have become another user's.
+func asAllowed(pid int, look func() error) error {
+	err := look()
+	if !procmem.Forbidden(err) || os.Geteuid() != 0 {
+		return err
+	}
+	if again := procfs.AsUserOf(pid, look); again == nil || !procmem.Forbidden(again) {
+		return again
+	}
+	return err
 }
 
 // StatKeeper is a Keeper that can also look at descriptors. It is needed where

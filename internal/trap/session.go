@@ -35,7 +35,6 @@ type Session struct {
 	waiting  waiting
 	own      bool // cfg.Contents is the session's own
 	mounts   vfs.Mounts
-	netlink  netlinkSender
 
 	cpus int // of the machine, for doorbell.Auto; tests change it before Serve
 
@@ -44,6 +43,7 @@ type Session struct {
 	users      atomic.Int32 // of listener and page: receivers, and Serve
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
 	complained atomic.Bool
+	told       atomic.Bool // the user, by cfg.Say
 	unwatched  atomic.Bool // a file could not be watched, and that was said
 	reason     atomic.Pointer[error]
 	running    sync.WaitGroup // receivers that are not blocked, and the watchdog
@@ -149,7 +149,6 @@ func (s *Session) shutdown() {
 	if !waitFor(&s.closing, closeLimit) {
 		s.log.Warn("files of the program are still being closed: its memory does not answer")
 	}
-	s.netlink.close()
 	s.procs.closeAll()
 	s.house.close()
 	s.release()

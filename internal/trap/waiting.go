@@ -34,6 +34,7 @@ type waitingCall struct {
 	o      *object
 	record *handover.Record // where the keeper finds it
 	since  int64            // mono.Now
+	until  int64            // when it fails with EAGAIN (SO_RCVTIMEO); 0: never
 
 	look    int64 // when to look at its thread again
 	ready   bool  // it must be made again
@@ -73,6 +74,9 @@ func (w *waiting) add(r *receiver, o *object, seen uint64) verdict {
 	if c.record == nil {
 		w.s.log.Warn("too many calls of the program wait: it gets ENOMEM", "path", o.node.Path, "limit", handover.MaxWaiting)
 		return fail(unix.ENOMEM)
+	}
+	if o.socket != nil && o.socket.ReceiveTimeout() > 0 {
+		c.until = c.since + int64(o.socket.ReceiveTimeout())
 	}
 	c.look = c.since + int64(lookShort)
 	c.ready = o.events.Load() != seen
@@ -185,6 +189,9 @@ func (w *waiting) round() (due []*waitingCall, pause time.Duration, more bool) {
 			due = append(due, c)
 			interval := max(least, min(max(time.Duration(now-c.since)/lookSlow, lookShort), lookLong))
 			c.look = now + int64(interval)
+			if c.until > now {
+				c.look = min(c.look, c.until)
+			}
 			pause = min(pause, interval)
 		default:
 			pause = min(pause, time.Duration(c.look-now))
@@ -251,7 +258,11 @@ func (w *waiting) check(c *waitingCall) {
 		w.finish(c)
 		return
 	}
-	if errno := w.interrupted(c); errno != 0 {
+	errno := w.interrupted(c)
+	if errno == 0 && c.until != 0 && mono.Now() >= c.until {
+		errno = unix.EAGAIN
+	}
+	if errno != 0 {
 		w.answer(c, errno)
 	}
 }

@@ -103,6 +103,7 @@ func TestDocker(t *testing.T) {
 		"exit code":       {[]string{"debian-rdma", "sh", "-c", "ibv_devices; exit 4"}, "rxe0", 4},
 		"ordinary user":   {[]string{"--user", "1234", "debian-rdma", "sh", "-c", "ibv_devices; id -u"}, "1234", 0},
 		"no capabilities": {[]string{"--cap-drop", "all", "--read-only", "debian-rdma", "ibv_devices"}, "rxe0", 0},
+		"drops root":      {[]string{"debian-rdma", "setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "ibv_devices"}, "rxe0", 0},
 		"Docker's init":   {[]string{"--init", "debian-rdma", "sh", "-c", "ibv_devices; exit 5"}, "rxe0", 5},
 		"a terminal":      {[]string{"--tty", "debian-rdma", "sh", "-c", "ibv_devices; tty"}, "/dev/pts/0", 0},
 		"a pair": {[]string{"debian-rdma", "bash", "-c", `ibv_rc_pingpong -g 1 >/dev/null & until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6; do :; done

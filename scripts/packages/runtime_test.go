@@ -134,6 +134,7 @@ func TestRuntime(t *testing.T) {
 		"exit code":        {find + "exit 4", nil, "rxe0", 4},
 		"killed":           {find + "kill -9 $$", nil, "rxe0", 137},
 		"ordinary user":    {find + "id -u", []string{"--user", "1234"}, "1234", 0},
+		"drops root":       {"setpriv --reuid 1000 --regid 1000 --clear-groups ibv_devices", nil, "rxe0", 0},
 		"read-only root":   {find + "! touch /x && echo no writing", []string{"--read-only"}, "no writing", 0},
 		"no capabilities":  {find + "grep CapEff /proc/self/status", []string{"--cap-drop", "all"}, "CapEff:\t0000000000000000", 0},
 		"seccomp profile":  {find + "grep Seccomp: /proc/self/status", nil, "Seccomp:\t2", 0},
@@ -159,9 +160,29 @@ func TestRuntime(t *testing.T) {
 	if text, code := p.podman("exec", "long", "sh", "-c", "exit 9"); code != 9 {
 		t.Errorf("exec: exit code %d\n%s", code, text)
 	}
+	if text, code := p.podman("exec", "--user", "1000", "long", "ibv_devices"); code != 125 || !strings.Contains(text, "permission denied") {
+		t.Errorf("exec as another user: exit code %d\n%s", code, text)
+	}
 	p.ok("stop", "--time", "20", "long")
 	if text := p.ok("wait", "long"); strings.TrimSpace(text) != "6" {
 		t.Errorf("a stopped container ends with %s", text)
+	}
+	p.execAsRoot()
+}
+
+// execAsRoot: a process that exec adds as root does not give itself to a daemon of the container's user.
+func (p *podman) execAsRoot() {
+	p.t.Helper()
+	p.ok(append(append([]string{"run", "--detach", "--name", "user", "--user", "1234", "--network", "none"}, limits...), testImage, "sh", "-c", "echo ready; while :; do sleep 0.1; done")...)
+	for !strings.Contains(p.ok("logs", "user"), "ready") {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if text := p.ok("exec", "user", "ibv_devices"); !strings.Contains(text, "rxe0") {
+		p.t.Errorf("exec: %s", text)
+	}
+	text, code := p.podman("exec", "--user", "0", "user", "ibv_devices")
+	if code != 125 || !strings.Contains(text, "user id 1234") || !strings.Contains(text, "/.gorxe/run/socket") {
+		p.t.Errorf("exec as root: exit code %d\n%s", code, text)
 	}
 }
 

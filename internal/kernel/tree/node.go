@@ -18,6 +18,7 @@ const (
 	File
 	Link
 	CharDev
+	Socket // of no tree: a program has it open
 )
 
 // String names k.
@@ -31,6 +32,8 @@ func (k Kind) String() string {
 		return "link"
 	case CharDev:
 		return "character device"
+	case Socket:
+		return "socket"
 	default:
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
 	}
@@ -45,6 +48,8 @@ func (k Kind) format() uint32 {
 		return unix.S_IFLNK
 	case CharDev:
 		return unix.S_IFCHR
+	case Socket:
+		return unix.S_IFSOCK
 	default:
 		return unix.S_IFREG
 	}
@@ -123,7 +128,7 @@ func (n *Node) Stat() Stat {
 		}
 	case File:
 		s.Size = attributeSize
-	case Link, CharDev:
+	case Link, CharDev, Socket:
 	}
 	return s
 }
@@ -154,15 +159,15 @@ func (n *Node) IsUMAD() bool {
 }
 
 // Permits reports whether a process of user uid may open or access n in a way: bits of
-// access(2). Root may do all that somebody may.
-func (n *Node) Permits(uid uint32, way uint32) bool {
+// access(2). With override, the process has CAP_DAC_OVERRIDE (fs/namei.c: generic_permission).
+func (n *Node) Permits(uid uint32, override bool, way uint32) bool {
 	const read, write = 4, 2
 	have := n.Mode & 7
-	switch uid {
-	case 0:
-		have = n.Mode>>6&7 | read | write
-	case n.UID:
+	if uid == n.UID {
 		have = n.Mode >> 6 & 7
+	}
+	if override {
+		have |= n.Mode>>6&7 | read | write
 	}
 	return have&way == way
 }
@@ -206,6 +211,11 @@ func newNode(n Node) *Node {
 	n.Mode |= n.Kind.format()
 	n.Ino = inode(n.Path)
 	return &n
+}
+
+// NewSocket describes a socket, which is in no tree. Its owner and its time are not known.
+func NewSocket(ino uint64) *Node {
+	return &Node{Path: "socket:[" + strconv.FormatUint(ino, 10) + "]", Kind: Socket, Mode: unix.S_IFSOCK | 0o777, Ino: ino}
 }
 
 // inode returns the inode number of a path. It is the same in every Tree, because programs may

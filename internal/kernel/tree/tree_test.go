@@ -116,7 +116,7 @@ func TestOwnerCounters(t *testing.T) {
 		t.Errorf("%q, %v, live %v", text, err, n.Live)
 	}
 	for uid, want := range map[uint32]bool{0: true, 1000: true, 1001: false} {
-		if n.Permits(uid, unix.R_OK) != want {
+		if n.Permits(uid, uid == 0, unix.R_OK) != want {
 			t.Errorf("user %d may read it: %v", uid, !want)
 		}
 	}
@@ -484,13 +484,13 @@ func TestUMAD(t *testing.T) {
 			t.Errorf("%s: umad %v, of user %d", c.path, n.IsUMAD(), n.Stat().UID)
 		}
 		for way := range uint32(8) {
-			if got, want := n.Permits(other, way), c.other&way == way; got != want {
+			if got, want := n.Permits(other, false, way), c.other&way == way; got != want {
 				t.Errorf("%s: another user may do %d: %v", c.path, way, got)
 			}
-			if got, want := n.Permits(0, way), 6&way == way; got != want {
+			if got, want := n.Permits(0, true, way), 6&way == way; got != want {
 				t.Errorf("%s: root may do %d: %v", c.path, way, got)
 			}
-			if got, want := n.Permits(owner, way), 6&way == way && (c.umad || c.other&way == way); got != want {
+			if got, want := n.Permits(owner, false, way), 6&way == way && (c.umad || c.other&way == way); got != want {
 				t.Errorf("%s: the owner may do %d: %v", c.path, way, got)
 			}
 		}

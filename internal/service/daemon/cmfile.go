@@ -84,13 +84,18 @@ const (
 	capNetAdmin       = 12
 )
 
-// hasCapability reports whether a process has a capability over this network namespace. One of
-// root in a user namespace of its own does not count.
+// hasCapability reports whether a process has a capability over this network namespace.
 func hasCapability(pid, capability int) bool {
+	return procfs.Capabilities(pid)&(1<<capability) != 0 && sharesUserNamespace(pid)
+}
+
+// sharesUserNamespace reports whether a process is in this one's user namespace. The capabilities of
+// root in a user namespace of its own do not count.
+func sharesUserNamespace(pid int) bool {
 	mine, err := procfs.Readlink("/proc/self/ns/user")
 	if err != nil {
 		return false
 	}
 	theirs, err := procfs.Readlink(procfs.Path(pid, "ns/user"))
-	return err == nil && theirs == mine && procfs.Capabilities(pid)&(1<<capability) != 0
+	return err == nil && theirs == mine
 }

@@ -46,7 +46,7 @@ func TestLosses(t *testing.T) {
 	}
 	if n, err := s.tree.Lookup("/sys/class/infiniband/rxe0/ports/1/hw_counters/receive_filter_drop", false); err != nil {
 		t.Error(err)
-	} else if text, err := n.Content(); err != nil || string(text) != "2\n" || n.UID != uint32(os.Geteuid()) || n.Permits(1, unix.R_OK) || !n.Permits(0, unix.R_OK) {
+	} else if text, err := n.Content(); err != nil || string(text) != "2\n" || n.UID != uint32(os.Geteuid()) || n.Permits(1, false, unix.R_OK) || !n.Permits(0, true, unix.R_OK) {
 		t.Errorf("receive_filter_drop of user %d, mode %o: %q, %v", n.UID, n.Mode, text, err)
 	}
 }

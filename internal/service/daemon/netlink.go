@@ -12,10 +12,15 @@ import (
 
 // Netlink implements trap.Netlink.
 func (n *session) Netlink(who trap.Credentials, req *kernel.NetlinkRequest, reply kernel.NetlinkReply) {
-	caller := nldev.Caller{NetAdmin: func() bool { return hasCapability(who.PID, capNetAdmin) }}
+	caller := nldev.Caller{NetAdmin: func() bool { return n.NetAdmin(who) }}
 	nldev.Answer(&netlinkView{
 		session: n, who: who, pids: pidView{reader: who.PID}, seen: make(map[*nldev.Device]*nldev.Resources),
 	}, caller, req, reply)
+}
+
+// NetAdmin implements trap.Netlink.
+func (n *session) NetAdmin(who trap.Credentials) bool {
+	return who.Effective&(1<<capNetAdmin) != 0 && sharesUserNamespace(who.PID)
 }
 
 // netlinkView is what a program sees of the daemon's devices through netlink, while one request

@@ -22,6 +22,11 @@ func (f *file) warn() {
 	// A process that has just ended still has its name.
 	text := OldLibrxe(pid, processName(pid))
 	n.log.Warn("a program's librxe is too old for the extended completion queue API", "process", pid, "hint", text)
+	n.say(text)
+}
+
+// say tells the program's user something.
+func (n *session) say(text string) {
 	n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Say: text}) //nolint:errcheck // without a keeper there is no user to tell
 }
 

@@ -233,6 +233,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Threads: &n.server.threads,
 
 		Contents: n.server.contents,
+		Say:      n.say,
 		Log:      n.log,
 
 		Doorbells: n.doorbells(),

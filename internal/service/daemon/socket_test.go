@@ -130,29 +130,6 @@ func TestSockets(t *testing.T) {
 	if err != nil || got[len(got)-1] != proto.SystemSocket {
 		t.Errorf("with nothing: %q, %v", got, err)
 	}
-	xdg := t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", xdg)
-	if path, err := proto.UserSocket(); err != nil || path != filepath.Join(xdg, "gorxe.sock") {
-		t.Errorf("a user's: %q, %v", path, err)
-	}
-	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(xdg, "none"))
-	t.Setenv("TMPDIR", t.TempDir())
-	if path, err := proto.UserSocket(); err != nil || filepath.Dir(filepath.Dir(path)) != os.TempDir() {
-		t.Errorf("with a runtime directory that there is not: %q, %v", path, err)
-	}
-	t.Setenv("XDG_RUNTIME_DIR", "")
-	t.Setenv("TMPDIR", t.TempDir())
-	path, err := proto.UserSocket()
-	if err != nil || filepath.Dir(filepath.Dir(path)) != os.TempDir() {
-		t.Errorf("in %s: %q, %v", os.TempDir(), path, err)
-	}
-	// Others could have put a daemon of theirs there.
-	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if path, err := proto.UserSocket(); err == nil {
-		t.Errorf("everybody's directory: %q", path)
-	}
 }
 
 // The mode says which users may connect. A user who connects sees only their own sessions.

@@ -21,8 +21,8 @@ type Client struct {
 }
 
 // Dial connects to the first daemon that is reachable at one of paths. It returns
-// ErrNoDaemon if there is none. A daemon that refuses this user counts as none, unless its
-// socket is the first of paths: then the user asked for it.
+// ErrNoDaemon if there is none. A daemon that refuses this user, or that this user must not trust, counts as
+// none, unless its socket is the first of paths: then the user asked for it.
 func Dial(paths []string) (*Client, error) {
 	var none error
 	for i, path := range paths {
@@ -30,7 +30,7 @@ func Dial(paths []string) (*Client, error) {
 		switch {
 		case err == nil:
 			return &Client{Conn: conn, path: path}, nil
-		case i > 0 && errors.Is(err, fs.ErrPermission):
+		case i > 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrUntrusted)):
 			none = fmt.Errorf("%w; %w", none, err)
 		case !errors.Is(err, ErrNoDaemon):
 			return nil, err

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,27 +34,35 @@ func Sockets(flag string) ([]string, error) {
 		path, err := filepath.Abs(flag) // a daemon has another working directory
 		return []string{path}, err
 	}
-	own, err := ownSocket()
-	if err != nil || own == SystemSocket {
-		return []string{own}, err
+	own, err := ownSockets()
+	if err != nil || own[0] == SystemSocket {
+		return own, err
 	}
-	return []string{own, SystemSocket}, nil
+	return append(own, SystemSocket), nil
 }
 
-// ownSocket returns where a daemon of this user listens.
-func ownSocket() (string, error) {
+// ownSockets returns where a daemon of this user may listen. A new one listens at the first.
+func ownSockets() ([]string, error) {
 	// Root of an unprivileged container may have no rights in /run.
 	if os.Geteuid() == 0 && unix.Access(filepath.Dir(SystemSocket), unix.W_OK) == nil {
-		return SystemSocket, nil
+		return []string{SystemSocket}, nil
 	}
-	return UserSocket()
+	return userSockets(os.Geteuid())
+}
+
+// besideOwn returns a path beside the socket of a daemon of this user.
+func besideOwn(name string) (string, error) {
+	own, err := ownSockets()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(own[0]), name), nil
 }
 
 // NetworkSocket returns where a daemon of this user listens, if the usual socket has the daemon of a run in another network
 // namespace.
 func NetworkSocket() (string, error) {
-	own, err := ownSocket()
-	return filepath.Join(filepath.Dir(own), fmt.Sprintf("gorxe-net-%d.sock", ThisNetwork())), err
+	return besideOwn(fmt.Sprintf("gorxe-net-%d.sock", ThisNetwork()))
 }
 
 // ThisNetwork returns the inode of this process's network namespace; 0: unknown.
@@ -73,11 +80,10 @@ const privateSockets = "gorxe-private-*.sock"
 // PrivateSocket returns a path for the socket of a daemon of one run. No other call returns the same
 // one. It removes the sockets that such daemons have left that were killed.
 func PrivateSocket() (string, error) {
-	own, err := ownSocket()
+	pattern, err := besideOwn(privateSockets)
 	if err != nil {
 		return "", err
 	}
-	pattern := filepath.Join(filepath.Dir(own), privateSockets)
 	left, _ := filepath.Glob(pattern + lockSuffix) // the pattern is correct
 	for _, name := range left {
 		path := strings.TrimSuffix(name, lockSuffix)
@@ -90,28 +96,8 @@ func PrivateSocket() (string, error) {
 	return strings.Replace(pattern, "*", rand.Text()[:8], 1), nil
 }
 
-// UserSocket returns a path in the user's runtime directory. Without one, it is in a directory
-// in /tmp that belongs to the user and that no other user can write to. After `su` the variable may name the directory of
-// another user.
-func UserSocket() (string, error) {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
-		return filepath.Join(dir, "gorxe.sock"), nil
-	}
-	dir := filepath.Join(os.TempDir(), "gorxe-"+strconv.Itoa(os.Geteuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return "", fmt.Errorf("%s: %w", dir, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return "", fmt.Errorf("%s is not a directory of this user's alone: set XDG_RUNTIME_DIR or %s to a better place", dir, EnvSocket)
-	}
-	return filepath.Join(dir, "gorxe.sock"), nil
-}
-
-// Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon.
+// Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the one that
+// listens is another user's, it is ErrUntrusted.
 func Connect(path string) (*Conn, error) {
 	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
 		return nil, fmt.Errorf("socket %s: the path is longer than a unix socket's may be: choose another with --socket", path)
@@ -119,7 +105,12 @@ func Connect(path string) (*Conn, error) {
 	sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	switch {
 	case err == nil:
-		return &Conn{Sock: sock}, nil
+		conn := &Conn{Sock: sock}
+		if err := conn.checkDaemon(path); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return conn, nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w at %s: start one with `gorxe daemon`", ErrNoDaemon, path)
 	case errors.Is(err, fs.ErrPermission):

@@ -125,6 +125,14 @@ func play(role string, args []string) int {
 		return playStorm()
 	case "netlink":
 		return playNetlink(args)
+	case "forge":
+		return playForge()
+	case "drop":
+		return playDrop()
+	case "reach":
+		return playReach()
+	case "rights":
+		return playRights()
 	default:
 		fmt.Fprintf(os.Stderr, "e2e: no role %q\n", role)
 		return 2

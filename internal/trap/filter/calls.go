@@ -76,4 +76,12 @@ var calls = slices.Concat(oldCalls, []call{
 	{unix.SYS_SENDMSG, fdAt0},
 	{unix.SYS_SENDMMSG, fdAt0},
 	{unix.SYS_RECVFROM, fdAt0},
+	{unix.SYS_RECVMSG, fdAt0},
+	{unix.SYS_RECVMMSG, fdAt0},
+	{unix.SYS_BIND, fdAt0},
+	{unix.SYS_CONNECT, fdAt0},
+	{unix.SYS_GETSOCKNAME, fdAt0},
+	{unix.SYS_GETPEERNAME, fdAt0},
+	{unix.SYS_SETSOCKOPT, fdAt0},
+	{unix.SYS_GETSOCKOPT, fdAt0},
 })

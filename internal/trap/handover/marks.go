@@ -23,7 +23,10 @@ func OnDescriptor(nr int32) bool {
 	switch nr {
 	case unix.SYS_IOCTL, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_READ, unix.SYS_READV,
 		unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCHDIR,
-		unix.SYS_GETDENTS64, filter.Getdents, unix.SYS_SOCKET:
+		unix.SYS_GETDENTS64, filter.Getdents, unix.SYS_SOCKET,
+		unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG,
+		unix.SYS_BIND, unix.SYS_CONNECT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
+		unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT:
 		return true
 	default:
 		return false

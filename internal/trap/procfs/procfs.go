@@ -63,7 +63,15 @@ func ReadFile(path string) ([]byte, error) {
 // Status is what /proc/PID/status says of a thread.
 type Status struct {
 	TGID, PPID int
-	UID, GID   uint32 // effective
+	Rights
+}
+
+// Rights are the credentials of a thread, which may change at any time (credentials(7)).
+type Rights struct {
+	UID, GID             uint32 // effective
+	RealUID, RealGID     uint32
+	FSUID, FSGID         uint32 // for files
+	Effective, Permitted uint64 // capabilities(7), as bits
 }
 
 // ErrInvisible is the error of a thread whose number is 0: the kernel reports that
@@ -91,21 +99,29 @@ func ReadStatus(tid int) (st Status, err error) {
 			n, _ := strconv.Atoi(string(f[i])) // the kernel writes numbers
 			return n
 		}
+		set := func() uint64 {
+			caps, _ := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64) // the kernel writes one
+			return caps
+		}
 		switch string(key) {
 		case "Tgid":
 			st.TGID = number(0)
 		case "PPid":
 			st.PPID = number(0)
 		case "Uid":
-			st.UID = uint32(number(1))
+			st.RealUID, st.UID, st.FSUID = uint32(number(0)), uint32(number(1)), uint32(number(3))
 		case "Gid":
-			st.GID = uint32(number(1))
+			st.RealGID, st.GID, st.FSGID = uint32(number(0)), uint32(number(1)), uint32(number(3))
+		case "CapPrm":
+			st.Permitted = set()
+		case "CapEff":
+			st.Effective = set()
 		default:
 			continue
 		}
 		found++
 	}
-	if found < 4 || st.TGID == 0 {
+	if found < 6 || st.TGID == 0 {
 		return st, unix.ESRCH
 	}
 	return st, nil

@@ -14,7 +14,12 @@ import (
 
 func TestStatus(t *testing.T) {
 	st, err := ReadStatus(os.Getpid())
-	want := Status{TGID: os.Getpid(), PPID: os.Getppid(), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	caps := Capabilities(os.Getpid())
+	want := Status{TGID: os.Getpid(), PPID: os.Getppid(), Rights: Rights{
+		UID: uid, GID: gid, RealUID: uint32(os.Getuid()), RealGID: uint32(os.Getgid()), FSUID: uid, FSGID: gid,
+		Effective: caps, Permitted: caps,
+	}}
 	if err != nil || st != want {
 		t.Errorf("%+v, %v; want %+v", st, err, want)
 	}
