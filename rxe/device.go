@@ -68,6 +68,7 @@ type Device struct {
 
 	intercept atomic.Pointer[func([]wire.Burst)]
 	chaosQPs  atomic.Int32 // QPs with chaos
+	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
 	lateBytes atomic.Int64 // that chaos holds back
 	runQueue  runQueue     // between QPs of this device
 	admission admission    // of QPs that send to other devices

@@ -136,6 +136,7 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 	if q.dead {
 		return QPAttr{}, QPInitAttr{}, opErr("QueryQP", "qp", ErrClosed)
 	}
+	q.flushLate()
 	attr := q.attr
 	attr.CurState = attr.State
 	return attr, QPInitAttr{

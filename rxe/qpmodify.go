@@ -198,6 +198,7 @@ func (q *QP) enter(from, to QPState) {
 		if from != QPErr {
 			q.fail()
 		}
+		q.flushLate()
 	case to == QPSQD && from == QPRTS:
 		q.attr.State = to
 		q.beginDrain()
@@ -212,6 +213,7 @@ func (q *QP) enter(from, to QPState) {
 // reset forgets all work without completing it, and all attributes except the sizes
 // (IBA 10.3.1.1).
 func (q *QP) reset() {
+	q.unwatchReceives()
 	q.resp.held.releaseLast(q)
 	if q.chaos != nil {
 		q.chaos.settle(q)

@@ -124,6 +124,7 @@ func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
 	}
 	if q.flushes() {
 		q.flushSend()
+		q.flushLate()
 	} else {
 		q.runRequester(o)
 		q.schedule()
