@@ -106,7 +106,7 @@ func attrChecks(a *QPAttr, l *DeviceAttr) [16]attrCheck {
 		atMost(QPAttrDestQPN, uint64(a.DestQPN), uint64(wire.QPNMask), "exceeds 24 bits"),
 		{bit: QPAttrAV, ok: !a.AH.DGID.IsMulticast(), why: "multicast destination of a connected QP", fix: "use the peer's own GID"},
 		{bit: QPAttrAltPath, why: "path migration is not supported", fix: "leave out IBV_QP_ALT_PATH"},
-		{bit: QPAttrPathMigState, why: "path migration is not supported", fix: "leave out IBV_QP_PATH_MIG_STATE"},
+		{bit: QPAttrPathMigState, ok: a.PathMigState == 0, why: "is not IBV_MIG_MIGRATED, and path migration is not supported", fix: "leave out IBV_QP_PATH_MIG_STATE"},
 	}
 }
 
