@@ -172,7 +172,7 @@ func (d *Device) settleLate(pd *PD) {
 		return
 	}
 	d.qps.each(func(_ uint32, q *QP) {
-		if q.chaos == nil || q.pd != pd {
+		if q.chaos == nil || q.pd != pd && q.recvPD() != pd {
 			return
 		}
 		o := d.getOutbox()

@@ -71,10 +71,10 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 // key covers that, so that later pieces need no check. A buffer may be posted
 // longer than it is registered, and fails only where data reaches beyond.
 func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) fault {
-	ref, why := q.localAccess(rest, AccessLocalWrite)
+	ref, why := q.localAccess(q.recvPD(), rest, AccessLocalWrite)
 	if why != keyOK {
 		rest.Length = uint32(len(data))
-		if ref, why = q.localAccess(rest, AccessLocalWrite); why == keyOK {
+		if ref, why = q.localAccess(q.recvPD(), rest, AccessLocalWrite); why == keyOK {
 			q.refused = KeyRefusal{} // of the longer range, which is not needed
 		}
 	}
@@ -416,7 +416,7 @@ func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 	} else if reg := k.mr.reg.Load(); reg != nil {
 		e = &reg.extent
 	}
-	return e != nil && e.check(q, uint32(rkey), e.base, 0, need) == keyOK
+	return e != nil && e.check(q, q.pd, uint32(rkey), e.base, 0, need) == keyOK
 }
 
 // queueRead accepts a READ. Its data is read when it is sent (read_reply).
