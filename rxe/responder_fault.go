@@ -44,14 +44,15 @@ var faultRules = [numFaults]struct {
 	// E).
 	ownSide bool
 }{
-	faultSequence:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultQPAccess:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultDepth:         {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultLength:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultLimit:         {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultMisaligned:    {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultRemoteAccess:  {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
-	faultRecvShort:     {answer: nakOp, tell: true, status: WCLocQPOpErr},
+	faultSequence:     {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultQPAccess:     {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultDepth:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultLength:       {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultLimit:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultMisaligned:   {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultRemoteAccess: {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
+	// As adapters do. rdma_rxe says WCLocQPOpErr, and its NAK is that of the remote operational error.
+	faultRecvShort:     {answer: nakInvalid, tell: true, status: WCLocLenErr},
 	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, ownSide: true},
 	faultRecvMalformed: {answer: nakOp, tell: true, status: WCLocQPOpErr, ownSide: true},
 	// Class J: no NAK. The peer finds out by its retries (IBA 9.9.3).
@@ -97,10 +98,10 @@ func (q *QP) recvFault(op WCOpcode) (f WorkFault) {
 
 // answer returns the NAK for a message whose receive work request fails by f.
 func (f *WorkFault) answer() wire.Syndrome {
-	switch f.Event {
-	case EventQPReqErr:
+	switch {
+	case f.Event == EventQPReqErr, f.Status == WCLocLenErr:
 		return nakInvalid
-	case EventQPAccessErr:
+	case f.Event == EventQPAccessErr:
 		return nakAccess
 	default:
 		return nakOp

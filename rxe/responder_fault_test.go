@@ -12,7 +12,6 @@ func TestResponderFaults(t *testing.T) {
 	const (
 		invalid = wire.NAKInvalidRequest
 		access  = wire.NAKRemoteAccess
-		op      = wire.NAKRemoteOp
 	)
 	flushed := []WC{{ID: 1, Status: WCFlushErr}}
 	mtu := pattern(benchMTU)
@@ -118,7 +117,7 @@ func TestResponderFaults(t *testing.T) {
 
 		{name: "SEND longer than the buffer", pkts: func(b *bench) []pkt {
 			return []pkt{req(wire.RCSendFirst, 100, mtu), req(wire.RCSendMiddle, 101, mtu), req(wire.RCSendLast, 102, mtu)}
-		}, nak: op, psn: 2, wcs: []WC{{ID: 1, Status: WCLocQPOpErr}}, event: EventQPFatal},
+		}, nak: invalid, psn: 2, wcs: []WC{{ID: 1, Status: WCLocLenErr}}, event: EventQPFatal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, QPRC, tc.attr)
