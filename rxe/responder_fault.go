@@ -21,6 +21,7 @@ const (
 	faultLimit               // the message is longer than a Subdevice allows, and the device would take it
 	faultMisaligned          // atomic on an address that is not a multiple of 8
 	faultRemoteAccess        // the peer's rkey, range or right
+	faultImmAccess           // the same, of a WRITE whose immediate data has taken a receive work request
 	faultRecvShort           // the message is longer than the receive buffer
 	faultRecvAccess          // the receive buffer's lkey, range or right
 	faultRecvMalformed       // the receive work request is malformed
@@ -51,6 +52,8 @@ var faultRules = [numFaults]struct {
 	faultLimit:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultMisaligned:   {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
 	faultRemoteAccess: {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
+	// IBA 11.6.2, Local Access Error. rdma_rxe says WCRemAccessErr.
+	faultImmAccess: {answer: nakAccess, tell: true, status: WCLocAccessErr, event: EventQPAccessErr, raise: true},
 	// As adapters do. rdma_rxe says WCLocQPOpErr, and its NAK is that of the remote operational error.
 	faultRecvShort:     {answer: nakInvalid, tell: true, status: WCLocLenErr},
 	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, ownSide: true},
@@ -79,6 +82,7 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultLimit:         func(c *Counters) *atomic.Uint64 { return &c.BadLength },
 	faultMisaligned:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultRemoteAccess:  func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
+	faultImmAccess:     func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultRecvShort:     func(c *Counters) *atomic.Uint64 { return &c.BadLength },
 	faultRecvAccess:    func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultRecvMalformed: func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },

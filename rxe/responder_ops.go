@@ -99,6 +99,9 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	if n == 0 || !r.pend.extend(wire.OpWrite, uint32(w.rkey), w.va, data) {
 		// the rest of the WRITE: at its first packet, all of it
 		ref, f := q.checkRKey(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+		if f != faultNone && info.Has(wire.OpImm) {
+			return faultImmAccess
+		}
 		if f != faultNone {
 			return f
 		}
@@ -229,8 +232,7 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outb
 	if !later && !r.flushPayload(q, o) {
 		return faultRecvAccess
 	}
-	// rdma_rxe sets the GRH flag on connected QPs as well.
-	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, Flags: WCGRH, ByteLen: n,
+	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, ByteLen: n,
 		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
 	wc, info := &r.wc, pkt.Info()
 	switch f := q.recvFault(op); {
@@ -260,6 +262,8 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outb
 		wc.Flags |= WCWithImm
 	}
 	if q.typ == QPUD {
+		// Only a datagram's buffer has a GRH (ibv_poll_cq(3)). rdma_rxe sets the flag for connected QPs, too.
+		wc.Flags |= WCGRH
 		wc.SrcQP, wc.SL = pkt.SrcQP(), r.packetType()
 	}
 	r.recv.hasWQE = false

@@ -28,7 +28,7 @@ var statusWords = []Word{
 	{Name: "IBV_WC_WR_FLUSH_ERR", Meaning: "The work request was not executed, because the queue pair was in ERR: an earlier one failed, or modify_qp said so.", Fix: "Look for the first completion with another status."},
 	{Name: "IBV_WC_MW_BIND_ERR", Meaning: "A memory window cannot be bound or invalidated.", Fix: "Check its region, the rights, and IBV_ACCESS_MW_BIND."},
 	{Name: "IBV_WC_BAD_RESP_ERR", Meaning: "The peer's answer does not fit the request.", Fix: "Check a capture with gorxe pcap check: the peer's device is at fault."},
-	{Name: "IBV_WC_LOC_ACCESS_ERR", Meaning: "A local buffer refused what a message with immediate data wanted.", Fix: "Check the rights of the receive buffer."},
+	{Name: "IBV_WC_LOC_ACCESS_ERR", Meaning: "A WRITE with immediate data from the peer named memory that it may not write. The receive work request is this one.", Fix: "Check rkey, remote address and length that the peer uses, and the rights of the region."},
 	{Name: "IBV_WC_REM_INV_REQ_ERR", Meaning: "The peer refused the request as invalid, with a NAK.", Fix: "Check the peer's receive buffers, qp_access_flags and max_dest_rd_atomic, and the path MTU of both ends."},
 	{Name: "IBV_WC_REM_ACCESS_ERR", Meaning: "The peer refused the rkey, the range or the right, with a NAK.", Fix: "Check rkey, remote address and length, and the rights of the peer's region."},
 	{Name: "IBV_WC_REM_OP_ERR", Meaning: "The peer could not execute the request, for a reason of its own.", Fix: "Check the lkey of the peer's receive buffer; with the kernel's rdma_rxe as the peer, its length, too."},
