@@ -5,8 +5,8 @@ import "time"
 // Requests posted in ERR are flushed (IBA 10.3.1.5). A receive queue in a program's memory is filled without a
 // call of the device (librxe's post_recv), so the device has to look for receives that come late. It looks
 // whenever the program uses the QP, or asks to be notified of completions of the QP's CQ. It also looks by
-// itself, with pauses that grow with the time since the QP entered ERR: often at first, when a program drains
-// the QP, and some hundred times in all while a QP is left in ERR for a day.
+// itself, with pauses that grow with the time since the QP entered ERR. It looks often at first, when a program
+// drains the QP. While a QP is left in ERR for a day, it looks some hundred times in all.
 const (
 	// lateFirst is the shortest pause. A pause is 1/lateGrowth of that time, so a receive that is posted within
 	// six seconds is flushed within 100 ms.
