@@ -40,7 +40,14 @@ func TestSettleOwnDomain(t *testing.T) {
 	if list := b.pd.chaotic(); len(list) != 1 || list[0] != own {
 		t.Errorf("a region that ends looks at %d queue pairs", len(list))
 	}
-	for _, q := range append(others, calm, own) {
+	srq, err := b.pd.CreateSRQ(SRQInit{MaxWR: 1, MaxSGE: 1})
+	b.must(err)
+	shared, err := other.CreateQP(QPInitAttr{Type: QPRC, SendCQ: b.cq, RecvCQ: b.cq, SRQ: srq, Chaos: NewChaos(3), Cap: QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
+	b.must(err)
+	if list := b.pd.chaotic(); len(list) != 2 {
+		t.Errorf("a region of the SRQ's domain looks at %d queue pairs, want 2", len(list))
+	}
+	for _, q := range append(others, calm, own, shared) {
 		b.must(q.Destroy())
 	}
 	if n := len(b.pd.chaotic()) + len(other.chaotic()); n != 0 {

@@ -35,7 +35,8 @@ type CQ struct {
 	silent [armAny + 1]uint64
 	failed bool // overflowed, or broken down
 	dead   bool
-	users  int // QPs, guarded by dev.mu
+	late   map[*QP]struct{} // QPs in ERR whose receives come late (recvlate.go)
+	users  int              // QPs, guarded by dev.mu
 }
 
 type cqArm uint8
@@ -151,6 +152,7 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	if err := c.sub.checkCQEntries(op, int64(entries)); err != nil {
 		return err
 	}
+	c.flushLate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -176,6 +178,7 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 // polled, counts as the next one: OnCompletion is called at once. Adapters do the same,
 // and programs rely on it (docs/design/0045).
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
+	c.flushLate()
 	want := armAny
 	if solicitedOnly {
 		want = armSolicited

@@ -70,6 +70,7 @@ type Device struct {
 	ahs         numTable[AH]
 
 	intercept atomic.Pointer[Interceptor]
+	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
 	lateBytes atomic.Int64 // that chaos holds back
 	runQueue  runQueue     // between QPs of this device
 	admission admission    // of QPs that send to other devices

@@ -68,7 +68,8 @@ func DefaultLimits() DeviceAttr {
 		MaxMRSize:       1<<64 - 1,
 
 		MaxQP: many, MaxCQ: many, MaxMR: many, MaxPD: many,
-		MaxMW: many, MaxAH: many, MaxSRQ: many,
+		MaxMW: many, MaxSRQ: many,
+		MaxAH: 1<<15 - 1, // rdma_rxe's: a program that makes as many as it can is done in a second
 
 		MaxQPWR: many, MaxCQE: 1<<15 - 1, MaxSRQWR: many,
 		MaxSGE: 32, MaxSGERd: 32, MaxSRQSGE: 27,

@@ -73,7 +73,7 @@ type KeyRefusal struct {
 // faultCauses gives the cause for each fault of a request.
 var faultCauses = [numFaults]Cause{
 	faultSequence: CauseSequence, faultQPAccess: CauseQPAccess, faultDepth: CauseDepth, faultLength: CauseLength, faultLimit: CauseLimit,
-	faultMisaligned: CauseMisaligned, faultRemoteAccess: CauseRemoteKey, faultRecvShort: CauseRecvShort,
+	faultMisaligned: CauseMisaligned, faultRemoteAccess: CauseRemoteKey, faultImmAccess: CauseRemoteKey, faultRecvShort: CauseRecvShort,
 	faultRecvAccess: CauseKey, faultRecvMalformed: CauseMalformed, faultInvalidate: CauseInvalidate,
 	faultOverflow: CauseCQFull, faultAsked: CauseRule, faultSpaceEnded: CauseSpaceEnded,
 }

@@ -82,14 +82,14 @@ type extent struct {
 }
 
 // check decides alone whether a key gives access: may q use need on n bytes at va,
-// through an extent found under key? Every requested right must be granted (IBA
-// 10.6.3).
-func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
+// through an extent found under key? pd is the domain of the queue whose work request is
+// executed. Every requested right must be granted (IBA 10.6.3).
+func (e *extent) check(q *QP, pd *PD, key uint32, va, n uint64, need Access) keyReason {
 	off := va - e.base // wraps to more than length if va < base
 	switch {
 	case e.key != key:
 		return keyVariant
-	case e.pd != q.pd:
+	case e.pd != pd:
 		return keyPD
 	case e.qp != nil && e.qp != q:
 		return keyQP
@@ -101,20 +101,29 @@ func (e *extent) check(q *QP, key uint32, va, n uint64, need Access) keyReason {
 	return keyOK
 }
 
-// localAccess checks a piece of a scatter/gather list. need is 0 to read, and
-// AccessLocalWrite to write. An empty piece is not checked.
-func (q *QP) localAccess(s SGE, need Access) (regionRef, keyReason) {
+// recvPD returns the domain of the receive queue: the SRQ's own, if there is one, because the
+// SRQ's receives serve queue pairs of several domains (IBA 10.2.9.1).
+func (q *QP) recvPD() *PD {
+	if q.srq != nil {
+		return q.srq.pd
+	}
+	return q.pd
+}
+
+// localAccess checks a piece of a scatter/gather list. pd is q.pd, or recvPD for a receive. need is
+// 0 to read, and AccessLocalWrite to write. An empty piece is not checked.
+func (q *QP) localAccess(pd *PD, s SGE, need Access) (regionRef, keyReason) {
 	if s.Length == 0 {
 		return regionRef{}, keyOK
 	}
-	ref, why := q.localKey(s, need)
+	ref, why := q.localKey(pd, s, need)
 	if why != keyOK {
 		q.refuseKey(uint32(s.LKey), s.Addr, uint64(s.Length), need, why)
 	}
 	return ref, why
 }
 
-func (q *QP) localKey(s SGE, need Access) (regionRef, keyReason) {
+func (q *QP) localKey(pd *PD, s SGE, need Access) (regionRef, keyReason) {
 	k := q.dev.lookupKey(uint32(s.LKey))
 	if k == nil {
 		return regionRef{}, keyNotFound
@@ -122,7 +131,7 @@ func (q *QP) localKey(s SGE, need Access) (regionRef, keyReason) {
 	if k.mr == nil {
 		return regionRef{}, keyType
 	}
-	return k.mr.access(q, uint32(s.LKey), s.Addr, uint64(s.Length), need)
+	return k.mr.access(q, pd, uint32(s.LKey), s.Addr, uint64(s.Length), need)
 }
 
 // remoteAccess checks the range that a request names. need is one or more of the
@@ -146,7 +155,7 @@ func (q *QP) remoteKey(rkey wire.RKey, va, n uint64, need Access) (regionRef, ke
 	if k.mw != nil {
 		return k.mw.access(q, uint32(rkey), va, n, need)
 	}
-	return k.mr.access(q, uint32(rkey), va, n, need)
+	return k.mr.access(q, q.pd, uint32(rkey), va, n, need)
 }
 
 // useCount counts the accesses in flight, so that a thread that ends an object's

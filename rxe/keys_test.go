@@ -50,7 +50,7 @@ func TestExtentCheck(t *testing.T) {
 		if c.alter != nil {
 			c.alter(&e)
 		}
-		if got := e.check(q, c.key, c.va, c.n, c.need); got != c.want {
+		if got := e.check(q, q.pd, c.key, c.va, c.n, c.need); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -67,7 +67,7 @@ func FuzzExtentCheck(f *testing.F) {
 		length = min(length, -base-1) // registration refuses what wraps
 		pd := &PD{}
 		e := extent{key: 5, pd: pd, base: base, length: length, access: Access(access)}
-		got := e.check(&QP{pd: pd}, 5, va, n, Access(need))
+		got := e.check(&QP{pd: pd}, pd, 5, va, n, Access(need))
 
 		rights := true
 		for bit := range 32 {
@@ -113,7 +113,7 @@ func TestLocalAccess(t *testing.T) {
 		{"address instead of iova", SGE{0x5000, 1, mr.LKey()}, 0, keyRange},
 		{"window", SGE{0x1000, 1, wire.LKey(mw.RKey())}, 0, keyType},
 	} {
-		ref, r := q.localAccess(c.sge, c.need)
+		ref, r := q.localAccess(pd, c.sge, c.need)
 		if r != c.want {
 			t.Errorf("%s: %v, want %v", c.name, r, c.want)
 		}

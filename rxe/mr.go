@@ -124,13 +124,13 @@ func (mr *MR) Length() uint64 {
 }
 
 // access checks a range. If access is granted, it keeps the region in use.
-func (mr *MR) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
+func (mr *MR) access(q *QP, pd *PD, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	for {
 		reg := mr.reg.Load()
 		if reg == nil {
 			return regionRef{}, keyNotFound
 		}
-		if r := reg.check(q, key, va, n, need); r != keyOK {
+		if r := reg.check(q, pd, key, va, n, need); r != keyOK {
 			return regionRef{}, r
 		}
 		// A region that is dying has been replaced already: look again.

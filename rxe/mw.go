@@ -123,7 +123,7 @@ func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, k
 	if b == nil {
 		return regionRef{}, keyState
 	}
-	if r := b.check(q, key, va, n, need); r != keyOK {
+	if r := b.check(q, q.pd, key, va, n, need); r != keyOK {
 		return regionRef{}, r
 	}
 	// The region dies only after the window has been unbound from it.
@@ -201,7 +201,7 @@ func (mw *MW) newBinding(q *QP, b *MWBind, key uint32) (*binding, keyReason) {
 	if b.Access&accessRemoteWrites != 0 {
 		need |= AccessLocalWrite // C10-74
 	}
-	if r := reg.check(q, reg.key, b.Addr, b.Length, need); r != keyOK { // C10-75
+	if r := reg.check(q, q.pd, reg.key, b.Addr, b.Length, need); r != keyOK { // C10-75
 		return nil, r
 	}
 	if reg.access&AccessZeroBased != 0 {
@@ -254,7 +254,7 @@ func (q *QP) invalidate(rkey wire.RKey) keyReason {
 	if b == nil {
 		return keyState
 	}
-	if r := b.check(q, uint32(rkey), b.base, 0, 0); r != keyOK {
+	if r := b.check(q, q.pd, uint32(rkey), b.base, 0, 0); r != keyOK {
 		return r
 	}
 	mw.set(nil)

@@ -11,11 +11,12 @@ type PD struct {
 	sub      *Subdevice
 	children int  // guarded by dev.mu
 	dead     bool // guarded by dev.mu
-	// chaos are the domain's QPs with chaos; guarded by dev.mu.
+	// chaos has the QPs with chaos that use regions of the domain: its own, and those that receive
+	// from an SRQ of it; guarded by dev.mu.
 	chaos map[*QP]struct{}
 }
 
-// addChaos notes that the domain has a QP with chaos. The caller holds dev.mu.
+// addChaos notes that a QP with chaos uses regions of the domain. The caller holds dev.mu.
 func (pd *PD) addChaos(q *QP) {
 	if pd.chaos == nil {
 		pd.chaos = make(map[*QP]struct{})
@@ -23,7 +24,7 @@ func (pd *PD) addChaos(q *QP) {
 	pd.chaos[q] = struct{}{}
 }
 
-// chaotic returns the domain's QPs with chaos.
+// chaotic returns the QPs with chaos that use regions of the domain.
 func (pd *PD) chaotic() []*QP {
 	pd.dev.mu.Lock()
 	defer pd.dev.mu.Unlock()

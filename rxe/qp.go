@@ -112,6 +112,7 @@ func (q *QP) fail() {
 	}
 	q.attr.State = QPErr
 	q.flushQueues()
+	q.watchReceives()
 	q.publish()
 }
 

@@ -164,13 +164,13 @@ func (o *objDev) tryTransition(q *QP, from, to QPState) {
 		case a.bit == QPAttrState:
 		case set.required&a.bit != 0:
 			o.refused(q, to, QPAttrState|set.required&^a.bit, a.name)
-		case set.optional&a.bit == 0 && a.bit != QPAttrCurState:
+		case set.optional&a.bit == 0:
 			o.refused(q, to, QPAttrState|set.required|a.bit, a.name)
 		}
 	}
 	a := objAttr()
 	a.State, a.CurState = to, from
-	supported := ^(QPAttrAltPath | QPAttrPathMigState)
+	supported := ^QPAttrAltPath
 	if err := q.Modify(&a, QPAttrState|set.required|set.optional&supported); err != nil {
 		o.t.Errorf("%v %v to %v with all optional attributes: %v", q.typ, from, to, err)
 	}

@@ -115,6 +115,7 @@ func (q *QP) claim(op string) error {
 	}
 	if q.chaos != nil {
 		q.pd.addChaos(q)
+		q.recvPD().addChaos(q)
 	}
 	q.use(1)
 	return nil
@@ -137,6 +138,7 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 	if q.dead {
 		return QPAttr{}, QPInitAttr{}, opErr("QueryQP", "qp", ErrClosed)
 	}
+	q.flushLate()
 	attr := q.attr
 	attr.CurState = attr.State
 	return attr, QPInitAttr{
@@ -163,6 +165,7 @@ func (q *QP) Destroy() error {
 	q.sub.count(LimitQP, -1)
 	if q.chaos != nil {
 		delete(q.pd.chaos, q)
+		delete(q.recvPD().chaos, q)
 	}
 	q.use(-1)
 	return nil

@@ -109,7 +109,7 @@ func attrChecks(a *QPAttr, l *DeviceAttr) [16]attrCheck {
 		atMost(QPAttrDestQPN, uint64(a.DestQPN), uint64(wire.QPNMask), "exceeds 24 bits"),
 		{bit: QPAttrAV, ok: !a.AH.DGID.IsMulticast(), why: "multicast destination of a connected QP", fix: "use the peer's own GID"},
 		{bit: QPAttrAltPath, why: "path migration is not supported", fix: "leave out IBV_QP_ALT_PATH"},
-		{bit: QPAttrPathMigState, why: "path migration is not supported", fix: "leave out IBV_QP_PATH_MIG_STATE"},
+		{bit: QPAttrPathMigState, ok: a.PathMigState == 0, why: "is not IBV_MIG_MIGRATED, and path migration is not supported", fix: "leave out IBV_QP_PATH_MIG_STATE"},
 	}
 }
 
@@ -200,6 +200,7 @@ func (q *QP) enter(from, to QPState) {
 		if from != QPErr {
 			q.fail()
 		}
+		q.flushLate()
 	case to == QPSQD && from == QPRTS:
 		q.attr.State = to
 		q.beginDrain()
@@ -214,6 +215,7 @@ func (q *QP) enter(from, to QPState) {
 // reset forgets all work without completing it, and all attributes except the sizes
 // (IBA 10.3.1.1).
 func (q *QP) reset() {
+	q.unwatchReceives()
 	q.resp.held.releaseLast(q)
 	if q.chaos != nil {
 		q.chaos.settle(q)

@@ -77,6 +77,7 @@ func TestModifyChecksValues(t *testing.T) {
 		{QPRTR, QPRTS, "retry_cnt", func(a *QPAttr) { a.RetryCnt = 8 }},
 		{QPRTR, QPRTS, "rnr_retry", func(a *QPAttr) { a.RNRRetry = 8 }},
 		{QPRTR, QPRTS, "max_rd_atomic", func(a *QPAttr) { a.MaxRdAtomic = 129 }},
+		{QPRTR, QPRTS, "path_mig_state", func(a *QPAttr) { a.PathMigState = 1 }},
 	} {
 		q := d.qp(pd, QPRC)
 		d.reach(q, c.from)
@@ -85,7 +86,8 @@ func TestModifyChecksValues(t *testing.T) {
 		a.State = c.to
 		c.set(&a)
 		attrs, _ := attrsFor(QPRC, c.from, c.to)
-		d.want(q.Modify(&a, attrs.required|QPAttrState), ErrInvalid, c.arg)
+		mask := attrs.required | QPAttrState | attrs.optional&QPAttrPathMigState
+		d.want(q.Modify(&a, mask), ErrInvalid, c.arg)
 		if after, _, _ := q.Query(); after != before {
 			t.Errorf("%s: refusal changed %+v to %+v", c.arg, before, after)
 		}

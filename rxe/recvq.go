@@ -117,16 +117,6 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	return n, err
 }
 
-// FlushRecv completes with WCFlushErr what waits in the receive queue of a QP in
-// ERR. The owner of the QP's RecvRing calls it after adding to the ring.
-func (q *QP) FlushRecv() {
-	q.lock()
-	defer q.unlock(nil)
-	if !q.dead && q.attr.State == QPErr && q.srq == nil {
-		q.resp.flushRecv(q)
-	}
-}
-
 // popRecv takes the next receive work request, from the SRQ if there is one. The
 // caller has locked the QP. For bad see RecvRing.
 func (q *QP) popRecv(w *RecvWQE) (ok, bad bool) {

@@ -29,6 +29,7 @@ type responder struct {
 	pend     pendingWrite
 	pace     readPacing
 	held     ackHold
+	late     lateLooks
 	recv     receiving
 	// delivered are the SENDs whose payload is the parts of pend.batch.
 	delivered []delivery

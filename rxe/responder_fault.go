@@ -21,6 +21,7 @@ const (
 	faultLimit               // the message is longer than a Subdevice allows, and the device would take it
 	faultMisaligned          // atomic on an address that is not a multiple of 8
 	faultRemoteAccess        // the peer's rkey, range or right
+	faultImmAccess           // the same, of a WRITE whose immediate data has taken a receive work request
 	faultRecvShort           // the message is longer than the receive buffer
 	faultRecvAccess          // the receive buffer's lkey, range or right
 	faultRecvMalformed       // the receive work request is malformed
@@ -44,14 +45,17 @@ var faultRules = [numFaults]struct {
 	// E).
 	ownSide bool
 }{
-	faultSequence:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultQPAccess:      {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultDepth:         {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultLength:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultLimit:         {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultMisaligned:    {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
-	faultRemoteAccess:  {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
-	faultRecvShort:     {answer: nakOp, tell: true, status: WCLocQPOpErr},
+	faultSequence:     {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultQPAccess:     {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultDepth:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultLength:       {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultLimit:        {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultMisaligned:   {answer: nakInvalid, tell: true, event: EventQPReqErr, raise: true},
+	faultRemoteAccess: {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
+	// IBA 11.6.2, Local Access Error. rdma_rxe says WCRemAccessErr.
+	faultImmAccess: {answer: nakAccess, tell: true, status: WCLocAccessErr, event: EventQPAccessErr, raise: true},
+	// As adapters do. rdma_rxe says WCLocQPOpErr, and its NAK is that of the remote operational error.
+	faultRecvShort:     {answer: nakInvalid, tell: true, status: WCLocLenErr},
 	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, ownSide: true},
 	faultRecvMalformed: {answer: nakOp, tell: true, status: WCLocQPOpErr, ownSide: true},
 	// Class J: no NAK. The peer finds out by its retries (IBA 9.9.3).
@@ -78,6 +82,7 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultLimit:         func(c *Counters) *atomic.Uint64 { return &c.BadLength },
 	faultMisaligned:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultRemoteAccess:  func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
+	faultImmAccess:     func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultRecvShort:     func(c *Counters) *atomic.Uint64 { return &c.BadLength },
 	faultRecvAccess:    func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultRecvMalformed: func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
@@ -97,10 +102,10 @@ func (q *QP) recvFault(op WCOpcode) (f WorkFault) {
 
 // answer returns the NAK for a message whose receive work request fails by f.
 func (f *WorkFault) answer() wire.Syndrome {
-	switch f.Event {
-	case EventQPReqErr:
+	switch {
+	case f.Event == EventQPReqErr, f.Status == WCLocLenErr:
 		return nakInvalid
-	case EventQPAccessErr:
+	case f.Event == EventQPAccessErr:
 		return nakAccess
 	default:
 		return nakOp

@@ -12,7 +12,6 @@ func TestResponderFaults(t *testing.T) {
 	const (
 		invalid = wire.NAKInvalidRequest
 		access  = wire.NAKRemoteAccess
-		op      = wire.NAKRemoteOp
 	)
 	flushed := []WC{{ID: 1, Status: WCFlushErr}}
 	mtu := pattern(benchMTU)
@@ -98,6 +97,13 @@ func TestResponderFaults(t *testing.T) {
 		{name: "WRITE with a wrong key", pkts: func(b *bench) []pkt {
 			return []pkt{req(wire.RCWriteOnly, 100, mtu, b.at(0, benchMTU), func(h *wire.Headers) { h.RKey++ })}
 		}, nak: access, event: EventQPAccessErr},
+		{name: "WRITE with immediate data and a wrong key", pkts: func(b *bench) []pkt {
+			return []pkt{req(wire.RCWriteOnlyImm, 100, mtu, b.at(0, benchMTU), func(h *wire.Headers) { h.RKey++ })}
+		}, nak: access, wcs: []WC{{ID: 1, Status: WCLocAccessErr}}, event: EventQPAccessErr},
+		{name: "the same in two packets, of which the first takes no receive", pkts: func(b *bench) []pkt {
+			return []pkt{req(wire.RCWriteFirst, 100, mtu, b.at(0, 2*benchMTU), func(h *wire.Headers) { h.RKey++ }),
+				req(wire.RCWriteLastImm, 101, mtu)}
+		}, nak: access, event: EventQPAccessErr},
 		{name: "WRITE that reaches outside changes nothing", pkts: func(b *bench) []pkt {
 			return []pkt{req(wire.RCWriteFirst, 100, mtu, b.at(remoteLen-benchMTU, benchMTU+1))}
 		}, nak: access, event: EventQPAccessErr},
@@ -118,7 +124,7 @@ func TestResponderFaults(t *testing.T) {
 
 		{name: "SEND longer than the buffer", pkts: func(b *bench) []pkt {
 			return []pkt{req(wire.RCSendFirst, 100, mtu), req(wire.RCSendMiddle, 101, mtu), req(wire.RCSendLast, 102, mtu)}
-		}, nak: op, psn: 2, wcs: []WC{{ID: 1, Status: WCLocQPOpErr}}, event: EventQPFatal},
+		}, nak: invalid, psn: 2, wcs: []WC{{ID: 1, Status: WCLocLenErr}}, event: EventQPFatal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, QPRC, tc.attr)

@@ -71,10 +71,10 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 // key covers that, so that later pieces need no check. A buffer may be posted
 // longer than it is registered, and fails only where data reaches beyond.
 func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) fault {
-	ref, why := q.localAccess(rest, AccessLocalWrite)
+	ref, why := q.localAccess(q.recvPD(), rest, AccessLocalWrite)
 	if why != keyOK {
 		rest.Length = uint32(len(data))
-		if ref, why = q.localAccess(rest, AccessLocalWrite); why == keyOK {
+		if ref, why = q.localAccess(q.recvPD(), rest, AccessLocalWrite); why == keyOK {
 			q.refused = KeyRefusal{} // of the longer range, which is not needed
 		}
 	}
@@ -99,6 +99,9 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 	if n == 0 || !r.pend.extend(wire.OpWrite, uint32(w.rkey), w.va, data) {
 		// the rest of the WRITE: at its first packet, all of it
 		ref, f := q.checkRKey(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+		if f != faultNone && info.Has(wire.OpImm) {
+			return faultImmAccess
+		}
 		if f != faultNone {
 			return f
 		}
@@ -229,8 +232,7 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outb
 	if !later && !r.flushPayload(q, o) {
 		return faultRecvAccess
 	}
-	// rdma_rxe sets the GRH flag on connected QPs as well.
-	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, Flags: WCGRH, ByteLen: n,
+	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, ByteLen: n,
 		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
 	wc, info := &r.wc, pkt.Info()
 	switch f := q.recvFault(op); {
@@ -260,6 +262,8 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outb
 		wc.Flags |= WCWithImm
 	}
 	if q.typ == QPUD {
+		// Only a datagram's buffer has a GRH (ibv_poll_cq(3)). rdma_rxe sets the flag for connected QPs, too.
+		wc.Flags |= WCGRH
 		wc.SrcQP, wc.SL = pkt.SrcQP(), r.packetType()
 	}
 	r.recv.hasWQE = false
@@ -416,7 +420,7 @@ func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 	} else if reg := k.mr.reg.Load(); reg != nil {
 		e = &reg.extent
 	}
-	return e != nil && e.check(q, uint32(rkey), e.base, 0, need) == keyOK
+	return e != nil && e.check(q, q.pd, uint32(rkey), e.base, 0, need) == keyOK
 }
 
 // queueRead accepts a READ. Its data is read when it is sent (read_reply).

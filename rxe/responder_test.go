@@ -93,7 +93,7 @@ func TestResponderSend(t *testing.T) {
 				b.want()
 			}
 			wc := b.wantWC(WC{ID: 1})
-			want := WC{ID: 1, Opcode: WCRecv, Flags: WCGRH | WCWithImm, Imm: 0xabcd,
+			want := WC{ID: 1, Opcode: WCRecv, Flags: WCWithImm, Imm: 0xabcd,
 				ByteLen: uint32(len(data)), QPN: b.qp.qpn, SrcQP: benchPeerQP}
 			if wc != nil && wc[0] != want {
 				t.Errorf("completion %+v, want %+v", wc[0], want)

@@ -124,6 +124,7 @@ func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
 	}
 	if q.flushes() {
 		q.flushSend()
+		q.flushLate()
 	} else {
 		q.runRequester(o)
 		q.schedule()
@@ -177,10 +178,15 @@ var sendOps = [...]uint32{
 	QPUD: 1<<WRSend | 1<<WRSendImm,
 }
 
+// Sends reports whether queue pairs of this type have an operation.
+func (t QPType) Sends(op WROpcode) bool {
+	return int(t) < len(sendOps) && op < 32 && sendOps[t]&(1<<op) != 0
+}
+
 // checkSend refuses a malformed work request. The error names the field.
 func (q *QP) checkSend(wr *SendWR) error {
 	const op = "PostSend"
-	if wr.Op > 31 || sendOps[q.typ]&(1<<wr.Op) == 0 {
+	if !q.typ.Sends(wr.Op) {
 		return invalid(op, "opcode", wr.Op.String()+" on "+q.typ.String(), "use an operation of this type of queue pair")
 	}
 	if wr.Flags&SendInline != 0 {

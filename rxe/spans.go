@@ -94,7 +94,7 @@ func (s *spanBatch) coverMessage(q *QP, wqe *sendEntry, b []byte) (ok, kept bool
 
 // check adds the first piece of rest, and checks all of rest.
 func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
-	ref, why := q.localAccess(rest, need)
+	ref, why := q.localAccess(q.pd, rest, need)
 	if why != keyOK {
 		return false
 	}

@@ -195,7 +195,7 @@ func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
 			return false
 		}
 		recv := &r.recv
-		return recv.bytes+n <= q.maxMessage && q.mayAccess(recv.wqe.SGL, recv.at, n, AccessLocalWrite)
+		return recv.bytes+n <= q.maxMessage && q.mayAccess(q.recvPD(), recv.wqe.SGL, recv.at, n, AccessLocalWrite)
 	}
 	w := r.inboundWrite(pkt)
 	if uint64(w.total) > q.maxMessage || n > uint64(w.left) || info.Has(wire.OpEnd) != (n == uint64(w.left)) {
@@ -218,18 +218,18 @@ func (c *completer) acceptsWhole(q *QP, pkt packet) bool {
 	}
 	index := uint32(first.Diff(wqe.first))
 	return q.expectedData(wqe, index, pkt) &&
-		q.mayAccess(wqe.sgl, seek(wqe.sgl, index*uint32(q.mtu())), uint64(len(pkt.Payload())), AccessLocalWrite)
+		q.mayAccess(q.pd, wqe.sgl, seek(wqe.sgl, index*uint32(q.mtu())), uint64(len(pkt.Payload())), AccessLocalWrite)
 }
 
-// mayAccess checks keys and ranges of n bytes of a list, from the cursor on.
-func (q *QP) mayAccess(sgl []SGE, at cursor, n uint64, need Access) bool {
+// mayAccess checks keys and ranges of n bytes of a list, from the cursor on. For pd see localAccess.
+func (q *QP) mayAccess(pd *PD, sgl []SGE, at cursor, n uint64, need Access) bool {
 	for n > 0 {
 		rest, ok := at.rest(sgl)
 		if !ok {
 			return false
 		}
 		rest.Length = uint32(min(n, uint64(rest.Length)))
-		ref, why := q.localAccess(rest, need)
+		ref, why := q.localAccess(pd, rest, need)
 		ref.release()
 		if why != keyOK {
 			return false

@@ -37,14 +37,14 @@ type qpTimer struct {
 // clearDeadlines turns every deadline of the QP off.
 func (q *QP) clearDeadlines() {
 	q.send.clearDeadlines()
-	q.resp.pace.until, q.resp.held.until = 0, 0
+	q.resp.pace.until, q.resp.held.until, q.resp.late.until = 0, 0, 0
 }
 
 // nextDeadline returns the earliest deadline of the QP; 0 is none.
 func (q *QP) nextDeadline() Time {
 	next := earlier(
 		earlier(earlier(q.send.retransmitAt, q.send.rnrUntil), earlier(q.send.pausedUntil, q.send.completeAt)),
-		earlier(q.resp.pace.until, q.resp.held.until))
+		earlier(earlier(q.resp.pace.until, q.resp.held.until), q.resp.late.until))
 	if q.chaos != nil {
 		next = earlier(next, q.chaos.next())
 	}
@@ -121,6 +121,9 @@ func (q *QP) deadlines(o *outbox) {
 	q.runRequester(o)
 	if h := &q.resp.held; h.until != 0 && h.until <= o.now {
 		h.release(q, o)
+	}
+	if l := &q.resp.late; l.until != 0 && l.until <= o.now {
+		q.look(o.now)
 	}
 	q.schedule()
 }

@@ -102,10 +102,17 @@ func (q *QP) InitUD(qkey uint32, psn PSN) error {
 	return q.step(QPRTR, &QPAttr{State: QPRTS, SQPSN: psn})
 }
 
-// Info returns what the peer of this queue pair must be told.
+// Info returns what the peer of this queue pair must be told. ErrInvalid: the GID table has no GID at that
+// index (Context.QueryGIDTable).
 func (q *QP) Info(psn PSN, sgidIndex int) (Info, error) {
 	gid, err := q.ctx.QueryGID(thePort, sgidIndex)
-	return Info{QPN: q.Num(), PSN: psn, GID: gid}, err
+	if err == nil && gid.IsZero() {
+		err = invalid("Info", "sgidIndex", "has no GID")
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{QPN: q.Num(), PSN: psn, GID: gid}, nil
 }
 
 func orDefault(v, def uint8) uint8 {

@@ -255,7 +255,7 @@ func TestErrors(t *testing.T) {
 			sge.LKey ^= 0x5a00
 			return SendWR{Op: WRSend, SGL: []SGE{sge}}
 		}},
-		{name: "longer than the receive", recv: 10, sender: WCRemOpErr, receiver: WCLocQPOpErr, wr: func(a, b *end) SendWR {
+		{name: "longer than the receive", recv: 10, sender: WCRemInvReqErr, receiver: WCLocLenErr, wr: func(a, b *end) SendWR {
 			return SendWR{Op: WRSend, SGL: []SGE{a.mr.SGE(0, 11)}}
 		}},
 	} {

@@ -137,7 +137,7 @@ func nakWords(r *Record, f *rxe.Failure) (why, fix string) {
 	case wire.NAKRemoteOp:
 		return why, "check the peer's receive buffer"
 	default:
-		return why, "check the peer's qp_access_flags and max_dest_rd_atomic"
+		return why, "check the peer's receive buffers, qp_access_flags and max_dest_rd_atomic"
 	}
 }
 

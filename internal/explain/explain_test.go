@@ -186,7 +186,7 @@ func TestModifyValues(t *testing.T) {
 		{rxe.QPRTR, rxe.QPRTS, 0, func(a *rxe.QPAttr) { a.RNRRetry = 8 }, "rnr_retry 8 exceeds 7"},
 		{rxe.QPRTR, rxe.QPRTS, 0, func(a *rxe.QPAttr) { a.SQPSN = 1 << 24 }, "sq_psn 16777216"},
 		{rxe.QPRTR, rxe.QPRTS, 0, func(a *rxe.QPAttr) { a.MaxRdAtomic = 200 }, "max_rd_atomic 200 exceeds max_qp_init_rd_atom"},
-		{rxe.QPRTR, rxe.QPRTS, rxe.QPAttrPathMigState, nil, "path_mig_state: path migration"},
+		{rxe.QPRTR, rxe.QPRTS, rxe.QPAttrPathMigState, func(a *rxe.QPAttr) { a.PathMigState = 1 }, "path_mig_state is not IBV_MIG_MIGRATED"},
 		{rxe.QPRTR, rxe.QPRTS, rxe.QPAttrCurState, func(a *rxe.QPAttr) { a.CurState = rxe.QPInit }, "cur_qp_state is INIT, and the queue pair is in RTR"},
 	} {
 		q := x.in(rxe.QPRC, c.state)

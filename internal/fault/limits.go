@@ -23,7 +23,7 @@ var limits = []limit{
 	{"max_cq", "completion queues", 1, 1 << 20, false},
 	{"max_mr", "memory regions", 1, 1 << 20, false},
 	{"max_mw", "memory windows", 0, 1 << 20, false},
-	{"max_ah", "address handles", 0, 1 << 20, false},
+	{"max_ah", "address handles", 0, 1<<15 - 1, false},
 	{"max_srq", "shared receive queues", 0, 1 << 20, false},
 	{"max_qp", "queue pairs", 1, 1 << 20, false},
 	{"max_cqe", "completions of a completion queue", 1, 1<<15 - 1, false},

@@ -167,7 +167,7 @@ func TestResponderOrder(t *testing.T) {
 // The peer's mistakes are answered with the code that IBA, or rdma_rxe, has for
 // them. The QP goes to ERR and its receives are flushed.
 func TestResponderMistakes(t *testing.T) {
-	const invalid, access, op = wire.NAKInvalidRequest, wire.NAKRemoteAccess, wire.NAKRemoteOp
+	const invalid, access, buffer = wire.NAKInvalidRequest, wire.NAKRemoteAccess, 100
 	key := func(s *stage) wire.RKey { return s.rkey() }
 	wrong := func(s *stage) wire.RKey { return s.rkey() ^ 1 }
 	small := func(a *rxe.QPAttr) { a.Access = 0 }
@@ -198,19 +198,19 @@ func TestResponderMistakes(t *testing.T) {
 		{"write not permitted", small, key, wire.Headers{Opcode: wire.RCWriteOnly, VA: va(0), DMALen: 8}, 8, invalid},
 		{"read not permitted", small, key, wire.Headers{Opcode: wire.RCReadRequest, VA: va(0), DMALen: 8}, 0, invalid},
 		{"atomic not permitted", small, key, wire.Headers{Opcode: wire.RCFetchAdd, VA: va(0)}, 0, invalid},
-		{"send above the buffer", nil, key, wire.Headers{Opcode: wire.RCSendOnly}, 101, op},
+		{"send above the buffer", nil, key, wire.Headers{Opcode: wire.RCSendOnly}, buffer + 1, invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, c.change)
-			s.postRecv(1, 0x2000, 100)
-			s.postRecv(2, 0x2000, 100)
+			s.postRecv(1, 0x2000, buffer)
+			s.postRecv(2, 0x2000, buffer)
 			before := append([]byte(nil), s.mem.Data...)
 			c.h.PSN, c.h.AckReq, c.h.RKey = stageRQ, true, c.key(s)
 			s.say(c.h, template[:c.data])
 			s.expectAETH(stageRQ, wire.SyndromeNAK(c.want))
 			first := rxe.WCFlushErr
-			if c.want == op {
-				first = rxe.WCLocQPOpErr
+			if c.data == buffer+1 {
+				first = rxe.WCLocLenErr
 			}
 			s.done(rxe.WC{ID: 1, Status: first}, rxe.WC{ID: 2, Status: rxe.WCFlushErr})
 			s.state(rxe.QPErr)

@@ -86,7 +86,7 @@ func (o *Object) Destroy(closing bool) error {
 // free one first, in one space for all types (rdma_core.c:idr_add_uobj). Lookups take no
 // lock.
 type Handles struct {
-	Slots atomic.Pointer[[]atomic.Pointer[Object]]
+	slots atomic.Pointer[[]atomic.Pointer[Object]]
 
 	mu   sync.Mutex // writers; a leaf lock
 	free uint32     // no slot below is free
@@ -97,7 +97,7 @@ var reserved = new(Object)
 
 // Lookup returns an object, or nil.
 func (t *Handles) Lookup(handle uint32) *Object {
-	slots := t.Slots.Load()
+	slots := t.slots.Load()
 	if slots == nil || uint64(handle) >= uint64(len(*slots)) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (t *Handles) reserve() uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var slots []atomic.Pointer[Object]
-	if p := t.Slots.Load(); p != nil {
+	if p := t.slots.Load(); p != nil {
 		slots = *p
 	}
 	for int(t.free) < len(slots) && slots[t.free].Load() != nil {
@@ -132,7 +132,7 @@ func (t *Handles) grow(old []atomic.Pointer[Object]) []atomic.Pointer[Object] {
 	for i := range old {
 		slots[i].Store(old[i].Load())
 	}
-	t.Slots.Store(&slots)
+	t.slots.Store(&slots)
 	return slots
 }
 
@@ -140,20 +140,20 @@ func (t *Handles) grow(old []atomic.Pointer[Object]) []atomic.Pointer[Object] {
 func (t *Handles) publish(o *Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	(*t.Slots.Load())[o.Handle].Store(o)
+	(*t.slots.Load())[o.Handle].Store(o)
 }
 
 // Remove frees a handle.
 func (t *Handles) Remove(handle uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	(*t.Slots.Load())[handle].Store(nil)
+	(*t.slots.Load())[handle].Store(nil)
 	t.free = min(t.free, handle)
 }
 
 // Each calls f with every object, the newest handles first.
 func (t *Handles) Each(f func(*Object)) {
-	p := t.Slots.Load()
+	p := t.slots.Load()
 	if p == nil {
 		return
 	}

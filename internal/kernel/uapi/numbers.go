@@ -256,6 +256,8 @@ const (
 
 	GIDTypeRoCEv2 = 2 // IB_UVERBS_GID_TYPE_ROCE_V2
 
+	PortGRHRequired = 1 << 0 // IB_UVERBS_QPF_GRH_REQUIRED
+
 	// enum ibv_odp_general_caps and ibv_odp_transport_cap_bits (libibverbs;
 	// in the uapi headers of newer kernels only).
 	ODPSupport         = 1 << 0

@@ -297,6 +297,7 @@ func TestABIConstants(t *testing.T) {
 		"IB_UVERBS_ADVISE_MR_FLAG_FLUSH":               AdviseFlagFlush,
 		"IB_UVERBS_ACCESS_OPTIONAL_RANGE":              AccessOptional,
 		"IB_UVERBS_GID_TYPE_ROCE_V2":                   GIDTypeRoCEv2,
+		"IB_UVERBS_QPF_GRH_REQUIRED":                   PortGRHRequired,
 		"sizeof(struct ib_uverbs_send_wr)":             SendWRSize,
 	}
 	var exprs []string

@@ -149,7 +149,7 @@ func TestReregMR(t *testing.T) {
 		e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRBindMW, Flags: rxe.SendSignaled},
 			MWRKey: mw.RKey, BindRKey: mw.RKey + 1, MRLKey: e.mr.LKey, BindAddr: programData, BindLength: 10, BindAccess: uint32(rxe.AccessRemoteRead)})
 		e.call(doorbellVerb(e.qp))
-		if _, err := u.form.call(u.program, destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle)); err != unix.EINVAL {
+		if _, err := u.form.call(u.program, destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle)); err != unix.EBUSY {
 			t.Errorf("dereg under a window: %v", err)
 		}
 		u.call(destroyVerb(uapi.CmdDeallocMW, mw.MWHandle))

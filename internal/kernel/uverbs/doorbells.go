@@ -29,24 +29,16 @@ func (f *File) TakeDoorbells(credited bool) (d kernel.Doorbells) {
 		return d
 	}
 	defer f.uncount()
-	slots := f.objects.Slots.Load()
+	slots := f.live.slots.Load()
 	if slots == nil || f.gone() {
 		return d
 	}
 	// Each call begins after the queue at which the last one ended.
-	first, n, share := f.doorbellAt.Load(), uint32(len(*slots)), provider.Share
+	first, n, share := f.live.at.Load(), uint32(len(*slots)), provider.Share
 	for i := range n {
 		at := (first + i) % n
-		o := (*slots)[at].Load()
-		if o == nil {
-			continue
-		}
-		live := o.Doorbell.Load()
-		if live == nil {
-			continue
-		}
-		r := (*live).(*qpRes)
-		if !r.mem.Pending() {
+		r := (*slots)[at].Load()
+		if r == nil || !r.mem.Pending() {
 			continue
 		}
 		for left := true; left; {
@@ -61,7 +53,7 @@ func (f *File) TakeDoorbells(credited bool) (d kernel.Doorbells) {
 				d.Awaited++
 			}
 			if share -= max(taken.Worth, provider.ShareEach); share <= 0 {
-				f.doorbellAt.Store(at + 1)
+				f.live.at.Store(at + 1)
 				d.More = true
 				return d
 			}

@@ -21,25 +21,25 @@ import (
 // ib_uverbs_file. Objects belong to it and end with it. Its methods may be called
 // by several threads at once.
 type File struct {
-	dev        *Device
-	sub        *rxe.Subdevice
-	ctx        provider.Context
-	budget     *quota.Budget
-	number     uint32 // of its context
-	objects    dispatch.Handles
-	events     eventFileTable
-	keys       keyTable
-	context    atomic.Bool          // GET_CONTEXT was called
-	idle       atomic.Pointer[call] // reused, to allocate nothing for a doorbell
-	spent      sync.Once            // logs once that the budget is spent
-	doorbellAt atomic.Uint32        // the handle that TakeDoorbells begins with
-	sends      atomic.Bool          // a queue pair was made
-	overrun    overrun
-	owner      any // of the queue pairs; see SetOwner
-	work       rxe.WorkFaults
-	chaos      *rxe.Chaos
-	faults     kernel.FaultPoint
-	reports    Reports // nil: not wanted
+	dev     *Device
+	sub     *rxe.Subdevice
+	ctx     provider.Context
+	budget  *quota.Budget
+	number  uint32 // of its context
+	objects dispatch.Handles
+	events  eventFileTable
+	keys    keyTable
+	context atomic.Bool          // GET_CONTEXT was called
+	idle    atomic.Pointer[call] // reused, to allocate nothing for a doorbell
+	spent   sync.Once            // logs once that the budget is spent
+	live    liveQPs
+	sends   atomic.Bool // a queue pair was made
+	overrun overrun
+	owner   any // of the queue pairs; see SetOwner
+	work    rxe.WorkFaults
+	chaos   *rxe.Chaos
+	faults  kernel.FaultPoint
+	reports Reports // nil: not wanted
 
 	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
 	// lock, and not held during a call.

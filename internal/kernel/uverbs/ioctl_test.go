@@ -251,6 +251,9 @@ func TestIoctlOnly(t *testing.T) {
 	if port.State != 4 || port.ActiveMTU != 5 || port.MaxMTU != 5 || port.LinkLayer != 2 || port.GIDTblLen != 1024 || port.PhysState != 5 {
 		t.Errorf("port %+v", port)
 	}
+	if port.Flags != uapi.PortGRHRequired {
+		t.Errorf("flags %#x: a RoCE port requires a GRH", port.Flags)
+	}
 	if port.ActiveWidth != 2 || port.ActiveSpeed != 128 || ex.ActiveSpeedEx != 256 {
 		t.Errorf("800 Gb/s are width %d, speed %d, in full %d", port.ActiveWidth, port.ActiveSpeed, ex.ActiveSpeedEx)
 	}

@@ -18,6 +18,7 @@ type qpRes struct {
 	srq    *srqRes // nil: none
 	mem    provider.QP
 	caps   rxe.QPCap // of the queues as they are
+	slot   uint32    // in File.live
 
 	groups groupSet
 }
@@ -39,6 +40,7 @@ func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 		return err
 	}
 	o.Doorbell.Store(nil)
+	r.f.live.remove(r)
 	r.f.dev.disown(r.qp)
 	r.mem.Free()
 	return nil
@@ -103,7 +105,10 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	if req.srq != nil {
 		r.caps.MaxRecvWR, r.caps.MaxRecvSGE = req.cap.MaxRecvWR, req.cap.MaxRecvSGE
 	}
-	return r, r.mem.Created(udata{k}, r.qp)
+	if err = r.mem.Created(udata{k}, r.qp); err == nil {
+		k.f.live.add(r)
+	}
+	return r, err
 }
 
 func writeCreateQP(k *call) error {

@@ -54,10 +54,6 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 		return err
 	}
 	attr := engineQPAttr(req)
-	if mask&rxe.QPAttrPathMigState != 0 && req.PathMigState == 0 {
-		// MIGRATED, which is what a device without path migration always is.
-		mask &^= rxe.QPAttrPathMigState
-	}
 	if err := r.qp.Modify(&attr, mask); err != nil {
 		return err
 	}
@@ -123,6 +119,7 @@ func engineQPAttr(req *uapi.ModifyQPReq) rxe.QPAttr {
 		Timeout:         req.Timeout,
 		RetryCnt:        req.RetryCnt,
 		RNRRetry:        req.RNRRetry,
+		PathMigState:    req.PathMigState,
 	}
 }
 

@@ -202,6 +202,7 @@ func portResp(a *rxe.PortAttr) uapi.QueryPortResp {
 		ActiveSpeed:  a.ActiveSpeed,
 		PhysState:    a.PhysState,
 		LinkLayer:    a.LinkLayer,
+		Flags:        uapi.PortGRHRequired, // as of every RoCE port (rdma_is_grh_required)
 	}
 }
 

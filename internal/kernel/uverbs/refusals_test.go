@@ -60,7 +60,12 @@ func (w *refusalWalk) Refused(verb string, errno unix.Errno, err error) {
 // refused: a call failed with EINVAL, and the reason was reported.
 func (w *refusalWalk) refused(what string, err error) {
 	w.t.Helper()
-	if err != unix.EINVAL || w.last == nil {
+	w.refusedWith(what, err, unix.EINVAL)
+}
+
+func (w *refusalWalk) refusedWith(what string, err, want error) {
+	w.t.Helper()
+	if err != want || w.last == nil {
 		w.t.Errorf("%s: %v, reported as %v", what, err, w.last)
 	}
 	w.last = nil
@@ -317,7 +322,7 @@ func (w *refusalWalk) regions(u *user, o *objects) {
 	e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRBindMW, Flags: rxe.SendSignaled},
 		MWRKey: mw.RKey, BindRKey: mw.RKey + 1, MRLKey: e.mr.LKey, BindAddr: programData, BindLength: 10, BindAccess: uint32(rxe.AccessRemoteRead)})
 	e.call(doorbellVerb(e.qp))
-	w.refused("bound", w.do(u, destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle)))
+	w.refusedWith("bound", w.do(u, destroyVerb(uapi.CmdDeregMR, e.mr.MRHandle)), unix.EBUSY)
 }
 
 // questions: what a program asks of the device.

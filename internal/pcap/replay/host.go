@@ -65,7 +65,7 @@ func newHost(n *session, here, there netip.Addr, budget int64) (*host, error) {
 	}
 	if err == nil {
 		h.q, err = h.pd.CreateQP(rxe.QPInitAttr{Type: qpType(n.service), SendCQ: h.cq, RecvCQ: h.cq, SignalAll: true,
-			Cap: rxe.QPCap{MaxSendWR: queueSize, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1}})
+			Cap: rxe.QPCap{MaxSendWR: queueSize, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 2}})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)

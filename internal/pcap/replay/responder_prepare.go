@@ -108,12 +108,17 @@ func sound(p wire.Packet, mtu int) bool {
 // postRecv posts a receive for the message that begins at position i. It is large, or
 // too short for a packet that the captured device refused.
 func (r *responder) postRecv(i int) error {
-	length := uint32(recvLength)
-	if at, ok := r.tooLong(i); ok {
-		length = at
+	wr := rxe.RecvWR{ID: recvID, SGL: []rxe.SGE{{Length: recvLength, LKey: r.recv.LKey()}}}
+	switch at, code := r.refusedAt(i); code {
+	case wire.NAKInvalidRequest:
+		wr.SGL[0].Length = at
 		r.s.assume("a receive shorter than the message")
+	case wire.NAKRemoteOp: // rdma_rxe says so of a short receive, too
+		wr.SGL[0].Length = at
+		wr.SGL = append(wr.SGL, rxe.SGE{Length: recvLength})
+		r.s.assume("a receive that is not accessible")
+	default:
 	}
-	wr := rxe.RecvWR{ID: recvID, SGL: []rxe.SGE{{Length: length, LKey: r.recv.LKey()}}}
 	if _, err := r.h.q.PostRecv([]rxe.RecvWR{wr}); err != nil {
 		return r.ended(err)
 	}
@@ -121,25 +126,31 @@ func (r *responder) postRecv(i int) error {
 	return nil
 }
 
-// tooLong returns the length of a receive that is too short for a SEND, if the captured
-// device refused the SEND as too long.
-func (r *responder) tooLong(i int) (uint32, bool) {
+// refusedAt returns how much of a SEND the captured device took before it refused a packet because of the
+// receive, and the NAK; 0 if it did not.
+func (r *responder) refusedAt(i int) (uint32, wire.NAKCode) {
 	p := r.events[i].pkt
 	if !p.Info().Has(wire.OpSend) {
-		return 0, false
+		return 0, 0
 	}
 	for k := uint32(0); k < uint32(len(r.events)); k++ {
 		j := after(r.x.requests[p.PSN().Add(k)], i-1)
 		if j < 0 {
-			return 0, false
+			return 0, 0
 		}
-		if no, ok := r.x.refusal(j); ok && no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteOp) {
-			size := uint32(len(r.events[j].pkt.Payload()))
-			return k*uint32(r.mtu) + max(size, 1) - 1, size > 0
+		at := r.events[j].pkt
+		no, refused := r.x.refusal(j)
+		taken := k*uint32(r.mtu) + uint32(max(len(at.Payload()), 1)) - 1
+		switch {
+		case !refused:
+		case no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteOp) && len(at.Payload()) > 0:
+			return taken, wire.NAKRemoteOp
+		case no.Syndrome() == wire.SyndromeNAK(wire.NAKInvalidRequest) && len(at.Payload()) > 0 && sound(at, r.mtu):
+			return taken, wire.NAKInvalidRequest
 		}
-		if r.events[j].pkt.Info().Has(wire.OpEnd) {
-			return 0, false
+		if at.Info().Has(wire.OpEnd) {
+			return 0, 0
 		}
 	}
-	return 0, false
+	return 0, 0
 }

@@ -109,8 +109,8 @@ func (r *cqRing) repair() {
 }
 
 // encodeWC is make_send_cqe and do_complete of rdma_rxe: after an error nothing
-// but its four fields is set, and every receive is marked as having a GRH. One thing is not rdma_rxe's: the service level of a datagram
-// (rxe.SLRoCEv2IPv4).
+// but its four fields is set. Two things are not rdma_rxe's: the service level of a datagram
+// (rxe.SLRoCEv2IPv4), and that receives of connected queue pairs are not marked as having a GRH.
 func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	clear(b[:])
 	ne := binary.NativeEndian
@@ -121,20 +121,18 @@ func encodeWC(b *[wcSize]byte, wc *rxe.WC) {
 	if wc.Status != rxe.WCSuccess {
 		return
 	}
-	flags := wc.Flags
 	ne.PutUint32(b[wcOpcode:], uint32(wc.Opcode))
 	ne.PutUint32(b[wcByteLen:], wc.ByteLen)
-	if flags&rxe.WCWithInv != 0 {
+	if wc.Flags&rxe.WCWithInv != 0 {
 		ne.PutUint32(b[wcEx:], uint32(wc.InvRKey))
 	} else {
 		binary.BigEndian.PutUint32(b[wcEx:], wc.Imm)
 	}
 	if wc.Opcode&wcRecvBit != 0 {
-		flags |= rxe.WCGRH
 		ne.PutUint32(b[wcSrcQP:], uint32(wc.SrcQP))
 		b[wcSL], b[wcPort] = wc.SL, 1
 	}
-	ne.PutUint32(b[wcFlags:], uint32(flags))
+	ne.PutUint32(b[wcFlags:], uint32(wc.Flags))
 	ne.PutUint16(b[wcPKeyIndex:], wc.PKeyIndex)
 }
 

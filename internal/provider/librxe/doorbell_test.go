@@ -49,7 +49,7 @@ func TestMalformedSend(t *testing.T) {
 		{"message too long", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend,
 			SGL: []rxe.SGE{sge(0, 1<<31, 1), sge(0, 1, 1)}}, nil, lenErr},
 		{"no such key", rxe.QPRC, rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{sge(stationBase, 8, 0)}}, nil, protErr},
-		{"short atomic", rxe.QPRC, atomic, nil, protErr},
+		{"short atomic", rxe.QPRC, atomic, nil, lenErr},
 		{"misaligned atomic", rxe.QPRC, rxe.SendWR{Op: rxe.WRFetchAdd, RemoteAddr: stationBase + 4,
 			SGL: []rxe.SGE{sge(stationBase, 8, 0)}}, nil, rxe.WCRemInvReqErr},
 		{"misaligned ATOMIC WRITE", rxe.QPRC, rxe.SendWR{Op: rxe.WRAtomicWrite, RemoteAddr: stationBase + 4},

@@ -92,6 +92,19 @@ func (h *sendHead) payload() (kind payloadKind, n uint32) {
 	return payloadSGL, sges * sgeSize
 }
 
+// inlineAnswer reports whether the payload is inline data in place of the list that the answer goes to. The manual
+// has IBV_SEND_INLINE for SEND and WRITE only (ibv_post_send(3)). rdma_rxe takes the data for a list, whose keys then
+// give no access.
+func (h *sendHead) inlineAnswer(op rxe.WROpcode) bool {
+	switch op {
+	case rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd:
+		flagged := rxe.SendFlags(h.u32(sendFlags)&knownSendFlags)&rxe.SendInline != 0
+		return flagged || h.u32(sendNumSGE) == 0 && h.u32(sendLength) != 0
+	default:
+		return false
+	}
+}
+
 // fill makes a work request of the head alone. Its result, if it is not WCSuccess, is the
 // status with which rdma_rxe completes such a request (rxe_requester, rxe_do_local_ops, and
 // what a peer would have answered).
@@ -100,11 +113,13 @@ func (h *sendHead) fill(wr *rxe.SendWR, refs *references, typ rxe.QPType) rxe.WC
 		ID:    h.u64(sendWRID),
 		Flags: rxe.SendFlags(h.u32(sendFlags) & knownSendFlags &^ uint32(rxe.SendInline)),
 	}
-	op := h.u32(sendOpcode)
-	if op > uint32(rxe.WRAtomicWrite) {
+	wr.Op = rxe.WROpcode(min(h.u32(sendOpcode), 255))
+	if !typ.Sends(wr.Op) {
 		return rxe.WCLocQPOpErr
 	}
-	wr.Op = rxe.WROpcode(op)
+	if h.inlineAnswer(wr.Op) {
+		return rxe.WCLocProtErr
+	}
 	if typ == rxe.QPUD {
 		wr.RemoteQPN = wire.QPN(h.u32(sendUDQPN) & 0xffffff)
 		wr.RemoteQKey = h.u32(sendUDQKey)
@@ -171,27 +186,12 @@ func setSGL(wr *rxe.SendWR, b []byte, room []rxe.SGE) rxe.WCStatus {
 	switch {
 	case total > rxe.MaxMessage:
 		return rxe.WCLocLenErr
-	case wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd:
-		// librxe asks for 8 bytes or more, and the answer fills the first 8.
-		if total < atomicWordBytes {
-			return rxe.WCLocProtErr
-		}
-		wr.SGL = firstBytes(room, atomicWordBytes)
+	case (wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd) && total != atomicWordBytes:
+		// librxe refuses fewer bytes in ibv_post_send. rdma_rxe fills the first 8 of more; adapters say this.
+		return rxe.WCLocLenErr
 	default:
 	}
 	return rxe.WCSuccess
-}
-
-// firstBytes cuts a list to n bytes. The list is long enough.
-func firstBytes(sgl []rxe.SGE, n uint32) []rxe.SGE {
-	for i := range sgl {
-		if sgl[i].Length >= n {
-			sgl[i].Length = n
-			return sgl[:i+1]
-		}
-		n -= sgl[i].Length
-	}
-	return sgl
 }
 
 // AHAttr is the address vector in the WQE of a librxe that knows no AH numbers

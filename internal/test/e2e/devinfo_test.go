@@ -60,7 +60,6 @@ var deviceDiffers = map[string]differs{
 	"uc_odp_caps":       {"SUPPORT_SEND SUPPORT_RECV SUPPORT_WRITE SUPPORT_SRQ", hasODP},
 	"ud_odp_caps":       {"SUPPORT_SEND SUPPORT_RECV SUPPORT_SRQ", hasODP},
 	"board_id":          {"gorxe", "prometheus-node-exporter 1.5 wants one"},
-	"max_ah":            {"1048576", noLimit},
 	"max_mr":            {"1048576", noLimit},
 	"max_mw":            {"1048576", noLimit},
 	"max_qp":            {"1048576", noLimit},

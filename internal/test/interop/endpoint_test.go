@@ -27,7 +27,8 @@ const (
 
 	flagFence, flagSignaled, flagSolicited, flagInline = 1, 2, 4, 8
 
-	statusSuccess, statusLocQPOp, statusFlushed           = 0, 2, 5
+	statusSuccess, statusLocLen                           = 0, 1
+	statusLocQPOp, statusFlushed                          = 2, 5
 	statusRemInvReq, statusRemAccess, statusRemOp         = 9, 10, 11
 	statusBadResp, statusRetryExceeded, statusRNRExceeded = 7, 12, 13
 	statusFatal                                           = 19
@@ -42,7 +43,7 @@ const (
 var mtuEnum = map[int]int{256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 
 var statusName = map[int]string{
-	statusSuccess: "success", statusLocQPOp: "LOC_QP_OP_ERR", statusFlushed: "WR_FLUSH_ERR",
+	statusSuccess: "success", statusLocLen: "LOC_LEN_ERR", statusLocQPOp: "LOC_QP_OP_ERR", statusFlushed: "WR_FLUSH_ERR",
 	statusRemInvReq: "REM_INV_REQ_ERR", statusRemAccess: "REM_ACCESS_ERR", statusRemOp: "REM_OP_ERR",
 	statusBadResp: "BAD_RESP_ERR", statusFatal: "FATAL_ERR", statusRetryExceeded: "RETRY_EXC_ERR", statusRNRExceeded: "RNR_RETRY_EXC_ERR",
 }

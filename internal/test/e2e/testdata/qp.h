@@ -52,7 +52,7 @@ static struct ibv_context *open_device(const char *name)
 	exit(1);
 }
 
-static struct end make_end(struct ibv_context *ctx, void *buf, size_t size)
+static inline struct end make_end(struct ibv_context *ctx, void *buf, size_t size)
 {
 	struct end e = {.ctx = ctx};
 	struct ibv_qp_init_attr a = {.qp_type = IBV_QPT_RC,
@@ -71,7 +71,7 @@ static struct end make_end(struct ibv_context *ctx, void *buf, size_t size)
 	return e;
 }
 
-static struct address address_of(struct end *e)
+static inline struct address address_of(struct end *e)
 {
 	struct address a = {.qpn = e->qp->qp_num, .rkey = e->mr->rkey, .va = (uintptr_t)e->mr->addr};
 
@@ -79,7 +79,7 @@ static struct address address_of(struct end *e)
 	return a;
 }
 
-static void connect_to(struct end *e, struct address *peer)
+static inline void connect_to(struct end *e, struct address *peer)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qpn,
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 12,
@@ -93,7 +93,7 @@ static void connect_to(struct end *e, struct address *peer)
 }
 
 /* Posts one WRITE of the end's whole buffer; 0 or an errno. */
-static int post_write(struct end *e, struct address *peer, uint32_t size)
+static inline int post_write(struct end *e, struct address *peer, uint32_t size)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)e->mr->addr, .length = size, .lkey = e->mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1,
