@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/verdict"
 )
@@ -79,7 +81,7 @@ func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std stream
 	code, signal := outcome.Status()
 	r.Exit, r.Duration = code, time.Since(r.Started)
 	if signal != 0 {
-		r.Signal = signal.String()
+		r.Signal = unix.SignalName(signal)
 	}
 	r.Report, r.Faults = outcome.Report, outcome.Faults
 	if err := errors.Join(outcome.ReportErr, outcome.FaultsErr); err != nil {

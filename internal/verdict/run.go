@@ -36,7 +36,7 @@ const CaptureMax = 64 << 20
 type Run struct {
 	Command  []string      `json:"command"`
 	Exit     int           `json:"exit_status"`
-	Signal   string        `json:"signal,omitempty"` // that ended it
+	Signal   string        `json:"signal,omitempty"` // that killed it, as SIGKILL
 	Missed   bool          `json:"a_fault_rule_never_fired,omitempty"`
 	Chaos    uint64        `json:"chaos,omitempty"` // its seed
 	Started  time.Time     `json:"started"`
@@ -57,6 +57,14 @@ func (r *Run) records() []explain.Record {
 		return nil
 	}
 	return r.Report.Errors.Errors
+}
+
+// kept is how many errors the records stand for.
+func (r *Run) kept() (n uint64) {
+	for _, x := range r.records() {
+		n += x.Count
+	}
+	return n
 }
 
 // Prepare makes the directory of a verdict, which must be empty or not exist, and proves that files
