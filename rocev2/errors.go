@@ -37,7 +37,7 @@ type PortError struct {
 
 func (e *PortError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rocev2: %s %s", e.Op, e.Object)
+	fmt.Fprintf(&b, "%s %s", e.Op, e.Object)
 	switch {
 	case e.Kind != nil && e.Cause != nil:
 		fmt.Fprintf(&b, ": %v (%v)", e.Kind, e.Cause)

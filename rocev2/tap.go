@@ -3,7 +3,6 @@ package rocev2
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
-	"golang.org/x/sys/unix"
-
 	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -27,7 +24,7 @@ type Tap struct {
 	mu     sync.Mutex
 	w      *pcapgo.NgWriter
 	buf    *bufio.Writer
-	file   io.Closer // nil if the caller owns the writer
+	file   *tapFile // nil if the caller owns the writer
 	packet []byte
 	err    error
 	max    uint64 // bytes of packets; 0: without limit
@@ -47,55 +44,6 @@ func NewTap(w io.Writer, ifname string) (*Tap, error) {
 		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
 	}
 	t.w = ng
-	return t, nil
-}
-
-// OpenTap returns a Tap that writes to the file path, which it creates or truncates.
-// Only the owner can read a file that it creates, because the capture holds the
-// payload of every user.
-func OpenTap(path, ifname string) (*Tap, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, &PortError{Op: "create", Object: "capture " + path, Kind: permissionKind(err), Cause: err}
-	}
-	return newFileTap(f, ifname)
-}
-
-// OpenPreparedTap returns a Tap that writes to the file path, which the caller's user has made
-// and which is empty. Another user may have the right to write into the directory: a link that
-// they put there is refused, and the file behind it stays as it is.
-func OpenPreparedTap(path, ifname string) (*Tap, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err == nil {
-		if err = checkPrepared(f); err != nil {
-			f.Close()
-		}
-	}
-	if err != nil {
-		return nil, &PortError{Op: "open", Object: "capture " + path, Kind: permissionKind(err), Cause: err}
-	}
-	return newFileTap(f, ifname)
-}
-
-// checkPrepared reports whether a file is empty, and that of this user and of no other name.
-func checkPrepared(f *os.File) error {
-	var st unix.Stat_t
-	switch err := unix.Fstat(int(f.Fd()), &st); {
-	case err != nil:
-		return err
-	case st.Mode&unix.S_IFMT != unix.S_IFREG, st.Size != 0, st.Nlink != 1, int(st.Uid) != os.Geteuid():
-		return errors.New("another user has replaced it: give a directory that only you can write")
-	}
-	return nil
-}
-
-func newFileTap(f *os.File, ifname string) (*Tap, error) {
-	t, err := NewTap(f, ifname)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	t.file = f
 	return t, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +71,7 @@ func (f *verdictFlags) failed(err error) error {
 	}
 	verdict.Discard(f.dir()) //nolint:errcheck // err says more
 	var exit *keeper.ExitError
-	if errors.As(err, &exit) && exit.Code == keeper.ExitFailed {
+	if errors.As(err, &exit) && exit.Code == keeper.ExitFailed && strings.Contains(err.Error(), "--pcap") {
 		return &keeper.ExitError{Code: exit.Code, Err: fmt.Errorf("%s, which captures as --pcap does: %w", f.flag(), exit.Err)}
 	}
 	return err

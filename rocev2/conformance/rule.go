@@ -121,7 +121,7 @@ func newRuleSet(names []string) (ruleSet, error) {
 	for _, n := range names {
 		r := RuleByName(n)
 		if r == nil {
-			return nil, fmt.Errorf("conformance: no rule is named %q", n)
+			return nil, fmt.Errorf("no rule is named %q", n)
 		}
 		s[r.index] = true
 	}

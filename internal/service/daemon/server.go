@@ -118,7 +118,11 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s.log = s.logs.logger(cfg.Log, nil)
 	if err := s.open(); err != nil {
-		s.release() //nolint:errcheck // err says what is wrong
+		if s.tap != nil {
+			s.tap.Discard() //nolint:errcheck // err says what is wrong
+			s.tap = nil
+		}
+		s.release() //nolint:errcheck // as above
 		return nil, err
 	}
 	if cfg.Private {
@@ -176,6 +180,9 @@ func (s *Server) open() (err error) {
 	s.netlink = newNetlinkDevices(s.devices, s.tree)
 	s.contents = sealed.NewContents(contentsRoom(len(devices)))
 	s.limitUsers()
+	if s.tap != nil {
+		return s.tap.Flush() // the capture begins now, also if no packet comes
+	}
 	return nil
 }
 
