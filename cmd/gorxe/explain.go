@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
@@ -58,9 +57,10 @@ func (c explainCmd) Run(std streams) error {
 			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it", word)}
 		}
 		for _, w := range found {
-			fmt.Fprintf(std.out, "%s, %s\n  %s\n", w.Name, w.Kind, w.Meaning)
+			fmt.Fprintf(std.out, "%s, %s\n", w.Name, w.Kind)
+			writeWrapped(std.out, "  ", w.Meaning)
 			if w.Fix != "" {
-				fmt.Fprintf(std.out, "  What to do: %s\n", w.Fix)
+				writeWrapped(std.out, "  ", "What to do: "+w.Fix)
 			}
 		}
 	}
@@ -69,12 +69,33 @@ func (c explainCmd) Run(std streams) error {
 
 // writeTransitions prints the life cycle of queue pairs as the engine has it.
 func writeTransitions(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TYPE\tFROM\tTO\tNEEDS, BESIDES IBV_QP_STATE\tMAY ALSO SET")
-	for _, s := range explain.Steps() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Type, s.From, s.To, s.Needs, s.May)
+	t := newTable(w)
+	for i, s := range explain.Steps() {
+		if i > 0 {
+			fmt.Fprintln(t)
+		}
+		fmt.Fprintf(t, "%s: %s to %s\n", s.Type, s.From, s.To)
+		if s.Needs == "-" && s.May == "-" {
+			fmt.Fprintln(t, "  needs nothing more")
+		}
+		writeMask(t, "needs", s.Needs)
+		writeMask(t, "may set", s.May)
 	}
+	fmt.Fprintln(t, "\nEach step needs IBV_QP_STATE, too.")
 	return t.Flush()
+}
+
+// writeMask prints attributes as C joins them.
+func writeMask(t *table, what, mask string) {
+	if mask == "-" {
+		return
+	}
+	for i, line := range wrap(strings.ReplaceAll(mask, "|", " | "), t.width-len("  may set  ")) {
+		if i > 0 {
+			what = ""
+		}
+		fmt.Fprintf(t, "  %-7s\t%s\n", what, line)
+	}
 }
 
 // printErrors prints the last errors of the programs that run.
