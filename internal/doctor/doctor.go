@@ -95,17 +95,26 @@ type Host struct {
 
 // Examine looks at everything. The order is the one to read and to mend in.
 func (h *Host) Examine() []Finding {
-	return slices.Concat(
+	findings := slices.Concat(
 		h.kernel(), h.seccomp(), h.memory(),
 		h.limits(),
 		h.libraries(),
 		h.network(),
-		h.trial(),
 	)
+	return append(findings, h.trial(findings)...)
 }
 
-func (h *Host) trial() []Finding {
+// leftOut is the finding about what cannot be examined because of another one.
+func leftOut(subject string, because Finding) Finding {
+	return Finding{subject, Note, fmt.Sprintf("left out, because of %s: %s", because.Subject, because.Text), "mend that first"}
+}
+
+// trial has a program look for a device, if nothing before says that it cannot have one.
+func (h *Host) trial(before []Finding) []Finding {
 	const subject = "a program"
+	if i := slices.IndexFunc(before, func(f Finding) bool { return f.Level == Failure }); i >= 0 {
+		return []Finding{leftOut(subject, before[i])}
+	}
 	if err := h.Trial(); err != nil {
 		return []Finding{{subject, Failure, "finds no device under gorxe run: " + strings.TrimSpace(err.Error()),
 			"mend what is above; gorxe run --log-level debug says more"}}
