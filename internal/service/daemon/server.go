@@ -381,7 +381,7 @@ func (s *Server) enter(n *session) (ends bool, err error) {
 			s.ending = true // make room for a daemon that fits
 			return true, proto.ErrEnding
 		}
-		return false, err
+		return false, &unsuitedError{err}
 	}
 	if err := n.tenant.Enter(); err != nil {
 		return false, err

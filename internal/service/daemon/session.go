@@ -156,7 +156,7 @@ func refuse(conn *proto.Conn, err error) {
 // run serves the session until its keeper is gone and its program has ended.
 func (n *session) run(ctx context.Context) {
 	if ends, err := n.server.enter(n); err != nil {
-		refuse(n.conn, err)
+		refuse(n.conn, n.server.withHolders(err, n.cred.Uid))
 		if ends {
 			n.server.conclude()
 		}

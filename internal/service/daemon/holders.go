@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/trap/procfs"
+)
+
+// unsuitedError refuses a session that wants what is fixed as long as other programs use the daemon.
+type unsuitedError struct{ error }
+
+func (e *unsuitedError) Unwrap() error { return e.error }
+
+// maxHolders bounds the programs that an error names.
+const maxHolders = 8
+
+// withHolders adds to an unsuitedError which programs use the daemon, as far as the user may see them: one that
+// was left in the background is easily forgotten.
+func (s *Server) withHolders(err error, uid uint32) error {
+	var unsuited *unsuitedError
+	if !errors.As(err, &unsuited) {
+		return err
+	}
+	sessions, hidden := s.visible(uid)
+	var names []string
+	for _, n := range sessions {
+		names = append(names, n.holders()...)
+	}
+	if more := len(names) - maxHolders; more > 0 {
+		names = append(names[:maxHolders], fmt.Sprintf("%d more", more))
+	}
+	if hidden > 0 {
+		names = append(names, "programs of other users")
+	}
+	if len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w. Programs that use it: %s", err, strings.Join(names, ", "))
+}
+
+// holders names the processes that keep a session: those that have a device open, or else those that its
+// keeper has, or else its command.
+func (n *session) holders() (names []string) {
+	seen := make(map[int]bool)
+	add := func(pid int) {
+		if name := processName(pid); name != "" && !seen[pid] {
+			seen[pid] = true
+			names = append(names, fmt.Sprintf("%s[%d]", oneLine(name), pid))
+		}
+	}
+	for _, f := range n.openFiles() {
+		add(f.who.PID)
+	}
+	n.mu.Lock()
+	keeper := n.keeper
+	n.mu.Unlock()
+	if len(names) == 0 && keeper != 0 {
+		for _, tid := range procfs.Threads(keeper) {
+			list, _ := os.ReadFile(procfs.Path(keeper, "task/"+strconv.Itoa(tid)+"/children")) // a thread that has ended
+			for child := range strings.FieldsSeq(string(list)) {
+				if pid, err := strconv.Atoi(child); err == nil {
+					add(pid)
+				}
+			}
+		}
+	}
+	if len(names) == 0 && len(n.command) > 0 {
+		names = append(names, fmt.Sprintf("%s[%d]", oneLine(n.command[0]), n.cred.Pid))
+	}
+	return names
+}
+
+// oneLine is a name that a program chose, without line ends.
+func oneLine(name string) string { return strings.Join(strings.Fields(name), " ") }
