@@ -18,6 +18,7 @@ type pairCmd struct {
 	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
 	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
 	StopServer   bool          `name:"stop-server" help:"End the server when the client has ended. Without this flag, gorxe waits for it."`
+	Labels       bool          `negatable:"" default:"true" help:"Begin each line of output with server: or client: (default). With --no-labels both write to standard output and error directly, which may be a terminal."`
 	Inside       bool          `hidden:"" help:"This process is in the namespaces of --hosts."`
 	Programs     []string      `arg:"" passthrough:"" name:"server -- client" predictor:"program" help:"The server's command, the word --, and the client's command."`
 }
@@ -36,6 +37,7 @@ Examples:
   gorxe pair ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 127.0.0.1
   gorxe pair --hosts ib_write_bw -d rxe0 -x 1 -- ib_write_bw -d rxe0 -x 1 192.0.2.1
   gorxe pair --verdict-on-failure verdict ./server -- ./client localhost
+  gorxe pair --no-labels ./server -- ./client localhost >output
   gorxe pair --device rxe0=lo --pcap rdma.pcapng ./server -- ./client localhost`
 }
 
@@ -73,7 +75,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	}
 	outcome, err := pair.Run(ctx, pair.Config{
 		Server: c.Programs[:at], Client: c.Programs[at+1:], Flags: c.runFlags(), EndFlags: c.endFlags,
-		Timeout: c.Timeout, StopServer: c.StopServer, Hosts: c.Hosts,
+		Timeout: c.Timeout, StopServer: c.StopServer, Hosts: c.Hosts, Labels: c.Labels,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
@@ -91,6 +93,9 @@ func (c *pairCmd) asOneRun(std streams) error {
 	program := []string{"--", self, "pair", "--timeout", c.Timeout.String()}
 	if c.StopServer {
 		program = append(program, "--stop-server")
+	}
+	if !c.Labels {
+		program = append(program, "--no-labels")
 	}
 	return runCmd{deviceFlags: c.deviceFlags, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
 }

@@ -92,7 +92,7 @@ class RDMADevice:
 
     def pair(self, server, client, **kwargs):
         """Runs a server, and a client when the server listens. Returns what both say."""
-        return self._run(self._command("pair") + list(map(str, server)) + ["--"] + list(map(str, client)), kwargs)
+        return self._run(self._command("pair") + ["--no-labels"] + list(map(str, server)) + ["--"] + list(map(str, client)), kwargs)
 
     @staticmethod
     def _run(words, kwargs):

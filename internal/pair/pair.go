@@ -20,6 +20,7 @@ type Config struct {
 	Timeout        time.Duration             // for the server to listen
 	StopServer     bool                      // do not wait for the end of the server
 	Hosts          bool                      // each end on a host of its own
+	Labels         bool                      // each line of output begins with "server: " or "client: "
 }
 
 // Outcome has the exit codes of both ends.
@@ -53,7 +54,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		defer hosts.close()
 		l = hosts
 	}
-	server, err := start(l, "server", c.EndFlags, c.Server)
+	server, err := start(l, "server", c, c.Server)
 	if err != nil {
 		return Outcome{failed, failed}, err
 	}
@@ -62,7 +63,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		server.stop()
 		return Outcome{server.code(), failed}, err
 	}
-	client, err := start(l, "client", c.EndFlags, c.Client)
+	client, err := start(l, "client", c, c.Client)
 	if err != nil {
 		server.stop()
 		return Outcome{server.code(), failed}, err
@@ -110,23 +111,33 @@ type end struct {
 	waitErr error         // valid then
 }
 
-func start(l launcher, name string, endFlags func(string) []string, program []string) (*end, error) {
+func start(l launcher, name string, c Config, program []string) (*end, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{"run"}, l.flags(name)...)
-	if endFlags != nil {
-		args = append(args, endFlags(name)...)
+	if c.EndFlags != nil {
+		args = append(args, c.EndFlags(name)...)
 	}
 	args = append(args, "--")
 	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
 	e.cmd.Stdout, e.cmd.Stderr = os.Stdout, os.Stderr
-	if err := l.start(name, e.cmd); err != nil {
+	started := func() (drained func()) { return func() {} }
+	if c.Labels {
+		if started, err = labeled(e.cmd, name+": ", os.Stdout, os.Stderr); err != nil {
+			return nil, err
+		}
+	}
+	err = l.start(name, e.cmd)
+	drained := started()
+	if err != nil {
+		drained()
 		return nil, fmt.Errorf("the %s: %w", name, err)
 	}
 	go func() {
 		e.waitErr = e.cmd.Wait()
+		drained()
 		close(e.done)
 	}()
 	return e, nil
