@@ -23,7 +23,7 @@ type explainCmd struct {
 func (explainCmd) Help() string {
 	return `Without words, it says what went wrong in the programs that run, as gorxe status --errors: each verb that was refused, with the attribute, the limit or the state, and each bad completion, with the packet and what the peer said. gorxe run --explain does so at a program's end.
 
-With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type, an acknowledgement, or an errno. The prefix IBV_WC_ or IBV_EVENT_ may be missing. modify_qp prints which attributes each step of a queue pair needs.
+With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type, an acknowledgement, or an errno. The prefix IBV_WC_ or IBV_EVENT_ may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), or of an errno: both are explained. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if a word is unknown.
 
@@ -31,6 +31,7 @@ Examples:
   gorxe explain
   gorxe explain IBV_WC_RETRY_EXC_ERR
   gorxe explain rem_access_err EINVAL
+  gorxe explain 12
   gorxe explain modify_qp`
 }
 
@@ -54,10 +55,14 @@ func (c explainCmd) Run(std streams) error {
 		}
 		found := explain.Find(word)
 		if len(found) == 0 {
-			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it", word)}
+			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)}
 		}
 		for _, w := range found {
-			fmt.Fprintf(std.out, "%s, %s\n", w.Name, w.Kind)
+			number := ""
+			if w.Number >= 0 {
+				number = fmt.Sprintf(" %d", w.Number)
+			}
+			fmt.Fprintf(std.out, "%s, %s%s\n", w.Name, w.Kind, number)
 			writeWrapped(std.out, "  ", w.Meaning)
 			if w.Fix != "" {
 				writeWrapped(std.out, "  ", "What to do: "+w.Fix)
