@@ -51,6 +51,9 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + daemon.SpareProcessors())
 	}
+	if err := enoughSpace(); err != nil && !c.Private { // gorxe run has looked
+		return err
+	}
 	var ready *proto.Ready
 	if c.Private {
 		var err error

@@ -45,7 +45,7 @@ type cli struct {
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Version versionCmd `cmd:"" help:"Print the version, as gorxe --version and gorxe -V."`
 
 	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI and more."`
 	Completion completion.Command `cmd:"" help:"Print how to activate completion in bash, zsh or fish."`
@@ -127,6 +127,9 @@ func commandOf(err error) (words string) {
 // run executes one command line and returns its exit code. Signals end the commands that ask for no
 // context as usual.
 func run(newContext contexts, args []string, std streams) int {
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
+		args = []string{"version"}
+	}
 	parsed, code := parse(newContext, args, std)
 	if parsed == nil {
 		return code

@@ -137,6 +137,9 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	if err := enoughSpace(); err != nil {
+		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
+	}
 	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket,

@@ -77,6 +77,8 @@ type Host struct {
 	TracesAll bool
 	// OpenFiles is the hard limit of open files.
 	OpenFiles uint64
+	// Space is the limit of the address space of a process, in bytes.
+	Space uint64
 	// JoinClass returns an error if no thread of the process may be in the real-time class.
 	JoinClass func() error
 	// SeccompAction returns an error if a seccomp filter cannot notify a listener.
@@ -132,6 +134,10 @@ func ThisHost() (*Host, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
+	var space unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &space); err != nil {
+		return nil, os.NewSyscallError("getrlimit", err)
+	}
 	return &Host{
 		Files:         os.DirFS("/"),
 		Release:       unix.ByteSliceToString(name.Release[:]),
@@ -139,6 +145,7 @@ func ThisHost() (*Host, error) {
 		CPUs:          runtime.NumCPU(),
 		TracesAll:     procfs.Capabilities(os.Getpid())&(1<<unix.CAP_SYS_PTRACE) != 0,
 		OpenFiles:     files.Max,
+		Space:         space.Cur,
 		JoinClass:     ownthread.Permitted,
 		SeccompAction: canNotify,
 		ReadMemory:    canReadMemory,

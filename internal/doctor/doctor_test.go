@@ -23,7 +23,7 @@ func sound() *Host {
 			"usr/lib64/libibverbs.so.1":            {},
 			"usr/lib64/libibverbs/librxe-rdmav.so": {},
 		},
-		Release: "6.12.9-amd64", CPUs: 2, OpenFiles: 1 << 20,
+		Release: "6.12.9-amd64", CPUs: 2, OpenFiles: 1 << 20, Space: unix.RLIM_INFINITY,
 		JoinClass:     func() error { return nil },
 		SeccompAction: func() error { return nil },
 		ReadMemory:    func() error { return nil },
@@ -57,7 +57,7 @@ func TestSoundHost(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if Worst(findings) != OK || len(findings) != 14 {
+	if Worst(findings) != OK || len(findings) != 15 {
 		t.Errorf("%d findings, the worst is %v", len(findings), Worst(findings))
 	}
 }
@@ -85,6 +85,7 @@ func TestFaults(t *testing.T) {
 		"scope 1, sandbox": {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "1\n"); h.ReadMemory = errnoOf(unix.ENOSYS) }, "programs' memory", Warning, "process_vm_readv", "profile"},
 		"few files":        {func(h *Host) { h.OpenFiles = 1000 }, "open files", Warning, "1000", "LimitNOFILE"},
 		"no files":         {func(h *Host) { h.OpenFiles = 64 }, "open files", Failure, "64", "ulimit"},
+		"little space":     {func(h *Host) { h.Space = 2 << 30 }, "address space", Failure, "2048 MiB", "ulimit -v"},
 		"one processor":    {func(h *Host) { h.CPUs = 1 }, "processors", Note, "1:", "second"},
 		"no real time":     {func(h *Host) { h.JoinClass = errnoOf(unix.EPERM) }, "real-time class", Note, "not permitted", "LimitRTPRIO"},
 		"no library":       {func(h *Host) { h.without("libibverbs.so") }, "libibverbs", Warning, "not found", "apt install"},
