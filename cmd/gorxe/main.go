@@ -47,7 +47,7 @@ type cli struct {
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
 	Version versionCmd `cmd:"" help:"Print the version, as gorxe --version and gorxe -V."`
 
-	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI and more."`
+	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI, containers, verdict and more."`
 	Completion completion.Command `cmd:"" help:"Print how to activate completion in bash, zsh or fish."`
 	Manual     manualCmd          `cmd:"" hidden:"" help:"Write the manual pages."`
 }

@@ -7,10 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // TestLittleSpace: in too small an address space gorxe says so, and does not start what would die.
 func TestLittleSpace(t *testing.T) {
+	if race.Enabled {
+		return // the race detector needs terabytes of address space
+	}
 	selfInPath(t)
 	t.Setenv("GORXE_SOCKET", filepath.Join(t.TempDir(), "s"))
 	for command, code := range map[string]int{"gorxe run true": 125, "gorxe daemon": exitFailed, "gorxe pair true -- true": 125} {

@@ -92,7 +92,7 @@ func TestNoDate(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	topics := Topics()
-	for _, name := range []string{"devices", "faults", "chaos", "doorbells", "CI"} {
+	for _, name := range []string{"devices", "faults", "chaos", "doorbells", "CI", "containers", "verdict"} {
 		if FindTopic(name) == nil {
 			t.Errorf("there is no topic %s", name)
 		}
