@@ -98,6 +98,34 @@ func TestStandsAlone(t *testing.T) {
 	}
 }
 
+// TestHelpExamples: the help of each command has examples, and the grammar has what they say.
+func TestHelpExamples(t *testing.T) {
+	app := parsedGrammar(t)
+	for _, command := range leaves(app.Node) {
+		name := strings.Join(path(command), " ")
+		if command.Hidden || name == "completion" { // its help is the library's
+			continue
+		}
+		_, text, _ := gorxe(t, append(path(command), "--help")...)
+		_, examples, _ := strings.Cut(text, "Examples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\n")
+		checked := 0
+		for line := range strings.Lines(examples) {
+			line, _, _ = strings.Cut(line, " || ")
+			line, _, _ = strings.Cut(line, " >")
+			for _, c := range documentedCommands("    " + line) {
+				checked++
+				if bad := misfit(app, c); bad != "" {
+					t.Errorf("%s --help: gorxe %s: there is no %s", name, c, bad)
+				}
+			}
+		}
+		if checked == 0 {
+			t.Errorf("%s --help has no examples:\n%s", name, text)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	for _, topic := range manual.Topics() {
 		if code, stdout, _ := gorxe(t, "help", topic.Name); code != exitOK || !strings.HasPrefix(stdout, topic.Title) {
