@@ -15,7 +15,6 @@ import (
 
 	"github.com/gorxe/gorxe/internal/service/daemon"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/rxe"
 )
 
 type statusCmd struct {
@@ -161,20 +160,9 @@ func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED\tCONGESTION")
 	for _, d := range devices {
 		for _, p := range d.Ports {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\t%s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps, ecnWord(d.ECN))
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\t%s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps, proto.ECNWord(d.ECN))
 		}
 	}
-}
-
-// ecnWord says in a word how a device answers congestion.
-func ecnWord(e rxe.ECN) string {
-	switch {
-	case e.Off:
-		return "off"
-	case e == rxe.DefaultECN():
-		return "on"
-	}
-	return "changed"
 }
 
 // writeCongestion prints the parameters.
