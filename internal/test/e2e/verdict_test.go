@@ -90,31 +90,31 @@ func TestVerdictOfLoss(t *testing.T) {
 		"ended with IBV_WC_RETRY_EXC_ERR: ", " obeyed it, in ", "| ERR |", "| `packet drop,opcode=RC_SEND_*,after=3` |")
 }
 
-// TestVerdictOfKilled: a client is killed, and the server fails because of that. The verdict begins with
+// TestVerdictOfKilled: a server is killed, and its client, which writes all the time, fails because of that. The verdict begins with
 // the process that was killed.
 func TestVerdictOfKilled(t *testing.T) {
-	need(t, "ibv_rc_pingpong")
+	need(t, "ib_write_bw")
 	j := newTrial(t)
 	port, dir := j.nextPort(), filepath.Dir(j.dir)
-	p := fmt.Sprintf("stdbuf -oL ibv_rc_pingpong -d rxe0 -g %d -n 100000000 -p %d", gidIPv4, port)
+	p := fmt.Sprintf("stdbuf -oL ib_write_bw -F -d rxe0 -x %d -D 600 -p %d", gidIPv4, port)
 	// Both ends print the peer's address when they are connected.
 	code, out := j.run(t, []string{"--verdict", j.dir}, "sh", "-c", fmt.Sprintf(
 		`cd %s; %s >server & server=$!; until grep -q ':%04X 0\{8\}:0000 0A' /proc/net/tcp; do sleep 0.1; done
 		%[2]s 127.0.0.1 >client & client=$!; until grep -q remote client && grep -q remote server; do sleep 0.1; done
-		kill -KILL $client; wait $server`, dir, p, port))
+		kill -KILL $server; wait $client`, dir, p, port))
 	if code != 1 {
 		t.Errorf("exit status %d\n%s", code, out)
 	}
 	title, rest, _ := strings.Cut(j.read(t, "verdict.md"), "\n")
-	killed := regexp.MustCompile("^# Verdict: the program failed with exit status 1, after `ibv_rc_pingpong\\[([0-9]+)\\]` was killed by SIGKILL$").FindStringSubmatch(title)
+	killed := regexp.MustCompile("^# Verdict: the program failed with exit status 1, after `ib_write_bw\\[([0-9]+)\\]` was killed by SIGKILL$").FindStringSubmatch(title)
 	if killed == nil {
 		t.Fatalf("the title is %s\n%s", title, rest)
 	}
 	_, blame, _ := strings.Cut(rest, "## Which side was at fault\n\n")
-	if !strings.HasPrefix(blame, "- **Process "+killed[1]+"** (`ibv_rc_pingpong`), after ") {
+	if !strings.HasPrefix(blame, "- **Process "+killed[1]+"** (`ib_write_bw`), after ") {
 		t.Errorf("the process that was killed is not named first:\n%s", blame)
 	}
-	j.has(t, "it was killed by SIGKILL first.", "ended with IBV_WC_RETRY_EXC_ERR: ", " That queue pair was of process "+killed[1]+" (`ibv_rc_pingpong`), which was killed by SIGKILL after ")
+	j.has(t, "it was killed by SIGKILL first.", "ended with IBV_WC_RETRY_EXC_ERR: ", " That queue pair was of process "+killed[1]+" (`ib_write_bw`), which was killed by SIGKILL after ")
 }
 
 // TestVerdictOfGood: a program that ends well leaves no verdict with --verdict-on-failure, and a
