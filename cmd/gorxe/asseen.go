@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/gorxe/gorxe/internal/service/daemon"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -53,7 +52,7 @@ func (c devicesCmd) seen() ([]proto.Seen, error) {
 
 // writeSeen prints each device as a block of lines: name and value.
 func writeSeen(w io.Writer, seen []proto.Seen) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
 	for i, s := range seen {
 		if i > 0 {
 			fmt.Fprintln(t)

@@ -30,7 +30,7 @@ type daemonCmd struct {
 
 // Help is the part of `gorxe daemon --help` above the flags.
 func (daemonCmd) Help() string {
-	return `Serves devices to the programs that gorxe run starts. Several programs can share them, of several users if --socket-mode and --socket-group let those connect (see docs/security.md). The daemon stays in the foreground, tells systemd when it is ready, and ends cleanly on SIGTERM and SIGINT. Attached programs then continue without a device.
+	return `Serves devices to the programs that gorxe run starts. Several programs can share them, of several users if --socket-mode and --socket-group let those connect (see https://github.com/gorxe/gorxe/blob/main/docs/security.md). The daemon stays in the foreground. When it is ready, it prints one line with its devices, their addresses and its socket, and tells systemd. With --log-level info it logs more, with warn or error no such line. It ends cleanly on SIGTERM and SIGINT. Attached programs then continue without a device.
 
 The exit code is 0 after a clean end, 1 if it could not serve, 2 if the command line is wrong. An interface or an address that this host does not have is 1.
 
@@ -49,6 +49,9 @@ const clearTimeout = 2 * time.Second
 func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + daemon.SpareProcessors())
+	}
+	if err := enoughSpace(); err != nil && !c.Private { // gorxe run has looked
+		return err
 	}
 	var ready *proto.Ready
 	if c.Private {
@@ -71,6 +74,7 @@ func (c daemonCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	c.sayReady(std, server.Status())
 	if err := daemon.Notify("READY=1"); err != nil {
 		slog.New(slog.NewTextHandler(std.err, nil)).Warn("the service manager does not listen", "error", err)
 	}

@@ -95,7 +95,7 @@ func (s *size) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseUint(digits, 10, strconv.IntSize-1-shift)
 	if err != nil {
-		return fmt.Errorf("%q is not a size: %w", text, err)
+		return fmt.Errorf("%q is not a size: give a number of bytes, or one with a unit, as 64KiB, 8MiB or 1GiB", text)
 	}
 	*s = size(n << shift)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/gorxe/gorxe/verbsapi"
 )
@@ -97,18 +96,17 @@ func describe(list []*verbsapi.Device) []deviceInfo {
 	return devices
 }
 
-// writeTable prints one line per GID. The first line of a device has the values that
-// belong to the whole device.
+// writeTable prints a line for each device, and then one for each GID.
 func writeTable(w io.Writer, devices []deviceInfo) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DEVICE\tNODE GUID\tINTERFACE\tPORT STATE\tSPEED\tMTU\tACTIVE MTU\tINDEX\tGID\tADDRESS")
+	t := newTable(w)
+	fmt.Fprintln(t, "DEVICE\tINTERFACE\tPORT STATE\tSPEED\tMTU\tACTIVE MTU\tNODE GUID")
 	for _, d := range devices {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v Gb/s\t%d\t%d\t", d.Name, d.NodeGUID, d.Interface, d.State, d.SpeedGbps, d.MTU, d.ActiveMTU)
-		for i, g := range d.GIDs {
-			if i > 0 {
-				fmt.Fprint(t, "\t\t\t\t\t\t\t")
-			}
-			fmt.Fprintf(t, "%d\t%s\t%s\n", g.Index, g.GID, g.Address)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%v Gb/s\t%d\t%d\t%s\n", d.Name, d.Interface, d.State, d.SpeedGbps, d.MTU, d.ActiveMTU, d.NodeGUID)
+	}
+	fmt.Fprintln(t, "\nDEVICE\tINDEX\tADDRESS\tGID")
+	for _, d := range devices {
+		for _, g := range d.GIDs {
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", d.Name, g.Index, g.Address, g.GID)
 		}
 	}
 	return t.Flush()

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/doctor"
@@ -64,11 +63,23 @@ func (c doctorCmd) Run(ctx context.Context, std streams) error {
 }
 
 func writeFindings(w io.Writer, findings []doctor.Finding) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
+	used := 0
 	for _, f := range findings {
-		fmt.Fprintf(t, "%v\t%s\t%s\n", f.Level, f.Subject, printableText(f.Text))
-		if f.Remedy != "" {
-			fmt.Fprintf(t, "\t\t→ %s\n", f.Remedy)
+		used = max(used, len(f.Subject))
+	}
+	room := max(t.width-used-len("warning")-2*gap, 20)
+	for _, f := range findings {
+		level, subject := f.Level.String(), f.Subject
+		for _, line := range wrap(printableText(f.Text), room) {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", level, subject, line)
+			level, subject = "", ""
+		}
+		if f.Remedy == "" {
+			continue
+		}
+		for i, line := range wrap("→ "+f.Remedy, room-2) {
+			fmt.Fprintf(t, "\t\t%s%s\n", strings.Repeat("  ", min(i, 1)), line)
 		}
 	}
 	return t.Flush()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
@@ -26,7 +25,7 @@ type explainCmd struct {
 func (explainCmd) Help() string {
 	return `Without words, it says what went wrong in the programs that run, as gorxe status --errors: each verb that was refused, with the attribute, the limit or the state, and each bad completion, with the packet and what the peer said. gorxe run --explain does so at a program's end.
 
-With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type, an acknowledgement, or an errno. The prefix IBV_WC_ or IBV_EVENT_ may be missing. modify_qp prints which attributes each step of a queue pair needs.
+With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type, an acknowledgement, or an errno. The prefix IBV_WC_ or IBV_EVENT_ may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), or of an errno: both are explained. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if a word is unknown.
 
@@ -34,6 +33,7 @@ Examples:
   gorxe explain
   gorxe explain IBV_WC_RETRY_EXC_ERR
   gorxe explain rem_access_err EINVAL
+  gorxe explain 12
   gorxe explain modify_qp`
 }
 
@@ -57,12 +57,17 @@ func (c explainCmd) Run(std streams) error {
 		}
 		found := explain.Find(word)
 		if len(found) == 0 {
-			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it", word)}
+			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)}
 		}
 		for _, w := range found {
-			fmt.Fprintf(std.out, "%s, %s\n  %s\n", w.Name, w.Kind, w.Meaning)
+			number := ""
+			if w.Number >= 0 {
+				number = fmt.Sprintf(" %d", w.Number)
+			}
+			fmt.Fprintf(std.out, "%s, %s%s\n", w.Name, w.Kind, number)
+			writeWrapped(std.out, "  ", w.Meaning)
 			if w.Fix != "" {
-				fmt.Fprintf(std.out, "  What to do: %s\n", w.Fix)
+				writeWrapped(std.out, "  ", "What to do: "+w.Fix)
 			}
 		}
 	}
@@ -71,12 +76,33 @@ func (c explainCmd) Run(std streams) error {
 
 // writeTransitions prints the life cycle of queue pairs as the engine has it.
 func writeTransitions(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TYPE\tFROM\tTO\tNEEDS, BESIDES IBV_QP_STATE\tMAY ALSO SET")
-	for _, s := range explain.Steps() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Type, s.From, s.To, s.Needs, s.May)
+	t := newTable(w)
+	for i, s := range explain.Steps() {
+		if i > 0 {
+			fmt.Fprintln(t)
+		}
+		fmt.Fprintf(t, "%s: %s to %s\n", s.Type, s.From, s.To)
+		if s.Needs == "-" && s.May == "-" {
+			fmt.Fprintln(t, "  needs nothing more")
+		}
+		writeMask(t, "needs", s.Needs)
+		writeMask(t, "may set", s.May)
 	}
+	fmt.Fprintln(t, "\nEach step needs IBV_QP_STATE, too.")
 	return t.Flush()
+}
+
+// writeMask prints attributes as C joins them.
+func writeMask(t *table, what, mask string) {
+	if mask == "-" {
+		return
+	}
+	for i, line := range wrap(strings.ReplaceAll(mask, "|", " | "), t.width-len("  may set  ")) {
+		if i > 0 {
+			what = ""
+		}
+		fmt.Fprintf(t, "  %-7s\t%s\n", what, line)
+	}
 }
 
 // printErrors prints the last errors of the programs that run.

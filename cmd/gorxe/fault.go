@@ -129,7 +129,7 @@ func (f *sessionFlags) ask(std streams, what func(*proto.Faults) ([]fault.Status
 
 type faultAddCmd struct {
 	sessionFlags `embed:""`
-	Faults       []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules (repeatable). See docs/faults.md."`
+	Faults       []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules (repeatable). See gorxe help faults."`
 	Rule         []string `arg:"" optional:"" predictor:"fault" help:"Rules, as 'packet drop,first=1'. See gorxe help faults."`
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,6 +47,82 @@ func TestManual(t *testing.T) {
 	out, _ := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", broken).CombinedOutput()
 	if !strings.Contains(string(out), "nosuchmacro") {
 		t.Error("man accepts a macro that does not exist")
+	}
+}
+
+// TestDocumentsNamed: a document that help or a finding names is on the machine of a user: it has an
+// address. The package has no copy of docs.
+func TestDocumentsNamed(t *testing.T) {
+	document := regexp.MustCompile(`\S*\b(docs/[a-z-]+(\.md)?|README\.md|examples/[a-z]+)\b`)
+	texts := map[string]string{}
+	for _, command := range leaves(parsedGrammar(t).Node) {
+		_, texts[strings.Join(path(command), " ")], _ = gorxe(t, append(path(command), "--help")...)
+	}
+	for _, topic := range manual.Topics() {
+		texts["help "+topic.Name] = topic.Text
+	}
+	for _, name := range []string{"libraries.go", "kernel.go", "limits.go", "network.go"} {
+		text, err := os.ReadFile("../../internal/doctor/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	named := 0
+	for name, text := range texts {
+		for _, d := range document.FindAllString(text, -1) {
+			named++
+			if !strings.Contains(d, "https://github.com/gorxe/gorxe/blob/main/") {
+				t.Errorf("%s names %s, which the packages do not install", name, d)
+				continue
+			}
+			_, file, _ := strings.Cut(d, "/blob/main/")
+			if _, err := os.Stat("../../" + file); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if named < 4 {
+		t.Errorf("only %d documents are named", named)
+	}
+}
+
+// TestStandsAlone: the description of a flag does not lean on the one before: manual pages sort them.
+func TestStandsAlone(t *testing.T) {
+	for _, command := range leaves(parsedGrammar(t).Node) {
+		for _, flag := range command.Flags {
+			if help := strings.ToLower(flag.Help); strings.HasPrefix(help, "the same") || strings.Contains(help, " above") || strings.HasPrefix(help, "likewise") {
+				t.Errorf("%s --%s: %s", strings.Join(path(command), " "), flag.Name, flag.Help)
+			}
+		}
+	}
+}
+
+// TestHelpExamples: the help of each command has examples, and the grammar has what they say.
+func TestHelpExamples(t *testing.T) {
+	app := parsedGrammar(t)
+	for _, command := range leaves(app.Node) {
+		name := strings.Join(path(command), " ")
+		if command.Hidden || name == "completion" { // its help is the library's
+			continue
+		}
+		_, text, _ := gorxe(t, append(path(command), "--help")...)
+		_, examples, _ := strings.Cut(text, "Examples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\n")
+		checked := 0
+		for line := range strings.Lines(examples) {
+			line, _, _ = strings.Cut(line, " || ")
+			line, _, _ = strings.Cut(line, " >")
+			for _, c := range documentedCommands("    " + line) {
+				checked++
+				if bad := misfit(app, c); bad != "" {
+					t.Errorf("%s --help: gorxe %s: there is no %s", name, c, bad)
+				}
+			}
+		}
+		if checked == 0 {
+			t.Errorf("%s --help has no examples:\n%s", name, text)
+		}
 	}
 }
 

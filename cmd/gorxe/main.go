@@ -45,9 +45,9 @@ type cli struct {
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Version versionCmd `cmd:"" help:"Print the version, as gorxe --version and gorxe -V."`
 
-	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI and more."`
+	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI, containers, verdict and more."`
 	Completion completion.Command `cmd:"" help:"Print how to activate completion in bash, zsh or fish."`
 	Manual     manualCmd          `cmd:"" hidden:"" help:"Write the manual pages."`
 }
@@ -77,9 +77,9 @@ func untilSignal() (context.Context, error) {
 	return ctx, nil
 }
 
-// run executes one command line and returns its exit code. newContext makes the context
-// of a command that asks for one. Signals end the other commands as usual.
-func run(newContext contexts, args []string, std streams) int {
+// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is nothing to run.
+// newContext makes the context of a command that asks for one.
+func parse(newContext contexts, args []string, std streams) (*kong.Context, int) {
 	helped := false
 	parser, err := kong.New(&cli{},
 		kong.Name("gorxe"),
@@ -90,6 +90,7 @@ func run(newContext contexts, args []string, std streams) int {
 		kong.BindToProvider((func() (context.Context, error))(newContext)),
 		kong.Bind(newContext),
 		kong.Bind(std),
+		plainValues(),
 		// The parser calls this for --help only, and continues to parse.
 		kong.Exit(func(int) { helped = true }),
 	)
@@ -97,16 +98,41 @@ func run(newContext contexts, args []string, std streams) int {
 		panic(err) // the grammar above is wrong; no input causes this
 	}
 	if completion.Wanted() {
-		return complete(parser, std)
+		return nil, complete(parser, std)
 	}
 	parsed, err := parser.Parse(args)
 	if helped {
-		return exitOK
+		return nil, exitOK
 	}
 	if err != nil {
 		complain(std, err)
-		fmt.Fprintln(std.err, "Run 'gorxe --help' for usage.")
-		return exitUsage
+		fmt.Fprintf(std.err, "Run 'gorxe %s--help' for usage.\n", commandOf(err))
+		return nil, exitUsage
+	}
+	return parsed, exitOK
+}
+
+// commandOf returns the words of the command whose line is wrong, with a space behind each.
+func commandOf(err error) (words string) {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	for n := wrong.Context.Selected(); n != nil && n.Parent != nil; n = n.Parent {
+		words = n.Name + " " + words
+	}
+	return words
+}
+
+// run executes one command line and returns its exit code. Signals end the commands that ask for no
+// context as usual.
+func run(newContext contexts, args []string, std streams) int {
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
+		args = []string{"version"}
+	}
+	parsed, code := parse(newContext, args, std)
+	if parsed == nil {
+		return code
 	}
 	if err := parsed.Run(); err != nil {
 		if !errors.Is(err, errSaid) {

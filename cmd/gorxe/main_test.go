@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
@@ -39,6 +40,13 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"demo", "--help"}, exitOK, "--no-pcap", ""},
 		{[]string{"devices", "--help"}, exitOK, "gorxe devices --json", ""},
 		{[]string{"version"}, exitOK, "gorxe ", ""},
+		{[]string{"--version"}, exitOK, "gorxe ", ""},
+		{[]string{"-V"}, exitOK, "gorxe ", ""},
+		{[]string{"explain", "12"}, exitOK, "IBV_WC_RETRY_EXC_ERR, completion status 12", ""},
+		{[]string{"explain", "22"}, exitOK, "EINVAL, errno 22", ""},
+		{[]string{"explain", "ECONNREFUSED"}, exitOK, "ECONNREFUSED, errno 111", ""},
+		{[]string{"run", "--no-such-flag"}, exitUsage, "", "unknown flag --no-such-flag"},
+		{[]string{"pcap", "chek"}, exitUsage, "", "Run 'gorxe pcap --help' for usage."},
 		{[]string{"pair", "true"}, exitUsage, "", "gorxe pair SERVER... -- CLIENT..."},
 		{[]string{"pair", "--", "true", "--"}, exitUsage, "", "gorxe pair SERVER... -- CLIENT..."},
 		{[]string{"pair", "--timeout", "0s", "true", "--", "true"}, exitUsage, "", "--timeout"},
@@ -258,10 +266,14 @@ func TestWriteTable(t *testing.T) {
 			{Index: 1, GID: "g1", Address: "127.0.0.1"},
 		}},
 	}
-	const want = `DEVICE  NODE GUID  INTERFACE  PORT STATE   SPEED     MTU    ACTIVE MTU  INDEX  GID  ADDRESS
-rxe0    02         eth0       PORT_ACTIVE  2.5 Gb/s  1500   1024        0      g0   fe80::1
-                                                                        3      g3   192.0.2.1
-rxe1    06         lo         PORT_DOWN    40 Gb/s   65536  4096        1      g1   127.0.0.1
+	const want = `DEVICE  INTERFACE  PORT STATE   SPEED     MTU    ACTIVE MTU  NODE GUID
+rxe0    eth0       PORT_ACTIVE  2.5 Gb/s  1500   1024        02
+rxe1    lo         PORT_DOWN    40 Gb/s   65536  4096        06
+
+DEVICE  INDEX  ADDRESS    GID
+rxe0    0      fe80::1    g0
+rxe0    3      192.0.2.1  g3
+rxe1    1      127.0.0.1  g1
 `
 	var out bytes.Buffer
 	if err := writeTable(&out, devices); err != nil {
@@ -298,8 +310,8 @@ func TestWriteStatus(t *testing.T) {
 		}}
 	const want = `daemon, process 7 at /run/gorxe.sock, since 2026-01-02 03:04:05
 
-DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  SPEED
-rxe0    1     PORT_ACTIVE  lo         65536  4096        2.5 Gb/s
+DEVICE  PORT  STATE        INTERFACE  MTU    ACTIVE MTU  SPEED     CONGESTION
+rxe0    1     PORT_ACTIVE  lo         65536  4096        2.5 Gb/s  on
 
 DEVICE  CONGESTION
 rxe0    on: min_time_between_cnps=50µs cnp_dscp=48 dce_tcp_rtt=55µs
@@ -327,25 +339,35 @@ PROCESS  DEVICE  CM ID  SPACE  STATE    LOCAL          REMOTE
 11       -       0      TCP    LISTEN   0.0.0.0:7174   -
 11       rxe0    1      TCP    CONNECT  10.0.0.1:7174  10.0.0.2:40000
 
-Session 2: not shown are 3 CM ids
+Session 2: not shown: 3 CM ids
 
 Sessions of other users: 2
 `
 	var out bytes.Buffer
-	if err := writeStatus(&out, st); err != nil {
+	if err := writeStatus(&out, st, true); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 	checkWidth(t, out.String())
+	out.Reset()
+	if err := writeStatus(&out, st, false); err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(want, "DEVICE  CONGESTION\n")
+	_, after, _ := strings.Cut(rest, "\n\n")
+	if out.String() != before+after {
+		t.Errorf("without --congestion, got\n%s\nwant\n%s", &out, before+after)
+	}
 }
 
-// checkWidth: the text is readable on a terminal of 80 columns.
+// checkWidth: the text is readable on a terminal of 80 columns. A word that is longer may stand alone.
 func checkWidth(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		if n := len(strings.TrimSuffix(line, "\n")); n > 80 {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > 80 && len(strings.Fields(line)) > 1 {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}

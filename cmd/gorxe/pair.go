@@ -23,6 +23,7 @@ type pairCmd struct {
 	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
 	ReadyWhen    readyWhen     `name:"ready-when" placeholder:"TEXT" help:"The server is ready when a line of its output matches this text, a regular expression. Without this flag, it is ready when it listens on a TCP port, on a Unix socket or by RDMA CM."`
 	StopServer   bool          `name:"stop-server" help:"End the server when the client has ended. Without this flag, gorxe waits for it."`
+	Labels       bool          `negatable:"" default:"true" help:"Begin each line of output with server: or client: (default). With --no-labels both write to standard output and error directly, which may be a terminal."`
 	Inside       bool          `hidden:"" help:"This process is in the namespaces of --hosts."`
 	Programs     []string      `arg:"" passthrough:"" name:"server -- client" predictor:"program" help:"The server's command, the word --, and the client's command."`
 }
@@ -46,6 +47,7 @@ Examples:
   gorxe pair --ready-when 'waiting for' ./server -- ./client
   gorxe pair --private ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 {address}
   gorxe pair --verdict-on-failure verdict ./server -- ./client localhost
+  gorxe pair --no-labels ./server -- ./client localhost >output
   gorxe pair --device rxe0=lo --pcap rdma.pcapng ./server -- ./client localhost`
 }
 
@@ -87,7 +89,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	}
 	outcome, err := pair.Run(ctx, pair.Config{
 		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
-		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Hosts: c.Hosts,
+		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Hosts: c.Hosts, Labels: c.Labels,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
@@ -125,6 +127,9 @@ func (c *pairCmd) asOneRun(std streams) error {
 	}
 	if c.ReadyWhen.Regexp != nil {
 		program = append(program, "--ready-when="+c.ReadyWhen.String())
+	}
+	if !c.Labels {
+		program = append(program, "--no-labels")
 	}
 	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
 }

@@ -44,7 +44,7 @@ type runCmd struct {
 	deviceFlags   `embed:""`
 	privateFlag   `embed:""`
 	Fault         []string `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
-	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See docs/faults.md."`
+	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See gorxe help faults."`
 	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
 	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
 	Label         string   `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
@@ -161,6 +161,9 @@ func (c runCmd) Run(std streams) error {
 	capture, err := c.capture(c.PCAP)
 	if err != nil {
 		return err
+	}
+	if err := enoughSpace(); err != nil {
+		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
 	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
 	outcome, err := keeper.Run(keeper.Config{

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/service/daemon"
@@ -19,11 +18,12 @@ import (
 )
 
 type statusCmd struct {
-	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
-	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
-	Errors   bool          `help:"Print the last errors of each program: verbs that were refused, and bad completions."`
-	Watch    bool          `short:"w" help:"Repeat until interrupted."`
-	Interval time.Duration `default:"1s" help:"Time between two reports of --watch (default: ${default})."`
+	Socket     string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	JSON       bool          `name:"json" help:"Print JSON instead of tables."`
+	Congestion bool          `help:"Print how the devices answer congestion, too: the parameters of DCQCN."`
+	Errors     bool          `help:"Print the last errors of each program: verbs that were refused, and bad completions."`
+	Watch      bool          `short:"w" help:"Repeat until interrupted."`
+	Interval   time.Duration `default:"1s" help:"Time between two reports of --watch (default: ${default})."`
 }
 
 // Help is the part of `gorxe status --help` above the flags.
@@ -37,6 +37,7 @@ The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
 Examples:
   gorxe status
   gorxe status --json
+  gorxe status --congestion
   gorxe status --errors
   gorxe status --watch --interval 500ms`
 }
@@ -96,7 +97,7 @@ func (c statusCmd) print(w io.Writer) error {
 	if c.JSON {
 		return writeJSON(w, st)
 	}
-	return writeStatus(w, st)
+	return writeStatus(w, st, c.Congestion)
 }
 
 // askStatus asks the daemon at a socket.
@@ -119,14 +120,19 @@ func dialDaemon(socket string) (*proto.Client, error) {
 }
 
 // writeStatus prints one table each of ports, of processes and of queue pairs.
-func writeStatus(w io.Writer, st *proto.Status) error {
+func writeStatus(w io.Writer, st *proto.Status, congestion bool) error {
 	what := "daemon"
 	if st.Private {
 		what = "private daemon"
 	}
-	fmt.Fprintf(w, "%s, process %d at %s, since %s\n\n", what, st.PID, st.Socket, st.Started.Format(time.DateTime))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	writeWrapped(w, "", fmt.Sprintf("%s, process %d at %s, since %s", what, st.PID, printable(st.Socket), st.Started.Format(time.DateTime)))
+	fmt.Fprintln(w)
+	t := newTable(w)
 	writePorts(t, st.Devices)
+	if congestion {
+		writeCongestion(t, st.Devices)
+	}
+	writeGIDs(t, st.Devices)
 	writeProcesses(t, st)
 	writeQPs(t, st)
 	writeCMIDs(t, st)
@@ -151,12 +157,16 @@ func writeStatus(w io.Writer, st *proto.Status) error {
 }
 
 func writePorts(w io.Writer, devices []proto.DeviceStatus) {
-	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED")
+	fmt.Fprintln(w, "DEVICE\tPORT\tSTATE\tINTERFACE\tMTU\tACTIVE MTU\tSPEED\tCONGESTION")
 	for _, d := range devices {
 		for _, p := range d.Ports {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\t%s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps, proto.ECNWord(d.ECN))
 		}
 	}
+}
+
+// writeCongestion prints the parameters.
+func writeCongestion(w io.Writer, devices []proto.DeviceStatus) {
 	head := "\nDEVICE\tCONGESTION\n"
 	for _, d := range devices {
 		for _, line := range wrap(proto.ECNText(d.ECN), congestionWidth) {
@@ -164,7 +174,10 @@ func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 			head = ""
 		}
 	}
-	head = "\nDEVICE\tPORT\tINDEX\tGID\n"
+}
+
+func writeGIDs(w io.Writer, devices []proto.DeviceStatus) {
+	head := "\nDEVICE\tPORT\tINDEX\tGID\n"
 	for _, d := range devices {
 		for _, p := range d.Ports {
 			for _, g := range p.GIDs {
@@ -222,7 +235,7 @@ func writeQPs(w io.Writer, st *proto.Status) {
 			}
 			rate := "-"
 			if q.RateMbps > 0 {
-				rate = fmt.Sprintf("%.0f", q.RateMbps)
+				rate = megabits(q.RateMbps)
 			}
 			fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue, rate)
 		}
@@ -243,18 +256,6 @@ func writeQPs(w io.Writer, st *proto.Status) {
 
 // countersWidth is what a line of 80 columns has for counters.
 const countersWidth = 60
-
-// wrap breaks a text between words into lines of at most width bytes.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
-}
 
 // files yields the open devices of all processes.
 func files(st *proto.Status) iter.Seq2[*proto.ProcessStatus, *proto.FileStatus] {
@@ -294,7 +295,10 @@ func writeLosses(w io.Writer, st *proto.Status) {
 		maps.Copy(lost, d.Counters)
 		maps.DeleteFunc(lost, func(name string, _ uint64) bool { return !strings.Contains(name, "drop") && name != "icrc_errors" })
 		if text := counters(lost); text != "-" {
-			fmt.Fprintf(w, "\n%s has lost packets: %s\n", d.Name, text)
+			fmt.Fprintln(w)
+			for i, line := range wrap(d.Name+" has lost packets: "+text, columns(w)-2) {
+				fmt.Fprintln(w, strings.Repeat("  ", min(i, 1))+line)
+			}
 		}
 	}
 }
@@ -309,10 +313,11 @@ func writeLeftOut(w io.Writer, st *proto.Status) {
 			}
 		}
 		if s.CMIDsLeftOut > 0 {
-			fmt.Fprintf(w, "\nSession %d: not shown are %d CM ids\n", s.ID, s.CMIDsLeftOut)
+			fmt.Fprintf(w, "\nSession %d: not shown: %s\n", s.ID, count(s.CMIDsLeftOut, "CM id"))
 		}
 		if s.FilesLeftOut+qps > 0 {
-			fmt.Fprintf(w, "\nSession %d: not shown are %d open devices, and %d queue pairs of the others\n", s.ID, s.FilesLeftOut, qps)
+			fmt.Fprintln(w)
+			writeWrapped(w, "", fmt.Sprintf("Session %d: not shown: %s, and %s of the others", s.ID, count(s.FilesLeftOut, "open device"), count(qps, "queue pair")))
 		}
 	}
 }
@@ -322,7 +327,8 @@ func writeOldLibrxe(w io.Writer, st *proto.Status) {
 	for _, s := range st.Sessions {
 		for _, p := range s.Processes {
 			if slices.ContainsFunc(p.Files, func(f proto.FileStatus) bool { return f.OldLibrxe }) {
-				fmt.Fprintf(w, "\n%s\n", daemon.OldLibrxe(p.PID, p.Name))
+				fmt.Fprintln(w)
+				writeWrapped(w, "", daemon.OldLibrxe(p.PID, p.Name))
 			}
 		}
 	}

@@ -18,18 +18,20 @@ import (
 type topCmd struct {
 	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
 	Interval time.Duration `default:"1s" help:"Time between two reports, over which the rates are (default: ${default})."`
+	JSON     bool          `name:"json" help:"Print one JSON object for each report, on one line, instead of tables."`
 	Count    int           `placeholder:"N" help:"End after N reports (default: when interrupted)."`
 }
 
 // Help is the part of `gorxe top --help` above the flags.
 func (topCmd) Help() string {
-	return `Shows what each program does with its queue pairs, the busiest first. QUEUED are work requests in the send queue that are not completed. SENT/S and RCVD/S are bytes of payload in a second, PKTS/S packets in both directions, and LOST/S what was sent again or dropped. The first report has the rates since the queue pairs were made.
+	return `Shows what each program does with its queue pairs, the busiest first. QUEUED are work requests in the send queue that are not completed. SENT and RCVD are payload in Mbit/s, PKTS/S packets in both directions, and LOST/S what was sent again or dropped. The first report has the rates since the queue pairs were made.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
 
 Examples:
   gorxe top
-  gorxe top --interval 5s --count 2`
+  gorxe top --interval 5s --count 2
+  gorxe top --json --count 1`
 }
 
 var errTopDone = errors.New("the last report was printed")
@@ -48,13 +50,19 @@ func (c topCmd) Run(newContext contexts, std streams) error {
 		}
 		now := newSample(st, time.Now())
 		rows := 0
-		if isTerminal(std.out) {
+		switch {
+		case c.JSON:
+		case isTerminal(std.out):
 			fmt.Fprint(std.out, homeAndClear)
 			rows = terminalRows(std.out)
-		} else if before != nil {
+		case before != nil:
 			fmt.Fprintln(std.out)
 		}
-		if err := writeTop(std.out, now, before, rows); err != nil {
+		write := writeTop
+		if c.JSON {
+			write = writeTopJSON
+		}
+		if err := write(std.out, now, before, rows); err != nil {
 			return err
 		}
 		before = now
@@ -151,8 +159,8 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 	for p := range files(now.st) {
 		programs[p.PID] = struct{}{}
 	}
-	fmt.Fprintf(w, "%s, %d programs, %d queue pairs\n", now.at.Format(time.TimeOnly), len(programs), len(rows))
-	for i, line := range wrap(topDevices(now, before), 80) {
+	fmt.Fprintf(w, "%s, %s, %s\n", now.at.Format(time.TimeOnly), count(len(programs), "program"), count(len(rows), "queue pair"))
+	for i, line := range wrap(topDevices(now, before), columns(w)) {
 		if i == 0 || line != "" {
 			fmt.Fprintln(w, line)
 		}
@@ -163,16 +171,16 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 		rows = rows[:room]
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\nPROCESS\tPROGRAM\tDEVICE\tQPN\tTYPE\tSTATE\tQUEUED\tSENT/S\tRCVD/S\tPKTS/S\tLOST/S\t")
+	fmt.Fprintln(t, "\nPROCESS\tPROGRAM\tDEVICE\tQPN\tTYPE\tSTATE\tQUEUED\tSENT\tRCVD\tPKTS/S\tLOST/S\t")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%.11s\t%.6s\t%06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, printable(r.name), r.key.device, r.key.qpn,
-			r.kind, r.state, r.queued, short(r.sent, 1024), short(r.received, 1024), short(r.packets, 1000), short(r.bad, 1000))
+		fmt.Fprintf(t, "%d\t%.11s\t%.6s\t%#06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, printable(r.name), r.key.device, r.key.qpn,
+			r.kind, r.state, r.queued, megabits(r.sent*8/1e6), megabits(r.received*8/1e6), short(r.packets, 1000), short(r.bad, 1000))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(w, "and %d queue pairs more\n", left)
+		fmt.Fprintf(w, "and %s more\n", count(left, "queue pair"))
 	}
 	return nil
 }
@@ -180,22 +188,21 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 // topDevices says what each device does, also for queue pairs that are gone.
 func topDevices(now, before *sample) string {
 	var b strings.Builder
-	for i, d := range now.st.Devices {
-		var from map[string]uint64
-		seconds := now.at.Sub(now.st.Started).Seconds()
-		if before != nil && i < len(before.st.Devices) {
-			from, seconds = before.st.Devices[i].Counters, now.at.Sub(before.at).Seconds()
-		}
-		drops := 0.0
-		for name, n := range d.Counters {
-			if strings.HasPrefix(name, "drop_") {
-				drops += float64(n - from[name])
-			}
-		}
-		fmt.Fprintf(&b, "%s: %s packets/s, %s dropped/s; ", d.Name, short(float64(d.Counters["sent_pkts"]-from["sent_pkts"])/max(seconds, 1e-3), 1000),
-			short(drops/max(seconds, 1e-3), 1000))
+	for _, d := range now.devices(before) {
+		fmt.Fprintf(&b, "%s: %s packets/s, %s dropped/s; ", d.Name, short(d.Packets, 1000), short(d.Dropped, 1000))
 	}
 	return strings.TrimSuffix(b.String(), "; ")
+}
+
+// megabits writes a rate in Mbit/s, as all tables do.
+func megabits(n float64) string {
+	switch {
+	case n >= 0.05 && n < 9.95:
+		return fmt.Sprintf("%.1f", n)
+	case n >= 999_999.5:
+		return short(n, 1000)
+	}
+	return fmt.Sprintf("%.0f", n)
 }
 
 // short writes a number with at most five characters: 999, 1.5k, 23M.

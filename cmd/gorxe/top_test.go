@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -33,19 +34,19 @@ func TestTop(t *testing.T) {
 		height int
 		want   string
 	}{
-		{before, 0, `, 1 programs, 2 queue pairs
+		{before, 0, `, 1 program, 2 queue pairs
 rxe0: 500k packets/s, 0 dropped/s
 
- PROCESS     PROGRAM DEVICE    QPN TYPE STATE QUEUED SENT/S RCVD/S PKTS/S LOST/S
- 4194303 ib_write_bw   rxe0 fffff1   RC   RTS  32767      0      0   4.0M      0
- 4194303 ib_write_bw   rxe0 fffff0   RC   RTS  32767   1.5G      0   500k      5
+ PROCESS     PROGRAM DEVICE      QPN TYPE STATE QUEUED  SENT RCVD PKTS/S LOST/S
+ 4194303 ib_write_bw   rxe0 0xfffff1   RC   RTS  32767     0    0   4.0M      0
+ 4194303 ib_write_bw   rxe0 0xfffff0   RC   RTS  32767 12885    0   500k      5
 `},
-		{nil, 7, `, 1 programs, 2 queue pairs
+		{nil, 7, `, 1 program, 2 queue pairs
 rxe0: 83k packets/s, 0 dropped/s
 
- PROCESS     PROGRAM DEVICE    QPN TYPE STATE QUEUED SENT/S RCVD/S PKTS/S LOST/S
- 4194303 ib_write_bw   rxe0 fffff1   RC   RTS  32767      0      0   667k      0
-and 1 queue pairs more
+ PROCESS     PROGRAM DEVICE      QPN TYPE STATE QUEUED SENT RCVD PKTS/S LOST/S
+ 4194303 ib_write_bw   rxe0 0xfffff1   RC   RTS  32767    0    0   667k      0
+and 1 queue pair more
 `},
 	} {
 		var out bytes.Buffer
@@ -56,6 +57,30 @@ and 1 queue pairs more
 			t.Errorf("got\n%s\nwant\n%s", &out, c.want)
 		}
 		checkWidth(t, out.String())
+	}
+}
+
+// TestTopJSON: one object a report, on one line, with the same queue pairs.
+func TestTopJSON(t *testing.T) {
+	before := newSample(topStatus(map[string]uint64{"sent_bytes": 100}), time.Unix(100, 0))
+	now := newSample(topStatus(map[string]uint64{"sent_bytes": 100 + 1<<20, "sent_packets": 8, "retransmits": 4}), time.Unix(102, 0))
+	var out bytes.Buffer
+	for range 2 {
+		if err := writeTopJSON(&out, now, before, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines:\n%s", len(lines), &out)
+	}
+	var r topReport
+	if err := json.Unmarshal([]byte(lines[1]), &r); err != nil {
+		t.Fatal(err)
+	}
+	want := topQP{PID: 4194303, Program: "ib_write_bw\x1b[2J", Device: "rxe0", QPN: 0xfffff0, Type: "RC", State: "RTS", Queued: 32767, Sent: 1 << 19, Packets: 4, Lost: 2}
+	if len(r.QueuePairs) != 1 || r.QueuePairs[0] != want || len(r.Devices) != 1 || r.Devices[0].Packets != 4 || !r.Time.Equal(now.at) {
+		t.Errorf("the report is %+v", r)
 	}
 }
 

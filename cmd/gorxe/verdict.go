@@ -7,14 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/verdict"
 )
 
 // verdictFlags choose where a verdict goes.
 type verdictFlags struct {
-	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty, or not exist, or have an earlier verdict, which this replaces: a page that says in words what the wire and the device saw and which side was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See docs/verdict.md."`
-	VerdictOnFailure string `name:"verdict-on-failure" placeholder:"DIR" predictor:"file" xor:"verdict" help:"The same, but keep it only if the program ends with an error or a fault rule never fired."`
+	Verdict          string `placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write what happened to this directory, which must be empty, or not exist, or have an earlier verdict, which this replaces: a page that says in words what the wire and the device saw and which side was at fault, a capture of at most 64 MiB, its check, the packets as a page, objects, errors, fault rules. See gorxe help verdict."`
+	VerdictOnFailure string `name:"verdict-on-failure" placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write a verdict to this directory, as --verdict does, but keep it only if the program ends with an error or a fault rule never fired."`
 }
 
 func (f *verdictFlags) dir() string { return f.Verdict + f.VerdictOnFailure } // one of them is empty
@@ -80,7 +82,7 @@ func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std stream
 	code, signal := outcome.Status()
 	r.Exit, r.Duration = code, time.Since(r.Started)
 	if signal != 0 {
-		r.Signal = signal.String()
+		r.Signal = unix.SignalName(signal)
 	}
 	r.Report, r.Faults = outcome.Report, outcome.Faults
 	if err := errors.Join(outcome.ReportErr, outcome.FaultsErr); err != nil {

@@ -108,7 +108,7 @@ class RDMADevice:
         The server is ready when it listens on a TCP port, on a Unix socket or by RDMA CM. If it does none
         of these, ready_when is a regular expression for a line that it writes then.
         """
-        flags = [] if ready_when is None else [f"--ready-when={ready_when}"]
+        flags = ["--no-labels"] + ([] if ready_when is None else [f"--ready-when={ready_when}"])
         return self._run(self._command("pair", flags) + list(map(str, server)) + ["--"] + list(map(str, client)), kwargs)
 
     def _run(self, words, kwargs):

@@ -33,6 +33,15 @@ func Complete(parser *kong.Kong, words map[string][]string) error {
 	if endsInProgram(line) {
 		return nil // the shell completes file names
 	}
+	if where, ok := inDevice(parser.Model.Node, line); ok {
+		out := &lines{out: parser.Stdout}
+		for _, p := range append(interfaces(), addresses()...) {
+			if strings.HasPrefix(p, where) {
+				out.text.WriteString(p + "\n")
+			}
+		}
+		return out.flush()
+	}
 	// The library reads the environment, and takes the word -- for an argument.
 	line = strings.Replace(line, " -- ", " ", 1)
 	for name, value := range map[string]string{"COMP_LINE": line, "COMP_POINT": strconv.Itoa(len(line))} {
@@ -58,6 +67,47 @@ func Complete(parser *kong.Kong, words map[string][]string) error {
 	c.Out = sorted
 	c.Complete()
 	return sorted.flush()
+}
+
+// inDevice reports whether the word that is completed is NAME=WHERE of a flag for devices, and returns what is
+// typed of WHERE. Shells take what follows the last equals sign for the word.
+func inDevice(root *kong.Node, line string) (where string, ok bool) {
+	words := strings.Fields(line)
+	if len(words) < 3 || strings.HasSuffix(line, " ") {
+		return "", false
+	}
+	last, flag := words[len(words)-1], words[len(words)-2]
+	if name, value, joined := strings.Cut(last, "="); joined && strings.HasPrefix(name, "--") {
+		flag, last = name, value
+	}
+	_, where, ok = strings.Cut(last, "=")
+	return where, ok && takesDevice(root, words[1], strings.TrimPrefix(flag, "--"))
+}
+
+// takesDevice reports whether a command has a flag for devices.
+func takesDevice(root *kong.Node, command, flag string) bool {
+	for _, c := range root.Children {
+		for _, f := range c.Flags {
+			if c.Name == command && f.Name == flag && f.Tag.Get("predictor") == "device" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addresses are the IPv4 addresses of this host. Shells divide an IPv6 address at its colons.
+func addresses() (list []string) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // as in interfaces
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
+			list = append(list, n.IP.String())
+		}
+	}
+	return list
 }
 
 // endsInProgram reports whether the word that is completed belongs to a program behind

@@ -53,18 +53,22 @@ func TestComplete(t *testing.T) {
 	}
 	t.Setenv("PATH", dir+":/no/such/directory")
 	for line, want := range map[string]string{
-		"prog ":                     "check run",
-		"prog r":                    "run",
-		"prog x":                    "",
-		"prog run --":               "--device --help --verbose",
-		"prog run -v rdma":          "rdma-tool",
-		"prog run --device rxe0=lo": "",
-		"prog run --device rx":      devicesWant(t),
-		"prog run -- rdma":          "rdma-tool",
-		"prog run -- rdma-tool -":   "",
-		"prog check --rule ":        "icrc msn",
-		"prog check x":              "x.pcap",
-		"prog check --r":            "--rule",
+		"prog ":                           "check run",
+		"prog r":                          "run",
+		"prog x":                          "",
+		"prog run --":                     "--device --help --verbose",
+		"prog run -v rdma":                "rdma-tool",
+		"prog run --device rxe0=lo":       "lo",
+		"prog run --device=rxe0=lo":       "lo",
+		"prog run --device rxe0=127.0.0.": "127.0.0.1",
+		"prog run --device rxe0=nosuch":   "",
+		"prog run x --other rxe0=lo":      "",
+		"prog run --device rx":            devicesWant(t),
+		"prog run -- rdma":                "rdma-tool",
+		"prog run -- rdma-tool -":         "",
+		"prog check --rule ":              "icrc msn",
+		"prog check x":                    "x.pcap",
+		"prog check --r":                  "--rule",
 	} {
 		if got := candidates(t, line); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)

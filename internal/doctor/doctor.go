@@ -77,6 +77,8 @@ type Host struct {
 	TracesAll bool
 	// OpenFiles is the hard limit of open files.
 	OpenFiles uint64
+	// Space is the limit of the address space of a process, in bytes.
+	Space uint64
 	// JoinClass returns an error if no thread of the process may be in the real-time class.
 	JoinClass func() error
 	// SeccompAction returns an error if a seccomp filter cannot notify a listener.
@@ -95,17 +97,26 @@ type Host struct {
 
 // Examine looks at everything. The order is the one to read and to mend in.
 func (h *Host) Examine() []Finding {
-	return slices.Concat(
+	findings := slices.Concat(
 		h.kernel(), h.seccomp(), h.memory(),
 		h.limits(),
 		h.libraries(),
 		h.network(),
-		h.trial(),
 	)
+	return append(findings, h.trial(findings)...)
 }
 
-func (h *Host) trial() []Finding {
+// leftOut is the finding about what cannot be examined because of another one.
+func leftOut(subject string, because Finding) Finding {
+	return Finding{subject, Note, fmt.Sprintf("left out, because of %s: %s", because.Subject, because.Text), "mend that first"}
+}
+
+// trial has a program look for a device, if nothing before says that it cannot have one.
+func (h *Host) trial(before []Finding) []Finding {
 	const subject = "a program"
+	if i := slices.IndexFunc(before, func(f Finding) bool { return f.Level == Failure }); i >= 0 {
+		return []Finding{leftOut(subject, before[i])}
+	}
 	if err := h.Trial(); err != nil {
 		return []Finding{{subject, Failure, "finds no device under gorxe run: " + strings.TrimSpace(err.Error()),
 			"mend what is above; gorxe run --log-level debug says more"}}
@@ -123,6 +134,10 @@ func ThisHost() (*Host, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
+	var space unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &space); err != nil {
+		return nil, os.NewSyscallError("getrlimit", err)
+	}
 	return &Host{
 		Files:         os.DirFS("/"),
 		Release:       unix.ByteSliceToString(name.Release[:]),
@@ -130,6 +145,7 @@ func ThisHost() (*Host, error) {
 		CPUs:          runtime.NumCPU(),
 		TracesAll:     procfs.Capabilities(os.Getpid())&(1<<unix.CAP_SYS_PTRACE) != 0,
 		OpenFiles:     files.Max,
+		Space:         space.Cur,
 		JoinClass:     ownthread.Permitted,
 		SeccompAction: canNotify,
 		ReadMemory:    canReadMemory,

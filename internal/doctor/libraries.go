@@ -59,7 +59,7 @@ func (h *Host) libibverbs() Finding {
 		f.Remedy = "Debian, Ubuntu: apt install ibverbs-providers; Fedora: dnf install libibverbs; programs with libraries of their own need nothing"
 	case releases[0] < nextPollRepaired:
 		f.Level, f.Text = Note, fmt.Sprintf("of rdma-core %d, whose librxe loses completions of programs that call ibv_next_poll until ENOENT", releases[0])
-		f.Remedy = fmt.Sprintf("rdma-core %d or newer for those programs (docs/compatibility.md)", nextPollRepaired)
+		f.Remedy = fmt.Sprintf("rdma-core %d or newer for those programs (https://github.com/gorxe/gorxe/blob/main/docs/compatibility.md)", nextPollRepaired)
 	default:
 		f.Text = fmt.Sprintf("of rdma-core %d", releases[0])
 	}

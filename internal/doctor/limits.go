@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/service/tenant"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -26,7 +27,7 @@ func (h *Host) status(field string) string {
 }
 
 func (h *Host) limits() []Finding {
-	return []Finding{h.openFiles(), h.memoryLimit(), h.processors(), h.realTime()}
+	return []Finding{h.openFiles(), h.space(), h.memoryLimit(), h.processors(), h.realTime()}
 }
 
 func (h *Host) openFiles() Finding {
@@ -41,6 +42,23 @@ func (h *Host) openFiles() Finding {
 	}
 	f.Text += ": too few for some programs at once"
 	f.Remedy = "raise the hard limit: ulimit -Hn, LimitNOFILE= of a systemd unit, --ulimit nofile= of a container"
+	return f
+}
+
+// LeastSpace is the address space that a process of gorxe needs: Go's runtime reserves it, and ends a process
+// that does not get it. Below about 1 GiB, no process of gorxe gets as far as saying so.
+const LeastSpace = 3 << 30
+
+func (h *Host) space() Finding {
+	f := Finding{Subject: "address space", Text: "without limit"}
+	switch {
+	case h.Space < LeastSpace:
+		f.Level = Failure
+		f.Text = fmt.Sprintf("%d MiB: too little for the processes of gorxe", h.Space>>20)
+		f.Remedy = fmt.Sprintf("raise it to %d MiB (ulimit -v), or limit only the program: gorxe run -- sh -c 'ulimit -v N; exec PROGRAM'", LeastSpace>>20)
+	case h.Space != unix.RLIM_INFINITY:
+		f.Text = fmt.Sprintf("at most %d MiB", h.Space>>20)
+	}
 	return f
 }
 

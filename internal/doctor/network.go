@@ -17,21 +17,34 @@ import (
 type Address struct {
 	netip.Addr
 	Interface string
+	Down      bool // the interface is not up, or has no carrier
 }
 
 func (h *Host) network() []Finding {
 	addresses, err := h.Addresses()
 	if err != nil {
-		return []Finding{{"interface", Failure, err.Error(), "give an interface an address (`ip address`), or use --device rxe0=lo"}}
+		none := Finding{"interface", Failure, err.Error(), "set an interface up and give it an address (`ip link set lo up`, `ip address`)"}
+		return []Finding{none, leftOut(portSubject, none), h.offloads()}
 	}
-	findings := []Finding{{Subject: "interface", Text: fmt.Sprintf("%s, with %d addresses", addresses[0].Interface, len(addresses))}}
+	at := Finding{Subject: "interface", Text: fmt.Sprintf("%s, with %d addresses", addresses[0].Interface, len(addresses))}
+	if len(addresses) == 1 {
+		at.Text = addresses[0].Interface + ", with 1 address"
+	}
+	if name := addresses[0].Interface; addresses[0].Down {
+		at.Level = Warning
+		at.Text = name + " is down: a program finds its device, whose port is in PORT_DOWN and carries nothing"
+		at.Remedy = fmt.Sprintf("set it up (`ip link set %s up`), or use another with --device", name)
+	}
+	findings := []Finding{at}
 	findings = append(findings, h.port(addresses))
 	return append(findings, h.offloads())
 }
 
+var portSubject = "UDP port " + strconv.Itoa(wire.UDPPort)
+
 // port looks for an address whose RoCEv2 port another process or the kernel has.
 func (h *Host) port(addresses []Address) Finding {
-	subject := "UDP port " + strconv.Itoa(wire.UDPPort)
+	subject := portSubject
 	for _, a := range addresses {
 		err := h.Bind(a)
 		switch {
@@ -76,7 +89,7 @@ func defaultAddresses() ([]Address, error) {
 		for _, gid := range port.GIDs {
 			// The zone of a link-local address is its interface.
 			if addr := gid.Addr(); addr.IsValid() && !gid.IsZero() {
-				addresses = append(addresses, Address{addr, port.Name})
+				addresses = append(addresses, Address{addr, port.Name, port.State.String() != "PORT_ACTIVE"})
 			}
 		}
 		if len(addresses) > 0 {

@@ -3,7 +3,12 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -353,5 +358,52 @@ func TestBlame(t *testing.T) {
 	}
 	if packets, receives := key.Lost(); packets || receives {
 		t.Errorf("%+v", key)
+	}
+}
+
+// TestNumbers: a number is explained as the status and as the errno that programs may mean.
+func TestNumbers(t *testing.T) {
+	for number, want := range map[string][]string{
+		"12": {"IBV_WC_RETRY_EXC_ERR", "ENOMEM"}, "22": {"EINVAL"}, "111": {"ECONNREFUSED"}, "5": {"IBV_WC_WR_FLUSH_ERR", "EIO"},
+		"0": {"IBV_WC_SUCCESS"}, "-1": nil, "4711": nil,
+	} {
+		var names []string
+		for _, w := range Find(number) {
+			names = append(names, w.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s is %v, want %v", number, names, want)
+		}
+	}
+}
+
+// TestErrnosOfABI: each errno that a file of the device, RDMA CM or the trap returns is explained.
+func TestErrnosOfABI(t *testing.T) {
+	named := regexp.MustCompile(`unix\.(E[A-Z0-9]+)\b`)
+	found := make(map[string]string)
+	for _, dir := range []string{"../kernel", "../rdmacm", "../localcm", "../cm", "../trap", "../provider", "../../rxe"} {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+				if !strings.HasPrefix(m[1], "EPOLL") && !strings.HasPrefix(m[1], "EFD") && !strings.HasPrefix(m[1], "EM_") {
+					found[m[1]] = path
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, path := range found {
+		if len(Find(name)) == 0 {
+			t.Errorf("%s, of %s, is not explained", name, path)
+		}
+	}
+	if len(found) < 30 {
+		t.Errorf("only %d errnos were found", len(found))
 	}
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gorxe/gorxe/rxe"
@@ -11,12 +12,16 @@ import (
 // Word is a name that programs and tools print, with what it means and what to do.
 type Word struct {
 	Name    string
-	Kind    string // "completion status", "asynchronous event", "errno", "NAK"
+	Kind    string // "completion status", "asynchronous event", "errno", "acknowledgement"
+	Number  int    // of a status or an errno, as programs print it; else -1
 	Meaning string
 	Fix     string
 }
 
-const statusKind = "completion status"
+const (
+	statusKind = "completion status"
+	errnoKind  = "errno"
+)
 
 // statusWords are enum ibv_wc_status, in its order.
 var statusWords = []Word{
@@ -73,8 +78,14 @@ var nakWordList = []Word{
 // Words returns all words.
 func Words() (list []Word) {
 	add := func(kind string, words []Word) {
-		for _, w := range words {
-			w.Kind = kind
+		for i, w := range words {
+			switch w.Kind = kind; kind {
+			case statusKind:
+				w.Number = i
+			case errnoKind: // it has its number
+			default:
+				w.Number = -1
+			}
 			list = append(list, w)
 		}
 	}
@@ -83,16 +94,31 @@ func Words() (list []Word) {
 	add("acknowledgement", nakWordList)
 	var names []Word
 	for errno, w := range errnoWords {
-		names = append(names, Word{Name: unix.ErrnoName(errno), Meaning: sentence(w.why), Fix: sentence(w.fix)})
+		names = append(names, Word{Name: unix.ErrnoName(errno), Number: int(errno), Meaning: sentence(w.why), Fix: sentence(w.fix)})
 	}
 	slices.SortFunc(names, func(a, b Word) int { return strings.Compare(a.Name, b.Name) })
-	add("errno", names)
+	add(errnoKind, names)
 	return list
 }
 
 // Find returns the words with a name, in any case, with or without IBV_, IBV_WC_ or IBV_EVENT_.
-// Statuses are found by their text too, as ibv_wc_status_str has it.
+// Statuses are found by their text too, as ibv_wc_status_str has it. A number finds the status and the errno
+// that have it: programs print either.
 func Find(name string) (list []Word) {
+	if number, err := strconv.Atoi(name); err == nil {
+		for _, w := range Words() {
+			if w.Number == number && number >= 0 {
+				list = append(list, w)
+			}
+		}
+		return list
+	}
+	// Names of Linux for the same number.
+	for alias, usual := range map[string]string{"EOPNOTSUPP": "ENOTSUP", "EWOULDBLOCK": "EAGAIN"} {
+		if strings.EqualFold(name, alias) {
+			name = usual
+		}
+	}
 	for _, w := range Words() {
 		for _, prefix := range []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_"} {
 			if strings.EqualFold(prefix+name, w.Name) {
@@ -103,7 +129,7 @@ func Find(name string) (list []Word) {
 	for i := range statusWords {
 		if strings.EqualFold(name, rxe.WCStatus(i).String()) {
 			w := statusWords[i]
-			w.Kind = statusKind
+			w.Kind, w.Number = statusKind, i
 			return append(list, w)
 		}
 	}

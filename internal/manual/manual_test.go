@@ -77,6 +77,32 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestEnvironment: the page of a command with a socket has the variables and the files that matter to it, and
+// each page says what the exit code means.
+func TestEnvironment(t *testing.T) {
+	parser, err := kong.New(&struct {
+		Status struct {
+			Socket string `placeholder:"PATH"`
+		} `cmd:"" help:"Show."`
+		Version struct{} `cmd:"" help:"Print."`
+	}{}, kong.Name("prog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Pages(parser.Model, Build{}) {
+		text := strings.ReplaceAll(p.Text, `\-`, "-")
+		if p.Section == 1 && !strings.Contains(text, "\n.SH EXIT STATUS\n") {
+			t.Errorf("%s has no exit status", p.Name)
+		}
+		socket := p.Name == "prog-status"
+		for _, part := range []string{"\n.SH ENVIRONMENT\nGORXE_SOCKET: ", "\n.SH FILES\n/run/gorxe.sock: "} {
+			if strings.Contains(text, part) != socket {
+				t.Errorf("%s: %q: %v, want %v", p.Name, part, !socket, socket)
+			}
+		}
+	}
+}
+
 // TestNoDate: a build without a date does not claim one.
 func TestNoDate(t *testing.T) {
 	parser, err := kong.New(&grammar{}, kong.Name("prog"))
@@ -92,7 +118,7 @@ func TestNoDate(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	topics := Topics()
-	for _, name := range []string{"devices", "faults", "chaos", "doorbells", "CI"} {
+	for _, name := range []string{"devices", "faults", "chaos", "doorbells", "CI", "containers", "verdict"} {
 		if FindTopic(name) == nil {
 			t.Errorf("there is no topic %s", name)
 		}

@@ -1,6 +1,7 @@
 package manual
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,7 +71,9 @@ func commandPage(root, node *kong.Node, build Build) Page {
 	man := mangokong.NewManPage(1, &kong.Application{Node: &one})
 	for _, s := range []mango.Section{
 		{Name: "Arguments", Text: arguments(node)},
-		{Name: "Exit status", Text: parts.exit},
+		{Name: "Exit status", Text: cmp.Or(parts.exit, usualExit)},
+		{Name: "Environment", Text: facts(variables, node)},
+		{Name: "Files", Text: facts(paths, node)},
 		{Name: "Examples", Text: parts.examples},
 		{Name: "See also", Text: seeAlso(root, node)},
 	} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -25,6 +26,7 @@ type Config struct {
 	CM         func(sockets []string) []int
 	StopServer bool // do not wait for the end of the server
 	Hosts      bool // each end on a host of its own
+	Labels     bool // each line of output begins with "server: " or "client: "
 }
 
 // Outcome has the exit codes of both ends.
@@ -46,6 +48,7 @@ const (
 	lookInterval = 10 * time.Millisecond
 	lookRDMACM   = 5               // lookIntervals
 	stopGrace    = 5 * time.Second // after SIGTERM, before SIGKILL
+	drainLimit   = time.Second     // for processes that a program has left, and that keep its output open
 )
 
 // Run runs both ends, and waits for them.
@@ -60,7 +63,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		l = hosts
 	}
 	ready := newLines(c.ReadyWhen)
-	server, err := start(l, "server", c.EndFlags, c.Server, ready)
+	server, err := start(l, "server", c, c.Server, ready)
 	if err != nil {
 		return Outcome{failed, failed}, err
 	}
@@ -69,7 +72,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		server.stop()
 		return Outcome{server.code(), failed}, err
 	}
-	client, err := start(l, "client", c.EndFlags, c.Client, nil)
+	client, err := start(l, "client", c, c.Client, nil)
 	if err != nil {
 		server.stop()
 		return Outcome{server.code(), failed}, err
@@ -122,27 +125,45 @@ type end struct {
 	waitErr error         // valid then
 }
 
-func start(l launcher, name string, endFlags func(string) []string, program []string, out *lines) (*end, error) {
+func start(l launcher, name string, c Config, program []string, ready *lines) (*end, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{"run"}, l.flags(name)...)
-	if endFlags != nil {
-		args = append(args, endFlags(name)...)
+	if c.EndFlags != nil {
+		args = append(args, c.EndFlags(name)...)
 	}
 	args = append(args, "--")
 	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
-	e.cmd.Stdout, e.cmd.Stderr = out.beside(os.Stdout), out.beside(os.Stderr)
-	e.cmd.WaitDelay = stopGrace // a process that the program left may have its output
+	flush := c.output(name, e.cmd, ready)
+	e.cmd.WaitDelay = drainLimit
 	if err := l.start(name, e.cmd); err != nil {
 		return nil, fmt.Errorf("the %s: %w", name, err)
 	}
 	go func() {
 		e.waitErr = e.cmd.Wait()
+		flush()
 		close(e.done)
 	}()
 	return e, nil
+}
+
+// output sets where the command of one end writes to. Without labels and without a line to look for, it has this process's
+// files, which may be a terminal. The returned function is called when the command has ended.
+func (c *Config) output(name string, cmd *exec.Cmd, ready *lines) (flush func()) {
+	stdout, stderr := io.Writer(os.Stdout), io.Writer(os.Stderr)
+	flush = func() {}
+	if c.Labels {
+		out, errs := &labeler{to: os.Stdout, label: name + ": "}, &labeler{to: os.Stderr, label: name + ": "}
+		stdout, stderr = out, errs
+		flush = func() {
+			out.flush()
+			errs.flush()
+		}
+	}
+	cmd.Stdout, cmd.Stderr = ready.beside(stdout), ready.beside(stderr)
+	return flush
 }
 
 func (e *end) ended() bool {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"sync"
@@ -96,15 +95,12 @@ func (l *lines) ready() <-chan struct{} {
 }
 
 // beside returns where a program writes to, so that its output goes to out.
-func (l *lines) beside(out *os.File) io.Writer {
+func (l *lines) beside(out io.Writer) io.Writer {
 	if l == nil {
-		return out // the program itself has the file: it may be a terminal
+		return out
 	}
 	return &lineReader{lines: l, out: out}
 }
-
-// maxLine bounds the bytes of a line that are compared.
-const maxLine = 64 << 10
 
 // lineReader passes one stream on.
 type lineReader struct {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/ownthread"
@@ -24,6 +26,14 @@ type Host interface {
 	// Open opens the character device that n is; an error that is a unix.Errno
 	// is what open(2) answers, others become EIO.
 	Open(n *tree.Node, who Credentials) (File, error)
+}
+
+// Mourner is a Host that learns how the processes of a program ended. Its method is called under a lock,
+// and waits for nobody.
+type Mourner interface {
+	// ProcessEnded is called once for each process that made a trapped call, before its files close
+	// or soon after. status is nil if the kernel does not say how it ended.
+	ProcessEnded(pid int, status *unix.WaitStatus)
 }
 
 // Netlink answers what programs send on sockets of protocol NETLINK_RDMA. Its methods may be

@@ -213,7 +213,21 @@ func (t *processes) remove(p *process) {
 		}
 	}
 	t.forget()
+	t.mourn(p)
 	p.close()
+}
+
+// mourn tells the host if the process has ended, and not only become another program.
+func (t *processes) mourn(p *process) {
+	m, ok := t.s.cfg.Host.(Mourner)
+	if !ok || !p.gone() {
+		return
+	}
+	if status, ok := procfs.EndOf(p.tgid, p.pidfd); ok {
+		m.ProcessEnded(p.tgid, &status)
+	} else {
+		m.ProcessEnded(p.tgid, nil)
+	}
 }
 
 func (p *process) close() {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
@@ -51,8 +52,31 @@ func damaged(faults []fault.Status) string {
 
 // blame returns sentences about which side was at fault, as far as it can be known.
 func (r *Run) blame(c *report.Capture) (list []string) {
-	list = append(list, r.blameRules()...)
-	list = append(list, blameDevices(c, r.Faults)...)
+	events := slices.Concat(r.blameRules(), blameDevices(c, r.Faults), r.deaths(), r.blameSides(c))
+	sortEvents(events)
+	for _, e := range events {
+		list = append(list, e.text)
+	}
+	switch {
+	case len(list) > 0 && (len(r.records()) > 0 || r.Report == nil || !r.Failed()):
+	case len(list) > 0:
+		list = append(list, "The device refused no verb, and no work request failed. See the program's own output, too.")
+	case r.Report == nil:
+		list = append(list, "It is not known, because the daemon is gone: "+cell(r.Trouble)+".")
+	case !r.Failed():
+		list = append(list, "No one: the program ended well, and the device saw no error.")
+	case r.Missed && r.Exit == 0 && r.Signal == "":
+		list = append(list, "No one: the program ended well. A fault rule found nothing to hit: see the table below.")
+	case r.Signal != "":
+		list = append(list, "Who sent "+r.Signal+" to the program is not known. The device refused no verb, and no work request failed.")
+	default:
+		list = append(list, "**The program**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+	}
+	return list
+}
+
+// blameSides says of each side what the first error was for which it was at fault.
+func (r *Run) blameSides(c *report.Capture) (list []event) {
 	for _, side := range []struct {
 		side explain.Side
 		says string
@@ -72,46 +96,40 @@ func (r *Run) blame(c *report.Capture) (list []string) {
 			s += fmt.Sprintf(" This is the first of %d errors of this kind.", n)
 		}
 		if side.side == explain.Unreachable {
-			s += r.silence(c, x)
+			s += r.silence(c, x) + r.peerEnded(x)
 		}
-		list = append(list, s)
-	}
-	switch {
-	case len(list) > 0:
-	case r.Report == nil:
-		list = append(list, "It is not known, because the daemon is gone: "+cell(r.Trouble)+".")
-	case !r.Failed():
-		list = append(list, "No one: the program ended well, and the device saw no error.")
-	case r.Missed && r.Exit == 0 && r.Signal == "":
-		list = append(list, "No one: the program ended well. A fault rule found nothing to hit: see the table below.")
-	default:
-		list = append(list, "**The program**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+		// One error often has a record on each side. So the sides stay together, in their order.
+		list = append(list, event{r.records()[0].Time, s})
 	}
 	return list
 }
 
 // blameRules says what fault rules did.
-func (r *Run) blameRules() (list []string) {
+func (r *Run) blameRules() (list []event) {
 	for i := range r.Faults[:min(len(r.Faults), maxRows)] {
 		if f := &r.Faults[i]; f.Fired > 0 {
-			list = append(list, fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
-				code(f.Rule), count(f.Fired, "candidate")))
+			var at time.Time
+			if f.First != nil {
+				at = f.First.Time
+			}
+			list = append(list, event{at, fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
+				code(f.Rule), count(f.Fired, "candidate"))})
 		}
 	}
 	return list
 }
 
 // blameDevices names the senders that broke the protocol.
-func blameDevices(c *report.Capture, faults []fault.Status) (list []string) {
+func blameDevices(c *report.Capture, faults []fault.Status) (list []event) {
 	for _, s := range senders(c) {
 		if s.violations == 0 {
 			continue
 		}
 		if damaged(faults) != "" {
-			list = append(list, fmt.Sprintf("The packets of %v break the protocol, and a fault rule damaged packets.", s.address))
+			list = append(list, event{text: fmt.Sprintf("The packets of %v break the protocol, and a fault rule damaged packets.", s.address)})
 			continue
 		}
-		list = append(list, fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, count(s.violations, "violation")))
+		list = append(list, event{text: fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, count(s.violations, "violation"))})
 	}
 	return list
 }

@@ -87,18 +87,6 @@ var marks = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;",
 // cell makes text fit into a table and into a line of Markdown.
 func cell(s string) string { return marks.Replace(plain(s)) }
 
-func (r *Run) ending() string {
-	switch {
-	case r.Signal != "":
-		return "the program was ended by " + r.Signal
-	case r.Missed && r.Exit == 0:
-		return "a fault rule never fired"
-	case r.Exit != 0:
-		return fmt.Sprintf("the program failed with exit status %d", r.Exit)
-	}
-	return "the program ended well"
-}
-
 func (r *Run) errorsSection(p *page) {
 	p.line("\n## What the device saw\n")
 	if r.Report == nil {
@@ -106,24 +94,18 @@ func (r *Run) errorsSection(p *page) {
 		return
 	}
 	e := &r.Report.Errors
-	if e.Total == 0 {
+	kept := r.kept()
+	switch {
+	case e.Total == 0:
 		p.line("No verb was refused, and no work request failed.")
-		return
+	case kept < e.Total:
+		p.line("The last of %d errors:", e.Total)
 	}
-	kept := uint64(0)
-	for i := range e.Errors {
-		kept += e.Errors[i].Count
-	}
-	if kept < e.Total {
-		p.line("The last of %d errors:\n", e.Total)
-	}
-	for i := range e.Errors {
-		x := &e.Errors[i]
-		times := ""
-		if x.Count > 1 {
-			times = fmt.Sprintf(" (%d times)", x.Count)
+	for i, s := range r.happened() {
+		if i == 0 && kept < e.Total || i == 0 && e.Total == 0 {
+			p.line("")
 		}
-		p.line("%d. `%s[%d]`: %s%s", i+1, code(x.Program), x.PID, cell(x.String()), times)
+		p.line("%s", s)
 	}
 }
 

@@ -32,7 +32,7 @@ const CaptureMax = 64 << 20
 type Run struct {
 	Command  []string      `json:"command"`
 	Exit     int           `json:"exit_status"`
-	Signal   string        `json:"signal,omitempty"` // that ended it
+	Signal   string        `json:"signal,omitempty"` // that killed it, as SIGKILL
 	Missed   bool          `json:"a_fault_rule_never_fired,omitempty"`
 	Chaos    uint64        `json:"chaos,omitempty"` // its seed
 	Started  time.Time     `json:"started"`
@@ -53,6 +53,14 @@ func (r *Run) records() []explain.Record {
 		return nil
 	}
 	return r.Report.Errors.Errors
+}
+
+// kept is how many errors the records stand for.
+func (r *Run) kept() (n uint64) {
+	for _, x := range r.records() {
+		n += x.Count
+	}
+	return n
 }
 
 // CapturePath is where the daemon captures. The name differs from run to run: no run takes another

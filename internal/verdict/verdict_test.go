@@ -68,8 +68,8 @@ func TestBlame(t *testing.T) {
 		{Run{Report: many}, []string{"This is the first of 7 errors of this kind.\n", "The last of 100 errors:\n", " (7 times)\n"}},
 		{Run{Report: cut}, []string{"The capture ends at its limit of 64 MiB: 3 packets came later, and are not judged.\n"}},
 		{Run{Trouble: "the daemon is ending"}, []string{"- It is not known, because the daemon is gone: the daemon is ending.\n"}},
-		{Run{Signal: "killed", Report: with(), Faults: []fault.Status{{Rule: "packet drop,opcode=A|B", Candidates: 9, Fired: 1}}}, []string{
-			"# Verdict: the program was ended by killed\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it hit 1 candidate.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
+		{Run{Signal: "SIGKILL", Report: with(), Faults: []fault.Status{{Rule: "packet drop,opcode=A|B", Candidates: 9, Fired: 1}}}, []string{
+			"# Verdict: the program was killed by SIGKILL\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it hit 1 candidate.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
 	} {
 		c.run.Command, c.run.Duration = []string{"a`b", "c\nd"}, 1500*time.Millisecond
 		page := verdictOf(t, &c.run)
@@ -79,6 +79,85 @@ func TestBlame(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOrder: the page leads with what went wrong first, a process that died or an error. It does not say
+// of a run with errors that it ended well.
+func TestOrder(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	exit := func(n int) *int { return &n }
+	failed := explain.Record{Time: at(900), Count: 1, PID: 11, Program: "server", Kind: explain.Completion, Fault: explain.Unreachable, QPN: 0x11, PeerQPN: 0x12, What: "it got no answer"}
+	refused := explain.Record{Time: at(100), Count: 2, PID: 11, Program: "server", Kind: explain.Refusal, Fault: explain.Program, What: "it was refused"}
+	killed := proto.ProcessEnd{Time: at(500), PID: 7926, Name: "client", Signal: "SIGKILL"}
+	left := proto.ProcessStatus{PID: 7926, Name: "client", Files: []proto.FileStatus{{Device: "rxe0", QPs: []proto.QPStatus{{QPN: 0x12, Type: "RC", State: "RTS"}}}}}
+	rule := fault.Status{Rule: "peer silent", Candidates: 1, Fired: 1, First: &fault.Event{Time: at(600)}}
+	for name, c := range map[string]struct {
+		run   Run
+		order []string // parts of the page, in their order
+	}{
+		"killed first": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{failed}, []proto.ProcessEnd{killed, {Time: at(950), PID: 11, Name: "server", Status: exit(1)}}, left)},
+			[]string{
+				"# Verdict: the program failed with exit status 1, after `client[7926]` was killed by SIGKILL\n",
+				"- **Process 7926** (`client`), after 0.500 s: it was killed by SIGKILL first. What is below came later, and may follow from it.\n",
+				"- **The peer or the network**, for `server`: it got no answer.", " That queue pair was of process 7926 (`client`), which was killed by SIGKILL after 0.500 s.\n",
+				"1. After 0.500 s, `client[7926]` was killed by SIGKILL.\n", "2. After 0.900 s, `server[11]`: it got no answer.\n", "3. After 0.950 s, `server[11]` exited with status 1.\n",
+			}},
+		"killed later": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{refused}, []proto.ProcessEnd{killed})},
+			[]string{"# Verdict: the program failed with exit status 1\n", "- **The program** `server`: it was refused.", "- **Process 7926** (`client`), after 0.500 s: it was killed by SIGKILL.\n"},
+		},
+		"a rule after the death": {
+			Run{Exit: 1, Faults: []fault.Status{rule}, Report: reportOf([]explain.Record{failed}, []proto.ProcessEnd{killed})},
+			[]string{"- **Process 7926**", "- **The fault rule** `peer silent`", "- **The peer or the network**"},
+		},
+		"exit status 0": {
+			Run{Report: reportOf([]explain.Record{refused, failed, failed}, nil)},
+			[]string{"# Verdict: the program exited with status 0, but 2 work requests failed and 2 verbs were refused\n"},
+		},
+		"one of each": {
+			Run{Missed: true, Report: reportOf([]explain.Record{failed}, nil)},
+			[]string{"# Verdict: a fault rule never fired, and 1 work request failed\n"},
+		},
+		"the server is ended when all is done": {
+			Run{Report: reportOf(nil, []proto.ProcessEnd{{Time: at(500), PID: 11, Name: "server", Signal: "SIGTERM"}})},
+			[]string{"# Verdict: the program ended well\n", "No verb was refused, and no work request failed.\n\n1. After 0.500 s, `server[11]` was killed by SIGTERM.\n"},
+		},
+		"the kernel does not say": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{failed}, []proto.ProcessEnd{{Time: at(500), PID: 7926, Name: "client"}}, left)},
+			[]string{"which ended (this kernel does not say how) after 0.500 s"},
+		},
+		"the program itself": {
+			Run{Signal: "SIGSEGV", Report: reportOf(nil, []proto.ProcessEnd{{Time: at(500), PID: 7926, Name: "a.out", Signal: "SIGSEGV"}})},
+			[]string{"# Verdict: the program was killed by SIGSEGV\n", "- **Process 7926** (`a.out`), after 0.500 s: it was killed by SIGSEGV.\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.run.Started = start
+			page := verdictOf(t, &c.run)
+			rest := page
+			for _, s := range c.order {
+				_, after, ok := strings.Cut(rest, s)
+				if !ok {
+					t.Fatalf("%q is missing, or not in its place, in:\n%s", s, page)
+				}
+				rest = after
+			}
+			if c.run.Report.Errors.Total > 0 && strings.Contains(page, "ended well") {
+				t.Errorf("there were errors, and the page says that the program ended well:\n%s", page)
+			}
+		})
+	}
+}
+
+func reportOf(records []explain.Record, ends []proto.ProcessEnd, left ...proto.ProcessStatus) *proto.Report {
+	rep := &proto.Report{Ends: ends, Ended: left}
+	for _, x := range records {
+		rep.Errors.Errors = append(rep.Errors.Errors, x)
+		rep.Errors.Total += x.Count
+	}
+	return rep
 }
 
 // TestDiscard: a run that leaves no verdict leaves nothing, except for the files of others.

@@ -152,6 +152,11 @@ func (p *manager) listen() {
 	// A new Machine refuses no listener.
 	_, _ = p.m.Listen(service, func(_ rxe.Time, c *cm.Conn, _ *cm.Request) cm.Verdict { //nolint:errcheck // see above
 		p.conn = c
+		if verdict == cm.Take {
+			if refused := c.Admit(nil, nil); refused != nil { // not the only connection of this machine
+				return refused
+			}
+		}
 		return verdict
 	})
 }

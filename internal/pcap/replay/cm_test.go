@@ -284,6 +284,11 @@ func TestTalks(t *testing.T) {
 	back := slices.Clone(first)
 	for i := range back { // the other side uses the number of the active one
 		back[i].fromA = !back[i].fromA
+		if req, ok := parsed(&back[i].mad).(wire.CMREQ); ok { // its path begins at the sender
+			path := req.PrimaryPath()
+			path.LocalGID, path.RemoteGID = path.RemoteGID, path.LocalGID
+			req.SetPrimaryPath(&path)
+		}
 	}
 	d.captured = append(append(d.captured, first...), back...)
 	if got := d.replayed(); len(got) != 6 {

@@ -59,6 +59,11 @@ func (d *dialogue) listen() {
 	d.t.Helper()
 	_, err := d.b.Listen(dialogueService, func(_ rxe.Time, c *cm.Conn, _ *cm.Request) cm.Verdict {
 		d.accepted = c
+		if d.verdict == cm.Take {
+			if refused := c.Admit(nil, nil); refused != nil {
+				return refused
+			}
+		}
 		return d.verdict
 	})
 	d.check(err)

@@ -35,6 +35,9 @@ const (
 	// that time pass.
 	ackTimeoutCode = 31
 	ackTimeout     = 4096 * time.Nanosecond << ackTimeoutCode
+	// ackTimeouts is how many of them pass at most until the engine sends again: the timeout grows
+	// with each retry (IBA 9.7.6.1.3).
+	ackTimeouts = 4
 	// paceSpan covers the pauses between pieces of READ responses.
 	paceSpan  = rxe.Time(50 * time.Millisecond)
 	depth     = 128

@@ -43,7 +43,10 @@ func (r *requester) retry(e event) error {
 			return err
 		}
 	}
-	if len(r.h.out) == 0 {
+	for range ackTimeouts {
+		if len(r.h.out) > 0 {
+			break
+		}
 		if err := r.h.settle(rxe.Time(ackTimeout + time.Second)); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,9 +24,14 @@ type reports struct {
 	mu      sync.Mutex // below
 	readers int        // connections that ask for reports
 	ended   []proto.ProcessStatus
-	listed  int // objects in ended
-	leftOut int // files that there was no room for
+	listed  int            // objects in ended
+	leftOut int            // files that there was no room for
+	names   map[int]string // of the processes that opened a device, as long as they run; at most maxEnds
+	ends    []proto.ProcessEnd
 }
+
+// maxEnds bounds names, and ends.
+const maxEnds = 256
 
 // maxEnded bounds the objects of ended.
 const maxEnded = 1024
@@ -44,7 +50,43 @@ type fileReports struct {
 
 // of returns what is told of the errors of a file that a process has opened.
 func (r *reports) of(pid int, device string) *fileReports {
-	return &fileReports{to: r, pid: pid, program: processName(pid), device: device}
+	name := processName(pid)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.readers > 0 && len(r.names) < maxEnds {
+		if r.names == nil {
+			r.names = make(map[int]string)
+		}
+		r.names[pid] = name
+	}
+	return &fileReports{to: r, pid: pid, program: name, device: device}
+}
+
+// ProcessEnded implements trap.Mourner.
+func (n *session) ProcessEnded(pid int, status *unix.WaitStatus) {
+	n.reports.processEnded(n.tenant.Budget, pid, status)
+}
+
+// processEnded notes the end of a process that had a device open, if a connection will ask.
+func (r *reports) processEnded(budget *quota.Budget, pid int, status *unix.WaitStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, ok := r.names[pid]
+	delete(r.names, pid)
+	if !ok || r.readers == 0 || len(r.ends) >= maxEnds || budget.Take(endedCost(1)) != nil {
+		return
+	}
+	r.listed++
+	end := proto.ProcessEnd{Time: time.Now(), PID: pid, Name: name}
+	switch {
+	case status == nil:
+	case status.Signaled():
+		end.Signal = unix.SignalName(status.Signal())
+	default:
+		code := status.ExitStatus()
+		end.Status = &code
+	}
+	r.ends = append(r.ends, end)
 }
 
 func (f *fileReports) add(r explain.Record) {
@@ -101,6 +143,7 @@ func (r *reports) done(budget *quota.Budget) {
 	if r.readers--; r.readers == 0 {
 		budget.Give(endedCost(r.listed))
 		r.ended, r.listed, r.leftOut = nil, 0, 0
+		r.names, r.ends = nil, nil
 	}
 }
 
@@ -181,5 +224,6 @@ func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
 	n.reports.mu.Lock()
 	defer n.reports.mu.Unlock()
 	r.Ended, r.EndedLeftOut = append(r.Ended, n.reports.ended...), n.reports.leftOut
+	r.Ends = append(r.Ends, n.reports.ends...)
 	return r
 }

@@ -120,3 +120,39 @@ func TestEndedMemory(t *testing.T) {
 		t.Errorf("%d processes are kept, and %+v is charged after the last connection", len(r.ended), budget.Used())
 	}
 }
+
+// TestProcessEnds: a report has the ends of the processes that had a device open, in their order, and
+// 256 of them at most. Nothing is kept if nobody asks.
+func TestProcessEnds(t *testing.T) {
+	budget := quota.New(quota.Cost{Memory: 64 << 20})
+	killed, exited := unix.WaitStatus(unix.SIGKILL), unix.WaitStatus(7<<8)
+	var r reports
+	r.of(1, "rxe0")
+	r.processEnded(budget, 1, &killed)
+	if len(r.ends)+len(r.names) != 0 {
+		t.Errorf("nobody asks, and %v, %v are kept", r.ends, r.names)
+	}
+	r.readers = 1
+	for pid := 1; pid <= 3; pid++ {
+		r.of(pid, "rxe0")
+	}
+	r.processEnded(budget, 4, &killed) // it had no device
+	r.processEnded(budget, 3, &killed)
+	r.processEnded(budget, 1, &exited)
+	r.processEnded(budget, 2, nil)
+	if e := r.ends; len(e) != 3 || e[0].PID != 3 || e[0].Signal != "SIGKILL" || e[0].Status != nil || e[1].Signal != "" ||
+		*e[1].Status != 7 || e[2].PID != 2 || e[2].Signal != "" || e[2].Status != nil {
+		t.Errorf("the ends are %+v", e)
+	}
+	for pid := 10; pid < 1000; pid++ {
+		r.of(pid, "rxe0")
+		r.processEnded(budget, pid, &exited)
+	}
+	if len(r.ends) != maxEnds || len(r.names) > maxEnds {
+		t.Errorf("%d ends, %d names", len(r.ends), len(r.names))
+	}
+	r.done(budget)
+	if used := budget.Used(); used != (quota.Cost{}) {
+		t.Errorf("%+v is not given back", used)
+	}
+}

@@ -157,7 +157,7 @@ func refuse(conn *proto.Conn, err error) {
 // run serves the session until its keeper is gone and its program has ended.
 func (n *session) run(ctx context.Context) {
 	if ends, err := n.server.enter(n); err != nil {
-		refuse(n.conn, n.server.named(err))
+		refuse(n.conn, n.server.named(err, n.cred.Uid))
 		if ends {
 			n.server.conclude()
 		}

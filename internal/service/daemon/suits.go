@@ -1,14 +1,10 @@
 package daemon
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
@@ -49,58 +45,12 @@ func (m *misfit) Error() string {
 	return fmt.Sprintf("%s: it is running already%s (process %d): %s", m.flag, m.how, os.Getpid(), m.remedy)
 }
 
-// named adds the programs that keep the daemon to a misfit. It reads /proc, so the caller holds no lock.
-func (s *Server) named(err error) error {
+// named adds to a misfit which programs use the daemon, as far as the user may see them: one that was left in the
+// background is easily forgotten. It reads /proc, so the caller holds no lock.
+func (s *Server) named(err error, uid uint32) error {
 	var m *misfit
 	if !errors.As(err, &m) {
 		return err
 	}
-	return fmt.Errorf("%w, or take a daemon of this run's own with --private or --socket%s", err, s.holders())
-}
-
-// maxHolders bounds the programs that are named.
-const maxHolders = 3
-
-// holders names the programs that keep a private daemon, the oldest first. They are of one user. The user ends a
-// process to be rid of the daemon: that of the program, or what the program left behind.
-func (s *Server) holders() string {
-	if !s.cfg.Private {
-		return ""
-	}
-	s.mu.Lock()
-	list := slices.SortedFunc(maps.Keys(s.sessions), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
-	s.mu.Unlock()
-	var names []string
-	for _, n := range list[:min(len(list), maxHolders)] {
-		names = append(names, fmt.Sprintf("%q (%s)", strings.Join(n.command, " "), n.processes()))
-	}
-	if len(list) > maxHolders {
-		names = append(names, fmt.Sprintf("%d more", len(list)-maxHolders))
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return ". It runs for " + strings.Join(names, ", ")
-}
-
-// processes lists the children of the keeper: the program, and orphans that it left.
-func (n *session) processes() string {
-	n.mu.Lock()
-	keeper := n.keeper
-	n.mu.Unlock()
-	if keeper == 0 {
-		return "which starts"
-	}
-	var list []string
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", keeper)) // the pattern is correct
-	for _, name := range tasks {
-		text, err := os.ReadFile(name)
-		if err == nil { // otherwise the thread has ended
-			list = append(list, strings.Fields(string(text))...)
-		}
-	}
-	if len(list) == 0 {
-		return fmt.Sprint("under process ", keeper)
-	}
-	return "process " + strings.Join(list, ", ")
+	return fmt.Errorf("%w, or take a daemon of this run's own with --private or --socket%s", err, s.holders(uid))
 }

@@ -57,6 +57,17 @@ func (e *ECN) UnmarshalText(text []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (e ECN) MarshalText() ([]byte, error) { return []byte(e), nil }
 
+// ECNWord says in a word how a device answers congestion.
+func ECNWord(e rxe.ECN) string {
+	switch {
+	case e.Off:
+		return "off"
+	case e == rxe.DefaultECN():
+		return "on"
+	}
+	return "changed"
+}
+
 // ECNText writes an ECN for people, with all its parameters.
 func ECNText(e rxe.ECN) string {
 	if e.Off {

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"errors"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
 )
@@ -26,6 +27,17 @@ type Report struct {
 	// device. EndedLeftOut is the number of open devices that there was no room for.
 	Ended        []ProcessStatus `json:"ended"`
 	EndedLeftOut int             `json:"ended_left_out,omitempty"`
+	// Ends are the ends of processes that had a device open, in their order.
+	Ends []ProcessEnd `json:"ends,omitempty"`
+}
+
+// ProcessEnd is the end of a process.
+type ProcessEnd struct {
+	Time   time.Time `json:"time"`
+	PID    int       `json:"pid"`
+	Name   string    `json:"name"`
+	Signal string    `json:"signal,omitempty"` // that killed it, as SIGKILL
+	Status *int      `json:"status,omitempty"` // with which it exited; nil: a signal killed it, or it is not known
 }
 
 // Errors returns the last errors of the sessions that this user may see.

@@ -163,12 +163,12 @@ func TestBadDevices(t *testing.T) {
 		{"--devices 33", 2, "--devices 33: invalid device: want a count from 1 to 32"},
 		{"--devices eth7", 125, "--devices eth7: there is no interface of that name"},
 		{"--devices lo", 125, "ip address add … dev lo"},
-		{"--devices 2", 125, "gorxe: --devices 2: device rxe0=127.0.0.1: rocev2: bind UDP port 4791 on 127.0.0.1: no usable address"},
+		{"--devices 2", 125, "gorxe: --devices 2: device rxe0=127.0.0.1: bind UDP port 4791 on 127.0.0.1: no usable address"},
 		{"--device rxe0=127.0.0.1 --device rxe1=127.0.0.1", 2, "--device rxe1=127.0.0.1: invalid device: rxe0=127.0.0.1 is on that address already"},
 		{"--devices 2 --device rxe1=127.0.0.9", 2, "--device rxe1=127.0.0.9: invalid device: rxe1=127.0.0.2 has that name already: name this one rxe2"},
-		{"--device rxe0=eth7", 125, "gorxe: --device rxe0=eth7: rocev2: open interface eth7: no such interface"},
-		{"--device rxe0=lo,speed=100", 125, "gorxe: --device rxe0=lo,speed=100: rocev2: open interface lo: "},
-		{"--device rxe0=lo", 125, "gorxe: --device rxe0=lo: rocev2: open interface lo: no usable address: it is down; set it up with `ip link set lo up`"},
+		{"--device rxe0=eth7", 125, "gorxe: --device rxe0=eth7: open interface eth7: no such interface"},
+		{"--device rxe0=lo,speed=100", 125, "gorxe: --device rxe0=lo,speed=100: open interface lo: "},
+		{"--device rxe0=lo", 125, "gorxe: --device rxe0=lo: open interface lo: no usable address: it is down; set it up with `ip link set lo up`"},
 	} {
 		for _, command := range []string{"run", "daemon"} {
 			code := c.code

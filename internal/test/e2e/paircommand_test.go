@@ -33,10 +33,10 @@ func TestPairCommand(t *testing.T) {
 	}
 	ns := "readlink /proc/self/ns/net; "
 	out := pair("--hosts", "sh", "-c", ns+server, "--", "sh", "-c", ns+server+" 192.0.2.1").ok()
-	spaces := make(map[string]bool)
+	spaces := make(map[string]string) // of the server, and of the client
 	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, "net:[") {
-			spaces[line] = true
+		if end, space, ok := strings.Cut(line, ": net:["); ok {
+			spaces[space] = end
 		}
 	}
 	if strings.Count(out, "BW average") != 2 || len(spaces) != 2 {

@@ -90,6 +90,33 @@ func TestVerdictOfLoss(t *testing.T) {
 		"ended with IBV_WC_RETRY_EXC_ERR: ", " obeyed it, in ", "| ERR |", "| `packet drop,opcode=RC_SEND_*,after=3` |")
 }
 
+// TestVerdictOfKilled: a server is killed, and its client, which writes all the time, fails because of that. The verdict begins with
+// the process that was killed.
+func TestVerdictOfKilled(t *testing.T) {
+	need(t, "ib_write_bw")
+	j := newTrial(t)
+	port, dir := j.nextPort(), filepath.Dir(j.dir)
+	p := fmt.Sprintf("stdbuf -oL ib_write_bw -F -d rxe0 -x %d -D 600 -p %d", gidIPv4, port)
+	// Both ends print the peer's address when they are connected.
+	code, out := j.run(t, []string{"--verdict", j.dir}, "sh", "-c", fmt.Sprintf(
+		`cd %s; %s >server & server=$!; until grep -q ':%04X 0\{8\}:0000 0A' /proc/net/tcp; do sleep 0.1; done
+		%[2]s 127.0.0.1 >client & client=$!; until grep -q remote client && grep -q remote server; do sleep 0.1; done
+		kill -KILL $server; wait $client`, dir, p, port))
+	if code != 1 {
+		t.Errorf("exit status %d\n%s", code, out)
+	}
+	title, rest, _ := strings.Cut(j.read(t, "verdict.md"), "\n")
+	killed := regexp.MustCompile("^# Verdict: the program failed with exit status 1, after `ib_write_bw\\[([0-9]+)\\]` was killed by SIGKILL$").FindStringSubmatch(title)
+	if killed == nil {
+		t.Fatalf("the title is %s\n%s", title, rest)
+	}
+	_, blame, _ := strings.Cut(rest, "## Which side was at fault\n\n")
+	if !strings.HasPrefix(blame, "- **Process "+killed[1]+"** (`ib_write_bw`), after ") {
+		t.Errorf("the process that was killed is not named first:\n%s", blame)
+	}
+	j.has(t, "it was killed by SIGKILL first.", "ended with IBV_WC_RETRY_EXC_ERR: ", " That queue pair was of process "+killed[1]+" (`ib_write_bw`), which was killed by SIGKILL after ")
+}
+
 // TestVerdictOfGood: a program that ends well leaves no verdict with --verdict-on-failure, and a
 // good one with --verdict. The second run has a daemon of its own.
 func TestVerdictOfGood(t *testing.T) {
@@ -126,7 +153,7 @@ func TestVerdictOfEnd(t *testing.T) {
 		says  string
 	}{
 		{nil, "exit 7", 7, "# Verdict: the program failed with exit status 7\n"},
-		{nil, "kill -TERM $$", -15, "# Verdict: the program was ended by terminated\n"},
+		{nil, "kill -TERM $$", -15, "# Verdict: the program was killed by SIGTERM\n"},
 		{[]string{"--fault", "packet drop,qp=UD"}, "exit 0", 3, "# Verdict: a fault rule never fired\n"},
 	} {
 		j.dir = fmt.Sprint(filepath.Dir(j.dir), "/verdict", i)
@@ -174,6 +201,7 @@ var varying = []struct {
 	{regexp.MustCompile(`0x[0-9a-f]+`), "0xN"},
 	{regexp.MustCompile(`\[\d+\]`), "[PID]"},
 	{regexp.MustCompile(`ran for [0-9.]+m?s`), "ran for TIME"},
+	{regexp.MustCompile(`After [0-9.]+ s`), "After TIME"},
 	{regexp.MustCompile(`(\d+\.){3}\d+`), "ADDRESS"},
 	{regexp.MustCompile("`[^` ]*wrongkey rxe0`"), "`./wrongkey rxe0`"},
 	{regexp.MustCompile("(?m)^(\\| `wrongkey\\[PID\\].*\n)+"), "| wrongkey\n"}, // in no order
