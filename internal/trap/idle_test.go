@@ -35,7 +35,7 @@ func manyListeners(args []string) error {
 		return err
 	}
 	const listeners = 3
-	fmt.Println(fds.Base, fds.Count)
+	fmt.Println(fds.Base, fds.Count, fds.Top)
 	next := make(chan struct{}, n)
 	errs := make(chan error, n)
 	for range n {
@@ -116,7 +116,7 @@ func TestIdleSessions(t *testing.T) {
 	var shared threads.Shared
 	var closes Closes
 	cfg := ServeConfig{Host: newFakes(t), Threads: &shared, Closes: &closes, Log: slog.New(slog.DiscardHandler)}
-	if _, err := fmt.Fscanln(out, &cfg.FDs.Base, &cfg.FDs.Count); err != nil {
+	if _, err := fmt.Fscanln(out, &cfg.FDs.Base, &cfg.FDs.Count, &cfg.FDs.Top); err != nil {
 		t.Fatal(err)
 	}
 	var serving sync.WaitGroup

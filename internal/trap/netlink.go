@@ -82,8 +82,8 @@ func (r *receiver) socket() verdict {
 
 // installNetlink gives the program a socket. Its number is one where every write is trapped.
 func (r *receiver) installNetlink(fd int, cloexec bool) verdict {
-	return r.installAt(fd, cloexec, func() (uint32, bool) {
-		return r.freeFD([]filter.Range{r.s.cfg.FDs.Trapped()}, r.unused)
+	return r.installAt(fd, cloexec, func(end uint32) (uint32, bool) {
+		return r.freeFD([]filter.Range{r.s.cfg.FDs.Trapped()}, bounds{end: end}, r.unused)
 	})
 }
 

@@ -229,9 +229,9 @@ func (r *receiver) object(fd int32) *object {
 	} else if id, err := r.fileID(fd); err == nil {
 		o = r.s.objects.get(id)
 	}
-	// The closes of a pollable file are not trapped. So hot does not have it, because
-	// nothing would say when that is over.
-	if o == nil || o.polled != nil {
+	// The closes of a pollable file are not trapped, nor others outside of the range. So hot does
+	// not have them, because nothing would say when that is over.
+	if o == nil || o.polled != nil || !r.s.cfg.FDs.Contains(uint32(fd)) {
 		return o
 	}
 	if p, err := r.caller.owner(); err == nil {
@@ -256,7 +256,7 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 		}
 		return failed(err)
 	}
-	return r.install(o, fd, cloexec)
+	return r.install(o, fd, cloexec, 0)
 }
 
 // objectCost is what an object costs besides what a device does: directories have
@@ -350,36 +350,37 @@ func (s *Session) unwatch(o *object) {
 	s.cfg.Closes.unwatch(o.watch)
 }
 
-// numbers are where descriptors of the object may be, the best first. The kernel
+// numbers are where in the range descriptors of the object may be, the best first. The kernel
 // carries out a write of 32 bytes on those of direct doorbells; on what cannot be written to, it
 // fails as it should.
 func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
 	case o.direct != nil:
-		return []filter.Range{all.Doorbells(), all.Trapped()}
+		return []filter.Range{all.Doorbells(), all.Devices()}
 	case o.file != nil && !o.readOnly:
-		return []filter.Range{all.Trapped()}
+		return []filter.Range{all.Devices()}
+	case o.file != nil:
+		return []filter.Range{all.Devices(), all.Doorbells()}
 	default:
 		return []filter.Range{all.Trapped(), all.Doorbells()}
 	}
 }
 
-// install puts fd, which refers to o, at a free number of the range and answers the
+// install puts fd, which refers to o, at a free number from the given one on, and answers the
 // call with it.
-func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
-	return r.installAt(fd, cloexec, func() (uint32, bool) { return r.freeFor(o) })
+func (r *receiver) install(o *object, fd int, cloexec bool, from uint32) verdict {
+	return r.installAt(fd, cloexec, func(end uint32) (uint32, bool) { return r.freeFor(o, bounds{from, end}) })
 }
 
-// installAt puts fd at the number that free returns, and answers the call with it.
-func (r *receiver) installAt(fd int, cloexec bool, free func() (uint32, bool)) verdict {
+// installAt puts fd at the number that free returns, which is below end, and answers the call
+// with it.
+func (r *receiver) installAt(fd int, cloexec bool, free func(end uint32) (uint32, bool)) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := free()
+	n, ok := free(noEnd)
 	if !ok {
-		s.log.Warn("the program has no descriptor left for a device",
-			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
-		return fail(unix.EMFILE)
+		return r.noNumber()
 	}
 	s.procs.forget()
 	a := notify.Install{
@@ -389,14 +390,26 @@ func (r *receiver) installAt(fd int, cloexec bool, free func() (uint32, bool)) v
 	if cloexec {
 		a.Mode = unix.O_CLOEXEC
 	}
-	switch _, errno := s.listener.Install(&a); errno {
+	_, errno := s.listener.Install(&a)
+	if errno == unix.EBADF { // the number is not below the program's limit
+		if a.FD, ok = free(r.openLimit()); !ok {
+			return r.noNumber()
+		}
+		_, errno = s.listener.Install(&a)
+	}
+	switch errno {
 	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone
 		return verdict{kind: sent}
 	case unix.EBADF:
-		s.log.Warn("the program has lowered its limit of open files (RLIMIT_NOFILE, ulimit -n) below where "+
-			"devices are kept: lower it before gorxe run instead", "needed", a.FD+1)
-		return fail(unix.EMFILE)
+		return r.noNumber()
 	default:
 		return fail(errno)
 	}
+}
+
+// noNumber refuses a descriptor as the kernel does.
+func (r *receiver) noNumber() verdict {
+	r.s.log.Warn("the program has no descriptor left for a device", "range", r.s.cfg.FDs,
+		"remedy", "raise its limit of open files (RLIMIT_NOFILE, ulimit -n)")
+	return fail(unix.EMFILE)
 }

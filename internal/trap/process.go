@@ -33,6 +33,7 @@ type process struct {
 	modern   atomic.Bool // it has asked for NETLINK_RDMA
 
 	lastPolled atomic.Uint32 // where to look for a number for a pollable file
+	lastOver   atomic.Uint32 // and in the upper range
 	lastOwn    atomic.Uint32 // and for a completion channel
 	budget     *quota.Budget
 }

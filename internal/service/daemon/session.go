@@ -30,10 +30,6 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// maxFilesPerSession bounds the open devices of a session. Package tenant has the limits of a
-// user.
-const maxFilesPerSession = 1024
-
 // helloTimeout is how long a client may take to send its first message.
 const helloTimeout = 10 * time.Second
 
@@ -221,7 +217,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Host:    n,
 		Netlink: n,
 		Keeper:  n,
-		FDs:     filter.Range{Base: req.FDBase, Count: req.FDCount},
+		FDs:     filter.Range{Base: req.FDBase, Count: req.FDCount, Top: req.FDTop},
 		Shared:  shared,
 		Budget:  n.tenant.Budget,
 		User:    &n.tenant.Threads,
@@ -297,10 +293,6 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.files) >= maxFilesPerSession {
-		n.log.Warn("session limit of open devices reached", "limit", maxFilesPerSession)
-		return nil, unix.EMFILE
-	}
 	if n.removed.lacks(d) {
 		return nil, unix.ENODEV
 	}
