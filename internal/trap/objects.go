@@ -142,6 +142,30 @@ func (t *objects) all() []*object {
 	return list
 }
 
+// hungUp returns the pollable files that the program has closed. One that is being closed may
+// be among them.
+func (t *objects) hungUp() []*object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*object
+	var fds []unix.PollFd
+	for _, o := range t.byID {
+		if o.polled != nil {
+			list, fds = append(list, o), append(fds, unix.PollFd{Fd: int32(o.polled.Poll())})
+		}
+	}
+	gone := list[:0]
+	if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
+		return nil
+	}
+	for i, fd := range fds {
+		if fd.Revents&(unix.POLLERR|unix.POLLHUP) != 0 {
+			gone = append(gone, list[i])
+		}
+	}
+	return gone
+}
+
 // closeObject releases what nobody refers to any more. Closing a device may wait
 // for work on memory that does not answer, so it has a goroutine of its own.
 func (s *Session) closeObject(o *object) {
@@ -156,7 +180,11 @@ func (s *Session) closeObject(o *object) {
 		s.forgetFile(o)
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
-			s.closing.Go(o.file.Close)
+			given := s.cfg.Budget.Giving()
+			s.closing.Go(func() {
+				defer given()
+				o.file.Close()
+			})
 		}
 	})
 }

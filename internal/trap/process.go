@@ -233,6 +233,18 @@ func (t *processes) ended(p *process) {
 	t.remove(p)
 }
 
+// goneNow returns the processes that have ended.
+func (t *processes) goneNow() (gone []*process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.byTGID {
+		if p.gone() {
+			gone = append(gone, p)
+		}
+	}
+	return gone
+}
+
 // any tells whether there are processes at all.
 func (t *processes) any() bool {
 	t.mu.Lock()

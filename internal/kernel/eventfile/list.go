@@ -9,7 +9,7 @@ import (
 )
 
 // List holds the event files of one kind that one open has made. It drops those that the
-// program has closed when it grows.
+// program has closed when it grows, and when the budget has nothing left (DropGone).
 type List[T File] struct {
 	files  []T
 	dropAt int // the length at which closed files are dropped
@@ -29,7 +29,7 @@ const (
 // Add appends a file; EMFILE if there are too many.
 func (l *List[T]) Add(f T) error {
 	if len(l.files) >= max(l.dropAt, fewEventFiles) {
-		l.dropGone()
+		l.DropGone()
 	}
 	if len(l.files) >= maxEventFiles {
 		return unix.EMFILE
@@ -38,7 +38,8 @@ func (l *List[T]) Add(f T) error {
 	return nil
 }
 
-func (l *List[T]) dropGone() {
+// DropGone closes the files that the program has closed.
+func (l *List[T]) DropGone() {
 	keep := l.files[:0]
 	for _, f := range l.files {
 		if f.ReaderGone() {

@@ -291,11 +291,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		}
 		return nil, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.removed.lacks(d) {
-		return nil, unix.ENODEV
-	}
+	// Without the lock: files that are closed meanwhile, to make room, need it.
 	verbs, err := n.openVerbs(d)
 	if err != nil {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
@@ -312,22 +308,46 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
 	verbs.SetReports(f.reports)
 	f.OnOverrun(f.warn)
-	n.files[f] = struct{}{}
+	if !n.enter(f) {
+		f.Close()
+		return nil, unix.ENODEV
+	}
 	return f, nil
 }
 
-// openVerbs opens a device with the limits that the session's rules set. All programs of the session
-// share them. n.mu is locked.
+// enter adds an open device, unless the session has lost it meanwhile.
+func (n *session) enter(f *file) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed.lacks(f.device) {
+		return false
+	}
+	n.files[f] = struct{}{}
+	return true
+}
+
+// openVerbs opens a device with the limits that the session's rules set.
 func (n *session) openVerbs(d *device) (*uverbs.File, error) {
-	sub := n.limited[d]
-	if sub == nil {
-		var err error
-		if sub, err = faultlink.Subdevice(d.engine.Device(), n.faults.set); err != nil {
-			return nil, err
-		}
-		n.limited[d] = sub
+	sub, err := n.subdevice(d)
+	if err != nil {
+		return nil, err
 	}
 	return d.verbs.OpenAs(sub, n.tenant.Budget)
+}
+
+// subdevice returns the device as all programs of the session share it.
+func (n *session) subdevice(d *device) (sub *rxe.Subdevice, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed.lacks(d) {
+		return nil, unix.ENODEV
+	}
+	if sub = n.limited[d]; sub == nil {
+		if sub, err = faultlink.Subdevice(d.engine.Device(), n.faults.set); err == nil {
+			n.limited[d] = sub
+		}
+	}
+	return sub, err
 }
 
 // hint returns a remedy for an error in the daemon itself.

@@ -95,38 +95,51 @@ func (t *Tenants) sweep() {
 func (t *Tenants) Greet(uid uint32) (*Tenant, error) {
 	uid = t.owners.Of(uid)
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.sweep()
 	u := t.of(uid)
-	if u.connections >= MaxConnections {
-		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, u.connections)
+	n := u.connections
+	if n < MaxConnections {
+		u.connections++
 	}
-	if err := u.Budget.Take(connectionCost); err != nil {
+	t.mu.Unlock()
+	if n >= MaxConnections {
+		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, n)
+	}
+	if err := u.Budget.Take(connectionCost); err != nil { // without the lock: it may wait
+		u.count(&u.connections, -1)
 		return nil, u.refused("a connection", err)
 	}
-	u.connections++
 	return u, nil
+}
+
+// count adds n to one of u's numbers.
+func (u *Tenant) count(number *int, n int) {
+	u.all.mu.Lock()
+	defer u.all.mu.Unlock()
+	*number += n
 }
 
 // Dismiss undoes Greet.
 func (u *Tenant) Dismiss() {
-	u.all.mu.Lock()
-	defer u.all.mu.Unlock()
 	u.Budget.Give(connectionCost)
-	u.connections--
+	u.count(&u.connections, -1)
 }
 
 // Enter counts a session of the user, unless there are too many. Leave undoes it.
 func (u *Tenant) Enter() error {
 	u.all.mu.Lock()
-	defer u.all.mu.Unlock()
-	if u.sessions >= MaxSessions {
-		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, u.sessions)
+	n := u.sessions
+	if n < MaxSessions {
+		u.sessions++
 	}
-	if err := u.Budget.Take(sessionCost); err != nil {
+	u.all.mu.Unlock()
+	if n >= MaxSessions {
+		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, n)
+	}
+	if err := u.Budget.Take(sessionCost); err != nil { // without the lock: it may wait
+		u.count(&u.sessions, -1)
 		return u.refused("a session", err)
 	}
-	u.sessions++
 	return nil
 }
 
@@ -146,8 +159,6 @@ func (u *Tenant) refused(what string, err error) error {
 
 // Leave undoes Enter.
 func (u *Tenant) Leave() {
-	u.all.mu.Lock()
-	defer u.all.mu.Unlock()
 	u.Budget.Give(sessionCost)
-	u.sessions--
+	u.count(&u.sessions, -1)
 }

@@ -49,6 +49,24 @@ func TestSelectable(t *testing.T) {
 	}
 }
 
+// TestClosedComesBack: completion channels, event channels and devices that were closed leave their
+// descriptors of the daemon to the next ones at once, of another kind and of another program, too.
+func TestClosedComesBack(t *testing.T) {
+	need(t, "prlimit")
+	if native != "" || !selection.takes(core) {
+		return
+	}
+	bin := compile(t, "descriptors")
+	a, _ := twoHosts(t, 1500)
+	// A user has 237 or less of the daemon's 1,024 descriptors.
+	d := startDaemonAt(t, a, []string{"prlimit", "--nofile=1024:1024"}, newSocket(t), "--device", "rxe0=eth0")
+	for range 2 {
+		if out := d.run(t, bin, "again", "80").ok(); out != "ok\n" {
+			t.Errorf("%s", out)
+		}
+	}
+}
+
 // TestManyOpens: a program may open the device as often as its limit of open files allows. Each open
 // has a second descriptor, for events.
 func TestManyOpens(t *testing.T) {

@@ -1,6 +1,6 @@
 /*
  * What a program may do with the numbers of its descriptors. Prints "ok" if all is well.
- * usage: descriptors selectable | beside | lowered | channels N | devices N
+ * usage: descriptors selectable | beside | lowered | again N | devices N
  */
 #define _FORTIFY_SOURCE 2
 #define _GNU_SOURCE
@@ -94,17 +94,28 @@ static void lowered(void)
 	}
 }
 
-/* channels makes n completion channels and destroys them, several times, in two contexts. */
-static void channels(int n)
+/* again makes n completion channels and destroys them, n event channels, and n / 2 open devices,
+ * several times. The completion channels are of two contexts in turn. */
+static void again(int n)
 {
 	struct ibv_context *ctx[2] = {open_device("rxe0"), open_device("rxe0")};
 	struct ibv_comp_channel **made = calloc(n, sizeof *made);
+	struct rdma_event_channel **events = calloc(n, sizeof *events);
+	struct ibv_context **opened = calloc(n / 2, sizeof *opened);
 
 	for (int round = 0; round < 6; round++) {
 		for (int i = 0; i < n; i++)
 			CHECK("ibv_create_comp_channel", (made[i] = ibv_create_comp_channel(ctx[round % 2])));
 		for (int i = 0; i < n; i++)
 			CHECK("ibv_destroy_comp_channel", !ibv_destroy_comp_channel(made[i]));
+		for (int i = 0; i < n; i++)
+			CHECK("rdma_create_event_channel", (events[i] = rdma_create_event_channel()));
+		for (int i = 0; i < n; i++)
+			rdma_destroy_event_channel(events[i]);
+		for (int i = 0; i < n / 2; i++)
+			CHECK("ibv_open_device", (opened[i] = open_device("rxe0")));
+		for (int i = 0; i < n / 2; i++)
+			CHECK("ibv_close_device", !ibv_close_device(opened[i]));
 	}
 }
 
@@ -118,8 +129,8 @@ int main(int argc, char **argv)
 		beside();
 	else if (!strcmp(what, "lowered"))
 		lowered();
-	else if (!strcmp(what, "channels"))
-		channels(atoi(argv[2]));
+	else if (!strcmp(what, "again"))
+		again(atoi(argv[2]));
 	else
 		for (int i = 0; i < atoi(argv[2]); i++)
 			CHECK("ibv_alloc_pd", ibv_alloc_pd(open_device("rxe0")));
