@@ -38,11 +38,14 @@ func (c *Closes) join(h *house) {
 // leave is called by a session that has no watches left.
 func (c *Closes) leave(h *house) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var last *os.File
 	delete(c.houses, h)
-	if len(c.houses) == 0 && c.notify != nil {
-		c.notify.Close() //nolint:errcheck // it ends read, and has nothing to lose
-		c.notify = nil
+	if len(c.houses) == 0 {
+		last, c.notify = c.notify, nil
+	}
+	c.mu.Unlock()
+	if last != nil { // Close waits for readSome, which needs the lock
+		last.Close() //nolint:errcheck // it ends read, and has nothing to lose
 	}
 }
 

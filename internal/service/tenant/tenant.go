@@ -19,10 +19,11 @@ const (
 
 // What a connection and a session cost besides the program's own processes and files. The
 // descriptors of a session are the listener, trap's duplicate of it, the shared page, and two
-// for direct doorbells. Its threads receive calls and direct doorbells, while there are any.
+// for direct doorbells. Threads that receive its calls and direct doorbells are taken when they
+// start (package trap): an idle session has none.
 var (
 	connectionCost = quota.Cost{Memory: 2 << 10, Files: 1}
-	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 5, Threads: 2}
+	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 5}
 )
 
 // ErrLimit says that a user has reached a limit.
@@ -146,9 +147,6 @@ func (u *Tenant) Enter() error {
 // refused says that a budget has no room, and which setting bounds it.
 func (u *Tenant) refused(what string, err error) error {
 	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("%w: user %d, the threads of %s: %w; all of the daemon's threads are bounded by %s",
-			ErrLimit, u.UID, what, err, u.all.limits.Threads.Bound)
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("%w: user %d, the files of %s: %w; all of the daemon's files are bounded by RLIMIT_NOFILE (ulimit -n, LimitNOFILE=)",
 			ErrLimit, u.UID, what, err)
