@@ -17,6 +17,7 @@ type List[T File] struct {
 
 type File interface {
 	ID() fdid.ID
+	Poll() int // the writing end, for poll(2)
 	ReaderGone() bool
 	Close()
 }
@@ -40,9 +41,16 @@ func (l *List[T]) Add(f T) error {
 
 // DropGone closes the files that the program has closed.
 func (l *List[T]) DropGone() {
+	// One call for all: a program that is refused again and again has thousands.
+	fds := make([]unix.PollFd, len(l.files))
+	for i, f := range l.files {
+		fds[i].Fd = int32(f.Poll())
+	}
+	_, err := unix.Poll(fds, 0)
 	keep := l.files[:0]
-	for _, f := range l.files {
-		if f.ReaderGone() {
+	for i, f := range l.files {
+		// A file that is closed already may have given its number to another one.
+		if (err != nil || fds[i].Revents != 0) && f.ReaderGone() {
 			f.Close()
 		} else {
 			keep = append(keep, f)
