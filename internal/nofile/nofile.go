@@ -12,13 +12,16 @@ const rlimitNofile = 7 // RLIMIT_NOFILE
 // getrlimit is the system call; 0 or a negative errno.
 func getrlimit(resource uintptr, limit *[2]uint64) (errno uintptr)
 
-var soft = func() uint64 {
-	var limit [2]uint64
+// atStart are the soft and the hard limit.
+var atStart = func() (limit [2]uint64) {
 	if getrlimit(rlimitNofile, &limit) != 0 {
-		return 0
+		return [2]uint64{}
 	}
-	return limit[0]
+	return limit
 }()
 
 // Soft is the soft limit at the start.
-func Soft() uint64 { return soft }
+func Soft() uint64 { return atStart[0] }
+
+// Hard is the hard limit at the start.
+func Hard() uint64 { return atStart[1] }

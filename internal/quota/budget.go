@@ -40,6 +40,11 @@ type Budget struct {
 	work    []func() // waits for a worker
 	workers int
 
+	giving   int           // what is about to be given back
+	hangs    int           // of that, what made no progress when somebody waited for it
+	progress chan struct{} // closed when one of them is given back; nil: nobody waits
+	hooks    hooks
+
 	inline  atomic.Int32  // threads of the engine in system calls on the user's pipes
 	writers chan struct{} // a place for each of the pipes' own threads in such calls
 }
@@ -72,9 +77,31 @@ func (b *Budget) Used() Cost {
 	return b.used
 }
 
-// Take reserves c. If c is more than is left it reserves nothing, and returns
-// ErrSpent or ErrTotalSpent with ENOMEM, EMFILE or, for threads, EAGAIN.
+// Take reserves c. If c is more than is left, owners look for what they no longer need
+// (BeforeRefusal). If it still is, Take reserves nothing, and returns ErrSpent or ErrTotalSpent
+// with ENOMEM, EMFILE or, for threads, EAGAIN.
+//
+// It may wait then. So a thread that serves several programs calls TakeNow, and so does one with a
+// lock that is needed to give something back.
 func (b *Budget) Take(c Cost) error {
+	err := b.TakeNow(c)
+	if err == nil {
+		return nil
+	}
+	b.reclaim(errors.Is(err, ErrTotalSpent))
+	return b.TakeNow(c)
+}
+
+// MakeRoom does what Take does before it refuses c, if it would. A caller that takes with a lock
+// held calls it before, and then TakeNow.
+func (b *Budget) MakeRoom(c Cost) {
+	if b.Take(c) == nil {
+		b.Give(c)
+	}
+}
+
+// TakeNow is Take without the look for what is no longer needed.
+func (b *Budget) TakeNow(c Cost) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -87,7 +114,7 @@ func (b *Budget) Take(c Cost) error {
 		return fmt.Errorf("%w: %d of %d threads in use: %w", b.spent, b.used.Threads, b.limit.Threads, unix.EAGAIN)
 	}
 	if b.total != nil {
-		if err := b.total.Take(c); err != nil {
+		if err := b.total.TakeNow(c); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ func (b *Budget) Background(work func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.work = append(b.work, work)
+	b.giving++
 	if b.workers < MaxWorkers {
 		b.workers++
 		go b.run()
@@ -36,6 +37,7 @@ func (b *Budget) run() {
 		b.work = b.work[1:]
 		b.mu.Unlock()
 		work()
+		b.gave()
 	}
 }
 

@@ -66,7 +66,7 @@ func (o *Owner) take(c quota.Cost) error {
 	if o.Budget == nil {
 		return nil
 	}
-	if o.Budget.Take(c) != nil {
+	if o.Budget.TakeNow(c) != nil { // under the Manager's mutex
 		return errSpent
 	}
 	return nil

@@ -264,10 +264,16 @@ func (r *receiver) forget() verdict {
 
 // dup gives a duplicate a number in the range too, or its calls would not be
 // seen. It is the same description, taken from the program for a moment.
-func (r *receiver) dup(flags int) verdict {
+func (r *receiver) dup(flags int) verdict { return r.dupFrom(flags, 0) }
+
+// dupFrom is dup to a number that is not below from.
+func (r *receiver) dupFrom(flags int, from uint32) verdict {
 	o := r.object(r.fd(0))
 	if o == nil {
 		return pass
+	}
+	if from > 0 && from >= r.openLimit() {
+		return fail(unix.EINVAL) // fs/fcntl.c: f_dupfd
 	}
 	owner, err := r.caller.owner()
 	if err != nil {
@@ -282,15 +288,16 @@ func (r *receiver) dup(flags int) verdict {
 		return failed(err)
 	}
 	defer unix.Close(fd)
-	return r.install(o, fd, flags&unix.O_CLOEXEC != 0)
+	return r.install(o, fd, flags&unix.O_CLOEXEC != 0, from)
 }
 
 // fcntl is trapped for its two kinds of dup.
 func (r *receiver) fcntl() verdict {
+	flags := 0
 	if uint32(r.arg(1)) == unix.F_DUPFD_CLOEXEC {
-		return r.dup(unix.O_CLOEXEC)
+		flags = unix.O_CLOEXEC
 	}
-	return r.dup(0)
+	return r.dupFrom(flags, uint32(r.arg(2)))
 }
 
 // exec lets the call go on when nothing that is under way could hit the new

@@ -15,7 +15,6 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
-	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/rxe"
@@ -101,10 +100,10 @@ func TestFiles(t *testing.T) { run(t, options{program: "files"}) }
 
 func TestDescriptors(t *testing.T) {
 	h := newFakes(t)
-	p := start(t, options{program: "fds", host: h})
+	p := start(t, options{program: "fds", host: h, ulimit: "-n 1024"})
 	out := p.wait()
 	h.allClosed(t)
-	if want := fmt.Sprintf("opened %d\n", p.fds.Trapped().Count-1); out != want { // one is null's
+	if want := fmt.Sprintf("opened %d\n", p.fds.Devices().Count+p.fds.Pollable().Count-1); out != want { // one is null's
 		t.Errorf("%q, want %q", out, want)
 	}
 }
@@ -112,7 +111,7 @@ func TestDescriptors(t *testing.T) {
 func TestLowLimit(t *testing.T) {
 	h := newFakes(t)
 	p := start(t, options{program: "fds", host: h, ulimit: "-n 256"})
-	if p.fds != (filter.Range{Base: 192, Count: 64}) {
+	if p.fds.Base != 192 || p.fds.Count != 64 {
 		t.Errorf("range %v", p.fds)
 	}
 	p.wait()

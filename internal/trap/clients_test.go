@@ -43,7 +43,7 @@ func TestNoListener(t *testing.T) {
 	}
 	before := openFDs()
 	for _, f := range files {
-		_, err := NewSession(f, ServeConfig{Host: newFakes(t), FDs: filter.Range{Base: 3968, Count: 128}})
+		_, err := NewSession(f, ServeConfig{Host: newFakes(t), FDs: filter.Range{Base: 864, Count: 160}})
 		if err == nil || !strings.Contains(err.Error(), "no seccomp listener") {
 			t.Errorf("%s as a listener: %v", f.Name(), err)
 		}

@@ -15,6 +15,8 @@ import (
 // of inotify instances a user has few (fs.inotify.max_user_instances: 128), and
 // other programs want some too. The zero value is ready.
 type Closes struct {
+	reading sync.Mutex // held while events are read and passed on; it comes before mu
+
 	mu      sync.Mutex
 	houses  map[*house]struct{} // of the sessions
 	notify  *os.File            // nil until something is watched
@@ -36,11 +38,14 @@ func (c *Closes) join(h *house) {
 // leave is called by a session that has no watches left.
 func (c *Closes) leave(h *house) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var last *os.File
 	delete(c.houses, h)
-	if len(c.houses) == 0 && c.notify != nil {
-		c.notify.Close() //nolint:errcheck // it ends read, and has nothing to lose
-		c.notify = nil
+	if len(c.houses) == 0 {
+		last, c.notify = c.notify, nil
+	}
+	c.mu.Unlock()
+	if last != nil { // Close waits for readSome, which needs the lock
+		last.Close() //nolint:errcheck // it ends read, and has nothing to lose
 	}
 }
 
@@ -110,20 +115,54 @@ func control(f *os.File, call func(fd int) error) error {
 	return result
 }
 
-// read passes on what inotify has to say until notify is closed. Events carry no
-// name: all are of one size.
+// read passes on what inotify has to say until notify is closed.
 func (c *Closes) read(notify *os.File) {
-	var buf [64 * unix.SizeofInotifyEvent]byte
+	conn, err := notify.SyscallConn()
+	if err != nil {
+		return
+	}
 	for {
-		n, err := notify.Read(buf[:])
-		if err != nil {
+		more := false
+		err := conn.Read(func(fd uintptr) bool {
+			more = c.readSome(notify, int(fd))
+			return more // if not, Read waits
+		})
+		if err != nil || !more {
 			return
 		}
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			c.tell(notify, int(int32(binary.NativeEndian.Uint32(b))), binary.NativeEndian.Uint32(b[4:]))
-			b = b[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])):]
-		}
 	}
+}
+
+// readSome passes on the events that are there. It reports false if there is none. Events carry no
+// name: all are of one size.
+func (c *Closes) readSome(notify *os.File, fd int) bool {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	var buf [64 * unix.SizeofInotifyEvent]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return err != unix.EAGAIN && err != unix.EINTR
+	}
+	for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+		c.tell(notify, int(int32(binary.NativeEndian.Uint32(b))), binary.NativeEndian.Uint32(b[4:]))
+		b = b[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])):]
+	}
+	return n > 0
+}
+
+// drain passes on all events that are there, before it returns.
+func (c *Closes) drain() {
+	c.mu.Lock()
+	notify := c.notify
+	c.mu.Unlock()
+	if notify == nil {
+		return
+	}
+	_ = control(notify, func(fd int) error { // an error is that of a closed file
+		for c.readSome(notify, fd) {
+		}
+		return nil
+	})
 }
 
 // tell passes on one event. The kernel does not reuse the numbers of watches (fs/notify/

@@ -80,11 +80,11 @@ func serveQueue(args []string) error { return serveHost(newQueueHost(), args) }
 
 func serveHost(host Host, args []string) error {
 	var fds filter.Range
-	if _, err := fmt.Sscan(strings.Join(args[:2], " "), &fds.Base, &fds.Count); err != nil {
+	if _, err := fmt.Sscan(strings.Join(args[:3], " "), &fds.Base, &fds.Count, &fds.Top); err != nil {
 		return err
 	}
 	var doorbells doorbell.Mode
-	if err := doorbells.UnmarshalText([]byte(args[2])); err != nil {
+	if err := doorbells.UnmarshalText([]byte(args[3])); err != nil {
 		return err
 	}
 	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
@@ -113,7 +113,7 @@ func orphaned(t *testing.T, server string, o options, doorbells doorbell.Mode, a
 	if err != nil {
 		t.Fatal(err)
 	}
-	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), doorbells.String())
+	daemon := exec.Command(exe, fmt.Sprint(p.fds.Base), fmt.Sprint(p.fds.Count), fmt.Sprint(p.fds.Top), doorbells.String())
 	daemon.Env = append(os.Environ(), roleEnv+"="+server)
 	daemon.ExtraFiles = []*os.File{p.listener, shared}
 	daemon.Stderr = os.Stderr

@@ -84,7 +84,7 @@ func (r *receiver) cannotOpen(n *tree.Node, err error) verdict {
 func (r *receiver) placeFile(a notify.Install) unix.Errno {
 	r.s.objects.install.Lock()
 	defer r.s.objects.install.Unlock()
-	n, ok := r.freeFD([]filter.Range{r.s.cfg.FDs.Files()}, func(fd int32) bool {
+	n, ok := r.freeFD([]filter.Range{r.s.cfg.FDs.Files()}, bounds{end: noEnd}, func(fd int32) bool {
 		_, err := procfs.Readlink(r.procFD(fd))
 		return err == unix.ENOENT // where it is forbidden to look, nodeOf could not either
 	})

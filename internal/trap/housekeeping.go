@@ -17,6 +17,8 @@ type house struct {
 	listener *threads.Source
 	wake     chan struct{} // there is news
 
+	working sync.Mutex // held while look does what it found; it comes before all locks of the session's objects
+
 	mu     sync.Mutex
 	closed bool // nothing more is watched
 	news   news
@@ -105,6 +107,8 @@ func (h *house) keep() {
 
 // look does what the news asks for. False means that the session stops.
 func (h *house) look() bool {
+	h.working.Lock()
+	defer h.working.Unlock()
 	n := h.take()
 	if n.overflow {
 		h.s.log.Error("inotify lost events: files that the program closed may stay open until it ends")
@@ -123,6 +127,21 @@ func (h *house) look() bool {
 		h.s.procs.ended(p)
 	}
 	return !n.stopped
+}
+
+// lookNow is called before the user's budget refuses something. It notices what the program has
+// closed, and processes that have ended, before the poller and Closes say so.
+func (h *house) lookNow() {
+	h.s.cfg.Closes.drain()
+	if gone := h.s.objects.hungUp(); len(gone) > 0 {
+		h.post(func(n *news) { n.hungUp = append(n.hungUp, gone...) })
+	}
+	if gone := h.s.procs.goneNow(); len(gone) > 0 {
+		h.post(func(n *news) { n.exits = append(n.exits, gone...) })
+	}
+	if !h.look() {
+		h.stop() // keep has to see it
+	}
 }
 
 // watchExit asks for news of a process's end.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/threads"
@@ -35,7 +37,7 @@ func manyListeners(args []string) error {
 		return err
 	}
 	const listeners = 3
-	fmt.Println(fds.Base, fds.Count)
+	fmt.Println(fds.Base, fds.Count, fds.Top)
 	next := make(chan struct{}, n)
 	errs := make(chan error, n)
 	for range n {
@@ -84,10 +86,12 @@ func tasks(t *testing.T) int {
 	return len(list)
 }
 
-// TestIdleSessions: a thousand sessions that have nothing to do cost a few threads. Each answers
-// when its program calls, and its thread is given back.
+// TestIdleSessions: a thousand sessions that have nothing to do cost a few threads, and take none of
+// the user's share. Each answers when its program calls, although the user has fewer threads than
+// sessions, and its thread is given back.
 func TestIdleSessions(t *testing.T) {
 	const sessions, few = 1000, 50
+	budget := quota.New(quota.Cost{Threads: few})
 	exe, err := self()
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +119,8 @@ func TestIdleSessions(t *testing.T) {
 	p := &underTrap{t: t, cmd: cmd}
 	var shared threads.Shared
 	var closes Closes
-	cfg := ServeConfig{Host: newFakes(t), Threads: &shared, Closes: &closes, Log: slog.New(slog.DiscardHandler)}
-	if _, err := fmt.Fscanln(out, &cfg.FDs.Base, &cfg.FDs.Count); err != nil {
+	cfg := ServeConfig{Host: newFakes(t), Threads: &shared, Closes: &closes, Budget: budget, Log: slog.New(slog.DiscardHandler)}
+	if _, err := fmt.Fscanln(out, &cfg.FDs.Base, &cfg.FDs.Count, &cfg.FDs.Top); err != nil {
 		t.Fatal(err)
 	}
 	var serving sync.WaitGroup
@@ -137,6 +141,10 @@ func TestIdleSessions(t *testing.T) {
 	idle := func() {
 		t.Helper()
 		eventually(t, "all sessions are idle", func() bool { return shared.Pool.Busy() == 0 })
+		if n := budget.Used().Threads; n < 0 || n > few {
+			t.Errorf("%d threads are taken of %d", n, few)
+		}
+		eventually(t, "their threads are given back", func() bool { return budget.Used().Threads == 0 })
 		eventually(t, "their threads have ended", func() bool { return tasks(t) <= before+few })
 	}
 	idle()
@@ -153,6 +161,7 @@ func TestIdleSessions(t *testing.T) {
 		t.Errorf("the program: %v", err)
 	}
 	serving.Wait()
+	quotatest.WantGiven(t, budget)
 }
 
 // ringWhenTold rings a direct doorbell for each byte that it reads.

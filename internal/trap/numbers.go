@@ -1,6 +1,11 @@
 package trap
 
 import (
+	"bufio"
+	"math"
+	"os"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -10,16 +15,43 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// freeFor finds a number for a descriptor of o.
-func (r *receiver) freeFor(o *object) (uint32, bool) {
-	if o.polled == nil || o.socket != nil { // every call on a socket is trapped
-		return r.freeFD(o.numbers(r.s.cfg.FDs), r.unused)
+// noEnd is the end of numbers for a program whose limit of open files is not known.
+const noEnd = math.MaxInt32
+
+// bounds are what the number of a descriptor has to lie between.
+type bounds struct {
+	from uint32 // the argument of F_DUPFD
+	end  uint32 // the program's limit of open files
+}
+
+func (b bounds) contain(fd uint32) bool { return fd >= b.from && fd < b.end }
+
+// freeFor finds a number for a descriptor of o. Programs call select(2) with those of pollable
+// files, and it takes none from 1024 on. So these have the upper range only if the lower one is
+// full. Devices and directories, with which nobody calls select, take the upper one first.
+func (r *receiver) freeFor(o *object, b bounds) (uint32, bool) {
+	fds := r.s.cfg.FDs
+	if o.socket != nil { // every call on a socket is trapped
+		return r.freeFD(o.numbers(fds), b, r.unused)
 	}
-	last := new(atomic.Uint32)
+	if o.polled == nil {
+		if fd, ok := r.freeFD(o.numbers(fds), b, r.unused); ok {
+			return fd, true
+		}
+	}
+	polled, over := new(atomic.Uint32), new(atomic.Uint32)
 	if owner, err := r.caller.owner(); err == nil {
-		last = &owner.lastPolled
+		polled, over = &owner.lastPolled, &owner.lastOver
 	}
-	return r.freeAfter(last, r.s.cfg.FDs.Pollable())
+	if o.polled == nil {
+		if fd, ok := r.freeAfter(over, b, fds.Overflow()); ok {
+			return fd, true
+		}
+	}
+	if fd, ok := r.freeAfter(polled, b, fds.Pollable()); ok || o.polled == nil {
+		return fd, ok
+	}
+	return r.freeAfter(over, b, fds.Overflow())
 }
 
 // freeForOwn finds a number for a descriptor that the program reads without the trap: a
@@ -32,13 +64,13 @@ func (r *receiver) freeForOwn() (fd uint32, ok bool) {
 	if err != nil || owner.lastPolled.Load() == 0 || r.unused(int32(fds.Pollable().Base)-1) {
 		return 0, false
 	}
-	return r.freeAfter(&owner.lastOwn, fds.Files(), fds.Spare())
+	return r.freeAfter(&owner.lastOwn, bounds{end: noEnd}, fds.Files(), fds.Spare())
 }
 
 // freeAfter finds a number that the caller does not use. It goes through each range from the
 // top, because the kernel gives away the lowest numbers first. It begins after the last number
 // that it found, because a program may have hundreds.
-func (r *receiver) freeAfter(last *atomic.Uint32, in ...filter.Range) (uint32, bool) {
+func (r *receiver) freeAfter(last *atomic.Uint32, b bounds, in ...filter.Range) (uint32, bool) {
 	total := uint32(0)
 	for _, part := range in {
 		total += part.Count
@@ -46,7 +78,7 @@ func (r *receiver) freeAfter(last *atomic.Uint32, in ...filter.Range) (uint32, b
 	next := last.Load()
 	for i := range total {
 		n := (next + i) % total
-		if fd := fromTop(in, n); r.unused(int32(fd)) {
+		if fd := fromTop(in, n); b.contain(fd) && r.unused(int32(fd)) {
 			last.Store(n + 1)
 			return fd, true
 		}
@@ -68,10 +100,10 @@ func fromTop(in []filter.Range, n uint32) uint32 {
 // freeFD finds a number of the ranges that the caller does not use. A number that
 // is in use would be replaced silently, so this looks; a thread that uses dup2 to
 // the same number at this moment is not seen.
-func (r *receiver) freeFD(in []filter.Range, unused func(fd int32) bool) (uint32, bool) {
+func (r *receiver) freeFD(in []filter.Range, b bounds, unused func(fd int32) bool) (uint32, bool) {
 	for _, part := range in {
 		for n := range part.Count {
-			if fd := part.Base + n; unused(int32(fd)) {
+			if fd := part.Base + n; b.contain(fd) && unused(int32(fd)) {
 				return fd, true
 			}
 		}
@@ -85,4 +117,24 @@ func (r *receiver) unused(fd int32) bool {
 		_, err = r.keptID(fd, err)
 	}
 	return err == unix.ENOENT || err == unix.EBADF
+}
+
+// openLimit returns the caller's soft limit of open files, which it may have changed since it
+// was started.
+func (r *receiver) openLimit() uint32 {
+	f, err := os.Open(procfs.Path(r.thread(), "limits"))
+	if err != nil {
+		return noEnd
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "Max open files"); ok {
+			if fields := strings.Fields(rest); len(fields) > 0 {
+				if n, err := strconv.ParseUint(fields[0], 10, 31); err == nil {
+					return uint32(n)
+				}
+			}
+		}
+	}
+	return noEnd // "unlimited"
 }

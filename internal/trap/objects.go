@@ -145,6 +145,30 @@ func (t *objects) all() []*object {
 	return list
 }
 
+// hungUp returns the pollable files that the program has closed. One that is being closed may
+// be among them.
+func (t *objects) hungUp() []*object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*object
+	var fds []unix.PollFd
+	for _, o := range t.byID {
+		if o.polled != nil {
+			list, fds = append(list, o), append(fds, unix.PollFd{Fd: int32(o.polled.Poll())})
+		}
+	}
+	gone := list[:0]
+	if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
+		return nil
+	}
+	for i, fd := range fds {
+		if fd.Revents&(unix.POLLERR|unix.POLLHUP) != 0 {
+			gone = append(gone, list[i])
+		}
+	}
+	return gone
+}
+
 // closeObject releases what nobody refers to any more. Closing a device may wait
 // for work on memory that does not answer, so it has a goroutine of its own.
 func (s *Session) closeObject(o *object) {
@@ -160,7 +184,11 @@ func (s *Session) closeObject(o *object) {
 		s.forgetFile(o)
 		s.cfg.Budget.Give(o.cost)
 		if o.file != nil {
-			s.closing.Go(o.file.Close)
+			given := s.cfg.Budget.Giving()
+			s.closing.Go(func() {
+				defer given()
+				o.file.Close()
+			})
 		}
 	})
 }
@@ -235,9 +263,9 @@ func (r *receiver) object(fd int32) *object {
 	} else if procmem.Forbidden(err) {
 		o = r.placedAt(fd)
 	}
-	// The closes of a pollable file are not trapped. So hot does not have it, because
-	// nothing would say when that is over.
-	if o == nil || o.polled != nil {
+	// The closes of a pollable file are not trapped, nor others outside of the range. So hot does
+	// not have them, because nothing would say when that is over.
+	if o == nil || o.polled != nil || !r.s.cfg.FDs.Contains(uint32(fd)) {
 		return o
 	}
 	if p, err := r.caller.owner(); err == nil {
@@ -262,7 +290,7 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 		}
 		return failed(err)
 	}
-	return r.install(o, fd, cloexec)
+	return r.install(o, fd, cloexec, 0)
 }
 
 // objectCost is what an object costs besides what a device does: directories have
@@ -356,31 +384,31 @@ func (s *Session) unwatch(o *object) {
 	s.cfg.Closes.unwatch(o.watch)
 }
 
-// numbers are where descriptors of the object may be, the best first. The kernel
+// numbers are where in the range descriptors of the object may be, the best first. The kernel
 // carries out a write of 32 bytes on those of direct doorbells; on what cannot be written to, it
 // fails as it should.
 func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
 	case o.direct != nil:
-		return []filter.Range{all.Doorbells(), all.Trapped()}
+		return []filter.Range{all.Doorbells(), all.Devices()}
 	case o.file != nil && !o.readOnly:
-		return []filter.Range{all.Trapped()}
+		return []filter.Range{all.Devices()}
+	case o.file != nil:
+		return []filter.Range{all.Devices(), all.Doorbells()}
 	default:
 		return []filter.Range{all.Trapped(), all.Doorbells()}
 	}
 }
 
-// install puts fd, which refers to o, at a free number of the range and answers the
+// install puts fd, which refers to o, at a free number from the given one on, and answers the
 // call with it.
-func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
+func (r *receiver) install(o *object, fd int, cloexec bool, from uint32) verdict {
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	n, ok := r.freeFor(o)
+	n, ok := r.freeFor(o, bounds{from, noEnd})
 	if !ok {
-		s.log.Warn("the program has no descriptor left for a device",
-			"range", s.cfg.FDs, "remedy", "raise RLIMIT_NOFILE before gorxe run, up to 4096")
-		return fail(unix.EMFILE)
+		return r.noNumber()
 	}
 	s.procs.forget()
 	a := notify.Install{
@@ -390,17 +418,39 @@ func (r *receiver) install(o *object, fd int, cloexec bool) verdict {
 	if cloexec {
 		a.Mode = unix.O_CLOEXEC
 	}
-	if owner, err := r.caller.owner(); err == nil {
-		owner.placed.put(n, o) // before the program can use it
+	errno := r.installAt(o, &a)
+	if errno == unix.EBADF { // the number is not below the program's limit
+		if a.FD, ok = r.freeFor(o, bounds{from, r.openLimit()}); !ok {
+			return r.noNumber()
+		}
+		errno = r.installAt(o, &a)
 	}
-	switch _, errno := s.listener.Install(&a); errno {
+	switch errno {
 	case 0, unix.ENOENT, unix.ESRCH, unix.EINPROGRESS: // the last three: the caller is gone
 		return verdict{kind: sent}
 	case unix.EBADF:
-		s.log.Warn("the program has lowered its limit of open files (RLIMIT_NOFILE, ulimit -n) below where "+
-			"devices are kept: lower it before gorxe run instead", "needed", a.FD+1)
-		return fail(unix.EMFILE)
+		return r.noNumber()
 	default:
 		return fail(errno)
 	}
+}
+
+// installAt puts a descriptor of o at a number.
+func (r *receiver) installAt(o *object, a *notify.Install) unix.Errno {
+	owner, err := r.caller.owner()
+	if err == nil {
+		owner.placed.put(a.FD, o) // before the program can use it
+	}
+	_, errno := r.s.listener.Install(a)
+	if err == nil && errno == unix.EBADF {
+		owner.placed.drop(a.FD, a.FD)
+	}
+	return errno
+}
+
+// noNumber refuses a descriptor as the kernel does.
+func (r *receiver) noNumber() verdict {
+	r.s.log.Warn("the program has no descriptor left for a device", "range", r.s.cfg.FDs,
+		"remedy", "raise its limit of open files (RLIMIT_NOFILE, ulimit -n)")
+	return fail(unix.EMFILE)
 }

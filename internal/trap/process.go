@@ -32,6 +32,7 @@ type process struct {
 	modern atomic.Bool // it has asked for NETLINK_RDMA
 
 	lastPolled atomic.Uint32 // where to look for a number for a pollable file
+	lastOver   atomic.Uint32 // and in the upper range
 	lastOwn    atomic.Uint32 // and for a completion channel
 	placed     placed
 	budget     *quota.Budget
@@ -244,6 +245,18 @@ func (t *processes) ended(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.remove(p)
+}
+
+// goneNow returns the processes that have ended.
+func (t *processes) goneNow() (gone []*process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.byTGID {
+		if p.gone() {
+			gone = append(gone, p)
+		}
+	}
+	return gone
 }
 
 // any tells whether there are processes at all.

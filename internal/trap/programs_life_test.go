@@ -62,7 +62,7 @@ func hold([]string) error {
 // nested tries to be behind two listeners.
 func nested([]string) error {
 	runtime.LockOSThread()
-	_, err := filter.Install(filter.Range{Base: 3968, Count: 128})
+	_, err := filter.Install(filter.Range{Base: 864, Count: 160})
 	if !errors.Is(err, filter.ErrListenerExists) {
 		return fmt.Errorf("a second listener: %w", err)
 	}

@@ -309,6 +309,7 @@ func (c *checks) directories() {
 // device sees is for the test to say; "x" as a write ends a stage.
 func descriptors([]string) error {
 	var c checks
+	c.eq("close what was inherited", unix.CloseRange(100, 1023, 0), nil)
 	open := func() int {
 		fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
 		c.eq("open", err, nil)

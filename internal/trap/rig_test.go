@@ -148,7 +148,7 @@ func launch(argv []string) error {
 	if err != nil {
 		return err
 	}
-	msg := fmt.Appendf(nil, "%d %d %t", fds.Base, fds.Count, in.Killable)
+	msg := fmt.Appendf(nil, "%d %d %d %t", fds.Base, fds.Count, fds.Top, in.Killable)
 	if err := unix.Sendmsg(conn, msg, unix.UnixRights(in.Listener), nil, 0); err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (p *underTrap) receive(from *os.File) {
 	p.t.Helper()
 	var msg []byte
 	p.listener, msg = p.receiveMessage(from)
-	if _, err := fmt.Sscan(string(msg), &p.fds.Base, &p.fds.Count, &p.killable); err != nil {
+	if _, err := fmt.Sscan(string(msg), &p.fds.Base, &p.fds.Count, &p.fds.Top, &p.killable); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -100,7 +100,7 @@ func (t *ringers) make() *ringer {
 	g := &ringer{s: t.s}
 	g.dog.init(t.s, func(r *receiver) { r.ringer = g; r.runDoorbells() }, t.s.cfg.Threads.Pool.Go)
 	g.dog.interval, g.dog.idleLooks = t.interval, t.idleLooks
-	g.watch.Init(&t.s.cfg.Closes.doorbells, &t.extra, g)
+	g.watch.Init(&t.s.cfg.Closes.doorbells, &t.s.cfg.User.doorbells, &t.extra, g)
 	return g
 }
 
@@ -112,6 +112,7 @@ func (g *ringer) Start(inotify int) (err error) {
 	}
 	g.inotify.Suspend()
 	g.dog.watch, g.dog.unwatch = g.awaitFirst, g.resume
+	g.dog.wake()
 	g.dog.start()
 	return nil
 }

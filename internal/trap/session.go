@@ -35,6 +35,7 @@ type Session struct {
 	waiting  waiting
 	own      bool // cfg.Contents is the session's own
 	mounts   vfs.Mounts
+	unhook   func() // of the user's budget
 
 	cpus int // of the machine, for doorbell.Auto; tests change it before Serve
 
@@ -109,6 +110,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.dog.unwatch = func() { s.house.listener.Arm(0) } // it may hang up
 	s.direct.init(s)
 	s.waiting.init(s)
+	s.unhook = cfg.Budget.BeforeRefusal(s.house.lookNow)
 	return s, nil
 }
 
@@ -139,6 +141,7 @@ func (s *Session) stop(err error) {
 // end by themselves, at the latest with that program. The last one closes the listener.
 func (s *Session) shutdown() {
 	s.stopping.Store(true)
+	s.unhook()
 	s.dog.stop()
 	s.direct.stop()
 	s.waiting.stop()

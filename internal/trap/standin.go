@@ -118,7 +118,7 @@ func (r *receiver) putPipe(o *object) {
 	if err != nil || owner.tgid != o.direct.Process() || !r.s.cfg.FDs.Doorbells().Contains(uint32(r.fd(0))) {
 		return
 	}
-	if !s.paid && r.s.cfg.Budget.Take(standInCost) != nil {
+	if !s.paid && r.s.cfg.Budget.TakeNow(standInCost) != nil {
 		s.never = true
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -30,6 +32,8 @@ const (
 type User struct {
 	blocked  atomic.Int32 // receivers
 	accesses procmem.User // by the engine
+
+	doorbells doorbell.Instances
 }
 
 // watchdog replaces a receiver that does not return from a call. Such a receiver reads or
@@ -54,9 +58,14 @@ type watchdog struct {
 	interval  time.Duration // between looks; tests change it before Serve
 	idleLooks int           // tests change it before Serve
 
+	paid bool // the user's budget has given the receiver's thread; of guard
+
 	mu      sync.Mutex
 	current *receiver
 }
+
+// threadCost is what a receiver costs that leaves when it has nothing to do.
+var threadCost = quota.Cost{Threads: 1}
 
 func (w *watchdog) init(s *Session, run func(*receiver), launch func(func())) {
 	w.s, w.run, w.launch, w.alarm, w.done = s, run, launch, make(chan struct{}, 1), make(chan struct{})
@@ -91,9 +100,43 @@ func (s *Session) countBlocked(n int32) int32 {
 
 func (w *watchdog) start() {
 	w.mu.Lock()
-	w.replace(nil)
+	if w.watch == nil {
+		w.replace(nil)
+	} else { // guard starts the first one when it is needed
+		w.current = &receiver{s: w.s, dog: w}
+		w.current.left.Store(true)
+	}
 	w.mu.Unlock()
 	w.s.running.Go(w.guard)
+}
+
+// enlist waits until the user may have one thread more. It returns false when the session stops.
+// Until then the program's calls wait. The threads of those who have nothing to do come back soon.
+func (w *watchdog) enlist() bool {
+	for said := false; ; said = true {
+		err := w.s.cfg.Budget.TakeNow(threadCost)
+		if err == nil {
+			w.paid = true
+			return true
+		}
+		if !said {
+			w.s.log.Warn("user limit reached: calls of the program wait for a thread of the daemon", "error", err,
+				"hint", "RLIMIT_NPROC, TasksMax= and pids.max bound the threads of the daemon")
+		}
+		select {
+		case <-w.done:
+			return false
+		case <-time.After(w.interval):
+		}
+	}
+}
+
+// release gives the thread back.
+func (w *watchdog) release() {
+	if w.paid {
+		w.paid = false
+		w.s.cfg.Budget.Give(threadCost)
+	}
 }
 
 // replace starts a receiver, which first answers call unless that is nil; w.mu is held.
@@ -123,6 +166,10 @@ func (w *watchdog) replace(call *notify.Call) {
 func (w *watchdog) guard() {
 	ticker := time.NewTicker(w.interval)
 	defer ticker.Stop()
+	defer w.release()
+	if w.watch != nil && !w.rest(ticker) {
+		return
+	}
 	var last uint64
 	looks, idle := 0, 0
 	for {
@@ -164,11 +211,15 @@ func (w *watchdog) guard() {
 // rest waits until a receiver is needed, and starts it; false means that the session stops.
 func (w *watchdog) rest(ticker *time.Ticker) bool {
 	ticker.Stop()
+	w.release()
 	w.watch()
 	select {
 	case <-w.done:
 		return false
 	case <-w.alarm:
+	}
+	if !w.enlist() {
+		return false
 	}
 	w.unwatch()
 	w.mu.Lock()

@@ -88,6 +88,9 @@ func (h *host) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	case p.server == refuse:
 		return cm.Refuse{Reason: wire.RejectConsumer, Data: p.reason}
 	}
+	if refused := c.Admit(h, p.index); refused != nil {
+		failf("plan %d: host %d has no room for the request", p.index, h.index)
+	}
 	u := &user{w: w, h: h, p: p, side: server, conn: c}
 	c.SetHandler(u.handle)
 	u.join()

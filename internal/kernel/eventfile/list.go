@@ -9,7 +9,7 @@ import (
 )
 
 // List holds the event files of one kind that one open has made. It drops those that the
-// program has closed when it grows.
+// program has closed when it grows, and when the budget has nothing left (DropGone).
 type List[T File] struct {
 	files  []T
 	dropAt int // the length at which closed files are dropped
@@ -17,6 +17,7 @@ type List[T File] struct {
 
 type File interface {
 	ID() fdid.ID
+	Poll() int // the writing end, for poll(2)
 	ReaderGone() bool
 	Close()
 }
@@ -29,7 +30,7 @@ const (
 // Add appends a file; EMFILE if there are too many.
 func (l *List[T]) Add(f T) error {
 	if len(l.files) >= max(l.dropAt, fewEventFiles) {
-		l.dropGone()
+		l.DropGone()
 	}
 	if len(l.files) >= maxEventFiles {
 		return unix.EMFILE
@@ -38,10 +39,18 @@ func (l *List[T]) Add(f T) error {
 	return nil
 }
 
-func (l *List[T]) dropGone() {
+// DropGone closes the files that the program has closed.
+func (l *List[T]) DropGone() {
+	// One call for all: a program that is refused again and again has thousands.
+	fds := make([]unix.PollFd, len(l.files))
+	for i, f := range l.files {
+		fds[i].Fd = int32(f.Poll())
+	}
+	_, err := unix.Poll(fds, 0)
 	keep := l.files[:0]
-	for _, f := range l.files {
-		if f.ReaderGone() {
+	for i, f := range l.files {
+		// A file that is closed already may have given its number to another one.
+		if (err != nil || fds[i].Revents != 0) && f.ReaderGone() {
 			f.Close()
 		} else {
 			keep = append(keep, f)

@@ -125,6 +125,10 @@ func (p *Pipe) closeInBackground() {
 // ID returns what the program's descriptors refer to.
 func (p *Pipe) ID() fdid.ID { return p.id }
 
+// Poll returns the writing end, of which poll(2) reports POLLERR when the program has closed the
+// last reading end.
+func (p *Pipe) Poll() int { return p.w }
+
 // ReaderGone reports whether the program has closed its last reading end.
 func (p *Pipe) ReaderGone() bool {
 	p.mu.Lock()

@@ -81,6 +81,9 @@ func (d *Device) file(id fdid.ID) *File {
 // idCost is an estimate of what an id takes, with its connection and a few events.
 var idCost = quota.Cost{Memory: 8 << 10}
 
+// roomOfID is what an id takes together with the one of package rdmacm.
+var roomOfID = quota.Cost{Memory: 10 << 10}
+
 // eventCost is what an event takes.
 var eventCost = quota.Cost{Memory: 512}
 

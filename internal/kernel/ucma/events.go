@@ -235,9 +235,10 @@ func (k *call) writeCMEvent() error {
 		return malformed("event", "is none of librdmacm's own")
 	}
 	d := k.dev
+	d.budget.MakeRoom(eventCost)
 	d.mu.Lock()
 	c, err := d.find(k.f, req.ID)
-	if err == nil && d.budget.Take(eventCost) != nil {
+	if err == nil && d.budget.TakeNow(eventCost) != nil {
 		err = errSpent
 	}
 	if err == nil {

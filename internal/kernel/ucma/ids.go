@@ -33,7 +33,7 @@ type cmID struct {
 // add makes an id of a file, and reserves its number. Commands do not find it before
 // publish. It returns nil if the file is closed or the budget is spent. dev.mu is held.
 func (d *Device) add(f *File) *cmID {
-	if f.closed || d.budget.Take(idCost) != nil {
+	if f.closed || d.budget.TakeNow(idCost) != nil {
 		return nil
 	}
 	return &cmID{dev: d, num: d.ids.reserve(), track: d.track.Add(1), file: f}
@@ -84,6 +84,7 @@ func (k *call) createID() error {
 		return err
 	}
 	d := k.dev
+	d.budget.MakeRoom(roomOfID)
 	d.mu.Lock()
 	c := d.add(k.f)
 	d.mu.Unlock()

@@ -64,8 +64,9 @@ func (k *call) join(id uint32, uid, response uint64, addr rdmacm.Addr, sendOnly 
 		return err
 	}
 	d := k.dev
+	d.budget.MakeRoom(roomOfID)
 	d.mu.Lock()
-	if d.budget.Take(idCost) != nil {
+	if d.budget.TakeNow(idCost) != nil {
 		d.mu.Unlock()
 		return errSpent
 	}

@@ -74,7 +74,7 @@ func (f *File) Received(a *mad.Agent, d *mad.Datagram) {
 		binary.BigEndian.PutUint32(p.hdr.FlowLabel[:], d.From.FlowLabel)
 	}
 	f.mu.Lock()
-	if len(f.queue) >= maxQueued || f.budget.Take(packetCost) != nil {
+	if len(f.queue) >= maxQueued || f.budget.TakeNow(packetCost) != nil {
 		f.dropped++
 		f.mu.Unlock()
 		return

@@ -67,9 +67,10 @@ func (f *File) send(a *mad.Agent, p *packet) error {
 
 // await makes room for a datagram that waits for an answer.
 func (f *File) await() error {
+	f.budget.MakeRoom(packetCost)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.pending >= maxPending || f.budget.Take(packetCost) != nil {
+	if f.closed || f.pending >= maxPending || f.budget.TakeNow(packetCost) != nil {
 		return errSpent
 	}
 	f.pending++

@@ -2,6 +2,8 @@ package uverbs
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -87,6 +89,43 @@ func TestBudgetSpent(t *testing.T) {
 		}
 		other.makeAll()
 	})
+}
+
+// TestClosedChannels: channels that the program has closed leave their descriptors to those of
+// another open, and to another program of the user.
+func TestClosedChannels(t *testing.T) {
+	const room = 20
+	d, _ := newDevice(t)
+	b := quota.New(quota.Cost{Files: 2*(1+eventfile.PipeCost.Files) + room*eventfile.PipeCost.Files})
+	users := []*user{{openedOf(t, d, b), forms[0]}, {openedOf(t, d, b), forms[0]}}
+	create := func(u *user) error {
+		return u.try(verb{cmd: uapi.CmdCreateCompChannel, req: bytesFrom(uapi.CreateCompChannelReq{}), resp: 4})
+	}
+	for round := range 6 {
+		u := users[round%2]
+		for n := range room {
+			if err := create(u); err != nil {
+				t.Fatalf("round %d: channel %d: %v", round, n, err)
+			}
+		}
+		if err := create(u); err != unix.EMFILE {
+			t.Fatalf("round %d: a channel too many: %v", round, err)
+		}
+		u.closeChannels()
+	}
+}
+
+// closeChannels closes all descriptors but the first, which is that of the asynchronous events.
+func (p *program) closeChannels() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := slices.Min(slices.Collect(maps.Keys(p.fds)))
+	for fd, real := range p.fds {
+		if fd != first {
+			_ = unix.Close(real)
+			delete(p.fds, fd)
+		}
+	}
 }
 
 func TestBudgetFiles(t *testing.T) {

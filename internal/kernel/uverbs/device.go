@@ -110,9 +110,11 @@ func (d *Device) OpenAs(sub *rxe.Subdevice, b *quota.Budget) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}
+	f.unhook = b.BeforeRefusal(f.events.dropGone)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone.Load() {
+		f.unhook()
 		f.ctx.Close(false)
 		return nil, fmt.Errorf("uverbs%d: device is closed: %w", d.cfg.Index, unix.ENODEV)
 	}

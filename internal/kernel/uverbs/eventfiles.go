@@ -55,6 +55,14 @@ func (t *eventFileTable) withdraw(a *asyncFD) {
 	}
 }
 
+// dropGone closes the event files that the program has closed.
+func (t *eventFileTable) dropGone() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.channels.DropGone()
+	t.asyncs.DropGone()
+}
+
 // Find returns the event file of a type, or nil if the descriptor is something else.
 func (t *eventFileTable) find(id fdid.ID, typ uapi.ObjectType) any {
 	t.mu.Lock()

@@ -40,6 +40,7 @@ type File struct {
 	chaos   *rxe.Chaos
 	faults  kernel.FaultPoint
 	reports Reports // nil: not wanted
+	unhook  func()  // of the budget
 
 	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
 	// lock, and not held during a call.
@@ -206,6 +207,7 @@ func (f *File) teardown() {
 
 		f.ctx.End() // queues leave their memory to Close
 		if closing {
+			f.unhook()
 			f.events.close()
 		}
 		if f.gone() {

@@ -30,6 +30,9 @@ func (n *session) say(text string) {
 	n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Say: text}) //nolint:errcheck // without a keeper there is no user to tell
 }
 
+// maxWarned bounds the processes that firstOf remembers.
+const maxWarned = 1024
+
 // firstOf reports whether this is the first warning about that process.
 func (n *session) firstOf(pid int) bool {
 	n.mu.Lock()
@@ -37,7 +40,7 @@ func (n *session) firstOf(pid int) bool {
 	if _, known := n.warned[pid]; known {
 		return false
 	}
-	if len(n.warned) >= maxFilesPerSession {
+	if len(n.warned) >= maxWarned {
 		clear(n.warned) // new processes may keep coming
 	}
 	n.warned[pid] = struct{}{}

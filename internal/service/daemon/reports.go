@@ -128,7 +128,7 @@ func (r *reports) leave(f *file) {
 
 // keep adds n objects to ended, if the user has memory for them; r.mu is held.
 func (r *reports) keep(budget *quota.Budget, n int, p *proto.ProcessStatus) {
-	if budget.Take(endedCost(n)) != nil {
+	if budget.TakeNow(endedCost(n)) != nil {
 		r.leftOut++
 		return
 	}

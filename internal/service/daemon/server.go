@@ -209,6 +209,9 @@ func (s *Server) limitUsers() {
 	}
 	files := openFiles() + s.contents.Room()
 	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, files)
+	if s.cfg.Private { // its user is the only one
+		l.User.Files = l.All.Files
+	}
 	s.tenants = tenant.New(l, tenant.NewOwners(root))
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
 		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound,

@@ -30,10 +30,6 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// maxFilesPerSession bounds the open devices of a session. Package tenant has the limits of a
-// user.
-const maxFilesPerSession = 1024
-
 // helloTimeout is how long a client may take to send its first message.
 const helloTimeout = 10 * time.Second
 
@@ -223,7 +219,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Host:    n,
 		Netlink: n,
 		Keeper:  n,
-		FDs:     filter.Range{Base: req.FDBase, Count: req.FDCount},
+		FDs:     filter.Range{Base: req.FDBase, Count: req.FDCount, Top: req.FDTop},
 		Shared:  shared,
 		Budget:  n.tenant.Budget,
 		User:    &n.tenant.Threads,
@@ -298,15 +294,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		}
 		return nil, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.files) >= maxFilesPerSession {
-		n.log.Warn("session limit of open devices reached", "limit", maxFilesPerSession)
-		return nil, unix.EMFILE
-	}
-	if n.removed.lacks(d) {
-		return nil, unix.ENODEV
-	}
+	// Without the lock: files that are closed meanwhile, to make room, need it.
 	verbs, err := n.openVerbs(d)
 	if err != nil {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
@@ -324,22 +312,46 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	f.reports.rules = d.faults
 	verbs.SetReports(f.reports)
 	f.OnOverrun(f.warn)
-	n.files[f] = struct{}{}
+	if !n.enter(f) {
+		f.Close()
+		return nil, unix.ENODEV
+	}
 	return f, nil
 }
 
-// openVerbs opens a device with the limits that the session's rules set. All programs of the session
-// share them. n.mu is locked.
+// enter adds an open device, unless the session has lost it meanwhile.
+func (n *session) enter(f *file) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed.lacks(f.device) {
+		return false
+	}
+	n.files[f] = struct{}{}
+	return true
+}
+
+// openVerbs opens a device with the limits that the session's rules set.
 func (n *session) openVerbs(d *device) (*uverbs.File, error) {
-	sub := n.limited[d]
-	if sub == nil {
-		var err error
-		if sub, err = faultlink.Subdevice(d.engine.Device(), n.faults.set); err != nil {
-			return nil, err
-		}
-		n.limited[d] = sub
+	sub, err := n.subdevice(d)
+	if err != nil {
+		return nil, err
 	}
 	return d.verbs.OpenAs(sub, n.tenant.Budget)
+}
+
+// subdevice returns the device as all programs of the session share it.
+func (n *session) subdevice(d *device) (sub *rxe.Subdevice, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed.lacks(d) {
+		return nil, unix.ENODEV
+	}
+	if sub = n.limited[d]; sub == nil {
+		if sub, err = faultlink.Subdevice(d.engine.Device(), n.faults.set); err == nil {
+			n.limited[d] = sub
+		}
+	}
+	return sub, err
 }
 
 // hint returns a remedy for an error in the daemon itself.

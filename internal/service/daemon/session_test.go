@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -232,12 +233,18 @@ func TestLimits(t *testing.T) {
 	if _, err := s.dial(t).Hello(nil, proto.Wanted{}); !errors.Is(err, proto.ErrLimit) {
 		t.Errorf("one more: %v", err)
 	}
-	n := &session{server: s.Server, log: s.log, files: make(map[*file]struct{}), faults: newFaultRules(nil, nil, &s.verbs, 0)}
-	for range maxFilesPerSession {
-		n.files[new(file)] = struct{}{}
-	}
-	if _, err := n.Open(&tree.Node{DeviceName: "rxe0"}, trap.Credentials{}); err != unix.EMFILE {
-		t.Errorf("one more file: %v", err)
+}
+
+// A private daemon has one user, and that user may take all of its descriptors. Elsewhere a user has a quarter.
+func TestPrivateShare(t *testing.T) {
+	for _, private := range []bool{true, false} {
+		s := startTest(t, Config{Private: private}, nil)
+		budget, half := s.tenants.Of(7).Budget, quota.Cost{Files: tenant.OpenLimit() / 2}
+		if err := budget.Take(half); (err == nil) != private {
+			t.Errorf("private: %v, half of the descriptors: %v", private, err)
+		} else if err == nil {
+			budget.Give(half)
+		}
 	}
 }
 
@@ -388,10 +395,10 @@ func TestOldLibrxe(t *testing.T) {
 			f.Close()
 		}
 		n := cfg.Host.(*session)
-		for pid := range 2 * maxFilesPerSession {
+		for pid := range 2 * maxWarned {
 			n.firstOf(-pid)
 		}
-		if len(n.warned) > maxFilesPerSession {
+		if len(n.warned) > maxWarned {
 			t.Errorf("%d processes are remembered", len(n.warned))
 		}
 		return nil

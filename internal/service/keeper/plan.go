@@ -28,7 +28,7 @@ const (
 // plan is the command line of a stage:
 //
 //	gorxe _keep PARENT FRONT DAEMON TRACER MASK FILE ARG0…
-//	gorxe _start KEEPER BASE COUNT TRACER MASK FILE ARG0…
+//	gorxe _start KEEPER BASE COUNT TOP TRACER MASK FILE ARG0…
 type plan struct {
 	parent int           // process of the front
 	front  int           // descriptor: socket of the front, or of the keeper
@@ -48,7 +48,7 @@ func (p *plan) keeperArgs() []string {
 
 func (p *plan) childArgs(keeper int, fds filter.Range) []string {
 	return append([]string{"gorxe", stageStart,
-		strconv.Itoa(keeper), strconv.FormatUint(uint64(fds.Base), 10), strconv.FormatUint(uint64(fds.Count), 10),
+		strconv.Itoa(keeper), strconv.Itoa(int(fds.Base)), strconv.Itoa(int(fds.Count)), strconv.Itoa(int(fds.Top)),
 		strconv.Itoa(p.tracer), formatMask(p.mask), p.file}, p.argv...)
 }
 
@@ -57,11 +57,14 @@ var errPlan = errors.New("this is a part of `gorxe run` and not a command")
 
 // parsePlan reads args behind the stage's name.
 func parsePlan(stage string, args []string) (p plan, err error) {
-	const numbers = 4 // that come before the mask
+	numbers := 4 // that come before the mask
+	if stage == stageStart {
+		numbers = 5
+	}
 	if len(args) < numbers+3 {
 		return plan{}, errPlan
 	}
-	var n [numbers]uint64
+	n := make([]uint64, numbers)
 	for i := range n {
 		if n[i], err = strconv.ParseUint(args[i], 10, 64); err != nil {
 			return plan{}, errPlan
@@ -71,11 +74,11 @@ func parsePlan(stage string, args []string) (p plan, err error) {
 		return plan{}, errPlan
 	}
 	p.file, p.argv = args[numbers+1], args[numbers+2:]
-	p.tracer = int(n[3])
+	p.tracer = int(n[numbers-1])
 	if stage == stageKeep {
 		p.parent, p.front, p.daemon = int(n[0]), int(n[1]), int(n[2])
 	} else {
-		p.front, p.fds = int(n[0]), filter.Range{Base: uint32(n[1]), Count: uint32(n[2])}
+		p.front, p.fds = int(n[0]), filter.Range{Base: uint32(n[1]), Count: uint32(n[2]), Top: uint32(n[3])}
 	}
 	return p, nil
 }

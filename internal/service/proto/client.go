@@ -138,7 +138,7 @@ type Attachment struct {
 // Attach hands a program over. It fails if neither daemon nor keeper can open the
 // program's memory. After it, only Questions may be called.
 func (c *Client) Attach(a Attachment) error {
-	req := Request{Op: OpAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count}
+	req := Request{Op: OpAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count, FDTop: a.FDs.Top}
 	if a.NoAccess != nil {
 		req.NoAccess = a.NoAccess.Error()
 	}

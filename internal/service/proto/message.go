@@ -38,6 +38,7 @@ type Request struct {
 	Program int    `json:"program,omitempty"` // its process
 	FDBase  uint32 `json:"fd_base,omitempty"`
 	FDCount uint32 `json:"fd_count,omitempty"`
+	FDTop   uint32 `json:"fd_top,omitempty"`
 	// NoAccess, if not empty, says why the keeper cannot open the program's memory.
 	NoAccess string `json:"no_access,omitempty"`
 

@@ -19,10 +19,11 @@ const (
 
 // What a connection and a session cost besides the program's own processes and files. The
 // descriptors of a session are the listener, trap's duplicate of it, the shared page, and two
-// for direct doorbells. Its threads receive calls and direct doorbells, while there are any.
+// for direct doorbells. Threads that receive its calls and direct doorbells are taken when they
+// start (package trap): an idle session has none.
 var (
 	connectionCost = quota.Cost{Memory: 2 << 10, Files: 1}
-	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 5, Threads: 2}
+	sessionCost    = quota.Cost{Memory: 128 << 10, Files: 5}
 )
 
 // ErrLimit says that a user has reached a limit.
@@ -95,47 +96,57 @@ func (t *Tenants) sweep() {
 func (t *Tenants) Greet(uid uint32) (*Tenant, error) {
 	uid = t.owners.Of(uid)
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.sweep()
 	u := t.of(uid)
-	if u.connections >= MaxConnections {
-		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, u.connections)
+	n := u.connections
+	if n < MaxConnections {
+		u.connections++
 	}
-	if err := u.Budget.Take(connectionCost); err != nil {
+	t.mu.Unlock()
+	if n >= MaxConnections {
+		return nil, fmt.Errorf("%w: user %d has %d connections", ErrLimit, uid, n)
+	}
+	if err := u.Budget.Take(connectionCost); err != nil { // without the lock: it may wait
+		u.count(&u.connections, -1)
 		return nil, u.refused("a connection", err)
 	}
-	u.connections++
 	return u, nil
+}
+
+// count adds n to one of u's numbers.
+func (u *Tenant) count(number *int, n int) {
+	u.all.mu.Lock()
+	defer u.all.mu.Unlock()
+	*number += n
 }
 
 // Dismiss undoes Greet.
 func (u *Tenant) Dismiss() {
-	u.all.mu.Lock()
-	defer u.all.mu.Unlock()
 	u.Budget.Give(connectionCost)
-	u.connections--
+	u.count(&u.connections, -1)
 }
 
 // Enter counts a session of the user, unless there are too many. Leave undoes it.
 func (u *Tenant) Enter() error {
 	u.all.mu.Lock()
-	defer u.all.mu.Unlock()
-	if u.sessions >= MaxSessions {
-		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, u.sessions)
+	n := u.sessions
+	if n < MaxSessions {
+		u.sessions++
 	}
-	if err := u.Budget.Take(sessionCost); err != nil {
+	u.all.mu.Unlock()
+	if n >= MaxSessions {
+		return fmt.Errorf("%w: user %d has %d sessions", ErrLimit, u.UID, n)
+	}
+	if err := u.Budget.Take(sessionCost); err != nil { // without the lock: it may wait
+		u.count(&u.sessions, -1)
 		return u.refused("a session", err)
 	}
-	u.sessions++
 	return nil
 }
 
 // refused says that a budget has no room, and which setting bounds it.
 func (u *Tenant) refused(what string, err error) error {
 	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("%w: user %d, the threads of %s: %w; all of the daemon's threads are bounded by %s",
-			ErrLimit, u.UID, what, err, u.all.limits.Threads.Bound)
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("%w: user %d, the files of %s: %w; all of the daemon's files are bounded by RLIMIT_NOFILE (ulimit -n, LimitNOFILE=)",
 			ErrLimit, u.UID, what, err)
@@ -146,8 +157,6 @@ func (u *Tenant) refused(what string, err error) error {
 
 // Leave undoes Enter.
 func (u *Tenant) Leave() {
-	u.all.mu.Lock()
-	defer u.all.mu.Unlock()
 	u.Budget.Give(sessionCost)
-	u.sessions--
+	u.count(&u.sessions, -1)
 }

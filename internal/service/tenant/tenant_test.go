@@ -98,33 +98,39 @@ func TestMaxima(t *testing.T) {
 	}
 }
 
-// The threads of all sessions are bounded, and a refusal names the setting that bounds them.
+// A session takes no thread before it has work. The threads of a user are a quarter of those of the daemon,
+// and those of all users three quarters.
 func TestThreads(t *testing.T) {
 	const threads = 2300 // of the daemon
 	l := Find(Memory{Bytes: 1 << 40}, Threads{threads, "pids.max of a test"}, 0, OpenLimit()-reserveFiles-1<<20)
 	all := New(l, nil)
-	sessions := 0
+	thread := quota.Cost{Threads: 1}
+	taken := 0
 	var refused error
-	for uid := uint32(0); uid < 20; uid++ {
+	for uid := range uint32(5) {
 		u, err := all.Greet(uid)
 		if err != nil {
 			t.Fatal(err)
 		}
+		for range MaxSessions {
+			if err := u.Enter(); err != nil {
+				t.Fatalf("an idle session of user %d: %v", uid, err)
+			}
+		}
 		own := 0
-		for err = u.Enter(); err == nil; err = u.Enter() {
+		for err = u.Budget.Take(thread); err == nil; err = u.Budget.Take(thread) {
 			own++
 		}
-		if own*sessionCost.Threads > threads/4 {
-			t.Errorf("user %d has %d sessions", uid, own)
+		if own > threads/4 {
+			t.Errorf("user %d has %d threads", uid, own)
 		}
-		sessions += own
+		taken += own
 		refused = err
 	}
-	if used := sessions * sessionCost.Threads; used > threads*3/4 || used < threads/2 {
-		t.Errorf("%d threads are taken of %d", used, threads)
+	if taken > threads*3/4 || taken < threads/2 {
+		t.Errorf("%d threads are taken of %d", taken, threads)
 	}
-	if !errors.Is(refused, ErrLimit) || !errors.Is(refused, quota.ErrTotalSpent) || !errors.Is(refused, unix.EAGAIN) ||
-		!strings.Contains(refused.Error(), "pids.max of a test") {
+	if !errors.Is(refused, quota.ErrTotalSpent) || !errors.Is(refused, unix.EAGAIN) {
 		t.Errorf("the last user: %v", refused)
 	}
 }

@@ -29,7 +29,7 @@ func (r *ringer) Sweep() {}
 func newRingers(t *testing.T, n int) (w *Watch, devices []*Device, started *int) {
 	t.Helper()
 	w, started = new(Watch), new(int)
-	w.Init(new(Instances), new(Extra), &fakeOwner{helped: func() { *started++ }})
+	w.Init(new(Instances), new(Instances), new(Extra), &fakeOwner{helped: func() { *started++ }})
 	w.watches = make(map[int]*Device)
 	w.wake = newWake(t)
 	for wd := range n {

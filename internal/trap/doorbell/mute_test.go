@@ -44,7 +44,7 @@ func newDevice(t testing.TB, w *Watch) (d *Device, program int) {
 func newWatch(t testing.TB) *Watch {
 	t.Helper()
 	w := new(Watch)
-	w.Init(new(Instances), new(Extra), new(fakeOwner))
+	w.Init(new(Instances), new(Instances), new(Extra), new(fakeOwner))
 	t.Cleanup(w.Close)
 	return w
 }

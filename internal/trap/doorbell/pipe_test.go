@@ -22,7 +22,7 @@ type pipeRig struct {
 func newPipeRig(t *testing.T) *pipeRig {
 	t.Helper()
 	r := &pipeRig{t: t, w: new(Watch), owner: new(fakeOwner)}
-	r.w.Init(new(Instances), new(Extra), r.owner)
+	r.w.Init(new(Instances), new(Instances), new(Extra), r.owner)
 	t.Cleanup(r.w.Close)
 	r.d, r.program = newDevice(t, r.w)
 	r.pipe = r.standIn(r.d, r.program)
@@ -238,7 +238,7 @@ func TestPipeMuted(t *testing.T) {
 // TestPipeFails: without a pipe, a device stays as it is.
 func TestPipeFails(t *testing.T) {
 	w, owner := new(Watch), &fakeOwner{noPipe: unix.ENOSPC}
-	w.Init(new(Instances), new(Extra), owner)
+	w.Init(new(Instances), new(Instances), new(Extra), owner)
 	t.Cleanup(w.Close)
 	d, program := newDevice(t, w)
 	open := descriptors(t)
@@ -323,7 +323,7 @@ func (o *strayOwner) AwaitStray(on bool) {
 // TestPipeLeftAlone: a device beside the one with a pipe is removed while the receiver decides what to wait for. It still hears of Again.
 func TestPipeLeftAlone(t *testing.T) {
 	w, o := new(Watch), new(strayOwner)
-	w.Init(new(Instances), new(Extra), o)
+	w.Init(new(Instances), new(Instances), new(Extra), o)
 	t.Cleanup(w.Close)
 	d, program := newDevice(t, w)
 	r := &pipeRig{t: t, w: w, owner: &o.fakeOwner, d: d, program: program}

@@ -18,7 +18,8 @@ import (
 // Watch waits for the direct doorbells of a session. Such a doorbell is a write to a device's
 // memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that stands in for the memfd.
 type Watch struct {
-	instances *Instances
+	instances *Instances // of the daemon
+	own       *Instances // of the user
 	owner     Owner
 	open      atomic.Bool // there were devices with such doorbells
 	notify    int         // the inotify instance, once open
@@ -53,12 +54,23 @@ type Owner interface {
 // Instances counts the watches of a process. The zero value is ready.
 type Instances struct{ open atomic.Int32 }
 
-// maxInstances bounds the instances of inotify, of which a user has 128 in all. While there are
+// maxInstances bounds the instances of inotify, of which the daemon's user has 128 in all. The
+// programs of one user may have maxOwn of these, so that others have some, too. While there are
 // fewer than manyInstances, a session may have several.
 const (
 	maxInstances  = 64
+	maxOwn        = maxInstances / 4
 	manyInstances = 16
 )
+
+// take counts one more, and reports whether there may be one.
+func (i *Instances) take(most int32) bool {
+	if i.open.Add(1) <= most {
+		return true
+	}
+	i.open.Add(-1)
+	return false
+}
 
 // Many reports whether a session should do with the instance that it has.
 func (i *Instances) Many() bool { return i.open.Load() >= manyInstances }
@@ -95,9 +107,10 @@ func (d *Device) Again() {
 	d.watch.rouse()
 }
 
-// Init makes the watch usable. extra counts its helpers.
-func (w *Watch) Init(instances *Instances, extra *Extra, owner Owner) {
-	w.instances, w.owner, w.helpers.extra = instances, owner, extra
+// Init makes the watch usable. instances counts those of all users, and own those of its user. extra
+// counts its helpers.
+func (w *Watch) Init(instances, own *Instances, extra *Extra, owner Owner) {
+	w.instances, w.own, w.owner, w.helpers.extra = instances, own, owner, extra
 	w.freed.L, w.work.L = &w.mu, &w.mu
 }
 
@@ -138,8 +151,13 @@ func (w *Watch) begin() bool {
 		return false
 	case w.open.Load():
 		return true
-	case w.instances.open.Add(1) > maxInstances || !w.make():
-		w.instances.open.Add(-1)
+	case !w.own.take(maxOwn):
+		return false
+	case !w.instances.take(maxInstances):
+		w.own.open.Add(-1)
+		return false
+	case !w.make():
+		w.uncount()
 		return false
 	}
 	if w.owner.Start(w.notify) != nil {
@@ -217,6 +235,11 @@ func (w *Watch) close() {
 	unix.Close(w.notify)
 	unix.Close(w.wake)
 	w.dropPipe()
+	w.uncount()
+}
+
+func (w *Watch) uncount() {
+	w.own.open.Add(-1)
 	w.instances.open.Add(-1)
 }
 

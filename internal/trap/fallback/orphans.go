@@ -67,13 +67,21 @@ func (f fallback) orphansOf(pid, pidfd int) {
 		defer one.Unlock()
 		flushMapped(pid)
 	}
-	for fd := f.fds.Base; fd < f.fds.Base+f.fds.Count; fd++ {
-		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+strconv.Itoa(int(fd))))
+	open, err := os.ReadDir(procfs.Path(pid, "fd"))
+	if err != nil {
+		return
+	}
+	for _, e := range open {
+		fd, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || !f.fds.Ours(uint32(fd)) {
+			continue
+		}
+		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+e.Name()))
 		switch {
 		case err != nil:
 		case strings.HasPrefix(link, handover.MemfdPrefix):
 			orphan(pidfd, int(fd))
-		case f.pollable[link] && f.fds.Doorbells().Contains(fd):
+		case f.pollable[link] && f.fds.Doorbells().Contains(uint32(fd)):
 			pipes = jam(pidfd, int(fd), flush) || pipes
 		}
 	}

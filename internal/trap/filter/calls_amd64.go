@@ -21,6 +21,6 @@ var oldCalls = []call{
 	{unix.SYS_LSTAT, always},
 	{unix.SYS_ACCESS, always},
 	{unix.SYS_READLINK, always},
-	{unix.SYS_GETDENTS, fdAt0},
+	{unix.SYS_GETDENTS, ourAt0},
 	{unix.SYS_DUP2, fdAt0or1},
 }

@@ -68,7 +68,7 @@ func (p program) run(t testing.TB, d *sysData) (action uint32, steps int) {
 	}
 }
 
-var testRange = Range{Base: 3968, Count: 128}
+var testRange = Range{Base: 896, Count: 128, Top: 4096}
 
 // expect says the same as filter, in other words.
 func expect(d *sysData, fds Range) uint32 {
@@ -82,7 +82,10 @@ func expect(d *sysData, fds Range) uint32 {
 	if d.arch != auditArch {
 		return pass
 	}
-	polls := fds.Pollable().Contains(uint32(d.args[0]))
+	over := func(i int) bool {
+		return fds.Top > 1024 && uint32(d.args[i]) >= fds.Top-(fds.Top-1024)/2 && uint32(d.args[i]) < fds.Top
+	}
+	polls := fds.Pollable().Contains(uint32(d.args[0])) || over(0)
 	stat := fds.Contains(uint32(d.args[0])) || fds.Files().Contains(uint32(d.args[0])) || polls
 	in := func(i int) bool { return fds.Contains(uint32(d.args[i])) }
 	for _, c := range calls {
@@ -98,7 +101,7 @@ func expect(d *sysData, fds Range) uint32 {
 			return when(in(0) || polls)
 		case writeAt0:
 			top := fds.Base + fds.Count
-			free := uint32(d.args[0]) >= top-fds.Count/5 && d.args[2] == 32
+			free := uint32(d.args[0]) >= top-fds.Count/5 && uint32(d.args[0]) < top && d.args[2] == 32
 			return when(in(0) && !free || polls)
 		case statAt0:
 			return when(stat)
@@ -130,7 +133,7 @@ func TestFilter(t *testing.T) {
 	values := []uint64{
 		0, 1, 2, 3, uint64(testRange.Pollable().Base) - 1, uint64(testRange.Pollable().Base),
 		uint64(testRange.Files().Base) - 1, uint64(testRange.Files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
-		uint64(testRange.Base + testRange.Count), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
+		uint64(testRange.Base + testRange.Count), uint64(testRange.Overflow().Base) - 1, uint64(testRange.Overflow().Base), uint64(testRange.Top) - 1, uint64(testRange.Top), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
 		unix.AF_NETLINK, unix.NETLINK_RDMA, DoorbellSize, DoorbellSize | 1<<32,
 		uint64(testRange.Doorbells().Base) - 1, uint64(testRange.Doorbells().Base),
@@ -174,9 +177,9 @@ func TestFilterOtherArchitectures(t *testing.T) {
 }
 
 func FuzzFilter(f *testing.F) {
-	f.Add(uint32(unix.SYS_IOCTL), uint32(auditArch), uint64(4000), uint64(0), uint64(0), uint64(0), uint32(3968), uint32(128))
+	f.Add(uint32(unix.SYS_IOCTL), uint32(auditArch), uint64(4000), uint64(0), uint64(0), uint64(0), uint32(864), uint32(160))
 	f.Fuzz(func(t *testing.T, nr, arch uint32, a, b, c, e uint64, base, count uint32) {
-		fds := Range{Base: base % 4096, Count: 1 + count%maxCount}
+		fds := Range{Base: base % (selectTop - maxCount), Count: 1 + count%maxCount, Top: base % maxTop}
 		d := &sysData{nr: nr, arch: arch, args: [6]uint64{a, b, c, e}}
 		got, _ := build(fds).run(t, d)
 		if nr >= 0x40000000 {
@@ -189,52 +192,79 @@ func FuzzFilter(f *testing.F) {
 }
 
 func TestFor(t *testing.T) {
+	const infinity = ^uint64(0) // RLIM_INFINITY
 	for _, tt := range []struct {
-		limit uint64
-		want  Range
-		ok    bool
+		soft, hard uint64
+		want       Range
+		ok         bool
 	}{
-		{1 << 20, Range{3936, 160}, true},
-		{^uint64(0), Range{3936, 160}, true}, // RLIM_INFINITY
-		{4096, Range{3936, 160}, true},
-		{1024, Range{864, 160}, true},
-		{256, Range{192, 64}, true},
-		{leastTop, Range{24, 8}, true},
-		{leastTop - 1, Range{}, false},
-		{0, Range{}, false},
+		{infinity, infinity, Range{864, 160, 32768}, true},
+		{1 << 20, 1 << 20, Range{864, 160, 32768}, true},
+		{20000, 1 << 20, Range{864, 160, 20000}, true},
+		{2048, 2048, Range{864, 160, 2048}, true},
+		{1024, 1024, Range{864, 160, 0}, true},
+		{1024, 4096, Range{864, 160, 4096}, true}, // the program may raise it
+		{256, 512, Range{192, 64, 0}, true},
+		{256, infinity, Range{192, 64, 32768}, true},
+		{leastTop, leastTop, Range{24, 8, 0}, true},
+		{leastTop - 1, infinity, Range{}, false},
+		{0, 0, Range{}, false},
 	} {
-		got, err := For(tt.limit)
+		got, err := For(tt.soft, tt.hard)
 		if got != tt.want || (err == nil) != tt.ok {
-			t.Errorf("For(%d) = %v, %v", tt.limit, got, err)
+			t.Errorf("For(%d, %d) = %v, %v", tt.soft, tt.hard, got, err)
 		}
 	}
 }
 
-// TestPollable: a program with the usual limit may have 500 pollable files, and the
-// lowest numbers are its own. The ranges lie one above the other.
-func TestPollable(t *testing.T) {
+// TestSelectable: whatever the limit is, descriptors that a program waits for are below FD_SETSIZE.
+// A program with the usual limit may have 500 of them, and the lowest numbers are its own. The
+// ranges lie one above the other.
+func TestSelectable(t *testing.T) {
 	for _, tt := range []struct {
 		limit uint64
 		want  Range
 	}{
-		{1 << 20, Range{2752, 1024}},
-		{1024, Range{176, 528}},
-		{256, Range{32, 96}},
-		{leastTop, Range{4, 12}},
+		{1 << 20, Range{Base: 176, Count: 528}},
+		{20000, Range{Base: 176, Count: 528}},
+		{1024, Range{Base: 176, Count: 528}},
+		{256, Range{Base: 32, Count: 96}},
+		{leastTop, Range{Base: 4, Count: 12}},
 	} {
-		r, err := For(tt.limit)
+		r, err := For(tt.limit, tt.limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := r.Pollable()
-		if got != tt.want || got.Base+got.Count != r.Files().Base || r.Files().Base+r.Files().Count != r.Base {
+		if got != tt.want || got.Base+got.Count != r.Files().Base || r.Files().Base+r.Files().Count != r.Base || r.Base+r.Count > 1024 {
 			t.Errorf("with a limit of %d: %v, want %v, below %v and %v", tt.limit, got, tt.want, r.Files(), r)
 		}
-		if !r.Ours(got.Base) || !r.Ours(r.Base) || r.Ours(r.Files().Base) || r.Ours(got.Base-1) {
-			t.Errorf("with a limit of %d: Ours is not the union of the two ranges", tt.limit)
+		if !r.Ours(got.Base) || !r.Ours(r.Base) || r.Ours(r.Files().Base) || r.Ours(got.Base-1) || r.Ours(r.Base+r.Count) {
+			t.Errorf("with a limit of %d: Ours is not the union of the ranges", tt.limit)
 		}
 		if s := r.Spare(); s.Base+s.Count != r.Base+r.Count || s.Base-r.Base != deviceRoom {
 			t.Errorf("with a limit of %d: the spare part of %v is %v", tt.limit, r, s)
+		}
+		if d := r.Devices(); d.Base <= r.Trapped().Base || d.Base+d.Count != r.Doorbells().Base {
+			t.Errorf("with a limit of %d: of %v, %v is for devices", tt.limit, r, d)
+		}
+	}
+}
+
+// TestOverflow: a process can have as many devices as half of its limit, because each needs a second
+// descriptor, for its events. Only half of the numbers above 1024 are trapped.
+func TestOverflow(t *testing.T) {
+	for _, limit := range []uint64{1025, 2048, 4096, 20000, maxTop} {
+		r, err := For(limit, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := r.Overflow()
+		if n := over.Count + r.Pollable().Count + r.Devices().Count; uint64(n) < limit/2 || uint64(over.Count) > (limit-1024)/2 {
+			t.Errorf("with a limit of %d: room for %d devices, %v above 1024", limit, n, over)
+		}
+		if over.Base < 1024 || over.Count > 0 && (!r.Ours(over.Base) || !r.Ours(uint32(limit)-1)) || r.Ours(over.Base-1) || r.Ours(uint32(limit)) {
+			t.Errorf("with a limit of %d: Ours is not the union of the ranges", limit)
 		}
 	}
 }
@@ -252,13 +282,14 @@ func TestInstallError(t *testing.T) {
 
 func TestCheckRange(t *testing.T) {
 	for limit := uint64(0); limit < 2*maxTop; limit++ {
-		if r, err := For(limit); err == nil && r.Check() != nil {
+		if r, err := For(limit, 2*limit); err == nil && r.Check() != nil {
 			t.Errorf("limit %d: %v", limit, r.Check())
 		}
 	}
 	for _, r := range []Range{
-		{}, {Base: 100}, {Count: maxCount + 1}, {Count: math.MaxUint32}, {Base: maxTop, Count: 1},
+		{}, {Base: 100}, {Count: maxCount + 1}, {Count: math.MaxUint32}, {Base: selectTop, Count: 1},
 		{Base: math.MaxUint32, Count: 2}, {Base: math.MaxUint32 - 1, Count: 1},
+		{Base: 800, Count: 100, Top: 1000}, {Base: 800, Count: 100, Top: maxTop + 1},
 	} {
 		if r.Check() == nil {
 			t.Errorf("%+v is taken", r)

@@ -13,8 +13,8 @@ type rule uint8
 const (
 	always    rule = iota
 	fdAt0          // the descriptor args[0] is in the range
-	ourAt0         // args[0] is in the range or Range.Pollable
-	statAt0        // args[0] is in the range, Range.Files or Range.Pollable
+	ourAt0         // args[0] is in the range, Range.Pollable or Range.Overflow
+	statAt0        // args[0] is there or in Range.Files
 	fdAt0or1       // args[0] or args[1] is
 	writeAt0       // ourAt0, except for a doorbell on one of Range.Doorbells
 	fdSpan         // close_range: args[0] to args[1] overlap the range
@@ -105,12 +105,12 @@ func check(r rule, fds Range) program {
 		return append(ours(fds), trap)
 	case writeAt0:
 		return append(ours(fds),
-			on(opJGE, fds.Doorbells().Base, 0, 4),
+			on(opJGE, fds.Doorbells().Base, 0, 5), on(opJGE, end, 4, 0),
 			load(offArg(2)+4), on(opJEQ, 0, 0, 2), load(offArg(2)), on(opJEQ, DoorbellSize, 1, 0),
 			trap, allow,
 		)
 	case statAt0:
-		return program{load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+		return append(oursOrFiles(fds), trap)
 	case fdAt0or1:
 		return program{
 			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 3),
@@ -139,12 +139,23 @@ func check(r rule, fds Range) program {
 	}
 }
 
-// ours continues behind its end if the descriptor args[0], which it loads, is in the range
-// or in Range.Pollable, and allows the call if not.
+// ours continues behind its end if the descriptor args[0], which it loads, is in the range,
+// in Range.Pollable or Range.Overflow, and allows the call if not.
 func ours(fds Range) program {
+	over := fds.Overflow()
 	return program{
-		load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 3), on(opJGE, fds.Files().Base, 0, 3),
-		on(opJGE, fds.Base, 0, 1), on(opJGE, fds.Base+fds.Count, 0, 1), allow,
+		load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 5), on(opJGE, fds.Files().Base, 0, 5),
+		on(opJGE, fds.Base, 0, 3), on(opJGE, fds.Base+fds.Count, 0, 3),
+		on(opJGE, over.Base, 0, 1), on(opJGE, over.Base+over.Count, 0, 1), allow,
+	}
+}
+
+// oursOrFiles is ours with Range.Files, which lies in between.
+func oursOrFiles(fds Range) program {
+	over := fds.Overflow()
+	return program{
+		load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 3), on(opJGE, fds.Base+fds.Count, 0, 3),
+		on(opJGE, over.Base, 0, 1), on(opJGE, over.Base+over.Count, 0, 1), allow,
 	}
 }
 
@@ -152,10 +163,12 @@ func ours(fds Range) program {
 // flags have AT_EMPTY_PATH and the descriptor is in none of the ranges: glibc and others make fstat of that form.
 func unlessFstat(flags int, fds Range) program {
 	cwd := int32(unix.AT_FDCWD)
+	over := fds.Overflow()
 	return program{
-		load(offArg(flags)), on(opJSET, unix.AT_EMPTY_PATH, 0, 4),
-		load(offArg(0)), on(opJEQ, uint32(cwd), 2, 0),
-		on(opJGE, fds.Pollable().Base, 0, 2), on(opJGE, fds.Base+fds.Count, 1, 0),
+		load(offArg(flags)), on(opJSET, unix.AT_EMPTY_PATH, 0, 6),
+		load(offArg(0)), on(opJEQ, uint32(cwd), 4, 0),
+		on(opJGE, fds.Pollable().Base, 0, 4), on(opJGE, fds.Base+fds.Count, 0, 2),
+		on(opJGE, over.Base, 0, 2), on(opJGE, over.Base+over.Count, 1, 0),
 		trap, allow,
 	}
 }

@@ -6,49 +6,63 @@ import (
 	"github.com/gorxe/gorxe/internal/nofile"
 )
 
-// Range is where gorxe keeps its descriptors in the program: Base to Base+Count-1.
+// Range is where gorxe keeps its descriptors in the program: Base to Base+Count-1. Other
+// ranges follow from it: Files and Pollable lie below it, and Overflow above.
 type Range struct {
 	Base, Count uint32
+	Top         uint32 // the end of Overflow; 0: there is none
 }
 
 // The range lies just below the soft limit of open files, because the kernel refuses
-// higher numbers. It does not lie above 4096: programs that close everything up to
-// the limit are trapped for each close, and select(2) cannot take such numbers.
+// higher numbers. It also lies below selectTop: select(2) takes no higher ones, and programs call
+// it for event channels and rsockets. With a higher limit, Overflow has what finds no room.
 const (
-	maxTop   = 4096
-	maxCount = 160
-	leastTop = 32 // a lower limit leaves too few descriptors for a device
-	shareOf  = 4  // the range takes a quarter of a low limit
-	directOf = 5  // a fifth of the range is for direct doorbells
+	selectTop = 1024  // FD_SETSIZE
+	maxTop    = 32768 // the kernel's table of descriptors is as large as the highest number
+	maxCount  = 160
+	leastTop  = 32 // a lower limit leaves too few descriptors for a device
+	shareOf   = 4  // the range takes a quarter of a low limit
+	directOf  = 5  // a fifth of the range is for direct doorbells
 
-	// deviceRoom is how many numbers of the range are for devices only.
+	// deviceRoom is how many numbers of the range are for devices and directories only.
 	deviceRoom = 8
 
-	// maxPollable is how many pollable files a process may have. librdmacm opens one for
-	// each connection of its synchronous interface.
-	maxPollable = 1024
+	// maxPollable is how many pollable files a process may have below selectTop. librdmacm opens
+	// one for each connection of its synchronous interface.
+	maxPollable = 528
 )
 
-// For returns the range for a program whose soft RLIMIT_NOFILE is limit.
-func For(limit uint64) (Range, error) {
-	if limit < leastTop {
+// For returns the range for a program whose RLIMIT_NOFILE is soft now, and may be raised to hard.
+func For(soft, hard uint64) (Range, error) {
+	if soft < leastTop {
 		return Range{}, fmt.Errorf("the limit of open files (RLIMIT_NOFILE) is %d; "+
-			"a program with an RDMA device needs %d or more: raise it with ulimit -n", limit, leastTop)
+			"a program with an RDMA device needs %d or more: raise it with ulimit -n", soft, leastTop)
 	}
-	top := uint32(min(limit, maxTop))
-	count := min(top/shareOf, maxCount)
-	return Range{Base: top - count, Count: count}, nil
+	end := uint32(min(soft, selectTop))
+	count := min(end/shareOf, maxCount)
+	r := Range{Base: end - count, Count: count}
+	// Many programs raise a low limit to the hard one, for example Java.
+	if soft <= selectTop {
+		soft = hard
+	}
+	if soft > selectTop {
+		r.Top = uint32(min(soft, maxTop))
+	}
+	return r, nil
 }
 
-// Own returns the range for the limit that this process was started with. A program
-// that it executes has the same limit. (Getrlimit shows another one: package syscall
+// Own returns the range for the limits that this process was started with. A program
+// that it executes has the same limits. (Getrlimit shows another one: package syscall
 // raises it.)
-func Own() (Range, error) { return For(nofile.Soft()) }
+func Own() (Range, error) { return For(nofile.Soft(), nofile.Hard()) }
 
 // Check refuses a range that For does not make.
 func (r Range) Check() error {
-	if r.Count == 0 || r.Count > maxCount || r.Base > maxTop-r.Count {
+	if r.Count == 0 || r.Count > maxCount || r.Base > selectTop-r.Count {
 		return fmt.Errorf("%d descriptors from %d on are not the range of a filter", r.Count, r.Base)
+	}
+	if r.Top != 0 && (r.Top <= selectTop || r.Top > maxTop) {
+		return fmt.Errorf("%d is not the end of a filter's descriptors", r.Top)
 	}
 	return nil
 }
@@ -74,8 +88,21 @@ func (r Range) Pollable() Range {
 	return Range{Base: top - count, Count: count}
 }
 
-// Ours reports whether the trap answers the calls on fd: it lies in r or in Pollable.
-func (r Range) Ours(fd uint32) bool { return r.Contains(fd) || r.Pollable().Contains(fd) }
+// Overflow is a range for devices and pollable files that find no room below. The same calls are
+// trapped as in Pollable. It has half of the numbers that select(2) does not take. A process can
+// thus have as many devices as with the kernel: each needs a second descriptor for its events.
+func (r Range) Overflow() Range {
+	if r.Top <= selectTop {
+		return Range{Base: r.Base + r.Count}
+	}
+	count := (r.Top - selectTop) / 2
+	return Range{Base: r.Top - count, Count: count}
+}
+
+// Ours reports whether the trap answers the calls on fd: it lies in r, Pollable or Overflow.
+func (r Range) Ours(fd uint32) bool {
+	return r.Contains(fd) || r.Pollable().Contains(fd) || r.Overflow().Contains(fd)
+}
 
 // Doorbells is the part of r for devices with direct doorbells.
 func (r Range) Doorbells() Range {
@@ -86,6 +113,14 @@ func (r Range) Doorbells() Range {
 // Trapped is the other part of r: every write there is trapped.
 func (r Range) Trapped() Range {
 	return Range{Base: r.Base, Count: r.Count - r.Doorbells().Count}
+}
+
+// Devices is the part of r for devices without direct doorbells. The numbers below it, a few, are
+// for directories and netlink sockets: the latter cannot lie elsewhere.
+func (r Range) Devices() Range {
+	kept := min(r.Count/8, deviceRoom)
+	t := r.Trapped()
+	return Range{Base: t.Base + kept, Count: t.Count - kept}
 }
 
 // Spare is the part of r where completion channels may be if a program has hundreds. There,
