@@ -134,6 +134,8 @@ var errnoWords = map[unix.Errno]words{
 	unix.ELOOP:           {"the path has too many links", "check the path"},
 	unix.EAFNOSUPPORT:    {"the address is of a family that RDMA CM does not have", "use IPv4 or IPv6"},
 	unix.ESOCKTNOSUPPORT: {"the socket is of a type that the protocol does not have", "use the type of the manual page"},
+	unix.ENOPROTOOPT:     {"the socket has no such option", "use the options of netlink(7)"},
+	unix.EDOM:            {"a time is outside of what the socket takes", "use microseconds below a million"},
 	unix.E2BIG:           {"the request names more than the device can have", "ask query_device for the limits"},
 	unix.ERANGE:          {"a number is outside of what the device takes", "ask query_device for the limits"},
 }
