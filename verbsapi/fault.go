@@ -8,9 +8,23 @@ import "github.com/gorxe/gorxe/internal/fault"
 type Fault = fault.Rule
 
 // FaultError says which word of a rule is wrong.
+//
+//	Rule    string  // as given
+//	Word    string  // the word at fault; it is in Rule, or empty
+//	At      int     // where Word is in Rule, in bytes
+//	Why     string
 type FaultError = fault.Error
 
 // FaultStatus is a rule and what it did.
+//
+//	ID         uint64  `json:"id"`
+//	Name       string  `json:"name,omitempty"`
+//	Rule       string  `json:"rule"`
+//	Candidates uint64  `json:"candidates"`
+//	Fired      uint64  `json:"fired"`
+//	NoRoom     uint64  `json:"no_room,omitempty"` // packets lost, because there was no room to keep them
+//	First      *Event  `json:"first,omitempty"`
+//	Last       *Event  `json:"last,omitempty"`
 type FaultStatus = fault.Status
 
 // ParseFault reads a rule, as "packet drop,opcode=RC_SEND_ONLY,first=1". An error is a

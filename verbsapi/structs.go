@@ -71,6 +71,7 @@ type QPCap = rxe.QPCap
 //	Timeout         uint8   // 4.096 µs << Timeout; 0: never
 //	RetryCnt        uint8   // 0 to 7; 7 means seven
 //	RNRRetry        uint8   // 0 to 7; 7 means without limit
+//	PathMigState    uint8   // enum ibv_mig_state; only 0, MIGRATED, as there is no path migration
 //	Cap             QPCap
 //	AH              AHAttr
 type QPAttr = rxe.QPAttr

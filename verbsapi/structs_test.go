@@ -14,12 +14,15 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the fields of the engine's structs into the comments of structs.go")
+var update = flag.Bool("update", false, "write the fields of structs into the comments of their aliases")
 
-const (
-	structsFile = "structs.go"
-	indent      = 8
-)
+const indent = 8
+
+// aliasFiles have aliases of structs, each with the directory of the package.
+var aliasFiles = []struct{ file, pkg, dir string }{
+	{"structs.go", "rxe", "../rxe"},
+	{"fault.go", "fault", "../internal/fault"},
+}
 
 // fieldsOf returns the fields of the structs of a package in a directory, as source.
 func fieldsOf(t *testing.T, dir string) map[string]string {
@@ -51,18 +54,37 @@ func fieldsOf(t *testing.T, dir string) map[string]string {
 	return fields
 }
 
-// TestAliasComments: the comment of each alias in structs.go has the fields of its struct, so that
+// TestAliasComments: the comment of each alias of a struct has the fields of the struct, so that
 // `go doc verbsapi.QPCap` shows them.
 func TestAliasComments(t *testing.T) {
-	fields := fieldsOf(t, "../rxe")
-	old := string(must(os.ReadFile(structsFile))(t))
-	alias := regexp.MustCompile(`(?m)^((?://.*\n)+)type (\w+) = rxe\.(\w+)\n`)
-	found := 0
-	text := alias.ReplaceAllStringFunc(old, func(match string) string {
+	for _, a := range aliasFiles {
+		fields := fieldsOf(t, a.dir)
+		old := string(must(os.ReadFile(a.file))(t))
+		text, found := withFields(old, a.pkg, fields)
+		if want := strings.Count(old, " = "+a.pkg+".") - strings.Count(old, "type Fault = "); found != want || want == 0 {
+			t.Errorf("%s: %d of %d aliases have a comment with fields", a.file, found, want)
+		}
+		text = string(must(format.Source([]byte(text)))(t))
+		switch {
+		case text == old:
+		case !*update:
+			t.Errorf("%s is out of date: go test ./verbsapi -run TestAliasComments -update", a.file)
+		default:
+			if err := os.WriteFile(a.file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// withFields returns a file whose comments of aliases have the fields of the structs. ParseFault
+// makes a Fault, whose fields are the grammar's, so its comment has none.
+func withFields(old, pkg string, fields map[string]string) (text string, found int) {
+	alias := regexp.MustCompile(`(?m)^((?://.*\n)+)type (\w+) = ` + pkg + `\.(\w+)\n`)
+	text = alias.ReplaceAllStringFunc(old, func(match string) string {
 		m := alias.FindStringSubmatch(match)
 		body, ok := fields[m[3]]
-		if !ok {
-			t.Errorf("%s: rxe has no struct %s", m[2], m[3])
+		if !ok || m[2] == "Fault" {
 			return match
 		}
 		found++
@@ -72,20 +94,7 @@ func TestAliasComments(t *testing.T) {
 		for line := range strings.Lines(body) {
 			comment.WriteString(strings.TrimRight("//\t"+strings.TrimPrefix(line, strings.Repeat(" ", indent)), " \n") + "\n")
 		}
-		return comment.String() + "type " + m[2] + " = rxe." + m[3] + "\n"
+		return comment.String() + "type " + m[2] + " = " + pkg + "." + m[3] + "\n"
 	})
-	if want := strings.Count(old, "= rxe."); found != want || want == 0 {
-		t.Errorf("%d of %d aliases have a comment", found, want)
-	}
-	text = string(must(format.Source([]byte(text)))(t))
-	if text == old {
-		return
-	}
-	if !*update {
-		t.Errorf("%s is out of date: go test ./verbsapi -run TestAliasComments -update", structsFile)
-		return
-	}
-	if err := os.WriteFile(structsFile, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return text, found
 }
