@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -11,7 +12,9 @@ import (
 const envMain = "GORXE_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envMain) != "" {
+	// A process that gorxe starts from its own executable has a command, and no flag of the tests. It must
+	// not run the tests again.
+	if os.Getenv(envMain) != "" || len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
 	}
 	os.Exit(m.Run())
