@@ -25,7 +25,7 @@ const style = `
   .title { fill: #8b98ab; font-size: 12px; }
   @media (prefers-reduced-motion: no-preference) {
     .line { animation: appear 1ms linear both; }
-    @keyframes appear { from { opacity: 0 } to { opacity: 1 } }
+    @keyframes appear { from { opacity: 0.25 } to { opacity: 1 } }
   }
 `
 
