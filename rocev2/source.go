@@ -181,7 +181,7 @@ func bindError(addr netip.Addr, port uint16, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		e.Kind = ErrPortTaken
-		e.Hint = "probably by the kernel's rdma_rxe (see `rdma link`, remove it with `rdma link delete`) or another gorxe; " +
+		e.Hint = "by another gorxe, or by the kernel's rdma_rxe (see `rdma link`, remove it with `rdma link delete`); " +
 			"stop that one, or give this device another address"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		e.Kind = ErrNoAddress

@@ -109,6 +109,8 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"run", "--faults", "main.go", "true"}, `main.go`},
 		{[]string{"run", "--label", "a b\n", "true"}, `label`},
 		{[]string{"pair", "--devices", "-3", "a", "--", "b"}, `--devices`},
+		{[]string{"pair", "--nope", "a", "--", "b"}, `unknown flag --nope`},
+		{[]string{"pair", "--hosts", "--chaos", "7", "a", "--", "b"}, `GORXE_CHAOS`},
 		{[]string{"daemon", "--device", "rxe0=::1%%"}, `--device`},
 		{[]string{"daemon", "--socket", "/no/such/dir/s"}, `/no/such/dir/s`},
 		{[]string{"daemon", "--metrics", "nope", "--socket", "/no/such/dir/s"}, `--metrics`},

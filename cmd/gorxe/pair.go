@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/pair"
@@ -19,6 +20,7 @@ type pairCmd struct {
 	deviceFlags  `embed:""`
 	privateFlag  `embed:""`
 	verdictFlags `embed:""`
+	trialFlags   `embed:""`
 	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
 	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
 	ReadyWhen    readyWhen     `name:"ready-when" placeholder:"TEXT" help:"The server is ready when a line of its output matches this text, a regular expression. Without this flag, it is ready when it listens on a TCP port, on a Unix socket or by RDMA CM."`
@@ -36,7 +38,7 @@ Without --hosts both use the same devices, as two gorxe run would. With --hosts,
 
 In both commands, the argument {address} stands for the address of the server's first device. It may have an option's name and = before it, and : and a port behind it. Shell commands find the address of their own device in $GORXE_ADDRESS. With --private, no other run has that address, so that many pairs can run at once.
 
-With --verdict, one verdict is about both ends. With --hosts as well, each end has one, in DIR/server and DIR/client.
+With --verdict, one verdict is about both ends. With --hosts as well, each end has one, in DIR/server and DIR/client. Fault rules (--fault) and --chaos are for both ends, too.
 
 The exit code is that of the client, or that of the server if the client succeeded. It is 125 if the server did not listen, so that the client was not started, and 2 if the command line is wrong.
 
@@ -47,6 +49,7 @@ Examples:
   gorxe pair --ready-when 'waiting for' ./server -- ./client
   gorxe pair --private ibv_rc_pingpong -g 1 -- ibv_rc_pingpong -g 1 {address}
   gorxe pair --verdict-on-failure verdict ./server -- ./client localhost
+  gorxe pair --fault 'packet drop,p=1%' --explain ./server -- ./client localhost
   gorxe pair --no-labels ./server -- ./client localhost >output
   gorxe pair --device rxe0=lo --pcap rdma.pcapng ./server -- ./client localhost`
 }
@@ -57,6 +60,9 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if at == 0 { // gorxe pair [flags] -- SERVER -- CLIENT
 		c.Programs = c.Programs[1:]
 		at = slices.Index(c.Programs, "--")
+	}
+	if at > 0 && strings.HasPrefix(c.Programs[0], "-") {
+		return usageError{fmt.Errorf("unknown flag %s", c.Programs[0])}
 	}
 	if at <= 0 || at == len(c.Programs)-1 {
 		return usageError{errors.New("pair needs two commands with -- between them: gorxe pair SERVER... -- CLIENT... (see --help)")}
@@ -80,7 +86,10 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
 	}
-	if c.dir() != "" && !c.Hosts {
+	if c.Hosts && c.wanted() {
+		return usageError{errors.New("--fault, --faults, --fault-report, --explain and --chaos do not go with --hosts: $GORXE_FAULTS and $GORXE_CHAOS are for both ends")}
+	}
+	if (c.dir() != "" || c.wanted()) && !c.Hosts {
 		return c.asOneRun(std)
 	}
 	flags, programs, err := c.place()
@@ -114,8 +123,8 @@ func (c *pairCmd) place() (flags, programs []string, err error) {
 	return append(c.runFlags(), "--fill-in"), c.Programs, nil
 }
 
-// asOneRun runs gorxe pair as the program of one gorxe run, which makes the verdict: the two ends are then
-// programs of one session.
+// asOneRun runs gorxe pair as the program of one gorxe run, which has the fault rules and makes the verdict:
+// the two ends are then programs of one session.
 func (c *pairCmd) asOneRun(std streams) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -131,7 +140,7 @@ func (c *pairCmd) asOneRun(std streams) error {
 	if !c.Labels {
 		program = append(program, "--no-labels")
 	}
-	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, Program: append(program, c.Programs...)}.Run(std)
+	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, trialFlags: c.trialFlags, Program: append(program, c.Programs...)}.Run(std)
 }
 
 // readyWhen is a regular expression on the command line.

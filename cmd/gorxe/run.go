@@ -40,20 +40,30 @@ func (f *privateFlag) alone(d *deviceFlags) error {
 	return nil
 }
 
-type runCmd struct {
-	deviceFlags   `embed:""`
-	privateFlag   `embed:""`
-	Fault         []string `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
-	Faults        []string `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See gorxe help faults."`
-	FaultsMayMiss bool     `name:"faults-may-miss" help:"Fault rules need not fire."`
-	FaultReport   string   `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
-	Label         string   `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
-	verdictFlags  `embed:""`
+// trialFlags choose what goes wrong in a run, and whether it says why something failed.
+type trialFlags struct {
+	Fault         []string  `placeholder:"RULE" sep:"none" predictor:"fault" help:"What goes wrong, as 'packet drop,opcode=RC_SEND_ONLY,first=1' (repeatable; more rules in $$GORXE_FAULTS, with semicolons between them). A rule that never fires fails the run: exit code 3. See gorxe help faults."`
+	Faults        []string  `placeholder:"FILE" sep:"none" predictor:"file" help:"A YAML file with rules for what goes wrong (repeatable). See gorxe help faults."`
+	FaultsMayMiss bool      `name:"faults-may-miss" help:"Fault rules need not fire."`
+	FaultReport   string    `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
 	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
-	ExplainTo     string    `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
-	FillIn        bool      `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
 	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Delay and reorder all that the specification lets a device delay and reorder. The seed, a number from 1 on, decides what happens. With random, gorxe chooses the seed. $$GORXE_CHAOS has it if the flag is missing. See gorxe help chaos."`
-	Program       []string  `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+}
+
+// wanted reports whether one of them is given.
+func (f *trialFlags) wanted() bool {
+	return len(f.Fault) > 0 || len(f.Faults) > 0 || f.FaultReport != "" || f.Explain || f.Chaos != 0
+}
+
+type runCmd struct {
+	deviceFlags  `embed:""`
+	privateFlag  `embed:""`
+	trialFlags   `embed:""`
+	Label        string `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
+	verdictFlags `embed:""`
+	ExplainTo    string   `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
+	FillIn       bool     `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
+	Program      []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
 }
 
 // Help is the part of `gorxe run --help` above the flags.

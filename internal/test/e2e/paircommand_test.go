@@ -51,6 +51,8 @@ func TestPairCommand(t *testing.T) {
 		{"the server fails", []string{"sh", "-c", strings.TrimPrefix(server, "exec ") + "; exit 9", "--", "sh", "-c", server + " 127.0.0.1"}, 9},
 		{"the server does not listen", []string{"false", "--", "true"}, 125},
 		{"the server takes too long", []string{"--timeout", "100ms", "sleep", "1000", "--", "true"}, 125},
+		{"a fault rule loses a message", []string{"--fault", "packet drop,opcode=RC_RDMA_WRITE_LAST,first=1", "sh", "-c", server, "--", "sh", "-c", server + " 127.0.0.1"}, 0},
+		{"a fault rule never fires", []string{"--fault", "packet drop,opcode=UD_SEND_ONLY", "sh", "-c", server, "--", "sh", "-c", server + " 127.0.0.1"}, 3},
 		{"the server does not end by itself", []string{"--stop-server", "sh", "-c", server, "--", "true"}, 0},
 	} {
 		p := onDevice(c.argv...)
