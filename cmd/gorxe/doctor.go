@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +70,7 @@ func writeFindings(w io.Writer, findings []doctor.Finding) error {
 		used = max(used, len(f.Subject))
 	}
 	room := max(t.width-used-len("warning")-2*gap, 20)
+	t.width = math.MaxInt // the text is wrapped below, and only an address may be longer than room
 	for _, f := range findings {
 		level, subject := f.Level.String(), f.Subject
 		for _, line := range wrap(printableText(f.Text), room) {
