@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const greedyMetrics = 9879 // the port of --metrics
+
+// A greed is what ordinary users take of what all users share.
+type greed struct {
+	name string
+	// script of a shell. GREEDY is testdata/greedy.c, STOP the file that ends it, HOST the daemon's
+	// address, PORT one at which an honest program listens, and SESSIONS a number of sessions. RUN is `gorxe run`.
+	script string
+}
+
+// sizes are rules that concern no packet: of these a session may have many.
+const sizes = `$(i=100; while [ $i -lt 1090 ]; do echo "packet drop,size=$i;"; i=$((i+1)); done)`
+
+var greeds = []greed{
+	// What a rule keeps outlives no session: the next one begins after each.
+	{"delayed packets", `echo attacking; n=0
+		while [ ! -e STOP ]; do RUN --faults-may-miss --fault 'packet delay,time=1h' -- GREEDY stream STOP 100000 >/dev/null && n=$((n+1)); done
+		echo attacked $n times; [ $n -gt 0 ]`},
+	{"many rules", `GORXE_FAULTS="` + sizes + `"; export GORXE_FAULTS; exec RUN --faults-may-miss -- GREEDY stream STOP`},
+	{"Q_Key", `exec RUN -- GREEDY qkey STOP PORT`},
+	{"half-open connections", `exec RUN -- GREEDY halfopen STOP HOST`},
+	{"ports", `exec RUN -- GREEDY ports STOP`},
+	{"peaks of channels", `exec RUN -- GREEDY peaks STOP`},
+	{"idle sessions", `i=0; while [ $i -lt SESSIONS ]; do RUN -- GREEDY idle STOP >/dev/null 2>&1 & i=$((i+1)); done; echo attacking; wait; echo attacked`},
+	{"slow metrics", `exec GREEDY metrics STOP HOST METRICS`},
+	{"forged netlink", `exec env ` + roleEnv + `=forge FORGER`},
+}
+
+// TestHostileGreed: ordinary users without capabilities take as much as they can of what the users of
+// a daemon share, and forge. The checked exchanges of another ordinary user succeed meanwhile. Nothing
+// is left, and no memory of what was kept. GORXE_HOSTILE=DURATION goes on for that long, with two such users.
+func TestHostileGreed(t *testing.T) {
+	need(t, "ibv_rc_pingpong", "ib_write_bw", "rping", "ibv_devinfo", "prlimit")
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	if oneUser {
+		t.Log("not as an ordinary user: it takes root to be three others")
+		return
+	}
+	long, _ := time.ParseDuration(os.Getenv("GORXE_HOSTILE")) // none: 0
+	a, _ := twoHosts(t, 1500)
+	d := startDaemonAt(t, a, []string{"prlimit", "--nofile=4096:4096"}, newSocket(t), "--device", "rxe0=eth0", "--socket-mode", "0666",
+		"--doorbells", "auto", "--user-memory", "128MiB", "--metrics", fmt.Sprintf("%s:%d", a.addr, greedyMetrics))
+	g := greedyRound{d: d, honest: a.as(65532, 65532), users: []*host{a.as(65533, 65533)}, sessions: 20, bin: compile(t, "greedy"), forger: copySelf(t)}
+	again := compile(t, "descriptors")
+	if long > 0 {
+		g.users, g.sessions = append(g.users, a.as(65534, 65534)), 150
+	}
+	rounds, warm, most := 0, 0, 0
+	for began := time.Now(); rounds == 0 || time.Since(began) < long; rounds++ {
+		if t.Failed() {
+			return
+		}
+		end := g.attack(t)
+		g.exchanges(t, again)
+		most = max(most, d.memory(t))
+		end()
+		d.idle()
+		if rounds == 0 {
+			warm = d.memory(t)
+		}
+	}
+	now := d.memory(t)
+	t.Logf("%d rounds; the daemon has %d KiB, had %d after the first round, and %d at most", rounds, now, warm, most)
+	if limit := 1 << 20; most > limit || now > warm+256<<10 {
+		t.Errorf("the daemon has %d KiB, had %d after the first round, and %d at most", now, warm, most)
+	}
+}
+
+// greedyRound is a round of attacks.
+type greedyRound struct {
+	d           *daemon
+	honest      *host
+	users       []*host
+	sessions    int
+	bin, forger string
+	port        int // of the honest server of RDMA CM
+	rounds      int
+}
+
+// attack starts all attackers and returns when they are at it. What it returns ends them.
+func (g *greedyRound) attack(t *testing.T) (end func()) {
+	t.Helper()
+	g.port = g.honest.nextPort()
+	g.rounds++
+	stop := filepath.Join(scratch, "stop-"+strconv.Itoa(g.rounds))
+	fill := strings.NewReplacer("GREEDY", g.bin, "STOP", stop, "HOST", g.d.host.addr, "PORT", strconv.Itoa(g.port), "SESSIONS",
+		strconv.Itoa(g.sessions), "RUN", gorxe+" run", "METRICS", strconv.Itoa(greedyMetrics), "FORGER", g.forger)
+	attackers := make(map[*proc]string)
+	for _, user := range g.users {
+		for _, x := range greeds {
+			attackers[start(t, user, g.d.env(), "sh", "-c", fill.Replace(x.script))] = x.name
+		}
+	}
+	for p, name := range attackers {
+		at := func() bool {
+			return strings.Contains(p.out.String(), "attacking") || strings.Contains(p.out.String(), "forging")
+		}
+		if !until(programLimit, func() bool { return at() || p.ended() }) || !at() {
+			t.Fatalf("%s: %s", name, p.describe())
+		}
+	}
+	return func() {
+		t.Helper()
+		if err := os.WriteFile(stop, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for p, name := range attackers {
+			if name == "forged netlink" { // it goes on for ever
+				p.killTree()
+				continue
+			}
+			if code := p.wait(); code != 0 || !strings.Contains(p.out.String(), "attacked") {
+				t.Errorf("%s: exit status %d\n%s", name, code, tail(p.out.String()))
+			}
+		}
+	}
+}
+
+// exchanges are those of the honest user.
+func (g *greedyRound) exchanges(t *testing.T, again string) {
+	t.Helper()
+	run := func(t *testing.T, argv ...string) *proc { return g.d.runAs(t, g.honest, argv...) }
+	o := topology{server: run, client: run, host: g.honest, daemon: g.d}
+	pings := []string{"rping", "-a", g.honest.addr, "-p", strconv.Itoa(g.port), "-C", "200", "-V"}
+	server := run(t, append(pings, "-s")...)
+	o.await(t, listensCM, server, g.port)
+	client := run(t, append(pings, "-c")...)
+	o.exchange(t, "ib_write_bw", "-d", "rxe0", "-F", "-x", "1", "-p", "PORT", "-n", "1000", "-s", "65536").good(t)
+	client.ok()
+	server.ok()
+	o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "200", "-s", "4096").good(t)
+	for _, argv := range [][]string{{"ibv_devinfo"}, {"rdma", "link"}} {
+		if out := run(t, argv...).ok(); !strings.Contains(out, "rxe0") {
+			t.Errorf("%v:\n%s", argv, out)
+		}
+	}
+	if out := run(t, again, "again", "40").ok(); out != "ok\n" {
+		t.Errorf("channels of the honest user: %s", out)
+	}
+	if len(scrape(t, g.d.host, fmt.Sprintf("%s:%d", g.d.host.addr, greedyMetrics))) == 0 {
+		t.Error("no metrics")
+	}
+}
+
+// copySelf copies this binary to where other users can execute it.
+func copySelf(t *testing.T) string {
+	t.Helper()
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	path := filepath.Join(scratch, "forger")
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
