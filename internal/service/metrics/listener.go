@@ -6,15 +6,19 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 )
 
 // sendBuffer is more than most answers have, so a client that does not read holds its connection up no longer
 // than others.
 const sendBuffer = 1 << 20
 
+// moment is what a connection has for its request, however many come after it.
+const moment = 200 * time.Millisecond
+
 // listener accepts connections and keeps maxConnections of them. A further one takes the place of the
 // oldest that is not being answered, so clients that are slow, or send nothing, keep nobody out. If all
-// are being answered, it waits. The kernel keeps the order of those that wait.
+// are being answered, or have just come, it waits. The kernel keeps the order of those that wait.
 type listener struct {
 	net.Listener
 
@@ -34,6 +38,7 @@ func newListener(ln net.Listener) *listener {
 type conn struct {
 	net.Conn
 	of        *listener
+	since     time.Time
 	answering bool // under listener.mu
 }
 
@@ -69,12 +74,17 @@ func (l *listener) add(c *conn) (victim *conn, err error) {
 			break
 		}
 		if i := slices.IndexFunc(l.open, func(o *conn) bool { return !o.answering }); i >= 0 {
-			victim = l.open[i]
-			l.open = slices.Delete(l.open, i, i+1)
-			break
+			left := moment - time.Since(l.open[i].since)
+			if left <= 0 {
+				victim = l.open[i]
+				l.open = slices.Delete(l.open, i, i+1)
+				break
+			}
+			time.AfterFunc(left, l.changed.Broadcast)
 		}
 		l.changed.Wait()
 	}
+	c.since = time.Now()
 	l.open = append(l.open, c)
 	return victim, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -322,6 +323,32 @@ func TestConnections(t *testing.T) {
 		if !ended(unread) {
 			t.Error("a client that did not read its answer is kept")
 		}
+		s.Close()
+	})
+}
+
+// A client has a moment for its request, however many come after it.
+func TestMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := make(pipes)
+		s := Serve(ln, example, nil)
+		connect := func() net.Conn {
+			server, client := net.Pipe()
+			ln <- server
+			return client
+		}
+		honest := connect()
+		var late sync.WaitGroup
+		for range 60 {
+			late.Go(func() { connect() })
+		}
+		time.Sleep(moment / 2)
+		go fmt.Fprint(honest, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed
+		response, err := http.ReadResponse(bufio.NewReader(honest), nil)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("the honest client: %v, %v", response, err)
+		}
+		late.Wait()
 		s.Close()
 	})
 }
