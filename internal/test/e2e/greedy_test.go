@@ -23,6 +23,9 @@ type greed struct {
 	script string
 }
 
+// apart is the first attack that another user makes than those before it: the user's ports, ids and descriptors are taken.
+const apart = 5
+
 // sizes are rules that concern no packet: of these a session may have many.
 const sizes = `$(i=100; while [ $i -lt 1090 ]; do echo "packet drop,size=$i;"; i=$((i+1)); done)`
 
@@ -32,21 +35,21 @@ const try = `try() { while :; do RUN "$@"; c=$?; [ $c = 0 -o $c = 9 ] && exit $c
 var greeds = []greed{
 	// What a rule keeps ends with its session: the next one begins then.
 	{"delayed packets", `echo attacking; n=0
-		while [ ! -e STOP ]; do RUN --faults-may-miss --fault 'packet delay,time=1h' -- GREEDY stream STOP 100000 >/dev/null && n=$((n+1)); done
+		while [ ! -e STOP ]; do RUN --faults-may-miss --fault 'packet delay,time=1h' -- GREEDY stream STOP MESSAGES >/dev/null && n=$((n+1)); done
 		[ $n = 0 ] || echo attacked $n times`},
 	{"many rules", try + `GORXE_FAULTS="` + sizes + `"; export GORXE_FAULTS; try --faults-may-miss -- GREEDY stream STOP`},
 	{"Q_Key", try + `try -- GREEDY qkey STOP PORT`},
 	{"half-open connections", try + `try -- GREEDY halfopen STOP HOST`},
+	{"slow metrics", `exec GREEDY metrics STOP HOST METRICS`},
 	{"ports", try + `try -- GREEDY ports STOP`},
 	{"peaks of channels", try + `try -- GREEDY peaks STOP`},
 	{"idle sessions", `i=0; while [ $i -lt SESSIONS ]; do RUN -- GREEDY idle STOP & i=$((i+1)); done; echo attacking; wait`},
-	{"slow metrics", `exec GREEDY metrics STOP HOST METRICS`},
 	{"forged netlink", `exec env ` + roleEnv + `=forge FORGER`},
 }
 
 // TestHostileGreed: ordinary users without capabilities take as much as they can of what the users of
 // a daemon share, and forge. The checked exchanges of another ordinary user succeed meanwhile. Nothing
-// is left, and no memory of what was kept. GORXE_HOSTILE=DURATION goes on for that long, with two such users.
+// is left, and no memory of what was kept. GORXE_HOSTILE=DURATION goes on for that long. The users take turns.
 func TestHostileGreed(t *testing.T) {
 	need(t, "ibv_rc_pingpong", "ib_write_bw", "rping", "ibv_devinfo", "prlimit")
 	if native != "" || !selection.takes(standard) {
@@ -60,11 +63,11 @@ func TestHostileGreed(t *testing.T) {
 	a, _ := twoHosts(t, 1500)
 	d := startDaemonAt(t, a, []string{"prlimit", "--nofile=4096:4096"}, newSocket(t), "--device", "rxe0=eth0", "--socket-mode", "0666",
 		"--doorbells", "auto", "--user-memory", "128MiB", "--metrics", fmt.Sprintf("%s:%d", a.addr, greedyMetrics))
-	g := greedyRound{d: d, honest: a.as(65532, 65532), users: []*host{a.as(65533, 65533)}, sessions: 4, under: []string{"nice", "-n", "19"}, attacked: make(map[string]int),
+	g := greedyRound{d: d, honest: a.as(65532, 65532), users: []*host{a.as(65533, 65533), a.as(65534, 65534)}, sessions: 4, messages: 5000, pings: "20", under: []string{"nice", "-n", "19"}, attacked: make(map[string]int),
 		bin: compile(t, "greedy"), forger: copySelf(t)}
 	again := compile(t, "descriptors")
 	if long > 0 {
-		g.users, g.sessions, g.under = append(g.users, a.as(65534, 65534)), 60, nil
+		g.sessions, g.messages, g.pings, g.under = 60, 100_000, "100", nil
 	}
 	rounds, warm, most := 0, 0, 0
 	for began := time.Now(); rounds == 0 || time.Since(began) < long; rounds++ {
@@ -98,6 +101,8 @@ type greedyRound struct {
 	honest      *host
 	users       []*host
 	sessions    int
+	messages    int // of a session that delays them
+	pings       string // and channels, at a time, of the honest user
 	under       []string       // a command that executes the attackers
 	attacked    map[string]int // how many took effect
 	bin, forger string
@@ -111,11 +116,14 @@ func (g *greedyRound) attack(t *testing.T) (end func()) {
 	g.port = g.honest.nextPort()
 	g.rounds++
 	stop := filepath.Join(scratch, "stop-"+strconv.Itoa(g.rounds))
-	fill := strings.NewReplacer("GREEDY", g.bin, "STOP", stop, "HOST", g.d.host.addr, "PORT", strconv.Itoa(g.port), "SESSIONS",
+	fill := strings.NewReplacer("GREEDY", g.bin, "STOP", stop, "HOST", g.d.host.addr, "PORT", strconv.Itoa(g.port), "MESSAGES", strconv.Itoa(g.messages), "SESSIONS",
 		strconv.Itoa(g.sessions), "RUN", gorxe+" run", "METRICS", strconv.Itoa(greedyMetrics), "FORGER", g.forger)
 	attackers := make(map[*proc]string)
-	for _, user := range g.users {
-		for _, x := range greeds {
+	for i, user := range g.users {
+		for j, x := range greeds {
+			if (i+j/apart+g.rounds)%len(g.users) != 0 {
+				continue
+			}
 			attackers[start(t, user, g.d.env(), slices.Concat(g.under, []string{"sh", "-c", fill.Replace(x.script)})...)] = x.name
 		}
 	}
@@ -154,7 +162,7 @@ func (g *greedyRound) exchanges(t *testing.T, again string) {
 	t.Helper()
 	run := func(t *testing.T, argv ...string) *proc { return g.d.runAs(t, g.honest, argv...) }
 	o := topology{server: run, client: run, host: g.honest, daemon: g.d}
-	pings := []string{"rping", "-a", g.honest.addr, "-p", strconv.Itoa(g.port), "-C", "200", "-V"}
+	pings := []string{"rping", "-a", g.honest.addr, "-p", strconv.Itoa(g.port), "-C", g.pings, "-V"}
 	server := run(t, append(pings, "-s")...)
 	o.await(t, listensCM, server, g.port)
 	client := run(t, append(pings, "-c")...)
@@ -167,7 +175,7 @@ func (g *greedyRound) exchanges(t *testing.T, again string) {
 			t.Errorf("%v:\n%s", argv, out)
 		}
 	}
-	if out := run(t, again, "again", "40").ok(); out != "ok\n" {
+	if out := run(t, again, "again", g.pings).ok(); out != "ok\n" {
 		t.Errorf("channels of the honest user: %s", out)
 	}
 	if len(scrape(t, g.d.host, fmt.Sprintf("%s:%d", g.d.host.addr, greedyMetrics))) == 0 {
