@@ -101,8 +101,8 @@ type greedyRound struct {
 	honest      *host
 	users       []*host
 	sessions    int
-	messages    int // of a session that delays them
-	pings       string // and channels, at a time, of the honest user
+	messages    int            // of a session that delays them
+	pings       string         // and channels, at a time, of the honest user
 	under       []string       // a command that executes the attackers
 	attacked    map[string]int // how many took effect
 	bin, forger string
