@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,30 +206,61 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Two may ask at once. Close does not wait for those that read nothing.
+// Two are answered at once. Others wait for their turn, also those that find no room for their connection, and
+// none is refused before the limit. Close does not wait for those that read nothing.
 func TestManyAtOnce(t *testing.T) {
-	ln := listen(t)
-	entered, release := make(chan struct{}), make(chan struct{})
-	s := Serve(ln, func() *proto.Status {
-		entered <- struct{}{}
-		<-release
-		return example()
-	}, nil)
-	for range maxAnswers {
-		conn, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		ln := make(pipes, 1)
+		var entered atomic.Int32
+		release := make(chan struct{})
+		s := Serve(ln, func() *proto.Status {
+			entered.Add(1)
+			<-release
+			return example()
+		}, nil)
+		ask := func() net.Conn {
+			server, client := net.Pipe()
+			ln <- server
+			go fmt.Fprint(client, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+			synctest.Wait()
+			return client
 		}
-		defer conn.Close()
-		fmt.Fprint(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-entered
-	}
-	// An answer that takes too long is a 503, too.
-	if status, body := get(t, "http://"+ln.Addr().String()+"/metrics", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "concurrent") {
-		t.Errorf("one more is answered with %d %q", status, body)
-	}
-	close(release)
-	s.Close()
+		answer := func(client net.Conn) int {
+			response, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil {
+				t.Errorf("no answer: %v", err)
+				return 0
+			}
+			return response.StatusCode
+		}
+		var clients []net.Conn
+		for range maxConnections + 1 {
+			clients = append(clients, ask())
+		}
+		if n := entered.Load(); n != maxAnswers {
+			t.Errorf("%d are answered at once", n)
+		}
+		go func() {
+			for range clients {
+				release <- struct{}{}
+			}
+		}()
+		for i, client := range clients {
+			if status := answer(client); status != http.StatusOK {
+				t.Errorf("client %d of %d is answered with %d", i, len(clients), status)
+			}
+			client.Close()
+		}
+		for range maxAnswers {
+			ask()
+		}
+		late := ask()
+		if status := answer(late); status != http.StatusServiceUnavailable {
+			t.Errorf("a client that has waited too long is answered with %d", status)
+		}
+		close(release)
+		s.Close()
+	})
 }
 
 // pipes is a listener. A test sends its connections.
@@ -290,6 +323,32 @@ func TestConnections(t *testing.T) {
 		if !ended(unread) {
 			t.Error("a client that did not read its answer is kept")
 		}
+		s.Close()
+	})
+}
+
+// A client has a moment for its request, however many come after it.
+func TestMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := make(pipes)
+		s := Serve(ln, example, nil)
+		connect := func() net.Conn {
+			server, client := net.Pipe()
+			ln <- server
+			return client
+		}
+		honest := connect()
+		var late sync.WaitGroup
+		for range 60 {
+			late.Go(func() { connect() })
+		}
+		time.Sleep(moment / 2)
+		go fmt.Fprint(honest, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed
+		response, err := http.ReadResponse(bufio.NewReader(honest), nil)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("the honest client: %v, %v", response, err)
+		}
+		late.Wait()
 		s.Close()
 	})
 }

@@ -21,7 +21,7 @@ import (
 // Anybody who reaches the address may ask. So what that takes is bounded.
 const (
 	maxConnections = 16
-	maxAnswers     = 2 // at once; further ones are 503
+	maxAnswers     = 2 // at once; further ones wait, and are 503 after answerLimit
 	maxHeader      = 16 << 10
 	requestLimit   = 10 * time.Second
 	answerLimit    = 30 * time.Second
@@ -60,10 +60,10 @@ func Serve(ln net.Listener, status func() *proto.Status, logger *slog.Logger) *S
 	registry.MustRegister(info, collector{status}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: maxAnswers, Timeout: answerLimit,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-	}))
+	answer := promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	})
+	mux.Handle("GET /metrics", http.TimeoutHandler(inTurn(answer), answerLimit, "the daemon has too many requests for metrics: ask again later\n"))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "gorxe: the metrics are at /metrics")
 	})
@@ -77,7 +77,7 @@ func Serve(ln net.Listener, status func() *proto.Status, logger *slog.Logger) *S
 	}
 	go func() {
 		defer close(s.done)
-		if err := s.http.Serve(&listener{Listener: ln}); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(newListener(ln)); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("metrics are not served any more", "address", ln.Addr(), "error", err)
 		}
 	}()
