@@ -148,8 +148,8 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// Loopback addresses that devices have are as different as others: each has a server at the same port,
-// who hears those that call it. A wildcard, or a loopback address of no device, conflicts with both.
+// TestLoopbackServers: a loopback address that a device has is like others: a server on each has the same port,
+// and hears those that call it. A wildcard, or a loopback address of no device, conflicts with both.
 func TestLoopbackServers(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fabric) {
 		h := newHost(t, f, "127.0.0.1")
