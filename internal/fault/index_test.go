@@ -33,7 +33,8 @@ func many(t testing.TB, n int, format string) (rules []Rule) {
 
 // compares counts the rules that a packet is compared with.
 func compares(s *Set, p *Packet) (n int) {
-	c := s.index(listOf(WherePacket, false)).ofPacket(p)
+	var c candidates
+	s.index(listOf(WherePacket, false)).ofPacket(p, &c)
 	for c.next() != nil {
 		n++
 	}

@@ -50,7 +50,8 @@ func (s *Set) Packet(p *Packet, wholeDevice bool, hits []Hit) (all []Hit, lost b
 		return hits, false
 	}
 	op := wire.Opcode(p.Data[0])
-	c := x.ofPacket(p)
+	var c candidates
+	x.ofPacket(p, &c)
 	for e := c.next(); e != nil; e = c.next() {
 		if !e.ops.has(op) || !e.rule.selects(p) {
 			continue

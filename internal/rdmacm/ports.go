@@ -146,7 +146,7 @@ func (p *portSpaces) conflict(key portKey, id *ID, reuse bool) error {
 	for _, o := range p.owners[key] {
 		switch {
 		case o == id, reuse && o.reuse, id.afOnly && o.afOnly && id.src.family() != o.src.family():
-		case id.src.isAny() || o.src.isAny():
+		case id.wild() || o.wild():
 			return refuse(unix.EADDRNOTAVAIL, "port", "is another id's, and one of the two has no address", "choose another port")
 		case id.src.same(&o.src):
 			return refuse(unix.EADDRINUSE, "port", "is another id's, with the same address", "choose another port")
@@ -154,6 +154,10 @@ func (p *portSpaces) conflict(key portKey, id *ID, reuse bool) error {
 	}
 	return nil
 }
+
+// wild reports whether the ID's address stands for all devices. A loopback address does, unless a
+// device has it (bindTo).
+func (id *ID) wild() bool { return id.src.isZero() || id.src.isLoopback() && id.dev == nil }
 
 // unique reports whether an ID with a chosen port differs from all others in an address
 // or in the peer's port.
@@ -163,7 +167,7 @@ func (p *portSpaces) unique(key portKey, id *ID) bool {
 		switch theirs := o.dst.port(); {
 		case o == id:
 		case port != 0 && theirs != 0 && port != theirs:
-		case !id.src.isAny() && !o.src.isAny() && !id.src.same(&o.src):
+		case !id.wild() && !o.wild() && !id.src.same(&o.src):
 		case !id.dst.isAny() && !o.dst.isAny() && !id.dst.same(&o.dst):
 		default:
 			return false

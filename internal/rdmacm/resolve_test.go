@@ -148,6 +148,32 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+// TestLoopbackServers: a loopback address that a device has is like others: a server on each has the same port,
+// and hears those that call it. A wildcard, or a loopback address of no device, conflicts with both.
+func TestLoopbackServers(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fabric) {
+		h := newHost(t, f, "127.0.0.1")
+		defer h.close()
+		h.add("rxe1", f.newPort(3, "127.0.0.2"))
+		servers := map[string]*user{}
+		for _, addr := range []string{"127.0.0.1:7174", "127.0.0.2:7174"} {
+			servers[addr] = h.listening(wire.PortSpaceTCP, addr)
+		}
+		is(t, h.user(wire.PortSpaceTCP).Bind(at("127.0.0.2:7174")), unix.EADDRINUSE)
+		for _, wild := range []string{"0.0.0.0:7174", "127.0.0.3:7174"} {
+			is(t, h.user(wire.PortSpaceTCP).Bind(at(wild)), unix.EADDRNOTAVAIL)
+		}
+		for addr, l := range servers {
+			u := h.resolved(wire.PortSpaceTCP, addr)
+			must(t, u.Connect(&ConnParams{QPN: 1}))
+			must(t, l.child(l.next(ConnectRequest)).Accept(&ConnParams{QPN: 2}))
+			u.next(ConnectResponse)
+			must(t, u.EstablishActive())
+			l.next(Established)
+		}
+	})
+}
+
 // IPv6 with a scope, across hosts. A dual-stack listener hears IPv4, too.
 func TestIPv6(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {

@@ -6,16 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // List holds the event files of one kind that one open has made. It drops those that the
 // program has closed when it grows, and when the budget has nothing left (DropGone).
 type List[T File] struct {
 	files  []T
-	dropAt int // the length at which closed files are dropped
+	dropAt int    // the length at which closed files are dropped
+	gone   *goner // nil: the list never was long
+	sweeps uint64 // for tests
 }
 
 type File interface {
+	comparable
 	ID() fdid.ID
 	Poll() int // the writing end, for poll(2)
 	ReaderGone() bool
@@ -24,11 +28,12 @@ type File interface {
 
 const (
 	fewEventFiles = 16
+	fewToSweep    = 64   // so many are looked through at each look; a goner costs a descriptor
 	maxEventFiles = 4096 // of one kind, for one open; each takes a descriptor of the daemon
 )
 
-// Add appends a file; EMFILE if there are too many.
-func (l *List[T]) Add(f T) error {
+// Add appends a file; EMFILE if there are too many. The budget pays for what the list itself takes.
+func (l *List[T]) Add(f T, budget *quota.Budget) error {
 	if len(l.files) >= max(l.dropAt, fewEventFiles) {
 		l.DropGone()
 	}
@@ -36,12 +41,28 @@ func (l *List[T]) Add(f T) error {
 		return unix.EMFILE
 	}
 	l.files = append(l.files, f)
+	switch {
+	case l.gone != nil:
+		l.gone.watch(f.Poll())
+	case len(l.files) > fewToSweep:
+		l.gone = newGoner(budget)
+		for _, f := range l.files {
+			l.gone.watch(f.Poll())
+		}
+	}
 	return nil
 }
 
-// DropGone closes the files that the program has closed.
+// DropGone closes the files that the program has closed. A look that finds none is cheap, because a
+// program that is refused again and again has thousands.
 func (l *List[T]) DropGone() {
-	// One call for all: a program that is refused again and again has thousands.
+	if l.gone == nil || l.gone.any() {
+		l.sweep()
+	}
+}
+
+func (l *List[T]) sweep() {
+	l.sweeps++
 	fds := make([]unix.PollFd, len(l.files))
 	for i, f := range l.files {
 		fds[i].Fd = int32(f.Poll())
@@ -60,6 +81,16 @@ func (l *List[T]) DropGone() {
 	l.files, l.dropAt = keep, min(2*len(keep), maxEventFiles)
 }
 
+// Remove takes a file out that the caller closes.
+func (l *List[T]) Remove(f T) {
+	for i, o := range slices.Backward(l.files) {
+		if o == f {
+			l.files = slices.Delete(l.files, i, i+1)
+			return
+		}
+	}
+}
+
 func (l *List[T]) Find(id fdid.ID) (f T, ok bool) {
 	for _, f := range l.files {
 		if f.ID() == id {
@@ -74,6 +105,8 @@ func (l *List[T]) Close() {
 		f.Close()
 	}
 	l.files = nil
+	l.gone.close()
+	l.gone = nil
 }
 
 // All returns the files of the list.

@@ -26,13 +26,14 @@ func writeCreateCompChannel(k *call) error {
 	if err != nil {
 		return err
 	}
-	if err := k.f.events.addChannel(ch); err != nil {
+	if err := k.f.events.addChannel(ch, k.f.budget); err != nil {
 		ch.Close()
 		return err
 	}
 	fd, err := k.install(ch.Pipe)
 	if err != nil {
-		ch.Close() // the list drops it, as one that the program has closed
+		k.f.events.withdrawChannel(ch)
+		ch.Close()
 		return err
 	}
 	return dispatch.Respond(&k.Call, uapi.CreateCompChannelResp{FD: uint32(fd)})
@@ -54,14 +55,14 @@ func (k *call) newAsync() (int32, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := k.f.events.addAsync(a); err != nil {
+	if err := k.f.events.addAsync(a, k.f.budget); err != nil {
 		a.Close()
 		return -1, err
 	}
 	fd, err := k.install(a.Pipe)
 	if err != nil {
-		k.f.events.withdraw(a)
-		a.Close() // the list drops it, as one that the program has closed
+		k.f.events.withdrawAsync(a)
+		a.Close()
 		return -1, err
 	}
 	return fd, nil

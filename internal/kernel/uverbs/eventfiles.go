@@ -8,6 +8,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/quota"
 )
 
 // eventFileTable holds the event files of one open: completion channels and asynchronous
@@ -22,22 +23,22 @@ type eventFileTable struct {
 }
 
 // addChannel adds a channel; EIO if the file has ended.
-func (t *eventFileTable) addChannel(ch *channel) error {
+func (t *eventFileTable) addChannel(ch *channel, b *quota.Budget) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return unix.EIO
 	}
-	return t.channels.Add(ch)
+	return t.channels.Add(ch, b)
 }
 
-func (t *eventFileTable) addAsync(a *asyncFD) error {
+func (t *eventFileTable) addAsync(a *asyncFD, b *quota.Budget) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return unix.EIO
 	}
-	if err := t.asyncs.Add(a); err != nil {
+	if err := t.asyncs.Add(a, b); err != nil {
 		return err
 	}
 	if t.first == nil {
@@ -46,10 +47,17 @@ func (t *eventFileTable) addAsync(a *asyncFD) error {
 	return nil
 }
 
-// withdraw undoes that a is the first, because the program did not get it.
-func (t *eventFileTable) withdraw(a *asyncFD) {
+// withdrawChannel undoes addChannel, because the program did not get it.
+func (t *eventFileTable) withdrawChannel(ch *channel) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.channels.Remove(ch)
+}
+
+func (t *eventFileTable) withdrawAsync(a *asyncFD) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asyncs.Remove(a)
 	if t.first == a {
 		t.first = nil
 	}
