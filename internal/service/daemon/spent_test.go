@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// TestNobodyLooksForOthers: what is called with locks of the trap held, or in threads that serve all users, makes
-// nobody look for what a user whose budget is spent no longer needs. A look takes those locks, and waits.
+// TestNobodyLooksForOthers: some functions are called with locks of the trap held, or in threads that serve all
+// users. With a spent budget they make nobody look for what is not needed: a look takes those locks, and waits.
 func TestNobodyLooksForOthers(t *testing.T) {
 	b := quota.New(quota.Cost{Memory: 1})
 	if err := b.Take(quota.Cost{Memory: 1}); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // views are the processes in whose mount namespaces control groups may be mounted. `ip netns exec`
-// mounts /sys anew in a namespace of its own, without them. Its parent and process 1 have them, if
+// mounts /sys again in a namespace of its own, without them. Its parent and process 1 have them, if
 // this process may look there.
 func views() []string {
 	return []string{"proc/self", "proc/" + strconv.Itoa(os.Getppid()), "proc/1"}
