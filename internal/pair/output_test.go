@@ -23,7 +23,9 @@ func (w *slow) Write(p []byte) (int, error) {
 		}
 		past := time.Now().Add(-time.Second)
 		w.s.limit.Store(past.UnixNano())
-		w.s.r.SetReadDeadline(past)
+		if err := w.s.r.SetReadDeadline(past); err != nil {
+			return 0, err
+		}
 	}
 	return w.taken.Write(p)
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -34,27 +35,36 @@ func TestNobodyLooksForOthers(t *testing.T) {
 	}
 }
 
-// TestEnterLooksWithoutLock: a session whose user has nothing left holds up nobody else while others look.
-func TestEnterLooksWithoutLock(t *testing.T) {
+// TestLooksWithoutLock: a session whose user has no descriptor left holds up nobody while others look for some.
+func TestLooksWithoutLock(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	u := s.tenants.Of(nobody)
+	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: u, mads: make(map[*madFile]struct{})}
 	all := quota.Cost{Files: 1 << 20}
 	for ; all.Files > 0; all.Files /= 2 {
 		for u.Budget.TakeNow(all) == nil {
 			defer u.Budget.Give(all)
 		}
 	}
-	looked := false
-	defer u.Budget.BeforeRefusal(func() {
-		looked = true
-		if !s.mu.TryLock() {
-			t.Error("the lock of the daemon is held")
-			return
+	for name, c := range map[string]struct {
+		lock *sync.Mutex
+		take func() error
+	}{
+		"a session":                    {&s.mu, func() error { _, err := s.enter(n); return err }},
+		"management datagrams, opened": {&n.mu, func() error { _, err := n.openMAD(s.devices[0]); return err }},
+	} {
+		looked := false
+		end := u.Budget.BeforeRefusal(func() {
+			looked = true
+			if !c.lock.TryLock() {
+				t.Errorf("%s: the lock is held", name)
+				return
+			}
+			c.lock.Unlock()
+		})
+		if err := c.take(); err == nil || !looked {
+			t.Errorf("%s: %v, somebody looked: %v", name, err, looked)
 		}
-		s.mu.Unlock()
-	})()
-	n := &session{server: s.Server, log: s.log, cred: unix.Ucred{Uid: nobody}, tenant: u}
-	if _, err := s.enter(n); err == nil || !looked {
-		t.Errorf("without a descriptor left: %v, somebody looked: %v", err, looked)
+		end()
 	}
 }
