@@ -188,13 +188,6 @@ func (s *Set) Close() {
 	end(s.all)
 }
 
-// Closed reports whether the rules have ended with their owner.
-func (s *Set) Closed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
-
 // end ends rules that no thread finds any more.
 func end(list []*entry) {
 	for _, e := range list {

@@ -151,34 +151,21 @@ func (q *later) uncount(p *late) {
 	p.hit.Give(n)
 }
 
-// end looks for packets whose rule has ended. They go on at once. But if the rules have ended with their owner, nobody
-// pays for the packets any more: they are lost.
+// end looks for packets whose rule has ended, by itself or with its owner. They go on at once: a program may have ended
+// with the completion of a message whose acknowledgement is here, and its peer waits for that.
 func (q *later) end(set *fault.Set) {
 	if q == nil {
 		return
 	}
-	lost := set.Closed()
 	q.mu.Lock()
 	now := time.Now()
-	var taken []*late
 	for p := range q.of[set] {
-		switch {
-		case !p.hit.Ended():
-		case lost:
-			heap.Remove(&q.queue, p.at)
-			q.uncount(p)
-			taken = append(taken, p)
-		case p.due.After(now):
+		if p.hit.Ended() && p.due.After(now) {
 			p.due = now
 			heap.Fix(&q.queue, p.at)
 		}
 	}
 	q.mu.Unlock()
-	for _, p := range taken {
-		if p.take != nil {
-			p.take()
-		}
-	}
 	q.wake()
 }
 

@@ -1,12 +1,9 @@
 package faultlink
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
-// Settle waits until the delayed packets of rules that have ended are on their way, or until limit.
-func (l *Link) Settle(limit <-chan time.Time) {
+// Settle waits until the delayed packets of rules that have ended are on their way, or until limit is closed.
+func (l *Link) Settle(limit <-chan struct{}) {
 	l.mu.Lock()
 	old := slices.Clone(l.old)
 	l.mu.Unlock()

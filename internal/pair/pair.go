@@ -48,7 +48,6 @@ const (
 	lookInterval = 10 * time.Millisecond
 	lookRDMACM   = 5               // lookIntervals
 	stopGrace    = 5 * time.Second // after SIGTERM, before SIGKILL
-	drainLimit   = time.Second     // for processes that a program has left, and that keep its output open
 )
 
 // Run runs both ends, and waits for them.
@@ -136,34 +135,46 @@ func start(l launcher, name string, c Config, program []string, ready *lines) (*
 	}
 	args = append(args, "--")
 	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
-	flush := c.output(name, e.cmd, ready)
-	e.cmd.WaitDelay = drainLimit
+	out, err := c.output(name, e.cmd, ready)
+	if err != nil {
+		return nil, err
+	}
 	if err := l.start(name, e.cmd); err != nil {
+		out.end()
 		return nil, fmt.Errorf("the %s: %w", name, err)
 	}
+	out.begin()
 	go func() {
 		e.waitErr = e.cmd.Wait()
-		flush()
+		out.end()
 		close(e.done)
 	}()
 	return e, nil
 }
 
 // output sets where the command of one end writes to. Without labels and without a line to look for, it has this process's
-// files, which may be a terminal. The returned function is called when the command has ended.
-func (c *Config) output(name string, cmd *exec.Cmd, ready *lines) (flush func()) {
-	stdout, stderr := io.Writer(os.Stdout), io.Writer(os.Stderr)
-	flush = func() {}
-	if c.Labels {
-		out, errs := &labeler{to: os.Stdout, label: name + ": "}, &labeler{to: os.Stderr, label: name + ": "}
-		stdout, stderr = out, errs
-		flush = func() {
-			out.flush()
-			errs.flush()
-		}
+// files, which may be a terminal.
+func (c *Config) output(name string, cmd *exec.Cmd, ready *lines) (output, error) {
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if !c.Labels && ready == nil {
+		return nil, nil
 	}
-	cmd.Stdout, cmd.Stderr = ready.beside(stdout), ready.beside(stderr)
-	return flush
+	var out output
+	for _, to := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
+		stream, err := newStream(*to)
+		if err != nil {
+			out.end()
+			return nil, err
+		}
+		out = append(out, stream)
+		*to = stream.w
+		if c.Labels {
+			stream.label = &labeler{to: stream.to, label: name + ": "}
+			stream.to = stream.label
+		}
+		stream.to = ready.beside(stream.to)
+	}
+	return out, nil
 }
 
 func (e *end) ended() bool {
@@ -192,8 +203,8 @@ func (e *end) stop() {
 
 // code returns the exit code of a program that has ended, as a shell shows it.
 func (e *end) code() int {
-	if e.waitErr == nil || errors.Is(e.waitErr, exec.ErrWaitDelay) {
-		return 0 // in the latter case, a process that it left still has its output
+	if e.waitErr == nil {
+		return 0
 	}
 	var exit *exec.ExitError
 	if !errors.As(e.waitErr, &exit) {

@@ -150,6 +150,10 @@ func (c *Closes) readSome(notify *os.File, fd int) bool {
 	return n > 0
 }
 
+// drainReads bounds the reads of drain, because a program can make events without end. The kernel keeps 16384
+// events by default (fs.inotify.max_queued_events), and a read takes 64.
+const drainReads = 256
+
 // drain passes on all events that are there, before it returns.
 func (c *Closes) drain() {
 	c.mu.Lock()
@@ -159,7 +163,10 @@ func (c *Closes) drain() {
 		return
 	}
 	_ = control(notify, func(fd int) error { // an error is that of a closed file
-		for c.readSome(notify, fd) {
+		for range drainReads {
+			if !c.readSome(notify, fd) {
+				break
+			}
 		}
 		return nil
 	})

@@ -389,6 +389,8 @@ func (s *Session) unwatch(o *object) {
 // fails as it should.
 func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
+	case o.socket != nil:
+		return []filter.Range{all.Trapped()}
 	case o.direct != nil:
 		return []filter.Range{all.Doorbells(), all.Devices()}
 	case o.file != nil && !o.readOnly:

@@ -64,7 +64,7 @@ func (c *cmID) queue(e *event) {
 	if c.unread < few {
 		c.unread++
 		e.few = true
-	} else if c.dev.budget.Take(eventCost) != nil {
+	} else if c.dev.budget.TakeNow(eventCost) != nil {
 		return
 	} else {
 		e.cost = true

@@ -214,9 +214,11 @@ func TestUnread(t *testing.T) {
 	idle := h.dev.budget.Used()
 	const paid = 5
 	h.dev.budget = h.dev.budget.Share(quota.Cost{Memory: paid * eventCost.Memory})
+	unhook := h.dev.budget.BeforeRefusal(func() { t.Error("somebody looks for what is not needed, with the Manager's lock held") })
 	for range few + 2*paid {
 		c.event(&rdmacm.Event{Kind: rdmacm.AddrError, Status: -19})
 	}
+	unhook()
 	if n, used := len(p.f.events), h.dev.budget.Used().Memory; n != few+paid || used != paid*eventCost.Memory {
 		t.Errorf("%d events wait and cost %d bytes", n, used)
 	}

@@ -11,9 +11,13 @@ import (
 
 // Ioctl answers ioctl(fd, cmd, arg): agents come and go (user_mad.c: ib_umad_ioctl).
 func (f *File) Ioctl(c kernel.Caller, cmd uint32, arg uint64) (int64, error) {
+	registers := cmd == uapi.MADRegisterAgent || cmd == uapi.MADRegisterAgent2
+	if registers {
+		f.budget.MakeRoom(agentCost) // without the lock: it may wait
+	}
 	f.registering.Lock()
 	defer f.registering.Unlock()
-	if f.removed && (cmd == uapi.MADRegisterAgent || cmd == uapi.MADRegisterAgent2) {
+	if f.removed && registers {
 		return 0, unix.EPIPE
 	}
 	switch cmd {
@@ -98,7 +102,7 @@ func (f *File) register(c kernel.Caller, arg uint64, newer bool, r *mad.Registra
 	if id < 0 {
 		return unix.ENOMEM
 	}
-	if f.budget.Take(agentCost) != nil {
+	if f.budget.TakeNow(agentCost) != nil {
 		return errSpent
 	}
 	a, err := f.port.Register(*r, f)

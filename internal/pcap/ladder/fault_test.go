@@ -3,6 +3,7 @@ package ladder
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func noted(t *testing.T, name string, comments ...string) []byte {
 	return file
 }
 
-// TestFaultsShown: a packet that a fault rule has hit shows that in lines, in the ladder and on the page. A lost one does not
+// TestFaultsShown: a packet that a fault rule has hit shows that in lines, in JSON, in the ladder and on the page. A lost one does not
 // arrive there.
 func TestFaultsShown(t *testing.T) {
 	const lost, late = "lost by fault rule 1 (packet drop,first=1)", "delayed by fault rule 2 (packet delay,time=2ms)"
@@ -58,6 +59,15 @@ func TestFaultsShown(t *testing.T) {
 	for i, want := range []string{"", "[" + lost + "]", "[" + late + "]", "[" + late + "; " + lost + "]", ""} {
 		if !strings.HasSuffix(all[i], want) || want == "" && strings.Contains(all[i], "fault") {
 			t.Errorf("line %d is %q, want %q at its end", i+1, all[i], want)
+		}
+	}
+	for i, object := range strings.Split(strings.TrimSpace(lines(t, file, Lines{JSON: true})), "\n") {
+		var p JSONPacket
+		if err := json.Unmarshal([]byte(object), &p); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"", lost, late, late + "; " + lost, ""}[i]; p.Fault != want {
+			t.Errorf("object %d has the fault %q, want %q", i+1, p.Fault, want)
 		}
 	}
 	var c Collector

@@ -42,6 +42,7 @@ type JSONPacket struct {
 	Management    string        `json:"management,omitempty"` // what a datagram to queue pair 1 says
 	Payload       *int          `json:"payload,omitempty"`
 	Class         string        `json:"class,omitempty"`
+	Fault         string        `json:"fault,omitempty"` // what fault rules did to the packet, by the capture's comment
 	ICRC          string        `json:"icrc,omitempty"`
 	Cut           bool          `json:"cut,omitempty"`
 	Headers       []JSONHeader  `json:"headers,omitempty"` // every field, if asked for
@@ -80,7 +81,7 @@ func (r *Row) json(start time.Time, verbose bool) *JSONPacket {
 	seconds := r.Time.Sub(start).Seconds()
 	j := &JSONPacket{
 		Packet: r.Number, Seconds: &seconds, Kind: r.Kind.String(), Length: r.length,
-		Source: r.Src.String(), Destination: r.Dst.String(), Class: r.Class.String(), Cut: r.Cut, ICRC: icrcName(r.ICRC),
+		Source: r.Src.String(), Destination: r.Dst.String(), Class: r.Class.String(), Fault: r.Fault, Cut: r.Cut, ICRC: icrcName(r.ICRC),
 	}
 	if !r.Time.IsZero() {
 		at := r.Time.UTC()

@@ -143,6 +143,7 @@ func (a *arena) fd() int { return a.file }
 // alloc maps a zeroed piece of at least size bytes.
 func (a *arena) alloc(size int) (*piece, error) {
 	n := (int64(size) + pageSize - 1) &^ (pageSize - 1)
+	a.budget.MakeRoom(quota.Cost{Memory: n + windowMemory}) // without the lock: it may wait
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -211,7 +212,7 @@ func (a *arena) drop(w *window) {
 }
 
 func (a *arena) charge(n int64) error {
-	err := a.budget.Take(quota.Cost{Memory: n})
+	err := a.budget.TakeNow(quota.Cost{Memory: n})
 	if err == nil {
 		a.held.Memory += n
 	}

@@ -65,7 +65,11 @@ func TestElsewhere(t *testing.T) {
 
 // TestPrivateSocket: no two are the same, and what a daemon left that was killed is removed. That of one that runs is not.
 func TestPrivateSocket(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir()) // root's are in /run
+	dir := filepath.Join(t.TempDir(), "a*[b") // a name is no pattern
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", dir) // root's are in /run
 	live, err := proto.PrivateSocket()
 	if err != nil {
 		t.Fatal(err)

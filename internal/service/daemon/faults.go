@@ -65,10 +65,10 @@ func mostRules(uid uint32) (rules, compared int) {
 	return sharedRules, sharedCompared
 }
 
-// payer makes a budget pay for what rules keep. It implements fault.Payer.
+// payer makes a budget pay for what rules keep. It implements fault.Payer, which threads of all users call.
 type payer struct{ *quota.Budget }
 
-func (p payer) TakeBytes(n int64) bool { return p.Take(quota.Cost{Memory: n}) == nil }
+func (p payer) TakeBytes(n int64) bool { return p.TakeNow(quota.Cost{Memory: n}) == nil }
 func (p payer) GiveBytes(n int64)      { p.Give(quota.Cost{Memory: n}) }
 
 // pay makes the budget pay for the rules of a message, which come to those of the messages before it.

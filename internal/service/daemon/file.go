@@ -46,17 +46,22 @@ type madFile struct {
 }
 
 func (n *session) openMAD(d *device) (*madFile, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.removed.lacks(d) {
-		return nil, unix.ENODEV
-	}
+	// Without the lock: files that are closed meanwhile, to make room, need it.
 	opened, err := d.mad.Open(n.tenant.Budget)
 	if err != nil {
 		return nil, err
 	}
 	f := &madFile{opened, n, d}
-	n.mads[f] = struct{}{}
+	n.mu.Lock()
+	lacks := n.removed.lacks(d)
+	if !lacks {
+		n.mads[f] = struct{}{}
+	}
+	n.mu.Unlock()
+	if lacks {
+		opened.Close()
+		return nil, unix.ENODEV
+	}
 	return f, nil
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -22,6 +23,16 @@ const settleLimit = time.Second
 // enter makes n one of the sessions. If ends is true, the daemon takes no sessions any more. The caller then calls conclude, once
 // it has told the client why: a daemon that ends closes the connections of its clients.
 func (s *Server) enter(n *session) (ends bool, err error) {
+	limit := n.tenant.Enter() // without the lock: it may wait
+	ends, err = s.admit(n, limit)
+	if err != nil && limit == nil {
+		n.tenant.Leave()
+	}
+	return ends, err
+}
+
+// admit is enter for a session that its user may have, or not: limit says why.
+func (s *Server) admit(n *session, limit error) (ends bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
@@ -37,8 +48,8 @@ func (s *Server) enter(n *session) (ends bool, err error) {
 		}
 		return false, err
 	}
-	if err := n.tenant.Enter(); err != nil {
-		return false, err
+	if limit != nil {
+		return false, limit
 	}
 	s.lastID++
 	n.id = s.lastID
@@ -135,8 +146,9 @@ func (s *Server) EndUnasked() {
 
 // settle sends the packets that fault rules have delayed, as a network would that still has them.
 func (s *Server) settle() {
-	limit := time.After(settleLimit)
+	limit, cancel := context.WithTimeout(context.Background(), settleLimit)
+	defer cancel()
 	for _, d := range s.devices {
-		d.faults.Settle(limit)
+		d.faults.Settle(limit.Done())
 	}
 }

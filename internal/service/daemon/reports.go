@@ -73,7 +73,7 @@ func (r *reports) processEnded(budget *quota.Budget, pid int, status *unix.WaitS
 	defer r.mu.Unlock()
 	name, ok := r.names[pid]
 	delete(r.names, pid)
-	if !ok || r.readers == 0 || len(r.ends) >= maxEnds || budget.Take(endedCost(1)) != nil {
+	if !ok || r.readers == 0 || len(r.ends) >= maxEnds || budget.TakeNow(endedCost(1)) != nil {
 		return
 	}
 	r.listed++

@@ -74,26 +74,29 @@ func ThisNetwork() uint64 {
 	return st.Ino
 }
 
-// privateSockets is the pattern of the names that PrivateSocket returns.
+// privateSockets is the pattern of the sockets that PrivateSocket returns, without their directory.
 const privateSockets = "gorxe-private-*.sock"
 
 // PrivateSocket returns a path for the socket of a daemon of one run. No other call returns the same
 // one. It removes the sockets that such daemons have left that were killed.
 func PrivateSocket() (string, error) {
-	pattern, err := besideOwn(privateSockets)
+	path, err := besideOwn(strings.Replace(privateSockets, "*", rand.Text()[:8], 1))
 	if err != nil {
 		return "", err
 	}
-	left, _ := filepath.Glob(pattern + lockSuffix) // the pattern is correct
-	for _, name := range left {
-		path := strings.TrimSuffix(name, lockSuffix)
-		if lock, err := LockSocket(path); err == nil {
-			os.Remove(path) //nolint:errcheck // what is left does no harm
-			os.Remove(name) //nolint:errcheck // likewise
+	there, _ := os.ReadDir(filepath.Dir(path)) // without it, nothing is removed
+	for _, e := range there {
+		if is, _ := filepath.Match(privateSockets+lockSuffix, e.Name()); !is {
+			continue
+		}
+		left := filepath.Join(filepath.Dir(path), strings.TrimSuffix(e.Name(), lockSuffix))
+		if lock, err := LockSocket(left); err == nil {
+			os.Remove(left)        //nolint:errcheck // what stays does no harm
+			os.Remove(lock.Name()) //nolint:errcheck // likewise
 			lock.Close()
 		}
 	}
-	return strings.Replace(pattern, "*", rand.Text()[:8], 1), nil
+	return path, nil
 }
 
 // Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the one that

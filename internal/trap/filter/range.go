@@ -124,7 +124,7 @@ func (r Range) Devices() Range {
 }
 
 // Spare is the part of r where completion channels may be if a program has hundreds. There,
-// a read of them is trapped. The numbers below it are for devices.
+// a read of them is trapped. The numbers below it are for directories and netlink sockets.
 func (r Range) Spare() Range {
 	kept := min(r.Count, deviceRoom)
 	return Range{Base: r.Base + kept, Count: r.Count - kept}

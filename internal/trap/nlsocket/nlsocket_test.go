@@ -98,6 +98,13 @@ func TestQueue(t *testing.T) {
 func TestSilentReader(t *testing.T) {
 	b := quota.New(quota.Cost{Memory: 4 << 20, Files: 100})
 	s := open(t, b)
+	defer b.BeforeRefusal(func() {
+		if !s.mu.TryLock() {
+			t.Error("the socket is locked while others give back what is not needed")
+			return
+		}
+		s.mu.Unlock()
+	})()
 	idle := b.Used()
 	for range 1000 {
 		if err := s.Queue(make([]byte, 4000), false); err != nil {

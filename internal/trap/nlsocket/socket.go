@@ -123,13 +123,14 @@ func (s *Socket) give(bytes int64) {
 // socket has no room for it, as in the kernel. A dump may be longer. ENOBUFS means that the budget has no room for
 // it, and that all which waits is lost. A call of Sync has to follow.
 func (s *Socket) Queue(datagram []byte, ofDump bool) error {
+	cost := costOf(datagram)
+	s.budget.MakeRoom(quota.Cost{Memory: cost}) // without the lock: it may wait for the close of this socket
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || !ofDump && s.full() {
 		return nil
 	}
-	cost := costOf(datagram)
-	if s.budget.Take(quota.Cost{Memory: cost}) != nil {
+	if s.budget.TakeNow(quota.Cost{Memory: cost}) != nil {
 		s.Add(-len(s.queue))
 		s.queue = nil
 		s.give(s.waits)

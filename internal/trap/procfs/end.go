@@ -13,9 +13,11 @@ const exitCodeField = 52 - thirdField
 // parent of. pidfd stands for it. ok is false if the kernel does not say: before Linux 6.15 it forgets
 // the status when the parent has asked for it.
 func EndOf(pid, pidfd int) (ws unix.WaitStatus, ok bool) {
-	// Nobody has waited for a zombie yet, so the number is still its own. The kernel shows 0 to those
+	// As long as nobody has waited for a zombie, the number is its own. The kernel shows 0 to those
 	// that may not trace the process (fs/proc/array.c: do_task_stat).
-	if f := statFields(pid); len(f) > exitCodeField && string(f[stateField]) == "Z" {
+	f := statFields(pid)
+	unreaped := unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH
+	if unreaped && len(f) > exitCodeField && string(f[stateField]) == "Z" {
 		if n, err := strconv.Atoi(string(f[exitCodeField])); err == nil && n != 0 {
 			return unix.WaitStatus(n), true
 		}
