@@ -231,19 +231,19 @@ func writeQPs(w io.Writer, st *proto.Status) {
 			head = ""
 			peer := "-\t-\t-"
 			if q.Peer != nil {
-				peer = fmt.Sprintf("%#06x\t%s\t%d", q.Peer.QPN, shortAddress(q.Peer.GID), q.Peer.MTU)
+				peer = fmt.Sprintf("0x%06x\t%s\t%d", q.Peer.QPN, shortAddress(q.Peer.GID), q.Peer.MTU)
 			}
 			rate := "-"
 			if q.RateMbps > 0 {
 				rate = megabits(q.RateMbps)
 			}
-			fmt.Fprintf(w, "%d\t%s\t%#06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue, rate)
+			fmt.Fprintf(w, "%d\t%s\t0x%06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue, rate)
 		}
 	}
 	head = "\nPROCESS\tQPN\tCOUNTERS\n"
 	for p, f := range files(st) {
 		for _, q := range f.QPs {
-			first := fmt.Sprintf("%d\t%#06x", p.PID, q.QPN)
+			first := fmt.Sprintf("%d\t0x%06x", p.PID, q.QPN)
 			for _, line := range wrap(counters(q.Counters), countersWidth) {
 				if line != "-" {
 					fmt.Fprintf(w, "%s%s\t%s\n", head, first, line)

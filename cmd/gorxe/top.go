@@ -173,7 +173,7 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\nPROCESS\tPROGRAM\tDEVICE\tQPN\tTYPE\tSTATE\tQUEUED\tSENT\tRCVD\tPKTS/S\tLOST/S\t")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%.11s\t%.6s\t%#06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, printable(r.name), r.key.device, r.key.qpn,
+		fmt.Fprintf(t, "%d\t%.11s\t%.6s\t0x%06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, printable(r.name), r.key.device, r.key.qpn,
 			r.kind, r.state, r.queued, megabits(r.sent*8/1e6), megabits(r.received*8/1e6), short(r.packets, 1000), short(r.bad, 1000))
 	}
 	if err := t.Flush(); err != nil {

@@ -18,11 +18,11 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 	if !f.Peer.IsZero() {
 		r.Peer = address(f.Peer)
 	}
-	what := fmt.Sprintf("queue pair %#x refused PSN %#x of %s", r.QPN, r.PSN, r.peer())
+	what := fmt.Sprintf("queue pair 0x%06x refused PSN 0x%06x of %s", r.QPN, r.PSN, r.peer())
 	switch {
 	case f.Cause == rxe.CauseCQFull:
 		r.Kind, r.WRID = Overflow, 0
-		what = fmt.Sprintf("queue pair %#x failed", r.QPN)
+		what = fmt.Sprintf("queue pair 0x%06x failed", r.QPN)
 	case f.Status == rxe.WCSuccess:
 		r.Kind = Request
 	default:
@@ -31,7 +31,7 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 			r.Operation = "receive"
 		}
 		r.Status = StatusName(f.Status)
-		what = fmt.Sprintf("queue pair %#x: %s (wr_id %#x) ended with %s", r.QPN, r.Operation, r.WRID, r.Status)
+		what = fmt.Sprintf("queue pair 0x%06x: %s (wr_id %#x) ended with %s", r.QPN, r.Operation, r.WRID, r.Status)
 	}
 	c := &causes[f.Cause]
 	r.Fault = c.side
@@ -117,12 +117,12 @@ var causes = [rxe.NumCauses]cause{
 }
 
 func timeoutWords(r *Record, _ *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("%s answered no packet from PSN %#x on in %s", r.peer(), r.PSN, counted(r.Retries, "retry", "retries")),
+	return fmt.Sprintf("%s answered no packet from PSN 0x%06x on in %s", r.peer(), r.PSN, counted(r.Retries, "retry", "retries")),
 		"see whether its queue pair still exists"
 }
 
 func retriesLost(r *Record, _ *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("%s of PSN %#x did not come through", counted(r.Retries, "retry", "retries"), r.PSN), "look for losses in the network"
+	return fmt.Sprintf("%s of PSN 0x%06x did not come through", counted(r.Retries, "retry", "retries"), r.PSN), "look for losses in the network"
 }
 
 func rnrWords(r *Record, _ *rxe.Failure) (why, fix string) {
@@ -130,7 +130,7 @@ func rnrWords(r *Record, _ *rxe.Failure) (why, fix string) {
 }
 
 func nakWords(r *Record, f *rxe.Failure) (why, fix string) {
-	why = fmt.Sprintf("%s answered PSN %#x with %s", r.peer(), r.PSN, r.Answer)
+	why = fmt.Sprintf("%s answered PSN 0x%06x with %s", r.peer(), r.PSN, r.Answer)
 	switch f.Syndrome.NAKCode() {
 	case wire.NAKRemoteAccess:
 		return why, "check rkey, address, length and rights"

@@ -258,7 +258,7 @@ func TestCauses(t *testing.T) {
 			f := &rxe.Failure{Status: status, ID: 1 << 40, Cause: cause, PSN: 0xfffffe, Retries: 7, Op: rxe.WRFetchAdd,
 				Peer: wire.GIDFromAddr(netip.MustParseAddr("fe80::1")), PeerQPN: 17, Key: key, Syndrome: wire.SyndromeNAK(wire.NAKRemoteOp)}
 			r := Failed(0x1234, f)
-			checkSentence(t, &r, "queue pair 0x1234")
+			checkSentence(t, &r, "queue pair 0x001234")
 		}
 	}
 }

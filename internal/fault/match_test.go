@@ -405,9 +405,9 @@ func TestReport(t *testing.T) {
 	if err := WriteTable(&b, list); err != nil {
 		t.Fatal(err)
 	}
-	const want = `ID  CANDIDATES  FIRED  FIRST                                 LAST                                  RULE
-1   3           1      03:04:05.000000 rxe0 qp 0x11 psn 0x0  03:04:05.000000 rxe0 qp 0x11 psn 0x0  packet drop,name=lost,first=1
-2   0           0      -                                     -                                     packet mark,psn=0x270f
+	const want = `ID  CANDIDATES  FIRED  FIRST                                          LAST                                           RULE
+1   3           1      03:04:05.000000 rxe0 qp 0x000011 psn 0x000000  03:04:05.000000 rxe0 qp 0x000011 psn 0x000000  packet drop,name=lost,first=1
+2   0           0      -                                              -                                              packet mark,psn=0x270f
 `
 	if b.String() != want {
 		t.Errorf("the table is\n%swant\n%s", b.String(), want)

@@ -137,13 +137,13 @@ func (e *Event) String() string {
 		s += " " + e.Device
 	}
 	if e.QP != 0 {
-		s += fmt.Sprintf(" qp %#x", uint32(e.QP))
+		s += fmt.Sprintf(" qp 0x%06x", uint32(e.QP))
 	}
 	if what := e.Verb + e.Work + e.Limit; what != "" {
 		s += " " + what
 	}
 	if e.Opcode != "" {
-		s += fmt.Sprintf(" psn %#x", e.PSN)
+		s += fmt.Sprintf(" psn 0x%06x", e.PSN)
 	}
 	return s
 }

@@ -132,9 +132,9 @@ func wireSection(p *page, c *report.Capture, rep *proto.Report) {
 		}
 		from := f.Src.String()
 		if f.Peer != nil {
-			from += fmt.Sprintf(" QP %#x", uint32(f.Peer.QPN))
+			from += fmt.Sprintf(" QP 0x%06x", uint32(f.Peer.QPN))
 		}
-		p.line("| %s | %v QP %#x | %v | %d | %d | %d | %d | %d |", from, f.Dst, uint32(f.QPN), f.Service,
+		p.line("| %s | %v QP 0x%06x | %v | %d | %d | %d | %d | %d |", from, f.Dst, uint32(f.QPN), f.Service,
 			f.Stats.Packets, f.Stats.Retransmissions, f.Stats.Missing, f.Stats.NAKs, f.Stats.RNRs)
 	}
 }
@@ -186,9 +186,9 @@ func (r *Run) objectsSection(p *page) {
 				}
 				peer := "-"
 				if q.Peer != nil {
-					peer = fmt.Sprintf("%#x", q.Peer.QPN)
+					peer = fmt.Sprintf("0x%06x", q.Peer.QPN)
 				}
-				p.line("| `%s[%d]` | %s | %#x | %s | %s | %s | %d |", codeCell(proc.Name), proc.PID, cell(proc.Files[i].Device),
+				p.line("| `%s[%d]` | %s | 0x%06x | %s | %s | %s | %d |", codeCell(proc.Name), proc.PID, cell(proc.Files[i].Device),
 					q.QPN, q.Type, q.State, peer, q.SendQueue)
 			}
 		}

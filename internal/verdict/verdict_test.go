@@ -198,7 +198,7 @@ func TestHostileNames(t *testing.T) {
 	for _, s := range []string{
 		"\n`'[x](//e)| # ??\\` ran for ",
 		"\n1. `'[x](//e)| # ??\\[7]`: \\`\\[x](//e)\\| # ??\\\\.\n",
-		"\n| `'[x](//e)\\| # ??\\[7]` | rxe0 | 0x11 | RC | RTS | - | 0 |\n",
+		"\n| `'[x](//e)\\| # ??\\[7]` | rxe0 | 0x000011 | RC | RTS | - | 0 |\n",
 	} {
 		if !strings.Contains(page, s) {
 			t.Errorf("%q is missing in:\n%s", s, page)
