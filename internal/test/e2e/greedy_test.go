@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,9 +181,6 @@ func (g *greedyRound) exchanges(t *testing.T, again string) {
 		t.Error("no metrics")
 	}
 }
-
-// began is what an attacker prints when it is at it.
-var began = regexp.MustCompile(`(?m)^(attacking|forging|refused)$`)
 
 // copySelf copies this binary to where other users can execute it.
 func copySelf(t *testing.T) string {
