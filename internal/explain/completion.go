@@ -34,7 +34,7 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 		what = fmt.Sprintf("queue pair 0x%06x: %s (wr_id %#x) ended with %s", r.QPN, r.Operation, r.WRID, r.Status)
 	}
 	c := &causes[f.Cause]
-	r.Fault = c.side
+	r.Fault, r.AfterEnd = c.side, f.Cause == rxe.CauseSpaceEnded
 	why, fix := c.why, c.fix
 	if c.words != nil {
 		why, fix = c.words(&r, f)

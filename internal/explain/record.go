@@ -55,6 +55,7 @@ type Record struct {
 	Retries   int    `json:"retries,omitempty"`
 	Peer      string `json:"peer,omitempty"`
 	PeerQPN   uint32 `json:"peer_qpn,omitempty"`
+	AfterEnd  bool   `json:"after_end,omitempty"` // the program had ended before
 
 	What string `json:"what"` // what happened, without a full stop
 	Fix  string `json:"fix,omitempty"`

@@ -27,12 +27,22 @@ func (r *Run) after(at time.Time) string {
 	return fmt.Sprintf("%.3f s", max(at.Sub(r.Started), 0).Seconds())
 }
 
-// ends are the ends of processes that had a device open.
+// ends are the ends of processes that had a device open, in their order. The daemon learns of an end
+// some time after it. If an error says that the process had ended before, the end has the error's time.
 func (r *Run) ends() []proto.ProcessEnd {
 	if r.Report == nil {
 		return nil
 	}
-	return r.Report.Ends
+	ends, records := slices.Clone(r.Report.Ends), r.records()
+	for i := range ends {
+		for j := range records {
+			if x := &records[j]; x.AfterEnd && x.PID == ends[i].PID && x.Time.Before(ends[i].Time) {
+				ends[i].Time = x.Time
+			}
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b proto.ProcessEnd) int { return a.Time.Compare(b.Time) })
+	return ends
 }
 
 // howEnded says how a process ended.
@@ -84,11 +94,12 @@ func (r *Run) firstDeath() *proto.ProcessEnd {
 func (r *Run) deaths() (list []event) {
 	first := r.firstDeath()
 	for _, e := range r.notable() {
-		if e.Signal == "" && e != first {
+		isFirst := first != nil && *e == *first
+		if e.Signal == "" && !isFirst {
 			continue
 		}
 		what := ""
-		if e == first && len(r.records()) > 0 {
+		if isFirst && len(r.records()) > 0 {
 			what = " first. What is below came later, and may follow from it"
 		}
 		list = append(list, event{e.Time, fmt.Sprintf("**Process %d** (`%s`), after %s: it %s%s.",
@@ -206,9 +217,11 @@ func (r *Run) happened() (list []string) {
 		}
 		events = append(events, event{x.Time, fmt.Sprintf("`%s[%d]`: %s%s", code(cmp.Or(x.Program, "?")), x.PID, cell(x.String()), times)})
 	}
+	var ends []event
 	for _, e := range r.notable() {
-		events = append(events, event{e.Time, fmt.Sprintf("`%s[%d]` %s.", code(e.Name), e.PID, howEnded(e))})
+		ends = append(ends, event{e.Time, fmt.Sprintf("`%s[%d]` %s.", code(e.Name), e.PID, howEnded(e))})
 	}
+	events = append(ends, events...) // at the same time, an end comes first
 	sortEvents(events)
 	for i, e := range events {
 		at := ""

@@ -90,6 +90,7 @@ func TestOrder(t *testing.T) {
 	failed := explain.Record{Time: at(900), Count: 1, PID: 11, Program: "server", Kind: explain.Completion, Fault: explain.Unreachable, QPN: 0x11, PeerQPN: 0x12, What: "it got no answer"}
 	refused := explain.Record{Time: at(100), Count: 2, PID: 11, Program: "server", Kind: explain.Refusal, Fault: explain.Program, What: "it was refused"}
 	killed := proto.ProcessEnd{Time: at(500), PID: 7926, Name: "client", Signal: "SIGKILL"}
+	ownerless := explain.Record{Time: at(450), Count: 1, PID: 7926, Program: "client", Kind: explain.Request, Fault: explain.Program, What: "its memory is gone", AfterEnd: true}
 	left := proto.ProcessStatus{PID: 7926, Name: "client", Files: []proto.FileStatus{{Device: "rxe0", QPs: []proto.QPStatus{{QPN: 0x12, Type: "RC", State: "RTS"}}}}}
 	rule := fault.Status{Rule: "peer silent", Candidates: 1, Fired: 1, First: &fault.Event{Time: at(600)}}
 	for name, c := range map[string]struct {
@@ -103,6 +104,13 @@ func TestOrder(t *testing.T) {
 				"- **Process 7926** (`client`), after 0.500 s: it was killed by SIGKILL first. What is below came later, and may follow from it.\n",
 				"- **The peer or the network**, for `server`: it got no answer.", " That queue pair was of process 7926 (`client`), which was killed by SIGKILL after 0.500 s.\n",
 				"1. After 0.500 s, `client[7926]` was killed by SIGKILL.\n", "2. After 0.900 s, `server[11]`: it got no answer.\n", "3. After 0.950 s, `server[11]` exited with status 1.\n",
+			}},
+		"noticed later than what it caused": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{ownerless, failed}, []proto.ProcessEnd{{Time: at(950), PID: 11, Name: "server", Status: exit(1)}, killed})},
+			[]string{
+				"# Verdict: the program failed with exit status 1, after `client[7926]` was killed by SIGKILL\n",
+				"- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first.",
+				"1. After 0.450 s, `client[7926]` was killed by SIGKILL.\n", "2. After 0.450 s, `client[7926]`: its memory is gone.\n", "3. After 0.900 s, `server[11]`: it got no answer.\n",
 			}},
 		"killed later": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{refused}, []proto.ProcessEnd{killed})},
