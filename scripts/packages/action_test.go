@@ -246,7 +246,8 @@ func (j *job) term(term string, inputs map[string]string) bool {
 }
 
 const pingPong = `ibv_rc_pingpong -d rxe0 -g 1 -n 50 >/dev/null & server=$!
-until ibv_rc_pingpong -d rxe0 -g 1 -n 50 127.0.0.1; do sleep 0.1; done
+until grep -q ':4853 0*:0000 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done
+ibv_rc_pingpong -d rxe0 -g 1 -n 50 127.0.0.1
 wait $server`
 
 // TestAction runs the steps of action.yml in a Debian without gorxe.
