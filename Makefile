@@ -78,7 +78,7 @@ unit: ## Run all tests once, in random order
 
 race: ## Run all tests under the race detector, with fewer simulation seeds
 	packages=$$($(GO) list ./... | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
-		CGO_ENABLED=1 $(GO) run ./scripts/gotest -timeout 15m -race -shuffle=on $$packages
+		CGO_ENABLED=1 $(GO) run ./scripts/gotest -timeout 20m -race -shuffle=on $$packages
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
