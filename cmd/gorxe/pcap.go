@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/gorxe/gorxe/internal/pcap/report"
-	"golang.org/x/sys/unix"
 )
 
 // pcapCmd groups the commands that work on capture files.
@@ -42,19 +41,6 @@ func of(name string, err error) error {
 // running, or was killed, ends so.
 func warnCut(std streams, name string, at int64) {
 	fmt.Fprintf(std.err, "gorxe: %s: %s\n", printable(name), report.CutText(at))
-}
-
-// terminalColumns returns the width of a terminal; 0 if w is none.
-func terminalColumns(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
-	}
-	return int(size.Col)
 }
 
 // writeTo has write fill the file of the given name.

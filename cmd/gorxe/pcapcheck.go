@@ -183,7 +183,8 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 }
 
 func (c *pcapCheckCmd) form(std streams) report.Form {
-	return report.Form{Width: terminalColumns(std.out), Wide: c.Wide}
+	columns, _ := terminalSize(std.out)
+	return report.Form{Width: columns, Wide: c.Wide}
 }
 
 func checkFile(ctx context.Context, name string, progress *read.Progress, opts conformance.Options) (*conformance.Report, error) {

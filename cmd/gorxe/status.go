@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"github.com/gorxe/gorxe/internal/plural"
 	"io"
 	"iter"
 	"maps"
@@ -313,11 +314,11 @@ func writeLeftOut(w io.Writer, st *proto.Status) {
 			}
 		}
 		if s.CMIDsLeftOut > 0 {
-			fmt.Fprintf(w, "\nSession %d: not shown: %s\n", s.ID, count(s.CMIDsLeftOut, "CM id"))
+			fmt.Fprintf(w, "\nSession %d: not shown: %s\n", s.ID, plural.Of(s.CMIDsLeftOut, "CM id"))
 		}
 		if s.FilesLeftOut+qps > 0 {
 			fmt.Fprintln(w)
-			writeWrapped(w, "", fmt.Sprintf("Session %d: not shown: %s, and %s of the others", s.ID, count(s.FilesLeftOut, "open device"), count(qps, "queue pair")))
+			writeWrapped(w, "", fmt.Sprintf("Session %d: not shown: %s, and %s of the others", s.ID, plural.Of(s.FilesLeftOut, "open device"), plural.Of(qps, "queue pair")))
 		}
 	}
 }

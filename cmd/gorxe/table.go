@@ -12,13 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// terminalSize returns the columns and rows of a terminal; 0 if w is none, or if they are not known.
+func terminalSize(w io.Writer) (columns, rows int) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(size.Col), int(size.Row)
+}
+
 // columns is how wide a line of w may be: as wide as the terminal, else as the environment variable COLUMNS says, else 80.
 func columns(w io.Writer) int {
 	const usual, least = 80, 20
-	if f, ok := w.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col >= least {
-			return int(size.Col)
-		}
+	if wide, _ := terminalSize(w); wide >= least {
+		return wide
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= least {
 		return n
@@ -126,12 +137,4 @@ func writeWrapped(w io.Writer, prefix, text string) {
 	for _, line := range wrap(text, columns(w)-len(prefix)) {
 		fmt.Fprintln(w, prefix+line)
 	}
-}
-
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/gorxe/gorxe/internal/plural"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"golang.org/x/sys/unix"
 )
 
 type topCmd struct {
@@ -54,7 +53,7 @@ func (c topCmd) Run(newContext contexts, std streams) error {
 		case c.JSON:
 		case isTerminal(std.out):
 			fmt.Fprint(std.out, homeAndClear)
-			rows = terminalRows(std.out)
+			_, rows = terminalSize(std.out)
 		case before != nil:
 			fmt.Fprintln(std.out)
 		}
@@ -75,19 +74,6 @@ func (c topCmd) Run(newContext contexts, std streams) error {
 		return nil
 	}
 	return err
-}
-
-// terminalRows returns the height of a terminal; 0 if it is not known.
-func terminalRows(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
-	}
-	return int(size.Row)
 }
 
 // A sample is a status and the time at which it was true.
@@ -159,7 +145,7 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 	for p := range files(now.st) {
 		programs[p.PID] = struct{}{}
 	}
-	fmt.Fprintf(w, "%s, %s, %s\n", now.at.Format(time.TimeOnly), count(len(programs), "program"), count(len(rows), "queue pair"))
+	fmt.Fprintf(w, "%s, %s, %s\n", now.at.Format(time.TimeOnly), plural.Of(len(programs), "program"), plural.Of(len(rows), "queue pair"))
 	for i, line := range wrap(topDevices(now, before), columns(w)) {
 		if i == 0 || line != "" {
 			fmt.Fprintln(w, line)
@@ -180,7 +166,7 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(w, "and %s more\n", count(left, "queue pair"))
+		fmt.Fprintf(w, "and %s more\n", plural.Of(left, "queue pair"))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/plural"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -117,16 +118,16 @@ var causes = [rxe.NumCauses]cause{
 }
 
 func timeoutWords(r *Record, _ *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("%s answered no packet from PSN 0x%06x on in %s", r.peer(), r.PSN, counted(r.Retries, "retry", "retries")),
+	return fmt.Sprintf("%s answered no packet from PSN 0x%06x on in %s", r.peer(), r.PSN, plural.Of(r.Retries, "retry")),
 		"see whether its queue pair still exists"
 }
 
 func retriesLost(r *Record, _ *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("%s of PSN 0x%06x did not come through", counted(r.Retries, "retry", "retries"), r.PSN), "look for losses in the network"
+	return fmt.Sprintf("%s of PSN 0x%06x did not come through", plural.Of(r.Retries, "retry"), r.PSN), "look for losses in the network"
 }
 
 func rnrWords(r *Record, _ *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("%s had no receive work request in %s", r.peer(), counted(r.Retries, "retry", "retries")), "let it post earlier, or raise rnr_retry"
+	return fmt.Sprintf("%s had no receive work request in %s", r.peer(), plural.Of(r.Retries, "retry")), "let it post earlier, or raise rnr_retry"
 }
 
 func nakWords(r *Record, f *rxe.Failure) (why, fix string) {
@@ -147,7 +148,7 @@ func keyWords(_ *Record, f *rxe.Failure) (why, fix string) {
 	if f.Cause == rxe.CauseRemoteKey {
 		key = "rkey"
 	}
-	return fmt.Sprintf("%s %#x, %s at %#x: %s", key, k.Key, counted(int(k.Length), "byte", "bytes"), k.Addr, k.Why), keyFix(k)
+	return fmt.Sprintf("%s %#x, %s at %#x: %s", key, k.Key, plural.Of(int(k.Length), "byte"), k.Addr, k.Why), keyFix(k)
 }
 
 // keyFix returns what to do about a key that gives no access, by rxe's reason.
@@ -209,13 +210,5 @@ func limitWords(_ *Record, f *rxe.Failure) (why, fix string) {
 }
 
 func shortWords(_ *Record, f *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("the message is longer than the receive buffer of %s", counted(int(f.Bytes), "byte", "bytes")), "post larger buffers"
-}
-
-// counted is a number with its noun.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("the message is longer than the receive buffer of %s", plural.Of(int(f.Bytes), "byte")), "post larger buffers"
 }

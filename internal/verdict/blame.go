@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"github.com/gorxe/gorxe/internal/plural"
 	"net/netip"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func (r *Run) blameRules() (list []event) {
 				at = f.First.Time
 			}
 			list = append(list, event{at, fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
-				code(f.Rule), count(f.Fired, "candidate"))})
+				code(f.Rule), plural.Of(f.Fired, "candidate"))})
 		}
 	}
 	return list
@@ -129,7 +130,7 @@ func blameDevices(c *report.Capture, faults []fault.Status) (list []event) {
 			list = append(list, event{text: fmt.Sprintf("The packets of %v break the protocol, and a fault rule damaged packets.", s.address)})
 			continue
 		}
-		list = append(list, event{text: fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, count(s.violations, "violation"))})
+		list = append(list, event{text: fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, plural.Of(s.violations, "violation"))})
 	}
 	return list
 }
@@ -149,7 +150,7 @@ func (r *Run) silence(c *report.Capture, x *explain.Record) string {
 	case sent == 0:
 		return " The capture has no packet to the peer's queue pair."
 	case answers == 0:
-		return fmt.Sprintf(" On the wire, %s went to the peer's queue pair, and none came back.", count(sent, "packet"))
+		return fmt.Sprintf(" On the wire, %s went to the peer's queue pair, and none came back.", plural.Of(sent, "packet"))
 	}
-	return fmt.Sprintf(" On the wire, %s went to the peer's queue pair, and %s came back.", count(sent, "packet"), count(answers, "packet"))
+	return fmt.Sprintf(" On the wire, %s went to the peer's queue pair, and %s came back.", plural.Of(sent, "packet"), plural.Of(answers, "packet"))
 }

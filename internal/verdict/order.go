@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"github.com/gorxe/gorxe/internal/plural"
 	"slices"
 	"strings"
 	"time"
@@ -172,7 +173,7 @@ func (r *Run) trouble() string {
 		}
 	}
 	if r.kept() != r.Report.Errors.Total || len(parts) == 0 {
-		return "the device saw " + count(r.Report.Errors.Total, "error")
+		return "the device saw " + plural.Of(r.Report.Errors.Total, "error")
 	}
 	return strings.Join(parts, " and ")
 }

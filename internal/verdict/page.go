@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"github.com/gorxe/gorxe/internal/plural"
 	"io"
 	"slices"
 	"strconv"
@@ -112,10 +113,10 @@ func (r *Run) errorsSection(p *page) {
 func wireSection(p *page, c *report.Capture, rep *proto.Report) {
 	p.line("\n## What the wire saw\n")
 	s := &c.Summary
-	p.line("%s in %s.", count(s.RoCEv2, "packet"), count(uint64(len(s.Flows)), "flow"))
+	p.line("%s in %s.", plural.Of(s.RoCEv2, "packet"), plural.Of(uint64(len(s.Flows)), "flow"))
 	if rep != nil && rep.CaptureLeftOut > 0 {
 		p.line("The capture ends at its limit of %d MiB: %s came later, and %s judged.", CaptureMax>>20,
-			count(rep.CaptureLeftOut, "packet"), map[bool]string{true: "is not", false: "are not"}[rep.CaptureLeftOut == 1])
+			plural.Of(rep.CaptureLeftOut, "packet"), map[bool]string{true: "is not", false: "are not"}[rep.CaptureLeftOut == 1])
 	}
 	if c.Err != nil && len(s.Flows) > 0 {
 		p.line("It cannot be read to its end: %s.", cell(c.Err.Error()))
@@ -127,7 +128,7 @@ func wireSection(p *page, c *report.Capture, rep *proto.Report) {
 	p.line("|---|---|---|---|---|---|---|---|")
 	for i, f := range s.Flows {
 		if i == maxRows {
-			p.line("\n%s more in `%s`.", count(uint64(len(s.Flows)-maxRows), "flow"), CheckFile)
+			p.line("\n%s more in `%s`.", plural.Of(uint64(len(s.Flows)-maxRows), "flow"), CheckFile)
 			break
 		}
 		from := f.Src.String()
@@ -149,11 +150,11 @@ func protocolSection(p *page, c *report.Capture, faults []fault.Status) {
 	for _, s := range senders(c) {
 		switch {
 		case s.violations == 0 && s.warnings == 0:
-			p.line("- %s obeyed it, in %s.", s.address, count(s.packets, "packet"))
+			p.line("- %s obeyed it, in %s.", s.address, plural.Of(s.packets, "packet"))
 		case s.violations == 0:
-			p.line("- %s obeyed it, in %s, with %s.", s.address, count(s.packets, "packet"), count(s.warnings, "warning"))
+			p.line("- %s obeyed it, in %s, with %s.", s.address, plural.Of(s.packets, "packet"), plural.Of(s.warnings, "warning"))
 		default:
-			p.line("- **%s broke it**: %s in %s.", s.address, count(s.violations, "violation"), count(s.packets, "packet"))
+			p.line("- **%s broke it**: %s in %s.", s.address, plural.Of(s.violations, "violation"), plural.Of(s.packets, "packet"))
 		}
 	}
 	if c.Violations+c.Warnings > 0 {
@@ -195,7 +196,7 @@ func (r *Run) objectsSection(p *page) {
 	}
 	switch {
 	case rows > maxRows:
-		p.line("\n%s more in `%s`.", count(uint64(rows-maxRows), "queue pair"), ObjectsFile)
+		p.line("\n%s more in `%s`.", plural.Of(uint64(rows-maxRows), "queue pair"), ObjectsFile)
 	case rows == 0:
 		p.line("No process left a queue pair behind.")
 	}
@@ -211,16 +212,8 @@ func (r *Run) faultsSection(p *page) {
 		p.line("| `%s` | %d | %d |", codeCell(f.Rule), f.Candidates, f.Fired)
 	}
 	if len(r.Faults) > maxRows {
-		p.line("\n%s more in `%s`.", count(uint64(len(r.Faults)-maxRows), "rule"), FaultsFile)
+		p.line("\n%s more in `%s`.", plural.Of(uint64(len(r.Faults)-maxRows), "rule"), FaultsFile)
 	}
-}
-
-// count is a number with its noun.
-func count(n uint64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // first returns the first record with a side at fault, and how many there are.
