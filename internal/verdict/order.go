@@ -91,12 +91,21 @@ func (r *Run) firstDeath() *proto.ProcessEnd {
 	return &ends[i]
 }
 
+// wentWell reports whether the program ended with success and the device saw no error.
+func (r *Run) wentWell() bool { return !r.Failed() && r.Report != nil && r.Report.Errors.Total == 0 }
+
+// ended reports whether a signal is one that a script sends to a server when its work is done. The
+// others say that the program itself is wrong.
+func ended(signal string) bool {
+	return slices.Contains([]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGKILL", "SIGPIPE"}, signal)
+}
+
 // deaths are the sentences about processes that signals killed, for the list of the sides at fault.
 func (r *Run) deaths() (list []event) {
 	first := r.firstDeath()
 	for _, e := range r.notable() {
 		isFirst := first != nil && *e == *first
-		if e.Signal == "" && !isFirst {
+		if e.Signal == "" && !isFirst || r.wentWell() && ended(e.Signal) {
 			continue
 		}
 		what := ""

@@ -130,7 +130,11 @@ func TestOrder(t *testing.T) {
 		},
 		"the server is ended when all is done": {
 			Run{Report: reportOf(nil, []proto.ProcessEnd{{Time: at(500), PID: 11, Name: "server", Signal: "SIGTERM"}})},
-			[]string{"# Verdict: the program ended well\n", "No verb was refused, and no work request failed.\n\n1. After 0.500 s, `server[11]` was killed by SIGTERM.\n"},
+			[]string{"# Verdict: the program ended well\n", "- No one: the program ended well, and the device saw no error.\n", "No verb was refused, and no work request failed.\n\n1. After 0.500 s, `server[11]` was killed by SIGTERM.\n"},
+		},
+		"the server crashes when all is done": {
+			Run{Report: reportOf(nil, []proto.ProcessEnd{{Time: at(500), PID: 11, Name: "server", Signal: "SIGSEGV"}})},
+			[]string{"# Verdict: the program ended well\n", "- **Process 11** (`server`), after 0.500 s: it was killed by SIGSEGV.\n"},
 		},
 		"the kernel does not say": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{failed}, []proto.ProcessEnd{{Time: at(500), PID: 7926, Name: "client"}}, left)},

@@ -74,7 +74,7 @@ func (j *trial) pingpongs() []string {
 	port := j.nextPort()
 	p := fmt.Sprintf("ibv_rc_pingpong -d rxe0 -g %d -n 50 -p %d", gidIPv4, port)
 	return []string{"sh", "-c", fmt.Sprintf(
-		`%s & server=$!; until grep -q ':%04X 0\{8\}:0000 0A' /proc/net/tcp; do sleep 0.1; done; %s 127.0.0.1; code=$?; kill $server; wait; exit $code`, p, port, p)}
+		`%s & server=$!; until grep -q ':%04X 0\{8\}:0000 0A' /proc/net/tcp; do sleep 0.1; done; %s 127.0.0.1; code=$?; [ $code = 0 ] || kill $server; wait; exit $code`, p, port, p)}
 }
 
 // TestVerdictOfLoss: packets are lost by a rule, and the verdict names the rule.
