@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/wire"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"

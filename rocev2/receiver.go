@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"golang.org/x/sys/unix"
 )
 

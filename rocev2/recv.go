@@ -3,7 +3,7 @@ package rocev2
 import (
 	"net/netip"
 
-	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )

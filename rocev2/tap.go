@@ -12,8 +12,8 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
-	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/wire"
+	"github.com/gorxe/gorxe/wire/checksum"
 )
 
 // Tap writes packets to a pcapng file as they are, or would be, on the wire: IP

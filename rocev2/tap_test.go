@@ -16,10 +16,10 @@ import (
 	"github.com/google/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
+	"github.com/gorxe/gorxe/wire/checksum"
 )
 
 // tapTraffic sends a burst over IPv4 and one over IPv6 from one port to another, both

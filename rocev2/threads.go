@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/ownthread"
+	"github.com/gorxe/gorxe/internal/sched"
 )
 
 // Threads are for receiving sockets of several ports. A socket has a thread that waits for its packets
@@ -15,7 +15,7 @@ import (
 type Threads struct {
 	most  int32
 	used  atomic.Int32
-	class *ownthread.Class
+	class *sched.Class
 	avoid atomic.Pointer[unix.CPUSet]
 	idle  time.Duration // without a packet, after which a socket gives its thread back
 }
@@ -24,7 +24,7 @@ type Threads struct {
 const idleTime = time.Second
 
 // NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is nil.
-func NewThreads(most int, class *ownthread.Class) *Threads {
+func NewThreads(most int, class *sched.Class) *Threads {
 	return &Threads{most: int32(most), class: class, idle: idleTime}
 }
 
@@ -37,7 +37,7 @@ func (t *Threads) prepare(fd int) error {
 	if t == nil {
 		return nil
 	}
-	timeout := unix.NsecToTimeval(ownthread.Briefly.Nanoseconds())
+	timeout := unix.NsecToTimeval(sched.Briefly.Nanoseconds())
 	return os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
 }
 
@@ -58,7 +58,7 @@ func (t *Threads) give() { t.used.Add(-1) }
 // affinity keeps the calling thread off the processors that Threads.Avoid named. The thread is locked to
 // its goroutine.
 type affinity struct {
-	ownthread.Affinity
+	sched.Affinity
 	avoided *unix.CPUSet // as Threads had it
 }
 

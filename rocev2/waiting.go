@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/ownthread"
+	"github.com/gorxe/gorxe/internal/sched"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,8 +23,8 @@ const (
 // one of the runtime's threads. That thread looks for other work before and after it runs the reader,
 // and may wake further threads for that.
 //
-// A thread of the real-time class does not tell Go's runtime that it waits (ownthread.AwaitBriefly says why). It keeps its
-// processor of Go meanwhile. After ownthread.Briefly it waits as others do.
+// A thread of the real-time class does not tell Go's runtime that it waits (sched.AwaitBriefly says why). It keeps its
+// processor of Go meanwhile. After sched.Briefly it waits as others do.
 type waiting struct {
 	socket  *socket
 	raw     syscall.RawConn
@@ -34,7 +34,7 @@ type waiting struct {
 	await   func(fd uintptr) bool // fills batch
 
 	inThread bool
-	thread   ownthread.Thread
+	thread   sched.Thread
 	affinity affinity
 
 	batches int       // while the poller waits

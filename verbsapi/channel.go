@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/waitqueue"
+	"github.com/gorxe/gorxe/verbsapi/internal/waitqueue"
 )
 
 // CompChannel reports that completion queues have completions (struct

@@ -3,10 +3,10 @@ package verbsapi
 import (
 	"log/slog"
 
+	"github.com/gorxe/gorxe/internal/cm/localcm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/engine"
-	"github.com/gorxe/gorxe/internal/gsi"
-	"github.com/gorxe/gorxe/internal/localcm"
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/mgmt/gsi"
 )
 
 // cmDevice is a running device in the process's RDMA CM, through which programs connect by

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/faultlink"
-	"github.com/gorxe/gorxe/internal/waitqueue"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/verbsapi/internal/waitqueue"
 )
 
 // Config says which device to open. The zero value means the interface of the
@@ -115,7 +115,7 @@ func Open(cfg Config) (*Context, error) {
 	eng.contexts[c] = struct{}{}
 	eng.mu.Unlock()
 	if _, err = c.addFaults(cfg.Faults); err == nil {
-		c.sub, err = faultlink.Subdevice(eng.dev, c.faults)
+		c.sub, err = inject.Subdevice(eng.dev, c.faults)
 	}
 	if err != nil {
 		c.Close() //nolint:errcheck // err says what is wrong

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/engine"
-	"github.com/gorxe/gorxe/internal/faultlink"
-	"github.com/gorxe/gorxe/internal/gsi"
+	"github.com/gorxe/gorxe/internal/fault/inject"
+	"github.com/gorxe/gorxe/internal/mgmt/gsi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -21,8 +21,8 @@ type sharedEngine struct {
 	dev    *rxe.Device // run's
 	mux    *gsi.Mux    // of dev's queue pair 1
 	cm     *cmDevice   // nil: the host has no RDMA CM
-	faults *faultlink.Link
-	verbs  faultlink.Verbs
+	faults *inject.Link
+	verbs  inject.Verbs
 
 	refs int // guarded by engines.mu
 
@@ -71,7 +71,7 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 		return nil, err
 	}
 	e.dev = e.run.Device()
-	e.faults = faultlink.New(e.run)
+	e.faults = inject.New(e.run)
 	e.mux.Start(e.dev)
 	e.cm = joinCM(cfg.Name, e.run, e.mux, cfg.Log)
 	engines.open[key] = e

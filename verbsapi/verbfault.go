@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/faultlink"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 )
 
 // faultVerbs are the verbs that ask for faults.
@@ -37,8 +37,8 @@ func process() fault.Process {
 }
 
 // program is what rules do to the context.
-func (c *Context) program() faultlink.Program {
-	return faultlink.Program{Process: process(), Fatal: c.fatal}
+func (c *Context) program() inject.Program {
+	return inject.Program{Process: process(), Fatal: c.fatal}
 }
 
 // updateFaults makes the engine ask the rules as they are now.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/waitqueue"
+	"github.com/gorxe/gorxe/verbsapi/internal/waitqueue"
 )
 
 // popped returns what the queue of events gave, and names the call that waited.

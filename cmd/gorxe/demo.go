@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/demo"
+	"github.com/gorxe/gorxe/cmd/internal/demo"
 	"golang.org/x/sys/unix"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/doctor"
+	"github.com/gorxe/gorxe/cmd/internal/doctor"
 )
 
 // trialLimit is how long the program of the trial may take. Slow emulators need seconds.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/cmd/internal/manual"
 	"github.com/gorxe/gorxe/internal/fault/rulefile"
-	"github.com/gorxe/gorxe/internal/manual"
 )
 
 var (

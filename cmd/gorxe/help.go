@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/gorxe/gorxe/internal/buildinfo"
-	"github.com/gorxe/gorxe/internal/completion"
+	"github.com/gorxe/gorxe/cmd/internal/completion"
+	"github.com/gorxe/gorxe/cmd/internal/manual"
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/manual"
+	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 

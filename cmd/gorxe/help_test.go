@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/manual"
+	"github.com/gorxe/gorxe/cmd/internal/manual"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -62,7 +62,7 @@ func TestDocumentsNamed(t *testing.T) {
 		texts["help "+topic.Name] = topic.Text
 	}
 	for _, name := range []string{"libraries.go", "kernel.go", "limits.go", "network.go"} {
-		text, err := os.ReadFile("../../internal/doctor/" + name)
+		text, err := os.ReadFile("../../cmd/internal/doctor/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

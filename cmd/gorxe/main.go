@@ -14,8 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"github.com/gorxe/gorxe/internal/completion"
-	"github.com/gorxe/gorxe/internal/ociruntime"
+	"github.com/gorxe/gorxe/cmd/internal/completion"
+	"github.com/gorxe/gorxe/cmd/internal/ociruntime"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/pair"
+	"github.com/gorxe/gorxe/cmd/internal/pair"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/buildinfo"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 )
 
 // sayReady tells that the daemon serves. A user who started it by hand gets one line. A log of level info

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/cmd/internal/verdict"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/verdict"
 )
 
 // deviceFlags are those of run and daemon.

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/doctor"
+	"github.com/gorxe/gorxe/cmd/internal/doctor"
 	"golang.org/x/sys/unix"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"github.com/gorxe/gorxe/internal/plural"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"io"
 	"iter"
 	"maps"

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/cmd/internal/verdict"
 	"github.com/gorxe/gorxe/internal/service/keeper"
-	"github.com/gorxe/gorxe/internal/verdict"
 )
 
 // verdictFlags choose where a verdict goes.

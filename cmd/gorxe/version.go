@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/buildinfo"
+	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 )
 
 type versionCmd struct{}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/doctor"
+	"github.com/gorxe/gorxe/cmd/internal/doctor"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rxe"
 )

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/rxe"
 )
 

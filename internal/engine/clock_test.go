@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/standby"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/rxe"
 )
 

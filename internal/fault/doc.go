@@ -1,6 +1,6 @@
 // Package fault says what goes wrong, where and when: rules, how they are written, what they
 // match, and what they did. It has no I/O and no clock of its own, and it changes no packet. The
-// packages that have a place for a fault ask it: internal/faultlink for packets,
+// packages that have a place for a fault ask it: internal/fault/inject for packets,
 // internal/kernel/uverbs for verbs.
 //
 // A rule names a place (packet), a fault (drop), the candidates (opcode=RC_SEND_ONLY) and which of

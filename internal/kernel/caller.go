@@ -1,7 +1,7 @@
 package kernel
 
 import (
-	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"github.com/gorxe/gorxe/rxe"
 )
 

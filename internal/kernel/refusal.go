@@ -3,7 +3,7 @@ package kernel
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/refusal"
+	"github.com/gorxe/gorxe/internal/sys/refusal"
 )
 
 // Refusals is told of calls that failed, and why.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
-	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 )
@@ -72,7 +72,7 @@ type ServeConfig struct {
 	Keeper Keeper
 	// FDs is the range that the program's filter was made with.
 	FDs filter.Range
-	// Shared is the page made by handover.New, in which the keeper finds the calls
+	// Shared is the page made by inflight.New, in which the keeper finds the calls
 	// that were in hand; nil if nobody looks.
 	Shared *os.File
 	// Budget bears what processes and open files cost; nil: one without limits.
@@ -85,7 +85,7 @@ type ServeConfig struct {
 	Polling *doorbell.Polling
 	// Class is for threads that take doorbells, while others of it receive packets; nil: none is
 	// in it.
-	Class *ownthread.Class
+	Class *sched.Class
 	// Contents are common to the sessions of this process; nil: the session's own. They are the
 	// files of Host's tree that programs have open.
 	Contents *sealed.Contents

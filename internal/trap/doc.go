@@ -22,7 +22,7 @@
 // and closed pollable files, and closes.go other closed files. doorbells.go has the threads that
 // take direct doorbells (package doorbell), ringers.go lists them, timing.go says when and where they do it,
 // and helpers.go has those that help. standin.go says when a pipe stands in for a device's file. What is in hand stands in a page (package
-// handover), and the keeper answers it when the daemon has died (package fallback).
+// inflight), and the keeper answers it when the daemon has died (package fallback).
 //
 // # What is not seen
 //

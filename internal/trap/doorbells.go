@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/ownthread"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,7 +59,7 @@ func (r *receiver) runDoorbells() {
 	var timing timing
 	timing.place.Polling = r.s.cfg.Polling
 	timing.place.Load, timing.contention.Load = doorbell.SystemLoad, doorbell.SystemLoad
-	timing.thread = ownthread.Thread{Class: r.s.cfg.Class, Follows: true}
+	timing.thread = sched.Thread{Class: r.s.cfg.Class, Follows: true}
 	defer timing.end()
 	for !r.s.stopping.Load() && (!r.leave.Load() || watch.Pending() > 0) {
 		pause := time.Duration(0)
@@ -124,7 +124,7 @@ func (r *receiver) helpOnce() bool {
 		much = much || took.More
 		d.Mute(false)
 		if took.NoCredit {
-			ownthread.PauseBriefly(creditPause)
+			sched.PauseBriefly(creditPause)
 		}
 	}
 	return true

@@ -15,7 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
 
 // doorbellFakes are fakes that count the calls and the doorbells that reach them.
@@ -162,7 +162,7 @@ func ownMemfds(t *testing.T) (n int) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if link, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(link, handover.MemfdPrefix) {
+		if link, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(link, inflight.MemfdPrefix) {
 			n++
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"golang.org/x/sys/unix"
 )
@@ -30,13 +30,13 @@ func TestFallbackInHand(t *testing.T) {
 		{"not noted", 5, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			shared, err := handover.New()
+			shared, err := inflight.New()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer shared.Close()
 			p := start(t, options{idle: true}, "/bin/cat", "/etc/hostname")
-			page, err := handover.Map(shared)
+			page, err := inflight.Map(shared)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func serveHost(host Host, args []string) error {
 // process that serves the program, which is one of programs, and returns the later output.
 func orphaned(t *testing.T, server string, o options, doorbells doorbell.Mode, argv ...string) string {
 	t.Helper()
-	shared, err := handover.New()
+	shared, err := inflight.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,8 @@ func TestFallbackAfterKill(t *testing.T) {
 
 // TestSlots: there are more than receivers.
 func TestSlots(t *testing.T) {
-	if handover.Slots < maxBlocked+2 {
-		t.Errorf("%d slots for %d receivers", handover.Slots, maxBlocked+1)
+	if inflight.Slots < maxBlocked+2 {
+		t.Errorf("%d slots for %d receivers", inflight.Slots, maxBlocked+1)
 	}
 }
 

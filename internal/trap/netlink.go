@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 )
 
@@ -17,11 +17,11 @@ func (r *receiver) socket() verdict {
 	p, err := r.caller.owner()
 	if err != nil {
 		r.complainAloud(err)
-		return fail(handover.NoNetlink)
+		return fail(inflight.NoNetlink)
 	}
 	p.modern.Store(true)
 	if r.s.cfg.Netlink == nil {
-		return fail(handover.NoNetlink)
+		return fail(inflight.NoNetlink)
 	}
 	typ := uint64(uint32(r.arg(1)))
 	s, err := nlsocket.New(r.s.cfg.Budget, int(typ&^(unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)))

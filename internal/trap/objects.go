@@ -10,17 +10,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 	"github.com/gorxe/gorxe/internal/trap/notify"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
@@ -39,7 +39,7 @@ type object struct {
 
 	polled   kernel.PollFile  // of a device: the same, if its descriptor is a pipe or a socket
 	hangUp   *threads.Source  // of polled: the daemon's end, which hangs up
-	record   *handover.Record // of polled: where the keeper finds it
+	record   *inflight.Record // of polled: where the keeper finds it
 	link     string           // of polled: what /proc/PID/fd shows of it
 	events   atomic.Uint64    // of polled: how often it was ready
 	orphan   bool             // of polled: only waiting calls refer to it; under waiting.mu
@@ -248,7 +248,7 @@ func (r *receiver) object(fd int32) *object {
 	}
 	epoch := r.s.procs.epoch.Load()
 	e := r.hot.at(r.n.TID, fd)
-	if now := mono.Now(); e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && now < e.until {
+	if now := clock.Now(); e.tid == r.n.TID && e.fd == fd && e.epoch == epoch && now < e.until {
 		if p, err := r.caller.owner(); err == nil && p == e.process {
 			return e.object
 		}
@@ -256,7 +256,7 @@ func (r *receiver) object(fd int32) *object {
 	// The link first: it costs nothing, where a stat of some other file may ask a
 	// file server that does not answer.
 	var o *object
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, inflight.MemfdPrefix) {
 		o = r.s.objects.pollable(link)
 	} else if id, err := r.fileID(fd); err == nil {
 		o = r.s.objects.get(id)
@@ -269,7 +269,7 @@ func (r *receiver) object(fd int32) *object {
 		return o
 	}
 	if p, err := r.caller.owner(); err == nil {
-		now := mono.Now()
+		now := clock.Now()
 		*e = hotEntry{r.n.TID, fd, epoch, now + hotLife, o, p}
 	}
 	return o
@@ -321,7 +321,7 @@ func (s *Session) enter(o *object, fd int) error {
 	}
 	o.id = fdid.FromStat(&st)
 	if o.polled != nil {
-		o.link = handover.Link(&st)
+		o.link = inflight.Link(&st)
 		if o.record = s.page.AddPollable(&st); o.record == nil {
 			return unix.EMFILE
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
 	"golang.org/x/sys/unix"
 )

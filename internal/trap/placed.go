@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/trap/mono"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
 // placed is where a process got objects. It serves when nobody may look at the process's descriptors any
@@ -66,7 +66,7 @@ func (r *receiver) unplace() {
 	if !r.s.procs.any() {
 		return
 	}
-	p := r.s.procs.ofThread(r.n.TID, mono.Now())
+	p := r.s.procs.ofThread(r.n.TID, clock.Now())
 	if p == nil {
 		st, err := procfs.ReadStatus(r.thread())
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/trap/mono"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 )
@@ -73,7 +73,7 @@ func (t *processes) forget() { t.epoch.Add(1) }
 
 // of returns the process that the caller of the call in hand belongs to.
 func (t *processes) of(r *receiver) (*process, error) {
-	if p := t.ofThread(r.n.TID, mono.Now()); p != nil {
+	if p := t.ofThread(r.n.TID, clock.Now()); p != nil {
 		return p, nil
 	}
 	st, err := procfs.ReadStatus(r.thread())
@@ -86,7 +86,7 @@ func (t *processes) of(r *receiver) (*process, error) {
 			return nil, err
 		}
 	}
-	t.remember(r.n.TID, p, mono.Now())
+	t.remember(r.n.TID, p, clock.Now())
 	return p, nil
 }
 

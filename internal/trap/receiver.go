@@ -5,10 +5,10 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,7 +57,7 @@ type receiver struct {
 	s      *Session
 	dog    *watchdog      // replaces it
 	ringer *ringer        // whose doorbells it takes, nil if it receives calls
-	slot   *handover.Slot // where the keeper finds the call in hand
+	slot   *inflight.Slot // where the keeper finds the call in hand
 	n      notify.Call
 	answer notify.Answer
 	caller caller
@@ -150,7 +150,7 @@ func (r *receiver) send(v verdict) {
 		return
 	case proceeds:
 		if r.n.NR == unix.SYS_SOCKET { // the kernel may have devices that the program must not see
-			r.answer = notify.Answer{ID: r.n.ID, Error: -int32(handover.NoNetlink)}
+			r.answer = notify.Answer{ID: r.n.ID, Error: -int32(inflight.NoNetlink)}
 			break
 		}
 		r.answer = notify.Answer{ID: r.n.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
@@ -171,10 +171,10 @@ func (r *receiver) send(v verdict) {
 // not be risked: nothing that may wait for the program is done.
 func (r *receiver) withoutMemory() verdict {
 	fd := r.fd(0)
-	if !handover.OnDescriptor(r.n.NR) || !r.s.cfg.FDs.Ours(uint32(fd)) {
+	if !inflight.OnDescriptor(r.n.NR) || !r.s.cfg.FDs.Ours(uint32(fd)) {
 		return pass
 	}
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, inflight.MemfdPrefix) {
 		if r.s.objects.pollable(link) == nil {
 			return pass
 		}

@@ -23,10 +23,10 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -173,7 +173,7 @@ type nowhere struct{}
 func (nowhere) Send([]wire.Burst)     {}
 func (nowhere) Join(wire.GID) error   { return nil }
 func (nowhere) Leave(wire.GID) error  { return nil }
-func (nowhere) Now() rxe.Time         { return rxe.Time(mono.Now()) }
+func (nowhere) Now() rxe.Time         { return rxe.Time(clock.Now()) }
 func (nowhere) Arm(deadline rxe.Time) {}
 
 func newHost(t testing.TB, names ...string) *fakeHost {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
@@ -26,7 +26,7 @@ type Session struct {
 	cfg      ServeConfig
 	log      *slog.Logger
 	listener notify.Listener // a duplicate of its own
-	page     *handover.Page
+	page     *inflight.Page
 	objects  objects
 	procs    processes
 	dog      watchdog // of the receiver of calls
@@ -93,7 +93,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	if s.page, err = handover.Map(cfg.Shared); err != nil {
+	if s.page, err = inflight.Map(cfg.Shared); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}

@@ -9,13 +9,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // A pipe stands in for the file of a device with direct doorbells (package doorbell) while no thread of the program is about
@@ -31,7 +31,7 @@ type standIn struct {
 	never   bool
 	paid    bool             // the budget has given standInCost
 	link    string           // what /proc/PID/fd shows of the pipe
-	record  *handover.Record // where the keeper finds it
+	record  *inflight.Record // where the keeper finds it
 }
 
 // standInCost is what a pipe costs: two descriptors of its end, and one of the file.
@@ -160,7 +160,7 @@ func (o *object) fileOf(pidfd, fd int) (int, error) {
 	}
 	var st unix.Stat_t
 	link, err := procfs.Readlink(procfs.SelfFD(theirs))
-	if err == nil && !strings.HasPrefix(link, handover.MemfdPrefix) {
+	if err == nil && !strings.HasPrefix(link, inflight.MemfdPrefix) {
 		err = unix.EBADF
 	}
 	if err == nil {
@@ -201,7 +201,7 @@ func (s *Session) know(o *object, fd int) bool {
 	if unix.Fstat(fd, &st) != nil {
 		return false
 	}
-	link := handover.Link(&st)
+	link := inflight.Link(&st)
 	if link == o.standIn.link {
 		return true
 	}

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/ownthread"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
-	"github.com/gorxe/gorxe/internal/trap/mono"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,12 +16,12 @@ type timing struct {
 	pace       doorbell.Pace
 	place      doorbell.Place
 	contention doorbell.Contention
-	thread     ownthread.Thread
+	thread     sched.Thread
 	exact      bool // the thread's timers are
 
-	since int64            // the look began, mono.Now
+	since int64            // the look began, clock.Now
 	look  kernel.Doorbells // what it has found
-	found int64            // when a look last found a request, mono.Now
+	found int64            // when a look last found a request, clock.Now
 	quick int              // of requests that came within linger of the one before
 	from  int              // the process whose requests they are, or noProcess, or severalProcesses
 }
@@ -33,7 +33,7 @@ const (
 
 // begin begins a look at all devices that have rung.
 func (t *timing) begin() {
-	t.since, t.look, t.from = mono.Now(), kernel.Doorbells{}, noProcess
+	t.since, t.look, t.from = clock.Now(), kernel.Doorbells{}, noProcess
 }
 
 // note adds what was found on one device.
@@ -87,7 +87,7 @@ func (t *timing) wantsAside() bool { return t.quick >= quickGaps && !t.thread.Le
 
 // came notes that a look has found requests.
 func (t *timing) came() {
-	now := mono.Now()
+	now := clock.Now()
 	if now-t.found < linger {
 		t.quick = min(t.quick+1, maxQuick)
 	} else {
@@ -99,7 +99,7 @@ func (t *timing) came() {
 // mutes reports whether inotify should not report the doorbells of a device, because the thread looks at it
 // again anyway: in a stream, or while it lingers.
 func (t *timing) mutes(took kernel.Doorbells) bool {
-	if t.place.Aside() && !t.thread.Leads() && (took.Requests > 0 || mono.Now()-t.found < linger) {
+	if t.place.Aside() && !t.thread.Leads() && (took.Requests > 0 || clock.Now()-t.found < linger) {
 		return true
 	}
 	return (took.Requests > 0 || took.NoCredit) && t.pace.Pauses()
@@ -120,7 +120,7 @@ func (t *timing) pause() {
 		// Without it, the kernel lets 50 µs more pass.
 		t.exact = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) == nil
 	}
-	ownthread.PauseBriefly(left)
+	sched.PauseBriefly(left)
 }
 
 // left returns how much of the pause is left.
@@ -136,7 +136,7 @@ func (t *timing) left() time.Duration {
 	}
 	// A look at large messages takes longer than the pause. The difference counts as a part of the
 	// pause.
-	over := time.Duration(mono.Now()-t.since) - pause
+	over := time.Duration(clock.Now()-t.since) - pause
 	return pause - max(0, over)
 }
 

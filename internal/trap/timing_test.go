@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/ownthread"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
-	"github.com/gorxe/gorxe/internal/trap/mono"
 )
 
 // pollingProgram starts a program that polls until the test ends, and returns its number. It locks the test to its thread.
@@ -49,7 +49,7 @@ func TestLinger(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the thread does not go aside")
 		}
-		timing.found = mono.Now() // the last request came just now
+		timing.found = clock.Now() // the last request came just now
 		timing.came()
 		timing.look, timing.from = one, pid
 		timing.decide()
@@ -57,16 +57,16 @@ func TestLinger(t *testing.T) {
 	if timing.came(); !timing.mutes(one) {
 		t.Error("the thread does not linger after a request")
 	}
-	timing.found = mono.Now() + int64(time.Hour)
+	timing.found = clock.Now() + int64(time.Hour)
 	if !timing.mutes(none) {
 		t.Error("the thread does not linger after a look that found nothing")
 	}
-	timing.found = mono.Now() - 2*linger
+	timing.found = clock.Now() - 2*linger
 	if timing.mutes(none) {
 		t.Error("the thread lingers without end")
 	}
 	for range maxQuick {
-		timing.found = mono.Now() - 2*linger
+		timing.found = clock.Now() - 2*linger
 		timing.came()
 	}
 	if timing.wantsAside() {
@@ -147,7 +147,7 @@ func TestOffProgram(t *testing.T) {
 	ready := 1
 	var timing timing
 	timing.contention.Load = &doorbell.Load{Ready: func() (int, bool) { return ready, true }}
-	timing.thread.Class = new(ownthread.Class)
+	timing.thread.Class = new(sched.Class)
 	look := func(d kernel.Doorbells, processors int) {
 		t.Helper()
 		var set unix.CPUSet
@@ -174,7 +174,7 @@ func TestOffProgram(t *testing.T) {
 	look(stream, all.Count())
 	ready = 1
 	look(stream, all.Count()-1)
-	leader := ownthread.Thread{Class: timing.thread.Class}
+	leader := sched.Thread{Class: timing.thread.Class}
 	leader.Rest()
 	look(stream, all.Count())
 	leader.End()

@@ -7,10 +7,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/trap/handover"
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 )
 
 // waiting are the calls of a session that wait: a file had nothing to return
@@ -32,8 +32,8 @@ type waiting struct {
 type waitingCall struct {
 	n      notify.Call
 	o      *object
-	record *handover.Record // where the keeper finds it
-	since  int64            // mono.Now
+	record *inflight.Record // where the keeper finds it
+	since  int64            // clock.Now
 	until  int64            // when it fails with EAGAIN (SO_RCVTIMEO); 0: never
 
 	look    int64 // when to look at its thread again
@@ -70,9 +70,9 @@ func (w *waiting) add(r *receiver, o *object, seen uint64) verdict {
 		return fail(unix.ENODEV)
 	}
 	page := w.s.page
-	c := &waitingCall{n: r.n, o: o, record: page.AddWaiting(r.n.ID), since: mono.Now()}
+	c := &waitingCall{n: r.n, o: o, record: page.AddWaiting(r.n.ID), since: clock.Now()}
 	if c.record == nil {
-		w.s.log.Warn("too many calls of the program wait: it gets ENOMEM", "path", o.node.Path, "limit", handover.MaxWaiting)
+		w.s.log.Warn("too many calls of the program wait: it gets ENOMEM", "path", o.node.Path, "limit", inflight.MaxWaiting)
 		return fail(unix.ENOMEM)
 	}
 	if o.socket != nil && o.socket.ReceiveTimeout() > 0 {
@@ -174,7 +174,7 @@ func (w *waiting) round() (due []*waitingCall, pause time.Duration, more bool) {
 		w.looking = false
 		return nil, 0, false
 	}
-	now := mono.Now()
+	now := clock.Now()
 	pause = lookLong
 	least := time.Duration(len(w.calls)) * lookCost
 	for _, c := range w.calls {
@@ -259,7 +259,7 @@ func (w *waiting) check(c *waitingCall) {
 		return
 	}
 	errno := w.interrupted(c)
-	if errno == 0 && c.until != 0 && mono.Now() >= c.until {
+	if errno == 0 && c.until != 0 && clock.Now() >= c.until {
 		errno = unix.EAGAIN
 	}
 	if errno != 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"golang.org/x/sys/unix"
 )
 
@@ -266,7 +266,7 @@ func testWaitingKill(t *testing.T, exe string) {
 // testWaitingStop: a session that stops answers the calls that wait.
 func testWaitingStop(t *testing.T, exe string) {
 	h := newQueueHost()
-	shared, err := handover.New()
+	shared, err := inflight.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func testWaitingStop(t *testing.T, exe string) {
 	if line, err := out.ReadString('\n'); line != "open\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	page, err := handover.Map(shared)
+	page, err := inflight.Map(shared)
 	if err != nil {
 		t.Fatal(err)
 	}

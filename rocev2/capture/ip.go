@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/wire"
+	"github.com/gorxe/gorxe/wire/checksum"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/plural"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -3,7 +3,7 @@ package conformance
 import (
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/plural"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 )
 
 // Addr is the address of one end: an IP address, and a port of an RDMA port space.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/refusal"
+	"github.com/gorxe/gorxe/internal/sys/refusal"
 	"github.com/gorxe/gorxe/verbsapi"
 	"github.com/gorxe/gorxe/wire"
 )

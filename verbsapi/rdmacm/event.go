@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/localcm"
-	"github.com/gorxe/gorxe/internal/rdmacm"
-	"github.com/gorxe/gorxe/internal/waitqueue"
+	"github.com/gorxe/gorxe/internal/cm/localcm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/verbsapi"
+	"github.com/gorxe/gorxe/verbsapi/internal/waitqueue"
 )
 
 // EventType is enum rdma_cm_event_type.

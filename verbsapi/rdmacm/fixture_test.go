@@ -18,7 +18,7 @@ const testTimeout = time.Minute
 
 // TestMain fails if a goroutine of the connection manager or of a device is left.
 func TestMain(m *testing.M) {
-	leak.Main(m, leak.Goroutines("gorxe/rocev2", "internal/rdmacm", "internal/route", "internal/gsi", "engine.(*clock)"))
+	leak.Main(m, leak.Goroutines("gorxe/rocev2", "internal/cm/rdmacm", "internal/cm/route", "internal/mgmt/gsi", "engine.(*clock)"))
 }
 
 func testContext(t testing.TB) context.Context {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/localcm"
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/cm/localcm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/verbsapi"
 )
 

@@ -3,7 +3,7 @@ package rdmacm
 import (
 	"net/netip"
 
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 )
 
 // Multicast is an ID's membership of a group.

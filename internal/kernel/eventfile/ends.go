@@ -5,8 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 )
 
 // pipeMemory is an estimate, on the safe side: the kernel limits how much memory a

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/kernel/uapi"
+	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // commands are ucma.c's ucma_cmd_table. init fills it, because the handlers refer to it.

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/kernel/uapi"
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // fuzzWorld is a program with an id in each state, and another one whose ids it may name.

@@ -8,10 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 )
 
 // Config says what a Device works with.

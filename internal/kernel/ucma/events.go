@@ -3,9 +3,9 @@ package ucma
 import (
 	"slices"
 
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/kernel/uapi"
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // event is an event that waits to be read (ucma.c: struct ucma_event).

@@ -5,9 +5,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
-	"github.com/gorxe/gorxe/internal/rdmacm"
 )
 
 // File is an open file of the device: an event channel (ucma.c: struct ucma_file).

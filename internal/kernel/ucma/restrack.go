@@ -1,8 +1,8 @@
 package ucma
 
 import (
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel/nldev"
-	"github.com/gorxe/gorxe/internal/rdmacm"
 )
 
 // AddResources adds the ids of programs to the resources of an RDMA device. They are those that

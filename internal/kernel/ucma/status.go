@@ -1,7 +1,7 @@
 package ucma
 
 import (
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -8,17 +8,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
-	"github.com/gorxe/gorxe/internal/gsi"
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/kernel/uapi"
-	"github.com/gorxe/gorxe/internal/mad"
+	"github.com/gorxe/gorxe/internal/mgmt/gsi"
+	"github.com/gorxe/gorxe/internal/mgmt/mad"
+	"github.com/gorxe/gorxe/internal/mgmt/sma"
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/sma"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/internal/test/simnet"
+	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )

@@ -5,10 +5,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
-	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
+	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // eventFileTable holds the event files of one open: completion channels and asynchronous

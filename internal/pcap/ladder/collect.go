@@ -222,7 +222,7 @@ type Conversation struct {
 	Rows        []*Row // by number
 	Packets     uint64 // all of them, of which Rows has those kept
 	Stats       []conformance.FlowStats
-	// Guessed reports that pcap/guess paired the two directions.
+	// Guessed reports that pcap/pairflows paired the two directions.
 	Guessed bool
 	// Other are findings about packets that are not kept.
 	Other []conformance.Finding

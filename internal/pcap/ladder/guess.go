@@ -1,7 +1,7 @@
 package ladder
 
 import (
-	"github.com/gorxe/gorxe/internal/pcap/guess"
+	"github.com/gorxe/gorxe/internal/pcap/pairflows"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -16,7 +16,7 @@ const (
 // guesses pairs the streams of connections without a known peer, by the packets that
 // are kept. The title of such a ladder says that the pair is a guess.
 func (c *Collector) guesses() map[*stream]*stream {
-	return guess.Pairs(c.order, (*stream).shown, maxCandidates, (*stream).answers)
+	return pairflows.Pairs(c.order, (*stream).shown, maxCandidates, (*stream).answers)
 }
 
 // shown returns the flow of a stream, nil if none of its packets is kept.
@@ -57,7 +57,7 @@ func (s *stream) asked(r *Row) int {
 		if q.Number > r.Number {
 			break
 		}
-		if q.parsed && q.pkt.Info().Has(wire.OpRequest) && guess.Answers(q.pkt, r.pkt) {
+		if q.parsed && q.pkt.Info().Has(wire.OpRequest) && pairflows.Answers(q.pkt, r.pkt) {
 			at = q.Number
 		}
 	}

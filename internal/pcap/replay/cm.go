@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/cm"
-	"github.com/gorxe/gorxe/internal/plural"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )

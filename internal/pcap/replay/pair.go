@@ -3,7 +3,7 @@ package replay
 import (
 	"slices"
 
-	"github.com/gorxe/gorxe/internal/pcap/guess"
+	"github.com/gorxe/gorxe/internal/pcap/pairflows"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -17,7 +17,7 @@ const (
 
 // guess pairs the flows that have no peer.
 func (l *loader) guess() map[*stream]*stream {
-	return guess.Pairs(l.order, (*stream).flowWithPackets, maxCandidates, l.answers)
+	return pairflows.Pairs(l.order, (*stream).flowWithPackets, maxCandidates, l.answers)
 }
 
 // flowWithPackets returns the flow of a stream, nil if the stream has no packets.
@@ -79,7 +79,7 @@ func (l *loader) requestBefore(requests map[wire.PSN][]event, e event) int {
 		if i == 0 {
 			continue
 		}
-		if !guess.Answers(list[i-1].pkt, p) {
+		if !pairflows.Answers(list[i-1].pkt, p) {
 			return 0
 		}
 		return list[i-1].number

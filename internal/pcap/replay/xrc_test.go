@@ -13,10 +13,10 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
-	"github.com/gorxe/gorxe/internal/checksum"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
+	"github.com/gorxe/gorxe/wire/checksum"
 )
 
 // xrcFile returns a capture of RC as it would be with XRC, without the packets that XRC

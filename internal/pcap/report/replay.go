@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/pcap/replay"
-	"github.com/gorxe/gorxe/internal/plural"
 )
 
 // JSONReplay is the replay of one capture as JSON.

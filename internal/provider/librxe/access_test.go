@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/memfd"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/rxe"
 )

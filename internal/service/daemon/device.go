@@ -5,17 +5,17 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/engine"
-	"github.com/gorxe/gorxe/internal/faultlink"
-	"github.com/gorxe/gorxe/internal/gsi"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/umad"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
-	"github.com/gorxe/gorxe/internal/mad"
+	"github.com/gorxe/gorxe/internal/mgmt/gsi"
+	"github.com/gorxe/gorxe/internal/mgmt/mad"
+	"github.com/gorxe/gorxe/internal/mgmt/sma"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
-	"github.com/gorxe/gorxe/internal/rdmacm"
 	"github.com/gorxe/gorxe/internal/service/proto"
-	"github.com/gorxe/gorxe/internal/sma"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -33,7 +33,7 @@ type device struct {
 	mad     *umad.Device   // the management datagrams of programs
 	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
-	faults  *faultlink.Link
+	faults  *inject.Link
 	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 
@@ -61,7 +61,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.faults = faultlink.New(d.engine)
+	d.faults = inject.New(d.engine)
 	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), nodeDesc)))
 	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{

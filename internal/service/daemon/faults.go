@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/faultlink"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
@@ -23,11 +23,11 @@ import (
 type faultRules struct {
 	set     *fault.Set
 	devices []*device
-	verbs   *faultlink.Verbs // of all sessions
-	client  int              // the process whose rules these are
-	label   string           // of the session
-	budget  *quota.Budget    // of the session's user
-	users   int              // the session, and connections; Server.mu guards it
+	verbs   *inject.Verbs // of all sessions
+	client  int           // the process whose rules these are
+	label   string        // of the session
+	budget  *quota.Budget // of the session's user
+	users   int           // the session, and connections; Server.mu guards it
 
 	// A change of many rules holds mu for long, so nothing waits for it with a lock that is common to
 	// sessions.
@@ -43,7 +43,7 @@ type faultRules struct {
 // ruleCost is what n rules take at most, with their texts.
 func ruleCost(n int) quota.Cost { return quota.Cost{Memory: int64(n) * (2<<10 + fault.MaxText)} }
 
-func newFaultRules(b *quota.Budget, devices []*device, verbs *faultlink.Verbs, client int) *faultRules {
+func newFaultRules(b *quota.Budget, devices []*device, verbs *inject.Verbs, client int) *faultRules {
 	r := &faultRules{set: fault.NewSet(time.Now), devices: devices, verbs: verbs, client: client, budget: b, users: 1}
 	r.set.PaidBy(payer{b})
 	return r

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/explain"
-	"github.com/gorxe/gorxe/internal/faultlink"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
@@ -45,7 +45,7 @@ type fileReports struct {
 	to              *reports
 	pid             int
 	program, device string
-	rules           *faultlink.Link // of the device; nil: none
+	rules           *inject.Link // of the device; nil: none
 }
 
 // of returns what is told of the errors of a file that a process has opened.

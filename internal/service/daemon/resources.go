@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/gorxe/gorxe/internal/kernel/nldev"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
 // Resources implements nldev.Source. Root and the daemon's own user see those of every program,

@@ -14,12 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/faultlink"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
-	"github.com/gorxe/gorxe/internal/ownthread"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
-	"github.com/gorxe/gorxe/internal/rdmacm"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -83,9 +83,9 @@ type Server struct {
 	contents *sealed.Contents // of the tree's files
 	threads  threads.Shared
 	polling  *doorbell.Polling // of all sessions
-	class    *ownthread.Class  // of all threads of devices and sessions
+	class    *sched.Class      // of all threads of devices and sessions
 	tenants  *tenant.Tenants
-	verbs    faultlink.Verbs
+	verbs    inject.Verbs
 	fired    fault.Tally // by the rules of all sessions, also of those that have ended
 
 	wg sync.WaitGroup // connections
@@ -155,7 +155,7 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
-	s.class = ownthread.NewClass()
+	s.class = sched.NewClass()
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = doorbell.NewPolling(readers.Avoid)
 	shared := common{ecn: &ecn, tap: s.tap, threads: readers, log: s.log}
@@ -191,7 +191,7 @@ const maxReaderThreads = 16
 // waits in a system call keeps one until Go's monitor thread takes it away. A thread whose call ends needs one at
 // once, or waits up to 10 ms. That is what two are for.
 //
-// A thread of the real-time class keeps its processor while it waits (ownthread.AwaitBriefly). There is room for
+// A thread of the real-time class keeps its processor while it waits (sched.AwaitBriefly). There is room for
 // one such thread for each processor of the machine.
 func SpareProcessors() int { return 2 + runtime.NumCPU() }
 

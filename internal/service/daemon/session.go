@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/faultlink"
-	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/ucma"
@@ -23,6 +22,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
@@ -300,7 +300,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 		n.log.Error("cannot open a device", "device", d.spec.Name, "error", err, "hint", hint(err))
 		return nil, err
 	}
-	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set, faultlink.Program{
+	verbs.SetOwner(n.faults.set, d.faults.Works(n.faults.set, inject.Program{
 		Process: faults.verb.Process,
 		Kill:    newVictim(who.PID).kill,
 		Fatal:   func() { n.fatal(d) },
@@ -347,7 +347,7 @@ func (n *session) subdevice(d *device) (sub *rxe.Subdevice, err error) {
 		return nil, unix.ENODEV
 	}
 	if sub = n.limited[d]; sub == nil {
-		if sub, err = faultlink.Subdevice(d.engine.Device(), n.faults.set); err == nil {
+		if sub, err = inject.Subdevice(d.engine.Device(), n.faults.set); err == nil {
 			n.limited[d] = sub
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -82,7 +82,7 @@ func (k *keeper) start() error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
-	if k.shared, err = handover.New(); err != nil {
+	if k.shared, err = inflight.New(); err != nil {
 		return err
 	}
 	child, err := k.spawn()

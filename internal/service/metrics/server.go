@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/buildinfo"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 )
 
 // Anybody who reaches the address may ask. So what that takes is bounded.

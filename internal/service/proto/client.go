@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/fdid"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 )
 
 // Questions are the open questions of a session to its keeper.

@@ -33,7 +33,7 @@ func pingpongPair(client string) []string {
 func TestRunsAfterEachOther(t *testing.T) {
 	need(t, "ibv_rc_pingpong", "ibv_devinfo")
 	notNative(t, "gorxe run")
-	if !selection.takes(core) {
+	if !selection.takes(standard) {
 		return
 	}
 	a, _ := twoHosts(t, 1500)

@@ -68,7 +68,7 @@ func TestPairReady(t *testing.T) {
 	besideOthers(t)
 	need(t, "rping", "ib_write_bw", "python3")
 	notNative(t, "gorxe pair")
-	if !selection.takes(core) {
+	if !selection.takes(standard) {
 		return
 	}
 	h := newHost(t, "127.0.0.1")

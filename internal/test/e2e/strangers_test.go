@@ -21,7 +21,7 @@ import (
 // NETLINK_USERSOCK, as long as programs ask for devices. None of them takes one for the kernel's.
 func TestForgedNetlink(t *testing.T) {
 	need(t, "ibv_devinfo", "rdma")
-	if native != "" || !selection.takes(core) {
+	if native != "" || !selection.takes(standard) {
 		return
 	}
 	d := oneDaemon(t)

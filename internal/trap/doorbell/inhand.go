@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 )
 
 // A Taker is a thread that takes direct doorbells.
@@ -55,7 +55,7 @@ const sweepEvery = 250 * time.Millisecond
 func (w *Watch) Serve(d *Device, t Taker) kernel.Doorbells {
 	took := d.file.TakeDoorbells(true)
 	w.release(d, t, took)
-	if now := mono.Now(); now-d.swept.Load() > int64(sweepEvery) {
+	if now := clock.Now(); now-d.swept.Load() > int64(sweepEvery) {
 		d.swept.Store(now)
 		d.file.Sweep()
 	}

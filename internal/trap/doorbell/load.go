@@ -4,9 +4,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/ownthread"
-	"github.com/gorxe/gorxe/internal/trap/mono"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
 // Load is what Place and Contention ask of the machine. Tests have another one.
@@ -16,7 +16,7 @@ type Load struct {
 }
 
 // SystemLoad is the Load of this machine.
-var SystemLoad = &Load{Ready: procfs.Ready, Delay: ownthread.Delay}
+var SystemLoad = &Load{Ready: procfs.Ready, Delay: sched.Delay}
 
 const (
 	// readyEach is how many threads for each processor may be ready. Two processors with two programs that poll,
@@ -34,7 +34,7 @@ type Contention struct {
 	Load *Load
 
 	high bool
-	next int64 // when to ask again, mono.Now
+	next int64 // when to ask again, clock.Now
 }
 
 // High reports whether more than two threads for each processor are ready.
@@ -42,7 +42,7 @@ func (c *Contention) High() bool {
 	if c.Load == nil {
 		return false
 	}
-	if now := mono.Now(); now >= c.next {
+	if now := clock.Now(); now >= c.next {
 		ready, ok := c.Load.Ready()
 		c.high, c.next = !ok || ready > readyEach*runtime.NumCPU(), now+readyFor
 	}

@@ -3,7 +3,7 @@ package doorbell
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
 // A device is muted while the thread that takes its doorbells looks again in any case: its program posts a stream, or

@@ -5,9 +5,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/ownthread"
-	"github.com/gorxe/gorxe/internal/trap/mono"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
 // A Place keeps the calling thread on the processor of a program's thread that waits for it.
@@ -28,11 +28,11 @@ type Place struct {
 	Polling *Polling // learns where the program polls; may be nil
 	Load    *Load    // nil: the thread is never aside
 
-	affinity ownthread.Affinity
+	affinity sched.Affinity
 	at       int // the program's processor, plus one; 0: not known
 	relation relation
 	waited   int64 // Load.Delay at the last look that asked for it
-	looked   int64 // when Follow looked last, mono.Now
+	looked   int64 // when Follow looked last, clock.Now
 	next     int64 // when to look again
 	between  int64
 }
@@ -62,7 +62,7 @@ const (
 // Avoid keeps the thread off the processor on which the only running thread of the process runs. If several
 // threads run, the thread may run anywhere.
 func (p *Place) Avoid(tgid int) {
-	if now := mono.Now(); now >= p.next {
+	if now := clock.Now(); now >= p.next {
 		p.settle(now, only(tgid), off, placeSeldom)
 	}
 }
@@ -73,7 +73,7 @@ func (p *Place) Avoid(tgid int) {
 // A thread that would look without a break, instead of sleeping, asks to be aside. Follow then binds it to the
 // other processors, if one of them has nothing else to do.
 func (p *Place) Follow(tgid int, wantsAside bool) {
-	now := mono.Now()
+	now := clock.Now()
 	if now < p.next {
 		return
 	}

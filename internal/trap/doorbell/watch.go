@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/ownthread"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
 
@@ -81,7 +81,7 @@ type Device struct {
 	file  kernel.DoorbellFile
 	tgid  int // the process that has opened it
 	wd    int
-	swept atomic.Int64 // when Sweep was last called, mono.Now
+	swept atomic.Int64 // when Sweep was last called, clock.Now
 
 	// Under Watch.mu:
 	listed bool  // it is pending
@@ -255,11 +255,11 @@ func (w *Watch) Wait(pause time.Duration, inClass bool) {
 	case at.pending > 0 || at.piped && !at.onPipe:
 		w.waitForBoth(at, pause)
 	case at.onPipe:
-		if !inClass || !ownthread.AwaitBriefly(w.pipe.read) {
+		if !inClass || !sched.AwaitBriefly(w.pipe.read) {
 			w.readPipe(w.pipe.read)
 		}
 	default:
-		if !inClass || !ownthread.AwaitBriefly(w.notify) {
+		if !inClass || !sched.AwaitBriefly(w.notify) {
 			w.read()
 		}
 	}

@@ -12,16 +12,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/handover"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"golang.org/x/sys/unix"
 )
 
 // Serve answers what the process that served the program had in hand, and then all further
 // calls of the program. It returns when the program has ended. shared is the page of
-// handover.New, or nil.
+// inflight.New, or nil.
 func Serve(l, shared *os.File, fds filter.Range) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -62,7 +62,7 @@ const probes = 64
 
 // handedOver does what the page asks for.
 func (f *fallback) handedOver(shared *os.File) error {
-	p, err := handover.Map(shared)
+	p, err := inflight.Map(shared)
 	if err != nil {
 		f.orphansSoon()
 		return err
@@ -80,7 +80,7 @@ func (f *fallback) handedOver(shared *os.File) error {
 // inHand answers the calls that the page names, and those around the last one. Of
 // these nothing but the number is known: they continue. A write or ioctl on a
 // device that does so fails (package trap: describe).
-func (f *fallback) inHand(p *handover.Page) {
+func (f *fallback) inHand(p *inflight.Page) {
 	for _, id := range p.Waiting() {
 		f.l.Refuse(id, unix.ENODEV)
 	}
@@ -104,10 +104,10 @@ func (f *fallback) inHand(p *handover.Page) {
 
 func (f *fallback) answer(n *notify.Call) {
 	if n.NR == unix.SYS_SOCKET {
-		f.l.Refuse(n.ID, handover.NoNetlink)
+		f.l.Refuse(n.ID, inflight.NoNetlink)
 		return
 	}
-	if handover.OnDescriptor(n.NR) && f.ours(n) {
+	if inflight.OnDescriptor(n.NR) && f.ours(n) {
 		f.l.Refuse(n.ID, unix.ENODEV)
 		return
 	}
@@ -127,5 +127,5 @@ func (f *fallback) ours(n *notify.Call) bool {
 		// a program with many files has its own.
 		return f.fds.Contains(fd)
 	}
-	return strings.HasPrefix(target, handover.MemfdPrefix) || f.pollable[target]
+	return strings.HasPrefix(target, inflight.MemfdPrefix) || f.pollable[target]
 }

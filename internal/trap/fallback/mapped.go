@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider/librxe"
-	"github.com/gorxe/gorxe/internal/trap/handover"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
 
 // A program whose doorbells go to a pipe has no descriptor of its device's memfd. It has mapped the queues from there, so they
@@ -62,7 +62,7 @@ func mappedQueues(maps io.Reader, pid int) []*mapped {
 		var rights, dev, path string
 		var inode uint64
 		n, err := fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %d %s", &from, &to, &rights, &off, &dev, &inode, &path)
-		if err != nil || n < 7 || to <= from || off >= maxOffset || !strings.HasPrefix(path, handover.MemfdPrefix) || rights != "rw-s" {
+		if err != nil || n < 7 || to <= from || off >= maxOffset || !strings.HasPrefix(path, inflight.MemfdPrefix) || rights != "rw-s" {
 			continue
 		}
 		id := fmt.Sprint(dev, " ", inode)

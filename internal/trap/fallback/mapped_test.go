@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/memfd"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 )
 
 const pageSize = 4096

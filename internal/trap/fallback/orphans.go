@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider/librxe"
-	"github.com/gorxe/gorxe/internal/trap/handover"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
 
 // orphansTimeout bounds the wait for orphans: a program can hold the lock of a file.
@@ -79,7 +79,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 		link, err := procfs.Readlink(procfs.Path(pid, "fd/"+e.Name()))
 		switch {
 		case err != nil:
-		case strings.HasPrefix(link, handover.MemfdPrefix):
+		case strings.HasPrefix(link, inflight.MemfdPrefix):
 			orphan(pidfd, int(fd))
 		case f.pollable[link] && f.fds.Doorbells().Contains(uint32(fd)):
 			pipes = jam(pidfd, int(fd), flush) || pipes

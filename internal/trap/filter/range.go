@@ -3,7 +3,7 @@ package filter
 import (
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/nofile"
+	"github.com/gorxe/gorxe/internal/sys/nofile"
 )
 
 // Range is where gorxe keeps its descriptors in the program: Base to Base+Count-1. Other

@@ -5,7 +5,7 @@ import (
 	"os"
 	"unsafe"
 
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"golang.org/x/sys/unix"
 )
 

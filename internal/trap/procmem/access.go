@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"golang.org/x/sys/unix"
 )
 

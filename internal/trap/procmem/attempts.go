@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,7 +69,7 @@ func (s *Space) begin() (attempt, error) {
 	if s.ended.Load() {
 		return nil, errEnded
 	}
-	now := mono.Now()
+	now := clock.Now()
 	if at := s.user.looked.Load(); now-at >= lookEvery && s.user.looked.CompareAndSwap(at, now) {
 		s.user.look(now)
 	}

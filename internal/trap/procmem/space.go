@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/trap/mono"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
 )
@@ -112,7 +112,7 @@ const (
 // fails, because nobody can tell when that is certain.
 func (s *Space) PrepareExec() {
 	s.MemOnly()
-	for end := mono.Now() + int64(quiesceLimit); s.bursts.Load() > 0 && mono.Now() < end; {
+	for end := clock.Now() + int64(quiesceLimit); s.bursts.Load() > 0 && clock.Now() < end; {
 		time.Sleep(quiesceStep)
 	}
 }
@@ -136,7 +136,7 @@ const NumberLife = int64(time.Millisecond)
 
 // checkNumber reports whether the process number means this address space.
 func (s *Space) checkNumber() bool {
-	now := mono.Now()
+	now := clock.Now()
 	if at := s.checked.Load(); at != 0 && now-at < NumberLife {
 		return true
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/test/race"
-	"github.com/gorxe/gorxe/internal/trap/mono"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
 )
@@ -329,13 +329,13 @@ func TestNumberSeen(t *testing.T) {
 	}
 	end(p)
 	large := []rxe.Span{{VA: 1 << 20, Buf: make([]byte, 8192)}}
-	s.checked.Store(mono.Now()) // as if it had ended just now
+	s.checked.Store(clock.Now()) // as if it had ended just now
 	if err := s.WriteV(large); err != errEnded {
 		t.Errorf("write to a process that ended a moment ago: %v", err)
 	}
 	s = New(dupFD(t, s.mem), os.Getpid(), new(User)) // its number is another's now: ours
 	defer s.Release()
-	s.checked.Store(mono.Now() - NumberLife)
+	s.checked.Store(clock.Now() - NumberLife)
 	mem, va := mapped(t, 8192, unix.PROT_READ|unix.PROT_WRITE)
 	if err := s.WriteV([]rxe.Span{{VA: va, Buf: bytes.Repeat([]byte{1}, len(mem))}}); err != errEnded || mem[0] != 0 {
 		t.Errorf("write with a number that was looked at long ago: %v, memory %d", err, mem[0])

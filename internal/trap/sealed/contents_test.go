@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/trap/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"golang.org/x/sys/unix"
 )
 

@@ -5,9 +5,9 @@ package sealed
 import (
 	"fmt"
 
-	"github.com/gorxe/gorxe/internal/memfd"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"golang.org/x/sys/unix"
 )

@@ -3,8 +3,8 @@ package vfs
 import (
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/fdid"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"golang.org/x/sys/unix"
 )
 

@@ -1,0 +1,156 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/pcap/report"
+)
+
+// sender is what one address sent.
+type sender struct {
+	address                       netip.Addr
+	packets, violations, warnings uint64
+}
+
+// senders returns what each address sent, in the order of the addresses.
+func senders(c *report.Capture) []sender {
+	by := make(map[netip.Addr]*sender)
+	for _, f := range c.Flows {
+		s := by[f.Src]
+		if s == nil {
+			s = &sender{address: f.Src}
+			by[f.Src] = s
+		}
+		s.packets += f.Stats.Packets
+		s.violations += f.Stats.Violations
+		s.warnings += f.Stats.Warnings
+	}
+	list := make([]sender, 0, len(by))
+	for _, s := range by {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b sender) int { return a.address.Compare(b.address) })
+	return list
+}
+
+// damaged returns a rule that damaged packets; empty: none did.
+func damaged(faults []fault.Status) string {
+	for i := range faults {
+		if f := &faults[i]; f.Fired > 0 && (strings.HasPrefix(f.Rule, "packet corrupt") || strings.HasPrefix(f.Rule, "packet truncate")) {
+			return f.Rule
+		}
+	}
+	return ""
+}
+
+// blame returns sentences about which side was at fault, as far as it can be known.
+func (r *Run) blame(c *report.Capture) (list []string) {
+	events := slices.Concat(r.blameRules(), blameDevices(c, r.Faults), r.deaths(), r.blameSides(c))
+	sortEvents(events)
+	for _, e := range events {
+		list = append(list, e.text)
+	}
+	switch {
+	case len(list) > 0 && (len(r.records()) > 0 || r.Report == nil || !r.Failed()):
+	case len(list) > 0:
+		list = append(list, "The device refused no verb, and no work request failed. See the program's own output, too.")
+	case r.Report == nil:
+		list = append(list, "It is not known, because the daemon is gone: "+cell(r.Trouble)+".")
+	case !r.Failed():
+		list = append(list, "No one: the program ended well, and the device saw no error.")
+	case r.Missed && r.Exit == 0 && r.Signal == "":
+		list = append(list, "No one: the program ended well. A fault rule found nothing to hit: see the table below.")
+	case r.Signal != "":
+		list = append(list, "Who sent "+r.Signal+" to the program is not known. The device refused no verb, and no work request failed.")
+	default:
+		list = append(list, "**The program**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+	}
+	return list
+}
+
+// blameSides says of each side what the first error was for which it was at fault.
+func (r *Run) blameSides(c *report.Capture) (list []event) {
+	for _, side := range []struct {
+		side explain.Side
+		says string
+	}{
+		{explain.Program, "**The program** `%s`: %s"},
+		{explain.Limit, "**A limit of the machine or of the daemon**, which `%s` met: %s"},
+		{explain.Peer, "**The peer** of `%s`: %s"},
+		{explain.Network, "**The network**, for `%s`: %s"},
+		{explain.Unreachable, "**The peer or the network**, for `%s`: %s"},
+	} {
+		x, n := first(r.records(), side.side)
+		if x == nil {
+			continue
+		}
+		s := fmt.Sprintf(side.says, code(cmp.Or(x.Program, "a process")), cell(x.String()))
+		if n > 1 {
+			s += fmt.Sprintf(" This is the first of %d errors of this kind.", n)
+		}
+		if side.side == explain.Unreachable {
+			s += r.silence(c, x) + r.peerEnded(x)
+		}
+		// One error often has a record on each side. So the sides stay together, in their order.
+		list = append(list, event{r.records()[0].Time, s})
+	}
+	return list
+}
+
+// blameRules says what fault rules did.
+func (r *Run) blameRules() (list []event) {
+	for i := range r.Faults[:min(len(r.Faults), maxRows)] {
+		if f := &r.Faults[i]; f.Fired > 0 {
+			var at time.Time
+			if f.First != nil {
+				at = f.First.Time
+			}
+			list = append(list, event{at, fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
+				code(f.Rule), plural.Of(f.Fired, "candidate"))})
+		}
+	}
+	return list
+}
+
+// blameDevices names the senders that broke the protocol.
+func blameDevices(c *report.Capture, faults []fault.Status) (list []event) {
+	for _, s := range senders(c) {
+		if s.violations == 0 {
+			continue
+		}
+		if damaged(faults) != "" {
+			list = append(list, event{text: fmt.Sprintf("The packets of %v break the protocol, and a fault rule damaged packets.", s.address)})
+			continue
+		}
+		list = append(list, event{text: fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, plural.Of(s.violations, "violation"))})
+	}
+	return list
+}
+
+// silence says what the wire saw of a peer that did not answer.
+func (r *Run) silence(c *report.Capture, x *explain.Record) string {
+	var sent, answers uint64
+	for _, f := range c.Flows {
+		switch {
+		case uint32(f.QPN) == x.PeerQPN && f.Peer != nil && uint32(f.Peer.QPN) == x.QPN, uint32(f.QPN) == x.PeerQPN && f.Peer == nil:
+			sent += f.Stats.Packets
+		case uint32(f.QPN) == x.QPN:
+			answers += f.Stats.Packets
+		}
+	}
+	switch {
+	case sent == 0:
+		return " The capture has no packet to the peer's queue pair."
+	case answers == 0:
+		return fmt.Sprintf(" On the wire, %s went to the peer's queue pair, and none came back.", plural.Of(sent, "packet"))
+	}
+	return fmt.Sprintf(" On the wire, %s went to the peer's queue pair, and %s came back.", plural.Of(sent, "packet"), plural.Of(answers, "packet"))
+}

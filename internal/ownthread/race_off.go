@@ -1,5 +1,0 @@
-//go:build !race
-
-package ownthread
-
-const raceDetector = false
