@@ -46,7 +46,7 @@ var bare = map[string]string{
 // sentence.
 func TestRefusals(t *testing.T) {
 	reasoned := 0
-	for _, dir := range []string{".", "../../rdmacm"} {
+	for _, dir := range []string{".", "../../cm/rdmacm"} {
 		fset := token.NewFileSet()
 		for _, path := range must.Get[[]string](t)(filepath.Glob(filepath.Join(dir, "*.go"))) {
 			if strings.HasSuffix(path, "_test.go") {
