@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm/localcm"
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
@@ -20,7 +21,7 @@ type held struct {
 func holding(t testing.TB, m *rdmacm.Manager) held {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
-	ok(t, err)
+	must.OK(t, err)
 	return held{m.Usage(), len(files), runtime.NumGoroutine()}
 }
 
@@ -74,7 +75,7 @@ func passMessages(t testing.TB, a, b *host, clients []*Conn) {
 	t.Helper()
 	for _, c := range clients {
 		_, err := c.QP().PostSend([]verbsapi.SendWR{{ID: 8, Op: verbsapi.WRSend}})
-		ok(t, err)
+		must.OK(t, err)
 		b.expect(8)
 		a.expect(7)
 	}
@@ -84,11 +85,11 @@ func passMessages(t testing.TB, a, b *host, clients []*Conn) {
 func closeMany(t testing.TB, clients, servers []*Conn) {
 	t.Helper()
 	for _, c := range clients {
-		ok(t, c.Close())
+		must.OK(t, c.Close())
 	}
 	for _, s := range servers {
 		<-s.Done()
-		ok(t, s.Close())
+		must.OK(t, s.Close())
 	}
 }
 
@@ -98,7 +99,7 @@ func TestManyConnections(t *testing.T) {
 	a, b := newHost(t), newHost(t)
 	l := listen(t, a.at(0).String())
 	m, err := localcm.Acquire()
-	ok(t, err)
+	must.OK(t, err)
 	defer localcm.Release()
 	one, other := connectMany(t, l, 1, a, b) // what only the first connection makes is no leak
 	passMessages(t, a, b, one)

@@ -14,3 +14,11 @@ func Get[T any](t testing.TB) func(T, error) T {
 		return v
 	}
 }
+
+// OK ends the test if err is not nil.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
