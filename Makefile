@@ -76,11 +76,14 @@ SEQUENTIAL := internal/cm|internal/cm/sim|internal/fault/rulefile|internal/kerne
 # In CI the tests run as beside another gorxe, which has the loopback addresses.
 TAKEN := $(if $(CI),-taken)
 
+# The tests that take longest start first, and the other packages run beside them.
+EVERYTHING := ./internal/test/e2e ./...
+
 unit: ## Run all tests once, in random order
-	$(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -shuffle=on ./...
+	$(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -shuffle=on $(EVERYTHING)
 
 race: ## Run all tests under the race detector, with fewer simulation seeds
-	packages=$$($(GO) list ./... | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
+	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
 		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -race -shuffle=on $$packages
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
