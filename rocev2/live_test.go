@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
@@ -185,23 +185,14 @@ func TestNoLeak(t *testing.T) {
 		}
 	}
 	cycle()
-	files, goroutines := openFiles(t), runtime.NumGoroutine()
+	const own = "gorxe/rocev2"
+	files, goroutines := leak.OpenFiles(), leak.Running(own)
 	for range 10 {
 		cycle()
 	}
-	if n := openFiles(t); n != files {
-		t.Errorf("%d descriptors open, %d before", n, files)
+	if now := leak.OpenFiles(); len(now) != len(files) {
+		t.Errorf("open are %v, before %v", now, files)
 	}
-	// A goroutine that has called Done may need a moment to end. One that leaked
-	// never ends, and the test then times out with a dump of it.
-	for runtime.NumGoroutine() > goroutines {
-		runtime.Gosched()
-	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	must.OK(t, err)
-	return len(list)
+	// A goroutine that has called Done may need a moment to end.
+	must.Eventually(t, "the goroutines of closed ports end", func() bool { return leak.Running(own) <= goroutines })
 }

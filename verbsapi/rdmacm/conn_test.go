@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -188,9 +187,7 @@ func TestListenerCloses(t *testing.T) {
 		_, err := Dial(testContext(t), l.Addr().String(), b.config(""))
 		dialed <- err
 	}()
-	for l.id.undelivered.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	must.Eventually(t, "a request comes", func() bool { return l.id.undelivered.Load() > 0 })
 	l.Close()
 	if rejected := new(RejectedError); !errors.As(<-dialed, &rejected) {
 		t.Error("the client was not refused")

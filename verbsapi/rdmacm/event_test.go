@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -125,11 +124,7 @@ func TestMigrateListener(t *testing.T) {
 	must.OK(t, server.id.Listen(0))
 	client.resolve(server.id.LocalAddr().AddrPort)
 	must.OK(t, client.id.Connect(ConnParam{QPN: 0x11}))
-	for start := time.Now(); server.id.undelivered.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Since(start) > testTimeout {
-			t.Fatal("no request came")
-		}
-	}
+	must.Eventually(t, "a request comes", func() bool { return server.id.undelivered.Load() > 0 })
 	to := NewEventChannel()
 	t.Cleanup(to.Destroy)
 	must.OK(t, server.id.Migrate(to))

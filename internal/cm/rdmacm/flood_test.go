@@ -179,14 +179,11 @@ func (l *link) exchange(t *testing.T, n int) {
 func completion(t *testing.T, cq *rxe.CQ) rxe.WC {
 	t.Helper()
 	var wc [1]rxe.WC
-	for start := time.Now(); ; time.Sleep(pause) {
-		if n, _ := cq.Poll(wc[:]); n > 0 {
-			return wc[0]
-		}
-		if time.Since(start) > timeout {
-			t.Fatal("no completion")
-		}
-	}
+	must.Eventually(t, "a completion comes", func() bool {
+		n, _ := cq.Poll(wc[:])
+		return n > 0
+	})
+	return wc[0]
 }
 
 // TestFlood: a flood of REQs from forged sources to a listener whose program accepts all
@@ -220,11 +217,7 @@ func TestFlood(t *testing.T) {
 		c := a.device.Counters()
 		return c.OverListener + c.OverPeer
 	}
-	for start := time.Now(); dropped() < 200; time.Sleep(pause) {
-		if time.Since(start) > timeout {
-			t.Fatalf("%d REQs were sent; %+v", f.sent.Load(), a.device.Counters())
-		}
-	}
+	must.Eventually(t, "200 REQs are dropped", func() bool { return dropped() >= 200 })
 	stays.exchange(t, 200)
 	must.OK(t, ends.client.Disconnect())
 	ends.server.next(Disconnected)

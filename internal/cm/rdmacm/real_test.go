@@ -174,14 +174,8 @@ func TestRealDevice(t *testing.T) {
 		_, err = active.PostSend([]rxe.SendWR{{ID: 8, Op: rxe.WRSend}})
 		must.OK(t, err)
 		for _, cq := range []*rxe.CQ{passive.cq, active.cq} {
-			var wc [1]rxe.WC
-			for start, n := time.Now(), 0; n == 0; n, _ = cq.Poll(wc[:]) {
-				if time.Since(start) > timeout {
-					t.Fatal("no completion")
-				}
-			}
-			if wc[0].Status != rxe.WCSuccess {
-				t.Errorf("completion is %v", wc[0].Status)
+			if wc := completion(t, cq); wc.Status != rxe.WCSuccess {
+				t.Errorf("completion is %v", wc.Status)
 			}
 		}
 		must.OK(t, accepted.Disconnect())
