@@ -19,8 +19,11 @@ import (
 // DoorbellOffset implements kernel.DoorbellFile.
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
-// QueuesMade implements kernel.DoorbellFile.
-func (f *File) QueuesMade() (n uint64, send bool) { return f.ctx.QueuesMade(), f.sends.Load() }
+// Mappings implements kernel.DoorbellFile.
+func (f *File) Mappings() (told uint64, pipe bool) {
+	told, atOnce := f.ctx.Mappings()
+	return told, atOnce && f.sends.Load()
+}
 
 // TakeDoorbells hands what is new in the send queues to the engine, or some of it. It blocks as
 // long as the engine's accesses to the memory of programs.
