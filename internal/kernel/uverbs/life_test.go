@@ -165,9 +165,9 @@ func TestDisassociateDuringCall(t *testing.T) {
 		u.f.Close()
 	})
 	for pending := false; !pending; runtime.Gosched() {
-		u.f.gate.Lock()
+		u.f.gate.mu.Lock()
 		pending = u.f.gate.pending
-		u.f.gate.Unlock()
+		u.f.gate.mu.Unlock()
 	}
 	close(c.release)
 	calls.Wait()
