@@ -92,7 +92,7 @@ type Server struct {
 	attached
 }
 
-// attached is who uses the daemon, and when it ends.
+// attached has the sessions and other connections of a daemon, and makes it end.
 type attached struct {
 	mu       sync.Mutex // below
 	ending   bool       // takes no new sessions
