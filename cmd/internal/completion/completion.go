@@ -201,7 +201,7 @@ func endsInProgram(line string) bool {
 // paths are the files and directories whose names begin so. Of a directory that is the only one
 // they are what is in it.
 func paths(last string) []string {
-	list, _ := filepath.Glob(last + "*") // a name that is no pattern has no candidates
+	list, _ := filepath.Glob(last + "*") // a malformed pattern has no candidates
 	for i, p := range list {
 		if info, err := os.Stat(p); err == nil && info.IsDir() {
 			list[i] += "/"
