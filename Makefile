@@ -76,13 +76,20 @@ SEQUENTIAL := internal/cm|internal/cm/sim|internal/fault/rulefile|internal/kerne
 # In CI the tests run as beside another gorxe, which has the loopback addresses.
 TAKEN := $(if $(CI),-taken)
 
+# The command is built without cgo. What compiles the same packages does the same, so that they are
+# compiled once.
+NOCGO := CGO_ENABLED=0
+
 # The tests that take longest start first, and the other packages run beside them.
 EVERYTHING := ./internal/test/e2e ./...
 
 unit: ## Run all tests once, in random order
-	$(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -shuffle=on $(EVERYTHING)
+	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -shuffle=on $(EVERYTHING)
 
+# The tests of stock programs build the command, whose packages are compiled before, so that this does
+# not happen twice at a time.
 race: ## Run all tests under the race detector, with fewer simulation seeds
+	CGO_ENABLED=1 $(GO) list -race -export ./cmd/gorxe > /dev/null
 	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
 		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -race -shuffle=on $$packages
 
@@ -108,7 +115,7 @@ record: setup ## Record what rdma_rxe says to rdma-core's tests, rdma and infini
 	GORXE_INTEROP=quick $(GO) test -timeout 60m -count=1 ./internal/test/interop -run TestRecord -record
 
 vet: ## Run go vet
-	$(GO) vet ./...
+	$(NOCGO) $(GO) vet ./...
 
 oracles: setup ## Run only the tests that compare with tshark, scapy and captures
 	$(GO) run ./scripts/gotest -timeout 10m -count=1 -run 'Tshark|Scapy|ICRC|Capture' ./wire ./rocev2/...
@@ -139,7 +146,7 @@ lint: prose $(GOLANGCI) $(ACTIONLINT) ## Check gofmt, golangci-lint with the lay
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt-ed:"; echo "$$bad"; exit 1; fi
 	$(ACTIONLINT) examples/workflows/*.yml
 	$(GOLANGCI) config verify
-	$(GOLANGCI) run --allow-parallel-runners --timeout 15m ./...
+	$(NOCGO) $(GOLANGCI) run --allow-parallel-runners --timeout 15m ./...
 
 prose: ## Check the English of documents, comments and messages
 	$(GO) run ./scripts/prose

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/net/bpf"
@@ -112,7 +113,7 @@ func TestFilterPeers(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fe80::1:2:3")
 	pass := func(own, src netip.Addr, n wire.QPN) bool {
 		t.Helper()
-		return runFilter(t, f.program(own, f.peers), own, src, n)
+		return passes(t, newMachine(t, f.program(own, f.peers)), own, src, n)
 	}
 	for _, own := range []netip.Addr{netip.MustParseAddr("10.9.9.9"), netip.MustParseAddr("fe80::9")} {
 		src, near := v4, v4.Next()
@@ -131,8 +132,9 @@ func TestFilterPeers(t *testing.T) {
 		for a := near.Next(); len(f.peers) < maxFilterPeers; a = a.Next() {
 			p.AddPeer(a)
 		}
+		all := newMachine(t, f.program(own, f.peers))
 		for a := range f.peers {
-			if a.Is4() == own.Is4() && !pass(own, a, connected) {
+			if a.Is4() == own.Is4() && !passes(t, all, own, a, connected) {
 				t.Errorf("%v: with %d peers, %v", own, len(f.peers), a)
 			}
 		}
@@ -154,25 +156,19 @@ func TestFilterPeers(t *testing.T) {
 	}
 }
 
-// runFilter runs a program on a packet, as the kernel does.
-func runFilter(t *testing.T, prog []bpf.Instruction, own, src netip.Addr, n wire.QPN) bool {
+// packetLen is how long the packets are that a machine runs on.
+const packetLen = 8 + 16
+
+// newMachine makes a machine that runs a program as the kernel does.
+func newMachine(t *testing.T, prog []bpf.Instruction) *bpf.VM {
 	t.Helper()
-	// The machine has no negative offsets: the IP header follows the packet.
-	const length = 8 + 16
-	buf := make([]byte, length, length+40)
-	binary.BigEndian.PutUint32(buf[12:], uint32(n)|0xff00_0000)
-	at := 12
-	if !own.Is4() {
-		at = 8
-	}
-	buf = append(buf, make([]byte, at)...)
-	buf = append(buf, src.AsSlice()...)
 	moved := make([]bpf.Instruction, len(prog))
 	for i, in := range prog {
 		switch load := in.(type) {
 		case bpf.LoadAbsolute:
+			// The machine has no negative offsets: the IP header follows the packet.
 			if load.Off >= bpfNetOff {
-				load.Off = load.Off - bpfNetOff + length
+				load.Off = load.Off - bpfNetOff + packetLen
 			}
 			in = load
 		case bpf.LoadExtension: // the machine has no random numbers either
@@ -181,13 +177,23 @@ func runFilter(t *testing.T, prog []bpf.Instruction, own, src netip.Addr, n wire
 		moved[i] = in
 	}
 	vm, err := bpf.NewVM(moved)
-	if err != nil {
-		t.Fatal(err)
+	must.OK(t, err)
+	return vm
+}
+
+// passes reports whether the machine's program lets a packet pass.
+func passes(t *testing.T, vm *bpf.VM, own, src netip.Addr, n wire.QPN) bool {
+	t.Helper()
+	buf := make([]byte, packetLen, packetLen+40)
+	binary.BigEndian.PutUint32(buf[12:], uint32(n)|0xff00_0000)
+	at := 12
+	if !own.Is4() {
+		at = 8
 	}
+	buf = append(buf, make([]byte, at)...)
+	buf = append(buf, src.AsSlice()...)
 	passed, err := vm.Run(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return passed != 0
 }
 
@@ -205,9 +211,14 @@ func TestFilterInKernel(t *testing.T) {
 		p := open(t, Config{Address: own, Mark: m, Receiver: s.receive})
 		c := dialFrom(t, own, own)
 		p.AddPeer(own)
-		for a := own.Next(); len(p.filter.peers) < maxFilterPeers; a = a.Next() {
-			p.AddPeer(a)
+		// All but the last without a program for each.
+		p.filter.mu.Lock()
+		a := own.Next()
+		for ; len(p.filter.peers) < maxFilterPeers-1; a = a.Next() {
+			p.filter.peers[a] = 1
 		}
+		p.filter.mu.Unlock()
+		p.AddPeer(a)
 		if p.filter.refused {
 			t.Fatalf("%v: the kernel refused the program", own)
 		}

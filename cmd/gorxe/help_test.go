@@ -103,7 +103,7 @@ func TestHelpExamples(t *testing.T) {
 	app := parsedGrammar(t)
 	for _, command := range leaves(app.Node) {
 		name := strings.Join(path(command), " ")
-		if command.Hidden || name == "completion" { // its help is the library's
+		if command.Hidden {
 			continue
 		}
 		_, text, _ := gorxe(t, append(path(command), "--help")...)
@@ -169,7 +169,28 @@ func TestTopicCommands(t *testing.T) {
 	}
 }
 
-// TestCompletion: each predictor that the grammar names exists.
+// TestPredictors: each predictor that the grammar names exists.
+func TestPredictors(t *testing.T) {
+	complete := func(line string) {
+		t.Helper()
+		t.Setenv("COMP_LINE", line)
+		t.Setenv("COMP_POINT", "")
+		if code, _, stderr := gorxe(t); code != exitOK || stderr != "" {
+			t.Errorf("%q: exit code %d, %s", line, code, stderr)
+		}
+	}
+	for _, command := range leaves(parsedGrammar(t).Node) {
+		line := "gorxe " + strings.Join(path(command), " ")
+		for _, flag := range command.Flags {
+			complete(line + " --" + flag.Name + " ")
+		}
+		for i := range command.Positional {
+			complete(line + strings.Repeat(" x", i) + " ")
+		}
+	}
+}
+
+// TestCompletion: lines have the candidates of their place.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorxe st":                     "status\n",

@@ -4,7 +4,8 @@
 package completion
 
 import (
-	"io"
+	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,12 +14,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	kongcompletion "github.com/jotaen/kong-completion"
-	"github.com/posener/complete"
 )
-
-// Command is `gorxe completion`: it prints the code that a shell needs.
-type Command = kongcompletion.Completion
 
 // Wanted reports whether a shell started this process to complete a line.
 func Wanted() bool { return os.Getenv("COMP_LINE") != "" }
@@ -33,40 +29,122 @@ func Complete(parser *kong.Kong, words map[string][]string) error {
 	if endsInProgram(line) {
 		return nil // the shell completes file names
 	}
-	if where, ok := inDevice(parser.Model.Node, line); ok {
-		out := &lines{out: parser.Stdout}
-		for _, p := range append(interfaces(), addresses()...) {
-			if strings.HasPrefix(p, where) {
-				out.text.WriteString(p + "\n")
-			}
-		}
-		return out.flush()
-	}
-	// The library reads the environment, and takes the word -- for an argument.
-	line = strings.Replace(line, " -- ", " ", 1)
-	for name, value := range map[string]string{"COMP_LINE": line, "COMP_POINT": strconv.Itoa(len(line))} {
-		if err := os.Setenv(name, value); err != nil {
+	root := parser.Model.Node
+	where, ok := inDevice(root, line)
+	list, last := append(interfaces(), addresses()...), where
+	if !ok {
+		var err error
+		if list, last, err = predict(root, strings.Replace(line, " -- ", " ", 1), words); err != nil {
 			return err
 		}
 	}
-	predictors := map[string]complete.Predictor{
-		"file":      complete.PredictFiles("*"),
-		"program":   complete.PredictFunc(programs),
-		"device":    complete.PredictFunc(devices),
-		"interface": complete.PredictFunc(func(complete.Args) []string { return interfaces() }),
+	list = slices.DeleteFunc(list, func(s string) bool { return s == "" || !strings.HasPrefix(s, last) })
+	slices.Sort(list)
+	for _, s := range slices.Compact(list) {
+		if _, err := fmt.Fprintln(parser.Stdout, s); err != nil {
+			return err
+		}
 	}
-	for name, list := range words {
-		predictors[name] = complete.PredictSet(list...)
+	return nil
+}
+
+// predict returns all words that can stand where the line ends, and what is typed of one.
+func predict(node *kong.Node, line string, words map[string][]string) (list []string, last string, err error) {
+	typed := strings.Fields(line)
+	if strings.HasSuffix(line, " ") {
+		typed = append(typed, "")
 	}
-	command, err := kongcompletion.Command(parser, kongcompletion.WithPredictors(predictors))
-	if err != nil {
-		return err
+	if len(typed) < 2 {
+		return nil, "", nil
 	}
-	c := complete.New(parser.Model.Name, command)
-	sorted := &lines{out: parser.Stdout}
-	c.Out = sorted
-	c.Complete()
-	return sorted.flush()
+	typed, last = typed[1:len(typed)-1], typed[len(typed)-1]
+	if flag, value, ok := strings.Cut(last, "="); ok {
+		typed, last = append(typed, flag), value
+	}
+	var flag *kong.Flag // whose value comes next
+	arguments := 0
+	for _, w := range typed {
+		switch child := command(node, w); {
+		case flag != nil:
+			flag = nil
+		case strings.HasPrefix(w, "-"):
+			flag = flagOf(node, w)
+		case child != nil && arguments == 0:
+			node = child
+		default:
+			arguments++
+		}
+	}
+	if flag != nil {
+		list, err = values(flag.Value, last, words)
+		return list, last, err
+	}
+	if strings.HasPrefix(last, "-") {
+		return flagNames(node), last, nil
+	}
+	if arguments < len(node.Positional) {
+		list, err = values(node.Positional[arguments], last, words)
+	}
+	for _, c := range node.Children {
+		if !c.Hidden {
+			list = append(list, c.Name)
+		}
+	}
+	return list, last, err
+}
+
+func command(node *kong.Node, name string) *kong.Node {
+	if i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == name && !c.Hidden }); i >= 0 {
+		return node.Children[i]
+	}
+	return nil
+}
+
+// flagOf returns the flag of a command, or of those above it, that takes its value from the next word.
+func flagOf(node *kong.Node, word string) *kong.Flag {
+	for ; node != nil; node = node.Parent {
+		for _, f := range node.Flags {
+			if !f.IsBool() && (word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short)) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func flagNames(node *kong.Node) (list []string) {
+	for ; node != nil; node = node.Parent {
+		for _, f := range node.Flags {
+			if f.Hidden {
+				continue
+			}
+			if list = append(list, "--"+f.Name); f.Short != 0 {
+				list = append(list, "-"+string(f.Short))
+			}
+		}
+	}
+	return list
+}
+
+// values are those of a flag or an argument.
+func values(v *kong.Value, last string, words map[string][]string) ([]string, error) {
+	switch name := v.Tag.Get("predictor"); name {
+	case "":
+		return slices.Collect(maps.Keys(v.EnumMap())), nil
+	case "file":
+		return paths(last), nil
+	case "program":
+		return programs(last), nil
+	case "device":
+		return devices(), nil
+	case "interface":
+		return interfaces(), nil
+	default:
+		if _, ok := words[name]; !ok {
+			return nil, fmt.Errorf("there is no predictor %q", name)
+		}
+		return words[name], nil
+	}
 }
 
 // inDevice reports whether the word that is completed is NAME=WHERE of a flag for devices, and returns what is
@@ -120,29 +198,25 @@ func endsInProgram(line string) bool {
 	return false
 }
 
-// lines sorts the candidates: the library takes them from maps.
-type lines struct {
-	out  io.Writer
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) { return l.text.Write(p) }
-
-func (l *lines) flush() error {
-	list := strings.Split(strings.TrimSpace(l.text.String()), "\n")
-	slices.Sort(list)
-	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return s == "" })
-	if len(list) == 0 {
-		return nil
+// paths are the files and directories whose names begin so. Of a directory that is the only one
+// they are what is in it.
+func paths(last string) []string {
+	list, _ := filepath.Glob(last + "*") // a malformed pattern has no candidates
+	for i, p := range list {
+		if info, err := os.Stat(p); err == nil && info.IsDir() {
+			list[i] += "/"
+		}
 	}
-	_, err := io.WriteString(l.out, strings.Join(list, "\n")+"\n")
-	return err
+	if len(list) == 1 && strings.HasSuffix(list[0], "/") && list[0] != last {
+		return append(list, paths(list[0])...)
+	}
+	return list
 }
 
 // programs are those in the directories of PATH, or files if a directory is typed.
-func programs(a complete.Args) (names []string) {
-	if strings.Contains(a.Last, "/") {
-		return complete.PredictFiles("*").Predict(a)
+func programs(last string) (names []string) {
+	if strings.Contains(last, "/") {
+		return paths(last)
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		entries, err := os.ReadDir(dir)
@@ -150,7 +224,7 @@ func programs(a complete.Args) (names []string) {
 			continue // a directory of PATH need not exist
 		}
 		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), a.Last) {
+			if !strings.HasPrefix(e.Name(), last) {
 				continue
 			}
 			if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
@@ -161,7 +235,7 @@ func programs(a complete.Args) (names []string) {
 	return names
 }
 
-func devices(complete.Args) (list []string) {
+func devices() (list []string) {
 	for _, name := range interfaces() {
 		list = append(list, "rxe0="+name)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
@@ -238,7 +239,7 @@ func TestDisassociate(t *testing.T) {
 // descriptor.
 func TestExit(t *testing.T) {
 	d, engine := newDevice(t)
-	fds := openFDs(t)
+	fds := len(leak.OpenFiles())
 	for range 3 {
 		for _, form := range forms {
 			u := &user{opened(t, d), form}
@@ -264,18 +265,7 @@ func TestExit(t *testing.T) {
 	if len(d.owners) != 0 || len(d.files) != 0 {
 		t.Errorf("%d owners, %d files left", len(d.owners), len(d.files))
 	}
-	must.Eventually(t, "other threads close the pipes", func() bool { return openFDs(t) <= fds })
-}
-
-func openFDs(t *testing.T) int {
-	t.Helper()
-	n := 0
-	for fd := range 1024 {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
-			n++
-		}
-	}
-	return n
+	must.Eventually(t, "other threads close the pipes", func() bool { return len(leak.OpenFiles()) <= fds })
 }
 
 // TestChannels: channels that the program closed are not kept, and one that it
