@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"os"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,9 +76,12 @@ func TestGlossary(t *testing.T) {
 	}
 }
 
-// TestDesignRecords: each record has the three parts, and numbers are not used twice.
+// TestDesignRecords: each record has a status and the three parts, and at most 250 words. Numbers
+// are not used twice, and the index has a line for each record. With -update it writes these lines.
 func TestDesignRecords(t *testing.T) {
+	const most = 250
 	seen := make(map[string]string)
+	var lines strings.Builder
 	for _, name := range documents(t) {
 		rest, ok := strings.CutPrefix(name, "docs/design/")
 		if !ok || rest == "README.md" {
@@ -88,7 +93,8 @@ func TestDesignRecords(t *testing.T) {
 		}
 		seen[number] = name
 		text := read(t, name)
-		if !strings.HasPrefix(text, "# "+number+": ") {
+		title, _, _ := strings.Cut(text, "\n")
+		if !strings.HasPrefix(title, "# "+number+": ") {
 			t.Errorf("%s does not begin with its number", name)
 		}
 		for _, part := range []string{"**Context.**", "**Decision.**", "**Cost.**"} {
@@ -96,9 +102,47 @@ func TestDesignRecords(t *testing.T) {
 				t.Errorf("%s has no part %s, or two", name, part)
 			}
 		}
+		if n := len(strings.Fields(text)); n > most {
+			t.Errorf("%s has %d words, above %d", name, n, most)
+		}
+		line := strings.TrimPrefix(title, "# ")
+		switch m := status.FindStringSubmatch(text); {
+		case m == nil:
+			t.Errorf("%s has no line `Status: accepted.` or `Status: superseded by [NNNN](...)`", name)
+			continue
+		case m[1] != "":
+			line += " (superseded by " + m[1] + ")"
+		}
+		lines.WriteString("- [" + line + "](" + rest + ")\n")
 	}
 	if len(seen) < 15 {
 		t.Errorf("only %d design records were found", len(seen))
+	}
+	const index = "docs/design/README.md"
+	text := read(t, index)
+	head, _, _ := strings.Cut(text, "\n- [")
+	want := head + "\n" + lines.String()
+	if *update {
+		if err := os.WriteFile(path.Join(root, index), []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != want {
+		t.Errorf("%s has other lines than the records: run this test with -update", index)
+	}
+}
+
+// status is the second paragraph of a record.
+var status = regexp.MustCompile(`^.*\n\nStatus: (?:accepted|superseded by \[(\d{4})\]\(\S+\))\.`)
+
+// TestWords: the documents are short enough to be read.
+func TestWords(t *testing.T) {
+	for name, most := range map[string]int{
+		"docs/performance.md":       600,
+		"docs/notes/performance.md": 2500,
+	} {
+		if n := len(strings.Fields(read(t, name))); n > most {
+			t.Errorf("%s has %d words, above %d", name, n, most)
+		}
 	}
 }
 

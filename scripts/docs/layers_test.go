@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/gorxe/gorxe/"
 
-var update = flag.Bool("update", false, "write docs/layers.md from .golangci.yml")
+var update = flag.Bool("update", false, "write docs/layers.md from .golangci.yml, and the index of docs/design")
 
 const tableHead = "| package | is | must not |\n|---|---|---|\n"
 

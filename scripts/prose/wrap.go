@@ -130,8 +130,8 @@ func columns(line string) int {
 }
 
 var (
-	// A piece of code stays on one line, with what touches it.
-	unbroken = regexp.MustCompile("(?:`[^`]*`|[^\\s`])+|`")
+	// A piece of code or a link stays on one line, with what touches it.
+	unbroken = regexp.MustCompile("(?:`[^`]*`|\\[[^\\]]*\\]\\([^)\\s]*\\)|[^\\s`])+|`")
 	// No line may begin with a mark that would make it an item, a heading or a quotation.
 	startsItem = regexp.MustCompile(`^([-*+>]|\d+[.)]|#+)$`)
 )

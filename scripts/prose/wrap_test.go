@@ -27,6 +27,7 @@ func TestWrapMarkdown(t *testing.T) {
 		{"code", "```\n" + long + "\n```\n", "", nil},
 		{"indented code", "\n    " + long + "\n", "", nil},
 		{"a link alone", "[x](https://" + strings.Repeat("a", 120) + ")\n", "", nil},
+		{"a long link alone", "- [" + strings.TrimRight(long, " ") + "](x.md)\n", "", nil},
 		{"a piece of code alone", "`" + strings.TrimRight(long, " ") + "`\n", "", nil},
 		{"a dash stays behind its word", line[:94] + " aa - b\n", line[:94] + " aa -\nb\n", []int{1}},
 	} {
