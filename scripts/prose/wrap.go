@@ -169,10 +169,10 @@ func breakLines(first, rest string, pieces []string) (lines []string) {
 	return lines
 }
 
-// wrapMarkdown wraps paragraphs, list items and quotations.
+// wrapMarkdown wraps paragraphs, list items and quotations, but not what a test has written.
 func wrapMarkdown(text string) (wrapped string, wide []int, err error) {
 	var w wrapper
-	fence, comment, n := "", false, 0
+	fence, comment, generated, n := "", false, false, 0
 	for line := range strings.Lines(text) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
@@ -184,7 +184,11 @@ func wrapMarkdown(text string) (wrapped string, wide []int, err error) {
 				fence = ""
 			}
 			w.copy(line)
+		case generated:
+			generated = !strings.HasPrefix(body, "<!-- end ")
+			w.copy(line)
 		case comment || strings.HasPrefix(body, "<!--"):
+			generated = strings.HasPrefix(body, "<!-- begin ")
 			comment = !strings.Contains(body, "-->")
 			w.copy(line)
 		case strings.HasPrefix(body, "```"), strings.HasPrefix(body, "~~~"):

@@ -26,6 +26,7 @@ func TestWrapMarkdown(t *testing.T) {
 		{"a heading", "# " + long + "\n", "", nil},
 		{"code", "```\n" + long + "\n```\n", "", nil},
 		{"indented code", "\n    " + long + "\n", "", nil},
+		{"what a test writes", "<!-- begin x: make y -->\n" + long + "\n<!-- end x -->\n", "", nil},
 		{"a link alone", "[x](https://" + strings.Repeat("a", 120) + ")\n", "", nil},
 		{"a long link alone", "- [" + strings.TrimRight(long, " ") + "](x.md)\n", "", nil},
 		{"a piece of code alone", "`" + strings.TrimRight(long, " ") + "`\n", "", nil},
