@@ -106,7 +106,7 @@ interop-full: setup ## Test all of that, with newer kernels too; writes testdata
 interop-broken: setup ## Prove that make interop can fail: build gorxe with one mistake, three times
 	./scripts/broken-builds.sh
 
-compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md, tools.md, rdma-core-tests.md
+compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md and the pages in internal/test/e2e/testdata
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI|TestTranscripts|TestMeetings' ./internal/test/e2e -update
 

@@ -36,6 +36,7 @@
 // their changes (link.go, monitor.go). A Tap writes packets to a pcapng file as they
 // are, or would be, on the wire.
 //
-// The package knows nothing of queue pairs: it does not look into the BTH or what
-// follows. It runs on Linux only.
+// The package knows a queue pair by its number only: filters in the kernel (filter.go,
+// thinning.go) read the destination in the BTH. It does not look at what follows the BTH,
+// except to check the ICRC. It runs on Linux only.
 package rocev2

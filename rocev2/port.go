@@ -259,7 +259,7 @@ func (p *Port) Info() PortInfo {
 	return info
 }
 
-// Counters returns the port's statistics, live except for those that it brings up to date.
+// Counters returns the port's statistics. They are live; this call refreshes the drop counters.
 func (p *Port) Counters() *Counters {
 	p.countDrops()
 	return &p.counters

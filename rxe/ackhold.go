@@ -31,7 +31,7 @@ const (
 // ackHold is a held acknowledgement, and what the responder knows of the program's habit.
 type ackHold struct {
 	until   Time     // the held one leaves then; 0: none is held
-	alone   Time     // when the last one left alone, unless a request followed it; 0: none
+	alone   Time     // when the last ACK was sent without a request behind it; 0: none
 	since   wire.PSN // what the first acknowledgement of this hold named
 	answers uint8    // messages in a row that a request followed in time
 	ack     response // the held one

@@ -226,7 +226,7 @@ func (r *random) uint64() uint64 {
 func (r *random) uint32() uint32 { return uint32(r.uint64()) }
 
 // qpn draws a queue pair number that is marked. 0 and 1 are special QPs; 0xffffff is the
-// multicast QPN (IBA 10.5). One number in 256 may be marked, and a draw is dear. So qpn tries
+// multicast QPN (IBA 10.5). One number in 256 may be marked, and random draws are slow. So qpn tries
 // numbers at a random distance from each other. The distance is odd, so that it tries all.
 func (r *random) qpn(marked func(wire.QPN) bool) uint32 {
 	drawn := r.uint64()

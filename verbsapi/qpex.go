@@ -32,8 +32,8 @@ type QPInitAttrEx struct {
 	SendOps SendOpsFlags // which WR… calls will be used
 }
 
-// QPEx builds work requests call by call (struct ibv_qp_ex). WRStart takes it for
-// the caller, until WRComplete posts the requests, all or none, or WRAbort drops
+// QPEx builds work requests call by call (struct ibv_qp_ex). WRStart locks the
+// QPEx, until WRComplete posts the requests, all or none, or WRAbort drops
 // them. Each WR… call that begins a work request reads WRID and WRFlags.
 type QPEx struct {
 	*QP

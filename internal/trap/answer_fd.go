@@ -50,7 +50,7 @@ func verdictOf(n int64, err error) verdict {
 	}
 }
 
-// onFile makes the call in hand on a file, and leaves it waiting if it has to.
+// onFile makes the in-flight call on a file, and leaves it waiting if it has to.
 func (r *receiver) onFile(o *object) verdict {
 	seen := o.events.Load()
 	if o.direct != nil {
@@ -63,7 +63,7 @@ func (r *receiver) onFile(o *object) verdict {
 	return v
 }
 
-// onDirect makes the call in hand on a device with direct doorbells.
+// onDirect makes the in-flight call on a device with direct doorbells.
 func (r *receiver) onDirect(o *object) verdict {
 	before, _ := o.mappings()
 	v := r.tryFile(o)
@@ -73,7 +73,7 @@ func (r *receiver) onDirect(o *object) verdict {
 	return v
 }
 
-// tryFile makes the call in hand on a file. The call's arguments have been checked, except
+// tryFile makes the in-flight call on a file. The call's arguments have been checked, except
 // the memory that they point to.
 func (r *receiver) tryFile(o *object) verdict {
 	if o.socket != nil {

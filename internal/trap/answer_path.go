@@ -143,7 +143,7 @@ func (r *receiver) openPollable(o *object, p kernel.PollFile, flags uint64) verd
 
 // describe opens a device's memfd for the program. The file position is at the end, where
 // the kernel refuses a write (EPERM, because the size is sealed). So a doorbell fails if it
-// continues in the kernel, because the daemon has died with that call in hand.
+// continues in the kernel, because the daemon has died with that call in flight.
 func describe(memfd, mode int) (int, error) {
 	fd, err := unix.Open(procfs.SelfFD(memfd), mode|unix.O_CLOEXEC, 0)
 	if err != nil {

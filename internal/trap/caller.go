@@ -10,7 +10,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// caller is the thread behind the call that a receiver has in hand.
+// caller is the thread that made the in-flight call of a receiver.
 type caller struct {
 	r       *receiver
 	process *process // nil until somebody asks

@@ -14,7 +14,7 @@ type answer struct {
 	handle handler
 }
 
-// A handler answers the call that a receiver has in hand.
+// A handler answers a call that a receiver has received and not answered.
 type handler func(r *receiver) verdict
 
 // handlers are the handlers by number. The table is read-only.

@@ -1,6 +1,6 @@
 // Package trap answers system calls in place of the kernel. Seccomp user notification
 // shows it the calls that could concern an RDMA device. It answers those that do, from the
-// kernel's files (package kernel) and from the file tree (package sysfs). All others continue
+// kernel's files (package kernel) and from the file tree (package tree). All others continue
 // in the kernel.
 //
 // # The path of a system call

@@ -1,6 +1,9 @@
 package docs
 
 import (
+	"os"
+	"os/exec"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,10 +48,10 @@ func TestReaderFinds(t *testing.T) {
 
 // TestGlossary: it is short, sorted, and defines words that occur.
 func TestGlossary(t *testing.T) {
-	const most = 25
-	_, text, found := strings.Cut(read(t, "ARCHITECTURE.md"), "| word | means |\n|---|---|\n")
+	const glossary, most = "docs/glossary.md", 80
+	_, text, found := strings.Cut(read(t, glossary), "| word | means |\n|---|---|\n")
 	if !found {
-		t.Fatal("ARCHITECTURE.md has no glossary")
+		t.Fatal(glossary, "has no table")
 	}
 	text, _, _ = strings.Cut(text, "\n\n")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -57,26 +60,31 @@ func TestGlossary(t *testing.T) {
 	}
 	uses := source()
 	for _, doc := range documents(t) {
-		if doc != "ARCHITECTURE.md" {
+		if doc != glossary {
 			uses += read(t, doc)
 		}
 	}
+	uses = " " + regexp.MustCompile(`\W+`).ReplaceAllString(strings.ToLower(uses), " ")
 	last := ""
 	for _, line := range lines {
 		word := strings.TrimSpace(strings.Split(line, "|")[1])
-		if word < last {
+		if strings.ToLower(word) <= strings.ToLower(last) {
 			t.Errorf("the glossary has %q behind %q", word, last)
 		}
 		last = word
-		if !regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(word, " ", `\s*`)).MatchString(uses) {
+		said := strings.NewReplacer("-", " ").Replace(strings.ToLower(word))
+		if !strings.Contains(uses, " "+said) && !strings.Contains(uses, " "+strings.ReplaceAll(said, " ", "")) {
 			t.Errorf("the glossary defines %q, which no code uses", word)
 		}
 	}
 }
 
-// TestDesignRecords: each record has the three parts, and numbers are not used twice.
+// TestDesignRecords: each record has a status and the three parts, and at most 250 words. Numbers
+// are not used twice, and the index has a line for each record. With -update it writes these lines.
 func TestDesignRecords(t *testing.T) {
+	const most = 250
 	seen := make(map[string]string)
+	var lines strings.Builder
 	for _, name := range documents(t) {
 		rest, ok := strings.CutPrefix(name, "docs/design/")
 		if !ok || rest == "README.md" {
@@ -88,7 +96,8 @@ func TestDesignRecords(t *testing.T) {
 		}
 		seen[number] = name
 		text := read(t, name)
-		if !strings.HasPrefix(text, "# "+number+": ") {
+		title, _, _ := strings.Cut(text, "\n")
+		if !strings.HasPrefix(title, "# "+number+": ") {
 			t.Errorf("%s does not begin with its number", name)
 		}
 		for _, part := range []string{"**Context.**", "**Decision.**", "**Cost.**"} {
@@ -96,9 +105,64 @@ func TestDesignRecords(t *testing.T) {
 				t.Errorf("%s has no part %s, or two", name, part)
 			}
 		}
+		if n := len(strings.Fields(text)); n > most {
+			t.Errorf("%s has %d words, above %d", name, n, most)
+		}
+		line := strings.TrimPrefix(title, "# ")
+		switch m := status.FindStringSubmatch(text); {
+		case m == nil:
+			t.Errorf("%s has no line `Status: accepted.` or `Status: superseded by [NNNN](...)`", name)
+			continue
+		case m[1] != "":
+			line += " (superseded by " + m[1] + ")"
+		}
+		lines.WriteString("- [" + line + "](" + rest + ")\n")
 	}
 	if len(seen) < 15 {
 		t.Errorf("only %d design records were found", len(seen))
+	}
+	const index = "docs/design/README.md"
+	text := read(t, index)
+	head, _, _ := strings.Cut(text, "\n- [")
+	want := head + "\n" + lines.String()
+	if *update {
+		if err := os.WriteFile(path.Join(root, index), []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != want {
+		t.Errorf("%s has other lines than the records: run this test with -update", index)
+	}
+}
+
+// status is the second paragraph of a record.
+var status = regexp.MustCompile(`^.*\n\nStatus: (?:accepted|superseded by \[(\d{4})\]\(\S+\))\.`)
+
+// TestWords: the documents are short enough to be read.
+func TestWords(t *testing.T) {
+	const all = 45000
+	total := 0
+	for _, name := range documents(t) {
+		total += len(strings.Fields(read(t, name)))
+	}
+	if total > all {
+		t.Errorf("the documents have %d words, above %d", total, all)
+	}
+	for name, most := range map[string]int{
+		"docs/performance.md":       600,
+		"docs/notes/performance.md": 2500,
+	} {
+		if n := len(strings.Fields(read(t, name))); n > most {
+			t.Errorf("%s has %d words, above %d", name, n, most)
+		}
+	}
+}
+
+// TestColumns: lines of documents have at most 100 columns, except tables, links and code.
+func TestColumns(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./scripts/prose", "-wrap", "*.md")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v; go run ./scripts/prose -wrap -write '*.md' breaks them\n%s", err, out)
 	}
 }
 

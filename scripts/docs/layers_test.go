@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/gorxe/gorxe/"
 
-var update = flag.Bool("update", false, "write docs/layers.md from .golangci.yml")
+var update = flag.Bool("update", false, "write testdata/layers.md from .golangci.yml, and the index of docs/design")
 
 const tableHead = "| package | is | must not |\n|---|---|---|\n"
 
@@ -122,14 +122,14 @@ func packagesIn(dir string) (names []string) {
 	return names
 }
 
-const layersPage = "docs/layers.md"
+const layersPage = "scripts/docs/testdata/layers.md"
 
-// page returns what docs/layers.md says of the rules.
+// page returns what testdata/layers.md says of the rules.
 func page(rules map[string]layer) string {
 	var b strings.Builder
 	b.WriteString(`# What each package may import
 
-[ARCHITECTURE.md](../ARCHITECTURE.md) says what the packages are. This page lists which packages of
+[ARCHITECTURE.md](../../../ARCHITECTURE.md) says what the packages are. This page lists which packages of
 this module each may import, or after "not" may not. ` + "`make lint`" + ` enforces it.
 
 The page is made from the depguard rules in ` + "`.golangci.yml`" + `:
@@ -144,7 +144,7 @@ The page is made from the depguard rules in ` + "`.golangci.yml`" + `:
 	return b.String()
 }
 
-// TestLayers: docs/layers.md is what depguard enforces, and ARCHITECTURE.md has a row for
+// TestLayers: testdata/layers.md is what depguard enforces, and ARCHITECTURE.md has a row for
 // each package with a rule. With -update it writes the page.
 func TestLayers(t *testing.T) {
 	rules := depguard(t)

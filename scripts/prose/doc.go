@@ -5,6 +5,8 @@
 //	go run ./scripts/prose              # all files of the checkout
 //	go run ./scripts/prose rxe docs     # only these
 //	go run ./scripts/prose -grade       # the readability of each file
+//	go run ./scripts/prose -wrap        # lines of more than 100 columns, in Markdown and Go comments
+//	go run ./scripts/prose -wrap -write # break them
 //
 // The rules are data: rules.txt lists them, each with a sentence that breaks it and one
 // that does not. The file unchecked.txt, if there is one, lists what is not checked yet.

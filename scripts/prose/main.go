@@ -31,10 +31,18 @@ func run(args []string, out, errs io.Writer) int {
 	grade := fs.Bool("grade", false, "print the readability of each file, and check nothing")
 	all := fs.Bool("all", false, "check what unchecked.txt lists as well")
 	count := fs.Bool("count", false, "print the number of faults of each file only")
+	wrap := fs.Bool("wrap", false, "look for lines of prose that are too wide, and for nothing else")
+	write := fs.Bool("write", false, "with -wrap: break these lines")
 	if err := fs.Parse(args); err != nil {
 		return exitUsage
 	}
-	faults, err := check(fs.Args(), options{grade: *grade, all: *all, count: *count}, out)
+	var faults int
+	var err error
+	if *wrap {
+		faults, err = wrapFiles(fs.Args(), *write, out)
+	} else {
+		faults, err = check(fs.Args(), options{grade: *grade, all: *all, count: *count}, out)
+	}
 	if err != nil {
 		fmt.Fprintln(errs, "prose:", err)
 		return exitUsage

@@ -105,8 +105,8 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 	return list
 }
 
-// hasBlamed reports whether the peer of this error is a program of this run with an error of its own, for which
-// it is at fault: both ends have a record of one mistake, and it would be named twice.
+// hasBlamed reports whether the peer of this error is a program of this run that caused an error of
+// its own. Both ends then have a record of one mistake, and it would be named twice.
 func (r *Run) hasBlamed(x *explain.Record) bool {
 	return slices.ContainsFunc(r.records(), func(o explain.Record) bool {
 		return o.Fault == explain.Program && o.QPN == x.PeerQPN && o.PeerQPN == x.QPN

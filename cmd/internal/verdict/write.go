@@ -28,8 +28,8 @@ type objects struct {
 	Devices []proto.DeviceStatus  `json:"devices"`
 }
 
-// Write writes the verdict into a directory that Prepare has made. The capture is there already, and
-// gets its name.
+// Write writes the verdict into a directory that Prepare has made. It renames the capture to
+// its final name.
 func (r *Run) Write(ctx context.Context, dir string) error {
 	defer unlock()
 	if err := os.Rename(CapturePath(dir), filepath.Join(dir, CaptureFile)); err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // device is one device of the daemon: the engine, its queue pair 1, and its two views for programs (uverbs
-// and sysfs).
+// and the file tree).
 type device struct {
 	spec    proto.Spec
 	index   int // N of uverbsN

@@ -9,7 +9,7 @@ import (
 )
 
 // `make compat` writes the tables of documents; the tests compare.
-var update = flag.Bool("update", false, "write the tables of docs/compatibility.md, docs/rdma-core-tests.md and docs/tools.md")
+var update = flag.Bool("update", false, "write the tables of docs/compatibility.md, testdata/rdma-core-tests.md and testdata/tools.md")
 
 const compatibilityFile = "../../../docs/compatibility.md"
 

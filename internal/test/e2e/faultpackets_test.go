@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// packetFaults are the rows of docs/faults.md about a damaged header field. The client of
+// packetFaults are the rows of testdata/fault-outcomes.md about a damaged header field. The client of
 // ib_write_bw has the rule. Status is how its WRITE completes, 0 if it succeeds.
 var packetFaults = []struct {
 	rule   string
@@ -65,7 +65,7 @@ func TestPacketFaults(t *testing.T) {
 	}
 }
 
-// pyverbsFaults are the rows of docs/faults.md about fields that perftest does not send. One of
+// pyverbsFaults are the rows of testdata/fault-outcomes.md about fields that perftest does not send. One of
 // rdma-core's tests has the rule.
 var pyverbsFaults = []struct{ rule, test, result string }{
 	{"packet corrupt,field=imm,opcode=RC_SEND_ONLY_WITH_IMMEDIATE,first=1", "test_qpex.QpExTestCase.test_qp_ex_rc_send_imm", "fail"},
@@ -103,12 +103,12 @@ func TestPyverbsPacketFaults(t *testing.T) {
 	}
 }
 
-// TestPacketFaultRows: docs/faults.md has a row for each case.
+// TestPacketFaultRows: testdata/fault-outcomes.md has a row for each case.
 func TestPacketFaultRows(t *testing.T) {
 	if !selection.takes(standard) {
 		return
 	}
-	text, err := os.ReadFile("../../../docs/faults.md")
+	text, err := os.ReadFile("testdata/fault-outcomes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,12 +118,12 @@ func TestPacketFaultRows(t *testing.T) {
 			outcome = "IBV_WC_" + wcErrors[c.status-1]
 		}
 		if row := "\n| `" + c.rule + "` | " + outcome; !strings.Contains(string(text), row) {
-			t.Errorf("docs/faults.md lacks%s", row)
+			t.Errorf("testdata/fault-outcomes.md lacks%s", row)
 		}
 	}
 	for _, c := range pyverbsFaults {
 		if row := "\n| `" + c.rule + "` | `" + c.test + "`: "; !strings.Contains(string(text), row) {
-			t.Errorf("docs/faults.md lacks%s", row)
+			t.Errorf("testdata/fault-outcomes.md lacks%s", row)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// portFaults are the rows of docs/faults.md about ports.
+// portFaults are the rows of testdata/fault-outcomes.md about ports.
 var portFaults = []struct{ rule, program, says string }{
 	{"port down,scope=device", "ibv_devinfo -d rxe0", "PORT_DOWN (1)"},
 	{"port down,scope=device", "cat /sys/class/infiniband/rxe0/ports/1/state", "1: DOWN"},
@@ -40,7 +40,7 @@ func TestPortFaults(t *testing.T) {
 	}
 }
 
-// portEvents are the rows of docs/faults.md about the events that ibv_asyncwatch prints.
+// portEvents are the rows of testdata/fault-outcomes.md about the events that ibv_asyncwatch prints.
 var portEvents = []struct {
 	rule   string
 	events []string

@@ -17,7 +17,7 @@ type cmPortFault struct {
 	says                 string
 }
 
-// cmPortFaults are the rows of docs/faults.md about ports and programs of RDMA CM.
+// cmPortFaults are the rows of testdata/fault-outcomes.md about ports and programs of RDMA CM.
 var cmPortFaults = []cmPortFault{
 	{"port gid_removed,gid=1,scope=device", "rping -s -P -a HOST -p PORT", "rping -c -a HOST -p PORT -C 3", 255, "cma event RDMA_CM_EVENT_ADDR_ERROR, error -19"},
 	{"port gid_removed,gid=1,scope=device", "ib_write_bw -R -d rxe0 -F -n 10 -p PORT", "ib_write_bw -R -d rxe0 -F -n 10 -p PORT HOST", 1, "Received 10 times ADDR_ERROR"},

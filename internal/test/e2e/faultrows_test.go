@@ -147,7 +147,7 @@ func TestEachStatus(t *testing.T) {
 	}
 }
 
-// asyncFaults are the rows of docs/faults.md about a message from queue pair a to b, which has a shared
+// asyncFaults are the rows of testdata/fault-outcomes.md about a message from queue pair a to b, which has a shared
 // receive queue. They have the events that come, and the status of a's work request (-1: none).
 var asyncFaults = []struct {
 	rule   string
@@ -287,12 +287,12 @@ func TestEachLimit(t *testing.T) {
 	}
 }
 
-// TestAsyncFaultRows: docs/faults.md has a row for each case of asyncFaults.
+// TestAsyncFaultRows: testdata/fault-outcomes.md has a row for each case of asyncFaults.
 func TestAsyncFaultRows(t *testing.T) {
 	if !selection.takes(standard) {
 		return
 	}
-	text, err := os.ReadFile("../../../docs/faults.md")
+	text, err := os.ReadFile("testdata/fault-outcomes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestAsyncFaultRows(t *testing.T) {
 			status = "IBV_WC_" + wcErrors[c.status-1]
 		}
 		if row := fmt.Sprintf("\n| `%s` | %s | %s |\n", c.rule, strings.Join(c.events, ", "), status); !strings.Contains(string(text), row) {
-			t.Errorf("docs/faults.md lacks%s", row)
+			t.Errorf("testdata/fault-outcomes.md lacks%s", row)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// verbFaults are the rows of docs/faults.md with a stock program that ends because of a rule, and
+// verbFaults are the rows of testdata/fault-outcomes.md with a stock program that ends because of a rule, and
 // what it says. The words behind the last error are those of strerror(3).
 var verbFaults = []struct{ rule, program, says string }{
 	{"verb fail,verb=open_device,errno=EACCES", "ibv_rc_pingpong", "Couldn't get context for rxe0"},
@@ -58,7 +58,7 @@ func TestVerbFaults(t *testing.T) {
 	}
 }
 
-// workFaults are the rows of docs/faults.md about the client of ibv_rc_pingpong.
+// workFaults are the rows of testdata/fault-outcomes.md about the client of ibv_rc_pingpong.
 var workFaults = []struct{ rule, client, server string }{
 	{"verb fail,verb=post_send,errno=ENOMEM,after=3,first=1", "Couldn't post send", ""},
 	{"completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,after=3,first=1", "Failed status local protection error (4)", ""},
@@ -125,28 +125,28 @@ func TestWorkFaults(t *testing.T) {
 	}
 }
 
-// TestFaultRows: docs/faults.md has a row for each case.
+// TestFaultRows: testdata/fault-outcomes.md has a row for each case.
 func TestFaultRows(t *testing.T) {
 	if !selection.takes(standard) {
 		return
 	}
-	text, err := os.ReadFile("../../../docs/faults.md")
+	text, err := os.ReadFile("testdata/fault-outcomes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range slices.Concat(verbFaults, portFaults) {
 		if row := fmt.Sprintf("\n| `%s` | `%s`: `%s` |\n", c.rule, c.program, c.says); !strings.Contains(string(text), row) {
-			t.Errorf("docs/faults.md lacks%s", row)
+			t.Errorf("testdata/fault-outcomes.md lacks%s", row)
 		}
 	}
 	for _, c := range portEvents {
 		if row := fmt.Sprintf("\n| `%s` | `ibv_asyncwatch`: %s |\n", c.rule, strings.Join(c.events, ", ")); !strings.Contains(string(text), row) {
-			t.Errorf("docs/faults.md lacks%s", row)
+			t.Errorf("testdata/fault-outcomes.md lacks%s", row)
 		}
 	}
 	for _, c := range workFaults {
 		if !strings.Contains(string(text), "\n| `"+strings.ReplaceAll(c.rule, "|", "\\|")+"` | ") {
-			t.Errorf("docs/faults.md has no outcome for %s", c.rule)
+			t.Errorf("testdata/fault-outcomes.md has no outcome for %s", c.rule)
 		}
 	}
 }

@@ -75,7 +75,7 @@ var here = func() map[string]verdict {
 const hasNet = "the tests look for the network interface in `device/net`, which rdma_rxe lacks"
 
 // TestRDMACore: what passes on the kernel's rdma_rxe passes here, by name; and the
-// table in docs/compatibility.md says what this run said.
+// table in testdata/rdma-core-tests.md says what this run said.
 func TestRDMACore(t *testing.T) {
 	besideOthers(t)
 	need(t, "/usr/bin/python3")
@@ -107,7 +107,7 @@ func TestRDMACore(t *testing.T) {
 		}
 	}
 	if doorbells != "direct" {
-		compatibility(t, "rdma-core tests", rdmacoreTable(kernel, got))
+		generated(t, rdmacorePage, "rdma-core tests", rdmacoreTable(kernel, got))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-const rdmacorePage = "../../../docs/rdma-core-tests.md"
+const rdmacorePage = "testdata/rdma-core-tests.md"
 
 // newerHere says why tests of a newer rdma-core end otherwise than on the kernel.
 var newerHere = []struct {
@@ -26,7 +26,7 @@ var newerHere = []struct {
 }
 
 // TestRDMACoreNewer: no test of a newer rdma-core fails here. Each that passes on the kernel's
-// rdma_rxe passes, and docs/rdma-core-tests.md has them all by name. Other than full runs have
+// rdma_rxe passes, and testdata/rdma-core-tests.md has them all by name. Other than full runs have
 // those that ask `rdma link` for the network interface.
 func TestRDMACoreNewer(t *testing.T) {
 	besideOthers(t)

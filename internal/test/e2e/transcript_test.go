@@ -11,7 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/test/transcript"
 )
 
-const toolsPage = "../../../docs/tools.md"
+const toolsPage = "testdata/tools.md"
 
 // differences say why a line is the kernel's alone, or gorxe's alone. The first that fits counts.
 var differences = []struct {
@@ -34,7 +34,7 @@ func command(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(` + p
 func line(pattern string) *regexp.Regexp    { return regexp.MustCompile(pattern) }
 
 // TestTranscripts: the tools that look at RDMA devices say here what they say on the kernel's
-// rdma_rxe, except for differences that docs/tools.md explains.
+// rdma_rxe, except for differences that testdata/tools.md explains.
 func TestTranscripts(t *testing.T) {
 	besideOthers(t)
 	need(t, "rdma", "rping", "ibv_srq_pingpong", "/usr/sbin/ibstat", "timeout")
