@@ -22,7 +22,7 @@ type tap struct {
 type sentPacket struct {
 	flight
 	at   rxe.Time
-	lost bool
+	what string // became of it, or made it, as a ladder says; "": nothing special
 }
 
 func (h *host) watch() {
@@ -73,8 +73,8 @@ func (s *Script) WriteLadder(w io.Writer) error {
 	c := &ladder.Collector{}
 	for i := range s.sent {
 		p := s.sent[i].captured(i+1, s.sent[i].at)
-		if s.sent[i].lost {
-			p.Comment = []byte("gorxe: lost by the script")
+		if what := s.sent[i].what; what != "" {
+			p.Comment = []byte("gorxe: " + what)
 		}
 		c.Add(p, checker.Add(p))
 	}

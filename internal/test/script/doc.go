@@ -23,7 +23,7 @@
 //	connect [rc|uc|ud] [mtu=256] [psn=100] [psn-b=500] [timeout=14] [retry=7] [rnr-retry=7]
 //	        [rnr-timer=1] [reads=1] [depth=64] [access=all] [srq=0] [memory=131072]
 //	post [a|b] OP [LENGTH] [at=0] [imm=N] [add=N] [compare=N] [swap=N] [rkey=wrong|window]
-//	        [sges=N] [fence] [inline] [solicited] [unsignaled]
+//	        [sges=N] [fence] [inline] [solicited] [unsignaled] [more]
 //	recv [a|b] LENGTH [count=1] [sges=N]
 //	deliver [N] [at=N] [from=a|b] [together]   the N oldest packets; all, with what they cause
 //	drop [N] [at=N] [from=a|b]                 loses packets in flight
@@ -37,6 +37,6 @@
 //	alter syndrome=N|psn=N [at=N] [from=a|b]   changes a packet in flight
 //	finish                                     delivers everything, until all work is done
 //
-// OP is send, send-imm, send-inv, write, write-imm, read, compare-swap, fetch-add,
+// A work request with more is posted together with the next one. OP is send, send-imm, send-inv, write, write-imm, read, compare-swap, fetch-add,
 // atomic-write, flush, bind or local-inv.
 package script

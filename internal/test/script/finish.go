@@ -22,6 +22,11 @@ func (s *Script) finish(a *args) error {
 		return err
 	}
 	for _, h := range s.hosts {
+		if len(h.batch) > 0 {
+			if err := h.postBatch(); err != nil {
+				return err
+			}
+		}
 		if h.q.State() == rxe.QPSQD {
 			if err := h.resume(); err != nil {
 				return err

@@ -147,7 +147,7 @@ func (s *Script) deliverAll() {
 func (s *Script) drop(a *args) error {
 	return s.each(a, func(f *flight) {
 		s.land(f)
-		s.sent[f.entry].lost = true
+		s.sent[f.entry].what = "lost by the script"
 		s.faults++
 		s.printf("lost from %s: %v psn %d", f.from.name, wire.Opcode(f.data[0]), psnOf(f.data))
 	})
@@ -156,6 +156,8 @@ func (s *Script) drop(a *args) error {
 func (s *Script) dup(a *args) error {
 	return s.each(a, func(f *flight) {
 		twin := *f
+		twin.entry = len(s.sent)
+		s.sent = append(s.sent, sentPacket{flight: twin, at: s.net.Now(), what: "doubled by the script"})
 		s.flights = slices.Insert(s.flights, slices.Index(s.flights, f)+1, &twin)
 		s.printf("doubled from %s: %v psn %d", f.from.name, wire.Opcode(f.data[0]), psnOf(f.data))
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/test/simnet"
@@ -17,6 +18,7 @@ const (
 	memBase = 0x10_0000
 	qkey    = 0x1234_5678
 	maxSGE  = 4
+	zeros   = 256
 )
 
 // host is a device with one queue pair.
@@ -111,7 +113,7 @@ func (s *Script) open(name string, p *parameters) (h *host, err error) {
 	keep(e)
 	h.mr, e = h.pd.RegMR(h.mem, memBase, uint64(p.memory), memBase, everyAccess|rxe.AccessLocalWrite|rxe.AccessMWBind)
 	keep(e)
-	h.cq, e = h.dev.CreateCQ(rxe.CQInit{Entries: 4096})
+	h.cq, e = h.dev.CreateCQ(rxe.CQInit{Entries: 4*p.depth + p.srq})
 	keep(e)
 	if p.typ == rxe.QPRC {
 		h.window.mw, e = h.pd.AllocMW(rxe.MWType2)
@@ -127,7 +129,11 @@ func (s *Script) open(name string, p *parameters) (h *host, err error) {
 	if err == nil {
 		h.q, err = h.pd.CreateQP(init)
 	}
-	h.model = make([]byte, p.memory/2)
+	// Bytes that differ show what was taken from a wrong place. Atomics of scripts begin with 0.
+	for i := zeros; i < p.memory/2; i++ {
+		h.mem.Data[i] = byte(i*7 + i>>8)
+	}
+	h.model = slices.Clone(h.mem.Data[:p.memory/2])
 	return h, err
 }
 

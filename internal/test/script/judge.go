@@ -15,7 +15,8 @@ const recvID = 1 << 63
 
 // work is what a host has to do, and the model of what must come of it.
 type work struct {
-	sends    []*request // posted and not known to be complete, oldest first
+	sends    []*request   // posted and not known to be complete, oldest first
+	batch    []rxe.SendWR // of which a later command posts the last
 	recvs    []*receive
 	expect   []*message // that the peer has sent and that was not received, oldest first
 	nextID   uint64
@@ -53,7 +54,7 @@ type window struct {
 
 // forget is for a queue pair that went through RESET: its work does not complete.
 func (h *host) forget() {
-	h.sends, h.expect = nil, nil
+	h.sends, h.batch, h.expect = nil, nil, nil
 	if h.srq == nil {
 		h.recvs = nil
 	}

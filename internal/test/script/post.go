@@ -40,9 +40,10 @@ func (r *request) mutates() bool {
 	}
 }
 
-// post posts one send work request.
+// post posts one send work request, and before it those that were posted with more.
 func (s *Script) post(a *args) error {
 	h := s.host(a, "a")
+	more := a.flag("more")
 	r, err := h.readRequest(a)
 	if err == nil {
 		err = a.rest()
@@ -50,14 +51,22 @@ func (s *Script) post(a *args) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.q.PostSend([]rxe.SendWR{r.wr}); err != nil {
-		if h.sends[len(h.sends)-1] == r { // never in doubt: it was appended last
-			h.sends = h.sends[:len(h.sends)-1]
-		}
-		s.concede("a work request was refused")
-		return err
+	h.batch = append(h.batch, r.wr)
+	if more {
+		return nil
 	}
-	return nil
+	return h.postBatch()
+}
+
+func (h *host) postBatch() error {
+	wrs := h.batch
+	h.batch = nil
+	n, err := h.q.PostSend(wrs)
+	if err != nil {
+		h.sends = h.sends[:len(h.sends)-(len(wrs)-n)] // the completed ones are before these
+		h.s.concede("a work request was refused")
+	}
+	return err
 }
 
 // readRequest makes a work request and tells the model of it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // drawScript draws commands that a correct pair of devices survives.
@@ -64,7 +66,11 @@ func drawScript(seed uint64) []string {
 // out.
 func TestRandomScripts(t *testing.T) {
 	conceded, finished := make(map[string]int), 0
-	for seed := range uint64(500) {
+	scripts := 500
+	if race.Enabled {
+		scripts = 50
+	}
+	for seed := range uint64(scripts) {
 		lines := drawScript(seed)
 		o := Play(lines)
 		for o.Invalid != nil {
@@ -81,8 +87,8 @@ func TestRandomScripts(t *testing.T) {
 		}
 	}
 	t.Logf("%d compared to the end; not compared because: %v", finished, conceded)
-	if finished < 300 {
-		t.Errorf("only %d of 500 scripts were compared to the end", finished)
+	if finished < scripts*3/5 {
+		t.Errorf("only %d of %d scripts were compared to the end", finished, scripts)
 	}
 }
 

@@ -43,3 +43,12 @@ func TestScriptsSayWhatHappens(t *testing.T) {
 		}
 	}
 }
+
+func parse(t *testing.T, line string) []datadriven.CmdArg {
+	t.Helper()
+	_, list, err := datadriven.ParseLine(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
