@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,15 +67,9 @@ func simplest(p params) params {
 	return p
 }
 
-// shrunk is a script that fails.
-type shrunk struct {
-	lines []string
-	script.Outcome
-}
-
 // shrink returns a small script that fails as runs of this kind do, or an error that says why
 // there is none.
-func shrink(p params) (best *shrunk, err error) {
+func shrink(p params) (best []string, err error) {
 	p = simplest(p)
 	if !p.recordable() {
 		return nil, fmt.Errorf("no run fails that a script could describe; the simplest that fails: %+v", p)
@@ -90,8 +83,8 @@ func shrink(p params) (best *shrunk, err error) {
 		}
 		failed++
 		lines := script.Shrink(rec.script())
-		if lines != nil && (best == nil || len(lines) < len(best.lines)) {
-			best = &shrunk{lines, script.Play(lines)}
+		if lines != nil && (best == nil || len(lines) < len(best)) {
+			best = lines
 		}
 	}
 	if best == nil {
@@ -100,30 +93,15 @@ func shrink(p params) (best *shrunk, err error) {
 	return best, nil
 }
 
-const (
-	scriptBegins = "=== a small script that fails\n"
-	scriptEnds   = "=== what happens\n"
-)
-
-// report writes the commands, then what they do, then the ladder.
-func (s *shrunk) report() string {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s%s\n%s%s=== ladder\n", scriptBegins, strings.Join(s.lines, "\n"), scriptEnds, s.Output)
-	if err := s.Script.WriteLadder(&b); err != nil {
-		fmt.Fprintln(&b, err)
-	}
-	return b.String()
-}
-
 // shrinkSeeds reduces the first of the seeds that can be reduced.
 func shrinkSeeds(seeds []uint64, force func(*params)) string {
 	var reasons []string
 	for _, seed := range seeds[:min(len(seeds), 5)] {
 		p := drawParams(seed, scaleOf(seed))
 		force(&p)
-		s, err := shrink(p)
+		lines, err := shrink(p)
 		if err == nil {
-			return fmt.Sprintf("seed %d, reduced:\n%s", seed, s.report())
+			return fmt.Sprintf("seed %d, reduced:\n%s", seed, script.Report(lines))
 		}
 		reasons = append(reasons, fmt.Sprintf("seed %d: %v", seed, err))
 	}

@@ -13,6 +13,20 @@
 // drops it, and the clock of package simnet moves only with the command wait. Two hosts, a and
 // b, have one queue pair each (host.go). a is the one that posts, unless a command names b.
 //
+// Each line of output is one thing that happened, in order:
+//
+//	a sends …             a packet, which is in flight now: opcode, PSN, syndrome and MSN of the
+//	                      AETH, offset in the peer's memory, bytes asked for (dma) and carried (len)
+//	b takes …             a packet has arrived; what b does about it follows
+//	lost, doubled, late   what a command did to a packet in flight
+//	a completes wr 1 …    a work completion: operation and status of libibverbs. recv 1 is that of
+//	                      a receive work request
+//	a gets IBV_EVENT_…    an asynchronous event
+//	a is in ERR           the queue pair has this state now
+//	10µs: …               the time since the script began, of what happens while it waits
+//	PROBLEM …             what must not happen
+//	error: …              the command was refused
+//
 // The package watches what it plays (judge.go). It compares completions, messages and memory
 // with a model, and captures at both ends with the rules of package conformance. What it finds
 // wrong is part of the output, and Play returns it. So a script without recorded output, as the

@@ -22,6 +22,7 @@ func (s *Script) finish(a *args) error {
 		return err
 	}
 	for _, h := range s.hosts {
+		h.retried = h.counter("timeouts") + h.counter("seq_naks_rcvd")
 		if len(h.batch) > 0 {
 			if err := h.postBatch(); err != nil {
 				return err
@@ -48,10 +49,13 @@ func (s *Script) finish(a *args) error {
 			s.compare()
 			return nil
 		}
-		if s.net.Now() > limit || !s.net.Step() {
+		s.clocked = true
+		over := s.net.Now() > limit || !s.net.Step()
+		s.poll()
+		s.clocked = false
+		if over {
 			break
 		}
-		s.poll()
 	}
 	if s.conceded == "" {
 		s.hang()

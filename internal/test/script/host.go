@@ -187,10 +187,16 @@ func (h *host) sgl(off, n, pieces int) []rxe.SGE {
 
 // event writes an asynchronous event. The engine must not be called here.
 func (h *host) event(e rxe.Event) {
+	if e.Type == rxe.EventPortActive || e.Type == rxe.EventGIDChange {
+		return
+	}
+	h.s.printf("%s gets %s", h.name, eventName(e.Type))
 	switch e.Type {
-	case rxe.EventPortActive, rxe.EventGIDChange:
+	case rxe.EventCQErr, rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr, rxe.EventSRQErr:
+		if h.s.conceded == "" {
+			h.s.problem("event", "without a fault %s gets %s", h.name, eventName(e.Type))
+		}
 	default:
-		h.s.printf("%s gets %s", h.name, eventName(e.Type))
 	}
 }
 

@@ -24,6 +24,7 @@ type work struct {
 	model    []byte // what the peer's requests make of the first half of the memory
 	window   window
 	failed   rxe.WCStatus // of the first send work request that failed
+	retried  uint64       // how often the requester had repeated requests when finish began
 	tap
 }
 
@@ -229,11 +230,11 @@ func (h *host) completed(wc *rxe.WC) {
 }
 
 // excuse concedes failures that the commands so far may have caused. Retries run out while packets
-// wait in flight or are lost.
+// wait in flight or are lost. finish loses none, so they must not run out there, unless most of
+// them had been used before.
 func (h *host) excuse(status rxe.WCStatus) {
-	retries := h.counter("timeouts") + h.counter("seq_naks_rcvd") + h.counter("retransmits")
-	if status == rxe.WCRetryExcErr && (!h.s.ending || retries > uint64(h.s.p.retry)) ||
-		status == rxe.WCRNRRetryErr && h.s.p.rnrRetry < 7 {
+	few := h.s.p.retry == 7 && h.retried < 4
+	if status == rxe.WCRetryExcErr && !(h.s.ending && few) || status == rxe.WCRNRRetryErr && h.s.p.rnrRetry < 7 {
 		h.s.concede("retries have run out")
 	}
 	if h.s.conceded == "" {

@@ -78,7 +78,7 @@ func TestRandomScripts(t *testing.T) {
 			o = Play(lines)
 		}
 		if o.Problem != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, o.Problem, o.Output)
+			t.Fatalf("seed %d: %v\n%s", seed, o.Problem, Report(Shrink(lines)))
 		}
 		if o.Script.conceded == "" {
 			finished++

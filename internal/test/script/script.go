@@ -31,7 +31,7 @@ type Script struct {
 
 // Problem is something that the devices did and must not do.
 type Problem struct {
-	Kind string // one word: protocol, data, order, status, hang, endless, panic
+	Kind string // one word: protocol, data, order, status, event, hang, endless, panic
 	Text string
 }
 
