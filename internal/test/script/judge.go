@@ -234,7 +234,8 @@ func (h *host) completed(wc *rxe.WC) {
 // them had been used before.
 func (h *host) excuse(status rxe.WCStatus) {
 	few := h.s.p.retry == 7 && h.retried < 4
-	if status == rxe.WCRetryExcErr && !(h.s.ending && few) || status == rxe.WCRNRRetryErr && h.s.p.rnrRetry < 7 {
+	unjust := h.s.ending && few
+	if status == rxe.WCRetryExcErr && !unjust || status == rxe.WCRNRRetryErr && h.s.p.rnrRetry < 7 {
 		h.s.concede("retries have run out")
 	}
 	if h.s.conceded == "" {
