@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -105,11 +107,35 @@ func parse(newContext contexts, args []string, std streams) (*kong.Context, int)
 		return nil, exitOK
 	}
 	if err != nil {
-		complain(std, err)
+		complain(std, clearer(err))
 		fmt.Fprintf(std.err, "Run 'gorxe %s--help' for usage.\n", commandOf(err))
 		return nil, exitUsage
 	}
 	return parsed, exitOK
+}
+
+// shortGuess is a guess of the parser that is no help: a flag of one letter for a long one.
+var shortGuess = regexp.MustCompile(`, did you mean "-[a-zA-Z]"\?$`)
+
+// clearer returns an error of the parser with what helps, and without what does not.
+func clearer(err error) error {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	text := shortGuess.ReplaceAllString(err.Error(), "")
+	if n := wrong.Context.Selected(); n != nil && len(n.Children) > 0 && strings.HasPrefix(text, "unexpected argument ") && text == err.Error() {
+		var names []string
+		for _, c := range n.Children {
+			if !c.Hidden {
+				names = append(names, c.Name)
+			}
+		}
+		if !strings.Contains(text, "did you mean") {
+			text += ": gorxe " + n.Name + " has the commands " + strings.Join(names, ", ")
+		}
+	}
+	return errors.New(text)
 }
 
 // commandOf returns the words of the command whose line is wrong, with a space behind each.
