@@ -15,5 +15,7 @@
 //   - requester_test.go and responder_test.go script single exchanges, packet by
 //     packet (stage_test.go); mistakes_test.go looks at both ends of an error.
 //   - chaos_test.go and chaos_promise_test.go look at what chaos makes visible, and what not.
+//   - record_test.go writes a run as a script of package script, and shrink_test.go reduces a run
+//     that fails to a few commands; broken_test.go proves that with mistakes in the engine.
 //   - hostile_test.go has a peer that lies.
 package sim

@@ -25,6 +25,7 @@ func (e *endpoint) later(d time.Duration, f func()) {
 func (e *endpoint) pause() {
 	if e.q.State() == rxe.QPRTS {
 		e.draining = true
+		e.w.rec.command("modify %s sqd", e.h.letter())
 		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPSQD, EnSQDNotify: true}, rxe.QPAttrState|rxe.QPAttrEnSQDNotify))
 	}
 }
@@ -40,6 +41,7 @@ func (e *endpoint) drained() {
 
 func (e *endpoint) resume() {
 	if e.q.State() == rxe.QPSQD {
+		e.w.rec.command("modify %s rts", e.h.letter())
 		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPRTS}, rxe.QPAttrState))
 		if e.todo > 0 {
 			e.later(200*time.Microsecond, e.pause)
@@ -79,6 +81,7 @@ func (e *endpoint) post() {
 		e.flight = append(e.flight, s)
 		wrs = append(wrs, s.wr)
 	}
+	e.w.rec.posts(e, e.flight[len(e.flight)-len(wrs):])
 	n, err := e.q.PostSend(wrs)
 	must(err)
 	if n != len(wrs) {

@@ -105,6 +105,7 @@ func (r *receiveQueue) refill() {
 		b.id = recvID | r.nextID
 		r.posted = append(r.posted, b)
 		wrs = append(wrs, rxe.RecvWR{ID: b.id, SGL: r.h.sgl(b.pieces)})
+		r.h.w.rec.receive(r.h, r.size, len(b.pieces))
 	}
 	var n int
 	var err error

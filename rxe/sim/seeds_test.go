@@ -107,6 +107,7 @@ func TestSeeds(t *testing.T) {
 	n, first, force := seedCount(t), seedFirst(t), seedForce(t)
 	var total runStats
 	var errs []error
+	var failed []uint64
 	exceeded := 0
 	progress := time.Now()
 	for i := range n {
@@ -121,6 +122,7 @@ func TestSeeds(t *testing.T) {
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("seed %d: %w", seed, err))
+			failed = append(failed, seed)
 			if len(errs) >= 20 {
 				break
 			}
@@ -137,6 +139,9 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds: %+v; %d with retries exceeded", n, total, exceeded)
 	if exceeded*50 > n+50 {
 		t.Errorf("%d of %d runs ended in RETRY_EXC: the faults are too hard to prove anything", exceeded, n)
+	}
+	if len(failed) > 0 {
+		t.Log(shrinkSeeds(failed, force))
 	}
 	if err := errors.Join(errs...); err != nil {
 		t.Errorf("%v\nto repeat one: GORXE_SEED_FIRST=<seed> GORXE_SEEDS=1 go test ./rxe/sim -run TestSeeds", err)

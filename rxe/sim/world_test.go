@@ -37,6 +37,7 @@ type world struct {
 	wcs   [16]rxe.WC
 	stats runStats
 	onTap func(pkt []byte, r *wire.Route) // sees what a tap sees
+	rec   *recorder                       // nil: the run is not recorded
 	final string                          // the state of everything at the end: see finalState
 }
 
