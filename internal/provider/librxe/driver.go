@@ -14,6 +14,9 @@ var _ provider.Driver = Driver{}
 // ID implements provider.Driver.
 func (Driver) ID() uint32 { return uapi.DriverRXE }
 
+// Methods implements provider.Driver: rdma_rxe has none of its own.
+func (Driver) Methods() provider.Methods { return nil }
+
 // Open implements provider.Driver.
 func (Driver) Open(o provider.Open) (provider.Context, error) {
 	a, err := newArena(o.Budget)
@@ -54,6 +57,20 @@ func (c *userContext) Queues() int {
 	defer c.mu.Unlock()
 	return len(c.pieces)
 }
+
+// Begin implements provider.Context. rdma_rxe ignores the private part (rxe_alloc_ucontext).
+func (c *userContext) Begin(provider.UData) error { return nil }
+
+// QueryDevice implements provider.Context (rxe_query_device).
+func (c *userContext) QueryDevice(u provider.UData, _ *rxe.DeviceAttr) error {
+	if len(u.Request()) > 0 || u.Room() > 0 {
+		return refuse("request or response", "has a private part, which rdma_rxe has not", "use the librxe of rdma-core")
+	}
+	return nil
+}
+
+// CreatedPD implements provider.Context. rdma_rxe ignores the private part (rxe_alloc_pd).
+func (c *userContext) CreatedPD(provider.UData, *rxe.PD) error { return nil }
 
 // CreatedAH implements provider.Context. A librxe that leaves no room for the number
 // puts the address itself into its work requests (rxe_create_ah).
