@@ -70,6 +70,9 @@ func (p program) run(t testing.TB, d *sysData) (action uint32, steps int) {
 
 var testRange = Range{Base: 896, Count: 128, Top: 4096}
 
+// doorbellSize is that of librxe.
+const doorbellSize = 32
+
 // expect says the same as filter, in other words.
 func expect(d *sysData, fds Range) uint32 {
 	const notify, pass = uint32(unix.SECCOMP_RET_USER_NOTIF), uint32(unix.SECCOMP_RET_ALLOW)
@@ -125,7 +128,7 @@ func expect(d *sysData, fds Range) uint32 {
 }
 
 func TestFilter(t *testing.T) {
-	p := build(testRange)
+	p := build(testRange, doorbellSize)
 	if len(p) > unix.BPF_MAXINSNS {
 		t.Fatalf("%d instructions", len(p))
 	}
@@ -135,7 +138,7 @@ func TestFilter(t *testing.T) {
 		uint64(testRange.Files().Base) - 1, uint64(testRange.Files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
 		uint64(testRange.Base + testRange.Count), uint64(testRange.Overflow().Base) - 1, uint64(testRange.Overflow().Base), uint64(testRange.Top) - 1, uint64(testRange.Top), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
-		unix.AF_NETLINK, unix.NETLINK_RDMA, DoorbellSize, DoorbellSize | 1<<32,
+		unix.AF_NETLINK, unix.NETLINK_RDMA, doorbellSize, doorbellSize | 1<<32,
 		uint64(testRange.Doorbells().Base) - 1, uint64(testRange.Doorbells().Base),
 	}
 	longest := 0
@@ -163,7 +166,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestFilterOtherArchitectures(t *testing.T) {
-	p := build(testRange)
+	p := build(testRange, doorbellSize)
 	for _, d := range []sysData{
 		{nr: unix.SYS_OPENAT, arch: unix.AUDIT_ARCH_I386},
 		{nr: unix.SYS_OPENAT, arch: unix.AUDIT_ARCH_ARM},
@@ -181,7 +184,7 @@ func FuzzFilter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nr, arch uint32, a, b, c, e uint64, base, count uint32) {
 		fds := Range{Base: base % (selectTop - maxCount), Count: 1 + count%maxCount, Top: base % maxTop}
 		d := &sysData{nr: nr, arch: arch, args: [6]uint64{a, b, c, e}}
-		got, _ := build(fds).run(t, d)
+		got, _ := build(fds, doorbellSize).run(t, d)
 		if nr >= 0x40000000 {
 			return // x32
 		}
