@@ -18,11 +18,26 @@ type Driver interface {
 	// ID returns the driver's number (enum rdma_driver_id), which every request of the
 	// ioctl form names.
 	ID() uint32
+	// ABI returns the version of its private structs: abi_version of uverbsN.
+	ABI() uint32
+	// Parent returns the bus device above the device of that name.
+	Parent(device string) Parent
 	// Open makes the driver's part of one open of the device.
 	Open(Open) (Context, error)
 	// Methods returns the methods of the ioctl form that only this driver has, or that it answers
 	// in its own way: they replace the common ones. May be nil.
 	Methods() Methods
+}
+
+// Parent is the bus device of a NIC, by which programs and rdma-core look for a device and its
+// provider.
+type Parent struct {
+	Dir    string // below /sys/devices: pci0000:00/0000:00:1f.7
+	Bus    string // in /sys/bus: pci
+	Driver string // of that bus
+	// Attributes are files of the directory, such as vendor and modalias, without the newline at
+	// their end.
+	Attributes map[string]string
 }
 
 // Methods are methods of the ioctl form, by object and number.

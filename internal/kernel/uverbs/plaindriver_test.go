@@ -38,6 +38,10 @@ const plainMagic = 0x7013
 
 func (plainDriver) ID() uint32 { return plainDriverID }
 
+func (plainDriver) ABI() uint32 { return 1 }
+
+func (plainDriver) Parent(string) provider.Parent { return provider.Parent{} }
+
 func (plainDriver) Methods() provider.Methods { return plainMethods }
 
 func (plainDriver) Open(o provider.Open) (provider.Context, error) {

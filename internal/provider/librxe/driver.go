@@ -18,6 +18,30 @@ var _ provider.Driver = Driver{}
 // ID implements provider.Driver.
 func (Driver) ID() uint32 { return uapi.DriverRXE }
 
+// ABI implements provider.Driver (RXE_UVERBS_ABI_VERSION).
+func (Driver) ABI() uint32 { return 2 }
+
+// busDriver is the name of the driver of the bus device, and the end of the device's name: rxe0.gorxe.
+// NCCL takes two parents for two ports of one adapter if their paths differ in the last character only
+// (net_ib: ncclIbGetPciPath).
+const busDriver = "gorxe"
+
+// Parent implements provider.Driver. The parent is on the platform bus, like the adapters of a
+// system on a chip, so programs that read PCI properties see that it is not a PCI device.
+//
+// The numbers match no adapter: PCI reserves vendor 0xffff for an empty slot, and 0x020000 is
+// the class of every Ethernet controller. There is no modalias, by which libibverbs would
+// look for another provider (init.c: match_modalias).
+func (Driver) Parent(device string) provider.Parent {
+	return provider.Parent{
+		Dir: "platform/" + device + "." + busDriver, Bus: "platform", Driver: busDriver,
+		Attributes: map[string]string{
+			"class": "0x020000", "vendor": "0xffff", "device": "0x0000",
+			"subsystem_vendor": "0xffff", "subsystem_device": "0x0000",
+		},
+	}
+}
+
 // Methods implements provider.Driver: rdma_rxe has none of its own.
 func (Driver) Methods() provider.Methods { return nil }
 
