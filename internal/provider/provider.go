@@ -58,6 +58,9 @@ type Method struct {
 type Open struct {
 	Device *rxe.Subdevice
 	Budget *quota.Budget // bears what the driver takes
+	// Offsets says where in the context's file the program maps things. The driver takes ranges for
+	// its queues, and others take ranges for what they show.
+	Offsets *Offsets
 	// Overrun is called when the program moved an index of a completion queue past
 	// what is in it. A QP may be locked: it does not block.
 	Overrun func()
@@ -93,7 +96,7 @@ type UData interface {
 // object and hands it to Created, which delivers the private response.
 type Context interface {
 	// FD returns the file behind the program's descriptor of the device. It stays the
-	// context's.
+	// context's. Up to OffsetsEnd, each part belongs to the code that took it from Open.Offsets.
 	FD() int
 
 	// Begin reads the private part of GET_CONTEXT, and delivers the private response
@@ -122,8 +125,8 @@ type Context interface {
 	// End says that Close will follow soon: queues that are freed from now on need not
 	// give their memory back themselves.
 	End()
-	// Close gives everything back. If keep is set, the program can still read what its
-	// queues hold.
+	// Close gives everything back, with the memory of the whole file. If keep is set, the program
+	// can still read what its queues hold.
 	Close(keep bool)
 }
 

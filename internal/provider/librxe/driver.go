@@ -47,7 +47,7 @@ func (Driver) Methods() provider.Methods { return nil }
 
 // Open implements provider.Driver.
 func (Driver) Open(o provider.Open) (provider.Context, error) {
-	a, err := newArena(o.Budget)
+	a, err := newArena(o.Budget, o.Offsets)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ type userContext struct {
 func (c *userContext) FD() int { return c.fd() }
 
 // DoorbellOffset implements provider.Context: doorbells land behind the queues.
-func (c *userContext) DoorbellOffset() int64 { return arenaSize }
+func (c *userContext) DoorbellOffset() int64 { return provider.OffsetsEnd }
 
 // QueuesMade implements provider.Context.
 func (c *userContext) QueuesMade() uint64 { return c.made.Load() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -106,7 +107,7 @@ const (
 // at.
 func (f *orphan) find() error {
 	pages := 0
-	for off := int64(pageSize); off < arenaSize; {
+	for off := int64(pageSize); off < provider.OffsetsEnd; {
 		data, hole, err := f.mem.Data(off)
 		if err == io.EOF {
 			return nil // that was the last one
@@ -114,7 +115,7 @@ func (f *orphan) find() error {
 		if err != nil {
 			return fmt.Errorf("queues of a device: %w", err)
 		}
-		for off = data &^ (pageSize - 1); off < min(hole, arenaSize); pages++ {
+		for off = data &^ (pageSize - 1); off < min(hole, provider.OffsetsEnd); pages++ {
 			if pages == maxOrphanPages {
 				return nil
 			}
