@@ -84,7 +84,7 @@ func (c carrier) Lose(bursts []wire.Burst) {
 	if c.e.tap == nil {
 		return
 	}
-	show, port := tapBurst(c.e.tap), c.e.link.port.Load()
+	show, port := tapBurst(c.e.tap), c.e.link.open()
 	for i := range bursts {
 		b := bursts[i]
 		if port != nil && !c.e.dev.HasAddr(b.Route.Dst) {

@@ -42,12 +42,14 @@ type Config struct {
 	Threads *rocev2.Threads
 	// CostlyMemory is rxe.Config's: programs are other processes.
 	CostlyMemory bool
+	// OpenPort opens the port; nil: rocev2.Open.
+	OpenPort func(rocev2.Config) (Port, error)
 }
 
 // Engine is a running device.
 type Engine struct {
 	dev   *rxe.Device
-	port  *rocev2.Port
+	port  Port
 	link  portLink
 	clock *clock
 
@@ -92,7 +94,11 @@ func Start(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.Decorate(cfg.Decorator)
-	e.port, err = rocev2.Open(rocev2.Config{
+	open := cfg.OpenPort
+	if open == nil {
+		open = openPort
+	}
+	e.port, err = open(rocev2.Config{
 		Interface: cfg.Interface,
 		Address:   cfg.Address,
 		Port:      cfg.Port,
@@ -107,7 +113,7 @@ func Start(cfg Config) (*Engine, error) {
 		e.dev.Close() //nolint:errcheck // nothing was made in it
 		return nil, err
 	}
-	e.link.port.Store(e.port)
+	e.link.port.Store(&e.port)
 	e.updatePort()
 	e.clock.run(e.dev.Expire)
 	return e, nil
@@ -120,7 +126,7 @@ func (e *Engine) Tapped() bool { return e.tap != nil }
 func (e *Engine) Device() *rxe.Device { return e.dev }
 
 // Port returns the engine's network port.
-func (e *Engine) Port() *rocev2.Port { return e.port }
+func (e *Engine) Port() Port { return e.port }
 
 // deviceCloseTimeout is how long Close waits for the device. Destroying a million
 // objects takes less.
@@ -154,7 +160,7 @@ func (e *Engine) Close() error {
 // updatePort copies the port's state into the device. It reads the state again, so the last
 // of two changes wins. A change before the port is in place takes effect when it is.
 func (e *Engine) updatePort() {
-	port := e.link.port.Load()
+	port := e.link.open()
 	if port == nil {
 		return
 	}

@@ -8,6 +8,7 @@
 package provider
 
 import (
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -17,14 +18,49 @@ type Driver interface {
 	// ID returns the driver's number (enum rdma_driver_id), which every request of the
 	// ioctl form names.
 	ID() uint32
+	// ABI returns the version of its private structs: abi_version of uverbsN.
+	ABI() uint32
+	// Parent returns the bus device above the device of that name.
+	Parent(device string) Parent
 	// Open makes the driver's part of one open of the device.
 	Open(Open) (Context, error)
+	// Methods returns the methods of the ioctl form that only this driver has, or that it answers
+	// in its own way: they replace the common ones. May be nil.
+	Methods() Methods
+}
+
+// Parent is the bus device of a NIC, by which programs and rdma-core look for a device and its
+// provider.
+type Parent struct {
+	Dir    string // below /sys/devices: pci0000:00/0000:00:1f.7
+	Bus    string // in /sys/bus: pci
+	Driver string // of that bus
+	// Attributes are files of the directory, such as vendor and modalias, without the newline at
+	// their end.
+	Attributes map[string]string
+}
+
+// Methods are methods of the ioctl form, by object and number.
+type Methods map[dispatch.MethodKey]Method
+
+// Method is a method of a driver. An object that it makes (dispatch.Call.Make) may have a type of
+// the driver's own. Such an object ends with the open of the device, after all other objects except
+// protection domains.
+type Method struct {
+	Name  string
+	Attrs []dispatch.AttrSpec
+	// Destroys says that the object that attribute 0 names is destroyed before Handle is called.
+	Destroys bool
+	Handle   func(Context, *dispatch.Call) error
 }
 
 // Open is what a driver gets to know about an open of the device.
 type Open struct {
 	Device *rxe.Subdevice
 	Budget *quota.Budget // bears what the driver takes
+	// Offsets says where in the context's file the program maps things. The driver takes ranges for
+	// its queues, and others take ranges for what they show.
+	Offsets *Offsets
 	// Overrun is called when the program moved an index of a completion queue past
 	// what is in it. A QP may be locked: it does not block.
 	Overrun func()
@@ -45,6 +81,10 @@ type UData interface {
 	// Write copies b to the program's memory at an address that the private request
 	// named.
 	Write(addr uint64, b []byte) error
+	// Space returns the address space of the program, for queues and doorbell records that lie
+	// in memory of its own. It outlasts the request, and may block for ever. Requests from one
+	// address space get the same value.
+	Space() (rxe.Memory, error)
 }
 
 // Context is the driver's part of one open of the device (struct ib_ucontext). Its
@@ -56,14 +96,23 @@ type UData interface {
 // object and hands it to Created, which delivers the private response.
 type Context interface {
 	// FD returns the file behind the program's descriptor of the device. It stays the
-	// context's.
+	// context's. Up to OffsetsEnd, each part belongs to the code that took it from Open.Offsets.
 	FD() int
+
+	// Begin reads the private part of GET_CONTEXT, and delivers the private response
+	// (alloc_ucontext). After an error the program may ask again.
+	Begin(u UData) error
+	// QueryDevice changes what the program is told of the device, and delivers the private
+	// response. The plain form of QUERY_DEVICE has no private part.
+	QueryDevice(u UData, attr *rxe.DeviceAttr) error
+	// CreatedPD delivers the private response for a new protection domain.
+	CreatedPD(u UData, pd *rxe.PD) error
+	// CreatedAH delivers the private response for a new address handle.
+	CreatedAH(u UData, ah *rxe.AH) error
 
 	NewCQ(u UData, req CQRequest) (CQ, error)
 	NewSRQ(u UData, req SRQRequest) (SRQ, error)
 	NewQP(u UData, req QPRequest) (QP, error)
-	// CreatedAH delivers the private response for a new address handle.
-	CreatedAH(u UData, ah *rxe.AH) error
 
 	// DoorbellOffset returns where in the file the program's description must stand, so
 	// that a doorbell that is not trapped does no harm there.
@@ -78,8 +127,8 @@ type Context interface {
 	// End says that Close will follow soon: queues that are freed from now on need not
 	// give their memory back themselves.
 	End()
-	// Close gives everything back. If keep is set, the program can still read what its
-	// queues hold.
+	// Close gives everything back, with the memory of the whole file. If keep is set, the program
+	// can still read what its queues hold.
 	Close(keep bool)
 }
 
@@ -170,8 +219,9 @@ type QP interface {
 	// Receives returns how many requests the receive queue holds, and how many fit. Both
 	// are 0 with an SRQ.
 	Receives() (waiting, entries int)
-	// Reset forgets what is in the queues: the queue pair went to RESET.
-	Reset()
+	// Modify changes the engine's queue pair, and what the driver has of it: with RESET, the
+	// queues are empty. It delivers the private response.
+	Modify(u UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error
 	// Free gives the memory back. The engine's queue pair has ended.
 	Free()
 }

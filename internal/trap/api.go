@@ -72,6 +72,8 @@ type ServeConfig struct {
 	Keeper Keeper
 	// FDs is the range that the program's filter was made with.
 	FDs filter.Range
+	// DoorbellSize is how long a write is that is a doorbell, as the filter was told.
+	DoorbellSize uint32
 	// Shared is the page made by inflight.New, in which the keeper finds the calls
 	// that were in hand; nil if nobody looks.
 	Shared *os.File

@@ -119,6 +119,29 @@ func (c *caller) FileID(fd int32) (fdid.ID, error) {
 	return id, nil
 }
 
+// TakeFD implements kernel.Caller. The kernel gives a descriptor of the process. A thread may have
+// descriptors of its own (CLONE_FILES), so TakeFD compares the file with the thread's.
+func (c *caller) TakeFD(fd int32) (int, error) {
+	want, err := c.FileID(fd)
+	if err != nil {
+		return -1, err
+	}
+	owner, err := c.owner()
+	if err != nil {
+		return -1, unix.EPERM
+	}
+	taken, err := unix.PidfdGetfd(owner.pidfd, int(fd), 0)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(taken, &st); err != nil || (fdid.ID{Dev: uint64(st.Dev), Ino: st.Ino}) != want {
+		unix.Close(taken)
+		return -1, unix.EBADF
+	}
+	return taken, nil
+}
+
 // peek reads memory of the calling thread to decide whether a call concerns the device. It
 // skips the bookkeeping of a process, and uses the thread's number for its address space. It
 // must be used for that decision only.

@@ -228,7 +228,7 @@ func TestStop(t *testing.T) {
 	}
 	h.allClosed(t)
 	fell := make(chan error, 1)
-	go func() { fell <- fallback.Serve(p.listener, nil, p.fds) }()
+	go func() { fell <- fallback.Serve(p.listener, nil, p.fds, flushQueues) }()
 	if _, err := w.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
-	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -171,7 +170,7 @@ func (r *receiver) followsDoorbells() bool {
 	switch r.n.NR {
 	case unix.SYS_IOCTL, unix.SYS_CLOSE:
 	case unix.SYS_WRITE:
-		if r.arg(2) == filter.DoorbellSize {
+		if r.arg(2) == uint64(r.s.cfg.DoorbellSize) {
 			return false
 		}
 	default:

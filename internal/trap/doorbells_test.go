@@ -14,7 +14,6 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
-	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
 
@@ -47,7 +46,7 @@ func newDoorbellFakes(t testing.TB) *doorbellFakes {
 			h.made.Add(1)
 			return int64(n), nil
 		}
-		if now := h.rung.Load(); n < filter.DoorbellSize {
+		if now := h.rung.Load(); n < doorbellSize {
 			if now == last {
 				h.late.Add(1)
 			}

@@ -61,7 +61,7 @@ func TestFallbackInHand(t *testing.T) {
 					slot.Release()
 				}
 			}
-			if err := fallback.Serve(p.listener, shared, p.fds); err != nil {
+			if err := fallback.Serve(p.listener, shared, p.fds, flushQueues); err != nil {
 				t.Error(err)
 			}
 			want, _ := os.ReadFile("/etc/hostname")
@@ -88,7 +88,7 @@ func serveHost(host Host, args []string) error {
 		return err
 	}
 	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
-		Host: host, FDs: fds, Shared: os.NewFile(4, "page"), Doorbells: doorbells,
+		Host: host, FDs: fds, DoorbellSize: doorbellSize, Shared: os.NewFile(4, "page"), Doorbells: doorbells,
 	})
 }
 
@@ -127,7 +127,7 @@ func orphaned(t *testing.T, server string, o options, doorbells doorbell.Mode, a
 	}
 	_ = daemon.Process.Kill()
 	_ = daemon.Wait()
-	if err := fallback.Serve(p.listener, shared, p.fds); err != nil {
+	if err := fallback.Serve(p.listener, shared, p.fds, flushQueues); err != nil {
 		t.Error(err)
 	}
 	n, _ = r.Read(buf)

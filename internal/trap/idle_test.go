@@ -43,7 +43,7 @@ func manyListeners(args []string) error {
 	for range n {
 		go func() {
 			runtime.LockOSThread() // for good: the filter stays
-			in, err := filter.Install(fds)
+			in, err := filter.Install(fds, doorbellSize)
 			if err == nil {
 				err = unix.Sendmsg(listeners, []byte{0}, unix.UnixRights(in.Listener), nil, 0)
 				unix.Close(in.Listener)
@@ -119,7 +119,7 @@ func TestIdleSessions(t *testing.T) {
 	p := &underTrap{t: t, cmd: cmd}
 	var shared threads.Shared
 	var closes Closes
-	cfg := ServeConfig{Host: newFakes(t), Threads: &shared, Closes: &closes, Budget: budget, Log: slog.New(slog.DiscardHandler)}
+	cfg := ServeConfig{Host: newFakes(t), DoorbellSize: doorbellSize, Threads: &shared, Closes: &closes, Budget: budget, Log: slog.New(slog.DiscardHandler)}
 	if _, err := fmt.Fscanln(out, &cfg.FDs.Base, &cfg.FDs.Count, &cfg.FDs.Top); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func ringWhenTold([]string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil { // after which a pipe may replace the file
+	if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil { // after which a pipe may replace the file
 		return err
 	}
 	var b [1]byte
@@ -178,7 +178,7 @@ func ringWhenTold([]string) error {
 		if _, err := os.Stdin.Read(b[:]); err != nil {
 			return nil
 		}
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize)); err != nil {
 			return err
 		}
 	}

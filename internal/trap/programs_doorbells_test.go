@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,10 +44,10 @@ func doorbellsAndCalls(args []string) error {
 		return err
 	}
 	for range n {
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize)); err != nil {
 			return err
 		}
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 			return err
 		}
 	}
@@ -57,7 +56,7 @@ func doorbellsAndCalls(args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = unix.Write(two, make([]byte, filter.DoorbellSize))
+	_, err = unix.Write(two, make([]byte, doorbellSize))
 	fmt.Println(err)
 	return nil
 }
@@ -75,9 +74,9 @@ func doorbellUntil([]string) error {
 func ringUntil(fd int) (err error) {
 	fmt.Println("open")
 	for err == nil {
-		_, err = unix.Write(fd, make([]byte, filter.DoorbellSize))
+		_, err = unix.Write(fd, make([]byte, doorbellSize))
 	}
-	_, trapped := unix.Write(fd, make([]byte, filter.DoorbellSize/2))
+	_, trapped := unix.Write(fd, make([]byte, doorbellSize/2))
 	_, netlink := openModern(device)
 	_, other := os.ReadFile("/etc/passwd")
 	fmt.Println(err, trapped, netlink, other)
@@ -90,7 +89,7 @@ func pipeUntil([]string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+	if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 		return err
 	}
 	if !isPipe(fd) {
@@ -108,7 +107,7 @@ func keptByExec([]string) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
 		return err
 	}
-	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+	if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 		return err
 	}
 	if isPipe(fd) {
@@ -157,7 +156,7 @@ func mapper(args []string) error {
 		return err
 	}
 	second := isPipe(fd)
-	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+	if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 		return err
 	}
 	name := map[bool]string{false: "a file", true: "a pipe"}
@@ -174,11 +173,11 @@ func makeAndMap(fd, rounds int) error {
 		if err != nil {
 			return fmt.Errorf("queue %d: %w", i, err)
 		}
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 			return err
 		}
 		for range i % 4 {
-			if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+			if _, err := unix.Write(fd, make([]byte, doorbellSize)); err != nil {
 				return err
 			}
 		}
@@ -206,7 +205,7 @@ func twoPipes([]string) error {
 		if isPipe(fd) {
 			return fmt.Errorf("round %d: a pipe before the queue is mapped", round)
 		}
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 			return err
 		}
 		time.Sleep(time.Duration(round%4) * time.Millisecond) // the daemon may see the end of the other pipe first, or not
@@ -242,7 +241,7 @@ func several(args []string) error {
 			return err
 		}
 		defer unix.Close(fd)
-		defer unix.Write(fd, make([]byte, filter.DoorbellSize)) //nolint:errcheck // the host counts it
+		defer unix.Write(fd, make([]byte, doorbellSize)) //nolint:errcheck // the host counts it
 	}
 	for range 2 {
 		cmd := exec.Command(os.Args[0], args[0])
@@ -262,7 +261,7 @@ func ringBoth([]string) error {
 		return err
 	}
 	for _, fd := range fds {
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize)); err != nil {
 			return err
 		}
 	}
@@ -270,7 +269,7 @@ func ringBoth([]string) error {
 		return err
 	}
 	for _, fd := range fds {
-		if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil {
+		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 			return err
 		}
 	}

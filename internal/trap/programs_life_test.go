@@ -62,7 +62,7 @@ func hold([]string) error {
 // nested tries to be behind two listeners.
 func nested([]string) error {
 	runtime.LockOSThread()
-	_, err := filter.Install(filter.Range{Base: 864, Count: 160})
+	_, err := filter.Install(filter.Range{Base: 864, Count: 160}, doorbellSize)
 	if !errors.Is(err, filter.ErrListenerExists) {
 		return fmt.Errorf("a second listener: %w", err)
 	}
@@ -210,7 +210,7 @@ func ringOnce([]string) error {
 	if err != nil {
 		return err
 	}
-	req := make([]byte, filter.DoorbellSize)
+	req := make([]byte, doorbellSize)
 	binary.NativeEndian.PutUint32(req, 28)
 	n, err := unix.Write(fd, req)
 	fmt.Println("wrote", n, err)
@@ -278,7 +278,7 @@ func bench(args []string) error {
 	if err != nil {
 		return err
 	}
-	req := make([]byte, filter.DoorbellSize)
+	req := make([]byte, doorbellSize)
 	binary.NativeEndian.PutUint32(req, 28)
 	var st unix.Stat_t
 	// Two descriptors of one file of the program's own: below the range of pollable files, and

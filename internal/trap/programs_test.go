@@ -35,6 +35,7 @@ var programs = map[string]func(args []string) error{
 	"fds":            descriptors,
 	"signals":        signals,
 	"hold":           hold,
+	"give":           give,
 	"nested":         nested,
 	"threads":        manyThreads,
 	"stall":          stall,

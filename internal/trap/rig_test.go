@@ -26,6 +26,7 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -105,6 +106,12 @@ func startProgram(cmd *exec.Cmd) error {
 	return <-err
 }
 
+// doorbellSize is that of the devices here.
+const doorbellSize = librxe.DoorbellSize
+
+// flushQueues is the fallback's, for the devices here.
+func flushQueues(q fallback.Queues) { _, _ = librxe.FlushOrphan(q) }
+
 // openFDs says what the descriptors of this process refer to.
 func openFDs() []string {
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -144,7 +151,7 @@ func launch(argv []string) error {
 			env[i] = roleEnv + "=" + os.Getenv("GORXE_TRAP_PROGRAM")
 		}
 	}
-	in, err := filter.Install(fds)
+	in, err := filter.Install(fds, doorbellSize)
 	if err != nil {
 		return err
 	}
@@ -194,6 +201,7 @@ func newHost(t testing.TB, names ...string) *fakeHost {
 		}
 		devs = append(devs, tree.Device{
 			Name: name, Index: i, NodeGUID: 0x0200_0000_0000_0001 + uint64(i), SysImageGUID: 1, NodeDesc: "rxe", Netdev: "lo",
+			Parent: tree.Parent(librxe.Driver{}.Parent(name)), ABI: librxe.Driver{}.ABI(),
 			Port: func() tree.PortInfo {
 				return tree.PortInfo{
 					State: 4, PhysState: 5, LinkLayer: 2, ActiveWidth: 1, ActiveSpeed: 1,
@@ -370,7 +378,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
+		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
-	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -29,7 +28,7 @@ const timeout = time.Minute
 type realHost struct {
 	*Manager
 	dev    *rxe.Device
-	port   *rocev2.Port
+	port   engine.Port
 	mux    *gsi.Mux
 	device *Device
 }

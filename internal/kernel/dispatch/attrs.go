@@ -149,19 +149,12 @@ func (k *Call) resolve(a *attr) (err error) {
 		}
 	case a.spec.access == AccessDestroy:
 		a.obj, err = k.objects.Find(a.spec.object, a.Wire.Data)
-	case Absent[a.spec.object]:
+	case k.tables.Absent[a.spec.object]:
 		err = kernel.Refuse(unix.EINVAL, nameOf(a.spec.ID), "names an object that this device cannot have", "leave it out")
 	default:
 		a.obj, err = k.hold(a.spec.object, a.Wire.Data)
 	}
 	return err
-}
-
-// Absent are the types of objects that this device, like rdma_rxe, does not
-// have: no handle names one.
-var Absent = map[uapi.ObjectType]bool{
-	uapi.ObjFlow: true, uapi.ObjXRCD: true, uapi.ObjRWQIndTbl: true, uapi.ObjWQ: true,
-	uapi.ObjFlowAction: true, uapi.ObjDM: true, uapi.ObjCounters: true,
 }
 
 // EventFile finds the event file behind a descriptor (rdma_core.c:

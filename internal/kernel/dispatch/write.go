@@ -11,6 +11,8 @@ type Tables struct {
 	Methods    map[MethodKey]*MethodSpec
 	Commands   []Command // plain ones, by number
 	ExCommands []Command // extended ones
+	// Absent are the types of objects that the device does not have: no handle names one.
+	Absent map[uapi.ObjectType]bool
 }
 
 // Command is how a write() command is framed (UAPI_DEF_WRITE_* of uverbs_cmd.c).

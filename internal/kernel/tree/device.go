@@ -13,6 +13,9 @@ type Device struct {
 	Gone  bool   // the tree does not have it; the others keep their numbers
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
 
+	Parent Parent // as the driver has it
+	ABI    uint32 // of the provider's private structs: abi_version of uverbsN
+
 	NodeGUID     uint64 // most significant byte first, as printed
 	SysImageGUID uint64
 	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
@@ -43,6 +46,19 @@ type Device struct {
 	// messages. The names must not change.
 	CMCounters []CounterDir
 }
+
+// Parent is the bus device of a NIC, above the RDMA device. No two devices have the same.
+type Parent struct {
+	Dir    string // below /sys/devices: platform/rxe0.gorxe, pci0000:00/0000:00:1f.7. The host does not have it
+	Bus    string // in /sys/bus: platform, pci
+	Driver string // of that bus. The host does not have it
+	// Attributes are files of the directory, without the newline at their end.
+	Attributes map[string]string
+}
+
+func (p *Parent) dir() string       { return "/sys/devices/" + p.Dir }
+func (p *Parent) busDir() string    { return "/sys/bus/" + p.Bus }
+func (p *Parent) driverDir() string { return p.busDir() + "/drivers/" + p.Driver }
 
 // CounterDir is a directory of counters.
 type CounterDir struct {

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -31,7 +32,7 @@ func RDMACM() CharFile {
 func New(devs []Device, files ...CharFile) *Tree {
 	b := builder{nodes: make(map[string]*Node), mtime: time.Now()}
 	for _, dir := range []string{
-		"/dev/infiniband", classInfiniband, classVerbs, classMAD, devicesInfiniband, devicesVerbs, devicesMAD, driverDir,
+		"/dev/infiniband", classInfiniband, classVerbs, classMAD, devicesInfiniband, devicesVerbs, devicesMAD,
 	} {
 		b.dir(dir)
 	}
@@ -46,7 +47,13 @@ func New(devs []Device, files ...CharFile) *Tree {
 		b.charFile(&files[i])
 	}
 	b.fillDirectories()
-	return &Tree{nodes: b.nodes}
+	t := &Tree{nodes: b.nodes, parents: b.owned, above: maps.Clone(hostDirs)}
+	for _, p := range t.parents {
+		for dir := path.Dir(p); !t.above[dir]; dir = path.Dir(dir) {
+			t.above[dir] = true
+		}
+	}
+	return t
 }
 
 const (
@@ -56,12 +63,8 @@ const (
 	devicesInfiniband = "/sys/devices/virtual/infiniband"
 	devicesVerbs      = "/sys/devices/virtual/infiniband_verbs"
 	devicesMAD        = "/sys/devices/virtual/infiniband_mad"
-	devicesPlatform   = "/sys/devices/platform"
 	classMisc         = "/sys/class/misc"
 	devicesMisc       = "/sys/devices/virtual/misc"
-	busPlatform       = "/sys/bus/platform"
-	driverDir         = busPlatform + "/drivers/" + driverName
-	driverName        = "gorxe"
 
 	rdmaCM    = "rdma_cm"
 	miscMajor = 10 // MISC_MAJOR
@@ -74,9 +77,6 @@ const (
 	statsLifespan = 10
 )
 
-// DriverABI is RXE_UVERBS_ABI_VERSION, the version of the interface with librxe.
-const DriverABI = 2
-
 // DevDir is where the character devices are.
 const DevDir = "/dev/infiniband"
 
@@ -84,6 +84,7 @@ const DevDir = "/dev/infiniband"
 type builder struct {
 	nodes map[string]*Node
 	mtime time.Time // of what is made now
+	owned []string  // directories in places that are the host's otherwise
 }
 
 func (b *builder) add(n Node) {
@@ -146,8 +147,8 @@ func (b *builder) device(index int, d *Device) {
 	}
 	defer func() { b.mtime = created }()
 
-	parent := devicesPlatform + "/" + d.Name + parentSuffix
-	b.parentDevice(parent, d.Netdev)
+	parent := d.Parent.dir()
+	b.parentDevice(&d.Parent, d.Netdev)
 	dir := parent + "/infiniband/" + d.Name
 	b.dir(path.Dir(dir))
 	b.dir(dir)
@@ -202,7 +203,7 @@ func (b *builder) uverbs(index int, d *Device) {
 	b.link(classVerbs+"/"+name, dir)
 	b.driverCore(dir, classVerbs, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\nDEVMODE=0666\n", uverbsMajor, minor, name))
 	b.constant(dir+"/ibdev", d.Name+"\n")
-	b.constant(dir+"/abi_version", decimal(DriverABI))
+	b.constant(dir+"/abi_version", decimal(uint64(d.ABI)))
 	b.constant(dir+"/dev", number+"\n")
 	b.add(Node{
 		Path: "/dev/infiniband/" + name, Kind: CharDev, Mode: 0o666,

@@ -10,7 +10,9 @@ import (
 // Tree is the file tree. It is immutable, but the contents of a file are made for each read.
 // Several goroutines may call its methods, with any string.
 type Tree struct {
-	nodes map[string]*Node // by Path; tables' files are not in it
+	nodes   map[string]*Node // by Path; tables' files are not in it
+	parents []string         // of the devices, and their drivers
+	above   map[string]bool  // see Above
 }
 
 // Character devices' numbers (drivers/infiniband/core/uverbs_main.c,
@@ -25,15 +27,17 @@ const (
 // that major number.
 var majorPrefixes = [...]string{"/dev/char/231:", "/sys/dev/char/231:"}
 
-// ancestors are the host's directories above the tree. Links between the tree's directories
-// pass through them. They are not links themselves.
-var ancestors = map[string]bool{
+// hostDirs are the host's directories above every tree.
+var hostDirs = map[string]bool{
 	"/": true, "/dev": true, "/dev/char": true,
 	"/sys": true, "/sys/class": true, "/sys/dev": true, "/sys/dev/char": true,
-	"/sys/devices": true, "/sys/devices/virtual": true,
+	"/sys/devices": true, "/sys/devices/virtual": true, "/sys/bus": true,
 	classMisc: true, devicesMisc: true,
-	devicesPlatform: true, "/sys/bus": true, busPlatform: true, busPlatform + "/drivers": true,
 }
+
+// Above reports whether a clean path is one of the host's directories above the tree. Links
+// between the tree's directories pass through them. They are not links themselves.
+func (t *Tree) Above(p string) bool { return t.above[p] }
 
 // deviceTrees are the directories of /sys that lead to devices. Elsewhere, a control group or
 // a module may have any name.
@@ -53,11 +57,11 @@ func (t *Tree) Owns(p string) bool {
 	if !strings.HasPrefix(p, "/") {
 		return false
 	}
-	return owned(path.Clean(p))
+	return t.owned(path.Clean(p))
 }
 
 // owned is Owns for clean paths.
-func owned(p string) bool {
+func (t *Tree) owned(p string) bool {
 	if below(p, "/dev/infiniband") {
 		return true
 	}
@@ -73,8 +77,10 @@ func owned(p string) bool {
 	if below(p, classMisc+"/"+rdmaCM) || below(p, devicesMisc+"/"+rdmaCM) {
 		return true
 	}
-	if below(p, driverDir) || isParent(p) {
-		return true
+	for _, dir := range t.parents {
+		if below(p, dir) {
+			return true
+		}
 	}
 	top, rest, _ := strings.Cut(rest, "/")
 	if !deviceTrees[top] {
@@ -88,13 +94,6 @@ func owned(p string) bool {
 		}
 	}
 	return false
-}
-
-// isParent reports whether p is the parent of one of the tree's devices, or in it.
-func isParent(p string) bool {
-	rest, ok := strings.CutPrefix(p, devicesPlatform+"/")
-	name, _, _ := strings.Cut(rest, "/")
-	return ok && strings.HasSuffix(name, parentSuffix)
 }
 
 // below reports whether p is dir or in it.
@@ -150,8 +149,8 @@ func (t *Tree) Walk(p string, follow bool) (n *Node, outside string, err error) 
 			return nil, "", unix.ENAMETOOLONG
 		}
 		next := path.Join(at, name)
-		if !owned(next) {
-			if !ancestors[next] {
+		if !t.owned(next) {
+			if !t.above[next] {
 				return nil, next + slash(rest), nil
 			}
 			at = next
@@ -172,7 +171,7 @@ func (t *Tree) Walk(p string, follow bool) (n *Node, outside string, err error) 
 			at = next
 		}
 	}
-	if !owned(at) {
+	if !t.owned(at) {
 		return nil, at, nil
 	}
 	return t.node(at), "", nil

@@ -25,9 +25,16 @@ func port1() PortInfo {
 	}
 }
 
+// platformParent is a parent as the driver of librxe says it.
+func platformParent(name string) Parent {
+	return Parent{Dir: "platform/" + name + ".gorxe", Bus: "platform", Driver: "gorxe", Attributes: map[string]string{
+		"class": "0x020000", "vendor": "0xffff", "device": "0x0000", "subsystem_vendor": "0xffff", "subsystem_device": "0x0000",
+	}}
+}
+
 func device(name string, index int) Device {
 	return Device{
-		Name: name, Index: index, NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456,
+		Name: name, Index: index, Parent: platformParent(name), ABI: 2, NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456,
 		NodeDesc: "rxe", BoardID: "gorxe", Netdev: "eth0", Port: port1,
 		HWCounters: func() []Counter {
 			return []Counter{{Name: "sent_pkts", Value: 17}, {Name: "rcvd_pkts", Value: 1 << 40}}
@@ -243,8 +250,8 @@ func TestOwns(t *testing.T) {
 		"/sys/class/misc/rdma_cm/dev":             true,
 		"/sys/class/misc/rdma_cmx":                false,
 		"/sys/class/misc":                         false,
-		"/sys/devices/platform/rxe9.gorxe":        true,
-		"/sys/devices/platform/rxe9.gorxe/vendor": true,
+		"/sys/devices/platform/rxe1.gorxe":        true,
+		"/sys/devices/platform/rxe1.gorxe/vendor": true,
 		"/sys/devices/platform/serial8250":        false,
 		"/sys/devices/platform":                   false,
 		"/sys/bus/platform/drivers/gorxe/rxe0":    true,
@@ -313,11 +320,67 @@ func TestTreeIsWhole(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []string{"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs, "/sys/devices/platform/rxe0.gorxe", "/sys/devices/platform/rxe1.gorxe", driverDir} {
+	for _, root := range []string{"/dev/infiniband", classInfiniband, classVerbs, devicesInfiniband, devicesVerbs, "/sys/devices/platform/rxe0.gorxe", "/sys/devices/platform/rxe1.gorxe", "/sys/bus/platform/drivers/gorxe"} {
 		walk(root)
 	}
 	if len(inodes) < 2*3*1024 {
 		t.Errorf("only %d nodes", len(inodes))
+	}
+}
+
+// TestPCIParent: a driver may put its device on a PCI bus that the host does not have. The class link then leads
+// through directories of PCI, as UCX, NCCL and libibverbs (by modalias) want it, and out again.
+func TestPCIParent(t *testing.T) {
+	d := device("mlx5_0", 0)
+	d.ABI = 1
+	d.Parent = Parent{Dir: "pci0000:fe/0000:fe:1f.7", Bus: "pci", Driver: "other_core", Attributes: map[string]string{
+		"vendor": "0x15b3", "modalias": "pci:v000015B3d0000101Bsv00000000sd00000000bc02sc00i00",
+	}}
+	tree := New([]Device{d, device("rxe1", 1)})
+	const at = "/sys/devices/pci0000:fe/0000:fe:1f.7"
+	for p, want := range map[string]string{
+		"/sys/class/infiniband/mlx5_0/device/vendor":           "0x15b3\n",
+		"/sys/class/infiniband/mlx5_0/../../modalias":          d.Parent.Attributes["modalias"] + "\n",
+		"/sys/class/infiniband_verbs/uverbs0/abi_version":      "1\n",
+		"/sys/class/infiniband/mlx5_0/device/uevent":           "DRIVER=other_core\n",
+		"/sys/bus/pci/drivers/other_core/0000:fe:1f.7/vendor":  "0x15b3\n",
+		"/sys/class/infiniband/rxe1/device/vendor":             "0xffff\n",
+		"/sys/class/infiniband/rxe1/device/../../pci0000:fe/x": "",
+	} {
+		n, err := tree.Lookup(p, true)
+		if want == "" {
+			if err != unix.ENOENT {
+				t.Errorf("%s: %v", p, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+		} else if b, err := n.Content(); string(b) != want || err != nil {
+			t.Errorf("%s: %q, %v", p, b, err)
+		}
+	}
+	if n, err := tree.Lookup("/sys/class/infiniband/mlx5_0", true); err != nil || n.Path != at+"/infiniband/mlx5_0" {
+		t.Errorf("the class link leads to %+v, %v", n, err)
+	}
+	if n, err := tree.Lookup("/sys/class/infiniband/mlx5_0/device/subsystem", false); err != nil || n.target != "../../../bus/pci" {
+		t.Errorf("the bus is %+v, %v", n, err)
+	}
+	for _, tt := range []struct {
+		path         string
+		owned, above bool
+	}{
+		{at, true, false},
+		{at + "/driver", true, false},
+		{"/sys/bus/pci/drivers/other_core", true, false},
+		{"/sys/bus/pci", false, true},
+		{"/sys/devices/pci0000:fe", false, true},
+		{"/sys/devices/pci0000:fe/0000:fe:1f.6", false, false},
+		{"/sys/devices/platform/mlx5_0.gorxe", false, false},
+	} {
+		if owned, above := tree.Owns(tt.path), tree.Above(tt.path); owned != tt.owned || above != tt.above {
+			t.Errorf("%s: owned %t, above the tree %t", tt.path, owned, above)
+		}
 	}
 }
 

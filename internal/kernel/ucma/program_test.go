@@ -178,6 +178,8 @@ func (p *program) FileID(fd int32) (fdid.ID, error) {
 	return fdid.ID{}, unix.EBADF
 }
 
+func (p *program) TakeFD(int32) (int, error) { panic("ucma takes nothing") }
+
 // raw writes a command with a body.
 func (p *program) raw(cmd int, body []byte, in, out int) error {
 	hdr := uapi.UcmaHdr{Cmd: uint32(cmd), In: uint16(in), Out: uint16(out)}

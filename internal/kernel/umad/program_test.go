@@ -128,6 +128,8 @@ func (p *program) InstallFD(int) (int32, error)  { panic("umad installs nothing"
 func (p *program) FileID(int32) (fdid.ID, error) { panic("umad asks for no file") }
 func (p *program) Answer(int64)                  { panic("no call of umad's goes on after its answer") }
 
+func (p *program) TakeFD(int32) (int, error) { panic("umad takes nothing") }
+
 // NetRaw is for uverbs only.
 func (p *program) NetRaw() bool { return false }
 

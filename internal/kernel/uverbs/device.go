@@ -42,6 +42,7 @@ type Device struct {
 	compVectors uint32      // as many as rdma_rxe has
 	gone        atomic.Bool // Close was called
 	numbers     numbers
+	tables      dispatch.Tables // with the driver's methods
 
 	// owners maps objects of the engine to the objects that events name. Events come with
 	// a QP locked, so this is a leaf lock.
@@ -62,6 +63,7 @@ func NewDevice(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg: cfg, rxe: cfg.Device, log: cfg.Log, fwVer: ver,
 		compVectors: uint32(runtime.NumCPU()),
+		tables:      tablesWith(cfg.Driver.Methods()),
 		owners:      make(map[any]*dispatch.Object),
 		files:       make(map[*File]struct{}),
 	}
@@ -106,7 +108,7 @@ func (d *Device) OpenAs(sub *rxe.Subdevice, b *quota.Budget) (*File, error) {
 	}
 	f := &File{dev: d, sub: sub, budget: b, number: d.numbers.contexts.Add(1), gate: gate{settled: make(chan struct{})}}
 	var err error
-	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: sub, Budget: b, Overrun: f.overran})
+	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: sub, Budget: b, Offsets: provider.NewOffsets(), Overrun: f.overran})
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}

@@ -2,11 +2,13 @@ package uverbs
 
 import (
 	"errors"
+	"maps"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -22,8 +24,22 @@ func on(handler func(*call) error) func(*dispatch.Call) error {
 	return func(k *dispatch.Call) error { return handler(k.Self.(*call)) }
 }
 
-// tables is what the device answers. init fills it: the handlers refer to it.
+// tables is what every device answers. init fills it: the handlers refer to it.
 var tables dispatch.Tables
+
+// tablesWith returns the common tables with the methods of a driver.
+func tablesWith(own provider.Methods) dispatch.Tables {
+	t := tables
+	t.Methods, t.Absent = maps.Clone(t.Methods), maps.Clone(t.Absent)
+	for key, m := range own {
+		t.Methods[key] = &dispatch.MethodSpec{
+			Name: m.Name, Attrs: m.Attrs, Destroys: m.Destroys, Verb: verbOf(m.Name),
+			Handle: func(k *dispatch.Call) error { return m.Handle(k.Self.(*call).f.ctx, k) },
+		}
+		delete(t.Absent, key.Object)
+	}
+	return t
+}
 
 // Ioctl answers ioctl(fd, cmd, arg) on the device's file: RDMA_VERBS_IOCTL, with
 // a list of attributes. The error is a unix.Errno; which one matters, as
@@ -37,7 +53,7 @@ func (f *File) Ioctl(c kernel.Caller, cmd uint32, arg uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = k.Ioctl(&tables, arg)
+	err = k.Ioctl(&f.dev.tables, arg)
 	if f.leave(k, err); err != nil {
 		return 0, errnoOf(err)
 	}
@@ -54,7 +70,7 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = k.Write(&tables, buf, n)
+	err = k.Write(&f.dev.tables, buf, n)
 	if f.leave(k, err); err != nil {
 		return 0, errnoOf(err)
 	}

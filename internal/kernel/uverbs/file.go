@@ -2,6 +2,7 @@ package uverbs
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ type File struct {
 	objects dispatch.Handles
 	events  eventFileTable
 	keys    keyTable
-	context atomic.Bool          // GET_CONTEXT was called
+	context atomic.Uint32        // contextNone, contextBegins or contextMade
 	idle    atomic.Pointer[call] // reused, to allocate nothing for a doorbell
 	spent   sync.Once            // logs once that the budget is spent
 	live    liveQPs
@@ -45,6 +46,13 @@ type File struct {
 	gate    gate
 	removed atomic.Bool // Remove was called
 }
+
+// What File.context says of GET_CONTEXT.
+const (
+	contextNone   = iota // it was not called, or it failed
+	contextBegins        // a call is in progress
+	contextMade          // it succeeded
+)
 
 // Fatal tells the program that the device has failed.
 func (f *File) Fatal() { f.events.broadcast(0, uint32(rxe.EventDeviceFatal)) }
@@ -190,14 +198,25 @@ func (f *File) teardown() {
 	}
 }
 
-// teardownOrder is the order in which objects depend on each other.
-var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjPD}
+// teardownOrder is the order in which objects depend on each other. The objects of a driver's own
+// types come last, all at once, before the protection domains.
+var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, driverObjects, uapi.ObjPD}
+
+const driverObjects uapi.ObjectType = 1<<16 - 1
+
+// teardownType is the type that stands for an object in teardownOrder.
+func teardownType(typ uapi.ObjectType) uapi.ObjectType {
+	if slices.Contains(teardownOrder, typ) {
+		return typ
+	}
+	return driverObjects
+}
 
 // destroyAll ends the resources of all objects. No call is in progress.
 func (f *File) destroyAll() {
 	for _, typ := range teardownOrder {
 		f.objects.Each(func(o *dispatch.Object) {
-			if o.Type != typ {
+			if teardownType(o.Type) != typ {
 				return
 			}
 			if err := o.Destroy(true); err != nil {
@@ -224,7 +243,7 @@ func (f *File) NeedContext() error {
 	switch {
 	case f.gone():
 		return unix.EIO
-	case !f.context.Load():
+	case f.context.Load() != contextMade:
 		return kernel.Refuse(unix.EINVAL, "context", "is missing", "open the device with ibv_open_device")
 	}
 	return nil

@@ -64,11 +64,14 @@ func TestLowerLimits(t *testing.T) {
 				t.Errorf("%v refused %d calls, want %d", l, calls[l], n)
 			}
 		}
-		if a := one.f.query(); a.MaxQP != 2 || a.MaxPD != 2 || a.MaxCQE != 100 || a.MaxSGE != 2 {
+		seen := func(u *user) uapi.QueryDeviceResp {
+			return core[uapi.QueryDeviceResp](u.call(verb{cmd: uapi.CmdQueryDevice, req: bytesFrom(uapi.QueryDeviceReq{}), resp: uapi.SizeOf[uapi.QueryDeviceResp]()}))
+		}
+		if a := seen(one); a.MaxQP != 2 || a.MaxPD != 2 || a.MaxCQE != 100 || a.MaxSGE != 2 {
 			t.Errorf("the user sees %+v", a)
 		}
 		other.makeAll()
-		if a := other.f.query(); a.MaxQP != 1<<20 || a.MaxCQE != 1<<15-1 {
+		if a := seen(other); a.MaxQP != 1<<20 || a.MaxCQE != 1<<15-1 {
 			t.Errorf("another user sees %+v", a)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -46,7 +47,7 @@ func TestFlushOrphan(t *testing.T) {
 		e.recv.PostRecv(50)
 	}
 	fd := reopened(t, list[0].f.FD())
-	n, err := librxe.FlushOrphan(fd)
+	n, err := librxe.FlushOrphan(memfd.File(fd))
 	if want := 1 + 2 + 3 + len(list); err != nil || n != want {
 		t.Fatalf("%d flushed (%v), want %d", n, err, want)
 	}
@@ -68,7 +69,7 @@ func TestFlushOrphan(t *testing.T) {
 			t.Errorf("queue pair %d: completions of %v", i, got)
 		}
 	}
-	if n, err := librxe.FlushOrphan(fd); n != 0 || err != nil {
+	if n, err := librxe.FlushOrphan(memfd.File(fd)); n != 0 || err != nil {
 		t.Errorf("%d more flushed (%v)", n, err)
 	}
 }

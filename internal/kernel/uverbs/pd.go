@@ -27,5 +27,8 @@ func writeAllocPD(k *call) error {
 		return err
 	}
 	o.Res = &pdRes{pd, k.f.dev.numbers.pds.Add(1)}
+	if err := k.f.ctx.CreatedPD(udata{k}, pd); err != nil {
+		return err
+	}
 	return dispatch.Respond(&k.Call, uapi.AllocPDResp{PDHandle: o.Handle})
 }

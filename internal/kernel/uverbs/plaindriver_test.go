@@ -24,12 +24,25 @@ type (
 		Depth  uint32
 		Number uint32
 	}
+	plainCreateQPReq  struct{ Queue uint64 } // where the work request is, in the program's memory; 0: there is none
 	plainCreateQPResp struct{ Cookie uint64 }
+	plainContextReq   struct{ Magic, Version uint32 }
+	plainContextResp  struct{ Version, PageShift uint32 }
+	plainPDResp       struct{ Number uint64 }
+	plainModifyReq    struct{ Magic, Register uint32 }
+	plainModifyResp   struct{ Register, Mask uint32 }
+	plainQueryResp    struct{ Caps uint64 }
 )
 
 const plainMagic = 0x7013
 
 func (plainDriver) ID() uint32 { return plainDriverID }
+
+func (plainDriver) ABI() uint32 { return 1 }
+
+func (plainDriver) Parent(string) provider.Parent { return provider.Parent{} }
+
+func (plainDriver) Methods() provider.Methods { return plainMethods }
 
 func (plainDriver) Open(o provider.Open) (provider.Context, error) {
 	f, err := os.Open(os.DevNull)
@@ -40,9 +53,12 @@ func (plainDriver) Open(o provider.Open) (provider.Context, error) {
 }
 
 type plainContext struct {
-	file *os.File
-	dev  *rxe.Subdevice
-	live int // queues
+	file  *os.File
+	dev   *rxe.Subdevice
+	space rxe.Memory // of the program that made the context
+	pds   uint64
+	live  int      // queues
+	ended []uint64 // objects of the driver's own, in their order
 }
 
 func (c *plainContext) FD() int                  { return int(c.file.Fd()) }
@@ -51,6 +67,32 @@ func (c *plainContext) Mappings() (uint64, bool) { return 0, false }
 func (c *plainContext) Sweep()                   {}
 func (c *plainContext) End()                     {}
 func (c *plainContext) Close(bool)               { _ = c.file.Close() }
+
+func (c *plainContext) Begin(u provider.UData) (err error) {
+	private := uapi.Load[plainContextReq](u.Request())
+	if len(u.Request()) > 0 && private.Magic != plainMagic {
+		return unix.EINVAL
+	}
+	if c.space, err = u.Space(); err != nil {
+		return err
+	}
+	resp := plainContextResp{private.Version, 12}
+	return u.Respond(uapi.BytesOf(&resp))
+}
+
+const plainVendor = 0x02c9
+
+func (c *plainContext) QueryDevice(u provider.UData, a *rxe.DeviceAttr) error {
+	a.VendorID = plainVendor
+	resp := plainQueryResp{0xca95}
+	return u.Respond(uapi.BytesOf(&resp))
+}
+
+func (c *plainContext) CreatedPD(u provider.UData, _ *rxe.PD) error {
+	c.pds++
+	resp := plainPDResp{c.pds}
+	return u.Respond(uapi.BytesOf(&resp))
+}
 
 func (c *plainContext) CreatedAH(provider.UData, *rxe.AH) error { return unix.EOPNOTSUPP }
 
@@ -91,14 +133,15 @@ func (q *plainCQ) Created(u provider.UData, _ *rxe.CQ) error {
 	return u.Respond(uapi.BytesOf(&resp))
 }
 
-func (c *plainContext) NewQP(provider.UData, provider.QPRequest) (provider.QP, error) {
+func (c *plainContext) NewQP(u provider.UData, _ provider.QPRequest) (provider.QP, error) {
 	c.live++
-	return &plainQP{c: c}, nil
+	return &plainQP{c: c, queue: uapi.Load[plainCreateQPReq](u.Request()).Queue}, nil
 }
 
 type plainQP struct {
-	c  *plainContext
-	qp *rxe.QP
+	c     *plainContext
+	qp    *rxe.QP
+	queue uint64
 }
 
 // Pop is rxe.RecvRing: there is always a request, without a list.
@@ -112,7 +155,6 @@ func (q *plainQP) Discard()                               {}
 func (q *plainQP) Pending() bool                          { return false }
 func (q *plainQP) Take(int, bool) (provider.Taken, error) { return provider.Taken{}, nil }
 func (q *plainQP) Receives() (int, int)                   { return 0, 0 }
-func (q *plainQP) Reset()                                 {}
 func (q *plainQP) Free()                                  { q.c.live-- }
 
 func (q *plainQP) Created(u provider.UData, qp *rxe.QP) error {
@@ -121,7 +163,27 @@ func (q *plainQP) Created(u provider.UData, qp *rxe.QP) error {
 	return u.Respond(uapi.BytesOf(&resp))
 }
 
+// Modify refuses a private request that it does not know, and answers those that it does.
+func (q *plainQP) Modify(u provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
+	private := uapi.Load[plainModifyReq](u.Request())
+	if len(u.Request()) > 0 && private.Magic != plainMagic {
+		return unix.EINVAL
+	}
+	if err := q.qp.Modify(attr, mask); err != nil {
+		return err
+	}
+	resp := plainModifyResp{private.Register, uint32(mask)}
+	return u.Respond(uapi.BytesOf(&resp))
+}
+
+// Doorbell reads the number of the work request from the program's memory.
 func (q *plainQP) Doorbell() error {
-	_, err := q.qp.PostSend([]rxe.SendWR{{ID: 5, Op: rxe.WRSend, Flags: rxe.SendSignaled}})
+	id := [8]byte{5}
+	if q.queue != 0 {
+		if err := q.c.space.ReadV([]rxe.Span{{VA: q.queue, Buf: id[:]}}); err != nil {
+			return err
+		}
+	}
+	_, err := q.qp.PostSend([]rxe.SendWR{{ID: uapi.Load[uint64](id[:]), Op: rxe.WRSend, Flags: rxe.SendSignaled}})
 	return err
 }

@@ -187,6 +187,14 @@ func (p *program) InstallFD(fd int) (int32, error) {
 	return p.nextFD, nil
 }
 
+func (p *program) TakeFD(fd int32) (int, error) {
+	real := p.real(fd)
+	if real < 0 {
+		return -1, unix.EBADF
+	}
+	return unix.FcntlInt(uintptr(real), unix.F_DUPFD_CLOEXEC, 0)
+}
+
 func (p *program) Answer(n int64) { p.answered.Store(n) }
 
 func (p *program) NetRaw() bool { return p.raw }

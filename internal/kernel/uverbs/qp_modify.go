@@ -54,13 +54,7 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 		return err
 	}
 	attr := engineQPAttr(req)
-	if err := r.qp.Modify(&attr, mask); err != nil {
-		return err
-	}
-	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
-		r.mem.Reset()
-	}
-	return nil
+	return r.mem.Modify(udata{k}, &attr, mask)
 }
 
 // privilegedQKey is the bit of a controlled Q_Key (IBA 10.2.5; kernel: IB_QP_SET_QKEY).

@@ -21,11 +21,12 @@ func writeGetContext(k *call) error {
 	if err := k.Probe(&k.Out, uapi.SizeOf[uapi.GetContextResp]()); err != nil {
 		return err
 	}
-	fd, err := k.newAsync()
-	if err != nil {
+	var fd int32
+	err := k.makeContext(func() (err error) {
+		fd, err = k.newAsync() // last: the program keeps it, whatever happens
 		return err
-	}
-	if err := k.f.initContext(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	return dispatch.Respond(&k.Call, uapi.GetContextResp{AsyncFD: uint32(fd), NumCompVectors: k.f.dev.compVectors})
@@ -38,7 +39,7 @@ func ioctlGetContext(k *call) error {
 	if err := k.putContext(); err != nil {
 		return err
 	}
-	return k.f.initContext()
+	return k.makeContext(nil)
 }
 
 func (k *call) putContext() error {
@@ -52,17 +53,27 @@ func (f *File) mayInitContext() error {
 	switch {
 	case f.gone():
 		return unix.EIO
-	case f.context.Load():
+	case f.context.Load() != contextNone:
 		return errSecondContext()
 	}
 	return nil
 }
 
-// initContext is for the first of several that ask at once.
-func (f *File) initContext() error {
-	if f.context.Swap(true) {
+// makeContext makes the context, for the first of several calls that ask at once. last, if it is not
+// nil, is the last step.
+func (k *call) makeContext(last func() error) error {
+	if !k.f.context.CompareAndSwap(contextNone, contextBegins) {
 		return errSecondContext()
 	}
+	err := k.f.ctx.Begin(udata{k})
+	if err == nil && last != nil {
+		err = last()
+	}
+	if err != nil {
+		k.f.context.Store(contextNone)
+		return err
+	}
+	k.f.context.Store(contextMade)
 	return nil
 }
 
@@ -86,7 +97,17 @@ func writeQueryDevice(k *call) error {
 	if _, err := dispatch.Request[uapi.QueryDeviceReq](&k.Call); err != nil {
 		return err
 	}
-	return dispatch.Respond(&k.Call, k.f.query())
+	a, err := k.deviceAttr()
+	if err != nil {
+		return err
+	}
+	return dispatch.Respond(&k.Call, k.f.query(&a))
+}
+
+// deviceAttr returns what the program is told of the device.
+func (k *call) deviceAttr() (rxe.DeviceAttr, error) {
+	a := k.f.sub.Attr()
+	return a, k.f.ctx.QueryDevice(udata{k}, &a)
 }
 
 func writeExQueryDevice(k *call) error {
@@ -97,11 +118,15 @@ func writeExQueryDevice(k *call) error {
 	if err != nil {
 		return err
 	}
-	if req.CompMask != 0 || req.Reserved != 0 || len(k.UHWIn) > 0 || k.UHWOut.Size > 0 {
+	if req.CompMask != 0 || req.Reserved != 0 {
 		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
+	a, err := k.deviceAttr()
+	if err != nil {
+		return err
+	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
-		Base:           k.f.query(),
+		Base:           k.f.query(&a),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
 		// Nothing is pinned, so that every region is in effect on demand.
 		ODPCaps: uapi.ODPCaps{
@@ -111,13 +136,12 @@ func writeExQueryDevice(k *call) error {
 			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
 			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
-		DeviceCapFlagsEx: uint64(k.f.sub.Attr().Cap),
+		DeviceCapFlagsEx: uint64(a.Cap),
 	})
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.
-func (f *File) query() uapi.QueryDeviceResp {
-	a := f.sub.Attr()
+func (f *File) query(a *rxe.DeviceAttr) uapi.QueryDeviceResp {
 	r := uapi.QueryDeviceResp{
 		FWVer:                 f.dev.fwVer,
 		MaxMRSize:             a.MaxMRSize,
@@ -282,7 +306,7 @@ func ioctlInfoHandles(k *call) error {
 	if err != nil {
 		return err
 	}
-	if typ > uint64(uapi.ObjAsyncEvent) || dispatch.Absent[uapi.ObjectType(typ)] {
+	if typ > uint64(uapi.ObjAsyncEvent) || k.f.dev.tables.Absent[uapi.ObjectType(typ)] {
 		return unix.ENOENT
 	}
 	var list []byte

@@ -329,6 +329,7 @@ func (w *refusalWalk) regions(u *user, o *objects) {
 func (w *refusalWalk) questions(u *user) {
 	for what, v := range map[string]verb{
 		"port":      {cmd: uapi.CmdQueryPort, req: bytesFrom(uapi.QueryPortReq{PortNum: 2}), resp: uapi.SizeOf[uapi.QueryPortResp]()},
+		"private":   {cmd: uapi.CmdQueryDevice | uapi.CmdExtended, req: bytesFrom(uapi.ExQueryDeviceReq{}), resp: uapi.SizeOf[uapi.ExQueryDeviceResp](), uhwResp: 8},
 		"comp_mask": {cmd: uapi.CmdQueryDevice | uapi.CmdExtended, req: bytesFrom(uapi.ExQueryDeviceReq{CompMask: 1}), resp: uapi.SizeOf[uapi.ExQueryDeviceResp]()},
 	} {
 		w.refused(what, w.do(u, v))

@@ -17,7 +17,7 @@ type numbers struct{ contexts, pds, cqs, mrs, srqs atomic.Uint32 }
 // AddResources adds what the open holds to the resources of the device, as those of process pid.
 // Like Status it waits for nobody, and leaves out what is being made or destroyed.
 func (f *File) AddResources(to *nldev.Resources, pid uint32) {
-	if !f.context.Load() {
+	if f.context.Load() != contextMade {
 		return
 	}
 	w := walk{f: f, to: to, pid: pid, pds: make(map[*rxe.PD]uint32), receivers: make(map[*srqRes][]uint32)}

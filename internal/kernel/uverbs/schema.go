@@ -36,7 +36,7 @@ func init() {
 	for key, name := range absentMethods {
 		methods[key] = &dispatch.MethodSpec{Name: name, Absent: true}
 	}
-	tables.Methods = methods
+	tables.Methods, tables.Absent = methods, absentObjects
 }
 
 // destroyed is the handler of methods that do nothing else.

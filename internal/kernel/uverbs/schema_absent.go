@@ -43,6 +43,12 @@ var absentMethods = map[dispatch.MethodKey]string{
 	{Object: uapi.ObjCompCntr, Method: 3}: "COMP_CNTR_READ",
 }
 
+// absentObjects are the types of objects that rdma_rxe does not have: no handle names one.
+var absentObjects = map[uapi.ObjectType]bool{
+	uapi.ObjFlow: true, uapi.ObjXRCD: true, uapi.ObjRWQIndTbl: true, uapi.ObjWQ: true,
+	uapi.ObjFlowAction: true, uapi.ObjDM: true, uapi.ObjCounters: true,
+}
+
 // absentCommands answer EOPNOTSUPP, framed as a plain command without a request
 // (uverbs_uapi.c:ib_uverbs_notsupp).
 var absentCommands = map[int]string{

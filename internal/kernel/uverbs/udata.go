@@ -1,6 +1,9 @@
 package uverbs
 
-import "github.com/gorxe/gorxe/internal/provider"
+import (
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/rxe"
+)
 
 // Udata is the provider's part of a call.
 type udata struct{ k *call }
@@ -21,3 +24,6 @@ func (u udata) Respond(b []byte) error { return u.k.Answer(&u.k.UHWOut, b) }
 
 // Write implements provider.UData.
 func (u udata) Write(addr uint64, b []byte) error { return u.k.Caller.Write(addr, b) }
+
+// Space implements provider.UData.
+func (u udata) Space() (rxe.Memory, error) { return u.k.Caller.Space() }

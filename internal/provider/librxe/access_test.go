@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
@@ -31,7 +32,7 @@ func unbacked(t *testing.T, p *piece) {
 // A queue without memory is lost, and nothing else is.
 func TestQueueWithoutMemory(t *testing.T) {
 	b := quota.New(quota.Cost{})
-	a, err := newArena(b)
+	a, err := newArena(b, provider.NewOffsets())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 
 // A panic for another reason than a fault in the piece goes on.
 func TestOwnPanic(t *testing.T) {
-	a, err := newArena(quota.New(quota.Cost{}))
+	a, err := newArena(quota.New(quota.Cost{}), provider.NewOffsets())
 	if err != nil {
 		t.Fatal(err)
 	}

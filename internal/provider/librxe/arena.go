@@ -9,14 +9,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 // arena is the file behind the program's descriptor, from which the program maps its
-// queues. It is a sparse memfd in which each queue has a place of its own. A place is
-// used once: a mapping that the program forgot to undo shows nothing of a later queue.
+// queues. It is a sparse memfd in which each queue has a place of its own. The arena takes
+// windows from the context's offsets, and a place is used once.
 //
 // The program has all rights to this file. It is sealed against a change of size, because
 // the program's ftruncate would end the daemon: an access beyond the end of a mapped file
@@ -33,21 +34,19 @@ import (
 type arena struct {
 	file      int
 	budget    *quota.Budget
+	offsets   *provider.Offsets
 	ending    atomic.Bool
 	made      atomic.Uint64 // pieces
 	doorbells doorbellLog
 
 	mu      sync.Mutex
-	next    int64 // the first offset behind all windows
+	used    bool // a window was made
 	current *window
 	windows map[*window]struct{}
 	pieces  map[*piece]struct{}
 	held    quota.Cost // of the budget, for windows and pieces
 	closed  bool
 }
-
-// arenaSize is the room for queues of one open: 2^24 windows.
-const arenaSize = 1 << 46
 
 // arenaEnd is the size of the file. Behind the queues is room for direct doorbells
 // (doorbelllog.go): 32 bytes each, a million a second for nine years.
@@ -106,7 +105,7 @@ func RaiseLimits() error {
 		"start gorxe under ulimit -f unlimited", limit.Max)
 }
 
-func newArena(b *quota.Budget) (*arena, error) {
+func newArena(b *quota.Budget, offsets *provider.Offsets) (*arena, error) {
 	if err := b.Take(openCost); err != nil {
 		return nil, err
 	}
@@ -115,8 +114,7 @@ func newArena(b *quota.Budget) (*arena, error) {
 		b.Give(openCost)
 		return nil, err
 	}
-	// Offset 0 stays unused, because it could mean "none".
-	return &arena{file: fd, budget: b, next: pageSize, held: openCost,
+	return &arena{file: fd, budget: b, offsets: offsets, held: openCost,
 		windows: make(map[*window]struct{}), pieces: make(map[*piece]struct{})}, nil
 }
 
@@ -177,19 +175,21 @@ func (a *arena) windowFor(n int64) (*window, error) {
 		return w, nil
 	}
 	size := max(n, windowSize)
-	if size > arenaSize-a.next {
-		return nil, unix.ENOMEM
-	}
 	if err := a.charge(windowMemory); err != nil {
 		return nil, err
 	}
-	mem, err := unix.Mmap(a.file, a.next, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	off, err := a.offsets.Take(size)
 	if err != nil {
 		a.refund(windowMemory)
 		return nil, err
 	}
-	w := &window{off: a.next, mem: mem}
-	a.next += size
+	mem, err := unix.Mmap(a.file, off, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		a.refund(windowMemory)
+		return nil, err
+	}
+	w := &window{off: off, mem: mem}
+	a.used = true
 	a.windows[w] = struct{}{}
 	if size == windowSize {
 		old := a.current
@@ -285,14 +285,14 @@ func (a *arena) close(keep bool) {
 		_ = unix.Munmap(w.mem) // fails only for what is not mapped
 	}
 	clear(a.windows)
-	clean := !keep && a.next != pageSize
+	clean := !keep && a.used
 	if !clean && !a.doorbells.used.Load() {
 		a.giveUp()
 		return
 	}
 	a.budget.Background(func() {
 		if clean {
-			a.punch(pageSize, a.next-pageSize)
+			a.punch(0, provider.OffsetsEnd)
 		}
 		a.doorbells.end(a)
 		a.giveUp()

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
@@ -19,7 +20,7 @@ import (
 // windows without queues are unmapped.
 func TestArenaWindows(t *testing.T) {
 	b := quota.New(quota.Cost{})
-	a, err := newArena(b)
+	a, err := newArena(b, provider.NewOffsets())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestArenaWindows(t *testing.T) {
 func TestArenaTakenBack(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		b := quota.New(quota.Cost{})
-		a := must.Get[*arena](t)(newArena(b))
+		a := must.Get[*arena](t)(newArena(b, provider.NewOffsets()))
 		must.Get[*cqRing](t)(newCQRing(a, 1000))
 		held, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", a.fd()), os.O_RDWR, 0)
 		if err != nil {
@@ -93,7 +94,7 @@ func TestStalledOnce(t *testing.T) {
 	for range quota.MaxWorkers {
 		b.Background(func() { <-release })
 	}
-	a := must.Get[*arena](t)(newArena(b))
+	a := must.Get[*arena](t)(newArena(b, provider.NewOffsets()))
 	defer a.close(false)
 	r := must.Get[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
 	for b.Waiting() > 0 { // until all workers are blocked

@@ -3,6 +3,8 @@ package librxe
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/gorxe/gorxe/internal/provider"
 )
 
 // doorbellLog is the part of an arena's file to which direct doorbells are written.
@@ -42,7 +44,7 @@ func (l *doorbellLog) clear(a *arena) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.used.Load() && !l.ended {
-		a.punch(arenaSize, arenaEnd-arenaSize)
+		a.punch(provider.OffsetsEnd, arenaEnd-provider.OffsetsEnd)
 	}
 }
 

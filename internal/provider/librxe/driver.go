@@ -6,6 +6,10 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
+// DoorbellSize is the size of the write that is librxe's doorbell: struct
+// ib_uverbs_post_send with its header (providers/rxe/rxe.c: post_send_db).
+const DoorbellSize = 32
+
 // Driver is what rdma_rxe is to librxe.
 type Driver struct{}
 
@@ -14,9 +18,36 @@ var _ provider.Driver = Driver{}
 // ID implements provider.Driver.
 func (Driver) ID() uint32 { return uapi.DriverRXE }
 
+// ABI implements provider.Driver (RXE_UVERBS_ABI_VERSION).
+func (Driver) ABI() uint32 { return 2 }
+
+// busDriver is the name of the driver of the bus device, and the end of the device's name: rxe0.gorxe.
+// NCCL takes two parents for two ports of one adapter if their paths differ in the last character only
+// (net_ib: ncclIbGetPciPath).
+const busDriver = "gorxe"
+
+// Parent implements provider.Driver. The parent is on the platform bus, like the adapters of a
+// system on a chip, so programs that read PCI properties see that it is not a PCI device.
+//
+// The numbers match no adapter: PCI reserves vendor 0xffff for an empty slot, and 0x020000 is
+// the class of every Ethernet controller. There is no modalias, by which libibverbs would
+// look for another provider (init.c: match_modalias).
+func (Driver) Parent(device string) provider.Parent {
+	return provider.Parent{
+		Dir: "platform/" + device + "." + busDriver, Bus: "platform", Driver: busDriver,
+		Attributes: map[string]string{
+			"class": "0x020000", "vendor": "0xffff", "device": "0x0000",
+			"subsystem_vendor": "0xffff", "subsystem_device": "0x0000",
+		},
+	}
+}
+
+// Methods implements provider.Driver: rdma_rxe has none of its own.
+func (Driver) Methods() provider.Methods { return nil }
+
 // Open implements provider.Driver.
 func (Driver) Open(o provider.Open) (provider.Context, error) {
-	a, err := newArena(o.Budget)
+	a, err := newArena(o.Budget, o.Offsets)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +65,7 @@ type userContext struct {
 func (c *userContext) FD() int { return c.fd() }
 
 // DoorbellOffset implements provider.Context: doorbells land behind the queues.
-func (c *userContext) DoorbellOffset() int64 { return arenaSize }
+func (c *userContext) DoorbellOffset() int64 { return provider.OffsetsEnd }
 
 // Mappings implements provider.Context: librxe maps a queue right after the call that makes it.
 func (c *userContext) Mappings() (told uint64, atOnce bool) { return c.made.Load(), true }
@@ -54,6 +85,20 @@ func (c *userContext) Queues() int {
 	defer c.mu.Unlock()
 	return len(c.pieces)
 }
+
+// Begin implements provider.Context. rdma_rxe ignores the private part (rxe_alloc_ucontext).
+func (c *userContext) Begin(provider.UData) error { return nil }
+
+// QueryDevice implements provider.Context (rxe_query_device).
+func (c *userContext) QueryDevice(u provider.UData, _ *rxe.DeviceAttr) error {
+	if len(u.Request()) > 0 || u.Room() > 0 {
+		return refuse("request or response", "has a private part, which rdma_rxe has not", "use the librxe of rdma-core")
+	}
+	return nil
+}
+
+// CreatedPD implements provider.Context. rdma_rxe ignores the private part (rxe_alloc_pd).
+func (c *userContext) CreatedPD(provider.UData, *rxe.PD) error { return nil }
 
 // CreatedAH implements provider.Context. A librxe that leaves no room for the number
 // puts the address itself into its work requests (rxe_create_ah).

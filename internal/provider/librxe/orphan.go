@@ -2,12 +2,10 @@ package librxe
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -51,15 +49,6 @@ func (r *ring) label(l label) {
 	ne.PutUint32(b, labelMagic)
 }
 
-// FlushOrphan completes the work requests in the queues of a device whose daemon has
-// ended, with WCFlushErr. It returns how many there were. fd is the device's memfd, in a
-// description that nothing else uses. A request that the daemon completed last may be
-// completed once more.
-//
-// The program can write everything in the file, and can hold the file's lock for ever. So
-// only the program itself should wait for FlushOrphan.
-func FlushOrphan(fd int) (int, error) { return FlushOrphanMemory(orphanFile(fd)) }
-
 // OrphanMemory is where the queues of a device without a daemon are. Offsets are those of the device's memfd.
 type OrphanMemory interface {
 	io.ReaderAt
@@ -68,8 +57,13 @@ type OrphanMemory interface {
 	Data(off int64) (from, to int64, err error)
 }
 
-// FlushOrphanMemory is FlushOrphan for queues that are reached in another way.
-func FlushOrphanMemory(m OrphanMemory) (int, error) {
+// FlushOrphan completes the work requests in the queues of a device whose daemon has
+// ended, with WCFlushErr. It returns how many there were. If m is a file, nothing else uses its
+// description. A request that the daemon completed last may be completed once more.
+//
+// The program can write everything in the file, and can hold the file's lock for ever. So
+// only the program itself should wait for FlushOrphan.
+func FlushOrphan(m OrphanMemory) (int, error) {
 	f := orphan{mem: m, cqs: make(map[uint32]*orphanRing)}
 	if err := f.find(); err != nil {
 		return 0, err
@@ -82,24 +76,6 @@ func FlushOrphanMemory(m OrphanMemory) (int, error) {
 		}
 	}
 	return f.flushed, nil
-}
-
-// orphanFile is the memfd of a device.
-type orphanFile int
-
-func (f orphanFile) ReadAt(p []byte, off int64) (int, error)  { return unix.Pread(int(f), p, off) }
-func (f orphanFile) WriteAt(p []byte, off int64) (int, error) { return unix.Pwrite(int(f), p, off) }
-
-// Data implements OrphanMemory.
-func (f orphanFile) Data(off int64) (from, to int64, err error) {
-	if from, err = unix.Seek(int(f), off, unix.SEEK_DATA); err != nil {
-		if errors.Is(err, unix.ENXIO) {
-			err = io.EOF
-		}
-		return 0, 0, err
-	}
-	to, err = unix.Seek(int(f), from, unix.SEEK_HOLE)
-	return from, to, err
 }
 
 // orphan is a device without a daemon.
@@ -131,7 +107,7 @@ const (
 // at.
 func (f *orphan) find() error {
 	pages := 0
-	for off := int64(pageSize); off < arenaSize; {
+	for off := int64(pageSize); off < provider.OffsetsEnd; {
 		data, hole, err := f.mem.Data(off)
 		if err == io.EOF {
 			return nil // that was the last one
@@ -139,7 +115,7 @@ func (f *orphan) find() error {
 		if err != nil {
 			return fmt.Errorf("queues of a device: %w", err)
 		}
-		for off = data &^ (pageSize - 1); off < min(hole, arenaSize); pages++ {
+		for off = data &^ (pageSize - 1); off < min(hole, provider.OffsetsEnd); pages++ {
 			if pages == maxOrphanPages {
 				return nil
 			}

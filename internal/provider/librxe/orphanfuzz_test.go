@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
@@ -24,7 +25,7 @@ func FuzzOrphan(f *testing.F) {
 		binary.NativeEndian.PutUint32(send.piece.mem[queueProducer:], 5)
 		copy(cq.piece.mem[:queueData], cqHead)
 		copy(send.piece.mem[:queueData], workHead)
-		n, err := FlushOrphan(reopen(t, a.fd()))
+		n, err := FlushOrphan(memfd.File(reopen(t, a.fd())))
 		if n > maxOrphanWork {
 			t.Errorf("%d flushed (%v)", n, err)
 		}

@@ -129,12 +129,18 @@ func (q *queuePair) Receives() (waiting, entries int) {
 	return q.recv.Len(), q.recv.entries()
 }
 
-// Reset implements provider.QP.
-func (q *queuePair) Reset() {
-	q.send.reset()
-	if q.recv != nil {
-		q.recv.reset()
+// Modify implements provider.QP (rxe_modify_qp).
+func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
+	if err := q.qp.Modify(attr, mask); err != nil {
+		return err
 	}
+	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
+		q.send.reset()
+		if q.recv != nil {
+			q.recv.reset()
+		}
+	}
+	return nil
 }
 
 // Free implements provider.QP.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
 	"github.com/gorxe/gorxe/internal/test/must"
@@ -21,7 +22,7 @@ import (
 
 func testArena(t testing.TB) *arena {
 	t.Helper()
-	a, err := newArena(quota.New(quota.Cost{}))
+	a, err := newArena(quota.New(quota.Cost{}), provider.NewOffsets())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestArenaSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	for _, size := range []int64{0, pageSize, arenaSize + 1} {
+	for _, size := range []int64{0, pageSize, provider.OffsetsEnd + 1} {
 		if err := own.Truncate(size); !errors.Is(err, unix.EPERM) {
 			t.Errorf("ftruncate to %d: %v, not EPERM", size, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/gorxe/gorxe/internal/mgmt/gsi"
 	"github.com/gorxe/gorxe/internal/mgmt/mad"
 	"github.com/gorxe/gorxe/internal/mgmt/sma"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
@@ -27,6 +28,7 @@ type device struct {
 	spec    proto.Spec
 	index   int // N of uverbsN
 	created time.Time
+	driver  provider.Driver
 	engine  *engine.Engine
 	mux     *gsi.Mux // of the engine's queue pair 1
 	count   *gsi.PortCounters
@@ -46,7 +48,7 @@ type common struct {
 }
 
 func startDevice(spec proto.Spec, index int, c common) (*device, error) {
-	d := &device{spec: spec, index: index, created: time.Now()}
+	d := &device{spec: spec, index: index, created: time.Now(), driver: librxe.Driver{}}
 	log := c.log.With("device", spec.Name)
 	// The first events come before there is a receiver.
 	hear := new(eventRelay)
@@ -65,7 +67,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), nodeDesc)))
 	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
-		Driver: librxe.Driver{},
+		Driver: d.driver,
 		Device: d.engine.Device(), Index: index,
 		NetIndex: func() int { return d.engine.Port().Info().Index },
 		Log:      log,
@@ -103,7 +105,7 @@ func (d *device) close() error {
 // sysfs returns the device as the file tree shows it.
 func (d *device) sysfs() tree.Device {
 	return (&view{
-		spec: d.spec, index: d.index, created: d.created, dev: d.engine.Device(),
+		spec: d.spec, index: d.index, created: d.created, driver: d.driver, dev: d.engine.Device(),
 		netdev: d.engine.Port().Info().Name, counters: d.count.All, sockets: d.engine.Port().Counters,
 		cm: func() cm.Counters { return d.cm.Counters() },
 	}).sysfs()

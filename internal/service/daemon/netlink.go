@@ -79,7 +79,7 @@ func (d *device) netlink(t *tree.Tree) *nldev.Device {
 		NodeGUID: dev.GUID(), SysImageGUID: attr.SysImageGUID,
 		NodeType: nodeTypeCA, Protocol: "roce",
 		CharDevs: []nldev.CharDev{
-			{Type: "uverbs", Name: verbs, Dev: deviceNumber(t, verbs), ABI: tree.DriverABI, DriverID: uapi.DriverRXE},
+			{Type: "uverbs", Name: verbs, Dev: deviceNumber(t, verbs), ABI: uint64(d.driver.ABI()), DriverID: d.driver.ID()},
 			{Type: "umad", Name: mad, Dev: deviceNumber(t, mad), ABI: uapi.MADABI, Port: 1},
 		},
 		Port: func() nldev.Port {

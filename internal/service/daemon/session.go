@@ -19,6 +19,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
@@ -232,7 +233,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Say:      n.say,
 		Log:      n.log,
 
-		Doorbells: n.doorbells(),
+		Doorbells: n.doorbells(), DoorbellSize: librxe.DoorbellSize,
 	})
 	if err != nil {
 		n.log.Error("cannot attach a program", "error", err, "hint", hint(err))

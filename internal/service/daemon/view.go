@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -17,6 +18,7 @@ type view struct {
 	spec     proto.Spec
 	index    int // N of uverbsN
 	created  time.Time
+	driver   provider.Driver
 	dev      *rxe.Device
 	netdev   string
 	counters func() wire.PortCounters
@@ -31,6 +33,7 @@ const nodeDesc = "rxe"
 func (v *view) sysfs() tree.Device {
 	return tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
+		Parent: tree.Parent(v.driver.Parent(v.spec.Name)), ABI: v.driver.ABI(),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
 		NodeDesc: nodeDesc,
 		HCAType:  "rxe",

@@ -262,7 +262,7 @@ func (k *keeper) attend() {
 		}
 		k.tell(report{Say: say})
 	}
-	if err := fallback.Serve(k.listener, k.shared, k.fds); err != nil {
+	if err := fallback.Serve(k.listener, k.shared, k.fds, flushQueues); err != nil {
 		k.tell(report{Say: "the program is left alone: " + err.Error()})
 	}
 	k.listener.Close()
@@ -334,7 +334,7 @@ func become(p plan) int {
 		complain("%v", err)
 		return ExitFailed
 	}
-	in, err := filter.Install(p.fds)
+	in, err := filter.Install(p.fds, doorbellSize)
 	if err != nil {
 		conn.Send(installed{Error: err.Error()}) //nolint:errcheck // without a keeper no process waits for it
 		return ExitFailed

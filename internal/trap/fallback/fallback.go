@@ -21,11 +21,11 @@ import (
 
 // Serve answers what the process that served the program had in hand, and then all further
 // calls of the program. It returns when the program has ended. shared is the page of
-// inflight.New, or nil.
-func Serve(l, shared *os.File, fds filter.Range) error {
+// inflight.New, or nil. flush is of the provider of the program's devices.
+func Serve(l, shared *os.File, fds filter.Range, flush Flush) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	f := fallback{l: notify.Listener(l.Fd()), fds: fds}
+	f := fallback{l: notify.Listener(l.Fd()), fds: fds, flush: flush}
 	if shared == nil {
 		f.orphansSoon()
 	} else if err := f.handedOver(shared); err != nil {
@@ -53,6 +53,7 @@ func Serve(l, shared *os.File, fds filter.Range) error {
 type fallback struct {
 	l        notify.Listener
 	fds      filter.Range
+	flush    Flush
 	pollable map[string]bool // the session's pollable files, by what /proc/PID/fd shows
 }
 

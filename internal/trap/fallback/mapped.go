@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
@@ -32,21 +31,21 @@ type mapping struct {
 	addr     uintptr
 }
 
-// mapped is the parts of one memfd that a process has mapped, in order. It is a librxe.OrphanMemory.
+// mapped is the parts of one memfd that a process has mapped, in order. It implements Queues.
 type mapped struct {
 	pid   int
 	parts []mapping
 }
 
 // flushMapped completes the work requests in all queues that a process has mapped, as far as it can reach them.
-func flushMapped(pid int) {
-	f, err := os.Open(procfs.Path(pid, "maps"))
+func (f fallback) flushMapped(pid int) {
+	maps, err := os.Open(procfs.Path(pid, "maps"))
 	if err != nil {
 		return
 	}
-	defer f.Close()
-	for _, m := range mappedQueues(f, pid) {
-		_, _ = librxe.FlushOrphanMemory(m) // there is nobody to tell
+	defer maps.Close()
+	for _, m := range mappedQueues(maps, pid) {
+		f.flush(m)
 	}
 }
 
@@ -79,7 +78,7 @@ func mappedQueues(maps io.Reader, pid int) []*mapped {
 	return list
 }
 
-// Data implements librxe.OrphanMemory.
+// Data implements Queues.
 func (m *mapped) Data(off int64) (from, to int64, err error) {
 	for _, p := range m.parts[max(m.last(off), 0):] {
 		if off < p.to {

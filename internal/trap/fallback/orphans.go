@@ -1,6 +1,7 @@
 package fallback
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -9,10 +10,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
+
+// Queues is where the queues of one device are: its memfd, or what a process has mapped of it.
+type Queues interface {
+	io.ReaderAt
+	io.WriterAt
+	// Data returns the next part at or behind off that may have data. The error is io.EOF if there
+	// is none.
+	Data(off int64) (from, to int64, err error)
+}
+
+// Flush completes the work requests in the queues of a device with an error, as the provider of the
+// device puts them there. The program may change the queues meanwhile, and may block it for ever.
+type Flush func(Queues)
 
 // orphansTimeout bounds the wait for orphans: a program can hold the lock of a file.
 const orphansTimeout = time.Second
@@ -65,7 +79,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 	flush := func() {
 		one.Lock()
 		defer one.Unlock()
-		flushMapped(pid)
+		f.flushMapped(pid)
 	}
 	open, err := os.ReadDir(procfs.Path(pid, "fd"))
 	if err != nil {
@@ -80,7 +94,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 		switch {
 		case err != nil:
 		case strings.HasPrefix(link, inflight.MemfdPrefix):
-			orphan(pidfd, int(fd))
+			f.orphan(pidfd, int(fd))
 		case f.pollable[link] && f.fds.Doorbells().Contains(uint32(fd)):
 			pipes = jam(pidfd, int(fd), flush) || pipes
 		}
@@ -92,7 +106,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 
 // orphan does so for one descriptor of a process. What cannot be had, because the
 // process has become another user's, stays as it is.
-func orphan(pidfd, fd int) {
+func (f fallback) orphan(pidfd, fd int) {
 	theirs, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {
 		return
@@ -106,5 +120,5 @@ func orphan(pidfd, fd int) {
 		return // a file of the tree, which is read-only
 	}
 	defer unix.Close(own)
-	_, _ = librxe.FlushOrphan(own) // there is nobody to tell
+	f.flush(memfd.File(own))
 }

@@ -15,10 +15,6 @@ type call struct {
 // MaxNR bounds the numbers of trapped calls.
 const MaxNR = 512
 
-// DoorbellSize is the size of the write that is librxe's doorbell: struct
-// ib_uverbs_post_send with its header (providers/rxe/rxe.c: post_send_db).
-const DoorbellSize = 32
-
 // Calls returns the numbers of all calls that may be trapped.
 func Calls() []uint32 {
 	numbers := make([]uint32, len(calls))

@@ -28,7 +28,7 @@ func (d *sysData) bytes() []byte {
 // built is the program for a range, as the kernel gets it.
 func built(t testing.TB, fds Range) code {
 	t.Helper()
-	p, err := build(fds).assemble()
+	p, err := build(fds, doorbellSize).assemble()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +91,9 @@ func (p code) run(t testing.TB, d *sysData) (action uint32, steps int) {
 }
 
 var testRange = Range{Base: 896, Count: 128, Top: 4096}
+
+// doorbellSize is that of librxe.
+const doorbellSize = 32
 
 // expect says the same as filter, in other words.
 func expect(d *sysData, fds Range) uint32 {
@@ -157,7 +160,7 @@ func TestFilter(t *testing.T) {
 		uint64(testRange.Files().Base) - 1, uint64(testRange.Files().Base), uint64(testRange.Base) - 1, uint64(testRange.Base), uint64(testRange.Base + testRange.Count - 1),
 		uint64(testRange.Base + testRange.Count), uint64(testRange.Overflow().Base) - 1, uint64(testRange.Overflow().Base), uint64(testRange.Top) - 1, uint64(testRange.Top), uint64(testRange.Base) | 7<<32, uint64(uint32(cwd)), ^uint64(0), 1 << 31,
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
-		unix.AF_NETLINK, unix.NETLINK_RDMA, DoorbellSize, DoorbellSize | 1<<32,
+		unix.AF_NETLINK, unix.NETLINK_RDMA, doorbellSize, doorbellSize | 1<<32,
 		uint64(testRange.Doorbells().Base) - 1, uint64(testRange.Doorbells().Base),
 	}
 	longest := 0

@@ -33,8 +33,10 @@ type Installed struct {
 // answers, and executes the program. It must not open files in between, because no process
 // answers yet. The thread cannot remove the filter, nor no_new_privs: set-user-ID programs
 // run without their privilege below it.
-func Install(fds Range) (Installed, error) {
-	prog, err := build(fds).assemble()
+//
+// A doorbell is a write of that many bytes: it is not trapped on Range.Doorbells.
+func Install(fds Range, doorbell uint32) (Installed, error) {
+	prog, err := build(fds, doorbell).assemble()
 	if err != nil {
 		return Installed{}, err
 	}

@@ -69,30 +69,30 @@ func (p program) assemble() ([]unix.SockFilter, error) {
 	return list, nil
 }
 
-// build makes the program for a range. Calls of another architecture (32-bit and x32
+// build makes the program for a range, and for doorbells of a size. Calls of another architecture (32-bit and x32
 // programs on amd64) are not trapped: such programs have no provider for the device.
 //
 // The program searches by halves, so the many calls that are not listed cost six
 // comparisons. It loads nothing but architecture and number before the rule of a
 // listed call. So the kernel finds out, once, that the others are always allowed
 // (since 5.11, kernel/seccomp.c: seccomp_is_const_allow).
-func build(fds Range) program {
+func build(fds Range, doorbell uint32) program {
 	p := program{load(offArch), on(eq, auditArch, 1, 0), allow, load(offNr)}
 	if x32Bit != 0 {
 		p = append(p, on(ge, x32Bit, 0, 1), allow)
 	}
 	list := slices.Clone(calls)
 	slices.SortFunc(list, func(a, b call) int { return int(a.nr) - int(b.nr) })
-	return append(p, search(list, fds)...)
+	return append(p, search(list, fds, doorbell)...)
 }
 
 // search is the code that finds the rule of the call whose number is loaded.
-func search(calls []call, fds Range) program {
+func search(calls []call, fds Range, doorbell uint32) program {
 	if len(calls) == 1 {
-		return append(program{on(eq, calls[0].nr, 1, 0), allow}, check(calls[0].rule, fds)...)
+		return append(program{on(eq, calls[0].nr, 1, 0), allow}, check(calls[0].rule, fds, doorbell)...)
 	}
 	half := len(calls) / 2
-	low, high := search(calls[:half], fds), search(calls[half:], fds)
+	low, high := search(calls[:half], fds, doorbell), search(calls[half:], fds, doorbell)
 	// The distance may exceed that of a conditional jump, which is 255.
 	p := program{
 		on(ge, calls[half].nr, 0, 1),
@@ -102,7 +102,7 @@ func search(calls []call, fds Range) program {
 }
 
 // check is the code of a rule.
-func check(r rule, fds Range) program {
+func check(r rule, fds Range, doorbell uint32) program {
 	end := fds.Base + fds.Count
 	switch r {
 	case always:
@@ -114,7 +114,7 @@ func check(r rule, fds Range) program {
 	case writeAt0:
 		return append(ours(fds),
 			on(ge, fds.Doorbells().Base, 0, 5), on(ge, end, 4, 0),
-			load(offArg(2)+4), on(eq, 0, 0, 2), load(offArg(2)), on(eq, DoorbellSize, 1, 0),
+			load(offArg(2)+4), on(eq, 0, 0, 2), load(offArg(2)), on(eq, doorbell, 1, 0),
 			trap, allow,
 		)
 	case statAt0:

@@ -67,17 +67,10 @@ func mentions(p []byte) bool {
 		bytes.Contains(p, []byte("231:"))
 }
 
-// above are the host's directories above the tree. They are the same for all processes, so
-// this process sees what the program would see.
-var above = map[string]bool{
-	"/": true, "/dev": true, "/dev/char": true, "/sys": true, "/sys/class": true, "/sys/class/misc": true,
-	"/sys/dev": true, "/sys/dev/char": true, "/sys/devices": true, "/sys/devices/virtual": true,
-	"/sys/devices/platform": true, "/sys/bus": true, "/sys/bus/platform": true, "/sys/bus/platform/drivers": true,
-}
-
 // Lookup finds the node that a path names. If it returns neither a node nor an error, the
-// kernel executes the call. outside is then one of the directories above, if the path leads
-// there through the tree, where the kernel cannot follow.
+// kernel executes the call. outside is then one of the host's directories above the tree, if the path
+// leads there through the tree, where the kernel cannot follow. They are the same for all processes,
+// so this process sees what the program would see.
 func Lookup(t *tree.Tree, p []byte, dirfd int32, follow bool, from Origin) (n *tree.Node, outside string, err error) {
 	abs, err := absolute(t, p, dirfd, from)
 	if abs == "" || err != nil {
@@ -87,7 +80,7 @@ func Lookup(t *tree.Tree, p []byte, dirfd int32, follow bool, from Origin) (n *t
 	if outside == "" {
 		return n, "", err
 	}
-	if outside = path.Clean(outside); above[outside] && through(t, abs) {
+	if outside = path.Clean(outside); t.Above(outside) && through(t, abs) {
 		return nil, outside, nil
 	}
 	// What begins elsewhere is the kernel's to follow.

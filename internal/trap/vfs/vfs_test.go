@@ -17,6 +17,7 @@ import (
 func oneDevice() *tree.Tree {
 	return tree.New([]tree.Device{{
 		Name: "rxe0", NodeGUID: 0x0200_0000_0000_0001, SysImageGUID: 1, NodeDesc: "rxe", Netdev: "lo",
+		Parent: tree.Parent{Dir: "platform/rxe0.gorxe", Bus: "platform", Driver: "gorxe"},
 		Port: func() tree.PortInfo {
 			return tree.PortInfo{
 				State: 4, PhysState: 5, LinkLayer: 2, ActiveWidth: 1, ActiveSpeed: 1,
@@ -128,7 +129,7 @@ func FuzzPath(f *testing.F) {
 			if err != nil && !errors.As(err, &errno) {
 				t.Errorf("%q: error %v is not an errno", p, err)
 			}
-			if outside != "" && (n != nil || err != nil || !above[outside]) {
+			if outside != "" && (n != nil || err != nil || !files.Above(outside)) {
 				t.Errorf("%q leads out to %s with %v, %v", p, outside, n, err)
 			}
 			if n != nil && !files.Owns(n.Path) {
