@@ -1,10 +1,6 @@
 package rxe
 
-import (
-	"time"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // An acknowledgement costs a system call, a packet, and a wake-up of the peer. If the
 // program answers each message with one of its own, the acknowledgement can go with that
@@ -15,18 +11,6 @@ import (
 // had to leave alone ends the habit: the next ones leave at once, until answers come again.
 // NAKs and the responses to READs and atomics are never held, and a held acknowledgement
 // leaves before them.
-
-const (
-	// ackHoldTime is how long an acknowledgement is held at most. It is far below the
-	// local ACK timeout of any peer (minAckTimeout; a jiffy or more with rdma_rxe).
-	ackHoldTime = Time(250 * time.Microsecond)
-	// ackHoldAnswers is how many messages in a row the program must have answered
-	// within ackHoldTime before an acknowledgement is held.
-	ackHoldAnswers = 3
-	// ackHoldPackets is how many packets one held acknowledgement may cover. A peer
-	// that sends a stream must not find its window closed.
-	ackHoldPackets = 16
-)
 
 // ackHold is a held acknowledgement, and what the responder knows of the program's habit.
 type ackHold struct {

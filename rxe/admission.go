@@ -3,7 +3,6 @@ package rxe
 import (
 	"math"
 	"sync"
-	"time"
 )
 
 // A system call moves as many packets as are ready. Those of one QP come together
@@ -19,10 +18,6 @@ import (
 // A QP that is active never waits: a few busy QPs, however much they send, are not
 // slowed down. Peers that do not answer delay others by admissionDelay at most.
 // Then every QP on the list is admitted, and the earlier ones no longer count.
-const (
-	defaultActiveQPs = 32
-	admissionDelay   = Time(250 * time.Microsecond)
-)
 
 // admission counts the active QPs and keeps the waiting list. A QP's activeEpoch is
 // 0 while it has nothing outstanding, and epochWaiting while it is on the list.

@@ -5,12 +5,6 @@ package rxe
 // them (Config.CostlyMemory). The responder does so for the answers to several READs.
 // Each message then copies its own.
 
-const (
-	aheadMessages = 64
-	aheadMessage  = 16 << 10 // bytes; for a longer one, the copy takes longer than the call
-	aheadBytes    = 64 << 10 // of all payloads
-)
-
 // ahead is the payload of messages that a QP comes to next. It is part of an outbox, and
 // belongs to one run of a requester, or to one quantum of a responder.
 type ahead struct {

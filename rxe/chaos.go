@@ -36,31 +36,15 @@ const (
 	numLateness
 )
 
-// Pauses that a peer notices are far below minAckTimeout. So no peer takes what was not sent yet
-// for lost.
-const lateForPeer = 200 * time.Microsecond
-
-var mostLate = [numLateness]time.Duration{
-	latePost:     16 * time.Millisecond,
-	lateSource:   lateForPeer,
-	lateResponse: lateForPeer,
-	latePlace:    16 * time.Millisecond,
-	lateReceive:  8 * time.Millisecond,
-	lateSend:     8 * time.Millisecond,
-}
-
 // chaos is one QP's part of a Chaos. The QP's lock guards it.
 type chaos struct {
 	rng  *rand.Rand
-	odds [numLateness]int // of 64
+	odds [numLateness]int // of lateOdds
 
 	writes lateWrites // payload of WRITEs and SENDs that was acknowledged
 	reads  lateWrites // READ data
 	wcs    []lateWC   // of receives, oldest first
 }
-
-// oddsOf are what a QP draws its odds from: some QPs delay a thing always, others seldom.
-var oddsOf = [...]int{4, 16, 32, 64}
 
 // forQP returns the part of the next QP. A nil Chaos has none.
 func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
@@ -78,10 +62,10 @@ func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
 // draw returns how late a thing is; 0: it is not. Short delays are as probable as long ones, for
 // programs of any speed.
 func (c *chaos) draw(what lateness) time.Duration {
-	if c.rng.IntN(64) >= c.odds[what] {
+	if c.rng.IntN(lateOdds) >= c.odds[what] {
 		return 0
 	}
-	scale := time.Microsecond << c.rng.IntN(15)
+	scale := time.Microsecond << c.rng.IntN(lateScales)
 	return min(scale+time.Duration(c.rng.Int64N(int64(scale))), mostLate[what])
 }
 

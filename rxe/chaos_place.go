@@ -9,16 +9,6 @@ import "sync/atomic"
 // order. Requests are executed in order all the same (C9-28): a piece that overlaps an earlier one
 // comes after it.
 
-const (
-	// lateWritesLimit bounds the bytes of one QP, lateWritesLimitAll those of the device. Beyond
-	// them nothing is late.
-	lateWritesLimit    = 256 << 10
-	lateWritesLimitAll = 32 << 20
-	// latePieces bounds the pieces of one QP, and lateCuts how often one span is cut.
-	latePieces = 256
-	lateCuts   = 4
-)
-
 // lateWrites is data that waits to be written to memory.
 type lateWrites struct {
 	pieces   []latePiece // in the order of the requests

@@ -6,9 +6,6 @@ import "errors"
 // order. Those of one receive queue keep theirs. What a completion promises is in memory by then:
 // its message, and all earlier requests of the queue pair (IBA 9.5).
 
-// lateReceives bounds the completions that wait.
-const lateReceives = 256
-
 // lateWC is the completion of a receive work request.
 type lateWC struct {
 	wc        WC

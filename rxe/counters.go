@@ -63,13 +63,13 @@ type Counter struct {
 const sentPkts = "sent_pkts"
 
 // hwCounters is the number of counters of the first two groups.
-const hwCounters = 15 + 4
+const hwCounters = 15 + 4 // of struct rxe_counter_descs, and of mlx5
 
-func (c *Counters) table() [45]struct {
+func (c *Counters) table() []struct {
 	name string
 	v    *atomic.Uint64
 } {
-	return [...]struct {
+	return []struct {
 		name string
 		v    *atomic.Uint64
 	}{

@@ -19,7 +19,7 @@ type Config struct {
 	Clock Clock
 	// Seed seeds the generator of QPNs and keys. All zero means the operating
 	// system's randomness, which is right except in tests that repeat a run.
-	Seed [32]byte
+	Seed [32]byte // RFC 8439: a key of ChaCha
 	// Limits replaces the capabilities and limits; nil: DefaultLimits.
 	Limits *DeviceAttr
 	// MaxActiveQPs is how many RC QPs may have requests outstanding to other
@@ -126,7 +126,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	limits.NodeGUID, limits.SysImageGUID = cfg.GUID, cfg.GUID
 	seed := cfg.Seed
-	if seed == [32]byte{} {
+	if cfg.Seed == (Config{}.Seed) {
 		crand.Read(seed[:]) // never fails
 	}
 	d.admission.limit, d.admission.epoch = defaultActiveQPs, 1
@@ -238,7 +238,7 @@ func (r *random) qpn(marked func(wire.QPN) bool) uint32 {
 }
 
 // index draws a 24-bit key index or AH number. It never draws 0, so that a zero key
-// is always invalid.
+// is always invalid (IBA 10.6.3.3).
 func (r *random) index() uint32 {
 	for {
 		if n := r.uint32() & 0xffffff; n != 0 {

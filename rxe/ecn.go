@@ -27,16 +27,6 @@ type ECN struct {
 	MinRate    int `json:"rpg_min_rate"`   // Mb/s
 }
 
-// DefaultECN returns the defaults. With less than 100 Mb/s, the packets of a message would come
-// so slowly that the shortest local ACK timeout expires between two of them.
-func DefaultECN() ECN {
-	return ECN{
-		CNPInterval: 50, CNPDSCP: 48,
-		AlphaTimer: 55, AlphaKeep: 1020, RateTimer: 55, RateBytes: 10_000_000, Threshold: 5,
-		RateAI: 40, RateHAI: 400, MinRate: 100,
-	}
-}
-
 // ECNParam is one parameter of an ECN.
 type ECNParam struct {
 	Name     string
@@ -44,22 +34,6 @@ type ECNParam struct {
 	Min, Max int
 	Unit     string // "" if it has none
 	Doc      string
-}
-
-// Params returns the parameters of e.
-func (e *ECN) Params() []ECNParam {
-	return []ECNParam{
-		{"min_time_between_cnps", &e.CNPInterval, 0, 1_000_000, "µs", "a queue pair sends one CNP in this time at most"},
-		{"cnp_dscp", &e.CNPDSCP, 0, 63, "", "the DSCP of CNPs"},
-		{"dce_tcp_rtt", &e.AlphaTimer, 1, 1_000_000, "µs", "time without a CNP until alpha falls"},
-		{"dce_tcp_g", &e.AlphaKeep, 1, 1023, "/1024", "factor by which alpha falls: 1-g"},
-		{"rpg_time_reset", &e.RateTimer, 1, 1_000_000, "µs", "time between two increases of the rate"},
-		{"rpg_byte_reset", &e.RateBytes, 4096, 1 << 30, "B", "data between two increases of the rate"},
-		{"rpg_threshold", &e.Threshold, 1, 31, "", "increases of fast recovery, before additive ones"},
-		{"rpg_ai_rate", &e.RateAI, 1, 100_000, "Mb/s", "an additive increase"},
-		{"rpg_hai_rate", &e.RateHAI, 1, 100_000, "Mb/s", "a hyper increase"},
-		{"rpg_min_rate", &e.MinRate, 1, 100_000, "Mb/s", "the rate does not fall below it"},
-	}
 }
 
 // Check returns an error that names a parameter out of its range.

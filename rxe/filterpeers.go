@@ -10,9 +10,6 @@ import (
 // listed queue pairs without a peer as there is room left in its share. Further queue pairs get
 // numbers for which the filter lets packets of all addresses pass: they do not need its room.
 
-// filterShare is how many peers of one user the filter lists.
-const filterShare = 256
-
 // filterUsers counts what users take of the filter's room. Its lock is a leaf lock.
 type filterUsers struct {
 	mu sync.Mutex

@@ -31,10 +31,6 @@ type gsi struct {
 	inbox inbox // from QPs of this device; under runQueue.mu
 }
 
-// gsiInboxLimit bounds the memory of what QPs of this device have sent to queue
-// pair 1 and the handler has not received yet.
-const gsiInboxLimit = 1 << 20
-
 // SendGSI sends one datagram from queue pair 1 to QP dest at the address in attr.
 // There, dest is usually queue pair 1 too. It returns ErrInvalid for an address
 // that CreateAH would refuse and for a payload longer than the port's MTU. No QP

@@ -21,13 +21,6 @@ type inboxItem struct {
 	counted bool
 }
 
-const (
-	smallItemBytes = 4 << 10
-	// largeItemBytes is enough for a full burst and for any group of packets. It is that of an outbox,
-	// because a large item and an outbox may exchange their memory (deliverWhole).
-	largeItemBytes = outboxBytes
-)
-
 var (
 	smallItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, smallItemBytes)} }}
 	largeItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, largeItemBytes)} }}
@@ -57,7 +50,7 @@ func (item *inboxItem) free() {
 }
 
 // memory returns how many bytes the item uses up of an inbox's limit.
-func (item *inboxItem) memory() int { return len(item.store) + 4*cap(item.ends) }
+func (item *inboxItem) memory() int { return len(item.store) + endBytes*cap(item.ends) }
 
 // count returns how many packets the item holds or stands for.
 func (item *inboxItem) count() int { return len(item.ends) + int(item.super.count) }
@@ -88,7 +81,7 @@ func (item *inboxItem) divide(seg int, r *wire.Route) {
 
 // itemFromDatagram begins an item with a received packet.
 func itemFromDatagram(dg *wire.Datagram) *inboxItem {
-	item := newItem(4 * len(dg.Data)) // more may follow
+	item := newItem(itemPackets * len(dg.Data)) // more may follow
 	item.from = *dg
 	item.from.Data = nil
 	item.counted = true
@@ -127,24 +120,6 @@ func (q *QP) unpack(item *inboxItem, o *outbox) {
 		q.dev.counters.RcvdPkts.Add(uint64(len(item.ends)))
 	}
 }
-
-const (
-	// inboxLimit bounds the memory of one QP's inbox. The windows of two directions
-	// fit in it. Beyond that packets are dropped, as by any receiver that is
-	// overrun, and the transport recovers. Once all inboxes together exceed
-	// inboxesScarceAbove, each is limited to inboxLimitScarce. Only QPs whose
-	// threads are blocked by program memory bring that about.
-	inboxLimit = 4 << 20
-	// inboxLimitUnreliable applies to UC and UD QPs while all inboxes together have
-	// no more. Their senders have no window, nobody repeats what is lost, and the
-	// thread that has locked the QP may be waiting for a CPU.
-	inboxLimitUnreliable = 32 << 20
-	inboxesScarceAbove   = 64 << 20
-	inboxLimitScarce     = 128 << 10
-	// inboxRounds is how often a thread runs what others queue meanwhile. Then the
-	// clock's thread takes over, so that no thread is delayed for ever.
-	inboxRounds = 16
-)
 
 // inbox is a queue of items.
 type inbox struct {

@@ -159,7 +159,7 @@ func (d *Device) multicastLocal(b *wire.Burst) {
 	}
 }
 
-// destQP reads the destination QPN of a packet.
+// destQP reads the destination QPN of a packet (IBA 9.2).
 func destQP(b []byte) wire.QPN {
 	return wire.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
 }

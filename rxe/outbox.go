@@ -10,18 +10,6 @@ import (
 // place, next to each other, so that a run of packets of one size to one
 // destination is one Burst. A link sends a burst with one system call.
 
-const (
-	burstBytes   = 64<<10 - 128 // a super-packet of UDP segments fits 64 KiB with its IP and UDP headers
-	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
-	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
-	maxBursts    = 256
-
-	// wideBytes is the room for messages to the network that are too long to be gathered ahead. A link then sends several of them with
-	// one system call, and their packets share bursts where sizes allow. Short messages
-	// do not wait for so many others, because their receiver would have less to do meanwhile.
-	wideBytes = 4 * outboxBytes
-)
-
 type outbox struct {
 	dev    *Device
 	buf    []byte
@@ -62,14 +50,6 @@ func (d *Device) getOutbox() *outbox {
 func (o *outbox) room(n int) bool {
 	return len(o.buf)+lineBytes+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
 }
-
-// groupBursts bounds the bursts that the packets of one message need: its first,
-// middle and last packets differ in size.
-const groupBursts = 4
-
-// severalBursts bounds the bursts that the packets of several long messages need. Each message begins three at most. Another nine begin
-// where burstPackets of the smallest packets are full, before wideBytes are.
-const severalBursts = 3*severalMessages + 9
 
 // reserve makes room for a group of packets of one message, n bytes in all with
 // their ICRCs, so that none of them causes a flush. If wide is set, it makes room for a group of several long

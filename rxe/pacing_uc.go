@@ -1,25 +1,14 @@
 package rxe
 
-import "time"
-
 // A UC sender has no window. On one device it would fill the inbox of a receiver
 // that merely waits for a CPU, and what does not fit is lost. Between two programs
 // of one host nothing should be lost that way. So the sender pauses while much is
 // queued in that inbox. A receiver that has taken nothing for ucPauseLimit gets no
 // more consideration than on a network.
-const (
-	ucPauseBytes = inboxLimit / 4
-	ucPauseStep  = Time(100 * time.Microsecond)
-	ucPauseLimit = Time(100 * time.Millisecond)
-)
-
+//
 // Over a network a UC sender cannot know how much has been received. So it pauses
 // after each quantum. If the receiver is on the same machine, the sender then gets
 // less CPU than the receiver, which does not pause while it has packets to process.
-const (
-	ucQuantum      = 4 << 20
-	ucQuantumPause = Time(100 * time.Microsecond)
-)
 
 // pauseUC reports whether the requester must wait for the receiver, and sets the
 // time to look again.

@@ -2,7 +2,7 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// sgeBytes is the space of one SGE in a send WQE. Inline data and the
+// sgeBytes is the space of one SGE in a send WQE (struct rxe_sge). Inline data and the
 // gather list share that space, so that asking for one gives as much of the other
 // (rxe_qp_init_req does the same).
 const sgeBytes = 16

@@ -7,11 +7,6 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// visitBytes is how much a QP receives before it answers, however long the batch
-// is. A sender whose whole window came in one batch must not stand idle until the
-// last byte of it is copied.
-const visitBytes = 256 << 10
-
 // Receive takes a batch of packets from the link, which has verified and stripped
 // the ICRC. Their bytes are used only during the call. A run of packets for one QP
 // is one visit to that QP: one lock, one flush of its memory writes, one ACK.

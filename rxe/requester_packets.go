@@ -3,7 +3,7 @@ package rxe
 import "github.com/gorxe/gorxe/wire"
 
 // maxHeader bounds the transport headers of a data packet: BTH, RETH, ImmDt.
-const maxHeader = 12 + 16 + 4 + 3
+const maxHeader = 12 + 16 + 4 + 3 // IBA 9.2 and 9.3, and the pad
 
 // sendData sends up to room packets of a SEND or WRITE and returns how many. If a
 // payload cannot be read, nothing is sent.
@@ -114,7 +114,7 @@ func (q *QP) dataPacket(wqe *sendEntry, index uint32, h *wire.Headers, from *cur
 	mtu := q.payloadMTU()
 	off := int(index) * mtu
 	size := min(mtu, int(wqe.length)-off)
-	h.Pad = uint8(-size & 3)
+	h.Pad = uint8(wire.PadLen(size))
 	h.AckReq = acks.next(index == wqe.packets-1, size)
 	route := q.route
 	if q.typ == QPUD {
@@ -145,8 +145,8 @@ func (q *QP) dataHeaders(wqe *sendEntry, index, n uint32) wire.Headers {
 	h.Solicited = ends && wqe.solicits()
 	if q.typ == QPUD {
 		h.DestQP, h.SrcQP, h.QKey = wqe.ud.qpn, q.qpn, wqe.ud.qkey
-		if h.QKey&(1<<31) != 0 {
-			h.QKey = q.attr.QKey // IBA 10.2.5: the QP's own Q_Key is sent instead
+		if h.QKey&(1<<31) != 0 { // IBA 10.2.5: the QP's own Q_Key is sent instead
+			h.QKey = q.attr.QKey
 		}
 	}
 	if wqe.length == 0 {
@@ -178,7 +178,7 @@ func (q *QP) ackPace() ackPace {
 	if q.typ != QPRC {
 		return ackPace{}
 	}
-	return ackPace{q.req.sinceAckReq, q.ackEvery(min(int(q.send.window)/4, ackEveryPackets) * q.mtu())}
+	return ackPace{q.req.sinceAckReq, q.ackEvery(min(int(q.send.window)/ackShare, ackEveryPackets) * q.mtu())}
 }
 
 // next reports whether the next packet has AckReq.
@@ -253,7 +253,7 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 	case WRFlush:
 		h.Opcode = wire.RCFlush
 	default:
-		h.Opcode, size = wire.RCAtomicWrite, 8
+		h.Opcode, size = wire.RCAtomicWrite, atomicBytes
 	}
 	hl := h.Len()
 	o.reserve(hl+size+wire.ICRCLen, false)

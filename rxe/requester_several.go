@@ -5,13 +5,6 @@ import "github.com/gorxe/gorxe/wire"
 // Several long messages to another device leave with one system call (wideBytes). So their payloads are read with one call, too. The
 // packets of all of them are built before that, each with the place for its payload.
 
-// severalMessages bounds how many long messages are sent at once. A wide outbox has room for four of 64 KiB.
-const severalMessages = 8
-
-// severalBytes is how many bytes of their packets fit an empty outbox. The rest of its memory is for the gaps that reserve allows between
-// bursts.
-const severalBytes = wideBytes - groupBursts*lineBytes
-
 // severalRoom returns the room for several long messages without a flush.
 func (o *outbox) severalRoom() int {
 	if o.wide() && len(o.bursts) > 0 {

@@ -14,17 +14,6 @@ import "github.com/gorxe/gorxe/wire"
 // memory and is answered at once, and a response to this QP's own requests is not
 // delayed either.
 
-const (
-	// deferredLimit bounds the memory of one QP's deferred requests: a window fits.
-	// Beyond it requests are dropped, and the peer sends them again.
-	deferredLimit = inboxLimit / 2
-	// Once the QPs of the device together defer more than deferredScarceAbove, each
-	// may defer deferredLimitScarce, and with deferredLimitAll none may defer more.
-	deferredLimitScarce = inboxLimitScarce
-	deferredScarceAbove = deferredLimitAll / 2
-	deferredLimitAll    = 32 << 20
-)
-
 // deferral holds requests that wait for READs, in sequence.
 type deferral struct {
 	list    inbox

@@ -301,7 +301,7 @@ func (q *QP) countRecv(wc *WC) {
 	}
 }
 
-// atomicBytes is the operand size of atomics and ATOMIC WRITE.
+// atomicBytes is the operand size of atomics and ATOMIC WRITE (IBA 9.4.5).
 const atomicBytes = 8
 
 // atomicReply does a compare-and-swap or fetch-and-add (atomic_reply).

@@ -5,12 +5,6 @@ import "github.com/gorxe/gorxe/wire"
 // The unreliable services answer nothing. A fault ends only its message, unless it
 // is this side's own.
 
-// ucLate is how far behind the expected PSN a UC packet counts as a duplicate, or
-// as one that others overtook; it is dropped. IBA does not expect networks that
-// reorder, but IP is one. A packet further behind shows that the stream has jumped
-// ahead by more than half the PSN circle.
-const ucLate = 1 << 15
-
 // requestUC handles a packet of the UC service. A message with a missing packet is
 // given up, and its receive buffer is used for the next one (IBA 9.8.2.2).
 func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
@@ -116,7 +110,7 @@ func (r *responder) packetType() uint8 {
 	return SLRoCEv2IPv6
 }
 
-const udpHeaderLen = 8
+const udpHeaderLen = 8 // RFC 768
 
 // countDropped counts a packet of an unreliable service that came to nothing.
 func (q *QP) countDropped(f fault) {

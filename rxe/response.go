@@ -219,7 +219,7 @@ func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
 	mtu := q.mtu()
 	size := int(min(resp.left, uint32(min(resp.gathered(q), budget)*mtu)))
 	packets := readPackets(uint32(size), mtu)
-	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
+	room := size + int(packets)*(responseBytes+wire.AETHLen) + wire.PadLen(size)
 	ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
 	if why != keyOK {
 		return 0, faultRemoteAccess

@@ -33,7 +33,7 @@ func (l *qpList) pop() *QP {
 		return nil
 	}
 	l.qps[l.head] = nil
-	if l.head++; l.head == len(l.qps) || l.head >= 64 {
+	if l.head++; l.head == len(l.qps) || l.head >= qpListCut {
 		n := copy(l.qps, l.qps[l.head:])
 		clear(l.qps[n:])
 		l.qps, l.head = l.qps[:n], 0
@@ -106,7 +106,7 @@ func (d *Device) deliver(o *outbox) {
 		if filled && !q.collect() || !filled && !q.tryRun() {
 			continue
 		}
-		if n%16 == 0 {
+		if n%deliverRounds == 0 {
 			o.now = d.cfg.Clock.Now() // other threads may add QPs as fast as this one takes them
 		}
 		if !filled {
@@ -118,10 +118,6 @@ func (d *Device) deliver(o *outbox) {
 		}
 	}
 }
-
-// yieldBytes is how much a requester sends before the receivers on the same device
-// run: inboxes are bounded, and so are caches.
-const yieldBytes = 256 << 10
 
 // yield reports whether q's requester must stop. It is resumed when the inboxes
 // have been run.

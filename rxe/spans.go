@@ -45,9 +45,6 @@ func (s *spanBatch) addChecked(ref regionRef, checked checkedRange, buf []byte) 
 	s.add(ref, buf)
 }
 
-// maxSpans bounds how many pieces wait; a system call takes 1,024 (IOV_MAX).
-const maxSpans = 512
-
 // fits reports whether a piece of mem can join without a flush.
 func (s *spanBatch) fits(mem Memory) bool {
 	return len(s.spans) == 0 || (s.mem == mem && len(s.spans) < maxSpans)

@@ -30,13 +30,6 @@ type superPacket struct {
 	acks  ackPace // of the first packet
 }
 
-// groupBytes and groupPackets bound what is gathered for a QP of this device at
-// once.
-const (
-	groupBytes   = 64 << 10
-	groupPackets = 256
-)
-
 // group returns how many full packets of a connected QP are gathered at once, each
 // with up to head bytes besides its payload. For the network that is as many as one
 // burst takes.

@@ -3,9 +3,6 @@ package rxe
 // The requester also gathers long messages ahead for a queue pair of this device. Each payload goes straight into the
 // item that will carry it, so it is not copied once more. One call for four messages takes a tenth less than a call for each.
 
-// longAhead is how many messages are gathered with one call. A requester yields after four of 64 KiB (yieldBytes).
-const longAhead = 4
-
 // itemsAhead are items with the payloads of messages that a QP comes to next. It is part of an outbox, and belongs to one run of
 // a requester.
 type itemsAhead struct {

@@ -14,13 +14,13 @@ import (
 // sum of one opcode only.
 
 const (
-	packetOpcodes = 256
-	workOpcodes   = 18 // WROpcode, and behind it workRecv and workRecvImm
+	packetOpcodes = 1 << 8          // IBA 9.2: the BTH has 8 bits for it
+	workOpcodes   = workRecvImm + 1 // WROpcode, and behind it workRecv and workRecvImm
 )
 
 // Receives have no WROpcode.
 const (
-	workRecv WROpcode = iota + 16
+	workRecv WROpcode = iota + WRAtomicWrite + 1
 	workRecvImm
 )
 

@@ -10,14 +10,6 @@ import (
 // move does not touch the heap: when the entry comes due, the QP is entered again.
 // So a message costs no heap operation.
 
-// minAckTimeout is the shortest local ACK timeout. The kernel's rdma_rxe rounds up
-// to a jiffy (1 to 10 ms) for the same reason: a shorter timeout expires while the
-// peer's process waits for a CPU.
-const minAckTimeout = time.Millisecond
-
-// maxBackOff is how often the local ACK timeout doubles at most.
-const maxBackOff = 2
-
 // ackTimeout returns 4.096 µs << code; 0 means never (IBA 11.2.4.2).
 func ackTimeout(code uint8) time.Duration {
 	if code == 0 {
