@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -93,17 +94,21 @@ func (q *QP) postpones(wqe *sendEntry) bool {
 	return true
 }
 
-// untilSplit returns how many of the next n packets of wqe, from packet number index on, are sent
-// together. Chaos has a message wait once in its middle, so that its source is read at two times.
-func (q *QP) untilSplit(wqe *sendEntry, index, n uint32) uint32 {
-	f := wqe.fault
-	if f == nil || f.splitAt <= index || f.splitAt > index+n {
-		return n
+// untilSplit returns how many packets of wqe, from packet number index on, come before chaos has it wait. A
+// message waits once in its middle, so that its source is read at two times.
+func (wqe *sendEntry) untilSplit(index uint32) uint32 {
+	if f := wqe.fault; f != nil && f.splitAt > index {
+		return f.splitAt - index
 	}
-	n = f.splitAt - index
-	f.splitAt = 0
-	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(f.splitFor)
-	return n
+	return math.MaxUint32
+}
+
+// split has the requester wait if chaos wants that before packet number index of wqe.
+func (q *QP) split(wqe *sendEntry, index uint32) {
+	if f := wqe.fault; f != nil && f.splitAt != 0 && f.splitAt == index {
+		f.splitAt = 0
+		q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(f.splitFor)
+	}
 }
 
 // next returns the earliest deadline; 0 is none.

@@ -54,7 +54,7 @@ func TestDeliverWhole(t *testing.T) {
 			q.lock() // what comes stays in the inbox
 			defer q.unlock(nil)
 			wide := d.dev.getOutbox()
-			wide.reserve(1, true)
+			wide.reserve(1, 1, wideBytes)
 			wide.close() // the next user's outbox is narrow all the same
 			o := d.dev.getOutbox()
 			tt.collect(o, d)

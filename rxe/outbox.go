@@ -20,13 +20,10 @@ type outbox struct {
 	closed bool // the open burst takes no more packets: its last one was shorter
 
 	now        Time
-	sinceYield int        // bytes sent since this device's inboxes were run
-	readData   int        // bytes of READ responses that this step may still send
-	in         spanBatch  // payloads that wait to be gathered into buf
-	ahead      ahead      // of the requester
-	long       itemsAhead // of the requester
-	reads      ahead      // of the responder
-	answered   uint32     // READs, in this quantum of the responder
+	sinceYield int       // bytes sent since this device's inboxes were run
+	readData   int       // bytes of READ responses that this step may still send
+	in         spanBatch // payloads that wait to be gathered into buf
+	message    message   // that is built
 	sent, rcvd packetTally
 }
 
@@ -51,19 +48,32 @@ func (o *outbox) room(n int) bool {
 	return len(o.buf)+lineBytes+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
 }
 
-// reserve makes room for a group of packets of one message, n bytes in all with
-// their ICRCs, so that none of them causes a flush. If wide is set, it makes room for a group of several long
-// messages. An empty outbox is wide afterwards if wide is set, and narrow otherwise.
-func (o *outbox) reserve(n int, wide bool) {
-	bursts := groupBursts
-	if wide {
-		bursts = severalBursts
+// reserve makes room for packets that are built before their payload is read, so that none of them causes a
+// flush. They are in so many bursts, and take up so many bytes with their ICRCs and gaps. An empty outbox has
+// wideBytes of memory afterwards if memory is that, and outboxBytes otherwise.
+func (o *outbox) reserve(bytes, bursts, memory int) {
+	if most := cap(o.buf); len(o.bursts) > 0 {
+		if memory == burstBytes {
+			most = memory
+		}
+		if len(o.buf)+bytes > most || len(o.bursts)+bursts > maxBursts {
+			o.flush()
+		}
 	}
-	if len(o.buf)+groupBursts*lineBytes+n > cap(o.buf) || len(o.bursts)+bursts > maxBursts {
-		o.flush()
-	}
-	if len(o.bursts) == 0 && wide != o.wide() {
+	if len(o.bursts) == 0 && (memory == wideBytes) != o.wide() {
 		o.exchange()
+	}
+}
+
+// free returns the room for packets in the outbox, or in an empty one if it has not the memory that they want.
+func (o *outbox) free(memory int) int {
+	switch {
+	case len(o.bursts) == 0, memory > cap(o.buf):
+		return memory
+	case memory == burstBytes:
+		return memory - len(o.buf)
+	default:
+		return cap(o.buf) - len(o.buf)
 	}
 }
 
@@ -76,24 +86,6 @@ func (o *outbox) exchange() {
 		o.other = make([]byte, 0, wideBytes)
 	}
 	o.buf, o.other = o.other[:0], o.buf[:0]
-}
-
-// reservesWide reports whether a message of this queue pair, with size bytes, goes into a wide outbox. A UC queue pair
-// looks at its inbox between two sends (yieldsToInbox), so it sends less at once.
-func (q *QP) reservesWide(size uint32) bool {
-	return size > aheadMessage && q.typ == QPRC && !q.peerIsLocal()
-}
-
-// flushFull flushes one burst for this device that has no room for another packet with n bytes of payload. Alone,
-// it is delivered without a copy (deliverWhole).
-func (o *outbox) flushFull(n int) {
-	if len(o.bursts) != 1 {
-		return
-	}
-	b := &o.bursts[0]
-	if len(b.Buf)+maxHeader+n+wire.ICRCLen > burstBytes && o.dev.localGID(b.Route.Dst) {
-		o.flush()
-	}
 }
 
 // packet returns n bytes (headers, payload and pad) for the caller to fill in; head of
@@ -194,6 +186,6 @@ func (o *outbox) close() {
 	if o.wide() {
 		o.exchange()
 	}
-	o.dev, o.sinceYield = nil, 0
+	o.dev, o.sinceYield, o.message = nil, 0, message{}
 	outboxPool.Put(o)
 }

@@ -22,23 +22,17 @@ const (
 
 // What is read from a program's memory with one call (docs/design/0042, 0057).
 const (
-	// aheadMessage is the longest payload, in bytes, that is copied into its packets after a read of
-	// several. Measured (0042): for 16 KiB the copy takes as long as the call that it saves.
-	// Twice: it takes longer. Half: messages of 16 KiB take a call each.
+	// aheadMessage is the longest short message, in bytes. Short ones to another device leave with fewer others,
+	// because their receiver would have less to do meanwhile. Measured (0053): WRITEs of 4 KiB in an outbox of
+	// wideBytes lose a fifth. Twice: the same for 32 KiB. Half: messages of 16 KiB fill wide outboxes.
 	aheadMessage = 16 << 10
-	// aheadMessages is how many of them one call reads. Twice: no faster, and the last one waits
+	// aheadMessages is how many messages one call reads. Twice: no faster, and the last one waits
 	// longer. Half: twice the calls for messages of 8 bytes.
 	aheadMessages = 64
-	// aheadBytes bounds all their payloads. Twice: they leave the processor's first cache. Half:
-	// twice the calls for messages of 4 KiB.
-	aheadBytes = 64 << 10
-	// longAhead is how many long messages within a device one call reads: as many as a requester sends
-	// before it yields (yieldBytes, 64 KiB each). Twice: the same. Half: twice the calls.
-	longAhead = 4
-	// severalMessages is how many long messages to another device one call reads. A wide outbox has room
-	// for four of 64 KiB. Twice: more bursts than an outbox has room for. Half: messages of 32 KiB
-	// take twice the calls.
-	severalMessages = 8
+	// itemsAtOnce is how many super-packets one call reads. Of 64 KiB these are four, because a requester
+	// then yields (yieldBytes). Twice: the first of them leave the processor's second cache. Half: twice
+	// the calls for messages of 8 KiB.
+	itemsAtOnce = 8
 	// maxSpans is how many pieces wait for one call of a Memory. Twice: IOV_MAX of Linux, which a
 	// message with a gap before each piece would exceed. Half: SENDs of 64 pieces take twice the calls.
 	//
@@ -61,22 +55,16 @@ const (
 	// the calls for messages of 64 KiB.
 	groupBytes   = 64 << 10
 	groupPackets = 256
-	// groupBursts bounds the bursts that the packets of one message need: its first, middle and last
-	// packets differ in size.
-	groupBursts = 4
-	// severalBursts bounds the bursts that the packets of several long messages need. Each message
-	// begins three at most. Another nine begin where burstPackets of the smallest packets are full, before
-	// wideBytes are.
-	severalBursts = 3*severalMessages + 9
+	// messageBursts bounds the bursts that the packets of a message need: its first, middle and last packets
+	// differ in size. Others begin where one is full, for which groupBursts has room in a group.
+	messageBursts = 5
+	groupBursts   = messageBursts + groupPackets/burstPackets + groupBytes/burstBytes
 	// outboxBytes is the memory of an outbox: a group of packets of any size.
 	outboxBytes = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
 	// wideBytes is the memory of a wide outbox, for long messages to another device: four of 64 KiB,
 	// which leave with one system call. Measured (0053): with half of it, half of the gain. With twice of it,
 	// no more gain.
 	wideBytes = 4 * outboxBytes
-	// severalBytes is how many bytes of packets fit an empty wide outbox. The rest is for the gaps
-	// between bursts.
-	severalBytes = wideBytes - groupBursts*lineBytes
 	// lineBytes is the size of a processor's cache line. Payload begins at a multiple of it (align.go).
 	lineBytes = 64
 )

@@ -20,13 +20,11 @@ type requester struct {
 // the QP.
 func (q *QP) runRequester(o *outbox) {
 	before := q.send.psn
-	o.ahead.forget()
 	for q.maySend() && (!q.rate.limited() || !q.throttled(o.now)) && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
 		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
 			break
 		}
 	}
-	o.long.free()
 	if q.send.psn != before {
 		q.resp.held.requested(q, o)
 	}
@@ -141,13 +139,11 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
 		sent = q.sendRead(wqe, room, o)
 	case wqe.needsResponse():
 		sent = q.sendSingle(wqe, o)
-	case wqe.isLong() && q.sendSeveral(room, o):
-		return true
 	default:
 		if q.rate.limited() {
 			room = q.allowed(room, o.now)
 		}
-		sent = q.sendData(wqe, room, o)
+		return q.sendData(wqe, room, o)
 	}
 	if sent == 0 {
 		return false

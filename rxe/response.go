@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"math"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // Responses wait in PSN order. Only READ responses delay others. They are sent in
 // quanta, with pauses that grow when the peer asks for the same data again, so that
@@ -125,51 +129,51 @@ func (r *responder) sendResponses(q *QP, o *outbox) {
 
 // emitQuantum sends responses with up to budget packets of data.
 func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
-	o.reads.forget()
-	o.answered = 0
 	for len(r.queue) > 0 && budget > 0 {
-		if n := r.emitSeveral(q, budget, o); n > 0 {
-			budget -= n
-			continue
-		}
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
 			r.emitFirst(q, o)
 			continue
 		}
-		for done := false; !done && budget > 0; {
-			if !resp.began {
-				r.pace.begin(resp.psn, o.now)
-				if q.dev.cfg.CostlyMemory {
-					r.gatherReads(q, budget, o)
-				}
-			}
-			n, f := resp.emitRead(q, budget, o)
-			if f != faultNone && resp.replay {
-				// The key has been revoked since. A packet that the network delayed
-				// for that long must not end the connection.
-				r.dropStale(q)
-				resp.left = 0
-				break
-			}
-			if f != faultNone {
-				// Later requests were executed, but the peer takes the NAK for the
-				// end (IBA 9.7.5.2.8).
-				f.count(&q.dev.counters)
-				r.terminate(q, f, resp.psn, resp.msn, o)
-				return
-			}
-			budget -= n
-			done = resp.left == 0
-		}
-		if resp.left == 0 {
-			if !resp.replay {
-				r.pace.faster()
-			}
+		n, err := q.gather(r, uint32(budget), math.MaxInt, o)
+		if err != nil && resp.replay {
+			// The key has been revoked since. A packet that the network delayed
+			// for that long must not end the connection.
+			r.dropStale(q)
 			r.pop()
-			o.answered++
+		} else if err != nil {
+			// Later requests were executed, but the peer takes the NAK for the
+			// end (IBA 9.7.5.2.8).
+			f := faultRemoteAccess.inMemory(err)
+			f.count(&q.dev.counters)
+			r.terminate(q, f, resp.psn, resp.msn, o)
+			return
 		}
+		budget -= int(n)
 	}
+}
+
+// wholeReads returns budget, or as many packets as let a READ end with it. Without that, the fourth READ of 64 KiB
+// would be divided for four packets, and would need two calls.
+func (r *responder) wholeReads(q *QP, budget int) int {
+	if r.pace.limit > 0 || q.rate.limited() {
+		return budget
+	}
+	burst := packetsInBurst(q.mtu())
+	if q.peerIsLocal() {
+		burst = min(groupBytes/q.mtu(), groupPackets)
+	}
+	packets := 0
+	for i := range r.queue {
+		if packets >= budget {
+			break
+		}
+		packets += int(readPackets(r.queue[i].left, q.mtu()))
+	}
+	if packets < budget+burst {
+		return max(budget, packets)
+	}
+	return budget
 }
 
 // emitACK sends the acknowledgement that is owed, once no response is before it. It
@@ -212,93 +216,44 @@ func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
 		PSN: resp.psn, Syndrome: wire.SyndromeACK, MSN: resp.msn}
 }
 
-// emitRead sends the next group of READ response packets, budget at most, and
-// returns their number. If the data cannot be read it sends nothing and leaves resp
-// unchanged.
-func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
-	mtu := q.mtu()
-	size := int(min(resp.left, uint32(min(resp.gathered(q), budget)*mtu)))
-	packets := readPackets(uint32(size), mtu)
-	room := size + int(packets)*(responseBytes+wire.AETHLen) + wire.PadLen(size)
-	ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
-	if why != keyOK {
-		return 0, faultRemoteAccess
+// fill implements role.
+func (r *responder) fill(q *QP, i int, m *message) {
+	resp := &r.queue[i]
+	*m = message{
+		h: resp.headers(q, 0), ops: &readOps, route: q.route, mtu: q.mtu(),
+		packets: readPackets(resp.left, q.mtu()), size: int(resp.left), begins: !resp.began, ends: true,
+		alone: resp.began || resp.replay, reads: true, rkey: resp.rkey, va: resp.va,
 	}
-	begins := !resp.began
-	var err error
-	if packets > 1 && q.sendsSuperPackets() {
-		err = resp.emitSuperPacket(q, ref, packets, size, o)
-	} else {
-		err = resp.emitPackets(q, ref, packets, room, o)
-	}
-	if err != nil {
-		return 0, faultRemoteAccess.inMemory(err)
-	}
-	o.readData -= size
-	q.countSent(packets, size, o)
-	o.sent.addMessage(&readOps, begins, resp.left == 0, packets, &q.dev.opcodes.sent)
-	return int(packets), faultNone
 }
 
-// gathered returns how many packets are gathered at once. For the network these are as many as fill a burst, and the first
-// and last packet of the READ. They have an AETH, and so begin bursts of their own.
-func (resp *response) gathered(q *QP) int {
-	n := q.group(responseBytes)
-	if q.peerIsLocal() {
-		return n
+// joins implements role.
+func (r *responder) joins(_ *QP, i int) (size uint32, ok bool) {
+	if i >= len(r.queue) {
+		return 0, false
 	}
-	if !resp.began {
-		n++
+	resp := &r.queue[i]
+	return resp.left, resp.kind == respondRead && !resp.began && !resp.replay
+}
+
+// sent implements role.
+func (r *responder) sent(q *QP, packets uint32, o *outbox) uint32 {
+	resp := &r.queue[0]
+	n := min(packets, readPackets(resp.left, q.mtu()))
+	size, begins := min(int(resp.left), int(n)*q.mtu()), !resp.began
+	if begins {
+		r.pace.begin(resp.psn, o.now)
 	}
-	if int(resp.left) <= (n+1)*q.mtu() {
-		n++
+	resp.advance(n, size)
+	o.readData -= size
+	q.countSent(n, size, o)
+	o.sent.addMessage(&readOps, begins, resp.left == 0, n, &q.dev.opcodes.sent)
+	if resp.left == 0 {
+		if !resp.replay {
+			r.pace.faster()
+		}
+		r.pop()
 	}
 	return n
-}
-
-// emitPackets builds the next n READ response packets, which need room bytes.
-func (resp *response) emitPackets(q *QP, ref regionRef, n uint32, room int, o *outbox) error {
-	o.reserve(room, q.reservesWide(resp.total))
-	before, mark := *resp, o.mark()
-	h := resp.headers(q, 0)
-	for range n {
-		resp.readPacket(q, &h, &ref, o)
-	}
-	err := o.in.read()
-	if err != nil {
-		o.rewind(mark)
-		*resp = before
-	}
-	return err
-}
-
-// readPacket builds one READ response whose payload is gathered later. The
-// reference ref goes with the first piece.
-func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outbox) {
-	n := min(int(resp.left), q.mtu())
-	h.Opcode = readOps.at(!resp.began, int(resp.left) == n)
-	h.PSN, h.Pad = resp.psn, uint8(wire.PadLen(n))
-	hl := h.Len()
-	b := o.packet(q.route, hl, hl+n+int(h.Pad))
-	h.Put(b)
-	clear(b[hl+n:])
-	if resp.takeReady(b[hl:hl+n], o) {
-		ref.release()
-		*ref = regionRef{}
-	} else if n > 0 {
-		o.in.add(*ref, b[hl:hl+n])
-		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the first piece keeps the region in use
-	}
-	resp.advance(1, n)
-}
-
-// takeReady copies the next part of the data to b, if it was read ahead.
-func (resp *response) takeReady(b []byte, o *outbox) bool {
-	ready, ok := o.reads.payload(o.answered)
-	if ok {
-		copy(b, ready[resp.total-resp.left:])
-	}
-	return ok
 }
 
 // advance moves on by n packets of size bytes in all.

@@ -147,17 +147,17 @@ func TestSeveralStop(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(q *QP, wrs []SendWR)
-		n      uint32
+		n      int
 	}{
 		{"all", func(*QP, []SendWR) {}, 4},
 		{"fence", func(_ *QP, wrs []SendWR) { wrs[2].Flags |= SendFence }, 2},
 		{"fence of the first", func(_ *QP, wrs []SendWR) { wrs[0].Flags |= SendFence }, 4},
 		{"short", func(_ *QP, wrs []SendWR) { wrs[3].SGL[0].Length = aheadMessage }, 3},
-		{"long", func(_ *QP, wrs []SendWR) { wrs[1].SGL[0].Length++ }, 1},
+		{"long", func(_ *QP, wrs []SendWR) { wrs[1].SGL[0].Length *= 4 }, 1},
 		{"READ", func(_ *QP, wrs []SendWR) { wrs[2].Op = WRRead }, 2},
 		{"window", func(q *QP, _ []SendWR) { q.send.window = 2*16 + 15 }, 2},
-		{"retransmission", func(q *QP, _ []SendWR) { q.send.limit = q.send.psn.Next() }, 0},
-		{"cheap memory", func(q *QP, _ []SendWR) { q.dev.cfg.CostlyMemory = false }, 0},
+		{"retransmission", func(q *QP, _ []SendWR) { q.send.limit = q.send.psn.Next() }, 1},
+		{"cheap memory", func(q *QP, _ []SendWR) { q.dev.cfg.CostlyMemory = false }, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPair(t, 1, 1<<20, 4096)
@@ -172,9 +172,10 @@ func TestSeveralStop(t *testing.T) {
 			_, err := q.postSend(wrs)
 			must(t, err)
 			q.begin(q.sq.at(q.send.cur))
-			n, size := q.several(uint32(q.send.window), o)
-			if n != tt.n || n > 0 && (size < int(n)*(64<<10) || size > wideBytes) {
-				t.Errorf("%d messages with %d bytes, want %d", n, size, tt.n)
+			q.req.fill(q, 0, &o.message)
+			plan := q.plan(&q.req, &o.message, uint32(q.send.window), math.MaxInt, o)
+			if plan.messages != tt.n || plan.messages > 1 && (plan.bytes < plan.messages*(64<<10) || plan.bytes > wideBytes) {
+				t.Errorf("%d messages with %d bytes, want %d", plan.messages, plan.bytes, tt.n)
 			}
 			q.unlock(o)
 			o.done()
@@ -188,27 +189,27 @@ func TestWideOutbox(t *testing.T) {
 	o := d.dev.getOutbox()
 	defer o.done()
 	for round := range 2 {
-		o.reserve(4096, true)
+		o.reserve(4096, 1, wideBytes)
 		if cap(o.buf) != wideBytes {
 			t.Fatalf("round %d: room for %d bytes, want %d", round, cap(o.buf), wideBytes)
 		}
 		h := wire.Headers{Opcode: wire.RCWriteOnly, DestQP: d.qps[1].qpn}
 		h.Put(o.packet(d.qps[0].route, h.Len(), h.Len()+smallItemBytes))
-		if o.reserve(4096, false); cap(o.buf) != wideBytes {
+		if o.reserve(4096, 1, outboxBytes); cap(o.buf) != wideBytes {
 			t.Errorf("round %d: not empty, and %d bytes of room, want %d", round, cap(o.buf), wideBytes)
 		}
 		if d.dev.deliverWhole(o) {
 			t.Errorf("round %d: an inbox got the memory of a wide outbox", round)
 		}
 		o.flush()
-		if o.reserve(4096, false); cap(o.buf) != outboxBytes {
+		if o.reserve(4096, 1, outboxBytes); cap(o.buf) != outboxBytes {
 			t.Errorf("round %d: room for %d bytes, want %d", round, cap(o.buf), outboxBytes)
 		}
 	}
-	o.reserve(4096, true)
+	o.reserve(4096, 1, wideBytes)
 	if n := testing.AllocsPerRun(10, func() {
-		o.reserve(4096, false)
-		o.reserve(4096, true)
+		o.reserve(4096, 1, outboxBytes)
+		o.reserve(4096, 1, wideBytes)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -225,7 +226,7 @@ func TestManyBursts(t *testing.T) {
 	}
 	q, o := p.a.qps[0], p.a.dev.getOutbox()
 	q.lock()
-	o.reserve(4096, true)
+	o.reserve(4096, 1, wideBytes)
 	var routes [maxBursts]wire.Route
 	for i := range maxBursts - groupBursts {
 		routes[i] = *q.route
