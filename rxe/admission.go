@@ -34,13 +34,12 @@ type admission struct {
 
 const epochWaiting = math.MaxUint32
 
-// requestAdmission reports whether the requester may begin or continue. The caller
-// has locked the QP.
-func (q *QP) requestAdmission(now Time) bool {
+// admitted reports whether the requester needs no admission, or has it. The caller has locked the QP.
+func (q *QP) admitted() bool {
 	if p := q.activeEpoch.Load(); p != 0 {
 		return p != epochWaiting
 	}
-	return q.typ != QPRC || q.peerIsLocal() || q.dev.admission.admit(q, now)
+	return q.typ != QPRC || q.peerIsLocal()
 }
 
 // releaseAdmission makes a QP inactive that has nothing outstanding any more. The

@@ -152,7 +152,7 @@ func (q *QP) BytesReceived() uint64 { return q.stats.RcvdBytes.Load() }
 // Counters returns every counter of the queue pair.
 func (q *QP) Counters() []Counter {
 	s := &q.stats
-	return []Counter{
+	list := []Counter{
 		{"sent_packets", s.SentPackets.Load()},
 		{"rcvd_packets", s.RcvdPackets.Load()},
 		{"sent_bytes", s.SentBytes.Load()},
@@ -167,6 +167,12 @@ func (q *QP) Counters() []Counter {
 		{"out_of_sequence", s.OutOfSequence.Load()},
 		{"dropped", s.Dropped.Load()},
 	}
+	for why, name := range holdNames {
+		if name != "" {
+			list = append(list, Counter{name, s.Waits[why].Load()})
+		}
+	}
+	return list
 }
 
 // retry returns the counter of retries for a cause.

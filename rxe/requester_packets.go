@@ -1,35 +1,18 @@
 package rxe
 
-import (
-	"math"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // maxHeader bounds the transport headers of a data packet: BTH, RETH, ImmDt.
 const maxHeader = 12 + 16 + 4 + 3 // IBA 9.2 and 9.3, and the pad
 
-// sendData sends up to room packets, of wqe or of several messages that begin with it. It reports false if the payload of
-// wqe cannot be read.
-func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) bool {
+// sendData sends up to room packets, of wqe or of several messages that begin with it.
+func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) hold {
 	if _, err := q.gather(&q.req, room, q.turn(o), o); err != nil {
 		q.blameMemory()
 		wqe.status = WCLocProtErr
-		return false
+		return holdFailed
 	}
-	return true
-}
-
-// turn returns how many bytes the requester may send before it asks again whether it may go on.
-func (q *QP) turn(o *outbox) int {
-	switch {
-	case q.typ == QPUD || q.peerIsLocal():
-		return yieldBytes - o.sinceYield
-	case q.typ == QPUC:
-		return ucQuantum - q.req.quantumSent
-	default:
-		return math.MaxInt
-	}
+	return goOn
 }
 
 // fill implements role.
@@ -169,15 +152,12 @@ func (a *ackPace) next(ends bool, size int) bool {
 // can receive. The pieces end at the same PSNs when they are asked for again.
 // Several of them fit into the window: the responder always has one to answer while
 // answers to another are under way. The answers to one fill whole bursts.
-func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
-	if q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
-		return 0
-	}
+func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) hold {
 	mtu, chunk := uint32(q.mtu()), q.send.readChunk
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(chunk-index%chunk, wqe.packets-index)
 	if n > room && q.send.psn != q.send.una {
-		return 0
+		return holdWindow
 	}
 	off := index * mtu
 	length := min(n*mtu, wqe.length-off)
@@ -190,14 +170,12 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) uint32 {
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})
 	q.countSent(1, 0, o)
 	o.countSent(h.Opcode, 1)
-	return n
+	q.advance(wqe, n)
+	return goOn
 }
 
 // sendSingle sends the one packet of an atomic, an ATOMIC WRITE or a FLUSH.
-func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
-	if q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1) {
-		return 0
-	}
+func (q *QP) sendSingle(wqe *sendEntry, o *outbox) hold {
 	h := wire.Headers{PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: q.send.psn, AckReq: true,
 		VA: wqe.remoteAddr, RKey: wqe.rkey, DMALen: wqe.length, FlushPlacement: wqe.flush.kind, FlushLevel: wqe.flush.level}
 	size := 0
@@ -223,10 +201,11 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) uint32 {
 		o.rewind(mark)
 		q.blameMemory()
 		wqe.status = WCLocProtErr
-		return 0
+		return holdFailed
 	}
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn})
 	q.countSent(1, size, o)
 	o.countSent(h.Opcode, 1)
-	return 1
+	q.advance(wqe, 1)
+	return goOn
 }

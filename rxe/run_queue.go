@@ -118,13 +118,3 @@ func (d *Device) deliver(o *outbox) {
 		}
 	}
 }
-
-// yield reports whether q's requester must stop. It is resumed when the inboxes
-// have been run.
-func (o *outbox) yield(q *QP) bool {
-	if o.sinceYield < yieldBytes || q.typ != QPUD && !q.peerIsLocal() {
-		return false
-	}
-	o.dev.runQueue.yield(q)
-	return true
-}

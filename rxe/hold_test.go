@@ -1,0 +1,110 @@
+package rxe
+
+import (
+	"testing"
+)
+
+// TestHolds: each reason for the requester to wait, what it counts, and what ends it.
+func TestHolds(t *testing.T) {
+	write := []SendWR{{ID: 1, Op: WRWrite, RemoteAddr: 4096, SGL: []SGE{{Length: 8192}}}}
+	read := []SendWR{{ID: 1, Op: WRRead, RemoteAddr: 4096, SGL: []SGE{{Length: 8}}}}
+	fenced := []SendWR{read[0], {ID: 2, Op: WRWrite, Flags: SendFence, RemoteAddr: 4096, SGL: []SGE{{Length: 8}}}}
+	local := []SendWR{read[0], {ID: 2, Op: WRLocalInv, InvRKey: 1}}
+	refused := []SendWR{{ID: 1, Op: WRWrite, RemoteAddr: 4096, SGL: []SGE{{Length: 8, LKey: 1}}}}
+	for _, tt := range []struct {
+		why   hold
+		wrs   []SendWR
+		cause func(q *QP, o *outbox)
+		end   func(q *QP, o *outbox)
+	}{
+		{holdIdle, nil, nil, nil},
+		{holdState, write, func(q *QP, _ *outbox) { q.attr.State = QPSQD }, func(q *QP, _ *outbox) { q.attr.State = QPRTS }},
+		{holdRNR, write, func(q *QP, _ *outbox) { q.send.rnrUntil = 1 }, func(q *QP, _ *outbox) { q.send.rnrUntil = 0 }},
+		{holdPause, write, func(q *QP, _ *outbox) { q.send.pausedUntil = 1 }, func(q *QP, _ *outbox) { q.send.pausedUntil = 0 }},
+		{holdRate, write, func(q *QP, o *outbox) {
+			q.rate.notified(&q.dev.ecn, bytesPerMbps, o.now)
+			q.rate.credit = -second << 10
+		}, func(q *QP, _ *outbox) { q.rate, q.send.pausedUntil = reaction{}, 0 }},
+		{holdAdmission, write, func(q *QP, _ *outbox) { q.dev.admission.active = q.dev.admission.limit },
+			func(q *QP, _ *outbox) { q.dev.admission.expire(q.dev, admissionDelay+second1) }},
+		{holdWindow, write, func(q *QP, _ *outbox) { q.send.window = 0 }, func(q *QP, _ *outbox) { q.send.window = 8 }},
+		{holdReads, read, func(q *QP, _ *outbox) { q.send.reads.n = int(q.attr.MaxRdAtomic) }, func(q *QP, _ *outbox) { q.send.reads.n = 0 }},
+		{holdFence, fenced, nil, func(q *QP, _ *outbox) { q.send.reads.n = 0 }},
+		{holdDrain, local, nil, nil},
+		{holdFailed, refused, nil, nil},
+	} {
+		t.Run("reason "+holdNames[tt.why], func(t *testing.T) {
+			p := newPair(t, 1, 1<<20, 4096)
+			q, o := p.a.qps[0], p.a.dev.getOutbox()
+			q.lock()
+			wrs := append([]SendWR(nil), tt.wrs...)
+			for i := range wrs {
+				if wrs[i].RKey = p.b.mr.RKey(); len(wrs[i].SGL) > 0 && wrs[i].SGL[0].LKey == 0 {
+					wrs[i].SGL = []SGE{{Length: wrs[i].SGL[0].Length, LKey: p.a.mr.LKey()}}
+				}
+			}
+			_, err := q.postSend(wrs)
+			must(t, err)
+			if tt.cause != nil {
+				tt.cause(q, o)
+			}
+			waits := func() (n uint64) {
+				for i := range q.stats.Waits {
+					n += q.stats.Waits[i].Load()
+				}
+				return n
+			}
+			before := q.send
+			first := q.mayGoOn(o)
+			if q.send.cur != before.cur || q.send.psn != before.psn || q.send.pausedUntil != before.pausedUntil || waits() != 0 {
+				t.Errorf("mayGoOn has changed something")
+			}
+			if early := tt.why < holdWindow; early && first != tt.why {
+				t.Errorf("mayGoOn returned %d, want %d", first, tt.why)
+			}
+			q.runRequester(o)
+			want := uint64(1)
+			if holdNames[tt.why] == "" {
+				want = 0
+			}
+			if q.stats.Waits[tt.why].Load() != want || waits() != want {
+				t.Errorf("counted %d times, and all reasons %d times, want %d", q.stats.Waits[tt.why].Load(), waits(), want)
+			}
+			if tt.end != nil {
+				at := q.send.cur
+				tt.end(q, o)
+				if q.runRequester(o); q.send.cur == at && q.send.psn == before.psn {
+					t.Error("the requester does not go on")
+				}
+			}
+			q.unlock(o)
+			o.done()
+		})
+	}
+}
+
+// second1 is far behind every deadline of TestHolds.
+const second1 = Time(second)
+
+// TestHoldCounters: QP.Counters has each reason by name.
+func TestHoldCounters(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 4096)
+	q := p.a.qps[0]
+	q.stats.Waits[holdWindow].Add(7)
+	got := map[string]uint64{}
+	for _, c := range q.Counters() {
+		got[c.Name] = c.Value
+	}
+	for why, name := range holdNames {
+		if name == "" {
+			continue
+		}
+		want := uint64(0)
+		if hold(why) == holdWindow {
+			want = 7
+		}
+		if n, ok := got[name]; !ok || n != want {
+			t.Errorf("%s: %d, %t, want %d", name, n, ok, want)
+		}
+	}
+}
