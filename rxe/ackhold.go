@@ -45,15 +45,15 @@ func (h *ackHold) leftAlone(now Time) {
 
 // requested notes that the requester has sent a request, and sends the acknowledgement
 // that is held behind it.
-func (h *ackHold) requested(q *QP, o *outbox) {
+func (h *ackHold) requested(q *QP, st *step) {
 	if h.until != 0 {
 		h.until, h.alone = 0, 0
-		h.ack.emit(q, o)
+		h.ack.emit(q, st)
 		return
 	}
 	switch {
 	case h.alone == 0:
-	case o.now-h.alone >= ackHoldTime:
+	case st.now-h.alone >= ackHoldTime:
 		h.answers = 0
 	case h.answers < ackHoldAnswers:
 		h.answers++
@@ -62,10 +62,10 @@ func (h *ackHold) requested(q *QP, o *outbox) {
 }
 
 // release sends the acknowledgement that is held, if there is one.
-func (h *ackHold) release(q *QP, o *outbox) {
+func (h *ackHold) release(q *QP, st *step) {
 	if h.until != 0 {
-		h.leftAlone(o.now)
-		h.ack.emit(q, o)
+		h.leftAlone(st.now)
+		h.ack.emit(q, st)
 	}
 }
 
@@ -75,8 +75,8 @@ func (h *ackHold) releaseLast(q *QP) {
 	if h.until == 0 {
 		return
 	}
-	o := q.dev.getOutbox()
-	h.release(q, o)
-	o.flush()
-	o.close()
+	st := q.dev.newStep()
+	h.release(q, st)
+	st.flush()
+	st.close()
 }

@@ -124,16 +124,16 @@ func (c *chaos) next() Time {
 }
 
 // expire does what is due.
-func (c *chaos) expire(q *QP, o *outbox) {
-	if c.reads.place(dueBy(o.now)) != nil {
+func (c *chaos) expire(q *QP, st *step) {
+	if c.reads.place(dueBy(st.now)) != nil {
 		q.failRead()
 	}
-	if err := c.writes.place(dueBy(o.now)); err != nil {
-		c.failed(q, err, o)
+	if err := c.writes.place(dueBy(st.now)); err != nil {
+		c.failed(q, err, st)
 		return
 	}
-	for len(c.wcs) > 0 && c.wcs[0].due <= o.now {
-		if !c.receiveDone(q, o) {
+	for len(c.wcs) > 0 && c.wcs[0].due <= st.now {
+		if !c.receiveDone(q, st) {
 			return
 		}
 	}
@@ -158,16 +158,16 @@ func (c *chaos) settle(q *QP) {
 // window of it ends. It looks at no QP of another domain. No QP may be locked.
 func (d *Device) settleLate(pd *PD) {
 	for _, q := range pd.chaotic() {
-		o := d.getOutbox()
+		st := d.newStep()
 		q.lock()
 		if !q.dead {
-			q.resp.placed(q, o)
+			q.resp.placed(q, st)
 			if q.chaos.reads.place(all) != nil {
 				q.failRead()
 			}
 		}
-		q.unlock(o)
-		o.posted()
+		q.unlock(st)
+		st.posted()
 	}
 }
 

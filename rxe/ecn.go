@@ -75,32 +75,32 @@ type notifier struct {
 // marked handles a packet that has met congestion: it notifies the sender, unless that has
 // happened just now (CA17-44). A CNP has the P_Key of the packets, and is not ECN-capable itself.
 // One that is marked all the same causes none: the two sides would answer each other without end.
-func (q *QP) marked(pkt wire.Packet, o *outbox) {
+func (q *QP) marked(pkt wire.Packet, st *step) {
 	d := q.dev
 	d.counters.ECNMarked.Add(1)
-	if d.ecn.Off || q.typ == QPUD || pkt.Opcode() == wire.OpCNP || o.now < q.notify.next {
+	if d.ecn.Off || q.typ == QPUD || pkt.Opcode() == wire.OpCNP || st.now < q.notify.next {
 		return
 	}
-	q.notify.next = o.now + Time(d.ecn.CNPInterval)*microsecond
+	q.notify.next = st.now + Time(d.ecn.CNPInterval)*microsecond
 	if q.notify.route == nil {
 		r := *q.route
 		r.TrafficClass = uint8(d.ecn.CNPDSCP) << 2
 		q.notify.route = &r
 	}
 	h := wire.Headers{Opcode: wire.OpCNP, BECN: true, PKey: q.pkey, DestQP: q.attr.DestQPN}
-	h.Put(o.packet(q.notify.route, h.Len(), h.Len()))
-	q.countSent(1, 0, o)
-	o.countSent(h.Opcode, 1)
+	h.Put(st.packet(q.notify.route, h.Len(), h.Len()))
+	q.countSent(1, 0, st)
+	st.countSent(h.Opcode, 1)
 	d.counters.SentCNP.Add(1)
 }
 
 // notified handles a CNP: the sender of this queue pair slows down (CA17-45).
-func (q *QP) notified(o *outbox) {
+func (q *QP) notified(st *step) {
 	d := q.dev
 	if d.ecn.Off || q.typ == QPUD {
 		d.counters.IgnoredCNP.Add(1)
 		return
 	}
 	d.counters.HandledCNP.Add(1)
-	q.rate.notified(&d.ecn, int64(d.port.speed.Load().Mbps)*bytesPerMbps, o.now)
+	q.rate.notified(&d.ecn, int64(d.port.speed.Load().Mbps)*bytesPerMbps, st.now)
 }

@@ -57,7 +57,7 @@ var holdNames = [numHolds]string{
 
 // mayGoOn returns goOn or goOnAnyway if the requester may continue with the next work request, and otherwise the
 // reason why not. It changes nothing. The caller has locked the QP.
-func (q *QP) mayGoOn(o *outbox) hold {
+func (q *QP) mayGoOn(st *step) hold {
 	switch s := &q.send; {
 	case s.cur == q.sq.prod:
 		return holdIdle
@@ -67,14 +67,14 @@ func (q *QP) mayGoOn(o *outbox) hold {
 		return holdRNR
 	case s.pausedUntil != 0:
 		return holdPause
-	case q.rate.limited() && q.rateWait(o.now) > 0:
+	case q.rate.limited() && q.rateWait(st.now) > 0:
 		return holdRate
 	case !q.admitted():
 		return holdAdmission
-	case o.sinceYield >= yieldBytes && (q.typ == QPUD || q.peerIsLocal()):
+	case st.sinceYield >= yieldBytes && (q.typ == QPUD || q.peerIsLocal()):
 		return holdYield
 	case q.typ == QPUC:
-		return q.mayGoOnUC(o.now)
+		return q.mayGoOnUC(st.now)
 	}
 	return goOn
 }
@@ -111,10 +111,10 @@ func (q *QP) mayGoOnUC(now Time) hold {
 }
 
 // turn returns how many bytes the requester may send before it asks again.
-func (q *QP) turn(o *outbox) int {
+func (q *QP) turn(st *step) int {
 	switch {
 	case q.typ == QPUD || q.peerIsLocal():
-		return yieldBytes - o.sinceYield
+		return yieldBytes - st.sinceYield
 	case q.typ == QPUC:
 		return ucQuantum - q.req.quantumSent
 	default:
@@ -123,21 +123,21 @@ func (q *QP) turn(o *outbox) int {
 }
 
 // hold stops the requester. It reports false if it may go on all the same.
-func (q *QP) hold(why hold, o *outbox) bool {
+func (q *QP) hold(why hold, st *step) bool {
 	switch why {
 	case holdRate:
-		q.send.pausedUntil = o.now + q.rateWait(o.now)
+		q.send.pausedUntil = st.now + q.rateWait(st.now)
 	case holdAdmission:
-		if q.activeEpoch.Load() == 0 && q.dev.admission.admit(q, o.now) {
+		if q.activeEpoch.Load() == 0 && q.dev.admission.admit(q, st.now) {
 			return false
 		}
 	case holdYield:
 		q.dev.runQueue.yield(q)
 	case holdPeer:
 		if q.req.pausedSince == 0 {
-			q.req.pausedSince = o.now
+			q.req.pausedSince = st.now
 		}
-		q.send.pausedUntil = o.now + ucPauseStep
+		q.send.pausedUntil = st.now + ucPauseStep
 	case holdQuantum:
 		q.req.quantumSent = 0
 		// Sending the quantum took longer than the pause, so that begins now.

@@ -519,13 +519,13 @@ func TestRetransmissionsLeaveFirst(t *testing.T) {
 			_, err := q.postSend([]SendWR{write})
 			b.must(err)
 		}
-		o := b.dev.getOutbox()
-		q.runRequester(o)
-		q.unlock(o)
+		st := b.dev.newStep()
+		q.runRequester(st)
+		q.unlock(st)
 		if n := len(b.take()); n != want {
 			t.Errorf("%d packets have left when the QP is unlocked, want %d", n, want)
 		}
-		o.done()
+		st.done()
 		if n := len(b.take()); n != 2-want {
 			t.Errorf("%d packets leave later, want %d", n, 2-want)
 		}
@@ -541,12 +541,12 @@ func TestRNRWaitOfLateNAK(t *testing.T) {
 	b.must(err)
 	b.want(func(wire.Packet) string { return "" })
 	q := b.qp
-	o := b.dev.getOutbox()
+	st := b.dev.newStep()
 	q.lock()
 	b.clock.now += 1_000_000
 	b.send(req(wire.RCAck, 0, nil, func(h *wire.Headers) { h.Syndrome = wire.SyndromeRNR(12) }))
-	q.unlock(o)
-	o.done()
+	q.unlock(st)
+	st.done()
 	if want := b.clock.now + Time(wire.RNRTimeout(12)); q.send.rnrUntil != want {
 		t.Errorf("the requester waits until %d, want %d", q.send.rnrUntil, want)
 	}

@@ -39,7 +39,7 @@ type role interface {
 	// joins returns the length of message i > 0, in bytes, if it can be sent together with those before it.
 	joins(q *QP, i int) (size uint32, ok bool)
 	// sent notes that message 0 was sent, or so many packets of it. It returns how many.
-	sent(q *QP, packets uint32, o *outbox) uint32
+	sent(q *QP, packets uint32, st *step) uint32
 }
 
 // errRefused is for a payload that a key does not allow to be read.
@@ -47,17 +47,17 @@ var errRefused = errors.New("a key does not allow it")
 
 // gather sends the next messages of a role, with room packets at most. It may send more than one message while
 // they have turn bytes. It returns how many packets were sent: none if the payload of the first message cannot be read.
-func (q *QP) gather(r role, room uint32, turn int, o *outbox) (packets uint32, err error) {
-	m := &o.message
+func (q *QP) gather(r role, room uint32, turn int, st *step) (packets uint32, err error) {
+	m := &st.message
 	r.fill(q, 0, m)
-	p := q.plan(r, m, room, turn, o)
+	p := q.plan(r, m, room, turn, st)
 	if !p.asItems {
-		o.reserve(p.bytes, p.bursts, p.memory)
+		st.reserve(p.bytes, p.bursts, p.memory)
 	}
 	refused := q.refused
 	for {
 		var n int
-		if n, err = q.read(r, &p, o); err == nil {
+		if n, err = q.read(r, &p, st); err == nil {
 			break
 		}
 		if p.messages == 1 {
@@ -70,10 +70,10 @@ func (q *QP) gather(r role, room uint32, turn int, o *outbox) (packets uint32, e
 		}
 	}
 	for _, item := range p.items[:p.numItems()] {
-		q.dev.deliverSuperPacket(q.attr.DestQPN, item, o)
+		q.dev.deliverSuperPacket(q.attr.DestQPN, item, st)
 	}
 	for range p.messages {
-		packets += r.sent(q, p.packets, o)
+		packets += r.sent(q, p.packets, st)
 	}
 	return packets, nil
 }
@@ -89,7 +89,7 @@ func (p *plan) numItems() int {
 }
 
 // plan says what is sent, beginning with m.
-func (q *QP) plan(r role, m *message, room uint32, turn int, o *outbox) plan {
+func (q *QP) plan(r role, m *message, room uint32, turn int, st *step) plan {
 	n := min(m.packets, room)
 	local := q.typ == QPUD && q.dev.localGID(m.route.Dst) || q.typ != QPUD && q.peerIsLocal()
 	p := plan{messages: 1, packets: n, memory: outboxBytes, asItems: n > 1 && local && q.sendsSuperPackets()}
@@ -102,7 +102,7 @@ func (q *QP) plan(r role, m *message, room uint32, turn int, o *outbox) plan {
 		p.memory = wideBytes
 	}
 	if q.dev.cfg.CostlyMemory && !m.alone && n == m.packets && (!long || q.typ == QPRC) {
-		p.add(q, r, m, room, turn, o)
+		p.add(q, r, m, room, turn, st)
 	}
 	if p.messages == 1 {
 		p.packets = m.part(n, local)
@@ -115,12 +115,12 @@ func (q *QP) plan(r role, m *message, room uint32, turn int, o *outbox) plan {
 
 // add adds messages that follow m, as far as there is room. All are short, or all are long. Short ones
 // do not wait for so many others, because their receiver would have less to do meanwhile.
-func (p *plan) add(q *QP, r role, m *message, room uint32, turn int, o *outbox) {
+func (p *plan) add(q *QP, r role, m *message, room uint32, turn int, st *step) {
 	size, packets, most := m.size, m.packets, aheadMessages
 	if p.asItems {
 		most = itemsAtOnce
 	}
-	free, freeBursts := o.free(p.memory), maxBursts-len(o.bursts)
+	free, freeBursts := st.free(p.memory), maxBursts-len(st.bursts)
 	super := p.asItems || p.local() && q.typ != QPUD && q.sendsSuperPackets()
 	for n := 0; ; {
 		bytes, bursts := outboxRoom(packets, size)
@@ -158,26 +158,26 @@ func outboxRoom(packets uint32, size int) (bytes, bursts int) {
 
 // read builds what p says, and reads the payloads. After an error nothing is left of it, and n messages may be
 // sent without one.
-func (q *QP) read(r role, p *plan, o *outbox) (n int, err error) {
-	mark, m := o.mark(), &o.message
+func (q *QP) read(r role, p *plan, st *step) (n int, err error) {
+	mark, m := st.mark(), &st.message
 	for err = nil; n < p.messages && err == nil; {
 		if n > 0 {
-			o.in.endPart() // of one address space
+			st.in.endPart() // of one address space
 			r.fill(q, n, m)
 		}
 		m.cut(p.packets)
-		if err = p.build(q, n, m, o); err == nil {
+		if err = p.build(q, n, m, st); err == nil {
 			n++
 		}
 	}
 	if err == nil {
-		if err = o.in.read(); err == nil {
+		if err = st.in.read(); err == nil {
 			return n, nil
 		}
 		n = 1
 	}
-	o.in.drop()
-	o.rewind(mark)
+	st.in.drop()
+	st.rewind(mark)
 	for i, item := range p.items {
 		if item != nil {
 			item.free()
@@ -188,12 +188,12 @@ func (q *QP) read(r role, p *plan, o *outbox) (n int, err error) {
 }
 
 // build builds a message. Its payload is read later.
-func (p *plan) build(q *QP, i int, m *message, o *outbox) error {
+func (p *plan) build(q *QP, i int, m *message, st *step) error {
 	ok := true
 	if p.asItems {
-		p.items[i], ok = m.superPacket(q, o)
+		p.items[i], ok = m.superPacket(q, st)
 	} else {
-		ok = m.buildPackets(q, o)
+		ok = m.buildPackets(q, st)
 	}
 	if !ok {
 		return errRefused
@@ -250,17 +250,17 @@ func (m *message) part(n uint32, local bool) uint32 {
 }
 
 // buildPackets builds the packets, except for their payload. It reports false if a key does not allow that to be read.
-func (m *message) buildPackets(q *QP, o *outbox) bool {
+func (m *message) buildPackets(q *QP, st *step) bool {
 	for i := range m.packets {
 		size, ends := min(m.size, m.mtu), m.ends && i == m.packets-1
 		h := &m.h
 		h.Opcode, h.Pad = m.ops.at(m.begins && i == 0, ends), uint8(wire.PadLen(size))
 		h.AckReq, h.Solicited = m.acks.next(ends, size), ends && m.solicits
 		hl := h.Len()
-		b := o.packet(m.route, hl, hl+size+int(h.Pad))
+		b := st.packet(m.route, hl, hl+size+int(h.Pad))
 		h.Put(b)
 		clear(b[hl+size:])
-		if !m.cover(q, b[hl:hl+size], o) {
+		if !m.cover(q, b[hl:hl+size], st) {
 			return false
 		}
 		h.PSN = h.PSN.Next()
@@ -271,7 +271,7 @@ func (m *message) buildPackets(q *QP, o *outbox) bool {
 
 // superPacket builds the super-packet of the message, except for its payload. It reports false if a key does not
 // allow that to be read.
-func (m *message) superPacket(q *QP, o *outbox) (item *inboxItem, ok bool) {
+func (m *message) superPacket(q *QP, st *step) (item *inboxItem, ok bool) {
 	f := superPacket{count: m.packets, mtu: m.mtu, ops: m.ops, acks: m.acks}
 	h := &m.h
 	h.Opcode, h.AckReq, h.Solicited = m.ops.at(m.begins, m.ends), false, m.ends && m.solicits
@@ -284,11 +284,11 @@ func (m *message) superPacket(q *QP, o *outbox) (item *inboxItem, ok bool) {
 	item = newItem(superPacketBytes(m.size))
 	item.beginSuperPacket(m.route, h, f, m.size)
 	h.PSN = h.PSN.Add(m.packets)
-	return item, m.cover(q, item.superPacketPayload(m.size), o)
+	return item, m.cover(q, item.superPacketPayload(m.size), st)
 }
 
 // cover has the next len(b) bytes of the payload put into b. It reports false if a key does not allow that.
-func (m *message) cover(q *QP, b []byte, o *outbox) bool {
+func (m *message) cover(q *QP, b []byte, st *step) bool {
 	switch {
 	case len(b) == 0:
 		return true
@@ -296,11 +296,11 @@ func (m *message) cover(q *QP, b []byte, o *outbox) bool {
 		m.inline = m.inline[copy(b, m.inline):]
 		return true
 	case !m.reads:
-		return o.in.cover(q, m.sgl, &m.from, b, 0)
+		return st.in.cover(q, m.sgl, &m.from, b, 0)
 	}
 	left := SGE{Addr: m.va, Length: uint32(m.size), LKey: wire.LKey(m.rkey)}
 	m.va += uint64(len(b))
-	return o.in.extend(uint32(m.rkey), left.Addr, b) || o.in.check(q, left, b, AccessRemoteRead)
+	return st.in.extend(uint32(m.rkey), left.Addr, b) || st.in.check(q, left, b, AccessRemoteRead)
 }
 
 // placesTogether reports whether the payloads of several messages are written to memory with

@@ -14,28 +14,28 @@ func TestHolds(t *testing.T) {
 	for _, tt := range []struct {
 		why   hold
 		wrs   []SendWR
-		cause func(q *QP, o *outbox)
-		end   func(q *QP, o *outbox)
+		cause func(q *QP, st *step)
+		end   func(q *QP, st *step)
 	}{
 		{holdIdle, nil, nil, nil},
-		{holdState, write, func(q *QP, _ *outbox) { q.attr.State = QPSQD }, func(q *QP, _ *outbox) { q.attr.State = QPRTS }},
-		{holdRNR, write, func(q *QP, _ *outbox) { q.send.rnrUntil = 1 }, func(q *QP, _ *outbox) { q.send.rnrUntil = 0 }},
-		{holdPause, write, func(q *QP, _ *outbox) { q.send.pausedUntil = 1 }, func(q *QP, _ *outbox) { q.send.pausedUntil = 0 }},
-		{holdRate, write, func(q *QP, o *outbox) {
-			q.rate.notified(&q.dev.ecn, bytesPerMbps, o.now)
+		{holdState, write, func(q *QP, _ *step) { q.attr.State = QPSQD }, func(q *QP, _ *step) { q.attr.State = QPRTS }},
+		{holdRNR, write, func(q *QP, _ *step) { q.send.rnrUntil = 1 }, func(q *QP, _ *step) { q.send.rnrUntil = 0 }},
+		{holdPause, write, func(q *QP, _ *step) { q.send.pausedUntil = 1 }, func(q *QP, _ *step) { q.send.pausedUntil = 0 }},
+		{holdRate, write, func(q *QP, st *step) {
+			q.rate.notified(&q.dev.ecn, bytesPerMbps, st.now)
 			q.rate.credit = -second << 10
-		}, func(q *QP, _ *outbox) { q.rate, q.send.pausedUntil = reaction{}, 0 }},
-		{holdAdmission, write, func(q *QP, _ *outbox) { q.dev.admission.active = q.dev.admission.limit },
-			func(q *QP, _ *outbox) { q.dev.admission.expire(q.dev, admissionDelay+second1) }},
-		{holdWindow, write, func(q *QP, _ *outbox) { q.send.window = 0 }, func(q *QP, _ *outbox) { q.send.window = 8 }},
-		{holdReads, read, func(q *QP, _ *outbox) { q.send.reads.n = int(q.attr.MaxRdAtomic) }, func(q *QP, _ *outbox) { q.send.reads.n = 0 }},
-		{holdFence, fenced, nil, func(q *QP, _ *outbox) { q.send.reads.n = 0 }},
+		}, func(q *QP, _ *step) { q.rate, q.send.pausedUntil = reaction{}, 0 }},
+		{holdAdmission, write, func(q *QP, _ *step) { q.dev.admission.active = q.dev.admission.limit },
+			func(q *QP, _ *step) { q.dev.admission.expire(q.dev, admissionDelay+second1) }},
+		{holdWindow, write, func(q *QP, _ *step) { q.send.window = 0 }, func(q *QP, _ *step) { q.send.window = 8 }},
+		{holdReads, read, func(q *QP, _ *step) { q.send.reads.n = int(q.attr.MaxRdAtomic) }, func(q *QP, _ *step) { q.send.reads.n = 0 }},
+		{holdFence, fenced, nil, func(q *QP, _ *step) { q.send.reads.n = 0 }},
 		{holdDrain, local, nil, nil},
 		{holdFailed, refused, nil, nil},
 	} {
 		t.Run("reason "+holdNames[tt.why], func(t *testing.T) {
 			p := newPair(t, 1, 1<<20, 4096)
-			q, o := p.a.qps[0], p.a.dev.getOutbox()
+			q, st := p.a.qps[0], p.a.dev.newStep()
 			q.lock()
 			wrs := append([]SendWR(nil), tt.wrs...)
 			for i := range wrs {
@@ -46,7 +46,7 @@ func TestHolds(t *testing.T) {
 			_, err := q.postSend(wrs)
 			must(t, err)
 			if tt.cause != nil {
-				tt.cause(q, o)
+				tt.cause(q, st)
 			}
 			waits := func() (n uint64) {
 				for i := range q.stats.Waits {
@@ -55,14 +55,14 @@ func TestHolds(t *testing.T) {
 				return n
 			}
 			before := q.send
-			first := q.mayGoOn(o)
+			first := q.mayGoOn(st)
 			if q.send.cur != before.cur || q.send.psn != before.psn || q.send.pausedUntil != before.pausedUntil || waits() != 0 {
 				t.Errorf("mayGoOn has changed something")
 			}
 			if early := tt.why < holdWindow; early && first != tt.why {
 				t.Errorf("mayGoOn returned %d, want %d", first, tt.why)
 			}
-			q.runRequester(o)
+			q.runRequester(st)
 			want := uint64(1)
 			if holdNames[tt.why] == "" {
 				want = 0
@@ -72,13 +72,13 @@ func TestHolds(t *testing.T) {
 			}
 			if tt.end != nil {
 				at := q.send.cur
-				tt.end(q, o)
-				if q.runRequester(o); q.send.cur == at && q.send.psn == before.psn {
+				tt.end(q, st)
+				if q.runRequester(st); q.send.cur == at && q.send.psn == before.psn {
 					t.Error("the requester does not go on")
 				}
 			}
-			q.unlock(o)
-			o.done()
+			q.unlock(st)
+			st.done()
 		})
 	}
 }

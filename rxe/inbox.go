@@ -103,7 +103,7 @@ func (item *inboxItem) extend(dg *wire.Datagram) bool {
 }
 
 // unpack handles the packets of an item. The caller has locked the QP.
-func (q *QP) unpack(item *inboxItem, o *outbox) {
+func (q *QP) unpack(item *inboxItem, st *step) {
 	dg := item.from
 	at := 0
 	for _, end := range item.ends {
@@ -114,7 +114,7 @@ func (q *QP) unpack(item *inboxItem, o *outbox) {
 			q.dev.counters.Malformed.Add(1)
 			continue
 		}
-		q.packet(pkt, &dg, o)
+		q.packet(pkt, &dg, st)
 	}
 	if !item.counted {
 		q.dev.counters.RcvdPkts.Add(uint64(len(item.ends)))
@@ -192,7 +192,7 @@ func (q *QP) dropOverrun(item *inboxItem) {
 
 // runInbox works through what was queued, as one visit. The caller has locked the
 // QP.
-func (q *QP) runInbox(o *outbox) {
+func (q *QP) runInbox(st *step) {
 	in, due := q.gate.takeInbox()
 	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))
 	var done inbox // its bytes are used until the visit ends
@@ -201,23 +201,23 @@ func (q *QP) runInbox(o *outbox) {
 		item.next = nil
 		switch {
 		case item.super.count == 0:
-			q.unpack(item, o)
+			q.unpack(item, st)
 			done.add(item)
-		case q.deferSuperPacket(item, o):
-		case q.receiveSuperPacket(item, o):
+		case q.deferSuperPacket(item, st):
+		case q.receiveSuperPacket(item, st):
 			done.add(item)
 		default:
 			cut := item.segment()
-			q.unpack(cut, o)
+			q.unpack(cut, st)
 			done.add(item)
 			done.add(cut)
 		}
 		item = next
 	}
 	if due {
-		o.now = q.dev.cfg.Clock.Now()
-		q.deadlines(o)
+		st.now = q.dev.cfg.Clock.Now()
+		q.deadlines(st)
 	}
-	q.endVisit(o)
+	q.endVisit(st)
 	done.free()
 }

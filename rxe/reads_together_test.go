@@ -65,7 +65,7 @@ func TestLongReadsStop(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPair(t, 1, 1<<20, 4096)
 			p.b.dev.cfg.CostlyMemory = true
-			q, o := p.b.qps[0], p.b.dev.getOutbox()
+			q, st := p.b.qps[0], p.b.dev.newStep()
 			r := &q.resp
 			q.lock()
 			for range 6 {
@@ -77,7 +77,7 @@ func TestLongReadsStop(t *testing.T) {
 				packets += int(readPackets(r.queue[i].left, q.mtu()))
 			}
 			refused := q.refused
-			sent, err := q.gather(r, 64+1, math.MaxInt, o)
+			sent, err := q.gather(r, 64+1, math.MaxInt, st)
 			must(t, err)
 			if int(sent) != packets || len(r.queue) != 6-tt.n {
 				t.Errorf("%d packets were sent, and %d READs are left, want %d and %d", sent, len(r.queue), packets, 6-tt.n)
@@ -86,8 +86,8 @@ func TestLongReadsStop(t *testing.T) {
 				t.Error("a key counts as refused before its READ is")
 			}
 			r.queue = nil
-			q.unlock(o)
-			o.done()
+			q.unlock(st)
+			st.done()
 			must(t, p.b.mr.Dereg())
 		})
 	}

@@ -18,31 +18,31 @@ type requester struct {
 
 // runRequester sends what may be sent now (rxe_requester). The caller has locked
 // the QP.
-func (q *QP) runRequester(o *outbox) {
+func (q *QP) runRequester(st *step) {
 	before := q.send.psn
 	for {
-		why := q.mayGoOn(o)
+		why := q.mayGoOn(st)
 		if why <= goOnAnyway {
 			if why == goOn {
 				q.req.pausedSince = 0
 			}
-			why = q.step(q.sq.at(q.send.cur), o)
+			why = q.step(q.sq.at(q.send.cur), st)
 		}
-		if why != goOn && q.hold(why, o) {
+		if why != goOn && q.hold(why, st) {
 			break
 		}
 	}
 	if q.send.psn != before {
-		q.resp.held.requested(q, o)
+		q.resp.held.requested(q, st)
 	}
 	q.retire()
 	if q.typ == QPRC && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {
-		q.comp.armRetransmit(q, o.now)
+		q.comp.armRetransmit(q, st.now)
 	}
 }
 
 // step continues with wqe.
-func (q *QP) step(wqe *sendEntry, o *outbox) hold {
+func (q *QP) step(wqe *sendEntry, st *step) hold {
 	switch {
 	case wqe.status != WCSuccess:
 		return holdFailed
@@ -56,7 +56,7 @@ func (q *QP) step(wqe *sendEntry, o *outbox) hold {
 	if wqe.done {
 		return goOn
 	}
-	return q.sendSome(wqe, o)
+	return q.sendSome(wqe, st)
 }
 
 // begin gives a work request its PSNs, unless it must wait.
@@ -117,7 +117,7 @@ func (q *QP) doLocalOp(wqe *sendEntry) hold {
 }
 
 // sendSome sends the next packets of wqe.
-func (q *QP) sendSome(wqe *sendEntry, o *outbox) hold {
+func (q *QP) sendSome(wqe *sendEntry, st *step) hold {
 	room := uint32(groupPackets)
 	if q.typ == QPRC {
 		out := q.send.psn.Diff(q.send.una)
@@ -129,15 +129,15 @@ func (q *QP) sendSome(wqe *sendEntry, o *outbox) hold {
 	switch {
 	case !wqe.needsResponse():
 		if q.rate.limited() {
-			room = q.allowed(room, o.now)
+			room = q.allowed(room, st.now)
 		}
-		return q.sendData(wqe, room, o)
+		return q.sendData(wqe, room, st)
 	case q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1):
 		return holdReads
 	case wqe.op == WRRead:
-		return q.sendRead(wqe, room, o)
+		return q.sendRead(wqe, room, st)
 	default:
-		return q.sendSingle(wqe, o)
+		return q.sendSingle(wqe, st)
 	}
 }
 

@@ -6,8 +6,8 @@ import "github.com/gorxe/gorxe/wire"
 const maxHeader = 12 + 16 + 4 + 3 // IBA 9.2 and 9.3, and the pad
 
 // sendData sends up to room packets, of wqe or of several messages that begin with it.
-func (q *QP) sendData(wqe *sendEntry, room uint32, o *outbox) hold {
-	if _, err := q.gather(&q.req, room, q.turn(o), o); err != nil {
+func (q *QP) sendData(wqe *sendEntry, room uint32, st *step) hold {
+	if _, err := q.gather(&q.req, room, q.turn(st), st); err != nil {
 		q.blameMemory()
 		wqe.status = WCLocProtErr
 		return holdFailed
@@ -50,25 +50,25 @@ func (r *requester) joins(q *QP, i int) (size uint32, ok bool) {
 }
 
 // sent implements role.
-func (r *requester) sent(q *QP, packets uint32, o *outbox) uint32 {
+func (r *requester) sent(q *QP, packets uint32, st *step) uint32 {
 	wqe := q.sq.at(q.send.cur)
 	if !wqe.started {
 		wqe.begin(q.send.psn, readPackets(wqe.length, q.payloadMTU()))
 	}
-	r.sinceAckReq = o.message.acks.since
+	r.sinceAckReq = st.message.acks.since
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(packets, wqe.packets-index)
-	q.countMessage(wqe, index, n, o)
+	q.countMessage(wqe, index, n, st)
 	q.split(wqe, index+n)
 	q.advance(wqe, n)
 	return n
 }
 
 // countMessage counts n packets of wqe, from packet number index on, which are sent.
-func (q *QP) countMessage(wqe *sendEntry, index, n uint32, o *outbox) {
+func (q *QP) countMessage(wqe *sendEntry, index, n uint32, st *step) {
 	mtu := q.payloadMTU()
-	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), o)
-	o.sent.addMessage(q.messageOps(wqe.op), index == 0, index+n == wqe.packets, n, &q.dev.opcodes.sent)
+	q.countSent(n, min(int(wqe.length)-int(index)*mtu, int(n)*mtu), st)
+	st.sent.addMessage(q.messageOps(wqe.op), index == 0, index+n == wqe.packets, n, &q.dev.opcodes.sent)
 	if index+n == wqe.packets && wqe.op != WRWrite && wqe.op != WRWriteImm {
 		q.dev.counters.RDMASends.Add(1)
 	}
@@ -82,8 +82,8 @@ func (q *QP) payloadMTU() int {
 	return q.mtu()
 }
 
-func (q *QP) countSent(packets uint32, bytes int, o *outbox) {
-	o.sinceYield += bytes + int(packets)*wire.BTHLen
+func (q *QP) countSent(packets uint32, bytes int, st *step) {
+	st.sinceYield += bytes + int(packets)*wire.BTHLen
 	q.req.quantumSent += bytes
 	if q.rate.limited() {
 		q.countRate(packets, bytes)
@@ -152,7 +152,7 @@ func (a *ackPace) next(ends bool, size int) bool {
 // can receive. The pieces end at the same PSNs when they are asked for again.
 // Several of them fit into the window: the responder always has one to answer while
 // answers to another are under way. The answers to one fill whole bursts.
-func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) hold {
+func (q *QP) sendRead(wqe *sendEntry, room uint32, st *step) hold {
 	mtu, chunk := uint32(q.mtu()), q.send.readChunk
 	index := uint32(q.send.psn.Diff(wqe.first))
 	n := min(chunk-index%chunk, wqe.packets-index)
@@ -166,16 +166,16 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, o *outbox) hold {
 	if length == 0 && q.comp.tries(q)%2 == 1 {
 		h.RKey = 0 // as said above
 	}
-	h.Put(o.packet(q.route, h.Len(), h.Len()))
+	h.Put(st.packet(q.route, h.Len(), h.Len()))
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})
-	q.countSent(1, 0, o)
-	o.countSent(h.Opcode, 1)
+	q.countSent(1, 0, st)
+	st.countSent(h.Opcode, 1)
 	q.advance(wqe, n)
 	return goOn
 }
 
 // sendSingle sends the one packet of an atomic, an ATOMIC WRITE or a FLUSH.
-func (q *QP) sendSingle(wqe *sendEntry, o *outbox) hold {
+func (q *QP) sendSingle(wqe *sendEntry, st *step) hold {
 	h := wire.Headers{PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: q.send.psn, AckReq: true,
 		VA: wqe.remoteAddr, RKey: wqe.rkey, DMALen: wqe.length, FlushPlacement: wqe.flush.kind, FlushLevel: wqe.flush.level}
 	size := 0
@@ -190,22 +190,22 @@ func (q *QP) sendSingle(wqe *sendEntry, o *outbox) hold {
 		h.Opcode, size = wire.RCAtomicWrite, atomicBytes
 	}
 	hl := h.Len()
-	o.reserve(lineBytes+hl+size+wire.ICRCLen, 1, outboxBytes)
-	mark := o.mark()
-	b := o.packet(q.route, hl, hl+size)
+	st.reserve(lineBytes+hl+size+wire.ICRCLen, 1, outboxBytes)
+	mark := st.mark()
+	b := st.packet(q.route, hl, hl+size)
 	h.Put(b)
 	if from := (cursor{}); wqe.flags&SendInline != 0 {
 		copy(b[hl:], wqe.inline)
-	} else if !o.in.cover(q, wqe.sgl, &from, b[hl:], 0) || o.in.read() != nil {
-		o.in.drop()
-		o.rewind(mark)
+	} else if !st.in.cover(q, wqe.sgl, &from, b[hl:], 0) || st.in.read() != nil {
+		st.in.drop()
+		st.rewind(mark)
 		q.blameMemory()
 		wqe.status = WCLocProtErr
 		return holdFailed
 	}
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn})
-	q.countSent(1, size, o)
-	o.countSent(h.Opcode, 1)
+	q.countSent(1, size, st)
+	st.countSent(h.Opcode, 1)
 	q.advance(wqe, 1)
 	return goOn
 }

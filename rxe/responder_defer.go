@@ -42,7 +42,7 @@ func followsReads(info *wire.OpInfo) bool { return !info.Has(wire.OpRead | wire.
 
 // mustWait reports whether a request has to wait for READs. It first sends as many
 // READ responses as may be sent now.
-func (r *responder) mustWait(q *QP, pkt packet, o *outbox) bool {
+func (r *responder) mustWait(q *QP, pkt packet, st *step) bool {
 	d := &r.deferred
 	switch ahead := pkt.PSN().Diff(r.psn); {
 	case d.running || r.ending || ahead < 0:
@@ -52,22 +52,22 @@ func (r *responder) mustWait(q *QP, pkt packet, o *outbox) bool {
 	case len(r.queue) == 0 || ahead > 0:
 		return false
 	}
-	return r.readsBefore(q, pkt.Info(), o)
+	return r.readsBefore(q, pkt.Info(), st)
 }
 
 // readsBefore reports whether READs must be answered before a request of this kind.
 // It first sends what may be sent now.
-func (r *responder) readsBefore(q *QP, info *wire.OpInfo, o *outbox) bool {
+func (r *responder) readsBefore(q *QP, info *wire.OpInfo, st *step) bool {
 	if !followsReads(info) || !r.readsWait() {
 		return false
 	}
-	r.sendResponses(q, o)
+	r.sendResponses(q, st)
 	return q.attr.State != QPErr && r.readsWait()
 }
 
 // mayDefer reports whether a request that must wait is the next one in sequence. It
 // notes what the peer has to be told about others.
-func (r *responder) mayDefer(q *QP, pkt packet, o *outbox) bool {
+func (r *responder) mayDefer(q *QP, pkt packet, st *step) bool {
 	d := &r.deferred
 	if d.empty() {
 		d.next, d.gap, d.again = r.psn, false, false
@@ -82,7 +82,7 @@ func (r *responder) mayDefer(q *QP, pkt packet, o *outbox) bool {
 		if pkt.Info().Has(messageKind) {
 			d.again, d.psn = true, pkt.PSN()
 		}
-		r.dropOutdated(len(r.queue), o.now)
+		r.dropOutdated(len(r.queue), st.now)
 	default:
 		return true
 	}
@@ -122,7 +122,7 @@ func (r *responder) deferItem(q *QP, item *inboxItem) bool {
 
 // deferSuperPacket defers a super-packet that must wait for READs, and reports
 // whether it must.
-func (q *QP) deferSuperPacket(item *inboxItem, o *outbox) bool {
+func (q *QP) deferSuperPacket(item *inboxItem, st *step) bool {
 	r := &q.resp
 	if len(r.queue) == 0 && r.deferred.empty() {
 		return false
@@ -132,10 +132,10 @@ func (q *QP) deferSuperPacket(item *inboxItem, o *outbox) bool {
 		return false
 	}
 	pkt := packet{whole, item.super.count}
-	if item.super.mtu != q.mtu() || !r.mustWait(q, pkt, o) {
+	if item.super.mtu != q.mtu() || !r.mustWait(q, pkt, st) {
 		return false
 	}
-	if !r.mayDefer(q, pkt, o) {
+	if !r.mayDefer(q, pkt, st) {
 		item.free()
 	} else if r.deferItem(q, item) {
 		r.deferred.follow(q, pkt)
@@ -188,7 +188,7 @@ func (r *responder) dropDeferred(q *QP) {
 
 // runDeferred executes deferred requests until one has to wait again. It reports
 // whether it executed any.
-func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
+func (r *responder) runDeferred(q *QP, st *step) (some bool) {
 	d := &r.deferred
 	if d.empty() {
 		return false
@@ -197,7 +197,7 @@ func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
 	for waits := false; !waits && !d.empty(); {
 		item := d.pop()
 		before := item.at
-		if waits = !r.runItem(q, item, o); waits && q.attr.State != QPErr {
+		if waits = !r.runItem(q, item, st); waits && q.attr.State != QPErr {
 			some = some || item.at > before
 			d.putBack(item)
 			break
@@ -206,9 +206,9 @@ func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
 		done.add(item)
 	}
 	if d.empty() {
-		r.endDeferred(q, o)
+		r.endDeferred(q, st)
 	}
-	r.flushPayload(q, o)
+	r.flushPayload(q, st)
 	for item := done.first; item != nil; {
 		next := item.next
 		r.release(q, item)
@@ -219,10 +219,10 @@ func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
 
 // runItem executes the requests of a deferred item. It reports false when one has to
 // wait again; the item remembers which.
-func (r *responder) runItem(q *QP, item *inboxItem, o *outbox) bool {
+func (r *responder) runItem(q *QP, item *inboxItem, st *step) bool {
 	d := &r.deferred
 	if item.super.count > 0 {
-		return r.runSuperPacket(q, item, o)
+		return r.runSuperPacket(q, item, st)
 	}
 	dg := item.from
 	for item.at < len(item.ends) {
@@ -232,7 +232,7 @@ func (r *responder) runItem(q *QP, item *inboxItem, o *outbox) bool {
 		}
 		dg.Data = item.buf[start:item.ends[item.at]]
 		pkt, err := wire.Parse(dg.Data)
-		if err == nil && r.readsBefore(q, pkt.Info(), o) {
+		if err == nil && r.readsBefore(q, pkt.Info(), st) {
 			return false
 		}
 		item.at++
@@ -241,23 +241,23 @@ func (r *responder) runItem(q *QP, item *inboxItem, o *outbox) bool {
 			continue
 		}
 		d.running = true
-		r.request(q, packet{pkt, 1}, &dg, o)
+		r.request(q, packet{pkt, 1}, &dg, st)
 		d.running = false
 	}
 	return true
 }
 
 // runSuperPacket is runItem for a super-packet.
-func (r *responder) runSuperPacket(q *QP, item *inboxItem, o *outbox) bool {
+func (r *responder) runSuperPacket(q *QP, item *inboxItem, st *step) bool {
 	pkt, err := wire.Parse(item.buf)
-	if err == nil && r.readsBefore(q, pkt.Info(), o) {
+	if err == nil && r.readsBefore(q, pkt.Info(), st) {
 		return false
 	}
 	r.deferred.running = true
-	if !q.receiveSuperPacket(item, o) {
+	if !q.receiveSuperPacket(item, st) {
 		cut := item.segment()
-		q.unpack(cut, o)
-		r.flushPayload(q, o)
+		q.unpack(cut, st)
+		r.flushPayload(q, st)
 		cut.free()
 	}
 	r.deferred.running = false
@@ -265,13 +265,13 @@ func (r *responder) runSuperPacket(q *QP, item *inboxItem, o *outbox) bool {
 }
 
 // endDeferred tells the peer what it has to know once nothing is deferred any more.
-func (r *responder) endDeferred(q *QP, o *outbox) {
+func (r *responder) endDeferred(q *QP, st *step) {
 	d := &r.deferred
 	if q.attr.State == QPErr || r.ending {
 		return
 	}
 	if d.gap {
-		r.nakSequence(q, o)
+		r.nakSequence(q, st)
 	}
 	// A response behind that request has acknowledged it already.
 	if last := r.psn.Sub(1); d.again && !r.nakSent && r.history.before(d.psn, r.psn) == last {

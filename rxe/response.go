@@ -75,67 +75,67 @@ func (r *responder) pop() {
 }
 
 // emitSmall sends responses up to the first READ.
-func (r *responder) emitSmall(q *QP, o *outbox) {
+func (r *responder) emitSmall(q *QP, st *step) {
 	if len(r.queue) > 0 {
-		r.held.release(q, o)
+		r.held.release(q, st)
 	}
 	for len(r.queue) > 0 && r.queue[0].kind != respondRead {
-		r.emitFirst(q, o)
+		r.emitFirst(q, st)
 	}
 }
 
 // emitFirst sends the first response, which is of one packet.
-func (r *responder) emitFirst(q *QP, o *outbox) {
+func (r *responder) emitFirst(q *QP, st *step) {
 	if resp := r.queue[0]; resp.kind == respondEnd {
-		r.terminate(q, resp.fault, resp.psn, resp.msn, o)
+		r.terminate(q, resp.fault, resp.psn, resp.msn, st)
 		return
 	}
-	r.queue[0].emit(q, o)
+	r.queue[0].emit(q, st)
 	r.pop()
 }
 
 // sendResponses sends what waits. It stops when pacing demands a pause, or when this
 // step has sent its share of READ responses: the clock's thread then goes on.
-func (r *responder) sendResponses(q *QP, o *outbox) {
+func (r *responder) sendResponses(q *QP, st *step) {
 	if len(r.queue) == 0 {
 		return
 	}
 	for len(r.queue) > 0 && r.pace.until == 0 {
-		r.flushPayload(q, o)
+		r.flushPayload(q, st)
 		if q.attr.State == QPErr {
 			return
 		}
-		budget := min(r.pace.quantum(q.mtu()), o.readData/q.mtu())
-		if r.emitSmall(q, o); len(r.queue) > 0 && budget <= 0 {
-			r.pace.until = o.now + 1 // later than what is due now, so that others have their turn
+		budget := min(r.pace.quantum(q.mtu()), st.readData/q.mtu())
+		if r.emitSmall(q, st); len(r.queue) > 0 && budget <= 0 {
+			r.pace.until = st.now + 1 // later than what is due now, so that others have their turn
 			return
 		}
 		if len(r.queue) > 0 {
-			if budget = r.responsesAllowed(q, budget, o.now); budget == 0 {
+			if budget = r.responsesAllowed(q, budget, st.now); budget == 0 {
 				return
 			}
 		}
-		r.emitQuantum(q, o, r.wholeReads(q, budget))
-		r.pace.quantumSent(o.now)
-		next := o.now + r.pace.pause
-		if o.now = q.dev.cfg.Clock.Now(); len(r.queue) > 0 && next > o.now {
+		r.emitQuantum(q, st, r.wholeReads(q, budget))
+		r.pace.quantumSent(st.now)
+		next := st.now + r.pace.pause
+		if st.now = q.dev.cfg.Clock.Now(); len(r.queue) > 0 && next > st.now {
 			r.pace.until = next
 		}
 	}
 	if len(r.queue) == 0 && q.attr.State != QPErr {
-		r.emitACK(q, o)
+		r.emitACK(q, st)
 	}
 }
 
 // emitQuantum sends responses with up to budget packets of data.
-func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
+func (r *responder) emitQuantum(q *QP, st *step, budget int) {
 	for len(r.queue) > 0 && budget > 0 {
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
-			r.emitFirst(q, o)
+			r.emitFirst(q, st)
 			continue
 		}
-		n, err := q.gather(r, uint32(budget), math.MaxInt, o)
+		n, err := q.gather(r, uint32(budget), math.MaxInt, st)
 		if err != nil && resp.replay {
 			// The key has been revoked since. A packet that the network delayed
 			// for that long must not end the connection.
@@ -146,7 +146,7 @@ func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
 			// end (IBA 9.7.5.2.8).
 			f := faultRemoteAccess.inMemory(err)
 			f.count(&q.dev.counters)
-			r.terminate(q, f, resp.psn, resp.msn, o)
+			r.terminate(q, f, resp.psn, resp.msn, st)
 			return
 		}
 		budget -= int(n)
@@ -179,24 +179,24 @@ func (r *responder) wholeReads(q *QP, budget int) int {
 // emitACK sends the acknowledgement that is owed, once no response is before it. It
 // names the last packet that came in order, and so acknowledges all of them (IBA
 // 9.7.5.1.2).
-func (r *responder) emitACK(q *QP, o *outbox) {
+func (r *responder) emitACK(q *QP, st *step) {
 	if !r.ack.owed || len(r.queue) > 0 {
 		return
 	}
 	resp := response{kind: respondAck, psn: r.psn.Sub(1), msn: r.msn, syndrome: wire.SyndromeACK}
 	if r.ack.dup {
 		resp.psn = r.ack.psn
-	} else if r.held.hold(q, &resp, o.now) {
+	} else if r.held.hold(q, &resp, st.now) {
 		r.ack = acking{}
 		return
 	}
 	r.ack = acking{}
-	r.held.leftAlone(o.now)
-	resp.emit(q, o)
+	r.held.leftAlone(st.now)
+	resp.emit(q, st)
 }
 
 // emit sends a response of one packet.
-func (resp *response) emit(q *QP, o *outbox) {
+func (resp *response) emit(q *QP, st *step) {
 	h := resp.headers(q, wire.RCAck)
 	switch resp.kind {
 	case respondAtomic:
@@ -206,9 +206,9 @@ func (resp *response) emit(q *QP, o *outbox) {
 	default:
 		h.Syndrome = resp.syndrome
 	}
-	h.Put(o.packet(q.route, h.Len(), h.Len()))
-	q.countSent(1, 0, o)
-	o.countSent(h.Opcode, 1)
+	h.Put(st.packet(q.route, h.Len(), h.Len()))
+	q.countSent(1, 0, st)
+	st.countSent(h.Opcode, 1)
 }
 
 func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
@@ -236,17 +236,17 @@ func (r *responder) joins(_ *QP, i int) (size uint32, ok bool) {
 }
 
 // sent implements role.
-func (r *responder) sent(q *QP, packets uint32, o *outbox) uint32 {
+func (r *responder) sent(q *QP, packets uint32, st *step) uint32 {
 	resp := &r.queue[0]
 	n := min(packets, readPackets(resp.left, q.mtu()))
 	size, begins := min(int(resp.left), int(n)*q.mtu()), !resp.began
 	if begins {
-		r.pace.begin(resp.psn, o.now)
+		r.pace.begin(resp.psn, st.now)
 	}
 	resp.advance(n, size)
-	o.readData -= size
-	q.countSent(n, size, o)
-	o.sent.addMessage(&readOps, begins, resp.left == 0, n, &q.dev.opcodes.sent)
+	st.readData -= size
+	q.countSent(n, size, st)
+	st.sent.addMessage(&readOps, begins, resp.left == 0, n, &q.dev.opcodes.sent)
 	if resp.left == 0 {
 		if !resp.replay {
 			r.pace.faster()

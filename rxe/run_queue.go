@@ -85,36 +85,36 @@ func (rq *runQueue) next() (*QP, *qpList) {
 // Deliver passes on what QPs of this device have sent to each other. It is for an
 // owner that has set Config.OnDeliver, and for a link that calls Loopback outside of
 // Send. Several threads may call it at once. No QP may be locked.
-func (d *Device) Deliver() { d.getOutbox().done() }
+func (d *Device) Deliver() { d.newStep().done() }
 
 // deliver runs every inbox that was filled, those that are filled by that, and the
 // requesters that stopped. No QP may be locked.
-func (d *Device) deliver(o *outbox) {
+func (d *Device) deliver(st *step) {
 	for n := 1; ; n++ {
 		q, list := d.runQueue.next()
-		o.sinceYield = 0
+		st.sinceYield = 0
 		if q == nil {
-			o.flush()
+			st.flush()
 			if d.runQueue.empty() {
 				return
 			}
 			d.runGSI()
 			continue
 		}
-		o.readData = readStepBytes
+		st.readData = readStepBytes
 		filled := list == &d.runQueue.filled
 		if filled && !q.collect() || !filled && !q.tryRun() {
 			continue
 		}
 		if n%deliverRounds == 0 {
-			o.now = d.cfg.Clock.Now() // other threads may add QPs as fast as this one takes them
+			st.now = d.cfg.Clock.Now() // other threads may add QPs as fast as this one takes them
 		}
 		if !filled {
-			q.endVisit(o)
+			q.endVisit(st)
 		}
-		q.unlock(o)
+		q.unlock(st)
 		if list != &d.runQueue.resumed { // what these send is to share system calls
-			o.flush()
+			st.flush()
 		}
 	}
 }

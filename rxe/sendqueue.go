@@ -110,7 +110,7 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) { return q.post(wrs, fals
 
 // post is PostSend, or PostSendCredited.
 func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
-	o := q.dev.getOutbox()
+	st := q.dev.newStep()
 	q.lock()
 	most := len(wrs)
 	if credited {
@@ -123,11 +123,11 @@ func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
 		q.flushSend()
 		q.flushLate()
 	} else {
-		q.runRequester(o)
+		q.runRequester(st)
 		q.schedule()
 	}
-	q.unlock(o)
-	o.posted()
+	q.unlock(st)
+	st.posted()
 	return n, err
 }
 
@@ -496,12 +496,12 @@ func (q *QP) startRequester() {
 
 // kick runs the requester after a change of state.
 func (q *QP) kick() {
-	o := q.dev.getOutbox()
+	st := q.dev.newStep()
 	q.lock()
 	if !q.dead {
-		q.runRequester(o)
+		q.runRequester(st)
 		q.schedule()
 	}
-	q.unlock(o)
-	o.posted()
+	q.unlock(st)
+	st.posted()
 }

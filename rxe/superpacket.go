@@ -78,14 +78,14 @@ func (item *inboxItem) beginSuperPacket(r *wire.Route, h *wire.Headers, f superP
 
 // deliverSuperPacket puts a super-packet into the inbox of its QP, behind what was
 // sent before.
-func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, o *outbox) {
-	o.flush()
+func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, st *step) {
+	st.flush()
 	d.enqueueLocal(dest, item)
 }
 
 // receiveSuperPacket handles a super-packet whole. It reports false when that is
 // not possible.
-func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
+func (q *QP) receiveSuperPacket(item *inboxItem, st *step) bool {
 	whole, err := wire.Parse(item.buf)
 	pkt := packet{whole, item.super.count}
 	switch {
@@ -99,8 +99,8 @@ func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
 		return false
 	}
 	q.dev.counters.RcvdPkts.Add(uint64(pkt.count))
-	o.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count, &q.dev.opcodes.rcvd)
-	q.received(pkt, &item.from, o)
+	st.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count, &q.dev.opcodes.rcvd)
+	q.received(pkt, &item.from, st)
 	return true
 }
 

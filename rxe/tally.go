@@ -114,19 +114,19 @@ func (t *workTally) moveTo(to *[workOpcodes]atomic.Uint64) {
 	}
 }
 
-func (o *outbox) countSent(op wire.Opcode, n uint32) {
-	o.sent.add(op, n, &o.dev.opcodes.sent)
+func (st *step) countSent(op wire.Opcode, n uint32) {
+	st.sent.add(op, n, &st.dev.opcodes.sent)
 }
 
-func (o *outbox) countRcvd(op wire.Opcode, n uint32) {
-	o.rcvd.add(op, n, &o.dev.opcodes.rcvd)
+func (st *step) countRcvd(op wire.Opcode, n uint32) {
+	st.rcvd.add(op, n, &st.dev.opcodes.rcvd)
 }
 
 // countPackets adds what this step has sent and received to the device's counters.
-func (o *outbox) countPackets() {
-	c := &o.dev.opcodes
-	o.sent.moveTo(&c.sent)
-	o.rcvd.moveTo(&c.rcvd)
+func (st *step) countPackets() {
+	c := &st.dev.opcodes
+	st.sent.moveTo(&c.sent)
+	st.rcvd.moveTo(&c.rcvd)
 }
 
 // PacketCount is the number of packets with one opcode.

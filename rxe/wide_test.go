@@ -162,7 +162,7 @@ func TestSeveralStop(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPair(t, 1, 1<<20, 4096)
 			p.a.dev.cfg.CostlyMemory = true
-			q, o := p.a.qps[0], p.a.dev.getOutbox()
+			q, st := p.a.qps[0], p.a.dev.newStep()
 			wrs := make([]SendWR, 6)
 			for i := range wrs {
 				wrs[i] = SendWR{Op: WRWrite, RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 64 << 10, LKey: p.a.mr.LKey()}}}
@@ -172,13 +172,13 @@ func TestSeveralStop(t *testing.T) {
 			_, err := q.postSend(wrs)
 			must(t, err)
 			q.begin(q.sq.at(q.send.cur))
-			q.req.fill(q, 0, &o.message)
-			plan := q.plan(&q.req, &o.message, uint32(q.send.window), math.MaxInt, o)
+			q.req.fill(q, 0, &st.message)
+			plan := q.plan(&q.req, &st.message, uint32(q.send.window), math.MaxInt, st)
 			if plan.messages != tt.n || plan.messages > 1 && (plan.bytes < plan.messages*(64<<10) || plan.bytes > wideBytes) {
 				t.Errorf("%d messages with %d bytes, want %d", plan.messages, plan.bytes, tt.n)
 			}
-			q.unlock(o)
-			o.done()
+			q.unlock(st)
+			st.done()
 		})
 	}
 }
@@ -186,30 +186,30 @@ func TestSeveralStop(t *testing.T) {
 // TestWideOutbox: an outbox changes its memory only while it is empty, and keeps both.
 func TestWideOutbox(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 4096, nil)
-	o := d.dev.getOutbox()
-	defer o.done()
+	st := d.dev.newStep()
+	defer st.done()
 	for round := range 2 {
-		o.reserve(4096, 1, wideBytes)
-		if cap(o.buf) != wideBytes {
-			t.Fatalf("round %d: room for %d bytes, want %d", round, cap(o.buf), wideBytes)
+		st.reserve(4096, 1, wideBytes)
+		if cap(st.buf) != wideBytes {
+			t.Fatalf("round %d: room for %d bytes, want %d", round, cap(st.buf), wideBytes)
 		}
 		h := wire.Headers{Opcode: wire.RCWriteOnly, DestQP: d.qps[1].qpn}
-		h.Put(o.packet(d.qps[0].route, h.Len(), h.Len()+smallItemBytes))
-		if o.reserve(4096, 1, outboxBytes); cap(o.buf) != wideBytes {
-			t.Errorf("round %d: not empty, and %d bytes of room, want %d", round, cap(o.buf), wideBytes)
+		h.Put(st.packet(d.qps[0].route, h.Len(), h.Len()+smallItemBytes))
+		if st.reserve(4096, 1, outboxBytes); cap(st.buf) != wideBytes {
+			t.Errorf("round %d: not empty, and %d bytes of room, want %d", round, cap(st.buf), wideBytes)
 		}
-		if d.dev.deliverWhole(o) {
+		if d.dev.deliverWhole(st) {
 			t.Errorf("round %d: an inbox got the memory of a wide outbox", round)
 		}
-		o.flush()
-		if o.reserve(4096, 1, outboxBytes); cap(o.buf) != outboxBytes {
-			t.Errorf("round %d: room for %d bytes, want %d", round, cap(o.buf), outboxBytes)
+		st.flush()
+		if st.reserve(4096, 1, outboxBytes); cap(st.buf) != outboxBytes {
+			t.Errorf("round %d: room for %d bytes, want %d", round, cap(st.buf), outboxBytes)
 		}
 	}
-	o.reserve(4096, 1, wideBytes)
+	st.reserve(4096, 1, wideBytes)
 	if n := testing.AllocsPerRun(10, func() {
-		o.reserve(4096, 1, outboxBytes)
-		o.reserve(4096, 1, wideBytes)
+		st.reserve(4096, 1, outboxBytes)
+		st.reserve(4096, 1, wideBytes)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -224,14 +224,14 @@ func TestManyBursts(t *testing.T) {
 	for i := range half {
 		p.a.mem.b[i] = byte(i ^ i>>12)
 	}
-	q, o := p.a.qps[0], p.a.dev.getOutbox()
+	q, st := p.a.qps[0], p.a.dev.newStep()
 	q.lock()
-	o.reserve(4096, 1, wideBytes)
+	st.reserve(4096, 1, wideBytes)
 	var routes [maxBursts]wire.Route
 	for i := range maxBursts - groupBursts {
 		routes[i] = *q.route
 		h := wire.Headers{Opcode: wire.RCAck, DestQP: 1 << 20} // no such queue pair
-		h.Put(o.packet(&routes[i], h.Len(), h.Len()))
+		h.Put(st.packet(&routes[i], h.Len(), h.Len()))
 	}
 	wrs := make([]SendWR, n)
 	for i := range wrs {
@@ -241,9 +241,9 @@ func TestManyBursts(t *testing.T) {
 	}
 	_, err := q.postSend(wrs)
 	must(t, err)
-	q.runRequester(o)
-	q.unlock(o)
-	o.done()
+	q.runRequester(st)
+	q.unlock(st)
+	st.done()
 	p.pump()
 	p.a.take(t, n)
 	equal(t, "target", p.b.mem.b[half:half+n*size], p.a.mem.b[:n*size])
