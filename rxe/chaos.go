@@ -48,7 +48,7 @@ type chaos struct {
 }
 
 // forQP returns the part of the next QP. A nil Chaos has none.
-func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
+func (c *Chaos) forQP(late *pool) *chaos {
 	if c == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
 	for i := range part.odds {
 		part.odds[i] = oddsOf[part.rng.IntN(len(oddsOf))]
 	}
-	part.writes.allBytes, part.reads.allBytes = bytes, bytes
+	part.writes.pool, part.reads.pool = late, late
 	return part
 }
 

@@ -71,7 +71,7 @@ type Device struct {
 
 	intercept atomic.Pointer[Interceptor]
 	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
-	lateBytes atomic.Int64 // that chaos holds back
+	pools     pools        // of packets that wait
 	runQueue  runQueue     // between QPs of this device
 	admission admission    // of QPs that send to other devices
 	gsi       gsi
@@ -136,6 +136,7 @@ func New(cfg Config) (*Device, error) {
 	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
 	d.port.init()
+	d.pools.init()
 	d.gids.Store(newGIDTable(nil))
 	return d, nil
 }

@@ -65,7 +65,7 @@ func TestUCPauseForReceiver(t *testing.T) {
 // A receiver that takes nothing for long delays nobody.
 func TestUCPauseEnds(t *testing.T) {
 	d, _, b := newUCPair(t)
-	d.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
+	d.dev.pools.inboxes.used.Add(inboxLimitUnreliable) // of others
 	for range 2 {
 		d.clock().now += ucPauseLimit
 		d.dev.Expire()
@@ -94,7 +94,7 @@ func TestUCBothWays(t *testing.T) {
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
 	const repliesEach, batch = 160, 16
 	came := 0
-	b.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
+	b.dev.pools.inboxes.used.Add(inboxLimitUnreliable) // of others
 	b.dev.cfg.Link = &repliesLink{reply: func() {
 		for range repliesEach {
 			pkts := make([]pkt, batch)

@@ -292,7 +292,7 @@ func TestInboxBound(t *testing.T) {
 	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
 		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
 	}
-	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.runQueue.inboxBytes.Load() != 0 {
+	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.pools.inboxes.used.Load() != 0 {
 		t.Error("the inbox is not empty")
 	}
 }
@@ -316,7 +316,7 @@ func TestInboxesBound(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
 	q.lock()
-	d.dev.runQueue.inboxBytes.Store(inboxesScarceAbove)
+	d.dev.pools.inboxes.used.Store(inboxesScarceAbove)
 	wr := []SendWR{{Op: WRWrite, RKey: d.mr.RKey(), RemoteAddr: 1 << 19, SGL: []SGE{{Length: 500_000, LKey: d.mr.LKey()}}}}
 	_, err := d.qps[0].PostSend(wr)
 	must(t, err)
@@ -324,14 +324,14 @@ func TestInboxesBound(t *testing.T) {
 		t.Errorf("%d bytes were left", n)
 	}
 	full := d.counter(t, nil, "drop_inbox_full")
-	d.dev.runQueue.inboxBytes.Add(-inboxesScarceAbove)
+	d.dev.pools.inboxes.used.Add(-inboxesScarceAbove)
 	q.unlock(nil)
 	for range 20 { // dropped packets are sent again
 		d.clock().now += Time(1e9)
 		d.dev.Expire()
 	}
-	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.runQueue.inboxBytes.Load() != 0 {
-		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.runQueue.inboxBytes.Load(), s)
+	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.pools.inboxes.used.Load() != 0 {
+		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.pools.inboxes.used.Load(), s)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestInboxOfDestroyed(t *testing.T) {
 	q := d.qps[1]
 	must(t, q.Destroy())
 	q.enqueue(newItem(100))
-	if n := d.dev.runQueue.inboxBytes.Load(); n != 0 || !d.dev.runQueue.empty() || q.gate.inbox != (inbox{}) {
+	if n := d.dev.pools.inboxes.used.Load(); n != 0 || !d.dev.runQueue.empty() || q.gate.inbox != (inbox{}) {
 		t.Errorf("%d bytes are left for a QP that is destroyed", n)
 	}
 }

@@ -1,10 +1,6 @@
 package rxe
 
-import (
-	"sync"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // inboxItem holds packets of one flow, or one super-packet, in a QP's inbox.
 type inboxItem struct {
@@ -16,41 +12,10 @@ type inboxItem struct {
 	from    wire.Datagram // all but Data
 	super   superPacket   // how a super-packet was made, which fills all of buf
 	at      int           // packets that were executed, of a deferred item
-	charged int           // bytes of a deferred item that count in runQueue.deferredBytes
+	charged int           // bytes of a deferred item that count in pools.deferred
 	// counted: the device's counters include the packets already.
 	counted bool
 }
-
-var (
-	smallItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, smallItemBytes)} }}
-	largeItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, largeItemBytes)} }}
-)
-
-// newItem returns an empty item with room for n bytes, or for the most that there
-// can be.
-func newItem(n int) *inboxItem {
-	pool := &largeItems
-	if n <= smallItemBytes {
-		pool = &smallItems
-	}
-	item := pool.Get().(*inboxItem)
-	item.buf, item.ends = item.store[:0], item.ends[:0]
-	item.next, item.at, item.trailer, item.counted, item.super = nil, 0, 0, false, superPacket{}
-	return item
-}
-
-// free gives the item back. Nothing may refer to its bytes any more.
-func (item *inboxItem) free() {
-	item.next = nil
-	if len(item.store) > smallItemBytes {
-		largeItems.Put(item)
-	} else {
-		smallItems.Put(item)
-	}
-}
-
-// memory returns how many bytes the item uses up of an inbox's limit.
-func (item *inboxItem) memory() int { return len(item.store) + endBytes*cap(item.ends) }
 
 // count returns how many packets the item holds or stands for.
 func (item *inboxItem) count() int { return len(item.ends) + int(item.super.count) }
@@ -150,17 +115,11 @@ func (in *inbox) free() {
 // the QP on the run queue, unless a thread has locked the QP: that thread looks
 // into the inbox before it unlocks.
 func (q *QP) enqueue(item *inboxItem) {
-	all, size := &q.dev.runQueue.inboxBytes, int64(item.memory())
-	limit := inboxLimit
-	switch have := all.Add(size); {
-	case have > inboxesScarceAbove:
-		limit = inboxLimitScarce
-	case have <= inboxLimitUnreliable && q.typ != QPRC:
-		limit = inboxLimitUnreliable
-	}
+	pool, size := &q.dev.pools.inboxes, item.memory()
+	limit := pool.take(size, q.typ)
 	full, list := q.gate.enqueue(item, limit)
 	if full {
-		all.Add(-size)
+		pool.give(size)
 		q.dropOverrun(item)
 		return
 	}
@@ -194,7 +153,7 @@ func (q *QP) dropOverrun(item *inboxItem) {
 // QP.
 func (q *QP) runInbox(st *step) {
 	in, due := q.gate.takeInbox()
-	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))
+	q.dev.pools.inboxes.give(in.bytes)
 	var done inbox // its bytes are used until the visit ends
 	for item := in.first; item != nil; {
 		next := item.next

@@ -19,7 +19,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
 		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, user: init.User, faults: init.Faults, reports: init.Reports,
-		chaos: init.Chaos.forQP(&d.lateBytes),
+		chaos: init.Chaos.forQP(&d.pools.late),
 	}
 	q.gate.init()
 	q.attr.Cap = pd.sub.roundCap(init.Cap)

@@ -102,16 +102,9 @@ func (r *responder) deferCopy(q *QP, pkt packet, dg *wire.Datagram) {
 
 // deferItem keeps an item, or drops it when there is no room.
 func (r *responder) deferItem(q *QP, item *inboxItem) bool {
-	all, size := &q.dev.runQueue.deferredBytes, item.memory()
-	limit := deferredLimit
-	switch have := all.Add(int64(size)); {
-	case have > deferredLimitAll:
-		limit = 0
-	case have > deferredScarceAbove:
-		limit = deferredLimitScarce
-	}
-	if r.deferred.list.bytes+size > limit {
-		all.Add(-int64(size))
+	pool, size := &q.dev.pools.deferred, item.memory()
+	if limit := pool.take(size, QPRC); r.deferred.list.bytes+size > limit {
+		pool.give(size)
 		q.dropOverrun(item)
 		return false
 	}
@@ -175,7 +168,7 @@ func (d *deferral) putBack(item *inboxItem) {
 // its bytes any more.
 func (r *responder) release(q *QP, item *inboxItem) {
 	r.deferred.list.bytes -= item.charged
-	q.dev.runQueue.deferredBytes.Add(-int64(item.charged))
+	q.dev.pools.deferred.give(item.charged)
 	item.free()
 }
 

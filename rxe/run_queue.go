@@ -10,13 +10,11 @@ import (
 // not to a thread. When the memory of one program blocks a thread, other threads
 // run the other QPs.
 type runQueue struct {
-	inboxBytes    atomic.Int64 // of memory, in all inboxes
-	deferredBytes atomic.Int64 // of memory, of all deferred requests
-	count         atomic.Int32 // how many QPs, and packets to queue pair 1, wait
-	mu            sync.Mutex   // a leaf lock
-	filled        qpList
-	resumed       qpList // admitted to send to other devices (admission.go)
-	yielded       qpList
+	count   atomic.Int32 // how many QPs, and packets to queue pair 1, wait
+	mu      sync.Mutex   // a leaf lock
+	filled  qpList
+	resumed qpList // admitted to send to other devices (admission.go)
+	yielded qpList
 }
 
 // qpList is a queue of QPs.
