@@ -3,6 +3,7 @@ package rxe
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
 // A system call moves as many packets as are ready. Those of one QP come together
@@ -30,6 +31,12 @@ type admission struct {
 	active  int // QPs admitted in this epoch
 	waiting qpList
 	armed   bool // a deadline is set for the first QP on the list
+}
+
+// ticket is what a QP has of the admission.
+type ticket struct {
+	activeEpoch  atomic.Uint32 // 0: nothing outstanding
+	waitingSince Time          // since when it is on the waiting list; under admission.mu
 }
 
 const epochWaiting = math.MaxUint32

@@ -55,7 +55,7 @@ func (c *completer) response(q *QP, pkt packet, st *step) {
 	switch {
 	case psn.Diff(q.send.una) < 0:
 		q.dev.counters.StaleResponse.Add(1)
-		q.stats.Duplicates.Add(1)
+		q.tallies.stats.Duplicates.Add(1)
 		return
 	case psn.Diff(q.send.limit) >= 0:
 		// for a PSN that was never sent: a ghost (IBA 9.7.6), dropped
@@ -208,7 +208,7 @@ func (c *completer) timeout(q *QP) {
 	if q.send.una == q.send.limit || q.attr.State == QPErr {
 		return
 	}
-	q.stats.Timeouts.Add(1)
+	q.tallies.stats.Timeouts.Add(1)
 	c.retriedGap = false
 	c.retry(q, CauseTimeout)
 }
@@ -238,7 +238,7 @@ func (c *completer) failOldest(q *QP, status WCStatus) {
 // rnrNAK waits as long as the responder asks (IBA 9.7.5.2.8).
 func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, st *step) {
 	q.dev.counters.RcvdRNRErr.Add(1)
-	q.stats.RNRNAKsRcvd.Add(1)
+	q.tallies.stats.RNRNAKsRcvd.Add(1)
 	if !c.ackThrough(q, psn.Sub(1), st) || q.send.una != psn || q.send.rnrUntil != 0 {
 		q.retire()
 		return
@@ -273,7 +273,7 @@ var nakStatus = map[wire.NAKCode]WCStatus{
 func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, st *step) {
 	if code == wire.NAKPSNSequence {
 		q.dev.counters.RcvdSeqErr.Add(1)
-		q.stats.SeqNAKsRcvd.Add(1)
+		q.tallies.stats.SeqNAKsRcvd.Add(1)
 	}
 	if !c.ackThrough(q, psn.Sub(1), st) || q.send.una != psn {
 		q.retire()

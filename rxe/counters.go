@@ -147,11 +147,11 @@ func (d *Device) readCounters(n int) []Counter {
 }
 
 // BytesReceived returns how many bytes of payload the queue pair has received. It takes no lock.
-func (q *QP) BytesReceived() uint64 { return q.stats.RcvdBytes.Load() }
+func (q *QP) BytesReceived() uint64 { return q.tallies.stats.RcvdBytes.Load() }
 
 // Counters returns every counter of the queue pair.
 func (q *QP) Counters() []Counter {
-	s := &q.stats
+	s := &q.tallies.stats
 	list := []Counter{
 		{"sent_packets", s.SentPackets.Load()},
 		{"rcvd_packets", s.RcvdPackets.Load()},

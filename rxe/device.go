@@ -79,8 +79,13 @@ type Device struct {
 	gids      atomic.Pointer[gidTable]
 	groups    mcastTable
 
-	whole  Subdevice
-	mu     sync.Mutex // guards what follows; for its place see the lock order in doc.go
+	whole Subdevice
+	registry
+}
+
+// registry has the objects that no number finds.
+type registry struct {
+	mu     sync.Mutex // for its place see the lock order in doc.go
 	closed bool
 	pds    map[*PD]struct{}
 	cqs    map[*CQ]struct{}
@@ -101,11 +106,9 @@ func New(cfg Config) (*Device, error) {
 		return nil, invalid("New", "clock", "is nil", "set Config.Clock")
 	}
 	d := &Device{
-		cfg:  cfg,
-		ecn:  DefaultECN(),
-		pds:  make(map[*PD]struct{}),
-		cqs:  make(map[*CQ]struct{}),
-		srqs: make(map[*SRQ]struct{}),
+		cfg:      cfg,
+		ecn:      DefaultECN(),
+		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{})},
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
 	limits := &d.whole.attr

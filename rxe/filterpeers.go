@@ -22,6 +22,13 @@ type filterUse struct {
 	peers map[netip.Addr]int // of listed queue pairs
 }
 
+// listing is how the filter knows a QP. The QP is locked when it changes.
+type listing struct {
+	peer   netip.Addr // that Config.Filter knows
+	number numberKind
+	user   any // QPInitAttr.User
+}
+
 // kindOf returns the kind of number for a new queue pair, and takes room for its peer.
 func (d *Device) kindOf(q *QP) numberKind {
 	if q.typ == QPUD {

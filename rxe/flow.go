@@ -145,7 +145,7 @@ func (q *QP) hold(why hold, st *step) bool {
 	default:
 	}
 	if holdNames[why] != "" {
-		q.stats.Waits[why].Add(1)
+		q.tallies.stats.Waits[why].Add(1)
 	}
 	return true
 }

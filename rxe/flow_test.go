@@ -119,10 +119,10 @@ func TestUCBothWays(t *testing.T) {
 	if least := inboxLimit / smallItemBytes * batch; came < 2*least {
 		t.Fatalf("only %d packets came, which may fit into the inbox", came)
 	}
-	if dropped, got := b.dev.counters.InboxFull.Load(), b.qp.stats.RcvdPackets.Load(); dropped != 0 || got != uint64(came) {
+	if dropped, got := b.dev.counters.InboxFull.Load(), b.qp.tallies.stats.RcvdPackets.Load(); dropped != 0 || got != uint64(came) {
 		t.Errorf("%d packets came: %d dropped, %d taken", came, dropped, got)
 	}
-	if n, want := b.qp.stats.SentBytes.Load(), uint64(len(wrs)*4*remoteLen); n != want {
+	if n, want := b.qp.tallies.stats.SentBytes.Load(), uint64(len(wrs)*4*remoteLen); n != want {
 		t.Errorf("%d bytes sent of %d", n, want)
 	}
 }
@@ -182,7 +182,7 @@ func TestUCRests(t *testing.T) {
 		wrs[i] = SendWR{Op: WRWrite, RKey: 1, SGL: []SGE{piece, piece, piece, piece}}
 	}
 	const posts = 3 * ucQuantum / (16 * 4 * remoteLen)
-	sent := func() int { return int(b.qp.stats.SentBytes.Load()) }
+	sent := func() int { return int(b.qp.tallies.stats.SentBytes.Load()) }
 	quanta := 1
 	for posted := 0; ; {
 		if n, most := sent(), quanta*(ucQuantum+burstBytes); n > most {

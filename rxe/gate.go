@@ -184,7 +184,7 @@ func (q *QP) tryUnlock(st *step) bool {
 	}
 	q.releaseAdmission()
 	q.countTraffic()
-	q.done.moveTo(&q.dev.opcodes.work)
+	q.tallies.done.moveTo(&q.dev.opcodes.work)
 	return q.gate.tryUnlock()
 }
 
@@ -192,7 +192,7 @@ func (q *QP) tryUnlock(st *step) bool {
 // waits for the QP, goes on with that.
 func (q *QP) handOver() {
 	q.countTraffic()
-	q.done.moveTo(&q.dev.opcodes.work)
+	q.tallies.done.moveTo(&q.dev.opcodes.work)
 	if !q.dead {
 		now := q.dev.cfg.Clock.Now()
 		q.timer.queuedAt = now

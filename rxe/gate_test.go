@@ -251,7 +251,7 @@ func TestInboxLosesNothing(t *testing.T) {
 	if dropped := b.dev.counters.InboxFull.Load(); got+dropped != threads*batches*each || got == 0 {
 		t.Errorf("%d received and %d dropped of %d", got, dropped, threads*batches*each)
 	}
-	if n := q.stats.RcvdPackets.Load(); n != got {
+	if n := q.tallies.stats.RcvdPackets.Load(); n != got {
 		t.Errorf("%d packets counted, want %d", n, got)
 	}
 }
@@ -289,7 +289,7 @@ func TestInboxBound(t *testing.T) {
 	}
 	full := b.dev.counters.InboxFull.Load()
 	q.unlock(nil)
-	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
+	if got := q.tallies.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.tallies.stats.Dropped.Load() != full {
 		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
 	}
 	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.pools.inboxes.used.Load() != 0 {
@@ -368,7 +368,7 @@ func TestInboxAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, once); n >= 1 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
-	if got := b.qp.stats.RcvdPackets.Load(); got != 102*32 {
+	if got := b.qp.tallies.stats.RcvdPackets.Load(); got != 102*32 {
 		t.Errorf("%d packets received", got)
 	}
 }

@@ -49,8 +49,8 @@ func TestHolds(t *testing.T) {
 				tt.cause(q, st)
 			}
 			waits := func() (n uint64) {
-				for i := range q.stats.Waits {
-					n += q.stats.Waits[i].Load()
+				for i := range q.tallies.stats.Waits {
+					n += q.tallies.stats.Waits[i].Load()
 				}
 				return n
 			}
@@ -67,8 +67,8 @@ func TestHolds(t *testing.T) {
 			if holdNames[tt.why] == "" {
 				want = 0
 			}
-			if q.stats.Waits[tt.why].Load() != want || waits() != want {
-				t.Errorf("counted %d times, and all reasons %d times, want %d", q.stats.Waits[tt.why].Load(), waits(), want)
+			if q.tallies.stats.Waits[tt.why].Load() != want || waits() != want {
+				t.Errorf("counted %d times, and all reasons %d times, want %d", q.tallies.stats.Waits[tt.why].Load(), waits(), want)
 			}
 			if tt.end != nil {
 				at := q.send.cur
@@ -90,7 +90,7 @@ const second1 = Time(second)
 func TestHoldCounters(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 4096)
 	q := p.a.qps[0]
-	q.stats.Waits[holdWindow].Add(7)
+	q.tallies.stats.Waits[holdWindow].Add(7)
 	got := map[string]uint64{}
 	for _, c := range q.Counters() {
 		got[c.Name] = c.Value

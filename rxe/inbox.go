@@ -144,7 +144,7 @@ func (g *gate) enqueue(item *inboxItem, limit int) (full, list bool) {
 // dropOverrun counts an item that did not fit, and frees it.
 func (q *QP) dropOverrun(item *inboxItem) {
 	n := uint64(item.count())
-	q.stats.Dropped.Add(n)
+	q.tallies.stats.Dropped.Add(n)
 	q.dev.counters.InboxFull.Add(n)
 	item.free()
 }

@@ -16,10 +16,13 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{
-		dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
-		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
-		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, user: init.User, faults: init.Faults, reports: init.Reports,
-		chaos: init.Chaos.forQP(&d.pools.late),
+		qpMade: qpMade{
+			dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
+			sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, signalAll: init.SignalAll,
+			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
+			chaos: init.Chaos.forQP(&d.pools.late),
+		},
+		listing: listing{user: init.User},
 	}
 	q.gate.init()
 	q.attr.Cap = pd.sub.roundCap(init.Cap)

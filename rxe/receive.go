@@ -152,8 +152,8 @@ func (q *QP) resumeReads(st *step) {
 func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, st *step) {
 	if c := q.refusal(pkt, dg); c != nil {
 		c.Add(1)
-		q.rx.packets++
-		q.stats.Dropped.Add(1)
+		q.tallies.rx.packets++
+		q.tallies.stats.Dropped.Add(1)
 		return
 	}
 	st.countRcvd(pkt.Opcode(), 1)
@@ -161,7 +161,7 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, st *step) {
 		q.marked(pkt, st)
 	}
 	if pkt.Opcode() == wire.OpCNP {
-		q.rx.packets++
+		q.tallies.rx.packets++
 		q.notified(st)
 		return
 	}
@@ -170,8 +170,8 @@ func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, st *step) {
 
 // received handles a packet that was not refused.
 func (q *QP) received(pkt packet, dg *wire.Datagram, st *step) {
-	q.rx.packets += uint64(pkt.count)
-	q.rx.bytes += uint64(len(pkt.Payload()))
+	q.tallies.rx.packets += uint64(pkt.count)
+	q.tallies.rx.bytes += uint64(len(pkt.Payload()))
 	if pkt.Info().Has(wire.OpRequest) {
 		q.resp.request(q, pkt, dg, st)
 	} else {

@@ -145,7 +145,7 @@ func (q *QP) sendSome(wqe *sendEntry, st *step) hold {
 func (q *QP) advance(wqe *sendEntry, n uint32) {
 	s := &q.send
 	if s.psn.Less(s.limit) {
-		q.stats.Retransmits.Add(uint64(n))
+		q.tallies.stats.Retransmits.Add(uint64(n))
 		q.req.resent = true
 	}
 	s.psn = s.psn.Add(n)

@@ -88,8 +88,8 @@ func (q *QP) countSent(packets uint32, bytes int, st *step) {
 	if q.rate.limited() {
 		q.countRate(packets, bytes)
 	}
-	q.tx.packets += uint64(packets)
-	q.tx.bytes += uint64(bytes)
+	q.tallies.tx.packets += uint64(packets)
+	q.tallies.tx.bytes += uint64(bytes)
 }
 
 // dataHeaders returns the headers of the packet of wqe with a PSN, but for what depends on its place in the message.

@@ -184,7 +184,7 @@ func (r *responder) requestRC(q *QP, pkt packet, dg *wire.Datagram, st *step) {
 	case q.attr.State == QPErr:
 		return // while earlier READs were answered
 	case r.ending && !pkt.PSN().Less(r.psn):
-		q.stats.Dropped.Add(1)
+		q.tallies.stats.Dropped.Add(1)
 		return
 	case !r.checkPSN(q, pkt, st):
 		return

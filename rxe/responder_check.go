@@ -46,7 +46,7 @@ func (r *responder) checkPSN(q *QP, pkt packet, st *step) bool {
 // nakSequence answers a request beyond the expected one: one NAK that names the
 // missing PSN, and silence until that arrives (IBA 9.7.4.1).
 func (r *responder) nakSequence(q *QP, st *step) {
-	q.stats.OutOfSequence.Add(1)
+	q.tallies.stats.OutOfSequence.Add(1)
 	if r.nakSent {
 		q.dev.counters.OutOfSeqDrop.Add(1)
 		return
@@ -57,7 +57,7 @@ func (r *responder) nakSequence(q *QP, st *step) {
 	q.dev.counters.OutOfSeqRequest.Add(1)
 	r.nakSent = true
 	r.ack = acking{} // implied by the NAK
-	q.stats.SeqNAKsSent.Add(1)
+	q.tallies.stats.SeqNAKsSent.Add(1)
 	r.respond(q, response{
 		kind: respondAck, psn: r.psn, msn: r.msn,
 		syndrome: wire.SyndromeNAK(wire.NAKPSNSequence),

@@ -78,7 +78,7 @@ func (r *responder) mayDefer(q *QP, pkt packet, st *step) bool {
 		q.dev.counters.OutOfSeqDrop.Add(uint64(pkt.count))
 	case ahead < 0:
 		q.dev.counters.DuplicateRequest.Add(uint64(pkt.count))
-		q.stats.Duplicates.Add(uint64(pkt.count))
+		q.tallies.stats.Duplicates.Add(uint64(pkt.count))
 		if pkt.Info().Has(messageKind) {
 			d.again, d.psn = true, pkt.PSN()
 		}
@@ -230,7 +230,7 @@ func (r *responder) runItem(q *QP, item *inboxItem, st *step) bool {
 		}
 		item.at++
 		if err != nil || q.refusal(pkt, &dg) != nil {
-			q.stats.Dropped.Add(1) // the QP has failed since
+			q.tallies.stats.Dropped.Add(1) // the QP has failed since
 			continue
 		}
 		d.running = true

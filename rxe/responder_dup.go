@@ -100,7 +100,7 @@ func (r *responder) resourcesFull(q *QP, st *step) bool {
 // (IBA 9.7.5.1; C9-105).
 func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, st *step) {
 	q.dev.counters.DuplicateRequest.Add(1)
-	q.stats.Duplicates.Add(1)
+	q.tallies.stats.Duplicates.Add(1)
 	if !r.flushPayload(q, st) {
 		return
 	}
@@ -123,7 +123,7 @@ func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, st *step) {
 // dropStale counts a duplicate of which no record is left. The peer gets no answer.
 func (r *responder) dropStale(q *QP) {
 	q.dev.counters.StaleRequest.Add(1)
-	q.stats.Dropped.Add(1)
+	q.tallies.stats.Dropped.Add(1)
 }
 
 // replay answers an atomic again, with its first result.

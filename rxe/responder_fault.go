@@ -158,7 +158,7 @@ func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 	r.nakSent = true
 	r.ack = acking{}
 	q.dev.counters.SendRNRErr.Add(1)
-	q.stats.RNRNAKsSent.Add(1)
+	q.tallies.stats.RNRNAKsSent.Add(1)
 	r.respond(q, response{
 		kind: respondAck, psn: psn, msn: msn,
 		syndrome: wire.SyndromeRNR(q.attr.MinRNRTimer),

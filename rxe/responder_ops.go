@@ -295,9 +295,9 @@ func (r *responder) push(q *QP, wc *WC, solicited bool) bool {
 func (q *QP) countRecv(wc *WC) {
 	q.dev.counters.RDMARecvs.Add(1)
 	if wc.Opcode == WCRecvImm {
-		q.done.add(workRecvImm)
+		q.tallies.done.add(workRecvImm)
 	} else {
-		q.done.add(workRecv)
+		q.tallies.done.add(workRecv)
 	}
 }
 

@@ -11,9 +11,9 @@ func (r *responder) requestUC(q *QP, pkt packet, st *step) {
 	info := pkt.Info()
 	if ahead := pkt.PSN().Diff(r.psn); ahead != 0 {
 		q.dev.counters.OutOfSeqDrop.Add(1)
-		q.stats.OutOfSequence.Add(1)
+		q.tallies.stats.OutOfSequence.Add(1)
 		if -ucLate <= ahead && ahead < 0 {
-			q.stats.Dropped.Add(1)
+			q.tallies.stats.Dropped.Add(1)
 			return
 		}
 		if !r.flushPayload(q, st) {
@@ -64,7 +64,7 @@ func (r *responder) abandonMessage() {
 func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, st *step) {
 	if pkt.QKey() != q.attr.QKey {
 		q.dev.counters.BadQKey.Add(1)
-		q.stats.Dropped.Add(1)
+		q.tallies.stats.Dropped.Add(1)
 		return
 	}
 	if f := r.receiveDatagram(q, pkt, dg, st); f != faultNone && q.attr.State != QPErr {
@@ -114,6 +114,6 @@ const udpHeaderLen = 8 // RFC 768
 
 // countDropped counts a packet of an unreliable service that came to nothing.
 func (q *QP) countDropped(f fault) {
-	q.stats.Dropped.Add(1)
+	q.tallies.stats.Dropped.Add(1)
 	f.count(&q.dev.counters)
 }

@@ -328,7 +328,7 @@ func (q *QP) complete(status WCStatus) bool {
 		q.onSendDone(1)
 	}
 	if status == WCSuccess {
-		q.done.add(wqe.op)
+		q.tallies.done.add(wqe.op)
 		if wqe.flags&SendSignaled == 0 && !q.signalAll {
 			return true
 		}

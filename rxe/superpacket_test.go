@@ -132,7 +132,7 @@ func TestSuperPacketNotAcceptedWhole(t *testing.T) {
 				t.Errorf("taken as a whole: %v", took)
 			}
 			q.endVisit(st)
-			if n := q.stats.RcvdPackets.Load(); change != nil && n != 0 {
+			if n := q.tallies.stats.RcvdPackets.Load(); change != nil && n != 0 {
 				t.Errorf("%d packets counted of a super-packet that was not accepted", n)
 			}
 		})

@@ -81,17 +81,24 @@ func (t *packetTally) moveTo(c *packetCounters) {
 // trafficTally is what a QP received or sent since it was last counted.
 type trafficTally struct{ packets, bytes uint64 }
 
+// tallies are what a QP counts. Those but stats are added to counters before it is unlocked.
+type tallies struct {
+	rx, tx trafficTally
+	done   workTally
+	stats  QPCounters
+}
+
 // countTraffic adds what the QP received and sent to its counters.
 func (q *QP) countTraffic() {
-	if q.rx.packets > 0 {
-		q.stats.RcvdPackets.Add(q.rx.packets)
-		q.stats.RcvdBytes.Add(q.rx.bytes)
-		q.rx = trafficTally{}
+	if q.tallies.rx.packets > 0 {
+		q.tallies.stats.RcvdPackets.Add(q.tallies.rx.packets)
+		q.tallies.stats.RcvdBytes.Add(q.tallies.rx.bytes)
+		q.tallies.rx = trafficTally{}
 	}
-	if q.tx.packets > 0 {
-		q.stats.SentPackets.Add(q.tx.packets)
-		q.stats.SentBytes.Add(q.tx.bytes)
-		q.tx = trafficTally{}
+	if q.tallies.tx.packets > 0 {
+		q.tallies.stats.SentPackets.Add(q.tallies.tx.packets)
+		q.tallies.stats.SentBytes.Add(q.tallies.tx.bytes)
+		q.tallies.tx = trafficTally{}
 	}
 }
 
