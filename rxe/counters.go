@@ -167,10 +167,8 @@ func (q *QP) Counters() []Counter {
 		{"out_of_sequence", s.OutOfSequence.Load()},
 		{"dropped", s.Dropped.Load()},
 	}
-	for why, name := range holdNames {
-		if name != "" {
-			list = append(list, Counter{name, s.Waits[why].Load()})
-		}
+	for why := holdRNR; why < numHolds; why++ {
+		list = append(list, Counter{holdNames[why], s.Waits.of(why).Load()})
 	}
 	return list
 }

@@ -1,6 +1,9 @@
 package rxe
 
-import "math"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // The requester asks mayGoOn before each message, and stops for one of these reasons. The question changes
 // nothing. If the answer is a hold, runRequester calls hold, which makes sure that something ends it.
@@ -8,52 +11,40 @@ import "math"
 // hold is a reason for the requester not to go on.
 type hold uint8
 
-// reason        what ends it
-// ------------  ----------------------------------------------------------------------
-// goOn
-// goOnAnyway    (the peer takes nothing, for longer than the requester waits for it)
-// holdIdle      a posted work request
-// holdState     Modify
-// holdRNR       the time for which the peer asked
-// holdPause     the end of a pause, which another hold or chaos began
-// holdRate      the time when the rate allows a packet (pacing_ecn.go)
-// holdAdmission other queue pairs that become idle, or admissionDelay (admission.go)
-// holdYield     the receivers on this device have run (run_queue.go)
-// holdPeer      UC within the device: less in the peer's inbox, or ucPauseLimit
-// holdQuantum   UC to another device: ucQuantumPause
-// holdInbox     UC: the thread that has locked the QP has run its inbox
-// holdWindow    an acknowledgement
-// holdReads     an answer to a READ or an atomic (max_rd_atomic)
-// holdFence     an answer to all of them
-// holdDrain     the completion of all requests before a local one
-// holdFailed    nothing: the work request fails once those before it have completed
+// Each hold, and what ends it. Those from holdRNR on are counted.
 const (
-	goOn hold = iota
-	goOnAnyway
-	holdIdle
-	holdState
-	holdRNR
-	holdPause
-	holdRate
-	holdAdmission
-	holdYield
-	holdPeer
-	holdQuantum
-	holdInbox
-	holdWindow
-	holdReads
-	holdFence
-	holdDrain
-	holdFailed
+	goOn          hold = iota
+	goOnAnyway         // the peer takes nothing, for longer than the requester waits for it
+	holdIdle           // a posted work request
+	holdState          // Modify
+	holdFailed         // nothing: the work request fails once those before it have completed
+	holdRNR            // the end of the time for which the peer asked
+	holdPause          // the end of a pause, which another hold or chaos began
+	holdRate           // the time when the rate allows a packet (pacing_ecn.go)
+	holdAdmission      // other queue pairs that become idle, or admissionDelay (admission.go)
+	holdYield          // the receivers on this device have run (run_queue.go)
+	holdPeer           // UC within the device: less in the peer's inbox, or ucPauseLimit
+	holdQuantum        // UC to another device: ucQuantumPause
+	holdInbox          // UC: the thread that has locked the QP has run its inbox
+	holdWindow         // an acknowledgement
+	holdReads          // an answer to a READ or an atomic (max_rd_atomic)
+	holdFence          // an answer to all of them
+	holdDrain          // the completion of all requests before a local one
 	numHolds
 )
 
-// holdNames are the names of the counters. Those without one are not counted.
+// holdNames are the names of the counters.
 var holdNames = [numHolds]string{
 	holdRNR: "wait_rnr", holdPause: "wait_pause", holdRate: "wait_rate", holdAdmission: "wait_admission", holdYield: "wait_yield",
 	holdPeer: "wait_peer", holdQuantum: "wait_quantum", holdInbox: "wait_inbox", holdWindow: "wait_window", holdReads: "wait_reads",
 	holdFence: "wait_fence", holdDrain: "wait_drain",
 }
+
+// waits counts holds by reason.
+type waits [numHolds - holdRNR]atomic.Uint64
+
+// of returns the counter of a hold.
+func (w *waits) of(why hold) *atomic.Uint64 { return &w[why-holdRNR] }
 
 // mayGoOn returns goOn or goOnAnyway if the requester may continue with the next work request, and otherwise the
 // reason why not. It changes nothing. The caller has locked the QP.
@@ -144,8 +135,8 @@ func (q *QP) hold(why hold, st *step) bool {
 		q.send.pausedUntil = q.dev.cfg.Clock.Now() + ucQuantumPause
 	default:
 	}
-	if holdNames[why] != "" {
-		q.tallies.stats.Waits[why].Add(1)
+	if why >= holdRNR {
+		q.tallies.stats.Waits.of(why).Add(1)
 	}
 	return true
 }

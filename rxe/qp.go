@@ -101,7 +101,7 @@ type QPCounters struct {
 	RNRNAKsSent, RNRNAKsRcvd  atomic.Uint64
 	Duplicates, OutOfSequence atomic.Uint64
 	Dropped                   atomic.Uint64
-	Waits                     [numHolds]atomic.Uint64 // of the requester, by reason (flow.go)
+	Waits                     waits // of the requester, by reason (flow.go)
 }
 
 // mtu returns the payload bytes of a full packet.
