@@ -1,10 +1,6 @@
 package rxe
 
-import (
-	"time"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // An acknowledgement costs a system call, a packet, and a wake-up of the peer. If the
 // program answers each message with one of its own, the acknowledgement can go with that
@@ -15,18 +11,6 @@ import (
 // had to leave alone ends the habit: the next ones leave at once, until answers come again.
 // NAKs and the responses to READs and atomics are never held, and a held acknowledgement
 // leaves before them.
-
-const (
-	// ackHoldTime is how long an acknowledgement is held at most. It is far below the
-	// local ACK timeout of any peer (minAckTimeout; a jiffy or more with rdma_rxe).
-	ackHoldTime = Time(250 * time.Microsecond)
-	// ackHoldAnswers is how many messages in a row the program must have answered
-	// within ackHoldTime before an acknowledgement is held.
-	ackHoldAnswers = 3
-	// ackHoldPackets is how many packets one held acknowledgement may cover. A peer
-	// that sends a stream must not find its window closed.
-	ackHoldPackets = 16
-)
 
 // ackHold is a held acknowledgement, and what the responder knows of the program's habit.
 type ackHold struct {
@@ -61,15 +45,15 @@ func (h *ackHold) leftAlone(now Time) {
 
 // requested notes that the requester has sent a request, and sends the acknowledgement
 // that is held behind it.
-func (h *ackHold) requested(q *QP, o *outbox) {
+func (h *ackHold) requested(q *QP, st *step) {
 	if h.until != 0 {
 		h.until, h.alone = 0, 0
-		h.ack.emit(q, o)
+		h.ack.emit(q, st)
 		return
 	}
 	switch {
 	case h.alone == 0:
-	case o.now-h.alone >= ackHoldTime:
+	case st.now-h.alone >= ackHoldTime:
 		h.answers = 0
 	case h.answers < ackHoldAnswers:
 		h.answers++
@@ -78,10 +62,10 @@ func (h *ackHold) requested(q *QP, o *outbox) {
 }
 
 // release sends the acknowledgement that is held, if there is one.
-func (h *ackHold) release(q *QP, o *outbox) {
+func (h *ackHold) release(q *QP, st *step) {
 	if h.until != 0 {
-		h.leftAlone(o.now)
-		h.ack.emit(q, o)
+		h.leftAlone(st.now)
+		h.ack.emit(q, st)
 	}
 }
 
@@ -91,8 +75,8 @@ func (h *ackHold) releaseLast(q *QP) {
 	if h.until == 0 {
 		return
 	}
-	o := q.dev.getOutbox()
-	h.release(q, o)
-	o.flush()
-	o.close()
+	st := q.dev.newStep()
+	h.release(q, st)
+	st.flush()
+	st.close()
 }

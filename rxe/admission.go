@@ -3,7 +3,7 @@ package rxe
 import (
 	"math"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
 // A system call moves as many packets as are ready. Those of one QP come together
@@ -19,10 +19,6 @@ import (
 // A QP that is active never waits: a few busy QPs, however much they send, are not
 // slowed down. Peers that do not answer delay others by admissionDelay at most.
 // Then every QP on the list is admitted, and the earlier ones no longer count.
-const (
-	defaultActiveQPs = 32
-	admissionDelay   = Time(250 * time.Microsecond)
-)
 
 // admission counts the active QPs and keeps the waiting list. A QP's activeEpoch is
 // 0 while it has nothing outstanding, and epochWaiting while it is on the list.
@@ -37,15 +33,20 @@ type admission struct {
 	armed   bool // a deadline is set for the first QP on the list
 }
 
+// ticket is what a QP has of the admission.
+type ticket struct {
+	activeEpoch  atomic.Uint32 // 0: nothing outstanding
+	waitingSince Time          // since when it is on the waiting list; under admission.mu
+}
+
 const epochWaiting = math.MaxUint32
 
-// requestAdmission reports whether the requester may begin or continue. The caller
-// has locked the QP.
-func (q *QP) requestAdmission(now Time) bool {
+// admitted reports whether the requester needs no admission, or has it. The caller has locked the QP.
+func (q *QP) admitted() bool {
 	if p := q.activeEpoch.Load(); p != 0 {
 		return p != epochWaiting
 	}
-	return q.typ != QPRC || q.peerIsLocal() || q.dev.admission.admit(q, now)
+	return q.typ != QPRC || q.peerIsLocal()
 }
 
 // releaseAdmission makes a QP inactive that has nothing outstanding any more. The

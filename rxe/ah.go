@@ -6,7 +6,7 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// DefaultHopLimit is what the hop limit 0 of an AHAttr means (IPV6_DEFAULT_HOPLIMIT). It
+// DefaultHopLimit is what the hop limit 0 of an AHAttr means (IPV6_DEFAULT_HOPLIMIT of include/net/ipv6.h). It
 // also stands for that of IPv4.
 const DefaultHopLimit = 64
 
@@ -82,7 +82,7 @@ func (d *Device) route(op string, a *AHAttr, lqpn, rqpn wire.QPN) (*wire.Route, 
 		return nil, invalid(op, "ah.sgid_index", "has no GID", "choose an index that ibv_devinfo -v lists")
 	case a.DGID.IsZero():
 		return nil, invalid(op, "ah.dgid", "is zero", "set grh.dgid to the peer's GID")
-	case a.FlowLabel >= 1<<20:
+	case a.FlowLabel >= 1<<20: // IBA 8.3
 		return nil, invalid(op, "ah.flow_label", "exceeds 20 bits", "use at most 0xfffff")
 	}
 	r := &wire.Route{

@@ -5,8 +5,5 @@ package rxe
 // modulo 4096 ("rep movsb", which the kernel copies with). Programs' buffers mostly begin at a page.
 // A BTH has 12 bytes, so payload behind a BTH at the start of a page is copied that slowly.
 
-// lineBytes is the size of a processor's cache line.
-const lineBytes = 64
-
 // lineUp rounds up to a multiple of lineBytes.
 func lineUp(n int) int { return (n + lineBytes - 1) &^ (lineBytes - 1) }

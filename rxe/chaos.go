@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -36,34 +37,18 @@ const (
 	numLateness
 )
 
-// Pauses that a peer notices are far below minAckTimeout. So no peer takes what was not sent yet
-// for lost.
-const lateForPeer = 200 * time.Microsecond
-
-var mostLate = [numLateness]time.Duration{
-	latePost:     16 * time.Millisecond,
-	lateSource:   lateForPeer,
-	lateResponse: lateForPeer,
-	latePlace:    16 * time.Millisecond,
-	lateReceive:  8 * time.Millisecond,
-	lateSend:     8 * time.Millisecond,
-}
-
 // chaos is one QP's part of a Chaos. The QP's lock guards it.
 type chaos struct {
 	rng  *rand.Rand
-	odds [numLateness]int // of 64
+	odds [numLateness]int // of lateOdds
 
 	writes lateWrites // payload of WRITEs and SENDs that was acknowledged
 	reads  lateWrites // READ data
 	wcs    []lateWC   // of receives, oldest first
 }
 
-// oddsOf are what a QP draws its odds from: some QPs delay a thing always, others seldom.
-var oddsOf = [...]int{4, 16, 32, 64}
-
 // forQP returns the part of the next QP. A nil Chaos has none.
-func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
+func (c *Chaos) forQP(late *pool) *chaos {
 	if c == nil {
 		return nil
 	}
@@ -71,17 +56,17 @@ func (c *Chaos) forQP(bytes *atomic.Int64) *chaos {
 	for i := range part.odds {
 		part.odds[i] = oddsOf[part.rng.IntN(len(oddsOf))]
 	}
-	part.writes.allBytes, part.reads.allBytes = bytes, bytes
+	part.writes.pool, part.reads.pool = late, late
 	return part
 }
 
 // draw returns how late a thing is; 0: it is not. Short delays are as probable as long ones, for
 // programs of any speed.
 func (c *chaos) draw(what lateness) time.Duration {
-	if c.rng.IntN(64) >= c.odds[what] {
+	if c.rng.IntN(lateOdds) >= c.odds[what] {
 		return 0
 	}
-	scale := time.Microsecond << c.rng.IntN(15)
+	scale := time.Microsecond << c.rng.IntN(lateScales)
 	return min(scale+time.Duration(c.rng.Int64N(int64(scale))), mostLate[what])
 }
 
@@ -109,17 +94,21 @@ func (q *QP) postpones(wqe *sendEntry) bool {
 	return true
 }
 
-// untilSplit returns how many of the next n packets of wqe, from packet number index on, are sent
-// together. Chaos has a message wait once in its middle, so that its source is read at two times.
-func (q *QP) untilSplit(wqe *sendEntry, index, n uint32) uint32 {
-	f := wqe.fault
-	if f == nil || f.splitAt <= index || f.splitAt > index+n {
-		return n
+// untilSplit returns how many packets of wqe, from packet number index on, come before chaos has it wait. A
+// message waits once in its middle, so that its source is read at two times.
+func (wqe *sendEntry) untilSplit(index uint32) uint32 {
+	if f := wqe.fault; f != nil && f.splitAt > index {
+		return f.splitAt - index
 	}
-	n = f.splitAt - index
-	f.splitAt = 0
-	q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(f.splitFor)
-	return n
+	return math.MaxUint32
+}
+
+// split has the requester wait if chaos wants that before packet number index of wqe.
+func (q *QP) split(wqe *sendEntry, index uint32) {
+	if f := wqe.fault; f != nil && f.splitAt != 0 && f.splitAt == index {
+		f.splitAt = 0
+		q.send.pausedUntil = q.dev.cfg.Clock.Now() + Time(f.splitFor)
+	}
 }
 
 // next returns the earliest deadline; 0 is none.
@@ -135,16 +124,16 @@ func (c *chaos) next() Time {
 }
 
 // expire does what is due.
-func (c *chaos) expire(q *QP, o *outbox) {
-	if c.reads.place(dueBy(o.now)) != nil {
+func (c *chaos) expire(q *QP, st *step) {
+	if c.reads.place(dueBy(st.now)) != nil {
 		q.failRead()
 	}
-	if err := c.writes.place(dueBy(o.now)); err != nil {
-		c.failed(q, err, o)
+	if err := c.writes.place(dueBy(st.now)); err != nil {
+		c.failed(q, err, st)
 		return
 	}
-	for len(c.wcs) > 0 && c.wcs[0].due <= o.now {
-		if !c.receiveDone(q, o) {
+	for len(c.wcs) > 0 && c.wcs[0].due <= st.now {
+		if !c.receiveDone(q, st) {
 			return
 		}
 	}
@@ -169,16 +158,16 @@ func (c *chaos) settle(q *QP) {
 // window of it ends. It looks at no QP of another domain. No QP may be locked.
 func (d *Device) settleLate(pd *PD) {
 	for _, q := range pd.chaotic() {
-		o := d.getOutbox()
+		st := d.newStep()
 		q.lock()
 		if !q.dead {
-			q.resp.placed(q, o)
+			q.resp.placed(q, st)
 			if q.chaos.reads.place(all) != nil {
 				q.failRead()
 			}
 		}
-		q.unlock(o)
-		o.posted()
+		q.unlock(st)
+		st.posted()
 	}
 }
 

@@ -1,7 +1,5 @@
 package rxe
 
-import "sync/atomic"
-
 // An acknowledgement promises that the responder has the data, and not that memory has it
 // (IBA 9.7.5.1). A later request of the same QP promises it (IBA 9.5): a SEND or WRITE with
 // immediate data when it completes there, an atomic or READ when it is executed. FLUSH does too
@@ -9,23 +7,13 @@ import "sync/atomic"
 // order. Requests are executed in order all the same (C9-28): a piece that overlaps an earlier one
 // comes after it.
 
-const (
-	// lateWritesLimit bounds the bytes of one QP, lateWritesLimitAll those of the device. Beyond
-	// them nothing is late.
-	lateWritesLimit    = 256 << 10
-	lateWritesLimitAll = 32 << 20
-	// latePieces bounds the pieces of one QP, and lateCuts how often one span is cut.
-	latePieces = 256
-	lateCuts   = 4
-)
-
 // lateWrites is data that waits to be written to memory.
 type lateWrites struct {
-	pieces   []latePiece // in the order of the requests
-	bytes    int
-	allBytes *atomic.Int64 // of the device
-	seq      uint64        // of the latest piece
-	batch    []Span
+	pieces []latePiece // in the order of the requests
+	bytes  int
+	pool   *pool  // of the device
+	seq    uint64 // of the latest piece
+	batch  []Span
 }
 
 // latePiece is a part of a span.
@@ -83,12 +71,18 @@ func (l *lateWrites) keep(c *chaos, batch *spanBatch, pend pendingWrite, now Tim
 		size += len(batch.spans[i].Buf)
 	}
 	late := Time(c.draw(latePlace))
-	if len(batch.spans)*lateCuts > latePieces || size > lateWritesLimit ||
-		l.allBytes.Load()+int64(size) > lateWritesLimitAll {
+	if len(batch.spans)*lateCuts > latePieces {
+		late = 0
+	}
+	if late != 0 && size > l.pool.take(size, QPRC) {
+		l.pool.give(size)
 		late = 0
 	}
 	if late == 0 || len(l.pieces)+len(batch.spans)*lateCuts > latePieces || l.bytes+size > lateWritesLimit {
 		if err := l.place(all); err != nil {
+			if late != 0 {
+				l.pool.give(size)
+			}
 			batch.drop()
 			return err
 		}
@@ -139,7 +133,6 @@ func (l *lateWrites) add(mem Memory, s Span, from *lateBatch) {
 	l.pieces = append(l.pieces, latePiece{Span: s, mem: mem, seq: l.seq, from: from})
 	from.left++
 	l.bytes += len(s.Buf)
-	l.allBytes.Add(int64(len(s.Buf)))
 }
 
 // lastBelow returns when the last of the earlier pieces is due that piece i may overlap. Two
@@ -192,7 +185,7 @@ func (l *lateWrites) release(pieces []latePiece) {
 	for i := range pieces {
 		p := &pieces[i]
 		l.bytes -= len(p.Buf)
-		l.allBytes.Add(-int64(len(p.Buf)))
+		l.pool.give(len(p.Buf))
 		if p.from.left--; p.from.left == 0 {
 			for j := range p.from.refs {
 				p.from.refs[j].release()

@@ -50,12 +50,12 @@ func (c *completer) armRetransmit(q *QP, now Time) {
 }
 
 // response handles one acknowledgement or READ response, plain or super-packet.
-func (c *completer) response(q *QP, pkt packet, o *outbox) {
+func (c *completer) response(q *QP, pkt packet, st *step) {
 	psn := pkt.PSN()
 	switch {
 	case psn.Diff(q.send.una) < 0:
 		q.dev.counters.StaleResponse.Add(1)
-		q.stats.Duplicates.Add(1)
+		q.tallies.stats.Duplicates.Add(1)
 		return
 	case psn.Diff(q.send.limit) >= 0:
 		// for a PSN that was never sent: a ghost (IBA 9.7.6), dropped
@@ -63,19 +63,19 @@ func (c *completer) response(q *QP, pkt packet, o *outbox) {
 		return
 	}
 	if pkt.Info().Has(wire.OpReadResp) {
-		c.data(q, pkt, o)
+		c.data(q, pkt, st)
 		return
 	}
 	switch s := pkt.Syndrome(); {
 	case pkt.Opcode() == wire.RCAtomicAck:
-		c.atomic(q, pkt.Packet, o)
+		c.atomic(q, pkt.Packet, st)
 	case s.IsACK():
-		c.ackThrough(q, psn, o)
+		c.ackThrough(q, psn, st)
 		q.retire()
 	case s.IsRNR():
-		c.rnrNAK(q, psn, s.RNRTimer(), o)
+		c.rnrNAK(q, psn, s.RNRTimer(), st)
 	case s.IsNAK():
-		c.nak(q, psn, s.NAKCode(), o)
+		c.nak(q, psn, s.NAKCode(), st)
 	default:
 		q.dev.counters.StaleResponse.Add(1)
 	}
@@ -83,7 +83,7 @@ func (c *completer) response(q *QP, pkt packet, o *outbox) {
 
 // ackThrough acknowledges everything up to psn. It reports false if a request that
 // had to return data stops it.
-func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
+func (c *completer) ackThrough(q *QP, psn wire.PSN, st *step) bool {
 	for psn.Diff(q.send.una) >= 0 {
 		wqe := c.oldest(q)
 		if wqe == nil {
@@ -93,7 +93,7 @@ func (c *completer) ackThrough(q *QP, psn wire.PSN, o *outbox) bool {
 			c.implied(q)
 			return false
 		}
-		c.moveTo(q, wqe, minPSN(psn, wqe.last).Next(), o.now)
+		c.moveTo(q, wqe, minPSN(psn, wqe.last).Next(), st.now)
 	}
 	return true
 }
@@ -208,7 +208,7 @@ func (c *completer) timeout(q *QP) {
 	if q.send.una == q.send.limit || q.attr.State == QPErr {
 		return
 	}
-	q.stats.Timeouts.Add(1)
+	q.tallies.stats.Timeouts.Add(1)
 	c.retriedGap = false
 	c.retry(q, CauseTimeout)
 }
@@ -236,10 +236,10 @@ func (c *completer) failOldest(q *QP, status WCStatus) {
 }
 
 // rnrNAK waits as long as the responder asks (IBA 9.7.5.2.8).
-func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
+func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, st *step) {
 	q.dev.counters.RcvdRNRErr.Add(1)
-	q.stats.RNRNAKsRcvd.Add(1)
-	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn || q.send.rnrUntil != 0 {
+	q.tallies.stats.RNRNAKsRcvd.Add(1)
+	if !c.ackThrough(q, psn.Sub(1), st) || q.send.una != psn || q.send.rnrUntil != 0 {
 		q.retire()
 		return
 	}
@@ -257,7 +257,7 @@ func (c *completer) rnrNAK(q *QP, psn wire.PSN, timer uint8, o *outbox) {
 	q.dev.counters.RetryRNRNAK.Add(1)
 	c.goBack(q)
 	q.send.retransmitAt = 0
-	// Another thread may have queued the NAK after o.now.
+	// Another thread may have queued the NAK after st.now.
 	q.send.rnrUntil = q.dev.cfg.Clock.Now() + Time(wire.RNRTimeout(timer))
 	q.retire()
 }
@@ -270,12 +270,12 @@ var nakStatus = map[wire.NAKCode]WCStatus{
 	wire.NAKInvalidRD:      WCRemInvRDReq,
 }
 
-func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
+func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, st *step) {
 	if code == wire.NAKPSNSequence {
 		q.dev.counters.RcvdSeqErr.Add(1)
-		q.stats.SeqNAKsRcvd.Add(1)
+		q.tallies.stats.SeqNAKsRcvd.Add(1)
 	}
-	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn {
+	if !c.ackThrough(q, psn.Sub(1), st) || q.send.una != psn {
 		q.retire()
 		return
 	}
@@ -296,17 +296,17 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, o *outbox) {
 
 // inOrder acknowledges what lies before a response with data. It returns the
 // request that the response answers, or nil.
-func (c *completer) inOrder(q *QP, psn wire.PSN, o *outbox) *sendEntry {
-	if !c.ackThrough(q, psn.Sub(1), o) || q.send.una != psn {
+func (c *completer) inOrder(q *QP, psn wire.PSN, st *step) *sendEntry {
+	if !c.ackThrough(q, psn.Sub(1), st) || q.send.una != psn {
 		return nil
 	}
 	return c.oldest(q)
 }
 
 // data processes a READ response, which also answers ATOMIC WRITE and FLUSH.
-func (c *completer) data(q *QP, pkt packet, o *outbox) {
+func (c *completer) data(q *QP, pkt packet, st *step) {
 	psn := pkt.PSN()
-	wqe := c.inOrder(q, psn, o)
+	wqe := c.inOrder(q, psn, st)
 	if wqe == nil {
 		q.retire()
 		return
@@ -331,7 +331,7 @@ func (c *completer) data(q *QP, pkt packet, o *outbox) {
 		return
 	}
 	q.send.grow(pkt.count - 1) // moveTo counts one more
-	c.moveTo(q, wqe, next, o.now)
+	c.moveTo(q, wqe, next, st.now)
 	if wqe.done && !later {
 		q.retire()
 	}
@@ -410,8 +410,8 @@ func (c *completer) write(q *QP) error {
 }
 
 // atomic processes the original value that an atomic returns.
-func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
-	wqe := c.inOrder(q, pkt.PSN(), o)
+func (c *completer) atomic(q *QP, pkt wire.Packet, st *step) {
+	wqe := c.inOrder(q, pkt.PSN(), st)
 	if wqe == nil {
 		q.retire()
 		return
@@ -427,7 +427,7 @@ func (c *completer) atomic(q *QP, pkt wire.Packet, o *outbox) {
 		c.failMemory(q)
 		return
 	}
-	c.moveTo(q, wqe, pkt.PSN().Next(), o.now)
+	c.moveTo(q, wqe, pkt.PSN().Next(), st.now)
 	q.retire()
 }
 

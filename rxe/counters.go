@@ -65,13 +65,13 @@ type Counter struct {
 const sentPkts = "sent_pkts"
 
 // hwCounters is the number of counters of the first two groups.
-const hwCounters = 15 + 4
+const hwCounters = 15 + 4 // of struct rxe_counter_descs, and of mlx5
 
-func (c *Counters) table() [45]struct {
+func (c *Counters) table() []struct {
 	name string
 	v    *atomic.Uint64
 } {
-	return [...]struct {
+	return []struct {
 		name string
 		v    *atomic.Uint64
 	}{
@@ -149,12 +149,12 @@ func (d *Device) readCounters(n int) []Counter {
 }
 
 // BytesReceived returns how many bytes of payload the queue pair has received. It takes no lock.
-func (q *QP) BytesReceived() uint64 { return q.stats.RcvdBytes.Load() }
+func (q *QP) BytesReceived() uint64 { return q.tallies.stats.RcvdBytes.Load() }
 
 // Counters returns every counter of the queue pair.
 func (q *QP) Counters() []Counter {
-	s := &q.stats
-	return []Counter{
+	s := &q.tallies.stats
+	list := []Counter{
 		{"sent_packets", s.SentPackets.Load()},
 		{"rcvd_packets", s.RcvdPackets.Load()},
 		{"sent_bytes", s.SentBytes.Load()},
@@ -169,6 +169,10 @@ func (q *QP) Counters() []Counter {
 		{"out_of_sequence", s.OutOfSequence.Load()},
 		{"dropped", s.Dropped.Load()},
 	}
+	for why := holdRNR; why < numHolds; why++ {
+		list = append(list, Counter{holdNames[why], s.Waits.of(why).Load()})
+	}
+	return list
 }
 
 // retry returns the counter of retries for a cause.

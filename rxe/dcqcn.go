@@ -1,33 +1,11 @@
 package rxe
 
-import "time"
-
 // The reaction point of DCQCN. A CNP lowers the rate, and the share that it takes (alpha) grows
 // with the CNPs that came lately. Then the rate rises in steps, when a timer expires and when
 // enough was sent. The first steps lead back towards the rate before the CNP (fast recovery).
 // Later ones go beyond it by a constant (additive increase), or by more each time (hyper
 // increase). No thread waits for the timers: one that needs the rate catches up on what has
 // expired.
-
-const (
-	microsecond  = Time(time.Microsecond)
-	second       = int64(time.Second)
-	bytesPerMbps = 1_000_000 / 8
-
-	alphaOne = 1 << 20 // alpha is a fraction of it
-
-	// A device in software sends more slowly than its port says. So a CNP lowers the rate
-	// that was measured since the CNP before, if that tells the rate of a busy
-	// sender. The sender may have been idle all the same, so the rate that counts is at least a
-	// quarter of the one before.
-	measureMin = 50 * microsecond
-	measureMax = Time(time.Millisecond)
-
-	// A limited sender pauses for a time that a thread can keep, and then sends what it may
-	// have sent meanwhile. A thread that wakes late has missed no more than creditMax.
-	paceQuantum = 100 * microsecond
-	creditMax   = 5 * paceQuantum
-)
 
 // reaction is the rate limit of a queue pair's sender.
 type reaction struct {
@@ -55,18 +33,20 @@ func (r *reaction) notified(p *ECN, line int64, now Time) {
 	if r.rate == 0 {
 		*r = reaction{rate: line, line: line, alpha: alphaOne, params: p, creditAt: now}
 	} else if gap := now - r.cnpAt; gap >= measureMin && gap <= measureMax {
-		r.rate = min(r.rate, max(r.sent*second/int64(gap), r.rate/4))
+		r.rate = min(r.rate, max(r.sent*second/int64(gap), r.rate/measuredLeast))
 	}
 	r.target = r.rate
 	r.rate = max(r.rate-r.rate/2*int64(r.alpha)/alphaOne, r.floor())
-	r.alpha = uint32(alphaOne - uint64(alphaOne-r.alpha)*uint64(p.AlphaKeep)/1024)
+	r.alpha = uint32(alphaOne - uint64(alphaOne-r.alpha)*uint64(p.AlphaKeep)/alphaKeepOne)
 	r.alphaAt, r.timerAt, r.cnpAt = now, now, now
 	r.timers, r.counters, r.sent = 0, 0, 0
 	r.left = int64(p.RateBytes)
 }
 
 // floor returns the least rate. A slow port can go below the parameter.
-func (r *reaction) floor() int64 { return min(int64(r.params.MinRate)*bytesPerMbps, r.line/16+1) }
+func (r *reaction) floor() int64 {
+	return min(int64(r.params.MinRate)*bytesPerMbps, r.line/lineFloor+1)
+}
 
 // catchUp does what the timers that have expired do.
 func (r *reaction) catchUp(now Time) {
@@ -78,7 +58,7 @@ func (r *reaction) catchUp(now Time) {
 			r.alphaAt = now
 			break
 		}
-		r.alpha = uint32(uint64(r.alpha) * uint64(r.params.AlphaKeep) / 1024)
+		r.alpha = uint32(uint64(r.alpha) * uint64(r.params.AlphaKeep) / alphaKeepOne)
 	}
 	every := Time(r.params.RateTimer) * microsecond
 	for r.rate != 0 && now-r.timerAt >= every {
@@ -100,7 +80,7 @@ func (r *reaction) increase() {
 	}
 	r.target = min(r.target, r.line)
 	r.rate = (r.rate + r.target + 1) / 2
-	if r.rate >= r.line-r.line/1024 {
+	if r.rate >= r.line-r.line/lineNear {
 		r.rate = 0
 	}
 }

@@ -19,7 +19,7 @@ type Config struct {
 	Clock Clock
 	// Seed seeds the generator of QPNs and keys. All zero means the operating
 	// system's randomness, which is right except in tests that repeat a run.
-	Seed [32]byte
+	Seed [32]byte // RFC 8439: a key of ChaCha
 	// Limits replaces the capabilities and limits; nil: DefaultLimits.
 	Limits *DeviceAttr
 	// MaxActiveQPs is how many RC QPs may have requests outstanding to other
@@ -73,7 +73,7 @@ type Device struct {
 
 	intercept atomic.Pointer[Interceptor]
 	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
-	lateBytes atomic.Int64 // that chaos holds back
+	pools     pools        // of packets that wait
 	runQueue  runQueue     // between QPs of this device
 	admission admission    // of QPs that send to other devices
 	gsi       gsi
@@ -81,8 +81,13 @@ type Device struct {
 	gids      atomic.Pointer[gidTable]
 	groups    mcastTable
 
-	whole  Subdevice
-	mu     sync.Mutex // guards what follows; for its place see the lock order in doc.go
+	whole Subdevice
+	registry
+}
+
+// registry has the objects that no number finds.
+type registry struct {
+	mu     sync.Mutex // for its place see the lock order in doc.go
 	closed bool
 	pds    map[*PD]struct{}
 	cqs    map[*CQ]struct{}
@@ -103,11 +108,9 @@ func New(cfg Config) (*Device, error) {
 		return nil, invalid("New", "clock", "is nil", "set Config.Clock")
 	}
 	d := &Device{
-		cfg:  cfg,
-		ecn:  DefaultECN(),
-		pds:  make(map[*PD]struct{}),
-		cqs:  make(map[*CQ]struct{}),
-		srqs: make(map[*SRQ]struct{}),
+		cfg:      cfg,
+		ecn:      DefaultECN(),
+		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{})},
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
 	limits := &d.whole.attr
@@ -128,7 +131,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	limits.NodeGUID, limits.SysImageGUID = cfg.GUID, cfg.GUID
 	seed := cfg.Seed
-	if seed == [32]byte{} {
+	if cfg.Seed == (Config{}.Seed) {
 		crand.Read(seed[:]) // never fails
 	}
 	d.admission.limit, d.admission.epoch = defaultActiveQPs, 1
@@ -138,6 +141,7 @@ func New(cfg Config) (*Device, error) {
 	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
 	d.port.init()
+	d.pools.init()
 	d.gids.Store(newGIDTable(nil))
 	return d, nil
 }
@@ -240,7 +244,7 @@ func (r *random) qpn(marked func(wire.QPN) bool) uint32 {
 }
 
 // index draws a 24-bit key index or AH number. It never draws 0, so that a zero key
-// is always invalid.
+// is always invalid (IBA 10.6.3.3).
 func (r *random) index() uint32 {
 	for {
 		if n := r.uint32() & 0xffffff; n != 0 {

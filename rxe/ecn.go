@@ -27,16 +27,6 @@ type ECN struct {
 	MinRate    int `json:"rpg_min_rate"`   // Mb/s
 }
 
-// DefaultECN returns the defaults. With less than 100 Mb/s, the packets of a message would come
-// so slowly that the shortest local ACK timeout expires between two of them.
-func DefaultECN() ECN {
-	return ECN{
-		CNPInterval: 50, CNPDSCP: 48,
-		AlphaTimer: 55, AlphaKeep: 1020, RateTimer: 55, RateBytes: 10_000_000, Threshold: 5,
-		RateAI: 40, RateHAI: 400, MinRate: 100,
-	}
-}
-
 // ECNParam is one parameter of an ECN.
 type ECNParam struct {
 	Name     string
@@ -44,22 +34,6 @@ type ECNParam struct {
 	Min, Max int
 	Unit     string // "" if it has none
 	Doc      string
-}
-
-// Params returns the parameters of e.
-func (e *ECN) Params() []ECNParam {
-	return []ECNParam{
-		{"min_time_between_cnps", &e.CNPInterval, 0, 1_000_000, "µs", "a queue pair sends one CNP in this time at most"},
-		{"cnp_dscp", &e.CNPDSCP, 0, 63, "", "the DSCP of CNPs"},
-		{"dce_tcp_rtt", &e.AlphaTimer, 1, 1_000_000, "µs", "time without a CNP until alpha falls"},
-		{"dce_tcp_g", &e.AlphaKeep, 1, 1023, "/1024", "factor by which alpha falls: 1-g"},
-		{"rpg_time_reset", &e.RateTimer, 1, 1_000_000, "µs", "time between two increases of the rate"},
-		{"rpg_byte_reset", &e.RateBytes, 4096, 1 << 30, "B", "data between two increases of the rate"},
-		{"rpg_threshold", &e.Threshold, 1, 31, "", "increases of fast recovery, before additive ones"},
-		{"rpg_ai_rate", &e.RateAI, 1, 100_000, "Mb/s", "an additive increase"},
-		{"rpg_hai_rate", &e.RateHAI, 1, 100_000, "Mb/s", "a hyper increase"},
-		{"rpg_min_rate", &e.MinRate, 1, 100_000, "Mb/s", "the rate does not fall below it"},
-	}
 }
 
 // Check returns an error that names a parameter out of its range.
@@ -101,32 +75,32 @@ type notifier struct {
 // marked handles a packet that has met congestion: it notifies the sender, unless that has
 // happened just now (CA17-44). A CNP has the P_Key of the packets, and is not ECN-capable itself.
 // One that is marked all the same causes none: the two sides would answer each other without end.
-func (q *QP) marked(pkt wire.Packet, o *outbox) {
+func (q *QP) marked(pkt wire.Packet, st *step) {
 	d := q.dev
 	d.counters.ECNMarked.Add(1)
-	if d.ecn.Off || q.typ == QPUD || pkt.Opcode() == wire.OpCNP || o.now < q.notify.next {
+	if d.ecn.Off || q.typ == QPUD || pkt.Opcode() == wire.OpCNP || st.now < q.notify.next {
 		return
 	}
-	q.notify.next = o.now + Time(d.ecn.CNPInterval)*microsecond
+	q.notify.next = st.now + Time(d.ecn.CNPInterval)*microsecond
 	if q.notify.route == nil {
 		r := *q.route
 		r.TrafficClass = uint8(d.ecn.CNPDSCP) << 2
 		q.notify.route = &r
 	}
 	h := wire.Headers{Opcode: wire.OpCNP, BECN: true, PKey: q.pkey, DestQP: q.attr.DestQPN}
-	h.Put(o.packet(q.notify.route, h.Len(), h.Len()))
-	q.countSent(1, 0, o)
-	o.countSent(h.Opcode, 1)
+	h.Put(st.packet(q.notify.route, h.Len(), h.Len()))
+	q.countSent(1, 0, st)
+	st.countSent(h.Opcode, 1)
 	d.counters.SentCNP.Add(1)
 }
 
 // notified handles a CNP: the sender of this queue pair slows down (CA17-45).
-func (q *QP) notified(o *outbox) {
+func (q *QP) notified(st *step) {
 	d := q.dev
 	if d.ecn.Off || q.typ == QPUD {
 		d.counters.IgnoredCNP.Add(1)
 		return
 	}
 	d.counters.HandledCNP.Add(1)
-	q.rate.notified(&d.ecn, int64(d.port.speed.Load().Mbps)*bytesPerMbps, o.now)
+	q.rate.notified(&d.ecn, int64(d.port.speed.Load().Mbps)*bytesPerMbps, st.now)
 }

@@ -2,16 +2,6 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// spareNumbers is how many numbers with the right mark there are at least for each queue
-// pair, so that a peer that knows the mark still has to guess.
-const spareNumbers = 4
-
-// Config.Mark has at most maxMarkBits. With fewer than minMarkBits, marks are the same.
-const (
-	maxMarkBits = 8
-	minMarkBits = 2
-)
-
 // numberKind is which mark the number of a queue pair has.
 type numberKind uint8
 

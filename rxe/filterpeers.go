@@ -10,9 +10,6 @@ import (
 // listed queue pairs without a peer as there is room left in its share. Further queue pairs get
 // numbers for which the filter lets packets of all addresses pass: they do not need its room.
 
-// filterShare is how many peers of one user the filter lists.
-const filterShare = 256
-
 // filterUsers counts what users take of the filter's room. Its lock is a leaf lock.
 type filterUsers struct {
 	mu sync.Mutex
@@ -23,6 +20,13 @@ type filterUsers struct {
 type filterUse struct {
 	idle  int                // listed queue pairs without a peer
 	peers map[netip.Addr]int // of listed queue pairs
+}
+
+// listing is how the filter knows a QP. The QP is locked when it changes.
+type listing struct {
+	peer   netip.Addr // that Config.Filter knows
+	number numberKind
+	user   any // QPInitAttr.User
 }
 
 // kindOf returns the kind of number for a new queue pair, and takes room for its peer.

@@ -148,15 +148,15 @@ func (q *QP) collect() bool {
 	return locked
 }
 
-// unlock runs what is queued for the QP and unlocks it. o collects what that sends.
-// With a nil o, unlock sends it itself, and no other QP may be locked.
-func (q *QP) unlock(o *outbox) {
-	if q.tryUnlock(o) {
+// unlock runs what is queued for the QP and unlocks it. st collects what that sends.
+// With a nil st, unlock sends it itself, and no other QP may be locked.
+func (q *QP) unlock(st *step) {
+	if q.tryUnlock(st) {
 		return
 	}
-	own := o
+	own := st
 	if own == nil {
-		own = q.dev.getOutbox()
+		own = q.dev.newStep()
 	}
 	for round := 0; ; round++ {
 		if round == inboxRounds {
@@ -169,22 +169,22 @@ func (q *QP) unlock(o *outbox) {
 		}
 		own.flush()
 	}
-	if o == nil {
+	if st == nil {
 		own.posted()
 	}
 }
 
-// tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP has in o, and
+// tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP has in st, and
 // retransmissions. The next thread that locks the QP may send more of it. UC cannot repair a message
 // that is overtaken, and retransmissions that are overtaken cause the next sequence NAK.
-func (q *QP) tryUnlock(o *outbox) bool {
-	if o != nil && (q.typ == QPUC || q.req.resent) {
+func (q *QP) tryUnlock(st *step) bool {
+	if st != nil && (q.typ == QPUC || q.req.resent) {
 		q.req.resent = false
-		o.flush()
+		st.flush()
 	}
 	q.releaseAdmission()
 	q.countTraffic()
-	q.done.moveTo(&q.dev.opcodes.work)
+	q.tallies.done.moveTo(&q.dev.opcodes.work)
 	return q.gate.tryUnlock()
 }
 
@@ -192,7 +192,7 @@ func (q *QP) tryUnlock(o *outbox) bool {
 // waits for the QP, goes on with that.
 func (q *QP) handOver() {
 	q.countTraffic()
-	q.done.moveTo(&q.dev.opcodes.work)
+	q.tallies.done.moveTo(&q.dev.opcodes.work)
 	if !q.dead {
 		now := q.dev.cfg.Clock.Now()
 		q.timer.queuedAt = now

@@ -251,7 +251,7 @@ func TestInboxLosesNothing(t *testing.T) {
 	if dropped := b.dev.counters.InboxFull.Load(); got+dropped != threads*batches*each || got == 0 {
 		t.Errorf("%d received and %d dropped of %d", got, dropped, threads*batches*each)
 	}
-	if n := q.stats.RcvdPackets.Load(); n != got {
+	if n := q.tallies.stats.RcvdPackets.Load(); n != got {
 		t.Errorf("%d packets counted, want %d", n, got)
 	}
 }
@@ -289,10 +289,10 @@ func TestInboxBound(t *testing.T) {
 	}
 	full := b.dev.counters.InboxFull.Load()
 	q.unlock(nil)
-	if got := q.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.stats.Dropped.Load() != full {
+	if got := q.tallies.stats.RcvdPackets.Load(); got+full != uint64(n*len(pkts)) || q.tallies.stats.Dropped.Load() != full {
 		t.Errorf("%d packets taken, %d dropped of %d", got, full, n*len(pkts))
 	}
-	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.runQueue.inboxBytes.Load() != 0 {
+	if q.gate.inbox != (inbox{}) || q.gate.state.Load() != 0 || b.dev.pools.inboxes.used.Load() != 0 {
 		t.Error("the inbox is not empty")
 	}
 }
@@ -316,7 +316,7 @@ func TestInboxesBound(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
 	q.lock()
-	d.dev.runQueue.inboxBytes.Store(inboxesScarceAbove)
+	d.dev.pools.inboxes.used.Store(inboxesScarceAbove)
 	wr := []SendWR{{Op: WRWrite, RKey: d.mr.RKey(), RemoteAddr: 1 << 19, SGL: []SGE{{Length: 500_000, LKey: d.mr.LKey()}}}}
 	_, err := d.qps[0].PostSend(wr)
 	must(t, err)
@@ -324,14 +324,14 @@ func TestInboxesBound(t *testing.T) {
 		t.Errorf("%d bytes were left", n)
 	}
 	full := d.counter(t, nil, "drop_inbox_full")
-	d.dev.runQueue.inboxBytes.Add(-inboxesScarceAbove)
+	d.dev.pools.inboxes.used.Add(-inboxesScarceAbove)
 	q.unlock(nil)
 	for range 20 { // dropped packets are sent again
 		d.clock().now += Time(1e9)
 		d.dev.Expire()
 	}
-	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.runQueue.inboxBytes.Load() != 0 {
-		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.runQueue.inboxBytes.Load(), s)
+	if s := d.qps[0].Snapshot(); s.SendQueue != 0 || s.State != QPRTS || full == 0 || d.dev.pools.inboxes.used.Load() != 0 {
+		t.Errorf("%d packets dropped, %d bytes still in inboxes, then: %+v", full, d.dev.pools.inboxes.used.Load(), s)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestInboxOfDestroyed(t *testing.T) {
 	q := d.qps[1]
 	must(t, q.Destroy())
 	q.enqueue(newItem(100))
-	if n := d.dev.runQueue.inboxBytes.Load(); n != 0 || !d.dev.runQueue.empty() || q.gate.inbox != (inbox{}) {
+	if n := d.dev.pools.inboxes.used.Load(); n != 0 || !d.dev.runQueue.empty() || q.gate.inbox != (inbox{}) {
 		t.Errorf("%d bytes are left for a QP that is destroyed", n)
 	}
 }
@@ -368,7 +368,7 @@ func TestInboxAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, once); n >= 1 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
-	if got := b.qp.stats.RcvdPackets.Load(); got != 102*32 {
+	if got := b.qp.tallies.stats.RcvdPackets.Load(); got != 102*32 {
 		t.Errorf("%d packets received", got)
 	}
 }
@@ -519,13 +519,13 @@ func TestRetransmissionsLeaveFirst(t *testing.T) {
 			_, err := q.postSend([]SendWR{write})
 			b.must(err)
 		}
-		o := b.dev.getOutbox()
-		q.runRequester(o)
-		q.unlock(o)
+		st := b.dev.newStep()
+		q.runRequester(st)
+		q.unlock(st)
 		if n := len(b.take()); n != want {
 			t.Errorf("%d packets have left when the QP is unlocked, want %d", n, want)
 		}
-		o.done()
+		st.done()
 		if n := len(b.take()); n != 2-want {
 			t.Errorf("%d packets leave later, want %d", n, 2-want)
 		}
@@ -541,12 +541,12 @@ func TestRNRWaitOfLateNAK(t *testing.T) {
 	b.must(err)
 	b.want(func(wire.Packet) string { return "" })
 	q := b.qp
-	o := b.dev.getOutbox()
+	st := b.dev.newStep()
 	q.lock()
 	b.clock.now += 1_000_000
 	b.send(req(wire.RCAck, 0, nil, func(h *wire.Headers) { h.Syndrome = wire.SyndromeRNR(12) }))
-	q.unlock(o)
-	o.done()
+	q.unlock(st)
+	st.done()
 	if want := b.clock.now + Time(wire.RNRTimeout(12)); q.send.rnrUntil != want {
 		t.Errorf("the requester waits until %d, want %d", q.send.rnrUntil, want)
 	}

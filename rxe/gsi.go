@@ -31,10 +31,6 @@ type gsi struct {
 	inbox inbox // from QPs of this device; under runQueue.mu
 }
 
-// gsiInboxLimit bounds the memory of what QPs of this device have sent to queue
-// pair 1 and the handler has not received yet.
-const gsiInboxLimit = 1 << 20
-
 // SendGSI sends one datagram from queue pair 1 to QP dest at the address in attr.
 // There, dest is usually queue pair 1 too. It returns ErrInvalid for an address
 // that CreateAH would refuse and for a payload longer than the port's MTU. No QP
@@ -48,22 +44,22 @@ func (d *Device) SendGSI(attr AHAttr, dest wire.QPN, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	o := d.getOutbox()
+	st := d.newStep()
 	h := wire.Headers{Opcode: wire.UDSendOnly, PKey: pkeyTable[0], DestQP: dest,
 		PSN: wire.PSN(d.gsi.psn.Add(1)) & wire.PSNMask, SrcQP: GSIQPN, QKey: GSIQKey,
 		Pad: uint8(wire.PadLen(len(payload)))}
 	hl := h.Len()
-	b := o.packet(route, hl, hl+len(payload)+int(h.Pad))
+	b := st.packet(route, hl, hl+len(payload)+int(h.Pad))
 	h.Put(b)
 	clear(b[hl+copy(b[hl:], payload):])
-	o.countSent(h.Opcode, 1)
+	st.countSent(h.Opcode, 1)
 	if dest != GSIQPN || d.cfg.OnDeliver != nil || d.intercepted(GSIQPN, dest) {
-		o.posted()
+		st.posted()
 		return nil
 	}
 	// The caller runs no queue pair of a program, whose memory may not answer.
-	o.flush()
-	o.close()
+	st.flush()
+	st.close()
 	d.runGSI()
 	return nil
 }

@@ -1,10 +1,6 @@
 package rxe
 
-import (
-	"sync"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // inboxItem holds packets of one flow, or one super-packet, in a QP's inbox.
 type inboxItem struct {
@@ -16,48 +12,10 @@ type inboxItem struct {
 	from    wire.Datagram // all but Data
 	super   superPacket   // how a super-packet was made, which fills all of buf
 	at      int           // packets that were executed, of a deferred item
-	charged int           // bytes of a deferred item that count in runQueue.deferredBytes
+	charged int           // bytes of a deferred item that count in pools.deferred
 	// counted: the device's counters include the packets already.
 	counted bool
 }
-
-const (
-	smallItemBytes = 4 << 10
-	// largeItemBytes is enough for a full burst and for any group of packets. It is that of an outbox,
-	// because a large item and an outbox may exchange their memory (deliverWhole).
-	largeItemBytes = outboxBytes
-)
-
-var (
-	smallItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, smallItemBytes)} }}
-	largeItems = sync.Pool{New: func() any { return &inboxItem{store: make([]byte, largeItemBytes)} }}
-)
-
-// newItem returns an empty item with room for n bytes, or for the most that there
-// can be.
-func newItem(n int) *inboxItem {
-	pool := &largeItems
-	if n <= smallItemBytes {
-		pool = &smallItems
-	}
-	item := pool.Get().(*inboxItem)
-	item.buf, item.ends = item.store[:0], item.ends[:0]
-	item.next, item.at, item.trailer, item.counted, item.super = nil, 0, 0, false, superPacket{}
-	return item
-}
-
-// free gives the item back. Nothing may refer to its bytes any more.
-func (item *inboxItem) free() {
-	item.next = nil
-	if len(item.store) > smallItemBytes {
-		largeItems.Put(item)
-	} else {
-		smallItems.Put(item)
-	}
-}
-
-// memory returns how many bytes the item uses up of an inbox's limit.
-func (item *inboxItem) memory() int { return len(item.store) + 4*cap(item.ends) }
 
 // count returns how many packets the item holds or stands for.
 func (item *inboxItem) count() int { return len(item.ends) + int(item.super.count) }
@@ -88,7 +46,7 @@ func (item *inboxItem) divide(seg int, r *wire.Route) {
 
 // itemFromDatagram begins an item with a received packet.
 func itemFromDatagram(dg *wire.Datagram) *inboxItem {
-	item := newItem(4 * len(dg.Data)) // more may follow
+	item := newItem(itemPackets * len(dg.Data)) // more may follow
 	item.from = *dg
 	item.from.Data = nil
 	item.counted = true
@@ -110,7 +68,7 @@ func (item *inboxItem) extend(dg *wire.Datagram) bool {
 }
 
 // unpack handles the packets of an item. The caller has locked the QP.
-func (q *QP) unpack(item *inboxItem, o *outbox) {
+func (q *QP) unpack(item *inboxItem, st *step) {
 	dg := item.from
 	at := 0
 	for _, end := range item.ends {
@@ -121,30 +79,12 @@ func (q *QP) unpack(item *inboxItem, o *outbox) {
 			q.dev.counters.Malformed.Add(1)
 			continue
 		}
-		q.packet(pkt, &dg, o)
+		q.packet(pkt, &dg, st)
 	}
 	if !item.counted {
 		q.dev.counters.RcvdPkts.Add(uint64(len(item.ends)))
 	}
 }
-
-const (
-	// inboxLimit bounds the memory of one QP's inbox. The windows of two directions
-	// fit in it. Beyond that packets are dropped, as by any receiver that is
-	// overrun, and the transport recovers. Once all inboxes together exceed
-	// inboxesScarceAbove, each is limited to inboxLimitScarce. Only QPs whose
-	// threads are blocked by program memory bring that about.
-	inboxLimit = 4 << 20
-	// inboxLimitUnreliable applies to UC and UD QPs while all inboxes together have
-	// no more. Their senders have no window, nobody repeats what is lost, and the
-	// thread that has locked the QP may be waiting for a CPU.
-	inboxLimitUnreliable = 32 << 20
-	inboxesScarceAbove   = 64 << 20
-	inboxLimitScarce     = 128 << 10
-	// inboxRounds is how often a thread runs what others queue meanwhile. Then the
-	// clock's thread takes over, so that no thread is delayed for ever.
-	inboxRounds = 16
-)
 
 // inbox is a queue of items.
 type inbox struct {
@@ -175,17 +115,11 @@ func (in *inbox) free() {
 // the QP on the run queue, unless a thread has locked the QP: that thread looks
 // into the inbox before it unlocks.
 func (q *QP) enqueue(item *inboxItem) {
-	all, size := &q.dev.runQueue.inboxBytes, int64(item.memory())
-	limit := inboxLimit
-	switch have := all.Add(size); {
-	case have > inboxesScarceAbove:
-		limit = inboxLimitScarce
-	case have <= inboxLimitUnreliable && q.typ != QPRC:
-		limit = inboxLimitUnreliable
-	}
+	pool, size := &q.dev.pools.inboxes, item.memory()
+	limit := pool.take(size, q.typ)
 	full, list := q.gate.enqueue(item, limit)
 	if full {
-		all.Add(-size)
+		pool.give(size)
 		q.dropOverrun(item)
 		return
 	}
@@ -210,39 +144,39 @@ func (g *gate) enqueue(item *inboxItem, limit int) (full, list bool) {
 // dropOverrun counts an item that did not fit, and frees it.
 func (q *QP) dropOverrun(item *inboxItem) {
 	n := uint64(item.count())
-	q.stats.Dropped.Add(n)
+	q.tallies.stats.Dropped.Add(n)
 	q.dev.counters.InboxFull.Add(n)
 	item.free()
 }
 
 // runInbox works through what was queued, as one visit. The caller has locked the
 // QP.
-func (q *QP) runInbox(o *outbox) {
+func (q *QP) runInbox(st *step) {
 	in, due := q.gate.takeInbox()
-	q.dev.runQueue.inboxBytes.Add(int64(-in.bytes))
+	q.dev.pools.inboxes.give(in.bytes)
 	var done inbox // its bytes are used until the visit ends
 	for item := in.first; item != nil; {
 		next := item.next
 		item.next = nil
 		switch {
 		case item.super.count == 0:
-			q.unpack(item, o)
+			q.unpack(item, st)
 			done.add(item)
-		case q.deferSuperPacket(item, o):
-		case q.receiveSuperPacket(item, o):
+		case q.deferSuperPacket(item, st):
+		case q.receiveSuperPacket(item, st):
 			done.add(item)
 		default:
 			cut := item.segment()
-			q.unpack(cut, o)
+			q.unpack(cut, st)
 			done.add(item)
 			done.add(cut)
 		}
 		item = next
 	}
 	if due {
-		o.now = q.dev.cfg.Clock.Now()
-		q.deadlines(o)
+		st.now = q.dev.cfg.Clock.Now()
+		q.deadlines(st)
 	}
-	q.endVisit(o)
+	q.endVisit(st)
 	done.free()
 }

@@ -9,6 +9,10 @@ import (
 // A key is a 24-bit index, drawn at random, above a variant byte in its low bits.
 // The variant changes with each use of the index, so that a stale key is refused
 // (IBA 10.6.3.3). Regions and windows share the indices.
+const (
+	variantBits = 8 // IBA 10.6.3.3
+	variantMask = 1<<variantBits - 1
+)
 
 // keyReason says why a key gives no access. keyOK says that it does.
 type keyReason uint8
@@ -50,7 +54,7 @@ type keyObject struct {
 	mw *MW
 }
 
-func (d *Device) lookupKey(key uint32) *keyObject { return d.keys.lookup(key >> 8) }
+func (d *Device) lookupKey(key uint32) *keyObject { return d.keys.lookup(key >> variantBits) }
 
 // regionRef refers to a checked range of a region, and keeps the region from being
 // deregistered until it is released. The zero regionRef is that of an empty range,
@@ -164,8 +168,6 @@ type useCount struct {
 	n       atomic.Int64
 	drained chan struct{} // made before dying is set
 }
-
-const useDying = 1 << 62
 
 func (u *useCount) acquire() bool {
 	for {

@@ -13,7 +13,7 @@ import (
 // the reasons.
 func TestExtentCheck(t *testing.T) {
 	pd, other := &PD{}, &PD{}
-	q, q2 := &QP{pd: pd}, &QP{pd: pd}
+	q, q2 := &QP{qpMade: qpMade{pd: pd}}, &QP{qpMade: qpMade{pd: pd}}
 	const key = 0x123456_78
 	top := ^uint64(0)
 	full := extent{key: key, pd: pd, base: 0x1000, length: 0x100, access: AccessLocalWrite | AccessRemoteRead}
@@ -67,7 +67,7 @@ func FuzzExtentCheck(f *testing.F) {
 		length = min(length, -base-1) // registration refuses what wraps
 		pd := &PD{}
 		e := extent{key: 5, pd: pd, base: base, length: length, access: Access(access)}
-		got := e.check(&QP{pd: pd}, pd, 5, va, n, Access(need))
+		got := e.check(&QP{qpMade: qpMade{pd: pd}}, pd, 5, va, n, Access(need))
 
 		rights := true
 		for bit := range 32 {
@@ -369,7 +369,7 @@ func BenchmarkRemoteAccess(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	q := &QP{dev: d, pd: pd}
+	q := &QP{qpMade: qpMade{dev: d, pd: pd}}
 	var key wire.RKey
 	for range 1000 {
 		mr, err := pd.RegMR(&objMem{}, 0, 1<<20, 0, AccessRemoteRead)

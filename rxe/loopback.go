@@ -13,24 +13,24 @@ import (
 // the order in which they were sent.
 
 // transmit sends the outbox's bursts on their way.
-func (d *Device) transmit(o *outbox) {
-	if f := d.intercept.Load(); f != nil && (*f).Wants(o.bursts) {
-		(*f).Send(o.bursts)
+func (d *Device) transmit(st *step) {
+	if f := d.intercept.Load(); f != nil && (*f).Wants(st.bursts) {
+		(*f).Send(st.bursts)
 		return
 	}
-	if d.deliverWhole(o) {
+	if d.deliverWhole(st) {
 		return
 	}
-	if rest := d.Loopback(o.bursts); len(rest) > 0 {
+	if rest := d.Loopback(st.bursts); len(rest) > 0 {
 		d.cfg.Link.Send(rest)
 	}
 }
 
 // deliverWhole gives the outbox's memory to the inbox of a QP of this device, if all that the outbox holds is a
 // large burst for this QP. So the burst is not copied. The outbox gets other memory.
-func (d *Device) deliverWhole(o *outbox) bool {
-	b := &o.bursts[0]
-	if len(o.bursts) > 1 || o.wide() || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
+func (d *Device) deliverWhole(st *step) bool {
+	b := &st.bursts[0]
+	if len(st.bursts) > 1 || st.wide() || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
 		return false
 	}
 	dest := destQP(b.Buf)
@@ -40,7 +40,7 @@ func (d *Device) deliverWhole(o *outbox) bool {
 		}
 	}
 	item := newItem(largeItemBytes)
-	item.store, o.buf = o.buf[:cap(o.buf)], item.store[:0]
+	item.store, st.buf = st.buf[:cap(st.buf)], item.store[:0]
 	item.buf = b.Buf
 	item.divide(b.Seg, b.Route)
 	d.enqueueLocal(dest, item)
@@ -159,7 +159,7 @@ func (d *Device) multicastLocal(b *wire.Burst) {
 	}
 }
 
-// destQP reads the destination QPN of a packet.
+// destQP reads the destination QPN of a packet (IBA 9.2).
 func destQP(b []byte) wire.QPN {
 	return wire.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
 }

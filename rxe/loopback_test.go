@@ -11,10 +11,10 @@ import (
 )
 
 // collect adds packets of 4 KiB to the outbox, one for each destination.
-func collect(o *outbox, r *wire.Route, dests ...wire.QPN) {
+func collect(st *step, r *wire.Route, dests ...wire.QPN) {
 	for i, dest := range dests {
 		h := wire.Headers{Opcode: wire.RCWriteOnly, DestQP: dest, PSN: wire.PSN(i), DMALen: 4096}
-		b := o.packet(r, h.Len(), h.Len()+4096)
+		b := st.packet(r, h.Len(), h.Len()+4096)
 		h.Put(b)
 		fill(b[h.Len():])
 	}
@@ -25,27 +25,27 @@ func collect(o *outbox, r *wire.Route, dests ...wire.QPN) {
 func TestDeliverWhole(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		collect func(o *outbox, d *pairEnd)
+		collect func(st *step, d *pairEnd)
 		whole   bool
 	}{
-		{"one QP", func(o *outbox, d *pairEnd) {
+		{"one QP", func(st *step, d *pairEnd) {
 			n := d.qps[1].qpn
-			collect(o, d.qps[0].route, n, n, n)
+			collect(st, d.qps[0].route, n, n, n)
 		}, true},
-		{"two QPs", func(o *outbox, d *pairEnd) {
-			collect(o, d.qps[0].route, d.qps[1].qpn, d.qps[0].qpn, d.qps[1].qpn)
+		{"two QPs", func(st *step, d *pairEnd) {
+			collect(st, d.qps[0].route, d.qps[1].qpn, d.qps[0].qpn, d.qps[1].qpn)
 		}, false},
-		{"two bursts", func(o *outbox, d *pairEnd) {
-			collect(o, d.qps[0].route, d.qps[1].qpn, d.qps[1].qpn)
-			collect(o, d.qps[1].route, d.qps[1].qpn)
+		{"two bursts", func(st *step, d *pairEnd) {
+			collect(st, d.qps[0].route, d.qps[1].qpn, d.qps[1].qpn)
+			collect(st, d.qps[1].route, d.qps[1].qpn)
 		}, false},
-		{"small", func(o *outbox, d *pairEnd) {
+		{"small", func(st *step, d *pairEnd) {
 			h := wire.Headers{Opcode: wire.RCAck, DestQP: d.qps[1].qpn}
-			h.Put(o.packet(d.qps[0].route, h.Len(), h.Len()))
+			h.Put(st.packet(d.qps[0].route, h.Len(), h.Len()))
 		}, false},
-		{"damaged", func(o *outbox, d *pairEnd) {
-			collect(o, d.qps[0].route, d.qps[1].qpn, d.qps[1].qpn)
-			o.bursts[0].Damage = 1
+		{"damaged", func(st *step, d *pairEnd) {
+			collect(st, d.qps[0].route, d.qps[1].qpn, d.qps[1].qpn)
+			st.bursts[0].Damage = 1
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,25 +53,25 @@ func TestDeliverWhole(t *testing.T) {
 			q := d.qps[1]
 			q.lock() // what comes stays in the inbox
 			defer q.unlock(nil)
-			wide := d.dev.getOutbox()
-			wide.reserve(1, true)
+			wide := d.dev.newStep()
+			wide.reserve(1, 1, wideBytes)
 			wide.close() // the next user's outbox is narrow all the same
-			o := d.dev.getOutbox()
-			tt.collect(o, d)
-			memory := unsafe.SliceData(o.buf)
+			st := d.dev.newStep()
+			tt.collect(st, d)
+			memory := unsafe.SliceData(st.buf)
 			var want [][]byte
-			for i := range o.bursts[0].N() {
-				p := o.bursts[0].Packet(i)
+			for i := range st.bursts[0].N() {
+				p := st.bursts[0].Packet(i)
 				want = append(want, bytes.Clone(p[:len(p)-wire.ICRCLen]))
 			}
-			if got := d.dev.deliverWhole(o); got != tt.whole {
+			if got := d.dev.deliverWhole(st); got != tt.whole {
 				t.Fatalf("delivered whole: %t, want %t", got, tt.whole)
 			}
-			if given := unsafe.SliceData(o.buf) != memory; given != tt.whole {
+			if given := unsafe.SliceData(st.buf) != memory; given != tt.whole {
 				t.Errorf("the outbox has given its memory away: %t, want %t", given, tt.whole)
 			}
-			if cap(o.buf) != outboxBytes {
-				t.Errorf("the outbox has room for %d bytes, want %d", cap(o.buf), outboxBytes)
+			if cap(st.buf) != outboxBytes {
+				t.Errorf("the outbox has room for %d bytes, want %d", cap(st.buf), outboxBytes)
 			}
 			in, _ := q.gate.takeInbox()
 			defer in.free()

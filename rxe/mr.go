@@ -36,7 +36,7 @@ const accessKnown = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | Ac
 	AccessFlushGlobal | AccessFlushPersist | accessOptional
 
 // accessOptional are the bits that a device may ignore
-// (IBV_ACCESS_OPTIONAL_RANGE, bits 20 to 29).
+// (IBV_ACCESS_OPTIONAL_RANGE of enum ibv_access_flags).
 const accessOptional Access = 0x3ff << 20
 
 // RegMR registers length bytes at addr of mem (ibv_reg_mr_iova2). Work requests and
@@ -59,10 +59,10 @@ func (pd *PD) RegMR(mem Memory, addr, length, iova uint64, access Access) (*MR, 
 	}
 	mr := &MR{dev: d, sub: pd.sub}
 	mr.key.mr = mr
-	variant := d.random.uint32() & 0xff
+	variant := d.random.uint32() & variantMask
 	// The region is stored last. Until then the index finds an MR without one,
 	// which no key matches.
-	reg.key = d.keys.insert(&mr.key, d.random.index)<<8 | variant
+	reg.key = d.keys.insert(&mr.key, d.random.index)<<variantBits | variant
 	mr.reg.Store(reg)
 	return mr, nil
 }
@@ -220,7 +220,7 @@ func (mr *MR) Dereg() error {
 	}
 	mr.reg.Store(nil)
 	mr.mu.Unlock()
-	mr.dev.keys.remove(reg.key >> 8)
+	mr.dev.keys.remove(reg.key >> variantBits)
 	mr.dev.settleLate(reg.pd)
 	reg.uses.drain()
 	_ = mr.sub.register(op, nil, reg) // gives back
@@ -235,4 +235,4 @@ func (k *keyObject) closeRegion() {
 }
 
 // nextVariant returns the key with the next variant byte (ibv_inc_rkey).
-func nextVariant(key uint32) uint32 { return key&^0xff | (key+1)&0xff }
+func nextVariant(key uint32) uint32 { return key&^variantMask | (key+1)&variantMask }

@@ -63,7 +63,7 @@ func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	mw.key.mw = mw
 	mw.mu.Lock()
 	defer mw.mu.Unlock()
-	mw.rkey = d.keys.insert(&mw.key, d.random.index)<<8 | d.random.uint32()&0xff
+	mw.rkey = d.keys.insert(&mw.key, d.random.index)<<variantBits | d.random.uint32()&variantMask
 	return mw, nil
 }
 
@@ -86,7 +86,7 @@ func (mw *MW) Dealloc() error {
 	}
 	mw.dead = true
 	mw.set(nil)
-	index := mw.rkey >> 8
+	index := mw.rkey >> variantBits
 	mw.mu.Unlock()
 	mw.dev.settleLate(mw.pd)
 	mw.dev.keys.remove(index)
@@ -160,7 +160,7 @@ func (mw *MW) bind(q *QP, b *MWBind) keyReason {
 	case mw.typ == MWType2 && mw.bound.Load() != nil: // o10-37.2.30
 		return keyState
 	}
-	key := mw.rkey&^0xff | uint32(b.RKey)&0xff
+	key := mw.rkey&^variantMask | uint32(b.RKey)&variantMask
 	if mw.typ == MWType1 && b.RKey == 0 {
 		key = nextVariant(mw.rkey)
 	}

@@ -3,13 +3,14 @@ package rxe
 import "github.com/gorxe/gorxe/wire"
 
 // messageOps is the BTH opcode for each position in a message.
-type messageOps [4]wire.Opcode
+type messageOps [numPositions]wire.Opcode
 
 const (
 	opFirst = iota
 	opMiddle
 	opLast
 	opOnly
+	numPositions
 )
 
 // at returns the opcode of a packet that begins or ends the message.
@@ -28,7 +29,7 @@ func (m *messageOps) at(begins, ends bool) wire.Opcode {
 
 // sendOpcodes holds the opcodes of each service's messages, readOps those of a
 // READ's responses.
-var sendOpcodes = [3][16]messageOps{
+var sendOpcodes = [...][WRAtomicWrite + 1]messageOps{
 	0: {
 		WRSend:     {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
 		WRSendImm:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},

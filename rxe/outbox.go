@@ -1,150 +1,99 @@
 package rxe
 
-import (
-	"sync"
-
-	"github.com/gorxe/gorxe/wire"
-)
+import "github.com/gorxe/gorxe/wire"
 
 // The outbox collects what one run-to-completion step sends. Packets are built in
 // place, next to each other, so that a run of packets of one size to one
 // destination is one Burst. A link sends a burst with one system call.
-
-const (
-	burstBytes   = 64<<10 - 128 // a super-packet of UDP segments fits 64 KiB with its IP and UDP headers
-	burstPackets = 128          // UDP_MAX_SEGMENTS of Linux; links split where it is less
-	outboxBytes  = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
-	maxBursts    = 256
-
-	// wideBytes is the room for messages to the network that are too long to be gathered ahead. A link then sends several of them with
-	// one system call, and their packets share bursts where sizes allow. Short messages
-	// do not wait for so many others, because their receiver would have less to do meanwhile.
-	wideBytes = 4 * outboxBytes
-)
-
 type outbox struct {
-	dev    *Device
 	buf    []byte
 	other  []byte // buf is one of two memories, of outboxBytes and wideBytes; this is the other one, nil if it was never used
 	bursts []wire.Burst
 	start  int  // of the open burst, in buf
 	count  int  // packets in the open burst
 	closed bool // the open burst takes no more packets: its last one was shorter
-
-	now        Time
-	sinceYield int        // bytes sent since this device's inboxes were run
-	readData   int        // bytes of READ responses that this step may still send
-	in         spanBatch  // payloads that wait to be gathered into buf
-	ahead      ahead      // of the requester
-	long       itemsAhead // of the requester
-	reads      ahead      // of the responder
-	answered   uint32     // READs, in this quantum of the responder
-	sent, rcvd packetTally
 }
 
-var outboxPool = sync.Pool{New: func() any {
-	return &outbox{
-		buf:    make([]byte, 0, outboxBytes),
-		bursts: make([]wire.Burst, 0, maxBursts),
-	}
-}}
+func newOutbox() outbox {
+	return outbox{buf: make([]byte, 0, outboxBytes), bursts: make([]wire.Burst, 0, maxBursts)}
+}
 
-func (d *Device) getOutbox() *outbox {
-	o := outboxPool.Get().(*outbox)
-	o.dev = d
-	o.now = d.cfg.Clock.Now()
-	o.readData = readStepBytes
-	return o
+// fits reports whether packets fit that take up so many bytes and bursts, of an outbox with that memory.
+func (ob *outbox) fits(bytes, bursts, memory int) bool {
+	most := cap(ob.buf)
+	if memory == burstBytes {
+		most = memory
+	}
+	return len(ob.bursts) == 0 || len(ob.buf)+bytes <= most && len(ob.bursts)+bursts <= maxBursts
+}
+
+// prepare gives an empty outbox the memory that is wanted.
+func (ob *outbox) prepare(memory int) {
+	if len(ob.bursts) == 0 && (memory == wideBytes) != ob.wide() {
+		ob.exchange()
+	}
 }
 
 // room reports whether a packet of n bytes (without ICRC) to r can be added without
 // a flush.
-func (o *outbox) room(n int) bool {
-	return len(o.buf)+lineBytes+n+wire.ICRCLen <= cap(o.buf) && len(o.bursts) < maxBursts
+func (ob *outbox) room(n int) bool {
+	return len(ob.buf)+lineBytes+n+wire.ICRCLen <= cap(ob.buf) && len(ob.bursts) < maxBursts
 }
 
-// groupBursts bounds the bursts that the packets of one message need: its first,
-// middle and last packets differ in size.
-const groupBursts = 4
-
-// severalBursts bounds the bursts that the packets of several long messages need. Each message begins three at most. Another nine begin
-// where burstPackets of the smallest packets are full, before wideBytes are.
-const severalBursts = 3*severalMessages + 9
-
-// reserve makes room for a group of packets of one message, n bytes in all with
-// their ICRCs, so that none of them causes a flush. If wide is set, it makes room for a group of several long
-// messages. An empty outbox is wide afterwards if wide is set, and narrow otherwise.
-func (o *outbox) reserve(n int, wide bool) {
-	bursts := groupBursts
-	if wide {
-		bursts = severalBursts
-	}
-	if len(o.buf)+groupBursts*lineBytes+n > cap(o.buf) || len(o.bursts)+bursts > maxBursts {
-		o.flush()
-	}
-	if len(o.bursts) == 0 && wide != o.wide() {
-		o.exchange()
+// free returns the room for packets in the outbox, or in an empty one if it has not the memory that they want.
+func (ob *outbox) free(memory int) int {
+	switch {
+	case len(ob.bursts) == 0, memory > cap(ob.buf):
+		return memory
+	case memory == burstBytes:
+		return memory - len(ob.buf)
+	default:
+		return cap(ob.buf) - len(ob.buf)
 	}
 }
 
 // wide reports whether the outbox has room for several long messages.
-func (o *outbox) wide() bool { return cap(o.buf) > outboxBytes }
+func (ob *outbox) wide() bool { return cap(ob.buf) > outboxBytes }
 
 // exchange makes an empty outbox wide or narrow.
-func (o *outbox) exchange() {
-	if o.other == nil { // an outbox begins narrow
-		o.other = make([]byte, 0, wideBytes)
+func (ob *outbox) exchange() {
+	if ob.other == nil { // an outbox begins narrow
+		ob.other = make([]byte, 0, wideBytes)
 	}
-	o.buf, o.other = o.other[:0], o.buf[:0]
+	ob.buf, ob.other = ob.other[:0], ob.buf[:0]
 }
 
-// reservesWide reports whether a message of this queue pair, with size bytes, goes into a wide outbox. A UC queue pair
-// looks at its inbox between two sends (yieldsToInbox), so it sends less at once.
-func (q *QP) reservesWide(size uint32) bool {
-	return size > aheadMessage && q.typ == QPRC && !q.peerIsLocal()
-}
-
-// flushFull flushes one burst for this device that has no room for another packet with n bytes of payload. Alone,
-// it is delivered without a copy (deliverWhole).
-func (o *outbox) flushFull(n int) {
-	if len(o.bursts) != 1 {
-		return
-	}
-	b := &o.bursts[0]
-	if len(b.Buf)+maxHeader+n+wire.ICRCLen > burstBytes && o.dev.localGID(b.Route.Dst) {
-		o.flush()
-	}
-}
-
-// packet returns n bytes (headers, payload and pad) for the caller to fill in; head of
-// them are headers. It flushes first when there is no room: packets that it returned
-// before must be complete by then.
-func (o *outbox) packet(r *wire.Route, head, n int) []byte {
-	if !o.room(n) {
-		o.flush()
-	}
+// add returns n bytes (headers, payload and pad) for the caller to fill in; head of them are headers. There must be room.
+func (ob *outbox) add(r *wire.Route, head, n int) []byte {
 	size := n + wire.ICRCLen
-	at := len(o.buf)
-	if !o.extend(r, at, size) {
+	at := len(ob.buf)
+	if !ob.extend(r, at, size) {
 		at = lineUp(at+head) - head
-		o.bursts = append(o.bursts, wire.Burst{Route: r, Buf: o.buf[at : at+size : at+size], Seg: size})
-		o.start, o.count, o.closed = at, 1, false
+		ob.bursts = append(ob.bursts, wire.Burst{Route: r, Buf: ob.buf[at : at+size : at+size], Seg: size})
+		ob.start, ob.count, ob.closed = at, 1, false
 	}
-	o.buf = o.buf[:at+size]
-	return o.buf[at : at+n : at+n]
+	ob.buf = ob.buf[:at+size]
+	return ob.buf[at : at+n : at+n]
 }
 
-func (o *outbox) extend(r *wire.Route, at, size int) bool {
-	if len(o.bursts) == 0 || o.closed || o.count == burstPackets {
+// clear makes the outbox empty.
+func (ob *outbox) clear() {
+	clear(ob.bursts)
+	ob.buf, ob.bursts = ob.buf[:0], ob.bursts[:0]
+	ob.start, ob.count, ob.closed = 0, 0, false
+}
+
+func (ob *outbox) extend(r *wire.Route, at, size int) bool {
+	if len(ob.bursts) == 0 || ob.closed || ob.count == burstPackets {
 		return false
 	}
-	b := &o.bursts[len(o.bursts)-1]
-	if b.Route != r || size > b.Seg || at+size-o.start > burstBytes {
+	b := &ob.bursts[len(ob.bursts)-1]
+	if b.Route != r || size > b.Seg || at+size-ob.start > burstBytes {
 		return false
 	}
-	b.Buf = o.buf[o.start : at+size : at+size]
-	o.count++
-	o.closed = size < b.Seg
+	b.Buf = ob.buf[ob.start : at+size : at+size]
+	ob.count++
+	ob.closed = size < b.Seg
 	return true
 }
 
@@ -155,65 +104,19 @@ type outboxMark struct {
 	closed                          bool
 }
 
-func (o *outbox) mark() outboxMark {
-	m := outboxMark{buf: len(o.buf), bursts: len(o.bursts), start: o.start, count: o.count, closed: o.closed}
+func (ob *outbox) mark() outboxMark {
+	m := outboxMark{buf: len(ob.buf), bursts: len(ob.bursts), start: ob.start, count: ob.count, closed: ob.closed}
 	if m.bursts > 0 {
-		m.last = len(o.bursts[m.bursts-1].Buf)
+		m.last = len(ob.bursts[m.bursts-1].Buf)
 	}
 	return m
 }
 
-func (o *outbox) rewind(m outboxMark) {
-	o.buf, o.bursts = o.buf[:m.buf], o.bursts[:m.bursts]
-	o.start, o.count, o.closed = m.start, m.count, m.closed
+func (ob *outbox) rewind(m outboxMark) {
+	ob.buf, ob.bursts = ob.buf[:m.buf], ob.bursts[:m.bursts]
+	ob.start, ob.count, ob.closed = m.start, m.count, m.closed
 	if m.bursts > 0 {
-		b := &o.bursts[m.bursts-1]
+		b := &ob.bursts[m.bursts-1]
 		b.Buf = b.Buf[:m.last:m.last]
 	}
-}
-
-// flush sends what was collected: to the link, or to the inboxes of this device's
-// own QPs.
-func (o *outbox) flush() {
-	o.countPackets()
-	if len(o.bursts) > 0 {
-		o.dev.transmit(o)
-	}
-	clear(o.bursts)
-	o.buf, o.bursts = o.buf[:0], o.bursts[:0]
-	o.start, o.count, o.closed = 0, 0, false
-}
-
-// done flushes, runs the inboxes of this device that have something, and returns
-// the outbox to its pool. No QP may be locked.
-func (o *outbox) done() {
-	o.flush()
-	o.dev.deliver(o)
-	o.close()
-}
-
-// posted is done for a program's call. The device's owner may want deliveries to
-// other programs to wait (Config.OnDeliver).
-func (o *outbox) posted() {
-	f := o.dev.cfg.OnDeliver
-	if f == nil {
-		o.done()
-		return
-	}
-	o.flush()
-	if !o.dev.runQueue.empty() {
-		f()
-	}
-	o.close()
-}
-
-// close returns an empty outbox to its pool. Outboxes in the pool are narrow, so what the next user's packets cost does
-// not depend on the last user.
-func (o *outbox) close() {
-	o.countPackets()
-	if o.wide() {
-		o.exchange()
-	}
-	o.dev, o.sinceYield = nil, 0
-	outboxPool.Put(o)
 }

@@ -45,16 +45,16 @@ func TestOutboxBursts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := d.getOutbox()
+		st := d.newStep()
 		for i, p := range tc.pkts {
-			b := o.packet(p.r, 12, p.n)
+			b := st.packet(p.r, 12, p.n)
 			if len(b) != p.n {
 				t.Fatalf("%s: packet of %d bytes, want %d", name, len(b), p.n)
 			}
 			clear(b)
 			b[0] = byte(i)
 		}
-		o.done()
+		st.done()
 		var got []int
 		i := 0
 		for _, b := range link.bursts {
@@ -89,15 +89,15 @@ func TestOutboxRewind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := d.getOutbox()
-	clear(o.packet(r, 12, 60))
-	m := o.mark()
-	clear(o.packet(r, 12, 60))
-	clear(o.packet(r, 12, 20))
-	clear(o.packet(r, 12, 60))
-	o.rewind(m)
-	clear(o.packet(r, 12, 60))
-	o.done()
+	st := d.newStep()
+	clear(st.packet(r, 12, 60))
+	m := st.mark()
+	clear(st.packet(r, 12, 60))
+	clear(st.packet(r, 12, 20))
+	clear(st.packet(r, 12, 60))
+	st.rewind(m)
+	clear(st.packet(r, 12, 60))
+	st.done()
 	if len(link.bursts) != 1 || len(link.bursts[0].Buf) != 2*(60+wire.ICRCLen) {
 		t.Fatalf("sent %d bursts, want one of two packets", len(link.bursts))
 	}
@@ -117,20 +117,16 @@ func TestPayloadAligned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, op := range []wire.Opcode{wire.RCSendOnly, wire.RCSendOnlyImm, wire.RCWriteOnly, wire.RCReadResponseOnly, wire.UDSendOnly} {
-		o := d.getOutbox()
+		st := d.newStep()
 		h := wire.Headers{Opcode: op}
 		for _, size := range []int{8, 1024, 4096} {
-			aligned(fmt.Sprintf("%v in the outbox", op), o.packet(r, h.Len(), h.Len()+size)[h.Len():])
-			item, payload := newSuperPacket(r, &h, superPacket{count: 2, mtu: 4096}, 2*size)
-			aligned(fmt.Sprintf("%v of a super-packet", op), payload)
+			aligned(fmt.Sprintf("%v in the outbox", op), st.packet(r, h.Len(), h.Len()+size)[h.Len():])
+			item := newItem(superPacketBytes(2 * size))
+			item.beginSuperPacket(r, &h, superPacket{count: 2, mtu: 4096}, 2*size)
+			aligned(fmt.Sprintf("%v of a super-packet", op), item.superPacketPayload(2*size))
 			item.free()
-			o.flush()
+			st.flush()
 		}
-		o.done()
-	}
-	var a ahead
-	a.begin(1)
-	for _, size := range []int{1, 63, 64, 4095, 0, 8} {
-		aligned("payload gathered ahead", a.add(size))
+		st.done()
 	}
 }

@@ -9,14 +9,10 @@ import "github.com/gorxe/gorxe/wire"
 // limited reports whether there is a rate. The compiler inlines it where others would be calls.
 func (r *reaction) limited() bool { return r.rate != 0 }
 
-// throttled reports whether the requester must wait for its rate, and sets the time to go on.
-// The queue pair has a rate.
-func (q *QP) throttled(now Time) bool {
-	packets, wait := q.rate.allow(q.mtu(), now)
-	if packets == 0 {
-		q.send.pausedUntil = now + wait
-	}
-	return packets == 0
+// rateWait returns how long the requester must wait for its rate. The queue pair has a rate.
+func (q *QP) rateWait(now Time) Time {
+	_, wait := q.rate.allow(q.mtu(), now)
+	return wait
 }
 
 // allowed returns n, or how many packets may be sent before the requester or the responder looks

@@ -1,34 +1,9 @@
 package rxe
 
-import (
-	"time"
+import "github.com/gorxe/gorxe/wire"
 
-	"github.com/gorxe/gorxe/wire"
-)
-
-const (
-	readQuantumBytes   = 256 << 10 // READ responses per quantum, at most
-	readQuantumPackets = 1024      // READ responses per quantum, at most
-	readQuantumMin     = 16        // packets in the smallest quantum
-	readPauseMin       = Time(20 * time.Microsecond)
-	readPauseFirstMax  = Time(time.Millisecond) // the longest pause after a first loss
-	readPauseMax       = Time(5 * time.Millisecond)
-
-	// The responder speeds up after speedUpQuanta quanta without a loss. It also
-	// waits as long as the peer took to report the last one, or speedUpDelayMax.
-	speedUpQuanta   = 8
-	speedUpDelayMax = Time(50 * time.Millisecond)
-
-	// A step of a thread is a batch of received packets, or the inbox of one QP. It
-	// sends readStepBytes of READ responses, which is what gorxe's requester asks for
-	// at once, and at most a burst more (wholeReads). The clock's thread sends the
-	// rest, a quantum of each QP in turn, and returns after expireReadBytes.
-	readStepBytes   = windowBytes
-	expireReadBytes = readQuantumBytes
-
-	// responseBytes is the size of a MIDDLE without payload and pad.
-	responseBytes = wire.BTHLen + wire.ICRCLen
-)
+// responseBytes is the size of a MIDDLE without payload and pad.
+const responseBytes = wire.BTHLen + wire.ICRCLen
 
 // readPacing is the size of a quantum of READ responses, and the pause between two.
 // A slow peer loses packets behind the first one for which it has no room, and asks
@@ -60,7 +35,7 @@ func (p *readPacing) begin(psn wire.PSN, now Time) { p.streamPSN, p.streamStart 
 // slower reacts to a peer that asks again from psn on.
 func (p *readPacing) slower(psn wire.PSN, now Time) {
 	p.quanta, p.changedAt, p.lossDelay = 0, now, min(now-p.streamStart, speedUpDelayMax)
-	least, most := max(4*p.pause, readPauseMin), min(8*p.pause, readPauseMax)
+	least, most := max(pauseGrowth*p.pause, readPauseMin), min(pauseGrowthMax*p.pause, readPauseMax)
 	if p.pause == 0 {
 		most = readPauseFirstMax
 	}
@@ -70,7 +45,7 @@ func (p *readPacing) slower(psn wire.PSN, now Time) {
 	p.pause = least
 	p.limit = max(p.limit/2, readQuantumMin)
 	if taken := int(psn.Diff(p.streamPSN)); taken > readQuantumMin && now > p.streamStart {
-		p.limit = max(min(p.limit, taken/4), readQuantumMin)
+		p.limit = max(min(p.limit, taken/takenShare), readQuantumMin)
 		p.pause = max((now-p.streamStart)*Time(p.limit)/Time(taken), least/2)
 	}
 	p.pause = min(p.pause, most)

@@ -23,16 +23,18 @@ const (
 )
 
 const (
-	physDisabled  = 3 // port_info PhysState
-	physLinkUp    = 5
+	physDisabled  = 3       // phys_state of struct ibv_port_attr
+	physLinkUp    = 5       // of struct ibv_port_attr, too
 	linkEthernet  = 2       // IBV_LINK_LAYER_ETHERNET
-	portCapCM     = 1 << 16 // IB_PORT_CM_SUP
-	gidTableLen   = 1024
+	portCapCM     = 1 << 16 // IB_PORT_CM_SUP (include/rdma/ib_verbs.h)
+	gidTableLen   = 1024    // rxe_param.h
 	thePort       = 1
-	maxMTU        = MTU(4096)
-	maxTimeout    = 31
-	maxRetryCount = 7
-	maxRNRTimer   = 31
+	minMTU        = MTU(256)  // enum ibv_mtu
+	firstMTU      = MTU(1024) // enum ibv_mtu; until the port is set
+	maxMTU        = MTU(4096) // enum ibv_mtu
+	maxTimeout    = 31        // IBA 9.7.6.1.3: 5 bits
+	maxRetryCount = 7         // IBA 11.2.4.2: 3 bits
+	maxRNRTimer   = 31        // IBA 9.7.5.2.8: 5 bits
 )
 
 // PortAttr is struct ibv_port_attr; MTUs are in bytes. RoCE ports have no LID,
@@ -67,7 +69,7 @@ type port struct {
 
 func (p *port) init() {
 	p.state.Store(uint32(PortDown))
-	p.mtu.Store(1024)
+	p.mtu.Store(uint32(firstMTU))
 	p.speed.Store(&linkSpeeds[0])
 }
 
@@ -80,9 +82,6 @@ type gidTable struct {
 	addrs []netip.Addr            // those in gids, if they are few
 	many  map[netip.Addr]struct{} // if they are not
 }
-
-// fewAddrs is up to how many addresses a search is faster than a map.
-const fewAddrs = 8
 
 func newGIDTable(gids []wire.GID) *gidTable {
 	t := &gidTable{gids: gids}
@@ -100,7 +99,7 @@ func newGIDTable(gids []wire.GID) *gidTable {
 	return t
 }
 
-// Valid says whether m is one of the five path MTUs.
+// Valid says whether m is one of the five path MTUs (enum ibv_mtu).
 func (m MTU) Valid() bool {
 	switch m {
 	case 256, 512, 1024, 2048, 4096:

@@ -1,7 +1,6 @@
 package rxe
 
 import (
-	"net/netip"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/wire"
@@ -16,57 +15,64 @@ import (
 //
 // Fields: the roles of a QP are structs already, and these are what all roles share.
 type QP struct {
+	qpMade
+	dead   bool // destroyed
+	ticket      // of admission.go
+	peering
+	attr QPAttr // as set by Modify; attr.State is the state
+
+	// The roles, and what they share.
+	send    sender
+	sq      sendQueue
+	timer   qpTimer
+	tallies tallies
+	rate    reaction
+	req     requester
+	comp    completer
+	resp    responder
+	gate    gate
+	notify  notifier
+	qpErrors
+
+	listing  // of filterpeers.go
+	groups   mcastGroups
+	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
+	snapshot atomic.Pointer[QPSnapshot]
+}
+
+// qpMade is what CreateQP has set. It never changes.
+type qpMade struct {
 	dev            *Device
 	qpn            wire.QPN
 	typ            QPType
 	signalAll      bool
-	dead           bool          // destroyed
-	peerLocal      bool          // what local found
-	pkey           wire.PKey     // made from attr.PKeyIndex
-	activeEpoch    atomic.Uint32 // 0: nothing outstanding; else see admission
 	srq            *SRQ
 	sendCQ, recvCQ *CQ
-	chaos          *chaos      // nil: off
-	route          *wire.Route // RC, UC: made from attr.AH; replaced, never changed in place
-	peerGIDs       *gidTable   // the GID table that peerLocal is true for; nil when the route changes
+	chaos          *chaos // nil: off
 	faults         WorkFaults
 	onSendDone     func(n uint32)
-	maxMessage     uint64 // bytes
+	maxMessage     uint64    // bytes
+	rq             RecvRing  // nil with an SRQ
+	rring          *recvRing // rq, if it is the QP's own
+	pd             *PD
+	sub            *Subdevice
+	reports        Reports
+	owner          any
+}
 
-	attr   QPAttr // as set by Modify; attr.State is the state
-	send   sender
-	sq     sendQueue
-	timer  qpTimer
-	rx, tx trafficTally
-	stats  QPCounters
-	rate   reaction
-	req    requester
-	comp   completer
-	resp   responder
-	gate   gate
-	done   workTally
-	notify notifier
-	rq     RecvRing  // nil with an SRQ
-	rring  *recvRing // rq, if it is the QP's own
+// peering is how a connected QP reaches its peer. It follows from attr.
+type peering struct {
+	pkey      wire.PKey   // made from attr.PKeyIndex
+	peerLocal bool        // what peerIsLocal found
+	route     *wire.Route // RC, UC: made from attr.AH; replaced, never changed in place
+	peerGIDs  *gidTable   // the GID table that peerLocal is true for; nil when the route changes
+}
 
-	sub     *Subdevice
-	pd      *PD
-	owner   any
-	reports Reports
-
-	groups   mcastGroups
-	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
-	snapshot atomic.Pointer[QPSnapshot]
-
-	waitingSince Time // since when it is on the waiting list; under admission.mu
-
-	peer   netip.Addr // that Config.Filter knows; with the QP locked
-	number numberKind
-	user   any
-
-	blamed    *Failure   // of the work request that is about to fail; with the QP locked
-	refused   KeyRefusal // the last one; with the QP locked
-	malformed error      // why the last work request was refused; with the QP locked
+// qpErrors is what explains the errors of a QP to its owner.
+type qpErrors struct {
+	blamed    *Failure   // of the work request that is about to fail
+	refused   KeyRefusal // the last one
+	malformed error      // why the last work request was refused
 }
 
 // Num returns the queue pair number.
@@ -97,6 +103,7 @@ type QPCounters struct {
 	RNRNAKsSent, RNRNAKsRcvd  atomic.Uint64
 	Duplicates, OutOfSequence atomic.Uint64
 	Dropped                   atomic.Uint64
+	Waits                     waits // of the requester, by reason (flow.go)
 }
 
 // mtu returns the payload bytes of a full packet.

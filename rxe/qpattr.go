@@ -19,8 +19,8 @@ type transition struct {
 	from, to QPState
 }
 
-// step holds one transition's attributes for the three services.
-type step struct {
+// stepAttrs holds one transition's attributes for the three services.
+type stepAttrs struct {
 	ud, uc, rc attrSet
 }
 
@@ -42,7 +42,7 @@ const (
 		QPAttrMaxRdAtomic | QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer
 )
 
-var lifeCycle = map[transition]step{
+var lifeCycle = map[transition]stepAttrs{
 	{QPReset, QPReset}: {},
 	{QPReset, QPInit}: {
 		ud: attrSet{required: attrsInitUD},

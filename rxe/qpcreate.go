@@ -2,7 +2,7 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// sgeBytes is the space of one SGE in a send WQE. Inline data and the
+// sgeBytes is the space of one SGE in a send WQE (struct rxe_sge). Inline data and the
 // gather list share that space, so that asking for one gives as much of the other
 // (rxe_qp_init_req does the same).
 const sgeBytes = 16
@@ -16,10 +16,13 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{
-		dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
-		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ,
-		signalAll: init.SignalAll, onSendDone: init.OnSendDone, owner: init.Owner, user: init.User, faults: init.Faults, reports: init.Reports,
-		chaos: init.Chaos.forQP(&d.lateBytes),
+		qpMade: qpMade{
+			dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
+			sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, signalAll: init.SignalAll,
+			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
+			chaos: init.Chaos.forQP(&d.pools.late),
+		},
+		listing: listing{user: init.User},
 	}
 	q.gate.init()
 	q.attr.Cap = pd.sub.roundCap(init.Cap)

@@ -89,11 +89,11 @@ type attrCheck struct {
 }
 
 // attrChecks are the checks of the values in a. Those with a limit have no fix.
-func attrChecks(a *QPAttr, l *DeviceAttr) [16]attrCheck {
+func attrChecks(a *QPAttr, l *DeviceAttr) []attrCheck {
 	atMost := func(bit QPAttrMask, given, most uint64, why string) attrCheck {
 		return attrCheck{bit: bit, given: given, most: most, ok: given <= most, why: why}
 	}
-	return [...]attrCheck{
+	return []attrCheck{
 		{bit: QPAttrAccessFlags, ok: a.Access&^accessQP == 0, why: "unknown flags", fix: "use bits of enum ibv_access_flags"},
 		{bit: QPAttrPKeyIndex, ok: int(a.PKeyIndex) < len(pkeyTable), why: "is beyond the P_Key table", fix: "use index 0, the only one"},
 		{bit: QPAttrPort, ok: a.PortNum == thePort, why: "is not 1", fix: "use port 1, the only one"},

@@ -7,11 +7,6 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// visitBytes is how much a QP receives before it answers, however long the batch
-// is. A sender whose whole window came in one batch must not stand idle until the
-// last byte of it is copied.
-const visitBytes = 256 << 10
-
 // Receive takes a batch of packets from the link, which has verified and stripped
 // the ICRC. Their bytes are used only during the call. A run of packets for one QP
 // is one visit to that QP: one lock, one flush of its memory writes, one ACK.
@@ -20,7 +15,7 @@ const visitBytes = 256 << 10
 // It drops packets from addresses of this port. The packets of this device's queue pairs do
 // not come here, so some other program of the host pretends to be one of them.
 func (d *Device) Receive(batch []wire.Datagram) {
-	v := visit{o: d.getOutbox()}
+	v := visit{st: d.newStep()}
 	malformed, forged := 0, 0
 	var src netip.Addr
 	own := false
@@ -63,7 +58,7 @@ func (d *Device) Receive(batch []wire.Datagram) {
 		d.counters.OwnAddr.Add(uint64(forged))
 	}
 	d.counters.RcvdPkts.Add(uint64(len(batch) - malformed - forged))
-	v.o.done()
+	v.st.done()
 }
 
 // receiveMulticast gives a packet to every QP attached to its group. Copies of this
@@ -78,7 +73,7 @@ func (d *Device) receiveMulticast(pkt wire.Packet, dg *wire.Datagram, v *visit) 
 
 // visit is a run of received packets for one QP.
 type visit struct {
-	o      *outbox
+	st     *step
 	q      *QP // nil: none
 	locked bool
 	queued *inboxItem // packets for the inbox of a QP that another thread has locked
@@ -90,8 +85,8 @@ type visit struct {
 func (v *visit) to(next *QP) {
 	v.enqueue()
 	if v.locked {
-		v.q.endVisit(v.o)
-		v.q.unlock(v.o)
+		v.q.endVisit(v.st)
+		v.q.unlock(v.st)
 	}
 	v.q, v.locked = next, false
 	if next == nil {
@@ -99,7 +94,7 @@ func (v *visit) to(next *QP) {
 	}
 	locked, queued := next.gate.tryLock()
 	if v.locked = locked; queued {
-		next.runInbox(v.o) // came first
+		next.runInbox(v.st) // came first
 	}
 }
 
@@ -120,67 +115,67 @@ func (v *visit) packet(pkt wire.Packet, dg *wire.Datagram) {
 		}
 		return
 	}
-	v.q.packet(pkt, dg, v.o)
+	v.q.packet(pkt, dg, v.st)
 	if v.bytes += len(dg.Data); v.bytes >= visitBytes {
 		v.bytes = 0
-		v.q.endVisit(v.o)
-		v.o.flush()
+		v.q.endVisit(v.st)
+		v.st.flush()
 	}
 }
 
 // endVisit does what was put off while the packets of a visit were processed.
-func (q *QP) endVisit(o *outbox) {
+func (q *QP) endVisit(st *step) {
 	q.countTraffic()
 	if q.dead {
 		return
 	}
 	q.comp.flushPayload(q)
-	q.resp.endBatch(q, o)
-	q.resumeReads(o)
-	q.runRequester(o)
+	q.resp.endBatch(q, st)
+	q.resumeReads(st)
+	q.runRequester(st)
 	q.schedule()
 }
 
 // resumeReads lets the responder send READ responses, and execute the requests that
 // waited for them, until it has to go on later.
-func (q *QP) resumeReads(o *outbox) {
+func (q *QP) resumeReads(st *step) {
 	for {
-		q.resp.sendResponses(q, o)
-		if !q.resp.runDeferred(q, o) {
+		q.resp.sendResponses(q, st)
+		if !q.resp.runDeferred(q, st) {
 			return
 		}
-		q.resp.endBatch(q, o)
+		q.resp.endBatch(q, st)
 	}
 }
 
 // packet handles one packet for this QP. The caller has locked it.
-func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, o *outbox) {
+func (q *QP) packet(pkt wire.Packet, dg *wire.Datagram, st *step) {
 	if c := q.refusal(pkt, dg); c != nil {
 		c.Add(1)
-		q.rx.packets++
-		q.stats.Dropped.Add(1)
+		q.tallies.rx.packets++
+		q.tallies.stats.Dropped.Add(1)
 		return
 	}
-	o.countRcvd(pkt.Opcode(), 1)
+	st.countRcvd(pkt.Opcode(), 1)
 	if dg.TrafficClass&ecnMask == congested {
-		q.marked(pkt, o)
+		q.marked(pkt, st)
 	}
 	if pkt.Opcode() == wire.OpCNP {
-		q.rx.packets++
-		q.notified(o)
+		q.tallies.rx.packets++
+		q.notified(st)
 		return
 	}
-	q.received(packet{pkt, 1}, dg, o)
+	q.received(packet{pkt, 1}, dg, st)
 }
 
 // received handles a packet that was not refused.
-func (q *QP) received(pkt packet, dg *wire.Datagram, o *outbox) {
-	q.rx.packets += uint64(pkt.count)
-	q.rx.bytes += uint64(len(pkt.Payload()))
+func (q *QP) received(pkt packet, dg *wire.Datagram, st *step) {
+	q.tallies.rx.packets += uint64(pkt.count)
+	q.tallies.rx.bytes += uint64(len(pkt.Payload()))
 	if pkt.Info().Has(wire.OpRequest) {
-		q.resp.request(q, pkt, dg, o)
+		q.resp.request(q, pkt, dg, st)
 	} else {
-		q.comp.response(q, pkt, o)
+		q.comp.response(q, pkt, st)
 	}
 }
 

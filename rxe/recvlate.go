@@ -1,23 +1,10 @@
 package rxe
 
-import "time"
-
 // Requests posted in ERR are flushed (IBA 10.3.1.5). A receive queue in a program's memory is filled without a
 // call of the device (librxe's post_recv), so the device has to look for receives that come late. It looks
 // whenever the program uses the QP, or asks to be notified of completions of the QP's CQ. It also looks by
 // itself, with pauses that grow with the time since the QP entered ERR. It looks often at first, when a program
 // drains the QP. While a QP is left in ERR for a day, it looks some hundred times in all.
-const (
-	// lateFirst is the shortest pause. A pause is 1/lateGrowth of that time, so a receive that is posted within
-	// six seconds is flushed within 100 ms.
-	lateFirst  = Time(4 * time.Millisecond)
-	lateGrowth = 64
-	// lateEach is the pause for each QP of the device that is looked at: many QPs in ERR cost no more
-	// than 20,000 looks a second.
-	lateEach = Time(50 * time.Microsecond)
-	// lateVisits is how many QPs a request for a notification looks at.
-	lateVisits = 64
-)
 
 // lateLooks says when a QP in ERR is looked at next.
 type lateLooks struct {

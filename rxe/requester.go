@@ -18,78 +18,70 @@ type requester struct {
 
 // runRequester sends what may be sent now (rxe_requester). The caller has locked
 // the QP.
-func (q *QP) runRequester(o *outbox) {
+func (q *QP) runRequester(st *step) {
 	before := q.send.psn
-	o.ahead.forget()
-	for q.maySend() && (!q.rate.limited() || !q.throttled(o.now)) && q.requestAdmission(o.now) && !o.yield(q) && !q.pauseUC(o) && !q.yieldsToInbox() {
-		if wqe := q.sq.at(q.send.cur); !q.step(wqe, o) {
+	for {
+		why := q.mayGoOn(st)
+		if why <= goOnAnyway {
+			if why == goOn {
+				q.req.pausedSince = 0
+			}
+			why = q.step(q.sq.at(q.send.cur), st)
+		}
+		if why != goOn && q.hold(why, st) {
 			break
 		}
 	}
-	o.long.free()
 	if q.send.psn != before {
-		q.resp.held.requested(q, o)
+		q.resp.held.requested(q, st)
 	}
 	q.retire()
 	if q.typ == QPRC && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {
-		q.comp.armRetransmit(q, o.now)
+		q.comp.armRetransmit(q, st.now)
 	}
 }
 
-// step continues with wqe. It reports false when the requester must wait: for an
-// answer, for room in the window, or until earlier requests have completed and wqe
-// can fail.
-func (q *QP) step(wqe *sendEntry, o *outbox) bool {
+// step continues with wqe.
+func (q *QP) step(wqe *sendEntry, st *step) hold {
 	switch {
 	case wqe.status != WCSuccess:
-		return false
+		return holdFailed
 	case wqe.isLocalOp():
 		return q.doLocalOp(wqe)
-	case !wqe.started && !q.begin(wqe):
-		return false
-	case wqe.done:
-		return true
-	default:
-		return q.sendSome(wqe, o)
+	case !wqe.started:
+		if why := q.begin(wqe); why != goOn {
+			return why
+		}
 	}
+	if wqe.done {
+		return goOn
+	}
+	return q.sendSome(wqe, st)
 }
 
-// maySend reports whether there is a work request to continue with.
-func (q *QP) maySend() bool {
-	if q.send.rnrUntil != 0 || q.send.pausedUntil != 0 || q.send.cur == q.sq.prod {
-		return false
-	}
-	switch q.attr.State {
-	case QPRTS:
-		return true
-	case QPSQD:
-		return q.sq.at(q.send.cur).started
-	default:
-		return false
-	}
-}
-
-// begin gives a work request its PSNs. It reports false when the request must wait.
-func (q *QP) begin(wqe *sendEntry) bool {
-	if wqe.flags&SendFence != 0 && q.send.reads.n > 0 {
-		return false // IBA 10.8.3.3: after all earlier READs and atomics
-	}
-	if q.postpones(wqe) || q.chaos != nil && !q.chaos.fenced(q, wqe) {
-		return false
+// begin gives a work request its PSNs, unless it must wait.
+func (q *QP) begin(wqe *sendEntry) hold {
+	switch {
+	case wqe.flags&SendFence != 0 && q.send.reads.n > 0:
+		return holdFence // IBA 10.8.3.3: after all earlier READs and atomics
+	case q.postpones(wqe):
+		return holdPause
+	case q.chaos != nil && !q.chaos.fenced(q, wqe):
+		return holdFailed
 	}
 	if q.typ == QPUD && int(wqe.length) > int(q.dev.activeMTU()) {
 		// IBA C10-93.1.1, and rxe_req.c: the request completes, and nothing is
 		// sent.
 		wqe.started, wqe.done = true, true
 		q.send.cur++
-		return true
+		return goOn
 	}
 	packets := uint32(1)
 	if q.typ != QPUD && wqe.op != WRFlush {
 		packets = readPackets(wqe.length, q.mtu())
 	}
 	wqe.begin(q.send.psn, packets)
-	return true
+	return goOn
 }
 
 // begin gives the work request its PSNs.
@@ -100,13 +92,13 @@ func (wqe *sendEntry) begin(first wire.PSN, packets uint32) {
 
 // doLocalOp executes BIND MW and LOCAL INV once all earlier requests have completed
 // (rxe_do_local_ops). So nothing that is outstanding uses the key that changes.
-func (q *QP) doLocalOp(wqe *sendEntry) bool {
+func (q *QP) doLocalOp(wqe *sendEntry) hold {
 	q.retire()
 	if q.sq.cons != q.send.cur || q.sq.empty() {
-		return false
+		return holdDrain
 	}
 	if q.chaos != nil && !q.chaos.invalidates(q) {
-		return false
+		return holdFailed
 	}
 	if wqe.op == WRBindMW {
 		wqe.status = q.bindMW(wqe.bind)
@@ -117,50 +109,43 @@ func (q *QP) doLocalOp(wqe *sendEntry) bool {
 	if wqe.status != WCSuccess {
 		q.blame(Failure{Cause: CauseWindow, PSN: q.send.psn, Key: q.refused})
 		q.refused = KeyRefusal{}
-		return false
+		return holdFailed
 	}
 	wqe.done = true
 	q.send.cur++
-	return true
+	return goOn
 }
 
-// sendSome sends the next packets of wqe. It reports whether the requester may
-// continue.
-func (q *QP) sendSome(wqe *sendEntry, o *outbox) bool {
+// sendSome sends the next packets of wqe.
+func (q *QP) sendSome(wqe *sendEntry, st *step) hold {
 	room := uint32(groupPackets)
 	if q.typ == QPRC {
 		out := q.send.psn.Diff(q.send.una)
 		if out >= q.send.window {
-			return false
+			return holdWindow
 		}
 		room = uint32(q.send.window - out)
 	}
-	var sent uint32
 	switch {
-	case wqe.op == WRRead:
-		sent = q.sendRead(wqe, room, o)
-	case wqe.needsResponse():
-		sent = q.sendSingle(wqe, o)
-	case wqe.isLong() && q.sendSeveral(room, o):
-		return true
-	default:
+	case !wqe.needsResponse():
 		if q.rate.limited() {
-			room = q.allowed(room, o.now)
+			room = q.allowed(room, st.now)
 		}
-		sent = q.sendData(wqe, room, o)
+		return q.sendData(wqe, room, st)
+	case q.send.reads.n >= max(int(q.attr.MaxRdAtomic), 1):
+		return holdReads
+	case wqe.op == WRRead:
+		return q.sendRead(wqe, room, st)
+	default:
+		return q.sendSingle(wqe, st)
 	}
-	if sent == 0 {
-		return false
-	}
-	q.advance(wqe, sent)
-	return true
 }
 
 // advance moves the position past n PSNs of wqe.
 func (q *QP) advance(wqe *sendEntry, n uint32) {
 	s := &q.send
 	if s.psn.Less(s.limit) {
-		q.stats.Retransmits.Add(uint64(n))
+		q.tallies.stats.Retransmits.Add(uint64(n))
 		q.req.resent = true
 	}
 	s.psn = s.psn.Add(n)

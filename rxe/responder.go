@@ -148,54 +148,54 @@ func (q *QP) pushRecvError(id uint64, status WCStatus) {
 }
 
 // request handles a request, plain or super-packet, that has passed QP.refusal.
-func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
+func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, st *step) {
 	if q.typ != QPUD && !r.established && q.attr.State == QPRTR {
 		r.established = true // IBA 11.6.3: communication established
 		q.dev.event(Event{Type: EventCommEst, QP: q})
 	}
 	switch q.typ {
 	case QPRC:
-		r.requestRC(q, pkt, dg, o)
+		r.requestRC(q, pkt, dg, st)
 	case QPUC:
-		r.requestUC(q, pkt, o)
+		r.requestUC(q, pkt, st)
 	case QPUD:
-		r.requestUD(q, pkt.Packet, dg, o)
+		r.requestUD(q, pkt.Packet, dg, st)
 	}
 }
 
 // endBatch writes to memory and sends what the packets since the last call require
 // (acknowledge).
-func (r *responder) endBatch(q *QP, o *outbox) {
-	if !r.flushPayload(q, o) {
+func (r *responder) endBatch(q *QP, st *step) {
+	if !r.flushPayload(q, st) {
 		return
 	}
-	r.emitSmall(q, o)
-	r.emitACK(q, o)
+	r.emitSmall(q, st)
+	r.emitACK(q, st)
 }
 
 // requestRC handles a request of the RC service, or defers it.
-func (r *responder) requestRC(q *QP, pkt packet, dg *wire.Datagram, o *outbox) {
+func (r *responder) requestRC(q *QP, pkt packet, dg *wire.Datagram, st *step) {
 	switch {
-	case r.mustWait(q, pkt, o):
-		if r.mayDefer(q, pkt, o) {
+	case r.mustWait(q, pkt, st):
+		if r.mayDefer(q, pkt, st) {
 			r.deferCopy(q, pkt, dg)
 		}
 		return
 	case q.attr.State == QPErr:
 		return // while earlier READs were answered
 	case r.ending && !pkt.PSN().Less(r.psn):
-		q.stats.Dropped.Add(1)
+		q.tallies.stats.Dropped.Add(1)
 		return
-	case !r.checkPSN(q, pkt, o):
+	case !r.checkPSN(q, pkt, st):
 		return
 	}
 	msn := r.msn
-	f := r.check(q, pkt, o)
+	f := r.check(q, pkt, st)
 	if f == faultNone {
-		f = r.execute(q, pkt, o)
+		f = r.execute(q, pkt, st)
 	}
 	if f != faultNone {
-		r.refuse(q, f, pkt.PSN(), msn, o)
+		r.refuse(q, f, pkt.PSN(), msn, st)
 		return
 	}
 	if pkt.AckReq() && !pkt.Info().Has(hasResponse) {

@@ -11,14 +11,14 @@ import "github.com/gorxe/gorxe/wire"
 // check makes the checks of a request that has the expected PSN, except that of
 // its key. A SEND, or a WRITE with immediate data, has its receive work request
 // afterwards.
-func (r *responder) check(q *QP, pkt packet, o *outbox) fault {
+func (r *responder) check(q *QP, pkt packet, st *step) fault {
 	if !r.checkOpSeq(pkt.Info()) {
 		return faultSequence
 	}
 	if !q.checkOpValid(pkt.Packet) {
 		return faultQPAccess
 	}
-	if f := r.checkResource(q, pkt.Info(), o); f != faultNone {
+	if f := r.checkResource(q, pkt.Info(), st); f != faultNone {
 		return f
 	}
 	return r.checkLength(q, pkt)
@@ -27,13 +27,13 @@ func (r *responder) check(q *QP, pkt packet, o *outbox) fault {
 // checkPSN compares the PSN of an RC request with the expected one and answers
 // what is ahead of it or behind it (check_psn). It reports whether the request
 // must be executed.
-func (r *responder) checkPSN(q *QP, pkt packet, o *outbox) bool {
+func (r *responder) checkPSN(q *QP, pkt packet, st *step) bool {
 	switch ahead := pkt.PSN().Diff(r.psn); {
 	case ahead > 0:
-		r.nakSequence(q, o)
+		r.nakSequence(q, st)
 		return false
 	case ahead < 0:
-		r.duplicateRequest(q, pkt.Packet, o)
+		r.duplicateRequest(q, pkt.Packet, st)
 		return false
 	}
 	if r.nakSent {
@@ -45,19 +45,19 @@ func (r *responder) checkPSN(q *QP, pkt packet, o *outbox) bool {
 
 // nakSequence answers a request beyond the expected one: one NAK that names the
 // missing PSN, and silence until that arrives (IBA 9.7.4.1).
-func (r *responder) nakSequence(q *QP, o *outbox) {
-	q.stats.OutOfSequence.Add(1)
+func (r *responder) nakSequence(q *QP, st *step) {
+	q.tallies.stats.OutOfSequence.Add(1)
 	if r.nakSent {
 		q.dev.counters.OutOfSeqDrop.Add(1)
 		return
 	}
-	if !r.flushPayload(q, o) {
+	if !r.flushPayload(q, st) {
 		return
 	}
 	q.dev.counters.OutOfSeqRequest.Add(1)
 	r.nakSent = true
 	r.ack = acking{} // implied by the NAK
-	q.stats.SeqNAKsSent.Add(1)
+	q.tallies.stats.SeqNAKsSent.Add(1)
 	r.respond(q, response{
 		kind: respondAck, psn: r.psn, msn: r.msn,
 		syndrome: wire.SyndromeNAK(wire.NAKPSNSequence),
@@ -100,8 +100,8 @@ func (q *QP) checkOpValid(pkt wire.Packet) bool {
 
 // checkResource makes sure that the responder has what the request uses up: a
 // place for its response, or a receive work request (check_resource).
-func (r *responder) checkResource(q *QP, info *wire.OpInfo, o *outbox) fault {
-	if info.Has(hasResponse) && (q.attr.MaxDestRdAtomic == 0 || r.resourcesFull(q, o)) {
+func (r *responder) checkResource(q *QP, info *wire.OpInfo, st *step) fault {
+	if info.Has(hasResponse) && (q.attr.MaxDestRdAtomic == 0 || r.resourcesFull(q, st)) {
 		return faultDepth
 	}
 	if info.Has(wire.OpRecv) {

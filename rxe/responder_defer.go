@@ -14,17 +14,6 @@ import "github.com/gorxe/gorxe/wire"
 // memory and is answered at once, and a response to this QP's own requests is not
 // delayed either.
 
-const (
-	// deferredLimit bounds the memory of one QP's deferred requests: a window fits.
-	// Beyond it requests are dropped, and the peer sends them again.
-	deferredLimit = inboxLimit / 2
-	// Once the QPs of the device together defer more than deferredScarceAbove, each
-	// may defer deferredLimitScarce, and with deferredLimitAll none may defer more.
-	deferredLimitScarce = inboxLimitScarce
-	deferredScarceAbove = deferredLimitAll / 2
-	deferredLimitAll    = 32 << 20
-)
-
 // deferral holds requests that wait for READs, in sequence.
 type deferral struct {
 	list    inbox
@@ -53,7 +42,7 @@ func followsReads(info *wire.OpInfo) bool { return !info.Has(wire.OpRead | wire.
 
 // mustWait reports whether a request has to wait for READs. It first sends as many
 // READ responses as may be sent now.
-func (r *responder) mustWait(q *QP, pkt packet, o *outbox) bool {
+func (r *responder) mustWait(q *QP, pkt packet, st *step) bool {
 	d := &r.deferred
 	switch ahead := pkt.PSN().Diff(r.psn); {
 	case d.running || r.ending || ahead < 0:
@@ -63,22 +52,22 @@ func (r *responder) mustWait(q *QP, pkt packet, o *outbox) bool {
 	case len(r.queue) == 0 || ahead > 0:
 		return false
 	}
-	return r.readsBefore(q, pkt.Info(), o)
+	return r.readsBefore(q, pkt.Info(), st)
 }
 
 // readsBefore reports whether READs must be answered before a request of this kind.
 // It first sends what may be sent now.
-func (r *responder) readsBefore(q *QP, info *wire.OpInfo, o *outbox) bool {
+func (r *responder) readsBefore(q *QP, info *wire.OpInfo, st *step) bool {
 	if !followsReads(info) || !r.readsWait() {
 		return false
 	}
-	r.sendResponses(q, o)
+	r.sendResponses(q, st)
 	return q.attr.State != QPErr && r.readsWait()
 }
 
 // mayDefer reports whether a request that must wait is the next one in sequence. It
 // notes what the peer has to be told about others.
-func (r *responder) mayDefer(q *QP, pkt packet, o *outbox) bool {
+func (r *responder) mayDefer(q *QP, pkt packet, st *step) bool {
 	d := &r.deferred
 	if d.empty() {
 		d.next, d.gap, d.again = r.psn, false, false
@@ -89,11 +78,11 @@ func (r *responder) mayDefer(q *QP, pkt packet, o *outbox) bool {
 		q.dev.counters.OutOfSeqDrop.Add(uint64(pkt.count))
 	case ahead < 0:
 		q.dev.counters.DuplicateRequest.Add(uint64(pkt.count))
-		q.stats.Duplicates.Add(uint64(pkt.count))
+		q.tallies.stats.Duplicates.Add(uint64(pkt.count))
 		if pkt.Info().Has(messageKind) {
 			d.again, d.psn = true, pkt.PSN()
 		}
-		r.dropOutdated(len(r.queue), o.now)
+		r.dropOutdated(len(r.queue), st.now)
 	default:
 		return true
 	}
@@ -113,16 +102,9 @@ func (r *responder) deferCopy(q *QP, pkt packet, dg *wire.Datagram) {
 
 // deferItem keeps an item, or drops it when there is no room.
 func (r *responder) deferItem(q *QP, item *inboxItem) bool {
-	all, size := &q.dev.runQueue.deferredBytes, item.memory()
-	limit := deferredLimit
-	switch have := all.Add(int64(size)); {
-	case have > deferredLimitAll:
-		limit = 0
-	case have > deferredScarceAbove:
-		limit = deferredLimitScarce
-	}
-	if r.deferred.list.bytes+size > limit {
-		all.Add(-int64(size))
+	pool, size := &q.dev.pools.deferred, item.memory()
+	if limit := pool.take(size, QPRC); r.deferred.list.bytes+size > limit {
+		pool.give(size)
 		q.dropOverrun(item)
 		return false
 	}
@@ -133,7 +115,7 @@ func (r *responder) deferItem(q *QP, item *inboxItem) bool {
 
 // deferSuperPacket defers a super-packet that must wait for READs, and reports
 // whether it must.
-func (q *QP) deferSuperPacket(item *inboxItem, o *outbox) bool {
+func (q *QP) deferSuperPacket(item *inboxItem, st *step) bool {
 	r := &q.resp
 	if len(r.queue) == 0 && r.deferred.empty() {
 		return false
@@ -143,10 +125,10 @@ func (q *QP) deferSuperPacket(item *inboxItem, o *outbox) bool {
 		return false
 	}
 	pkt := packet{whole, item.super.count}
-	if item.super.mtu != q.mtu() || !r.mustWait(q, pkt, o) {
+	if item.super.mtu != q.mtu() || !r.mustWait(q, pkt, st) {
 		return false
 	}
-	if !r.mayDefer(q, pkt, o) {
+	if !r.mayDefer(q, pkt, st) {
 		item.free()
 	} else if r.deferItem(q, item) {
 		r.deferred.follow(q, pkt)
@@ -186,7 +168,7 @@ func (d *deferral) putBack(item *inboxItem) {
 // its bytes any more.
 func (r *responder) release(q *QP, item *inboxItem) {
 	r.deferred.list.bytes -= item.charged
-	q.dev.runQueue.deferredBytes.Add(-int64(item.charged))
+	q.dev.pools.deferred.give(item.charged)
 	item.free()
 }
 
@@ -199,7 +181,7 @@ func (r *responder) dropDeferred(q *QP) {
 
 // runDeferred executes deferred requests until one has to wait again. It reports
 // whether it executed any.
-func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
+func (r *responder) runDeferred(q *QP, st *step) (some bool) {
 	d := &r.deferred
 	if d.empty() {
 		return false
@@ -208,7 +190,7 @@ func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
 	for waits := false; !waits && !d.empty(); {
 		item := d.pop()
 		before := item.at
-		if waits = !r.runItem(q, item, o); waits && q.attr.State != QPErr {
+		if waits = !r.runItem(q, item, st); waits && q.attr.State != QPErr {
 			some = some || item.at > before
 			d.putBack(item)
 			break
@@ -217,9 +199,9 @@ func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
 		done.add(item)
 	}
 	if d.empty() {
-		r.endDeferred(q, o)
+		r.endDeferred(q, st)
 	}
-	r.flushPayload(q, o)
+	r.flushPayload(q, st)
 	for item := done.first; item != nil; {
 		next := item.next
 		r.release(q, item)
@@ -230,10 +212,10 @@ func (r *responder) runDeferred(q *QP, o *outbox) (some bool) {
 
 // runItem executes the requests of a deferred item. It reports false when one has to
 // wait again; the item remembers which.
-func (r *responder) runItem(q *QP, item *inboxItem, o *outbox) bool {
+func (r *responder) runItem(q *QP, item *inboxItem, st *step) bool {
 	d := &r.deferred
 	if item.super.count > 0 {
-		return r.runSuperPacket(q, item, o)
+		return r.runSuperPacket(q, item, st)
 	}
 	dg := item.from
 	for item.at < len(item.ends) {
@@ -243,32 +225,32 @@ func (r *responder) runItem(q *QP, item *inboxItem, o *outbox) bool {
 		}
 		dg.Data = item.buf[start:item.ends[item.at]]
 		pkt, err := wire.Parse(dg.Data)
-		if err == nil && r.readsBefore(q, pkt.Info(), o) {
+		if err == nil && r.readsBefore(q, pkt.Info(), st) {
 			return false
 		}
 		item.at++
 		if err != nil || q.refusal(pkt, &dg) != nil {
-			q.stats.Dropped.Add(1) // the QP has failed since
+			q.tallies.stats.Dropped.Add(1) // the QP has failed since
 			continue
 		}
 		d.running = true
-		r.request(q, packet{pkt, 1}, &dg, o)
+		r.request(q, packet{pkt, 1}, &dg, st)
 		d.running = false
 	}
 	return true
 }
 
 // runSuperPacket is runItem for a super-packet.
-func (r *responder) runSuperPacket(q *QP, item *inboxItem, o *outbox) bool {
+func (r *responder) runSuperPacket(q *QP, item *inboxItem, st *step) bool {
 	pkt, err := wire.Parse(item.buf)
-	if err == nil && r.readsBefore(q, pkt.Info(), o) {
+	if err == nil && r.readsBefore(q, pkt.Info(), st) {
 		return false
 	}
 	r.deferred.running = true
-	if !q.receiveSuperPacket(item, o) {
+	if !q.receiveSuperPacket(item, st) {
 		cut := item.segment()
-		q.unpack(cut, o)
-		r.flushPayload(q, o)
+		q.unpack(cut, st)
+		r.flushPayload(q, st)
 		cut.free()
 	}
 	r.deferred.running = false
@@ -276,13 +258,13 @@ func (r *responder) runSuperPacket(q *QP, item *inboxItem, o *outbox) bool {
 }
 
 // endDeferred tells the peer what it has to know once nothing is deferred any more.
-func (r *responder) endDeferred(q *QP, o *outbox) {
+func (r *responder) endDeferred(q *QP, st *step) {
 	d := &r.deferred
 	if q.attr.State == QPErr || r.ending {
 		return
 	}
 	if d.gap {
-		r.nakSequence(q, o)
+		r.nakSequence(q, st)
 	}
 	// A response behind that request has acknowledged it already.
 	if last := r.psn.Sub(1); d.again && !r.nakSent && r.history.before(d.psn, r.psn) == last {

@@ -24,7 +24,7 @@ func (b *bench) runReads() (out []wire.Packet) {
 // wantNothingDeferred checks that all memory of deferred requests was given back.
 func (b *bench) wantNothingDeferred() {
 	b.t.Helper()
-	if n := b.dev.runQueue.deferredBytes.Load(); n != 0 || !b.qp.resp.deferred.empty() || b.qp.resp.deferred.list.bytes != 0 {
+	if n := b.dev.pools.deferred.used.Load(); n != 0 || !b.qp.resp.deferred.empty() || b.qp.resp.deferred.list.bytes != 0 {
 		b.t.Errorf("%d bytes are deferred", n)
 	}
 }
@@ -211,7 +211,7 @@ func TestDeferredScarce(t *testing.T) {
 	for _, others := range []int64{deferredScarceAbove, deferredLimitAll} {
 		b, at := bigRead(t, n)
 		end := slowRead(b, n, at)
-		b.dev.runQueue.deferredBytes.Add(others)
+		b.dev.pools.deferred.used.Add(others)
 		var batch []pkt
 		for i := range 2 * deferredLimitScarce / benchMTU {
 			batch = append(batch, req(wire.RCWriteOnly, end+wire.PSN(i), pattern(benchMTU), b.at(0, benchMTU)))
@@ -221,7 +221,7 @@ func TestDeferredScarce(t *testing.T) {
 			t.Errorf("%d bytes are deferred beside %d", have, others)
 		}
 		b.runReads()
-		b.dev.runQueue.deferredBytes.Add(-others)
+		b.dev.pools.deferred.used.Add(-others)
 		b.wantNothingDeferred()
 	}
 }
@@ -287,7 +287,7 @@ func TestDeferredForgotten(t *testing.T) {
 			b, at := bigRead(t, n)
 			end := slowRead(b, n, at)
 			b.send(req(wire.RCWriteOnly, end, pattern(8), b.at(0, 8)))
-			if b.dev.runQueue.deferredBytes.Load() == 0 {
+			if b.dev.pools.deferred.used.Load() == 0 {
 				t.Fatal("nothing is deferred")
 			}
 			b.must(do(b))

@@ -85,12 +85,12 @@ func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
 
 // resourcesFull reports whether as many requests wait for their response as may.
 // Replays take at most half of the queue.
-func (r *responder) resourcesFull(q *QP, o *outbox) bool {
+func (r *responder) resourcesFull(q *QP, st *step) bool {
 	if len(r.queue) < 2*len(r.history.ring) {
 		return false
 	}
-	if r.flushPayload(q, o) {
-		r.emitSmall(q, o)
+	if r.flushPayload(q, st) {
+		r.emitSmall(q, st)
 	}
 	return len(r.queue) >= 2*len(r.history.ring)
 }
@@ -98,23 +98,23 @@ func (r *responder) resourcesFull(q *QP, o *outbox) bool {
 // duplicateRequest handles a request from before the expected PSN
 // (duplicate_request). What changed memory is not done again, only answered again
 // (IBA 9.7.5.1; C9-105).
-func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
+func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, st *step) {
 	q.dev.counters.DuplicateRequest.Add(1)
-	q.stats.Duplicates.Add(1)
-	if !r.flushPayload(q, o) {
+	q.tallies.stats.Duplicates.Add(1)
+	if !r.flushPayload(q, st) {
 		return
 	}
 	switch info := pkt.Info(); {
 	case info.Has(messageKind):
 		if r.held.until != 0 {
-			r.held.release(q, o) // it answers the duplicate too
+			r.held.release(q, st) // it answers the duplicate too
 		} else if !r.ack.owed {
 			r.ack = acking{dup: true, owed: true, psn: r.history.before(pkt.PSN(), r.psn)}
 		} else if r.ack.dup {
 			r.ack.psn = r.history.before(pkt.PSN(), r.psn)
 		}
 	case info.Has(wire.OpRead):
-		r.replayRead(q, pkt, o.now)
+		r.replayRead(q, pkt, st.now)
 	default:
 		r.replay(q, pkt)
 	}
@@ -123,7 +123,7 @@ func (r *responder) duplicateRequest(q *QP, pkt wire.Packet, o *outbox) {
 // dropStale counts a duplicate of which no record is left. The peer gets no answer.
 func (r *responder) dropStale(q *QP) {
 	q.dev.counters.StaleRequest.Add(1)
-	q.stats.Dropped.Add(1)
+	q.tallies.stats.Dropped.Add(1)
 }
 
 // replay answers an atomic again, with its first result.

@@ -126,25 +126,25 @@ func (f fault) count(c *Counters) { faultCounters[f](c).Add(1) }
 // refuse answers an RC request at fault. Unless the receiver is merely not ready,
 // it ends the connection. Everything that came before the request is done and
 // answered first.
-func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
+func (r *responder) refuse(q *QP, f fault, psn wire.PSN, msn wire.MSN, st *step) {
 	if q.attr.State == QPErr || r.ending {
 		return // an earlier request failed meanwhile, and is answered
 	}
 	switch {
-	case !r.flushPayload(q, o):
+	case !r.flushPayload(q, st):
 	case f == faultNoRecv:
 		r.notReady(q, psn, msn)
 	default:
-		r.end(q, f, psn, msn, o)
+		r.end(q, f, psn, msn, st)
 	}
 }
 
 // end takes the QP to ERR because of f, once the READs before it are answered.
-func (r *responder) end(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
+func (r *responder) end(q *QP, f fault, psn wire.PSN, msn wire.MSN, st *step) {
 	f.count(&q.dev.counters)
 	if !r.readsWait() {
-		r.emitSmall(q, o)
-		r.terminate(q, f, psn, msn, o)
+		r.emitSmall(q, st)
+		r.terminate(q, f, psn, msn, st)
 		return
 	}
 	r.ending = true
@@ -158,7 +158,7 @@ func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 	r.nakSent = true
 	r.ack = acking{}
 	q.dev.counters.SendRNRErr.Add(1)
-	q.stats.RNRNAKsSent.Add(1)
+	q.tallies.stats.RNRNAKsSent.Add(1)
 	r.respond(q, response{
 		kind: respondAck, psn: psn, msn: msn,
 		syndrome: wire.SyndromeRNR(q.attr.MinRNRTimer),
@@ -167,12 +167,12 @@ func (r *responder) notReady(q *QP, psn wire.PSN, msn wire.MSN) {
 
 // terminate takes the QP to ERR because of f (do_class_ac_error): first the NAK,
 // then the work request at fault, the event, and the flush.
-func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *outbox) {
+func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, st *step) {
 	rule := &faultRules[f]
 	if q.chaos != nil {
 		q.chaos.settle(q)
 	}
-	r.held.release(q, o)
+	r.held.release(q, st)
 	r.ack = acking{}
 	r.queue = r.queue[:0]
 	if rule.tell && q.typ == QPRC {
@@ -181,7 +181,7 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, o *out
 			answer = r.asked.answer()
 		}
 		n := response{kind: respondAck, psn: psn, msn: msn, syndrome: answer}
-		n.emit(q, o)
+		n.emit(q, st)
 	}
 	status, vendorErr := rule.status, uint32(0)
 	if f == faultAsked {

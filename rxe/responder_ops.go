@@ -10,32 +10,32 @@ import (
 // and then acts. The expected PSN has moved only if it returns faultNone.
 
 // execute does what a request asks for, once check has passed it.
-func (r *responder) execute(q *QP, pkt packet, o *outbox) fault {
+func (r *responder) execute(q *QP, pkt packet, st *step) fault {
 	switch info := pkt.Info(); {
 	case info.Has(wire.OpSend):
-		return r.sendDataIn(q, pkt, o)
+		return r.sendDataIn(q, pkt, st)
 	case info.Has(wire.OpWrite):
-		return r.writeDataIn(q, pkt, o)
+		return r.writeDataIn(q, pkt, st)
 	case info.Has(wire.OpRead):
-		return r.queueRead(q, pkt.Packet, o)
+		return r.queueRead(q, pkt.Packet, st)
 	case info.Has(wire.OpAtomic):
-		return r.atomicReply(q, pkt.Packet, o)
+		return r.atomicReply(q, pkt.Packet, st)
 	case info.Has(wire.OpAtomicWrite):
-		return r.atomicWriteReply(q, pkt.Packet, o)
+		return r.atomicWriteReply(q, pkt.Packet, st)
 	case info.Has(wire.OpFlush):
-		return r.processFlush(q, pkt.Packet, o)
+		return r.processFlush(q, pkt.Packet, st)
 	default:
 		return faultSequence
 	}
 }
 
 // sendDataIn puts a packet of a SEND into the receive work request (send_data_in).
-func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
-	if f := r.scatter(q, pkt.Payload(), o); f != faultNone {
+func (r *responder) sendDataIn(q *QP, pkt packet, st *step) fault {
+	if f := r.scatter(q, pkt.Payload(), st); f != faultNone {
 		return f
 	}
 	if pkt.Info().Has(wire.OpEnd) {
-		if f := r.doComplete(q, pkt, WCRecv, uint32(r.recv.bytes), o); f != faultNone {
+		if f := r.doComplete(q, pkt, WCRecv, uint32(r.recv.bytes), st); f != faultNone {
 			return f
 		}
 	}
@@ -44,7 +44,7 @@ func (r *responder) sendDataIn(q *QP, pkt packet, o *outbox) fault {
 }
 
 // scatter puts data into the receive buffer, after what it holds already.
-func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
+func (r *responder) scatter(q *QP, data []byte, st *step) fault {
 	recv := &r.recv
 	if recv.bytes+uint64(len(data)) > recv.capacity {
 		return faultRecvShort
@@ -57,7 +57,7 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 		}
 		n := min(len(data), int(rest.Length))
 		if !r.pend.extend(wire.OpSend, uint32(rest.LKey), rest.Addr, data[:n]) {
-			if f := r.scatterChecked(q, rest, data[:n], o); f != faultNone {
+			if f := r.scatterChecked(q, rest, data[:n], st); f != faultNone {
 				return f
 			}
 		}
@@ -70,7 +70,7 @@ func (r *responder) scatter(q *QP, data []byte, o *outbox) fault {
 // scatterChecked puts data at the beginning of rest. It checks all of rest if its
 // key covers that, so that later pieces need no check. A buffer may be posted
 // longer than it is registered, and fails only where data reaches beyond.
-func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) fault {
+func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, st *step) fault {
 	ref, why := q.localAccess(q.recvPD(), rest, AccessLocalWrite)
 	if why != keyOK {
 		rest.Length = uint32(len(data))
@@ -82,7 +82,7 @@ func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) faul
 		return faultRecvAccess
 	}
 	checked := ref.checkedRange(uint32(rest.LKey), rest.Addr, uint64(rest.Length))
-	if !r.deposit(q, ref, checked, data, wire.OpSend, o) {
+	if !r.deposit(q, ref, checked, data, wire.OpSend, st) {
 		return faultRecvAccess
 	}
 	return faultNone
@@ -92,7 +92,7 @@ func (r *responder) scatterChecked(q *QP, rest SGE, data []byte, o *outbox) faul
 // range at the first packet, so that a WRITE that reaches outside changes nothing.
 // In each later batch it checks the rest again, because the key may have gone by
 // then.
-func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
+func (r *responder) writeDataIn(q *QP, pkt packet, st *step) fault {
 	info, data := pkt.Info(), pkt.Payload()
 	w := r.inboundWrite(pkt)
 	n := uint32(len(data))
@@ -106,17 +106,17 @@ func (r *responder) writeDataIn(q *QP, pkt packet, o *outbox) fault {
 			return f
 		}
 		checked := ref.checkedRange(uint32(w.rkey), w.va, uint64(w.left))
-		if n > 0 && !r.deposit(q, ref, checked, data, wire.OpWrite, o) {
+		if n > 0 && !r.deposit(q, ref, checked, data, wire.OpWrite, st) {
 			return faultRemoteAccess
 		}
 	}
-	if q.chaos != nil && !q.mayDelay(w.rkey) && !r.placed(q, o) {
+	if q.chaos != nil && !q.mayDelay(w.rkey) && !r.placed(q, st) {
 		return faultRemoteAccess
 	}
 	w.va += uint64(n)
 	w.left -= n
 	if info.Has(wire.OpImm) {
-		if f := r.doComplete(q, pkt, WCRecvImm, w.total, o); f != faultNone {
+		if f := r.doComplete(q, pkt, WCRecvImm, w.total, st); f != faultNone {
 			return f
 		}
 	}
@@ -136,10 +136,10 @@ func (r *responder) inboundWrite(pkt packet) inboundWrite {
 // deposit adds a piece to the payload that waits to be written; checked is the
 // range that ref stands for. It reports false, with the QP in ERR, when earlier
 // payload could not be written.
-func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []byte, kind wire.OpFlags, o *outbox) bool {
+func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []byte, kind wire.OpFlags, st *step) bool {
 	pend := &r.pend
 	if !pend.batch.fits(ref.mem) || (len(pend.batch.spans) > 0 && pend.kind != kind) {
-		if !r.flushPayload(q, o) {
+		if !r.flushPayload(q, st) {
 			ref.release()
 			return false
 		}
@@ -154,14 +154,14 @@ func (r *responder) deposit(q *QP, ref regionRef, checked checkedRange, data []b
 // flushPayload writes the payload that waits to memory. If the address space has
 // ended, the first request whose payload waited is at fault: the peer takes a NAK
 // as acknowledgement of everything before it. It reports false if the QP failed.
-func (r *responder) flushPayload(q *QP, o *outbox) bool {
+func (r *responder) flushPayload(q *QP, st *step) bool {
 	pend := &r.pend
 	if len(pend.batch.spans) == 0 {
 		return q.attr.State != QPErr
 	}
 	if c := q.chaos; c != nil {
-		if err := c.writes.keep(c, &pend.batch, *pend, o.now); err != nil {
-			c.failed(q, err, o)
+		if err := c.writes.keep(c, &pend.batch, *pend, st.now); err != nil {
+			c.failed(q, err, st)
 			return false
 		}
 		return true
@@ -172,7 +172,7 @@ func (r *responder) flushPayload(q *QP, o *outbox) bool {
 		d := &r.delivered[i]
 		if !r.push(q, &d.wc, d.solicited) {
 			r.delivered = append(r.delivered[:0], r.delivered[i+1:]...)
-			r.end(q, faultOverflow, psn, msn, o)
+			r.end(q, faultOverflow, psn, msn, st)
 			return false
 		}
 		psn, msn = d.psn, d.msn
@@ -182,7 +182,7 @@ func (r *responder) flushPayload(q *QP, o *outbox) bool {
 		return true
 	}
 	r.recallDelivery(n)
-	r.end(q, pend.fault().inMemory(err), psn, msn, o)
+	r.end(q, pend.fault().inMemory(err), psn, msn, st)
 	return false
 }
 
@@ -211,13 +211,13 @@ func (pend *pendingWrite) fault() fault {
 
 // placed is flushPayload before an operation that promises that all that came before it is in
 // memory. It reports false if the QP failed.
-func (r *responder) placed(q *QP, o *outbox) bool {
-	if !r.flushPayload(q, o) {
+func (r *responder) placed(q *QP, st *step) bool {
+	if !r.flushPayload(q, st) {
 		return false
 	}
 	if c := q.chaos; c != nil {
 		if err := c.writes.place(all); err != nil {
-			c.failed(q, err, o)
+			c.failed(q, err, st)
 			return false
 		}
 	}
@@ -226,10 +226,10 @@ func (r *responder) placed(q *QP, o *outbox) bool {
 
 // doComplete finishes the receive work request (do_complete): first the data is in
 // memory, then the key is invalidated, then the completion is pushed.
-func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outbox) fault {
+func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, st *step) fault {
 	later := q.placesTogether() && q.typ == QPRC && r.pend.kind == wire.OpSend &&
 		len(r.pend.batch.spans) > 0 && !pkt.Info().Has(wire.OpInv)
-	if !later && !r.flushPayload(q, o) {
+	if !later && !r.flushPayload(q, st) {
 		return faultRecvAccess
 	}
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, ByteLen: n,
@@ -248,7 +248,7 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outb
 		q.srq.reachLimit()
 	}
 	if info.Has(wire.OpInv) {
-		if !r.placed(q, o) {
+		if !r.placed(q, st) {
 			return faultRecvAccess
 		}
 		if q.remoteInvalidate(pkt.InvRKey()) != keyOK {
@@ -273,7 +273,7 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, o *outb
 		r.delivered = append(r.delivered, delivery{*wc, pkt.Solicited(), r.psn.Add(pkt.count), (r.msn + 1) & wire.MSNMask})
 		return faultNone
 	case c != nil:
-		if !c.receive(q, wc, pkt.Solicited(), o) {
+		if !c.receive(q, wc, pkt.Solicited(), st) {
 			return faultOverflow
 		}
 		q.countRecv(wc)
@@ -295,18 +295,18 @@ func (r *responder) push(q *QP, wc *WC, solicited bool) bool {
 func (q *QP) countRecv(wc *WC) {
 	q.dev.counters.RDMARecvs.Add(1)
 	if wc.Opcode == WCRecvImm {
-		q.done.add(workRecvImm)
+		q.tallies.done.add(workRecvImm)
 	} else {
-		q.done.add(workRecv)
+		q.tallies.done.add(workRecv)
 	}
 }
 
-// atomicBytes is the operand size of atomics and ATOMIC WRITE.
+// atomicBytes is the operand size of atomics and ATOMIC WRITE (IBA 9.4.5).
 const atomicBytes = 8
 
 // atomicReply does a compare-and-swap or fetch-and-add (atomic_reply).
-func (r *responder) atomicReply(q *QP, pkt wire.Packet, o *outbox) fault {
-	ref, f := r.atomicTarget(q, pkt, AccessRemoteAtomic, o)
+func (r *responder) atomicReply(q *QP, pkt wire.Packet, st *step) fault {
+	ref, f := r.atomicTarget(q, pkt, AccessRemoteAtomic, st)
 	if f != faultNone {
 		return f
 	}
@@ -326,8 +326,8 @@ func (r *responder) atomicReply(q *QP, pkt wire.Packet, o *outbox) fault {
 }
 
 // atomicWriteReply stores eight bytes at once (atomic_write_reply; IBA A19.4.2).
-func (r *responder) atomicWriteReply(q *QP, pkt wire.Packet, o *outbox) fault {
-	ref, f := r.atomicTarget(q, pkt, AccessRemoteWrite, o)
+func (r *responder) atomicWriteReply(q *QP, pkt wire.Packet, st *step) fault {
+	ref, f := r.atomicTarget(q, pkt, AccessRemoteWrite, st)
 	if f != faultNone {
 		return f
 	}
@@ -344,11 +344,11 @@ func (r *responder) atomicWriteReply(q *QP, pkt wire.Packet, o *outbox) fault {
 // atomicTarget checks the eight bytes that an atomic names. Both the address in
 // the request and that in memory must be multiples of eight. Everything that came
 // before is in memory, and answered, when it returns.
-func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox) (regionRef, fault) {
+func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, st *step) (regionRef, fault) {
 	if pkt.VA()%atomicBytes != 0 {
 		return regionRef{}, faultMisaligned
 	}
-	if !r.placed(q, o) {
+	if !r.placed(q, st) {
 		return regionRef{}, faultRemoteAccess
 	}
 	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), atomicBytes, need)
@@ -362,8 +362,8 @@ func (r *responder) atomicTarget(q *QP, pkt wire.Packet, need Access, o *outbox)
 // processFlush makes what was written visible or persistent (process_flush; IBA
 // A19.4.1). Writes are in memory once placed has returned, so that
 // only the checks remain.
-func (r *responder) processFlush(q *QP, pkt wire.Packet, o *outbox) fault {
-	if !r.placed(q, o) {
+func (r *responder) processFlush(q *QP, pkt wire.Packet, st *step) fault {
+	if !r.placed(q, st) {
 		return faultRemoteAccess
 	}
 	need := flushAccess(pkt)
@@ -424,19 +424,19 @@ func (q *QP) flushesRegion(rkey wire.RKey, need Access) bool {
 }
 
 // queueRead accepts a READ. Its data is read when it is sent (read_reply).
-func (r *responder) queueRead(q *QP, pkt wire.Packet, o *outbox) fault {
+func (r *responder) queueRead(q *QP, pkt wire.Packet, st *step) fault {
 	n := pkt.DMALen()
 	ref, f := q.checkRKey(pkt.RKey(), pkt.VA(), uint64(n), AccessRemoteRead)
 	if f != faultNone {
 		return f
 	}
 	ref.release()
-	if !r.placed(q, o) {
+	if !r.placed(q, st) {
 		return faultRemoteAccess
 	}
 	if c := q.chaos; c != nil && r.pace.until == 0 {
 		if late := c.draw(lateResponse); late != 0 {
-			r.pace.until = o.now + Time(late)
+			r.pace.until = st.now + Time(late)
 		}
 	}
 	packets := readPackets(n, q.mtu())

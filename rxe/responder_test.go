@@ -199,7 +199,7 @@ func TestResponderSequenceNAK(t *testing.T) {
 	b.send(w(104))
 	b.want(nak(wire.NAKPSNSequence, 103))
 	b.wantState(QPRTR)
-	if n := b.qp.stats.SeqNAKsSent.Load(); n != 2 {
+	if n := b.qp.tallies.stats.SeqNAKsSent.Load(); n != 2 {
 		t.Errorf("%d sequence NAKs counted, want 2", n)
 	}
 }

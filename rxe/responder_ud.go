@@ -5,24 +5,18 @@ import "github.com/gorxe/gorxe/wire"
 // The unreliable services answer nothing. A fault ends only its message, unless it
 // is this side's own.
 
-// ucLate is how far behind the expected PSN a UC packet counts as a duplicate, or
-// as one that others overtook; it is dropped. IBA does not expect networks that
-// reorder, but IP is one. A packet further behind shows that the stream has jumped
-// ahead by more than half the PSN circle.
-const ucLate = 1 << 15
-
 // requestUC handles a packet of the UC service. A message with a missing packet is
 // given up, and its receive buffer is used for the next one (IBA 9.8.2.2).
-func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
+func (r *responder) requestUC(q *QP, pkt packet, st *step) {
 	info := pkt.Info()
 	if ahead := pkt.PSN().Diff(r.psn); ahead != 0 {
 		q.dev.counters.OutOfSeqDrop.Add(1)
-		q.stats.OutOfSequence.Add(1)
+		q.tallies.stats.OutOfSequence.Add(1)
 		if -ucLate <= ahead && ahead < 0 {
-			q.stats.Dropped.Add(1)
+			q.tallies.stats.Dropped.Add(1)
 			return
 		}
-		if !r.flushPayload(q, o) {
+		if !r.flushPayload(q, st) {
 			return
 		}
 		r.abandonMessage()
@@ -31,15 +25,15 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 	if r.openMessage != 0 && info.Has(wire.OpStart) {
 		// The end of the message before is missing. This is the next one.
 		q.dev.counters.BadOpcode.Add(1)
-		if !r.flushPayload(q, o) {
+		if !r.flushPayload(q, st) {
 			return
 		}
 		r.abandonMessage()
 	}
 	psn, msn := r.psn, r.msn
-	f := r.check(q, pkt, o)
+	f := r.check(q, pkt, st)
 	if f == faultNone {
-		f = r.execute(q, pkt, o)
+		f = r.execute(q, pkt, st)
 	}
 	r.psn = psn.Add(pkt.count)
 	if f == faultNone || q.attr.State == QPErr {
@@ -47,12 +41,12 @@ func (r *responder) requestUC(q *QP, pkt packet, o *outbox) {
 	}
 	q.countDropped(f)
 	if faultRules[f].ownSide {
-		if r.flushPayload(q, o) {
-			r.terminate(q, f, psn, msn, o)
+		if r.flushPayload(q, st) {
+			r.terminate(q, f, psn, msn, st)
 		}
 		return
 	}
-	if r.flushPayload(q, o) {
+	if r.flushPayload(q, st) {
 		r.abandonMessage()
 	}
 }
@@ -67,22 +61,22 @@ func (r *responder) abandonMessage() {
 
 // requestUD handles a UD packet: a whole message, which follows the 40 bytes of its
 // GRH in memory (IBA 11.4.1.2).
-func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outbox) {
+func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, st *step) {
 	if pkt.QKey() != q.attr.QKey {
 		q.dev.counters.BadQKey.Add(1)
-		q.stats.Dropped.Add(1)
+		q.tallies.stats.Dropped.Add(1)
 		return
 	}
-	if f := r.receiveDatagram(q, pkt, dg, o); f != faultNone && q.attr.State != QPErr {
+	if f := r.receiveDatagram(q, pkt, dg, st); f != faultNone && q.attr.State != QPErr {
 		q.countDropped(f)
 		if faultRules[f].ownSide {
 			r.pend.batch.drop()
-			r.terminate(q, f, pkt.PSN(), r.msn, o)
+			r.terminate(q, f, pkt.PSN(), r.msn, st)
 		}
 	}
 }
 
-func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o *outbox) fault {
+func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, st *step) fault {
 	if q.withholdsReceive() {
 		return faultNoRecv
 	}
@@ -98,13 +92,13 @@ func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, o
 		return faultRecvShort // dropped; the buffer stays for the next datagram
 	}
 	wire.PutGRH(r.grh[:], dg, udpHeaderLen+len(pkt.Bytes())+wire.ICRCLen)
-	if f := r.scatter(q, r.grh[:], o); f != faultNone {
+	if f := r.scatter(q, r.grh[:], st); f != faultNone {
 		return f
 	}
-	if f := r.scatter(q, data, o); f != faultNone {
+	if f := r.scatter(q, data, st); f != faultNone {
 		return f
 	}
-	return r.doComplete(q, packet{pkt, 1}, WCRecv, uint32(total), o)
+	return r.doComplete(q, packet{pkt, 1}, WCRecv, uint32(total), st)
 }
 
 // packetType returns the service level of the completion for the datagram whose
@@ -116,10 +110,10 @@ func (r *responder) packetType() uint8 {
 	return SLRoCEv2IPv6
 }
 
-const udpHeaderLen = 8
+const udpHeaderLen = 8 // RFC 768
 
 // countDropped counts a packet of an unreliable service that came to nothing.
 func (q *QP) countDropped(f fault) {
-	q.stats.Dropped.Add(1)
+	q.tallies.stats.Dropped.Add(1)
 	f.count(&q.dev.counters)
 }

@@ -1,6 +1,10 @@
 package rxe
 
-import "github.com/gorxe/gorxe/wire"
+import (
+	"math"
+
+	"github.com/gorxe/gorxe/wire"
+)
 
 // Responses wait in PSN order. Only READ responses delay others. They are sent in
 // quanta, with pauses that grow when the peer asks for the same data again, so that
@@ -71,128 +75,128 @@ func (r *responder) pop() {
 }
 
 // emitSmall sends responses up to the first READ.
-func (r *responder) emitSmall(q *QP, o *outbox) {
+func (r *responder) emitSmall(q *QP, st *step) {
 	if len(r.queue) > 0 {
-		r.held.release(q, o)
+		r.held.release(q, st)
 	}
 	for len(r.queue) > 0 && r.queue[0].kind != respondRead {
-		r.emitFirst(q, o)
+		r.emitFirst(q, st)
 	}
 }
 
 // emitFirst sends the first response, which is of one packet.
-func (r *responder) emitFirst(q *QP, o *outbox) {
+func (r *responder) emitFirst(q *QP, st *step) {
 	if resp := r.queue[0]; resp.kind == respondEnd {
-		r.terminate(q, resp.fault, resp.psn, resp.msn, o)
+		r.terminate(q, resp.fault, resp.psn, resp.msn, st)
 		return
 	}
-	r.queue[0].emit(q, o)
+	r.queue[0].emit(q, st)
 	r.pop()
 }
 
 // sendResponses sends what waits. It stops when pacing demands a pause, or when this
 // step has sent its share of READ responses: the clock's thread then goes on.
-func (r *responder) sendResponses(q *QP, o *outbox) {
+func (r *responder) sendResponses(q *QP, st *step) {
 	if len(r.queue) == 0 {
 		return
 	}
 	for len(r.queue) > 0 && r.pace.until == 0 {
-		r.flushPayload(q, o)
+		r.flushPayload(q, st)
 		if q.attr.State == QPErr {
 			return
 		}
-		budget := min(r.pace.quantum(q.mtu()), o.readData/q.mtu())
-		if r.emitSmall(q, o); len(r.queue) > 0 && budget <= 0 {
-			r.pace.until = o.now + 1 // later than what is due now, so that others have their turn
+		budget := min(r.pace.quantum(q.mtu()), st.readData/q.mtu())
+		if r.emitSmall(q, st); len(r.queue) > 0 && budget <= 0 {
+			r.pace.until = st.now + 1 // later than what is due now, so that others have their turn
 			return
 		}
 		if len(r.queue) > 0 {
-			if budget = r.responsesAllowed(q, budget, o.now); budget == 0 {
+			if budget = r.responsesAllowed(q, budget, st.now); budget == 0 {
 				return
 			}
 		}
-		r.emitQuantum(q, o, r.wholeReads(q, budget))
-		r.pace.quantumSent(o.now)
-		next := o.now + r.pace.pause
-		if o.now = q.dev.cfg.Clock.Now(); len(r.queue) > 0 && next > o.now {
+		r.emitQuantum(q, st, r.wholeReads(q, budget))
+		r.pace.quantumSent(st.now)
+		next := st.now + r.pace.pause
+		if st.now = q.dev.cfg.Clock.Now(); len(r.queue) > 0 && next > st.now {
 			r.pace.until = next
 		}
 	}
 	if len(r.queue) == 0 && q.attr.State != QPErr {
-		r.emitACK(q, o)
+		r.emitACK(q, st)
 	}
 }
 
 // emitQuantum sends responses with up to budget packets of data.
-func (r *responder) emitQuantum(q *QP, o *outbox, budget int) {
-	o.reads.forget()
-	o.answered = 0
+func (r *responder) emitQuantum(q *QP, st *step, budget int) {
 	for len(r.queue) > 0 && budget > 0 {
-		if n := r.emitSeveral(q, budget, o); n > 0 {
-			budget -= n
-			continue
-		}
 		resp := &r.queue[0]
 		if resp.kind != respondRead {
-			r.emitFirst(q, o)
+			r.emitFirst(q, st)
 			continue
 		}
-		for done := false; !done && budget > 0; {
-			if !resp.began {
-				r.pace.begin(resp.psn, o.now)
-				if q.dev.cfg.CostlyMemory {
-					r.gatherReads(q, budget, o)
-				}
-			}
-			n, f := resp.emitRead(q, budget, o)
-			if f != faultNone && resp.replay {
-				// The key has been revoked since. A packet that the network delayed
-				// for that long must not end the connection.
-				r.dropStale(q)
-				resp.left = 0
-				break
-			}
-			if f != faultNone {
-				// Later requests were executed, but the peer takes the NAK for the
-				// end (IBA 9.7.5.2.8).
-				f.count(&q.dev.counters)
-				r.terminate(q, f, resp.psn, resp.msn, o)
-				return
-			}
-			budget -= n
-			done = resp.left == 0
-		}
-		if resp.left == 0 {
-			if !resp.replay {
-				r.pace.faster()
-			}
+		n, err := q.gather(r, uint32(budget), math.MaxInt, st)
+		if err != nil && resp.replay {
+			// The key has been revoked since. A packet that the network delayed
+			// for that long must not end the connection.
+			r.dropStale(q)
 			r.pop()
-			o.answered++
+		} else if err != nil {
+			// Later requests were executed, but the peer takes the NAK for the
+			// end (IBA 9.7.5.2.8).
+			f := faultRemoteAccess.inMemory(err)
+			f.count(&q.dev.counters)
+			r.terminate(q, f, resp.psn, resp.msn, st)
+			return
 		}
+		budget -= int(n)
 	}
+}
+
+// wholeReads returns budget, or as many packets as let a READ end with it. Without that, the fourth READ of 64 KiB
+// would be divided for four packets, and would need two calls.
+func (r *responder) wholeReads(q *QP, budget int) int {
+	if r.pace.limit > 0 || q.rate.limited() {
+		return budget
+	}
+	burst := packetsInBurst(q.mtu())
+	if q.peerIsLocal() {
+		burst = min(groupBytes/q.mtu(), groupPackets)
+	}
+	packets := 0
+	for i := range r.queue {
+		if packets >= budget {
+			break
+		}
+		packets += int(readPackets(r.queue[i].left, q.mtu()))
+	}
+	if packets < budget+burst {
+		return max(budget, packets)
+	}
+	return budget
 }
 
 // emitACK sends the acknowledgement that is owed, once no response is before it. It
 // names the last packet that came in order, and so acknowledges all of them (IBA
 // 9.7.5.1.2).
-func (r *responder) emitACK(q *QP, o *outbox) {
+func (r *responder) emitACK(q *QP, st *step) {
 	if !r.ack.owed || len(r.queue) > 0 {
 		return
 	}
 	resp := response{kind: respondAck, psn: r.psn.Sub(1), msn: r.msn, syndrome: wire.SyndromeACK}
 	if r.ack.dup {
 		resp.psn = r.ack.psn
-	} else if r.held.hold(q, &resp, o.now) {
+	} else if r.held.hold(q, &resp, st.now) {
 		r.ack = acking{}
 		return
 	}
 	r.ack = acking{}
-	r.held.leftAlone(o.now)
-	resp.emit(q, o)
+	r.held.leftAlone(st.now)
+	resp.emit(q, st)
 }
 
 // emit sends a response of one packet.
-func (resp *response) emit(q *QP, o *outbox) {
+func (resp *response) emit(q *QP, st *step) {
 	h := resp.headers(q, wire.RCAck)
 	switch resp.kind {
 	case respondAtomic:
@@ -202,9 +206,9 @@ func (resp *response) emit(q *QP, o *outbox) {
 	default:
 		h.Syndrome = resp.syndrome
 	}
-	h.Put(o.packet(q.route, h.Len(), h.Len()))
-	q.countSent(1, 0, o)
-	o.countSent(h.Opcode, 1)
+	h.Put(st.packet(q.route, h.Len(), h.Len()))
+	q.countSent(1, 0, st)
+	st.countSent(h.Opcode, 1)
 }
 
 func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
@@ -212,93 +216,44 @@ func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
 		PSN: resp.psn, Syndrome: wire.SyndromeACK, MSN: resp.msn}
 }
 
-// emitRead sends the next group of READ response packets, budget at most, and
-// returns their number. If the data cannot be read it sends nothing and leaves resp
-// unchanged.
-func (resp *response) emitRead(q *QP, budget int, o *outbox) (n int, f fault) {
-	mtu := q.mtu()
-	size := int(min(resp.left, uint32(min(resp.gathered(q), budget)*mtu)))
-	packets := readPackets(uint32(size), mtu)
-	room := size + int(packets)*(responseBytes+wire.AETHLen) + 3
-	ref, why := q.remoteAccess(resp.rkey, resp.va, uint64(size), AccessRemoteRead)
-	if why != keyOK {
-		return 0, faultRemoteAccess
+// fill implements role.
+func (r *responder) fill(q *QP, i int, m *message) {
+	resp := &r.queue[i]
+	*m = message{
+		h: resp.headers(q, 0), ops: &readOps, route: q.route, mtu: q.mtu(),
+		packets: readPackets(resp.left, q.mtu()), size: int(resp.left), begins: !resp.began, ends: true,
+		alone: resp.began || resp.replay, reads: true, rkey: resp.rkey, va: resp.va,
 	}
-	begins := !resp.began
-	var err error
-	if packets > 1 && q.sendsSuperPackets() {
-		err = resp.emitSuperPacket(q, ref, packets, size, o)
-	} else {
-		err = resp.emitPackets(q, ref, packets, room, o)
-	}
-	if err != nil {
-		return 0, faultRemoteAccess.inMemory(err)
-	}
-	o.readData -= size
-	q.countSent(packets, size, o)
-	o.sent.addMessage(&readOps, begins, resp.left == 0, packets, &q.dev.opcodes.sent)
-	return int(packets), faultNone
 }
 
-// gathered returns how many packets are gathered at once. For the network these are as many as fill a burst, and the first
-// and last packet of the READ. They have an AETH, and so begin bursts of their own.
-func (resp *response) gathered(q *QP) int {
-	n := q.group(responseBytes)
-	if q.peerIsLocal() {
-		return n
+// joins implements role.
+func (r *responder) joins(_ *QP, i int) (size uint32, ok bool) {
+	if i >= len(r.queue) {
+		return 0, false
 	}
-	if !resp.began {
-		n++
+	resp := &r.queue[i]
+	return resp.left, resp.kind == respondRead && !resp.began && !resp.replay
+}
+
+// sent implements role.
+func (r *responder) sent(q *QP, packets uint32, st *step) uint32 {
+	resp := &r.queue[0]
+	n := min(packets, readPackets(resp.left, q.mtu()))
+	size, begins := min(int(resp.left), int(n)*q.mtu()), !resp.began
+	if begins {
+		r.pace.begin(resp.psn, st.now)
 	}
-	if int(resp.left) <= (n+1)*q.mtu() {
-		n++
+	resp.advance(n, size)
+	st.readData -= size
+	q.countSent(n, size, st)
+	st.sent.addMessage(&readOps, begins, resp.left == 0, n, &q.dev.opcodes.sent)
+	if resp.left == 0 {
+		if !resp.replay {
+			r.pace.faster()
+		}
+		r.pop()
 	}
 	return n
-}
-
-// emitPackets builds the next n READ response packets, which need room bytes.
-func (resp *response) emitPackets(q *QP, ref regionRef, n uint32, room int, o *outbox) error {
-	o.reserve(room, q.reservesWide(resp.total))
-	before, mark := *resp, o.mark()
-	h := resp.headers(q, 0)
-	for range n {
-		resp.readPacket(q, &h, &ref, o)
-	}
-	err := o.in.read()
-	if err != nil {
-		o.rewind(mark)
-		*resp = before
-	}
-	return err
-}
-
-// readPacket builds one READ response whose payload is gathered later. The
-// reference ref goes with the first piece.
-func (resp *response) readPacket(q *QP, h *wire.Headers, ref *regionRef, o *outbox) {
-	n := min(int(resp.left), q.mtu())
-	h.Opcode = readOps.at(!resp.began, int(resp.left) == n)
-	h.PSN, h.Pad = resp.psn, uint8(wire.PadLen(n))
-	hl := h.Len()
-	b := o.packet(q.route, hl, hl+n+int(h.Pad))
-	h.Put(b)
-	clear(b[hl+n:])
-	if resp.takeReady(b[hl:hl+n], o) {
-		ref.release()
-		*ref = regionRef{}
-	} else if n > 0 {
-		o.in.add(*ref, b[hl:hl+n])
-		*ref = regionRef{mem: ref.mem, va: ref.va + uint64(n)} // the first piece keeps the region in use
-	}
-	resp.advance(1, n)
-}
-
-// takeReady copies the next part of the data to b, if it was read ahead.
-func (resp *response) takeReady(b []byte, o *outbox) bool {
-	ready, ok := o.reads.payload(o.answered)
-	if ok {
-		copy(b, ready[resp.total-resp.left:])
-	}
-	return ok
 }
 
 // advance moves on by n packets of size bytes in all.

@@ -10,13 +10,11 @@ import (
 // not to a thread. When the memory of one program blocks a thread, other threads
 // run the other QPs.
 type runQueue struct {
-	inboxBytes    atomic.Int64 // of memory, in all inboxes
-	deferredBytes atomic.Int64 // of memory, of all deferred requests
-	count         atomic.Int32 // how many QPs, and packets to queue pair 1, wait
-	mu            sync.Mutex   // a leaf lock
-	filled        qpList
-	resumed       qpList // admitted to send to other devices (admission.go)
-	yielded       qpList
+	count   atomic.Int32 // how many QPs, and packets to queue pair 1, wait
+	mu      sync.Mutex   // a leaf lock
+	filled  qpList
+	resumed qpList // admitted to send to other devices (admission.go)
+	yielded qpList
 }
 
 // qpList is a queue of QPs.
@@ -33,7 +31,7 @@ func (l *qpList) pop() *QP {
 		return nil
 	}
 	l.qps[l.head] = nil
-	if l.head++; l.head == len(l.qps) || l.head >= 64 {
+	if l.head++; l.head == len(l.qps) || l.head >= qpListCut {
 		n := copy(l.qps, l.qps[l.head:])
 		clear(l.qps[n:])
 		l.qps, l.head = l.qps[:n], 0
@@ -85,50 +83,36 @@ func (rq *runQueue) next() (*QP, *qpList) {
 // Deliver passes on what QPs of this device have sent to each other. It is for an
 // owner that has set Config.OnDeliver, and for a link that calls Loopback outside of
 // Send. Several threads may call it at once. No QP may be locked.
-func (d *Device) Deliver() { d.getOutbox().done() }
+func (d *Device) Deliver() { d.newStep().done() }
 
 // deliver runs every inbox that was filled, those that are filled by that, and the
 // requesters that stopped. No QP may be locked.
-func (d *Device) deliver(o *outbox) {
+func (d *Device) deliver(st *step) {
 	for n := 1; ; n++ {
 		q, list := d.runQueue.next()
-		o.sinceYield = 0
+		st.sinceYield = 0
 		if q == nil {
-			o.flush()
+			st.flush()
 			if d.runQueue.empty() {
 				return
 			}
 			d.runGSI()
 			continue
 		}
-		o.readData = readStepBytes
+		st.readData = readStepBytes
 		filled := list == &d.runQueue.filled
 		if filled && !q.collect() || !filled && !q.tryRun() {
 			continue
 		}
-		if n%16 == 0 {
-			o.now = d.cfg.Clock.Now() // other threads may add QPs as fast as this one takes them
+		if n%deliverRounds == 0 {
+			st.now = d.cfg.Clock.Now() // other threads may add QPs as fast as this one takes them
 		}
 		if !filled {
-			q.endVisit(o)
+			q.endVisit(st)
 		}
-		q.unlock(o)
+		q.unlock(st)
 		if list != &d.runQueue.resumed { // what these send is to share system calls
-			o.flush()
+			st.flush()
 		}
 	}
-}
-
-// yieldBytes is how much a requester sends before the receivers on the same device
-// run: inboxes are bounded, and so are caches.
-const yieldBytes = 256 << 10
-
-// yield reports whether q's requester must stop. It is resumed when the inboxes
-// have been run.
-func (o *outbox) yield(q *QP) bool {
-	if o.sinceYield < yieldBytes || q.typ != QPUD && !q.peerIsLocal() {
-		return false
-	}
-	o.dev.runQueue.yield(q)
-	return true
 }

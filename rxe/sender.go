@@ -2,15 +2,6 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-const (
-	windowBytes   = 1 << 20 // unacknowledged, at most, in either direction
-	windowPackets = 1024    // unacknowledged, at most
-	minWindow     = 16      // packets, whatever was lost
-	readChunks    = 4       // READ requests that fit into the window
-
-	ackEveryPackets = 128 // AckReq inside long messages
-)
-
 // sender is the position of a QP's sending side. Four roles share it by name:
 //
 //   - the send queue (sendqueue.go) holds the work requests;
@@ -41,7 +32,7 @@ type sender struct {
 
 // start sizes the window when the QP enters RTS.
 func (s *sender) start(mtu int) {
-	mtu = max(mtu, 256)
+	mtu = max(mtu, int(minMTU))
 	s.maxWindow = int32(min(windowBytes/mtu, windowPackets))
 	s.readChunk = uint32(roundToBursts(int(s.maxWindow)/readChunks, mtu))
 	if s.window == 0 {
@@ -55,7 +46,7 @@ func (s *sender) shrink() { s.window = max(s.window/2, minWindow) }
 // grow reacts to n acknowledgements.
 func (s *sender) grow(n uint32) {
 	for ; n > 0 && s.window < s.maxWindow; n-- {
-		s.window = min(s.window+1+s.window/16, s.maxWindow)
+		s.window = min(s.window+1+s.window/windowGrowth, s.maxWindow)
 	}
 }
 
@@ -96,7 +87,7 @@ func (r *readRing) at(i int) *psnRange { return &r.ring[(int(r.head)+i)&(len(r.r
 
 // grow doubles the room.
 func (r *readRing) grow() {
-	ring := make([]psnRange, max(2*len(r.ring), 4))
+	ring := make([]psnRange, max(2*len(r.ring), readRingMin))
 	for i := range r.n {
 		ring[i] = *r.at(i)
 	}

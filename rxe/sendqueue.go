@@ -86,9 +86,6 @@ func (s *sendQueue) at(i uint32) *sendEntry { return &s.wqes[i&s.mask] }
 
 func (s *sendQueue) empty() bool { return s.cons == s.prod }
 
-// sendEntryBytes is the memory of a sendEntry without its lists, but with its fault and its bind.
-const sendEntryBytes = 320
-
 // SendMemory returns an upper bound on the memory of a send queue of these sizes,
 // in bytes.
 func (c QPCap) SendMemory() int64 {
@@ -113,7 +110,7 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) { return q.post(wrs, fals
 
 // post is PostSend, or PostSendCredited.
 func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
-	o := q.dev.getOutbox()
+	st := q.dev.newStep()
 	q.lock()
 	most := len(wrs)
 	if credited {
@@ -126,11 +123,11 @@ func (q *QP) post(wrs []SendWR, credited bool) (n int, err error) {
 		q.flushSend()
 		q.flushLate()
 	} else {
-		q.runRequester(o)
+		q.runRequester(st)
 		q.schedule()
 	}
-	q.unlock(o)
-	o.posted()
+	q.unlock(st)
+	st.posted()
 	return n, err
 }
 
@@ -180,7 +177,7 @@ var sendOps = [...]uint32{
 
 // Sends reports whether queue pairs of this type have an operation.
 func (t QPType) Sends(op WROpcode) bool {
-	return int(t) < len(sendOps) && op < 32 && sendOps[t]&(1<<op) != 0
+	return int(t) < len(sendOps) && int(op) < len(sendWCOpcode) && sendOps[t]&(1<<op) != 0
 }
 
 // checkSend refuses a malformed work request. The error names the field.
@@ -205,21 +202,21 @@ func (q *QP) checkSend(wr *SendWR) error {
 	}
 	switch wr.Op {
 	case WRCompareSwap, WRFetchAdd:
-		if n != 8 {
+		if n != atomicBytes {
 			return invalid(op, "sg_list", "an atomic returns exactly 8 bytes", "give it 8 bytes")
 		}
-		if wr.RemoteAddr&7 != 0 {
+		if wr.RemoteAddr%atomicBytes != 0 {
 			return invalid(op, "remote_addr", "an atomic needs 8-byte alignment", "use a multiple of 8")
 		}
 	case WRAtomicWrite:
-		if n != 8 {
+		if n != atomicBytes {
 			return invalid(op, "sg_list", "ATOMIC WRITE takes exactly 8 bytes", "give it 8 bytes")
 		}
-		if wr.RemoteAddr&7 != 0 {
+		if wr.RemoteAddr%atomicBytes != 0 {
 			return invalid(op, "remote_addr", "ATOMIC WRITE needs 8-byte alignment", "use a multiple of 8")
 		}
 	case WRFlush:
-		if wr.FlushType == 0 || wr.FlushType > 3 || wr.FlushLevel > 1 {
+		if wr.FlushType == 0 || wr.FlushType > uint8(wire.FlushGlobal|wire.FlushPersistent) || wr.FlushLevel > 1 {
 			return invalid(op, "flush", "unknown placement type or selectivity level", "use enum ibv_placement_type and ibv_selectivity_level")
 		}
 	case WRBindMW:
@@ -247,7 +244,7 @@ func (wr *SendWR) bytes() uint64 {
 	case wr.Flags&SendInline != 0:
 		return uint64(len(wr.Inline))
 	case wr.Op == WRAtomicWrite && len(wr.SGL) == 0:
-		return 8
+		return atomicBytes
 	}
 	var n uint64
 	for i := range wr.SGL {
@@ -260,7 +257,7 @@ func (wr *SendWR) bytes() uint64 {
 func (wqe *sendEntry) fill(wr *SendWR) {
 	sgl, inline := wqe.sgl[:0], wqe.inline[:0]
 	if wr.Status != WCSuccess {
-		*wqe = sendEntry{id: wr.ID, op: wr.Op & 31, flags: wr.Flags, status: wr.Status, sgl: sgl, inline: inline}
+		*wqe = sendEntry{id: wr.ID, op: wr.Op & opMask, flags: wr.Flags, status: wr.Status, sgl: sgl, inline: inline}
 		return
 	}
 	*wqe = sendEntry{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
@@ -312,8 +309,11 @@ func (wqe *sendEntry) needsResponse() bool {
 // rxe_opcode.c).
 func (wqe *sendEntry) isLocalOp() bool { return wqe.op == WRLocalInv || wqe.op == WRBindMW }
 
+// opMask keeps an operation that a hostile queue names inside of sendWCOpcode.
+const opMask = 1<<5 - 1 // enum ibv_wr_opcode needs 4 bits
+
 // sendWCOpcode gives the completion's opcode for each request's.
-var sendWCOpcode = [32]WCOpcode{
+var sendWCOpcode = [opMask + 1]WCOpcode{
 	WRWrite: WCWrite, WRWriteImm: WCWrite, WRSend: WCSend, WRSendImm: WCSend, WRRead: WCRead,
 	WRCompareSwap: WCCompareSwap, WRFetchAdd: WCFetchAdd, WRLocalInv: WCLocalInv,
 	WRBindMW: WCBindMW, WRSendInv: WCSend, WRFlush: WCFlush, WRAtomicWrite: WCAtomicWrite,
@@ -328,7 +328,7 @@ func (q *QP) complete(status WCStatus) bool {
 		q.onSendDone(1)
 	}
 	if status == WCSuccess {
-		q.done.add(wqe.op)
+		q.tallies.done.add(wqe.op)
 		if wqe.flags&SendSignaled == 0 && !q.signalAll {
 			return true
 		}
@@ -496,12 +496,12 @@ func (q *QP) startRequester() {
 
 // kick runs the requester after a change of state.
 func (q *QP) kick() {
-	o := q.dev.getOutbox()
+	st := q.dev.newStep()
 	q.lock()
 	if !q.dead {
-		q.runRequester(o)
+		q.runRequester(st)
 		q.schedule()
 	}
-	q.unlock(o)
-	o.posted()
+	q.unlock(st)
+	st.posted()
 }

@@ -1,5 +1,7 @@
 package rxe
 
+import "github.com/gorxe/gorxe/wire"
+
 // spanBatch gathers or scatters many pieces with one call of their Memory. Every
 // piece keeps its region in use until the batch is done. Memory values are
 // compared, so they must be comparable: pointers are.
@@ -45,9 +47,6 @@ func (s *spanBatch) addChecked(ref regionRef, checked checkedRange, buf []byte) 
 	s.add(ref, buf)
 }
 
-// maxSpans bounds how many pieces wait; a system call takes 1,024 (IOV_MAX).
-const maxSpans = 512
-
 // fits reports whether a piece of mem can join without a flush.
 func (s *spanBatch) fits(mem Memory) bool {
 	return len(s.spans) == 0 || (s.mem == mem && len(s.spans) < maxSpans)
@@ -80,21 +79,14 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 	return true
 }
 
-// coverMessage adds the pieces that fill b with a message's payload. If ok is false, a key does not allow it, and nothing is added. kept
-// is false if earlier pieces had to be transferred first, because this payload is in another address space.
-func (s *spanBatch) coverMessage(q *QP, wqe *sendEntry, b []byte) (ok, kept bool) {
-	from, pieces := cursor{}, len(s.spans)
-	if s.cover(q, wqe.sgl, &from, b, 0) {
-		return true, true
-	}
-	kept = len(s.spans) >= pieces
-	s.spans = s.spans[:min(pieces, len(s.spans))]
-	return false, kept
-}
-
-// check adds the first piece of rest, and checks all of rest.
+// check adds the first piece of rest, and checks all of rest. With AccessRemoteRead the key is an rkey.
 func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
-	ref, why := q.localAccess(q.pd, rest, need)
+	ref, why := regionRef{}, keyOK
+	if need == AccessRemoteRead {
+		ref, why = q.remoteAccess(wire.RKey(rest.LKey), rest.Addr, uint64(rest.Length), need)
+	} else {
+		ref, why = q.localAccess(q.pd, rest, need)
+	}
 	if why != keyOK {
 		return false
 	}
@@ -179,10 +171,6 @@ func (s *spanBatch) drop() {
 	clear(s.spans)
 	s.mem, s.spans, s.refs, s.parts, s.checked = nil, s.spans[:0], s.refs[:0], s.parts[:0], checkedRange{}
 }
-
-// placesTogether reports whether the payloads of several messages are written to memory with
-// one call, and their completions follow it. Chaos places each payload at its own time.
-func (q *QP) placesTogether() bool { return q.dev.cfg.CostlyMemory && q.chaos == nil }
 
 // cursor is a place in a scatter/gather list.
 type cursor struct {

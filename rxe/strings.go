@@ -121,7 +121,7 @@ var wrOpcodeNames = []string{
 	WRAtomicWrite: "ATOMIC_WRITE",
 }
 
-func (o WROpcode) String() string { return name(wrOpcodeNames, o, "UNKNOWN") }
+func (st WROpcode) String() string { return name(wrOpcodeNames, st, "UNKNOWN") }
 
 var wcOpcodeNames = []string{
 	WCSend:        "SEND",
@@ -137,7 +137,7 @@ var wcOpcodeNames = []string{
 	WCRecvImm:     "RECV_RDMA_WITH_IMM",
 }
 
-func (o WCOpcode) String() string { return name(wcOpcodeNames, o, "UNKNOWN") }
+func (st WCOpcode) String() string { return name(wcOpcodeNames, st, "UNKNOWN") }
 
 // String returns the MW type as the rdma tool prints it.
 func (t MWType) String() string { return name([]string{1: "type 1", 2: "type 2"}, t, "unknown") }

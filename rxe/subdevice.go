@@ -217,10 +217,8 @@ func (s *Subdevice) charge(op string, next, old *region) error {
 	return nil
 }
 
-const (
-	memoryPage = 4096       // the unit of LimitMemory
-	unlimited  = ^uint64(0) // LimitMemory that nobody has lowered
-)
+// unlimited is a LimitMemory that nobody has lowered.
+const unlimited = ^uint64(0)
 
 // pages returns in how many pages a region is, of which an adapter locks each. A region on demand locks
 // none (ib_umem_odp_get). Their bytes may be 2^64, which is too many for a uint64.

@@ -30,31 +30,12 @@ type superPacket struct {
 	acks  ackPace // of the first packet
 }
 
-// groupBytes and groupPackets bound what is gathered for a QP of this device at
-// once.
-const (
-	groupBytes   = 64 << 10
-	groupPackets = 256
-)
-
-// group returns how many full packets of a connected QP are gathered at once, each
-// with up to head bytes besides its payload. For the network that is as many as one
-// burst takes.
-func (q *QP) group(head int) int {
-	mtu := q.mtu()
-	if q.peerIsLocal() {
-		return min(groupBytes/mtu, groupPackets)
-	}
-	return packetsInBurst(mtu, head)
-}
-
-// packetsInBurst returns how many full packets one burst takes, each with head
-// bytes besides its payload.
-func packetsInBurst(mtu, head int) int { return min(burstBytes/(mtu+head), burstPackets) }
+// packetsInBurst returns how many full packets one burst takes.
+func packetsInBurst(mtu int) int { return min(burstBytes/(mtu+responseBytes), burstPackets) }
 
 // roundToBursts rounds n packets of READ responses down to whole bursts.
 func roundToBursts(n, mtu int) int {
-	burst := packetsInBurst(mtu, responseBytes)
+	burst := packetsInBurst(mtu)
 	return n / burst * burst
 }
 
@@ -95,76 +76,16 @@ func (item *inboxItem) beginSuperPacket(r *wire.Route, h *wire.Headers, f superP
 	clear(item.store[superPacketHead+n : superPacketBytes(n)])
 }
 
-// newSuperPacket begins a super-packet with n bytes of payload, which the caller
-// fills in.
-func newSuperPacket(r *wire.Route, h *wire.Headers, f superPacket, n int) (item *inboxItem, payload []byte) {
-	item = newItem(superPacketBytes(n))
-	item.beginSuperPacket(r, h, f, n)
-	return item, item.superPacketPayload(n)
-}
-
 // deliverSuperPacket puts a super-packet into the inbox of its QP, behind what was
 // sent before.
-func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, o *outbox) {
-	o.flush()
+func (d *Device) deliverSuperPacket(dest wire.QPN, item *inboxItem, st *step) {
+	st.flush()
 	d.enqueueLocal(dest, item)
-}
-
-// sendSuperPacket sends n packets of wqe to the peer, from packet number index on.
-// It reports false when the payload cannot be read.
-func (q *QP) sendSuperPacket(wqe *sendEntry, index, n uint32, o *outbox) bool {
-	mtu := q.mtu()
-	off := int(index) * mtu
-	size := min(int(wqe.length)-off, int(n)*mtu)
-	h := q.dataHeaders(wqe, index, n)
-	f := superPacket{count: n, mtu: mtu, ops: q.messageOps(wqe.op), acks: q.ackPace()}
-	acks := f.acks
-	for i := range n {
-		ends := index+i == wqe.packets-1
-		h.AckReq = acks.next(ends, min(mtu, int(wqe.length)-off-int(i)*mtu)) || h.AckReq
-	}
-	item := q.gatheredItem(wqe, n, o)
-	if item != nil {
-		item.beginSuperPacket(q.route, &h, f, size)
-	} else {
-		var payload []byte
-		item, payload = newSuperPacket(q.route, &h, f, size)
-		from := seek(wqe.sgl, uint32(off))
-		if !q.payload(wqe, off, payload, &from, o) || o.in.read() != nil {
-			o.in.drop()
-			item.free()
-			return false
-		}
-	}
-	q.req.sinceAckReq = acks.since
-	q.dev.deliverSuperPacket(h.DestQP, item, o)
-	return true
-}
-
-// emitSuperPacket sends the next n packets of a READ response, size bytes in all,
-// to the peer. It returns an error when the data cannot be read. It releases ref in
-// either case.
-func (resp *response) emitSuperPacket(q *QP, ref regionRef, n uint32, size int, o *outbox) error {
-	ends := int(resp.left) == size
-	h := resp.headers(q, readOps.at(!resp.began, ends))
-	item, payload := newSuperPacket(q.route, &h, superPacket{count: n, mtu: q.mtu(), ops: &readOps}, size)
-	if resp.takeReady(payload, o) {
-		ref.release()
-	} else {
-		o.in.add(ref, payload)
-		if err := o.in.read(); err != nil {
-			item.free()
-			return err
-		}
-	}
-	resp.advance(n, size)
-	q.dev.deliverSuperPacket(h.DestQP, item, o)
-	return nil
 }
 
 // receiveSuperPacket handles a super-packet whole. It reports false when that is
 // not possible.
-func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
+func (q *QP) receiveSuperPacket(item *inboxItem, st *step) bool {
 	whole, err := wire.Parse(item.buf)
 	pkt := packet{whole, item.super.count}
 	switch {
@@ -178,8 +99,8 @@ func (q *QP) receiveSuperPacket(item *inboxItem, o *outbox) bool {
 		return false
 	}
 	q.dev.counters.RcvdPkts.Add(uint64(pkt.count))
-	o.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count, &q.dev.opcodes.rcvd)
-	q.received(pkt, &item.from, o)
+	st.rcvd.addMessage(item.super.ops, pkt.Info().Has(wire.OpStart), pkt.Info().Has(wire.OpEnd), pkt.count, &q.dev.opcodes.rcvd)
+	q.received(pkt, &item.from, st)
 	return true
 }
 
@@ -246,7 +167,7 @@ func (item *inboxItem) segment() *inboxItem {
 	cut.from = item.from
 	pkt, err := wire.Parse(item.buf)
 	if err != nil {
-		return cut // newSuperPacket makes none that does not parse
+		return cut // message.superPacket makes none that does not parse
 	}
 	f := &item.super
 	data, acks := pkt.Payload(), f.acks

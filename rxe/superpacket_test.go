@@ -127,12 +127,12 @@ func TestSuperPacketNotAcceptedWhole(t *testing.T) {
 			if change != nil {
 				change(q, item)
 			}
-			o := d.dev.getOutbox()
-			if took := q.receiveSuperPacket(item, o); took != (change == nil) {
+			st := d.dev.newStep()
+			if took := q.receiveSuperPacket(item, st); took != (change == nil) {
 				t.Errorf("taken as a whole: %v", took)
 			}
-			q.endVisit(o)
-			if n := q.stats.RcvdPackets.Load(); change != nil && n != 0 {
+			q.endVisit(st)
+			if n := q.tallies.stats.RcvdPackets.Load(); change != nil && n != 0 {
 				t.Errorf("%d packets counted of a super-packet that was not accepted", n)
 			}
 		})

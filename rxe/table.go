@@ -20,8 +20,6 @@ type numNode[T any] struct {
 	next *numNode[T]
 }
 
-const numTableMin = 16
-
 func (t *numTable[T]) lookup(num uint32) *T {
 	root := t.root.Load()
 	if root == nil {

@@ -14,13 +14,13 @@ import (
 // sum of one opcode only.
 
 const (
-	packetOpcodes = 256
-	workOpcodes   = 18 // WROpcode, and behind it workRecv and workRecvImm
+	packetOpcodes = 1 << 8          // IBA 9.2: the BTH has 8 bits for it
+	workOpcodes   = workRecvImm + 1 // WROpcode, and behind it workRecv and workRecvImm
 )
 
 // Receives have no WROpcode.
 const (
-	workRecv WROpcode = iota + 16
+	workRecv WROpcode = iota + WRAtomicWrite + 1
 	workRecvImm
 )
 
@@ -81,17 +81,24 @@ func (t *packetTally) moveTo(c *packetCounters) {
 // trafficTally is what a QP received or sent since it was last counted.
 type trafficTally struct{ packets, bytes uint64 }
 
+// tallies are what a QP counts. Those but stats are added to counters before it is unlocked.
+type tallies struct {
+	rx, tx trafficTally
+	done   workTally
+	stats  QPCounters
+}
+
 // countTraffic adds what the QP received and sent to its counters.
 func (q *QP) countTraffic() {
-	if q.rx.packets > 0 {
-		q.stats.RcvdPackets.Add(q.rx.packets)
-		q.stats.RcvdBytes.Add(q.rx.bytes)
-		q.rx = trafficTally{}
+	if q.tallies.rx.packets > 0 {
+		q.tallies.stats.RcvdPackets.Add(q.tallies.rx.packets)
+		q.tallies.stats.RcvdBytes.Add(q.tallies.rx.bytes)
+		q.tallies.rx = trafficTally{}
 	}
-	if q.tx.packets > 0 {
-		q.stats.SentPackets.Add(q.tx.packets)
-		q.stats.SentBytes.Add(q.tx.bytes)
-		q.tx = trafficTally{}
+	if q.tallies.tx.packets > 0 {
+		q.tallies.stats.SentPackets.Add(q.tallies.tx.packets)
+		q.tallies.stats.SentBytes.Add(q.tallies.tx.bytes)
+		q.tallies.tx = trafficTally{}
 	}
 }
 
@@ -114,19 +121,19 @@ func (t *workTally) moveTo(to *[workOpcodes]atomic.Uint64) {
 	}
 }
 
-func (o *outbox) countSent(op wire.Opcode, n uint32) {
-	o.sent.add(op, n, &o.dev.opcodes.sent)
+func (st *step) countSent(op wire.Opcode, n uint32) {
+	st.sent.add(op, n, &st.dev.opcodes.sent)
 }
 
-func (o *outbox) countRcvd(op wire.Opcode, n uint32) {
-	o.rcvd.add(op, n, &o.dev.opcodes.rcvd)
+func (st *step) countRcvd(op wire.Opcode, n uint32) {
+	st.rcvd.add(op, n, &st.dev.opcodes.rcvd)
 }
 
 // countPackets adds what this step has sent and received to the device's counters.
-func (o *outbox) countPackets() {
-	c := &o.dev.opcodes
-	o.sent.moveTo(&c.sent)
-	o.rcvd.moveTo(&c.rcvd)
+func (st *step) countPackets() {
+	c := &st.dev.opcodes
+	st.sent.moveTo(&c.sent)
+	st.rcvd.moveTo(&c.rcvd)
 }
 
 // PacketCount is the number of packets with one opcode.

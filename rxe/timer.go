@@ -10,14 +10,6 @@ import (
 // move does not touch the heap: when the entry comes due, the QP is entered again.
 // So a message costs no heap operation.
 
-// minAckTimeout is the shortest local ACK timeout. The kernel's rdma_rxe rounds up
-// to a jiffy (1 to 10 ms) for the same reason: a shorter timeout expires while the
-// peer's process waits for a CPU.
-const minAckTimeout = time.Millisecond
-
-// maxBackOff is how often the local ACK timeout doubles at most.
-const maxBackOff = 2
-
 // ackTimeout returns 4.096 µs << code; 0 means never (IBA 11.2.4.2).
 func ackTimeout(code uint8) time.Duration {
 	if code == 0 {
@@ -70,60 +62,60 @@ func (q *QP) schedule() {
 // waits for none of them: see gate. After expireReadBytes of READ responses it
 // returns, with the clock armed for the rest.
 func (d *Device) Expire() {
-	o := d.getOutbox()
-	if d.timers.admissionDue(o.now) {
-		d.admission.expire(d, o.now)
+	st := d.newStep()
+	if d.timers.admissionDue(st.now) {
+		d.admission.expire(d, st.now)
 	}
 	for data := 0; data < expireReadBytes; {
-		q := d.timers.popDue(o.now, d.cfg.Clock)
+		q := d.timers.popDue(st.now, d.cfg.Clock)
 		if q == nil {
 			break
 		}
-		if o.readData = readQuantumBytes; q.tryRun() {
-			q.deadlines(o)
-			data += readQuantumBytes - o.readData
-			q.unlock(o)
-			o.flush()
-			d.deliver(o)
+		if st.readData = readQuantumBytes; q.tryRun() {
+			q.deadlines(st)
+			data += readQuantumBytes - st.readData
+			q.unlock(st)
+			st.flush()
+			d.deliver(st)
 		}
 	}
-	o.done()
+	st.done()
 }
 
-// deadlines does what is due at o.now. The caller has locked the QP.
-func (q *QP) deadlines(o *outbox) {
+// deadlines does what is due at st.now. The caller has locked the QP.
+func (q *QP) deadlines(st *step) {
 	q.timer.queuedAt = 0
 	if q.dead {
 		return
 	}
 	if q.chaos != nil {
-		q.chaos.expire(q, o)
+		q.chaos.expire(q, st)
 	}
 	s := &q.send
-	if s.rnrUntil != 0 && s.rnrUntil <= o.now {
+	if s.rnrUntil != 0 && s.rnrUntil <= st.now {
 		s.rnrUntil = 0
 	}
-	if s.pausedUntil != 0 && s.pausedUntil <= o.now {
+	if s.pausedUntil != 0 && s.pausedUntil <= st.now {
 		s.pausedUntil = 0
 	}
-	if s.completeAt != 0 && s.completeAt <= o.now {
+	if s.completeAt != 0 && s.completeAt <= st.now {
 		s.completeAt = 0
 		q.retire()
 	}
-	if s.retransmitAt != 0 && s.retransmitAt <= o.now {
+	if s.retransmitAt != 0 && s.retransmitAt <= st.now {
 		s.retransmitAt = 0
 		q.comp.timeout(q)
 	}
-	if p := &q.resp.pace; p.until != 0 && p.until <= o.now {
+	if p := &q.resp.pace; p.until != 0 && p.until <= st.now {
 		p.until = 0
-		q.resumeReads(o)
+		q.resumeReads(st)
 	}
-	q.runRequester(o)
-	if h := &q.resp.held; h.until != 0 && h.until <= o.now {
-		h.release(q, o)
+	q.runRequester(st)
+	if h := &q.resp.held; h.until != 0 && h.until <= st.now {
+		h.release(q, st)
 	}
-	if l := &q.resp.late; l.until != 0 && l.until <= o.now {
-		q.look(o.now)
+	if l := &q.resp.late; l.until != 0 && l.until <= st.now {
+		q.look(st.now)
 	}
 	q.schedule()
 }

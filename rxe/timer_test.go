@@ -23,7 +23,7 @@ func TestTimerHeapOrder(t *testing.T) {
 	qps := make([]*QP, 200)
 	want := map[*QP]Time{}
 	for i := range qps {
-		qps[i] = &QP{qpn: wire.QPN(i + 2)}
+		qps[i] = &QP{qpMade: qpMade{qpn: wire.QPN(i + 2)}}
 	}
 	for range 3000 {
 		q := qps[rng.IntN(len(qps))]

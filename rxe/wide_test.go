@@ -147,22 +147,22 @@ func TestSeveralStop(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(q *QP, wrs []SendWR)
-		n      uint32
+		n      int
 	}{
 		{"all", func(*QP, []SendWR) {}, 4},
 		{"fence", func(_ *QP, wrs []SendWR) { wrs[2].Flags |= SendFence }, 2},
 		{"fence of the first", func(_ *QP, wrs []SendWR) { wrs[0].Flags |= SendFence }, 4},
 		{"short", func(_ *QP, wrs []SendWR) { wrs[3].SGL[0].Length = aheadMessage }, 3},
-		{"long", func(_ *QP, wrs []SendWR) { wrs[1].SGL[0].Length++ }, 1},
+		{"long", func(_ *QP, wrs []SendWR) { wrs[1].SGL[0].Length *= 4 }, 1},
 		{"READ", func(_ *QP, wrs []SendWR) { wrs[2].Op = WRRead }, 2},
 		{"window", func(q *QP, _ []SendWR) { q.send.window = 2*16 + 15 }, 2},
-		{"retransmission", func(q *QP, _ []SendWR) { q.send.limit = q.send.psn.Next() }, 0},
-		{"cheap memory", func(q *QP, _ []SendWR) { q.dev.cfg.CostlyMemory = false }, 0},
+		{"retransmission", func(q *QP, _ []SendWR) { q.send.limit = q.send.psn.Next() }, 1},
+		{"cheap memory", func(q *QP, _ []SendWR) { q.dev.cfg.CostlyMemory = false }, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPair(t, 1, 1<<20, 4096)
 			p.a.dev.cfg.CostlyMemory = true
-			q, o := p.a.qps[0], p.a.dev.getOutbox()
+			q, st := p.a.qps[0], p.a.dev.newStep()
 			wrs := make([]SendWR, 6)
 			for i := range wrs {
 				wrs[i] = SendWR{Op: WRWrite, RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 64 << 10, LKey: p.a.mr.LKey()}}}
@@ -172,12 +172,13 @@ func TestSeveralStop(t *testing.T) {
 			_, err := q.postSend(wrs)
 			must(t, err)
 			q.begin(q.sq.at(q.send.cur))
-			n, size := q.several(uint32(q.send.window), o)
-			if n != tt.n || n > 0 && (size < int(n)*(64<<10) || size > wideBytes) {
-				t.Errorf("%d messages with %d bytes, want %d", n, size, tt.n)
+			q.req.fill(q, 0, &st.message)
+			plan := q.plan(&q.req, &st.message, uint32(q.send.window), math.MaxInt, st)
+			if plan.messages != tt.n || plan.messages > 1 && (plan.bytes < plan.messages*(64<<10) || plan.bytes > wideBytes) {
+				t.Errorf("%d messages with %d bytes, want %d", plan.messages, plan.bytes, tt.n)
 			}
-			q.unlock(o)
-			o.done()
+			q.unlock(st)
+			st.done()
 		})
 	}
 }
@@ -185,30 +186,30 @@ func TestSeveralStop(t *testing.T) {
 // TestWideOutbox: an outbox changes its memory only while it is empty, and keeps both.
 func TestWideOutbox(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 4096, nil)
-	o := d.dev.getOutbox()
-	defer o.done()
+	st := d.dev.newStep()
+	defer st.done()
 	for round := range 2 {
-		o.reserve(4096, true)
-		if cap(o.buf) != wideBytes {
-			t.Fatalf("round %d: room for %d bytes, want %d", round, cap(o.buf), wideBytes)
+		st.reserve(4096, 1, wideBytes)
+		if cap(st.buf) != wideBytes {
+			t.Fatalf("round %d: room for %d bytes, want %d", round, cap(st.buf), wideBytes)
 		}
 		h := wire.Headers{Opcode: wire.RCWriteOnly, DestQP: d.qps[1].qpn}
-		h.Put(o.packet(d.qps[0].route, h.Len(), h.Len()+smallItemBytes))
-		if o.reserve(4096, false); cap(o.buf) != wideBytes {
-			t.Errorf("round %d: not empty, and %d bytes of room, want %d", round, cap(o.buf), wideBytes)
+		h.Put(st.packet(d.qps[0].route, h.Len(), h.Len()+smallItemBytes))
+		if st.reserve(4096, 1, outboxBytes); cap(st.buf) != wideBytes {
+			t.Errorf("round %d: not empty, and %d bytes of room, want %d", round, cap(st.buf), wideBytes)
 		}
-		if d.dev.deliverWhole(o) {
+		if d.dev.deliverWhole(st) {
 			t.Errorf("round %d: an inbox got the memory of a wide outbox", round)
 		}
-		o.flush()
-		if o.reserve(4096, false); cap(o.buf) != outboxBytes {
-			t.Errorf("round %d: room for %d bytes, want %d", round, cap(o.buf), outboxBytes)
+		st.flush()
+		if st.reserve(4096, 1, outboxBytes); cap(st.buf) != outboxBytes {
+			t.Errorf("round %d: room for %d bytes, want %d", round, cap(st.buf), outboxBytes)
 		}
 	}
-	o.reserve(4096, true)
+	st.reserve(4096, 1, wideBytes)
 	if n := testing.AllocsPerRun(10, func() {
-		o.reserve(4096, false)
-		o.reserve(4096, true)
+		st.reserve(4096, 1, outboxBytes)
+		st.reserve(4096, 1, wideBytes)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -223,14 +224,14 @@ func TestManyBursts(t *testing.T) {
 	for i := range half {
 		p.a.mem.b[i] = byte(i ^ i>>12)
 	}
-	q, o := p.a.qps[0], p.a.dev.getOutbox()
+	q, st := p.a.qps[0], p.a.dev.newStep()
 	q.lock()
-	o.reserve(4096, true)
+	st.reserve(4096, 1, wideBytes)
 	var routes [maxBursts]wire.Route
 	for i := range maxBursts - groupBursts {
 		routes[i] = *q.route
 		h := wire.Headers{Opcode: wire.RCAck, DestQP: 1 << 20} // no such queue pair
-		h.Put(o.packet(&routes[i], h.Len(), h.Len()))
+		h.Put(st.packet(&routes[i], h.Len(), h.Len()))
 	}
 	wrs := make([]SendWR, n)
 	for i := range wrs {
@@ -240,9 +241,9 @@ func TestManyBursts(t *testing.T) {
 	}
 	_, err := q.postSend(wrs)
 	must(t, err)
-	q.runRequester(o)
-	q.unlock(o)
-	o.done()
+	q.runRequester(st)
+	q.unlock(st)
+	st.done()
 	p.pump()
 	p.a.take(t, n)
 	equal(t, "target", p.b.mem.b[half:half+n*size], p.a.mem.b[:n*size])

@@ -131,7 +131,7 @@ func (q *queuePair) Receives() (waiting, entries int) {
 
 // Modify implements provider.QP (rxe_modify_qp).
 func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
-	if err := q.qp.Modify(attr, mask); err != nil {
+	if err := q.send.qp.Modify(attr, mask); err != nil {
 		return err
 	}
 	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {

@@ -47,15 +47,15 @@ func TestLongReadsStop(t *testing.T) {
 		n      int
 	}{
 		{"all", func(*QP, []response) {}, 4},
-		{"short", func(_ *QP, queue []response) { queue[3].total = aheadMessage }, 3},
+		{"short", func(_ *QP, queue []response) { queue[3].left = aheadMessage }, 3},
 		{"atomic", func(_ *QP, queue []response) { queue[2].kind = respondAtomic }, 2},
 		{"replay", func(_ *QP, queue []response) { queue[2].replay = true }, 2},
-		{"begun", func(_ *QP, queue []response) { queue[0].began = true }, 0},
-		{"long", func(_ *QP, queue []response) { queue[2].total += 4097 }, 3},
-		{"a long one after another", func(_ *QP, queue []response) { queue[1].total = 4 * size }, 0},
+		{"begun", func(_ *QP, queue []response) { queue[0].began = true }, 1},
+		{"long", func(_ *QP, queue []response) { queue[2].left += 4097 }, 3},
+		{"a long one after another", func(_ *QP, queue []response) { queue[1].left = 4 * size }, 1},
 		{"key of the third", func(_ *QP, queue []response) { queue[2].rkey++ }, 2},
-		{"key of the second", func(_ *QP, queue []response) { queue[1].rkey++ }, 0},
-		{"cheap memory", func(q *QP, _ []response) { q.dev.cfg.CostlyMemory = false }, 0},
+		{"key of the second", func(_ *QP, queue []response) { queue[1].rkey++ }, 1},
+		{"cheap memory", func(q *QP, _ []response) { q.dev.cfg.CostlyMemory = false }, 1},
 		{"other memory", func(q *QP, queue []response) {
 			mr, err := q.pd.RegMR(&callCounter{hole: math.MaxUint64}, 0, 1<<20, 0, AccessRemoteRead)
 			must(t, err)
@@ -65,7 +65,7 @@ func TestLongReadsStop(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPair(t, 1, 1<<20, 4096)
 			p.b.dev.cfg.CostlyMemory = true
-			q, o := p.b.qps[0], p.b.dev.getOutbox()
+			q, st := p.b.qps[0], p.b.dev.newStep()
 			r := &q.resp
 			q.lock()
 			for range 6 {
@@ -74,18 +74,20 @@ func TestLongReadsStop(t *testing.T) {
 			tt.change(q, r.queue)
 			packets := 0
 			for i := range tt.n {
-				packets += int(readPackets(r.queue[i].total, q.mtu()))
+				packets += int(readPackets(r.queue[i].left, q.mtu()))
 			}
 			refused := q.refused
-			if sent := r.emitSeveral(q, 64+1, o); sent != packets || len(r.queue) != 6-tt.n {
+			sent, err := q.gather(r, 64+1, math.MaxInt, st)
+			must(t, err)
+			if int(sent) != packets || len(r.queue) != 6-tt.n {
 				t.Errorf("%d packets were sent, and %d READs are left, want %d and %d", sent, len(r.queue), packets, 6-tt.n)
 			}
 			if q.refused != refused {
 				t.Error("a key counts as refused before its READ is")
 			}
 			r.queue = nil
-			q.unlock(o)
-			o.done()
+			q.unlock(st)
+			st.done()
 			must(t, p.b.mr.Dereg())
 		})
 	}

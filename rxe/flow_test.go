@@ -65,7 +65,7 @@ func TestUCPauseForReceiver(t *testing.T) {
 // A receiver that takes nothing for long delays nobody.
 func TestUCPauseEnds(t *testing.T) {
 	d, _, b := newUCPair(t)
-	d.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
+	d.dev.pools.inboxes.used.Add(inboxLimitUnreliable) // of others
 	for range 2 {
 		d.clock().now += ucPauseLimit
 		d.dev.Expire()
@@ -94,7 +94,7 @@ func TestUCBothWays(t *testing.T) {
 	b.must(b.qp.Modify(&QPAttr{State: QPRTS}, QPAttrState|QPAttrSQPSN))
 	const repliesEach, batch = 160, 16
 	came := 0
-	b.dev.runQueue.inboxBytes.Add(inboxLimitUnreliable) // of others
+	b.dev.pools.inboxes.used.Add(inboxLimitUnreliable) // of others
 	b.dev.cfg.Link = &repliesLink{reply: func() {
 		for range repliesEach {
 			pkts := make([]pkt, batch)
@@ -119,10 +119,10 @@ func TestUCBothWays(t *testing.T) {
 	if least := inboxLimit / smallItemBytes * batch; came < 2*least {
 		t.Fatalf("only %d packets came, which may fit into the inbox", came)
 	}
-	if dropped, got := b.dev.counters.InboxFull.Load(), b.qp.stats.RcvdPackets.Load(); dropped != 0 || got != uint64(came) {
+	if dropped, got := b.dev.counters.InboxFull.Load(), b.qp.tallies.stats.RcvdPackets.Load(); dropped != 0 || got != uint64(came) {
 		t.Errorf("%d packets came: %d dropped, %d taken", came, dropped, got)
 	}
-	if n, want := b.qp.stats.SentBytes.Load(), uint64(len(wrs)*4*remoteLen); n != want {
+	if n, want := b.qp.tallies.stats.SentBytes.Load(), uint64(len(wrs)*4*remoteLen); n != want {
 		t.Errorf("%d bytes sent of %d", n, want)
 	}
 }
@@ -182,7 +182,7 @@ func TestUCRests(t *testing.T) {
 		wrs[i] = SendWR{Op: WRWrite, RKey: 1, SGL: []SGE{piece, piece, piece, piece}}
 	}
 	const posts = 3 * ucQuantum / (16 * 4 * remoteLen)
-	sent := func() int { return int(b.qp.stats.SentBytes.Load()) }
+	sent := func() int { return int(b.qp.tallies.stats.SentBytes.Load()) }
 	quanta := 1
 	for posted := 0; ; {
 		if n, most := sent(), quanta*(ucQuantum+burstBytes); n > most {

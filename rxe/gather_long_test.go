@@ -184,38 +184,3 @@ func wantFailedWith(t *testing.T, cq *CQ, n, bad int, status WCStatus) {
 		}
 	}
 }
-
-// TestItemsAhead: each item is taken once, and those that are left go back.
-func TestItemsAhead(t *testing.T) {
-	p := newLongPair(t)
-	for range 3 {
-		p.write(0, longSize)
-	}
-	q, o := p.qps[0], p.dev.getOutbox()
-	q.lock()
-	_, err := q.postSend(p.wrs)
-	must(t, err)
-	q.gatherLong(1000, o)
-	if o.long.n != 3 || len(p.seen.calls) != 1 {
-		t.Fatalf("%d items, %d calls", o.long.n, len(p.seen.calls))
-	}
-	second := o.long.items[1]
-	if got := o.long.take(q.send.cur + 1); got != second || !bytes.Equal(got.superPacketPayload(longSize), p.mem.b[longSize:2*longSize]) {
-		t.Error("the second message has another payload")
-	}
-	if o.long.take(q.send.cur+1) != nil || o.long.take(q.send.cur+3) != nil || o.long.take(q.send.cur-1) != nil {
-		t.Error("an item that was taken, or never was there")
-	}
-	o.long.free()
-	if o.long.has(q.send.cur) {
-		t.Error("an item is left")
-	}
-	q.runRequester(o)
-	if o.long.has(q.send.cur) || o.long.n != 0 {
-		t.Error("an item is left behind a run of the requester")
-	}
-	q.unlock(o)
-	o.done()
-	p.take(t, 3)
-	second.free()
-}

@@ -1,0 +1,110 @@
+package rxe
+
+import (
+	"testing"
+)
+
+// TestHolds: each reason for the requester to wait, what it counts, and what ends it.
+func TestHolds(t *testing.T) {
+	write := []SendWR{{ID: 1, Op: WRWrite, RemoteAddr: 4096, SGL: []SGE{{Length: 8192}}}}
+	read := []SendWR{{ID: 1, Op: WRRead, RemoteAddr: 4096, SGL: []SGE{{Length: 8}}}}
+	fenced := []SendWR{read[0], {ID: 2, Op: WRWrite, Flags: SendFence, RemoteAddr: 4096, SGL: []SGE{{Length: 8}}}}
+	local := []SendWR{read[0], {ID: 2, Op: WRLocalInv, InvRKey: 1}}
+	refused := []SendWR{{ID: 1, Op: WRWrite, RemoteAddr: 4096, SGL: []SGE{{Length: 8, LKey: 1}}}}
+	for _, tt := range []struct {
+		why   hold
+		wrs   []SendWR
+		cause func(q *QP, st *step)
+		end   func(q *QP, st *step)
+	}{
+		{holdIdle, nil, nil, nil},
+		{holdState, write, func(q *QP, _ *step) { q.attr.State = QPSQD }, func(q *QP, _ *step) { q.attr.State = QPRTS }},
+		{holdRNR, write, func(q *QP, _ *step) { q.send.rnrUntil = 1 }, func(q *QP, _ *step) { q.send.rnrUntil = 0 }},
+		{holdPause, write, func(q *QP, _ *step) { q.send.pausedUntil = 1 }, func(q *QP, _ *step) { q.send.pausedUntil = 0 }},
+		{holdRate, write, func(q *QP, st *step) {
+			q.rate.notified(&q.dev.ecn, bytesPerMbps, st.now)
+			q.rate.credit = -second << 10
+		}, func(q *QP, _ *step) { q.rate, q.send.pausedUntil = reaction{}, 0 }},
+		{holdAdmission, write, func(q *QP, _ *step) { q.dev.admission.active = q.dev.admission.limit },
+			func(q *QP, _ *step) { q.dev.admission.expire(q.dev, admissionDelay+second1) }},
+		{holdWindow, write, func(q *QP, _ *step) { q.send.window = 0 }, func(q *QP, _ *step) { q.send.window = 8 }},
+		{holdReads, read, func(q *QP, _ *step) { q.send.reads.n = int(q.attr.MaxRdAtomic) }, func(q *QP, _ *step) { q.send.reads.n = 0 }},
+		{holdFence, fenced, nil, func(q *QP, _ *step) { q.send.reads.n = 0 }},
+		{holdDrain, local, nil, nil},
+		{holdFailed, refused, nil, nil},
+	} {
+		t.Run("reason "+holdNames[tt.why], func(t *testing.T) {
+			p := newPair(t, 1, 1<<20, 4096)
+			q, st := p.a.qps[0], p.a.dev.newStep()
+			q.lock()
+			wrs := append([]SendWR(nil), tt.wrs...)
+			for i := range wrs {
+				if wrs[i].RKey = p.b.mr.RKey(); len(wrs[i].SGL) > 0 && wrs[i].SGL[0].LKey == 0 {
+					wrs[i].SGL = []SGE{{Length: wrs[i].SGL[0].Length, LKey: p.a.mr.LKey()}}
+				}
+			}
+			_, err := q.postSend(wrs)
+			must(t, err)
+			if tt.cause != nil {
+				tt.cause(q, st)
+			}
+			waits := func() (n uint64) {
+				for i := range q.tallies.stats.Waits {
+					n += q.tallies.stats.Waits[i].Load()
+				}
+				return n
+			}
+			before := q.send
+			first := q.mayGoOn(st)
+			if q.send.cur != before.cur || q.send.psn != before.psn || q.send.pausedUntil != before.pausedUntil || waits() != 0 {
+				t.Errorf("mayGoOn has changed something")
+			}
+			if early := tt.why < holdWindow && tt.why != holdFailed; early && first != tt.why {
+				t.Errorf("mayGoOn returned %d, want %d", first, tt.why)
+			}
+			q.runRequester(st)
+			want, counted := uint64(0), uint64(0)
+			if tt.why >= holdRNR {
+				want, counted = 1, q.tallies.stats.Waits.of(tt.why).Load()
+			}
+			if counted != want || waits() != want {
+				t.Errorf("counted %d times, and all reasons %d times, want %d", counted, waits(), want)
+			}
+			if tt.end != nil {
+				at := q.send.cur
+				tt.end(q, st)
+				if q.runRequester(st); q.send.cur == at && q.send.psn == before.psn {
+					t.Error("the requester does not go on")
+				}
+			}
+			q.unlock(st)
+			st.done()
+		})
+	}
+}
+
+// second1 is far behind every deadline of TestHolds.
+const second1 = Time(second)
+
+// TestHoldCounters: QP.Counters has each reason by name.
+func TestHoldCounters(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 4096)
+	q := p.a.qps[0]
+	q.tallies.stats.Waits.of(holdWindow).Add(7)
+	got := map[string]uint64{}
+	for _, c := range q.Counters() {
+		got[c.Name] = c.Value
+	}
+	for why, name := range holdNames {
+		if name == "" {
+			continue
+		}
+		want := uint64(0)
+		if hold(why) == holdWindow {
+			want = 7
+		}
+		if n, ok := got[name]; !ok || n != want {
+			t.Errorf("%s: %d, %t, want %d", name, n, ok, want)
+		}
+	}
+}
