@@ -377,6 +377,15 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestErrnoCauses: an errno that ping-pong programs print without a reason leads to the option that is missing.
+func TestErrnoCauses(t *testing.T) {
+	for name, want := range map[string]string{"EINVAL": "-g 1 with ibv_rc_pingpong", "ENOSPC": "the server has ended", "ENODATA": "ibv_devinfo -v"} {
+		if w := Find(name); len(w) != 1 || !strings.Contains(w[0].Meaning, want) || !strings.HasSuffix(w[0].Meaning, ".") {
+			t.Errorf("%q is not in %+v", want, w)
+		}
+	}
+}
+
 // TestErrnosOfABI: each errno that a file of the device, RDMA CM or the trap returns is explained.
 func TestErrnosOfABI(t *testing.T) {
 	named := regexp.MustCompile(`unix\.(E[A-Z0-9]+)\b`)
