@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
@@ -176,6 +178,24 @@ func explainRun(outcome keeper.Outcome, w io.Writer) {
 	for i := range e.Errors {
 		fmt.Fprintf(w, "gorxe: %s\n", errorLine(&e.Errors[i], false))
 	}
+}
+
+// unexplained says what gorxe knows of a program that failed, unless another flag tells it.
+func (c *runCmd) unexplained(errors uint64, faults []fault.Status) string {
+	if c.Explain || c.ExplainTo != "" || c.dir() != "" {
+		return ""
+	}
+	var seen []string
+	if fired := len(faults) - len(fault.Missed(faults)); fired > 0 {
+		seen = append(seen, plural.Of(fired, "fault rule")+" fired")
+	}
+	if errors > 0 {
+		seen = append(seen, plural.Of(errors, "error"))
+	}
+	if seen == nil {
+		return ""
+	}
+	return strings.Join(seen, ", ") + ": --explain says why"
 }
 
 // explainTo appends the errors of a program that has ended to a file, if there are any.

@@ -205,8 +205,13 @@ func (c runCmd) Run(std streams) error {
 			complain(std, err)
 		}
 	}
-	if how := outcome.Failed(); how != "" && seed != 0 {
-		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
+	if how := outcome.Failed(); how != "" {
+		if hint := c.unexplained(outcome.Errors, outcome.Faults); hint != "" {
+			fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+		}
+		if seed != 0 {
+			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
+		}
 	}
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {
