@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -124,6 +125,9 @@ func clearer(err error) error {
 		return err
 	}
 	text := shortGuess.ReplaceAllString(err.Error(), "")
+	if name, ok := strings.CutPrefix(text, "unknown flag --"); ok {
+		text += longerFlag(wrong.Context.Selected(), name)
+	}
 	if n := wrong.Context.Selected(); n != nil && len(n.Children) > 0 && strings.HasPrefix(text, "unexpected argument ") && text == err.Error() {
 		var names []string
 		for _, c := range n.Children {
@@ -136,6 +140,18 @@ func clearer(err error) error {
 		}
 	}
 	return errors.New(text)
+}
+
+// longerFlag guesses the flag of a command that has a word of another name in its own, as --socket-group has group.
+func longerFlag(n *kong.Node, word string) string {
+	if n != nil {
+		for _, f := range n.Flags {
+			if !f.Hidden && slices.Contains(strings.Split(f.Name, "-"), word) {
+				return fmt.Sprintf(", did you mean \"--%s\"?", f.Name)
+			}
+		}
+	}
+	return ""
 }
 
 // commandOf returns the words of the command whose line is wrong, with a space behind each.

@@ -73,6 +73,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"daemon", "--speed", "fast"}, exitUsage, "", `--speed: "fast" is not a number of Gb/s`},
 		{[]string{"run", "--device", "rxe0=lo,speed=3", "true"}, exitUsage, "", `"rxe0=lo,speed=3": 3 Gb/s is no rate`},
 		{[]string{"daemon", "--device", "eth0=lo"}, exitUsage, "", `must begin with "rxe"`},
+		{[]string{"daemon", "--group", "rdma"}, exitUsage, "", `unknown flag --group, did you mean "--socket-group"?`},
 		{[]string{"daemon", "--socket-mode", "888"}, exitUsage, "", "octal"},
 		{[]string{"daemon", "--user-memory", "4T"}, exitUsage, "", "--user-memory"},
 		{[]string{"daemon", "--user-memory", "4G", "now"}, exitUsage, "", "unexpected argument now"},
