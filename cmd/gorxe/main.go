@@ -166,11 +166,17 @@ func commandOf(err error) (words string) {
 	return words
 }
 
+// negative is an errno as gorxe explain may get it, and not a flag.
+var negative = regexp.MustCompile(`^-[0-9]+$`)
+
 // run executes one command line and returns its exit code. Signals end the commands that ask for no
 // context as usual.
 func run(newContext contexts, args []string, std streams) int {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
 		args = []string{"version"}
+	}
+	if at := slices.IndexFunc(args, negative.MatchString); at > 0 && args[0] == "explain" {
+		args = slices.Insert(slices.Clone(args), at, "--")
 	}
 	parsed, code := parse(newContext, args, std)
 	if parsed == nil {

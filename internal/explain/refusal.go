@@ -42,6 +42,13 @@ func Refused(name string, errno unix.Errno, err error) Record {
 			r.Fault, r.Fix = Rule, seeRules
 		}
 	}
+	switch { // of the events of a connection
+	case r.Fault != Program:
+	case errno == unix.ECONNREFUSED:
+		r.Fault = Peer
+	case errno == unix.ETIMEDOUT:
+		r.Fault = Unreachable
+	}
 	if errors.Is(err, quota.ErrSpent) || errors.Is(err, quota.ErrTotalSpent) {
 		r.Fault, why, r.Fix = Limit, "the user's share of the daemon is spent", "raise gorxe daemon --user-memory"
 	}
