@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
@@ -18,14 +20,14 @@ import (
 type explainCmd struct {
 	Socket string   `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	JSON   bool     `name:"json" help:"Print JSON. Only without words."`
-	Word   []string `arg:"" optional:"" predictor:"word" help:"A status, an event, an errno or modify_qp."`
+	Word   []string `arg:"" optional:"" predictor:"word" help:"A status, an event, an errno, a reject reason, their numbers, or modify_qp."`
 }
 
 // Help is the part of `gorxe explain --help` above the flags.
 func (explainCmd) Help() string {
 	return `Without words, it says what went wrong in the programs that run, as gorxe status --errors: each verb that was refused, with the attribute, the limit or the state, and each bad completion, with the packet and what the peer said. gorxe run --explain does so at a program's end.
 
-With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type, an acknowledgement, or an errno. The prefix IBV_WC_ or IBV_EVENT_ may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), or of an errno: both are explained. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
+With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type or of RDMA CM, an acknowledgement, an errno, or a reject reason of RDMA CM. Its prefix, as IBV_WC_, may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), of an errno, or of a reject reason ("error 8"): all are explained. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if a word is unknown.
 
@@ -43,7 +45,11 @@ const modifyQP = "modify_qp"
 // Run explains.
 func (c explainCmd) Run(std streams) error {
 	if len(c.Word) == 0 {
-		return printErrors(std.out, c.Socket, c.JSON)
+		err := printErrors(std.out, c.Socket, c.JSON)
+		if errors.Is(err, proto.ErrNoDaemon) {
+			err = fmt.Errorf("%w. To explain a status or an errno, give it: gorxe explain 12", err)
+		}
+		return err
 	}
 	if c.JSON {
 		return usageError{errors.New("--json is for the errors of programs: leave the words out")}
@@ -57,7 +63,11 @@ func (c explainCmd) Run(std streams) error {
 		}
 		found := explain.Find(word)
 		if len(found) == 0 {
-			return usageError{fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)}
+			err := fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)
+			if like := explain.Like(word); len(like) > 0 {
+				err = fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(like[:min(len(like), 4)], " or "))
+			}
+			return usageError{err}
 		}
 		for _, w := range found {
 			number := ""
@@ -176,6 +186,24 @@ func explainRun(outcome keeper.Outcome, w io.Writer) {
 	for i := range e.Errors {
 		fmt.Fprintf(w, "gorxe: %s\n", errorLine(&e.Errors[i], false))
 	}
+}
+
+// unexplained says what gorxe knows of a program that failed, unless another flag tells it.
+func (c *runCmd) unexplained(errors uint64, faults []fault.Status) string {
+	if c.Explain || c.ExplainTo != "" || c.dir() != "" {
+		return ""
+	}
+	var seen []string
+	if fired := len(faults) - len(fault.Missed(faults)); fired > 0 {
+		seen = append(seen, plural.Of(fired, "fault rule")+" fired")
+	}
+	if errors > 0 {
+		seen = append(seen, plural.Of(errors, "error"))
+	}
+	if seen == nil {
+		return ""
+	}
+	return strings.Join(seen, ", ") + ": --explain says why"
 }
 
 // explainTo appends the errors of a program that has ended to a file, if there are any.

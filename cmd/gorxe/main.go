@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -136,6 +137,9 @@ func clearer(err error) error {
 		return err
 	}
 	text := shortGuess.ReplaceAllString(err.Error(), "")
+	if name, ok := strings.CutPrefix(text, "unknown flag --"); ok {
+		text += longerFlag(wrong.Context.Selected(), name)
+	}
 	if n := wrong.Context.Selected(); n != nil && len(n.Children) > 0 && strings.HasPrefix(text, "unexpected argument ") && text == err.Error() {
 		var names []string
 		for _, c := range n.Children {
@@ -150,6 +154,18 @@ func clearer(err error) error {
 	return errors.New(text)
 }
 
+// longerFlag guesses the flag of a command that has a word of another name in its own, as --socket-group has group.
+func longerFlag(n *kong.Node, word string) string {
+	if n != nil {
+		for _, f := range n.Flags {
+			if !f.Hidden && slices.Contains(strings.Split(f.Name, "-"), word) {
+				return fmt.Sprintf(", did you mean \"--%s\"?", f.Name)
+			}
+		}
+	}
+	return ""
+}
+
 // commandOf returns the words of the command whose line is wrong, with a space behind each.
 func commandOf(err error) (words string) {
 	var wrong *kong.ParseError
@@ -162,11 +178,17 @@ func commandOf(err error) (words string) {
 	return words
 }
 
+// negative is an errno as gorxe explain may get it, and not a flag.
+var negative = regexp.MustCompile(`^-[0-9]+$`)
+
 // run executes one command line and returns its exit code. Signals end the commands that ask for no
 // context as usual.
 func run(newContext contexts, args []string, std streams) int {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
 		args = []string{"version"}
+	}
+	if at := slices.IndexFunc(args, negative.MatchString); at > 0 && args[0] == "explain" {
+		args = slices.Insert(slices.Clone(args), at, "--")
 	}
 	parsed, code := newGrammar(newContext, std).parse(args)
 	if parsed == nil {

@@ -36,7 +36,7 @@ func (pairCmd) Help() string {
 
 Without --hosts both use the same devices, as two gorxe run would. With --hosts, --pcap captures the packets of the server's device, and no flag chooses devices.
 
-In both commands, the argument {address} stands for the address of the server's first device. It may have an option's name and = before it, and : and a port behind it. Shell commands find the address of their own device in $GORXE_ADDRESS. With --private, no other run has that address, so that many pairs can run at once.
+In both commands, the argument {address} stands for the address of the server's first device. It may have an option's name and = before it, and : and a port behind it. Shell commands find the address of their own device in $GORXE_ADDRESS. With --private, no other run has that address, so that many pairs can run at once. Servers that listen at every address, as ibv_rc_pingpong, need --hosts or different ports for that.
 
 With --verdict, one verdict is about both ends. With --hosts as well, each end has one, in DIR/server and DIR/client. Fault rules (--fault) and --chaos are for both ends, too.
 

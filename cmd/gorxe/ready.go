@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -12,7 +14,11 @@ import (
 // gets one for the daemon, and one for each device. A user who asked for warnings only gets none.
 func (c daemonCmd) sayReady(std streams, st *proto.Status) {
 	if c.LogLevel == "" && !c.Private {
-		fmt.Fprintln(std.err, "gorxe: "+readyLine(st))
+		line := readyLine(st)
+		if info, err := os.Stat(st.Socket); err == nil && os.Geteuid() == 0 {
+			line += whose(info.Mode())
+		}
+		fmt.Fprintln(std.err, "gorxe: "+line)
 		return
 	}
 	log := c.logger(std)
@@ -23,6 +29,14 @@ func (c daemonCmd) sayReady(std streams, st *proto.Status) {
 		}
 	}
 	log.Info("ready", "socket", st.Socket, "capture", c.PCAP, "pid", st.PID, "devices", len(st.Devices), "build", buildinfo.Get())
+}
+
+// whose says that root's socket is for root only, if it is.
+func whose(socket fs.FileMode) string {
+	if socket.Perm()&0o022 != 0 {
+		return ""
+	}
+	return " if root runs them: --socket-group GROUP lets others in"
 }
 
 // readyDevices bounds the devices that the line names.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ func TestDaemonReady(t *testing.T) {
 	address := fmt.Sprintf("127.63.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	socket := filepath.Join(t.TempDir(), "s")
 	for level, want := range map[string][]string{
-		"":     {"gorxe: ready: rxe0 on lo (" + address + "); programs find it at " + socket + "\n"},
+		"":     {"gorxe: ready: rxe0 on lo (" + address + "); programs find it at " + socket},
 		"info": {"msg=device name=rxe0 interface=lo addresses=[" + address + "]", "msg=ready socket=" + socket},
 		"warn": nil,
 	} {
@@ -65,6 +66,15 @@ func dialWhenReady(t *testing.T, socket string) *proto.Client {
 	}
 	t.Fatal("the daemon does not serve")
 	return nil
+}
+
+// TestWhose: root learns that its daemon is for root, unless the socket is for others.
+func TestWhose(t *testing.T) {
+	for mode, want := range map[fs.FileMode]string{0o600: " if root runs them: --socket-group GROUP lets others in", 0o660: "", 0o666: ""} {
+		if got := whose(mode | fs.ModeSocket); got != want {
+			t.Errorf("%v: %q", mode, got)
+		}
+	}
 }
 
 // TestReadyLine: many devices do not make a long line.

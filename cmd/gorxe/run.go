@@ -71,7 +71,7 @@ type runCmd struct {
 func (runCmd) Help() string {
 	return `The program finds an RDMA device, rxe0, as if the kernel had one. Stock libibverbs and its rxe provider work unmodified. This needs no root, no kernel module and no RDMA hardware. The program's children have the device too.
 
-If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Runs that overlap in time share its devices, and it ends with the last program. A run after that has nothing of the runs before it, and --pcap begins a new file. With --private a run shares nothing.
+If a daemon is reachable at the socket, the program attaches to it. Otherwise gorxe run starts one that serves the socket. Runs that overlap in time share its devices, and it ends with the last program. A run after that has nothing of the runs before it, and --pcap begins a new file. With --private a run shares nothing but the TCP ports of the machine.
 
 The program finds the IP address of its first device in $GORXE_ADDRESS.
 
@@ -142,14 +142,30 @@ func texts(specs []proto.Spec) (list []string) {
 
 // taken says which program a flag took as its file, as in gorxe run --pcap ls -l.
 func (c runCmd) taken() string {
-	for flag, value := range map[string]string{"--pcap": c.PCAP, "--verdict": c.Verdict} {
+	for flag, value := range map[string]string{"--pcap": c.PCAP, "--verdict": c.Verdict, "--verdict-on-failure": c.VerdictOnFailure} {
 		if value != "" && !strings.ContainsAny(value, "/.") {
 			if _, err := exec.LookPath(value); err == nil {
-				return fmt.Sprintf(". %s took %s as its value: name a file first, as in %[1]s FILE -- %[2]s", flag, value)
+				return fmt.Sprintf("%s took %s as its value: name a file first, as in %[1]s FILE -- %[2]s", flag, value)
 			}
 		}
 	}
 	return ""
+}
+
+// misplaced returns the error of a command line whose program is missing or begins with a dash; nil: it is well.
+func (c runCmd) misplaced() error {
+	taken := c.taken()
+	switch {
+	case len(c.Program) == 0 && taken != "":
+		return usageError{errors.New("no program is given: " + taken)}
+	case len(c.Program) == 0 || !strings.HasPrefix(c.Program[0], "-") || c.Program[0] == "--":
+		return nil
+	case taken != "":
+		taken = ". " + taken
+	case c.Program[0] == "-d":
+		taken = ". Did you mean --device?"
+	}
+	return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --%s", c.Program[0], taken)}
 }
 
 // Run runs the program. It returns only if it could not start the program.
@@ -161,11 +177,11 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
+	if err := c.misplaced(); err != nil {
+		return err
+	}
 	program := c.Program
-	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the program
-		if program[0] != "--" {
-			return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --%s", program[0], c.taken())}
-		}
+	if len(program) > 0 && program[0] == "--" { // the parser passes it through with the program
 		program = program[1:]
 	}
 	rules, err := c.rules()
@@ -205,8 +221,13 @@ func (c runCmd) Run(std streams) error {
 			complain(std, err)
 		}
 	}
-	if how := outcome.Failed(); how != "" && seed != 0 {
-		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
+	if how := outcome.Failed(); how != "" {
+		if hint := c.unexplained(outcome.Errors, outcome.Faults); hint != "" {
+			fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+		}
+		if seed != 0 {
+			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
+		}
 	}
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {

@@ -365,7 +365,8 @@ func TestBlame(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	for number, want := range map[string][]string{
 		"12": {"IBV_WC_RETRY_EXC_ERR", "ENOMEM"}, "22": {"EINVAL"}, "111": {"ECONNREFUSED"}, "5": {"IBV_WC_WR_FLUSH_ERR", "EIO"},
-		"0": {"IBV_WC_SUCCESS"}, "-1": nil, "4711": nil,
+		"0": {"IBV_WC_SUCCESS"}, "-1": {"EPERM"}, "-12": {"ENOMEM"}, "-4711": nil, "4711": nil,
+		"8": {"IBV_WC_LOC_ACCESS_ERR", "IB_CM_REJ_INVALID_SERVICE_ID"}, "28": {"IB_CM_REJ_CONSUMER_DEFINED", "ENOSPC"},
 	} {
 		var names []string
 		for _, w := range Find(number) {
@@ -373,6 +374,27 @@ func TestNumbers(t *testing.T) {
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("%s is %v, want %v", number, names, want)
+		}
+	}
+}
+
+// TestLike: a part of a name, or a name with a wrong letter, leads to the name.
+func TestLike(t *testing.T) {
+	for name, want := range map[string][]string{
+		"IBV_WC_SUCESS": {"IBV_WC_SUCCESS"}, "sucess": {"IBV_WC_SUCCESS"}, "retry": {"IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR"},
+		"EINVL": {"EINVAL"}, "rejectd": {"RDMA_CM_EVENT_REJECTED"}, "nope": nil, "x": nil, "": nil,
+	} {
+		if got := Like(name); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestErrnoCauses: an errno that ping-pong programs print without a reason leads to the option that is missing.
+func TestErrnoCauses(t *testing.T) {
+	for name, want := range map[string]string{"EINVAL": "-g 1 with ibv_rc_pingpong", "ENOSPC": "the server has ended", "ENODATA": "ibv_devinfo -v"} {
+		if w := Find(name); len(w) != 1 || !strings.Contains(w[0].Meaning, want) || !strings.HasSuffix(w[0].Meaning, ".") {
+			t.Errorf("%q is not in %+v", want, w)
 		}
 	}
 }

@@ -42,6 +42,13 @@ func Refused(name string, errno unix.Errno, err error) Record {
 			r.Fault, r.Fix = Rule, seeRules
 		}
 	}
+	switch { // of the events of a connection
+	case r.Fault != Program:
+	case errno == unix.ECONNREFUSED:
+		r.Fault = Peer
+	case errno == unix.ETIMEDOUT:
+		r.Fault = Unreachable
+	}
 	if errors.Is(err, quota.ErrSpent) || errors.Is(err, quota.ErrTotalSpent) {
 		r.Fault, why, r.Fix = Limit, "the user's share of the daemon is spent", "raise gorxe daemon --user-memory"
 	}
@@ -83,6 +90,13 @@ func plainErrno(arg string, errno unix.Errno, err error) (why, fix string) {
 		return w.why, w.fix
 	}
 	return errno.Error(), "see the manual page"
+}
+
+// errnoCauses are what programs that print nothing but the errno often stumble over.
+var errnoCauses = map[unix.Errno]string{
+	unix.EINVAL:  "The commonest cause is an address without a GID: use -g 1 with ibv_rc_pingpong and its like, -x 1 with perftest, and is_global and sgid_index in a program of your own.",
+	unix.ENODATA: "In modify_qp and create_ah, the GID index has no GID: choose one that ibv_devinfo -v lists, as 1.",
+	unix.ENOSPC:  "Behind \"client read/write\" of a ping-pong program it means nothing: the server has ended, and says why.",
 }
 
 // words is a reason and a remedy.

@@ -12,8 +12,8 @@ import (
 // Word is a name that programs and tools print, with what it means and what to do.
 type Word struct {
 	Name    string
-	Kind    string // "completion status", "asynchronous event", "errno", "acknowledgement"
-	Number  int    // of a status or an errno, as programs print it; else -1
+	Kind    string // "completion status", "asynchronous event", "errno", "acknowledgement", "event of RDMA CM", "reject reason of RDMA CM"
+	Number  int    // of a status, an errno or a reject reason, as programs print it; else -1
 	Meaning string
 	Fix     string
 }
@@ -21,6 +21,7 @@ type Word struct {
 const (
 	statusKind = "completion status"
 	errnoKind  = "errno"
+	rejectKind = "reject reason of RDMA CM"
 )
 
 // statusWords are enum ibv_wc_status, in its order.
@@ -82,7 +83,7 @@ func Words() (list []Word) {
 			switch w.Kind = kind; kind {
 			case statusKind:
 				w.Number = i
-			case errnoKind: // it has its number
+			case errnoKind, rejectKind: // it has its number
 			default:
 				w.Number = -1
 			}
@@ -92,22 +93,27 @@ func Words() (list []Word) {
 	add(statusKind, statusWords)
 	add("asynchronous event", eventWords)
 	add("acknowledgement", nakWordList)
+	add("event of RDMA CM", cmEventWords)
+	add(rejectKind, rejectWords)
 	var names []Word
 	for errno, w := range errnoWords {
-		names = append(names, Word{Name: unix.ErrnoName(errno), Number: int(errno), Meaning: sentence(w.why), Fix: sentence(w.fix) + " Run the program with gorxe run --explain: it names the call, the attribute and the value."})
+		names = append(names, Word{Name: unix.ErrnoName(errno), Number: int(errno), Meaning: strings.TrimSuffix(sentence(w.why)+" "+errnoCauses[errno], " "), Fix: sentence(w.fix) + " Run the program with gorxe run --explain: it names the call, the attribute and the value."})
 	}
 	slices.SortFunc(names, func(a, b Word) int { return strings.Compare(a.Name, b.Name) })
 	add(errnoKind, names)
 	return list
 }
 
-// Find returns the words with a name, in any case, with or without IBV_, IBV_WC_ or IBV_EVENT_.
-// Statuses are found by their text too, as ibv_wc_status_str has it. A number finds the status and the errno
-// that have it: programs print either.
+// prefixes are those of the names, which Find does not need.
+var prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_"}
+
+// Find returns the words with a name, in any case, with or without its prefix.
+// Statuses are found by their text too, as ibv_wc_status_str has it. A number finds the status, the errno and the
+// reject reason that have it: programs print any of them. So does a negative errno.
 func Find(name string) (list []Word) {
 	if number, err := strconv.Atoi(name); err == nil {
 		for _, w := range Words() {
-			if w.Number == number && number >= 0 {
+			if w.Number == number && number >= 0 || number < 0 && w.Kind == errnoKind && w.Number == -number {
 				list = append(list, w)
 			}
 		}
@@ -120,7 +126,7 @@ func Find(name string) (list []Word) {
 		}
 	}
 	for _, w := range Words() {
-		for _, prefix := range []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_"} {
+		for _, prefix := range prefixes {
 			if strings.EqualFold(prefix+name, w.Name) {
 				return append(list, w)
 			}

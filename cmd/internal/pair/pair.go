@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -97,7 +98,15 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	case <-ctx.Done():
 		server.stop()
 	}
-	return Outcome{server.code(), client.code()}, ctx.Err()
+	return Outcome{server.code(), client.code()}, errors.Join(ctx.Err(), c.sameCommand(client.code()))
+}
+
+// sameCommand says why a client may have failed that was started as the server was: it became a second server.
+func (c *Config) sameCommand(code int) error {
+	if code == 0 || !slices.Equal(c.Server, c.Client) {
+		return nil
+	}
+	return errors.New("the client failed, and its command is the server's: is the server's address missing in it?")
 }
 
 // launcher starts a command as one end of the pair.

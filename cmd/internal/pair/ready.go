@@ -32,12 +32,15 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 	return nil
 }
 
-// busyPort says what to do if another pair of programs has the server's port.
+// busyPort says what to do if another program has the server's port. Most servers listen at every address.
 func (c *Config) busyPort() string {
-	if c.Hosts || c.Alone {
+	switch {
+	case c.Hosts:
 		return ""
+	case c.Alone:
+		return ". If its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
 	}
-	return ". If its port is taken: gorxe pair --private gives this pair an address of its own, which {address} in the commands stands for"
+	return ". If its TCP port is taken: --hosts gives this pair ports of its own"
 }
 
 // listens reports whether the process, or one below it, listens. The daemons know which processes listen by RDMA CM, and are asked if

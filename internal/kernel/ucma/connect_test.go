@@ -3,11 +3,14 @@ package ucma
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/internal/uapi"
@@ -168,13 +171,21 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestUnknownPort: nobody listens.
+// TestUnknownPort: nobody listens, and gorxe explain says so before the program knows.
 func TestUnknownPort(t *testing.T) {
 	c := newHost(t).open()
+	var said []string
+	c.f.SetRefusals(keeps(func(verb string, errno unix.Errno, err error) {
+		r := explain.Refused(verb, errno, err)
+		said = append(said, fmt.Sprint(r.Fault, ": ", r.String()))
+	}))
 	active := c.resolved(0xc, tcp)
 	c.connect(active, "")
 	if e := c.event(); rdmacm.EventKind(e.Event) != rdmacm.Rejected || e.Status != int32(wire.RejectInvalidServiceID) {
 		t.Errorf("%+v", e)
+	}
+	if want := "peer: rdma_connect failed with ECONNREFUSED: nothing listens at the port (reject reason 8); start the server first, and compare address, port and port space."; !slices.Equal(said, []string{want}) {
+		t.Errorf("said %q, want %q", said, want)
 	}
 }
 

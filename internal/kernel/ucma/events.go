@@ -1,11 +1,14 @@
 package ucma
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/wire"
+	"golang.org/x/sys/unix"
 )
 
 // event is an event that waits to be read (ucma.c: struct ucma_event).
@@ -31,6 +34,9 @@ func (c *cmID) event(ev *rdmacm.Event) bool {
 	}
 	e := c.eventOf(ev)
 	c.dev.mu.Lock()
+	if refused := unconnected(ev); refused != nil {
+		c.file.report("rdma_connect", refused) //nolint:errcheck // the program reads the event
+	}
 	switch g := c.groupOf(ev.Multicast); {
 	case ev.Multicast == nil:
 		c.queueOwn(e)
@@ -47,6 +53,19 @@ func (c *cmID) event(ev *rdmacm.Event) bool {
 	c.dev.mu.Unlock()
 	f.SyncAside()
 	return true
+}
+
+// unconnected returns why the peer has no connection for the program; nil: the event says something else.
+func unconnected(ev *rdmacm.Event) error {
+	switch reason := wire.CMReason(ev.Status); {
+	case ev.Kind == rdmacm.Rejected && reason == wire.RejectInvalidServiceID:
+		return kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens at the port (reject reason %d)", reason), "start the server first, and compare address, port and port space")
+	case ev.Kind == rdmacm.Rejected:
+		return kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer rejected it: %v (reject reason %d)", reason, reason), "see the peer's output")
+	case ev.Kind == rdmacm.Unreachable && ev.Status < 0:
+		return unix.Errno(-ev.Status)
+	}
+	return nil
 }
 
 // queueOwn queues an event. It drops the event if the program does not know the id yet,

@@ -21,8 +21,11 @@ const thePort = 1
 // checkAddress is what the kernel asks of an address on RoCE before it asks the
 // driver (verbs.c:rdma_fill_sgid_attr): a GRH, and a source GID.
 func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
-	if a.PortNum != thePort || !global {
-		return kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH, or another port than 1", "set is_global to 1 and port_num to 1")
+	if a.PortNum != thePort {
+		return kernel.Refuse(unix.EINVAL, "ah_attr.port_num", "is not 1", "use port 1, the only one")
+	}
+	if !global {
+		return kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1 (option -g 1 of ibv_rc_pingpong and its like, -x 1 of perftest)")
 	}
 	gid, err := d.rxe.QueryGID(int(a.SGIDIndex))
 	if err != nil {

@@ -3,6 +3,7 @@ package librxe
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/statetable"
@@ -40,7 +41,7 @@ func TestSendTable(t *testing.T) {
 	if len(table) != len(sendStates) || len(sendTable) != len(sendStates) {
 		t.Fatalf("%d states in the comment, %d in the code, and %d in the test", len(table), len(sendTable), len(sendStates))
 	}
-	a := must.Get[*arena](t)(newArena(quota.New(quota.Cost{})))
+	a := must.Get[*arena](t)(newArena(quota.New(quota.Cost{}), provider.NewOffsets()))
 	defer a.close(false)
 	for state, row := range table {
 		if len(row) != len(sendEvents) {
@@ -65,7 +66,7 @@ func TestSendTable(t *testing.T) {
 
 // TestSendStateDecides: what a state is for.
 func TestSendStateDecides(t *testing.T) {
-	a := must.Get[*arena](t)(newArena(quota.New(quota.Cost{})))
+	a := must.Get[*arena](t)(newArena(quota.New(quota.Cost{}), provider.NewOffsets()))
 	defer a.close(false)
 	for _, tc := range []struct {
 		state   sendState

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/trap"
 )
 
 // fail adds an error to the sessions of a server.
@@ -52,6 +54,22 @@ func TestReports(t *testing.T) {
 	for _, session := range []uint64{0, hello.Session, 99} {
 		if _, err := proto.DialReports([]string{s.cfg.Socket}, session); err == nil {
 			t.Errorf("session %d, which does not exist, has a report", session)
+		}
+	}
+}
+
+// TestErrorsAtEnd: the keeper learns how many errors its program had, before the connection ends.
+func TestErrorsAtEnd(t *testing.T) {
+	for _, want := range []uint64{0, 2} {
+		s := startTest(t, Config{}, func(_ context.Context, _ *os.File, cfg trap.ServeConfig) error {
+			for range want {
+				cfg.Host.(*session).reports.of(os.Getpid(), "rxe0").Refused("create_qp", unix.EINVAL, unix.EINVAL)
+			}
+			return nil
+		})
+		c := s.attached(t)
+		if err := c.Questions(nil, nil); err != nil || c.Recorded != want {
+			t.Errorf("%d errors (%v), want %d", c.Recorded, err, want)
 		}
 	}
 }

@@ -190,6 +190,9 @@ func (n *session) run(ctx context.Context) {
 				n.attach(ctx, req, fds)
 				n.server.flush()
 				n.server.programEnded(n)
+				if _, total := n.reports.log.Records(); total > 0 {
+					n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Errors: total}) //nolint:errcheck // without a keeper there is no user to tell
+				}
 				n.conn.Close() // this tells the keeper that nothing is left
 			})
 		default:

@@ -52,11 +52,12 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			}
 			return client, hello, nil
 		case errors.Is(err, proto.ErrNoDaemon):
+			none := err
 			if err = s.startPrivate(); err == nil {
 				continue
 			}
 			if !errors.Is(err, proto.ErrDaemonRuns) {
-				return nil, hello, err
+				return nil, hello, besideForbidden(none, err)
 			}
 		case errors.Is(err, proto.ErrElsewhere):
 			if err := s.move(); err != nil {
@@ -71,6 +72,16 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 		time.Sleep(pause) // it closes its UDP ports, or opens them
 	}
 	return nil, proto.Hello{}, fmt.Errorf("the daemon at %s neither serves nor ends", s.paths[0])
+}
+
+// besideForbidden names, before the error of a daemon that did not start, the daemon that does not let this user in:
+// it may have what the other lacks.
+func besideForbidden(none, err error) error {
+	var forbidden *proto.ForbiddenError
+	if !errors.As(none, &forbidden) {
+		return err
+	}
+	return fmt.Errorf("%w. A daemon of this user cannot serve either: %w", forbidden, err)
 }
 
 // prepare reads the configuration.

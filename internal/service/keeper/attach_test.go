@@ -1,11 +1,26 @@
 package keeper
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"golang.org/x/sys/unix"
 )
+
+// TestBesideForbidden: a run that can have no daemon names the one that refused its user.
+func TestBesideForbidden(t *testing.T) {
+	taken := errors.New("UDP port taken")
+	refused := fmt.Errorf("%w; %w", proto.ErrNoDaemon, &proto.ForbiddenError{Path: "/run/gorxe.sock", Why: "for user root only"})
+	if got := besideForbidden(refused, taken).Error(); !strings.HasPrefix(got, "socket /run/gorxe.sock: for user root only") || !strings.Contains(got, "UDP port taken") {
+		t.Error(got)
+	}
+	if got := besideForbidden(proto.ErrNoDaemon, taken); got != taken {
+		t.Error(got)
+	}
+}
 
 // TestUnasked: a daemon that a run has started ends with that run, if the run dies before it has a session. A later run does not
 // join it.

@@ -45,6 +45,8 @@ type Outcome struct {
 	// Faults is what the fault rules of Config did. FaultsErr is why that is not known.
 	Faults    []fault.Status
 	FaultsErr error
+	// Errors is how many errors of the program the daemon recorded; 0 if processes of it still run.
+	Errors uint64
 	// Report is what is known of the session, if Config.Report asks for it. ReportErr is why it is
 	// not known.
 	Report    *proto.Report
@@ -139,7 +141,7 @@ func Run(cfg Config) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 	}
-	outcome := Outcome{status: status}
+	outcome := Outcome{status: status, Errors: f.errors}
 	if f.faults != nil {
 		outcome.Faults, outcome.FaultsErr = f.faults.List()
 		f.faults.Close()
@@ -179,6 +181,7 @@ type front struct {
 	keeper  int            // process
 	program int            // process, as the keeper said
 	told    int            // notices sent to the keeper
+	errors  uint64         // of the program, as the keeper said
 	heard   int            // notices that the keeper has handled
 }
 
@@ -292,6 +295,7 @@ func (f *front) follow() (unix.WaitStatus, error) {
 			case !ok:
 				return f.orphaned(wake)
 			case r.Ended:
+				f.errors = r.Errors
 				return unix.WaitStatus(r.Status), nil
 			case r.Error != "":
 				return 0, errors.New(r.Error)

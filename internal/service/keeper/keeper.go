@@ -301,11 +301,13 @@ const detachTimeout = 5 * time.Second
 // ended tells the front that the program has ended. If no process of it is left, its devices
 // are closed by then, as they are when the kernel ends a process.
 func (k *keeper) ended(ws unix.WaitStatus) {
+	end := report{Ended: true, Status: uint32(ws)}
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		if err == unix.ECHILD {
 			select {
 			case <-k.detached:
+				end.Errors = k.daemon.Recorded
 			case <-time.After(detachTimeout):
 			}
 			break
@@ -314,7 +316,7 @@ func (k *keeper) ended(ws unix.WaitStatus) {
 			break // a process is left
 		}
 	}
-	k.tell(report{Ended: true, Status: uint32(ws)})
+	k.tell(end)
 }
 
 // rights are the rights of the keeper, an ancestor of all processes of the program.

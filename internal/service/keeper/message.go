@@ -13,6 +13,7 @@ type report struct {
 	Error   string `json:"error,omitempty"`   // the program was not started
 	Ended   bool   `json:"ended,omitempty"`   // with:
 	Status  uint32 `json:"status,omitempty"`
+	Errors  uint64 `json:"errors,omitempty"` // that the daemon recorded; 0 as well if processes are left
 }
 
 // notice tells the keeper which signals the front got.

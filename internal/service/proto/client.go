@@ -18,6 +18,8 @@ import (
 type Client struct {
 	Conn *Conn
 	path string
+	// Recorded is how many errors the session had, once Questions has returned; 0: none, or the daemon is gone.
+	Recorded uint64
 }
 
 // Dial connects to the first daemon that is reachable at one of paths. It returns
@@ -168,6 +170,7 @@ func (c *Client) Questions(rights Rights, say func(string)) error {
 		if r.Say != "" && say != nil {
 			say(r.Say)
 		}
+		c.Recorded = max(c.Recorded, r.Errors)
 		if r.Question == 0 || len(fds) != 1 {
 			CloseAll(fds)
 			continue // of a newer daemon, which needs no answer

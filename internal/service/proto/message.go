@@ -87,6 +87,8 @@ type Reply struct {
 	// Say is a sentence for the user of the session. Such a message is neither a reply nor
 	// a question.
 	Say string `json:"say,omitempty"`
+	// Errors, in the last message of a session, is how many errors it had (proto.Errors.Total).
+	Errors uint64 `json:"errors,omitempty"`
 }
 
 const (

@@ -117,7 +117,7 @@ func Connect(path string) (*Conn, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w at %s: nothing runs under gorxe run now, or with another --socket; `gorxe daemon` starts one", ErrNoDaemon, path)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("socket %s: %w: ask for membership of its group (see ls -l), or choose another socket with --socket", path, fs.ErrPermission)
+		return nil, forbidden(path)
 	case errors.Is(err, unix.EPROTOTYPE):
 		return nil, fmt.Errorf("socket %s belongs to another program: choose another with --socket", path)
 	}

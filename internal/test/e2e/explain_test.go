@@ -56,6 +56,21 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestUnexplained: a program that failed leaves one line behind its own that leads to --explain. One that succeeds
+// leaves none, and none is in the standard output.
+func TestUnexplained(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	notNative(t, "explanations")
+	d := oneDaemon(t)
+	const hint = "gorxe: 1 error: --explain says why\n"
+	for end, want := range map[string]int{"exit 1": 1, "kill -KILL $$": 1, "exit 0": 0} {
+		out := start(t, d.host, d.env(), "sh", "-c", gorxe+` run -- sh -c "$0" 2>&1 >/dev/null; true`, "ibv_rc_pingpong -r 9999999; "+end).ok()
+		if strings.Count(out, "gorxe: ") != want || strings.Count(out, hint) != want {
+			t.Errorf("%s: %q is not there %d times in:\n%s", end, hint, want, out)
+		}
+	}
+}
+
 // TestStatusErrors: gorxe status --errors lists the errors of a program that runs.
 func TestStatusErrors(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
