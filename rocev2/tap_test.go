@@ -215,7 +215,7 @@ func TestTapNote(t *testing.T) {
 	tap, err := NewTap(&file, "x")
 	must.OK(t, err)
 	long := strings.Repeat("y", 2*maxNote)
-	notes := []string{"", "lost by fault rule 1 (packet drop)", "", long, ""}
+	notes := []string{"", "lost by fault rule 1 (packet drop)", "", long, "", strings.Repeat("ü", maxNote)}
 	for i, note := range notes {
 		out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64+i, 0)
 		tap.WriteNoted(out.Route, out.Buf, 0, 0, note)
@@ -229,6 +229,7 @@ func TestTapNote(t *testing.T) {
 		want := ""
 		if note != "" {
 			want = (notePrefix + note)[:min(len(notePrefix+note), maxNote)]
+			want = strings.ToValidUTF8(want, "") // without half a rune
 		}
 		if string(p.Comment) != want || len(p.Transport) != 64+i || p.Time.IsZero() {
 			t.Errorf("packet %d: %d bytes, comment %q", i, len(p.Transport), p.Comment)

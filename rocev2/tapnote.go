@@ -3,6 +3,7 @@ package rocev2
 import (
 	"encoding/binary"
 	"time"
+	"unicode/utf8"
 )
 
 // The writer of package pcapgo knows no options of packets, so that a Tap writes those with a note itself.
@@ -18,7 +19,12 @@ const maxNote = 1 << 10
 func (t *Tap) writeNoted(at time.Time, note string) error {
 	const block, comment = 6, 1
 	note = notePrefix + note
-	note = note[:min(len(note), maxNote)]
+	if end := maxNote; len(note) > end {
+		for !utf8.RuneStart(note[end]) { // the comment is UTF-8
+			end--
+		}
+		note = note[:end]
+	}
 	ts := uint64(at.UnixNano())
 	n := uint32(len(t.packet))
 	b := make([]byte, 8, 64+len(t.packet)+len(note))

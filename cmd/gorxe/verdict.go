@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/cmd/internal/verdict"
 	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // verdictFlags choose where a verdict goes.
@@ -71,7 +71,7 @@ func (f *verdictFlags) failed(err error) error {
 	}
 	verdict.Discard(f.dir()) //nolint:errcheck // err says more
 	var exit *keeper.ExitError
-	if errors.As(err, &exit) && exit.Code == keeper.ExitFailed && strings.Contains(err.Error(), "--pcap") {
+	if errors.As(err, &exit) && errors.Is(err, proto.ErrCapture) {
 		return &keeper.ExitError{Code: exit.Code, Err: fmt.Errorf("%s, which captures as --pcap does: %w", f.flag(), exit.Err)}
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -347,6 +348,13 @@ func TestBlame(t *testing.T) {
 	r.Blame([]string{"1 (peer silent)", "2 (packet drop,p=0.5)"})
 	if !strings.HasSuffix(r.String(), "; on purpose, by fault rules 1 (peer silent), 2 (packet drop,p=0.5); see gorxe fault list.") || r.Fault != Rule {
 		t.Errorf("%s, %s", r.String(), r.Fault)
+	}
+	for pad := range 3 {
+		long := before
+		long.Blame([]string{strings.Repeat("x", pad) + strings.Repeat("ü", 5000)})
+		if len(long.What) > 1000 || !utf8.ValidString(long.What) {
+			t.Errorf("a long name: %q", long.What)
+		}
 	}
 	if r.Blame([]string{strings.Repeat("x", 5000)}); len(r.What) > 1000 {
 		t.Errorf("%d bytes", len(r.What))

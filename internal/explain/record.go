@@ -3,6 +3,7 @@ package explain
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Kind says what a Record is about.
@@ -84,8 +85,11 @@ func (r *Record) Blame(rules []string) {
 	if len(rules) > 1 {
 		names = "fault rules " + strings.Join(rules, ", ")
 	}
-	if len(names) > most {
-		names = names[:most] + "…"
+	if end := most; len(names) > end {
+		for !utf8.RuneStart(names[end]) {
+			end--
+		}
+		names = names[:end] + "…"
 	}
 	r.Fault, r.Fix = Rule, seeRules
 	r.What += "; on purpose, by " + names

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,8 +19,9 @@ type hook struct {
 
 // hooks are the functions of a budget. Those of users are in that of all users, too.
 type hooks struct {
-	mu  sync.Mutex // held while they run
-	all map[*hook]struct{}
+	mu   sync.Mutex // held while they run
+	all  map[*hook]struct{}
+	runs atomic.Uint64 // that have begun
 }
 
 func (h *hooks) add(k *hook) {
@@ -37,13 +39,21 @@ func (h *hooks) remove(k *hook) {
 	delete(h.all, k)
 }
 
-// run runs them, and returns whose they are.
-func (h *hooks) run() map[*Budget]struct{} {
+// run runs them, and returns whose they are. There is one run at a time, which takes long if there are
+// many programs. So calls that wait for it share the next one: before is what runs was when the caller
+// found out that something is spent.
+func (h *hooks) run(before uint64) map[*Budget]struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	shared := h.runs.Load() != before // one has begun, and ended, since then
+	if !shared {
+		h.runs.Add(1)
+	}
 	owners := make(map[*Budget]struct{})
 	for k := range h.all {
-		k.look()
+		if !shared {
+			k.look()
+		}
 		owners[k.owner] = struct{}{}
 	}
 	return owners
@@ -73,7 +83,7 @@ func (b *Budget) reclaim(all bool) {
 	if all && b.total != nil {
 		h = &b.total.hooks
 	}
-	owners := h.run()
+	owners := h.run(h.runs.Load())
 	owners[b] = struct{}{} // something may be under way without a hook
 	for o := range owners {
 		o.settle()

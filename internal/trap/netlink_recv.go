@@ -130,20 +130,9 @@ func (r *receiver) recvmsg(s *nlsocket.Socket) verdict {
 // recvmmsg receives several messages. It waits for the first one only.
 func (r *receiver) recvmmsg(s *nlsocket.Socket) verdict {
 	flags := int(int32(r.arg(3))) &^ unix.MSG_WAITFORONE
-	count := min(uint64(uint32(r.arg(2))), maxPieces)
-	for i := range count {
-		at := r.arg(1) + i*sizeofMmsghdr
+	return r.severalHeaders(func(at uint64) (int64, error) {
 		n, err := r.recvHeader(s, at, flags)
-		if err == nil {
-			err = r.caller.Write(at+mmsgLen, binary.NativeEndian.AppendUint32(nil, uint32(n)))
-		}
-		switch {
-		case err != nil && i == 0:
-			return verdictOf(0, err)
-		case err != nil:
-			return value(int64(i))
-		}
 		flags |= unix.MSG_DONTWAIT
-	}
-	return value(int64(count))
+		return n, err
+	})
 }

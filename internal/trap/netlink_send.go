@@ -103,7 +103,7 @@ const (
 )
 
 // sendHeader sends what the struct msghdr at an address names.
-func (r *receiver) sendHeader(s *nlsocket.Socket, at uint64) (size int, errno unix.Errno) {
+func (r *receiver) sendHeader(s *nlsocket.Socket, at uint64) (size int64, err error) {
 	var h [sizeofMsghdr]byte
 	if r.caller.Read(at, h[:]) != nil {
 		return 0, unix.EFAULT
@@ -113,33 +113,36 @@ func (r *receiver) sendHeader(s *nlsocket.Socket, at uint64) (size int, errno un
 		return 0, errno
 	}
 	data, errno := r.gather(binary.NativeEndian.Uint64(h[msgIov:]), binary.NativeEndian.Uint64(h[msgIovlen:]))
+	if errno == 0 {
+		errno = r.sendNetlink(s, data, addr)
+	}
 	if errno != 0 {
 		return 0, errno
 	}
-	return len(data), r.sendNetlink(s, data, addr)
+	return int64(len(data)), nil
 }
 
-func (r *receiver) sendmsg(s *nlsocket.Socket) verdict {
-	size, errno := r.sendHeader(s, r.arg(1))
-	if errno != 0 {
-		return fail(errno)
-	}
-	return value(int64(size))
-}
+func (r *receiver) sendmsg(s *nlsocket.Socket) verdict { return verdictOf(r.sendHeader(s, r.arg(1))) }
 
-// sendmmsg sends several messages. After one that fails, the others are not sent.
+// sendmmsg sends several messages.
 func (r *receiver) sendmmsg(s *nlsocket.Socket) verdict {
+	return r.severalHeaders(func(at uint64) (int64, error) { return r.sendHeader(s, at) })
+}
+
+// severalHeaders answers sendmmsg and recvmmsg: one is called for each struct msghdr. After one that
+// fails, it is not called for the others.
+func (r *receiver) severalHeaders(one func(at uint64) (size int64, err error)) verdict {
 	count := min(uint64(uint32(r.arg(2))), maxPieces)
 	for i := range count {
 		at := r.arg(1) + i*sizeofMmsghdr
-		size, errno := r.sendHeader(s, at)
-		if errno == 0 {
-			errno = r.store(at+mmsgLen, binary.NativeEndian.AppendUint32(nil, uint32(size))).errno
+		size, err := one(at)
+		if err == nil {
+			err = r.caller.Write(at+mmsgLen, binary.NativeEndian.AppendUint32(nil, uint32(size)))
 		}
 		switch {
-		case errno != 0 && i == 0:
-			return fail(errno)
-		case errno != 0:
+		case err != nil && i == 0:
+			return verdictOf(0, err)
+		case err != nil:
 			return value(int64(i))
 		}
 	}

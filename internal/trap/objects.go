@@ -271,6 +271,10 @@ func (r *receiver) object(fd int32) *object {
 	if p, err := r.caller.owner(); err == nil {
 		now := clock.Now()
 		*e = hotEntry{r.n.TID, fd, epoch, now + hotLife, o, p}
+		p.placed.put(uint32(fd), o)
+		if r.s.procs.epoch.Load() != epoch { // another thread may have closed it meanwhile
+			p.placed.drop(uint32(fd), uint32(fd))
+		}
 	}
 	return o
 }

@@ -147,6 +147,8 @@ func refuse(conn *proto.Conn, err error) {
 		r.Code = proto.CodeElsewhere
 	case errors.Is(err, proto.ErrLimit), errors.Is(err, tenant.ErrLimit):
 		r.Code = proto.CodeLimit
+	case errors.Is(err, proto.ErrCapture):
+		r.Code = proto.CodeCapture
 	}
 	conn.Send(r) //nolint:errcheck // as above
 }

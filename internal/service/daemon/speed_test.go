@@ -39,6 +39,28 @@ func TestSpeedJSON(t *testing.T) {
 	}
 }
 
+// TestOtherCapture: a client learns that only the capture does not suit, by a code and not by the text.
+func TestOtherCapture(t *testing.T) {
+	s := &Server{cfg: Config{Capture: "a"}}
+	if err := s.suits(&proto.Wanted{Capture: "a"}); err != nil {
+		t.Error(err)
+	}
+	for _, wanted := range []proto.Wanted{{Capture: "b"}, {Speed: 25000, Devices: []proto.Spec{testSpec("--pcap")}}} {
+		err := s.suits(&wanted)
+		ours, theirs := connPair(t)
+		refuse(ours, err)
+		ours.Close()
+		var r proto.Reply
+		if got := theirs.RecvOnly(&r); got != nil {
+			t.Fatal(got)
+		}
+		theirs.Close()
+		if is := r.Code == proto.CodeCapture; err == nil || r.Error != err.Error() || is != (wanted.Capture != "") {
+			t.Errorf("%+v: %v, %+v", wanted, err, r)
+		}
+	}
+}
+
 // A session may name the speed that the devices have, and no other.
 func TestWantedSpeed(t *testing.T) {
 	slow, fast := testSpec("rxe0"), testSpec("rxe1")

@@ -13,18 +13,18 @@ import (
 // mu.
 func (s *Server) suits(w *proto.Wanted) error {
 	if w.Capture != "" && w.Capture != s.cfg.Capture {
-		return &misfit{"--pcap", "", "give --pcap when it is started"}
+		return &misfit{"--pcap", "", "give --pcap when it is started", proto.ErrCapture}
 	}
 	if w.ECN != "" {
 		have, _ := proto.ParseECN(s.cfg.ECN) // as Start did
 		if want, err := proto.ParseECN(w.ECN); err != nil || want != have {
-			return &misfit{fmt.Sprint("--ecn ", w.ECN), " with another --ecn", "leave --ecn out"}
+			return &misfit{fmt.Sprint("--ecn ", w.ECN), " with another --ecn", "leave --ecn out", nil}
 		}
 	}
 	devices := fmt.Sprint(" with ", s.cfg.Devices)
 	for _, d := range w.Devices {
 		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {
-			return &misfit{fmt.Sprint("--device ", d), devices, "leave --device out"}
+			return &misfit{fmt.Sprint("--device ", d), devices, "leave --device out", nil}
 		}
 	}
 	if len(w.Devices) > 0 || w.Speed == 0 {
@@ -32,14 +32,19 @@ func (s *Server) suits(w *proto.Wanted) error {
 	}
 	for _, d := range s.cfg.Devices {
 		if d.Speed != w.Speed {
-			return &misfit{fmt.Sprint("--speed ", w.Speed), devices, "leave --speed out"}
+			return &misfit{fmt.Sprint("--speed ", w.Speed), devices, "leave --speed out", nil}
 		}
 	}
 	return nil
 }
 
 // misfit is the error of a session that wants what a running daemon does not have.
-type misfit struct{ flag, how, remedy string }
+type misfit struct {
+	flag, how, remedy string
+	kind              error // of package proto, or nil
+}
+
+func (m *misfit) Unwrap() error { return m.kind }
 
 func (m *misfit) Error() string {
 	return fmt.Sprintf("%s: it is running already%s (process %d): %s", m.flag, m.how, os.Getpid(), m.remedy)

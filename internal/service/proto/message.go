@@ -132,6 +132,7 @@ const (
 	CodeEnding    errCode = "ending"    // the daemon is ending: look for another
 	CodeElsewhere errCode = "elsewhere" // it is in another network namespace
 	CodeLimit     errCode = "limit"
+	CodeCapture   errCode = "capture" // it has another capture, or none
 )
 
 // Errors of a daemon's replies.
@@ -140,6 +141,8 @@ var (
 	ErrLimit  = errors.New("user limit reached")
 	// ErrElsewhere: the daemon serves runs in another network namespace, and started for them.
 	ErrElsewhere = errors.New("the daemon is in another network namespace")
+	// ErrCapture: the daemon has another capture than the run wants, or none.
+	ErrCapture = errors.New("the daemon has another capture")
 	// ErrVersion: a peer of another version of the protocol.
 	ErrVersion = fmt.Errorf("the daemon and this gorxe speak different versions of their protocol (this one %d): run the same gorxe for both", ProtocolVersion)
 )
@@ -155,8 +158,19 @@ func (r *Reply) err() error {
 		return ErrElsewhere
 	case r.Code == CodeLimit:
 		return fmt.Errorf("%w: %s", ErrLimit, r.Error)
+	case r.Code == CodeCapture:
+		return &refused{r.Error, ErrCapture}
 	case r.Error != "":
-		return errors.New("the daemon refused: " + r.Error)
+		return &refused{r.Error, nil}
 	}
 	return nil
 }
+
+// refused is the error of a reply. kind is one of the errors above, or nil.
+type refused struct {
+	text string
+	kind error
+}
+
+func (r *refused) Error() string { return "the daemon refused: " + r.text }
+func (r *refused) Unwrap() error { return r.kind }

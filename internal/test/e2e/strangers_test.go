@@ -215,6 +215,31 @@ except OSError as e:
     print("refused:", e)
 `
 
+// dropInChild opens a device as root. A child that has used it becomes an ordinary user, and prints what
+// does not work then.
+const dropInChild = `
+import errno, os
+fd, other = [os.open("/dev/infiniband/uverbs0", os.O_RDWR) for _ in range(2)]
+def refused():
+    try:
+        os.write(fd, b"x")
+    except OSError as e:
+        return e.errno == errno.EINVAL # as a device refuses it; what is behind the descriptor does not
+child = os.fork()
+if child == 0:
+    if not refused():
+        print("the child has no device", flush=True)
+    os.setgid(65534)
+    os.setuid(65534)
+    os.close(other) # so that the daemon looks at fd again
+    if not refused():
+        print("the child has lost the device", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+if not refused():
+    print("the parent has lost the device")
+`
+
 // playDrop opens devices as root, becomes an ordinary user, and prints what does not work then.
 func playDrop() int {
 	const verbs, cm = "/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"
@@ -292,6 +317,9 @@ func TestDropRoot(t *testing.T) {
 			o.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-e", "-n", "20").good(t)
 			if out := run(t, "env", roleEnv+"=drop", exe).ok(); out != "" {
 				t.Errorf("descriptors that root opened: %s", out)
+			}
+			if out := run(t, "/usr/bin/python3", "-c", dropInChild).ok(); out != "" {
+				t.Errorf("a descriptor that the parent opened: %s", out)
 			}
 			out := run(t, "/usr/bin/python3", "-c", dropOnly).ok()
 			told := strings.Contains(out, "refused") && strings.Contains(out, "of user 65534, has no RDMA device")
