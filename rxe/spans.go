@@ -80,8 +80,8 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 	return true
 }
 
-// coverMessage adds the pieces that fill b with a message's payload. If ok is false, a key does not allow it, and nothing is added. kept
-// is false if earlier pieces had to be transferred first, because this payload is in another address space.
+// coverMessage adds the pieces that fill b with a message's payload. If ok is false, a key does not allow it, and nothing is added. kept is then
+// false if the pieces from before do not wait any more, because there were two address spaces.
 func (s *spanBatch) coverMessage(q *QP, wqe *sendEntry, b []byte) (ok, kept bool) {
 	from, pieces := cursor{}, len(s.spans)
 	if s.cover(q, wqe.sgl, &from, b, 0) {
