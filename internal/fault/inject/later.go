@@ -10,8 +10,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Limits of the queue of delayed packets. Delivery may block on a program's memory, so it has the
-// limits of the engine's clock.
+// Limits of the queue of delayed packets. To deliver a packet may block, because a program's
+// memory may not answer: package engine has the same limits for its clock.
 const (
 	// laterBytes bounds the memory of the packets of a device, and laterShare that of those whose rules one
 	// payer pays for.
