@@ -162,6 +162,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 			q.chaos.post(wqe, q.payloadMTU())
 		}
 		q.sq.prod++
+		if ob := q.dev.cfg.Observer; ob != nil {
+			ob.Posted(q, &wrs[i])
+		}
 	}
 	return len(wrs), nil
 }
