@@ -248,7 +248,7 @@ func (c *CQ) Destroy() error {
 // 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
 	if ob := c.dev.cfg.Observer; ob != nil {
-		ob.Completed(c, wc)
+		ob.Completed(c, *wc)
 	}
 	c.mu.Lock()
 	if c.dead || c.failed {
