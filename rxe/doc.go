@@ -5,7 +5,8 @@
 // A received packet goes from Device.Receive (receive.go) to the QP that it names.
 // Requests go to the responder (responder*.go), responses to the completer
 // (completer.go). A work request goes from QP.PostSend (sendqueue.go) through
-// requester.go and outbox.go to the Link.
+// requester.go, where flow.go says whether it may go on, and gather.go, which reads its
+// payload, to the outbox and the Link.
 //
 // The thread that has an event (a caller that posts, a received batch, a deadline)
 // locks the QP and runs the event to completion. What one QP sends to another of
@@ -15,6 +16,24 @@
 // The package must not know sockets, system calls, goroutines or the time of day.
 // Packets, memory and time are the interfaces of deps.go, so that the same code
 // runs under a simulated network and clock.
+//
+// # Files
+//
+// From where an event comes in, down to values. A file mostly calls files that come later here
+// (TestArrows):
+//
+//	events      receive.go timer.go gsi.go credits.go recvlate.go qpcreate.go qpmodify.go sendqueue.go
+//	requester   requester.go requester_packets.go completer.go
+//	responder   responder.go responder_check.go responder_ops.go responder_ud.go responder_defer.go
+//	responder   responder_dup.go responder_fault.go response.go
+//	flow        flow.go ackhold.go pacing_ecn.go pacing_read.go ecn.go dcqcn.go admission.go
+//	chaos       chaos.go chaos_receive.go chaos_place.go breakage.go
+//	payload     gather.go superpacket.go spans.go sender.go opcodes.go
+//	passing on  run_queue.go loopback.go inbox.go gate.go pool.go step.go outbox.go tally.go align.go
+//	objects     device.go subdevice.go pd.go cq.go srq.go recvq.go mr.go mw.go keys.go ah.go mcast.go
+//	objects     filter.go filterpeers.go port.go speed.go table.go qp.go snapshot.go failure.go counters.go
+//	values      observer.go qpattr.go strings.go errors.go events.go work.go attr.go deviceattr.go limits.go deps.go
+//	values      params.go doc.go
 //
 // # Lock order
 //

@@ -121,9 +121,7 @@ func (q *QP) localAccess(pd *PD, s SGE, need Access) (regionRef, keyReason) {
 		return regionRef{}, keyOK
 	}
 	ref, why := q.localKey(pd, s, need)
-	if why != keyOK {
-		q.refuseKey(uint32(s.LKey), s.Addr, uint64(s.Length), need, why)
-	}
+	q.checked(uint32(s.LKey), s.Addr, uint64(s.Length), need, why)
 	return ref, why
 }
 
@@ -145,10 +143,17 @@ func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (regionRef,
 		return regionRef{}, keyOK
 	}
 	ref, why := q.remoteKey(rkey, va, n, need)
-	if why != keyOK {
-		q.refuseKey(uint32(rkey), va, n, need, why)
-	}
+	q.checked(uint32(rkey), va, n, need, why)
 	return ref, why
+}
+
+// checked notes what a key allows, or refuses.
+func (q *QP) checked(key uint32, va, n uint64, need Access, why keyReason) {
+	if why != keyOK {
+		q.refuseKey(key, va, n, need, why)
+	} else if ob := q.dev.cfg.Observer; ob != nil {
+		ob.Accessed(q, key, va, n, need)
+	}
 }
 
 func (q *QP) remoteKey(rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {

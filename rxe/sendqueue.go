@@ -162,6 +162,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 			q.chaos.post(wqe, q.payloadMTU())
 		}
 		q.sq.prod++
+		if ob := q.dev.cfg.Observer; ob != nil {
+			ob.Posted(q, wqe.posted())
+		}
 	}
 	return len(wrs), nil
 }
@@ -285,6 +288,13 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 	if wr.AH != nil {
 		wqe.ud = udDest{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
 	}
+}
+
+// posted returns the request for an observer, with the engine's own lists.
+func (wqe *sendEntry) posted() SendWR {
+	return SendWR{ID: wqe.id, Op: wqe.op, Flags: wqe.flags, SGL: wqe.sgl, Inline: wqe.inline, Imm: wqe.imm, InvRKey: wqe.invRKey,
+		RemoteAddr: wqe.remoteAddr, RKey: wqe.rkey, CompareAdd: wqe.compareAdd, Swap: wqe.swap, FlushType: wqe.flush.kind,
+		FlushLevel: wqe.flush.level, Bind: wqe.bind, RemoteQPN: wqe.ud.qpn, RemoteQKey: wqe.ud.qkey, Status: wqe.status}
 }
 
 // apply has the request fail, or complete late, as f says.
