@@ -11,12 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// busyBatches batches within busyTime make a reader wait in a thread from then on.
-	busyBatches = 32
-	busyTime    = time.Second
-)
-
 // waiting is how a reader waits for packets: in the runtime's poller, or in a thread.
 //
 // A packet wakes a thread that waits in recvmmsg, and nothing else. If the poller waits, a packet wakes

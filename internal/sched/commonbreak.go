@@ -10,12 +10,6 @@ import (
 // Threads of the class that want more of a processor than there is leave the class for a while, all at the
 // same time. Otherwise those of several daemons would have a processor together, although each takes no
 // more than its share. So all look at the same times: a common period begins when the system's clock is a multiple of it.
-const (
-	commonPeriod = 25 * time.Millisecond
-	commonTime   = 5 * time.Millisecond
-	readyShare   = 0.25
-)
-
 // commonBreak decides whether a thread of the class leaves it. A thread does if it ran or was ready to run for
 // more than share of the time, and was ready without running for more than readyShare.
 type commonBreak struct {

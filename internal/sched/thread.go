@@ -7,17 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that took more than share of a processor for a window is out of its class for the time of
-// barring. So a thread that works without end has the class for four fifths of the time.
-//
-// The rest is for programs. One that polls posts nothing while it waits, and its daemon has no other
-// processor on a small machine.
-const (
-	share   = 0.75
-	window  = 4 * time.Millisecond
-	barring = 1 * time.Millisecond
-)
-
 // A Thread is the calling thread, which is locked to its goroutine. The zero value is ready. Only that
 // goroutine uses it.
 type Thread struct {

@@ -12,10 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRingers is how many threads of its own a session may have for direct doorbells, besides
-// helpers. The processes of one gorxe run mostly open a device each.
-const maxRingers = 4
-
 // ringers are what a session has for direct doorbells. Each device has one for itself, as far as
 // there are enough. A thread that serves one program can be on that program's processor, and
 // pause as it suits that program.

@@ -34,12 +34,6 @@ type standIn struct {
 	record  *inflight.Record // where the keeper finds it
 }
 
-// standInCost is what a pipe costs: two descriptors of its end, and one of the file.
-var standInCost = quota.Cost{Files: 3}
-
-// maxMapping bounds standIn.mapping. A thread that makes queues and then no call stays in it.
-const maxMapping = 64
-
 // queuesMade returns how many queues the program was told to map, and whether it can ring.
 func (o *object) queuesMade() (n uint64, send bool) {
 	return o.file.(kernel.DoorbellFile).QueuesMade()

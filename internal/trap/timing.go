@@ -71,16 +71,6 @@ func (t *timing) decide() {
 	}
 }
 
-// linger is how long a thread goes on looking after it has found a request, if that takes no processor from a
-// program. It does if most requests come that soon after the one before: they count, up to maxQuick, and a
-// later one counts as lateGap against them.
-const (
-	linger    = int64(50 * time.Microsecond)
-	quickGaps = 4
-	maxQuick  = 64
-	lateGap   = 2
-)
-
 // wantsAside reports whether the thread would linger. It does not beside threads that wait for packets: it may
 // join the real-time class with them, and must sleep there.
 func (t *timing) wantsAside() bool { return t.quick >= quickGaps && !t.thread.Leads() }
@@ -104,10 +94,6 @@ func (t *timing) mutes(took kernel.Doorbells) bool {
 	}
 	return (took.Requests > 0 || took.NoCredit) && t.pace.Pauses()
 }
-
-// creditPause is the pause after a look at messages that have no receive work request at their peer. The peer's program
-// may need this thread's processor to post some. It posts one in 0.1 to 0.2 µs.
-const creditPause = 30 * time.Microsecond
 
 // pause waits as long as the thread should not look for doorbells.
 func (t *timing) pause() {

@@ -1,8 +1,6 @@
 package doorbell
 
 import (
-	"time"
-
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sys/clock"
 )
@@ -47,9 +45,6 @@ func (w *Watch) enterMissed(d *Device) bool {
 	w.enter(d)
 	return true
 }
-
-// sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
-const sweepEvery = 250 * time.Millisecond
 
 // Serve takes the doorbells of a device that Take returned. A call on the device waits meanwhile.
 func (w *Watch) Serve(d *Device, t Taker) kernel.Doorbells {

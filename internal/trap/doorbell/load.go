@@ -2,7 +2,6 @@ package doorbell
 
 import (
 	"runtime"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/clock"
@@ -17,14 +16,6 @@ type Load struct {
 
 // SystemLoad is the Load of this machine.
 var SystemLoad = &Load{Ready: procfs.Ready, Delay: sched.Delay}
-
-const (
-	// readyEach is how many threads for each processor may be ready. Two processors with two programs that poll,
-	// and the thread that takes their doorbells, have three.
-	readyEach = 2
-	// readyFor is how long an answer holds.
-	readyFor = int64(8 * time.Millisecond)
-)
 
 // Contention says whether many threads of the machine want its processors. Then a thread should not come before
 // others: daemons of several users would take the machine together, and none knows of the others.

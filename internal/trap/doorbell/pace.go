@@ -21,28 +21,12 @@ type Pace struct {
 	tries int // looks until the next try
 }
 
-const (
-	// maxPause is the longest pause, and pauseEach the pause for each request that the last look
-	// found. A program posts a request in 0.5 to 1.5 µs.
-	maxPause  = 50 * time.Microsecond
-	pauseEach = 2 * time.Microsecond
-	// minPause is worth the system call.
-	minPause = 6 * time.Microsecond
-	// tryPause is the pause that tries whether a program that posted one request would post
-	// more, and tryEvery how many looks pass between two tries.
-	tryPause = 10 * time.Microsecond
-	tryEvery = 32
-
-	sureScore = 4 // of a stream, and -sureScore of a program that waits
-	maxScore  = 8
-)
-
 // Note notes what a look has found.
 func (p *Pace) Note(d kernel.Doorbells) {
 	if d.Requests == 0 {
 		return
 	}
-	p.found = max(d.Requests, p.found*3/4)
+	p.found = max(d.Requests, p.found*foundKept/foundOf)
 	if 2*d.Awaited >= d.Requests {
 		p.score = max(p.score-1, -maxScore)
 	} else {

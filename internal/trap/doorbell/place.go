@@ -1,8 +1,6 @@
 package doorbell
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/sched"
@@ -36,19 +34,6 @@ type Place struct {
 	next     int64 // when to look again
 	between  int64
 }
-
-const (
-	// A look at the program's threads is repeated after placeOften at first, and down to every
-	// placeSeldom while the answer stays the same.
-	placeOften  = int64(2 * time.Millisecond)
-	placeSeldom = int64(32 * time.Millisecond)
-	// placeAside is how often at least it is repeated while the thread asks to be aside.
-	placeAside = int64(8 * time.Millisecond)
-	// asideDelay is the part of its time that a thread may wait for a processor while it is aside.
-	asideDelay = 8
-	// placeThreads is how many threads a program may have for this.
-	placeThreads = 16
-)
 
 // relation says where the thread is, if the program's processor is known.
 type relation uint8

@@ -54,15 +54,6 @@ type Owner interface {
 // Instances counts the watches of a process. The zero value is ready.
 type Instances struct{ open atomic.Int32 }
 
-// maxInstances bounds the instances of inotify, of which the daemon's user has 128 in all. The
-// programs of one user may have maxOwn of these, so that others have some, too. While there are
-// fewer than manyInstances, a session may have several.
-const (
-	maxInstances  = 64
-	maxOwn        = maxInstances / 4
-	manyInstances = 16
-)
-
 // take counts one more, and reports whether there may be one.
 func (i *Instances) take(most int32) bool {
 	if i.open.Add(1) <= most {
@@ -352,7 +343,7 @@ func (w *Watch) Rest() (pipe bool) {
 // read waits for doorbells and puts the devices that have rung on the list. It returns
 // early if a signal comes.
 func (w *Watch) read() {
-	var buf [64 * unix.SizeofInotifyEvent]byte
+	var buf [eventsPerRead * unix.SizeofInotifyEvent]byte
 	n, err := unix.Read(w.notify, buf[:])
 	if err != nil {
 		return // EINTR
