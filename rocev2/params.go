@@ -2,7 +2,7 @@ package rocev2
 
 import "time"
 
-// All numbers of this package, but for those of the kernel's ABI and of the specifications. They
+// All numbers of this package, except those of the kernel's ABI and of the specifications. They
 // were chosen on a virtual machine with two processors, x86-64, Linux 6.18, between two daemons joined by a veth
 // (docs/performance.md). What is said of twice and half of a number is reasoned and not measured.
 
@@ -69,10 +69,6 @@ const (
 
 // Threads that wait for packets.
 const (
-	// busyBatches batches within busyTime make a reader wait in a thread from then on. Twice: a
-	// ping-pong of 32 round trips has no thread. Half: the CM's datagrams get one.
-	busyBatches = 32
-	busyTime    = time.Second
 	// idleTime without a packet ends that (Threads.idle, except in tests). Twice: a program that ended keeps a
 	// thread for two seconds. Half: one that sends twice a second changes all the time.
 	idleTime = time.Second

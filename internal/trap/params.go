@@ -11,22 +11,8 @@ import (
 // processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice and at half of them, is
 // reasoned and not measured.
 
-// When and where doorbells are taken.
+// Threads for doorbells.
 const (
-	// linger is how long a thread goes on looking after it has found a request, if that takes no
-	// processor from a program (0050). Twice: twice the processor time after the last request. Half:
-	// a program that computes for 30 µs between two requests has its thread woken each time.
-	linger = int64(50 * time.Microsecond)
-	// A thread lingers if quickGaps requests came within linger of the one before. They count up to
-	// maxQuick, and a later one counts as lateGap against them. quickGaps twice: it begins 4 requests
-	// later; half: chance begins it. maxQuick twice: after a burst it lingers for 32 late requests more.
-	quickGaps = 4
-	maxQuick  = 64
-	lateGap   = 2
-	// creditPause is the pause after a look at messages that have no receive work request at their
-	// peer (0054). The peer's program may need this thread's processor to post some. It posts one in 0.1
-	// to 0.2 µs. Twice: a message waits longer than its receiver. Half: the receiver posts a half.
-	creditPause = 30 * time.Microsecond
 	// maxRingers is how many threads of its own a session may have for direct doorbells, besides
 	// helpers. The processes of one gorxe run mostly open a device each. Twice: a session takes
 	// eight instances of inotify. Half: two pairs under one run share threads.
