@@ -37,7 +37,7 @@ const program = 7
 // newPlayer is a machine with one program, which runs on the last processor, and so many threads that run.
 func newPlayer(processors, ready int) *player {
 	p := &player{Policy: Policy{Processors: processors}, at: time.Hour}
-	p.model.ready, p.running = ready, map[int]int{program: processors - 1}
+	p.ready, p.running = ready, map[int]int{program: processors - 1}
 	return p
 }
 
@@ -156,7 +156,7 @@ func TestCrowded(t *testing.T) {
 				t.Errorf("%d processors and %+v: the room is %d", processors, c, p.room)
 			}
 			before, asked := p.room, p.model.asked.ready
-			p.model.ready, p.unknown = most-p.model.ready, !c.unknown
+			p.ready, p.unknown = most-p.ready, !c.unknown
 			if p.looks(1, soon, many); p.room != before || p.model.asked.ready != asked {
 				t.Error("the answer did not hold")
 			}

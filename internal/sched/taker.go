@@ -76,6 +76,7 @@ func (t *Taker) move(d Decision) {
 	}
 	var cpus unix.CPUSet // none: all
 	switch d.Where {
+	case Anywhere:
 	case OnProgram:
 		cpus.Set(d.CPU)
 	case OffProgram:
