@@ -125,6 +125,18 @@ const (
 	readyFor = 8 * time.Millisecond
 )
 
+// Threads of a session for direct doorbells, besides helpers (DoorbellThreads).
+const (
+	// fewThreads is for two processors. The processes of one gorxe run mostly open a device each.
+	// Twice: a session takes eight instances of inotify. Half: two pairs under one run share threads.
+	fewThreads = 4
+	// threadsEach is for each processor of a larger machine. Twice: more threads than can run. Half: two
+	// programs for each processor share threads.
+	threadsEach = 2
+	// mostThreads bounds them: an inotify instance each (trap/doorbell: manyInstances).
+	mostThreads = 16
+)
+
 // When a reader of packets has a thread.
 const (
 	// busyBatches batches within busyTime make a reader wait in a thread from then on. Twice: a

@@ -47,6 +47,18 @@ func PacketsInClass(processors, ready int, known bool) bool {
 	return roomOf(processors, ready, known).hasClass()
 }
 
+// DirectPays reports whether doorbells that are not trapped pay. With one processor, a program that polls would delay the
+// thread that takes them.
+func DirectPays(processors int) bool { return processors >= pair }
+
+// DoorbellThreads returns how many threads of its own a session may have for direct doorbells, besides helpers.
+func DoorbellThreads(processors int) int {
+	if processors <= pair {
+		return fewThreads
+	}
+	return min(max(threadsEach*processors, fewThreads), mostThreads)
+}
+
 // ask returns the room. A machine with two processors is asked in streams only, because its room is Tight or
 // Crowded, and a program that waits has the same place in both.
 func (p *Policy) ask(streams bool, at time.Duration, m Machine) Room {

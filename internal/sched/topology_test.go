@@ -275,3 +275,16 @@ func TestSpareProcessors(t *testing.T) {
 }
 
 func (p *player) setReady(n int) { p.ready = n }
+
+// TestDoorbellThreads: a session has four threads for doorbells on two processors, and more on a larger machine, but not
+// without end. Doorbells are trapped by default on one processor only.
+func TestDoorbellThreads(t *testing.T) {
+	for processors, want := range map[int]int{1: 4, 2: 4, 4: 8, 16: 16, 64: 16} {
+		if n := DoorbellThreads(processors); n != want {
+			t.Errorf("%d processors: %d threads, want %d", processors, n, want)
+		}
+		if DirectPays(processors) != (processors > 1) {
+			t.Errorf("%d processors: direct doorbells pay: %t", processors, DirectPays(processors))
+		}
+	}
+}

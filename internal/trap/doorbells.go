@@ -26,8 +26,8 @@ func (s *Session) ringsDirectly(p *process) bool {
 	switch {
 	case s.cfg.Doorbells == doorbell.Trapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == doorbell.Auto && s.cpus < 2:
-		return false // a program that polls would delay the thread that takes them
+	case s.cfg.Doorbells == doorbell.Auto && !sched.DirectPays(s.cpus):
+		return false
 	default:
 		return !fileSizeLimited(p.tgid)
 	}

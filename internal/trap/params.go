@@ -11,14 +11,6 @@ import (
 // processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice and at half of them, is
 // reasoned and not measured.
 
-// Threads for doorbells.
-const (
-	// maxRingers is how many threads of its own a session may have for direct doorbells, besides
-	// helpers. The processes of one gorxe run mostly open a device each. Twice: a session takes
-	// eight instances of inotify. Half: two pairs under one run share threads.
-	maxRingers = 4
-)
-
 // When a thread is blocked, and how many may be.
 const (
 	// A call that is in hand for blockedLooks looks of the watchdog is blocked: together

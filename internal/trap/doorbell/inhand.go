@@ -38,10 +38,12 @@ func (w *Watch) Replaced() {
 // enterMissed puts a device back on the list if doorbells came while it was in hand, or may have come
 // because it is muted. It reports whether it did; w.mu is held.
 func (w *Watch) enterMissed(d *Device) bool {
-	if !d.missed && !d.muted || d.wanted() {
+	if d.due != missed && d.events == reported || d.wanted() {
 		return false
 	}
-	d.missed = false
+	if d.due == missed {
+		d.due = rests
+	}
 	w.enter(d)
 	return true
 }

@@ -99,7 +99,6 @@ func TestPipe(t *testing.T) {
 	}
 	r.w.Rouse()
 	r.wants(r.d)
-	r.w.strays = false
 	if _, err := unix.Pwrite(r.program, make([]byte, 32), 0); err != nil { // a forked process has the file
 		t.Fatal(err)
 	}
@@ -207,7 +206,7 @@ func TestPipeMuted(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
 	r.d.Mute(true)
-	if r.d.masked {
+	if r.d.events == masked {
 		t.Error("inotify reports no strays")
 	}
 	taker := new(fakeTaker)
