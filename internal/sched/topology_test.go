@@ -73,9 +73,9 @@ func (m topology) machine() *model {
 	return &model{ready: m.ready, running: cpus}
 }
 
-// recording reads the looks of a real run on two processors (RecordTo): of ibv_rc_pingpong, ib_send_lat, ib_write_bw of 64
-// bytes, one of three pairs of ib_send_bw of 4 KiB under one daemon, and ibv_rc_pingpong with two messages. Times begin with
-// the first look, and processes have small numbers.
+// recording reads the looks of a real run on two processors (RecordTo): of ibv_rc_pingpong, ib_send_lat, and ib_write_bw
+// of 64 bytes. pairs is one of three pairs of ib_send_bw of 4 KiB under one daemon, and idle is ibv_rc_pingpong with two
+// messages. Times begin with the first look, and processes have small numbers.
 func recording(t *testing.T, path string) (lines []Recorded) {
 	t.Helper()
 	f, err := os.Open(path)

@@ -14,7 +14,8 @@ import (
 
 // dataPath are the packages whose limits and tunings stand in their params.go.
 var dataPath = []string{
-	"internal/sched", "internal/sched/standby", "internal/trap", "internal/trap/doorbell", "rocev2", "internal/engine",
+	"internal/sched", "internal/sched/standby", "internal/trap", "internal/trap/doorbell",
+	"internal/trap/procmem", "internal/trap/threads", "rocev2", "internal/engine",
 }
 
 // fromABI are files that are layouts of the kernel's ABI or of a specification from end to end.
