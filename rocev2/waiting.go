@@ -67,7 +67,7 @@ func (w *waiting) receive() error {
 		if !w.inThread {
 			return w.raw.Read(w.poll)
 		}
-		w.thread.Rest(w.threads.class.ForPackets())
+		w.thread.UpdateClass(w.threads.class.ForPackets())
 		w.affinity.follow(w.threads.avoid.Load())
 		if err := w.raw.Read(w.await); err != nil {
 			return err

@@ -118,7 +118,7 @@ func (p *Policy) follow(room Room, l Look, m Machine) {
 	if p.spins {
 		to = OffProgram
 	}
-	p.settle(l.At, to, cpu, ok, seldom)
+	p.bind(l.At, to, cpu, ok, seldom)
 }
 
 // avoid keeps the thread off the processor of a program that streams. If several programs ring, it may run anywhere.
@@ -129,7 +129,7 @@ func (p *Policy) avoid(l Look, m Machine) {
 		p.leave()
 	case l.At >= p.askNext:
 		cpu, ok := m.Processor(l.Program)
-		p.settle(l.At, OffProgram, cpu, ok, placeSeldom)
+		p.bind(l.At, OffProgram, cpu, ok, placeSeldom)
 	}
 }
 
@@ -148,8 +148,8 @@ func (p *Policy) otherIsFree(at time.Duration, m Machine) bool {
 	return ok && known && ready <= p.Processors
 }
 
-// settle notes an answer, and says when to ask again.
-func (p *Policy) settle(at time.Duration, to Where, cpu int, ok bool, seldom time.Duration) {
+// bind notes an answer, and says when to ask again.
+func (p *Policy) bind(at time.Duration, to Where, cpu int, ok bool, seldom time.Duration) {
 	if !ok {
 		to, cpu = Anywhere, 0
 	}

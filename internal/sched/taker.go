@@ -36,7 +36,7 @@ func NewTaker(s System, class *Class, polling *Polling) *Taker {
 	}
 }
 
-// Observe ends a look: Look.At and Look.Packets are set here. It moves the thread if that is of use. Rest does the remainder.
+// Observe ends a look: Look.At and Look.Packets are set here. It moves the thread if that is of use. Pause does the remainder.
 func (t *Taker) Observe(l Look) Decision {
 	l.At, l.Packets = Now(), t.Thread.WithPackets()
 	d := t.record.observe(&t.policy, l, (*asked)(t))
@@ -44,9 +44,9 @@ func (t *Taker) Observe(l Look) Decision {
 	return d
 }
 
-// Rest joins or leaves the class, and pauses, as was decided last.
-func (t *Taker) Rest() {
-	t.Thread.Rest(t.last.Class)
+// Pause joins or leaves the class, and pauses, as was decided last.
+func (t *Taker) Pause() {
+	t.Thread.UpdateClass(t.last.Class)
 	if t.last.Pause <= 0 {
 		return
 	}

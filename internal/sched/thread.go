@@ -21,9 +21,9 @@ type Thread struct {
 	before *unix.SchedAttr // what it was; nil: it is not in the class
 }
 
-// Rest is called between two pieces of work. It puts the thread in its class if it wants that and has a turn, and
+// UpdateClass is called between two pieces of work. It puts the thread in its class if it wants that and has a turn, and
 // takes it out if not.
-func (t *Thread) Rest(wants bool) {
+func (t *Thread) UpdateClass(wants bool) {
 	if t.Class == nil {
 		return
 	}

@@ -39,7 +39,7 @@ func TestFollows(t *testing.T) {
 	follower, leader := Thread{Class: c}, Thread{Class: c, Packets: true}
 	in := func(want bool) {
 		t.Helper()
-		follower.Rest(follower.WithPackets())
+		follower.UpdateClass(follower.WithPackets())
 		if got := policy() == unix.SCHED_BATCH; got != want {
 			t.Errorf("the follower is in the class: %v, want %v", got, want)
 		}
@@ -47,18 +47,18 @@ func TestFollows(t *testing.T) {
 	for range 2 {
 		in(false)
 		c.take()
-		leader.Rest(true)
+		leader.UpdateClass(true)
 		c.used.Add(-1)
 		in(true)
 		leader.End()
 		leader.End()
 		in(false)
 	}
-	if follower.Rest(true); policy() != unix.SCHED_BATCH {
+	if follower.UpdateClass(true); policy() != unix.SCHED_BATCH {
 		t.Error("a thread that wants the class by itself is not in it")
 	}
 	in(false)
-	leader.Rest(true)
+	leader.UpdateClass(true)
 	leader.End()
 	follower.End()
 	if n := c.packets.Load(); n != 0 || c.used.Load() != 0 {
@@ -74,13 +74,13 @@ func TestRoom(t *testing.T) {
 		t.Error("there is not room for one thread")
 	}
 	full := Thread{Class: c}
-	full.Rest(true)
+	full.UpdateClass(true)
 	if policy() != unix.SCHED_NORMAL || c.used.Load() != 1 {
 		t.Errorf("a thread joined a full class: %d threads", c.used.Load())
 	}
 	full.End()
 	var none Thread
-	none.Rest(true)
+	none.UpdateClass(true)
 	none.End()
 	if policy() != unix.SCHED_NORMAL || c.used.Load() != 1 {
 		t.Error("a thread without a class joined one")
@@ -94,7 +94,7 @@ func TestRights(t *testing.T) {
 	c := &Class{most: 1}
 	th := Thread{Class: c}
 	if Permitted() == nil {
-		th.Rest(true)
+		th.UpdateClass(true)
 		if policy() != unix.SCHED_FIFO || c.used.Load() != 1 {
 			t.Errorf("with the right the policy is %d, with %d threads in the class", policy(), c.used.Load())
 		}
@@ -104,7 +104,7 @@ func TestRights(t *testing.T) {
 	if _, err := c.join(); err == nil {
 		t.Fatal("the right is still there")
 	}
-	th.Rest(true)
+	th.UpdateClass(true)
 	if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 || th.turn.state != refused {
 		t.Errorf("the policy is %d, with %d threads in the class", policy(), c.used.Load())
 	}
@@ -154,13 +154,13 @@ func TestProcessorTime(t *testing.T) {
 	}
 }
 
-// BenchmarkRest is what the class costs between two pieces of work.
-func BenchmarkRest(b *testing.B) {
+// BenchmarkUpdateClass is what the class costs between two pieces of work.
+func BenchmarkUpdateClass(b *testing.B) {
 	runtime.LockOSThread()
 	th := Thread{Class: &Class{most: 1}}
 	defer th.End()
 	for b.Loop() {
-		th.Rest(true)
+		th.UpdateClass(true)
 	}
 }
 

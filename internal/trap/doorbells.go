@@ -64,7 +64,7 @@ func (r *receiver) runDoorbells() {
 		if r.s.exhausted() {
 			pause = watchInterval
 		}
-		taker.Rest()
+		taker.Pause()
 		watch.Wait(pause, taker.Thread.InClass())
 		if r.s.exhausted() {
 			continue

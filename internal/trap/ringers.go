@@ -149,7 +149,7 @@ func (g *ringer) AwaitStray(on bool) {
 
 // awaitFirst makes the poller wait for the first doorbell, while there is no receiver.
 func (g *ringer) awaitFirst() {
-	pipe := g.watch.Rest()
+	pipe := g.watch.Unattended()
 	g.inotify.Arm(unix.EPOLLIN)
 	if pipe {
 		g.pipe.Load().Arm(unix.EPOLLIN)

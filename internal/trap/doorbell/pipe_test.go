@@ -291,12 +291,12 @@ func TestPipeAtRest(t *testing.T) {
 		if readable(r.w.notify) {
 			r.w.read()
 		}
-		if rests && r.w.Rest() {
+		if rests && r.w.Unattended() {
 			t.Fatal("there is no pipe, and doorbells may come through it")
 		}
 		again := r.standIn(r.d, r.program)
 		r.ring(again)
-		pipe := !rests && r.w.Rest()
+		pipe := !rests && r.w.Unattended()
 		if !readable(r.w.notify) && (!pipe || !readable(r.w.pipe.read)) {
 			t.Errorf("at rest %t: a pipe and a doorbell wake nobody", rests)
 		}

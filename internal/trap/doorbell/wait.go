@@ -172,9 +172,9 @@ func (w *Watch) NoStrays() {
 	w.owner.AwaitStray(false)
 }
 
-// Rest is called when no receiver is left, and the owner is about to wait in its place. It reports whether doorbells may come
+// Unattended is called when no receiver is left, and the owner is about to wait in its place. It reports whether doorbells may come
 // through the pipe.
-func (w *Watch) Rest() (pipe bool) {
+func (w *Watch) Unattended() (pipe bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inotify != refused {

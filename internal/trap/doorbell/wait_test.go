@@ -61,13 +61,13 @@ func TestInotifyWaiter(t *testing.T) {
 		{byOwner, "another device comes", func(r *pipeRig) { newDevice(r.t, r.w); r.w.choose() }, byReceiver},
 		{byOwner, "the device goes", func(r *pipeRig) { r.d.Remove(); r.w.choose() }, byReceiver},
 		{byOwner, "a stray", func(r *pipeRig) { r.w.Stray() }, stray},
-		{byOwner, "no receiver is left", func(r *pipeRig) { r.w.Rest() }, byReceiver},
+		{byOwner, "no receiver is left", func(r *pipeRig) { r.w.Unattended() }, byReceiver},
 		{byOwner, "no stray", func(r *pipeRig) { r.w.NoStrays() }, refused},
 		{stray, "the receiver reads it", func(r *pipeRig) { r.w.choose() }, byOwner},
 		{stray, "the device goes", func(r *pipeRig) { r.d.Remove(); r.w.choose() }, byReceiver},
 		{refused, "about to wait for the pipe", func(r *pipeRig) { r.w.choose() }, refused},
 		{refused, "a stray", func(r *pipeRig) { r.w.Stray() }, refused},
-		{refused, "no receiver is left", func(r *pipeRig) { r.w.Rest() }, refused},
+		{refused, "no receiver is left", func(r *pipeRig) { r.w.Unattended() }, refused},
 	} {
 		r := newPipeRig(t)
 		r.w.inotify = c.from
