@@ -70,7 +70,8 @@ const (
 	hotLife = int64(time.Second)
 	// fewThreads are not worth a sweep. Twice: 100 KiB. Half: a program with 600 threads has sweeps.
 	fewThreads = 1024
-	// maxMapping bounds standIn.mapping. A thread that makes queues and then no call stays in it.
+	// maxMapping bounds doorbellPipe.mapping. A thread that is told to map, and then makes no call,
+	// stays in it. Twice: 64 more entries. Half: a program with 40 such threads has no pipe.
 	maxMapping = 64
 	// ownRoom is the room of a session's own Contents. They are for tests.
 	ownRoom = 16
@@ -97,8 +98,8 @@ var (
 	keptCost   = quota.Cost{Files: 1}
 	// processCost is what a process costs: its pidfd, its memory's descriptor.
 	processCost = quota.Cost{Memory: 4 << 10, Files: 2}
-	// standInCost is what a pipe costs: two descriptors of its end, and one of the file.
-	standInCost = quota.Cost{Files: 3}
+	// pipeCost is what a pipe costs: two descriptors of its end, and one of the file.
+	pipeCost = quota.Cost{Files: 3}
 	// threadCost is what a receiver costs that leaves when it has nothing to do.
 	threadCost = quota.Cost{Threads: 1}
 )

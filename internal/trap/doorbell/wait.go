@@ -56,21 +56,21 @@ func (s situation) source() source {
 //
 //	state      becomes
 //	receiver   owner, when the receiver is about to wait for the pipe alone
-//	owner      receiver, when it is no longer; stray, when inotify has something to report: a doorbell of a
-//	           forked process, for one, that has the file and not the pipe
-//	stray      owner or receiver, when the receiver has read that
+//	owner      receiver, when it is no longer; bypassed, when inotify has something to report: a doorbell that was
+//	           written to the file although the pipe replaced it, as by a forked process
+//	bypassed   owner or receiver, when the receiver has read that
 //	refused    nothing else: the owner cannot wait
 type inotifyWaiter uint8
 
 const (
 	byReceiver inotifyWaiter = iota
 	byOwner
-	stray
+	bypassed
 	refused
 )
 
 // onPipe reports whether the receiver waits for the pipe alone.
-func (i inotifyWaiter) onPipe() bool { return i == byOwner || i == stray }
+func (i inotifyWaiter) onPipe() bool { return i == byOwner || i == bypassed }
 
 // Wait returns when there are doorbells to take, or a signal came. If there are some already,
 // which nobody can take, it waits for others no longer than pause. inClass says that the thread is in the real-time class.
@@ -110,7 +110,7 @@ func (w *Watch) situation() situation {
 	}
 }
 
-// choose decides who waits for inotify. It reads strays, which the receiver would not see, and tells the owner.
+// choose decides who waits for inotify. It reads bypassing doorbells, which the receiver would not see, and tells the owner.
 func (w *Watch) choose() {
 	w.mu.Lock()
 	before := w.inotify
@@ -123,11 +123,11 @@ func (w *Watch) choose() {
 	}
 	after := w.inotify
 	w.mu.Unlock()
-	if before == stray && readable(w.notify) {
+	if before == bypassed && readable(w.notify) {
 		w.read()
 	}
 	if before != after {
-		w.owner.AwaitStray(after == byOwner)
+		w.owner.AwaitBypass(after == byOwner)
 	}
 }
 
@@ -153,23 +153,23 @@ func readable(fd int) bool {
 	return err == nil && n > 0
 }
 
-// Stray is called when inotify has something to report.
-func (w *Watch) Stray() {
+// Bypassed is called when inotify has something to report.
+func (w *Watch) Bypassed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inotify == byOwner {
-		w.inotify = stray
+		w.inotify = bypassed
 		w.rouse()
 	}
 }
 
-// NoStrays is called when the owner cannot wait for inotify. The receiver then waits for both.
-func (w *Watch) NoStrays() {
+// NoBypass is called when the owner cannot wait for inotify. The receiver then waits for both.
+func (w *Watch) NoBypass() {
 	w.mu.Lock()
 	w.rouse() // where the receiver waits now
 	w.inotify = refused
 	w.mu.Unlock()
-	w.owner.AwaitStray(false)
+	w.owner.AwaitBypass(false)
 }
 
 // Unattended is called when no receiver is left, and the owner is about to wait in its place. It reports whether doorbells may come

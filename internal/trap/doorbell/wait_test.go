@@ -55,18 +55,18 @@ func TestInotifyWaiter(t *testing.T) {
 		to    inotifyWaiter
 	}{
 		{byReceiver, "about to wait for the pipe", func(r *pipeRig) { r.w.choose() }, byOwner},
-		{byReceiver, "a stray", func(r *pipeRig) { r.w.Stray() }, byReceiver},
-		{byReceiver, "no stray", func(r *pipeRig) { r.w.NoStrays() }, refused},
+		{byReceiver, "a bypassing doorbell", func(r *pipeRig) { r.w.Bypassed() }, byReceiver},
+		{byReceiver, "the owner cannot wait", func(r *pipeRig) { r.w.NoBypass() }, refused},
 		{byOwner, "about to wait for the pipe", func(r *pipeRig) { r.w.choose() }, byOwner},
 		{byOwner, "another device comes", func(r *pipeRig) { newDevice(r.t, r.w); r.w.choose() }, byReceiver},
 		{byOwner, "the device goes", func(r *pipeRig) { r.d.Remove(); r.w.choose() }, byReceiver},
-		{byOwner, "a stray", func(r *pipeRig) { r.w.Stray() }, stray},
+		{byOwner, "a bypassing doorbell", func(r *pipeRig) { r.w.Bypassed() }, bypassed},
 		{byOwner, "no receiver is left", func(r *pipeRig) { r.w.Unattended() }, byReceiver},
-		{byOwner, "no stray", func(r *pipeRig) { r.w.NoStrays() }, refused},
-		{stray, "the receiver reads it", func(r *pipeRig) { r.w.choose() }, byOwner},
-		{stray, "the device goes", func(r *pipeRig) { r.d.Remove(); r.w.choose() }, byReceiver},
+		{byOwner, "the owner cannot wait", func(r *pipeRig) { r.w.NoBypass() }, refused},
+		{bypassed, "the receiver reads it", func(r *pipeRig) { r.w.choose() }, byOwner},
+		{bypassed, "the device goes", func(r *pipeRig) { r.d.Remove(); r.w.choose() }, byReceiver},
 		{refused, "about to wait for the pipe", func(r *pipeRig) { r.w.choose() }, refused},
-		{refused, "a stray", func(r *pipeRig) { r.w.Stray() }, refused},
+		{refused, "a bypassing doorbell", func(r *pipeRig) { r.w.Bypassed() }, refused},
 		{refused, "no receiver is left", func(r *pipeRig) { r.w.Unattended() }, refused},
 	} {
 		r := newPipeRig(t)
@@ -77,8 +77,8 @@ func TestInotifyWaiter(t *testing.T) {
 		if r.w.inotify != byReceiver && r.w.inotify != byOwner {
 			continue
 		}
-		if told := c.from != r.w.inotify && c.event != "no receiver is left"; told && r.owner.strays != (c.to == byOwner) {
-			t.Errorf("from %d, %s: the owner waits: %t", c.from, c.event, r.owner.strays)
+		if told := c.from != r.w.inotify && c.event != "no receiver is left"; told && r.owner.bypass != (c.to == byOwner) {
+			t.Errorf("from %d, %s: the owner waits: %t", c.from, c.event, r.owner.bypass)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Watch waits for the direct doorbells of a session. Such a doorbell is a write to a device's
-// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that stands in for the memfd.
+// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that replaces the memfd.
 type Watch struct {
 	instances *Instances // of the daemon
 	own       *Instances // of the user
@@ -43,8 +43,8 @@ type Owner interface {
 	AddPipe(read int) error
 	// RemovePipe is called before that pipe is closed. Watch.mu may be held.
 	RemovePipe()
-	// AwaitStray makes the owner call Watch.Stray when inotify has something to report, or ends that.
-	AwaitStray(on bool)
+	// AwaitBypass makes the owner call Watch.Bypassed when inotify has something to report, or ends that.
+	AwaitBypass(on bool)
 }
 
 // Instances counts the watches of a process. The zero value is ready.
