@@ -139,7 +139,7 @@ func TestTakeoversUnderTraffic(t *testing.T) {
 			select {
 			case free := <-tr.blocked:
 				// About when the takeover happens: before it, after it, or at once.
-				time.AfterFunc(callLimit*standby.UnconfirmedFactor, func() { close(free) })
+				time.AfterFunc(standby.CallLimit*standby.UnconfirmedFactor, func() { close(free) })
 			case <-stop:
 				return
 			}

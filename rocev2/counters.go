@@ -19,7 +19,7 @@ type Counters struct {
 	SendDropDenied      atomic.Uint64 // EPERM, EACCES: packet filter
 	SendDropOther       atomic.Uint64
 
-	_ [64]byte // so that the sending and receiving sides share no cache line
+	_ [cacheLine]byte // so that the sending and receiving sides share no cache line
 
 	ReceivedPackets atomic.Uint64 // with a good ICRC
 	ReceivedBytes   atomic.Uint64

@@ -43,7 +43,7 @@ func (d *drops) close() {
 
 // read returns how many datagrams found no room in the namespace so far.
 func (d *drops) read() (n uint64) {
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, dropsFileBytes)
 	for _, f := range d.files {
 		got, _ := f.ReadAt(buf, 0) // io.EOF is usual
 		n += sumBufferErrors(string(buf[:got]))

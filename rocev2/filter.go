@@ -153,8 +153,10 @@ const (
 	ipv4SrcOffset = bpfNetOff + 12
 	ipv6SrcOffset = bpfNetOff + 8
 
+	addrWord = 4 // an IPv6 address has four
+
 	managementQPN = 1
-	// passAll is more than any packet has. The program returns how many bytes stay.
+	// passAll is more than any packet has. The program returns how many bytes stay (linux/filter.h).
 	passAll = 1 << 18
 )
 

@@ -9,17 +9,9 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-const (
-	// maxFilterPeers is how many addresses a program compares with. With more peers, packets
-	// of any address pass. A user has at most a quarter (rxe: filterShare).
-	maxFilterPeers = 1024
-	// leafPeers is how many addresses are compared one after the other.
-	leafPeers = 8
-)
-
 // addrKey is a secret with which a program makes one word of an IPv6 address, because it has room for
 // few instructions. A stranger cannot tell which addresses have the same word.
-type addrKey [4]uint32 // odd
+type addrKey [4]uint32 // odd; an IPv6 address has four words (RFC 4291)
 
 func newAddrKey() (k addrKey) {
 	var b [16]byte
@@ -45,12 +37,12 @@ func (k *addrKey) word(addr netip.Addr) (w uint32) {
 // load loads the word of a packet's source address.
 func (k *addrKey) load(is4 bool) (prog []bpf.Instruction) {
 	if is4 {
-		return []bpf.Instruction{bpf.LoadAbsolute{Off: ipv4SrcOffset, Size: 4}}
+		return []bpf.Instruction{bpf.LoadAbsolute{Off: ipv4SrcOffset, Size: addrWord}}
 	}
 	prog = append(prog, bpf.LoadConstant{Dst: bpf.RegX, Val: 0})
 	for i := range k {
 		prog = append(prog,
-			bpf.LoadAbsolute{Off: ipv6SrcOffset + uint32(4*i), Size: 4},
+			bpf.LoadAbsolute{Off: ipv6SrcOffset + uint32(addrWord*i), Size: addrWord},
 			bpf.ALUOpX{Op: bpf.ALUOpXor},
 			bpf.ALUOpConstant{Op: bpf.ALUOpMul, Val: k[i]},
 			bpf.TAX{})

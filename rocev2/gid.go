@@ -7,9 +7,6 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// maxGIDs bounds the GID table; each entry costs the port its sockets.
-const maxGIDs = 64
-
 // gidTable is the GID table of a port. Programs read it once and then use indices, so
 // an address never moves to another index. An address that is removed leaves a hole,
 // and gets the same index when it comes back. An index gets another address only after

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PortState has the values of enum ibv_port_state.
+// PortState is the state of a port.
 type PortState uint8
 
+// The values of enum ibv_port_state.
 const (
 	PortDown   PortState = 1
 	PortInit   PortState = 2

@@ -8,11 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memorySpeed stands for a link that is the machine's memory, in Mb/s: what the
-// device moves over loopback on two cores, to the next rate that a port can have.
-// The kernel has no speed for lo, and 10 Gb/s for a veth, whatever the machine.
-const memorySpeed = 40000
-
 // linkSpeed returns the speed of an interface in Mb/s, 0 if it is not known.
 func linkSpeed(l netlink.Link) int {
 	a := l.Attrs()
@@ -49,6 +44,6 @@ func ethtoolSpeed(name string) int {
 	if errno != 0 {
 		return 0 // the driver has no such notion
 	}
-	speed := int32(uint32(binary.NativeEndian.Uint16(cmd[offSpeedHigh:]))<<16 | uint32(binary.NativeEndian.Uint16(cmd[offSpeed:])))
-	return int(max(speed, 0)) // SPEED_UNKNOWN is -1
+	speed := int32(uint32(binary.NativeEndian.Uint16(cmd[offSpeedHigh:]))<<16 | uint32(binary.NativeEndian.Uint16(cmd[offSpeed:]))) // struct ethtool_cmd
+	return int(max(speed, 0))                                                                                                       // SPEED_UNKNOWN is -1
 }

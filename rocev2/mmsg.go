@@ -24,6 +24,7 @@ type mmsghdr struct {
 type sockaddr = unix.RawSockaddrInet6
 
 const (
+	sizeofInt = 4
 	cmsgAlign = strconv.IntSize / 8
 	// cmsgSpace is the room of one control message of up to 8 bytes of data.
 	cmsgSpace = unix.SizeofCmsghdr + 8

@@ -16,12 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Defaults of Config.
-const (
-	DefaultSourcePorts  = 4 // but see Config.SourcePorts
-	DefaultSocketBuffer = 8 << 20
-)
-
 // Config says which port to open, and which functions it calls.
 type Config struct {
 	// Interface names the network interface whose addresses make the GID table.
@@ -151,7 +145,7 @@ func Open(cfg Config) (*Port, error) {
 		p.drops.close()
 		return nil, err
 	}
-	p.watch = standby.NewWatch(callLimit)
+	p.watch = standby.NewWatch(standby.CallLimit)
 	if err := p.openAddresses(link); err != nil {
 		_ = p.Close() // never fails
 		return nil, err
@@ -186,8 +180,8 @@ func (c *Config) complete() error {
 		return bad("Interface", "name an interface or give an address; DefaultInterface suggests one")
 	case c.Address.IsValid() && (c.Address.IsUnspecified() || c.Address.IsMulticast()):
 		return bad("Address", c.Address.String()+" is not a unicast address")
-	case c.SourcePorts < 0 || c.SourcePorts > 64:
-		return bad("SourcePorts", strconv.Itoa(c.SourcePorts)+" is outside 0 to 64")
+	case c.SourcePorts < 0 || c.SourcePorts > maxSourcePorts:
+		return bad("SourcePorts", strconv.Itoa(c.SourcePorts)+" is outside 0 to "+strconv.Itoa(maxSourcePorts))
 	case c.SocketBuffer < 0:
 		return bad("SocketBuffer", "it is negative")
 	}

@@ -11,26 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A call of Config.Receiver may never return: the engine writes to the memory of
-// programs, and such a write may block forever (userfaultfd, FUSE).
-const (
-	// callLimit is how long one call may take before it may count as blocked, and
-	// another goroutine receives in its place. A batch takes well under a
-	// millisecond.
-	callLimit = 20 * time.Millisecond
-	// maxReaders bounds the goroutines that one socket may have in blocked calls.
-	// Each has a thread and a buffer of 1 MiB. The programs of several users may
-	// block some each.
-	maxReaders = 128
-	// defaultCloseTimeout is how long Close and the removal of an address wait for a
-	// call of Receiver to return.
-	defaultCloseTimeout = time.Second
-	// receiveRoom is the size of a receiving socket's buffer, in units of
-	// Config.SocketBuffer. A packet that does not fit is lost, and UC does not send
-	// it again.
-	receiveRoom = 4
-)
-
 // receiver owns one receiving socket. The socket is bound to one address, so every
 // packet that it receives was sent to that address. One reader at a time reads it.
 type receiver struct {
@@ -109,7 +89,7 @@ func setReceiveOptions(fd int, addr netip.Addr) error {
 }
 
 func (r *receiver) start() {
-	r.role = r.port.watch.Start(maxReaders, func(h *standby.Worker) {
+	r.role = r.port.watch.Start(standby.MaxBlocked, func(h *standby.Worker) {
 		if r.readers.Add(1) > 1 {
 			r.port.counters.ReceiverTakeovers.Add(1)
 		}

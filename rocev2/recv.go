@@ -8,25 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// recvBatchLen is how many datagrams one recvmmsg call takes. With GRO, one
-	// datagram may hold dozens of packets. GRO does not join packets without a UDP
-	// checksum, such as those of Linux's rdma_rxe, and for these the batch matters.
-	recvBatchLen = 16
-	// recvBatchBytes is how much one call should take, so that the packets are still
-	// in the processor's cache when they are checked and copied. It matters when GRO
-	// joins packets. Four messages of 64 KiB, which the engine sends with one call, fit with
-	// their headers.
-	recvBatchBytes = 288 << 10
-	// recvBufferLen holds the largest datagram that GRO makes.
-	recvBufferLen = 65536
-
-	// flowCacheLen bounds the flows whose ICRC state is kept, and maxPeers the
-	// addresses with a wire.DFHint.
-	flowCacheLen = 64
-	maxPeers     = 4096
-)
-
 // reader reads a receiver's socket. It has its own goroutine and buffers.
 type reader struct {
 	rx    *receiver
@@ -57,7 +38,7 @@ type flow struct {
 
 // recvSlot is the memory that one message points to, apart from its packets.
 type recvSlot struct {
-	control [5 * cmsgSpace]byte
+	control [recvCmsgs * cmsgSpace]byte
 	name    sockaddr
 	iov     [1]unix.Iovec
 }

@@ -5,6 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Limits of the kernel, and lengths of headers (RFC 791, RFC 8200, RFC 768).
 const (
 	// maxGSOBytes is how many bytes one GSO send may carry. With the headers,
 	// Ethernet included, that is less than 65,536. Above that the kernel cuts the
@@ -18,11 +19,6 @@ const (
 	ipv4HeaderLen = 20
 	ipv6HeaderLen = 40
 	udpHeaderLen  = 8
-
-	// A full socket buffer means that the interface is the bottleneck. Send waits
-	// this long for room, which paces the sender. After that the packets are lost,
-	// as on any congested path, and the transport retransmits them.
-	sendWaitMillis = 10
 )
 
 // Send fills in the ICRC of the packets of each burst and sends them. The packets of
@@ -148,17 +144,17 @@ func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *message, iovs []unix.Iovec) {
 	r := c.route
 	if c.src.Is4() {
 		if r.TrafficClass != 0 {
-			control = appendCmsg(control, unix.IPPROTO_IP, unix.IP_TOS, uint32(r.TrafficClass), 4)
+			control = appendCmsg(control, unix.IPPROTO_IP, unix.IP_TOS, uint32(r.TrafficClass), sizeofInt)
 		}
 		if r.HopLimit != 0 { // 0 asks for the system's default
-			control = appendCmsg(control, unix.IPPROTO_IP, unix.IP_TTL, uint32(r.HopLimit), 4)
+			control = appendCmsg(control, unix.IPPROTO_IP, unix.IP_TTL, uint32(r.HopLimit), sizeofInt)
 		}
 	} else {
 		if r.TrafficClass != 0 {
-			control = appendCmsg(control, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, uint32(r.TrafficClass), 4)
+			control = appendCmsg(control, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, uint32(r.TrafficClass), sizeofInt)
 		}
 		if r.HopLimit != 0 {
-			control = appendCmsg(control, unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT, uint32(r.HopLimit), 4)
+			control = appendCmsg(control, unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT, uint32(r.HopLimit), sizeofInt)
 		}
 	}
 	nameLen := putSockaddr(&s.name, c.dst, p.cfg.Port, r.FlowLabel, p.scope(c.dst))

@@ -13,13 +13,6 @@ import (
 // only one system call for each socket. The order within a socket, and so within a
 // flow, does not change.
 
-const (
-	// sendBatchLen is how many messages one sendmmsg call takes, and sendPieces the
-	// most pieces of memory that their packets lie in. A piece is a run of packets.
-	sendBatchLen = 32
-	sendPieces   = 256
-)
-
 // message is the packets of one message: a single packet, or a GSO send.
 type message struct {
 	icrc     wire.ICRCState
@@ -47,7 +40,7 @@ func (c *message) takes(burst *wire.Burst, dst netip.Addr, size, perCall int) bo
 
 // sendSlot is the memory that one message points to, apart from its packets.
 type sendSlot struct {
-	control [3 * cmsgSpace]byte
+	control [sendCmsgs * cmsgSpace]byte
 	name    sockaddr
 }
 

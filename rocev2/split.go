@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minPacket is the shortest RoCEv2 payload: a BTH and an ICRC.
+// minPacket is the shortest RoCEv2 payload: a BTH and an ICRC (IBA A17.3).
 const (
 	bthLen    = 12
 	icrcLen   = 4

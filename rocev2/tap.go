@@ -34,7 +34,7 @@ type Tap struct {
 
 // NewTap returns a Tap that writes to w, as a capture of the interface ifname.
 func NewTap(w io.Writer, ifname string) (*Tap, error) {
-	t := &Tap{buf: bufio.NewWriterSize(w, 1<<16)}
+	t := &Tap{buf: bufio.NewWriterSize(w, tapBuffer)}
 	ng, err := pcapgo.NewNgWriterInterface(t.buf, pcapgo.NgInterface{
 		Name:       ifname,
 		LinkType:   layers.LinkTypeRaw,
@@ -144,7 +144,7 @@ type tapPacket struct {
 	note             string
 }
 
-// defaultHops is the hop limit that Linux uses if the sender sets none.
+// defaultHops is the hop limit that Linux uses if the sender sets none (net/ip.h: IPDEFTTL).
 const defaultHops = 64
 
 func (t *Tap) write(p tapPacket) {

@@ -11,9 +11,6 @@ import (
 // notePrefix begins the comment of a packet that has a note.
 const notePrefix = "gorxe: "
 
-// maxNote bounds a comment, in bytes.
-const maxNote = 1 << 10
-
 // writeNoted writes t.packet as an Enhanced Packet Block with a comment (draft-ietf-opsawg-pcapng, 4.3), as
 // WritePacket of pcapgo writes one without. t.mu is locked.
 func (t *Tap) writeNoted(at time.Time, note string) error {

@@ -4,20 +4,6 @@ import "time"
 
 // QP 1 takes packets of any host, so that hosts can connect. The senders of management
 // datagrams repeat them, so some of a flood of them may pass, chosen by chance.
-const (
-	// managementRate is about how many packets to QP 1 pass in a second. The port looks at
-	// the rate after each managementBatch.
-	managementRate  = 10_000
-	managementBatch = 1_000
-	// thinningStep is the change when too many come: an eighth of them passes.
-	thinningStep = 3
-	// maxThinning bounds how few pass: one in 2^maxThinning.
-	maxThinning = 15
-	// thinningPeriod is how long a thinning lasts. It begins again at once if the packets
-	// still come too fast.
-	thinningPeriod = time.Second
-)
-
 // thinning is how many packets to QP 1 pass.
 type thinning struct {
 	thinned uint8 // one in 2^thinned passes
@@ -33,7 +19,7 @@ func (t *thinning) count(n int, now time.Time, crowded func() bool) bool {
 	if t.passed < managementBatch {
 		return false
 	}
-	fast := now.Sub(t.since) < time.Duration(t.passed)*time.Second/managementRate
+	fast := now.Sub(t.since) < time.Duration(t.passed)*managementGap
 	t.passed, t.since = 0, now
 	if t.thinned == maxThinning || !fast && !crowded() {
 		return false

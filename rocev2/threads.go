@@ -20,9 +20,6 @@ type Threads struct {
 	idle  time.Duration // without a packet, after which a socket gives its thread back
 }
 
-// idleTime is Threads.idle, except in tests.
-const idleTime = time.Second
-
 // NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is nil.
 func NewThreads(most int, class *sched.Class) *Threads {
 	return &Threads{most: int32(most), class: class, idle: idleTime}

@@ -15,6 +15,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
+// batchesForThread are enough for a thread, if they come soon after each other (sched.Arrivals).
+const batchesForThread = 32
+
 // threadsOf returns threads that give up waiting soon.
 func threadsOf(most int) *Threads {
 	th := NewThreads(most, nil)
@@ -47,7 +50,7 @@ func (p *Port) waitsInThread() bool {
 // makeBusy sends packets one by one until the port waits for them in a thread.
 func makeBusy(t *testing.T, tr *trap, rx, tx *Port, route *wire.Route) {
 	t.Helper()
-	for range 100 * busyBatches {
+	for range 100 * batchesForThread {
 		tr.send(t, tx, route, 64)
 		if rx.waitsInThread() {
 			return
@@ -124,7 +127,7 @@ func TestThreadsAreBounded(t *testing.T) {
 	two, tr2 := netip.MustParseAddr("127.0.25.3"), newTrap()
 	rx2 := open(t, Config{Address: two, Receiver: tr2.receive, Threads: th})
 	makeBusy(t, tr, rx, tx, route)
-	for range 4 * busyBatches {
+	for range 4 * batchesForThread {
 		tr2.send(t, tx, &wire.Route{Src: route.Src, Dst: two}, 64)
 	}
 	if rx2.waitsInThread() || th.used.Load() != 1 {

@@ -5,16 +5,9 @@ import (
 	"os"
 	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/sched"
 	"golang.org/x/sys/unix"
-)
-
-const (
-	// busyBatches batches within busyTime make a reader wait in a thread from then on.
-	busyBatches = 32
-	busyTime    = time.Second
 )
 
 // waiting is how a reader waits for packets: in the runtime's poller, or in a thread.
@@ -36,9 +29,7 @@ type waiting struct {
 	inThread bool
 	thread   sched.Thread
 	affinity affinity
-
-	batches int       // while the poller waits
-	first   time.Time // of them
+	arrivals sched.Arrivals // while the poller waits
 }
 
 // begin prepares to wait. The reader that this one replaces may have left the socket as a thread needs
@@ -70,13 +61,13 @@ func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 // receive waits for packets, and fills the batch. It fails if the socket was closed.
 func (w *waiting) receive() error {
 	for {
-		if !w.inThread && w.busy() {
+		if !w.inThread && w.threads != nil && w.arrivals.Busy(sched.Now()) {
 			w.enterThread()
 		}
 		if !w.inThread {
 			return w.raw.Read(w.poll)
 		}
-		w.thread.Rest()
+		w.thread.UpdateClass(w.threads.class.ForPackets())
 		w.affinity.follow(w.threads.avoid.Load())
 		if err := w.raw.Read(w.await); err != nil {
 			return err
@@ -91,21 +82,6 @@ func (w *waiting) receive() error {
 		}
 		return nil
 	}
-}
-
-// busy reports whether many packets come. It is called for each batch.
-func (w *waiting) busy() bool {
-	if w.threads == nil {
-		return false
-	}
-	if w.batches == 0 {
-		w.first = time.Now()
-	}
-	if w.batches++; w.batches < busyBatches {
-		return false
-	}
-	w.batches = 0
-	return time.Since(w.first) < busyTime
 }
 
 // enterThread makes the reader wait in a thread, if there is one for it.
@@ -125,7 +101,7 @@ func (w *waiting) enterThread() {
 func (w *waiting) haveThread() {
 	runtime.LockOSThread()
 	w.inThread = true
-	w.thread.Class = w.threads.class
+	w.thread.Class, w.thread.Packets = w.threads.class, true
 	w.affinity = affinity{}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/service/daemon"
 	"github.com/gorxe/gorxe/internal/service/metrics"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -25,6 +26,7 @@ type daemonCmd struct {
 	Metrics     string   `placeholder:"HOST:PORT" help:"Serve metrics for Prometheus at http://HOST:PORT/metrics. No password protects them. 127.0.0.1:9879 is for this host only."`
 	PCAPMax     uint64   `name:"pcap-max" hidden:"" help:"How many bytes of packets --pcap captures."`
 	Private     bool     `hidden:"" help:"Serve the gorxe run that started this process, and end with the last client."`
+	Looks       string   `name:"record-looks" hidden:"" env:"GORXE_LOOKS" help:"Write what each thread that takes doorbells finds and decides to files whose names begin so: a line of JSON for each look, for the tests of internal/sched."`
 	CPUProfile  string   `name:"cpu-profile" hidden:"" env:"GORXE_CPUPROFILE" help:"Write a CPU profile of the daemon to this file when it ends."`
 }
 
@@ -114,6 +116,7 @@ func (c daemonCmd) startWatched(std streams) (*daemon.Server, func() error, erro
 
 // startProfiled is start, with a profile if one is wanted.
 func (c daemonCmd) startProfiled(std streams) (*daemon.Server, func() error, error) {
+	sched.RecordTo(c.Looks)
 	stop, err := startProfile(c.CPUProfile)
 	if err != nil {
 		return nil, nil, err

@@ -9,15 +9,6 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// The work that is due at a deadline may block, because it may write to program memory that
-// does not answer. rocev2 has the same limits for packets.
-const (
-	expireLimit = 20 * time.Millisecond
-	maxExpirers = 128
-	// clockCloseTimeout is how long close waits for a blocked one.
-	clockCloseTimeout = time.Second
-)
-
 // clock is the engine's clock. It has monotonic time since its creation. One goroutine at a
 // time waits for the deadline that Arm set last.
 type clock struct {
@@ -58,8 +49,8 @@ func (c *clock) Arm(deadline rxe.Time) {
 
 // run calls expire at each deadline until close.
 func (c *clock) run(expire func()) {
-	c.watch = standby.NewWatch(expireLimit)
-	c.role = c.watch.Start(maxExpirers, func(h *standby.Worker) { c.wait(h, expire) })
+	c.watch = standby.NewWatch(standby.CallLimit)
+	c.role = c.watch.Start(standby.MaxBlocked, func(h *standby.Worker) { c.wait(h, expire) })
 }
 
 // wait calls expire at each deadline until close, or until another goroutine

@@ -29,10 +29,10 @@ func TestClockWhenExpireBlocks(t *testing.T) {
 		free := <-blocked
 		catch = false
 		// armed by another goroutine, before and after a spare one took over
-		for _, in := range []time.Duration{expireLimit / 2, time.Second} {
+		for _, in := range []time.Duration{standby.CallLimit / 2, time.Second} {
 			due := c.Now() + rxe.Time(in)
 			c.Arm(due)
-			if at := <-kept; at < due || at > due+2*standby.UnconfirmedFactor*rxe.Time(expireLimit) {
+			if at := <-kept; at < due || at > due+2*standby.UnconfirmedFactor*rxe.Time(standby.CallLimit) {
 				t.Errorf("due at %v, kept at %v", due, at)
 			}
 		}

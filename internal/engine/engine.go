@@ -64,10 +64,6 @@ type Engine struct {
 	change atomic.Pointer[PortChange] // of AlterPort; read without portMu
 }
 
-// markBits leaves 65,536 numbers for connected queue pairs, and as many for UD. Of random
-// numbers, one in 128 is one of these.
-const markBits = 8
-
 // Start opens the port and starts the device on it. Network errors unwrap to the sentinels
 // of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
@@ -127,10 +123,6 @@ func (e *Engine) Device() *rxe.Device { return e.dev }
 
 // Port returns the engine's network port.
 func (e *Engine) Port() Port { return e.port }
-
-// deviceCloseTimeout is how long Close waits for the device. Destroying a million
-// objects takes less.
-const deviceCloseTimeout = 5 * time.Second
 
 // ErrBlockedAccess is what Close returns when accesses to program memory are still blocked.
 var ErrBlockedAccess = errors.New("engine: a copy to or from a program's memory does not end")

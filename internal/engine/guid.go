@@ -11,7 +11,8 @@ import (
 // know a connection by the GUID and a number (IBA 12.9.8.3.1).
 func (c *Config) GUID() uint64 { return c.guid(interfaceID(c.Interface)) }
 
-// guid is GUID for an interface with the identity id.
+// guid is GUID for an interface with the identity id. It is locally administered: bit 1 of the first
+// byte (RFC 4291, appendix A).
 func (c *Config) guid(id []byte) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(c.Interface)) // never fails, as below
@@ -21,7 +22,6 @@ func (c *Config) guid(id []byte) uint64 {
 	}
 	h.Write(id)
 	binary.Write(h, binary.BigEndian, c.Port) //nolint:errcheck // as above
-	// Bit 1 of the first byte: locally administered (RFC 4291, appendix A).
 	return h.Sum64()&^(3<<56) | 2<<56
 }
 

@@ -41,8 +41,11 @@ func (a *Affinity) Others(cpu int) unix.CPUSet {
 	return others
 }
 
-// Allows reports whether the thread may use a processor. It is for after Narrow.
-func (a *Affinity) Allows(cpu int) bool { return a.all.IsSet(cpu) }
+// Allows reports whether the thread may use a processor.
+func (a *Affinity) Allows(cpu int) bool {
+	a.learn()
+	return a.all.IsSet(cpu)
+}
 
 // End gives the thread back as it was.
 func (a *Affinity) End() {

@@ -7,9 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Briefly is how long a thread waits at most without telling Go's runtime.
-const Briefly = 5 * time.Millisecond
-
 // AwaitBriefly waits until a file can be read, or some milliseconds have passed. It reports whether a signal
 // has ended the wait. It is for threads that are in their class, and read the file next.
 //

@@ -19,26 +19,34 @@ import (
 // A process needs CAP_SYS_NICE or an RLIMIT_RTPRIO. Without them, threads stay as they are. A nil
 // Class has no room for a thread.
 type Class struct {
-	most int32
+	most       int32
+	processors int
+	ready      func() (threads int, ok bool) // Machine.Ready; nil: the class is always wanted
+
+	spare   atomic.Bool  // the last answer of ready
+	askNext atomic.Int64 // when to ask again, Now
 
 	// Tests have a class that needs no rights, and a clock.
 	attr   *unix.SchedAttr      // of its threads; nil: realTime
 	spent  func() time.Duration // of a processor; nil: processorTime
 	waited func() time.Duration // for a processor; nil: Delay
 
-	used atomic.Int32 // threads that are in the class
-	lead atomic.Int32 // threads that would be, and do not follow
+	used    atomic.Int32 // threads that are in the class
+	packets atomic.Int32 // threads that wait for packets, in the class or not
 }
 
 var realTime = unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}
 
 // NewClass has room for one thread per processor of the machine. So together they take four fifths of it
 // at most (Thread). On a machine with one processor there is no room, and none in a program with the race detector.
-func NewClass() *Class {
-	if n := runtime.NumCPU(); n > 1 && !raceDetector {
-		return &Class{most: int32(n)}
+// ready is Machine.Ready, for any thread.
+func NewClass(ready func() (threads int, ok bool)) *Class {
+	n := runtime.NumCPU()
+	c := &Class{processors: n, ready: ready}
+	if n > 1 && !raceDetector {
+		c.most = int32(n)
 	}
-	return new(Class)
+	return c
 }
 
 // Permitted returns nil if this process has the right to the class.

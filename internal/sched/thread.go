@@ -1,47 +1,29 @@
 package sched
 
 import (
-	"math"
+	"bytes"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// A thread that took more than share of a processor for a window is out of its class for the time of
-// barring. So a thread that works without end has the class for four fifths of the time.
-//
-// The rest is for programs. One that polls posts nothing while it waits, and its daemon has no other
-// processor on a small machine.
-const (
-	share   = 0.75
-	window  = 4 * time.Millisecond
-	barring = 1 * time.Millisecond
-)
-
 // A Thread is the calling thread, which is locked to its goroutine. The zero value is ready. Only that
-// goroutine uses it.
+// goroutine uses it. It does what a Turn decides.
 type Thread struct {
 	Class *Class // may be nil
-	// Follows makes it join the class only while a thread that does not follow has begun and not
-	// ended, or while it is Busy.
-	Follows bool
-	// Busy says that the thread has work left after each piece. Programs that poll would take most of its
-	// processor.
-	Busy bool
+	// Packets says that it waits for packets. Threads that take doorbells may want the class while such threads do.
+	Packets bool
 
-	begun    bool
-	before   *unix.SchedAttr // what it was; nil: it is not in the class
-	later    time.Duration   // it does not join the class until then, on the clock of now
-	measured bool            // a window has begun
-	since    time.Duration   // when it did
-	spent    time.Duration   // of a processor until then
-
-	common commonBreak
+	turn   Turn
+	begun  bool
+	before *unix.SchedAttr // what it was; nil: it is not in the class
 }
 
-// Rest is called between two pieces of work. It puts the thread in its class when that is possible. It
-// takes the thread out if that took more than its share, if there is nobody to follow, or for a common break.
-func (t *Thread) Rest() {
+// UpdateClass is called between two pieces of work. It puts the thread in its class if it wants that and has a turn, and
+// takes it out if not.
+func (t *Thread) UpdateClass(wants bool) {
 	if t.Class == nil {
 		return
 	}
@@ -49,82 +31,57 @@ func (t *Thread) Rest() {
 		t.begun = true
 		t.count(1)
 	}
-	if t.Follows && !t.Busy && !t.Leads() {
-		t.leave()
+	if !wants && t.before == nil {
 		return
 	}
-	at := now()
-	if at < t.later {
-		return
-	}
-	switch {
-	case !t.measured:
-		t.measure(at)
-	case at-t.since >= window && !t.withinShare(at):
-		t.leave()
-		t.bar(at, barring)
-		return
-	case t.before != nil && t.common.due(t.Class, at):
-		t.leave()
-		t.bar(at, commonTime)
-		return
-	}
-	if t.before == nil {
+	clock := time.Now()
+	at := clock.Sub(start)
+	switch should := t.turn.Observe(at, period(clock), wants, t.Class); {
+	case should && t.before == nil:
 		t.join(at)
+	case !should:
+		t.leave()
 	}
 }
 
 // InClass reports whether the thread is in its class.
 func (t *Thread) InClass() bool { return t.before != nil }
 
-// Leads reports whether threads of the class lead, which this one may follow.
-func (t *Thread) Leads() bool { return t.Class != nil && t.Class.lead.Load() > 0 }
-
-// measure begins a window. The window goes on while the thread is out of the class. So a thread that leaves and
-// joins again and again has one share all the same.
-func (t *Thread) measure(at time.Duration) {
-	t.measured, t.since, t.spent = true, at, t.Class.spentUntil()
-}
-
-// withinShare ends the window and begins the next one. It reports whether the thread took no more than its share.
-func (t *Thread) withinShare(at time.Duration) bool {
-	most := time.Duration(share * float64(at-t.since))
-	before := t.spent
-	t.measure(at)
-	return t.spent-before <= most
-}
-
-// bar keeps the thread out for a while.
-func (t *Thread) bar(at, while time.Duration) { t.measured, t.later = false, at+while }
+// WithPackets reports whether threads of the class wait for packets.
+func (t *Thread) WithPackets() bool { return t.Class != nil && t.Class.packets.Load() > 0 }
 
 // End gives the thread back as it was.
 func (t *Thread) End() {
-	if t.begun {
-		t.begun, t.measured = false, false
-		t.count(-1)
-		t.leave()
+	if !t.begun {
+		return
 	}
+	t.begun = false
+	t.count(-1)
+	t.leave()
+	if t.turn.state == in {
+		t.turn.state = out
+	}
+	t.turn.measured = false
 }
 
 func (t *Thread) count(n int32) {
-	if !t.Follows {
-		t.Class.lead.Add(n)
+	if t.Packets {
+		t.Class.packets.Add(n)
 	}
 }
 
 func (t *Thread) join(at time.Duration) {
 	if !t.Class.take() {
-		t.bar(at, barring)
+		t.turn.Bar(at, barring)
 		return
 	}
 	before, err := t.Class.join()
 	if err != nil {
 		t.Class.give()
-		t.later = math.MaxInt64 // rights do not come later
+		t.turn.Refuse()
 		return
 	}
 	t.before = before
-	t.common.begin(t.Class, at)
 }
 
 func (t *Thread) leave() {
@@ -137,7 +94,11 @@ func (t *Thread) leave() {
 
 var start = time.Now()
 
-func now() time.Duration { return time.Since(start) }
+// Now is the clock of this package: the time since the process began.
+func Now() time.Duration { return time.Since(start) }
+
+// period returns the number of the common period. It is the same in all daemons of a machine.
+func period(t time.Time) int64 { return t.UnixNano() / int64(commonPeriod) }
 
 // processorTime returns how long the calling thread has run so far.
 func processorTime() time.Duration {
@@ -146,4 +107,16 @@ func processorTime() time.Duration {
 		return 0
 	}
 	return time.Duration(ts.Nano())
+}
+
+// Delay returns how long the calling thread was ready so far, and did not run
+// (Documentation/scheduler/sched-stats.rst: /proc/PID/schedstat). The caller is locked to its thread.
+func Delay() (ns int64, ok bool) {
+	text, err := os.ReadFile("/proc/thread-self/schedstat")
+	fields := bytes.Fields(text)
+	if err != nil || len(fields) < 2 {
+		return 0, false
+	}
+	ns, err = strconv.ParseInt(string(fields[1]), 10, 64)
+	return ns, err == nil
 }

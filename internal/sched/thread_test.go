@@ -2,6 +2,7 @@ package sched
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,82 +31,15 @@ func classOf(most int32) *Class {
 	}
 }
 
-// TestShare: a thread is in the class until it takes more than its share, and joins again later.
-func TestShare(t *testing.T) {
-	policy := lock(t)
-	c := classOf(1)
-	var spent time.Duration
-	c.spent = func() time.Duration { return spent }
-	th := Thread{Class: c}
-	for range 2 {
-		th.Rest()
-		if policy() != unix.SCHED_BATCH || c.used.Load() != 1 {
-			t.Fatalf("the policy is %d, with %d threads in the class", policy(), c.used.Load())
-		}
-		for range 3 {
-			time.Sleep(window)
-			spent += window * 3 / 4
-			th.Rest()
-		}
-		if policy() != unix.SCHED_BATCH {
-			t.Error("a thread that takes its share has left the class")
-		}
-		time.Sleep(window)
-		spent += time.Hour
-		th.Rest()
-		if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 {
-			t.Errorf("after more than its share the policy is %d, with %d threads in the class", policy(), c.used.Load())
-		}
-		th.Rest()
-		if policy() != unix.SCHED_NORMAL && now() < th.later {
-			t.Error("the thread is back too soon")
-		}
-		th.End()
-		time.Sleep(barring)
-	}
-	th.Rest()
-	th.End()
-	if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 {
-		t.Errorf("in the end the policy is %d, with %d threads in the class", policy(), c.used.Load())
-	}
-}
-
-// TestShareOfMany: a thread that leaves the class and joins it again in one window has one share.
-func TestShareOfMany(t *testing.T) {
-	policy := lock(t)
-	c := classOf(1)
-	c.spent = now // it works without a break, whatever else the machine does
-	th := Thread{Class: c, Follows: true}
-	defer th.End()
-	in := 0
-	for begin := now(); now()-begin < window+barring/2; {
-		th.Busy = !th.Busy
-		th.Rest()
-		if policy() == unix.SCHED_BATCH {
-			in++
-		}
-	}
-	if in == 0 {
-		t.Error("the thread was never in the class")
-	}
-	th.Busy = true
-	if th.Rest(); policy() != unix.SCHED_NORMAL && now() < th.later {
-		t.Error("the thread works without end, and has not left the class")
-	}
-	if th.later == 0 {
-		t.Error("nothing was measured in a window")
-	}
-}
-
-// TestFollows: a thread that follows is in the class while another one leads, even if there is no room for
-// that one, or while it is busy.
+// TestFollows: a thread that takes doorbells is in the class while one that waits for packets has begun, even if there is
+// no room for that one. Or it wants the class by itself.
 func TestFollows(t *testing.T) {
 	policy := lock(t)
 	c := classOf(1)
-	follower, leader := Thread{Class: c, Follows: true}, Thread{Class: c}
+	follower, leader := Thread{Class: c}, Thread{Class: c, Packets: true}
 	in := func(want bool) {
 		t.Helper()
-		follower.Rest()
+		follower.UpdateClass(follower.WithPackets())
 		if got := policy() == unix.SCHED_BATCH; got != want {
 			t.Errorf("the follower is in the class: %v, want %v", got, want)
 		}
@@ -113,21 +47,21 @@ func TestFollows(t *testing.T) {
 	for range 2 {
 		in(false)
 		c.take()
-		leader.Rest()
+		leader.UpdateClass(true)
 		c.used.Add(-1)
 		in(true)
 		leader.End()
 		leader.End()
 		in(false)
 	}
-	follower.Busy = true
-	in(true)
-	follower.Busy = false
+	if follower.UpdateClass(true); policy() != unix.SCHED_BATCH {
+		t.Error("a thread that wants the class by itself is not in it")
+	}
 	in(false)
-	leader.Rest()
+	leader.UpdateClass(true)
 	leader.End()
 	follower.End()
-	if n := c.lead.Load(); n != 0 || c.used.Load() != 0 {
+	if n := c.packets.Load(); n != 0 || c.used.Load() != 0 {
 		t.Errorf("%d threads lead, %d are in the class", n, c.used.Load())
 	}
 }
@@ -140,13 +74,13 @@ func TestRoom(t *testing.T) {
 		t.Error("there is not room for one thread")
 	}
 	full := Thread{Class: c}
-	full.Rest()
+	full.UpdateClass(true)
 	if policy() != unix.SCHED_NORMAL || c.used.Load() != 1 {
 		t.Errorf("a thread joined a full class: %d threads", c.used.Load())
 	}
 	full.End()
 	var none Thread
-	none.Rest()
+	none.UpdateClass(true)
 	none.End()
 	if policy() != unix.SCHED_NORMAL || c.used.Load() != 1 {
 		t.Error("a thread without a class joined one")
@@ -160,7 +94,7 @@ func TestRights(t *testing.T) {
 	c := &Class{most: 1}
 	th := Thread{Class: c}
 	if Permitted() == nil {
-		th.Rest()
+		th.UpdateClass(true)
 		if policy() != unix.SCHED_FIFO || c.used.Load() != 1 {
 			t.Errorf("with the right the policy is %d, with %d threads in the class", policy(), c.used.Load())
 		}
@@ -170,8 +104,8 @@ func TestRights(t *testing.T) {
 	if _, err := c.join(); err == nil {
 		t.Fatal("the right is still there")
 	}
-	th.Rest()
-	if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 || now() > th.later {
+	th.UpdateClass(true)
+	if policy() != unix.SCHED_NORMAL || c.used.Load() != 0 || th.turn.state != refused {
 		t.Errorf("the policy is %d, with %d threads in the class", policy(), c.used.Load())
 	}
 	th.End()
@@ -208,8 +142,8 @@ func dropRights(t *testing.T) {
 func TestProcessorTime(t *testing.T) {
 	lock(t)
 	before := processorTime()
-	for begin := now(); processorTime() == before; {
-		if now()-begin > 10*time.Second {
+	for begin := Now(); processorTime() == before; {
+		if Now()-begin > 10*time.Second {
 			t.Fatal("the clock stands")
 		}
 	}
@@ -220,12 +154,54 @@ func TestProcessorTime(t *testing.T) {
 	}
 }
 
-// BenchmarkRest is what the class costs between two pieces of work.
-func BenchmarkRest(b *testing.B) {
+// BenchmarkUpdateClass is what the class costs between two pieces of work.
+func BenchmarkUpdateClass(b *testing.B) {
 	runtime.LockOSThread()
 	th := Thread{Class: &Class{most: 1}}
 	defer th.End()
 	for b.Loop() {
-		th.Rest()
+		th.UpdateClass(true)
+	}
+}
+
+// TestDelay: the time that a thread waits for a processor grows beside a rival, and does not become less.
+func TestDelay(t *testing.T) {
+	lock(t)
+	last, ok := Delay()
+	if !ok {
+		t.Skip("this kernel does not count delays")
+	}
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !all.IsSet(cpu) {
+		cpu++
+	}
+	one.Set(cpu)
+	bind := func() {
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Error(err)
+		}
+	}
+	var stop atomic.Bool
+	defer stop.Store(true)
+	bind()
+	go func() {
+		lock(t)
+		bind()
+		for !stop.Load() {
+		}
+	}()
+	for deadline, first := time.Now().Add(10*time.Second), last; last <= first+int64(time.Millisecond); {
+		ns, ok := Delay()
+		if !ok || ns < last {
+			t.Fatalf("the thread has waited for %d, and then for %d, %t", last, ns, ok)
+		}
+		last = ns
+		if time.Now().After(deadline) {
+			t.Fatal("the thread did not wait for its processor")
+		}
 	}
 }

@@ -232,6 +232,9 @@ func accessOf(mode int) uint32 {
 	}
 }
 
+// accessBits are all bits of access(2).
+const accessBits = unix.R_OK | unix.W_OK | unix.X_OK
+
 // access answers access, faccessat and faccessat2 (generic_permission).
 func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 	n, v := r.named(dirfd, arg, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
@@ -241,7 +244,7 @@ func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 		}
 		return v
 	}
-	if mode <= 7 && forAll(n, uint32(mode)) {
+	if mode <= accessBits && forAll(n, uint32(mode)) {
 		return value(0)
 	}
 	who, err := r.caller.credentials()
@@ -252,7 +255,7 @@ func (r *receiver) access(dirfd int32, arg int, mode, flags uint64) verdict {
 	if flags&unix.AT_EACCESS != 0 {
 		permits = who.opens
 	}
-	if mode > 7 || !permits(n, uint32(mode)) {
+	if mode > accessBits || !permits(n, uint32(mode)) {
 		return fail(unix.EACCES)
 	}
 	return value(0)

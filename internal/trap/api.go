@@ -84,7 +84,7 @@ type ServeConfig struct {
 	// Closes is common to the sessions of this process; nil: the session's own.
 	Closes *Closes
 	// Polling learns on which processors programs poll; it may be nil.
-	Polling *doorbell.Polling
+	Polling *sched.Polling
 	// Class is for threads that take doorbells, while others of it receive packets; nil: none is
 	// in it.
 	Class *sched.Class

@@ -138,7 +138,7 @@ func (c *Closes) read(notify *os.File) {
 func (c *Closes) readSome(notify *os.File, fd int) bool {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	var buf [64 * unix.SizeofInotifyEvent]byte
+	var buf [eventsPerRead * unix.SizeofInotifyEvent]byte
 	n, err := unix.Read(fd, buf[:])
 	if err != nil {
 		return err != unix.EAGAIN && err != unix.EINTR
@@ -149,10 +149,6 @@ func (c *Closes) readSome(notify *os.File, fd int) bool {
 	}
 	return n > 0
 }
-
-// drainReads bounds the reads of drain, because a program can make events without end. The kernel keeps 16384
-// events by default (fs.inotify.max_queued_events), and a read takes 64.
-const drainReads = 256
 
 // drain passes on all events that are there, before it returns.
 func (c *Closes) drain() {

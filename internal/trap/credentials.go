@@ -39,7 +39,7 @@ func (c *Credentials) accesses(n *tree.Node, way uint32) bool {
 }
 
 // forAll reports whether everybody may use a node in a way, so that nobody's rights need be read.
-func forAll(n *tree.Node, way uint32) bool { return n.Mode&(n.Mode>>6)&7&way == way }
+func forAll(n *tree.Node, way uint32) bool { return n.Mode&(n.Mode>>6)&accessBits&way == way } // inode(7): the owner's bits
 
 // overrides reports whether a user with these capabilities has the rights of root on files of others.
 func overrides(uid uint32, capabilities uint64) bool {

@@ -69,13 +69,6 @@ type doorbellPipe struct {
 // on brings the pipe into its next state; p.mu is held.
 func (p *doorbellPipe) on(e pipeEvent) { p.state = pipeTable[p.state][e] }
 
-// pipeCost is what a pipe costs: two descriptors of its end, and one of the file.
-var pipeCost = quota.Cost{Files: 3}
-
-// maxMapping bounds doorbellPipe.mapping. A thread that is told to map, and then makes no call, stays
-// in it.
-const maxMapping = 64
-
 // mappings is kernel.DoorbellFile.Mappings of the device.
 func (o *object) mappings() (told uint64, pipe bool) {
 	return o.file.(kernel.DoorbellFile).Mappings()

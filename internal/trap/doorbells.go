@@ -3,6 +3,7 @@ package trap
 import (
 	"bufio"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ func (s *Session) ringsDirectly(p *process) bool {
 	switch {
 	case s.cfg.Doorbells == doorbell.Trapped, !p.modern.Load():
 		return false
-	case s.cfg.Doorbells == doorbell.Auto && s.cpus < 2:
-		return false // a program that polls would delay the thread that takes them
+	case s.cfg.Doorbells == doorbell.Auto && !sched.DirectPays(s.cpus):
+		return false
 	default:
 		return !fileSizeLimited(p.tgid)
 	}
@@ -55,35 +56,68 @@ func (r *receiver) runDoorbells() {
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
 	watch := &r.ringer.watch
-	var timing timing
-	timing.place.Polling = r.s.cfg.Polling
-	timing.place.Load, timing.contention.Load = doorbell.SystemLoad, doorbell.SystemLoad
-	timing.thread = sched.Thread{Class: r.s.cfg.Class, Follows: true}
-	defer timing.end()
+	taker := sched.NewTaker(system, r.s.cfg.Class, r.s.cfg.Polling)
+	defer taker.End()
 	for !r.s.stopping.Load() && (!r.leave.Load() || watch.Pending() > 0) {
 		pause := time.Duration(0)
 		if r.s.exhausted() {
 			pause = watchInterval
 		}
-		timing.pause()
-		watch.Wait(pause, timing.thread.InClass())
+		taker.Pause()
+		watch.Wait(pause, taker.Thread.InClass())
 		if r.s.exhausted() {
 			continue
 		}
-		timing.begin()
-		for range watch.Pending() {
-			d := watch.Take(r)
-			if d == nil {
-				break
-			}
-			took, inPlace := r.serve(d)
-			if !inPlace {
-				return
-			}
-			timing.note(d, took)
-			d.Mute(timing.mutes(took))
+		if !r.look(watch, taker) {
+			return
 		}
-		timing.decide()
+	}
+}
+
+// system is the machine, as a thread that takes doorbells asks about it.
+var system = sched.System{
+	Processors: runtime.NumCPU(), Ready: procfs.Ready, Delay: sched.Delay,
+	Running: func(process int) (cpu int, found bool) { return procfs.OnlyRunning(process, sched.PlaceThreads) },
+}
+
+// look takes the doorbells of all devices that have rung, and reports whether the receiver is still in its place.
+func (r *receiver) look(watch *doorbell.Watch, taker *sched.Taker) bool {
+	l := sched.Look{Began: sched.Now()}
+	var last *doorbell.Device
+	for range watch.Pending() {
+		d := watch.Take(r)
+		if d == nil {
+			break
+		}
+		took, inPlace := r.serve(d)
+		if !inPlace {
+			return false
+		}
+		if last != nil {
+			last.Mute(false)
+		}
+		last = d
+		note(&l, d.Process(), took)
+	}
+	decision := taker.Observe(l)
+	if last != nil { // the only device, or one of several, which are never muted
+		last.Mute(!decision.Events)
+	}
+	return true
+}
+
+// note adds what was found on a device of a process.
+func note(l *sched.Look, process int, took kernel.Doorbells) {
+	l.Requests += took.Requests
+	l.Awaited += took.Awaited
+	l.More = l.More || took.More
+	l.NoCredit = l.NoCredit || took.NoCredit
+	switch {
+	case took.Requests == 0:
+	case l.Program == sched.NoProgram || l.Program == process:
+		l.Program = process
+	default:
+		l.Program = sched.SeveralPrograms
 	}
 }
 
@@ -123,7 +157,7 @@ func (r *receiver) helpOnce() bool {
 		much = much || took.More
 		d.Mute(false)
 		if took.NoCredit {
-			sched.PauseBriefly(creditPause)
+			sched.PauseBriefly(sched.CreditPause)
 		}
 	}
 	return true

@@ -77,9 +77,6 @@ func (r *receiver) onSocket(s *nlsocket.Socket) verdict {
 	}
 }
 
-// maxNetlinkRequest bounds what a program sends in one call.
-const maxNetlinkRequest = 64 << 10
-
 // sendNetlink answers a request that a program sends to an address.
 func (r *receiver) sendNetlink(s *nlsocket.Socket, data, addr []byte) unix.Errno {
 	if errno := checkNetlinkAddr(addr); errno != 0 {

@@ -49,8 +49,8 @@ func (r *receiver) sendPieces(s *nlsocket.Socket) verdict {
 type piece struct{ at, size uint64 }
 
 const (
-	maxPieces = 1024 // UIO_MAXIOV
-	sizeofIov = 16
+	maxPieces = 1024 // linux/uio.h: UIO_MAXIOV
+	sizeofIov = 16   // struct iovec
 )
 
 // pieces reads a vector of struct iovec.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -224,7 +223,7 @@ func (r *receiver) fileID(fd int32) (fdid.ID, error) {
 // hotTable remembers what descriptors referred to a moment ago. An entry ends
 // with the next trapped close, dup or exec of the session (processes.epoch). What
 // is not seen, as a descriptor's move by io_uring, ends with hotLife.
-type hotTable [64]hotEntry
+type hotTable [hotEntries]hotEntry
 
 type hotEntry struct {
 	tid     uint32
@@ -235,10 +234,8 @@ type hotEntry struct {
 	process *process
 }
 
-const hotLife = int64(time.Second)
-
 func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
-	return &h[(tid*7+uint32(fd))%uint32(len(h))]
+	return &h[(tid*hotSpread+uint32(fd))%uint32(len(h))]
 }
 
 // object is what the caller's descriptor refers to, nil if it is not ours.
@@ -296,14 +293,6 @@ func (r *receiver) give(o *object, fd int, cloexec bool) verdict {
 	}
 	return r.install(o, fd, cloexec, 0)
 }
-
-// objectCost is what an object costs besides what a device does: directories have
-// lists, and inotify has only so many watches. keptCost comes on top of it without
-// a watch.
-var (
-	objectCost = quota.Cost{Memory: 16 << 10}
-	keptCost   = quota.Cost{Files: 1}
-)
 
 // adopt enters an object in the session's tables.
 func (s *Session) adopt(o *object, fd int) error {

@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	pathMax  = 4096 // with the zero
-	userPage = 4096 // the least size of a page of memory
-	// Most paths are shorter, and a read across a page may fail.
-	pathChunk = 256
+	pathMax  = 4096 // linux/limits.h: PATH_MAX, with the zero
+	userPage = 4096 // the least size of a page of memory (asm/page.h)
 )
 
 // readPath reads the path that an argument points to. False leaves the answer to

@@ -38,9 +38,6 @@ type process struct {
 	budget     *quota.Budget
 }
 
-// processCost is what a process costs: its pidfd, its memory's descriptor.
-var processCost = quota.Cost{Memory: 4 << 10, Files: 2}
-
 // processes are a session's.
 type processes struct {
 	s     *Session
@@ -52,9 +49,6 @@ type processes struct {
 	sweepAt int // number of threads at which to forget ended ones
 	closed  bool
 }
-
-// fewThreads are not worth a sweep.
-const fewThreads = 1024
 
 // threadEntry is the process of a thread, for a moment: numbers are reused.
 type threadEntry struct {

@@ -7,17 +7,13 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"golang.org/x/sys/unix"
 )
 
-// maxRingers is how many threads of its own a session may have for direct doorbells, besides
-// helpers. The processes of one gorxe run mostly open a device each.
-const maxRingers = 4
-
-// ringers are what a session has for direct doorbells. Each device has one for itself, as far as
-// there are enough. A thread that serves one program can be on that program's processor, and
+// ringers are a session's threads for direct doorbells: one for each device, most of them at most. A thread that serves one program can be on that program's processor, and
 // pause as it suits that program.
 type ringers struct {
 	s    *Session
@@ -47,7 +43,7 @@ type ringer struct {
 }
 
 func (t *ringers) init(s *Session) {
-	t.s, t.most, t.interval, t.idleLooks = s, maxRingers, watchInterval, idleLooks
+	t.s, t.most, t.interval, t.idleLooks = s, sched.DoorbellThreads(s.cpus), watchInterval, idleLooks
 	t.list.Store(new([]*ringer))
 }
 
@@ -153,7 +149,7 @@ func (g *ringer) AwaitBypass(on bool) {
 
 // awaitFirst makes the poller wait for the first doorbell, while there is no receiver.
 func (g *ringer) awaitFirst() {
-	pipe := g.watch.Rest()
+	pipe := g.watch.Unattended()
 	g.inotify.Arm(unix.EPOLLIN)
 	if pipe {
 		g.pipe.Load().Arm(unix.EPOLLIN)

@@ -29,7 +29,7 @@ func TestOwnThreads(t *testing.T) {
 	}
 }
 
-// TestFewThreads: devices beyond maxRingers share the threads that there are, and a thread whose
+// TestFewThreads: devices beyond ringers.most share the threads that there are, and a thread whose
 // device was closed serves the next one.
 func TestFewThreads(t *testing.T) {
 	p, tell, _ := tellToRing(t, options{patient: true})
@@ -48,18 +48,18 @@ func TestFewThreads(t *testing.T) {
 		}
 		devices = append(devices, d)
 	}
-	for range maxRingers + 2 {
+	for range ringers.most + 2 {
 		add()
 	}
-	if n := len(ringers.all()); n != maxRingers {
-		t.Errorf("%d threads for %d devices, want %d", n, maxRingers+3, maxRingers)
+	if n := len(ringers.all()); n != ringers.most {
+		t.Errorf("%d threads for %d devices, want %d", n, ringers.most+3, ringers.most)
 	}
 	for _, d := range devices {
 		d.Remove()
 	}
 	before := ringers.fewest()
 	add()
-	if len(ringers.all()) != maxRingers || before.watch.Devices() != 1 {
+	if len(ringers.all()) != ringers.most || before.watch.Devices() != 1 {
 		t.Error("a thread without a device does not serve the next one")
 	}
 	devices[len(devices)-1].Remove()

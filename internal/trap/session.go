@@ -51,9 +51,6 @@ type Session struct {
 	closing    sync.WaitGroup // closes of files
 }
 
-// ownRoom is the room of a session's own Contents.
-const ownRoom = 16
-
 // NewSession prepares to serve. Calls wait until Serve.
 func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Host == nil {
@@ -156,10 +153,6 @@ func (s *Session) shutdown() {
 	s.house.close()
 	s.release()
 }
-
-// closeLimit bounds the wait for files that are closed. What they wait for may
-// be the program, and the session may have to end before it.
-const closeLimit = 5 * time.Second
 
 func waitFor(g *sync.WaitGroup, limit time.Duration) bool {
 	done := make(chan struct{})

@@ -42,20 +42,6 @@ type waitingCall struct {
 	shared  bool  // at the last look, a signal was pending for the process; run's alone
 }
 
-const (
-	// A call is looked at every lookShort at first, and then less and less often, down
-	// to lookLong: so long may it take until a signal interrupts it.
-	lookShort = 20 * time.Millisecond
-	lookLong  = 100 * time.Millisecond
-	lookSlow  = 64 // the interval is the time since the call began, divided by this
-	// lookCost is the interval for each of many calls: so they take a tenth of a CPU.
-	lookCost = 300 * time.Microsecond
-
-	// maxRunning bounds the calls that are being made again at a time. Each has a
-	// goroutine, which the program's memory may block.
-	maxRunning = 8
-)
-
 func (w *waiting) init(s *Session) { w.s, w.wake = s, make(chan struct{}, 1) }
 
 // add leaves the call that a receiver has in hand waiting for o, and is the verdict on
@@ -267,7 +253,7 @@ func (w *waiting) check(c *waitingCall) {
 	}
 }
 
-// errRestart is ERESTARTSYS: the kernel runs the handler, and then restarts the call if the
+// errRestart is ERESTARTSYS (linux/errno.h): the kernel runs the handler, and then restarts the call if the
 // handler has SA_RESTART; otherwise the call fails with EINTR. The kernel does so only for
 // a thread that it has told of a signal. All other threads would see this number.
 const errRestart = unix.Errno(512)

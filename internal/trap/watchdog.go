@@ -7,24 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-)
-
-const (
-	// A call that is in hand for two looks of the watchdog is blocked.
-	watchInterval = 10 * time.Millisecond
-	// If the receiver had nothing to do in so many consecutive looks, the watchdog ends it.
-	idleLooks = 100
-	// maxBlocked bounds the threads that a program can occupy by memory that never
-	// answers. Beyond that it gets EIO from its devices.
-	maxBlocked = 32
-	// A busy machine may delay so many receivers; the log mentions them quietly.
-	fewBlocked = 4
-	// maxUserBlocked bounds the threads that a user's sessions occupy together.
-	maxUserBlocked = 4 * maxBlocked
 )
 
 // User is what the sessions of one user have in common: how many of their threads
@@ -63,9 +48,6 @@ type watchdog struct {
 	mu      sync.Mutex
 	current *receiver
 }
-
-// threadCost is what a receiver costs that leaves when it has nothing to do.
-var threadCost = quota.Cost{Threads: 1}
 
 func (w *watchdog) init(s *Session, run func(*receiver), launch func(func())) {
 	w.s, w.run, w.launch, w.alarm, w.done = s, run, launch, make(chan struct{}, 1), make(chan struct{})
@@ -189,7 +171,7 @@ func (w *watchdog) guard() {
 		case state != last:
 			last, looks, idle = state, 0, 0
 		case state&busy != 0:
-			if looks++; looks >= 2 {
+			if looks++; looks >= blockedLooks {
 				w.takeOver(state)
 				last, looks = 0, 0
 			}
@@ -297,7 +279,7 @@ func (w *watchdog) stop() {
 	looks := 0
 	for r.tid.Load() != 0 && !r.Replaced() {
 		r.nudge()
-		time.Sleep(time.Millisecond)
+		time.Sleep(stopInterval)
 		state := r.state.Load()
 		if state != last || state&busy == 0 {
 			last, looks = state, 0
@@ -306,9 +288,6 @@ func (w *watchdog) stop() {
 		}
 	}
 }
-
-// stopLooks is how many milliseconds a session that stops waits for one call.
-const stopLooks = 100
 
 // abandon lets the receiver finish its call alone.
 func (w *watchdog) abandon(r *receiver, state uint64) {

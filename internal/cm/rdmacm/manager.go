@@ -54,10 +54,6 @@ type task struct {
 	do func()
 }
 
-// sendLimit is how long a device may take to send before another goroutine takes over:
-// it may run queue pairs whose program memory does not answer (package standby).
-const sendLimit = 20 * time.Millisecond
-
 // never is later than any time.
 const never = rxe.Time(1<<63 - 1)
 
@@ -78,7 +74,7 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		resolver: &openResolver{Resolver: cfg.Resolver}, now: cfg.Now, log: cfg.Log, limits: cfg.Limits,
 		ids: make(map[*ID]struct{}), idsOf: make(map[any]int), ports: newPortSpaces(), armed: never,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), watch: standby.NewWatch(sendLimit),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), watch: standby.NewWatch(standby.CallLimit),
 	}
 	if m.now == nil {
 		start := time.Now()

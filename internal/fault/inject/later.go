@@ -10,17 +10,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Limits of the queue of delayed packets. To deliver a packet may block, because a program's
-// memory may not answer: package engine has the same limits for its clock.
+// Limits of the queue of delayed packets. Delivery may block on a program's memory (package standby).
 const (
 	// laterBytes bounds the memory of the packets of a device, and laterShare that of those whose rules one
 	// payer pays for.
 	laterBytes = 256 << 20
 	laterShare = 64 << 20
 
-	deliverLimit = 20 * time.Millisecond
-	maxWorkers   = 128
-	laterClose   = time.Second
+	laterClose = time.Second
 )
 
 // late is a packet that goes on later: one that the device sent, or one that arrived.
@@ -85,8 +82,8 @@ func startLater(send func([]wire.Burst), receive func([]wire.Datagram)) *later {
 		stop: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
 		shares: make(map[any]int64), of: make(map[*fault.Set]map[*late]struct{}),
 	}
-	q.watch = standby.NewWatch(deliverLimit)
-	q.role = q.watch.Start(maxWorkers, q.run)
+	q.watch = standby.NewWatch(standby.CallLimit)
+	q.role = q.watch.Start(standby.MaxBlocked, q.run)
 	go func() {
 		<-q.done
 		q.role.Stop(laterClose)

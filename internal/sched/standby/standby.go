@@ -36,17 +36,6 @@ type Watch struct {
 	roles map[*Role]struct{}
 }
 
-const (
-	// A call is too long in the third tick after the one that it began in: it has then
-	// taken two whole ticks.
-	tooManyTicks = 3
-	// UnconfirmedFactor is how many times longer a call may take while no thread is seen
-	// to wait for memory. The cause of a block may be one that threads do not show.
-	UnconfirmedFactor = 10
-	// After so many ticks without a call, the watch sleeps.
-	quietTicks = 16
-)
-
 // NewWatch starts a watch. It replaces the worker of a role when a call has taken between
 // limit and one and a half times limit, and a thread of the process waits for memory. If
 // no thread does, the call may take [UnconfirmedFactor] times as long.

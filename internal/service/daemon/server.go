@@ -22,8 +22,8 @@ import (
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap"
-	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 	"github.com/gorxe/gorxe/rocev2"
@@ -82,8 +82,8 @@ type Server struct {
 	closes   trap.Closes
 	contents *sealed.Contents // of the tree's files
 	threads  threads.Shared
-	polling  *doorbell.Polling // of all sessions
-	class    *sched.Class      // of all threads of devices and sessions
+	polling  *sched.Polling // of all sessions
+	class    *sched.Class   // of all threads of devices and sessions
 	tenants  *tenant.Tenants
 	verbs    inject.Verbs
 	fired    fault.Tally // by the rules of all sessions, also of those that have ended
@@ -158,9 +158,9 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
-	s.class = sched.NewClass()
+	s.class = sched.NewClass(procfs.Ready)
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
-	s.polling = doorbell.NewPolling(readers.Avoid)
+	s.polling = sched.NewPolling(readers.Avoid)
 	shared := common{ecn: &ecn, tap: s.tap, threads: readers, log: s.log}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)

@@ -75,7 +75,7 @@ func TestTakeInOrderFirst(t *testing.T) {
 	}
 	w.enter(d)
 	w.EnterAll()
-	if w.Take(taker) != nil || !d.missed {
+	if w.Take(taker) != nil || d.due != missed {
 		t.Error("a thread took it after another doorbell, or that was forgotten")
 	}
 }

@@ -7,9 +7,6 @@ import "sync/atomic"
 // smaller, the more of them there are. So a watch may have as many threads with work as it
 // has programs with work. A helper that has nothing to do keeps no thread.
 
-// MaxExtra bounds the threads of a session that take doorbells beside the first one.
-const MaxExtra = 15
-
 // Extra counts these threads. The watches of a session share it. The zero value is ready.
 type Extra struct{ count atomic.Int32 }
 

@@ -1,8 +1,6 @@
 package doorbell
 
 import (
-	"time"
-
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sys/clock"
 )
@@ -40,16 +38,15 @@ func (w *Watch) Replaced() {
 // enterMissed puts a device back on the list if doorbells came while it was in hand, or may have come
 // because it is muted. It reports whether it did; w.mu is held.
 func (w *Watch) enterMissed(d *Device) bool {
-	if !d.missed && !d.muted || d.wanted() {
+	if d.due != missed && d.events == reported || d.wanted() {
 		return false
 	}
-	d.missed = false
+	if d.due == missed {
+		d.due = rests
+	}
 	w.enter(d)
 	return true
 }
-
-// sweepEvery is how often the traces of doorbells are removed: 32 bytes each.
-const sweepEvery = 250 * time.Millisecond
 
 // Serve takes the doorbells of a device that Take returned. A call on the device waits meanwhile.
 func (w *Watch) Serve(d *Device, t Taker) kernel.Doorbells {

@@ -22,19 +22,26 @@ func (d *Device) Mute(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	on = on && len(w.watches) == 1
-	if on == d.muted || w.watches[d.wd] != d {
+	if on == (d.events != reported) || w.watches[d.wd] != d {
 		return
 	}
-	if !d.mask(on && w.pipe.device != d) { // nobody waits for the pipe meanwhile, so a write to it costs little
+	to := reported
+	switch {
+	case on && w.pipe.device == d:
+		to = muted // nobody waits for the pipe meanwhile, so a write to it costs little
+	case on:
+		to = masked
+	}
+	if !d.mask(to == masked) {
 		return
 	}
-	d.muted = on
+	d.events = to
 	w.enter(d) // once more: a doorbell may have come before the mask was changed
 }
 
 // mask makes inotify report no doorbells of the device, or ends that. It reports whether the kernel agreed. Watch.mu is held.
 func (d *Device) mask(on bool) bool {
-	if on == d.masked {
+	if on == (d.events == masked) {
 		return true
 	}
 	mask := uint32(unix.IN_MODIFY)
@@ -45,6 +52,5 @@ func (d *Device) mask(on bool) bool {
 	if _, err := unix.InotifyAddWatch(d.watch.notify, procfs.SelfFD(d.file.FD()), mask); err != nil {
 		return false
 	}
-	d.masked = on
 	return true
 }

@@ -111,7 +111,7 @@ func TestMuteOneOfSeveral(t *testing.T) {
 	first.Mute(true)
 	second, _ := newDevice(t, w)
 	second.Mute(true)
-	if second.muted || w.Pending() != 1 {
+	if second.events != reported || w.Pending() != 1 {
 		t.Error("a device beside another one was muted")
 	}
 	w.Serve(w.Take(taker), taker)

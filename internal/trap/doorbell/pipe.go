@@ -33,10 +33,6 @@ type pipe struct {
 	found  int     // work requests since the pipe was read
 }
 
-// mostFound is how many work requests a muted device may have before the receiver empties the pipe, which has room for 2,048 doorbells. A
-// reader and a writer that meet in a pipe wait for each other.
-const mostFound = 512
-
 // UsePipe makes the watch's pipe replace the device's file, and returns a descriptor of it for the program, which the caller closes.
 // file is a descriptor of the program's description of the device's file. It is the watch's from now on.
 func (d *Device) UsePipe(file int) (write int, err error) {
@@ -131,12 +127,9 @@ func (w *Watch) dropPipe() {
 	p.read = 0
 }
 
-// mostReads is how often readPipe reads: twice what a pipe holds by default. If more is left, the pipe stays readable.
-const mostReads = 32
-
 // readPipe empties the pipe, and puts its device on the list if there were doorbells. fd is one of its two descriptors.
 func (w *Watch) readPipe(fd int) {
-	var buf [4096]byte
+	var buf [pipeRead]byte
 	n, err := unix.Read(fd, buf[:])
 	if err != nil {
 		return // EINTR, or EAGAIN

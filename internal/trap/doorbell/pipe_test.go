@@ -99,7 +99,6 @@ func TestPipe(t *testing.T) {
 	}
 	r.w.Rouse()
 	r.wants(r.d)
-	r.w.bypassed = false
 	if _, err := unix.Pwrite(r.program, make([]byte, 32), 0); err != nil { // a forked process has the file
 		t.Fatal(err)
 	}
@@ -207,7 +206,7 @@ func TestPipeMuted(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
 	r.d.Mute(true)
-	if r.d.masked {
+	if r.d.events == masked {
 		t.Error("inotify reports no bypassing doorbell")
 	}
 	taker := new(fakeTaker)
@@ -292,12 +291,12 @@ func TestPipeAtRest(t *testing.T) {
 		if readable(r.w.notify) {
 			r.w.read()
 		}
-		if rests && r.w.Rest() {
+		if rests && r.w.Unattended() {
 			t.Fatal("there is no pipe, and doorbells may come through it")
 		}
 		again := r.usePipe(r.d, r.program)
 		r.ring(again)
-		pipe := !rests && r.w.Rest()
+		pipe := !rests && r.w.Unattended()
 		if !readable(r.w.notify) && (!pipe || !readable(r.w.pipe.read)) {
 			t.Errorf("at rest %t: a pipe and a doorbell wake nobody", rests)
 		}

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
@@ -25,17 +23,15 @@ type Watch struct {
 	notify    int         // the inotify instance, once open
 	wake      int         // a memfd that is watched as well: a write to it ends Wait
 
-	mu       sync.Mutex // comes before the owner's locks
-	pipe     pipe
-	onPipe   bool // the receiver waits for the pipe, and the owner for inotify
-	bypassed bool // inotify has something to report, and the receiver waits for the pipe
-	noBypass bool // the owner cannot wait for inotify
-	stopped  bool // no more devices get such doorbells
-	watches  map[int]*Device
-	pending  []*Device // their doorbells must be taken, and no thread has them in hand
-	freed    sync.Cond // a thread has a device no longer in hand
-	work     sync.Cond // helpers.wanted has changed
-	helpers  helpers
+	mu      sync.Mutex // comes before the owner's locks
+	pipe    pipe
+	inotify inotifyWaiter
+	stopped bool // no more devices get such doorbells
+	watches map[int]*Device
+	pending []*Device // their doorbells must be taken, and no thread has them in hand
+	freed   sync.Cond // a thread has a device no longer in hand
+	work    sync.Cond // helpers.wanted has changed
+	helpers helpers
 }
 
 // Owner is what has a watch, and gives it threads.
@@ -53,15 +49,6 @@ type Owner interface {
 
 // Instances counts the watches of a process. The zero value is ready.
 type Instances struct{ open atomic.Int32 }
-
-// maxInstances bounds the instances of inotify, of which the daemon's user has 128 in all. The
-// programs of one user may have maxOwn of these, so that others have some, too. While there are
-// fewer than manyInstances, a session may have several.
-const (
-	maxInstances  = 64
-	maxOwn        = maxInstances / 4
-	manyInstances = 16
-)
 
 // take counts one more, and reports whether there may be one.
 func (i *Instances) take(most int32) bool {
@@ -84,13 +71,36 @@ type Device struct {
 	swept atomic.Int64 // when Sweep was last called, clock.Now
 
 	// Under Watch.mu:
-	listed bool  // it is pending
+	due    due
 	taker  Taker // has its doorbells in hand, or nil
 	calls  int   // that wait to have it in hand
-	missed bool  // doorbells came while a thread had it in hand
-	muted  bool  // it stays on the list, and inotify does not report its doorbells
-	masked bool  // inotify does not report its doorbells
+	events notice
 }
+
+// due says whether a thread should take the doorbells of a device.
+//
+//	state   a doorbell comes                    Take finds it        the thread that had it is done
+//	rests   listed; missed while a thread       -                    -
+//	        has it, or a call waits for it
+//	listed  -                                   rests; missed if a   -
+//	                                            thread has it
+//	missed  -                                   -                    listed
+type due uint8
+
+const (
+	rests due = iota
+	listed
+	missed
+)
+
+// notice says how the doorbells of a device are noticed.
+type notice uint8
+
+const (
+	reported notice = iota // inotify reports them, or the pipe
+	muted                  // the device stays on the list, and nobody waits for its pipe
+	masked                 // the same, and inotify does not report them
+)
 
 // TakeDoorbells takes the doorbells of the device, and reports whether there are more. It takes messages without a
 // credit, too (kernel.DoorbellFile).
@@ -217,7 +227,7 @@ func (d *Device) Remove() {
 		return
 	}
 	delete(w.watches, d.wd)
-	d.muted, d.masked = false, false
+	d.events = reported
 	if w.pipe.device == d {
 		w.pipe.release()
 	}
@@ -243,117 +253,10 @@ func (w *Watch) uncount() {
 	w.instances.open.Add(-1)
 }
 
-// Wait returns when there are doorbells to take, or a signal came. If there are some already,
-// which nobody can take, it waits for others no longer than pause. inClass says that the thread is in the real-time class.
-func (w *Watch) Wait(pause time.Duration, inClass bool) {
-	at := w.look()
-	switch {
-	case at.muted && pause == 0: // the watch has no other device
-		if at.full {
-			w.readPipe(w.pipe.nowait)
-		}
-	case at.pending > 0 || at.piped && !at.onPipe:
-		w.waitForBoth(at, pause)
-	case at.onPipe:
-		if !inClass || !sched.AwaitBriefly(w.pipe.read) {
-			w.readPipe(w.pipe.read)
-		}
-	default:
-		if !inClass || !sched.AwaitBriefly(w.notify) {
-			w.read()
-		}
-	}
-}
-
-// waitForBoth waits for inotify and the pipe, for no longer than pause if a device is on the list.
-func (w *Watch) waitForBoth(at state, pause time.Duration) {
-	fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
-	if at.piped {
-		fds = append(fds, unix.PollFd{Fd: int32(w.pipe.read), Events: unix.POLLIN})
-	}
-	timeout := -1
-	if at.pending > 0 {
-		timeout = int(pause / time.Millisecond)
-	}
-	if n, err := unix.Poll(fds, timeout); err != nil || n == 0 {
-		return
-	}
-	if fds[0].Revents != 0 {
-		w.read()
-	}
-	if at.piped && fds[1].Revents != 0 {
-		w.readPipe(w.pipe.nowait) // the program may have read it
-	}
-}
-
-// state is what Wait looks at.
-type state struct {
-	pending int  // devices on the list
-	muted   bool // the only one is
-	piped   bool // the pipe replaces the file of a device
-	onPipe  bool // the receiver waits for the pipe alone
-	full    bool // the pipe may soon be
-}
-
-// look returns the state, and makes the owner wait for bypassing doorbells, if the receiver will not.
-func (w *Watch) look() (at state) {
-	w.mu.Lock()
-	at.piped = w.pipe.device != nil
-	at.onPipe = at.piped && len(w.watches) == 1 && !w.noBypass
-	changed, bypassed := w.onPipe != at.onPipe, w.bypassed
-	w.onPipe, w.bypassed = at.onPipe, false
-	w.mu.Unlock()
-	if bypassed && readable(w.notify) {
-		w.read()
-	}
-	if changed || bypassed {
-		w.owner.AwaitBypass(at.onPipe)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at.pending = len(w.pending)
-	at.muted = at.pending == 1 && w.pending[0].muted
-	at.full = at.piped && w.pipe.found >= mostFound
-	return at
-}
-
-func readable(fd int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	return err == nil && n > 0
-}
-
-// Bypassed is called when inotify has something to report: a bypassing doorbell, which was written to
-// the file although the pipe replaced it.
-func (w *Watch) Bypassed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.bypassed = true
-	if w.onPipe {
-		w.rouse()
-	}
-}
-
-// NoBypass is called when the owner cannot wait for inotify. The receiver then waits for both.
-func (w *Watch) NoBypass() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.noBypass = true
-	w.rouse()
-}
-
-// Rest is called when no receiver is left, and the owner is about to wait in its place. It reports whether doorbells may come
-// through the pipe.
-func (w *Watch) Rest() (pipe bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.onPipe = false
-	return w.pipe.device != nil
-}
-
 // read waits for doorbells and puts the devices that have rung on the list. It returns
 // early if a signal comes.
 func (w *Watch) read() {
-	var buf [64 * unix.SizeofInotifyEvent]byte
+	var buf [eventsPerRead * unix.SizeofInotifyEvent]byte
 	n, err := unix.Read(w.notify, buf[:])
 	if err != nil {
 		return // EINTR
@@ -381,10 +284,11 @@ func (w *Watch) note(wd int, mask uint32) {
 // it, that thread puts it there.
 func (w *Watch) enter(d *Device) {
 	switch {
+	case d.due == listed:
 	case d.wanted():
-		d.missed = true
-	case !d.listed:
-		d.listed = true
+		d.due = missed
+	default:
+		d.due = listed
 		w.pending = append(w.pending, d)
 	}
 }
@@ -397,9 +301,8 @@ func (w *Watch) Take(t Taker) *Device {
 	for len(w.pending) > 0 {
 		d := w.pending[0]
 		w.pending = append(w.pending[:0], w.pending[1:]...)
-		d.listed = false
-		if d.wanted() {
-			d.missed = true
+		if d.due = rests; d.wanted() {
+			d.due = missed
 			continue
 		}
 		d.taker = t
@@ -417,7 +320,7 @@ func (w *Watch) Rouse() {
 
 // rouse is Rouse; w.mu is held.
 func (w *Watch) rouse() {
-	if w.onPipe && w.pipe.device != nil {
+	if w.inotify.onPipe() && w.pipe.device != nil {
 		w.pipe.knock()
 	} else {
 		_, _ = unix.Pwrite(w.wake, make([]byte, 1), 0)

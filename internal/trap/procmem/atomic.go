@@ -13,14 +13,17 @@ import (
 // update, as with any adapter that is not IBV_ATOMIC_GLOB. Two processes that
 // register the same shared memory are two spaces.
 
+// wordSize is the size of what an atomic changes (IBA 9.4.5).
+const wordSize = 8
+
 // word returns the lock of an address. Each space has its own locks, so memory that
 // never answers blocks the atomics of its own program only.
-func (s *Space) word(va uint64) *sync.Mutex { return &s.words[va>>3%uint64(len(s.words))] }
+func (s *Space) word(va uint64) *sync.Mutex { return &s.words[va/wordSize%uint64(len(s.words))] }
 
 // update replaces the word at va by the value that f computes, unless f says to keep
 // it. It returns the old value.
 func (s *Space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (uint64, error) {
-	if va%8 != 0 {
+	if va%wordSize != 0 {
 		return 0, unix.EFAULT
 	}
 	a, err := s.begin()

@@ -3,7 +3,6 @@ package procmem
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/sys/clock"
 	"golang.org/x/sys/unix"
@@ -21,31 +20,19 @@ import (
 // all places counts the blocked ones from time to time. All threads read these counts, which change only then, and when a
 // blocked access ends.
 
-const (
-	maxBlocked   = 4                             // accesses of one address space
-	blockedAfter = int64(200 * time.Millisecond) // long enough for a busy machine
-	lookEvery    = int64(20 * time.Millisecond)
-)
-
-// maxUserBlocked bounds the blocked accesses of a user. A watchdog that replaces
-// blocked threads one by one meets up to as many again before they count as blocked.
-// The reserve of spare threads (128 in rocev2, and 128 in engine) is enough for five
-// such users.
-const maxUserBlocked = 12
-
 // User counts the accesses by the engine to the programs of one user. The zero value
 // is ready.
 type User struct {
 	blocked atomic.Int32 // accesses, at the last look
 	looked  atomic.Int64 // when the last look at the places began
-	places  [64]place
+	places  [accessPlaces]place
 }
 
 // place is where an access says that it is under way.
 type place struct {
 	since atomic.Int64          // when it began, negative if it counts as blocked; or one of the two below
 	space atomic.Pointer[Space] // does not change while there is an access
-	_     [48]byte              // fills a cache line
+	_     [placeRest]byte       // fills a cache line
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -20,7 +21,7 @@ func (s *Space) Check(addr, length uint64, write bool) error {
 	if length == 0 {
 		return nil
 	}
-	if !addressable(addr, 0) || length > 1<<63-1-addr {
+	if !addressable(addr, 0) || length > math.MaxInt64-addr {
 		return unix.EFAULT
 	}
 	if !s.Alive() {
@@ -61,7 +62,7 @@ type mapQuery struct {
 }
 
 const (
-	procmapQuery = 0xc0686611 // PROCMAP_QUERY
+	procmapQuery = 0xc0686611 // linux/fs.h: PROCMAP_QUERY
 	vmaReadable  = 1          // PROCMAP_QUERY_VMA_READABLE, as flag and as answer
 	vmaWritable  = 2          // PROCMAP_QUERY_VMA_WRITABLE
 )

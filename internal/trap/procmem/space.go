@@ -61,7 +61,7 @@ type Space struct {
 	checked atomic.Int64 // when the number was last known to mean this space; 0: never
 	ended   atomic.Bool
 	memOnly atomic.Bool // accesses by process number are forbidden
-	words   [16]sync.Mutex
+	words   [wordLocks]sync.Mutex
 }
 
 // New returns the address space of process pid behind mem, a descriptor of
@@ -99,14 +99,6 @@ func (s *Space) Release() {
 	}
 }
 
-// How long an exec waits for bursts. One that takes longer got hold of the old
-// address space long ago (mm/process_vm_access.c: process_vm_rw_core) and is blocked
-// in it: it cannot reach the new one.
-const (
-	quiesceStep  = 50 * time.Microsecond
-	quiesceLimit = 100 * time.Millisecond
-)
-
 // PrepareExec makes the space safe for an exec of its process: it forbids accesses
 // by process number, and waits for those under way. They stay forbidden if the exec
 // fails, because nobody can tell when that is certain.
@@ -128,11 +120,6 @@ func (s *Space) enterBurst() bool {
 	}
 	return true
 }
-
-// NumberLife is how long a check of the process number serves. Another process gets
-// the number only when this one has ended and every other number was given out
-// (kernel/pid.c: alloc_pid goes round): 32,768 forks, by default.
-const NumberLife = int64(time.Millisecond)
 
 // checkNumber reports whether the process number means this address space.
 func (s *Space) checkNumber() bool {
@@ -261,9 +248,6 @@ func (s *Space) ReadV(spans []rxe.Span) error { return s.transfer(spans, false) 
 
 // WriteV implements rxe.Memory.
 func (s *Space) WriteV(spans []rxe.Span) error { return s.transfer(spans, true) }
-
-// smallAccess is the size up to which one piece is faster through mem.
-const smallAccess = 4096
 
 func (s *Space) transfer(spans []rxe.Span, write bool) error {
 	if len(spans) == 0 {

@@ -8,16 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vectorLen is how many pieces one call moves. A read may have a gap before each of them, and
-// the kernel takes 1024 in all (UIO_MAXIOV).
-const vectorLen = 256
-
-// maxGap is how many bytes between two pieces a read takes along. The kernel looks up the page of each
-// remote piece, which takes as long as copying two or three KiB (BenchmarkPieces). A gap is shorter
-// than a page, so its bytes are in the pages of the two pieces. Another page may not be mapped, or
-// may block the thread that reads it.
-const maxGap = 1024
-
 // vectors are the arguments of process_vm_readv and process_vm_writev.
 type vectors struct {
 	local  [2 * vectorLen]unix.Iovec

@@ -145,7 +145,7 @@ func (s *Source) Remove() {
 }
 
 // control adds or changes a file. The kernel reports one event of it (EPOLLONESHOT). It
-// reports errors and hang-ups always.
+// reports errors and hang-ups always. The id has both words of the data of a struct epoll_event.
 func control(epoll, op, fd int, id uint64, events uint32) error {
 	e := unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
 	if err := unix.EpollCtl(epoll, op, fd, &e); err != nil {
@@ -154,11 +154,12 @@ func control(epoll, op, fd int, id uint64, events uint32) error {
 	return nil
 }
 
-// run is the thread. It ends when the last user has left, and closes its files.
+// run is the thread. It ends when the last user has left, and closes its files. The data of each
+// struct epoll_event is an id.
 func (p *Poller) run(epoll, wake int) {
 	defer unix.Close(epoll)
 	defer unix.Close(wake)
-	var events [64]unix.EpollEvent
+	var events [eventsPerWait]unix.EpollEvent
 	for {
 		n, err := unix.EpollWait(epoll, events[:], -1)
 		if err != nil && err != unix.EINTR {

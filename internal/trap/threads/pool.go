@@ -5,9 +5,6 @@ import (
 	"sync"
 )
 
-// maxResting bounds the threads of a pool that have nothing to do. All others end.
-const maxResting = 4
-
 // A Pool has threads for what may block. A thread does one thing at a time, and Go's other
 // goroutines never run on it.
 type Pool struct {

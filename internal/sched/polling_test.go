@@ -1,4 +1,4 @@
-package doorbell
+package sched
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPolling: a processor counts while at least one Place is on it.
+// TestPolling: a processor counts while the program of at least one Taker polls there.
 func TestPolling(t *testing.T) {
 	var last unix.CPUSet
 	calls := 0

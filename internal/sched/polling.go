@@ -1,4 +1,4 @@
-package doorbell
+package sched
 
 import (
 	"sync"
@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Polling knows on which processors programs poll, from the Places of several sessions.
+// Polling knows on which processors programs poll, from the Takers of several sessions.
 type Polling struct {
 	tell func(unix.CPUSet)
 
 	mu    sync.Mutex
-	count map[int]int // Places on each processor
+	count map[int]int // Takers for each processor
 }
 
 // NewPolling calls tell with the processors whenever they change, one call at a time.
@@ -19,7 +19,7 @@ func NewPolling(tell func(unix.CPUSet)) *Polling {
 	return &Polling{tell: tell, count: make(map[int]int)}
 }
 
-// move says that a Place leaves a processor and enters another one. Both are numbers plus one, and 0 is none.
+// move says that the program of a Taker leaves a processor and enters another one. Both are numbers plus one, and 0 is none.
 func (p *Polling) move(from, to int) {
 	if p == nil || from == to {
 		return
