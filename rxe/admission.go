@@ -33,16 +33,16 @@ type admission struct {
 	armed   bool // a deadline is set for the first QP on the list
 }
 
-// ticket is what a QP has of the admission.
-type ticket struct {
+// admissionOfQP is what a QP has of the admission.
+type admissionOfQP struct {
 	activeEpoch  atomic.Uint32 // 0: nothing outstanding
 	waitingSince Time          // since when it is on the waiting list; under admission.mu
 }
 
 const epochWaiting = math.MaxUint32
 
-// admitted reports whether the requester needs no admission, or has it. The caller has locked the QP.
-func (q *QP) admitted() bool {
+// hasAdmission reports whether the requester needs no admission, or has it. The caller has locked the QP.
+func (q *QP) hasAdmission() bool {
 	if p := q.activeEpoch.Load(); p != 0 {
 		return p != epochWaiting
 	}
