@@ -348,9 +348,9 @@ func TestReflection(t *testing.T) {
 	r.gone()
 }
 
-// TestNotAdmitted: a handler that returns another connection's verdict gets no connection. Without a
+// TestVerdictOfOther: a handler that returns another connection's verdict gets no connection. Without a
 // call of Admit there is no verdict of its own.
-func TestNotAdmitted(t *testing.T) {
+func TestVerdictOfOther(t *testing.T) {
 	r := newPeerRig(t)
 	var other Verdict
 	r.admission = func(c *Conn) (v Verdict, ok bool) {
