@@ -163,8 +163,8 @@ func TestDisassociateDuringCall(t *testing.T) {
 		u.f.Close()
 	})
 	must.Eventually(t, "the end of the file waits for the call", func() bool {
-		u.f.gate.Lock()
-		defer u.f.gate.Unlock()
+		u.f.gate.mu.Lock()
+		defer u.f.gate.mu.Unlock()
 		return u.f.gate.pending
 	})
 	close(c.release)

@@ -254,7 +254,7 @@ func TestKeptPackets(t *testing.T) {
 	p.GiveBytes(900)
 	quotatest.WantGiven(t, b)
 	r := newFaultRules(b, nil, nil, 1)
-	if _, err := r.set.Add(fault.Rule{Where: fault.WherePacket, What: fault.Delay, Time: time.Hour}); err != nil {
+	if _, err := r.set.Add(fault.Rule{Where: fault.WherePacket, What: fault.Delay, Effect: fault.Effect{Time: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	data := make([]byte, 12)
