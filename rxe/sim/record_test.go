@@ -20,6 +20,7 @@ import (
 type recorder struct {
 	w       *world
 	lines   []string
+	sent    []string     // sender, opcode and PSN of each packet
 	written rxe.Time     // up to where the clock is written
 	air     []*airborne  // oldest first
 	arrived []*airborne  // delivered, and not given to the device yet
@@ -36,6 +37,7 @@ type aimOrigin struct {
 
 // airborne is a packet in flight.
 type airborne struct {
+	packet *simnet.Packet // nil for a copy, which the network has not announced
 	host   int
 	id     uint16
 	data   []byte
@@ -89,25 +91,44 @@ func (r *recorder) observe(p *simnet.Packet, fate simnet.Fate) {
 	case simnet.Duplicated:
 		r.twin = true
 	case simnet.Delivered:
-		i := slices.IndexFunc(r.air, func(f *airborne) bool {
-			return f.host == host && f.id == p.ID && !f.lost && !f.landed && bytes.Equal(f.data, p.Data)
-		})
-		if i < 0 {
+		f := r.find(p)
+		if f == nil {
 			failf("a packet was delivered that is not in flight")
 		}
-		r.air[i].landed = true
-		r.arrived = append(r.arrived, r.air[i])
-	case simnet.Discarded: // was lost when it was damaged
+		f.landed = true
+		r.arrived = append(r.arrived, f)
+	case simnet.Discarded: // it was damaged
+		if f := r.find(p); f != nil {
+			f.lost = true
+		}
 	default:
-		f := &airborne{host: host, id: p.ID, data: slices.Clone(p.Data)}
+		pkt, err := wire.Parse(p.Data[:len(p.Data)-wire.ICRCLen])
+		must(err)
+		r.sent = append(r.sent, fmt.Sprintf("%c %v %d", 'a'+host, pkt.Opcode(), pkt.PSN()))
+		f := &airborne{packet: p, host: host, id: p.ID, data: slices.Clone(p.Data)}
 		r.air = append(r.air, f)
 		if r.twin {
 			f.copy = &airborne{host: host, id: p.ID, data: f.data, hidden: true}
 			r.air = append(r.air, f.copy)
 		}
-		f.lost = fate == simnet.Lost || fate == simnet.Corrupted
+		f.lost = fate == simnet.Lost
 		r.twin = false
 	}
+}
+
+// find returns the packet in flight that arrives now.
+func (r *recorder) find(p *simnet.Packet) *airborne {
+	var copied *airborne
+	for _, f := range r.air {
+		switch {
+		case f.lost || f.landed:
+		case f.packet == p:
+			return f
+		case f.packet == nil && copied == nil && f.id == p.ID && bytes.Equal(f.data, p.Data):
+			copied = f
+		}
+	}
+	return copied
 }
 
 // command writes a command, after what has happened before it. A nil recorder does nothing.
@@ -176,7 +197,10 @@ func (r *recorder) deliver() {
 	for len(batch) > 0 {
 		n := r.inARow(batch)
 		line := fmt.Sprintf("deliver %d%s", n, r.position(batch[0]))
-		if n > 1 {
+		switch {
+		case n < len(batch):
+			line += " more"
+		case n > 1:
 			line += " together"
 		}
 		r.lines = append(r.lines, line)

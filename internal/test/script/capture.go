@@ -67,6 +67,19 @@ func (f *flight) captured(number int, at rxe.Time) *capture.Packet {
 	}
 }
 
+// Sent returns the sender, opcode and PSN of each packet that the hosts have sent.
+func (s *Script) Sent() (list []string) {
+	for i := range s.sent {
+		if p := &s.sent[i]; p.what != doubled {
+			list = append(list, fmt.Sprintf("%s %v %d", p.from.name, wire.Opcode(p.data[0]), psnOf(p.data)))
+		}
+	}
+	return list
+}
+
+// doubled says in a ladder that a packet is a copy.
+const doubled = "doubled by the script"
+
 // WriteLadder draws all packets that were sent, with those that a command has lost.
 func (s *Script) WriteLadder(w io.Writer) error {
 	checker := newChecker(func(*conformance.Finding) {})

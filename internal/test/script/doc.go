@@ -39,7 +39,9 @@
 //	post [a|b] OP [LENGTH] [at=0] [imm=N] [add=N] [compare=N] [swap=N] [rkey=wrong|window]
 //	        [sges=N] [fence] [inline] [solicited] [unsignaled] [more]
 //	recv [a|b] LENGTH [count=1] [sges=N]
-//	deliver [N] [at=N] [from=a|b] [together]   the N oldest packets; all, with what they cause
+//	deliver                                    all packets, with those that they cause
+//	deliver [N] [at=N] [from=a|b] [together]   the N oldest packets; with more, the next
+//	        [more]                             command delivers others together with them
 //	drop [N] [at=N] [from=a|b]                 loses packets in flight
 //	dup [N] [at=N] [from=a|b]                  doubles packets in flight
 //	delay [N] [at=N] [from=a|b]                moves packets behind all others in flight

@@ -97,7 +97,7 @@ func (s *Script) supply() error {
 			continue
 		}
 		messages := h.expect
-		if s.p.typ == rxe.QPUD {
+		if s.p.typ != rxe.QPRC { // messages that were lost do not come again
 			messages = messages[:min(len(messages), len(s.flights))]
 		}
 		size := 0 // room for any of them: they may come in another order

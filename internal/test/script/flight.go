@@ -66,6 +66,9 @@ func (s *Script) chosen(c choice) (list []*flight) {
 
 // take returns the packets meant, of which there must be all.
 func (s *Script) take(c choice) ([]*flight, error) {
+	if c.n < 0 {
+		c.n = 1
+	}
 	list := s.chosen(c)
 	if len(list) < c.n {
 		return nil, fmt.Errorf("only %d such packets are in flight", len(list))
@@ -79,6 +82,7 @@ func (s *Script) land(f *flight) {
 
 // arrive gives packets to the host that they are for, in one batch.
 func (s *Script) arrive(list []*flight) {
+	s.gathered = nil
 	to := list[0].from.peer
 	batch := make([]wire.Datagram, 0, len(list))
 	for _, f := range list {
@@ -96,7 +100,8 @@ func (s *Script) arrive(list []*flight) {
 
 // deliver is the command deliver. Without a number it delivers until nothing is in flight.
 func (s *Script) deliver(a *args) error {
-	together := a.flag("together")
+	together, more := a.flag("together"), a.flag("more")
+	everything := len(a.words) == 0 && len(a.options) == 0 && !together && !more
 	c, err := readChoice(a, -1)
 	if err == nil {
 		err = a.rest()
@@ -104,29 +109,36 @@ func (s *Script) deliver(a *args) error {
 	if err != nil {
 		return err
 	}
-	if c.n < 0 {
-		c.n = 1
-		if len(a.words) == 0 && c.at == 1 && c.from == "" && !together {
-			s.deliverAll()
-			return nil
-		}
-		if c.at == 1 {
-			c.n = len(s.chosen(choice{n: len(s.flights), at: 1, from: c.from}))
-		}
+	if everything {
+		s.deliverAll()
+		return nil
+	}
+	if c.n < 0 && c.at == 1 {
+		c.n = len(s.chosen(choice{n: len(s.flights), at: 1, from: c.from}))
 	}
 	list, err := s.take(c)
 	switch {
 	case err != nil || len(list) == 0:
 		return err
-	case !together:
+	case (together || more) && slices.ContainsFunc(list, func(f *flight) bool { return f.from != list[0].from }):
+		return fmt.Errorf("packets of both hosts do not arrive together")
+	}
+	if len(s.gathered) > 0 && s.gathered[0].from != list[0].from {
+		s.arrive(s.gathered)
+	}
+	switch {
+	case more:
+		for _, f := range list {
+			s.land(f)
+		}
+		s.gathered = append(s.gathered, list...)
+	case together || len(s.gathered) > 0:
+		s.arrive(append(s.gathered, list...))
+	default:
 		for _, f := range list {
 			s.arrive([]*flight{f})
 		}
-		return nil
-	case slices.ContainsFunc(list, func(f *flight) bool { return f.from != list[0].from }):
-		return fmt.Errorf("packets of both hosts do not arrive together")
 	}
-	s.arrive(list)
 	return nil
 }
 
@@ -135,6 +147,9 @@ func (s *Script) deliver(a *args) error {
 const maxDeliveries = 20_000
 
 func (s *Script) deliverAll() {
+	if len(s.gathered) > 0 {
+		s.arrive(s.gathered)
+	}
 	for range maxDeliveries {
 		if len(s.flights) == 0 {
 			return
@@ -148,7 +163,6 @@ func (s *Script) drop(a *args) error {
 	return s.each(a, func(f *flight) {
 		s.land(f)
 		s.sent[f.entry].what = "lost by the script"
-		s.faults++
 		s.printf("lost from %s: %v psn %d", f.from.name, wire.Opcode(f.data[0]), psnOf(f.data))
 	})
 }
@@ -157,7 +171,7 @@ func (s *Script) dup(a *args) error {
 	return s.each(a, func(f *flight) {
 		twin := *f
 		twin.entry = len(s.sent)
-		s.sent = append(s.sent, sentPacket{flight: twin, at: s.net.Now(), what: "doubled by the script"})
+		s.sent = append(s.sent, sentPacket{flight: twin, at: s.net.Now(), what: doubled})
 		s.flights = slices.Insert(s.flights, slices.Index(s.flights, f)+1, &twin)
 		s.printf("doubled from %s: %v psn %d", f.from.name, wire.Opcode(f.data[0]), psnOf(f.data))
 	})

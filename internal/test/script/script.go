@@ -14,14 +14,14 @@ import (
 
 // Script is a script as far as it has been played. The zero value is ready.
 type Script struct {
-	net     *simnet.Network
-	hosts   []*host // a, b
-	p       parameters
-	flights []*flight    // oldest first
-	sent    []sentPacket // all packets, for the ladder
-	faults  int          // packets that a command has lost
-	out     strings.Builder
-	clocked bool // lines begin with the time
+	net      *simnet.Network
+	hosts    []*host // a, b
+	p        parameters
+	flights  []*flight    // oldest first
+	gathered []*flight    // to arrive together with those of a later command
+	sent     []sentPacket // all packets, for the ladder
+	out      strings.Builder
+	clocked  bool // lines begin with the time
 
 	conceded string // why completions, messages and memory are not compared any more
 	ending   bool   // finish is under way
