@@ -176,7 +176,8 @@ type RecvWQE struct {
 // RecvRing is a source of receive work requests. Pop moves the next one into w and
 // reuses w.SGL's storage; ok is false when there is none. bad is true for a
 // malformed WQE, to which the responder answers with a remote operational error.
-// Pop is called with the QP (or SRQ) locked. A ring may also have a method Len() int, which returns the
+// Pop is called with the QP locked, and that of an SRQ with the SRQ locked. The latter does not block
+// (see FetchingRing); the former may, as Memory may. A ring may also have a method Len() int, which returns the
 // number of waiting work requests, and which any thread may call. Peers on the same device have credits then
 // (QP.PostSendCredited).
 type RecvRing interface {
@@ -185,7 +186,7 @@ type RecvRing interface {
 
 // CQRing replaces a completion queue's storage when it lives elsewhere, as in a
 // queue shared with another process. Push reports false when it is full. Waiting returns
-// how many completions have not been taken out.
+// how many completions have not been taken out. Neither blocks (see BlockingCQRing).
 type CQRing interface {
 	Push(wc *WC) bool
 	Waiting() int

@@ -23,6 +23,7 @@ type CQ struct {
 	mu     sync.Mutex // a leaf lock
 	ring   CQRing     // nil: wcs
 	handed WC         // to ring
+	staged staging    // for a ring that may block
 	wcs    []WC       // circular
 	head   int        // the oldest
 	count  int
@@ -69,6 +70,7 @@ func (s *Subdevice) CreateCQ(init CQInit) (*CQ, error) {
 	}
 	s.passed(LimitCQE)
 	c := &CQ{dev: d, sub: s, notify: init.OnCompletion, ring: init.Ring, cap: init.Entries}
+	c.staged.ring, _ = init.Ring.(BlockingCQRing)
 	if c.ring == nil {
 		c.wcs = make([]WC, c.cap)
 	}
@@ -146,7 +148,8 @@ func (c *CQ) Resize(entries int) error {
 
 // ReplaceRing resizes a CQ whose queue lives elsewhere. It calls move while nothing
 // is pushed. move returns the new ring, with the waiting completions of the old
-// one. If move returns an error, the CQ stays as it was.
+// one. If move returns an error, the CQ stays as it was. A BlockingCQRing resizes itself:
+// ErrNotSupported.
 func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	const op = "ResizeCQ"
 	if err := c.sub.checkCQEntries(op, int64(entries)); err != nil {
@@ -158,7 +161,7 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 	switch {
 	case c.dead:
 		return opErr(op, "cq", ErrClosed)
-	case c.ring == nil:
+	case c.ring == nil, c.staged.ring != nil:
 		return opErr(op, "cq", ErrNotSupported)
 	}
 	ring, err := move()
@@ -255,15 +258,30 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 		c.mu.Unlock()
 		return false
 	}
-	if !c.put(wc) {
+	if !c.put(wc, solicited) {
 		c.failed = true
 		c.mu.Unlock()
 		c.dev.event(Event{Type: EventCQErr, CQ: c})
 		return false
 	}
+	if c.staged.ring != nil {
+		c.mu.Unlock()
+		return c.writeStaged()
+	}
+	fire := c.account(wc, solicited)
+	c.mu.Unlock()
+	if fire && c.notify != nil {
+		c.notify(c)
+	}
+	return true
+}
+
+// account counts a completion that the program can see now, and reports whether the owner must be
+// notified of it.
+func (c *CQ) account(wc *WC, solicited bool) (fire bool) {
 	c.pushed++
 	asked := solicited || wc.Status != WCSuccess
-	fire := c.armed == armAny || c.armed == armSolicited && asked
+	fire = c.armed == armAny || c.armed == armSolicited && asked
 	switch {
 	case fire:
 		c.notified()
@@ -273,14 +291,13 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 	default:
 		c.silent[armAny] = c.pushed
 	}
-	c.mu.Unlock()
-	if fire && c.notify != nil {
-		c.notify(c)
-	}
-	return true
+	return fire
 }
 
-func (c *CQ) put(wc *WC) bool {
+func (c *CQ) put(wc *WC, solicited bool) bool {
+	if c.staged.ring != nil {
+		return c.stage(wc, solicited)
+	}
 	if c.ring != nil {
 		c.handed = *wc // a pointer to the caller's would move it to the heap
 		return c.ring.Push(&c.handed)

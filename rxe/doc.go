@@ -49,6 +49,7 @@
 //
 // Locks of one line are not held together, except that numTable.insert draws a
 // number under random.mu. Memory is called with a QP locked, Link.Send too. CQRing
-// and RecvRing are called under CQ.mu or SRQ.mu. Clock.Arm is called under
+// and RecvRing are called under CQ.mu or SRQ.mu, but BlockingCQRing.PushAll and FetchingRing.Fetch
+// with a QP locked, like Memory. Clock.Arm is called under
 // timerHeap.mu, Filter with a QP locked or under the numTable.mu of QPs. Any lock may be held when Config.OnEvent is called.
 package rxe

@@ -1,6 +1,9 @@
 package rxe
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // SRQInit is what CreateSRQ takes (struct ibv_srq_init_attr).
 type SRQInit struct {
@@ -35,7 +38,10 @@ type SRQ struct {
 	attr SRQAttr
 	ring RecvRing
 	own  *recvRing // ring, when it is the SRQ's own
-	dead bool
+	// fetcher is ring if it may block, and fetching says that a thread is in it (blocking.go).
+	fetcher  FetchingRing
+	fetching atomic.Bool
+	dead     bool
 	// failed says that the queue is in error for good.
 	failed bool
 
@@ -78,6 +84,7 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 		s.own = newRecvRing(init.MaxWR, init.MaxSGE)
 		s.ring = s.own
 	}
+	s.fetcher, _ = init.Ring.(FetchingRing)
 	d.mu.Lock()
 	d.srqs[s] = struct{}{}
 	d.mu.Unlock()
@@ -116,7 +123,8 @@ func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
 
 // ReplaceRing resizes an SRQ whose queue lives elsewhere. It calls move while
 // nothing is taken. move returns the new ring, with the waiting work requests of
-// the old one. If move returns an error, the SRQ stays as it was.
+// the old one. If move returns an error, the SRQ stays as it was. A FetchingRing resizes
+// itself: ErrNotSupported.
 func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 	const op = "ModifySRQ"
 	if err := s.pd.sub.checkSRQWR(op, maxWR); err != nil {
@@ -127,7 +135,7 @@ func (s *SRQ) ReplaceRing(maxWR uint32, move func() (RecvRing, error)) error {
 	switch {
 	case s.dead:
 		return opErr(op, "srq", ErrClosed)
-	case s.own != nil:
+	case s.own != nil, s.fetcher != nil:
 		return opErr(op, "srq", ErrNotSupported)
 	case maxWR < s.attr.Limit:
 		return invalid(op, "max_wr", "below srq_limit", "lower srq_limit, or ask for more")
@@ -219,6 +227,7 @@ func (s *SRQ) Destroy() error {
 // pop takes the next work request. It raises the limit event if fewer than the
 // limit are then left. For bad see RecvRing.
 func (s *SRQ) pop(w *RecvWQE) (ok, bad bool) {
+	s.fetch()
 	s.mu.Lock()
 	if s.dead || s.failed {
 		s.mu.Unlock()

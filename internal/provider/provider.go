@@ -141,7 +141,8 @@ type CQRequest struct {
 
 // CQ is the memory of a completion queue.
 type CQ interface {
-	// Ring returns where the engine puts completions.
+	// Ring returns where the engine puts completions. If that is in memory that may block, it is a
+	// rxe.BlockingCQRing.
 	Ring() rxe.CQRing
 	// Entries returns how many completions fit, and Waiting how many the program has
 	// not polled.
@@ -169,7 +170,8 @@ type SRQRequest struct {
 
 // SRQ is the memory of a shared receive queue.
 type SRQ interface {
-	// Ring returns where the engine takes receive requests from.
+	// Ring returns where the engine takes receive requests from. If that is in memory that may block,
+	// it is a rxe.FetchingRing.
 	Ring() rxe.RecvRing
 	// Attr returns the size that the queue has for the engine.
 	Attr() rxe.SRQAttr
