@@ -215,7 +215,7 @@ func (s *Set) Concerns(q *End, wholeDevice bool) bool {
 		if c.direction&q.Side == 0 || c.typ != "" && q.Type != "" && c.typ != q.Type || c.device != "" && c.device != q.Device {
 			continue
 		}
-		if !c.program.some() || c.program.has(q.Of(q.QP)) {
+		if !c.program.limited() || c.program.names(q.Of(q.QP)) {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ func (r *Rule) selects(p *Packet) bool {
 	case r.Device != "" && r.Device != p.Device:
 	case r.QP != 0 && !side.has(p.SrcQP == r.QP, p.DestQP == r.QP):
 	case r.Peer.IsValid() && !side.has(p.Dst == r.Peer, p.Src == r.Peer):
-	case r.Program.some() && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
+	case r.limited() && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
 	case r.PSN != nil && psnOf(p.Data) != *r.PSN:
 	case r.Size != nil && !r.Size.has(p.payload()):
 	case !r.Changes(p.Data):
@@ -113,13 +113,13 @@ func (e *Effect) Changes(data []byte) bool {
 }
 
 // opened reports whether a queue pair belongs to a process that the rule names.
-func (r *Rule) opened(p *Packet, n wire.QPN) bool { return r.Program.has(p.Of(n)) }
+func (r *Rule) opened(p *Packet, n wire.QPN) bool { return r.names(p.Of(n)) }
 
-// some reports whether these are some processes only.
-func (g *Program) some() bool { return g.PID != 0 || g.Command != "" || g.Label != "" }
+// limited reports whether these are some processes only.
+func (g *Program) limited() bool { return g.PID != 0 || g.Command != "" || g.Label != "" }
 
-// has reports whether a process is one of these.
-func (g *Program) has(p Process) bool {
+// names reports whether a process is one of these.
+func (g *Program) names(p Process) bool {
 	return (g.PID == 0 || g.PID == uint64(p.PID)) && (g.Command == "" || g.Command == p.Command) &&
 		(g.Label == "" || g.Label == p.Label)
 }
