@@ -203,7 +203,7 @@ func (p *plan) build(q *QP, i int, m *message, st *step) error {
 
 // message is consecutive packets of a SEND, a WRITE or a READ response.
 type message struct {
-	h       wire.Headers // of the next packet, but for what depends on its place in the message
+	h       wire.Headers // of the next packet, except what depends on its place in the message
 	ops     *messageOps
 	route   *wire.Route
 	mtu     int
