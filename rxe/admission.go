@@ -33,20 +33,20 @@ type admission struct {
 	armed   bool // a deadline is set for the first QP on the list
 }
 
-// admissionOfQP is what a QP has of the admission.
-type admissionOfQP struct {
+// admissionState is what a QP has of the admission.
+type admissionState struct {
 	activeEpoch  atomic.Uint32 // 0: nothing outstanding
 	waitingSince Time          // since when it is on the waiting list; under admission.mu
 }
 
 const epochWaiting = math.MaxUint32
 
-// hasAdmission reports whether the requester needs no admission, or has it. The caller has locked the QP.
-func (q *QP) hasAdmission() bool {
+// lacksAdmission reports whether the requester needs an admission and has none. The caller has locked the QP.
+func (q *QP) lacksAdmission() bool {
 	if p := q.activeEpoch.Load(); p != 0 {
-		return p != epochWaiting
+		return p == epochWaiting
 	}
-	return q.typ != QPRC || q.peerIsLocal()
+	return q.typ == QPRC && !q.peerIsLocal()
 }
 
 // releaseAdmission makes a QP inactive that has nothing outstanding any more. The

@@ -60,7 +60,7 @@ func (q *QP) mayGoOn(st *step) hold {
 		return holdPause
 	case q.rate.limited() && q.rateWait(st.now) > 0:
 		return holdRate
-	case !q.hasAdmission():
+	case q.lacksAdmission():
 		return holdAdmission
 	case st.sinceYield >= yieldBytes && (q.typ == QPUD || q.peerIsLocal()):
 		return holdYield

@@ -48,7 +48,7 @@ const (
 	// Half: twice the messages with small MTUs.
 	burstPackets = 128
 	// maxBursts is how many bursts an outbox holds. Twice: 16 KiB more for each outbox, and no
-	// gain was seen. Half: too few for several long messages behind some small ones.
+	// use for it was seen. Half: too few for several long messages behind some small ones.
 	maxBursts = 256
 	// groupBytes and groupPackets bound what is gathered at once for a QP of this device. Twice: the
 	// receiver waits longer for the first byte, and large items take twice the memory. Half: twice
@@ -69,7 +69,7 @@ const (
 	lineBytes = 64
 )
 
-// Which queue pair sends next.
+// How long one queue pair keeps others waiting.
 const (
 	// yieldBytes is what a requester sends before the receivers on the same device run: inboxes are
 	// bounded, and so are caches. Measured: a half and a quarter of it change nothing. Twice: large
@@ -227,7 +227,7 @@ const (
 	paceQuantum = 100 * microsecond
 	creditMax   = 5 * paceQuantum
 	// A port of 1/lineFloor of a rate may go below ECN.MinRate, and a rate within 1/lineNear of the
-	// device's speed is no limit.
+	// port rate is no limit.
 	lineFloor = 16
 	lineNear  = 1024
 )

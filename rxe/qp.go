@@ -14,8 +14,8 @@ import (
 // (BenchmarkManyQPs).
 type QP struct {
 	qpMade
-	dead          bool // destroyed
-	admissionOfQP      // of admission.go
+	dead bool // destroyed
+	admissionState
 	peering
 	attr QPAttr // as set by Modify; attr.State is the state
 
