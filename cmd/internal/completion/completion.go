@@ -17,8 +17,35 @@ import (
 	"github.com/posener/complete"
 )
 
-// Command is `gorxe completion`: it prints the code that a shell needs.
-type Command = kongcompletion.Completion
+// Command is `gorxe completion`: it prints the code that a shell needs, or how to activate it.
+type Command struct {
+	kongcompletion.Completion `embed:""`
+}
+
+// Help is the part of `gorxe completion --help` above the flags.
+func (*Command) Help() string {
+	return `With the name of a shell, it prints the code that activates completion there. So it does if its output goes to a file. Without a name, it says how to activate completion in your login shell.
+
+Examples:
+  gorxe completion
+  gorxe completion bash >gorxe.bash`
+}
+
+// Run prints.
+func (c *Command) Run(ctx *kong.Context) error {
+	c.Code = c.Code || c.Shell != "" || !isTerminal(ctx.Stdout)
+	return c.Completion.Run(ctx)
+}
+
+// isTerminal reports whether what is written there is for a person.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
 
 // Wanted reports whether a shell started this process to complete a line.
 func Wanted() bool { return os.Getenv("COMP_LINE") != "" }
