@@ -63,8 +63,9 @@ test-containers: ## Test the runtime with Docker and a shared daemon, 100 kills,
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
 
-demo: build ## Run stock RDMA programs under gorxe run, then two devices over UDP
+demo: have-go ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo
+	@$(MAKE) --no-print-directory build
 	@./scripts/demo.sh
 
 test: setup vet unit interop race ## Run what CI tests: vet, all tests, a kernel's rdma_rxe, all tests under -race

@@ -161,7 +161,11 @@ func TestTapLimit(t *testing.T) {
 }
 
 func TestTapErrors(t *testing.T) {
-	_, err := OpenTap(filepath.Join(t.TempDir(), "no", "such", "dir"), "x")
+	path := filepath.Join(t.TempDir(), "no", "file")
+	_, err := OpenTap(path, "x")
+	if want := "create capture " + path + ": no such file or directory: there is no directory " + filepath.Dir(path); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 	var typed *PortError
 	if !errors.As(err, &typed) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)

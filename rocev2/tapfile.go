@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,9 +21,22 @@ func OpenTap(path, ifname string) (*Tap, error) {
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	if err != nil {
-		return nil, &PortError{Op: "create", Object: "capture " + path, Kind: permissionKind(err), Cause: err}
+		return nil, uncreated(path, err)
 	}
 	return newFileTap(&tapFile{File: f, made: made}, ifname)
+}
+
+// uncreated is the error of a capture that cannot be created. It names the file once.
+func uncreated(path string, err error) error {
+	e := &PortError{Op: "create", Object: "capture " + path, Kind: permissionKind(err), Cause: err}
+	var open *fs.PathError
+	if errors.As(err, &open) {
+		e.Cause = open.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Hint = "there is no directory " + filepath.Dir(path)
+	}
+	return e
 }
 
 // OpenPreparedTap returns a Tap that writes to the file path, which the caller's user has made

@@ -64,7 +64,7 @@ func (c explainCmd) Run(std streams) error {
 		found := explain.Find(word)
 		if len(found) == 0 {
 			err := fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)
-			if like := explain.Like(word); len(like) > 0 {
+			if like := like(word); len(like) > 0 {
 				err = fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(like[:min(len(like), 4)], " or "))
 			}
 			return usageError{err}
@@ -82,6 +82,23 @@ func (c explainCmd) Run(std streams) error {
 		}
 	}
 	return nil
+}
+
+// like returns the names that contain a word, or else one that differs from it in a letter or two.
+func like(word string) (contain []string) {
+	var names []string
+	for _, w := range explain.Words() {
+		names = append(names, w.Name)
+		if len(word) > 2 && strings.Contains(w.Name, strings.ToUpper(word)) {
+			contain = append(contain, w.Name)
+		}
+	}
+	for _, prefix := range explain.Prefixes {
+		if near := fault.Nearest(prefix+word, names); near != "" && contain == nil {
+			contain = append(contain, near)
+		}
+	}
+	return contain
 }
 
 // writeTransitions prints the life cycle of queue pairs as the engine has it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/fault"
@@ -27,6 +28,18 @@ func TestUnexplained(t *testing.T) {
 	} {
 		if got := c.run.unexplained(c.errors, c.faults); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestLike: a part of a name, or a name with a wrong letter, leads to the name.
+func TestLike(t *testing.T) {
+	for word, want := range map[string][]string{
+		"IBV_WC_SUCESS": {"IBV_WC_SUCCESS"}, "sucess": {"IBV_WC_SUCCESS"}, "retry": {"IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR"},
+		"EINVL": {"EINVAL"}, "rejectd": {"RDMA_CM_EVENT_REJECTED"}, "nope": nil, "x": nil, "": nil,
+	} {
+		if got := like(word); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
 }

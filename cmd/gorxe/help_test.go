@@ -209,9 +209,11 @@ func TestCompletion(t *testing.T) {
 	}
 	t.Setenv("COMP_LINE", "")
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		code, stdout, stderr := gorxe(t, "completion", "-c", shell)
-		if code != exitOK || !strings.Contains(stdout, "complete ") || stderr != "" {
-			t.Errorf("%s: exit code %d, %q, %q", shell, code, stdout, stderr)
+		for _, args := range [][]string{{"completion", "-c", shell}, {"completion", shell}} {
+			code, stdout, stderr := gorxe(t, args...)
+			if code != exitOK || !strings.Contains(stdout, "complete ") || strings.Contains(stdout, "Execute") || stderr != "" {
+				t.Errorf("%q: exit code %d, %q, %q", args, code, stdout, stderr)
+			}
 		}
 	}
 }

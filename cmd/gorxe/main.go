@@ -140,6 +140,9 @@ func clearer(err error) error {
 	if name, ok := strings.CutPrefix(text, "unknown flag --"); ok {
 		text += longerFlag(wrong.Context.Selected(), name)
 	}
+	if strings.HasPrefix(text, `expected "<`) {
+		text += takenBy(wrong.Context)
+	}
 	if n := wrong.Context.Selected(); n != nil && len(n.Children) > 0 && strings.HasPrefix(text, "unexpected argument ") && text == err.Error() {
 		var names []string
 		for _, c := range n.Children {
@@ -152,6 +155,19 @@ func clearer(err error) error {
 		}
 	}
 	return errors.New(text)
+}
+
+// takenBy names the last flag that took a word as its value: the word may be the argument that is missing.
+func takenBy(c *kong.Context) (says string) {
+	for _, p := range c.Path {
+		if p.Flag == nil {
+			continue
+		}
+		if value, ok := c.FlagValue(p.Flag).(string); ok {
+			says = fmt.Sprintf(": --%s took %s as its value", p.Flag.Name, value)
+		}
+	}
+	return says
 }
 
 // longerFlag guesses the flag of a command that has a word of another name in its own, as --socket-group has group.

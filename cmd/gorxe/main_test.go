@@ -118,6 +118,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"demo", "--addresses", "here,there"}, exitUsage, "", "--addresses"},
 		{[]string{"pcap", "show", "--help"}, exitOK, "gorxe pcap show --ladder", ""},
 		{[]string{"pcap", "show"}, exitUsage, "", "<file>"},
+		{[]string{"pcap", "show", "--html", "x.pcapng"}, exitUsage, "", `expected "<file>": --html took x.pcapng as its value` + "\n"},
 		{[]string{"pcap", "show", "--qp", "0x11x", "x"}, exitUsage, "", "queue pair number"},
 		{[]string{"pcap", "show", "--limit", "-1", "x"}, exitUsage, "", "--limit"},
 		{[]string{"pcap", "show", "-v", "--ladder", "x"}, exitUsage, "", "-v is for lines"},

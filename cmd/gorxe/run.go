@@ -211,7 +211,7 @@ func (c runCmd) Run(std streams) error {
 		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
 	})
 	if err != nil {
-		return c.failed(err)
+		return c.failed(withPackage(err, program))
 	}
 	if c.Explain {
 		explainRun(outcome, std.err)

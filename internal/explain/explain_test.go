@@ -386,18 +386,6 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestLike: a part of a name, or a name with a wrong letter, leads to the name.
-func TestLike(t *testing.T) {
-	for name, want := range map[string][]string{
-		"IBV_WC_SUCESS": {"IBV_WC_SUCCESS"}, "sucess": {"IBV_WC_SUCCESS"}, "retry": {"IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR"},
-		"EINVL": {"EINVAL"}, "rejectd": {"RDMA_CM_EVENT_REJECTED"}, "nope": nil, "x": nil, "": nil,
-	} {
-		if got := Like(name); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
 // TestErrnoCauses: an errno that ping-pong programs print without a reason leads to the option that is missing.
 func TestErrnoCauses(t *testing.T) {
 	for name, want := range map[string]string{"EINVAL": "-g 1 with ibv_rc_pingpong", "ENOSPC": "the server has ended", "ENODATA": "ibv_devinfo -v"} {

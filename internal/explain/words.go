@@ -104,8 +104,8 @@ func Words() (list []Word) {
 	return list
 }
 
-// prefixes are those of the names, which Find does not need.
-var prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_"}
+// Prefixes are those of the names, which Find does not need.
+var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_"}
 
 // Find returns the words with a name, in any case, with or without its prefix.
 // Statuses are found by their text too, as ibv_wc_status_str has it. A number finds the status, the errno and the
@@ -126,7 +126,7 @@ func Find(name string) (list []Word) {
 		}
 	}
 	for _, w := range Words() {
-		for _, prefix := range prefixes {
+		for _, prefix := range Prefixes {
 			if strings.EqualFold(prefix+name, w.Name) {
 				return append(list, w)
 			}

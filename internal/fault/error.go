@@ -32,8 +32,8 @@ func oneOf(words []string) string {
 	}
 }
 
-// nearest returns the word that is at most two letters away from what was given, or "".
-func nearest(given string, words []string) string {
+// Nearest returns the word that is at most two letters away from what was given, or "".
+func Nearest(given string, words []string) string {
 	best, least := "", 3
 	for _, w := range words {
 		if d := distance(strings.ToLower(given), strings.ToLower(w)); d < least {

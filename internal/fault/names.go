@@ -51,7 +51,7 @@ func setStatus(r *Rule, v string) error {
 			return nil
 		}
 	}
-	if near := nearest(strings.TrimPrefix(v, statusPrefix), statusNames[1:]); near != "" {
+	if near := Nearest(strings.TrimPrefix(v, statusPrefix), statusNames[1:]); near != "" {
 		return fmt.Errorf("there is no such error in enum ibv_wc_status: is it %s%s?", statusPrefix, near)
 	}
 	return fmt.Errorf("give an error of enum ibv_wc_status, as IBV_WC_RETRY_EXC_ERR")
@@ -72,7 +72,7 @@ var errnos, errnoNames = func() (map[string]unix.Errno, []string) {
 func setErrno(r *Rule, v string) error {
 	e, ok := errnos[v]
 	if !ok {
-		if near := nearest(v, errnoNames); near != "" {
+		if near := Nearest(v, errnoNames); near != "" {
 			return fmt.Errorf("there is no such errno: is it %s?", near)
 		}
 		return fmt.Errorf("give the name of an errno, as ENOMEM")
@@ -113,7 +113,7 @@ func selectNames(list, what string, names []string) (selected nameSet, err error
 			}
 		}
 		if !found {
-			if near := nearest(pattern, names); near != "" {
+			if near := Nearest(pattern, names); near != "" {
 				return 0, fmt.Errorf("there is no %s %s: is it %s?", kind, pattern, near)
 			}
 			return 0, fmt.Errorf("there is no %s %s: there are %s", kind, pattern, oneOf(names))

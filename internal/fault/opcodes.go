@@ -60,7 +60,7 @@ func parseOpcodes(list string) (set opcodes, err error) {
 			}
 		}
 		if !found {
-			if near := nearest(name, opcodeNames); near != "" {
+			if near := Nearest(name, opcodeNames); near != "" {
 				return set, fmt.Errorf("there is no opcode %s: is it %s?", pattern, near)
 			}
 			return set, fmt.Errorf("there is no opcode %s: names are those of the specification, as RC_SEND_ONLY or RC_RDMA_WRITE_*", pattern)

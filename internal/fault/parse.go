@@ -62,6 +62,9 @@ func (g *given) parse() (r Rule, err error) {
 	for i, item := range strings.Split(strings.TrimRight(g.text[at:], " "), ",") {
 		if i == 0 {
 			if f = p.find(item); f == nil {
+				if name, options, ok := strings.Cut(item, " "); ok && p.find(name) != nil {
+					return r, g.bad(item, at, "options follow a comma: %s %s,%s", p.name, name, strings.TrimSpace(options))
+				}
 				return r, g.bad(item, at, "%s", unknown("a "+p.name+" rule says", item, p.faults()))
 			}
 			r.Where, r.What = p.where, f.what
@@ -103,7 +106,7 @@ func (g *given) item(r *Rule, p *place, f *fault, item string, at int) error {
 
 // unknown says what there is instead of a word.
 func unknown(what, given string, words []string) string {
-	if near := nearest(given, words); near != "" {
+	if near := Nearest(given, words); near != "" {
 		return fmt.Sprintf("unknown: is it %s?", near)
 	}
 	return fmt.Sprintf("unknown: %s %s", what, oneOf(words))

@@ -19,6 +19,7 @@ var refused = []struct{ rule, word, why string }{
 	{"paket drop", "paket", "unknown: is it packet?"},
 	{"packet", "packet", "say what happens: drop, duplicate, delay, reorder, corrupt, truncate, mark or shape"},
 	{"packet drp", "drp", "unknown: is it drop?"},
+	{"packet drop p=1%", "drop p=1%", "options follow a comma: packet drop,p=1%"},
 	{"packet explode", "explode", "unknown: a packet rule says drop, duplicate, delay, reorder, corrupt, truncate, mark or shape"},
 	{"packet drop,", "", "there is nothing after the comma at byte 12"},
 	{"packet drop,frist=1", "frist=1", "unknown: is it first?"},

@@ -26,6 +26,18 @@ func TestSequential(t *testing.T) {
 	}
 }
 
+// TestDemoSetup: what `make demo` lacks is said before the build, which takes minutes.
+func TestDemoSetup(t *testing.T) {
+	m := regexp.MustCompile(`(?m)^demo: (.*?) ##.*\n((?:\t.*\n)+)`).FindStringSubmatch(read(t, "Makefile"))
+	if m == nil {
+		t.Fatal("the Makefile has no demo")
+	}
+	setup, build := strings.Index(m[2], "setup.sh demo"), strings.Index(m[2], "$(MAKE)")
+	if strings.Contains(m[1], "build") || setup < 0 || build < setup {
+		t.Errorf("make demo needs %s, and does\n%s", m[1], m[2])
+	}
+}
+
 // concurrent are functions that start goroutines.
 var concurrent = map[string]bool{"Go": true, "AfterFunc": true, "Parallel": true, "RunParallel": true}
 

@@ -2,6 +2,7 @@ package completion
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,27 +18,27 @@ type Command struct {
 
 // Help is what kong prints of the command.
 func (c *Command) Help() string {
-	return `It prints a command for the shell. To have completion in each shell, put that command into the shell's init file.
+	return `With the name of a shell, it prints the code that activates completion there. So it does if its output goes to a file or a pipe. Without a name, it says how to activate completion in your login shell.
 
 Examples:
   gorxe completion
-  source <(gorxe completion -c bash)`
+  source <(gorxe completion bash)`
 }
 
 // shell is how a shell gets completion. NAME and PATH are the program's.
 type shell struct{ code, command, file string }
 
 var shells = map[string]shell{
-	"bash": {"complete -o default -o bashdefault -C PATH NAME", "source <(NAME completion -c bash)", "~/.bashrc"},
+	"bash": {"complete -o default -o bashdefault -C PATH NAME", "source <(NAME completion bash)", "~/.bashrc"},
 	"zsh": {"autoload -U +X bashcompinit && bashcompinit\ncomplete -o default -o bashdefault -C PATH NAME",
-		"source <(NAME completion -c zsh)", "~/.zshrc"},
+		"source <(NAME completion zsh)", "~/.zshrc"},
 	"fish": {`function __complete_NAME
     set -lx COMP_LINE (commandline -cp)
     test -z (commandline -ct)
     and set COMP_LINE "$COMP_LINE "
     PATH
 end
-complete -f -c NAME -a "(__complete_NAME)"`, "NAME completion -c fish | source", "~/.config/fish/config.fish"},
+complete -f -c NAME -a "(__complete_NAME)"`, "NAME completion fish | source", "~/.config/fish/config.fish"},
 }
 
 // Run prints the command, or the code.
@@ -55,10 +56,20 @@ func (c *Command) Run(k *kong.Context) error {
 		return err
 	}
 	text := s.code
-	if !c.Code {
+	if !c.Code && c.Shell == "" && isTerminal(k.Stdout) {
 		text = "This command activates completion in " + name + ":\n\n    " + s.command +
 			"\n\nTo have it in each shell, put the command into its init file, which usually is " + s.file + "."
 	}
 	_, err = fmt.Fprintln(k.Stdout, strings.NewReplacer("NAME", k.Model.Name, "PATH", path).Replace(text))
 	return err
+}
+
+// isTerminal reports whether a person reads what is written there.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -51,7 +52,22 @@ func InNamespaces(args []string) (int, error) {
 	case errors.As(err, &exit):
 		return exit.ExitCode(), nil
 	}
-	return failed, fmt.Errorf("--hosts needs network namespaces: %w: run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)", err)
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it, nothing is known
+	return failed, fmt.Errorf("--hosts needs network namespaces: %w: %s", err, allow(string(mounts)))
+}
+
+// allow says what lets a user make a user namespace. The kernel refuses that in a chroot (unshare(2)), whose root
+// is no mount point unless someone has mounted it.
+func allow(mountinfo string) string {
+	root := mountinfo == ""
+	for line := range strings.Lines(mountinfo) {
+		f := strings.Fields(line)
+		root = root || len(f) > 4 && f[4] == "/"
+	}
+	if !root {
+		return "this is a chroot, where only root may: run as root"
+	}
+	return "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
 }
 
 // hosts are two network namespaces with a link between them. The server is in that of
