@@ -16,7 +16,7 @@ import (
 )
 
 type explainCmd struct {
-	Socket string   `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Socket string   `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	JSON   bool     `name:"json" help:"Print JSON. Only without words."`
 	Word   []string `arg:"" optional:"" predictor:"word" help:"A status, an event, an errno or modify_qp."`
 }

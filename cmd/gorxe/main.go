@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -77,10 +79,16 @@ func untilSignal() (context.Context, error) {
 	return ctx, nil
 }
 
-// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is nothing to run.
-// newContext makes the context of a command that asks for one.
-func parse(newContext contexts, args []string, std streams) (*kong.Context, int) {
-	helped := false
+// grammar is the parser of command lines. To make one takes milliseconds.
+type grammar struct {
+	*kong.Kong
+	std    streams
+	helped bool // the command line asked for help
+}
+
+// newGrammar makes a parser. newContext makes the context of a command that asks for one.
+func newGrammar(newContext contexts, std streams) *grammar {
+	g := &grammar{std: std}
 	parser, err := kong.New(&cli{},
 		kong.Name("gorxe"),
 		kong.Description("A software RDMA (RoCEv2) device in user space: no kernel module, no RDMA hardware.\n\n"+
@@ -92,24 +100,54 @@ func parse(newContext contexts, args []string, std streams) (*kong.Context, int)
 		kong.Bind(std),
 		plainValues(),
 		// The parser calls this for --help only, and continues to parse.
-		kong.Exit(func(int) { helped = true }),
+		kong.Exit(func(int) { g.helped = true }),
 	)
 	if err != nil {
 		panic(err) // the grammar above is wrong; no input causes this
 	}
+	g.Kong = parser
+	return g
+}
+
+// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is nothing to run.
+func (g *grammar) parse(args []string) (*kong.Context, int) {
 	if completion.Wanted() {
-		return nil, complete(parser, std)
+		return nil, complete(g.Kong, g.std)
 	}
-	parsed, err := parser.Parse(args)
-	if helped {
+	parsed, err := g.Parse(args)
+	if g.helped {
 		return nil, exitOK
 	}
 	if err != nil {
-		complain(std, err)
-		fmt.Fprintf(std.err, "Run 'gorxe %s--help' for usage.\n", commandOf(err))
+		complain(g.std, clearer(err))
+		fmt.Fprintf(g.std.err, "Run 'gorxe %s--help' for usage.\n", commandOf(err))
 		return nil, exitUsage
 	}
 	return parsed, exitOK
+}
+
+// shortGuess is a guess of the parser that is no help: a flag of one letter for a long one.
+var shortGuess = regexp.MustCompile(`, did you mean "-[a-zA-Z]"\?$`)
+
+// clearer returns an error of the parser with what helps, and without what does not.
+func clearer(err error) error {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	text := shortGuess.ReplaceAllString(err.Error(), "")
+	if n := wrong.Context.Selected(); n != nil && len(n.Children) > 0 && strings.HasPrefix(text, "unexpected argument ") && text == err.Error() {
+		var names []string
+		for _, c := range n.Children {
+			if !c.Hidden {
+				names = append(names, c.Name)
+			}
+		}
+		if !strings.Contains(text, "did you mean") {
+			text += ": gorxe " + n.Name + " has the commands " + strings.Join(names, ", ")
+		}
+	}
+	return errors.New(text)
 }
 
 // commandOf returns the words of the command whose line is wrong, with a space behind each.
@@ -130,7 +168,7 @@ func run(newContext contexts, args []string, std streams) int {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
 		args = []string{"version"}
 	}
-	parsed, code := parse(newContext, args, std)
+	parsed, code := newGrammar(newContext, std).parse(args)
 	if parsed == nil {
 		return code
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // deviceFlags are those of run and daemon.
 type deviceFlags struct {
 	selection `embed:""`
-	Socket    string          `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Socket    string          `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	PCAP      string          `name:"pcap" placeholder:"FILE" predictor:"file" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
 	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" predictor:"doorbells" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: direct, but trapped on a machine with one processor). See gorxe help doorbells."`
 	ECN       proto.ECN       `name:"ecn" placeholder:"WHAT" predictor:"ecn" help:"How the devices answer congestion: on (the default), off, or parameters of DCQCN with commas between them. Their names are mlx5's, and their defaults min_time_between_cnps=50 (µs), cnp_dscp=48, dce_tcp_rtt=55 (µs), dce_tcp_g=1020 (of 1024), rpg_time_reset=55 (µs), rpg_byte_reset=10000000, rpg_threshold=5, rpg_ai_rate=40 (Mb/s), rpg_hai_rate=400 (Mb/s), rpg_min_rate=100 (Mb/s). See gorxe help ecn."`
@@ -139,6 +140,18 @@ func texts(specs []proto.Spec) (list []string) {
 	return list
 }
 
+// taken says which program a flag took as its file, as in gorxe run --pcap ls -l.
+func (c runCmd) taken() string {
+	for flag, value := range map[string]string{"--pcap": c.PCAP, "--verdict": c.Verdict} {
+		if value != "" && !strings.ContainsAny(value, "/.") {
+			if _, err := exec.LookPath(value); err == nil {
+				return fmt.Sprintf(". %s took %s as its value: name a file first, as in %[1]s FILE -- %[2]s", flag, value)
+			}
+		}
+	}
+	return ""
+}
+
 // Run runs the program. It returns only if it could not start the program.
 func (c runCmd) Run(std streams) error {
 	if err := c.alone(&c.deviceFlags); err != nil {
@@ -151,7 +164,7 @@ func (c runCmd) Run(std streams) error {
 	program := c.Program
 	if len(program) > 0 && strings.HasPrefix(program[0], "-") { // the parser passes these through with the program
 		if program[0] != "--" {
-			return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --", program[0])}
+			return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --%s", program[0], c.taken())}
 		}
 		program = program[1:]
 	}

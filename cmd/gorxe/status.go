@@ -19,7 +19,7 @@ import (
 )
 
 type statusCmd struct {
-	Socket     string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Socket     string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	JSON       bool          `name:"json" help:"Print JSON instead of tables."`
 	Congestion bool          `help:"Print how the devices answer congestion, too: the parameters of DCQCN."`
 	Errors     bool          `help:"Print the last errors of each program: verbs that were refused, and bad completions."`

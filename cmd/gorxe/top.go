@@ -15,7 +15,7 @@ import (
 )
 
 type topCmd struct {
-	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else $$XDG_RUNTIME_DIR/gorxe.sock, then /run/gorxe.sock)."`
+	Socket   string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	Interval time.Duration `default:"1s" help:"Time between two reports, over which the rates are (default: ${default})."`
 	JSON     bool          `name:"json" help:"Print one JSON object for each report, on one line, instead of tables."`
 	Count    int           `placeholder:"N" help:"End after N reports (default: when interrupted)."`

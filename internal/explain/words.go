@@ -94,7 +94,7 @@ func Words() (list []Word) {
 	add("acknowledgement", nakWordList)
 	var names []Word
 	for errno, w := range errnoWords {
-		names = append(names, Word{Name: unix.ErrnoName(errno), Number: int(errno), Meaning: sentence(w.why), Fix: sentence(w.fix)})
+		names = append(names, Word{Name: unix.ErrnoName(errno), Number: int(errno), Meaning: sentence(w.why), Fix: sentence(w.fix) + " Run the program with gorxe run --explain: it names the call, the attribute and the value."})
 	}
 	slices.SortFunc(names, func(a, b Word) int { return strings.Compare(a.Name, b.Name) })
 	add(errnoKind, names)

@@ -26,6 +26,7 @@ type Config struct {
 	CM         func(sockets []string) []int
 	StopServer bool // do not wait for the end of the server
 	Hosts      bool // each end on a host of its own
+	Alone      bool // the pair has an address of its own
 	Labels     bool // each line of output begins with "server: " or "client: "
 }
 

@@ -21,7 +21,7 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 		case <-out.ready():
 			return nil
 		case <-e.done:
-			return fmt.Errorf("the server ended, with exit code %d, before %s: the client was not started", e.code(), c.sign())
+			return fmt.Errorf("the server ended, with exit code %d, before %s: the client was not started%s", e.code(), c.sign(), c.busyPort())
 		case <-late:
 			return fmt.Errorf("after %v %s: the client was not started%s", c.Timeout, c.missing(), c.remedy())
 		case <-ctx.Done():
@@ -30,6 +30,14 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 		}
 	}
 	return nil
+}
+
+// busyPort says what to do if another pair of programs has the server's port.
+func (c *Config) busyPort() string {
+	if c.Hosts || c.Alone {
+		return ""
+	}
+	return ". If its port is taken: gorxe pair --private gives this pair an address of its own, which {address} in the commands stands for"
 }
 
 // listens reports whether the process, or one below it, listens. The daemons know which processes listen by RDMA CM, and are asked if

@@ -89,7 +89,7 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 		{explain.Unreachable, "**The peer or the network**, for `%s`: %s"},
 	} {
 		x, n := first(r.records(), side.side)
-		if x == nil {
+		if x == nil || side.side == explain.Peer && r.hasBlamed(x) {
 			continue
 		}
 		s := fmt.Sprintf(side.says, code(cmp.Or(x.Program, "a process")), cell(x.String()))
@@ -103,6 +103,14 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 		list = append(list, event{r.records()[0].Time, s})
 	}
 	return list
+}
+
+// hasBlamed reports whether the peer of this error is a program of this run with an error of its own, for which
+// it is at fault: both ends have a record of one mistake, and it would be named twice.
+func (r *Run) hasBlamed(x *explain.Record) bool {
+	return slices.ContainsFunc(r.records(), func(o explain.Record) bool {
+		return o.Fault == explain.Program && o.QPN == x.PeerQPN && o.PeerQPN == x.QPN
+	})
 }
 
 // blameRules says what fault rules did.

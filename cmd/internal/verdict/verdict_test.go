@@ -112,6 +112,13 @@ func TestOrder(t *testing.T) {
 				"- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first.",
 				"1. After 0.450 s, `client[7926]` was killed by SIGKILL.\n", "2. After 0.450 s, `client[7926]`: its memory is gone.\n", "3. After 0.900 s, `server[11]`: it got no answer.\n",
 			}},
+		"both ends have a record of one mistake": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{
+				{Time: at(100), Count: 1, PID: 11, Program: "server", Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, What: "it refused the rkey"},
+				{Time: at(110), Count: 1, PID: 12, Program: "client", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, What: "its rkey was refused"},
+			}, nil)},
+			[]string{"## Which side was at fault\n\n- **The program** `client`: its rkey was refused.\n\n## What the device saw"},
+		},
 		"killed later": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{refused}, []proto.ProcessEnd{killed})},
 			[]string{"# Verdict: the program failed with exit status 1\n", "- **The program** `server`: it was refused.", "- **Process 7926** (`client`), after 0.500 s: it was killed by SIGKILL.\n"},

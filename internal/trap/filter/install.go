@@ -36,7 +36,10 @@ type Installed struct {
 //
 // A doorbell is a write of that many bytes: it is not trapped on Range.Doorbells.
 func Install(fds Range, doorbell uint32) (Installed, error) {
-	prog := build(fds, doorbell)
+	prog, err := build(fds, doorbell).assemble()
+	if err != nil {
+		return Installed{}, err
+	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return Installed{}, fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)
