@@ -69,8 +69,9 @@ func (p program) assemble() ([]unix.SockFilter, error) {
 	return list, nil
 }
 
-// build makes the program for a range, and for doorbells of a size. Calls of another architecture (32-bit and x32
-// programs on amd64) are not trapped: such programs have no provider for the device.
+// build makes the program for a range, and for doorbells of a size. Calls of another
+// architecture (32-bit and x32 programs on amd64) are not trapped: such programs have no provider
+// for the device.
 //
 // The program searches by halves, so the many calls that are not listed cost six
 // comparisons. It loads nothing but architecture and number before the rule of a
