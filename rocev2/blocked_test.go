@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sched/standby"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -44,7 +45,7 @@ func (tr *trap) receive(batch []wire.Datagram) {
 func (tr *trap) send(t *testing.T, from *Port, route *wire.Route, sizes ...int) {
 	t.Helper()
 	for _, size := range sizes {
-		must(t, from.Send([]wire.Burst{burst(route, 1, size, 0)}))
+		must.OK(t, from.Send([]wire.Burst{burst(route, 1, size, 0)}))
 		if got := tr.wait(1); len(got) != 1 || len(got[0].Data) != size-icrcLen {
 			t.Fatalf("received %d packets", len(got))
 		}
@@ -53,7 +54,7 @@ func (tr *trap) send(t *testing.T, from *Port, route *wire.Route, sizes ...int) 
 
 func (tr *trap) block(t *testing.T, from *Port, route *wire.Route) (free chan struct{}) {
 	t.Helper()
-	must(t, from.Send([]wire.Burst{burst(route, 1, trapLen, 0)}))
+	must.OK(t, from.Send([]wire.Burst{burst(route, 1, trapLen, 0)}))
 	return <-tr.blocked
 }
 
@@ -89,7 +90,7 @@ func TestOthersContinueWhenACallBlocks(t *testing.T) {
 	}
 	tr.send(t, tx, route, 64)
 	for _, p := range []*Port{rx, tx, tx2} {
-		must(t, p.Close())
+		must.OK(t, p.Close())
 	}
 	settle(before)
 }
@@ -107,7 +108,7 @@ func TestCloseWhileBlocked(t *testing.T) {
 
 	// Close waits neither for the reader that was replaced nor for the last one, and
 	// the address is free at once.
-	must(t, rx.Close())
+	must.OK(t, rx.Close())
 	tr2 := newTrap()
 	again := open(t, Config{Address: dst, Receiver: tr2.receive})
 	tr2.send(t, tx, route, 64)
@@ -118,8 +119,8 @@ func TestCloseWhileBlocked(t *testing.T) {
 	}
 	close(first)
 	close(last)
-	must(t, again.Close())
-	must(t, tx.Close())
+	must.OK(t, again.Close())
+	must.OK(t, tx.Close())
 	settle(before)
 }
 
@@ -145,7 +146,7 @@ func TestTakeoversUnderTraffic(t *testing.T) {
 		}
 	})
 	for i := range 10 {
-		must(t, tx.Send([]wire.Burst{burst(route, 1, trapLen, 0), burst(route, 3, 128, 0)}))
+		must.OK(t, tx.Send([]wire.Burst{burst(route, 1, trapLen, 0), burst(route, 3, 128, 0)}))
 		for got := 0; got < 3; {
 			got += len(tr.wait(1))
 		}

@@ -9,6 +9,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
 func TestOpenErrors(t *testing.T) {
@@ -58,20 +61,20 @@ func checkError(t *testing.T, err, want error, says []string) {
 }
 
 func TestInterfaceWithoutAddress(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
-	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0"}, PeerName: "v1"}))
+	must.OK(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0"}, PeerName: "v1"}))
 	_, err := Open(Config{Interface: "v0", Receiver: discard})
 	checkError(t, err, ErrNoAddress, []string{"interface v0", "ip link set v0 up", "ip address add"})
 	v0, err := netlink.LinkByName("v0")
-	must(t, err)
-	must(t, netlink.LinkSetUp(v0))
+	must.OK(t, err)
+	must.OK(t, netlink.LinkSetUp(v0))
 	_, err = Open(Config{Interface: "v0", Receiver: discard})
 	checkError(t, err, ErrNoAddress, []string{"interface v0: no usable address: it has no usable IP address", "ip address add"})
-	must(t, netlink.LinkSetDown(v0))
+	must.OK(t, netlink.LinkSetDown(v0))
 	infos, err := Interfaces()
-	must(t, err)
+	must.OK(t, err)
 	for _, i := range infos {
 		if i.Name == "v0" && (len(i.GIDs) != 0 || i.State != PortDown) || i.Name == "lo" && i.State != PortActive {
 			t.Errorf("got %+v", i)
@@ -92,7 +95,7 @@ func TestInterfaceWithoutAddress(t *testing.T) {
 }
 
 func TestPermission(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	// Capabilities are the thread's, and the sockets are made on this one. The
@@ -100,9 +103,9 @@ func TestPermission(t *testing.T) {
 	runtime.LockOSThread()
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
-	must(t, unix.Capget(&head, &caps[0]))
+	must.OK(t, unix.Capget(&head, &caps[0]))
 	caps[0].Effective &^= 1 << unix.CAP_NET_BIND_SERVICE
-	must(t, unix.Capset(&head, &caps[0]))
+	must.OK(t, unix.Capset(&head, &caps[0]))
 	_, err := Open(Config{Address: netip.MustParseAddr("127.0.0.1"), Port: 80, Receiver: discard})
 	checkError(t, err, ErrPermission, []string{"UDP port 80 on 127.0.0.1"})
 }

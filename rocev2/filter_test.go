@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/net/bpf"
 )
@@ -193,7 +194,7 @@ func runFilter(t *testing.T, prog []bpf.Instruction, own, src netip.Addr, n wire
 // The kernel takes the programs, of both families and with all peers, and drops what they
 // drop.
 func TestFilterInKernel(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	newCable(t, "fd00:9::1/64", "10.99.0.1/24")

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -171,7 +173,7 @@ func TestLinkLocalFromMAC(t *testing.T) {
 		"00:00:5e:00:53:01:02:03": "invalid IP", // not a 48-bit MAC
 	} {
 		hw, err := net.ParseMAC(mac)
-		must(t, err)
+		must.OK(t, err)
 		if got := linkLocalFrom(hw); got.String() != want {
 			t.Errorf("%s: got %v, want %s", mac, got, want)
 		}
@@ -181,19 +183,19 @@ func TestLinkLocalFromMAC(t *testing.T) {
 // The default GID is at index 0 from the start: before the interface has a link-local
 // address, during duplicate address detection, afterwards, and while the link is down.
 func TestDefaultGID(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	// Detection sends a probe a second. So it does not end during the test.
 	setIPv6(t, "default", "dad_transmits", 3600)
-	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0"}, PeerName: "v1"}))
+	must.OK(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "v0"}, PeerName: "v1"}))
 	c := &cable{t: t}
 	var err error
 	c.near, err = netlink.LinkByName("v0")
-	must(t, err)
+	must.OK(t, err)
 	c.far, err = netlink.LinkByName("v1")
-	must(t, err)
-	must(t, netlink.LinkSetUp(c.near))
+	must.OK(t, err)
+	must.OK(t, netlink.LinkSetUp(c.near))
 	c.addAddr("10.9.0.1/24")
 	def := linkLocalFrom(c.near.Attrs().HardwareAddr)
 	want := []wire.GID{wire.GIDFromAddr(def), gid("10.9.0.1")}
@@ -229,7 +231,7 @@ func TestDefaultGID(t *testing.T) {
 	route := &wire.Route{Src: def, Dst: def}
 	checkError(t, p.Send([]wire.Burst{burst(route, 1, 64, 0)}), ErrNoAddress, []string{def.String()})
 
-	must(t, netlink.LinkSetUp(c.far))
+	must.OK(t, netlink.LinkSetUp(c.far))
 	for len(c.linkLocals(unix.IFA_F_TENTATIVE)) == 0 { // a worker thread of the kernel adds it
 	}
 	follow("during detection")
@@ -241,9 +243,9 @@ func TestDefaultGID(t *testing.T) {
 	c.delAddr(def.String() + "/64")
 	c.addAddr(def.String() + "/64")
 	follow("after detection")
-	must(t, p.Send([]wire.Burst{burst(route, 1, 64, 0)}))
+	must.OK(t, p.Send([]wire.Burst{burst(route, 1, 64, 0)}))
 
-	must(t, netlink.LinkSetDown(c.near)) // takes the IPv6 addresses away
+	must.OK(t, netlink.LinkSetDown(c.near)) // takes the IPv6 addresses away
 	follow("with the link down")
 	if got := c.linkLocals(0); len(got) != 0 {
 		t.Errorf("with the link down v0 has %v", got)
@@ -253,7 +255,7 @@ func TestDefaultGID(t *testing.T) {
 // An interface on which the kernel makes no link-local address has no default GID, or
 // the link-local address that somebody gave it.
 func TestNoDefaultGID(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	setIPv6(t, "default", "addr_gen_mode", 1) // IN6_ADDR_GEN_MODE_NONE
@@ -268,7 +270,7 @@ func TestNoDefaultGID(t *testing.T) {
 		t.Errorf("GIDs %v, want %v", got, want)
 	}
 	infos, err := Interfaces()
-	must(t, err)
+	must.OK(t, err)
 	for _, i := range infos {
 		if i.Name == "v0" && !slices.Equal(i.GIDs, want) {
 			t.Errorf("listed GIDs %v, want %v", i.GIDs, want)
@@ -280,12 +282,12 @@ func TestNoDefaultGID(t *testing.T) {
 func (c *cable) linkLocals(flags int) []netlink.Addr {
 	c.t.Helper()
 	list, err := netlink.AddrList(c.near, netlink.FAMILY_V6)
-	must(c.t, err)
+	must.OK(c.t, err)
 	return slices.DeleteFunc(list, func(a netlink.Addr) bool { return !a.IP.IsLinkLocalUnicast() || a.Flags&flags != flags })
 }
 
 // setIPv6 sets net.ipv6.conf.NAME.KEY in the test's network namespace.
 func setIPv6(t *testing.T, name, key string, value int) {
 	t.Helper()
-	must(t, os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/"+key, []byte(strconv.Itoa(value)), 0))
+	must.OK(t, os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/"+key, []byte(strconv.Itoa(value)), 0))
 }

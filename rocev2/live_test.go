@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/wire"
 	"github.com/vishvananda/netlink"
 )
@@ -19,7 +21,7 @@ func gid(addr string) wire.GID { return wire.GIDFromAddr(netip.MustParseAddr(add
 
 // Changes of the interface arrive as port events, and the sockets follow.
 func TestLiveChanges(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	c := newCable(t, "10.9.0.1/24")
@@ -37,17 +39,17 @@ func TestLiveChanges(t *testing.T) {
 		return PortInfo{}
 	}
 
-	must(t, netlink.LinkSetMTU(c.near, 1500))
+	must.OK(t, netlink.LinkSetMTU(c.near, 1500))
 	if i := until("MTU 1500", func(i PortInfo) bool { return i.MTU == 1500 }); i.ActiveMTU != 1024 || i.Name != "v0" || len(i.MAC) != 6 {
 		t.Errorf("got %+v", i)
 	}
-	must(t, netlink.LinkSetDown(c.near))
+	must.OK(t, netlink.LinkSetDown(c.near))
 	until("the link to go down", func(i PortInfo) bool { return i.State == PortDown })
-	must(t, netlink.LinkSetUp(c.near))
+	must.OK(t, netlink.LinkSetUp(c.near))
 	until("the link to come up", func(i PortInfo) bool { return i.State == PortActive })
-	must(t, netlink.LinkSetDown(c.far))
+	must.OK(t, netlink.LinkSetDown(c.far))
 	until("the carrier to go", func(i PortInfo) bool { return i.State == PortDown })
-	must(t, netlink.LinkSetUp(c.far))
+	must.OK(t, netlink.LinkSetUp(c.far))
 	until("the carrier to come", func(i PortInfo) bool { return i.State == PortActive })
 
 	for _, a := range []string{"10.9.0.7", "fd09::7"} {
@@ -56,7 +58,7 @@ func TestLiveChanges(t *testing.T) {
 		i := until(a, func(i PortInfo) bool { return slices.Contains(i.GIDs, mapped) })
 		at := slices.Index(i.GIDs, mapped)
 		addr := netip.MustParseAddr(a)
-		must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
+		must.OK(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
 		s.wait(2)
 		c.delAddr(prefix)
 		until(a+" to go", func(i PortInfo) bool { return !slices.Contains(i.GIDs, mapped) })
@@ -70,7 +72,7 @@ func TestLiveChanges(t *testing.T) {
 		}
 	}
 
-	must(t, netlink.LinkDel(c.near))
+	must.OK(t, netlink.LinkDel(c.near))
 	until("the interface to vanish", func(i PortInfo) bool { return i.State == PortDown })
 }
 
@@ -95,7 +97,7 @@ func (l *logLines) String() string {
 // An interface that is deleted and made again takes up the port. Tunnels and container
 // networks do that. The port finds it by name, or by its address if it has only that.
 func TestInterfaceAgain(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	const address = "10.9.0.1"
@@ -116,14 +118,14 @@ func TestInterfaceAgain(t *testing.T) {
 		cfg.OnPort = func(i PortInfo) { events <- i }
 		p := open(t, cfg)
 		group := netip.MustParseAddr("239.9.9.9")
-		must(t, p.JoinGroup(group))
+		must.OK(t, p.JoinGroup(group))
 		before := p.Info()
 		addr := netip.MustParseAddr(address)
 		at := slices.Index(before.GIDs, gid(address))
 		last := "v0"
 		for _, next := range found.next {
 			gone := c.near.Attrs().Index
-			must(t, netlink.LinkDel(c.near))
+			must.OK(t, netlink.LinkDel(c.near))
 			for i := range events {
 				if i.State == PortDown && i.Index == 0 {
 					break
@@ -133,8 +135,8 @@ func TestInterfaceAgain(t *testing.T) {
 				t.Error("sends without an interface")
 			}
 			other := netip.MustParseAddr("239.9.9.10")
-			must(t, p.JoinGroup(other))
-			must(t, p.LeaveGroup(other))
+			must.OK(t, p.JoinGroup(other))
+			must.OK(t, p.LeaveGroup(other))
 			c = newNamedCable(t, next, address+"/24", "fd09::1/64")
 			for i := range events {
 				if i.State == PortActive && slices.Contains(i.GIDs, gid(address)) {
@@ -145,7 +147,7 @@ func TestInterfaceAgain(t *testing.T) {
 			if now.Name != next || now.Index == before.Index || now.Index != c.near.Attrs().Index || slices.Index(now.GIDs, gid(address)) != at {
 				t.Errorf("before %+v, now %+v", before, now)
 			}
-			must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
+			must.OK(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 2, 64, 0)}))
 			s.wait(2)
 			for _, want := range []string{
 				fmt.Sprintf("the interface was deleted: the port is down until there is one again\" interface=%s index=%d\n", last, gone),
@@ -158,13 +160,13 @@ func TestInterfaceAgain(t *testing.T) {
 			last = next
 		}
 		maddrs, err := os.ReadFile("/proc/net/igmp")
-		must(t, err)
+		must.OK(t, err)
 		if !strings.Contains(string(maddrs), "090909EF") {
 			t.Errorf("the group is not joined on the new interface:\n%s", maddrs)
 		}
-		must(t, p.LeaveGroup(group))
-		must(t, p.Close())
-		must(t, netlink.LinkDel(c.near))
+		must.OK(t, p.LeaveGroup(group))
+		must.OK(t, p.Close())
+		must.OK(t, netlink.LinkDel(c.near))
 	}
 }
 
@@ -173,33 +175,24 @@ func TestNoLeak(t *testing.T) {
 	addr, group := netip.MustParseAddr("127.0.14.1"), netip.MustParseAddr("239.9.9.9")
 	cycle := func() {
 		p, err := Open(Config{Address: addr, Receiver: discard})
-		must(t, err)
-		must(t, p.JoinGroup(group))
-		must(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 3, 64, 0)}))
-		must(t, p.Close())
-		must(t, p.Close())
+		must.OK(t, err)
+		must.OK(t, p.JoinGroup(group))
+		must.OK(t, p.Send([]wire.Burst{burst(&wire.Route{Src: addr, Dst: addr}, 3, 64, 0)}))
+		must.OK(t, p.Close())
+		must.OK(t, p.Close())
 		if _, err := Open(Config{Address: addr, Interface: "nosuch0", Receiver: discard}); err == nil {
 			t.Fatal("opened an interface that does not exist")
 		}
 	}
 	cycle()
-	files, goroutines := openFiles(t), runtime.NumGoroutine()
+	const own = "gorxe/rocev2"
+	files, goroutines := leak.OpenFiles(), leak.Running(own)
 	for range 10 {
 		cycle()
 	}
-	if n := openFiles(t); n != files {
-		t.Errorf("%d descriptors open, %d before", n, files)
+	if now := leak.OpenFiles(); len(now) != len(files) {
+		t.Errorf("open are %v, before %v", now, files)
 	}
-	// A goroutine that has called Done may need a moment to end. One that leaked
-	// never ends, and the test then times out with a dump of it.
-	for runtime.NumGoroutine() > goroutines {
-		runtime.Gosched()
-	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
-	return len(list)
+	// A goroutine that has called Done may need a moment to end.
+	must.Eventually(t, "the goroutines of closed ports end", func() bool { return leak.Running(own) <= goroutines })
 }

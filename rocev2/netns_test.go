@@ -4,10 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/google/gopacket"
@@ -15,47 +12,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/internal/test/must"
 	rocelayers "github.com/gorxe/gorxe/rocev2/layers"
 )
-
-const inNetnsEnv = "GORXE_TEST_IN_NETNS"
-
-// inNetns runs the calling test again, alone, in a process with a network
-// namespace of its own, and returns false; in that process it returns true. If the
-// user may not do that, the test is skipped, except in CI.
-func inNetns(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(inNetnsEnv) != "" {
-		lo, err := netlink.LinkByName("lo")
-		must(t, err)
-		must(t, netlink.LinkSetUp(lo))
-		return true
-	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
-	cmd.Env = append(os.Environ(), inNetnsEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if cmd.Process == nil {
-		testenv.Missing(t, "cannot make a network namespace (needs root or user namespaces): %v", err)
-	}
-	if err != nil {
-		t.Errorf("in the network namespace: %v\n%s", err, out)
-	}
-	return false
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // cable is a veth pair: the port is at one end, and the test sends and receives
 // frames at the other, as the network.
@@ -77,26 +36,26 @@ func newCable(t *testing.T, addrs ...string) *cable {
 // newNamedCable is newCable with another name for v0.
 func newNamedCable(t *testing.T, name string, addrs ...string) *cable {
 	t.Helper()
-	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
+	must.OK(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 4500}, PeerName: "v1", PeerMTU: 4500}))
 	rocelayers.Register()
 	c := &cable{t: t}
 	var err error
 	c.near, err = netlink.LinkByName(name)
-	must(t, err)
+	must.OK(t, err)
 	c.far, err = netlink.LinkByName("v1")
-	must(t, err)
-	must(t, netlink.LinkSetGSOMaxSegs(c.near, 1))
-	must(t, netlink.LinkSetUp(c.far))
-	must(t, netlink.LinkSetUp(c.near))
+	must.OK(t, err)
+	must.OK(t, netlink.LinkSetGSOMaxSegs(c.near, 1))
+	must.OK(t, netlink.LinkSetUp(c.far))
+	must.OK(t, netlink.LinkSetUp(c.near))
 	for _, a := range addrs {
 		c.addAddr(a)
 	}
 	c.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { unix.Close(c.fd) })
-	must(t, unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20))
-	must(t, unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: c.far.Attrs().Index}))
-	must(t, unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}))
+	must.OK(t, unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20))
+	must.OK(t, unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: c.far.Attrs().Index}))
+	must.OK(t, unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}))
 	return c
 }
 
@@ -105,7 +64,7 @@ func htons(v uint16) uint16 { return v<<8 | v>>8 } // the tests' hosts are littl
 func (c *cable) addr(prefix string) *netlink.Addr {
 	c.t.Helper()
 	a, err := netlink.ParseAddr(prefix)
-	must(c.t, err)
+	must.OK(c.t, err)
 	a.Flags = unix.IFA_F_NODAD
 	return a
 }
@@ -115,7 +74,7 @@ func (c *cable) addr(prefix string) *netlink.Addr {
 func (c *cable) addAddr(prefix string) {
 	c.t.Helper()
 	a := c.addr(prefix)
-	must(c.t, netlink.AddrAdd(c.near, a))
+	must.OK(c.t, netlink.AddrAdd(c.near, a))
 	local := func(r netlink.Route) bool {
 		return r.Type == unix.RTN_LOCAL && r.Dst != nil && r.Dst.IP.Equal(a.IP)
 	}
@@ -130,11 +89,11 @@ func (c *cable) addAddr(prefix string) {
 	}
 }
 
-func (c *cable) delAddr(prefix string) { must(c.t, netlink.AddrDel(c.near, c.addr(prefix))) }
+func (c *cable) delAddr(prefix string) { must.OK(c.t, netlink.AddrDel(c.near, c.addr(prefix))) }
 
 // neighbour makes addr reachable at the far end.
 func (c *cable) neighbour(addr netip.Addr) {
-	must(c.t, netlink.NeighSet(&netlink.Neigh{LinkIndex: c.near.Attrs().Index, State: netlink.NUD_PERMANENT,
+	must.OK(c.t, netlink.NeighSet(&netlink.Neigh{LinkIndex: c.near.Attrs().Index, State: netlink.NUD_PERMANENT,
 		IP: addr.AsSlice(), HardwareAddr: c.far.Attrs().HardwareAddr}))
 }
 
@@ -168,5 +127,5 @@ func (c *cable) inject(ip []byte, dstMAC net.HardwareAddr) {
 		frame = append(frame, 0x86, 0xdd)
 	}
 	_, err := unix.Write(c.fd, append(frame, ip...))
-	must(c.t, err)
+	must.OK(c.t, err)
 }

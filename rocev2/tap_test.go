@@ -16,6 +16,7 @@ import (
 	"github.com/google/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/wire"
@@ -36,9 +37,9 @@ func tapTraffic(t *testing.T, tap *Tap) int {
 		if src != dst {
 			tx = open(t, Config{Address: src, Receiver: discard, Tap: tap})
 		}
-		must(t, tx.Send([]wire.Burst{burst(&wire.Route{Src: src, Dst: dst, TrafficClass: 8}, n, 1040, 100)}))
+		must.OK(t, tx.Send([]wire.Burst{burst(&wire.Route{Src: src, Dst: dst, TrafficClass: 8}, n, 1040, 100)}))
 		s.wait(n)
-		must(t, rx.Close()) // so that the receiver has written its last
+		must.OK(t, rx.Close()) // so that the receiver has written its last
 	}
 	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.1"), SrcPort: 0xc001}, 1, 1040, 0)
 	tap.WriteOut(out.Route, out.Buf, 0, 0)
@@ -46,15 +47,18 @@ func tapTraffic(t *testing.T, tap *Tap) int {
 }
 
 func TestTap(t *testing.T) {
+	if !testenv.OwnNetwork(t) {
+		return
+	}
 	var file bytes.Buffer
 	tap, err := NewTap(&file, "rxe-test")
-	must(t, err)
+	must.OK(t, err)
 	want := tapTraffic(t, tap)
-	must(t, tap.Flush())
-	must(t, tap.Close())
+	must.OK(t, tap.Flush())
+	must.OK(t, tap.Close())
 
 	r, err := pcapgo.NewNgReader(&file, pcapgo.DefaultNgReaderOptions)
-	must(t, err)
+	must.OK(t, err)
 	if i, err := r.Interface(0); err != nil || i.Name != "rxe-test" {
 		t.Errorf("interface %+v, %v", i, err)
 	}
@@ -104,18 +108,21 @@ func TestTapInTshark(t *testing.T) {
 	if err != nil {
 		testenv.Missing(t, "tshark is missing: %v", err)
 	}
+	if !testenv.OwnNetwork(t) {
+		return
+	}
 	path := filepath.Join(t.TempDir(), "tap.pcapng")
 	tap, err := OpenTap(path, "rxe-test")
-	must(t, err)
+	must.OK(t, err)
 	want := tapTraffic(t, tap)
-	must(t, tap.Close())
+	must.OK(t, tap.Close())
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("a new capture: %v, %v; it holds what others sent", info.Mode(), err)
 	}
 	out, err := exec.Command(tshark, "-r", path, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"-T", "fields", "-e", "frame.interface_name", "-e", "infiniband.bth.opcode", "-e", "ip.checksum.status",
 		"-e", "udp.checksum.status", "-e", "_ws.malformed").Output()
-	must(t, err)
+	must.OK(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) != want {
 		t.Fatalf("tshark shows %d packets, want %d", len(lines), want)
@@ -132,15 +139,15 @@ func TestTapInTshark(t *testing.T) {
 func TestTapLimit(t *testing.T) {
 	var file bytes.Buffer
 	tap, err := NewTap(&file, "x")
-	must(t, err)
+	must.OK(t, err)
 	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64, 0)
 	tap.Limit(uint64(3 * len(out.Buf)))
 	for range 5 {
 		tap.WriteOut(out.Route, out.Buf, 0, 0)
 	}
-	must(t, tap.Close())
+	must.OK(t, tap.Close())
 	r, err := pcapgo.NewNgReader(&file, pcapgo.DefaultNgReaderOptions)
-	must(t, err)
+	must.OK(t, err)
 	n := 0
 	for {
 		if _, _, err := r.ReadPacketData(); err != nil {
@@ -164,10 +171,10 @@ func TestTapErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	must(t, err)
+	must.OK(t, err)
 	defer full.Close()
 	tap, err := NewTap(full, "x")
-	must(t, err)
+	must.OK(t, err)
 	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64, 0)
 	tap.WriteOut(out.Route, out.Buf, 0, 0)
 	if tap.Flush() == nil || tap.Close() == nil {
@@ -181,14 +188,14 @@ func TestPreparedTap(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		p := filepath.Join(dir, name)
-		must(t, os.WriteFile(p, []byte(text), 0o600))
+		must.OK(t, os.WriteFile(p, []byte(text), 0o600))
 		return p
 	}
 	other, empty := file("other", "precious"), file("empty", "")
 	soft, hard, fifo := filepath.Join(dir, "soft"), filepath.Join(dir, "hard"), filepath.Join(dir, "fifo")
-	must(t, os.Symlink(empty, soft))
-	must(t, os.Link(empty, hard))
-	must(t, unix.Mkfifo(fifo, 0o600))
+	must.OK(t, os.Symlink(empty, soft))
+	must.OK(t, os.Link(empty, hard))
+	must.OK(t, unix.Mkfifo(fifo, 0o600))
 	for _, path := range []string{other, soft, hard, fifo, filepath.Join(dir, "missing"), dir} {
 		if tap, err := OpenPreparedTap(path, "x"); err == nil {
 			tap.Close() //nolint:errcheck // the test fails
@@ -199,8 +206,8 @@ func TestPreparedTap(t *testing.T) {
 		t.Errorf("the other file has %q: %v", text, err)
 	}
 	tap, err := OpenPreparedTap(file("capture", ""), "x")
-	must(t, err)
-	must(t, tap.Close())
+	must.OK(t, err)
+	must.OK(t, tap.Close())
 	if st, err := os.Stat(filepath.Join(dir, "capture")); err != nil || st.Size() == 0 {
 		t.Errorf("the capture is empty: %v", err)
 	}
@@ -210,19 +217,19 @@ func TestPreparedTap(t *testing.T) {
 func TestTapNote(t *testing.T) {
 	var file bytes.Buffer
 	tap, err := NewTap(&file, "x")
-	must(t, err)
+	must.OK(t, err)
 	long := strings.Repeat("y", 2*maxNote)
 	notes := []string{"", "lost by fault rule 1 (packet drop)", "", long, ""}
 	for i, note := range notes {
 		out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2")}, 1, 64+i, 0)
 		tap.WriteNoted(out.Route, out.Buf, 0, 0, note)
 	}
-	must(t, tap.Close())
+	must.OK(t, tap.Close())
 	r, err := capture.NewReader(&file)
-	must(t, err)
+	must.OK(t, err)
 	for i, note := range notes {
 		var p capture.Packet
-		must(t, r.Next(&p))
+		must.OK(t, r.Next(&p))
 		want := ""
 		if note != "" {
 			want = (notePrefix + note)[:min(len(notePrefix+note), maxNote)]

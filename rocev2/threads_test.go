@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -67,7 +68,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.OK(t, err)
 	return len(files)
 }
 
@@ -97,11 +98,11 @@ func TestThreadWhileBusy(t *testing.T) {
 		t.Errorf("%d descriptors, before %d", n, files)
 	}
 	th.idle = time.Hour
-	must(t, rx.Close())
+	must.OK(t, rx.Close())
 	again := open(t, Config{Address: route.Dst, Receiver: tr.receive, Threads: th})
 	makeBusy(t, tr, again, tx, route)
 	begin := time.Now()
-	must(t, again.Close())
+	must.OK(t, again.Close())
 	if took := time.Since(begin); took > defaultCloseTimeout/2 {
 		t.Errorf("Close took %v: it did not wake the thread", took)
 	}
@@ -111,7 +112,7 @@ func TestThreadWhileBusy(t *testing.T) {
 	if n := again.Counters().Malformed.Load(); n != 0 {
 		t.Errorf("Close counted %d malformed packets", n)
 	}
-	must(t, tx.Close())
+	must.OK(t, tx.Close())
 	settle(before)
 }
 
@@ -146,8 +147,8 @@ func TestTakeoverInThread(t *testing.T) {
 	close(free)
 	tr.send(t, tx, route, 64)
 	eventually(t, "a thread is not given back", func() bool { return th.used.Load() == 0 })
-	must(t, rx.Close())
-	must(t, tx.Close())
+	must.OK(t, rx.Close())
+	must.OK(t, tx.Close())
 	settle(before)
 }
 
@@ -159,8 +160,8 @@ func TestTakeoverWithoutDescriptor(t *testing.T) {
 	makeBusy(t, tr, rx, tx, route)
 	free := tr.block(t, tx, route)
 	var files unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: files.Max}))
+	must.OK(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
+	must.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: files.Max}))
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &files) //nolint:errcheck // it is done below
 	tr.send(t, tx, route, 64)
 	if !rx.waitsInThread() || th.used.Load() != 2 {
@@ -168,7 +169,7 @@ func TestTakeoverWithoutDescriptor(t *testing.T) {
 	}
 	time.Sleep(3 * th.idle)
 	tr.send(t, tx, route, 64)
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &files))
+	must.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &files))
 	close(free)
 	eventually(t, "a thread is not given back", func() bool { return th.used.Load() == 0 })
 	tr.send(t, tx, route, 64)
@@ -180,7 +181,7 @@ func TestAvoid(t *testing.T) {
 	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
 	allowed := func() (set unix.CPUSet) {
 		t.Helper()
-		must(t, unix.SchedGetaffinity(0, &set))
+		must.OK(t, unix.SchedGetaffinity(0, &set))
 		return set
 	}
 	all := allowed()
@@ -220,11 +221,11 @@ func TestAvoid(t *testing.T) {
 // TestUnseenWaitStops: the runtime can stop a goroutine that waits for a message without its knowledge.
 func TestUnseenWaitStops(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.OK(t, err)
 	defer unix.Close(fd)
 	const limit = 20 * time.Second // nothing else ends the call if the signal does not
 	wait := unix.NsecToTimeval(limit.Nanoseconds())
-	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
+	must.OK(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
 	msgs := make([]mmsghdr, 1)
 	waiting, done := make(chan int), make(chan unix.Errno)
 	go func() {
@@ -236,7 +237,7 @@ func TestUnseenWaitStops(t *testing.T) {
 	file := fmt.Sprintf("/proc/self/task/%d/syscall", <-waiting)
 	eventually(t, "the thread does not wait", func() bool {
 		call, err := os.ReadFile(file)
-		must(t, err)
+		must.OK(t, err)
 		return strings.HasPrefix(string(call), fmt.Sprint(unix.SYS_RECVMMSG, " "))
 	})
 	begin := time.Now()

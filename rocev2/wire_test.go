@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/testenv"
 	rocelayers "github.com/gorxe/gorxe/rocev2/layers"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -16,7 +18,7 @@ import (
 // TestGSOSegmentsOnTheWire: segment i of a GSO send carries IPv4 identification i and
 // the don't-fragment flag on the wire. Every ICRC depends on that.
 func TestGSOSegmentsOnTheWire(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
@@ -31,7 +33,7 @@ func TestGSOSegmentsOnTheWire(t *testing.T) {
 			route := &wire.Route{Src: src, Dst: dst, SrcPort: 0xc765, TrafficClass: 0x6a, HopLimit: 17, FlowLabel: 0x54321}
 			out := burst(route, shape.n, shape.size, shape.tail)
 			calls := p.Counters().SendCalls.Load()
-			must(t, p.Send([]wire.Burst{out}))
+			must.OK(t, p.Send([]wire.Burst{out}))
 			// Messages of one burst may differ in size from one another only in
 			// their number of packets.
 			perCall := min(maxGSOBytes/shape.size, int(p.segmentLimit.Load()))
@@ -51,7 +53,7 @@ func TestGSOSegmentsOnTheWire(t *testing.T) {
 // Flows that share a message share its identifications, and nothing else of the
 // headers.
 func TestSharedGSOOnTheWire(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
@@ -80,7 +82,7 @@ func TestSharedGSOOnTheWire(t *testing.T) {
 			ids = append(ids, b.id)
 		}
 		calls := p.Counters().SendCalls.Load()
-		must(t, p.Send(bursts))
+		must.OK(t, p.Send(bursts))
 		if n := p.Counters().SendCalls.Load() - calls; n != 1 {
 			t.Errorf("%d calls for one socket", n)
 		}
@@ -122,7 +124,7 @@ func checkSegment(t *testing.T, p gopacket.Packet, out *wire.Burst, i, id int, s
 // TestReceiveKernelPackets sends captured packets of the kernel's rdma_rxe to a port:
 // identifications vary, the UDP checksum is 0 even over IPv6, and GRO joins nothing.
 func TestReceiveKernelPackets(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	c := newCable(t)
@@ -177,7 +179,7 @@ func TestReceiveKernelPackets(t *testing.T) {
 }
 
 func TestMulticastOnTheWire(t *testing.T) {
-	if !inNetns(t) {
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
@@ -192,12 +194,12 @@ func TestMulticastOnTheWire(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.group.String(), func(t *testing.T) {
-			must(t, p.JoinGroup(tt.group))
-			must(t, p.JoinGroup(tt.group))
-			must(t, p.LeaveGroup(tt.group)) // one use is left
+			must.OK(t, p.JoinGroup(tt.group))
+			must.OK(t, p.JoinGroup(tt.group))
+			must.OK(t, p.LeaveGroup(tt.group)) // one use is left
 
 			out := burst(&wire.Route{Src: tt.src, Dst: tt.group, HopLimit: 1}, 3, 64, 0)
-			must(t, p.Send([]wire.Burst{out}))
+			must.OK(t, p.Send([]wire.Burst{out}))
 			for i := range 3 {
 				if got := c.next(); !bytes.Equal(got.Layer(layers.LayerTypeUDP).LayerPayload(), out.Packet(i)) {
 					t.Errorf("packet %d on the wire differs", i)
@@ -215,7 +217,7 @@ func TestMulticastOnTheWire(t *testing.T) {
 			if len(got) != 1 || got[0].Src != tt.far || got[0].Dst != tt.group {
 				t.Errorf("received %+v", got)
 			}
-			must(t, p.LeaveGroup(tt.group))
+			must.OK(t, p.LeaveGroup(tt.group))
 			if p.LeaveGroup(tt.group) == nil {
 				t.Error("left more often than joined")
 			}

@@ -6,6 +6,8 @@ import "sync/atomic"
 // names of rdma_rxe's hw_counters. The second has names of mlx5, because rdma_rxe has no
 // congestion control. The third says why requests were sent again. The fourth says why
 // packets were dropped or, on RC, refused with a NAK.
+//
+// Fields: one for each counter that programs can read.
 type Counters struct {
 	RcvdPkts         atomic.Uint64
 	DuplicateRequest atomic.Uint64

@@ -53,6 +53,8 @@ type Config struct {
 }
 
 // Device is one RDMA device with one port.
+//
+// Fields: the tables and counters of one device, each of one kind.
 type Device struct {
 	cfg      Config
 	ecn      ECN

@@ -2,6 +2,8 @@ package rxe
 
 // DeviceAttr holds a device's capabilities and limits (struct ibv_device_attr and
 // ibv_device_attr_ex).
+//
+// Fields: those of the two structs of libibverbs.
 type DeviceAttr struct {
 	FWVer                  string
 	NodeGUID, SysImageGUID uint64 // host order

@@ -13,6 +13,8 @@ import (
 // With many QPs the next one is never in the cache. So the fields that every message needs
 // lie close together: most structs begin with them, and rate and gate end with them
 // (BenchmarkManyQPs).
+//
+// Fields: the roles of a QP are structs already, and these are what all roles share.
 type QP struct {
 	dev            *Device
 	qpn            wire.QPN

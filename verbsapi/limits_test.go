@@ -81,7 +81,7 @@ func TestLimitsNothing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var e *FaultError
-	rule := Fault{Where: fault.WhereLimits, What: fault.Smaller, Limits: map[string]uint64{"max_cows": 1}}
+	rule := Fault{Where: fault.WhereLimits, What: fault.Smaller, Effect: fault.Effect{Limits: map[string]uint64{"max_cows": 1}}}
 	if _, err := Open(Config{Address: testAddr(), Faults: []Fault{rule}}); !errors.As(err, &e) || !strings.Contains(e.Why, "max_cows") {
 		t.Errorf("%v", err)
 	}

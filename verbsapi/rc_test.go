@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
 // peers are the ways in which two queue pairs can be apart.
@@ -129,6 +131,9 @@ func TestAtomics(t *testing.T) {
 }
 
 func TestIPv6(t *testing.T) {
+	if !testenv.OwnNetwork(t) {
+		return
+	}
 	a := openTest(t, Config{Address: netip.MustParseAddr("::1")})
 	x, y := pair(t, a, a, endConfig{}, ConnectAttr{})
 	ctx := testContext(t)

@@ -5,6 +5,8 @@ type SMPPortInfo struct{ *MAD }
 
 // PortInfo has the fields of PortInfo that a port without a subnet manager has something to
 // say in. Enumerations are those of the specification.
+//
+// Fields: those of the attribute.
 type PortInfo struct {
 	GIDPrefix                                      uint64
 	LID, MasterSMLID                               uint64

@@ -80,10 +80,16 @@ func untilSignal() (context.Context, error) {
 	return ctx, nil
 }
 
-// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is nothing to run.
-// newContext makes the context of a command that asks for one.
-func parse(newContext contexts, args []string, std streams) (*kong.Context, int) {
-	helped := false
+// grammar is the parser of command lines. To make one takes milliseconds.
+type grammar struct {
+	*kong.Kong
+	std    streams
+	helped bool // the command line asked for help
+}
+
+// newGrammar makes a parser. newContext makes the context of a command that asks for one.
+func newGrammar(newContext contexts, std streams) *grammar {
+	g := &grammar{std: std}
 	parser, err := kong.New(&cli{},
 		kong.Name("gorxe"),
 		kong.Description("A software RDMA (RoCEv2) device in user space: no kernel module, no RDMA hardware.\n\n"+
@@ -95,21 +101,27 @@ func parse(newContext contexts, args []string, std streams) (*kong.Context, int)
 		kong.Bind(std),
 		plainValues(),
 		// The parser calls this for --help only, and continues to parse.
-		kong.Exit(func(int) { helped = true }),
+		kong.Exit(func(int) { g.helped = true }),
 	)
 	if err != nil {
 		panic(err) // the grammar above is wrong; no input causes this
 	}
+	g.Kong = parser
+	return g
+}
+
+// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is nothing to run.
+func (g *grammar) parse(args []string) (*kong.Context, int) {
 	if completion.Wanted() {
-		return nil, complete(parser, std)
+		return nil, complete(g.Kong, g.std)
 	}
-	parsed, err := parser.Parse(args)
-	if helped {
+	parsed, err := g.Parse(args)
+	if g.helped {
 		return nil, exitOK
 	}
 	if err != nil {
-		complain(std, clearer(err))
-		fmt.Fprintf(std.err, "Run 'gorxe %s--help' for usage.\n", commandOf(err))
+		complain(g.std, clearer(err))
+		fmt.Fprintf(g.std.err, "Run 'gorxe %s--help' for usage.\n", commandOf(err))
 		return nil, exitUsage
 	}
 	return parsed, exitOK
@@ -194,7 +206,7 @@ func run(newContext contexts, args []string, std streams) int {
 	if at := slices.IndexFunc(args, negative.MatchString); at > 0 && args[0] == "explain" {
 		args = slices.Insert(slices.Clone(args), at, "--")
 	}
-	parsed, code := parse(newContext, args, std)
+	parsed, code := newGrammar(newContext, std).parse(args)
 	if parsed == nil {
 		return code
 	}

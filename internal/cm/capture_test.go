@@ -100,7 +100,7 @@ func TestLikeLinux(t *testing.T) {
 			t.Errorf("request %+v", r)
 		}
 		passive = c
-		return Take
+		return take
 	})
 	server.noError(err)
 	server.receive(client, req.MAD)
@@ -174,7 +174,7 @@ func TestLookupLikeLinux(t *testing.T) {
 	_, err = server.m.Listen(req.ServiceID(), func(now rxe.Time, c *Conn, r *Request) Verdict {
 		server.admit(c)
 		server.noError(c.Accept(now, &AcceptParams{QPN: rep.QPN(), QKey: rep.QKey(), PrivateData: rep.PrivateData()}))
-		return Take
+		return take
 	})
 	server.noError(err)
 	server.receive(client, req.MAD)

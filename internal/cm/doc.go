@@ -9,7 +9,7 @@
 // calls Expire at Deadline.
 //
 //	active side                           passive side
-//	Connect            --- REQ --->       Listener's handler: Take
+//	Connect            --- REQ --->       Listener's handler: Admit
 //	Reply event        <-- REP ----       Accept
 //	Ready              --- RTU --->       Ready event
 //	...

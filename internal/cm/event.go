@@ -94,7 +94,7 @@ type Request struct {
 	Path wire.CMPath
 }
 
-// Verdict is what a listener's handler decides: Take, Ignore or Refuse.
+// Verdict is what a listener's handler decides: what Admit returned, Ignore or Refuse.
 type Verdict interface{ verdict() }
 
 type silentVerdict uint8
@@ -102,9 +102,9 @@ type silentVerdict uint8
 func (silentVerdict) verdict() {}
 
 const (
-	// Take means that the user owns the connection, and will call Destroy. The listener's
-	// handler must have called Admit and SetHandler. It may have called Accept or Reject already.
-	Take silentVerdict = iota
+	// take means that the user owns the connection, and will call Destroy. Only Admit returns it.
+	// The handler must have called SetHandler. It may have called Accept or Reject already.
+	take silentVerdict = iota
 	// Ignore drops the request and forgets it, as if it had been lost. If the peer sends
 	// it again, it is a new request. A SIDR_REQ is refused instead, as Linux does.
 	Ignore

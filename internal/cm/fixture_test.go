@@ -27,7 +27,7 @@ type node struct {
 	verdict func(c *Conn, req *Request) Verdict
 	taken   []*Conn
 	// How a request is counted. Nil: for one user and one listener.
-	admission func(c *Conn) Verdict
+	admission func(c *Conn) (Verdict, bool)
 }
 
 type sentMAD struct {
@@ -62,7 +62,7 @@ func (n *node) handler(_ rxe.Time, ev *Event) {
 func (n *node) listen() *Listener {
 	n.t.Helper()
 	l, err := n.m.Listen(testService, func(_ rxe.Time, c *Conn, req *Request) Verdict {
-		if v := n.admit(c); v != nil {
+		if v, ok := n.admit(c); !ok {
 			return v
 		}
 		if n.verdict != nil {
@@ -70,13 +70,13 @@ func (n *node) listen() *Listener {
 		}
 		c.SetHandler(n.handler)
 		n.taken = append(n.taken, c)
-		return Take
+		return take
 	})
 	n.noError(err)
 	return l
 }
 
-func (n *node) admit(c *Conn) Verdict {
+func (n *node) admit(c *Conn) (Verdict, bool) {
 	if n.admission != nil {
 		return n.admission(c)
 	}

@@ -112,7 +112,7 @@ func newFuzzRun(t *testing.T) *fuzzRun {
 			case 4:
 				_ = c.Accept(n.now, acceptParams()) // the state of a new request allows it
 			}
-			return Take
+			return take
 		}
 		n.listen()
 	}

@@ -83,11 +83,12 @@ func (m *Machine) mayConnect(user any) bool {
 	return len(m.conns) < m.cfg.Limits.Conns && m.counts.users[user].conns < m.cfg.Limits.PerUser
 }
 
-// Admit counts a connection that a peer asks for. The listener's handler must call it, once,
-// before it takes the connection, and return what Admit returns unless that is nil. The
-// connection is then user's, and goes to listener, which is what the handler takes for one:
-// several may share a service. Both are compared, with users of Connect as well.
-func (c *Conn) Admit(user, listener any) Verdict {
+// Admit counts a connection that a peer asks for, and returns the verdict with which a listener's
+// handler takes it. The handler calls it once. If ok is false, a bound is reached, and the handler
+// returns the verdict at once. Otherwise the connection is user's, and goes to listener, which is what
+// the handler takes for one: several may share a service. Both are compared, with users of Connect as
+// well.
+func (c *Conn) Admit(user, listener any) (v Verdict, ok bool) {
 	m := c.m
 	limits, counters := &m.cfg.Limits, &m.counters
 	of := requesterOf{listener, c.peerUser}
@@ -105,9 +106,9 @@ func (c *Conn) Admit(user, listener any) Verdict {
 		m.counts.changeUser(user, 1, 1)
 		change(m.counts.listeners, listener, 1)
 		change(m.counts.requesters, of, 1)
-		return nil
+		return take, true
 	}
-	return drop
+	return drop, false
 }
 
 // noMoreHalfOpen takes the connection out of the counts of half-open ones, if it is in.

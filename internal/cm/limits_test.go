@@ -109,7 +109,7 @@ func TestFlood(t *testing.T) {
 			}
 		})
 		server.noError(c.Accept(server.now, acceptParams()))
-		return Take
+		return take
 	}
 	flood := func(n int) {
 		for i := range n {
@@ -210,7 +210,7 @@ func TestUsersApart(t *testing.T) {
 	r.m.cfg.Limits = Limits{PerUser: 3, HalfOpen: 3, PerListener: 2, PerRequester: 2}
 	r.m.cfg.Limits.setDefaults()
 	user, listener := any("attacker"), any(1)
-	r.admission = func(c *Conn) Verdict { return c.Admit(user, listener) }
+	r.admission = func(c *Conn) (Verdict, bool) { return c.Admit(user, listener) }
 	send := func(i int) {
 		_, m := r.forged(i)
 		req := wire.CMREQ{MAD: m}
@@ -261,7 +261,7 @@ func TestStaleOfOtherUser(t *testing.T) {
 		r := newPeerRig(t)
 		who := any("peer")
 		r.m.cfg.PeerUser = func(wire.GID, uint32) any { return who }
-		r.admission = func(c *Conn) Verdict { return c.Admit("user", 1) }
+		r.admission = func(c *Conn) (Verdict, bool) { return c.Admit("user", 1) }
 		r.reach(StateEstablished, func() {})
 		old := r.c
 		who = c.who
@@ -334,7 +334,7 @@ func TestReflection(t *testing.T) {
 	r.verdict = func(c *Conn, _ *Request) Verdict {
 		c.SetHandler(r.handler)
 		r.noError(c.Accept(r.now, acceptParams()))
-		return Take
+		return take
 	}
 	m := r.req()
 	path := wire.CMREQ{MAD: m}.PrimaryPath()
@@ -346,4 +346,29 @@ func TestReflection(t *testing.T) {
 		t.Errorf("sent %v to %v", r.messages(), r.sent[0].to.DGID)
 	}
 	r.gone()
+}
+
+// TestNotAdmitted: a handler that returns another connection's verdict gets no connection. Without a
+// call of Admit there is no verdict of its own.
+func TestNotAdmitted(t *testing.T) {
+	r := newPeerRig(t)
+	var other Verdict
+	r.admission = func(c *Conn) (v Verdict, ok bool) {
+		other, ok = c.Admit("user", 1)
+		return other, ok
+	}
+	r.reach(StateEstablished, func() {})
+	r = newPeerRig(t)
+	r.admission = func(*Conn) (Verdict, bool) { return nil, true }
+	r.verdict = func(*Conn, *Request) Verdict { return other }
+	r.from(r.req())
+	consistent(t, r.m)
+	if len(r.m.conns) != 0 || len(r.sent) != 0 {
+		t.Errorf("%d connections, %d messages", len(r.m.conns), len(r.sent))
+	}
+	r.from(r.sidrREQ())
+	consistent(t, r.m)
+	if len(r.m.conns) != 0 || len(r.m.lookups) != 0 {
+		t.Errorf("%d connections, %d lookups", len(r.m.conns), len(r.m.lookups))
+	}
 }

@@ -61,7 +61,7 @@ func TestListen(t *testing.T) {
 	r.quiet()
 }
 
-// TestVerdicts: what each verdict sends, and that nothing is left without Take.
+// TestVerdicts: what each verdict sends, and that nothing is left unless it is taken.
 func TestVerdicts(t *testing.T) {
 	ari, data := bytes.Repeat([]byte{0xaa}, 80), bytes.Repeat([]byte{0xbb}, 230)
 	for _, c := range []struct {
@@ -70,22 +70,22 @@ func TestVerdicts(t *testing.T) {
 		want, sidr  string
 		left, taken int
 	}{
-		{"take", func(*peerRig, *Conn) Verdict { return Take }, "", "", 1, 1},
+		{"take", func(*peerRig, *Conn) Verdict { return take }, "", "", 1, 1},
 		{"ignore", func(*peerRig, *Conn) Verdict { return Ignore }, "", "SIDR_REP(2)", 0, 0},
 		{"refuse", func(*peerRig, *Conn) Verdict {
 			return Refuse{Reason: wire.RejectPrimaryGID, ARI: ari, Data: data}
 		}, "REJ(REQ, 12, id false)", "SIDR_REP(2)", 0, 0},
 		{"reject and take", func(r *peerRig, c *Conn) Verdict {
 			r.noError(c.Reject(r.now, wire.RejectConsumer, nil, nil))
-			return Take
+			return take
 		}, "REJ(REQ, 28, id false)", "SIDR_REP(2)", 1, 1},
 		{"accept and take", func(r *peerRig, c *Conn) Verdict {
 			r.noError(c.Accept(r.now, acceptParams()))
-			return Take
+			return take
 		}, "REP", "SIDR_REP(0)", 1, 1},
 		{"destroy and take", func(r *peerRig, c *Conn) Verdict {
 			c.Destroy(r.now)
-			return Take
+			return take
 		}, "REJ(REQ, 28, id false)", "SIDR_REP(2)", 0, 0},
 		{"reject and refuse", func(r *peerRig, c *Conn) Verdict {
 			r.noError(c.Reject(r.now, wire.RejectConsumer, nil, nil))
@@ -155,7 +155,7 @@ func TestRefusedREQs(t *testing.T) {
 		got := rxe.QPType(0)
 		r.verdict = func(_ *Conn, req *Request) Verdict {
 			got = req.QPType
-			return Take
+			return take
 		}
 		m := r.req()
 		c.edit(wire.CMREQ{MAD: m})
@@ -209,7 +209,7 @@ func TestRequest(t *testing.T) {
 		if c.Active() || c.Service() != testService || c.RemoteCommID() != peerID || c.RemoteQPN() != clientQPN || c.LocalCommID() == 0 {
 			t.Errorf("connection %+v", c)
 		}
-		return Take
+		return take
 	}
 	r.from(r.req())
 }

@@ -180,7 +180,7 @@ func (r *peerRig) reach(s State, during func()) {
 			r.verdict = nil
 			r.check(s)
 			during()
-			return Take
+			return take
 		}
 		r.from(r.req())
 		return

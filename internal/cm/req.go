@@ -95,15 +95,13 @@ func (l *Listener) decide(now rxe.Time, c *Conn, req *Request) {
 		c.Destroy(now)
 	case silentVerdict:
 		switch {
-		case v == Take && !c.counted:
-			panic("cm: a listener's handler took a connection without Admit")
 		case v == Ignore:
 			l.m.counters.OverBacklog++
 			if c.state == StateREQRcvd {
 				c.reset()
 			}
 			c.Destroy(now)
-		case v == drop:
+		case v == drop, !c.counted: // the latter is a verdict that is not this connection's
 			delete(l.m.lookups, sidrRequest{peer: c.source, id: c.peer.commID})
 			c.reset()
 			c.Destroy(now)

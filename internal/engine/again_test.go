@@ -2,9 +2,6 @@ package engine
 
 import (
 	"net"
-	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -13,20 +10,9 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-const inNetnsEnv = "GORXE_TEST_IN_NETNS"
-
 // Programs hear that the interface of their device was deleted, and that there is one again.
 func TestEventsOfInterface(t *testing.T) {
-	if os.Getenv(inNetnsEnv) == "" {
-		if os.Geteuid() != 0 {
-			testenv.Missing(t, "this test makes a network namespace: run it as root")
-		}
-		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.timeout=60s")
-		cmd.Env = append(os.Environ(), inNetnsEnv+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("in the network namespace: %v\n%s", err, out)
-		}
+	if !testenv.OwnNetwork(t) {
 		return
 	}
 	var link netlink.Link

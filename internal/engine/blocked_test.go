@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -87,17 +88,17 @@ func newHost(t *testing.T, addr string) *host {
 func newHostOf(t *testing.T, cfg Config) *host {
 	t.Helper()
 	e, err := Start(cfg)
-	must(t, err)
+	must.OK(t, err)
 	h := &host{t: t, e: e, mem: newSilent(memSize), close: e.Close}
 	t.Cleanup(func() {
 		h.mem.answer() // Close waits for accesses
-		must(t, h.close())
+		must.OK(t, h.close())
 	})
 	h.pd, err = e.Device().AllocPD()
-	must(t, err)
+	must.OK(t, err)
 	h.mr, err = h.pd.RegMR(h.mem, 0, memSize, 0,
 		rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteRead)
-	must(t, err)
+	must.OK(t, err)
 	return h
 }
 
@@ -119,10 +120,10 @@ func newQueue(h *host) *queue {
 		default:
 		}
 	}})
-	must(h.t, err)
+	must.OK(h.t, err)
 	q.qp, err = h.pd.CreateQP(rxe.QPInitAttr{Type: rxe.QPRC, SendCQ: q.cq, RecvCQ: q.cq, SignalAll: true,
 		Cap: rxe.QPCap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
-	must(h.t, err)
+	must.OK(h.t, err)
 	return q
 }
 
@@ -137,7 +138,7 @@ func (q *queue) connect(addr string, dest wire.QPN, timeout uint8) {
 	}
 	for from := range rxe.QPRTS {
 		a.State = from + 1
-		must(q.t, q.qp.Modify(&a, rxe.RequiredMask(rxe.QPRC, from, a.State)))
+		must.OK(q.t, q.qp.Modify(&a, rxe.RequiredMask(rxe.QPRC, from, a.State)))
 	}
 }
 
@@ -148,7 +149,7 @@ func (q *queue) write(va uint64, rkey wire.RKey) {
 		Op: rxe.WRWrite, RemoteAddr: va, RKey: rkey,
 		SGL: []rxe.SGE{{Addr: va, Length: 4096, LKey: q.h.mr.LKey()}},
 	}})
-	must(q.t, err)
+	must.OK(q.t, err)
 }
 
 // wait returns the status of the next completion.
@@ -158,27 +159,20 @@ func (q *queue) wait() rxe.WCStatus {
 	end := time.After(timeout)
 	for armed := false; ; armed = true {
 		n, err := q.cq.Poll(wcs[:])
-		must(q.t, err)
+		must.OK(q.t, err)
 		if n == 1 {
 			return wcs[0].Status
 		}
 		if !armed {
-			must(q.t, q.cq.ReqNotify(false))
+			must.OK(q.t, q.cq.ReqNotify(false))
 			continue
 		}
 		select {
 		case <-q.signal:
-			must(q.t, q.cq.ReqNotify(false))
+			must.OK(q.t, q.cq.ReqNotify(false))
 		case <-end:
 			q.t.Fatal("no completion")
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -87,7 +88,7 @@ func TestDecoratorWithinDevice(t *testing.T) {
 	for va := uint64(4096); va < silentVA; va += 4096 {
 		_, err := q.qp.PostSend([]rxe.SendWR{{Op: rxe.WRWrite, RemoteAddr: va - 4096, RKey: h.mr.RKey(),
 			SGL: []rxe.SGE{{Addr: va, Length: 4096, LKey: h.mr.LKey()}}}})
-		must(t, err)
+		must.OK(t, err)
 		if s := q.wait(); s != rxe.WCSuccess {
 			t.Fatalf("WRITE from %#x: %v", va, s)
 		}
@@ -164,8 +165,8 @@ func TestDecoratorLater(t *testing.T) {
 			q.connect(to, p.qp.Num(), ackTimeout)
 			p.connect(here, q.qp.Num(), ackTimeout)
 			transfer(t, a, b, q)
-			must(t, q.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
-			must(t, p.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
+			must.OK(t, q.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
+			must.OK(t, p.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
 			close(d.bursts)
 			<-ended
 		})
@@ -182,7 +183,7 @@ type mads struct {
 
 func (m *mads) ReceiveGSI(pkt wire.Packet, from *wire.Datagram) {
 	if m.answer {
-		must(m.t, m.dev.SendGSI(rxe.AHAttr{DGID: wire.GIDFromAddr(from.Src), PortNum: 1}, pkt.SrcQP(), []byte("answered")))
+		must.OK(m.t, m.dev.SendGSI(rxe.AHAttr{DGID: wire.GIDFromAddr(from.Src), PortNum: 1}, pkt.SrcQP(), []byte("answered")))
 	}
 	m.received <- string(pkt.Payload())
 }
@@ -195,7 +196,7 @@ func TestGSI(t *testing.T) {
 		h := newHostOf(t, Config{Name: "rxe0", Address: netip.MustParseAddr(addr), GSI: m})
 		m.dev = h.e.Device()
 	}
-	must(t, asks.dev.SendGSI(rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr(there)), PortNum: 1}, rxe.GSIQPN, []byte("asked...")))
+	must.OK(t, asks.dev.SendGSI(rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr(there)), PortNum: 1}, rxe.GSIQPN, []byte("asked...")))
 	if got := [2]string{<-answers.received, <-asks.received}; got != [2]string{"asked...", "answered"} {
 		t.Errorf("received %q", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
@@ -40,12 +41,12 @@ func TestGUIDOfHosts(t *testing.T) {
 		}
 		t.Cleanup(h.Close)
 		for _, s := range setup {
-			must(t, h.IP(s))
+			must.OK(t, h.IP(s))
 		}
 		return h
 	}
 	guid := func(h *netns.Host, c Config) (g uint64) {
-		must(t, h.Do(func() error { g = c.GUID(); return nil }))
+		must.OK(t, h.Do(func() error { g = c.GUID(); return nil }))
 		return g
 	}
 	wired := host("link add eth0 address 02:00:00:00:00:01 type veth peer name eth1")
@@ -66,7 +67,7 @@ func TestGUIDOfHosts(t *testing.T) {
 		}
 	}
 	before := guid(wired, Config{Interface: "eth0"})
-	must(t, wired.IP("addr add 10.1.1.9/24 dev eth0"))
+	must.OK(t, wired.IP("addr add 10.1.1.9/24 dev eth0"))
 	if after := guid(wired, Config{Interface: "eth0"}); after != before {
 		t.Errorf("the GUID changed from %#x to %#x", before, after)
 	}

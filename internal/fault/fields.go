@@ -96,14 +96,14 @@ func (f *field) set(pkt []byte, value *uint64) {
 
 // ChangeField sets the field that a Corrupt rule names, in a packet that the rule has hit: to
 // the rule's value, or with its lowest bit inverted. It reports false if the rule names none.
-func (r *Rule) ChangeField(pkt []byte) bool {
-	f := findField(r.Field)
+func (e *Effect) ChangeField(pkt []byte) bool {
+	f := findField(e.Field)
 	if f == nil {
 		return false
 	}
-	f.set(pkt, r.Value)
+	f.set(pkt, e.Value)
 	return true
 }
 
 // DamagesICRC reports whether the rule changes only the ICRC.
-func (r *Rule) DamagesICRC() bool { return r.Field == fieldICRC }
+func (e *Effect) DamagesICRC() bool { return e.Field == fieldICRC }

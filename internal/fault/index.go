@@ -26,10 +26,8 @@ type index struct {
 type scope struct {
 	direction Direction
 	typ       string
-	pid       uint64
-	command   string
-	label     string
 	device    string
+	program   Program
 }
 
 // maxScopes is how many scopes an index tells apart. With more, the rules concern all queue pairs.
@@ -84,7 +82,7 @@ func (x *index) cover(r *Rule) {
 		x.qps[r.QP] |= r.direction()
 		return
 	}
-	s := scope{r.direction(), r.Type, r.PID, r.Command, r.Label, r.Device}
+	s := scope{r.direction(), r.Type, r.Device, r.Program}
 	for _, known := range x.scopes {
 		if known == s || known == (scope{direction: Either}) {
 			return
@@ -217,8 +215,7 @@ func (s *Set) Concerns(q *End, wholeDevice bool) bool {
 		if c.direction&q.Side == 0 || c.typ != "" && q.Type != "" && c.typ != q.Type || c.device != "" && c.device != q.Device {
 			continue
 		}
-		r := Rule{PID: c.pid, Command: c.command, Label: c.label}
-		if !r.process() || r.names(q.Of(q.QP)) {
+		if !c.program.some() || c.program.has(q.Of(q.QP)) {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ func (r *Rule) selects(p *Packet) bool {
 	case r.Device != "" && r.Device != p.Device:
 	case r.QP != 0 && !side.has(p.SrcQP == r.QP, p.DestQP == r.QP):
 	case r.Peer.IsValid() && !side.has(p.Dst == r.Peer, p.Src == r.Peer):
-	case r.process() && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
+	case r.Program.some() && !side.has(r.opened(p, p.SrcQP), r.opened(p, p.DestQP)):
 	case r.PSN != nil && psnOf(p.Data) != *r.PSN:
 	case r.Size != nil && !r.Size.has(p.payload()):
 	case !r.Changes(p.Data):
@@ -101,11 +101,11 @@ func (r *Rule) selects(p *Packet) bool {
 }
 
 // Changes reports whether a packet has what the rule, if it is one that changes packets, changes.
-func (r *Rule) Changes(data []byte) bool {
+func (e *Effect) Changes(data []byte) bool {
 	switch {
-	case r.Length != 0 && uint64(len(data)) <= r.Length: // there is nothing to cut
-	case r.Bit != nil && *r.Bit >= 8*uint64(len(data)):
-	case r.Field != "" && !r.hasField(wire.Opcode(data[0]), len(data)):
+	case e.Length != 0 && uint64(len(data)) <= e.Length: // there is nothing to cut
+	case e.Bit != nil && *e.Bit >= 8*uint64(len(data)):
+	case e.Field != "" && !e.hasField(wire.Opcode(data[0]), len(data)):
 	default:
 		return true
 	}
@@ -113,14 +113,15 @@ func (r *Rule) Changes(data []byte) bool {
 }
 
 // opened reports whether a queue pair belongs to a process that the rule names.
-func (r *Rule) opened(p *Packet, n wire.QPN) bool { return r.names(p.Of(n)) }
+func (r *Rule) opened(p *Packet, n wire.QPN) bool { return r.Program.has(p.Of(n)) }
 
-// process reports whether the rule is only for some processes.
-func (r *Rule) process() bool { return r.PID != 0 || r.Command != "" || r.Label != "" }
+// some reports whether these are some processes only.
+func (g *Program) some() bool { return g.PID != 0 || g.Command != "" || g.Label != "" }
 
-// names reports whether the rule is for a process.
-func (r *Rule) names(p Process) bool {
-	return (r.PID == 0 || r.PID == uint64(p.PID)) && (r.Command == "" || r.Command == p.Command) && (r.Label == "" || r.Label == p.Label)
+// has reports whether a process is one of these.
+func (g *Program) has(p Process) bool {
+	return (g.PID == 0 || g.PID == uint64(p.PID)) && (g.Command == "" || g.Command == p.Command) &&
+		(g.Label == "" || g.Label == p.Label)
 }
 
 // has reports whether out is true for a sender, or in for a receiver.
@@ -140,15 +141,15 @@ func (p *Packet) payload() int {
 	return p.length
 }
 
-func (r *Rule) hasField(op wire.Opcode, length int) bool {
-	f := findField(r.Field)
+func (e *Effect) hasField(op wire.Opcode, length int) bool {
+	f := findField(e.Field)
 	return f == nil || f.in(op) && f.header(op.Info())+f.at+f.bytes <= length
 }
 
 // local returns the queue pair within the scope that the packet is about: the sender if it is
 // in the scope.
-func (r *Rule) local(p *Packet) wire.QPN {
-	if r.direction()&p.Mine&Out != 0 && p.SrcQP != 0 {
+func (s *Scope) local(p *Packet) wire.QPN {
+	if s.direction()&p.Mine&Out != 0 && p.SrcQP != 0 {
 		return p.SrcQP
 	}
 	return p.DestQP

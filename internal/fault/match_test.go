@@ -373,7 +373,7 @@ func TestChangeField(t *testing.T) {
 					continue
 				}
 				is := slices.Clone(was)
-				(&Rule{Field: f.name, Value: v}).ChangeField(is)
+				(&Effect{Field: f.name, Value: v}).ChangeField(is)
 				if v == nil && bytes.Equal(is, was) {
 					t.Errorf("%s of %v: unchanged", f.name, op)
 				}

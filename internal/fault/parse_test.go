@@ -253,10 +253,10 @@ func TestCheck(t *testing.T) {
 	for text, r := range map[string]Rule{
 		"its place 0":        {},
 		"needs time":         {Where: WherePacket, What: Delay},
-		"never fires":        {Where: WherePacket, What: Drop, First: 1, Every: 2},
-		"has no by":          {Where: WherePacket, What: Drop, By: 3},
-		"give RC, UC or UD":  {Where: WherePacket, What: Drop, Type: "XRC"},
-		"there is no opcode": {Where: WherePacket, What: Drop, Opcode: "SEND"},
+		"never fires":        {Where: WherePacket, What: Drop, Choice: Choice{First: 1, Every: 2}},
+		"has no by":          {Where: WherePacket, What: Drop, Effect: Effect{By: 3}},
+		"give RC, UC or UD":  {Where: WherePacket, What: Drop, Scope: Scope{Type: "XRC"}},
+		"there is no opcode": {Where: WherePacket, What: Drop, Scope: Scope{Opcode: "SEND"}},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %q", r, err, text)

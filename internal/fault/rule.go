@@ -68,8 +68,13 @@ type Rule struct {
 	Where Where
 	What  What
 	Name  string // for reports
+	Scope
+	Choice
+	Effect
+}
 
-	// Which candidates the rule has.
+// Scope says which candidates a rule has.
+type Scope struct {
 	WholeDevice bool // those of all programs, and not only of one session
 	Device      string
 	QP          wire.QPN
@@ -80,11 +85,18 @@ type Rule struct {
 	Size        *Range    // of the payload, in bytes
 	PSN         *wire.PSN
 	Verb        string // verbs by their names, as Opcode
-	PID         uint64 // of the process that opened the device
-	Command     string // its name
-	Label       string // of its session
+	Program
+}
 
-	// Which of the candidates are hit. Those that are not spared have the numbers 1, 2, ….
+// Program says which programs a rule concerns.
+type Program struct {
+	PID     uint64 // of the process that opened the device
+	Command string // its name
+	Label   string // of its session
+}
+
+// Choice says which of the candidates are hit. Those that are not spared have the numbers 1, 2, ….
+type Choice struct {
 	After     uint64        // candidates are spared at first,
 	AfterTime time.Duration // and those of this time
 	Until     time.Duration // candidates are not hit any more after this time
@@ -93,8 +105,10 @@ type Rule struct {
 	P         float64       // the probability
 	Seed      uint64        // of what is drawn
 	Count     uint64        // how many are hit at most
+}
 
-	// What happens.
+// Effect says what happens to a candidate that is hit.
+type Effect struct {
 	Time, Jitter time.Duration
 	Copies       uint64
 	By           uint64
@@ -129,9 +143,9 @@ func (r *Rule) asked() Where {
 }
 
 // direction returns the direction with its default.
-func (r *Rule) direction() Direction {
-	if r.Direction == 0 {
+func (s *Scope) direction() Direction {
+	if s.Direction == 0 {
 		return Either
 	}
-	return r.Direction
+	return s.Direction
 }

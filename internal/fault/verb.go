@@ -23,7 +23,7 @@ func (s *Set) Verb(v *Verb, wholeDevice bool) (h Hit, ok bool) {
 		switch {
 		case !e.on.has(name):
 		case r.Device != "" && r.Device != v.Device:
-		case !r.names(v.Process):
+		case !r.Program.has(v.Process):
 		default:
 			if n, now, fires := e.decide(s.now); fires {
 				e.note(Event{Time: now, Device: v.Device, Verb: v.Name})

@@ -19,7 +19,7 @@ type Work struct {
 
 // concerns reports whether the rule is about the work requests of w's queue pair.
 func (r *Rule) concerns(w *Work) bool {
-	return r.names(w.Process) && (r.Device == "" || r.Device == w.Device) && (w.SRQ || !r.Event.ofSRQ()) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
+	return r.Program.has(w.Process) && (r.Device == "" || r.Device == w.Device) && (w.SRQ || !r.Event.ofSRQ()) && (r.QP == 0 || r.QP == w.QP) && (r.Type == "" || r.Type == w.Type)
 }
 
 // NoReceive reports whether a rule, of those that are for a whole device or of the others, says

@@ -53,15 +53,17 @@ type PollFile interface {
 }
 
 // DoorbellFile is a File whose doorbells need not be trapped. The program's write then
-// goes to the file behind the descriptor, and inotify tells the trap. Or it goes to a pipe that stands in for that
-// file, while the program does not map a queue.
+// goes to the file behind the descriptor, and inotify tells the trap. Or it goes to a pipe that
+// replaces that file while the program does not map a queue.
 type DoorbellFile interface {
 	File
 	// DoorbellOffset returns the position in the file at which the writes of doorbells do
 	// no harm. The program's description of the file must stand there.
 	DoorbellOffset() int64
-	// QueuesMade returns how many queues the program was told to map so far, and whether a send queue was among them.
-	QueuesMade() (n uint64, send bool)
+	// Mappings returns how many times so far a call has told its thread to map a part of the
+	// file. pipe reports whether a pipe may replace the file meanwhile, because the program can
+	// ring, and such a thread maps before it makes another call on the file.
+	Mappings() (told uint64, pipe bool)
 	// TakeDoorbells does the work of doorbells that were not trapped, or some of it. With credited set, it leaves
 	// messages for a later call that have no receive work request at their peer.
 	TakeDoorbells(credited bool) Doorbells

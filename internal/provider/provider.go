@@ -68,8 +68,10 @@ type Context interface {
 	// DoorbellOffset returns where in the file the program's description must stand, so
 	// that a doorbell that is not trapped does no harm there.
 	DoorbellOffset() int64
-	// QueuesMade returns how many queues the program was told to map so far.
-	QueuesMade() uint64
+	// Mappings returns how many queues the program was told to map so far. atOnce reports
+	// whether a thread that makes a queue maps it before its next call on the device. If so,
+	// the program's descriptor need not be the file at other times.
+	Mappings() (told uint64, atOnce bool)
 	// Sweep gives back the memory that such doorbells have filled. It does not block.
 	Sweep()
 

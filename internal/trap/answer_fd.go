@@ -65,7 +65,7 @@ func (r *receiver) onFile(o *object) verdict {
 
 // onDirect makes the call in hand on a device with direct doorbells.
 func (r *receiver) onDirect(o *object) verdict {
-	before, _ := o.queuesMade()
+	before, _ := o.mappings()
 	v := r.tryFile(o)
 	if v.kind != sent {
 		r.chooseFile(o, before)

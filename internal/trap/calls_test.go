@@ -31,7 +31,7 @@ type fakeFile struct {
 func (f *fakeFile) FD() int { return f.fd }
 
 func (f *fakeFile) DoorbellOffset() int64               { return 4096 }
-func (f *fakeFile) QueuesMade() (uint64, bool)          { return 0, false }
+func (f *fakeFile) Mappings() (uint64, bool)            { return 0, false }
 func (f *fakeFile) TakeDoorbells(bool) kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
 func (f *fakeFile) Sweep()                              {}
 

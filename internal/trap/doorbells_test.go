@@ -27,7 +27,7 @@ type doorbellFakes struct {
 	holds        int32        // of the first of these, that many wait for hold
 	hold         chan struct{}
 
-	pipes bool          // devices have queues, so that a pipe may stand in
+	pipes bool          // devices have queues, so that a pipe may replace their file
 	made  atomic.Uint64 // queues, by calls of makeQueue bytes
 }
 
@@ -82,7 +82,7 @@ type doorbellFile struct {
 
 func (f *doorbellFile) TakeDoorbells(bool) kernel.Doorbells { return kernel.Doorbells{More: f.take()} }
 
-func (f *doorbellFile) QueuesMade() (n uint64, send bool) { return f.host.made.Load(), f.host.pipes }
+func (f *doorbellFile) Mappings() (told uint64, pipe bool) { return f.host.made.Load(), f.host.pipes }
 
 func (f *doorbellFile) take() (more bool) {
 	if f.host.entered.Add(1) <= f.host.holds {
@@ -124,7 +124,7 @@ func TestDirectDoorbells(t *testing.T) {
 }
 
 // TestPipeAndMappings: a program can always map a queue that it has just made, also while other threads make calls on the device. In
-// between, a pipe stands in for the device's file, and the program's last close ends the device.
+// between, a pipe replaces the device's file, and the program's last close ends the device.
 func TestPipeAndMappings(t *testing.T) {
 	const threads, rounds = 4, 200
 	h := newDoorbellFakes(t)
@@ -142,7 +142,7 @@ func TestPipeAndMappings(t *testing.T) {
 	}
 }
 
-// TestNoPipeKeptByExec: no pipe stands in for a device that exec shall not close, and the daemon keeps no descriptor of it.
+// TestNoPipeKeptByExec: no pipe replaces the file of a device that exec shall not close, and the daemon keeps no descriptor of it.
 func TestNoPipeKeptByExec(t *testing.T) {
 	h := newDoorbellFakes(t)
 	h.pipes = true

@@ -170,7 +170,7 @@ func ringWhenTold([]string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil { // after which a pipe may stand in
+	if _, err := unix.Write(fd, make([]byte, filter.DoorbellSize/2)); err != nil { // after which a pipe may replace the file
 		return err
 	}
 	var b [1]byte
@@ -191,7 +191,7 @@ type rungFile struct {
 	pipes bool
 }
 
-func (f rungFile) QueuesMade() (n uint64, send bool) { return 0, f.pipes }
+func (f rungFile) Mappings() (told uint64, pipe bool) { return 0, f.pipes }
 
 func (f rungFile) TakeDoorbells(bool) kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
 
@@ -247,7 +247,7 @@ func TestIdleDoorbells(t *testing.T) {
 			ringNow(t, tell, rung)
 		}
 		if g := p.session.direct.all()[0]; (g.pipe.Load() != nil) != pipes {
-			t.Errorf("a pipe stands in: %t", !pipes)
+			t.Errorf("a pipe replaces the file: %t", !pipes)
 		}
 		tell.Close()
 		p.wait()

@@ -47,7 +47,7 @@ type object struct {
 	socket   *nlsocket.Socket // of a socket: its calls are answered with it
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
-	standIn  standIn          // of direct: the pipe in the place of the memfd
+	pipe     doorbellPipe     // of direct: in the place of the memfd
 	dir      *vfs.Directory   // of a directory
 	live     *vfs.LiveFile    // of a file whose content is ever new
 	unread   unix.Errno       // of a file: what a read answers
@@ -114,20 +114,20 @@ func (t *objects) remove(o *object) {
 	defer t.mu.Unlock()
 	delete(t.byID, o.id)
 	delete(t.byLink, o.link)
-	if t.byLink[o.standIn.link] == o {
-		delete(t.byLink, o.standIn.link)
+	if t.byLink[o.pipe.link] == o {
+		delete(t.byLink, o.pipe.link)
 	}
 	delete(t.byWD, o.watch)
 }
 
-// standIn enters the object by its pipe, of which /proc/PID/fd shows link.
-func (t *objects) standIn(o *object, link string) {
+// setPipe enters the object by its pipe, of which /proc/PID/fd shows link.
+func (t *objects) setPipe(o *object, link string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byLink[o.standIn.link] == o {
-		delete(t.byLink, o.standIn.link)
+	if t.byLink[o.pipe.link] == o {
+		delete(t.byLink, o.pipe.link)
 	}
-	o.standIn.link = link
+	o.pipe.link = link
 	if !t.refuse {
 		t.byLink[link] = o
 	}
@@ -175,7 +175,7 @@ func (s *Session) closeObject(o *object) {
 	o.closing.Do(func() {
 		if o.direct != nil {
 			o.direct.Remove()
-			o.standIn.end(s.cfg.Budget, s.stopping.Load())
+			o.pipe.end(s.cfg.Budget, s.stopping.Load())
 		}
 		s.objects.remove(o)
 		s.procs.dropObject(o)

@@ -261,7 +261,7 @@ type options struct {
 	patient   bool // no receiver is replaced: the machine may be slow, memory is not
 	oneRinger bool // all devices share a thread for direct doorbells
 	restless  bool // receivers are sent away at once
-	pipes     bool // for tellToRing: a pipe may stand in for the device's file
+	pipes     bool // for tellToRing: a pipe may replace the device's file
 	stdin     *os.File
 	stdout    *os.File
 }

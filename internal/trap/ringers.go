@@ -122,9 +122,9 @@ func (g *ringer) Start(inotify int) (err error) {
 func (g *ringer) inotifyReports(events uint32) {
 	g.dog.wake()
 	if events == 0 {
-		g.watch.NoStrays()
+		g.watch.NoBypass()
 	} else {
-		g.watch.Stray()
+		g.watch.Bypassed()
 	}
 }
 
@@ -142,8 +142,8 @@ func (g *ringer) AddPipe(read int) error {
 // RemovePipe implements doorbell.Owner.
 func (g *ringer) RemovePipe() { g.pipe.Load().Remove() }
 
-// AwaitStray implements doorbell.Owner.
-func (g *ringer) AwaitStray(on bool) {
+// AwaitBypass implements doorbell.Owner.
+func (g *ringer) AwaitBypass(on bool) {
 	if on {
 		g.inotify.Arm(unix.EPOLLIN)
 	} else {

@@ -221,6 +221,8 @@ type QueryQPReq struct {
 }
 
 // struct ib_uverbs_query_qp_resp
+//
+// Fields: those of the kernel's struct.
 type QueryQPResp struct {
 	Dest            QPDest
 	AltDest         QPDest
@@ -255,6 +257,8 @@ type QueryQPResp struct {
 }
 
 // struct ib_uverbs_modify_qp
+//
+// Fields: those of the kernel's struct.
 type ModifyQPReq struct {
 	Dest             QPDest
 	AltDest          QPDest

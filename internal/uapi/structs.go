@@ -56,6 +56,8 @@ type QueryDeviceReq struct {
 }
 
 // struct ib_uverbs_query_device_resp
+//
+// Fields: those of the kernel's struct.
 type QueryDeviceResp struct {
 	FWVer                 uint64
 	NodeGUID              [8]byte

@@ -308,6 +308,8 @@ type UcmaInitQPAttrReq struct {
 }
 
 // struct ib_uverbs_qp_attr
+//
+// Fields: those of the kernel's struct.
 type QPAttr struct {
 	QPAttrMask       uint32
 	QPState          uint32

@@ -43,6 +43,8 @@ type Flow struct {
 }
 
 // FlowStats are the statistics of a flow.
+//
+// Fields: one for each number in a report.
 type FlowStats struct {
 	First, Last time.Time
 	FirstPacket int

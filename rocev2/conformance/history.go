@@ -4,8 +4,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The history of the requests of one queue pair: the last packets by PSN, and the last
-// READs by their ranges.
+// history is of the requests of one queue pair: the last packets by PSN, and the last READs by their
+// ranges.
+type history struct {
+	ring    []record
+	reads   []readRequest // a ring of maxReads, if there are any
+	readPos int
+	holes   []hole
+}
 
 const (
 	minHistory = 16

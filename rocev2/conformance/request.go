@@ -24,34 +24,10 @@ const (
 )
 
 type requests struct {
-	started  bool
-	next     wire.PSN // the first that has not been sent
-	nextSure bool     // false after a READ whose range is not known
-	first    wire.PSN // of this life
-
-	// life counts how often the queue pair was reset: see restart.
-	life     uint32
-	since    int64 // nanoseconds
-	prevNext wire.PSN
-
-	ring    []record
-	reads   []readRequest // a ring of maxReads, if there are any
-	readPos int
-	holes   []hole
-
-	// The count of messages, for the MSN. An epoch ends where packets are missing,
-	// because it is not known how many messages they ended.
-	epoch   uint32
-	msgs    uint32
-	msnBase interval
-	msnSure bool // no packet was missing when msnBase was learned
-
-	calm   int  // requests in order since the last sign of loss
-	uneasy bool // there was such a sign
-
-	acked      wire.PSN // the first that has not been acknowledged
-	ackedKnown bool
-	lossy      bool // the capture lacks packets that arrived
+	position
+	history
+	messageCount
+	progress
 
 	undecided undecided
 	pending   []pendingFinding
@@ -68,9 +44,41 @@ type requests struct {
 	badMSNs int
 }
 
+// position is where the requests are.
+type position struct {
+	started  bool
+	next     wire.PSN // the first that has not been sent
+	nextSure bool     // false after a READ whose range is not known
+	first    wire.PSN // of this life
+
+	// life counts how often the queue pair was reset: see restart.
+	life     uint32
+	since    int64 // nanoseconds
+	prevNext wire.PSN
+}
+
+// messageCount is the count of messages, for the MSN. An epoch ends where packets are missing,
+// because it is not known how many messages they ended.
+type messageCount struct {
+	epoch   uint32
+	msgs    uint32
+	msnBase interval
+	msnSure bool // no packet was missing when msnBase was learned
+}
+
+// progress is what is known of what arrived.
+type progress struct {
+	calm   int  // requests in order since the last sign of loss
+	uneasy bool // there was such a sign
+
+	acked      wire.PSN // the first that has not been acknowledged
+	ackedKnown bool
+	lossy      bool // the capture lacks packets that arrived
+}
+
 func (f *Flow) requests(s *subject) *requests {
 	if f.req == nil {
-		f.req = &requests{life: 1, nextSure: true, epoch: 1, since: s.at}
+		f.req = &requests{position: position{life: 1, nextSure: true, since: s.at}, messageCount: messageCount{epoch: 1}}
 	}
 	return f.req
 }
@@ -80,8 +88,11 @@ func (f *Flow) restart() {
 	if r := f.req; r != nil {
 		f.gaveUp(f.Stats.Last.UnixNano())
 		*r = requests{
-			life: r.life + 1, prevNext: r.next, nextSure: true, epoch: r.epoch + 1,
-			ring: r.ring, reads: r.reads, lossy: r.lossy, holes: r.holes[:0], pending: r.pending[:0],
+			position:     position{life: r.life + 1, prevNext: r.next, nextSure: true},
+			history:      history{ring: r.ring, reads: r.reads, holes: r.holes[:0]},
+			messageCount: messageCount{epoch: r.epoch + 1},
+			progress:     progress{lossy: r.lossy},
+			pending:      r.pending[:0],
 		}
 	}
 	f.Stats.PathMTU = 0
@@ -296,8 +307,8 @@ func (c *Checker) advance(s *subject, f *Flow, r *requests, e *record, class Cla
 }
 
 // newEpoch begins a new count of messages.
-func (r *requests) newEpoch() {
-	r.epoch++
-	r.msgs = 0
-	r.msnBase = interval{}
+func (m *messageCount) newEpoch() {
+	m.epoch++
+	m.msgs = 0
+	m.msnBase = interval{}
 }

@@ -3,7 +3,10 @@
 // CI=true in the environment a skipped test is a failure, so a missing tool does not go
 // unnoticed.
 //
-// usage: go run ./scripts/gotest [go test flags] [packages]
+// usage: go run ./scripts/gotest [-taken] [go test flags] [packages]
+//
+// With -taken it holds UDP port 4791 of the loopback addresses meanwhile, as another gorxe on
+// the machine would. The tests have to pass beside that one.
 package main
 
 import (
@@ -11,13 +14,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
 )
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "-taken" {
+		args = args[1:]
+		defer release(take())
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
@@ -38,6 +47,27 @@ func main() {
 		fatal(fmt.Errorf("no package was tested"))
 	case len(sum.skipped) > 0 && os.Getenv("CI") == "true":
 		fatal(fmt.Errorf("%d skipped with CI=true", len(sum.skipped)))
+	}
+}
+
+// take holds the port of the addresses that `gorxe run --devices 8` and a device on the loopback
+// interface have. One that cannot be held is another gorxe's, or there is no IPv6.
+func take() (held []net.PacketConn) {
+	addresses := []string{"::1"}
+	for i := range 8 {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", i+1))
+	}
+	for _, a := range addresses {
+		if c, err := net.ListenPacket("udp", net.JoinHostPort(a, "4791")); err == nil {
+			held = append(held, c)
+		}
+	}
+	return held
+}
+
+func release(held []net.PacketConn) {
+	for _, c := range held {
+		c.Close()
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -48,4 +49,14 @@ no event at all
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", &out, want)
 	}
+}
+
+// TestTake: nobody else gets the port of an address that is held, or that another gorxe holds.
+func TestTake(t *testing.T) {
+	held := take()
+	if c, err := net.ListenPacket("udp", "127.0.0.1:4791"); err == nil {
+		c.Close()
+		t.Error("the port is free")
+	}
+	release(held)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/verbsapi"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -15,7 +15,7 @@ import (
 func listen(t testing.TB, address string) *Listener {
 	t.Helper()
 	l, err := Listen(testContext(t), address)
-	ok(t, err)
+	must.OK(t, err)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -59,9 +59,9 @@ func TestDial(t *testing.T) {
 			l := listen(t, a.at(0).String())
 			serving := accept(t, l, a.config("welcome"))
 			client, err := Dial(testContext(t), l.Addr().String(), b.config("hello"))
-			ok(t, err)
+			must.OK(t, err)
 			server := <-serving
-			ok(t, server.err)
+			must.OK(t, server.err)
 			if server.asks != "hello" || text(client.PrivateData()) != "welcome" || len(client.PrivateData()) != 196 {
 				t.Errorf("private data %q and %q", server.asks, client.PrivateData())
 			}
@@ -80,11 +80,11 @@ func TestDial(t *testing.T) {
 				a.expect(8)
 				b.expect(7)
 			}
-			ok(t, client.Close())
+			must.OK(t, client.Close())
 			<-server.conn.Done()
 			<-client.Done()
-			ok(t, server.conn.Close())
-			ok(t, server.conn.Close())
+			must.OK(t, server.conn.Close())
+			must.OK(t, server.conn.Close())
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestRefused(t *testing.T) {
 		rejecting <- err
 	}()
 	_, err = Dial(testContext(t), l.Addr().String(), b.config(""))
-	ok(t, <-rejecting)
+	must.OK(t, <-rejecting)
 	if rejected := new(RejectedError); !errors.As(err, &rejected) || rejected.Reason != wire.RejectConsumer ||
 		text(rejected.PrivateData) != "not today" || len(rejected.PrivateData) != 148 {
 		t.Errorf("rejected: %v", err)
@@ -181,15 +181,13 @@ func TestResolveAddr(t *testing.T) {
 func TestListenerCloses(t *testing.T) {
 	a, b := newHost(t), newHost(t)
 	l, err := Listen(testContext(t), a.at(0).String())
-	ok(t, err)
+	must.OK(t, err)
 	dialed := make(chan error, 1)
 	go func() {
 		_, err := Dial(testContext(t), l.Addr().String(), b.config(""))
 		dialed <- err
 	}()
-	for l.id.undelivered.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	must.Eventually(t, "a request comes", func() bool { return l.id.undelivered.Load() > 0 })
 	l.Close()
 	if rejected := new(RejectedError); !errors.As(<-dialed, &rejected) {
 		t.Error("the client was not refused")
@@ -205,10 +203,10 @@ func TestDeviceCloses(t *testing.T) {
 	l := listen(t, a.at(0).String())
 	serving := accept(t, l, a.config(""))
 	client, err := Dial(testContext(t), l.Addr().String(), b.config(""))
-	ok(t, err)
+	must.OK(t, err)
 	server := <-serving
-	ok(t, server.err)
-	ok(t, a.pd.Context().Close())
+	must.OK(t, server.err)
+	must.OK(t, a.pd.Context().Close())
 	<-server.conn.Done()
 	<-client.Done()
 	server.conn.Close() //nolint:errcheck // its device is closed
@@ -221,9 +219,9 @@ func TestLaterDevice(t *testing.T) {
 	h := newHost(t)
 	serving := accept(t, l, h.config(""))
 	client, err := Dial(testContext(t), h.at(l.Addr().Port()).String(), h.config(""))
-	ok(t, err)
+	must.OK(t, err)
 	server := <-serving
-	ok(t, server.err)
-	ok(t, client.Close())
-	ok(t, server.conn.Close())
+	must.OK(t, server.err)
+	must.OK(t, client.Close())
+	must.OK(t, server.conn.Close())
 }

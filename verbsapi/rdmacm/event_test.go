@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
@@ -24,7 +24,7 @@ func newProgram(t testing.TB, h *host, space PortSpace) *program {
 	p := &program{host: h, ch: NewEventChannel()}
 	var err error
 	p.id, err = p.ch.CreateID(space)
-	ok(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.ch.Destroy)
 	return p
 }
@@ -32,9 +32,9 @@ func newProgram(t testing.TB, h *host, space PortSpace) *program {
 // resolve takes the ID to RouteResolved.
 func (p *program) resolve(dst netip.AddrPort) {
 	p.t.Helper()
-	ok(p.t, p.id.ResolveAddr(netip.AddrPortFrom(p.addr, 0), dst, testTimeout))
+	must.OK(p.t, p.id.ResolveAddr(netip.AddrPortFrom(p.addr, 0), dst, testTimeout))
 	next(p.t, p.ch, AddrResolved)
-	ok(p.t, p.id.ResolveRoute(testTimeout))
+	must.OK(p.t, p.id.ResolveRoute(testTimeout))
 	next(p.t, p.ch, RouteResolved)
 }
 
@@ -42,13 +42,13 @@ func (p *program) resolve(dst netip.AddrPort) {
 // at one end, and one of the program's own at the other.
 func TestEvents(t *testing.T) {
 	server, client := newProgram(t, newHost(t), TCP), newProgram(t, newHost(t), TCP)
-	ok(t, server.id.SetReuseAddr(true))
-	ok(t, server.id.SetAFOnly(true))
-	ok(t, server.id.Bind(server.at(0)))
-	ok(t, server.id.Listen(1))
+	must.OK(t, server.id.SetReuseAddr(true))
+	must.OK(t, server.id.SetAFOnly(true))
+	must.OK(t, server.id.Bind(server.at(0)))
+	must.OK(t, server.id.Listen(1))
 
-	ok(t, client.id.SetTOS(32))
-	ok(t, client.id.SetAckTimeout(18))
+	must.OK(t, client.id.SetTOS(32))
+	must.OK(t, client.id.SetAckTimeout(18))
 	if _, err := client.id.CreateQP(client.pd, client.init()); !errors.Is(err, ErrInvalid) {
 		t.Errorf("CreateQP without a device: %v", err)
 	}
@@ -59,17 +59,17 @@ func TestEvents(t *testing.T) {
 	init := client.init()
 	init.Type = verbsapi.QPRC
 	qp, err := client.pd.CreateQP(init)
-	ok(t, err)
+	must.OK(t, err)
 	follow := func(states ...verbsapi.QPState) {
 		t.Helper()
 		for _, s := range states {
 			attr, mask, err := client.id.QPAttr(s)
-			ok(t, err)
-			ok(t, qp.Modify(&attr, mask))
+			must.OK(t, err)
+			must.OK(t, qp.Modify(&attr, mask))
 		}
 	}
 	follow(verbsapi.QPInit)
-	ok(t, client.id.Connect(ConnParam{QPN: qp.Num(), PrivateData: []byte("hello"), InitiatorDepth: 3, ResponderResources: 5}))
+	must.OK(t, client.id.Connect(ConnParam{QPN: qp.Num(), PrivateData: []byte("hello"), InitiatorDepth: 3, ResponderResources: 5}))
 
 	ev := next(t, server.ch, ConnectRequest)
 	if ev.Listener != server.id || ev.QPN != qp.Num() || ev.ResponderResources != 3 || ev.InitiatorDepth != 5 || text(ev.PrivateData) != "hello" {
@@ -80,11 +80,11 @@ func TestEvents(t *testing.T) {
 	}
 	own := NewEventChannel()
 	t.Cleanup(own.Destroy)
-	ok(t, ev.ID.Migrate(own))
+	must.OK(t, ev.ID.Migrate(own))
 	passive, err := ev.ID.CreateQP(server.pd, server.init())
-	ok(t, err)
-	ok(t, server.receive(passive))
-	ok(t, ev.ID.Accept(ConnParam{}))
+	must.OK(t, err)
+	must.OK(t, server.receive(passive))
+	must.OK(t, ev.ID.Accept(ConnParam{}))
 	if ev := next(t, client.ch, ConnectResponse); ev.QPN != passive.Num() {
 		t.Errorf("response of queue pair %v, want %v", ev.QPN, passive.Num())
 	}
@@ -92,7 +92,7 @@ func TestEvents(t *testing.T) {
 	if attr, _, err := qp.Query(); err != nil || attr.Timeout != 18 || attr.AH.TrafficClass != 32 {
 		t.Errorf("timeout %d, traffic class %d, %v", attr.Timeout, attr.AH.TrafficClass, err)
 	}
-	ok(t, client.id.Establish())
+	must.OK(t, client.id.Establish())
 	next(t, own, Established)
 	if err := ev.ID.Notify(verbsapi.EventCommEst); !errors.Is(err, unix.EISCONN) {
 		t.Errorf("Notify of what is established: %v", err)
@@ -102,9 +102,9 @@ func TestEvents(t *testing.T) {
 	client.expect(8)
 	server.expect(7)
 
-	ok(t, client.id.Disconnect())
+	must.OK(t, client.id.Disconnect())
 	next(t, own, Disconnected)
-	ok(t, ev.ID.Disconnect())
+	must.OK(t, ev.ID.Disconnect())
 	next(t, client.ch, Disconnected)
 	if passive.State() != verbsapi.QPErr {
 		t.Errorf("the queue pair is in %v", passive.State())
@@ -112,33 +112,29 @@ func TestEvents(t *testing.T) {
 	next(t, own, TimewaitExit)
 	ev.ID.Destroy()
 	ev.ID.Destroy()
-	ok(t, qp.Destroy(testContext(t)))
-	ok(t, passive.Destroy(testContext(t)))
+	must.OK(t, qp.Destroy(testContext(t)))
+	must.OK(t, passive.Destroy(testContext(t)))
 }
 
 // TestMigrateListener: a request that nobody has fetched goes with its listener to another
 // channel, and so do all events of the new ID.
 func TestMigrateListener(t *testing.T) {
 	server, client := newProgram(t, newHost(t), TCP), newProgram(t, newHost(t), TCP)
-	ok(t, server.id.Bind(server.at(0)))
-	ok(t, server.id.Listen(0))
+	must.OK(t, server.id.Bind(server.at(0)))
+	must.OK(t, server.id.Listen(0))
 	client.resolve(server.id.LocalAddr().AddrPort)
-	ok(t, client.id.Connect(ConnParam{QPN: 0x11}))
-	for start := time.Now(); server.id.undelivered.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Since(start) > testTimeout {
-			t.Fatal("no request came")
-		}
-	}
+	must.OK(t, client.id.Connect(ConnParam{QPN: 0x11}))
+	must.Eventually(t, "a request comes", func() bool { return server.id.undelivered.Load() > 0 })
 	to := NewEventChannel()
 	t.Cleanup(to.Destroy)
-	ok(t, server.id.Migrate(to))
+	must.OK(t, server.id.Migrate(to))
 	ev := next(t, to, ConnectRequest)
-	ok(t, ev.ID.Accept(ConnParam{QPN: 0x22}))
+	must.OK(t, ev.ID.Accept(ConnParam{QPN: 0x22}))
 	next(t, client.ch, ConnectResponse)
-	ok(t, client.id.Establish())
+	must.OK(t, client.id.Establish())
 	next(t, to, Established)
 	server.ch.Destroy() // nothing of the new ID is left there
-	ok(t, client.id.Disconnect())
+	must.OK(t, client.id.Disconnect())
 	next(t, to, Disconnected)
 	ev.ID.Destroy()
 }
@@ -146,26 +142,26 @@ func TestMigrateListener(t *testing.T) {
 // TestDatagrams: a UD client asks for the queue pair of a service, and sends to it.
 func TestDatagrams(t *testing.T) {
 	server, client := newProgram(t, newHost(t), UDP), newProgram(t, newHost(t), UDP)
-	ok(t, server.id.Bind(server.at(0)))
-	ok(t, server.id.Listen(0))
+	must.OK(t, server.id.Bind(server.at(0)))
+	must.OK(t, server.id.Listen(0))
 	client.resolve(server.id.LocalAddr().AddrPort)
 	qp, err := client.id.CreateQP(client.pd, client.init())
-	ok(t, err)
-	ok(t, client.id.Connect(ConnParam{PrivateData: []byte("hello")}))
+	must.OK(t, err)
+	must.OK(t, client.id.Connect(ConnParam{PrivateData: []byte("hello")}))
 	ev := next(t, server.ch, ConnectRequest)
 	if text(ev.PrivateData) != "hello" || len(ev.PrivateData) != 180 {
 		t.Errorf("private data %q", ev.PrivateData)
 	}
 	service, err := ev.ID.CreateQP(server.pd, server.init())
-	ok(t, err)
-	ok(t, server.receive(service))
-	ok(t, ev.ID.Accept(ConnParam{}))
+	must.OK(t, err)
+	must.OK(t, server.receive(service))
+	must.OK(t, ev.ID.Accept(ConnParam{}))
 	found := next(t, client.ch, Established)
 	if found.QPN != service.Num() || found.QKey != 0x01234567 {
 		t.Errorf("queue pair %v, key %#x", found.QPN, found.QKey)
 	}
 	ah, err := client.pd.CreateAH(found.AH)
-	ok(t, err)
+	must.OK(t, err)
 	client.send(qp, "datagram", verbsapi.SendWR{AH: ah, RemoteQPN: found.QPN, RemoteQKey: found.QKey})
 	client.expect(8)
 	const grh = 40
@@ -176,13 +172,13 @@ func TestDatagrams(t *testing.T) {
 	// A second client is refused.
 	other := newProgram(t, client.host, UDP)
 	other.resolve(server.id.LocalAddr().AddrPort)
-	ok(t, other.id.Connect(ConnParam{QPN: qp.Num()}))
-	ok(t, next(t, server.ch, ConnectRequest).ID.Reject(nil))
+	must.OK(t, other.id.Connect(ConnParam{QPN: qp.Num()}))
+	must.OK(t, next(t, server.ch, ConnectRequest).ID.Reject(nil))
 	if ev := next(t, other.ch, Unreachable); ev.Status <= 0 || ev.Err() == nil {
 		t.Errorf("refused with status %d", ev.Status)
 	}
-	ok(t, qp.Destroy(testContext(t)))
-	ok(t, service.Destroy(testContext(t)))
+	must.OK(t, qp.Destroy(testContext(t)))
+	must.OK(t, service.Destroy(testContext(t)))
 }
 
 // TestMulticast: what one member of a group sends reaches the other one.
@@ -192,9 +188,9 @@ func TestMulticast(t *testing.T) {
 	receiver, sender := newProgram(t, h, UDP), newProgram(t, h, UDP)
 	var joined [2]*Event
 	for i, p := range []*program{receiver, sender} {
-		ok(t, p.id.Bind(h.at(0)))
+		must.OK(t, p.id.Bind(h.at(0)))
 		mc, err := p.id.JoinMulticast(group, p == sender)
-		ok(t, err)
+		must.OK(t, err)
 		joined[i] = next(t, p.ch, MulticastJoin)
 		if joined[i].Multicast.Group() != group || joined[i].QPN != 0xffffff {
 			t.Errorf("joined %+v", joined[i])
@@ -202,18 +198,18 @@ func TestMulticast(t *testing.T) {
 		defer mc.Leave()
 	}
 	in, err := receiver.id.CreateQP(h.pd, h.init())
-	ok(t, err)
-	ok(t, h.receive(in))
-	ok(t, in.AttachMcast(joined[0].AH.DGID, 0))
+	must.OK(t, err)
+	must.OK(t, h.receive(in))
+	must.OK(t, in.AttachMcast(joined[0].AH.DGID, 0))
 	out, err := sender.id.CreateQP(h.pd, h.init())
-	ok(t, err)
+	must.OK(t, err)
 	ah, err := h.pd.CreateAH(joined[1].AH)
-	ok(t, err)
+	must.OK(t, err)
 	h.send(out, "to all", verbsapi.SendWR{AH: ah, RemoteQPN: joined[1].QPN, RemoteQKey: joined[1].QKey})
 	for range 2 { // the message, and that it was sent
 		var wcs [1]verbsapi.WC
 		_, err := h.cq.Wait(testContext(t), wcs[:])
-		ok(t, err)
+		must.OK(t, err)
 		if wcs[0].Status != verbsapi.WCSuccess {
 			t.Errorf("completion %+v", wcs[0])
 		}
@@ -221,9 +217,9 @@ func TestMulticast(t *testing.T) {
 	if _, err := receiver.id.JoinMulticast(netip.MustParseAddr("ff0e::1"), false); err == nil {
 		t.Error("joined an IPv6 group")
 	}
-	ok(t, in.DetachMcast(joined[0].AH.DGID, 0))
-	ok(t, in.Destroy(testContext(t)))
-	ok(t, out.Destroy(testContext(t)))
+	must.OK(t, in.DetachMcast(joined[0].AH.DGID, 0))
+	must.OK(t, in.Destroy(testContext(t)))
+	must.OK(t, out.Destroy(testContext(t)))
 }
 
 // TestBacklog: a request beyond the backlog is not delivered until the peer asks again.
@@ -231,8 +227,8 @@ func TestBacklog(t *testing.T) {
 	h := newHost(t)
 	server, other := newProgram(t, h, TCP), newProgram(t, h, TCP)
 	for _, p := range []*program{server, other} {
-		ok(t, p.id.Bind(h.at(0)))
-		ok(t, p.id.Listen(2))
+		must.OK(t, p.id.Bind(h.at(0)))
+		must.OK(t, p.id.Listen(2))
 	}
 	for i := range 5 {
 		to := server
@@ -241,7 +237,7 @@ func TestBacklog(t *testing.T) {
 		}
 		c := newProgram(t, h, TCP)
 		c.resolve(to.id.LocalAddr().AddrPort)
-		ok(t, c.id.Connect(ConnParam{QPN: verbsapi.QPN(90 + i)}))
+		must.OK(t, c.id.Connect(ConnParam{QPN: verbsapi.QPN(90 + i)}))
 	}
 	// The datagrams of the device arrive in order. With this one, all four have arrived.
 	next(t, other.ch, ConnectRequest)

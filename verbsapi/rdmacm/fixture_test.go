@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/test/leak"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
@@ -25,13 +26,6 @@ func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // host is an open device, with what queue pairs need.
@@ -51,18 +45,18 @@ func newHost(t testing.TB) *host {
 	n := lastAddr.Add(1)
 	h := &host{t: t, addr: netip.AddrFrom4([4]byte{127, 78, byte(n >> 8), byte(n)})}
 	ctx, err := verbsapi.Open(verbsapi.Config{Address: h.addr})
-	ok(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := ctx.Close(); err != nil && !errors.Is(err, verbsapi.ErrClosed) {
 			t.Error(err)
 		}
 	})
 	h.pd, err = ctx.AllocPD()
-	ok(t, err)
+	must.OK(t, err)
 	h.cq, err = ctx.CreateCQ(64, nil)
-	ok(t, err)
+	must.OK(t, err)
 	h.mr, err = h.pd.RegMR(make([]byte, 4096), verbsapi.AccessLocalWrite)
-	ok(t, err)
+	must.OK(t, err)
 	return h
 }
 
@@ -90,7 +84,7 @@ func (h *host) send(qp *verbsapi.QP, text string, wr verbsapi.SendWR) {
 	n := copy(h.mr.Bytes(), text)
 	wr.ID, wr.Op, wr.SGL = 8, verbsapi.WRSend, []verbsapi.SGE{h.mr.SGE(0, n)}
 	_, err := qp.PostSend([]verbsapi.SendWR{wr})
-	ok(h.t, err)
+	must.OK(h.t, err)
 }
 
 // expect waits for the completion with an ID, and wants it to be a success.
@@ -110,7 +104,7 @@ func (h *host) expect(id uint64) verbsapi.WC {
 func next(t testing.TB, ch *EventChannel, want EventType) *Event {
 	t.Helper()
 	ev, err := ch.GetEvent(testContext(t))
-	ok(t, err)
+	must.OK(t, err)
 	if ev.Type != want {
 		t.Fatalf("event %v with status %d, want %v", ev.Type, ev.Status, want)
 	}

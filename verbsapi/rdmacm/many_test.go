@@ -1,13 +1,14 @@
 package rdmacm
 
 import (
-	"os"
+	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/cm/localcm"
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/test/leak"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/verbsapi"
 )
 
@@ -19,9 +20,7 @@ type held struct {
 
 func holding(t testing.TB, m *rdmacm.Manager) held {
 	t.Helper()
-	files, err := os.ReadDir("/proc/self/fd")
-	ok(t, err)
-	return held{m.Usage(), len(files), runtime.NumGoroutine()}
+	return held{m.Usage(), len(leak.OpenFiles()), leak.Running("gorxe/verbsapi", "gorxe/internal/cm")}
 }
 
 // connectMany dials n connections at once from b to a. Both ends are in use when it returns.
@@ -74,7 +73,7 @@ func passMessages(t testing.TB, a, b *host, clients []*Conn) {
 	t.Helper()
 	for _, c := range clients {
 		_, err := c.QP().PostSend([]verbsapi.SendWR{{ID: 8, Op: verbsapi.WRSend}})
-		ok(t, err)
+		must.OK(t, err)
 		b.expect(8)
 		a.expect(7)
 	}
@@ -84,11 +83,11 @@ func passMessages(t testing.TB, a, b *host, clients []*Conn) {
 func closeMany(t testing.TB, clients, servers []*Conn) {
 	t.Helper()
 	for _, c := range clients {
-		ok(t, c.Close())
+		must.OK(t, c.Close())
 	}
 	for _, s := range servers {
 		<-s.Done()
-		ok(t, s.Close())
+		must.OK(t, s.Close())
 	}
 }
 
@@ -98,20 +97,16 @@ func TestManyConnections(t *testing.T) {
 	a, b := newHost(t), newHost(t)
 	l := listen(t, a.at(0).String())
 	m, err := localcm.Acquire()
-	ok(t, err)
+	must.OK(t, err)
 	defer localcm.Release()
 	one, other := connectMany(t, l, 1, a, b) // what only the first connection makes is no leak
 	passMessages(t, a, b, one)
 	closeMany(t, one, other)
 	var before held
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
-		if before = holding(t, m); before.cm.CM.Conns == 0 {
-			break
-		}
-		if time.Since(start) > testTimeout {
-			t.Fatalf("after one connection: %+v", before)
-		}
-	}
+	must.Eventually(t, "one connection ends", func() bool {
+		before = holding(t, m)
+		return before.cm.CM.Conns == 0
+	})
 	for range 2 {
 		clients, servers := connectMany(t, l, n, a, b)
 		if u := m.Usage(); u.CM.Conns != 2*n || u.CM.HalfOpen != 0 || u.IDs != before.cm.IDs+2*n {
@@ -120,16 +115,10 @@ func TestManyConnections(t *testing.T) {
 		passMessages(t, a, b, clients)
 		closeMany(t, clients, servers)
 	}
-	var after held
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
-		after = holding(t, m)
-		if after.cm == before.cm && after.files <= before.files && after.goroutines <= before.goroutines {
-			break
-		}
-		if time.Since(start) > testTimeout {
-			t.Fatalf("held %+v, then %+v", before, after)
-		}
-	}
+	must.Eventually(t, fmt.Sprintf("nothing more is held than %+v", before), func() bool {
+		after := holding(t, m)
+		return after.cm == before.cm && after.files <= before.files && after.goroutines <= before.goroutines
+	})
 }
 
 // BenchmarkConnections sets up and ends connections, 1000 at a time. "held-B" is the heap

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/calls"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -20,7 +21,7 @@ const (
 // and a test that makes the first of them, itself or through the helpers of the tests.
 func TestCMTable(t *testing.T) {
 	page, err := os.ReadFile(tableFile)
-	ok(t, err)
+	must.OK(t, err)
 	_, table, found := strings.Cut(string(page), "\n## Calls of librdmacm\n")
 	if !found {
 		t.Fatal("no table")

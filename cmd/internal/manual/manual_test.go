@@ -67,7 +67,7 @@ func TestPages(t *testing.T) {
 		t.Logf("%s", run)
 	}
 	if strings.Contains(run, "ecret") || strings.Contains(run, "options...") {
-		t.Error("the page of run has a hidden flag, or mango's synopsis")
+		t.Error("the page of run has a hidden flag, or a synopsis without its arguments")
 	}
 	if sub := pages["man1/prog-tool-sub.1"]; !strings.Contains(sub, `prog\-tool\-sub \- RDMA tools`) {
 		t.Errorf("an abbreviation changed:\n%s", sub)

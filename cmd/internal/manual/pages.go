@@ -3,6 +3,7 @@ package manual
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
-	mangokong "github.com/alecthomas/mango-kong"
-	"github.com/muesli/mango"
 )
 
 // Page is one manual page.
@@ -47,52 +46,74 @@ func commandPages(root, node *kong.Node, build Build) []Page {
 	return pages
 }
 
-// commandPage makes the page of one command. mango-kong would put all commands on one
-// page, with their flags, so it gets one node, and of the nodes below only a line each.
+// commandPage makes the page of one command. Of the commands below it there is only a line each.
 func commandPage(root, node *kong.Node, build Build) Page {
 	name := pageName(node)
-	help, detail := node.Help, node.Detail
+	help, detail, synopsis := node.Help, node.Detail, root.Name+" "+node.Summary()
 	if node == root {
 		help, detail, _ = strings.Cut(help, "\n")
+		synopsis = node.Name + " <command> [flags]"
 	}
 	parts := split(strings.TrimSpace(detail))
-	one := *node
-	one.Name, one.Help, one.Detail = name, short(help), parts.description
-	if one.Detail == "" {
-		one.Detail = help
+	w := newRoff(1, name, build)
+	w.name(name, short(strings.TrimSpace(help)))
+	w.section("Synopsis", synopsis)
+	w.section("Description", cmp.Or(parts.description, help))
+	options(w, node)
+	commands(w, node)
+	w.section("Arguments", arguments(node))
+	w.section("Exit status", cmp.Or(parts.exit, usualExit))
+	w.section("Environment", facts(variables, node))
+	w.section("Files", facts(paths, node))
+	w.section("Examples", parts.examples)
+	w.section("See also", seeAlso(root, node))
+	return Page{name, 1, w.String()}
+}
+
+// options writes the flags of a command, sorted.
+func options(w *roff, node *kong.Node) {
+	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Hidden })
+	slices.SortFunc(flags, func(a, b *kong.Flag) int { return strings.Compare(a.Summary(), b.Summary()) })
+	for i, f := range flags {
+		if i == 0 {
+			w.heading("Options")
+		}
+		form := f.Summary()
+		if f.Short != 0 {
+			form = fmt.Sprintf("-%c, %s", f.Short, form)
+		}
+		w.tagged(form)
+		w.endLine()
+		w.text(strings.ReplaceAll(f.Help, "\n", " "))
 	}
-	one.Flags = slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Hidden })
-	one.Children = nil
+}
+
+// commands writes a line for each command below this one, sorted.
+func commands(w *roff, node *kong.Node) {
+	lines := make(map[string]string)
 	for _, c := range visible(node.Children) {
 		line := *c
-		line.Detail, line.Flags, line.Children = "", nil, nil
-		one.Children = append(one.Children, &line)
+		line.Flags, line.Children = nil, nil
+		lines[line.Summary()] = c.Help
 	}
-	man := mangokong.NewManPage(1, &kong.Application{Node: &one})
-	for _, s := range []mango.Section{
-		{Name: "Arguments", Text: arguments(node)},
-		{Name: "Exit status", Text: cmp.Or(parts.exit, usualExit)},
-		{Name: "Environment", Text: facts(variables, node)},
-		{Name: "Files", Text: facts(paths, node)},
-		{Name: "Examples", Text: parts.examples},
-		{Name: "See also", Text: seeAlso(root, node)},
-	} {
-		if s.Text != "" {
-			man = man.WithSection(s.Name, s.Text)
+	for i, form := range slices.Sorted(maps.Keys(lines)) {
+		if i == 0 {
+			w.heading("Commands")
 		}
+		w.tagged(form)
+		w.request("RS", 4)
+		w.text(strings.ReplaceAll(lines[form], "\n", " "))
+		w.request("RE")
 	}
-	w := &roff{date: build.Date, version: build.Version, synopsis: root.Name + " " + node.Summary()}
-	if node == root {
-		w.synopsis = node.Name + " <command> [flags]"
-	}
-	return Page{name, 1, man.Build(w)}
 }
 
 func topicPage(app string, t Topic, build Build) Page {
 	name := app + "-" + t.Name
-	man := mango.NewManPage(7, name, short(t.Title)).WithLongDescription(t.Text).
-		WithSection("See also", app+"(1)")
-	return Page{name, 7, man.Build(&roff{date: build.Date, version: build.Version})}
+	w := newRoff(7, name, build)
+	w.name(name, short(t.Title))
+	w.section("Description", t.Text)
+	w.section("See also", app+"(1)")
+	return Page{name, 7, w.String()}
 }
 
 func visible(nodes []*kong.Node) []*kong.Node {

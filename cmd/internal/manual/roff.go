@@ -7,32 +7,23 @@ import (
 	"time"
 )
 
-// roff writes a page. It is a mango.Builder. The builder of muesli/roff takes percent signs
-// for verbs, and joins the lines of an example. It prints the time of day, so two builds
-// would differ.
-type roff struct {
-	buf      bytes.Buffer
-	date     time.Time
-	version  string
-	synopsis string // what the section of that name says; empty: it is left out
-	section  string
-}
+// roff writes a page.
+type roff struct{ buf bytes.Buffer }
 
-// Heading implements mango.Builder.
-func (r *roff) Heading(section uint, title, _ string, _ time.Time) {
+// newRoff begins a page.
+func newRoff(section int, title string, build Build) *roff {
 	date := ""
-	if !r.date.IsZero() {
-		date = r.date.UTC().Format(time.DateOnly)
+	if !build.Date.IsZero() {
+		date = build.Date.UTC().Format(time.DateOnly)
 	}
-	fmt.Fprintf(&r.buf, ".TH %s %d %q %q %q\n", strings.ToUpper(escape(title)), section, date, "gorxe "+r.version, "gorxe manual")
+	r := new(roff)
+	fmt.Fprintf(&r.buf, ".TH %s %d %q %q %q\n", strings.ToUpper(escape(title)), section, date, "gorxe "+build.Version, "gorxe manual")
 	r.buf.WriteString(".nh\n.ad l\n") // options must not be hyphenated
+	return r
 }
 
 // request begins a line with a request.
 func (r *roff) request(name string, args ...any) {
-	if r.skips() {
-		return
-	}
 	r.endLine()
 	r.buf.WriteString("." + name)
 	for _, a := range args {
@@ -47,55 +38,32 @@ func (r *roff) endLine() {
 	}
 }
 
-// skips reports whether the section is written by Section alone. mango gives every page
-// the same synopsis.
-func (r *roff) skips() bool { return r.section == "Synopsis" }
+func (r *roff) heading(name string) { r.request("SH", strings.ToUpper(name)) }
 
-// Section implements mango.Builder.
-func (r *roff) Section(name string) {
-	r.section = ""
-	if name == "Synopsis" {
-		if r.synopsis != "" {
-			r.request("SH", "SYNOPSIS")
-			r.Text(r.synopsis)
-		}
-		r.section = name
-		return
+// section writes a section, if there is something to say.
+func (r *roff) section(name, text string) {
+	if text != "" {
+		r.heading(name)
+		r.text(text)
 	}
-	r.request("SH", strings.ToUpper(name))
-	r.section = name
 }
 
-// EndSection implements mango.Builder: it ends the tag of a tagged paragraph.
-func (r *roff) EndSection() { r.endLine() }
-
-// Paragraph implements mango.Builder.
-func (r *roff) Paragraph() { r.request("PP") }
-
-// Indent implements mango.Builder.
-func (r *roff) Indent(n int) { r.request("RS", n) }
-
-// IndentEnd implements mango.Builder.
-func (r *roff) IndentEnd() { r.request("RE") }
-
-// TaggedParagraph implements mango.Builder.
-func (r *roff) TaggedParagraph(int) { r.request("TP") }
-
-// List implements mango.Builder.
-func (r *roff) List(text string) {
-	r.request("IP", `\(bu`, 3)
-	r.Text(text)
+// name writes the section of that name. Its dash is the one that is not a hyphen.
+func (r *roff) name(name, what string) {
+	r.heading("Name")
+	r.line(name)
+	r.buf.WriteString(` \- `)
+	r.buf.WriteString(escape(what))
 }
 
-// Text implements mango.Builder. An empty line begins a paragraph, and indented lines are
-// an example.
-func (r *roff) Text(text string) {
-	if r.skips() {
-		return
-	}
-	if r.section == "Name" {
-		text = strings.Replace(text, " - ", " \x00 ", 1) // the one dash that is not a hyphen
-	}
+// tagged begins a paragraph with a tag.
+func (r *roff) tagged(tag string) {
+	r.request("TP")
+	fmt.Fprintf(&r.buf, `\fB%s\fP`, escape(tag))
+}
+
+// text writes paragraphs. An empty line begins one, and indented lines are an example.
+func (r *roff) text(text string) {
 	example := false
 	for i, line := range strings.Split(text, "\n") {
 		indented := strings.HasPrefix(line, "  ")
@@ -133,24 +101,12 @@ func (r *roff) Text(text string) {
 // line writes one line of text, which must not look like a request.
 func (r *roff) line(s string) {
 	if b := r.buf.Bytes(); (len(b) == 0 || b[len(b)-1] == '\n') && strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
-		s = "\x01" + s
+		r.buf.WriteString(`\&`)
 	}
-	r.buf.WriteString(strings.NewReplacer("\x00", `\-`, "\x01", `\&`).Replace(escape(s)))
+	r.buf.WriteString(escape(s))
 }
 
-// TextBold implements mango.Builder.
-func (r *roff) TextBold(text string) { r.font('B', text) }
-
-// TextItalic implements mango.Builder.
-func (r *roff) TextItalic(text string) { r.font('I', text) }
-
-func (r *roff) font(name byte, text string) {
-	if !r.skips() {
-		fmt.Fprintf(&r.buf, `\f%c%s\fP`, name, escape(text))
-	}
-}
-
-// String implements mango.Builder.
+// String ends the page.
 func (r *roff) String() string {
 	r.endLine()
 	return r.buf.String()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -16,7 +17,7 @@ func TestConnect(t *testing.T) {
 		defer b.close()
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{PrivateData: []byte("hello"), QPN: 0x123, ResponderResources: 3, InitiatorDepth: 4,
+		must.OK(t, u.Connect(&ConnParams{PrivateData: []byte("hello"), QPN: 0x123, ResponderResources: 3, InitiatorDepth: 4,
 			FlowControl: true, RetryCount: 200, RNRRetryCount: 5, SRQ: true}))
 		u.wants(StateConnect)
 
@@ -32,7 +33,7 @@ func TestConnect(t *testing.T) {
 		if got := p.LocalAddr().String() + " " + p.RemoteAddr().String(); got != "10.0.0.2:7174 "+u.LocalAddr().String() {
 			t.Errorf("addresses of the new ID are %s", got)
 		}
-		must(t, p.Accept(&ConnParams{PrivateData: []byte("welcome"), QPN: 0x456, ResponderResources: 4, InitiatorDepth: 3, RNRRetryCount: 6}))
+		must.OK(t, p.Accept(&ConnParams{PrivateData: []byte("welcome"), QPN: 0x456, ResponderResources: 4, InitiatorDepth: 3, RNRRetryCount: 6}))
 
 		rep := u.next(ConnectResponse).Conn
 		if len(rep.PrivateData) != 196 || !bytes.HasPrefix(rep.PrivateData, []byte("welcome\x00")) {
@@ -41,19 +42,19 @@ func TestConnect(t *testing.T) {
 		if rep.ResponderResources != 3 || rep.InitiatorDepth != 4 || rep.RNRRetryCount != 6 || rep.QPN != 0x456 {
 			t.Errorf("response is %+v", rep)
 		}
-		must(t, u.EstablishActive())
+		must.OK(t, u.EstablishActive())
 		l.next(Established)
 		if got := f.messages(); got != "REQ REP RTU" {
 			t.Errorf("messages are %s", got)
 		}
 
-		must(t, u.Disconnect())
+		must.OK(t, u.Disconnect())
 		l.next(Disconnected)
 		p.wants(StateDisconnect)
 		if got := u.names(); got != "" {
 			t.Errorf("before the peer agrees, the events are %s", got)
 		}
-		must(t, p.Disconnect())
+		must.OK(t, p.Disconnect())
 		if got := u.names(); got != "DISCONNECTED" {
 			t.Errorf("events are %s", got)
 		}

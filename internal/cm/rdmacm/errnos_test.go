@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -51,14 +52,14 @@ func after(other, addr string, set ...func(other, u *user)) func(h *host, u *use
 		for _, f := range set {
 			f(o, u)
 		}
-		must(h.t, o.Bind(at(other)))
+		must.OK(h.t, o.Bind(at(other)))
 		return u.Bind(at(addr))
 	}
 }
 
 func bothReuse(other, u *user) {
-	must(u.h.t, other.SetReuseAddr(true))
-	must(u.h.t, u.SetReuseAddr(true))
+	must.OK(u.h.t, other.SetReuseAddr(true))
+	must.OK(u.h.t, u.SetReuseAddr(true))
 }
 
 // afib is the address that librdmacm binds to find out whether AF_IB works, with a port
@@ -75,7 +76,7 @@ func TestBindErrnos(t *testing.T) {
 		{"address", 0, bind("10.0.0.1:7174"), 0, StateAddrBound},
 		{"no family", 0, func(_ *host, u *user) error { return u.Bind(Addr{}) }, unix.EAFNOSUPPORT, StateIdle},
 		{"twice", 0, func(_ *host, u *user) error {
-			must(t, u.Bind(at("10.0.0.1:7174")))
+			must.OK(t, u.Bind(at("10.0.0.1:7174")))
 			return u.Bind(at("10.0.0.1:7175"))
 		}, unix.EINVAL, StateAddrBound},
 		{"again after a failure", 0, func(_ *host, u *user) error {
@@ -107,24 +108,24 @@ func TestBindErrnos(t *testing.T) {
 		{"loopback is a wildcard", 0, after("127.0.0.1:7174", "10.0.0.1:7174"), unix.EADDRNOTAVAIL, StateIdle},
 		{"network 0 is a wildcard", 0, after("0.1.2.3:7174", "10.0.0.1:7174"), unix.EADDRNOTAVAIL, StateIdle},
 		{"IPv6 wildcard after IPv4", 0, after("0.0.0.0:7174", "[::]:7174"), unix.EADDRNOTAVAIL, StateIdle},
-		{"IPv6 wildcard of its own", 0, after("0.0.0.0:7174", "[::]:7174", func(_, u *user) { must(t, u.SetAFOnly(true)) }), 0, StateAddrBound},
+		{"IPv6 wildcard of its own", 0, after("0.0.0.0:7174", "[::]:7174", func(_, u *user) { must.OK(t, u.SetAFOnly(true)) }), 0, StateAddrBound},
 		{"IPv6 wildcard, bindv6only", 0, after("0.0.0.0:7174", "[::]:7174", func(_, u *user) { u.h.net.v6only = true }), 0, StateAddrBound},
 		{"both share", 0, after("10.0.0.1:7174", "10.0.0.1:7174", bothReuse), 0, StateAddrBound},
 		{"both share a wildcard", 0, after("0.0.0.0:7174", "10.0.0.1:7174", bothReuse), 0, StateAddrBound},
-		{"one shares", 0, after("10.0.0.1:7174", "10.0.0.1:7174", func(o, _ *user) { must(t, o.SetReuseAddr(true)) }), unix.EADDRINUSE, StateIdle},
+		{"one shares", 0, after("10.0.0.1:7174", "10.0.0.1:7174", func(o, _ *user) { must.OK(t, o.SetReuseAddr(true)) }), unix.EADDRINUSE, StateIdle},
 		{"other port space", 0, func(h *host, u *user) error {
-			must(t, h.user(wire.PortSpaceUDP).Bind(at("10.0.0.1:7174")))
+			must.OK(t, h.user(wire.PortSpaceUDP).Bind(at("10.0.0.1:7174")))
 			return u.Bind(at("10.0.0.1:7174"))
 		}, 0, StateAddrBound},
 		{"destroyed", 0, func(h *host, u *user) error {
 			o := h.user(wire.PortSpaceTCP)
-			must(t, o.Bind(at("10.0.0.1:7174")))
+			must.OK(t, o.Bind(at("10.0.0.1:7174")))
 			o.Destroy()
 			return u.Bind(at("10.0.0.1:7174"))
 		}, 0, StateAddrBound},
 		{"all ports of a user taken", 0, func(h *host, u *user) error {
 			for range 4 {
-				must(t, h.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:0")))
+				must.OK(t, h.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:0")))
 			}
 			return u.Bind(at("0.0.0.0:0"))
 		}, unix.EADDRNOTAVAIL, StateIdle},
@@ -140,7 +141,7 @@ func TestBindErrnos(t *testing.T) {
 
 func TestListenErrnos(t *testing.T) {
 	checkRows(t, []row{
-		{"bound", 0, func(_ *host, u *user) error { must(t, u.Bind(at("10.0.0.1:7174"))); return u.Listen() }, 0, StateListen},
+		{"bound", 0, func(_ *host, u *user) error { must.OK(t, u.Bind(at("10.0.0.1:7174"))); return u.Listen() }, 0, StateListen},
 		{"unbound", 0, func(_ *host, u *user) error {
 			err := u.Listen()
 			if a := u.LocalAddr(); !a.isZero() || a.port() < 40000 {
@@ -148,29 +149,29 @@ func TestListenErrnos(t *testing.T) {
 			}
 			return err
 		}, 0, StateListen},
-		{"twice", 0, func(_ *host, u *user) error { must(t, u.Listen()); return u.Listen() }, unix.EINVAL, StateListen},
+		{"twice", 0, func(_ *host, u *user) error { must.OK(t, u.Listen()); return u.Listen() }, unix.EINVAL, StateListen},
 		{"shared address", 0, func(h *host, u *user) error {
-			must(t, after("10.0.0.1:7174", "10.0.0.1:7174", bothReuse)(h, u))
+			must.OK(t, after("10.0.0.1:7174", "10.0.0.1:7174", bothReuse)(h, u))
 			return u.Listen()
 		}, unix.EADDRINUSE, StateAddrBound},
 		{"shared wildcard", 0, func(h *host, u *user) error {
-			must(t, after("10.0.0.1:7174", "0.0.0.0:7174", bothReuse)(h, u))
+			must.OK(t, after("10.0.0.1:7174", "0.0.0.0:7174", bothReuse)(h, u))
 			return u.Listen()
 		}, unix.EADDRNOTAVAIL, StateAddrBound},
 		{"shared by nobody any more", 0, func(_ *host, u *user) error {
-			must(t, u.SetReuseAddr(true))
-			must(t, u.Bind(at("10.0.0.1:7174")))
+			must.OK(t, u.SetReuseAddr(true))
+			must.OK(t, u.Bind(at("10.0.0.1:7174")))
 			return u.Listen()
 		}, 0, StateListen},
 		{"share with a listener", 0, func(h *host, u *user) error {
 			o := h.user(wire.PortSpaceTCP)
 			bothReuse(o, u)
-			must(t, o.Bind(at("10.0.0.1:7174")))
-			must(t, o.Listen())
+			must.OK(t, o.Bind(at("10.0.0.1:7174")))
+			must.OK(t, o.Listen())
 			return u.Bind(at("10.0.0.1:7174"))
 		}, unix.EADDRINUSE, StateIdle},
 		{"connecting", 0, func(_ *host, u *user) error {
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			u.next(AddrResolved)
 			return u.Listen()
 		}, unix.EINVAL, StateAddrResolved},
@@ -199,7 +200,7 @@ func TestResolveErrnos(t *testing.T) {
 		}, 0, StateAddrQuery},
 		{"under way", 0, func(h *host, u *user) error {
 			h.net.silent[at("10.0.0.2:0").Addr()] = true
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			return u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second)
 		}, unix.EINVAL, StateAddrQuery},
 		{"AF_IB", wire.PortSpaceIB, resolve(Addr{}, afib(wire.PortSpaceTCP)), unix.ENODEV, StateAddrBound},
@@ -210,18 +211,18 @@ func TestResolveErrnos(t *testing.T) {
 
 		{"route of an idle ID", 0, func(_ *host, u *user) error { return u.ResolveRoute(second) }, unix.EINVAL, StateIdle},
 		{"route without a timeout", 0, func(_ *host, u *user) error {
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			u.next(AddrResolved)
 			return u.ResolveRoute(0)
 		}, unix.EINVAL, StateAddrResolved},
 		{"route without an interface", 0, func(h *host, u *user) error {
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			u.next(AddrResolved)
 			h.port.set(func(p *rocev2.PortInfo) { *p = rocev2.PortInfo{} })
 			return u.ResolveRoute(second)
 		}, unix.ENODEV, StateAddrResolved},
 		{"route through a tiny interface", 0, func(h *host, u *user) error {
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			u.next(AddrResolved)
 			h.port.set(func(p *rocev2.PortInfo) { p.MTU = 256 + headers - 1 })
 			return u.ResolveRoute(second)
@@ -234,9 +235,9 @@ func TestConnectErrnos(t *testing.T) {
 	long := func(n int) *ConnParams { return &ConnParams{PrivateData: make([]byte, n)} }
 	connect := func(n int) func(*host, *user) error {
 		return func(_ *host, u *user) error {
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			u.next(AddrResolved)
-			must(t, u.ResolveRoute(second))
+			must.OK(t, u.ResolveRoute(second))
 			u.next(RouteResolved)
 			return u.Connect(long(n))
 		}
@@ -248,26 +249,26 @@ func TestConnectErrnos(t *testing.T) {
 		{"180 bytes of UD", wire.PortSpaceUDP, connect(180), 0, StateConnect},
 		{"181 bytes of UD", wire.PortSpaceUDP, connect(181), unix.EINVAL, StateRouteResolved},
 		{"source address gone", 0, func(h *host, u *user) error {
-			must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:1"), second))
 			u.next(AddrResolved)
-			must(t, u.ResolveRoute(second))
+			must.OK(t, u.ResolveRoute(second))
 			u.next(RouteResolved)
 			h.port.set(func(p *rocev2.PortInfo) { p.GIDs = p.GIDs[1:] })
 			return u.Connect(long(0))
 		}, unix.EINVAL, StateRouteResolved},
 		{"accept of an idle ID", 0, func(_ *host, u *user) error { return u.Accept(long(0)) }, unix.EINVAL, StateIdle},
-		{"accept of an active ID", 0, func(h *host, u *user) error { must(t, connect(0)(h, u)); return u.Accept(long(0)) }, unix.EINVAL, StateConnect},
+		{"accept of an active ID", 0, func(h *host, u *user) error { must.OK(t, connect(0)(h, u)); return u.Accept(long(0)) }, unix.EINVAL, StateConnect},
 		{"establish of an idle ID", 0, func(_ *host, u *user) error { return u.EstablishActive() }, unix.EINVAL, StateIdle},
-		{"establish too early", 0, func(h *host, u *user) error { must(t, connect(0)(h, u)); return u.EstablishActive() }, unix.EINVAL, StateConnect},
+		{"establish too early", 0, func(h *host, u *user) error { must.OK(t, connect(0)(h, u)); return u.EstablishActive() }, unix.EINVAL, StateConnect},
 		{"reject of an idle ID", 0, func(_ *host, u *user) error { return u.Reject(28, nil) }, unix.EINVAL, StateIdle},
 		{"disconnect of an idle ID", 0, func(_ *host, u *user) error { return u.Disconnect() }, unix.EINVAL, StateIdle},
-		{"disconnect too early", 0, func(h *host, u *user) error { must(t, connect(0)(h, u)); return u.Disconnect() }, 0, StateConnect},
+		{"disconnect too early", 0, func(h *host, u *user) error { must.OK(t, connect(0)(h, u)); return u.Disconnect() }, 0, StateConnect},
 		{"notify of an idle ID", 0, func(_ *host, u *user) error { return u.Notify(rxe.EventCommEst) }, unix.EINVAL, StateIdle},
-		{"notify too early", 0, func(h *host, u *user) error { must(t, connect(0)(h, u)); return u.Notify(rxe.EventCommEst) }, unix.EINVAL, StateConnect},
-		{"notify of a migration", 0, func(h *host, u *user) error { must(t, connect(0)(h, u)); return u.Notify(rxe.EventPathMig) }, unix.EINVAL, StateConnect},
+		{"notify too early", 0, func(h *host, u *user) error { must.OK(t, connect(0)(h, u)); return u.Notify(rxe.EventCommEst) }, unix.EINVAL, StateConnect},
+		{"notify of a migration", 0, func(h *host, u *user) error { must.OK(t, connect(0)(h, u)); return u.Notify(rxe.EventPathMig) }, unix.EINVAL, StateConnect},
 		{"attributes of an idle ID", 0, func(_ *host, u *user) error { _, _, err := u.QPAttr(rxe.QPInit); return err }, unix.EINVAL, StateIdle},
 		{"attributes of RTR too early", 0, func(h *host, u *user) error {
-			must(t, connect(0)(h, u))
+			must.OK(t, connect(0)(h, u))
 			_, _, err := u.QPAttr(rxe.QPRTR)
 			return err
 		}, unix.EINVAL, StateConnect},
@@ -302,7 +303,7 @@ func TestAnswerErrnos(t *testing.T) {
 				defer b.close()
 				l := b.listening(r.space, "10.0.0.2:7174")
 				u := a.resolved(r.space, "10.0.0.2:7174")
-				must(t, u.Connect(&ConnParams{}))
+				must.OK(t, u.Connect(&ConnParams{}))
 				p := l.child(l.next(ConnectRequest))
 				is(t, r.answer(p), r.want)
 				if ev := u.next(r.event); ev.Status != r.status {
@@ -317,12 +318,12 @@ func TestAnswerErrnos(t *testing.T) {
 		defer b.close()
 		l := b.listening(wire.PortSpaceTCP, "10.0.0.2:7174")
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		p := l.child(l.next(ConnectRequest))
 		is(t, p.Reject(28, make([]byte, 149)), unix.EINVAL)
-		must(t, p.Accept(&ConnParams{}))
+		must.OK(t, p.Accept(&ConnParams{}))
 		u.next(ConnectResponse)
-		must(t, u.EstablishActive())
+		must.OK(t, u.EstablishActive())
 		l.next(Established)
 		is(t, p.Notify(rxe.EventCommEst), unix.EISCONN)
 		is(t, p.Accept(&ConnParams{}), unix.EINVAL)
@@ -331,11 +332,11 @@ func TestAnswerErrnos(t *testing.T) {
 }
 
 func TestOptionErrnos(t *testing.T) {
-	listening := func(u *user) { must(t, u.Bind(at("10.0.0.1:7174"))); must(t, u.Listen()) }
+	listening := func(u *user) { must.OK(t, u.Bind(at("10.0.0.1:7174"))); must.OK(t, u.Listen()) }
 	checkRows(t, []row{
 		{"reuse", 0, func(_ *host, u *user) error { return u.SetReuseAddr(true) }, 0, StateIdle},
-		{"reuse of a bound ID", 0, func(_ *host, u *user) error { must(t, u.Bind(at("10.0.0.1:1024"))); return u.SetReuseAddr(true) }, 0, StateAddrBound},
-		{"no reuse of a bound ID", 0, func(_ *host, u *user) error { must(t, u.Bind(at("10.0.0.1:1024"))); return u.SetReuseAddr(false) }, unix.EINVAL, StateAddrBound},
+		{"reuse of a bound ID", 0, func(_ *host, u *user) error { must.OK(t, u.Bind(at("10.0.0.1:1024"))); return u.SetReuseAddr(true) }, 0, StateAddrBound},
+		{"no reuse of a bound ID", 0, func(_ *host, u *user) error { must.OK(t, u.Bind(at("10.0.0.1:1024"))); return u.SetReuseAddr(false) }, unix.EINVAL, StateAddrBound},
 		{"reuse of a listener", 0, func(_ *host, u *user) error { listening(u); return u.SetReuseAddr(true) }, unix.EINVAL, StateListen},
 		{"af-only", 0, func(_ *host, u *user) error { return u.SetAFOnly(true) }, 0, StateIdle},
 		{"af-only of a listener", 0, func(_ *host, u *user) error { listening(u); return u.SetAFOnly(true) }, unix.EINVAL, StateListen},
@@ -349,7 +350,7 @@ func TestJoinErrnos(t *testing.T) {
 	join := func(bind, group string) func(*host, *user) error {
 		return func(_ *host, u *user) error {
 			if bind != "" {
-				must(t, u.Bind(at(bind)))
+				must.OK(t, u.Bind(at(bind)))
 			}
 			_, err := u.Join(at(group), false)
 			return err
@@ -363,13 +364,13 @@ func TestJoinErrnos(t *testing.T) {
 		{"zero", wire.PortSpaceUDP, join("10.0.0.1:0", "0.0.0.0:0"), unix.EINVAL, StateAddrBound},
 		{"IPv6", wire.PortSpaceUDP, join("[fe80::1%2]:0", "[ff0e::1]:0"), enotsupp, StateAddrBound},
 		{"listening", wire.PortSpaceUDP, func(h *host, u *user) error {
-			must(t, u.Bind(at("10.0.0.1:0")))
-			must(t, u.Listen())
+			must.OK(t, u.Bind(at("10.0.0.1:0")))
+			must.OK(t, u.Listen())
 			_, err := u.Join(at("239.1.1.1:0"), false)
 			return err
 		}, unix.EINVAL, StateListen},
 		{"no interface", wire.PortSpaceUDP, func(h *host, u *user) error {
-			must(t, u.Bind(at("10.0.0.1:0")))
+			must.OK(t, u.Bind(at("10.0.0.1:0")))
 			h.port.set(func(p *rocev2.PortInfo) { *p = rocev2.PortInfo{} })
 			_, err := u.Join(at("239.1.1.1:0"), false)
 			return err
@@ -388,7 +389,7 @@ func TestNewIDErrnos(t *testing.T) {
 		is(t, err, 0)
 		_, err = h.NewID(poor, wire.PortSpaceUDP, rxe.QPUD, nil)
 		is(t, err, unix.ENOMEM)
-		must(t, id.Bind(at("10.0.0.1:0")))
+		must.OK(t, id.Bind(at("10.0.0.1:0")))
 		_, err = id.Join(at("239.1.1.1:0"), false)
 		is(t, err, unix.ENOMEM)
 		id.Destroy()

@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/mgmt/gsi"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/refusal"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -404,14 +405,6 @@ func (u *user) child(ev *Event) *user {
 	return &user{ID: ev.Child, h: u.h, mu: u.mu, events: u.events}
 }
 
-// must ends the test if an operation failed.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // is checks the errno of an operation. EINVAL comes with its reason.
 func is(t *testing.T, err error, want unix.Errno) {
 	t.Helper()
@@ -440,9 +433,9 @@ const (
 func (h *host) resolved(space wire.PortSpace, dst string) *user {
 	h.t.Helper()
 	u := h.user(space)
-	must(h.t, u.ResolveAddr(Addr{}, at(dst), second))
+	must.OK(h.t, u.ResolveAddr(Addr{}, at(dst), second))
 	u.next(AddrResolved)
-	must(h.t, u.ResolveRoute(second))
+	must.OK(h.t, u.ResolveRoute(second))
 	u.next(RouteResolved)
 	return u
 }
@@ -451,8 +444,8 @@ func (h *host) resolved(space wire.PortSpace, dst string) *user {
 func (h *host) listening(space wire.PortSpace, addr string) *user {
 	h.t.Helper()
 	u := h.user(space)
-	must(h.t, u.Bind(at(addr)))
-	must(h.t, u.Listen())
+	must.OK(h.t, u.Bind(at(addr)))
+	must.OK(h.t, u.Listen())
 	return u
 }
 
@@ -461,11 +454,11 @@ func connected(client *host, l *user, dst string) (active, passive *user) {
 	t := client.t
 	t.Helper()
 	active = client.resolved(wire.PortSpaceTCP, dst)
-	must(t, active.Connect(&ConnParams{QPN: 0x11, RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 2}))
+	must.OK(t, active.Connect(&ConnParams{QPN: 0x11, RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 2}))
 	passive = l.child(l.next(ConnectRequest))
-	must(t, passive.Accept(&ConnParams{QPN: 0x22, ResponderResources: 2, InitiatorDepth: 1}))
+	must.OK(t, passive.Accept(&ConnParams{QPN: 0x22, ResponderResources: 2, InitiatorDepth: 1}))
 	active.next(ConnectResponse)
-	must(t, active.EstablishActive())
+	must.OK(t, active.EstablishActive())
 	l.next(Established)
 	return active, passive
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -139,20 +140,20 @@ type link struct {
 func newLink(t *testing.T, a, b *realHost, addr string) *link {
 	t.Helper()
 	l := &link{client: b.program(t), server: a.program(t), active: newPair(t, b.dev), passive: newPair(t, a.dev)}
-	must(t, l.server.Bind(at(addr)))
-	must(t, l.server.Listen())
-	must(t, l.client.ResolveAddr(Addr{}, at(addr), timeout))
+	must.OK(t, l.server.Bind(at(addr)))
+	must.OK(t, l.server.Listen())
+	must.OK(t, l.client.ResolveAddr(Addr{}, at(addr), timeout))
 	l.client.next(AddrResolved)
-	must(t, l.client.ResolveRoute(timeout))
+	must.OK(t, l.client.ResolveRoute(timeout))
 	l.client.next(RouteResolved)
 	l.active.modify(t, l.client.ID, rxe.QPInit)
-	must(t, l.client.Connect(&ConnParams{QPN: l.active.Num(), RetryCount: 7, RNRRetryCount: 7}))
+	must.OK(t, l.client.Connect(&ConnParams{QPN: l.active.Num(), RetryCount: 7, RNRRetryCount: 7}))
 	l.accepted = l.server.next(ConnectRequest).Child
 	l.passive.modify(t, l.accepted, rxe.QPInit, rxe.QPRTR, rxe.QPRTS)
-	must(t, l.accepted.Accept(&ConnParams{QPN: l.passive.Num()}))
+	must.OK(t, l.accepted.Accept(&ConnParams{QPN: l.passive.Num()}))
 	l.client.next(ConnectResponse)
 	l.active.modify(t, l.client.ID, rxe.QPInit, rxe.QPRTR, rxe.QPRTS)
-	must(t, l.client.EstablishActive())
+	must.OK(t, l.client.EstablishActive())
 	l.server.next(Established)
 	return l
 }
@@ -162,10 +163,10 @@ func (l *link) exchange(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		_, err := l.passive.PostRecv([]rxe.RecvWR{{ID: 7}})
-		must(t, err)
+		must.OK(t, err)
 		l.sequence++
 		_, err = l.active.PostSend([]rxe.SendWR{{ID: 8, Op: rxe.WRSendImm, Imm: l.sequence}})
-		must(t, err)
+		must.OK(t, err)
 		for _, cq := range []*rxe.CQ{l.passive.cq, l.active.cq} {
 			wc := completion(t, cq)
 			if wc.Status != rxe.WCSuccess || cq == l.passive.cq && wc.Imm != l.sequence {
@@ -178,14 +179,11 @@ func (l *link) exchange(t *testing.T, n int) {
 func completion(t *testing.T, cq *rxe.CQ) rxe.WC {
 	t.Helper()
 	var wc [1]rxe.WC
-	for start := time.Now(); ; time.Sleep(pause) {
-		if n, _ := cq.Poll(wc[:]); n > 0 {
-			return wc[0]
-		}
-		if time.Since(start) > timeout {
-			t.Fatal("no completion")
-		}
-	}
+	must.Eventually(t, "a completion comes", func() bool {
+		n, _ := cq.Poll(wc[:])
+		return n > 0
+	})
+	return wc[0]
 }
 
 // TestFlood: a flood of REQs from forged sources to a listener whose program accepts all
@@ -195,11 +193,11 @@ func TestFlood(t *testing.T) {
 	const sources = 20
 	limits := cm.Limits{PerRequester: 8, PerListener: 32}
 	nsA, nsB := newNamespace(t), newNamespace(t)
-	must(t, netns.Cable(nsA, nsB, 1500, netip.MustParsePrefix("10.7.0.1/24"), netip.MustParsePrefix("10.7.0.2/24")))
+	must.OK(t, netns.Cable(nsA, nsB, 1500, netip.MustParsePrefix("10.7.0.1/24"), netip.MustParsePrefix("10.7.0.2/24")))
 	f := &forger{stop: make(chan struct{})}
 	for i := range sources {
 		addr := netip.AddrFrom4([4]byte{10, 7, 0, byte(100 + i)})
-		must(t, nsB.IP(fmt.Sprintf("addr add %v/24 dev eth0", addr)))
+		must.OK(t, nsB.IP(fmt.Sprintf("addr add %v/24 dev eth0", addr)))
 		f.sources = append(f.sources, addr)
 	}
 	a := newRealHostLimited(t, nsA, engine.Config{Interface: "eth0"}, limits)
@@ -209,9 +207,9 @@ func TestFlood(t *testing.T) {
 
 	victim := &hasty{requests: make(chan *ID, 8)}
 	l, err := a.NewID(&Owner{}, wire.PortSpaceTCP, rxe.QPRC, victim.handle)
-	must(t, err)
-	must(t, l.Bind(at("10.7.0.1:7182")))
-	must(t, l.Listen())
+	must.OK(t, err)
+	must.OK(t, l.Bind(at("10.7.0.1:7182")))
+	must.OK(t, l.Listen())
 	f.done.Add(1)
 	go f.run(t, netip.MustParseAddrPort("10.7.0.1:7182"))
 	f.done.Go(func() { victim.run(f.stop) })
@@ -219,15 +217,11 @@ func TestFlood(t *testing.T) {
 		c := a.device.Counters()
 		return c.OverListener + c.OverPeer
 	}
-	for start := time.Now(); dropped() < 200; time.Sleep(pause) {
-		if time.Since(start) > timeout {
-			t.Fatalf("%d REQs were sent; %+v", f.sent.Load(), a.device.Counters())
-		}
-	}
+	must.Eventually(t, "200 REQs are dropped", func() bool { return dropped() >= 200 })
 	stays.exchange(t, 200)
-	must(t, ends.client.Disconnect())
+	must.OK(t, ends.client.Disconnect())
 	ends.server.next(Disconnected)
-	must(t, ends.accepted.Disconnect())
+	must.OK(t, ends.accepted.Disconnect())
 	ends.client.next(Disconnected)
 	stays.exchange(t, 100)
 

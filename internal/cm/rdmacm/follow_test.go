@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -24,9 +25,9 @@ func TestDestinationMoved(t *testing.T) {
 		if b.net.move("10.0.0.1") {
 			t.Error("the passive side follows its peer")
 		}
-		must(t, u.Disconnect())
+		must.OK(t, u.Disconnect())
 		p.next(Disconnected)
-		must(t, p.Disconnect())
+		must.OK(t, p.Disconnect())
 		u.next(Disconnected)
 		u.Destroy()
 		if a.net.move("10.0.0.2") {
@@ -40,13 +41,13 @@ func TestDestinationMoved(t *testing.T) {
 func TestMovedTooEarly(t *testing.T) {
 	world(t, func(t *testing.T, _ *fabric, a, _ *host) {
 		u := a.user(wire.PortSpaceTCP)
-		must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
+		must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
 		u.next(AddrResolved)
 		a.net.move("10.0.0.2")
 		if got := u.names(); got != "" {
 			t.Errorf("the events are %s", got)
 		}
-		must(t, u.ResolveRoute(second))
+		must.OK(t, u.ResolveRoute(second))
 		u.next(RouteResolved)
 		a.net.move("10.0.0.2")
 		u.next(Unreachable)

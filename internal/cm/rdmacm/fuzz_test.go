@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/cm/route"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -44,8 +45,8 @@ func FuzzRequest(f *testing.F) {
 			l := h.listening(wire.PortSpaceTCP, "[::]:7174")
 			udp := h.listening(wire.PortSpaceUDP, "0.0.0.0:7174")
 			ib := h.user(wire.PortSpaceIB)
-			must(t, ib.Bind(afib(wire.PortSpaceIB)))
-			must(t, ib.Listen())
+			must.OK(t, ib.Bind(afib(wire.PortSpaceIB)))
+			must.OK(t, ib.Listen())
 			from := rxe.AHAttr{DGID: wire.GIDFromAddr(netip.MustParseAddr("10.0.0.2")), SGIDIndex: index, PortNum: 1}
 			agent{h.dev}.ReceiveMAD(from, wire.GSIQPN, &mad)
 			for _, u := range []*user{l, udp, ib} {

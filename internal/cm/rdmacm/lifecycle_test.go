@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -37,7 +38,7 @@ func TestUnreachable(t *testing.T) {
 		world(t, func(t *testing.T, f *fabric, a, _ *host) {
 			u := a.resolved(c.space, "10.0.0.3:7174") // nobody has it
 			start := time.Now()
-			must(t, u.Connect(&ConnParams{}))
+			must.OK(t, u.Connect(&ConnParams{}))
 			time.Sleep(c.after - time.Millisecond)
 			if got := u.names(); got != "" {
 				t.Errorf("after %v the events are %s", time.Since(start), got)
@@ -60,7 +61,7 @@ func TestDestroy(t *testing.T) {
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		p := l.child(l.next(ConnectRequest))
 		u.Destroy() // before the reply
 		if ev := l.next(Rejected); ev.Status != 4 {
@@ -85,7 +86,7 @@ func TestDestroy(t *testing.T) {
 
 		l.Destroy()
 		u = a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		if ev := u.next(Rejected); ev.Status != 8 {
 			t.Errorf("after the listener: %d", ev.Status)
 		}
@@ -109,13 +110,13 @@ func TestClose(t *testing.T) {
 func TestTimewait(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		u, p := connected(a, b.listening(wire.PortSpaceTCP, "0.0.0.0:7174"), "10.0.0.2:7174")
-		must(t, u.Disconnect())
-		must(t, p.Disconnect()) // they cross
+		must.OK(t, u.Disconnect())
+		must.OK(t, p.Disconnect()) // they cross
 		if got := u.names() + " " + p.names(); got != "DISCONNECTED DISCONNECTED" {
 			t.Errorf("events are %s", got)
 		}
-		must(t, u.Disconnect()) // agrees
-		must(t, p.Disconnect())
+		must.OK(t, u.Disconnect()) // agrees
+		must.OK(t, p.Disconnect())
 		time.Sleep(minute)
 		if got := u.names() + " " + p.names(); got != "TIMEWAIT_EXIT TIMEWAIT_EXIT" {
 			t.Errorf("then the events are %s", got)
@@ -130,7 +131,7 @@ func TestDisconnectUnanswered(t *testing.T) {
 		f.mu.Lock()
 		f.lose = func(wire.CMMessage) bool { return true }
 		f.mu.Unlock()
-		must(t, u.Disconnect())
+		must.OK(t, u.Disconnect())
 		time.Sleep(2 * minute)
 		synctest.Wait()
 		ev := (*u.events)[0]
@@ -146,13 +147,13 @@ func TestNotify(t *testing.T) {
 		f.lose = func(m wire.CMMessage) bool { return m.CMAttribute() == wire.AttrRTU }
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		p := l.child(l.next(ConnectRequest))
-		must(t, p.Accept(&ConnParams{}))
+		must.OK(t, p.Accept(&ConnParams{}))
 		u.next(ConnectResponse)
-		must(t, u.EstablishActive())
+		must.OK(t, u.EstablishActive())
 		synctest.Wait()
-		must(t, p.Notify(rxe.EventCommEst))
+		must.OK(t, p.Notify(rxe.EventCommEst))
 		l.next(Established)
 		is(t, p.Notify(rxe.EventCommEst), unix.EISCONN)
 	})
@@ -215,7 +216,7 @@ func TestRemoveFrom(t *testing.T) {
 		rest.wants(StateListen)
 		asks := func(l *user, dst string, qpn wire.QPN) {
 			v := a.resolved(wire.PortSpaceTCP, dst)
-			must(t, v.Connect(&ConnParams{QPN: qpn}))
+			must.OK(t, v.Connect(&ConnParams{QPN: qpn}))
 			l.child(l.next(ConnectRequest))
 		}
 		asks(rest, "10.0.0.2:7176", 0x33)
@@ -229,7 +230,7 @@ func TestRemoveFrom(t *testing.T) {
 		b.Restore(b.dev)
 		b.Restore(b.dev)
 		asks(wild, "10.0.0.2:7174", 0x44)
-		must(t, late.Bind(at("10.0.0.2:7177")))
+		must.OK(t, late.Bind(at("10.0.0.2:7177")))
 	})
 }
 

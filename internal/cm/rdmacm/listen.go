@@ -111,8 +111,9 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	if l == nil || !l.serves(req.QPType) {
 		return consumerReject
 	}
-	if dropped := c.Admit(l.owner.user(), l); dropped != nil {
-		return dropped
+	taken, ok := c.Admit(l.owner.user(), l)
+	if !ok {
+		return taken
 	}
 	child, err := m.newID(l.owner, l.space, req.QPType, nil)
 	if err != nil {
@@ -127,7 +128,7 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 		child.destroy(0)
 		return cm.Ignore
 	}
-	return cm.Take
+	return taken
 }
 
 // serves reports whether a listener takes a request for a type of queue pair. An XRC

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -28,9 +29,9 @@ func TestRefusals(t *testing.T) {
 		}, "10.0.0.2:7174", Rejected, 28},
 		{"IPv6 wildcard of its own", func(_, b *host) {
 			l := b.user(wire.PortSpaceTCP)
-			must(b.t, l.SetAFOnly(true))
-			must(b.t, l.Bind(at("[::]:7174")))
-			must(b.t, l.Listen())
+			must.OK(b.t, l.SetAFOnly(true))
+			must.OK(b.t, l.Bind(at("[::]:7174")))
+			must.OK(b.t, l.Listen())
 		}, "10.0.0.2:7174", Rejected, 28},
 		{"listener for this host", func(_, b *host) { b.listening(wire.PortSpaceTCP, "127.0.0.1:7174") }, "10.0.0.2:7174", Rejected, 28},
 		{"no route back", func(_, b *host) {
@@ -46,7 +47,7 @@ func TestRefusals(t *testing.T) {
 			world(t, func(t *testing.T, f *fabric, a, b *host) {
 				c.setup(a, b)
 				u := a.resolved(wire.PortSpaceTCP, c.dst)
-				must(t, u.Connect(&ConnParams{}))
+				must.OK(t, u.Connect(&ConnParams{}))
 				if ev := u.next(c.kind); ev.Status != c.want {
 					t.Errorf("status is %d, want %d", ev.Status, c.want)
 				}
@@ -60,13 +61,13 @@ func TestReject(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
-		must(t, l.child(l.next(ConnectRequest)).Reject(28, []byte("no")))
+		must.OK(t, u.Connect(&ConnParams{}))
+		must.OK(t, l.child(l.next(ConnectRequest)).Reject(28, []byte("no")))
 		ev := u.next(Rejected)
 		if len(ev.Conn.PrivateData) != 148 || !bytes.HasPrefix(ev.Conn.PrivateData, []byte("no\x00")) {
 			t.Errorf("private data is %q", ev.Conn.PrivateData)
 		}
-		must(t, u.Disconnect()) // has no effect
+		must.OK(t, u.Disconnect()) // has no effect
 		time.Sleep(minute)
 		if got := u.names(); got != "" {
 			t.Errorf("after the rejection: %s", got)
@@ -79,11 +80,11 @@ func TestBacklog(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		l := b.user(wire.PortSpaceTCP)
 		l.full = true
-		must(t, l.Bind(at("0.0.0.0:7174")))
-		must(t, l.Listen())
+		must.OK(t, l.Bind(at("0.0.0.0:7174")))
+		must.OK(t, l.Listen())
 		before := b.budget.Used()
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		synctest.Wait()
 		if got := f.messages(); got != "REQ" {
 			t.Errorf("messages are %s", got)
@@ -105,7 +106,7 @@ func TestConnectionQuota(t *testing.T) {
 		b.owner = &Owner{Budget: quota.New(quota.Cost{Memory: idCost.Memory})} // for one ID
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 		u := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		if got := l.names() + f.messages(); got != "REQ" {
 			t.Errorf("events and messages are %s", got)
 		}
@@ -118,8 +119,8 @@ func TestAFIB(t *testing.T) {
 		l := b.user(wire.PortSpaceIB)
 		addr := afib(wire.PortSpaceIB)
 		addr.AFIB.ServiceID, addr.AFIB.Mask = addr.AFIB.ServiceID|7174, ^uint64(0)
-		must(t, l.Bind(addr))
-		must(t, l.Listen())
+		must.OK(t, l.Bind(addr))
+		must.OK(t, l.Listen())
 		if addr := l.LocalAddr(); addr.port() != 7174 {
 			t.Errorf("it is bound to %v", addr)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -17,7 +18,7 @@ func TestQPAttr(t *testing.T) {
 		mask := func(id *ID, s rxe.QPState, want rxe.QPAttrMask) rxe.QPAttr {
 			t.Helper()
 			attr, got, err := id.QPAttr(s)
-			must(t, err)
+			must.OK(t, err)
 			if got != want || attr.State != s {
 				t.Errorf("mask for state %d is %#x of state %d, want %#x", s, uint32(got), attr.State, uint32(want))
 			}
@@ -28,8 +29,8 @@ func TestQPAttr(t *testing.T) {
 				t.Errorf("attributes before Connect are %+v", attr)
 			}
 		}
-		must(t, u.SetAckTimeout(14))
-		must(t, u.Connect(&ConnParams{QPN: 0x11, ResponderResources: 5, InitiatorDepth: 6, RetryCount: 3, RNRRetryCount: 2}))
+		must.OK(t, u.SetAckTimeout(14))
+		must.OK(t, u.Connect(&ConnParams{QPN: 0x11, ResponderResources: 5, InitiatorDepth: 6, RetryCount: 3, RNRRetryCount: 2}))
 		synctest.Wait()
 		if attr := mask(u.ID, rxe.QPInit, 0x39); attr.Access&rxe.AccessRemoteRead == 0 {
 			t.Errorf("access after Connect is %#x", attr.Access)
@@ -39,7 +40,7 @@ func TestQPAttr(t *testing.T) {
 		if rtr.PathMTU != 1024 || rtr.DestQPN != 0x11 || rtr.AH.DGID.Addr() != netip.MustParseAddr("10.0.0.1") || rtr.AH.SGIDIndex != 0 {
 			t.Errorf("passive RTR is %+v", rtr)
 		}
-		must(t, p.Accept(&ConnParams{QPN: 0x22, ResponderResources: 6, InitiatorDepth: 5}))
+		must.OK(t, p.Accept(&ConnParams{QPN: 0x22, ResponderResources: 6, InitiatorDepth: 5}))
 		u.next(ConnectResponse)
 		active, passive := mask(u.ID, rxe.QPRTR, 0x129181), mask(p.ID, rxe.QPRTS, 0x12e01)
 		if active.RQPSN != passive.SQPSN || rtr.RQPSN != mask(u.ID, rxe.QPRTS, 0x12e01).SQPSN {
@@ -56,7 +57,7 @@ func TestQPAttr(t *testing.T) {
 		}
 
 		ud := a.user(wire.PortSpaceUDP)
-		must(t, ud.Bind(at("10.0.0.1:0")))
+		must.OK(t, ud.Bind(at("10.0.0.1:0")))
 		for _, s := range []rxe.QPState{rxe.QPInit, rxe.QPRTR, rxe.QPRTS} {
 			if attr := mask(ud.ID, s, 0x71); attr.QKey != 0x01234567 {
 				t.Errorf("UD queue key is %#x", attr.QKey)

@@ -11,6 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/mgmt/gsi"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/rocev2"
@@ -44,7 +45,7 @@ func newRealHostLimited(t *testing.T, ns *netns.Host, cfg engine.Config, limits 
 	cfg.Name, cfg.GSI = "rxe0", mux
 	var m *Manager
 	var e *engine.Engine
-	must(t, ns.Do(func() (err error) {
+	must.OK(t, ns.Do(func() (err error) {
 		if m, err = Open(nil); err == nil {
 			e, err = engine.Start(cfg)
 		}
@@ -124,12 +125,12 @@ type pair struct {
 func newPair(t *testing.T, dev *rxe.Device) pair {
 	t.Helper()
 	pd, err := dev.AllocPD()
-	must(t, err)
+	must.OK(t, err)
 	cq, err := dev.CreateCQ(rxe.CQInit{Entries: 16})
-	must(t, err)
+	must.OK(t, err)
 	qp, err := pd.CreateQP(rxe.QPInitAttr{Type: rxe.QPRC, SendCQ: cq, RecvCQ: cq, SignalAll: true,
 		Cap: rxe.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64}})
-	must(t, err)
+	must.OK(t, err)
 	return pair{qp, cq}
 }
 
@@ -138,8 +139,8 @@ func (p pair) modify(t *testing.T, id *ID, states ...rxe.QPState) {
 	t.Helper()
 	for _, s := range states {
 		attr, mask, err := id.QPAttr(s)
-		must(t, err)
-		must(t, p.Modify(&attr, mask))
+		must.OK(t, err)
+		must.OK(t, p.Modify(&attr, mask))
 	}
 }
 
@@ -148,42 +149,36 @@ func TestRealDevice(t *testing.T) {
 	h := newRealHost(t, newNamespace(t), engine.Config{Address: netip.MustParseAddr("127.0.0.1")})
 	for _, addr := range []string{"127.0.0.1:7180", "0.0.0.0:7181"} {
 		server, client := h.program(t), h.program(t)
-		must(t, server.Bind(at(addr)))
-		must(t, server.Listen())
+		must.OK(t, server.Bind(at(addr)))
+		must.OK(t, server.Listen())
 
-		must(t, client.ResolveAddr(Addr{}, at(addr), timeout))
+		must.OK(t, client.ResolveAddr(Addr{}, at(addr), timeout))
 		client.next(AddrResolved)
-		must(t, client.ResolveRoute(timeout))
+		must.OK(t, client.ResolveRoute(timeout))
 		client.next(RouteResolved)
 		active := newPair(t, h.dev)
 		active.modify(t, client.ID, rxe.QPInit)
-		must(t, client.Connect(&ConnParams{QPN: active.Num(), RetryCount: 7, RNRRetryCount: 7}))
+		must.OK(t, client.Connect(&ConnParams{QPN: active.Num(), RetryCount: 7, RNRRetryCount: 7}))
 
 		accepted := server.next(ConnectRequest).Child
 		passive := newPair(t, h.dev)
 		passive.modify(t, accepted, rxe.QPInit, rxe.QPRTR, rxe.QPRTS)
 		_, err := passive.PostRecv([]rxe.RecvWR{{ID: 7}})
-		must(t, err)
-		must(t, accepted.Accept(&ConnParams{QPN: passive.Num()}))
+		must.OK(t, err)
+		must.OK(t, accepted.Accept(&ConnParams{QPN: passive.Num()}))
 		client.next(ConnectResponse)
 		active.modify(t, client.ID, rxe.QPInit, rxe.QPRTR, rxe.QPRTS)
-		must(t, client.EstablishActive())
+		must.OK(t, client.EstablishActive())
 		server.next(Established)
 
 		_, err = active.PostSend([]rxe.SendWR{{ID: 8, Op: rxe.WRSend}})
-		must(t, err)
+		must.OK(t, err)
 		for _, cq := range []*rxe.CQ{passive.cq, active.cq} {
-			var wc [1]rxe.WC
-			for start, n := time.Now(), 0; n == 0; n, _ = cq.Poll(wc[:]) {
-				if time.Since(start) > timeout {
-					t.Fatal("no completion")
-				}
-			}
-			if wc[0].Status != rxe.WCSuccess {
-				t.Errorf("completion is %v", wc[0].Status)
+			if wc := completion(t, cq); wc.Status != rxe.WCSuccess {
+				t.Errorf("completion is %v", wc.Status)
 			}
 		}
-		must(t, accepted.Disconnect())
+		must.OK(t, accepted.Disconnect())
 		client.next(Disconnected)
 		client.Destroy() // sends the DREP
 		server.next(Disconnected)
@@ -197,12 +192,12 @@ func TestRealDevice(t *testing.T) {
 // names for this host. The hosts' routes and neighbors decide.
 func TestRealNetwork(t *testing.T) {
 	nsA, nsB := newNamespace(t), newNamespace(t)
-	must(t, netns.Link(nsA, nsB, 1500))
+	must.OK(t, netns.Link(nsA, nsB, 1500))
 	for i, ns := range []*netns.Host{nsA, nsB} {
 		for _, c := range []string{"link set eth0 addrgenmode none", "link set eth0 up",
 			fmt.Sprintf("addr add 10.7.0.%d/24 dev eth0", i+1), fmt.Sprintf("addr add fe80::%d/64 dev eth0 nodad", i+1),
 			fmt.Sprintf("addr add 2001:db8::%d/64 dev eth0 nodad", i+1)} {
-			must(t, ns.IP(c))
+			must.OK(t, ns.IP(c))
 		}
 	}
 	a := newRealHost(t, nsA, engine.Config{Interface: "eth0"})
@@ -221,20 +216,20 @@ func TestRealNetwork(t *testing.T) {
 		{a, "10.7.0.1:7185", "10.7.0.1:7185", "10.7.0.1"},
 	} {
 		server, client := c.server.program(t), a.program(t)
-		must(t, server.Bind(at(c.listen)))
-		must(t, server.Listen())
-		must(t, client.ResolveAddr(Addr{}, at(c.dial), timeout))
+		must.OK(t, server.Bind(at(c.listen)))
+		must.OK(t, server.Listen())
+		must.OK(t, client.ResolveAddr(Addr{}, at(c.dial), timeout))
 		client.next(AddrResolved)
-		must(t, client.ResolveRoute(timeout))
+		must.OK(t, client.ResolveRoute(timeout))
 		client.next(RouteResolved)
-		must(t, client.Connect(&ConnParams{QPN: 1}))
+		must.OK(t, client.Connect(&ConnParams{QPN: 1}))
 		accepted := server.next(ConnectRequest).Child
 		if got := accepted.RemoteAddr().Addr().String(); got != c.from {
 			t.Errorf("%s: the peer is %s, want %s", c.dial, got, c.from)
 		}
-		must(t, accepted.Accept(&ConnParams{QPN: 2}))
+		must.OK(t, accepted.Accept(&ConnParams{QPN: 2}))
 		client.next(ConnectResponse)
-		must(t, client.EstablishActive())
+		must.OK(t, client.EstablishActive())
 		server.next(Established)
 		client.Destroy()
 		server.next(Disconnected)
@@ -243,7 +238,7 @@ func TestRealNetwork(t *testing.T) {
 	}
 
 	client := a.program(t)
-	must(t, client.ResolveAddr(Addr{}, at("10.7.0.77:1"), 100*time.Millisecond)) // nobody has it
+	must.OK(t, client.ResolveAddr(Addr{}, at("10.7.0.77:1"), 100*time.Millisecond)) // nobody has it
 	if ev := client.next(AddrError); ev.Status != -int32(unix.ETIMEDOUT) {
 		t.Errorf("status is %d", ev.Status)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -15,14 +16,14 @@ func TestPaths(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		l := b.listening(wire.PortSpaceTCP, "10.0.0.2:7174")
 		u := a.user(wire.PortSpaceTCP)
-		must(t, u.SetTOS(0x68))
-		must(t, u.SetAckTimeout(20))
-		must(t, u.ResolveAddr(at("10.0.0.1:1025"), at("10.0.0.2:7174"), second))
+		must.OK(t, u.SetTOS(0x68))
+		must.OK(t, u.SetAckTimeout(20))
+		must.OK(t, u.ResolveAddr(at("10.0.0.1:1025"), at("10.0.0.2:7174"), second))
 		u.next(AddrResolved)
 		if n := len(u.Paths()); n != 0 {
 			t.Errorf("%d paths before the route is resolved", n)
 		}
-		must(t, u.ResolveRoute(second))
+		must.OK(t, u.ResolveRoute(second))
 		u.next(RouteResolved)
 		src, dst := u.GIDs()
 		want := PathRecord{SGID: src, DGID: dst, FlowLabel: 1025*31 + 7174, HopLimit: 64, TrafficClass: 0x68, PKey: 0xffff,
@@ -30,7 +31,7 @@ func TestPaths(t *testing.T) {
 		if p := u.Paths(); len(p) != 1 || p[0] != want {
 			t.Errorf("paths are %+v, want %+v", p, want)
 		}
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		p := l.child(l.next(ConnectRequest)).Paths()
 		want.SGID, want.DGID = dst, src
 		if len(p) != 1 || p[0].PacketLifetime < 19 {
@@ -50,7 +51,7 @@ func TestNeighborTimeout(t *testing.T) {
 		hop := netip.MustParseAddr("10.0.0.2")
 		a.net.silent[hop] = true
 		u := a.user(wire.PortSpaceTCP)
-		must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), 2*second))
+		must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), 2*second))
 		time.Sleep(2*second - time.Millisecond)
 		if got := u.names(); got != "" {
 			t.Errorf("too early: %s", got)
@@ -63,7 +64,7 @@ func TestNeighborTimeout(t *testing.T) {
 		if len(a.net.waiting) != 0 {
 			t.Error("the neighbor is still waited for")
 		}
-		must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), 4*second))
+		must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), 4*second))
 		time.Sleep(second)
 		a.net.answer("10.0.0.2")
 		u.next(AddrResolved)
@@ -73,7 +74,7 @@ func TestNeighborTimeout(t *testing.T) {
 		}
 		// An ID that is destroyed meanwhile hears nothing.
 		v := a.user(wire.PortSpaceTCP)
-		must(t, v.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
+		must.OK(t, v.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
 		v.Destroy()
 		time.Sleep(minute)
 		if got := v.names(); got != "" || len(a.net.waiting) != 0 {
@@ -87,14 +88,14 @@ func TestNoDevice(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, _ *host) {
 		a.net.src = netip.MustParseAddr("10.0.0.7")
 		u := a.user(wire.PortSpaceTCP)
-		must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
+		must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
 		if ev := u.next(AddrError); ev.Status != -int32(unix.ENODEV) {
 			t.Errorf("status is %d", ev.Status)
 		}
 		u.wants(StateAddrBound)
 		// The device must be on the interface of the route.
 		a.net.src, a.net.index = netip.MustParseAddr("10.0.0.1"), 3
-		must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
+		must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
 		if ev := u.next(AddrError); ev.Status != -int32(unix.ENODEV) {
 			t.Errorf("status on another interface is %d", ev.Status)
 		}
@@ -137,11 +138,11 @@ func TestLoopback(t *testing.T) {
 				if l == nil {
 					return
 				}
-				must(t, u.Connect(&ConnParams{QPN: 1}))
+				must.OK(t, u.Connect(&ConnParams{QPN: 1}))
 				p := l.child(l.next(ConnectRequest))
-				must(t, p.Accept(&ConnParams{QPN: 2}))
+				must.OK(t, p.Accept(&ConnParams{QPN: 2}))
 				u.next(ConnectResponse)
-				must(t, u.EstablishActive())
+				must.OK(t, u.EstablishActive())
 				l.next(Established)
 			})
 		})
@@ -166,10 +167,10 @@ func TestLoopbackServers(t *testing.T) {
 		}
 		for addr, l := range servers {
 			u := h.resolved(wire.PortSpaceTCP, addr)
-			must(t, u.Connect(&ConnParams{QPN: 1}))
-			must(t, l.child(l.next(ConnectRequest)).Accept(&ConnParams{QPN: 2}))
+			must.OK(t, u.Connect(&ConnParams{QPN: 1}))
+			must.OK(t, l.child(l.next(ConnectRequest)).Accept(&ConnParams{QPN: 2}))
 			u.next(ConnectResponse)
-			must(t, u.EstablishActive())
+			must.OK(t, u.EstablishActive())
 			l.next(Established)
 		}
 	})
@@ -180,11 +181,11 @@ func TestIPv6(t *testing.T) {
 	world(t, func(t *testing.T, f *fabric, a, b *host) {
 		l := b.listening(wire.PortSpaceTCP, "[::]:7174")
 		u := a.user(wire.PortSpaceTCP)
-		must(t, u.ResolveAddr(at("[fe80::1%2]:0"), at("[fe80::2%2]:7174"), second))
+		must.OK(t, u.ResolveAddr(at("[fe80::1%2]:0"), at("[fe80::2%2]:7174"), second))
 		u.next(AddrResolved)
-		must(t, u.ResolveRoute(second))
+		must.OK(t, u.ResolveRoute(second))
 		u.next(RouteResolved)
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		p := l.child(l.next(ConnectRequest))
 		if got := p.RemoteAddr().Addr().String(); got != "fe80::1%2" {
 			t.Errorf("the peer is %s", got)
@@ -199,12 +200,12 @@ func TestSetPath(t *testing.T) {
 		l := b.listening(wire.PortSpaceTCP, "0.0.0.0:7174")
 		path := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174").Paths()[0]
 		u := a.user(wire.PortSpaceTCP)
-		must(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
+		must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
 		u.next(AddrResolved)
 		path.MTU = 1
-		must(t, u.SetPath(path))
+		must.OK(t, u.SetPath(path))
 		u.next(RouteResolved)
-		must(t, u.Connect(&ConnParams{}))
+		must.OK(t, u.Connect(&ConnParams{}))
 		if p := l.child(l.next(ConnectRequest)).Paths(); p[0].MTU != 1 {
 			t.Errorf("the passive path is %+v", p[0])
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/cm/route"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -74,14 +75,14 @@ func TestSlowKernel(t *testing.T) {
 				defer b.close()
 				slow := a.user(wire.PortSpaceUDP)
 				if c.name == "Join" {
-					must(t, slow.Bind(at("10.0.0.1:0")))
+					must.OK(t, slow.Bind(at("10.0.0.1:0")))
 				}
 				returned := make(chan error, 1)
 				go func() { returned <- c.call(slow) }()
 				synctest.Wait() // it waits for the kernel
 				l := b.listening(wire.PortSpaceTCP, "10.0.0.2:7174")
 				active, passive := connected(a, l, "10.0.0.2:7174")
-				must(t, passive.Disconnect())
+				must.OK(t, passive.Disconnect())
 				active.next(Disconnected)
 				select {
 				case err := <-returned:
@@ -109,7 +110,7 @@ func TestSlowWayBack(t *testing.T) {
 		}
 		l, other := b.listening(wire.PortSpaceTCP, "10.0.0.2:7174"), c.listening(wire.PortSpaceTCP, "10.0.0.3:7174")
 		slow := a.resolved(wire.PortSpaceTCP, "10.0.0.2:7174")
-		must(t, slow.Connect(&ConnParams{QPN: 1}))
+		must.OK(t, slow.Connect(&ConnParams{QPN: 1}))
 		synctest.Wait()
 		connected(b, other, "10.0.0.3:7174")
 		if s := l.names(); s != "" {
@@ -135,7 +136,7 @@ func TestGoneMeanwhile(t *testing.T) {
 					h, network := slowHost(t, f, "10.0.0.1", "10.0.0.99", "239.0.0.99")
 					defer h.close()
 					u := h.user(wire.PortSpaceUDP)
-					must(t, u.Bind(at("10.0.0.1:0")))
+					must.OK(t, u.Bind(at("10.0.0.1:0")))
 					returned := make(chan error, 1)
 					go func() { returned <- do(u) }()
 					synctest.Wait()

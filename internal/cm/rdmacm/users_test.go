@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -28,7 +29,7 @@ func TestHalfOpenOfOthers(t *testing.T) {
 		const most = 2100 // one listener takes 2048 of one requester
 		for i := range most {
 			u := attacker.resolved(wire.PortSpaceTCP, "10.0.0.1:7000")
-			must(t, u.Connect(&ConnParams{QPN: wire.QPN(0x1000 + i), RetryCount: 7}))
+			must.OK(t, u.Connect(&ConnParams{QPN: wire.QPN(0x1000 + i), RetryCount: 7}))
 			trap.names()
 			f.messages()
 		}
@@ -49,7 +50,7 @@ func TestQueuePairOfOthers(t *testing.T) {
 		active, passive := connected(a, l, "10.0.0.1:7174")
 		attacker := a.another()
 		u := attacker.resolved(wire.PortSpaceTCP, "10.0.0.1:7174")
-		must(t, u.Connect(&ConnParams{QPN: active.qpn}))
+		must.OK(t, u.Connect(&ConnParams{QPN: active.qpn}))
 		if got := active.names() + l.names() + u.names(); got != "CONNECT_REQUEST" {
 			t.Errorf("events are %s", got)
 		}
@@ -93,10 +94,10 @@ func TestPortsOfUsers(t *testing.T) {
 			}
 		}
 		for range len(held) {
-			must(t, a.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:0")))
+			must.OK(t, a.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:0")))
 		}
 		held[0].Destroy()
-		must(t, attacker.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:7174")))
+		must.OK(t, attacker.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:7174")))
 		is(t, attacker.user(wire.PortSpaceTCP).Bind(at("0.0.0.0:0")), unix.EADDRNOTAVAIL)
 	})
 }
@@ -109,10 +110,10 @@ func TestSharedPorts(t *testing.T) {
 			return a.user(wire.PortSpaceTCP).ResolveAddr(at("10.0.0.1:0"), at(dst), second)
 		}
 		for range 16 {
-			must(t, connect("10.0.0.2:7174"))
+			must.OK(t, connect("10.0.0.2:7174"))
 		}
 		is(t, connect("10.0.0.2:7174"), unix.EADDRNOTAVAIL)
-		must(t, connect("10.0.0.2:7175"))
+		must.OK(t, connect("10.0.0.2:7175"))
 		if n := a.Usage().Ports; n != 16 {
 			t.Errorf("%d ports are taken", n)
 		}
@@ -145,7 +146,7 @@ func TestIDsOfUsers(t *testing.T) {
 		attacker := a.another()
 		for range maxIDs {
 			_, err := a.NewID(attacker.owner, wire.PortSpaceTCP, rxe.QPRC, nil)
-			must(t, err)
+			must.OK(t, err)
 		}
 		_, err := a.NewID(attacker.owner, wire.PortSpaceTCP, rxe.QPRC, nil)
 		is(t, err, unix.ENOMEM)

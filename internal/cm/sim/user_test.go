@@ -88,14 +88,15 @@ func (h *host) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 	case p.server == refuse:
 		return cm.Refuse{Reason: wire.RejectConsumer, Data: p.reason}
 	}
-	if refused := c.Admit(h, p.index); refused != nil {
+	taken, ok := c.Admit(h, p.index)
+	if !ok {
 		failf("plan %d: host %d has no room for the request", p.index, h.index)
 	}
 	u := &user{w: w, h: h, p: p, side: server, conn: c}
 	c.SetHandler(u.handle)
 	u.join()
 	u.after(p.serverDelay, u.answer)
-	return cm.Take
+	return taken
 }
 
 // answer is what the server does with the request.

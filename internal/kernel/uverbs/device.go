@@ -104,7 +104,7 @@ func (d *Device) OpenAs(sub *rxe.Subdevice, b *quota.Budget) (*File, error) {
 	if b == nil {
 		b = quota.New(quota.Cost{})
 	}
-	f := &File{dev: d, sub: sub, budget: b, number: d.numbers.contexts.Add(1), settled: make(chan struct{})}
+	f := &File{dev: d, sub: sub, budget: b, number: d.numbers.contexts.Add(1), gate: gate{settled: make(chan struct{})}}
 	var err error
 	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: sub, Budget: b, Overrun: f.overran})
 	if err != nil {

@@ -19,13 +19,16 @@ import (
 // DoorbellOffset implements kernel.DoorbellFile.
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
-// QueuesMade implements kernel.DoorbellFile.
-func (f *File) QueuesMade() (n uint64, send bool) { return f.ctx.QueuesMade(), f.sends.Load() }
+// Mappings implements kernel.DoorbellFile.
+func (f *File) Mappings() (told uint64, pipe bool) {
+	told, atOnce := f.ctx.Mappings()
+	return told, atOnce && f.sends.Load()
+}
 
 // TakeDoorbells hands what is new in the send queues to the engine, or some of it. It blocks as
 // long as the engine's accesses to the memory of programs.
 func (f *File) TakeDoorbells(credited bool) (d kernel.Doorbells) {
-	if !f.enterDoorbell() {
+	if !f.gate.enter() {
 		return d
 	}
 	defer f.uncount()
@@ -71,17 +74,6 @@ func (f *File) refusedDoorbell() {
 
 var errSilent = kernel.Refuse(unix.EINVAL, "qp", "cannot send in its state, and a direct doorbell returns no error",
 	"move it to RTS before posting")
-
-// enterDoorbell begins a call that has no Caller. It returns false while the file ends.
-func (f *File) enterDoorbell() bool {
-	f.gate.Lock()
-	defer f.gate.Unlock()
-	if f.gate.closed || f.gate.pending || f.gate.running {
-		return false
-	}
-	f.gate.calls++
-	return true
-}
 
 // Sweep gives back the memory that doorbells have filled. It does not block.
 func (f *File) Sweep() { f.ctx.Sweep() }

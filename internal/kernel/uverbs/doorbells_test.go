@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
@@ -263,11 +265,7 @@ func TestSweep(t *testing.T) {
 	}
 	shrinks := func(to int64) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); blocks() > to; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d blocks, want %d", blocks(), to)
-			}
-		}
+		must.Eventually(t, fmt.Sprintf("at most %d blocks", to), func() bool { return blocks() <= to })
 	}
 	before := blocks()
 	for range 3 {

@@ -42,18 +42,8 @@ type File struct {
 	reports Reports // nil: not wanted
 	unhook  func()  // of the budget
 
-	// gate counts the calls in progress: teardown waits for the last one. It is a leaf
-	// lock, and not held during a call.
-	gate struct {
-		sync.Mutex
-		calls   int
-		pending bool // teardown must run when there are no calls
-		running bool // teardown runs
-		closed  bool // Close was called
-		done    bool // everything is given back
-	}
-	removed atomic.Bool   // Remove was called
-	settled chan struct{} // closed when teardown has run for the first time
+	gate    gate
+	removed atomic.Bool // Remove was called
 }
 
 // Fatal tells the program that the device has failed.
@@ -117,13 +107,9 @@ func (f *File) Verb(name string) error { return f.faults.Pass(name) }
 
 // enter begins a call; EIO while the file ends.
 func (f *File) enter(c kernel.Caller) (*call, error) {
-	f.gate.Lock()
-	if f.gate.closed || f.gate.pending || f.gate.running {
-		f.gate.Unlock()
+	if !f.gate.enter() {
 		return nil, unix.EIO
 	}
-	f.gate.calls++
-	f.gate.Unlock()
 	k := f.idle.Swap(nil)
 	if k == nil {
 		k = &call{f: f}
@@ -148,13 +134,9 @@ func (f *File) leave(k *call, err error) {
 	f.uncount()
 }
 
-// uncount ends a count of gate.calls.
+// uncount ends what gate.enter began.
 func (f *File) uncount() {
-	f.gate.Lock()
-	f.gate.calls--
-	run := f.gate.calls == 0 && f.gate.pending && !f.gate.running
-	f.gate.Unlock()
-	if run {
+	if f.gate.leave() {
 		// Not in this thread, which answers the program's calls. The engine may block in
 		// the program's memory.
 		go f.teardown()
@@ -166,29 +148,19 @@ func (f *File) uncount() {
 // Close returns, except what a thread of the budget closes. Close blocks as long as the
 // engine's accesses to this program's memory. A second Close does nothing.
 func (f *File) Close() {
-	f.gate.Lock()
-	f.gate.closed = true
-	f.gate.Unlock()
-	f.endObjects()
+	f.endObjects(true)
 }
 
 // disassociate ends the objects, but leaves their handles, which the program destroys. It
 // returns when teardown has run, in this thread or after the last call in progress.
 func (f *File) disassociate() {
-	f.endObjects()
-	<-f.settled
+	f.endObjects(false)
+	<-f.gate.settled
 }
 
-func (f *File) endObjects() {
+func (f *File) endObjects(closing bool) {
 	f.faults.End()
-	f.gate.Lock()
-	run := false
-	if !f.gate.done {
-		f.gate.pending = true
-		run = f.gate.calls == 0 && !f.gate.running
-	}
-	f.gate.Unlock()
-	if run {
+	if f.gate.end(closing) {
 		f.teardown()
 	}
 }
@@ -196,15 +168,10 @@ func (f *File) endObjects() {
 // teardown ends the objects. It runs again if it was requested meanwhile.
 func (f *File) teardown() {
 	for {
-		f.gate.Lock()
-		if f.gate.running || !f.gate.pending || f.gate.calls > 0 {
-			f.gate.Unlock()
+		closing, ok := f.gate.begin()
+		if !ok {
 			return
 		}
-		f.gate.running, f.gate.pending = true, false
-		closing := f.gate.closed
-		f.gate.Unlock()
-
 		f.ctx.End() // queues leave their memory to Close
 		if closing {
 			f.unhook()
@@ -219,16 +186,7 @@ func (f *File) teardown() {
 			f.ctx.Close(f.gone())
 			f.dev.forget(f)
 		}
-
-		f.gate.Lock()
-		f.gate.running = false
-		f.gate.done = closing
-		select {
-		case <-f.settled:
-		default:
-			close(f.settled)
-		}
-		f.gate.Unlock()
+		f.gate.finish(closing)
 	}
 }
 

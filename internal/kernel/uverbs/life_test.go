@@ -1,7 +1,6 @@
 package uverbs
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -62,9 +62,7 @@ func TestCloseDuringCall(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	for engine.Objects() != (rxe.ObjectCounts{}) { // on a thread of its own
-		runtime.Gosched()
-	}
+	must.Eventually(t, "the file's thread ends its objects", func() bool { return engine.Objects() == rxe.ObjectCounts{} })
 	if s := u.f.Status(100); s.PDs != 0 || len(s.QPs) != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -135,9 +133,8 @@ func TestDestroyHeldUp(t *testing.T) {
 		}
 		destroyed.Store(true)
 	})
-	for o := e.f.objects.Lookup(e.qp); o.Use.Load() != -1 && !destroyed.Load(); {
-		runtime.Gosched()
-	}
+	o := e.f.objects.Lookup(e.qp)
+	must.Eventually(t, "the object is being destroyed", func() bool { return o.Use.Load() == -1 || destroyed.Load() })
 	close(release)
 	calls.Wait()
 }
@@ -164,11 +161,11 @@ func TestDisassociateDuringCall(t *testing.T) {
 		d.Close()
 		u.f.Close()
 	})
-	for pending := false; !pending; runtime.Gosched() {
-		u.f.gate.Lock()
-		pending = u.f.gate.pending
-		u.f.gate.Unlock()
-	}
+	must.Eventually(t, "the end of the file waits for the call", func() bool {
+		u.f.gate.mu.Lock()
+		defer u.f.gate.mu.Unlock()
+		return u.f.gate.pending
+	})
 	close(c.release)
 	calls.Wait()
 	for id := range uint64(3) {
@@ -267,9 +264,7 @@ func TestExit(t *testing.T) {
 	if len(d.owners) != 0 || len(d.files) != 0 {
 		t.Errorf("%d owners, %d files left", len(d.owners), len(d.files))
 	}
-	for openFDs(t) > fds { // pipes are closed by other threads
-		runtime.Gosched()
-	}
+	must.Eventually(t, "other threads close the pipes", func() bool { return openFDs(t) <= fds })
 }
 
 func openFDs(t *testing.T) int {

@@ -45,12 +45,12 @@ type plainContext struct {
 	live int // queues
 }
 
-func (c *plainContext) FD() int               { return int(c.file.Fd()) }
-func (c *plainContext) DoorbellOffset() int64 { return 0 }
-func (c *plainContext) QueuesMade() uint64    { return 0 }
-func (c *plainContext) Sweep()                {}
-func (c *plainContext) End()                  {}
-func (c *plainContext) Close(bool)            { _ = c.file.Close() }
+func (c *plainContext) FD() int                  { return int(c.file.Fd()) }
+func (c *plainContext) DoorbellOffset() int64    { return 0 }
+func (c *plainContext) Mappings() (uint64, bool) { return 0, false }
+func (c *plainContext) Sweep()                   {}
+func (c *plainContext) End()                     {}
+func (c *plainContext) Close(bool)               { _ = c.file.Close() }
 
 func (c *plainContext) CreatedAH(provider.UData, *rxe.AH) error { return unix.EOPNOTSUPP }
 

@@ -376,7 +376,7 @@ var noSentence = map[string]string{
 	"newRecvRing":   "the engine has refused such a size",
 	"newSendRing":   "the engine has refused such a size",
 	"newRing":       "the engine has refused such a size",
-	"unfetch":       "the engine's reason is joined",
+	"conclude":      "the engine's reason is joined",
 	"queueError":    "it compares",
 	"malformed":     "it has the words of its caller",
 	"package level": "errnoOf looks there",

@@ -1,13 +1,14 @@
 package uverbs
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -37,9 +38,7 @@ func TestRemove(t *testing.T) {
 		again.Close()
 	}
 	u.exit()
-	for budget.Used() != (quota.Cost{}) { // on a thread of the budget
-		runtime.Gosched()
-	}
+	quotatest.WantGiven(t, budget) // by a thread of the budget
 }
 
 // TestRemoveDuringCalls: a program registers memory and ends regions while it loses the device, twice
@@ -63,8 +62,8 @@ func TestRemoveDuringCalls(t *testing.T) {
 		}
 		all.Wait()
 		u.exit()
-		for engine.Objects() != (rxe.ObjectCounts{}) || budget.Used() != (quota.Cost{}) { // on threads of their own
-			runtime.Gosched()
-		}
+		// Both on threads of their own.
+		must.Eventually(t, "the objects end", func() bool { return engine.Objects() == rxe.ObjectCounts{} })
+		quotatest.WantGiven(t, budget)
 	}
 }

@@ -90,13 +90,9 @@ func (f *File) Status(room int) FileStatus {
 // each calls look with the objects that are neither being made nor destroyed, the newest handles
 // first. It reports false if the file ends.
 func (f *File) each(look func(*dispatch.Object)) bool {
-	f.gate.Lock()
-	if f.gate.running || f.gate.pending || f.gate.done {
-		f.gate.Unlock()
+	if !f.gate.enter() {
 		return false
 	}
-	f.gate.calls++
-	f.gate.Unlock()
 	f.objects.Each(func(o *dispatch.Object) {
 		if o.Share() {
 			look(o)

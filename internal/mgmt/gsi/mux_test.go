@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -201,9 +202,7 @@ func TestLostAddress(t *testing.T) {
 	toOther.SGIDIndex = 1
 	asks.must(asks.mux.Send(toOther, wire.GSIQPN, request(vendor, wire.MADSend, 2)))
 	asked.mux.Start(asked.dev)
-	for asked.counters()["drop_mad_no_agent"] == 0 {
-		runtime.Gosched()
-	}
+	must.Eventually(t, "a datagram without an agent is dropped", func() bool { return asked.counters()["drop_mad_no_agent"] > 0 })
 	if n := asked.counters()["drop_mad_bad_addr"]; n != 1 || len(answers) != 0 {
 		t.Errorf("counted %v", asked.counters())
 	}

@@ -66,8 +66,8 @@ func newPort(t testing.TB, c *cable, addr netip.Addr) *Port {
 	t.Helper()
 	mux := gsi.New(gsi.Config{Counters: gsi.NewPortCounters(func() wire.PortCounters { return wire.PortCounters{RcvErrors: 7} })})
 	dev := must.Get[*rxe.Device](t)(rxe.New(rxe.Config{Name: "rxe0", GUID: 0x1234, Link: c, Clock: c, Seed: [32]byte{1}, GSI: mux}))
-	ok(t, dev.SetGIDs([]wire.GID{wire.GIDFromAddr(addr)}))
-	ok(t, dev.SetPort(rxe.PortActive, 4096))
+	must.OK(t, dev.SetGIDs([]wire.GID{wire.GIDFromAddr(addr)}))
+	must.OK(t, dev.SetPort(rxe.PortActive, 4096))
 	c.mu.Lock()
 	c.ends[addr] = dev
 	c.mu.Unlock()
@@ -177,10 +177,3 @@ func to(addr netip.Addr, m *wire.MAD) *Request {
 
 // local returns a request that stays at the port.
 func local(m *wire.MAD) *Request { return &Request{MAD: m, Timeout: time.Hour, Context: m} }
-
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

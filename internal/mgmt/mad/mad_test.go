@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -83,7 +84,7 @@ func TestWire(t *testing.T) {
 	asks, answers := newProgram(t), newProgram(t)
 	a, s := asks.register(port, client(1)), answers.register(other, server)
 	m := message(vendor, wire.MADGet, 1)
-	ok(t, a.Send(to(there, m)))
+	must.OK(t, a.Send(to(there, m)))
 	q := answers.next()
 	if q.MAD != *m || q.MAD.TID() != uint64(a.number)<<32|0x42 || !q.Remote || q.From.DGID != wire.GIDFromAddr(here) || q.Src != wire.GSIQPN {
 		t.Errorf("received %v from %+v, %d", &q.MAD, q.From, q.Src)
@@ -91,28 +92,28 @@ func TestWire(t *testing.T) {
 	// As programs answer that know addresses, and as those that know LIDs only.
 	for i, grh := range []bool{true, false} {
 		if i > 0 {
-			ok(t, a.Send(to(there, m)))
+			must.OK(t, a.Send(to(there, m)))
 			q = answers.next()
 		}
 		back := q.MAD
 		back.Answer(wire.MADGetResp, 0)
-		ok(t, s.Send(&Request{MAD: &back, GRH: grh, To: q.From, Dest: q.Src}))
+		must.OK(t, s.Send(&Request{MAD: &back, GRH: grh, To: q.From, Dest: q.Src}))
 		if r := asks.next(); r.MAD != back || !r.Remote || r.From.DGID != wire.GIDFromAddr(there) {
 			t.Errorf("answered %v", &r.MAD)
 		}
 		asks.end(m, false)
 	}
 	// The port's own agent answers, and nobody's absence too.
-	ok(t, a.Send(to(there, message(wire.MADClassPerformance, wire.MADGet, 1))))
+	must.OK(t, a.Send(to(there, message(wire.MADClassPerformance, wire.MADGet, 1))))
 	if r := asks.next(); r.MAD.Status() != 0 || r.MAD.Method() != wire.MADGetResp {
 		t.Errorf("performance management answers %v, %#x", &r.MAD, r.MAD.Status())
 	}
-	ok(t, a.Send(to(there, message(vendor+1, wire.MADGet, 1))))
+	must.OK(t, a.Send(to(there, message(vendor+1, wire.MADGet, 1))))
 	if r := asks.next(); r.MAD.Status() != wire.MADUnsupportedAttribute {
 		t.Errorf("nobody answers %v, %#x", &r.MAD, r.MAD.Status())
 	}
 	// Counters are not set over the wire.
-	ok(t, a.Send(to(there, message(wire.MADClassPerformance, wire.MADSet, 0x12))))
+	must.OK(t, a.Send(to(there, message(wire.MADClassPerformance, wire.MADSet, 0x12))))
 	if r := asks.next(); r.MAD.Status() != wire.MADUnsupportedAttribute {
 		t.Errorf("Set is answered %v, %#x", &r.MAD, r.MAD.Status())
 	}
@@ -125,15 +126,15 @@ func TestStray(t *testing.T) {
 	a, f := asks.register(port, client(1)), forges.register(other, client(1))
 	silent := to(there, message(vendor, wire.MADSend, 1))
 	silent.Timeout = 0
-	ok(t, a.Send(silent))
+	must.OK(t, a.Send(silent))
 	m := message(vendor, wire.MADSend, 1)
-	ok(t, a.Send(to(there, m)))
+	must.OK(t, a.Send(to(there, m)))
 	answer := func(change func(*wire.MAD)) {
 		t.Helper()
 		back := *m
 		back.Answer(wire.MADGetResp, 0)
 		change(&back)
-		ok(t, f.Send(&Request{MAD: &back, GRH: true, To: to(here, nil).To, Dest: wire.GSIQPN}))
+		must.OK(t, f.Send(&Request{MAD: &back, GRH: true, To: to(here, nil).To, Dest: wire.GSIQPN}))
 	}
 	answer(func(b *wire.MAD) { b.SetTID(b.TID() + 1) })
 	answer(func(b *wire.MAD) { b.SetTID(b.TID() + 1<<40) })
@@ -145,7 +146,7 @@ func TestStray(t *testing.T) {
 	asks.end(m, false)
 	answer(func(*wire.MAD) {}) // again
 	last := message(vendor, wire.MADGet, 2)
-	ok(t, a.Send(to(there, last)))
+	must.OK(t, a.Send(to(there, last)))
 	asks.next()
 	asks.end(last, false)
 	asks.quiet()
@@ -160,7 +161,7 @@ func TestForgedSource(t *testing.T) {
 	p := newProgram(t)
 	a := p.register(port, client(1))
 	m := message(vendor, wire.MADSend, 1)
-	ok(t, a.Send(to(there, m)))
+	must.OK(t, a.Send(to(there, m)))
 	back := *m
 	back.Answer(wire.MADGetResp, 0)
 	if !port.TakeMAD(to(here, nil).To, wire.GSIQPN, &back) {
@@ -185,14 +186,14 @@ func TestTimeout(t *testing.T) {
 		r := to(there, m)
 		r.Timeout, r.Retries = 100*time.Millisecond, 3
 		begin := time.Now()
-		ok(t, a.Send(r))
+		must.OK(t, a.Send(r))
 		p.end(m, true)
 		if took := time.Since(begin); took != 400*time.Millisecond || c.sentFrom(here) != 4 {
 			t.Errorf("given up after %v and %d sends", took, c.sentFrom(here))
 		}
 		forever := to(there, message(vendor, wire.MADGet, 2))
 		forever.Timeout = -1
-		ok(t, a.Send(forever))
+		must.OK(t, a.Send(forever))
 		time.Sleep(1000 * time.Hour)
 		p.quiet()
 		a.Unregister()
@@ -209,12 +210,12 @@ func TestDuplicate(t *testing.T) {
 	c.cut = true
 	p := newProgram(t)
 	a := p.register(port, client(1))
-	ok(t, a.Send(to(there, message(vendor, wire.MADGet, 1))))
+	must.OK(t, a.Send(to(there, message(vendor, wire.MADGet, 1))))
 	if err := a.Send(to(there, message(vendor, wire.MADSet, 2))); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("the same identifier: %v", err)
 	}
-	ok(t, a.Send(to(there, message(vendor+1, wire.MADGet, 1))))
-	ok(t, p.register(port, client(1)).Send(to(there, message(vendor, wire.MADGet, 1))))
+	must.OK(t, a.Send(to(there, message(vendor+1, wire.MADGet, 1))))
+	must.OK(t, p.register(port, client(1)).Send(to(there, message(vendor, wire.MADGet, 1))))
 	p.quiet()
 }
 
@@ -226,7 +227,7 @@ func TestLocal(t *testing.T) {
 	set := wire.PMPortCounters{MAD: message(wire.MADClassPerformance, wire.MADSet, 0x12)}
 	set.SetPortSelect(1)
 	set.SetSelect(1 << 3)
-	ok(t, a.Send(local(set.MAD)))
+	must.OK(t, a.Send(local(set.MAD)))
 	r := asks.next()
 	if c := (wire.PMPortCounters{MAD: &r.MAD}).Counters(); r.MAD.Status() != 0 || c.RcvErrors != 0 || r.Remote || r.Src != wire.GSIQPN {
 		t.Errorf("Set is answered %v, %#x, %+v", &r.MAD, r.MAD.Status(), c)
@@ -234,25 +235,25 @@ func TestLocal(t *testing.T) {
 	asks.end(set.MAD, false)
 
 	m := message(vendor, wire.MADGet, 1)
-	ok(t, a.Send(local(m)))
+	must.OK(t, a.Send(local(m)))
 	q := answers.next()
 	back := q.MAD
 	back.Answer(wire.MADGetResp, 0)
-	ok(t, s.Send(&Request{MAD: &back}))
+	must.OK(t, s.Send(&Request{MAD: &back}))
 	if r := asks.next(); r.MAD != back || r.Remote {
 		t.Errorf("answered %v", &r.MAD)
 	}
 	asks.end(m, false)
 
 	none := message(vendor+1, wire.MADGet, 1)
-	ok(t, a.Send(local(none)))
+	must.OK(t, a.Send(local(none)))
 	if r := asks.next(); r.MAD.Status() != wire.MADUnsupportedAttribute {
 		t.Errorf("nobody answers %v, %#x", &r.MAD, r.MAD.Status())
 	}
 	asks.end(none, false)
 	for _, m := range []*wire.MAD{message(wire.MADClassCM, wire.MADSend, 0x10), message(vendor+1, wire.MADSend, 1),
 		message(wire.MADClassSubnetLID, wire.MADGet, 0x11)} {
-		ok(t, a.Send(local(m)))
+		must.OK(t, a.Send(local(m)))
 		asks.end(m, true) // at once: nobody will answer
 	}
 	asks.quiet()
@@ -301,17 +302,17 @@ func TestRMPP(t *testing.T) {
 	if err := kernel.Send(to(there, m)); !errors.Is(err, unix.EOPNOTSUPP) {
 		t.Errorf("a part of a longer message: %v", err)
 	}
-	ok(t, own.Send(to(here, m)))
+	must.OK(t, own.Send(to(here, m)))
 	answer := *m // of a message that the program puts together
 	answer.Answer(wire.MADGetResp, 0)
 	answer.SetTID(uint64(own.number)<<32 | 0x99)
-	ok(t, p.register(port, client(1)).Send(&Request{MAD: &answer, GRH: true, To: to(there, nil).To, Dest: wire.GSIQPN}))
+	must.OK(t, p.register(port, client(1)).Send(&Request{MAD: &answer, GRH: true, To: to(there, nil).To, Dest: wire.GSIQPN}))
 	if r := q.next(); r.MAD != answer {
 		t.Errorf("received %v", &r.MAD)
 	}
 	plain := message(vendor, wire.MADSet, 2)
 	plain.SetTID(7)
-	ok(t, kernel.Send(to(there, plain)))
+	must.OK(t, kernel.Send(to(there, plain)))
 	if r := q.next(); r.MAD != *plain {
 		t.Errorf("received %v", &r.MAD)
 	}
@@ -336,7 +337,7 @@ func TestSubnet(t *testing.T) {
 		"LID, permissive": {MAD: message(wire.MADClassSubnetLID, wire.MADGet, uint16(wire.AttrNodeInfo)), LID: wire.LIDPermissive},
 	} {
 		r.Timeout, r.Context = time.Hour, name
-		ok(t, a.Send(r))
+		must.OK(t, a.Send(r))
 		d := p.next()
 		if info := (wire.SMPNodeInfo{MAD: &d.MAD}).Info(); info.NodeGUID != 0x1234 || d.Remote || d.Src != 0 || d.MAD.TID() != r.MAD.TID() {
 			t.Errorf("%s: %+v from %d", name, info, d.Src)
@@ -355,7 +356,7 @@ func TestSubnet(t *testing.T) {
 		"with a GRH":  to(there, message(wire.MADClassSubnetLID, wire.MADGet, 0x11)),
 	} {
 		r.Timeout, r.Context = time.Hour, name
-		ok(t, a.Send(r))
+		must.OK(t, a.Send(r))
 		p.end(name, true)
 	}
 	for name, m := range map[string]*wire.MAD{
@@ -370,7 +371,7 @@ func TestSubnet(t *testing.T) {
 	// A trap is for the program that is registered for it.
 	trap := newProgram(t)
 	trap.register(port, Registration{QPN: 0, Class: wire.MADClassSubnetLID, Version: 1, Methods: methods(5)})
-	ok(t, a.Send(&Request{MAD: message(wire.MADClassSubnetLID, 5, 2)}))
+	must.OK(t, a.Send(&Request{MAD: message(wire.MADClassSubnetLID, 5, 2)}))
 	if d := trap.next(); d.MAD.Method() != 5 || d.Src != 0 {
 		t.Errorf("received %v", &d.MAD)
 	}
@@ -405,7 +406,7 @@ func TestMany(t *testing.T) {
 		for i := range each {
 			m := message(vendor, wire.MADGet, uint16(i))
 			m.SetTID(uint64(i))
-			ok(t, a.Send(to(there, m)))
+			must.OK(t, a.Send(to(there, m)))
 		}
 		runtime.Gosched()
 		a.Unregister()

@@ -12,6 +12,8 @@ import (
 
 // JSONPacket is a packet as JSON. Lengths are in bytes. Numbers that Wireshark and gorxe's lines
 // show in hexadecimal are texts, as in the JSON of a check. What the packet does not have is left out.
+//
+// Fields: the keys of a packet in the JSON that gorxe prints.
 type JSONPacket struct {
 	Packet        int           `json:"packet"`
 	AtEnd         bool          `json:"at_end,omitempty"` // findings that only the end of the capture brought

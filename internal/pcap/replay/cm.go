@@ -125,7 +125,7 @@ func (k *talk) reply() *wire.CMREP {
 
 // listen makes the listener that the first answer of the passive side implies.
 func (p *manager) listen() {
-	verdict := cm.Verdict(cm.Take)
+	var refusal cm.Verdict // nil: the connection is taken
 	switch first := p.talk.first(false).(type) {
 	case wire.CMREJ:
 		if first.Reason() == wire.RejectInvalidServiceID {
@@ -134,7 +134,7 @@ func (p *manager) listen() {
 		}
 		if first.LocalCommID() == 0 {
 			p.s.assume("why the request was refused")
-			verdict = cm.Refuse{Reason: first.Reason(), ARI: first.Info(), Data: first.PrivateData()}
+			refusal = cm.Refuse{Reason: first.Reason(), ARI: first.Info(), Data: first.PrivateData()}
 		}
 	case wire.CMSIDRREP:
 		if first.Status() == wire.SIDRUnsupported {
@@ -152,11 +152,10 @@ func (p *manager) listen() {
 	// A new Machine refuses no listener.
 	_, _ = p.m.Listen(service, func(_ rxe.Time, c *cm.Conn, _ *cm.Request) cm.Verdict { //nolint:errcheck // see above
 		p.conn = c
-		if verdict == cm.Take {
-			if refused := c.Admit(nil, nil); refused != nil { // not the only connection of this machine
-				return refused
-			}
+		if refusal != nil {
+			return refusal
 		}
+		verdict, _ := c.Admit(nil, nil) // it refuses one that is not the only connection of this machine
 		return verdict
 	})
 }

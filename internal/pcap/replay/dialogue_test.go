@@ -14,9 +14,9 @@ import (
 type dialogue struct {
 	t        *testing.T
 	a, b     *cm.Machine
-	conn     *cm.Conn // of a
-	accepted *cm.Conn // of b
-	verdict  cm.Verdict
+	conn     *cm.Conn   // of a
+	accepted *cm.Conn   // of b
+	verdict  cm.Verdict // nil: the connection is taken
 	now      rxe.Time
 	queue    []spoken
 	captured []spoken
@@ -34,7 +34,7 @@ var addrA, addrB = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.
 const dialogueService = 0x1234
 
 func newDialogue(t *testing.T) *dialogue {
-	d := &dialogue{t: t, now: 1, verdict: cm.Take}
+	d := &dialogue{t: t, now: 1}
 	machine := func(guid uint64, fromA bool) *cm.Machine {
 		drawn := uint32(guid)
 		return cm.New(cm.Config{
@@ -59,12 +59,11 @@ func (d *dialogue) listen() {
 	d.t.Helper()
 	_, err := d.b.Listen(dialogueService, func(_ rxe.Time, c *cm.Conn, _ *cm.Request) cm.Verdict {
 		d.accepted = c
-		if d.verdict == cm.Take {
-			if refused := c.Admit(nil, nil); refused != nil {
-				return refused
-			}
+		if d.verdict != nil {
+			return d.verdict
 		}
-		return d.verdict
+		taken, _ := c.Admit(nil, nil)
+		return taken
 	})
 	d.check(err)
 }

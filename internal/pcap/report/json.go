@@ -42,6 +42,8 @@ type JSONRuleCount struct {
 }
 
 // JSONFlow is a flow and its statistics.
+//
+// Fields: the keys of a flow in the JSON that gorxe prints.
 type JSONFlow struct {
 	ID              int     `json:"id"`
 	Kind            string  `json:"kind"`

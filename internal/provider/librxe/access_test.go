@@ -72,7 +72,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 		{"reset", func(_ *cqRing, recv *recvRing, _ *sendRing) { recv.reset() }},
 		{"waits", func(_ *cqRing, _ *recvRing, send *sendRing) { send.waits() }},
 		{"fetch", func(_ *cqRing, _ *recvRing, send *sendRing) {
-			send.fetch(new(sendBatch), rxe.QPRC, nil, 8, 1<<20)
+			send.fetch(new(sendBatch), 8, 1<<20)
 		}},
 		{"done", func(_ *cqRing, _ *recvRing, send *sendRing) { send.done(1) }},
 		{"discard", func(_ *cqRing, _ *recvRing, send *sendRing) { send.discard() }},
@@ -90,6 +90,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		send.qp = new(rxe.QP)
 		pieces := []*piece{cq.piece, recv.piece, send.piece}
 		for _, p := range pieces {
 			unbacked(t, p)

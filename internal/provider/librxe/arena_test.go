@@ -99,10 +99,10 @@ func TestStalledOnce(t *testing.T) {
 	for b.Waiting() > 0 { // until all workers are blocked
 		runtime.Gosched()
 	}
-	qp := newStation(t, rxedev.New(t), rxe.QPRC).qp
+	r.qp = newStation(t, rxedev.New(t), rxe.QPRC).qp
 	for range 100 {
 		r.piece.mu.Lock()
-		r.stalled = &stalledDoorbell{qp, nil}
+		r.on(sendNoRoom)
 		r.piece.mu.Unlock()
 		r.done(0)
 	}

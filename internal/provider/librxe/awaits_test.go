@@ -14,7 +14,7 @@ import (
 func (s *station) asQueuePair() *queuePair {
 	cq := new(completionQueue)
 	cq.ring.Store(s.cqr)
-	return &queuePair{qp: s.qp, keys: s, send: s.sq, recv: s.rq, sendCQ: cq, recvCQ: cq}
+	return &queuePair{send: s.sq, recv: s.rq, sendCQ: cq, recvCQ: cq}
 }
 
 // writeTo posts a WRITE to a peer, and rings for nothing.

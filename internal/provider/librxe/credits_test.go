@@ -22,7 +22,7 @@ func (s *station) put(id uint64, size uint32) {
 // taken wants take to hand n work requests to the engine.
 func (s *station) taken(n int, credited, noCredit bool) provider.Taken {
 	s.t.Helper()
-	got, err := s.sq.take(s.qp, s, provider.Share, credited)
+	got, err := s.sq.take(provider.Share, credited)
 	if err != nil || got.Requests != n || got.NoCredit != noCredit || got.More {
 		s.t.Fatalf("%+v, %v, want %d work requests, no credit: %v", got, err, n, noCredit)
 	}
@@ -45,14 +45,14 @@ func TestCreditedTake(t *testing.T) {
 	if got := a.taken(0, true, true); got.Worth != 0 {
 		t.Errorf("no message is worth %d", got.Worth)
 	}
-	if !a.sq.waits() || a.sq.noCredit.IsZero() {
+	if !a.sq.waits() || a.sq.state != sendNoCredit {
 		t.Fatal("nothing waits")
 	}
 	b.recv.PostRecv(11, b.sge(0, size))
 	a.taken(1, true, true)
 	a.want(1, rxe.WCSuccess)
 	a.wantNone()
-	if !a.sq.noCredit.IsZero() {
+	if a.sq.state != sendOpen {
 		t.Error("the last message has no time of its own")
 	}
 }
@@ -66,12 +66,12 @@ func TestCreditWaitEnds(t *testing.T) {
 	if naks := counter(a.dev, "send_rnr_err"); naks != 0 {
 		t.Errorf("%d RNR NAKs before the time was over", naks)
 	}
-	a.sq.noCredit = time.Now().Add(-creditWait)
+	a.sq.since = time.Now().Add(-creditWait)
 	a.taken(1, true, false)
 	if naks := counter(a.dev, "send_rnr_err"); naks != 1 {
 		t.Errorf("%d RNR NAKs, want 1", naks)
 	}
-	if !a.sq.noCredit.IsZero() {
+	if a.sq.state != sendOpen {
 		t.Error("the next message has no time of its own")
 	}
 	a.put(2, 8)

@@ -29,7 +29,7 @@ func TestDiscard(t *testing.T) {
 	}
 	for id := range uint64(2) {
 		send(id)
-		if err := a.sq.doorbell(a.qp, a); err != nil {
+		if err := a.sq.doorbell(); err != nil {
 			t.Fatal(err)
 		}
 		send(102)

@@ -109,7 +109,7 @@ func TestDoorbellState(t *testing.T) {
 	}
 	post(1)
 	post(2)
-	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, unix.EINVAL) {
+	if err := a.sq.doorbell(); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("doorbell in RESET: %v", err)
 	}
 	if a.send.Consumer() != 0 {
@@ -118,7 +118,7 @@ func TestDoorbellState(t *testing.T) {
 	a.connect(b.qp)
 	b.recv.PostRecv(8)
 	b.recv.PostRecv(9)
-	a.must(a.sq.doorbell(a.qp, a))
+	a.must(a.sq.doorbell())
 	a.want(1, rxe.WCSuccess)
 	a.want(2, rxe.WCSuccess)
 
@@ -134,16 +134,16 @@ func TestDoorbellState(t *testing.T) {
 	a.connect(b.qp)
 	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
 	post(4)
-	a.must(a.sq.doorbell(a.qp, a))
+	a.must(a.sq.doorbell())
 	a.want(4, rxe.WCFlushErr)
 
 	a.must(a.qp.Destroy())
 	post(5)
-	if err := a.sq.doorbell(a.qp, a); !errors.Is(err, rxe.ErrInvalid) {
+	if err := a.sq.doorbell(); !errors.Is(err, rxe.ErrInvalid) {
 		t.Errorf("doorbell of a destroyed QP: %v", err)
 	}
 	a.sq.free()
-	a.must(a.sq.doorbell(a.qp, a))
+	a.must(a.sq.doorbell())
 }
 
 // overfull is a station whose ring holds three SENDs, which the engine has room for
@@ -169,10 +169,10 @@ func overfull(t *testing.T) *station {
 // another doorbell, when it has.
 func TestStalledDoorbell(t *testing.T) {
 	a := overfull(t)
-	a.must(a.sq.doorbell(a.qp, a)) // there is nothing to receive into yet
+	a.must(a.sq.doorbell()) // there is nothing to receive into yet
 	a.wantNone()
 	a.sq.piece.mu.Lock()
-	stalled := a.sq.stalled != nil
+	stalled := a.sq.state == sendFull
 	a.sq.piece.mu.Unlock()
 	if !stalled {
 		t.Fatal("three work requests in an engine's queue of two")
@@ -197,7 +197,7 @@ func TestStalledTooLate(t *testing.T) {
 	a := overfull(t)
 	// As a doorbell does, with the completions right behind the engine's refusal.
 	batch := new(sendBatch)
-	a.sq.fetch(batch, rxe.QPRC, a, 3, noShare)
+	a.sq.fetch(batch, 3, noShare)
 	n, err := batch.post(a.qp, false)
 	if n != 2 || !errors.Is(err, rxe.ErrFull) {
 		t.Fatalf("the engine took %d of 3: %v", n, err)
@@ -205,11 +205,11 @@ func TestStalledTooLate(t *testing.T) {
 	a.must(a.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
 	a.want(0, rxe.WCFlushErr)
 	a.want(1, rxe.WCFlushErr)
-	again, err := a.sq.unfetch(batch, n, a.qp, a, err)
-	if !again || err != nil || a.sq.stalled != nil {
-		t.Fatalf("go on: %v, %v; stalled %v", again, err, a.sq.stalled)
+	again, err := a.sq.conclude(batch, n, err)
+	if !again || err != nil || a.sq.state != sendOpen {
+		t.Fatalf("go on: %v, %v; state %v", again, err, a.sq.state)
 	}
-	a.must(a.sq.doorbell(a.qp, a))
+	a.must(a.sq.doorbell())
 	a.want(2, rxe.WCFlushErr)
 }
 
@@ -237,7 +237,7 @@ func TestBlockedDoorbell(t *testing.T) {
 	}
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 1, Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})
 	var first sync.WaitGroup
-	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
+	first.Go(func() { _ = a.sq.doorbell() })
 	<-blocked.entered
 	a.post(librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
 	a.wantNone()
@@ -250,10 +250,10 @@ func TestBlockedDoorbell(t *testing.T) {
 	mr = must.Get[*rxe.MR](t)(a.dom.RegMR(again, stationBase, 4096, stationBase, 0))
 	list[0].LKey = mr.LKey()
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 3, Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: list}})
-	first.Go(func() { _ = a.sq.doorbell(a.qp, a) })
+	first.Go(func() { _ = a.sq.doorbell() })
 	<-again.entered
 	a.sq.free()
-	a.must(a.sq.doorbell(a.qp, a))
+	a.must(a.sq.doorbell())
 	close(again.release)
 	first.Wait()
 }
@@ -296,7 +296,7 @@ func TestConcurrentDoorbells(t *testing.T) {
 					posted++
 				}
 				lock.Unlock()
-				if err := a.sq.doorbell(a.qp, a); err != nil {
+				if err := a.sq.doorbell(); err != nil {
 					t.Error(err)
 					return
 				}
@@ -333,7 +333,7 @@ func TestDoorbellAllocs(t *testing.T) {
 		b.recv.PostRecv(1, list...)
 		a.send.PostSend(&in)
 		a.send.PostSend(&wr)
-		if a.sq.doorbell(a.qp, a) != nil {
+		if a.sq.doorbell() != nil {
 			t.Fatal("doorbell")
 		}
 		if _, ok := a.comp.Poll(); !ok {

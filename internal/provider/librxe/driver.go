@@ -36,8 +36,8 @@ func (c *userContext) FD() int { return c.fd() }
 // DoorbellOffset implements provider.Context: doorbells land behind the queues.
 func (c *userContext) DoorbellOffset() int64 { return arenaSize }
 
-// QueuesMade implements provider.Context.
-func (c *userContext) QueuesMade() uint64 { return c.made.Load() }
+// Mappings implements provider.Context: librxe maps a queue right after the call that makes it.
+func (c *userContext) Mappings() (told uint64, atOnce bool) { return c.made.Load(), true }
 
 // Sweep implements provider.Context.
 func (c *userContext) Sweep() { c.doorbells.clean(c.arena) }

@@ -12,8 +12,6 @@ import (
 
 // queuePair is provider.QP.
 type queuePair struct {
-	qp             *rxe.QP
-	keys           provider.Keys
 	send           *sendRing
 	recv           *recvRing // nil with an SRQ
 	sendCQ, recvCQ *completionQueue
@@ -26,12 +24,13 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	if err := checkNewQP(u, &req, c.dev); err != nil {
 		return nil, err
 	}
-	q := &queuePair{keys: req.Keys, maxWR: c.dev.Attr().MaxQPWR,
+	q := &queuePair{maxWR: c.dev.Attr().MaxQPWR,
 		sendCQ: req.SendCQ.(*completionQueue), recvCQ: req.RecvCQ.(*completionQueue)}
 	var err error
 	if q.send, err = newSendRing(c.arena, req.Cap); err != nil {
 		return nil, queueError(err)
 	}
+	q.send.keys = req.Keys
 	if req.SRQ {
 		return q, nil
 	}
@@ -76,7 +75,7 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 
 // Created implements provider.QP.
 func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
-	q.qp = qp
+	q.send.qp = qp
 	resp := CreateQPResp{SQMI: q.send.place()}
 	q.send.label(label{kind: labelWork, cq: q.sendCQ.handle, qpn: uint32(qp.Num())})
 	if q.recv != nil {
@@ -87,7 +86,7 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 }
 
 // Doorbell implements provider.QP.
-func (q *queuePair) Doorbell() error { return q.send.doorbell(q.qp, q.keys) }
+func (q *queuePair) Doorbell() error { return q.send.doorbell() }
 
 // Discard implements provider.QP.
 func (q *queuePair) Discard() { q.send.discard() }
@@ -98,7 +97,7 @@ func (q *queuePair) Pending() bool { return q.send.waits() }
 // Take implements provider.QP.
 func (q *queuePair) Take(share int, credited bool) (provider.Taken, error) {
 	awaits := q.awaits()
-	t, err := q.send.take(q.qp, q.keys, share, credited)
+	t, err := q.send.take(share, credited)
 	t.Awaited = awaits && t.Requests == 1
 	return t, err
 }
@@ -117,7 +116,7 @@ func (q *queuePair) Take(share int, credited bool) (provider.Taken, error) {
 func (q *queuePair) awaits() bool {
 	polled, waiting := q.sendCQ.ring.Load().progress()
 	received, _ := q.recvCQ.ring.Load().progress()
-	reached := q.qp.BytesReceived()<<32 ^ uint64(polled)<<16 ^ uint64(received)
+	reached := q.send.qp.BytesReceived()<<32 ^ uint64(polled)<<16 ^ uint64(received)
 	before := q.reached.Swap(reached)
 	return reached != before && !waiting && q.send.single()
 }

@@ -33,7 +33,7 @@ func BenchmarkDoorbell(b *testing.B) {
 							b.Fatal("full")
 						}
 					}
-					if err := x.sq.doorbell(x.qp, x); err != nil {
+					if err := x.sq.doorbell(); err != nil {
 						b.Fatal(err)
 					}
 					if wc, ok := x.comp.Poll(); !ok || wc.Status != 0 {

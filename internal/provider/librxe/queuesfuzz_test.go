@@ -69,7 +69,7 @@ func FuzzSendWQE(f *testing.F) {
 func checkBatch(t *testing.T, s *station) {
 	t.Helper()
 	b := new(sendBatch)
-	s.sq.fetch(b, s.qp.Type(), s, 15, noShare)
+	s.sq.fetch(b, 15, noShare)
 	for i := range b.wrs {
 		wr := &b.wrs[i]
 		if len(wr.SGL) > int(s.sq.maxSGE) || len(wr.Inline) > int(s.sq.maxInline) {

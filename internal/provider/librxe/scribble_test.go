@@ -91,7 +91,7 @@ func TestScribble(t *testing.T) {
 			}
 			s.recv.PostRecv(1, s.anySend(rng).SGL...)
 			s.send.PostSend(s.anySend(rng))
-			_ = s.sq.doorbell(s.qp, s)
+			_ = s.sq.doorbell()
 		}
 		binary.NativeEndian.PutUint64(honest[0].bytes(0, 8), uint64(round))
 		honest[1].recv.PostRecv(uint64(round), honest[1].sge(0, 64))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -22,9 +23,13 @@ const sendBatchSize = 32
 type sendBatch struct {
 	wrs   []rxe.SendWR // those in use, of all
 	epoch uint32       // of the ring, when they were fetched
+	end   uint32       // the producer's index then
 	worth int          // of them all (provider.Share)
 	all   [sendBatchSize]rxe.SendWR
 	refs  [sendBatchSize]references
+
+	overdue bool // the first one has waited for a credit for long enough
+	told    bool // the engine has refused all these before, and take has said so
 
 	head sendHead // the WQE at hand
 	list [maxQueueSGE * sgeSize]byte
@@ -54,16 +59,17 @@ func (b *sendBatch) reset() {
 		b.refs[i].bind = rxe.MWBind{}
 	}
 	clear(b.wrs)
-	b.wrs, b.worth = b.all[:0], 0
+	b.wrs, b.worth, b.overdue, b.told = b.all[:0], 0, false, false
 }
 
 // fetch fills b with the next work requests: at most max, no more than b holds, and
 // after the first no more than share.
-func (r *sendRing) fetch(b *sendBatch, typ rxe.QPType, k provider.Keys, max uint32, share int) {
+func (r *sendRing) fetch(b *sendBatch, max uint32, share int) {
+	typ := r.qp.Type()
 	b.reset()
 	r.decode(b, typ, max, share)
 	for i := range b.wrs {
-		r.lookUp(&b.wrs[i], &b.refs[i], typ, k)
+		r.lookUp(&b.wrs[i], &b.refs[i], typ)
 	}
 }
 
@@ -73,8 +79,10 @@ func (r *sendRing) decode(b *sendBatch, typ rxe.QPType, max uint32, share int) {
 	if r.piece.mem == nil {
 		return
 	}
-	b.epoch = r.epoch
-	for range min(r.distance(r.fetched, r.producer()), max, sendBatchSize) {
+	b.epoch, b.end = r.epoch, r.producer()
+	b.overdue = r.state == sendNoCredit && time.Since(r.since) >= creditWait
+	b.told = r.state == sendRefused && r.refused == b.end
+	for range min(r.distance(r.fetched, b.end), max, sendBatchSize) {
 		n := len(b.wrs)
 		wr := &b.all[n]
 		wr.Status = r.decodeOne(b, wr, &b.refs[n], typ)
@@ -140,15 +148,15 @@ func (b *sendBatch) worthUntil(n int) int {
 }
 
 // lookUp finds what the work request names.
-func (r *sendRing) lookUp(wr *rxe.SendWR, refs *references, typ rxe.QPType, k provider.Keys) {
+func (r *sendRing) lookUp(wr *rxe.SendWR, refs *references, typ rxe.QPType) {
 	switch {
 	case wr.Status != rxe.WCSuccess:
 	case typ == rxe.QPUD:
-		wr.Status = r.address(&refs.names, wr, k)
+		wr.Status = r.address(&refs.names, wr)
 	case wr.Bind != nil:
-		wr.Bind.MW = k.MWByRKey(refs.names.mwRKey)
+		wr.Bind.MW = r.keys.MWByRKey(refs.names.mwRKey)
 		if wr.Bind.Length != 0 {
-			wr.Bind.MR = k.MRByLKey(refs.names.mrLKey)
+			wr.Bind.MR = r.keys.MRByLKey(refs.names.mrLKey)
 		}
 		if wr.Bind.MW == nil {
 			wr.Status, wr.Bind = rxe.WCMWBindErr, nil
@@ -157,8 +165,8 @@ func (r *sendRing) lookUp(wr *rxe.SendWR, refs *references, typ rxe.QPType, k pr
 }
 
 // address finds the address handle of a datagram (rxe_get_av).
-func (r *sendRing) address(n *names, wr *rxe.SendWR, k provider.Keys) rxe.WCStatus {
-	pd := k.PD()
+func (r *sendRing) address(n *names, wr *rxe.SendWR) rxe.WCStatus {
+	pd := r.keys.PD()
 	if n.ahNum != 0 {
 		wr.AH = pd.Device().AH(n.ahNum)
 	} else {

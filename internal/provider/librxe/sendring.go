@@ -26,27 +26,18 @@ type sendRing struct {
 	maxSGE    uint32
 	maxInline uint32
 	avs       avCache
+	keys      provider.Keys
+	qp        *rxe.QP // from queuePair.Created on
 
 	doorbells atomic.Int32 // doorbells not served yet; the first one serves all
-	// noCredit is since when the next message has no receive work request at its peer. The thread that serves the
-	// doorbells has it.
-	noCredit time.Time
 
 	// Guarded by piece.mu:
 	fetched uint32 // next for a doorbell
 	cons    uint32 // next to complete
 	epoch   uint32 // counts resets
-	stalled *stalledDoorbell
-	again   bool // a thread is about to resume it
-	refused bool // take was refused, when the producer's index was refusedAt
-	// refusedAt is valid if refused is set.
-	refusedAt uint32
-}
-
-// stalledDoorbell is a doorbell that ended because the engine's queue was full.
-type stalledDoorbell struct {
-	qp   *rxe.QP
-	keys provider.Keys
+	state   sendState
+	since   time.Time // in sendNoCredit: when it began
+	refused uint32    // in sendRefused: the producer's index when the engine refused
 }
 
 // newSendRing makes a send queue for at least c.MaxSendWR requests. Lists and inline data
@@ -74,13 +65,13 @@ func (r *sendRing) free() {
 // doorbell hands the engine what the program put in the queue before it made the doorbell
 // (librxe's post_send). EINVAL: the QP is not in a state that sends; the queue keeps what
 // it has.
-func (r *sendRing) doorbell(qp *rxe.QP, k provider.Keys) error {
+func (r *sendRing) doorbell() error {
 	n := r.doorbells.Add(1)
 	if n != 1 {
 		return nil // the thread at work looks again
 	}
 	for {
-		err := r.serve(qp, k)
+		err := r.serve()
 		if r.doorbells.CompareAndSwap(n, 0) {
 			return err
 		}
@@ -90,59 +81,48 @@ func (r *sendRing) doorbell(qp *rxe.QP, k provider.Keys) error {
 
 // serve posts what is in the queue, at most as much as the queue holds: the program can
 // add to it meanwhile, and can write any index.
-func (r *sendRing) serve(qp *rxe.QP, k provider.Keys) error {
+func (r *sendRing) serve() error {
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
 	for left := r.mask; left > 0; {
-		r.fetch(b, qp.Type(), k, left, noShare)
+		r.fetch(b, left, noShare)
 		if len(b.wrs) == 0 {
 			return nil
 		}
-		n, err := b.post(qp, false)
+		n, err := b.post(r.qp, false)
 		left -= uint32(max(n, 1)) // end, whatever the indices say
-		if n == len(b.wrs) {
-			continue
-		}
-		if again, err := r.unfetch(b, n, qp, k, err); !again {
+		if more, err := r.conclude(b, n, err); !more {
 			return err
 		}
 	}
 	return nil
 }
 
-// waits reports whether the queue has work requests that the engine has neither taken nor
-// refused for lack of room.
+// waits reports whether the queue has work requests that no completion will hand to the engine.
 func (r *sendRing) waits() bool {
 	defer r.piece.unlock(r.piece.lock())
-	return r.piece.mem != nil && r.stalled == nil && r.distance(r.fetched, r.producer()) != 0
+	return r.left()
 }
 
-// creditWait is how long a message waits for a receive work request of its peer. Then the engine has it, and waits for the RNR
-// time. A program that polls on the same processor has a turn meanwhile.
-const creditWait = time.Millisecond
+// left is waits, with piece.mu held.
+func (r *sendRing) left() bool {
+	return r.piece.mem != nil && r.state != sendFull && r.distance(r.fetched, r.producer()) != 0
+}
 
 // take hands one batch to the engine: no more than share, if it is more than one work
 // request. For credited see provider.QP.
-func (r *sendRing) take(qp *rxe.QP, k provider.Keys, share int, credited bool) (t provider.Taken, err error) {
+func (r *sendRing) take(share int, credited bool) (t provider.Taken, err error) {
 	n := r.doorbells.Add(1)
 	if n != 1 {
 		return provider.Taken{}, nil // the thread at work looks again
 	}
 	b := sendBatches.Get().(*sendBatch)
 	defer sendBatches.Put(b)
-	r.fetch(b, qp.Type(), k, sendBatchSize, share)
-	credited = credited && (r.noCredit.IsZero() || time.Since(r.noCredit) < creditWait)
-	taken, err := b.post(qp, credited)
+	r.fetch(b, sendBatchSize, share)
+	taken, err := b.post(r.qp, credited && !b.overdue)
 	t = provider.Taken{Requests: taken, Worth: b.worthUntil(taken), NoCredit: errors.Is(err, rxe.ErrNoCredit)}
-	switch {
-	case !t.NoCredit || taken > 0:
-		r.noCredit = time.Time{}
-	case r.noCredit.IsZero():
-		r.noCredit = time.Now()
-	}
-	if taken == len(b.wrs) {
-		t.More, err = r.waits(), nil
-	} else if t.More, err = r.unfetch(b, taken, qp, k, err); err != nil && !r.refusedAnew() {
+	t.More, err = r.conclude(b, taken, err)
+	if b.told { // doorbells of other queue pairs call take, too
 		err = nil
 	}
 	if !r.doorbells.CompareAndSwap(n, 0) {
@@ -158,30 +138,30 @@ func (r *sendRing) single() bool {
 	return r.piece.mem != nil && r.fetched == r.cons && r.distance(r.fetched, r.producer()) == 1
 }
 
-// refusedAnew notes that the engine takes nothing, and reports whether the program has posted
-// something since that was noted last. Doorbells of other queue pairs call take, too.
-func (r *sendRing) refusedAnew() bool {
-	defer r.piece.unlock(r.piece.lock())
-	if r.piece.mem == nil {
-		return false
-	}
-	end := r.producer()
-	anew := !r.refused || r.refusedAt != end
-	r.refused, r.refusedAt = true, end
-	return anew
-}
-
-// unfetch puts back what the engine did not take after the first n. It reports whether
-// the caller should try again at once.
-func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why error) (again bool, err error) {
+// conclude puts back what the engine did not take of a batch after the first n, because of why, and
+// brings the queue into its next state. It reports whether the caller should fetch again.
+func (r *sendRing) conclude(b *sendBatch, n int, why error) (more bool, err error) {
 	defer r.piece.unlock(r.piece.lock())
 	if r.epoch == b.epoch {
 		r.fetched = (r.fetched - uint32(len(b.wrs)-n)) & r.mask
 	}
 	switch {
+	case r.piece.mem == nil:
+		return false, nil
+	case n == len(b.wrs):
+		r.on(sendTook)
+		return r.left(), nil
+	case errors.Is(why, rxe.ErrNoCredit) && n > 0:
+		r.on(sendTook) // the message that is now the first waits from the next call on
+		return false, nil
 	case errors.Is(why, rxe.ErrNoCredit):
+		if r.on(sendWantsCredit) {
+			r.since = time.Now()
+		}
 		return false, nil
 	case !errors.Is(why, rxe.ErrFull):
+		r.on(sendRefusal)
+		r.refused = b.end
 		if errors.Is(why, rxe.ErrInvalid) {
 			return false, errors.Join(unix.EINVAL, why)
 		}
@@ -189,41 +169,36 @@ func (r *sendRing) unfetch(b *sendBatch, n int, qp *rxe.QP, k provider.Keys, why
 	case r.fetched == r.cons:
 		return true, nil // all has completed since, so no completion would resume it
 	}
-	r.stalled = &stalledDoorbell{qp, k}
+	r.on(sendNoRoom)
 	return false, nil
 }
 
 // done is rxe.QPInitAttr.OnSendDone: the n oldest work requests have completed.
 func (r *sendRing) done(n uint32) {
-	if stalled := r.complete(n); stalled != nil {
+	if r.complete(n) {
 		// The QP is locked here, and the engine may block in the program's memory.
-		r.piece.arena.budget.Background(func() { r.resume(stalled) })
+		r.piece.arena.budget.Background(r.resume)
 	}
 }
 
-// complete makes room for n work requests. It returns a stalled doorbell that can go on now.
-func (r *sendRing) complete(n uint32) (resume *stalledDoorbell) {
+// complete makes room for n work requests. It reports whether resume must be called.
+func (r *sendRing) complete(n uint32) (resume bool) {
 	defer r.piece.unlock(r.piece.lock())
 	// Work requests that a reset forgot do not count.
 	n = min(n, r.distance(r.cons, r.fetched))
 	r.cons = (r.cons + n) & r.mask
-	if !r.again {
-		resume = r.stalled
-	}
-	r.again = r.again || resume != nil
-	r.stalled = nil
 	if r.piece.mem != nil {
 		r.setConsumer(r.cons)
 	}
-	return resume
+	return r.on(sendCompletion)
 }
 
-// resume continues a doorbell that had stalled.
-func (r *sendRing) resume(d *stalledDoorbell) {
+// resume hands the engine what it had no room for.
+func (r *sendRing) resume() {
 	r.piece.mu.Lock()
-	r.again = false
+	r.on(sendResume)
 	r.piece.mu.Unlock()
-	_ = r.doorbell(d.qp, d.keys) // no caller waits for the error
+	_ = r.doorbell() // no caller waits for the error
 }
 
 // discard takes back what no doorbell has fetched, by moving the producer's index back. librxe's
@@ -231,7 +206,8 @@ func (r *sendRing) resume(d *stalledDoorbell) {
 // posts to the same queue pair meanwhile, some of these work requests may stay.
 func (r *sendRing) discard() {
 	defer r.piece.unlock(r.piece.lock())
-	if r.piece.mem != nil && r.stalled == nil { // a stalled doorbell's posts have succeeded
+	// In the two states below, the queue has work requests whose post has succeeded.
+	if r.piece.mem != nil && r.state != sendFull && r.state != sendResuming {
 		r.setProducer(r.fetched)
 	}
 }
@@ -240,7 +216,7 @@ func (r *sendRing) discard() {
 func (r *sendRing) reset() {
 	defer r.piece.unlock(r.piece.lock())
 	r.epoch++
-	r.stalled, r.refused = nil, false
+	r.on(sendReset)
 	if r.piece.mem == nil {
 		return
 	}

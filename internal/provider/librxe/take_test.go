@@ -15,10 +15,10 @@ import (
 // one.
 func (s *station) rings() [2]func() error {
 	return [2]func() error{
-		func() error { return s.sq.doorbell(s.qp, s) },
+		func() error { return s.sq.doorbell() },
 		func() error {
 			for more := true; more; {
-				t, _ := s.sq.take(s.qp, s, provider.Share, true)
+				t, _ := s.sq.take(provider.Share, true)
 				more = t.More
 			}
 			return nil
@@ -39,10 +39,10 @@ func TestTakeBlocked(t *testing.T) {
 		SGL: []rxe.SGE{{Addr: stationBase, Length: 8, LKey: mr.LKey()}}}})
 	var first sync.WaitGroup
 	var taken provider.Taken
-	first.Go(func() { taken, _ = a.sq.take(a.qp, a, provider.Share, true) })
+	first.Go(func() { taken, _ = a.sq.take(provider.Share, true) })
 	<-blocked.entered
 	a.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{ID: 2, Op: rxe.WRSend, Flags: rxedev.Signaled}})
-	if second, _ := a.sq.take(a.qp, a, provider.Share, true); second.More {
+	if second, _ := a.sq.take(provider.Share, true); second.More {
 		t.Error("the second one asks for another call")
 	}
 	close(blocked.release)
@@ -51,6 +51,6 @@ func TestTakeBlocked(t *testing.T) {
 		t.Fatal("the first one did not hear of the second")
 	}
 	a.want(1, rxe.WCSuccess)
-	_, _ = a.sq.take(a.qp, a, provider.Share, true)
+	_, _ = a.sq.take(provider.Share, true)
 	a.want(2, rxe.WCSuccess)
 }

@@ -69,6 +69,7 @@ func newStationCap(t testing.TB, dev *rxe.Device, typ rxe.QPType, qpCap rxe.QPCa
 	s.rq = must.Get[*recvRing](t)(newRecvRing(a, qpCap.MaxRecvWR, qpCap.MaxRecvSGE))
 	s.qp = must.Get[*rxe.QP](t)(s.dom.CreateQP(rxe.QPInitAttr{Type: typ, SendCQ: s.cq, RecvCQ: s.cq,
 		Cap: qpCap, RecvRing: s.rq, OnSendDone: s.sq.done}))
+	s.sq.qp, s.sq.keys = s.qp, s
 	s.send, s.recv, s.comp = client(t, a, s.sq), client(t, a, s.rq), client(t, a, s.cqr)
 	return s
 }
@@ -122,7 +123,7 @@ func (s *station) post(wrs ...librxeclient.SendWR) {
 			s.t.Fatal("send queue is full")
 		}
 	}
-	s.must(s.sq.doorbell(s.qp, s))
+	s.must(s.sq.doorbell())
 }
 
 // want polls one completion.

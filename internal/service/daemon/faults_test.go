@@ -12,6 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
 )
 
@@ -40,7 +41,7 @@ func (r *running) ruled(t *testing.T) (c *proto.Client, n *session, f *proto.Fau
 // without waits until a session has ended.
 func (r *running) without(t *testing.T, n *session) {
 	t.Helper()
-	eventually(t, "the session ends", func() bool {
+	must.Eventually(t, "the session ends", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		_, there := r.sessions[n]
@@ -150,7 +151,7 @@ func TestFaultsPaid(t *testing.T) {
 	s.mu.Unlock()
 	pays := func(when string, rules int) {
 		t.Helper()
-		eventually(t, when, func() bool { return n.faults.budget.Used() == ruleCost(rules) })
+		must.Eventually(t, when, func() bool { return n.faults.budget.Used() == ruleCost(rules) })
 	}
 	send := func(do string, more bool, rules ...string) *proto.Client {
 		t.Helper()
@@ -185,9 +186,9 @@ func TestFaultsPaid(t *testing.T) {
 	pays("the rules are there", lots)
 	unread := send(proto.FaultList, false)
 	answer := func() bool { return n.tenant.Budget.Used().Memory >= lots*int64(statusCost+len(rule)) }
-	eventually(t, "the user pays for an answer", answer)
+	must.Eventually(t, "the user pays for an answer", answer)
 	unread.Close()
-	eventually(t, "the client has gone", func() bool { return !answer() })
+	must.Eventually(t, "the client has gone", func() bool { return !answer() })
 	if _, err := f.Remove([]uint64{1, 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,7 @@ func TestLongChange(t *testing.T) {
 	}()
 	served := func(what string) {
 		t.Helper()
-		eventually(t, what+", and the daemon serves", func() bool {
+		must.Eventually(t, what+", and the daemon serves", func() bool {
 			free := s.mu.TryLock()
 			if free {
 				s.mu.Unlock()
@@ -221,7 +222,7 @@ func TestLongChange(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	eventually(t, "the daemon has the request", func() bool {
+	must.Eventually(t, "the daemon has the request", func() bool {
 		if !s.mu.TryLock() {
 			return false
 		}
@@ -230,7 +231,7 @@ func TestLongChange(t *testing.T) {
 	})
 	served("a request waits")
 	c.Close()
-	eventually(t, "the session ends", func() bool {
+	must.Eventually(t, "the session ends", func() bool {
 		n.removed.mu.Lock()
 		defer n.removed.mu.Unlock()
 		return n.removed.ending
@@ -253,7 +254,7 @@ func TestKeptPackets(t *testing.T) {
 	p.GiveBytes(900)
 	quotatest.WantGiven(t, b)
 	r := newFaultRules(b, nil, nil, 1)
-	if _, err := r.set.Add(fault.Rule{Where: fault.WherePacket, What: fault.Delay, Time: time.Hour}); err != nil {
+	if _, err := r.set.Add(fault.Rule{Where: fault.WherePacket, What: fault.Delay, Effect: fault.Effect{Time: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	data := make([]byte, 12)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +35,7 @@ func TestLosses(t *testing.T) {
 		}
 	}
 	d := s.devices[0]
-	eventually(t, "the packets are dropped", func() bool { return d.engine.Port().Counters().ICRCErrors.Load() == 3 })
+	must.Eventually(t, "the packets are dropped", func() bool { return d.engine.Port().Counters().ICRCErrors.Load() == 3 })
 	for range 2 {
 		s.reportLosses()
 	}

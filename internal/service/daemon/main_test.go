@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,16 +117,6 @@ func (r *running) attached(t *testing.T) *proto.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// eventually waits for what other goroutines do.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for start := time.Now(); !ok(); runtime.Gosched() {
-		if time.Since(start) > testTimeout {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // envOther makes the test binary a client of the daemon at that path.

@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -62,8 +63,8 @@ func TestRemovedBriefly(t *testing.T) {
 		if state := id.State(); state != rdmacm.StateDeviceRemoval {
 			t.Errorf("the state of an id is %v", state)
 		}
-		eventually(t, "the file has lost the device", f.(*file).Gone)
-		eventually(t, "the device is back", func() bool { return !n.removed.lacks(d) })
+		must.Eventually(t, "the file has lost the device", f.(*file).Gone)
+		must.Eventually(t, "the device is back", func() bool { return !n.removed.lacks(d) })
 		id.Destroy()
 		f.Close()
 	}
@@ -91,7 +92,7 @@ func TestRemovedMAD(t *testing.T) {
 	lost, kept := open(n), open(bystander)
 	n.remove(s.devices[0], 0)
 	const room = 1024
-	eventually(t, "reads of the removed device fail", func() bool {
+	must.Eventually(t, "reads of the removed device fail", func() bool {
 		_, err := lost.Read(nil, 0, room)
 		return err == unix.EIO
 	})
@@ -147,7 +148,7 @@ func TestRemovedBusyMAD(t *testing.T) {
 		n.remove(s.devices[0], 0)
 		removed.Store(true)
 	})
-	eventually(t, "the device is removed", removed.Load)
+	must.Eventually(t, "the device is removed", removed.Load)
 	close(c.hold)
 	calls.Wait()
 }

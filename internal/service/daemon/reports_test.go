@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap"
 )
 
@@ -38,7 +39,7 @@ func TestReports(t *testing.T) {
 	defer r.Close()
 	s.fail()
 	c.Close()
-	eventually(t, "the session ends", func() bool {
+	must.Eventually(t, "the session ends", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.sessions) == 0
@@ -107,12 +108,12 @@ func TestUnreadReport(t *testing.T) {
 	if err := c.Conn.Send(ask); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the report is charged", func() bool { return s.used().Memory >= socketBuffer })
+	must.Eventually(t, "the report is charged", func() bool { return s.used().Memory >= socketBuffer })
 	if _, err := proto.DialReports([]string{s.cfg.Socket}, hello.Session); !errors.Is(err, proto.ErrLimit) {
 		t.Fatalf("a second report: %v", err)
 	}
 	c.Close()
-	eventually(t, "the report is given back", func() bool { return s.used().Memory < socketBuffer })
+	must.Eventually(t, "the report is given back", func() bool { return s.used().Memory < socketBuffer })
 	r, err := proto.DialReports([]string{s.cfg.Socket}, hello.Session)
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,11 @@ type Server struct {
 	fired    fault.Tally // by the rules of all sessions, also of those that have ended
 
 	wg sync.WaitGroup // connections
+	attached
+}
 
+// attached has the sessions and other connections of a daemon, and makes it end.
+type attached struct {
 	mu       sync.Mutex // below
 	ending   bool       // takes no new sessions
 	sessions map[*session]struct{}
@@ -112,8 +116,7 @@ func Start(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, started: time.Now(),
 		answer:   newAnswerer,
-		sessions: make(map[*session]struct{}),
-		ended:    make(chan struct{}),
+		attached: attached{sessions: make(map[*session]struct{}), ended: make(chan struct{})},
 	}
 	s.conclude = sync.OnceFunc(func() { close(s.ended) })
 	s.log = s.logs.logger(cfg.Log, nil)

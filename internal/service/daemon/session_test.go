@@ -19,6 +19,7 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/sys/fdid"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 )
@@ -45,7 +46,7 @@ func TestSession(t *testing.T) {
 	s := startTest(t, Config{}, serve)
 	c := s.attached(t)
 	var st *proto.Status
-	eventually(t, "a process with a device", func() bool {
+	must.Eventually(t, "a process with a device", func() bool {
 		var err error
 		if st, err = s.dial(t).Status(); err != nil {
 			t.Fatal(err)
@@ -67,7 +68,7 @@ func TestSession(t *testing.T) {
 	if err := c.Questions(nil, nil); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "no session", func() bool { st, _ = s.dial(t).Status(); return len(st.Sessions) == 0 })
+	must.Eventually(t, "no session", func() bool { st, _ = s.dial(t).Status(); return len(st.Sessions) == 0 })
 }
 
 // testRights are what a test's keeper has.
@@ -219,7 +220,7 @@ func TestSilentClient(t *testing.T) {
 			t.Errorf("a silent client gets %+v, %v", r, err)
 		}
 	}
-	eventually(t, "their descriptors are given back", func() bool { return s.used() == before })
+	must.Eventually(t, "their descriptors are given back", func() bool { return s.used() == before })
 }
 
 // Nobody takes all the sessions.
@@ -262,13 +263,13 @@ func TestPrivate(t *testing.T) {
 		t.Fatalf("%+v, %v", hello, err)
 	}
 	two.Close()
-	eventually(t, "the sessions' end", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.sessions) <= 1 })
+	must.Eventually(t, "the sessions' end", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.sessions) <= 1 })
 	s.mu.Lock()
 	for n := range s.sessions {
 		n.conn.Close()
 	}
 	s.mu.Unlock()
-	eventually(t, "the daemon's end", func() bool {
+	must.Eventually(t, "the daemon's end", func() bool {
 		c, err := proto.Dial([]string{s.cfg.Socket})
 		if err == nil {
 			c.Close()
@@ -294,7 +295,7 @@ func TestWanted(t *testing.T) {
 		t.Errorf("a capture: %v", err)
 	}
 	one.Close()
-	eventually(t, "way given", func() bool {
+	must.Eventually(t, "way given", func() bool {
 		c, err := proto.Dial([]string{s.cfg.Socket})
 		if err != nil {
 			return errors.Is(err, proto.ErrNoDaemon)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap"
 )
@@ -60,7 +61,7 @@ func TestSuccessor(t *testing.T) {
 	s.attached(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	eventually(t, "the socket goes", func() bool {
+	must.Eventually(t, "the socket goes", func() bool {
 		_, err := os.Lstat(s.cfg.Socket)
 		return errors.Is(err, os.ErrNotExist)
 	})

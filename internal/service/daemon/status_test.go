@@ -11,6 +11,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap"
 	"golang.org/x/sys/unix"
 )
@@ -57,8 +58,8 @@ func TestUnreadStatus(t *testing.T) {
 		{proto.OpStatus, func(c *proto.Client) { c.Conn.Sock.CloseRead() }},               //nolint:errcheck // as above
 	} {
 		c := s.request(t, unread.op)
-		eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
-		eventually(t, "the answer came", func() bool { return waiting(t, c) > 0 }) // CloseRead would refuse it
+		must.Eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
+		must.Eventually(t, "the answer came", func() bool { return waiting(t, c) > 0 }) // CloseRead would refuse it
 		unread.end(c)
 		for range 60 {
 			second := s.dial(t)
@@ -71,7 +72,7 @@ func TestUnreadStatus(t *testing.T) {
 			t.Errorf("%d bytes are charged for one answer", used)
 		}
 		c.Close()
-		eventually(t, "the answer is given back", func() bool { return s.used().Memory < socketBuffer })
+		must.Eventually(t, "the answer is given back", func() bool { return s.used().Memory < socketBuffer })
 	}
 	if _, err := s.dial(t).Status(); err != nil {
 		t.Error(err)
@@ -82,7 +83,7 @@ func TestUnreadStatus(t *testing.T) {
 func TestStatusWait(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	s.request(t, proto.OpStatus)
-	eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
+	must.Eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
 	began := time.Now()
 	if _, err := s.dial(t).Status(); !errors.Is(err, proto.ErrLimit) || time.Since(began) < 5*time.Second {
 		t.Errorf("a second status after %v: %v", time.Since(began), err)

@@ -18,6 +18,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap"
 )
 
@@ -52,7 +53,7 @@ func TestUserMemory(t *testing.T) {
 		}
 		c.Close()
 	}
-	eventually(t, "nothing is left of the user", func() bool { return s.tenants.Len() == 0 })
+	must.Eventually(t, "nothing is left of the user", func() bool { return s.tenants.Len() == 0 })
 }
 
 // The users of a daemon in a control group share what the group may have, and the log says so.
@@ -91,14 +92,14 @@ func TestConnections(t *testing.T) {
 	for range tenant.MaxConnections {
 		held = append(held, s.dial(t))
 	}
-	eventually(t, "all are connected", func() bool { return s.used().Files == len(held) })
+	must.Eventually(t, "all are connected", func() bool { return s.used().Files == len(held) })
 	if _, err := s.dial(t).Status(); !errors.Is(err, proto.ErrLimit) && !errors.Is(err, proto.ErrEnding) {
 		t.Errorf("one connection more: %v", err)
 	}
 	for _, c := range held {
 		c.Close()
 	}
-	eventually(t, "the connections are free again", func() bool {
+	must.Eventually(t, "the connections are free again", func() bool {
 		_, err := s.dial(t).Status()
 		return err == nil
 	})

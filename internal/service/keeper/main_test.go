@@ -20,6 +20,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/service/daemon"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -210,12 +211,8 @@ func (s *stage) status() *proto.Status {
 
 // waitForEnd waits until the private daemon has ended.
 func (s *stage) waitForEnd() {
-	for start := time.Now(); s.dial() != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > testTimeout {
-			s.t.Error("the private daemon does not end")
-			return
-		}
-	}
+	s.t.Helper()
+	must.Eventually(s.t, "the private daemon ends", func() bool { return s.dial() == nil })
 }
 
 // lines reads a program's output line by line.

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // A run ends as its program ends.
@@ -206,11 +207,7 @@ func waitIdle(t *testing.T, group int) {
 		}
 		return true
 	}
-	for start := time.Now(); !idle(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > testTimeout {
-			t.Fatal("the processes do not come to rest")
-		}
-	}
+	must.Eventually(t, "the processes come to rest", idle)
 }
 
 // A signal that ends the program ends the run, as does one that ends the run.

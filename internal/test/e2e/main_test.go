@@ -24,6 +24,9 @@ const roleEnv = "GORXE_E2E_ROLE"
 // usernsEnv marks the second run of the binary, in a user namespace of its own.
 const usernsEnv = "GORXE_E2E_USERNS"
 
+// binaryEnv has the path of the command if it is compiled already (TestDirect).
+const binaryEnv = "GORXE_E2E_BINARY"
+
 // oneUser: the test has no other users than its own to run programs as.
 var oneUser = os.Getenv(usernsEnv) != ""
 
@@ -35,7 +38,7 @@ var (
 	full    = os.Getenv("GORXE_E2E") == "full"
 	kills   = count("GORXE_KILLS", 20)
 	// doorbells is the daemons' flag of that name. What is expected of errno needs
-	// trapped ones; TestDirect says what is tested with others, too.
+	// trapped ones; directTests says what is tested with others, too.
 	doorbells    = cmp.Or(os.Getenv("GORXE_E2E_DOORBELLS"), "trapped")
 	programLimit = 90 * time.Second // after which a program counts as hanging
 )
@@ -101,7 +104,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
-	if native == "" {
+	if gorxe = os.Getenv(binaryEnv); gorxe == "" && native == "" {
 		if gorxe, err = build(scratch); err != nil {
 			fmt.Fprintln(os.Stderr, "e2e:", err)
 			return 1

@@ -24,7 +24,7 @@ func TestOneRun(t *testing.T) {
 	if race.Enabled {
 		rounds = 50
 	}
-	d := startDaemon(t, &host{addr: "127.0.0.1"}, "--device", "rxe0=127.0.0.1", "--doorbells", "auto")
+	d := startDaemon(t, newHost(t, "127.0.0.1"), "--device", "rxe0=127.0.0.1", "--doorbells", "auto")
 	for _, pairs := range []int{1, 2, 8} {
 		t.Run(fmt.Sprintf("%d pairs", pairs), func(t *testing.T) {
 			var script strings.Builder

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/verbsapi"
@@ -90,10 +91,10 @@ func startFlood(t testing.TB, from *netns.Host, to netip.Addr, qpn string) *floo
 	cmd.Env = append(os.Environ(), roleEnv+"=flood")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	must(t, err)
+	must.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, from.Do(cmd.Start))
+	must.OK(t, err)
+	must.OK(t, from.Do(cmd.Start))
 	f := &flood{in, bufio.NewReader(out), cmd}
 	if line, err := f.out.ReadString('\n'); line != "started\n" {
 		t.Fatalf("the flood says %q: %v", line, err)
@@ -104,22 +105,15 @@ func startFlood(t testing.TB, from *netns.Host, to netip.Addr, qpn string) *floo
 // stop ends the flood and returns its packets and its rate.
 func (f *flood) stop(t testing.TB) (packets int, rate float64) {
 	t.Helper()
-	must(t, f.in.Close())
+	must.OK(t, f.in.Close())
 	line, err := f.out.ReadString('\n')
-	must(t, err)
-	must(t, f.cmd.Wait())
+	must.OK(t, err)
+	must.OK(t, f.cmd.Wait())
 	var seconds float64
 	if _, err := fmt.Sscan(strings.TrimSpace(line), &packets, &seconds); err != nil {
 		t.Fatal(err)
 	}
 	return packets, float64(packets) / seconds
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // hosts are an honest client and server, and a stranger that reaches the server.
@@ -139,13 +133,13 @@ func newHosts(t testing.TB) *hosts {
 		t.Cleanup(host.Close)
 		*p = host
 	}
-	must(t, netns.Cable(h.client, h.server, 4500, netip.MustParsePrefix("10.71.0.1/24"), netip.MustParsePrefix("10.71.0.2/24")))
-	must(t, h.server.IP("link set eth0 down"))
-	must(t, h.server.IP("link set eth0 name eth1"))
-	must(t, h.server.IP("link set eth1 up"))
-	must(t, netns.Cable(h.stranger, h.server, 4500, netip.MustParsePrefix("10.72.0.1/24"), netip.MustParsePrefix("10.72.0.2/24")))
-	must(t, h.stranger.IP("link set eth0 gso_max_segs 1")) // as a network card: packets arrive one by one
-	must(t, h.stranger.IP("route add 10.71.0.0/24 via 10.72.0.2"))
+	must.OK(t, netns.Cable(h.client, h.server, 4500, netip.MustParsePrefix("10.71.0.1/24"), netip.MustParsePrefix("10.71.0.2/24")))
+	must.OK(t, h.server.IP("link set eth0 down"))
+	must.OK(t, h.server.IP("link set eth0 name eth1"))
+	must.OK(t, h.server.IP("link set eth1 up"))
+	must.OK(t, netns.Cable(h.stranger, h.server, 4500, netip.MustParsePrefix("10.72.0.1/24"), netip.MustParsePrefix("10.72.0.2/24")))
+	must.OK(t, h.stranger.IP("link set eth0 gso_max_segs 1")) // as a network card: packets arrive one by one
+	must.OK(t, h.stranger.IP("route add 10.71.0.0/24 via 10.72.0.2"))
 	h.clientAddr, h.serverAddr = netip.MustParseAddr("10.71.0.1"), netip.MustParseAddr("10.71.0.2")
 	return &h
 }
@@ -154,7 +148,7 @@ func newHosts(t testing.TB) *hosts {
 func open(t testing.TB, h *netns.Host, addr netip.Addr) *verbsapi.Context {
 	t.Helper()
 	var ctx *verbsapi.Context
-	must(t, h.Do(func() (err error) {
+	must.OK(t, h.Do(func() (err error) {
 		ctx, err = verbsapi.Open(verbsapi.Config{Address: addr})
 		return err
 	}))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -40,7 +39,7 @@ func Goroutines(names ...string) Check {
 	return func() error {
 		var left string
 		// A goroutine that has just said that it is done may not have ended yet.
-		for start := time.Now(); time.Since(start) < timeout; runtime.Gosched() {
+		for start := time.Now(); time.Since(start) < timeout; time.Sleep(time.Millisecond) {
 			if left = goroutine(names); left == "" {
 				return nil
 			}
@@ -63,19 +62,32 @@ func goroutine(names []string) string {
 	return ""
 }
 
+// Running counts the goroutines with one of the names in their stack, or in that of the function
+// that started them.
+func Running(names ...string) (n int) {
+	var stacks strings.Builder
+	pprof.Lookup("goroutine").WriteTo(&stacks, 2) //nolint:errcheck // never fails
+	for stack := range strings.SplitSeq(stacks.String(), "\n\n") {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.Contains(stack, name) }) {
+			n++
+		}
+	}
+	return n
+}
+
 // Files finds descriptors that were not open when it was called.
 func Files() Check {
-	before := openFiles()
+	before := OpenFiles()
 	return func() error {
-		if after := openFiles(); len(after) > len(before) {
+		if after := OpenFiles(); len(after) > len(before) {
 			return fmt.Errorf("%d descriptors at the start, at the end %d: %v", len(before), len(after), after)
 		}
 		return nil
 	}
 }
 
-// openFiles returns what the process's descriptors refer to.
-func openFiles() (list []string) {
+// OpenFiles returns what the process's descriptors refer to.
+func OpenFiles() (list []string) {
 	// The runtime opens its own poller at first use.
 	if r, w, err := os.Pipe(); err == nil {
 		_ = r.Close() // nothing was written

@@ -14,14 +14,14 @@ func (t *fakeTaker) Replaced() bool { return t.replaced.Load() }
 type fakeOwner struct {
 	helped func()
 	noPipe error
-	strays bool // it would call Watch.Stray
+	bypass bool // it would call Watch.Bypassed
 }
 
-func (o *fakeOwner) Start(int) error    { return nil }
-func (o *fakeOwner) StartHelper()       { o.helped() }
-func (o *fakeOwner) AddPipe(int) error  { return o.noPipe }
-func (o *fakeOwner) RemovePipe()        {}
-func (o *fakeOwner) AwaitStray(on bool) { o.strays = on }
+func (o *fakeOwner) Start(int) error     { return nil }
+func (o *fakeOwner) StartHelper()        { o.helped() }
+func (o *fakeOwner) AddPipe(int) error   { return o.noPipe }
+func (o *fakeOwner) RemovePipe()         {}
+func (o *fakeOwner) AwaitBypass(on bool) { o.bypass = on }
 
 // TestTakeInOrder: a call waits for a doorbell in hand until that is done, or the thread that
 // has it was replaced. No other thread takes the device meanwhile, however much it has to do.

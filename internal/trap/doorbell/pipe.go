@@ -9,21 +9,26 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
-// A pipe can stand in for the file of a device, at the descriptor that the program writes doorbells to. The kernel then
-// wakes the receiver on the writer's processor, and allocates no event (fs/pipe.c). A doorbell takes a seventh
-// less time. The program cannot map its queues from a pipe, so package trap puts the file back whenever the program is about to.
+// A doorbell pipe can replace the file of a device, at the descriptor that the program writes doorbells
+// to. The kernel then wakes the receiver on the writer's processor, and allocates no event (fs/pipe.c).
+// A doorbell takes a seventh less time. The program cannot map its queues from a pipe, so package trap
+// puts the file back whenever the program is about to.
 //
-// The program's description of the pipe is open for reading, too. So a write raises no SIGPIPE when the daemon has died.
-// When the program's last descriptor of the pipe is closed, the receiver reads the end of the file.
+// A doorbell that is written to the file meanwhile bypasses the pipe: one of a forked process, which
+// keeps the file. inotify reports it.
+//
+// The program's description of the pipe is open for reading, too. So a write raises no SIGPIPE when the
+// daemon has died. When the program's last descriptor of the pipe is closed, the receiver reads the end
+// of the file.
 
-// ErrPipeTaken means that the watch's pipe stands in for another device.
-var ErrPipeTaken = errors.New("the pipe stands in for another device")
+// ErrPipeTaken means that the watch's pipe replaces the file of another device.
+var ErrPipeTaken = errors.New("the pipe replaces the file of another device")
 
 // pipe is a watch's, which has one at a time. All is under Watch.mu. Only the receiver reads from the pipe, and closes it.
 type pipe struct {
 	read   int     // the receiver waits for it; 0 while there is no pipe
 	nowait int     // the same end, in a description with O_NONBLOCK
-	device *Device // for which it stands in; nil if there is no pipe, or that was removed
+	device *Device // whose file it replaces; nil if there is no pipe, or that was removed
 	file   int     // the program's description of that device's file: without it, its last close would end the device
 	found  int     // work requests since the pipe was read
 }
@@ -32,9 +37,9 @@ type pipe struct {
 // reader and a writer that meet in a pipe wait for each other.
 const mostFound = 512
 
-// StandIn makes the watch's pipe stand in for the device, and returns a descriptor of it for the program, which the caller closes.
+// UsePipe makes the watch's pipe replace the device's file, and returns a descriptor of it for the program, which the caller closes.
 // file is a descriptor of the program's description of the device's file. It is the watch's from now on.
-func (d *Device) StandIn(file int) (write int, err error) {
+func (d *Device) UsePipe(file int) (write int, err error) {
 	w := d.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +93,7 @@ func (p *pipe) open(mode int) (int, error) {
 	return fd, nil
 }
 
-// File returns a duplicate of the description that the watch keeps while the pipe stands in for the device. The caller closes it.
+// File returns a duplicate of the description that the watch keeps while the pipe replaces the file. The caller closes it.
 func (d *Device) File() (int, error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
@@ -98,7 +103,7 @@ func (d *Device) File() (int, error) {
 	return unix.FcntlInt(uintptr(d.watch.pipe.file), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// HasPipe reports whether the pipe stands in for the device.
+// HasPipe reports whether the pipe replaces the device's file.
 func (d *Device) HasPipe() bool {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
@@ -152,7 +157,7 @@ func (w *Watch) readPipe(fd int) {
 	}
 }
 
-// hungUp is called when the program's last descriptor of the pipe is closed; w.mu is held. StandIn may have opened another one since.
+// hungUp is called when the program's last descriptor of the pipe is closed; w.mu is held. UsePipe may have opened another one since.
 func (w *Watch) hungUp() {
 	fds := []unix.PollFd{{Fd: int32(w.pipe.read)}}
 	if _, err := unix.Poll(fds, 0); err == nil && fds[0].Revents&unix.POLLHUP != 0 {

@@ -25,14 +25,14 @@ func newPipeRig(t *testing.T) *pipeRig {
 	r.w.Init(new(Instances), new(Instances), new(Extra), r.owner)
 	t.Cleanup(r.w.Close)
 	r.d, r.program = newDevice(t, r.w)
-	r.pipe = r.standIn(r.d, r.program)
+	r.pipe = r.usePipe(r.d, r.program)
 	return r
 }
 
-// standIn makes the pipe stand in, and returns the program's descriptor of it.
-func (r *pipeRig) standIn(d *Device, program int) int {
+// usePipe makes the pipe replace the file, and returns the program's descriptor of it.
+func (r *pipeRig) usePipe(d *Device, program int) int {
 	r.t.Helper()
-	write, err := d.StandIn(duplicate(r.t, program))
+	write, err := d.UsePipe(duplicate(r.t, program))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -73,13 +73,13 @@ func (r *pipeRig) wants(want ...*Device) {
 	}
 }
 
-// begin lets the receiver find out that there is a pipe. StandIn has ended its wait for inotify.
+// begin lets the receiver find out that there is a pipe. UsePipe has ended its wait for inotify.
 func (r *pipeRig) begin() {
 	r.t.Helper()
 	r.ring(r.pipe)
 	r.wants(r.d)
-	if !r.owner.strays {
-		r.t.Fatal("the owner does not wait for strays")
+	if !r.owner.bypass {
+		r.t.Fatal("the owner does not wait for bypassing doorbells")
 	}
 }
 
@@ -99,11 +99,11 @@ func TestPipe(t *testing.T) {
 	}
 	r.w.Rouse()
 	r.wants(r.d)
-	r.w.strays = false
+	r.w.bypassed = false
 	if _, err := unix.Pwrite(r.program, make([]byte, 32), 0); err != nil { // a forked process has the file
 		t.Fatal(err)
 	}
-	r.w.Stray()
+	r.w.Bypassed()
 	r.wants(r.d) // woken by the pipe
 	if readable(r.w.pipe.read) {
 		t.Error("something is left in the pipe")
@@ -124,7 +124,7 @@ func TestPipeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Close(file)
-	second := r.standIn(r.d, r.program) // the watch has the file already
+	second := r.usePipe(r.d, r.program) // the watch has the file already
 	unix.Close(r.pipe)
 	r.w.Rouse()
 	r.wants(r.d)
@@ -134,7 +134,7 @@ func TestPipeEnds(t *testing.T) {
 	unix.Close(second)
 	r.wants(r.d) // the end of the file
 	if r.d.HasPipe() {
-		t.Error("the pipe still stands in for the file")
+		t.Error("the pipe still replaces the file")
 	}
 	if _, err := r.d.File(); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("the watch still has the file: %v", err)
@@ -143,10 +143,10 @@ func TestPipeEnds(t *testing.T) {
 		t.Error("inotify reports no doorbell")
 	}
 	r.w.Wait(0, false)
-	if r.owner.strays {
-		t.Error("the owner still waits for strays")
+	if r.owner.bypass {
+		t.Error("the owner still waits for bypassing doorbells")
 	}
-	third := r.standIn(r.d, r.program)
+	third := r.usePipe(r.d, r.program)
 	r.ring(third)
 	if !readable(r.w.pipe.read) {
 		t.Error("the pipe cannot be used again")
@@ -158,7 +158,7 @@ func TestPipeOpenedAgain(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
 	unix.Close(r.pipe)
-	again := r.standIn(r.d, r.program)
+	again := r.usePipe(r.d, r.program)
 	r.w.mu.Lock()
 	r.w.hungUp() // the receiver was about to call it
 	r.w.mu.Unlock()
@@ -169,13 +169,13 @@ func TestPipeOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestPipeOfOne: a pipe stands in for one device of several. The doorbells of all are taken, and another one can have a pipe when the
+// TestPipeOfOne: a pipe replaces the file of one device of several. The doorbells of all are taken, and another one can have a pipe when the
 // program has closed the first.
 func TestPipeOfOne(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
 	other, program := newDevice(t, r.w)
-	if _, err := other.StandIn(duplicate(t, program)); !errors.Is(err, ErrPipeTaken) {
+	if _, err := other.UsePipe(duplicate(t, program)); !errors.Is(err, ErrPipeTaken) {
 		t.Errorf("a pipe for two devices: %v", err)
 	}
 	r.w.Rouse() // the receiver waits for the pipe still
@@ -184,20 +184,20 @@ func TestPipeOfOne(t *testing.T) {
 	r.wants(r.d)
 	r.ring(program)
 	r.wants(other)
-	if r.owner.strays {
+	if r.owner.bypass {
 		t.Error("the owner waits for inotify beside the receiver")
 	}
 	unix.Close(r.pipe)
 	r.wants(r.d)
 	r.d.Remove()
-	r.ring(r.standIn(other, program))
+	r.ring(r.usePipe(other, program))
 	r.wants(other)
-	if _, err := r.d.StandIn(duplicate(t, r.program)); err == nil {
+	if _, err := r.d.UsePipe(duplicate(t, r.program)); err == nil {
 		t.Error("a device that was removed has a pipe")
 	}
 	other.Remove()
 	third, program := newDevice(t, r.w)
-	if _, err := third.StandIn(duplicate(t, program)); !errors.Is(err, ErrPipeTaken) {
+	if _, err := third.UsePipe(duplicate(t, program)); !errors.Is(err, ErrPipeTaken) {
 		t.Errorf("the pipe of a device that was removed: %v", err)
 	}
 }
@@ -208,7 +208,7 @@ func TestPipeMuted(t *testing.T) {
 	r.begin()
 	r.d.Mute(true)
 	if r.d.masked {
-		t.Error("inotify reports no strays")
+		t.Error("inotify reports no bypassing doorbell")
 	}
 	taker := new(fakeTaker)
 	for range 3 {
@@ -242,7 +242,7 @@ func TestPipeFails(t *testing.T) {
 	t.Cleanup(w.Close)
 	d, program := newDevice(t, w)
 	open := descriptors(t)
-	if _, err := d.StandIn(duplicate(t, program)); !errors.Is(err, unix.ENOSPC) || d.HasPipe() {
+	if _, err := d.UsePipe(duplicate(t, program)); !errors.Is(err, unix.ENOSPC) || d.HasPipe() {
 		t.Errorf("a pipe that the owner refuses: %v", err)
 	}
 	if n := descriptors(t); n != open {
@@ -255,7 +255,7 @@ func TestPipeFails(t *testing.T) {
 	if w.Stop(); w.Pending() != 1 {
 		t.Error("a doorbell is lost")
 	}
-	if _, err := d.StandIn(duplicate(t, program)); err == nil {
+	if _, err := d.UsePipe(duplicate(t, program)); err == nil {
 		t.Error("a watch that has stopped makes a pipe")
 	}
 }
@@ -281,7 +281,7 @@ func descriptors(t *testing.T) int {
 	}
 }
 
-// TestPipeAtRest: a receiver may leave right after the end of the file. A pipe that stands in then, before the owner waits or
+// TestPipeAtRest: a receiver may leave right after the end of the file. A pipe that replaces the file then, before the owner waits or
 // afterwards, wakes the owner.
 func TestPipeAtRest(t *testing.T) {
 	for _, rests := range []bool{false, true} {
@@ -295,7 +295,7 @@ func TestPipeAtRest(t *testing.T) {
 		if rests && r.w.Rest() {
 			t.Fatal("there is no pipe, and doorbells may come through it")
 		}
-		again := r.standIn(r.d, r.program)
+		again := r.usePipe(r.d, r.program)
 		r.ring(again)
 		pipe := !rests && r.w.Rest()
 		if !readable(r.w.notify) && (!pipe || !readable(r.w.pipe.read)) {
@@ -307,14 +307,14 @@ func TestPipeAtRest(t *testing.T) {
 	}
 }
 
-// strayOwner calls meanwhile when it shall wait for strays or no longer.
-type strayOwner struct {
+// bypassOwner calls meanwhile when it shall wait for bypassing doorbells or no longer.
+type bypassOwner struct {
 	fakeOwner
 	meanwhile func()
 }
 
-func (o *strayOwner) AwaitStray(on bool) {
-	o.fakeOwner.AwaitStray(on)
+func (o *bypassOwner) AwaitBypass(on bool) {
+	o.fakeOwner.AwaitBypass(on)
 	if o.meanwhile != nil {
 		o.meanwhile()
 	}
@@ -322,12 +322,12 @@ func (o *strayOwner) AwaitStray(on bool) {
 
 // TestPipeLeftAlone: a device beside the one with a pipe is removed while the receiver decides what to wait for. It still hears of Again.
 func TestPipeLeftAlone(t *testing.T) {
-	w, o := new(Watch), new(strayOwner)
+	w, o := new(Watch), new(bypassOwner)
 	w.Init(new(Instances), new(Instances), new(Extra), o)
 	t.Cleanup(w.Close)
 	d, program := newDevice(t, w)
 	r := &pipeRig{t: t, w: w, owner: &o.fakeOwner, d: d, program: program}
-	r.pipe = r.standIn(d, program)
+	r.pipe = r.usePipe(d, program)
 	r.begin()
 	other, _ := newDevice(t, w)
 	decided := make(chan struct{})
@@ -346,11 +346,11 @@ func TestPipeLeftAlone(t *testing.T) {
 	<-waited
 }
 
-// TestPipeWithoutStrays: if the owner cannot wait for inotify, the receiver does.
-func TestPipeWithoutStrays(t *testing.T) {
+// TestPipeWithoutBypass: if the owner cannot wait for inotify, the receiver does.
+func TestPipeWithoutBypass(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
-	r.w.NoStrays()
+	r.w.NoBypass()
 	r.wants(r.d)
 	if _, err := unix.Pwrite(r.program, make([]byte, 32), 0); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestPipeWithoutStrays(t *testing.T) {
 	r.wants(r.d)
 	r.ring(r.pipe)
 	r.wants(r.d)
-	if r.owner.strays {
+	if r.owner.bypass {
 		t.Error("the owner waits for inotify, too")
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Watch waits for the direct doorbells of a session. Such a doorbell is a write to a device's
-// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that stands in for the memfd.
+// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that replaces the memfd.
 type Watch struct {
 	instances *Instances // of the daemon
 	own       *Instances // of the user
@@ -28,8 +28,8 @@ type Watch struct {
 	mu       sync.Mutex // comes before the owner's locks
 	pipe     pipe
 	onPipe   bool // the receiver waits for the pipe, and the owner for inotify
-	strays   bool // inotify has something to report, and the receiver waits for the pipe
-	noStrays bool // the owner cannot wait for inotify
+	bypassed bool // inotify has something to report, and the receiver waits for the pipe
+	noBypass bool // the owner cannot wait for inotify
 	stopped  bool // no more devices get such doorbells
 	watches  map[int]*Device
 	pending  []*Device // their doorbells must be taken, and no thread has them in hand
@@ -47,8 +47,8 @@ type Owner interface {
 	AddPipe(read int) error
 	// RemovePipe is called before that pipe is closed. Watch.mu may be held.
 	RemovePipe()
-	// AwaitStray makes the owner call Watch.Stray when inotify has something to report, or ends that.
-	AwaitStray(on bool)
+	// AwaitBypass makes the owner call Watch.Bypassed when inotify has something to report, or ends that.
+	AwaitBypass(on bool)
 }
 
 // Instances counts the watches of a process. The zero value is ready.
@@ -290,24 +290,24 @@ func (w *Watch) waitForBoth(at state, pause time.Duration) {
 type state struct {
 	pending int  // devices on the list
 	muted   bool // the only one is
-	piped   bool // the pipe stands in for a device
+	piped   bool // the pipe replaces the file of a device
 	onPipe  bool // the receiver waits for the pipe alone
 	full    bool // the pipe may soon be
 }
 
-// look returns the state, and makes the owner wait for strays, if the receiver will not.
+// look returns the state, and makes the owner wait for bypassing doorbells, if the receiver will not.
 func (w *Watch) look() (at state) {
 	w.mu.Lock()
 	at.piped = w.pipe.device != nil
-	at.onPipe = at.piped && len(w.watches) == 1 && !w.noStrays
-	changed, strays := w.onPipe != at.onPipe, w.strays
-	w.onPipe, w.strays = at.onPipe, false
+	at.onPipe = at.piped && len(w.watches) == 1 && !w.noBypass
+	changed, bypassed := w.onPipe != at.onPipe, w.bypassed
+	w.onPipe, w.bypassed = at.onPipe, false
 	w.mu.Unlock()
-	if strays && readable(w.notify) {
+	if bypassed && readable(w.notify) {
 		w.read()
 	}
-	if changed || strays {
-		w.owner.AwaitStray(at.onPipe)
+	if changed || bypassed {
+		w.owner.AwaitBypass(at.onPipe)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -322,21 +322,22 @@ func readable(fd int) bool {
 	return err == nil && n > 0
 }
 
-// Stray is called when inotify has something to report: a doorbell of a forked process, for one, that has the file and not the pipe.
-func (w *Watch) Stray() {
+// Bypassed is called when inotify has something to report: a bypassing doorbell, which was written to
+// the file although the pipe replaced it.
+func (w *Watch) Bypassed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.strays = true
+	w.bypassed = true
 	if w.onPipe {
 		w.rouse()
 	}
 }
 
-// NoStrays is called when the owner cannot wait for inotify. The receiver then waits for both.
-func (w *Watch) NoStrays() {
+// NoBypass is called when the owner cannot wait for inotify. The receiver then waits for both.
+func (w *Watch) NoBypass() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.noStrays = true
+	w.noBypass = true
 	w.rouse()
 }
 

@@ -25,10 +25,32 @@ func (d *sysData) bytes() []byte {
 	return b
 }
 
+// built is the program for a range, as the kernel gets it.
+func built(t testing.TB, fds Range) code {
+	t.Helper()
+	p, err := build(fds).assemble()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Instructions of classic BPF.
+const (
+	opLoad = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	opJump = unix.BPF_JMP | unix.BPF_JA
+	opJEQ  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	opJGE  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	opJSET = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	opRet  = unix.BPF_RET | unix.BPF_K
+)
+
+type code []unix.SockFilter
+
 // run is the kernel's interpreter, for the instructions that filter uses. Loads
 // must be aligned and inside (kernel/seccomp.c: seccomp_check_filter), and jumps
 // go forward.
-func (p program) run(t testing.TB, d *sysData) (action uint32, steps int) {
+func (p code) run(t testing.TB, d *sysData) (action uint32, steps int) {
 	t.Helper()
 	data := d.bytes()
 	var a uint32
@@ -125,7 +147,7 @@ func expect(d *sysData, fds Range) uint32 {
 }
 
 func TestFilter(t *testing.T) {
-	p := build(testRange)
+	p := built(t, testRange)
 	if len(p) > unix.BPF_MAXINSNS {
 		t.Fatalf("%d instructions", len(p))
 	}
@@ -163,7 +185,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestFilterOtherArchitectures(t *testing.T) {
-	p := build(testRange)
+	p := built(t, testRange)
 	for _, d := range []sysData{
 		{nr: unix.SYS_OPENAT, arch: unix.AUDIT_ARCH_I386},
 		{nr: unix.SYS_OPENAT, arch: unix.AUDIT_ARCH_ARM},
@@ -181,7 +203,7 @@ func FuzzFilter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nr, arch uint32, a, b, c, e uint64, base, count uint32) {
 		fds := Range{Base: base % (selectTop - maxCount), Count: 1 + count%maxCount, Top: base % maxTop}
 		d := &sysData{nr: nr, arch: arch, args: [6]uint64{a, b, c, e}}
-		got, _ := build(fds).run(t, d)
+		got, _ := built(t, fds).run(t, d)
 		if nr >= 0x40000000 {
 			return // x32
 		}

@@ -34,7 +34,10 @@ type Installed struct {
 // answers yet. The thread cannot remove the filter, nor no_new_privs: set-user-ID programs
 // run without their privilege below it.
 func Install(fds Range) (Installed, error) {
-	prog := build(fds)
+	prog, err := build(fds).assemble()
+	if err != nil {
+		return Installed{}, err
+	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return Installed{}, fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)

@@ -3,6 +3,7 @@ package filter
 import (
 	"slices"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,32 +35,39 @@ const (
 
 func offArg(i int) uint32 { return uint32(offArgs + 8*i) }
 
-// Instructions of classic BPF.
+type program []bpf.Instruction
+
+func load(off uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: off, Size: 4} }
+
+// The comparisons.
 const (
-	opLoad = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-	opJump = unix.BPF_JMP | unix.BPF_JA
-	opJEQ  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	opJGE  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-	opJSET = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-	opRet  = unix.BPF_RET | unix.BPF_K
+	eq  = bpf.JumpEqual
+	ge  = bpf.JumpGreaterOrEqual
+	set = bpf.JumpBitsSet
 )
 
-type program []unix.SockFilter
-
-func load(off uint32) unix.SockFilter { return unix.SockFilter{Code: opLoad, K: off} }
-func ret(action uint32) unix.SockFilter {
-	return unix.SockFilter{Code: opRet, K: action}
-}
-
 // on jumps by yes instructions if the comparison holds, by no otherwise.
-func on(op uint16, k uint32, yes, no uint8) unix.SockFilter {
-	return unix.SockFilter{Code: op, Jt: yes, Jf: no, K: k}
+func on(cond bpf.JumpTest, k uint32, yes, no uint8) bpf.Instruction {
+	return bpf.JumpIf{Cond: cond, Val: k, SkipTrue: yes, SkipFalse: no}
 }
 
 var (
-	allow = ret(unix.SECCOMP_RET_ALLOW)
-	trap  = ret(unix.SECCOMP_RET_USER_NOTIF)
+	allow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	trap  = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
 )
+
+// assemble returns the program as the kernel takes it.
+func (p program) assemble() ([]unix.SockFilter, error) {
+	raw, err := bpf.Assemble(p)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]unix.SockFilter, len(raw))
+	for i, in := range raw {
+		list[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	return list, nil
+}
 
 // build makes the program for a range. Calls of another architecture (32-bit and x32
 // programs on amd64) are not trapped: such programs have no provider for the device.
@@ -69,9 +77,9 @@ var (
 // listed call. So the kernel finds out, once, that the others are always allowed
 // (since 5.11, kernel/seccomp.c: seccomp_is_const_allow).
 func build(fds Range) program {
-	p := program{load(offArch), on(opJEQ, auditArch, 1, 0), allow, load(offNr)}
+	p := program{load(offArch), on(eq, auditArch, 1, 0), allow, load(offNr)}
 	if x32Bit != 0 {
-		p = append(p, on(opJGE, x32Bit, 0, 1), allow)
+		p = append(p, on(ge, x32Bit, 0, 1), allow)
 	}
 	list := slices.Clone(calls)
 	slices.SortFunc(list, func(a, b call) int { return int(a.nr) - int(b.nr) })
@@ -81,14 +89,14 @@ func build(fds Range) program {
 // search is the code that finds the rule of the call whose number is loaded.
 func search(calls []call, fds Range) program {
 	if len(calls) == 1 {
-		return append(program{on(opJEQ, calls[0].nr, 1, 0), allow}, check(calls[0].rule, fds)...)
+		return append(program{on(eq, calls[0].nr, 1, 0), allow}, check(calls[0].rule, fds)...)
 	}
 	half := len(calls) / 2
 	low, high := search(calls[:half], fds), search(calls[half:], fds)
 	// The distance may exceed that of a conditional jump, which is 255.
 	p := program{
-		on(opJGE, calls[half].nr, 0, 1),
-		{Code: opJump, K: uint32(len(low))},
+		on(ge, calls[half].nr, 0, 1),
+		bpf.Jump{Skip: uint32(len(low))},
 	}
 	return append(append(p, low...), high...)
 }
@@ -100,31 +108,31 @@ func check(r rule, fds Range) program {
 	case always:
 		return program{trap}
 	case fdAt0:
-		return program{load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 1), allow, trap}
+		return program{load(offArg(0)), on(ge, fds.Base, 0, 1), on(ge, end, 0, 1), allow, trap}
 	case ourAt0:
 		return append(ours(fds), trap)
 	case writeAt0:
 		return append(ours(fds),
-			on(opJGE, fds.Doorbells().Base, 0, 5), on(opJGE, end, 4, 0),
-			load(offArg(2)+4), on(opJEQ, 0, 0, 2), load(offArg(2)), on(opJEQ, DoorbellSize, 1, 0),
+			on(ge, fds.Doorbells().Base, 0, 5), on(ge, end, 4, 0),
+			load(offArg(2)+4), on(eq, 0, 0, 2), load(offArg(2)), on(eq, DoorbellSize, 1, 0),
 			trap, allow,
 		)
 	case statAt0:
 		return append(oursOrFiles(fds), trap)
 	case fdAt0or1:
 		return program{
-			load(offArg(0)), on(opJGE, fds.Base, 0, 1), on(opJGE, end, 0, 3),
-			load(offArg(1)), on(opJGE, fds.Base, 0, 2), on(opJGE, end, 1, 0),
+			load(offArg(0)), on(ge, fds.Base, 0, 1), on(ge, end, 0, 3),
+			load(offArg(1)), on(ge, fds.Base, 0, 2), on(ge, end, 1, 0),
 			trap, allow,
 		}
 	case fdSpan:
 		return program{
-			load(offArg(0)), on(opJGE, end, 2, 0),
-			load(offArg(1)), on(opJGE, fds.Base, 1, 0),
+			load(offArg(0)), on(ge, end, 2, 0),
+			load(offArg(1)), on(ge, fds.Base, 1, 0),
 			allow, trap,
 		}
 	case dupFcntl:
-		p := program{load(offArg(1)), on(opJEQ, unix.F_DUPFD, 2, 0), on(opJEQ, unix.F_DUPFD_CLOEXEC, 1, 0), allow}
+		p := program{load(offArg(1)), on(eq, unix.F_DUPFD, 2, 0), on(eq, unix.F_DUPFD_CLOEXEC, 1, 0), allow}
 		return append(append(p, ours(fds)...), trap)
 	case pathFlag2:
 		return unlessFstat(2, fds)
@@ -132,8 +140,8 @@ func check(r rule, fds Range) program {
 		return unlessFstat(3, fds)
 	default: // netlink
 		return program{
-			load(offArg(0)), on(opJEQ, unix.AF_NETLINK, 0, 3),
-			load(offArg(2)), on(opJEQ, unix.NETLINK_RDMA, 0, 1),
+			load(offArg(0)), on(eq, unix.AF_NETLINK, 0, 3),
+			load(offArg(2)), on(eq, unix.NETLINK_RDMA, 0, 1),
 			trap, allow,
 		}
 	}
@@ -144,9 +152,9 @@ func check(r rule, fds Range) program {
 func ours(fds Range) program {
 	over := fds.Overflow()
 	return program{
-		load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 5), on(opJGE, fds.Files().Base, 0, 5),
-		on(opJGE, fds.Base, 0, 3), on(opJGE, fds.Base+fds.Count, 0, 3),
-		on(opJGE, over.Base, 0, 1), on(opJGE, over.Base+over.Count, 0, 1), allow,
+		load(offArg(0)), on(ge, fds.Pollable().Base, 0, 5), on(ge, fds.Files().Base, 0, 5),
+		on(ge, fds.Base, 0, 3), on(ge, fds.Base+fds.Count, 0, 3),
+		on(ge, over.Base, 0, 1), on(ge, over.Base+over.Count, 0, 1), allow,
 	}
 }
 
@@ -154,8 +162,8 @@ func ours(fds Range) program {
 func oursOrFiles(fds Range) program {
 	over := fds.Overflow()
 	return program{
-		load(offArg(0)), on(opJGE, fds.Pollable().Base, 0, 3), on(opJGE, fds.Base+fds.Count, 0, 3),
-		on(opJGE, over.Base, 0, 1), on(opJGE, over.Base+over.Count, 0, 1), allow,
+		load(offArg(0)), on(ge, fds.Pollable().Base, 0, 3), on(ge, fds.Base+fds.Count, 0, 3),
+		on(ge, over.Base, 0, 1), on(ge, over.Base+over.Count, 0, 1), allow,
 	}
 }
 
@@ -165,10 +173,10 @@ func unlessFstat(flags int, fds Range) program {
 	cwd := int32(unix.AT_FDCWD)
 	over := fds.Overflow()
 	return program{
-		load(offArg(flags)), on(opJSET, unix.AT_EMPTY_PATH, 0, 6),
-		load(offArg(0)), on(opJEQ, uint32(cwd), 4, 0),
-		on(opJGE, fds.Pollable().Base, 0, 4), on(opJGE, fds.Base+fds.Count, 0, 2),
-		on(opJGE, over.Base, 0, 2), on(opJGE, over.Base+over.Count, 1, 0),
+		load(offArg(flags)), on(set, unix.AT_EMPTY_PATH, 0, 6),
+		load(offArg(0)), on(eq, uint32(cwd), 4, 0),
+		on(ge, fds.Pollable().Base, 0, 4), on(ge, fds.Base+fds.Count, 0, 2),
+		on(ge, over.Base, 0, 2), on(ge, over.Base+over.Count, 1, 0),
 		trap, allow,
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/quotatest"
 )
 
 func yes() bool { return true }
@@ -135,11 +135,7 @@ func TestSilentReader(t *testing.T) {
 	if err := s.Queue([]byte("late"), true); err != nil {
 		t.Errorf("after Close: %v", err)
 	}
-	for start := time.Now(); b.Used() != (quota.Cost{}); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("after Close the budget bears %+v", b.Used())
-		}
-	}
+	quotatest.WantGiven(t, b)
 }
 
 func TestAddress(t *testing.T) {

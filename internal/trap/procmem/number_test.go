@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"runtime"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/uffd"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
@@ -34,9 +34,7 @@ func TestLongBurst(t *testing.T) {
 	spans = append(spans, rxe.Span{VA: strangerVA, Buf: bytes.Repeat([]byte{1}, 64)})
 	done := make(chan error)
 	go func() { done <- s.WriteV(spans) }()
-	for s.bursts.Load() == 0 {
-		runtime.Gosched()
-	}
+	must.Eventually(t, "the first part is written", func() bool { return s.bursts.Load() > 0 })
 	s.memOnly.Store(true)
 	_ = unix.Close(handler) // the page is as any other from now on
 	if err := <-done; err == nil {

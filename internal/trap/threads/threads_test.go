@@ -7,9 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // alive returns how many of the threads exist. Go never ends the process's first thread: a
@@ -21,16 +22,6 @@ func alive(threads []int) (n int) {
 		}
 	}
 	return n
-}
-
-// eventually waits for what a thread does.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waiting until %s", what)
-		}
-	}
 }
 
 func joined(t *testing.T) *Shared {
@@ -69,7 +60,7 @@ func TestPool(t *testing.T) {
 		}
 		close(release)
 		done.Wait()
-		eventually(t, "the threads have ended", func() bool { return p.Busy() == 0 && alive(threads) <= maxResting })
+		must.Eventually(t, "the threads have ended", func() bool { return p.Busy() == 0 && alive(threads) <= maxResting })
 	}
 	if n := len(p.resting); n == 0 || n > maxResting {
 		t.Errorf("%d threads rest", n)
@@ -216,7 +207,7 @@ func TestLeave(t *testing.T) {
 		s.Pool.Go(func() { close(done) })
 		<-done
 		s.Leave()
-		eventually(t, "the files are closed", func() bool { return fds() <= before })
-		eventually(t, "the thread has ended", func() bool { return s.Pool.Busy() == 0 && len(s.Pool.resting) == 0 })
+		must.Eventually(t, "the files are closed", func() bool { return fds() <= before })
+		must.Eventually(t, "the thread has ended", func() bool { return s.Pool.Busy() == 0 && len(s.Pool.resting) == 0 })
 	}
 }
