@@ -127,7 +127,7 @@ func (g *grammar) parse(args []string) (*kong.Context, int) {
 	return parsed, exitOK
 }
 
-// shortGuess is a guess of the parser that is no help: a flag of one letter for a long one.
+// shortGuess is a guess of the parser that does not help: a flag of one letter for a long one.
 var shortGuess = regexp.MustCompile(`, did you mean "-[a-zA-Z]"\?$`)
 
 // clearer returns an error of the parser with what helps, and without what does not.

@@ -37,7 +37,7 @@ func (c *Command) Run(ctx *kong.Context) error {
 	return c.Completion.Run(ctx)
 }
 
-// isTerminal reports whether what is written there is for a person.
+// isTerminal reports whether a person reads what w gets.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -29,7 +29,7 @@ func TestBusyPort(t *testing.T) {
 	}
 }
 
-// TestAllow: a chroot is told by its root, which is no mount point.
+// TestAllow: a chroot is told by its root, which is not a mount point.
 func TestAllow(t *testing.T) {
 	const proc = "52 50 0:22 / /proc rw,relatime shared:9 - proc proc rw\n"
 	const root = "50 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
