@@ -15,7 +15,7 @@ import (
 // dataPath are the packages whose limits and tunings stand in their params.go.
 var dataPath = []string{
 	"internal/sched", "internal/sched/standby", "internal/trap", "internal/trap/doorbell",
-	"internal/trap/procmem", "internal/trap/threads", "rocev2", "internal/engine",
+	"internal/trap/procmem", "internal/trap/threads", "rocev2", "internal/engine", "rxe",
 }
 
 // fromABI are files that are layouts of the kernel's ABI or of a specification from end to end.
@@ -26,6 +26,13 @@ var fromABI = map[string]string{
 	"rocev2/tapnote.go":    "blocks of pcapng",
 	"rocev2/filter.go":     "the program of a socket: offsets of headers",
 	"rocev2/defaultgid.go": "the modified EUI-64",
+	"rxe/attr.go":          "the attributes of verbs",
+	"rxe/deviceattr.go":    "struct ibv_device_attr",
+	"rxe/events.go":        "enum ibv_event_type",
+	"rxe/port.go":          "struct ibv_port_attr",
+	"rxe/speed.go":         "the speeds and widths of ports",
+	"rxe/strings.go":       "names of enums",
+	"rxe/work.go":          "struct ibv_send_wr and ibv_wc",
 }
 
 // cites is a comment that says where a number comes from.
