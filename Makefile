@@ -151,6 +151,7 @@ lint: prose $(GOLANGCI) $(ACTIONLINT) ## Check gofmt, golangci-lint with the lay
 
 prose: ## Check the English of documents, comments and messages
 	$(GO) run ./scripts/prose
+	$(GO) run ./scripts/prose -wrap
 
 $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"

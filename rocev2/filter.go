@@ -156,7 +156,8 @@ const (
 	addrWord = 4 // an IPv6 address has four
 
 	managementQPN = 1
-	// passAll is more than any packet has. The program returns how many bytes stay (linux/filter.h).
+	// passAll is more than any packet has. The program returns how many bytes stay
+	// (linux/filter.h).
 	passAll = 1 << 18
 )
 

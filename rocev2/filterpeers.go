@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// addrKey is a secret with which a program makes one word of an IPv6 address, because it has room for
-// few instructions. A stranger cannot tell which addresses have the same word.
+// addrKey is a secret with which a program makes one word of an IPv6 address, because it has room
+// for few instructions. A stranger cannot tell which addresses have the same word.
 type addrKey [4]uint32 // odd; an IPv6 address has four words (RFC 4291)
 
 func newAddrKey() (k addrKey) {

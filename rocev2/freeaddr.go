@@ -7,8 +7,9 @@ import (
 )
 
 // OnFreeLoopback calls open with addresses of 127.64.0.0/10, until open returns something else than
-// ErrPortTaken. Two processes that do so at once get different addresses, because open binds the UDP
-// port: nobody looks first and binds later. Hosts keep 127.0.0.0/8 to themselves (RFC 1122, 3.2.1.3).
+// ErrPortTaken. Two processes that do so at once get different addresses, because open binds the
+// UDP port: nobody looks first and binds later. Hosts keep 127.0.0.0/8 to themselves (RFC 1122,
+// 3.2.1.3).
 func OnFreeLoopback(open func(netip.Addr) error) (err error) {
 	for range freeAttempts {
 		n := rand.Uint32()

@@ -44,6 +44,7 @@ func ethtoolSpeed(name string) int {
 	if errno != 0 {
 		return 0 // the driver has no such notion
 	}
-	speed := int32(uint32(binary.NativeEndian.Uint16(cmd[offSpeedHigh:]))<<16 | uint32(binary.NativeEndian.Uint16(cmd[offSpeed:]))) // struct ethtool_cmd
-	return int(max(speed, 0))                                                                                                       // SPEED_UNKNOWN is -1
+	low, high := binary.NativeEndian.Uint16(cmd[offSpeed:]), binary.NativeEndian.Uint16(cmd[offSpeedHigh:])
+	speed := int32(uint32(high)<<16 | uint32(low)) // struct ethtool_cmd; SPEED_UNKNOWN is -1
+	return int(max(speed, 0))
 }

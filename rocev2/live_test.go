@@ -106,7 +106,8 @@ func TestInterfaceAgain(t *testing.T) {
 		next []string // names of the interfaces that follow the first
 	}{
 		{Config{Interface: "v0"}, []string{"v0", "v0"}},
-		{Config{Address: netip.MustParseAddr(address)}, []string{"v0", "w0"}}, // by address, whatever its name
+		// by address, whatever its name
+		{Config{Address: netip.MustParseAddr(address)}, []string{"v0", "w0"}},
 	} {
 		cfg := found.Config
 		c := newCable(t, address+"/24", "fd09::1/64")

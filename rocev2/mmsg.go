@@ -146,12 +146,13 @@ func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (n i
 	}
 }
 
-// callMmsg does not tell the Go runtime about an unseen call. That would cost as much as a short packet. The
-// runtime needs no other thread for a call that never waits, or not for long.
+// callMmsg does not tell the Go runtime about an unseen call. That would cost as much as a short
+// packet. The runtime needs no other thread for a call that never waits, or not for long.
 //
-// The runtime may have to stop the goroutine while an unseen call waits, as for garbage collection. It
-// sends the thread a signal. A call with a timeout then ends with EINTR (signal(7)), and the goroutine
-// stops where a function begins. This function is not inlined, so that one begins before each call.
+// The runtime may have to stop the goroutine while an unseen call waits, as for garbage collection.
+// It sends the thread a signal. A call with a timeout then ends with EINTR (signal(7)), and the
+// goroutine stops where a function begins. This function is not inlined, so that one begins before
+// each call.
 //
 //go:noinline
 func callMmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (int, unix.Errno) {

@@ -82,8 +82,8 @@ func (m *monitor) concerns(msg syscall.NetlinkMessage) bool {
 	return index == 0 || len(msg.Data) >= 8 && int(int32(binary.NativeEndian.Uint32(msg.Data[4:]))) == index
 }
 
-// deletes reports whether a notification, which begins with a struct ifinfomsg, says that the port's
-// interface was deleted. A bridge says the same of a port that leaves it, in its own family.
+// deletes reports whether a notification, which begins with a struct ifinfomsg, says that the
+// port's interface was deleted. A bridge says the same of a port that leaves it, in its own family.
 func (m *monitor) deletes(msg syscall.NetlinkMessage) bool {
 	return msg.Header.Type == unix.RTM_DELLINK && len(msg.Data) >= 8 && msg.Data[0] == unix.AF_UNSPEC && m.concerns(msg)
 }

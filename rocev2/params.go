@@ -3,13 +3,15 @@ package rocev2
 import "time"
 
 // All numbers of this package, except those of the kernel's ABI and of the specifications. They
-// were chosen on a virtual machine with two processors, x86-64, Linux 6.18, between two daemons joined by a veth
-// (docs/performance.md). What is said of twice and half of a number is reasoned and not measured.
+// were chosen on a virtual machine with two processors, x86-64, Linux 6.18, between two daemons
+// joined by a veth (docs/performance.md). What is said of twice and half of a number is reasoned
+// and not measured.
 
 // Defaults of Config.
 const (
-	// DefaultSourcePorts is how many sockets send (but see Config.SourcePorts). Flows are spread over
-	// them, as over a network's paths. Twice: eight descriptors for each address. Half: two paths.
+	// DefaultSourcePorts is how many sockets send (but see Config.SourcePorts). Flows are spread
+	// over them, as over a network's paths. Twice: eight descriptors for each address. Half: two
+	// paths.
 	DefaultSourcePorts = 4
 	// maxSourcePorts bounds it: each is a descriptor for each address.
 	maxSourcePorts = 64
@@ -45,7 +47,8 @@ const (
 	// packet that does not fit is lost, and UC does not send it again. Half: UC loses packets while
 	// programs poll on both processors.
 	receiveRoom = 4
-	// cacheLine keeps the counters of senders and receivers apart: the bytes of a line on x86-64 and arm64.
+	// cacheLine keeps the counters of senders and receivers apart: the bytes of a line on x86-64
+	// and arm64.
 	cacheLine = 64
 	// dropsFileBytes holds /proc/net/snmp or snmp6 of a kernel with twice today's counters.
 	dropsFileBytes = 16 << 10
@@ -69,8 +72,9 @@ const (
 
 // Threads that wait for packets.
 const (
-	// idleTime without a packet ends that (Threads.idle, except in tests). Twice: a program that ended keeps a
-	// thread for two seconds. Half: one that sends twice a second changes all the time.
+	// idleTime without a packet ends that (Threads.idle, except in tests). Twice: a program that
+	// ended keeps a thread for two seconds. Half: one that sends twice a second changes all the
+	// time.
 	idleTime = time.Second
 	// defaultCloseTimeout is how long Close and the removal of an address wait for a call of
 	// Receiver to return. Twice: a daemon ends later if a program's memory does not answer.

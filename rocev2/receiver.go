@@ -21,7 +21,8 @@ type receiver struct {
 	role *standby.Role
 
 	readers atomic.Int32 // started so far
-	dropped uint32       // packets that the socket had dropped when countDrops looked; under drops.mu
+	// packets that the socket had dropped when countDrops looked; under drops.mu
+	dropped uint32
 }
 
 // openReceiver binds the RoCEv2 port on addr.

@@ -42,8 +42,8 @@ func (s *socket) take(fd int) error {
 	return nil
 }
 
-// setWaits makes calls wait, or not, and returns the socket for them. Nothing may wait for
-// packets meanwhile. If there are too many descriptors, calls stay as they are, and the error says so.
+// setWaits makes calls wait, or not, and returns the socket for them. Nothing may wait for packets
+// meanwhile. If there are too many descriptors, calls stay as they are, and the error says so.
 // Another error is os.ErrClosed.
 func (s *socket) setWaits(waits bool) (syscall.RawConn, error) {
 	s.mu.Lock()

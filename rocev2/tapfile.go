@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTap returns a Tap that writes to the file path, which it creates. A file that exists is emptied when the
-// Tap first writes to it, at the first Flush at the latest. Only the owner can read a file that it creates, because the capture holds the
-// payload of every user.
+// OpenTap returns a Tap that writes to the file path, which it creates. A file that exists is
+// emptied when the Tap first writes to it, at the first Flush at the latest. Only the owner can
+// read a file that it creates, because the capture holds the payload of every user.
 func OpenTap(path, ifname string) (*Tap, error) {
 	made := true
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -6,13 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// The writer of package pcapgo knows no options of packets, so that a Tap writes those with a note itself.
+// The writer of package pcapgo knows no options of packets, so that a Tap writes those with a note
+// itself.
 
 // notePrefix begins the comment of a packet that has a note.
 const notePrefix = "gorxe: "
 
-// writeNoted writes t.packet as an Enhanced Packet Block with a comment (draft-ietf-opsawg-pcapng, 4.3), as
-// WritePacket of pcapgo writes one without. t.mu is locked.
+// writeNoted writes t.packet as an Enhanced Packet Block with a comment (draft-ietf-opsawg-pcapng,
+// 4.3), as WritePacket of pcapgo writes one without. t.mu is locked.
 func (t *Tap) writeNoted(at time.Time, note string) error {
 	const block, comment = 6, 1
 	note = notePrefix + note
@@ -25,7 +26,8 @@ func (t *Tap) writeNoted(at time.Time, note string) error {
 	ts := uint64(at.UnixNano())
 	n := uint32(len(t.packet))
 	b := make([]byte, 8, 64+len(t.packet)+len(note))
-	for _, v := range []uint32{0, uint32(ts >> 32), uint32(ts), n, n} { // the interface, the time, both lengths
+	// the interface, the time, both lengths
+	for _, v := range []uint32{0, uint32(ts >> 32), uint32(ts), n, n} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	b = pad4(append(b, t.packet...))

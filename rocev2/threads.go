@@ -10,8 +10,8 @@ import (
 	"github.com/gorxe/gorxe/internal/sched"
 )
 
-// Threads are for receiving sockets of several ports. A socket has a thread that waits for its packets
-// while many come, as far as there are enough threads.
+// Threads are for receiving sockets of several ports. A socket has a thread that waits for its
+// packets while many come, as far as there are enough threads.
 type Threads struct {
 	most  int32
 	used  atomic.Int32
@@ -20,7 +20,8 @@ type Threads struct {
 	idle  time.Duration // without a packet, after which a socket gives its thread back
 }
 
-// NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is nil.
+// NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is
+// nil.
 func NewThreads(most int, class *sched.Class) *Threads {
 	return &Threads{most: int32(most), class: class, idle: idleTime}
 }
@@ -29,7 +30,8 @@ func NewThreads(most int, class *sched.Class) *Threads {
 // that may use no others uses all. A thread learns it with its next packets.
 func (t *Threads) Avoid(cpus unix.CPUSet) { t.avoid.Store(&cpus) }
 
-// prepare prepares a socket for threads: recvmmsg has a timeout. The kernel rounds it up to a multiple of its tick.
+// prepare prepares a socket for threads: recvmmsg has a timeout. The kernel rounds it up to a
+// multiple of its tick.
 func (t *Threads) prepare(fd int) error {
 	if t == nil {
 		return nil
@@ -52,8 +54,8 @@ func (t *Threads) take() bool {
 
 func (t *Threads) give() { t.used.Add(-1) }
 
-// affinity keeps the calling thread off the processors that Threads.Avoid named. The thread is locked to
-// its goroutine.
+// affinity keeps the calling thread off the processors that Threads.Avoid named. The thread is
+// locked to its goroutine.
 type affinity struct {
 	sched.Affinity
 	avoided *unix.CPUSet // as Threads had it

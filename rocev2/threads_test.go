@@ -155,8 +155,8 @@ func TestTakeoverInThread(t *testing.T) {
 	settle(before)
 }
 
-// TestTakeoverWithoutDescriptor: if there is no descriptor for the poller, the reader that replaces another
-// one has a thread like that one, and gives it back when there is one.
+// TestTakeoverWithoutDescriptor: if there is no descriptor for the poller, the reader that replaces
+// another one has a thread like that one, and gives it back when there is one.
 func TestTakeoverWithoutDescriptor(t *testing.T) {
 	th := threadsOf(1)
 	tr, rx, tx, route := openPair(t, "127.0.27.1", "127.0.27.2", th)
@@ -178,8 +178,8 @@ func TestTakeoverWithoutDescriptor(t *testing.T) {
 	tr.send(t, tx, route, 64)
 }
 
-// TestAvoid: a thread keeps off the processors to avoid, as far as there are others, and is given back
-// as it was.
+// TestAvoid: a thread keeps off the processors to avoid, as far as there are others, and is given
+// back as it was.
 func TestAvoid(t *testing.T) {
 	runtime.LockOSThread() // and not unlocked: the thread ends with this goroutine
 	allowed := func() (set unix.CPUSet) {
@@ -221,7 +221,8 @@ func TestAvoid(t *testing.T) {
 	}
 }
 
-// TestUnseenWaitStops: the runtime can stop a goroutine that waits for a message without its knowledge.
+// TestUnseenWaitStops: the runtime can stop a goroutine that waits for a message without its
+// knowledge.
 func TestUnseenWaitStops(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	must.OK(t, err)

@@ -12,12 +12,12 @@ import (
 
 // waiting is how a reader waits for packets: in the runtime's poller, or in a thread.
 //
-// A packet wakes a thread that waits in recvmmsg, and nothing else. If the poller waits, a packet wakes
-// one of the runtime's threads. That thread looks for other work before and after it runs the reader,
-// and may wake further threads for that.
+// A packet wakes a thread that waits in recvmmsg, and nothing else. If the poller waits, a packet
+// wakes one of the runtime's threads. That thread looks for other work before and after it runs the
+// reader, and may wake further threads for that.
 //
-// A thread of the real-time class does not tell Go's runtime that it waits (sched.AwaitBriefly says why). It keeps its
-// processor of Go meanwhile. After sched.Briefly it waits as others do.
+// A thread of the real-time class does not tell Go's runtime that it waits (sched.AwaitBriefly says
+// why). It keeps its processor of Go meanwhile. After sched.Briefly it waits as others do.
 type waiting struct {
 	socket  *socket
 	raw     syscall.RawConn
@@ -32,8 +32,8 @@ type waiting struct {
 	arrivals sched.Arrivals // while the poller waits
 }
 
-// begin prepares to wait. The reader that this one replaces may have left the socket as a thread needs
-// it. If there is no descriptor for the other way, this reader has a thread, too.
+// begin prepares to wait. The reader that this one replaces may have left the socket as a thread
+// needs it. If there is no descriptor for the other way, this reader has a thread, too.
 func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 	w.socket, w.threads, w.batch = s, t, b
 	w.poll = func(fd uintptr) bool {

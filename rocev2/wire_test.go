@@ -73,7 +73,8 @@ func TestSharedGSOOnTheWire(t *testing.T) {
 			n, size, tail int
 			id            int
 		}{
-			{&plain, 1, 20, 0, 0}, {&other, 2, 20, 0, 1}, {&plain, 1, 20, 0, 3}, // three flows' worth
+			// three flows' worth
+			{&plain, 1, 20, 0, 0}, {&other, 2, 20, 0, 1}, {&plain, 1, 20, 0, 3},
 			{&class, 1, 20, 0, 0}, {&other, 1, 20, 0, 0}, // another class is another message
 			{&plain, 2, 40, 32, 0}, {&plain, 1, 40, 0, 0}, // a short packet is the last
 			{&other, 150, 40, 0, 1}, // fills one message and begins another

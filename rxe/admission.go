@@ -41,7 +41,8 @@ type admissionState struct {
 
 const epochWaiting = math.MaxUint32
 
-// lacksAdmission reports whether the requester needs an admission and has none. The caller has locked the QP.
+// lacksAdmission reports whether the requester needs an admission and has none. The caller has
+// locked the QP.
 func (q *QP) lacksAdmission() bool {
 	if p := q.activeEpoch.Load(); p != 0 {
 		return p == epochWaiting

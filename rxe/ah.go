@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// DefaultHopLimit is what the hop limit 0 of an AHAttr means (IPV6_DEFAULT_HOPLIMIT of include/net/ipv6.h). It
-// also stands for that of IPv4.
+// DefaultHopLimit is what the hop limit 0 of an AHAttr means (IPV6_DEFAULT_HOPLIMIT of
+// include/net/ipv6.h). It also stands for that of IPv4.
 const DefaultHopLimit = 64
 
 // AH is an address handle: the destination of UD messages.

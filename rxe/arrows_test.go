@@ -16,8 +16,9 @@ import (
 // mostUp is the part of the arrows that may run up, in percent.
 const mostUp = 26
 
-// TestArrows: doc.go puts the files of this package in an order. An arrow goes from a file to another one with a
-// function or method that it uses, and runs up if that file comes earlier. No file is left out, and few arrows run up.
+// TestArrows: doc.go puts the files of this package in an order. An arrow goes from a file to
+// another one with a function or method that it uses, and runs up if that file comes earlier. No
+// file is left out, and few arrows run up.
 func TestArrows(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	must(t, err)
@@ -64,7 +65,8 @@ func fileArrows(t *testing.T, at map[string]int) map[[2]string]bool {
 		t.Errorf("doc.go names %d files, and there are %d", len(at), len(names))
 	}
 	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
-	// Other packages stay empty, which is faster. What the checker does not know of them counts for nothing.
+	// Other packages stay empty, which is faster. What the checker does not know of them counts for
+	// nothing.
 	conf := types.Config{Importer: emptyImporter{}, Error: func(error) {}}
 	pkg, _ := conf.Check("rxe", set, files, info)
 	arrows := make(map[[2]string]bool)

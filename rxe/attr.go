@@ -173,13 +173,12 @@ type RecvWQE struct {
 	SGL []SGE // storage is kept between uses
 }
 
-// RecvRing is a source of receive work requests. Pop moves the next one into w and
-// reuses w.SGL's storage; ok is false when there is none. bad is true for a
-// malformed WQE, to which the responder answers with a remote operational error.
-// Pop is called with the QP locked, and that of an SRQ with the SRQ locked. The latter does not block
-// (see FetchingRing); the former may, as Memory may. A ring may also have a method Len() int, which returns the
-// number of waiting work requests, and which any thread may call. Peers on the same device have credits then
-// (QP.PostSendCredited).
+// RecvRing is a source of receive work requests. Pop moves the next one into w and reuses w.SGL's
+// storage; ok is false when there is none. bad is true for a malformed WQE, to which the responder
+// answers with a remote operational error. Pop is called with the QP locked, and that of an SRQ
+// with the SRQ locked. The latter does not block (see FetchingRing); the former may, as Memory may.
+// A ring may also have a method Len() int, which returns the number of waiting work requests, and
+// which any thread may call. Peers on the same device have credits then (QP.PostSendCredited).
 type RecvRing interface {
 	Pop(w *RecvWQE) (ok, bad bool)
 }

@@ -1,26 +1,27 @@
 package rxe
 
 // A provider's queues may lie in memory of the program's own, where each access may block for ever
-// (Memory). The leaf locks of a CQ and of an SRQ must not be held then. So completions are staged in the
-// CQ, and written by a thread that holds no lock but its QP's, as for a payload. Receive requests are
-// fetched by such a thread. One thread at a time does so for a queue. If it blocks, the others neither
-// wait for it nor for a lock: completions of other QPs stay staged, and receives are as if not posted.
+// (Memory). The leaf locks of a CQ and of an SRQ must not be held then. So completions are staged
+// in the CQ, and written by a thread that holds no lock but its QP's, as for a payload. Receive
+// requests are fetched by such a thread. One thread at a time does so for a queue. If it blocks,
+// the others neither wait for it nor for a lock: completions of other QPs stay staged, and receives
+// are as if not posted.
 
 // BlockingCQRing is a CQRing in such memory.
 type BlockingCQRing interface {
 	CQRing
 	// PushAll is called in place of Push, with completions in their order. It returns for how many
-	// there was room. A QP is locked and nothing else, so it may block as Memory may. One thread at a
-	// time calls it. Waiting does not block.
+	// there was room. A QP is locked and nothing else, so it may block as Memory may. One thread at
+	// a time calls it. Waiting does not block.
 	PushAll(wcs []WC) int
 }
 
 // FetchingRing is a RecvRing in such memory, for an SRQ.
 type FetchingRing interface {
 	RecvRing
-	// Fetch reads requests ahead, if there are few: Pop, which does not block, returns what Fetch has
-	// read. A QP is locked and nothing else, so Fetch may block as Memory may. One thread at a time calls
-	// it, while others may call Pop.
+	// Fetch reads requests ahead, if there are few: Pop, which does not block, returns what Fetch
+	// has read. A QP is locked and nothing else, so Fetch may block as Memory may. One thread at a
+	// time calls it, while others may call Pop.
 	Fetch()
 }
 
@@ -30,8 +31,8 @@ type stagedWC struct {
 	solicited bool
 }
 
-// staging holds the completions of a CQ whose ring may block. CQ.mu guards it, except batch and wcs, which
-// belong to the thread that set busy.
+// staging holds the completions of a CQ whose ring may block. CQ.mu guards it, except batch and
+// wcs, which belong to the thread that set busy.
 type staging struct {
 	ring  BlockingCQRing // nil: the ring does not block
 	list  []stagedWC
@@ -49,8 +50,8 @@ func (c *CQ) stage(wc *WC, solicited bool) bool {
 	return true
 }
 
-// writeStaged writes what is staged, unless another thread does: that thread goes on until nothing is left. It
-// reports false if the queue is in error. A QP is locked, and CQ.mu is not.
+// writeStaged writes what is staged, unless another thread does: that thread goes on until nothing
+// is left. It reports false if the queue is in error. A QP is locked, and CQ.mu is not.
 func (c *CQ) writeStaged() bool {
 	s := &c.staged
 	c.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// blockable is memory that answers when it is told to. An access checks that the thread holds none of the
-// locks that others wait for: it would hang otherwise.
+// blockable is memory that answers when it is told to. An access checks that the thread holds none
+// of the locks that others wait for: it would hang otherwise.
 type blockable struct {
 	locks   []sync.Locker
 	entered chan struct{}
@@ -144,9 +144,9 @@ func (b *blockingCQ) wantIDs(ids ...uint64) {
 	}
 }
 
-// TestBlockingCQ: while the memory of a completion queue does not answer, other QPs of the queue go on, and so
-// does the rest of the device. The completions come when it answers, in their order, and the notification after
-// them.
+// TestBlockingCQ: while the memory of a completion queue does not answer, other QPs of the queue go
+// on, and so does the rest of the device. The completions come when it answers, in their order, and
+// the notification after them.
 func TestBlockingCQ(t *testing.T) {
 	b := newBlockingCQ(t, 16, 16)
 	one, two, other := b.pair(b.slow), b.pair(b.slow), b.pair(b.cq)
@@ -175,8 +175,8 @@ func TestBlockingCQ(t *testing.T) {
 	}
 }
 
-// TestBlockingCQFull: a queue without room is in error, once, with the QP that completes there. What came
-// before is there.
+// TestBlockingCQFull: a queue without room is in error, once, with the QP that completes there.
+// What came before is there.
 func TestBlockingCQFull(t *testing.T) {
 	t.Run("the program's memory", func(t *testing.T) {
 		b := newBlockingCQ(t, 16, 2)
@@ -241,8 +241,8 @@ func (r *fetchedRing) Pop(w *RecvWQE) (ok, bad bool) {
 	return true, false
 }
 
-// TestFetchingRing: while the memory of an SRQ does not answer, another QP takes what was read before, and
-// then finds none. Nobody waits. The requests in the memory are used when it answers.
+// TestFetchingRing: while the memory of an SRQ does not answer, another QP takes what was read
+// before, and then finds none. Nobody waits. The requests in the memory are used when it answers.
 func TestFetchingRing(t *testing.T) {
 	p := newPairEnd(t, &armRecorder{now: 1}, "10.0.0.1", 4096)
 	ring := &fetchedRing{posted: []uint64{11, 12}, ahead: []uint64{10}}

@@ -22,7 +22,8 @@ func TestChaosNotConnected(t *testing.T) {
 	}
 }
 
-// A region that ends waits for late data of its protection domain only. Chaos of other programs costs it nothing.
+// A region that ends waits for late data of its protection domain only. Chaos of other programs
+// costs it nothing.
 func TestSettleOwnDomain(t *testing.T) {
 	b := newBench(t, QPRC, nil)
 	create := func(pd *PD, c *Chaos) *QP {

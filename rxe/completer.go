@@ -374,7 +374,8 @@ func (c *completer) completeOwed(q *QP) bool {
 }
 
 // place writes the data of the requests that are owed. If that of one cannot be written, that
-// request has failed, and those behind it are not done. The error is that of data behind all of them.
+// request has failed, and those behind it are not done. The error is that of data behind all of
+// them.
 func (c *completer) place(q *QP) error {
 	if len(c.owed) == 0 {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// lentRing is a receive queue that lives elsewhere. It has as many empty receive work requests as n says.
+// lentRing is a receive queue that lives elsewhere. It has as many empty receive work requests as n
+// says.
 type lentRing struct{ n int }
 
 func (r *lentRing) Pop(w *RecvWQE) (ok, bad bool) {
@@ -21,7 +22,8 @@ func (r *lentRing) Pop(w *RecvWQE) (ok, bad bool) {
 
 func (r *lentRing) Len() int { return r.n }
 
-// creditPair is two connected queue pairs of one device. The second one has a receive queue that lives elsewhere.
+// creditPair is two connected queue pairs of one device. The second one has a receive queue that
+// lives elsewhere.
 type creditPair struct {
 	*pairEnd
 	t     *testing.T
@@ -65,7 +67,8 @@ func (p *creditPair) post(n int, ops ...WROpcode) {
 	}
 }
 
-// TestPostSendCredited: what is posted finds a receive work request. Messages that take none need no credit.
+// TestPostSendCredited: what is posted finds a receive work request. Messages that take none need
+// no credit.
 func TestPostSendCredited(t *testing.T) {
 	for name, shared := range map[string]bool{"receive queue": false, "SRQ": true} {
 		t.Run(name, func(t *testing.T) {

@@ -124,7 +124,8 @@ func New(cfg Config) (*Device, error) {
 		return nil, invalid("New", "ecn", err.Error(), "see ECN")
 	}
 	if type2 := CapMemWindowType2A | CapMemWindowType2B; limits.Cap&type2 == type2 {
-		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other", "choose one") // o10-37.2.31
+		// o10-37.2.31
+		return nil, invalid("New", "limits", "type 2A and type 2B windows exclude each other", "choose one")
 	}
 	if cfg.Mark.Bits > maxMarkBits {
 		return nil, invalid("New", "mark", "has more than 8 bits", "use 8")
@@ -176,7 +177,8 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 
-	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() }) // first, because they keep regions and QPs in use
+	// first, because they keep regions and QPs in use
+	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() })
 	d.qps.each(func(_ uint32, q *QP) {
 		q.detachAll()
 		_ = q.Destroy() // may have been destroyed meanwhile
@@ -229,9 +231,9 @@ func (r *random) uint64() uint64 {
 
 func (r *random) uint32() uint32 { return uint32(r.uint64()) }
 
-// qpn draws a queue pair number that is marked. 0 and 1 are special QPs; 0xffffff is the
-// multicast QPN (IBA 10.5). One number in 256 may be marked, and random draws are slow. So qpn tries
-// numbers at a random distance from each other. The distance is odd, so that it tries all.
+// qpn draws a queue pair number that is marked. 0 and 1 are special QPs; 0xffffff is the multicast
+// QPN (IBA 10.5). One number in 256 may be marked, and random draws are slow. So qpn tries numbers
+// at a random distance from each other. The distance is odd, so that it tries all.
 func (r *random) qpn(marked func(wire.QPN) bool) uint32 {
 	drawn := r.uint64()
 	n, distance := uint32(drawn), uint32(drawn>>32)|1

@@ -47,9 +47,9 @@
 //  6. admission.mu
 //  7. numTable.mu, timerHeap.mu, runQueue.mu, gate.mu, random.mu, port.mu
 //
-// Locks of one line are not held together, except that numTable.insert draws a
-// number under random.mu. Memory is called with a QP locked, Link.Send too. CQRing
-// and RecvRing are called under CQ.mu or SRQ.mu, but BlockingCQRing.PushAll and FetchingRing.Fetch
-// with a QP locked, like Memory. Clock.Arm is called under
-// timerHeap.mu, Filter with a QP locked or under the numTable.mu of QPs. Any lock may be held when Config.OnEvent is called.
+// Locks of one line are not held together, except that numTable.insert draws a number under
+// random.mu. Memory is called with a QP locked, Link.Send too. CQRing and RecvRing are called under
+// CQ.mu or SRQ.mu, but BlockingCQRing.PushAll and FetchingRing.Fetch with a QP locked, like Memory.
+// Clock.Arm is called under timerHeap.mu, Filter with a QP locked or under the numTable.mu of QPs.
+// Any lock may be held when Config.OnEvent is called.
 package rxe

@@ -2,8 +2,8 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// Reports receives the reasons why work failed. It is called with the QP locked, and must not call back into
-// the device. Work that is only flushed is not reported: something before it failed.
+// Reports receives the reasons why work failed. It is called with the QP locked, and must not call
+// back into the device. Work that is only flushed is not reported: something before it failed.
 type Reports interface {
 	Failed(q *QP, f *Failure)
 }

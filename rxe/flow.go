@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// The requester asks mayGoOn before each message, and stops for one of these reasons. The question changes
-// nothing. If the answer is a hold, runRequester calls hold, which makes sure that something ends it.
+// The requester asks mayGoOn before each message, and stops for one of these reasons. The question
+// changes nothing. If the answer is a hold, runRequester calls hold, which makes sure that
+// something ends it.
 
 // hold is a reason for the requester not to go on.
 type hold uint8
@@ -46,8 +47,8 @@ type waits [numHolds - holdRNR]atomic.Uint64
 // of returns the counter of a hold.
 func (w *waits) of(why hold) *atomic.Uint64 { return &w[why-holdRNR] }
 
-// mayGoOn returns goOn or goOnAnyway if the requester may continue with the next work request, and otherwise the
-// reason why not. It changes nothing. The caller has locked the QP.
+// mayGoOn returns goOn or goOnAnyway if the requester may continue with the next work request, and
+// otherwise the reason why not. It changes nothing. The caller has locked the QP.
 func (q *QP) mayGoOn(st *step) hold {
 	switch s := &q.send; {
 	case s.cur == q.sq.prod:
@@ -72,17 +73,17 @@ func (q *QP) mayGoOn(st *step) hold {
 
 // mayGoOnUC is mayGoOn for a UC sender, which has no window.
 //
-// On one device it would fill the inbox of a receiver that merely waits for a CPU, and what does not fit is
-// lost. Between two programs of one host nothing should be lost that way. So the sender pauses while much is
-// queued in that inbox. A receiver that has taken nothing for ucPauseLimit gets no more consideration than on
-// a network.
+// On one device it would fill the inbox of a receiver that merely waits for a CPU, and what does
+// not fit is lost. Between two programs of one host nothing should be lost that way. So the sender
+// pauses while much is queued in that inbox. A receiver that has taken nothing for ucPauseLimit
+// gets no more consideration than on a network.
 //
-// Over a network a UC sender cannot know how much has been received. So it pauses after each quantum. If the
-// receiver is on the same machine, the sender then gets less CPU than the receiver, which does not pause while
-// it has packets to process.
+// Over a network a UC sender cannot know how much has been received. So it pauses after each
+// quantum. If the receiver is on the same machine, the sender then gets less CPU than the receiver,
+// which does not pause while it has packets to process.
 //
-// It also stops if much has been queued for itself meanwhile. RC's window keeps it from sending for so long that
-// the inbox overflows. UC would send all that was posted.
+// It also stops if much has been queued for itself meanwhile. RC's window keeps it from sending for
+// so long that the inbox overflows. UC would send all that was posted.
 func (q *QP) mayGoOnUC(now Time) hold {
 	why := goOn
 	if !q.peerIsLocal() {

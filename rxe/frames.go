@@ -2,8 +2,9 @@ package rxe
 
 // Framer carries whole Ethernet frames, below the packets of a Link: for raw packet queue pairs.
 type Framer interface {
-	// SendFrames sends frames, each from its destination address to the end of its payload. The frames
-	// are the caller's again when it returns. A frame that cannot be sent is lost. A QP may be locked.
+	// SendFrames sends frames, each from its destination address to the end of its payload. The
+	// frames are the caller's again when it returns. A frame that cannot be sent is lost. A QP may
+	// be locked.
 	SendFrames(frames [][]byte)
 	// OnFrames says who gets the frames that arrive, in the same form; nil: nobody. They are the
 	// Framer's again when receive returns. Several threads may call receive at once.

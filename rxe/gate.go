@@ -175,8 +175,8 @@ func (q *QP) unlock(st *step) {
 }
 
 // tryUnlock unlocks the QP, unless something is queued. It first sends what a UC QP has in st, and
-// retransmissions. The next thread that locks the QP may send more of it. UC cannot repair a message
-// that is overtaken, and retransmissions that are overtaken cause the next sequence NAK.
+// retransmissions. The next thread that locks the QP may send more of it. UC cannot repair a
+// message that is overtaken, and retransmissions that are overtaken cause the next sequence NAK.
 func (q *QP) tryUnlock(st *step) bool {
 	if st != nil && (q.typ == QPUC || q.req.resent) {
 		q.req.resent = false

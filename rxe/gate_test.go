@@ -411,8 +411,9 @@ func (m *hookMemory) WriteV(spans []Span) error {
 	return m.sliceMem.WriteV(spans)
 }
 
-// Many threads send and call on one pair of QPs. Every work request completes,
-// though no thread may wait for another. A thread that has run an inbox often enough leaves the rest to the clock's thread.
+// Many threads send and call on one pair of QPs. Every work request completes, though no thread may
+// wait for another. A thread that has run an inbox often enough leaves the rest to the clock's
+// thread.
 func TestLocalThreads(t *testing.T) {
 	const threads, each = 4, 300
 	d := newLocalPair(t, threads, 1<<20, 1024, nil)

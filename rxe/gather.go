@@ -7,28 +7,29 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Payload leaves a program's memory here, and nowhere else. SENDs and WRITEs of the requester and READ
-// responses of the responder are messages. A plan says how many of them are sent now, and where their
-// bytes go:
+// Payload leaves a program's memory here, and nowhere else. SENDs and WRITEs of the requester and
+// READ responses of the responder are messages. A plan says how many of them are sent now, and
+// where their bytes go:
 //
 //   - into packets in the outbox, or
 //   - within a device, into items, each of which is a super-packet (superpacket.go).
 //
-// Headers are built first, and then one ReadV puts all payloads into their places. If a payload cannot be
-// read, everything is taken back, and fewer messages are sent. So the message at fault is alone in the end,
-// and fails in its turn.
+// Headers are built first, and then one ReadV puts all payloads into their places. If a payload
+// cannot be read, everything is taken back, and fewer messages are sent. So the message at fault is
+// alone in the end, and fails in its turn.
 //
 // Several messages share a ReadV only if that takes a system call (Config.CostlyMemory).
 
 // plan is what one ReadV reads.
 type plan struct {
-	messages int    // how many
-	packets  uint32 // how many of each are sent at most; fewer than a message has only if it is alone
-	asItems  bool
-	items    [itemsAtOnce]*inboxItem
+	messages int // how many
+	// how many of each are sent at most; fewer than a message has only if it is alone
+	packets uint32
+	asItems bool
+	items   [itemsAtOnce]*inboxItem
 
-	// What the packets take up in the outbox, and which memory it should have: burstBytes within the
-	// device, outboxBytes, or wideBytes.
+	// What the packets take up in the outbox, and which memory it should have: burstBytes within
+	// the device, outboxBytes, or wideBytes.
 	bytes, bursts, memory int
 }
 
@@ -36,7 +37,8 @@ type plan struct {
 type role interface {
 	// fill describes what is left of message i. For i > 0, m describes the message before it.
 	fill(q *QP, i int, m *message)
-	// joins returns the length of message i > 0, in bytes, if it can be sent together with those before it.
+	// joins returns the length of message i > 0, in bytes, if it can be sent together with those
+	// before it.
 	joins(q *QP, i int) (size uint32, ok bool)
 	// sent notes that message 0 was sent, or so many packets of it. It returns how many.
 	sent(q *QP, packets uint32, st *step) uint32
@@ -45,8 +47,9 @@ type role interface {
 // errRefused is for a payload that a key does not allow to be read.
 var errRefused = errors.New("a key does not allow it")
 
-// gather sends the next messages of a role, with room packets at most. It may send more than one message while
-// they have turn bytes. It returns how many packets were sent: none if the payload of the first message cannot be read.
+// gather sends the next messages of a role, with room packets at most. It may send more than one
+// message while they have turn bytes. It returns how many packets were sent: none if the payload of
+// the first message cannot be read.
 func (q *QP) gather(r role, room uint32, turn int, st *step) (packets uint32, err error) {
 	m := &st.message
 	r.fill(q, 0, m)
@@ -113,8 +116,8 @@ func (q *QP) plan(r role, m *message, room uint32, turn int, st *step) plan {
 	return p
 }
 
-// add adds messages that follow m, as far as there is room. All are short, or all are long. Short ones
-// do not wait for so many others, because their receiver would have less to do meanwhile.
+// add adds messages that follow m, as far as there is room. All are short, or all are long. Short
+// ones do not wait for so many others, because their receiver would have less to do meanwhile.
 func (p *plan) add(q *QP, r role, m *message, room uint32, turn int, st *step) {
 	size, packets, most := m.size, m.packets, aheadMessages
 	if p.asItems {
@@ -150,14 +153,15 @@ func (p *plan) add(q *QP, r role, m *message, room uint32, turn int, st *step) {
 	}
 }
 
-// outboxRoom returns an upper bound on what packets take up in an outbox: bytes, and bursts. Each burst may begin behind a gap.
+// outboxRoom returns an upper bound on what packets take up in an outbox: bytes, and bursts. Each
+// burst may begin behind a gap.
 func outboxRoom(packets uint32, size int) (bytes, bursts int) {
 	bursts = min(int(packets), messageBursts+int(packets)/burstPackets+size/burstBytes)
 	return int(packets)*(maxHeader+wire.ICRCLen) + size + bursts*lineBytes, bursts
 }
 
-// read builds what p says, and reads the payloads. After an error nothing is left of it, and n messages may be
-// sent without one.
+// read builds what p says, and reads the payloads. After an error nothing is left of it, and n
+// messages may be sent without one.
 func (q *QP) read(r role, p *plan, st *step) (n int, err error) {
 	mark, m := st.mark(), &st.message
 	for err = nil; n < p.messages && err == nil; {
@@ -232,9 +236,10 @@ func (m *message) cut(n uint32) {
 	}
 }
 
-// part returns how many of n packets are gathered at once. For the network these are as many as fill a burst. The
-// first packet of a WRITE, and of a READ response, is longer than the next ones and begins a burst anyway. So it comes on top
-// of these, and so does a last one that would be alone.
+// part returns how many of n packets are gathered at once. For the network these are as many as
+// fill a burst. The first packet of a WRITE, and of a READ response, is longer than the next ones
+// and begins a burst anyway. So it comes on top of these, and so does a last one that would be
+// alone.
 func (m *message) part(n uint32, local bool) uint32 {
 	if local {
 		return min(n, groupPackets, uint32(groupBytes/m.mtu))
@@ -249,7 +254,8 @@ func (m *message) part(n uint32, local bool) uint32 {
 	return min(n, burst)
 }
 
-// buildPackets builds the packets, except for their payload. It reports false if a key does not allow that to be read.
+// buildPackets builds the packets, except for their payload. It reports false if a key does not
+// allow that to be read.
 func (m *message) buildPackets(q *QP, st *step) bool {
 	for i := range m.packets {
 		size, ends := min(m.size, m.mtu), m.ends && i == m.packets-1
@@ -269,8 +275,8 @@ func (m *message) buildPackets(q *QP, st *step) bool {
 	return true
 }
 
-// superPacket builds the super-packet of the message, except for its payload. It reports false if a key does not
-// allow that to be read.
+// superPacket builds the super-packet of the message, except for its payload. It reports false if a
+// key does not allow that to be read.
 func (m *message) superPacket(q *QP, st *step) (item *inboxItem, ok bool) {
 	f := superPacket{count: m.packets, mtu: m.mtu, ops: m.ops, acks: m.acks}
 	h := &m.h
@@ -287,7 +293,8 @@ func (m *message) superPacket(q *QP, st *step) (item *inboxItem, ok bool) {
 	return item, m.cover(q, item.superPacketPayload(m.size), st)
 }
 
-// cover has the next len(b) bytes of the payload put into b. It reports false if a key does not allow that.
+// cover has the next len(b) bytes of the payload put into b. It reports false if a key does not
+// allow that.
 func (m *message) cover(q *QP, b []byte, st *step) bool {
 	switch {
 	case len(b) == 0:

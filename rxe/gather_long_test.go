@@ -64,8 +64,8 @@ func (p *longPair) post(t *testing.T, calls []int) {
 	must(t, p.mr.Dereg()) // nothing keeps it in use
 }
 
-// TestGatherLong: payloads of long messages that follow each other are read with one call, as many as a requester sends before
-// it yields.
+// TestGatherLong: payloads of long messages that follow each other are read with one call, as many
+// as a requester sends before it yields.
 func TestGatherLong(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -123,8 +123,8 @@ func TestGatherLongWindow(t *testing.T) {
 	}
 }
 
-// TestGatherLongFails: a message whose payload cannot be read fails in its turn. Those before it are sent, and nothing keeps
-// the region in use.
+// TestGatherLongFails: a message whose payload cannot be read fails in its turn. Those before it
+// are sent, and nothing keeps the region in use.
 func TestGatherLongFails(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -158,7 +158,8 @@ func TestGatherLongFails(t *testing.T) {
 	}
 }
 
-// wantFailed takes the completions of n work requests. The one at bad has a local protection error, and those behind it are flushed.
+// wantFailed takes the completions of n work requests. The one at bad has a local protection error,
+// and those behind it are flushed.
 func wantFailed(t *testing.T, cq *CQ, n, bad int) {
 	t.Helper()
 	wantFailedWith(t, cq, n, bad, WCLocProtErr)

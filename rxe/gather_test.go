@@ -105,7 +105,8 @@ func TestGatherAhead(t *testing.T) {
 			if !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Errorf("the packets have %v, want %v", got, want)
 			}
-			// The first seven in one call, with a piece for each packet and each SGE. Then those that are alone.
+			// The first seven in one call, with a piece for each packet and each SGE. Then those
+			// that are alone.
 			if want := []int{7, 17, 1}; !slices.Equal(mem.calls, want) {
 				t.Errorf("ReadV was called with %v pieces, want %v", mem.calls, want)
 			}

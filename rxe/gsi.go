@@ -84,7 +84,8 @@ func (d *Device) receiveGSI(pkt wire.Packet, dg *wire.Datagram) {
 }
 
 // forgedSource reports whether a datagram of this device names another source than the connected
-// queue pair that sent it. A fault rule can make a datagram of a packet whose payload says anything.
+// queue pair that sent it. A fault rule can make a datagram of a packet whose payload says
+// anything.
 func forgedSource(pkt wire.Packet, dg *wire.Datagram) bool {
 	return dg.SrcQP != 0 && dg.SrcQP != pkt.SrcQP()
 }

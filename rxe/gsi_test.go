@@ -181,8 +181,8 @@ func TestSendGSIRunsNoQP(t *testing.T) {
 	d.take(t, 1)
 }
 
-// TestForgedDatagram: a packet of a connected queue pair that a fault rule made a datagram, and whose
-// payload says that queue pair 1 sent it, is dropped.
+// TestForgedDatagram: a packet of a connected queue pair that a fault rule made a datagram, and
+// whose payload says that queue pair 1 sent it, is dropped.
 func TestForgedDatagram(t *testing.T) {
 	b := newBench(t, QPUD, nil)
 	handler := &mads{}

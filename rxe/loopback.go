@@ -26,8 +26,9 @@ func (d *Device) transmit(st *step) {
 	}
 }
 
-// deliverWhole gives the outbox's memory to the inbox of a QP of this device, if all that the outbox holds is a
-// large burst for this QP. So the burst is not copied. The outbox gets other memory.
+// deliverWhole gives the outbox's memory to the inbox of a QP of this device, if all that the
+// outbox holds is a large burst for this QP. So the burst is not copied. The outbox gets other
+// memory.
 func (d *Device) deliverWhole(st *step) bool {
 	b := &st.bursts[0]
 	if len(st.bursts) > 1 || st.wide() || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
@@ -51,16 +52,16 @@ func (d *Device) deliverWhole(st *step) bool {
 type Interceptor interface {
 	// Send passes packets on with Loopback and with the link. It is called as Link.Send is.
 	Send(bursts []wire.Burst)
-	// Concerns reports whether Send gets the packets from the QP src to dest, which is 0 if it is not one of
-	// this device. For other packets the device goes its fast ways. It is called with a QP locked, for
-	// each message, and must not block.
+	// Concerns reports whether Send gets the packets from the QP src to dest, which is 0 if it is
+	// not one of this device. For other packets the device goes its fast ways. It is called with a
+	// QP locked, for each message, and must not block.
 	Concerns(src, dest wire.QPN) bool
 	// Wants reports whether Concerns is true for one of the packets.
 	Wants(bursts []wire.Burst) bool
 }
 
-// Intercept gives packets to f. A nil f ends that: then packets between QPs of the device need not be
-// formed. Packets that were on their way go the old way.
+// Intercept gives packets to f. A nil f ends that: then packets between QPs of the device need not
+// be formed. Packets that were on their way go the old way.
 func (d *Device) Intercept(f Interceptor) {
 	if f == nil {
 		d.intercept.Store(nil)
@@ -69,14 +70,15 @@ func (d *Device) Intercept(f Interceptor) {
 	d.intercept.Store(&f)
 }
 
-// intercepted reports whether the interceptor gets the packets between two QPs; dest is 0 if it is not one of
-// this device.
+// intercepted reports whether the interceptor gets the packets between two QPs; dest is 0 if it is
+// not one of this device.
 func (d *Device) intercepted(src, dest wire.QPN) bool {
 	f := d.intercept.Load()
 	return f != nil && (*f).Concerns(src, dest)
 }
 
-// intercepted reports whether the interceptor gets what a connected QP sends to its peer on this device.
+// intercepted reports whether the interceptor gets what a connected QP sends to its peer on this
+// device.
 func (q *QP) intercepted() bool { return q.dev.intercepted(q.qpn, q.attr.DestQPN) }
 
 // Loopback queues the packets that are for QPs of this device in their inboxes. It

@@ -20,8 +20,8 @@ func collect(st *step, r *wire.Route, dests ...wire.QPN) {
 	}
 }
 
-// TestDeliverWhole: a large burst for one QP goes into its inbox with the memory of the outbox, which gets other
-// memory. A burst for two QPs, two bursts and a small one do not.
+// TestDeliverWhole: a large burst for one QP goes into its inbox with the memory of the outbox,
+// which gets other memory. A burst for two QPs, two bursts and a small one do not.
 func TestDeliverWhole(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -95,8 +95,8 @@ func TestDeliverWhole(t *testing.T) {
 	}
 }
 
-// TestLocalBursts: messages of one packet arrive as they were posted, in rounds that use the same memory again, and
-// nothing allocates.
+// TestLocalBursts: messages of one packet arrive as they were posted, in rounds that use the same
+// memory again, and nothing allocates.
 func TestLocalBursts(t *testing.T) {
 	const size, n = 4096, 40
 	d := newLocalPair(t, 1, 2*n*size, 4096, nil)
@@ -131,8 +131,8 @@ func TestLocalBursts(t *testing.T) {
 	}
 }
 
-// TestDatagramBursts: datagrams that fill more than one burst leave and arrive like others, to another host and to a QP of
-// this device.
+// TestDatagramBursts: datagrams that fill more than one burst leave and arrive like others, to
+// another host and to a QP of this device.
 func TestDatagramBursts(t *testing.T) {
 	const size, n = 4096, 40
 	for name, addr := range map[string]netip.Addr{"another host": benchThere, "this device": benchHere} {

@@ -15,8 +15,9 @@ type MR struct {
 
 	reg atomic.Pointer[region] // nil: deregistered
 
-	mu      sync.Mutex // guards changes of reg, and windows; for its place see the lock order in doc.go
-	windows int        // bound to this region
+	// guards changes of reg, and windows; for its place see the lock order in doc.go
+	mu      sync.Mutex
+	windows int // bound to this region
 }
 
 // region is one registration; Rereg replaces it as a whole.

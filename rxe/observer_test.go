@@ -21,8 +21,8 @@ func (n *notes) add(format string, args ...any) {
 	n.seen = append(n.seen, fmt.Sprintf(format, args...))
 }
 
-// TestObserver: an observer sees each posted request, each access that a key allows, and each completion, in order.
-// It sees no access that a key refuses.
+// TestObserver: an observer sees each posted request, each access that a key allows, and each
+// completion, in order. It sees no access that a key refuses.
 func TestObserver(t *testing.T) {
 	var n notes
 	d := newLocalPair(t, 1, 1<<20, 4096, func(c *Config) { c.Observer = &n })

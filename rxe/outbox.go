@@ -6,8 +6,10 @@ import "github.com/gorxe/gorxe/wire"
 // place, next to each other, so that a run of packets of one size to one
 // destination is one Burst. A link sends a burst with one system call.
 type outbox struct {
-	buf    []byte
-	other  []byte // buf is one of two memories, of outboxBytes and wideBytes; this is the other one, nil if it was never used
+	buf []byte
+	// buf is one of two memories, of outboxBytes and wideBytes; this is the other one, nil if it
+	// was never used
+	other  []byte
 	bursts []wire.Burst
 	start  int  // of the open burst, in buf
 	count  int  // packets in the open burst
@@ -18,7 +20,8 @@ func newOutbox() outbox {
 	return outbox{buf: make([]byte, 0, outboxBytes), bursts: make([]wire.Burst, 0, maxBursts)}
 }
 
-// fits reports whether packets fit that take up so many bytes and bursts, of an outbox with that memory.
+// fits reports whether packets fit that take up so many bytes and bursts, of an outbox with that
+// memory.
 func (ob *outbox) fits(bytes, bursts, memory int) bool {
 	most := cap(ob.buf)
 	if memory == burstBytes {
@@ -40,7 +43,8 @@ func (ob *outbox) room(n int) bool {
 	return len(ob.buf)+lineBytes+n+wire.ICRCLen <= cap(ob.buf) && len(ob.bursts) < maxBursts
 }
 
-// free returns the room for packets in the outbox, or in an empty one if it has not the memory that they want.
+// free returns the room for packets in the outbox, or in an empty one if it has not the memory that
+// they want.
 func (ob *outbox) free(memory int) int {
 	switch {
 	case len(ob.bursts) == 0, memory > cap(ob.buf):
@@ -63,7 +67,8 @@ func (ob *outbox) exchange() {
 	ob.buf, ob.other = ob.other[:0], ob.buf[:0]
 }
 
-// add returns n bytes (headers, payload and pad) for the caller to fill in; head of them are headers. There must be room.
+// add returns n bytes (headers, payload and pad) for the caller to fill in; head of them are
+// headers. There must be room.
 func (ob *outbox) add(r *wire.Route, head, n int) []byte {
 	size := n + wire.ICRCLen
 	at := len(ob.buf)

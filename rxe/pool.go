@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Packets wait for a QP that is locked, for READs that come before them, or because chaos wants it. Each kind
-// has a pool, which counts their memory, of all QPs of the device. Their bytes are in items.
+// Packets wait for a QP that is locked, for READs that come before them, or because chaos wants it.
+// Each kind has a pool, which counts their memory, of all QPs of the device. Their bytes are in
+// items.
 
 // pools are those of a device.
 type pools struct{ inboxes, deferred, late pool }
@@ -17,8 +18,8 @@ type pool struct {
 	ladder
 }
 
-// ladder are the limits for what one QP may have in a pool, by what all have. Only QPs whose threads are
-// blocked by program memory get to the lower ones.
+// ladder are the limits for what one QP may have in a pool, by what all have. Only QPs whose
+// threads are blocked by program memory get to the lower ones.
 type ladder struct {
 	each          int64
 	eachPlentiful int64 // for UC and UD, up to plentiful; 0: each
@@ -35,7 +36,8 @@ func (p *pools) init() {
 	p.late.ladder = ladder{each: lateWritesLimit, eachScarce: lateWritesLimit, scarceAbove: lateWritesLimitAll, most: lateWritesLimitAll}
 }
 
-// take takes n bytes. It returns how many a QP may have in all. One that would have more gives them back.
+// take takes n bytes. It returns how many a QP may have in all. One that would have more gives them
+// back.
 func (p *pool) take(n int, typ QPType) (limit int) {
 	switch have := p.used.Add(int64(n)); {
 	case p.most != 0 && have > p.most:

@@ -32,9 +32,10 @@ type QP struct {
 	notify  notifier
 	qpErrors
 
-	listing  // of filterpeers.go
-	groups   mcastGroups
-	windows  atomic.Int32 // of type 2 that are bound on it; changed with the QP locked when it grows
+	listing // of filterpeers.go
+	groups  mcastGroups
+	// of type 2 that are bound on it; changed with the QP locked when it grows
+	windows  atomic.Int32
 	snapshot atomic.Pointer[QPSnapshot]
 }
 

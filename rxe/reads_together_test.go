@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLongReadsFail: a READ whose data cannot be read is refused in its turn. Those before it are answered, and nothing keeps
-// the region in use.
+// TestLongReadsFail: a READ whose data cannot be read is refused in its turn. Those before it are
+// answered, and nothing keeps the region in use.
 func TestLongReadsFail(t *testing.T) {
 	const half, size, n = 1 << 20, 64 << 10, 4
 	for bad := range n {
@@ -37,8 +37,8 @@ func TestLongReadsFail(t *testing.T) {
 	}
 }
 
-// TestLongReadsStop: a short READ, a replay, one that has begun, one whose key is gone, and one of other memory are not answered
-// together with those before them.
+// TestLongReadsStop: a short READ, a replay, one that has begun, one whose key is gone, and one of
+// other memory are not answered together with those before them.
 func TestLongReadsStop(t *testing.T) {
 	const size = 64 << 10
 	for _, tt := range []struct {
@@ -93,7 +93,8 @@ func TestLongReadsStop(t *testing.T) {
 	}
 }
 
-// TestWholeReads: a quantum of responses ends with a READ if a few more packets let it, and if no peer is slow.
+// TestWholeReads: a quantum of responses ends with a READ if a few more packets let it, and if no
+// peer is slow.
 func TestWholeReads(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 4096)
 	q := p.b.qps[0]

@@ -1,10 +1,11 @@
 package rxe
 
-// Requests posted in ERR are flushed (IBA 10.3.1.5). A receive queue in a program's memory is filled without a
-// call of the device (librxe's post_recv), so the device has to look for receives that come late. It looks
-// whenever the program uses the QP, or asks to be notified of completions of the QP's CQ. It also looks by
-// itself, with pauses that grow with the time since the QP entered ERR. It looks often at first, when a program
-// drains the QP. While a QP is left in ERR for a day, it looks some hundred times in all.
+// Requests posted in ERR are flushed (IBA 10.3.1.5). A receive queue in a program's memory is
+// filled without a call of the device (librxe's post_recv), so the device has to look for receives
+// that come late. It looks whenever the program uses the QP, or asks to be notified of completions
+// of the QP's CQ. It also looks by itself, with pauses that grow with the time since the QP entered
+// ERR. It looks often at first, when a program drains the QP. While a QP is left in ERR for a day,
+// it looks some hundred times in all.
 
 // lateLooks says when a QP in ERR is looked at next.
 type lateLooks struct {
@@ -33,8 +34,8 @@ func (q *QP) unwatchReceives() {
 	}
 }
 
-// flushLate flushes what was posted since. The program uses the QP, so more may follow. The caller has locked
-// the QP.
+// flushLate flushes what was posted since. The program uses the QP, so more may follow. The caller
+// has locked the QP.
 func (q *QP) flushLate() {
 	if q.resp.late.since != 0 {
 		now := q.dev.cfg.Clock.Now()

@@ -35,8 +35,8 @@ func (p *creditPair) flushed(when string, n int) {
 	}
 }
 
-// TestLateReceiveWhenUsed: whatever the program does with a QP in ERR, or with its CQ, flushes the receives that
-// it posted before.
+// TestLateReceiveWhenUsed: whatever the program does with a QP in ERR, or with its CQ, flushes the
+// receives that it posted before.
 func TestLateReceiveWhenUsed(t *testing.T) {
 	for name, use := range map[string]func(*creditPair) error{
 		"ERR to ERR":          func(p *creditPair) error { return p.to.Modify(&QPAttr{State: QPErr}, QPAttrState) },
@@ -54,7 +54,8 @@ func TestLateReceiveWhenUsed(t *testing.T) {
 	}
 }
 
-// TestLateReceiveByItself: the device looks for receives that a program posts in ERR, and then only polls.
+// TestLateReceiveByItself: the device looks for receives that a program posts in ERR, and then only
+// polls.
 func TestLateReceiveByItself(t *testing.T) {
 	const soon = Time(100 * time.Millisecond)
 	for _, after := range []Time{0, Time(time.Millisecond), Time(time.Second), Time(6 * time.Second)} {
@@ -78,7 +79,8 @@ func (p *creditPair) expireUntil(end Time) (n int) {
 	return n
 }
 
-// TestLateReceiveEnds: a QP that is left in ERR wakes its device more and more seldom. Outside of ERR it does not.
+// TestLateReceiveEnds: a QP that is left in ERR wakes its device more and more seldom. Outside of
+// ERR it does not.
 func TestLateReceiveEnds(t *testing.T) {
 	p := newLateQP(t)
 	start := p.clock.now

@@ -92,7 +92,8 @@ func (q *QP) countSent(packets uint32, bytes int, st *step) {
 	q.tallies.tx.bytes += uint64(bytes)
 }
 
-// dataHeaders returns the headers of the packet of wqe with a PSN, except what depends on its place in the message.
+// dataHeaders returns the headers of the packet of wqe with a PSN, except what depends on its place
+// in the message.
 func (q *QP) dataHeaders(wqe *sendEntry, psn wire.PSN) wire.Headers {
 	h := wire.Headers{
 		PKey:    q.pkey,

@@ -12,23 +12,25 @@ import (
 type fault uint8
 
 const (
-	faultNone          fault = iota
-	faultNoRecv              // no receive work request is posted
-	faultSequence            // FIRST, MIDDLE, LAST, ONLY do not follow each other
-	faultQPAccess            // the QP does not permit the operation
-	faultDepth               // more READs and atomics than max_dest_rd_atomic
-	faultLength              // packet or message length violates the rules
-	faultLimit               // the message is longer than a Subdevice allows, and the device would take it
-	faultMisaligned          // atomic on an address that is not a multiple of 8
-	faultRemoteAccess        // the peer's rkey, range or right
-	faultImmAccess           // the same, of a WRITE whose immediate data has taken a receive work request
-	faultRecvShort           // the message is longer than the receive buffer
-	faultRecvAccess          // the receive buffer's lkey, range or right
-	faultRecvMalformed       // the receive work request is malformed
-	faultInvalidate          // SEND with invalidate names a key that cannot be invalidated
-	faultOverflow            // no room in the receive queue's CQ, or its SRQ is in error
-	faultSpaceEnded          // the program that owns the memory has ended
-	faultAsked               // WorkFaults says so
+	faultNone     fault = iota
+	faultNoRecv         // no receive work request is posted
+	faultSequence       // FIRST, MIDDLE, LAST, ONLY do not follow each other
+	faultQPAccess       // the QP does not permit the operation
+	faultDepth          // more READs and atomics than max_dest_rd_atomic
+	faultLength         // packet or message length violates the rules
+	// the message is longer than a Subdevice allows, and the device would take it
+	faultLimit
+	faultMisaligned   // atomic on an address that is not a multiple of 8
+	faultRemoteAccess // the peer's rkey, range or right
+	// the same, of a WRITE whose immediate data has taken a receive work request
+	faultImmAccess
+	faultRecvShort     // the message is longer than the receive buffer
+	faultRecvAccess    // the receive buffer's lkey, range or right
+	faultRecvMalformed // the receive work request is malformed
+	faultInvalidate    // SEND with invalidate names a key that cannot be invalidated
+	faultOverflow      // no room in the receive queue's CQ, or its SRQ is in error
+	faultSpaceEnded    // the program that owns the memory has ended
+	faultAsked         // WorkFaults says so
 	numFaults
 )
 
@@ -54,7 +56,8 @@ var faultRules = [numFaults]struct {
 	faultRemoteAccess: {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
 	// IBA 11.6.2, Local Access Error. rdma_rxe says WCRemAccessErr.
 	faultImmAccess: {answer: nakAccess, tell: true, status: WCLocAccessErr, event: EventQPAccessErr, raise: true},
-	// As adapters do. rdma_rxe says WCLocQPOpErr, and its NAK is that of the remote operational error.
+	// As adapters do. rdma_rxe says WCLocQPOpErr, and its NAK is that of the remote operational
+	// error.
 	faultRecvShort:     {answer: nakInvalid, tell: true, status: WCLocLenErr},
 	faultRecvAccess:    {answer: nakOp, tell: true, status: WCLocProtErr, ownSide: true},
 	faultRecvMalformed: {answer: nakOp, tell: true, status: WCLocQPOpErr, ownSide: true},

@@ -262,7 +262,8 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, st *ste
 		wc.Flags |= WCWithImm
 	}
 	if q.typ == QPUD {
-		// Only a datagram's buffer has a GRH (ibv_poll_cq(3)). rdma_rxe sets the flag for connected QPs, too.
+		// Only a datagram's buffer has a GRH (ibv_poll_cq(3)). rdma_rxe sets the flag for connected
+		// QPs, too.
 		wc.Flags |= WCGRH
 		wc.SrcQP, wc.SL = pkt.SrcQP(), r.packetType()
 	}

@@ -44,7 +44,8 @@ func (resp *response) restart(mtu int) {
 		return
 	}
 	sent := resp.total - resp.left
-	resp.psn = resp.psn.Sub(sent / uint32(mtu)) // only whole packets: the last one would have ended it
+	// only whole packets: the last one would have ended it
+	resp.psn = resp.psn.Sub(sent / uint32(mtu))
 	resp.va -= uint64(sent)
 	resp.left, resp.began = resp.total, false
 }
@@ -153,8 +154,8 @@ func (r *responder) emitQuantum(q *QP, st *step, budget int) {
 	}
 }
 
-// wholeReads returns budget, or as many packets as let a READ end with it. Without that, the fourth READ of 64 KiB
-// would be divided for four packets, and would need two calls.
+// wholeReads returns budget, or as many packets as let a READ end with it. Without that, the fourth
+// READ of 64 KiB would be divided for four packets, and would need two calls.
 func (r *responder) wholeReads(q *QP, budget int) int {
 	if r.pace.limit > 0 || q.rate.limited() {
 		return budget

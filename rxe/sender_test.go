@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestReadRing: the ring of outstanding READs grows to any max_rd_atomic, and stays in order across the end
-// of its storage.
+// TestReadRing: the ring of outstanding READs grows to any max_rd_atomic, and stays in order across
+// the end of its storage.
 func TestReadRing(t *testing.T) {
 	var r readRing
 	var want []psnRange
@@ -56,8 +56,8 @@ func TestReadRing(t *testing.T) {
 	}
 }
 
-// TestQPSize: a queue pair and a work request stay small. With a thousand queue pairs, each message waits for
-// the memory of its own.
+// TestQPSize: a queue pair and a work request stay small. With a thousand queue pairs, each message
+// waits for the memory of its own.
 func TestQPSize(t *testing.T) {
 	if n := unsafe.Sizeof(QP{}); n > 2048 {
 		t.Errorf("a QP takes %d bytes", n)

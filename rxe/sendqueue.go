@@ -52,8 +52,8 @@ type sendEntry struct {
 	bind       *MWBind
 }
 
-// sendFault is what a WorkFault or chaos does to a work request. Few requests have one, so it is not a
-// part of the request, and takes no room in the cache.
+// sendFault is what a WorkFault or chaos does to a work request. Few requests have one, so it is
+// not a part of the request, and takes no room in the cache.
 type sendFault struct {
 	vendorErr uint32
 	event     EventType     // of WorkFault

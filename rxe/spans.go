@@ -79,7 +79,8 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 	return true
 }
 
-// check adds the first piece of rest, and checks all of rest. With AccessRemoteRead the key is an rkey.
+// check adds the first piece of rest, and checks all of rest. With AccessRemoteRead the key is an
+// rkey.
 func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
 	ref, why := regionRef{}, keyOK
 	if need == AccessRemoteRead {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSRQDomain: the buffers of an SRQ are those of the SRQ's protection domain, whatever domain the QP that
-// takes them has (IBA 10.2.9.1).
+// TestSRQDomain: the buffers of an SRQ are those of the SRQ's protection domain, whatever domain
+// the QP that takes them has (IBA 10.2.9.1).
 func TestSRQDomain(t *testing.T) {
 	for _, size := range []uint32{0, 16, 3000, 200_000} {
 		for _, own := range []bool{true, false} {

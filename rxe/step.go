@@ -7,8 +7,8 @@ import (
 )
 
 // step is what a thread does between two times when it has no QP locked to begin with: a call of a
-// program, a batch of received packets, a deadline. It is run to completion. It has the time when it began, what
-// it may still do, what it counts, and the outbox with what it sends.
+// program, a batch of received packets, a deadline. It is run to completion. It has the time when
+// it began, what it may still do, what it counts, and the outbox with what it sends.
 type step struct {
 	outbox
 	dev *Device
@@ -32,9 +32,9 @@ func (d *Device) newStep() *step {
 	return st
 }
 
-// reserve makes room for packets that are built before their payload is read, so that none of them causes a
-// flush. They are in so many bursts, and take up so many bytes with their ICRCs and gaps. An empty outbox has
-// wideBytes of memory afterwards if memory is that, and outboxBytes otherwise.
+// reserve makes room for packets that are built before their payload is read, so that none of them
+// causes a flush. They are in so many bursts, and take up so many bytes with their ICRCs and gaps.
+// An empty outbox has wideBytes of memory afterwards if memory is that, and outboxBytes otherwise.
 func (st *step) reserve(bytes, bursts, memory int) {
 	if !st.fits(bytes, bursts, memory) {
 		st.flush()
@@ -42,9 +42,9 @@ func (st *step) reserve(bytes, bursts, memory int) {
 	st.prepare(memory)
 }
 
-// packet returns n bytes (headers, payload and pad) of the outbox for the caller to fill in; head of
-// them are headers. It flushes first when there is no room: packets that it returned
-// before must be complete by then.
+// packet returns n bytes (headers, payload and pad) of the outbox for the caller to fill in; head
+// of them are headers. It flushes first when there is no room: packets that it returned before must
+// be complete by then.
 func (st *step) packet(r *wire.Route, head, n int) []byte {
 	if !st.room(n) {
 		st.flush()
@@ -85,8 +85,8 @@ func (st *step) posted() {
 	st.close()
 }
 
-// close returns an empty outbox to its pool. Outboxes in the pool are narrow, so what the next user's packets cost does
-// not depend on the last user.
+// close returns an empty outbox to its pool. Outboxes in the pool are narrow, so what the next
+// user's packets cost does not depend on the last user.
 func (st *step) close() {
 	st.countPackets()
 	if st.wide() {

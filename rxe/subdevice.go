@@ -220,8 +220,8 @@ func (s *Subdevice) charge(op string, next, old *region) error {
 // unlimited is a LimitMemory that nobody has lowered.
 const unlimited = ^uint64(0)
 
-// pages returns in how many pages a region is, of which an adapter locks each. A region on demand locks
-// none (ib_umem_odp_get). Their bytes may be 2^64, which is too many for a uint64.
+// pages returns in how many pages a region is, of which an adapter locks each. A region on demand
+// locks none (ib_umem_odp_get). Their bytes may be 2^64, which is too many for a uint64.
 func (r *region) pages() uint64 {
 	if r == nil || r.access&AccessOnDemand != 0 || r.length == 0 {
 		return 0

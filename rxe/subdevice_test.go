@@ -25,8 +25,8 @@ func (d *objDev) subdevice(l Limit, most uint64) (*Subdevice, limitLog) {
 	return s, log
 }
 
-// subCases has for each limit a value, and a call that exceeds it when it is made once more than there
-// are good ones.
+// subCases has for each limit a value, and a call that exceeds it when it is made once more than
+// there are good ones.
 var subCases = []struct {
 	limit Limit
 	most  uint64
@@ -51,8 +51,10 @@ var subCases = []struct {
 	{LimitSRQWR, 9, 0, ErrInvalid, func(u *subUser) error { return u.srq(10, 1) }},
 	{LimitSRQSGE, 2, 0, ErrInvalid, func(u *subUser) error { return u.srq(9, 3) }},
 	{LimitMemory, 8192, 2, ErrLimit, func(u *subUser) error { return u.reg(1, 0) }},
-	{LimitMemory, 8192, 0, ErrLimit, func(u *subUser) error { return u.reg(4098, 4095) }}, // in three pages
-	{LimitMemory, 8192, 0, ErrLimit, func(u *subUser) error { return u.reg(1<<64-1, 0) }}, // in all of them
+	// in three pages
+	{LimitMemory, 8192, 0, ErrLimit, func(u *subUser) error { return u.reg(4098, 4095) }},
+	// in all of them
+	{LimitMemory, 8192, 0, ErrLimit, func(u *subUser) error { return u.reg(1<<64-1, 0) }},
 }
 
 // subUser makes objects on a Subdevice.
@@ -91,8 +93,8 @@ func (u *subUser) qp(c QPCap) error {
 	return err
 }
 
-// TestSubdevice: a call beyond a lower limit fails as with the device's own. The device, and other users
-// of it, still have theirs, whatever the others have made.
+// TestSubdevice: a call beyond a lower limit fails as with the device's own. The device, and other
+// users of it, still have theirs, whatever the others have made.
 func TestSubdevice(t *testing.T) {
 	for i, c := range subCases {
 		t.Run(fmt.Sprint(i, c.limit), func(t *testing.T) {
@@ -177,7 +179,8 @@ func TestSubdeviceAtOnce(t *testing.T) {
 				}
 				if mr, err := pd.RegMR(&objMem{}, 0, 4096, 0, 0); err == nil {
 					var rereg sync.WaitGroup
-					rereg.Go(func() { _ = mr.Rereg(ReregTranslation, nil, &objMem{}, 0, 8192, 0, 0) }) // the other may be first
+					// the other may be first
+					rereg.Go(func() { _ = mr.Rereg(ReregTranslation, nil, &objMem{}, 0, 8192, 0, 0) })
 					d.must(mr.Dereg())
 					rereg.Wait()
 				}
@@ -216,8 +219,8 @@ func TestSubdeviceRoundsNoFurther(t *testing.T) {
 	}
 }
 
-// TestSubdeviceLimitsNothing: what the device allows anyhow is no lower limit, and a call that the device
-// itself refuses is not refused by the lower limit.
+// TestSubdeviceLimitsNothing: what the device allows anyhow is no lower limit, and a call that the
+// device itself refuses is not refused by the lower limit.
 func TestSubdeviceLimitsNothing(t *testing.T) {
 	d := newObjDev(t)
 	own := d.Attr()

@@ -54,8 +54,8 @@ func (q *QP) sendsSuperPackets() bool {
 	return q.dev.cfg.Tap == nil && q.peerIsLocal() && q.attr.DestQPN != q.qpn && !q.intercepted()
 }
 
-// The headers of a super-packet end where the first line of an item's memory ends, and the payload begins there
-// (align.go).
+// The headers of a super-packet end where the first line of an item's memory ends, and the payload
+// begins there (align.go).
 const superPacketHead = lineBytes
 
 // superPacketBytes is the memory for a super-packet with n bytes of payload.
@@ -142,7 +142,8 @@ func (c *completer) acceptsWhole(q *QP, pkt packet) bool {
 		q.mayAccess(q.pd, wqe.sgl, seek(wqe.sgl, index*uint32(q.mtu())), uint64(len(pkt.Payload())), AccessLocalWrite)
 }
 
-// mayAccess checks keys and ranges of n bytes of a list, from the cursor on. For pd see localAccess.
+// mayAccess checks keys and ranges of n bytes of a list, from the cursor on. For pd see
+// localAccess.
 func (q *QP) mayAccess(pd *PD, sgl []SGE, at cursor, n uint64, need Access) bool {
 	for n > 0 {
 		rest, ok := at.rest(sgl)

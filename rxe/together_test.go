@@ -62,8 +62,8 @@ func (m *callCounter) wantWrites(t *testing.T, want ...int) {
 	}
 }
 
-// TestSendsTogether: payloads of the SENDs of one batch are written with one call, before any of them
-// completes.
+// TestSendsTogether: payloads of the SENDs of one batch are written with one call, before any of
+// them completes.
 func TestSendsTogether(t *testing.T) {
 	b, mem := newTogether(t, 64)
 	pkts := sends(4)
@@ -85,8 +85,8 @@ func TestSendsTogether(t *testing.T) {
 	}
 }
 
-// TestSendsTogetherFail: if the payload of one SEND cannot be written, those before it complete, and
-// the peer learns which one it was. SENDs behind it are flushed, in order.
+// TestSendsTogetherFail: if the payload of one SEND cannot be written, those before it complete,
+// and the peer learns which one it was. SENDs behind it are flushed, in order.
 func TestSendsTogetherFail(t *testing.T) {
 	for bad := range 3 {
 		for _, begun := range []bool{false, true} {
@@ -157,8 +157,8 @@ func answer(op wire.Opcode, psn wire.PSN, data []byte) pkt {
 	return pkt{h: wire.Headers{Opcode: op, PSN: psn, Syndrome: wire.SyndromeACK}, data: data}
 }
 
-// TestReadsTogether: the data of the READs whose answers come in one batch is written with one call.
-// Data of a READ that is not complete goes with it.
+// TestReadsTogether: the data of the READs whose answers come in one batch is written with one
+// call. Data of a READ that is not complete goes with it.
 func TestReadsTogether(t *testing.T) {
 	b, mem := newTogether(t, 64)
 	b.reads(8, 8, 0, 300)
@@ -254,8 +254,8 @@ func TestSendsTogetherEmpty(t *testing.T) {
 	mem.wantWrites(t, 1)
 }
 
-// TestReadsTogetherBeforeAtomic: if the data of a READ cannot be written, the READ fails, and not the
-// atomic whose answer came with it.
+// TestReadsTogetherBeforeAtomic: if the data of a READ cannot be written, the READ fails, and not
+// the atomic whose answer came with it.
 func TestReadsTogetherBeforeAtomic(t *testing.T) {
 	b, mem := newTogether(t, 64)
 	b.reads(8)
@@ -269,8 +269,8 @@ func TestReadsTogetherBeforeAtomic(t *testing.T) {
 	}
 }
 
-// TestReadsTogetherTwoSpaces: data for another address space takes a call of its own, and errors are
-// those of the READ that they belong to.
+// TestReadsTogetherTwoSpaces: data for another address space takes a call of its own, and errors
+// are those of the READ that they belong to.
 func TestReadsTogetherTwoSpaces(t *testing.T) {
 	for _, bad := range []int{0, 1, 2, 3} { // 3: none
 		t.Run(fmt.Sprintf("READ %d", bad), func(t *testing.T) {

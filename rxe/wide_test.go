@@ -24,16 +24,17 @@ func (l *sendRecorder) Send(bursts []wire.Burst) {
 	l.pipe.Send(bursts)
 }
 
-// TestLongMessages: the packets of several long messages leave with one call of the link, and their payloads are read with one
-// call. A message that is one burst and a packet long, and is alone, is read with one call too.
+// TestLongMessages: the packets of several long messages leave with one call of the link, and their
+// payloads are read with one call. A message that is one burst and a packet long, and is alone, is
+// read with one call too.
 func TestLongMessages(t *testing.T) {
 	const half = 2 << 20 // of each memory
 	for _, tt := range []struct {
 		op   WROpcode
 		size uint32
 		n    int
-		// Packets in each burst, for each call of the link. A packet with a RETH or an AETH is longer than those
-		// without, so one of these ends its burst.
+		// Packets in each burst, for each call of the link. A packet with a RETH or an AETH is
+		// longer than those without, so one of these ends its burst.
 		sends [][]int
 		reads int
 	}{
@@ -98,8 +99,8 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestLongMessagesFail: a message whose payload cannot be read fails in its turn. Those before it arrive, those behind it are
-// flushed, and nothing keeps the region in use.
+// TestLongMessagesFail: a message whose payload cannot be read fails in its turn. Those before it
+// arrive, those behind it are flushed, and nothing keeps the region in use.
 func TestLongMessagesFail(t *testing.T) {
 	const half, size, n = 1 << 20, 60_000, 4
 	for _, tt := range []struct {
@@ -141,8 +142,8 @@ func TestLongMessagesFail(t *testing.T) {
 	}
 }
 
-// TestSeveralStop: a message with a fence, a short one, and one that does not fit the window whole are not sent together with
-// those before them.
+// TestSeveralStop: a message with a fence, a short one, and one that does not fit the window whole
+// are not sent together with those before them.
 func TestSeveralStop(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -215,8 +216,8 @@ func TestWideOutbox(t *testing.T) {
 	}
 }
 
-// TestManyBursts: an outbox with many bursts makes room for all those of several long messages. Otherwise packets would
-// leave before their payloads are read.
+// TestManyBursts: an outbox with many bursts makes room for all those of several long messages.
+// Otherwise packets would leave before their payloads are read.
 func TestManyBursts(t *testing.T) {
 	const half, size, n = 1 << 20, 17 << 10, 8
 	p := newPair(t, 1, 2*half, 256)

@@ -89,8 +89,8 @@ func (q *QP) Init(attr ConnectAttr) error {
 	return q.step(QPReset, &init)
 }
 
-// InitUD takes a UD queue pair from RESET to RTS. A Q_Key with the top bit set needs no privilege here:
-// the device is this program's own. Under gorxe run it needs CAP_NET_RAW.
+// InitUD takes a UD queue pair from RESET to RTS. A Q_Key with the top bit set needs no privilege
+// here: the device is this program's own. Under gorxe run it needs CAP_NET_RAW.
 func (q *QP) InitUD(qkey uint32, psn PSN) error {
 	init := QPAttr{State: QPInit, PortNum: thePort, QKey: qkey}
 	if err := q.step(QPReset, &init); err != nil {
@@ -102,8 +102,8 @@ func (q *QP) InitUD(qkey uint32, psn PSN) error {
 	return q.step(QPRTR, &QPAttr{State: QPRTS, SQPSN: psn})
 }
 
-// Info returns what the peer of this queue pair must be told. ErrInvalid: the GID table has no GID at that
-// index (Context.QueryGIDTable).
+// Info returns what the peer of this queue pair must be told. ErrInvalid: the GID table has no GID
+// at that index (Context.QueryGIDTable).
 func (q *QP) Info(psn PSN, sgidIndex int) (Info, error) {
 	gid, err := q.ctx.QueryGID(thePort, sgidIndex)
 	if err == nil && gid.IsZero() {

@@ -38,8 +38,8 @@ func deviceRule(event, more string) string {
 	return fmt.Sprintf("device fail,event=IBV_EVENT_%s%s", event, more)
 }
 
-// TestDeviceFaultQP: a queue pair fails and raises an event. The peer of one that fails as responder
-// gets the NAK that belongs to the event.
+// TestDeviceFaultQP: a queue pair fails and raises an event. The peer of one that fails as
+// responder gets the NAK that belongs to the event.
 func TestDeviceFaultQP(t *testing.T) {
 	for _, c := range []struct {
 		event string
@@ -112,8 +112,8 @@ func TestDeviceFaultCQ(t *testing.T) {
 	}
 }
 
-// TestDeviceFaultSRQ: a shared receive queue fails, and each queue pair that takes from it, with its
-// next message.
+// TestDeviceFaultSRQ: a shared receive queue fails, and each queue pair that takes from it, with
+// its next message.
 func TestDeviceFaultSRQ(t *testing.T) {
 	x, y := openTest(t, Config{}), openTest(t, Config{})
 	srq := must(must(y.AllocPD())(t).CreateSRQ(SRQAttr{MaxWR: 8, MaxSGE: 1}))(t)
@@ -159,8 +159,8 @@ func TestDeviceFaultSRQLimit(t *testing.T) {
 	}
 }
 
-// TestDeviceFaultFatal: the device fails for one context: all its queue pairs do. Another context on
-// the same device hears nothing.
+// TestDeviceFaultFatal: the device fails for one context: all its queue pairs do. Another context
+// on the same device hears nothing.
 func TestDeviceFaultFatal(t *testing.T) {
 	addr := testAddr()
 	x, y := openTest(t, Config{Address: addr}), openTest(t, Config{Address: addr})

@@ -114,7 +114,8 @@ func Example_uc() {
 	defer func() { check(errors.Join(a.ctx.Close(), b.ctx.Close())) }()
 	connect(a, b)
 
-	_, err := b.qp.PostRecv([]verbsapi.RecvWR{{ID: 1}}) // WRITE with immediate data takes a receive without memory
+	// WRITE with immediate data takes a receive without memory
+	_, err := b.qp.PostRecv([]verbsapi.RecvWR{{ID: 1}})
 	check(err)
 	copy(a.mr.Bytes(), "unconfirmed")
 	_, err = a.qp.PostSend([]verbsapi.SendWR{{ID: 2, Op: verbsapi.WRWriteImm, Imm: 42, SGL: []verbsapi.SGE{a.mr.SGE(0, 11)},

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestFaultsElsewhere: a queue pair that no rule may concern goes its fast ways, whatever rules others have.
+// TestFaultsElsewhere: a queue pair that no rule may concern goes its fast ways, whatever rules
+// others have.
 func TestFaultsElsewhere(t *testing.T) {
 	addr := testAddr()
 	x, y := openTest(t, Config{Address: addr}), openTest(t, Config{Address: addr})

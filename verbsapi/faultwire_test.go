@@ -84,8 +84,8 @@ func TestCongestion(t *testing.T) {
 				if len(findings) > 0 {
 					t.Errorf("%d findings, the first %q", len(findings), findings[0])
 				}
-				// All 40 WRITEs are acknowledged, so no CNP is on its way. Some packets may have been
-				// sent again.
+				// All 40 WRITEs are acknowledged, so no CNP is on its way. Some packets may have
+				// been sent again.
 				if marked < 40*20/10 || marked > fired || handled != notes || ignored != 0 || sent[wire.OpCNP][0] != int(notes) || (notes > 0) != (name == "on") || notes > marked {
 					t.Errorf("%d marked, %d CNPs, %d in the capture, %d handled, %d ignored", marked, notes, sent[wire.OpCNP][0], handled, ignored)
 				}

@@ -71,8 +71,8 @@ func TestLimitsFixed(t *testing.T) {
 	must(c.RemoveFaults(id))(t)
 }
 
-// TestLimitsNothing: a limit that is not lower than the device's is refused, also if that is lower than
-// usual, and a limit that there is not.
+// TestLimitsNothing: a limit that is not lower than the device's is refused, also if that is lower
+// than usual, and a limit that there is not.
 func TestLimitsNothing(t *testing.T) {
 	limits := must(openTest(t, Config{}).QueryDevice())(t)
 	limits.MaxQP = 5

@@ -30,8 +30,8 @@ func wantEvents(t *testing.T, got []EventType, want ...EventType) {
 	}
 }
 
-// TestPortDown: the port is down, its packets are lost, and a WRITE that began meanwhile ends when the
-// port is up again.
+// TestPortDown: the port is down, its packets are lost, and a WRITE that began meanwhile ends when
+// the port is up again.
 func TestPortDown(t *testing.T) {
 	for _, p := range peers[:2] {
 		t.Run(p.name, func(t *testing.T) {

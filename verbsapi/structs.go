@@ -18,7 +18,8 @@ type SGE = rxe.SGE
 //	SGL     []SGE
 type RecvWR = rxe.RecvWR
 
-// WC is a work completion (struct ibv_wc). After an error only ID, Status, QPN and VendorErr have a meaning.
+// WC is a work completion (struct ibv_wc). After an error only ID, Status, QPN and VendorErr have a
+// meaning.
 //
 //	ID        uint64
 //	Status    WCStatus
@@ -104,7 +105,8 @@ type SRQAttr = rxe.SRQAttr
 //	Mbps          int
 type PortAttr = rxe.PortAttr
 
-// DeviceAttr has a device's capabilities and limits (struct ibv_device_attr and ibv_device_attr_ex).
+// DeviceAttr has a device's capabilities and limits (struct ibv_device_attr and
+// ibv_device_attr_ex).
 //
 //	FWVer                  string
 //	NodeGUID, SysImageGUID uint64  // host order
@@ -150,7 +152,8 @@ type DeviceAttr = rxe.DeviceAttr
 //	MinRate    int     `json:"rpg_min_rate"`   // Mb/s
 type ECN = rxe.ECN
 
-// OpError says which call refused which argument, and why. Err is one of the sentinels, or wraps one.
+// OpError says which call refused which argument, and why. Err is one of the sentinels, or wraps
+// one.
 //
 //	Op      string  // the verb: "CreateQP"
 //	Arg     string  // the argument or attribute: "cap.max_send_wr", or empty

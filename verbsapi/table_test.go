@@ -25,7 +25,8 @@ var tableRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `([\\w.]+)`[^|]*\\| `(\
 func readTable(t *testing.T) []row {
 	t.Helper()
 	page := must(os.ReadFile(tableFile))(t)
-	text, _, _ := strings.Cut(string(page), "\n## Calls of librdmacm\n") // package rdmacm tests these
+	// package rdmacm tests these
+	text, _, _ := strings.Cut(string(page), "\n## Calls of librdmacm\n")
 	var rows []row
 	for _, m := range tableRow.FindAllStringSubmatch(text, -1) {
 		rows = append(rows, row{c: m[1], goCall: m[2], test: m[3]})

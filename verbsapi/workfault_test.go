@@ -19,8 +19,8 @@ var workStatuses = map[string]WCStatus{
 	"FATAL_ERR": 19, "RESP_TIMEOUT_ERR": 20, "GENERAL_ERR": 21,
 }
 
-// TestWorkFaults: a work request fails with each status. It is not executed, the work requests after
-// it are flushed, and the queue pair is in ERR.
+// TestWorkFaults: a work request fails with each status. It is not executed, the work requests
+// after it are flushed, and the queue pair is in ERR.
 func TestWorkFaults(t *testing.T) {
 	for name, status := range workStatuses {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestWorkFaultOrder(t *testing.T) {
 	}
 }
 
-// TestWorkFaultLateThenErr: a work request that is done, and whose completion is late, does not fail
-// with its queue pair.
+// TestWorkFaultLateThenErr: a work request that is done, and whose completion is late, does not
+// fail with its queue pair.
 func TestWorkFaultLateThenErr(t *testing.T) {
 	x := openTest(t, Config{Faults: faults(t, "completion delay,time=1h,first=1")})
 	a, b := pair(t, x, x, endConfig{}, ConnectAttr{})

@@ -13,11 +13,15 @@ func xgetbv() uint32
 // haveWideCRC reports whether processor and system have what crcAVX512 uses.
 var haveWideCRC = func() bool {
 	const (
-		pclmulqdq, ssse3, sse41, osxsave, avx = 1 << 1, 1 << 9, 1 << 19, 1 << 27, 1 << 28 // leaf 1, ECX
-		avx2, avx512f                         = 1 << 5, 1 << 16                           // leaf 7, EBX
-		vpclmulqdq                            = 1 << 10                                   // leaf 7, ECX
-		zmmState                              = 0xe6                                      // XCR0: XMM, YMM, masks, ZMM
-		leaf1                                 = pclmulqdq | ssse3 | sse41 | osxsave | avx
+		// leaf 1, ECX
+		pclmulqdq, ssse3, sse41, osxsave, avx = 1 << 1, 1 << 9, 1 << 19, 1 << 27, 1 << 28
+		// leaf 7, EBX
+		avx2, avx512f = 1 << 5, 1 << 16
+		// leaf 7, ECX
+		vpclmulqdq = 1 << 10
+		// XCR0: XMM, YMM, masks, ZMM
+		zmmState = 0xe6
+		leaf1    = pclmulqdq | ssse3 | sse41 | osxsave | avx
 	)
 	if leaves, _, _, _ := cpuid(0, 0); leaves < 7 {
 		return false

@@ -58,9 +58,9 @@ func (g *GRH) Parse(b []byte) error {
 	return nil
 }
 
-// PutGRH writes to the first GRHLen bytes of b what a UD receiver finds there when d
-// arrives (IBA A17.4.5.2). Over IPv6 that is the IPv6 header, and over IPv4 it is
-// twenty zeros and the IPv4 header. udpLen is the length of the UDP datagram in bytes, its header included.
+// PutGRH writes to the first GRHLen bytes of b what a UD receiver finds there when d arrives (IBA
+// A17.4.5.2). Over IPv6 that is the IPv6 header, and over IPv4 it is twenty zeros and the IPv4
+// header. udpLen is the length of the UDP datagram in bytes, its header included.
 //
 // A socket does not show all fields. The others are as gorxe sends them: flow label
 // and IPv4 identification are zero, and don't-fragment is set.

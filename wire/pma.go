@@ -195,8 +195,9 @@ type PMClassPortInfo struct{ *MAD }
 
 // Bits of the capability mask (IBA 16.1.3.1).
 const (
-	PMCapAllPortSelect uint16 = 1 << 8  // PMAllPorts
-	PMCapExtendedWidth uint16 = 1 << 10 // PortCountersExtended, without counters of unicast and multicast
+	PMCapAllPortSelect uint16 = 1 << 8 // PMAllPorts
+	// PortCountersExtended, without counters of unicast and multicast
+	PMCapExtendedWidth uint16 = 1 << 10
 	PMCapXmitWait      uint16 = 1 << 12 // PortCounters has the counter XmitWait
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestActionSummary: the job's summary leads with what went wrong. The check of the packets comes first
-// only if nothing did.
+// TestActionSummary: the job's summary leads with what went wrong. The check of the packets comes
+// first only if nothing did.
 func TestActionSummary(t *testing.T) {
 	selfInPath(t)
 	for name, c := range map[string]struct {

@@ -40,8 +40,8 @@ func path(n *kong.Node) (words []string) {
 	return words
 }
 
-// TestBadValues: a flag with a value that it does not take is refused by its name, in words that are not
-// Go's, and with the command whose help to read.
+// TestBadValues: a flag with a value that it does not take is refused by its name, in words that
+// are not Go's, and with the command whose help to read.
 func TestBadValues(t *testing.T) {
 	refused := 0
 	for _, command := range leaves(parsedGrammar(t).Node) {
@@ -127,7 +127,8 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"explain", "nope"}, `"nope"`},
 		{[]string{"manual", "/proc/nope"}, `/proc/nope`},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a case that starts a program is wrong
+		// a case that starts a program is wrong
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		cmd := exec.CommandContext(ctx, self(t).Path, c.args...)
 		cmd.Env = append(os.Environ(), envMain+"=1", "GORXE_SOCKET="+filepath.Join(t.TempDir(), "s"))
 		said, err := cmd.CombinedOutput()

@@ -18,8 +18,8 @@ var (
 	rulesInYAML  = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 )
 
-// documentedRules returns the rules that a document gives together: those of a command line, of a row, or of
-// a file.
+// documentedRules returns the rules that a document gives together: those of a command line, of a
+// row, or of a file.
 func documentedRules(t *testing.T, text string) (lists [][]string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

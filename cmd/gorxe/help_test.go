@@ -50,8 +50,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestDocumentsNamed: a document that help or a finding names is on the machine of a user: it has an
-// address. The package has no copy of docs.
+// TestDocumentsNamed: a document that help or a finding names is on the machine of a user: it has
+// an address. The package has no copy of docs.
 func TestDocumentsNamed(t *testing.T) {
 	document := regexp.MustCompile(`\S*\b(docs/[a-z-]+(\.md)?|README\.md|examples/[a-z]+)\b`)
 	texts := map[string]string{}
@@ -87,7 +87,8 @@ func TestDocumentsNamed(t *testing.T) {
 	}
 }
 
-// TestStandsAlone: the description of a flag does not lean on the one before: manual pages sort them.
+// TestStandsAlone: the description of a flag does not lean on the one before: manual pages sort
+// them.
 func TestStandsAlone(t *testing.T) {
 	for _, command := range leaves(parsedGrammar(t).Node) {
 		for _, flag := range command.Flags {

@@ -110,7 +110,8 @@ func newGrammar(newContext contexts, std streams) *grammar {
 	return g
 }
 
-// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is nothing to run.
+// parse reads a command line. The code is not exitOK if it is wrong; the context is nil if there is
+// nothing to run.
 func (g *grammar) parse(args []string) (*kong.Context, int) {
 	if completion.Wanted() {
 		return nil, complete(g.Kong, g.std)
@@ -157,7 +158,8 @@ func clearer(err error) error {
 	return errors.New(text)
 }
 
-// takenBy names the last flag that took a word as its value: the word may be the argument that is missing.
+// takenBy names the last flag that took a word as its value: the word may be the argument that is
+// missing.
 func takenBy(c *kong.Context) (says string) {
 	for _, p := range c.Path {
 		if p.Flag == nil {
@@ -170,7 +172,8 @@ func takenBy(c *kong.Context) (says string) {
 	return says
 }
 
-// longerFlag guesses the flag of a command that has a word of another name in its own, as --socket-group has group.
+// longerFlag guesses the flag of a command that has a word of another name in its own, as
+// --socket-group has group.
 func longerFlag(n *kong.Node, word string) string {
 	if n != nil {
 		for _, f := range n.Flags {

@@ -376,7 +376,8 @@ Sessions of other users: 2
 	}
 }
 
-// checkWidth: the text is readable on a terminal of 80 columns. A word that is longer may stand alone.
+// checkWidth: the text is readable on a terminal of 80 columns. A word that is longer may stand
+// alone.
 func checkWidth(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

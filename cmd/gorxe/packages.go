@@ -8,7 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
-// packaged are well-known programs, and their packages of Debian and of Fedora, as scripts/setup.sh has them.
+// packaged are well-known programs, and their packages of Debian and of Fedora, as scripts/setup.sh
+// has them.
 var packaged = []struct{ program, debian, fedora string }{
 	{"ibv_*", "ibverbs-utils", "libibverbs-utils"},
 	{"ib_*_bw", "perftest", "perftest"}, {"ib_*_lat", "perftest", "perftest"},

@@ -9,7 +9,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
-// TestWithPackage: a well-known program that is not there comes with its package, which scripts/setup.sh knows too.
+// TestWithPackage: a well-known program that is not there comes with its package, which
+// scripts/setup.sh knows too.
 func TestWithPackage(t *testing.T) {
 	for program, want := range map[string]string{
 		"rping": "rdmacm-utils", "ibv_devinfo": "ibverbs-utils", "ib_write_bw": "perftest", "rdma": "iproute2", "my-test": "", "./rping": "",

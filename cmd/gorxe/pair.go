@@ -106,8 +106,8 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	return exitCode(outcome.Code(), err)
 }
 
-// place returns the flags of gorxe run for both ends, and the programs. With --private the ends have a
-// socket of their own.
+// place returns the flags of gorxe run for both ends, and the programs. With --private the ends
+// have a socket of their own.
 func (c *pairCmd) place() (flags, programs []string, err error) {
 	if c.Hosts {
 		return c.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
@@ -123,8 +123,8 @@ func (c *pairCmd) place() (flags, programs []string, err error) {
 	return append(c.runFlags(), "--fill-in"), c.Programs, nil
 }
 
-// asOneRun runs gorxe pair as the program of one gorxe run, which has the fault rules and makes the verdict:
-// the two ends are then programs of one session.
+// asOneRun runs gorxe pair as the program of one gorxe run, which has the fault rules and makes the
+// verdict: the two ends are then programs of one session.
 func (c *pairCmd) asOneRun(std streams) error {
 	self, err := os.Executable()
 	if err != nil {

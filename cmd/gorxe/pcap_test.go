@@ -152,8 +152,8 @@ func TestPCAPNothing(t *testing.T) {
 	}
 }
 
-// TestPCAPCut: all commands read a file that ends within a packet up to there, warn where, and do not
-// fail for it.
+// TestPCAPCut: all commands read a file that ends within a packet up to there, warn where, and do
+// not fail for it.
 func TestPCAPCut(t *testing.T) {
 	whole, err := os.ReadFile("../../testdata/pcaps/rping.pcap")
 	if err != nil {
@@ -191,7 +191,8 @@ func TestPCAPCut(t *testing.T) {
 	}
 }
 
-// TestPCAPUnreadable: of a file that cannot be read, or has no RDMA packet, each command says only why.
+// TestPCAPUnreadable: of a file that cannot be read, or has no RDMA packet, each command says only
+// why.
 func TestPCAPUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	none, empty := filepath.Join(dir, "none"), filepath.Join(dir, "empty.pcap")

@@ -12,8 +12,8 @@ import (
 const envMain = "GORXE_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	// A process that gorxe starts from its own executable has a command, and no flag of the tests. It must
-	// not run the tests again.
+	// A process that gorxe starts from its own executable has a command, and no flag of the tests.
+	// It must not run the tests again.
 	if os.Getenv(envMain) != "" || len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 )
 
-// sayReady tells that the daemon serves. A user who started it by hand gets one line. A log of level info
-// gets one for the daemon, and one for each device. A user who asked for warnings only gets none.
+// sayReady tells that the daemon serves. A user who started it by hand gets one line. A log of
+// level info gets one for the daemon, and one for each device. A user who asked for warnings only
+// gets none.
 func (c daemonCmd) sayReady(std streams, st *proto.Status) {
 	if c.LogLevel == "" && !c.Private {
 		line := readyLine(st)

@@ -14,8 +14,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// TestDaemonReady: a daemon that a user starts says in one line when it is ready, with which device and
-// where. With a log it says so there; a user who wants warnings only gets no line.
+// TestDaemonReady: a daemon that a user starts says in one line when it is ready, with which device
+// and where. With a log it says so there; a user who wants warnings only gets no line.
 func TestDaemonReady(t *testing.T) {
 	address := fmt.Sprintf("127.63.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	socket := filepath.Join(t.TempDir(), "s")

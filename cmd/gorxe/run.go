@@ -152,7 +152,8 @@ func (c runCmd) taken() string {
 	return ""
 }
 
-// misplaced returns the error of a command line whose program is missing or begins with a dash; nil: it is well.
+// misplaced returns the error of a command line whose program is missing or begins with a dash;
+// nil: it is well.
 func (c runCmd) misplaced() error {
 	taken := c.taken()
 	switch {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enoughSpace reports a limit of the address space in which the processes of gorxe would die. Go's runtime
-// reserves address space, and ends a process with a trace when it gets none.
+// enoughSpace reports a limit of the address space in which the processes of gorxe would die. Go's
+// runtime reserves address space, and ends a process with a trace when it gets none.
 func enoughSpace() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur >= doctor.LeastSpace {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalSize returns the columns and rows of a terminal; 0 if w is none, or if they are not known.
+// terminalSize returns the columns and rows of a terminal; 0 if w is none, or if they are not
+// known.
 func terminalSize(w io.Writer) (columns, rows int) {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -25,7 +26,8 @@ func terminalSize(w io.Writer) (columns, rows int) {
 	return int(size.Col), int(size.Row)
 }
 
-// columns is how wide a line of w may be: as wide as the terminal, else as the environment variable COLUMNS says, else 80.
+// columns is how wide a line of w may be: as wide as the terminal, else as the environment variable
+// COLUMNS says, else 80.
 func columns(w io.Writer) int {
 	const usual, least = 80, 20
 	if wide, _ := terminalSize(w); wide >= least {
@@ -37,8 +39,9 @@ func columns(w io.Writer) int {
 	return usual
 }
 
-// table aligns the cells of lines, which tabs end. Lines without a tab stand between tables. A table that
-// is wider than the terminal has several lines for each row: the later ones are indented.
+// table aligns the cells of lines, which tabs end. Lines without a tab stand between tables. A
+// table that is wider than the terminal has several lines for each row: the later ones are
+// indented.
 type table struct {
 	out   io.Writer
 	width int

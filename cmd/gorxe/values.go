@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// plainValues reads numbers, durations and addresses. The parser's own readers print what Go's libraries say
-// of a wrong value, which names functions of Go.
+// plainValues reads numbers, durations and addresses. The parser's own readers print what Go's
+// libraries say of a wrong value, which names functions of Go.
 func plainValues() kong.Option {
 	options := []kong.Option{
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), value(func(text string, target reflect.Value) error {

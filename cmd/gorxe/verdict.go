@@ -19,7 +19,8 @@ type verdictFlags struct {
 	VerdictOnFailure string `name:"verdict-on-failure" placeholder:"DIR" predictor:"file" xor:"verdict" help:"Write a verdict to this directory, as --verdict does, but keep it only if the program ends with an error or a fault rule never fired."`
 }
 
-func (f *verdictFlags) dir() string { return f.Verdict + f.VerdictOnFailure } // one of them is empty
+// one of them is empty
+func (f *verdictFlags) dir() string { return f.Verdict + f.VerdictOnFailure }
 
 // flag returns the flag that was given.
 func (f *verdictFlags) flag() string {

@@ -10,8 +10,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// TestVerdictOtherCapture: a user who gave --verdict learns that it captures, if the daemon has another
-// capture. Another error whose text names --pcap stays as it is.
+// TestVerdictOtherCapture: a user who gave --verdict learns that it captures, if the daemon has
+// another capture. Another error whose text names --pcap stays as it is.
 func TestVerdictOtherCapture(t *testing.T) {
 	f := verdictFlags{Verdict: t.TempDir()}
 	const prefix = "--verdict, which captures as --pcap does: "

@@ -38,7 +38,8 @@ func wideStatus() *proto.Status {
 	return st
 }
 
-// TestWidth: what prints tables fits a terminal of 80 columns, also if it does not print to a terminal.
+// TestWidth: what prints tables fits a terminal of 80 columns, also if it does not print to a
+// terminal.
 func TestWidth(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	st := wideStatus()
@@ -77,7 +78,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestTableFolds: a table that fits stays as it is, and one that does not has more lines for each row.
+// TestTableFolds: a table that fits stays as it is, and one that does not has more lines for each
+// row.
 func TestTableFolds(t *testing.T) {
 	const rows = "A\tLONG NAME\tC\n1\tvalue\t\n\nB\tD\n22\t3\n"
 	for columns, want := range map[string]string{

@@ -12,15 +12,17 @@ type EventKind uint8
 
 // The events of a connection.
 const (
-	EventReply             EventKind = iota // a REP came: Ready or Reject answers it
-	EventReady                              // an RTU came, or Established was called: the connection is established
-	EventRejected                           // a REJ came
-	EventUnreachable                        // no answer to a REQ or REP; Status is -110
-	EventDisconnect                         // a DREQ came: Disconnect or Destroy answers it
-	EventDisconnected                       // a DREP came, or none to the last DREQ; Status is then -110
-	EventTimewaitExit                       // timewait is over
-	EventLookupReply                        // a SIDR_REP came: see SIDRStatus
-	EventLookupUnreachable                  // no answer to a SIDR_REQ; Status is -110
+	EventReply EventKind = iota // a REP came: Ready or Reject answers it
+	// an RTU came, or Established was called: the connection is established
+	EventReady
+	EventRejected    // a REJ came
+	EventUnreachable // no answer to a REQ or REP; Status is -110
+	EventDisconnect  // a DREQ came: Disconnect or Destroy answers it
+	// a DREP came, or none to the last DREQ; Status is then -110
+	EventDisconnected
+	EventTimewaitExit      // timewait is over
+	EventLookupReply       // a SIDR_REP came: see SIDRStatus
+	EventLookupUnreachable // no answer to a SIDR_REQ; Status is -110
 )
 
 var eventNames = [...]string{

@@ -85,9 +85,9 @@ func (m *Machine) mayConnect(user any) bool {
 
 // Admit counts a connection that a peer asks for, and returns the verdict with which a listener's
 // handler takes it. The handler calls it once. If ok is false, a bound is reached, and the handler
-// returns the verdict at once. Otherwise the connection is user's, and goes to listener, which is what
-// the handler takes for one: several may share a service. Both are compared, with users of Connect as
-// well.
+// returns the verdict at once. Otherwise the connection is user's, and goes to listener, which is
+// what the handler takes for one: several may share a service. Both are compared, with users of
+// Connect as well.
 func (c *Conn) Admit(user, listener any) (v Verdict, ok bool) {
 	m := c.m
 	limits, counters := &m.cfg.Limits, &m.counters

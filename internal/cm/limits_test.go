@@ -348,8 +348,8 @@ func TestReflection(t *testing.T) {
 	r.gone()
 }
 
-// TestTakenWithoutAdmit: a handler that returns another connection's verdict gets no connection. Without a
-// call of Admit there is no verdict of its own.
+// TestTakenWithoutAdmit: a handler that returns another connection's verdict gets no connection.
+// Without a call of Admit there is no verdict of its own.
 func TestTakenWithoutAdmit(t *testing.T) {
 	r := newPeerRig(t)
 	var other Verdict

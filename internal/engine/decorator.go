@@ -4,9 +4,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Decorator stands between a device and its port. Of the packets that the device sends, also from one of its
-// queue pairs to another, it sees those that it asks for. It sees every packet that arrives from the
-// network. It may drop, delay, change and duplicate packets.
+// Decorator stands between a device and its port. Of the packets that the device sends, also from
+// one of its queue pairs to another, it sees those that it asks for. It sees every packet that
+// arrives from the network. It may drop, delay, change and duplicate packets.
 type Decorator interface {
 	// Send gets packets that the device sends, in order and not sealed yet: the ICRC at
 	// the end of each packet is empty. The bursts belong to the device again when Send

@@ -187,8 +187,8 @@ func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int
 	return info, cmp.Or(c.Mbps, mbps)
 }
 
-// AlterPort makes the port appear otherwise than it is, with the events that belong to the change. It
-// does not stop packets. Nil ends that. It must not be called with a QP locked.
+// AlterPort makes the port appear otherwise than it is, with the events that belong to the change.
+// It does not stop packets. Nil ends that. It must not be called with a QP locked.
 func (e *Engine) AlterPort(c *PortChange) {
 	e.change.Store(c)
 	e.updatePort()

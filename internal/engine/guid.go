@@ -11,8 +11,8 @@ import (
 // know a connection by the GUID and a number (IBA 12.9.8.3.1).
 func (c *Config) GUID() uint64 { return c.guid(interfaceID(c.Interface)) }
 
-// guid is GUID for an interface with the identity id. It is locally administered: bit 1 of the first
-// byte (RFC 4291, appendix A).
+// guid is GUID for an interface with the identity id. It is locally administered: bit 1 of the
+// first byte (RFC 4291, appendix A).
 func (c *Config) guid(id []byte) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(c.Interface)) // never fails, as below

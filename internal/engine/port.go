@@ -7,14 +7,14 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Port carries the packets of a device, and says what its network is like. A *rocev2.Port is one. It
-// calls the Receiver and the OnPort of the rocev2.Config that it was opened with. Several threads may
-// call its methods at once. A Port may be a rxe.Framer, too.
+// Port carries the packets of a device, and says what its network is like. A *rocev2.Port is one.
+// It calls the Receiver and the OnPort of the rocev2.Config that it was opened with. Several
+// threads may call its methods at once. A Port may be a rxe.Framer, too.
 type Port interface {
 	// Send sends packets whose ICRC is empty. A packet that cannot be sent is lost.
 	Send(bursts []wire.Burst) error
-	// SourcePort returns the UDP source port of the packets of a route; 0: the port does not have its
-	// source address.
+	// SourcePort returns the UDP source port of the packets of a route; 0: the port does not have
+	// its source address.
 	SourcePort(r *wire.Route) uint16
 	// JoinGroup and LeaveGroup add and remove a multicast address.
 	JoinGroup(addr netip.Addr) error

@@ -122,7 +122,8 @@ func (p *memoryPort) AddPeer(netip.Addr)            {}
 func (p *memoryPort) RemovePeer(netip.Addr)         {}
 func (p *memoryPort) Counters() *rocev2.Counters    { return &p.counters }
 
-// TestOtherPort: engines whose ports are not sockets have the port's state, and write to each other.
+// TestOtherPort: engines whose ports are not sockets have the port's state, and write to each
+// other.
 func TestOtherPort(t *testing.T) {
 	const here, there = "192.0.2.10", "192.0.2.11"
 	s := newSegment()

@@ -33,7 +33,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// checkSentence: a record is one sentence of less than 30 words that names what it is about and what to do.
+// checkSentence: a record is one sentence of less than 30 words that names what it is about and
+// what to do.
 func checkSentence(t *testing.T, r *Record, names ...string) {
 	t.Helper()
 	s := r.String()
@@ -302,8 +303,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLoweredLimits: a refusal names the limit of the fault rule, and so does a work request that is too
-// long.
+// TestLoweredLimits: a refusal names the limit of the fault rule, and so does a work request that
+// is too long.
 func TestLoweredLimits(t *testing.T) {
 	sub, err := newTables(t).d.Subdevice(map[rxe.Limit]uint64{rxe.LimitPD: 1, rxe.LimitCQE: 9}, noWatch{})
 	if err != nil {
@@ -386,7 +387,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestErrnoCauses: an errno that ping-pong programs print without a reason leads to the option that is missing.
+// TestErrnoCauses: an errno that ping-pong programs print without a reason leads to the option that
+// is missing.
 func TestErrnoCauses(t *testing.T) {
 	for name, want := range map[string]string{"EINVAL": "-g 1 with ibv_rc_pingpong", "ENOSPC": "the server has ended", "ENODATA": "ibv_devinfo -v"} {
 		if w := Find(name); len(w) != 1 || !strings.Contains(w[0].Meaning, want) || !strings.HasSuffix(w[0].Meaning, ".") {

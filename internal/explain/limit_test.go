@@ -15,8 +15,8 @@ type told []Record
 
 func (l *told) Failed(q *rxe.QP, f *rxe.Failure) { *l = append(*l, Failed(q.Num(), f)) }
 
-// TestLongMessageOfPeer: a peer's message that only a fault rule makes too long is the rule's fault, and
-// not the peer's.
+// TestLongMessageOfPeer: a peer's message that only a fault rule makes too long is the rule's
+// fault, and not the peer's.
 func TestLongMessageOfPeer(t *testing.T) {
 	gid := wire.GIDFromAddr(netip.MustParseAddr("10.0.0.1"))
 	for _, op := range []rxe.WROpcode{rxe.WRSend, rxe.WRWrite, rxe.WRRead} {

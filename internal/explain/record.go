@@ -52,11 +52,12 @@ type Record struct {
 	Operation string `json:"operation,omitempty"`
 	WRID      uint64 `json:"wr_id,omitempty"`
 	PSN       uint32 `json:"psn,omitempty"`
-	Answer    string `json:"answer,omitempty"` // of the peer, or to the peer, as "NAK: remote access error"
-	Retries   int    `json:"retries,omitempty"`
-	Peer      string `json:"peer,omitempty"`
-	PeerQPN   uint32 `json:"peer_qpn,omitempty"`
-	AfterEnd  bool   `json:"after_end,omitempty"` // the program had ended before
+	// of the peer, or to the peer, as "NAK: remote access error"
+	Answer   string `json:"answer,omitempty"`
+	Retries  int    `json:"retries,omitempty"`
+	Peer     string `json:"peer,omitempty"`
+	PeerQPN  uint32 `json:"peer_qpn,omitempty"`
+	AfterEnd bool   `json:"after_end,omitempty"` // the program had ended before
 
 	What string `json:"what"` // what happened, without a full stop
 	Fix  string `json:"fix,omitempty"`
@@ -70,7 +71,8 @@ func (r *Record) String() string {
 	return r.What + "; " + r.Fix + "."
 }
 
-// Lost reports whether the record may follow from packets that did not arrive, or from messages that found no receive.
+// Lost reports whether the record may follow from packets that did not arrive, or from messages
+// that found no receive.
 func (r *Record) Lost() (packets, receives bool) {
 	return r.Fault == Unreachable || r.Fault == Network, r.Status == "IBV_WC_RNR_RETRY_EXC_ERR"
 }

@@ -11,9 +11,11 @@ import (
 
 // Word is a name that programs and tools print, with what it means and what to do.
 type Word struct {
-	Name    string
-	Kind    string // "completion status", "asynchronous event", "errno", "acknowledgement", "event of RDMA CM", "reject reason of RDMA CM"
-	Number  int    // of a status, an errno or a reject reason, as programs print it; else -1
+	Name string
+	// "completion status", "asynchronous event", "errno", "acknowledgement", "event of RDMA CM",
+	// "reject reason of RDMA CM"
+	Kind    string
+	Number  int // of a status, an errno or a reject reason, as programs print it; else -1
 	Meaning string
 	Fix     string
 }
@@ -107,8 +109,8 @@ func Words() (list []Word) {
 // Prefixes are those of the names, which Find does not need.
 var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_"}
 
-// Find returns the words with a name, in any case, with or without its prefix.
-// Statuses are found by their text too, as ibv_wc_status_str has it. A number finds the status, the errno and the
+// Find returns the words with a name, in any case, with or without its prefix. Statuses are found
+// by their text too, as ibv_wc_status_str has it. A number finds the status, the errno and the
 // reject reason that have it: programs print any of them. So does a negative errno.
 func Find(name string) (list []Word) {
 	if number, err := strconv.Atoi(name); err == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// index finds the rules of one list that may concern a candidate, without a comparison with each of them.
-// A rule is in the part that tells most candidates apart. An index does not change.
+// index finds the rules of one list that may concern a candidate, without a comparison with each of
+// them. A rule is in the part that tells most candidates apart. An index does not change.
 type index struct {
 	all []*entry // in their order
 
@@ -149,7 +149,8 @@ func (c *candidates) next() *entry {
 	return e
 }
 
-// fewRules are compared with each packet: that takes less time than to look in the parts of an index.
+// fewRules are compared with each packet: that takes less time than to look in the parts of an
+// index.
 const fewRules = 4
 
 // ofPacket puts the rules that may concern a packet into c, which is empty.
@@ -203,8 +204,8 @@ type End struct {
 	Of     func(wire.QPN) Process
 }
 
-// Concerns reports whether a rule for packets, of those that are for a whole device or of the others, may
-// concern packets of a queue pair. Packets of others need not be shown to the set.
+// Concerns reports whether a rule for packets, of those that are for a whole device or of the
+// others, may concern packets of a queue pair. Packets of others need not be shown to the set.
 func (s *Set) Concerns(q *End, wholeDevice bool) bool {
 	x := s.index(listOf(WherePacket, wholeDevice))
 	if x.qps[q.QP]&q.Side != 0 {

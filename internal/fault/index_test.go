@@ -84,7 +84,8 @@ func TestIndexOrder(t *testing.T) {
 	}
 }
 
-// TestComparedBound: a user who shares the daemon cannot have a packet, a verb or a work request compared with many rules.
+// TestComparedBound: a user who shares the daemon cannot have a packet, a verb or a work request
+// compared with many rules.
 func TestComparedBound(t *testing.T) {
 	for format, what := range map[string]string{
 		"packet drop,p=0.0%d1,seed=7":                               "packet",
@@ -140,7 +141,8 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// TestShadowed: a rule that can never fire, because another takes all that it could hit, is refused. The error names both.
+// TestShadowed: a rule that can never fire, because another takes all that it could hit, is
+// refused. The error names both.
 func TestShadowed(t *testing.T) {
 	for _, c := range []struct {
 		first, second string

@@ -1,6 +1,7 @@
 package fault
 
-// Rules that delay packets keep them. The payer of a rule's set pays for each one, as long as it is kept.
+// Rules that delay packets keep them. The payer of a rule's set pays for each one, as long as it is
+// kept.
 
 // Take reports whether the rule's payer has room for n bytes. Give undoes it.
 func (h *Hit) Take(n int64) bool { return h.of.take(n) }

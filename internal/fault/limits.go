@@ -114,8 +114,8 @@ type Limits struct {
 	by     map[string]*entry // the rules that set them
 }
 
-// Limits returns the limits of a device; nil if no rule sets one. Rules that come or go later do not
-// change them.
+// Limits returns the limits of a device; nil if no rule sets one. Rules that come or go later do
+// not change them.
 func (s *Set) Limits(device string) *Limits {
 	l := &Limits{set: s, device: device, by: make(map[string]*entry)}
 	for _, e := range s.list(listOf(WhereLimits, false)) {
@@ -166,8 +166,8 @@ func Fixed(rules []Rule) error {
 	return nil
 }
 
-// Fixed returns ErrFixed if one of the rules with these numbers, or of all if there are none, is about
-// limits.
+// Fixed returns ErrFixed if one of the rules with these numbers, or of all if there are none, is
+// about limits.
 func (s *Set) Fixed(ids ...uint64) error {
 	for _, e := range s.list(listOf(WhereLimits, false)) {
 		if len(ids) == 0 || slices.Contains(ids, e.id) {

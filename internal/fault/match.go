@@ -41,9 +41,9 @@ type Hit struct {
 	of   *entry
 }
 
-// Packet adds the rules that fire for a packet to hits, of those that are for a whole device or of the
-// others. Each rule counts the packet if it is a candidate. After one that loses it, lost is true, and no
-// further rule sees the packet.
+// Packet adds the rules that fire for a packet to hits, of those that are for a whole device or of
+// the others. Each rule counts the packet if it is a candidate. After one that loses it, lost is
+// true, and no further rule sees the packet.
 func (s *Set) Packet(p *Packet, wholeDevice bool, hits []Hit) (all []Hit, lost bool) {
 	x := s.index(listOf(WherePacket, wholeDevice))
 	if len(x.all) == 0 || len(p.Data) < wire.BTHLen {
@@ -129,7 +129,8 @@ func (d Direction) has(out, in bool) bool { return d&Out != 0 && out || d&In != 
 
 func (g *Range) has(n int) bool { return n >= 0 && uint64(n) >= g.Min && uint64(n) <= g.Max }
 
-// payload returns the length of the payload, -1 for a packet that does not parse. All rules share it.
+// payload returns the length of the payload, -1 for a packet that does not parse. All rules share
+// it.
 func (p *Packet) payload() int {
 	if p.parsed {
 		return p.length

@@ -86,8 +86,8 @@ type nameSet uint64
 
 func (s nameSet) has(i int) bool { return s&(1<<i) != 0 }
 
-// tooMany refuses a list of patterns that is longer than the names are many. Each pattern is compared
-// with all names, and users of a shared daemon write them.
+// tooMany refuses a list of patterns that is longer than the names are many. Each pattern is
+// compared with all names, and users of a shared daemon write them.
 func tooMany(list string, names []string) error {
 	if n := strings.Count(list, "|") + 1; n > len(names) {
 		return fmt.Errorf("the list has %d names, and there are only %d: name each one once", n, len(names))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// refused has rules that Parse refuses, the word at fault, and the message. testdata/refused.md shows
-// them.
+// refused has rules that Parse refuses, the word at fault, and the message. testdata/refused.md
+// shows them.
 var refused = []struct{ rule, word, why string }{
 	{"", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},
 	{"   ", "", `it is empty: give a place and a fault, as in "packet drop,first=1"`},

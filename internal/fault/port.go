@@ -37,9 +37,9 @@ func (s *Set) Port(device string, at time.Time) (p Port, next time.Time) {
 	return p, next
 }
 
-// interval reports whether a rule for a port is in force at a time, and when that changes. A rule is in
-// force for Time, and with Times again and again, with pauses of the same length. Without Time it is
-// in force as long as the set has it.
+// interval reports whether a rule for a port is in force at a time, and when that changes. A rule
+// is in force for Time, and with Times again and again, with pauses of the same length. Without
+// Time it is in force as long as the set has it.
 func (e *entry) interval(at time.Time) (active bool, change time.Time) {
 	since := at.Sub(e.from)
 	if since < 0 {

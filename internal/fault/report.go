@@ -39,8 +39,9 @@ func (e *entry) note(ev Event) {
 	}
 }
 
-// Blame returns rules that hit one of two queue pairs, each with its number and its text. They are those for
-// packets that may explain why no answer came. With rnr they are those that kept messages from finding a receive.
+// Blame returns rules that hit one of two queue pairs, each with its number and its text. They are
+// those for packets that may explain why no answer came. With rnr they are those that kept messages
+// from finding a receive.
 func (s *Set) Blame(one, other wire.QPN, rnr bool) (rules []string) {
 	for _, e := range s.published() {
 		if may := e.rule.mayLose(); rnr && e.rule.What != RNR || !rnr && !may {
@@ -71,9 +72,10 @@ type Status struct {
 	Rule       string `json:"rule"`
 	Candidates uint64 `json:"candidates"`
 	Fired      uint64 `json:"fired"`
-	NoRoom     uint64 `json:"no_room,omitempty"` // packets lost, because there was no room to keep them
-	First      *Event `json:"first,omitempty"`
-	Last       *Event `json:"last,omitempty"`
+	// packets lost, because there was no room to keep them
+	NoRoom uint64 `json:"no_room,omitempty"`
+	First  *Event `json:"first,omitempty"`
+	Last   *Event `json:"last,omitempty"`
 }
 
 func (e *entry) status() Status {

@@ -32,7 +32,8 @@ type Set struct {
 	at       [lists]atomic.Pointer[index]
 }
 
-// Payer pays for memory that rules keep. Its methods may be called by several threads, with any lock held.
+// Payer pays for memory that rules keep. Its methods may be called by several threads, with any
+// lock held.
 type Payer interface {
 	// TakeBytes reports whether there is room for n bytes.
 	TakeBytes(n int64) bool

@@ -2,8 +2,8 @@ package fault
 
 import "fmt"
 
-// A rule that takes each packet, verb or work request that a later one could hit keeps the later one from
-// firing ever. Such a pair is refused. A packet that is not lost meets all rules.
+// A rule that takes each packet, verb or work request that a later one could hit keeps the later
+// one from firing ever. Such a pair is refused. A packet that is not lost meets all rules.
 
 // maxPairs bounds the pairs of rules that are compared with each other when rules are added.
 const maxPairs = 1 << 20
@@ -17,8 +17,8 @@ func Shadowed(rules []Rule) error {
 	return shadowed(all, 0)
 }
 
-// shadowed returns an *Error if one of the rules keeps another from firing, and one of them is new: they
-// begin at fresh. The rules are in the order in which they were added.
+// shadowed returns an *Error if one of the rules keeps another from firing, and one of them is new:
+// they begin at fresh. The rules are in the order in which they were added.
 func shadowed(all []*entry, fresh int) error {
 	var takers []int
 	for i, e := range all {
@@ -103,7 +103,8 @@ func (e *entry) covers(other *entry) bool {
 		return false
 	case r.Size != nil && (o.Size == nil || o.Size.Min < r.Size.Min || o.Size.Max > r.Size.Max):
 		return false
-	case r.Type != "" && r.Type != o.Type && r.asked() != WherePacket: // compile has those of packets
+	case r.Type != "" && r.Type != o.Type && r.asked() != WherePacket:
+		// compile has those of packets
 		return false
 	case r.Event.ofSRQ() && !o.Event.ofSRQ():
 		return false

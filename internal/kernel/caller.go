@@ -21,9 +21,9 @@ type Caller interface {
 	InstallFD(fd int) (int32, error)
 	// FileID says which file the program's descriptor fd refers to; EBADF.
 	FileID(fd int32) (fdid.ID, error)
-	// TakeFD returns a descriptor of the daemon for the file that the program's descriptor fd refers
-	// to, close-on-exec; EBADF. The caller of TakeFD closes it. The file is the program's: a call on
-	// it may block for ever. EPERM: the daemon may not look into the program.
+	// TakeFD returns a descriptor of the daemon for the file that the program's descriptor fd
+	// refers to, close-on-exec; EBADF. The caller of TakeFD closes it. The file is the program's: a
+	// call on it may block for ever. EPERM: the daemon may not look into the program.
 	TakeFD(fd int32) (int, error)
 	// NetRaw reports whether the thread has CAP_NET_RAW over the daemon's network namespace.
 	NetRaw() bool

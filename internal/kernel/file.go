@@ -64,8 +64,8 @@ type DoorbellFile interface {
 	// file. pipe reports whether a pipe may replace the file meanwhile, because the program can
 	// ring, and such a thread maps before it makes another call on the file.
 	Mappings() (told uint64, pipe bool)
-	// TakeDoorbells does the work of doorbells that were not trapped, or some of it. With credited set, it leaves
-	// messages for a later call that have no receive work request at their peer.
+	// TakeDoorbells does the work of doorbells that were not trapped, or some of it. With credited
+	// set, it leaves messages for a later call that have no receive work request at their peer.
 	TakeDoorbells(credited bool) Doorbells
 	// Sweep gives back the memory that doorbells have filled. It is called now and then
 	// while there are doorbells, and does not block.
@@ -77,5 +77,7 @@ type Doorbells struct {
 	Requests int  // work requests that it handed to the engine
 	Awaited  int  // how many of them the program seems to wait for, one at a time
 	More     bool // TakeDoorbells should be called again
-	NoCredit bool // a message waits for a receive work request: TakeDoorbells should be called again, after a pause
+	// a message waits for a receive work request: TakeDoorbells should be called again, after a
+	// pause
+	NoCredit bool
 }

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets says which part of the file behind a program's descriptor of the device belongs to what the
-// program maps: queues, device memory, pages of registers (struct rdma_user_mmap_entry). There is one
-// for each open. A range is given out once, so a mapping that the program forgot to undo shows
-// nothing that was made later.
+// Offsets says which part of the file behind a program's descriptor of the device belongs to what
+// the program maps: queues, device memory, pages of registers (struct rdma_user_mmap_entry). There
+// is one for each open. A range is given out once, so a mapping that the program forgot to undo
+// shows nothing that was made later.
 type Offsets struct {
 	mu    sync.Mutex // a leaf lock
 	next  int64      // the first offset behind all ranges of Take
@@ -52,8 +52,8 @@ func (o *Offsets) Take(n int64) (from int64, err error) {
 	return at.from, nil
 }
 
-// TakeAt takes n bytes at an offset that the provider's ABI prescribes, in whole pages. EBUSY: someone
-// has a part of them.
+// TakeAt takes n bytes at an offset that the provider's ABI prescribes, in whole pages. EBUSY:
+// someone has a part of them.
 func (o *Offsets) TakeAt(from, n int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

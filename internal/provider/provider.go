@@ -170,8 +170,8 @@ type SRQRequest struct {
 
 // SRQ is the memory of a shared receive queue.
 type SRQ interface {
-	// Ring returns where the engine takes receive requests from. If that is in memory that may block,
-	// it is a rxe.FetchingRing.
+	// Ring returns where the engine takes receive requests from. If that is in memory that may
+	// block, it is a rxe.FetchingRing.
 	Ring() rxe.RecvRing
 	// Attr returns the size that the queue has for the engine.
 	Attr() rxe.SRQAttr
@@ -213,10 +213,10 @@ type QP interface {
 	// Pending reports whether there is something that the engine has not seen. It is for
 	// doorbells that are not trapped.
 	Pending() bool
-	// Take hands one batch to the engine, and no more than share bytes if it is more than
-	// one work request. EINVAL: the queue pair is not in a state that sends, and the program
-	// has posted something since Take said so. With credited set, Take leaves a message for a later call that has
-	// no receive work request at its peer. It does so for a millisecond at most.
+	// Take hands one batch to the engine, and no more than share bytes if it is more than one work
+	// request. EINVAL: the queue pair is not in a state that sends, and the program has posted
+	// something since Take said so. With credited set, Take leaves a message for a later call that
+	// has no receive work request at its peer. It does so for a millisecond at most.
 	Take(share int, credited bool) (Taken, error)
 	// Receives returns how many requests the receive queue holds, and how many fit. Both
 	// are 0 with an SRQ.

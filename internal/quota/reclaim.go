@@ -39,9 +39,9 @@ func (h *hooks) remove(k *hook) {
 	delete(h.all, k)
 }
 
-// run runs them, and returns whose they are. There is one run at a time, which takes long if there are
-// many programs. So calls that wait for it share the next one: before is what runs was when the caller
-// found out that something is spent.
+// run runs them, and returns whose they are. There is one run at a time, which takes long if there
+// are many programs. So calls that wait for it share the next one: before is what runs was when the
+// caller found out that something is spent.
 func (h *hooks) run(before uint64) map[*Budget]struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -78,7 +78,8 @@ func TestBeforeRefusal(t *testing.T) {
 	}
 }
 
-// TestOthersLook: when all users have taken everything, what another user keeps for nobody comes back.
+// TestOthersLook: when all users have taken everything, what another user keeps for nobody comes
+// back.
 func TestOthersLook(t *testing.T) {
 	total := quota.NewTotal(quota.Cost{Files: 10})
 	one, other := total.Share(quota.Cost{Files: 8}), total.Share(quota.Cost{Files: 8})

@@ -2,8 +2,8 @@ package quota
 
 import "testing"
 
-// TestLooksShared: those who find out that something is spent while a look is under way share the next
-// one. Nobody relies on a look that had begun before.
+// TestLooksShared: those who find out that something is spent while a look is under way share the
+// next one. Nobody relies on a look that had begun before.
 func TestLooksShared(t *testing.T) {
 	total := NewTotal(Cost{Files: 1})
 	b := total.Share(Cost{})

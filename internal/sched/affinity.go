@@ -2,16 +2,16 @@ package sched
 
 import "golang.org/x/sys/unix"
 
-// Affinity is on which processors the calling thread runs, which is locked to its goroutine. The zero value
-// is ready.
+// Affinity is on which processors the calling thread runs, which is locked to its goroutine. The
+// zero value is ready.
 type Affinity struct {
 	known  bool
 	all    unix.CPUSet // the processors that the thread may use
 	narrow bool
 }
 
-// Narrow lets the thread run on those of the processors that it may use, or on all that it may use if
-// there are none among them. It reports whether the kernel has agreed.
+// Narrow lets the thread run on those of the processors that it may use, or on all that it may use
+// if there are none among them. It reports whether the kernel has agreed.
 func (a *Affinity) Narrow(cpus unix.CPUSet) bool {
 	a.learn()
 	for i := range cpus {

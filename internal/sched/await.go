@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AwaitBriefly waits until a file can be read, or some milliseconds have passed. It reports whether a signal
-// has ended the wait. It is for threads that are in their class, and read the file next.
+// AwaitBriefly waits until a file can be read, or some milliseconds have passed. It reports whether
+// a signal has ended the wait. It is for threads that are in their class, and read the file next.
 //
-// It does not tell Go's runtime that the thread waits. Otherwise Go's monitor thread looks at it every 20 µs, and keeps it
-// from going on meanwhile. The file's event may come just then, and the thread takes the processor from the monitor. It
-// then spins until the monitor runs again, which takes up to a second if it has to wait for threads of the
-// real-time class.
+// It does not tell Go's runtime that the thread waits. Otherwise Go's monitor thread looks at it
+// every 20 µs, and keeps it from going on meanwhile. The file's event may come just then, and the
+// thread takes the processor from the monitor. It then spins until the monitor runs again, which
+// takes up to a second if it has to wait for threads of the real-time class.
 //
-// The runtime may have to stop the goroutine meanwhile, as for garbage collection. It sends the thread a
-// signal, and the goroutine stops where the next function begins.
+// The runtime may have to stop the goroutine meanwhile, as for garbage collection. It sends the
+// thread a signal, and the goroutine stops where the next function begins.
 func AwaitBriefly(fd int) (interrupted bool) {
 	p := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	limit := unix.NsecToTimespec(Briefly.Nanoseconds())
@@ -24,9 +24,10 @@ func AwaitBriefly(fd int) (interrupted bool) {
 	return errno == unix.EINTR
 }
 
-// PauseBriefly sleeps until some microseconds have passed, or a signal comes. It does not tell Go's runtime, for the reason of
-// AwaitBriefly.
+// PauseBriefly sleeps until some microseconds have passed, or a signal comes. It does not tell Go's
+// runtime, for the reason of AwaitBriefly.
 func PauseBriefly(d time.Duration) {
 	ts := unix.NsecToTimespec(d.Nanoseconds())
-	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // only a signal ends it early
+	// only a signal ends it early
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }

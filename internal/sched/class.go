@@ -1,7 +1,8 @@
 // Package sched is for goroutines that have a thread of their own, because they wait in system
 // calls for work that comes often: packets, or doorbells.
 //
-// Programs that poll are their rivals: such a program never gives up its processor before its turn ends.
+// Programs that poll are their rivals: such a program never gives up its processor before its turn
+// ends.
 package sched
 
 import (
@@ -12,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Class is Linux's real-time class (sched(7): SCHED_FIFO) for some threads of this process. A thread
-// of that class runs as soon as it is ready. A thread of the usual class may have to wait until the
-// turn of a polling program ends, which takes milliseconds.
+// Class is Linux's real-time class (sched(7): SCHED_FIFO) for some threads of this process. A
+// thread of that class runs as soon as it is ready. A thread of the usual class may have to wait
+// until the turn of a polling program ends, which takes milliseconds.
 //
 // A process needs CAP_SYS_NICE or an RLIMIT_RTPRIO. Without them, threads stay as they are. A nil
 // Class has no room for a thread.
@@ -37,9 +38,9 @@ type Class struct {
 
 var realTime = unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}
 
-// NewClass has room for one thread per processor of the machine. So together they take four fifths of it
-// at most (Thread). On a machine with one processor there is no room, and none in a program with the race detector.
-// ready is Machine.Ready, for any thread.
+// NewClass has room for one thread per processor of the machine. So together they take four fifths
+// of it at most (Thread). On a machine with one processor there is no room, and none in a program
+// with the race detector. ready is Machine.Ready, for any thread.
 func NewClass(ready func() (threads int, ok bool)) *Class {
 	n := runtime.NumCPU()
 	c := &Class{processors: n, ready: ready}
@@ -100,7 +101,8 @@ func (c *Class) spentUntil() time.Duration {
 	return processorTime()
 }
 
-// waitedUntil returns how long the calling thread was ready so far, and did not run. It is 0 if the kernel does not say.
+// waitedUntil returns how long the calling thread was ready so far, and did not run. It is 0 if the
+// kernel does not say.
 func (c *Class) waitedUntil() time.Duration {
 	if c.waited != nil {
 		return c.waited()

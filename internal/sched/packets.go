@@ -2,8 +2,9 @@ package sched
 
 import "time"
 
-// Arrivals decides how a reader waits for packets: in Go's poller, or, while many come, in a thread of its own. A packet wakes
-// such a thread, and nothing else. The zero value is ready. It has no clock.
+// Arrivals decides how a reader waits for packets: in Go's poller, or, while many come, in a thread
+// of its own. A packet wakes such a thread, and nothing else. The zero value is ready. It has no
+// clock.
 //
 //	state    becomes
 //	polled   threaded, when busyBatches batches came within busyTime (Busy)
@@ -13,7 +14,8 @@ type Arrivals struct {
 	first   time.Duration
 }
 
-// Busy is called for each batch while the poller waits. It reports whether the reader should have a thread.
+// Busy is called for each batch while the poller waits. It reports whether the reader should have a
+// thread.
 func (a *Arrivals) Busy(at time.Duration) bool {
 	if a.batches == 0 {
 		a.first = at
@@ -25,8 +27,8 @@ func (a *Arrivals) Busy(at time.Duration) bool {
 	return at-a.first < busyTime
 }
 
-// ForPackets reports whether a thread that waits for packets wants the class: unless there are processors to spare
-// (Room).
+// ForPackets reports whether a thread that waits for packets wants the class: unless there are
+// processors to spare (Room).
 func (c *Class) ForPackets() bool {
 	if c == nil || c.processors <= pair || c.ready == nil {
 		return c != nil

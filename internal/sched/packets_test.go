@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestArrivals: a reader gets a thread when busyBatches batches come within busyTime, and not for as many in a longer time.
+// TestArrivals: a reader gets a thread when busyBatches batches come within busyTime, and not for
+// as many in a longer time.
 func TestArrivals(t *testing.T) {
 	for name, c := range map[string]struct {
 		between time.Duration
@@ -25,8 +26,9 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// TestForPackets: threads that wait for packets want the class, unless a machine with more than two processors has one
-// to spare. An answer of the machine holds for a while, and a machine with two is not asked.
+// TestForPackets: threads that wait for packets want the class, unless a machine with more than two
+// processors has one to spare. An answer of the machine holds for a while, and a machine with two
+// is not asked.
 func TestForPackets(t *testing.T) {
 	for _, c := range []struct {
 		processors, ready int

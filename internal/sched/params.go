@@ -2,9 +2,9 @@ package sched
 
 import "time"
 
-// All numbers of this package. Those that name a decision record were measured on a virtual machine with two
-// processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice and at half of them, is
-// reasoned and not measured. A larger machine was not available.
+// All numbers of this package. Those that name a decision record were measured on a virtual machine
+// with two processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice
+// and at half of them, is reasoned and not measured. A larger machine was not available.
 
 // How long a thread waits.
 const (
@@ -19,22 +19,22 @@ const (
 	// share is the part of a processor that a thread may take in each window, and barring is how
 	// long it is out of the class if it took more. So a thread that works without end is in the
 	// class for four fifths of the time. The rest is for programs: one that polls posts nothing
-	// while it waits. Without a bound, rows move a fifth
-	// more, and other users' programs wait without end. Half, and out for 16 ms: 64 KiB moves a third
-	// less.
+	// while it waits. Without a bound, rows move a fifth more, and other users' programs wait
+	// without end. Half, and out for 16 ms: 64 KiB moves a third less.
 	share = 0.75
 	// window is how long a thread runs at most before its share is judged. Twice: a program that
-	// polls stands still for up to 8 ms. Half: the clock is read twice as often, for the same share.
+	// polls stands still for up to 8 ms. Half: the clock is read twice as often, for the same
+	// share.
 	window = 4 * time.Millisecond
-	// barring is a short turn of the scheduler. Four times: 64 KiB moves up to two fifths less. Half:
-	// a program may not get a turn in it.
+	// barring is a short turn of the scheduler. Four times: 64 KiB moves up to two fifths less.
+	// Half: a program may not get a turn in it.
 	barring = 1 * time.Millisecond
 )
 
-// Threads of the class that want more of a processor than there is leave the class for a while, all at
-// the same time. Otherwise those of several daemons would have a processor together, although each takes
-// no more than its share. So all look at the same times: a common period begins when the system's clock
-// is a multiple of it.
+// Threads of the class that want more of a processor than there is leave the class for a while, all
+// at the same time. Otherwise those of several daemons would have a processor together, although
+// each takes no more than its share. So all look at the same times: a common period begins when the
+// system's clock is a multiple of it.
 const (
 	// commonPeriod is the time between two such breaks. Twice: other threads wait for up to 45 ms.
 	// Half: a fifth more of the time is outside the class.
@@ -50,15 +50,16 @@ const (
 
 // When to look.
 const (
-	// maxPause is the longest pause between two looks (0048). Longer ones, which let looks find 24 to 56
-	// requests: WRITEs of 8 bytes lose 5 to 10 %. Half: SENDs lose up to a half, because both of their
-	// programs poll, and looks end their turns.
+	// maxPause is the longest pause between two looks (0048). Longer ones, which let looks find 24
+	// to 56 requests: WRITEs of 8 bytes lose 5 to 10 %. Half: SENDs lose up to a half, because both
+	// of their programs poll, and looks end their turns.
 	maxPause = 50 * time.Microsecond
 	// pauseEach is the pause for each request that the last look found. A program posts a request
-	// in 0.5 to 1.5 µs. Twice: the program waits for the thread. Half: looks find fewer than they could.
+	// in 0.5 to 1.5 µs. Twice: the program waits for the thread. Half: looks find fewer than they
+	// could.
 	pauseEach = 2 * time.Microsecond
-	// minPause is the shortest pause that is worth its system call and two
-	// switches. Twice: streams of 3 to 6 requests per look have no pauses. Half: they have too many.
+	// minPause is the shortest pause that is worth its system call and two switches. Twice: streams
+	// of 3 to 6 requests per look have no pauses. Half: they have too many.
 	minPause = 6 * time.Microsecond
 	// tryPause is the pause that tries whether a program that posted one request would post more.
 	// Twice: a program that does not loses more. Half: it finds no second request.
@@ -80,18 +81,20 @@ const (
 // Whether the next request is due soon, and whether a receive is.
 const (
 	// linger is how long a thread goes on looking after it has found a request, if that takes no
-	// processor from a program (0050). Twice: twice the processor time after the last request. Half:
-	// a program that computes for 30 µs between two requests has its thread woken each time.
+	// processor from a program (0050). Twice: twice the processor time after the last request.
+	// Half: a program that computes for 30 µs between two requests has its thread woken each time.
 	linger = 50 * time.Microsecond
 	// A thread lingers if quickGaps requests came within linger of the one before. They count up to
-	// maxQuick, and a later one counts as lateGap against them. quickGaps twice: it begins 4 requests
-	// later; half: chance begins it. maxQuick twice: after a burst it lingers for 32 late requests more.
+	// maxQuick, and a later one counts as lateGap against them. quickGaps twice: it begins 4
+	// requests later; half: chance begins it. maxQuick twice: after a burst it lingers for 32 late
+	// requests more.
 	quickGaps = 4
 	maxQuick  = 64
 	lateGap   = 2
 	// CreditPause is the pause after a look at messages that have no receive work request at their
-	// peer (0054). The peer's program may need this thread's processor to post some. It posts one in 0.1
-	// to 0.2 µs. Twice: a message waits longer than its receiver. Half: the receiver posts a half.
+	// peer (0054). The peer's program may need this thread's processor to post some. It posts one
+	// in 0.1 to 0.2 µs. Twice: a message waits longer than its receiver. Half: the receiver posts a
+	// half.
 	CreditPause = 30 * time.Microsecond
 )
 
@@ -109,8 +112,8 @@ const (
 	// an eighth. A sixteenth: Go's monitor thread sends it back. A quarter: it shares a processor
 	// with a program half of the time.
 	spinDelay = 8
-	// PlaceThreads is how many threads a program may have to be looked at. Twice: a
-	// look takes twice as long. Half: programs with a thread for each of several queues are not placed.
+	// PlaceThreads is how many threads a program may have to be looked at. Twice: a look takes
+	// twice as long. Half: programs with a thread for each of several queues are not placed.
 	PlaceThreads = 16
 )
 
@@ -120,18 +123,19 @@ const (
 	// programs that poll, and the thread that takes their doorbells, have three. Twice: daemons of
 	// several users take the machine together. Half: two polling programs count as many.
 	readyEach = 2
-	// readyFor is how long an answer holds. A change is noticed that much later. Half: /proc/loadavg
-	// is read twice as often.
+	// readyFor is how long an answer holds. A change is noticed that much later. Half:
+	// /proc/loadavg is read twice as often.
 	readyFor = 8 * time.Millisecond
 )
 
 // Threads of a session for direct doorbells, besides helpers (DoorbellThreads).
 const (
 	// fewThreads is for two processors. The processes of one gorxe run mostly open a device each.
-	// Twice: a session takes eight instances of inotify. Half: two pairs under one run share threads.
+	// Twice: a session takes eight instances of inotify. Half: two pairs under one run share
+	// threads.
 	fewThreads = 4
-	// threadsEach is for each processor of a larger machine. Twice: more threads than can run. Half: two
-	// programs for each processor share threads.
+	// threadsEach is for each processor of a larger machine. Twice: more threads than can run.
+	// Half: two programs for each processor share threads.
 	threadsEach = 2
 	// mostThreads bounds them: an inotify instance each (trap/doorbell: manyInstances).
 	mostThreads = 16
@@ -145,5 +149,6 @@ const (
 	busyTime    = time.Second
 )
 
-// mostRecorded bounds a recording, in looks: 2 MiB of text. Twice: twice that. Half: half a second of a stream.
+// mostRecorded bounds a recording, in looks: 2 MiB of text. Twice: twice that. Half: half a second
+// of a stream.
 const mostRecorded = 20_000

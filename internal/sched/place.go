@@ -37,21 +37,22 @@ func roomOf(processors, ready int, known bool) Room {
 	}
 }
 
-// hasClass reports whether the real-time class is of use. With processors to spare, a thread of the class would take the
-// processor on which it ran last from a program, although another one is idle.
+// hasClass reports whether the real-time class is of use. With processors to spare, a thread of the
+// class would take the processor on which it ran last from a program, although another one is idle.
 func (r Room) hasClass() bool { return r == Tight || r == Crowded }
 
-// PacketsInClass reports whether a thread that waits for packets wants the real-time class, on a machine with so
-// many processors and ready threads.
+// PacketsInClass reports whether a thread that waits for packets wants the real-time class, on a
+// machine with so many processors and ready threads.
 func PacketsInClass(processors, ready int, known bool) bool {
 	return roomOf(processors, ready, known).hasClass()
 }
 
-// DirectPays reports whether doorbells that are not trapped pay. With one processor, a program that polls would delay the
-// thread that takes them.
+// DirectPays reports whether doorbells that are not trapped pay. With one processor, a program that
+// polls would delay the thread that takes them.
 func DirectPays(processors int) bool { return processors >= pair }
 
-// DoorbellThreads returns how many threads of its own a session may have for direct doorbells, besides helpers.
+// DoorbellThreads returns how many threads of its own a session may have for direct doorbells,
+// besides helpers.
 func DoorbellThreads(processors int) int {
 	if processors <= pair {
 		return fewThreads
@@ -59,8 +60,8 @@ func DoorbellThreads(processors int) int {
 	return min(max(threadsEach*processors, fewThreads), mostThreads)
 }
 
-// ask returns the room. A machine with two processors is asked in streams only, because its room is Tight or
-// Crowded, and a program that waits has the same place in both.
+// ask returns the room. A machine with two processors is asked in streams only, because its room is
+// Tight or Crowded, and a program that waits has the same place in both.
 func (p *Policy) ask(streams bool, at time.Duration, m Machine) Room {
 	switch {
 	case p.Processors < pair:
@@ -91,7 +92,8 @@ func (p *Policy) place(program State, room Room, l Look, m Machine) {
 	}
 }
 
-// wantsSpin reports whether the next request is due soon: most came within linger of the one before.
+// wantsSpin reports whether the next request is due soon: most came within linger of the one
+// before.
 func (p *Policy) wantsSpin(l Look) bool { return p.quick >= quickGaps && !l.Packets }
 
 // leave lets the thread run anywhere.
@@ -102,8 +104,8 @@ func (p *Policy) leave() {
 	}
 }
 
-// follow puts the thread on the processor of a program that waits. If it would spin, and another processor has
-// nothing else to do, it spins there instead.
+// follow puts the thread on the processor of a program that waits. If it would spin, and another
+// processor has nothing else to do, it spins there instead.
 func (p *Policy) follow(room Room, l Look, m Machine) {
 	p.spins = p.spins && !l.Packets && p.Processors == pair
 	if l.Program <= NoProgram || l.At < p.askNext {
@@ -121,7 +123,8 @@ func (p *Policy) follow(room Room, l Look, m Machine) {
 	p.bind(l.At, to, cpu, ok, seldom)
 }
 
-// avoid keeps the thread off the processor of a program that streams. If several programs ring, it may run anywhere.
+// avoid keeps the thread off the processor of a program that streams. If several programs ring, it
+// may run anywhere.
 func (p *Policy) avoid(l Look, m Machine) {
 	switch {
 	case l.Program == NoProgram: // a look at a stream that found nothing
@@ -133,10 +136,10 @@ func (p *Policy) avoid(l Look, m Machine) {
 	}
 }
 
-// otherIsFree reports, for a machine with two processors, whether the one beside the program's has nothing to do but
-// to run this thread. There seems to be one if no more threads are ready than there are processors. If so, the
-// thread does not have to wait there. While it spins, Go's monitor thread often is ready too, so only the second
-// question counts.
+// otherIsFree reports, for a machine with two processors, whether the one beside the program's has
+// nothing to do but to run this thread. There seems to be one if no more threads are ready than
+// there are processors. If so, the thread does not have to wait there. While it spins, Go's monitor
+// thread often is ready too, so only the second question counts.
 func (p *Policy) otherIsFree(at time.Duration, m Machine) bool {
 	waited, ok := m.Waited()
 	delay := waited - p.waited

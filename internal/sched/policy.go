@@ -2,8 +2,8 @@ package sched
 
 import "time"
 
-// A Policy decides when and where one thread takes doorbells, from what its looks for them find. It makes no
-// system call and has no clock. So a test runs it for any machine.
+// A Policy decides when and where one thread takes doorbells, from what its looks for them find. It
+// makes no system call and has no clock. So a test runs it for any machine.
 //
 // The state says what the program does:
 //
@@ -15,10 +15,11 @@ import "time"
 //	Stream    posts many requests without waiting         pauseEach for each request  off while looks find some
 //	Starved   posts to a peer that has no receive         CreditPause                 as without that
 //
-// Events are what wakes the thread: without them the program's doorbell is cheaper, and the thread looks again by
-// itself. A look that leaves work (Look.More) is followed by the next one at once.
+// Events are what wakes the thread: without them the program's doorbell is cheaper, and the thread
+// looks again by itself. A look that leaves work (Look.More) is followed by the next one at once.
 //
-// The room says what the machine has (see roomOf). Where the thread runs, and whether it wants the real-time class:
+// The room says what the machine has (see roomOf). Where the thread runs, and whether it wants the
+// real-time class:
 //
 //	           PingPong                   Spinning            Trickle, Stream      class
 //	Spare      anywhere                   anywhere            anywhere             no
@@ -28,12 +29,13 @@ import "time"
 //	           processor
 //	Single     anywhere                   does not spin       anywhere             no
 //
-// With packets means that other threads of this process wait for packets in the class (Look.Packets). The thread
-// then does not spin, because a thread of the class must sleep, and it does not keep off a stream's processor.
+// With packets means that other threads of this process wait for packets in the class
+// (Look.Packets). The thread then does not spin, because a thread of the class must sleep, and it
+// does not keep off a stream's processor.
 //
-// A stream rings while it posts, and polls elsewhere: so the thread keeps off its processor. A program that waits has
-// nothing to do on its processor but poll, so the thread takes its turn there, within 2 µs. An idle processor of
-// a virtual machine takes 10 µs to wake up.
+// A stream rings while it posts, and polls elsewhere: so the thread keeps off its processor. A
+// program that waits has nothing to do on its processor but poll, so the thread takes its turn
+// there, within 2 µs. An idle processor of a virtual machine takes 10 µs to wake up.
 type Policy struct {
 	Processors int // of the machine
 
@@ -91,11 +93,14 @@ type Look struct {
 	Began    time.Duration `json:"began"`              // on a clock that does not go back
 	At       time.Duration `json:"at"`                 // when it ended
 	Requests int           `json:"requests,omitempty"` // that the program posted
-	Awaited  int           `json:"awaited,omitempty"`  // how many of them the program waits for, one at a time
-	More     bool          `json:"more,omitempty"`     // work is left
-	NoCredit bool          `json:"nocredit,omitempty"` // a message waits for a receive of its peer
-	Program  int           `json:"program,omitempty"`  // the process that posted, or one of the two below
-	Packets  bool          `json:"packets,omitempty"`  // threads of this process wait for packets in the class
+	// how many of them the program waits for, one at a time
+	Awaited  int  `json:"awaited,omitempty"`
+	More     bool `json:"more,omitempty"`     // work is left
+	NoCredit bool `json:"nocredit,omitempty"` // a message waits for a receive of its peer
+	// the process that posted, or one of the two below
+	Program int `json:"program,omitempty"`
+	// threads of this process wait for packets in the class
+	Packets bool `json:"packets,omitempty"`
 }
 
 // Values of Look.Program.
@@ -110,8 +115,8 @@ type Machine interface {
 	Ready() (threads int, ok bool)
 	// Waited returns how long the calling thread was ready so far, and did not run.
 	Waited() (time.Duration, bool)
-	// Processor returns the processor of the program's only running thread. ok is false if none runs, if
-	// several do, or if the calling thread may not use that processor.
+	// Processor returns the processor of the program's only running thread. ok is false if none
+	// runs, if several do, or if the calling thread may not use that processor.
 	Processor(program int) (cpu int, ok bool)
 }
 
@@ -207,7 +212,8 @@ func (p *Policy) pause(program State, l Look) (pause time.Duration) {
 	if l.More {
 		return 0
 	}
-	// A look at large messages takes longer than the pause. The difference counts as a part of the pause.
+	// A look at large messages takes longer than the pause. The difference counts as a part of the
+	// pause.
 	over := l.At - l.Began - pause
 	return max(0, pause-max(0, over))
 }

@@ -34,7 +34,8 @@ type player struct {
 
 const program = 7
 
-// newPlayer is a machine with one program, which runs on the last processor, and so many threads that run.
+// newPlayer is a machine with one program, which runs on the last processor, and so many threads
+// that run.
 func newPlayer(processors, ready int) *player {
 	p := &player{Policy: Policy{Processors: processors}, at: time.Hour}
 	p.ready, p.running = ready, map[int]int{program: processors - 1}
@@ -63,7 +64,8 @@ var (
 	nothing = Look{}
 )
 
-// TestPaceOfWaiting: while a program waits for each request, no look is put off, and its doorbells wake the thread.
+// TestPaceOfWaiting: while a program waits for each request, no look is put off, and its doorbells
+// wake the thread.
 func TestPaceOfWaiting(t *testing.T) {
 	p := newPlayer(2, 3)
 	for i := range 100 {
@@ -74,8 +76,8 @@ func TestPaceOfWaiting(t *testing.T) {
 	}
 }
 
-// TestPaceOfStream: a stream that is found one request at a time is given a short pause now and then.
-// If that finds more, the pauses grow with what they find, up to maxPause.
+// TestPaceOfStream: a stream that is found one request at a time is given a short pause now and
+// then. If that finds more, the pauses grow with what they find, up to maxPause.
 func TestPaceOfStream(t *testing.T) {
 	p := newPlayer(2, 3)
 	if d := p.looks(sureScore, soon, single); d.Pause != tryPause || d.State != Trickle {
@@ -139,8 +141,8 @@ func TestPaceOfNothing(t *testing.T) {
 	}
 }
 
-// TestCrowded: a machine is crowded with more than two ready threads for each processor, and an answer holds for a while. A
-// machine that does not say how many there are may have many.
+// TestCrowded: a machine is crowded with more than two ready threads for each processor, and an
+// answer holds for a while. A machine that does not say how many there are may have many.
 func TestCrowded(t *testing.T) {
 	for _, processors := range []int{2, 4, 16, 64} {
 		most := readyEach * processors
@@ -164,7 +166,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestPlace: on two busy processors the thread is on that of a program that waits. It is free again when the program sleeps.
+// TestPlace: on two busy processors the thread is on that of a program that waits. It is free again
+// when the program sleeps.
 func TestPlace(t *testing.T) {
 	p := newPlayer(2, 3)
 	if d := p.looks(sureScore, late, awaited); d.Where != OnProgram || d.CPU != 1 || !d.Polls {
@@ -180,8 +183,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestPlaceSeldom: while the answer stays the same, the program's threads are looked at less and less
-// often.
+// TestPlaceSeldom: while the answer stays the same, the program's threads are looked at less and
+// less often.
 func TestPlaceSeldom(t *testing.T) {
 	p := newPlayer(2, 3)
 	p.looks(sureScore, late, awaited)
@@ -204,8 +207,9 @@ func TestPlaceSeldom(t *testing.T) {
 	}
 }
 
-// TestSpin: on two processors, a thread spins on the other one if the program's requests come soon, and no more threads are
-// ready than there are processors. It goes on as long as it does not wait for its processor.
+// TestSpin: on two processors, a thread spins on the other one if the program's requests come soon,
+// and no more threads are ready than there are processors. It goes on as long as it does not wait
+// for its processor.
 func TestSpin(t *testing.T) {
 	p := newPlayer(2, 2)
 	if d := p.looks(20, late, awaited); d.State != PingPong || d.Where != OnProgram {
@@ -241,7 +245,8 @@ func TestSpin(t *testing.T) {
 	}
 }
 
-// TestLinger: a thread that spins goes on looking for a while after each request, and then waits for events.
+// TestLinger: a thread that spins goes on looking for a while after each request, and then waits
+// for events.
 func TestLinger(t *testing.T) {
 	p := newPlayer(2, 2)
 	if d := p.looks(int(placeSeldom/soon), soon, awaited); d.State != Spinning || d.Events {
@@ -258,8 +263,8 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestBusy: a thread wants the class while looks at a stream leave work. It does not if the program waits for each request, if
-// nothing is left, or if the machine has many threads to run.
+// TestBusy: a thread wants the class while looks at a stream leave work. It does not if the program
+// waits for each request, if nothing is left, or if the machine has many threads to run.
 func TestBusy(t *testing.T) {
 	p := newPlayer(2, 3)
 	look := func(want bool, l Look) {
@@ -282,8 +287,8 @@ func TestBusy(t *testing.T) {
 	look(true, Look{Requests: 4, Packets: true})
 }
 
-// TestCreditPause: a look at messages that wait for receive work requests is followed by a pause, unless another queue has
-// work left. The device raises no events if its program posts a stream.
+// TestCreditPause: a look at messages that wait for receive work requests is followed by a pause,
+// unless another queue has work left. The device raises no events if its program posts a stream.
 func TestCreditPause(t *testing.T) {
 	p := newPlayer(2, 3)
 	look := func(n int, want time.Duration, l Look) (d Decision) {
@@ -306,9 +311,9 @@ func TestCreditPause(t *testing.T) {
 	}
 }
 
-// TestOffProgram: the thread keeps off the processor of a program that posts a stream. It goes on that processor when the
-// program waits for each request. Beside threads that wait for packets, for several programs and on a crowded
-// machine it goes anywhere.
+// TestOffProgram: the thread keeps off the processor of a program that posts a stream. It goes on
+// that processor when the program waits for each request. Beside threads that wait for packets, for
+// several programs and on a crowded machine it goes anywhere.
 func TestOffProgram(t *testing.T) {
 	p := newPlayer(2, 2)
 	look := func(want Where, l Look) {
@@ -335,11 +340,13 @@ func TestOffProgram(t *testing.T) {
 	look(OnProgram, Look{Requests: 1, Awaited: 1, Packets: true})
 }
 
-// TestStates walks the table of Policy: what each state has for pause and events, and where the thread is in each room.
+// TestStates walks the table of Policy: what each state has for pause and events, and where the
+// thread is in each room.
 func TestStates(t *testing.T) {
 	stream := Look{Requests: 10}
 	starved := Look{Requests: 10, NoCredit: true}
-	rooms := map[Room][2]int{Spare: {4, 3}, Tight: {2, 3}, Crowded: {2, 9}, Single: {1, 2}} // processors, ready threads
+	// processors, ready threads
+	rooms := map[Room][2]int{Spare: {4, 3}, Tight: {2, 3}, Crowded: {2, 9}, Single: {1, 2}}
 	for _, c := range []struct {
 		state  State
 		every  time.Duration

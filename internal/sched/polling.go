@@ -19,7 +19,8 @@ func NewPolling(tell func(unix.CPUSet)) *Polling {
 	return &Polling{tell: tell, count: make(map[int]int)}
 }
 
-// move says that the program of a Taker leaves a processor and enters another one. Both are numbers plus one, and 0 is none.
+// move says that the program of a Taker leaves a processor and enters another one. Both are numbers
+// plus one, and 0 is none.
 func (p *Polling) move(from, to int) {
 	if p == nil || from == to {
 		return

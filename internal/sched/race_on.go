@@ -2,6 +2,6 @@
 
 package sched
 
-// The locks of the race detector spin until they are free (sched_yield). A thread of the class would take the
-// processor from the thread that has the lock, and spin for up to a second.
+// The locks of the race detector spin until they are free (sched_yield). A thread of the class
+// would take the processor from the thread that has the lock, and spin for up to a second.
 const raceDetector = true

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// RecordTo makes each Taker that begins from now on write its looks to a file of its own: path, a dot and a number. It is for the
-// recordings that the tests of Policy use. An empty path ends that.
+// RecordTo makes each Taker that begins from now on write its looks to a file of its own: path, a
+// dot and a number. It is for the recordings that the tests of Policy use. An empty path ends that.
 func RecordTo(path string) { recordTo.Store(&path) }
 
 var (
@@ -18,10 +18,12 @@ var (
 	recorders atomic.Int32
 )
 
-// Recorded is one line of a recording: a look, the answers that the policy asked for, and what it decided.
+// Recorded is one line of a recording: a look, the answers that the policy asked for, and what it
+// decided.
 type Recorded struct {
 	Look
-	Ready     *int           `json:"ready,omitempty"`     // of Machine; nil: not asked, or not known
+	// of Machine; nil: not asked, or not known
+	Ready     *int           `json:"ready,omitempty"`
 	Waited    *time.Duration `json:"waited,omitempty"`    // the same
 	Processor *int           `json:"processor,omitempty"` // the same
 	State     string         `json:"state"`

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Taker is the calling thread, which takes doorbells and is locked to its goroutine: it does what its Policy decides. Only
-// that goroutine uses it.
+// A Taker is the calling thread, which takes doorbells and is locked to its goroutine: it does what
+// its Policy decides. Only that goroutine uses it.
 type Taker struct {
 	System  System
 	Thread  Thread
@@ -23,9 +23,10 @@ type Taker struct {
 // System is what a Taker asks of the kernel. A nil function gives no answer.
 type System struct {
 	Processors int
-	Ready      func() (threads int, ok bool)           // Machine.Ready
-	Running    func(process int) (cpu int, found bool) // the processor of the only running thread of a process
-	Delay      func() (ns int64, ok bool)              // Machine.Waited
+	Ready      func() (threads int, ok bool) // Machine.Ready
+	// the processor of the only running thread of a process
+	Running func(process int) (cpu int, found bool)
+	Delay   func() (ns int64, ok bool) // Machine.Waited
 }
 
 // NewTaker makes a Taker for the calling thread.
@@ -36,7 +37,8 @@ func NewTaker(s System, class *Class, polling *Polling) *Taker {
 	}
 }
 
-// Observe ends a look: Look.At and Look.Packets are set here. It moves the thread if that is of use. Pause does the remainder.
+// Observe ends a look: Look.At and Look.Packets are set here. It moves the thread if that is of
+// use. Pause does the remainder.
 func (t *Taker) Observe(l Look) Decision {
 	l.At, l.Packets = Now(), t.Thread.WithPackets()
 	d := t.record.observe(&t.policy, l, (*asked)(t))
@@ -88,7 +90,8 @@ func (t *Taker) move(d Decision) {
 	t.Polling.move(polled(before), polled(d))
 }
 
-// polled returns the processor, plus one, on which the program polls for this thread; 0 if it does not.
+// polled returns the processor, plus one, on which the program polls for this thread; 0 if it does
+// not.
 func polled(d Decision) int {
 	if !d.Polls {
 		return 0

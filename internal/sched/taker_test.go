@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMove: a Taker is on the processors that its policy names, tells where a program polls, and is given back as it was.
+// TestMove: a Taker is on the processors that its policy names, tells where a program polls, and is
+// given back as it was.
 func TestMove(t *testing.T) {
 	lock(t)
 	allowed := func() (set unix.CPUSet) {
@@ -48,7 +49,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestProcessorNotAllowed: a program on a processor that the thread may not use is one whose processor is not known.
+// TestProcessorNotAllowed: a program on a processor that the thread may not use is one whose
+// processor is not known.
 func TestProcessorNotAllowed(t *testing.T) {
 	lock(t)
 	const none = 1000 // more than a machine has, and less than a CPUSet has

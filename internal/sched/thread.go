@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Thread is the calling thread, which is locked to its goroutine. The zero value is ready. Only that
-// goroutine uses it. It does what a Turn decides.
+// A Thread is the calling thread, which is locked to its goroutine. The zero value is ready. Only
+// that goroutine uses it. It does what a Turn decides.
 type Thread struct {
 	Class *Class // may be nil
-	// Packets says that it waits for packets. Threads that take doorbells may want the class while such threads do.
+	// Packets says that it waits for packets. Threads that take doorbells may want the class while
+	// such threads do.
 	Packets bool
 
 	turn   Turn
@@ -21,8 +22,8 @@ type Thread struct {
 	before *unix.SchedAttr // what it was; nil: it is not in the class
 }
 
-// UpdateClass is called between two pieces of work. It puts the thread in its class if it wants that and has a turn, and
-// takes it out if not.
+// UpdateClass is called between two pieces of work. It puts the thread in its class if it wants
+// that and has a turn, and takes it out if not.
 func (t *Thread) UpdateClass(wants bool) {
 	if t.Class == nil {
 		return
@@ -110,7 +111,8 @@ func processorTime() time.Duration {
 }
 
 // Delay returns how long the calling thread was ready so far, and did not run
-// (Documentation/scheduler/sched-stats.rst: /proc/PID/schedstat). The caller is locked to its thread.
+// (Documentation/scheduler/sched-stats.rst: /proc/PID/schedstat). The caller is locked to its
+// thread.
 func Delay() (ns int64, ok bool) {
 	text, err := os.ReadFile("/proc/thread-self/schedstat")
 	fields := bytes.Fields(text)

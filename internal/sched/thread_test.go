@@ -31,8 +31,8 @@ func classOf(most int32) *Class {
 	}
 }
 
-// TestFollows: a thread that takes doorbells is in the class while one that waits for packets has begun, even if there is
-// no room for that one. Or it wants the class by itself.
+// TestFollows: a thread that takes doorbells is in the class while one that waits for packets has
+// begun, even if there is no room for that one. Or it wants the class by itself.
 func TestFollows(t *testing.T) {
 	policy := lock(t)
 	c := classOf(1)
@@ -87,8 +87,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRights: a thread with the right joins the real-time class. One without it stays as it is, takes no
-// room, and does not try again.
+// TestRights: a thread with the right joins the real-time class. One without it stays as it is,
+// takes no room, and does not try again.
 func TestRights(t *testing.T) {
 	policy := lock(t)
 	c := &Class{most: 1}
@@ -111,7 +111,8 @@ func TestRights(t *testing.T) {
 	th.End()
 }
 
-// dropRights gives up the right to the class: CAP_SYS_NICE in all threads, and the limit of priorities.
+// dropRights gives up the right to the class: CAP_SYS_NICE in all threads, and the limit of
+// priorities.
 func dropRights(t *testing.T) {
 	t.Helper()
 	const limit = unix.RLIMIT_RTPRIO
@@ -164,7 +165,8 @@ func BenchmarkUpdateClass(b *testing.B) {
 	}
 }
 
-// TestDelay: the time that a thread waits for a processor grows beside a rival, and does not become less.
+// TestDelay: the time that a thread waits for a processor grows beside a rival, and does not become
+// less.
 func TestDelay(t *testing.T) {
 	lock(t)
 	last, ok := Delay()

@@ -21,9 +21,9 @@ type topology struct {
 	spins bool // the thread may go on looking while its program waits
 }
 
-// topologies are machines of each size: calm, with a thread for each processor and one more, and with many. With
-// processors to spare nobody is moved and nobody is in the class. A thread spins only where a processor has nothing else to
-// do.
+// topologies are machines of each size: calm, with a thread for each processor and one more, and
+// with many. With processors to spare nobody is moved and nobody is in the class. A thread spins
+// only where a processor has nothing else to do.
 var topologies = []topology{
 	{processors: 1, ready: 2}, {processors: 1, ready: 9},
 	{processors: 2, ready: 2, moves: true, class: true, spins: true},
@@ -73,9 +73,10 @@ func (m topology) machine() *model {
 	return &model{ready: m.ready, running: cpus}
 }
 
-// recording reads the looks of a real run on two processors (RecordTo): of ibv_rc_pingpong, ib_send_lat, and ib_write_bw
-// of 64 bytes. pairs is one of three pairs of ib_send_bw of 4 KiB under one daemon, and idle is ibv_rc_pingpong with two
-// messages. Times begin with the first look, and processes have small numbers.
+// recording reads the looks of a real run on two processors (RecordTo): of ibv_rc_pingpong,
+// ib_send_lat, and ib_write_bw of 64 bytes. pairs is one of three pairs of ib_send_bw of 4 KiB
+// under one daemon, and idle is ibv_rc_pingpong with two messages. Times begin with the first look,
+// and processes have small numbers.
 func recording(t *testing.T, path string) (lines []Recorded) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -137,8 +138,8 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// TestTopologiesRecorded: on each machine what must hold does, when programs do what they did in real runs. Programs that
-// wait for each request are seen as such, and so are streams.
+// TestTopologiesRecorded: on each machine what must hold does, when programs do what they did in
+// real runs. Programs that wait for each request are seen as such, and so are streams.
 func TestTopologiesRecorded(t *testing.T) {
 	mostly := map[string][]State{
 		"pingpong": {PingPong, Spinning}, "send_lat": {PingPong, Spinning}, "write_bw": {Stream}, "pairs": {Stream, Starved}, "idle": {Idle},
@@ -192,9 +193,9 @@ func TestTopologiesRandom(t *testing.T) {
 	}
 }
 
-// TestWaitingProgramIsServedAtOnce: a program that posts one request, waits for it and computes never waits for a pause
-// of the thread. That is so on each machine, for short and for long times between two requests, and soon after a
-// stream.
+// TestWaitingProgramIsServedAtOnce: a program that posts one request, waits for it and computes
+// never waits for a pause of the thread. That is so on each machine, for short and for long times
+// between two requests, and soon after a stream.
 func TestWaitingProgramIsServedAtOnce(t *testing.T) {
 	for _, m := range topologies {
 		for _, think := range []time.Duration{time.Microsecond, soon, linger - 1, linger, time.Millisecond, time.Second} {
@@ -229,8 +230,8 @@ func TestWaitingProgramIsServedAtOnce(t *testing.T) {
 	}
 }
 
-// TestStreamIsServedInBatches: looks at a program that posts a request each microsecond find several, on each machine, and no
-// request waits longer than a pause and a look.
+// TestStreamIsServedInBatches: looks at a program that posts a request each microsecond find
+// several, on each machine, and no request waits longer than a pause and a look.
 func TestStreamIsServedInBatches(t *testing.T) {
 	const request, fixed, each = time.Microsecond, 3 * time.Microsecond, 200 * time.Nanosecond
 	for _, m := range topologies {
@@ -259,7 +260,8 @@ func TestStreamIsServedInBatches(t *testing.T) {
 	}
 }
 
-// TestSpareProcessors: as processors become free and are taken again, the thread leaves its place and takes it again.
+// TestSpareProcessors: as processors become free and are taken again, the thread leaves its place
+// and takes it again.
 func TestSpareProcessors(t *testing.T) {
 	for _, processors := range []int{4, 16, 64} {
 		p := newPlayer(processors, processors+1)
@@ -278,8 +280,8 @@ func TestSpareProcessors(t *testing.T) {
 
 func (p *player) setReady(n int) { p.ready = n }
 
-// TestDoorbellThreads: a session has four threads for doorbells on two processors, and more on a larger machine, but not
-// without end. Doorbells are trapped by default on one processor only.
+// TestDoorbellThreads: a session has four threads for doorbells on two processors, and more on a
+// larger machine, but not without end. Doorbells are trapped by default on one processor only.
 func TestDoorbellThreads(t *testing.T) {
 	for processors, want := range map[int]int{1: 4, 2: 4, 4: 8, 16: 16, 64: 16} {
 		if n := DoorbellThreads(processors); n != want {

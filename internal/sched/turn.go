@@ -2,7 +2,8 @@ package sched
 
 import "time"
 
-// A Turn decides how long a thread that wants the real-time class is in it. It makes no system call and has no clock.
+// A Turn decides how long a thread that wants the real-time class is in it. It makes no system call
+// and has no clock.
 //
 //	state   the thread               becomes
 //	out     does not want the class  in, when it does
@@ -12,10 +13,12 @@ import "time"
 //	barred  wants it, too soon       out, when that time is over
 //	refused has no right to it       nothing: rights do not come later
 //
-// A thread has a common break if it shares its processor with another one of the class. Then it ran or was ready
-// for more than share of a common period, and of that it was ready without running for more than readyShare.
+// A thread has a common break if it shares its processor with another one of the class. Then it ran
+// or was ready for more than share of a common period, and of that it was ready without running for
+// more than readyShare.
 //
-// A window goes on while the thread is out. So a thread that leaves and joins again and again has one share.
+// A window goes on while the thread is out. So a thread that leaves and joins again and again has
+// one share.
 type Turn struct {
 	state    turnState
 	until    time.Duration // barred
@@ -43,8 +46,9 @@ type usage interface {
 	waitedUntil() time.Duration // it was ready, and did not run
 }
 
-// Observe is called between two pieces of work. period is the number of the common period. It returns whether the
-// thread should be in the class from now on. If it cannot be, Bar or Refuse says so.
+// Observe is called between two pieces of work. period is the number of the common period. It
+// returns whether the thread should be in the class from now on. If it cannot be, Bar or Refuse
+// says so.
 func (t *Turn) Observe(at time.Duration, period int64, wants bool, u usage) bool {
 	switch {
 	case t.state == refused:
@@ -82,7 +86,8 @@ func (t *Turn) measure(at time.Duration, u usage) {
 	t.measured, t.window = true, mark{at: at, spent: u.spentUntil()}
 }
 
-// withinShare ends the window and begins the next one. It reports whether the thread took no more than its share.
+// withinShare ends the window and begins the next one. It reports whether the thread took no more
+// than its share.
 func (t *Turn) withinShare(at time.Duration, u usage) bool {
 	before := t.window
 	t.measure(at, u)

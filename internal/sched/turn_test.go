@@ -63,8 +63,8 @@ func TestShareOfMany(t *testing.T) {
 	}
 }
 
-// TestCommonBreak: a thread that runs or is ready nearly all the time, and often waits for a processor, leaves the class for a
-// while once in a common period. Others stay.
+// TestCommonBreak: a thread that runs or is ready nearly all the time, and often waits for a
+// processor, leaves the class for a while once in a common period. Others stay.
 func TestCommonBreak(t *testing.T) {
 	for name, s := range map[string]struct {
 		ran, waited float64 // of the time

@@ -28,8 +28,8 @@ type Host interface {
 	Open(n *tree.Node, who Credentials) (File, error)
 }
 
-// Mourner is a Host that learns how the processes of a program ended. Its method is called under a lock,
-// and waits for nobody.
+// Mourner is a Host that learns how the processes of a program ended. Its method is called under a
+// lock, and waits for nobody.
 type Mourner interface {
 	// ProcessEnded is called once for each process that made a trapped call, before its files close
 	// or soon after. status is nil if the kernel does not say how it ended.

@@ -103,7 +103,8 @@ func TestDescriptors(t *testing.T) {
 	p := start(t, options{program: "fds", host: h, ulimit: "-n 1024"})
 	out := p.wait()
 	h.allClosed(t)
-	if want := fmt.Sprintf("opened %d\n", p.fds.Devices().Count+p.fds.Pollable().Count-1); out != want { // one is null's
+	// one is null's
+	if want := fmt.Sprintf("opened %d\n", p.fds.Devices().Count+p.fds.Pollable().Count-1); out != want {
 		t.Errorf("%q, want %q", out, want)
 	}
 }

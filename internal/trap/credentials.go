@@ -19,7 +19,8 @@ func (c *caller) credentials() (Credentials, error) {
 	if err != nil {
 		return Credentials{}, err
 	}
-	if st.TGID != owner.tgid || !c.r.s.listener.Valid(c.r.n.ID) { // the number is another thread's by now
+	// the number is another thread's by now
+	if st.TGID != owner.tgid || !c.r.s.listener.Valid(c.r.n.ID) {
 		return Credentials{}, unix.ESRCH
 	}
 	if !procmem.ByNumber(st.UID) {
@@ -39,9 +40,11 @@ func (c *Credentials) accesses(n *tree.Node, way uint32) bool {
 }
 
 // forAll reports whether everybody may use a node in a way, so that nobody's rights need be read.
-func forAll(n *tree.Node, way uint32) bool { return n.Mode&(n.Mode>>6)&accessBits&way == way } // inode(7): the owner's bits
+// inode(7): the owner's bits
+func forAll(n *tree.Node, way uint32) bool { return n.Mode&(n.Mode>>6)&accessBits&way == way }
 
-// overrides reports whether a user with these capabilities has the rights of root on files of others.
+// overrides reports whether a user with these capabilities has the rights of root on files of
+// others.
 func overrides(uid uint32, capabilities uint64) bool {
 	return uid == 0 && capabilities&(1<<unix.CAP_DAC_OVERRIDE) != 0
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/notify"
 )
 
-// A pipe can replace the file of a device with direct doorbells (package doorbell), at the descriptor
-// that the program writes them to. A pipe cannot be mapped, so the file is there while a thread of the
-// program may be about to map a part of it. A thread maps between the call that told it to and its
-// next call on the device (kernel.DoorbellFile). Both are trapped.
+// A pipe can replace the file of a device with direct doorbells (package doorbell), at the
+// descriptor that the program writes them to. A pipe cannot be mapped, so the file is there while a
+// thread of the program may be about to map a part of it. A thread maps between the call that told
+// it to and its next call on the device (kernel.DoorbellFile). Both are trapped.
 
 // pipeState is what the process that has opened a device has at the descriptor of doorbells.
 //
@@ -75,8 +75,8 @@ func (o *object) mappings() (told uint64, pipe bool) {
 }
 
 // chooseFile puts the file or the pipe at the descriptor of the call in hand, whichever the program
-// needs next. The call has been made, and the program has no answer yet. before is what mappings said
-// before.
+// needs next. The call has been made, and the program has no answer yet. before is what mappings
+// said before.
 func (r *receiver) chooseFile(o *object, before uint64) {
 	p := &o.pipe
 	p.mu.Lock()
@@ -87,7 +87,8 @@ func (r *receiver) chooseFile(o *object, before uint64) {
 		r.putFile(o)
 		return
 	}
-	if r.Replaced() || p.state == pipeNever { // the thread may have an answer, and have been told since
+	// the thread may have an answer, and have been told since
+	if r.Replaced() || p.state == pipeNever {
 		return
 	}
 	delete(p.mapping, r.n.TID)
@@ -167,8 +168,8 @@ func (r *receiver) putPipe(o *object) {
 // errKept means that exec would not close the pipe. Nobody would read from it then.
 var errKept = errors.New("the program keeps the descriptor for exec, or has changed its flags")
 
-// openPipe returns a descriptor of the pipe for a device, to which calls on the pipe belong from now
-// on. The caller closes it.
+// openPipe returns a descriptor of the pipe for a device, to which calls on the pipe belong from
+// now on. The caller closes it.
 func (r *receiver) openPipe(o *object, owner *process) (int, error) {
 	if !o.pipe.paid {
 		if err := r.s.cfg.Budget.TakeNow(pipeCost); err != nil {
@@ -232,8 +233,8 @@ func closedByExec(pid, fd int) bool {
 	return err == nil && flags&unix.O_CLOEXEC != 0 && flags&unix.O_NONBLOCK == 0
 }
 
-// errCallerGone means that the thread of the call in hand has ended, or that a signal took it out of
-// the call.
+// errCallerGone means that the thread of the call in hand has ended, or that a signal took it out
+// of the call.
 var errCallerGone = errors.New("the caller is gone")
 
 // replace puts a file in the place of the descriptor of the call in hand.

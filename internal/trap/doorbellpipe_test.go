@@ -37,8 +37,8 @@ func TestPipeTable(t *testing.T) {
 	}
 }
 
-// TestPipeGivenUp: no pipe comes for a device with too many threads that may be about to map, nor for
-// one that was closed.
+// TestPipeGivenUp: no pipe comes for a device with too many threads that may be about to map, nor
+// for one that was closed.
 func TestPipeGivenUp(t *testing.T) {
 	var p doorbellPipe
 	for tid := range uint32(maxMapping) {

@@ -48,10 +48,10 @@ func fileSizeLimited(pid int) bool {
 }
 
 // runDoorbells takes direct doorbells until the session stops, the watchdog sends the receiver
-// away, or it was blocked. It has a thread of the pool. It is not the thread that receives calls. After a trapped call, the caller may
-// take the processor from the thread that has answered it, and keep it while it polls.
-// That does no harm to this caller: it sleeps when it needs that thread again. But the
-// doorbells of other programs would have to wait.
+// away, or it was blocked. It has a thread of the pool. It is not the thread that receives calls.
+// After a trapped call, the caller may take the processor from the thread that has answered it, and
+// keep it while it polls. That does no harm to this caller: it sleeps when it needs that thread
+// again. But the doorbells of other programs would have to wait.
 func (r *receiver) runDoorbells() {
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
@@ -80,7 +80,8 @@ var system = sched.System{
 	Running: func(process int) (cpu int, found bool) { return procfs.OnlyRunning(process, sched.PlaceThreads) },
 }
 
-// look takes the doorbells of all devices that have rung, and reports whether the receiver is still in its place.
+// look takes the doorbells of all devices that have rung, and reports whether the receiver is still
+// in its place.
 func (r *receiver) look(watch *doorbell.Watch, taker *sched.Taker) bool {
 	l := sched.Look{Began: sched.Now()}
 	var last *doorbell.Device

@@ -122,8 +122,9 @@ func TestDirectDoorbells(t *testing.T) {
 	}
 }
 
-// TestPipeAndMappings: a program can always map a queue that it has just made, also while other threads make calls on the device. In
-// between, a pipe replaces the device's file, and the program's last close ends the device.
+// TestPipeAndMappings: a program can always map a queue that it has just made, also while other
+// threads make calls on the device. In between, a pipe replaces the device's file, and the
+// program's last close ends the device.
 func TestPipeAndMappings(t *testing.T) {
 	const threads, rounds = 4, 200
 	h := newDoorbellFakes(t)
@@ -141,7 +142,8 @@ func TestPipeAndMappings(t *testing.T) {
 	}
 }
 
-// TestNoPipeKeptByExec: no pipe replaces the file of a device that exec shall not close, and the daemon keeps no descriptor of it.
+// TestNoPipeKeptByExec: no pipe replaces the file of a device that exec shall not close, and the
+// daemon keeps no descriptor of it.
 func TestNoPipeKeptByExec(t *testing.T) {
 	h := newDoorbellFakes(t)
 	h.pipes = true
@@ -168,7 +170,8 @@ func ownMemfds(t *testing.T) (n int) {
 	return n
 }
 
-// TestTwoPipes: devices that share a thread for doorbells have a pipe in turn, and calls on a pipe are calls on its device.
+// TestTwoPipes: devices that share a thread for doorbells have a pipe in turn, and calls on a pipe
+// are calls on its device.
 func TestTwoPipes(t *testing.T) {
 	h := newDoorbellFakes(t)
 	h.pipes = true
@@ -286,7 +289,8 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// TestMutePipe: so do those that go to a pipe. The program waits for room in the pipe when the daemon is killed.
+// TestMutePipe: so do those that go to a pipe. The program waits for room in the pipe when the
+// daemon is killed.
 func TestMutePipe(t *testing.T) {
 	want := fmt.Sprintln(unix.EAGAIN, unix.ENODEV, unix.ENOENT, nil)
 	if got := orphaned(t, "serve-pipes", options{program: "pipe-until"}, doorbell.Direct); got != want {

@@ -17,7 +17,8 @@ type house struct {
 	listener *threads.Source
 	wake     chan struct{} // there is news
 
-	working sync.Mutex // held while look does what it found; it comes before all locks of the session's objects
+	// held while look does what it found; it comes before all locks of the session's objects
+	working sync.Mutex
 
 	mu     sync.Mutex
 	closed bool // nothing more is watched

@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manyListeners has args[0] threads, each under a filter of its own. It passes their listeners on. For
-// each line that it reads, all threads look for the device at once, and then it prints a line.
+// manyListeners has args[0] threads, each under a filter of its own. It passes their listeners on.
+// For each line that it reads, all threads look for the device at once, and then it prints a line.
 func manyListeners(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -86,9 +86,9 @@ func tasks(t *testing.T) int {
 	return len(list)
 }
 
-// TestIdleSessions: a thousand sessions that have nothing to do cost a few threads, and take none of
-// the user's share. Each answers when its program calls, although the user has fewer threads than
-// sessions, and its thread is given back.
+// TestIdleSessions: a thousand sessions that have nothing to do cost a few threads, and take none
+// of the user's share. Each answers when its program calls, although the user has fewer threads
+// than sessions, and its thread is given back.
 func TestIdleSessions(t *testing.T) {
 	const sessions, few = 1000, 50
 	budget := quota.New(quota.Cost{Threads: few})
@@ -170,7 +170,8 @@ func ringWhenTold([]string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil { // after which a pipe may replace the file
+	// after which a pipe may replace the file
+	if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 		return err
 	}
 	var b [1]byte
@@ -234,8 +235,8 @@ func ringNow(t *testing.T, tell *os.File, rung *atomic.Int32) {
 	eventually(t, "the doorbell is taken", func() bool { return rung.Load() > before })
 }
 
-// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung. A doorbell is taken whether there is a thread
-// or not, also if it goes to a pipe.
+// TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung. A
+// doorbell is taken whether there is a thread or not, also if it goes to a pipe.
 func TestIdleDoorbells(t *testing.T) {
 	for _, pipes := range []bool{false, true} {
 		p, tell, rung := tellToRing(t, options{restless: true, pipes: pipes})

@@ -12,7 +12,8 @@ import (
 // oneCall are the flags of a call without flags.
 const oneCall = 0
 
-// takeDatagram takes a datagram for a call with these flags: kernel.ErrWait if the call has to wait for one.
+// takeDatagram takes a datagram for a call with these flags: kernel.ErrWait if the call has to wait
+// for one.
 func (r *receiver) takeDatagram(s *nlsocket.Socket, flags int) ([]byte, error) {
 	if flags&unix.MSG_OOB != 0 {
 		return nil, unix.EOPNOTSUPP
@@ -24,8 +25,8 @@ func (r *receiver) takeDatagram(s *nlsocket.Socket, flags int) ([]byte, error) {
 	return d, err
 }
 
-// scatter copies a datagram into pieces of the program's memory, and returns how much fits. What does
-// not fit is lost. So is a datagram that cannot be copied, as in the kernel.
+// scatter copies a datagram into pieces of the program's memory, and returns how much fits. What
+// does not fit is lost. So is a datagram that cannot be copied, as in the kernel.
 func (r *receiver) scatter(d []byte, to []piece) (n int, errno unix.Errno) {
 	for _, p := range to {
 		part := d[n:]
@@ -100,8 +101,8 @@ func (r *receiver) recvHeader(s *nlsocket.Socket, at uint64, flags int) (n int64
 	if errno != 0 {
 		return 0, errno
 	}
-	// What the kernel changes in the header: the length of the address, that of control messages, of
-	// which there are none, and flags (net/socket.c: ____sys_recvmsg).
+	// What the kernel changes in the header: the length of the address, that of control messages,
+	// of which there are none, and flags (net/socket.c: ____sys_recvmsg).
 	size := uint32(0)
 	if name := binary.NativeEndian.Uint64(h[:]); name != 0 {
 		if size, errno = r.storeName(0, 0, name, int32(binary.NativeEndian.Uint32(h[msgNamelen:]))); errno != 0 {

@@ -129,8 +129,8 @@ func (r *receiver) sendmmsg(s *nlsocket.Socket) verdict {
 	return r.severalHeaders(func(at uint64) (int64, error) { return r.sendHeader(s, at) })
 }
 
-// severalHeaders answers sendmmsg and recvmmsg: one is called for each struct msghdr. After one that
-// fails, it is not called for the others.
+// severalHeaders answers sendmmsg and recvmmsg: one is called for each struct msghdr. After one
+// that fails, it is not called for the others.
 func (r *receiver) severalHeaders(one func(at uint64) (size int64, err error)) verdict {
 	count := min(uint64(uint32(r.arg(2))), maxPieces)
 	for i := range count {

@@ -12,7 +12,8 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/nlsocket"
 )
 
-// TestNumbersOfSockets: devices leave numbers for netlink sockets, whose calls are all trapped there.
+// TestNumbersOfSockets: devices leave numbers for netlink sockets, whose calls are all trapped
+// there.
 func TestNumbersOfSockets(t *testing.T) {
 	all := must.Get[filter.Range](t)(filter.For(1024, 1024))
 	s := must.Get[*nlsocket.Socket](t)(nlsocket.New(quota.New(quota.Cost{}), unix.SOCK_RAW))

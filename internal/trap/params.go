@@ -7,9 +7,9 @@ import (
 	"github.com/gorxe/gorxe/internal/sched/standby"
 )
 
-// All numbers of this package. Those that name a decision record were measured on a virtual machine with two
-// processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice and at half of them, is
-// reasoned and not measured.
+// All numbers of this package. Those that name a decision record were measured on a virtual machine
+// with two processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice
+// and at half of them, is reasoned and not measured.
 
 // When a thread is blocked, and how many may be.
 const (
@@ -18,8 +18,8 @@ const (
 	watchInterval = standby.CallLimit / blockedLooks
 	blockedLooks  = 2
 	// If the receiver had nothing to do in so many consecutive looks, the watchdog ends it: after a
-	// second. Twice: an idle program keeps a thread for two. Half: a program that rings every second has
-	// a new thread each time.
+	// second. Twice: an idle program keeps a thread for two. Half: a program that rings every
+	// second has a new thread each time.
 	idleLooks = 100
 	// maxBlocked bounds the threads that a program can occupy by memory that never answers. Beyond
 	// that it gets EIO from its devices. Twice: two programs occupy all threads of a role
@@ -60,15 +60,17 @@ const (
 
 // What is remembered of descriptors, threads and mappings.
 const (
-	// hotEntries is how many descriptors a receiver remembers, in a table of 3 KiB. Twice: 6 KiB for each
-	// thread. Half: a program with 40 threads on one device finds one in two gone.
+	// hotEntries is how many descriptors a receiver remembers, in a table of 3 KiB. Twice: 6 KiB
+	// for each thread. Half: a program with 40 threads on one device finds one in two gone.
 	hotEntries = 64
 	// hotSpread spreads the descriptors of one thread. It is odd, so all entries are used.
 	hotSpread = 7
-	// hotLife ends what no trapped call ends, as a descriptor's move by io_uring. Twice: such a move is noticed
-	// after two seconds. Half: a program that calls once a second looks up each time.
+	// hotLife ends what no trapped call ends, as a descriptor's move by io_uring. Twice: such a
+	// move is noticed after two seconds. Half: a program that calls once a second looks up each
+	// time.
 	hotLife = int64(time.Second)
-	// fewThreads are not worth a sweep. Twice: 100 KiB. Half: a program with 600 threads has sweeps.
+	// fewThreads are not worth a sweep. Twice: 100 KiB. Half: a program with 600 threads has
+	// sweeps.
 	fewThreads = 1024
 	// maxMapping bounds doorbellPipe.mapping. A thread that is told to map, and then makes no call,
 	// stays in it. Twice: 64 more entries. Half: a program with 40 such threads has no pipe.
@@ -79,7 +81,8 @@ const (
 
 // Reads, in bytes unless they say otherwise.
 const (
-	// pathChunk is the first read of a path. Most paths are shorter, and a read across a page may fail.
+	// pathChunk is the first read of a path. Most paths are shorter, and a read across a page may
+	// fail.
 	pathChunk = 256
 	// maxNetlinkRequest bounds what a program sends in one call. Requests have under 100 bytes.
 	maxNetlinkRequest = 64 << 10

@@ -10,10 +10,10 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
-// placed is where a process got objects, or has used those that it got by a fork. It serves when nobody
-// may look at the process's descriptors any more: it has become another user's without an exec, and no
-// one here has CAP_SYS_PTRACE. What moves a descriptor without a call that is trapped, as io_uring does,
-// is not seen.
+// placed is where a process got objects, or has used those that it got by a fork. It serves when
+// nobody may look at the process's descriptors any more: it has become another user's without an
+// exec, and no one here has CAP_SYS_PTRACE. What moves a descriptor without a call that is trapped,
+// as io_uring does, is not seen.
 type placed struct {
 	mu sync.Mutex // a leaf lock
 	at map[uint32]*object

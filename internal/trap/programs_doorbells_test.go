@@ -116,7 +116,8 @@ func keptByExec([]string) error {
 	return nil
 }
 
-// isPipe reports whether a pipe is at the descriptor, which is empty then, or soon. The device's file can always be read.
+// isPipe reports whether a pipe is at the descriptor, which is empty then, or soon. The device's
+// file can always be read.
 func isPipe(fd int) bool {
 	for range 50 {
 		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); n == 0 && err == nil {
@@ -127,7 +128,8 @@ func isPipe(fd int) bool {
 	return false
 }
 
-// mapper makes queues in args[0] threads, args[1] in each. It maps each of them, makes another call, and rings.
+// mapper makes queues in args[0] threads, args[1] in each. It maps each of them, makes another
+// call, and rings.
 func mapper(args []string) error {
 	var threads, rounds int
 	if _, err := fmt.Sscan(strings.Join(args, " "), &threads, &rounds); err != nil {
@@ -188,8 +190,9 @@ func makeAndMap(fd, rounds int) error {
 	return nil
 }
 
-// twoPipes makes a queue on each of two devices in turn, and prints which device answers a call on each. Before the call it duplicates the
-// descriptor, after which the daemon no longer remembers what that was.
+// twoPipes makes a queue on each of two devices in turn, and prints which device answers a call on
+// each. Before the call it duplicates the descriptor, after which the daemon no longer remembers
+// what that was.
 func twoPipes([]string) error {
 	runtime.LockOSThread()
 	fds, err := openTwo()
@@ -208,7 +211,8 @@ func twoPipes([]string) error {
 		if _, err := unix.Write(fd, make([]byte, doorbellSize/2)); err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(round%4) * time.Millisecond) // the daemon may see the end of the other pipe first, or not
+		// the daemon may see the end of the other pipe first, or not
+		time.Sleep(time.Duration(round%4) * time.Millisecond)
 		for _, fd := range fds {
 			other, err := unix.Dup(fd)
 			if err != nil {

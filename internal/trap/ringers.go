@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringers are a session's threads for direct doorbells: one for each device, most of them at most. A thread that serves one program can be on that program's processor, and
-// pause as it suits that program.
+// ringers are a session's threads for direct doorbells: one for each device, most of them at most.
+// A thread that serves one program can be on that program's processor, and pause as it suits that
+// program.
 type ringers struct {
 	s    *Session
 	open atomic.Bool // there are, or were, devices with direct doorbells
@@ -113,8 +114,8 @@ func (g *ringer) Start(inotify int) (err error) {
 	return nil
 }
 
-// inotifyReports is called by the poller. It has no events if the kernel refuses to wait for inotify, because the user waits for too
-// many files.
+// inotifyReports is called by the poller. It has no events if the kernel refuses to wait for
+// inotify, because the user waits for too many files.
 func (g *ringer) inotifyReports(events uint32) {
 	g.dog.wake()
 	if events == 0 {

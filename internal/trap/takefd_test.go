@@ -10,8 +10,8 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 )
 
-// TestTakeFD: a file takes a descriptor that its program names, and reads what the program has put there.
-// The program keeps its own.
+// TestTakeFD: a file takes a descriptor that its program names, and reads what the program has put
+// there. The program keeps its own.
 func TestTakeFD(t *testing.T) {
 	h := newFakes(t)
 	h.write = func(c kernel.Caller, buf, _ uint64) (int64, error) {

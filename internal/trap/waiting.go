@@ -253,9 +253,9 @@ func (w *waiting) check(c *waitingCall) {
 	}
 }
 
-// errRestart is ERESTARTSYS (linux/errno.h): the kernel runs the handler, and then restarts the call if the
-// handler has SA_RESTART; otherwise the call fails with EINTR. The kernel does so only for
-// a thread that it has told of a signal. All other threads would see this number.
+// errRestart is ERESTARTSYS (linux/errno.h): the kernel runs the handler, and then restarts the
+// call if the handler has SA_RESTART; otherwise the call fails with EINTR. The kernel does so only
+// for a thread that it has told of a signal. All other threads would see this number.
 const errRestart = unix.Errno(512)
 
 // interrupted returns what a call is answered with because of a signal, 0 if there is

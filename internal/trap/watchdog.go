@@ -37,7 +37,8 @@ type watchdog struct {
 	alarm  chan struct{} // wakes it
 	done   chan struct{}
 
-	// watch makes the poller call wake when a receiver is needed, and unwatch ends that. If they are nil, receivers stay.
+	// watch makes the poller call wake when a receiver is needed, and unwatch ends that. If they
+	// are nil, receivers stay.
 	watch, unwatch func()
 
 	interval  time.Duration // between looks; tests change it before Serve

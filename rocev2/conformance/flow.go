@@ -66,7 +66,8 @@ type FlowStats struct {
 	// Timeouts counts how often the requester went back although no NAK told it to: its timer had
 	// expired, or the NAK is not in the capture.
 	Timeouts uint64
-	// GaveUp counts the lives of the queue pair whose last request was sent again and not acknowledged.
+	// GaveUp counts the lives of the queue pair whose last request was sent again and not
+	// acknowledged.
 	GaveUp    uint64
 	Rejects   uint64 // REJ messages of the connection manager
 	CNPs      uint64

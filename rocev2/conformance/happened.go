@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// What went wrong on the way without breaking a rule: packets that were lost, refused or sent again.
-// No finding is made of it, but a reader who looks for a fault begins there.
+// What went wrong on the way without breaking a rule: packets that were lost, refused or sent
+// again. No finding is made of it, but a reader who looks for a fault begins there.
 
 // answerTimeout is how long the end of a capture must be away from a request that got no answer.
 const answerTimeout = int64(time.Second)

@@ -89,7 +89,8 @@ func checkScene(t *testing.T, s *scene) *Report {
 }
 
 // TestForgottenPairs: a checker with too little memory forgets both directions of a connection at
-// once, so that the next packets of the two are paired again. What happened to them is still counted.
+// once, so that the next packets of the two are paired again. What happened to them is still
+// counted.
 func TestForgottenPairs(t *testing.T) {
 	s := newScene()
 	stranger := func(i int) { s.datagram(0x99, 1, nil).dst = fmt.Sprintf("198.51.100.%d", i) }

@@ -4,8 +4,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// history is of the requests of one queue pair: the last packets by PSN, and the last READs by their
-// ranges.
+// history is of the requests of one queue pair: the last packets by PSN, and the last READs by
+// their ranges.
 type history struct {
 	ring    []record
 	reads   []readRequest // a ring of maxReads, if there are any

@@ -19,10 +19,11 @@ type view struct {
 	name string
 	// sees reports whether a packet is in the capture; n counts the packets of the
 	// run.
-	sees    func(w *world, p *simnet.Packet, fate simnet.Fate, n int) bool
-	taps    bool   // also sees what passes between queue pairs of one device
-	snap    int    // bytes of the transport that are kept; 0 for all
-	batch   uint16 // IPv4 identifications count to there, as those of UDP_SEGMENT do; 0: each packet has its own
+	sees func(w *world, p *simnet.Packet, fate simnet.Fate, n int) bool
+	taps bool // also sees what passes between queue pairs of one device
+	snap int  // bytes of the transport that are kept; 0 for all
+	// IPv4 identifications count to there, as those of UDP_SEGMENT do; 0: each packet has its own
+	batch   uint16
 	w       *world
 	checker *conformance.Checker
 	number  int

@@ -14,14 +14,17 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// With costly memory the engine reads the payloads of several messages with one call. It may not send anything else because of
-// that, nor at another time. So a run with costly memory is compared with the same run with cheap memory.
+// With costly memory the engine reads the payloads of several messages with one call. It may not
+// send anything else because of that, nor at another time. So a run with costly memory is compared
+// with the same run with cheap memory.
 
-// longRuns returns how many runs such a test makes. One of TestCostlyMemory takes as long as ten of TestSeeds.
+// longRuns returns how many runs such a test makes. One of TestCostlyMemory takes as long as ten of
+// TestSeeds.
 func longRuns(t testing.TB) uint64 { return uint64(max(seedCount(t)/100, 1)) }
 
-// TestCostlyMemory compares runs of TestSeeds with long messages. Their completion queues are not shared by SENDs and receives:
-// a receive completes behind the others of its batch, and so possibly behind a SEND.
+// TestCostlyMemory compares runs of TestSeeds with long messages. Their completion queues are not
+// shared by SENDs and receives: a receive completes behind the others of its batch, and so possibly
+// behind a SEND.
 func TestCostlyMemory(t *testing.T) {
 	first := seedFirst(t)
 	for seed := first; seed < first+longRuns(t); seed++ {
@@ -31,8 +34,8 @@ func TestCostlyMemory(t *testing.T) {
 	}
 }
 
-// TestCostlyMistakes compares runs in which some payloads cannot be read: of a key that is wrong, or of memory that is missing.
-// Queue pairs pause, regions go away, and peers refuse what they get.
+// TestCostlyMistakes compares runs in which some payloads cannot be read: of a key that is wrong,
+// or of memory that is missing. Queue pairs pause, regions go away, and peers refuse what they get.
 func TestCostlyMistakes(t *testing.T) {
 	n := 10 * longRuns(t)
 	first := seedFirst(t)
@@ -52,10 +55,12 @@ func TestCostlyMistakes(t *testing.T) {
 	}
 }
 
-// longMistakes is one such run: two queue pairs of two devices, or of one. Its decisions depend on the seed only.
+// longMistakes is one such run: two queue pairs of two devices, or of one. Its decisions depend on
+// the seed only.
 //
-// Only the first queue pair posts requests, and no READs. If a request fails, its queue pair flushes receives and READs of
-// the same batch whose payloads wait for others. With cheap memory these have completed.
+// Only the first queue pair posts requests, and no READs. If a request fails, its queue pair
+// flushes receives and READs of the same batch whose payloads wait for others. With cheap memory
+// these have completed.
 type longMistakes struct {
 	rng  *rand.Rand
 	net  *simnet.Network
@@ -65,7 +70,8 @@ type longMistakes struct {
 	seen map[rxe.Cause]int
 }
 
-// longEnd is a queue pair with memory of its own. The first half of it has payloads, and the other takes messages.
+// longEnd is a queue pair with memory of its own. The first half of it has payloads, and the other
+// takes messages.
 type longEnd struct {
 	run            *longMistakes
 	i              int
@@ -136,7 +142,8 @@ func (m *longMistakes) Failed(q *rxe.QP, f *rxe.Failure) {
 // wrong draws whether something is.
 func (m *longMistakes) wrong() bool { return m.rng.IntN(m.odds) == 0 }
 
-// populate makes memory and its regions, of two address spaces. The engine may not mix these in one call.
+// populate makes memory and its regions, of two address spaces. The engine may not mix these in one
+// call.
 func (e *longEnd) populate() {
 	var err error
 	e.pd, err = e.dev.AllocPD()
@@ -172,8 +179,9 @@ func (e *longEnd) connect(peer wire.QPN, addr netip.Addr, mtu rxe.MTU, psn wire.
 	}
 }
 
-// place draws n bytes of one half of the memory, and the key of a region. Either may be wrong. Only payloads may be in the missing
-// memory: which packet reveals that memory of a receiver is missing depends on how many are written together.
+// place draws n bytes of one half of the memory, and the key of a region. Either may be wrong. Only
+// payloads may be in the missing memory: which packet reveals that memory of a receiver is missing
+// depends on how many are written together.
 func (e *longEnd) place(half, n int) (va uint64, key uint32) {
 	rng := e.run.rng
 	va = uint64(memBase + half*longHalf + rng.IntN(longHalf-n))

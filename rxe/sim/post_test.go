@@ -185,7 +185,8 @@ func (e *endpoint) drawSize() int {
 	return min(n, e.p.maxSize)
 }
 
-// drawLongSize prefers the sizes of messages whose payloads are read together, and those beside them.
+// drawLongSize prefers the sizes of messages whose payloads are read together, and those beside
+// them.
 func (e *endpoint) drawLongSize() int {
 	const shortest, longest = 16 << 10, 64 << 10
 	r := e.w.rng

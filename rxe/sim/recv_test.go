@@ -124,8 +124,8 @@ func (r *receiveQueue) refill() {
 	}
 }
 
-// failed reports whether the queue's QP is in ERR. It flushes at once what is posted to it, so another
-// refill would follow at the same time, without end.
+// failed reports whether the queue's QP is in ERR. It flushes at once what is posted to it, so
+// another refill would follow at the same time, without end.
 func (r *receiveQueue) failed() bool { return r.srq == nil && r.q.State() == rxe.QPErr }
 
 // take finds the buffer that completed. A QP's own queue completes in order.

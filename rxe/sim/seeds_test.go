@@ -69,7 +69,8 @@ func seedFirst(t testing.TB) uint64 {
 	return n
 }
 
-// seedForce returns what GORXE_SEEDS_WITH asks of every seed: "chaos", "marks" (ECN), or both with a comma.
+// seedForce returns what GORXE_SEEDS_WITH asks of every seed: "chaos", "marks" (ECN), or both with
+// a comma.
 func seedForce(t testing.TB) func(*params) {
 	var force []func(*params)
 	for _, name := range strings.FieldsFunc(os.Getenv("GORXE_SEEDS_WITH"), func(r rune) bool { return r == ',' }) {
@@ -163,8 +164,8 @@ func TestSeedDelayedDuplicates(t *testing.T) {
 	}
 }
 
-// TestSeedRefillOfFailed repeats a run whose receive queue was refilled without end: its QP failed between
-// two refills that take no time.
+// TestSeedRefillOfFailed repeats a run whose receive queue was refilled without end: its QP failed
+// between two refills that take no time.
 func TestSeedRefillOfFailed(t *testing.T) {
 	p := drawParams(70419, scaleOf(70419))
 	p.net.Mark = 0.1

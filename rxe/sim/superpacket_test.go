@@ -46,7 +46,8 @@ func diff(a, b, nameA, nameB string) string {
 	return ""
 }
 
-// compareRuns makes two runs, which vary makes different, and wants the same checksum and final state of both.
+// compareRuns makes two runs, which vary makes different, and wants the same checksum and final
+// state of both.
 func compareRuns(t *testing.T, p params, names [2]string, vary func(p *params, second bool)) (runs [2]*world) {
 	t.Helper()
 	for k := range runs {

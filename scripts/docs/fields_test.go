@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// maxFields is how many fields a struct of the product may have. Fields of structs without a name in
-// it count, too.
+// maxFields is how many fields a struct of the product may have. Fields of structs without a name
+// in it count, too.
 const maxFields = 25
 
 // manyFields begins the line of a struct's comment that says why it has more.

@@ -87,7 +87,8 @@ func depguard(t *testing.T) map[string]layer {
 	return layers
 }
 
-// rows reads the names in ARCHITECTURE.md's table of packages. A name dir/* stands for each package in dir.
+// rows reads the names in ARCHITECTURE.md's table of packages. A name dir/* stands for each package
+// in dir.
 func rows(t *testing.T) []string {
 	t.Helper()
 	_, text, found := strings.Cut(read(t, "ARCHITECTURE.md"), tableHead)

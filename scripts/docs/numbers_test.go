@@ -40,11 +40,14 @@ var cites = regexp.MustCompile(`IBA |RFC \d|linux/|include/|asm/|net/\w+\.h|fs/\
 
 const largest = 2 // of the numbers that may stand anywhere: none, one, both
 
-// TestNumbersStandInParams: each number of the data path that is larger than 2, and each length of time, stands in the params.go
-// of its package. A number may stand elsewhere if it is part of an interface that gorxe did not make:
+// TestNumbersStandInParams: each number of the data path that is larger than 2, and each length of
+// time, stands in the params.go of its package. A number may stand elsewhere if it is part of an
+// interface that gorxe did not make:
 //
-//   - its declaration, or the function around it, has a comment that names the source (cites), or its file is in fromABI;
-//   - it is an index, the bound of a slice, or the number of an argument: a place in someone's struct;
+//   - its declaration, or the function around it, has a comment that names the source (cites), or
+//     its file is in fromABI;
+//   - it is an index, the bound of a slice, or the number of an argument: a place in someone's
+//     struct;
 //   - it is the size of a word, a pair of words or an address: an array of 16 bytes at most;
 //   - it is how many columns a table of arrays has;
 //   - it is the base or the width of a number in text, or the mode of a file.
@@ -202,7 +205,8 @@ func allowed(n ast.Node, path []ast.Node) bool {
 	return false
 }
 
-// takesPlaces reports whether the arguments of a call are numbers of arguments or the form of a number in text.
+// takesPlaces reports whether the arguments of a call are numbers of arguments or the form of a
+// number in text.
 func takesPlaces(f ast.Expr) bool {
 	switch f := f.(type) {
 	case *ast.SelectorExpr:

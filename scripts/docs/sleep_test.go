@@ -12,8 +12,8 @@ import (
 // waits is a command that waits for some time. In a loop it waits for a condition.
 var waits = regexp.MustCompile(`(?:^|[^\w-])sleep [0-9]`)
 
-// TestExamplesDoNotSleep: no example waits for some time and hopes that a server is ready then. gorxe pair
-// waits for a server.
+// TestExamplesDoNotSleep: no example waits for some time and hopes that a server is ready then.
+// gorxe pair waits for a server.
 func TestExamplesDoNotSleep(t *testing.T) {
 	const root = "../.."
 	read := 0

@@ -170,7 +170,8 @@ func TestRuntime(t *testing.T) {
 	p.execAsRoot()
 }
 
-// execAsRoot: a process that exec adds as root does not give itself to a daemon of the container's user.
+// execAsRoot: a process that exec adds as root does not give itself to a daemon of the container's
+// user.
 func (p *podman) execAsRoot() {
 	p.t.Helper()
 	p.ok(append(append([]string{"run", "--detach", "--name", "user", "--user", "1234", "--network", "none"}, limits...), testImage, "sh", "-c", "echo ready; while :; do sleep 0.1; done")...)

@@ -35,15 +35,17 @@ var owner = rdmacm.Owner{
 
 // ID is one end of a connection, a listener, or a datagram service (struct rdma_cm_id).
 type ID struct {
-	cm      *rdmacm.ID
-	deliver sync.Mutex // held while an event goes to the channel; only the channel's lock is taken under it
+	cm *rdmacm.ID
+	// held while an event goes to the channel; only the channel's lock is taken under it
+	deliver sync.Mutex
 	channel *EventChannel
 	// backlog and undelivered are of a listener: how many requests may wait in the
 	// channel, and how many do.
 	backlog, undelivered atomic.Int32
 	ended                chan struct{} // closed when the connection or the device is gone
 	end, gone            sync.Once
-	minRNR               uint8 // code of the queue pair's RNR timer; 0: the connection manager's, 655 ms
+	// code of the queue pair's RNR timer; 0: the connection manager's, 655 ms
+	minRNR uint8
 
 	mu sync.Mutex
 	qp *verbsapi.QP // made with CreateQP

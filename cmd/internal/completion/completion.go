@@ -100,7 +100,8 @@ func command(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagOf returns the flag of a command, or of those above it, that takes its value from the next word.
+// flagOf returns the flag of a command, or of those above it, that takes its value from the next
+// word.
 func flagOf(node *kong.Node, word string) *kong.Flag {
 	for ; node != nil; node = node.Parent {
 		for _, f := range node.Flags {
@@ -147,8 +148,8 @@ func values(v *kong.Value, last string, words map[string][]string) ([]string, er
 	}
 }
 
-// inDevice reports whether the word that is completed is NAME=WHERE of a flag for devices, and returns what is
-// typed of WHERE. Shells take what follows the last equals sign for the word.
+// inDevice reports whether the word that is completed is NAME=WHERE of a flag for devices, and
+// returns what is typed of WHERE. Shells take what follows the last equals sign for the word.
 func inDevice(root *kong.Node, line string) (where string, ok bool) {
 	words := strings.Fields(line)
 	if len(words) < 3 || strings.HasSuffix(line, " ") {

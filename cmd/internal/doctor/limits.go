@@ -45,8 +45,8 @@ func (h *Host) openFiles() Finding {
 	return f
 }
 
-// LeastSpace is the address space that a process of gorxe needs: Go's runtime reserves it, and ends a process
-// that does not get it. Below about 1 GiB, no process of gorxe gets as far as saying so.
+// LeastSpace is the address space that a process of gorxe needs: Go's runtime reserves it, and ends
+// a process that does not get it. Below about 1 GiB, no process of gorxe gets as far as saying so.
 const LeastSpace = 3 << 30
 
 func (h *Host) space() Finding {

@@ -10,7 +10,8 @@ import (
 // usualExit is what the page of a command says whose help says nothing of its exit code.
 const usualExit = "The exit code is 0 if the command succeeded, 1 if it did not, 2 if the command line is wrong."
 
-// fact is a variable or a file, of the commands that have one of the flags or that have one of the names.
+// fact is a variable or a file, of the commands that have one of the flags or that have one of the
+// names.
 type fact struct {
 	name, text string
 	flags      []string

@@ -77,8 +77,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestEnvironment: the page of a command with a socket has the variables and the files that matter to it, and
-// each page says what the exit code means.
+// TestEnvironment: the page of a command with a socket has the variables and the files that matter
+// to it, and each page says what the exit code means.
 func TestEnvironment(t *testing.T) {
 	parser, err := kong.New(&struct {
 		Status struct {

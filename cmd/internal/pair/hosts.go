@@ -56,8 +56,8 @@ func InNamespaces(args []string) (int, error) {
 	return failed, fmt.Errorf("--hosts needs network namespaces: %w: %s", err, allow(string(mounts)))
 }
 
-// allow says what lets a user make a user namespace. The kernel refuses that in a chroot (unshare(2)), whose root
-// is no mount point unless someone has mounted it.
+// allow says what lets a user make a user namespace. The kernel refuses that in a chroot
+// (unshare(2)), whose root is no mount point unless someone has mounted it.
 func allow(mountinfo string) string {
 	root := mountinfo == ""
 	for line := range strings.Lines(mountinfo) {

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// maxLine is the length at which a line is printed though it has not ended. It also bounds the bytes of a
-// line that are compared.
+// maxLine is the length at which a line is printed though it has not ended. It also bounds the
+// bytes of a line that are compared.
 const maxLine = 64 << 10
 
 // labeler writes each line with a label in one piece, so that lines of two programs do not mix.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLabels: each line has its label and is written in one piece, also the last one without an end.
+// TestLabels: each line has its label and is written in one piece, also the last one without an
+// end.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("x", maxLine+10)
 	for _, c := range []struct{ pieces, want []string }{

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// listens reports whether one of these processes listens on a TCP port or a Unix socket. The daemon may
-// be among them: its socket is one of except.
+// listens reports whether one of these processes listens on a TCP port or a Unix socket. The daemon
+// may be among them: its socket is one of except.
 func listens(pids []int, except []string) bool {
 	for _, pid := range pids {
 		inodes := listening(pid, except)

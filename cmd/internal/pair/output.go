@@ -20,8 +20,8 @@ type stream struct {
 	done  chan struct{} // closed when there is nothing more to read; nil before begin
 }
 
-// When a program has ended, processes that it has left may keep its output open. What is in the pipe then is
-// passed on, however slowly it is taken, and what comes within drainLimit.
+// When a program has ended, processes that it has left may keep its output open. What is in the
+// pipe then is passed on, however slowly it is taken, and what comes within drainLimit.
 const (
 	drainLimit = time.Second
 	readLimit  = 100 * time.Millisecond // after drainLimit
@@ -45,7 +45,8 @@ func (o output) begin() {
 	}
 }
 
-// end is called when the program has ended, or could not be started. It returns when its output has been passed on.
+// end is called when the program has ended, or could not be started. It returns when its output has
+// been passed on.
 func (o output) end() {
 	limit := time.Now().Add(drainLimit)
 	for _, s := range o {

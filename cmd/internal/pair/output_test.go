@@ -56,7 +56,8 @@ func TestSlowOutput(t *testing.T) {
 	}
 }
 
-// TestLeftOutput: a process that a program has left, and that keeps its output open, is not waited for.
+// TestLeftOutput: a process that a program has left, and that keeps its output open, is not waited
+// for.
 func TestLeftOutput(t *testing.T) {
 	var taken bytes.Buffer
 	s, err := newStream(&taken)

@@ -18,12 +18,16 @@ import (
 // Config says what to start.
 type Config struct {
 	Server, Client []string
-	Flags          []string                  // of gorxe run, for both ends
-	EndFlags       func(end string) []string // of gorxe run, for the "server" or the "client"; nil: none
-	Sockets        []string                  // where the daemon of both ends may be, if they are not on hosts of their own
-	Timeout        time.Duration             // for the server to listen
-	ReadyWhen      *regexp.Regexp            // a line of the server's output that says that it is ready; nil: it is when it listens
-	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be nil.
+	Flags          []string // of gorxe run, for both ends
+	// of gorxe run, for the "server" or the "client"; nil: none
+	EndFlags func(end string) []string
+	// where the daemon of both ends may be, if they are not on hosts of their own
+	Sockets []string
+	Timeout time.Duration // for the server to listen
+	// a line of the server's output that says that it is ready; nil: it is when it listens
+	ReadyWhen *regexp.Regexp
+	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be
+	// nil.
 	CM         func(sockets []string) []int
 	StopServer bool // do not wait for the end of the server
 	Hosts      bool // each end on a host of its own
@@ -101,7 +105,8 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	return Outcome{server.code(), client.code()}, errors.Join(ctx.Err(), c.sameCommand(client.code()))
 }
 
-// sameCommand says why a client may have failed that was started as the server was: it became a second server.
+// sameCommand says why a client may have failed that was started as the server was: it became a
+// second server.
 func (c *Config) sameCommand(code int) error {
 	if code == 0 || !slices.Equal(c.Server, c.Client) {
 		return nil
@@ -162,8 +167,8 @@ func start(l launcher, name string, c Config, program []string, ready *lines) (*
 	return e, nil
 }
 
-// output sets where the command of one end writes to. Without labels and without a line to look for, it has this process's
-// files, which may be a terminal.
+// output sets where the command of one end writes to. Without labels and without a line to look
+// for, it has this process's files, which may be a terminal.
 func (c *Config) output(name string, cmd *exec.Cmd, ready *lines) (output, error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if !c.Labels && ready == nil {

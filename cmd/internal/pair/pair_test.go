@@ -78,7 +78,8 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestListens: a socket counts while it listens, and if a process below this one has it. The daemon's does not.
+// TestListens: a socket counts while it listens, and if a process below this one has it. The
+// daemon's does not.
 func TestListens(t *testing.T) {
 	mine := func() bool { return listens(family(os.Getpid()), nil) }
 	if mine() {

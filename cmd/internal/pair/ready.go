@@ -32,7 +32,8 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 	return nil
 }
 
-// busyPort says what to do if another program has the server's port. Most servers listen at every address.
+// busyPort says what to do if another program has the server's port. Most servers listen at every
+// address.
 func (c *Config) busyPort() string {
 	switch {
 	case c.Hosts:
@@ -43,8 +44,8 @@ func (c *Config) busyPort() string {
 	return ". If its TCP port is taken: --hosts gives this pair ports of its own"
 }
 
-// listens reports whether the process, or one below it, listens. The daemons know which processes listen by RDMA CM, and are asked if
-// that is wanted.
+// listens reports whether the process, or one below it, listens. The daemons know which processes
+// listen by RDMA CM, and are asked if that is wanted.
 func (c *Config) listens(root int, daemons []string, ask bool) bool {
 	pids := family(root)
 	if listens(pids, daemons) {

@@ -19,9 +19,9 @@ const markText = "A run of gorxe wrote its verdict here. The next one with this 
 // written are the files of a verdict. A run that was killed leaves its capture as well.
 var written = []string{MarkFile, PageFile, CaptureFile, LadderFile, CheckFile, CheckJSON, ObjectsFile, FaultsFile, ErrorsFile, RunFile}
 
-// Prepare makes the directory of a verdict, and proves that files can be written there. The directory
-// must be empty, or not exist, or have nothing but an earlier verdict, which is removed. Until Write or
-// Discard, or the end of this process, no other process can prepare the directory.
+// Prepare makes the directory of a verdict, and proves that files can be written there. The
+// directory must be empty, or not exist, or have nothing but an earlier verdict, which is removed.
+// Until Write or Discard, or the end of this process, no other process can prepare the directory.
 func Prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -97,7 +97,8 @@ func mark(dir string) error {
 // onlyWritten refuses a directory with a file that no verdict has.
 func onlyWritten(dir string, list []fs.DirEntry) error {
 	for _, e := range list {
-		if capture, _ := filepath.Match(anyCapture, e.Name()); !capture && !slices.Contains(written, e.Name()) { // the pattern is correct
+		// the pattern is correct
+		if capture, _ := filepath.Match(anyCapture, e.Name()); !capture && !slices.Contains(written, e.Name()) {
 			return fmt.Errorf("%s: it has %s beside an earlier verdict: remove that, or give another directory", dir, e.Name())
 		}
 	}

@@ -27,8 +27,8 @@ func writeVerdict(t *testing.T, dir string) {
 	}
 }
 
-// TestAgain: a verdict takes the place of an earlier one, and of nothing else. Two runs at once do not write into one
-// directory.
+// TestAgain: a verdict takes the place of an earlier one, and of nothing else. Two runs at once do
+// not write into one directory.
 func TestAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "v")
 	writeVerdict(t, dir)

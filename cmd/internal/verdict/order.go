@@ -28,8 +28,9 @@ func (r *Run) after(at time.Time) string {
 	return fmt.Sprintf("%.3f s", max(at.Sub(r.Started), 0).Seconds())
 }
 
-// ends are the ends of processes that had a device open, in their order. The daemon learns of an end
-// some time after it. If an error says that the process had ended before, the end has the error's time.
+// ends are the ends of processes that had a device open, in their order. The daemon learns of an
+// end some time after it. If an error says that the process had ended before, the end has the
+// error's time.
 func (r *Run) ends() []proto.ProcessEnd {
 	if r.Report == nil {
 		return nil
@@ -77,8 +78,8 @@ func (r *Run) notable() (list []*proto.ProcessEnd) {
 	return list
 }
 
-// firstDeath is the first process that a signal killed or that exited with an error, if nothing went
-// wrong before. It is nil if the first errors are not kept any more.
+// firstDeath is the first process that a signal killed or that exited with an error, if nothing
+// went wrong before. It is nil if the first errors are not kept any more.
 func (r *Run) firstDeath() *proto.ProcessEnd {
 	ends, records := r.ends(), r.records()
 	if r.Report != nil && r.kept() < r.Report.Errors.Total {

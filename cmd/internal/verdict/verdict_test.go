@@ -81,8 +81,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestOrder: the page leads with what went wrong first, a process that died or an error. It does not say
-// of a run with errors that it ended well.
+// TestOrder: the page leads with what went wrong first, a process that died or an error. It does
+// not say of a run with errors that it ended well.
 func TestOrder(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }

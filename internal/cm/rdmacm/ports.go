@@ -146,7 +146,8 @@ func (p *portSpaces) conflict(key portKey, id *ID, reuse bool) error {
 	for _, o := range p.owners[key] {
 		switch {
 		case o == id, reuse && o.reuse, id.afOnly && o.afOnly && id.src.family() != o.src.family():
-		case id.wild() || o.wild(), id.src.isLoopback() && id.src.same(&o.src): // drivers/infiniband/core/cma.c:cma_any_addr has both
+		case id.wild() || o.wild(), id.src.isLoopback() && id.src.same(&o.src):
+			// drivers/infiniband/core/cma.c:cma_any_addr has both
 			return refuse(unix.EADDRNOTAVAIL, "port", "is another id's, and one of the two has no address or that loopback address", "choose another port")
 		case id.src.same(&o.src):
 			return refuse(unix.EADDRINUSE, "port", "is another id's, with the same address", "choose another port")

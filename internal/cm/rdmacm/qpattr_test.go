@@ -24,7 +24,8 @@ func TestQPAttr(t *testing.T) {
 			}
 			return attr
 		}
-		for _, s := range []rxe.QPState{rxe.QPInit, rxe.QPRTR, rxe.QPRTS} { // before Connect, all are those of INIT
+		// before Connect, all are those of INIT
+		for _, s := range []rxe.QPState{rxe.QPInit, rxe.QPRTR, rxe.QPRTS} {
 			if attr := mask(u.ID, s, 0x39); attr.Access != 0 || attr.PortNum != 1 {
 				t.Errorf("attributes before Connect are %+v", attr)
 			}

@@ -149,9 +149,10 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// TestLoopbackServers: a loopback address that a device has is like others: a server on each has the same port,
-// and hears those that call it. A wildcard, or a loopback address of no device, conflicts with both. The errno
-// of the same address is that of the kernel, for which loopback addresses are wildcards.
+// TestLoopbackServers: a loopback address that a device has is like others: a server on each has
+// the same port, and hears those that call it. A wildcard, or a loopback address of no device,
+// conflicts with both. The errno of the same address is that of the kernel, for which loopback
+// addresses are wildcards.
 func TestLoopbackServers(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fabric) {
 		h := newHost(t, f, "127.0.0.1")

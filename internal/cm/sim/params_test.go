@@ -62,11 +62,12 @@ type plan struct {
 	client      action
 	clientDelay time.Duration
 
-	ending      ending
-	endDelay    time.Duration    // from ready on
-	replyDelay  [2]time.Duration // from the DREQ to the DREP, by side
-	keep        [2]bool          // until the end of the run, instead of to the end of timewait
-	notify      time.Duration    // the server is told that data came, so long after the client is ready; 0: never
+	ending     ending
+	endDelay   time.Duration    // from ready on
+	replyDelay [2]time.Duration // from the DREQ to the DREP, by side
+	keep       [2]bool          // until the end of the run, instead of to the end of timewait
+	// the server is told that data came, so long after the client is ready; 0: never
+	notify      time.Duration
 	destroyAt   [2]time.Duration // not polite: 0: never
 	depths      [4]uint8
 	startingPSN [2]wire.PSN

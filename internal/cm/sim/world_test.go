@@ -42,7 +42,8 @@ type runStats struct {
 	requests, messages, retries, duplicates, stale int
 	lost                                           uint64
 	events                                         [cm.EventLookupUnreachable + 1]int
-	ended                                          [cm.StateDestroyed + 1]int // by Destroy or a crash, by state
+	// by Destroy or a crash, by state
+	ended [cm.StateDestroyed + 1]int
 }
 
 func (s *runStats) add(o *runStats) {

@@ -15,8 +15,9 @@ const maxCopies = 16
 
 // effect is what all rules that hit a packet do to it.
 type effect struct {
-	lost     bool
-	keeper   *fault.Hit // the first rule that keeps the packet, and pays for that; nil: it goes on now
+	lost bool
+	// the first rule that keeps the packet, and pays for that; nil: it goes on now
+	keeper   *fault.Hit
 	wait     time.Duration
 	hold     *fault.Hit // the rule that has it overtaken, or nil
 	copies   int

@@ -10,10 +10,11 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Limits of the queue of delayed packets. Delivery may block on a program's memory (package standby).
+// Limits of the queue of delayed packets. Delivery may block on a program's memory (package
+// standby).
 const (
-	// laterBytes bounds the memory of the packets of a device, and laterShare that of those whose rules one
-	// payer pays for.
+	// laterBytes bounds the memory of the packets of a device, and laterShare that of those whose
+	// rules one payer pays for.
 	laterBytes = 256 << 20
 	laterShare = 64 << 20
 
@@ -31,8 +32,8 @@ type late struct {
 	came  wire.Datagram
 }
 
-// What a packet takes besides its bytes: late, its route, and its places in the heap, in the owner's set, and in
-// held.
+// What a packet takes besides its bytes: late, its route, and its places in the heap, in the
+// owner's set, and in held.
 const (
 	lateBytes = 768
 	heldBytes = 512
@@ -93,8 +94,9 @@ func startLater(send func([]wire.Burst), receive func([]wire.Datagram)) *later {
 	return q
 }
 
-// add queues a packet until it is due. It reports false if the packet is lost: there is no room, as in a switch whose
-// buffer is full, which counts in the rule's report. Or the rule has ended, or the queue is retired or nil.
+// add queues a packet until it is due. It reports false if the packet is lost: there is no room, as
+// in a switch whose buffer is full, which counts in the rule's report. Or the rule has ended, or
+// the queue is retired or nil.
 func (q *later) add(p *late) bool {
 	if q == nil {
 		return false
@@ -148,8 +150,9 @@ func (q *later) uncount(p *late) {
 	p.hit.Give(n)
 }
 
-// end looks for packets whose rule has ended, by itself or with its owner. They go on at once: a program may have ended
-// with the completion of a message whose acknowledgement is here, and its peer waits for that.
+// end looks for packets whose rule has ended, by itself or with its owner. They go on at once: a
+// program may have ended with the completion of a message whose acknowledgement is here, and its
+// peer waits for that.
 func (q *later) end(set *fault.Set) {
 	if q == nil {
 		return
@@ -298,7 +301,8 @@ func (h *dueHeap) Push(x any) {
 	*h = append(*h, p)
 }
 
-// Pop implements heap.Interface. The array shrinks with the heap, so that packets that have gone take no memory.
+// Pop implements heap.Interface. The array shrinks with the heap, so that packets that have gone
+// take no memory.
 func (h *dueHeap) Pop() any {
 	list := *h
 	last := list[len(list)-1]

@@ -114,8 +114,9 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestDelayedPaid: a rule's owner pays for the packets that it keeps, with what they really take, up to a bound. Others have
-// room all the same. At the end of the owner its packets go on at once, and nothing is left.
+// TestDelayedPaid: a rule's owner pays for the packets that it keeps, with what they really take,
+// up to a bound. Others have room all the same. At the end of the owner its packets go on at once,
+// and nothing is left.
 func TestDelayedPaid(t *testing.T) {
 	for _, text := range []string{
 		"packet delay,time=1h", "packet reorder,time=1h", "packet shape,rate=1kbit,queue=100000", "packet shape,latency=1h",
@@ -199,7 +200,8 @@ func TestRuleRemoved(t *testing.T) {
 	}
 }
 
-// TestHeldBound: few packets of a flow are held at a time, because each that passes is compared with all.
+// TestHeldBound: few packets of a flow are held at a time, because each that passes is compared
+// with all.
 func TestHeldBound(t *testing.T) {
 	l, lost := newLaterLink(t, nil)
 	set := paidSet(t, nil, "packet reorder,by=1024,time=1h")

@@ -8,7 +8,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestOwnLimits: a rule may lower each limit of a device by one, and may not set what the device has.
+// TestOwnLimits: a rule may lower each limit of a device by one, and may not set what the device
+// has.
 func TestOwnLimits(t *testing.T) {
 	device := rxe.DefaultLimits()
 	for _, l := range rxe.Limits() {

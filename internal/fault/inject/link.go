@@ -3,8 +3,8 @@
 // are for the whole device.
 //
 // A packet between two queue pairs of the device meets the rules of its sender and those of its
-// receiver, as if it had crossed a network. A rule that has both ends in its scope counts it
-// once. All rules that fire act, up to one that loses the packet. Packets of queue pairs that no rule may
+// receiver, as if it had crossed a network. A rule that has both ends in its scope counts it once.
+// All rules that fire act, up to one that loses the packet. Packets of queue pairs that no rule may
 // concern do not pass the link.
 package inject
 
@@ -170,7 +170,8 @@ func (l *Link) Wants(bursts []wire.Burst) bool {
 	return false
 }
 
-// wants reports whether a rule may concern packets of a burst. Datagrams in one may be for several queue pairs.
+// wants reports whether a rule may concern packets of a burst. Datagrams in one may be for several
+// queue pairs.
 func (l *Link) wants(b *wire.Burst) bool {
 	toSelf := l.dev.HasAddr(b.Route.Dst)
 	var last wire.QPN
@@ -220,8 +221,9 @@ func (l *Link) owner(n wire.QPN) *fault.Set {
 	return nil
 }
 
-// Blame returns the rules that explain why the peer of a queue pair gave no answer. With rnr they explain why
-// messages found no receive there. The rules are those of the owner's user, and those for the whole device.
+// Blame returns the rules that explain why the peer of a queue pair gave no answer. With rnr they
+// explain why messages found no receive there. The rules are those of the owner's user, and those
+// for the whole device.
 func (l *Link) Blame(q *rxe.QP, f *rxe.Failure, rnr bool) (rules []string) {
 	own, _ := q.Owner().(*fault.Set)
 	other := wire.QPN(0)

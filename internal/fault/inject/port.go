@@ -24,7 +24,8 @@ type portFaults struct {
 	poke chan struct{}
 }
 
-// update replaces the sets with rules for the port. Those that begin now are in force when it returns.
+// update replaces the sets with rules for the port. Those that begin now are in force when it
+// returns.
 func (p *portFaults) update(sets []*fault.Set) {
 	p.mu.Lock()
 	if len(sets) == 0 && p.stop == nil {
@@ -80,8 +81,8 @@ func (p *portFaults) run(stop, done, poke chan struct{}) {
 	}
 }
 
-// advance applies what the rules say of the times up to now, and returns the next one at which it has
-// to be called. p.mu is locked.
+// advance applies what the rules say of the times up to now, and returns the next one at which it
+// has to be called. p.mu is locked.
 func (p *portFaults) advance(now time.Time) (next time.Time) {
 	for {
 		var all engine.PortChange

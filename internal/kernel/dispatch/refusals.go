@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 )
 
-// malformed refuses a request that the kernel's ABI does not allow. Only a library that was built with
-// other headers makes one.
+// malformed refuses a request that the kernel's ABI does not allow. Only a library that was built
+// with other headers makes one.
 func malformed(arg, why string) error {
 	return kernel.Refuse(unix.EINVAL, arg, why, "use headers and libraries that belong together")
 }

@@ -49,8 +49,8 @@ func TestFruitlessLooks(t *testing.T) {
 	quotatest.WantGiven(t, b)
 }
 
-// TestReopenedIsGone: a file that the program closes while this process has a reading end of its own
-// is found when that is closed.
+// TestReopenedIsGone: a file that the program closes while this process has a reading end of its
+// own is found when that is closed.
 func TestReopenedIsGone(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	var l List[*Pipe]

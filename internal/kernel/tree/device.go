@@ -49,7 +49,8 @@ type Device struct {
 
 // Parent is the bus device of a NIC, above the RDMA device. No two devices have the same.
 type Parent struct {
-	Dir    string // below /sys/devices: platform/rxe0.gorxe, pci0000:00/0000:00:1f.7. The host does not have it
+	// below /sys/devices: platform/rxe0.gorxe, pci0000:00/0000:00:1f.7. The host does not have it
+	Dir    string
 	Bus    string // in /sys/bus: platform, pci
 	Driver string // of that bus. The host does not have it
 	// Attributes are files of the directory, without the newline at their end.

@@ -328,8 +328,9 @@ func TestTreeIsWhole(t *testing.T) {
 	}
 }
 
-// TestPCIParent: a driver may put its device on a PCI bus that the host does not have. The class link then leads
-// through directories of PCI, as UCX, NCCL and libibverbs (by modalias) want it, and out again.
+// TestPCIParent: a driver may put its device on a PCI bus that the host does not have. The class
+// link then leads through directories of PCI, as UCX, NCCL and libibverbs (by modalias) want it,
+// and out again.
 func TestPCIParent(t *testing.T) {
 	d := device("mlx5_0", 0)
 	d.ABI = 1

@@ -41,8 +41,8 @@ func init() {
 	}
 }
 
-// verbs are the calls of librdmacm that the commands belong to. rdma_get_cm_event is not among them:
-// it waits, and is made again. Some commands are only parts of calls.
+// verbs are the calls of librdmacm that the commands belong to. rdma_get_cm_event is not among
+// them: it waits, and is made again. Some commands are only parts of calls.
 var verbs = [uapi.UcmaCommands]string{
 	uapi.UcmaCreateID:     "rdma_create_id",
 	uapi.UcmaDestroyID:    "rdma_destroy_id",
@@ -147,7 +147,8 @@ func errnoOf(err error) error {
 func (k *call) begin(buf, n uint64) (hdr uapi.UcmaHdr, err error) {
 	all := k.buf[:min(n, maxCommand)]
 	if err := k.Read(buf, all); err != nil {
-		all = all[:uapi.UcmaHdrSize] // some commands have no body, and the memory behind the header may not exist
+		// some commands have no body, and the memory behind the header may not exist
+		all = all[:uapi.UcmaHdrSize]
 		if err := k.Read(buf, all); err != nil {
 			return hdr, err
 		}

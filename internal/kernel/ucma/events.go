@@ -21,9 +21,9 @@ type event struct {
 	few   bool // it is one of few
 }
 
-// few is how many unread events of an id idCost pays for. Further ones cost the user as much as they
-// take, or a program that reads no event would have them for nothing: rdma_resolve_addr can fail
-// without end.
+// few is how many unread events of an id idCost pays for. Further ones cost the user as much as
+// they take, or a program that reads no event would have them for nothing: rdma_resolve_addr can
+// fail without end.
 const few = 8
 
 // event handles an event of the rdmacm.Manager: it queues the event (ucma.c:
@@ -55,7 +55,8 @@ func (c *cmID) event(ev *rdmacm.Event) bool {
 	return true
 }
 
-// unconnected returns why the peer has no connection for the program; nil: the event says something else.
+// unconnected returns why the peer has no connection for the program; nil: the event says something
+// else.
 func unconnected(ev *rdmacm.Event) error {
 	switch reason := wire.CMReason(ev.Status); {
 	case ev.Kind == rdmacm.Rejected && reason == wire.RejectInvalidServiceID:

@@ -203,7 +203,8 @@ func TestSpent(t *testing.T) {
 }
 
 // TestUnread: events that a program does not read cost its user, as soon as they are more than a
-// few. Beyond the budget they are dropped. What was paid comes back when they are read, or with the id.
+// few. Beyond the budget they are dropped. What was paid comes back when they are read, or with the
+// id.
 func TestUnread(t *testing.T) {
 	h := newHost(t)
 	p := h.open()

@@ -100,8 +100,8 @@ func parseFWVer(s string) (uint64, error) {
 func (d *Device) Open(b *quota.Budget) (*File, error) { return d.OpenAs(d.rxe.Whole(), b) }
 
 // OpenAs is one open("/dev/infiniband/uverbsN"). The program sees the limits of sub, which is the
-// engine's device as one user sees it. The costs are taken of b; nil is a budget of its own, without
-// limits. ENODEV after Close; ENOMEM or EMFILE if the budget is spent.
+// engine's device as one user sees it. The costs are taken of b; nil is a budget of its own,
+// without limits. ENODEV after Close; ENOMEM or EMFILE if the budget is spent.
 func (d *Device) OpenAs(sub *rxe.Subdevice, b *quota.Budget) (*File, error) {
 	if b == nil {
 		b = quota.New(quota.Cost{})

@@ -99,8 +99,8 @@ func TestTakeDoorbells(t *testing.T) {
 	}
 }
 
-// TestRefusedDoorbell: a direct doorbell for a queue pair that cannot send is reported, although the
-// program gets no error. One for a queue pair that can is not.
+// TestRefusedDoorbell: a direct doorbell for a queue pair that cannot send is reported, although
+// the program gets no error. One for a queue pair that can is not.
 func TestRefusedDoorbell(t *testing.T) {
 	list := loops(t, 1)
 	f := list[0].f
@@ -236,7 +236,8 @@ func TestDoorbellsAllocs(t *testing.T) {
 		round()
 	}
 	base := testing.AllocsPerRun(100, func() { list[1].completed() })
-	if n := testing.AllocsPerRun(1000, round); n > base+2 && !race.Enabled { // those of write itself
+	// those of write itself
+	if n := testing.AllocsPerRun(1000, round); n > base+2 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -289,8 +290,8 @@ func TestSweep(t *testing.T) {
 	f.Sweep()
 }
 
-// TestTakeWithoutCredit: a call with credited set leaves messages that have no receive work request at their peer. It serves other
-// queue pairs.
+// TestTakeWithoutCredit: a call with credited set leaves messages that have no receive work request
+// at their peer. It serves other queue pairs.
 func TestTakeWithoutCredit(t *testing.T) {
 	d, _ := newDevice(t)
 	u := &user{opened(t, d), forms[0]}

@@ -95,8 +95,8 @@ func plainUser(t *testing.T, fm form) (*user, *plainContext) {
 	return u, u.f.ctx.(*plainContext)
 }
 
-// TestDriverHooks: the private parts of GET_CONTEXT, ALLOC_PD, QUERY_DEVICE and MODIFY_QP reach the driver,
-// and its answers the program. A work request in the program's memory reaches the driver.
+// TestDriverHooks: the private parts of GET_CONTEXT, ALLOC_PD, QUERY_DEVICE and MODIFY_QP reach the
+// driver, and its answers the program. A work request in the program's memory reaches the driver.
 func TestDriverHooks(t *testing.T) {
 	for _, fm := range forms {
 		t.Run(fm.name, func(t *testing.T) {
@@ -137,7 +137,8 @@ func TestDriverHooks(t *testing.T) {
 	}
 }
 
-// modifyOwn changes a queue pair, with private parts, and sends from a queue in the program's memory.
+// modifyOwn changes a queue pair, with private parts, and sends from a queue in the program's
+// memory.
 func (u *user) modifyOwn(t *testing.T, ctx *plainContext, pd uint32) {
 	cq := core[uapi.CreateCQResp](u.call(verb{cmd: uapi.CmdCreateCQ, req: bytesFrom(uapi.CreateCQReq{CQE: 10, CompChannel: -1}),
 		resp: uapi.SizeOf[uapi.CreateCQResp](), uhw: bytesFrom(plainCreateCQReq{plainMagic, 1}), uhwResp: uapi.SizeOf[plainCreateCQResp]()}))
@@ -218,7 +219,8 @@ func TestDriverMethods(t *testing.T) {
 		t.Errorf("a method in place of a common one: %d, %v", n, err)
 	}
 	u.reset()
-	u.want(u.ioctl(plainRegister, plainMethodFree, obj(uapi.AttrDestroyHandle, memory)), unix.EINVAL) // of another type
+	// of another type
+	u.want(u.ioctl(plainRegister, plainMethodFree, obj(uapi.AttrDestroyHandle, memory)), unix.EINVAL)
 	u.ok(u.ioctl(plainRegister, plainMethodFree, obj(uapi.AttrDestroyHandle, first)))
 	u.want(u.ioctl(plainRegister, plainMethodFree, obj(uapi.AttrDestroyHandle, first)), unix.ENOENT)
 	u.f.Close()

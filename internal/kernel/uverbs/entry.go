@@ -91,7 +91,8 @@ var errnos = []struct {
 	{rxe.ErrLimit, unix.ENOMEM},
 	{rxe.ErrNotSupported, unix.EOPNOTSUPP},
 	{rxe.ErrPermission, unix.EPERM},
-	{rxe.ErrClosed, unix.EIO}, // the device is going away: nothing else closes an object that is held
+	// the device is going away: nothing else closes an object that is held
+	{rxe.ErrClosed, unix.EIO},
 }
 
 // errnoOf is the one place where an error becomes what the program sees.

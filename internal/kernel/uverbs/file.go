@@ -57,7 +57,8 @@ const (
 // Fatal tells the program that the device has failed.
 func (f *File) Fatal() { f.events.broadcast(0, uint32(rxe.EventDeviceFatal)) }
 
-// Remove takes the device away from the program, as Device.Close does from all, and waits as that does.
+// Remove takes the device away from the program, as Device.Close does from all, and waits as that
+// does.
 func (f *File) Remove() {
 	if f.removed.Swap(true) {
 		return

@@ -2,8 +2,8 @@ package uverbs
 
 import "sync"
 
-// gate counts the calls in progress of a file: teardown waits for the last one. It is a leaf lock, and
-// not held during a call.
+// gate counts the calls in progress of a file: teardown waits for the last one. It is a leaf lock,
+// and not held during a call.
 type gate struct {
 	mu      sync.Mutex
 	calls   int
@@ -33,7 +33,8 @@ func (g *gate) leave() (teardown bool) {
 	return g.mayTearDown()
 }
 
-// end requests teardown. closing says that Close was called. It reports whether teardown must run now.
+// end requests teardown. closing says that Close was called. It reports whether teardown must run
+// now.
 func (g *gate) end(closing bool) (teardown bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

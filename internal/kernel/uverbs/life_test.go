@@ -254,7 +254,8 @@ func TestExit(t *testing.T) {
 			if wc, ok := e.comp.Poll(); !ok || wc.Status != 0 {
 				t.Fatalf("bind: %+v %v", wc, ok)
 			}
-			e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 10)}}}) // nobody receives
+			// nobody receives
+			e.send.PostSend(&librxeclient.SendWR{SendWR: rxe.SendWR{Op: rxe.WRSend, SGL: []rxe.SGE{e.sge(0, 10)}}})
 			e.call(doorbellVerb(e.qp))
 			u.exit()
 		}

@@ -18,8 +18,8 @@ func (c limitCalls) Compared(l rxe.Limit, refused bool) {
 	}
 }
 
-// TestLowerLimits: two opens of a user with lower limits share them, and get the errnos of the device's
-// own limits. Another user has the device's.
+// TestLowerLimits: two opens of a user with lower limits share them, and get the errnos of the
+// device's own limits. Another user has the device's.
 func TestLowerLimits(t *testing.T) {
 	eachForm(t, func(t *testing.T, other *user, d *Device, engine *rxe.Device) {
 		calls := make(limitCalls)

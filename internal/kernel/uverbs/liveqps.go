@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// liveQPs are the queue pairs of a file, for TakeDoorbells, which looks at each for every trapped call. The
-// handles of all objects would take too long: a program may have a million of other objects. Readers take
-// no lock.
+// liveQPs are the queue pairs of a file, for TakeDoorbells, which looks at each for every trapped
+// call. The handles of all objects would take too long: a program may have a million of other
+// objects. Readers take no lock.
 type liveQPs struct {
 	slots atomic.Pointer[[]atomic.Pointer[qpRes]]
 	at    atomic.Uint32 // the slot that TakeDoorbells begins with
@@ -43,8 +43,8 @@ func (l *liveQPs) grow() {
 	l.slots.Store(&slots)
 }
 
-// remove takes a queue pair out, if it was added. A reader may still find it. Its queues are then empty, once
-// they are freed.
+// remove takes a queue pair out, if it was added. A reader may still find it. Its queues are then
+// empty, once they are freed.
 func (l *liveQPs) remove(r *qpRes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestLiveQPs: doorbells find each queue pair that exists, and TakeDoorbells looks at no other objects, however
-// many there are.
+// TestLiveQPs: doorbells find each queue pair that exists, and TakeDoorbells looks at no other
+// objects, however many there are.
 func TestLiveQPs(t *testing.T) {
 	d, _ := newDevice(t)
 	u := &user{opened(t, d), forms[0]}
@@ -44,8 +44,8 @@ func TestLiveQPs(t *testing.T) {
 	}
 }
 
-// BenchmarkTakeDoorbells measures what a trapped call of a program with many address handles costs beside the
-// call itself.
+// BenchmarkTakeDoorbells measures what a trapped call of a program with many address handles costs
+// beside the call itself.
 func BenchmarkTakeDoorbells(b *testing.B) {
 	list := loops(b, 1)
 	for range 50_000 {

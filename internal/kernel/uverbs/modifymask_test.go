@@ -10,8 +10,9 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestModifyMask adds each bit of attr_mask to what each transition requires, for each type of queue pair. It is
-// taken if the row of the table of transitions has it (IBA 11.2.5.2, ib_modify_qp_is_ok), whatever its value.
+// TestModifyMask adds each bit of attr_mask to what each transition requires, for each type of
+// queue pair. It is taken if the row of the table of transitions has it (IBA 11.2.5.2,
+// ib_modify_qp_is_ok), whatever its value.
 func TestModifyMask(t *testing.T) {
 	for _, typ := range []rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD} {
 		eachForm(t, func(t *testing.T, u *user, d *Device, engine *rxe.Device) {

@@ -35,8 +35,8 @@ type region struct {
 func (r *mrRes) Destroy(*dispatch.Object, bool) error {
 	lkey := uint32(r.mr.LKey())
 	if err := r.mr.Dereg(); err != nil {
-		// A window is bound (IBA 10.6.7.2.6). Everything that is in use answers so, and so do adapters;
-		// rxe_dereg_mr says EINVAL.
+		// A window is bound (IBA 10.6.7.2.6). Everything that is in use answers so, and so do
+		// adapters; rxe_dereg_mr says EINVAL.
 		if errors.Is(err, rxe.ErrBusy) {
 			return kernel.Refuse(unix.EBUSY, "mr", "is in use by a memory window", "unbind or free the window first")
 		}

@@ -31,8 +31,8 @@ func (d *sharedFile) Open(o provider.Open) (provider.Context, error) {
 	return d.Driver.Open(o)
 }
 
-// TestTwoOwnersOfOffsets: pages of device memory lie in the file with librxe's queues, and neither is
-// in the other's way, however many queues there are. They end with the file.
+// TestTwoOwnersOfOffsets: pages of device memory lie in the file with librxe's queues, and neither
+// is in the other's way, however many queues there are. They end with the file.
 func TestTwoOwnersOfOffsets(t *testing.T) {
 	driver := new(sharedFile)
 	d := must.Get[*Device](t)(NewDevice(Config{Device: rxedev.New(t), Driver: driver}))

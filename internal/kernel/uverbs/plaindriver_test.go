@@ -24,7 +24,8 @@ type (
 		Depth  uint32
 		Number uint32
 	}
-	plainCreateQPReq  struct{ Queue uint64 } // where the work request is, in the program's memory; 0: there is none
+	// where the work request is, in the program's memory; 0: there is none
+	plainCreateQPReq  struct{ Queue uint64 }
 	plainCreateQPResp struct{ Cookie uint64 }
 	plainContextReq   struct{ Magic, Version uint32 }
 	plainContextResp  struct{ Version, PageShift uint32 }

@@ -165,7 +165,8 @@ func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*dispatch.Object, *qpRe
 		return nil, nil, err
 	}
 	if req.CompMask&uapi.CreateQPMaskIndTable != 0 || req.QPType == uapi.QPTypeXRCTgt {
-		return nil, nil, kernel.Refuse(unix.EINVAL, "qp_type", "this device has neither XRC nor RSS", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD") // no handle names what it would need
+		// no handle names what it would need
+		return nil, nil, kernel.Refuse(unix.EINVAL, "qp_type", "this device has neither XRC nor RSS", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD")
 	}
 	n := &newQP{
 		user: req.UserHandle, typ: uint64(req.QPType), flags: req.CreateFlags, sigAll: req.SQSigAll != 0,
@@ -225,7 +226,8 @@ func (k *call) qpAttrs() (*newQP, error) {
 	case err != nil:
 		return nil, err
 	case typ == uapi.QPTypeXRCTgt:
-		return nil, kernel.Refuse(unix.ENOENT, "xrcd", "this device has no XRC domains", "use IBV_QPT_RC") // the XRC domain is missing
+		// the XRC domain is missing
+		return nil, kernel.Refuse(unix.ENOENT, "xrcd", "this device has no XRC domains", "use IBV_QPT_RC")
 	case !knownQPType(typ):
 		return nil, kernel.Refuse(unix.EINVAL, "qp_type", "unknown", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD")
 	}

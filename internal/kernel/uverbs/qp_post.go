@@ -29,7 +29,8 @@ func writePostSend(k *call) error {
 	}
 	live := o.Doorbell.Load()
 	if live == nil {
-		return kernel.Refuse(unix.ENOENT, "qp", "is destroyed", "post before destroy_qp") // it has just been destroyed
+		// it has just been destroyed
+		return kernel.Refuse(unix.ENOENT, "qp", "is destroyed", "post before destroy_qp")
 	}
 	r := (*live).(*qpRes)
 	if err := k.f.faults.Pass("post_send"); err != nil {

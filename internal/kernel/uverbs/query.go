@@ -59,8 +59,8 @@ func (f *File) mayInitContext() error {
 	return nil
 }
 
-// makeContext makes the context, for the first of several calls that ask at once. last, if it is not
-// nil, is the last step.
+// makeContext makes the context, for the first of several calls that ask at once. last, if it is
+// not nil, is the last step.
 func (k *call) makeContext(last func() error) error {
 	if !k.f.context.CompareAndSwap(contextNone, contextBegins) {
 		return errSecondContext()
@@ -290,7 +290,8 @@ func ioctlQueryGIDEntry(k *call) error {
 			return dispatch.PutStruct(&k.Call, uapi.AttrGIDEntryResp, k.f.dev.gidEntryOf(&e))
 		}
 	}
-	return kernel.Refuse(unix.ENODATA, "gid_index", "has no GID", "choose an index that ibv_devinfo -v lists") // an empty entry (rdma_get_gid_attr)
+	// an empty entry (rdma_get_gid_attr)
+	return kernel.Refuse(unix.ENODATA, "gid_index", "has no GID", "choose an index that ibv_devinfo -v lists")
 }
 
 // ioctlInfoHandles lists the handles of one type, the newest first.

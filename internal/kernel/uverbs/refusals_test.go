@@ -71,8 +71,8 @@ func (w *refusalWalk) refusedWith(what string, err, want error) {
 	w.last = nil
 }
 
-// TestRefusals makes a call for each EINVAL of the ABI, of its framing and of librxe's part. Each has its
-// sentence, and each sentence in the source is said.
+// TestRefusals makes a call for each EINVAL of the ABI, of its framing and of librxe's part. Each
+// has its sentence, and each sentence in the source is said.
 func TestRefusals(t *testing.T) {
 	w := &refusalWalk{t: t, said: make(map[sentence]bool)}
 	d, _ := newDevice(t)
@@ -383,8 +383,8 @@ var noSentence = map[string]string{
 	"package level": "errnoOf looks there",
 }
 
-// sentencesOf returns the sentences of EINVAL in the source of packages, by place. A bare EINVAL fails
-// the test, unless noSentence has its function.
+// sentencesOf returns the sentences of EINVAL in the source of packages, by place. A bare EINVAL
+// fails the test, unless noSentence has its function.
 func sentencesOf(t *testing.T, dirs ...string) map[string]sentence {
 	t.Helper()
 	found := make(map[string]sentence)
@@ -430,7 +430,8 @@ func inSource(t *testing.T, fset *token.FileSet, file string, decl ast.Decl, fou
 	})
 }
 
-// saying returns the errno, the reason and the remedy of a call that makes a refusal, nil for another one.
+// saying returns the errno, the reason and the remedy of a call that makes a refusal, nil for
+// another one.
 func saying(call *ast.CallExpr) (errno ast.Node, why, fix ast.Expr) {
 	args := call.Args
 	switch f := call.Fun.(type) {

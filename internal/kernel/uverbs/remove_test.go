@@ -13,8 +13,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestRemove: one program loses the device, and its budget gets each cost back once. Another program
-// keeps what it has.
+// TestRemove: one program loses the device, and its budget gets each cost back once. Another
+// program keeps what it has.
 func TestRemove(t *testing.T) {
 	d, engine := newDevice(t)
 	other := &user{opened(t, d), forms[0]}
@@ -41,8 +41,8 @@ func TestRemove(t *testing.T) {
 	quotatest.WantGiven(t, budget) // by a thread of the budget
 }
 
-// TestRemoveDuringCalls: a program registers memory and ends regions while it loses the device, twice
-// at once, while it closes its file, and while all lose the device. Nothing is left.
+// TestRemoveDuringCalls: a program registers memory and ends regions while it loses the device,
+// twice at once, while it closes its file, and while all lose the device. Nothing is left.
 func TestRemoveDuringCalls(t *testing.T) {
 	for range 20 {
 		d, engine := newDevice(t)

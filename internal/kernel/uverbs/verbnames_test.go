@@ -8,10 +8,11 @@ import (
 	"github.com/gorxe/gorxe/internal/fault"
 )
 
-// TestVerbNames: fault rules know each verb of the tables, and there is each verb of libibverbs that
-// they know.
+// TestVerbNames: fault rules know each verb of the tables, and there is each verb of libibverbs
+// that they know.
 func TestVerbNames(t *testing.T) {
-	have := map[string]bool{"open_device": true, "post_send": true} // these ask for faults themselves
+	// these ask for faults themselves
+	have := map[string]bool{"open_device": true, "post_send": true}
 	for _, m := range tables.Methods {
 		have[m.Verb] = true
 	}

@@ -295,7 +295,8 @@ func TestHandles(t *testing.T) {
 		destroyers := map[uint32]uint32{uapi.CmdDeallocPD: o.pd, uapi.CmdDeregMR: o.mr.MRHandle, uapi.CmdDeallocMW: o.mw.MWHandle,
 			uapi.CmdDestroyAH: o.ah, uapi.CmdDestroyCQ: o.cq, uapi.CmdDestroyQP: o.qp, uapi.CmdDestroySRQ: o.srq}
 		for cmd, own := range destroyers {
-			if err := try(destroyVerb(cmd, last)); err != unix.ENOENT { // only the other has that many
+			// only the other has that many
+			if err := try(destroyVerb(cmd, last)); err != unix.ENOENT {
 				t.Errorf("command %d, foreign handle: %v", cmd, err)
 			}
 			if err := try(destroyVerb(cmd, 1<<31)); err != unix.ENOENT {

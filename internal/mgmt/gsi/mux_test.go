@@ -125,7 +125,8 @@ func (t *taker) TakeMAD(from rxe.AHAttr, src wire.QPN, mad *wire.MAD) bool {
 	return true
 }
 
-// The Taker gets the datagrams that no agent takes. Those that it leaves are answered as without it.
+// The Taker gets the datagrams that no agent takes. Those that it leaves are answered as without
+// it.
 func TestTaker(t *testing.T) {
 	_, asks, answers, asked := pair(t, Config{Counters: fixedCounters()})
 	taken := make(chan received, 4)

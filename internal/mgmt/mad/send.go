@@ -28,9 +28,9 @@ type Request struct {
 	Context any // for Handler.Ended
 }
 
-// Send sends a datagram. Errors are Linux's for a RoCE port. EINVAL: the port has no such
-// address, or a datagram with the same transaction identifier waits for its answer. EOPNOTSUPP: the datagram is a part of a longer message, which the program leaves to the
-// kernel.
+// Send sends a datagram. Errors are Linux's for a RoCE port. EINVAL: the port has no such address,
+// or a datagram with the same transaction identifier waits for its answer. EOPNOTSUPP: the datagram
+// is a part of a longer message, which the program leaves to the kernel.
 func (a *Agent) Send(r *Request) error {
 	mad, response := r.MAD, isResponse(r.MAD)
 	switch {

@@ -79,7 +79,8 @@ func TestAnswers(t *testing.T) {
 		if g := wire.SMPGUIDInfo(get(wire.AttrGUIDInfo, last)); g.GUID(0) != 0 {
 			t.Errorf("the last block begins with GUID %#x", g.GUID(0))
 		}
-		keys := wire.SMPPKeyTable(get(wire.AttrPKeyTable, 5<<16)) // of a switch's port, which it is not
+		// of a switch's port, which it is not
+		keys := wire.SMPPKeyTable(get(wire.AttrPKeyTable, 5<<16))
 		if keys.PKey(0) != 0xffff || keys.PKey(1) != 0 || keys.PKey(31) != 0 {
 			t.Errorf("P_Keys %#x, %#x", keys.PKey(0), keys.PKey(1))
 		}

@@ -49,8 +49,8 @@ func noted(t *testing.T, name string, comments ...string) []byte {
 	return file
 }
 
-// TestFaultsShown: a packet that a fault rule has hit shows that in lines, in JSON, in the ladder and on the page. A lost one does not
-// arrive there.
+// TestFaultsShown: a packet that a fault rule has hit shows that in lines, in JSON, in the ladder
+// and on the page. A lost one does not arrive there.
 func TestFaultsShown(t *testing.T) {
 	const lost, late = "lost by fault rule 1 (packet drop,first=1)", "delayed by fault rule 2 (packet delay,time=2ms)"
 	const prefix = "gorxe: "

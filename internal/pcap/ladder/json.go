@@ -11,44 +11,49 @@ import (
 )
 
 // JSONPacket is a packet as JSON. Lengths are in bytes. Numbers that Wireshark and gorxe's lines
-// show in hexadecimal are texts, as in the JSON of a check. What the packet does not have is left out.
+// show in hexadecimal are texts, as in the JSON of a check. What the packet does not have is left
+// out.
 //
 // Fields: the keys of a packet in the JSON that gorxe prints.
 type JSONPacket struct {
-	Packet        int           `json:"packet"`
-	AtEnd         bool          `json:"at_end,omitempty"` // findings that only the end of the capture brought
-	Time          *time.Time    `json:"time,omitempty"`
-	Seconds       *float64      `json:"seconds,omitempty"` // since the first packet of the capture
-	Kind          string        `json:"kind,omitempty"`
-	Length        int           `json:"length,omitempty"` // of the frame
-	Source        string        `json:"source,omitempty"`
-	Destination   string        `json:"destination,omitempty"`
-	Flow          int           `json:"flow,omitempty"` // its ID in the JSON of a check
-	Service       string        `json:"service,omitempty"`
-	Opcode        string        `json:"opcode,omitempty"`
-	SourceQP      string        `json:"source_qp,omitempty"` // of a datagram, or once the peer is known
-	DestinationQP string        `json:"destination_qp,omitempty"`
-	PSN           string        `json:"psn,omitempty"`
-	Flags         string        `json:"flags,omitempty"`
-	PKey          string        `json:"p_key,omitempty"`
-	QKey          string        `json:"q_key,omitempty"`
-	VA            string        `json:"va,omitempty"`
-	RKey          string        `json:"rkey,omitempty"`
-	DMALength     *uint32       `json:"dma_length,omitempty"`
-	Operands      string        `json:"operands,omitempty"` // of an atomic
-	Syndrome      string        `json:"syndrome,omitempty"`
-	MSN           *uint32       `json:"msn,omitempty"`
-	Original      string        `json:"original,omitempty"` // value that an atomic found
-	Immediate     string        `json:"immediate,omitempty"`
-	Invalidates   string        `json:"invalidates_rkey,omitempty"`
-	Management    string        `json:"management,omitempty"` // what a datagram to queue pair 1 says
-	Payload       *int          `json:"payload,omitempty"`
-	Class         string        `json:"class,omitempty"`
-	Fault         string        `json:"fault,omitempty"` // what fault rules did to the packet, by the capture's comment
-	ICRC          string        `json:"icrc,omitempty"`
-	Cut           bool          `json:"cut,omitempty"`
-	Headers       []JSONHeader  `json:"headers,omitempty"` // every field, if asked for
-	Findings      []JSONFinding `json:"findings,omitempty"`
+	Packet int `json:"packet"`
+	// findings that only the end of the capture brought
+	AtEnd       bool       `json:"at_end,omitempty"`
+	Time        *time.Time `json:"time,omitempty"`
+	Seconds     *float64   `json:"seconds,omitempty"` // since the first packet of the capture
+	Kind        string     `json:"kind,omitempty"`
+	Length      int        `json:"length,omitempty"` // of the frame
+	Source      string     `json:"source,omitempty"`
+	Destination string     `json:"destination,omitempty"`
+	Flow        int        `json:"flow,omitempty"` // its ID in the JSON of a check
+	Service     string     `json:"service,omitempty"`
+	Opcode      string     `json:"opcode,omitempty"`
+	// of a datagram, or once the peer is known
+	SourceQP      string  `json:"source_qp,omitempty"`
+	DestinationQP string  `json:"destination_qp,omitempty"`
+	PSN           string  `json:"psn,omitempty"`
+	Flags         string  `json:"flags,omitempty"`
+	PKey          string  `json:"p_key,omitempty"`
+	QKey          string  `json:"q_key,omitempty"`
+	VA            string  `json:"va,omitempty"`
+	RKey          string  `json:"rkey,omitempty"`
+	DMALength     *uint32 `json:"dma_length,omitempty"`
+	Operands      string  `json:"operands,omitempty"` // of an atomic
+	Syndrome      string  `json:"syndrome,omitempty"`
+	MSN           *uint32 `json:"msn,omitempty"`
+	Original      string  `json:"original,omitempty"` // value that an atomic found
+	Immediate     string  `json:"immediate,omitempty"`
+	Invalidates   string  `json:"invalidates_rkey,omitempty"`
+	// what a datagram to queue pair 1 says
+	Management string `json:"management,omitempty"`
+	Payload    *int   `json:"payload,omitempty"`
+	Class      string `json:"class,omitempty"`
+	// what fault rules did to the packet, by the capture's comment
+	Fault    string        `json:"fault,omitempty"`
+	ICRC     string        `json:"icrc,omitempty"`
+	Cut      bool          `json:"cut,omitempty"`
+	Headers  []JSONHeader  `json:"headers,omitempty"` // every field, if asked for
+	Findings []JSONFinding `json:"findings,omitempty"`
 }
 
 // JSONHeader is a header and its fields, in words.

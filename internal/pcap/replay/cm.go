@@ -155,7 +155,8 @@ func (p *manager) listen() {
 		if refusal != nil {
 			return refusal
 		}
-		verdict, _ := c.Admit(nil, nil) // it refuses one that is not the only connection of this machine
+		// it refuses one that is not the only connection of this machine
+		verdict, _ := c.Admit(nil, nil)
 		return verdict
 	})
 }

@@ -126,8 +126,8 @@ func (r *responder) postRecv(i int) error {
 	return nil
 }
 
-// refusedAt returns how much of a SEND the captured device took before it refused a packet because of the
-// receive, and the NAK; 0 if it did not.
+// refusedAt returns how much of a SEND the captured device took before it refused a packet because
+// of the receive, and the NAK; 0 if it did not.
 func (r *responder) refusedAt(i int) (uint32, wire.NAKCode) {
 	p := r.events[i].pkt
 	if !p.Info().Has(wire.OpSend) {

@@ -34,8 +34,8 @@ func (c *Capture) Empty() bool {
 	return len(c.Flows)+c.Forgotten == 0 && c.Violations == 0
 }
 
-// Failed reports whether the capture fails the check. If strict, warnings fail it too, and so does a
-// file that ends within a packet.
+// Failed reports whether the capture fails the check. If strict, warnings fail it too, and so does
+// a file that ends within a packet.
 func (c *Capture) Failed(strict bool) bool {
 	return c.Err != nil || c.Violations > 0 || strict && (c.Warnings > 0 || c.Cut)
 }

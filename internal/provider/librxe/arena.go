@@ -95,7 +95,8 @@ func RaiseLimits() error {
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || limit.Cur >= arenaEnd {
 		return nil // Open reports the error
 	}
-	for _, most := range []uint64{limit.Max, unix.RLIM_INFINITY} { // the second needs CAP_SYS_RESOURCE
+	// the second needs CAP_SYS_RESOURCE
+	for _, most := range []uint64{limit.Max, unix.RLIM_INFINITY} {
 		err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: most})
 		if err == nil && most >= arenaEnd {
 			return nil

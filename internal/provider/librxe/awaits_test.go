@@ -26,8 +26,9 @@ func (s *station) writeTo(peer *station, flags rxe.SendFlags) {
 	}
 }
 
-// TestAwaited: requests count as awaited if the program polls each one's completion, or gets a message,
-// before it posts the next. They do not if it posts several, polls none, or leaves completions.
+// TestAwaited: requests count as awaited if the program polls each one's completion, or gets a
+// message, before it posts the next. They do not if it posts several, polls none, or leaves
+// completions.
 func TestAwaited(t *testing.T) {
 	take := func(t *testing.T, q *queuePair, requests int, awaited bool) {
 		t.Helper()

@@ -19,11 +19,12 @@ var operations = map[rxe.QPType][]rxe.WROpcode{
 		rxe.WRSendInv, rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd, rxe.WRFlush, rxe.WRAtomicWrite},
 }
 
-// TestCombinations posts each opcode with each combination of flags on each type of queue pair, well-formed
-// otherwise. What the manual does not have ends with the status of rdma_rxe. A flag that says nothing of an
-// operation is ignored, as by the kernel.
+// TestCombinations posts each opcode with each combination of flags on each type of queue pair,
+// well-formed otherwise. What the manual does not have ends with the status of rdma_rxe. A flag
+// that says nothing of an operation is ignored, as by the kernel.
 func TestCombinations(t *testing.T) {
-	const checksum, beyond = 1 << 4, 1 << 5 // IBV_SEND_IP_CSUM, which says nothing here, and no flag
+	// IBV_SEND_IP_CSUM, which says nothing here, and no flag
+	const checksum, beyond = 1 << 4, 1 << 5
 	for typ, known := range operations {
 		want := make(map[rxe.WROpcode]bool)
 		for _, op := range known {
@@ -89,7 +90,8 @@ func tryCombination(t *testing.T, typ rxe.QPType, op rxe.WROpcode, flags rxe.Sen
 	a.wantNone()
 }
 
-// TestInlineAnswer: ibv_wr_set_inline_data sets no flag. A READ or an atomic with inline data fails all the same.
+// TestInlineAnswer: ibv_wr_set_inline_data sets no flag. A READ or an atomic with inline data fails
+// all the same.
 func TestInlineAnswer(t *testing.T) {
 	for _, op := range []rxe.WROpcode{rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd} {
 		a, b := pair(t, rxe.QPRC)

@@ -29,8 +29,8 @@ func (s *station) taken(n int, credited, noCredit bool) provider.Taken {
 	return got
 }
 
-// TestCreditedTake: a message without a receive work request at its peer stays in the queue, and those before it do
-// not. It leaves when there is one.
+// TestCreditedTake: a message without a receive work request at its peer stays in the queue, and
+// those before it do not. It leaves when there is one.
 func TestCreditedTake(t *testing.T) {
 	const size = provider.ShareEach + 1
 	a, b := pair(t, rxe.QPRC)
@@ -57,7 +57,8 @@ func TestCreditedTake(t *testing.T) {
 	}
 }
 
-// TestCreditWaitEnds: after a while the engine gets the message, whose responder answers it with an RNR NAK.
+// TestCreditWaitEnds: after a while the engine gets the message, whose responder answers it with an
+// RNR NAK.
 func TestCreditWaitEnds(t *testing.T) {
 	a, b := pair(t, rxe.QPRC)
 	a.put(1, 8)

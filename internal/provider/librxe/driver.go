@@ -21,9 +21,9 @@ func (Driver) ID() uint32 { return uapi.DriverRXE }
 // ABI implements provider.Driver (RXE_UVERBS_ABI_VERSION).
 func (Driver) ABI() uint32 { return 2 }
 
-// busDriver is the name of the driver of the bus device, and the end of the device's name: rxe0.gorxe.
-// NCCL takes two parents for two ports of one adapter if their paths differ in the last character only
-// (net_ib: ncclIbGetPciPath).
+// busDriver is the name of the driver of the bus device, and the end of the device's name:
+// rxe0.gorxe. NCCL takes two parents for two ports of one adapter if their paths differ in the last
+// character only (net_ib: ncclIbGetPciPath).
 const busDriver = "gorxe"
 
 // Parent implements provider.Driver. The parent is on the platform bus, like the adapters of a

@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
 )
 
-// TestQueueLayout: every offset and size of the shared queues is what the kernel's headers say. wr.flush is in headers from Linux 6.3
-// on only, and not compared.
+// TestQueueLayout: every offset and size of the shared queues is what the kernel's headers say.
+// wr.flush is in headers from Linux 6.3 on only, and not compared.
 func TestQueueLayout(t *testing.T) {
 	const buf, send, recv, wc, av = "rxe_queue_buf", "rxe_send_wqe", "rxe_recv_wqe", "ib_uverbs_wc", "rxe_av"
 	tests := []struct {

@@ -49,11 +49,13 @@ func (r *ring) label(l label) {
 	ne.PutUint32(b, labelMagic)
 }
 
-// OrphanMemory is where the queues of a device without a daemon are. Offsets are those of the device's memfd.
+// OrphanMemory is where the queues of a device without a daemon are. Offsets are those of the
+// device's memfd.
 type OrphanMemory interface {
 	io.ReaderAt
 	io.WriterAt
-	// Data returns the next part at or behind off that may have data. The error is io.EOF if there is none.
+	// Data returns the next part at or behind off that may have data. The error is io.EOF if there
+	// is none.
 	Data(off int64) (from, to int64, err error)
 }
 

@@ -104,8 +104,8 @@ func (q *queuePair) Take(share int, credited bool) (provider.Taken, error) {
 
 // awaits reports whether the program waits for what it has just posted. Three things must hold:
 //
-//   - It is one request, and nothing else of its send queue is under way. A large request alone uses up
-//     a share, so Take may leave others in the queue.
+//   - It is one request, and nothing else of its send queue is under way. A large request alone
+//     uses up a share, so Take may leave others in the queue.
 //   - It has polled all completions of that queue.
 //   - Since the last call of awaits it has polled a completion, or a message for it has come.
 //

@@ -18,13 +18,13 @@ type sendState uint8
 const (
 	// sendOpen: the engine takes what it is given.
 	sendOpen sendState = iota
-	// sendNoCredit: the first message would find no receive work request at its peer. It waits for one
-	// in the queue, for creditWait at most.
+	// sendNoCredit: the first message would find no receive work request at its peer. It waits for
+	// one in the queue, for creditWait at most.
 	sendNoCredit
 	// sendFull: the engine's queue is full. The next completion makes room.
 	sendFull
-	// sendResuming: a completion has made room, and a thread is about to call resume. There is only one
-	// such thread at a time, so this state ends with that call alone.
+	// sendResuming: a completion has made room, and a thread is about to call resume. There is only
+	// one such thread at a time, so this state ends with that call alone.
 	sendResuming
 	// sendRefused: the engine takes nothing, because the QP is not in a state that sends.
 	sendRefused
@@ -56,7 +56,8 @@ var sendTable = [...][7]sendState{
 	sendRefused:  {sendOpen, sendNoCredit, sendFull, sendRefused, sendRefused, sendRefused, sendOpen},
 }
 
-// on brings the queue into its next state; piece.mu is held. It reports whether that is another one.
+// on brings the queue into its next state; piece.mu is held. It reports whether that is another
+// one.
 func (r *sendRing) on(e sendEvent) (changed bool) {
 	before := r.state
 	r.state = sendTable[before][e]

@@ -22,8 +22,9 @@ var sendEvents = map[string]func(r *sendRing){
 	"noRoom":      func(r *sendRing) { _, _ = r.conclude(ofThree(r), 1, rxe.ErrFull) },
 	"refusal":     func(r *sendRing) { _, _ = r.conclude(ofThree(r), 0, rxe.ErrInvalid) },
 	"completion":  func(r *sendRing) { r.complete(1) },
-	"resume":      func(r *sendRing) { r.doorbells.Store(1); r.resume() }, // as if another thread were at work
-	"reset":       func(r *sendRing) { r.reset() },
+	// as if another thread were at work
+	"resume": func(r *sendRing) { r.doorbells.Store(1); r.resume() },
+	"reset":  func(r *sendRing) { r.reset() },
 }
 
 // ofThree is the batch of a doorbell that has fetched three of four work requests.
@@ -35,7 +36,8 @@ func ofThree(r *sendRing) *sendBatch {
 	return b
 }
 
-// TestSendTable walks the table in sendState's comment: each event happens to a queue in each state.
+// TestSendTable walks the table in sendState's comment: each event happens to a queue in each
+// state.
 func TestSendTable(t *testing.T) {
 	table := statetable.Read(t, "sendstate.go", "sendState")
 	if len(table) != len(sendStates) || len(sendTable) != len(sendStates) {

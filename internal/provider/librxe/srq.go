@@ -71,7 +71,8 @@ func (q *sharedQueue) Created(u provider.UData, srq *rxe.SRQ) error {
 // an address in the private request, not into a response.
 func (q *sharedQueue) Modify(u provider.UData, attr rxe.SRQAttr, mask rxe.SRQAttrMask) error {
 	if len(u.Request()) < uapi.SizeOf[ModifySRQCmd]() {
-		return refuse("request", "has no room for the place of the queue", "use a librxe that can resize an SRQ") // an older one
+		// an older one
+		return refuse("request", "has no room for the place of the queue", "use a librxe that can resize an SRQ")
 	}
 	if err := q.checkModify(attr, mask); err != nil {
 		return err

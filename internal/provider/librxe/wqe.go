@@ -92,9 +92,9 @@ func (h *sendHead) payload() (kind payloadKind, n uint32) {
 	return payloadSGL, sges * sgeSize
 }
 
-// inlineAnswer reports whether the payload is inline data in place of the list that the answer goes to. The manual
-// has IBV_SEND_INLINE for SEND and WRITE only (ibv_post_send(3)). rdma_rxe takes the data for a list, whose keys then
-// give no access.
+// inlineAnswer reports whether the payload is inline data in place of the list that the answer goes
+// to. The manual has IBV_SEND_INLINE for SEND and WRITE only (ibv_post_send(3)). rdma_rxe takes the
+// data for a list, whose keys then give no access.
 func (h *sendHead) inlineAnswer(op rxe.WROpcode) bool {
 	switch op {
 	case rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd:
@@ -187,7 +187,8 @@ func setSGL(wr *rxe.SendWR, b []byte, room []rxe.SGE) rxe.WCStatus {
 	case total > rxe.MaxMessage:
 		return rxe.WCLocLenErr
 	case (wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd) && total != atomicWordBytes:
-		// librxe refuses fewer bytes in ibv_post_send. rdma_rxe fills the first 8 of more; adapters say this.
+		// librxe refuses fewer bytes in ibv_post_send. rdma_rxe fills the first 8 of more; adapters
+		// say this.
 		return rxe.WCLocLenErr
 	default:
 	}

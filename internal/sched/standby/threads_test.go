@@ -83,7 +83,8 @@ func TestMemoryWaits(t *testing.T) {
 	close(stop)
 	<-busy
 
-	reg := [4]uint64{uint64(uintptr(unsafe.Pointer(&mem[0]))), uint64(len(mem)), 1, 0} // UFFDIO_REGISTER_MODE_MISSING
+	// UFFDIO_REGISTER_MODE_MISSING
+	reg := [4]uint64{uint64(uintptr(unsafe.Pointer(&mem[0]))), uint64(len(mem)), 1, 0}
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, 0xc020aa00, uintptr(unsafe.Pointer(&reg))); errno != 0 {
 		t.Fatalf("UFFDIO_REGISTER: %v", errno)
 	}

@@ -36,8 +36,8 @@ func (s *Server) startDevice(spec *proto.Spec, index int, c common) (d *device, 
 	})
 }
 
-// address is that of the first device, by which programs on this host reach it: an IPv4 address if it
-// has one.
+// address is that of the first device, by which programs on this host reach it: an IPv4 address if
+// it has one.
 func (s *Server) address() (best netip.Addr) {
 	if len(s.devices) == 0 {
 		return best

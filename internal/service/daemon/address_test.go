@@ -10,8 +10,9 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// TestFreeAddress: devices at free addresses do not meet, and the daemon says where they are. A device of lo of a private daemon
-// is at such an address if the port is taken, and a shared daemon refuses to start.
+// TestFreeAddress: devices at free addresses do not meet, and the daemon says where they are. A
+// device of lo of a private daemon is at such an address if the port is taken, and a shared daemon
+// refuses to start.
 func TestFreeAddress(t *testing.T) {
 	free := []proto.Spec{proto.FreeSpec(0), proto.FreeSpec(1)}
 	seen := make(map[netip.Addr]bool)
@@ -49,7 +50,8 @@ func TestFreeAddress(t *testing.T) {
 	}
 }
 
-// TestElsewhere: a private daemon is for one network namespace. A shared one is for all that reach its socket.
+// TestElsewhere: a private daemon is for one network namespace. A shared one is for all that reach
+// its socket.
 func TestElsewhere(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		s := startTest(t, Config{Private: private}, nil)
@@ -63,7 +65,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestPrivateSocket: no two are the same, and what a daemon left that was killed is removed. That of one that runs is not.
+// TestPrivateSocket: no two are the same, and what a daemon left that was killed is removed. That
+// of one that runs is not.
 func TestPrivateSocket(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a*[b") // a name is no pattern
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -89,8 +89,8 @@ func hasCapability(pid, capability int) bool {
 	return procfs.Capabilities(pid)&(1<<capability) != 0 && sharesUserNamespace(pid)
 }
 
-// sharesUserNamespace reports whether a process is in this one's user namespace. The capabilities of
-// root in a user namespace of its own do not count.
+// sharesUserNamespace reports whether a process is in this one's user namespace. The capabilities
+// of root in a user namespace of its own do not count.
 func sharesUserNamespace(pid int) bool {
 	mine, err := procfs.Readlink("/proc/self/ns/user")
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// device is one device of the daemon: the engine, its queue pair 1, and its two views for programs (uverbs
-// and the file tree).
+// device is one device of the daemon: the engine, its queue pair 1, and its two views for programs
+// (uverbs and the file tree).
 type device struct {
 	spec    proto.Spec
 	index   int // N of uverbsN

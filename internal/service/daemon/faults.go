@@ -29,8 +29,8 @@ type faultRules struct {
 	budget  *quota.Budget // of the session's user
 	users   int           // the session, and connections; Server.mu guards it
 
-	// A change of many rules holds mu for long, so nothing waits for it with a lock that is common to
-	// sessions.
+	// A change of many rules holds mu for long, so nothing waits for it with a lock that is common
+	// to sessions.
 	mu    sync.Mutex // below
 	ended bool       // the session has
 	paid  int        // rules that the budget pays for
@@ -50,14 +50,15 @@ func newFaultRules(b *quota.Budget, devices []*device, verbs *inject.Verbs, clie
 }
 
 // sharedRules is how many rules a session may have whose user shares the daemon. Threads that serve
-// all users compare a packet, a verb or a work request of the session with sharedCompared of them at most.
+// all users compare a packet, a verb or a work request of the session with sharedCompared of them
+// at most.
 const (
 	sharedRules    = 1000
 	sharedCompared = 50
 )
 
-// mostRules returns how many rules a session of a user may have, and with how many a packet may be compared;
-// 0: any number.
+// mostRules returns how many rules a session of a user may have, and with how many a packet may be
+// compared; 0: any number.
 func mostRules(uid uint32) (rules, compared int) {
 	if owns(uid) {
 		return fault.MaxRules, 0
@@ -65,13 +66,15 @@ func mostRules(uid uint32) (rules, compared int) {
 	return sharedRules, sharedCompared
 }
 
-// payer makes a budget pay for what rules keep. It implements fault.Payer, which threads of all users call.
+// payer makes a budget pay for what rules keep. It implements fault.Payer, which threads of all
+// users call.
 type payer struct{ *quota.Budget }
 
 func (p payer) TakeBytes(n int64) bool { return p.TakeNow(quota.Cost{Memory: n}) == nil }
 func (p payer) GiveBytes(n int64)      { p.Give(quota.Cost{Memory: n}) }
 
-// pay makes the budget pay for the rules of a message, which come to those of the messages before it.
+// pay makes the budget pay for the rules of a message, which come to those of the messages before
+// it.
 func (r *faultRules) pay(texts, more []string) error {
 	if len(texts)+len(more) > fault.MaxRules {
 		return fmt.Errorf("more than %d fault rules", fault.MaxRules)
@@ -121,8 +124,8 @@ func (r *faultRules) end() {
 	r.update()
 }
 
-// unuse is called by each user once. It reports whether there is none left, and clear must be called.
-// Server.mu is locked.
+// unuse is called by each user once. It reports whether there is none left, and clear must be
+// called. Server.mu is locked.
 func (r *faultRules) unuse() (last bool) {
 	r.users--
 	return r.users == 0
@@ -225,8 +228,8 @@ func (s *Server) endFaultTalk(r *faultRules, conn *proto.Conn) {
 	s.endTalk(conn)
 }
 
-// answer does what a request asks for. The budget has paid for the texts, and pays for the rules that
-// are made of them from now on.
+// answer does what a request asks for. The budget has paid for the texts, and pays for the rules
+// that are made of them from now on.
 func (r *faultRules) answer(req *proto.FaultRequest, texts []string, uid uint32) ([]fault.Status, error) {
 	if req.Do != proto.FaultAdd {
 		r.budget.Give(ruleCost(len(texts)))

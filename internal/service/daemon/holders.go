@@ -31,8 +31,8 @@ func (s *Server) holders(uid uint32) string {
 	return ". Programs that use it: " + strings.Join(names, ", ")
 }
 
-// holders names the processes that keep a session: those that have a device open, or else those that its
-// keeper has, or else its command.
+// holders names the processes that keep a session: those that have a device open, or else those
+// that its keeper has, or else its command.
 func (n *session) holders() (names []string) {
 	seen := make(map[int]bool)
 	add := func(pid int) {
@@ -49,7 +49,8 @@ func (n *session) holders() (names []string) {
 	n.mu.Unlock()
 	if len(names) == 0 && keeper != 0 {
 		for _, tid := range procfs.Threads(keeper) {
-			list, _ := os.ReadFile(procfs.Path(keeper, "task/"+strconv.Itoa(tid)+"/children")) // a thread that has ended
+			// a thread that has ended
+			list, _ := os.ReadFile(procfs.Path(keeper, "task/"+strconv.Itoa(tid)+"/children"))
 			for child := range strings.FieldsSeq(string(list)) {
 				if pid, err := strconv.Atoi(child); err == nil {
 					add(pid)

@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// TestHolders: a client that wants other devices learns which programs use the daemon. It does not learn
-// the names of other users' programs.
+// TestHolders: a client that wants other devices learns which programs use the daemon. It does not
+// learn the names of other users' programs.
 func TestHolders(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	if _, err := s.dial(t).Hello([]string{"left\nbehind"}, proto.Wanted{}); err != nil {

@@ -9,19 +9,21 @@ import (
 
 // A private daemon lives as long as the programs of the runs that overlap in time:
 //
-//  1. It waits for its first session as long as the `gorxe run` lives that started it (Ready.AwaitEnd).
-//  2. When its last program has ended, it takes no session any more. A run that comes then waits until
-//     the socket is free, and starts a daemon of its own. So no run gets the devices or the capture of
-//     programs that have ended.
+//  1. It waits for its first session as long as the `gorxe run` lives that started it
+//     (Ready.AwaitEnd).
+//  2. When its last program has ended, it takes no session any more. A run that comes then waits
+//     until the socket is free, and starts a daemon of its own. So no run gets the devices or the
+//     capture of programs that have ended.
 //  3. It ends when the connections about faults and reports have ended too. It closes the last
-//     connection after it has given up its socket and its UDP ports: a `gorxe run` returns after that,
-//     so that the next command finds them free.
+//     connection after it has given up its socket and its UDP ports: a `gorxe run` returns after
+//     that, so that the next command finds them free.
 
 // settleLimit is how long a private daemon that ends waits for packets that fault rules delay.
 const settleLimit = time.Second
 
-// enter makes n one of the sessions. If ends is true, the daemon takes no sessions any more. The caller then calls conclude, once
-// it has told the client why: a daemon that ends closes the connections of its clients.
+// enter makes n one of the sessions. If ends is true, the daemon takes no sessions any more. The
+// caller then calls conclude, once it has told the client why: a daemon that ends closes the
+// connections of its clients.
 func (s *Server) enter(n *session) (ends bool, err error) {
 	limit := n.tenant.Enter() // without the lock: it may wait
 	ends, err = s.admit(n, limit)
@@ -99,8 +101,8 @@ func (s *Server) left() {
 	}
 }
 
-// refuseMore makes a private daemon take no session any more, if the programs of all have ended. The
-// caller holds mu.
+// refuseMore makes a private daemon take no session any more, if the programs of all have ended.
+// The caller holds mu.
 func (s *Server) refuseMore() {
 	for n := range s.sessions {
 		if !n.over {
@@ -134,7 +136,8 @@ func (s *Server) letGo() {
 // unused reports whether no client needs the daemon. The caller holds mu.
 func (s *Server) unused() bool { return len(s.sessions) == 0 && s.talks == 0 }
 
-// EndUnasked ends a private daemon that has had no session. It is called when the `gorxe run` is gone that started it.
+// EndUnasked ends a private daemon that has had no session. It is called when the `gorxe run` is
+// gone that started it.
 func (s *Server) EndUnasked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

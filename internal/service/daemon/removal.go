@@ -67,7 +67,8 @@ func (r *removals) set(s *Server, d *device, lost bool) {
 }
 
 // remove takes a device away from the session, for a time or, with 0, for ever. Its programs see
-// what they see when the kernel unplugs a device. It blocks while calls on the device are in progress.
+// what they see when the kernel unplugs a device. It blocks while calls on the device are in
+// progress.
 func (n *session) remove(d *device, back time.Duration) {
 	r := &n.removed
 	r.mu.Lock()

@@ -39,8 +39,8 @@ func (impatient) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestRemovedBriefly: ids of RDMA CM lose a device that comes back at once, and so do the files that
-// are open.
+// TestRemovedBriefly: ids of RDMA CM lose a device that comes back at once, and so do the files
+// that are open.
 func TestRemovedBriefly(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	_, n, _ := s.ruled(t)

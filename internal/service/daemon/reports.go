@@ -24,10 +24,11 @@ type reports struct {
 	mu      sync.Mutex // below
 	readers int        // connections that ask for reports
 	ended   []proto.ProcessStatus
-	listed  int            // objects in ended
-	leftOut int            // files that there was no room for
-	names   map[int]string // of the processes that opened a device, as long as they run; at most maxEnds
-	ends    []proto.ProcessEnd
+	listed  int // objects in ended
+	leftOut int // files that there was no room for
+	// of the processes that opened a device, as long as they run; at most maxEnds
+	names map[int]string
+	ends  []proto.ProcessEnd
 }
 
 // maxEnds bounds names, and ends.

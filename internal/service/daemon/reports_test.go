@@ -140,8 +140,8 @@ func TestEndedMemory(t *testing.T) {
 	}
 }
 
-// TestProcessEnds: a report has the ends of the processes that had a device open, in their order, and
-// 256 of them at most. Nothing is kept if nobody asks.
+// TestProcessEnds: a report has the ends of the processes that had a device open, in their order,
+// and 256 of them at most. Nothing is kept if nobody asks.
 func TestProcessEnds(t *testing.T) {
 	budget := quota.New(quota.Cost{Memory: 64 << 20})
 	killed, exited := unix.WaitStatus(unix.SIGKILL), unix.WaitStatus(7<<8)

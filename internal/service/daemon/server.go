@@ -190,12 +190,12 @@ func (s *Server) open() (err error) {
 // several addresses each.
 const maxReaderThreads = 16
 
-// SpareProcessors returns how many processors of Go a daemon needs beside the usual ones. A thread that
-// waits in a system call keeps one until Go's monitor thread takes it away. A thread whose call ends needs one at
-// once, or waits up to 10 ms. That is what two are for.
+// SpareProcessors returns how many processors of Go a daemon needs beside the usual ones. A thread
+// that waits in a system call keeps one until Go's monitor thread takes it away. A thread whose
+// call ends needs one at once, or waits up to 10 ms. That is what two are for.
 //
-// A thread of the real-time class keeps its processor while it waits (sched.AwaitBriefly). There is room for
-// one such thread for each processor of the machine.
+// A thread of the real-time class keeps its processor while it waits (sched.AwaitBriefly). There is
+// room for one such thread for each processor of the machine.
 func SpareProcessors() int { return 2 + runtime.NumCPU() }
 
 // contentsRoom returns how many of the daemon's descriptors may be files of the tree.

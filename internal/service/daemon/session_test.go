@@ -154,7 +154,8 @@ func TestBadAnswers(t *testing.T) {
 		if err != nil || r.Question != 1 || r.Ask != proto.AskMem || len(fds) != 1 {
 			t.Fatalf("%+v, %d descriptors, %v", r, len(fds), err)
 		}
-		if err := c.Conn.Send(proto.Request{Op: proto.OpAnswer, ID: 99}); err != nil { // to no question
+		// to no question
+		if err := c.Conn.Send(proto.Request{Op: proto.OpAnswer, ID: 99}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Conn.Send(answer.Request, answer.fds...); err != nil {
@@ -236,7 +237,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A private daemon has one user, and that user may take all of its descriptors. Elsewhere a user has a quarter.
+// A private daemon has one user, and that user may take all of its descriptors. Elsewhere a user
+// has a quarter.
 func TestPrivateShare(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		s := startTest(t, Config{Private: private}, nil)
@@ -307,8 +309,8 @@ func TestWanted(t *testing.T) {
 }
 
 // Sessions end with the daemon, and its keepers hear of it. A program loses its devices before its
-// session ends. A file that is closed without that takes the memory of its queues along. The completions that tell the
-// program are in it.
+// session ends. A file that is closed without that takes the memory of its queues along. The
+// completions that tell the program are in it.
 func TestShutdown(t *testing.T) {
 	opened := make(chan struct{})
 	s := startTest(t, Config{}, func(ctx context.Context, _ *os.File, cfg trap.ServeConfig) error {

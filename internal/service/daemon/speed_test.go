@@ -39,7 +39,8 @@ func TestSpeedJSON(t *testing.T) {
 	}
 }
 
-// TestOtherCapture: a client learns that only the capture does not suit, by a code and not by the text.
+// TestOtherCapture: a client learns that only the capture does not suit, by a code and not by the
+// text.
 func TestOtherCapture(t *testing.T) {
 	s := &Server{cfg: Config{Capture: "a"}}
 	if err := s.suits(&proto.Wanted{Capture: "a"}); err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 )
 
-// TestNobodyLooksForOthers: some functions are called with locks of the trap held, or in threads that serve all
-// users. With a spent budget they make nobody look for what is not needed: a look takes those locks, and waits.
+// TestNobodyLooksForOthers: some functions are called with locks of the trap held, or in threads
+// that serve all users. With a spent budget they make nobody look for what is not needed: a look
+// takes those locks, and waits.
 func TestNobodyLooksForOthers(t *testing.T) {
 	b := quota.New(quota.Cost{Memory: 1})
 	if err := b.Take(quota.Cost{Memory: 1}); err != nil {
@@ -35,7 +36,8 @@ func TestNobodyLooksForOthers(t *testing.T) {
 	}
 }
 
-// TestLooksWithoutLock: a session whose user has no descriptor left holds up nobody while others look for some.
+// TestLooksWithoutLock: a session whose user has no descriptor left holds up nobody while others
+// look for some.
 func TestLooksWithoutLock(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	u := s.tenants.Of(nobody)

@@ -59,7 +59,8 @@ func TestUnreadStatus(t *testing.T) {
 	} {
 		c := s.request(t, unread.op)
 		must.Eventually(t, "the answer is charged", func() bool { return s.used().Memory >= socketBuffer })
-		must.Eventually(t, "the answer came", func() bool { return waiting(t, c) > 0 }) // CloseRead would refuse it
+		// CloseRead would refuse it
+		must.Eventually(t, "the answer came", func() bool { return waiting(t, c) > 0 })
 		unread.end(c)
 		for range 60 {
 			second := s.dial(t)

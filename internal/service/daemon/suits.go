@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// suits refuses a session that requests something that is fixed when a daemon starts. The caller holds
-// mu.
+// suits refuses a session that requests something that is fixed when a daemon starts. The caller
+// holds mu.
 func (s *Server) suits(w *proto.Wanted) error {
 	if w.Capture != "" && w.Capture != s.cfg.Capture {
 		return &misfit{"--pcap", "", "give --pcap when it is started", proto.ErrCapture}
@@ -50,8 +50,8 @@ func (m *misfit) Error() string {
 	return fmt.Sprintf("%s: it is running already%s (process %d): %s", m.flag, m.how, os.Getpid(), m.remedy)
 }
 
-// named adds to a misfit which programs use the daemon, as far as the user may see them: one that was left in the
-// background is easily forgotten. It reads /proc, so the caller holds no lock.
+// named adds to a misfit which programs use the daemon, as far as the user may see them: one that
+// was left in the background is easily forgotten. It reads /proc, so the caller holds no lock.
 func (s *Server) named(err error, uid uint32) error {
 	var m *misfit
 	if !errors.As(err, &m) {

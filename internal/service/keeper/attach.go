@@ -30,8 +30,8 @@ type search struct {
 	argv   []string
 	paths  []string // of sockets
 	wanted proto.Wanted
-	// started are pipes to the daemons that this process has started. Each waits for a session until its pipe is
-	// closed.
+	// started are pipes to the daemons that this process has started. Each waits for a session
+	// until its pipe is closed.
 	started []io.Closer
 }
 
@@ -65,7 +65,8 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			}
 			continue
 		case errors.Is(err, proto.ErrEnding):
-		case errors.Is(err, proto.ErrVersion) && attempt < versionAttempts: // an older one ends some time after its last program
+		case errors.Is(err, proto.ErrVersion) && attempt < versionAttempts:
+			// an older one ends some time after its last program
 		default:
 			return nil, hello, err
 		}
@@ -74,8 +75,8 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 	return nil, proto.Hello{}, fmt.Errorf("the daemon at %s neither serves nor ends", s.paths[0])
 }
 
-// besideForbidden names, before the error of a daemon that did not start, the daemon that does not let this user in:
-// it may have what the other lacks.
+// besideForbidden names, before the error of a daemon that did not start, the daemon that does not
+// let this user in: it may have what the other lacks.
 func besideForbidden(none, err error) error {
 	var forbidden *proto.ForbiddenError
 	if !errors.As(none, &forbidden) {
@@ -97,7 +98,8 @@ func (s *search) prepare() (err error) {
 		}
 	}
 	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
-	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" { // otherwise the user has chosen the daemon
+	// otherwise the user has chosen the daemon
+	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" {
 		s.wanted.Network = proto.ThisNetwork()
 	}
 	if len(cfg.Devices) > 0 {
@@ -126,8 +128,8 @@ func (s *search) look() (*proto.Client, proto.Hello, error) {
 	return client, hello, nil
 }
 
-// move makes this run, and others of its network namespace, meet at a socket of their own. The usual one
-// has a daemon whose devices are not on interfaces of this namespace.
+// move makes this run, and others of its network namespace, meet at a socket of their own. The
+// usual one has a daemon whose devices are not on interfaces of this namespace.
 func (s *search) move() error {
 	path, err := proto.NetworkSocket()
 	s.paths, s.wanted.Network = []string{path}, 0

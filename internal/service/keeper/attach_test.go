@@ -22,8 +22,8 @@ func TestBesideForbidden(t *testing.T) {
 	}
 }
 
-// TestUnasked: a daemon that a run has started ends with that run, if the run dies before it has a session. A later run does not
-// join it.
+// TestUnasked: a daemon that a run has started ends with that run, if the run dies before it has a
+// session. A later run does not join it.
 func TestUnasked(t *testing.T) {
 	s := newStage(t)
 	run := search{paths: []string{s.socket}, cfg: Config{DeviceFlags: []string{"--device", "rxe0=" + s.addr}}}

@@ -13,7 +13,8 @@ type report struct {
 	Error   string `json:"error,omitempty"`   // the program was not started
 	Ended   bool   `json:"ended,omitempty"`   // with:
 	Status  uint32 `json:"status,omitempty"`
-	Errors  uint64 `json:"errors,omitempty"` // that the daemon recorded; 0 as well if processes are left
+	// that the daemon recorded; 0 as well if processes are left
+	Errors uint64 `json:"errors,omitempty"`
 }
 
 // notice tells the keeper which signals the front got.

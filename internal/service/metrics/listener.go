@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// sendBuffer is more than most answers have, so a client that does not read holds its connection up no longer
-// than others.
+// sendBuffer is more than most answers have, so a client that does not read holds its connection up
+// no longer than others.
 const sendBuffer = 1 << 20
 
 // moment is what a connection has for its request, however many come after it.
 const moment = 200 * time.Millisecond
 
-// listener accepts connections and keeps maxConnections of them. A further one takes the place of the
-// oldest that is not being answered, so clients that are slow, or send nothing, keep nobody out. If all
-// are being answered, or have just come, it waits. The kernel keeps the order of those that wait.
+// listener accepts connections and keeps maxConnections of them. A further one takes the place of
+// the oldest that is not being answered, so clients that are slow, or send nothing, keep nobody
+// out. If all are being answered, or have just come, it waits. The kernel keeps the order of those
+// that wait.
 type listener struct {
 	net.Listener
 
@@ -124,8 +125,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// protected keeps the connection of a request while the handler answers. A connection has one answer, so
-// a client that asks again goes to the end of the line.
+// protected keeps the connection of a request while the handler answers. A connection has one
+// answer, so a client that asks again goes to the end of the line.
 func protected(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")

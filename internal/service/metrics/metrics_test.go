@@ -206,8 +206,9 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Two are answered at once. Others wait for their turn, also those that find no room for their connection, and
-// none is refused before the limit. Close does not wait for those that read nothing.
+// Two are answered at once. Others wait for their turn, also those that find no room for their
+// connection, and none is refused before the limit. Close does not wait for those that read
+// nothing.
 func TestManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := make(pipes, 1)
@@ -280,8 +281,8 @@ func (p pipes) Close() error {
 
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A connection too many takes the place of the oldest that is not being answered, so clients that send
-// nothing keep nobody out. One whose client sends or reads nothing ends.
+// A connection too many takes the place of the oldest that is not being answered, so clients that
+// send nothing keep nobody out. One whose client sends or reads nothing ends.
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := make(pipes)

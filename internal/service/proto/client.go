@@ -18,13 +18,14 @@ import (
 type Client struct {
 	Conn *Conn
 	path string
-	// Recorded is how many errors the session had, once Questions has returned; 0: none, or the daemon is gone.
+	// Recorded is how many errors the session had, once Questions has returned; 0: none, or the
+	// daemon is gone.
 	Recorded uint64
 }
 
-// Dial connects to the first daemon that is reachable at one of paths. It returns
-// ErrNoDaemon if there is none. A daemon that refuses this user, or that this user must not trust, counts as
-// none, unless its socket is the first of paths: then the user asked for it.
+// Dial connects to the first daemon that is reachable at one of paths. It returns ErrNoDaemon if
+// there is none. A daemon that refuses this user, or that this user must not trust, counts as none,
+// unless its socket is the first of paths: then the user asked for it.
 func Dial(paths []string) (*Client, error) {
 	var none error
 	for i, path := range paths {
@@ -58,8 +59,8 @@ func (c *Client) Close() { c.Conn.Close() }
 // finishTimeout bounds the wait for a daemon that does not close its end.
 const finishTimeout = 5 * time.Second
 
-// Finish is Close for a client that has no more to ask. If the daemon ends with this client, Finish returns when the daemon has
-// given up its socket and its ports.
+// Finish is Close for a client that has no more to ask. If the daemon ends with this client, Finish
+// returns when the daemon has given up its socket and its ports.
 func (c *Client) Finish() {
 	if c.Conn.Sock.CloseWrite() == nil {
 		fds, _ := c.Conn.RecvWithin(new(Reply), finishTimeout) //nolint:errcheck // the end of the connection is one

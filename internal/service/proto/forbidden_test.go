@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestForbidden: a socket that refuses this user says whom it is for, and whether a daemon is there at all.
+// TestForbidden: a socket that refuses this user says whom it is for, and whether a daemon is there
+// at all.
 func TestForbidden(t *testing.T) {
 	if got := allowed(0o600, 0, 0); !strings.Contains(got, "for user root only") || !strings.Contains(got, "--socket-group") {
 		t.Errorf("the owner's socket: %s", got)

@@ -18,8 +18,8 @@ import (
 //     for the user of the program.
 //
 // Instead of 1, a client may ask for the status, for what programs find of the devices, or for the
-// errors of programs. It may change the fault rules of a session (faults.go), or follow a session to
-// its end (report.go).
+// errors of programs. It may change the fault rules of a session (faults.go), or follow a session
+// to its end (report.go).
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
 const ProtocolVersion = 4
@@ -102,7 +102,8 @@ type Doorbells = doorbell.Mode
 // Wanted is what a session requires: devices and a capture file. It may also choose which
 // doorbells are trapped.
 type Wanted struct {
-	// Network, if not 0, is the program's network namespace (ThisNetwork). A private daemon must be in the same one.
+	// Network, if not 0, is the program's network namespace (ThisNetwork). A private daemon must be
+	// in the same one.
 	Network   uint64    `json:"network,omitempty"`
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`

@@ -37,7 +37,8 @@ type ProcessEnd struct {
 	PID    int       `json:"pid"`
 	Name   string    `json:"name"`
 	Signal string    `json:"signal,omitempty"` // that killed it, as SIGKILL
-	Status *int      `json:"status,omitempty"` // with which it exited; nil: a signal killed it, or it is not known
+	// with which it exited; nil: a signal killed it, or it is not known
+	Status *int `json:"status,omitempty"`
 }
 
 // Errors returns the last errors of the sessions that this user may see.

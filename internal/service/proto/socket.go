@@ -59,8 +59,8 @@ func besideOwn(name string) (string, error) {
 	return filepath.Join(filepath.Dir(own[0]), name), nil
 }
 
-// NetworkSocket returns where a daemon of this user listens, if the usual socket has the daemon of a run in another network
-// namespace.
+// NetworkSocket returns where a daemon of this user listens, if the usual socket has the daemon of
+// a run in another network namespace.
 func NetworkSocket() (string, error) {
 	return besideOwn(fmt.Sprintf("gorxe-net-%d.sock", ThisNetwork()))
 }
@@ -77,8 +77,8 @@ func ThisNetwork() uint64 {
 // privateSockets is the pattern of the sockets that PrivateSocket returns, without their directory.
 const privateSockets = "gorxe-private-*.sock"
 
-// PrivateSocket returns a path for the socket of a daemon of one run. No other call returns the same
-// one. It removes the sockets that such daemons have left that were killed.
+// PrivateSocket returns a path for the socket of a daemon of one run. No other call returns the
+// same one. It removes the sockets that such daemons have left that were killed.
 func PrivateSocket() (string, error) {
 	path, err := besideOwn(strings.Replace(privateSockets, "*", rand.Text()[:8], 1))
 	if err != nil {
@@ -99,8 +99,8 @@ func PrivateSocket() (string, error) {
 	return path, nil
 }
 
-// Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the one that
-// listens is another user's, it is ErrUntrusted.
+// Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the
+// one that listens is another user's, it is ErrUntrusted.
 func Connect(path string) (*Conn, error) {
 	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
 		return nil, fmt.Errorf("socket %s: the path is longer than a unix socket's may be: choose another with --socket", path)
@@ -131,7 +131,8 @@ const lockSuffix = ".lock"
 const lockTries = 100
 
 // LockSocket takes the lock beside a socket, so that only one of two daemons makes the socket. The
-// caller closes the file, and may remove it before. It returns ErrDaemonRuns if a daemon has the lock.
+// caller closes the file, and may remove it before. It returns ErrDaemonRuns if a daemon has the
+// lock.
 func LockSocket(path string) (*os.File, error) {
 	path += lockSuffix
 	for range lockTries {

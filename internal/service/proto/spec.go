@@ -112,8 +112,8 @@ func (s Spec) Suits(have Spec) bool {
 	return !s.Free && s.Interface == have.Interface && s.Address == have.Address
 }
 
-// Loopback reports whether the device is for this host only, on whichever address. If the UDP port of
-// lo is taken, such a device can be on a free address instead.
+// Loopback reports whether the device is for this host only, on whichever address. If the UDP port
+// of lo is taken, such a device can be on a free address instead.
 func (s Spec) Loopback() bool { return s.Interface == "lo" }
 
 // DeviceError is the error of a device that does not start.

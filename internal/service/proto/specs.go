@@ -48,8 +48,8 @@ func DefaultSpecs() ([]Spec, error) {
 	return []Spec{{Name: "rxe0", Interface: name}}, err
 }
 
-// FreePlaces returns the values of --devices and --device for a run that meets no other: devices on free
-// loopback addresses where the values do not say where they are.
+// FreePlaces returns the values of --devices and --device for a run that meets no other: devices on
+// free loopback addresses where the values do not say where they are.
 func FreePlaces(devices string, texts []string) (string, []string) {
 	if devices == "" && len(texts) == 0 {
 		return "", []string{FreeSpec(0).String()}

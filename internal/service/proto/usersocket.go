@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userSockets returns where a user's daemon may listen. A new one listens at the first. A client looks at
-// all, so it finds a daemon that had to take another one, because the first was not usable then.
+// userSockets returns where a user's daemon may listen. A new one listens at the first. A client
+// looks at all, so it finds a daemon that had to take another one, because the first was not usable
+// then.
 //
-// $XDG_RUNTIME_DIR, if it is set and the user may write there, is the only one: so the user can have
-// another daemon.
+// $XDG_RUNTIME_DIR, if it is set and the user may write there, is the only one: so the user can
+// have another daemon.
 func userSockets(uid int) ([]string, error) {
 	const name = "gorxe.sock"
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
@@ -46,10 +47,12 @@ type userDir struct {
 	make bool // this program makes it
 }
 
-// runUser is where systemd-logind makes a directory for each user who is logged in. Tests change it.
+// runUser is where systemd-logind makes a directory for each user who is logged in. Tests change
+// it.
 var runUser = "/run/user"
 
-// userDirs are the directories of a user, the best first. Another user can take the one in /tmp before.
+// userDirs are the directories of a user, the best first. Another user can take the one in /tmp
+// before.
 func userDirs(uid int) []userDir {
 	number := strconv.Itoa(uid)
 	dirs := []userDir{{filepath.Join(runUser, number), false}, {filepath.Join(os.TempDir(), "gorxe-"+number), true}}
@@ -59,8 +62,8 @@ func userDirs(uid int) []userDir {
 	return dirs
 }
 
-// check returns nil if the directory is the user's, and no other user can write to it. It makes the directory
-// if needed is set and there is none.
+// check returns nil if the directory is the user's, and no other user can write to it. It makes the
+// directory if needed is set and there is none.
 func (d userDir) check(uid int, needed bool) error {
 	if d.make && needed {
 		if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {

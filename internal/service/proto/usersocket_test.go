@@ -45,7 +45,8 @@ func in(dirs ...string) (sockets []string) {
 	return sockets
 }
 
-// TestUserSockets: the first directory that is the user's alone is used, and a client looks at the others.
+// TestUserSockets: the first directory that is the user's alone is used, and a client looks at the
+// others.
 func TestUserSockets(t *testing.T) {
 	run, temp, cache := places(t)
 	if got := sockets(t); !reflect.DeepEqual(got, in(temp)) {
@@ -71,8 +72,8 @@ func TestUserSockets(t *testing.T) {
 	}
 }
 
-// TestTakenDirectory: another user has taken the directory in /tmp. The user has another one, which clients
-// find also when the first is free again.
+// TestTakenDirectory: another user has taken the directory in /tmp. The user has another one, which
+// clients find also when the first is free again.
 func TestTakenDirectory(t *testing.T) {
 	take := map[string]func(string) error{
 		"a directory for all": func(p string) error { return errors.Join(os.Mkdir(p, 0o700), os.Chmod(p, 0o777)) },

@@ -14,8 +14,8 @@ import (
 )
 
 // views are the processes in whose mount namespaces control groups may be mounted. `ip netns exec`
-// mounts /sys again, in a namespace of its own, without them. Its parent and process 1 have them, if
-// this process may look there.
+// mounts /sys again, in a namespace of its own, without them. Its parent and process 1 have them,
+// if this process may look there.
 func views() []string {
 	return []string{"proc/self", "proc/" + strconv.Itoa(os.Getppid()), "proc/1"}
 }
@@ -57,8 +57,8 @@ func groupFiles(files fs.FS, controller string, v2, v1 []string, visit func(name
 	}
 }
 
-// mounted returns the directory of a control group, and that of the topmost group, in the first view
-// that shows it.
+// mounted returns the directory of a control group, and that of the topmost group, in the first
+// view that shows it.
 func mounted(files fs.FS, controller string, unified bool, group string) (dir, top string, ok bool) {
 	for i, process := range views() {
 		mounts, err := fs.ReadFile(files, process+"/mountinfo")

@@ -98,8 +98,8 @@ func TestMaxima(t *testing.T) {
 	}
 }
 
-// A session takes no thread before it has work. The threads of a user are a quarter of those of the daemon,
-// and those of all users three quarters.
+// A session takes no thread before it has work. The threads of a user are a quarter of those of the
+// daemon, and those of all users three quarters.
 func TestThreads(t *testing.T) {
 	const threads = 2300 // of the daemon
 	l := Find(Memory{Bytes: 1 << 40}, Threads{threads, "pids.max of a test"}, 0, OpenLimit()-reserveFiles-1<<20)

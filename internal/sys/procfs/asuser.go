@@ -8,9 +8,10 @@ import (
 )
 
 // AsUserOf calls f in a thread that has, for files, the user and group of a process. Root without
-// CAP_SYS_PTRACE, as in a container, may look at a process of another user only so (kernel/ptrace.c:
-// ptrace_may_access with PTRACE_MODE_FSCREDS). It needs CAP_SETUID and CAP_SETGID, as does a program
-// that becomes another user's; otherwise EPERM. The process must descend from this one, because f does what its user may do.
+// CAP_SYS_PTRACE, as in a container, may look at a process of another user only so
+// (kernel/ptrace.c: ptrace_may_access with PTRACE_MODE_FSCREDS). It needs CAP_SETUID and
+// CAP_SETGID, as does a program that becomes another user's; otherwise EPERM. The process must
+// descend from this one, because f does what its user may do.
 func AsUserOf(pid int, f func() error) error {
 	st, err := ReadStatus(pid)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 const exitCodeField = 52 - thirdField
 
 // EndOf returns the wait status of a process that has ended and that this process need not be the
-// parent of. pidfd stands for it. ok is false if the kernel does not say: before Linux 6.15 it forgets
-// the status when the parent has asked for it.
+// parent of. pidfd stands for it. ok is false if the kernel does not say: before Linux 6.15 it
+// forgets the status when the parent has asked for it.
 func EndOf(pid, pidfd int) (ws unix.WaitStatus, ok bool) {
 	// As long as nobody has waited for a zombie, the number is its own. The kernel shows 0 to those
 	// that may not trace the process (fs/proc/array.c: do_task_stat).

@@ -100,7 +100,8 @@ func ReadStatus(tid int) (st Status, err error) {
 			return n
 		}
 		set := func() uint64 {
-			caps, _ := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64) // the kernel writes one
+			// the kernel writes one
+			caps, _ := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64)
 			return caps
 		}
 		switch string(key) {
@@ -152,8 +153,8 @@ func Image(tid int) string {
 // thirdField is the number of statFields' first one in proc(5).
 const thirdField = 3
 
-// statFields returns the fields of /proc/PID/stat from the third on, up to the 51st at least; nil if the
-// file cannot be read.
+// statFields returns the fields of /proc/PID/stat from the third on, up to the 51st at least; nil
+// if the file cannot be read.
 func statFields(tid int) [][]byte {
 	b, err := ReadFile(Path(tid, "stat"))
 	if err != nil {
@@ -199,8 +200,8 @@ func OnlyRunning(tgid, most int) (cpu int, ok bool) {
 	return cpu, ok
 }
 
-// Ready returns how many threads of the machine run or are ready to, the caller among them (proc(5):
-// /proc/loadavg).
+// Ready returns how many threads of the machine run or are ready to, the caller among them
+// (proc(5): /proc/loadavg).
 func Ready() (threads int, ok bool) {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(text)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestStarted: a process keeps its start, another one has a later one, and one that has ended has none.
+// TestStarted: a process keeps its start, another one has a later one, and one that has ended has
+// none.
 func TestStarted(t *testing.T) {
 	mine := Started(os.Getpid())
 	if mine == "" || mine != Started(os.Getpid()) || mine == Started(1) {

@@ -11,8 +11,8 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// The daemon moves a READ of 8 bytes with two accesses to programs' memory. An atomic takes three: it reads the target,
-// writes it, and writes what was there before.
+// The daemon moves a READ of 8 bytes with two accesses to programs' memory. An atomic takes three:
+// it reads the target, writes it, and writes what was there before.
 
 // accessed is a read of 8 bytes from one process and a write of them to another one.
 var accessed = baseline{place: OneDaemon, kind: Access}
@@ -20,8 +20,8 @@ var accessed = baseline{place: OneDaemon, kind: Access}
 // word is what one access moves.
 type word [8]byte
 
-// access reads or writes memory that procmem.Open has opened. It tells the Go runtime nothing about a call that never
-// waits, as the daemon does not either.
+// access reads or writes memory that procmem.Open has opened. It tells the Go runtime nothing about
+// a call that never waits, as the daemon does not either.
 func (w *word) access(call uintptr, mem int, addr uintptr) error {
 	_, _, errno := unix.RawSyscall6(call, uintptr(mem), uintptr(unsafe.Pointer(w)), uintptr(len(w)), addr, 0, 0)
 	if errno != 0 {

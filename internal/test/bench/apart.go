@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// How far two processors are from each other decides what a message between two daemons costs. Two threads of
-// one core share its caches. Virtual processors may be on one core in one second, and on two cores in the next.
+// How far two processors are from each other decides what a message between two daemons costs. Two
+// threads of one core share its caches. Virtual processors may be on one core in one second, and on
+// two cores in the next.
 
 // apart is the time that a cache line takes from one processor to another one, and back.
 var apart = baseline{place: OneDaemon, kind: Distance}
@@ -17,8 +18,9 @@ var apart = baseline{place: OneDaemon, kind: Distance}
 // processors where they are.
 const apartTime = 5 * time.Millisecond
 
-// processorsApart returns that time in ns, between the first and the last processor that this process may use. It
-// is the least of many short measurements, because others may use the processors, too.
+// processorsApart returns that time in ns, between the first and the last processor that this
+// process may use. It is the least of many short measurements, because others may use the
+// processors, too.
 func processorsApart() (ns float64, err error) {
 	first, last, err := processors()
 	if err != nil {

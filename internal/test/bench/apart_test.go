@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestApart: a cache line takes nanoseconds to another processor, and back. On one processor both threads take
-// turns, and the time means nothing.
+// TestApart: a cache line takes nanoseconds to another processor, and back. On one processor both
+// threads take turns, and the time means nothing.
 func TestApart(t *testing.T) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -21,7 +21,8 @@ func TestApart(t *testing.T) {
 		return
 	}
 	ns, err := processorsApart()
-	// Both threads may have to wait for their processors, up to seconds for the rounds of one measurement.
+	// Both threads may have to wait for their processors, up to seconds for the rounds of one
+	// measurement.
 	if err != nil || ns < 1 || ns > 1e8 {
 		t.Errorf("a cache line takes %v ns, %v", ns, err)
 	}

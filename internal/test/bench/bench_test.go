@@ -123,11 +123,13 @@ func TestScale(t *testing.T) {
 		target, each time.Duration
 		want         int
 	}{
-		{128, time.Second, time.Millisecond, 1024},                  // a whole number of queues
-		{4096, time.Second, time.Second, 4096},                      // never less than the first try
-		{128, time.Second, 0, 128000},                               // nor far more
-		{128, time.Second, time.Microsecond, 128000},                //
-		{4096, 300 * time.Millisecond, 6 * time.Microsecond, 50048}, // 50,000 and the rest of a queue
+		{128, time.Second, time.Millisecond, 1024}, // a whole number of queues
+		// never less than the first try
+		{4096, time.Second, time.Second, 4096},
+		{128, time.Second, 0, 128000},                // nor far more
+		{128, time.Second, time.Microsecond, 128000}, //
+		// 50,000 and the rest of a queue
+		{4096, 300 * time.Millisecond, 6 * time.Microsecond, 50048},
 	}
 	for _, test := range tests {
 		if got := scale(test.n, test.target, test.each); got != test.want {

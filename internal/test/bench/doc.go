@@ -6,6 +6,6 @@
 //
 // rows.go says what is measured, and place.go where. pair.go runs one pair of programs, perftest.go
 // reads their output, measure.go repeats, and report.go prints. library.go is the Go library, which
-// needs no daemon. least.go and doorbell.go measure system calls by themselves, and roles.go has the
-// programs for that.
+// needs no daemon. least.go and doorbell.go measure system calls by themselves, and roles.go has
+// the programs for that.
 package bench

@@ -21,12 +21,12 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
 
-// A direct doorbell by itself: a program writes to a file, and inotify wakes a thread of another process. That
-// thread reads 8 bytes of the program's memory, and writes 8 bytes to it, for which the program waits. Both are on
-// one processor, as they are in the daemon if both programs poll.
+// A direct doorbell by itself: a program writes to a file, and inotify wakes a thread of another
+// process. That thread reads 8 bytes of the program's memory, and writes 8 bytes to it, for which
+// the program waits. Both are on one processor, as they are in the daemon if both programs poll.
 //
-// The figure is the time until the bytes are written. In half a round trip they are those of a program on another
-// processor, which sees them at once.
+// The figure is the time until the bytes are written. In half a round trip they are those of a
+// program on another processor, which sees them at once.
 
 // RingRole is the first argument of a program that must call RingProgram.
 const RingRole = "ring"
@@ -37,8 +37,8 @@ const rungFile = 3
 // rung is a doorbell, until the bytes are written.
 var rung = baseline{place: OneDaemon, kind: Latency}
 
-// counted is in the memory of RingProgram. The program sets at to the time when it rings, and waits until another process
-// has counted the ring in n.
+// counted is in the memory of RingProgram. The program sets at to the time when it rings, and waits
+// until another process has counted the ring in n.
 type counted struct{ at, n atomic.Uint64 }
 
 // monotonic is the kernel's CLOCK_MONOTONIC, in ns. It makes no system call.
@@ -47,8 +47,9 @@ type monotonic struct {
 	since uint64
 }
 
-// newMonotonic reads both clocks several times, and keeps the readings that are closest to each other. The first call takes
-// longer than what is measured here, because its pages are not in memory yet.
+// newMonotonic reads both clocks several times, and keeps the readings that are closest to each
+// other. The first call takes longer than what is measured here, because its pages are not in
+// memory yet.
 func newMonotonic() (m monotonic, err error) {
 	const tries = 16
 	closest := time.Duration(math.MaxInt64)
@@ -67,8 +68,8 @@ func newMonotonic() (m monotonic, err error) {
 
 func (m monotonic) now() uint64 { return m.since + uint64(time.Since(m.base)) }
 
-// RingProgram prints the address of a counted. When a line comes in, it rings for the given time, and prints how
-// often it did.
+// RingProgram prints the address of a counted. When a line comes in, it rings for the given time,
+// and prints how often it did.
 func RingProgram(out io.Writer, in io.Reader, span time.Duration) error {
 	w := new(counted)
 	clock, err := newMonotonic()
@@ -99,8 +100,8 @@ func RingProgram(out io.Writer, in io.Reader, span time.Duration) error {
 	return err
 }
 
-// ring returns the time of a doorbell in µs, in the median: now and then the scheduler lets the thread wait for
-// milliseconds.
+// ring returns the time of a doorbell in µs, in the median: now and then the scheduler lets the
+// thread wait for milliseconds.
 func ring(ctx context.Context, cfg Config) (us float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pairLimit)
 	defer cancel()
@@ -136,7 +137,8 @@ func watched() (file *os.File, watch int, err error) {
 		return nil, -1, os.NewSyscallError("memfd_create", err)
 	}
 	defer unix.Close(fd) //nolint:errcheck // scratch
-	// Writes to what memfd_create returns are not always reported. Writes to a file that was opened are.
+	// Writes to what memfd_create returns are not always reported. Writes to a file that was opened
+	// are.
 	path := fmt.Sprintf("/proc/self/fd/%d", fd)
 	if file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
 		return nil, -1, err

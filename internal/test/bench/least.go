@@ -20,12 +20,12 @@ import (
 	"github.com/gorxe/gorxe/internal/test/udpbaseline"
 )
 
-// The daemons move messages by system calls. Each of them is measured by itself, with nothing around it.
-// Together they are the least that a message takes.
+// The daemons move messages by system calls. Each of them is measured by itself, with nothing
+// around it. Together they are the least that a message takes.
 //
-// One daemon copies a message from the memory of one program, and to that of the other one. Two daemons do that as
-// well, and send the message by UDP in between. Long messages are compared by processor time, and latencies by the time of a
-// doorbell (doorbell.go) and of datagrams.
+// One daemon copies a message from the memory of one program, and to that of the other one. Two
+// daemons do that as well, and send the message by UDP in between. Long messages are compared by
+// processor time, and latencies by the time of a doorbell (doorbell.go) and of datagrams.
 
 // MemoryRole is the first argument of a program that must call MemoryProgram.
 const MemoryRole = "memory"
@@ -33,8 +33,8 @@ const MemoryRole = "memory"
 // callBytes is how much one system call moves here. The daemons move as much, or less.
 const callBytes = 64 << 10
 
-// copied is the baseline of all copies, and moved that of UDP for a row of two daemons. Both are for
-// callBytes.
+// copied is the baseline of all copies, and moved that of UDP for a row of two daemons. Both are
+// for callBytes.
 var copied = baseline{place: OneDaemon, kind: Processor}
 
 func (r Row) moved() baseline {
@@ -47,9 +47,9 @@ type part struct {
 	times float64
 }
 
-// leasts are the parts of what a message takes at least. Rates of small messages have none, because one
-// system call serves many of them. READs and atomics have no doorbell: as only one program polls, a thread may
-// take what it rings for without a wake-up.
+// leasts are the parts of what a message takes at least. Rates of small messages have none, because
+// one system call serves many of them. READs and atomics have no doorbell: as only one program
+// polls, a thread may take what it rings for without a wake-up.
 func (r Row) leasts() (parts []part) {
 	calls := float64(r.Size) / callBytes
 	switch {
@@ -75,8 +75,8 @@ func (r Row) leasts() (parts []part) {
 	}
 }
 
-// MemoryProgram has memory for other processes to read and write. It prints the address, and returns
-// when in ends.
+// MemoryProgram has memory for other processes to read and write. It prints the address, and
+// returns when in ends.
 func MemoryProgram(out io.Writer, in io.Reader) error {
 	mem, err := memory()
 	if err != nil {
@@ -152,7 +152,8 @@ func holdTwo(ctx context.Context, cfg Config) (from, to *holder, end func(), err
 	return from, to, func() { _ = errors.Join(from.close(), to.close()) }, nil
 }
 
-// copies returns how long it takes to copy callBytes from one process to another one, by way of this one, in µs.
+// copies returns how long it takes to copy callBytes from one process to another one, by way of
+// this one, in µs.
 func copies(ctx context.Context, cfg Config) (float64, error) {
 	from, to, end, err := holdTwo(ctx, cfg)
 	if err != nil {
@@ -201,8 +202,8 @@ func (b baseline) moves(cfg Config, p *place) (float64, error) {
 	return us * callBytes, err
 }
 
-// processorFor repeats do until span is over. It returns the processor time in µs, on a clock of this process or thread, of one of
-// the things whose number do returns.
+// processorFor repeats do until span is over. It returns the processor time in µs, on a clock of
+// this process or thread, of one of the things whose number do returns.
 func processorFor(span time.Duration, clock int32, do func() (int64, error)) (float64, error) {
 	before, err := readClock(clock)
 	if err != nil {

@@ -22,7 +22,8 @@ func TestByItself(t *testing.T) {
 	}
 }
 
-// TestMonotonic: the clock that makes no system call has the kernel's time. So two processes agree on it.
+// TestMonotonic: the clock that makes no system call has the kernel's time. So two processes agree
+// on it.
 func TestMonotonic(t *testing.T) {
 	clock, err := newMonotonic()
 	if err != nil {

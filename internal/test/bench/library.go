@@ -225,8 +225,9 @@ func (s *side) receive(n, size int) error {
 	return err
 }
 
-// receiveAgain posts as many receives as have completed. Within one device the goroutine that sends calls it, so no receive is
-// late. With another goroutine on another processor the library is half as fast.
+// receiveAgain posts as many receives as have completed. Within one device the goroutine that sends
+// calls it, so no receive is late. With another goroutine on another processor the library is half
+// as fast.
 func (s *side) receiveAgain(size int) error {
 	for {
 		n, err := s.cq.Poll(s.wcs)
@@ -239,7 +240,8 @@ func (s *side) receiveAgain(size int) error {
 	}
 }
 
-// keepReceiving posts as many receives as complete, until stop. Between two devices a goroutine of its own is faster.
+// keepReceiving posts as many receives as complete, until stop. Between two devices a goroutine of
+// its own is faster.
 func (s *side) keepReceiving(ctx context.Context, size int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -11,7 +11,8 @@ type Kind string
 
 const (
 	Bandwidth Kind = "bandwidth" // GiB/s
-	Latency   Kind = "latency"   // µs, half a round trip, or all of it for READs and atomics: the median of a run
+	// µs, half a round trip, or all of it for READs and atomics: the median of a run
+	Latency   Kind = "latency"
 	Messages  Kind = "messages"  // per second
 	Call      Kind = "call"      // µs, one system call
 	Processor Kind = "processor" // µs of processor time
@@ -86,7 +87,8 @@ func Select(rows []Row, want *regexp.Regexp) (selected []Row) {
 	return selected
 }
 
-// oneProgramPolls reports whether the row's latency is that of a round trip, which one program makes.
+// oneProgramPolls reports whether the row's latency is that of a round trip, which one program
+// makes.
 func (r Row) oneProgramPolls() bool { return r.Tool == "ib_read_lat" || r.Tool == atomicLat }
 
 // Name tells rows apart: "two/ib_write_bw/64KiB/mtu4096".

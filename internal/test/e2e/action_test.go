@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestActionSteps: the step of action.yml that runs commands works twice in a job, and in two jobs at a time of one user. Each has
-// its verdict.
+// TestActionSteps: the step of action.yml that runs commands works twice in a job, and in two jobs
+// at a time of one user. Each has its verdict.
 func TestActionSteps(t *testing.T) {
 	besideOthers(t)
 	need(t, "bash", "rping")

@@ -27,9 +27,9 @@ func pingpongPair(client string) []string {
 	return slices.Concat(words, []string{"--"}, words, []string{client})
 }
 
-// TestRunsAfterEachOther: a run has nothing of the run before it. A capture begins with its run and ends with it,
-// and without flags a run has the device that it would have without the run before. None finds a UDP
-// port busy, at its own socket and at another one.
+// TestRunsAfterEachOther: a run has nothing of the run before it. A capture begins with its run and
+// ends with it, and without flags a run has the device that it would have without the run before.
+// None finds a UDP port busy, at its own socket and at another one.
 func TestRunsAfterEachOther(t *testing.T) {
 	need(t, "ibv_rc_pingpong", "ibv_devinfo")
 	notNative(t, "gorxe run")

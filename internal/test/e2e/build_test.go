@@ -27,8 +27,8 @@ func otherBuild(t *testing.T) string {
 
 const isAnotherBuild = "is another build of gorxe"
 
-// TestOtherBuild: a run reports that the daemon is another build, if programs use that. After them it
-// has a daemon of its own.
+// TestOtherBuild: a run reports that the daemon is another build, if programs use that. After them
+// it has a daemon of its own.
 func TestOtherBuild(t *testing.T) {
 	besideOthers(t)
 	if !selection.takes(standard) {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestCMPrograms runs the programs of testdata/cm.c: event channels under signals and
-// pthread_cancel, without blocking, and in a forked child; rsockets that are never connected. 500 channels exist with the usual
-// limit of open files, and 200 connections at a time, or 1000.
+// pthread_cancel, without blocking, and in a forked child; rsockets that are never connected. 500
+// channels exist with the usual limit of open files, and 200 connections at a time, or 1000.
 func TestCMPrograms(t *testing.T) {
 	if native != "" || !selection.takes(core) {
 		return

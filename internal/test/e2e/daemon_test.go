@@ -179,8 +179,8 @@ func (d *daemon) checkLeaks() {
 	}
 }
 
-// openFiles counts the open files of a process. A daemon keeps one memfd of each content of the files
-// of its tree that a program has read (sealed.Contents): the first one does not count.
+// openFiles counts the open files of a process. A daemon keeps one memfd of each content of the
+// files of its tree that a program has read (sealed.Contents): the first one does not count.
 func openFiles(pid int) (n int) {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	kept := make(map[string]bool)

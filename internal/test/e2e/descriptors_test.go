@@ -67,8 +67,8 @@ func TestClosedComesBack(t *testing.T) {
 	}
 }
 
-// TestManyOpens: a program may open the device as often as its limit of open files allows. Each open
-// has a second descriptor, for events.
+// TestManyOpens: a program may open the device as often as its limit of open files allows. Each
+// open has a second descriptor, for events.
 func TestManyOpens(t *testing.T) {
 	need(t, "prlimit")
 	if native != "" || !selection.takes(standard) {

@@ -56,8 +56,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestUnexplained: a program that failed leaves one line behind its own that leads to --explain. One that succeeds
-// leaves none, and none is in the standard output.
+// TestUnexplained: a program that failed leaves one line behind its own that leads to --explain.
+// One that succeeds leaves none, and none is in the standard output.
 func TestUnexplained(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
 	notNative(t, "explanations")

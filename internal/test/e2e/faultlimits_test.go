@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSmallerDevice: two sessions on one daemon, one with lower limits. Each sees its own, and meets
-// only its own.
+// TestSmallerDevice: two sessions on one daemon, one with lower limits. Each sees its own, and
+// meets only its own.
 func TestSmallerDevice(t *testing.T) {
 	if !selection.takes(standard) {
 		return

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// packetFaults are the rows of testdata/fault-outcomes.md about a damaged header field. The client of
-// ib_write_bw has the rule. Status is how its WRITE completes, 0 if it succeeds.
+// packetFaults are the rows of testdata/fault-outcomes.md about a damaged header field. The client
+// of ib_write_bw has the rule. Status is how its WRITE completes, 0 if it succeeds.
 var packetFaults = []struct {
 	rule   string
 	status int
@@ -65,8 +65,8 @@ func TestPacketFaults(t *testing.T) {
 	}
 }
 
-// pyverbsFaults are the rows of testdata/fault-outcomes.md about fields that perftest does not send. One of
-// rdma-core's tests has the rule.
+// pyverbsFaults are the rows of testdata/fault-outcomes.md about fields that perftest does not
+// send. One of rdma-core's tests has the rule.
 var pyverbsFaults = []struct{ rule, test, result string }{
 	{"packet corrupt,field=imm,opcode=RC_SEND_ONLY_WITH_IMMEDIATE,first=1", "test_qpex.QpExTestCase.test_qp_ex_rc_send_imm", "fail"},
 	{"packet corrupt,field=qkey,opcode=UD_SEND_ONLY,first=1", "test_qpex.QpExTestCase.test_qp_ex_ud_send", "error"},

@@ -33,7 +33,8 @@ func TestPeerKilled(t *testing.T) {
 	}
 }
 
-// removedScript has a listener of RDMA CM, and a program that meets the rule. Then it lists what is left.
+// removedScript has a listener of RDMA CM, and a program that meets the rule. Then it lists what is
+// left.
 const removedScript = `
 rping -s -a "$1" -p "$2" & listener=$!
 until [ -e "$3" ]; do sleep 0.02; done
@@ -69,7 +70,8 @@ func TestDeviceRemoved(t *testing.T) {
 		}
 	}
 	d.run(t, "ibv_devinfo", "-d", "rxe0").ok()
-	if err := syscall.Kill(s.cmd.Process.Pid, syscall.SIGTERM); err != nil && err != syscall.ESRCH { // it may have run out of retries
+	// it may have run out of retries
+	if err := syscall.Kill(s.cmd.Process.Pid, syscall.SIGTERM); err != nil && err != syscall.ESRCH {
 		t.Fatal(err)
 	}
 	s.wait()
@@ -99,8 +101,8 @@ func TestFaultsOfAllSessions(t *testing.T) {
 	}
 }
 
-// TestFaultLabel: gorxe fault finds a session by its label, and a rule for all sessions names one by
-// its label.
+// TestFaultLabel: gorxe fault finds a session by its label, and a rule for all sessions names one
+// by its label.
 func TestFaultLabel(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
 	notNative(t, "fault rules")
@@ -123,7 +125,8 @@ func TestFaultLabel(t *testing.T) {
 	says(2, "give one of them", "fault", "list", "--label", "holder", "--session", "1")
 	says(2, "64 at most", "run", "--label", "a name", "--", "true")
 	says(0, "has the label holder", "status")
-	program := []string{"ibv_rc_pingpong", "-d", "rxe0", "-p", strconv.Itoa(d.host.nextPort()), d.host.addr} // nobody listens
+	// nobody listens
+	program := []string{"ibv_rc_pingpong", "-d", "rxe0", "-p", strconv.Itoa(d.host.nextPort()), d.host.addr}
 	says(1, "Couldn't create QP", slices.Concat([]string{"run", "--label", "left", "--"}, program)...)
 	says(1, "Couldn't connect", slices.Concat([]string{"run", "--label", "right", "--"}, program)...)
 	says(0, "1   1           1", "fault", "clear", "--label", "holder")

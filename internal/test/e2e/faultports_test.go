@@ -40,7 +40,8 @@ func TestPortFaults(t *testing.T) {
 	}
 }
 
-// portEvents are the rows of testdata/fault-outcomes.md about the events that ibv_asyncwatch prints.
+// portEvents are the rows of testdata/fault-outcomes.md about the events that ibv_asyncwatch
+// prints.
 var portEvents = []struct {
 	rule   string
 	events []string

@@ -45,9 +45,10 @@ func TestPortFaultsOfCM(t *testing.T) {
 	}
 }
 
-// listensTooLate is what a client of perftest says if its second request comes before the server listens again. With -R both connect
-// once to exchange what they need, and the server then closes its listener. The second connection is for the test. The
-// reason 8 is "invalid service ID", and the kernel answers the same.
+// listensTooLate is what a client of perftest says if its second request comes before the server
+// listens again. With -R both connect once to exchange what they need, and the server then closes
+// its listener. The second connection is for the test. The reason 8 is "invalid service ID", and
+// the kernel answers the same.
 const listensTooLate = "RDMA_CM_EVENT_REJECTED; error: 8."
 
 // run starts the server and both clients, and returns what the clients write.
@@ -64,8 +65,8 @@ func (c *cmPortFault) run(t *testing.T, d *daemon) string {
 	return out
 }
 
-// TestPortDownOfCM: the port goes down while two programs of RDMA CM exchange messages. A queue pair
-// runs out of retries.
+// TestPortDownOfCM: the port goes down while two programs of RDMA CM exchange messages. A queue
+// pair runs out of retries.
 func TestPortDownOfCM(t *testing.T) {
 	besideOthers(t)
 	if !selection.takes(standard) {
@@ -87,7 +88,8 @@ func TestPortDownOfCM(t *testing.T) {
 		t.Fatal(c.describe())
 	}
 	start(t, d.host, d.env(), gorxe, "fault", "add", "--pid", strconv.Itoa(c.cmd.Process.Pid), "port down,scope=device").ok()
-	// The end with work under way fails. The other one waits for a message, and does not hear of it.
+	// The end with work under way fails. The other one waits for a message, and does not hear of
+	// it.
 	const says = "cq completion failed status 12"
 	if !until(programLimit, func() bool { return strings.Contains(c.out.String()+s.out.String(), says) }) {
 		t.Errorf("the client:\n%s\nthe server:\n%s", tail(c.out.String()), tail(s.out.String()))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// returnScript runs a ping-pong that a rule ends, waits until the device is back, and runs another one.
-// The client tries until the server listens.
+// returnScript runs a ping-pong that a rule ends, waits until the device is back, and runs another
+// one. The client tries until the server listens.
 const returnScript = `
 events=$(mktemp)
 stdbuf -oL ibv_asyncwatch -d rxe0 >$events & watch=$!
@@ -19,8 +19,8 @@ kill $watch; cat $events; rm $events
 until ibv_rc_pingpong -d rxe0 -g "$1" -p "$3" -n 50 $4; do sleep 0.1; done; echo "second"
 `
 
-// TestDeviceReturns: a rule removes the device from all sessions for a time. The programs of both lose
-// it, get the event, and exchange messages again when it is back.
+// TestDeviceReturns: a rule removes the device from all sessions for a time. The programs of both
+// lose it, get the event, and exchange messages again when it is back.
 func TestDeviceReturns(t *testing.T) {
 	besideOthers(t)
 	if !selection.takes(standard) {

@@ -13,7 +13,8 @@ import (
 	"github.com/gorxe/gorxe/internal/fault"
 )
 
-// faultyProgram runs testdata/faulty.c, which knows nothing of rules, with rules that all must fire.
+// faultyProgram runs testdata/faulty.c, which knows nothing of rules, with rules that all must
+// fire.
 type faultyProgram struct {
 	d   *daemon
 	bin string
@@ -48,8 +49,8 @@ func (f faultyProgram) says(t *testing.T, rules []string, part string, args ...s
 	return strings.Split(strings.TrimSpace(out), "\n")
 }
 
-// TestEachVerbFails: a program makes each call that reaches the device, first with a rule that makes
-// it fail with an errno. The call fails so, and succeeds when the program repeats it.
+// TestEachVerbFails: a program makes each call that reaches the device, first with a rule that
+// makes it fail with an errno. The call fails so, and succeeds when the program repeats it.
 func TestEachVerbFails(t *testing.T) {
 	if !selection.takes(standard) {
 		return
@@ -108,9 +109,9 @@ var wcErrors = strings.Fields(`LOC_LEN_ERR LOC_QP_OP_ERR LOC_EEC_OP_ERR LOC_PROT
 	LOC_ACCESS_ERR REM_INV_REQ_ERR REM_ACCESS_ERR REM_OP_ERR RETRY_EXC_ERR RNR_RETRY_EXC_ERR LOC_RDD_VIOL_ERR REM_INV_RD_REQ_ERR
 	REM_ABORT_ERR INV_EECN_ERR INV_EEC_STATE_ERR FATAL_ERR RESP_TIMEOUT_ERR GENERAL_ERR`)
 
-// TestEachStatus: a program's work requests complete with each error, and with a vendor_err. RC queue
-// pairs are then in ERR, others in SQE, and the next work request is flushed. The peer of a receive
-// gets a NAK.
+// TestEachStatus: a program's work requests complete with each error, and with a vendor_err. RC
+// queue pairs are then in ERR, others in SQE, and the next work request is flushed. The peer of a
+// receive gets a NAK.
 func TestEachStatus(t *testing.T) {
 	if !selection.takes(standard) {
 		return
@@ -147,8 +148,9 @@ func TestEachStatus(t *testing.T) {
 	}
 }
 
-// asyncFaults are the rows of testdata/fault-outcomes.md about a message from queue pair a to b, which has a shared
-// receive queue. They have the events that come, and the status of a's work request (-1: none).
+// asyncFaults are the rows of testdata/fault-outcomes.md about a message from queue pair a to b,
+// which has a shared receive queue. They have the events that come, and the status of a's work
+// request (-1: none).
 var asyncFaults = []struct {
 	rule   string
 	events []string

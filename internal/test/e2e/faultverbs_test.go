@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// verbFaults are the rows of testdata/fault-outcomes.md with a stock program that ends because of a rule, and
-// what it says. The words behind the last error are those of strerror(3).
+// verbFaults are the rows of testdata/fault-outcomes.md with a stock program that ends because of a
+// rule, and what it says. The words behind the last error are those of strerror(3).
 var verbFaults = []struct{ rule, program, says string }{
 	{"verb fail,verb=open_device,errno=EACCES", "ibv_rc_pingpong", "Couldn't get context for rxe0"},
 	{"verb fail,verb=alloc_pd,errno=ENOMEM", "ibv_rc_pingpong", "Couldn't allocate PD"},
@@ -90,8 +90,8 @@ var workFaults = []struct{ rule, client, server string }{
 	{"packet shape,rate=100mbit,latency=200us,loss=1%,queue=1000,direction=in", "", ""},
 }
 
-// TestWorkFaults: the client of ibv_rc_pingpong meets a rule. The server sees what the network shows
-// it: a client that failed by itself is silent.
+// TestWorkFaults: the client of ibv_rc_pingpong meets a rule. The server sees what the network
+// shows it: a client that failed by itself is silent.
 func TestWorkFaults(t *testing.T) {
 	besideOthers(t)
 	if !selection.takes(standard) {
@@ -101,7 +101,8 @@ func TestWorkFaults(t *testing.T) {
 	notNative(t, "fault rules")
 	d := oneDaemon(t)
 	one := topology{server: d.run, client: d.run, host: d.host, device: "rxe0"}
-	one.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-p", "PORT", "-c", "-n", "50").good(t) // without a rule
+	// without a rule
+	one.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-p", "PORT", "-c", "-n", "50").good(t)
 	for _, c := range workFaults {
 		t.Run(c.rule, func(t *testing.T) {
 			port := d.host.nextPort()
@@ -113,7 +114,8 @@ func TestWorkFaults(t *testing.T) {
 			if c.client == "" && code != 0 || c.client != "" && (code == 0 || code == 3) || !strings.Contains(client.out.String(), c.client) {
 				t.Errorf("client: exit status %d, want %q\n%s", code, c.client, client.out.String())
 			}
-			if c.client != "" && c.server == "" { // the server waits for a message that will not come
+			// the server waits for a message that will not come
+			if c.client != "" && c.server == "" {
 				if err := syscall.Kill(s.cmd.Process.Pid, syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}

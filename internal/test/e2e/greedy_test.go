@@ -18,17 +18,20 @@ const greedyMetrics = 9879 // the port of --metrics
 type greed struct {
 	name string
 	// script of a shell. GREEDY is testdata/greedy.c, STOP the file that ends it, HOST the daemon's
-	// address, PORT one at which an honest program listens, and SESSIONS a number of sessions. RUN is `gorxe run`.
+	// address, PORT one at which an honest program listens, and SESSIONS a number of sessions. RUN
+	// is `gorxe run`.
 	script string
 }
 
-// apart is the first attack that another user makes than those before it: the user's ports, ids and descriptors are taken.
+// apart is the first attack that another user makes than those before it: the user's ports, ids and
+// descriptors are taken.
 const apart = 5
 
 // sizes are rules that concern no packet: of these a session may have many.
 const sizes = `$(i=100; while [ $i -lt 1090 ]; do echo "packet drop,size=$i;"; i=$((i+1)); done)`
 
-// try starts a program again that the user's share did not allow, until STOP. Status 9 means that an attack succeeded.
+// try starts a program again that the user's share did not allow, until STOP. Status 9 means that
+// an attack succeeded.
 const try = `try() { while :; do RUN "$@"; c=$?; [ $c = 0 -o $c = 9 ] && exit $c; echo refused; [ -e STOP ] && exit 0; sleep 0.2; done; }; `
 
 var greeds = []greed{
@@ -46,9 +49,10 @@ var greeds = []greed{
 	{"forged netlink", `exec env ` + roleEnv + `=forge FORGER`},
 }
 
-// TestHostileGreed: ordinary users without capabilities take as much as they can of what the users of
-// a daemon share, and forge. The checked exchanges of another ordinary user succeed meanwhile. Nothing
-// is left, and no memory of what was kept. GORXE_HOSTILE=DURATION goes on for that long. The users take turns.
+// TestHostileGreed: ordinary users without capabilities take as much as they can of what the users
+// of a daemon share, and forge. The checked exchanges of another ordinary user succeed meanwhile.
+// Nothing is left, and no memory of what was kept. GORXE_HOSTILE=DURATION goes on for that long.
+// The users take turns.
 func TestHostileGreed(t *testing.T) {
 	need(t, "ibv_rc_pingpong", "ib_write_bw", "rping", "ibv_devinfo", "prlimit")
 	long, _ := time.ParseDuration(os.Getenv("GORXE_HOSTILE")) // none: 0

@@ -79,8 +79,8 @@ type victim struct {
 	serverLearns, clientLearns bool
 }
 
-// The local ACK timeout is a quarter of perftest's own (-u 14). A program without its peer then gives
-// up after half a second.
+// The local ACK timeout is a quarter of perftest's own (-u 14). A program without its peer then
+// gives up after half a second.
 var victims = []victim{
 	{[]string{"ib_write_bw", "-D", "100", "-s", "65536", "-u", "12"}, true, true},
 	{[]string{"ib_send_bw", "-n", "5000000", "-N", "-s", "4096", "-e", "-u", "12"}, false, true},

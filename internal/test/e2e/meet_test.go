@@ -37,7 +37,8 @@ func meets(t *testing.T, h *host, uid uint32) meeting {
 	return meeting{h.as(uid, uid), []string{"XDG_RUNTIME_DIR=" + dir, "HOME=" + dir}, dir}
 }
 
-// run starts a program that says which daemon it has and at which address, and then executes what then says.
+// run starts a program that says which daemon it has and at which address, and then executes what
+// then says.
 func (m *meeting) run(t *testing.T, flags, file, then string) *proc {
 	t.Helper()
 	if strings.HasPrefix(flags, "--pcap") {
@@ -80,8 +81,8 @@ func fate(t *testing.T, first []string, p *proc) string {
 	return "its own"
 }
 
-// TestMeetings: what a run gets that begins while another one runs, or after it: the same user's or another one's, in the same
-// network namespace or another one. docs/testing.md has the table.
+// TestMeetings: what a run gets that begins while another one runs, or after it: the same user's or
+// another one's, in the same network namespace or another one. docs/testing.md has the table.
 func TestMeetings(t *testing.T) {
 	besideOthers(t)
 	notNative(t, "gorxe run")

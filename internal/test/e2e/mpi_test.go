@@ -164,9 +164,9 @@ func TestMPI(t *testing.T) {
 	}
 }
 
-// rank is the rank of TestMPI with n processes of a release. A selection has four of each library and
-// release, but two of a newer MPICH. Its processes poll without a pause, and four of them take a
-// minute on two processors. TestMPITwoDevices and TestMPIOrdinaryUser have two of the installed
+// rank is the rank of TestMPI with n processes of a release. A selection has four of each library
+// and release, but two of a newer MPICH. Its processes poll without a pause, and four of them take
+// a minute on two processors. TestMPITwoDevices and TestMPIOrdinaryUser have two of the installed
 // release. The table of what works names both counts.
 func (p parallel) rank(r release, n int) rank {
 	want := 4

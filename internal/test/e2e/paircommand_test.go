@@ -26,7 +26,8 @@ func TestPairCommand(t *testing.T) {
 	onDevice := func(words ...string) *proc {
 		return pair(append([]string{"--socket", socket, "--device", "rxe0=lo"}, words...)...)
 	}
-	// The machine may be busy: a long timeout, and -F, because perftest fails without it if it cannot measure its clock.
+	// The machine may be busy: a long timeout, and -F, because perftest fails without it if it
+	// cannot measure its clock.
 	const server = "exec ib_write_bw -F -d rxe0 -x 1 -n 20 -u 20"
 	if out := onDevice("sh", "-c", server, "--", "sh", "-c", server+" 127.0.0.1").ok(); strings.Count(out, "BW average") != 2 {
 		t.Errorf("on one device:\n%s", out)
@@ -62,8 +63,9 @@ func TestPairCommand(t *testing.T) {
 	}
 }
 
-// TestPairReady: gorxe pair knows a server that listens by RDMA CM, also on two hosts and under one run, or on a Unix socket,
-// or that writes a line. If there is no sign, it says what it has looked for.
+// TestPairReady: gorxe pair knows a server that listens by RDMA CM, also on two hosts and under one
+// run, or on a Unix socket, or that writes a line. If there is no sign, it says what it has looked
+// for.
 func TestPairReady(t *testing.T) {
 	besideOthers(t)
 	need(t, "rping", "ib_write_bw", "python3")
@@ -105,8 +107,8 @@ func TestPairReady(t *testing.T) {
 	}
 }
 
-// TestPairVerdict: one verdict is about both ends of a pair. On two hosts each end has its own, and with
-// --verdict-on-failure only the end that failed keeps it.
+// TestPairVerdict: one verdict is about both ends of a pair. On two hosts each end has its own, and
+// with --verdict-on-failure only the end that failed keeps it.
 func TestPairVerdict(t *testing.T) {
 	besideOthers(t)
 	need(t, "ibv_rc_pingpong")

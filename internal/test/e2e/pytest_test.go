@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestPytest: the plugin of dist/python. A test's programs, or with --rdma the test itself, have a device, and each worker of
-// pytest-xdist has another one. The report of a test that fails names the capture and the reason, or says that the test needs
-// --rdma.
+// TestPytest: the plugin of dist/python. A test's programs, or with --rdma the test itself, have a
+// device, and each worker of pytest-xdist has another one. The report of a test that fails names
+// the capture and the reason, or says that the test needs --rdma.
 func TestPytest(t *testing.T) {
 	besideOthers(t)
 	need(t, "/usr/bin/python3", "rping")

@@ -26,8 +26,8 @@ func (d *daemon) switches(t *testing.T) map[string]string {
 	return n
 }
 
-// TestQuietDaemon: no thread of a daemon runs while its programs have connected queue pairs and do nothing.
-// A thread that woke up once in a second would run in each of the windows.
+// TestQuietDaemon: no thread of a daemon runs while its programs have connected queue pairs and do
+// nothing. A thread that woke up once in a second would run in each of the windows.
 func TestQuietDaemon(t *testing.T) {
 	besideOthers(t)
 	need(t, "ib_write_bw")

@@ -211,7 +211,8 @@ echo result: $s $c`
 // connectInOne runs a pair under one `gorxe run`.
 func (o topology) connectInOne(t *testing.T, c cmPair, port int, dir, server, client string) (out outcome) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(dir, "ready")); err != nil && !errors.Is(err, os.ErrNotExist) { // of a run before
+	// of a run before
+	if err := os.Remove(filepath.Join(dir, "ready")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 	p := o.daemon.run(t, "sh", "-c", pairScript, "sh", server, client, dir, strconv.FormatBool(c.forever))

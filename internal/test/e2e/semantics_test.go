@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSemantics: what a program sees where the device follows the specification, and rdma_rxe does not, or
-// could not see in time what librxe's queues hold. docs/compatibility.md says which.
+// TestSemantics: what a program sees where the device follows the specification, and rdma_rxe does
+// not, or could not see in time what librxe's queues hold. docs/compatibility.md says which.
 func TestSemantics(t *testing.T) {
 	besideOthers(t)
 	if !selection.takes(core) {

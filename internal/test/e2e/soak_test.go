@@ -55,7 +55,8 @@ func TestSoak(t *testing.T) {
 			running = append(running, d.run(t, argv...))
 		}
 		for _, p := range running {
-			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // when it is killed is the test
+			// when it is killed is the test
+			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
 			killed := func() bool {
 				if pids := tree(p.cmd.Process.Pid); len(pids) > 1 && !p.ended() {
 					syscall.Kill(pids[len(pids)-1], syscall.SIGKILL) //nolint:errcheck // it may have ended

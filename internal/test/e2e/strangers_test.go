@@ -83,9 +83,9 @@ func playForge() int {
 	}
 }
 
-// TestNetlinkOfNoNamespace: a program is in a network namespace of its own. Through its socket for NETLINK_RDMA, it
-// reaches nothing of the daemon's namespace. Nor does it after it has moved the descriptor to where
-// no call is trapped.
+// TestNetlinkOfNoNamespace: a program is in a network namespace of its own. Through its socket for
+// NETLINK_RDMA, it reaches nothing of the daemon's namespace. Nor does it after it has moved the
+// descriptor to where no call is trapped.
 func TestNetlinkOfNoNamespace(t *testing.T) {
 	need(t, "unshare")
 	if native != "" || !selection.takes(core) {
@@ -140,8 +140,8 @@ func playReach() int {
 	return 0
 }
 
-// TestFakeDaemon: a process of another user listens where root looks for a daemon. No client of root's
-// sends it anything; each names the user, the socket and the remedy.
+// TestFakeDaemon: a process of another user listens where root looks for a daemon. No client of
+// root's sends it anything; each names the user, the socket and the remedy.
 func TestFakeDaemon(t *testing.T) {
 	need(t, "/usr/bin/python3")
 	if native != "" || !selection.takes(core) {
@@ -215,8 +215,8 @@ except OSError as e:
     print("refused:", e)
 `
 
-// dropInChild opens a device as root. A child that has used it becomes an ordinary user, and prints what
-// does not work then.
+// dropInChild opens a device as root. A child that has used it becomes an ordinary user, and prints
+// what does not work then.
 const dropInChild = `
 import errno, os
 fd, other = [os.open("/dev/infiniband/uverbs0", os.O_RDWR) for _ in range(2)]
@@ -258,7 +258,8 @@ func playDrop() int {
 			return 1
 		}
 	}
-	for i, fd := range fds[:2] { // a device refuses a command that short; what is behind the descriptor does not
+	// a device refuses a command that short; what is behind the descriptor does not
+	for i, fd := range fds[:2] {
 		if _, err := unix.Write(fd, []byte{0}); err != unix.EINVAL {
 			fmt.Println("descriptor", i, "takes a byte:", err)
 		}
@@ -277,9 +278,9 @@ func playDrop() int {
 	return 0
 }
 
-// TestDropRoot: a program that root starts, and that becomes an ordinary user before it executes another
-// one, keeps the device, also where root has no CAP_SYS_PTRACE. One that executes nothing keeps what it has
-// open, and is told why it gets nothing else.
+// TestDropRoot: a program that root starts, and that becomes an ordinary user before it executes
+// another one, keeps the device, also where root has no CAP_SYS_PTRACE. One that executes nothing
+// keeps what it has open, and is told why it gets nothing else.
 func TestDropRoot(t *testing.T) {
 	need(t, "setpriv", "ibv_devinfo", "rdma", "ibv_rc_pingpong", "/usr/bin/python3")
 	if native != "" || !selection.takes(core) {
@@ -333,8 +334,8 @@ func TestDropRoot(t *testing.T) {
 // rightsSeen is what a program may do in several states, by name: the errno, 0 if it succeeds.
 type rightsSeen map[string]unix.Errno
 
-// TestRightsAtEachUse: what a program may do follows its rights at that moment, whichever it had when
-// it used the device first. Each thread has its own.
+// TestRightsAtEachUse: what a program may do follows its rights at that moment, whichever it had
+// when it used the device first. Each thread has its own.
 func TestRightsAtEachUse(t *testing.T) {
 	if native != "" || !selection.takes(core) {
 		return

@@ -90,8 +90,8 @@ func TestVerdictOfLoss(t *testing.T) {
 		"ended with IBV_WC_RETRY_EXC_ERR: ", " obeyed it, in ", "| ERR |", "| `packet drop,opcode=RC_SEND_*,after=3` |")
 }
 
-// TestVerdictOfKilled: a server is killed, and its client, which writes all the time, fails because of that. The verdict begins with
-// the process that was killed.
+// TestVerdictOfKilled: a server is killed, and its client, which writes all the time, fails because
+// of that. The verdict begins with the process that was killed.
 func TestVerdictOfKilled(t *testing.T) {
 	need(t, "ib_write_bw")
 	j := newTrial(t)

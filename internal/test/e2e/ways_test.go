@@ -205,8 +205,8 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestFewDescriptorsOfDaemon: one user takes all descriptors that it may have of a daemon with a low
-// limit of open files. It is refused with the setting's name, and another user goes on.
+// TestFewDescriptorsOfDaemon: one user takes all descriptors that it may have of a daemon with a
+// low limit of open files. It is refused with the setting's name, and another user goes on.
 func TestFewDescriptorsOfDaemon(t *testing.T) {
 	need(t, "prlimit", "ibv_rc_pingpong")
 	if !selection.takes(standard) {

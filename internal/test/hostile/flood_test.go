@@ -138,7 +138,8 @@ func newHosts(t testing.TB) *hosts {
 	must.OK(t, h.server.IP("link set eth0 name eth1"))
 	must.OK(t, h.server.IP("link set eth1 up"))
 	must.OK(t, netns.Cable(h.stranger, h.server, 4500, netip.MustParsePrefix("10.72.0.1/24"), netip.MustParsePrefix("10.72.0.2/24")))
-	must.OK(t, h.stranger.IP("link set eth0 gso_max_segs 1")) // as a network card: packets arrive one by one
+	// as a network card: packets arrive one by one
+	must.OK(t, h.stranger.IP("link set eth0 gso_max_segs 1"))
 	must.OK(t, h.stranger.IP("route add 10.71.0.0/24 via 10.72.0.2"))
 	h.clientAddr, h.serverAddr = netip.MustParseAddr("10.71.0.1"), netip.MustParseAddr("10.71.0.2")
 	return &h
@@ -171,7 +172,8 @@ func newWriter(t testing.TB, h *hosts) *writer {
 	t.Helper()
 	w := &writer{}
 	w.client, w.server = verbstest.Connect(t, open(t, h.client, h.clientAddr), open(t, h.server, h.serverAddr),
-		verbstest.Config{BufferSize: writeDepth * writeBytes, Attr: verbsapi.ConnectAttr{PathMTU: 4096, Timeout: 18}}) // 1 s
+		// 1 s
+		verbstest.Config{BufferSize: writeDepth * writeBytes, Attr: verbsapi.ConnectAttr{PathMTU: 4096, Timeout: 18}})
 	for i := range w.client.Buffer {
 		w.client.Buffer[i] = byte(i * 7)
 	}

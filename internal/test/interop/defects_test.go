@@ -147,7 +147,8 @@ func (tr *trial) checked() {
 }
 
 // crossed reports whether a packet, counted from 1, is a DREP of the kernel that shows
-// defectCrossed. Both sides have sent a DREQ, and the DREP repeats the transaction ID that the kernel chose for its DREQ.
+// defectCrossed. Both sides have sent a DREQ, and the DREP repeats the transaction ID that the
+// kernel chose for its DREQ.
 func crossed(packets []packet, number int) bool {
 	from := &packets[number-1]
 	rep, ok := cmMessage(from).(wire.CMDREP)

@@ -36,7 +36,8 @@ const (
 	stateRTS, stateErr = 3, 6
 
 	withImm, withInv = 2, 8
-	kernelWithInv    = 4 // IB_WC_WITH_INVALIDATE, the kernel's own, which rxe_resp.c (6.1) gives to users as well
+	// IB_WC_WITH_INVALIDATE, the kernel's own, which rxe_resp.c (6.1) gives to users as well
+	kernelWithInv = 4
 )
 
 // mtuEnum is ibv_mtu of a number of bytes.

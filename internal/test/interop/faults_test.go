@@ -135,7 +135,8 @@ func allOperations(tr *trial, begin func() (end func())) (operations int) {
 		family
 		mtu, max int // messages of up to 8 packets
 	}{{ipv4, 1024, 8000}, {ipv6, 256, 2000}}
-	n := (faultOperations(tr.T) + 4*pairs - 1) / (4 * pairs) // messages: written, read and counted; and as many sent
+	// messages: written, read and counted; and as many sent
+	n := (faultOperations(tr.T) + 4*pairs - 1) / (4 * pairs)
 	tr.limit = longTimeout
 	var all []connection
 	for i := range pairs {
@@ -221,8 +222,8 @@ func (tr *trial) conversation(a, b *endpoint) (packets []packet) {
 }
 
 // TestCongestion: one packet in ten is marked on its way. gorxe, whose ECN is on, answers marked
-// packets with CNPs. rdma_rxe neither sends CNPs nor obeys them. All data is right, every completion
-// is a success, and the checker finds no violation.
+// packets with CNPs. rdma_rxe neither sends CNPs nor obeys them. All data is right, every
+// completion is a success, and the checker finds no violation.
 func TestCongestion(t *testing.T) {
 	if kernels {
 		return // a kernel has no rules

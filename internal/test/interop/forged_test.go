@@ -37,7 +37,8 @@ func (tr *trial) forge(e *endpoint, op wire.Opcode, change func(h *wire.Headers)
 			continue
 		}
 		frame := append([]byte(nil), p.data...)
-		at := len(frame) - len(r.Transport) // the frame ends with the ICRC: none of these is padded to Ethernet's minimum
+		// the frame ends with the ICRC: none of these is padded to Ethernet's minimum
+		at := len(frame) - len(r.Transport)
 		bth := frame[at:]
 		binary.BigEndian.PutUint16(frame[at-2:], 0) // UDP's own checksum, which IPv4 may lack
 		q, err := wire.Parse(r.body())

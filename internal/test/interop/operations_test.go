@@ -205,7 +205,8 @@ func TestUD(t *testing.T) {
 			for i, size := range []int{0, 1, 2, 3, 4, 100, 1024, 4095, 4096} {
 				for _, op := range []int{opSend, opSendImm} {
 					a.do("fill mr=0 off=0 len=%d seed=%d", size, i)
-					b.do("recv qp=0 mr=0 off=8152 len=4136") // behind a GRH of 40 bytes the data is at 8192
+					// behind a GRH of 40 bytes the data is at 8192
+					b.do("recv qp=0 mr=0 off=8152 len=4136")
 					a.do("send qp=0 ah=0 peer=%s op=%d mr=0 off=0 len=%d imm=%d", b.qpn[0], op, size, 77+i)
 					a.polled("UD", statusSuccess)
 					c := b.polled("UD", statusSuccess)

@@ -28,7 +28,8 @@ func TestReceives(t *testing.T) {
 		}
 	})
 	eachFamily(t, "Receiver not ready", "then ready", ipv4, func(tr *trial, server, client *machine) {
-		a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC, more: "rnrtimer=18"}) // 4 ms
+		// 4 ms
+		a, b := tr.pair(client, server, tr.row.Family, 1<<16, path{kind: typeRC, more: "rnrtimer=18"})
 		a.do("fill mr=0 off=0 len=3000 seed=2")
 		for id := range 3 {
 			a.do("send qp=0 id=%d op=%d mr=0 off=0 len=3000", id, opSend)

@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 )
 
-// reader lets tshark read every packet that gorxe sends, and those of the kernel in cases of
-// RDMA CM. It reads some tens of megabytes at a time, while the cases run. tshark must find no malformed field.
+// reader lets tshark read every packet that gorxe sends, and those of the kernel in cases of RDMA
+// CM. It reads some tens of megabytes at a time, while the cases run. tshark must find no malformed
+// field.
 type reader struct {
 	dir     string
 	batch   []packet

@@ -53,6 +53,6 @@
 //	alter syndrome=N|psn=N [at=N] [from=a|b]   changes a packet in flight
 //	finish                                     delivers everything, until all work is done
 //
-// A work request with more is posted together with the next one. OP is send, send-imm, send-inv, write, write-imm, read, compare-swap, fetch-add,
-// atomic-write, flush, bind or local-inv.
+// A work request with more is posted together with the next one. OP is send, send-imm, send-inv,
+// write, write-imm, read, compare-swap, fetch-add, atomic-write, flush, bind or local-inv.
 package script

@@ -107,8 +107,8 @@ func TestFewDoorbells(t *testing.T) {
 	}
 }
 
-// TestNoCredit: a device whose messages wait for receive work requests stays on the list, and needs no helper. A call on the
-// device does not wait for them.
+// TestNoCredit: a device whose messages wait for receive work requests stays on the list, and needs
+// no helper. A call on the device does not wait for them.
 func TestNoCredit(t *testing.T) {
 	w, devices, started := newRingers(t, 2)
 	for _, d := range devices {

@@ -35,8 +35,8 @@ func (w *Watch) Replaced() {
 	}
 }
 
-// enterMissed puts a device back on the list if doorbells came while it was in hand, or may have come
-// because it is muted. It reports whether it did; w.mu is held.
+// enterMissed puts a device back on the list if doorbells came while it was in hand, or may have
+// come because it is muted. It reports whether it did; w.mu is held.
 func (w *Watch) enterMissed(d *Device) bool {
 	if d.due != missed && d.events == reported || d.wanted() {
 		return false

@@ -6,16 +6,16 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
-// A device is muted while the thread that takes its doorbells looks again in any case: its program posts a stream, or
-// the thread lingers. inotify then does not report the doorbells, and the device stays on the list. A doorbell
-// costs the program a third less (BenchmarkDoorbell), and the thread reads no event. The kernel's network
-// drivers do the same with interrupts (NAPI).
+// A device is muted while the thread that takes its doorbells looks again in any case: its program
+// posts a stream, or the thread lingers. inotify then does not report the doorbells, and the device
+// stays on the list. A doorbell costs the program a third less (BenchmarkDoorbell), and the thread
+// reads no event. The kernel's network drivers do the same with interrupts (NAPI).
 
 // noEvent never comes, because a memfd cannot be moved. inotify needs some event.
 const noEvent = unix.IN_MOVE_SELF
 
-// Mute mutes a device, or ends that. The thread that has just served the device calls it, and ends it
-// as soon as a look finds nothing. A watch of several devices mutes none, as its helpers would
+// Mute mutes a device, or ends that. The thread that has just served the device calls it, and ends
+// it as soon as a look finds nothing. A watch of several devices mutes none, as its helpers would
 // look again and again, too.
 func (d *Device) Mute(on bool) {
 	w := d.watch
@@ -39,7 +39,8 @@ func (d *Device) Mute(on bool) {
 	w.enter(d) // once more: a doorbell may have come before the mask was changed
 }
 
-// mask makes inotify report no doorbells of the device, or ends that. It reports whether the kernel agreed. Watch.mu is held.
+// mask makes inotify report no doorbells of the device, or ends that. It reports whether the kernel
+// agreed. Watch.mu is held.
 func (d *Device) mask(on bool) bool {
 	if on == (d.events == masked) {
 		return true

@@ -62,8 +62,8 @@ func rings(t *testing.T, w *Watch, program int) bool {
 	return true
 }
 
-// TestMute: inotify does not report the doorbells of a muted device, which stays on the list instead.
-// When that ends, the device is looked at once more.
+// TestMute: inotify does not report the doorbells of a muted device, which stays on the list
+// instead. When that ends, the device is looked at once more.
 func TestMute(t *testing.T) {
 	w, taker := newWatch(t), new(fakeTaker)
 	d, program := newDevice(t, w)

@@ -2,9 +2,9 @@ package doorbell
 
 import "time"
 
-// All numbers of this package. Those that name a decision record were measured on a virtual machine with two
-// processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice and at half of them, is
-// reasoned and not measured.
+// All numbers of this package. Those that name a decision record were measured on a virtual machine
+// with two processors, x86-64, Linux 6.18 (docs/performance.md). What is said of others, at twice
+// and at half of them, is reasoned and not measured.
 
 // Threads, files and buffers.
 const (
@@ -17,8 +17,8 @@ const (
 	maxInstances = 64
 	// maxOwn is for the programs of one user, so that others have some, too.
 	maxOwn = maxInstances / 4
-	// While there are fewer than manyInstances, a session may have several. Twice: a few sessions take
-	// half of all. Half: the third session with four devices has one instance.
+	// While there are fewer than manyInstances, a session may have several. Twice: a few sessions
+	// take half of all. Half: the third session with four devices has one instance.
 	manyInstances = 16
 	// sweepEvery is how often the traces of doorbells are removed: 32 bytes each. A stream leaves
 	// 32 MiB a second. Twice: 16 MiB are left. Half: up to 8 system calls a second.
@@ -27,9 +27,9 @@ const (
 	// pipe, which has room for 2,048 doorbells. A reader and a writer that meet in a pipe wait for
 	// each other. Twice: the pipe may be full before the next look. Half: they meet twice as often.
 	mostFound = 512
-	// pipeRead is how many bytes readPipe reads at a time: a page, as pipes are made of. mostReads is how
-	// often: twice what a pipe holds by default. If more is left, the pipe stays readable. Half: a
-	// full pipe is not emptied by one look.
+	// pipeRead is how many bytes readPipe reads at a time: a page, as pipes are made of. mostReads
+	// is how often: twice what a pipe holds by default. If more is left, the pipe stays readable.
+	// Half: a full pipe is not emptied by one look.
 	pipeRead  = 4096
 	mostReads = 32
 	// eventsPerRead is how many events of inotify one read takes: 1 KiB. The kernel joins equal

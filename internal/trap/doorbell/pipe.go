@@ -9,32 +9,36 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
 
-// A doorbell pipe can replace the file of a device, at the descriptor that the program writes doorbells
-// to. The kernel then wakes the receiver on the writer's processor, and allocates no event (fs/pipe.c).
-// A doorbell takes a seventh less time. The program cannot map its queues from a pipe, so package trap
-// puts the file back whenever the program is about to.
+// A doorbell pipe can replace the file of a device, at the descriptor that the program writes
+// doorbells to. The kernel then wakes the receiver on the writer's processor, and allocates no
+// event (fs/pipe.c). A doorbell takes a seventh less time. The program cannot map its queues from a
+// pipe, so package trap puts the file back whenever the program is about to.
 //
-// A doorbell that is written to the file meanwhile bypasses the pipe: one of a forked process, which
-// keeps the file. inotify reports it.
+// A doorbell that is written to the file meanwhile bypasses the pipe: one of a forked process,
+// which keeps the file. inotify reports it.
 //
-// The program's description of the pipe is open for reading, too. So a write raises no SIGPIPE when the
-// daemon has died. When the program's last descriptor of the pipe is closed, the receiver reads the end
-// of the file.
+// The program's description of the pipe is open for reading, too. So a write raises no SIGPIPE when
+// the daemon has died. When the program's last descriptor of the pipe is closed, the receiver reads
+// the end of the file.
 
 // ErrPipeTaken means that the watch's pipe replaces the file of another device.
 var ErrPipeTaken = errors.New("the pipe replaces the file of another device")
 
-// pipe is a watch's, which has one at a time. All is under Watch.mu. Only the receiver reads from the pipe, and closes it.
+// pipe is a watch's, which has one at a time. All is under Watch.mu. Only the receiver reads from
+// the pipe, and closes it.
 type pipe struct {
 	read   int     // the receiver waits for it; 0 while there is no pipe
 	nowait int     // the same end, in a description with O_NONBLOCK
 	device *Device // whose file it replaces; nil if there is no pipe, or that was removed
-	file   int     // the program's description of that device's file: without it, its last close would end the device
-	found  int     // work requests since the pipe was read
+	// the program's description of that device's file: without it, its last close would end the
+	// device
+	file  int
+	found int // work requests since the pipe was read
 }
 
-// UsePipe makes the watch's pipe replace the device's file, and returns a descriptor of it for the program, which the caller closes.
-// file is a descriptor of the program's description of the device's file. It is the watch's from now on.
+// UsePipe makes the watch's pipe replace the device's file, and returns a descriptor of it for the
+// program, which the caller closes. file is a descriptor of the program's description of the
+// device's file. It is the watch's from now on.
 func (d *Device) UsePipe(file int) (write int, err error) {
 	w := d.watch
 	w.mu.Lock()
@@ -49,7 +53,8 @@ func (d *Device) UsePipe(file int) (write int, err error) {
 	return write, nil
 }
 
-// openPipe returns a descriptor of the pipe for a device, and makes the pipe if there is none; w.mu is held.
+// openPipe returns a descriptor of the pipe for a device, and makes the pipe if there is none; w.mu
+// is held.
 func (w *Watch) openPipe(d *Device) (write int, err error) {
 	p := &w.pipe
 	switch {
@@ -89,7 +94,8 @@ func (p *pipe) open(mode int) (int, error) {
 	return fd, nil
 }
 
-// File returns a duplicate of the description that the watch keeps while the pipe replaces the file. The caller closes it.
+// File returns a duplicate of the description that the watch keeps while the pipe replaces the
+// file. The caller closes it.
 func (d *Device) File() (int, error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
@@ -127,7 +133,8 @@ func (w *Watch) dropPipe() {
 	p.read = 0
 }
 
-// readPipe empties the pipe, and puts its device on the list if there were doorbells. fd is one of its two descriptors.
+// readPipe empties the pipe, and puts its device on the list if there were doorbells. fd is one of
+// its two descriptors.
 func (w *Watch) readPipe(fd int) {
 	var buf [pipeRead]byte
 	n, err := unix.Read(fd, buf[:])
@@ -150,7 +157,8 @@ func (w *Watch) readPipe(fd int) {
 	}
 }
 
-// hungUp is called when the program's last descriptor of the pipe is closed; w.mu is held. UsePipe may have opened another one since.
+// hungUp is called when the program's last descriptor of the pipe is closed; w.mu is held. UsePipe
+// may have opened another one since.
 func (w *Watch) hungUp() {
 	fds := []unix.PollFd{{Fd: int32(w.pipe.read)}}
 	if _, err := unix.Poll(fds, 0); err == nil && fds[0].Revents&unix.POLLHUP != 0 {

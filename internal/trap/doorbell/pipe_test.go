@@ -99,7 +99,8 @@ func TestPipe(t *testing.T) {
 	}
 	r.w.Rouse()
 	r.wants(r.d)
-	if _, err := unix.Pwrite(r.program, make([]byte, 32), 0); err != nil { // a forked process has the file
+	// a forked process has the file
+	if _, err := unix.Pwrite(r.program, make([]byte, 32), 0); err != nil {
 		t.Fatal(err)
 	}
 	r.w.Bypassed()
@@ -114,7 +115,8 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// TestPipeEnds: when the program has closed its last descriptor of the pipe, the watch gives up the file, and waits for inotify.
+// TestPipeEnds: when the program has closed its last descriptor of the pipe, the watch gives up the
+// file, and waits for inotify.
 func TestPipeEnds(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
@@ -152,7 +154,8 @@ func TestPipeEnds(t *testing.T) {
 	}
 }
 
-// TestPipeOpenedAgain: a pipe that the program has again is not given up, although the receiver has read the end of the file.
+// TestPipeOpenedAgain: a pipe that the program has again is not given up, although the receiver has
+// read the end of the file.
 func TestPipeOpenedAgain(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
@@ -168,8 +171,8 @@ func TestPipeOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestPipeOfOne: a pipe replaces the file of one device of several. The doorbells of all are taken, and another one can have a pipe when the
-// program has closed the first.
+// TestPipeOfOne: a pipe replaces the file of one device of several. The doorbells of all are taken,
+// and another one can have a pipe when the program has closed the first.
 func TestPipeOfOne(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
@@ -201,7 +204,8 @@ func TestPipeOfOne(t *testing.T) {
 	}
 }
 
-// TestPipeMuted: a device with a pipe is muted without inotify, and the program can fill no pipe that the receiver looks at.
+// TestPipeMuted: a device with a pipe is muted without inotify, and the program can fill no pipe
+// that the receiver looks at.
 func TestPipeMuted(t *testing.T) {
 	r := newPipeRig(t)
 	r.begin()
@@ -280,8 +284,8 @@ func descriptors(t *testing.T) int {
 	}
 }
 
-// TestPipeAtRest: a receiver may leave right after the end of the file. A pipe that replaces the file then, before the owner waits or
-// afterwards, wakes the owner.
+// TestPipeAtRest: a receiver may leave right after the end of the file. A pipe that replaces the
+// file then, before the owner waits or afterwards, wakes the owner.
 func TestPipeAtRest(t *testing.T) {
 	for _, rests := range []bool{false, true} {
 		r := newPipeRig(t)
@@ -319,7 +323,8 @@ func (o *bypassOwner) AwaitBypass(on bool) {
 	}
 }
 
-// TestPipeLeftAlone: a device beside the one with a pipe is removed while the receiver decides what to wait for. It still hears of Again.
+// TestPipeLeftAlone: a device beside the one with a pipe is removed while the receiver decides what
+// to wait for. It still hears of Again.
 func TestPipeLeftAlone(t *testing.T) {
 	w, o := new(Watch), new(bypassOwner)
 	w.Init(new(Instances), new(Instances), new(Extra), o)

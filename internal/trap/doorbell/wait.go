@@ -72,8 +72,9 @@ const (
 // onPipe reports whether the receiver waits for the pipe alone.
 func (i inotifyWaiter) onPipe() bool { return i == byOwner || i == bypassed }
 
-// Wait returns when there are doorbells to take, or a signal came. If there are some already,
-// which nobody can take, it waits for others no longer than pause. inClass says that the thread is in the real-time class.
+// Wait returns when there are doorbells to take, or a signal came. If there are some already, which
+// nobody can take, it waits for others no longer than pause. inClass says that the thread is in the
+// real-time class.
 func (w *Watch) Wait(pause time.Duration, inClass bool) {
 	w.choose()
 	w.mu.Lock()
@@ -110,7 +111,8 @@ func (w *Watch) situation() situation {
 	}
 }
 
-// choose decides who waits for inotify. It reads bypassing doorbells, which the receiver would not see, and tells the owner.
+// choose decides who waits for inotify. It reads bypassing doorbells, which the receiver would not
+// see, and tells the owner.
 func (w *Watch) choose() {
 	w.mu.Lock()
 	before := w.inotify
@@ -131,7 +133,8 @@ func (w *Watch) choose() {
 	}
 }
 
-// waitForBoth waits for inotify, and for the pipe if there is one, for some milliseconds, or without end.
+// waitForBoth waits for inotify, and for the pipe if there is one, for some milliseconds, or
+// without end.
 func (w *Watch) waitForBoth(pipe bool, milliseconds int) {
 	fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}}
 	if pipe {
@@ -172,8 +175,8 @@ func (w *Watch) NoBypass() {
 	w.owner.AwaitBypass(false)
 }
 
-// Unattended is called when no receiver is left, and the owner is about to wait in its place. It reports whether doorbells may come
-// through the pipe.
+// Unattended is called when no receiver is left, and the owner is about to wait in its place. It
+// reports whether doorbells may come through the pipe.
 func (w *Watch) Unattended() (pipe bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 )
 
 // Watch waits for the direct doorbells of a session. Such a doorbell is a write to a device's
-// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that replaces the memfd.
+// memfd, which the kernel carries out, and which inotify reports. Or it is a write to a pipe that
+// replaces the memfd.
 type Watch struct {
 	instances *Instances // of the daemon
 	own       *Instances // of the user
@@ -43,7 +44,8 @@ type Owner interface {
 	AddPipe(read int) error
 	// RemovePipe is called before that pipe is closed. Watch.mu may be held.
 	RemovePipe()
-	// AwaitBypass makes the owner call Watch.Bypassed when inotify has something to report, or ends that.
+	// AwaitBypass makes the owner call Watch.Bypassed when inotify has something to report, or ends
+	// that.
 	AwaitBypass(on bool)
 }
 
@@ -102,8 +104,8 @@ const (
 	masked                 // the same, and inotify does not report them
 )
 
-// TakeDoorbells takes the doorbells of the device, and reports whether there are more. It takes messages without a
-// credit, too (kernel.DoorbellFile).
+// TakeDoorbells takes the doorbells of the device, and reports whether there are more. It takes
+// messages without a credit, too (kernel.DoorbellFile).
 func (d *Device) TakeDoorbells() (more bool) { return d.file.TakeDoorbells(false).More }
 
 // Process returns the number of the process that has opened the device.
@@ -117,8 +119,8 @@ func (d *Device) Again() {
 	d.watch.rouse()
 }
 
-// Init makes the watch usable. instances counts those of all users, and own those of its user. extra
-// counts its helpers.
+// Init makes the watch usable. instances counts those of all users, and own those of its user.
+// extra counts its helpers.
 func (w *Watch) Init(instances, own *Instances, extra *Extra, owner Owner) {
 	w.instances, w.own, w.owner, w.helpers.extra = instances, own, owner, extra
 	w.freed.L, w.work.L = &w.mu, &w.mu

@@ -9,17 +9,19 @@ import (
 const (
 	// maxPipeBytes is the default of fs.pipe-max-size.
 	maxPipeBytes = 1 << 20
-	// A thread that waits for room in a pipe gets so much time to find it: at once, and in jamRounds rounds later.
+	// A thread that waits for room in a pipe gets so much time to find it: at once, and in
+	// jamRounds rounds later.
 	jamTime   = 5 * time.Millisecond
 	jamRounds = 8
 )
 
-// jam makes doorbells fail that go to a pipe, with EAGAIN, and reports whether the descriptor is of such a pipe. A pipe of another kind is
-// not open for reading and writing.
+// jam makes doorbells fail that go to a pipe, with EAGAIN, and reports whether the descriptor is of
+// such a pipe. A pipe of another kind is not open for reading and writing.
 //
-// jam goes on in the background, because on a busy machine a thread that waits for room may have no turn at first. It empties the pipe
-// again for jamTime, jamRounds times. A doorbell that the program rings in that time succeeds, so jam calls rung afterwards. It does not
-// when the process has ended.
+// jam goes on in the background, because on a busy machine a thread that waits for room may have no
+// turn at first. It empties the pipe again for jamTime, jamRounds times. A doorbell that the
+// program rings in that time succeeds, so jam calls rung afterwards. It does not when the process
+// has ended.
 func jam(pidfd, fd int, rung func()) bool {
 	pipe, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {

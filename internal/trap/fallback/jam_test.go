@@ -38,7 +38,8 @@ func TestJam(t *testing.T) {
 	}
 	defer unix.Close(program)
 
-	var done, seen, rounds atomic.Int64 // doorbells that succeeded or are in progress, those before rung, calls of rung
+	// doorbells that succeeded or are in progress, those before rung, calls of rung
+	var done, seen, rounds atomic.Int64
 	stop, ended := make(chan struct{}), make(chan struct{})
 	if !jam(self, program, func() { seen.Store(done.Load()); rounds.Add(1) }) {
 		t.Fatal("the pipe is not recognized")

@@ -16,8 +16,8 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
 
-// A program whose doorbells go to a pipe has no descriptor of its device's memfd. It has mapped the queues from there, so they
-// are reached in its memory.
+// A program whose doorbells go to a pipe has no descriptor of its device's memfd. It has mapped the
+// queues from there, so they are reached in its memory.
 
 // maxMappings bounds what is read of /proc/PID/maps.
 const maxMappings = 1 << 16
@@ -37,7 +37,8 @@ type mapped struct {
 	parts []mapping
 }
 
-// flushMapped completes the work requests in all queues that a process has mapped, as far as it can reach them.
+// flushMapped completes the work requests in all queues that a process has mapped, as far as it can
+// reach them.
 func (f fallback) flushMapped(pid int) {
 	maps, err := os.Open(procfs.Path(pid, "maps"))
 	if err != nil {

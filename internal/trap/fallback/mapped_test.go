@@ -15,7 +15,8 @@ import (
 
 const pageSize = 4096
 
-// TestMappedQueues: the parts of a memfd that a process has mapped are read and written at their offsets in the file.
+// TestMappedQueues: the parts of a memfd that a process has mapped are read and written at their
+// offsets in the file.
 func TestMappedQueues(t *testing.T) {
 	fd, err := memfd.Create("gorxe-test")
 	if err != nil {

@@ -45,8 +45,9 @@ func (f fallback) orphansSoon() {
 	}
 }
 
-// orphans tells programs that do not make calls that their devices are gone. From now on
-// direct doorbells fail with EPERM, or with EAGAIN if they go to a pipe. Work requests in the queues complete with an error.
+// orphans tells programs that do not make calls that their devices are gone. From now on direct
+// doorbells fail with EPERM, or with EAGAIN if they go to a pipe. Work requests in the queues
+// complete with an error.
 func (f fallback) orphans() {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

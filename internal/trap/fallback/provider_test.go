@@ -11,8 +11,9 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/memfd"
 )
 
-// TestFlushOfAnyProvider: the fallback finds the queues of a device by its descriptor and in the memory of its
-// process. It gives them to the provider's function, whatever the provider puts there.
+// TestFlushOfAnyProvider: the fallback finds the queues of a device by its descriptor and in the
+// memory of its process. It gives them to the provider's function, whatever the provider puts
+// there.
 func TestFlushOfAnyProvider(t *testing.T) {
 	fd, err := memfd.Create("gorxe-test")
 	if err == nil {

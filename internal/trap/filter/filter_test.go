@@ -276,8 +276,8 @@ func TestSelectable(t *testing.T) {
 	}
 }
 
-// TestOverflow: a process can have as many devices as half of its limit, because each needs a second
-// descriptor, for its events. Only half of the numbers above 1024 are trapped.
+// TestOverflow: a process can have as many devices as half of its limit, because each needs a
+// second descriptor, for its events. Only half of the numbers above 1024 are trapped.
 func TestOverflow(t *testing.T) {
 	for _, limit := range []uint64{1025, 2048, 4096, 20000, maxTop} {
 		r, err := For(limit, limit)

@@ -168,8 +168,9 @@ func oursOrFiles(fds Range) program {
 	}
 }
 
-// unlessFstat traps a call that may have an empty path. It lets the call pass if the
-// flags have AT_EMPTY_PATH and the descriptor is in none of the ranges: glibc and others make fstat of that form.
+// unlessFstat traps a call that may have an empty path. It lets the call pass if the flags have
+// AT_EMPTY_PATH and the descriptor is in none of the ranges: glibc and others make fstat of that
+// form.
 func unlessFstat(flags int, fds Range) program {
 	cwd := int32(unix.AT_FDCWD)
 	over := fds.Overflow()

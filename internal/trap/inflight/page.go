@@ -121,7 +121,8 @@ func (p *Page) Slot() *Slot {
 			return s
 		}
 	}
-	// Not reached: receivers are fewer, unless the keeper scribbles. The call in hand is then unknown to it.
+	// Not reached: receivers are fewer, unless the keeper scribbles. The call in hand is then
+	// unknown to it.
 	return new(Slot)
 }
 

@@ -58,7 +58,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestQueue: datagrams arrive in order, poll agrees with the queue, and the budget bears what waits.
+// TestQueue: datagrams arrive in order, poll agrees with the queue, and the budget bears what
+// waits.
 func TestQueue(t *testing.T) {
 	b := quota.New(quota.Cost{})
 	s := open(t, b)

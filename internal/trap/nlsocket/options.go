@@ -18,8 +18,9 @@ const (
 	forcedBuffer  = 4 << 20
 )
 
-// flags are options that a program may set to any number and read again. Those of SOL_NETLINK are on
-// or off. SO_PASSCRED and NETLINK_PKTINFO are not among them: no datagram here has control messages.
+// flags are options that a program may set to any number and read again. Those of SOL_NETLINK are
+// on or off. SO_PASSCRED and NETLINK_PKTINFO are not among them: no datagram here has control
+// messages.
 var flags = map[option]bool{
 	{unix.SOL_SOCKET, unix.SO_REUSEADDR}: true, {unix.SOL_SOCKET, unix.SO_KEEPALIVE}: true,
 	{unix.SOL_SOCKET, unix.SO_BROADCAST}: true, {unix.SOL_SOCKET, unix.SO_PRIORITY}: true,

@@ -30,8 +30,8 @@ type Socket struct {
 	closed   bool
 }
 
-// lastPort numbers the sockets whose program chose no port. The kernel takes such numbers, too, when
-// the process already has a socket (af_netlink.c: netlink_autobind).
+// lastPort numbers the sockets whose program chose no port. The kernel takes such numbers, too,
+// when the process already has a socket (af_netlink.c: netlink_autobind).
 var lastPort atomic.Uint32
 
 // firstPort is -4097 as a port.
@@ -119,12 +119,13 @@ func (s *Socket) give(bytes int64) {
 	s.budget.Give(quota.Cost{Memory: bytes})
 }
 
-// Queue adds a datagram, which is the Socket's from then on. One that is not of a dump is lost if the
-// socket has no room for it, as in the kernel. A dump may be longer. ENOBUFS means that the budget has no room for
-// it, and that all which waits is lost. A call of Sync has to follow.
+// Queue adds a datagram, which is the Socket's from then on. One that is not of a dump is lost if
+// the socket has no room for it, as in the kernel. A dump may be longer. ENOBUFS means that the
+// budget has no room for it, and that all which waits is lost. A call of Sync has to follow.
 func (s *Socket) Queue(datagram []byte, ofDump bool) error {
 	cost := costOf(datagram)
-	s.budget.MakeRoom(quota.Cost{Memory: cost}) // without the lock: it may wait for the close of this socket
+	// without the lock: it may wait for the close of this socket
+	s.budget.MakeRoom(quota.Cost{Memory: cost})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || !ofDump && s.full() {
@@ -153,7 +154,8 @@ func (s *Socket) Dumping() bool {
 	return s.full()
 }
 
-// Receive takes the oldest datagram, or looks at it if peek is set; kernel.ErrWait if there is none.
+// Receive takes the oldest datagram, or looks at it if peek is set; kernel.ErrWait if there is
+// none.
 func (s *Socket) Receive(peek bool) ([]byte, error) {
 	s.mu.Lock()
 	if len(s.queue) == 0 {

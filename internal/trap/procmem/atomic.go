@@ -37,7 +37,8 @@ func (s *Space) update(va uint64, f func(old uint64) (new uint64, keep bool)) (u
 	return s.updateLocked(va, f)
 }
 
-// updateLocked is update with the lock of the word. It is a function of its own for the reason that burst has.
+// updateLocked is update with the lock of the word. It is a function of its own for the reason that
+// burst has.
 func (s *Space) updateLocked(va uint64, f func(old uint64) (new uint64, keep bool)) (uint64, error) {
 	var b [8]byte
 	if err := s.access(va, b[:], false); err != nil {

@@ -15,10 +15,10 @@ import (
 // them. A refusal is a protection error to the queue pair that needed the access. It
 // ends when some of the blocked accesses return.
 //
-// Two threads often access one space at the same time, or two spaces of one user. A cache line that both
-// write would travel between their processors with each access. So an access writes to a place of its own. A look at
-// all places counts the blocked ones from time to time. All threads read these counts, which change only then, and when a
-// blocked access ends.
+// Two threads often access one space at the same time, or two spaces of one user. A cache line that
+// both write would travel between their processors with each access. So an access writes to a place
+// of its own. A look at all places counts the blocked ones from time to time. All threads read
+// these counts, which change only then, and when a blocked access ends.
 
 // User counts the accesses by the engine to the programs of one user. The zero value
 // is ready.
@@ -30,7 +30,8 @@ type User struct {
 
 // place is where an access says that it is under way.
 type place struct {
-	since atomic.Int64          // when it began, negative if it counts as blocked; or one of the two below
+	// when it began, negative if it counts as blocked; or one of the two below
+	since atomic.Int64
 	space atomic.Pointer[Space] // does not change while there is an access
 	_     [placeRest]byte       // fills a cache line
 }
@@ -40,18 +41,19 @@ const (
 	placeTaken = 1 // space is about to be set
 )
 
-// attempt is one access by the engine. It is nil for an access that has no place and is not counted, because all places are
-// taken. Such an access holds a reference of the space.
+// attempt is one access by the engine. It is nil for an access that has no place and is not
+// counted, because all places are taken. Such an access holds a reference of the space.
 type attempt = *place
 
-// hints have the index of a place that no other thread prefers. A pool keeps a hint for each of Go's processors.
+// hints have the index of a place that no other thread prefers. A pool keeps a hint for each of
+// Go's processors.
 var (
 	hints    = sync.Pool{New: func() any { h := lastHint.Add(1); return &h }}
 	lastHint atomic.Uint32
 )
 
-// begin allows the engine an access, which end ends. It refuses it if the space has ended, and with EFAULT if too many accesses
-// are blocked.
+// begin allows the engine an access, which end ends. It refuses it if the space has ended, and with
+// EFAULT if too many accesses are blocked.
 func (s *Space) begin() (attempt, error) {
 	if s.ended.Load() {
 		return nil, errEnded
@@ -108,7 +110,8 @@ func (u *User) take() *place {
 	return nil
 }
 
-// look finds accesses that have become blocked. An access does not count twice, and end no longer counts it.
+// look finds accesses that have become blocked. An access does not count twice, and end no longer
+// counts it.
 func (u *User) look(now int64) {
 	for i := range u.places {
 		p := &u.places[i]
@@ -124,9 +127,9 @@ func (u *User) look(now int64) {
 	}
 }
 
-// closeUnused closes the memory of a space without references, unless an access is under way. The last one
-// calls closeUnused again. A place that is only taken still names the space of an earlier access. If its access is to this
-// space, it finds no reference.
+// closeUnused closes the memory of a space without references, unless an access is under way. The
+// last one calls closeUnused again. A place that is only taken still names the space of an earlier
+// access. If its access is to this space, it finds no reference.
 func (s *Space) closeUnused() {
 	for i := range s.user.places {
 		p := &s.user.places[i]

@@ -90,7 +90,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// block makes an access older than all others, and looks at the user's places when it alone has taken too long.
+// block makes an access older than all others, and looks at the user's places when it alone has
+// taken too long.
 func block(u *User, a attempt) {
 	const began = 2
 	if a.since.Load() > 0 {
@@ -107,7 +108,8 @@ func begins(s *Space) bool {
 	return err == nil
 }
 
-// TestReleaseDuringAccess: the memory stays open until the last access has ended, with a place and without, and then it is closed.
+// TestReleaseDuringAccess: the memory stays open until the last access has ended, with a place and
+// without, and then it is closed.
 func TestReleaseDuringAccess(t *testing.T) {
 	user := new(User)
 	s := New(must.Get[int](t)(unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)), os.Getpid(), user)
@@ -130,8 +132,8 @@ func TestReleaseDuringAccess(t *testing.T) {
 	}
 }
 
-// TestReleaseBesideTakenPlace: a place names the space of the last access there. Another access that has just taken the place does not
-// keep that space's memory open.
+// TestReleaseBesideTakenPlace: a place names the space of the last access there. Another access
+// that has just taken the place does not keep that space's memory open.
 func TestReleaseBesideTakenPlace(t *testing.T) {
 	s := New(must.Get[int](t)(unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)), os.Getpid(), new(User))
 	a := must.Get[attempt](t)(s.begin())

@@ -2,8 +2,9 @@ package procmem
 
 import "time"
 
-// All numbers of this package. They were chosen on a virtual machine with two processors, x86-64, Linux 6.18. What is said
-// of twice and half of a number is reasoned, and measured where a benchmark is named.
+// All numbers of this package. They were chosen on a virtual machine with two processors, x86-64,
+// Linux 6.18. What is said of twice and half of a number is reasoned, and measured where a
+// benchmark is named.
 
 // Accesses that block.
 const (
@@ -18,12 +19,12 @@ const (
 	// blockedAfter is how long an access takes before it counts as blocked: long enough for a busy
 	// machine. Twice: more threads are taken until then. Half: a busy machine refuses work.
 	blockedAfter = int64(200 * time.Millisecond)
-	// lookEvery is how often the blocked accesses are counted. Twice: a count is 40 ms old. Half: all
-	// places are read twice as often.
+	// lookEvery is how often the blocked accesses are counted. Twice: a count is 40 ms old. Half:
+	// all places are read twice as often.
 	lookEvery = int64(20 * time.Millisecond)
 	// accessPlaces is how many accesses of a user have a place of their own. More use the counters
-	// of the space. Twice: 4 KiB more for each user. Half: 32 threads with a place are enough for 16
-	// processors.
+	// of the space. Twice: 4 KiB more for each user. Half: 32 threads with a place are enough for
+	// 16 processors.
 	accessPlaces = 64
 	// placeRest fills a place to the 64 bytes of a cache line.
 	placeRest = 48
@@ -47,11 +48,12 @@ const (
 const (
 	// NumberLife is how long a check of the process number serves. Another process gets the number
 	// only when this one has ended and every other number was given out (kernel/pid.c: alloc_pid
-	// goes round): 32,768 forks, by default. Twice: as safe with a thousand forks a millisecond. Half:
-	// twice the checks.
+	// goes round): 32,768 forks, by default. Twice: as safe with a thousand forks a millisecond.
+	// Half: twice the checks.
 	NumberLife = int64(time.Millisecond)
-	// smallAccess is the size in bytes up to which one piece is faster through mem (BenchmarkPieces). Twice and half: the
-	// pieces between are slower by a system call's fixed part.
+	// smallAccess is the size in bytes up to which one piece is faster through mem
+	// (BenchmarkPieces). Twice and half: the pieces between are slower by a system call's fixed
+	// part.
 	smallAccess = 4096
 	// vectorLen is how many pieces one call moves. A read may have a gap before each of them, and
 	// the kernel takes 1024 in all (UIO_MAXIOV). Twice: too many with gaps. Half: more calls.

@@ -56,7 +56,8 @@ type Space struct {
 	user    *User        // the accesses of all spaces of the user
 	blocked atomic.Int32 // accesses by the engine, at the last look
 	closed  atomic.Bool
-	refs    atomic.Int64 // the owner, and accesses under way that have no place; once it is 0 it stays 0
+	// the owner, and accesses under way that have no place; once it is 0 it stays 0
+	refs    atomic.Int64
 	bursts  atomic.Int64 // accesses under way by process number
 	checked atomic.Int64 // when the number was last known to mean this space; 0: never
 	ended   atomic.Bool
@@ -75,7 +76,8 @@ func New(mem, pid int, user *User) *Space {
 // MemOnly forbids accesses by process number from now on.
 func (s *Space) MemOnly() { s.memOnly.Store(true) }
 
-// acquire begins an access that has no place. It fails when the address space is known to have ended.
+// acquire begins an access that has no place. It fails when the address space is known to have
+// ended.
 func (s *Space) acquire() bool {
 	if s.ended.Load() {
 		return false
@@ -264,8 +266,8 @@ func (s *Space) transfer(spans []rxe.Span, write bool) error {
 	return s.burst(spans, write)
 }
 
-// burst is transfer by process number. It is a function of its own because the compiler expands defers in place only in
-// functions with few returns. Each small access would pay for that.
+// burst is transfer by process number. It is a function of its own because the compiler expands
+// defers in place only in functions with few returns. Each small access would pay for that.
 func (s *Space) burst(spans []rxe.Span, write bool) error {
 	v := vectorPool.Get().(*vectors)
 	defer vectorPool.Put(v)

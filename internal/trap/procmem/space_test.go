@@ -65,7 +65,8 @@ func TestSpaceTransfer(t *testing.T) {
 	ways(t, func(t *testing.T, s *Space) {
 		const size = 1 << 20
 		mem, va := mapped(t, size, unix.PROT_READ|unix.PROT_WRITE)
-		for _, each := range []int{1000, 4096, 65536, size} { // 1000: more pieces than one call takes
+		// 1000: more pieces than one call takes
+		for _, each := range []int{1000, 4096, 65536, size} {
 			spans := pieces(va, size, each, byte(each/7))
 			if err := s.WriteV(spans); err != nil {
 				t.Fatal(err)
@@ -92,8 +93,8 @@ func TestSpaceTransfer(t *testing.T) {
 	})
 }
 
-// TestSpaceGaps: pieces with gaps between them are moved, and a write leaves the gaps as they are. The last
-// pieces are at the end of what is mapped.
+// TestSpaceGaps: pieces with gaps between them are moved, and a write leaves the gaps as they are.
+// The last pieces are at the end of what is mapped.
 func TestSpaceGaps(t *testing.T) {
 	ways(t, func(t *testing.T, s *Space) {
 		const size, each = 3 * 4096, 24

@@ -129,7 +129,8 @@ func (s *Source) Suspended() bool {
 }
 
 // forget removes the file from the epoll set; p.mu is held.
-func (s *Source) forget() { _ = unix.EpollCtl(s.poller.epoll, unix.EPOLL_CTL_DEL, s.fd, nil) } // it is there
+// it is there
+func (s *Source) forget() { _ = unix.EpollCtl(s.poller.epoll, unix.EPOLL_CTL_DEL, s.fd, nil) }
 
 // Remove forgets the file, which must be open still. A call of ring may be under way.
 func (s *Source) Remove() {

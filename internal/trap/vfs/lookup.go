@@ -67,10 +67,10 @@ func mentions(p []byte) bool {
 		bytes.Contains(p, []byte("231:"))
 }
 
-// Lookup finds the node that a path names. If it returns neither a node nor an error, the
-// kernel executes the call. outside is then one of the host's directories above the tree, if the path
-// leads there through the tree, where the kernel cannot follow. They are the same for all processes,
-// so this process sees what the program would see.
+// Lookup finds the node that a path names. If it returns neither a node nor an error, the kernel
+// executes the call. outside is then one of the host's directories above the tree, if the path
+// leads there through the tree, where the kernel cannot follow. They are the same for all
+// processes, so this process sees what the program would see.
 func Lookup(t *tree.Tree, p []byte, dirfd int32, follow bool, from Origin) (n *tree.Node, outside string, err error) {
 	abs, err := absolute(t, p, dirfd, from)
 	if abs == "" || err != nil {
