@@ -43,7 +43,7 @@ func FuzzScript(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Split(text, "\n")
 		if len(lines) > 40 || heavy.MatchString(text) {
-			t.Skip()
+			return
 		}
 		if o := Play(lines); o.Problem != nil {
 			t.Errorf("%v\n%s", o.Problem, o.Output)
