@@ -22,9 +22,10 @@ type FaultError = fault.Error
 //	Rule       string  `json:"rule"`
 //	Candidates uint64  `json:"candidates"`
 //	Fired      uint64  `json:"fired"`
-//	NoRoom     uint64  `json:"no_room,omitempty"` // packets lost, because there was no room to keep them
-//	First      *Event  `json:"first,omitempty"`
-//	Last       *Event  `json:"last,omitempty"`
+//	// packets lost, because there was no room to keep them
+//	NoRoom  uint64  `json:"no_room,omitempty"`
+//	First   *Event  `json:"first,omitempty"`
+//	Last    *Event  `json:"last,omitempty"`
 type FaultStatus = fault.Status
 
 // ParseFault reads a rule, as "packet drop,opcode=RC_SEND_ONLY,first=1". An error is a
