@@ -143,6 +143,9 @@ bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
 
+cores: setup ## Measure 1 to 16 pairs of programs at once; bin/cores then runs on any x86-64 Linux
+	@./scripts/cores.sh bin/cores
+
 lint: prose $(GOLANGCI) $(ACTIONLINT) ## Check gofmt, golangci-lint with the layers of ARCHITECTURE.md, workflows, and the English
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt-ed:"; echo "$$bad"; exit 1; fi
 	$(ACTIONLINT) examples/workflows/*.yml

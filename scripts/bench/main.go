@@ -13,6 +13,7 @@
 //	                 run nothing but the rows
 //	-doorbells WHICH trapped or direct: gorxe daemon --help
 //	-gorxe PATH      measure this binary instead of building one
+//	-curve           measure 1 to 16 pairs of programs at once, and nothing else (make cores)
 package main
 
 import (
@@ -21,7 +22,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -56,6 +56,7 @@ func measure() error {
 	asJSON := flag.Bool("json", false, "print JSON")
 	profiles := flag.String("profiles", "", "`directory` for CPU profiles of the daemons")
 	doorbells := flag.String("doorbells", "", "`which` doorbells of programs are trapped: trapped or direct")
+	curve := flag.Bool("curve", false, "measure 1 to 16 pairs of programs at once")
 	gorxe := flag.String("gorxe", "", "`path` of the binary; one is built otherwise")
 	flag.Parse()
 
@@ -68,6 +69,8 @@ func measure() error {
 		Target: *target, Doorbells: *doorbells, Profiles: *profiles, Progress: os.Stderr,
 	}
 	switch {
+	case *curve:
+		return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error { return printCurve(ctx, cfg, *asJSON) })
 	case len(cfg.Rows) == 0:
 		return fmt.Errorf("no row matches %q; -list shows all", *rows)
 	case cfg.Repetitions < 1:
@@ -78,18 +81,37 @@ func measure() error {
 		}
 		return nil
 	}
-	return run(cfg, func(rep *bench.Report, w io.Writer) error {
-		if *asJSON {
-			enc := json.NewEncoder(w)
-			enc.SetIndent("", "  ")
-			return enc.Encode(rep)
+	return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error {
+		rep, err := bench.Run(ctx, cfg)
+		if rep == nil {
+			return err
 		}
-		rep.Print(w)
-		return nil
+		if *asJSON {
+			return errors.Join(err, printJSON(rep))
+		}
+		rep.Print(os.Stdout)
+		return err
 	})
 }
 
-func run(cfg bench.Config, print func(*bench.Report, io.Writer) error) error {
+func printJSON(v any) error {
+	enc := json.NewEncoder(os.Stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// printCurve measures many pairs at once.
+func printCurve(ctx context.Context, cfg bench.Config, asJSON bool) error {
+	points, machine, err := bench.Curve(ctx, cfg)
+	if asJSON {
+		return errors.Join(err, printJSON(points))
+	}
+	bench.PrintCurve(os.Stdout, machine, points)
+	return err
+}
+
+// withBinary calls do with a binary of gorxe, which it builds if none is given.
+func withBinary(cfg bench.Config, do func(context.Context, bench.Config) error) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -111,9 +133,5 @@ func run(cfg bench.Config, print func(*bench.Report, io.Writer) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	rep, err := bench.Run(ctx, cfg)
-	if rep != nil {
-		err = errors.Join(err, print(rep, os.Stdout))
-	}
-	return err
+	return do(ctx, cfg)
 }

@@ -69,7 +69,7 @@ func (b baseline) name() string {
 // measure takes about cfg.Target.
 func (b baseline) measure(ctx context.Context, cfg Config, p *place) (float64, error) {
 	if b.row != (Row{}) {
-		return b.row.limit(ctx, cfg.Target)
+		return b.row.limit(ctx, cfg.Target, 0)
 	}
 	switch b {
 	case rung:

@@ -183,9 +183,9 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestRun measures one row in each place, as briefly as it can be done, and looks
-// at nothing but that there are figures.
-func TestRun(t *testing.T) {
+// buildGorxe builds gorxe for perftest, which it looks for.
+func buildGorxe(t *testing.T) string {
+	t.Helper()
 	for _, tool := range []string{"ib_write_lat", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			testenv.Missing(t, "%s is not installed: run scripts/setup.sh", tool)
@@ -195,6 +195,13 @@ func TestRun(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", gorxe, "github.com/gorxe/gorxe/cmd/gorxe").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	return gorxe
+}
+
+// TestRun measures one row in each place, as briefly as it can be done, and looks
+// at nothing but that there are figures.
+func TestRun(t *testing.T) {
+	gorxe := buildGorxe(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -42,8 +42,9 @@ type side struct {
 	receives []verbsapi.RecvWR
 }
 
-// openEnds connects two queue pairs, of one device or of two.
-func openEnds(r Row) (e *ends, err error) {
+// openEnds connects two queue pairs, of one device or of two. Callers at the same time have
+// different numbers.
+func openEnds(r Row, number int) (e *ends, err error) {
 	e = new(ends)
 	defer func() {
 		if err != nil {
@@ -56,7 +57,7 @@ func openEnds(r Row) (e *ends, err error) {
 		devices = 2
 	}
 	for i := range devices {
-		addr := netip.AddrFrom4([4]byte{127, byte(101 + i), byte(os.Getpid() >> 8), byte(os.Getpid()) | 1})
+		addr := netip.AddrFrom4([4]byte{127, byte(101 + 2*number + i), byte(os.Getpid() >> 8), byte(os.Getpid()) | 1})
 		d, err := verbsapi.Open(verbsapi.Config{Address: addr})
 		if err != nil {
 			return e, err
@@ -131,8 +132,8 @@ func (r Row) operation(from, to *side) verbsapi.SendWR {
 }
 
 // limit measures a row with the Go library, for about span. The figure is of the row's kind.
-func (r Row) limit(ctx context.Context, span time.Duration) (figure float64, err error) {
-	e, err := openEnds(r)
+func (r Row) limit(ctx context.Context, span time.Duration, number int) (figure float64, err error) {
+	e, err := openEnds(r, number)
 	if err != nil {
 		return 0, fmt.Errorf("the Go library: %w", err)
 	}

@@ -17,7 +17,7 @@ func TestLibrary(t *testing.T) {
 			continue
 		}
 		seen[b] = r.Name()
-		v, err := b.row.limit(t.Context(), time.Millisecond)
+		v, err := b.row.limit(t.Context(), time.Millisecond, 0)
 		if err != nil || v <= 0 {
 			t.Errorf("%s: %v, %v", b.name(), v, err)
 		}

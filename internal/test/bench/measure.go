@@ -18,6 +18,7 @@ type Config struct {
 	Repetitions int
 	Target      time.Duration // of one measurement, without starting and ending
 	Doorbells   string        // of the daemons' flag; empty: theirs to choose
+	Looks       string        // where the daemons record their looks; empty: nowhere
 	Profiles    string        // directory for CPU profiles of the daemons; then nothing is compared
 	Progress    io.Writer
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,6 +95,13 @@ func (p *place) run(ctx context.Context, r Row, n int) (Outcome, error) {
 	if p.oneRun {
 		return p.runTogether(ctx, port, argv)
 	}
+	return p.pair(ctx, port, argv)
+}
+
+// pair runs a server, and a client under a gorxe run of its own.
+func (p *place) pair(ctx context.Context, port int, argv []string) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, pairLimit)
+	defer cancel()
 	server, err := launch(ctx, p.server, argv...)
 	if err != nil {
 		return Outcome{}, err
@@ -105,7 +113,7 @@ func (p *place) run(ctx context.Context, r Row, n int) (Outcome, error) {
 	if err := server.listening(port); err != nil {
 		return Outcome{}, err
 	}
-	client, err := launch(ctx, p.client, append(argv, p.server.addr.String())...)
+	client, err := launch(ctx, p.client, append(slices.Clone(argv), p.server.addr.String())...)
 	if err != nil {
 		return Outcome{}, err
 	}

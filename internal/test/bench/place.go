@@ -137,6 +137,9 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 	}
 	d.cmd = d.command(ctx, argv...)
 	d.cmd.Env = append(d.cmd.Env, "NOTIFY_SOCKET="+stem+".notify")
+	if cfg.Looks != "" {
+		d.cmd.Env = append(d.cmd.Env, "GORXE_LOOKS="+cfg.Looks+"."+filepath.Base(stem))
+	}
 	if cfg.Profiles != "" {
 		profile := filepath.Join(cfg.Profiles, filepath.Base(stem)+".pprof")
 		d.cmd.Env = append(d.cmd.Env, "GORXE_CPUPROFILE="+profile)
