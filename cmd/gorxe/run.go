@@ -142,10 +142,13 @@ func texts(specs []proto.Spec) (list []string) {
 
 // taken says which program a flag took as its file, as in gorxe run --pcap ls -l.
 func (c runCmd) taken() string {
-	for flag, value := range map[string]string{"--pcap": c.PCAP, "--verdict": c.Verdict, "--verdict-on-failure": c.VerdictOnFailure} {
+	for flag, value := range map[string]string{
+		"--pcap FILE": c.PCAP, "--verdict DIR": c.Verdict, "--verdict-on-failure DIR": c.VerdictOnFailure,
+	} {
 		if value != "" && !strings.ContainsAny(value, "/.") {
 			if _, err := exec.LookPath(value); err == nil {
-				return fmt.Sprintf("%s took %s as its value: name a file first, as in %[1]s FILE -- %[2]s", flag, value)
+				name, _, _ := strings.Cut(flag, " ")
+				return fmt.Sprintf("%s took %s as its value: give it one, as in %s -- %[2]s", name, value, flag)
 			}
 		}
 	}
