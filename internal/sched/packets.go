@@ -1,6 +1,10 @@
 package sched
 
-import "time"
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/internal/sys/clock"
+)
 
 // Arrivals decides how a reader waits for packets: in Go's poller, or, while many come, in a thread
 // of its own. A packet wakes such a thread, and nothing else. The zero value is ready. It has no
@@ -33,7 +37,7 @@ func (c *Class) ForPackets() bool {
 	if c == nil || c.processors <= pair || c.ready == nil {
 		return c != nil
 	}
-	at := int64(Now())
+	at := clock.Now()
 	next := c.askNext.Load()
 	if at >= next && c.askNext.CompareAndSwap(next, at+int64(readyFor)) {
 		ready, known := c.ready()

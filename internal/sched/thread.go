@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,9 +36,9 @@ func (t *Thread) UpdateClass(wants bool) {
 	if !wants && t.before == nil {
 		return
 	}
-	clock := time.Now()
-	at := clock.Sub(start)
-	switch should := t.turn.Observe(at, period(clock), wants, t.Class); {
+	now := time.Now()
+	at := time.Duration(clock.At(now))
+	switch should := t.turn.Observe(at, period(now), wants, t.Class); {
 	case should && t.before == nil:
 		t.join(at)
 	case !should:
@@ -93,10 +94,8 @@ func (t *Thread) leave() {
 	}
 }
 
-var start = time.Now()
-
-// Now is the clock of this package: the time since the process began.
-func Now() time.Duration { return time.Since(start) }
+// Now is the time of Look and Arrivals.
+func Now() time.Duration { return time.Duration(clock.Now()) }
 
 // period returns the number of the common period. It is the same in all daemons of a machine.
 func period(t time.Time) int64 { return t.UnixNano() / int64(commonPeriod) }

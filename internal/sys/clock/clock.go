@@ -8,3 +8,6 @@ var start = time.Now()
 
 // Now returns the nanoseconds since this process began.
 func Now() int64 { return int64(time.Since(start)) }
+
+// At is Now as of a time that was read already.
+func At(t time.Time) int64 { return int64(t.Sub(start)) }
