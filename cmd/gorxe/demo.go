@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/cmd/internal/demo"
-	"golang.org/x/sys/unix"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 )
 
 type demoCmd struct {
@@ -55,7 +53,7 @@ func (c demoCmd) Run(ctx context.Context, std streams) error {
 	for _, s := range c.Size {
 		cfg.Sizes = append(cfg.Sizes, int(s))
 	}
-	if isTerminal(std.out) {
+	if terminal.Is(std.out) {
 		cfg.Terminal = std.out
 	}
 	err := demo.Run(ctx, cfg)
@@ -63,16 +61,6 @@ func (c demoCmd) Run(ctx context.Context, std streams) error {
 		return usageError{err}
 	}
 	return err
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }
 
 // size is a number of bytes on the command line: "65536", "64KiB", "64K", "1M", "4G".

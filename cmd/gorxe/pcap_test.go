@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"encoding/xml"
@@ -301,12 +300,5 @@ func TestPCAPNames(t *testing.T) {
 	code, stdout, _ := gorxe(t, "pcap", "check", "--max", "1", name)
 	if code != exitFailed || strings.Count(stdout, "?[2J?.pcap") < 2 {
 		t.Errorf("exit code %d\n%s", code, stdout)
-	}
-}
-
-// TestTerminal: a buffer is no terminal, so that progress is not shown in one.
-func TestTerminal(t *testing.T) {
-	if isTerminal(new(bytes.Buffer)) {
-		t.Fatal("a buffer is no terminal")
 	}
 }

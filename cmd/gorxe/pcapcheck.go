@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/report"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -133,7 +134,7 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more bool) *report.Capture {
 	r := &report.Capture{File: name}
 	var progress *read.Progress
-	if isTerminal(std.err) {
+	if terminal.Is(std.err) {
 		progress = read.NewProgress(std.err)
 	}
 	var listed []conformance.Finding // for JSON and JUnit
@@ -183,7 +184,7 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 }
 
 func (c *pcapCheckCmd) form(std streams) report.Form {
-	columns, _ := terminalSize(std.out)
+	columns, _ := terminal.Size(std.out)
 	return report.Form{Width: columns, Wide: c.Wide}
 }
 

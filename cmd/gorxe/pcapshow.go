@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/pcap/ladder"
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/report"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -88,7 +89,7 @@ func (c pcapShowCmd) Run(std streams) error {
 	for _, h := range c.Host {
 		filter.Hosts = append(filter.Hosts, h.Unmap())
 	}
-	color := c.Color == "always" || c.Color == "auto" && isTerminal(std.out) && os.Getenv("NO_COLOR") == ""
+	color := c.Color == "always" || c.Color == "auto" && terminal.Is(std.out) && os.Getenv("NO_COLOR") == ""
 	if !c.Ladder && c.HTML == "" {
 		return c.lines(file, std, filter, color)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"github.com/gorxe/gorxe/internal/explain/plural"
 	"io"
 	"iter"
 	"maps"
@@ -14,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/service/daemon"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 )
 
 type statusCmd struct {
@@ -52,7 +53,7 @@ func (c statusCmd) Run(newContext contexts, std streams) error {
 		return c.print(std.out)
 	}
 	return repeat(newContext, c.Interval, func() error {
-		if isTerminal(std.out) {
+		if terminal.Is(std.out) {
 			fmt.Fprint(std.out, homeAndClear)
 		}
 		err := c.print(std.out)

@@ -9,28 +9,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 )
-
-// terminalSize returns the columns and rows of a terminal; 0 if w is none, or if they are not
-// known.
-func terminalSize(w io.Writer) (columns, rows int) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0, 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0, 0
-	}
-	return int(size.Col), int(size.Row)
-}
 
 // columns is how wide a line of w may be: as wide as the terminal, else as the environment variable
 // COLUMNS says, else 80.
 func columns(w io.Writer) int {
 	const usual, least = 80, 20
-	if wide, _ := terminalSize(w); wide >= least {
+	if wide, _ := terminal.Size(w); wide >= least {
 		return wide
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= least {

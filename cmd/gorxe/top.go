@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/gorxe/gorxe/internal/explain/plural"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 )
 
 type topCmd struct {
@@ -51,9 +52,9 @@ func (c topCmd) Run(newContext contexts, std streams) error {
 		rows := 0
 		switch {
 		case c.JSON:
-		case isTerminal(std.out):
+		case terminal.Is(std.out):
 			fmt.Fprint(std.out, homeAndClear)
-			_, rows = terminalSize(std.out)
+			_, rows = terminal.Size(std.out)
 		case before != nil:
 			fmt.Fprintln(std.out)
 		}

@@ -2,12 +2,12 @@ package completion
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/gorxe/gorxe/internal/sys/terminal"
 )
 
 // Command is `gorxe completion`: it prints the code that a shell needs.
@@ -56,20 +56,10 @@ func (c *Command) Run(k *kong.Context) error {
 		return err
 	}
 	text := s.code
-	if !c.Code && c.Shell == "" && isTerminal(k.Stdout) {
+	if !c.Code && c.Shell == "" && terminal.Is(k.Stdout) {
 		text = "This command activates completion in " + name + ":\n\n    " + s.command +
 			"\n\nTo have it in each shell, put the command into its init file, which usually is " + s.file + "."
 	}
 	_, err = fmt.Fprintln(k.Stdout, strings.NewReplacer("NAME", k.Model.Name, "PATH", path).Replace(text))
 	return err
-}
-
-// isTerminal reports whether a person reads what is written there.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

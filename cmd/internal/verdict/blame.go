@@ -3,13 +3,13 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"github.com/gorxe/gorxe/internal/explain/plural"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/report"
 )

@@ -3,12 +3,12 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"github.com/gorxe/gorxe/internal/explain/plural"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"github.com/gorxe/gorxe/internal/explain/plural"
 	"io"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/internal/service/proto"
