@@ -64,8 +64,8 @@ func (c explainCmd) Run(std streams) error {
 		found := explain.Find(word)
 		if len(found) == 0 {
 			err := fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)
-			if like := like(word); len(like) > 0 {
-				err = fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(like[:min(len(like), 4)], " or "))
+			if guesses := like(word); len(guesses) > 0 {
+				err = fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(guesses[:min(len(guesses), 4)], " or "))
 			}
 			return usageError{err}
 		}
@@ -93,12 +93,15 @@ func like(word string) (contain []string) {
 			contain = append(contain, w.Name)
 		}
 	}
+	if contain != nil {
+		return contain
+	}
 	for _, prefix := range explain.Prefixes {
-		if near := fault.Nearest(prefix+word, names); near != "" && contain == nil {
-			contain = append(contain, near)
+		if near := fault.Nearest(prefix+word, names); near != "" {
+			return []string{near}
 		}
 	}
-	return contain
+	return nil
 }
 
 // writeTransitions prints the life cycle of queue pairs as the engine has it.

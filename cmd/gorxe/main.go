@@ -137,25 +137,31 @@ func clearer(err error) error {
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	text := shortGuess.ReplaceAllString(err.Error(), "")
-	if name, ok := strings.CutPrefix(text, "unknown flag --"); ok {
-		text += longerFlag(wrong.Context.Selected(), name)
-	}
-	if strings.HasPrefix(text, `expected "<`) {
+	text, node := shortGuess.ReplaceAllString(err.Error(), ""), wrong.Context.Selected()
+	flag, unknown := strings.CutPrefix(text, "unknown flag --")
+	switch {
+	case unknown:
+		text += longerFlag(node, flag)
+	case strings.HasPrefix(text, `expected "<`):
 		text += takenBy(wrong.Context)
-	}
-	if n := wrong.Context.Selected(); n != nil && len(n.Children) > 0 && strings.HasPrefix(text, "unexpected argument ") && text == err.Error() {
-		var names []string
-		for _, c := range n.Children {
-			if !c.Hidden {
-				names = append(names, c.Name)
-			}
-		}
-		if !strings.Contains(text, "did you mean") {
-			text += ": gorxe " + n.Name + " has the commands " + strings.Join(names, ", ")
-		}
+	case strings.HasPrefix(text, "unexpected argument ") && !strings.Contains(err.Error(), "did you mean"):
+		text += commands(node)
 	}
 	return errors.New(text)
+}
+
+// commands lists the commands below one, if it has any.
+func commands(n *kong.Node) string {
+	if n == nil || len(n.Children) == 0 {
+		return ""
+	}
+	var names []string
+	for _, c := range n.Children {
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	return ": gorxe " + n.Name + " has the commands " + strings.Join(names, ", ")
 }
 
 // takenBy names the last flag that took a word as its value: the word may be the argument that is
