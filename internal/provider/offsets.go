@@ -23,9 +23,10 @@ type offsets struct{ from, to int64 }
 const OffsetsEnd = 1 << 46
 
 // offsetsFirst is where the ranges begin: 0 could mean "none".
-const offsetsFirst = pageSize
+const offsetsFirst = PageSize
 
-const pageSize = 4096
+// PageSize is the unit of mmap.
+const PageSize = 4096
 
 // NewOffsets returns the offsets of one open.
 func NewOffsets() *Offsets { return &Offsets{next: offsetsFirst} }
@@ -37,13 +38,13 @@ func (o *Offsets) Take(n int64) (from int64, err error) {
 	if n <= 0 || n > OffsetsEnd {
 		return 0, unix.ENOMEM
 	}
-	at := offsets{o.next, o.next + roundUp(n)}
+	at := offsets{o.next, o.next + WholePages(n)}
 	for {
 		i := slices.IndexFunc(o.fixed, at.overlaps)
 		if i < 0 {
 			break
 		}
-		at = offsets{o.fixed[i].to, o.fixed[i].to + roundUp(n)}
+		at = offsets{o.fixed[i].to, o.fixed[i].to + WholePages(n)}
 	}
 	if at.to > OffsetsEnd {
 		return 0, unix.ENOMEM
@@ -57,10 +58,10 @@ func (o *Offsets) Take(n int64) (from int64, err error) {
 func (o *Offsets) TakeAt(from, n int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if from < offsetsFirst || from%pageSize != 0 || n <= 0 || n > OffsetsEnd-from {
+	if from < offsetsFirst || from%PageSize != 0 || n <= 0 || n > OffsetsEnd-from {
 		return unix.EINVAL
 	}
-	at := offsets{from, from + roundUp(n)}
+	at := offsets{from, from + WholePages(n)}
 	if from < o.next || slices.ContainsFunc(o.fixed, at.overlaps) {
 		return unix.EBUSY
 	}
@@ -70,4 +71,5 @@ func (o *Offsets) TakeAt(from, n int64) error {
 
 func (r offsets) overlaps(o offsets) bool { return r.from < o.to && o.from < r.to }
 
-func roundUp(n int64) int64 { return (n + pageSize - 1) &^ (pageSize - 1) }
+// WholePages returns how many bytes of whole pages have room for n.
+func WholePages(n int64) int64 { return (n + PageSize - 1) &^ (PageSize - 1) }

@@ -21,20 +21,20 @@ func TestOffsets(t *testing.T) {
 					t.Fatalf("%v overlaps %v", at, other)
 				}
 			}
-			if from < pageSize || from%pageSize != 0 || at.to > OffsetsEnd {
+			if from < PageSize || from%PageSize != 0 || at.to > OffsetsEnd {
 				t.Fatalf("range %v", at)
 			}
 			taken = append(taken, at)
 		}
 		for range 50 {
-			n := 1 + rng.Int64N(20*pageSize)
+			n := 1 + rng.Int64N(20*PageSize)
 			if rng.IntN(2) == 0 {
 				from, err := o.Take(n)
 				if err != nil {
 					t.Fatal(err)
 				}
 				add(from, n)
-			} else if from := rng.Int64N(300) * pageSize; o.TakeAt(from, n) == nil {
+			} else if from := rng.Int64N(300) * PageSize; o.TakeAt(from, n) == nil {
 				add(from, n)
 			}
 		}
@@ -44,15 +44,15 @@ func TestOffsets(t *testing.T) {
 // TestOffsetsEnd: what cannot be had is refused, and changes nothing.
 func TestOffsetsEnd(t *testing.T) {
 	o := NewOffsets()
-	for _, at := range []offsets{{0, pageSize}, {pageSize + 1, pageSize}, {pageSize, 0}, {OffsetsEnd, 1}, {pageSize, OffsetsEnd}} {
+	for _, at := range []offsets{{0, PageSize}, {PageSize + 1, PageSize}, {PageSize, 0}, {OffsetsEnd, 1}, {PageSize, OffsetsEnd}} {
 		if err := o.TakeAt(at.from, at.to); err != unix.EINVAL {
 			t.Errorf("%d bytes at %#x: %v", at.to, at.from, err)
 		}
 	}
-	if err := o.TakeAt(OffsetsEnd-pageSize, pageSize); err != nil {
+	if err := o.TakeAt(OffsetsEnd-PageSize, PageSize); err != nil {
 		t.Error(err)
 	}
-	if err := o.TakeAt(OffsetsEnd-pageSize, 1); err != unix.EBUSY {
+	if err := o.TakeAt(OffsetsEnd-PageSize, 1); err != unix.EBUSY {
 		t.Errorf("the last page twice: %v", err)
 	}
 	for _, n := range []int64{0, -1, OffsetsEnd, OffsetsEnd + 1, 1<<63 - 1} {
@@ -60,7 +60,7 @@ func TestOffsetsEnd(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if from, err := o.Take(OffsetsEnd - 2*pageSize); from != pageSize || err != nil {
+	if from, err := o.Take(OffsetsEnd - 2*PageSize); from != PageSize || err != nil {
 		t.Errorf("all the rest: %#x, %v", from, err)
 	}
 	if _, err := o.Take(1); err != unix.ENOMEM {

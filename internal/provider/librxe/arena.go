@@ -55,7 +55,7 @@ const arenaEnd = 1 << 53
 // windowSize is the size of a window, unless a queue needs more.
 const windowSize = 4 << 20
 
-const pageSize = 4096
+const pageSize = provider.PageSize
 
 // window is a part of the file that the daemon has mapped. It is filled in order.
 type window struct {
@@ -141,7 +141,7 @@ func (a *arena) fd() int { return a.file }
 
 // alloc maps a zeroed piece of at least size bytes.
 func (a *arena) alloc(size int) (*piece, error) {
-	n := (int64(size) + pageSize - 1) &^ (pageSize - 1)
+	n := provider.WholePages(int64(size))
 	a.budget.MakeRoom(quota.Cost{Memory: n + windowMemory}) // without the lock: it may wait
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -151,7 +151,7 @@ func (f *orphan) look(off int64) int64 {
 	case labelWork:
 		f.work = append(f.work, q)
 	}
-	return (size + pageSize - 1) &^ (pageSize - 1)
+	return provider.WholePages(size)
 }
 
 // size returns the length of the queue, or 0 if the header is not valid.

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
 )
 
 // struct rxe_queue_buf (rdma_user_rxe.h) begins every queue that is shared with
@@ -69,8 +71,8 @@ func (r *ring) place() MMInfo {
 
 // info returns the offset in the file and the length, as struct mminfo has them.
 func (r *ring) info() (offset uint64, size uint32) {
-	n := queueData + (uint64(r.mask)+1)<<r.shift
-	return uint64(r.piece.off), uint32((n + pageSize - 1) &^ (pageSize - 1))
+	n := queueData + (int64(r.mask)+1)<<r.shift
+	return uint64(r.piece.off), uint32(provider.WholePages(n))
 }
 
 // entries returns how many elements fit.
