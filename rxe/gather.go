@@ -164,7 +164,7 @@ func outboxRoom(packets uint32, size int) (bytes, bursts int) {
 // messages may be sent without one.
 func (q *QP) read(r role, p *plan, st *step) (n int, err error) {
 	mark, m := st.mark(), &st.message
-	for err = nil; n < p.messages && err == nil; {
+	for n < p.messages && err == nil {
 		if n > 0 {
 			st.in.endPart() // of one address space
 			r.fill(q, n, m)

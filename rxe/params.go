@@ -194,7 +194,7 @@ const (
 	expireReadBytes = readQuantumBytes
 )
 
-// UC, which has no window (pacing_uc.go).
+// UC, which has no window (flow.go).
 const (
 	// ucPauseBytes is how much may be queued in the inbox of a receiver on this device before its
 	// sender pauses for ucPauseStep. A receiver that has taken nothing for ucPauseLimit gets no

@@ -11,7 +11,7 @@ import "github.com/gorxe/gorxe/wire"
 // requester holds what only the requester uses. Its position is in sender.
 type requester struct {
 	sinceAckReq int  // payload bytes since the last AckReq
-	pausedSince Time // since when pauseUC has paused it; 0: it is not paused
+	pausedSince Time // since when holdPeer has paused it; 0: it is not paused
 	quantumSent int  // payload bytes since a UC QP's last pause
 	resent      bool // the outbox of this step has retransmissions
 }
@@ -160,8 +160,3 @@ func (q *QP) advance(wqe *sendEntry, n uint32) {
 		}
 	}
 }
-
-// The rkey of a READ of no bytes is not checked (IBA C9-88). But rdma_rxe compares
-// a repeated READ's rkey with the one it kept, and drops the request silently if
-// they differ. Linux 6.1 keeps the rkey that it received; 6.12 keeps 0. So the
-// first attempt carries the program's rkey, and every second one carries 0.

@@ -164,8 +164,12 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, st *step) hold {
 	length := min(n*mtu, wqe.length-off)
 	h := wire.Headers{Opcode: wire.RCReadRequest, PKey: q.pkey, DestQP: q.attr.DestQPN,
 		PSN: q.send.psn, AckReq: true, VA: wqe.remoteAddr + uint64(off), RKey: wqe.rkey, DMALen: length}
+	// The rkey of a READ of no bytes is not checked (IBA C9-88). But rdma_rxe compares a repeated
+	// READ's rkey with the one it kept, and drops the request silently if they differ. Linux 6.1
+	// keeps the rkey that it received; 6.12 keeps 0. So the first attempt carries the program's
+	// rkey, and every second one carries 0.
 	if length == 0 && q.comp.tries(q)%2 == 1 {
-		h.RKey = 0 // as said above
+		h.RKey = 0
 	}
 	h.Put(st.packet(q.route, h.Len(), h.Len()))
 	q.send.reads.push(psnRange{q.send.psn, q.send.psn.Add(n - 1)})

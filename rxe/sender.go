@@ -24,7 +24,7 @@ type sender struct {
 
 	retransmitAt Time // the local ACK timeout expires; 0: never
 	rnrUntil     Time // the requester waits after an RNR NAK; 0: it does not
-	pausedUntil  Time // the requester waits (pacing_uc.go, pacing_ecn.go); 0: it does not
+	pausedUntil  Time // the requester waits (flow.go, pacing_ecn.go); 0: it does not
 	// the oldest work request, which is done, completes (WorkFault); 0: there is none such
 	completeAt Time
 

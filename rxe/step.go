@@ -62,8 +62,8 @@ func (st *step) flush() {
 	st.clear()
 }
 
-// done flushes, runs the inboxes of this device that have something, and returns
-// the outbox to its pool. No QP may be locked.
+// done flushes, runs the inboxes of this device that have something, and ends the step. No QP may
+// be locked.
 func (st *step) done() {
 	st.flush()
 	st.dev.deliver(st)
@@ -85,8 +85,8 @@ func (st *step) posted() {
 	st.close()
 }
 
-// close returns an empty outbox to its pool. Outboxes in the pool are narrow, so what the next
-// user's packets cost does not depend on the last user.
+// close returns the step to its pool, with its outbox empty. Outboxes in the pool are narrow, so
+// what the next user's packets cost does not depend on the last user.
 func (st *step) close() {
 	st.countPackets()
 	if st.wide() {
